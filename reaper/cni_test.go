@@ -12,9 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
@@ -25,7 +24,7 @@ type fakeCNI struct {
 	*fakeNode
 	there      map[string]cni.File // by name
 	listed     []string            // what the runtime lists
-	archives   map[string][]cni.Content
+	archives   map[string][]cni.File
 	at         map[string]time.Time
 	going      map[string]bool // files that a plugin's DEL removes after they were judged
 	unread     map[string]bool // files of which not all could be read that a restore needs
@@ -39,7 +38,7 @@ type fakeCNI struct {
 
 func newFakeCNI(n *fakeNode) *fakeCNI {
 	return &fakeCNI{
-		fakeNode: n, there: map[string]cni.File{}, archives: map[string][]cni.Content{},
+		fakeNode: n, there: map[string]cni.File{}, archives: map[string][]cni.File{},
 		at: map[string]time.Time{}, unread: map[string]bool{}, chunk: 2, listed: []string{"id-of-a-living-one"},
 	}
 }
@@ -61,7 +60,7 @@ func (n *fakeCNI) leave(i int, age time.Duration) string {
 func (n *fakeCNI) reaper(t *testing.T, rules policy.Rules) *Reaper {
 	t.Helper()
 	r := n.fakeNode.reaper(t, rules)
-	r.CNI = &cnisweep.Sweeper{Prober: n, Remover: n, Archive: n, Ledger: n, Clock: n, Log: r.Log}
+	r.CNI = &cni.Sweeper{Prober: n, Remover: n, Archive: n, Ledger: n, Clock: n, Log: r.Log}
 	return r
 }
 
@@ -70,7 +69,7 @@ type fakeSweep struct {
 	names []string
 }
 
-func (n *fakeCNI) SweepCNI(bool) cnisweep.Looks {
+func (n *fakeCNI) SweepCNI(bool) cni.Looks {
 	return &fakeSweep{n, slices.Sorted(maps.Keys(n.there))}
 }
 
@@ -88,7 +87,8 @@ func (s *fakeSweep) Next(context.Context) (cni.Look, bool) {
 		if slices.Contains(s.n.listed, f.Container) {
 			f.Set(cni.Listed, policy.Yes, "fake", "")
 		}
-		c := cni.Content{File: f, Data: []byte(f.Name)}
+		c := f
+		c.Data = []byte(f.Name)
 		if s.n.unread[f.Name] {
 			c.Err = "cannot read its SELinux label"
 		}
@@ -100,7 +100,7 @@ func (s *fakeSweep) Next(context.Context) (cni.Look, bool) {
 func (s *fakeSweep) Close() {}
 
 // StillCNI finds that some files have gone since they were judged.
-func (n *fakeCNI) StillCNI(_ context.Context, files []cni.Content) {
+func (n *fakeCNI) StillCNI(_ context.Context, files []cni.File) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i := range files {
@@ -113,36 +113,38 @@ func (n *fakeCNI) StillCNI(_ context.Context, files []cni.Content) {
 
 // RemoveCNI runs beside the loop. Cut off there, it does no more, and the loop is cut off at
 // its next step.
-func (n *fakeCNI) RemoveCNI(_ context.Context, _ policy.Permit, files []cni.Content) (outs []cni.Outcome) {
+func (n *fakeCNI) RemoveCNI(_ context.Context, _ policy.Permit, files []cni.File) (outs []cni.File) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	defer func() { _ = recover() }()
 	for _, c := range files {
 		if n.locked {
-			outs = append(outs, cni.Outcome{File: c.File, Result: policy.Refused, Err: "locked by process 7 (host-local)"})
+			outs = append(outs, cni.Ended([]cni.File{c}, policy.Refused, errors.New("locked by process 7 (host-local)"))...)
 			continue
 		}
 		n.step()
-		delete(n.there, c.File.Name)
-		outs = append(outs, cni.Outcome{File: c.File, Result: policy.Done})
+		delete(n.there, c.Name)
+		c.Result = policy.Done
+		outs = append(outs, c)
 	}
 	return outs
 }
 
-func (n *fakeCNI) RestoreCNI(_ context.Context, _ policy.Permit, files []cni.Content) []cni.Outcome {
-	var outs []cni.Outcome
+func (n *fakeCNI) RestoreCNI(_ context.Context, _ policy.Permit, files []cni.File) []cni.File {
+	var outs []cni.File
 	for _, c := range files {
 		result := policy.Done
-		if _, there := n.there[c.File.Name]; there {
+		if _, there := n.there[c.Name]; there {
 			result = policy.Gone
 		}
-		n.there[c.File.Name] = c.File
-		outs = append(outs, cni.Outcome{File: c.File, Result: result})
+		n.there[c.Name] = c
+		c.Result = result
+		outs = append(outs, c)
 	}
 	return outs
 }
 
-func (n *fakeCNI) Archive(name string, files []cni.Content) error {
+func (n *fakeCNI) Archive(name string, files []cni.File) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.tries++; n.archiveErr != nil {
@@ -161,7 +163,7 @@ func (n *fakeCNI) Archives() ([]cni.ArchiveState, error) {
 	return all, nil
 }
 
-func (n *fakeCNI) ReadArchive(name string, each func(cni.Content) error) error {
+func (n *fakeCNI) ReadArchive(name string, each func(cni.File) error) error {
 	if n.damaged == name {
 		return errors.New("its checksum is wrong")
 	}
@@ -184,7 +186,7 @@ func cniRules() policy.Rules {
 	return r
 }
 
-func sweepOnce(t *testing.T, r *Reaper) cnisweep.Report {
+func sweepOnce(t *testing.T, r *Reaper) cni.Report {
 	t.Helper()
 	rep, err := r.Pass(context.Background(), Options{CNI: true})
 	if err != nil {
@@ -461,7 +463,7 @@ type stopping struct {
 	stop context.CancelFunc
 }
 
-func (s stopping) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.Content) []cni.Outcome {
+func (s stopping) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
 	defer s.stop()
 	return s.fakeCNI.RestoreCNI(ctx, permit, files)
 }
@@ -592,7 +594,7 @@ func TestCNIRestoredUnfinished(t *testing.T) {
 	n := newFakeCNI(newFakeNode())
 	n.leave(1, 25*time.Hour)
 	const name = cni.ArchivePrefix + "1"
-	files := []cni.Content{{File: n.there["net-id1-eth0"]}}
+	files := []cni.File{n.there["net-id1-eth0"]}
 	n.archives[name], n.at[name] = files, n.now.Wall
 	if _, err := n.Append(cni.RemovingRecord(name, files, n.node, n.now)); err != nil {
 		t.Fatal(err)
@@ -624,7 +626,7 @@ func TestCNIFinishAsksTheGate(t *testing.T) {
 		n := newFakeCNI(newFakeNode())
 		n.leave(1, 25*time.Hour)
 		const archive = cni.ArchivePrefix + "1"
-		files := []cni.Content{{File: n.there["net-id1-eth0"]}}
+		files := []cni.File{n.there["net-id1-eth0"]}
 		n.archives[archive], n.at[archive] = files, n.now.Wall
 		if _, err := n.Append(cni.RemovingRecord(archive, files, n.node, n.now)); err != nil {
 			t.Fatal(err)
@@ -674,7 +676,7 @@ func archivedFirst(t *testing.T) {
 		for name := range names {
 			kept := n.there[name].Name != ""
 			for _, a := range n.archives {
-				kept = kept || slices.ContainsFunc(a, func(c cni.Content) bool { return c.File.Name == name })
+				kept = kept || slices.ContainsFunc(a, func(c cni.File) bool { return c.Name == name })
 			}
 			if !kept {
 				t.Fatalf("cut off at step %d: %s is neither there nor in an archive", cut, name)

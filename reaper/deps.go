@@ -5,9 +5,8 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // Prober reads the node and changes nothing.
@@ -110,7 +109,7 @@ type Report struct {
 	Outcomes    []policy.Outcome
 	Entries     []policy.EntryState // what lies in quarantine, sorted by entry
 	Stopped     bool                // by the breaker: a person must say go on
-	CNI         cnisweep.Report     // of the sweep over the CNI directories, where one was due
+	CNI         cni.Report          // of the sweep over the CNI directories, where one was due
 	Means       policy.Means        // how the remover is kept to what it is to change
 	byPerson    bool                // an operator's command
 	// Next is when time alone could change something, from the end of the pass; 0 is now.

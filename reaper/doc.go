@@ -10,7 +10,7 @@
 //	publish   records and metrics, for people
 //
 // Daemon says when to take one, Sweep takes them until nothing is left that time could change.
-// The sweep over what CNI left is a loop of its own, reaper/cnisweep.
+// The sweep over what CNI left is a loop of its own, reaper/cni.
 //
 // Everything that reads or changes the node stands behind a small interface of this
 // package; the rooms that implement them know nothing of each other.

@@ -8,9 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
@@ -30,7 +29,7 @@ type Reaper struct {
 	Rules   policy.Rules
 
 	// CNI sweeps over what CNI left; nil leaves that alone.
-	CNI *cnisweep.Sweeper
+	CNI *cni.Sweeper
 
 	memory memory
 	owed   *policy.Record   // the breaker, where it opened and the ledger could not be written
@@ -157,7 +156,7 @@ func (r *Reaper) sweepCNI(ctx context.Context, rep *Report, opt Options) {
 		return
 	}
 	r.does(ctx, "sweeping the files of CNI", "file")
-	sweep := cnisweep.Options{Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Node: rep.Look.Node, Stopped: r.stopped(), Files: opt.CNIFiles}
+	sweep := cni.Options{Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Node: rep.Look.Node, Stopped: r.stopped(), Files: opt.CNIFiles}
 	rep.CNI = r.CNI.Sweep(ctx, sweep, &r.memory.CNI)
 	rep.Look.Errors = append(rep.Look.Errors, rep.CNI.Errors...)
 }

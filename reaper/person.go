@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
 )
 
@@ -205,7 +205,7 @@ func (r *Reaper) RestoreBatch(ctx context.Context, which string) (done cni.Resto
 
 // DropArchive drops one archive for ever, by a person's word.
 func (r *Reaper) DropArchive(ctx context.Context, name string) error {
-	return r.entered(ctx, func() error { return r.CNI.Drop(name) })
+	return r.entered(ctx, func() error { return r.CNI.Archive.DropArchive(name) })
 }
 
 // entered does something under the ledger's lock, and shows people what it wrote down, also where it ended with an

@@ -11,8 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 func isArchive(args []string) bool {
@@ -84,7 +84,7 @@ func cniErrors(done cni.Restored) error {
 	var errs []error
 	for _, o := range done.Outcomes {
 		if len(errs) < 10 && o.Result != policy.Done && o.Result != policy.Gone { // the same file is there
-			errs = append(errs, fmt.Errorf("cannot put back %s: %s", clean.Text(o.File.Path()), o.Err))
+			errs = append(errs, fmt.Errorf("cannot put back %s: %s", clean.Text(o.Path()), o.Err))
 		}
 	}
 	if more := done.Failed - len(errs); more > 0 {

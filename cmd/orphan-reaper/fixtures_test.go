@@ -8,9 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
@@ -131,13 +130,13 @@ func testReport() reaper.Report {
 }
 
 // testCNI is what a sweep over the CNI directories may find.
-func testCNI() cnisweep.Report {
-	r := cnisweep.Report{Swept: true, Census: cni.NewCensus()}
+func testCNI() cni.Report {
+	r := cni.Report{Swept: true, Census: cni.NewCensus()}
 	add := func(f cni.File, d policy.Decision, why ...policy.Why) {
 		f.ID.Size = 1536
 		v := policy.Verdict{UID: f.UID, Name: f.Name, Decision: d, Why: why}
 		r.Files, r.Verdicts = append(r.Files, f), append(r.Verdicts, v)
-		r.Census.Judged(f, v)
+		r.Census.Judged(&f, v)
 	}
 	id := strings.Repeat("0af1", 16)
 	add(cni.File{

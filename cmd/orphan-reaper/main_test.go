@@ -23,9 +23,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
@@ -241,19 +241,19 @@ func fakeDeps(env func(string) string) deps {
 				return cni.Restored{}, fmt.Errorf("no batch %q", batch)
 			}
 			files := testCNI().Files
-			return restoredOf(cni.Outcome{File: files[0], Result: policy.Done}, cni.Outcome{File: files[2], Result: policy.Done}), nil
+			return restoredOf(endedFile(files[0], policy.Done, ""), endedFile(files[2], policy.Done, "")), nil
 		},
 		restoreCNI: func(_ context.Context, _ config.Config, which string) (cni.Restored, error) {
 			files := testCNI().Files
 			switch which {
 			case testArchive:
 				return restoredOf(
-					cni.Outcome{File: files[0], Result: policy.Done},
-					cni.Outcome{File: files[1], Result: policy.Refused, Err: "the address is another sandbox's by now"},
-					cni.Outcome{File: files[2], Result: policy.Gone},
+					endedFile(files[0], policy.Done, ""),
+					endedFile(files[1], policy.Refused, "the address is another sandbox's by now"),
+					endedFile(files[2], policy.Gone, ""),
 				), nil
 			case string(uidParked):
-				return restoredOf(cni.Outcome{File: files[0], Result: policy.Done}), nil
+				return restoredOf(endedFile(files[0], policy.Done, "")), nil
 			}
 			return cni.Restored{}, fail()
 		},
@@ -261,7 +261,12 @@ func fakeDeps(env func(string) string) deps {
 	}
 }
 
-func restoredOf(outs ...cni.Outcome) (done cni.Restored) {
+func endedFile(f cni.File, r policy.Result, err string) cni.File {
+	f.Result, f.Err = r, err
+	return f
+}
+
+func restoredOf(outs ...cni.File) (done cni.Restored) {
 	done.Add(outs)
 	return done
 }

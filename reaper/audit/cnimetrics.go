@@ -3,8 +3,8 @@ package audit
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cniMetrics counts what sweeps over the CNI directories find and do.

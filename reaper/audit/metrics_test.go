@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -114,12 +114,12 @@ func cniCensus() cni.Census {
 			{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonUntied}}},
 			{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonNetns}}},
 		} {
-			c.Judged(cni.File{Kind: kind, Network: "cbr0", ID: cni.FileID{Size: int64(100 + i)}}, v)
+			c.Judged(&cni.File{Kind: kind, Network: "cbr0", ID: cni.FileID{Size: int64(100 + i)}}, v)
 		}
-		c.Ended(cni.Outcome{File: cni.File{Kind: kind, Network: "cbr0", ID: cni.FileID{Size: int64(100 + i)}}, Result: policy.Done})
+		c.Ended(&cni.File{Kind: kind, Network: "cbr0", ID: cni.FileID{Size: int64(100 + i)}, Result: policy.Done})
 	}
-	c.Ended(cni.Outcome{Result: policy.Refused})
-	c.Ended(cni.Outcome{Result: policy.Failed})
+	c.Ended(&cni.File{Result: policy.Refused})
+	c.Ended(&cni.File{Result: policy.Failed})
 	return c
 }
 

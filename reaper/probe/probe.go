@@ -10,9 +10,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/look"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/openfiles"
@@ -126,8 +126,8 @@ func New(cfg Config) (*Probe, error) {
 		{&cfg.CNICacheDirs, []string{"/var/lib/cni"}},
 		{&cfg.CNIDataDirs, []string{"/var/lib/cni/networks"}},
 		{&cfg.NetnsDirs, []string{"/run/netns", "/var/run/netns"}},
-		{&cfg.CNITaskDirs, cni.UsualTaskDirs},
-		{&cfg.CNIStores, cni.UsualStores},
+		{&cfg.CNITaskDirs, look.UsualTaskDirs},
+		{&cfg.CNIStores, look.UsualStores},
 	} {
 		if *d.paths == nil {
 			*d.paths = cfg.usualAll(d.usual)

@@ -7,17 +7,17 @@ import (
 	"sync"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/look"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/runtime"
 )
 
 // cni reads what CNI left. The runtimes at sockets are asked where their network configurations are.
-func (p *Probe) cni(sockets []string) *cni.Reader {
+func (p *Probe) cni(sockets []string) *look.Reader {
 	c := &p.cfg
-	return &cni.Reader{
+	return &look.Reader{
 		CacheDirs: c.CNICacheDirs, DataDirs: c.CNIDataDirs, ConfDir: c.CNIConfDir, ConfDirSet: c.CNIConfDirSet, NodeRoot: c.NodeRoot,
 		Sockets: sockets, NetnsDirs: c.NetnsDirs, TaskDirs: c.CNITaskDirs, Stores: c.CNIStores,
 		ProcDir: c.ProcDir, Now: c.Clock.Now, Open: p.open, Guard: p.guard,
@@ -43,7 +43,7 @@ func (p *Probe) CNIDirs() []string {
 
 // StillCNI looks at files once more before they are archived, and sets Err of those that are gone, or
 // others by now.
-func (p *Probe) StillCNI(ctx context.Context, files []cnipolicy.Content) {
+func (p *Probe) StillCNI(ctx context.Context, files []cni.File) {
 	p.cni(nil).Still(ctx, files)
 }
 
@@ -51,7 +51,7 @@ func (p *Probe) StillCNI(ctx context.Context, files []cnipolicy.Content) {
 type CNISweep struct {
 	p        *Probe
 	contents bool
-	sweep    *cni.Sweep
+	sweep    *look.Sweep
 }
 
 // SweepCNI begins a pass. Nothing is read until Next. With contents the files come with all that a
@@ -69,13 +69,13 @@ func (s *CNISweep) Close() {
 // bounded time whatever hangs: what has not answered by then is Unknown.
 //
 // Each chunk is read before anything is asked, so that no answer is older than its files.
-func (s *CNISweep) Next(ctx context.Context) (cnipolicy.Look, bool) {
+func (s *CNISweep) Next(ctx context.Context) (cni.Look, bool) {
 	if s.sweep == nil {
 		s.sweep = s.p.cni(s.p.confSockets(ctx)).Sweep(s.contents)
 	}
 	chunk, ok := s.sweep.Read(ctx)
 	if !ok {
-		return cnipolicy.Look{}, false
+		return cni.Look{}, false
 	}
 	defer chunk.Close()
 	look := s.sweep.Look(ctx, chunk, s.p.askForCNI(ctx, chunk.Dir()))
@@ -83,13 +83,13 @@ func (s *CNISweep) Next(ctx context.Context) (cnipolicy.Look, bool) {
 }
 
 // askForCNI asks the other rooms at once; each part has its own time and its own error.
-func (p *Probe) askForCNI(ctx context.Context, dir *bounded.Handle) cni.Asked {
-	var a cni.Asked
+func (p *Probe) askForCNI(ctx context.Context, dir *bounded.Handle) look.Asked {
+	var a look.Asked
 	var found kubelet.Answer
 	var wg sync.WaitGroup
 	wg.Go(func() { a.Lists, a.Sockets, a.Unasked = p.runtimes().Lists(ctx) })
 	wg.Go(func() { found = p.kubelets().Find(ctx) })
-	wg.Go(func() { a.Cgroups = cni.Cgroups(p.cgroups().ContainerIDs(ctx)) })
+	wg.Go(func() { a.Cgroups = look.Cgroups(p.cgroups().ContainerIDs(ctx)) })
 	wg.Wait()
 	a.Node = policy.Node{Kubelet: found.Runs, FreeBytes: -1, FreeInodes: -1, Agrees: found.Agrees}
 	if found.Running != nil {

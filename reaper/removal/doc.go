@@ -8,7 +8,7 @@
 // before each batch that removes, and after those that move. It never unmounts, never clears an
 // attribute and never follows a link. It opens no other file than vol_data.json, whose content the
 // record keeps; userns and .DIGITS right below a pod directory, whose content tells whether the
-// kubelet wrote them (contents.ByText); and CNI's files (see package cni). It removes nothing outside quarantine but those files.
+// kubelet wrote them (contents.ByText); and CNI's files (see package cni/remove). It removes nothing outside quarantine but those files.
 //
 // Why it is safe:
 //
@@ -42,7 +42,7 @@
 //     same end. The order of steps that makes this true stands at each of them.
 //
 // CNI's files are removed where
-// they are: see package cni. The system calls that unlink and rename stand in package
+// they are: see package cni/remove. The system calls that unlink and rename stand in package
 // internal/change, and nowhere else.
 //
 // What can block: any call on a file system that does not answer. Park, Clear and PutBack touch

@@ -13,10 +13,10 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/internal/change"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
-	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 // Execute carries out the plan and says for each action, in the plan's order, how it ended. It syncs the pods directory and the quarantine

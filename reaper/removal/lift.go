@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/internal/change"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 // liftFrom is how many levels of a tree that goes whole are walked down before what lies deeper is moved to its top. Landlock looks at

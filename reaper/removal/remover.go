@@ -14,9 +14,9 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/remove"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/removal/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
 
@@ -54,7 +54,7 @@ type Remover struct {
 	open       *beneath.Opener
 	run        *confine.Runner
 	used       func(context.Context, parsers.PodUID, policy.Instant) policy.Fact
-	cni        *cni.Remover // runs its batches by run as well
+	cni        *remove.Remover // runs its batches by run as well
 	guards     guards
 	threads    int // the most that remove at once
 }
@@ -113,23 +113,23 @@ func Open(cfg Config) (*Remover, error) {
 		grace = 10 * time.Second
 	}
 	r.run = confine.New(grace, r.log)
-	r.cni = cni.New(cfg.CNIDirs, open, r.run)
+	r.cni = remove.New(cfg.CNIDirs, open, r.run)
 	return r, nil
 }
 
-// RemoveCNI removes files that CNI wrote and the caller has archived: see cni.Remover. It and
+// RemoveCNI removes files that CNI wrote and the caller has archived: see remove.Remover. It and
 // Execute wait for each other.
-func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cnipolicy.Content) []cnipolicy.Outcome {
+func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
 	if !permit.Removes() {
-		return cnipolicy.Refused(files, errNoPermit)
+		return cni.Ended(files, policy.Refused, errNoPermit)
 	}
 	return r.cni.Remove(ctx, files)
 }
 
 // RestoreCNI writes files back that RemoveCNI has removed.
-func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []cnipolicy.Content) []cnipolicy.Outcome {
+func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
 	if !permit.Undoes() {
-		return cnipolicy.Refused(files, errNoPermit)
+		return cni.Ended(files, policy.Refused, errNoPermit)
 	}
 	return r.cni.Restore(ctx, files)
 }

@@ -9,9 +9,8 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
@@ -19,7 +18,7 @@ import (
 type network struct {
 	files    []*cacheFile
 	made     int
-	archives map[string][]cni.Content
+	archives map[string][]cni.File
 	dates    map[string]time.Time
 }
 
@@ -55,7 +54,7 @@ type cniRooms struct{ *node }
 
 func (n *node) cniSweeps(r *reaper.Reaper, store *state.Store) {
 	rooms := cniRooms{n}
-	r.CNI = &cnisweep.Sweeper{
+	r.CNI = &cni.Sweeper{
 		Prober: rooms, Remover: rooms, Archive: rooms, Ledger: ledger{store, n}, Clock: n, Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -77,7 +76,7 @@ func (l *cniLook) Next(context.Context) (cni.Look, bool) {
 func (l *cniLook) Close() {}
 
 // SweepCNI reads the files first and asks the runtime then.
-func (c cniRooms) SweepCNI(bool) cnisweep.Looks {
+func (c cniRooms) SweepCNI(bool) cni.Looks {
 	if c.program.plant.sweep != nil {
 		c.program.plant.sweep(c)
 	}
@@ -104,12 +103,12 @@ func (c cniRooms) SweepCNI(bool) cnisweep.Looks {
 		file.Set(cni.Alive, truth(runs), "", "")
 		file.Set(cni.Netns, truth(runs), "", "")
 		file.Set(cni.Foreign, policy.No, "", "")
-		look.Files = append(look.Files, cni.Content{File: file})
+		look.Files = append(look.Files, file)
 	}
 	return &cniLook{look}
 }
 
-func (c cniRooms) StillCNI(_ context.Context, files []cni.Content) {
+func (c cniRooms) StillCNI(_ context.Context, files []cni.File) {
 	for i := range files {
 		if !slices.ContainsFunc(c.net.files, func(f *cacheFile) bool { return f.ino == files[i].ID.Ino }) {
 			files[i].Err = "it is gone"
@@ -118,30 +117,32 @@ func (c cniRooms) StillCNI(_ context.Context, files []cni.Content) {
 }
 
 // RemoveCNI runs beside the loop, which waits for it: nothing else of the world goes on meanwhile.
-func (c cniRooms) RemoveCNI(_ context.Context, permit policy.Permit, files []cni.Content) []cni.Outcome {
-	var outs []cni.Outcome
+func (c cniRooms) RemoveCNI(_ context.Context, permit policy.Permit, files []cni.File) []cni.File {
+	var outs []cni.File
 	for _, f := range files {
 		if !permit.Removes() {
-			return cni.Refused(files, errDoubt)
+			return cni.Ended(files, policy.Refused, errDoubt)
 		}
 		outs = append(outs, c.unlink(f))
 	}
 	return outs
 }
 
-func (c cniRooms) unlink(f cni.Content) cni.Outcome {
+func (c cniRooms) unlink(f cni.File) cni.File {
 	i := slices.IndexFunc(c.net.files, func(g *cacheFile) bool { return g.ino == f.ID.Ino })
 	if i < 0 {
-		return cni.Outcome{File: f.File, Result: policy.Gone}
+		f.Result = policy.Gone
+		return f
 	}
 	c.oracle.unlinks(c.node, c.net.files[i])
 	c.net.files = slices.Delete(c.net.files, i, i+1)
-	return cni.Outcome{File: f.File, Result: policy.Done}
+	f.Result = policy.Done
+	return f
 }
 
-func (c cniRooms) RestoreCNI(context.Context, policy.Permit, []cni.Content) []cni.Outcome { return nil }
+func (c cniRooms) RestoreCNI(context.Context, policy.Permit, []cni.File) []cni.File { return nil }
 
-func (c cniRooms) Archive(name string, files []cni.Content) error {
+func (c cniRooms) Archive(name string, files []cni.File) error {
 	c.reach(stepWrite, "")
 	c.net.archives[name], c.net.dates[name] = slices.Clone(files), c.wall()
 	return nil
@@ -156,7 +157,7 @@ func (c cniRooms) Archives() ([]cni.ArchiveState, error) {
 	return all, nil
 }
 
-func (c cniRooms) ReadArchive(name string, each func(cni.Content) error) error {
+func (c cniRooms) ReadArchive(name string, each func(cni.File) error) error {
 	for _, f := range c.net.archives[name] {
 		if err := each(f); err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // plant is a defect that is put between the loop and the node: what the loop sees, or is told, is what it would have made of it with that
@@ -103,8 +103,8 @@ var plants = map[string]func() plant{
 			for name, e := range c.program.store.Entries() {
 				if e.Phase == policy.PhaseCNIRemoving {
 					all := policy.Standing{Node: policy.Node{MayEnforce: policy.Fact{Truth: policy.Yes}, Agrees: policy.Fact{Truth: policy.Yes}}}
-					_ = c.ReadArchive(name, func(f cni.Content) error {
-						c.RemoveCNI(context.Background(), all.Gate(), []cni.Content{f})
+					_ = c.ReadArchive(name, func(f cni.File) error {
+						c.RemoveCNI(context.Background(), all.Gate(), []cni.File{f})
 						return nil
 					})
 				}

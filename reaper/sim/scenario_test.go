@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // step is a moment of the program at which something may happen.
@@ -184,7 +184,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 	}
 	n.kubelet = kubelet{node: n, version: s.version, inFile: map[parsers.PodUID]bool{}}
 	n.log = log{node: n, journald: s.byJournal, named: map[parsers.PodUID]time.Duration{}, tore: map[parsers.PodUID]bool{}}
-	n.net = network{archives: map[string][]cni.Content{}, dates: map[string]time.Time{}}
+	n.net = network{archives: map[string][]cni.File{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
 	n.state = &memory{node: n, files: map[string]*file{}, manifests: map[string]bool{}}
 	n.faults = faults{slow: 700 * time.Millisecond, last: -time.Hour}

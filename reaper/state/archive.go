@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state/archive"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/archive"
 )
 
 // ArchiveInfo is what is known of an archive without reading all of it.
@@ -30,7 +30,7 @@ type ArchiveInfo struct {
 // Archive keeps the files under name, all of them or none: when it returns nil they are on
 // disk and may be removed. Those whose Err is set are left out. A name that is taken is an
 // error, since what it holds may be the last copy of something.
-func (s *Store) Archive(name string, files []cni.Content) error {
+func (s *Store) Archive(name string, files []cni.File) error {
 	file, err := archiveFile(name)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (s *Store) Archive(name string, files []cni.Content) error {
 	if s.readOnly {
 		return ErrReadOnly
 	}
-	if unread := func(f cni.Content) bool { return f.Err != "" }; slices.ContainsFunc(files, unread) {
+	if unread := func(f cni.File) bool { return f.Err != "" }; slices.ContainsFunc(files, unread) {
 		files = slices.DeleteFunc(slices.Clone(files), unread)
 	}
 	content, err := archive.New(Clock{}.Now().Wall, files)

@@ -17,23 +17,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state/archive"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/archive"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // cniFiles are as CNI leaves them, each a little different.
-func cniFiles(n int) []cni.Content {
-	list := make([]cni.Content, n)
+func cniFiles(n int) []cni.File {
+	list := make([]cni.File, n)
 	conf := strings.Repeat("eyJjbmlWZXJzaW9uIjoiMC40LjAiLCJuYW1lIjoiazhzLXBvZC1uZXR3b3JrIn0", 10)
 	for i := range list {
 		id := fmt.Sprintf("%x", sha256.Sum256([]byte{byte(i), byte(i >> 8), byte(i >> 16)}))
-		list[i] = cni.Content{
-			File: cni.File{
-				Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "podnet-" + id + "-eth0", Container: id, Network: "podnet", IfName: "eth0",
-				UID: uid(i), Namespace: "shop", PodName: fmt.Sprint("cart-", i),
-				ID: cni.FileID{Dev: 2049, Ino: uint64(i) + 7, Size: 1500, Ctime: 1767323045678901234}, Changed: time.Unix(1767323045, 678901234).UTC(),
-			},
+		list[i] = cni.File{
+			Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "podnet-" + id + "-eth0", Container: id, Network: "podnet", IfName: "eth0",
+			UID: uid(i), Namespace: "shop", PodName: fmt.Sprint("cart-", i),
+			ID: cni.FileID{Dev: 2049, Ino: uint64(i) + 7, Size: 1500, Ctime: 1767323045678901234}, Changed: time.Unix(1767323045, 678901234).UTC(),
 			Mode: 0o600, Owner: [2]uint32{0, uint32(i % 3)}, Mtime: time.Unix(1767323000+int64(i), 123456789).UTC(),
 			Data: fmt.Appendf(nil, `{"kind":"cniCacheV1","containerId":%q,"config":%q,"ifName":"eth0","networkName":"podnet","netns":"/var/run/netns/cni-%s","cniArgs":[["K8S_POD_NAMESPACE","shop"],["K8S_POD_NAME","cart-%d"],["K8S_POD_INFRA_CONTAINER_ID",%q],["K8S_POD_UID",%q]],"result":{"cniVersion":"0.4.0","interfaces":[{"name":"veth%s"},{"name":"eth0","mac":%q,"sandbox":"/var/run/netns/cni-%s"}],"ips":[{"version":"4","address":"10.244.%d.%d/24"}],"dns":{}}}`,
 				id, conf, id[:36], i, id, uid(i), id[:8], id[:12], id[:36], i/250%250, i%250),
@@ -43,26 +41,26 @@ func cniFiles(n int) []cni.Content {
 }
 
 // odd are the names and values that an archive must not change.
-func odd() []cni.Content {
+func odd() []cni.File {
 	list := cniFiles(8)
-	list[0].File.Name = "net\nwork\xff\xfe \"'\\-x"
-	list[1].File.Name = strings.Repeat("\xc3", 255)
-	list[2].File.Dir, list[2].File.Kind, list[2].File.Name = "/mnt/"+strings.Repeat("deep/", 60)+"podnet", cni.Address, "fd00::1"
+	list[0].Name = "net\nwork\xff\xfe \"'\\-x"
+	list[1].Name = strings.Repeat("\xc3", 255)
+	list[2].Dir, list[2].Kind, list[2].Name = "/mnt/"+strings.Repeat("deep/", 60)+"podnet", cni.Address, "fd00::1"
 	list[2].Data = []byte("abc\r\neth0")
-	list[3].Data, list[3].File.Broken, list[3].File.Runtime = nil, true, "containerd 1.6.20"
+	list[3].Data, list[3].Broken, list[3].Runtime = nil, true, "containerd 1.6.20"
 	list[4].Data = bytes.Repeat([]byte{0, '\n', 0xff}, 100_000)
 	list[4].Label = "system_u:object_r:container_var_lib_t:s0:c1,c2"
 	list[5].Mode, list[5].Owner = 0o4755, [2]uint32{4294967294, 4294967294}
 	list[6].Mtime = time.Unix(1<<40, 5).UTC() // the year 36812
-	list[6].File.Changed, list[6].File.Reaped = time.Time{}, true
+	list[6].Changed, list[6].Reaped = time.Time{}, true
 	list[7].Mtime = time.Unix(-5, 999).UTC()
 	return list
 }
 
-func readAll(t *testing.T, s *Store, name string) []cni.Content {
+func readAll(t *testing.T, s *Store, name string) []cni.File {
 	t.Helper()
-	var got []cni.Content
-	testkit.Must(t, s.ReadArchive(name, func(c cni.Content) error { got = append(got, c); return nil }))
+	var got []cni.File
+	testkit.Must(t, s.ReadArchive(name, func(c cni.File) error { got = append(got, c); return nil }))
 	return got
 }
 
@@ -72,7 +70,7 @@ func TestArchive(t *testing.T) {
 	want := odd()
 	left := cniFiles(1)[0]
 	left.Err = "it changed"
-	testkit.Must(t, s.Archive("cni-1", append([]cni.Content{left}, want...)))
+	testkit.Must(t, s.Archive("cni-1", append([]cni.File{left}, want...)))
 	testkit.Must(t, s.Archive("cni-2", nil))
 	testkit.Must(t, s.Close())
 
@@ -88,7 +86,7 @@ func TestArchive(t *testing.T) {
 			want[i].Data = []byte{}
 		}
 		if !reflect.DeepEqual(got[i], want[i]) {
-			t.Errorf("got  %+v\nwant %+v", got[i].File, want[i].File)
+			t.Errorf("got  %+v\nwant %+v", got[i], want[i])
 		}
 	}
 	if got := readAll(t, s, "cni-2"); len(got) != 0 {
@@ -124,13 +122,13 @@ func TestArchiveForTar(t *testing.T) {
 		t.Fatalf("%v %s", err, out)
 	}
 	for _, c := range want {
-		at := filepath.Join(to, c.File.Dir, c.File.Name)
+		at := filepath.Join(to, c.Dir, c.Name)
 		got, err := os.ReadFile(at)
 		testkit.Must(t, err)
 		info, err := os.Stat(at)
 		testkit.Must(t, err)
 		if !bytes.Equal(got, c.Data) || !info.ModTime().Equal(c.Mtime.Truncate(time.Second)) || uint32(info.Mode().Perm()) != c.Mode&0o777 {
-			t.Errorf("%q: %v %v", c.File.Name, info.Mode(), info.ModTime())
+			t.Errorf("%q: %v %v", c.Name, info.Mode(), info.ModTime())
 		}
 	}
 	index := readFile(t, to, "orphan-reaper.index.jsonl")
@@ -157,7 +155,7 @@ func TestArchiveNames(t *testing.T) {
 		{"/d\x00", "a"},
 	} {
 		c := cniFiles(2)
-		c[1].File.Dir, c[1].File.Name = f[0], f[1]
+		c[1].Dir, c[1].Name = f[0], f[1]
 		if err := s.Archive("cni-1", c); err == nil {
 			t.Errorf("%q took", f)
 		}
@@ -195,8 +193,8 @@ func TestArchiveDamaged(t *testing.T) {
 	check := func(b []byte, what string) {
 		t.Helper()
 		writeFile(t, b, dir, "archive", "bad.tar.gz")
-		var given []cni.Content
-		err := s.ReadArchive("bad", func(c cni.Content) error { given = append(given, c); return nil })
+		var given []cni.File
+		err := s.ReadArchive("bad", func(c cni.File) error { given = append(given, c); return nil })
 		if err == nil && reflect.DeepEqual(given, all) {
 			same++ // a bit that fills up a byte
 			return

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state/archive"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/archive"
 )
 
 // Archives lists what is archived, the oldest first. It reads the beginning of each; one
@@ -78,20 +78,20 @@ func (s *Store) archiveInfo(name string) (ArchiveInfo, error) {
 // ReadArchive gives each file of an archive to each, in the order in which they were
 // archived, and stops at its first error. The whole archive is read and compared with its
 // checksum before the first is given.
-func (s *Store) ReadArchive(name string, each func(cni.Content) error) error {
+func (s *Store) ReadArchive(name string, each func(cni.File) error) error {
 	f, err := s.openArchive(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	if err := archive.Read(f, func(cni.Content) error { return nil }); err != nil {
+	if err := archive.Read(f, func(cni.File) error { return nil }); err != nil {
 		return s.damaged(name, err)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return s.damaged(name, err)
 	}
 	var fromEach error
-	err = archive.Read(f, func(c cni.Content) error {
+	err = archive.Read(f, func(c cni.File) error {
 		fromEach = each(c)
 		return fromEach
 	})

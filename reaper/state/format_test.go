@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -89,9 +89,9 @@ func TestFormatV1(t *testing.T) {
 		t.Errorf("goes on with number %d", got[0].Seq)
 	}
 	files := 0
-	testkit.Must(t, s.ReadArchive("cni-20261101-020304-000", func(c cni.Content) error {
+	testkit.Must(t, s.ReadArchive("cni-20261101-020304-000", func(c cni.File) error {
 		files++
-		if string(c.Data) != "9f3c\r\neth0" || c.File.PodName != "cart-0" || !strings.HasPrefix(c.Label, "system_u:") {
+		if string(c.Data) != "9f3c\r\neth0" || c.PodName != "cart-0" || !strings.HasPrefix(c.Label, "system_u:") {
 			t.Errorf("the archive holds %+v", c)
 		}
 		return nil

@@ -6,8 +6,8 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // Archive is one archive of CNI files.
@@ -99,7 +99,7 @@ type RestoreTotals struct {
 func cniOutcomes(done cni.Restored) ([]CNIOutcome, RestoreTotals) {
 	views := []CNIOutcome{}
 	for _, o := range done.Outcomes {
-		views = append(views, CNIOutcome{o.File.Path(), o.Result, o.Err})
+		views = append(views, CNIOutcome{o.Path(), o.Result, o.Err})
 	}
 	return views, RestoreTotals{done.All(), done.Done, done.Gone, done.Failed, done.More()}
 }

@@ -7,9 +7,8 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cniView is one file that CNI wrote, in a cache or in host-local's store.
@@ -35,7 +34,7 @@ type cniView struct {
 // cniFactsView is the facts on one file, by name; encoding/json sorts them.
 type cniFactsView map[string]policy.Fact
 
-func viewCNIFile(f cni.File, d policy.Decision, why []policy.Why) cniView {
+func viewCNIFile(f *cni.File, d policy.Decision, why []policy.Why) cniView {
 	v := cniView{
 		Path: f.Path(), Kind: f.Kind, UID: string(f.UID), ContainerID: f.Container, Namespace: f.Namespace, Name: f.PodName,
 		Network: f.Network, Verdict: d, Reasons: []policy.Reason{}, Why: list(why), Facts: cniFactsView{}, Bytes: f.ID.Size, Broken: f.Broken, Runtime: f.Runtime,
@@ -51,14 +50,14 @@ func viewCNIFile(f cni.File, d policy.Decision, why []policy.Why) cniView {
 
 // viewCNI shows what a sweep over the CNI directories found, sorted by path. Outcomes are of
 // earlier sweeps as well, whose files the last one no longer saw.
-func viewCNI(r cnisweep.Report, dryRun, acted bool) []cniView {
-	ended := map[string]cni.Outcome{}
-	for _, o := range r.Outcomes {
-		ended[o.File.Path()] = o
+func viewCNI(r cni.Report, dryRun, acted bool) []cniView {
+	ended := map[string]*cni.File{}
+	for i := range r.Outcomes {
+		ended[r.Outcomes[i].Path()] = &r.Outcomes[i]
 	}
 	views := []cniView{}
-	for i, f := range r.Files {
-		v := viewCNIFile(f, r.Verdicts[i].Decision, r.Verdicts[i].Why)
+	for i := range r.Files {
+		v := viewCNIFile(&r.Files[i], r.Verdicts[i].Decision, r.Verdicts[i].Why)
 		o, done := ended[v.Path]
 		delete(ended, v.Path)
 		switch {
@@ -73,7 +72,7 @@ func viewCNI(r cnisweep.Report, dryRun, acted bool) []cniView {
 		views = append(views, v)
 	}
 	for _, o := range ended {
-		v := viewCNIFile(o.File, policy.Reap, nil)
+		v := viewCNIFile(o, policy.Reap, nil)
 		v.end(o)
 		views = append(views, v)
 	}
@@ -81,7 +80,7 @@ func viewCNI(r cnisweep.Report, dryRun, acted bool) []cniView {
 	return views
 }
 
-func (v *cniView) end(o cni.Outcome) {
+func (v *cniView) end(o *cni.File) {
 	switch o.Result {
 	case policy.Done, policy.Gone:
 		v.Outcome = outcomeRemoved
@@ -120,7 +119,7 @@ type cniTotalsView struct {
 
 // totalCNI counts. What a sweep's earlier looks took is no longer among the verdicts of its
 // last one.
-func totalCNI(r *cnisweep.Report, listed int) cniTotalsView {
+func totalCNI(r *cni.Report, listed int) cniTotalsView {
 	c := &r.Census
 	t := cniTotalsView{
 		Reap: c.Verdicts[policy.Reap], Wait: c.Verdicts[policy.Wait], Keep: c.Verdicts[policy.Keep],

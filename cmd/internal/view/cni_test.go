@@ -3,16 +3,15 @@ package view
 import (
 	"testing"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // TestCNITotals: the sum agrees with what the sweeps before it took, whenever the last look
 // came. One that came after the removal finds only what was kept, and read "3 CNI files: 3
 // removed" where two more were kept.
 func TestCNITotals(t *testing.T) {
-	file := func(i int) cni.File { return cni.File{Kind: cni.Cache, Name: string(rune('a' + i))} }
+	file := func(i int, r policy.Result) *cni.File { return &cni.File{Kind: cni.Cache, Name: string(rune('a' + i)), Result: r} }
 	// sweep judges as many files of each decision, and ends some of those that were to go.
 	sweep := func(reap, wait, keep int, ended ...policy.Result) cni.Census {
 		c := cni.NewCensus()
@@ -21,17 +20,17 @@ func TestCNITotals(t *testing.T) {
 			d policy.Decision
 		}{{reap, policy.Reap}, {wait, policy.Wait}, {keep, policy.Keep}} {
 			for i := range j.n {
-				c.Judged(file(i), policy.Verdict{Decision: j.d})
+				c.Judged(file(i, ""), policy.Verdict{Decision: j.d})
 			}
 		}
 		for i, r := range ended {
-			c.Ended(cni.Outcome{File: file(i), Result: r})
+			c.Ended(file(i, r))
 		}
 		return c
 	}
 	done, gone, failed, refused := policy.Done, policy.Gone, policy.Failed, policy.Refused
 	finished := cni.NewCensus() // what a crash had cut short, before anything was judged
-	finished.Ended(cni.Outcome{File: file(9), Result: done})
+	finished.Ended(file(9, done))
 	for _, c := range []struct {
 		want   string
 		sweeps []cni.Census
@@ -50,7 +49,7 @@ func TestCNITotals(t *testing.T) {
 		for _, later := range c.sweeps[1:] {
 			sum = sum.Merge(later)
 		}
-		if got := cniTotals(totalCNI(&cnisweep.Report{Census: sum}, 6)); got != c.want {
+		if got := cniTotals(totalCNI(&cni.Report{Census: sum}, 6)); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
@@ -60,7 +59,7 @@ func TestCNITotals(t *testing.T) {
 func TestCNIUndo(t *testing.T) {
 	sum := cni.NewCensus()
 	sum.Vanished = 1
-	got := cniTotals(totalCNI(&cnisweep.Report{Census: sum, Undo: []string{cni.Undo("cni-20260101-000000-000-012"), "b"}}, 1))
+	got := cniTotals(totalCNI(&cni.Report{Census: sum, Undo: []string{cni.Undo("cni-20260101-000000-000-012"), "b"}}, 1))
 	if want := "1 CNI file: 1 removed\nUndo: orphan-reaper quarantine restore --batch cni-20260101-000000-000\nUndo: b"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -36,7 +36,7 @@ func (broken) Tell(policy.Record) error                         { return errBrok
 func TestCountFailures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.prom")
 	m := newMetricsFile(t.Context(), config.Config{MetricsFile: path}, "v0", slog.New(slog.DiscardHandler), slog.LevelInfo)
-	r := &reaper.Reaper{Prober: broken{}, Ledger: broken{}, Teller: broken{}, CNI: &cnisweep.Sweeper{Ledger: broken{}}}
+	r := &reaper.Reaper{Prober: broken{}, Ledger: broken{}, Teller: broken{}, CNI: &cni.Sweeper{Ledger: broken{}}}
 	countFailures(r, m)
 	if _, err := r.Ledger.Append(); !errors.Is(err, errBroken) {
 		t.Error(err)

@@ -13,11 +13,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
@@ -144,7 +143,7 @@ func newReaper(ctx context.Context, cfg config.Config, store *state.Store, log *
 	r := &reaper.Reaper{
 		Prober: prober{p, cfg}, Remover: rem, Ledger: store, Store: store, Clock: clock,
 		Teller: teller, Meter: meter, Log: log, Rules: Rules(cfg),
-		CNI: &cnisweep.Sweeper{Prober: cniProber{p}, Remover: rem, Archive: cniArchive{store}, Ledger: store, Clock: clock, Log: log},
+		CNI: &cni.Sweeper{Prober: cniProber{p}, Remover: rem, Archive: cniArchive{store}, Ledger: store, Clock: clock, Log: log},
 	}
 	return r, r.Load()
 }
@@ -164,7 +163,7 @@ func (p prober) Look(ctx context.Context, parked []policy.EntryState, only []par
 // cniProber gives the probe's sweep the loop's type.
 type cniProber struct{ *probe.Probe }
 
-func (p cniProber) SweepCNI(contents bool) cnisweep.Looks { return p.Probe.SweepCNI(contents) }
+func (p cniProber) SweepCNI(contents bool) cni.Looks { return p.Probe.SweepCNI(contents) }
 
 // cniArchive gives the state's archives the loop's type.
 type cniArchive struct{ *state.Store }

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
@@ -188,7 +187,7 @@ func (r *Reader) ContainerIDs(ctx context.Context) IDs {
 		c := IDs{Found: map[string]string{}}
 		c.Err = walkCgroups(ctx, r.Root, func(path, name string) bool {
 			c.Kube = c.Kube || isKubepods(name)
-			cni.EachContainerID(name, func(id string) {
+			parsers.EachContainerID(name, func(id string) {
 				if _, known := c.Found[id]; !known {
 					c.Found[id] = filepath.Join(path, name)
 				}

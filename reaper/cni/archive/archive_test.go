@@ -1,0 +1,56 @@
+package archive
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// TestIndex: index and files must be of one another, and a bomb is not unpacked.
+func TestIndex(t *testing.T) {
+	files := []cni.File{
+		{Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "n-1-eth0", Data: []byte("one")},
+		{Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "n-2-eth0", Data: []byte("two")},
+	}
+	head, index, err := describe(time.Unix(1_700_000_000, 0), files)
+	testkit.Must(t, err)
+	one := bytes.SplitAfter(index, []byte("\n"))
+	good := Archive{head, index, files}
+	cases := map[string]func(io.Writer) error{
+		"whole":       good.Write,
+		"fewer files": (&Archive{head, index, files[:1]}).Write,
+		"fewer lines": (&Archive{head, one[0], files}).Write,
+		"more lines":  (&Archive{head, append(bytes.Clone(index), one[0]...), files}).Write,
+		"more files":  (&Archive{head, index, append(files, files...)}).Write,
+		"no head":     (&Archive{nil, index, files}).Write,
+		"bomb":        (&Archive{make([]byte, mostAbout+1), index, files}).Write,
+		"tail": func(w io.Writer) error {
+			if err := good.Write(w); err != nil {
+				return err
+			}
+			zip := gzip.NewWriter(w)
+			_, err := zip.Write(make([]byte, 2*mostAbout))
+			return errors.Join(err, zip.Close())
+		},
+	}
+	for name, write := range cases {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			testkit.Must(t, write(&b))
+			var got []cni.File
+			err := Read(&b, func(c cni.File) error { got = append(got, c); return nil })
+			switch {
+			case name != "whole" && err == nil:
+				t.Error("took it")
+			case name == "whole" && (err != nil || len(got) != 2 || string(got[1].Data) != "two"):
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}

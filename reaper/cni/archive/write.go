@@ -1,0 +1,176 @@
+// Package archive is the format of an archive: how files that CNI left are kept in a compressed
+// tar file, and read back. It writes to a stream and reads from one; where an archive lies, and
+// that it is on disk before a file goes, is package state's.
+package archive
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+)
+
+// version is the version of an archive's members.
+const version = 1
+
+// An archive is NAME.tar.gz with these members: what the archive is; a
+// line of JSON for each file, which says what tar cannot (nanoseconds, the SELinux label,
+// whose file it was); and the files by their whole paths without the first slash, in the
+// order of the lines, so that tar -C / -xzf puts them back, though over whatever is there.
+const (
+	Suffix = ".tar.gz" // of an archive's name
+
+	aboutMember = "orphan-reaper.json"
+	indexMember = "orphan-reaper.index.jsonl"
+)
+
+// The bounds of an archive's members, for the writer as for the reader.
+const (
+	mostAbout = 64 << 10
+	mostIndex = 64 << 20
+	mostFile  = 64 << 20
+)
+
+// About is the first member.
+type About struct {
+	Version int       `json:"version"`
+	At      time.Time `json:"at"`
+	Files   int       `json:"files"`
+	Bytes   int64     `json:"bytes"`
+}
+
+// archived is a line of the second member. Path is for people: JSON cannot hold each byte that a name may, so the name comes from the
+// tar header. The two times hide those of File.
+type archived struct {
+	Path string `json:"path"`
+	*cni.File
+	Mtime   stamp `json:"mtime"`
+	Changed stamp `json:"changed,omitzero"`
+}
+
+// stamp is seconds and nanoseconds: a file's time may be of any year, and JSON's may not.
+type stamp [2]int64
+
+func stampOf(t time.Time) stamp {
+	if t.IsZero() {
+		return stamp{}
+	}
+	return stamp{t.Unix(), int64(t.Nanosecond())}
+}
+
+func (s stamp) time() time.Time {
+	if s == (stamp{}) {
+		return time.Time{}
+	}
+	return time.Unix(s[0], s[1]).UTC()
+}
+
+// usualLine is how long a line of the index is where the names are not long.
+const usualLine = 800
+
+// describe makes the first two members.
+func describe(at time.Time, files []cni.File) (head, index []byte, err error) {
+	a := About{Version: version, At: at, Files: len(files)}
+	var lines bytes.Buffer
+	lines.Grow(len(files) * usualLine)
+	enc := json.NewEncoder(&lines)
+	enc.SetEscapeHTML(false)
+	for i := range files {
+		f := &files[i]
+		name := memberName(f)
+		switch {
+		case name == "":
+			return nil, nil, fmt.Errorf("%q in %q is no file of a directory", f.Name, f.Dir)
+		case len(f.Data) > mostFile:
+			return nil, nil, fmt.Errorf("%q is too large, %d bytes", name, len(f.Data))
+		}
+		a.Bytes += int64(len(f.Data))
+		if err := enc.Encode(archived{name, f, stampOf(f.Mtime), stampOf(f.Changed)}); err != nil {
+			return nil, nil, err
+		}
+	}
+	if lines.Len() > mostIndex {
+		return nil, nil, fmt.Errorf("too many files for one archive, %d", len(files))
+	}
+	head, err = json.Marshal(a)
+	return append(head, '\n'), lines.Bytes(), err
+}
+
+// memberName is the file's path without the first slash, "" where splitName would not give
+// back directory and name.
+func memberName(f *cni.File) string {
+	if len(f.Dir) < 2 || f.Dir[0] != '/' || path.Clean(f.Dir) != f.Dir || strings.ContainsAny(f.Name, "/\x00") ||
+		f.Name == "" || f.Name == "." || f.Name == ".." || strings.Contains(f.Dir, "\x00") {
+		return ""
+	}
+	return f.Dir[1:] + "/" + f.Name
+}
+
+func splitName(member string) (dir, name string) {
+	dir, name = path.Split("/" + member)
+	return strings.TrimSuffix(dir, "/"), name
+}
+
+// Archive is what is to be written.
+type Archive struct {
+	head, index []byte
+	files       []cni.File
+}
+
+// New makes an archive of the files, as of the given time. It checks all of them.
+func New(at time.Time, files []cni.File) (*Archive, error) {
+	head, index, err := describe(at, files)
+	return &Archive{head, index, files}, err
+}
+
+// Write writes all of the archive. It compresses at gzip's fastest. Cache files are alike, so
+// 300,000 of them take 54 MB instead of 760 MB of a disk that may be nearly full, and the
+// smaller write saves more than the compression costs: 8.5 µs of CPU for a file, 13 µs without
+// it, both with the sync.
+func (a *Archive) Write(to io.Writer) error {
+	buf := bufio.NewWriterSize(to, 256<<10)
+	zip, err := gzip.NewWriterLevel(buf, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(zip)
+	// The format of GNU tar takes any byte in a name, and tells nobody of unknown keywords.
+	member := func(h tar.Header, data []byte) error {
+		h.Typeflag, h.Format, h.Size = tar.TypeReg, tar.FormatGNU, int64(len(data))
+		if err := w.WriteHeader(&h); err != nil {
+			return err
+		}
+		_, err := w.Write(data)
+		return err
+	}
+	if err := member(tar.Header{Name: aboutMember, Mode: 0o600}, a.head); err != nil {
+		return err
+	}
+	if err := member(tar.Header{Name: indexMember, Mode: 0o600}, a.index); err != nil {
+		return err
+	}
+	for i := range a.files {
+		f := &a.files[i]
+		err := member(tar.Header{
+			Name: memberName(f), Mode: int64(f.Mode), Uid: int(f.Owner[0]), Gid: int(f.Owner[1]), ModTime: f.Mtime.Truncate(time.Second),
+		}, f.Data)
+		if err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if err := zip.Close(); err != nil {
+		return err
+	}
+	return buf.Flush()
+}

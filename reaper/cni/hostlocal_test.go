@@ -1,0 +1,78 @@
+package cni
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseHostLocal(t *testing.T) {
+	tied := func(id, ifname string) told { return told{ContainerID: id, Network: "d", IfName: ifname} }
+	nobody := func(why untied) told { return told{Network: "d", Untied: why} }
+	for _, test := range []struct {
+		name, content string
+		want          told
+	}{
+		{"10.244.0.8", boxID + "\r\neth0", tied(boxID, "eth0")},
+		{"10.244.0.8", boxID + "\r\neth0\r\n", tied(boxID, "eth0")},
+		{"10.244.0.8", "\n " + boxID + "\r\neth0 \n\n", tied(boxID, "eth0")},
+		{"10.244.0.8", boxID + "\neth0", tied(boxID, "eth0")},
+		{"10.244.0.8", boxID + "\neth0\n", tied(boxID, "eth0")},
+		{"10.244.0.8", boxID, tied(boxID, "")},
+		{"10.244.0.8", boxID + "\n", tied(boxID, "")},
+		{"10.244.0.8", boxID + "\r\n", tied(boxID, "")},
+		{"10.244.0.8", boxID + "\r", tied(boxID, "")},
+		{"10.244.0.8", "test-1\r\nnet.1-x_y", tied("test-1", "net.1-x_y")},
+		{"::ffff:10.244.0.8", boxID, tied(boxID, "")},
+		{"2001:db8::8", boxID + "\r\neth0", tied(boxID, "eth0")},
+		{"2001:0DB8:0::0008", boxID + "\r\neth0", tied(boxID, "eth0")},
+
+		{"10.244.0.8", "", nobody(untiedContent)},
+		{"10.244.0.8", " \r\n", nobody(untiedContent)},
+		{"10.244.0.8", boxID[:63], nobody(untiedContent)},
+		{"10.244.0.8", "test-1", nobody(untiedContent)},
+		{"10.244.0.8", "10.244.0.8", nobody(untiedContent)},
+		{"10.244.0.8", strings.ToUpper(boxID), nobody(untiedContent)},
+		{"10.244.0.8", boxID + " \r\neth0", nobody(untiedContent)},
+		{"10.244.0.8", boxID + "\r\n eth0", nobody(untiedContent)},
+		{"10.244.0.8", boxID + "\r\n\r\neth0", nobody(untiedContent)},
+		{"10.244.0.8", boxID + "\r\neth0\r\neth1", nobody(untiedContent)},
+		{"10.244.0.8", boxID + "\r\n" + strings.Repeat("e", 16), nobody(untiedContent)},
+		{"10.244.0.8", boxID + "\r\n..", nobody(untiedContent)},
+		{"10.244.0.8", "../" + boxID + "\r\neth0", nobody(untiedContent)},
+		{"10.244.0.8", boxID + "\x00\r\neth0", nobody(untiedContent)},
+		{"10.244.0.8", "\ufeff" + boxID, nobody(untiedContent)},
+		{"10.244.0.8", strings.Repeat("\x00", 70), nobody(untiedContent)},
+		{"10.244.0.8", boxID + strings.Repeat("\n", 500), nobody(untiedSize)},
+	} {
+		if got := parsed(Address, test.name, []byte(test.content)); got != test.want {
+			t.Errorf("%s %q:\n got %+v\nwant %+v", test.name, test.content, got, test.want)
+		}
+	}
+	for _, name := range []string{
+		"lock", "last_reserved_ip.0", "last_reserved_ip.10", "last_reserved_ip", "", ".", "..", "10.244.0", "10.244.0.8.bak", "10.244.0.08", "10.244.0.256",
+		"10.244.0.8/24", " 10.244.0.8", "10.244.0.8\n", "fe80::1%eth0", "2001_db8__8", "[2001:db8::8]", "0x0a.1.1.1", "10.244.0.8~",
+	} {
+		f := File{Kind: Address, Dir: "/d", Name: name}
+		if f.Parse([]byte(boxID + "\r\neth0")); f.Container != "" || f.Addr().IsValid() || f.Facts[Tied].Detail != "its name is no address" {
+			t.Errorf("%q is an address: %+v", name, f)
+		}
+	}
+}
+
+// TestHostLocalAgreesWithThePlugin compares with what the plugin's store compares (ReleaseByID: content without white space around it
+// against both keys).
+func TestHostLocalAgreesWithThePlugin(t *testing.T) {
+	for _, content := range []string{
+		boxID + "\r\neth0", boxID + "\r\neth0\n", boxID, boxID + "\n", boxID + "\r\neth0\r\nx", boxID + "\r\neth00", boxID + "\r\n" + "eth",
+		boxID + "0\r\neth0", otherID + "\r\neth0", "\u00a0" + boxID + "\u0085",
+	} {
+		trimmed := strings.TrimSpace(content)
+		got := parsed(Address, "10.0.0.1", []byte(content))
+		if want := trimmed == boxID+"\r\neth0"; want != (got.ContainerID == boxID && got.IfName == "eth0") {
+			t.Errorf("%q: %+v", content, got)
+		}
+		if want := trimmed == boxID; want != (got.ContainerID == boxID && got.IfName == "") {
+			t.Errorf("%q: %+v", content, got)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package cni
+
+import (
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Listing is what the runtime has listed since a moment, in an unbroken row of whole answers. It is a hold for every file at once:
+// container IDs are never used twice, so an ID that no answer since then has had, of a file that was there before, has been absent in
+// every look since. It costs the memory of what lives, not of the residue.
+type Listing struct {
+	Since policy.Instant  `json:"since"`
+	IDs   map[string]bool `json:"ids"`
+}
+
+// Listings are two overlapping listings, so that what lived long ago is forgotten. The older one counts; after a hold the younger
+// takes its place.
+type Listings struct {
+	Older   Listing `json:"older"`
+	Younger Listing `json:"younger"`
+}
+
+// Add adds one answer of the runtime, asked at now: the full IDs of all sandboxes and containers. An answer that is not whole breaks
+// the row, and so does another boot.
+func (l *Listings) Add(ids []string, whole policy.Truth, hold time.Duration, now policy.Instant) {
+	if whole != policy.Yes {
+		*l = Listings{}
+		return
+	}
+	if _, ok := now.Since(l.Older.Since); !ok {
+		l.Older = Listing{Since: now}
+	}
+	if _, ok := now.Since(l.Younger.Since); !ok {
+		l.Younger = Listing{Since: now}
+	}
+	if since, _ := now.Since(l.Younger.Since); since >= hold {
+		l.Older, l.Younger = l.Younger, Listing{Since: now}
+	}
+	for _, g := range [...]*Listing{&l.Older, &l.Younger} {
+		if g.IDs == nil {
+			g.IDs = map[string]bool{}
+		}
+		for _, id := range ids {
+			g.IDs[id] = true
+		}
+	}
+}
+
+// rules has the one truth of each fact that lets a file go, and the reasons that keep it otherwise.
+var rules = [...]struct {
+	fact     FactName
+	dead     policy.Truth
+	alive    policy.Reason
+	unknown  policy.Reason
+	waivable bool
+}{
+	{Tied, policy.Yes, policy.ReasonUntied, policy.ReasonUntied, false},
+	{Listed, policy.No, policy.ReasonSandbox, policy.ReasonRuntimeUnknown, true},
+	{Alive, policy.No, policy.ReasonInUse, policy.ReasonInUse, false},
+	{Netns, policy.No, policy.ReasonNetns, policy.ReasonNetns, false},
+	{Foreign, policy.No, policy.ReasonForeign, policy.ReasonForeign, false},
+}
+
+// Judge returns what may happen to one file that CNI wrote. It goes when its sandbox is provably gone: absent from the runtime in
+// every look for a hold, without a task, a cgroup or a network namespace, and when the file is older than Rules.CNIOlderThan; that
+// of a pod whose directory we removed need only be older than a hold.
+//
+// A broken cache file goes also where its sandbox is listed and not ready: it blocks the teardown of that very sandbox, and the
+// plugin is asked to delete without it anyway.
+func Judge(f *File, n policy.Node, l Listing, r policy.Rules, now policy.Instant) policy.Verdict {
+	v := policy.Verdict{UID: f.UID, Name: f.Name, Decision: policy.Reap}
+	if r.Waive {
+		v.Waived()
+	} else {
+		v.NeedKubelet(n, r, now)
+	}
+	repair := f.BrokenCache() && f.Facts[Listed].Truth == policy.Yes && f.Facts[Ready].Truth == policy.No
+	for _, rule := range rules {
+		switch fact := f.Facts[rule.fact]; {
+		case fact.Truth == rule.dead:
+		case repair && (rule.fact == Listed || rule.fact == Netns):
+			// Its sandbox is to be torn down, and this file hinders that.
+		case fact.Truth != policy.Unknown:
+			v.KeepFor(rule.alive, fact.Detail)
+		case rule.waivable && r.Waive:
+		case rule.unknown == policy.ReasonRuntimeUnknown && n.RuntimeLists.Truth == policy.No:
+			v.KeepFor(policy.ReasonRuntimeEmpty, n.RuntimeLists.Detail)
+		default:
+			detail := fact.Detail
+			if detail == "" {
+				detail = rule.fact.String() + " is not known"
+			}
+			v.KeepFor(rule.unknown, detail)
+		}
+	}
+	good := v.Decision == policy.Reap
+	least := max(r.CNIOlderThan, r.Hold)
+	if f.Reaped || repair {
+		least = r.Hold
+	}
+	v.Aged("file", f.Changed, least, least.String(), now)
+	if good && !r.Waive {
+		absent(&v, f, l, repair, r, now)
+	}
+	return v
+}
+
+// absent waits until the runtime has not listed the container for a hold, in at least two looks; the file must be older than the
+// first of them. What is repaired is listed, and only its file's age shows that no program is writing it now.
+func absent(v *policy.Verdict, f *File, l Listing, repair bool, r policy.Rules, now policy.Instant) {
+	since, ok := now.Since(l.Since)
+	if !ok || (r.Hold > 0 && !f.Changed.Before(l.Since.Wall)) {
+		since = 0
+	}
+	v.Good(since, r)
+	if since >= r.Hold && !repair && l.IDs[f.Container] {
+		v.WaitFor(r.Hold, policy.ReasonHold, "the runtime has listed the container not long ago")
+	}
+}
+
+// OutlookOf returns what a verdict on a file asks of a person. in-use is a task or a cgroup of the container: it lives, and keeps its
+// file.
+func OutlookOf(d policy.Decision, why []policy.Why) policy.Outlook {
+	if d == policy.Keep && slices.ContainsFunc(why, func(w policy.Why) bool { return w.Reason == policy.ReasonInUse }) {
+		return policy.OutlookAlive
+	}
+	return policy.OutlookOf(d, why)
+}

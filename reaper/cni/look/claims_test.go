@@ -1,0 +1,373 @@
+package look
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// inNetns puts a process of a container's cgroup into the namespace that is bound at name, as
+// the node's proc directory shows it: by a link to the same file.
+func (n *cniNode) inNetns(pid int, name, container string) {
+	n.t.Helper()
+	dir := filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid))
+	testkit.Must(n.t, os.MkdirAll(filepath.Join(dir, "ns"), 0o755))
+	testkit.Must(n.t, os.MkdirAll(filepath.Join(dir, "net"), 0o755))
+	testkit.Must(n.t, os.Link(n.path("run/netns/"+name), filepath.Join(dir, "ns/net")))
+	cgroup := "0::/system.slice/ssh.service\n"
+	if container != "" {
+		cgroup = "0::/kubepods.slice/kubepods-pod1.slice/crio-" + container + ".scope\n"
+	}
+	testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "cgroup"), []byte(cgroup), 0o600))
+}
+
+// addressesIn says what the process's namespace has, as Linux 6.1 writes it.
+func (n *cniNode) addressesIn(pid int, v4, v6 string) {
+	n.t.Helper()
+	dir := filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid), "net")
+	trie := "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\nLocal:\n     |-- 127.0.0.1\n        /32 host LOCAL\n" +
+		"     |-- " + v4 + "\n        /32 host LOCAL\n     |-- 10.244.0.255\n        /32 link BROADCAST\n"
+	testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "fib_trie"), []byte(trie), 0o600))
+	testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "if_inet6"), []byte(v6+" 02 40 20 80     eth0\n"), 0o600))
+}
+
+// crioInfo is what CRI-O 1.34 tells of a sandbox besides, cut to what counts.
+func crioInfo(netns string) map[string]string {
+	return map[string]string{"info": `{"image":"registry.k8s.io/pause:3.10","pid":812,"runtimeSpec":{"ociVersion":"1.2.0","process":{"args":["/pause"]},` +
+		`"linux":{"resources":{},"namespaces":[{"type":"pid"},{"type":"network","path":"` + netns + `"},{"type":"ipc","path":"/var/run/ipcns/x"}]}}}`}
+}
+
+// TestCNIClaims is a namespace of which no cache file tells, and whose it is all the same. With
+// CRI-O and Calico every living pod's is such a one, and each kept every cache of the dead.
+func TestCNIClaims(t *testing.T) {
+	live, gone := id("a live pod"), id("gone")
+	for _, c := range []struct {
+		name   string
+		change func(*cniNode)
+		want   policy.Truth
+	}{
+		{"nobody's", func(*cniNode) {}, policy.Unknown},
+		{"the runtime tells", func(n *cniNode) { n.cri.SetInfo(live, crioInfo(n.netns("x"))) }, policy.No},
+		{"the runtime tells, of a sandbox that is not ready", func(n *cniNode) {
+			n.sandbox(id("stopped"), false)
+			n.cri.SetInfo(id("stopped"), crioInfo(n.netns("x")))
+		}, policy.No},
+		{"the runtime tells of another", func(n *cniNode) { n.cri.SetInfo(live, crioInfo(n.netns("y"))) }, policy.Unknown},
+		{"the runtime fails", func(n *cniNode) {
+			n.cri.SetInfo(live, crioInfo(n.netns("x")))
+			n.cri.SetFault(fakecri.PodSandboxStatus, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
+		}, policy.Unknown},
+		{"the runtime tells nonsense", func(n *cniNode) { n.cri.SetInfo(live, map[string]string{"info": "{"}) }, policy.Unknown},
+		{"a process of its sandbox", func(n *cniNode) { n.inNetns(300, "x", live) }, policy.No},
+		{"a process of its container", func(n *cniNode) {
+			n.container(id("main"), live, true)
+			n.inNetns(300, "x", id("main"))
+		}, policy.No},
+		{"a process of a container that is not listed", func(n *cniNode) { n.inNetns(300, "x", id("forgotten")) }, policy.Unknown},
+		{"a process of nobody", func(n *cniNode) { n.inNetns(300, "x", "") }, policy.Unknown},
+		{"a process of a container that is elsewhere besides: nsenter", func(n *cniNode) {
+			n.write("run/netns/y", "")
+			n.cache("cbr0", id("another live pod"), "eth0", string(newUID()), n.netns("y"))
+			n.sandbox(id("another live pod"), true)
+			n.inNetns(300, "x", live)
+			n.inNetns(301, "y", live)
+		}, policy.Unknown},
+		{"a process of a sandbox that the runtime says is elsewhere", func(n *cniNode) {
+			n.cri.SetInfo(live, crioInfo(n.netns("y")))
+			n.inNetns(300, "x", live)
+		}, policy.Unknown},
+		{"a process of a sandbox in the node's own, as the runtime says", func(n *cniNode) {
+			n.cri.SetInfo(live, map[string]string{"info": `{"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"}]}}}`})
+			n.inNetns(300, "x", live)
+		}, policy.Unknown},
+		{"the node's own", func(n *cniNode) { n.inNetns(1, "x", "") }, policy.No},
+		{"no cache file of the dead: its own is there", func(n *cniNode) { n.inNetns(300, "x", gone) }, policy.Unknown},
+	} {
+		for _, chunk := range []int{1, usualChunk} {
+			t.Run(c.name, func(t *testing.T) {
+				n := newCNINode(t)
+				n.chunk = chunk
+				n.write("run/netns/x", "")
+				c.change(n)
+				name := n.cache("k8s-pod-network", gone, "eth0", string(newUID()), "")
+				n.cache("k8s-pod-network", live, "eth0", string(newUID()), "")
+				n.address("cbr0", "10.244.0.9", id("another"))
+				looks := n.sweep()
+				checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Netns: c.want})
+				checkCNI(t, cniFile(t, looks, "10.244.0.9"), cniFacts{cni.Netns: c.want})
+			})
+		}
+	}
+}
+
+// TestCNIAskedOnce: a sweep asks of each sandbox once, and of none where every namespace is
+// known to be somebody's.
+func TestCNIAskedOnce(t *testing.T) {
+	n := newCNINode(t)
+	n.chunk = 1
+	for i := range 5 {
+		n.address("cbr0", fmt.Sprintf("10.244.0.%d", i+2), id(strconv.Itoa(i)))
+	}
+	n.sweep()
+	if got := n.cri.Calls(fakecri.PodSandboxStatus); got != 0 {
+		t.Errorf("asked %d times where there is no namespace", got)
+	}
+	n.write("run/netns/x", "")
+	n.sweep()
+	if got := n.cri.Calls(fakecri.PodSandboxStatus); got != 1 {
+		t.Errorf("asked %d times", got)
+	}
+}
+
+// TestCNINamespaceOfOthers is a namespace that a person made and works in (ip netns add, ip
+// netns exec): it keeps no address that it has not.
+func TestCNINamespaceOfOthers(t *testing.T) {
+	n := newCNINode(t)
+	n.write("run/netns/lab", "")
+	n.inNetns(300, "lab", "")
+	n.addressesIn(300, "10.244.0.8", "fd000000000000000000000000000007")
+	for _, ip := range []string{"10.244.0.8", "10.244.0.9", "fd00::7", "fd00::9"} {
+		n.address("cbr0", ip, id("gone"))
+	}
+	cache := n.cache("cbr0", id("gone"), "eth0", string(newUID()), "")
+	looks := n.sweep()
+	for name, want := range map[string]policy.Truth{
+		"10.244.0.8": policy.Unknown, "10.244.0.9": policy.No, "fd00::7": policy.Unknown, "fd00::9": policy.No,
+		cache: policy.Unknown, // it says of no address
+	} {
+		checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Netns: want})
+	}
+	// Another one, of which nothing can be told, keeps them all.
+	n.write("run/netns/another", "")
+	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{cni.Netns: policy.Unknown})
+	testkit.Must(t, os.Remove(n.path("run/netns/another")))
+	// Addresses that cannot be read are any.
+	testkit.Must(t, os.Remove(filepath.Join(n.cfg.ProcDir, "300/net/fib_trie")))
+	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{cni.Netns: policy.Unknown})
+}
+
+// TestCNIAddressesReal reads a real namespace's addresses by a process in it.
+func TestCNIAddressesReal(t *testing.T) {
+	testkit.NeedRoot(t)
+	if !testkit.InNamespace(t) {
+		return
+	}
+	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	testkit.Must(t, err)
+	defer beneath.Close(proc)
+	got, err := addressesOf(proc, "self")
+	testkit.Must(t, err)
+	interfaces := hostAddresses(t)
+	for _, a := range interfaces {
+		if !got[a] {
+			t.Errorf("%s is missing in %v", a, got)
+		}
+	}
+	if len(got) < len(interfaces) {
+		t.Errorf("%v, want %v", got, interfaces)
+	}
+}
+
+// TestCNILeakedNamespace: a namespace that is left over, without a process, keeps the addresses that it
+// has, where this process may enter it.
+func TestCNILeakedNamespace(t *testing.T) {
+	testkit.NeedRoot(t)
+	if !testkit.InNamespace(t) {
+		return
+	}
+	n := newCNINode(t)
+	n.write("run/netns/leaked", "")
+	if err := leakNetns(n.path("run/netns/leaked"), [4]byte{10, 244, 0, 8}); err != nil {
+		testkit.Skip(t, "this needs network namespaces: ", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(n.path("run/netns/leaked"), unix.MNT_DETACH) })
+	n.address("cbr0", "10.244.0.8", id("gone"))
+	n.address("cbr0", "10.244.0.9", id("gone"))
+	looks := n.sweep()
+	checkCNI(t, cniFile(t, looks, "10.244.0.8"), cniFacts{cni.Netns: policy.Unknown})
+	checkCNI(t, cniFile(t, looks, "10.244.0.9"), cniFacts{cni.Netns: policy.No})
+	if now, err := net.InterfaceAddrs(); err != nil || slices.ContainsFunc(now, func(a net.Addr) bool { return strings.HasPrefix(a.String(), "10.244.0.8/") }) {
+		t.Errorf("this process is in the other namespace: %v, %v", now, err)
+	}
+}
+
+// leakNetns leaves a network namespace with that address, and no process, at the path. The thread
+// that makes it ends with it.
+func leakNetns(path string, address [4]byte) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good
+		done <- func() error {
+			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+				return err
+			}
+			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = unix.Close(fd) }()
+			lo, err := unix.NewIfreq("lo")
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(lo.SetInet4Addr(address[:]), unix.IoctlIfreq(fd, unix.SIOCSIFADDR, lo)); err != nil {
+				return err
+			}
+			return unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, "")
+		}()
+	}()
+	return <-done
+}
+
+// TestCNIReusedPID is /proc/PID/ns/net of dockershim or cri-dockerd, and another process that
+// has the number by now.
+func TestCNIReusedPID(t *testing.T) {
+	started := func(n *cniNode, ago time.Duration) {
+		start := (realClock{}.Now().Boot - ago) / (10 * time.Millisecond)
+		text := fmt.Sprintf("300 (x) S 1%s %d 0\n", " 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0", start)
+		testkit.Must(n.t, os.WriteFile(filepath.Join(n.cfg.ProcDir, "300/stat"), []byte(text), 0o600))
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*cniNode)
+		want   policy.Truth
+	}{
+		{"its own process, for all that is known", func(n *cniNode) { n.inNetns(300, "x", "") }, policy.Yes},
+		{"one of the node's", func(n *cniNode) { n.inNetns(1, "x", ""); n.inNetns(300, "x", "") }, policy.No},
+		{"one of a living pod", func(n *cniNode) { n.inNetns(300, "x", id("a live pod")) }, policy.No},
+		{"one of a container that is not listed", func(n *cniNode) { n.inNetns(300, "x", id("gone")) }, policy.Yes},
+		{"started long after the file was written", func(n *cniNode) { n.inNetns(300, "x", ""); started(n, -2*time.Hour) }, policy.No},
+		{"started soon after the file was written", func(n *cniNode) { n.inNetns(300, "x", ""); started(n, -30*time.Minute) }, policy.Yes},
+		{"started before the file was written", func(n *cniNode) { n.inNetns(300, "x", ""); started(n, time.Minute) }, policy.Yes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newCNINode(t)
+			n.write("run/netns/x", "")
+			n.cache("cbr0", id("another"), "eth0", string(newUID()), n.netns("x"))
+			c.change(n)
+			name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), "/proc/300/ns/net")
+			checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{cni.Netns: c.want})
+		})
+	}
+}
+
+// hostAddresses are the addresses of the test's own namespace.
+func hostAddresses(t *testing.T) (all []netip.Addr) {
+	t.Helper()
+	interfaces, err := net.InterfaceAddrs()
+	testkit.Must(t, err)
+	for _, i := range interfaces {
+		prefix, err := netip.ParsePrefix(i.String())
+		testkit.Must(t, err)
+		all = append(all, prefix.Addr().WithZone(""))
+	}
+	return all
+}
+
+// TestCNIConfDirs: without a directory that a person named, the configurations are where K3s
+// and RKE2 have them, or where the runtime says.
+func TestCNIConfDirs(t *testing.T) {
+	const conf = `{"name":"elsewhere","type":"bridge","ipam":{"type":"host-local","dataDir":"%s"}}`
+	for _, c := range []struct {
+		name   string
+		change func(*cniNode)
+		want   policy.Truth
+	}{
+		{"nowhere", func(*cniNode) {}, policy.Yes},
+		{"K3s", func(n *cniNode) {
+			n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", fmt.Sprintf(conf, n.path("data")))
+		}, policy.No},
+		{"K3s, and another was named", func(n *cniNode) {
+			n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", fmt.Sprintf(conf, n.path("data")))
+			n.cfg.ConfDirSet = true
+		}, policy.Yes},
+		{"K3s, and the usual one is not there", func(n *cniNode) {
+			n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", fmt.Sprintf(conf, n.path("data")))
+			n.cfg.ConfDir = n.path("none")
+		}, policy.No},
+		{"K3s, whose file is broken", func(n *cniNode) { n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", "{") }, policy.Unknown},
+		{"containerd says where it has loaded them from", func(n *cniNode) {
+			n.write("told/1.conf", fmt.Sprintf(conf, n.path("data")))
+			n.cri.SetStatusInfo(map[string]string{"cniconfig": `{"PluginDirs":["/opt/cni/bin"],"PluginConfDir":"` + n.path("told") + `","Prefix":"eth"}`})
+		}, policy.No},
+		{"containerd says what is configured", func(n *cniNode) {
+			n.write("told/1.conf", fmt.Sprintf(conf, n.path("data")))
+			n.cri.SetStatusInfo(map[string]string{"config": `{"cni":{"binDir":"/opt/cni/bin","confDir":"` + n.path("told") + `"}}`})
+		}, policy.No},
+		{"containerd says it of one runtime class", func(n *cniNode) {
+			n.write("told/1.conf", fmt.Sprintf(conf, n.path("data")))
+			n.cri.SetStatusInfo(map[string]string{"config": `{"containerd":{"runtimes":{"kata":{"cniConfDir":"` + n.path("told") + `"}}}}`})
+		}, policy.No},
+		{"CRI-O says nothing of it", func(n *cniNode) {
+			n.cri.SetStatusInfo(map[string]string{"config": `{"sandboxImage":"registry.k8s.io/pause:3.10"}`})
+		}, policy.Yes},
+		{"containerd does not answer", func(n *cniNode) {
+			n.cri.SetFault(fakecri.GetStatus, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
+		}, policy.Yes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newCNINode(t)
+			c.change(n)
+			n.cfg.DataDirs = append(n.cfg.DataDirs, n.path("data"))
+			n.write("data/elsewhere/10.42.0.9", id("gone"))
+			checkCNI(t, cniFile(t, n.sweep(), "10.42.0.9"), cniFacts{cni.Foreign: c.want})
+		})
+	}
+}
+
+// TestCNIAttachments is an address in the network of an attachment (Multus), which no
+// configuration on the node names: its own cache is gone, and who uses the network tells.
+func TestCNIAttachments(t *testing.T) {
+	live, gone := id("a live pod"), id("gone")
+	for _, c := range []struct {
+		name   string
+		change func(*cniNode)
+		want   policy.Truth
+	}{
+		{"nobody uses it", func(*cniNode) {}, policy.Yes},
+		{"a living pod uses it", func(n *cniNode) {
+			n.write("cni/multus/results/tenant-"+live+"-net1", cacheText("tenant", live, "net1", string(newUID()), n.netns("x")))
+		}, policy.No},
+		{"a living pod uses another", func(n *cniNode) {
+			n.write("cni/multus/results/tenant2-"+live+"-net1", cacheText("tenant2", live, "net1", string(newUID()), n.netns("x")))
+		}, policy.Yes},
+		{"another engine's container uses it", func(n *cniNode) {
+			n.write("cni/results/tenant-"+live+"-net1", cacheText("tenant", live, "net1", "other", n.netns("x")))
+		}, policy.Yes},
+		{"Multus has its delegates", func(n *cniNode) { n.write("cni/multus/"+gone, "[]") }, policy.No},
+		{"Multus has another's delegates", func(n *cniNode) { n.write("cni/multus/"+id("another"), "[]") }, policy.Yes},
+		{"a living pod uses it, and another engine has the container", func(n *cniNode) {
+			n.write("cni/multus/results/tenant-"+live+"-net1", cacheText("tenant", live, "net1", string(newUID()), n.netns("x")))
+			n.mkdir("docker/containers/" + gone)
+		}, policy.Yes},
+	} {
+		for _, chunk := range []int{1, usualChunk} {
+			t.Run(c.name, func(t *testing.T) {
+				n := newCNINode(t)
+				n.chunk = chunk
+				n.address("tenant", "192.168.5.9", gone)
+				c.change(n)
+				checkCNI(t, cniFile(t, n.sweep(), "192.168.5.9"), cniFacts{cni.Foreign: c.want})
+			})
+		}
+	}
+}

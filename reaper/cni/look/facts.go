@@ -1,0 +1,283 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// owner is what the files of one container ID tell together.
+type owner struct {
+	uid            parsers.PodUID
+	namespace, pod string
+	netns          []string
+	sandbox        bool // a pod's, as the runtime says
+	tells          bool // a file that would tell was read
+	disagree       bool // two files name two pods
+}
+
+func (o *owner) add(f *cni.File) {
+	// Only the kubelet's runtime calls Multus.
+	o.tells, o.sandbox = o.tells || f.V1, o.sandbox || f.Sandbox || f.UID != "" || f.Kind == cni.Multus
+	if f.NetNS != "" && !slices.Contains(o.netns, f.NetNS) {
+		o.netns = append(o.netns, f.NetNS)
+	}
+	switch {
+	case f.UID == "":
+	case o.uid == "":
+		o.uid, o.namespace, o.pod = f.UID, f.Namespace, f.PodName
+	case o.uid != f.UID:
+		o.disagree = true
+	}
+}
+
+// chunkFacts puts the facts of one chunk together.
+type chunkFacts struct {
+	s         *Sweep
+	k         *chunkKnown
+	at        policy.Instant
+	owners    map[string]*owner
+	elsewhere map[string]elsewhereFact // namespaces outside of NetnsDirs, by path
+	unclaimed []unclaimed              // the namespaces in NetnsDirs that are nobody's that is known
+}
+
+// judgeable makes a look of a chunk.
+func (s *Sweep) judgeable(ctx context.Context, c *Chunk, k *chunkKnown) cni.Look {
+	look := cni.Look{At: c.at, Node: k.node, Listed: k.runtime.all(), Live: map[cni.Kind]policy.Tally{}, InUse: map[string]int64{}}
+	f := chunkFacts{s: s, k: k, at: c.at, owners: map[string]*owner{}}
+	f.add(c, nil)
+	if !c.caches {
+		if missing := f.missing(); len(missing) > 0 {
+			f.add(s.lookUp(ctx, missing, k), missing)
+		}
+	}
+	f.findElsewhere(ctx)
+	f.findUnclaimed()
+	if f.untold() {
+		f.claimLiving(ctx)
+	}
+	kept := c.files[:0]
+	for i := range c.files {
+		file := &c.files[i]
+		if file.Facts[cni.Tied].Truth == policy.Yes {
+			if f.lives(file) {
+				t := look.Live[file.Kind]
+				t.Add(policy.Tally{Entries: 1, Bytes: file.ID.Size})
+				look.Live[file.Kind] = t
+				if file.Kind == cni.Address {
+					look.InUse[file.Network]++
+				}
+				continue
+			}
+			f.fill(file)
+		}
+		kept = append(kept, *file)
+	}
+	look.Files = kept
+	look.Errors, s.errors = s.errors, nil
+	return look
+}
+
+// add takes in what the files of a chunk tell about their containers; only of those
+// wanted, where some are.
+func (f *chunkFacts) add(c *Chunk, wanted map[string]bool) {
+	for i := range c.files {
+		file := &c.files[i]
+		if file.Facts[cni.Tied].Truth != policy.Yes {
+			continue
+		}
+		if place, ok := f.k.netns.place(file.NetNS); ok {
+			if _, there := f.k.netns.have[place]; there {
+				f.s.claims[place] = true
+			}
+		}
+		if file.Sandbox && len(f.s.podNets) < mostNetworks {
+			f.s.podNets[file.Network] = true
+		}
+		if wanted != nil && !wanted[file.Container] {
+			continue
+		}
+		o := f.owners[file.Container]
+		if o == nil {
+			o = &owner{}
+			f.owners[file.Container] = o
+		}
+		o.add(file)
+	}
+}
+
+// missing are the containers that are not listed and of which this chunk does not tell
+// enough: another cache file may.
+func (f *chunkFacts) missing() map[string]bool {
+	m := map[string]bool{}
+	for id, o := range f.owners {
+		if _, listed := f.k.runtime.ids[id]; !listed && (len(o.netns) == 0 || !o.tells) {
+			m[id] = true
+		}
+	}
+	return m
+}
+
+// lookUp reads the cache files of some containers, and of all that the runtime lists: they
+// tell whose the namespaces are that are there. It goes through the names of the caches
+// again, which costs less than to remember 300,000 of them.
+func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, k *chunkKnown) *Chunk {
+	c := &Chunk{}
+	defer c.Close()
+	wanted := func(name string) (yes bool) {
+		parsers.EachContainerID(name, func(id string) {
+			_, listed := k.runtime.ids[id]
+			yes = yes || listed || missing[id]
+		})
+		return yes
+	}
+	for _, base := range s.r.CacheDirs {
+		for _, cache := range cacheDirs {
+			switch dir := cacheDir(base, cache.kind, cache.names); cache.kind {
+			case cni.Cache:
+				s.complain(s.lookUpIn(ctx, c, dir, wanted))
+			case cni.Multus: // its name is the ID
+				s.complain(s.lookUpIn(ctx, c, dir, func(name string) bool { return missing[name] }))
+			case cni.Flannel, cni.Address:
+			}
+		}
+	}
+	s.readChunk(ctx, c)
+	return c
+}
+
+// mostLookedUp bounds the files that are read for one chunk: four of each container in it.
+const mostLookedUp = 4 * usualChunk
+
+// lookUpIn adds the wanted names of one cache.
+func (s *Sweep) lookUpIn(ctx context.Context, c *Chunk, d directory, wanted func(string) bool) error {
+	type answer struct {
+		openedDir
+		names []beneath.Entry
+	}
+	a, err := bounded.Do(ctx, s.r.Guard, "cni lookup "+d.path, func() (a answer) {
+		fd, err := openDirectory(s.r.Open, d)
+		if err != nil {
+			a.err = err
+			return a
+		}
+		a.open = &currentDir{Handle: bounded.NewHandle(fd)}
+		a.err = beneath.EachName(fd, make([]byte, 64<<10), func(e beneath.Entry) bool {
+			if wanted(e.Name) {
+				a.names = append(a.names, e)
+			}
+			return len(a.names) <= mostLookedUp
+		})
+		return a
+	})
+	if err == nil {
+		err = a.err
+	}
+	if a.open != nil {
+		o := &dirHandle{d, a.open.Handle}
+		c.dirs = append(c.dirs, o)
+		for _, e := range a.names {
+			c.names = append(c.names, chunkName{e, o})
+		}
+	}
+	if err == nil || beneath.Gone(err) {
+		return nil
+	}
+	return fmt.Errorf("cannot read %s: %w", clean.Name(d.path), err)
+}
+
+// lives says that the file is of a container that the runtime lists, and is none that
+// hinders its teardown.
+func (f *chunkFacts) lives(file *cni.File) bool {
+	_, listed := f.k.runtime.ids[file.Container]
+	return listed && !file.BrokenCache()
+}
+
+// fill sets the facts of a file that is tied to a container.
+func (f *chunkFacts) fill(file *cni.File) {
+	o := f.owners[file.Container]
+	if o.disagree {
+		file.UID, file.Namespace, file.PodName = "", "", ""
+		file.Container = ""
+		file.Set(cni.Tied, policy.No, file.Dir, "the cache files of its container name two pods")
+		return
+	}
+	file.UID, file.Namespace, file.PodName = o.uid, o.namespace, o.pod
+	if file.BrokenCache() {
+		file.Runtime = f.k.runtime.version(file.Container)
+	}
+	file.Facts[cni.Listed], file.Facts[cni.Ready] = f.k.runtime.facts(file.Container)
+	file.Facts[cni.Alive] = f.alive(file.Container)
+	file.Facts[cni.Netns] = f.netns(o, file)
+	file.Facts[cni.Foreign] = f.foreign(o, file)
+}
+
+// alive: a task, or a cgroup whether a process is in it or not.
+func (f *chunkFacts) alive(id string) policy.Fact {
+	const origin = "tasks and cgroups"
+	k := f.k
+	if t, ok := k.tasks.found[id]; ok {
+		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it has a task in " + clean.Name(t.path)}
+	}
+	if path, ok := k.cgroups.Found[id]; ok {
+		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: "the cgroup " + clean.Name(path) + " exists"}
+	}
+	switch {
+	case k.tasks.err != nil:
+		return policy.Fact{Origin: origin, Detail: k.tasks.err.Error()}
+	case k.cgroups.Err != nil:
+		return policy.Fact{Origin: origin, Detail: k.cgroups.Err.Error()}
+	case !k.cgroups.Kube:
+		return policy.Fact{Origin: origin, Detail: "no kubepods hierarchy is there"}
+	}
+	return policy.Fact{Truth: policy.No, Origin: origin}
+}
+
+// foreign: what the runtime calls a pod's sandbox, or gives a pod's UID, is a pod's. Where no
+// file of the container says so, the node's configuration must name the network, or a cache
+// file of another pod: a network attachment stands at the API server only, and with Multus's
+// cache of its last pod the network is forgotten here. A host-local store may be shared.
+func (f *chunkFacts) foreign(o *owner, file *cni.File) policy.Fact {
+	k, conf := f.k, &f.s.conf
+	if d, ok := k.stores.found[file.Container]; ok {
+		detail := "another engine has a container of this ID in " + clean.Name(d.path)
+		if strings.HasSuffix(d.path, "-containers") {
+			detail = "the store " + clean.Name(d.path) + ", which CRI-O and Podman share, has a container of this ID: " +
+				"CRI-O removes one of its own that it does not list when it is started anew"
+		}
+		return policy.Fact{Truth: policy.Yes, Origin: d.path, Detail: detail}
+	}
+	if t, ok := k.tasks.found[file.Container]; ok && t.under != "" && t.under != criNamespace {
+		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it runs in containerd's namespace " + clean.Name(t.under)}
+	}
+	dir := strings.Join(conf.dirs, ", ")
+	switch {
+	case k.stores.err != nil:
+		return policy.Fact{Origin: "engines", Detail: k.stores.err.Error()}
+	case k.tasks.err != nil:
+		return policy.Fact{Origin: "engines", Detail: k.tasks.err.Error()}
+	case o.sandbox:
+		return policy.Fact{Truth: policy.No, Origin: "engines"}
+	case file.Network == "":
+		return policy.Fact{Origin: dir, Detail: "no file has its network"}
+	case conf.networks[file.Network], file.Network == loopback, f.s.podNets[file.Network]:
+		return policy.Fact{Truth: policy.No, Origin: dir}
+	case conf.err != nil:
+		return policy.Fact{Origin: dir, Detail: conf.err.Error()}
+	}
+	return policy.Fact{
+		Truth: policy.Yes, Origin: dir,
+		Detail: "no configuration in " + clean.Name(dir) + " names the network " + clean.Name(file.Network) + ", and no cache file of a pod",
+	}
+}
+
+// loopback is the network that containerd and CRI-O add to every sandbox by themselves.
+const loopback = "cni-loopback"

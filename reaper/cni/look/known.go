@@ -1,0 +1,159 @@
+package look
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// UsualTaskDirs have an entry for each container that runs: containerd's bundles (shim v2,
+// and v1 before containerd 2.0) and its runc's states, by namespace, also of the
+// distributions that bring their own containerd; those of runc and crun without containerd;
+// and the run directories of CRI-O and Podman. All are on tmpfs.
+var UsualTaskDirs = func() []string {
+	dirs := []string{"/run/runc", "/run/crun", "/run/containers/storage/*-containers", "/run/docker/runtime-runc/*"}
+	for _, state := range [...]string{
+		"/run/containerd", "/run/k3s/containerd", "/run/k0s/containerd", "/var/snap/microk8s/common/run/containerd",
+	} {
+		dirs = append(dirs, state+"/io.containerd.runtime.v2.task/*", state+"/io.containerd.runtime.v1.linux/*", state+"/runc/*")
+	}
+	return dirs
+}()
+
+// UsualStores have an entry for each container of another engine. One that runs is found by
+// its task or cgroup wherever its store is, and one that has ended has no network any more
+// (each of these engines tears it down when the container stops); so a store that is
+// elsewhere hides nothing that lives.
+var UsualStores = []string{
+	"/var/lib/docker/containers",
+	"/var/lib/containers/storage/*-containers", // Podman's and CRI-O's: what CRI-O has and does not list, it will remove itself
+	"/var/lib/nerdctl/*/containers/*",
+}
+
+// criNamespace is where containerd keeps what its CRI made; any other is another engine's.
+const criNamespace = "k8s.io"
+
+// chunkKnown is what was asked about the node after a chunk was read.
+type chunkKnown struct {
+	runtime runtimeIDs
+	node    policy.Node
+	tasks   idDirs
+	stores  idDirs
+	cgroups Cgroups
+	netns   netnsSet
+}
+
+// ask asks the rest at once; each part has its own time and its own error.
+func (s *Sweep) ask(ctx context.Context, c *Chunk, a Asked) *chunkKnown {
+	k, r := &chunkKnown{node: a.Node, cgroups: a.Cgroups, runtime: listedIDs(a)}, s.r
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if slices.ContainsFunc(c.files, func(f cni.File) bool { return f.BrokenCache() }) {
+			r.askVersions(ctx, &k.runtime)
+		}
+	})
+	wg.Go(func() { k.tasks = r.idDirs(ctx, r.TaskDirs) })
+	wg.Go(func() { k.stores = r.idDirs(ctx, r.Stores) })
+	wg.Go(func() { k.netns = r.netnsSet(ctx) })
+	wg.Wait()
+	k.node.RuntimeLists = k.runtime.lists
+	s.complain(a.Errors...)
+	s.complain(k.runtime.err, k.cgroups.Err, k.tasks.err, k.stores.err, k.netns.err)
+	return k
+}
+
+// idDirs are the container IDs that some directories have an entry for.
+type idDirs struct {
+	found map[string]idDir
+	buf   []byte
+	err   error
+}
+
+type idDir struct {
+	path  string
+	under string // what stood for a "*" at the end
+}
+
+const (
+	mostIDs      = 1_000_000
+	mostBranches = 1000 // for each "*"
+)
+
+// idDirs reads directories with an entry for each container.
+func (r *Reader) idDirs(ctx context.Context, patterns []string) idDirs {
+	all := idDirs{found: map[string]idDir{}}
+	var errs []error
+	for _, pattern := range patterns {
+		got, err := bounded.Do(ctx, r.Guard, "ids "+pattern, func() idDirs {
+			d := idDirs{found: map[string]idDir{}, buf: make([]byte, 32<<10)}
+			d.read("/", strings.Split(strings.Trim(filepath.Clean(pattern), "/"), "/"), "")
+			return d
+		})
+		if err == nil {
+			err = got.err
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cannot read %s: %w", pattern, err))
+		}
+		maps.Copy(all.found, got.found)
+	}
+	all.err = policy.OneLine(errs...)
+	return all
+}
+
+// read goes down a pattern: path is reached, rest is still to match.
+func (d *idDirs) read(path string, rest []string, under string) {
+	for len(rest) > 0 && !strings.Contains(rest[0], "*") {
+		path, rest = filepath.Join(path, rest[0]), rest[1:]
+	}
+	fd, err := beneath.Retry(func() (int, error) {
+		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		d.fail(path, err)
+		return
+	}
+	defer beneath.Close(fd)
+	if len(rest) == 0 {
+		d.fail(path, beneath.EachName(fd, d.buf, func(e beneath.Entry) bool {
+			if parsers.IsContainerID(e.Name) {
+				d.found[e.Name] = idDir{path, under}
+			}
+			return len(d.found) < mostIDs
+		}))
+		return
+	}
+	branches, err := beneath.List(fd, mostBranches)
+	d.fail(path, err)
+	for _, b := range branches {
+		ok, err := filepath.Match(rest[0], b.Name)
+		d.fail(path, err)
+		if !ok {
+			continue
+		}
+		if rest[0] == "*" && len(rest) == 1 {
+			under = b.Name
+		}
+		d.read(filepath.Join(path, b.Name), rest[1:], under)
+	}
+}
+
+// fail keeps the first error. What is not there, or is no directory, has no entries.
+func (d *idDirs) fail(path string, err error) {
+	if err != nil && d.err == nil && !beneath.Gone(err) && !errors.Is(err, unix.ENOTDIR) {
+		d.err = beneath.PathError("read", path, err)
+	}
+}

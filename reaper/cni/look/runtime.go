@@ -1,0 +1,196 @@
+package look
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// runtimeIDs is what the runtimes list, by full ID. Here it does not matter whose a sandbox
+// or container is: one that no pod owns has an address, too.
+type runtimeIDs struct {
+	ids map[string]listedID
+	// lists is Node.RuntimeLists; Yes where each runtime has answered both questions wholly,
+	// in time, and with at least one pod's sandbox.
+	lists  policy.Fact
+	origin string
+	err    error
+	// paths are the sockets that answered, and versions what those said that were asked for it.
+	paths    []string
+	versions map[string]string
+	// sandboxes are those of the IDs that are a sandbox's, with the socket that lists each, and
+	// within says which sandbox a container is in.
+	sandboxes, within map[string]string
+}
+
+// listedID is one that is listed.
+type listedID struct {
+	words string
+	ready policy.Truth
+	path  string // of the socket that lists it
+}
+
+// listedIDs takes over what the runtimes have answered.
+func listedIDs(a Asked) runtimeIDs {
+	if a.Unasked != nil {
+		return runtimeIDs{lists: policy.Fact{Detail: a.Unasked.Error()}}
+	}
+	return mergeIDs(a.Lists, a.Sockets)
+}
+
+func mergeIDs(answers []cri.Lists, found cri.Sockets) runtimeIDs {
+	r := runtimeIDs{ids: map[string]listedID{}, sandboxes: map[string]string{}, within: map[string]string{}}
+	var origins []string
+	var errs []error
+	pods := 0
+	for _, a := range answers {
+		if a.NoCRI && !found.Named {
+			continue
+		}
+		origins = append(origins, "unix://"+a.Path)
+		r.paths = append(r.paths, a.Path)
+		for _, err := range [...]error{a.SandboxErr, a.ContainerErr} {
+			if err != nil {
+				errs = append(errs, found.Explain(a.Path, err))
+			}
+		}
+		pods += r.add(a)
+	}
+	if len(origins) == 0 {
+		errs = append(errs, found.Nobody())
+	}
+	r.origin = strings.Join(origins, ", ")
+	r.err = policy.OneLine(errs...)
+	r.lists = policy.Fact{Truth: policy.Yes, Origin: r.origin, Detail: fmt.Sprintf("sandboxes and containers: %d", len(r.ids))}
+	switch {
+	case r.err != nil:
+		r.lists.Truth, r.lists.Detail = policy.Unknown, r.err.Error()
+	case pods == 0:
+		r.lists.Truth = policy.No
+		r.lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + cri.AdviceSet
+	}
+	return r
+}
+
+// add takes the answer of one socket and returns how many sandboxes in it are pods'.
+func (r *runtimeIDs) add(a cri.Lists) (pods int) {
+	list := func(id string, ready policy.Truth, words string) { r.list(id, listedID{words, ready, a.Path}) }
+	for _, s := range a.Sandboxes {
+		if len(cri.PodNames(s)) > 0 {
+			pods++
+		}
+		ready := policy.Yes
+		if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
+			ready = policy.No
+			if a.ContainerErr != nil {
+				ready = policy.Unknown // one of its containers may run
+			}
+		}
+		r.sandboxes[s.GetId()] = a.Path
+		list(s.GetId(), ready, "sandbox "+policy.ShortID(s.GetId())+" "+strings.TrimPrefix(s.GetState().String(), "SANDBOX_"))
+	}
+	for _, k := range a.Containers {
+		ready, of := policy.No, policy.Unknown
+		if k.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			ready, of = policy.Yes, policy.Yes
+		}
+		words := "container " + policy.ShortID(k.GetId()) + " " + strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
+		list(k.GetId(), ready, words)
+		r.within[k.GetId()] = k.GetPodSandboxId()
+		// Its sandbox is there, whether that is listed or not.
+		if id := k.GetPodSandboxId(); of == policy.Yes || r.ids[id].words == "" {
+			list(id, of, words+" of that sandbox")
+		}
+	}
+	return pods
+}
+
+// list takes one in. What has two states is the livelier one.
+func (r *runtimeIDs) list(id string, l listedID) {
+	if id == "" {
+		return
+	}
+	old, known := r.ids[id]
+	if known && (old.ready == policy.Yes || l.ready == policy.No || l.ready == old.ready) {
+		return
+	}
+	r.ids[id] = l
+}
+
+// longVersion is more than any runtime has to say of itself, and little enough for a record.
+const longVersion = 1 << 10
+
+// askVersions asks the runtimes for their versions: where a cache file is broken, it is the
+// version that says whether the runtime stumbles over it. It is for people: no verdict waits
+// for it, and that it fails is no failure of the look.
+func (r *Reader) askVersions(ctx context.Context, k *runtimeIDs) {
+	told := make([]string, len(k.paths))
+	var wg sync.WaitGroup
+	for i, path := range k.paths {
+		wg.Go(func() { told[i] = r.version(ctx, path) })
+	}
+	wg.Wait()
+	k.versions = map[string]string{}
+	for i, path := range k.paths {
+		k.versions[path] = told[i]
+	}
+}
+
+// version returns the runtime's name and version for people, in words where it does not tell.
+func (r *Reader) version(ctx context.Context, path string) string {
+	conn, err := cri.Dial(path, r.Guard.Limit(), longVersion)
+	if err == nil {
+		defer conn.Close()
+		var v runtimeapi.VersionResponse
+		// The kubelet gives its own API's version so; no runtime looks at it.
+		err = conn.Call(ctx, "Version", &runtimeapi.VersionRequest{Version: "0.1.0"}, &v)
+		if err == nil && v.GetRuntimeName() != "" {
+			return strings.TrimSpace(clean.Name(v.GetRuntimeName()) + " " + clean.Name(v.GetRuntimeVersion()))
+		}
+	}
+	if err == nil {
+		err = errors.New("it gives no name")
+	}
+	return fmt.Sprintf("the runtime at %s (%s)", clean.Name(path), clean.Name(err.Error()))
+}
+
+// version names the runtime of a container: the one that lists it, or where none does, all.
+func (r *runtimeIDs) version(id string) string {
+	if l, ok := r.ids[id]; ok {
+		return r.versions[l.path]
+	}
+	var all []string
+	for _, path := range r.paths {
+		all = append(all, r.versions[path])
+	}
+	return strings.Join(all, ", ")
+}
+
+// all returns the IDs, sorted.
+func (r *runtimeIDs) all() []string { return slices.Sorted(maps.Keys(r.ids)) }
+
+// facts says whether the ID is listed, and whether as ready.
+func (r *runtimeIDs) facts(id string) (listed, ready policy.Fact) {
+	listed, ready = policy.Fact{Origin: r.origin}, policy.Fact{Origin: r.origin}
+	if l, ok := r.ids[id]; ok {
+		listed.Truth, listed.Detail = policy.Yes, l.words
+		ready.Truth, ready.Detail = l.ready, l.words
+		return listed, ready
+	}
+	if r.lists.Truth == policy.Yes {
+		listed.Truth, ready.Truth = policy.No, policy.No
+		return listed, ready
+	}
+	listed.Detail, ready.Detail = r.lists.Detail, r.lists.Detail
+	return listed, ready
+}

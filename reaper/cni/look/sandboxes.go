@@ -1,0 +1,132 @@
+package look
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+)
+
+// mostAskedAtOnce is how many sandboxes a runtime is asked of at a time.
+const mostAskedAtOnce = 8
+
+// sandboxNetns asks for the network namespaces of some sandboxes, which are given with their
+// sockets, by PodSandboxStatus with its verbose flag. What a runtime does not tell within the
+// patience is left out; "" is a sandbox without a namespace of its own, as with hostNetwork.
+func (r *Reader) sandboxNetns(ctx context.Context, ids map[string]string) map[string]string {
+	bySocket := map[string][]string{}
+	for id, socket := range ids {
+		bySocket[socket] = append(bySocket[socket], id)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.Guard.Limit())
+	defer cancel()
+	found := map[string]string{}
+	for socket, ids := range bySocket {
+		conn, err := cri.Dial(socket, r.Guard.Limit(), cri.MaxVerbose)
+		if err != nil {
+			continue
+		}
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		next := make(chan string)
+		for range mostAskedAtOnce {
+			wg.Go(func() {
+				for id := range next {
+					var st runtimeapi.PodSandboxStatusResponse
+					err := conn.Call(ctx, "PodSandboxStatus", &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true}, &st)
+					if err != nil || st.GetStatus().GetId() != id { // runtimes take the beginning of an ID, too
+						continue
+					}
+					if path, ok := netnsInInfo(st.GetInfo()["info"]); ok {
+						mu.Lock()
+						found[id] = path
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		for _, id := range ids {
+			if ctx.Err() == nil {
+				next <- id
+			}
+		}
+		close(next)
+		wg.Wait()
+		conn.Close()
+	}
+	return found
+}
+
+// netnsInInfo reads the namespace from what containerd (since 1.0) and CRI-O (since 1.19) add
+// to the verbose status of a sandbox: the OCI specification of its first container.
+//
+//	{"pid":812,"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"},{"type":"network","path":"/var/run/netns/cni-…"}]}}}
+func netnsInInfo(info string) (path string, told bool) {
+	var v struct {
+		RuntimeSpec struct {
+			Linux struct {
+				Namespaces []struct{ Type, Path string }
+			}
+		}
+	}
+	if json.Unmarshal([]byte(info), &v) != nil || len(v.RuntimeSpec.Linux.Namespaces) == 0 {
+		return "", false
+	}
+	for _, n := range v.RuntimeSpec.Linux.Namespaces {
+		if n.Type == "network" {
+			if n.Path == "" { // made by the OCI runtime itself: it has a process, which tells
+				return "", false
+			}
+			return n.Path, true
+		}
+	}
+	return "", true
+}
+
+// toldConfDirs asks the runtime where its network configurations are, by Status with its
+// verbose flag, which containerd answers. A runtime that does not tell has none.
+func (r *Reader) toldConfDirs(ctx context.Context) []string {
+	var dirs []string
+	for _, path := range r.Sockets {
+		conn, err := cri.Dial(path, r.Guard.Limit(), cri.MaxVerbose)
+		if err != nil {
+			continue
+		}
+		var st runtimeapi.StatusResponse
+		if conn.Call(ctx, "Status", &runtimeapi.StatusRequest{Verbose: true}, &st) == nil {
+			dirs = append(dirs, confDirsIn(st.GetInfo())...)
+		}
+		conn.Close()
+	}
+	return dirs
+}
+
+// confDirsIn reads the directories from what containerd adds to its verbose status:
+//
+//	cniconfig: {"PluginDirs":["/opt/cni/bin"],"PluginConfDir":"/etc/cni/net.d",…}
+//	config:    {"cni":{"confDir":"/etc/cni/net.d",…},"containerd":{"runtimes":{"runc":{"cniConfDir":"",…}}},…}
+func confDirsIn(info map[string]string) (dirs []string) {
+	var loaded struct{ PluginConfDir string }
+	if json.Unmarshal([]byte(info["cniconfig"]), &loaded) == nil {
+		dirs = append(dirs, loaded.PluginConfDir)
+	}
+	var config struct {
+		CNI        struct{ ConfDir string }
+		Containerd struct {
+			Runtimes map[string]struct{ CNIConfDir string }
+		}
+	}
+	if json.Unmarshal([]byte(info["config"]), &config) == nil {
+		dirs = append(dirs, config.CNI.ConfDir)
+		for _, r := range config.Containerd.Runtimes {
+			dirs = append(dirs, r.CNIConfDir)
+		}
+	}
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}

@@ -1,0 +1,201 @@
+package remove
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+)
+
+// lockName is the file in a network's directory on which host-local takes flock(2).
+const lockName = "lock"
+
+// lockWait is how long a batch waits in all for locks. The plugin holds one for as long as
+// it takes to find a free address, milliseconds even in a large range; who holds it for
+// seconds hangs or was stopped. The batches after it do not wait for that lock again: 300,000
+// addresses of one network are some 150 batches.
+const lockWait = 5 * time.Second
+
+// lock takes host-local's lock of the network, as each version of the plugin takes it, and
+// returns what lets it go:
+//
+//   - since 0.8.0, flock(LOCK_EX) on NETWORK/lock, opened with O_CREAT|O_RDONLY and mode
+//     0750 (plugins/ipam/host-local/backend/disk/lock.go; alexflint/go-filemutex);
+//   - before, flock(LOCK_EX) on the directory itself.
+//
+// Each version takes one of the two and never the other, so who takes both, this one first,
+// waits for either and for neither in a circle. No lock of another network is held then.
+//
+// Where there is no lock file, it is made as the plugin makes it. Without it we would
+// exclude nobody: the next ADD makes it, and holds a lock that we do not. It is never
+// unlinked: who has it open would hold a lock that nobody else sees.
+func (d *dirHandle) lock(ctx context.Context) (unlock func(), err error) {
+	unlock = func() {
+		flockEnd(d.lockFD)
+		flockEnd(d.fd)
+	}
+	if err := d.wait(ctx, d.fd, d.path); err != nil {
+		return nil, err
+	}
+	for range 8 {
+		if d.lockFD < 0 {
+			if d.lockFD, err = d.openLock(); err != nil {
+				break
+			}
+		}
+		if err = d.wait(ctx, d.lockFD, d.filePath(lockName)); err != nil {
+			break
+		}
+		var same bool
+		if same, err = d.lockIsThere(); same {
+			delete(d.b.r.notHad, d.path)
+			return unlock, nil
+		}
+		// Somebody has replaced the file: the next to come will lock the new one.
+		beneath.Close(d.lockFD)
+		d.lockFD = -1
+		if err != nil {
+			break
+		}
+	}
+	unlock()
+	if err == nil {
+		err = fmt.Errorf("%s is replaced again and again", d.filePath(lockName))
+	}
+	return nil, err
+}
+
+func (d *dirHandle) openLock() (int, error) {
+	name := lockName
+	d.before("openat", name)
+	// O_NONBLOCK and O_NOFOLLOW: what is no regular file is refused below, not waited for.
+	fd, err := beneath.Retry(func() (int, error) {
+		return unix.Openat(d.fd, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o750)
+	})
+	if err != nil {
+		return -1, explain(beneath.PathError("open", d.filePath(name), err))
+	}
+	if st, err := beneath.Stat(fd); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		beneath.Close(fd)
+		return -1, fmt.Errorf("%s is no regular file", d.filePath(name))
+	}
+	return fd, nil
+}
+
+// lockIsThere says whether the file that is locked still has its name.
+func (d *dirHandle) lockIsThere() (bool, error) {
+	locked, err := beneath.IDOf(d.lockFD)
+	if err != nil {
+		return false, beneath.PathError("fstat", d.filePath(lockName), err)
+	}
+	st, err := beneath.StatName(d.fd, lockName)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, beneath.PathError("statx", d.filePath(lockName), err)
+	}
+	return beneath.DirID(&st) == locked, nil
+}
+
+// wait takes flock(2) on fd. It tries again and again, since a call that waits cannot be
+// told when to end. Who waits in the kernel gets the lock first, so it tries every few
+// milliseconds: between the end of one holder and the start of the next, even where two
+// plugins never rest, a thousandth of a second or so comes that is ours.
+func (d *dirHandle) wait(ctx context.Context, fd int, path string) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 4*time.Millisecond) {
+		err := beneath.Uninterrupted(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return beneath.PathError("flock", path, err)
+		}
+		if d.b.patience <= 0 || d.b.r.notHad[d.path] {
+			d.b.r.notHad[d.path] = true
+			return fmt.Errorf("%s is locked by %s", path, lockHolder(fd))
+		}
+		d.b.patience -= pause
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%s is locked by %s: %w", path, lockHolder(fd), ctx.Err())
+		case <-timer.C:
+		}
+	}
+}
+
+func flockEnd(fd int) {
+	if fd >= 0 {
+		_ = beneath.Uninterrupted(func() error { return unix.Flock(fd, unix.LOCK_UN) })
+	}
+}
+
+// lockHolder names the process that holds the lock of the file fd, as far as proc_locks(5)
+// tells: it may have ended and left the lock to a child, or be in another PID namespace.
+func lockHolder(fd int) string {
+	const unknown = "an unknown process"
+	st, statErr := beneath.Stat(fd)
+	table, err := os.ReadFile("/proc/locks")
+	if err != nil || statErr != nil {
+		return unknown
+	}
+	pid := holderIn(table, beneath.DevOf(&st), st.Ino)
+	if pid == 0 {
+		pid = holderIn(table, mountDevice(fd), st.Ino)
+	}
+	if pid <= 0 {
+		return unknown
+	}
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return fmt.Sprintf("process %d", pid)
+	}
+	return fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(comm)))
+}
+
+// mountDevice is the device of the file system that fd is on, 0 where it cannot be told. btrfs
+// and overlay show a file another one by fstat than proc_locks(5) and proc_pid_mountinfo(5) do.
+func mountDevice(fd int) uint64 {
+	id, err := beneath.MountID(fd)
+	table, readErr := os.ReadFile("/proc/thread-self/mountinfo")
+	if err != nil || readErr != nil {
+		return 0
+	}
+	for line := range bytes.Lines(table) {
+		var n uint64
+		var parent, major, minor uint32
+		if _, err := fmt.Sscanf(string(line), "%d %d %d:%d ", &n, &parent, &major, &minor); err == nil && n == id {
+			return unix.Mkdev(major, minor)
+		}
+	}
+	return 0
+}
+
+// holderIn finds the line of the lock:
+//
+//	1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF
+//
+// with the device in hexadecimal. "->" after the number marks one that waits.
+func holderIn(table []byte, dev, ino uint64) int {
+	want := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), ino)
+	for line := range bytes.Lines(table) {
+		f := strings.Fields(string(line))
+		if len(f) < 6 || f[1] != "FLOCK" || f[5] != want {
+			continue
+		}
+		if pid, err := strconv.Atoi(f[4]); err == nil {
+			return pid
+		}
+	}
+	return 0
+}

@@ -1,0 +1,189 @@
+package remove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/internal/change"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// begun is how a file stands that is written under its other name.
+const begun policy.Result = "begun"
+
+// restore writes files back, those one after the other that have the same other name.
+func (d *dirHandle) restore(ctx context.Context, files []int) {
+	for len(files) > 0 {
+		var now, later []int
+		taken := map[string]bool{}
+		for _, i := range files {
+			if aside := asideName(d.b.files[i].Name); !taken[aside] {
+				taken[aside] = true
+				now = append(now, i)
+			} else {
+				later = append(later, i)
+			}
+		}
+		d.restoreTogether(ctx, now)
+		files = later
+	}
+}
+
+// restoreTogether writes all files under their other names, syncs them, and then gives them their
+// own, so that no program ever finds half of one, and nobody after a power cut. What a second run
+// finds when the process was killed after each step:
+//
+//  1. begun: files and a part of one under the other names: begin again;
+//  2. synced: the same;
+//  3. renamed: the files as they were: Gone, once they are synced.
+func (d *dirHandle) restoreTogether(ctx context.Context, files []int) {
+	d.each(ctx, files, d.begin)
+	var written []int
+	for _, i := range files {
+		if d.b.out[i].Result == begun {
+			written = append(written, i)
+		}
+	}
+	d.sync("syncfs", files)
+	d.dead = nil // one file that cannot be written keeps none from its name that can
+	d.each(ctx, slices.DeleteFunc(slices.Clone(written), func(i int) bool { return d.b.out[i].Result != begun }), d.giveName)
+	for _, i := range written {
+		if d.b.out[i].Result != policy.Done {
+			_, _ = d.unlink(asideName(d.b.files[i].Name))
+		}
+	}
+	d.sync("fsync", files)
+}
+
+// begin writes a file under its other name.
+func (d *dirHandle) begin(c *cni.File) (policy.Result, error) {
+	if result, err := d.vacant(c.Name, c); result != "" {
+		return result, err
+	}
+	if err := d.write(asideName(c.Name), c); err != nil {
+		return d.left("write", c.Name, err)
+	}
+	return begun, nil
+}
+
+// giveName gives a file its own name. Nothing that has it is replaced.
+func (d *dirHandle) giveName(c *cni.File) (policy.Result, error) {
+	err := d.rename(asideName(c.Name), c.Name)
+	if errors.Is(err, unix.EEXIST) {
+		return policy.Refused, fmt.Errorf("%s was made meanwhile", d.filePath(c.Name))
+	}
+	if err != nil {
+		return d.left("renameat2", c.Name, err)
+	}
+	return policy.Done, nil
+}
+
+// vacant says what is there, or "" where nothing is.
+func (d *dirHandle) vacant(name string, c *cni.File) (policy.Result, error) {
+	st, err := beneath.StatName(d.fd, name)
+	if errors.Is(err, unix.ENOENT) {
+		return "", nil
+	}
+	if err != nil {
+		return d.left("statx", name, err)
+	}
+	id := fileIDOf(&st)
+	if _, err := d.known(name, id, c.Data); err == nil {
+		d.changed = true // the run before may not have synced
+		return policy.Gone, nil
+	}
+	words, todo := typeName(st.Mode), ""
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+	case d.part(name, &st, c):
+		// Who has it open may be about to write the rest, so it stays.
+		words = fmt.Sprintf("a file with only the first %d of its %d bytes", st.Size, len(c.Data))
+		todo = "; a power cut can leave such a file: if no program is writing it, remove it and give the command again"
+	case c.Kind == cni.Address:
+		words = "another reservation: the address is in use"
+	default:
+		words = fmt.Sprintf("another file of %d bytes", st.Size)
+	}
+	return policy.Refused, fmt.Errorf("at %s there is %s, changed at %s%s", d.filePath(name), words,
+		time.Unix(0, id.Ctime).UTC().Format(time.RFC3339), todo)
+}
+
+// part reports whether name is a file that holds the beginning of what is to be written, or all of it.
+func (d *dirHandle) part(name string, st *unix.Statx_t, c *cni.File) bool {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > uint64(len(c.Data)) {
+		return false
+	}
+	_, err := d.known(name, fileIDOf(st), c.Data[:st.Size])
+	return err == nil
+}
+
+// write writes the whole file under its other name.
+func (d *dirHandle) write(aside string, c *cni.File) error {
+	fd, err := d.create(aside)
+	if errors.Is(err, unix.EEXIST) {
+		if err := d.dropPart(aside, c); err != nil {
+			return err
+		}
+		fd, err = d.create(aside)
+	}
+	if err != nil {
+		return err
+	}
+	d.changed = true
+	err = change.Write(fd, c.Data)
+	if err == nil {
+		err = dress(fd, c)
+	}
+	if err = change.Close(fd, err); err != nil {
+		_, _ = d.unlink(aside)
+	}
+	return err
+}
+
+func (d *dirHandle) create(name string) (int, error) {
+	d.before("openat", name)
+	return change.Create(d.fd, name)
+}
+
+// dropPart removes what a run that was cut off had written of the same file. Anything else
+// under that name stays.
+func (d *dirHandle) dropPart(aside string, c *cni.File) error {
+	st, err := beneath.StatName(d.fd, aside)
+	if err != nil {
+		return err
+	}
+	if !d.part(aside, &st, c) {
+		return fmt.Errorf("an interrupted run has left %q; inspect it and remove it", d.filePath(aside))
+	}
+	if result, err := d.unlink(aside); result != policy.Done && result != policy.Gone {
+		return err
+	}
+	return nil
+}
+
+// dress gives the file the owner, mode, label and modification time that it had.
+func dress(fd int, c *cni.File) error {
+	if err := unix.Fchown(fd, int(c.Owner[0]), int(c.Owner[1])); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(fd, c.Mode&0o7777); err != nil {
+		return err
+	}
+	if c.Label != "" {
+		// Without SELinux there is nobody to whom the label says anything.
+		if err := unix.Fsetxattr(fd, "security.selinux", []byte(c.Label), 0); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+			return fmt.Errorf("cannot set the SELinux label: %w", err)
+		}
+	}
+	if c.Mtime.IsZero() {
+		return nil
+	}
+	return change.SetModTime(fd, c.Mtime)
+}

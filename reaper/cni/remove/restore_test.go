@@ -1,0 +1,238 @@
+package remove
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// ops has the Remover tell each of its steps that changes the disk, but the making of host-local's lock.
+func (x *cniTree) ops() *[]string {
+	ops := &[]string{}
+	x.r.guards.before = testkit.Outside(func(op, name string) {
+		if name != lockName {
+			*ops = append(*ops, op)
+		}
+	})
+	return ops
+}
+
+// TestRestoreCNISyncs: no file has its name before the content of all is synced, and a run after one that was killed syncs
+// what that one may not have.
+func TestRestoreCNISyncs(t *testing.T) {
+	x := newCNI(t, false)
+	for _, files := range [][]cni.File{{x.cache(1), x.cache(2)}, {x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8")}} {
+		ended(t, x.take(files...), policy.Done)
+		ops := x.ops()
+		ended(t, x.restore(files...), policy.Done)
+		if want := []string{"openat", "openat", "syncfs", "renameat2", "renameat2", "fsync"}; !slices.Equal(*ops, want) {
+			t.Errorf("%s: %v, want %v", files[0].Kind, *ops, want)
+		}
+		ops = x.ops()
+		ended(t, x.restore(files...), policy.Gone)
+		if want := []string{"syncfs", "fsync"}; !slices.Equal(*ops, want) {
+			t.Errorf("again, %s: %v, want %v", files[0].Kind, *ops, want)
+		}
+	}
+}
+
+// disk is a file system of the results directory that a power cut can be tried on.
+type disk struct {
+	x      *cniTree
+	device string
+}
+
+func (x *cniTree) disk() *disk {
+	t := x.T
+	mkfs := testkit.NeedCommand(t, "mkfs.ext4")
+	image := x.Base + "/image"
+	x.Must(os.WriteFile(image, nil, 0o600))
+	x.Must(os.Truncate(image, 16<<20))
+	if out, err := exec.CommandContext(t.Context(), mkfs, "-q", "-F", image).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	d := &disk{x, testkit.Loop(t, image)}
+	d.mount()
+	t.Cleanup(d.unmount)
+	return d
+}
+
+func (d *disk) mount() {
+	// Nothing is written that was not asked for: what a power cut keeps must not depend on how slow the test is.
+	if err := unix.Mount(d.device, d.x.results, "ext4", 0, "commit=300"); err != nil {
+		testkit.Skip(d.x.T, "nothing can be mounted: ", err)
+	}
+}
+
+func (d *disk) unmount() { d.x.Must(unix.Unmount(d.x.results, 0)) }
+
+// cut cuts the power at the worst moment: when another program had its own file synced, and with it all names in the file
+// system, and no more of any other's content. ext4 does nothing from here on.
+func (d *disk) cut() {
+	f, err := os.Create(d.x.results + "/another's")
+	d.x.Must(err)
+	_, err = f.WriteString("another's")
+	d.x.Must(err)
+	d.x.Must(f.Sync())
+	const shutdown, noFlush = 0x8004587d, 2 // EXT4_IOC_SHUTDOWN, EXT4_GOING_FLAGS_NOLOGFLUSH
+	d.x.Must(unix.IoctlSetPointerInt(int(f.Fd()), shutdown, noFlush))
+	d.x.Must(f.Close())
+}
+
+// TestRestoreCNIPowerCut cuts the power before each step. What has its name then is whole, and the same command brings back
+// the rest.
+func TestRestoreCNIPowerCut(t *testing.T) {
+	testkit.NeedRoot(t)
+	x := newCNI(t, false)
+	d := x.disk()
+	files := []cni.File{x.cache(1), x.cache(2), x.cache(3)}
+	ended(t, x.take(files...), policy.Done)
+	for step := 1; ; step++ {
+		n := 0
+		x.r.guards.before = testkit.Outside(func(string, string) {
+			if n++; n == step {
+				d.cut()
+			}
+		})
+		x.r.Restore(context.Background(), files)
+		x.r.guards.before = nil
+		d.unmount()
+		d.mount()
+		for _, f := range files {
+			got, err := os.ReadFile(x.results + "/" + f.Name)
+			if err == nil && string(got) != string(f.Data) || err != nil && !os.IsNotExist(err) {
+				t.Errorf("cut before step %d: %d of %d bytes, %v", step, len(got), len(f.Data), err)
+			}
+		}
+		for _, o := range x.restore(files...) {
+			if o.Result != policy.Done && o.Result != policy.Gone {
+				t.Errorf("cut before step %d: %+v", step, o)
+			}
+		}
+		if names := testkit.Listing(t, x.results); strings.Contains(strings.Join(names, "\n"), asideSuffix) {
+			t.Errorf("cut before step %d: it left\n%s", step, strings.Join(names, "\n"))
+		}
+		if n < step {
+			if step < 9 {
+				t.Errorf("it took %d steps", n)
+			}
+			break
+		}
+		for i, f := range files {
+			files[i] = x.read(f.Kind, f.Dir, f.Name)
+		}
+		ended(t, x.take(files...), policy.Done)
+	}
+}
+
+// TestRestoreCNINotSynced: where the content cannot be synced no file gets its name, and where the names cannot be, none is told
+// as back.
+func TestRestoreCNINotSynced(t *testing.T) {
+	testkit.NeedRoot(t)
+	for at, words := range map[string]string{"syncfs": "input/output error", "fsync": "not synced"} {
+		t.Run(at, func(t *testing.T) {
+			x := newCNI(t, false)
+			d := x.disk()
+			files := x.caches()
+			ended(t, x.take(files[0]), policy.Done)
+			x.r.guards.before = testkit.Outside(func(op, _ string) {
+				if op == at {
+					d.cut()
+				}
+			})
+			ended(t, x.restore(files...), policy.Failed, words) // the one that was there, too
+			d.unmount()
+			d.mount()
+			if _, err := os.Lstat(x.results + "/" + files[0].Name); at == "syncfs" && !os.IsNotExist(err) {
+				t.Errorf("it has its name: %v", err)
+			}
+		})
+	}
+}
+
+// TestRestoreCNIHalf: what an earlier version left under the file's own name at a power cut may as well be what another program is
+// about to write. It stays, and the words say what a person can do.
+func TestRestoreCNIHalf(t *testing.T) {
+	for _, size := range []int{0, 5} {
+		x := newCNI(t, false)
+		for _, c := range []cni.File{x.cache(1), x.address(1, "10.0.0.7")} {
+			ended(t, x.take(c), policy.Done)
+			at := c.Dir + "/" + c.Name
+			x.Must(os.WriteFile(at, c.Data[:size], 0o600))
+			before := testkit.Listing(t, x.cni)
+			ended(t, x.restore(c), policy.Refused, "with only the first", "power cut", "remove it and give the command again")
+			if got := testkit.Listing(t, x.cni); !slices.Equal(got, before) {
+				t.Error(got)
+			}
+			x.Must(os.Remove(at))
+			ended(t, x.restore(c), policy.Done)
+		}
+	}
+}
+
+// TestRestoreCNILongNames: two files whose other names are the same come back each with its own content.
+func TestRestoreCNILongNames(t *testing.T) {
+	x := newCNI(t, false)
+	long := strings.Repeat("x", unix.NAME_MAX-1)
+	files := []cni.File{x.file(cni.Cache, x.results, long+"1", "the same", 1), x.file(cni.Cache, x.results, long+"2", "the same, and more", 2)}
+	if asideName(files[0].Name) != asideName(files[1].Name) {
+		t.Fatal("their other names differ")
+	}
+	ended(t, x.take(files...), policy.Done)
+	ended(t, x.restore(files...), policy.Done)
+	for _, f := range files {
+		if got, err := os.ReadFile(x.results + "/" + f.Name); string(got) != string(f.Data) || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}
+
+// TestRestoreCNIStops: what has not its own name yet when the context ends, or when the lock is not to be had, leaves nothing.
+func TestRestoreCNIStops(t *testing.T) {
+	x := newCNI(t, false)
+	files := append(x.caches(), x.address(1, "10.0.0.7"))
+	ended(t, x.take(files...), policy.Done)
+	none := func() {
+		t.Helper()
+		if text := strings.Join(testkit.Listing(t, x.cni), "\n"); strings.Contains(text, asideSuffix) {
+			t.Errorf("it left\n%s", text)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	x.r.guards.before = testkit.Outside(func(op, _ string) {
+		if op == "renameat2" {
+			cancel()
+		}
+	})
+	out := x.r.Restore(ctx, files)
+	ended(t, out[:1], policy.Done)
+	ended(t, out[1:], policy.Refused, "before it was begun")
+	none()
+	h, err := openHostLocal(x.network)
+	x.Must(err)
+	defer beneath.Close(h.lock)
+	x.r.guards.before = testkit.Outside(func(op, _ string) {
+		if op == "syncfs" {
+			x.Must(flockWait(h.lock))
+		}
+	})
+	out = x.restore(files[1:]...)
+	ended(t, out[:1], policy.Done)
+	ended(t, out[1:], policy.Refused, "is locked by process")
+	none()
+	flockEnd(h.lock)
+	x.r.guards.before = nil
+	out = x.restore(files...)
+	ended(t, out[:2], policy.Gone)
+	ended(t, out[2:], policy.Done)
+}

@@ -1,0 +1,238 @@
+package remove
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/internal/change"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+var (
+	errAltered  = errors.New("it was changed or replaced since it was archived")
+	errIsMount  = errors.New("something is mounted on it")
+	errOtherWay = errors.New("something else came to lie there while it was moved back")
+)
+
+func fileIDOf(st *unix.Statx_t) cni.FileID {
+	return cni.FileID{
+		Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino, Size: int64(st.Size), // no file has 2^63 bytes
+		Ctime: st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec),
+	}
+}
+
+// known looks whether name is the regular file that want says, holding data. What
+// cannot be told is no.
+func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
+	st, err := beneath.StatName(d.fd, name)
+	switch {
+	case err != nil:
+		return st, err
+	case st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0:
+		return st, errIsMount
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return st, fmt.Errorf("it is %s by now", typeName(st.Mode))
+	case !sameFile(want, &st):
+		return st, errAltered
+	}
+	fd, err := d.b.r.open.Step(d.fd, name, beneath.ReadRegular)
+	if err != nil {
+		return st, err
+	}
+	defer beneath.Close(fd)
+	// What was opened is what counts; the name may be another's since it was checked.
+	if st, err = beneath.Stat(fd); err != nil {
+		return st, err
+	}
+	if !sameFile(want, &st) {
+		return st, errAltered
+	}
+	got, err := d.b.read(fd, len(data)+1, want.Size)
+	if err == nil && !bytes.Equal(got, data) {
+		err = errAltered
+	}
+	return st, err
+}
+
+// sameFile compares with what was archived; a change time of 0 is any.
+func sameFile(want cni.FileID, st *unix.Statx_t) bool {
+	got := fileIDOf(st)
+	if want.Ctime == 0 {
+		got.Ctime = 0
+	}
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && want == got && want.Ino != 0
+}
+
+// read reads at most n bytes into a buffer that the next read overwrites; no further than
+// size, which the file was just seen to have.
+func (b *batch) read(fd, n int, size int64) ([]byte, error) {
+	if cap(b.buf) < n {
+		b.buf = make([]byte, n, max(n, 64<<10))
+	}
+	buf := b.buf[:n]
+	at := 0
+	for at < n && (at == 0 || int64(at) != size) {
+		k, err := beneath.Retry(func() (int, error) { return unix.Read(fd, buf[at:]) })
+		if err != nil {
+			return nil, err
+		}
+		if k == 0 {
+			break
+		}
+		at += k
+	}
+	return buf[:at], nil
+}
+
+func typeName(mode uint16) string {
+	if mode&unix.S_IFMT == unix.S_IFLNK {
+		return "a symbolic link" // as records have had it
+	}
+	return beneath.TypeName(mode)
+}
+
+// left says how an error ends a file that was not changed.
+func (d *dirHandle) left(op, name string, err error) (policy.Result, error) {
+	return resultOf(err), explain(beneath.PathError(op, d.filePath(name), err))
+}
+
+// resultOf tells what is not as it was from what the file system could not do.
+func resultOf(err error) policy.Result {
+	if _, ok := errors.AsType[unix.Errno](err); !ok || change.Is(err, unix.ELOOP, unix.ENOTDIR, unix.EXDEV, unix.ENXIO, unix.EEXIST) {
+		return policy.Refused
+	}
+	return policy.Failed
+}
+
+// explain says what can be done.
+func explain(err error) error {
+	if errors.Is(err, unix.EXDEV) {
+		return fmt.Errorf("%w (it is a mount of its own)", err)
+	}
+	return change.Explain(err)
+}
+
+// take removes a file.
+func (d *dirHandle) take(c *cni.File) (policy.Result, error) {
+	if c.Kind == cni.Address {
+		return d.removeLocked(c)
+	}
+	return d.remove(c)
+}
+
+// removeLocked removes an address. Who writes there has to have the lock, and we have it.
+func (d *dirHandle) removeLocked(c *cni.File) (policy.Result, error) {
+	name := c.Name
+	_, err := d.known(name, c.ID, c.Data)
+	if errors.Is(err, unix.ENOENT) {
+		return policy.Gone, nil
+	}
+	if err != nil {
+		return d.left("open", name, err)
+	}
+	return d.unlink(name)
+}
+
+func (d *dirHandle) unlink(name string) (policy.Result, error) {
+	d.before("unlinkat", name)
+	err := change.Unlinkat(d.fd, name, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return policy.Gone, nil
+	}
+	if err != nil {
+		return d.left("unlinkat", name, err)
+	}
+	d.changed = true
+	return policy.Done, nil
+}
+
+// remove removes a file that has no lock. What a second run finds when the process was
+// killed after each step:
+//
+//  1. moved aside: no NAME, and the archived file under its other name: on to its end;
+//  2. removed: neither: Gone.
+func (d *dirHandle) remove(c *cni.File) (policy.Result, error) {
+	name := c.Name
+	st, err := d.known(name, c.ID, c.Data)
+	if errors.Is(err, unix.ENOENT) {
+		return d.finish(c, name)
+	}
+	if err != nil {
+		return d.left("open", name, err)
+	}
+	if !d.b.r.guards.aside {
+		return d.unlink(name)
+	}
+	aside := asideName(c.Name)
+	err = d.rename(name, aside)
+	if errors.Is(err, unix.ENOENT) {
+		return policy.Gone, nil
+	}
+	if errors.Is(err, unix.EEXIST) {
+		return policy.Refused, fmt.Errorf("an interrupted run has left %q; inspect it and remove it", d.filePath(aside))
+	}
+	if err != nil {
+		return d.left("renameat2", name, err)
+	}
+	d.changed = true
+	moved, err := beneath.StatName(d.fd, aside)
+	if err != nil {
+		return d.left("statx", aside, err)
+	}
+	if !untouched(&st, &moved) {
+		return d.putBack(name, aside)
+	}
+	return d.unlink(aside)
+}
+
+// untouched says that nobody has written to the file since it was read. The rename has
+// changed its change time. The modification time was long past, as policy waits for an
+// age, so that any write moves it, however coarse the file system's clock is.
+func untouched(read, now *unix.Statx_t) bool {
+	want := fileIDOf(read)
+	want.Ctime = 0
+	return sameFile(want, now) && read.Mtime == now.Mtime
+}
+
+// putBack moves what is not the archived file to its place again.
+func (d *dirHandle) putBack(name, aside string) (policy.Result, error) {
+	err := d.rename(aside, name)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return policy.Gone, nil
+	case errors.Is(err, unix.EEXIST):
+		return policy.Failed, fmt.Errorf("%w; it is %q", errOtherWay, d.filePath(aside))
+	case err != nil:
+		return d.left("renameat2", aside, err)
+	}
+	return d.left("renameat2", name, errAltered)
+}
+
+// finish ends what a run that was cut off had begun, for a name that is not there.
+func (d *dirHandle) finish(c *cni.File, name string) (policy.Result, error) {
+	aside := asideName(c.Name)
+	want := c.ID
+	want.Ctime = 0
+	_, err := d.known(aside, want, c.Data)
+	switch {
+	case err == nil:
+		d.changed = true // the run before may not have synced
+		return d.unlink(aside)
+	case errors.Is(err, unix.ENOENT):
+		d.changed = true
+		return policy.Gone, nil
+	case errors.Is(err, errAltered):
+		return d.putBack(name, aside)
+	}
+	return d.left("open", aside, err)
+}
+
+func (d *dirHandle) rename(from, to string) error {
+	d.before("renameat2", from)
+	return change.Renameat2(d.fd, from, d.fd, to, d.b.r.guards.noreplace)
+}

@@ -1,0 +1,143 @@
+package cni
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+)
+
+// Restore writes back, for a person, what an archive holds: all of one archive, or of every archive what belonged to one pod, the
+// youngest first. The caller holds the ledger's lock.
+func (s *Sweeper) Restore(ctx context.Context, which string) (Restored, error) {
+	if uid, isPod := parsers.ParsePodUID(which); isPod {
+		return s.restore(ctx, wanted{
+			which: which, doing: "looking for its CNI files in the archives",
+			from: func(string) bool { return true }, meant: func(f *File) bool { return f.UID == uid },
+		})
+	}
+	return s.restoreAll(ctx, "archive", which, func(archive string) bool { return archive == which })
+}
+
+// RestoreBatch writes back, for a person, what all archives of one sweep hold. Any of them names it.
+func (s *Sweeper) RestoreBatch(ctx context.Context, which string) (Restored, error) {
+	batch := BatchOf(which)
+	return s.restoreAll(ctx, "batch", batch, func(archive string) bool { return BatchOf(archive) == batch })
+}
+
+// restoreAll writes back all that some archives hold, which together are what.
+func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(archive string) bool) (Restored, error) {
+	done, err := s.restore(ctx, wanted{doing: "putting CNI files back", from: from, meant: func(*File) bool { return true }})
+	if err == nil && done.All() == 0 {
+		return done, fmt.Errorf("cannot find the %s %s: orphan-reaper quarantine list shows what is there", what, strings.TrimSpace(which))
+	}
+	return done, err
+}
+
+// wanted is what a person wants back.
+type wanted struct {
+	which string // is in the records; empty: each has its archive
+	doing string // for the progress line
+	from  func(archive string) bool
+	meant func(*File) bool
+}
+
+// restore writes back what is meant of some archives, a batch of files at a time, and writes each batch down before the next. An
+// archive that cannot be read is no reason to leave the others.
+func (s *Sweeper) restore(ctx context.Context, want wanted) (Restored, error) {
+	r := restoring{Sweeper: s, wanted: want}
+	archives, err := s.Archive.Archives()
+	if err != nil {
+		return r.done, err
+	}
+	archives = slices.DeleteFunc(archives, func(a ArchiveState) bool { return !want.from(a.Name) })
+	work, files := progress.From(ctx), int64(0)
+	for _, a := range archives {
+		files += a.Files
+	}
+	work.Begin(want.doing, "file", files)
+	var errs []error
+	for i, a := range slices.Backward(archives) {
+		if ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("interrupted: %d of %d archives were not read; run the same command to continue", i+1, len(archives)))
+			break
+		}
+		errs = append(errs, r.archive(ctx, a.Name))
+	}
+	return r.done, errors.Join(append(errs, r.unwritten)...)
+}
+
+// restoring is one restore under way.
+type restoring struct {
+	*Sweeper
+	wanted
+	done Restored
+	// records are of batches that could not be written down so far, because of unwritten.
+	records   []policy.Record
+	unwritten error
+}
+
+// archive writes back what is meant of one archive.
+func (r *restoring) archive(ctx context.Context, name string) error {
+	// What a crash cut short is not finished any more: a person wants it back.
+	if e := r.Ledger.Entries()[name]; e != nil && e.Phase == policy.PhaseCNIRemoving {
+		cut := RemovedRecord(name, nil, policy.Node{}, r.Clock.Now())
+		cut.By = who.Known(e.By)
+		if _, err := r.Ledger.Append(cut); err != nil {
+			return fmt.Errorf("cannot write to the ledger, so nothing of the archive %s was put back: %w", name, err)
+		}
+	}
+	work := progress.From(ctx)
+	return r.eachBatch(name, func(f *File) bool {
+		if !r.meant(f) {
+			work.Add(1)
+			return false
+		}
+		return true
+	}, func(files []File) {
+		ended := r.Remover.RestoreCNI(ctx, policy.Standing{ByPerson: true}.Gate(), files)
+		r.done.Add(ended)
+		r.write(ended, cmp.Or(r.which, name))
+		work.Add(int64(len(files)))
+	})
+}
+
+// write writes down how a batch ended, and those before it that could not be. What was there already needs no record.
+func (r *restoring) write(ended []File, which string) {
+	var batch Restored
+	if batch.Add(ended); batch.Done+batch.Failed == 0 {
+		return
+	}
+	r.records = append(r.records, batch.Record(which, r.Clock.Now()))
+	if _, err := r.Ledger.Append(r.records...); err != nil {
+		r.unwritten = fmt.Errorf("cannot write to the ledger what was put back: %w", err)
+		return
+	}
+	r.records, r.unwritten = nil, nil
+}
+
+// eachBatch reads the files of an archive that are meant, some at a time.
+func (s *Sweeper) eachBatch(name string, meant func(*File) bool, do func([]File)) error {
+	var files []File
+	err := s.Archive.ReadArchive(name, func(f File) error {
+		if !meant(&f) {
+			return nil
+		}
+		if files = append(files, f); len(files) == batchSize {
+			do(files)
+			files = files[:0]
+		}
+		return nil
+	})
+	if len(files) > 0 {
+		do(files)
+	}
+	return err
+}

@@ -1,0 +1,273 @@
+package cni
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+)
+
+// Sweeper sweeps over the CNI directories, one sweep at a time.
+type Sweeper struct {
+	Prober  Prober
+	Remover Remover // nil where nothing may change
+	Archive Archive
+	Ledger  Ledger
+	Clock   Clock
+	Log     *slog.Logger
+
+	lastArchive time.Time
+}
+
+// Prober reads the CNI directories and changes nothing.
+type Prober interface {
+	// SweepCNI begins a sweep. With contents the files come with what an archive needs.
+	SweepCNI(contents bool) Looks
+	// StillCNI inspects files once more before they are archived, and sets Err of those that are gone, or others by now.
+	StillCNI(ctx context.Context, files []File)
+}
+
+// Looks are those of one sweep under way. Each Next lists some files and reads them, and only then asks the runtime and the node: what
+// is made in between is in the answer, and not among the files. It returns false when all have been read.
+type Looks interface {
+	Next(ctx context.Context) (Look, bool)
+	Close()
+}
+
+// Look is one chunk of a sweep: some files, and what was asked after they were read. A sweep takes as many looks as the directories
+// are long, so 300,000 files need no more memory than a few thousand.
+type Look struct {
+	At   policy.Instant
+	Node policy.Node
+	// Listed are the full IDs of all sandboxes and containers that the runtime lists, where Node.RuntimeLists says that it answered.
+	Listed []string
+	// Files are those that may be residue. Live counts, by kind, the files of sandboxes that the runtime lists, but those that hinder
+	// its teardown.
+	Files  []File
+	Live   map[Kind]policy.Tally
+	InUse  map[string]int64 // the addresses of sandboxes that the runtime lists, by network
+	Errors []string         // what could not be read, for people
+}
+
+// Remover is the only thing that changes the CNI directories. Both return the files with their results, in order.
+type Remover interface {
+	// RemoveCNI unlinks those files that are still what was archived.
+	RemoveCNI(ctx context.Context, permit policy.Permit, files []File) []File
+	// RestoreCNI writes files back that are not there, an address only if it is free.
+	RestoreCNI(ctx context.Context, permit policy.Permit, files []File) []File
+}
+
+// Archive keeps what is removed, each batch whole and synced before the first unlink.
+type Archive interface {
+	Archive(name string, files []File) error
+	Archives() ([]ArchiveState, error)
+	ReadArchive(name string, each func(File) error) error
+	DropArchive(name string) error
+}
+
+// Ledger is what a sweep needs of the durable record of every intent and outcome.
+type Ledger interface {
+	Append(records ...policy.Record) ([]policy.Record, error)
+	Entries() map[string]*policy.EntryState
+	BreakerOpen() bool
+}
+
+// Clock returns the time of both clocks.
+type Clock interface {
+	Now() policy.Instant
+}
+
+// Options say what one sweep is for.
+type Options struct {
+	Rules  policy.Rules
+	Only   []parsers.PodUID // empty: the files of all pods
+	DryRun bool             // the same way, without the last step and without a trace
+	Node   policy.Node      // what the look before the sweep found out about the node
+	// Stopped: the breaker is open, whatever the ledger says.
+	Stopped bool
+	// Files is how many files that are no living pod's are reported one by one, of those that go and of those that are kept; all are
+	// counted. Less than 0 is all.
+	Files int
+}
+
+// Report is what one sweep found and did.
+type Report struct {
+	// Swept is false where no sweep was due, or none could be made.
+	Swept bool
+	At    policy.Instant
+	// Files and their verdicts, without those of living pods, and the Outcomes, the files that were removed or could not be, as many of
+	// each as Options.Files says. The census has all.
+	Files    []File
+	Verdicts []policy.Verdict
+	Outcomes []File
+	Census   Census
+	// Undo are the commands that put back what was removed: one for each sweep that removed something.
+	Undo   []string
+	Errors []string
+	// Next is when time alone could take a file further, 0 where it cannot; Pending where that is worth waiting for.
+	Next    time.Duration
+	Pending bool
+	// How many files and outcomes are reported, by what became of them.
+	going, staying, done, undone int
+}
+
+// every is how often the CNI directories are swept without a reason.
+const every = time.Hour
+
+// Due is how long from now the next sweep is worth while.
+func (rep *Report) Due() time.Duration {
+	if rep.Pending {
+		return max(rep.Next, time.Second)
+	}
+	return every
+}
+
+// Merge adds a later sweep: newer verdicts win, outcomes add up.
+func (rep *Report) Merge(later Report) {
+	if !later.Swept {
+		return
+	}
+	later.Outcomes = append(rep.Outcomes, later.Outcomes...)
+	later.Census = rep.Census.Merge(later.Census)
+	later.Errors = append(rep.Errors, later.Errors...)
+	later.Undo = append(rep.Undo, later.Undo...)
+	*rep = later
+}
+
+// mostErrors bounds the errors of one sweep: each network that a tenant has made may be one.
+const mostErrors = 100
+
+// complain adds errors.
+func (rep *Report) complain(errors ...string) {
+	for _, e := range errors {
+		switch n := len(rep.Errors); {
+		case n > mostErrors || slices.Contains(rep.Errors, e):
+		case n == mostErrors:
+			rep.Errors = append(rep.Errors, "more of CNI's directories could not be read")
+		default:
+			rep.Errors = append(rep.Errors, e)
+		}
+	}
+}
+
+// sweep is one sweep under way.
+type sweep struct {
+	*Sweeper
+	opt   Options
+	rep   Report
+	under *batch // being removed, nil where none is
+	// name names the archives of this sweep together, and archives counts them.
+	name     string
+	archives int
+	over     bool // nothing more is removed
+}
+
+// Sweep sweeps over the CNI directories once. heard is what the runtime has listed in the sweeps before; this one adds to it.
+func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *Listings) Report {
+	w := &sweep{Sweeper: s, opt: opt, rep: Report{Swept: true, At: s.Clock.Now(), Census: NewCensus()}}
+	removes := !opt.DryRun && s.Remover != nil
+	if permit := w.permit(opt.Node); permit.Removes() && removes {
+		w.finish(ctx, permit)
+	}
+	dead := reaped(s.Ledger.Entries())
+	looks := s.Prober.SweepCNI(removes)
+	defer looks.Close()
+	for ctx.Err() == nil {
+		look, ok := looks.Next(ctx)
+		if !ok {
+			break
+		}
+		w.rep.complain(look.Errors...)
+		heard.Add(look.Listed, look.Node.RuntimeLists.Truth, opt.Rules.Hold, look.At)
+		going := w.judge(look, dead, heard.Older)
+		work, rest := progress.From(ctx), len(look.Files)
+		for files := range slices.Chunk(going, batchSize) {
+			if !removes || w.over {
+				break
+			}
+			w.begin(ctx, files, look.Node)
+			work.Add(int64(len(files)))
+			rest -= len(files)
+		}
+		work.Add(int64(rest))
+	}
+	w.wait()
+	if removes && !opt.Rules.Observe {
+		w.dropOld()
+	}
+	slices.Sort(w.rep.Errors)
+	w.rep.Errors = slices.Compact(w.rep.Errors)
+	return w.rep
+}
+
+// permit asks the gate by what is known of the node now.
+func (w *sweep) permit(n policy.Node) policy.Permit {
+	return policy.Standing{Node: n, Breaker: w.stopped(), Rules: w.opt.Rules, DryRun: w.opt.DryRun}.Gate()
+}
+
+func (w *sweep) stopped() bool { return w.opt.Stopped || w.Ledger.BreakerOpen() }
+
+// judge judges the files of one look and returns those to remove.
+func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool, heard Listing) []File {
+	rep, rules := &w.rep, w.opt.Rules
+	rep.Census.Add(look)
+	stopped := w.stopped()
+	going := look.Files[:0] // a chunk is some megabytes, of which one copy is enough
+	for i := range look.Files {
+		f := &look.Files[i]
+		if len(w.opt.Only) > 0 && !slices.Contains(w.opt.Only, f.UID) {
+			continue
+		}
+		f.Reaped = f.UID != "" && dead[f.UID]
+		v := Judge(f, look.Node, heard, rules, look.At)
+		v.Gate(look.Node, stopped, rules)
+		rep.Census.Judged(f, v)
+		if v.Decision == policy.Wait && v.Due > 0 {
+			waits := v.Due <= max(rules.Hold, rules.Settle)
+			rep.Pending = rep.Pending || waits
+			if rep.Next == 0 || v.Due < rep.Next {
+				rep.Next = v.Due
+			}
+		}
+		// What goes is alike; what is kept has its own place, so that it is seen beside 300,000 that go.
+		n := &rep.staying
+		if v.Decision == policy.Reap {
+			n = &rep.going
+		}
+		if w.opt.room(n) {
+			rep.Files, rep.Verdicts = append(rep.Files, f.bare()), append(rep.Verdicts, v)
+		}
+		if v.Decision == policy.Reap {
+			going = append(going, *f)
+		}
+	}
+	return going
+}
+
+// room reports whether another file of its kind may be reported, and counts it.
+func (opt Options) room(n *int) bool {
+	if opt.Files >= 0 && *n >= opt.Files {
+		return false
+	}
+	*n++
+	return true
+}
+
+// ended adds the results of files.
+func (w *sweep) ended(files []File) {
+	for i := range files {
+		f := &files[i]
+		w.rep.Census.Ended(f)
+		n := &w.rep.done
+		if f.Result == policy.Failed || f.Result == policy.Refused {
+			n = &w.rep.undone
+		}
+		if w.opt.room(n) {
+			w.rep.Outcomes = append(w.rep.Outcomes, f.bare())
+		}
+	}
+}

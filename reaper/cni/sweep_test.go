@@ -1,0 +1,20 @@
+package cni
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestErrorsBounded: thousands of directories that cannot be read are some words, and the
+// last of them says that there are more. The tests of whole sweeps are beside the loop over
+// pods, in whose passes they run.
+func TestErrorsBounded(t *testing.T) {
+	var rep Report
+	for i := range 3000 {
+		rep.complain(fmt.Sprintf("cannot read the network tenant-%d", i), "the same")
+	}
+	if n := len(rep.Errors); n != mostErrors+1 || !strings.Contains(rep.Errors[n-1], "more") {
+		t.Errorf("%d errors, the last of them %q", n, rep.Errors[len(rep.Errors)-1])
+	}
+}

@@ -1,0 +1,165 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
+)
+
+// batchSize is how many files have one archive, and are synced together.
+const batchSize = 2048
+
+// batch is what was archived and written down, and is being removed.
+type batch struct {
+	archive string
+	node    policy.Node
+	ended   chan []File
+}
+
+// begin archives a batch and writes it down, waits for the one before it, and begins to remove it: while one is removed the next is
+// archived, since both wait for the disk.
+func (w *sweep) begin(ctx context.Context, files []File, n policy.Node) {
+	permit := w.permit(n)
+	if !permit.Removes() {
+		return // judge has kept them already, unless the breaker opened since
+	}
+	w.Prober.StillCNI(ctx, files)
+	keep := w.whole(files)
+	if len(keep) == 0 {
+		return
+	}
+	now := w.Clock.Now()
+	if w.name == "" {
+		w.name = w.batchName(now)
+	}
+	w.archives++
+	name := batchArchive(w.name, w.archives)
+	if err := w.Archive.Archive(name, keep); err != nil {
+		w.fail(ctx, keep, "cannot write the archive "+name, err)
+		return
+	}
+	w.wait()
+	if _, err := w.Ledger.Append(RemovingRecord(name, keep, n, now)); err != nil {
+		w.fail(ctx, keep, "cannot write to the ledger", err)
+		return
+	}
+	w.under = &batch{archive: name, node: n, ended: make(chan []File, 1)}
+	go func(ended chan<- []File) { ended <- w.Remover.RemoveCNI(ctx, permit, keep) }(w.under.ended)
+}
+
+// whole returns the files of which everything was read, and that still are what was; the others are kept.
+func (w *sweep) whole(files []File) []File {
+	keep := make([]File, 0, len(files)) // its own: the chunk's other contents end with the look
+	for i := range files {
+		if f := &files[i]; f.Err != "" {
+			w.ended(Ended(files[i:i+1], policy.Refused, errors.New(f.Err)))
+		} else {
+			keep = append(keep, *f)
+		}
+	}
+	return keep
+}
+
+// wait waits until the batch under way has been removed, and writes down how it ended.
+func (w *sweep) wait() {
+	if w.under == nil {
+		return
+	}
+	b := w.under
+	files := <-b.ended
+	w.under = nil
+	if _, err := w.Ledger.Append(RemovedRecord(b.archive, files, b.node, w.Clock.Now())); err != nil {
+		w.errorf("cannot write to the ledger what was removed; the archive "+b.archive+" has it", err)
+	}
+	if !slices.ContainsFunc(files, func(f File) bool { return f.Result != policy.Refused }) {
+		// All that is in it is where it was. Where a dead writer holds a lock for ever, every sweep would leave another such archive.
+		if err := w.Archive.DropArchive(b.archive); err != nil {
+			w.errorf("cannot drop the archive "+b.archive+", of which nothing was removed", err)
+		}
+	}
+	w.took(b.archive, files)
+}
+
+// took adds the results of files that have an archive, and the command that brings back what was removed.
+func (w *sweep) took(archive string, files []File) {
+	removed := slices.ContainsFunc(files, func(f File) bool { return f.Result == policy.Done })
+	if undo := Undo(archive); removed && !slices.Contains(w.rep.Undo, undo) {
+		w.rep.Undo = append(w.rep.Undo, undo)
+	}
+	w.ended(files)
+}
+
+func (w *sweep) errorf(what string, err error) {
+	w.rep.Errors = append(w.rep.Errors, what+": "+err.Error())
+}
+
+// fail ends the removal where it cannot be undone or recorded: the files of the batch are kept, and so is all that comes after it, since
+// the next archive would fare no better and the disk that is full would be filled again and again.
+func (w *sweep) fail(ctx context.Context, keep []File, what string, err error) {
+	w.over = true
+	text := what + ", so nothing more of CNI is removed: " + err.Error()
+	w.ended(Ended(keep, policy.Failed, errors.New(what)))
+	w.rep.Errors = append(w.rep.Errors, text)
+	w.Log.ErrorContext(ctx, "the sweep over the CNI directories was cut short", slog.String("error", text))
+}
+
+// finish ends what a crash cut short: the ledger has the intent and not the outcome. What is still what was archived goes now, since
+// it was proved dead and its container's ID never comes back; the rest is kept.
+func (w *sweep) finish(ctx context.Context, permit policy.Permit) {
+	for name, e := range w.Ledger.Entries() {
+		if e.Phase != policy.PhaseCNIRemoving {
+			continue
+		}
+		var ended []File
+		err := w.eachBatch(name, func(*File) bool { return true }, func(files []File) {
+			ended = append(ended, w.Remover.RemoveCNI(ctx, permit, files)...)
+		})
+		rec := RemovedRecord(name, ended, policy.Node{}, w.Clock.Now())
+		rec.By = who.Known(e.By)
+		if err != nil {
+			rec.Err = err.Error()
+			w.errorf("cannot finish what the archive "+name+" was made for", err)
+		}
+		if _, err := w.Ledger.Append(rec); err != nil {
+			w.errorf("cannot write to the ledger what was removed; the archive "+name+" has it", err)
+			return
+		}
+		w.took(name, ended)
+	}
+}
+
+// batchName names the archives of a sweep by their time, and no two sweeps alike: they may come within one millisecond, and the clock
+// may be set back.
+func (s *Sweeper) batchName(now policy.Instant) string {
+	at := now.Wall.Truncate(time.Millisecond)
+	if !at.After(s.lastArchive) {
+		at = s.lastArchive.Add(time.Millisecond)
+	}
+	s.lastArchive = at
+	return ArchivePrefix + strings.ReplaceAll(at.UTC().Format("20060102-150405.000"), ".", "-")
+}
+
+// dropOld drops the archives that are older than the retention: they hold caches of sandboxes long gone. One that cannot be read
+// has no age.
+func (w *sweep) dropOld() {
+	archives, err := w.Archive.Archives()
+	if err != nil {
+		w.errorf("cannot list the archives", err)
+		return
+	}
+	now := w.Clock.Now()
+	for _, a := range archives {
+		if a.Err != "" || now.Wall.Sub(a.At) < w.opt.Rules.Retention {
+			continue
+		}
+		if err := w.Archive.DropArchive(a.Name); err != nil {
+			w.errorf("cannot drop the archive "+a.Name, err)
+		}
+	}
+}
