@@ -29,18 +29,22 @@ func TestWholeShares(t *testing.T) {
 	testkit.NeedUsers(t)
 	testkit.NeedProcesses(t)
 	group := newMemoryGroup(t)
-	for _, row := range []struct{ reader, kind, what string }{
-		{"descriptors", "bytes", "fds 60 long"},
-		{"descriptors", "entries", "fds 600 short"},
-		{"descriptors", "time", "fds 60 slow"},
-		{"cwd, root, exe", "time", "threads 600"},
-		{"maps", "bytes", "maps 12 60000 long"},
-		{"maps", "entries", "files 210000"},
-		{"maps", "time", "maps 24 60000 slow"},
-		{"mountinfo", "bytes", "mounts 4 20000 long"},
-		{"pod directories", "bytes", "names 40000"},
-		{"pod directories", "entries", "names 300000"},
-		{"pod directories", "time", "levels 20000"},
+	for _, row := range []struct {
+		reader, kind, what string
+		most               int64 // MiB that a look takes, where its share is of memory
+	}{
+		{"descriptors", "bytes", "fds 60 long", 512},
+		{"descriptors", "entries", "fds 400 short", 512},
+		{"descriptors", "time", "fds 40 slow", 512},
+		{"cwd, root, exe", "time", "threads 400", 512},
+		{"maps", "bytes", "maps 12 60000 long", 16},
+		{"maps", "line", "deep 80000", 512},
+		{"maps", "entries", "files 110000", 512},
+		{"maps", "time", "maps 16 60000 slow", 512},
+		{"mountinfo", "bytes", "mounts 10 20000 long", 64},
+		{"mountinfo", "entries", "mounts 30 60000 short", 512},
+		{"mountinfo", "time", "mounts 12 20000 slow", 512},
+		{"pod directories", "entries", "names 300000", 64},
 	} {
 		t.Run(row.reader+", "+row.kind, func(t *testing.T) {
 			n := newWholeNode(t)
@@ -52,9 +56,10 @@ func TestWholeShares(t *testing.T) {
 			made := time.Since(began)
 			began = time.Now()
 			out, code := group.run(n, "sweep", "--dry-run", "-o", "json")
-			t.Logf("%s: made in %s; a look takes %s and %d MiB", row.what, made.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), group.peak()>>20)
-			if got := n.outcomes(out)[wholeUID(1)]; code != 0 && code != 3 || got != "would-remove" {
-				t.Errorf("exit %d, %q: %s", code, got, out)
+			took, peak := time.Since(began), group.peak()>>20
+			t.Logf("%s: made in %s; a look takes %s and %d MiB", row.what, made.Round(time.Millisecond), took.Round(time.Millisecond), peak)
+			if got := n.outcomes(out)[wholeUID(1)]; code != 0 && code != 3 || got != "would-remove" || peak > row.most {
+				t.Errorf("exit %d, %q, %d MiB of %d: %s", code, got, peak, row.most, out)
 			}
 		})
 	}
@@ -65,7 +70,6 @@ const unitMemory = 512 << 20
 
 // memoryGroup is a memory cgroup of its own, of either version.
 type memoryGroup struct {
-	errs                        string
 	t                           *testing.T
 	dir, below, limit, peakFile string
 }
@@ -145,7 +149,7 @@ const (
 func (n *wholeNode) hostile(what string) {
 	n.t.Helper()
 	dir := n.path("root/stranger")
-	if strings.HasPrefix(what, "names") || strings.HasPrefix(what, "levels") {
+	if strings.HasPrefix(what, "names") {
 		n.pod(2, false)
 		dir = n.path("root/pods/" + wholeUID(2) + "/volumes/kubernetes.io~empty-dir/d")
 	}
@@ -208,10 +212,10 @@ func hostile(what string, args []string) error {
 		return hostileFiles(number(0))
 	case "mounts":
 		return hostileMounts(number(0), number(1), args[2])
+	case "deep":
+		return errors.Join(deepest(number(0)), mapOnce("f"))
 	case "names":
 		return hostileNames(number(0))
-	case "levels":
-		return hostileLevels(number(0))
 	}
 	return errors.New("no such hostile: " + what)
 }
@@ -239,6 +243,22 @@ func deep(how string) error {
 		}
 	}
 	return nil
+}
+
+// deepest makes a path of so many bytes.
+func deepest(size int) error {
+	name := strings.Repeat("d", 250)
+	for ; size > 0; size -= len(name) {
+		if err := errors.Join(unix.Mkdir(name, 0o755), unix.Chdir(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mapOnce(name string) error {
+	_, err := mapFile(name, 1)
+	return err
 }
 
 // forks makes copies of this process that wait for its end. The child makes raw calls only: it has this
@@ -389,16 +409,6 @@ func hostileMounts(namespaces, each int, how string) error {
 func hostileNames(n int) error {
 	for i := range n {
 		if err := unix.Mknod(fmt.Sprintf("%0255d", i), unix.S_IFREG|0o644, 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// hostileLevels makes directories in directories.
-func hostileLevels(n int) error {
-	for range n {
-		if err := errors.Join(unix.Mkdir("d", 0o755), unix.Chdir("d")); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ type stray struct {
 }
 
 // mostStrays bounds what is remembered in one look.
-const mostStrays = 200_000
+const mostStrays = 100_000
 
 var errStrays = errors.New("processes hold more files of the pods' file system than are looked at")
 

@@ -43,7 +43,7 @@ type payer struct {
 const (
 	// MostHeld bounds what is remembered of one owner, and mostDoubts how many of its processes are
 	// asked what they can enter when they are over their share.
-	MostHeld, mostDoubts = 10_000, 100
+	MostHeld, mostDoubts = 5_000, 100
 	root                 = "user ID 0"
 )
 
