@@ -97,7 +97,7 @@ func madeByOthers(root, hierarchy, path string) bool {
 	return false
 }
 
-// MadeByOthers reports whether another user than root and us made a cgroup.
+// MadeByOthers reports whether another user than root and us has made a cgroup, or runs a process.
 func MadeByOthers(st *unix.Statx_t) bool { return st.Uid != 0 && int(st.Uid) != os.Geteuid() }
 
 // Region is a directory of the node as mountinfo would say it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 
@@ -31,9 +30,10 @@ func Open(dir string) (int, error) {
 	return proc, nil
 }
 
-// strangersListings is how many of them wait for the processes of others than root and us. Anybody can
-// have one process start the next and end, for ever; root's may never be missed.
-const strangersListings = 8
+// Anybody can have one process start the next and end, for ever. So these are how many listings wait for the
+// processes of pods and of other users than root and us, and for those of which nobody knows whose they were.
+// Root's may never be missed.
+const theirListings, unknownListings = 8, 20
 
 // Each calls do for every process of the open directory proc, which is dir, and tells how many
 // there were. do says whether the process had ended before it could be read. What it had, its
@@ -53,17 +53,14 @@ func each(ctx context.Context, dir string, proc int, do func(pid string) (ended 
 			return len(seen), fmt.Errorf("cannot list processes: %w", beneath.PathError("getdents", dir, err))
 		}
 		pids = slices.DeleteFunc(pids, func(pid string) bool { return seen[pid] })
-		var theirs map[string]bool
-		if i >= strangersListings {
-			theirs = strangers(proc, pids)
-		}
+		passed := passedOver(dir, proc, pids, i)
 		again := i == 0
 		for _, pid := range pids {
 			seen[pid] = true
 			if err := ctx.Err(); err != nil {
 				return len(seen), err
 			}
-			again = do(pid) && !theirs[pid] || again
+			again = do(pid) && !passed[pid] || again
 		}
 		if !again && !rest() {
 			return len(seen), nil
@@ -72,14 +69,22 @@ func each(ctx context.Context, dir string, proc int, do func(pid string) (ended 
 	return len(seen), ErrChurn
 }
 
-// strangers are the processes of others than root and us.
-func strangers(proc int, pids []string) map[string]bool {
-	theirs := map[string]bool{}
+// passedOver are the processes for whose children that listing does not wait.
+func passedOver(dir string, proc int, pids []string, listing int) map[string]bool {
+	if listing < theirListings {
+		return nil
+	}
+	passed := map[string]bool{}
 	for _, pid := range pids {
 		st, err := beneath.StatName(proc, pid)
-		theirs[pid] = err == nil && st.Uid != 0 && int(st.Uid) != os.Geteuid()
+		if err != nil {
+			passed[pid] = listing >= unknownListings
+			continue
+		}
+		_, pod := PodOf(dir, "", pid)
+		passed[pid] = pod || MadeByOthers(&st)
 	}
-	return theirs
+	return passed
 }
 
 // Numbers lists the names of the open directory that are numbers: PIDs, or threads' IDs.

@@ -32,10 +32,15 @@ func TestEachProcess(t *testing.T) {
 		seen string
 		err  error
 	}{
-		"all are there":              {func(int) bool { return false }, "1 5", nil},
-		"one starts meanwhile":       {func(int) bool { start(6); return false }, "1 5 6", nil},
-		"a child of one that ended":  {func(pid int) bool { start(min(pid+1, 9)); return pid < 8 }, "1 5 2 6 3 7 4 8 9", nil},
-		"a stranger's chain":         {func(pid int) bool { stranger(pid + 1); return true }, "1 5 6 7 8", nil},
+		"all are there":             {func(int) bool { return false }, "1 5", nil},
+		"one starts meanwhile":      {func(int) bool { start(6); return false }, "1 5 6", nil},
+		"a child of one that ended": {func(pid int) bool { start(min(pid+1, 9)); return pid < 8 }, "1 5 2 6 3 7 4 8 9", nil},
+		"a stranger's chain":        {func(pid int) bool { stranger(pid + 1); return true }, "1 5 6 7 8", nil},
+		"a pod's chain": {func(pid int) bool {
+			start(pid + 1)
+			testkit.WriteText(t, filepath.Join(dir, strconv.Itoa(pid+1), "cgroup"), "0::/kubepods/pod"+string(testkit.NewUID())+"\n")
+			return true
+		}, "1 5 6 7 8", nil},
 		"each has ended, for ever":   {func(pid int) bool { start(pid + 1); return true }, "", ErrChurn},
 		"an ended one and no others": {func(int) bool { return true }, "1 5", nil},
 	}
@@ -58,7 +63,7 @@ func TestEachProcess(t *testing.T) {
 			}
 			for pid := range 200 {
 				if pid != 1 && pid != 5 {
-					_ = os.Remove(filepath.Join(dir, strconv.Itoa(pid)))
+					_ = os.RemoveAll(filepath.Join(dir, strconv.Itoa(pid)))
 				}
 			}
 		})
@@ -77,6 +82,19 @@ func TestEnded(t *testing.T) {
 	}{{"1", unix.EACCES, false}, {"0", unix.EACCES, true}, {"0", unix.EPERM, false}} {
 		if Ended(proc, c.pid, c.err) != c.want {
 			t.Errorf("PID %s with %v: not %v", c.pid, c.err, c.want)
+		}
+	}
+}
+
+// TestPassedOver: root's processes are waited for in each listing, and those that ended unseen in most.
+func TestPassedOver(t *testing.T) {
+	dir := testkit.ProcMounts(t, map[string]string{"1": ""})
+	proc, err := Open(dir)
+	testkit.Must(t, err)
+	defer beneath.Close(proc)
+	for listing, unseen := range map[int]bool{theirListings - 1: false, theirListings: false, unknownListings: true, mostListings - 1: true} {
+		if got := passedOver(dir, proc, []string{"1", "2"}, listing); got["1"] || got["2"] != unseen {
+			t.Errorf("listing %d passes over %v", listing, got)
 		}
 	}
 }

@@ -32,6 +32,7 @@ type Shares struct {
 	payers       map[string]*payer
 	creators     map[string]string // who pays for a user namespace
 	late         []*Process
+	rests        int // how often those were read
 }
 
 type payer struct {
@@ -111,16 +112,19 @@ func (s *Shares) Each(ctx context.Context, do func(p *Process) (ended bool, err 
 // root come first: what is unread of them is a doubt about the node.
 func (s *Shares) rest(do func(p *Process) (bool, error), over func(p *Process, err error)) (again bool) {
 	late, owners := s.late, map[*payer]bool{}
-	s.late = nil
+	s.late, s.rests = nil, s.rests+1
+	var pids []string
 	for _, p := range late {
 		owners[p.of] = true
+		pids = append(pids, p.PID)
 	}
+	passed := passedOver(s.dir, s.proc, pids, s.rests)
 	slices.SortStableFunc(late, func(a, b *Process) int { return cmp.Compare(a.of.rank(), b.of.rank()) })
 	share := s.small + min(s.most, time.Until(s.end)/time.Duration(max(1, len(owners))))
 	for _, p := range late {
 		had := p.of.spent >= s.small
 		ended, err := s.read(p, share, do)
-		again = again || ended
+		again = again || ended && !passed[p.PID]
 		if err == nil {
 			continue
 		}
