@@ -111,7 +111,8 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	}
 	now = r.Clock.Now()
 	var done []policy.Record
-	for _, o := range outs {
+	for i, o := range outs {
+		outs[i].Action.Manifest = nil // it is on the disk
 		done = append(done, policy.Recorded(o, rep.Look.Node, now)...)
 		r.Meter.Outcome(o)
 	}

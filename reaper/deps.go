@@ -105,7 +105,6 @@ type Report struct {
 	Resting []policy.ParkedVerdict
 	// RuntimeOnly has one for each of Look.RuntimeOnly.
 	RuntimeOnly []policy.Verdict
-	Planned     []policy.Action
 	Outcomes    []policy.Outcome
 	Entries     []policy.EntryState // what lies in quarantine, sorted by entry
 	Stopped     bool                // by the breaker: a person must say go on

@@ -102,13 +102,12 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	r.memory.Memory = d.Memory
 	rep := Report{
 		Look: d.Look, Verdicts: d.Verdicts, RuntimeOnly: d.RuntimeOnly, Parked: d.Parked, Resting: d.Resting,
-		Planned: d.Plan.Actions(),
 	}
 	if r.Remover != nil {
 		rep.Means = r.Remover.Means()
 	}
 	if !opt.DryRun {
-		if len(rep.Planned) > 0 {
+		if len(d.Plan.Parked)+len(d.Plan.Moves) > 0 {
 			progress.From(ctx).Begin("removing", "entry", 0)
 		}
 		r.finish(ctx, &rep, cut)

@@ -56,58 +56,73 @@ func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
 // last known of it, and outcomes add up.
 func (rep *Report) merge(later Report) {
 	outcomes := append(rep.Outcomes, later.Outcomes...)
-	planned := append(rep.Planned, later.Planned...)
 	took := map[parsers.PodUID]bool{}
 	for i := range outcomes {
 		took[outcomes[i].Action.UID] = true
 	}
 	later.keepTaken(rep, took)
-	// A pod that this sweep parked is in the report already, with what it was judged from.
-	later.dropParked(took)
+	has := make(map[parsers.PodUID]bool, len(later.Look.Pods))
+	for i := range later.Look.Pods {
+		has[later.Look.Pods[i].UID] = true
+	}
+	// A pod that this sweep parked is in the report already, with what it was judged from. Its
+	// actions need not hold the evidence of the pass that planned them as well.
+	later.dropParked(func(uid parsers.PodUID) bool { return took[uid] && has[uid] })
+	for i := range outcomes {
+		if has[outcomes[i].Action.UID] {
+			outcomes[i].Action.Evidence = nil
+		}
+	}
 	swept := rep.CNI
 	swept.Merge(later.CNI)
 	later.CNI = swept
 	errors := append(rep.Look.Errors, later.Look.Errors...)
 	slices.Sort(errors)
 	*rep = later
-	rep.Outcomes, rep.Planned, rep.Look.Errors = outcomes, planned, slices.Compact(errors)
+	rep.Outcomes, rep.Look.Errors = outcomes, slices.Compact(errors)
 }
 
 // keepTaken adds the earlier report's pods that were taken and that the report has no more, with
 // their verdicts. Both reports have their pods in the order of the names, and it stays so.
 func (rep *Report) keepTaken(earlier *Report, took map[parsers.PodUID]bool) {
 	was, now := earlier.Look.Pods, rep.Look.Pods
-	if len(was) == 0 {
+	there := make(map[string]bool, len(now))
+	for i := range now {
+		there[now[i].Name] = true
+	}
+	kept := 0 // what stays of the earlier report moves to the front of its own memory
+	for i := range was {
+		if took[was[i].UID] && !there[was[i].Name] {
+			was[kept], earlier.Verdicts[kept] = was[i], earlier.Verdicts[i]
+			kept++
+		}
+	}
+	if kept == 0 {
 		return
 	}
-	pods := make([]policy.Evidence, 0, len(was)+len(now))
-	verdicts := make([]policy.Verdict, 0, len(was)+len(now))
-	n := 0
-	for i := range was {
-		for ; n < len(now) && now[n].Name < was[i].Name; n++ {
-			pods, verdicts = append(pods, now[n]), append(verdicts, rep.Verdicts[n])
-		}
-		if took[was[i].UID] && (n == len(now) || now[n].Name != was[i].Name) {
-			pods, verdicts = append(pods, was[i]), append(verdicts, earlier.Verdicts[i])
+	both := kept + len(now)
+	pods, verdicts := slices.Grow(was[:kept], len(now))[:both], slices.Grow(earlier.Verdicts[:kept], len(now))[:both]
+	for i, n, at := kept-1, len(now)-1, both-1; n >= 0; at-- { // from the back, so that nothing is overwritten
+		if i >= 0 && pods[i].Name > now[n].Name {
+			pods[at], verdicts[at] = pods[i], verdicts[i]
+			i--
+		} else {
+			pods[at], verdicts[at] = now[n], rep.Verdicts[n]
+			n--
 		}
 	}
-	rep.Look.Pods, rep.Verdicts = append(pods, now[n:]...), append(verdicts, rep.Verdicts[n:]...)
+	rep.Look.Pods, rep.Verdicts = pods, verdicts
 }
 
-// dropParked takes the parked of these pods out of the report, where it has the pod itself.
-func (rep *Report) dropParked(drop map[parsers.PodUID]bool) {
-	pods := make(map[parsers.PodUID]bool, len(rep.Look.Pods))
-	for i := range rep.Look.Pods {
-		pods[rep.Look.Pods[i].UID] = true
-	}
-	var look []policy.Evidence
-	var verdicts []policy.ParkedVerdict
+// dropParked takes these pods out of the report's parked ones.
+func (rep *Report) dropParked(drop func(parsers.PodUID) bool) {
+	look, verdicts := rep.Look.Parked[:0], rep.Parked[:0]
 	for i := range rep.Look.Parked {
-		if e := &rep.Look.Parked[i]; !drop[e.UID] || !pods[e.UID] {
-			look, verdicts = append(look, *e), append(verdicts, rep.Parked[i])
+		if e := rep.Look.Parked[i]; !drop(e.UID) {
+			look, verdicts = append(look, e), append(verdicts, rep.Parked[i])
 		}
 	}
-	rep.Look.Parked, rep.Parked = look, verdicts
+	rep.Look.Parked, rep.Parked = slices.Clip(slices.Clone(look)), slices.Clip(slices.Clone(verdicts))
 }
 
 // Summary is the one line that systemctl status shows.

@@ -178,12 +178,12 @@ func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, b
 }
 
 // JudgeEntry says what becomes of one quarantine entry that is due, and the action for
-// it, nil where there is none.
-func JudgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
+// it, nil where there is none. It sets the pod's name in e where the look found none.
+func JudgeEntry(e *Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
 	if e.Namespace == "" && e.PodName == "" {
 		e.Namespace, e.PodName = s.Namespace, s.PodName
 	}
-	v, action := judgeEntry(e, n, s, r, now)
+	v, action := judgeEntry(*e, n, s, r, now)
 	if action == nil || n.MayEnforce.Truth != Yes {
 		return v, nil
 	}
@@ -191,7 +191,7 @@ func JudgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedV
 		v.turn(ParkedWait, ReasonContradiction, n.Agrees.Detail)
 		return v, nil
 	}
-	action.UID, action.Entry, action.ID, action.Leaf, action.Evidence, action.Why = s.UID, s.Entry, s.ID, s.Leaf, &e, v.Why
+	action.UID, action.Entry, action.ID, action.Leaf, action.Evidence, action.Why = s.UID, s.Entry, s.ID, s.Leaf, e, v.Why
 	action.Parked = s.Parked.At
 	return v, action
 }

@@ -125,7 +125,7 @@ func (d *Ruling) judgeEntries(c Case) gate {
 		if state := c.Entries[e.Entry]; state != nil {
 			m.Heard.TellParked(e, look.Node, *state, look.At)
 			var action *policy.Action
-			v, action = policy.JudgeEntry(*e, look.Node, *state, c.Rules, look.At)
+			v, action = policy.JudgeEntry(e, look.Node, *state, c.Rules, look.At)
 			if action != nil && !c.Rules.Observe && !m.TooSoon(e.Entry, look.At) {
 				actions = append(actions, *action)
 			}

@@ -20,15 +20,6 @@ type Plan struct {
 	Moves   []policy.Batch // out of the pods directory, to quarantine
 }
 
-// Actions lists all that the plan would do, as a dry run prints it.
-func (p Plan) Actions() []policy.Action {
-	var all []policy.Action
-	for _, b := range slices.Concat(p.Parked, p.Moves) {
-		all = append(all, b.Actions...)
-	}
-	return all
-}
-
 // gate is what stops enforcing, and what slows it down, whatever the evidence says.
 type gate struct {
 	breaker bool // open: a parked pod turned out to live, and no person has said go on

@@ -1,0 +1,49 @@
+package reaper
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestMerge: a report of two passes has each pod once, in order, those that the first pass took as it saw them, and
+// holds no evidence of a pod twice: ten thousand orphans took 300 MB.
+func TestMerge(t *testing.T) {
+	pass := func(names string, took ...string) Report {
+		var r Report
+		for _, name := range strings.Split(names, "") {
+			r.Look.Pods = append(r.Look.Pods, policy.Evidence{Name: name, UID: parsers.PodUID(name)})
+			r.Verdicts = append(r.Verdicts, policy.Verdict{UID: parsers.PodUID(name)})
+		}
+		for _, name := range took {
+			e := policy.Evidence{Name: name}
+			r.Outcomes = append(r.Outcomes, policy.Outcome{Action: policy.Action{UID: parsers.PodUID(name), Evidence: &e}})
+		}
+		return r
+	}
+	for _, c := range [][3]string{{"ace", "bcd", "abcde"}, {"ace", "c", "ace"}, {"ace", "", "ae"}, {"bce", "acdf", "abcdef"}, {"cd", "abcd", "abcd"}} {
+		total := pass(c[0], "a", "b", "e")
+		later := pass(c[1], "x")
+		if c[1] == "" {
+			later.Look.Pods, later.Verdicts = nil, nil
+		}
+		total.merge(later)
+		got := ""
+		for i, e := range total.Look.Pods {
+			got += e.Name
+			if total.Verdicts[i].UID != e.UID {
+				t.Errorf("%v: the verdict on %s is that on %s", c, e.UID, total.Verdicts[i].UID)
+			}
+		}
+		if got != c[2] {
+			t.Errorf("%q then %q: %q, want %q", c[0], c[1], got, c[2])
+		}
+		for _, o := range total.Outcomes {
+			if held := strings.Contains(got, string(o.Action.UID)); held != (o.Action.Evidence == nil) {
+				t.Errorf("%v: the action on %s holds evidence: %t", c, o.Action.UID, !held)
+			}
+		}
+	}
+}
