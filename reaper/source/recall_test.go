@@ -21,12 +21,18 @@ func TestRecall(t *testing.T) {
 		kubeletEntry("kubelet.service", orphan(2)), kubeletEntry("kubelet.service", orphan(3)),
 		kubeletEntry("session-1.scope", orphan(90)), kubeletEntry("kubelet.service", orphan(2)))
 	every := now
+	var dropped time.Time
 	recalled := func(from time.Time) []parsers.Line {
 		t.Helper()
 		lines := make(chan parsers.Line)
 		j := NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Args: []string{"--directory=" + dir}})
 		done := make(chan error, 1)
-		go func() { done <- j.Recall(t.Context(), from, every, lines); close(lines) }()
+		go func() {
+			var err error
+			dropped, err = j.Recall(t.Context(), from, every, lines)
+			done <- err
+			close(lines)
+		}()
 		var all []parsers.Line
 		for l := range lines {
 			all = append(all, l)
@@ -63,5 +69,19 @@ func TestRecall(t *testing.T) {
 	every = week.Add(2*time.Hour - time.Second)
 	if got := texts(recalled(week.Add(-time.Hour))); len(got) != enoughSame+4 || got[enoughSame] != orphan(4) || got[enoughSame+1] != orphan(2) {
 		t.Errorf("with each of the young ones: %d", len(got))
+	}
+	if !dropped.IsZero() {
+		t.Errorf("dropped at %s", dropped)
+	}
+	// More different texts than are read: when the youngest of those was written that are left out is returned.
+	many = nil
+	for i := range maxRecalled + 5 {
+		many = append(many, kubeletEntry("kubelet.service", orphan(100+i)))
+	}
+	flood := week.Add(3 * time.Hour)
+	export(t, remote, filepath.Join(dir, "d.journal"), flood, many...)
+	every = now
+	if got := texts(recalled(week.Add(-time.Hour))); len(got) != maxRecalled || dropped.Before(flood) || dropped.After(flood.Add(time.Minute)) {
+		t.Errorf("%d of too many, dropped at %s", len(got), dropped)
 	}
 }

@@ -19,9 +19,9 @@ import (
 const (
 	// listen is how long a command that runs once listens: the kubelet repeats itself every 2 s.
 	listen = 2500 * time.Millisecond
-	// recalling is how long it may read what the kubelet said before: a million entries of its
+	// recallTime is how long it may read what the kubelet said before: a million entries of its
 	// unit take some 2 s.
-	recalling = 10 * time.Second
+	recallTime = 10 * time.Second
 )
 
 // hear returns what the logs say, for a command that runs once: what is said now, and what
@@ -48,7 +48,7 @@ type hearing struct {
 // listenTo reads the logs for hear, and tells h.
 func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger, h hearing) []heard.Claim {
 	progress.From(ctx).Begin("listening to the kubelet's log", "", 0)
-	ctx, cancel := context.WithTimeout(ctx, recalling)
+	ctx, cancel := context.WithTimeout(ctx, recallTime)
 	defer cancel()
 	now, cancelNow := context.WithCancel(ctx)
 	defer cancelNow()
@@ -57,7 +57,8 @@ func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 	f := source.Follow(now, all, nil, log, func(string, bool, time.Time) {})
 	began := clock.Now()
 	since := began.Wall.Add(-h.back)
-	recalled, oldest := recall(ctx, cfg, began, all, since, log), began.Wall
+	past, oldest := recall(ctx, cfg, began, all, since, log), began.Wall
+	recalled := past.lines
 	parse, parseOld := newParse(cfg, units), newParse(cfg, units)
 	var said heard.Claims
 	tick := time.NewTicker(listen)
@@ -74,6 +75,10 @@ func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 			if !more {
 				if recalled = nil; ctx.Err() != nil {
 					since = oldest // the time was up
+				}
+				if !past.dropped.IsZero() {
+					since = past.dropped
+					said.Add(heard.DroppedAt(before(clock.Now(), past.dropped)))
 				}
 				continue
 			}
@@ -111,30 +116,36 @@ func unsettled(states map[string]source.State) bool {
 }
 
 // recall reads the journal back to the start of the kubelet that runs, and at least to every where each
-// line since then is wanted, where it is read at all. The channel is closed when that has ended; nil
-// where there is nothing to read.
-func recall(ctx context.Context, cfg config.Config, now policy.Instant, all []source.Source, every time.Time, log *slog.Logger) <-chan parsers.Line {
+// line since then is wanted, where it is read at all.
+func recall(ctx context.Context, cfg config.Config, now policy.Instant, all []source.Source, every time.Time, log *slog.Logger) *recalling {
 	journald := slices.ContainsFunc(all, func(s source.Source) bool { _, ok := s.(*source.Journal); return ok })
 	started, runs := kubelet.Start(ctx, procDir)
 	if !journald || !runs && !every.Before(now.Wall) {
-		return nil
+		return &recalling{}
 	}
 	from := every
 	if start := now.Wall.Add(started - now.Boot); runs && start.Before(from) {
 		from = start
 	}
 	lines := make(chan parsers.Line)
+	past := &recalling{lines: lines}
 	go func() {
 		defer close(lines)
 		ctl, err := source.FindJournalctl()
 		if err == nil {
-			err = newJournal(cfg, ctl, newUnits(cfg, log), log).Recall(ctx, from, every, lines)
+			past.dropped, err = newJournal(cfg, ctl, newUnits(cfg, log), log).Recall(ctx, from, every, lines)
 		}
 		if err != nil {
 			log.WarnContext(ctx, "cannot read the kubelet's earlier log lines", slog.Any("error", err))
 		}
 	}()
-	return lines
+	return past
+}
+
+// recalling is what is read back in the journal.
+type recalling struct {
+	lines   <-chan parsers.Line // closed at the end; nil where there is nothing to read
+	dropped time.Time           // see Journal.Recall; set before lines is closed
 }
 
 // before is when a line was written. It may be older than this boot, or of a clock that was set since:

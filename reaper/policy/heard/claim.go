@@ -19,6 +19,11 @@ type Claim struct {
 	Dropped bool
 }
 
+// DroppedAt is the claim that tear-down errors of the journal were dropped that were written at that time or before.
+func DroppedAt(at policy.Instant) Claim {
+	return Claim{Dropped: true, At: at, Sighting: parsers.Sighting{Report: parsers.ReportTeardown, Trusted: true, Whole: true}}
+}
+
 // Size is about how many bytes a claim takes in memory.
 func (c Claim) Size() int {
 	const fixed = 512 // the two structs, and what a map adds

@@ -143,3 +143,19 @@ func TestClaimsDropped(t *testing.T) {
 		held("when it is over", policy.No)
 	}
 }
+
+// TestDroppedAt: errors that were left out of what is read back in the journal leave it unknown whether a pod is held.
+func TestDroppedAt(t *testing.T) {
+	s := testkit.DeadPod()
+	var h Heard
+	var g Claims
+	g.Add(Claim{At: s.Ago(time.Second), Sighting: parsers.Sighting{
+		UID: testkit.PodUID, Report: parsers.ReportOther, PID: s.Node.KubeletID.PID, Whole: true, Trusted: true,
+	}})
+	g.Add(DroppedAt(s.Ago(time.Minute)))
+	h.Add(Known(g.Take(), map[parsers.PodUID]bool{testkit.PodUID: true}), s.Node, s.Now)
+	e := policy.Evidence{UID: testkit.PodUID}
+	if h.Tell(&e, s.Node, s.Now); e.Facts[policy.FactTeardown].Truth != policy.Unknown {
+		t.Errorf("teardown %s", e.Facts[policy.FactTeardown].Truth)
+	}
+}
