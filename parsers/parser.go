@@ -77,7 +77,7 @@ func literal(text []byte, uid PodUID) bool {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], []byte(uid))
 		if i < 0 {
-			return searchArray.find(text) >= 0
+			return needleArray.find(text) >= 0
 		}
 		if i += from; i == 0 || !isHexAnyCase(text[i-1]) {
 			return true
