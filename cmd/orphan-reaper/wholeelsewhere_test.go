@@ -46,7 +46,7 @@ func TestWholeNoRoot(t *testing.T) {
 	defer func() { _ = cmd.Process.Signal(syscall.SIGTERM) }()
 	defer time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() }).Stop() // one that says nothing
 	for lines := bufio.NewScanner(said); lines.Scan(); {
-		if text := lines.Text(); strings.Contains(text, "cannot look at the node") {
+		if text := lines.Text(); strings.Contains(text, "cannot read the node") {
 			if !strings.Contains(text, "cannot find the kubelet's root directory "+n.path("none")) {
 				t.Error(text)
 			}

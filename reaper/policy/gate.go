@@ -2,7 +2,7 @@ package policy
 
 import "github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 
-const breakerOpen = "a quarantined pod turned out to be alive; inspect orphan-reaper quarantine list, then run orphan-reaper quarantine resume"
+const breakerOpen = "a quarantined pod turned out to be alive; inspect it with orphan-reaper quarantine list, then run orphan-reaper quarantine resume"
 
 // Standing is all that decides whether this process may change the node now, whatever the evidence on one pod.
 type Standing struct {
