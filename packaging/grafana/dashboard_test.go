@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -342,9 +343,11 @@ func checkSeries(t *testing.T, s *scrape) {
 			t.Errorf("the chart keeps %s, which nobody exports", name)
 		}
 	}
+	fresh := audit.NewMetrics("1")
+	cni.NewMetrics(fresh)
 	for _, drop := range s.PodMonitor.Drop { // each value is one that is exported
 		for _, value := range drop.Values {
-			if !slices.ContainsFunc(samples(t, audit.NewMetrics("1")), func(s sample) bool { return s.name == drop.Metric && s.labels[drop.Label] == value }) {
+			if !slices.ContainsFunc(samples(t, fresh), func(s sample) bool { return s.name == drop.Metric && s.labels[drop.Label] == value }) {
 				t.Errorf("the chart drops %s of %s %s, which nobody exports", drop.Metric, drop.Label, value)
 			}
 		}

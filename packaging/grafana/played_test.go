@@ -34,6 +34,7 @@ type daemon struct {
 	node    int
 	name    string
 	metrics *audit.Metrics
+	left    *cni.Metrics
 	number  int // of the last look
 }
 
@@ -48,6 +49,7 @@ func newDaemon(node int) *daemon {
 
 func (d *daemon) start(version string) {
 	d.metrics = audit.NewMetrics(version)
+	d.left = cni.NewMetrics(d.metrics)
 	d.metrics.Enforcing(d.enforces())
 }
 
@@ -175,7 +177,7 @@ func (d *daemon) cni() {
 	} {
 		files[state] = policy.Tally{Entries: n, Bytes: n * 1500}
 	}
-	d.metrics.CNI(cni.Census{
+	d.left.CNI(&cni.Census{
 		Files: map[cni.Kind]map[string]policy.Tally{cni.Cache: files}, Reserved: map[string]int64{"cbr0": live + leaked}, InUse: map[string]int64{"cbr0": live},
 	})
 }

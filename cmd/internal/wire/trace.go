@@ -10,6 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/trace"
@@ -81,16 +82,13 @@ func outcomesOf(b *reaper.Batch, rep *reaper.Report) (list []trace.Attribute, fa
 		}
 	}
 	if b.Name == reaper.BatchCNI {
-		c := &rep.CNI.Census
-		var taken int64
-		for _, t := range c.Taken {
-			taken += t.Entries
-		}
-		count("done", int(taken))
+		swept := cni.ReportOf(rep.CNI)
+		c := &swept.Census
+		count("done", int(c.Removed()))
 		count("gone", int(c.Vanished))
 		count("refused", int(c.Refused))
 		count("failed", int(c.Failed-c.Refused))
-		if len(rep.CNI.Errors) > 0 {
+		if len(swept.Errors) > 0 {
 			failed = "not all could be read or removed"
 		}
 		return list, failed
