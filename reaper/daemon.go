@@ -31,7 +31,7 @@ type Daemon struct {
 	Checkpoint func()
 	failing    string // the last look's error, "" where it succeeded
 	disagrees  string // what the last look said of settings that contradict the kubelet
-	// cniDue is when the next sweep over the CNI directories is due, and cniEnded when the last ended.
+	// cniDue is when the neighbour's next turn is due, and cniEnded when the last ended.
 	cniDue, cniEnded time.Duration
 	begun            uint64 // how many looks
 	// beat is when the pass under way began, or 0 while none runs.
@@ -192,9 +192,10 @@ func (d *Daemon) recovered(now time.Duration) {
 
 func (d *Daemon) pass(ctx context.Context, claims []heard.Claim) passed {
 	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: d.Clock.Now().Boot >= d.cniDue})
-	if rep.CNI.Swept {
+	if rep.CNI != nil {
+		in, _ := rep.CNI.Due()
 		d.cniEnded = d.Clock.Now().Boot
-		d.cniDue = d.cniEnded + rep.CNI.Due()
+		d.cniDue = d.cniEnded + in
 	}
 	return passed{rep, claims, err}
 }

@@ -2,10 +2,10 @@ package reaper
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -86,14 +86,40 @@ type Meter interface {
 	Quiet(lines int64)
 	Quarantine(entries map[string]*policy.EntryState)
 	Breaker(open bool)
-	// CNI takes in what a sweep over the CNI directories found and did.
-	CNI(cni.Census)
 	// Success says that a pass ended without a failure.
 	Success(at policy.Instant)
 	// Slow counts a pass that has been running for long.
 	Slow()
 	// Flush writes the metrics out.
 	Flush() error
+}
+
+// Neighbour is a product beside the core that takes its turn at the end of a pass: the sweep over what CNI left (reaper/cni).
+type Neighbour interface {
+	Turn(ctx context.Context, t Turn) Turned
+}
+
+// Turn is what a neighbour needs to know of the pass.
+type Turn struct {
+	Rules  policy.Rules
+	Only   []parsers.PodUID // empty: all pods
+	DryRun bool             // the same way, without the last step and without a trace
+	Node   policy.Node      // what the look found out about the node
+	// Stopped: the breaker is open, whatever the ledger says.
+	Stopped bool
+	// Memory is what the turn before returned, also in an earlier process.
+	Memory json.RawMessage
+}
+
+// Turned is what a turn found and did. The core adds turns up and knows no more of them.
+type Turned interface {
+	// Due is how long from now the next turn is worth while, and whether it can take something further.
+	Due() (in time.Duration, pending bool)
+	// Problems are what could not be read or changed, for people.
+	Problems() []string
+	Memory() json.RawMessage
+	// After returns the sum of this turn and an earlier one.
+	After(earlier Turned) Turned
 }
 
 // Report is all that one pass found and did: what scan, explain and sweep print.
@@ -108,7 +134,7 @@ type Report struct {
 	Outcomes    []policy.Outcome
 	Entries     []policy.EntryState // what lies in quarantine, sorted by entry
 	Stopped     bool                // by the breaker: a person must say go on
-	CNI         cni.Report          // of the sweep over the CNI directories, where one was due
+	CNI         Turned              // nil where no turn was due
 	Means       policy.Means        // how the remover is kept to what it is to change
 	byPerson    bool                // an operator's command
 	// Next is when time alone could change something, from the end of the pass; 0 is now.

@@ -10,7 +10,7 @@
 //	publish   records and metrics, for people
 //
 // Daemon says when to take one, Sweep takes them until nothing is left that time could change.
-// The sweep over what CNI left is a loop of its own, reaper/cni.
+// A product beside the core, a Neighbour, takes its turn at the end of a pass: the sweep over what CNI left.
 //
 // Everything that reads or changes the node stands behind a small interface of this
 // package; the rooms that implement them know nothing of each other.

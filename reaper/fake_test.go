@@ -8,12 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
@@ -38,10 +36,9 @@ type fakeNode struct {
 	files      map[string]any
 	scans      map[parsers.PodUID]policy.Fact // what the mount scan after parking says, if not no
 	looks      int
-	stepping   sync.Mutex // a batch of CNI's files is taken beside the loop
-	steps      int        // calls that touch the disk so far
-	tidied     int        // batches without an action
-	cutAt      int        // panic with errCut at this step and each later one; 0: never
+	steps      int // calls that touch the disk so far
+	tidied     int // batches without an action
+	cutAt      int // panic with errCut at this step and each later one; 0: never
 	ledgerErr  error
 	appends    int    // writes to the ledger so far
 	fullAt     int    // the disk is full at this write, and at no other
@@ -124,8 +121,6 @@ func (n *fakeNode) pass(d time.Duration) {
 
 // step is one change of the disk; the cut comes before it, and nothing after it.
 func (n *fakeNode) step() {
-	n.stepping.Lock()
-	defer n.stepping.Unlock()
 	n.steps++
 	if n.cutAt > 0 && n.steps >= n.cutAt {
 		panic(errCut)
@@ -449,7 +444,6 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 	case *memory:
 		if m, ok := n.files[name].(memory); ok {
 			*v = memory{Memory: decide.Memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told), NetworkDown: m.NetworkDown}, CNI: m.CNI}
-			v.CNI.Older.IDs, v.CNI.Younger.IDs = maps.Clone(m.CNI.Older.IDs), maps.Clone(m.CNI.Younger.IDs)
 		}
 	case *quarantineParent:
 		if h, ok := n.files[name].(quarantineParent); ok {
@@ -502,7 +496,6 @@ func (n *fakeNode) held(i int) heard.Claim {
 
 type nopMeter struct{}
 
-func (nopMeter) CNI(cni.Census)                                    {}
 func (nopMeter) Success(policy.Instant)                            {}
 func (nopMeter) Sighting(parsers.Report)                           {}
 func (nopMeter) Look(policy.Look, []policy.Verdict, time.Duration) {}

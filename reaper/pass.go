@@ -2,13 +2,13 @@ package reaper
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync/atomic"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
@@ -27,9 +27,7 @@ type Reaper struct {
 	Meter   Meter
 	Log     *slog.Logger
 	Rules   policy.Rules
-
-	// CNI sweeps over what CNI left; nil leaves that alone.
-	CNI *cni.Sweeper
+	CNI     Neighbour // nil where there is none
 
 	memory memory
 	owed   *policy.Record   // the breaker, where it opened and the ledger could not be written
@@ -38,10 +36,10 @@ type Reaper struct {
 	doing atomic.Value
 }
 
-// memory is what a pass leaves for the next, with what is remembered of CNI beside it.
+// memory is what a pass leaves for the next, with what the neighbour remembers beside it.
 type memory struct {
 	decide.Memory
-	CNI cni.Listings `json:"cni,omitzero"`
+	CNI json.RawMessage `json:"cni,omitempty"`
 }
 
 // Load reads what earlier looks left. Without it every hold begins anew.
@@ -69,10 +67,7 @@ type Options struct {
 	Claims []heard.Claim    // what the log has said since the last pass
 	Only   []parsers.PodUID // empty: the whole pods directory
 	DryRun bool             // the same way, without the last step and without a trace
-	CNI    bool             // sweep over the CNI directories as well
-	// CNIFiles is how many files of CNI that are no living pod's are reported one by one, of
-	// those that go and of those that stay; all are counted. Less than 0 is all.
-	CNIFiles int
+	CNI    bool             // the neighbour's turn is due
 }
 
 // Pass is one look and all that follows from it. A dry run is the same way and changes
@@ -113,7 +108,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		r.finish(ctx, &rep, cut)
 		r.carryOut(ctx, &rep, d.Plan)
 	}
-	r.sweepCNI(ctx, &rep, opt)
+	r.turn(ctx, &rep, opt)
 	if !opt.DryRun {
 		r.writeQuiet(&rep)
 		r.remember(&rep, opt, was)
@@ -123,8 +118,10 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	rep.Entries, rep.Stopped = policy.Listed(r.Ledger.Entries()), r.stopped()
 	d.Memory = r.memory.Memory
 	rep.Next, rep.Pending = d.Next(rep.Outcomes, rep.Entries, r.Rules, r.Clock.Now())
-	if rep.CNI.Pending {
-		rep.Next, rep.Pending = min(rep.Next, rep.CNI.Due()), true
+	if rep.CNI != nil {
+		if in, pending := rep.CNI.Due(); pending {
+			rep.Next, rep.Pending = min(rep.Next, in), true
+		}
 	}
 	return rep, nil
 }
@@ -149,15 +146,17 @@ func (r *Reaper) enter(ctx context.Context) (leave func(), err error) {
 	return leave, nil
 }
 
-// sweepCNI sweeps over the CNI directories where that is due, or a pod was just taken.
-func (r *Reaper) sweepCNI(ctx context.Context, rep *Report, opt Options) {
+// turn gives the neighbour its turn where that is due, or a pod was just removed.
+func (r *Reaper) turn(ctx context.Context, rep *Report, opt Options) {
 	if r.CNI == nil || !opt.CNI && !decide.Stripped(rep.Outcomes) {
 		return
 	}
 	r.does(ctx, "sweeping the files of CNI", "file")
-	sweep := cni.Options{Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Node: rep.Look.Node, Stopped: r.stopped(), Files: opt.CNIFiles}
-	rep.CNI = r.CNI.Sweep(ctx, sweep, &r.memory.CNI)
-	rep.Look.Errors = append(rep.Look.Errors, rep.CNI.Errors...)
+	rep.CNI = r.CNI.Turn(ctx, Turn{
+		Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Node: rep.Look.Node, Stopped: r.stopped(), Memory: r.memory.CNI,
+	})
+	r.memory.CNI = rep.CNI.Memory()
+	rep.Look.Errors = append(rep.Look.Errors, rep.CNI.Problems()...)
 }
 
 // remember saves what this pass leaves for the next, where it differs from what was.
@@ -170,7 +169,7 @@ func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 	}
 	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Told, was.Told) ||
 		!maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static) || now.NetworkDown == rep.Look.At
-	if r.Store == nil || (!changed && len(opt.Claims) == 0 && !rep.CNI.Swept) {
+	if r.Store == nil || (!changed && len(opt.Claims) == 0 && rep.CNI == nil) {
 		return
 	}
 	for name, v := range map[string]any{"holds": r.memory, "heard": now.Heard} {

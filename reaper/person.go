@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
 )
@@ -162,7 +161,7 @@ func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy
 
 // Resume closes the breaker, by a person's word.
 func (r *Reaper) Resume(ctx context.Context) error {
-	return r.entered(ctx, func() error {
+	return r.Locked(ctx, func() error {
 		_, err := r.Ledger.Append(policy.Record{Kind: policy.KindResumed, At: r.Clock.Now()})
 		return err
 	})
@@ -171,7 +170,7 @@ func (r *Reaper) Resume(ctx context.Context) error {
 // Forget has pods judged again that a person has restored, by a person's word, and returns those
 // that were. All of them are written down at once, or none.
 func (r *Reaper) Forget(ctx context.Context, uids []parsers.PodUID) (forgotten []parsers.PodUID, err error) {
-	err = r.entered(ctx, func() error {
+	err = r.Locked(ctx, func() error {
 		records := person.Forgotten(r.Ledger.Entries(), uids, r.Clock.Now())
 		if _, err := r.Ledger.Append(records...); err != nil {
 			return fmt.Errorf("cannot write to the ledger, so nothing was forgotten: %w", err)
@@ -184,33 +183,9 @@ func (r *Reaper) Forget(ctx context.Context, uids []parsers.PodUID) (forgotten [
 	return slices.Compact(forgotten), err
 }
 
-// RestoreCNI writes back what one archive of CNI's files holds, or what all of them hold of
-// one pod, by a person's word.
-func (r *Reaper) RestoreCNI(ctx context.Context, which string) (done cni.Restored, err error) {
-	err = r.entered(ctx, func() error {
-		done, err = r.CNI.Restore(ctx, which)
-		return err
-	})
-	return done, err
-}
-
-// RestoreBatch writes back what all archives of one sweep hold, by a person's word.
-func (r *Reaper) RestoreBatch(ctx context.Context, which string) (done cni.Restored, err error) {
-	err = r.entered(ctx, func() error {
-		done, err = r.CNI.RestoreBatch(ctx, which)
-		return err
-	})
-	return done, err
-}
-
-// DropArchive drops one archive for ever, by a person's word.
-func (r *Reaper) DropArchive(ctx context.Context, name string) error {
-	return r.entered(ctx, func() error { return r.CNI.Archive.DropArchive(name) })
-}
-
-// entered does something under the ledger's lock, and shows people what it wrote down, also where it ended with an
+// Locked does something under the ledger's lock, and shows people what it wrote down, also where it ended with an
 // error: what was done before that is no less done.
-func (r *Reaper) entered(ctx context.Context, do func() error) error {
+func (r *Reaper) Locked(ctx context.Context, do func() error) error {
 	leave, err := r.Ledger.Enter(ctx)
 	if err != nil {
 		return err

@@ -32,9 +32,6 @@ func (r *Reaper) publish(rep *Report, claims []heard.Claim) {
 	if len(rep.Look.Errors) == 0 {
 		r.Meter.Success(rep.Look.At)
 	}
-	if rep.CNI.Swept {
-		r.Meter.CNI(rep.CNI.Census)
-	}
 	r.Meter.Breaker(r.stopped())
 	r.Meter.Quarantine(r.Ledger.Entries())
 	if err := r.Meter.Flush(); err != nil {

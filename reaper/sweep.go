@@ -25,15 +25,16 @@ type SweepOptions struct {
 // all that they found and did.
 func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
 	var total Report
-	var cniAt time.Duration // when a sweep over the CNI directories is due
+	var cniAt time.Duration // when the neighbour's turn is due
 	for {
 		opt.CNI = r.Clock.Now().Boot >= cniAt
 		rep, err := r.Pass(ctx, opt.Options)
 		if err != nil {
 			return total, err
 		}
-		if rep.CNI.Swept {
-			cniAt = r.Clock.Now().Boot + rep.CNI.Due()
+		if rep.CNI != nil {
+			in, _ := rep.CNI.Due()
+			cniAt = r.Clock.Now().Boot + in
 		}
 		total.merge(rep)
 		if opt.DryRun || (!rep.Pending && rep.Next > 0) || (opt.NoWait && rep.Next > 0) || ctx.Err() != nil {
@@ -73,9 +74,11 @@ func (rep *Report) merge(later Report) {
 			outcomes[i].Action.Evidence = nil
 		}
 	}
-	swept := rep.CNI
-	swept.Merge(later.CNI)
-	later.CNI = swept
+	if later.CNI == nil {
+		later.CNI = rep.CNI
+	} else if rep.CNI != nil {
+		later.CNI = later.CNI.After(rep.CNI)
+	}
 	errors := append(rep.Look.Errors, later.Look.Errors...)
 	slices.Sort(errors)
 	*rep = later

@@ -125,13 +125,13 @@ func testReport() reaper.Report {
 		Why:      []policy.Why{{Reason: policy.ReasonConfirm, Detail: "parked 30s ago, a sign of life may come for 2m0s"}},
 	}}
 	r.Entries = testEntries()
-	r.CNI = testCNI()
+	r.CNI = new(testCNI())
 	return r
 }
 
 // testCNI is what a sweep over the CNI directories may find.
 func testCNI() cni.Report {
-	r := cni.Report{Swept: true, Census: cni.NewCensus()}
+	r := cni.Report{Census: cni.NewCensus()}
 	add := func(f cni.File, d policy.Decision, why ...policy.Why) {
 		f.ID.Size = 1536
 		v := policy.Verdict{UID: f.UID, Name: f.Name, Decision: d, Why: why}

@@ -49,7 +49,6 @@ type Metrics struct {
 	lastLook, lastSuccess, lookLength prometheus.Gauge
 	slow, quietLines                  prometheus.Counter
 	sourceUp, sourceLastLine          *prometheus.GaugeVec
-	cni                               cniMetrics
 	named                             prometheus.Gauge
 	pods                              *prometheus.GaugeVec // no series of a state that is not known
 	oldestSandbox                     *prometheus.GaugeVec // without labels; no series while the runtime is not known
@@ -73,6 +72,20 @@ var (
 	phases = policy.Phases()
 )
 
+// Counters adds counters, of a product beside the core as well.
+func (m *Metrics) Counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+// Gauges adds gauges, of a product beside the core as well.
+func (m *Metrics) Gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	m.registry.MustRegister(g)
+	return g
+}
+
 // NewMetrics returns metrics of a program of the given version, all at 0.
 func NewMetrics(version string) *Metrics {
 	reg := prometheus.NewRegistry()
@@ -81,16 +94,8 @@ func NewMetrics(version string) *Metrics {
 		reg.MustRegister(c)
 		return c
 	}
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
-		reg.MustRegister(c)
-		return c
-	}
-	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
-		reg.MustRegister(g)
-		return g
-	}
+	bare := &Metrics{registry: reg}
+	counters, gauges := bare.Counters, bare.Gauges
 	gauge := func(name, help string) prometheus.Gauge { return gauges(name, help).WithLabelValues() }
 	m := &Metrics{
 		registry:  reg,
@@ -131,7 +136,6 @@ func NewMetrics(version string) *Metrics {
 		sourceUp:       gauges("source_up", "1 while the log source is followed.", "source"),
 		sourceLastLine: gauges("source_last_line_timestamp_seconds", "When the last line came from the log source, seconds since the epoch.", "source"),
 	}
-	m.cni = newCNIMetrics(counters, gauges)
 	gauges("build_info", "1, with the version of orphan-reaper and of the Go that built it.", "version", "goversion").
 		WithLabelValues(clean.Text(version), runtime.Version()).Set(1)
 	m.create()

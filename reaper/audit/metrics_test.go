@@ -30,9 +30,20 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
+// whole returns all metrics of the program, those of the product beside the core as well.
+func whole() (*Metrics, *cni.Metrics) {
+	m := NewMetrics("1.2.3")
+	return m, cni.NewMetrics(m)
+}
+
+func fresh() *Metrics {
+	m, _ := whole()
+	return m
+}
+
 // busy returns metrics of a daemon that has seen something of everything.
 func busy() *Metrics {
-	m := NewMetrics("1.2.3")
+	m, c := whole()
 	m.Enforcing(true)
 	m.Source("journald", true, noon.Add(-time.Second))
 	m.Source("/var/log/a\"b\\c\nd", false, time.Time{})
@@ -90,7 +101,7 @@ func busy() *Metrics {
 		"b": {Phase: policy.PhaseParked}, "c": {Phase: policy.PhaseConfirmed, Left: []policy.Residue{{Class: contents.ClassData, Bytes: 1}}},
 		"d": {Phase: policy.PhaseGone, Left: []policy.Residue{{Class: contents.ClassData, Bytes: 7777}}},
 	})
-	m.CNI(cniCensus())
+	c.CNI(cniCensus())
 	m.Breaker(true)
 	m.Success(policy.Instant{Wall: noon.Add(time.Second)})
 	m.Reported(noon.Add(2 * time.Second))
@@ -99,13 +110,13 @@ func busy() *Metrics {
 
 // cniCensus has something of everything that a sweep over the CNI directories may count, and
 // a network of the worst name that a directory may have.
-func cniCensus() cni.Census {
+func cniCensus() *cni.Census {
 	c := cni.NewCensus()
 	c.Add(cni.Look{
 		Live:  map[cni.Kind]policy.Tally{cni.Cache: {Entries: 3, Bytes: 4500}, cni.Address: {Entries: 2, Bytes: 140}},
 		InUse: map[string]int64{"cbr0": 1, "a\"b\\c\nd\xff": 1},
 	})
-	for i, kind := range cniKinds {
+	for i, kind := range cni.Kinds() {
 		for _, v := range []policy.Verdict{
 			{Decision: policy.Reap},
 			{Decision: policy.Reap},
@@ -120,11 +131,11 @@ func cniCensus() cni.Census {
 	}
 	c.Ended(&cni.File{Result: policy.Refused})
 	c.Ended(&cni.File{Result: policy.Failed})
-	return c
+	return &c
 }
 
 func TestMetricsGolden(t *testing.T) {
-	for name, m := range map[string]*Metrics{"fresh.prom": NewMetrics("1.2.3"), "busy.prom": busy()} {
+	for name, m := range map[string]*Metrics{"fresh.prom": fresh(), "busy.prom": busy()} {
 		b, err := m.text()
 		testkit.Must(t, err)
 		testkit.Golden(t, "testdata/"+name, strings.ReplaceAll(string(b), runtime.Version(), "GOVERSION"))
@@ -170,20 +181,20 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 		}
 		return names
 	}
-	fresh := series(NewMetrics("1.2.3"))
+	first := series(fresh())
 	for name := range series(busy()) {
-		if !fresh[name] {
+		if !first[name] {
 			t.Errorf("%s is not there from the start", name)
 		}
 	}
-	if len(fresh) < 100 {
-		t.Errorf("only %d series", len(fresh))
+	if len(first) < 100 {
+		t.Errorf("only %d series", len(first))
 	}
 }
 
 func TestPromtool(t *testing.T) {
 	promtool := testkit.NeedCommand(t, "promtool")
-	for _, m := range []*Metrics{NewMetrics("1.2.3"), busy()} {
+	for _, m := range []*Metrics{fresh(), busy()} {
 		b, err := m.text()
 		testkit.Must(t, err)
 		cmd := exec.CommandContext(t.Context(), promtool, "check", "metrics")
@@ -420,8 +431,8 @@ func TestCNINetworksBounded(t *testing.T) {
 	for _, name := range []string{"leaking", cni.OtherNetworks, "a b", strings.Repeat("n", 64)} {
 		census.Reserved[name], census.InUse[name] = 20, 3
 	}
-	m := NewMetrics("1.2.3")
-	m.CNI(census)
+	m, c := whole()
+	c.CNI(&census)
 	b, err := m.text()
 	testkit.Must(t, err)
 	text := string(b)

@@ -13,7 +13,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -27,7 +26,6 @@ const (
 func exported(t *testing.T) map[string]bool {
 	t.Helper()
 	m := busy()
-	m.CNI(cni.Census{Reserved: map[string]int64{"n": 1}, InUse: map[string]int64{"n": 1}})
 	families, err := m.Registry().Gather()
 	testkit.Must(t, err)
 	names := map[string]bool{}

@@ -2,11 +2,13 @@ package cni
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
@@ -18,7 +20,11 @@ type Sweeper struct {
 	Archive Archive
 	Ledger  Ledger
 	Clock   Clock
+	Meter   Meter
 	Log     *slog.Logger
+	// Files is how many files that are no living pod's are reported one by one, of those that go and of those that are kept; all are
+	// counted. Less than 0 is all.
+	Files int
 
 	lastArchive time.Time
 }
@@ -76,31 +82,21 @@ type Ledger interface {
 	BreakerOpen() bool
 }
 
+// Meter counts for the metrics.
+type Meter interface {
+	CNI(c *Census)
+}
+
 // Clock returns the time of both clocks.
 type Clock interface {
 	Now() policy.Instant
 }
 
-// Options say what one sweep is for.
-type Options struct {
-	Rules  policy.Rules
-	Only   []parsers.PodUID // empty: the files of all pods
-	DryRun bool             // the same way, without the last step and without a trace
-	Node   policy.Node      // what the look before the sweep found out about the node
-	// Stopped: the breaker is open, whatever the ledger says.
-	Stopped bool
-	// Files is how many files that are no living pod's are reported one by one, of those that go and of those that are kept; all are
-	// counted. Less than 0 is all.
-	Files int
-}
-
 // Report is what one sweep found and did.
 type Report struct {
-	// Swept is false where no sweep was due, or none could be made.
-	Swept bool
-	At    policy.Instant
+	At policy.Instant
 	// Files and their verdicts, without those of living pods, and the Outcomes, the files that were removed or could not be, as many of
-	// each as Options.Files says. The census has all.
+	// each as Sweeper.Files says. The census has all.
 	Files    []File
 	Verdicts []policy.Verdict
 	Outcomes []File
@@ -111,6 +107,7 @@ type Report struct {
 	// Next is when time alone could take a file further, 0 where it cannot; Pending where that is worth waiting for.
 	Next    time.Duration
 	Pending bool
+	memory  json.RawMessage
 	// How many files and outcomes are reported, by what became of them.
 	going, staying, done, undone int
 }
@@ -118,24 +115,40 @@ type Report struct {
 // every is how often the CNI directories are swept without a reason.
 const every = time.Hour
 
-// Due is how long from now the next sweep is worth while.
-func (rep *Report) Due() time.Duration {
+// Due is how long from now the next sweep is worth while, and whether time can take a file further.
+func (rep *Report) Due() (in time.Duration, pending bool) {
 	if rep.Pending {
-		return max(rep.Next, time.Second)
+		return max(rep.Next, time.Second), true
 	}
-	return every
+	return every, false
 }
 
-// Merge adds a later sweep: newer verdicts win, outcomes add up.
-func (rep *Report) Merge(later Report) {
-	if !later.Swept {
-		return
+// Problems are the errors.
+func (rep *Report) Problems() []string { return rep.Errors }
+
+// Memory is what the next sweep needs to know, nil where that is nothing.
+func (rep *Report) Memory() json.RawMessage { return rep.memory }
+
+// After adds an earlier sweep: newer verdicts win, outcomes add up.
+func (rep *Report) After(earlier reaper.Turned) reaper.Turned {
+	was, ok := earlier.(*Report)
+	if !ok {
+		return rep
 	}
-	later.Outcomes = append(rep.Outcomes, later.Outcomes...)
-	later.Census = rep.Census.Merge(later.Census)
-	later.Errors = append(rep.Errors, later.Errors...)
-	later.Undo = append(rep.Undo, later.Undo...)
-	*rep = later
+	sum := *rep
+	sum.Outcomes = slices.Concat(was.Outcomes, rep.Outcomes)
+	sum.Census = was.Census.Merge(rep.Census)
+	sum.Errors = slices.Concat(was.Errors, rep.Errors)
+	sum.Undo = slices.Concat(was.Undo, rep.Undo)
+	return &sum
+}
+
+// ReportOf returns the report of a turn, an empty one where there was none.
+func ReportOf(t reaper.Turned) *Report {
+	if rep, ok := t.(*Report); ok {
+		return rep
+	}
+	return &Report{}
 }
 
 // mostErrors bounds the errors of one sweep: each network that a tenant has made may be one.
@@ -157,24 +170,41 @@ func (rep *Report) complain(errors ...string) {
 // sweep is one sweep under way.
 type sweep struct {
 	*Sweeper
-	opt   Options
+	reaper.Turn
 	rep   Report
-	under *batch // being removed, nil where none is
+	heard Listings // what the runtime has listed in the sweeps before, and in this one
+	under *batch   // being removed, nil where none is
 	// name names the archives of this sweep together, and archives counts them.
 	name     string
 	archives int
 	over     bool // nothing more is removed
 }
 
-// Sweep sweeps over the CNI directories once. heard is what the runtime has listed in the sweeps before; this one adds to it.
-func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *Listings) Report {
-	w := &sweep{Sweeper: s, opt: opt, rep: Report{Swept: true, At: s.Clock.Now(), Census: NewCensus()}}
-	removes := !opt.DryRun && s.Remover != nil
-	if permit := w.permit(opt.Node); permit.Removes() && removes {
+// Turn sweeps over the CNI directories once.
+func (s *Sweeper) Turn(ctx context.Context, t reaper.Turn) reaper.Turned {
+	w := &sweep{Sweeper: s, Turn: t, rep: Report{At: s.Clock.Now(), Census: NewCensus()}}
+	if json.Unmarshal(t.Memory, &w.heard) != nil {
+		w.heard = Listings{} // the hold begins anew
+	}
+	w.sweep(ctx)
+	if !t.DryRun {
+		s.Meter.CNI(&w.rep.Census)
+	}
+	if w.heard.Older.IDs != nil {
+		if b, err := json.Marshal(w.heard); err == nil {
+			w.rep.memory = b
+		}
+	}
+	return &w.rep
+}
+
+func (w *sweep) sweep(ctx context.Context) {
+	removes := !w.DryRun && w.Remover != nil
+	if permit := w.permit(w.Node); permit.Removes() && removes {
 		w.finish(ctx, permit)
 	}
-	dead := reaped(s.Ledger.Entries())
-	looks := s.Prober.SweepCNI(removes)
+	dead := reaped(w.Ledger.Entries())
+	looks := w.Prober.SweepCNI(removes)
 	defer looks.Close()
 	for ctx.Err() == nil {
 		look, ok := looks.Next(ctx)
@@ -182,8 +212,8 @@ func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *Listings) Repor
 			break
 		}
 		w.rep.complain(look.Errors...)
-		heard.Add(look.Listed, look.Node.RuntimeLists.Truth, opt.Rules.Hold, look.At)
-		going := w.judge(look, dead, heard.Older)
+		w.heard.Add(look.Listed, look.Node.RuntimeLists.Truth, w.Rules.Hold, look.At)
+		going := w.judge(look, dead)
 		work, rest := progress.From(ctx), len(look.Files)
 		for files := range slices.Chunk(going, batchSize) {
 			if !removes || w.over {
@@ -196,34 +226,33 @@ func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *Listings) Repor
 		work.Add(int64(rest))
 	}
 	w.wait()
-	if removes && !opt.Rules.Observe {
+	if removes && !w.Rules.Observe {
 		w.dropOld()
 	}
 	slices.Sort(w.rep.Errors)
 	w.rep.Errors = slices.Compact(w.rep.Errors)
-	return w.rep
 }
 
 // permit asks the gate by what is known of the node now.
 func (w *sweep) permit(n policy.Node) policy.Permit {
-	return policy.Standing{Node: n, Breaker: w.stopped(), Rules: w.opt.Rules, DryRun: w.opt.DryRun}.Gate()
+	return policy.Standing{Node: n, Breaker: w.stopped(), Rules: w.Rules, DryRun: w.DryRun}.Gate()
 }
 
-func (w *sweep) stopped() bool { return w.opt.Stopped || w.Ledger.BreakerOpen() }
+func (w *sweep) stopped() bool { return w.Stopped || w.Ledger.BreakerOpen() }
 
 // judge judges the files of one look and returns those to remove.
-func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool, heard Listing) []File {
-	rep, rules := &w.rep, w.opt.Rules
+func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool) []File {
+	rep, rules := &w.rep, w.Rules
 	rep.Census.Add(look)
 	stopped := w.stopped()
 	going := look.Files[:0] // a chunk is some megabytes, of which one copy is enough
 	for i := range look.Files {
 		f := &look.Files[i]
-		if len(w.opt.Only) > 0 && !slices.Contains(w.opt.Only, f.UID) {
+		if len(w.Only) > 0 && !slices.Contains(w.Only, f.UID) {
 			continue
 		}
 		f.Reaped = f.UID != "" && dead[f.UID]
-		v := Judge(f, look.Node, heard, rules, look.At)
+		v := Judge(f, look.Node, w.heard.Older, rules, look.At)
 		v.Gate(look.Node, stopped, rules)
 		rep.Census.Judged(f, v)
 		if v.Decision == policy.Wait && v.Due > 0 {
@@ -238,7 +267,7 @@ func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool, heard Listing) []
 		if v.Decision == policy.Reap {
 			n = &rep.going
 		}
-		if w.opt.room(n) {
+		if w.room(n) {
 			rep.Files, rep.Verdicts = append(rep.Files, f.bare()), append(rep.Verdicts, v)
 		}
 		if v.Decision == policy.Reap {
@@ -249,8 +278,8 @@ func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool, heard Listing) []
 }
 
 // room reports whether another file of its kind may be reported, and counts it.
-func (opt Options) room(n *int) bool {
-	if opt.Files >= 0 && *n >= opt.Files {
+func (s *Sweeper) room(n *int) bool {
+	if s.Files >= 0 && *n >= s.Files {
 		return false
 	}
 	*n++
@@ -266,7 +295,7 @@ func (w *sweep) ended(files []File) {
 		if f.Result == policy.Failed || f.Result == policy.Refused {
 			n = &w.rep.undone
 		}
-		if w.opt.room(n) {
+		if w.room(n) {
 			w.rep.Outcomes = append(w.rep.Outcomes, f.bare())
 		}
 	}

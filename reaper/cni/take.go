@@ -155,7 +155,7 @@ func (w *sweep) dropOld() {
 	}
 	now := w.Clock.Now()
 	for _, a := range archives {
-		if a.Err != "" || now.Wall.Sub(a.At) < w.opt.Rules.Retention {
+		if a.Err != "" || now.Wall.Sub(a.At) < w.Rules.Retention {
 			continue
 		}
 		if err := w.Archive.DropArchive(a.Name); err != nil {

@@ -1,6 +1,5 @@
 // Package probe reads the node: pod directories, the mounts of all namespaces, cgroups,
-// the kubelet's state files, staged volumes, processes, runtime and kubelet, and the files
-// of CNI.
+// the kubelet's state files, staged volumes, processes, runtime and kubelet.
 //
 // It changes nothing on the node, ever, and judges nothing: what it reads becomes facts,
 // and whatever it cannot read becomes Unknown, which keeps. Directories are opened from a
@@ -8,8 +7,7 @@
 // mount. Nothing but directories and a few known regular files is ever opened. No file system is
 // asked for anything across a mount, since a dead one never answers.
 //
-// What CNI left is read in chunks (SweepCNI), by a room of its own: the files of a chunk first,
-// and only then what is known of them is asked.
+// Containers asks for all containers of the node, for a product beside the core (reaper/cni).
 //
 // Why this is fast: each source is read once per look, not once per pod, and pods are
 // found in what was read by looking their UIDs up in a hash table.

@@ -10,7 +10,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni/look"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
@@ -53,23 +52,8 @@ type Config struct {
 	// Kubeconfig names the API server that is asked, "" for none, and NodeName this node's
 	// name there, "" to find it out.
 	Kubeconfig, NodeName string
-	// CNICacheDirs are the directories below which libcni, Multus and flannel keep what they
-	// need for a teardown: default /var/lib/cni.
-	CNICacheDirs []string
-	// CNIDataDirs are host-local's, with a directory for each network: default
-	// /var/lib/cni/networks, besides those that a configuration in CNIConfDir names.
-	CNIDataDirs []string
-	// CNIConfDir has the network configurations: default /etc/cni/net.d. CNIConfDirSet says that
-	// the operator chose it; else those of distributions and of the runtime are read besides.
-	CNIConfDir    string
-	CNIConfDirSet bool
-	NetnsDirs     []string // where network namespaces are bound; default /run/netns and /var/run/netns
-	// CNITaskDirs have an entry for each container that runs, and CNIStores for each that an
-	// engine besides the kubelet's has; both are named by the container's full ID. A "*" is
-	// any one name; at the end of a task directory it is containerd's namespace.
-	CNITaskDirs, CNIStores []string
-	Logger                 *slog.Logger // for debug messages; nil is silent
-	Clock                  Clock
+	Logger               *slog.Logger // for debug messages; nil is silent
+	Clock                Clock
 }
 
 // Probe reads one node. Looks may follow each other without end; two at once are safe but
@@ -88,14 +72,6 @@ type Probe struct {
 // usual is where one of the usual places is.
 func (c *Config) usual(path string) string { return filepath.Join("/", c.NodeRoot, path) }
 
-func (c *Config) usualAll(paths []string) []string {
-	all := make([]string, len(paths))
-	for i, path := range paths {
-		all[i] = c.usual(path)
-	}
-	return all
-}
-
 // New returns a Probe. It asks the kernel which ways of opening it has, and reads nothing
 // of the node yet.
 func New(cfg Config) (*Probe, error) {
@@ -113,24 +89,9 @@ func New(cfg Config) (*Probe, error) {
 		{&cfg.DevDir, "/dev"},
 		{&cfg.LogPodsDir, cfg.usual("/var/log/pods")},
 		{&cfg.DevicePlugins, cfg.usual("/var/lib/kubelet/device-plugins")},
-		{&cfg.CNIConfDir, cfg.usual("/etc/cni/net.d")},
 	} {
 		if *d.path == "" {
 			*d.path = d.usual
-		}
-	}
-	for _, d := range []struct {
-		paths *[]string
-		usual []string
-	}{
-		{&cfg.CNICacheDirs, []string{"/var/lib/cni"}},
-		{&cfg.CNIDataDirs, []string{"/var/lib/cni/networks"}},
-		{&cfg.NetnsDirs, []string{"/run/netns", "/var/run/netns"}},
-		{&cfg.CNITaskDirs, look.UsualTaskDirs},
-		{&cfg.CNIStores, look.UsualStores},
-	} {
-		if *d.paths == nil {
-			*d.paths = cfg.usualAll(d.usual)
 		}
 	}
 	if cfg.QuarantineDir == "" {

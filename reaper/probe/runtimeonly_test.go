@@ -45,7 +45,7 @@ func TestRuntimeNotAsked(t *testing.T) {
 		t.Helper()
 		n.cfg = c
 		p := n.probe()
-		return p.runtimes().Ask(t.Context()).Lists.Truth, p.confSockets(t.Context())
+		return p.runtimes().Ask(t.Context()).Lists.Truth, p.Sockets(t.Context())
 	}
 	asked, waived, none := n.cfg, n.cfg, n.cfg
 	waived.Waive, none.RuntimeEndpoint = true, cri.EndpointNone

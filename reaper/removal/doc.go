@@ -1,14 +1,13 @@
 // Package removal is the only code of orphan-reaper that changes anything but our own
 // files, which are the state directory and the metrics. It moves pod directories, or what lies in
 // one volume directory of them, to quarantine and back. In quarantine it removes what a plan says
-// may go. It removes and writes back the files that CNI leaves. It reaps directories, not child
-// processes.
+// may go. It reaps directories, not child processes.
 //
 // It decides nothing: policy says what may go, and the caller reads the mounts of all namespaces
 // before each batch that removes, and after those that move. It never unmounts, never clears an
 // attribute and never follows a link. It opens no other file than vol_data.json, whose content the
 // record keeps; userns and .DIGITS right below a pod directory, whose content tells whether the
-// kubelet wrote them (contents.ByText); and CNI's files (see package cni/remove). It removes nothing outside quarantine but those files.
+// kubelet wrote them (contents.ByText). It removes nothing outside quarantine.
 //
 // Why it is safe:
 //
@@ -31,7 +30,7 @@
 //   - A batch runs on threads of its own, each of which has put itself under Landlock (package confine),
 //     where the kernel has it: one that moves has one thread, one that removes up to four, and each entry
 //     is one thread's. The thread of Expect may only read. Whatever the code gets wrong, nothing can be changed but below the pods
-//     directory, the quarantine or the CNI directories that the batch has opened, nothing else
+//     directory and the quarantine that the batch has opened, nothing else
 //     can be read, and nothing executed. Landlock counts a mount below them as below them: it
 //     does not stand for the steps above. Making the quarantine and opening what is configured
 //     come before it. Reading the node, the ledger, the records and the log are not the
@@ -41,9 +40,7 @@
 //   - Each action can be run again after kill -9 at any system call and then leads to the
 //     same end. The order of steps that makes this true stands at each of them.
 //
-// CNI's files are removed where
-// they are: see package cni/remove. The system calls that unlink and rename stand in package
-// internal/change, and nowhere else.
+// The system calls that unlink and rename are in package reaper/internal/change, and nowhere else.
 //
 // What can block: any call on a file system that does not answer. Park, Clear and PutBack touch
 // the file system of the pods directory only, Strip and Purge likewise, since openat2 with

@@ -14,8 +14,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni/remove"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
@@ -28,9 +26,6 @@ type Config struct {
 	// QuarantineDir lies on the same mount as PodsDir, outside it, and is made with mode
 	// 0700 by the first park if it is not there. "" is orphan-reaper beside PodsDir.
 	QuarantineDir string
-	// CNIDirs says, at each batch, in and below which directories CNI's files may be taken or put back: the cache directories, and
-	// host-local's data directories, of which the network configuration may name more at any time. nil: none may.
-	CNIDirs func() []string
 	// Used says, at this moment, whether anything uses the pod directory that was made again since then: mounts of all namespaces, open files,
 	// the runtime. It is asked before that directory changes places with its elder, on a goroutine that may read the node. nil, and an
 	// Unknown, exchange nothing.
@@ -54,7 +49,6 @@ type Remover struct {
 	open       *beneath.Opener
 	run        *confine.Runner
 	used       func(context.Context, parsers.PodUID, policy.Instant) policy.Fact
-	cni        *remove.Remover // runs its batches by run as well
 	guards     guards
 	threads    int // the most that remove at once
 }
@@ -113,25 +107,7 @@ func Open(cfg Config) (*Remover, error) {
 		grace = 10 * time.Second
 	}
 	r.run = confine.New(grace, r.log)
-	r.cni = remove.New(cfg.CNIDirs, open, r.run)
 	return r, nil
-}
-
-// RemoveCNI removes files that CNI wrote and the caller has archived: see remove.Remover. It and
-// Execute wait for each other.
-func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
-	if !permit.Removes() {
-		return cni.Ended(files, policy.Refused, errNoPermit)
-	}
-	return r.cni.Remove(ctx, files)
-}
-
-// RestoreCNI writes files back that RemoveCNI has removed.
-func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
-	if !permit.Undoes() {
-		return cni.Ended(files, policy.Refused, errNoPermit)
-	}
-	return r.cni.Restore(ctx, files)
 }
 
 // Means says how the Remover is kept to what it is to change, for people.

@@ -6,46 +6,20 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni/archive"
 )
 
-// ArchiveInfo is what is known of an archive without reading all of it.
-type ArchiveInfo struct {
-	Name  string    `json:"name"`
-	At    time.Time `json:"at"`
-	Files int       `json:"files"`
-	Bytes int64     `json:"bytes"` // of the files' contents
-	Size  int64     `json:"size"`  // of the archive itself
-	// Err says why the archive cannot be used; then only Name and Size are known.
-	Err error `json:"-"`
-}
+// archiveSuffix ends the name of an archive's file. What is in it is its caller's (reaper/cni/archive).
+const archiveSuffix = ".tar.gz"
 
-// Archive keeps the files under name, all of them or none: when it returns nil they are on
-// disk and may be removed. Those whose Err is set are left out. A name that is taken is an
-// error, since what it holds may be the last copy of something.
-func (s *Store) Archive(name string, files []cni.File) error {
-	file, err := archiveFile(name)
-	if err != nil {
-		return err
-	}
-	if s.readOnly {
-		return ErrReadOnly
-	}
-	if unread := func(f cni.File) bool { return f.Err != "" }; slices.ContainsFunc(files, unread) {
-		files = slices.DeleteFunc(slices.Clone(files), unread)
-	}
-	content, err := archive.New(Clock{}.Now().Wall, files)
-	if err != nil {
-		return fmt.Errorf("cannot archive %s: %w", name, err)
-	}
-	release, err := s.lockAppend()
+// CreateArchive writes an archive, all of it or nothing: when it returns nil it is on disk, and what it holds may be removed. A name
+// that is taken is an error, since it may be the last copy of something.
+func (s *Store) CreateArchive(name string, write func(File) error) error {
+	file, release, err := s.lockArchive(name)
 	if err != nil {
 		return err
 	}
@@ -56,18 +30,66 @@ func (s *Store) Archive(name string, files []cni.File) error {
 	if _, err := s.root.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot write %s: %w", filepath.Join(s.dir, file), cmp.Or(err, fs.ErrExist))
 	}
-	return s.replace(file, func(f File) error { return content.Write(f) })
+	return s.replace(file, write)
+}
+
+// OpenArchive opens an archive for reading.
+func (s *Store) OpenArchive(name string) (File, error) {
+	file, err := archiveFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if s.root == nil {
+		return nil, fmt.Errorf("cannot open %s: %w", filepath.Join(s.dir, file), os.ErrNotExist)
+	}
+	return s.openRegular(file, os.O_RDONLY)
+}
+
+// ArchiveNames lists the archives, sorted by name.
+func (s *Store) ArchiveNames() (names []string, err error) {
+	entries, err := s.archiveEntries()
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), archiveSuffix); ok {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// DropArchive removes an archive, and what it holds for good.
+func (s *Store) DropArchive(name string) error {
+	file, release, err := s.lockArchive(name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := s.root.Remove(file); err != nil {
+		return fmt.Errorf("cannot drop %s: %w", filepath.Join(s.dir, file), err)
+	}
+	return s.syncDirOf(archiveDir)
 }
 
 // ArchivePath is where the archive of a state directory lies.
-func ArchivePath(dir, name string) string { return filepath.Join(dir, archiveDir, name+archive.Suffix) }
+func ArchivePath(dir, name string) string { return filepath.Join(dir, archiveDir, name+archiveSuffix) }
 
 // archiveFile returns the file of an archive. A name may come from a person.
 func archiveFile(name string) (string, error) {
 	if name == "" || len(name) > 100 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 		return "", fmt.Errorf("cannot use %.100q as the name of an archive: lower-case letters, digits and dashes only", name)
 	}
-	return path.Join(archiveDir, name+archive.Suffix), nil
+	return path.Join(archiveDir, name+archiveSuffix), nil
+}
+
+// lockArchive returns the file of an archive, and takes the append lock for a change.
+func (s *Store) lockArchive(name string) (file string, release func(), err error) {
+	if file, err = archiveFile(name); err != nil {
+		return "", nil, err
+	}
+	if s.readOnly {
+		return "", nil, ErrReadOnly
+	}
+	release, err = s.lockAppend()
+	return file, release, err
 }
 
 // makeArchiveDir makes the directory where it is missing. The caller holds the append lock.
@@ -89,33 +111,31 @@ func (s *Store) makeArchiveDir() error {
 	return nil
 }
 
-// DropArchive removes an archive, and what it holds for good.
-func (s *Store) DropArchive(name string) error {
-	file, err := archiveFile(name)
+func (s *Store) archiveEntries() ([]fs.DirEntry, error) {
+	if s.root == nil {
+		return nil, nil
+	}
+	d, err := s.root.OpenFile(archiveDir, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("cannot list %s: %w", filepath.Join(s.dir, archiveDir), err)
 	}
-	if s.readOnly {
-		return ErrReadOnly
+	entries, err := d.ReadDir(-1)
+	if err := errors.Join(err, d.Close()); err != nil {
+		return nil, fmt.Errorf("cannot list %s: %w", filepath.Join(s.dir, archiveDir), err)
 	}
-	release, err := s.lockAppend()
-	if err != nil {
-		return err
-	}
-	defer release()
-	if err := s.root.Remove(file); err != nil {
-		return fmt.Errorf("cannot drop %s: %w", filepath.Join(s.dir, file), err)
-	}
-	return s.syncDirOf(archiveDir)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
 }
 
-// dropUnfinished takes away what a crash left of archives that were being written. The
-// caller holds the append lock, so no process is writing one now. What cannot be removed
-// takes space and does no harm.
+// dropUnfinished removes what a crash left of archives that were being written. The caller holds the append lock, so no process is
+// writing one now. What cannot be removed takes space and does no harm.
 func (s *Store) dropUnfinished() {
 	entries, err := s.archiveEntries()
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), archive.Suffix+tmpSuffix) {
+		if strings.HasSuffix(e.Name(), archiveSuffix+tmpSuffix) {
 			err = errors.Join(err, s.root.Remove(path.Join(archiveDir, e.Name())))
 		}
 	}

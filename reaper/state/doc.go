@@ -1,6 +1,6 @@
 // Package state keeps what must outlive the process: the ledger of every intent and
-// outcome, small values such as holds and checkpoints, the archives of CNI files (package archive) that were
-// removed, and the clock that all are told by. All of it lies in one directory of root's.
+// outcome, small values such as holds and checkpoints, the archives of what is removed for good (package cni/archive),
+// and the clock that all are told by. All of it lies in one directory of root's.
 //
 // It must not know Kubernetes, judge, or touch anything outside its directory.
 //
@@ -15,10 +15,8 @@
 //   - Every other file is replaced as a whole: written beside, synced, renamed, and the
 //     directory synced. A value that is damaged all the same is moved aside and counts as
 //     absent, which only ever makes the daemon wait longer.
-//   - An archive is on disk, its name too, before Archive returns: only then may the files
-//     that it holds be removed. It is a compressed tar file, which tar tzf and tar xzf read.
-//     Its checksum is compared before anything of it is given out, so a damaged one restores
-//     nothing by halves.
+//   - An archive is on disk, its name too, before CreateArchive returns: only then may the files
+//     that it holds be removed.
 //   - A file of 2 MiB is kept for the day when the disk is full, and given up slice by slice, one for each
 //     batch of intents. So an intent can be written, and what filled the disk can go.
 //   - Several processes may append (the daemon, quarantine restore). A short lock around

@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -88,22 +88,17 @@ func TestFormatV1(t *testing.T) {
 	if got := appendTo(t, s, policy.Record{Kind: policy.KindResumed}); got[0].Seq != int64(bytes.Count(readFile(t, formatV1, ledgerFile), []byte{'\n'})+1) {
 		t.Errorf("goes on with number %d", got[0].Seq)
 	}
-	files := 0
-	testkit.Must(t, s.ReadArchive("cni-20261101-020304-000", func(c cni.File) error {
-		files++
-		if string(c.Data) != "9f3c\r\neth0" || c.PodName != "cart-0" || !strings.HasPrefix(c.Label, "system_u:") {
-			t.Errorf("the archive holds %+v", c)
-		}
-		return nil
-	}))
+	if archives, err := s.ArchiveNames(); err != nil || !slices.Equal(archives, []string{"cni-20261101-020304-000"}) {
+		t.Errorf("archives %v, %v", archives, err)
+	}
 	for _, name := range []string{"holds", "heard", "checkpoints", "quarantine", "home"} {
 		var v map[string]any
 		if ok, err := s.Load(name, &v); !ok || err != nil || len(v) == 0 {
 			t.Errorf("%s: %v, %v, %v", name, v, ok, err)
 		}
 	}
-	if files != 1 || said.Len() > 0 {
-		t.Errorf("%d files in the archive; said %s", files, said)
+	if said.Len() > 0 {
+		t.Errorf("said %s", said)
 	}
 }
 

@@ -48,7 +48,7 @@ func writer(arg string) error {
 	}
 	for i := range batches {
 		if name == "archive" {
-			if err := s.Archive(fmt.Sprint("cni-", i), cniFiles(1000)); err != nil {
+			if err := s.CreateArchive(fmt.Sprint("cni-", i), holding(longArchive)); err != nil {
 				return err
 			}
 			fmt.Println(i)

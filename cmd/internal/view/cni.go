@@ -50,7 +50,7 @@ func viewCNIFile(f *cni.File, d policy.Decision, why []policy.Why) cniView {
 
 // viewCNI shows what a sweep over the CNI directories found, sorted by path. Outcomes are of
 // earlier sweeps as well, whose files the last one no longer saw.
-func viewCNI(r cni.Report, dryRun, acted bool) []cniView {
+func viewCNI(r *cni.Report, dryRun, acted bool) []cniView {
 	ended := map[string]*cni.File{}
 	for i := range r.Outcomes {
 		ended[r.Outcomes[i].Path()] = &r.Outcomes[i]

@@ -11,7 +11,9 @@ import (
 // came. One that came after the removal finds only what was kept, and read "3 CNI files: 3
 // removed" where two more were kept.
 func TestCNITotals(t *testing.T) {
-	file := func(i int, r policy.Result) *cni.File { return &cni.File{Kind: cni.Cache, Name: string(rune('a' + i)), Result: r} }
+	file := func(i int, r policy.Result) *cni.File {
+		return &cni.File{Kind: cni.Cache, Name: string(rune('a' + i)), Result: r}
+	}
 	// sweep judges as many files of each decision, and ends some of those that were to go.
 	sweep := func(reap, wait, keep int, ended ...policy.Result) cni.Census {
 		c := cni.NewCensus()

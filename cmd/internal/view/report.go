@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
 )
@@ -153,8 +154,8 @@ func viewVerdict(e *policy.Evidence, v policy.Verdict) podView {
 
 // NewReport turns a report into what is shown. now is for what lies in quarantine.
 func NewReport(r reaper.Report, c Context) Report {
-	v := Report{RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
-	v.CNITotals, v.now = totalCNI(&r.CNI, len(v.CNI)), c.Now.Wall
+	v := Report{RuntimeOnly: []podView{}, CNI: viewCNI(cni.ReportOf(r.CNI), false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
+	v.CNITotals, v.now = totalCNI(cni.ReportOf(r.CNI), len(v.CNI)), c.Now.Wall
 	v.halted = r.Stopped
 	v.taker = advice.TakerOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe, c.Hold+c.Confirm)
 	v.Pods = make([]podView, 0, len(r.Look.Pods)+len(r.Look.Parked))

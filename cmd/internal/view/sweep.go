@@ -6,6 +6,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
@@ -13,8 +14,8 @@ import (
 // AddOutcomes says of each pod how the sweep ended for it. A pod that the report's look
 // does not show, since it was taken before, is added from its action.
 func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
-	v.CNI, v.dryRun = viewCNI(r.CNI, dryRun, true), dryRun
-	v.CNITotals = totalCNI(&r.CNI, len(v.CNI))
+	v.CNI, v.dryRun = viewCNI(cni.ReportOf(r.CNI), dryRun, true), dryRun
+	v.CNITotals = totalCNI(cni.ReportOf(r.CNI), len(v.CNI))
 	last, shown, only := map[string]*policy.Outcome{}, uids(v.Pods), uids(v.RuntimeOnly)
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]

@@ -41,7 +41,7 @@ func TestCountFailures(t *testing.T) {
 	if _, err := r.Ledger.Append(); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
-	if _, err := r.CNI.Ledger.Append(); !errors.Is(err, errBroken) {
+	if _, err := sweeperOf(r).Ledger.Append(); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 	for range 2 {

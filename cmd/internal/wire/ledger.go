@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/archive"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
@@ -28,7 +29,7 @@ func ListArchives(_ context.Context, cfg config.Config) ([]cni.ArchiveState, err
 		return nil, err
 	}
 	defer closeQuietly(store)
-	return cniArchive{store}.Archives()
+	return archive.Store{Store: store}.Archives()
 }
 
 // History returns what the ledger still has of one pod, the oldest first.

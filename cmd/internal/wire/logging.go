@@ -69,7 +69,7 @@ func (silent) Look(policy.Look, []policy.Verdict, time.Duration) {}
 func (silent) Outcome(policy.Outcome)                            {}
 func (silent) Quarantine(map[string]*policy.EntryState)          {}
 func (silent) Breaker(bool)                                      {}
-func (silent) CNI(cni.Census)                                    {}
+func (silent) CNI(*cni.Census)                                   {}
 func (silent) Quiet(int64)                                       {}
 func (silent) Slow()                                             {}
 func (silent) Flush() error                                      { return nil }

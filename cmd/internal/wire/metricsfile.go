@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -35,6 +36,7 @@ var textfileDirs = []string{
 // to stop: what cannot be written is told once, and again when that changes.
 type metricsFile struct {
 	*audit.Metrics
+	cni *cni.Metrics
 
 	ctx  context.Context //nolint:containedctx // the Meter's Flush has none, and the log's handler wants one
 	log  *slog.Logger
@@ -50,6 +52,7 @@ type metricsFile struct {
 // well is told at level good: a cron job that says so at each run is none that is read.
 func newMetricsFile(ctx context.Context, cfg config.Config, version string, log *slog.Logger, good slog.Level) *metricsFile {
 	m := &metricsFile{Metrics: audit.NewMetrics(version), ctx: ctx, log: log, good: good}
+	m.cni = cni.NewMetrics(m.Metrics)
 	m.Enforcing(!cfg.Observe())
 	switch cfg.MetricsFile {
 	case config.None:
@@ -63,6 +66,9 @@ func newMetricsFile(ctx context.Context, cfg config.Config, version string, log 
 	}
 	return m
 }
+
+// CNI counts one sweep over CNI's files.
+func (m *metricsFile) CNI(c *cni.Census) { m.cni.CNI(c) }
 
 // Flush writes all metrics to the file. The directory may come later, with a node exporter that is
 // installed after us, and go, so each Flush looks for it.
@@ -129,9 +135,7 @@ func (m *metricsFile) Remove() {
 func countFailures(r *reaper.Reaper, m *metricsFile) {
 	r.Prober = countedProber{r.Prober, m}
 	r.Ledger = countedLedger{r.Ledger, m}
-	if r.CNI != nil {
-		r.CNI.Ledger = r.Ledger
-	}
+	sweeperOf(r).Ledger = r.Ledger
 	r.Teller = countedTeller{r.Teller, m}
 }
 

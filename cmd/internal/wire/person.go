@@ -122,8 +122,8 @@ func (by Person) Forget(ctx context.Context, cfg config.Config, uids []parsers.P
 
 // RestoreCNI puts back what an archive of CNI files holds, or of all archives what was one pod's.
 func (by Person) RestoreCNI(ctx context.Context, cfg config.Config, which string) (done cni.Restored, err error) {
-	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
-		done, err = r.RestoreCNI(ctx, which)
+	err = by.actCNI(ctx, cfg, func(s *cni.Sweeper) error {
+		done, err = s.Restore(ctx, which)
 		return err
 	})
 	return done, err
@@ -131,8 +131,8 @@ func (by Person) RestoreCNI(ctx context.Context, cfg config.Config, which string
 
 // RestoreBatch puts back what the archives of one sweep over CNI files hold.
 func (by Person) RestoreBatch(ctx context.Context, cfg config.Config, batch string) (done cni.Restored, err error) {
-	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
-		done, err = r.RestoreBatch(ctx, batch)
+	err = by.actCNI(ctx, cfg, func(s *cni.Sweeper) error {
+		done, err = s.RestoreBatch(ctx, batch)
 		return err
 	})
 	return done, err
@@ -140,5 +140,10 @@ func (by Person) RestoreBatch(ctx context.Context, cfg config.Config, batch stri
 
 // DropArchive drops one archive of CNI files.
 func (by Person) DropArchive(ctx context.Context, cfg config.Config, name string) error {
-	return by.act(ctx, cfg, func(r *reaper.Reaper) error { return r.DropArchive(ctx, name) })
+	return by.actCNI(ctx, cfg, func(s *cni.Sweeper) error { return s.Archive.DropArchive(name) })
+}
+
+// actCNI does something under the ledger's lock.
+func (by Person) actCNI(ctx context.Context, cfg config.Config, do func(*cni.Sweeper) error) error {
+	return by.act(ctx, cfg, func(r *reaper.Reaper) error { return r.Locked(ctx, func() error { return do(sweeperOf(r)) }) })
 }

@@ -50,8 +50,9 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 	}
 	countFailures(r, metrics)
 	tellUnlisted(r, log)
+	sweeperOf(r).Files = mostShown
 	return r.Sweep(ctx, reaper.SweepOptions{
-		Options: reaper.Options{Only: o.Only, CNIFiles: mostShown, Claims: hear(ctx, cfg, r.Clock, log)},
+		Options: reaper.Options{Only: o.Only, Claims: hear(ctx, cfg, r.Clock, log)},
 		NoWait:  o.NoWait,
 		Progress: func(rep reaper.Report, wait time.Duration) {
 			if o.Waits != nil && logLevel(cfg) <= slog.LevelInfo {

@@ -14,6 +14,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/archive"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/look"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/remove"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -74,8 +77,6 @@ func probing(c config.Config, log *slog.Logger, clock probe.Clock) probe.Config 
 		NodeRoot: c.NodeRoot, RootDir: c.RootDir, RootDirSet: c.Named("root_dir"), QuarantineDir: c.QuarantineDir, CgroupRoot: c.CgroupRoot,
 		NodeNamespacesSelf: c.NodeNamespaces == config.Self, Waive: c.Waive(),
 		RuntimeEndpoint: c.RuntimeEndpoint, Logger: log, Clock: clock,
-		CNICacheDirs: []string{c.CNICacheDir}, CNIDataDirs: []string{c.CNIDataDir}, CNIConfDir: c.CNIConfDir,
-		CNIConfDirSet:            c.Named("cni_conf_dir"),
 		KubeletTokenFile:         unless(config.None, c.KubeletTokenFile),
 		KubeletClientCertificate: unless(config.None, c.KubeletClientCertificate),
 		KubeletClientKey:         unless(config.None, c.KubeletClientKey),
@@ -120,7 +121,7 @@ func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (note
 
 // newReaper puts the rooms together. With a store that is open for reading only nothing
 // can be changed, whoever asks.
-func newReaper(ctx context.Context, cfg config.Config, store *state.Store, log *slog.Logger, teller reaper.Teller, meter reaper.Meter) (*reaper.Reaper, error) {
+func newReaper(ctx context.Context, cfg config.Config, store *state.Store, log *slog.Logger, teller reaper.Teller, meter meter) (*reaper.Reaper, error) {
 	clock, err := state.NewClock()
 	if err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func newReaper(ctx context.Context, cfg config.Config, store *state.Store, log *
 		return nil, err
 	}
 	rem, err := removal.Open(removal.Config{
-		PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Logger: log, CNIDirs: p.CNIDirs, Used: p.Used,
+		PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Logger: log, Used: p.Used,
 	})
 	if err != nil {
 		return nil, err
@@ -143,9 +144,44 @@ func newReaper(ctx context.Context, cfg config.Config, store *state.Store, log *
 	r := &reaper.Reaper{
 		Prober: prober{p, cfg}, Remover: rem, Ledger: store, Store: store, Clock: clock,
 		Teller: teller, Meter: meter, Log: log, Rules: Rules(cfg),
-		CNI: &cni.Sweeper{Prober: cniProber{p}, Remover: rem, Archive: cniArchive{store}, Ledger: store, Clock: clock, Log: log},
+	}
+	if r.CNI, err = newSweeper(cfg, p, store, log, clock, meter); err != nil {
+		return nil, err
 	}
 	return r, r.Load()
+}
+
+// meter counts for the metrics of both products.
+type meter interface {
+	reaper.Meter
+	cni.Meter
+}
+
+// newSweeper puts the rooms of CNI together, beside those of the core.
+func newSweeper(cfg config.Config, p *probe.Probe, store *state.Store, log *slog.Logger, clock cni.Clock, meter cni.Meter) (*cni.Sweeper, error) {
+	reader, err := look.New(look.Reader{
+		Node: p, NodeRoot: cfg.NodeRoot, CacheDirs: []string{cfg.CNICacheDir}, DataDirs: []string{cfg.CNIDataDir},
+		ConfDir: cfg.CNIConfDir, ConfDirSet: cfg.Named("cni_conf_dir"), Now: clock.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	remover, err := remove.Open(reader.Dirs, log)
+	if err != nil {
+		return nil, err
+	}
+	return &cni.Sweeper{
+		Prober: reader, Remover: remover, Archive: archive.Store{Store: store}, Ledger: store, Clock: clock, Meter: meter, Log: log,
+	}, nil
+}
+
+// sweeperOf returns the sweeper of a reaper that newReaper has made.
+func sweeperOf(r *reaper.Reaper) *cni.Sweeper {
+	s, ok := r.CNI.(*cni.Sweeper)
+	if !ok {
+		return &cni.Sweeper{}
+	}
+	return s
 }
 
 // prober says of a root directory that is not there what every command says.
@@ -158,27 +194,6 @@ type prober struct {
 func (p prober) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
 	look, err := p.Probe.Look(ctx, parked, only)
 	return look, noNode(p.cfg, err)
-}
-
-// cniProber gives the probe's sweep the loop's type.
-type cniProber struct{ *probe.Probe }
-
-func (p cniProber) SweepCNI(contents bool) cni.Looks { return p.Probe.SweepCNI(contents) }
-
-// cniArchive gives the state's archives the loop's type.
-type cniArchive struct{ *state.Store }
-
-func (s cniArchive) Archives() ([]cni.ArchiveState, error) {
-	infos, err := s.Store.Archives()
-	var archives []cni.ArchiveState
-	for _, i := range infos {
-		a := cni.ArchiveState{Name: i.Name, At: i.At, Files: int64(i.Files), Bytes: i.Bytes}
-		if i.Err != nil {
-			a.Err = i.Err.Error()
-		}
-		archives = append(archives, a)
-	}
-	return archives, err
 }
 
 // Now tells the time as passes do; without a boot ID it is the wall clock's alone.
@@ -220,7 +235,8 @@ func Survey(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reap
 	if err != nil {
 		return reaper.Report{}, err
 	}
-	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, CNI: true, CNIFiles: mostShown, Only: uids, Claims: hear(ctx, cfg, r.Clock, log)})
+	sweeperOf(r).Files = mostShown
+	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, CNI: true, Only: uids, Claims: hear(ctx, cfg, r.Clock, log)})
 	if err == nil {
 		err = ctx.Err() // half of a look would pass for the whole
 	}

@@ -21,17 +21,20 @@ func TestIndex(t *testing.T) {
 	head, index, err := describe(time.Unix(1_700_000_000, 0), files)
 	testkit.Must(t, err)
 	one := bytes.SplitAfter(index, []byte("\n"))
-	good := Archive{head, index, files}
+	written := func(head, index []byte, files []cni.File) func(io.Writer) error {
+		return func(w io.Writer) error { return write(w, head, index, files) }
+	}
+	good := written(head, index, files)
 	cases := map[string]func(io.Writer) error{
-		"whole":       good.Write,
-		"fewer files": (&Archive{head, index, files[:1]}).Write,
-		"fewer lines": (&Archive{head, one[0], files}).Write,
-		"more lines":  (&Archive{head, append(bytes.Clone(index), one[0]...), files}).Write,
-		"more files":  (&Archive{head, index, append(files, files...)}).Write,
-		"no head":     (&Archive{nil, index, files}).Write,
-		"bomb":        (&Archive{make([]byte, mostAbout+1), index, files}).Write,
+		"whole":       good,
+		"fewer files": written(head, index, files[:1]),
+		"fewer lines": written(head, one[0], files),
+		"more lines":  written(head, append(bytes.Clone(index), one[0]...), files),
+		"more files":  written(head, index, append(files, files...)),
+		"no head":     written(nil, index, files),
+		"bomb":        written(make([]byte, mostAbout+1), index, files),
 		"tail": func(w io.Writer) error {
-			if err := good.Write(w); err != nil {
+			if err := good(w); err != nil {
 				return err
 			}
 			zip := gzip.NewWriter(w)
@@ -39,12 +42,12 @@ func TestIndex(t *testing.T) {
 			return errors.Join(err, zip.Close())
 		},
 	}
-	for name, write := range cases {
+	for name, put := range cases {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			testkit.Must(t, write(&b))
+			testkit.Must(t, put(&b))
 			var got []cni.File
-			err := Read(&b, func(c cni.File) error { got = append(got, c); return nil })
+			err := (&reader{from: &b}).walk(func(c cni.File) error { got = append(got, c); return nil })
 			switch {
 			case name != "whole" && err == nil:
 				t.Error("took it")

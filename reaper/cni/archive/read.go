@@ -10,24 +10,8 @@ import (
 	"io"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
-
-// NewerError is about an archive that a newer program wrote.
-type NewerError struct{ Version int }
-
-func (e *NewerError) Error() string {
-	return fmt.Sprintf("version %d, and this program reads version %d", e.Version, version)
-}
-
-// ReadAbout reads the first member.
-func ReadAbout(from io.Reader) (About, error) { return (&reader{from: from}).about() }
-
-// Read gives each file of an archive to each, in the order in which they were archived, and
-// stops at its first error. What it gave before an error counts for nothing: the checksum
-// comes at the end.
-func Read(from io.Reader, each func(cni.File) error) error {
-	return (&reader{from: from}).walk(each)
-}
 
 // reader is an open archive.
 type reader struct {
@@ -37,8 +21,7 @@ type reader struct {
 }
 
 // about reads the first member.
-func (r *reader) about() (About, error) {
-	var a About
+func (r *reader) about() (a about, err error) {
 	zip, err := gzip.NewReader(r.from)
 	if err != nil {
 		return a, err
@@ -53,7 +36,7 @@ func (r *reader) about() (About, error) {
 	}
 	switch {
 	case a.Version > version:
-		return a, &NewerError{a.Version}
+		return a, fmt.Errorf("version %d, and this program knows version %d: %w", a.Version, version, state.ErrNewer)
 	case a.Version < 1 || a.Files < 0:
 		return a, errors.New("its first member is empty")
 	}
@@ -83,6 +66,8 @@ func (r *reader) data(h *tar.Header, most int64) ([]byte, error) {
 	return b, nil
 }
 
+// walk calls each with each file, in the order in which they were archived, and stops at its first error. What it gave before an error
+// counts for nothing: the checksum comes at the end.
 func (r *reader) walk(each func(cni.File) error) error {
 	a, err := r.about()
 	if err != nil {

@@ -27,7 +27,7 @@ func (f *chunkFacts) untold() bool {
 		return false
 	}
 	for id, o := range f.owners {
-		if _, listed := f.k.runtime.ids[id]; !listed && len(o.netns) == 0 {
+		if !f.k.runtime.listed(id) && len(o.netns) == 0 {
 			return true
 		}
 	}
@@ -124,11 +124,6 @@ func enteredAddresses(place string, id nsID) (a entered) {
 	})
 	<-done
 	return a
-}
-
-func (f *chunkFacts) listed(id string) bool {
-	_, ok := f.k.runtime.ids[id]
-	return ok
 }
 
 // sandboxOf returns the sandbox that a listed container is in, or is, and "" for others.

@@ -2,7 +2,6 @@ package look
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 )
 
 // owner is what the files of one container ID tell together.
@@ -49,14 +49,17 @@ type chunkFacts struct {
 	unclaimed []unclaimed              // the namespaces in NetnsDirs that are nobody's that is known
 }
 
-// judgeable makes a look of a chunk.
-func (s *Sweep) judgeable(ctx context.Context, c *Chunk, k *chunkKnown) cni.Look {
+// look puts together what is known of the files of a chunk: what was asked since it was read, and what the node shows now.
+func (s *Sweep) look(ctx context.Context, c *Chunk, a probe.Containers) cni.Look {
+	k := s.ask(ctx, c, a)
 	look := cni.Look{At: c.at, Node: k.node, Listed: k.runtime.all(), Live: map[cni.Kind]policy.Tally{}, InUse: map[string]int64{}}
 	f := chunkFacts{s: s, k: k, at: c.at, owners: map[string]*owner{}}
 	f.add(c, nil)
 	if !c.caches {
 		if missing := f.missing(); len(missing) > 0 {
-			f.add(s.lookUp(ctx, missing, k), missing)
+			found := s.lookUp(ctx, missing, k)
+			f.add(found, missing)
+			found.close()
 		}
 	}
 	f.findElsewhere(ctx)
@@ -119,86 +122,65 @@ func (f *chunkFacts) add(c *Chunk, wanted map[string]bool) {
 func (f *chunkFacts) missing() map[string]bool {
 	m := map[string]bool{}
 	for id, o := range f.owners {
-		if _, listed := f.k.runtime.ids[id]; !listed && (len(o.netns) == 0 || !o.tells) {
+		if !f.k.runtime.listed(id) && (len(o.netns) == 0 || !o.tells) {
 			m[id] = true
 		}
 	}
 	return m
 }
 
-// lookUp reads the cache files of some containers, and of all that the runtime lists: they
-// tell whose the namespaces are that are there. It goes through the names of the caches
-// again, which costs less than to remember 300,000 of them.
+// mostLookedUp bounds the files that are read for one chunk: four of each container in it.
+const mostLookedUp = 4 * usualChunk
+
+// lookUp reads the cache files of some containers, and of all that the runtime lists: they say whose the namespaces are that are there.
+// It goes through the names of the caches again, which costs less than to remember 300,000 of them. The caller closes the chunk.
 func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, k *chunkKnown) *Chunk {
 	c := &Chunk{}
-	defer c.Close()
-	wanted := func(name string) (yes bool) {
-		parsers.EachContainerID(name, func(id string) {
-			_, listed := k.runtime.ids[id]
-			yes = yes || listed || missing[id]
-		})
-		return yes
-	}
-	for _, base := range s.r.CacheDirs {
-		for _, cache := range cacheDirs {
-			switch dir := cacheDir(base, cache.kind, cache.names); cache.kind {
-			case cni.Cache:
-				s.complain(s.lookUpIn(ctx, c, dir, wanted))
-			case cni.Multus: // its name is the ID
-				s.complain(s.lookUpIn(ctx, c, dir, func(name string) bool { return missing[name] }))
-			case cni.Flannel, cni.Address:
+	for _, d := range s.r.cacheDirs() {
+		wanted := func(name string) bool { return missing[name] } // Multus' name is the ID
+		switch d.kind {
+		case cni.Cache:
+			wanted = func(name string) (yes bool) {
+				parsers.EachContainerID(name, func(id string) { yes = yes || k.runtime.listed(id) || missing[id] })
+				return yes
 			}
+		case cni.Flannel, cni.Address:
+			continue
+		case cni.Multus:
 		}
+		type found struct {
+			*bounded.Handle
+			names []beneath.Entry
+			err   error
+		}
+		got, err := do(ctx, s.r.Guard, "cni lookup "+d.path(), func() (*found, error) {
+			fd, err := d.open(s.r.Open)
+			if err != nil {
+				return nil, err
+			}
+			f := &found{Handle: bounded.NewHandle(fd)}
+			f.err = beneath.EachName(fd, make([]byte, 64<<10), func(e beneath.Entry) bool {
+				if wanted(e.Name) {
+					f.names = append(f.names, e)
+				}
+				return len(f.names) <= mostLookedUp
+			})
+			return f, nil
+		})
+		if err == nil {
+			err = got.err
+			c.add(&dirHandle{got.Handle, d.kind, d.path()}, got.names)
+		}
+		s.complain(cannotRead(clean.Name(d.path()), err))
 	}
 	s.readChunk(ctx, c)
 	return c
 }
 
-// mostLookedUp bounds the files that are read for one chunk: four of each container in it.
-const mostLookedUp = 4 * usualChunk
-
-// lookUpIn adds the wanted names of one cache.
-func (s *Sweep) lookUpIn(ctx context.Context, c *Chunk, d directory, wanted func(string) bool) error {
-	type answer struct {
-		openedDir
-		names []beneath.Entry
-	}
-	a, err := bounded.Do(ctx, s.r.Guard, "cni lookup "+d.path, func() (a answer) {
-		fd, err := openDirectory(s.r.Open, d)
-		if err != nil {
-			a.err = err
-			return a
-		}
-		a.open = &currentDir{Handle: bounded.NewHandle(fd)}
-		a.err = beneath.EachName(fd, make([]byte, 64<<10), func(e beneath.Entry) bool {
-			if wanted(e.Name) {
-				a.names = append(a.names, e)
-			}
-			return len(a.names) <= mostLookedUp
-		})
-		return a
-	})
-	if err == nil {
-		err = a.err
-	}
-	if a.open != nil {
-		o := &dirHandle{d, a.open.Handle}
-		c.dirs = append(c.dirs, o)
-		for _, e := range a.names {
-			c.names = append(c.names, chunkName{e, o})
-		}
-	}
-	if err == nil || beneath.Gone(err) {
-		return nil
-	}
-	return fmt.Errorf("cannot read %s: %w", clean.Name(d.path), err)
-}
-
 // lives says that the file is of a container that the runtime lists, and is none that
 // hinders its teardown.
 func (f *chunkFacts) lives(file *cni.File) bool {
-	_, listed := f.k.runtime.ids[file.Container]
-	return listed && !file.BrokenCache()
+	return f.k.runtime.listed(file.Container) && !file.BrokenCache()
 }
 
 // fill sets the facts of a file that is tied to a container.

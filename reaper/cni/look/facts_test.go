@@ -296,7 +296,7 @@ func TestCNINetnsReal(t *testing.T) {
 	if age := time.Since(made); age < 0 || age > time.Minute {
 		t.Fatalf("the namespace has been there since %s", made)
 	}
-	f := chunkFacts{s: r.Sweep(false), k: &chunkKnown{netns: set}}
+	f := chunkFacts{s: r.sweep(false), k: &chunkKnown{netns: set}}
 	f.findUnclaimed()
 	for age, want := range map[time.Duration]policy.Truth{
 		0: policy.Unknown, -time.Hour: policy.Unknown, 59 * time.Minute: policy.Unknown, 61 * time.Minute: policy.No, 24 * time.Hour: policy.No,
@@ -363,7 +363,7 @@ func TestCNITwoPods(t *testing.T) {
 // TestCNIOldestNamespace: of several that nobody claims, the oldest decides.
 func TestCNIOldestNamespace(t *testing.T) {
 	n := newCNINode(t)
-	f := chunkFacts{s: n.reader().Sweep(false), k: &chunkKnown{}}
+	f := chunkFacts{s: n.reader().sweep(false), k: &chunkKnown{}}
 	f.k.netns.have = map[string]time.Time{
 		"/run/netns/a": testkit.Noon, "/run/netns/b": testkit.Noon.Add(-48 * time.Hour),
 		"/run/netns/c": testkit.Noon.Add(-time.Hour),

@@ -22,6 +22,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -107,10 +108,7 @@ func (n *cniNode) reader() *Reader {
 	if !n.fallback && open.Fallback() != nil {
 		testkit.Skip(n.t, "needs openat2: ", open.Fallback())
 	}
-	r.Open, r.Guard, r.Chunk = open, &bounded.Guard{Patience: n.patience}, n.chunk
-	if !n.waive && !r.ConfDirSet {
-		r.Sockets = n.sockets().Paths
-	}
+	r.Open, r.Guard, r.Chunk, r.Node = open, &bounded.Guard{Patience: n.patience}, n.chunk, n
 	return &r
 }
 
@@ -118,11 +116,19 @@ func (n *cniNode) sockets() cri.Sockets {
 	return cri.NamedSocket(n.cri.Endpoint(), "--runtime-endpoint")
 }
 
-// asked asks what probe asks: the node's own namespaces are seen, and no kubelet is looked for.
-func (n *cniNode) asked(ctx context.Context) Asked {
+// Sockets are the runtime's.
+func (n *cniNode) Sockets(context.Context) []string {
+	if n.waive {
+		return nil
+	}
+	return n.sockets().Paths
+}
+
+// Containers asks what probe asks: the node's own namespaces are seen, and no kubelet is looked for.
+func (n *cniNode) Containers(ctx context.Context, _ *bounded.Handle) probe.Containers {
 	cgroups := cgroup.Reader{Root: n.cgroupRoot, Guard: &bounded.Guard{Patience: n.patience}}
 	yes := policy.Fact{Truth: policy.Yes}
-	a := Asked{Node: policy.Node{MayEnforce: yes, Agrees: yes}, Cgroups: Cgroups(cgroups.ContainerIDs(ctx)), Sockets: n.sockets()}
+	a := probe.Containers{Node: policy.Node{MayEnforce: yes, Agrees: yes}, Cgroups: cgroups.ContainerIDs(ctx), Sockets: n.sockets()}
 	if n.waive {
 		a.Unasked = errors.New("not asked")
 		return a
@@ -133,23 +139,7 @@ func (n *cniNode) asked(ctx context.Context) Asked {
 	return a
 }
 
-// sweeping is a sweep that asks after each chunk was read, as probe does.
-type sweeping struct {
-	*Sweep
-
-	n *cniNode
-}
-
-func (n *cniNode) begin() sweeping { return sweeping{n.reader().Sweep(n.contents), n} }
-
-func (s sweeping) Next(ctx context.Context) (cni.Look, bool) {
-	c, ok := s.Read(ctx)
-	if !ok {
-		return cni.Look{}, false
-	}
-	defer c.Close()
-	return s.Look(ctx, c, s.n.asked(ctx)), ctx.Err() == nil
-}
+func (n *cniNode) begin() *Sweep { return n.reader().sweep(n.contents) }
 
 // id makes a container ID of a name for it.
 func id(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }
@@ -212,7 +202,7 @@ func (n *cniNode) sweep() []cni.Look {
 	return sweepAll(n.t, n.begin())
 }
 
-func sweepAll(tb testing.TB, s sweeping) []cni.Look {
+func sweepAll(tb testing.TB, s *Sweep) []cni.Look {
 	tb.Helper()
 	defer s.Close()
 	var looks []cni.Look

@@ -17,13 +17,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 )
 
-// UsualTaskDirs have an entry for each container that runs: containerd's bundles (shim v2,
+// usualTaskDirs have an entry for each container that runs: containerd's bundles (shim v2,
 // and v1 before containerd 2.0) and its runc's states, by namespace, also of the
 // distributions that bring their own containerd; those of runc and crun without containerd;
 // and the run directories of CRI-O and Podman. All are on tmpfs.
-var UsualTaskDirs = func() []string {
+func usualTaskDirs() []string {
 	dirs := []string{"/run/runc", "/run/crun", "/run/containers/storage/*-containers", "/run/docker/runtime-runc/*"}
 	for _, state := range [...]string{
 		"/run/containerd", "/run/k3s/containerd", "/run/k0s/containerd", "/var/snap/microk8s/common/run/containerd",
@@ -31,13 +33,13 @@ var UsualTaskDirs = func() []string {
 		dirs = append(dirs, state+"/io.containerd.runtime.v2.task/*", state+"/io.containerd.runtime.v1.linux/*", state+"/runc/*")
 	}
 	return dirs
-}()
+}
 
-// UsualStores have an entry for each container of another engine. One that runs is found by
+// usualStores have an entry for each container of another engine. One that runs is found by
 // its task or cgroup wherever its store is, and one that has ended has no network any more
 // (each of these engines tears it down when the container stops); so a store that is
 // elsewhere hides nothing that lives.
-var UsualStores = []string{
+var usualStores = []string{
 	"/var/lib/docker/containers",
 	"/var/lib/containers/storage/*-containers", // Podman's and CRI-O's: what CRI-O has and does not list, it will remove itself
 	"/var/lib/nerdctl/*/containers/*",
@@ -52,12 +54,12 @@ type chunkKnown struct {
 	node    policy.Node
 	tasks   idDirs
 	stores  idDirs
-	cgroups Cgroups
+	cgroups cgroup.IDs
 	netns   netnsSet
 }
 
 // ask asks the rest at once; each part has its own time and its own error.
-func (s *Sweep) ask(ctx context.Context, c *Chunk, a Asked) *chunkKnown {
+func (s *Sweep) ask(ctx context.Context, c *Chunk, a probe.Containers) *chunkKnown {
 	k, r := &chunkKnown{node: a.Node, cgroups: a.Cgroups, runtime: listedIDs(a)}, s.r
 	var wg sync.WaitGroup
 	wg.Go(func() {

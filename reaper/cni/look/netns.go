@@ -197,7 +197,7 @@ func (f *chunkFacts) findElsewhere(ctx context.Context) {
 	f.elsewhere = map[string]elsewhereFact{}
 	var ask []string
 	for id, o := range f.owners {
-		if f.listed(id) {
+		if f.k.runtime.listed(id) {
 			continue
 		}
 		for _, path := range o.netns {

@@ -1,26 +1,38 @@
 package look
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 )
 
-// Reader says where CNI's files are, and what to look at besides.
+// Reader is where CNI's files are, and what to ask besides. The zero value of a field is its usual place below NodeRoot.
 type Reader struct {
-	// CacheDirs are the directories below which libcni, Multus and flannel keep what they need for
-	// a teardown, and DataDirs host-local's, besides those that a configuration names.
+	Node     Node
+	NodeRoot string
+	// CacheDirs are the directories below which libcni, Multus and flannel keep what they need for a teardown, and DataDirs
+	// host-local's, besides those that a configuration names.
 	CacheDirs, DataDirs []string
-	// ConfDir has the network configurations. ConfDirSet says that the operator chose it; else
-	// those of distributions below NodeRoot and of the runtimes at Sockets are read besides.
+	// ConfDir has the network configurations. ConfDirSet: the operator chose it; else those of distributions and of the runtime are
+	// read besides.
 	ConfDir    string
 	ConfDirSet bool
-	NodeRoot   string
-	Sockets    []string
 	NetnsDirs  []string // where network namespaces are bound
-	// TaskDirs have an entry for each container that runs, and Stores for each that an engine
-	// besides the kubelet's has: see UsualTaskDirs and UsualStores.
+	// TaskDirs have an entry for each container that runs, and Stores for each that an engine besides the kubelet's has, named by the
+	// container's whole ID. A "*" is any one name; at the end of a task directory it is containerd's namespace.
 	TaskDirs, Stores []string
 	ProcDir          string
 	Now              func() policy.Instant
@@ -29,20 +41,244 @@ type Reader struct {
 	Chunk            int // the most files of a chunk, 0 for the usual
 }
 
-// Asked is what the caller has asked after it has read a chunk.
-type Asked struct {
-	Node policy.Node // but for RuntimeLists
-	// Lists are the answers of the runtime's sockets, or Unasked is why there are none.
-	Lists   []cri.Lists
-	Sockets cri.Sockets
-	Unasked error
-	Cgroups Cgroups
-	Errors  []error // what could not be asked, for people
+// Node is what the core knows: a probe.Probe.
+type Node interface {
+	// Sockets are the runtimes'.
+	Sockets(ctx context.Context) []string
+	// Containers asks for all containers, after a chunk was read. dir is a directory of the chunk, nil where it has none.
+	Containers(ctx context.Context, dir *bounded.Handle) probe.Containers
 }
 
-// Cgroups are the container IDs in the names of cgroups, each with a path.
-type Cgroups struct {
-	Found map[string]string
-	Kube  bool // there is a kubepods hierarchy
-	Err   error
+// New completes a Reader.
+func New(r Reader) (*Reader, error) {
+	r.ConfDir = cmp.Or(r.ConfDir, filepath.Join("/", r.NodeRoot, "etc/cni/net.d"))
+	r.ProcDir = cmp.Or(r.ProcDir, "/proc")
+	for _, d := range []struct {
+		paths *[]string
+		usual []string
+	}{
+		{&r.CacheDirs, []string{"/var/lib/cni"}},
+		{&r.DataDirs, []string{cni.HostLocalDir}},
+		{&r.NetnsDirs, []string{"/run/netns", "/var/run/netns"}},
+		{&r.TaskDirs, usualTaskDirs()},
+		{&r.Stores, usualStores},
+	} {
+		if *d.paths != nil {
+			continue
+		}
+		for _, path := range d.usual {
+			*d.paths = append(*d.paths, filepath.Join("/", r.NodeRoot, path))
+		}
+	}
+	var err error
+	r.Guard = &bounded.Guard{}
+	r.Open, err = beneath.New(false)
+	return &r, err
+}
+
+// answer is a value or why there is none.
+type answer[T any] struct {
+	value T
+	err   error
+}
+
+// Discard closes a handle that came too late.
+func (a answer[T]) Discard() {
+	if h, ok := any(a.value).(interface{ Unref() }); ok && a.err == nil {
+		h.Unref()
+	}
+}
+
+// do asks the file system within the guard's patience.
+func do[T any](ctx context.Context, g *bounded.Guard, key string, ask func() (T, error)) (T, error) {
+	a, err := bounded.Do(ctx, g, key, func() answer[T] {
+		v, err := ask()
+		return answer[T]{v, err}
+	})
+	return a.value, cmp.Or(err, a.err)
+}
+
+// openPath opens a directory by the administrator's path, through links.
+func openPath(path string) (int, error) {
+	fd, err := beneath.Retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return -1, beneath.PathError("open", path, err)
+	}
+	return fd, nil
+}
+
+// directory is one directory in which CNI keeps files.
+type directory struct {
+	kind cni.Kind
+	// base was named by the administrator and may lie behind symlinks; names below it are opened one step at a time.
+	base  string
+	names []string
+}
+
+// path is base and names, for people and in File.Dir.
+func (d directory) path() string { return filepath.Join(d.base, filepath.Join(d.names...)) }
+
+// cacheDirs are the caches below a cache directory: libcni's own; that of the kubelet's dockershim and of cri-dockerd (--cni-cache-dir,
+// kubernetes PR 78908); that of Multus since 3.7.2; and the delegates of Multus and flannel, in a file for each sandbox. They are
+// read in this order.
+func (r *Reader) cacheDirs() (dirs []directory) {
+	for _, c := range []directory{
+		{kind: cni.Flannel, names: []string{"flannel"}},
+		{kind: cni.Multus, names: []string{"multus"}},
+		{kind: cni.Cache, names: []string{"results"}},
+		{kind: cni.Cache, names: []string{"cache", "results"}},
+		{kind: cni.Cache, names: []string{"multus", "results"}},
+	} {
+		for _, base := range r.CacheDirs {
+			dirs = append(dirs, directory{c.kind, base, c.names})
+		}
+	}
+	return dirs
+}
+
+// open opens the base and steps down through no symlink. Each step may be a mount point: some nodes keep the caches on a tmpfs, so that
+// a boot clears them.
+func (d directory) open(o *beneath.Opener) (int, error) {
+	fd, err := openPath(d.base)
+	if err != nil {
+		return -1, err
+	}
+	for _, name := range d.names {
+		next, err := o.Cross(fd, name)
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			if st, serr := beneath.StatName(fd, name); serr == nil {
+				err = fmt.Errorf("it is %s: %w", beneath.TypeName(st.Mode), err)
+			}
+		}
+		beneath.Close(fd)
+		if err != nil {
+			return -1, beneath.PathError("open", name, err)
+		}
+		fd = next
+	}
+	return fd, nil
+}
+
+// cannotRead says which directory could not be read; one that is not there holds nothing, and is no error.
+func cannotRead(what string, err error) error {
+	if err == nil || beneath.Gone(err) {
+		return nil
+	}
+	return fmt.Errorf("cannot read %s: %w", what, err)
+}
+
+// skips reports whether a name is part of the store and no reservation or result.
+func (d directory) skips(e beneath.Entry) bool {
+	switch d.kind {
+	case cni.Address:
+		return e.Name == "lock" || strings.HasPrefix(e.Name, "last_reserved_ip.")
+	case cni.Multus:
+		return e.Name == "results" && (e.Kind == unix.DT_DIR || e.Kind == unix.DT_UNKNOWN)
+	case cni.Cache, cni.Flannel:
+	}
+	return false
+}
+
+// mostNetworks bounds the networks of one data directory.
+const mostNetworks = 10_000
+
+// networks returns the names of host-local's networks, sorted.
+func (r *Reader) networks(ctx context.Context, base string) ([]string, error) {
+	names, err := do(ctx, r.Guard, "cni "+base, func() (names []string, err error) {
+		fd, err := openPath(base)
+		if err != nil {
+			return nil, err
+		}
+		defer beneath.Close(fd)
+		entries, err := beneath.List(fd, mostNetworks)
+		for _, d := range entries {
+			// A symlink is listed, and found to be one when it is opened.
+			if d.Kind == unix.DT_DIR || d.Kind == unix.DT_UNKNOWN || d.Kind == unix.DT_LNK {
+				names = append(names, d.Name)
+			}
+		}
+		slices.Sort(names)
+		return names, err
+	})
+	return names, cannotRead("the networks in "+clean.Name(base), err)
+}
+
+// Dirs returns the directories in and below which CNI keeps its files: those that were configured, and every dataDir that a network
+// configuration names.
+func (r *Reader) Dirs() []string {
+	return slices.Concat(r.CacheDirs, r.DataDirs, r.readConfs(context.Background()).dataDirs)
+}
+
+// dirOf finds the directory of a file, to open it as the sweep did.
+func (r *Reader) dirOf(f *cni.File) (directory, error) {
+	if f.Kind == cni.Address {
+		return directory{f.Kind, filepath.Dir(f.Dir), []string{filepath.Base(f.Dir)}}, nil
+	}
+	for _, d := range r.cacheDirs() {
+		if d.kind == f.Kind && d.path() == f.Dir {
+			return d, nil
+		}
+	}
+	return directory{}, fmt.Errorf("%s is below no cache directory", clean.Name(f.Dir))
+}
+
+var errChanged = errors.New("it is no longer what was judged")
+
+// StillCNI inspects files once more before they are archived, and sets Err of those that are gone, or others by now. A plugin's DEL may
+// have removed them since they were read: an undo would bring back what we did not remove. It asks by name and opens no file.
+func (r *Reader) StillCNI(ctx context.Context, files []cni.File) {
+	for from := 0; from < len(files); {
+		to := from + 1
+		for to < len(files) && to-from < batchSize && files[to].Dir == files[from].Dir && files[to].Kind == files[from].Kind {
+			to++
+		}
+		errs, err := r.stillIn(ctx, files[from:to])
+		for i := range files[from:to] {
+			one := err
+			if err == nil {
+				one = errs[i]
+			}
+			if f := &files[from+i]; one != nil {
+				f.Err = cmp.Or(f.Err, one.Error())
+			}
+		}
+		from = to
+	}
+}
+
+// stillIn inspects files of one directory.
+func (r *Reader) stillIn(ctx context.Context, files []cni.File) ([]error, error) {
+	d, err := r.dirOf(&files[0])
+	if err != nil {
+		return nil, err
+	}
+	type name struct {
+		name string
+		id   cni.FileID
+	}
+	names := make([]name, len(files)) // copies: a look that hangs must not see what becomes of files
+	for i := range files {
+		names[i] = name{files[i].Name, files[i].ID}
+	}
+	errs, err := do(ctx, r.Guard, "cni still "+d.path(), func() ([]error, error) {
+		fd, err := d.open(r.Open)
+		if err != nil {
+			return nil, err
+		}
+		defer beneath.Close(fd)
+		errs := make([]error, len(names))
+		for i, n := range names {
+			switch st, err := beneath.StatName(fd, n.name); {
+			case err != nil:
+				errs[i] = beneath.PathError("statx", n.name, err)
+			case fileID(&st) != n.id:
+				errs[i] = errChanged
+			}
+		}
+		return errs, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", clean.Name(d.path()), err)
+	}
+	return errs, nil
 }

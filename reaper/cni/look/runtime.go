@@ -14,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 )
 
 // runtimeIDs is what the runtimes list, by full ID. Here it does not matter whose a sandbox
@@ -41,7 +42,7 @@ type listedID struct {
 }
 
 // listedIDs takes over what the runtimes have answered.
-func listedIDs(a Asked) runtimeIDs {
+func listedIDs(a probe.Containers) runtimeIDs {
 	if a.Unasked != nil {
 		return runtimeIDs{lists: policy.Fact{Detail: a.Unasked.Error()}}
 	}
@@ -174,6 +175,11 @@ func (r *runtimeIDs) version(id string) string {
 		all = append(all, r.versions[path])
 	}
 	return strings.Join(all, ", ")
+}
+
+func (r *runtimeIDs) listed(id string) bool {
+	_, ok := r.ids[id]
+	return ok
 }
 
 // all returns the IDs, sorted.

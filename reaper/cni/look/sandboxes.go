@@ -3,7 +3,6 @@ package look
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -85,48 +84,4 @@ func netnsInInfo(info string) (path string, told bool) {
 		}
 	}
 	return "", true
-}
-
-// toldConfDirs asks the runtime where its network configurations are, by Status with its
-// verbose flag, which containerd answers. A runtime that does not tell has none.
-func (r *Reader) toldConfDirs(ctx context.Context) []string {
-	var dirs []string
-	for _, path := range r.Sockets {
-		conn, err := cri.Dial(path, r.Guard.Limit(), cri.MaxVerbose)
-		if err != nil {
-			continue
-		}
-		var st runtimeapi.StatusResponse
-		if conn.Call(ctx, "Status", &runtimeapi.StatusRequest{Verbose: true}, &st) == nil {
-			dirs = append(dirs, confDirsIn(st.GetInfo())...)
-		}
-		conn.Close()
-	}
-	return dirs
-}
-
-// confDirsIn reads the directories from what containerd adds to its verbose status:
-//
-//	cniconfig: {"PluginDirs":["/opt/cni/bin"],"PluginConfDir":"/etc/cni/net.d",…}
-//	config:    {"cni":{"confDir":"/etc/cni/net.d",…},"containerd":{"runtimes":{"runc":{"cniConfDir":"",…}}},…}
-func confDirsIn(info map[string]string) (dirs []string) {
-	var loaded struct{ PluginConfDir string }
-	if json.Unmarshal([]byte(info["cniconfig"]), &loaded) == nil {
-		dirs = append(dirs, loaded.PluginConfDir)
-	}
-	var config struct {
-		CNI        struct{ ConfDir string }
-		Containerd struct {
-			Runtimes map[string]struct{ CNIConfDir string }
-		}
-	}
-	if json.Unmarshal([]byte(info["config"]), &config) == nil {
-		dirs = append(dirs, config.CNI.ConfDir)
-		for _, r := range config.Containerd.Runtimes {
-			dirs = append(dirs, r.CNIConfDir)
-		}
-	}
-	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })
-	slices.Sort(dirs)
-	return slices.Compact(dirs)
 }

@@ -47,11 +47,11 @@ func TestStill(t *testing.T) {
 			n.contents = true
 			n.address("cbr0", "10.244.0.9", id("gone"))
 			files := n.files()
-			if n.reader().Still(t.Context(), files); len(files) != 1 || files[0].Err != "" {
+			if n.reader().StillCNI(t.Context(), files); len(files) != 1 || files[0].Err != "" {
 				t.Fatalf("before: %+v", files)
 			}
 			c.change(n)
-			if n.reader().Still(t.Context(), files); !strings.Contains(files[0].Err, c.want) {
+			if n.reader().StillCNI(t.Context(), files); !strings.Contains(files[0].Err, c.want) {
 				t.Errorf("%q, want an error with %q", files[0].Err, c.want)
 			}
 		})
@@ -62,7 +62,7 @@ func TestStill(t *testing.T) {
 func TestStillElsewhere(t *testing.T) {
 	n := newCNINode(t)
 	files := []cni.File{{Kind: cni.Cache, Dir: "/etc", Name: "passwd"}}
-	if n.reader().Still(t.Context(), files); !strings.Contains(files[0].Err, "below no cache directory") {
+	if n.reader().StillCNI(t.Context(), files); !strings.Contains(files[0].Err, "below no cache directory") {
 		t.Errorf("%q", files[0].Err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -100,9 +101,9 @@ func TestSweepCNIOrder(t *testing.T) {
 				n.cache("cbr0", born, "eth0", string(newUID()), n.netns("new"))
 			}
 			var part *Chunk
-			var asked Asked
+			var asked probe.Containers
 			read := func() { part = s.list(t.Context()); s.readChunk(t.Context(), part) }
-			ask := func() { asked = n.asked(t.Context()) }
+			ask := func() { asked = n.Containers(t.Context(), nil) }
 			if c.swapped {
 				ask()
 				add()
@@ -112,8 +113,8 @@ func TestSweepCNIOrder(t *testing.T) {
 				add()
 				ask()
 			}
-			look := s.Look(t.Context(), part, asked)
-			part.Close()
+			look := s.look(t.Context(), part, asked)
+			part.close()
 			lost := 0
 			for _, f := range look.Files {
 				if f.Container == born && f.Facts[cni.Listed].Truth == policy.No {
@@ -442,7 +443,7 @@ func TestSweepCNIUnreadable(t *testing.T) {
 	r := n.reader()
 	stick(t, r.Guard, "cni "+n.path("cni/networks/stuck"))
 	n.address("stuck", "10.0.0.1", id("gone"))
-	looks := sweepAll(t, sweeping{r.Sweep(false), n})
+	looks := sweepAll(t, r.sweep(false))
 	if len(looks) != 1 || len(looks[0].Files) != 2 || len(looks[0].Errors) != 4 {
 		t.Fatalf("%d looks, %d files, errors %q", len(looks), len(looks[0].Files), looks[0].Errors)
 	}
@@ -468,7 +469,7 @@ func TestSweepCNIHangs(t *testing.T) {
 	for worker := range 4 {
 		stick(t, r.Guard, "cni files "+string(rune('0'+worker))+" "+n.path("cni/results"))
 	}
-	looks := sweepAll(t, sweeping{r.Sweep(false), n})
+	looks := sweepAll(t, r.sweep(false))
 	checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Tied: policy.Unknown})
 	checkCNI(t, cniFile(t, looks, "10.244.0.9"), goneFacts(nil))
 	if len(looks[0].Errors) != 1 {
@@ -482,7 +483,7 @@ func TestSweepCNIConfHangs(t *testing.T) {
 	n := newCNINode(t)
 	r := n.reader()
 	stick(t, r.Guard, "cni "+r.ConfDir)
-	if got := errorsOf(sweepAll(t, sweeping{r.Sweep(false), n})); !strings.Contains(got, r.ConfDir) {
+	if got := errorsOf(sweepAll(t, r.sweep(false))); !strings.Contains(got, r.ConfDir) {
 		t.Errorf("errors %q", got)
 	}
 }
@@ -494,10 +495,10 @@ func TestSweepCNIVanishes(t *testing.T) {
 	s := n.begin()
 	defer s.Close()
 	part := s.list(t.Context())
-	defer part.Close()
+	defer part.close()
 	testkit.Must(t, os.Remove(n.path("cni/results/"+name)))
 	s.readChunk(t.Context(), part)
-	if look := s.Look(t.Context(), part, n.asked(t.Context())); len(look.Files) != 0 || len(look.Errors) != 0 {
+	if look := s.look(t.Context(), part, n.Containers(t.Context(), nil)); len(look.Files) != 0 || len(look.Errors) != 0 {
 		t.Errorf("%+v", look)
 	}
 }

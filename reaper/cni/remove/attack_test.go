@@ -130,7 +130,7 @@ func TestCacheUnderAttack(t *testing.T) {
 				want := fmt.Sprint("new ", i)
 				x.Must(os.WriteFile(at+".new", []byte(want), 0o600))
 				begin <- rand.IntN(60_000)
-				o := x.r.Remove(context.Background(), []cni.File{c})[0]
+				o := x.r.remove(context.Background(), []cni.File{c})[0]
 				x.Must(<-done)
 				results[o.Result]++
 				if b, err := os.ReadFile(at); string(b) != want || err != nil || o.Result == policy.Failed {
@@ -181,7 +181,7 @@ func TestDirectoryUnderAttack(t *testing.T) {
 				// link can save it.
 				c, err := readCNI(cni.Cache, x.results, name)
 				if err == nil {
-					results[x.r.Remove(context.Background(), []cni.File{c})[0].Result]++
+					results[x.r.remove(context.Background(), []cni.File{c})[0].Result]++
 				}
 			}
 			close(stop)
@@ -234,9 +234,9 @@ func cutOffHelper() int {
 		files = append(files, p.File)
 	}
 	if c.Restore {
-		r.Restore(context.Background(), files)
+		r.restore(context.Background(), files)
 	} else {
-		r.Remove(context.Background(), files)
+		r.remove(context.Background(), files)
 	}
 	return 0
 }

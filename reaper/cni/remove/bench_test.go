@@ -37,7 +37,7 @@ func BenchmarkRemoveCNI(b *testing.B) {
 		unix.Sync()
 		begin, used := time.Now(), cpuTime(b)
 		for batch := range slices.Chunk(files, 4096) {
-			for _, o := range x.r.Remove(context.Background(), batch) {
+			for _, o := range x.r.remove(context.Background(), batch) {
 				if o.Result != policy.Done {
 					b.Fatalf("%+v", o)
 				}
@@ -81,7 +81,7 @@ func BenchmarkRemoveAddresses(b *testing.B) {
 		unix.Sync()
 		begin := time.Now()
 		for batch := range slices.Chunk(files, 4096) {
-			for _, o := range x.r.Remove(context.Background(), batch) {
+			for _, o := range x.r.remove(context.Background(), batch) {
 				if o.Result != policy.Done {
 					b.Fatalf("%+v", o)
 				}

@@ -411,7 +411,7 @@ func TestCNIStream(t *testing.T) {
 			c.Container = string(id)
 			files = append(files, c)
 		}
-		for _, o := range x.r.Remove(context.Background(), files) {
+		for _, o := range x.r.remove(context.Background(), files) {
 			results[o.Result]++
 			if o.Result == policy.Refused {
 				words[strings.Contains(o.Err, "locked")]++

@@ -95,7 +95,7 @@ func TestCNIPlugin(t *testing.T) {
 			running = false
 		default:
 		}
-		for _, o := range x.r.Remove(context.Background(), x.dead()) {
+		for _, o := range x.r.remove(context.Background(), x.dead()) {
 			results[o.Result]++
 		}
 	}

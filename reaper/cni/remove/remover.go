@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -18,17 +19,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
 
-// Remover removes and restores files of CNI. Safe for use by several goroutines; one batch runs at
-// a time.
+// Remover removes and restores files of CNI. Safe for use by several goroutines; one batch runs at a time.
 type Remover struct {
-	// dirs says, at each batch, in and below which directories files may be removed or put back;
-	// nil: in none.
+	// dirs returns, at each batch, in and below which directories files may be removed or put back; nil: in none.
 	dirs     func() []string
 	open     *beneath.Opener
 	run      *confine.Runner
 	lockWait time.Duration // how long a batch waits in all for host-local's locks
-	// notHad are the networks whose lock the last batch waited for in vain: the next asks for
-	// it once and does not wait. Only the thread of a batch uses it.
+	// notHad are the networks whose lock the last batch waited for in vain: the next asks for it once and does not wait. Only the
+	// thread of a batch uses it.
 	notHad map[string]bool
 	guards guards
 }
@@ -44,17 +43,45 @@ type guards struct {
 	before func(op, name string)
 }
 
-// New makes a Remover. dirs says, at each batch, in and below which directories files may be
-// removed or put back: the cache directories, and host-local's data directories, of which the
-// network configuration may name more at any time. nil: none may.
-func New(dirs func() []string, open *beneath.Opener, run *confine.Runner) *Remover {
+// grace is how long a batch waits, after its context has ended, for the call that is under way.
+const grace = 10 * time.Second
+
+// Open makes a Remover. dirs returns, at each batch, in and below which directories files may be removed or put back: the cache
+// directories, and host-local's data directories, of which the network configuration may name more at any time. nil: none may.
+func Open(dirs func() []string, log *slog.Logger) (*Remover, error) {
+	open, err := beneath.New(false)
+	if err != nil {
+		return nil, err
+	}
+	return newRemover(dirs, open, confine.New(grace, log)), nil
+}
+
+func newRemover(dirs func() []string, open *beneath.Opener, run *confine.Runner) *Remover {
 	return &Remover{
 		dirs: dirs, open: open, run: run, lockWait: lockWait, notHad: map[string]bool{},
 		guards: guards{noreplace: unix.RENAME_NOREPLACE, locks: true, aside: true},
 	}
 }
 
-// Remove removes files that CNI wrote, which the caller has archived and synced. It
+var errNoPermit = errors.New("this process may not change the node now")
+
+// RemoveCNI removes files with a permit of the gate: see remove.
+func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
+	if !permit.Removes() {
+		return cni.Ended(files, policy.Refused, errNoPermit)
+	}
+	return r.remove(ctx, files)
+}
+
+// RestoreCNI writes files back with a permit of the gate: see restore.
+func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
+	if !permit.Undoes() {
+		return cni.Ended(files, policy.Refused, errNoPermit)
+	}
+	return r.restore(ctx, files)
+}
+
+// remove removes files that CNI wrote, which the caller has archived and synced. It
 // removes a file only if it is still the one that was archived, by device, inode, size,
 // change time and content. What is no longer there is Gone; what is another, or no file at
 // all by now, is Refused. Outcomes are in the order of the files, and each is told only
@@ -63,22 +90,22 @@ func New(dirs func() []string, open *beneath.Opener, run *confine.Runner) *Remov
 // A cache file has no lock. It is first moved aside in its own directory, so that no
 // program finds it any more, checked again, and then removed. Where something took its name
 // in between, that is what was moved, and it is moved back. A run that was killed
-// between the two leaves NAME.~orphan-reaper, which Remove with the same files finishes.
+// between the two leaves NAME.~orphan-reaper, which remove with the same files finishes.
 //
 // An address is read again and removed under host-local's own lock, those of one sandbox
 // and interface in a network in one go.
 //
 // The context, and a file system that does not answer, end it as they end Runner.Run of package
 // confine.
-func (r *Remover) Remove(ctx context.Context, files []cni.File) []cni.File {
+func (r *Remover) remove(ctx context.Context, files []cni.File) []cni.File {
 	return r.batch(ctx, files, false)
 }
 
-// Restore writes files back that Remove has removed, with mode, owner, modification
+// restore writes files back that remove has removed, with mode, owner, modification
 // time and SELinux label. It never replaces anything and makes no directory. No file has its
 // name before its content is on the disk. An address is written back only if it is still free,
 // under the lock. One that is there as it was is Gone: it is synced, and that is all.
-func (r *Remover) Restore(ctx context.Context, files []cni.File) []cni.File {
+func (r *Remover) restore(ctx context.Context, files []cni.File) []cni.File {
 	return r.batch(ctx, files, true)
 }
 
@@ -97,7 +124,7 @@ func (r *Remover) batch(ctx context.Context, files []cni.File, restore bool) []c
 	}
 }
 
-// batch is one Take or Restore on its thread.
+// batch is one removal or restore on its thread.
 type batch struct {
 	r       *Remover
 	files   []cni.File

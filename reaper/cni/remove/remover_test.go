@@ -49,7 +49,7 @@ func open(dir string, no bool) (*Remover, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(func() []string { return []string{dir} }, o, confine.New(10*time.Second, slog.New(slog.DiscardHandler))), nil
+	return newRemover(func() []string { return []string{dir} }, o, confine.New(10*time.Second, slog.New(slog.DiscardHandler))), nil
 }
 
 func containerID(n int) string { return fmt.Sprintf("%064x", n+0xabc) }
@@ -105,12 +105,12 @@ func readCNI(kind cni.Kind, dir, name string) (cni.File, error) {
 
 func (x *cniTree) take(files ...cni.File) []cni.File {
 	x.T.Helper()
-	return inOrder(x.T, files, x.r.Remove(context.Background(), files))
+	return inOrder(x.T, files, x.r.remove(context.Background(), files))
 }
 
 func (x *cniTree) restore(files ...cni.File) []cni.File {
 	x.T.Helper()
-	return inOrder(x.T, files, x.r.Restore(context.Background(), files))
+	return inOrder(x.T, files, x.r.restore(context.Background(), files))
 }
 
 func inOrder(tb testing.TB, files []cni.File, out []cni.File) []cni.File {
@@ -178,11 +178,22 @@ func TestRemoveAndRestoreCNI(t *testing.T) {
 			}
 			ended(t, x.restore(files...), policy.Gone)
 			ended(t, x.take(files...), policy.Refused, "changed or replaced")
-			if n := x.r.Remove(context.Background(), nil); n != nil {
+			if n := x.r.remove(context.Background(), nil); n != nil {
 				t.Error(n)
 			}
 		})
 	}
+}
+
+// TestCNIPermit: without a permit of the gate nothing is removed and nothing comes back.
+func TestCNIPermit(t *testing.T) {
+	x := newCNI(t, false)
+	c := x.cache(1)
+	ended(t, x.r.RemoveCNI(t.Context(), policy.Permit{}, []cni.File{c}), policy.Refused, "may not change the node")
+	testkit.There(t, c.Dir+"/"+c.Name, true)
+	ended(t, x.take(c), policy.Done)
+	ended(t, x.r.RestoreCNI(t.Context(), policy.Permit{}, []cni.File{c}), policy.Refused, "may not change the node")
+	testkit.There(t, c.Dir+"/"+c.Name, false)
 }
 
 // TestRemoveCNIRefuses: what is not exactly the archived file stays, and whatever lies behind it.
@@ -424,7 +435,7 @@ func TestRemoveCNIStops(t *testing.T) {
 			cancel()
 		}
 	})
-	out := x.r.Remove(ctx, files)
+	out := x.r.remove(ctx, files)
 	ended(t, out[:1], policy.Done)
 	ended(t, out[1:], policy.Refused, "before it was begun")
 	testkit.There(t, x.results+"/"+files[1].Name, true)
@@ -446,8 +457,8 @@ func TestRemoveCNIHangs(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-hangs; cancel() }()
-	ended(t, x.r.Remove(ctx, files), policy.Failed, "does not answer")
-	ended(t, x.r.Remove(ctx, files), policy.Refused, "before it was begun")
+	ended(t, x.r.remove(ctx, files), policy.Failed, "does not answer")
+	ended(t, x.r.remove(ctx, files), policy.Refused, "before it was begun")
 	close(hang)
 	testkit.Must(t, x.r.run.Run(context.Background(), func() {})) // its thread has ended
 	testkit.There(t, x.results+"/"+files[0].Name, false)

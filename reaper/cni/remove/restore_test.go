@@ -104,7 +104,7 @@ func TestRestoreCNIPowerCut(t *testing.T) {
 				d.cut()
 			}
 		})
-		x.r.Restore(context.Background(), files)
+		x.r.restore(context.Background(), files)
 		x.r.guards.before = nil
 		d.unmount()
 		d.mount()
@@ -214,7 +214,7 @@ func TestRestoreCNIStops(t *testing.T) {
 			cancel()
 		}
 	})
-	out := x.r.Restore(ctx, files)
+	out := x.r.restore(ctx, files)
 	ended(t, out[:1], policy.Done)
 	ended(t, out[1:], policy.Refused, "before it was begun")
 	none()

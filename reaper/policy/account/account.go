@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
 )
@@ -103,7 +102,7 @@ func (s *Sum) add(r policy.Record) {
 		if r.Kind == policy.KindCNIRemoved {
 			s.CNIFiles += t.Entries
 		}
-		if r.Kind == policy.KindCNIRemoved && class == string(cni.Address) {
+		if r.Kind == policy.KindCNIRemoved && class == "address" { // of host-local, as reaper/cni writes it
 			s.Addresses += t.Entries
 		}
 	}

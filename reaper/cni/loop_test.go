@@ -1,9 +1,12 @@
-package reaper
+package cni
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -12,56 +15,119 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// fakeCNI is the CNI directories and the archive of a fakeNode, in memory. It plays the
-// rooms' parts of a sweep.
+// fakeCNI is the CNI directories, the archive, the ledger and the clock of a node, in memory. It plays every room of a sweep, and can be
+// cut off after any step, as by kill -9: everything that is on "disk" stays, and the next Sweeper on it begins anew.
 type fakeCNI struct {
-	*fakeNode
-	there      map[string]cni.File // by name
-	listed     []string            // what the runtime lists
-	archives   map[string][]cni.File
+	now        policy.Instant
+	node       policy.Node
+	records    []policy.Record
+	memory     json.RawMessage
+	ledgerErr  error
+	appends    int             // writes to the ledger so far
+	fullAt     int             // the disk is full at this write, and at no other
+	there      map[string]File // by name
+	listed     []string        // what the runtime lists
+	archives   map[string][]File
 	at         map[string]time.Time
 	going      map[string]bool // files that a plugin's DEL removes after they were judged
 	unread     map[string]bool // files of which not all could be read that a restore needs
 	archiveErr error
 	damaged    string // the archive that cannot be read
 	tries      int    // of Archive
-	locked     bool   // a lock is held for ever: nothing can be taken
+	locked     bool   // a lock is held for ever: nothing can be removed
 	chunk      int
-	mu         sync.Mutex // a batch is taken while the next is read
+	mu         sync.Mutex // a batch is removed while the next is read
+	stepping   sync.Mutex
+	steps      int // calls that touch the disk so far
+	cutAt      int // panic with errCut at this step and each later one; 0: never
 }
 
-func newFakeCNI(n *fakeNode) *fakeCNI {
+var errCut = errors.New("cut off")
+
+func newFakeCNI() *fakeCNI {
+	yes := policy.Fact{Truth: policy.Yes}
 	return &fakeCNI{
-		fakeNode: n, there: map[string]cni.File{}, archives: map[string][]cni.File{},
-		at: map[string]time.Time{}, unread: map[string]bool{}, chunk: 2, listed: []string{"id-of-a-living-one"},
+		now:   policy.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), BootID: "b", Boot: 10 * time.Hour},
+		node:  policy.Node{Kubelet: yes, KubeletID: policy.KubeletID{PID: 812, Start: time.Hour}, RuntimeLists: yes, MayEnforce: yes, Agrees: yes},
+		there: map[string]File{}, archives: map[string][]File{}, at: map[string]time.Time{}, unread: map[string]bool{}, chunk: 2,
+		listed: []string{"id-of-a-living-one"},
 	}
+}
+
+func uidOf(i int) parsers.PodUID {
+	return parsers.PodUID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i))
+}
+
+func (n *fakeCNI) pass(d time.Duration) {
+	n.now.Boot += d
+	n.now.Wall = n.now.Wall.Add(d)
+}
+
+// step is one change of the disk; the cut comes before it, and nothing after it.
+func (n *fakeCNI) step() {
+	n.stepping.Lock()
+	defer n.stepping.Unlock()
+	n.steps++
+	if n.cutAt > 0 && n.steps >= n.cutAt {
+		panic(errCut)
+	}
+}
+
+func (n *fakeCNI) Now() policy.Instant { return n.now }
+
+func (n *fakeCNI) CNI(*Census) {}
+
+func (n *fakeCNI) Append(records ...policy.Record) ([]policy.Record, error) {
+	if n.ledgerErr != nil {
+		return nil, n.ledgerErr
+	}
+	if n.appends++; n.appends == n.fullAt {
+		return nil, errors.New("no space left on device")
+	}
+	n.step()
+	n.records = append(n.records, records...)
+	return records, nil
+}
+
+func (n *fakeCNI) Entries() map[string]*policy.EntryState {
+	states := map[string]*policy.EntryState{}
+	for _, r := range n.records {
+		policy.Fold(states, r)
+	}
+	return states
+}
+
+func (n *fakeCNI) BreakerOpen() bool {
+	open := false
+	for _, r := range n.records {
+		open = (open || r.Kind == policy.KindBreaker) && r.Kind != policy.KindResumed
+	}
+	return open
 }
 
 // leave adds a cache file of the pod i, as old as age, of a sandbox that is gone.
 func (n *fakeCNI) leave(i int, age time.Duration) string {
-	f := cni.File{
-		Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: fmt.Sprintf("net-id%d-eth0", i), Container: fmt.Sprintf("id%d", i),
-		UID: uidOf(i), Namespace: "shop", PodName: fmt.Sprintf("pod-%d", i), Changed: n.now.Wall.Add(-age), ID: cni.FileID{Ino: uint64(i), Size: 100},
+	f := File{
+		Kind: Cache, Dir: "/var/lib/cni/results", Name: fmt.Sprintf("net-id%d-eth0", i), Container: fmt.Sprintf("id%d", i),
+		UID: uidOf(i), Namespace: "shop", PodName: fmt.Sprintf("pod-%d", i), Changed: n.now.Wall.Add(-age), ID: FileID{Ino: uint64(i), Size: 100},
 	}
-	for fact := range cni.NumFacts {
+	for fact := range NumFacts {
 		f.Set(fact, policy.No, "fake", "")
 	}
-	f.Set(cni.Tied, policy.Yes, "fake", "")
+	f.Set(Tied, policy.Yes, "fake", "")
 	n.there[f.Name] = f
 	return f.Name
 }
 
-func (n *fakeCNI) reaper(t *testing.T, rules policy.Rules) *Reaper {
-	t.Helper()
-	r := n.fakeNode.reaper(t, rules)
-	r.CNI = &cni.Sweeper{Prober: n, Remover: n, Archive: n, Ledger: n, Clock: n, Log: r.Log}
-	return r
+// sweeper starts a Sweeper on the node, as a process that has just been started.
+func (n *fakeCNI) sweeper() *Sweeper {
+	return &Sweeper{Prober: n, Remover: n, Archive: n, Ledger: n, Clock: n, Meter: n, Log: slog.New(slog.DiscardHandler)}
 }
 
 type fakeSweep struct {
@@ -69,14 +135,14 @@ type fakeSweep struct {
 	names []string
 }
 
-func (n *fakeCNI) SweepCNI(bool) cni.Looks {
+func (n *fakeCNI) SweepCNI(bool) Looks {
 	return &fakeSweep{n, slices.Sorted(maps.Keys(n.there))}
 }
 
-func (s *fakeSweep) Next(context.Context) (cni.Look, bool) {
+func (s *fakeSweep) Next(context.Context) (Look, bool) {
 	s.n.mu.Lock()
 	defer s.n.mu.Unlock()
-	look := cni.Look{At: s.n.now, Node: s.n.node, Listed: s.n.listed}
+	look := Look{At: s.n.now, Node: s.n.node, Listed: s.n.listed}
 	if len(s.names) == 0 {
 		return look, false
 	}
@@ -85,7 +151,7 @@ func (s *fakeSweep) Next(context.Context) (cni.Look, bool) {
 	for _, name := range chunk {
 		f := s.n.there[name]
 		if slices.Contains(s.n.listed, f.Container) {
-			f.Set(cni.Listed, policy.Yes, "fake", "")
+			f.Set(Listed, policy.Yes, "fake", "")
 		}
 		c := f
 		c.Data = []byte(f.Name)
@@ -100,7 +166,7 @@ func (s *fakeSweep) Next(context.Context) (cni.Look, bool) {
 func (s *fakeSweep) Close() {}
 
 // StillCNI finds that some files have gone since they were judged.
-func (n *fakeCNI) StillCNI(_ context.Context, files []cni.File) {
+func (n *fakeCNI) StillCNI(_ context.Context, files []File) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i := range files {
@@ -113,13 +179,13 @@ func (n *fakeCNI) StillCNI(_ context.Context, files []cni.File) {
 
 // RemoveCNI runs beside the loop. Cut off there, it does no more, and the loop is cut off at
 // its next step.
-func (n *fakeCNI) RemoveCNI(_ context.Context, _ policy.Permit, files []cni.File) (outs []cni.File) {
+func (n *fakeCNI) RemoveCNI(_ context.Context, _ policy.Permit, files []File) (outs []File) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	defer func() { _ = recover() }()
 	for _, c := range files {
 		if n.locked {
-			outs = append(outs, cni.Ended([]cni.File{c}, policy.Refused, errors.New("locked by process 7 (host-local)"))...)
+			outs = append(outs, Ended([]File{c}, policy.Refused, errors.New("locked by process 7 (host-local)"))...)
 			continue
 		}
 		n.step()
@@ -130,8 +196,8 @@ func (n *fakeCNI) RemoveCNI(_ context.Context, _ policy.Permit, files []cni.File
 	return outs
 }
 
-func (n *fakeCNI) RestoreCNI(_ context.Context, _ policy.Permit, files []cni.File) []cni.File {
-	var outs []cni.File
+func (n *fakeCNI) RestoreCNI(_ context.Context, _ policy.Permit, files []File) []File {
+	var outs []File
 	for _, c := range files {
 		result := policy.Done
 		if _, there := n.there[c.Name]; there {
@@ -144,7 +210,7 @@ func (n *fakeCNI) RestoreCNI(_ context.Context, _ policy.Permit, files []cni.Fil
 	return outs
 }
 
-func (n *fakeCNI) Archive(name string, files []cni.File) error {
+func (n *fakeCNI) Archive(name string, files []File) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.tries++; n.archiveErr != nil {
@@ -155,15 +221,15 @@ func (n *fakeCNI) Archive(name string, files []cni.File) error {
 	return nil
 }
 
-func (n *fakeCNI) Archives() ([]cni.ArchiveState, error) {
-	var all []cni.ArchiveState
+func (n *fakeCNI) Archives() ([]ArchiveState, error) {
+	var all []ArchiveState
 	for _, name := range slices.Sorted(maps.Keys(n.archives)) {
-		all = append(all, cni.ArchiveState{Name: name, At: n.at[name], Files: int64(len(n.archives[name]))})
+		all = append(all, ArchiveState{Name: name, At: n.at[name], Files: int64(len(n.archives[name]))})
 	}
 	return all, nil
 }
 
-func (n *fakeCNI) ReadArchive(name string, each func(cni.File) error) error {
+func (n *fakeCNI) ReadArchive(name string, each func(File) error) error {
 	if n.damaged == name {
 		return errors.New("its checksum is wrong")
 	}
@@ -180,61 +246,63 @@ func (n *fakeCNI) DropArchive(name string) error {
 	return nil
 }
 
-func cniRules() policy.Rules {
-	r := testRules
-	r.CNIOlderThan = 24 * time.Hour
-	return r
+var testRules = policy.Rules{Hold: 5 * time.Minute, Settle: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour, CNIOlderThan: 24 * time.Hour}
+
+// turn sweeps once, and keeps what the next turn is to know.
+func (n *fakeCNI) turn(s *Sweeper, t reaper.Turn) *Report {
+	t.Node, t.Memory = n.node, n.memory
+	if t.Rules == (policy.Rules{}) {
+		t.Rules = testRules
+	}
+	rep := ReportOf(s.Turn(context.Background(), t))
+	n.step()
+	n.memory = rep.Memory()
+	return rep
 }
 
-func sweepOnce(t *testing.T, r *Reaper) cni.Report {
-	t.Helper()
-	rep, err := r.Pass(context.Background(), Options{CNI: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rep.CNI
-}
+// sweepOnce sweeps once, as another process.
+func sweepOnce(n *fakeCNI) *Report { return n.turn(n.sweeper(), reaper.Turn{}) }
 
 // TestCNIStory: two sweeps a hold apart, one archive and one record for the batch, and the
 // way back.
 func TestCNIStory(t *testing.T) {
-	n := newFakeCNI(newFakeNode())
+	n := newFakeCNI()
 	for i := range 5 {
 		n.leave(i, 25*time.Hour)
 	}
 	young := n.leave(5, time.Hour)
 	n.listed = append(n.listed, "id4")
-	rep := sweepOnce(t, n.reaper(t, cniRules()))
+	rep := sweepOnce(n)
 	if len(n.there) != 6 || !rep.Pending || rep.Next != testRules.Hold {
 		t.Fatalf("the first sweep took some, or does not wait for the hold: %d left, %+v", len(n.there), rep)
 	}
 	n.pass(rep.Next)
-	rep = sweepOnce(t, n.reaper(t, cniRules())) // another process
+	rep = sweepOnce(n) // another process
 	if len(n.there) != 2 || n.there[young].Name == "" || n.there["net-id4-eth0"].Name == "" {
 		t.Fatalf("after the hold %v are left", slices.Collect(maps.Keys(n.there)))
 	}
-	if got := rep.Census.Taken[cni.Cache]; got.Entries != 4 || got.Bytes != 400 {
+	if got := rep.Census.Taken[Cache]; got.Entries != 4 || got.Bytes != 400 {
 		t.Errorf("counted %+v", got)
 	}
 	var told []policy.Record
-	for _, r := range n.told {
+	for _, r := range n.records {
 		if r.Kind == policy.KindCNIRemoved {
 			told = append(told, r)
 		}
 	}
 	// Chunks of two, so three of them held something to take.
-	if len(told) != 2 || !strings.HasPrefix(told[0].Archive, cni.ArchivePrefix) || !slices.Contains(told[0].Pods, "shop/pod-0") {
+	if len(told) != 2 || !strings.HasPrefix(told[0].Archive, ArchivePrefix) || !slices.Contains(told[0].Pods, "shop/pod-0") {
 		t.Errorf("told %+v", told)
 	}
-	done, err := n.reaper(t, cniRules()).RestoreCNI(context.Background(), string(uidOf(1)))
+	done, err := n.sweeper().Restore(context.Background(), string(uidOf(1)))
 	if err != nil || done.Done != 1 || done.All() != 1 || n.there["net-id1-eth0"].Name == "" {
 		t.Errorf("restored %+v, %v", done, err)
 	}
-	if _, err := n.reaper(t, cniRules()).RestoreCNI(context.Background(), "cni-none"); err == nil {
+	if _, err := n.sweeper().Restore(context.Background(), "cni-none"); err == nil {
 		t.Error("an archive that is not there was restored")
 	}
 	n.pass(testRules.Retention)
-	sweepOnce(t, n.reaper(t, cniRules()))
+	sweepOnce(n)
 	for name, at := range n.at {
 		if n.archives[name] != nil && n.now.Wall.Sub(at) >= testRules.Retention {
 			t.Errorf("after the retention there is still %s", name)
@@ -247,46 +315,39 @@ func TestCNIStory(t *testing.T) {
 
 // TestCNINothingGoes: what must stop a sweep does, and each would be a loss otherwise.
 func TestCNINothingGoes(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*fakeCNI, *Reaper)
-		opt    Options
-	}{
-		"dry run":           {func(*fakeCNI, *Reaper) {}, Options{DryRun: true}},
-		"observe":           {func(_ *fakeCNI, r *Reaper) { r.Rules.Observe = true }, Options{}},
-		"private namespace": {func(n *fakeCNI, _ *Reaper) { n.node.MayEnforce.Truth = policy.No }, Options{}},
-		"contradiction":     {func(n *fakeCNI, _ *Reaper) { n.node.Agrees.Truth = policy.No }, Options{}},
-		"breaker":           {func(n *fakeCNI, _ *Reaper) { _, _ = n.Append(policy.Record{Kind: policy.KindBreaker}) }, Options{}},
-		"breaker, and a full disk": {func(n *fakeCNI, r *Reaper) {
-			r.owed, n.fullAt = &policy.Record{Kind: policy.KindBreaker}, n.appends+1
-		}, Options{}},
-		"no archive":              {func(n *fakeCNI, _ *Reaper) { n.archiveErr = errors.New("no space left on device") }, Options{}},
-		"no ledger":               {func(n *fakeCNI, _ *Reaper) { n.ledgerErr = errors.New("no space left on device") }, Options{}},
-		"runtime silent":          {func(n *fakeCNI, _ *Reaper) { n.node.RuntimeLists.Truth = policy.Unknown }, Options{}},
-		"runtime empty":           {func(n *fakeCNI, _ *Reaper) { n.node.RuntimeLists.Truth, n.listed = policy.No, nil }, Options{}},
-		"kubelet just started":    {func(n *fakeCNI, _ *Reaper) { n.node.KubeletID.Start = n.now.Boot - time.Minute }, Options{}},
-		"not read whole":          {func(n *fakeCNI, _ *Reaper) { n.unread["net-id1-eth0"] = true }, Options{}},
-		"listed during the hold":  {func(_ *fakeCNI, r *Reaper) { r.memory.CNI.Younger.IDs["id1"] = true }, Options{}},
-		"another boot":            {func(n *fakeCNI, _ *Reaper) { n.now.BootID = "c"; n.now.Boot = time.Hour; n.node.KubeletID.Start = 0 }, Options{}},
-		"no remover at all":       {func(_ *fakeCNI, r *Reaper) { r.CNI.Remover = nil }, Options{}},
-		"the CNI is not ours":     {func(_ *fakeCNI, r *Reaper) { r.CNI = nil }, Options{}},
-		"only another pod's word": {func(*fakeCNI, *Reaper) {}, Options{Only: nil}},
+	for name, change := range map[string]func(*fakeCNI, *Sweeper, *reaper.Turn){
+		"dry run":                  func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.DryRun = true },
+		"observe":                  func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.Rules.Observe = true },
+		"private namespace":        func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.node.MayEnforce.Truth = policy.No },
+		"contradiction":            func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.node.Agrees.Truth = policy.No },
+		"breaker":                  func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { _, _ = n.Append(policy.Record{Kind: policy.KindBreaker}) },
+		"breaker, and a full disk": func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.Stopped = true },
+		"no archive":               func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.archiveErr = errors.New("no space left on device") },
+		"no ledger":                func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.ledgerErr = errors.New("no space left on device") },
+		"runtime silent":           func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.node.RuntimeLists.Truth = policy.Unknown },
+		"runtime empty":            func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.node.RuntimeLists.Truth, n.listed = policy.No, nil },
+		"kubelet just started":     func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.node.KubeletID.Start = n.now.Boot - time.Minute },
+		"not read whole":           func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.unread["net-id1-eth0"] = true },
+		"listed during the hold": func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) {
+			n.memory = bytes.ReplaceAll(n.memory, []byte("id-of-a-living-one"), []byte("id1"))
+		},
+		"nothing is remembered": func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.memory = nil },
+		"the memory is damaged": func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.memory = n.memory[:len(n.memory)/2] },
+		"another boot": func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) {
+			n.now.BootID, n.now.Boot, n.node.KubeletID.Start = "c", time.Hour, 0
+		},
+		"no remover at all":       func(_ *fakeCNI, s *Sweeper, _ *reaper.Turn) { s.Remover = nil },
+		"only another pod's word": func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.Only = []parsers.PodUID{uidOf(2)} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newFakeCNI(newFakeNode())
+			n := newFakeCNI()
 			n.leave(1, 25*time.Hour)
-			r := n.reaper(t, cniRules())
-			sweepOnce(t, r)
+			sweepOnce(n)
 			n.pass(testRules.Hold)
-			c.change(n, r)
-			c.opt.CNI, c.opt.CNIFiles = true, -1
-			if name == "only another pod's word" {
-				c.opt.Only = append(c.opt.Only, uidOf(2))
-			}
-			if _, err := r.Pass(context.Background(), c.opt); err != nil {
-				t.Fatal(err)
-			}
-			if len(n.there) != 1 {
-				t.Error("it was taken")
+			s, turn := n.sweeper(), reaper.Turn{Rules: testRules}
+			change(n, s, &turn)
+			if n.turn(s, turn); len(n.there) != 1 {
+				t.Error("it was removed")
 			}
 		})
 	}
@@ -297,36 +358,35 @@ func TestCNINothingGoes(t *testing.T) {
 func TestCNIRestoreBatch(t *testing.T) {
 	n := sweptCNI(t)
 	var first, undo []string
-	for _, r := range n.told {
+	for _, r := range n.records {
 		if r.Kind == policy.KindCNIRemoved {
 			first, undo = append(first, r.Archive), append(undo, r.Undo)
 		}
 	}
 	// Each of its records names the one command that undoes all of it.
-	batch := cni.BatchOf(first[0])
+	batch := BatchOf(first[0])
 	if len(first) != 3 || first[0] != batch || first[2] != batch+"-003" ||
 		!slices.Equal(slices.Compact(undo), []string{"orphan-reaper quarantine restore --batch " + batch}) {
 		t.Fatalf("archives %v, undone by %q", first, undo)
 	}
 	n.leave(9, 25*time.Hour)
-	r := n.reaper(t, cniRules())
 	n.pass(2 * time.Millisecond)
-	sweepOnce(t, r)
+	sweepOnce(n)
 	if len(n.there) != 0 || len(n.archives) != 4 {
 		t.Fatalf("%d left, %d archives", len(n.there), len(n.archives))
 	}
-	done, err := n.reaper(t, cniRules()).RestoreBatch(context.Background(), first[1])
+	done, err := n.sweeper().RestoreBatch(context.Background(), first[1])
 	if err != nil || done.Done != 6 || len(n.there) != 6 || n.there["net-id9-eth0"].Name != "" {
 		t.Errorf("restored %d of 6, %v; %v", done.Done, err, slices.Collect(maps.Keys(n.there)))
 	}
 	records := len(n.records)
-	if done, err := n.reaper(t, cniRules()).RestoreBatch(context.Background(), batch); err != nil || done.Gone != 6 || done.All() != 6 || len(n.there) != 6 {
+	if done, err := n.sweeper().RestoreBatch(context.Background(), batch); err != nil || done.Gone != 6 || done.All() != 6 || len(n.there) != 6 {
 		t.Errorf("again: %d of 6 were there, %v; %d are", done.Gone, err, len(n.there))
 	}
 	if more := n.records[records:]; len(more) != 0 {
 		t.Errorf("again: nothing was done, and the ledger says %+v", more)
 	}
-	if _, err := n.reaper(t, cniRules()).RestoreBatch(context.Background(), "cni-none"); err == nil {
+	if _, err := n.sweeper().RestoreBatch(context.Background(), "cni-none"); err == nil {
 		t.Error("a batch that is not there was restored")
 	}
 }
@@ -338,9 +398,9 @@ func TestCNIRestoreSaysHowFar(t *testing.T) {
 		n := sweptCNI(t)
 		var ended []*progress.Phase
 		ctx := progress.With(t.Context(), progress.New(func(was, _ *progress.Phase) { ended = append(ended, was) }))
-		restore := n.reaper(t, cniRules()).RestoreCNI
+		restore := n.sweeper().Restore
 		if which == "batch" {
-			restore, which = n.reaper(t, cniRules()).RestoreBatch, slices.Sorted(maps.Keys(n.archives))[0]
+			restore, which = n.sweeper().RestoreBatch, slices.Sorted(maps.Keys(n.archives))[0]
 		}
 		if _, err := restore(ctx, which); err != nil {
 			t.Fatal(err)
@@ -356,14 +416,14 @@ func TestCNIRestoreSaysHowFar(t *testing.T) {
 // sweptCNI is a node of whose CNI files one sweep has made three archives of two.
 func sweptCNI(t *testing.T) *fakeCNI {
 	t.Helper()
-	n := newFakeCNI(newFakeNode())
+	n := newFakeCNI()
 	n.chunk = 2
 	for i := range 6 {
 		n.leave(i, 25*time.Hour)
 	}
-	sweepOnce(t, n.reaper(t, cniRules()))
+	sweepOnce(n)
 	n.pass(testRules.Hold)
-	sweepOnce(t, n.reaper(t, cniRules()))
+	sweepOnce(n)
 	if len(n.there) != 0 || len(n.archives) != 3 {
 		t.Fatalf("%d left, %d archives", len(n.there), len(n.archives))
 	}
@@ -376,19 +436,16 @@ func TestCNIRestoreDamaged(t *testing.T) {
 	n := sweptCNI(t)
 	names := slices.Sorted(maps.Keys(n.archives))
 	n.damaged = names[1]
-	before, told := len(n.records), len(n.told)
-	done, err := n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0])
+	before := len(n.records)
+	done, err := n.sweeper().RestoreBatch(t.Context(), names[0])
 	if err == nil || !strings.Contains(err.Error(), "its checksum is wrong") || done.Done != 4 || len(n.there) != 4 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if got := restoredFrom(n.records[before:]); !slices.Equal(got, []string{names[2] + " 2", names[0] + " 2"}) {
 		t.Errorf("the ledger has %v", got)
 	}
-	if got := restoredFrom(n.told[told:]); len(got) != 2 {
-		t.Errorf("told %v", got)
-	}
 	n.damaged = ""
-	if done, err := n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0]); err != nil || done.Done != 2 || done.Gone != 4 || len(n.there) != 6 {
+	if done, err := n.sweeper().RestoreBatch(t.Context(), names[0]); err != nil || done.Done != 2 || done.Gone != 4 || len(n.there) != 6 {
 		t.Errorf("again: %+v, %v", done, err)
 	}
 	if got := restoredFrom(n.records[before:]); len(got) != 3 || got[2] != names[1]+" 2" {
@@ -400,7 +457,7 @@ func TestCNIRestoreDamaged(t *testing.T) {
 func restoredFrom(records []policy.Record) (from []string) {
 	for _, r := range records {
 		if r.Kind == policy.KindCNIRestored {
-			from = append(from, fmt.Sprint(r.Archive, " ", r.Taken[string(cni.Cache)].Entries))
+			from = append(from, fmt.Sprint(r.Archive, " ", r.Taken[string(Cache)].Entries))
 		}
 	}
 	return from
@@ -419,7 +476,7 @@ func TestCNIRestoreKilled(t *testing.T) {
 				t.Error("it was not cut off")
 			}
 		}()
-		_, _ = n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0])
+		_, _ = n.sweeper().RestoreBatch(t.Context(), names[0])
 	}()
 	want := []string{names[2] + " 2", names[1] + " 2"}
 	if got := restoredFrom(n.records[before:]); !slices.Equal(got, want) {
@@ -427,7 +484,7 @@ func TestCNIRestoreKilled(t *testing.T) {
 	}
 	n.cutAt = 0
 	delete(n.there, "net-id0-eth0") // it had not come back
-	if done, err := n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0]); err != nil || done.Done != 1 || done.Gone != 5 {
+	if done, err := n.sweeper().RestoreBatch(t.Context(), names[0]); err != nil || done.Done != 1 || done.Gone != 5 {
 		t.Errorf("again: %+v, %v", done, err)
 	}
 	if got := restoredFrom(n.records[before:]); !slices.Equal(got, append(want, names[0]+" 1")) {
@@ -443,7 +500,7 @@ func TestCNIRestoreUnwritten(t *testing.T) {
 		names := slices.Sorted(maps.Keys(n.archives))
 		before := len(n.records)
 		n.fullAt = n.appends + at + 1
-		done, err := n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0])
+		done, err := n.sweeper().RestoreBatch(t.Context(), names[0])
 		if done.Done != 6 || len(n.there) != 6 || (err == nil) != (want == 3) {
 			t.Errorf("append %d: %+v, %v", at, done, err)
 		}
@@ -463,7 +520,7 @@ type stopping struct {
 	stop context.CancelFunc
 }
 
-func (s stopping) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
+func (s stopping) RestoreCNI(ctx context.Context, permit policy.Permit, files []File) []File {
 	defer s.stop()
 	return s.fakeCNI.RestoreCNI(ctx, permit, files)
 }
@@ -472,22 +529,22 @@ func (s stopping) RestoreCNI(ctx context.Context, permit policy.Permit, files []
 func TestCNIRestoreStopped(t *testing.T) {
 	n := sweptCNI(t)
 	ctx, stop := context.WithCancel(t.Context())
-	r := n.reaper(t, cniRules())
-	r.CNI.Remover = stopping{n, stop}
-	before, told := len(n.records), len(n.told)
+	r := n.sweeper()
+	r.Remover = stopping{n, stop}
+	before := len(n.records)
 	done, err := r.RestoreBatch(ctx, slices.Min(slices.Collect(maps.Keys(n.archives))))
 	if err == nil || !strings.Contains(err.Error(), "2 of 3 archives were not read") || done.Done != 2 || done.Failed != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if len(n.records) != before+1 || len(n.told) != told+1 {
-		t.Errorf("%d records, %d were told", len(n.records)-before, len(n.told)-told)
+	if len(n.records) != before+1 {
+		t.Errorf("%d records", len(n.records)-before)
 	}
 }
 
 // TestCNIReportBounded: of 40 files ten are told one by one of each kind, those that stay
 // beside those that go, and a failure is among the outcomes; all are counted.
 func TestCNIReportBounded(t *testing.T) {
-	n := newFakeCNI(newFakeNode())
+	n := newFakeCNI()
 	n.chunk = 4
 	for i := range 40 {
 		age := 25 * time.Hour
@@ -497,39 +554,38 @@ func TestCNIReportBounded(t *testing.T) {
 		n.leave(i, age)
 	}
 	n.unread["net-id34-eth0"] = true
-	sweepOnce(t, n.reaper(t, cniRules()))
+	sweepOnce(n)
 	n.pass(testRules.Hold)
-	got, err := n.reaper(t, cniRules()).Pass(context.Background(), Options{CNI: true, CNIFiles: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := n.sweeper()
+	s.Files = 10
+	got := n.turn(s, reaper.Turn{})
 	stay, refused := 0, 0
-	for _, v := range got.CNI.Verdicts {
+	for _, v := range got.Verdicts {
 		if v.Decision != policy.Reap {
 			stay++
 		}
 	}
-	for _, o := range got.CNI.Outcomes {
+	for _, o := range got.Outcomes {
 		if o.Result == policy.Refused {
 			refused++
 		}
 	}
-	if c := got.CNI.Census; len(got.CNI.Files) != 15 || stay != 5 || len(got.CNI.Outcomes) != 11 || refused != 1 || c.Removed() != 34 || c.Left != 6 {
+	if c := got.Census; len(got.Files) != 15 || stay != 5 || len(got.Outcomes) != 11 || refused != 1 || c.Removed() != 34 || c.Left != 6 {
 		t.Errorf("%d files, %d of them stay, %d outcomes, %d refused; %d removed, %d left",
-			len(got.CNI.Files), stay, len(got.CNI.Outcomes), refused, c.Removed(), c.Left)
+			len(got.Files), stay, len(got.Outcomes), refused, c.Removed(), c.Left)
 	}
 }
 
 // TestCNIGoneMeanwhile: what a plugin's DEL removed after it was judged is in no archive: an undo of the
 // sweep would give its address out to nobody.
 func TestCNIGoneMeanwhile(t *testing.T) {
-	n := newFakeCNI(newFakeNode())
+	n := newFakeCNI()
 	gone := n.leave(1, 25*time.Hour)
 	n.leave(2, 25*time.Hour)
-	sweepOnce(t, n.reaper(t, cniRules()))
+	sweepOnce(n)
 	n.pass(testRules.Hold)
 	n.going = map[string]bool{gone: true}
-	sweepOnce(t, n.reaper(t, cniRules()))
+	sweepOnce(n)
 	if len(n.archives) != 1 || len(n.there) != 0 {
 		t.Errorf("%d archives, %d there", len(n.archives), len(n.there))
 	}
@@ -544,46 +600,48 @@ func TestCNIGoneMeanwhile(t *testing.T) {
 // full. The files of that batch have failed, in the census and one by one, so that the exit
 // code and the metrics tell; what was not tried has not.
 func TestCNICutShort(t *testing.T) {
-	n := newFakeCNI(newFakeNode())
+	n := newFakeCNI()
 	for i := range 6 {
 		n.leave(i, 25*time.Hour)
 	}
-	sweepOnce(t, n.reaper(t, cniRules()))
+	sweepOnce(n)
 	n.pass(testRules.Hold)
 	n.archiveErr = errors.New("no space left on device")
-	got, err := n.reaper(t, cniRules()).Pass(context.Background(), Options{CNI: true, CNIFiles: -1})
-	if err != nil || n.tries != 1 || len(n.there) != 6 {
-		t.Fatalf("%v; %d archives tried, %d files left", err, n.tries, len(n.there))
+	s := n.sweeper()
+	s.Files = -1
+	got := n.turn(s, reaper.Turn{})
+	if n.tries != 1 || len(n.there) != 6 {
+		t.Fatalf("%d archives tried, %d files left", n.tries, len(n.there))
 	}
-	if c := got.CNI.Census; c.Failed != 2 || c.Verdicts[policy.Reap] != 6 || len(got.CNI.Outcomes) != 2 || got.CNI.Outcomes[0].Result != policy.Failed {
-		t.Errorf("%d failed of %d, outcomes %+v", c.Failed, c.Verdicts[policy.Reap], got.CNI.Outcomes)
+	if c := got.Census; c.Failed != 2 || c.Verdicts[policy.Reap] != 6 || len(got.Outcomes) != 2 || got.Outcomes[0].Result != policy.Failed {
+		t.Errorf("%d failed of %d, outcomes %+v", c.Failed, c.Verdicts[policy.Reap], got.Outcomes)
 	}
-	if len(got.CNI.Errors) != 1 || !strings.Contains(got.CNI.Errors[0], "no space left") {
-		t.Errorf("errors %q", got.CNI.Errors)
+	if len(got.Errors) != 1 || !strings.Contains(got.Errors[0], "no space left") {
+		t.Errorf("errors %q", got.Errors)
 	}
 }
 
 // TestCNILockedForEver: a writer that died with the lock, or was stopped. Each sweep says so,
 // and none leaves an archive of what is still there: they would fill the disk.
 func TestCNILockedForEver(t *testing.T) {
-	n := newFakeCNI(newFakeNode())
+	n := newFakeCNI()
 	n.leave(1, 25*time.Hour)
 	n.locked = true
-	sweepOnce(t, n.reaper(t, cniRules()))
+	sweepOnce(n)
 	for range 3 {
 		n.pass(testRules.Hold)
-		if rep := sweepOnce(t, n.reaper(t, cniRules())); rep.Census.Failed != 1 || len(n.there) != 1 || len(n.archives) != 0 {
+		if rep := sweepOnce(n); rep.Census.Failed != 1 || len(n.there) != 1 || len(n.archives) != 0 {
 			t.Fatalf("%d failed, %d there, %d archives", rep.Census.Failed, len(n.there), len(n.archives))
 		}
 	}
-	for _, r := range n.told {
+	for _, r := range n.records {
 		if r.Kind == policy.KindCNIRemoved && !strings.Contains(r.Err, "locked by process 7") {
 			t.Errorf("told %+v", r)
 		}
 	}
 	n.locked = false
 	n.pass(testRules.Hold)
-	if sweepOnce(t, n.reaper(t, cniRules())); len(n.there) != 0 || len(n.archives) != 1 {
+	if sweepOnce(n); len(n.there) != 0 || len(n.archives) != 1 {
 		t.Errorf("once the lock is free: %d there, %d archives", len(n.there), len(n.archives))
 	}
 }
@@ -591,19 +649,18 @@ func TestCNILockedForEver(t *testing.T) {
 // TestCNIRestoredUnfinished: a person puts back what a run was taking when it was killed. The
 // next start must not finish that run.
 func TestCNIRestoredUnfinished(t *testing.T) {
-	n := newFakeCNI(newFakeNode())
+	n := newFakeCNI()
 	n.leave(1, 25*time.Hour)
-	const name = cni.ArchivePrefix + "1"
-	files := []cni.File{n.there["net-id1-eth0"]}
+	const name = ArchivePrefix + "1"
+	files := []File{n.there["net-id1-eth0"]}
 	n.archives[name], n.at[name] = files, n.now.Wall
-	if _, err := n.Append(cni.RemovingRecord(name, files, n.node, n.now)); err != nil {
+	if _, err := n.Append(RemovingRecord(name, files, n.node, n.now)); err != nil {
 		t.Fatal(err)
 	}
-	r := n.reaper(t, cniRules())
-	if _, err := r.RestoreCNI(context.Background(), name); err != nil {
+	if _, err := n.sweeper().Restore(context.Background(), name); err != nil {
 		t.Fatal(err)
 	}
-	sweepOnce(t, r)
+	sweepOnce(n)
 	if len(n.there) != 1 {
 		t.Error("what a person has put back was taken")
 	}
@@ -623,21 +680,20 @@ func TestCNIFinishAsksTheGate(t *testing.T) {
 			_, _ = n.Append(policy.Record{Kind: kind, At: n.now})
 		},
 	} {
-		n := newFakeCNI(newFakeNode())
+		n := newFakeCNI()
 		n.leave(1, 25*time.Hour)
-		const archive = cni.ArchivePrefix + "1"
-		files := []cni.File{n.there["net-id1-eth0"]}
+		const archive = ArchivePrefix + "1"
+		files := []File{n.there["net-id1-eth0"]}
 		n.archives[archive], n.at[archive] = files, n.now.Wall
-		if _, err := n.Append(cni.RemovingRecord(archive, files, n.node, n.now)); err != nil {
+		if _, err := n.Append(RemovingRecord(archive, files, n.node, n.now)); err != nil {
 			t.Fatal(err)
 		}
 		stop(n, true)
-		r := n.reaper(t, cniRules())
-		if sweepOnce(t, r); len(n.there) != 1 || n.Entries()[archive].Phase != policy.PhaseCNIRemoving {
+		if sweepOnce(n); len(n.there) != 1 || n.Entries()[archive].Phase != policy.PhaseCNIRemoving {
 			t.Errorf("%s: %d of 1 file is there, phase %s", name, len(n.there), n.Entries()[archive].Phase)
 		}
 		stop(n, false)
-		if sweepOnce(t, r); len(n.there) != 0 {
+		if sweepOnce(n); len(n.there) != 0 {
 			t.Errorf("%s is over, and the file is still there", name)
 		}
 	}
@@ -655,12 +711,12 @@ func TestCNIArchivedFirst(t *testing.T) { synctest.Test(t, archivedFirst) }
 
 func archivedFirst(t *testing.T) {
 	for cut := 1; ; cut++ {
-		n := newFakeCNI(newFakeNode())
+		n := newFakeCNI()
 		names := map[string]bool{}
 		for i := range 4 {
 			names[n.leave(i, 25*time.Hour)] = true
 		}
-		sweepOnce(t, n.reaper(t, cniRules()))
+		sweepOnce(n)
 		n.pass(testRules.Hold)
 		n.cutAt = n.steps + cut
 		done := func() (done bool) {
@@ -669,14 +725,14 @@ func archivedFirst(t *testing.T) {
 					panic(e)
 				}
 			}()
-			sweepOnce(t, n.reaper(t, cniRules()))
+			sweepOnce(n)
 			return true
 		}()
 		synctest.Wait() // the batch under way is cut off, too, but on a goroutine of its own
 		for name := range names {
 			kept := n.there[name].Name != ""
 			for _, a := range n.archives {
-				kept = kept || slices.ContainsFunc(a, func(c cni.File) bool { return c.Name == name })
+				kept = kept || slices.ContainsFunc(a, func(c File) bool { return c.Name == name })
 			}
 			if !kept {
 				t.Fatalf("cut off at step %d: %s is neither there nor in an archive", cut, name)
@@ -686,7 +742,7 @@ func archivedFirst(t *testing.T) {
 			break
 		}
 		n.cutAt = 0
-		sweepOnce(t, n.reaper(t, cniRules()))
+		sweepOnce(n)
 		if len(n.there) != 0 {
 			t.Errorf("cut off at step %d: the next start leaves %v", cut, slices.Collect(maps.Keys(n.there)))
 		}
@@ -698,50 +754,20 @@ func archivedFirst(t *testing.T) {
 	}
 }
 
-// TestCNIAfterThePod: what CNI left of a pod goes in the pass that takes the confirmed pod,
-// although it is younger than the rules ask of others.
+// TestCNIAfterThePod: what CNI left of a pod goes once the pod's own directory was removed, although it is younger than the rules ask of
+// others.
 func TestCNIAfterThePod(t *testing.T) {
-	n := newFakeCNI(newFakeNode())
-	n.add(1, nil)
+	n := newFakeCNI()
 	n.leave(1, time.Hour)
 	other := n.leave(2, time.Hour)
-	r := n.reaper(t, cniRules())
-	rep, err := r.Pass(context.Background(), Options{CNI: true, Claims: []heard.Claim{n.claim(1)}})
-	if err != nil {
-		t.Fatal(err)
+	sweepOnce(n)
+	n.pass(testRules.Hold)
+	for _, kind := range []policy.Kind{policy.KindParking, policy.KindParked, policy.KindStripping, policy.KindStripped} {
+		if _, err := n.Append(policy.Record{Kind: kind, UID: uidOf(1), Entry: "e", At: n.now}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for range 2 {
-		n.pass(rep.Next)
-		rep = mustPass(t, r)
-	}
-	if !rep.CNI.Swept || len(n.there) != 1 || n.there[other].Name == "" {
-		t.Errorf("swept %t; %v are left", rep.CNI.Swept, slices.Collect(maps.Keys(n.there)))
-	}
-}
-
-// TestCNIDoesNotRepeat: while a sweep waits for pods, the files are not read at every look.
-func TestCNIDoesNotRepeat(t *testing.T) {
-	n := newFakeCNI(newFakeNode())
-	n.add(1, nil)
-	n.leave(1, 25*time.Hour)
-	r := n.reaper(t, cniRules())
-	swept := 0
-	rep, err := r.Sweep(context.Background(), SweepOptions{
-		Options: Options{Claims: []heard.Claim{n.claim(1)}},
-		Sleep: func(_ context.Context, d time.Duration) error {
-			n.pass(d)
-			return nil
-		},
-		Progress: func(rep Report, _ time.Duration) {
-			if rep.CNI.Swept {
-				swept++
-			}
-		},
-	})
-	if err != nil || len(n.there) != 0 || len(n.quarantine) != 0 {
-		t.Fatalf("%v; left %v", err, n.there)
-	}
-	if rep.CNI.Census.Taken[cni.Cache].Entries != 1 || swept > 3 {
-		t.Errorf("%d sweeps, %+v", swept, rep.CNI.Census.Taken)
+	if sweepOnce(n); len(n.there) != 1 || n.there[other].Name == "" {
+		t.Errorf("%v are left", slices.Collect(maps.Keys(n.there)))
 	}
 }

@@ -1,0 +1,97 @@
+package archive
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// Store keeps archives in a state directory.
+type Store struct {
+	*state.Store
+}
+
+// Archive keeps the files under name, all of them or none: when it returns nil they are on disk and may be removed. Those whose Err
+// is set are left out.
+func (s Store) Archive(name string, files []cni.File) error {
+	if unread := func(f cni.File) bool { return f.Err != "" }; slices.ContainsFunc(files, unread) {
+		files = slices.DeleteFunc(slices.Clone(files), unread)
+	}
+	head, index, err := describe(state.Clock{}.Now().Wall, files)
+	if err != nil {
+		return fmt.Errorf("cannot archive %s: %w", name, err)
+	}
+	return s.CreateArchive(name, func(f state.File) error { return write(f, head, index, files) })
+}
+
+// Archives lists what is archived, the oldest first. It reads the beginning of each; one that cannot be used is listed with its Err.
+func (s Store) Archives() ([]cni.ArchiveState, error) {
+	names, err := s.ArchiveNames()
+	var list []cni.ArchiveState
+	for _, name := range names {
+		a := cni.ArchiveState{Name: name}
+		err := s.open(name, func(f state.File) error {
+			about, err := (&reader{from: f}).about()
+			if err == nil {
+				a.At, a.Files, a.Bytes = about.At, int64(about.Files), about.Bytes
+			}
+			return err
+		})
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // dropped meanwhile
+		}
+		if err != nil {
+			a.Err = err.Error()
+		}
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(a, b cni.ArchiveState) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Name, b.Name)) })
+	return list, err
+}
+
+// ReadArchive calls each with each file of an archive, in the order in which they were archived, and stops at its first error. The
+// whole archive is read and compared with its checksum before the first call.
+func (s Store) ReadArchive(name string, each func(cni.File) error) error {
+	var fromEach error
+	err := s.open(name, func(f state.File) error {
+		if err := (&reader{from: f}).walk(func(cni.File) error { return nil }); err != nil {
+			return err
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		return (&reader{from: f}).walk(func(c cni.File) error {
+			fromEach = each(c)
+			return fromEach
+		})
+	})
+	return cmp.Or(fromEach, err)
+}
+
+// open reads an archive, and says which one cannot be read and what can be done.
+func (s Store) open(name string, read func(state.File) error) error {
+	f, err := s.OpenArchive(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	switch err := read(f); {
+	case err == nil:
+		return nil
+	case errors.Is(err, state.ErrNewer):
+		return fmt.Errorf("cannot read %s: %w; install that one", f.Name(), err)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf(damaged, f.Name(), io.ErrUnexpectedEOF)
+	default:
+		return fmt.Errorf(damaged, f.Name(), err)
+	}
+}
+
+const damaged = "cannot read %s, nothing of it was used: %w; tar -tzf shows what is left of it"

@@ -1,0 +1,224 @@
+package look
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+)
+
+// netConf is what the network configurations of the node name.
+type netConf struct {
+	networks map[string]bool
+	dataDirs []string
+	dirs     []string // that were read
+	err      error    // why it may name more
+	told     bool
+}
+
+const (
+	mostConfs    = 1000
+	mostDataDirs = 256
+)
+
+// usualConfDirs are where distributions that bring their own runtime have the network configurations: K3s and RKE2, and MicroK8s.
+var usualConfDirs = []string{
+	"/var/lib/rancher/k3s/agent/etc/cni/net.d", "/var/lib/rancher/rke2/agent/etc/cni/net.d", "/var/snap/microk8s/current/args/cni-network",
+}
+
+// confDirs are the directories of network configurations: the one that was named; else the usual one, those of distributions, and
+// those that the runtime reports.
+func (r *Reader) confDirs(ctx context.Context) []string {
+	dirs := []string{r.ConfDir}
+	if r.ConfDirSet {
+		return dirs
+	}
+	var more []string
+	for _, dir := range usualConfDirs {
+		more = append(more, filepath.Join("/", r.NodeRoot, dir))
+	}
+	for _, dir := range append(more, r.runtimeConfDirs(ctx)...) {
+		if dir = filepath.Clean(dir); filepath.IsAbs(dir) && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// runtimeConfDirs asks the runtime where its network configurations are, by Status with its verbose flag, which containerd answers.
+func (r *Reader) runtimeConfDirs(ctx context.Context) (dirs []string) {
+	for _, path := range r.Node.Sockets(ctx) {
+		conn, err := cri.Dial(path, r.Guard.Limit(), cri.MaxVerbose)
+		if err != nil {
+			continue
+		}
+		var st runtimeapi.StatusResponse
+		if conn.Call(ctx, "Status", &runtimeapi.StatusRequest{Verbose: true}, &st) == nil {
+			dirs = append(dirs, confDirsIn(st.GetInfo())...)
+		}
+		conn.Close()
+	}
+	return dirs
+}
+
+// confDirsIn reads the directories from what containerd adds to its verbose status:
+//
+//	cniconfig: {"PluginDirs":["/opt/cni/bin"],"PluginConfDir":"/etc/cni/net.d",…}
+//	config:    {"cni":{"confDir":"/etc/cni/net.d",…},"containerd":{"runtimes":{"runc":{"cniConfDir":"",…}}},…}
+func confDirsIn(info map[string]string) (dirs []string) {
+	var loaded struct{ PluginConfDir string }
+	if json.Unmarshal([]byte(info["cniconfig"]), &loaded) == nil {
+		dirs = append(dirs, loaded.PluginConfDir)
+	}
+	var config struct {
+		CNI        struct{ ConfDir string }
+		Containerd struct {
+			Runtimes map[string]struct{ CNIConfDir string }
+		}
+	}
+	if json.Unmarshal([]byte(info["config"]), &config) == nil {
+		dirs = append(dirs, config.CNI.ConfDir)
+		for _, r := range config.Containerd.Runtimes {
+			dirs = append(dirs, r.CNIConfDir)
+		}
+	}
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+// readConfs reads every configuration that libcni would (ConfFiles: .conf, .conflist and .json). Where no directory is there, that is an
+// error: then nothing is known.
+func (r *Reader) readConfs(ctx context.Context) netConf {
+	all := netConf{networks: map[string]bool{}, dirs: r.confDirs(ctx)}
+	var missing error
+	read := 0
+	for _, dir := range all.dirs {
+		c, err := do(ctx, r.Guard, "cni "+dir, func() (netConf, error) { return readConfDir(dir) })
+		if beneath.Gone(err) {
+			missing = cmp.Or(missing, err)
+			continue
+		}
+		if err = cmp.Or(err, c.err); err != nil && all.err == nil {
+			all.err = fmt.Errorf("cannot read the network configuration in %s: %w", clean.Name(dir), err)
+		}
+		read++
+		maps.Copy(all.networks, c.networks)
+		for _, dir := range c.dataDirs {
+			all.dataDirs = append(all.dataDirs, r.onNode(dir))
+		}
+	}
+	if read == 0 && missing != nil {
+		all.err = fmt.Errorf("cannot read the network configuration in %s: %w", clean.Name(all.dirs[0]), missing)
+	}
+	return all
+}
+
+// onNode is where a directory lies that a network configuration names: below NodeRoot, as all that is usual. One that is named below it is
+// meant so.
+func (r *Reader) onNode(dir string) string {
+	root := filepath.Join("/", r.NodeRoot)
+	if dir = filepath.Clean(dir); root == "/" || !filepath.IsAbs(dir) || dir == root || strings.HasPrefix(dir, root+"/") {
+		return dir
+	}
+	return filepath.Join(root, dir)
+}
+
+func readConfDir(dir string) (netConf, error) {
+	c := netConf{networks: map[string]bool{}}
+	fd, err := openPath(dir)
+	if err != nil {
+		return c, err
+	}
+	defer beneath.Close(fd)
+	for _, name := range c.readAll(fd, "") {
+		// A list may have its plugins in a folder of its name (libcni 1.3).
+		below, err := beneath.Retry(func() (int, error) { return unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+		if err == nil {
+			c.readAll(below, name)
+			beneath.Close(below)
+		} else {
+			c.fail(name, err)
+		}
+	}
+	return c, nil
+}
+
+// readAll reads the configurations of a directory; network is that of a list's folder. It returns the networks that name no plugin.
+func (c *netConf) readAll(dir int, network string) (folders []string) {
+	entries, err := beneath.List(dir, mostConfs)
+	c.fail(network, err)
+	for _, d := range entries {
+		switch filepath.Ext(d.Name) {
+		case ".conf", ".conflist", ".json":
+		default:
+			continue
+		}
+		text, err := readConf(dir, d.Name)
+		if err == nil && len(bytes.TrimSpace(text)) == 0 {
+			continue // it names nothing
+		}
+		var networks []cni.Network
+		if err == nil {
+			networks, err = cni.ParseNetConf(text, network)
+		}
+		c.fail(d.Name, err)
+		for _, n := range networks {
+			c.networks[n.Name] = true
+			if n.Folder {
+				folders = append(folders, n.Name)
+			}
+			for _, dir := range n.DataDirs {
+				switch {
+				case slices.Contains(c.dataDirs, dir):
+				case len(c.dataDirs) == mostDataDirs:
+					c.fail(d.Name, fmt.Errorf("more than %d directories of host-local", mostDataDirs))
+				default:
+					c.dataDirs = append(c.dataDirs, dir)
+				}
+			}
+		}
+	}
+	return folders
+}
+
+// fail keeps the first error.
+func (c *netConf) fail(name string, err error) {
+	if c.err == nil && err != nil && !beneath.Gone(err) {
+		c.err = fmt.Errorf("%s: %w", clean.Name(name), err)
+	}
+}
+
+// readConf reads one configuration. It may be a symlink: libcni follows it, too, and the directory is the administrator's. O_NONBLOCK: a
+// FIFO must not hold us.
+func readConf(dir int, name string) ([]byte, error) {
+	fd, err := beneath.Retry(func() (int, error) {
+		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
+	if err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, errors.New("it is " + beneath.TypeName(st.Mode) + ", no regular file")
+	}
+	return beneath.ReadAll(fd, int64(min(st.Size, 1<<40)), cni.MaxFile)
+}
