@@ -203,7 +203,8 @@ func (s *Server) Publish(p *report.Pass) {
 		s.lacks = append(s.lacks, "nothing is removed, although the mode is enforce: "+m)
 	}
 	if p.BreakerOpen {
-		s.lacks = append(s.lacks, "nothing is removed, since the breaker is open: a quarantined pod turned out to be alive; inspect it with orphan-reaper quarantine list")
+		s.lacks = append(s.lacks,
+			"nothing is removed, since the breaker is open: a quarantined pod turned out to be alive; inspect it with orphan-reaper quarantine list")
 	}
 }
 

@@ -92,7 +92,8 @@ func (j *judgement) kubelet() {
 	case f[FactAnyNamed].Truth != Yes:
 		j.objectUnreported(Keep, ReasonKubeletUnknown, "no line that is surely of the running kubelet names this pod or, since its start, any other", need)
 	case !known: // else the reason is that the runtime or a cgroup knows it
-		j.objectUnreported(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named other pods and not this one, and it is not known whether "+doubtful(*f), need)
+		j.objectUnreported(Keep, ReasonKubeletUnknown,
+			"the kubelet that runs now has named other pods and not this one, and it is not known whether "+doubtful(*f), need)
 	}
 }
 

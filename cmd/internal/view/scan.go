@@ -92,7 +92,8 @@ func (p *Printer) whatToDo(t advice.Taker, shown []podView) {
 		item("wait", Yellow, t.After(ends, sweepCommand))
 	}
 	if named > 0 {
-		item("wait", Yellow, human.Count(named, "pod")+": until the kubelet reports "+human.Plural(named, "it", "them")+" as "+human.Plural(named, "an orphan.", "orphans."))
+		as := human.Plural(named, "it as an orphan.", "them as orphans.")
+		item("wait", Yellow, human.Count(named, "pod")+": until the kubelet reports "+as)
 	}
 	if counts["wait"] > clears+used+named {
 		text := "Nothing to do: it ends by itself."

@@ -33,8 +33,12 @@ var plain = map[policy.Reason]struct{ means, do string }{
 		"An operator put it back: it is kept until quarantine forget.",
 		"An operator put this pod back, so it is kept, and the kubelet keeps complaining. If it is not needed, have it judged again:",
 	},
-	policy.ReasonKubeletHolds:    {"The kubelet still works on a volume of it, and fails.", "Search the kubelet's log for TearDown failed: it has the volume and the cause."},
-	policy.ReasonTerminating:     {"The kubelet tries to end it, and does not finish.", "Search the kubelet's log for what fails. A restart of the kubelet ends it."},
+	policy.ReasonKubeletHolds: {
+		"The kubelet still works on a volume of it, and fails.", "Search the kubelet's log for TearDown failed: it has the volume and the cause.",
+	},
+	policy.ReasonTerminating: {
+		"The kubelet tries to end it, and does not finish.", "Search the kubelet's log for what fails. A restart of the kubelet ends it.",
+	},
 	policy.ReasonSandboxOrphaned: {"The container runtime keeps a stopped sandbox of it.", "If the pod is gone, this has the runtime stop and remove it:"},
 	policy.ReasonKubeletUnknown: {
 		"It is not certain that the running kubelet has released it.",

@@ -229,7 +229,8 @@ func (p writer) byItself(v *Screen) {
 	parts := []string{}
 	parts = v.counts.now.plus(v.counts.later).say(parts, verb+when)
 	parts = v.counts.used.say(parts, human.Plural(v.counts.used.pods, "is", "are")+" quarantined"+v.counts.after())
-	parts = v.counts.named.say(parts, human.Plural(v.counts.named.pods, "is", "are")+" quarantined once the kubelet reports "+human.Plural(v.counts.named.pods, "it", "them"))
+	named := v.counts.named.pods
+	parts = v.counts.named.say(parts, human.Plural(named, "is", "are")+" quarantined once the kubelet reports "+human.Plural(named, "it", "them"))
 	for _, why := range []string{v.counts.limited, v.counts.first} {
 		if why != "" {
 			parts = append(parts, clean.Text(why))
