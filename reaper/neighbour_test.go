@@ -32,9 +32,14 @@ func (f *fakeNeighbour) Turn(_ context.Context, t Turn) Turned {
 func (t fakeTurned) Due() (time.Duration, bool) { return t.n.due, t.n.pending }
 func (t fakeTurned) Problems() []string         { return []string{"a directory of the neighbour"} }
 func (t fakeTurned) After(earlier Turned) Turned {
-	return fakeTurned{t.n, t.count + earlier.(fakeTurned).count}
+	return fakeTurned{t.n, t.count + countOf(earlier)}
 }
 func (t fakeTurned) Memory() json.RawMessage { return fmt.Appendf(nil, "%d", len(t.n.turns)) }
+
+func countOf(t Turned) int {
+	f, _ := t.(fakeTurned)
+	return f.count
+}
 
 // TestNeighbour: it has its turn where that is due, and in the pass that removes a pod; it is told what the pass knows, and gets back what
 // it remembered, also in another process. A dry run keeps nothing.
@@ -101,7 +106,7 @@ func TestNeighbourDoesNotRepeat(t *testing.T) {
 	if err != nil || len(n.quarantine) != 0 || passes < 2 {
 		t.Fatalf("%v; %d passes", err, passes)
 	}
-	if len(f.turns) != 2 || rep.CNI.(fakeTurned).count != 2 { // the first, and the one after the removal
+	if len(f.turns) != 2 || countOf(rep.CNI) != 2 { // the first, and the one after the removal
 		t.Errorf("%d turns, %+v", len(f.turns), rep.CNI)
 	}
 }

@@ -113,7 +113,7 @@ func (x *cniTree) restore(files ...cni.File) []cni.File {
 	return inOrder(x.T, files, x.r.restore(context.Background(), files))
 }
 
-func inOrder(tb testing.TB, files []cni.File, out []cni.File) []cni.File {
+func inOrder(tb testing.TB, files, out []cni.File) []cni.File {
 	tb.Helper()
 	if len(out) != len(files) {
 		tb.Fatalf("%d outcomes for %d files", len(out), len(files))
