@@ -13,7 +13,7 @@ import (
 func TestMerge(t *testing.T) {
 	pass := func(names string, took ...string) Report {
 		var r Report
-		for _, name := range strings.Split(names, "") {
+		for name := range strings.SplitSeq(names, "") {
 			r.Look.Pods = append(r.Look.Pods, policy.Evidence{Name: name, UID: parsers.PodUID(name)})
 			r.Verdicts = append(r.Verdicts, policy.Verdict{UID: parsers.PodUID(name)})
 		}

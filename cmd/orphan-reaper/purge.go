@@ -38,7 +38,7 @@ removes nothing of it without --force.
 
 ` + entryArgHelp,
 		Example: "  orphan-reaper quarantine purge 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine purge --all",
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			// Without --all an argument that a shell left out, as an empty $UID, would mean every pod.
 			switch {
 			case all && len(args) > 0:

@@ -137,7 +137,7 @@ quarantine, and it does not close the breaker: quarantine resume does.
 
 ` + sweepArgHelp,
 		Example: "  orphan-reaper quarantine forget 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return exit.Usagef("orphan-reaper scan lists all pods", "name a pod")
 			}

@@ -165,7 +165,7 @@ func (n *wholeNode) hostile(what string) {
 		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = one, one
 		cmd.SysProcAttr.Credential = &syscall.Credential{NoSetGroups: true}
 	}
-	testkit.UntilReady(n.t.(*testing.T), cmd)
+	testkit.UntilReady(n.t, cmd)
 }
 
 func init() {

@@ -21,7 +21,7 @@ func TestAgent(t *testing.T) {
 		return "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + strings.ReplaceAll(pod, "-", "_") + ".slice/cri-containerd-0123.scope\n"
 	}
 	for name, c := range map[string]struct{ one, other, cgroup, want string }{
-		"an agent's":              {"", mount, slice(string(agent)), "; the process is of pod monitoring/agent-x7k2p: restart that pod, and the mount goes"},
+		"an agent's":              {"", mount, slice(string(agent)), "; the process is of pod monitoring/agent-x7k2p: restart that pod to end the mount"},
 		"an agent's by cgroupfs":  {"", mount, "3:cpu:/x\n4:memory:/kubepods/burstable/pod" + string(agent) + "/0123\n", "pod monitoring/agent-x7k2p"},
 		"of a pod without a name": {"", mount, slice(string(unnamed)), "of pod " + string(unnamed) + ": restart"},
 		"the node's":              {mount, mount, slice(string(agent)), ""},

@@ -63,7 +63,7 @@ func TestStaged(t *testing.T) {
 		{"empty vol_data.json, CSI in use", func(n *testNode, pod, _ string) {
 			volume(n, pod, "")
 			n.mount("", csi+"d/0123/globalmount")
-		}, policy.Unknown, "does not tell its volume"},
+		}, policy.Unknown, "does not name its volume"},
 		{"empty vol_data.json, no CSI mounts", func(n *testNode, pod, _ string) { volume(n, pod, "") }, policy.No, ""},
 		{"vol_data.json without a handle, CSI in use", func(n *testNode, pod, _ string) {
 			volume(n, pod, `{"driverName":"d"}`)

@@ -55,7 +55,7 @@ type cniRooms struct{ *node }
 func (n *node) cniSweeps(r *reaper.Reaper, store *state.Store) {
 	rooms := cniRooms{n}
 	r.CNI = &cni.Sweeper{
-		Prober: rooms, Remover: rooms, Archive: rooms, Ledger: ledger{store, n}, Clock: n, Log: slog.New(slog.DiscardHandler),
+		Prober: rooms, Remover: rooms, Archive: rooms, Ledger: ledger{store, n}, Clock: n, Meter: meter{}, Log: slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -210,7 +210,7 @@ func (t teller) Tell(r policy.Record) error {
 
 type meter struct{}
 
-func (meter) CNI(cni.Census)                                    {}
+func (meter) CNI(*cni.Census)                                   {}
 func (meter) Success(policy.Instant)                            {}
 func (meter) Sighting(parsers.Report)                           {}
 func (meter) Look(policy.Look, []policy.Verdict, time.Duration) {}

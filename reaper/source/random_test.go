@@ -69,7 +69,11 @@ func (x *world) rotate(f *follower, late bool) {
 	if !late {
 		x.finish()
 	}
-	for file, ino := f.src.(*File), inode(x.t, x.path); ; time.Sleep(time.Millisecond) {
+	file, ok := f.src.(*File)
+	if !ok {
+		x.t.Fatalf("%T is no file", f.src)
+	}
+	for ino := inode(x.t, x.path); ; time.Sleep(time.Millisecond) {
 		file.mu.Lock()
 		has := file.cur != nil && file.cur.ino == ino
 		file.mu.Unlock()

@@ -67,22 +67,22 @@ func Shell(t *testing.T, attr *syscall.SysProcAttr, dir, script string) int {
 }
 
 // UntilReady starts a program that says when it is ready, and ends with its input.
-func UntilReady(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
+func UntilReady(tb testing.TB, cmd *exec.Cmd) {
+	tb.Helper()
 	in, err := cmd.StdinPipe()
-	Must(t, err)
+	Must(tb, err)
 	out, err := cmd.StdoutPipe()
-	Must(t, err)
+	Must(tb, err)
 	if err := cmd.Start(); err != nil {
-		Skip(t, "this needs a child process: ", err)
+		Skip(tb, "this needs a child process: ", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
 	buf := make([]byte, 200)
 	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
-		t.Fatalf("%s is not ready: %q, %v", cmd, buf[:n], err)
+		tb.Fatalf("%s is not ready: %q, %v", cmd, buf[:n], err)
 	}
 }
 

@@ -105,7 +105,7 @@ func TestLoopByInode(t *testing.T) {
 	if string(text) != "/f\n" {
 		t.Fatalf("the path of the device is %q", text)
 	}
-	n.want(n.read(), uid, policy.Yes, "the loop device "+device+" has /f; losetup -d "+device)
+	n.want(n.read(), uid, policy.Yes, "the loop device "+device+" has /f; remove it with losetup -d "+device)
 	n.unused(n.read(), other)
 	t.Run("the device cannot be opened", func(t *testing.T) {
 		n.DevDir = n.Path("dev")

@@ -115,7 +115,7 @@ func TestHintInDoubt(t *testing.T) {
 		inJail(t, n, anotherRoot, "x/"+string(uid)+"/f")
 		n.want(n.read(), uid, policy.No, "")
 		must(t, os.Remove(n.Path("x/"+string(uid)+"/f")))
-		n.want(n.read(), uid, policy.Unknown, "as fd 3, and nobody can tell")
+		n.want(n.read(), uid, policy.Unknown, "as fd 3, and it is not known")
 	})
 	t.Run("it does not answer", func(t *testing.T) {
 		n, uid := newNode(t), newUID()

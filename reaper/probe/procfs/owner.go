@@ -46,7 +46,7 @@ func (s *Shares) Whose(pid string) (Owner, error) {
 	ids := strings.Fields(statusField(text, "Uid:"))
 	caps, err2 := strconv.ParseUint(strings.TrimSpace(statusField(text, "CapPrm:")), 16, 64)
 	if len(ids) != 4 || errors.Join(err, err2) != nil {
-		return o, nil
+		return o, nil //nolint:nilerr // whose process it is stays unknown, which counts as anybody's
 	}
 	o.UID = ids[1]
 	theirs, err := os.Readlink(s.dir + "/" + pid + "/ns/user")

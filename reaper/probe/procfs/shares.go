@@ -166,7 +166,7 @@ func (s *Shares) read(p *Process, share time.Duration, do func(p *Process) (bool
 }
 
 func (s *Shares) payer(pid string) *payer {
-	name := ""
+	var name string
 	if pod, ok := PodOf(s.dir, s.cgroups, pid); ok {
 		name = "pod " + string(pod)
 	} else {
