@@ -176,7 +176,7 @@ func (a *app) forget(ctx context.Context, cfg config.Config, uids []parsers.PodU
 	for _, uid := range uids {
 		o := policy.Outcome{Action: policy.Action{UID: uid}, Result: policy.Done}
 		if slices.Contains(forgotten, uid) {
-			p.Printf("forgotten: %s is judged again from now on. See orphan-reaper explain %[1]s\n", uid)
+			p.Printf("forgotten: %s is judged again from now on. To see how:\n  orphan-reaper explain %[1]s\n", uid)
 			outcomes = append(outcomes, o)
 			continue
 		}

@@ -37,7 +37,7 @@ func TestWholeQuiet(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s%s", err, &out, &errs)
 	}
-	if said := errs.String(); !strings.Contains(said, "The kubelet's message about pod "+wholeUID(1)+" stopped at ") {
+	if said := errs.String(); !strings.Contains(said, wholeUID(1)+" quiet: The kubelet's message about the pod stopped at ") {
 		t.Errorf("no record says that it went quiet:\n%s", said)
 	}
 	for _, want := range []string{

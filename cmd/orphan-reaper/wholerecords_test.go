@@ -60,7 +60,7 @@ func TestWholeRecords(t *testing.T) {
 			if left := n.there(pods); err != nil || len(left) > 0 {
 				t.Fatalf("%v, left are %v\n%s%s", err, left, out, shown)
 			}
-			own := strings.Count(shown, "Waiting with pod ")
+			own := strings.Count(shown, "Waiting with ")
 			if c.waiting != (own >= pods) || !c.waiting && own > 0 {
 				t.Errorf("%d lines on pods that wait:\n%s", own, shown)
 			}

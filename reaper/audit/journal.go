@@ -117,11 +117,12 @@ func (j *Journal) write(r policy.Record) error {
 // stands in the ledger, with a level.
 func Line(r policy.Record, f Format) ([]byte, error) {
 	if f != FormatJSON {
-		uid := string(r.UID)
-		if uid == "" {
-			uid = "-"
+		uid, text := "-", Text(r)
+		if r.UID != "" { // once in the line is enough
+			uid = string(r.UID)
+			text = strings.Replace(strings.Replace(text, "pod "+uid, "the pod", 1), " ("+uid+")", "", 1)
 		}
-		return []byte(clean.Text(fmt.Sprintf("%s %s: %s", uid, r.Kind, Text(r))) + "\n"), nil
+		return []byte(clean.Text(fmt.Sprintf("%s %s: %s", uid, r.Kind, text)) + "\n"), nil
 	}
 	r.Text, r.Undo = Text(r), Undo(r)
 	b, err := json.Marshal(struct {

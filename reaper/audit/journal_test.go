@@ -128,7 +128,7 @@ func TestUntrustedNamesStayOnTheirLine(t *testing.T) {
 func TestLine(t *testing.T) {
 	text, err := Line(sample(policy.KindParked), FormatText)
 	testkit.Must(t, err)
-	if want := testUID + " parked: Moved pod shop/cart-0 (" + testUID + ")"; !strings.HasPrefix(string(text), want) {
+	if want := testUID + " parked: Moved pod shop/cart-0 to quarantine"; !strings.HasPrefix(string(text), want) {
 		t.Errorf("text %q\nwant it to begin with %q", text, want)
 	}
 	b, err := Line(sample(policy.KindParked), FormatJSON)

@@ -135,7 +135,7 @@ func because(r policy.Record) string {
 	parts := make([]string, 0, len(r.Why)+1)
 	for _, w := range r.Why {
 		part := string(w.Reason)
-		if w.Detail != "" {
+		if w.Detail != "" && w.Reason != policy.ReasonWaived { // a setting, and the same for each pod
 			part += " (" + w.Detail + ")"
 		}
 		parts = append(parts, part)
