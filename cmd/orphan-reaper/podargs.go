@@ -52,11 +52,11 @@ const (
 
 // hint says what to give instead of what names no pod.
 func (n naming) hint() string {
-	const uid = "a pod UID is 8-4-4-4-12 or 32 lower-case hexadecimal digits; its first 4 or more are enough, or "
+	const uid = "give a pod's UID, its first 4 or more digits, "
 	if n == noName {
-		return uid + "the directory of its entry; orphan-reaper quarantine list shows them"
+		return uid + "or the directory of its entry: orphan-reaper quarantine list"
 	}
-	return uid + "NAMESPACE/NAME, or the directory; orphan-reaper scan lists them"
+	return uid + "NAMESPACE/NAME, or its directory: orphan-reaper scan"
 }
 
 // shortestPrefix is how much of a UID it takes at least.
