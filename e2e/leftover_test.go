@@ -64,7 +64,7 @@ type deed string
 const (
 	nothing     deed = "nothing: the kubelet was faster"
 	removed     deed = "removed, nothing is left"
-	heldData    deed = "moved to quarantine: data waits for a person"
+	heldData    deed = "moved to quarantine: data waits for an operator"
 	heldAged    deed = "moved to quarantine: ephemeral data waits for retention"
 	heldFailed  deed = "moved to quarantine: the kernel refuses the removal"
 	keptMounted deed = "kept: mounted"
