@@ -3,7 +3,6 @@ package beneath
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -125,8 +124,8 @@ func ReadAll(fd int, size, limit int64) ([]byte, error) {
 	return ReadInto(fd, make([]byte, 0, room), size, limit)
 }
 
-// ReadInto does so into a buffer of some capacity, which it gives back grown. A read that
-// had room for more and gave what the file's length was said to be has reached the end: it is
+// ReadInto does so into a buffer, which it gives back grown to no more than a byte above the limit. A read
+// that had room for more and gave what the file's length was said to be has reached the end: it is
 // not asked for once more, which for 300,000 small files is 300,000 calls. A size of 0 says
 // nothing, since the files of procfs and cgroupfs have it.
 func ReadInto(fd int, text []byte, size, limit int64) ([]byte, error) {
@@ -135,6 +134,11 @@ func ReadInto(fd int, text []byte, size, limit int64) ([]byte, error) {
 		return nil, tooLong()
 	}
 	for {
+		if len(text) == cap(text) {
+			more := make([]byte, len(text), min(max(2*int64(len(text)), 512), limit+1))
+			copy(more, text)
+			text = more
+		}
 		n, err := Retry(func() (int, error) { return unix.Read(fd, text[len(text):cap(text)]) })
 		if err != nil {
 			return nil, err
@@ -146,11 +150,7 @@ func ReadInto(fd int, text []byte, size, limit int64) ([]byte, error) {
 		if int64(len(text)) > limit {
 			return nil, tooLong()
 		}
-		if len(text) == cap(text) {
-			text = slices.Grow(text, len(text))
-			continue
-		}
-		if size > 0 && int64(len(text)) == size {
+		if size > 0 && int64(len(text)) == size && len(text) < cap(text) {
 			return text, nil
 		}
 	}

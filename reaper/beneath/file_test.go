@@ -1,6 +1,7 @@
 package beneath
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -89,6 +90,27 @@ func TestListing(t *testing.T) {
 	}
 	if got, err := List(open(t, dir), 10); len(got) != 10 || !errors.Is(err, ErrTooMany) {
 		t.Errorf("%d names, %v", len(got), err)
+	}
+}
+
+// TestReadInto: a buffer grows from nothing, and not above the limit.
+func TestReadInto(t *testing.T) {
+	name := t.TempDir() + "/f"
+	text := bytes.Repeat([]byte("x"), 100_000)
+	testkit.Must(t, os.WriteFile(name, text, 0o600))
+	read := func(size, limit int64) ([]byte, error) {
+		f, err := os.Open(name)
+		testkit.Must(t, err)
+		defer f.Close() //nolint:errcheck // read only
+		return ReadInto(int(f.Fd()), nil, size, limit)
+	}
+	for _, size := range []int64{0, 10, 100_000} {
+		if got, err := read(size, 100_000); err != nil || !bytes.Equal(got, text) || cap(got) > 100_001 {
+			t.Errorf("size %d: %d bytes, room for %d, %v", size, len(got), cap(got), err)
+		}
+		if _, err := read(size, 99_999); err == nil {
+			t.Errorf("size %d: more than the limit is read", size)
+		}
 	}
 }
 

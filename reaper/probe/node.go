@@ -1,14 +1,12 @@
 package probe
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"strings"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
@@ -98,19 +96,25 @@ func (p *Probe) mayEnforce(kubelet policy.Fact, places ...mountOf) policy.Fact {
 	return n.MayEnforce(p.cfg.ProcDir)
 }
 
-// readMounts reads a mountinfo file.
-func readMounts(path string) ([]reading.Mount, error) {
-	text, err := os.ReadFile(path)
+// readMounts reads a mountinfo file. A path there may be as long as a user likes that may mount by FUSE.
+func readMounts(path string) (mounts []reading.Mount, err error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	infos, err := mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
-	if err != nil {
-		return nil, err
-	}
-	mounts := make([]reading.Mount, len(infos))
-	for i, m := range infos {
-		mounts[i] = reading.Mount{ID: m.ID, Point: m.Mountpoint, Peers: strings.Fields(m.Optional)}
-	}
-	return mounts, nil
+	defer f.Close() //nolint:errcheck // read only
+	err = procfs.EachMount(f, func(l *procfs.MountLine) error {
+		if l.Later {
+			return nil
+		}
+		id, ok := l.Number()
+		if !ok {
+			return fmt.Errorf("cannot read %s: a mount without a number", path)
+		}
+		_, optional, _ := strings.Cut(string(l.Rest), " ")
+		optional, _, _ = strings.Cut(optional, "- ")
+		mounts = append(mounts, reading.Mount{ID: int(id), Point: procfs.Unescape(l.Target), Peers: strings.Fields(optional)})
+		return nil
+	})
+	return mounts, err
 }

@@ -218,6 +218,27 @@ func TestFindKubeletInDoubt(t *testing.T) {
 	}
 }
 
+// TestStrangerNamedKubelet: the command line of a process lies in memory that it may have a file system of its own
+// never answer for. It is not asked for where another user or a pod runs the process, nor is the length of its
+// groups an error.
+func TestStrangerNamedKubelet(t *testing.T) {
+	own := testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{"kubelet"}}
+	for name, p := range map[string]testkit.FakeProc{
+		"another user": {PID: 7, Comm: "kubelet", UID: "65534"},
+		"a pod":        {PID: 7, Comm: "kubelet", Cgroup: "/kubepods/pod" + string(testkit.NewUID()) + "/c"},
+	} {
+		procDir := testkit.ProcTree(t, own, p)
+		testkit.Must(t, os.Remove(filepath.Join(procDir, "7", "cmdline")))
+		testkit.Must(t, os.Mkdir(filepath.Join(procDir, "7", "cmdline"), 0o700))
+		status, err := os.ReadFile(filepath.Join(procDir, "7", "status"))
+		testkit.Must(t, err)
+		testkit.WriteText(t, filepath.Join(procDir, "7", "status"), string(status)+"Groups:\t"+strings.Repeat("4294967294 ", 65536)+"\n")
+		if fact, id := findIn(t, procDir, "/var/lib/kubelet"); fact.Truth != policy.Yes || id.PID != 42 {
+			t.Errorf("%s: %+v", name, fact)
+		}
+	}
+}
+
 // TestFindKubeletProcessesThatEnd removes files as an ending process does.
 func TestFindKubeletProcessesThatEnd(t *testing.T) {
 	for _, file := range []string{"comm", "cmdline", "stat", "status"} {

@@ -84,9 +84,13 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	name := strings.TrimSuffix(string(comm), "\n")
 	// comm is one short read; the command line lies in the process's own memory, is slower
 	// to get, and waits for ever where the process hangs with its memory locked. So it is
-	// read of those only whose name may be a kubelet's (also k3s-server, .kubelet-wrapped).
+	// read of those only whose name may be a kubelet's (also k3s-server, .kubelet-wrapped), and that
+	// neither a pod nor another user runs: who does can have it never answer.
 	if !s.thorough && !strings.Contains(name, "kube") && !strings.Contains(name, "k3s") {
 		return nil, nil // no kubelet is an answer, not an error
+	}
+	if ours, err := s.isOurs(pid); err != nil || !ours || (!s.thorough && s.inPod(pid)) {
+		return nil, err
 	}
 	cmdline, err := procfs.Read(s.procDir, pid, "cmdline", procfs.MaxCmdline)
 	if err != nil {
@@ -98,9 +102,6 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	}
 	before, err := procfs.StatOf(s.procDir, pid)
 	if err != nil {
-		return nil, err
-	}
-	if ours, err := s.isOurs(pid); err != nil || !ours || (!s.thorough && s.inPod(pid)) {
 		return nil, err
 	}
 	k.hidden = isTitle(cmdline)
@@ -127,7 +128,7 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 // this /proc shows. From /proc/PID/status: "Uid:" is real, effective, saved and file
 // system UID; "NSpid:" (Linux 4.1) has one number for each PID namespace below.
 func (s scanner) isOurs(pid int) (bool, error) {
-	b, err := procfs.Read(s.procDir, pid, "status", 64<<10)
+	b, err := procfs.Read(s.procDir, pid, "status", 1<<20)
 	if err != nil {
 		return false, err
 	}
