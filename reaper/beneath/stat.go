@@ -150,12 +150,7 @@ func MountID(fd int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return MountIn(text)
-}
-
-// MountIn returns the mount ID in the text of proc_pid_fdinfo(5).
-func MountIn(fdinfo []byte) (uint64, error) {
-	for line := range bytes.Lines(fdinfo) {
+	for line := range bytes.Lines(text) {
 		if rest, ok := bytes.CutPrefix(line, []byte("mnt_id:")); ok {
 			return strconv.ParseUint(string(bytes.TrimSpace(rest)), 10, 64)
 		}

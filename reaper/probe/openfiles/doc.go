@@ -9,8 +9,8 @@
 // one of that name in the open directories of the pods and of the quarantine. A file of their file
 // system whose path names no pod is a stray: it is a pod's where the walk of the pod met its inode.
 //
-// It opens no file of a pod but by O_PATH, and ends, signals and traces no process. The directories,
-// and what a walk met come from the caller. What counts as a use is for policy.
+// It opens no file of a pod but by O_PATH, and ends, signals and traces no process. What hangs with one
+// process is left behind. The directories, and what a walk met come from the caller. What counts as a use is for policy.
 //
 // Not asked are io_urings, bound sockets, swap space and files without a path. Who holds a file
 // of a dead pod in such a way keeps the file itself: a removal takes its name, as the kubelet's own
