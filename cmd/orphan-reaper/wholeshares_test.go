@@ -52,7 +52,7 @@ func TestWholeShares(t *testing.T) {
 			n.pod(1, false)
 			n.open()
 			began := time.Now()
-			n.hostile(row.what)
+			n.hostile(t, row.what)
 			made := time.Since(began)
 			began = time.Now()
 			out, code := group.run(n, "sweep", "--dry-run", "-o", "json")
@@ -146,8 +146,8 @@ const (
 
 // hostile starts what user 65534 does in a directory of its own, until the test ends. Who mounts does so
 // in a user namespace, and who makes files does so in an emptyDir of another dead pod.
-func (n *wholeNode) hostile(what string) {
-	n.t.Helper()
+func (n *wholeNode) hostile(t *testing.T, what string) {
+	t.Helper()
 	dir := n.path("root/stranger")
 	if strings.HasPrefix(what, "names") {
 		n.pod(2, false)
@@ -165,7 +165,7 @@ func (n *wholeNode) hostile(what string) {
 		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = one, one
 		cmd.SysProcAttr.Credential = &syscall.Credential{NoSetGroups: true}
 	}
-	testkit.UntilReady(n.t, cmd)
+	testkit.UntilReady(t, cmd)
 }
 
 func init() {

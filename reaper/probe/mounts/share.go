@@ -108,7 +108,7 @@ func (s *scan) over(m *Answer, pid string, w parsers.PodSet, why error) {
 	if w[o.Pod] {
 		m.Unsure[o.Pod] = who + ": " + why.Error()
 	}
-	node := (o.Enters || !o.Apart) && procfs.Shows(s.ProcDir, pid, slices.Concat(s.where.pods, s.where.plugins), o)
+	node := (o.Enters || !o.Apart) && s.Shows(pid, slices.Concat(s.where.pods, s.where.plugins), o)
 	if m.Err == nil && (node || !errors.Is(why, procfs.ErrShare)) {
 		m.Err = fmt.Errorf("cannot read the mounts of %s: %w", who, why)
 	}

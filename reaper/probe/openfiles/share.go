@@ -27,7 +27,7 @@ type known struct {
 func (s *scan) whose(p *procfs.Process) known {
 	if s.known.pid != p.PID {
 		o, err := s.Whose(p.PID)
-		s.known = known{o, p.PID, err == nil && o.Enters && procfs.Shows(s.ProcDir, p.PID, s.regions(), o)}
+		s.known = known{o, p.PID, err == nil && o.Enters && s.Shows(p.PID, s.regions(), o)}
 	}
 	return s.known
 }

@@ -43,17 +43,17 @@ func (s *Shares) Whose(pid string) (Owner, error) {
 	if Vanished(err) {
 		return o, err
 	}
+	theirs, unknown := os.Readlink(s.dir + "/" + pid + "/ns/user")
+	o.Apart = unknown == nil && s.ours != "" && theirs != s.ours
 	ids := strings.Fields(statusField(text, "Uid:"))
-	caps, err2 := strconv.ParseUint(strings.TrimSpace(statusField(text, "CapPrm:")), 16, 64)
-	if len(ids) != 4 || errors.Join(err, err2) != nil {
-		return o, nil //nolint:nilerr // whose process it is stays unknown, which counts as anybody's
+	if len(ids) == 4 {
+		o.UID = ids[1]
 	}
-	o.UID = ids[1]
-	theirs, err := os.Readlink(s.dir + "/" + pid + "/ns/user")
-	if o.Apart = err == nil && s.ours != "" && theirs != s.ours; o.Apart {
-		caps = 0 // they hold in that namespace only
+	caps, malformed := strconv.ParseUint(strings.TrimSpace(statusField(text, "CapPrm:")), 16, 64)
+	if err == nil && malformed == nil && len(ids) == 4 {
+		// In another user namespace they hold there only.
+		o.Enters = slices.Contains(ids, "0") || !o.Apart && caps&capEnters != 0
 	}
-	o.Enters = caps&capEnters != 0 || slices.Contains(ids, "0")
 	return o, nil
 }
 
@@ -189,8 +189,17 @@ var errShows = errors.New("it shows the pods' file system")
 // Shows says whether the mount namespace of a process shows another part of the regions than the
 // directory of one pod. What cannot be read counts as yes, unless the process has ended. Who may mount
 // more than is read may do all, but in another user namespace anybody may mount that much.
-func Shows(dir, pid string, in []Region, o Owner) bool {
-	link, err := os.Readlink(dir + "/" + pid + "/root")
+func (s *Shares) Shows(pid string, in []Region, o Owner) bool {
+	link, err := os.Readlink(s.dir + "/" + pid + "/root")
+	if Vanished(err) { // also where its first thread alone has ended
+		others, _ := Threads(s.proc, pid)
+		for _, tid := range others {
+			if link, err = os.Readlink(s.dir + "/" + tid + "/root"); err == nil {
+				pid = tid
+				break
+			}
+		}
+	}
 	if err != nil {
 		return !Vanished(err)
 	}
@@ -209,9 +218,9 @@ func Shows(dir, pid string, in []Region, o Owner) bool {
 		return nil
 	}
 	if link == "/" {
-		err = eachMountOf(dir, pid, do)
+		err = eachMountOf(s.dir, pid, do)
 	} else { // mountinfo ends at its root
-		err = namespaceMountsOf(dir, pid, do)
+		err = namespaceMountsOf(s.dir, pid, do)
 	}
 	if errors.Is(err, ErrShare) {
 		return !o.Apart

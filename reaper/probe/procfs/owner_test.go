@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,7 +74,7 @@ func TestWhose(t *testing.T) {
 			if o.Enters != c.enters || o.Apart != c.apart || o.UID != c.uid || (o.Pod == own) != (c.cgroup == in) {
 				t.Errorf("%+v", o)
 			}
-			if got := Shows(s.dir, "7", region, o); got != c.reaches {
+			if got := s.Shows("7", region, o); got != c.reaches {
 				t.Errorf("it shows the pods: %v, want %v", got, c.reaches)
 			}
 		})
@@ -89,9 +90,25 @@ func TestShowsTooMuch(t *testing.T) {
 	mounts := "1 1 0:9 / / rw - overlay o rw\n" + strings.Repeat("2 1 0:9 / "+long+" rw - tmpfs t rw\n", showsLimit>>13+1)
 	s := made{"0", "0", "2", "/", "/", mounts}.shares(t)
 	for _, apart := range []bool{true, false} {
-		if got := Shows(s.dir, "7", []Region{{Dev: "8:1", Path: pods}}, Owner{Enters: true, Apart: apart}); got == apart {
+		if got := s.Shows("7", []Region{{Dev: "8:1", Path: pods}}, Owner{Enters: true, Apart: apart}); got == apart {
 			t.Errorf("apart is %v: it shows the pods: %v", apart, got)
 		}
+	}
+}
+
+// TestShowsAtAThread: a process whose first thread has ended shows what the others do.
+func TestShowsAtAThread(t *testing.T) {
+	s := made{"0", "0", "1", "/", "/", ""}.shares(t)
+	testkit.Must(t, os.Remove(s.dir+"/7/root"))
+	testkit.Must(t, errors.Join(os.MkdirAll(s.dir+"/7/task/8", 0o755), os.Mkdir(s.dir+"/7/task/7", 0o755), os.Symlink("/", s.dir+"/7/task/8/root")))
+	testkit.WriteText(t, s.dir+"/7/task/8/mountinfo", testkit.MountLine(1, "/", "/"))
+	region := []Region{{Dev: "8:1", Path: pods}}
+	if !s.Shows("7", region, Owner{Enters: true}) {
+		t.Error("it shows nothing")
+	}
+	testkit.Must(t, os.RemoveAll(s.dir+"/7/task"))
+	if s.Shows("7", region, Owner{Enters: true}) {
+		t.Error("it has ended")
 	}
 }
 
@@ -111,9 +128,13 @@ func TestShowsOutsideOfRoot(t *testing.T) {
 	here, err := RegionOf("/proc", fd)
 	testkit.Must(t, err)
 	elsewhere := Region{Dev: "999:1", Path: "/", FSType: "ext4"}
+	proc, err := Open("/proc")
+	testkit.Must(t, err)
+	defer beneath.Close(proc)
+	s := NewShares("/proc", proc, "/", time.Minute)
 	pid := jailed(t)
 	for shown, region := range map[bool]Region{true: here, false: elsewhere} {
-		if got := Shows("/proc", pid, []Region{region}, Owner{}); got != shown {
+		if got := s.Shows(pid, []Region{region}, Owner{}); got != shown {
 			t.Errorf("%+v: %v", region, got)
 		}
 	}

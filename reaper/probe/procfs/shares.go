@@ -166,10 +166,9 @@ func (s *Shares) read(p *Process, share time.Duration, do func(p *Process) (bool
 }
 
 func (s *Shares) payer(pid string) *payer {
-	var name string
-	if pod, ok := PodOf(s.dir, s.cgroups, pid); ok {
-		name = "pod " + string(pod)
-	} else {
+	pod, ok := PodOf(s.dir, s.cgroups, pid)
+	name := "pod " + string(pod)
+	if !ok {
 		name = s.user(pid)
 	}
 	o := s.payers[name]
