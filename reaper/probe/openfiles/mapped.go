@@ -130,9 +130,9 @@ func (s *scan) mapsOf(p *procfs.Process) (ended bool, _ error) {
 // memory or executes a program, which may take as long as it likes: so that is waited for apart, once for
 // all processes of an owner, and is over their share.
 func (s *scan) mapsAt(p *procfs.Process, pid string) (some bool, _ error) {
-	limit := s.Guard.Limit() / 32
-	reader := s.maps
-	m, err := s.run.Within(s.places.ctx, "mappings of "+p.Payer(), time.Until(p.Until)+limit, func() mappings { return reader.read(pid, p.Until) })
+	reader, until := s.maps, p.Until // what is left behind shares nothing else
+	limit := time.Until(until) + s.Guard.Limit()/32
+	m, err := s.run.Within(s.places.ctx, "mappings of "+p.Payer(), limit, func() mappings { return reader.read(pid, until) })
 	if errors.Is(err, bounded.ErrHangs) || errors.Is(err, bounded.ErrStuck) {
 		s.maps = s.newMapReader() // that one is still in use
 		return false, procfs.ErrShare
