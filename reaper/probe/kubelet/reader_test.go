@@ -223,6 +223,11 @@ func TestFindKubeletInDoubt(t *testing.T) {
 // groups an error.
 func TestStrangerNamedKubelet(t *testing.T) {
 	own := testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{"kubelet"}}
+	setuid := testkit.ProcTree(t, own, testkit.FakeProc{PID: 7, Comm: "kubelet", Args: []string{"kubelet"}})
+	testkit.WriteText(t, filepath.Join(setuid, "7", "status"), "Name:\tkubelet\nUid:\t1000\t0\t0\t0\nNSpid:\t7\n")
+	if fact, id := findIn(t, setuid, "/var/lib/kubelet"); fact.Truth != policy.Yes || id.PID != 42 {
+		t.Errorf("a program of root's that a user runs by another name: %+v", fact)
+	}
 	for name, p := range map[string]testkit.FakeProc{
 		"another user": {PID: 7, Comm: "kubelet", UID: "65534"},
 		"a pod":        {PID: 7, Comm: "kubelet", Cgroup: "/kubepods/pod" + string(testkit.NewUID()) + "/c"},

@@ -28,7 +28,7 @@ type scanner struct {
 // command line and so are none.
 //
 // Not every process that calls itself kubelet is this node's:
-//   - one of another user than root or ours is anybody's: its PID would otherwise turn
+//   - one that another user than root or ours has started is anybody's: its PID would otherwise turn
 //     that user's forged log lines into evidence;
 //   - one in a PID namespace below this /proc's is the kubelet of a node in a container
 //     (kind), whose root directory is another one of the same name; a kubelet that runs in
@@ -136,8 +136,8 @@ func (s scanner) isOurs(pid int) (bool, error) {
 	depth := 1
 	for line := range strings.Lines(string(b)) {
 		switch f := strings.Fields(line); {
-		case len(f) > 2 && f[0] == "Uid:":
-			user = f[2]
+		case len(f) > 1 && f[0] == "Uid:":
+			user = f[1] // the effective one is root's for anybody who executes a program that is set-user-ID
 		case len(f) > 0 && f[0] == "NSpid:":
 			depth = len(f) - 1
 		}

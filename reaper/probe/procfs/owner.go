@@ -24,7 +24,8 @@ type Owner struct {
 	UID string         // its effective user ID
 	Pod parsers.PodUID // by its cgroup, "" where it is in none
 	// Enters says that it has user ID 0, or in our user namespace a capability that opens the
-	// directories of others. What cannot be read counts as that.
+	// directories of others. What cannot be read counts as that. A program of root's that another user
+	// has executed does not: it has open what that user had.
 	Enters bool
 	// Apart says that it is in another user namespace, where it takes no privilege of the node's to mount.
 	Apart bool
@@ -51,8 +52,9 @@ func (s *Shares) Whose(pid string) (Owner, error) {
 	}
 	caps, malformed := strconv.ParseUint(strings.TrimSpace(statusField(text, "CapPrm:")), 16, 64)
 	if err == nil && malformed == nil && len(ids) == 4 {
+		executed := ids[0] != "0" && (ids[1] == "0" || ids[2] == "0")
 		// In another user namespace they hold there only.
-		o.Enters = slices.Contains(ids, "0") || !o.Apart && caps&capEnters != 0
+		o.Enters = !executed && (slices.Contains(ids, "0") || !o.Apart && caps&capEnters != 0)
 	}
 	return o, nil
 }
@@ -97,7 +99,7 @@ func madeByOthers(root, hierarchy, path string) bool {
 	return false
 }
 
-// MadeByOthers reports whether another user than root and us has made a cgroup, or runs a process.
+// MadeByOthers reports whether another user than root and us has made a cgroup.
 func MadeByOthers(st *unix.Statx_t) bool { return st.Uid != 0 && int(st.Uid) != os.Geteuid() }
 
 // Region is a directory of the node as mountinfo would say it.

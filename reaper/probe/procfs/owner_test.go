@@ -84,6 +84,22 @@ func TestWhose(t *testing.T) {
 	}
 }
 
+// TestSetuid: what a user has open when it executes a program of root's is its own, and so is the time to read it.
+func TestSetuid(t *testing.T) {
+	for ids, enters := range map[string]bool{"1000 0 0 0": false, "1000 1000 0 1000": false, "0 0 0 0": true, "0 1000 0 1000": true, "1000 1000 1000 0": true} {
+		s := made{"0", "1ffffffffff", "1", "/", "/", ""}.shares(t)
+		testkit.WriteText(t, s.dir+"/7/status", "Name:\tx\nUid:\t"+strings.ReplaceAll(ids, " ", "\t")+"\nCapPrm:\t1ffffffffff\nx\n")
+		o, err := s.Whose("7")
+		testkit.Must(t, err)
+		if o.Enters != enters {
+			t.Errorf("%s: %+v", ids, o)
+		}
+		if real, _, _ := strings.Cut(ids, " "); os.Geteuid() == 0 && s.payer("7").name != "user ID "+real {
+			t.Errorf("%s: it is %s that pays", ids, s.payer("7").name)
+		}
+	}
+}
+
 // TestShowsTooMuch: what is too much to read is a doubt about the node, but not where anybody can mount that much.
 func TestShowsTooMuch(t *testing.T) {
 	long := "/" + strings.Repeat("d", 8<<10)

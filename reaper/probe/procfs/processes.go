@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 
@@ -76,13 +77,13 @@ func passedOver(dir string, proc int, pids []string, listing int) map[string]boo
 	}
 	passed := map[string]bool{}
 	for _, pid := range pids {
-		st, err := beneath.StatName(proc, pid)
+		uid, err := userOf(dir, proc, pid)
 		if err != nil {
 			passed[pid] = listing >= unknownListings
 			continue
 		}
 		_, pod := PodOf(dir, "", pid)
-		passed[pid] = pod || MadeByOthers(&st)
+		passed[pid] = pod || uid != "0" && uid != strconv.Itoa(os.Geteuid())
 	}
 	return passed
 }

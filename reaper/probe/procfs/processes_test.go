@@ -88,12 +88,13 @@ func TestEnded(t *testing.T) {
 
 // TestPassedOver: root's processes are waited for in each listing, and those that ended unseen in most.
 func TestPassedOver(t *testing.T) {
-	dir := testkit.ProcMounts(t, map[string]string{"1": ""})
+	dir := testkit.ProcMounts(t, map[string]string{"1": "", "3": ""})
+	testkit.WriteText(t, dir+"/3/status", "Name:\tsu\nUid:\t1000\t0\t0\t0\nx\n")
 	proc, err := Open(dir)
 	testkit.Must(t, err)
 	defer beneath.Close(proc)
 	for listing, unseen := range map[int]bool{theirListings - 1: false, theirListings: false, unknownListings: true, mostListings - 1: true} {
-		if got := passedOver(dir, proc, []string{"1", "2"}, listing); got["1"] || got["2"] != unseen {
+		if got := passedOver(dir, proc, []string{"1", "2", "3"}, listing); got["1"] || got["2"] != unseen || os.Geteuid() == 0 && got["3"] != (listing >= theirListings) {
 			t.Errorf("listing %d passes over %v", listing, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -179,7 +180,7 @@ func (s *Shares) payer(pid string) *payer {
 	return o
 }
 
-// user is who pays for a process in no pod: the effective user, and in another user namespace whoever made
+// user is who pays for a process in no pod: the user who runs it, and in another user namespace whoever made
 // that, since one user has thousands of user IDs there.
 func (s *Shares) user(pid string) string {
 	var buf [64]byte
@@ -193,11 +194,24 @@ func (s *Shares) user(pid string) string {
 	if s.OneUser {
 		return root
 	}
-	st, err := beneath.StatName(s.proc, pid)
+	uid, err := userOf(s.dir, s.proc, pid)
 	if err != nil {
 		return "" // it has ended
 	}
-	return "user ID " + strconv.FormatUint(uint64(st.Uid), 10)
+	return "user ID " + uid
+}
+
+// userOf returns the user ID that a process has, and of one of root's that which it was started with: anybody
+// may execute a program that is set-user-ID.
+func userOf(dir string, proc int, pid string) (string, error) {
+	st, err := beneath.StatName(proc, pid)
+	if err == nil && st.Uid == 0 {
+		text, _ := beneath.ReadNamed(dir+"/"+pid+"/status", 1<<20)
+		if ids := strings.Fields(statusField(text, "Uid:")); len(ids) == 4 {
+			return ids[0], nil
+		}
+	}
+	return strconv.FormatUint(uint64(st.Uid), 10), err
 }
 
 // From linux/nsfs.h, Linux 4.9 and 4.11.
