@@ -94,7 +94,7 @@ func TestSetuid(t *testing.T) {
 		if o.Enters != enters {
 			t.Errorf("%s: %+v", ids, o)
 		}
-		if real, _, _ := strings.Cut(ids, " "); os.Geteuid() == 0 && s.payer("7").name != "user ID "+real {
+		if first, _, _ := strings.Cut(ids, " "); os.Geteuid() == 0 && s.payer("7").name != "user ID "+first {
 			t.Errorf("%s: it is %s that pays", ids, s.payer("7").name)
 		}
 	}
