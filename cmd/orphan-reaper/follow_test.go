@@ -79,12 +79,12 @@ func TestProgress(t *testing.T) {
 		err        error
 		code       int
 	}{
-		{80, []string{"scan"}, "sweeping the files of CNI: 100,000 of 300,000 files, 10,000/s, 20s left\x1b[K\r\n", "a record of a pod\n", nil, 0},
-		{40, []string{"scan"}, "100,000 of 300,000, 10,000/s, 20s left\x1b[K\r\n", "a record of a pod\n", nil, 0},
+		{80, []string{"scan"}, "sweeping the files of CNI: 100,000 of 300,000 files, 20s left\x1b[K\r\n", "a record of a pod\n", nil, 0},
+		{40, []string{"scan"}, "sweeping the files of CNI: 100,000 of …\x1b[K\r\n", "a record of a pod\n", nil, 0},
 		{
 			80,
 			[]string{"scan", "-v"},
-			"100,000 of 300,000 files, 10,000/s, 20s left\x1b[K\r\n",
+			"100,000 of 300,000 files, 20s left\x1b[K\r\n",
 			"a record of a pod\norphan-reaper: sweeping the files of CNI: 100,000 files in 10s, 10,000/s\n", nil, 0,
 		},
 		{80, []string{"scan"}, "20s left\x1b[K\r\n", "a record of a pod\norphan-reaper: error: the node is away\n", errNode, 1},

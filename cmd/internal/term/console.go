@@ -97,7 +97,7 @@ func (p pipe) Write(b []byte) (int, error) {
 }
 
 // draw replaces the line. It asks for the width each time: the window may have changed.
-func (c *Console) draw(fit func(columns int) string) {
+func (c *Console) draw(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open || c.over {
@@ -108,7 +108,7 @@ func (c *Console) draw(fit func(columns int) string) {
 		columns = maxWidth
 	}
 	// The last column stays free: some terminals break the line when it is written.
-	line := human.Short(clean.Text(fit(columns-1)), columns-1)
+	line := human.Short(clean.Text(text), columns-1)
 	if line == c.line {
 		return
 	}

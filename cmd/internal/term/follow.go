@@ -2,7 +2,6 @@ package term
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -95,7 +94,7 @@ func (f *follower) drawNow(now time.Time) {
 	}
 	done, total := f.phase.Counts()
 	s := soFar{f.phase.What, f.phase.Unit, done, total, now.Sub(f.began)}
-	f.console.draw(s.fit)
+	f.console.draw(s.String())
 }
 
 // soFar is how far a phase is.
@@ -137,50 +136,25 @@ func (s soFar) amount(n int64) string {
 // rate is the mean since the phase began.
 func (s soFar) rate() string {
 	seconds := max(s.took.Seconds(), 0.001) // a clock may stand still
-	n := int64(float64(s.done) / seconds)
-	if s.unit == progress.Bytes {
-		return human.Size(n) + "/s"
-	}
-	return human.Thousands(n) + "/s"
+	return s.short(int64(float64(s.done)/seconds)) + "/s"
 }
 
-// left is how long the rest takes at the mean rate, "" where nobody can say.
-func (s soFar) left() string {
-	if s.total < s.done {
-		return ""
-	}
-	left := float64(s.took) / float64(s.done) * float64(s.total-s.done)
-	return ", " + human.Age(time.Duration(left)+time.Second-1) + " left"
-}
-
-// fit writes the line in at most so many columns: what is least worth goes first, and the time that
-// is left goes last.
-func (s soFar) fit(columns int) string {
-	var lines []string
+// String is the line: what is done, how much of it, and how long the rest takes at the mean rate.
+func (s soFar) String() string {
 	switch {
 	case s.unit == progress.Wait:
-		in := " in " + human.Age(time.Duration(s.total)-s.took)
-		lines = []string{s.what + in, s.what[strings.LastIndex(s.what, "; ")+len("; "):] + in}
+		return s.what + " in " + human.Age(time.Duration(s.total)-s.took)
 	case !s.counts():
-		lines = []string{s.what + ": " + human.Age(s.took)}
-	default:
-		amount, short := s.amount(s.done), s.short(s.done)
-		if s.total >= s.done {
-			amount, short = s.short(s.done)+" of "+s.amount(s.total), s.short(s.done)+" of "+s.short(s.total)
-		}
-		rate, left := "", ""
-		if s.done > 0 {
-			rate = ", " + s.rate()
-			left = s.left()
-		}
-		lines = []string{s.what + ": " + amount + rate + left, amount + rate + left, short + rate + left, short + left}
+		return s.what + ": " + human.Age(s.took)
+	case s.total < s.done:
+		return s.what + ": " + s.amount(s.done)
 	}
-	for _, line := range lines {
-		if human.Columns(line) <= columns {
-			return line
-		}
+	line := s.what + ": " + s.short(s.done) + " of " + s.amount(s.total)
+	if s.done > 0 {
+		left := float64(s.took) / float64(s.done) * float64(s.total-s.done)
+		line += ", " + human.Age(time.Duration(left)+time.Second-1) + " left"
 	}
-	return lines[len(lines)-1]
+	return line
 }
 
 // short writes a count without its noun.

@@ -60,7 +60,7 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 					log.DebugContext(ctx, "cannot print which pods wait", slog.Any("error", err))
 				}
 			}
-			work.Begin(rep.Summary(r.Rules)+"; the next step comes", progress.Wait, int64(wait))
+			work.Begin("the next step comes", progress.Wait, int64(wait))
 		},
 		Sleep: sleep,
 	})
