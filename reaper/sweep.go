@@ -155,7 +155,7 @@ func (rep *Report) Summary(rules policy.Rules) string {
 	text := fmt.Sprintf("mode %s: %s, %s, %d kept; %d in quarantine", mode, count(len(rep.Verdicts)-strays, "pod directory", "pod directories"),
 		count(wait, "orphan waits", "orphans wait"), keep, len(rep.Entries))
 	if rep.Stopped {
-		text = "stopped, since a parked pod turned out to live (orphan-reaper quarantine resume); " + text
+		text = "stopped, since a quarantined pod turned out to be alive (orphan-reaper quarantine resume); " + text
 	}
 	if strays > 0 {
 		text += "; " + count(strays, "name is no pod UID", "names are no pod UID")

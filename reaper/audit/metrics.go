@@ -124,7 +124,7 @@ func NewMetrics(version string) *Metrics {
 		oldest:            gauge("oldest_orphan_age_seconds", "Time since the directory of the longest unchanged orphaned pod changed, 0 without orphans."),
 		quarantineEntries: gauges("quarantine_entries", "Pod directories in quarantine, by phase.", "phase"),
 		quarantineBytes:   gauges("quarantine_bytes", "Allocated bytes in quarantine by class of content, as far as they were counted.", "class"),
-		breaker:           gauge("breaker_open", "1 while nothing is removed because a parked pod turned out to live."),
+		breaker:           gauge("breaker_open", "1 while nothing is removed because a quarantined pod turned out to be alive."),
 		enforcing:         gauge("enforcing", "1 in mode enforce, 0 in mode observe."),
 		lastLook:          gauge("last_look_timestamp_seconds", "Time of the last look, seconds since the epoch."),
 		lastSuccess:       gauge("last_success_timestamp_seconds", "When a pass last ended without a failure, seconds since the epoch."),

@@ -135,7 +135,7 @@ func (j *Journal) listen(ctx context.Context, said io.ReadCloser) string {
 		}
 		if text := string(bytes.ToValidUTF8(line, []byte("?"))); kept.Len()+len(text) < maxSaid {
 			kept.WriteString(text + "\n")
-			j.opts.Logger.DebugContext(ctx, "journalctl said", slog.String("stderr", text))
+			j.opts.Logger.DebugContext(ctx, "a message of journalctl", slog.String("stderr", text))
 		}
 	}
 }
