@@ -30,18 +30,18 @@ func TestMerge(t *testing.T) {
 			later.Look.Pods, later.Verdicts = nil, nil
 		}
 		total.merge(later)
-		got := ""
+		var got strings.Builder
 		for i, e := range total.Look.Pods {
-			got += e.Name
+			got.WriteString(e.Name)
 			if total.Verdicts[i].UID != e.UID {
 				t.Errorf("%v: the verdict on %s is that on %s", c, e.UID, total.Verdicts[i].UID)
 			}
 		}
-		if got != c[2] {
-			t.Errorf("%q then %q: %q, want %q", c[0], c[1], got, c[2])
+		if got.String() != c[2] {
+			t.Errorf("%q then %q: %q, want %q", c[0], c[1], got.String(), c[2])
 		}
 		for _, o := range total.Outcomes {
-			if held := strings.Contains(got, string(o.Action.UID)); held != (o.Action.Evidence == nil) {
+			if held := strings.Contains(got.String(), string(o.Action.UID)); held != (o.Action.Evidence == nil) {
 				t.Errorf("%v: the action on %s holds evidence: %t", c, o.Action.UID, !held)
 			}
 		}

@@ -53,7 +53,7 @@ func (p *Probe) Containers(ctx context.Context, dir *bounded.Handle) (a Containe
 func (p *Probe) mayEnforceOn(ctx context.Context, h *bounded.Handle, kubelet policy.Fact) policy.Fact {
 	f, err := bounded.On(ctx, p.guard, "namespaces", h, func(fd int) policy.Fact { return p.mayEnforce(kubelet, askMount(fd)) })
 	if err != nil {
-		f.Detail = fmt.Sprintf("cannot tell whether these are the node's namespaces: %v", err)
+		f.Detail = fmt.Sprintf("it is not known whether these are the node's namespaces: %v", err)
 	}
 	return f
 }

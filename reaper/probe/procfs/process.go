@@ -85,5 +85,5 @@ func ClockTick() (time.Duration, error) {
 			return time.Second / time.Duration(pair[1]), nil
 		}
 	}
-	return 0, errors.New("cannot read the clock's unit: the kernel tells none")
+	return 0, errors.New("cannot read the clock's unit: the kernel gives none")
 }
