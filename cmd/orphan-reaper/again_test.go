@@ -48,15 +48,15 @@ func TestSaidOnce(t *testing.T) {
 	_, tty := testkit.Terminal(t, 80)
 	for _, c := range []struct {
 		name string
-		a    app
+		a    cli
 		want string
 	}{
-		{"a terminal", app{tells: true, stderr: tty}, "warn"},
-		{"a command that says nothing itself", app{stderr: tty}, "info"},
-		{"verbose", app{tells: true, verbose: true, stderr: tty}, "info"},
-		{"asked for", app{tells: true, stderr: tty, given: map[string][]string{"log-level": {"info"}}}, "info"},
-		{"quiet", app{tells: true, quiet: true, stderr: tty}, "error"},
-		{"a file", app{tells: true, stderr: io.Discard}, "info"},
+		{"a terminal", cli{tells: true, stderr: tty}, "warn"},
+		{"a command that says nothing itself", cli{stderr: tty}, "info"},
+		{"verbose", cli{tells: true, verbose: true, stderr: tty}, "info"},
+		{"asked for", cli{tells: true, stderr: tty, given: map[string][]string{"log-level": {"info"}}}, "info"},
+		{"quiet", cli{tells: true, quiet: true, stderr: tty}, "error"},
+		{"a file", cli{tells: true, stderr: io.Discard}, "info"},
 	} {
 		c.a.env = func(string) string { return "" }
 		c.a.deps = fakeDeps(c.a.env)
@@ -64,7 +64,7 @@ func TestSaidOnce(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", c.name, cfg.LogLevel, err, c.want)
 		}
 	}
-	a := &app{env: func(string) string { return "" }, given: map[string][]string{}}
+	a := &cli{env: func(string) string { return "" }, given: map[string][]string{}}
 	for command, want := range map[string]bool{"quarantine restore": true, "quarantine purge": true, "sweep": false} {
 		cmd, _, err := newRootCommand(a).Find(strings.Fields(command))
 		testkit.Must(t, err)

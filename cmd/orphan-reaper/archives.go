@@ -20,7 +20,7 @@ func isArchive(args []string) bool {
 }
 
 // archiveThere is an error where there is no archive of this name.
-func (a *app) archiveThere(ctx context.Context, cfg config.Config, name string) error {
+func (a *cli) archiveThere(ctx context.Context, cfg config.Config, name string) error {
 	all, err := a.deps.archives(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("cannot list the archives: %w", err)
@@ -32,7 +32,7 @@ func (a *app) archiveThere(ctx context.Context, cfg config.Config, name string) 
 }
 
 // restoreArchive puts the files of one archive back.
-func (a *app) restoreArchive(ctx context.Context, name string) error {
+func (a *cli) restoreArchive(ctx context.Context, name string) error {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (a *app) restoreArchive(ctx context.Context, name string) error {
 }
 
 // restoreBatch puts the files of all archives of one sweep back.
-func (a *app) restoreBatch(ctx context.Context, name string) error {
+func (a *cli) restoreBatch(ctx context.Context, name string) error {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (a *app) restoreBatch(ctx context.Context, name string) error {
 }
 
 // archiveRestored puts files back and says so, also where not all that it was to read could be read.
-func (a *app) archiveRestored(
+func (a *cli) archiveRestored(
 	ctx context.Context, cfg config.Config, name string, restore func(context.Context, config.Config, string) (cni.Restored, error),
 ) error {
 	done, err := restore(ctx, cfg, name)

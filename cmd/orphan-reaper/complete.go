@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
@@ -39,7 +39,7 @@ func completeFlags(root *cobra.Command) {
 const completing = 3 * time.Second
 
 // completePods completes a pod that is on disk, in the runtime or in quarantine. explain takes one.
-func (a *app) completePods(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *cli) completePods(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if cmd.Name() == "explain" && len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -47,17 +47,17 @@ func (a *app) completePods(cmd *cobra.Command, args []string, begun string) ([]c
 	if cmd.Name() == "sweep" {
 		how = certainName
 	}
-	return a.completions(cmd.Context(), begun, args, how, func(ctx context.Context, cfg config.Config) ([]wire.Pod, error) {
+	return a.completions(cmd.Context(), begun, args, how, func(ctx context.Context, cfg config.Config) ([]app.Pod, error) {
 		return a.deps.pods(ctx, cfg, false)
 	})
 }
 
 // completeQuarantined completes a pod in quarantine.
-func (a *app) completeQuarantined(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *cli) completeQuarantined(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.completions(cmd.Context(), begun, args, noName, func(ctx context.Context, cfg config.Config) ([]wire.Pod, error) {
+	return a.completions(cmd.Context(), begun, args, noName, func(ctx context.Context, cfg config.Config) ([]app.Pod, error) {
 		entries, err := a.inQuarantine(ctx, cfg)
 		return podsOf(entries), err
 	})
@@ -65,8 +65,8 @@ func (a *app) completeQuarantined(cmd *cobra.Command, args []string, begun strin
 
 // completions are the UIDs, each with the pod's name; the names that the command takes, each with
 // its UID, once a slash shows that a name is typed; and files where a path is.
-func (a *app) completions(
-	ctx context.Context, begun string, have []string, how naming, known func(context.Context, config.Config) ([]wire.Pod, error),
+func (a *cli) completions(
+	ctx context.Context, begun string, have []string, how naming, known func(context.Context, config.Config) ([]app.Pod, error),
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if strings.HasPrefix(begun, "/") || strings.HasPrefix(begun, ".") {
 		return nil, cobra.ShellCompDirectiveFilterDirs

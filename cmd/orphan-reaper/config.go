@@ -6,16 +6,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-func newConfigCommand(a *app) *cobra.Command {
+func newConfigCommand(a *cli) *cobra.Command {
 	group := newGroup("config", "Show or check the configuration",
 		"The configuration starts with the defaults. The file wins over the defaults,\nand flags win over both.")
 	show := &cobra.Command{
@@ -52,7 +52,7 @@ output as a configuration file.`,
 				contradicts, err := a.configCheck(cmd.Context(), c, false)
 				return cmp.Or(err, exit.Attention(contradicts))
 			}
-			c, err := wire.ConfigOf(cmd.Context(), pid, a.deps.configFile, a.deps.discover)
+			c, err := app.ConfigOf(cmd.Context(), pid, a.deps.configFile, a.deps.discover)
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ output as a configuration file.`,
 	return group
 }
 
-func (a *app) configPrint(cmd *cobra.Command) error {
+func (a *cli) configPrint(cmd *cobra.Command) error {
 	c, err := a.config(cmd.Context())
 	if err != nil {
 		return err
@@ -87,13 +87,13 @@ func (a *app) configPrint(cmd *cobra.Command) error {
 
 // configCheck says that the configuration is good, and reports whether it contradicts this node. running says that
 // it is that of the daemon that runs.
-func (a *app) configCheck(ctx context.Context, c config.Config, running bool) (contradicts bool, err error) {
-	notes, err := wire.CheckCredentials(ctx, c, a.deps.now().Wall)
+func (a *cli) configCheck(ctx context.Context, c config.Config, running bool) (contradicts bool, err error) {
+	notes, err := app.CheckCredentials(ctx, c, a.deps.now().Wall)
 	if err != nil {
 		return false, err
 	}
 	notes = append(c.Notes(), notes...)
-	note, err := wire.CheckWeb(ctx, c)
+	note, err := app.CheckWeb(ctx, c)
 	if err != nil {
 		return false, err
 	}

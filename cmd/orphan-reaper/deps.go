@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
@@ -13,18 +13,18 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 )
 
-// deps are what the commands do to the node, each a function of cmd/internal/wire that says
+// deps are what the commands do to the node, each a function of cmd/internal/app that says
 // there what it does. Tests give their own, so that a command's arguments, words and exit codes
 // are tested without a node.
 type deps struct {
 	configFile string // that is read where no other is named
 
-	pods         func(ctx context.Context, cfg config.Config, past bool) ([]wire.Pod, error)
+	pods         func(ctx context.Context, cfg config.Config, past bool) ([]app.Pod, error)
 	survey       func(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reaper.Report, error)
-	examine      func(ctx context.Context, cfg config.Config) (wire.Examination, error)
+	examine      func(ctx context.Context, cfg config.Config) (app.Examination, error)
 	standing     func(ctx context.Context, cfg config.Config) diagnosis.Daemon
-	sweep        func(ctx context.Context, cfg config.Config, version string, o wire.SweepOptions) (reaper.Report, error)
-	report       func(ctx context.Context, cfg config.Config, from, now time.Time) (wire.Reported, error)
+	sweep        func(ctx context.Context, cfg config.Config, version string, o app.SweepOptions) (reaper.Report, error)
+	report       func(ctx context.Context, cfg config.Config, from, now time.Time) (app.Reported, error)
 	list         func(ctx context.Context, cfg config.Config) ([]policy.EntryState, error)
 	history      func(ctx context.Context, cfg config.Config, uid parsers.PodUID) ([]policy.Record, error)
 	breaker      func(ctx context.Context, cfg config.Config) (*policy.Record, error)
@@ -46,14 +46,14 @@ type deps struct {
 }
 
 // realDeps are the node's, for the person who gives the command.
-func realDeps(person wire.Person) deps {
+func realDeps(person app.Person) deps {
 	return deps{
 		configFile: config.DefaultFile,
-		pods:       wire.PodsHere, survey: wire.Survey, examine: wire.Examine, standing: wire.Standing, report: wire.Report, list: wire.ListQuarantine,
-		history: wire.History, breaker: wire.Breaker,
+		pods:       app.PodsHere, survey: app.Survey, examine: app.Examine, standing: app.Standing, report: app.Report, list: app.ListQuarantine,
+		history: app.History, breaker: app.Breaker,
 		sweep: person.Sweep, restore: person.Restore, purge: person.Purge, resume: person.Resume, forget: person.Forget,
-		archives: wire.ListArchives, restoreCNI: person.RestoreCNI, restoreBatch: person.RestoreBatch, dropArchive: person.DropArchive,
-		discover: wire.DiscoverRoot, rootThere: wire.RootThere, seen: wire.Seen, nameThere: wire.NameThere, agrees: wire.Agrees,
-		nodeName: wire.NodeName, now: wire.Now,
+		archives: app.ListArchives, restoreCNI: person.RestoreCNI, restoreBatch: person.RestoreBatch, dropArchive: person.DropArchive,
+		discover: app.DiscoverRoot, rootThere: app.RootThere, seen: app.Seen, nameThere: app.NameThere, agrees: app.Agrees,
+		nodeName: app.NodeName, now: app.Now,
 	}
 }

@@ -26,7 +26,7 @@ Exit code 3: you have something to do. A pod stays until you act, or a conflict
 lies in quarantine, or a pod can be removed and no daemon is known to run here.
 Exit code 1: the pods directory could not be read.`
 
-func newDoctorCommand(a *app) *cobra.Command {
+func newDoctorCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "doctor",
 		Short:             "Show why the kubelet complains, and what to do; changes nothing",

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
@@ -30,7 +30,7 @@ func healthyNode() diagnosis.Case {
 const oldWords = `orphaned pod "0badf00d-0001-4aaa-8bbb-cccc00000001" found, but volume paths are still present on disk`
 
 // complain has the kubelet name the pod that may go, every 2 s for longer than was read.
-func complain(x *wire.Examination) {
+func complain(x *app.Examination) {
 	x.Case.Said = []diagnosis.Said{{
 		UID: uidReap, Source: "journald", Lines: 43150, LastHour: 1799, First: testNow.Add(-24*time.Hour + time.Second),
 		Last: testNow.Add(-time.Second), Now: true, Words: oldWords,
@@ -40,26 +40,26 @@ func complain(x *wire.Examination) {
 }
 
 // doctored are the nodes of doctor's tests, by FAKE.
-var doctored = map[string]func(*wire.Examination){
+var doctored = map[string]func(*app.Examination){
 	"goes": complain,
-	"nodaemon": func(x *wire.Examination) {
+	"nodaemon": func(x *app.Examination) {
 		complain(x)
 		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No, Installed: true}
 	},
-	"unknowndaemon": func(x *wire.Examination) {
+	"unknowndaemon": func(x *app.Examination) {
 		complain(x)
 		x.Case.Daemon = diagnosis.Daemon{PID: 612, Installed: true, Problem: "PID 612 holds the daemon's lock, and shows no command"}
 	},
-	"sweeps": func(x *wire.Examination) {
+	"sweeps": func(x *app.Examination) {
 		complain(x)
 		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No, PID: 612, Since: testNow.Add(-time.Minute)}
 	},
-	"observe": func(x *wire.Examination) {
+	"observe": func(x *app.Examination) {
 		complain(x)
 		x.Case.Daemon.Mode, x.Case.Rules.Observe = "observe", true
 	},
 	// The main cause comes first, whatever else there is to do.
-	"observemore": func(x *wire.Examination) {
+	"observemore": func(x *app.Examination) {
 		doctoredUmount(x)
 		x.Case.Daemon.Mode, x.Case.Rules.Observe = "observe", true
 		x.Case.Conflicts = []parsers.PodUID{uidConflict}
@@ -67,15 +67,15 @@ var doctored = map[string]func(*wire.Examination){
 	},
 	// One may go, one waits for its hold, and one for a process.
 	"inuse":      doctoredInUse,
-	"inusealone": func(x *wire.Examination) { doctoredInUse(x); x.Case.Daemon = diagnosis.Daemon{Runs: policy.No} },
+	"inusealone": func(x *app.Examination) { doctoredInUse(x); x.Case.Daemon = diagnosis.Daemon{Runs: policy.No} },
 	// What ends by itself hides nothing that stays.
-	"settling": func(x *wire.Examination) {
+	"settling": func(x *app.Examination) {
 		complain(x)
 		keep(x, policy.ReasonKubeletStarting, "the kubelet (PID 812) has run for 1m0s of 10m0s")
 		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonNotADirectory})
 	},
 	// The kubelet's report overrides a file that may be stale.
-	"stale": func(x *wire.Examination) {
+	"stale": func(x *app.Examination) {
 		complain(x)
 		keep(x, policy.ReasonKubeletFile, "allocated_pods_state has it")
 		x.Case.Verdicts[0].Decision, x.Case.Pods[0].FilesGoStale = policy.Wait, true
@@ -83,7 +83,7 @@ var doctored = map[string]func(*wire.Examination){
 	// The second waits until the first has been in quarantine for the confirm time.
 	"limited": doctoredLimited,
 	// Both wait for one that is in quarantine already; the kubelet reported both.
-	"follow": func(x *wire.Examination) {
+	"follow": func(x *app.Examination) {
 		doctoredLimited(x)
 		x.Case.Daemon.Parked, x.Case.Rules.HoldReported = testNow.Add(-20*time.Second), time.Minute
 		for i := range x.Case.Pods {
@@ -91,30 +91,30 @@ var doctored = map[string]func(*wire.Examination){
 		}
 	},
 	"umount": doctoredUmount,
-	"past": func(x *wire.Examination) {
+	"past": func(x *app.Examination) {
 		complain(x)
 		s := &x.Case.Said[0]
 		s.Now, s.Lines, s.LastHour, s.First, s.Last = false, 40, 0, testNow.Add(-11*time.Hour), testNow.Add(-9*time.Hour)
 		x.Case.Pods, x.Case.Verdicts = x.Case.Pods[1:], x.Case.Verdicts[1:]
 	},
-	"aging": func(x *wire.Examination) {
+	"aging": func(x *app.Examination) {
 		x.Case.Aging = diagnosis.Aging{UIDs: []parsers.PodUID{uidHeld}, Bytes: 300 << 10, In: 24*time.Hour - time.Second}
 		x.Case.DataPods, x.Case.DataBytes = 2, 4096
 	},
-	"manyaging": func(x *wire.Examination) {
+	"manyaging": func(x *app.Examination) {
 		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No}
 		for i := range 5 {
 			x.Case.Aging.UIDs = append(x.Case.Aging.UIDs, uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i)))
 		}
 		x.Case.Aging.Bytes = 5 << 20
 	},
-	"waits": func(x *wire.Examination) {
+	"waits": func(x *app.Examination) {
 		complain(x)
 		x.Case.Daemon.Runs = policy.No
 		r := only(testReport(), uidHold)
 		x.Case.Pods, x.Case.Verdicts = r.Look.Pods, r.Verdicts
 	},
-	"files": func(x *wire.Examination) {
+	"files": func(x *app.Examination) {
 		complain(x)
 		x.Case.Sources = []diagnosis.Source{
 			{Name: "/var/log/messages", Read: true},
@@ -123,47 +123,47 @@ var doctored = map[string]func(*wire.Examination){
 		s := &x.Case.Said[0]
 		s.Source, s.Untimed, s.LastHour, s.First, s.Last = "/var/log/messages", s.Lines, 0, time.Time{}, time.Time{}
 	},
-	"conflict": func(x *wire.Examination) {
+	"conflict": func(x *app.Examination) {
 		x.Case.Parked, x.Case.Conflicts = []parsers.PodUID{uidHeld, uidConflict}, []parsers.PodUID{uidConflict}
 	},
-	"breaker": func(x *wire.Examination) {
+	"breaker": func(x *app.Examination) {
 		complain(x)
 		x.Case.Breaker, x.Case.Revived = true, uidReap
 	},
-	"restored": func(x *wire.Examination) {
+	"restored": func(x *app.Examination) {
 		complain(x)
 		keep(x, policy.ReasonRestored, "")
 		x.Case.DataPods, x.Case.DataBytes = 1, 4096
 	},
-	"restorednow": func(x *wire.Examination) {
+	"restorednow": func(x *app.Examination) {
 		complain(x)
 		keep(x, policy.ReasonYoung, "")
 		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonRestored})
 	},
-	"nolog": func(x *wire.Examination) { x.Case.Sources = nil },
-	"deaf": func(x *wire.Examination) {
+	"nolog": func(x *app.Examination) { x.Case.Sources = nil },
+	"deaf": func(x *app.Examination) {
 		x.Case.Sources = []diagnosis.Source{{Name: "journald", Problem: "/var/log/journal/0123/system.journal: permission denied"}}
 	},
-	"contradiction": func(x *wire.Examination) {
+	"contradiction": func(x *app.Examination) {
 		x.Case.Node.Agrees = policy.Fact{Truth: policy.No, Detail: "--root-dir is /data/kubelet, and the kubelet that runs here (PID 812) has /var/lib/kubelet"}
 	},
-	"user": func(x *wire.Examination) {
+	"user": func(x *app.Examination) {
 		complain(x)
 		x.Root, x.Case.Looked, x.Case.Pods, x.Case.Verdicts = false, false, nil, nil
 		x.Case.Daemon = diagnosis.Daemon{Problem: "cannot open the state directory: permission denied"}
 		x.LookErr = fmt.Errorf("cannot list the pods directory /var/lib/kubelet/pods: %w", fs.ErrPermission)
 	},
-	"nokubelet": func(x *wire.Examination) {
+	"nokubelet": func(x *app.Examination) {
 		complain(x)
 		x.Case.Node.Kubelet = policy.Fact{Truth: policy.No, Detail: "no kubelet runs"}
 		keep(x, policy.ReasonKubeletUnknown, "no kubelet runs")
 	},
-	"noruntime": func(x *wire.Examination) {
+	"noruntime": func(x *app.Examination) {
 		complain(x)
 		x.Case.Node.RuntimeLists = policy.Fact{Detail: "cannot dial unix:///run/containerd/containerd.sock: connection refused"}
 		keep(x, policy.ReasonRuntimeUnknown, x.Case.Node.RuntimeLists.Detail)
 	},
-	"many": func(x *wire.Examination) {
+	"many": func(x *app.Examination) {
 		complain(x)
 		for i := range 40 {
 			e, v := x.Case.Pods[0], x.Case.Verdicts[0]
@@ -179,7 +179,7 @@ var doctored = map[string]func(*wire.Examination){
 }
 
 // doctoredUmount has a volume of a dead pod mounted.
-func doctoredUmount(x *wire.Examination) {
+func doctoredUmount(x *app.Examination) {
 	complain(x)
 	r := only(testReport(), uidMounted)
 	e := r.Look.Pods[0]
@@ -188,7 +188,7 @@ func doctoredUmount(x *wire.Examination) {
 }
 
 // doctoredLimited has two pods that may go, and a daemon that has just started.
-func doctoredLimited(x *wire.Examination) {
+func doctoredLimited(x *app.Examination) {
 	complain(x)
 	x.Case.Daemon.Proven = false
 	r := only(testReport(), uidReap, uidHold)
@@ -197,7 +197,7 @@ func doctoredLimited(x *wire.Examination) {
 }
 
 // doctoredInUse has three pods that go: one may, one waits for its hold, and one for a process.
-func doctoredInUse(x *wire.Examination) {
+func doctoredInUse(x *app.Examination) {
 	complain(x)
 	r := only(testReport(), uidHold)
 	used, v := evidence(uidMounted, "db", "postgres-1", scratch), policy.Verdict{UID: uidMounted, Decision: policy.Wait}
@@ -206,7 +206,7 @@ func doctoredInUse(x *wire.Examination) {
 }
 
 // keep keeps the pod that may go.
-func keep(x *wire.Examination, reason policy.Reason, detail string) {
+func keep(x *app.Examination, reason policy.Reason, detail string) {
 	x.Case.Verdicts[0].Decision, x.Case.Verdicts[0].Why = policy.Keep, []policy.Why{{Reason: reason, Detail: detail}}
 }
 
@@ -299,7 +299,7 @@ func TestDoctorGone(t *testing.T) {
 		{2, 1, "2 pods that it named are gone, and 1 lies in quarantine."},
 	} {
 		for _, more := range []bool{false, true} {
-			doctored["gone"] = func(x *wire.Examination) {
+			doctored["gone"] = func(x *app.Examination) {
 				complain(x)
 				said := x.Case.Said[0]
 				for i := range tt.gone + tt.parked {
@@ -326,46 +326,46 @@ func TestDoctorGone(t *testing.T) {
 func TestDoctorReadsOnly(t *testing.T) {
 	defer delete(doctored, "true")
 	for name, tt := range map[string]struct {
-		node      func(*wire.Examination)
+		node      func(*app.Examination)
 		want, not string
 	}{
-		"listed, and reported just now": {func(x *wire.Examination) {
+		"listed, and reported just now": {func(x *app.Examination) {
 			complain(x)
 			keep(x, policy.ReasonSandbox, "")
 		}, "Something of it is still listed.", "It lives"},
-		"listed, and reported long ago": {func(x *wire.Examination) {
+		"listed, and reported long ago": {func(x *app.Examination) {
 			complain(x)
 			keep(x, policy.ReasonSandbox, "")
 			x.Case.Said[0].Now, x.Case.Said[0].Last = false, testNow.Add(-time.Hour)
 		}, "It lives.", "still listed"},
-		"listed, and reported a second ago": {func(x *wire.Examination) {
+		"listed, and reported a second ago": {func(x *app.Examination) {
 			complain(x)
 			keep(x, policy.ReasonSandbox, "")
 			x.Case.Said[0].Now = false
 		}, "Something of it is still listed.", "It has stopped"},
-		"in use": {func(x *wire.Examination) {
+		"in use": {func(x *app.Examination) {
 			complain(x)
 			keep(x, policy.ReasonInUse, "PID 4242 (tail) has volumes/log as an open file")
 			x.Case.Pods[0].Facts.Set(policy.FactInUse, policy.Yes, "", "")
 		}, "Something still has a file of it open.", "could not be read"},
-		"use unknown": {func(x *wire.Examination) {
+		"use unknown": {func(x *app.Examination) {
 			complain(x)
 			keep(x, policy.ReasonInUse, "PID 4242 did not answer in time")
 			x.Case.Pods[0].Facts.Set(policy.FactInUse, policy.Unknown, "", "")
 		}, "Whether something has a file of it open could not be read.", "Something still has"},
-		"a missing log file": {func(x *wire.Examination) {
+		"a missing log file": {func(x *app.Examination) {
 			x.Case.Sources = []diagnosis.Source{{Name: "/nowhere.log", Absent: true, Problem: "no such file"}}
 		}, "/nowhere.log does not exist", "no such file"},
-		"a log file, and all gone": {func(x *wire.Examination) {
+		"a log file, and all gone": {func(x *app.Examination) {
 			doctored["files"](x)
 			x.Case.Pods, x.Case.Verdicts = nil, nil
 			x.Case.Said[0].Now = false
 		}, "It has stopped: none that it named is left.", "complains of"},
-		"a log file, and one left": {func(x *wire.Examination) {
+		"a log file, and one left": {func(x *app.Examination) {
 			doctored["files"](x)
 			x.Case.Said[0].Now = false
 		}, "The kubelet complains of 1 pod", "It has stopped"},
-		"another root": {func(x *wire.Examination) {
+		"another root": {func(x *app.Examination) {
 			complain(x)
 			x.Case.Pods, x.Case.Verdicts = nil, nil
 			doctored["contradiction"](x)

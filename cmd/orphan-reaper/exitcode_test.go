@@ -31,7 +31,7 @@ func runnable(cmd *cobra.Command, path ...string) (all [][]string) {
 // TestNothingIsThere: a root directory that is not there, or settings that contradict each other, are never a
 // success: it would look as though nothing were there.
 func TestNothingIsThere(t *testing.T) {
-	all := runnable(newRootCommand(&app{given: map[string][]string{}, env: func(string) string { return "" }}))
+	all := runnable(newRootCommand(&cli{given: map[string][]string{}, env: func(string) string { return "" }}))
 	if len(all) < 15 {
 		t.Fatalf("only %d commands", len(all))
 	}

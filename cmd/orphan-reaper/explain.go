@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-func newExplainCommand(a *app) *cobra.Command {
+func newExplainCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain POD",
 		Short: "Explain one pod: what was found, what would happen, what to do",
@@ -58,7 +58,7 @@ drivers are filled in.
 
 // explainName explains what lies in the pods directory by a name that is no pod's, as scan shows it. Where there is
 // no such name it returns none.
-func (a *app) explainName(ctx context.Context, name string, none error) error {
+func (a *cli) explainName(ctx context.Context, name string, none error) error {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return none
@@ -84,7 +84,7 @@ func (a *app) explainName(ctx context.Context, name string, none error) error {
 }
 
 // showExplanation writes it, and returns the error that carries its exit code.
-func (a *app) showExplanation(x view.Explanation, report reaper.Report) error {
+func (a *cli) showExplanation(x view.Explanation, report reaper.Report) error {
 	if err := a.write(x.JSON(), func(p *view.Printer) { p.Explain(x) }); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (a *app) showExplanation(x view.Explanation, report reaper.Report) error {
 }
 
 // explain shows what a report says of one pod, and what the ledger does.
-func (a *app) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
+func (a *cli) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
 	c := a.viewContext(cfg)
 	c.Daemon = a.deps.standing(ctx, cfg)
 	x := view.NewExplanation(report, c, uid, done)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
@@ -185,13 +185,13 @@ func testEntries() []policy.EntryState {
 	}
 }
 
-// testPods are the pods that the fake node knows, as wire.PodsHere lists them. Who told a name is
+// testPods are the pods that the fake node knows, as app.PodsHere lists them. Who told a name is
 // known of what is on disk; only of uidMounted it is etc-hosts.
-func testPods(past bool) []wire.Pod {
-	var pods []wire.Pod
+func testPods(past bool) []app.Pod {
+	var pods []app.Pod
 	r := testReport()
 	for i, e := range r.Look.Pods {
-		pod := wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Certain: e.UID != uidMounted, Where: "on disk"}
+		pod := app.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Certain: e.UID != uidMounted, Where: "on disk"}
 		if r.Verdicts[i].Living() {
 			pod.Where += ", lives"
 		}
@@ -201,12 +201,12 @@ func testPods(past bool) []wire.Pod {
 	}
 	for _, e := range r.Entries {
 		if e.Phase.InQuarantine() {
-			pods = append(pods, wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
+			pods = append(pods, app.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
 		}
 	}
 	if past {
-		pods = append(pods, wire.Pod{UID: uidLongGone, Name: "shop/cart-0", Where: "in the ledger", Past: true},
-			wire.Pod{UID: uidForgot, Name: "default/web-0", Where: "in the ledger", Past: true})
+		pods = append(pods, app.Pod{UID: uidLongGone, Name: "shop/cart-0", Where: "in the ledger", Past: true},
+			app.Pod{UID: uidForgot, Name: "default/web-0", Where: "in the ledger", Past: true})
 	}
 	return pods
 }

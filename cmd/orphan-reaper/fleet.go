@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
@@ -20,7 +20,7 @@ Give the addresses as arguments, or in a file with one address on each line.
 
 If a node does not answer, the command names it, and the exit code is 3.`
 
-func newFleetCommand(a *app) *cobra.Command {
+func newFleetCommand(a *cli) *cobra.Command {
 	group := newGroup("fleet", "Ask the daemons of many nodes at once",
 		"Ask the daemons of many nodes what orphans they have, or have them look now. You\ncannot remove, restore or resume anything from here.\n\n"+fleetHelp)
 	group.AddCommand(a.worksLong(newFleetListCommand(a)), a.worksLong(newFleetSweepCommand(a)))
@@ -28,7 +28,7 @@ func newFleetCommand(a *app) *cobra.Command {
 }
 
 // fleetFlags adds the flags that say who is asked, and how.
-func fleetFlags(cmd *cobra.Command, o *wire.FleetOptions) {
+func fleetFlags(cmd *cobra.Command, o *app.FleetOptions) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.From, "from", "", "a `FILE` with one address on each line; - is stdin")
@@ -43,8 +43,8 @@ func fleetFlags(cmd *cobra.Command, o *wire.FleetOptions) {
 	f.StringVar(&o.PasswordFile, "password-file", "", "a `FILE` whose first line is the password")
 }
 
-func newFleetListCommand(a *app) *cobra.Command {
-	var o wire.FleetOptions
+func newFleetListCommand(a *cli) *cobra.Command {
+	var o app.FleetOptions
 	var which view.FleetScope
 	var file string
 	cmd := &cobra.Command{
@@ -83,7 +83,7 @@ func newFleetListCommand(a *app) *cobra.Command {
 }
 
 // fleetList asks the daemons that are named, or else reads what all have reported.
-func (a *app) fleetList(ctx context.Context, o wire.FleetOptions, args []string, file string, which view.FleetScope) (*view.FleetList, error) {
+func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, file string, which view.FleetScope) (*view.FleetList, error) {
 	o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
 	var shown *view.FleetList
 	work := progress.From(ctx)
@@ -97,7 +97,7 @@ func (a *app) fleetList(ctx context.Context, o wire.FleetOptions, args []string,
 			shown = view.NewFleetList(0, which)
 			work.Begin("reading the nodes' reports", "node", 0)
 		}
-		doubt, err := wire.FleetReports(ctx, &o, file, begin, func(at report.Target, r *report.Report, err error) {
+		doubt, err := app.FleetReports(ctx, &o, file, begin, func(at report.Target, r *report.Report, err error) {
 			shown.AddReport(at, r, err)
 			work.Add(1)
 		})
@@ -107,7 +107,7 @@ func (a *app) fleetList(ctx context.Context, o wire.FleetOptions, args []string,
 		shown.Reported(doubt.Notes, doubt.Nobody)
 		return shown, nil
 	}
-	fleet, err := wire.OpenFleet(ctx, o)
+	fleet, err := app.OpenFleet(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +120,8 @@ func (a *app) fleetList(ctx context.Context, o wire.FleetOptions, args []string,
 	return shown, nil
 }
 
-func newFleetSweepCommand(a *app) *cobra.Command {
-	var o wire.FleetOptions
+func newFleetSweepCommand(a *cli) *cobra.Command {
+	var o app.FleetOptions
 	var mostBreakers int
 	cmd := &cobra.Command{
 		Use: "sweep [ADDRESS...]", Short: "Have the daemons of many nodes look now",
@@ -135,7 +135,7 @@ func newFleetSweepCommand(a *app) *cobra.Command {
 				return exit.Usagef("0 stops at the first node whose breaker is open", "--max-breakers %d is negative", mostBreakers)
 			}
 			o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
-			fleet, err := wire.OpenFleet(cmd.Context(), o)
+			fleet, err := app.OpenFleet(cmd.Context(), o)
 			if err != nil {
 				return err
 			}

@@ -175,7 +175,7 @@ func TestQuiet(t *testing.T) {
 // TestLongCommands: every command that may take its time has both flags, and the root's -v stays
 // the version's.
 func TestLongCommands(t *testing.T) {
-	root := newRootCommand(&app{env: func(string) string { return "" }, given: map[string][]string{}})
+	root := newRootCommand(&cli{env: func(string) string { return "" }, given: map[string][]string{}})
 	for _, path := range []string{
 		"doctor", "scan", "explain", "sweep", "parse", "quarantine restore", "quarantine purge", "fleet list", "fleet sweep",
 	} {

@@ -12,7 +12,7 @@ import (
 const allSettings = "all-settings"
 
 // help writes a command's help in at most 80 columns.
-func (a *app) help(cmd *cobra.Command) {
+func (a *cli) help(cmd *cobra.Command) {
 	p := a.printer(a.stdout)
 	p.Given = nil // a page is about every node
 	text := cmd.Long

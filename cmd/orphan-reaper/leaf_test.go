@@ -46,7 +46,7 @@ func leafReport(cleared bool) reaper.Report {
 // TestLeaf: what a person reads of a leaf that is to be cleared, and of one that was.
 func TestLeaf(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "text"}
+	a := &cli{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "text"}
 	cfg := config.Default()
 	steps := []struct {
 		title string
@@ -86,7 +86,7 @@ func TestLeaf(t *testing.T) {
 }
 
 // scanned writes what scan shows of a report.
-func (a *app) scanned(cfg config.Config, r reaper.Report) error {
+func (a *cli) scanned(cfg config.Config, r reaper.Report) error {
 	v := view.NewReport(r, a.viewContext(cfg))
 	p := a.printer(a.stdout)
 	p.Scan(&v)

@@ -17,10 +17,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 				os.Exit(99)
 			}
 			console := term.NewConsole(os.Stdout, os.Stderr, os.Getenv)
-			person := wire.Person{Stderr: console.Stderr()}
+			person := app.Person{Stderr: console.Stderr()}
 			if file := os.Getenv(testLoginUID); file != "" {
 				person.LoginUID, person.SudoUser = file, os.Getenv("SUDO_USER")
 			}
@@ -133,7 +133,7 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return policy.Fact{Truth: policy.Yes}
 		},
-		pods: func(_ context.Context, _ config.Config, past bool) ([]wire.Pod, error) {
+		pods: func(_ context.Context, _ config.Config, past bool) ([]app.Pod, error) {
 			if held == "all" {
 				return testPods(past), nil
 			}
@@ -160,8 +160,8 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return reaper.Report{}, fail()
 		},
-		examine: func(_ context.Context, cfg config.Config) (wire.Examination, error) {
-			x := wire.Examination{Root: true, Case: healthyNode()}
+		examine: func(_ context.Context, cfg config.Config) (app.Examination, error) {
+			x := app.Examination{Root: true, Case: healthyNode()}
 			if cfg.RootDir == "/nope" {
 				x.LookErr, x.Case.Looked = fmt.Errorf("cannot list the pods directory %s: %w", cfg.PodsDir(), fs.ErrNotExist), false
 			}
@@ -182,11 +182,11 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return d
 		},
-		report: func(_ context.Context, _ config.Config, from, now time.Time) (wire.Reported, error) {
+		report: func(_ context.Context, _ config.Config, from, now time.Time) (app.Reported, error) {
 			if held == "all" {
 				return testReported(from, now), nil
 			}
-			return wire.Reported{Account: account.Of(account.Table{}, quiet.Memory{}, from, now)}, fail()
+			return app.Reported{Account: account.Of(account.Table{}, quiet.Memory{}, from, now)}, fail()
 		},
 		list: func(context.Context, config.Config) ([]policy.EntryState, error) {
 			if held == "all" {

@@ -56,7 +56,7 @@ func commands(root *cobra.Command) []*cobra.Command {
 
 func testRoot() *cobra.Command {
 	env := func(string) string { return "" }
-	return newRootCommand(&app{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), env: env, deps: fakeDeps(env), given: map[string][]string{}})
+	return newRootCommand(&cli{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), env: env, deps: fakeDeps(env), given: map[string][]string{}})
 }
 
 // flagItem writes a flag with its names, its value and, where that is asked for, its default.

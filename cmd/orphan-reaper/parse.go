@@ -20,7 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-func newParseCommand(a *app) *cobra.Command {
+func newParseCommand(a *cli) *cobra.Command {
 	var hints, follow bool
 	cmd := &cobra.Command{
 		Use:   "parse [FILE...]",
@@ -60,7 +60,7 @@ the file is replaced, the command continues with the new one.`,
 }
 
 // parse reads each file in turn. One that cannot be read does not stop the others.
-func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text bool) error {
+func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Options, text bool) error {
 	p := a.printer(a.stdout)
 	emit := func(v view.Sighting) error { return p.JSONLine(v) }
 	if text {
@@ -128,7 +128,7 @@ func reading(ctx context.Context, name string, in io.Reader, out *view.Printer) 
 }
 
 // parseFile reads one input, "-" being stdin.
-func (a *app) parseFile(ctx context.Context, name string, p *view.Printer, o parsers.Options, emit func(parsers.Sighting, int) error) error {
+func (a *cli) parseFile(ctx context.Context, name string, p *view.Printer, o parsers.Options, emit func(parsers.Sighting, int) error) error {
 	if name == "-" {
 		return parseLines(reading(ctx, "stdin", a.stdin, p), "stdin", o, emit)
 	}

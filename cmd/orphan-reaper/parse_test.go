@@ -13,9 +13,9 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
@@ -63,7 +63,7 @@ func TestParseDoesNotHoldBack(t *testing.T) {
 	read, out := io.Pipe()
 	done := make(chan int)
 	go func() {
-		code := runWith(realDeps(wire.Person{Stderr: io.Discard}), []string{"parse"}, in, out, io.Discard, func(string) string { return "" })
+		code := runWith(realDeps(app.Person{Stderr: io.Discard}), []string{"parse"}, in, out, io.Discard, func(string) string { return "" })
 		_ = out.Close()
 		done <- code
 	}()

@@ -22,7 +22,7 @@ func TestParseFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		a := &app{stdout: out, stderr: io.Discard, env: func(string) string { return "" }, given: map[string][]string{}, stopSignals: func() {}}
+		a := &cli{stdout: out, stderr: io.Discard, env: func(string) string { return "" }, given: map[string][]string{}, stopSignals: func() {}}
 		root := newRootCommand(a)
 		root.SetArgs([]string{"parse", "--follow", path})
 		done <- root.ExecuteContext(ctx)

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -136,9 +136,9 @@ func (arg podArg) namesEntry(cfg config.Config) error {
 
 // podUIDs turns arguments into UIDs. known lists what those may mean that are no whole UID; it is
 // asked once, and only where there is one.
-func podUIDs(cfg config.Config, args []podArg, known func() ([]wire.Pod, error)) ([]parsers.PodUID, error) {
+func podUIDs(cfg config.Config, args []podArg, known func() ([]app.Pod, error)) ([]parsers.PodUID, error) {
 	var uids []parsers.PodUID
-	var pods []wire.Pod
+	var pods []app.Pod
 	asked := false
 	for _, arg := range args {
 		if arg.path != "" {
@@ -189,12 +189,12 @@ func firstBelow(dir, path string) (name string, ok bool) {
 }
 
 // resolve finds the one pod that the argument means.
-func (arg podArg) resolve(cfg config.Config, pods []wire.Pod) (parsers.PodUID, error) {
+func (arg podArg) resolve(cfg config.Config, pods []app.Pod) (parsers.PodUID, error) {
 	if arg.uid != "" {
 		return arg.uid, nil
 	}
 	entry, _ := firstBelow(cfg.QuarantineDir, arg.path)
-	var means []wire.Pod
+	var means []app.Pod
 	for _, pod := range pods {
 		switch {
 		case arg.prefix != "" && strings.HasPrefix(string(pod.UID), arg.prefix),
@@ -203,8 +203,8 @@ func (arg podArg) resolve(cfg config.Config, pods []wire.Pod) (parsers.PodUID, e
 			means = append(means, pod)
 		}
 	}
-	if slices.ContainsFunc(means, func(p wire.Pod) bool { return !p.Past }) {
-		means = slices.DeleteFunc(means, func(p wire.Pod) bool { return p.Past }) // a name is used again and again
+	if slices.ContainsFunc(means, func(p app.Pod) bool { return !p.Past }) {
+		means = slices.DeleteFunc(means, func(p app.Pod) bool { return p.Past }) // a name is used again and again
 	}
 	if uid := uidIn(arg.text); len(means) == 0 && arg.how == anyName && uid != "" {
 		return uid, nil
@@ -213,10 +213,10 @@ func (arg podArg) resolve(cfg config.Config, pods []wire.Pod) (parsers.PodUID, e
 		return "", arg.noPodUID(arg.nothing(cfg))
 	}
 	uid := means[0].UID
-	several := slices.ContainsFunc(means, func(p wire.Pod) bool { return p.UID != uid })
+	several := slices.ContainsFunc(means, func(p app.Pod) bool { return p.UID != uid })
 	if entry != "" {
 		// What is done with a UID is done with each of its entries, and this names one of them.
-		means = slices.DeleteFunc(slices.Clone(pods), func(p wire.Pod) bool { return p.UID != uid || p.Entry == "" })
+		means = slices.DeleteFunc(slices.Clone(pods), func(p app.Pod) bool { return p.UID != uid || p.Entry == "" })
 		several = len(means) > 1
 	}
 	if several {
@@ -243,7 +243,7 @@ func (arg podArg) nothing(cfg config.Config) string {
 }
 
 // ambiguous lists what an argument may mean.
-func ambiguous(text string, means []wire.Pod) error {
+func ambiguous(text string, means []app.Pod) error {
 	var lines []string
 	for _, pod := range means {
 		where := pod.Where
@@ -262,7 +262,7 @@ func ambiguous(text string, means []wire.Pod) error {
 }
 
 // surveyed reads the arguments of a command that looks at some pods, and its configuration.
-func (a *app) surveyed(ctx context.Context, args []string, how naming, past bool) (config.Config, []parsers.PodUID, error) {
+func (a *cli) surveyed(ctx context.Context, args []string, how naming, past bool) (config.Config, []parsers.PodUID, error) {
 	named, err := readPodArgs(args, how)
 	if err != nil {
 		return config.Config{}, nil, err
@@ -271,7 +271,7 @@ func (a *app) surveyed(ctx context.Context, args []string, how naming, past bool
 	if err != nil {
 		return config.Config{}, nil, err
 	}
-	uids, err := podUIDs(cfg, named, func() ([]wire.Pod, error) { return a.deps.pods(ctx, cfg, past) })
+	uids, err := podUIDs(cfg, named, func() ([]app.Pod, error) { return a.deps.pods(ctx, cfg, past) })
 	return cfg, uids, err
 }
 
@@ -283,7 +283,7 @@ type meant struct {
 
 // quarantined reads the argument of restore and purge, and their configuration. The quarantine is
 // listed once: what the argument means, what the person is shown and what is done are one list.
-func (a *app) quarantined(ctx context.Context, args []string) (cfg config.Config, means meant, err error) {
+func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config, means meant, err error) {
 	named, err := readPodArgs(args, noName)
 	if err != nil {
 		return cfg, means, err
@@ -303,7 +303,7 @@ func (a *app) quarantined(ctx context.Context, args []string) (cfg config.Config
 	if means.entries = lying(all); len(named) == 0 {
 		return cfg, means, nil
 	}
-	uids, err := podUIDs(cfg, named, func() ([]wire.Pod, error) { return podsOf(all), nil })
+	uids, err := podUIDs(cfg, named, func() ([]app.Pod, error) { return podsOf(all), nil })
 	if err != nil {
 		return cfg, means, err
 	}
@@ -315,22 +315,22 @@ func (a *app) quarantined(ctx context.Context, args []string) (cfg config.Config
 
 // podsOf are the pods of entries that lie in quarantine, and those that a person put back: these count only where
 // no other is meant, and the same command again then says that it is done.
-func podsOf(entries []policy.EntryState) (pods []wire.Pod) {
+func podsOf(entries []policy.EntryState) (pods []app.Pod) {
 	for _, e := range entries {
 		if !e.Phase.InQuarantine() && !e.Restored {
 			continue
 		}
 		if !e.Phase.InQuarantine() {
-			pods = append(pods, wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "put back", Past: true})
+			pods = append(pods, app.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "put back", Past: true})
 			continue
 		}
-		pods = append(pods, wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
+		pods = append(pods, app.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
 	}
 	return pods
 }
 
 // tellPods says which pods were meant, before anything is done with them.
-func (a *app) tellPods(args []string, uids []parsers.PodUID) {
+func (a *cli) tellPods(args []string, uids []parsers.PodUID) {
 	for i, uid := range uids {
 		if args[i] != string(uid) && !a.quiet {
 			_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: %s is pod %s\n", clean.Text(args[i]), uid) // who cannot read it reads what was done

@@ -109,7 +109,7 @@ func TestPrintSweep(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			a := &app{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "text"}
+			a := &cli{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "text"}
 			if code := exit.Code(a.printSweep(config.Default(), c.report, c.dryRun)); code != c.code {
 				t.Errorf("code %d, want %d", code, c.code)
 			}
@@ -122,7 +122,7 @@ func TestPrintSweep(t *testing.T) {
 // TestSweepJSON: a sweep has the keys of a scan, and the outcome of each pod.
 func TestSweepJSON(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "json"}
+	a := &cli{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "json"}
 	if code := exit.Code(a.printSweep(config.Default(), sweepReport(), false)); code != exit.FailedCode {
 		t.Errorf("code %d", code)
 	}

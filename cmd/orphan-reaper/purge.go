@@ -23,7 +23,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-func newPurgeCommand(a *app) *cobra.Command {
+func newPurgeCommand(a *cli) *cobra.Command {
 	var yes, all, force bool
 	cmd := &cobra.Command{
 		Use: "purge POD|ARCHIVE|--all", Short: "Permanently remove what lies in quarantine",
@@ -58,7 +58,7 @@ removes nothing of it without --force.
 }
 
 // purge removes for ever, after a person said so.
-func (a *app) purge(ctx context.Context, args []string, yes, force bool) error {
+func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 	if isArchive(args) {
 		return a.purgeArchive(ctx, args[0], yes)
 	}
@@ -87,7 +87,7 @@ func (a *app) purge(ctx context.Context, args []string, yes, force bool) error {
 
 // purgedBefore ends a purge of a pod of which nothing is in quarantine: the goal is reached
 // where the ledger says that all of it was removed.
-func (a *app) purgedBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
+func (a *cli) purgedBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
 	last, err := a.lastOutcome(ctx, cfg, uid)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (a *app) purgedBefore(ctx context.Context, cfg config.Config, uid parsers.P
 }
 
 // purged shows what a purge did; whatever did not go is an error.
-func (a *app) purged(outcomes []policy.Outcome, shown []policy.EntryState, err error) error {
+func (a *cli) purged(outcomes []policy.Outcome, shown []policy.EntryState, err error) error {
 	var errs []error
 	if err != nil {
 		errs = append(errs, fmt.Errorf("cannot purge: %w", err))
@@ -136,7 +136,7 @@ func confirmed(entries []policy.EntryState) []policy.EntryState {
 var errNotConfirmed = errors.New("not confirmed; nothing was removed")
 
 // confirm asks on the terminal. Only "yes" is yes. would is what a yes removes, for who has no terminal.
-func (a *app) confirm(question, would string) error {
+func (a *cli) confirm(question, would string) error {
 	f, ok := a.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return exit.Usagef("--yes purges without asking; it cannot be undone", "purge asks first, and there is no terminal; it would remove %s", would)
@@ -168,7 +168,7 @@ func ask(in io.Reader, out io.Writer, question string) error {
 }
 
 // purgeArchive drops one archive for ever, by a person's word.
-func (a *app) purgeArchive(ctx context.Context, name string, yes bool) error {
+func (a *cli) purgeArchive(ctx context.Context, name string, yes bool) error {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // seeQuarantine is the hint for what is not there.
 const seeQuarantine = "orphan-reaper quarantine list shows what there is"
 
-func newQuarantineCommand(a *app) *cobra.Command {
+func newQuarantineCommand(a *cli) *cobra.Command {
 	group := newGroup("quarantine", "Show, restore or purge what was removed",
 		"What was removed lies in quarantine until it is purged. Data that may belong to\na user is purged only by this command.")
 	group.AddCommand(
@@ -42,7 +42,7 @@ to be alive. Find out why that happened before you resume.`,
 }
 
 // inQuarantine returns the entries that are there.
-func (a *app) inQuarantine(ctx context.Context, cfg config.Config) ([]policy.EntryState, error) {
+func (a *cli) inQuarantine(ctx context.Context, cfg config.Config) ([]policy.EntryState, error) {
 	all, err := a.deps.list(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the quarantine: %w", err)
@@ -55,7 +55,7 @@ func lying(all []policy.EntryState) []policy.EntryState {
 	return slices.DeleteFunc(slices.Clone(all), func(e policy.EntryState) bool { return !e.Phase.InQuarantine() })
 }
 
-func (a *app) quarantineList(ctx context.Context) error {
+func (a *cli) quarantineList(ctx context.Context) error {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (a *app) quarantineList(ctx context.Context) error {
 
 // lastOutcome returns the last record that says where the pod is; the zero value where the
 // ledger has none.
-func (a *app) lastOutcome(ctx context.Context, cfg config.Config, uid parsers.PodUID) (policy.Record, error) {
+func (a *cli) lastOutcome(ctx context.Context, cfg config.Config, uid parsers.PodUID) (policy.Record, error) {
 	all, err := a.deps.history(ctx, cfg, uid)
 	if err != nil {
 		return policy.Record{}, fmt.Errorf("cannot read what became of %s: %w", uid, err)
@@ -125,7 +125,7 @@ func outcomeError(verb string, o policy.Outcome) error {
 }
 
 // say writes one line, or with -o json an empty list of outcomes.
-func (a *app) say(text string) error {
+func (a *cli) say(text string) error {
 	if a.json() {
 		return a.writeJSON(view.NewOutcomes(nil))
 	}
@@ -134,7 +134,7 @@ func (a *app) say(text string) error {
 	return p.Flush()
 }
 
-func (a *app) resume(ctx context.Context) error {
+func (a *cli) resume(ctx context.Context) error {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return err

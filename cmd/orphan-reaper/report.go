@@ -28,7 +28,7 @@ by now, and states how.
 What is kept is what the last look of the daemon or of a sweep recorded. To look
 now, run scan.`
 
-func newReportCommand(a *app) *cobra.Command {
+func newReportCommand(a *cli) *cobra.Command {
 	var since string
 	cmd := &cobra.Command{
 		Use:               "report",

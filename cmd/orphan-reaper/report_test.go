@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
 )
 
 // testReported is what the state directory of a busy node tells.
-func testReported(from, now time.Time) wire.Reported {
+func testReported(from, now time.Time) app.Reported {
 	table := account.Table{Seq: 900, Since: testNow.AddDate(0, 0, -12), Days: []account.Day{
 		{Day: testNow.AddDate(0, 0, -11).Format(time.DateOnly), Sum: account.Sum{
 			Parked: 2044, Removed: 2040, PutBack: 1, Cleared: 3, Sandbox: 2, CNIFiles: 30, Addresses: 10, CNIBack: 2,
@@ -26,7 +26,7 @@ func testReported(from, now time.Time) wire.Reported {
 		Days: []quiet.Day{{Day: testNow.AddDate(0, 0, -11).Format(time.DateOnly), First: testNow.AddDate(0, 0, -11), Pods: 2, Lines: 43200}},
 		Pods: map[parsers.PodUID]quiet.Said{uidMounted: {Lines: 120}},
 	}
-	return wire.Reported{
+	return app.Reported{
 		Account: account.Of(table, heard, from, now), Entries: testEntries(),
 		ToldAt: testNow.Add(-9 * time.Minute),
 		Told: map[parsers.PodUID]string{

@@ -10,18 +10,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-func newRestoreCommand(a *app) *cobra.Command {
+func newRestoreCommand(a *cli) *cobra.Command {
 	var batch string
 	cmd := &cobra.Command{
 		Use: "restore POD|ARCHIVE|--batch BATCH", Short: "Put a pod directory, or CNI files, back",
@@ -61,7 +61,7 @@ command puts back the files of all archives of the same sweep.
 }
 
 // restore puts one pod back and says what that cannot bring back.
-func (a *app) restore(ctx context.Context, args []string) error {
+func (a *cli) restore(ctx context.Context, args []string) error {
 	if isArchive(args) {
 		return a.restoreArchive(ctx, args[0])
 	}
@@ -97,7 +97,7 @@ func (a *app) restore(ctx context.Context, args []string) error {
 // restoredBefore ends a restore of a pod of which nothing is in quarantine. Where the ledger
 // says that a person put it back, an earlier run of this command did, and may have been killed
 // before it brought back what CNI had of the pod.
-func (a *app) restoredBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
+func (a *cli) restoredBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
 	last, err := a.lastOutcome(ctx, cfg, uid)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func mergeError(cfg config.Config, entry policy.EntryState, o policy.Outcome) er
 	return fmt.Errorf("both stay where they are; to merge them:\n  %s", strings.Join(cmds, "\n  "))
 }
 
-func newForgetCommand(a *app) *cobra.Command {
+func newForgetCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "forget POD...", Short: "Judge a pod again that you have put back",
 		Long: `A pod that you put back with quarantine restore is kept. This command ends that.
@@ -156,8 +156,8 @@ quarantine, and it does not close the breaker: quarantine resume does.
 }
 
 // completeRestored completes a pod that a person has restored.
-func (a *app) completeRestored(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.completions(cmd.Context(), begun, args, noName, func(ctx context.Context, cfg config.Config) ([]wire.Pod, error) {
+func (a *cli) completeRestored(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.completions(cmd.Context(), begun, args, noName, func(ctx context.Context, cfg config.Config) ([]app.Pod, error) {
 		entries, err := a.deps.list(ctx, cfg)
 		return podsOf(slices.DeleteFunc(entries, func(e policy.EntryState) bool { return !e.Restored })), err
 	})
@@ -165,7 +165,7 @@ func (a *app) completeRestored(cmd *cobra.Command, args []string, begun string) 
 
 // forget has pods judged again. One that no person has restored is an error, unless the same command
 // was given before.
-func (a *app) forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) error {
+func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) error {
 	forgotten, err := a.deps.forget(ctx, cfg, uids)
 	if err != nil {
 		return fmt.Errorf("cannot forget: %w", err)

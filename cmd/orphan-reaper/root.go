@@ -37,7 +37,7 @@ const exitCodes = `Exit codes:
   2  wrong usage or configuration
   3  done, and something is kept that needs you`
 
-func newRootCommand(a *app) *cobra.Command {
+func newRootCommand(a *cli) *cobra.Command {
 	root := &cobra.Command{
 		Use: "orphan-reaper", Short: "Remove the directories of orphaned pods, safely",
 		Long: rootLong, Example: rootExample,
@@ -73,7 +73,7 @@ func helpCommand(cmd *cobra.Command, args []string) error {
 }
 
 // addFlags adds the flags of the command line's contract.
-func (a *app) addFlags(flags *pflag.FlagSet) {
+func (a *cli) addFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.VarP(&choiceValue{&a.output, []string{"text", "json"}, "FORMAT"}, "output", "o", "text or json")
 	flags.Lookup("output").DefValue = "text"
@@ -105,7 +105,7 @@ func (v *choiceValue) Set(s string) error {
 }
 
 // before runs ahead of every command.
-func (a *app) before(cmd *cobra.Command) error {
+func (a *cli) before(cmd *cobra.Command) error {
 	a.tells = cmd.HasParent() && cmd.Parent().Name() == "quarantine"
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
 		return exit.Usagef("", "--config is empty") // not the usual file: somebody meant another

@@ -35,7 +35,7 @@ type scanOptions struct {
 	verdict string
 }
 
-func newScanCommand(a *app) *cobra.Command {
+func newScanCommand(a *cli) *cobra.Command {
 	var o scanOptions
 	cmd := &cobra.Command{
 		Use:   "scan [POD...]",
@@ -69,7 +69,7 @@ func newScanCommand(a *app) *cobra.Command {
 }
 
 // scan takes one look and shows it.
-func (a *app) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions, p *view.Printer) error {
+func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions, p *view.Printer) error {
 	report, err := a.deps.survey(ctx, cfg, uids)
 	if err != nil {
 		return err

@@ -3,18 +3,18 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/records"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 )
 
-func newSweepCommand(a *app) *cobra.Command {
+func newSweepCommand(a *cli) *cobra.Command {
 	var dryRun, noWait bool
 	cmd := &cobra.Command{
 		Use:   "sweep [POD...]",
@@ -41,7 +41,7 @@ func newSweepCommand(a *app) *cobra.Command {
 				return a.printSweep(cfg, report, true, uids...)
 			}
 			a.tellPods(args, uids)
-			o := wire.SweepOptions{Only: uids, NoWait: noWait}
+			o := app.SweepOptions{Only: uids, NoWait: noWait}
 			if !a.printer(a.stderr).Piped && cfg.LogFormat != "json" {
 				screen := &records.Screen{Printer: func() *term.Printer { return a.printer(a.stderr).Printer }, Waiting: a.verbose}
 				o.Show, o.Waits = screen.Show, screen.Waits
@@ -60,7 +60,7 @@ func newSweepCommand(a *app) *cobra.Command {
 
 // printSweep writes what a sweep did, or with dryRun would do, and returns the error that
 // carries its exit code. only are the pods that were asked for, none for all.
-func (a *app) printSweep(cfg config.Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
+func (a *cli) printSweep(cfg config.Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
 	shown := view.NewReport(report, a.viewContext(cfg))
 	shown.AddOutcomes(report, dryRun)
 	shown.Asked(only)
@@ -77,7 +77,7 @@ func (a *app) printSweep(cfg config.Config, report reaper.Report, dryRun bool, o
 	return exit.Attention(shown.NeedsPerson() || contradicted(report))
 }
 
-func newRunCommand(a *app) *cobra.Command {
+func newRunCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
 		Short: "Run the daemon",
@@ -92,7 +92,7 @@ func newRunCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return wire.RunDaemon(cmd.Context(), cfg, a.process(), a.config)
+			return app.RunDaemon(cmd.Context(), cfg, a.process(), a.config)
 		},
 	}
 }

@@ -36,12 +36,12 @@ func TestHelp(t *testing.T) {
 			walk(append(slices.Clone(path), sub.Name()), sub)
 		}
 	}
-	walk(nil, newRootCommand(&app{env: env, given: map[string][]string{}}))
+	walk(nil, newRootCommand(&cli{env: env, given: map[string][]string{}}))
 }
 
 // TestContractFlags: every flag and command of the command line's contract is there.
 func TestContractFlags(t *testing.T) {
-	root := newRootCommand(&app{env: func(string) string { return "" }, given: map[string][]string{}})
+	root := newRootCommand(&cli{env: func(string) string { return "" }, given: map[string][]string{}})
 	for name := range strings.FieldsSeq(`config root-dir mode hold settle confirm retention max-per-look quarantine-dir state-dir
 		log-source journal-unit log-file runtime-endpoint node-namespaces node-root cgroup-root kubelet-token-file kubelet-client-certificate kubelet-client-key
 		kubeconfig node-name api-unreachable cni-cache-dir cni-data-dir cni-conf-dir

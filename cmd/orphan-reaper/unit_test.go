@@ -148,7 +148,7 @@ func TestUnit(t *testing.T) {
 		if args[0] != "/usr/sbin/orphan-reaper" {
 			t.Fatalf("%q", args)
 		}
-		cmd, rest, err := newRootCommand(&app{env: os.Getenv, given: map[string][]string{}}).Find(args[1:])
+		cmd, rest, err := newRootCommand(&cli{env: os.Getenv, given: map[string][]string{}}).Find(args[1:])
 		if err == nil {
 			err = cmd.ParseFlags(slices.DeleteFunc(rest, func(arg string) bool { return arg == "$MAINPID" || arg == "--as" }))
 		}

@@ -47,7 +47,7 @@ func version() versionView {
 	return v
 }
 
-func newVersionCommand(a *app) *cobra.Command {
+func newVersionCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Show the version of this program",
 		Example:     "  orphan-reaper version -o json",
@@ -71,7 +71,7 @@ func newVersionCommand(a *app) *cobra.Command {
 	}
 }
 
-func newCompletionCommand(a *app) *cobra.Command {
+func newCompletionCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "completion bash|zsh|fish", Short: "Write a shell's completion script",
 		Long: "Write a completion script for a shell.",

@@ -1,0 +1,332 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+	"github.com/orphan-reaper/orphan-reaper/reaper/source"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// lookBack is how far back doctor reads the journal: a kubelet that names one orphan makes 43,200
+// lines in that time.
+const lookBack = 24 * time.Hour
+
+// Examination is all that doctor found.
+type Examination struct {
+	Case diagnosis.Case
+	// Report is of the look at the pods directory. LookErr says why there was none.
+	Report  reaper.Report
+	LookErr error
+	Root    bool // this process has root's rights
+}
+
+// Examine listens to the logs and takes one look, for doctor, with what this process may read. It
+// writes nothing and takes no lock.
+func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
+	defer progress.From(ctx).End()
+	log := slog.New(slog.DiscardHandler)
+	clock, err := state.NewClock()
+	if err != nil {
+		return Examination{}, err
+	}
+	x := Examination{Case: diagnosis.Case{Rules: Rules(cfg)}, Root: os.Geteuid() == 0}
+	claims := x.listen(ctx, cfg, clock, log)
+	if err := ctx.Err(); err != nil {
+		return x, err
+	}
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: log})
+	if err != nil {
+		x.Case.Daemon.Problem, x.LookErr = err.Error(), err
+		return x, nil
+	}
+	defer closeQuietly(store)
+	x.Case.Daemon = standing(ctx, cfg, store)
+	if mode := x.Case.Daemon.Mode; mode != "" {
+		x.Case.Rules.Observe = mode != config.ModeEnforce // what is said goes by itself is what that one takes
+	}
+	x.LookErr = x.look(ctx, cfg, store, claims, log)
+	if e, ok := errors.AsType[*exit.Error](x.LookErr); ok && e.Code == exit.UsageCode || ctx.Err() != nil {
+		return x, x.LookErr
+	}
+	return x, nil
+}
+
+// listen counts what the logs say, and returns what may count as evidence of it.
+func (x *Examination) listen(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []heard.Claim {
+	tally, clocks := diagnosis.NewTally(clock.Now().Wall), map[string]klogClock{}
+	claims := listenTo(ctx, cfg, clock, log, hearing{
+		back: lookBack,
+		note: func(line parsers.Line, s parsers.Sighting, past bool) {
+			// What the journal had before is read back, each line of it: its follower's are the same.
+			again := line.Journal != nil && !past
+			if line.Journal == nil && s.Time.IsZero() {
+				c, known := clocks[line.Source]
+				if !known {
+					c = klogClockOf(line.Source)
+					clocks[line.Source] = c
+				}
+				s.Time = c.date(line.Text)
+			}
+			if !again || !s.CatchUp {
+				tally.Add(s, line.Source, parsers.Words(line.Text), again)
+			}
+		},
+		ended: func(states map[string]source.State, since time.Time) { x.Case.Sources = logsRead(states, since) },
+	})
+	x.Case.Said = tally.Pods()
+	if cfg.Waive() {
+		return nil
+	}
+	return claims
+}
+
+// logsRead says how each log was read.
+func logsRead(states map[string]source.State, since time.Time) []diagnosis.Source {
+	var all []diagnosis.Source
+	for name, s := range states {
+		l := diagnosis.Source{Name: name, Read: s.Reached}
+		if s.Err != nil {
+			usual := slices.Contains(config.Default().LogFiles, name)
+			l.Problem, l.Absent = s.Err.Error(), usual && errors.Is(s.Err, fs.ErrNotExist)
+		}
+		if name == journaldName {
+			l.Since = since
+			ctl, err := source.FindJournalctl()
+			if closed := source.JournalClosed(ctl.Dirs()...); closed != "" && err == nil {
+				l.Read, l.Problem = false, closed+": permission denied"
+			}
+		}
+		if !l.Read && l.Problem == "" {
+			l.Problem = "it is long: its end was not reached in time"
+		}
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(a, b diagnosis.Source) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+const journaldName = "journald"
+
+// look takes the look of scan, without the files of CNI.
+func (x *Examination) look(ctx context.Context, cfg config.Config, store *state.Store, claims []heard.Claim, log *slog.Logger) error {
+	r, err := newReaper(ctx, cfg, store, log, silent{}, silent{})
+	if err != nil {
+		return err
+	}
+	r.Rules = x.Case.Rules
+	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, Claims: claims})
+	if err != nil {
+		if e, ok := errors.AsType[*exit.Error](err); ok && e.Hint == noNodeHint {
+			if root := diagnosis.RootNamed(x.Case.Said); root != "" && root != cfg.RootDir {
+				e.Hint = "the kubelet's line names " + root + ": try --root-dir " + root // anybody can write a line: a person decides
+			}
+		}
+		return err
+	}
+	x.Report, x.Case.Looked = rep, true
+	x.Case.Node, x.Case.Pods, x.Case.Verdicts, x.Case.Breaker = rep.Look.Node, rep.Look.Pods, rep.Verdicts, rep.Stopped
+	if opened, open := store.Breaker(); open {
+		x.Case.Revived = opened.UID
+	}
+	data := map[parsers.PodUID]bool{}
+	for _, e := range rep.Entries {
+		if e.Phase.InQuarantine() && !e.Phase.OnlyByPerson() {
+			for _, r := range e.Left {
+				if r.NeedsPerson() {
+					data[e.UID] = true
+					x.Case.DataBytes += r.Bytes
+				}
+			}
+		}
+		if e.Phase.InQuarantine() {
+			x.Case.Parked = append(x.Case.Parked, e.UID)
+		}
+		if e.Phase.OnlyByPerson() && !slices.Contains(x.Case.Conflicts, e.UID) {
+			x.Case.Conflicts = append(x.Case.Conflicts, e.UID)
+		}
+	}
+	x.Case.DataPods = len(data)
+	x.Case.Aging = diagnosis.AgingOf(rep.Entries, x.Case.Rules, r.Clock.Now(), x.Case.Node.Pressed())
+	return nil
+}
+
+// unitFile is the name of our unit, and unitDirs are where systemd.unit(5) has the units of
+// packages and administrators.
+const unitFile = "orphan-reaper.service"
+
+var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
+
+// Standing says whether a daemon runs here that takes what may go, and in which mode. It only reads.
+func Standing(ctx context.Context, cfg config.Config) diagnosis.Daemon {
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return diagnosis.Daemon{Problem: err.Error()}
+	}
+	defer closeQuietly(store)
+	return standing(ctx, cfg, store)
+}
+
+// standing says whether a daemon runs on this state directory, and in which mode. A sweep that holds the
+// daemon's lock is none.
+func standing(ctx context.Context, cfg config.Config, store *state.Store) (d diagnosis.Daemon) {
+	for _, dir := range unitDirs {
+		if _, err := os.Stat(filepath.Join(cfg.NodeRoot, dir, unitFile)); err == nil {
+			d.Installed = true
+		}
+	}
+	pid, since, err := store.Runner()
+	switch {
+	case err != nil:
+		d.Problem = err.Error()
+	case pid == 0:
+		d.Runs = policy.No
+	default:
+		d.PID, d.Since = pid, since
+		args, err := commandOf(pid)
+		if err != nil {
+			d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", pid, err)
+			return d
+		}
+		holder(ctx, &d, args)
+		proving(&d, store)
+	}
+	return d
+}
+
+// proving reads from the ledger whether a pod that the daemon parked since its start was confirmed.
+func proving(d *diagnosis.Daemon, store *state.Store) {
+	parked := map[string]time.Time{}
+	for r, err := range store.Records() {
+		if err != nil {
+			d.Proven = true // the screen claims no wait that was not read
+			return
+		}
+		if r.At.Wall.Before(d.Since) {
+			continue
+		}
+		switch r.Kind { //nolint:exhaustive // the others begin and end no quarantine
+		case policy.KindParked:
+			parked[r.Entry] = r.At.Wall
+		case policy.KindStripped, policy.KindRemoved:
+			d.Proven = d.Proven || !parked[r.Entry].IsZero()
+			delete(parked, r.Entry)
+		case policy.KindPutBack, policy.KindRestored, policy.KindConflict:
+			delete(parked, r.Entry)
+		}
+	}
+	for _, at := range parked {
+		if d.Parked.IsZero() || at.Before(d.Parked) {
+			d.Parked = at
+		}
+	}
+}
+
+// holder says what the process is that holds the daemon's lock, by its command line: the daemon, which takes
+// pods as long as it runs, or a command that ends by itself. The daemon's mode is what it was told, with its
+// configuration file as it is now; "" where that cannot be told.
+func holder(ctx context.Context, d *diagnosis.Daemon, args []string) {
+	if len(args) < 2 {
+		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and shows no command", d.PID)
+		return
+	}
+	command, in, err := told(args)
+	if err != nil {
+		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", d.PID, err)
+		return
+	}
+	if d.Runs = policy.No; command != "run" {
+		return
+	}
+	d.Runs = policy.Yes
+	in.Usual, in.Dir = config.DefaultFile, func() (string, error) { return workingDir(d.PID) }
+	in.Discover = func(context.Context) (dir, origin string, ok bool) { return "", "", false }
+	if cfg, err := config.Load(ctx, in); err == nil {
+		d.Mode = cfg.Mode
+	}
+}
+
+// commandOf is the command line of a process, with the program's name.
+func commandOf(pid int) ([]string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("%s/%d/cmdline", procDir, pid))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the command line of PID %d: %w", pid, err)
+	}
+	return kubelet.SplitCmdline(text), nil
+}
+
+// workingDir is the working directory of a process. It is an error where that path leads this process
+// elsewhere: the directory was removed, or lies in another root or mount namespace.
+func workingDir(pid int) (string, error) {
+	link := fmt.Sprintf("%s/%d/cwd", procDir, pid)
+	dir, err := os.Readlink(link)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the working directory of PID %d: %w", pid, err)
+	}
+	theirs, err := os.Stat(link)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the working directory of PID %d: %w", pid, err)
+	}
+	if ours, err := os.Stat(dir); err != nil || !os.SameFile(ours, theirs) {
+		return "", fmt.Errorf("the working directory of PID %d, %s, is not there, or is another one here", pid, dir)
+	}
+	return dir, nil
+}
+
+// told reads from the command line of this program, with its name, the command and what stands for
+// its configuration.
+func told(args []string) (command string, in config.Input, err error) {
+	flags, given := pflag.NewFlagSet("", pflag.ContinueOnError), map[string][]string{}
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	config.AddFlags(flags, given)
+	file := flags.String("config", "", "")
+	flags.StringP("output", "o", "", "")
+	if err := flags.Parse(args[1:]); err != nil {
+		return "", in, fmt.Errorf("cannot understand the command line: %w", err)
+	}
+	return flags.Arg(0), config.Input{File: *file, Given: given}, nil
+}
+
+// ConfigOf makes the configuration as the daemon that runs as pid makes it when it reloads: by its
+// own file and flags, whose relative paths begin in its working directory. usual is the file that it
+// reads where it was told none. An error with exit code 2 says that the configuration is wrong.
+func ConfigOf(
+	ctx context.Context, pid int, usual string, discover func(context.Context) (dir, origin string, ok bool),
+) (config.Config, error) {
+	args, err := commandOf(pid)
+	if err != nil {
+		return config.Config{}, err
+	}
+	if len(args) < 2 {
+		return config.Config{}, fmt.Errorf("PID %d shows no command line of a daemon", pid)
+	}
+	command, in, err := told(args)
+	if err == nil && command != "run" {
+		err = fmt.Errorf("PID %d is no daemon: it shows no command run", pid)
+	}
+	if err != nil {
+		return config.Config{}, err
+	}
+	in.Usual, in.Discover = usual, discover
+	in.Dir = func() (string, error) { return workingDir(pid) }
+	return config.Load(ctx, in)
+}

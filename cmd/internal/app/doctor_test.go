@@ -1,0 +1,102 @@
+package app
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/source"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// TestHolder: only who was started as run is a daemon; who shows no command may be one or not.
+func TestHolder(t *testing.T) {
+	file := testkit.File(t, "config.yaml", "mode: enforce\n")
+	for args, want := range map[string]diagnosis.Daemon{
+		"orphan-reaper run --mode observe --config " + file:              {Runs: policy.Yes, Mode: "observe"},
+		"orphan-reaper --mode=observe -o json --config " + file + " run": {Runs: policy.Yes, Mode: "observe"},
+		"orphan-reaper run --newer-than-this 1 --config " + file:         {Runs: policy.Yes, Mode: "enforce"},
+		"orphan-reaper run --config /nonexistent":                        {Runs: policy.Yes},
+		"orphan-reaper run --config " + file:                             {Runs: policy.Yes, Mode: "enforce"},
+		"orphan-reaper sweep":                                            {Runs: policy.No},
+		"orphan-reaper sweep --mode enforce":                             {Runs: policy.No},
+		"orphan-reaper --state-dir run sweep":                            {Runs: policy.No},
+		"orphan-reaper sweep run":                                        {Runs: policy.No},
+		"orphan-reaper quarantine restore --state-dir /run run":          {Runs: policy.No},
+		"orphan-reaper --help":                                           {Problem: "cannot be read"},
+		"orphan-reaper":                                                  {Problem: "shows no command"},
+		"":                                                               {Problem: "shows no command"},
+	} {
+		var d diagnosis.Daemon
+		holder(t.Context(), &d, strings.Fields(args))
+		if d.Runs != want.Runs || d.Mode != want.Mode ||
+			(d.Problem != "") != (want.Problem != "") || !strings.Contains(d.Problem, want.Problem) {
+			t.Errorf("%s: %+v, want %+v", args, d, want)
+		}
+	}
+}
+
+// TestStanding: this test holds the lock, and is no daemon.
+func TestStanding(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	store, err := state.Open(dir, state.Options{})
+	testkit.Must(t, err)
+	defer closeQuietly(store)
+	cfg := config.Config{NodeRoot: t.TempDir()}
+	if d := standing(t.Context(), cfg, store); d.Runs != policy.No || d.PID != 0 || d.Installed {
+		t.Errorf("nobody holds the lock: %+v", d)
+	}
+	release, err := store.LockRun()
+	testkit.Must(t, err)
+	defer release()
+	if d := standing(t.Context(), cfg, store); d.Runs == policy.Yes || d.PID != os.Getpid() || d.Since.IsZero() || d.Mode != "" {
+		t.Errorf("a test holds it: %+v", d)
+	}
+}
+
+// TestMissingLog: a file that the operator named is missing, unlike one of the usual names.
+func TestMissingLog(t *testing.T) {
+	missing := source.State{Err: fs.ErrNotExist}
+	for _, s := range logsRead(map[string]source.State{"/var/log/syslog": missing, "/var/log/kubelet.log": missing}, time.Time{}) {
+		if s.Read || s.Absent != (s.Name == "/var/log/syslog") {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestProving: the others wait for the first pod that was parked since the daemon's start, until one was confirmed.
+func TestProving(t *testing.T) {
+	store, err := state.Open(t.TempDir(), state.Options{})
+	testkit.Must(t, err)
+	defer closeQuietly(store)
+	start := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
+	add := func(after time.Duration, kind policy.Kind, entry string) {
+		_, err := store.Append(policy.Record{Kind: kind, At: policy.Instant{Wall: start.Add(after)}, UID: "u", Entry: entry})
+		testkit.Must(t, err)
+	}
+	want := func(parked time.Duration, proven bool) {
+		t.Helper()
+		d := diagnosis.Daemon{Since: start}
+		proving(&d, store)
+		if d.Proven != proven || d.Parked.IsZero() != (parked == 0) || parked != 0 && !d.Parked.Equal(start.Add(parked)) {
+			t.Errorf("%t, %s: %+v", proven, parked, d)
+		}
+	}
+	add(-time.Hour, policy.KindParked, "a")
+	add(time.Minute, policy.KindStripped, "a") // of an earlier start
+	want(0, false)
+	add(2*time.Minute, policy.KindParked, "b")
+	add(3*time.Minute, policy.KindParked, "c")
+	want(2*time.Minute, false)
+	add(4*time.Minute, policy.KindPutBack, "b")
+	want(3*time.Minute, false)
+	add(5*time.Minute, policy.KindRemoved, "c")
+	want(0, true)
+}

@@ -1,0 +1,183 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// metricsName is the file's name in the node exporter's directory.
+const metricsName = "orphan-reaper.prom"
+
+// textfileDirs are the directories from which packages have the node exporter read textfiles: Debian
+// and Fedora, then what the node exporter's own examples, roles and charts use.
+var textfileDirs = []string{
+	"/var/lib/prometheus/node-exporter",
+	"/var/lib/node_exporter/textfile_collector",
+	"/var/lib/node-exporter/textfile_collector",
+	"/var/lib/prometheus/node_exporter",
+	"/var/lib/node_exporter/textfile",
+	"/var/lib/node_exporter",
+	"/var/lib/node-exporter",
+}
+
+// metricsFile is Metrics with the file that Flush writes them to. Metrics are never a reason
+// to stop: what cannot be written is told once, and again when that changes.
+type metricsFile struct {
+	*audit.Metrics
+	cni *cni.Metrics
+
+	ctx  context.Context //nolint:containedctx // the Meter's Flush has none, and the log's handler wants one
+	log  *slog.Logger
+	good slog.Level // of what goes well
+	dirs []string   // the first of them that exists gets the file; nil: the path is given
+
+	mu   sync.Mutex
+	path string // "" for nowhere
+	told string
+}
+
+// newMetricsFile returns metrics and where they go, as --metrics-file says. That all goes
+// well is told at level good: a cron job that says so at each run is none that is read.
+func newMetricsFile(ctx context.Context, cfg config.Config, version string, log *slog.Logger, good slog.Level) *metricsFile {
+	m := &metricsFile{Metrics: audit.NewMetrics(version), ctx: ctx, log: log, good: good}
+	m.cni = cni.NewMetrics(m.Metrics)
+	m.Enforcing(!cfg.Observe())
+	switch cfg.MetricsFile {
+	case config.None:
+	case config.Auto:
+		if cfg.OtherNodeRoot() {
+			break // the exporter that runs is the machine's, and so are its directories
+		}
+		m.dirs = textfileDirs
+	default:
+		m.path = cfg.MetricsFile
+	}
+	return m
+}
+
+// CNI counts one sweep over CNI's files.
+func (m *metricsFile) CNI(c *cni.Census) { m.cni.CNI(c) }
+
+// Flush writes all metrics to the file. The directory may come later, with a node exporter that is
+// installed after us, and go, so each Flush looks for it.
+func (m *metricsFile) Flush() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dirs != nil {
+		m.search()
+	}
+	if m.path == "" {
+		return nil
+	}
+	if err := m.WriteFile(m.path); err != nil {
+		if m.changed(err.Error()) {
+			m.log.ErrorContext(m.ctx, "cannot write the metrics file; this is logged once", slog.Any("error", err))
+		}
+		return nil
+	}
+	if m.changed("to " + m.path) {
+		m.log.Log(m.ctx, m.good, "metrics are written", slog.String("path", m.path))
+	}
+	return nil
+}
+
+// search finds the file anew, and takes away the one that stood elsewhere.
+func (m *metricsFile) search() {
+	before := m.path
+	m.path = ""
+	for _, dir := range m.dirs {
+		if st, err := os.Stat(dir); err == nil && st.IsDir() {
+			m.path = filepath.Join(dir, metricsName)
+			break
+		}
+	}
+	if before != "" && before != m.path {
+		_ = audit.RemoveFile(before) // mostly its directory is gone
+	}
+	if m.path == "" && m.changed("nowhere") {
+		m.log.Log(m.ctx, m.good, "no metrics are written: there is no directory of a node exporter's textfile collector; --metrics-file names one")
+	}
+}
+
+// changed reports whether what is to be told differs from what was told the last time.
+func (m *metricsFile) changed(what string) bool {
+	before := m.told
+	m.told = what
+	return before != what
+}
+
+// Remove takes the file away.
+func (m *metricsFile) Remove() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.path == "" {
+		return
+	}
+	if err := audit.RemoveFile(m.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.log.Warn("metrics that are no longer updated stay in the file", slog.Any("error", err))
+	}
+}
+
+// countFailures has the loop's failures counted where they happen. A look that failed shows in the
+// metrics file at once: nothing else is written before a look succeeds.
+func countFailures(r *reaper.Reaper, m *metricsFile) {
+	r.Prober = countedProber{r.Prober, m}
+	r.Ledger = countedLedger{r.Ledger, m}
+	sweeperOf(r).Ledger = r.Ledger
+	r.Teller = countedTeller{r.Teller, m}
+}
+
+type countedProber struct {
+	reaper.Prober
+
+	m *metricsFile
+}
+
+func (p countedProber) Look(ctx context.Context, in []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
+	look, err := p.Prober.Look(ctx, in, only)
+	if err != nil && ctx.Err() == nil {
+		p.m.Failure(audit.OpLook)
+		_ = p.m.Flush() // it tells by itself
+	}
+	return look, err
+}
+
+type countedLedger struct {
+	reaper.Ledger
+
+	m *metricsFile
+}
+
+func (l countedLedger) Append(rs ...policy.Record) ([]policy.Record, error) {
+	rs, err := l.Ledger.Append(rs...)
+	if err != nil {
+		l.m.Failure(audit.OpLedger)
+	}
+	return rs, err
+}
+
+type countedTeller struct {
+	reaper.Teller
+
+	m *metricsFile
+}
+
+func (t countedTeller) Tell(r policy.Record) error {
+	err := t.Teller.Tell(r)
+	if err != nil {
+		t.m.Failure(audit.OpJournal)
+	}
+	return err
+}

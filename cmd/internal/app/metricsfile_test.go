@@ -1,0 +1,87 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+)
+
+// TestMetricsFileFollows: the directory comes after the start, moves and goes; each change is
+// told once, and none is an error of the daemon's.
+func TestMetricsFileFollows(t *testing.T) {
+	var log bytes.Buffer
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	m := newMetricsFile(t.Context(), config.Config{MetricsFile: config.None}, "v0", slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
+	m.dirs = []string{two, one}
+	flush := func(times int, said string) {
+		t.Helper()
+		log.Reset()
+		for range times {
+			if err := m.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := strings.Count(log.String(), "\n"); said == "" && got != 0 || said != "" && (got != 1 || !strings.Contains(log.String(), said)) {
+			t.Errorf("want %q, once, said:\n%s", said, log.String())
+		}
+	}
+	there := func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+	flush(3, "no metrics are written")
+	mkdir := func(path string) {
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mkdir(one)
+	flush(3, "metrics are written")
+	// A package that is known better comes: the other file would only grow old.
+	mkdir(two)
+	flush(3, filepath.Join(two, metricsName))
+	if there(filepath.Join(one, metricsName)) || !there(filepath.Join(two, metricsName)) {
+		t.Error("the file did not move")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.dirs = append(m.dirs, filepath.Join(dir, "file"))
+	flush(3, "")
+	if err := errors.Join(os.RemoveAll(one), os.RemoveAll(two)); err != nil {
+		t.Fatal(err)
+	}
+	flush(3, "no metrics are written")
+	m.Remove()
+}
+
+// TestMetricsFileMissing: a directory that was named and is not there is told once.
+func TestMetricsFileMissing(t *testing.T) {
+	var log bytes.Buffer
+	path := filepath.Join(t.TempDir(), "later", "x.prom")
+	m := newMetricsFile(t.Context(), config.Config{MetricsFile: path}, "v0", slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
+	for range 3 {
+		if err := m.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Count(log.String(), "cannot write the metrics file"); got != 1 {
+		t.Errorf("told %d times:\n%s", got, log.String())
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err == nil {
+		t.Error("the directory was made")
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Flush(); err != nil || !strings.Contains(log.String(), "metrics are written") {
+		t.Errorf("not written when it came: %v, %s", err, log.String())
+	}
+}

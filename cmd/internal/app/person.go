@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// Person is who gives a command that changes something.
+type Person struct {
+	Stderr io.Writer // gets the records and log lines that have no journal
+	// LoginUID is the file in which the kernel says who logged in, SudoUser what sudo says or whoever set
+	// its variable.
+	LoginUID, SudoUser string
+}
+
+// named names the person for the records. What cannot be read names nobody: no command fails for it.
+func (by Person) named(cfg config.Config) *who.Person {
+	return who.Of(beginning(by.LoginUID), beginning(filepath.Join(cfg.NodeRoot, "etc/passwd")), by.SudoUser)
+}
+
+// beginning is the first MiB of a file, "" where it cannot be read.
+func beginning(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer closeQuietly(f)
+	b, _ := io.ReadAll(io.LimitReader(f, 1<<20)) // what was read before an error counts
+	return string(b)
+}
+
+// act opens the state for one action of a person, beside a daemon that may run. The
+// record of it goes where the daemon's go; the metrics are the daemon's.
+func (by Person) act(ctx context.Context, cfg config.Config, do func(*reaper.Reaper) error) error {
+	defer progress.From(ctx).End()
+	log := newLogger(cfg, by.Stderr, logLevel(cfg))
+	store, err := state.Open(cfg.StateDir, state.Options{Log: log, By: by.named(cfg)})
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(store)
+	if _, err := sameQuarantine(cfg, store); err != nil {
+		return err
+	}
+	cfg.Mode = config.ModeEnforce // a person's word is not observing
+	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, by.Stderr, nil, logLevel(cfg)), silent{})
+	if err != nil {
+		return err
+	}
+	return do(r)
+}
+
+// Restore puts a pod directory back by a person's word. shown are the pod's entries by which the
+// person meant it; of another one nothing is put back.
+func (by Person) Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (o policy.Outcome, err error) {
+	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
+		progress.From(ctx).Begin("putting the directory back", "", 0) // it is moved: there is nothing to count
+		o, err = r.Restore(ctx, uid, shown)
+		return err
+	})
+	return o, err
+}
+
+// Purge removes for ever, by a person's word, the entries that the person was shown, which are all
+// that there are of their pods; of a pod of which more lies there, none. Of pods that live again
+// they are removed only with living.
+func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
+	var outs []policy.Outcome
+	err := by.act(ctx, cfg, func(r *reaper.Reaper) error {
+		progress.From(ctx).Begin("removing permanently", "entry", 0)
+		if rem, ok := r.Remover.(*removal.Remover); ok {
+			names := make([]string, len(shown))
+			for i, e := range shown {
+				names[i] = e.Entry
+			}
+			rem.Expect(ctx, names)
+		}
+		var errs []error
+		for i, e := range shown {
+			if slices.ContainsFunc(shown[:i], func(before policy.EntryState) bool { return before.UID == e.UID }) {
+				continue
+			}
+			done, err := r.PurgeEntries(ctx, e.UID, shown, living)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			outs = append(outs, done...)
+		}
+		return errors.Join(errs...)
+	})
+	return outs, err
+}
+
+// Resume closes the breaker.
+func (by Person) Resume(ctx context.Context, cfg config.Config) error {
+	return by.act(ctx, cfg, func(r *reaper.Reaper) error { return r.Resume(ctx) })
+}
+
+// Forget has pods judged again that a person has restored, and returns those that were.
+func (by Person) Forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (forgotten []parsers.PodUID, err error) {
+	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
+		forgotten, err = r.Forget(ctx, uids)
+		return err
+	})
+	return forgotten, err
+}
+
+// RestoreCNI puts back what an archive of CNI files holds, or of all archives what was one pod's.
+func (by Person) RestoreCNI(ctx context.Context, cfg config.Config, which string) (done cni.Restored, err error) {
+	err = by.actCNI(ctx, cfg, func(s *cni.Sweeper) error {
+		done, err = s.Restore(ctx, which)
+		return err
+	})
+	return done, err
+}
+
+// RestoreBatch puts back what the archives of one sweep over CNI files hold.
+func (by Person) RestoreBatch(ctx context.Context, cfg config.Config, batch string) (done cni.Restored, err error) {
+	err = by.actCNI(ctx, cfg, func(s *cni.Sweeper) error {
+		done, err = s.RestoreBatch(ctx, batch)
+		return err
+	})
+	return done, err
+}
+
+// DropArchive drops one archive of CNI files.
+func (by Person) DropArchive(ctx context.Context, cfg config.Config, name string) error {
+	return by.actCNI(ctx, cfg, func(s *cni.Sweeper) error { return s.Archive.DropArchive(name) })
+}
+
+// actCNI does something under the ledger's lock.
+func (by Person) actCNI(ctx context.Context, cfg config.Config, do func(*cni.Sweeper) error) error {
+	return by.act(ctx, cfg, func(r *reaper.Reaper) error { return r.Locked(ctx, func() error { return do(sweeperOf(r)) }) })
+}

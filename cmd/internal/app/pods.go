@@ -1,0 +1,133 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// Pod is a pod of which this node has something, for who names it by less than its UID.
+type Pod struct {
+	UID  parsers.PodUID
+	Name string // NAMESPACE/NAME, "" where nobody told
+	// Certain is true where the runtime or the kubelet's log directories tell the name. Any other may
+	// be from etc-hosts, which the pod's containers can write; of what lies in quarantine nobody knows.
+	Certain bool
+	Where   string // in words
+	Entry   string // in quarantine, "" for any other place
+	Past    bool   // only the ledger has it
+}
+
+// RootThere is an error where the kubelet's root directory is not there. What cannot be told is none.
+func RootThere(cfg config.Config) error {
+	switch _, err := os.Stat(cfg.RootDir + "/."); {
+	case errors.Is(err, fs.ErrNotExist):
+		return exit.Failf(noNodeHint, "cannot find the kubelet's root directory %s", cfg.RootDir)
+	case errors.Is(err, unix.ENOTDIR):
+		return exit.Failf(noNodeHint, "cannot find the kubelet's root directory %s: it is no directory", cfg.RootDir)
+	}
+	return nil
+}
+
+// NameThere reports whether the pods directory has an entry of this name, a pod's or any other.
+func NameThere(cfg config.Config, name string) bool {
+	if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
+		return false
+	}
+	_, err := os.Lstat(cfg.PodsDir() + "/" + name)
+	return err == nil
+}
+
+// noNodeHint is what to do where there is no pods directory at all.
+const noNodeHint = "is this a Kubernetes node? --root-dir names the kubelet's root directory where it is another"
+
+// noNode says the same of a root directory that is not there whoever came upon it, and what to do.
+func noNode(cfg config.Config, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+		return err
+	}
+	return cmp.Or(RootThere(cfg), exit.Failf(noNodeHint, "%w", err))
+}
+
+// PodsHere lists the pods that one look, the quarantine and, with past, the ledger have. A pod is there
+// once for each place. It listens to no log, so it is quicker than Survey. Nothing is changed.
+func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) {
+	defer progress.From(ctx).End()
+	log := slog.New(slog.DiscardHandler)
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	defer closeQuietly(store)
+	r, err := newReaper(ctx, cfg, store, log, silent{}, silent{})
+	if err != nil {
+		return nil, err
+	}
+	rep, err := r.Pass(ctx, reaper.Options{DryRun: true})
+	if err != nil {
+		return nil, err
+	}
+	var pods []Pod
+	add := func(verdict policy.Verdict, e policy.Evidence, where string) {
+		if verdict.Living() {
+			where += ", lives"
+		}
+		if e.UID != "" {
+			pods = append(pods, Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Certain: e.CertainName, Where: where})
+		}
+	}
+	for i, e := range rep.Look.Pods {
+		add(rep.Verdicts[i], e, "on disk")
+	}
+	for i, e := range rep.Look.RuntimeOnly {
+		add(rep.RuntimeOnly[i], e, "only in the runtime")
+	}
+	entries := rep.Entries
+	if names, err := r.Remover.List(); err == nil { // who may not read it is shown what the ledger knows
+		entries = append(entries, person.Unlisted(names, store.Entries())...)
+	}
+	for _, e := range entries {
+		pods = append(pods, Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
+	}
+	if !past {
+		return pods, nil
+	}
+	return append(pods, ledgersPods(store)...), nil
+}
+
+// ledgersPods lists the pods of which the ledger's records tell, each by the last name that it had.
+// What cannot be read is left out: a UID in full needs no ledger.
+func ledgersPods(store *state.Store) (pods []Pod) {
+	at := map[parsers.PodUID]int{}
+	for r, err := range store.Records() {
+		if err != nil {
+			break
+		}
+		if r.UID == "" {
+			continue
+		}
+		if _, ok := at[r.UID]; !ok {
+			at[r.UID] = len(pods)
+			pods = append(pods, Pod{UID: r.UID, Where: "in the ledger", Past: true})
+		}
+		if name := r.FullName(); name != "" {
+			pods[at[r.UID]].Name = name
+		}
+	}
+	return pods
+}

@@ -1,0 +1,77 @@
+package app
+
+import (
+	"context"
+	"os"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// quarantined is where the entries of the ledger lie.
+type quarantined struct {
+	Dir string `json:"dir"`
+}
+
+// sameQuarantine refuses to work with another quarantine than the one in which the ledger's
+// entries lie. systemd tries again in a moment.
+func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err error) {
+	if _, err := store.Load("quarantine", &was); err != nil {
+		return was, err
+	}
+	q := decide.Quarantine{Remembered: was.Dir != "", Path: policy.No}
+	if was.Dir == cfg.QuarantineDir || sameDir(was.Dir, cfg.QuarantineDir) {
+		q.Path = policy.Yes
+	}
+	for _, e := range store.Entries() {
+		if !e.Phase.Over() {
+			q.Known++
+		}
+	}
+	if q.Same() {
+		return was, nil
+	}
+	return was, exit.Failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use "+
+		"another --state-dir",
+		"the quarantine is now %s (root directory: %s), and the entries of the ledger lie in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
+}
+
+// lockQuarantine does the same for whoever may fill the quarantine, and remembers which it
+// is. Only one at a time may.
+func lockQuarantine(ctx context.Context, cfg config.Config, store *state.Store) (release func(), err error) {
+	release, err = lockRun(ctx, cfg, store)
+	if err != nil {
+		return nil, err
+	}
+	was, err := sameQuarantine(cfg, store)
+	if err == nil && was.Dir != cfg.QuarantineDir { // a disk that is full lets nothing be written, and must not keep the daemon from starting
+		err = store.Save("quarantine", quarantined{cfg.QuarantineDir})
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+func sameDir(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// lockRun makes this process the only one that takes pods by itself.
+func lockRun(ctx context.Context, cfg config.Config, store *state.Store) (release func(), err error) {
+	release, err = store.LockRun()
+	if err == nil {
+		return release, nil
+	}
+	hint := "the daemon does by itself what sweep does: systemctl status orphan-reaper"
+	if d := standing(ctx, cfg, store); d.Runs == policy.No {
+		hint = "a sweep is at work, and ends by itself: try again then"
+	}
+	return nil, exit.Failf(hint, "%w", err)
+}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/source"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// newSources makes the followers that the configuration names. auto is the journal where
+// journald runs and keeps one: the usual files hold the same lines then, without the fields
+// that cannot be forged. A file that is the kubelet's standard error is followed, too.
+func newSources(ctx context.Context, cfg config.Config, units *source.Units, log *slog.Logger) []source.Source {
+	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
+	here := wants(config.Auto) && !cfg.OtherNodeRoot()
+	journald := wants("journald")
+	var ctl source.Journalctl
+	if journald || here && source.JournaldRuns() {
+		var err error
+		if ctl, err = source.FindJournalctl(); err != nil {
+			log.WarnContext(ctx, "the journal cannot be read", slog.Any("error", err))
+		}
+		journald = journald || err == nil
+	}
+	kept := journald && (!here || source.JournalKept(ctl.Dirs()...))
+	if journald && !kept {
+		log.WarnContext(ctx, "journald keeps no journal (Storage= in journald.conf): the usual log files are followed, too")
+	}
+	var all []source.Source
+	if journald {
+		all = append(all, newJournal(cfg, ctl, units, log))
+	}
+	later := laterFiles(ctx, cfg, &bounded.Guard{})
+	for _, path := range source.LogFiles(cfg.LogSources, cfg.LogFiles, kept, filepath.Join(cfg.NodeRoot, source.RKE2Log), later...) {
+		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
+	}
+	return all
+}
+
+// relook is how often the daemon asks for such files again. A kubelet that is started again may
+// write elsewhere, and journald keep no journal any more.
+const relook = 10 * time.Minute
+
+// laterFiles are the files to follow beside the journal: those that are a kubelet's standard error,
+// and the usual ones that are written while the journal is not. Those may lie on a file system that
+// hangs: the guard is to be the same in each call, so that one is waited for once.
+func laterFiles(ctx context.Context, cfg config.Config, guard *bounded.Guard) []string {
+	if !slices.Contains(cfg.LogSources, config.Auto) || cfg.OtherNodeRoot() || cfg.Waive() {
+		return nil
+	}
+	usual, err := bounded.Do(ctx, guard, "log files", func() []string {
+		ctl, err := source.FindJournalctl()
+		if err != nil {
+			ctl = source.Journalctl{} // the journal may lie here all the same
+		}
+		return source.WrittenAfterJournal(ctl.Dirs(), cfg.LogFiles)
+	})
+	if err != nil {
+		usual = nil
+	}
+	return append(kubelet.Logs(ctx, procDir), usual...)
+}
+
+func newJournal(cfg config.Config, ctl source.Journalctl, units *source.Units, log *slog.Logger) *source.Journal {
+	return source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: units.Find, Journalctl: ctl})
+}
+
+// newUnits returns the units in which kubelets are found to run. Where the operator named units
+// these are all.
+func newUnits(cfg config.Config, log *slog.Logger) *source.Units {
+	if cfg.Named("journal_units") || cfg.Waive() {
+		return source.NewUnits(nil, log)
+	}
+	return source.NewUnits(func(ctx context.Context) []string { return kubelet.Units(ctx, procDir) }, log)
+}
+
+// newParse parses the lines of several sources, each in its own order.
+func newParse(cfg config.Config, units *source.Units) func(parsers.Line) (parsers.Sighting, bool) {
+	each := map[string]*parsers.Parser{}
+	o := parsers.Options{RunsKubelet: units.RunsKubelet, Hints: true}
+	if cfg.Named("journal_units") {
+		o.Units = cfg.JournalUnits
+	}
+	return func(l parsers.Line) (parsers.Sighting, bool) {
+		p := each[l.Source]
+		if p == nil {
+			p = parsers.NewParser(o)
+			each[l.Source] = p
+		}
+		return p.Parse(l)
+	}
+}
+
+// counted counts the lines that can be a sighting, by source, ahead of parse.
+func counted(
+	meter func(source string, up bool, lastLine time.Time), parse func(parsers.Line) (parsers.Sighting, bool),
+) func(parsers.Line) (parsers.Sighting, bool) {
+	return func(l parsers.Line) (parsers.Sighting, bool) {
+		meter(l.Source, true, time.Now())
+		return parse(l)
+	}
+}
+
+// keep writes the positions down.
+func keep(store *state.Store, at source.Checkpoints, log *slog.Logger) {
+	if err := store.Save("checkpoints", at); err != nil {
+		log.Error("cannot keep how far the logs were read; they are read again after a restart", slog.Any("error", err))
+	}
+}

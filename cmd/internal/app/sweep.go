@@ -1,0 +1,78 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// SweepOptions are those of one sweep by a person's word.
+type SweepOptions struct {
+	Only   []parsers.PodUID // none for all
+	NoWait bool             // what must wait is left to the next run
+	// Show shows a record on a terminal, and Waits is told before each wait what the pass found. Both nil
+	// where a program reads.
+	Show  func(policy.Record) error
+	Waits func(*reaper.Report) error
+}
+
+// Sweep is the daemon's work in one go. Its metrics are the daemon's file: where a cron job
+// takes the daemon's place, its figures stand there.
+func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o SweepOptions) (rep reaper.Report, err error) {
+	work := progress.From(ctx)
+	defer work.End()
+	if _, err := CheckCredentials(ctx, cfg, time.Now()); err != nil {
+		return reaper.Report{}, err
+	}
+	collectEarly()
+	log := newLogger(cfg, by.Stderr, logLevel(cfg))
+	store, err := state.Open(cfg.StateDir, state.Options{Log: log, By: by.named(cfg)})
+	if err != nil {
+		return reaper.Report{}, err
+	}
+	defer closeQuietly(store)
+	release, err := lockQuarantine(ctx, cfg, store)
+	if err != nil {
+		return reaper.Report{}, err
+	}
+	defer release()
+	metrics := newMetricsFile(ctx, cfg, version, log, slog.LevelDebug)
+	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, by.Stderr, o.Show, logLevel(cfg)), metrics)
+	if err != nil {
+		return reaper.Report{}, err
+	}
+	countFailures(r, metrics)
+	tellUnlisted(r, log)
+	sweeperOf(r).Files = mostShown
+	return r.Sweep(ctx, reaper.SweepOptions{
+		Options: reaper.Options{Only: o.Only, Claims: hear(ctx, cfg, r.Clock, log)},
+		NoWait:  o.NoWait,
+		Progress: func(rep reaper.Report, wait time.Duration) {
+			if o.Waits != nil && logLevel(cfg) <= slog.LevelInfo {
+				if err := o.Waits(&rep); err != nil {
+					log.DebugContext(ctx, "cannot print which pods wait", slog.Any("error", err))
+				}
+			}
+			work.Begin("the next step comes", progress.Wait, int64(wait))
+		},
+		Sleep: sleep,
+	})
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

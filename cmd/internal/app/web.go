@@ -1,0 +1,140 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
+)
+
+// serveWeb answers on the listening addresses, if there are any, until the returned function is
+// called, which waits for the end.
+func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.Daemon, metrics *metricsFile, log *slog.Logger) (stop func(), err error) {
+	if len(cfg.WebListenAddresses) == 0 {
+		return func() {}, nil
+	}
+	asks := make(chan func(reaper.Asked))
+	fc := fleet.Config{
+		Node: NodeName(cfg), Version: version, Started: time.Now(),
+		Addresses: slices.DeleteFunc(slices.Clone(cfg.WebListenAddresses), func(a string) bool { return a == config.Systemd }),
+		Systemd:   slices.Contains(cfg.WebListenAddresses, config.Systemd),
+		Metrics:   metrics.Registry(), Now: time.Now, Log: log, Hangs: stuckAfter,
+		Stuck: func() time.Duration { return d.Stuck(d.Clock.Now().Boot) },
+		Ask:   func(ctx context.Context) (fleet.Asked, error) { return askLook(ctx, asks) },
+	}
+	server := newServer(ctx, cfg, fc)
+	if err := server.Check(); err != nil {
+		return nil, &exit.Error{Code: exit.UsageCode, Err: err}
+	}
+	d.Asks = asks
+	publish(d, server.Publish)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { server.Serve(ctx); close(done) }()
+	return func() { cancel(); <-done }, nil
+}
+
+// newServer has a server know whom the settings let in.
+func newServer(ctx context.Context, cfg config.Config, fc fleet.Config) *fleet.Server {
+	if cfg.WebConfigFile != config.None {
+		fc.WebConfig = cfg.WebConfigFile
+	}
+	if cfg.WebTokenReview != config.None {
+		fc.Reviews = review.New(reviewServer(ctx, cfg.WebTokenReview), fc.Now, fc.Log)
+	}
+	return fleet.New(fc)
+}
+
+// CheckWeb says what is wrong with the web configuration, for config check. A file that cannot be read is a note: it may come
+// later.
+func CheckWeb(ctx context.Context, cfg config.Config) (note string, err error) {
+	if cfg.WebConfigFile == config.None {
+		return "", nil
+	}
+	fc := fleet.Config{Metrics: prometheus.NewRegistry(), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	err = newServer(ctx, cfg, fc).Check()
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return "web.config_file: run would not start now: " + err.Error(), nil
+	}
+	if err != nil {
+		return "", &exit.Error{Code: exit.UsageCode, Err: fmt.Errorf("web.config_file: %w", err)}
+	}
+	return "", nil
+}
+
+// reviewServer reads the API server that reviews tokens, anew each time. A file that hangs costs one thread.
+func reviewServer(ctx context.Context, which string) func() (*kube.Server, error) {
+	var guard bounded.Guard // which begins one at a time
+	var mu sync.Mutex
+	return func() (*kube.Server, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return openAPIServer(ctx, &guard, which, time.Now())
+	}
+}
+
+// publish also calls take with the result of each pass.
+func publish(d *reaper.Daemon, take func(*report.Pass)) {
+	before := d.Ended
+	d.Ended = func(look uint64, rep reaper.Report, err error) {
+		if before != nil {
+			before(look, rep, err)
+		}
+		take(passOf(look, &rep, err, d.Rules.Observe))
+	}
+}
+
+// askTime is how long a client waits for the daemon's answer, which never waits for a look.
+const askTime = 5 * time.Second
+
+// askLook asks the daemon for a look.
+func askLook(ctx context.Context, asks chan<- func(reaper.Asked)) (fleet.Asked, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askTime, errors.New("it does not answer"))
+	defer cancel()
+	answer := make(chan reaper.Asked, 1)
+	select {
+	case asks <- func(a reaper.Asked) { answer <- a }:
+	case <-ctx.Done():
+		return fleet.Asked{}, context.Cause(ctx)
+	}
+	a := <-answer // the daemon answers at once what it takes
+	return fleet.Asked(a), nil
+}
+
+// passOf gives the loop's report the type of the room.
+func passOf(look uint64, rep *reaper.Report, err error, observe bool) *report.Pass {
+	return &report.Pass{
+		Number: look, Look: rep.Look, Verdicts: rep.Verdicts, RuntimeOnly: rep.RuntimeOnly, Parked: rep.Parked, Entries: rep.Entries,
+		BreakerOpen: rep.Stopped, Observe: observe, Next: rep.Next, Err: err,
+	}
+}
+
+// NodeName is what the report calls this node: as it was set, else the host's name in the
+// form that a kubelet gives it.
+func NodeName(cfg config.Config) string {
+	if cfg.NodeName != config.Auto {
+		return cfg.NodeName
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSpace(host))
+}

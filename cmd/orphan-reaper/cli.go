@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+)
+
+// cli is one call of the program: its streams, its environment and what it can do.
+type cli struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	console        *term.Console // that these are of
+	env            func(string) string
+	deps           deps
+
+	configFile string              // --config
+	output     string              // --output
+	given      map[string][]string // the settings' flags as they were given, by flag
+	quiet      bool                // --quiet
+	verbose    bool                // --verbose
+	tells      bool                // the command's own line says what its records do
+
+	stopSignals, stopFollowing func()
+}
+
+// catchSignals lets SIGINT and SIGTERM end ctx, so that a change to the disk is finished
+// or undone first; a second signal kills.
+func (a *cli) catchSignals(ctx context.Context) context.Context {
+	ctx, a.stopSignals = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, a.stopSignals)
+	return ctx
+}
+
+// run is the program without the process around it.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
+	console := term.NewConsole(stdout, stderr, env)
+	person := app.Person{Stderr: console.Stderr(), LoginUID: "/proc/self/loginuid", SudoUser: env("SUDO_USER")}
+	return runOn(console, realDeps(person), args, stdin, env)
+}
+
+func runWith(d deps, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
+	return runOn(term.NewConsole(stdout, stderr, env), d, args, stdin, env)
+}
+
+func runOn(console *term.Console, d deps, args []string, stdin io.Reader, env func(string) string) int {
+	// A reader that has seen enough (| head) must not kill us in the middle of a change:
+	// with a handler in place a write gives EPIPE instead of the signal.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
+
+	a := &cli{
+		stdin: stdin, stdout: console.Stdout(), stderr: console.Stderr(), console: console, env: env, deps: d,
+		given: map[string][]string{}, stopSignals: func() {}, stopFollowing: func() {},
+	}
+	root := newRootCommand(a)
+	root.SetArgs(args)
+	err := root.ExecuteContext(context.Background())
+	a.stopFollowing()
+	a.stopSignals()
+	code := exit.Code(err)
+	if code != exit.DoneCode && code != exit.AttentionCode {
+		a.complain(err)
+	}
+	return code
+}
+
+// hintFor is the hint that the error carries. Where it has none and a right is missing, root
+// has it; what root may not do has other causes. A full disk that has not even the ledger's reserve
+// needs a person first.
+func hintFor(err error, s *exit.Error, root bool) string {
+	switch {
+	case s != nil && s.Hint != "":
+		return s.Hint
+	case errors.Is(err, fs.ErrPermission) && !root:
+		return "run it as root"
+	case (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && !ofOutput(err):
+		return "free some MiB on that disk, and run the command again: it then removes dead pods"
+	}
+	return ""
+}
+
+// ofOutput reports whether what could not be written is this program's own output.
+func ofOutput(err error) bool {
+	path, ok := errors.AsType[*fs.PathError](err)
+	return ok && path.Path == os.Stdout.Name()
+}
+
+// complain writes an error and its hint, a line each: several errors that were joined
+// have a line each.
+func (a *cli) complain(err error) {
+	s, _ := errors.AsType[*exit.Error](err)
+	if s != nil && s.Err == nil {
+		return
+	}
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
+	var b strings.Builder
+	given := a.where()
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", given.In(clean.Text(strings.TrimSuffix(line, "\n"))))
+	}
+	if hint := hintFor(err, s, os.Geteuid() == 0); hint != "" {
+		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", given.In(hint))
+	}
+	_, _ = io.WriteString(a.stderr, b.String()) // There is nobody left to tell.
+}
+
+// config makes the configuration of this call. A daemon calls it again to reload.
+func (a *cli) config(ctx context.Context) (config.Config, error) {
+	cfg, err := config.Load(ctx, a.input())
+	if a.quiet {
+		cfg.LogLevel = "error"
+	}
+	// Records that have no journal go to stderr. On a terminal the person would read the same thing twice.
+	if a.tells && !a.verbose && cfg.LogLevel == "info" && a.given["log-level"] == nil && !a.printer(a.stderr).Piped {
+		cfg.LogLevel = "warn"
+	}
+	return cfg, err
+}
+
+// nodeConfig is config for a command that asks or changes what lies below the kubelet's root directory. One that is
+// not there is an error: it would look as though nothing were there.
+func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
+	cfg, err := a.config(ctx)
+	if err == nil {
+		err = a.deps.rootThere(cfg)
+	}
+	return cfg, err
+}
+
+// viewContext is what views show beside what was found.
+func (a *cli) viewContext(cfg config.Config) view.Context {
+	return view.Context{
+		Now: a.deps.now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
+		ArchivePath: func(name string) string { return app.ArchivePath(cfg, name) },
+		Node:        a.deps.nodeName(cfg), Observe: cfg.Observe(),
+	}
+}
+
+func (a *cli) printer(w io.Writer) *view.Printer {
+	p := view.NewPrinter(w, a.env)
+	p.Given = a.where()
+	return p
+}
+
+// where returns the flags that the commands carry that are shown.
+func (a *cli) where() term.Given { return a.input().CommandLine }
+
+// input is what the configuration of this call is made from.
+func (a *cli) input() config.Input {
+	return config.Input{File: a.configFile, Usual: a.deps.configFile, Given: a.given, Discover: a.deps.discover}
+}
+
+// json reports whether the output is JSON.
+func (a *cli) json() bool { return a.output == "json" }
+
+// writeJSON writes a value as JSON that a person can read, too.
+func (a *cli) writeJSON(v any) error { return a.printer(a.stdout).JSON(v) }
+
+// write writes v as JSON or, for a person, what text writes.
+func (a *cli) write(v any, text func(*view.Printer)) error {
+	if a.json() {
+		return a.writeJSON(v)
+	}
+	p := a.printer(a.stdout)
+	text(p)
+	return p.Flush()
+}
+
+// process is what the daemon needs to know of this process.
+func (a *cli) process() app.Process {
+	return app.Process{Version: version().Version, Stderr: a.stderr}
+}
+
+// worksLong gives a command that may take its time --quiet and --verbose, and has its work shown.
+func (a *cli) worksLong(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress and no notes, only the answer and errors")
+	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "log on stderr what each phase did and its duration")
+	inner := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if a.quiet && a.verbose {
+			return exit.Usagef("", "give either --quiet or --verbose")
+		}
+		a.follow(cmd)
+		return inner(cmd, args)
+	}
+	return cmd
+}
+
+// follow shows what the command does, as far as somebody wants to know.
+func (a *cli) follow(cmd *cobra.Command) {
+	if a.quiet || a.console == nil {
+		return
+	}
+	now := func() time.Time { return a.deps.now().Wall }
+	work, stop := a.console.Follow(term.FollowOptions{Now: now, Verbose: a.verbose})
+	if work != nil {
+		cmd.SetContext(progress.With(cmd.Context(), work))
+	}
+	a.stopFollowing = stop
+}
