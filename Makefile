@@ -34,13 +34,11 @@ LINT = .cache/bin/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION)-$(LINT
 # nfpm, which makes DEB and RPM, and cyclonedx-gomod, the same way: a directory of both.
 TOOLS = .cache/bin/packaging-$(shell go env GOVERSION)-$(shell cksum <packaging/tools/go.sum | cut -d' ' -f1)
 
-# helm and kustomize the same way, and the tests of the chart.
+# helm the same way, and the tests of the chart.
 CHART_CHECKS = packaging/checks/manifests
 CHART_SUM := $(shell cksum <$(CHART_CHECKS)/go.sum | cut -d' ' -f1)
 HELM_MODULE = helm.sh/helm/v4
 HELM = .cache/bin/helm-$(shell sed -n 's|^.*$(HELM_MODULE) \(v[^ ]*\).*|\1|p' $(CHART_CHECKS)/go.mod)-$(shell go env GOVERSION)-$(CHART_SUM)
-KUSTOMIZE_MODULE = sigs.k8s.io/kustomize/kustomize/v5
-KUSTOMIZE = .cache/bin/kustomize-$(shell sed -n 's|^.*$(KUSTOMIZE_MODULE) \(v[^ ]*\).*|\1|p' $(CHART_CHECKS)/go.mod)-$(shell go env GOVERSION)-$(CHART_SUM)
 
 ##@ Build
 .PHONY: build
@@ -264,19 +262,12 @@ lint-packages: packages ## Have lintian and rpmlint read the packages, and test 
 	sh packaging/checks/lint-packages.sh dist
 
 .PHONY: chart-tools
-chart-tools: $(HELM) $(KUSTOMIZE) ## Build helm and kustomize, which make lint-chart runs, once
-
-CHART_TEST = cd $(CHART_CHECKS) && HELM=$(CURDIR)/$(HELM) KUSTOMIZE=$(CURDIR)/$(KUSTOMIZE) go test -count=1 $(TESTFLAGS) .
+chart-tools: $(HELM) ## Build helm, which make lint-chart runs, once
 
 .PHONY: lint-chart
-lint-chart: chart-tools ## Check the Helm chart and the Kustomize base by the real tools and Kubernetes' types
-	$(CHART_TEST)
+lint-chart: chart-tools ## Check the Helm chart with helm and Kubernetes' types
+	cd $(CHART_CHECKS) && HELM=$(CURDIR)/$(HELM) go test -count=1 $(TESTFLAGS) .
 	cd $(CHART_CHECKS) && go mod tidy -diff
-
-.PHONY: golden-chart
-golden-chart: chart-tools ## Render the Kustomize base anew from the chart; read the diff
-	UPDATE_GOLDEN=1 && export UPDATE_GOLDEN && $(CHART_TEST)
-	git diff --stat
 
 # A build of minutes, so it says what it does.
 $(LINT):
@@ -291,9 +282,6 @@ $(TOOLS):
 $(HELM):
 	@echo "building $(@F), once; this takes some minutes"
 	cd $(CHART_CHECKS) && go build -trimpath -buildvcs=false -ldflags='-s -w' -o $(CURDIR)/$@ $(HELM_MODULE)/cmd/helm
-
-$(KUSTOMIZE):
-	cd $(CHART_CHECKS) && go build -trimpath -buildvcs=false -ldflags='-s -w' -o $(CURDIR)/$@ $(KUSTOMIZE_MODULE)
 
 .PHONY: fmt
 fmt: ## Format the Go files

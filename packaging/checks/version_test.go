@@ -111,9 +111,7 @@ func TestNextVersion(t *testing.T) {
 		t.Fatalf("CHANGELOG.md begins with %q, want '## [1.2.3] - Unreleased' or a date", first)
 	}
 	for path, pattern := range map[string]string{
-		"packaging/chart/Chart.yaml":             `(?m)^(?:v|appV)ersion: "?([^"\n]+)`,
-		"packaging/kustomize/orphan-reaper.yaml": `(?:kubernetes\.io/version: "| image: orphan-reaper:)([^"\n]+)`,
-		"docs/fleet.md":                          `newTag: ([^}]+)}`,
+		"packaging/chart/Chart.yaml": `(?m)^(?:v|appV)ersion: "?([^"\n]+)`,
 	} {
 		all := regexp.MustCompile(pattern).FindAllStringSubmatch(read(path), -1)
 		if len(all) == 0 {

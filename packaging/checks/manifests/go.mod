@@ -1,15 +1,12 @@
-// The tests of the chart and of the manifests made from it, with the tools that they run: helm
-// and kustomize are built from here into .cache/bin (make lint-chart). Apart from go.mod, since
+// The tests of the chart, with the tool that they run: helm is built from here into .cache/bin
+// (make lint-chart). Apart from go.mod, since
 // nothing of Kubernetes' libraries belongs into the program. Kubernetes' modules are those of the
 // newest kubelet of make e2e: what is compiled for the one is not compiled again for the other.
 module github.com/orphan-reaper/orphan-reaper/packaging/checks/manifests
 
 go 1.26.0
 
-tool (
-	helm.sh/helm/v4/cmd/helm
-	sigs.k8s.io/kustomize/kustomize/v5
-)
+tool helm.sh/helm/v4/cmd/helm
 
 require (
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.91.0
@@ -87,7 +84,6 @@ require (
 	github.com/rubenv/sql-migrate v1.8.1 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2 // indirect
-	github.com/sergi/go-diff v1.4.0 // indirect
 	github.com/shopspring/decimal v1.4.0 // indirect
 	github.com/spf13/cast v1.7.0 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
@@ -124,8 +120,6 @@ require (
 	sigs.k8s.io/controller-runtime v0.24.1 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/kustomize/api v0.21.1 // indirect
-	sigs.k8s.io/kustomize/cmd/config v0.21.1 // indirect
-	sigs.k8s.io/kustomize/kustomize/v5 v5.8.1 // indirect
 	sigs.k8s.io/kustomize/kyaml v0.21.1 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3 // indirect

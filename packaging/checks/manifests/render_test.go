@@ -23,7 +23,6 @@ import (
 const (
 	root     = "../../.."
 	chart    = root + "/packaging/chart"
-	base     = root + "/packaging/kustomize"
 	fleetDoc = root + "/docs/fleet.md"
 )
 
