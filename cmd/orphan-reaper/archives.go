@@ -9,7 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -72,7 +72,7 @@ func (a *cli) archiveRestored(
 		err = fmt.Errorf("cannot restore all of %s: %w", name, err)
 	}
 	if a.json() {
-		return errors.Join(a.writeJSON(view.NewArchiveRestored(done)), cniErrors(done), err)
+		return errors.Join(a.writeJSON(ui.NewArchiveRestored(done)), cniErrors(done), err)
 	}
 	p := a.printer(a.stdout)
 	p.CNIRestored(done)

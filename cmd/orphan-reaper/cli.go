@@ -17,8 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
@@ -27,7 +26,7 @@ import (
 type cli struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	console        *term.Console // that these are of
+	console        *ui.Console // that these are of
 	env            func(string) string
 	deps           deps
 
@@ -51,16 +50,16 @@ func (a *cli) catchSignals(ctx context.Context) context.Context {
 
 // run is the program without the process around it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	console := term.NewConsole(stdout, stderr, env)
+	console := ui.NewConsole(stdout, stderr, env)
 	person := app.Person{Stderr: console.Stderr(), LoginUID: "/proc/self/loginuid", SudoUser: env("SUDO_USER")}
 	return runOn(console, realDeps(person), args, stdin, env)
 }
 
 func runWith(d deps, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	return runOn(term.NewConsole(stdout, stderr, env), d, args, stdin, env)
+	return runOn(ui.NewConsole(stdout, stderr, env), d, args, stdin, env)
 }
 
-func runOn(console *term.Console, d deps, args []string, stdin io.Reader, env func(string) string) int {
+func runOn(console *ui.Console, d deps, args []string, stdin io.Reader, env func(string) string) int {
 	// A reader that has seen enough (| head) must not kill us in the middle of a change:
 	// with a handler in place a write gives EPIPE instead of the signal.
 	pipes := make(chan os.Signal, 1)
@@ -149,22 +148,22 @@ func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 }
 
 // viewContext is what views show beside what was found.
-func (a *cli) viewContext(cfg config.Config) view.Context {
-	return view.Context{
+func (a *cli) viewContext(cfg config.Config) ui.Context {
+	return ui.Context{
 		Now: a.deps.now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
 		ArchivePath: func(name string) string { return app.ArchivePath(cfg, name) },
 		Node:        a.deps.nodeName(cfg), Observe: cfg.Observe(),
 	}
 }
 
-func (a *cli) printer(w io.Writer) *view.Printer {
-	p := view.NewPrinter(w, a.env)
+func (a *cli) printer(w io.Writer) *ui.Printer {
+	p := ui.NewPrinter(w, a.env)
 	p.Given = a.where()
 	return p
 }
 
 // where returns the flags that the commands carry that are shown.
-func (a *cli) where() term.Given { return a.input().CommandLine }
+func (a *cli) where() ui.Given { return a.input().CommandLine }
 
 // input is what the configuration of this call is made from.
 func (a *cli) input() config.Input {
@@ -178,7 +177,7 @@ func (a *cli) json() bool { return a.output == "json" }
 func (a *cli) writeJSON(v any) error { return a.printer(a.stdout).JSON(v) }
 
 // write writes v as JSON or, for a person, what text writes.
-func (a *cli) write(v any, text func(*view.Printer)) error {
+func (a *cli) write(v any, text func(*ui.Printer)) error {
 	if a.json() {
 		return a.writeJSON(v)
 	}
@@ -213,7 +212,7 @@ func (a *cli) follow(cmd *cobra.Command) {
 		return
 	}
 	now := func() time.Time { return a.deps.now().Wall }
-	work, stop := a.console.Follow(term.FollowOptions{Now: now, Verbose: a.verbose})
+	work, stop := a.console.Follow(ui.FollowOptions{Now: now, Verbose: a.verbose})
 	if work != nil {
 		cmd.SetContext(progress.With(cmd.Context(), work))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -77,7 +77,7 @@ func (a *cli) configPrint(cmd *cobra.Command) error {
 	for _, line := range c.Lines() {
 		source := ""
 		if line.Source != "" {
-			source = p.Paint(view.Faint, "# "+clean.Text(line.Source))
+			source = p.Paint(ui.Faint, "# "+clean.Text(line.Source))
 			line.Text = human.Pad(line.Text, 44)
 		}
 		p.Printf("%s%s\n", line.Text, source)
@@ -125,7 +125,7 @@ func (a *cli) configCheck(ctx context.Context, c config.Config, running bool) (c
 		p.Para("", "A daemon that starts now "+c.Begins(a.deps.now().Wall, a.deps.seen(c, running))+".")
 	}
 	for _, note := range notes {
-		p.Item("", "note:", 6, view.Yellow, note)
+		p.Item("", "note:", 6, ui.Yellow, note)
 	}
 	return contradicts, p.Flush()
 }

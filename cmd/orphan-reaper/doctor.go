@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/doctor"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui/doctor"
 )
 
 const doctorLong = `Show on one screen why the kubelet complains about orphaned pods, as in
@@ -44,7 +44,7 @@ func newDoctorCommand(a *cli) *cobra.Command {
 				return err
 			}
 			shown := doctor.New(x.Case, doctor.Read{Errors: x.Report.Look.Errors, Err: x.LookErr, Root: x.Root}, a.viewContext(cfg))
-			if err := a.write(shown, func(p *view.Printer) { doctor.Write(p, &shown) }); err != nil {
+			if err := a.write(shown, func(p *ui.Printer) { doctor.Write(p, &shown) }); err != nil {
 				return err
 			}
 			return cmp.Or(x.LookErr, exit.Attention(shown.NeedsPerson))

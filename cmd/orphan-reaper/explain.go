@@ -10,7 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -74,7 +74,7 @@ func (a *cli) explainName(ctx context.Context, name string, none error) error {
 	if err != nil {
 		return err
 	}
-	x := view.NewExplanation(report, a.viewContext(cfg), "", nil)
+	x := ui.NewExplanation(report, a.viewContext(cfg), "", nil)
 	x.Only(name)
 	if x.Empty() {
 		return exit.Failf("nothing is to be done about it",
@@ -84,8 +84,8 @@ func (a *cli) explainName(ctx context.Context, name string, none error) error {
 }
 
 // showExplanation writes it, and returns the error that carries its exit code.
-func (a *cli) showExplanation(x view.Explanation, report reaper.Report) error {
-	if err := a.write(x.JSON(), func(p *view.Printer) { p.Explain(x) }); err != nil {
+func (a *cli) showExplanation(x ui.Explanation, report reaper.Report) error {
+	if err := a.write(x.JSON(), func(p *ui.Printer) { p.Explain(x) }); err != nil {
 		return err
 	}
 	return exit.Attention(x.NeedsPerson() || contradicted(report))
@@ -95,7 +95,7 @@ func (a *cli) showExplanation(x view.Explanation, report reaper.Report) error {
 func (a *cli) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
 	c := a.viewContext(cfg)
 	c.Daemon = a.deps.standing(ctx, cfg)
-	x := view.NewExplanation(report, c, uid, done)
+	x := ui.NewExplanation(report, c, uid, done)
 	err := a.showExplanation(x, report)
 	if x.Empty() && exit.Code(err) != exit.FailedCode {
 		return exit.Failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s shows what became of it", uid),

@@ -8,7 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
@@ -45,7 +45,7 @@ func fleetFlags(cmd *cobra.Command, o *app.FleetOptions) {
 
 func newFleetListCommand(a *cli) *cobra.Command {
 	var o app.FleetOptions
-	var which view.FleetScope
+	var which ui.FleetScope
 	var file string
 	cmd := &cobra.Command{
 		Use: "list [ADDRESS...]", Short: "Show the orphans of many nodes, and what needs you",
@@ -69,7 +69,7 @@ func newFleetListCommand(a *cli) *cobra.Command {
 				return err
 			}
 			shown.Sort()
-			if err := a.write(shown, func(p *view.Printer) { p.FleetList(shown) }); err != nil {
+			if err := a.write(shown, func(p *ui.Printer) { p.FleetList(shown) }); err != nil {
 				return err
 			}
 			return exit.Attention(shown.NeedsPerson())
@@ -83,9 +83,9 @@ func newFleetListCommand(a *cli) *cobra.Command {
 }
 
 // fleetList asks the daemons that are named, or else reads what all have reported.
-func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, file string, which view.FleetScope) (*view.FleetList, error) {
+func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, file string, which ui.FleetScope) (*ui.FleetList, error) {
 	o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
-	var shown *view.FleetList
+	var shown *ui.FleetList
 	work := progress.From(ctx)
 	defer work.End()
 	reports, err := o.WantsReports(file)
@@ -94,7 +94,7 @@ func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, 
 	}
 	if reports {
 		begin := func() {
-			shown = view.NewFleetList(0, which)
+			shown = ui.NewFleetList(0, which)
 			work.Begin("reading the nodes' reports", "node", 0)
 		}
 		doubt, err := app.FleetReports(ctx, &o, file, begin, func(at report.Target, r *report.Report, err error) {
@@ -111,7 +111,7 @@ func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, 
 	if err != nil {
 		return nil, err
 	}
-	shown = view.NewFleetList(fleet.Size(), which)
+	shown = ui.NewFleetList(fleet.Size(), which)
 	work.Begin("asking the nodes", "node", int64(fleet.Size()))
 	fleet.List(ctx, func(at report.Target, r *report.Report, err error) {
 		shown.Add(at, r, err)
@@ -139,7 +139,7 @@ func newFleetSweepCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := view.NewFleetSweep(fleet.Size())
+			shown := ui.NewFleetSweep(fleet.Size())
 			work := progress.From(cmd.Context())
 			work.Begin("asking the nodes", "node", int64(fleet.Size()))
 			shown.Breakers = fleet.Sweep(cmd.Context(), mostBreakers, func(at report.Target, answer *report.Answer, asked bool, err error) {
@@ -148,7 +148,7 @@ func newFleetSweepCommand(a *cli) *cobra.Command {
 			})
 			work.End()
 			shown.Sort()
-			if err := a.write(shown, func(p *view.Printer) { p.FleetSweep(shown) }); err != nil {
+			if err := a.write(shown, func(p *ui.Printer) { p.FleetSweep(shown) }); err != nil {
 				return err
 			}
 			return exit.Attention(len(shown.Silent)+len(shown.NotAsked) > 0)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -105,7 +105,7 @@ func TestFleetListCluster(t *testing.T) {
 		testkit.Answer(`{"kind":"OrphanReportList","items":[`+list[strings.Index(list, `{"kind":"OrphanReport"`):])(w, r)
 	})
 	code, out, said := call(t, "", "fleet", "list", "--kubeconfig", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: a"), "-o", "json")
-	var got view.FleetList
+	var got ui.FleetList
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 3 || got.Totals.Nodes != 3 || got.Totals.Answered != 2 || got.Totals.Keep != 3 ||
 		len(got.Pods) != 1 || got.Pods[0].Node != "worker-1" || len(got.Silent) != 1 || got.Silent[0].Node != "worker-2" || got.Notes == nil {
 		t.Errorf("%d, %v, %s\n%s", code, err, said, out)

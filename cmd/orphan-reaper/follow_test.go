@@ -15,7 +15,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -27,7 +27,7 @@ import (
 // is shown of that, writes a record, waits again, and ends with err.
 type working struct {
 	t       *testing.T
-	console *term.Console
+	console *ui.Console
 	want    string      // in the line
 	seen    chan string // what the terminal shows, piece by piece
 	all     strings.Builder
@@ -92,7 +92,7 @@ func TestProgress(t *testing.T) {
 		t.Run(fmt.Sprintf("%v-%d-%d", c.args, c.columns, c.code), func(t *testing.T) {
 			screen, tty := testkit.Terminal(t, c.columns)
 			var out bytes.Buffer
-			console := term.NewConsole(&out, tty, get)
+			console := ui.NewConsole(&out, tty, get)
 			w := &working{t: t, console: console, want: c.line, seen: make(chan string, 1000), err: c.err}
 			go func() {
 				defer close(w.seen)

@@ -10,9 +10,8 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/doctor"
-	donereport "github.com/orphan-reaper/orphan-reaper/cmd/internal/view/report"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui/doctor"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
@@ -41,22 +40,22 @@ func TestJSONDoc(t *testing.T) {
 func allJSONKeys() map[string]bool {
 	keys := map[string]bool{"good": true, "notes": true, "settings": true, "archives": true, "stopped": true, "advice": true, "history": true, "resumed": true}
 	for _, view := range []any{
-		view.Report{},
+		ui.Report{},
 		doctor.Screen{},
-		donereport.Screen{},
-		view.Advice{},
-		view.HistoryEntry{},
-		view.Archive{},
-		view.Stopped{},
-		view.Outcomes{},
-		view.ArchiveRestored{},
-		view.Sighting{},
+		ui.NodeReport{},
+		ui.Advice{},
+		ui.HistoryEntry{},
+		ui.Archive{},
+		ui.Stopped{},
+		ui.Outcomes{},
+		ui.ArchiveRestored{},
+		ui.Sighting{},
 		config.SettingView{},
 		versionView{},
 		report.Report{},
 		report.Answer{},
-		view.FleetList{},
-		view.FleetSweep{},
+		ui.FleetList{},
+		ui.FleetSweep{},
 	} {
 		jsonKeys(reflect.TypeOf(view), keys)
 	}

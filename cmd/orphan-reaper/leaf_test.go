@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
@@ -58,7 +58,7 @@ func TestLeaf(t *testing.T) {
 		{"sweep", func() error { return a.printSweep(cfg, leafReport(true), false) }},
 		{"quarantine list", func() error {
 			p := a.printer(&out)
-			p.Quarantine(view.NewQuarantine(leafReport(true).Entries, nil, nil, a.viewContext(cfg)))
+			p.Quarantine(ui.NewQuarantine(leafReport(true).Entries, nil, nil, a.viewContext(cfg)))
 			return p.Flush()
 		}},
 		{"explain, when the pod is gone", func() error {
@@ -87,7 +87,7 @@ func TestLeaf(t *testing.T) {
 
 // scanned writes what scan shows of a report.
 func (a *cli) scanned(cfg config.Config, r reaper.Report) error {
-	v := view.NewReport(r, a.viewContext(cfg))
+	v := ui.NewReport(r, a.viewContext(cfg))
 	p := a.printer(a.stdout)
 	p.Scan(&v)
 	return p.Flush()

@@ -2,7 +2,7 @@
 // and says what it took, what it kept, and why.
 //
 // This package holds the commands: each reads its flags and arguments, makes one call
-// (cmd/internal/app) and shows one view (cmd/internal/view). It opens nothing of the node and
+// (cmd/internal/app) and shows one view (cmd/internal/ui). It opens nothing of the node and
 // holds no rules: those are in reaper/policy.
 package main
 

@@ -20,7 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 				_, _ = fmt.Fprintln(os.Stderr, err)
 				os.Exit(99)
 			}
-			console := term.NewConsole(os.Stdout, os.Stderr, os.Getenv)
+			console := ui.NewConsole(os.Stdout, os.Stderr, os.Getenv)
 			person := app.Person{Stderr: console.Stderr()}
 			if file := os.Getenv(testLoginUID); file != "" {
 				person.LoginUID, person.SudoUser = file, os.Getenv("SUDO_USER")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -105,8 +105,8 @@ func commandSections() map[string]string {
 			exit += item(code, text)
 		}
 	}
-	for _, a := range advice.Reasons {
-		reasons += item(string(a.Reason), a.Means+"\n\n"+advice.For(a.Reason).Todo)
+	for _, a := range ui.Reasons {
+		reasons += item(string(a.Reason), a.Means+"\n\n"+ui.TextOf(a.Reason).Todo)
 	}
 	return map[string]string{"SYNOPSIS": synopsis + ".fi\n", "COMMANDS": all, "OPTIONS": options, "EXIT STATUS": exit, "REASONS": reasons}
 }

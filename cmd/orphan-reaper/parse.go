@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
@@ -62,9 +62,9 @@ the file is replaced, the command continues with the new one.`,
 // parse reads each file in turn. One that cannot be read does not stop the others.
 func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Options, text bool) error {
 	p := a.printer(a.stdout)
-	emit := func(v view.Sighting) error { return p.JSONLine(v) }
+	emit := func(v ui.Sighting) error { return p.JSONLine(v) }
 	if text {
-		emit = func(v view.Sighting) error { _, err := io.WriteString(p, v.Text()); return err }
+		emit = func(v ui.Sighting) error { _, err := io.WriteString(p, v.Text()); return err }
 	}
 	if len(files) == 0 {
 		files = []string{"-"}
@@ -79,7 +79,7 @@ func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
-			return emit(view.NewSighting(s, line, label))
+			return emit(ui.NewSighting(s, line, label))
 		})
 		if errors.Is(err, syscall.EPIPE) {
 			return nil
@@ -99,7 +99,7 @@ func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 // journalctl -f | orphan-reaper parse.
 type promptly struct {
 	in   io.Reader
-	out  *view.Printer
+	out  *ui.Printer
 	work *progress.Work // nil where nobody waits
 }
 
@@ -113,7 +113,7 @@ func (r promptly) Read(b []byte) (int, error) {
 
 // reading begins to tell how far the reading of a file is: in its own bytes, also where gzip compressed
 // it. A pipe has no end that can be known, and journalctl -f none at all.
-func reading(ctx context.Context, name string, in io.Reader, out *view.Printer) promptly {
+func reading(ctx context.Context, name string, in io.Reader, out *ui.Printer) promptly {
 	f, ok := in.(*os.File)
 	if !ok {
 		return promptly{in, out, nil}
@@ -128,7 +128,7 @@ func reading(ctx context.Context, name string, in io.Reader, out *view.Printer) 
 }
 
 // parseFile reads one input, "-" being stdin.
-func (a *cli) parseFile(ctx context.Context, name string, p *view.Printer, o parsers.Options, emit func(parsers.Sighting, int) error) error {
+func (a *cli) parseFile(ctx context.Context, name string, p *ui.Printer, o parsers.Options, emit func(parsers.Sighting, int) error) error {
 	if name == "-" {
 		return parseLines(reading(ctx, "stdin", a.stdin, p), "stdin", o, emit)
 	}

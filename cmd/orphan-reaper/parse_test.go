@@ -15,7 +15,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
@@ -103,7 +103,7 @@ func TestSightingJSON(t *testing.T) {
 	} {
 		one := s
 		c.change(&one)
-		got, err := json.Marshal(view.NewSighting(one, 12, c.file))
+		got, err := json.Marshal(ui.NewSighting(one, 12, c.file))
 		if want := `{"line":12,"uid":"` + string(uidReap) + `","reason":"paths-present",` + c.want; err != nil || string(got) != want {
 			t.Errorf("got  %s, %v\nwant %s", got, err, want)
 		}

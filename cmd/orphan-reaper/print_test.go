@@ -8,7 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -61,8 +61,8 @@ func TestListStopped(t *testing.T) {
 	}
 	golden(t, "quarantine-list-stopped.txt", out)
 	_, out, _ = call(t, "stopped", "quarantine", "list", "-o", "json")
-	var view struct{ Stopped *view.Stopped }
-	if err := json.Unmarshal([]byte(out), &view); err != nil || view.Stopped == nil || view.Stopped.UID != string(uidConflict) {
+	var v struct{ Stopped *ui.Stopped }
+	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Stopped == nil || v.Stopped.UID != string(uidConflict) {
 		t.Errorf("%v in %s", err, out)
 	}
 	_, out, _ = call(t, "all", "quarantine", "list", "-o", "json")

@@ -17,8 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/purge"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -77,7 +76,7 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 		return a.say("Nothing to purge: no pod in quarantine is confirmed dead.")
 	}
 	if !yes {
-		if err := a.confirm(purge.Question(entries), purge.Would(entries)); err != nil {
+		if err := a.confirm(ui.PurgeQuestion(entries), ui.PurgeSum(entries)); err != nil {
 			return err
 		}
 	}
@@ -113,10 +112,10 @@ func (a *cli) purged(outcomes []policy.Outcome, shown []policy.EntryState, err e
 		}
 	}
 	if a.json() {
-		return errors.Join(append(errs, a.writeJSON(view.NewOutcomes(outcomes)))...)
+		return errors.Join(append(errs, a.writeJSON(ui.NewOutcomes(outcomes)))...)
 	}
 	p := a.printer(a.stdout)
-	purge.Write(p, outcomes, shown)
+	ui.PurgeDone(p, outcomes, shown)
 	return errors.Join(append(errs, p.Flush())...)
 }
 
@@ -185,7 +184,7 @@ func (a *cli) purgeArchive(ctx context.Context, name string, yes bool) error {
 		return fmt.Errorf("cannot purge %s: %w", name, err)
 	}
 	if a.json() {
-		return a.writeJSON(view.NewOutcomes([]policy.Outcome{{Action: policy.Action{Entry: name}, Result: policy.Done}}))
+		return a.writeJSON(ui.NewOutcomes([]policy.Outcome{{Action: policy.Action{Entry: name}, Result: policy.Done}}))
 	}
 	return a.say("purged: " + name)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -72,7 +72,7 @@ func (a *cli) quarantineList(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot find out whether enforcing is stopped: %w", err)
 	}
-	shown := view.NewQuarantine(entries, archives, stopped, a.viewContext(cfg))
+	shown := ui.NewQuarantine(entries, archives, stopped, a.viewContext(cfg))
 	if a.json() {
 		return a.writeJSON(shown)
 	}
@@ -104,8 +104,8 @@ func became(last policy.Record) string {
 	return ""
 }
 
-func doneBefore(last policy.Record, kind policy.ActionKind) view.Outcomes {
-	return view.NewOutcomes([]policy.Outcome{{Action: policy.Action{Kind: kind, UID: last.UID, Entry: last.Entry}, Result: policy.Gone}})
+func doneBefore(last policy.Record, kind policy.ActionKind) ui.Outcomes {
+	return ui.NewOutcomes([]policy.Outcome{{Action: policy.Action{Kind: kind, UID: last.UID, Entry: last.Entry}, Result: policy.Gone}})
 }
 
 // outcomeError turns an action that did not end as planned into an error.
@@ -127,7 +127,7 @@ func outcomeError(verb string, o policy.Outcome) error {
 // say writes one line, or with -o json an empty list of outcomes.
 func (a *cli) say(text string) error {
 	if a.json() {
-		return a.writeJSON(view.NewOutcomes(nil))
+		return a.writeJSON(ui.NewOutcomes(nil))
 	}
 	p := a.printer(a.stdout)
 	p.Para("", text)

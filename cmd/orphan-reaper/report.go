@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/report"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 )
 
 const reportLong = `Show what was done on this node since a day: how many pods, bytes, CNI files and
@@ -51,8 +50,8 @@ func newReportCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("cannot report: %w", err)
 			}
-			shown := report.New(r.Account, r.Entries, report.Memory{Told: r.Told, At: r.ToldAt}, from, a.deps.nodeName(cfg))
-			return a.write(shown, func(p *view.Printer) { report.Write(p, &shown) })
+			shown := ui.NewNodeReport(r.Account, r.Entries, ui.Memory{Told: r.Told, At: r.ToldAt}, from, a.deps.nodeName(cfg))
+			return a.write(shown, func(p *ui.Printer) { ui.WriteNodeReport(p, &shown) })
 		},
 	}
 	cmd.Flags().StringVar(&since, "since", "30d", "begin a `TIME` ago (30d, 12h), or at a date (2026-11-01)")

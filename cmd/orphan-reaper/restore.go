@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
@@ -87,7 +87,7 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uid))
 	cniErr = errors.Join(cniErr, cniErrors(files))
 	if a.json() {
-		return errors.Join(a.writeJSON(view.NewRestored(view.NewOutcomes([]policy.Outcome{outcome}), files)), cniErr)
+		return errors.Join(a.writeJSON(ui.NewRestored(ui.NewOutcomes([]policy.Outcome{outcome}), files)), cniErr)
 	}
 	p := a.printer(a.stdout)
 	p.Restored(a.viewContext(cfg), entry, outcome, files)
@@ -108,7 +108,7 @@ func (a *cli) restoredBefore(ctx context.Context, cfg config.Config, uid parsers
 	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uid))
 	cniErr = errors.Join(cniErr, cniErrors(files))
 	if a.json() {
-		return errors.Join(a.writeJSON(view.NewRestored(doneBefore(last, policy.PutBack), files)), cniErr)
+		return errors.Join(a.writeJSON(ui.NewRestored(doneBefore(last, policy.PutBack), files)), cniErr)
 	}
 	p := a.printer(a.stdout)
 	p.Printf("put back already, at %s: %s\n", human.When(last.At.Wall), clean.Text(cfg.PodsDir()+"/"+string(uid)))
@@ -194,7 +194,7 @@ func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodU
 		}
 	}
 	if a.json() {
-		return errors.Join(append(errs, a.writeJSON(view.NewOutcomes(outcomes)))...)
+		return errors.Join(append(errs, a.writeJSON(ui.NewOutcomes(outcomes)))...)
 	}
 	return errors.Join(append(errs, p.Flush())...)
 }

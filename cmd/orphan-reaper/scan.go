@@ -7,7 +7,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -69,14 +69,14 @@ func newScanCommand(a *cli) *cobra.Command {
 }
 
 // scan takes one look and shows it.
-func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions, p *view.Printer) error {
+func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions, p *ui.Printer) error {
 	report, err := a.deps.survey(ctx, cfg, uids)
 	if err != nil {
 		return err
 	}
 	c := a.viewContext(cfg)
 	c.Daemon = a.deps.standing(ctx, cfg)
-	shown := view.NewReport(report, c)
+	shown := ui.NewReport(report, c)
 	shown.Asked(uids)
 	shown.List(o.all || len(uids) > 0, o.verdict)
 	if a.json() {

@@ -7,9 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/records"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 )
@@ -43,7 +41,7 @@ func newSweepCommand(a *cli) *cobra.Command {
 			a.tellPods(args, uids)
 			o := app.SweepOptions{Only: uids, NoWait: noWait}
 			if !a.printer(a.stderr).Piped && cfg.LogFormat != "json" {
-				screen := &records.Screen{Printer: func() *term.Printer { return a.printer(a.stderr).Printer }, Waiting: a.verbose}
+				screen := &ui.SweepScreen{Printer: func() *ui.Printer { return a.printer(a.stderr) }, Waiting: a.verbose}
 				o.Show, o.Waits = screen.Show, screen.Waits
 			}
 			report, err := a.deps.sweep(cmd.Context(), cfg, version().Version, o)
@@ -61,11 +59,11 @@ func newSweepCommand(a *cli) *cobra.Command {
 // printSweep writes what a sweep did, or with dryRun would do, and returns the error that
 // carries its exit code. only are the pods that were asked for, none for all.
 func (a *cli) printSweep(cfg config.Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
-	shown := view.NewReport(report, a.viewContext(cfg))
+	shown := ui.NewReport(report, a.viewContext(cfg))
 	shown.AddOutcomes(report, dryRun)
 	shown.Asked(only)
 	shown.List(len(only) > 0, "")
-	if err := a.write(shown, func(p *view.Printer) { p.Sweep(&shown) }); err != nil {
+	if err := a.write(shown, func(p *ui.Printer) { p.Sweep(&shown) }); err != nil {
 		return err
 	}
 	if shown.CNITotals.Failed > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 )
 
 // versionView is what the build says of itself.
@@ -98,8 +98,8 @@ func newCompletionCommand(a *cli) *cobra.Command {
 			default:
 				return exit.Usagef("one of bash, zsh, fish", "there is no completion for %s", strconv.Quote(args[0]))
 			}
-			if term.QuietPipe(err) != nil {
-				return term.QuietPipe(err)
+			if ui.QuietPipe(err) != nil {
+				return ui.QuietPipe(err)
 			}
 			return p.Flush()
 		},

@@ -7,18 +7,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 )
 
 // entry is what quarantine list says of the only entry of the first pod.
-func (n *wholeNode) entry() view.Entry {
+func (n *wholeNode) entry() ui.Entry {
 	n.t.Helper()
 	out, code := n.run("quarantine", "list", "-o", "json")
-	var list struct{ Quarantine []view.Entry }
+	var list struct{ Quarantine []ui.Entry }
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 {
 		n.t.Fatalf("%d, %v: %s", code, err, out)
 	}
-	var found []view.Entry
+	var found []ui.Entry
 	for _, e := range list.Quarantine {
 		if e.UID == wholeUID(1) {
 			found = append(found, e)

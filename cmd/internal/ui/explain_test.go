@@ -1,0 +1,29 @@
+package ui
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestEachCommandOnce: two reasons that the same commands look at and end have them once, and what was seen has none.
+func TestEachCommandOnce(t *testing.T) {
+	e := policy.Evidence{Name: shortUID, UID: shortUID, Umount: "umount '/var/lib/kubelet/pods/" + shortUID + "/v'"}
+	why := []policy.Why{{Reason: policy.ReasonMounted, Detail: "/v" + policy.Unmounting(e.Umount)}, {Reason: policy.ReasonNotRunning}}
+	pod := viewEvidence(&e, policy.Keep, why)
+	var out bytes.Buffer
+	p := NewPrinter(&out, func(string) string { return "" })
+	explainer{Printer: p, Context: Context{PodsDir: "/var/lib/kubelet/pods"}}.reasons(&pod)
+	if err := p.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{e.Umount, "grep " + shortUID + " /proc/[0-9]*/mountinfo"} {
+		if n := strings.Count(out.String(), command); n != 1 {
+			t.Errorf("%d times %s:\n%s", n, command, out.String())
+		}
+	}
+}
+
+const shortUID = "0badf00d-0001-4aaa-8bbb-cccc00000001"

@@ -1,0 +1,138 @@
+package ui
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+)
+
+// textOf is fleet list as a person sees it.
+func textOf(t *testing.T, f *FleetList) string {
+	t.Helper()
+	var out bytes.Buffer
+	p := NewPrinter(&out, func(string) string { return "" })
+	p.FleetList(f)
+	if err := p.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestFleetListNames: no node passes for another, whatever it calls itself.
+func TestFleetListNames(t *testing.T) {
+	f := NewFleetList(5, FleetScope{})
+	says := func(at report.Target, name string) {
+		r := &report.Report{Node: name, Mode: "enforce", Counts: report.Counts{Keep: 1, NeedsPerson: 1}}
+		r.Pods = []report.Pod{{UID: at.URL, NeedsPerson: true}}
+		f.Add(at, r, nil)
+	}
+	says(report.Target{Node: "worker-good", URL: "http://10.0.0.1", Named: true}, "worker-good")
+	says(report.Target{Node: "worker-evil", URL: "http://10.0.0.2", Named: true}, "worker-good")
+	says(report.Target{Node: "10.0.0.3", URL: "http://10.0.0.3"}, "worker-good")
+	says(report.Target{Node: "10.0.0.4", URL: "http://10.0.0.4"}, "worker-gone")
+	says(report.Target{Node: "10.0.0.5", URL: "http://10.0.0.5"}, "worker-5")
+	f.Add(report.Target{Node: "worker-gone", URL: "http://10.0.0.6", Named: true}, nil, errors.New("refused"))
+	f.Sort()
+	var nodes, pods []string
+	for _, n := range f.Nodes {
+		nodes = append(nodes, n.URL+" "+n.Node+" "+n.CallsItself)
+	}
+	for _, p := range f.Pods {
+		pods = append(pods, p.UID+" "+p.Node)
+	}
+	want := map[string]string{
+		"http://10.0.0.1": "worker-good ", "http://10.0.0.2": "worker-evil worker-good", "http://10.0.0.3": "10.0.0.3 worker-good",
+		"http://10.0.0.4": "10.0.0.4 worker-gone", "http://10.0.0.5": "worker-5 ",
+	}
+	for _, line := range nodes {
+		if url, name, _ := strings.Cut(line, " "); want[url] != name {
+			t.Errorf("%s is %q, want %q", url, name, want[url])
+		}
+	}
+	for _, line := range pods {
+		url, name, _ := strings.Cut(line, " ")
+		if node, _, _ := strings.Cut(want[url], " "); node != name {
+			t.Errorf("the pod of %s is one of %q, want %q", url, name, node)
+		}
+	}
+	if text := textOf(t, f); !strings.Contains(text, "http://10.0.0.2 calls itself worker-good") {
+		t.Error(text)
+	}
+	s := NewFleetSweep(1)
+	s.Add(report.Target{Node: "worker-evil", URL: "http://10.0.0.2", Named: true}, &report.Answer{Node: "worker-good"}, true, nil)
+	if a := s.Asked[0]; a.Node != "worker-evil" || a.CallsItself != "worker-good" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestFleetSweepNames: as TestFleetListNames, of a sweep.
+func TestFleetSweepNames(t *testing.T) {
+	f := NewFleetSweep(6)
+	says := func(at report.Target, name string) { f.Add(at, &report.Answer{Node: name}, true, nil) }
+	says(report.Target{Node: "worker-good", URL: "http://10.0.0.1", Named: true}, "worker-good")
+	says(report.Target{Node: "10.0.0.3", URL: "http://10.0.0.3"}, "worker-good")
+	says(report.Target{Node: "10.0.0.4", URL: "http://10.0.0.4"}, "worker-gone")
+	says(report.Target{Node: "10.0.0.5", URL: "http://10.0.0.5"}, "worker-5")
+	says(report.Target{Node: "10.0.0.7", URL: "http://10.0.0.7"}, "worker-later")
+	f.Add(report.Target{Node: "worker-gone", URL: "http://10.0.0.6", Named: true}, nil, true, errors.New("refused"))
+	f.Add(report.Target{Node: "worker-later", URL: "http://10.0.0.8", Named: true}, nil, false, nil)
+	f.Sort()
+	var got []string
+	for _, a := range f.Asked {
+		got = append(got, a.URL+" "+a.Node+" "+a.CallsItself)
+	}
+	slices.Sort(got)
+	if want := []string{
+		"http://10.0.0.1 worker-good ", "http://10.0.0.3 10.0.0.3 worker-good", "http://10.0.0.4 10.0.0.4 worker-gone",
+		"http://10.0.0.5 worker-5 ", "http://10.0.0.7 10.0.0.7 worker-later",
+	}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestFleetListObserving: what goes and what would go in mode enforce are two sums.
+func TestFleetListObserving(t *testing.T) {
+	f := NewFleetList(3, FleetScope{})
+	for name, r := range map[string]report.Report{
+		"a": {Mode: "enforce", Counts: report.Counts{Reap: 1}},
+		"b": {Mode: "observe", Counts: report.Counts{Reap: 2}},
+		"c": {Mode: "observe", Counts: report.Counts{Reap: 1200}},
+	} {
+		f.Add(report.Target{Node: name}, &r, nil)
+	}
+	if f.Totals.Reap != 1203 || f.Totals.WouldReap != 1202 {
+		t.Errorf("%+v", f.Totals)
+	}
+	if text := strings.Join(strings.Fields(textOf(t, f)), " "); !strings.Contains(text, " 1 can be removed, 1,202 would be removed in mode enforce, 0 wait,") {
+		t.Error(text)
+	}
+	f = NewFleetList(1, FleetScope{})
+	f.Add(report.Target{Node: "a"}, &report.Report{Mode: "enforce", Counts: report.Counts{Reap: 1}}, nil)
+	if text := textOf(t, f); !strings.Contains(text, " 1 can be removed, 0 wait,") {
+		t.Error(text)
+	}
+}
+
+// TestFleetListSilence: what a node says in an error is cut as well.
+func TestFleetListSilence(t *testing.T) {
+	f := NewFleetList(1, FleetScope{})
+	f.Add(report.Target{Node: "n"}, nil, fmt.Errorf("403: %s\x1b[2J", strings.Repeat("a", 1000)))
+	if text := f.Silent[0].Error; len(text) > 256 || strings.Contains(text, "\x1b") {
+		t.Errorf("%q", text)
+	}
+}
+
+// TestFleetListBreaker: whoever resumes a node that has stopped is told to look first.
+func TestFleetListBreaker(t *testing.T) {
+	f := NewFleetList(1, FleetScope{})
+	f.Add(report.Target{Node: "n1", URL: "http://10.0.0.1", Named: true}, &report.Report{Node: "n1", Mode: "enforce", BreakerOpen: true}, nil)
+	text := strings.Join(strings.Fields(textOf(t, f)), " ")
+	if !strings.Contains(text, "On 1 node the daemon has stopped: a quarantined pod turned out to be alive. Inspect it there: orphan-reaper quarantine list") {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,218 @@
+package ui
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
+)
+
+// NodeReport is the report, as JSON.
+type NodeReport struct {
+	Node  string    `json:"node"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	// RecordsSince is null where there are no records. Incomplete: the range begins before them.
+	RecordsSince *time.Time    `json:"records_since"`
+	Incomplete   bool          `json:"incomplete"`
+	Done         account.Sum   `json:"done"`
+	Days         []account.Day `json:"days"`
+	Quarantine   QuarantineSum `json:"in_quarantine"`
+	Kept         []KeptSum     `json:"kept"`
+	// KeptAt is when the look was that wrote KeptSum down last, null where that is not known. One that finds no
+	// change writes nothing.
+	KeptAt *time.Time   `json:"kept_at"`
+	Lines  KubeletLines `json:"kubelet_lines"`
+	// wider: less than whole days were asked for.
+	wider bool
+}
+
+// QuarantineSum is what lies there now.
+type QuarantineSum struct {
+	Entries   int   `json:"entries"`
+	Bytes     int64 `json:"bytes"`
+	ForPerson int   `json:"for_person"` // entries that stay until somebody acts
+}
+
+// KeptSum is how many pods the last look kept for the same reasons.
+type KeptSum struct {
+	Pods    int      `json:"pods"`
+	Reasons []string `json:"reasons"`
+}
+
+// KubeletLines are those of the kubelet's log.
+type KubeletLines struct {
+	Pods     int64 `json:"quiet_pods"`
+	Lines    int64 `json:"lines"`
+	Going    int64 `json:"going_lines"`
+	GoingOn  int   `json:"going_pods"`
+	Estimate int64 `json:"estimate_by_now"`
+	// First is when the first message stopped, null where none did.
+	First *time.Time `json:"first_stopped"`
+}
+
+// Memory is what the last looks left.
+type Memory struct {
+	Told map[parsers.PodUID]string // the last refusal that was told of each pod
+	At   time.Time                 // when that was written down, zero where it is not known
+}
+
+// New makes the report of the time since asked, which begins with a whole day.
+func NewNodeReport(a account.Account, entries []policy.EntryState, m Memory, asked time.Time, node string) NodeReport {
+	const day = 24 * time.Hour
+	v := NodeReport{
+		wider: !asked.Equal(a.From) && a.Now.Sub(asked)%day != 0,
+		Node:  node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Sum, Days: append([]account.Day{}, a.Days...), Kept: keptOf(m.Told),
+		Lines: KubeletLines{Pods: a.Quiet.Pods, Lines: a.Quiet.Lines, Going: a.Going, GoingOn: a.GoingPods, Estimate: a.Estimate},
+	}
+	if !a.Since.IsZero() {
+		v.RecordsSince = new(a.Since.UTC())
+	}
+	if !m.At.IsZero() {
+		v.KeptAt = new(m.At.UTC())
+	}
+	if !a.Quiet.First.IsZero() {
+		v.Lines.First = new(a.Quiet.First.UTC())
+	}
+	for i := range entries {
+		if !entries[i].Phase.InQuarantine() {
+			continue
+		}
+		v.Quarantine.Entries++
+		for _, r := range entries[i].Left {
+			v.Quarantine.Bytes += r.Bytes
+		}
+		if entries[i].Phase.OnlyByPerson() || slices.ContainsFunc(entries[i].Left, policy.Residue.NeedsPerson) {
+			v.Quarantine.ForPerson++
+		}
+	}
+	return v
+}
+
+// keptOf sums up the refusals of verdict keep, the most frequent first.
+func keptOf(told map[parsers.PodUID]string) []KeptSum {
+	counts := map[string]int{}
+	for _, words := range told {
+		if reasons, ok := strings.CutPrefix(words, string(policy.Keep)+" "); ok {
+			counts[reasons]++
+		}
+	}
+	all := []KeptSum{}
+	for reasons, n := range counts {
+		all = append(all, KeptSum{n, strings.Fields(reasons)})
+	}
+	slices.SortFunc(all, func(a, b KeptSum) int {
+		return cmp.Or(cmp.Compare(b.Pods, a.Pods), slices.Compare(a.Reasons, b.Reasons))
+	})
+	return all
+}
+
+// reportLabel is that of the column of labels.
+const reportLabel = 15
+
+// mostKept is how many sets of reasons are shown.
+const mostKept = 5
+
+// Write writes the report for a person.
+func WriteNodeReport(p *Printer, v *NodeReport) {
+	p.Printf("%s\n", p.Paint(Bold, "Node "+v.Node+", "+v.Since.Format(time.DateOnly)+" to "+human.When(v.Until)))
+	item := func(label, text string) { p.Item("  ", label, reportLabel, "", text) }
+	if v.wider {
+		item("Range", "whole days, from 00:00 UTC")
+	}
+	if v.Incomplete {
+		p.Item("  ", "Records", reportLabel, Yellow, v.begins())
+	}
+	d := v.Done
+	item("Pods", human.Thousands(d.Parked)+" moved to quarantine, "+human.Thousands(d.Removed)+" permanently removed"+andMore(d.PutBack, " put back"))
+	if d.Cleared > 0 {
+		item("Volumes", human.Count(d.Cleared, "directory")+" cleared, so that the kubelet could finish")
+	}
+	if d.Sandbox > 0 {
+		item("Sandboxes", human.Thousands(d.Sandbox)+" removed by the runtime")
+	}
+	if d.CNIFiles+d.CNIBack > 0 {
+		item("CNI", human.Count(d.CNIFiles, "file")+" removed, and with them "+human.Count(d.Addresses, "address")+" of IPAM freed"+
+			andMore(d.CNIBack, human.Plural(d.CNIBack, " file", " files")+" put back"))
+	}
+	item("Given back", human.Size(d.Bytes)+" in "+human.Count(d.Entries, "entry"))
+	if d.Failed > 0 {
+		item("Failed", human.Count(d.Failed, "action")+": journalctl -t orphan-reaper ORPHAN_REAPER_KIND=failed")
+	}
+	item("In quarantine", v.quarantine())
+	if v.Quarantine.Entries > 0 {
+		item("", "orphan-reaper quarantine list")
+	}
+	if len(v.Kept) > 0 {
+		item("Kept", v.kept())
+	}
+	for _, k := range v.Kept[:min(len(v.Kept), mostKept)] {
+		item("", human.Count(k.Pods, "pod")+": "+strings.Join(k.Reasons, ", "))
+	}
+	if n := len(v.Kept) - mostKept; n > 0 {
+		item("", "and pods for "+human.Count(n, "other set")+" of reasons: orphan-reaper scan")
+	}
+	for i, text := range v.lines() {
+		item([...]string{"Kubelet lines", ""}[min(i, 1)], text)
+	}
+}
+
+// begins says from when on there are records.
+func (v *NodeReport) begins() string {
+	if v.RecordsSince == nil {
+		return "There are none: nothing was done yet, or not with this state directory."
+	}
+	return "They begin at " + human.When(*v.RecordsSince) + ". What was done before that is not known."
+}
+
+// kept says as of when what follows is kept.
+func (v *NodeReport) kept() string {
+	if v.KeptAt == nil {
+		return "as the last look wrote it down"
+	}
+	return "at the last look that found a change (" + human.Clock(*v.KeptAt, v.Until) + ")"
+}
+
+func andMore(n int64, what string) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + human.Thousands(n) + what
+}
+
+func (v *NodeReport) quarantine() string {
+	q := v.Quarantine
+	if q.Entries == 0 {
+		return "nothing"
+	}
+	text := human.Count(q.Entries, "entry") + ", " + human.Size(q.Bytes)
+	if q.ForPerson > 0 {
+		text += "; " + human.Thousands(q.ForPerson) + " " + human.Plural(q.ForPerson, "stays", "stay") + " until you act"
+	}
+	return text
+}
+
+// lines says how many lines the kubelet wrote, how many it would have written, and how many about what is
+// there still.
+func (v *NodeReport) lines() (texts []string) {
+	l := v.Lines
+	if l.Pods > 0 {
+		texts = append(texts, human.Thousands(l.Lines)+" about "+human.Count(l.Pods, "pod")+", until the message stopped")
+	}
+	if l.Estimate > 0 {
+		texts = append(texts, "about "+human.Thousands(l.Estimate)+" more by now without orphan-reaper. This is an estimate: one line every 2 s since "+
+			human.When(*l.First)+", when the first message stopped, less all lines that were written.")
+	}
+	if l.GoingOn > 0 {
+		texts = append(texts, human.Thousands(l.Going)+" about "+human.Count(l.GoingOn, "pod")+" of which the message has not stopped yet")
+	}
+	if len(texts) == 0 {
+		texts = append(texts, "none were counted: only the daemon counts them")
+	}
+	return texts
+}

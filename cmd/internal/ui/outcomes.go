@@ -1,0 +1,91 @@
+package ui
+
+import (
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
+
+// outcomeView is how one action by a person's word ended.
+type outcomeView struct {
+	UID     string                  `json:"uid"`
+	Entry   string                  `json:"entry"`
+	Result  policy.Result           `json:"result"`
+	Taken   map[string]policy.Tally `json:"taken"`
+	Residue []policy.Residue        `json:"residue"`
+	Why     []policy.Why            `json:"why"`
+	Error   string                  `json:"error,omitempty"`
+}
+
+// Outcomes is what restore and purge write in JSON.
+type Outcomes struct {
+	Outcomes []outcomeView `json:"outcomes"`
+}
+
+// NewOutcomes shows how actions by a person's word ended.
+func NewOutcomes(outcomes []policy.Outcome) Outcomes {
+	views := []outcomeView{}
+	for _, o := range outcomes {
+		views = append(views, outcomeView{
+			string(o.Action.UID), o.Action.Entry, o.Result, takenByName(o.Taken), list(o.Left), list(o.Why), o.Err,
+		})
+	}
+	return Outcomes{views}
+}
+
+func takenByName(taken map[contents.Class]policy.Tally) map[string]policy.Tally {
+	byName := map[string]policy.Tally{}
+	for class, t := range taken {
+		byName[class.String()] = t
+	}
+	return byName
+}
+
+// Restored is what restore writes in JSON.
+type Restored struct {
+	Outcomes
+	CNI    []CNIOutcome  `json:"cni"`
+	Totals RestoreTotals `json:"totals"`
+}
+
+// NewRestored shows a pod that was put back and the CNI files that came back with it.
+func NewRestored(outcomes Outcomes, files cni.Restored) Restored {
+	views, totals := cniOutcomes(files)
+	return Restored{outcomes, views, totals}
+}
+
+// Restored says for a person what came back, and what did not.
+func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Outcome, files cni.Restored) {
+	left := total(entry.Left)
+	place := c.PodsDir + "/" + string(entry.UID)
+	if entry.Leaf != "" {
+		place += "/" + entry.Leaf
+	}
+	p.Printf("put back: %s\n", clean.Text(place))
+	if left.Entries > 0 {
+		p.Printf("  %s, %s\n", human.Count(left.Entries, "entry"), human.Size(left.Bytes))
+	}
+	if len(entry.Taken) > 0 {
+		p.Heading("Not restored, because it was removed before")
+		for _, line := range takenLines(entry.Taken) {
+			p.Para("  ", line)
+		}
+		p.Para("  ", "The kubelet makes its own files and the projected payloads again if it runs the pod.")
+	}
+	p.volData(entry.VolData)
+	p.CNIRestored(files)
+	p.Printf("\n")
+	if outcome.Conflict != "" {
+		p.Para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+clean.Text(outcome.Conflict)+". Inspect it before you purge it.")
+	}
+	p.Para("", "The pod is kept from now on (reason restored). If it is no longer needed, have it judged again:")
+	p.Printf("  orphan-reaper quarantine forget %s\n", entry.UID)
+}
+
+func hasData(rs []policy.Residue) bool {
+	return slices.ContainsFunc(rs, policy.Residue.NeedsPerson)
+}

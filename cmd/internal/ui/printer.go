@@ -1,0 +1,221 @@
+package ui
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"syscall"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+)
+
+// This file is the terminal's side of printing. The rules are: text fits the terminal, up to a width
+// that can still be read, and 80 columns where there is none; tables have one line for each row in
+// a pipe; colour is for terminals only and never carries meaning alone; whatever comes from the
+// node is cleaned of control characters.
+
+const (
+	maxWidth  = 80  // where there is no terminal
+	mostWidth = 200 // of a table
+	textWidth = 100 // of text
+)
+
+// Colour is an SGR parameter (ECMA-48, 8.3.117).
+type Colour string
+
+// The colours that are used.
+const (
+	Bold   Colour = "1"
+	Red    Colour = "31"
+	Green  Colour = "32"
+	Yellow Colour = "33"
+	Faint  Colour = "2"
+)
+
+// The same names within this package.
+const (
+	bold  = Bold
+	red   = Red
+	green = Green
+)
+
+// Printer writes text of one width. Errors of the stream show at flush.
+type Printer struct {
+	w       *bufio.Writer
+	Columns int
+	// Given is what the commands carry that are shown.
+	Given Given
+	// Piped says that there is no terminal: who reads is as likely a program.
+	Piped  bool
+	colour bool
+}
+
+// NewPrinter writes to w; env is the environment.
+func NewPrinter(w io.Writer, env func(string) string) *Printer {
+	p := &Printer{w: bufio.NewWriter(w), Columns: maxWidth, Piped: true}
+	f, ok := w.(interface{ Fd() uintptr }) // a file, or what stands for one
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return p
+	}
+	p.Piped = false
+	// https://no-color.org: present and not empty. TERM=dumb knows no escapes.
+	p.colour = env("NO_COLOR") == "" && env("TERM") != "dumb"
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width >= 40 {
+		p.Columns = min(width, mostWidth)
+	}
+	return p
+}
+
+// Printf writes formatted text as fmt.Fprintf does.
+func (p *Printer) Printf(format string, args ...any) {
+	p.put(p.Given.In(fmt.Sprintf(format, args...)))
+}
+
+// put writes text as it is.
+func (p *Printer) put(text string) {
+	_, _ = p.w.WriteString(text) // bufio keeps the error for flush.
+}
+
+// Write writes as an io.Writer does.
+func (p *Printer) Write(b []byte) (int, error) { return p.w.Write(b) }
+
+// Paint returns s in a colour, where there are colours.
+func (p *Printer) Paint(c Colour, s string) string {
+	if !p.colour || c == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
+}
+
+// Heading starts a part of the text.
+func (p *Printer) Heading(s string) { p.Printf("\n%s\n", p.Paint(Bold, s)) }
+
+// TextColumns is the width of text: lines that are longer are hard to read.
+func (p *Printer) TextColumns() int { return min(p.Columns, textWidth) }
+
+// Wrap breaks text into lines of at most width columns, but no command.
+func (p *Printer) Wrap(text string, width int) []string {
+	return human.Wrap(p.Given.unbroken(text), width)
+}
+
+// Para writes text wrapped, each line behind indent.
+func (p *Printer) Para(indent, text string) {
+	for _, line := range p.Wrap(text, p.TextColumns()-len(indent)) {
+		p.put(indent + line + "\n")
+	}
+}
+
+// Item writes a label of a fixed width with wrapped text beside it.
+func (p *Printer) Item(indent, label string, width int, c Colour, text string) {
+	first := p.Paint(c, human.Pad(label, width))
+	for _, line := range p.Wrap(text, p.TextColumns()-len(indent)-width) {
+		p.put(indent + first + line + "\n")
+		first = strings.Repeat(" ", width)
+	}
+}
+
+// Aside writes what text writes beside a table. In a pipe each line of it begins with "# ", so that a
+// program can leave it out.
+func (p *Printer) Aside(text func()) {
+	if !p.Piped {
+		text()
+		return
+	}
+	var b bytes.Buffer
+	to := *p
+	p.w, p.Columns = bufio.NewWriter(&b), p.Columns-len("# ")
+	text()
+	_ = p.w.Flush() // a buffer takes all
+	*p = to
+	for line := range strings.Lines(b.String()) {
+		if line = strings.TrimSuffix(line, "\n"); line != "" {
+			p.put("# " + line + "\n")
+		}
+	}
+}
+
+// Flush hands everything to the stream. A reader that has gone is no error.
+func (p *Printer) Flush() error {
+	return QuietPipe(p.w.Flush())
+}
+
+// JSON writes a value as JSON that a person can read, too.
+func (p *Printer) JSON(v any) error {
+	if err := p.encode(v, "  "); err != nil && QuietPipe(err) != nil {
+		return QuietPipe(err)
+	}
+	return p.Flush()
+}
+
+// JSONLine writes a value as JSON in one line.
+func (p *Printer) JSONLine(v any) error { return p.encode(v, "") }
+
+func (p *Printer) encode(v any, indent string) error {
+	enc := json.NewEncoder(escaper{p})
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	return enc.Encode(v)
+}
+
+// escaper takes JSON in one piece, as an encoder writes it: of many nodes that is megabytes.
+type escaper struct{ *Printer }
+
+// Write escapes what is not printable. Who pastes a command from JSON means the same node.
+func (e escaper) Write(text []byte) (int, error) {
+	if e.Given == nil {
+		return len(text), e.escape(text)
+	}
+	return len(text), e.escape([]byte(Given(e.Given.quoted).In(string(text))))
+}
+
+// escape writes JSON with each rune that is not printable as \uXXXX, which is the same value:
+// encoding/json leaves U+007F, U+009B and U+202E as they are, and a terminal obeys them. Outside
+// of strings JSON has none but the line's end.
+func (p *Printer) escape(text []byte) error {
+	for len(text) > 0 {
+		plain := 0 // most of it is ASCII, which goes in one piece
+		for plain < len(text) && (text[plain] == '\n' || text[plain] >= ' ' && text[plain] < 0x7f) {
+			plain++
+		}
+		if _, err := p.w.Write(text[:plain]); err != nil || plain == len(text) {
+			return err
+		}
+		text = text[plain:]
+		r, n := utf8.DecodeRune(text)
+		var err error
+		switch {
+		case strconv.IsPrint(r):
+			_, err = p.w.Write(text[:n])
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			_, err = fmt.Fprintf(p.w, `\u%04x\u%04x`, high, low)
+		default:
+			_, err = fmt.Fprintf(p.w, `\u%04x`, r)
+		}
+		if err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	return nil
+}
+
+// QuietPipe takes "nobody reads any more" for the end it is.
+func QuietPipe(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write the output: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestJSONIsPrintable: what a name or a node holds moves no terminal through -o json either, and
+// the value stays the same.
+func TestJSONIsPrintable(t *testing.T) {
+	want := map[string]string{
+		"plain": "a <b> & 'ä' 漢 😀 \\ \"", "csi": "a\u009b2Jb", "esc": "\x1b[2J", "del": "a\x7fb", "bidi": "a\u202eb",
+		"tag": "a\U000e0041b", "line": "a\u2028b\nc\td", "key\u009b": "", "bad": "a\ufffdb",
+	}
+	for name, write := range map[string]func(p *Printer) error{
+		"JSON":     func(p *Printer) error { return p.JSON(want) },
+		"JSONLine": func(p *Printer) error { _ = p.JSONLine(want); return p.Flush() },
+	} {
+		var out bytes.Buffer
+		if err := write(NewPrinter(&out, func(string) string { return "" })); err != nil {
+			t.Fatal(err)
+		}
+		text := out.String()
+		if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }) {
+			t.Errorf("%s: %q", name, text)
+		}
+		if !strings.Contains(text, `a <b> & 'ä' 漢 😀 \\ \"`) {
+			t.Errorf("%s: what is printable is not left as it is:\n%s", name, text)
+		}
+		got := map[string]string{}
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+}
+
+func TestColour(t *testing.T) {
+	p := &Printer{colour: true}
+	if got := p.Paint(Red, "x"); got != "\x1b[31mx\x1b[0m" {
+		t.Errorf("%q", got)
+	}
+	if p.colour = false; p.Paint(Red, "x") != "x" {
+		t.Error("colour where there is none")
+	}
+}
+
+// TestGiven: each command of the program carries what the person gave, once and unbroken, and nothing else does.
+func TestGiven(t *testing.T) {
+	const uid = "0badf00d-0001-4aaa-8bbb-cccc00000001"
+	var out bytes.Buffer
+	p := NewPrinter(&out, func(string) string { return "" })
+	const flags = `--config 'a "b".yaml'`
+	p.Given = func(string) string { return flags }
+	const explain = `orphan-reaper explain ` + uid + ` --config 'a "b".yaml'`
+	write := func(want string, write func()) {
+		t.Helper()
+		out.Reset()
+		write()
+		if err := p.Flush(); err != nil || out.String() != want {
+			t.Errorf("%v\n%s\nwant\n%s", err, out.String(), want)
+		}
+	}
+	write(explain+"\n", func() { p.Printf("orphan-reaper %s %s\n", "explain", uid) })
+	write("  sudo orphan-reaper doctor --config 'a \"b\".yaml'\n", func() { p.Printf("  sudo orphan-reaper doctor\n") })
+	write("  What keeps the pod and how to go on from here is what\n  "+explain+"\n  says.\n", func() {
+		p.Para("  ", "What keeps the pod and how to go on from here is what orphan-reaper explain "+uid+" says.")
+	})
+	write("do   see\n     "+explain+"\n     first\n", func() { p.Item("", "do", 5, "", "see orphan-reaper explain "+uid+" first") })
+	write("# "+explain+"\n", func() { p.Aside(func() { p.Para("", "orphan-reaper explain "+uid) }) })
+	p.colour = true
+	for _, name := range []string{"sudo orphan-reaper", "orphan-reaper"} {
+		write("\x1b[32mdo \x1b[0m"+name+" doctor "+flags+"\n", func() { p.Printf("%s%s doctor\n", p.Paint(Green, "do "), name) })
+		write("\x1b[1m"+name+" doctor "+flags+"\x1b[0m\n", func() { p.Printf("%s\n", p.Paint(Bold, name+" doctor")) })
+		write("\x1b[1m"+name+" doctor "+flags+"\x1b[0m\n", func() { p.Para("", p.Paint(Bold, name+" doctor")) })
+	}
+	const others = "orphan-reaper fleet list, orphan-reaper config print, orphan-reaper version, orphan-reaper takes nothing, my-orphan-reaper runs\n"
+	write(others, func() { p.Printf("%s", others) })
+	const named = "ls -ld '/pods/orphan-reaper run' '/a/b orphan-reaper scan'\n"
+	write(named, func() { p.Printf("%s", named) })
+	write("orphan-reaper scan --verdict=keep "+flags+"\n", func() { p.Printf("orphan-reaper scan --verdict=keep\n") })
+	write("{\n  \"directory\": \"\\\"orphan-reaper run\\\"\"\n}\n", func() {
+		if err := p.JSON(map[string]string{"directory": `"orphan-reaper run"`}); err != nil {
+			t.Error(err)
+		}
+	})
+	want := []string{explain, "orphan-reaper quarantine restore --batch cni-20261120-001415-000 " + flags}
+	out.Reset()
+	err := p.JSON([]string{"orphan-reaper explain " + uid, "orphan-reaper quarantine restore --batch cni-20261120-001415-000"})
+	var got []string
+	if err = errors.Join(err, json.Unmarshal(out.Bytes(), &got)); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v %q", err, got)
+	}
+}

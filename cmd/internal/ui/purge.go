@@ -1,0 +1,162 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
+
+// PurgeDone says for a person what a purge removed: what the question told of, and the directories in which
+// that lay.
+func PurgeDone(p *Printer, outcomes []policy.Outcome, shown []policy.EntryState) {
+	for _, o := range outcomes {
+		switch o.Result {
+		case policy.Done:
+			p.Printf("purged: %s  %s\n", o.Action.UID, purgedOf(o, shown))
+		case policy.Gone:
+			p.Printf("gone already: %s\n", o.Action.UID)
+		case policy.Refused, policy.Partly, policy.Failed, policy.Conflict:
+		}
+	}
+}
+
+// purgedOf tells of the directories apart: of an entry that has nothing else left, the question does not
+// count them.
+func purgedOf(o policy.Outcome, shown []policy.EntryState) string {
+	var sum policy.Tally
+	for _, t := range o.Taken {
+		sum.Add(t)
+	}
+	around := o.Taken[contents.ClassSkeleton]
+	for _, e := range shown {
+		for _, r := range e.Left {
+			if e.Entry == o.Action.Entry && r.Class == contents.ClassSkeleton {
+				around.Add(policy.Tally{Entries: -r.Entries, Bytes: -r.Bytes})
+			}
+		}
+	}
+	if around.Entries <= 0 || around.Entries == sum.Entries {
+		return filesOf(sum)
+	}
+	return filesOf(policy.Tally{Entries: sum.Entries - around.Entries, Bytes: sum.Bytes - around.Bytes}) +
+		", and the " + human.Count(around.Entries, "directory") + " around them, " + human.Size(around.Bytes)
+}
+
+// A question lists this many entries, and of each this many volumes, at the most.
+const (
+	mostAskedEntries = 20
+	mostAskedVolumes = 8
+)
+
+// PurgeQuestion says what a purge would remove: each entry with its pod, volumes, drivers and
+// bytes, then the sum. What lies in an entry is known only when what holds no data was taken from
+// it: of one that was not yet confirmed dead, or that the ledger does not know, nobody has read the
+// content, and it may be anything.
+func PurgeQuestion(entries []policy.EntryState) string {
+	var b strings.Builder
+	named := false
+	for i, e := range entries {
+		if i == mostAskedEntries {
+			fmt.Fprintf(&b, "and %d more\n", len(entries)-i)
+			break
+		}
+		named = named || e.PodName != ""
+		askEntry(&b, e)
+	}
+	if named {
+		b.WriteString("A pod may have written its name itself: its UID counts.\n")
+	}
+	return b.String() + "Permanently remove " + PurgeSum(entries) + "? This cannot be undone."
+}
+
+// askEntry describes one entry in a question.
+func askEntry(b *strings.Builder, e policy.EntryState) {
+	fmt.Fprintf(b, "Pod %s", e.UID)
+	if name := clean.Text(policy.FullName(e.Namespace, e.PodName)); name != "" {
+		b.WriteString(", " + name)
+	}
+	if e.Entry != string(e.UID) {
+		b.WriteString(", entry " + clean.Text(e.Entry))
+	}
+	if len(e.Left) == 0 {
+		b.WriteString(": its content is not known\n")
+		return
+	}
+	fmt.Fprintf(b, ": %s\n", held(e))
+	volumes := slices.DeleteFunc(slices.Clone(e.Left), func(r policy.Residue) bool {
+		return r.Class != contents.ClassEphemeral && !r.NeedsPerson()
+	})
+	for i, r := range volumes {
+		if i == mostAskedVolumes {
+			fmt.Fprintf(b, "  and %d more\n", len(volumes)-i)
+			break
+		}
+		fmt.Fprintf(b, "  %s: %s, %s\n", clean.Text(r.Path), r.Class, human.Size(r.Bytes))
+	}
+	if drivers := Drivers(e.VolData); len(drivers) > 0 {
+		fmt.Fprintf(b, "  CSI driver: %s\n", strings.Join(drivers, ", "))
+	}
+}
+
+// held says how much lies in entries of the quarantine.
+func held(entries ...policy.EntryState) string {
+	var sum policy.Tally
+	least := ""
+	for _, e := range entries {
+		for _, r := range e.Left {
+			sum.Add(policy.Tally{Entries: r.Entries, Bytes: r.Bytes})
+		}
+		if slices.ContainsFunc(e.Left, func(r policy.Residue) bool { return r.Partial }) {
+			least = "at least "
+		}
+	}
+	return least + filesOf(sum)
+}
+
+func filesOf(sum policy.Tally) string {
+	files := human.Thousands(sum.Entries) + " files and directories"
+	if sum.Entries == 1 {
+		files = "1 file or directory"
+	}
+	return files + ", " + human.Size(sum.Bytes)
+}
+
+// PurgeSum sums up in one line what a purge would remove.
+func PurgeSum(entries []policy.EntryState) string {
+	data, unread := 0, 0
+	pods := map[parsers.PodUID]bool{}
+	for _, e := range entries {
+		pods[e.UID] = true
+		switch {
+		case len(e.Left) == 0:
+			unread++
+		case slices.ContainsFunc(e.Left, policy.Residue.NeedsPerson):
+			data++
+		}
+	}
+	text := human.Count(len(pods), "pod")
+	if len(pods) != len(entries) {
+		text += " in " + human.Count(len(entries), "entry")
+	}
+	if unread < len(entries) {
+		text += fmt.Sprintf(" with %s in quarantine", held(entries...))
+	}
+	if data == len(entries) {
+		text += ", with data that may be a user's"
+	} else if data > 0 {
+		text += fmt.Sprintf(", %d of them with data that may be a user's", data)
+	}
+	switch {
+	case unread == len(entries):
+		text += ", whose content is not known: it may be a user's data"
+	case unread > 0:
+		text += fmt.Sprintf(", and %d of them with content that is not known and may be a user's data", unread)
+	}
+	return text
+}

@@ -1,0 +1,257 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+)
+
+// Context is what is shown beside what was found: when, where, and when an entry goes.
+type Context struct {
+	Now                      policy.Instant
+	Hold, Confirm, Retention time.Duration
+	PodsDir, QuarantineDir   string
+	ArchivePath              func(archive string) string // of an archive of CNI files
+	Node                     string                      // its name, "" where nobody told
+	// Daemon and Observe say who takes what may go: the daemon, and what the configuration has sweep do.
+	Daemon  diagnosis.Daemon
+	Observe bool
+}
+
+// place is where the commands for a reason look.
+func (x Context) place() Place {
+	return Place{PodsDir: x.PodsDir, QuarantineDir: x.QuarantineDir, Node: x.Node}
+}
+
+// The words of "purge" in JSON: how an entry ends.
+const (
+	purgeConfirming = "confirming"      // it waits for a sign of life first
+	purgeRetention  = "after-retention" // at purge_at
+	purgePerson     = "by-a-person"     // never by itself
+)
+
+// Entry is one quarantine entry.
+type Entry struct {
+	UID       string           `json:"uid"`
+	Entry     string           `json:"entry"`
+	Phase     policy.Phase     `json:"phase"`
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	Since     *time.Time       `json:"since"`
+	Bytes     int64            `json:"bytes"`
+	Residue   []policy.Residue `json:"residue"`
+	Reasons   []policy.Reason  `json:"reasons"`
+	Why       []policy.Why     `json:"why"`
+	Purge     string           `json:"purge"`
+	// Leaf is the one directory of the pod whose content this is; left out for a whole pod
+	// directory.
+	Leaf string `json:"leaf,omitempty"`
+	// Merge are the commands with which a person merges it with the directory that the pod has now.
+	Merge []string `json:"merge,omitempty"`
+	// PurgeAt is when it is purged by itself, null where it is not. A full file system
+	// brings it forward.
+	PurgeAt *time.Time `json:"purge_at"`
+
+	since time.Time
+	elder bool // of a conflict: what the pod had before it lived again
+	data  bool // data that may be a user's is among it
+}
+
+func viewEntry(e policy.EntryState, c Context) Entry {
+	v := Entry{
+		UID: string(e.UID), Entry: e.Entry, Phase: e.Phase, Namespace: e.Namespace, Name: e.PodName,
+		Bytes: total(e.Left).Bytes, Residue: list(e.Left), Reasons: []policy.Reason{}, Why: list(e.Why),
+		Leaf: e.Leaf, Merge: e.Merge, elder: e.IsElder(), Purge: purgeConfirming, since: e.Parked.At.Wall, data: hasData(e.Left),
+	}
+	for _, w := range e.Why {
+		v.Reasons = append(v.Reasons, w.Reason)
+	}
+	if e.Phase == policy.PhaseConfirmed {
+		v.since = e.ConfirmedAt.Wall
+	}
+	if e.Phase == policy.PhaseConfirmed || e.Phase.OnlyByPerson() {
+		v.Purge = purgePerson
+	}
+	// Ephemeral data goes after retention even where data stays behind.
+	if left, ok := policy.PurgeIn(e, policy.Rules{Retention: c.Retention}, c.Now, false); ok {
+		at := c.Now.Wall.Add(left).UTC()
+		v.Purge, v.PurgeAt = purgeRetention, &at
+	}
+	if !v.since.IsZero() {
+		v.Since = new(v.since.UTC())
+	}
+	return v
+}
+
+// fate says in words when the entry goes.
+func (v *Entry) fate(now time.Time) string {
+	switch {
+	case v.Phase == policy.PhaseUnlisted:
+		return "the ledger does not know it; stays until you purge it"
+	case v.Phase == policy.PhaseConflict && v.elder:
+		return "its pod lives again; stays until you purge it"
+	case v.Phase == policy.PhaseConflict:
+		return "made again while it was parked; stays until you purge it"
+	case v.PurgeAt != nil && v.data:
+		return "emptyDir " + v.in(now) + ", the rest when you purge it"
+	case v.PurgeAt != nil:
+		return "purged " + v.in(now)
+	case v.Purge == purgePerson:
+		return "when you purge it"
+	}
+	return "waits for a sign of life first"
+}
+
+// colour is that of colourOf: red for what nobody but a person ends, yellow for what waits for a sign of life.
+func (v *Entry) colour() Colour {
+	switch {
+	case v.Phase.OnlyByPerson():
+		return red
+	case v.Purge == purgeConfirming:
+		return Yellow
+	}
+	return ""
+}
+
+// in says how long it takes until PurgeAt.
+func (v *Entry) in(now time.Time) string {
+	if wait := v.PurgeAt.Sub(now); wait > 0 {
+		return "in " + human.Age(wait)
+	}
+	return "now"
+}
+
+// Quarantine is what lies in quarantine.
+type Quarantine struct {
+	Quarantine []Entry   `json:"quarantine"`
+	Archives   []Archive `json:"archives"`
+	Stopped    *Stopped  `json:"stopped"`
+
+	now     time.Time
+	breaker *policy.Record
+	archive func(name string) string
+}
+
+// NewQuarantine shows the entries, the archives of CNI files and the record that opened the
+// breaker, nil where it is closed.
+func NewQuarantine(entries []policy.EntryState, archives []cni.ArchiveState, breaker *policy.Record, c Context) Quarantine {
+	v := Quarantine{
+		Quarantine: []Entry{}, Archives: viewArchives(archives, c), Stopped: viewStopped(breaker),
+		now: c.Now.Wall, breaker: breaker, archive: c.ArchivePath,
+	}
+	for _, e := range entries {
+		v.Quarantine = append(v.Quarantine, viewEntry(e, c))
+	}
+	return v
+}
+
+// Quarantine writes what lies in quarantine.
+func (p *Printer) Quarantine(v Quarantine) {
+	p.stopped(v.breaker)
+	p.entryTable(v.Quarantine, v.now)
+	p.archiveTable(v.Archives, v.now, v.archive)
+}
+
+// Stopped is what opened the breaker, in JSON null while enforcing goes on.
+type Stopped struct {
+	Since time.Time    `json:"since"`
+	UID   string       `json:"uid"`
+	Why   []policy.Why `json:"why"`
+}
+
+func viewStopped(r *policy.Record) *Stopped {
+	if r == nil {
+		return nil
+	}
+	return &Stopped{Since: r.At.Wall.UTC(), UID: string(r.UID), Why: list(r.Why)}
+}
+
+// stopped says that nothing is taken any more: who looks at the quarantine must know first.
+func (p *Printer) stopped(r *policy.Record) {
+	if r == nil {
+		return
+	}
+	p.Printf("%s\n", p.Paint(red, "STOPPED since "+human.When(r.At.Wall)))
+	p.Para("  ", audit.What(*r))
+	p.Printf("\n")
+}
+
+// sizeOf is what the entries hold together. Nobody has looked yet into one that was just parked.
+func sizeOf(views []Entry) string {
+	var sum int64
+	unknown := 0
+	for i := range views {
+		sum += views[i].Bytes
+		if len(views[i].Residue) == 0 {
+			unknown++
+		}
+	}
+	switch unknown {
+	case 0:
+		return human.Size(sum)
+	case len(views):
+		return "size not yet known"
+	}
+	return human.Size(sum) + " and " + human.Thousands(unknown) + " of a size not yet known"
+}
+
+// entryTable writes one row for each entry: UID and name, phase, how long it has been in
+// it, what is left, and when it goes.
+func (p *Printer) entryTable(views []Entry, now time.Time) {
+	if len(views) == 0 {
+		p.Printf("Nothing lies in quarantine.\n")
+		return
+	}
+	const indent = 2
+	p.Printf("%s\n", p.Paint(bold, human.Pad("POD", 38)+human.Pad("PHASE", 11)+fmt.Sprintf("%7s %8s  PURGE", "SINCE", "LEFT")))
+	data := 0
+	for i := range views {
+		v := &views[i]
+		if v.data {
+			data++
+		}
+		since := "-"
+		if v.Since != nil {
+			since = human.Age(now.Sub(v.since))
+		}
+		goes := map[string]string{purgeConfirming: "waits", purgePerson: "by you"}[v.Purge]
+		if v.PurgeAt != nil {
+			goes = v.in(now)
+		}
+		left := human.Size(v.Bytes)
+		if len(v.Residue) == 0 {
+			left = "-" // nobody has looked into it yet
+		}
+		p.Printf("%s%s%7s %8s  %s\n", human.Pad(human.Short(clean.Text(v.UID), 36), 38), p.Paint(v.colour(), human.Pad(string(v.Phase), 11)), since, left, goes)
+		second := podName(v.Namespace, v.Name)
+		if v.Phase == policy.PhaseUnlisted {
+			second = "not in the ledger; if " + v.Entry + ".json is beside it, that names the pod"
+		}
+		if v.Phase == policy.PhaseConflict { // The UID may be there twice.
+			second = strings.TrimSpace(second + " entry " + clean.Text(v.Entry))
+		}
+		if v.Leaf != "" {
+			second = strings.TrimSpace(second + " what lay in " + clean.Text(v.Leaf))
+		}
+		if v.PurgeAt != nil && v.data {
+			second = strings.TrimSpace(second + " (the rest by you)")
+		}
+		if second != "" {
+			p.Para(strings.Repeat(" ", indent), second)
+		}
+	}
+	p.Printf("\n%s, %s", human.Count(len(views), "entry"), sizeOf(views))
+	if data > 0 {
+		p.Printf("; %d with data that may be a user's", data)
+	}
+	p.Printf("\n")
+	p.Item("", "restore", 9, "", "Puts a pod back: orphan-reaper quarantine restore UID")
+	p.Item("", "purge", 9, "", "Removes it permanently; \"by you\": only this command does: orphan-reaper quarantine purge UID")
+}

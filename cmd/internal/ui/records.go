@@ -1,0 +1,119 @@
+package ui
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// The columns before the text: the time of day, and the longest kind.
+const (
+	clockFormat = "15:04:05"
+	clockWidth  = len(clockFormat) + 2
+	kindWidth   = len(policy.KindNotCleared) + 2
+)
+
+// SweepScreen shows a sweep's records as they come.
+type SweepScreen struct {
+	// Printer returns one of the terminal's width now: the window may change while a sweep waits.
+	Printer func() *Printer
+	// Waiting shows each pod that waits by itself, too.
+	Waiting bool
+
+	said string // the last line on the pods that wait
+}
+
+// Show writes one record as a line, wrapped at the terminal's width. Nothing is written for a pod that waits:
+// there may be hundreds, and nobody has anything to do.
+func (s *SweepScreen) Show(r policy.Record) error {
+	if r.Kind == policy.KindKept && r.Decision == policy.Wait && !s.Waiting {
+		return nil
+	}
+	p := s.Printer()
+	kind := strings.TrimSuffix(string(r.Kind), "-sandbox") // the text names the sandbox
+	c := recordColour(r)
+	head := r.At.Wall.UTC().Format(clockFormat) + "  " + p.Paint(c, human.Pad(kind, kindWidth))
+	lines := p.Wrap(recordText(r), p.TextColumns()-clockWidth-kindWidth)
+	p.Printf("%s%s\n", head, lines[0])
+	for _, line := range lines[1:] {
+		p.Printf("%*s%s\n", clockWidth+kindWidth, "", line)
+	}
+	return p.Flush()
+}
+
+// kindsRemoved are the kinds that say that something was taken.
+var kindsRemoved = []policy.Kind{
+	policy.KindParked, policy.KindCleared, policy.KindStripped, policy.KindRemoved, policy.KindRemovedSandbox, policy.KindCNIRemoved,
+}
+
+// recordColour is green for what kindsRemoved, yellow for what waits and red for what needs a person.
+func recordColour(r policy.Record) Colour {
+	switch {
+	case slices.Contains(kindsRemoved, r.Kind):
+		return Green
+	case r.Kind == policy.KindKept && r.Decision == policy.Wait:
+		return Yellow
+	case r.NeedsPerson() || r.Kind.Means().Level <= policy.LevelErr:
+		return Red
+	}
+	return ""
+}
+
+// What text leaves out: the rest of the UID beside a name, which the pod may have written itself, and what stands behind the first of recordEnds.
+var (
+	besideName = regexp.MustCompile(` \(([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)`)
+	recordEnds = []string{" (mounted at ", "; it goes back by itself"}
+)
+
+// text is the record's own, fit for reading along. Of a warning and an error nothing is left out.
+func recordText(r policy.Record) string {
+	if r.Kind.Means().Level <= policy.LevelWarning {
+		return audit.Text(r)
+	}
+	what := audit.What(r)
+	for _, end := range recordEnds {
+		what, _, _ = strings.Cut(what, end)
+	}
+	what += strings.Repeat(")", max(0, strings.Count(what, "(")-strings.Count(what, ")"))) // that stood behind the end
+	return besideName.ReplaceAllString(what, " ($1)")
+}
+
+// Waits writes how many pods of a pass wait for nothing but time, and until when, in one line. A line
+// that would say the same again is not written.
+func (s *SweepScreen) Waits(rep *reaper.Report) error {
+	n, follow, last := 0, 0, time.Duration(0)
+	for _, v := range rep.Verdicts {
+		if v.Decision == policy.Wait && slices.ContainsFunc(v.Why, policy.Why.AfterFirst) {
+			follow++
+		}
+		if v.Decision == policy.Wait && v.Due > 0 && (v.For(policy.ReasonHold) || v.For(policy.ReasonYoung)) {
+			n++
+			last = max(last, v.Due)
+		}
+	}
+	clock := func(d time.Duration) string {
+		return rep.Look.At.Wall.Add(d).UTC().Round(time.Second).Format(clockFormat) + " UTC"
+	}
+	var parts []string
+	if n > 0 {
+		parts = append(parts, human.Count(n, "pod")+" "+human.Plural(n, "waits for its hold", "wait for their hold")+", until "+clock(last))
+	}
+	if follow > 0 {
+		parts = append(parts, human.Count(follow, "pod")+" "+human.Plural(follow, "follows", "follow")+
+			" when the first one has been in quarantine without a sign of life; the next look is at "+clock(rep.Next))
+	}
+	line := strings.Join(parts, "; ")
+	if line == "" || line == s.said {
+		return nil
+	}
+	s.said = line
+	p := s.Printer()
+	p.Printf("%s\n", p.Paint(Yellow, line))
+	return p.Flush()
+}

@@ -1,0 +1,336 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
+)
+
+// The words of "outcome" in sweep's output.
+const (
+	outcomeQuarantined     = "quarantined"
+	outcomeRemoved         = "removed"
+	outcomeKept            = "kept"
+	outcomeFailed          = "failed"
+	outcomeWouldQuarantine = "would-quarantine"
+	outcomeWouldRemove     = "would-remove"
+)
+
+// Report is a reaper.Report as JSON has it. Lists are never null.
+type Report struct {
+	Pods []podView `json:"pods"`
+	// RuntimeOnly are the pods that the runtime has and the pods directory has not.
+	RuntimeOnly []podView `json:"runtime_only"`
+	CNI         []cniView `json:"cni"`
+	// CNITotals counts all files of CNI; the first of them are in CNI.
+	CNITotals  cniTotalsView `json:"cni_totals"`
+	Errors     []string      `json:"errors"`
+	Quarantine []Entry       `json:"quarantine"`
+	Node       *nodeView     `json:"node,omitempty"`
+
+	all    bool
+	only   string
+	dryRun bool
+	now    time.Time
+	taker  Taker
+	halted bool             // by the breaker
+	lying  []Entry          // in quarantine, and what lies there beside
+	asked  []parsers.PodUID // the pods that were asked for, none for all
+}
+
+// podView is one pod directory, or one parked pod.
+type podView struct {
+	UID       string           `json:"uid"`
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	Verdict   policy.Decision  `json:"verdict"`
+	Outcome   string           `json:"outcome,omitempty"`
+	Reasons   []policy.Reason  `json:"reasons"`
+	Why       []policy.Why     `json:"why"`
+	Facts     factsView        `json:"facts"`
+	Residue   []policy.Residue `json:"residue"`
+	// Clear lists the directories whose content goes to quarantine so that the kubelet can
+	// finish, of a pod that its volume manager holds.
+	Clear []string `json:"clear,omitempty"`
+	// Directory is the entry's name, quoted, where it is no UID.
+	Directory string `json:"directory,omitempty"`
+	Parked    bool   `json:"parked,omitempty"`
+	Entry     string `json:"entry,omitempty"`
+	// DueSeconds says how long from now time alone could change the verdict.
+	DueSeconds int `json:"due_seconds,omitempty"`
+	// Sandboxes are the pod's in the runtime, where it listed all there are.
+	Sandboxes []policy.Sandbox `json:"sandboxes,omitempty"`
+	Error     string           `json:"error,omitempty"`
+
+	evidence *policy.Evidence // the report's, not copied: it is large
+}
+
+// nodeView is what the look found out about the node itself.
+type nodeView struct {
+	Kubelet      policy.Fact `json:"kubelet"`
+	KubeletPID   int         `json:"kubelet_pid,omitempty"`
+	RuntimeLists policy.Fact `json:"runtime_lists"`
+	Network      policy.Fact `json:"network_ready"`
+	MayEnforce   policy.Fact `json:"may_enforce"`
+	Agrees       policy.Fact `json:"agrees"`
+	policy.Means
+	// Gauges are the kubelet's own; OrphansNamed and OrphansOnDisk are what it has named in
+	// its log since its start and what we see, of the entries in this report.
+	Gauges        policy.KubeletGauges `json:"kubelet_gauges"`
+	OrphansNamed  int                  `json:"orphans_named"`
+	OrphansOnDisk int                  `json:"orphans_on_disk"`
+	// Pods counts the node's pods by state; a state that is not known is left out, and all are
+	// where only some pods were asked for.
+	Pods inventory.Counts `json:"pods"`
+}
+
+// factsView writes the facts in their own order; remade and used are asked of parked pods only.
+type factsView struct {
+	facts  *policy.Facts
+	parked bool
+}
+
+// MarshalJSON writes an object of all facts by name.
+func (v factsView) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for n := range policy.NumFacts {
+		if (n == policy.FactRemade || n == policy.FactUsed) && !v.parked {
+			continue
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Quote(n.String()) + ":")
+		fact, err := json.Marshal(v.facts[n])
+		if err != nil {
+			return nil, err
+		}
+		b.Write(fact)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// list returns s, or an empty list where it is nil: JSON has no null lists.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func viewEvidence(e *policy.Evidence, d policy.Decision, why []policy.Why) podView {
+	v := podView{
+		UID: string(e.UID), Namespace: e.Namespace, Name: e.PodName, Verdict: d,
+		Reasons: []policy.Reason{}, Why: list(why), Residue: list(e.Residue),
+		Facts: factsView{&e.Facts, e.Entry != ""}, Parked: e.Entry != "", Entry: e.Entry, Sandboxes: e.Sandboxes, evidence: e,
+	}
+	for _, w := range why {
+		v.Reasons = append(v.Reasons, w.Reason)
+	}
+	if e.UID == "" {
+		v.Directory = strconv.Quote(e.Name)
+	}
+	return v
+}
+
+func viewVerdict(e *policy.Evidence, v policy.Verdict) podView {
+	pod := viewEvidence(e, v.Decision, v.Why)
+	pod.Clear, pod.DueSeconds = v.Leaves, int(v.Due.Seconds())
+	return pod
+}
+
+// NewReport turns a report into what is shown. now is for what lies in quarantine.
+func NewReport(r reaper.Report, c Context) Report {
+	v := Report{RuntimeOnly: []podView{}, CNI: viewCNI(cni.ReportOf(r.CNI), false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
+	v.CNITotals, v.now = totalCNI(cni.ReportOf(r.CNI), len(v.CNI)), c.Now.Wall
+	v.halted = r.Stopped
+	v.taker = TakerOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe, c.Hold+c.Confirm)
+	v.Pods = make([]podView, 0, len(r.Look.Pods)+len(r.Look.Parked))
+	for i := range r.Look.Pods {
+		verdict := policy.Verdict{Decision: policy.Keep}
+		if i < len(r.Verdicts) {
+			verdict = r.Verdicts[i]
+		}
+		v.Pods = append(v.Pods, viewVerdict(&r.Look.Pods[i], verdict))
+	}
+	for i := range r.Look.RuntimeOnly {
+		v.RuntimeOnly = append(v.RuntimeOnly, viewVerdict(&r.Look.RuntimeOnly[i], r.RuntimeOnly[i]))
+	}
+	for i := range r.Look.Parked {
+		verdict := policy.ParkedVerdict{Decision: policy.ParkedWait}
+		if i < len(r.Parked) {
+			verdict = r.Parked[i]
+		}
+		v.Pods = append(v.Pods, viewEvidence(&r.Look.Parked[i], parkedDecision(verdict.Decision), verdict.Why))
+	}
+	for _, e := range r.Entries {
+		if e.Phase.InQuarantine() {
+			v.Quarantine = append(v.Quarantine, viewEntry(e, c))
+		}
+	}
+	v.lying = v.Quarantine
+	n := r.Look.Node
+	v.Node = &nodeView{
+		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, Network: n.Network, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
+		Gauges: n.Gauges, Pods: inventory.Of(&r.Look),
+	}
+	for i := range r.Look.Pods {
+		e := &r.Look.Pods[i]
+		if audit.Orphan(e) {
+			v.Node.OrphansOnDisk++
+		}
+		if e.Facts[policy.FactNamed].Truth == policy.Yes {
+			v.Node.OrphansNamed++
+		}
+	}
+	return v
+}
+
+// parkedDecision gives a parked pod's verdict the words of the others: what is put back is kept,
+// what is stripped is reaped.
+func parkedDecision(s policy.ParkedDecision) policy.Decision {
+	switch s {
+	case policy.ParkedPutBack, policy.ParkedConflict:
+		return policy.Keep
+	case policy.ParkedStrip:
+		return policy.Reap
+	case policy.ParkedWait:
+	}
+	return policy.Wait
+}
+
+// outlook says what the pod asks of a person.
+func (v *podView) outlook() policy.Outlook { return policy.OutlookOf(v.Verdict, v.Why) }
+
+// ended reports whether nothing of the pod runs, and it is kept since the runtime still has it: a sandbox that has
+// stopped, and containers that have exited.
+func (v *podView) ended() bool {
+	shows := func(r policy.Reason) bool {
+		return r != policy.ReasonSandbox && r != policy.ReasonContainer && r.Outlook() == policy.OutlookAlive
+	}
+	return v.outlook() == policy.OutlookAlive && v.evidence.Stopped() && !slices.ContainsFunc(v.Reasons, shows)
+}
+
+// title is what a person calls the pod: its UID, or its quoted name.
+func (v *podView) title() string {
+	if v.UID == "" {
+		return strconv.QuoteToASCII(v.evidence.Name)
+	}
+	return v.UID
+}
+
+// podName is NAMESPACE/NAME or the name alone, "" where nobody told.
+func podName(namespace, name string) string { return clean.Text(policy.FullName(namespace, name)) }
+
+// NeedsPerson reports whether anything in the report is kept, or lies in quarantine, that a person should look at.
+func (v *Report) NeedsPerson() bool {
+	for _, pods := range [][]podView{v.Pods, v.RuntimeOnly} {
+		for i := range pods {
+			if pods[i].outlook() == policy.OutlookPerson || pods[i].Outcome == outcomeFailed {
+				return true
+			}
+		}
+	}
+	return v.CNITotals.ForPerson > 0 || v.CNITotals.Failed > 0 || len(v.conflicts()) > 0
+}
+
+// Failed counts the pods for which something failed.
+func (v *Report) Failed() (n int) {
+	for _, pod := range v.shown() {
+		if pod.Outcome == outcomeFailed {
+			n++
+		}
+	}
+	return n
+}
+
+// shown are the pods that a person sees: all but those that only the runtime has and that
+// live, which have their directory by now.
+func (v *Report) shown() []podView {
+	live := func(pod podView) bool { return pod.outlook() == policy.OutlookAlive }
+	return slices.Concat(v.Pods, slices.DeleteFunc(slices.Clone(v.RuntimeOnly), live))
+}
+
+// Lies says what lies in quarantine, with what the ledger does not know: a report has only the ledger's.
+func (v *Report) Lies(entries []policy.EntryState, c Context) {
+	v.lying = nil
+	for _, e := range entries {
+		v.lying = append(v.lying, viewEntry(e, c))
+	}
+}
+
+// List says what the table lists: with all the living as well, and each file of CNI by itself; with only
+// what has this verdict, or "alive", alone. JSON always has all.
+func (v *Report) List(all bool, only string) { v.all, v.only = all, only }
+
+// lists reports whether the table lists pods and files of this verdict.
+func (v *Report) lists(verdict string) bool {
+	if v.only != "" {
+		return v.only == verdict
+	}
+	return v.all || verdict != "alive"
+}
+
+// listsEnded reports whether the table lists pods that have ended: like the living they are counted.
+func (v *Report) listsEnded() bool { return v.all || v.only == string(policy.Keep) }
+
+// listed are those of the pods that the table lists.
+func (v *Report) listed(pods []podView) []podView {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod podView) bool { return !v.lists(verdictOf(&pod)) || pod.ended() && !v.listsEnded() })
+}
+
+// listedCNI are those of CNI's files that the table lists.
+func (v *Report) listedCNI() []cniView {
+	return slices.DeleteFunc(slices.Clone(v.CNI), func(f cniView) bool { return !v.lists(string(f.Verdict)) })
+}
+
+// Asked says which pods were asked for, none for all, tells of each that is not there, and leaves out what no sweep worked on.
+func (v *Report) Asked(uids []parsers.PodUID) {
+	v.asked = uids
+	other := func(pod podView) bool {
+		return len(uids) > 0 && (pod.Outcome == "" || v.dryRun) && !slices.Contains(uids, parsers.PodUID(pod.UID))
+	}
+	v.Pods, v.RuntimeOnly = slices.DeleteFunc(v.Pods, other), slices.DeleteFunc(v.RuntimeOnly, other)
+	for _, uid := range uids {
+		if len(sameUID(v.Pods, uid)) > 0 || len(sameUID(v.RuntimeOnly, uid)) > 0 {
+			continue
+		}
+		where := "none in quarantine"
+		if slices.ContainsFunc(v.Quarantine, func(e Entry) bool { return e.UID == string(uid) }) {
+			where = "it lies in quarantine: orphan-reaper explain " + string(uid)
+		}
+		v.Errors = append(v.Errors, string(uid)+": no such pod directory, and "+where)
+	}
+}
+
+// sameUID finds the pods of one UID.
+func sameUID(pods []podView, uid parsers.PodUID) []*podView {
+	var found []*podView
+	for i := range pods {
+		if pods[i].UID == string(uid) {
+			found = append(found, &pods[i])
+		}
+	}
+	return found
+}
+
+// total sums what residue holds.
+func total(rs []policy.Residue) policy.Tally {
+	var t policy.Tally
+	for _, r := range rs {
+		t.Add(policy.Tally{Entries: r.Entries, Bytes: r.Bytes})
+	}
+	return t
+}

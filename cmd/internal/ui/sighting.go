@@ -1,0 +1,53 @@
+package ui
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+)
+
+// Sighting is one line of parse's output; the order of the keys is that of the
+// command line's contract.
+type Sighting struct {
+	Line      int            `json:"line"`
+	UID       parsers.PodUID `json:"uid"`
+	Reason    parsers.Report `json:"reason"`
+	Count     *int           `json:"count"`
+	Transport string         `json:"transport"`
+	Program   string         `json:"program"`
+	Time      *string        `json:"time"`
+	// Leaf is, of a tear-down error (--hints), the directory that is not empty.
+	Leaf string `json:"leaf,omitempty"`
+	// File tells several inputs apart; with one input it is left out.
+	File string `json:"file,omitempty"`
+}
+
+// NewSighting shows a sighting of one line of a file; file is empty where there is only one.
+func NewSighting(s parsers.Sighting, line int, file string) Sighting {
+	v := Sighting{Line: line, UID: s.UID, Reason: s.Report, Transport: s.Transport, Program: s.Program, Leaf: s.Leaf, File: file}
+	if s.Count != parsers.NoCount {
+		v.Count = &s.Count
+	}
+	if !s.Time.IsZero() {
+		v.Time = new(s.Time.Format(time.RFC3339Nano))
+	}
+	return v
+}
+
+// Text is a sighting as one line for people.
+func (v Sighting) Text() string {
+	number, at := "-", "-"
+	if v.Count != nil {
+		number = fmt.Sprint(*v.Count)
+	}
+	if v.Time != nil {
+		at = *v.Time
+	}
+	place := fmt.Sprint(v.Line)
+	if v.File != "" {
+		place = clean.Text(v.File) + ":" + place
+	}
+	return fmt.Sprintf("%s: %s %s count=%s %s %s %s\n", place, v.UID, v.Reason, number, at, v.Transport, clean.Text(v.Program))
+}

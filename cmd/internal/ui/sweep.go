@@ -1,0 +1,236 @@
+package ui
+
+import (
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
+
+// AddOutcomes says of each pod how the sweep ended for it. A pod that the report's look
+// does not show, since it was taken before, is added from its action.
+func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
+	v.CNI, v.dryRun = viewCNI(cni.ReportOf(r.CNI), dryRun, true), dryRun
+	v.CNITotals = totalCNI(cni.ReportOf(r.CNI), len(v.CNI))
+	last, shown, only := map[string]*policy.Outcome{}, uids(v.Pods), uids(v.RuntimeOnly)
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		uid, e, in, to := string(o.Action.UID), o.Action.Evidence, shown, &v.Pods
+		last[uid] = o
+		if e != nil && e.RuntimeOnly {
+			in, to = only, &v.RuntimeOnly
+		}
+		if e == nil {
+			e = &policy.Evidence{UID: o.Action.UID, Name: uid}
+		}
+		if !in[uid] {
+			in[uid] = true
+			*to = append(*to, viewEvidence(e, policy.Reap, o.Action.Why))
+		}
+	}
+	for i := range v.RuntimeOnly {
+		v.RuntimeOnly[i].Outcome = outcomeKept
+	}
+	for i := range v.Pods {
+		pod := &v.Pods[i]
+		o, acted := last[pod.UID]
+		switch {
+		case acted && pod.UID != "":
+			pod.Outcome, pod.Error = outcomeWord(o), o.Err
+			pod.decided(o)
+		case dryRun && len(pod.Clear) > 0:
+			pod.Outcome = outcomeWouldQuarantine
+		case pod.Verdict != policy.Reap && !pod.Parked, pod.Verdict == policy.Keep:
+			pod.Outcome = outcomeKept
+		case dryRun && pod.Verdict == policy.Reap:
+			pod.Outcome = wouldBecome(pod.Residue)
+		case pod.Parked:
+			pod.Outcome = outcomeQuarantined
+		default:
+			pod.Outcome = outcomeKept
+		}
+	}
+}
+
+// uids returns which pods are there.
+func uids(pods []podView) map[string]bool {
+	there := make(map[string]bool, len(pods))
+	for i := range pods {
+		there[pods[i].UID] = true
+	}
+	return there
+}
+
+// decided brings the verdict in line with an outcome that nobody foresaw: what was left
+// or put back is kept, with the reasons that the removal gave.
+func (v *podView) decided(o *policy.Outcome) {
+	switch o.Result {
+	case policy.Refused, policy.Failed, policy.Conflict:
+		v.Verdict, v.Why, v.Reasons = policy.Keep, list(o.Why), []policy.Reason{}
+		for _, w := range o.Why {
+			v.Reasons = append(v.Reasons, w.Reason)
+		}
+	case policy.Done, policy.Gone, policy.Partly:
+		if len(o.Left) > 0 {
+			v.Residue = o.Left
+		}
+	}
+}
+
+// outcomeWord says how an action's end reads for the pod. Gone means that the kubelet was
+// faster: nothing is left of it.
+func outcomeWord(o *policy.Outcome) string {
+	switch o.Result {
+	case policy.Failed:
+		return outcomeFailed
+	case policy.Refused, policy.Conflict:
+		if o.Action.Kind == policy.Strip || o.Action.Kind == policy.Purge {
+			return outcomeQuarantined // Nothing was removed, and it lies where it lay.
+		}
+		return outcomeKept
+	case policy.Partly:
+		return outcomeQuarantined
+	case policy.Gone:
+		if o.Action.Kind == policy.Clear {
+			return outcomeKept // The leaf was empty: the pod is where it was.
+		}
+		return outcomeRemoved
+	case policy.Done:
+	}
+	switch o.Action.Kind {
+	case policy.Park, policy.Clear:
+		return outcomeQuarantined
+	case policy.PutBack: // a pod's directory is where it was
+		return outcomeKept
+	case policy.Strip, policy.Purge:
+	}
+	return outcomeRemoved
+}
+
+// wouldBecome says how a sweep would end: a pod that holds nothing but the kubelet's own
+// files and projected payloads is removed wholly. A projected tree has one class, whatever of it
+// was counted; a directory of the kubelet's own that was not read to its end may hold anything.
+func wouldBecome(rs []policy.Residue) string {
+	for _, r := range rs {
+		if r.Partial && r.Class == contents.ClassSkeleton || !contents.TakeStrip.Has(r.Class) {
+			return outcomeWouldQuarantine
+		}
+	}
+	return outcomeWouldRemove
+}
+
+// endWord is the word for how a sweep ends, or would: what waits is told from what is kept, as scan does.
+func endWord(outcome string, verdict policy.Decision, person bool) (string, Colour) {
+	if outcome == outcomeKept && verdict == policy.Wait {
+		outcome = string(policy.Wait)
+	}
+	return outcome, colourOf(outcome, person)
+}
+
+func podEnd(pod *podView) (string, Colour) {
+	return endWord(pod.Outcome, pod.Verdict, pod.outlook() == policy.OutlookPerson)
+}
+
+func fileEnd(f *cniView) (string, Colour) { return endWord(f.Outcome, f.Verdict, f.person()) }
+
+// when says of a pod that would go by itself at what time.
+func (v *Report) when(pod *podView) string {
+	s := sumPods([]podView{*pod})
+	switch {
+	case s.later.pods > 0:
+		return "would be removed at " + human.Clock(v.now.Add(s.first), v.now)
+	case s.next.pods > 0:
+		return "would be removed after the first one"
+	}
+	return ""
+}
+
+func never(*podView) string { return "" }
+
+const outcomeWidth = 18 // of the table's first column, and of the legend's
+
+// Sweep is sweep for a person: the sums, the table, and what to do.
+func (p *Printer) Sweep(v *Report) {
+	shown := v.shown()
+	when := never
+	if v.dryRun {
+		when = v.when
+		p.Aside(func() { p.halted(v); p.sums(v, shown) })
+	} else {
+		p.Aside(func() { p.halted(v); p.sweepSums(v, shown) })
+	}
+	p.Table("OUTCOME", outcomeWidth, "POD", podRows(v.listed(shown), when, podEnd))
+	p.Table("OUTCOME", outcomeWidth, "CNI", cniRows(v.listedCNI(), v.all, fileEnd))
+	p.Aside(func() {
+		p.more(v)
+		p.lookErrors(v)
+		p.afterSweep(shown)
+		p.conflicts(v)
+	})
+}
+
+// sweepSums says how many pods and files ended how.
+func (p *Printer) sweepSums(v *Report, shown []podView) {
+	s := sumPods(shown)
+	if len(shown) == 0 {
+		p.Printf("No pod directories.\n")
+	} else {
+		counts := map[string]int{}
+		for i := range shown {
+			word, _ := podEnd(&shown[i])
+			if word == outcomeKept && verdictOf(&shown[i]) == "alive" {
+				word = "live" // nobody thinks of taking it
+			}
+			counts[word]++
+		}
+		var words []string
+		for _, word := range []string{outcomeRemoved, outcomeQuarantined, string(policy.Wait), outcomeKept, "live", outcomeFailed} {
+			if n := counts[word]; n > 0 {
+				words = append(words, human.Verb(n, strings.Replace(word, "wait", "waits", 1), word))
+			}
+		}
+		again := ""
+		if s.later.pods > 0 {
+			again = "; run sweep again after " + human.Clock(v.now.Add(s.first), v.now)
+		}
+		p.Para("", human.Count(len(v.Pods), "pod directory")+": "+strings.Join(words, ", ")+again)
+	}
+	if v.CNITotals.Files > 0 {
+		p.Printf("%s\n", cniTotals(v.CNITotals))
+	}
+	if text := s.living(v, ""); text != "" {
+		p.Printf("%s\n", text)
+	}
+}
+
+// afterSweep says what to do about what was left.
+func (p *Printer) afterSweep(shown []podView) {
+	first := true
+	item := func(label string, c Colour, text string) {
+		if first {
+			p.Printf("\n")
+		}
+		first = false
+		p.Item("", label, outcomeWidth, c, text)
+	}
+	inQuarantine, keeps := false, false
+	for i := range shown {
+		pod := &shown[i]
+		if pod.Error != "" {
+			item("failed", red, pod.UID+": "+clean.Text(pod.Error))
+		}
+		inQuarantine = inQuarantine || pod.Outcome == outcomeQuarantined
+		keeps = keeps || pod.outlook() == policy.OutlookPerson
+	}
+	if inQuarantine {
+		item(outcomeQuarantined, green, "When it is purged: orphan-reaper quarantine list")
+		item("", "", "To put it back: orphan-reaper quarantine restore POD")
+	}
+	if keeps {
+		item("kept", red, "What keeps a pod, and what to do about it: orphan-reaper explain POD")
+	}
+}

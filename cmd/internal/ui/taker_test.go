@@ -1,0 +1,42 @@
+package ui
+
+import (
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+)
+
+// TestAfter: a pod that something uses goes when that ends, and is not said to go before.
+func TestAfter(t *testing.T) {
+	detail := map[string]string{
+		"PID 4242 (tail) has volumes/log as an open file": "PID 4242 (tail) ends",
+		"a loop device has a file of it":                  "no process or loop device is found to use a file of it",
+		"cannot read /proc/7/fd":                          "no process or loop device is found to use a file of it",
+	}
+	for text, want := range detail {
+		if got := InUse([]policy.Why{{Reason: policy.ReasonYoung}, {Reason: policy.ReasonInUse, Detail: text}}); got != want {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+	if got := InUse([]policy.Why{{Reason: policy.ReasonHold, Detail: "PID 1 has it"}}); got != "" {
+		t.Errorf("a hold: %q", got)
+	}
+	sweeps := TakerOf(policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}, false,
+		diagnosis.Daemon{Runs: policy.No, PID: 612}, false, 0)
+	if now, later := sweeps.Now("it", ""), sweeps.Later(""); now != "A sweep (PID 612) is at work on it." ||
+		later != "A sweep (PID 612) is at work and waits for it." {
+		t.Errorf("%q, %q", now, later)
+	}
+	n := policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}
+	for want, taker := range map[string]Taker{
+		"It is removed when it ends.":                        TakerOf(n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "enforce"}, false, 0),
+		"It can be removed when it ends. Then run: do sweep": TakerOf(n, false, diagnosis.Daemon{Runs: policy.No}, false, 0),
+		"It can be removed when it ends. Nothing is removed after the wait: the daemon runs in mode observe.": TakerOf(
+			n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "observe"}, false, 0),
+	} {
+		if got := taker.After("it ends", "do sweep"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
