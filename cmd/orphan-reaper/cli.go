@@ -162,8 +162,10 @@ func (a *cli) printer(w io.Writer) *ui.Printer {
 	return p
 }
 
-// where returns the flags that the commands carry that are shown.
-func (a *cli) where() ui.Given { return a.input().CommandLine }
+// where returns the flags that printed commands carry.
+func (a *cli) where() ui.Given {
+	return func(string) string { return a.input().CommandLine() }
+}
 
 // input is what the configuration of this call is made from.
 func (a *cli) input() config.Input {

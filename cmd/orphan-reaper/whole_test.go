@@ -107,7 +107,7 @@ func (n *wholeNode) given(command string) string {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.AddFlags(flags, in.Given)
 	testkit.Must(n.t, flags.Parse(n.args))
-	return command + " " + in.CommandLine(command)
+	return command + " " + in.CommandLine()
 }
 
 // run runs the program to its end and returns its output and exit code.

@@ -15,62 +15,17 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// namedPath is one path of the configuration.
-type namedPath struct {
-	flag, key string
-	value     *string
-}
-
-// paths returns every value that is a path.
-func (c *Config) paths() []namedPath {
-	ps := []namedPath{
-		{"node-root", "node_root", &c.NodeRoot},
-		{"root-dir", "root_dir", &c.RootDir},
-		{"quarantine-dir", "quarantine_dir", &c.QuarantineDir},
-		{"state-dir", "state_dir", &c.StateDir},
-		{"cgroup-root", "cgroup_root", &c.CgroupRoot},
-		{"kubelet-token-file", "kubelet_token_file", &c.KubeletTokenFile},
-		{"kubelet-client-certificate", "kubelet_client_certificate", &c.KubeletClientCertificate},
-		{"kubelet-client-key", "kubelet_client_key", &c.KubeletClientKey},
-		{"kubeconfig", "kubeconfig", &c.Kubeconfig},
-		{"cni-cache-dir", "cni_cache_dir", &c.CNICacheDir},
-		{"cni-data-dir", "cni_data_dir", &c.CNIDataDir},
-		{"cni-conf-dir", "cni_conf_dir", &c.CNIConfDir},
-		{"metrics-file", "metrics_file", &c.MetricsFile},
-		{"web-config-file", "web.config_file", &c.WebConfigFile},
-	}
-	for _, server := range []namedPath{
-		{"web-token-review", "web.token_review", &c.WebTokenReview},
-		{"orphan-report", "orphan_report", &c.OrphanReport},
-	} {
-		if *server.value != InCluster {
-			ps = append(ps, server)
-		}
-	}
-	for i := range c.LogFiles {
-		ps = append(ps, namedPath{"log-file", "log_files", &c.LogFiles[i]})
-	}
-	return ps
-}
-
-// mayBeNone are the paths' keys that take the word none.
-var mayBeNone = []string{
-	"kubelet_token_file", "kubelet_client_certificate", "kubelet_client_key", "kubeconfig", "metrics_file", "web.config_file",
-	"web.token_review", "orphan_report",
-}
-
-// isPath reports whether a value that may be a path is one, and not a word that stands for
-// one or for none.
+// isPath reports whether a value is a path. The words auto and none are none, also for a setting that does not take
+// them: they are more probably an error than a file's name.
 func isPath(v string) bool { return v != "" && v != Auto && v != None }
 
-// problems collects what is wrong, each with the place that says so.
+// problems collects errors, each with the place of its value.
 type problems struct {
 	c    *Config
 	errs []error
 }
 
-// add tells a problem of a key: by its flag where a flag gave the value, by file and line
-// where the file did.
+// add adds an error of a key, with the flag or the line of the file that has the value.
 func (p *problems) add(key, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	switch source := p.c.Source(key); {
@@ -84,7 +39,7 @@ func (p *problems) add(key, format string, args ...any) {
 	p.errs = append(p.errs, errors.New(text))
 }
 
-// check says what is wrong with the values, all at once.
+// check returns everything that is wrong with the values.
 func (c *Config) check() error {
 	p := &problems{c: c}
 	c.checkNumbers(p)
@@ -106,23 +61,13 @@ func (c *Config) check() error {
 }
 
 func (c *Config) checkNumbers(p *problems) {
-	for _, d := range []struct {
-		key   string
-		value time.Duration
-	}{
-		{"hold", c.Hold},
-		{"hold_reported", c.HoldReported},
-		{"settle", c.Settle},
-		{"confirm", c.Confirm},
-		{"retention", c.Retention},
-		{"cni_older_than", c.CNIOlderThan},
-	} {
-		if d.value < 0 {
-			p.add(d.key, "%s is negative", human.Span(d.value))
+	for i := range Settings {
+		if d, ok := Settings[i].field(c).(*time.Duration); ok && *d < 0 {
+			p.add(Settings[i].Key, "%s is negative", human.Span(*d))
 		}
 	}
 	if c.Confirm == 0 && c.Hold != 0 {
-		// Without the wait nothing proves the hold's evidence: tests and demos only.
+		// Without the wait nothing confirms the evidence of the hold: only for tests and demos.
 		p.add("confirm", "0s works only with --hold 0s")
 	}
 	if c.HoldReported == 0 && c.Hold != 0 {
@@ -134,20 +79,19 @@ func (c *Config) checkNumbers(p *problems) {
 }
 
 func (c *Config) checkPaths(p *problems) {
-	for _, path := range c.paths() {
-		v := *path.value
-		switch {
-		case v == "":
-			p.add(path.key, "is empty")
-		case v == Auto && path.key != "metrics_file", v == None && !slices.Contains(mayBeNone, path.key):
-			p.add(path.key, "%s is not a path", strconv.Quote(v))
-		case !isPath(v):
-		case clean.Text(v) != v:
-			p.add(path.key, "%s holds a character that cannot be printed", strconv.Quote(v))
-		case !filepath.IsAbs(v):
-			p.add(path.key, "%s is not an absolute path", strconv.Quote(v))
-		default:
-			*path.value = filepath.Clean(v)
+	for i := range Settings {
+		for _, path := range Settings[i].paths(c) {
+			key, v := Settings[i].Key, *path
+			switch {
+			case v == "":
+				p.add(key, "is empty")
+			case clean.Text(v) != v:
+				p.add(key, "%s holds a character that cannot be printed", strconv.Quote(v))
+			case !filepath.IsAbs(v):
+				p.add(key, "%s is not an absolute path", strconv.Quote(v))
+			default:
+				*path = filepath.Clean(v)
+			}
 		}
 	}
 	if isPath(c.MetricsFile) && !strings.HasSuffix(c.MetricsFile, ".prom") {
@@ -155,7 +99,7 @@ func (c *Config) checkPaths(p *problems) {
 	}
 	for _, dir := range []struct{ key, path string }{{"quarantine_dir", c.QuarantineDir}, {"state_dir", c.StateDir}} {
 		if !filepath.IsAbs(c.RootDir) || !filepath.IsAbs(dir.path) {
-			continue // That is told already.
+			continue // checked above
 		}
 		if within(dir.path, c.PodsDir()) || within(c.PodsDir(), dir.path) {
 			p.add(dir.key, "%s and the pods directory %s lie in one another", dir.path, c.PodsDir())
@@ -172,7 +116,7 @@ func (c *Config) checkPaths(p *problems) {
 // back-off of 10 to 15 s (seen on 1.30: 165 s from one try to the next).
 const remakeTime = 3 * time.Minute
 
-// Notes says what is allowed and yet may not be what was meant.
+// Notes lists settings that are allowed and probably a mistake.
 func (c Config) Notes() []string {
 	notes := slices.Clone(c.unused)
 	if c.Confirm < remakeTime && !c.Waive() {
@@ -230,8 +174,8 @@ func (c *Config) journald() bool {
 	return slices.Contains(c.LogSources, "journald") || slices.Contains(c.LogSources, Auto)
 }
 
-// checkAsked checks what concerns the kubelet and the API server. Their files are looked at
-// by config check and at each look: they may come later, and are replaced meanwhile.
+// checkAsked checks the settings of the kubelet's port and the API server. config check and each look read the files:
+// they may come later.
 func (c *Config) checkAsked(p *problems) {
 	if c.KubeletClientKey != None && c.KubeletClientCertificate == None {
 		p.add("kubelet_client_key", "kubelet_client_certificate names no file")
@@ -241,9 +185,6 @@ func (c *Config) checkAsked(p *problems) {
 		p.add("node_name", "%s is not the name of a node", strconv.Quote(n))
 	}
 }
-
-// Systemd is the listening address that stands for the sockets that systemd opens.
-const Systemd = "systemd"
 
 func (c *Config) checkWeb(p *problems) {
 	const key = "web.listen_addresses"
@@ -270,8 +211,8 @@ func (c *Config) checkWeb(p *problems) {
 	}
 }
 
-// isHost reports whether net.Listen takes it before a colon and a port. IPv4 may stand in brackets:
-// Kubernetes gives a pod its node's address without them, of whichever family it is.
+// isHost reports whether net.Listen accepts it before a colon and a port. IPv4 may have brackets: a manifest writes
+// "[$(HOST_IP)]:PORT" for both families.
 func isHost(s string) bool {
 	if s == "" || s == "localhost" {
 		return true

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SettingView is one setting as config print -o json has it.
+// SettingView is one setting in the JSON of config print.
 type SettingView struct {
 	Value  any    `json:"value"`
 	Source string `json:"source"`
@@ -15,7 +15,7 @@ type SettingView struct {
 	Reload bool   `json:"reload"` // a reload changes it without a restart
 }
 
-// View is the configuration as config print -o json has it.
+// View is the JSON of config print.
 type View struct {
 	File     string                 `json:"file"`
 	Settings map[string]SettingView `json:"settings"`
@@ -26,62 +26,59 @@ func (c Config) JSON() View {
 	v := View{c.File, map[string]SettingView{}}
 	for i := range Settings {
 		s := &Settings[i]
-		v.Settings[s.Key] = SettingView{s.json(&c), c.Source(s.Key), "--" + s.Flag, s.Live}
+		var value any
+		switch p := s.field(&c).(type) {
+		case *int:
+			value = *p
+		case *[]string:
+			value = append([]string{}, *p...) // a list is never null
+		default:
+			value = s.Values(&c)[0]
+		}
+		v.Settings[s.Key] = SettingView{value, c.Source(s.Key), "--" + s.Flag, s.Live}
 	}
 	return v
 }
 
-// Line is a line of a configuration file, and where its value came from.
+// Line is a line of a configuration file, and the origin of its value.
 type Line struct{ Text, Source string }
 
-// Lines writes the configuration as a file that is read again.
+// Lines returns the configuration as a file that can be read again.
 func (c Config) Lines() (lines []Line) {
+	before := ""
 	for i := range Settings {
 		s := &Settings[i]
-		key := s.Key
-		if section, name, ok := strings.Cut(key, "."); ok { // each section has one key, or they stand together
-			if i == 0 || !strings.HasPrefix(Settings[i-1].Key, section+".") {
+		key, indent := s.Key, ""
+		if section, name, ok := strings.Cut(s.Key, "."); ok {
+			if key, indent = name, "  "; section != before {
 				lines = append(lines, Line{Text: section + ":"})
 			}
-			key = "  " + name
+			before = section
 		}
-		if !s.List() {
-			lines = append(lines, Line{key + ": " + yamlWord(s.Values(&c)[0]), c.Source(s.Key)})
-			continue
-		}
-		if len(s.Values(&c)) == 0 {
-			lines = append(lines, Line{key + ": []", c.Source(s.Key)})
-			continue
-		}
-		lines = append(lines, Line{key + ":", c.Source(s.Key)})
-		for _, v := range s.Values(&c) {
-			lines = append(lines, Line{Text: "  - " + yamlWord(v)})
+		source, values := c.Source(s.Key), s.Values(&c)
+		switch {
+		case !s.List():
+			lines = append(lines, Line{indent + key + ": " + yamlWord(values[0]), source})
+		case len(values) == 0:
+			lines = append(lines, Line{indent + key + ": []", source})
+		default:
+			lines = append(lines, Line{indent + key + ":", source})
+			for _, v := range values {
+				lines = append(lines, Line{Text: indent + "  - " + yamlWord(v)})
+			}
 		}
 	}
 	return lines
 }
 
-// json returns a setting's value for JSON: a number as such, a list for a list, text
-// for the rest.
-func (s *Setting) json(c *Config) any {
-	switch p := s.field(c).(type) {
-	case *int:
-		return *p
-	case *[]string:
-		return append([]string{}, *p...) // a list is never null
-	}
-	return s.Values(c)[0]
-}
-
-// yamlWord writes a value so that the file's reader reads it again.
+// yamlWord writes a value as YAML. A number keeps its form.
 func yamlWord(v string) string {
+	if _, err := strconv.Atoi(v); err == nil {
+		return v
+	}
 	text, err := yaml.Marshal(v)
 	if err != nil {
 		return strconv.Quote(v)
-	}
-	// Numbers stay numbers, and truth values truth values: no text of a setting is one.
-	if _, err := parseInt(v); err == nil || v == "true" || v == "false" {
-		return v
 	}
 	return strings.TrimSpace(string(text))
 }

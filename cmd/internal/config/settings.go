@@ -9,202 +9,154 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// Setting is one value that a flag and a key of the configuration file give. The key is
-// the flag with underscores, in the plural where the flag may be repeated; a dot in it is a
-// section of the file.
-type Setting struct {
-	Flag, Key string
-	Meta      string // what stands for the value in --help
-	usage     string
-	Choices   []string
-	field     func(*Config) any // a *string, *int, *time.Duration or *[]string
-	Live      bool              // a reload changes it; else only a restart
-	use       use
-}
-
-// The words that stand for a value that is found by the program, or for none.
+// Words that a setting takes in place of a value.
 const (
-	Auto = "auto"
-	None = "none"
-	Self = "self"
+	Auto      = "auto"       // the program finds the value
+	None      = "none"       // there is no value
+	Self      = "self"       // this process's own namespaces are the node's
+	InCluster = "in-cluster" // the service account of the pod in which the program runs
+	Systemd   = "systemd"    // the sockets that systemd opens
 )
 
-// InCluster is the value of Config.WebTokenReview and Config.OrphanReport that stands for the service account of this pod.
-const InCluster = "in-cluster"
-
-// The values of Config.Mode.
+// Values of Mode and APIUnreachable.
 const (
-	modeObserve = "observe"
-	ModeEnforce = "enforce"
-)
-
-// The values of Config.APIUnreachable.
-const (
+	modeObserve       = "observe"
+	ModeEnforce       = "enforce"
 	unreachableKeep   = "keep"
 	UnreachableIgnore = "ignore"
 )
 
-// Settings is every setting, in the order of --help and of config print.
-var Settings = []Setting{
-	{
-		Flag: "root-dir", Key: "root_dir", Meta: "DIR", usage: "the kubelet's --root-dir (default: the running kubelet's, else " + DefaultRootDir + ")",
-		field: func(c *Config) any { return &c.RootDir },
-	},
-	{
-		Flag: "mode", Key: "mode", Meta: "MODE", usage: "observe or enforce; observe changes nothing",
-		Choices: []string{modeObserve, ModeEnforce}, field: func(c *Config) any { return &c.Mode }, use: useTimes, Live: true,
-	},
-	{
-		Flag: "hold", Key: "hold", Meta: "DURATION", usage: "how long the evidence that a pod is dead must hold",
-		field: func(c *Config) any { return &c.Hold }, use: useTimes, Live: true,
-	},
-	{
-		Flag: "hold-reported", Key: "hold_reported", Meta: "DURATION",
-		usage: "the hold of pods that the running kubelet reported as orphans, or that its complete list omits, if shorter than --hold",
-		field: func(c *Config) any { return &c.HoldReported }, use: useTimes, Live: true,
-	},
-	{
-		Flag: "settle", Key: "settle", Meta: "DURATION", usage: "how long the kubelet must have run before anything is moved",
-		field: func(c *Config) any { return &c.Settle }, use: useTimes, Live: true,
-	},
-	{
-		Flag: "confirm", Key: "confirm", Meta: "DURATION",
-		usage: "how long a pod stays in quarantine unchanged, in case it shows a sign of life; 0s only with --hold 0s",
-		field: func(c *Config) any { return &c.Confirm }, use: useTimes, Live: true,
-	},
-	{
-		Flag: "retention", Key: "retention", Meta: "DURATION", usage: "how long ephemeral data stays in quarantine",
-		field: func(c *Config) any { return &c.Retention }, use: useAging, Live: true,
-	},
-	{
-		Flag: "max-per-look", Key: "max_per_look", Meta: "N", usage: "move at most N pods in one look; 0 is no limit",
-		field: func(c *Config) any { return &c.MaxPerLook }, use: useRun, Live: true,
-	},
-	{
-		Flag: "quarantine-dir", Key: "quarantine_dir", Meta: "DIR",
-		usage: "where pods are moved to; on the same mount as the pods directory (default: ROOT-DIR/orphan-reaper)",
-		field: func(c *Config) any { return &c.QuarantineDir },
-	},
-	{
-		Flag: "state-dir", Key: "state_dir", Meta: "DIR", usage: "where the ledger, the holds and the checkpoints are",
-		field: func(c *Config) any { return &c.StateDir },
-	},
-	{
-		Flag: "log-source", Key: "log_sources", Meta: "SOURCE", usage: "auto, journald or file; auto is journald if it runs; may be repeated",
-		Choices: []string{Auto, "journald", "file"}, field: func(c *Config) any { return &c.LogSources }, use: useLogs,
-	},
-	{
-		Flag: "journal-unit", Key: "journal_units", Meta: "UNIT", usage: "a unit that runs a kubelet; may be repeated (default: the usual ones)",
-		field: func(c *Config) any { return &c.JournalUnits }, use: useLogs,
-	},
-	{
-		Flag: "log-file", Key: "log_files", Meta: "FILE", usage: "a log to follow; may be repeated",
-		field: func(c *Config) any { return &c.LogFiles }, use: useLogs,
-	},
-	{
-		Flag: "runtime-endpoint", Key: "runtime_endpoint", Meta: "URL", usage: "the CRI socket: unix:///PATH or auto; none only with --node-namespaces self",
-		field: func(c *Config) any { return &c.RuntimeEndpoint }, use: useNode,
-	},
-	{
-		Flag: "node-namespaces", Key: "node_namespaces", Meta: "WHICH", usage: "auto; self: this process's own namespaces are the node's",
-		Choices: []string{Auto, Self}, field: func(c *Config) any { return &c.NodeNamespaces },
-	},
-	{
-		Flag: "node-root", Key: "node_root", Meta: "DIR",
-		usage: "the directory below which all usual places are; other than / only with --node-namespaces self",
-		field: func(c *Config) any { return &c.NodeRoot },
-	},
-	{
-		Flag: "cgroup-root", Key: "cgroup_root", Meta: "DIR", usage: "where the cgroup file system is",
-		field: func(c *Config) any { return &c.CgroupRoot }, use: useNode,
-	},
-	{
-		Flag: "kubelet-token-file", Key: "kubelet_token_file", Meta: "FILE",
-		usage: "a bearer token for the kubelet's own port; with it the kubelet is asked for its pods",
-		field: func(c *Config) any { return &c.KubeletTokenFile }, use: useNode,
-	},
-	{
-		Flag: "kubelet-client-certificate", Key: "kubelet_client_certificate", Meta: "FILE", usage: "a client certificate for the kubelet's own port",
-		field: func(c *Config) any { return &c.KubeletClientCertificate }, use: useNode,
-	},
-	{
-		Flag: "kubelet-client-key", Key: "kubelet_client_key", Meta: "FILE", usage: "the key of that certificate (default: in the same file)",
-		field: func(c *Config) any { return &c.KubeletClientKey }, use: useNode,
-	},
-	{
-		Flag: "kubeconfig", Key: "kubeconfig", Meta: "FILE", usage: "how to reach the API server; with it the API server is asked for this node's pods",
-		field: func(c *Config) any { return &c.Kubeconfig }, use: useNode,
-	},
-	{
-		Flag: "node-name", Key: "node_name", Meta: "NAME",
-		usage: "this node's name at the API server; auto reads it from the credentials, the kubelet or this host",
-		field: func(c *Config) any { return &c.NodeName }, use: useNode,
-	},
-	{
-		Flag: "api-unreachable", Key: "api_unreachable", Meta: "WHAT", usage: "if the API server cannot be asked: keep everything, or ignore that",
-		Choices: []string{unreachableKeep, UnreachableIgnore}, field: func(c *Config) any { return &c.APIUnreachable }, use: useNode, Live: true,
-	},
-	{
-		Flag: "cni-cache-dir", Key: "cni_cache_dir", Meta: "DIR", usage: "libcni's cache",
-		field: func(c *Config) any { return &c.CNICacheDir }, use: useCNI,
-	},
-	{
-		Flag: "cni-data-dir", Key: "cni_data_dir", Meta: "DIR", usage: "host-local's dataDir",
-		field: func(c *Config) any { return &c.CNIDataDir }, use: useCNI,
-	},
-	{
-		Flag: "cni-conf-dir", Key: "cni_conf_dir", Meta: "DIR", usage: "the runtime's network configurations",
-		field: func(c *Config) any { return &c.CNIConfDir }, use: useCNI,
-	},
-	{
-		Flag: "cni-older-than", Key: "cni_older_than", Meta: "DURATION", usage: "how old CNI residue must be",
-		field: func(c *Config) any { return &c.CNIOlderThan }, use: useCNI, Live: true,
-	},
-	{
-		Flag: "metrics-file", Key: "metrics_file", Meta: "FILE",
-		usage: "the node exporter's textfile, *.prom; auto looks for its directory; none writes no file",
-		field: func(c *Config) any { return &c.MetricsFile }, use: useRun,
-	},
-	{
-		Flag: "web-listen-address", Key: "web.listen_addresses", Meta: "ADDRESS",
-		usage: "answer HTTP on HOST:PORT; systemd stands for the sockets of orphan-reaper.socket; may be repeated (default: none)",
-		field: func(c *Config) any { return &c.WebListenAddresses }, use: useRun,
-	},
-	{
-		Flag: "web-config-file", Key: "web.config_file", Meta: "FILE", usage: "Prometheus' web configuration: TLS, passwords, client certificates",
-		field: func(c *Config) any { return &c.WebConfigFile }, use: useRun,
-	},
-	{
-		Flag: "web-token-review", Key: "web.token_review", Meta: "WHERE",
-		usage: "the API server that checks bearer tokens and their rights: none, in-cluster for a pod's service account, or a kubeconfig",
-		field: func(c *Config) any { return &c.WebTokenReview }, use: useRun,
-	},
-	{
-		Flag: "orphan-report", Key: "orphan_report", Meta: "WHERE",
-		usage: "where to write this node's OrphanReport: none, in-cluster for a pod's service account, or a kubeconfig",
-		field: func(c *Config) any { return &c.OrphanReport }, use: useRun,
-	},
-	{
-		Flag: "log-level", Key: "log_level", Meta: "LEVEL", usage: "debug, info, warn or error",
-		Choices: []string{"debug", "info", "warn", "error"}, field: func(c *Config) any { return &c.LogLevel }, use: useNever, Live: true,
-	},
-	{
-		Flag: "log-format", Key: "log_format", Meta: "FORMAT", usage: "auto, text, json or journal; auto depends on where it runs",
-		Choices: []string{Auto, "text", "json", "journal"}, field: func(c *Config) any { return &c.LogFormat }, use: useNever,
-	},
+// Setting is one value of the configuration: a flag, and a key of the file. A dot in the key separates the
+// section of the file from the key in it.
+type Setting struct {
+	Flag, Key string
+	Meta      string // the placeholder of the value in --help; DIR, FILE and WHERE are paths
+	Choices   []string
+	Live      bool // a reload changes it; the others need a restart
+	usual     []string
+	words     []string // the words that a path setting takes in place of a path
+	usage     string
+	field     func(*Config) any // a *string, *int, *time.Duration or *[]string
 }
 
-// Earlier versions sent traces. Their flags and their section of the file have no effect, so that command lines and
-// files that still have them work.
-const (
-	retiredSection = "tracing"
-	retiredNote    = "no traces are sent any more; remove it"
-)
+// Settings lists every setting, in the order of --help and config print.
+var Settings = []Setting{
+	text("root-dir", "DIR", DefaultRootDir, "the kubelet's --root-dir (default: the running kubelet's, else "+DefaultRootDir+")",
+		func(c *Config) *string { return &c.RootDir }),
+	choice("mode", "MODE", ModeEnforce, "observe or enforce; observe changes nothing", func(c *Config) *string { return &c.Mode },
+		modeObserve, ModeEnforce).live(),
+	duration("hold", "5m", "how long the evidence that a pod is dead must hold", func(c *Config) *time.Duration { return &c.Hold }),
+	duration("hold-reported", "1m",
+		"the hold of pods that the running kubelet reported as orphans, or that its complete list omits, if shorter than --hold",
+		func(c *Config) *time.Duration { return &c.HoldReported }),
+	duration("settle", "5m", "how long the kubelet must have run before anything is moved",
+		func(c *Config) *time.Duration { return &c.Settle }),
+	duration("confirm", "5m", "how long a pod stays in quarantine unchanged, in case it shows a sign of life; 0s only with --hold 0s",
+		func(c *Config) *time.Duration { return &c.Confirm }),
+	duration("retention", "24h", "how long ephemeral data stays in quarantine", func(c *Config) *time.Duration { return &c.Retention }),
+	{
+		Flag: "max-per-look", Key: "max_per_look", Meta: "N", usual: []string{"0"}, Live: true,
+		usage: "move at most N pods in one look; 0 is no limit", field: func(c *Config) any { return &c.MaxPerLook },
+	},
+	text("quarantine-dir", "DIR", "", "where pods are moved to; on the same mount as the pods directory (default: ROOT-DIR/orphan-reaper)",
+		func(c *Config) *string { return &c.QuarantineDir }),
+	text("state-dir", "DIR", "/var/lib/orphan-reaper", "where the ledger, the holds and the checkpoints are",
+		func(c *Config) *string { return &c.StateDir }),
+	list("log-source", "SOURCE", "log_sources", "auto, journald or file; auto is journald if it runs; may be repeated",
+		func(c *Config) *[]string { return &c.LogSources }, Auto).of(Auto, "journald", "file"),
+	list("journal-unit", "UNIT", "journal_units", "a unit that runs a kubelet; may be repeated (default: the usual ones)",
+		func(c *Config) *[]string { return &c.JournalUnits }, parsers.KubeletUnits()...),
+	list("log-file", "FILE", "log_files", "a log to follow; may be repeated",
+		func(c *Config) *[]string { return &c.LogFiles }, "/var/log/messages", "/var/log/syslog"),
+	text("runtime-endpoint", "URL", Auto, "the CRI socket: unix:///PATH or auto; none only with --node-namespaces self",
+		func(c *Config) *string { return &c.RuntimeEndpoint }),
+	choice("node-namespaces", "WHICH", Auto, "auto; self: this process's own namespaces are the node's",
+		func(c *Config) *string { return &c.NodeNamespaces }, Auto, Self),
+	text("node-root", "DIR", "/", "the directory below which all usual places are; other than / only with --node-namespaces self",
+		func(c *Config) *string { return &c.NodeRoot }),
+	text("cgroup-root", "DIR", "/sys/fs/cgroup", "where the cgroup file system is", func(c *Config) *string { return &c.CgroupRoot }),
+	text("kubelet-token-file", "FILE", None, "a bearer token for the kubelet's own port; with it the kubelet is asked for its pods",
+		func(c *Config) *string { return &c.KubeletTokenFile }).or(None),
+	text("kubelet-client-certificate", "FILE", None, "a client certificate for the kubelet's own port",
+		func(c *Config) *string { return &c.KubeletClientCertificate }).or(None),
+	text("kubelet-client-key", "FILE", None, "the key of that certificate (default: in the same file)",
+		func(c *Config) *string { return &c.KubeletClientKey }).or(None),
+	text("kubeconfig", "FILE", None, "how to reach the API server; with it the API server is asked for this node's pods",
+		func(c *Config) *string { return &c.Kubeconfig }).or(None),
+	text("node-name", "NAME", Auto, "this node's name at the API server; auto reads it from the credentials, the kubelet or this host",
+		func(c *Config) *string { return &c.NodeName }),
+	choice("api-unreachable", "WHAT", unreachableKeep, "if the API server cannot be asked: keep everything, or ignore that",
+		func(c *Config) *string { return &c.APIUnreachable }, unreachableKeep, UnreachableIgnore).live(),
+	text("cni-cache-dir", "DIR", "/var/lib/cni", "libcni's cache", func(c *Config) *string { return &c.CNICacheDir }),
+	text("cni-data-dir", "DIR", "/var/lib/cni/networks", "host-local's dataDir", func(c *Config) *string { return &c.CNIDataDir }),
+	text("cni-conf-dir", "DIR", "/etc/cni/net.d", "the runtime's network configurations", func(c *Config) *string { return &c.CNIConfDir }),
+	duration("cni-older-than", "24h", "how old CNI residue must be", func(c *Config) *time.Duration { return &c.CNIOlderThan }),
+	text("metrics-file", "FILE", Auto, "the node exporter's textfile, *.prom; auto looks for its directory; none writes no file",
+		func(c *Config) *string { return &c.MetricsFile }).or(Auto, None),
+	list("web-listen-address", "ADDRESS", "web.listen_addresses",
+		"answer HTTP on HOST:PORT; systemd stands for the sockets of orphan-reaper.socket; may be repeated (default: none)",
+		func(c *Config) *[]string { return &c.WebListenAddresses }),
+	text("web-config-file", "FILE", None, "Prometheus' web configuration: TLS, passwords, client certificates",
+		func(c *Config) *string { return &c.WebConfigFile }).or(None).at("web.config_file"),
+	text("web-token-review", "WHERE", None,
+		"the API server that checks bearer tokens and their rights: none, in-cluster for a pod's service account, or a kubeconfig",
+		func(c *Config) *string { return &c.WebTokenReview }).or(None, InCluster).at("web.token_review"),
+	text("orphan-report", "WHERE", None,
+		"where to write this node's OrphanReport: none, in-cluster for a pod's service account, or a kubeconfig",
+		func(c *Config) *string { return &c.OrphanReport }).or(None, InCluster),
+	choice("log-level", "LEVEL", "info", "debug, info, warn or error", func(c *Config) *string { return &c.LogLevel },
+		"debug", "info", "warn", "error").live(),
+	choice("log-format", "FORMAT", Auto, "auto, text, json or journal; auto depends on where it runs",
+		func(c *Config) *string { return &c.LogFormat }, Auto, "text", "json", "journal"),
+}
 
-// retiredFlags are the flags of that section.
-var retiredFlags = []string{"tracing-endpoint", "tracing-ca-file"}
+func text(flag, meta, usual, usage string, field func(*Config) *string) Setting {
+	return Setting{
+		Flag: flag, Key: strings.ReplaceAll(flag, "-", "_"), Meta: meta, usual: []string{usual}, usage: usage,
+		field: func(c *Config) any { return field(c) },
+	}
+}
+
+func choice(flag, meta, usual, usage string, field func(*Config) *string, choices ...string) Setting {
+	return text(flag, meta, usual, usage, field).of(choices...)
+}
+
+// duration makes a setting that a reload changes, as all durations do.
+func duration(flag, usual, usage string, field func(*Config) *time.Duration) Setting {
+	s := text(flag, "DURATION", usual, usage, nil).live()
+	s.field = func(c *Config) any { return field(c) }
+	return s
+}
+
+func list(flag, meta, key, usage string, field func(*Config) *[]string, usual ...string) Setting {
+	return Setting{Flag: flag, Key: key, Meta: meta, usual: usual, usage: usage, field: func(c *Config) any { return field(c) }}
+}
+
+func (s Setting) live() Setting                { s.Live = true; return s }
+func (s Setting) at(key string) Setting        { s.Key = key; return s }
+func (s Setting) or(words ...string) Setting   { s.words = words; return s }
+func (s Setting) of(choices ...string) Setting { s.Choices = choices; return s }
+
+// Default returns the configuration without a file and without flags.
+func Default() Config {
+	c := Config{sources: map[string]valueOrigin{}}
+	for i := range Settings {
+		if err := Settings[i].set(&c, Settings[i].usual); err != nil {
+			panic(err) // a wrong default is a fault of the table above
+		}
+	}
+	return c
+}
+
+func settingByKey(key string) *Setting {
+	if i := slices.IndexFunc(Settings, func(s Setting) bool { return s.Key == key }); i >= 0 {
+		return &Settings[i]
+	}
+	return nil
+}
 
 // List reports whether the setting takes several values.
 func (s *Setting) List() bool {
@@ -212,36 +164,51 @@ func (s *Setting) List() bool {
 	return ok
 }
 
-// set writes the values into the configuration; all but a list take the last.
-func (s *Setting) set(c *Config, values []string) error {
+// paths returns the values of a setting that are paths, to be read and changed.
+func (s *Setting) paths(c *Config) (paths []*string) {
+	if !slices.Contains([]string{"DIR", "FILE", "WHERE"}, s.Meta) {
+		return nil
+	}
+	switch p := s.field(c).(type) {
+	case *string:
+		if !slices.Contains(s.words, *p) {
+			return []*string{p}
+		}
+	case *[]string:
+		for i := range *p {
+			paths = append(paths, &(*p)[i])
+		}
+	}
+	return paths
+}
+
+// set writes the values into the configuration. A setting that is no list takes the last value.
+func (s *Setting) set(c *Config, values []string) (err error) {
 	for _, v := range values {
 		if len(s.Choices) > 0 && !slices.Contains(s.Choices, v) {
 			return fmt.Errorf("%s is not one of %s", strconv.Quote(v), strings.Join(s.Choices, ", "))
 		}
 	}
-	var err error
+	last := ""
+	if len(values) > 0 {
+		last = values[len(values)-1]
+	}
 	switch p := s.field(c).(type) {
 	case *string:
-		*p = last(values)
+		*p = last
 	case *[]string:
 		*p = slices.Clone(values)
 	case *int:
-		*p, err = parseInt(last(values))
+		if *p, err = strconv.Atoi(last); err != nil {
+			err = fmt.Errorf("%s is not a whole number", strconv.Quote(last))
+		}
 	case *time.Duration:
-		*p, err = parseDuration(last(values))
+		*p, err = parseDuration(last)
 	}
 	return err
 }
 
-// last is the value that holds of a flag that was repeated, "" where it was not given.
-func last(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[len(values)-1]
-}
-
-// Values returns what the configuration holds, in the words of the file.
+// Values returns the values that the configuration has, as the file has them.
 func (s *Setting) Values(c *Config) []string {
 	switch p := s.field(c).(type) {
 	case *string:
@@ -256,15 +223,7 @@ func (s *Setting) Values(c *Config) []string {
 	return nil
 }
 
-func parseInt(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return 0, fmt.Errorf("%s is not a whole number", strconv.Quote(s))
-	}
-	return n, nil
-}
-
-// inDays matches what people write and Go's durations have not: a day has 23 hours, too.
+// inDays matches durations in days, which Go does not have: a day can have 23 hours.
 var inDays = regexp.MustCompile(`^[0-9]+ *(d|days?)$`)
 
 func parseDuration(s string) (time.Duration, error) {
