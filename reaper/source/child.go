@@ -7,31 +7,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 const (
 	// maxEntry bounds one line of the child's output. A MESSAGE that journalctl prints as
 	// numbers takes up to five bytes a byte.
 	maxEntry = 1 << 20
-	// maxSaid bounds what is kept and logged of its stderr.
-	maxSaid = 4 << 10
-	// straggle is how long output may come after the child has ended.
-	straggle = 2 * time.Second
+	// maxStderr bounds what is kept of the child's messages.
+	maxStderr = 4 << 10
 )
 
-// childError is how a child ended.
+// childError describes how a child ended.
 type childError struct {
 	status int // exit status, -1 where a signal ended it
 	stderr string
@@ -47,33 +43,22 @@ func (e *childError) Error() string {
 
 func (e *childError) Unwrap() error { return e.err }
 
-// child runs journalctl with args, hands its lines over, and returns when it has ended
-// and all it said has been read. every says that no entry of the units is left out.
-func (j *Journal) child(ctx context.Context, args []string, every bool, lines chan<- parsers.Line) error {
-	clear(j.streams)
-	clear(j.asked)
-	j.lookups = 0
-	return j.run(ctx, args, func(ctx context.Context, out io.Reader) error { return j.read(ctx, out, every, lines) })
-}
-
-// run runs journalctl and returns when it has ended and all it said has been read.
-func (j *Journal) run(ctx context.Context, args []string, read func(context.Context, io.Reader) error) error {
+// run runs journalctl and calls each with every line of its output, until each returns an error. It
+// returns when the child has ended.
+func (j *Journal) run(ctx context.Context, args []string, each func(context.Context, []byte) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out, outW, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("cannot make a pipe: %w", err)
 	}
-	defer func() { _ = out.Close() }() // Only read.
-	said, saidW, err := os.Pipe()
-	if err != nil {
-		_ = outW.Close() // Nothing was written to it.
-		return fmt.Errorf("cannot make a pipe: %w", err)
-	}
+	defer func() { _ = out.Close() }() // only read
+	var stderr head
 	cmd := exec.CommandContext(ctx, j.opts.Program, args...)
-	cmd.Stdout, cmd.Stderr = outW, saidW
+	cmd.Stdout, cmd.Stderr = outW, &stderr
 	// Nothing of our environment: a pager, colours or another language would change the output.
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
+	// The child has a process group, which is killed as a whole: PATH may have a script.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Chroot: j.opts.Root}
 	if j.opts.Root != "" {
 		cmd.Dir = "/" // chroot(2) leaves the working directory outside
@@ -81,21 +66,17 @@ func (j *Journal) run(ctx context.Context, args []string, read func(context.Cont
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 
 	ended := make(chan error, 1)
-	go func() { ended <- runLocked(cmd, outW, saidW, out, said) }()
-	words := make(chan string, 1)
-	go func() { words <- j.listen(ctx, said) }()
-
-	readErr := read(ctx, out)
+	go func() { ended <- runLocked(cmd, outW) }()
+	readErr := eachLine(out, func(line []byte) error { return each(ctx, line) })
 	if readErr != nil {
 		cancel()
 	}
 	waitErr := <-ended
-	stderr := <-words
 	switch exit, ok := errors.AsType[*exec.ExitError](waitErr); {
 	case readErr != nil:
 		return readErr
 	case ok:
-		return &childError{status: exit.ExitCode(), stderr: stderr, err: waitErr}
+		return &childError{status: exit.ExitCode(), stderr: stderr.String(), err: waitErr}
 	case waitErr != nil:
 		return fmt.Errorf("cannot run %s%s: %w", j.opts.Root, j.opts.Program, waitErr)
 	}
@@ -103,167 +84,179 @@ func (j *Journal) run(ctx context.Context, args []string, read func(context.Cont
 }
 
 // runLocked runs the command from an operating system thread that lives as long as the
-// command does: PR_SET_PDEATHSIG fires when the thread that forked ends (prctl(2)), and
-// Go ends a thread whose goroutine returns while it is locked to it, as the removal's does. The write ends are closed here
-// once the child has its own; a grandchild that keeps one open is cut off.
-func runLocked(cmd *exec.Cmd, outW, saidW, out, said *os.File) error {
+// command: PR_SET_PDEATHSIG fires when the thread that forked ends (prctl(2)), and
+// Go ends a thread whose goroutine returns while it is locked to it, as removal's do. The write
+// end is closed here once the child has its own.
+func runLocked(cmd *exec.Cmd, outW *os.File) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := cmd.Start()
-	_ = outW.Close() // The child has its own by now,
-	_ = saidW.Close()
+	_ = outW.Close() // nothing was written to it here
 	if err != nil {
 		return err
 	}
-	err = cmd.Wait()
-	time.AfterFunc(straggle, func() {
-		_ = out.Close() // and whoever still has one is not waited for.
-		_ = said.Close()
-	})
-	return err
+	return cmd.Wait()
 }
 
-// listen reads what the child says on stderr, logs it, and returns the beginning.
-func (j *Journal) listen(ctx context.Context, said io.ReadCloser) string {
-	defer func() { _ = said.Close() }() // Only read.
-	var kept strings.Builder
-	r := newLineReader(said, maxSaid)
+// eachLine calls each with every line that r has, without its newline. The line is valid during the
+// call; what is beyond maxEntry is left out.
+func eachLine(r io.Reader, each func(line []byte) error) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	var line []byte
 	for {
-		line, err := r.next()
-		if err != nil {
-			return strings.TrimSpace(kept.String())
-		}
-		if text := string(bytes.ToValidUTF8(line, []byte("?"))); kept.Len()+len(text) < maxSaid {
-			kept.WriteString(text + "\n")
-			j.opts.Logger.DebugContext(ctx, "a message of journalctl", slog.String("stderr", text))
-		}
-	}
-}
-
-// read hands over the entries that the child prints, one a line.
-func (j *Journal) read(ctx context.Context, out io.Reader, every bool, lines chan<- parsers.Line) error {
-	defer j.setIdle(false)
-	r := newLineReader(&idleReader{r: out, set: j.setIdle}, maxEntry)
-	bad := 0
-	for {
-		line, err := r.next()
-		if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part[:min(len(part), maxEntry-len(line))]...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && len(line) == 0:
 			return nil
-		}
-		if err != nil {
+		case err != nil && !errors.Is(err, io.EOF):
 			return fmt.Errorf("cannot read from journalctl: %w", err)
 		}
-		if !every && j.noGrep && !parsers.Interesting(line) {
-			continue
+		if err := each(bytes.TrimSuffix(line, []byte("\n"))); err != nil {
+			return err
 		}
+		line = line[:0]
+	}
+}
+
+// head keeps the beginning of what is written to it.
+type head struct{ text []byte }
+
+func (h *head) Write(p []byte) (int, error) {
+	h.text = append(h.text, p[:min(len(p), maxStderr-len(h.text))]...)
+	return len(p), nil
+}
+
+func (h *head) String() string { return strings.TrimSpace(strings.ToValidUTF8(string(h.text), "?")) }
+
+// pattern finds what parsers can use: reports of orphaned pods, and errors of the volume
+// operations TearDown, NewUnmounter, FindPluginByName, UnmapDevice and UnmapPodDevice, which
+// all are steps of UnmountVolume or UnmapVolume, or of their subpaths. klog's blocks are left
+// out: only the line right after a block's head is the kubelet's own, and grep would hide it.
+// It is case sensitive, since journalctl ignores the case of a pattern in lower case.
+const pattern = `rphaned pod|Un(mount|map)Volume.*failed|cleaning subPath mounts`
+
+// outputFields are all that is read of an entry. journalctl adds its cursor and times.
+const outputFields = "MESSAGE,_PID,_UID,_COMM,_SYSTEMD_UNIT,_BOOT_ID,SYSLOG_IDENTIFIER,_STREAM_ID,_TRANSPORT,_LINE_BREAK,PRIORITY,MESSAGE_ID"
+
+// options returns the arguments of every journalctl. --all keeps a long MESSAGE from being null. A unit
+// with LogNamespace= has a journal of its own, which only --namespace shows, since 245.
+func (j *Journal) options(fields string, more ...string) []string {
+	args := slices.Clone(j.opts.Args)
+	args = append(args, "--no-pager", "--quiet", "--all", "--output=json", "--output-fields="+fields)
+	args = append(args, more...)
+	if !j.oneSpace {
+		args = append(args, "--namespace=*")
+	}
+	return args
+}
+
+// reading returns the arguments for all entries of the units, and journald's records that it has
+// dropped some.
+func (j *Journal) reading(start string, matches []string) []string {
+	return append(append(j.options(outputFields, start), matches...), "+", "MESSAGE_ID="+dropped)
+}
+
+// searching returns the arguments for the entries of the units that parsers can use.
+func (j *Journal) searching(start string, matches []string) []string {
+	args := j.options(outputFields, start)
+	if !j.noGrep {
+		args = append(args, "--case-sensitive=yes", "--grep="+pattern)
+	}
+	return append(args, matches...)
+}
+
+// start returns the option that sets where to begin: the cursor, or the time up to which
+// all was read less the margin, whichever is younger.
+func (j *Journal) start(margin time.Duration) string {
+	p, now := j.Position(), j.opts.Now()
+	if p.Alive.After(now.Add(time.Minute)) {
+		p.Alive = time.Time{} // The clock was wrong then, or is now.
+	}
+	floor := p.Alive.Add(-margin)
+	switch hit, ok := cursorTime(p.Cursor); {
+	case ok && hit.Equal(p.Hit) && !j.cursorBad && (p.Alive.IsZero() || !hit.Before(floor)):
+		return "--after-cursor=" + p.Cursor
+	case ok && hit.Equal(p.Hit) && hit.After(floor) && !hit.After(now):
+		return since(hit)
+	case p.Alive.IsZero():
+		return since(now.Add(-firstLook))
+	}
+	return since(floor)
+}
+
+func since(t time.Time) string { return "--since=@" + strconv.FormatInt(t.Unix(), 10) }
+
+// cursorTime returns the realtime that a cursor carries, and whether it looks like one of
+// journald's:
+//
+//	s=SEQNUM-ID;i=SEQNUM;b=BOOT-ID;m=MONOTONIC;t=REALTIME;x=XOR-HASH (all hexadecimal)
+//
+// One of another machine or of a journal that is gone looks the same and may be accepted
+// in silence (journalctl then seeks by its time), so the time must be the one noted
+// with it.
+func cursorTime(cursor string) (time.Time, bool) {
+	var t time.Time
+	if len(cursor) > 512 {
+		return t, false
+	}
+	for part := range strings.SplitSeq(cursor, ";") {
+		key, value, ok := strings.Cut(part, "=")
+		if !ok || len(key) != 1 || value == "" || strings.Trim(value, "0123456789abcdef") != "" {
+			return time.Time{}, false
+		}
+		if key == "t" {
+			us, err := strconv.ParseInt(value, 16, 64)
+			if err != nil {
+				return time.Time{}, false
+			}
+			t = time.UnixMicro(us)
+		}
+	}
+	return t, !t.IsZero()
+}
+
+// errEnough ends a reading before the child ends.
+var errEnough = errors.New("enough was read")
+
+// lookupPatience is how long journalctl may take to find one entry.
+const lookupPatience = 10 * time.Second
+
+// present returns the matches that find an entry from the start on, and all of them where that
+// cannot be found out. At each entry journalctl compares every unit that it was given, so the 15 that a
+// node does not have double its time for the one that it has. Each reading returns the first entry of
+// the units that are left, and takes a few milliseconds.
+func (j *Journal) present(ctx context.Context, start string) []string {
+	left := slices.Clone(j.matches)
+	var found []string
+	for len(left) > 0 {
+		unit, err := j.firstUnit(ctx, start, left)
+		at := slices.Index(left, "_SYSTEMD_UNIT="+unit)
+		switch {
+		case err == nil && len(found) > 0:
+			return found
+		case at < 0:
+			return j.matches // Also where there is none at all: no match would find every unit's.
+		}
+		found = append(found, left[at])
+		left = slices.Delete(left, at, at+1)
+	}
+	return found
+}
+
+// firstUnit returns the unit of the first entry with errEnough, and no error where there is no entry.
+func (j *Journal) firstUnit(ctx context.Context, start string, matches []string) (unit string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
+	defer cancel()
+	err = j.run(ctx, append(j.options("_SYSTEMD_UNIT", start), matches...), func(_ context.Context, line []byte) error {
 		e, err := decodeEntry(line)
 		if err != nil {
-			if bad++; bad == 1 {
-				j.opts.Logger.WarnContext(ctx, "cannot decode a line of journalctl", slog.Any("error", err))
-			}
-			continue
-		}
-		if err := j.deliver(ctx, e, every, lines); err != nil {
 			return err
 		}
-	}
-}
-
-// deliver hands over one entry and then moves the position past it.
-func (j *Journal) deliver(ctx context.Context, e entry, every bool, lines chan<- parsers.Line) error {
-	j.mu.Lock()
-	seen := e.cursor != "" && e.cursor == j.pos.Cursor
-	j.mu.Unlock()
-	if seen && !every {
-		return nil
-	}
-	for i, m := range e.messages {
-		e.messages[i] = m[:min(len(m), maxText)]
-	}
-	e.fields.Whole = j.whole(ctx, &e, every)
-	if seen {
-		return nil
-	}
-	if e.interesting() {
-		j.hits++
-	}
-	for _, m := range e.messages {
-		if !parsers.Interesting(m) {
-			continue
-		}
-		fields := e.fields
-		l := parsers.Line{Text: m, Source: j.Name(), Journal: &fields, CatchUp: !j.caughtUp || fields.Time.Before(j.started)}
-		if err := send(ctx, lines, l); err != nil {
-			return err
-		}
-	}
-	_, ok := cursorTime(e.cursor)
-	if !ok || !j.certain.IsZero() && e.fields.Time.After(j.certain) {
-		return nil
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.pos.Cursor, j.pos.Hit = e.cursor, e.fields.Time
-	j.cursorBad = false
-	if j.following && !every && j.hits > fewHits {
-		return errBusy
-	}
-	return nil
-}
-
-// interesting reports whether the entry may be a sighting.
-func (e *entry) interesting() bool { return slices.ContainsFunc(e.messages, parsers.Interesting) }
-
-// setIdle notes that all there is has been received, or no longer is.
-func (j *Journal) setIdle(idle bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.following {
-		return
-	}
-	if j.idle && !idle {
-		j.pos.Alive = j.opts.Now()
-	}
-	j.idle = idle
-}
-
-// idleReader says when its reader waits for more.
-type idleReader struct {
-	r   io.Reader
-	set func(bool)
-}
-
-func (r *idleReader) Read(p []byte) (int, error) {
-	r.set(true)
-	defer r.set(false)
-	return r.r.Read(p)
-}
-
-// lineReader reads lines of bounded length; the rest of a longer one is skipped.
-type lineReader struct {
-	r    *bufio.Reader
-	max  int
-	line []byte
-}
-
-func newLineReader(r io.Reader, longest int) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), max: longest}
-}
-
-// next returns the next line without its newline; it is valid until the next call.
-func (l *lineReader) next() ([]byte, error) {
-	l.line = l.line[:0]
-	for {
-		part, err := l.r.ReadSlice('\n')
-		l.line = append(l.line, part[:min(len(part), l.max-len(l.line))]...)
-		switch {
-		case err == nil:
-			return bytes.TrimSuffix(l.line, []byte("\n")), nil
-		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && len(l.line) > 0:
-			return l.line, nil
-		default:
-			return nil, err
-		}
-	}
+		unit = e.fields.Unit
+		return errEnough
+	})
+	return unit, err
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestFileLongLinesAndJunk(t *testing.T) {
@@ -74,13 +75,6 @@ func prefixes(texts []string, n int) []string {
 		out[i] = s[:min(n, len(s))]
 	}
 	return out
-}
-
-func TestFileHoleLeavesTheLineItself(t *testing.T) {
-	path := logPath(t)
-	w := open(t, path)
-	w.raw(strings.Repeat("\x00", 1000) + orphan(1) + "\n")
-	start(t, newFile(path), Position{}).sees(1)
 }
 
 func TestFileLinesAcrossBlocks(t *testing.T) {
@@ -222,50 +216,30 @@ func openFDs(t *testing.T) int {
 	return len(fds)
 }
 
-// A read of a write-only descriptor fails.
+// TestFileReadErrorIsRetriedAndLoggedOnce: a read of a write-only descriptor fails.
 func TestFileReadErrorIsRetriedAndLoggedOnce(t *testing.T) {
 	path := logPath(t)
-	w := open(t, path)
-	w.orphans(1)
+	open(t, path).orphans(1)
 	var log bytes.Buffer
 	src := NewFile(FileOptions{Path: path, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	lines := make(chan parsers.Line, 100)
-	if err := src.look(); err != nil {
-		t.Fatal(err)
-	}
-	writeOnly, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = src.cur.file.Close()
-	src.cur.file = writeOnly
 	for range 3 {
+		testkit.Must(t, src.find())
+		_ = src.cur.file.Close()
+		var err error
+		src.cur.file, err = os.OpenFile(path, os.O_WRONLY, 0)
+		testkit.Must(t, err)
 		more, err := src.step(t.Context(), lines)
 		if more || err == nil {
 			t.Fatal("a failed read must be an error and no reason to go on at once")
 		}
 		src.report(t.Context(), err)
-		_ = src.cur.file.Close()
-		src.cur.file, src.cur.broken = reopenWriteOnly(t, path), false
 	}
 	if n := strings.Count(log.String(), "cannot follow"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, log.String())
 	}
-	src.cur.broken = true
-	if _, err := src.step(t.Context(), lines); err != nil {
-		t.Fatal(err)
+	if _, err := src.step(t.Context(), lines); err != nil || len(lines) != 1 {
+		t.Errorf("%d lines after the error is gone, want 1: %v", len(lines), err)
 	}
-	if len(lines) != 1 {
-		t.Errorf("%d lines after the error is gone, want 1", len(lines))
-	}
-	src.closeAll()
-}
-
-func reopenWriteOnly(t *testing.T, path string) *os.File {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	src.cur.close()
 }

@@ -30,59 +30,47 @@ type values [][]byte
 
 func (v *values) UnmarshalJSON(b []byte) error {
 	*v = nil
-	b = bytes.TrimSpace(b)
-	if len(b) == 0 || bytes.Equal(b, []byte("null")) {
+	if one, err := value(b); err == nil {
+		if one != nil {
+			*v = values{one}
+		}
 		return nil
 	}
-	if b[0] != '[' {
-		one, err := value(b)
-		if err == nil {
-			*v = values{one}
-		}
-		return err
-	}
 	var parts []json.RawMessage
-	if len(b) > 1 && bytes.IndexAny(b[1:2], "0123456789") == 0 {
-		one, err := value(b)
-		if err == nil {
-			*v = values{one}
-		}
-		return err
-	}
 	if err := json.Unmarshal(b, &parts); err != nil {
 		return err
 	}
 	for _, p := range parts {
-		if bytes.Equal(p, []byte("null")) {
-			continue
-		}
 		one, err := value(p)
 		if err != nil {
 			return err
 		}
-		*v = append(*v, one)
+		if one != nil {
+			*v = append(*v, one)
+		}
 	}
 	return nil
 }
 
-// value decodes a string or an array of numbers.
+// value decodes a string or an array of numbers; it returns nil for null.
 func value(b []byte) ([]byte, error) {
-	if len(b) > 0 && b[0] == '[' {
-		var numbers []uint8Number
-		if err := json.Unmarshal(b, &numbers); err != nil {
-			return nil, err
-		}
-		text := make([]byte, len(numbers))
-		for i, n := range numbers {
-			text[i] = byte(n)
-		}
-		return text, nil
+	if bytes.Equal(b, []byte("null")) {
+		return nil, nil
 	}
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
+	if b[0] == '"' {
+		var s string
+		err := json.Unmarshal(b, &s)
+		return []byte(s), err
+	}
+	var numbers []uint8Number
+	if err := json.Unmarshal(b, &numbers); err != nil || len(numbers) == 0 {
 		return nil, err
 	}
-	return []byte(s), nil
+	text := make([]byte, len(numbers))
+	for i, n := range numbers {
+		text[i] = byte(n)
+	}
+	return text, nil
 }
 
 // uint8Number keeps encoding/json from reading an array of bytes as base64.
@@ -124,6 +112,9 @@ func decodeEntry(line []byte) (entry, error) {
 		return entry{}, errNoEntry
 	}
 	e := entry{cursor: raw.Cursor.single(), messages: raw.Message}
+	for i, m := range e.messages {
+		e.messages[i] = m[:min(len(m), maxText)]
+	}
 	e.fields = parsers.JournalFields{
 		Unit: raw.Unit.single(), Comm: raw.Comm.single(), UID: raw.UID.single(), BootID: raw.BootID.single(), Identifier: raw.Identifier.single(),
 	}

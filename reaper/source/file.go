@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,37 +17,35 @@ import (
 )
 
 const (
-	// safety is the net below inotify: how often names and ends are looked at without an event.
+	// safety is how often a log is read without an event.
 	safety = time.Minute
-	// polling replaces it where inotify cannot be had: an orphan is to be seen within 5 s.
+	// polling is the same where inotify is not available: an orphan is to be seen within 5 s.
 	polling = 2 * time.Second
-	// gather lets a busy writer's events pile up, so that one wake-up reads them all.
+	// gather lets a busy writer's events accumulate, so that one wake-up reads them all.
 	gather = 50 * time.Millisecond
-	// maxOld is how many files are followed besides the one that has the name.
-	maxOld = 8
 )
 
-// FileOptions say which file is followed.
+// FileOptions are the options of NewFile.
 type FileOptions struct {
-	Path   string       // the log's name
-	Logger *slog.Logger // what the operator should know
+	Path   string
+	Logger *slog.Logger
 }
 
 // File follows one log file over rotations of any kind.
 type File struct {
 	opts     FileOptions
-	interval time.Duration // of the timer; tests wait less
+	interval time.Duration // of the timer; tests use a shorter one
 	watcher  func() (*watcher, error)
 
-	// Of Run's goroutine only.
+	// Used by Run's goroutine only.
 	buf    []byte
-	opened bool // a file was opened since the watches were set
+	opened bool // a file was opened after the watches were set
 	status string
 
 	mu    sync.Mutex
-	last  FilePosition // of the file that had the name last, while none is open
-	old   []*tailed    // have lost the name, and may still be written to; oldest first
 	cur   *tailed      // the file that has the name, nil where there is none
+	old   *tailed      // the file that had it before, which its writer may still use
+	last  FilePosition // where the file that had the name last was left, while cur is nil
 	state State
 }
 
@@ -73,10 +72,14 @@ func (f *File) at() FilePosition {
 	if f.cur != nil {
 		return f.cur.position()
 	}
-	if n := len(f.old); n > 0 {
-		return f.old[n-1].position()
-	}
 	return f.last
+}
+
+// State implements Source.
+func (f *File) State() State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state
 }
 
 // Run implements Source.
@@ -92,10 +95,10 @@ func (f *File) Run(ctx context.Context, from Position, lines chan<- parsers.Line
 		f.last = from.Files[n-1]
 		f.mu.Unlock()
 	}
-	defer f.closeAll()
-
 	var w *watcher
 	defer func() {
+		f.setCurrent(nil)
+		f.closeOld()
 		if w != nil {
 			w.close()
 		}
@@ -106,7 +109,9 @@ func (f *File) Run(ctx context.Context, from Position, lines chan<- parsers.Line
 		w = f.arm(ctx, w, ticker)
 		more, err := f.step(ctx, lines)
 		if ctx.Err() == nil {
-			f.setState(more, err)
+			f.mu.Lock()
+			f.state = State{Reached: f.state.Reached || !more && err == nil, Err: err}
+			f.mu.Unlock()
 		}
 		switch classify(ctx, err) {
 		case classShutdown:
@@ -125,8 +130,9 @@ func (f *File) Run(ctx context.Context, from Position, lines chan<- parsers.Line
 // wait returns when there may be something to read, and false when ctx has ended.
 func (f *File) wait(ctx context.Context, w *watcher, ticker *time.Ticker) bool {
 	var wake chan struct{}
+	interval := min(f.interval, polling)
 	if w != nil {
-		wake = w.wake
+		wake, interval = w.wake, f.interval
 		if !pause(ctx, gather) {
 			return false
 		}
@@ -136,19 +142,18 @@ func (f *File) wait(ctx context.Context, w *watcher, ticker *time.Ticker) bool {
 		return false
 	case <-wake:
 	case <-ticker.C:
-		interval := f.interval
-		if w == nil {
-			interval = min(interval, polling)
+		if f.old == nil {
+			break
 		}
-		for _, t := range f.old {
-			t.quiet += interval
+		if f.old.quiet += interval; f.old.quiet > 2*f.interval {
+			f.closeOld()
 		}
 	}
 	return true
 }
 
-// arm sets the watches before the names are looked at, so that whatever happens after the
-// look wakes us. Without inotify it polls, and tries again each time.
+// arm sets the watches before the name is read, so that whatever happens after that wakes the
+// follower. Without inotify the follower polls, and arm tries again each time.
 func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watcher {
 	had := w != nil
 	f.opened = false
@@ -156,8 +161,8 @@ func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watche
 	if w == nil {
 		w, err = f.watcher()
 	}
-	// A directory that is made, or a link that is changed, just before its watch is there goes
-	// unnoticed: what is to be watched must still be the same afterwards.
+	// A directory that is made, or a link that is changed, just before its watch is set goes
+	// unnoticed: what is to be watched must be the same afterwards.
 	for wanted, tries := f.watches(), 0; err == nil && tries < 16; tries++ {
 		err = w.set(wanted)
 		now := f.watches()
@@ -183,148 +188,117 @@ func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watche
 	return nil
 }
 
-// step looks at the name once and reads every file to its end. more says that there is
-// more to read at once.
+// step finds the file that has the name, and reads it and the one before it to their ends. more
+// reports whether there is more to read at once.
 func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, err error) {
-	lookErr := f.look()
-	failed := false
-	for _, t := range f.files() {
-		again, err := f.drain(ctx, t, lines)
-		switch {
-		case errors.Is(err, errTruncated):
-			f.mu.Lock()
-			t.forget()
-			f.mu.Unlock()
-			again = true
-		case ctx.Err() != nil:
-			return false, err
-		case err != nil:
-			t.broken, failed = true, true
-			lookErr = errors.Join(lookErr, err)
-		}
-		more = more || again
-	}
-	// What was opened is to be watched and then read once more; not what cannot be read, or it
-	// would be opened for ever.
-	if more || (f.opened && !failed) {
-		return true, lookErr
-	}
-	return false, errors.Join(lookErr, f.retire(ctx, lines))
+	// The old file is read before it may give its place to the next one.
+	first, oldErr := f.read(ctx, f.old, lines)
+	nameErr := f.find()
+	second, readErr := f.read(ctx, f.old, lines)
+	third, curErr := f.read(ctx, f.cur, lines)
+	err = errors.Join(nameErr, oldErr, readErr, curErr)
+	// A file that was opened is to be watched and then read once more. One that cannot be read is
+	// opened again at the next wake-up, and not at once.
+	return first || second || third || f.opened && f.cur != nil, err
 }
 
-// look brings cur in line with what the name stands for now. A file that has lost its
-// name stays open and is read on as an old one.
-func (f *File) look() error {
-	info, err := statRegular(f.opts.Path)
-	if err != nil {
-		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, errNotRegular)
-		if gone && f.cur != nil {
-			f.setCurrent(nil)
-		}
+// read reads t to its end, and closes it where that fails. A truncated file is read again from its
+// beginning.
+func (f *File) read(ctx context.Context, t *tailed, lines chan<- parsers.Line) (more bool, err error) {
+	if t == nil {
+		return false, nil
+	}
+	more, err = f.drain(ctx, t, lines)
+	if err == nil || ctx.Err() != nil {
+		return more, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if errors.Is(err, errTruncated) {
+		t.rewind()
+		return true, nil
+	}
+	if t == f.cur {
+		f.last, f.cur = t.position(), nil
+	} else {
+		f.old = nil
+	}
+	t.close()
+	return false, err
+}
+
+// find makes cur the file that has the name now. A file that has lost the name stays open as
+// the old one.
+func (f *File) find() error {
+	info, err := os.Stat(f.opts.Path)
+	switch {
+	case err != nil:
+		f.setCurrent(nil)
 		return err
-	}
-	if f.cur != nil && f.cur.is(info) && !f.cur.broken {
+	case f.cur != nil && os.SameFile(f.cur.info, info):
 		return nil
-	}
-	if i := slices.IndexFunc(f.old, func(t *tailed) bool { return t.is(info) }); i >= 0 {
-		t := f.old[i] // It has got its name back.
+	case f.old != nil && os.SameFile(f.old.info, info): // it has its name back
 		f.mu.Lock()
-		f.old = append(f.old[:i:i], f.old[i+1:]...)
+		f.cur, f.old = f.old, f.cur
 		f.mu.Unlock()
-		f.setCurrent(t)
 		return nil
 	}
-	t, opened, err := openTailed(f.opts.Path)
+	t, err := openTailed(f.opts.Path)
 	if err != nil {
-		if f.cur != nil && !f.cur.is(info) {
-			f.setCurrent(nil)
-		}
+		f.setCurrent(nil)
 		return err
 	}
-	f.install(t, opened)
-	return nil
-}
-
-// install makes t the current file. Where it is the one that was read before, opened again after a
-// restart or an error, or copied and renamed by an editor, reading goes on.
-func (f *File) install(t *tailed, info fileInfo) {
 	f.opened = true
 	f.mu.Lock()
 	p := f.at()
 	f.mu.Unlock()
-	same := p.matches(t.ino, info.size, t.prefix)
-	if same {
+	if p.matches(t) {
+		// The same file after a restart or an error, or an editor's copy of it. Nothing is added to
+		// the one that was copied.
 		t.next, t.done = p.Offset, p.Offset
-	}
-	if f.cur != nil && (same || f.cur.is(info)) {
-		f.cur.close() // nothing is added to it under this inode but what t has
-		f.mu.Lock()
-		f.cur = nil
-		f.mu.Unlock()
+		if f.cur != nil {
+			f.cur.close()
+			f.mu.Lock()
+			f.cur = nil
+			f.mu.Unlock()
+		}
 	}
 	f.setCurrent(t)
+	return nil
 }
 
-// setCurrent moves the current file among the old ones and puts t in its place.
+// setCurrent makes t the current file, and the current file the old one.
 func (f *File) setCurrent(t *tailed) {
 	if t != nil {
 		f.remark(t)
 	}
+	if f.cur != nil {
+		f.closeOld()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.cur != nil {
-		f.cur.quiet = 0
-		f.old = append(f.old, f.cur)
+		f.last, f.old = f.cur.position(), f.cur
+		f.old.quiet = 0
 	}
 	f.cur = t
 }
 
-// files returns all that is followed, the oldest first.
-func (f *File) files() []*tailed {
-	all := append([]*tailed(nil), f.old...)
-	if f.cur != nil {
-		all = append(all, f.cur)
-	}
-	return all
-}
-
-// retire closes the old files that have been quiet for long, or are too many. What
-// stands at their end without a newline never gets one.
-func (f *File) retire(ctx context.Context, lines chan<- parsers.Line) error {
-	for i := 0; i < len(f.old); {
-		t := f.old[i]
-		if t.quiet < 2*f.interval && len(f.old) <= maxOld {
-			i++
-			continue
-		}
-		if len(t.carry) > 0 {
-			if err := f.emit(ctx, t, t.carry, unknownStart, t.next, lines); err != nil {
-				return err
-			}
-		}
-		f.mu.Lock()
-		f.last = t.position()
-		f.old = append(f.old[:i:i], f.old[i+1:]...)
-		f.mu.Unlock()
-		t.close()
-	}
-	return nil
-}
-
-func (f *File) closeAll() {
-	for _, t := range f.files() {
-		t.close()
+func (f *File) closeOld() {
+	if f.old != nil {
+		f.old.close()
+		f.old = nil
 	}
 }
 
 // report logs what is wrong with the file, once per change.
 func (f *File) report(ctx context.Context, err error) {
+	missing := errors.Is(err, fs.ErrNotExist)
 	status := ""
 	switch {
-	case err == nil:
-	case errors.Is(err, unix.ENOENT):
-		status = unix.ENOENT.Error() // From stat or open, which is the same to the reader.
-	default:
+	case missing:
+		status = unix.ENOENT.Error() // from stat or open, which is the same to the operator
+	case err != nil:
 		status = err.Error()
 	}
 	if status == f.status {
@@ -334,8 +308,8 @@ func (f *File) report(ctx context.Context, err error) {
 	switch {
 	case err == nil:
 		f.opts.Logger.InfoContext(ctx, "following the log file", slog.String("file", f.opts.Path))
-	case errors.Is(err, unix.ENOENT):
-		// Of the usual names a distribution has one.
+	case missing:
+		// A distribution has one of the usual names.
 		f.opts.Logger.InfoContext(ctx, "waiting for the log file to appear", slog.String("file", f.opts.Path))
 	default:
 		f.opts.Logger.WarnContext(ctx, "cannot follow the log file yet", slog.String("file", f.opts.Path), slog.Any("error", err))

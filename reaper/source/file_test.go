@@ -13,19 +13,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-func TestFileFromItsBeginning(t *testing.T) {
-	path := logPath(t)
-	w := open(t, path)
-	w.orphans(1, 2)
-	f := start(t, newFile(path), Position{})
-	f.sees(1, 2)
-	w.orphans(3)
-	f.sees(3)
-	if n := len(f.texts()); n != 3 {
-		t.Errorf("%d lines handed over, want the three orphans and no junk", n)
-	}
-}
-
 func TestFileCatchUpFlag(t *testing.T) {
 	path := logPath(t)
 	w := open(t, path)
@@ -191,7 +178,7 @@ func TestFileSizeAloneWouldLoseTheRefill(t *testing.T) {
 	path := logPath(t)
 	w := open(t, path)
 	w.orphans(1)
-	tl, _, err := openTailed(path)
+	tl, err := openTailed(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +188,7 @@ func TestFileSizeAloneWouldLoseTheRefill(t *testing.T) {
 	}
 	copyTruncate(t, path, path+".1")
 	w.orphans(10, 11, 12)
-	if info, err := tl.stat(); err != nil || info.size < int64(len(tl.prefix)) {
+	if info, err := tl.file.Stat(); err != nil || info.Size() < int64(len(tl.prefix)) {
 		t.Fatal("the refill is not larger", err)
 	}
 	if ok, _ := tl.same(0); ok {
@@ -281,7 +268,7 @@ func TestFilesOfTheKernelAreNone(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			continue // /sys is not everywhere
 		}
-		if _, _, err := openTailed(path); !errors.Is(err, errNotRegular) {
+		if _, err := openTailed(path); !errors.Is(err, errNotRegular) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -329,18 +316,4 @@ func TestFilePartialLines(t *testing.T) {
 func (w *writer) orphansAfter(raw string, ns ...int) {
 	w.raw(raw)
 	w.orphans(ns...)
-}
-
-func TestFilePartialLineOfARotatedFile(t *testing.T) {
-	path := logPath(t)
-	w := open(t, path)
-	src := newFile(path)
-	src.interval = 100 * time.Millisecond // Old files are closed after two of these.
-	f := start(t, src, Position{})
-	w.orphans(1)
-	w.raw(orphan(2)) // Its writer died.
-	f.sees(1)
-	rename(t, path, path+".1")
-	open(t, path).orphans(3)
-	f.sees(1, 2, 3)
 }

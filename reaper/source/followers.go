@@ -25,8 +25,8 @@ type Followers struct {
 	all []Source
 }
 
-// Follow starts all sources where the checkpoints say, each in its own goroutine. A source
-// that cannot go on is told once; the others go on without it.
+// Follow starts all sources at the checkpoints, each in its own goroutine. A source
+// that cannot go on is logged once; the others go on without it.
 func Follow(ctx context.Context, all []Source, from Checkpoints, log *slog.Logger, meter func(string, bool, time.Time)) *Followers {
 	f := &Followers{lines: make(chan parsers.Line), from: from, log: log, meter: meter}
 	for _, s := range all {
@@ -52,8 +52,8 @@ func (f *Followers) add(ctx context.Context, s Source) {
 	})
 }
 
-// Relook asks at each tick which files are to be followed besides, and follows those that are new.
-// None is given up: a kubelet that is being started again has none.
+// Relook calls files at each tick, and follows those that are new. None is given up: a kubelet that
+// is being started again has none.
 func (f *Followers) Relook(ctx context.Context, tick <-chan time.Time, files func() []string) {
 	f.done.Go(func() {
 		for {
@@ -66,7 +66,7 @@ func (f *Followers) Relook(ctx context.Context, tick <-chan time.Time, files fun
 				if slices.ContainsFunc(f.sources(), func(s Source) bool { return s.Name() == path }) {
 					continue
 				}
-				f.log.InfoContext(ctx, "the kubelet's lines come to this file, too: it is followed from now on", slog.String("source", path))
+				f.log.InfoContext(ctx, "the kubelet also logs to this file; following it", slog.String("source", path))
 				f.add(ctx, NewFile(FileOptions{Path: path, Logger: f.log}))
 			}
 		}
@@ -83,7 +83,7 @@ func (f *Followers) sources() []Source {
 // system whose server is gone, ends with the process only.
 const stragglers = 2 * time.Second
 
-// Wait returns when the sources have ended, whose context has, or are not to be waited for.
+// Wait returns when all sources have ended after their context, or after the time for stragglers.
 func (f *Followers) Wait() {
 	ended := make(chan struct{})
 	go func() { f.done.Wait(); close(ended) }()
@@ -100,4 +100,51 @@ func (f *Followers) Positions() Checkpoints {
 		at[s.Name()] = s.Position()
 	}
 	return at
+}
+
+// States returns the state of each source, by name.
+func (f *Followers) States() map[string]State {
+	at := map[string]State{}
+	for _, s := range f.sources() {
+		at[s.Name()] = s.State()
+	}
+	return at
+}
+
+// Units are the units in which kubelets were found to run, besides the usual ones.
+type Units struct {
+	find func(context.Context) []string // nil where there is nothing to find
+	log  *slog.Logger
+
+	mu  sync.Mutex
+	all []string
+}
+
+// NewUnits returns Units that find returns; find may be nil.
+func NewUnits(find func(context.Context) []string, log *slog.Logger) *Units {
+	return &Units{find: find, log: log}
+}
+
+// Find returns the units. One that was found stays: while a kubelet is restarted find returns none.
+func (u *Units) Find(ctx context.Context) []string {
+	if u.find == nil {
+		return nil
+	}
+	now := u.find(ctx)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, unit := range now {
+		if !slices.Contains(parsers.KubeletUnits(), unit) && !slices.Contains(u.all, unit) {
+			u.all = append(u.all, unit)
+			u.log.InfoContext(ctx, "a kubelet runs in this unit; reading its journal too", slog.String("unit", unit))
+		}
+	}
+	return slices.Clone(u.all)
+}
+
+// RunsKubelet reports whether a kubelet was found in the unit.
+func (u *Units) RunsKubelet(unit string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Contains(u.all, unit)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -26,7 +27,7 @@ type watch struct {
 	ino  uint64 // of the directory when it was looked up, to see that it is replaced
 }
 
-// watcher turns inotify events into wake-ups. While nobody takes a wake-up no event is read, so that
+// watcher turns inotify events into wake-ups. Until a wake-up is received no event is read, so that
 // the kernel merges those of a busy file into one.
 type watcher struct {
 	file *os.File
@@ -140,4 +141,40 @@ func (w *watcher) set(watches []watch) error {
 func unwatchable(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) ||
 		errors.Is(err, unix.EACCES) || errors.Is(err, unix.ELOOP)
+}
+
+// maxLinks is the kernel's own bound on symlinks in one path (path_resolution(7)).
+const maxLinks = 40
+
+// watches returns what must wake the follower: each open file by its descriptor, and the
+// directory of the name and of every link on the way to the file. Where such a
+// directory is missing, the nearest one above that exists.
+func (f *File) watches() []watch {
+	all := make([]watch, 0, 4)
+	for _, t := range []*tailed{f.old, f.cur} {
+		if t != nil {
+			all = append(all, watch{path: descriptor(t.file)})
+		}
+	}
+	path := f.opts.Path
+	for range maxLinks {
+		dir, name := filepath.Dir(path), filepath.Base(path)
+		var st unix.Stat_t
+		for {
+			if err := unix.Stat(dir, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR || dir == filepath.Dir(dir) {
+				break
+			}
+			dir, name = filepath.Dir(dir), filepath.Base(dir)
+		}
+		all = append(all, watch{path: dir, name: name, ino: st.Ino})
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return all
 }

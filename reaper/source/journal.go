@@ -5,97 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 const (
-	// aliveMargin is taken off the time that everything had been read: journald writes
+	// aliveMargin is subtracted from the time up to which the journal was read: journald writes
 	// with a delay, and clocks are set.
 	aliveMargin = 10 * time.Minute
 	// overlap is the same between the end of catching up and following.
 	overlap = 10 * time.Second
 	// firstLook is how far back a first start reads.
 	firstLook = time.Hour
-	// renewal is how long one child follows. It knows the directories that were there when it
-	// started (sd_journal_open(3)): a /var/log/journal that is made later, which is how a
-	// journal becomes persistent, it never sees. Nor does one that hangs say so.
+	// renewal is how long one child follows. It follows the directories that existed when it
+	// started (sd_journal_open(3)), and misses a /var/log/journal that is made later, which is how
+	// a journal becomes persistent. A child that hangs is replaced, too.
 	renewal = 10 * time.Minute
 )
 
-// pattern finds what parsers can use: reports of orphaned pods, and errors of the volume
-// operations TearDown, NewUnmounter, FindPluginByName, UnmapDevice and UnmapPodDevice, which
-// all are steps of UnmountVolume or UnmapVolume, or of their subpaths. klog's blocks are left
-// out: only the line right after a block's head is the kubelet's own, and grep would hide it.
-// The needles of parsers.Index are in it otherwise, and it is case sensitive
-// because a pattern in lower case would not be.
-const pattern = `rphaned pod|Un(mount|map)Volume.*failed|cleaning subPath mounts`
-
-// outputFields are all that is read of an entry. journalctl adds its cursor and times.
-const outputFields = "MESSAGE,_PID,_UID,_COMM,_SYSTEMD_UNIT,_BOOT_ID,SYSLOG_IDENTIFIER,_STREAM_ID,_TRANSPORT,_LINE_BREAK,PRIORITY,MESSAGE_ID"
-
-// JournaldRuns reports whether journald takes messages here.
-func JournaldRuns() bool {
-	var st unix.Stat_t
-	err := unix.Stat("/run/systemd/journal/socket", &st)
-	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
-}
-
-// JournalKept reports whether a journal lies in any of the directories. With Storage=none
-// journald passes lines on to syslog and keeps none: there is nothing to follow.
-func JournalKept(dirs ...string) bool {
-	for _, dir := range dirs {
-		if files, err := filepath.Glob(filepath.Join(dir, "*", "*.journal")); err != nil || len(files) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// journalLag is how much later than the journal a file is written that has the same lines.
-const journalLag = 5 * time.Minute
-
-// WrittenAfterJournal returns those of the files that were written well after the journals in any of
-// the directories: the lines come to the files then, and to no journal. journald changes the time
-// of its file with each entry that it writes.
-func WrittenAfterJournal(dirs, files []string) []string {
-	var last time.Time
-	for _, dir := range dirs {
-		journals, err := filepath.Glob(filepath.Join(dir, "*", "*.journal"))
-		if err != nil {
-			return nil
-		}
-		for _, path := range journals {
-			if info, err := statRegular(path); err == nil && info.mtime.After(last) {
-				last = info.mtime
-			}
-		}
-	}
-	var later []string
-	for _, path := range files {
-		if info, err := statRegular(path); err == nil && info.mtime.After(last.Add(journalLag)) {
-			later = append(later, path)
-		}
-	}
-	return later
-}
-
-// JournalOptions say how the journal is read.
+// JournalOptions are the options of NewJournal.
 type JournalOptions struct {
 	Logger *slog.Logger
 	Now    func() time.Time // the wall clock
 	Units  []string         // parsers.KubeletUnits where empty; ".service" is added where there is no suffix
-	// More, if it is set, returns units besides. Each new child is told anew.
+	// More, if it is set, returns further units. It is called before each child is started.
 	More func(context.Context) []string
 	Journalctl
-	Args []string // more arguments for it: --directory=DIR, --namespace=NAME
+	Args []string // further arguments of journalctl: --directory=DIR, --namespace=NAME
 }
 
 // Journal follows journald through a journalctl child.
@@ -107,24 +47,21 @@ type Journal struct {
 	renewal   time.Duration
 	noGrep    bool // this journalctl was built without PCRE2
 	cursorBad bool // it refused the cursor
-	oneSpace  bool // it knows no namespaces
+	oneSpace  bool // it has no --namespace
 	started   time.Time
 	caughtUp  bool      // the end was reached once
-	following bool      // the child that runs is the one that follows
-	certain   time.Time // to when the child that runs reads the entries of all units, zero where for good
-	said      string
-	busy      bool // entries come in such number that all of the units are read
-	hits      int  // entries of interest since the child was started
+	certain   time.Time // up to here the running child reads the entries of all units; zero where it always does
+	status    string    // what report logged last
 
-	// Of the child that runs:
-	streams map[string]stream    // what its entries say of those that come next
-	asked   map[string]time.Time // of which texts the journal was asked, and when
+	// Of the running child:
+	streams map[string]stream // what the entries of each stream show about the next one
+	asked   map[string]bool   // the texts whose past was looked up
 	lookups int
 
-	mu     sync.Mutex
-	pos    Position
-	idle   bool  // following, and nothing waits to be received
-	failed error // how the last child ended, nil while one follows
+	mu        sync.Mutex
+	pos       Position
+	following bool  // the running child is the one that follows
+	failed    error // how the last child ended, nil while one follows
 }
 
 // NewJournal returns a follower of the journal. It starts nothing yet.
@@ -135,10 +72,10 @@ func NewJournal(opts JournalOptions) *Journal {
 	if opts.Program == "" {
 		opts.Program = "journalctl"
 	}
-	return &Journal{opts: opts, retryMin: time.Second, retryMax: time.Minute, renewal: renewal, streams: map[string]stream{}, asked: map[string]time.Time{}}
+	return &Journal{opts: opts, retryMin: time.Second, retryMax: time.Minute, renewal: renewal, streams: map[string]stream{}, asked: map[string]bool{}}
 }
 
-// match says which units are read from now on.
+// match sets the matches of the units that are read from now on.
 func (j *Journal) match(ctx context.Context) {
 	j.matches = j.matches[:0]
 	units := j.opts.Units
@@ -152,21 +89,13 @@ func (j *Journal) match(ctx context.Context) {
 	}
 }
 
-// unitName completes a unit's name the way systemctl does.
+// unitName completes a unit's name as systemctl does.
 func unitName(u string) string {
-	switch _, suffix, _ := cutLast(u, "."); suffix {
+	switch u[strings.LastIndexByte(u, '.')+1:] {
 	case "service", "scope", "slice", "socket", "mount", "timer", "path", "target", "swap", "device", "automount":
 		return u
 	}
 	return u + ".service"
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // Name returns "journald".
@@ -176,11 +105,14 @@ func (j *Journal) Name() string { return "journald" }
 func (j *Journal) Position() Position {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	p := j.pos
-	if j.idle {
-		p.Alive = j.opts.Now()
-	}
-	return p
+	return j.pos
+}
+
+// State implements Source.
+func (j *Journal) State() State {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return State{Reached: !j.pos.Alive.IsZero(), Err: j.failed}
 }
 
 // Run implements Source.
@@ -203,11 +135,7 @@ func (j *Journal) Run(ctx context.Context, from Position, lines chan<- parsers.L
 			return err
 		case classRetry:
 		}
-		if errors.Is(err, errRenewed) {
-			delay = j.retryMin
-			continue
-		}
-		if j.adapt(ctx, err) {
+		if errors.Is(err, errRenewed) || j.adapt(ctx, err) {
 			delay = j.retryMin
 			continue
 		}
@@ -221,9 +149,9 @@ func (j *Journal) Run(ctx context.Context, from Position, lines chan<- parsers.L
 	}
 }
 
-// session reads up to the end, then follows. Two children, because only one that exits
-// says that the end was reached, without which no time could be noted up to which all
-// is read.
+// session catches up with the journal, then follows it. Two children, since only one that exits
+// shows that it reached the end. The first lets journalctl search, which is many times faster; the
+// second reads all entries of the units, so that it always has the one before.
 func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error {
 	begun := j.opts.Now()
 	j.match(ctx)
@@ -233,29 +161,25 @@ func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error 
 	}
 	if len(matches) < len(j.matches) {
 		// A unit that is left out may begin to write now. The follower, which reads all units, has to
-		// begin before that: what is younger does not move the position.
+		// begin before that: younger entries do not move the position.
 		j.certain = begun.Add(-overlap)
 	}
-	err := j.child(ctx, j.arguments(start, j.busy, matches), j.busy, lines)
+	err := j.child(ctx, j.searching(start, matches), false, lines)
 	j.certain = time.Time{}
 	if !reachedEnd(err) {
 		return err
 	}
+	j.caughtUp = true
+	j.report(ctx, nil, 0)
+	j.setFollowing(true)
+	defer j.setFollowing(false)
 	j.mu.Lock()
 	j.pos.Alive = begun
 	j.mu.Unlock()
-	j.caughtUp = true
-	j.report(ctx, nil, 0)
-	args := append([]string{"--follow", "--no-tail"}, j.arguments(j.start(overlap), j.busy, j.matches)...)
 	limited, cancel := context.WithTimeoutCause(ctx, j.renewal, errRenewed)
 	defer cancel()
-	j.following, j.hits = true, 0
-	err = j.child(limited, args, j.busy, lines)
-	j.following = false
-	// A kubelet that has an orphan names it every 2 s. To ask what came before each would cost
-	// more than to read all.
-	j.busy = j.hits > fewHits
-	if errors.Is(context.Cause(limited), errRenewed) || errors.Is(err, errBusy) {
+	err = j.child(limited, append([]string{"--follow", "--no-tail"}, j.reading(j.start(overlap), j.matches)...), true, lines)
+	if errors.Is(context.Cause(limited), errRenewed) {
 		return errRenewed
 	}
 	if err == nil {
@@ -264,35 +188,94 @@ func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error 
 	return err
 }
 
-// errBusy is for a follower that leaves out what has come to be needed. errEnded is for a follower that ended of itself, errRenewed for one whose time was up.
 var (
 	errEnded   = errors.New("journalctl stopped following")
-	errBusy    = errors.New("too many entries to ask for each what came before")
 	errRenewed = errors.New("time for another journalctl")
 )
 
-// reachedEnd reports whether a child that does not follow has read everything. Exit
-// status 1 without a word is what --grep gives when nothing matches.
+// child starts journalctl with args and sends the lines that it prints. every reports whether these
+// are all entries of the units.
+func (j *Journal) child(ctx context.Context, args []string, every bool, lines chan<- parsers.Line) error {
+	j.forget()
+	bad := false
+	return j.run(ctx, args, func(ctx context.Context, line []byte) error {
+		if !every && j.noGrep && !parsers.Interesting(line) {
+			return nil
+		}
+		e, err := decodeEntry(line)
+		if err != nil {
+			if !bad {
+				j.opts.Logger.WarnContext(ctx, "cannot decode a line of journalctl", slog.Any("error", err))
+			}
+			bad = true
+			return nil
+		}
+		return j.deliver(ctx, e, every, lines)
+	})
+}
+
+// forget clears what is known of the entries before: another child begins elsewhere.
+func (j *Journal) forget() {
+	clear(j.streams)
+	clear(j.asked)
+	j.lookups = 0
+}
+
+// deliver sends the lines of one entry and then moves the position past it.
+func (j *Journal) deliver(ctx context.Context, e entry, every bool, lines chan<- parsers.Line) error {
+	seen := e.cursor != "" && e.cursor == j.Position().Cursor
+	if seen && !every {
+		return nil
+	}
+	e.fields.Whole = j.whole(ctx, &e, every)
+	if seen {
+		return nil
+	}
+	for _, m := range e.messages {
+		if !parsers.Interesting(m) {
+			continue
+		}
+		fields := e.fields
+		l := parsers.Line{Text: m, Source: j.Name(), Journal: &fields, CatchUp: !j.caughtUp || fields.Time.Before(j.started)}
+		if err := send(ctx, lines, l); err != nil {
+			return err
+		}
+	}
+	_, ok := cursorTime(e.cursor)
+	if !ok || !j.certain.IsZero() && e.fields.Time.After(j.certain) {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.pos.Cursor, j.pos.Hit = e.cursor, e.fields.Time
+	j.cursorBad = false
+	return nil
+}
+
+// reachedEnd reports whether a child that does not follow has read everything. Exit status 1
+// without a message is what --grep gives when nothing matches.
 func reachedEnd(err error) bool {
 	e, ok := errors.AsType[*childError](err)
 	return err == nil || (ok && e.status == 1 && e.stderr == "")
 }
 
-// adapt draws conclusions from how a child failed, and reports whether there was one to
-// draw, so that another try is worth while at once. journalctl tells by text only; its
-// messages are not translated under LC_ALL=C. Each conclusion is drawn once, which bounds the tries.
+// adapt leaves out what this journalctl has refused, and reports whether another try is worth while
+// at once. journalctl explains itself by text only; its messages are not translated under LC_ALL=C.
+// Each option is left out once, which bounds the tries.
 func (j *Journal) adapt(ctx context.Context, err error) bool {
 	e, ok := errors.AsType[*childError](err)
 	if !ok || e.status <= 0 {
 		return false
 	}
+	mentions := func(texts ...string) bool {
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(e.stderr, text) })
+	}
 	switch {
-	case strings.Contains(e.stderr, "cursor") && !j.cursorBad:
+	case mentions("cursor") && !j.cursorBad:
 		j.cursorBad = true
-	case strings.Contains(e.stderr, "namespace") && !j.oneSpace:
+	case mentions("namespace") && !j.oneSpace:
 		j.oneSpace = true
-	case (strings.Contains(e.stderr, "pattern matching support") || strings.Contains(e.stderr, "grep") ||
-		strings.Contains(e.stderr, "case-sensitive")) && !j.noGrep:
+	case mentions("pattern matching support", "grep", "case-sensitive") && !j.noGrep:
 		j.noGrep = true
 	default:
 		return false
@@ -301,17 +284,29 @@ func (j *Journal) adapt(ctx context.Context, err error) bool {
 	return true
 }
 
-// report logs how the journal is doing, once per change.
+func (j *Journal) setFollowing(following bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.following = following
+}
+
+func (j *Journal) setFailed(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.failed = err
+}
+
+// report logs the state of the journal, once per change.
 func (j *Journal) report(ctx context.Context, err error, delay time.Duration) {
 	j.setFailed(err)
-	said := ""
+	status := ""
 	if err != nil {
-		said = fmt.Sprint(err)
+		status = fmt.Sprint(err)
 	}
-	if said == j.said {
+	if status == j.status {
 		return
 	}
-	j.said = said
+	j.status = status
 	if err == nil {
 		j.opts.Logger.InfoContext(ctx, "following the journal")
 		return

@@ -1,17 +1,22 @@
 package source
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// RKE2Log is where RKE2 has its kubelet write: nothing of that comes to the journal
+// RKE2Log is the file to which RKE2's kubelet writes. The journal has nothing of it
 // (docs.rke2.io, "Logging").
 const RKE2Log = "/var/lib/rancher/rke2/agent/logs/kubelet.log"
 
-// LogFiles returns the files to follow, each once: those that are named, where sources has file
-// or no journal is read; with auto RKE2's where RKE2's agent is installed; and the kubelet's own.
+// LogFiles returns the files to follow, each once: the named ones, where sources has file or no
+// journal is read; with auto RKE2's where RKE2's agent is installed; and the kubelet's own.
 func LogFiles(sources, named []string, journal bool, rke2 string, own ...string) []string {
 	var paths []string
 	automatic := slices.Contains(sources, "auto")
@@ -28,4 +33,80 @@ func LogFiles(sources, named []string, journal bool, rke2 string, own ...string)
 		}
 	}
 	return paths
+}
+
+// JournaldRuns reports whether journald takes messages here.
+func JournaldRuns() bool {
+	var st unix.Stat_t
+	err := unix.Stat("/run/systemd/journal/socket", &st)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
+}
+
+// JournalKept reports whether a journal lies in any of the directories. With Storage=none
+// journald passes lines on to syslog and keeps none: there is nothing to follow.
+func JournalKept(dirs ...string) bool {
+	for _, dir := range dirs {
+		if files, err := filepath.Glob(filepath.Join(dir, "*", "*.journal")); err != nil || len(files) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// journalLag is how much later than the journal a file is written that has the same lines.
+const journalLag = 5 * time.Minute
+
+// WrittenAfterJournal returns those of the files that were written well after the journals in any of
+// the directories: the lines come to the files then, and to no journal. journald changes the time
+// of its file with each entry that it writes.
+func WrittenAfterJournal(dirs, files []string) []string {
+	var last time.Time
+	for _, dir := range dirs {
+		journals, err := filepath.Glob(filepath.Join(dir, "*", "*.journal"))
+		if err != nil {
+			return nil
+		}
+		for _, path := range journals {
+			if at := written(path); at.After(last) {
+				last = at
+			}
+		}
+	}
+	var later []string
+	for _, path := range files {
+		if written(path).After(last.Add(journalLag)) {
+			later = append(later, path)
+		}
+	}
+	return later
+}
+
+// written returns when a regular file was last written, and the zero time for anything else.
+func written(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// JournalClosed returns the first of the system's journals in any of the directories that this
+// process may not read, "" where there is none. journalctl then shows the others and does not say so
+// with --quiet: an ordinary user has one of his own.
+func JournalClosed(dirs ...string) string {
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join(dir, "*", "system*.journal"))
+		if err != nil {
+			continue
+		}
+		for _, path := range files {
+			if err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS); errors.Is(err, fs.ErrPermission) {
+				return path
+			}
+		}
+		if _, err := os.ReadDir(dir); errors.Is(err, fs.ErrPermission) {
+			return dir
+		}
+	}
+	return ""
 }

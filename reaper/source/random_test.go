@@ -75,7 +75,7 @@ func (x *world) rotate(f *follower, late bool) {
 	}
 	for ino := inode(x.t, x.path); ; time.Sleep(time.Millisecond) {
 		file.mu.Lock()
-		has := file.cur != nil && file.cur.ino == ino
+		has := file.cur != nil && file.at().Inode == ino
 		file.mu.Unlock()
 		if has {
 			break

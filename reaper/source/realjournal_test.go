@@ -131,9 +131,9 @@ func waitFollowing(t *testing.T, src Source) {
 	defer cancel()
 	for {
 		j.mu.Lock()
-		idle := j.idle
+		following := j.following
 		j.mu.Unlock()
-		if idle {
+		if following {
 			return
 		}
 		if ctx.Err() != nil {

@@ -3,80 +3,68 @@ package source
 import (
 	"context"
 	"errors"
-	"io"
+	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// enoughSame is how many entries in a row may say what is known already before no older one is
-// read: a kubelet names one orphan for weeks, every 2 s.
-const enoughSame = 2000
+const (
+	// enoughSame is how many known texts in a row end the reading: a kubelet repeats a report of one
+	// orphan for weeks, every 2 s.
+	enoughSame = 2000
+	// maxRecalled bounds how many different texts are read: whoever can make entries cannot buy memory.
+	maxRecalled = 16384
+)
 
-// errEnough ends a reading of the past.
-var errEnough = errors.New("nothing new comes")
-
-// Recall hands over what the journal has from a time on, the youngest entry first: of what is
-// younger than every each entry, of the rest each text once. It returns at the journal's end, when
-// nothing new comes, or with its context. Where there are more texts than it reads, dropped is the time of the
-// youngest entry that it left out.
+// Recall sends the journal's lines since from, the youngest first: each line that is younger than
+// every, and each text once of the rest. It returns at the journal's end, when nothing new comes, or
+// with its context. Where there are more texts than it reads, dropped is the time of the youngest
+// entry that it left out.
 func (j *Journal) Recall(ctx context.Context, from, every time.Time, lines chan<- parsers.Line) (dropped time.Time, err error) {
 	j.started = j.opts.Now()
 	for {
 		j.match(ctx)
-		args := append([]string{"--reverse"}, j.arguments(since(from), false, j.present(ctx, since(from)))...)
-		clear(j.streams)
-		clear(j.asked)
-		j.lookups = 0
-		err := j.run(ctx, args, func(ctx context.Context, out io.Reader) (err error) {
-			dropped, err = j.recall(ctx, out, every, lines)
-			return err
-		})
+		j.forget()
+		r := recalling{j: j, every: every, lines: lines, known: map[string]bool{}}
+		err := j.run(ctx, append([]string{"--reverse"}, j.searching(since(from), j.present(ctx, since(from)))...), r.line)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errEnough) || reachedEnd(err):
-			return dropped, nil //nolint:nilerr // these are its ends
+			return r.dropped, nil //nolint:nilerr // these are its ends
 		case !j.adapt(ctx, err):
-			return dropped, err
+			return r.dropped, err
 		}
 	}
 }
 
-// recall reads what the child prints.
-func (j *Journal) recall(ctx context.Context, out io.Reader, every time.Time, lines chan<- parsers.Line) (dropped time.Time, err error) {
-	r := newLineReader(out, maxEntry)
-	known := map[string]bool{}
-	for same := 0; same < enoughSame; {
-		line, err := r.next()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				return dropped, nil
-			}
-			return dropped, err
-		}
-		e, err := decodeEntry(line)
-		if err != nil {
-			continue
-		}
-		if !e.interesting() {
-			continue
-		}
-		text, young := e.text(), e.fields.Time.After(every)
-		if known[text] && !young {
-			same++
-			continue
-		}
-		if !known[text] {
-			if len(known) == maxRecalled {
-				return e.fields.Time, errEnough
-			}
-			known[text], same = true, 0
-		}
-		if err := j.deliver(ctx, e, false, lines); err != nil {
-			return dropped, err
-		}
-	}
-	return dropped, errEnough
+// recalling is one reading of the past.
+type recalling struct {
+	j       *Journal
+	every   time.Time
+	lines   chan<- parsers.Line
+	known   map[string]bool // the texts that were sent
+	same    int             // the entries in a row whose texts were known
+	dropped time.Time
 }
 
-// maxRecalled bounds how many different texts are read: who can make entries cannot buy memory.
-const maxRecalled = 16384
+func (r *recalling) line(ctx context.Context, line []byte) error {
+	if r.same >= enoughSame {
+		return errEnough
+	}
+	e, err := decodeEntry(line)
+	if err != nil || !slices.ContainsFunc(e.messages, parsers.Interesting) {
+		return nil //nolint:nilerr // it is no line of a kubelet
+	}
+	text := e.text()
+	switch known := r.known[text]; {
+	case known && !e.fields.Time.After(r.every):
+		r.same++
+		return nil
+	case !known && len(r.known) == maxRecalled:
+		r.dropped = e.fields.Time
+		return errEnough
+	case !known:
+		r.known[text], r.same = true, 0
+	}
+	return r.j.deliver(ctx, e, false, r.lines)
+}

@@ -10,20 +10,43 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// maxText bounds the text of a line that is handed over; the rest of it is skipped. The
+// maxText bounds the text of a line that is sent; the rest of it is skipped. The
 // longest report of a kubelet is a few KiB.
 const maxText = 64 << 10
 
 // Source is one log that is followed.
 type Source interface {
-	// Name says where the lines come from: "journald", or the file's path.
+	// Name is where the lines come from: "journald", or the file's path.
 	Name() string
-	// Run hands lines over until ctx ends, and then returns nil. It returns an error only
+	// Run sends lines until ctx ends, and then returns nil. It returns an error only
 	// where trying again cannot help. lines must be unbuffered. Run is called once.
 	Run(ctx context.Context, from Position, lines chan<- parsers.Line) error
 	// Position is where a later Run goes on. It covers no line that has not been received.
-	// It may be called at any time, from any goroutine.
 	Position() Position
+	// State is how the reading goes. Both may be called at any time, from any goroutine.
+	State() State
+}
+
+// State is how the reading of a log goes, for people.
+type State struct {
+	// Reached is true once all that was there at the start has been read.
+	Reached bool
+	// Err is the error that is in the way now, nil where there is none.
+	Err error
+}
+
+// Position is where a source goes on: the content of a checkpoint. The zero value is a first
+// start. A Position of another kind of source counts as one.
+type Position struct {
+	// Cursor is journald's cursor of the last line received, and Hit that line's time.
+	Cursor string    `json:"cursor,omitempty"`
+	Hit    time.Time `json:"hit,omitzero"`
+	// Alive is the wall clock when catching up reached the end last: the units may have had no
+	// entry, and Cursor be weeks old.
+	Alive time.Time `json:"alive,omitzero"`
+	// Files has the file that has the log's name, or had it last. Earlier versions put rotated
+	// files before it.
+	Files []FilePosition `json:"files,omitempty"`
 }
 
 // ErrBuffered is returned by Run for a channel with a buffer: a line that waits in it
@@ -33,7 +56,7 @@ var ErrBuffered = errors.New("cannot follow a log into a buffered channel")
 // errBadPath is for a name that no file can have.
 var errBadPath = errors.New("cannot follow a log without a proper name")
 
-// errClass says what is to be done about an error.
+// errClass is what is to be done about an error.
 type errClass int
 
 const (
@@ -42,7 +65,7 @@ const (
 	classHopeless                 // no retry can mend it
 )
 
-// classify is the one place that says which errors end a source. Whatever an
+// classify is the one place that decides which errors end a source. What an
 // administrator can mend while the daemon runs is retried: missing files and directories,
 // permissions, I/O errors, exhausted descriptors.
 func classify(ctx context.Context, err error) errClass {
@@ -60,7 +83,7 @@ func classify(ctx context.Context, err error) errClass {
 	return classRetry
 }
 
-// send hands a line over, or returns ctx's error.
+// send sends a line, or returns ctx's error.
 func send(ctx context.Context, lines chan<- parsers.Line, l parsers.Line) error {
 	select {
 	case lines <- l:
@@ -70,7 +93,7 @@ func send(ctx context.Context, lines chan<- parsers.Line, l parsers.Line) error 
 	}
 }
 
-// pause waits, and reports whether ctx lives on.
+// pause waits for d, and reports whether ctx has not ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -3,10 +3,14 @@ package source
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,16 +33,14 @@ var (
 
 // tailed is one open file that is read forward.
 type tailed struct {
-	file     *os.File
-	dev, ino uint64
-	prefix   []byte // the first maxPrefix bytes, fewer while the file is shorter
-	next     int64  // where the next read begins
-	carry    []byte // the line that has no newline yet, at most maxText of it
-	cut      bool   // carry is full; the line goes on
-	live     int64  // what lies before was in the file when it was opened, of whatever age it is
-	opened   bool   // the last line opened a block: the next is handed over whatever it holds
-	broken   bool   // a read failed; open it again
-	quiet    time.Duration
+	file   *os.File
+	info   os.FileInfo // of when it was opened: its identity, and its size then
+	prefix []byte      // the first maxPrefix bytes, fewer while the file is shorter
+	next   int64       // where the next read begins
+	carry  []byte      // the line that has no newline yet, at most maxText of it
+	cut    bool        // carry is full; the line goes on
+	opened bool        // the last line opened a block: the next is handed over whatever it holds
+	quiet  time.Duration
 
 	// done is where the first line begins that has not been handed over, and mark the
 	// fingerprint; both are guarded by File.mu.
@@ -46,42 +48,44 @@ type tailed struct {
 	mark FilePosition
 }
 
-// fileInfo is what one stat tells.
-type fileInfo struct {
-	dev, ino uint64
-	size     int64
-	mtime    time.Time
-}
-
-func infoOf(st *unix.Stat_t) fileInfo {
-	return fileInfo{dev: st.Dev, ino: st.Ino, size: st.Size, mtime: time.Unix(st.Mtim.Unix())}
-}
-
-// is reports whether t is this inode.
-func (t *tailed) is(info fileInfo) bool { return t.dev == info.dev && t.ino == info.ino }
-
-// statRegular follows symlinks, as log files often are some.
-func statRegular(path string) (fileInfo, error) {
-	var st unix.Stat_t
-	if err := ignoringEINTR(func() error { return unix.Stat(path, &st) }); err != nil {
-		return fileInfo{}, &os.PathError{Op: "stat", Path: path, Err: err}
+// openTailed opens a regular file at its beginning. O_PATH opens anything without a side effect
+// and follows symlinks, as log files often are some; only what then proves to be a file of a disk
+// is opened for reading, by its descriptor.
+func openTailed(path string) (*tailed, error) {
+	found, err := os.OpenFile(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return fileInfo{}, &os.PathError{Op: "open", Path: path, Err: errNotRegular}
+	defer func() { _ = found.Close() }() // an O_PATH descriptor
+	info, err := found.Stat()
+	if err != nil {
+		return nil, err
 	}
 	var fs unix.Statfs_t
-	if err := ignoringEINTR(func() error { return unix.Statfs(path, &fs) }); err != nil {
-		return fileInfo{}, &os.PathError{Op: "statfs", Path: path, Err: err}
+	if err := unix.Fstatfs(int(found.Fd()), &fs); err != nil {
+		return nil, &os.PathError{Op: "fstatfs", Path: path, Err: err}
 	}
-	if madeByKernel(&fs) {
-		return fileInfo{}, &os.PathError{Op: "open", Path: path, Err: errNotRegular}
+	if !info.Mode().IsRegular() || madeByKernel(&fs) {
+		return nil, &os.PathError{Op: "open", Path: path, Err: errNotRegular}
 	}
-	return infoOf(&st), nil
+	file, err := os.OpenFile(descriptor(found), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	t := &tailed{file: file, info: info}
+	if _, err := t.same(0); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
 }
 
-// madeByKernel reports whether the files of a file system are no files: /proc/kmsg is a regular
-// one by its mode, and whoever reads it takes the kernel's messages from syslogd, and waits for the
-// next for ever (proc_kmsg(5)). Whoever can write to the log's directory can make a link to it.
+// descriptor returns the path by which the kernel opens an open file again.
+func descriptor(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
+
+// madeByKernel reports whether the kernel makes up the files of a file system: /proc/kmsg is a
+// regular file by its mode, and its reader takes the kernel's messages from syslogd, and waits for
+// the next one for ever (proc_kmsg(5)). Whoever can write to the log's directory can link to it.
 func madeByKernel(fs *unix.Statfs_t) bool {
 	switch uint32(fs.Type) {
 	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
@@ -92,71 +96,18 @@ func madeByKernel(fs *unix.Statfs_t) bool {
 	return false
 }
 
-// openTailed opens a regular file at its beginning. What it is, is asked before the open as
-// well as after: opening a FIFO or a device can do something. O_NONBLOCK keeps a FIFO
-// that is swapped in between from blocking.
-func openTailed(path string) (*tailed, fileInfo, error) {
-	if _, err := statRegular(path); err != nil {
-		return nil, fileInfo{}, err
-	}
-	fd := -1
-	err := ignoringEINTR(func() (err error) {
-		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
-		return err
-	})
-	if err != nil {
-		return nil, fileInfo{}, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	t := &tailed{file: os.NewFile(uintptr(fd), path)}
-	info, err := t.stat()
-	if err == nil {
-		var fs unix.Statfs_t
-		if err = ignoringEINTR(func() error { return unix.Fstatfs(fd, &fs) }); err == nil && madeByKernel(&fs) {
-			err = &os.PathError{Op: "open", Path: path, Err: errNotRegular} // swapped in between
-		}
-	}
-	if err == nil {
-		t.dev, t.ino, t.live = info.dev, info.ino, info.size
-		_, err = t.same(0)
-	}
-	if err != nil {
-		t.close()
-		return nil, fileInfo{}, err
-	}
-	return t, info, nil
-}
-
-func ignoringEINTR(call func() error) error {
-	for {
-		if err := call(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
-
-func (t *tailed) close() { _ = t.file.Close() } // Nothing is written to it.
-
-func (t *tailed) stat() (fileInfo, error) {
-	var st unix.Stat_t
-	if err := ignoringEINTR(func() error { return unix.Fstat(int(t.file.Fd()), &st) }); err != nil {
-		return fileInfo{}, &os.PathError{Op: "fstat", Path: t.file.Name(), Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return fileInfo{}, &os.PathError{Op: "open", Path: t.file.Name(), Err: errNotRegular}
-	}
-	return infoOf(&st), nil
-}
+func (t *tailed) close() { _ = t.file.Close() } // nothing is written to it
 
 // same reports whether the file still is what it was when its prefix was read, up to
 // size end, and lengthens the prefix when the file has grown. It is asked after a
-// block has been read and before it is used: if it says yes, the block was read from
-// the content that the prefix belongs to.
+// block has been read and before it is used: where it returns true, the block belongs to
+// the same content as the prefix.
 func (t *tailed) same(end int64) (bool, error) {
-	info, err := t.stat()
+	info, err := t.file.Stat()
 	if err != nil {
 		return false, err
 	}
-	if info.size < end {
+	if info.Size() < end {
 		return false, nil
 	}
 	var buf [maxPrefix]byte
@@ -173,18 +124,17 @@ func (t *tailed) same(end int64) (bool, error) {
 	return true, nil
 }
 
-// forget begins the file anew; File.mu is held. Of what it holds by now nobody knows how old it is.
-func (t *tailed) forget() {
-	t.next, t.done, t.carry, t.cut, t.opened, t.prefix = 0, 0, t.carry[:0], false, false, nil
-	t.mark = FilePosition{Dev: t.dev, Inode: t.ino, Fingerprint: fingerprint(nil)}
-	if info, err := t.stat(); err == nil {
-		t.live = info.size
+// rewind begins the file anew; File.mu is held. What it holds by now may be of any age.
+func (t *tailed) rewind() {
+	t.next, t.done, t.carry, t.cut, t.opened, t.prefix, t.mark = 0, 0, t.carry[:0], false, false, nil, FilePosition{}
+	if info, err := t.file.Stat(); err == nil {
+		t.info = info
 	}
 }
 
 // drain reads t to its end, or to maxStep, and hands over what may be sightings. more
-// says that the end has not been reached. errTruncated: the file is not the one that
-// it was; nothing of the new content has been used.
+// reports that the end has not been reached. errTruncated: the file has other content than
+// before, and none of the new content has been used.
 func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) (more bool, err error) {
 	if f.buf == nil {
 		f.buf = make([]byte, maxText+blockSize)
@@ -279,7 +229,7 @@ func (f *File) emit(ctx context.Context, t *tailed, line []byte, start, end int6
 	wanted := t.opened || parsers.Interesting(line)
 	t.opened = parsers.OpensBlock(line)
 	if wanted {
-		l := parsers.Line{Text: bytes.Clone(line), Source: f.opts.Path, CatchUp: end <= t.live, Whole: t.whole(start)}
+		l := parsers.Line{Text: bytes.Clone(line), Source: f.opts.Path, CatchUp: end <= t.info.Size(), Whole: t.whole(start)}
 		if err := send(ctx, lines, l); err != nil {
 			return err
 		}
@@ -313,9 +263,13 @@ func (f *File) remark(t *tailed) {
 	if t.mark.Length == len(t.prefix) && t.mark.Fingerprint != "" {
 		return
 	}
+	mark := FilePosition{Length: len(t.prefix), Fingerprint: fingerprint(t.prefix)}
+	if st, ok := t.info.Sys().(*syscall.Stat_t); ok {
+		mark.Dev, mark.Inode = st.Dev, st.Ino
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t.mark = FilePosition{Dev: t.dev, Inode: t.ino, Length: len(t.prefix), Fingerprint: fingerprint(t.prefix)}
+	t.mark = mark
 }
 
 // position returns where the file stands; File.mu is held.
@@ -323,4 +277,37 @@ func (t *tailed) position() FilePosition {
 	p := t.mark
 	p.Offset = t.done
 	return p
+}
+
+// FilePosition is a place in one file.
+type FilePosition struct {
+	Dev    uint64 `json:"dev"`
+	Inode  uint64 `json:"inode"`
+	Offset int64  `json:"offset"` // the beginning of the first line not received
+	// Fingerprint is the SHA-256 of the file's first Length bytes, up to 1,024.
+	Length      int    `json:"length"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+// maxPrefix is how much of a file's beginning is compared. Log lines begin with a time, so that
+// the first one already differs.
+const maxPrefix = 1024
+
+func fingerprint(prefix []byte) string {
+	sum := sha256.Sum256(prefix)
+	return hex.EncodeToString(sum[:])
+}
+
+// matches reports whether t is the file of the position, still or again. Device numbers are left
+// out, since they change over a reboot. Another inode is an editor's copy if the whole fingerprint
+// is the same.
+func (p FilePosition) matches(t *tailed) bool {
+	if p.Offset < 0 || p.Offset > t.info.Size() || p.Length < 0 || p.Length > len(t.prefix) {
+		return false
+	}
+	if fingerprint(t.prefix[:p.Length]) != p.Fingerprint {
+		return false
+	}
+	st, ok := t.info.Sys().(*syscall.Stat_t)
+	return ok && p.Inode == st.Ino || p.Length == maxPrefix
 }

@@ -3,8 +3,7 @@ package source
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,18 +11,18 @@ import (
 )
 
 // An entry is not always a line. journald ends an entry of a stdout stream at a newline, but
-// also at a NUL and at LineMax (48 KiB), says so in _LINE_BREAK (systemd.journal-fields(7)),
-// and begins another with what is left. That one has the kubelet's own _PID, _COMM and
-// _SYSTEMD_UNIT, and begins where a pod wanted it to: kubelets print what a probe printed. So an entry is a
+// also at a NUL and at LineMax (48 KiB), records that in _LINE_BREAK (systemd.journal-fields(7)),
+// and begins another entry with the rest. That one has the kubelet's own _PID, _COMM and
+// _SYSTEMD_UNIT, and begins where a pod chose: kubelets print what a probe printed. So an entry is a
 // whole line only where neither it nor the one before it in its stream has a _LINE_BREAK.
-// What else can hide the one before, or make a line begin inside a message:
+// Other causes can hide the one before, or make a line begin inside a message:
 //
-//   - journald drops entries of a busy unit, by priority, and says so with dropped. A line
-//     that starts with "<3>" has another priority than the kubelet's own lines (sd-daemon(3)),
-//     and so passes when the others are dropped. klog writes none: whatever has another priority
-//     than a stream's default is a hint.
+//   - journald drops entries of a busy unit, by priority, and records that with the message ID
+//     dropped. A line that starts with "<3>" has another priority than the kubelet's own lines
+//     (sd-daemon(3)), and so passes when the others are dropped. klog writes no such prefix: an
+//     entry with another priority than a stream's default is a hint.
 //   - Messages with newlines make entries of their own. mount's errors do, in every kubelet that
-//     logs text, with words of a pod's volumes in them; around these stand lines that do not
+//     logs text, with names of a pod's volumes in them; the lines around these do not
 //     begin as any line of a log does. What comes within a moment of one may belong to it.
 //   - journald before 235 has neither _LINE_BREAK nor _STREAM_ID, and breaks a line at 2,048 bytes;
 //     logger(1) does at 1,024.
@@ -37,15 +36,13 @@ const (
 	moment = time.Second
 	// maxStreams bounds what is remembered. A kubelet has one or two.
 	maxStreams = 64
-	// maxLookups bounds how often one child may be asked what came before an entry.
+	// maxLookups bounds the lookups of one child: whoever can make entries cannot buy processes.
 	maxLookups = 32
-	// fewHits is how many entries of interest are asked for one by one while it follows.
-	fewHits = 8
-	// reach is how many entries before one are looked at.
+	// reach is how many entries before one are read.
 	reach = 16
 )
 
-// piece is what tells whether an entry is a whole line.
+// piece are the fields that show whether an entry is a whole line.
 type piece struct {
 	stream    string // _STREAM_ID
 	transport string // _TRANSPORT
@@ -54,7 +51,7 @@ type piece struct {
 	messageID string // MESSAGE_ID
 }
 
-// key tells an entry's stream from others; "" where nothing does.
+// key identifies an entry's stream; "" where nothing does.
 func (e *entry) key() string {
 	switch {
 	case e.piece.stream != "":
@@ -65,14 +62,14 @@ func (e *entry) key() string {
 	return ""
 }
 
-// stream is what is known of the entries of one stream up to now. Of the zero value nothing is.
+// stream is what is known of the entries of one stream up to now. In the zero value nothing is.
 type stream struct {
 	known   bool
 	broken  bool      // the last one did not end with a newline
 	foreign time.Time // when something came that may be the middle of a message
 }
 
-// next takes the next entry, and reports whether it is a whole line.
+// next adds the next entry, and reports whether it is a whole line.
 func (s *stream) next(e *entry) bool {
 	usual := e.piece.priority == usualPriority || e.piece.priority == ""
 	since := e.fields.Time.Sub(s.foreign)
@@ -126,12 +123,11 @@ func (e *entry) begins() bool {
 	return true
 }
 
-// whole reports whether an entry is a whole line of what its process wrote. Of a stream that
-// was not read from some entry before on, the journal is asked what came before, so
-// often as the child's number of lookups allows: who can make entries cannot buy processes.
+// whole reports whether an entry is a whole line of what its process wrote. Where the entry before it
+// in its stream was not read, it is looked up. every reports that all entries are read.
 func (j *Journal) whole(ctx context.Context, e *entry, every bool) bool {
 	if e.piece.messageID == dropped {
-		clear(j.streams) // Of no stream is known what came last.
+		clear(j.streams) // what came last is not known for any stream
 		return false
 	}
 	if e.piece.transport == "" && e.piece.stream == "" {
@@ -142,7 +138,7 @@ func (j *Journal) whole(ctx context.Context, e *entry, every bool) bool {
 		return false
 	}
 	s := j.streams[key]
-	if (!every || !s.known) && e.interesting() {
+	if (!every || !s.known) && slices.ContainsFunc(e.messages, parsers.Interesting) {
 		s = j.before(ctx, e)
 	}
 	whole := s.next(e)
@@ -156,7 +152,8 @@ func (j *Journal) whole(ctx context.Context, e *entry, every bool) bool {
 	return whole
 }
 
-// text is what tells one report from another, without the times before it.
+// text returns the part of an entry that two reports of the same have in common: the times before it
+// are left out.
 func (e *entry) text() string {
 	if len(e.messages) == 0 {
 		return ""
@@ -166,26 +163,16 @@ func (e *entry) text() string {
 	return string(m[:min(len(m), 256)])
 }
 
-// worth reports whether the journal is to be asked about an entry. What the kubelet repeats is asked
-// for once while the past is read, and once a minute after that.
-func (j *Journal) worth(e *entry) bool {
-	if _, ok := cursorTime(e.cursor); !ok || j.lookups >= maxLookups || len(e.messages) != 1 {
-		return false
-	}
-	text := e.text()
-	if last, ok := j.asked[text]; ok && (!j.following || e.fields.Time.Sub(last) < time.Minute) {
-		return false
-	}
-	j.asked[text] = e.fields.Time
-	j.lookups++
-	return true
-}
-
-// before asks the journal for the last entries before one of its stream.
+// before looks up the last entries before one of its stream. A text that the kubelet repeats is looked
+// up once by each child.
 func (j *Journal) before(ctx context.Context, e *entry) (s stream) {
-	if !j.worth(e) {
+	_, ok := cursorTime(e.cursor)
+	if text := e.text(); !ok || j.lookups >= maxLookups || len(e.messages) != 1 || j.asked[text] {
 		return s
+	} else {
+		j.asked[text] = true
 	}
+	j.lookups++
 	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
 	defer cancel()
 	args := j.options(outputFields, "--reverse", "--lines="+strconv.Itoa(reach), "--cursor="+e.cursor)
@@ -197,9 +184,13 @@ func (j *Journal) before(ctx context.Context, e *entry) (s stream) {
 	}
 	args = append(args, "MESSAGE_ID="+dropped)
 	var found []entry
-	err := j.run(ctx, args, func(_ context.Context, out io.Reader) (err error) {
-		found, err = entriesOf(out)
-		return err
+	err := j.run(ctx, args, func(_ context.Context, line []byte) error {
+		b, err := decodeEntry(line)
+		if err != nil || len(found) > reach {
+			return errNoEntry // One that cannot be read may be the one that matters.
+		}
+		found = append(found, b)
+		return nil
 	})
 	if err != nil && !reachedEnd(err) {
 		return s
@@ -207,34 +198,8 @@ func (j *Journal) before(ctx context.Context, e *entry) (s stream) {
 	return history(found, e)
 }
 
-// lookupPatience is how long journalctl may take to find one entry.
-const lookupPatience = 10 * time.Second
-
-// entriesOf reads what journalctl prints, but no more than was asked for.
-func entriesOf(out io.Reader) ([]entry, error) {
-	r := newLineReader(out, maxEntry)
-	var all []entry
-	for {
-		line, err := r.next()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return all, err
-		}
-		e, err := decodeEntry(line)
-		if err != nil || len(all) > reach {
-			return nil, errNoEntry // One that cannot be read may be the one that matters.
-		}
-		for i, m := range e.messages {
-			e.messages[i] = m[:min(len(m), maxText)]
-		}
-		all = append(all, e)
-	}
-}
-
-// history is what the entries before e, youngest first and e itself the first, say of its
-// stream. That nothing comes before it at all is as good as a whole line.
+// history returns what the entries before e, youngest first and e itself the first, show of its
+// stream. Where no entry comes before it, e begins a line.
 func history(found []entry, e *entry) (s stream) {
 	if len(found) == 0 || found[0].cursor != e.cursor {
 		return stream{}
