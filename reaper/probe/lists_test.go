@@ -1,12 +1,8 @@
 package probe
 
 import (
-	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
@@ -54,34 +50,5 @@ func TestListsInALook(t *testing.T) {
 	}
 	if len(look.Errors) > 0 {
 		t.Errorf("%q", look.Errors)
-	}
-}
-
-// TestPodListInALook has a real process for the kubelet and another for its port: a pod of
-// which nothing but a directory is there, and which the kubelet wants.
-func TestPodListInALook(t *testing.T) {
-	n, wantedPod, orphan := newNode(t), newUID(), newUID()
-	n.Mkdir(n.PodDir(wantedPod), n.PodDir(orphan))
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprint(w, testkit.ListOf(strings.ReplaceAll(testkit.PlainPod, string(testkit.APIUID), string(wantedPod))))
-	}))
-	t.Cleanup(s.Close)
-	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
-	testkit.Must(t, err)
-	self, err := os.Executable()
-	testkit.Must(t, err)
-	n.Symlink(self, "bin/kubelet")
-	look := n.look()
-	check(t, find(t, look, wantedPod), but(facts{policy.FactKubeletLists: policy.Unknown}))
-	testkit.StartProcess(t, "idle", n.Path("bin/kubelet"), "kubelet", "--root-dir", n.Path("kubelet"), "--read-only-port="+port)
-	look = n.look(policy.EntryState{Entry: string(wantedPod) + ".1", UID: wantedPod})
-	check(t, find(t, look, wantedPod), but(facts{policy.FactKubeletLists: policy.Yes}))
-	check(t, find(t, look, orphan), but(facts{policy.FactKubeletLists: policy.No}))
-	check(t, look.Parked[0], facts{policy.FactKubeletLists: policy.Yes})
-	s.Close()
-	look = n.look()
-	check(t, find(t, look, wantedPod), but(facts{policy.FactKubeletLists: policy.Unknown}))
-	if len(look.Errors) > 0 {
-		t.Errorf("an optional source that is gone is an error: %q", look.Errors)
 	}
 }

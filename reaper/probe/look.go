@@ -216,13 +216,11 @@ func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*p
 
 // kubeletList asks the kubelet for its pods.
 func (p *Probe) kubeletList(ctx context.Context, running *kubelet.Kubelet) *podlists.KubeletAnswer {
-	lists := p.lists()
-	if running == nil {
-		l := lists.Kubelet(ctx, p.cfg.ProcDir, podlists.Door{Silent: "not asked: no kubelet is known"})
-		l.Own = lists.PodsAPI(ctx, 0)
-		return l
+	lists, pid := p.lists(), 0
+	if running != nil {
+		pid = running.ID.PID
 	}
-	l := lists.Kubelet(ctx, running.String(), podlists.Door(p.kubelets().Door(ctx, running, lists.AsksKubelet())))
-	l.Own = lists.PodsAPI(ctx, running.ID.PID) // after the gauge, which may prove it complete
+	l := lists.Kubelet(ctx, p.kubelets(), running)
+	l.Own = lists.PodsAPI(ctx, pid) // after the gauge, which may prove it complete
 	return l
 }

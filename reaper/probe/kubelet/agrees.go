@@ -54,7 +54,7 @@ func (r *Reader) agrees(ks kubelets, doubt error) (agrees policy.Fact, moved boo
 
 // toldEndpoint says what the kubelet was told of the runtime's socket, and whether that is ours.
 func (k *Kubelet) toldEndpoint(ours string) (e reading.Endpoint) {
-	theirs, err := k.runtimeEndpoint()
+	theirs, err := k.endpoint()
 	if err != nil || theirs == "" {
 		e.Err = err
 		return e
@@ -66,7 +66,7 @@ func (k *Kubelet) toldEndpoint(ours string) (e reading.Endpoint) {
 
 // sameSocket says whether two endpoints are the same socket: by path, as where the runtime
 // is down, or by what lies there, as where one path leads through a symlink.
-func (k Kubelet) sameSocket(theirs, ours string) (bool, error) {
+func (k *Kubelet) sameSocket(theirs, ours string) (bool, error) {
 	a, okA := cri.SocketPath(theirs)
 	b, okB := cri.SocketPath(ours)
 	if !okA || !okB {
@@ -87,7 +87,7 @@ func (k Kubelet) sameSocket(theirs, ours string) (bool, error) {
 
 // namedSocket is the socket that the kubelet was told to use. Where it sees other files
 // than we, the path must lead to the same socket here.
-func (k Kubelet) namedSocket(endpoint string) cri.Sockets {
+func (k *Kubelet) namedSocket(endpoint string) cri.Sockets {
 	from := fmt.Sprintf("the kubelet (PID %d)", k.ID.PID)
 	s := cri.NamedSocket(endpoint, from)
 	if s.Err != nil || !k.files.apart && k.files.err == nil {
@@ -102,4 +102,25 @@ func (k Kubelet) namedSocket(endpoint string) cri.Sockets {
 		s.Err = s.Explain(s.Paths[0], err)
 	}
 	return s
+}
+
+// Sockets decides where to ask: where the operator says; else where the running
+// kubelet's own configuration says; else at every usual place that exists, since nothing
+// tells which of several runtimes holds a pod.
+func (r *Reader) Sockets(usual []string) cri.Sockets {
+	if e := r.RuntimeEndpoint; e != "" && e != cri.EndpointAuto {
+		return cri.NamedSocket(e, "--runtime-endpoint")
+	}
+	// Where it is not certain which kubelet runs, every socket must answer for itself.
+	if k, err := oneKubelet(r.ProcDir, r.RootDir); err == nil && k != nil {
+		endpoint, err := k.endpoint()
+		if err != nil {
+			return cri.Sockets{Err: fmt.Errorf("the kubelet (PID %d) does not show it: %w; %s", k.ID.PID, err, reading.AdviceReadable)}
+		}
+		if endpoint != "" {
+			return k.namedSocket(endpoint)
+		}
+	}
+	found, err := cri.ExistingSockets(usual)
+	return cri.Sockets{Paths: found, Tried: usual, Err: err}
 }

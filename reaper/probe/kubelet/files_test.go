@@ -32,7 +32,7 @@ func containerTree(t *testing.T) (tree string) {
 	}
 	for dir, endpoint := range map[string]string{filepath.Join(tree, outside): "unix:///its/own", outside: "unix:///of/the/host"} {
 		testkit.WriteText(t, filepath.Join(dir, "config.yaml"), "containerRuntimeEndpoint: "+endpoint+"\n")
-		testkit.WriteText(t, filepath.Join(dir, "10.conf"), "readOnlyPort: "+map[string]string{outside: "1"}[dir]+"0\n")
+		testkit.WriteText(t, filepath.Join(dir, "10.conf"), "port: "+map[string]string{outside: "1"}[dir]+"0\n")
 		testkit.WriteText(t, filepath.Join(dir, "args"), "--root-dir=/r\n--container-runtime-endpoint="+endpoint+"\n")
 	}
 	if err := os.Symlink(outside, filepath.Join(tree, "etc")); err != nil {
@@ -75,7 +75,7 @@ func TestKubeletFilesApart(t *testing.T) {
 			if err != nil || k == nil {
 				t.Fatalf("%v, %v", k, err)
 			}
-			if endpoint, err := k.runtimeEndpoint(); endpoint != "unix:///its/own" || err != nil {
+			if endpoint, err := k.endpoint(); endpoint != "unix:///its/own" || err != nil {
 				t.Errorf("%q, %v", endpoint, err)
 			}
 		})
@@ -148,7 +148,7 @@ func onThread(f func()) {
 func TestKubeletFilesRefused(t *testing.T) {
 	self, err := os.Executable()
 	testkit.Must(t, err)
-	config := testkit.WriteText(t, filepath.Join(t.TempDir(), "config.yaml"), "readOnlyPort: 1\n")
+	config := testkit.WriteText(t, filepath.Join(t.TempDir(), "config.yaml"), "port: 1\n")
 	pid := testkit.StartApart(t, "", self, "kubelet").Process.Pid
 	s := scanner{procDir: "/proc"}
 	st, err := procfs.StatOf(s.procDir, pid)
@@ -224,7 +224,7 @@ func TestDropIns(t *testing.T) {
 		{nameK3s, []string{"--data-dir=" + dir + "/none", "--config-dir=" + dir + "/d/15.conf"}, "d/15.conf/20.conf"}, // before 1.32
 		{nameK3s, []string{"--data-dir=" + dir + "/k3s", "--config-dir=" + dir + "/d"}, "k3s/agent/etc/kubelet.conf.d/00.conf"},
 	} {
-		files, err := Kubelet{name: c.name, flags: c.args}.dropIns()
+		files, err := (&Kubelet{name: c.name, flags: c.args}).dropIns()
 		got := strings.ReplaceAll(strings.Join(files, " "), dir+"/", "")
 		if err != nil {
 			got = "error"

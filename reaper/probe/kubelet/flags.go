@@ -2,16 +2,10 @@ package kubelet
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // The programs that are a kubelet or hold one. rke2, k0s and the distributions' packages
@@ -22,20 +16,6 @@ const (
 	nameK3s       = "k3s"
 	nameKubelite  = "kubelite" // microk8s
 )
-
-// Where microk8s and k3s keep what is not on their command lines.
-const (
-	microk8sCommon  = "/var/snap/microk8s/common"
-	microk8sData    = "/var/snap/microk8s/current"
-	microk8sRootDir = microk8sCommon + "/var/lib/kubelet"
-	k3sConfig       = "/etc/rancher/k3s/config.yaml"
-	k3sDataDir      = "/var/lib/rancher/k3s"
-	flagDataDir     = "data-dir" // k3s's own flag, which its kubelet's flags carry along
-)
-
-// maxConfig bounds a configuration file. Only root's and our own processes come so far as
-// to have one read: nobody else can have us open a file.
-const maxConfig = 1 << 20
 
 // SplitCmdline splits /proc/PID/cmdline. A program that shows a title in its place (k3s
 // does, to hide tokens) leaves one string with spaces and pads it with NULs.
@@ -153,142 +133,4 @@ func (f flags) last(name string) string {
 		return values[len(values)-1]
 	}
 	return ""
-}
-
-// effective returns the flags that the kubelet itself gets.
-func (k Kubelet) effective() (flags, error) {
-	switch own := flags(k.args); k.name {
-	case nameKubelite:
-		return k.kubeliteFlags(own)
-	case nameK3s:
-		return k.k3sFlags(own)
-	default:
-		return own, nil
-	}
-}
-
-// kubeliteFlags reads microk8s's file of kubelet arguments: one a line, with the snap's
-// variables.
-func (k Kubelet) kubeliteFlags(own flags) (flags, error) {
-	path := own.last("kubelet-args-file")
-	if path == "" {
-		return own, nil
-	}
-	b, err := k.files.read(path)
-	if err != nil {
-		return nil, err
-	}
-	snap := map[string]string{"SNAP": "/snap/microk8s/current", "SNAP_COMMON": microk8sCommon, "SNAP_DATA": microk8sData}
-	var f flags
-	for line := range strings.Lines(string(b)) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		line = os.Expand(line, func(name string) string { return snap[name] })
-		key, value, ok := strings.Cut(line, "=")
-		if !ok {
-			if key, value, ok = strings.Cut(line, " "); !ok {
-				f = append(f, line+"=")
-				continue
-			}
-		}
-		f = append(f, key+"="+strings.Trim(value, `"'`))
-	}
-	return f, nil
-}
-
-// k3sFlags turns k3s's own flags and its configuration file into the kubelet's. The
-// command line wins: it comes last.
-func (k Kubelet) k3sFlags(own flags) (flags, error) {
-	path := own.last("config")
-	named := path != ""
-	if !named {
-		path = k3sConfig
-	}
-	f := flags{"--" + flagDataDir + "=" + k3sDataDir}
-	files, err := k.k3sDropIns(path + ".d")
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range append([]string{path}, files...) {
-		b, err := k.files.read(file)
-		if errors.Is(err, fs.ErrNotExist) && !named {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		var config map[string]any
-		if err := yaml.Unmarshal(b, &config); err != nil {
-			return nil, fmt.Errorf("cannot read %s: %w", file, err)
-		}
-		f = append(f, k3sValues(config)...)
-	}
-	if dir := own.last(flagDataDir); dir != "" {
-		f = append(f, "--"+flagDataDir+"="+dir)
-	}
-	for _, arg := range own.all("kubelet-arg") {
-		f = append(f, "--"+strings.TrimLeft(arg, "-"))
-	}
-	if e := own.last("container-runtime-endpoint"); e != "" {
-		f = append(f, "--container-runtime-endpoint="+e)
-	}
-	return f, nil
-}
-
-func k3sValues(config map[string]any) flags {
-	var f flags
-	for _, key := range []string{"kubelet-arg", "kubelet-arg+"} {
-		list, ok := config[key].([]any)
-		if one, isString := config[key].(string); isString {
-			list, ok = []any{one}, true
-		}
-		if !ok {
-			continue
-		}
-		for _, v := range list {
-			f = append(f, "--"+strings.TrimLeft(fmt.Sprint(v), "-"))
-		}
-	}
-	for _, key := range []string{"container-runtime-endpoint", flagDataDir} {
-		if v, ok := config[key].(string); ok && v != "" {
-			f = append(f, "--"+key+"="+v)
-		}
-	}
-	return f
-}
-
-// k3sDropIns lists the files of k3s's own drop-in directory, in their order.
-func (k Kubelet) k3sDropIns(dir string) ([]string, error) {
-	entries, err := k.files.list(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var files []string
-	for _, e := range entries {
-		switch strings.ToLower(filepath.Ext(e.Name())) {
-		case ".yaml", ".yml":
-			if !e.IsDir() {
-				files = append(files, filepath.Join(dir, e.Name()))
-			}
-		}
-	}
-	return files, err
-}
-
-// findRootDir returns --root-dir. A relative one starts at the process's working
-// directory, the link cwd.
-func (k Kubelet) findRootDir(cwd string) (string, error) {
-	dir := k.flags.last("root-dir")
-	switch {
-	case dir == "" && k.name == nameKubelite:
-		return microk8sRootDir, nil
-	case dir == "":
-		return DefaultRootDir, nil
-	case filepath.IsAbs(dir):
-		return filepath.Clean(dir), nil
-	}
-	base, err := os.Readlink(cwd)
-	return filepath.Join(base, dir), err
 }

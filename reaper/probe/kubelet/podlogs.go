@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,12 +40,10 @@ func (r *Reader) readPodLogs(running *Kubelet) *lists.PodLogs {
 	var files kubeletFiles
 	if running != nil {
 		files = running.files
-		c, err := running.configured()
-		if err != nil { // the usual place is good enough for names
-			l.Err = fmt.Errorf("cannot find out where the kubelet keeps the pods' logs: %w", err)
-		} else if c.PodLogsDir != "" {
-			l.Dir = c.PodLogsDir
+		if running.toldErr != nil { // the usual place is good enough for names
+			l.Err = fmt.Errorf("cannot find out where the kubelet keeps the pods' logs: %w", running.toldErr)
 		}
+		l.Dir = cmp.Or(running.told.PodLogsDir, l.Dir)
 	}
 	f, err := files.open(l.Dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if errors.Is(err, fs.ErrNotExist) {

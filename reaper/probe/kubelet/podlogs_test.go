@@ -18,7 +18,7 @@ func TestPodLogsDir(t *testing.T) {
 	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "elsewhere", "shop_web-0_"+string(uid)), 0o700))
 	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "logs", "shop_old-0_7f8e47b71a845b4eb634a44a94e20069"), 0o700))
 	config := testkit.WriteText(t, filepath.Join(dir, "config.yaml"), "podLogsDir: "+dir+"/elsewhere\n")
-	k := &Kubelet{flags: flags{"--config=" + config}}
+	k := told(t, "kubelet", "--config="+config)
 	r := Reader{LogPodsDir: dir + "/logs", Guard: &bounded.Guard{}}
 	got := r.readPodLogs(k)
 	if got.Err != nil || len(got.Pods) != 1 || got.Names[uid] != (policy.PodName{Namespace: "shop", Name: "web-0"}) {
@@ -28,7 +28,7 @@ func TestPodLogsDir(t *testing.T) {
 		t.Errorf("without a kubelet: %+v", got)
 	}
 	testkit.WriteText(t, config, "podLogsDir: [\n")
-	if got := r.readPodLogs(k); got.Err == nil || got.Pods[uid] {
+	if got := r.readPodLogs(told(t, "kubelet", "--config="+config)); got.Err == nil || got.Pods[uid] {
 		t.Errorf("with a configuration that cannot be read: %+v", got)
 	}
 }

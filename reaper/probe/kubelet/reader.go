@@ -44,6 +44,8 @@ type Kubelet struct {
 	name      string   // kubelet, hyperkube, k3s, kubelite
 	args      []string // its command line after the name
 	flags     flags    // what the kubelet itself is given
+	told      settings
+	toldErr   error // why its configuration is not known; told has its flags nevertheless
 	files     kubeletFiles
 	rootDir   string
 	rootErr   error // why rootDir is not known
@@ -66,10 +68,7 @@ func (r *Reader) Find(ctx context.Context) (a Answer) {
 		err    error
 	}
 	f, hung := bounded.Do(ctx, r.Guard, "kubelet", func() found {
-		ks, err := findKubelets(r.ProcDir, r.RootDir)
-		for _, k := range ks.ours {
-			k.LogFormat = k.logsIn()
-		}
+		ks, err := scanner{procDir: r.ProcDir}.find(r.RootDir)
 		agrees, moved := r.agrees(ks, err)
 		return found{ks, agrees, moved, err}
 	})
@@ -101,7 +100,7 @@ func (r *Reader) Find(ctx context.Context) (a Answer) {
 }
 
 // String describes it for people.
-func (k Kubelet) String() string {
+func (k *Kubelet) String() string {
 	return fmt.Sprintf("%s, PID %d, root directory %s", k.name, k.ID.PID, clean.Name(k.rootDir))
 }
 
@@ -113,10 +112,10 @@ func list(ks []*Kubelet) string {
 	return strings.Join(words, "; ")
 }
 
-// findKubelets returns the kubelets that run, and an error where one cannot be told.
-func findKubelets(procDir, rootDir string) (kubelets, error) {
+// find returns the kubelets that run, and an error where one cannot be told.
+func (s scanner) find(rootDir string) (kubelets, error) {
 	var ks kubelets
-	all, err := scanner{procDir: procDir}.kubelets()
+	all, err := s.kubelets()
 	if err != nil {
 		return ks, err
 	}
@@ -151,9 +150,9 @@ func (ks kubelets) one(rootDir string) (*Kubelet, error) {
 	return nil, fmt.Errorf("several kubelets run with the root directory %s: PIDs %s", rootDir, strings.Join(pids, " and "))
 }
 
-// oneKubelet is findKubelets and one.
+// oneKubelet is find and one.
 func oneKubelet(procDir, rootDir string) (*Kubelet, error) {
-	ks, err := findKubelets(procDir, rootDir)
+	ks, err := scanner{procDir: procDir}.find(rootDir)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +164,7 @@ func oneKubelet(procDir, rootDir string) (*Kubelet, error) {
 // both are the same directory: that holds through symlinks, through bind mounts (the
 // Kubelet's of its root on itself, those of a container), and it tells apart two
 // directories of one name in two mount namespaces.
-func (k Kubelet) hasRoot(dir string) (bool, error) {
+func (k *Kubelet) hasRoot(dir string) (bool, error) {
 	if k.rootErr != nil {
 		return false, fmt.Errorf("root directory of %s (PID %d): %w", k.name, k.ID.PID, k.rootErr)
 	}
@@ -177,7 +176,7 @@ func (k Kubelet) hasRoot(dir string) (bool, error) {
 
 // sameFile says whether the kubelet's path leads to the same file as ours. One that is
 // not there is not the same.
-func (k Kubelet) sameFile(theirs, ours string) (bool, error) {
+func (k *Kubelet) sameFile(theirs, ours string) (bool, error) {
 	a, err := k.files.stat(theirs)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -286,56 +286,6 @@ func TestFindKubeletStart(t *testing.T) {
 	}
 }
 
-func TestRuntimeEndpointOfTheKubelet(t *testing.T) {
-	dir := t.TempDir()
-	config := testkit.WriteText(t, filepath.Join(dir, "config.yaml"), "kind: KubeletConfiguration\ncontainerRuntimeEndpoint: unix:///from/file\n")
-	asJSON := testkit.WriteText(t, filepath.Join(dir, "config.json"), `{"kind":"KubeletConfiguration","containerRuntimeEndpoint":"unix:///from/json"}`)
-	silent := testkit.WriteText(t, filepath.Join(dir, "silent.yaml"), "kind: KubeletConfiguration\n")
-	k3s := testkit.WriteText(t, filepath.Join(dir, "k3s.yaml"), "container-runtime-endpoint: unix:///from/k3s\n")
-	dropIn := filepath.Join(dir, "d")
-	if err := os.Mkdir(dropIn, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	testkit.WriteText(t, filepath.Join(dropIn, "10.conf"), "containerRuntimeEndpoint: unix:///from/10\n")
-	testkit.WriteText(t, filepath.Join(dropIn, "20.conf"), "containerRuntimeEndpoint: unix:///from/20\n")
-	testkit.WriteText(t, filepath.Join(dropIn, "30.yaml"), "containerRuntimeEndpoint: unix:///ignored\n")
-	large := testkit.WriteText(t, filepath.Join(dir, "large"), strings.Repeat("#\n", maxConfig))
-	for _, c := range []struct {
-		comm string
-		args []string
-		want string
-		err  bool
-	}{
-		{"kubelet", []string{"kubelet"}, "", false},
-		{"kubelet", []string{"kubelet", "--container-runtime-endpoint=unix:///x"}, "unix:///x", false},
-		{"kubelet", []string{"kubelet", "--container-runtime-endpoint", "/x"}, "/x", false},
-		{"kubelet", []string{"kubelet", "--config", config}, "unix:///from/file", false},
-		{"kubelet", []string{"kubelet", "--config=" + asJSON}, "unix:///from/json", false},
-		{"kubelet", []string{"kubelet", "--config=" + silent}, "", false},
-		{"kubelet", []string{"kubelet", "--config", config, "--container-runtime-endpoint=unix:///x"}, "unix:///x", false},
-		{"kubelet", []string{"kubelet", "--config", config, "--config-dir", dropIn}, "unix:///from/20", false},
-		{"k3s-server", []string{"k3s", "server", "--config", k3s}, "unix:///from/k3s", false},
-		{"k3s-server", []string{"k3s", "server", "--config", k3s, "--container-runtime-endpoint=/x"}, "/x", false},
-		{"kubelet", []string{"kubelet", "--config", dir + "/missing"}, "", true},
-		{"kubelet", []string{"kubelet", "--config", dir}, "", true},
-		{"kubelet", []string{"kubelet", "--config", "relative"}, "", true},
-		{"kubelet", []string{"kubelet", "--config", large}, "", true},
-		{"kubelet", []string{"kubelet", "--config-dir", dir + "/missing"}, "", true},
-	} {
-		k, ok := parseCommand(c.comm, c.args)
-		if !ok {
-			t.Fatalf("%v is no kubelet", c.args)
-		}
-		var err error
-		if k.flags, err = k.effective(); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := k.runtimeEndpoint(); got != c.want || (err != nil) != c.err {
-			t.Errorf("%v: %q, %v; want %q", c.args, got, err, c.want)
-		}
-	}
-}
-
 func TestKubeletRootDir(t *testing.T) {
 	tree := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(tree, tree), 0o700); err != nil {

@@ -108,9 +108,10 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	if k.files, err = s.filesOf(pid, before.Start); err != nil {
 		return nil, err
 	}
-	if k.flags, k.rootErr = k.effective(); k.rootErr == nil {
+	if k.configure(); k.rootErr == nil {
 		k.rootDir, k.rootErr = k.findRootDir(procfs.Path(s.procDir, pid, "cwd"))
 	}
+	k.LogFormat = k.logsIn()
 	// The same number and another start is another process.
 	after, err := procfs.StatOf(s.procDir, pid)
 	if err != nil {

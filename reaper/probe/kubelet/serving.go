@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -18,130 +18,75 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
-// defaultCertDir is the kubelet's own default of --cert-dir, whatever its root directory is.
-const defaultCertDir = "/var/lib/kubelet/pki"
+// The kubelet's own defaults: of --cert-dir, whatever its root directory is, and of its port.
+const (
+	defaultCertDir = "/var/lib/kubelet/pki"
+	defaultPort    = "10250"
+)
 
-// defaultPort is the kubelet's own default of its port.
-const defaultPort = 10250
-
-// kubeletServing is how a kubelet serves, from its configuration file.
-type kubeletServing struct {
-	Address      string `yaml:"address"`
-	Port         int    `yaml:"port"`
-	ReadOnlyPort int    `yaml:"readOnlyPort"`
-	TLSCertFile  string `yaml:"tlsCertFile"`
-}
-
-// merge takes over what a further file says. A number that it repeats, 0 too, wins; an empty
-// word says nothing.
-func (s *kubeletServing) merge(next kubeletServing) {
-	s.Port, s.ReadOnlyPort = next.Port, next.ReadOnlyPort
-	if next.Address != "" {
-		s.Address = next.Address
+// Door returns where and how the kubelet's port, which wants credentials, is asked: scheme, host and
+// port, and a TLS configuration that accepts the kubelet only.
+func (r *Reader) Door(ctx context.Context, k *Kubelet) (base string, config *tls.Config, err error) {
+	type door struct {
+		at  string
+		tls *tls.Config
+		err error
 	}
-	if next.TLSCertFile != "" {
-		s.TLSCertFile = next.TLSCertFile
-	}
-}
-
-// portFlag returns what a flag says of a port, and false where there is no such flag.
-func (k Kubelet) portFlag(name string) (int, bool, error) {
-	text := k.flags.last(name)
-	if text == "" {
-		return 0, false, nil
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return 0, true, fmt.Errorf("cannot read --%s: %w", name, err)
-	}
-	return int(port), true, nil
-}
-
-// readOnlyPort returns the port at which the kubelet was told to answer without asking who
-// is there, 0 where it was told none. One that was told nothing has none if it has a
-// configuration file, and 10255 if it has only flags (applyLegacyDefaults in
-// cmd/kubelet/app/options); that one is not asked: it is nobody's choice.
-func (k Kubelet) readOnlyPort() (int, error) {
-	if port, ok, err := k.portFlag("read-only-port"); ok {
-		return port, err
-	}
-	c, err := k.configured()
-	return goodPort(c.ReadOnlyPort, err)
-}
-
-// securePort returns the port at which the kubelet asks who is there.
-func (k Kubelet) securePort() (int, error) {
-	if port, ok, err := k.portFlag("port"); ok {
-		return port, err
-	}
-	c, err := k.configured()
-	if c.Port == 0 {
-		c.Port = defaultPort // the kubelet's defaulting takes 0 for nothing said
-	}
-	return goodPort(c.Port, err)
-}
-
-func goodPort(port int, err error) (int, error) {
-	if err == nil && (port < 0 || port > math.MaxUint16) {
-		err = fmt.Errorf("%d is no port", port)
-	}
-	return port, err
-}
-
-// hostPort returns where this host reaches that port of the kubelet: at the address that the
-// kubelet was told to bind, or on the loopback where that is all of them.
-func (k Kubelet) hostPort(port int) (string, error) {
-	address := k.flags.last("address")
-	if address == "" {
-		c, err := k.configured()
+	d, err := bounded.Do(ctx, r.Guard, "kubelet's port", func() door {
+		at, err := k.hostPort()
 		if err != nil {
-			return "", err
+			return door{err: err}
 		}
-		address = c.Address
+		leafs, files, err := k.servingLeafs()
+		if err != nil {
+			return door{err: fmt.Errorf("cannot find the kubelet's certificate: %w", err)}
+		}
+		return door{at: at, tls: pinned(leafs, files)}
+	})
+	if err != nil {
+		err = fmt.Errorf("cannot find the kubelet's port: %w", err)
+	}
+	return "https://" + d.at, d.tls, cmp.Or(err, d.err)
+}
+
+// hostPort returns where this host reaches the kubelet's port: at the address that the
+// kubelet was told to bind, or on the loopback where that is all of them.
+func (k *Kubelet) hostPort() (string, error) {
+	address, port := k.told.Address, k.told.Port
+	if port == "" || port == "0" {
+		port = defaultPort // the kubelet's defaulting takes 0 for nothing
 	}
 	ip := net.ParseIP(address)
+	_, err := strconv.ParseUint(port, 10, 16)
 	switch {
+	case k.toldErr != nil:
+		return "", fmt.Errorf("cannot find the kubelet's port: %w", k.toldErr)
+	case err != nil:
+		return "", fmt.Errorf("cannot find the kubelet's port: %w", err)
 	case address != "" && ip == nil:
 		return "", fmt.Errorf("its address %.60q is no IP address", address)
 	case ip == nil || ip.IsUnspecified():
 		address = "127.0.0.1"
 	}
-	return net.JoinHostPort(address, strconv.Itoa(port)), nil
+	return net.JoinHostPort(address, port), nil
 }
 
 // servingCertificates names the files that may hold the certificate that the kubelet
-// presents: the one that it was told, and in its certificate directory the one that it asked
-// the API server for (serverTLSBootstrap) and the one that it signed itself.
+// presents: in its certificate directory the one that it asked the API server for
+// (serverTLSBootstrap), and the one that it was told or signed itself.
 // k3s tells its kubelet a file in its own data directory, and hides its command line.
-func (k Kubelet) servingCertificates() ([]string, error) {
-	c, err := k.configured()
-	if err != nil {
-		return nil, err
+func (k *Kubelet) servingCertificates() []string {
+	dir := cmp.Or(k.told.CertDir, defaultCertDir)
+	usual := filepath.Join(dir, "kubelet.crt")
+	if k.name == nameK3s {
+		usual = filepath.Join(k.flags.last(flagDataDir), "agent", "serving-kubelet.crt")
 	}
-	dir := k.flags.last("cert-dir")
-	if dir == "" {
-		dir = defaultCertDir
-	}
-	files := []string{filepath.Join(dir, "kubelet-server-current.pem")}
-	switch file := k.flags.last("tls-cert-file"); {
-	case file != "":
-		files = append(files, file)
-	case c.TLSCertFile != "":
-		files = append(files, c.TLSCertFile)
-	case k.name == nameK3s:
-		files = append(files, filepath.Join(k.flags.last(flagDataDir), "agent", "serving-kubelet.crt"))
-	default:
-		files = append(files, filepath.Join(dir, "kubelet.crt"))
-	}
-	return files, nil
+	return []string{filepath.Join(dir, "kubelet-server-current.pem"), cmp.Or(k.told.TLSCertFile, usual)}
 }
 
 // servingLeafs reads the certificates that the kubelet may present.
-func (k Kubelet) servingLeafs() ([]*x509.Certificate, []string, error) {
-	files, err := k.servingCertificates()
-	if err != nil {
-		return nil, nil, err
-	}
+func (k *Kubelet) servingLeafs() ([]*x509.Certificate, []string, error) {
+	files := k.servingCertificates()
 	var leafs []*x509.Certificate
 	for _, file := range files {
 		leaf, err := k.readLeaf(file)
@@ -160,7 +105,7 @@ func (k Kubelet) servingLeafs() ([]*x509.Certificate, []string, error) {
 }
 
 // readLeaf reads the first certificate of a file, which may hold a key as well.
-func (k Kubelet) readLeaf(file string) (*x509.Certificate, error) {
+func (k *Kubelet) readLeaf(file string) (*x509.Certificate, error) {
 	text, err := k.files.read(file)
 	if err != nil {
 		return nil, err
@@ -185,11 +130,11 @@ func (k Kubelet) readLeaf(file string) (*x509.Certificate, error) {
 // the very certificate that the running kubelet's files hold. Usually nobody but the kubelet
 // itself has signed it, so there is no authority to ask and no name to compare; but who does
 // not have its key cannot present it, and the key lies in a directory of root's. Whether it
-// is out of date says nothing about who it is.
+// is out of date does not matter.
 func pinned(leafs []*x509.Certificate, files []string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		// The chain and the name are not looked at; the comparison below takes their place.
+		// The chain and the name are not checked; the comparison below takes their place.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			for _, leaf := range leafs {
@@ -203,71 +148,10 @@ func pinned(leafs []*x509.Certificate, files []string) *tls.Config {
 	}
 }
 
-// Door is where and how the kubelet is asked.
-type Door struct {
-	Base   string      // scheme, host and port
-	TLS    *tls.Config // takes none but the kubelet; nil at the read-only port
-	Silent string      // why there is none
-	Err    error
-}
-
-// Door finds where to ask: the port that asks who is there, where there are credentials for
-// it (secure); else the read-only port, where the kubelet was told one.
-func (r *Reader) Door(ctx context.Context, k *Kubelet, secure bool) Door {
-	d, err := bounded.Do(ctx, r.Guard, "kubelet's port", func() (d Door) {
-		if secure {
-			d.Err = d.secure(k)
-		} else {
-			d.Err = d.readOnly(k)
-		}
-		return d
-	})
-	switch {
-	case err != nil:
-		d.Err, d.Silent = err, fmt.Sprintf("not asked: cannot find the kubelet's port: %v", err)
-	case d.Err != nil:
-		d.Silent = fmt.Sprintf("not asked: %v", d.Err)
-	}
-	return d
-}
-
-func (d *Door) readOnly(k *Kubelet) error {
-	port, err := k.readOnlyPort()
-	if err != nil {
-		return fmt.Errorf("cannot find the kubelet's read-only port: %w", err)
-	}
-	if port == 0 {
-		d.Silent = "not asked: the kubelet has no read-only port, and no credentials were given for its other one " +
-			"(--kubelet-token-file, --kubelet-client-certificate)"
-		return nil
-	}
-	at, err := k.hostPort(port)
-	d.Base = "http://" + at
-	return err
-}
-
-func (d *Door) secure(k *Kubelet) error {
-	port, err := k.securePort()
-	if err != nil {
-		return fmt.Errorf("cannot find the kubelet's port: %w", err)
-	}
-	at, err := k.hostPort(port)
-	if err != nil {
-		return err
-	}
-	d.Base = "https://" + at
-	leafs, files, err := k.servingLeafs()
-	if err != nil {
-		return fmt.Errorf("cannot find the kubelet's certificate: %w", err)
-	}
-	d.TLS = pinned(leafs, files)
-	return nil
-}
-
 // NodeName is the name that the kubelet was told to have at the API server, "" for none.
 func (k *Kubelet) NodeName() string {
 	if k == nil {
 		return ""
 	}
-	return strings.ToLower(strings.TrimSpace(k.flags.last("hostname-override")))
+	return strings.ToLower(strings.TrimSpace(k.told.Hostname))
 }

@@ -44,22 +44,22 @@ func (r *Reader) StaticPods(ctx context.Context, k *Kubelet) *StaticPods {
 
 func readStaticPods(k *Kubelet) *StaticPods {
 	s := &StaticPods{files: k.files, StaticPods: lists.StaticPods{Origin: k.String()}}
-	source, err := k.manifestSource()
+	paths, err := k.manifestPaths()
 	if err != nil {
 		s.Err = fmt.Errorf("the kubelet (PID %d) does not show where its static pods are: %w", k.ID.PID, err)
 		return s
 	}
-	if len(source.paths) > 0 {
-		s.Origin = strings.Join(source.paths, ", ")
+	if len(paths) > 0 {
+		s.Origin = strings.Join(paths, ", ")
 	}
-	if source.url != "" {
+	if k.told.StaticPodURL != "" {
 		s.Unsure = "the kubelet has static pods from a URL too"
 	}
-	if s.Node = k.flags.last("hostname-override"); s.Node == "" {
+	if s.Node = k.told.Hostname; s.Node == "" {
 		s.Node, _ = os.Hostname() // without it no pod is found to run, and more is kept
 	}
 	s.Node = strings.ToLower(strings.TrimSpace(s.Node))
-	for _, path := range source.paths {
+	for _, path := range paths {
 		err := s.read(path)
 		if errors.Is(err, fs.ErrNotExist) && k.name != nameK3s {
 			// The kubelet takes a path that is not there for an empty directory. k3s makes its

@@ -25,21 +25,6 @@ func manifests(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// staticKubelet is a kubelet on node-1 with the arguments given.
-func staticKubelet(t *testing.T, comm string, args ...string) *Kubelet {
-	t.Helper()
-	k, ok := parseCommand(comm, append([]string{comm}, args...))
-	if !ok {
-		t.Fatalf("%s %v is no kubelet", comm, args)
-	}
-	var err error
-	if k.flags, err = k.effective(); err != nil {
-		t.Fatal(err)
-	}
-	k.flags = append(flags{"--hostname-override=Node-1"}, k.flags...)
-	return k
-}
-
 // staticCase is one pod beside the manifest of kube-system/etcd.
 type staticCase struct {
 	name      string
@@ -58,7 +43,7 @@ type staticCase struct {
 func (c staticCase) run(t *testing.T) {
 	t.Helper()
 	dir := manifests(t, c.manifests)
-	s := readStaticPods(staticKubelet(t, "kubelet", append([]string{"--pod-manifest-path", dir}, c.args...)...))
+	s := readStaticPods(told(t, "kubelet", append([]string{"--pod-manifest-path", dir}, c.args...)...))
 	e := policy.Evidence{UID: staticUID, Namespace: c.namespace, PodName: c.pod, ID: policy.DirID{Btime: c.btime}}
 	if c.uid != "" {
 		e.UID = c.uid
@@ -171,8 +156,6 @@ func TestStaticPodPaths(t *testing.T) {
 	dir := manifests(t, map[string]string{"etcd.yaml": etcdManifest})
 	config := t.TempDir()
 	file := func(name, text string) string { return testkit.WriteText(t, filepath.Join(config, name), text) }
-	testkit.Must(t, os.Mkdir(filepath.Join(config, "d"), 0o700))
-	file("d/10.conf", "staticPodPath: "+dir+"\n")
 	testkit.Must(t, os.Mkdir(filepath.Join(config, "bad"), 0o700))
 	file("bad/10.conf", "staticPodPath: manifests\n")
 	testkit.Must(t, os.Symlink(dir, filepath.Join(config, "manifests")))
@@ -198,14 +181,9 @@ func TestStaticPodPaths(t *testing.T) {
 	}{
 		{"none", "kubelet", nil, policy.No},
 		{"flag", "kubelet", []string{"--pod-manifest-path=" + dir}, policy.Yes},
-		{"flag with an underscore", "kubelet", []string{"--pod_manifest_path", dir + "/"}, policy.Yes},
 		{"one file", "kubelet", []string{"--pod-manifest-path=" + dir + "/etcd.yaml"}, policy.Yes},
 		{"file", "kubelet", []string{"--config=" + file("a", "kind: KubeletConfiguration\nstaticPodPath: "+dir+"\n")}, policy.Yes},
-		{"JSON", "kubelet", []string{"--config=" + file("a.json", `{"staticPodPath":"`+dir+`"}`)}, policy.Yes},
 		{"relative to the file, by a symlink", "kubelet", []string{"--config=" + file("b", "staticPodPath: manifests\n")}, policy.Yes},
-		{"drop-in", "kubelet", []string{"--config=" + file("c", "staticPodPath: /nowhere\n"), "--config-dir=" + config + "/d"}, policy.Yes},
-		{"a drop-in that says nothing of it", "kubelet", []string{"--config=" + file("e", "staticPodPath: "+dir+"\n"), "--config-dir=" + fifo}, policy.Yes},
-		{"the flag wins", "kubelet", []string{"--config=" + config + "/a", "--pod-manifest-path=" + fifo}, policy.No},
 		{"URL in the file", "kubelet", []string{"--config=" + file("u", "staticPodURL: http://x\n")}, policy.Unknown},
 		{"neither FIFO nor directory is one", "kubelet", []string{"--pod-manifest-path=" + fifo}, policy.No},
 		{"a symlink to one", "kubelet", []string{"--pod-manifest-path=" + linked}, policy.Yes},
@@ -215,15 +193,13 @@ func TestStaticPodPaths(t *testing.T) {
 		{"too many", "kubelet", []string{"--pod-manifest-path=" + crowd}, policy.Unknown},
 		{"relative flag", "kubelet", []string{"--pod-manifest-path=m"}, policy.Unknown},
 		{"relative drop-in", "kubelet", []string{"--config-dir=" + config + "/bad"}, policy.Unknown},
-		{"no configuration file", "kubelet", []string{"--config=/nonexistent/c"}, policy.Unknown},
 		{"broken configuration", "kubelet", []string{"--config=" + file("f", "staticPodPath: [\n")}, policy.Unknown},
 		{"k3s in its data directory", "k3s", []string{"server", "--data-dir=" + config + "/k3s"}, policy.Yes},
-		{"k3s by its file", "k3s", []string{"agent", "--config=" + file("k", "data-dir: "+config+"/k3s\n")}, policy.Yes},
 		{"k3s with another path", "k3s", []string{"agent", "--data-dir=" + config + "/d", "--kubelet-arg=pod-manifest-path=" + dir}, policy.Yes},
 		{"k3s whose directory is not where it should be", "k3s", []string{"agent", "--data-dir=" + config + "/d"}, policy.Unknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := readStaticPods(staticKubelet(t, c.comm, c.args...))
+			s := readStaticPods(told(t, c.comm, c.args...))
 			f := s.Fact(&policy.Evidence{UID: staticUID, Namespace: "kube-system", PodName: "etcd-node-1", CertainName: true}, nil)
 			if f.Truth != c.want || f.Origin == "" {
 				t.Errorf("%+v, want %s", f, c.want)

@@ -43,18 +43,12 @@ func CheckWaived(ctx context.Context, procDir, rootDir string, sockets []string)
 }
 
 func noKubelet(procDir, rootDir string) error {
-	all, err := scanner{procDir: procDir, thorough: true}.kubelets()
+	ks, err := scanner{procDir: procDir, thorough: true}.find(rootDir)
 	if err != nil {
 		return fmt.Errorf("cannot find out whether a kubelet runs: %w", err)
 	}
-	for _, k := range all {
-		same, err := k.hasRoot(rootDir)
-		if err != nil {
-			return fmt.Errorf("cannot find out whether a kubelet runs: %w", err)
-		}
-		if same {
-			return fmt.Errorf("a kubelet runs here: %s", k)
-		}
+	if len(ks.ours) > 0 {
+		return fmt.Errorf("a kubelet runs here: %s", ks.ours[0])
 	}
 	return nil
 }

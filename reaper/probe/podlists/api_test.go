@@ -270,7 +270,7 @@ func TestTruncatedLists(t *testing.T) {
 			text := whole[:end]
 			h := testkit.Answer(text)
 			ask := func(a getter) (*KubeletAnswer, *APIAnswer) {
-				k := newPodList("kubelet", true)
+				k := newPodList("kubelet")
 				k.askPods(t.Context(), a)
 				k.Weigh()
 				l := newAPIList("server")

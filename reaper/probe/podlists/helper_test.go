@@ -39,7 +39,7 @@ func judged(l *bothLists, uid parsers.PodUID, needAPI bool) policy.Verdict {
 func listing(k *KubeletAnswer, a *APIAnswer) *bothLists {
 	l := &bothLists{podList: k, api: a, static: &lists.StaticPods{}}
 	if k == nil {
-		l.podList = unlisted("", "not asked", nil)
+		l.podList = unlisted("", "", nil)
 	}
 	if a == nil {
 		l.api = &APIAnswer{APIList: lists.APIList{PodList: lists.PodList{Silent: "not asked"}}}
@@ -156,6 +156,5 @@ func newReader(r Reader) *Reader {
 
 // of asks a kubelet that was found.
 func (r *Reader) of(ctx context.Context, k *kubelet.Kubelet) *KubeletAnswer {
-	found := kubelet.Reader{Guard: r.Guard}
-	return r.Kubelet(ctx, k.String(), Door(found.Door(ctx, k, r.AsksKubelet())))
+	return r.Kubelet(ctx, &kubelet.Reader{Guard: r.Guard}, k)
 }

@@ -4,17 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
 // acceptJSON is what we ask a kubelet for.
@@ -26,63 +23,55 @@ type KubeletAnswer struct {
 	Err error
 }
 
-// Door is where and how the kubelet is asked.
-type Door struct {
-	Base   string      // scheme, host and port
-	TLS    *tls.Config // takes none but the kubelet; nil at the read-only port
-	Silent string      // why there is none
-	Err    error
-}
-
-// Kubelet asks the kubelet, for its gauges and then for its pods. It is asked after the
-// listing, like everything else. origin tells people who it is.
-func (r *Reader) Kubelet(ctx context.Context, origin string, d Door) *KubeletAnswer {
-	var token string
-	if d.Silent == "" && d.TLS != nil {
-		type read struct {
-			token string
-			err   error
-		}
-		c, err := bounded.Do(ctx, r.Guard, "kubelet's credentials", func() read {
-			token, err := r.login(d)
-			return read{token, err}
-		})
-		if token, d.Err = c.token, cmp.Or(err, c.err); d.Err != nil {
-			d.Silent = fmt.Sprintf("not asked: %v", d.Err)
-		}
+// Kubelet asks the kubelet that runs, nil where none is known, for its gauges and then for its pods.
+// It is asked after the listing, like everything else.
+func (r *Reader) Kubelet(ctx context.Context, in *kubelet.Reader, running *kubelet.Kubelet) *KubeletAnswer {
+	switch {
+	case running == nil:
+		return unlisted(in.ProcDir, "no kubelet is known", nil)
+	case !r.AsksKubelet():
+		return unlisted(running.String(), "no credentials were given for the kubelet's port (--kubelet-token-file, --kubelet-client-certificate)", nil)
 	}
-	if d.Silent != "" {
-		if !r.AsksKubelet() {
-			d.Err = nil // its absence keeps nothing, and the other readers of the same file complain
-		}
-		return unlisted(origin, d.Silent, d.Err)
+	base, config, err := in.Door(ctx, running)
+	type login struct {
+		token string
+		err   error
+	}
+	var c login
+	if err == nil {
+		c, err = bounded.Do(ctx, r.Guard, "kubelet's credentials", func() login {
+			token, err := r.login(config)
+			return login{token, err}
+		})
+	}
+	if err = cmp.Or(err, c.err); err != nil {
+		return unlisted(running.String(), err.Error(), err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Guard.Limit(), bounded.ErrHangs)
 	defer cancel()
-	a := kube.NewAsker(d.Base, token, d.TLS)
+	a := kube.NewAsker(base, c.token, config)
 	defer a.Close()
-	l := newPodList(d.Base+"/pods", d.TLS != nil)
-	gauges, err := askGauges(ctx, a, d.Base) // before the list, which it proves whole
+	l := newPodList(base + "/pods")
+	gauges, err := askGauges(ctx, a, base) // before the list, which it proves whole
 	if l.Gauges = gauges; err != nil {
 		l.Metrics = err.Error() + kubeletAdvice(err)
 	}
 	l.askPods(ctx, a)
-	if l.Proven {
-		l.askRunning(ctx, a)
-	}
+	l.askRunning(ctx, a)
 	l.Weigh()
 	return l
 }
 
-func newPodList(origin string, proven bool) *KubeletAnswer {
+func newPodList(origin string) *KubeletAnswer {
 	l := &KubeletAnswer{}
-	l.Origin, l.Proven, l.Pods, l.Wanted = origin, proven, map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
+	l.Origin, l.Proven, l.Pods, l.Wanted = origin, true, map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
 	return l
 }
 
-func unlisted(origin, silent string, err error) *KubeletAnswer {
+func unlisted(origin, why string, err error) *KubeletAnswer {
 	l := &KubeletAnswer{Err: err}
-	l.Origin, l.Silent, l.Gauges = origin, silent, policy.KubeletGauges{Detail: silent}
+	l.Origin, l.Silent = origin, "not asked: "+why
+	l.Gauges.Detail = l.Silent
 	l.Weigh()
 	return l
 }
@@ -93,13 +82,13 @@ func (r *Reader) AsksKubelet() bool {
 }
 
 // login adds the credentials that the operator gave to a way to the kubelet's own port.
-func (r *Reader) login(d Door) (string, error) {
+func (r *Reader) login(config *tls.Config) (string, error) {
 	if r.KubeletClientCertificate != "" {
 		pair, err := kube.ClientPair(r.KubeletClientCertificate, r.KubeletClientKey, r.Now())
 		if err != nil {
 			return "", err
 		}
-		d.TLS.Certificates = []tls.Certificate{pair}
+		config.Certificates = []tls.Certificate{pair}
 	}
 	if r.KubeletTokenFile == "" {
 		return "", nil
@@ -126,9 +115,7 @@ func (l *KubeletAnswer) askPods(ctx context.Context, a getter) {
 		return
 	}
 	l.Silent = fmt.Sprintf("not answered: %v", err)
-	if l.Proven || !errors.Is(err, unix.ECONNREFUSED) { // the read-only port may be bound elsewhere
-		l.Err = fmt.Errorf("cannot read the kubelet's pod list at %s: %w%s", l.Origin, err, kubeletAdvice(err))
-	}
+	l.Err = fmt.Errorf("cannot read the kubelet's pod list at %s: %w%s", l.Origin, err, kubeletAdvice(err))
 }
 
 // kubeletAdvice says which right is missing.

@@ -1,31 +1,15 @@
 package podlists
 
 import (
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
-
-// listedBy asks a server of that handler as the kubelet's read-only port.
-func listedBy(t *testing.T, patience time.Duration, h http.HandlerFunc) *KubeletAnswer {
-	t.Helper()
-	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
-	p := newReader(Reader{})
-	p.Guard.Patience = patience
-	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
-	testkit.Must(t, err)
-	k := kubeletOf(t, "--read-only-port="+port)
-	return p.of(t.Context(), k)
-}
 
 func TestPodList(t *testing.T) {
 	all := testkit.ListOf(testkit.MirrorPod, testkit.OwnedPod, testkit.PlainPod)
@@ -51,18 +35,11 @@ func TestPodList(t *testing.T) {
 		{"nothing", "", policy.Unknown, policy.Unknown, "EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := listedBy(t, time.Minute, func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/metrics" {
-					http.NotFound(w, r)
-					return
-				}
-				if r.URL.Path != "/pods" || r.Method != http.MethodGet {
-					t.Errorf("%s %s", r.Method, r.URL)
-				}
-				_, _ = w.Write([]byte(c.text))
-			})
+			s := testkit.TLSServer(t, "", testkit.Serve(map[string]http.HandlerFunc{"/pods": testkit.Answer(c.text)}))
+			p, k := kubeletAt(t, s, testkit.CertOf(s))
+			l := p.of(t.Context(), k)
 			for uid, want := range map[parsers.PodUID]policy.Truth{testkit.APIUID: c.api, testkit.StaticUID: c.static} {
-				if f := l.Fact(uid); f.Truth != want || f.Detail == "" || !strings.HasPrefix(f.Origin, "http://127.0.0.1:") {
+				if f := l.Fact(uid); f.Truth != want || f.Detail == "" || !strings.HasPrefix(f.Origin, "https://127.0.0.1:") {
 					t.Errorf("%s: %+v, want %s", uid, f, want)
 				}
 			}
@@ -83,83 +60,4 @@ func endless(w http.ResponseWriter, text string) {
 			return
 		}
 	}
-}
-
-func TestPodListNotAnswered(t *testing.T) {
-	for name, h := range map[string]http.HandlerFunc{
-		"401 Unauthorized": func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = w.Write([]byte(testkit.ListOf(testkit.PlainPod)))
-		},
-		"302 Found": func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/pods" && r.URL.Path != "/metrics" {
-				t.Error("a redirect was followed")
-			}
-			http.Redirect(w, r, "/elsewhere", http.StatusFound)
-		},
-		"did not answer in time": func(w http.ResponseWriter, r *http.Request) {
-			_, _ = w.Write([]byte(`{"kind":"PodList","items":[`))
-			if f, ok := w.(http.Flusher); ok {
-				f.Flush()
-			}
-			<-r.Context().Done() // until the client is gone
-		},
-		"unexpected EOF": func(w http.ResponseWriter, _ *http.Request) { // a pod without end
-			_, _ = w.Write([]byte(`{"kind":"PodList","items":["`))
-			endless(w, strings.Repeat(" ", 1<<20))
-		},
-		"longer than": func(w http.ResponseWriter, _ *http.Request) { // a list without end
-			_, _ = w.Write([]byte(`{"kind":"PodList","items":[{}`))
-			endless(w, `,{"x":"`+strings.Repeat(" ", 1<<20)+`"}`)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			patience := time.Minute
-			if strings.Contains(name, "time") {
-				patience = 100 * time.Millisecond
-			}
-			l := listedBy(t, patience, h)
-			if f := l.Fact(testkit.APIUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, name) {
-				t.Errorf("%+v, want unknown with %q", f, name)
-			}
-			if l.Err == nil {
-				t.Error("nobody hears of it")
-			}
-		})
-	}
-	t.Run("no HTTP", func(t *testing.T) {
-		for text, want := range map[string]string{
-			"SSH-2.0-x\r\n": "malformed HTTP response", "HTTP/1.0 200 OK": "EOF",
-			"HTTP/1.0 200 OK\r\n" + strings.Repeat("X: y\r\n", 64<<10): "exceeded",
-		} {
-			h, err := net.Listen("tcp", "127.0.0.1:0")
-			testkit.Must(t, err)
-			t.Cleanup(func() { _ = h.Close() })
-			go func() {
-				for {
-					conn, err := h.Accept()
-					if err != nil {
-						return
-					}
-					_, _ = conn.Read(make([]byte, 4096))
-					_, _ = conn.Write([]byte(text))
-					_ = conn.Close()
-				}
-			}()
-			p := newReader(Reader{})
-			_, port, err := net.SplitHostPort(h.Addr().String())
-			testkit.Must(t, err)
-			l := p.of(t.Context(), kubeletOf(t, "--read-only-port="+port))
-			if l.Err == nil || !strings.Contains(l.Err.Error(), want) {
-				t.Errorf("%.20q: %v, want %q", text, l.Err, want)
-			}
-		}
-	})
-	t.Run("nobody listens", func(t *testing.T) {
-		p := newReader(Reader{})
-		l := p.of(t.Context(), kubeletOf(t, "--read-only-port=1"))
-		if f := l.Fact(testkit.APIUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "connection refused") || l.Err != nil {
-			t.Errorf("%+v, %v", f, l.Err)
-		}
-	})
 }

@@ -1,25 +1,16 @@
 package podlists
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
-	"os"
 	"path/filepath"
-	"sync"
 
-	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
 
@@ -39,100 +30,17 @@ func (r *Reader) PodsAPI(ctx context.Context, pid int) lists.PodsAPI {
 		l.Silent = "not asked: --runtime-endpoint none"
 		return l
 	}
-	text, err := bounded.Do(ctx, r.Guard, "pods-api", func() podsText { return r.askPodsAPI(ctx, path) })
-	if err == nil {
-		err = text.err
-	}
-	if err != nil {
-		l.Silent = clean.Name(err.Error())
+	a := r.askSocket(ctx, "pods-api", podsAPIEntry, listPods)
+	if a.err != nil {
+		l.Silent = clean.Name(a.err.Error())
 		return l
 	}
-	l.Pods, l.Listed, err = readPodsAPI(text.bytes)
-	if err == nil {
-		err = text.by.is(pid)
-	}
-	if err != nil {
+	var err error
+	l.Pods, l.Listed, err = readPodsAPI(a.text)
+	if err = cmp.Or(err, a.by.is(pid)); err != nil {
 		l.Doubt = clean.Name(err.Error())
 	}
 	return l
-}
-
-type podsText struct {
-	listText
-	by peers
-}
-
-func (r *Reader) askPodsAPI(ctx context.Context, path string) (a podsText) {
-	if info, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		a.err = errors.New("the kubelet has no such socket")
-		return a
-	} else if err != nil {
-		a.err = err
-		return a
-	} else if info.Mode()&fs.ModeSocket == 0 {
-		a.err = fmt.Errorf("%s is no socket", path)
-		return a
-	}
-	var mu sync.Mutex
-	var by peers
-	conn, err := cri.Connect(path, maxPodResources, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		c, p, err := dialPeer(ctx, path)
-		mu.Lock()
-		defer mu.Unlock()
-		by = append(by, p)
-		return c, err
-	}))
-	if err != nil {
-		a.err = err
-		return a
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.Guard.Limit())
-	defer cancel()
-	err = conn.Invoke(ctx, listPods, []byte{}, &a.bytes, grpc.ForceCodec(wireCodec{}))
-	_ = conn.Close() // nothing was sent that could be lost
-	mu.Lock()
-	defer mu.Unlock()
-	switch a.by = by; {
-	case status.Code(err) == codes.Unimplemented:
-		a.err = errors.New("it answers, and has no ListPods")
-	case err != nil:
-		a.err = fmt.Errorf("its answer to ListPods: %s", cri.Reason(err))
-	}
-	return a
-}
-
-// peers are the processes that listened at the socket, at each connection: gRPC may connect again.
-type peers []unix.Ucred
-
-// is reports why the answer is not known to be that of the process with this PID, run by root.
-func (p peers) is(pid int) error {
-	for _, c := range p {
-		if pid == 0 || c.Uid != 0 || int(c.Pid) != pid {
-			return fmt.Errorf("the process at the socket is PID %d of UID %d, and not the kubelet that runs", c.Pid, c.Uid)
-		}
-	}
-	if len(p) == 0 {
-		return errors.New("it is not known which process listens at the socket")
-	}
-	return nil
-}
-
-func dialPeer(ctx context.Context, path string) (net.Conn, unix.Ucred, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	if err != nil {
-		return nil, unix.Ucred{}, err
-	}
-	cred := &unix.Ucred{}
-	if u, ok := c.(*net.UnixConn); ok {
-		if raw, rawErr := u.SyscallConn(); rawErr == nil {
-			_ = raw.Control(func(fd uintptr) {
-				if got, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-					cred = got
-				}
-			})
-		}
-	}
-	return c, *cred, nil // a PID of 0 is no kubelet's
 }
 
 // readPodsAPI reads ListPodsResponse: field 1 is a v1.Pod, marshalled, its field 1 the ObjectMeta, of
@@ -144,8 +52,8 @@ func readPodsAPI(text []byte) (uids map[parsers.PodUID]bool, listed int, doubt e
 			doubt = errors.New("its answer has more than pods")
 			return nil
 		}
-		if listed++; listed > mostPodResources {
-			return fmt.Errorf("it lists more than %d pods", mostPodResources)
+		if listed++; listed > mostPods {
+			return fmt.Errorf("it lists more than %d pods", mostPods)
 		}
 		named := false
 		err := eachField(pod, func(number protowire.Number, meta []byte) error {

@@ -83,8 +83,8 @@ func TestPodsAPI(t *testing.T) {
 		},
 		{"metadata in two parts", slices.Concat(podOf(here), field(1, slices.Concat(field(1, field(5, []byte(quiet))), field(1, nil)))), both, "", ""},
 		{"it goes on elsewhere", slices.Concat(good, field(2, []byte("token"))), both, "", "more than pods"},
-		{"too many pods", bytes.Repeat(podOf(here), mostPodResources+1), both[:1], "", "more than 16384 pods"},
-		{"too long", make([]byte, maxPodResources+1), nil, "larger than max", ""},
+		{"too many pods", bytes.Repeat(podOf(here), mostPods+1), both[:1], "", "more than 16384 pods"},
+		{"too long", make([]byte, maxAnswer+1), nil, "larger than max", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root := t.TempDir()

@@ -67,13 +67,13 @@ func TestPodResources(t *testing.T) {
 	}{
 		{"version 1", "v1", good, ""},
 		{"before 1.20", "v1alpha1", good, ""},
-		{"another service", "v2", good, "no pod-resources socket"},
+		{"another service", "v2", good, "has no List"},
 		{"cut off", "v1", good[:len(good)-1], "cannot read"},
 		{"no protobuf", "v1", bytes.Repeat([]byte{0xff}, 64), "cannot read"},
 		{"a name that is none", "v1", podResourcesOf(policy.PodName{Namespace: "shop", Name: "\x1b[2J"}), "name is none"},
 		{"a pod without a name", "v1", podResourcesOf(policy.PodName{Namespace: "shop"}), "name is none"},
 		{"a long name", "v1", podResourcesOf(policy.PodName{Namespace: "shop", Name: strings.Repeat("a", 1<<20)}), "name is none"},
-		{"too long", "v1", make([]byte, maxPodResources+1), "larger than max"},
+		{"too long", "v1", make([]byte, maxAnswer+1), "larger than max"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestPodResources(t *testing.T) {
 		})
 	}
 	t.Run("more pods than any node has", func(t *testing.T) {
-		pods := make([]policy.PodName, 0, mostPodResources+1)
-		for i := range mostPodResources + 1 {
+		pods := make([]policy.PodName, 0, mostPods+1)
+		for i := range mostPods + 1 {
 			pods = append(pods, policy.PodName{Namespace: "shop", Name: "p" + strings.Repeat("a", i%50) + strings.Repeat("b", i/50%50) + strings.Repeat("c", i/2500)})
 		}
 		if names, err := readPodResources(podResourcesOf(pods...)); err == nil || names != nil {

@@ -198,16 +198,6 @@ func TestKubeletWithoutTLS(t *testing.T) {
 	if f := l.podLists().Released(testkit.UIDQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "HTTP response to HTTPS client") {
 		t.Errorf("%+v", f)
 	}
-	t.Run("the read-only port lets nothing go", func(t *testing.T) {
-		l := listing(listedBy(t, time.Minute, testkit.Answer(testkit.ListOf(testkit.HerePod))), nil)
-		if f := l.podLists().Released(testkit.UIDQuiet); f.Truth != policy.Unknown || l.podList.Fact(testkit.UIDHere).Truth != policy.Yes {
-			t.Errorf("%+v", f)
-		}
-		l.podList.Whole = true // the guard
-		if v := judged(l, testkit.UIDQuiet, false); v.Decision != policy.Reap {
-			t.Errorf("anybody's word would give %s %v", v.Decision, v.Why)
-		}
-	})
 }
 
 func TestKubeletClientCertificate(t *testing.T) {

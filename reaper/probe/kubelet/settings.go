@@ -1,0 +1,196 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// maxConfig bounds a configuration file. Only root's and our own processes come so far as
+// to have one read: nobody else can have us open a file.
+const maxConfig = 1 << 20
+
+// settings are what a kubelet was told: "" is nothing.
+type settings struct {
+	Endpoint      string `yaml:"containerRuntimeEndpoint"`
+	StaticPodPath string `yaml:"staticPodPath"`
+	StaticPodURL  string `yaml:"staticPodURL"`
+	PodLogsDir    string `yaml:"podLogsDir"` // since 1.29
+	Address       string `yaml:"address"`
+	Port          string `yaml:"port"`
+	TLSCertFile   string `yaml:"tlsCertFile"`
+	Logging       struct {
+		Format string `yaml:"format"`
+	} `yaml:"logging"`
+	CertDir, Hostname string `yaml:"-"` // flags have no key
+}
+
+// setting is one of them, with the flag that wins over it.
+type setting struct {
+	flag  string
+	value *string
+}
+
+func (s *settings) all() []setting {
+	return []setting{
+		{flagEndpoint, &s.Endpoint},
+		{"pod-manifest-path", &s.StaticPodPath},
+		{"manifest-url", &s.StaticPodURL},
+		{"", &s.PodLogsDir}, // there is no such flag
+		{"address", &s.Address},
+		{"port", &s.Port},
+		{"tls-cert-file", &s.TLSCertFile},
+		{"logging-format", &s.Logging.Format},
+		{"cert-dir", &s.CertDir},
+		{"hostname-override", &s.Hostname},
+	}
+}
+
+// configure reads the flags, and the configuration that they name.
+func (k *Kubelet) configure() {
+	if k.flags, k.rootErr = k.effective(); k.rootErr != nil {
+		k.toldErr = k.rootErr
+		return
+	}
+	k.told, k.toldErr = k.configured()
+	for _, s := range k.told.all() {
+		if v := k.flags.last(s.flag); v != "" {
+			*s.value = v
+		}
+	}
+}
+
+// configured reads the kubelet's configuration file and then its drop-in directory, which
+// wins where it sets something.
+func (k *Kubelet) configured() (settings, error) {
+	var s settings
+	if path := k.flags.last("config"); path != "" {
+		if err := s.merge(k.files, path); err != nil {
+			return settings{}, err
+		}
+		for _, p := range [...]*string{&s.StaticPodPath, &s.TLSCertFile} {
+			if *p != "" && !filepath.IsAbs(*p) {
+				// In the file itself, not in a drop-in, relative paths begin where the file lies.
+				*p = filepath.Join(filepath.Dir(path), *p)
+			}
+		}
+	}
+	dropIns, err := k.dropIns()
+	if err != nil {
+		return settings{}, err
+	}
+	for _, path := range dropIns {
+		if err := s.merge(k.files, path); err != nil {
+			return settings{}, err
+		}
+	}
+	return s, nil
+}
+
+// merge takes over what a further file sets. An empty value sets nothing.
+func (s *settings) merge(files kubeletFiles, path string) error {
+	text, err := files.read(path)
+	if err != nil {
+		return err
+	}
+	var next settings
+	// JSON, which the kubelet also takes, is YAML.
+	if err := yaml.Unmarshal(text, &next); err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	now := s.all()
+	for i, f := range next.all() {
+		if *f.value != "" {
+			*now[i].value = *f.value
+		}
+	}
+	return nil
+}
+
+// dropIns lists the files of the kubelet's drop-in directory, in their order.
+//
+// k3s has had one in its own data directory since 1.32. It writes its defaults there, the
+// runtime's endpoint among them, and copies there what the user's kubelet-arg=config and
+// config-dir name; so that one counts where it is.
+func (k *Kubelet) dropIns() ([]string, error) {
+	var all []string
+	var err error
+	dir := k.flags.last("config-dir")
+	if k.name == nameK3s {
+		own := filepath.Join(k.flags.last(flagDataDir), "agent", "etc", "kubelet.conf.d")
+		if all, err = k.files.below(own, 0); err == nil {
+			dir = ""
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if dir != "" {
+		if all, err = k.files.below(dir, 0); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(all, func(path string) bool { return filepath.Ext(path) != ".conf" }), nil
+}
+
+// findRootDir returns --root-dir. A relative one starts at the process's working
+// directory, the link cwd.
+func (k *Kubelet) findRootDir(cwd string) (string, error) {
+	dir := k.flags.last("root-dir")
+	switch {
+	case dir == "" && k.name == nameKubelite:
+		return microk8sRootDir, nil
+	case dir == "":
+		return DefaultRootDir, nil
+	case filepath.IsAbs(dir):
+		return filepath.Clean(dir), nil
+	}
+	base, err := os.Readlink(cwd)
+	return filepath.Join(base, dir), err
+}
+
+// endpoint returns the CRI endpoint that the kubelet was told to use, "" where it was told none.
+// A flag stands even where the configuration file cannot be read: it wins over that.
+func (k *Kubelet) endpoint() (string, error) {
+	if k.told.Endpoint != "" {
+		return k.told.Endpoint, nil
+	}
+	return "", k.toldErr
+}
+
+// logsIn returns the format in which the kubelet logs (component-base/logs/api/v1). A kubelet that
+// hides its command line may have been given a flag that does not show.
+func (k *Kubelet) logsIn() policy.LogFormat {
+	switch named := policy.LogFormat(k.told.Logging.Format); {
+	case named == policy.LogText, named == policy.LogJSON:
+		return named
+	case named == "" && k.toldErr == nil && !k.hidden:
+		return policy.LogText // the default
+	}
+	return policy.LogUnknown
+}
+
+// manifestPaths returns where the kubelet was told to find static pods.
+//
+// k3s tells its kubelet to use agent/pod-manifests in its own data directory unless the
+// user named another place, and hides its command line; so both places count there.
+func (k *Kubelet) manifestPaths() (paths []string, err error) {
+	if path := k.told.StaticPodPath; path != "" {
+		paths = append(paths, path)
+	}
+	if k.name == nameK3s {
+		paths = append(paths, filepath.Join(k.flags.last(flagDataDir), "agent", "pod-manifests"))
+	}
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			return nil, fmt.Errorf("cannot find out where its static pods' path %q begins", path)
+		}
+	}
+	return slices.Compact(paths), k.toldErr
+}
