@@ -1,8 +1,10 @@
-// Package cni holds the rules for what CNI leaves of dead pods: cache files of libcni, the
-// delegates of Multus and flannel, and the addresses of host-local.
+// Package cni sweeps over what CNI leaves of dead pods: cache files of libcni, the delegates of
+// Multus and flannel, and the addresses of host-local.
 //
-// It is policy's smaller neighbour and as pure: Judge takes what one look found out about one
-// file, and answers with a verdict and its reasons. Listings remember what the runtime has
-// listed, Census counts, and Sweeping, Swept and Unswept write the records of the ledger. Only
-// reaper/cnisweep asks for a verdict and acts on it. Nothing here opens a file.
+// [File.Parse] ties a [File] to its container, [Judge] decides from the facts of one look, and a [Sweeper] goes
+// one way: look, judge, archive, ledger, remove. [Sweeper.Restore] goes the reverse. [Listings] keep what the
+// runtime has listed since the first look, and a [Census] counts.
+//
+// It opens no file and makes no system call: package look reads the node, package remove archives, removes and
+// writes back.
 package cni

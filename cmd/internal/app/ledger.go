@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni/archive"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/remove"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
@@ -29,7 +29,7 @@ func ListArchives(_ context.Context, cfg config.Config) ([]cni.ArchiveState, err
 		return nil, err
 	}
 	defer closeQuietly(store)
-	return archive.Store{Store: store}.Archives()
+	return remove.ArchiveStore{Store: store}.Archives()
 }
 
 // History returns what the ledger still has of one pod, the oldest first.

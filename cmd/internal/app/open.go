@@ -14,7 +14,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni/archive"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni/look"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni/remove"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
@@ -171,7 +170,7 @@ func newSweeper(cfg config.Config, p *probe.Probe, store *state.Store, log *slog
 		return nil, err
 	}
 	return &cni.Sweeper{
-		Prober: reader, Remover: remover, Archive: archive.Store{Store: store}, Ledger: store, Clock: clock, Meter: meter, Log: log,
+		Prober: reader, Remover: remover, Archive: remove.ArchiveStore{Store: store}, Ledger: store, Clock: clock, Meter: meter, Log: log,
 	}, nil
 }
 

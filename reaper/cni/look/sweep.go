@@ -13,7 +13,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
 // usualChunk is how many names are read before anything is asked. A chunk costs one question to the runtime, the cgroups and so on (some
@@ -144,33 +143,6 @@ func (s *Sweep) findDirs(ctx context.Context) {
 		}
 	}
 	s.dirs = append(s.dirs, s.r.cacheDirs()...)
-	s.count(ctx)
-}
-
-// count shows how many files there are, by one more listing of each directory, to a person who waits for the sweep. A directory that
-// cannot be listed, or not within the guard's patience, counts as empty, and is reported when it is read.
-func (s *Sweep) count(ctx context.Context) {
-	work := progress.From(ctx)
-	if work == nil {
-		return
-	}
-	for _, d := range s.dirs {
-		n, _ := do(ctx, s.r.Guard, "cni count "+d.path(), func() (n int64, err error) {
-			fd, err := d.open(s.r.Open)
-			if err != nil {
-				return 0, err
-			}
-			defer beneath.Close(fd)
-			err = beneath.EachName(fd, make([]byte, 32<<10), func(e beneath.Entry) bool {
-				if !d.skips(e) {
-					n++
-				}
-				return ctx.Err() == nil
-			})
-			return n, err
-		})
-		work.Expect(n)
-	}
 }
 
 // list reads the names of the next chunk, from as many directories as it takes.

@@ -1,13 +1,9 @@
 package remove
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +19,8 @@ const lockName = "lock"
 // seconds hangs or was stopped. The batches after it do not wait for that lock again: 300,000
 // addresses of one network are some 150 batches.
 const lockWait = 5 * time.Second
+
+var errLocked = errors.New("is locked by another process, which lslocks shows")
 
 // lock takes host-local's lock of the network, as each version of the plugin takes it, and
 // returns what lets it go:
@@ -121,14 +119,14 @@ func (d *dirHandle) wait(ctx context.Context, fd int, path string) error {
 		}
 		if d.b.patience <= 0 || d.b.r.notHad[d.path] {
 			d.b.r.notHad[d.path] = true
-			return fmt.Errorf("%s is locked by %s", path, lockHolder(fd))
+			return fmt.Errorf("%s %w", path, errLocked)
 		}
 		d.b.patience -= pause
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("%s is locked by %s: %w", path, lockHolder(fd), ctx.Err())
+			return fmt.Errorf("%s %w: %w", path, errLocked, ctx.Err())
 		case <-timer.C:
 		}
 	}
@@ -138,64 +136,4 @@ func flockEnd(fd int) {
 	if fd >= 0 {
 		_ = beneath.Uninterrupted(func() error { return unix.Flock(fd, unix.LOCK_UN) })
 	}
-}
-
-// lockHolder names the process that holds the lock of the file fd, as far as proc_locks(5)
-// tells: it may have ended and left the lock to a child, or be in another PID namespace.
-func lockHolder(fd int) string {
-	const unknown = "an unknown process"
-	st, statErr := beneath.Stat(fd)
-	table, err := os.ReadFile("/proc/locks")
-	if err != nil || statErr != nil {
-		return unknown
-	}
-	pid := holderIn(table, beneath.DevOf(&st), st.Ino)
-	if pid == 0 {
-		pid = holderIn(table, mountDevice(fd), st.Ino)
-	}
-	if pid <= 0 {
-		return unknown
-	}
-	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil {
-		return fmt.Sprintf("process %d", pid)
-	}
-	return fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(comm)))
-}
-
-// mountDevice is the device of the file system that fd is on, 0 where it cannot be told. btrfs
-// and overlay show a file another one by fstat than proc_locks(5) and proc_pid_mountinfo(5) do.
-func mountDevice(fd int) uint64 {
-	id, err := beneath.MountID(fd)
-	table, readErr := os.ReadFile("/proc/thread-self/mountinfo")
-	if err != nil || readErr != nil {
-		return 0
-	}
-	for line := range bytes.Lines(table) {
-		var n uint64
-		var parent, major, minor uint32
-		if _, err := fmt.Sscanf(string(line), "%d %d %d:%d ", &n, &parent, &major, &minor); err == nil && n == id {
-			return unix.Mkdev(major, minor)
-		}
-	}
-	return 0
-}
-
-// holderIn finds the line of the lock:
-//
-//	1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF
-//
-// with the device in hexadecimal. "->" after the number marks one that waits.
-func holderIn(table []byte, dev, ino uint64) int {
-	want := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), ino)
-	for line := range bytes.Lines(table) {
-		f := strings.Fields(string(line))
-		if len(f) < 6 || f[1] != "FLOCK" || f[5] != want {
-			continue
-		}
-		if pid, err := strconv.Atoi(f[4]); err == nil {
-			return pid
-		}
-	}
-	return 0
 }

@@ -192,8 +192,7 @@ func startPlugin(tb testing.TB, arg string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestCNILockHeld: a lock that another process never gives back is waited for once, and the
-// words name the process. What needs no lock, or another one, is taken.
+// TestCNILockHeld: a lock that another process never gives back is waited for once. What needs no lock, or another one, is taken.
 func TestCNILockHeld(t *testing.T) {
 	for _, held := range []string{"lock", "."} {
 		t.Run(held, func(t *testing.T) {
@@ -215,13 +214,13 @@ func TestCNILockHeld(t *testing.T) {
 				}
 			})
 			got := x.take(append(files, other)...)
-			ended(t, got[:2], policy.Refused, "is locked by process "+strconv.Itoa(cmd.Process.Pid)+" (")
+			ended(t, got[:2], policy.Refused, "is locked by another process")
 			ended(t, got[2:], policy.Done)
 			testkit.There(t, x.network+"/10.0.0.7", true)
 			if waits > 2 {
 				t.Errorf("the lock file was opened %d times", waits)
 			}
-			ended(t, x.restore(files[0]), policy.Refused, "is locked by process")
+			ended(t, x.restore(files[0]), policy.Refused, "is locked by another process")
 			x.Must(cmd.Process.Kill())
 			_ = cmd.Wait()
 			ended(t, x.take(files[:2]...), policy.Done)
@@ -239,10 +238,10 @@ func TestCNILockHeldForManyBatches(t *testing.T) {
 	x.Must(err)
 	defer beneath.Close(h.lock)
 	x.Must(flockWait(h.lock))
-	ended(t, x.take(a), policy.Refused, "is locked by process")
+	ended(t, x.take(a), policy.Refused, "is locked by another process")
 	x.r.lockWait *= 1_000_000 // two days: who waited for it now would never come back
 	for range 3 {
-		ended(t, x.take(a), policy.Refused, "is locked by process")
+		ended(t, x.take(a), policy.Refused, "is locked by another process")
 	}
 	flockEnd(h.lock)
 	ended(t, x.take(a), policy.Done)
@@ -424,42 +423,5 @@ func TestCNIStream(t *testing.T) {
 	t.Logf("%d added beside %v, refused as locked %v", 2*count, results, words)
 	if results[policy.Done] < count/100 {
 		t.Error("hardly anything was taken")
-	}
-}
-
-// TestLockHolderElsewhere: on an overlay fstat and the kernel's list of locks name different
-// devices, and the holder is told all the same.
-func TestLockHolderElsewhere(t *testing.T) {
-	x := newCNI(t, false)
-	x.Mount("overlay", x.network)
-	x.Must(os.WriteFile(x.network+"/lock", nil, 0o600))
-	h, err := openHostLocal(x.network)
-	x.Must(err)
-	defer beneath.Close(h.lock)
-	x.Must(flockWait(h.lock))
-	if got, want := lockHolder(h.lock), fmt.Sprintf("process %d (", os.Getpid()); !strings.HasPrefix(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	flockEnd(h.lock)
-	if got := lockHolder(h.lock); !strings.Contains(got, "unknown process") {
-		t.Errorf("%q has a lock that nobody has", got)
-	}
-}
-
-func TestHolderIn(t *testing.T) {
-	table := []byte("1: POSIX  ADVISORY  WRITE 11 08:01:77 0 EOF\n" +
-		"2: -> FLOCK  ADVISORY  WRITE 12 08:01:77 0 EOF\n" +
-		"3: FLOCK  ADVISORY  WRITE 13 08:02:77 0 EOF\nnonsense\n" +
-		"4: FLOCK  ADVISORY  WRITE 14 103:1f:77 0 EOF\n" +
-		"5: FLOCK  ADVISORY  WRITE 15 08:01:77 0 EOF\n" +
-		"5: -> FLOCK  ADVISORY  WRITE 16 08:01:77 0 EOF\n")
-	for _, tc := range []struct {
-		dev  uint64
-		ino  uint64
-		want int
-	}{{unix.Mkdev(8, 1), 77, 15}, {unix.Mkdev(0x103, 0x1f), 77, 14}, {unix.Mkdev(8, 1), 7, 0}, {unix.Mkdev(9, 1), 77, 0}} {
-		if got := holderIn(table, tc.dev, tc.ino); got != tc.want {
-			t.Errorf("%d, want %d", got, tc.want)
-		}
 	}
 }

@@ -228,7 +228,7 @@ func TestRestoreCNIStops(t *testing.T) {
 	})
 	out = x.restore(files[1:]...)
 	ended(t, out[:1], policy.Done)
-	ended(t, out[1:], policy.Refused, "is locked by process")
+	ended(t, out[1:], policy.Refused, "is locked by another process")
 	none()
 	flockEnd(h.lock)
 	x.r.guards.before = nil

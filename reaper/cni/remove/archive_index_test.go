@@ -1,4 +1,4 @@
-package archive
+package remove
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func TestIndex(t *testing.T) {
 	testkit.Must(t, err)
 	one := bytes.SplitAfter(index, []byte("\n"))
 	written := func(head, index []byte, files []cni.File) func(io.Writer) error {
-		return func(w io.Writer) error { return write(w, head, index, files) }
+		return func(w io.Writer) error { return writeArchive(w, head, index, files) }
 	}
 	good := written(head, index, files)
 	cases := map[string]func(io.Writer) error{
@@ -47,7 +47,7 @@ func TestIndex(t *testing.T) {
 			var b bytes.Buffer
 			testkit.Must(t, put(&b))
 			var got []cni.File
-			err := (&reader{from: &b}).walk(func(c cni.File) error { got = append(got, c); return nil })
+			err := (&archiveReader{from: &b}).walk(func(c cni.File) error { got = append(got, c); return nil })
 			switch {
 			case name != "whole" && err == nil:
 				t.Error("took it")

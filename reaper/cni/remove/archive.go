@@ -1,4 +1,4 @@
-package archive
+package remove
 
 import (
 	"cmp"
@@ -13,14 +13,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// Store keeps archives in a state directory.
-type Store struct {
+// ArchiveStore keeps archives in a state directory.
+type ArchiveStore struct {
 	*state.Store
 }
 
 // Archive keeps the files under name, all of them or none: when it returns nil they are on disk and may be removed. Those whose Err
 // is set are left out.
-func (s Store) Archive(name string, files []cni.File) error {
+func (s ArchiveStore) Archive(name string, files []cni.File) error {
 	if unread := func(f cni.File) bool { return f.Err != "" }; slices.ContainsFunc(files, unread) {
 		files = slices.DeleteFunc(slices.Clone(files), unread)
 	}
@@ -28,17 +28,17 @@ func (s Store) Archive(name string, files []cni.File) error {
 	if err != nil {
 		return fmt.Errorf("cannot archive %s: %w", name, err)
 	}
-	return s.CreateArchive(name, func(f state.File) error { return write(f, head, index, files) })
+	return s.CreateArchive(name, func(f state.File) error { return writeArchive(f, head, index, files) })
 }
 
 // Archives lists what is archived, the oldest first. It reads the beginning of each; one that cannot be used is listed with its Err.
-func (s Store) Archives() ([]cni.ArchiveState, error) {
+func (s ArchiveStore) Archives() ([]cni.ArchiveState, error) {
 	names, err := s.ArchiveNames()
 	var list []cni.ArchiveState
 	for _, name := range names {
 		a := cni.ArchiveState{Name: name}
 		err := s.open(name, func(f state.File) error {
-			about, err := (&reader{from: f}).about()
+			about, err := (&archiveReader{from: f}).about()
 			if err == nil {
 				a.At, a.Files, a.Bytes = about.At, int64(about.Files), about.Bytes
 			}
@@ -58,16 +58,16 @@ func (s Store) Archives() ([]cni.ArchiveState, error) {
 
 // ReadArchive calls each with each file of an archive, in the order in which they were archived, and stops at its first error. The
 // whole archive is read and compared with its checksum before the first call.
-func (s Store) ReadArchive(name string, each func(cni.File) error) error {
+func (s ArchiveStore) ReadArchive(name string, each func(cni.File) error) error {
 	var fromEach error
 	err := s.open(name, func(f state.File) error {
-		if err := (&reader{from: f}).walk(func(cni.File) error { return nil }); err != nil {
+		if err := (&archiveReader{from: f}).walk(func(cni.File) error { return nil }); err != nil {
 			return err
 		}
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		return (&reader{from: f}).walk(func(c cni.File) error {
+		return (&archiveReader{from: f}).walk(func(c cni.File) error {
 			fromEach = each(c)
 			return fromEach
 		})
@@ -76,7 +76,7 @@ func (s Store) ReadArchive(name string, each func(cni.File) error) error {
 }
 
 // open reads an archive, and says which one cannot be read and what can be done.
-func (s Store) open(name string, read func(state.File) error) error {
+func (s ArchiveStore) open(name string, read func(state.File) error) error {
 	f, err := s.OpenArchive(name)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package archive
+package remove
 
 import (
 	"archive/tar"
@@ -13,15 +13,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// reader is an open archive.
-type reader struct {
+// archiveReader reads one archive.
+type archiveReader struct {
 	from io.Reader
 	zip  *gzip.Reader
 	tar  *tar.Reader
 }
 
 // about reads the first member.
-func (r *reader) about() (a about, err error) {
+func (r *archiveReader) about() (a about, err error) {
 	zip, err := gzip.NewReader(r.from)
 	if err != nil {
 		return a, err
@@ -44,7 +44,7 @@ func (r *reader) about() (a about, err error) {
 }
 
 // member reads the next member, which must have this name.
-func (r *reader) member(name string, most int64) ([]byte, error) {
+func (r *archiveReader) member(name string, most int64) ([]byte, error) {
 	h, err := r.tar.Next()
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (r *reader) member(name string, most int64) ([]byte, error) {
 	return r.data(h, most)
 }
 
-func (r *reader) data(h *tar.Header, most int64) ([]byte, error) {
+func (r *archiveReader) data(h *tar.Header, most int64) ([]byte, error) {
 	if h.Typeflag != tar.TypeReg || h.Size > most {
 		return nil, fmt.Errorf("%.100q is no file or too large (%d bytes)", h.Name, h.Size)
 	}
@@ -68,7 +68,7 @@ func (r *reader) data(h *tar.Header, most int64) ([]byte, error) {
 
 // walk calls each with each file, in the order in which they were archived, and stops at its first error. What it gave before an error
 // counts for nothing: the checksum comes at the end.
-func (r *reader) walk(each func(cni.File) error) error {
+func (r *archiveReader) walk(each func(cni.File) error) error {
 	a, err := r.about()
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (r *reader) walk(each func(cni.File) error) error {
 }
 
 // content reads the next member, which is the content of f.
-func (r *reader) content(f *cni.File) error {
+func (r *archiveReader) content(f *cni.File) error {
 	h, err := r.tar.Next()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package archive
+package remove
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ func BenchmarkArchive(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()
-	s := Store{store}
+	s := ArchiveStore{store}
 	files := cniFiles(4096)
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {

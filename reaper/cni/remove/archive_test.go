@@ -1,4 +1,4 @@
-package archive
+package remove
 
 import (
 	"bytes"
@@ -19,12 +19,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-func open(t *testing.T, dir string) Store {
+func openStore(t *testing.T, dir string) ArchiveStore {
 	t.Helper()
 	s, err := state.Open(dir, state.Options{})
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
-	return Store{s}
+	return ArchiveStore{s}
 }
 
 func readFile(t *testing.T, elem ...string) []byte {
@@ -74,7 +74,7 @@ func odd() []cni.File {
 	return list
 }
 
-func readAll(t *testing.T, s Store, name string) []cni.File {
+func readAll(t *testing.T, s ArchiveStore, name string) []cni.File {
 	t.Helper()
 	var got []cni.File
 	testkit.Must(t, s.ReadArchive(name, func(c cni.File) error { got = append(got, c); return nil }))
@@ -83,7 +83,7 @@ func readAll(t *testing.T, s Store, name string) []cni.File {
 
 func TestArchive(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
+	s := openStore(t, dir)
 	want := odd()
 	left := cniFiles(1)[0]
 	left.Err = "it changed"
@@ -94,7 +94,7 @@ func TestArchive(t *testing.T) {
 	r, err := state.OpenReadOnly(dir, state.Options{})
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, r.Close()) })
-	s = Store{r}
+	s = ArchiveStore{r}
 	got := readAll(t, s, "cni-1")
 	if len(got) != len(want) {
 		t.Fatalf("%d files, want %d", len(got), len(want))
@@ -131,7 +131,7 @@ func TestArchive(t *testing.T) {
 // TestArchiveForTar: a person without this program gets at the files by tar.
 func TestArchiveForTar(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
-	s := open(t, dir)
+	s := openStore(t, dir)
 	want := odd()
 	want[6].Mtime, want[7].Mtime = want[0].Mtime, want[0].Mtime // tar complains of such years
 	testkit.Must(t, s.Archive("cni-1", want))
@@ -158,7 +158,7 @@ func TestArchiveForTar(t *testing.T) {
 // TestArchiveNames: what cannot be given back as it was is not taken, and nothing is written.
 func TestArchiveNames(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
+	s := openStore(t, dir)
 	for _, f := range [][2]string{
 		{"/d", ""},
 		{"/d", "."},
@@ -187,7 +187,7 @@ func TestArchiveNames(t *testing.T) {
 // others live.
 func TestArchiveDamaged(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
+	s := openStore(t, dir)
 	testkit.Must(t, s.Archive("good", cniFiles(3)))
 	testkit.Must(t, s.Archive("bad", odd()))
 	whole := readFile(t, dir, "archive", "bad.tar.gz")
@@ -231,11 +231,11 @@ func TestArchiveDamaged(t *testing.T) {
 // TestArchiveNewer: an older program refuses in words.
 func TestArchiveNewer(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
+	s := openStore(t, dir)
 	testkit.Must(t, s.Archive("cni-1", cniFiles(1)))
 	f, err := os.OpenFile(filepath.Join(dir, "archive", "cni-2.tar.gz"), os.O_CREATE|os.O_WRONLY, 0o600)
 	testkit.Must(t, err)
-	testkit.Must(t, write(f, []byte(`{"version":2,"more":"of it"}`), []byte("what an index is then"), nil))
+	testkit.Must(t, writeArchive(f, []byte(`{"version":2,"more":"of it"}`), []byte("what an index is then"), nil))
 	testkit.Must(t, f.Close())
 	err = s.ReadArchive("cni-2", nil)
 	if !errors.Is(err, state.ErrNewer) || !strings.Contains(err.Error(), "version 2") {
@@ -253,7 +253,7 @@ func TestFormatV1(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	testkit.Must(t, os.CopyFS(dir, os.DirFS("../../state/testdata/v1")))
 	testkit.Must(t, os.Chmod(dir, 0o700))
-	got := readAll(t, open(t, dir), "cni-20261101-020304-000")
+	got := readAll(t, openStore(t, dir), "cni-20261101-020304-000")
 	if len(got) != 1 || string(got[0].Data) != "9f3c\r\neth0" || got[0].PodName != "cart-0" || !strings.HasPrefix(got[0].Label, "system_u:") {
 		t.Errorf("the archive holds %+v", got)
 	}

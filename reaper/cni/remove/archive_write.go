@@ -1,7 +1,4 @@
-// Package archive keeps the files that CNI left in compressed tar files, before they are removed, and reads them back. Where an archive
-// lies, and that it is on disk before a file goes, is package state's. The whole of an archive is compared with its checksum before
-// anything of it is given out, so a damaged one restores nothing by halves.
-package archive
+package remove
 
 import (
 	"archive/tar"
@@ -117,10 +114,10 @@ func splitName(member string) (dir, name string) {
 	return strings.TrimSuffix(dir, "/"), name
 }
 
-// write writes an archive. It compresses at gzip's fastest. Cache files are alike, so 300,000 of them take 54 MB instead of 760 MB of a
+// writeArchive writes an archive. It compresses at gzip's fastest. Cache files are alike, so 300,000 of them take 54 MB instead of 760 MB of a
 // disk that may be nearly full, and the smaller write saves more than the compression costs: 8.5 µs of processor time a file, 13 µs
 // without it, both with the sync.
-func write(to io.Writer, head, index []byte, files []cni.File) error {
+func writeArchive(to io.Writer, head, index []byte, files []cni.File) error {
 	buf := bufio.NewWriterSize(to, 256<<10)
 	zip, err := gzip.NewWriterLevel(buf, gzip.BestSpeed)
 	if err != nil {
