@@ -14,8 +14,21 @@ type log struct {
 	lost     bool          // nothing comes
 	unread   []parsers.Sighting
 	tore     map[parsers.PodUID]bool          // of which it said that it cannot tear down a volume
-	named    map[parsers.PodUID]time.Duration // when the program heard of each of them last
+	named    map[parsers.PodUID]time.Duration // when a line about each of them was read last
+	proved   map[parsers.PodUID]proof         // the first line of a kubelet that named each of them
 	current  parsers.Sighting
+}
+
+// proof is that the kubelet itself named a pod.
+type proof struct {
+	run int // of the kubelet
+	at  time.Duration
+}
+
+// heard reports whether the program read before then, since it and the kubelet were started, that the kubelet named the pod.
+func (l *log) heard(p *pod, then time.Duration) bool {
+	by, ok := l.proved[p.uid]
+	return ok && by.run == l.kubelet.run && by.at < then && by.at > l.program.began && !l.stepped
 }
 
 // write is one line of the kubelet that runs.
@@ -27,12 +40,19 @@ func (l *log) write(s parsers.Sighting) {
 	if s.Report == parsers.ReportTeardown {
 		l.tore[s.UID] = true
 	}
+	run := l.kubelet.run
+	arrive := func() {
+		l.arrive(s)
+		if by := l.proved[s.UID]; l.program.up && s.Report != parsers.ReportTeardown && (by.run != run || by.at < l.program.began) {
+			l.proved[s.UID] = proof{run, l.now}
+		}
+	}
 	switch {
 	case l.lost:
 	case l.late > 0:
-		l.after(l.between(0, l.late), func() { l.arrive(s) })
+		l.after(l.between(0, l.late), arrive)
 	default:
-		l.arrive(s)
+		arrive()
 	}
 }
 

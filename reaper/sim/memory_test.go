@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -172,7 +173,9 @@ func (h *handle) WriteAt(b []byte, at int64) (int, error) {
 		}
 		if more := at + end - int64(len(h.data)); more > 0 {
 			h.hole = max(0, h.hole-more)
-			h.data = append(h.data, make([]byte, more)...)
+			was := len(h.data)
+			h.data = slices.Grow(h.data, int(more))[:at+end]
+			clear(h.data[was:])
 		}
 		copy(h.data[at:at+end], b[:end])
 	}

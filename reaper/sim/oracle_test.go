@@ -148,31 +148,94 @@ func (o *oracle) unlinks(n *node, f *cacheFile) {
 	}
 }
 
-// passed judges a pass that has ended: what it says of each pod that it keeps must be so, by what the sources said when they were read.
+// passed judges a pass that has ended: each reason that the program gives must be so in the world, at the moment at which its source was read.
 func (o *oracle) passed(n *node) {
 	r := o.readings
-	if r == nil || r.doubted || !n.program.up {
+	if r == nil || !n.program.up {
 		return
 	}
-	for _, v := range o.report.Verdicts {
-		p := n.byUID[v.UID]
-		i := p.index
-		for _, w := range v.Why {
-			is, asked := map[policy.Reason]bool{
-				policy.ReasonMounted: r.mounted[i], policy.ReasonSandbox: len(r.sandboxes[i]) > 0, policy.ReasonContainer: r.containers[i],
-				policy.ReasonCgroup: r.cgroups[i], policy.ReasonNotRunning: r.cgroups[i] && !r.busy[i], policy.ReasonKubeletFile: r.files[i],
-				policy.ReasonKubeletLists: r.list.Pods[v.UID] || r.list.Own.Pods[v.UID], policy.ReasonAPILists: r.api.Pods[v.UID],
-				policy.ReasonPodLogs: r.logs.Pods[v.UID], policy.ReasonPodResources: r.resources.Names[p.name], policy.ReasonInUse: r.inUse[i],
-				policy.ReasonStaticPod: len(r.static.Manifests) > 0, policy.ReasonStaged: p.volume > 0, policy.ReasonRestored: p.restored,
-				policy.ReasonKubeletHolds: n.log.tore[v.UID], policy.ReasonBreaker: o.open, policy.ReasonObserve: n.observes,
-				policy.ReasonSandboxOrphaned: len(r.sandboxes[i]) > 0, policy.ReasonRuntimeEmpty: r.lists.Truth == policy.No,
-				policy.ReasonMountsUnknown: false, policy.ReasonCgroupUnknown: r.cgroupErr != nil,
-			}[w.Reason]
-			if asked && !is {
-				o.fail(n, "the program keeps a pod for %s, which is not so (%s, %s)", w.Reason, w.Detail, p)
+	for _, verdicts := range [...][]policy.Verdict{o.report.Verdicts, o.report.RuntimeOnly} {
+		for i := range verdicts {
+			p := n.byUID[verdicts[i].UID]
+			for _, w := range verdicts[i].Why {
+				if !r.so(p, w.Reason) {
+					o.fail(n, "the program keeps a pod for %s, which is not so (%s, %s)", w.Reason, w.Detail, p)
+				}
 			}
 		}
 	}
+}
+
+// so reports whether a reason for keeping a pod is true. One that this node never gives, and a new one, is not.
+func (r *readings) so(p *pod, reason policy.Reason) bool {
+	n, i := r.node, p.index
+	d := r.seen[i]
+	switch reason {
+	case policy.ReasonMounted:
+		return r.mounted[i]
+	case policy.ReasonMountsUnknown:
+		return r.mountErr != nil
+	case policy.ReasonSandbox, policy.ReasonSandboxOrphaned, policy.ReasonTerminating:
+		return len(r.sandboxes[i]) > 0
+	case policy.ReasonContainer:
+		return r.containers[i]
+	case policy.ReasonRuntimeUnknown:
+		return r.runtimeErr != nil
+	case policy.ReasonRuntimeEmpty:
+		return r.runtimeErr == nil && r.lists.Truth == policy.No
+	case policy.ReasonCgroup:
+		return r.cgroups[i]
+	case policy.ReasonCgroupUnknown:
+		return r.cgroupErr != nil
+	case policy.ReasonNotRunning:
+		return r.cgroups[i] && !r.busy[i]
+	case policy.ReasonKubeletUnknown:
+		return !r.kubeletOK || !n.log.heard(p, n.oracle.looked)
+	case policy.ReasonKubeletStarting:
+		return r.kubeletOK && r.at.Boot-r.id.Start < n.rules.Settle
+	case policy.ReasonKubeletHolds:
+		return n.log.tore[p.uid]
+	case policy.ReasonKubeletFile:
+		return r.files[i] || r.fileErr != nil
+	case policy.ReasonPodLogs:
+		return r.logs.Pods[p.uid]
+	case policy.ReasonPodResources:
+		return r.resources.Names[p.name]
+	case policy.ReasonKubeletLists:
+		return r.list.Pods[p.uid] || r.list.Own.Pods[p.uid]
+	case policy.ReasonAPILists:
+		return r.api.Pods[p.uid]
+	case policy.ReasonAPIUnknown:
+		return n.rules.NeedAPI && !r.api.Pods[p.uid]
+	case policy.ReasonStaticPod:
+		return r.static.Err != nil || p.static && len(r.static.Manifests) > 0
+	case policy.ReasonStaged:
+		return d != nil && d.csi > 0
+	case policy.ReasonInUse:
+		return r.inUse[i] || r.useErr != nil
+	case policy.ReasonRestored:
+		return p.restored
+	case policy.ReasonYoung:
+		return d != nil && r.at.Wall.Sub(d.changed) < n.rules.Hold
+	case policy.ReasonHold:
+		return true // its end is what patience measures
+	case policy.ReasonContentUnknown:
+		return r.ready[i] || r.busy[i]
+	case policy.ReasonCannotMove:
+		return n.faults.refused
+	case policy.ReasonLimit:
+		return n.rules.MaxPerLook > 0 || len(n.quarantine) > 0 || n.oracle.reaps()
+	case policy.ReasonBreaker:
+		return n.oracle.open
+	case policy.ReasonObserve:
+		return n.observes
+	}
+	return false
+}
+
+// reaps reports whether another pod was to go in this pass, also if the ledger could then not be written or the last question kept it.
+func (o *oracle) reaps() bool {
+	return slices.ContainsFunc(o.report.Verdicts, func(v policy.Verdict) bool { return v.Decision == policy.Reap || len(v.Leaves) > 0 })
 }
 
 // patience is how long a dead pod may take to leave from the moment at which nothing keeps it: the kubelet's start, the hold and the confirm

@@ -25,7 +25,8 @@ var errDoubt = errors.New("it did not answer in time")
 // readings are what the sources said, each at its moment. What is of a pod is found by its index.
 type readings struct {
 	*node
-	doubted   bool // something did not answer
+	at        policy.Instant // when the look began
+	seen      []*dir         // the pods' directories in place, as they were read
 	kubelet   policy.Fact
 	id        policy.KubeletID
 	kubeletOK bool
@@ -104,29 +105,26 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 		n.read(r.readManifests)
 		n.read(r.readLists)
 	})
+	r.at, r.seen = look.At, make([]*dir, len(n.pods))
 	contents := make([]dir, len(listed))
-	gone := make([]bool, len(listed))
 	for i, pod := range listed { // the directories, last
 		if i%4 == 0 {
 			n.pass(n.between(0, n.faults.slow))
 		}
 		if d := n.dirs[pod.uid]; d != nil {
 			contents[i] = *d
-		} else {
-			gone[i] = true
+			r.seen[pod.index] = &contents[i]
 		}
 	}
 	n.reach(stepRead, "")
 	r.weigh()
 	n.oracle.readings = r
-	r.doubted = n.faults.last >= n.oracle.looked || r.runtimeErr != nil || r.mountErr != nil
-	for i, pod := range listed {
-		if gone[i] {
-			continue
+	look.Pods = make([]policy.Evidence, 0, len(listed))
+	for _, pod := range listed {
+		if d := r.seen[pod.index]; d != nil {
+			look.Pods = append(look.Pods, policy.Evidence{Name: string(pod.uid), UID: pod.uid})
+			r.fill(&look.Pods[len(look.Pods)-1], pod, d, r.ready[pod.index] || r.busy[pod.index])
 		}
-		e := policy.Evidence{Name: string(pod.uid), UID: pod.uid}
-		r.fill(&e, pod, &contents[i], r.ready[pod.index] || r.busy[pod.index])
-		look.Pods = append(look.Pods, e)
 	}
 	p.parked(r, &look, parked, there)
 	for _, pod := range n.pods {

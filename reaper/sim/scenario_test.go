@@ -183,7 +183,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 		byUID: map[parsers.PodUID]*pod{}, dirs: map[parsers.PodUID]*dir{}, quarantine: map[string]*dir{},
 	}
 	n.kubelet = kubelet{node: n, version: s.version, inFile: map[parsers.PodUID]bool{}}
-	n.log = log{node: n, journald: s.byJournal, named: map[parsers.PodUID]time.Duration{}, tore: map[parsers.PodUID]bool{}}
+	n.log = log{node: n, journald: s.byJournal, proved: map[parsers.PodUID]proof{}, named: map[parsers.PodUID]time.Duration{}, tore: map[parsers.PodUID]bool{}}
 	n.net = network{archives: map[string][]cni.File{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
 	n.state = &memory{node: n, files: map[string]*file{}, manifests: map[string]bool{}}
@@ -210,9 +210,28 @@ func simulate(s scenario, plant plant, telling bool) *node {
 	n.after(n.between(0, time.Minute), n.start)
 	n.run(s.calm)
 	n.calmDown()
-	n.run(s.calm + n.patience())
+	for end := s.calm + n.patience(); n.now < end && n.oracle.failed == "" && !n.settled(); {
+		n.run(min(end, n.now+10*time.Minute))
+	}
 	n.oracle.ends(n)
 	return n
+}
+
+// settled reports whether nothing is left to wait for: each directory is a living pod's, and what lies in quarantine waits for its retention or an
+// operator.
+func (n *node) settled() bool {
+	for uid := range n.dirs {
+		if p := n.byUID[uid]; !p.alive() || !p.waits && !p.done && !p.runs() {
+			return false
+		}
+	}
+	entries := n.program.store.Entries()
+	for name := range n.quarantine {
+		if e := entries[name]; e == nil || e.Phase == policy.PhaseParked || e.Phase.Intent() {
+			return false
+		}
+	}
+	return true
 }
 
 // faults are what goes wrong now.

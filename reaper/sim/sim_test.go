@@ -22,7 +22,7 @@ func number(name string, otherwise int) int {
 // TestSimulate lives through so many seeds of so many lives each. SEED is the first of them; without it, in a short run, the same are lived
 // each time.
 func TestSimulate(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(1600))
 	first, seeds, lives := uint64(number("SEED", 1)), uint64(number("SEEDS", 1500)), number("LIVES", 10)
 	var next, lived, failed atomic.Uint64
 	var wg sync.WaitGroup

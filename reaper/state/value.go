@@ -140,8 +140,9 @@ func wrapped(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(envelope{Version: valueVersion, Value: value})
-	return append(b, '\n'), err
+	b := make([]byte, 0, len(value)+40)
+	b = fmt.Appendf(b, `{"version":%d,"value":`, valueVersion) // an envelope, of which the value is not encoded twice
+	return append(append(b, value...), "}\n"...), nil
 }
 
 // valueFile returns the file of a value. Names come from the program, never from input;
