@@ -173,7 +173,7 @@ func pages(t *testing.T) map[string]string {
 			all[strings.TrimPrefix(file, "../../")] = string(b)
 		}
 	}
-	if len(all) < 25 {
+	if len(all) < 18 {
 		t.Fatalf("%d pages", len(all))
 	}
 	return all
