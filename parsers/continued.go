@@ -7,7 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
-// What a line says can depend on the line before it, in two cases.
+// What a line means can depend on the line before it, in two cases.
 //
 // A CRI runtime cuts lines at 16 KiB: the record after a partial one (tag P) starts
 // somewhere within a line, where a container's output may stand.
@@ -20,10 +20,10 @@ import (
 //		the rest of a name
 //	 > numErrs=1
 
-// context is what earlier lines say of the next one.
+// context is what earlier lines show about the next one.
 type context struct {
-	partial [2]bool // CRI streams whose last record was partial
-	block   *block  // the line before opened a block
+	partial bool   // the last CRI record of stderr was partial
+	block   *block // the line before opened a block
 }
 
 // block is the line that opened a block.
@@ -32,11 +32,14 @@ type block struct {
 	klogPID int
 }
 
-// observe notes what a line says of the lines after it.
+// inLine reports whether the next line may go on with the last one, and must be parsed.
+func (p *Parser) inLine() bool { return p.prev.block != nil || p.prev.partial }
+
+// observe notes what a line shows about the lines after it.
 func (p *Parser) observe(text []byte, j *JournalFields) {
 	p.prev.block = nil
-	if stream, partial, ok := transport.Piece(text); ok {
-		p.prev.partial[stream] = partial
+	if partial, ok := transport.Piece(text); ok {
+		p.prev.partial = partial
 	}
 	if !OpensBlock(text) {
 		return

@@ -194,7 +194,7 @@ func (p *Parser) fileLine(line string) (Sighting, bool) {
 		}
 		return Sighting{}, false
 	}
-	if e.Transport == transport.CRI && p.prev.partial[transport.Stderr] {
+	if e.Transport == transport.CRI && p.prev.partial {
 		return Sighting{}, false
 	}
 	if s, ok := sighting(&e); ok {

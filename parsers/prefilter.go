@@ -28,11 +28,10 @@ var (
 	// A MESSAGE that journalctl prints as an array of numbers hides its words, so that
 	// every such array counts; spaces and a colon follow.
 	needleArray = needle{`"MESSA`, `GE"`, arrayFollows}
-	// A CRI record that is not the last of its line is no sighting, but says that the
-	// next one is none: whoever passes lines on one by one must pass it on too.
+	// A CRI record that is not the last of its line is no sighting, but makes the next record none.
 	needlePartial = needle{" stderr ", "P ", nil}
 	// Nor is the head of a klog block, whose first line is one (see context).
-	needleBlock = needle{`" err=`, "<", blockFollows}
+	needleBlock = needle{`" err=`, "<", nil}
 )
 
 // find returns where n in b starts, and -1 where it is not. It compares the last byte first, since words
@@ -65,22 +64,23 @@ func volumeFollows(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("ountVolume")) || bytes.HasPrefix(b, []byte("apVolume"))
 }
 
-// blockFollows reports whether a line ends here, or nothing but what transports put
-// after it follows.
-func blockFollows(b []byte) bool {
-	return len(b) == 0 || bytes.IndexByte([]byte("\r\n #\x1b"), b[0]) >= 0
-}
+// needles are all of them, the last hintNeedles only for hints.
+var needles = [...]*needle{&needleReport, &needleArray, &needlePartial, &needleBlock, &needleSubpath, &needleUnm}
+
+const hintNeedles = 2
 
 // overlap is how far a chunk reaches into the next, so that no needle is cut.
 const overlap = 32
 
-// index returns where the first needle in block starts, -1 where there is none. single
-// says that the caller will not see the lines around it.
-func index(block []byte, hints, single bool) int {
+// index returns where the first needle in block starts, -1 where there is none.
+func index(block []byte, hints bool) int {
 	for from := 0; from < len(block); from += chunk {
 		part := block[from:min(from+chunk+overlap, len(block))]
 		first := -1
-		look := func(n *needle) {
+		for i, n := range needles {
+			if i >= len(needles)-hintNeedles && !hints {
+				break
+			}
 			b := part
 			if first >= 0 {
 				b = part[:min(first+overlap, len(part))]
@@ -88,16 +88,6 @@ func index(block []byte, hints, single bool) int {
 			if i := n.find(b); i >= 0 && (first < 0 || i < first) {
 				first = i
 			}
-		}
-		look(&needleReport)
-		if hints {
-			look(&needleSubpath)
-			look(&needleUnm)
-		}
-		look(&needleArray)
-		if single {
-			look(&needlePartial)
-			look(&needleBlock)
 		}
 		if first >= 0 {
 			return from + first
@@ -107,10 +97,10 @@ func index(block []byte, hints, single bool) int {
 }
 
 // Index returns where in block the first line that a Parser must see has what makes it
-// one, and -1 where there is none. Whoever reads blocks of its own can leave out all
+// one, and -1 where there is none. A caller that reads blocks of its own can leave out all
 // other lines, but for one after a line that OpensBlock: they are sightings in no
 // transport. A needle that the block's end cuts is the caller's to carry over.
-func Index(block []byte) int { return index(block, true, true) }
+func Index(block []byte) int { return index(block, true) }
 
 // Interesting reports whether block, a line or many, holds what a Parser must see.
 func Interesting(block []byte) bool { return Index(block) >= 0 }

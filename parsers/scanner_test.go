@@ -107,8 +107,8 @@ func TestScannerFindsWhatParserFinds(t *testing.T) {
 // what is kept of it.
 func TestScannerAtBlockEnds(t *testing.T) {
 	report := klogLine(forms()[6], testUID) + "\n"
-	filler := strings.Repeat("I0331 15:47:45.892216    3416 x.go:1] y\n", (lookBack+blockSize)/40+1)
-	for _, end := range []int{chunk, blockSize, lookBack + blockSize} {
+	filler := strings.Repeat("I0331 15:47:45.892216    3416 x.go:1] y\n", 2*blockSize/40+1)
+	for _, end := range []int{chunk, blockSize, 2 * blockSize} {
 		for d := -len(report) - 2; d <= 2; d++ {
 			data := filler[:end+d-1] + "\n" + report + filler[:1000]
 			got := scan(t, strings.NewReader(data), Options{})
@@ -166,7 +166,7 @@ func TestScannerMemoryIsBounded(t *testing.T) {
 	if sc.Scan() {
 		t.Error("found something")
 	}
-	if len(sc.buf) != lookBack+blockSize {
+	if len(sc.buf) != blockSize {
 		t.Errorf("the buffer is %d bytes", len(sc.buf))
 	}
 }

@@ -5,12 +5,6 @@ import (
 	"time"
 )
 
-// The streams of a container.
-const (
-	Stderr = iota
-	Stdout
-)
-
 // criRecord is one record of a CRI runtime's log:
 //
 //	2024-03-30T07:25:46.496936000+00:00 stderr F text
@@ -20,7 +14,7 @@ const (
 // P for a piece that is not the last (kubelet's cri-client logs.go).
 type criRecord struct {
 	at      time.Time
-	stream  int // Stderr or Stdout
+	stream  string // stderr or stdout
 	partial bool
 	text    string
 }
@@ -34,23 +28,20 @@ func cutCRI(s string) (criRecord, bool) {
 	stream, rest, _ := strings.Cut(rest, " ")
 	tags, text, _ := strings.Cut(rest, " ")
 	tag, _, _ := strings.Cut(tags, ":")
-	r.at, r.text, r.partial = at, text, tag == "P"
-	if stream == "stdout" {
-		r.stream = Stdout
-	}
+	r = criRecord{at: at, stream: stream, partial: tag == "P", text: text}
 	return r, (stream == "stderr" || stream == "stdout") && (tag == "F" || tag == "P")
 }
 
-// Piece reports whether the line is a record of a CRI runtime's log, of which stream, and
-// whether the next record of that stream goes on with it.
-func Piece(line []byte) (stream int, partial, ok bool) {
+// Piece reports whether the line is a record of stderr in a CRI runtime's log, and whether the next
+// such record goes on with it.
+func Piece(line []byte) (partial, ok bool) {
 	r, ok := cutCRI(string(line[:min(len(line), 128)])) // no more than a record's head
-	return r.stream, r.partial, ok
+	return r.partial, ok && r.stream == "stderr"
 }
 
 // cri parses a CRI runtime's log of a kubelet that runs in a container. klog writes to
 // stderr; what is on stdout is somebody's text.
 func cri(s string) (Envelope, bool) {
 	r, ok := cutCRI(s)
-	return Envelope{Transport: CRI, Time: r.at, Text: r.text, whole: true}, ok && r.stream == Stderr
+	return Envelope{Transport: CRI, Time: r.at, Text: r.text, whole: true}, ok && r.stream == "stderr"
 }
