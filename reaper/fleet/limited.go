@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
+	"golang.org/x/time/rate"
 )
 
 // bounds are what a client may have: of connections, and of questions to the API server whose a
 // bearer token is.
 type bounds struct {
 	atOnce      int // connections
-	connections rate
-	reviews     rate // about tokens that were not allowed lately
+	connections allowance
+	reviews     allowance // about tokens that were not allowed lately
 }
 
-// rate is burst at once, and one more each refill.
-type rate struct {
+// allowance is burst at once, and one more each refill.
+type allowance struct {
 	burst  int
 	refill time.Duration
 }
@@ -30,14 +31,14 @@ type rate struct {
 // and often that of all pods of a node: it may have more than one of its addresses, and half of what
 // all may have.
 var (
-	ofAddress = bounds{8, rate{20, 500 * time.Millisecond}, rate{10, 30 * time.Second}}
-	ofNetwork = bounds{32, rate{100, 40 * time.Millisecond}, rate{15, 20 * time.Second}}
-	together  = bounds{64, rate{200, 20 * time.Millisecond}, rate{20, 10 * time.Second}}
+	ofAddress = bounds{8, allowance{20, 500 * time.Millisecond}, allowance{10, 30 * time.Second}}
+	ofNetwork = bounds{32, allowance{100, 40 * time.Millisecond}, allowance{15, 20 * time.Second}}
+	together  = bounds{64, allowance{200, 20 * time.Millisecond}, allowance{20, 10 * time.Second}}
 )
 
 // renewals bounds the questions about tokens that were allowed lately, of all clients together. Nobody
 // whom the API server does not know can use it up.
-var renewals = rate{20, 2 * time.Second}
+var renewals = allowance{20, 2 * time.Second}
 
 const mostVisitors = 2048 // addresses and networks that are remembered
 
@@ -56,35 +57,17 @@ func systemdSockets() ([]net.Listener, error) {
 	return all, err
 }
 
-// bucket is a token bucket.
-type bucket struct {
-	spent time.Duration // of burst*refill
-	at    time.Time     // when spent was true
-}
-
-// take takes one token, or reports that there is none.
-func (b *bucket) take(now time.Time, r rate) bool {
-	if !b.has(now, r) {
-		return false
-	}
-	b.spent += r.refill
-	return true
-}
-
-// has reports whether there is a token.
-func (b *bucket) has(now time.Time, r rate) bool {
-	b.spent = max(0, b.spent-now.Sub(b.at))
-	b.at = now
-	return b.spent+r.refill <= time.Duration(r.burst)*r.refill
-}
-
-// full reports whether nothing is spent.
-func (b *bucket) full(now time.Time) bool { return now.Sub(b.at) >= b.spent }
+// limiter returns a token bucket that is full.
+func (a allowance) limiter() *rate.Limiter { return rate.NewLimiter(rate.Every(a.refill), a.burst) }
 
 // visitor is what one address, one network, or all together have open, and how often they came lately.
 type visitor struct {
-	came, asked bucket
+	came, asked *rate.Limiter
 	open        int
+}
+
+func newVisitor(b bounds) *visitor {
+	return &visitor{came: b.connections.limiter(), asked: b.reviews.limiter()}
 }
 
 // client is for what a connection counts: an address and, of IPv6, the network that it is in.
@@ -102,9 +85,13 @@ type limits struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	all      visitor
-	renewed  bucket
+	all      *visitor
+	renewed  *rate.Limiter
 	visitors map[netip.Prefix]*visitor
+}
+
+func newLimits(now func() time.Time) *limits {
+	return &limits{now: now, all: newVisitor(together), renewed: renewals.limiter(), visitors: map[netip.Prefix]*visitor{}}
 }
 
 // limited is a listener that closes a connection at once which is one too many: of its address,
@@ -162,7 +149,7 @@ type part struct {
 
 // parts returns what is remembered of a client, from the largest to its address. What is not is nil.
 func (l *limits) parts(from client) []part {
-	list := []part{{&l.all, &together}}
+	list := []part{{l.all, &together}}
 	if from.network.IsValid() {
 		list = append(list, part{l.visitors[from.network], &ofNetwork})
 	}
@@ -178,12 +165,12 @@ func (l *limits) remember(from client, now time.Time) bool {
 			return false
 		}
 	}
-	if l.visitors == nil {
-		l.visitors = map[netip.Prefix]*visitor{}
-	}
 	for _, p := range all {
-		if !known(p) {
-			l.visitors[p] = &visitor{}
+		if most := ofAddress; !known(p) {
+			if p == from.network {
+				most = ofNetwork
+			}
+			l.visitors[p] = newVisitor(most)
 		}
 	}
 	return true
@@ -199,12 +186,12 @@ func (l *limits) enter(from client) bool {
 	}
 	all := l.parts(from)
 	for _, v := range all {
-		if v.open >= v.most.atOnce || !v.came.has(now, v.most.connections) {
+		if v.open >= v.most.atOnce || v.came.TokensAt(now) < 1 {
 			return false
 		}
 	}
 	for _, v := range all {
-		v.came.take(now, v.most.connections)
+		v.came.AllowN(now, 1)
 		v.open++
 	}
 	return true
@@ -217,16 +204,16 @@ func (l *limits) review(from client, lately bool) bool {
 	defer l.mu.Unlock()
 	now := l.now()
 	if lately {
-		return l.renewed.take(now, renewals)
+		return l.renewed.AllowN(now, 1)
 	}
 	all := l.parts(from)
 	for _, v := range all {
-		if v.visitor == nil || !v.asked.has(now, v.most.reviews) {
+		if v.visitor == nil || v.asked.TokensAt(now) < 1 {
 			return false
 		}
 	}
 	for _, v := range all {
-		v.asked.take(now, v.most.reviews)
+		v.asked.AllowN(now, 1)
 	}
 	return true
 }
@@ -234,11 +221,14 @@ func (l *limits) review(from client, lately bool) bool {
 // forget drops those that have nothing open and spent nothing.
 func (l *limits) forget(now time.Time) {
 	for p, v := range l.visitors {
-		if v.open == 0 && v.came.full(now) && v.asked.full(now) {
+		if v.open == 0 && full(v.came, now) && full(v.asked, now) {
 			delete(l.visitors, p)
 		}
 	}
 }
+
+// full reports whether nothing is spent.
+func full(l *rate.Limiter, now time.Time) bool { return l.TokensAt(now) >= float64(l.Burst()) }
 
 func (l *limits) leave(from client) {
 	l.mu.Lock()

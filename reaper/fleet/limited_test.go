@@ -25,7 +25,7 @@ func host6(network, i int) client {
 // TestLimited: one address, and a crowd of them, get no more than their part.
 func TestLimited(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	l := limits{now: func() time.Time { return now }}
+	l := newLimits(func() time.Time { return now })
 	count := func(n int, from func(i int) client) (in int) {
 		for i := range n {
 			if l.enter(from(i)) {
@@ -82,7 +82,7 @@ func TestLimited(t *testing.T) {
 // others; and what an address has asked is not forgotten by its going away.
 func TestReviewLimits(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	l := limits{now: func() time.Time { return now }}
+	l := newLimits(func() time.Time { return now })
 	ask := func(from client) bool {
 		now = now.Add(time.Second) // so that connections are no matter
 		if !l.enter(from) {
@@ -126,7 +126,7 @@ func TestReviewLimits(t *testing.T) {
 // a whole network no other network: of connections, of questions, and of what is remembered.
 func TestNetworks(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	l := limits{now: func() time.Time { return now }}
+	l := newLimits(func() time.Time { return now })
 	open := map[client]int{}
 	enter := func(c client) (in bool) {
 		if in = l.enter(c); in {

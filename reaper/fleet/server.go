@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
 )
 
 // What one request may take. A scrape of all metrics is some 50 KiB.
@@ -50,7 +49,7 @@ type Config struct {
 	// WebConfig is the path of Prometheus' web configuration, "" for none.
 	WebConfig string
 	// Reviews says whose bearer tokens are and what they may, nil where none is taken.
-	Reviews *review.Reviewer
+	Reviews *Reviewer
 	Metrics prometheus.Gatherer
 	// Ask asks the daemon for a look. It returns at once, or with an error when ctx ends.
 	Ask func(ctx context.Context) (Asked, error)
@@ -66,7 +65,7 @@ type Config struct {
 type Server struct {
 	cfg     Config
 	handler http.Handler
-	limits  limits        // of all listeners together
+	limits  *limits       // of all listeners together
 	again   time.Duration // tryAgain, but in tests
 	checks  struct {      // of the web configuration while clients are refused
 		sync.Mutex
@@ -84,7 +83,7 @@ type Server struct {
 
 // New returns a server that does not listen yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, again: tryAgain, limits: limits{now: cfg.Now}}
+	s := &Server{cfg: cfg, again: tryAgain, limits: newLimits(cfg.Now)}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: 4, Timeout: requestTime,
@@ -158,7 +157,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 		return errors.Join(err, l.Close())
 	}
 	s.cfg.Log.InfoContext(ctx, "HTTP is answered at an address", slog.String("address", l.Addr().String()))
-	err := web.Serve(&limited{l, &s.limits}, h, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfig}, slog.New(unanswered{s}))
+	err := web.Serve(&limited{l, s.limits}, h, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfig}, slog.New(unanswered{s}))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

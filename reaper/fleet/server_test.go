@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -22,8 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
-	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -199,63 +196,52 @@ func (l fromElsewhere) Accept() (net.Conn, error) {
 	return connElsewhere{c}, nil
 }
 
-// TestAuthenticated: by the web configuration, as it is at the time of the request.
-func TestAuthenticated(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "web.yaml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+// TestPassword: every client needs a password where the web configuration names users, also on this host. The file counts as it
+// is at the time of the request.
+func TestPassword(t *testing.T) {
 	// The password is "secret", at bcrypt's least cost.
 	const users = "basic_auth_users:\n  sweeper: $2y$04$scKiezGA.qUEoByWtLxGh.GutsqWc1/wl94T1rEnmU8K.9HSplA8G\n"
-	write(users)
-	s, _, _ := newTestServer(t, path)
-	ctx, cancel := context.WithCancel(t.Context())
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	done := make(chan error)
-	go func() { done <- s.serve(ctx, fromElsewhere{l}) }()
-	post := func(user, password string) int {
-		t.Helper()
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/sweep", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
+	for from, without := range map[string]int{"tcp": 202, "unix": 202, "elsewhere": 403} {
+		path := testkit.File(t, "web.yaml", users)
+		s, _, _ := newTestServer(t, path)
+		network, address := "tcp", "127.0.0.1:0"
+		if from == "unix" {
+			network, address = "unix", filepath.Join(t.TempDir(), "s")
 		}
-		if user != "" {
-			r.SetBasicAuth(user, password)
+		l, err := new(net.ListenConfig).Listen(t.Context(), network, address)
+		testkit.Must(t, err)
+		var listener net.Listener = l
+		if from == "elsewhere" {
+			listener = fromElsewhere{l}
 		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.serve(ctx, listener) }()
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, l.Addr().String())
+		}}}
+		post := func(user, password string, want int) {
+			t.Helper()
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/sweep", http.NoBody)
+			testkit.Must(t, err)
+			if user != "" {
+				r.SetBasicAuth(user, password)
+			}
+			answer, err := client.Do(r)
+			testkit.Must(t, err)
+			testkit.Must(t, answer.Body.Close())
+			if answer.StatusCode != want {
+				t.Errorf("%s, %s:%s: %d, want %d", from, user, password, answer.StatusCode, want)
+			}
 		}
-		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-			t.Error(err)
-		}
-		if err := answer.Body.Close(); err != nil {
-			t.Error(err)
-		}
-		return answer.StatusCode
-	}
-	for _, c := range []struct {
-		user, password string
-		code           int
-	}{{"", "", 401}, {"sweeper", "wrong", 401}, {"other", "secret", 401}, {"sweeper", "secret", 202}} {
-		if code := post(c.user, c.password); code != c.code {
-			t.Errorf("%s:%s: %d, want %d", c.user, c.password, code, c.code)
-		}
-	}
-	write("http_server_config:\n  http2: false\n")
-	if code := post("sweeper", "secret"); code != 403 {
-		t.Errorf("%d after the users were taken out of the file", code)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
+		post("", "", 401)
+		post("sweeper", "wrong", 401)
+		post("other", "secret", 401)
+		post("sweeper", "secret", 202)
+		testkit.WriteText(t, path, "http_server_config:\n  http2: false\n")
+		post("sweeper", "secret", without)
+		cancel()
+		testkit.Must(t, <-done)
 	}
 }
 
@@ -285,44 +271,37 @@ func TestCertificateOfTheConnection(t *testing.T) {
 	}
 }
 
-// TestBearer: a client from elsewhere is let in by a token that the API server knows, by TLS only, and
-// never by anything else; one of this host needs none.
-func TestBearer(t *testing.T) {
-	var spec string
-	reviews, down := 0, false
-	api := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
-		text, _ := io.ReadAll(r.Body)
-		kind := "TokenReview"
-		if strings.Contains(r.URL.Path, "subject") {
-			kind, spec = "SubjectAccessReview", string(text)
-		} else {
-			reviews++
-		}
-		if down {
-			w.WriteHeader(http.StatusInternalServerError)
-			return
-		}
-		known := strings.Contains(string(text), "s3cret") || kind != "TokenReview"
-		_, _ = fmt.Fprintf(w, `{"kind":%q,"status":{"authenticated":%t,"allowed":true,"audiences":["orphan-reaper"],"user":{"username":"u"}}}`, kind, known)
-	})
-	s, now, asks := newTestServer(t, "")
-	open := func() (*kube.Server, error) { return kube.NewServer(testkit.ConfigOf(api, ""), "we") }
-	s.cfg.Reviews = review.New(open, s.cfg.Now, s.cfg.Log)
+// reviewing returns a server that asks the API server of a fixture about bearer tokens, at the server's time.
+func reviewing(t *testing.T) (s *Server, now *time.Time, asks *uint64, f *fixture) {
+	t.Helper()
+	f = newFixture(t)
+	f.api.known = "s3cret"
+	s, now, asks = newTestServer(t, "")
+	f.now, s.cfg.Reviews = s.cfg.Now, f.Reviewer
 	s.Publish(onePod())
-	ask := func(method, path, from, authorization string, state *tls.ConnectionState) *httptest.ResponseRecorder {
-		t.Helper()
-		r := httptest.NewRequest(method, path, nil)
-		r.RemoteAddr, r.TLS = from, state
-		r.Header.Set("Authorization", authorization)
-		at := netip.MustParseAddrPort(from)
-		if !s.limits.enter(originOf(at)) {
-			t.Fatal("no room")
-		}
-		defer s.limits.leave(originOf(at))
-		w := httptest.NewRecorder()
-		s.handler.ServeHTTP(w, r)
-		return w
+	return s, now, asks, f
+}
+
+// askBearer asks with a connection of its own.
+func askBearer(t *testing.T, s *Server, method, path, from, authorization string, state *tls.ConnectionState) *httptest.ResponseRecorder {
+	t.Helper()
+	at := originOf(netip.MustParseAddrPort(from))
+	if !s.limits.enter(at) {
+		t.Fatal("no room")
 	}
+	defer s.limits.leave(at)
+	r := httptest.NewRequest(method, path, nil)
+	r.RemoteAddr, r.TLS = from, state
+	r.Header.Set("Authorization", authorization)
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w
+}
+
+// TestBearer: a client of another host is admitted with a token that the API server knows, by TLS only, and
+// by nothing else; one of this host needs none.
+func TestBearer(t *testing.T) {
+	s, now, asks, f := reviewing(t)
 	secure := &tls.ConnectionState{}
 	for _, c := range []struct {
 		method, path, from, authorization string
@@ -340,32 +319,55 @@ func TestBearer(t *testing.T) {
 		{"GET", "/metrics", elsewhere, "", secure, 200},
 		{"POST", "/v1/purge", elsewhere, "Bearer s3cret", secure, 404},
 	} {
-		w := ask(c.method, c.path, c.from, c.authorization, c.state)
+		w := askBearer(t, s, c.method, c.path, c.from, c.authorization, c.state)
 		if w.Code != c.code || (c.code == 401) != (w.Header().Get("WWW-Authenticate") == "Bearer") || strings.Contains(w.Body.String(), "s3cret") {
 			t.Errorf("%+v: %d %v %s", c, w.Code, w.Header(), w.Body)
 		}
 	}
-	if *asks != 2 || reviews != 3 || !strings.Contains(spec, `"path":"/v1/orphans","verb":"get"`) {
-		t.Errorf("%d looks, %d reviews, the last right %s", *asks, reviews, spec)
+	if n := f.api.tokens.Load(); *asks != 2 || n != 3 {
+		t.Errorf("%d looks, %d reviews", *asks, n)
 	}
 	if w := do(s, "POST", "/v1/sweep", here); w.Code != 202 {
 		t.Errorf("this host: %d", w.Code)
 	}
-	*now, down = now.Add(time.Hour), true
-	if w := ask("POST", "/v1/sweep", elsewhere, "Bearer s3cret", secure); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+	*now = now.Add(time.Hour)
+	f.api.HandlerFunc = testkit.Refuse(http.StatusInternalServerError, "down")
+	if w := askBearer(t, s, "POST", "/v1/sweep", elsewhere, "Bearer s3cret", secure); w.Code != 503 || w.Header().Get("Retry-After") == "" {
 		t.Errorf("the API server is away: %d %s", w.Code, w.Body)
 	}
-	// Garbage, from many addresses: no more than its part reaches the API server.
-	*now, reviews, down = now.Add(time.Hour), 0, false
-	for i := range 60 {
-		from := fmt.Sprintf("192.0.2.%d:9", 10+i%8)
-		if w := ask("POST", "/v1/sweep", from, fmt.Sprint("Bearer garbage-", i), secure); w.Code != 401 && w.Code != 429 {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
-		*now = now.Add(time.Millisecond)
+}
+
+// TestTokenFlood: addresses that send unknown tokens without end use up what may be asked about new tokens, and keep
+// no client out whose token was admitted within the hour.
+func TestTokenFlood(t *testing.T) {
+	s, now, _, f := reviewing(t)
+	ask := func(from, token string) int {
+		t.Helper()
+		return askBearer(t, s, http.MethodGet, "/v1/orphans", from, "Bearer "+token, &tls.ConnectionState{}).Code
 	}
-	if reviews != together.reviews.burst {
-		t.Errorf("%d reviews", reviews)
+	if code := ask(elsewhere, "s3cret"); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	admitted, late := 0, 0
+	for second := range 3600 {
+		*now = now.Add(time.Second)
+		for address := range 3 {
+			ask(fmt.Sprintf("192.0.2.%d:9", 100+address), fmt.Sprint("garbage-", address, "-", second))
+		}
+		if second%60 == 30 {
+			if ask(elsewhere, "s3cret") == http.StatusOK {
+				admitted++
+			}
+			if ask(elsewhere, fmt.Sprint("s3cret-", second)) == http.StatusOK {
+				late++
+			}
+		}
+	}
+	if admitted != 60 || late > 5 {
+		t.Errorf("a known token is admitted %d times of 60 during a flood, new ones %d times", admitted, late)
+	}
+	if n, most := f.api.tokens.Load(), int64(together.reviews.burst+int(time.Hour/together.reviews.refill)+61); n > most {
+		t.Errorf("%d reviews in an hour, at most %d", n, most)
 	}
 }
 
@@ -385,7 +387,7 @@ func TestBearerConfig(t *testing.T) {
 			path = testkit.File(t, "web.yaml", text)
 		}
 		s, _, _ := newTestServer(t, path)
-		s.cfg.Reviews = review.New(nil, time.Now, s.cfg.Log)
+		s.cfg.Reviews = NewReviewer(nil, time.Now, s.cfg.Log)
 		if err := s.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}

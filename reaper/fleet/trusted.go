@@ -5,12 +5,10 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
 )
 
-// trusted lets through who is authenticated, and who asks from this host. A client that gets
-// here has passed the web configuration; where that asks for nobody's name, passing it
+// trusted serves authenticated clients, and those on this host. A client that gets
+// here has passed the web configuration; where that names no users and wants no certificate, this
 // proves nothing. verb and path are what a bearer token's user must be allowed.
 func (s *Server) trusted(verb, path string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -37,25 +35,25 @@ func (s *Server) trusted(verb, path string, next http.HandlerFunc) http.HandlerF
 	}
 }
 
-// reviewed says whether a client from elsewhere may, by its bearer token.
-func (s *Server) reviewed(r *http.Request, verb, path string) review.Verdict {
+// reviewed returns whether a client of another host is admitted, by its bearer token.
+func (s *Server) reviewed(r *http.Request, verb, path string) admission {
 	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
 	case s.cfg.Reviews == nil && r.TLS != nil && r.TLS.DidResume:
-		return review.Verdict{Code: http.StatusForbidden, Words: "this TLS session was resumed, so it has shown no certificate; connect without a session ticket"}
+		return admission{Code: http.StatusForbidden, Words: "this TLS session was resumed, so it has shown no certificate; connect without a session ticket"}
 	case s.cfg.Reviews == nil:
-		return review.Verdict{Code: http.StatusForbidden, Words: "only for clients of this host, or authenticated ones: name basic_auth_users, or a " +
+		return admission{Code: http.StatusForbidden, Words: "only for clients of this host, or authenticated ones: name basic_auth_users, or a " +
 			"client_auth_type that verifies against a client_ca_file, in the file that web.config_file names; or set web.token_review"}
 	case r.TLS == nil:
-		return review.Verdict{Code: http.StatusForbidden, Words: "bearer tokens need TLS: without it, others on the network can read them"}
+		return admission{Code: http.StatusForbidden, Words: "bearer tokens need TLS: without it, others on the network can read them"}
 	case !bearer:
-		return review.Verdict{Code: http.StatusUnauthorized, Words: "only for clients of this host, or with a bearer token for the audience " + review.Audience}
+		return admission{Code: http.StatusUnauthorized, Words: "only for clients of this host, or with a bearer token for the audience " + Audience}
 	}
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		return review.Verdict{Code: http.StatusForbidden, Words: "whence the request came is not known"}
+		return admission{Code: http.StatusForbidden, Words: "the address of the client is not known"}
 	}
-	return s.cfg.Reviews.Review(r.Context(), token, verb, path, func(lately bool) bool { return s.limits.review(originOf(from), lately) })
+	return s.cfg.Reviews.review(r.Context(), token, verb, path, func(lately bool) bool { return s.limits.review(originOf(from), lately) })
 }
 
 // verified reports whether this very connection has shown a certificate that was verified: the file

@@ -17,7 +17,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/fanout"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
@@ -42,13 +41,13 @@ type FleetOptions struct {
 
 // Fleet is many nodes, ready to be asked.
 type Fleet struct {
-	client  fanout.Client
+	client  cluster.Client
 	targets []report.Target
 }
 
 // OpenFleet reads who is to be asked, and with what.
 func OpenFleet(ctx context.Context, o FleetOptions) (*Fleet, error) {
-	f := &Fleet{client: fanout.Client{Parallel: o.Parallel, Patience: o.Patience, User: o.User}}
+	f := &Fleet{client: cluster.Client{Parallel: o.Parallel, Patience: o.Patience, User: o.User}}
 	switch {
 	case o.Parallel < 1 || o.Patience <= 0:
 		return nil, exit.Usagef("", "--parallel and --timeout want more than 0")
@@ -109,7 +108,7 @@ func (f *Fleet) read(ctx context.Context, o FleetOptions) error {
 		}
 	}
 	add := func(n int, line string) error {
-		t, err := fanout.ParseTarget(line)
+		t, err := cluster.ParseTarget(line)
 		if err != nil {
 			if where != "an argument" {
 				return exit.Usagef("", "%s:%d: %w", where, n, err)
@@ -243,6 +242,6 @@ func (f *Fleet) List(ctx context.Context, each func(at report.Target, r *report.
 // open. asked is false for a node that was not asked for that.
 func (f *Fleet) Sweep(ctx context.Context, mostBreakers int, each func(at report.Target, a *report.Answer, asked bool, err error)) (breakers int) {
 	return f.client.Sweep(ctx, f.targets, mostBreakers, func(t report.Target, a *report.Answer, err error) {
-		each(t, a, !errors.Is(err, fanout.ErrNotAsked), err)
+		each(t, a, !errors.Is(err, cluster.ErrNotAsked), err)
 	})
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
@@ -57,7 +56,7 @@ func newServer(ctx context.Context, cfg config.Config, fc fleet.Config) *fleet.S
 		fc.WebConfig = cfg.WebConfigFile
 	}
 	if cfg.WebTokenReview != config.None {
-		fc.Reviews = review.New(reviewServer(ctx, cfg.WebTokenReview), fc.Now, fc.Log)
+		fc.Reviews = fleet.NewReviewer(reviewServer(ctx, cfg.WebTokenReview), fc.Now, fc.Log)
 	}
 	return fleet.New(fc)
 }

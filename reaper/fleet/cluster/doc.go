@@ -1,6 +1,10 @@
-// Package cluster asks the API server where the daemons are, by the EndpointSlices of a Service, and
-// what the nodes have reported, and which have not: by OrphanReports and Nodes.
+// Package cluster is the operator's side of the fleet. It asks the API server for the daemons' addresses ([Daemons], by the
+// EndpointSlices of a Service) and for what all nodes have reported ([Reports], by OrphanReports and Nodes); and a [Client] asks
+// the daemons of many nodes at once for their reports, or for a look.
 //
-// What it reads is bounded, in pages and one item at a time, however much there is. What a
-// node wrote is a stranger's: it is cut to what a report has. The room asks no daemon and decides nothing.
+// All that it reads is bounded: lists are read in pages, one item at a time; each node gets one request with its own deadline, so
+// that a node that hangs delays no other. A node that does not answer is reported by its name, never left out. What a
+// node writes or answers is untrusted: it is cut to the bounds of a report (report.Bound), and anything else is an error of that node.
+//
+// It follows no redirect, keeps nothing on disk and decides nothing. Of a daemon it asks for nothing but what reaper/fleet serves.
 package cluster

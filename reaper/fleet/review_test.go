@@ -1,4 +1,4 @@
-package review
+package fleet
 
 import (
 	"bytes"
@@ -23,9 +23,10 @@ import (
 
 const secret = "eyJ.s3cret.x"
 
-// apiServer plays the API server for one token. Tests change its answers.
+// apiServer plays the API server. Tests change its answers.
 type apiServer struct {
 	token, access string // the status of its answers
+	known         string // what a token that it knows contains; "" for all tokens
 	tokens        atomic.Int64
 	accesses      atomic.Int64
 	saw           chan map[string]any // the specs, where the test wants them
@@ -52,6 +53,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == "/apis/authentication.k8s.io/v1/tokenreviews" && q.Kind == "TokenReview":
 		s.tokens.Add(1)
+		if token, _ := q.Spec["token"].(string); !strings.Contains(token, s.known) {
+			status = `{"authenticated":false}`
+		}
 	case r.Method == http.MethodPost && r.URL.Path == "/apis/authorization.k8s.io/v1/subjectaccessreviews" && q.Kind == "SubjectAccessReview":
 		s.accesses.Add(1)
 		status = s.access
@@ -78,7 +82,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{api: &apiServer{token: knownToken, access: mayAccess}, at: testkit.Noon}
 	s := testkit.TLSServer(t, "", f.api.ServeHTTP)
-	f.Reviewer = New(func() (*kube.Server, error) { return serverOf(t, s), nil }, func() time.Time { return f.at }, slog.New(slog.NewTextHandler(&f.log, nil)))
+	f.Reviewer = NewReviewer(func() (*kube.Server, error) { return serverOf(t, s), nil }, func() time.Time { return f.at }, slog.New(slog.NewTextHandler(&f.log, nil)))
 	t.Cleanup(func() {
 		if strings.Contains(f.log.String(), secret) {
 			t.Errorf("the log has the token: %s", &f.log)
@@ -96,9 +100,9 @@ func serverOf(t *testing.T, s *httptest.Server) *kube.Server {
 
 func always(bool) bool { return true }
 
-func (f *fixture) sweep(t *testing.T, token string) Verdict {
+func (f *fixture) sweep(t *testing.T, token string) admission {
 	t.Helper()
-	v := f.Review(t.Context(), token, "post", "/v1/sweep", always)
+	v := f.review(t.Context(), token, "post", "/v1/sweep", always)
 	if strings.Contains(v.Words, token) && token != "" || (v.Words == "") != (v.Code == http.StatusOK) {
 		t.Errorf("%+v", v)
 	}
@@ -187,7 +191,7 @@ func TestNotAnswered(t *testing.T) {
 		f := newFixture(t)
 		f.api.HandlerFunc = c.h
 		for range 3 {
-			if v := f.sweep(t, secret); v != unknown {
+			if v := f.sweep(t, secret); v != unavailable {
 				t.Errorf("%s: %+v", name, v)
 			}
 			f.at = f.at.Add(time.Minute)
@@ -198,13 +202,13 @@ func TestNotAnswered(t *testing.T) {
 	}
 	f := newFixture(t)
 	f.open = func() (*kube.Server, error) { return nil, errors.New("no credentials") }
-	if v := f.sweep(t, secret); v != unknown || !strings.Contains(f.log.String(), "no credentials") {
+	if v := f.sweep(t, secret); v != unavailable || !strings.Contains(f.log.String(), "no credentials") {
 		t.Errorf("%+v %s", v, &f.log)
 	}
 }
 
 // TestSlow: an API server that hangs costs a client no more than the patience.
-func TestSlow(t *testing.T) {
+func TestSlowAPIServer(t *testing.T) {
 	f := newFixture(t)
 	f.patience = 50 * time.Millisecond
 	f.api.HandlerFunc = func(w http.ResponseWriter, r *http.Request) {
@@ -215,7 +219,7 @@ func TestSlow(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
-	if v := f.sweep(t, secret); v != unknown || !strings.Contains(f.log.String(), "no answer in time") {
+	if v := f.sweep(t, secret); v != unavailable || !strings.Contains(f.log.String(), "no answer in time") {
 		t.Errorf("%+v %s", v, &f.log)
 	}
 }
@@ -234,7 +238,7 @@ func TestKept(t *testing.T) {
 	f.at = f.at.Add(allowedFor - time.Second)
 	f.sweep(t, secret)
 	asks("the same", 1)
-	if v := f.Review(t.Context(), secret, "get", "/v1/orphans", always); v.Code != 200 {
+	if v := f.review(t.Context(), secret, "get", "/v1/orphans", always); v.Code != 200 {
 		t.Errorf("%+v", v)
 	}
 	f.sweep(t, "another")
@@ -272,7 +276,7 @@ func TestLately(t *testing.T) {
 	var said []bool
 	sweep := func(code int) {
 		t.Helper()
-		if v := f.Review(t.Context(), secret, "post", "/v1/sweep", func(lately bool) bool { said = append(said, lately); return true }); v.Code != code {
+		if v := f.review(t.Context(), secret, "post", "/v1/sweep", func(lately bool) bool { said = append(said, lately); return true }); v.Code != code {
 			t.Errorf("%+v, want %d", v, code)
 		}
 	}
@@ -301,7 +305,7 @@ func TestLately(t *testing.T) {
 	f.at, f.api.token = f.at.Add(unknownFor), known
 	sweep(200)
 	expect("the API server was away", true, true)
-	f.Review(t.Context(), secret, "get", "/v1/orphans", func(lately bool) bool { said = append(said, lately); return true })
+	f.review(t.Context(), secret, "get", "/v1/orphans", func(lately bool) bool { said = append(said, lately); return true })
 	expect("something else", false)
 	f.api.token = `{}`
 	for i := range 2 * mostKept {
@@ -352,11 +356,11 @@ func TestRoomForKnown(t *testing.T) {
 func TestNoToken(t *testing.T) {
 	f := newFixture(t)
 	for _, token := range []string{"", " ", "a b", "a\x00", "ä", "a\r\nb"} {
-		if v := f.Review(t.Context(), token, "post", "/v1/sweep", always); v != nobody {
+		if v := f.review(t.Context(), token, "post", "/v1/sweep", always); v != unauthorized {
 			t.Errorf("%q: %+v", token, v)
 		}
 	}
-	if v := f.Review(t.Context(), secret, "post", "/v1/sweep", func(bool) bool { return false }); v != tooMany {
+	if v := f.review(t.Context(), secret, "post", "/v1/sweep", func(bool) bool { return false }); v != tooMany {
 		t.Errorf("%+v", v)
 	}
 	if n := f.api.tokens.Load(); n != 0 {
@@ -372,7 +376,7 @@ func TestOnce(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() {
-		if v := f.Review(gone, secret, "post", "/v1/sweep", always); v != unknown {
+		if v := f.review(gone, secret, "post", "/v1/sweep", always); v != unavailable {
 			t.Errorf("who has gone: %+v", v)
 		}
 	})

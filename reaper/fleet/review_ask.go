@@ -1,4 +1,4 @@
-package review
+package fleet
 
 import (
 	"context"
@@ -53,30 +53,30 @@ type accessReview struct {
 }
 
 // ask asks whose the token is, and then what that user may.
-func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (Verdict, error) {
+func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (admission, error) {
 	server, err := r.open()
 	if err != nil {
-		return unknown, err
+		return unavailable, err
 	}
 	a := server.Asker()
 	defer a.Close()
 	var who tokenReview
 	err = create(ctx, a, "authentication.k8s.io", "tokenreviews", "TokenReview", map[string]any{"token": token, "audiences": []string{Audience}}, &who, &who.Kind)
 	if err != nil {
-		return unknown, err
+		return unavailable, err
 	}
 	u := &who.Status.User
 	// An API server that knows no audiences leaves them out, and takes tokens that are for itself.
 	if !who.Status.Authenticated || u.Username == "" || !slices.Contains(who.Status.Audiences, Audience) {
-		return nobody, nil
+		return unauthorized, nil
 	}
 	var may accessReview
 	spec := map[string]any{"user": u.Username, "uid": u.UID, "groups": u.Groups, "extra": u.Extra, "nonResourceAttributes": what}
 	if err := create(ctx, a, "authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", spec, &may, &may.Kind); err != nil {
-		return unknown, err
+		return unavailable, err
 	}
 	if !may.Status.Allowed || may.Status.Denied {
-		return Verdict{http.StatusForbidden, fmt.Sprintf("%s may not %s %s: no ClusterRole that is bound to it has that (nonResourceURLs)",
+		return admission{http.StatusForbidden, fmt.Sprintf("%s may not %s %s: no ClusterRole that is bound to it has that (nonResourceURLs)",
 			clean.Brief(u.Username), what.Verb, what.Path)}, nil
 	}
 	return allowed, nil

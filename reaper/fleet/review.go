@@ -1,4 +1,4 @@
-package review
+package fleet
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// Audience is for whom a token must have been made: kubectl create token --audience orphan-reaper.
+// Audience is the audience that a token must be made for: kubectl create token --audience orphan-reaper.
 const Audience = "orphan-reaper"
 
-// What bounds the reviews. Who loses a right has it here for allowedFor longer.
+// What bounds the reviews. A right that is withdrawn holds here for allowedFor longer.
 const (
 	allowedFor = time.Minute
 	refusedFor = 10 * time.Second
@@ -26,20 +26,20 @@ const (
 	reviewTime = 5 * time.Second
 )
 
-// Verdict is what becomes of a request.
-type Verdict struct {
+// admission is whether a request is served.
+type admission struct {
 	Code  int    // of HTTP: 200, 401, 403, 429 or 503
 	Words string // for the client, unless Code is 200
 }
 
-// The verdicts that always have the same words.
+// The results that always have the same text.
 var (
-	allowed = Verdict{Code: http.StatusOK}
-	nobody  = Verdict{http.StatusUnauthorized, "the API server does not know the bearer token, or it is not for the audience " + Audience +
+	allowed      = admission{Code: http.StatusOK}
+	unauthorized = admission{http.StatusUnauthorized, "the API server does not know the bearer token, or it is not for the audience " + Audience +
 		" (kubectl create token --audience " + Audience + ")"}
-	unknown = Verdict{http.StatusServiceUnavailable, "whose the bearer token is cannot be found out: the API server does not answer, or does not let " +
+	unavailable = admission{http.StatusServiceUnavailable, "whose the bearer token is cannot be found out: the API server does not answer, or does not let " +
 		"the daemon ask. The daemon's log has more"}
-	tooMany = Verdict{http.StatusTooManyRequests, "too many bearer tokens that are not known here yet; try again in a minute"}
+	tooMany = admission{http.StatusTooManyRequests, "too many bearer tokens that are not known here yet; try again in a minute"}
 )
 
 // Reviewer asks one API server. It is safe for concurrent use.
@@ -50,23 +50,23 @@ type Reviewer struct {
 
 	patience time.Duration // reviewTime, but in tests
 
-	mu    sync.Mutex
-	kept  map[key]answer
-	asked map[key]*question
-	told  string // what was logged of the last question, "" where it was answered
+	mu     sync.Mutex
+	kept   map[key]answer
+	asked  map[key]*question
+	logged string // the error of the last question, "" where it was answered
 }
 
 // key is a hash of a token and of what is asked for with it.
 type key [sha256.Size]byte
 
-// answer is a verdict and until when it holds.
+// answer is a result and how long it holds.
 type answer struct {
-	Verdict
+	admission
 	until  time.Time
 	lately time.Time // until when the same, allowed the last time that the API server said, counts as that
 }
 
-// end is when nothing of the answer matters any more.
+// end returns when the answer may be dropped.
 func (a *answer) end() time.Time {
 	if a.lately.After(a.until) {
 		return a.lately
@@ -74,32 +74,32 @@ func (a *answer) end() time.Time {
 	return a.until
 }
 
-// question is being asked. Whoever has the same one waits for its verdict.
+// question is being asked. Other requests with the same question wait for its result.
 type question struct {
-	lately  time.Time     // as answer's
-	renews  bool          // it was allowed lately
-	done    chan struct{} // closed when verdict is there
-	verdict Verdict
+	lately time.Time     // as answer's
+	renews bool          // it was allowed lately
+	done   chan struct{} // closed when result is set
+	result admission
 }
 
-// New returns what asks the server that open returns.
-func New(open func() (*kube.Server, error), now func() time.Time, log *slog.Logger) *Reviewer {
+// NewReviewer returns what asks the server that open returns.
+func NewReviewer(open func() (*kube.Server, error), now func() time.Time, log *slog.Logger) *Reviewer {
 	return &Reviewer{open: open, now: now, log: log, patience: reviewTime, kept: map[key]answer{}, asked: map[key]*question{}}
 }
 
-// Review says whether the token's user may use the verb on the path. Before the API server is
-// asked, may says whether that is one question too many. It is told whether the same was allowed
-// lately: whom the API server does not know must not use up the questions of those whom it knows.
-func (r *Reviewer) Review(ctx context.Context, token, verb, path string, may func(lately bool) bool) Verdict {
+// review returns whether the token's user may use the verb on the path. Before the API server is
+// asked, may reports whether another question is allowed. Its argument is whether the same was allowed
+// lately: unknown clients must not use up the questions of known ones.
+func (r *Reviewer) review(ctx context.Context, token, verb, path string, may func(lately bool) bool) admission {
 	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return nobody
+		return unauthorized
 	}
 	k := key(sha256.Sum256([]byte(verb + " " + path + " " + token)))
 	r.mu.Lock()
 	a, now := r.kept[k], r.now()
 	if now.Before(a.until) {
 		r.mu.Unlock()
-		return a.Verdict
+		return a.admission
 	}
 	q := r.asked[k]
 	if q == nil {
@@ -116,9 +116,9 @@ func (r *Reviewer) Review(ctx context.Context, token, verb, path string, may fun
 	r.mu.Unlock()
 	select {
 	case <-q.done:
-		return q.verdict
+		return q.result
 	case <-ctx.Done():
-		return unknown
+		return unavailable
 	}
 }
 
@@ -141,36 +141,36 @@ func (r *Reviewer) answer(ctx context.Context, q *question, k key, token string,
 	a := answer{v, now.Add(refusedFor), time.Time{}}
 	switch {
 	case err != nil:
-		a = answer{unknown, now.Add(unknownFor), q.lately}
+		a = answer{unavailable, now.Add(unknownFor), q.lately}
 	case v == allowed:
 		a.until, a.lately = now.Add(allowedFor), now.Add(latelyFor)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tell(ctx, token, err)
+	r.warn(ctx, token, err)
 	r.keep(k, a)
 	delete(r.asked, k)
-	q.verdict = a.Verdict
+	q.result = a.admission
 	close(q.done)
 }
 
-// tell logs what keeps the API server from being asked, once.
-func (r *Reviewer) tell(ctx context.Context, token string, err error) {
+// warn logs once why the API server cannot be asked.
+func (r *Reviewer) warn(ctx context.Context, token string, err error) {
 	if err == nil {
-		r.told = ""
+		r.logged = ""
 		return
 	}
-	// No API server repeats what it was sent, but nothing says that none may.
+	// An API server may repeat what it was sent.
 	text := strings.ReplaceAll(err.Error(), token, "…")
-	if text == r.told {
+	if text == r.logged {
 		return
 	}
-	r.told = text
+	r.logged = text
 	r.log.WarnContext(ctx, "the API server cannot be asked about bearer tokens, so clients that use one are refused; the daemon works as before",
 		slog.String("error", text))
 }
 
-// keep keeps an answer, and drops those that matter no more. Where there is no room, the one goes that
+// keep stores an answer, and drops those that have ended. Where there is no room, it drops the one that
 // would end first: one that was refused before any that was allowed lately.
 func (r *Reviewer) keep(k key, a answer) {
 	now := r.now()

@@ -1,4 +1,4 @@
-package fanout
+package cluster
 
 import (
 	"context"
@@ -170,38 +170,28 @@ func TestSweepAsksFewFirst(t *testing.T) {
 	}
 }
 
-// TestPassword: it goes to the nodes that were named, and not where one of them sends us.
-func TestPassword(t *testing.T) {
-	thief := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the thief was asked: %v", r.Header) })
-	at := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if user, password, ok := r.BasicAuth(); !ok || user != "sweeper" || password != "secret" {
-			t.Errorf("%s %s", user, password)
+// TestCredentials: they are sent to the nodes that were given, and not where one of them redirects.
+func TestCredentials(t *testing.T) {
+	for want, c := range map[string]Client{
+		"Basic c3dlZXBlcjpzZWNyZXQ=": {User: "sweeper", Password: "secret"},
+		"Bearer s3cret":              {Token: "s3cret"},
+	} {
+		thief := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the thief was asked: %v", r.Header) })
+		at := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if got := r.Header.Get("Authorization"); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+			http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
+		})
+		c.Parallel, c.Patience = 1, 10*time.Second
+		check := func(err error) {
+			if err == nil || !strings.Contains(err.Error(), "307") || strings.Contains(err.Error(), "s3cret") {
+				t.Error(err)
+			}
 		}
-		http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
-	})
-	c := Client{Parallel: 1, Patience: 10 * time.Second, User: "sweeper", Password: "secret"}
-	c.Sweep(t.Context(), []report.Target{at}, 0, func(_ report.Target, _ *report.Answer, err error) {
-		if err == nil || !strings.Contains(err.Error(), "307") {
-			t.Error(err)
-		}
-	})
-}
-
-// TestToken: as TestPassword.
-func TestToken(t *testing.T) {
-	thief := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the thief was asked: %v", r.Header) })
-	at := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if got := r.Header.Get("Authorization"); got != "Bearer s3cret" {
-			t.Errorf("%q", got)
-		}
-		http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
-	})
-	c := Client{Parallel: 1, Patience: 10 * time.Second, Token: "s3cret"}
-	c.List(t.Context(), []report.Target{at}, func(_ report.Target, _ *report.Report, err error) {
-		if err == nil || !strings.Contains(err.Error(), "307") || strings.Contains(err.Error(), "s3cret") {
-			t.Error(err)
-		}
-	})
+		c.List(t.Context(), []report.Target{at}, func(_ report.Target, _ *report.Report, err error) { check(err) })
+		c.Sweep(t.Context(), []report.Target{at}, 0, func(_ report.Target, _ *report.Answer, err error) { check(err) })
+	}
 }
 
 // TestInterrupted: an interrupt ends all requests at once, and every node is told all the same.
