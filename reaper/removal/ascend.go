@@ -29,10 +29,15 @@ func (w *walker) leave(f *frame) error {
 			return err
 		}
 	}
-	if f.mode == judge && !w.take.Has(contents.ClassSkeleton) {
+	switch {
+	case f.mode == judge && !w.take.Has(contents.ClassSkeleton):
 		f.kept = true
+	case f.mode == count && top == w.survey.root:
+		if again, err := w.surveyed(f); err != nil || again {
+			return err
+		}
 	}
-	if !f.kept {
+	if !f.kept && f.mode != count {
 		again, err := w.rmdir(f, up)
 		if err != nil || again {
 			return err

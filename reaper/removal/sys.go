@@ -84,7 +84,7 @@ func (w *walker) piece(f *frame) (more bool, err error) {
 	case len(w.stack) > deepFrom:
 		d.buf = own[:deepBuffer]
 	default:
-		if more, err = d.read(f.fd); len(d.list) >= widestFrom && w.b.widest.TryLock() {
+		if more, err = d.read(f.fd); len(d.list) >= widestFrom && f.mode != count && w.b.widest.TryLock() {
 			f.widest = make([]byte, widestBuffer)
 		}
 		return more, err

@@ -128,6 +128,9 @@ func (w *walker) file(f *frame, name string) error {
 	case prune:
 		w.leftRow(f, name, contents.ClassData, &st)
 		return nil
+	case count:
+		w.counted(&st)
+		return nil
 	case judge:
 		if f.ephemeral && name == contents.VolData {
 			f.putOff = true
@@ -229,6 +232,13 @@ func typeOf(mode uint16) contents.EntryType {
 		return contents.TypeDirectory
 	}
 	return contents.TypeOther
+}
+
+// count counts one entry that was removed, for the record and for who waits.
+func (w *walker) count(class contents.Class, bytes int64) {
+	w.tally[class].Add(policy.Tally{Entries: 1, Bytes: bytes})
+	w.removals++
+	w.b.work.Add(1)
 }
 
 // leaveOne leaves a directory of f (or f itself) because of an error.

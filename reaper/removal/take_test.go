@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -416,6 +417,29 @@ func TestWriter(t *testing.T) {
 	testkit.There(t, tr.Quar+"/"+entryA+"/etc-hosts", false)
 	r.guards.before = nil
 	want(t, run1(t, r, a), policy.Done, "")
+}
+
+// TestSurveyBounds: a tree of directories only goes, unless it is deeper or has more in it than a survey counts.
+func TestSurveyBounds(t *testing.T) {
+	const csi = "volumes/kubernetes.io~csi/"
+	tr, r, a := quarantined(t, false, contents.TakeStrip, "dir "+csi+"goes/mount/"+strings.Repeat("d/", surveyDepth-2),
+		"dir "+csi+"deep/mount/"+strings.Repeat("d/", surveyDepth+1), "dir "+csi+"wide/mount/d")
+	for i := range surveyEntries {
+		tr.Must(os.WriteFile(fmt.Sprintf("%s/%s/%swide/mount/d/%d", tr.Quar, entryA, csi, i), nil, 0o600))
+	}
+	o := run1(t, r, a)
+	want(t, o, policy.Partly, "")
+	testkit.There(t, tr.Quar+"/"+entryA+"/"+csi+"goes", false)
+	left := map[string]int64{}
+	for _, l := range o.Left {
+		if !l.Partial {
+			t.Errorf("%s is whole", l.Path)
+		}
+		left[l.Path] = l.Entries
+	}
+	if want := map[string]int64{csi + "deep/mount": surveyDepth + 1, csi + "wide/mount": surveyEntries}; !maps.Equal(left, want) {
+		t.Errorf("left %v, want %v", left, want)
+	}
 }
 
 // TestPruneNeverTakesFiles: a tree of directories only, into which a file comes between

@@ -34,6 +34,7 @@ const (
 	judge mode = iota // each child by its own class
 	whole             // everything goes
 	prune             // empty directories go, anything else stays
+	count             // nothing goes, see survey
 )
 
 // frame is one directory on the way down. Its descriptor is -1 while it waits below more
@@ -68,6 +69,7 @@ type walker struct {
 	removals, checkAt  int
 	swaps              int
 	left               bool // something stays, so the entry does
+	survey             survey
 	tally              [4]policy.Tally
 	out                *policy.Outcome
 	first              error // the first error that stopped no more than one entry
@@ -107,6 +109,8 @@ func (w *walker) run(ctx context.Context) error {
 		f := &w.stack[len(w.stack)-1]
 		var err error
 		switch {
+		case f.mode == count && w.survey.over():
+			err = w.leave(f)
 		case f.next < len(f.pending):
 			f.next++
 			err = w.enter(ctx, f, f.pending[f.next-1])
@@ -139,6 +143,9 @@ func (w *walker) list(ctx context.Context, f *frame) error {
 		return nil
 	}
 	for _, e := range d.list {
+		if f.mode == count && w.survey.over() {
+			break
+		}
 		if e.Kind == unix.DT_DIR {
 			f.pending = append(f.pending, e.Name)
 			continue
@@ -159,7 +166,7 @@ func (w *walker) list(ctx context.Context, f *frame) error {
 // enter takes up one directory of f.
 func (w *walker) enter(ctx context.Context, f *frame, name string) error {
 	child := frame{name: name, mode: f.mode, class: f.class}
-	survey := false
+	surveyed := false
 	var rel []string
 	if f.mode == judge {
 		rel = w.rel(f, name)
@@ -170,7 +177,7 @@ func (w *walker) enter(ctx context.Context, f *frame, name string) error {
 		case w.take.Has(class):
 			child.mode, child.class = whole, class
 		default:
-			survey, child.class = true, class
+			surveyed, child.class = true, class
 		}
 	}
 	fd, err := w.b.r.open.Step(f.fd, name, beneath.ReadDir)
@@ -182,8 +189,14 @@ func (w *walker) enter(ctx context.Context, f *frame, name string) error {
 		beneath.Close(fd)
 		return err
 	}
-	if survey {
-		return w.survey(f, child)
+	switch {
+	case surveyed:
+		w.begin(f, &child)
+		return w.push(child)
+	case child.mode == count:
+		w.survey.add(child.bytes)
+		w.survey.exhausted = w.survey.exhausted || len(w.stack)-w.survey.root >= surveyDepth
+		return w.push(child)
 	}
 	if lifted, err := w.lift(ctx, f, &child); lifted || err != nil {
 		beneath.Close(child.fd)
@@ -222,6 +235,9 @@ func (w *walker) notEntered(f *frame, name string, err error) error {
 		return w.file(f, name)
 	case change.Is(err, unix.EXDEV):
 		return w.stop(policy.ReasonMounted, "openat2", f, name, err)
+	case f.mode == count: // what cannot be opened stays
+		w.survey.files = true
+		return nil
 	case change.Is(err, unix.EPERM, unix.EACCES):
 		w.leaveOne(f, name, beneath.PathError("openat2", w.path(f, name), err))
 		return nil

@@ -15,7 +15,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
-	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
@@ -82,13 +81,6 @@ func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.En
 	var outs []policy.Outcome
 	err := by.act(ctx, cfg, func(r *reaper.Reaper) error {
 		progress.From(ctx).Begin("removing permanently", "entry", 0)
-		if rem, ok := r.Remover.(*removal.Remover); ok {
-			names := make([]string, len(shown))
-			for i, e := range shown {
-				names[i] = e.Entry
-			}
-			rem.Expect(ctx, names)
-		}
 		var errs []error
 		for i, e := range shown {
 			if slices.ContainsFunc(shown[:i], func(before policy.EntryState) bool { return before.UID == e.UID }) {
