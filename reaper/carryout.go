@@ -31,9 +31,6 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 // removed. It reports whether the ledger could be written.
 func (r *Reaper) carryOutParked(ctx context.Context, rep *Report, batches []policy.Batch) bool {
 	for _, batch := range batches {
-		if r.stopped() { // a batch before this one may have shown that a pod lives
-			batch.Actions = decide.Undoing(batch.Actions)
-		}
 		if removes := uidsOf(batch.Actions, policy.Action.Removes); len(removes) > 0 {
 			batch = batch.Unmounted(r.Prober.Mounts(ctx, removes))
 		}

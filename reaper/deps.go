@@ -126,9 +126,9 @@ type Turned interface {
 type Report struct {
 	Look     policy.Look
 	Verdicts []policy.Verdict // one for each of Look.Pods
-	Parked   []policy.ParkedVerdict
+	Parked   []policy.Verdict
 	// Resting has one for each of Look.Resting: whether the pod lives again.
-	Resting []policy.ParkedVerdict
+	Resting []policy.Verdict
 	// RuntimeOnly has one for each of Look.RuntimeOnly.
 	RuntimeOnly []policy.Verdict
 	Outcomes    []policy.Outcome

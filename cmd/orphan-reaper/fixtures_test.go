@@ -120,8 +120,8 @@ func testReport() reaper.Report {
 	parked.Entry = string(uidParked)
 	parked.Facts.Set(policy.FactRemade, policy.No, "/var/lib/kubelet/pods", "")
 	r.Look.Parked = []policy.Evidence{parked}
-	r.Parked = []policy.ParkedVerdict{{
-		Decision: policy.ParkedWait,
+	r.Parked = []policy.Verdict{{
+		Decision: policy.Wait,
 		Why:      []policy.Why{{Reason: policy.ReasonConfirm, Detail: "parked 30s ago, a sign of life may come for 2m0s"}},
 	}}
 	r.Entries = testEntries()

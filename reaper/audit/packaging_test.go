@@ -117,7 +117,7 @@ func TestOnlyObservesFires(t *testing.T) {
 		{"it observes and could not enforce", policy.Node{Agrees: yes}, true, 0},
 	} {
 		v := policy.Verdict{UID: testUID, Decision: policy.Reap}
-		v.Gate(c.node, false, policy.Rules{Observe: c.observe})
+		v.Gate(policy.Standing{Node: c.node, Rules: policy.Rules{Observe: c.observe}}.Gate())
 		e := policy.Evidence{UID: testUID}
 		e.Facts.Set(policy.FactNamed, policy.Yes, "", "")
 		m := NewMetrics("1.2.3")

@@ -244,7 +244,7 @@ func (w *sweep) stopped() bool { return w.Stopped || w.Ledger.BreakerOpen() }
 func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool) []File {
 	rep, rules := &w.rep, w.Rules
 	rep.Census.Add(look)
-	stopped := w.stopped()
+	permit := policy.Standing{Node: look.Node, Breaker: w.stopped(), Rules: rules}.Gate()
 	going := look.Files[:0] // a chunk is some megabytes, of which one copy is enough
 	for i := range look.Files {
 		f := &look.Files[i]
@@ -253,7 +253,7 @@ func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool) []File {
 		}
 		f.Reaped = f.UID != "" && dead[f.UID]
 		v := Judge(f, look.Node, w.heard.Older, rules, look.At)
-		v.Gate(look.Node, stopped, rules)
+		v.Gate(permit)
 		rep.Census.Judged(f, v)
 		if v.Decision == policy.Wait && v.Due > 0 {
 			waits := v.Due <= max(rules.Hold, rules.Settle)

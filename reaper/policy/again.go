@@ -106,7 +106,7 @@ func returned(e Evidence, p Parked, now Instant) bool {
 // it, the two change places: containers that are older than the parking hold binds of the parked one, and
 // volumes that were set up at the moment of the parking are in it. A static pod that has just come back, and
 // of which nothing shows that yet, is about to use what its kubelet makes, so that waits.
-func (v *ParkedVerdict) again(e Evidence, p Parked, r Rules, now Instant) {
+func (v *Verdict) again(e Evidence, p Parked, r Rules, now Instant) {
 	cameBack := returned(e, p, now)
 	if cameBack {
 		v.Alive = false
@@ -118,19 +118,19 @@ func (v *ParkedVerdict) again(e Evidence, p Parked, r Rules, now Instant) {
 	v.Back = cameBack
 	switch used := Used(e, p, r, now); {
 	case used.Truth == Yes:
-		v.turn(ParkedConflict, ReasonRemade, "")
+		v.keep(Keep, ReasonRemade, "")
 		v.word(ReasonRemade, join(remade.Detail, "and is used: "+used.Detail))
 	case used.Truth == Unknown:
-		v.Decision = ParkedWait
+		v.Decision = Wait
 		v.word(ReasonRemade, join(remade.Detail, "it is not known whether it is used: "+used.Detail))
-	case cameBack && v.Decision == ParkedPutBack && e.Elder.Truth != Yes && !onlySandboxes(e):
-		v.Decision = ParkedWait
+	case cameBack && v.Decision == Return && e.Elder.Truth != Yes && !onlySandboxes(e):
+		v.Decision = Wait
 		v.word(ReasonRemade, join(remade.Detail, "nothing uses it yet"))
 	}
 }
 
 // word puts other words to a reason that the verdict has.
-func (v *ParkedVerdict) word(reason Reason, detail string) {
+func (v *Verdict) word(reason Reason, detail string) {
 	for i := range v.Why {
 		if v.Why[i].Reason == reason {
 			v.Why[i].Detail = detail
@@ -147,24 +147,24 @@ func join(a, b string) string {
 
 // Lives looks for signs of life of a pod that was confirmed dead and of which something is
 // left in quarantine: ephemeral data until retention is over, data until a person purges it,
-// what a crash left half removed. Decision is ParkedConflict where there is one, ParkedWait
-// where one is in doubt, else ParkedStrip.
+// what a crash left half removed. Decision is Keep where there is one, Wait
+// where one is in doubt, else Reap.
 //
 // The directory of a pod of which only a leaf was cleared was never away.
-func Lives(e Evidence, n Node, s EntryState, r Rules, now Instant) ParkedVerdict {
-	v := ParkedVerdict{Decision: ParkedStrip}
-	for _, rule := range parkedRules {
-		if !rule.life || rule.fact == FactRemade && s.Leaf != "" {
+func Lives(e Evidence, n Node, s EntryState, r Rules, now Instant) Verdict {
+	v := Verdict{Stage: Resting, UID: e.UID, Name: e.Name, Decision: Reap}
+	for _, rule := range rules {
+		if !rule.has(sign) || rule.fact == FactRemade && s.Leaf != "" {
 			continue
 		}
 		switch f := e.Facts[rule.fact]; {
 		case f.Truth == No:
 		case f.Truth == Yes:
-			v.turn(ParkedConflict, rule.alive, f.Detail)
-			v.Alive = v.Alive || rule.breaker
-		case r.onlyYesCounts(rule.fact), rule.waivable && r.Waive:
-		case s.Phase == PhaseStripping || rule.doubt && (rule.unknown != ReasonRuntimeUnknown || n.RuntimeLists.Truth != No):
-			v.turn(ParkedWait, rule.unknown, unknownDetail(rule.fact, f))
+			v.keep(Keep, rule.alive, f.Detail)
+			v.Alive = v.Alive || rule.has(breaks)
+		case r.onlyYesCounts(rule.fact), rule.has(waivable) && r.Waive:
+		case s.Phase == PhaseStripping || rule.has(doubt) && (rule.unknown != ReasonRuntimeUnknown || n.RuntimeLists.Truth != No):
+			v.keep(Wait, rule.unknown, unknownDetail(rule.fact, f))
 		}
 	}
 	if v.Alive && returned(e, s.Parked, now) {

@@ -12,24 +12,24 @@ func TestElderWins(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(s *scene)
-		want   ParkedDecision
+		want   Decision
 	}{
-		{"no sandbox yet, nothing mounted", func(*scene) {}, ParkedWait},
-		{"a younger sandbox, no volume in the new one", func(s *scene) { s.ev.Facts[FactSandbox].Truth = Yes }, ParkedPutBack},
-		{"a mount in the elder", func(s *scene) { s.ev.Facts[FactMounted].Truth, s.ev.Elder.Truth = Yes, Yes }, ParkedPutBack},
+		{"no sandbox yet, nothing mounted", func(*scene) {}, Wait},
+		{"a younger sandbox, no volume in the new one", func(s *scene) { s.ev.Facts[FactSandbox].Truth = Yes }, Return},
+		{"a mount in the elder", func(s *scene) { s.ev.Facts[FactMounted].Truth, s.ev.Elder.Truth = Yes, Yes }, Return},
 		{"a mount in the elder, a younger container", func(s *scene) {
 			s.ev.Facts[FactMounted].Truth, s.ev.Elder.Truth = Yes, Yes
 			s.ev.Facts[FactSandbox].Truth, s.ev.Facts[FactContainer].Truth = Yes, Yes
-		}, ParkedPutBack},
+		}, Return},
 		{"a younger container", func(s *scene) {
 			s.ev.Facts[FactSandbox].Truth, s.ev.Facts[FactContainer].Truth = Yes, Yes
-		}, ParkedConflict},
+		}, Keep},
 		{"a mount in the elder, a volume in the new one", func(s *scene) {
 			s.ev.Facts[FactMounted].Truth, s.ev.Elder.Truth, s.ev.Facts[FactUsed].Truth = Yes, Yes, Yes
-		}, ParkedConflict},
+		}, Keep},
 		{"a mount in the elder, the new one cannot be read", func(s *scene) {
 			s.ev.Facts[FactMounted].Truth, s.ev.Elder.Truth, s.ev.Facts[FactUsed].Truth = Yes, Yes, Unknown
-		}, ParkedWait},
+		}, Wait},
 	} {
 		s := deadScene()
 		s.ev.Static = true
@@ -96,7 +96,7 @@ func TestReturnedHoldsUpNobody(t *testing.T) {
 		s.ev.Static, s.ev.Facts[FactRemade].Truth, s.ev.Facts[FactCgroup].Truth = static, Yes, Yes
 		s.ev.Facts[FactUsed].Truth, s.ev.Facts[FactInUse].Truth = Unknown, No
 		p := Parked{At: s.ago(time.Minute), Kubelet: s.node.KubeletID}
-		if v := JudgeParked(s.ev, s.node, p, s.rules, s.now); v.Decision != ParkedWait || v.Unproven() == static {
+		if v := JudgeParked(s.ev, s.node, p, s.rules, s.now); v.Decision != Wait || v.Unproven() == static {
 			t.Errorf("static %t: %s, unproven %t: %v", static, v.Decision, v.Unproven(), v.Why)
 		}
 	}

@@ -16,7 +16,10 @@ type Standing struct {
 
 // Permit is the right to change the node. Only Gate grants one: every function that changes the node takes it. The
 // zero value permits nothing.
-type Permit struct{ undo, remove bool }
+type Permit struct {
+	undo, remove bool
+	stops        Why
+}
 
 // Gate is the one place that decides whether this process may change the node now. An open breaker, and a
 // setting that contradicts the running kubelet, leave only the way back.
@@ -24,15 +27,28 @@ type Permit struct{ undo, remove bool }
 // An operator may put back from anywhere: a rename that replaces nothing takes mounts along and detaches none. To
 // remove, this process must see the mounts of the node.
 func (s Standing) Gate() Permit {
+	n := &s.Node
 	if s.DryRun {
 		return Permit{}
 	}
-	sees := s.Node.MayEnforce.Truth == Yes
+	sees := n.MayEnforce.Truth == Yes
 	if s.ByPerson {
 		return Permit{undo: true, remove: sees}
 	}
-	_, stopped := Stops(s.Node, s.Breaker, s.Rules)
-	return Permit{undo: sees && !s.Rules.Observe, remove: !stopped}
+	p := Permit{undo: sees && !s.Rules.Observe}
+	switch {
+	case !sees:
+		p.stops = Why{ReasonNamespaces, n.MayEnforce.Detail}
+	case n.Agrees.Truth != Yes:
+		p.stops = Why{ReasonContradiction, n.Agrees.Detail}
+	case s.Breaker:
+		p.stops = Why{ReasonBreaker, breakerOpen}
+	case s.Rules.Observe:
+		p.stops = Why{ReasonObserve, "mode observe changes nothing"}
+	default:
+		p.remove = true
+	}
+	return p
 }
 
 // Undoes reports whether what was moved or removed may be put back.
@@ -40,6 +56,9 @@ func (p Permit) Undoes() bool { return p.undo }
 
 // Removes reports whether something may be moved to quarantine or removed.
 func (p Permit) Removes() bool { return p.remove }
+
+// Stops returns why nothing may be removed, and false where something may.
+func (p Permit) Stops() (Why, bool) { return p.stops, !p.remove }
 
 // Allows reports whether the action may be carried out. One that takes nothing only closes what is over.
 func (p Permit) Allows(a Action) bool {
@@ -49,25 +68,17 @@ func (p Permit) Allows(a Action) bool {
 	return p.remove
 }
 
-// Stops says what stops all enforcing, whatever the evidence says; false where nothing does.
-// breaker says that the breaker is open: a parked pod turned out to live, and no person has said go on.
-func Stops(n Node, breaker bool, r Rules) (Why, bool) {
-	switch {
-	case n.MayEnforce.Truth != Yes:
-		return Why{ReasonNamespaces, n.MayEnforce.Detail}, true
-	case n.Agrees.Truth != Yes:
-		return Why{ReasonContradiction, n.Agrees.Detail}, true
-	case breaker:
-		return Why{ReasonBreaker, breakerOpen}, true
-	case r.Observe:
-		return Why{ReasonObserve, "mode observe changes nothing"}, true
-	}
-	return Why{}, false
-}
+// Goes reports whether something of what was judged is to be moved or removed.
+func (v *Verdict) Goes() bool { return v.Decision == Reap || len(v.Leaves) > 0 }
 
-// Gate keeps what the rules would let go where something stops all enforcing.
-func (v *Verdict) Gate(n Node, breaker bool, r Rules) {
-	if why, stopped := Stops(n, breaker, r); stopped && v.Decision == Reap {
-		v.keep(Keep, why.Reason, why.Detail)
+// Gate keeps what the rules would let go where the permit removes nothing. An entry of the quarantine waits.
+func (v *Verdict) Gate(p Permit) {
+	why, stopped := p.Stops()
+	switch {
+	case !stopped || !v.Goes():
+	case v.Stage == InPlace:
+		v.KeepFor(why.Reason, why.Detail)
+	default:
+		v.WaitFor(0, why.Reason, why.Detail)
 	}
 }

@@ -8,9 +8,9 @@ import (
 // doubts lists the facts whose doubt is about the node, and those whose doubt is the pod's.
 func doubts() (node, pod []FactName) {
 	for _, r := range alone() {
-		if r.shared && r.fact != FactKubeletLists { // its silence is no doubt
+		if r.has(shared) && r.fact != FactKubeletLists { // its silence is no doubt
 			node = append(node, r.fact)
-		} else if !r.shared {
+		} else if !r.has(shared) {
 			pod = append(pod, r.fact)
 		}
 	}

@@ -2,7 +2,7 @@ package policy
 
 import "slices"
 
-// group says when a rule is asked.
+// group is when a rule is asked of a pod in place.
 type group uint8
 
 const (
@@ -10,14 +10,33 @@ const (
 	aboutDirectory       // where there is a directory
 	aboutContent         // where there is one, and it was read
 	aboutVolumes         // where it was read; a pod that was passed over is kept for what shows that it lives
-	aboutRuntime         // last: judged otherwise where nothing else speaks for the pod
-	aboutKubelet         // its word and its silence, judged together by judgement.kubelet
-	aboutParked          // of pods in quarantine only: parkedRules
+	aboutRuntime         // last: judged otherwise where nothing else objects
+	aboutKubelet         // its reports and its silence, judged together by judgement.kubelet
+	aboutEntry           // not asked: the fact is about entries of the quarantine
 )
 
-// rule names the one truth of a fact that lets a pod go, and the reasons that keep it
-// otherwise. A waivable rule is left out under Rules.Waive unless the fact says alive; one about
-// the kubelet then is not asked at all: see judgement.kubelet.
+// traits are what else there is to a rule.
+type traits uint8
+
+const (
+	// waivable: left out under Rules.Waive unless the fact says alive. A rule about the kubelet then is not
+	// asked at all: see judgement.kubelet.
+	waivable traits = 1 << iota
+	// shared: an unknown is a doubt about the node and not about this pod.
+	shared
+	// breaks, of an entry: what shows alive shows that a judgement was wrong, and opens the breaker. A static pod's
+	// manifest that came back does not: the pod is wanted again under the same UID, and the judgement that it was
+	// not wanted before was right all the same: see returned.
+	breaks
+	// sign, of an entry: a sign of life for as long as anything of the pod lies in quarantine, and doubt: its
+	// Unknown keeps what was confirmed dead. A mount or an open file is none once the entry is confirmed: an operator
+	// may look into the quarantine.
+	sign
+	doubt
+)
+
+// rule names the one truth of a fact that lets a pod go, the reasons of the other two, and what becomes then of a
+// pod in place and of one that waits in quarantine ("" is not asked). Unknown keeps the former and has the latter wait.
 type rule struct {
 	fact     FactName
 	about    group
@@ -25,37 +44,38 @@ type rule struct {
 	alive    Reason
 	unknown  Reason
 	decision Decision
-	waivable bool
-	// shared is true where an unknown tells of the node and not of this pod.
-	shared bool
+	parked   Decision
+	traits   traits
 }
 
+func (r rule) has(t traits) bool { return r.traits&t != 0 }
+
 // rules is the table of evidence of docs/how-it-decides.md, with every fact. Time is weighed
-// last, by judgement.weigh.
+// last, by judgement.weigh and by JudgeParked.
 var rules = [...]rule{
-	// fact, when asked, the truth that lets go, reason if the other, reason if unknown, then, waivable, shared
-	{FactDirectory, aboutDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, false, false},
-	{FactOwnMount, aboutDirectory, No, ReasonOwnMount, ReasonMountsUnknown, Keep, false, false},
-	{FactMounted, aboutPod, No, ReasonMounted, ReasonMountsUnknown, Keep, false, true},
-	{FactSandbox, aboutRuntime, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, true, true},
-	{FactContainer, aboutRuntime, No, ReasonContainer, ReasonRuntimeUnknown, Keep, true, true},
-	{FactCgroup, aboutPod, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false, true},
-	{FactNamed, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, true, false},
-	{FactAnyNamed, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, true, false},
-	{FactReleased, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, true, false},
-	{FactPodLogs, aboutKubelet, No, ReasonPodLogs, ReasonKubeletUnknown, Keep, true, false},
-	{FactPodResources, aboutKubelet, No, ReasonPodResources, ReasonKubeletUnknown, Keep, true, false},
-	{FactTeardown, aboutPod, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true, false},
-	{FactKubeletFile, aboutPod, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true, true},
-	{FactKubeletLists, aboutPod, No, ReasonKubeletLists, ReasonKubeletLists, Keep, true, true},
-	{FactAPILists, aboutPod, No, ReasonAPILists, ReasonAPIUnknown, Keep, true, true},
-	{FactStaticPod, aboutPod, No, ReasonStaticPod, ReasonStaticPod, Keep, true, true},
-	{FactStaged, aboutVolumes, No, ReasonStaged, ReasonStaged, Keep, false, true},
-	{FactInUse, aboutPod, No, ReasonInUse, ReasonInUse, Wait, false, true},
-	{FactRestored, aboutPod, No, ReasonRestored, ReasonRestored, Keep, false, false},
-	{FactContent, aboutContent, Yes, ReasonContentUnknown, ReasonContentUnknown, Keep, false, false},
-	{FactRemade, aboutParked, No, ReasonRemade, ReasonRemade, Keep, false, false},
-	{FactUsed, aboutParked, No, ReasonRemade, ReasonRemade, Keep, false, false},
+	// fact, when asked, the truth that lets go, reason if the other, reason if unknown, then, then in quarantine, traits
+	{FactRemade, aboutEntry, No, ReasonRemade, ReasonRemade, Keep, Return, breaks | sign | doubt},
+	{FactDirectory, aboutDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, "", 0},
+	{FactOwnMount, aboutDirectory, No, ReasonOwnMount, ReasonMountsUnknown, Keep, "", 0},
+	{FactMounted, aboutPod, No, ReasonMounted, ReasonMountsUnknown, Keep, Return, shared | breaks},
+	{FactSandbox, aboutRuntime, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, Return, waivable | shared | breaks | sign | doubt},
+	{FactContainer, aboutRuntime, No, ReasonContainer, ReasonRuntimeUnknown, Keep, Return, waivable | shared | breaks | sign | doubt},
+	{FactCgroup, aboutPod, No, ReasonCgroup, ReasonCgroupUnknown, Keep, Return, shared | breaks | sign | doubt},
+	{FactNamed, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, "", waivable},
+	{FactAnyNamed, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, "", waivable},
+	{FactReleased, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, "", waivable},
+	{FactPodLogs, aboutKubelet, No, ReasonPodLogs, ReasonKubeletUnknown, Keep, "", waivable},
+	{FactPodResources, aboutKubelet, No, ReasonPodResources, ReasonKubeletUnknown, Keep, "", waivable},
+	{FactTeardown, aboutPod, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, "", waivable},
+	{FactKubeletFile, aboutPod, No, ReasonKubeletFile, ReasonKubeletFile, Keep, Return, waivable | shared | breaks | sign},
+	{FactKubeletLists, aboutPod, No, ReasonKubeletLists, ReasonKubeletLists, Keep, Return, waivable | shared | breaks | sign},
+	{FactAPILists, aboutPod, No, ReasonAPILists, ReasonAPIUnknown, Keep, Return, waivable | shared | breaks | sign},
+	{FactStaticPod, aboutPod, No, ReasonStaticPod, ReasonStaticPod, Keep, Return, waivable | shared | sign},
+	{FactStaged, aboutVolumes, No, ReasonStaged, ReasonStaged, Keep, Return, shared},
+	{FactInUse, aboutPod, No, ReasonInUse, ReasonInUse, Wait, Wait, shared},
+	{FactRestored, aboutPod, No, ReasonRestored, ReasonRestored, Keep, "", 0},
+	{FactContent, aboutContent, Yes, ReasonContentUnknown, ReasonContentUnknown, Keep, "", 0},
+	{FactUsed, aboutEntry, No, ReasonRemade, ReasonRemade, Keep, "", 0}, // see again
 }
 
 // asked reports whether the rule is asked of this pod by itself.
@@ -67,7 +87,7 @@ func (r rule) asked(e *Evidence) bool {
 		return !e.RuntimeOnly && !e.Unread
 	case aboutVolumes:
 		return !e.Unread
-	case aboutRuntime, aboutKubelet, aboutParked:
+	case aboutRuntime, aboutKubelet, aboutEntry:
 		return false
 	case aboutPod:
 	}
@@ -190,7 +210,7 @@ func (j *judgement) apply(rule rule, need unless) {
 			need = unlessCleared
 		}
 		j.object(rule.decision, rule.alive, f.Detail, need)
-	case j.r.onlyYesCounts(rule.fact), rule.waivable && j.r.Waive:
+	case j.r.onlyYesCounts(rule.fact), rule.has(waivable) && j.r.Waive:
 	case j.doubts(rule):
 		j.object(Keep, rule.unknown, unknownDetail(rule.fact, f), unlessDoubt)
 	case rule.unknown == ReasonRuntimeUnknown && j.n.RuntimeLists.Truth == No:
@@ -203,7 +223,7 @@ func (j *judgement) apply(rule rule, need unless) {
 // doubts reports whether the rule meets a doubt that is about the node and not about this pod.
 // A runtime that lists nothing has answered.
 func (j *judgement) doubts(rule rule) bool {
-	return rule.shared && j.e.Facts[rule.fact].Truth == Unknown && !j.r.onlyYesCounts(rule.fact) && (!rule.waivable || !j.r.Waive) &&
+	return rule.has(shared) && j.e.Facts[rule.fact].Truth == Unknown && !j.r.onlyYesCounts(rule.fact) && (!rule.has(waivable) || !j.r.Waive) &&
 		(rule.unknown != ReasonRuntimeUnknown || j.n.RuntimeLists.Truth != No)
 }
 

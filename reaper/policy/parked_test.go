@@ -41,8 +41,8 @@ func TestParkedUnreadable(t *testing.T) {
 	s := deadScene()
 	s.ev.Facts[FactDirectory] = Fact{}
 	s.ev.ID = DirID{}
-	v, a := JudgeEntry(&s.ev, s.node, EntryState{Phase: PhaseParked, ID: DirID{1, 2, 3}, Parked: s.parked}, s.rules, s.now)
-	if a != nil || v.Decision != ParkedWait {
+	v, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: DirID{1, 2, 3}, Parked: s.parked}, s.rules, s.now)
+	if a != nil || v.Decision != Wait {
 		t.Errorf("%s, %+v", v.Decision, a)
 	}
 }
@@ -50,7 +50,7 @@ func TestParkedUnreadable(t *testing.T) {
 // TestParkedAgainAfterBoot: a pod that was parked by rules that waive the kubelet goes back after a boot,
 // but not in exchange for a directory that was made again and may be used.
 func TestParkedAgainAfterBoot(t *testing.T) {
-	for used, want := range map[Truth]ParkedDecision{No: ParkedPutBack, Unknown: ParkedWait, Yes: ParkedConflict} {
+	for used, want := range map[Truth]Decision{No: Return, Unknown: Wait, Yes: Keep} {
 		s := deadScene()
 		s.rules.Waive = true
 		s.parked.At.BootID = "boot-0"
@@ -68,7 +68,7 @@ func TestParkedOther(t *testing.T) {
 	s := deadScene()
 	id := s.ev.ID
 	for _, other := range []DirID{{id.Dev + 1, id.Ino, id.Btime}, {id.Dev, id.Ino + 1, id.Btime}, {id.Dev, id.Ino, id.Btime + 1}} {
-		_, a := JudgeEntry(&s.ev, s.node, EntryState{Phase: PhaseParked, ID: other, Parked: s.parked}, s.rules, s.now)
+		_, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: other, Parked: s.parked}, s.rules, s.now)
 		if kindOfAction(a) != PutBack {
 			t.Errorf("another directory than %v: %+v", other, a)
 		}
@@ -81,7 +81,7 @@ func TestFinishNeverPutsBack(t *testing.T) {
 	for _, phase := range []Phase{PhaseStripping, PhasePurging, PhaseConfirmed} {
 		allScenes(func(name string, s *scene) {
 			st := EntryState{Entry: "e", UID: testUID, Phase: phase, ID: s.ev.ID, Parked: s.parked}
-			_, a := JudgeEntry(&s.ev, s.node, st, s.rules, s.now)
+			_, a := JudgeEntry(s.ev, s.node, st, s.rules, s.now)
 			if a != nil && a.Kind == PutBack {
 				t.Errorf("%s, %s: put back", phase, name)
 			}
@@ -102,7 +102,7 @@ func TestParkedNotThere(t *testing.T) {
 	s := deadScene()
 	for truth, want := range map[Truth]ActionKind{Unknown: "", No: PutBack} {
 		s.ev.Facts[FactDirectory].Truth = truth
-		_, a := JudgeEntry(&s.ev, s.node, EntryState{Phase: PhaseParked, ID: s.ev.ID, Parked: s.parked}, s.rules, s.now)
+		_, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: s.ev.ID, Parked: s.parked}, s.rules, s.now)
 		if got := kindOfAction(a); got != want {
 			t.Errorf("directory %s: %q, want %q", truth, got, want)
 		}
@@ -116,8 +116,8 @@ func TestStripCutShort(t *testing.T) {
 		for _, phase := range []Phase{PhaseStripping, PhaseConfirmed, PhasePurging} {
 			s := deadScene()
 			s.ev.Facts[fact].Truth = Yes
-			v, a := JudgeEntry(&s.ev, s.node, EntryState{Phase: phase, ID: s.ev.ID}, s.rules, s.now)
-			if a != nil || !v.Alive || v.Decision != ParkedConflict {
+			v, a := JudgeEntry(s.ev, s.node, EntryState{Phase: phase, ID: s.ev.ID}, s.rules, s.now)
+			if a != nil || !v.Alive || v.Decision != Keep {
 				t.Errorf("%s, %s: %+v, %+v", fact, phase, v, a)
 			}
 		}
@@ -129,7 +129,7 @@ func TestStripCutShort(t *testing.T) {
 func TestStripCutShortWithoutAPodList(t *testing.T) {
 	s := deadScene()
 	s.ev.Facts[FactKubeletLists] = Fact{}
-	v, a := JudgeEntry(&s.ev, s.node, EntryState{Phase: PhaseStripping, ID: s.ev.ID}, s.rules, s.now)
+	v, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseStripping, ID: s.ev.ID}, s.rules, s.now)
 	if kindOfAction(a) != Strip {
 		t.Errorf("%+v, %+v", v, a)
 	}

@@ -140,7 +140,8 @@ func (s *scene) say(parked bool) string {
 	var b strings.Builder
 	if parked {
 		v := JudgeParked(s.ev, s.node, s.parked, s.rules, s.now)
-		fmt.Fprintf(&b, "%s alive=%t\n", v.Decision, v.Alive)
+		words := map[Decision]string{Reap: "strip", Return: "put-back", Wait: "wait", Keep: "conflict"}
+		fmt.Fprintf(&b, "%s alive=%t\n", words[v.Decision], v.Alive)
 		writeWhy(&b, v.Why)
 		return b.String()
 	}
@@ -253,7 +254,7 @@ func TestDoubtKeeps(t *testing.T) {
 				if s.rules.onlyYesCounts(n) {
 					continue // TestSilentFacts
 				}
-				if waive && waivable(n) {
+				if waive && mayWaive(n) {
 					// The operator has said that there is nobody to ask: only a yes counts.
 					continue
 				}
@@ -262,7 +263,7 @@ func TestDoubtKeeps(t *testing.T) {
 				if after := Judge(e, s.node, s.hold, s.rules, s.now); before.Decision != Reap && after.Decision == Reap {
 					t.Errorf("waive=%t %s: with %s unknown the verdict turns from %s to reap", waive, name, n, before.Decision)
 				}
-				if after := JudgeParked(e, s.node, s.parked, s.rules, s.now); parked.Decision != ParkedStrip && after.Decision == ParkedStrip {
+				if after := JudgeParked(e, s.node, s.parked, s.rules, s.now); parked.Decision != Reap && after.Decision == Reap {
 					t.Errorf("waive=%t %s: with %s unknown a parked pod turns from %s to strip", waive, name, n, parked.Decision)
 				}
 			}
@@ -304,7 +305,7 @@ func TestAliveNeverReaps(t *testing.T) {
 				if after := Judge(e, s.node, s.hold, s.rules, s.now); before.Decision != Reap && after.Decision == Reap {
 					t.Errorf("waive=%t %s: with %s alive the verdict turns from %s to reap", waive, name, n, before.Decision)
 				}
-				if after := JudgeParked(e, s.node, s.parked, s.rules, s.now); parked.Decision != ParkedStrip && after.Decision == ParkedStrip {
+				if after := JudgeParked(e, s.node, s.parked, s.rules, s.now); parked.Decision != Reap && after.Decision == Reap {
 					t.Errorf("waive=%t %s: with %s alive a parked pod turns from %s to strip", waive, name, n, parked.Decision)
 				}
 			}
@@ -327,7 +328,7 @@ func TestSilentFacts(t *testing.T) {
 	}
 	for fact, reason := range map[FactName]Reason{FactKubeletLists: ReasonKubeletLists, FactAPILists: ReasonAPILists} {
 		allScenes(func(name string, s *scene) {
-			with := func(v Truth) (Verdict, ParkedVerdict) {
+			with := func(v Truth) (Verdict, Verdict) {
 				e := s.ev
 				e.Facts[fact] = Fact{Truth: v}
 				return Judge(e, s.node, s.hold, s.rules, s.now), JudgeParked(e, s.node, s.parked, s.rules, s.now)
@@ -340,7 +341,7 @@ func TestSilentFacts(t *testing.T) {
 				t.Errorf("%s, %s: silence says %v, %v; a list without the pod %v, %v", fact, name, silent, parkedSilent, without, parkedWithout)
 			}
 			f := s.ev.Facts
-			goesBack := parkedListed.Decision == ParkedPutBack || f[FactRemade].Truth == Yes && parkedListed.Decision != ParkedStrip
+			goesBack := parkedListed.Decision == Return || f[FactRemade].Truth == Yes && parkedListed.Decision != Reap
 			lives := parkedListed.Alive || f[FactStaticPod].Truth == Yes // whose manifest came back
 			if listed.Decision != Keep || !listed.For(reason) || !goesBack || !lives {
 				t.Errorf("%s lists it, %s: %v, %v", fact, name, listed, parkedListed)
@@ -363,13 +364,13 @@ func TestSilentFacts(t *testing.T) {
 // alone lists the rules that keep a pod by themselves, whatever the others say. Those about the
 // kubelet do not: see TestSilenceAlone.
 func alone() []rule {
-	return slices.DeleteFunc(slices.Clone(rules[:]), func(r rule) bool { return r.about == aboutKubelet || r.about == aboutParked })
+	return slices.DeleteFunc(slices.Clone(rules[:]), func(r rule) bool { return r.about == aboutKubelet || r.about == aboutEntry })
 }
 
-func waivable(n FactName) bool {
+func mayWaive(n FactName) bool {
 	for _, r := range rules {
 		if r.fact == n {
-			return r.waivable && n != FactPodLogs && n != FactPodResources // nothing goes by their silence
+			return r.has(waivable) && n != FactPodLogs && n != FactPodResources // nothing goes by their silence
 		}
 	}
 	return false
@@ -401,7 +402,7 @@ func TestNothingKnownNothingReaped(t *testing.T) {
 		if v := Judge(e, Node{}, Hold{}, Rules{Waive: waive}, Instant{}); v.Decision != Keep {
 			t.Errorf("waive=%t: nothing is known, and the verdict is %s", waive, v.Decision)
 		}
-		if v := JudgeParked(e, Node{}, Parked{}, Rules{Waive: waive}, Instant{}); v.Decision == ParkedStrip {
+		if v := JudgeParked(e, Node{}, Parked{}, Rules{Waive: waive}, Instant{}); v.Decision == Reap {
 			t.Errorf("waive=%t: nothing is known, and a parked pod is stripped", waive)
 		}
 	}
@@ -430,7 +431,7 @@ func FuzzJudge(f *testing.F) {
 			return
 		}
 		for _, r := range alone() {
-			if tr := s.ev.Facts[r.fact].Truth; tr != r.dead && (!s.rules.Waive || !r.waivable || tr != Unknown) &&
+			if tr := s.ev.Facts[r.fact].Truth; tr != r.dead && (!s.rules.Waive || !r.has(waivable) || tr != Unknown) &&
 				(!s.rules.onlyYesCounts(r.fact) || tr != Unknown) {
 				t.Fatalf("reaped with %s %s", r.fact, tr)
 			}
@@ -440,7 +441,7 @@ func FuzzJudge(f *testing.F) {
 		}
 		for n := range NumFacts {
 			e := s.ev
-			if e.Facts[n].Truth = Unknown; s.rules.Waive && waivable(n) {
+			if e.Facts[n].Truth = Unknown; s.rules.Waive && mayWaive(n) {
 				continue
 			}
 			if w := Judge(e, s.node, s.hold, s.rules, s.now); w.Decision == Reap && s.ev.Facts[n].Truth != Unknown &&

@@ -38,7 +38,7 @@ const ConflictSuffix = ".conflict"
 
 // Frozen is the record of an entry that stays in quarantine since its pod lives again: from
 // then on nothing but a person removes it.
-func Frozen(e Evidence, s EntryState, v ParkedVerdict, n Node, now Instant) Record {
+func Frozen(e Evidence, s EntryState, v Verdict, n Node, now Instant) Record {
 	r := Record{
 		Kind: KindConflict, At: now, UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Entry: s.Entry, ID: s.ID, Leaf: s.Leaf,
 		Kubelet: n.KubeletID, Why: v.Why, Left: s.Left,

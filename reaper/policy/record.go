@@ -148,7 +148,7 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 			was := EntryState{UID: r.UID, Entry: r.Entry, ID: r.ID, Left: e.Residue}
 			again := *e
 			again.Facts[FactRemade].Truth = Yes // since the look, at the latest
-			r.Merge, r.Left = Frozen(again, was, ParkedVerdict{}, n, now).Merge, e.Residue
+			r.Merge, r.Left = Frozen(again, was, Verdict{}, n, now).Merge, e.Residue
 		}
 		return []Record{r}
 	}

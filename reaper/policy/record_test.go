@@ -98,7 +98,7 @@ func TestAskedStays(t *testing.T) {
 		r, a := Recover(e, true, Instant{})
 		if c.action.Kind == Purge {
 			dead := deadScene()
-			_, a = JudgeEntry(&dead.ev, dead.node, e, dead.rules, dead.now)
+			_, a = JudgeEntry(dead.ev, dead.node, e, dead.rules, dead.now)
 		}
 		if a != nil {
 			r = &Recorded(Outcome{Action: *a, Result: Done}, Node{}, Instant{})[0]
@@ -108,7 +108,7 @@ func TestAskedStays(t *testing.T) {
 		}
 		e.Phase = PhaseConfirmed // by what alice asked for, and aged since: whoever purges it now does so by its own word
 		dead := deadScene()
-		if _, a := JudgeEntry(&dead.ev, dead.node, e, dead.rules, dead.now); a == nil || a.By != nil {
+		if _, a := JudgeEntry(dead.ev, dead.node, e, dead.rules, dead.now); a == nil || a.By != nil {
 			t.Errorf("%s: then %+v", c.action.Kind, a)
 		}
 		intent.By = nil // the daemon's

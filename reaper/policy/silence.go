@@ -146,11 +146,11 @@ func DoubtAnyNamed(e *Evidence, n Node, r Rules, now Instant) {
 }
 
 // networkConfirms adds to a parked pod's reasons that its confirm time does not run.
-func (v *ParkedVerdict) networkConfirms(e Evidence, n Node, r Rules, now Instant) {
+func (v *Verdict) networkConfirms(e Evidence, n Node, r Rules, now Instant) {
 	if r.Waive || e.Facts[FactNamed].Truth == Yes || e.Facts[FactReleased].Truth == Yes {
 		return
 	}
 	if why := networkReady(n, r, now); why != "" {
-		v.turn(ParkedWait, ReasonConfirm, why)
+		v.keep(Wait, ReasonConfirm, why)
 	}
 }

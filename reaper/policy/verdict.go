@@ -30,24 +30,46 @@ type Rules struct {
 	NeedAPI bool
 }
 
-// Decision is what Judge says of a pod.
-type Decision string
+// Stage is where what was judged lies.
+type Stage uint8
 
-// Keep until something changes on the node or a person acts; Wait, which ends by
-// itself; Reap.
+// The stages.
 const (
-	Keep Decision = "keep"
-	Wait Decision = "wait"
-	Reap Decision = "reap"
+	InPlace      Stage = iota // in the pods directory, or known to the runtime alone
+	InQuarantine              // moved to quarantine, or being removed there
+	Resting                   // confirmed dead: what is left waits for its retention or for an operator
 )
 
-// Verdict is Judge's word on one pod, with every reason. Reap has no reason but
+// Decision is what becomes of a pod directory, or of an entry of the quarantine.
+type Decision string
+
+// The decisions. Return is for entries of the quarantine only.
+const (
+	Keep   Decision = "keep"     // stays where it is until something changes on the node or an operator acts
+	Return Decision = "put-back" // goes back to the pods directory
+	Wait   Decision = "wait"     // ends by itself
+	Reap   Decision = "reap"     // may go to quarantine; in quarantine, what holds no data may be removed
+)
+
+// strength orders the decisions: a reason can only make the decision stronger.
+var strength = map[Decision]int{Reap: 0, Wait: 1, Return: 2, Keep: 3}
+
+// Verdict is the judgement of one pod, with every reason. In the pods directory Reap has no reason but
 // ReasonWaived.
 type Verdict struct {
+	Stage    Stage
 	UID      parsers.PodUID
 	Name     string
 	Decision Decision
 	Why      []Why
+
+	// Alive, of an entry: something showed that the pod lives. A judgement was wrong, and the breaker must open.
+	Alive bool
+	// Back, of an entry: a static pod is back, although the judgement that it was dead was right.
+	Back bool
+
+	// The rest is of pods in place.
+
 	// Hold is what to remember for the next look; zero where the evidence was not good.
 	Hold Hold
 	// Leaves are the directories whose content is to go to quarantine, of a pod that waits
@@ -122,7 +144,7 @@ func (v *Verdict) WaitFor(d time.Duration, reason Reason, detail string) {
 
 // keep adds a reason and makes the decision no weaker than d.
 func (v *Verdict) keep(d Decision, reason Reason, detail string) {
-	if v.Decision != Keep {
+	if strength[d] > strength[v.Decision] {
 		v.Decision = d
 	}
 	v.Leaves = nil // whatever keeps the pod keeps these

@@ -169,7 +169,7 @@ func NewReport(r reaper.Report, c Context) Report {
 		v.RuntimeOnly = append(v.RuntimeOnly, viewVerdict(&r.Look.RuntimeOnly[i], r.RuntimeOnly[i]))
 	}
 	for i := range r.Look.Parked {
-		verdict := policy.ParkedVerdict{Decision: policy.ParkedWait}
+		verdict := policy.Verdict{Decision: policy.Wait}
 		if i < len(r.Parked) {
 			verdict = r.Parked[i]
 		}
@@ -200,13 +200,13 @@ func NewReport(r reaper.Report, c Context) Report {
 
 // parkedDecision gives a parked pod's verdict the words of the others: what is put back is kept,
 // what is stripped is reaped.
-func parkedDecision(s policy.ParkedDecision) policy.Decision {
+func parkedDecision(s policy.Decision) policy.Decision {
 	switch s {
-	case policy.ParkedPutBack, policy.ParkedConflict:
+	case policy.Return, policy.Keep:
 		return policy.Keep
-	case policy.ParkedStrip:
+	case policy.Reap:
 		return policy.Reap
-	case policy.ParkedWait:
+	case policy.Wait:
 	}
 	return policy.Wait
 }

@@ -29,7 +29,7 @@ func TakerOf(n policy.Node, breaker bool, d diagnosis.Daemon, observe bool, wait
 	if d.Mode != "" {
 		observe = d.Mode != "enforce"
 	}
-	why, stopped := policy.Stops(n, breaker, policy.Rules{Observe: observe})
+	why, stopped := policy.Standing{Node: n, Breaker: breaker, Rules: policy.Rules{Observe: observe}}.Gate().Stops()
 	switch {
 	case !stopped:
 	case why.Reason == policy.ReasonObserve && d.Runs == policy.Yes:

@@ -28,7 +28,7 @@ type Pass struct {
 	Look        policy.Look
 	Verdicts    []policy.Verdict // one for each of Look.Pods
 	RuntimeOnly []policy.Verdict // one for each of Look.RuntimeOnly
-	Parked      []policy.ParkedVerdict
+	Parked      []policy.Verdict
 	Entries     []policy.EntryState
 	BreakerOpen bool
 	Observe     bool
@@ -143,7 +143,7 @@ func (r *Report) pods(p *Pass) {
 	}
 	for i, v := range p.Parked {
 		c := candidate{e: &p.Look.Parked[i], d: policy.Wait, why: v.Why}
-		if v.Decision == policy.ParkedConflict {
+		if v.Decision == policy.Keep {
 			c.d = policy.Keep
 		}
 		all = r.count(all, c)

@@ -50,9 +50,9 @@ func TestReport(t *testing.T) {
 	p.Look.Pods = append(p.Look.Pods, policy.Evidence{Name: "backup"})
 	p.Verdicts = append(p.Verdicts, because(policy.Keep, policy.ReasonInvalidUID))
 	p.Look.Parked = []policy.Evidence{{UID: uidOf(8), Entry: "e8"}, {UID: uidOf(9), Entry: "e9"}}
-	p.Parked = []policy.ParkedVerdict{
-		{Decision: policy.ParkedWait, Why: []policy.Why{{Reason: policy.ReasonConfirm}}},
-		{Decision: policy.ParkedConflict, Why: []policy.Why{{Reason: policy.ReasonRemade}}},
+	p.Parked = []policy.Verdict{
+		{Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonConfirm}}},
+		{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonRemade}}},
 	}
 	p.Entries = []policy.EntryState{
 		{Phase: policy.PhaseParked, Left: []policy.Residue{{Class: contents.ClassData, Bytes: 4096}}},

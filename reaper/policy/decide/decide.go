@@ -24,11 +24,11 @@ type Case struct {
 
 // Ruling is what Decide says of one look.
 type Ruling struct {
-	Look        policy.Look            // with the facts that log, ledger and memory give
-	Verdicts    []policy.Verdict       // one for each of Look.Pods
-	RuntimeOnly []policy.Verdict       // one for each of Look.RuntimeOnly
-	Parked      []policy.ParkedVerdict // one for each of Look.Parked
-	Resting     []policy.ParkedVerdict // one for each of Look.Resting: whether the pod lives again
+	Look        policy.Look      // with the facts that log, ledger and memory give
+	Verdicts    []policy.Verdict // one for each of Look.Pods
+	RuntimeOnly []policy.Verdict // one for each of Look.RuntimeOnly
+	Parked      []policy.Verdict // one for each of Look.Parked
+	Resting     []policy.Verdict // one for each of Look.Resting: whether the pod lives again
 	Plan        Plan
 	Memory      Memory
 }
@@ -40,8 +40,8 @@ func Decide(c Case) Ruling {
 	d.Look.Pods, d.Look.RuntimeOnly = slices.Clone(c.Look.Pods), slices.Clone(c.Look.RuntimeOnly)
 	d.Look.Parked, d.Look.Resting = slices.Clone(c.Look.Parked), slices.Clone(c.Look.Resting)
 	d.judge(c)
-	g := d.judgeEntries(c)
-	d.plan(c, g)
+	permit, pace := d.judgeEntries(c)
+	d.plan(c, permit, pace)
 	d.remember(c)
 	return d
 }
@@ -116,32 +116,31 @@ func (d *Ruling) here(c Case) map[parsers.PodUID]bool {
 }
 
 // judgeEntries judges what lies in quarantine, and returns what that means for what may be moved.
-func (d *Ruling) judgeEntries(c Case) gate {
+func (d *Ruling) judgeEntries(c Case) (policy.Permit, pace) {
 	look, m := &d.Look, &d.Memory
-	g := gate{breaker: c.Breaker, proven: m.Proven || c.DryRun}
-	var actions []policy.Action
+	p := pace{proven: m.Proven || c.DryRun}
+	todo := make([]*policy.Action, len(look.Parked))
 	for i := range look.Parked {
-		e, v := &look.Parked[i], policy.ParkedVerdict{Decision: policy.ParkedWait}
+		e, v := &look.Parked[i], policy.Verdict{Stage: policy.InQuarantine, Decision: policy.Wait}
 		if state := c.Entries[e.Entry]; state != nil {
 			m.Heard.TellParked(e, look.Node, *state, look.At)
-			var action *policy.Action
-			v, action = policy.JudgeEntry(e, look.Node, *state, c.Rules, look.At)
-			if action != nil && !c.Rules.Observe && !m.TooSoon(e.Entry, look.At) {
-				actions = append(actions, *action)
+			if e.Namespace == "" && e.PodName == "" {
+				e.Namespace, e.PodName = state.Namespace, state.PodName
 			}
+			v, todo[i] = policy.JudgeEntry(*e, look.Node, *state, c.Rules, look.At)
 			d.noteLife(c, e, state, v)
 			if state.Phase == policy.PhaseParked && v.Unproven() {
-				g.inWork++
+				p.inWork++
 			}
-		}
-		if state := c.Entries[e.Entry]; state != nil && m.parked[e.Entry] && v.OnlyConfirms() {
-			since, ok := look.At.Since(state.Parked.At)
-			g.quiet = g.quiet || ok && c.Rules.HoldReported > 0 && since >= c.Rules.HoldReported
+			if m.parked[e.Entry] && v.OnlyConfirms() {
+				since, ok := look.At.Since(state.Parked.At)
+				p.quiet = p.quiet || ok && c.Rules.HoldReported > 0 && since >= c.Rules.HoldReported
+			}
 		}
 		d.Parked = append(d.Parked, v)
 	}
 	for i := range look.Resting {
-		e, v := &look.Resting[i], policy.ParkedVerdict{Decision: policy.ParkedWait}
+		e, v := &look.Resting[i], policy.Verdict{Stage: policy.Resting, Decision: policy.Wait}
 		if state := c.Entries[e.Entry]; state != nil {
 			m.Heard.TellParked(e, look.Node, *state, look.At)
 			v = policy.Lives(*e, look.Node, *state, c.Rules, look.At)
@@ -149,45 +148,48 @@ func (d *Ruling) judgeEntries(c Case) gate {
 		}
 		d.Resting = append(d.Resting, v)
 	}
-	if g.breaker = g.breaker || d.Plan.Breaker != nil; g.breaker {
-		actions = Undoing(actions)
-		for i := range d.Parked {
-			d.Parked[i].Stop()
+	permit := policy.Standing{Node: look.Node, Breaker: c.Breaker || d.Plan.Breaker != nil, Rules: c.Rules}.Gate()
+	var actions []policy.Action
+	for i, a := range todo {
+		v := &d.Parked[i]
+		v.Gate(permit)
+		if a != nil && v.Decision != policy.Wait && permit.Allows(*a) && !m.TooSoon(a.Entry, look.At) {
+			actions = append(actions, *a)
 		}
 	}
-	d.Plan.Parked = undoFirst(actions)
 	if d.Plan.Proving = !m.Proven && slices.ContainsFunc(actions, m.proves); d.Plan.Proving {
 		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
 		// strip is put off or refused: the loop asks Memory.Proven before it moves any.
-		g.proven, g.inWork = true, 0
+		p.proven, p.inWork = true, 0
 	}
-	return g
+	d.Plan.Parked = undoFirst(actions)
+	return permit, p
 }
 
 // noteLife plans what follows where a pod lives of which something lies in quarantine: its entry
 // stays there, and where it was judged wrongly, nothing more is moved of any pod.
-func (d *Ruling) noteLife(c Case, e *policy.Evidence, state *policy.EntryState, v policy.ParkedVerdict) {
-	if v.Decision == policy.ParkedConflict {
+func (d *Ruling) noteLife(c Case, e *policy.Evidence, state *policy.EntryState, v policy.Verdict) {
+	if v.Decision == policy.Keep {
 		d.Plan.Frozen = append(d.Plan.Frozen, policy.Frozen(*e, *state, v, d.Look.Node, d.Look.At))
 	}
 	if !v.Alive || d.Plan.Breaker != nil {
 		return
 	}
 	d.Plan.Breaker = &policy.Record{Kind: policy.KindBreaker, UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Why: v.Why}
-	if c.Rules.Observe && v.Decision == policy.ParkedPutBack {
+	if c.Rules.Observe && v.Decision == policy.Return {
 		d.Plan.Breaker.Undo = policy.Undo(policy.Action{UID: e.UID}) // it does not go back by itself
 	}
 }
 
 // plan says what to park and to clear.
-func (d *Ruling) plan(c Case, g gate) {
+func (d *Ruling) plan(c Case, permit policy.Permit, p pace) {
 	d.Memory.backOff(d.Look.At, d.Verdicts, d.RuntimeOnly)
 	if !c.DryRun {
-		g.inWork += d.Memory.unfinished(d.Verdicts, d.Look.At, c.Only)
+		p.inWork += d.Memory.unfinished(d.Verdicts, d.Look.At, c.Only)
 	}
 	given := map[string]bool{}
 	ev, verdicts := pointers(d.Look.Pods, d.Look.RuntimeOnly), pointers(d.Verdicts, d.RuntimeOnly)
-	d.Plan.Moves = batchesOf(ev, verdicts, d.Look.Node, g, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
+	d.Plan.Moves = batchesOf(ev, verdicts, permit, p, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
 		name := freeEntry(uid, kind, d.Look.At.Wall.Unix(), func(name string) bool { return c.Entries[name] != nil || given[name] })
 		given[name] = true
 		return name

@@ -219,8 +219,9 @@ func (p *play) look(t *testing.T) {
 		}
 		p.said.WriteString("\n")
 	}
+	words := map[policy.Decision]string{policy.Reap: "strip", policy.Return: "put-back", policy.Wait: "wait", policy.Keep: "conflict"}
 	for i, v := range d.Parked {
-		fmt.Fprintf(&p.said, "  parked %s: %s\n", podOf(d.Look.Parked[i].UID), v.Decision)
+		fmt.Fprintf(&p.said, "  parked %s: %s\n", podOf(d.Look.Parked[i].UID), words[v.Decision])
 	}
 	for _, r := range d.Plan.Frozen {
 		fmt.Fprintf(&p.said, "  -> %s %s\n", r.Kind, podOf(r.UID))

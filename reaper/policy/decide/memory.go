@@ -93,7 +93,7 @@ func (m *Memory) backOff(now policy.Instant, all ...[]policy.Verdict) {
 	for _, verdicts := range all {
 		for i := range verdicts {
 			v := &verdicts[i]
-			if no, ok := m.refused[v.UID]; ok && goes(v) && now.Boot < no.next {
+			if no, ok := m.refused[v.UID]; ok && v.Goes() && now.Boot < no.next {
 				v.Refuse(no.why)
 			}
 		}
@@ -183,11 +183,6 @@ func (m *Memory) unfinished(verdicts []policy.Verdict, now policy.Instant, only 
 func (m *Memory) News(v *policy.Verdict, named bool) (string, bool) {
 	last, known := m.Told[v.UID]
 	now := v.Signature()
-	silent := v.UID == "" || !known && v.Living() && !named || goes(v) || v.For(policy.ReasonLimit)
+	silent := v.UID == "" || !known && v.Living() && !named || v.Goes() || v.For(policy.ReasonLimit)
 	return now, !silent && now != last
-}
-
-// goes says whether anything of the pod is to be moved or removed.
-func goes(v *policy.Verdict) bool {
-	return v.Decision == policy.Reap || len(v.Leaves) > 0
 }

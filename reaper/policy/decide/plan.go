@@ -20,12 +20,11 @@ type Plan struct {
 	Moves   []policy.Batch // out of the pods directory, to quarantine
 }
 
-// gate is what stops enforcing, and what slows it down, whatever the evidence says.
-type gate struct {
-	breaker bool // open: a parked pod turned out to live, and no person has said go on
-	proven  bool // one pod has proved dead since the start
-	quiet   bool // the first pod parked since the start has shown no sign of life for HoldReported
-	inWork  int  // pods parked that have yet to prove dead, or whose kubelet has yet to finish
+// pace is what slows the parking of pods down, whatever the evidence says.
+type pace struct {
+	proven bool // one pod has proved dead since the start
+	quiet  bool // the first pod parked since the start has shown no sign of life for HoldReported
+	inWork int  // pods parked that have yet to prove dead, or whose kubelet has yet to finish
 }
 
 // batchesOf turns the verdicts of one look into batches. A verdict may be Reap, or have leaves to
@@ -34,7 +33,7 @@ type gate struct {
 //
 // A pod whose leaves are cleared counts as one that is parked: it was judged from the same evidence.
 func batchesOf(
-	ev []*policy.Evidence, verdicts []*policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
+	ev []*policy.Evidence, verdicts []*policy.Verdict, permit policy.Permit, g pace, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
 ) []policy.Batch {
 	most := len(verdicts)
 	if r.MaxPerLook > 0 {
@@ -47,11 +46,10 @@ func batchesOf(
 	var actions []policy.Action
 	planned := 0
 	for i, v := range verdicts {
-		if ev[i].RuntimeOnly || v.Decision != policy.Reap && len(v.Leaves) == 0 {
+		if ev[i].RuntimeOnly {
 			continue
 		}
-		if why, stopped := policy.Stops(n, g.breaker, r); stopped {
-			v.KeepFor(why.Reason, why.Detail)
+		if v.Gate(permit); !v.Goes() {
 			continue
 		}
 		if planned >= g.limit(ev[i], limit, most) {
@@ -64,12 +62,11 @@ func batchesOf(
 				Kind: policy.Clear, UID: v.UID, Entry: entry(v.UID, policy.Clear), ID: ev[i].ID, Leaf: leaf, Why: v.Why, Evidence: ev[i],
 			})
 		}
-		if v.Decision != policy.Reap {
-			continue
+		if v.Decision == policy.Reap {
+			actions = append(actions, policy.Action{
+				Kind: policy.Park, UID: v.UID, Entry: entry(v.UID, policy.Park), ID: ev[i].ID, Why: v.Why, Evidence: ev[i],
+			})
 		}
-		actions = append(actions, policy.Action{
-			Kind: policy.Park, UID: v.UID, Entry: entry(v.UID, policy.Park), ID: ev[i].ID, Why: v.Why, Evidence: ev[i],
-		})
 	}
 	return policy.Batches(actions)
 }
@@ -78,28 +75,22 @@ func batchesOf(
 // go need not wait until the first one is confirmed: that guards against evidence of this node that is wrong for
 // all pods alike, and the kubelet's report is evidence of its own. It waits as long as its hold is, since a
 // kubelet makes the directory of a pod that lives again within 25 s (1.30).
-func (g *gate) limit(e *policy.Evidence, slow, most int) int {
+func (g *pace) limit(e *policy.Evidence, slow, most int) int {
 	if g.quiet && e.LetGoByKubelet() {
 		return most
 	}
 	return slow
 }
 
-// Undoing leaves of the actions on what lies in quarantine only those that put a pod back:
-// all that the open breaker allows. One pod that turned out to live says that the others
-// may have been misjudged in the same way, so nothing of them is removed either.
-func Undoing(actions []policy.Action) []policy.Action {
-	return slices.DeleteFunc(slices.Clone(actions), policy.Action.Removes)
-}
-
 // undoFirst is a plan in which what is removed comes after all that is put back, and never in one
 // batch with it: a pod that goes back may open the breaker.
 func undoFirst(actions []policy.Action) []policy.Batch {
-	removals := slices.DeleteFunc(slices.Clone(actions), func(a policy.Action) bool { return !a.Removes() })
-	return slices.Concat(policy.Batches(Undoing(actions)), policy.Batches(removals))
+	undo := slices.DeleteFunc(slices.Clone(actions), policy.Action.Removes)
+	remove := slices.DeleteFunc(actions, func(a policy.Action) bool { return !a.Removes() })
+	return slices.Concat(policy.Batches(undo), policy.Batches(remove))
 }
 
-func limitDetail(e *policy.Evidence, g gate, r policy.Rules) string {
+func limitDetail(e *policy.Evidence, g pace, r policy.Rules) string {
 	if !g.proven {
 		if r.HoldReported > 0 && e.LetGoByKubelet() {
 			return fmt.Sprintf(policy.FirstPod+" must be in quarantine for %s without a sign of life before this one follows", r.HoldReported)

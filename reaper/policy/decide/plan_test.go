@@ -17,9 +17,9 @@ import (
 
 // planned lists all that is planned, sandboxes first.
 func planned(
-	ev []policy.Evidence, vs []policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
+	ev []policy.Evidence, vs []policy.Verdict, n policy.Node, breaker bool, g pace, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
 ) []policy.Batch {
-	return batchesOf(pointers(ev), pointers(vs), n, g, r, entry)
+	return batchesOf(pointers(ev), pointers(vs), policy.Standing{Node: n, Breaker: breaker, Rules: r}.Gate(), g, r, entry)
 }
 
 func entryOf(u parsers.PodUID, _ policy.ActionKind) string { return string(u) + ".1" }
@@ -31,7 +31,7 @@ func judge(s *testkit.Scene) policy.Verdict {
 // onGate says what a case of testdata/gate.txtar comes to.
 func onGate(t *testing.T, in string) string {
 	t.Helper()
-	p, g := newPlay(), gate{proven: true}
+	p, g, breaker := newPlay(), pace{proven: true}, false
 	p.Node.MayEnforce.Detail = "own mount namespace"
 	p.Node.Agrees.Detail = "--runtime-endpoint is another socket than the kubelet's"
 	for line := range strings.Lines(in) {
@@ -42,7 +42,7 @@ func onGate(t *testing.T, in string) string {
 			p.Pod.Leaves = []policy.VolumeTeardown{{At: p.Ago(10 * time.Second), Leaf: testkit.Leaf}}
 			p.Pod.Residue = []policy.Residue{{Path: testkit.Leaf, Class: contents.ClassData, Entries: 2}}
 		case "gate breaker":
-			g.breaker = true
+			breaker = true
 		case "gate unproven":
 			g.proven = false
 		case "gate parked":
@@ -52,7 +52,7 @@ func onGate(t *testing.T, in string) string {
 		}
 	}
 	vs := []policy.Verdict{judge(p.Scene)}
-	plans := planned([]policy.Evidence{p.Pod}, vs, p.Node, g, p.Rules, entryOf)
+	plans := planned([]policy.Evidence{p.Pod}, vs, p.Node, breaker, g, p.Rules, entryOf)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s plans=%d due=%s\n", vs[0].Decision, len(plans), vs[0].Due)
 	if counted := policy.CountedAs(vs[0].Decision, vs[0].Why); counted != vs[0].Decision {
@@ -105,7 +105,7 @@ func TestClearPlan(t *testing.T) {
 		{UID: testkit.PodUID, Decision: policy.Reap},
 	}
 	n := 0
-	plans := planned(make([]policy.Evidence, 2), vs, s.Node, gate{proven: true}, s.Rules, func(u parsers.PodUID, k policy.ActionKind) string {
+	plans := planned(make([]policy.Evidence, 2), vs, s.Node, false, pace{proven: true}, s.Rules, func(u parsers.PodUID, k policy.ActionKind) string {
 		n++
 		return fmt.Sprintf("%s.%d.%s", u, n, k)
 	})
@@ -122,7 +122,7 @@ func TestRuntimeOnlyIsNeverParked(t *testing.T) {
 	s := testkit.DeadPod()
 	s.Pod.RuntimeOnly = true
 	v := []policy.Verdict{judge(s)}
-	if plans := planned([]policy.Evidence{s.Pod}, v, s.Node, gate{proven: true}, s.Rules, entryOf); len(plans) != 0 {
+	if plans := planned([]policy.Evidence{s.Pod}, v, s.Node, false, pace{proven: true}, s.Rules, entryOf); len(plans) != 0 {
 		t.Errorf("%+v", plans)
 	}
 }

@@ -154,7 +154,7 @@ type Diagnosis struct {
 func Of(c Case) Diagnosis {
 	d := Diagnosis{Count: map[Fate]int{}, Bytes: map[Fate]int64{}}
 	d.Deaf = !slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Read })
-	d.Stops, d.Stopped = policy.Stops(c.Node, c.Breaker, c.Rules)
+	d.Stops, d.Stopped = policy.Standing{Node: c.Node, Breaker: c.Breaker, Rules: c.Rules}.Gate().Stops()
 	d.pods(c)
 	for i := range d.Pods {
 		p := &d.Pods[i]

@@ -17,7 +17,7 @@ func oneOrphan(change func(*testkit.Scene)) Case {
 	s.Pod.Residue = []policy.Residue{{Class: contents.ClassSkeleton, Bytes: 4096}}
 	change(s)
 	v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)
-	v.Gate(s.Node, false, s.Rules)
+	v.Gate(policy.Standing{Node: s.Node, Rules: s.Rules}.Gate())
 	return Case{
 		Said: []Said{{UID: testkit.PodUID, Lines: 3}}, Sources: []Source{{Name: "journald", Read: true}}, Daemon: Daemon{Runs: policy.No},
 		Looked: true, Node: s.Node, Pods: []policy.Evidence{s.Pod}, Verdicts: []policy.Verdict{v}, Rules: s.Rules,

@@ -116,7 +116,7 @@ func LivesAgain(h *heard.Heard, look policy.Look, entries []policy.EntryState, r
 		e := look.Resting[i]
 		h.TellParked(&e, look.Node, entries[i], look.At)
 		v := policy.Lives(e, look.Node, entries[i], r, look.At)
-		if v.Decision != policy.ParkedConflict {
+		if v.Decision != policy.Keep {
 			continue
 		}
 		words := make([]string, 0, len(v.Why))
