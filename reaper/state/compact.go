@@ -2,10 +2,11 @@ package state
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"log/slog"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
 )
 
 // compactIfLarge drops old records where the ledger has outgrown its limit, and sets the
@@ -20,9 +21,9 @@ func (s *Store) compactIfLarge() error {
 }
 
 // compact writes the ledger anew without the old records that nothing needs: those that
-// the journal has got, whose entry is gone, and that are not among the last KeepRecords.
-// All records of an entry that is in quarantine or was restored stay, as do the last word
-// on the breaker, so what is folded from the rest is the same. What was done by day is kept apart
+// the journal has, whose entry is gone, and that are not among the last KeepRecords.
+// All records of an entry that is in quarantine or was restored stay, as do the last ones
+// of the breaker, so what is folded from the rest is the same. The sums by day are saved
 // first. The caller holds the append lock; other processes notice the new file at their next append.
 func (s *Store) compact() error {
 	keep, bytes, err := s.kept()
@@ -42,17 +43,15 @@ func (s *Store) compact() error {
 	before := s.ledger.size
 	err = s.replace(ledgerFile, func(f File) error {
 		w := bufio.NewWriterSize(f, 256<<10)
-		i := 0
-		for line, err := range lines(s.ledger.file, 0, before) {
+		for line, err := range s.records(0) {
 			if err != nil {
 				return err
 			}
-			if keep[i] {
-				if _, err := w.Write(line); err != nil {
+			if keep[line.Seq] {
+				if _, err := w.Write(line.text); err != nil {
 					return err
 				}
 			}
-			i++
 		}
 		return w.Flush()
 	})
@@ -67,24 +66,64 @@ func (s *Store) compact() error {
 	return nil
 }
 
-// kept says for each line whether it stays, and how many bytes do.
-func (s *Store) kept() (keep []bool, bytes int64, err error) {
+// kept returns the numbers of the records that stay, and how many bytes they have.
+func (s *Store) kept() (keep map[int64]bool, bytes int64, err error) {
 	l := &s.ledger
-	keep = make([]bool, 0, l.lines)
-	for line, err := range lines(l.file, 0, l.size) {
-		var r policy.Record
-		if err == nil {
-			r, err = decode(line)
-		}
+	keep = map[int64]bool{}
+	n := 0
+	for r, err := range s.records(0) {
 		if err != nil {
-			return nil, 0, fmt.Errorf("cannot read %s: %w", s.ledgerPath(), err)
+			return nil, 0, err
 		}
-		needed := len(keep) >= l.lines-s.opts.KeepRecords || r.Seq > l.sent ||
-			l.entries[r.Entry] != nil || r.Seq == l.breaker.Seq || r.Seq == l.resumed
-		if needed {
-			bytes += int64(len(line))
+		if n >= l.lines-s.opts.KeepRecords || r.Seq > l.sent ||
+			l.entries[r.Entry] != nil || r.Seq == l.breaker.Seq || r.Seq == l.resumed {
+			keep[r.Seq] = true
+			bytes += int64(len(r.text))
 		}
-		keep = append(keep, needed)
+		n++
 	}
 	return keep, bytes, nil
+}
+
+// daysName is the value that sums up the dropped records of the ledger by day.
+const daysName = "days"
+
+// Days sums up all records by day, those that were dropped too. A record of the ledger counts once,
+// since the table has the number of the last record in it.
+func (s *Store) Days() (account.Table, error) {
+	var table account.Table
+	if _, err := s.Load(daysName, &table); err != nil {
+		return table, err
+	}
+	return table, s.addTo(&table)
+}
+
+func (s *Store) addTo(table *account.Table) error {
+	for r, err := range s.records(0) {
+		if err != nil {
+			return err
+		}
+		table.Add(r.Record)
+	}
+	return nil
+}
+
+// saveDays sums up all records before some of them are dropped. After a crash in between the ledger
+// still has them, and they count once. A table that cannot be read begins anew: it then has the
+// time from which on it is complete. The caller holds the append lock.
+func (s *Store) saveDays() error {
+	var table account.Table
+	if _, err := s.read(daysName+".json", 0, &table); errors.Is(err, errDamaged) {
+		table = account.Table{}
+	} else if err != nil {
+		return err
+	}
+	if err := s.addTo(&table); err != nil {
+		return err
+	}
+	b, err := wrapped(table)
+	if err != nil {
+		return err
+	}
+	return s.writeFile(daysName+".json", b)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
@@ -18,8 +19,7 @@ import (
 // the journal has been away for long.
 const unsentBatch = 16384
 
-// ledger is what is known of the ledger's file: everything up to size has been read and
-// folded.
+// ledger is the folded content of the ledger's file up to size.
 type ledger struct {
 	file    File
 	size    int64 // end of the last whole line that was read
@@ -29,26 +29,20 @@ type ledger struct {
 	breaker policy.Record
 	resumed int64 // Seq of the last KindResumed
 	sent    int64 // the journal has all up to this Seq
-	unsent  []position
-}
-
-// position is where in the file a record stands that the journal has not got.
-type position struct {
-	seq, offset int64
-	length      int
+	shown   int64 // the journal has all records before this offset
 }
 
 func (l *ledger) reset() {
 	*l = ledger{sent: l.sent, entries: map[string]*policy.EntryState{}}
 }
 
-// apply takes one record into the folded state.
+// apply folds one record.
 func (l *ledger) apply(r policy.Record, length int) {
-	if !r.Kind.Means().Intent && r.Seq > l.sent {
-		l.unsent = append(l.unsent, position{r.Seq, l.size, length})
-	}
 	l.seq = r.Seq
 	l.size += int64(length)
+	if r.Seq <= l.sent {
+		l.shown = l.size
+	}
 	l.lines++
 	if r.Kind == policy.KindBreaker {
 		l.breaker = r
@@ -57,8 +51,8 @@ func (l *ledger) apply(r policy.Record, length int) {
 		l.resumed = r.Seq
 	}
 	policy.Fold(l.entries, r)
-	// What is no longer in quarantine would only fill memory. A restored pod stays: its UID
-	// is kept until a person has it forgotten.
+	// An entry that is no longer in quarantine would only fill memory. A restored pod stays: its UID
+	// is kept until an operator has it forgotten.
 	if e := l.entries[r.Entry]; e != nil && !e.Restored && e.Phase.Over() {
 		delete(l.entries, r.Entry)
 	}
@@ -145,7 +139,7 @@ func (s *Store) write(b []byte) error {
 func (s *Store) ledgerPath() string { return filepath.Join(s.dir, ledgerFile) }
 
 // Entries returns the quarantine entries, folded from all records. An entry that is gone
-// is left out, unless a person restored it. The map is a copy.
+// is left out, unless an operator restored it. The map is a copy.
 func (s *Store) Entries() map[string]*policy.EntryState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,28 +171,27 @@ func (s *Store) Refresh() error {
 	return s.refresh()
 }
 
-// Unsent returns the first records, at most 16,384, that people should see and the journal
-// has not got. Call it again after Sent.
+// Unsent returns the first records, at most 16,384, that operators should see and the journal
+// does not have. Call it again after Sent.
 func (s *Store) Unsent() []policy.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	l := &s.ledger
 	var records []policy.Record
-	var buf []byte
-	for _, p := range s.ledger.unsent[:min(len(s.ledger.unsent), unsentBatch)] {
-		if cap(buf) < p.length {
-			buf = make([]byte, p.length)
-		}
-		buf = buf[:p.length]
-		if _, err := s.ledger.file.ReadAt(buf, p.offset); err != nil {
-			s.log.Error("cannot read records for the journal; they are shown later", errAttr(err))
-			return records
-		}
-		r, err := decode(buf)
+	for line, err := range s.records(l.shown) {
 		if err != nil {
 			s.log.Error("cannot read records for the journal; they are shown later", errAttr(err))
-			return records
+			break
 		}
-		records = append(records, r)
+		switch {
+		case line.Seq <= l.sent || line.Kind.Means().Intent && len(records) == 0:
+			l.shown += int64(len(line.text))
+		case !line.Kind.Means().Intent:
+			records = append(records, line.Record)
+		}
+		if len(records) == unsentBatch {
+			break
+		}
 	}
 	return records
 }
@@ -208,19 +201,69 @@ func (s *Store) Unsent() []policy.Record {
 func (s *Store) Records() iter.Seq2[policy.Record, error] {
 	return func(yield func(policy.Record, error) bool) {
 		s.mu.Lock()
-		f, size := s.ledger.file, s.ledger.size
+		all := s.records(0)
 		s.mu.Unlock()
-		if f == nil {
-			return
-		}
-		for line, err := range lines(f, 0, size) {
-			var r policy.Record
-			if err == nil {
-				r, err = decode(line)
-			}
-			if !yield(r, err) || err != nil {
+		for line, err := range all {
+			if !yield(line.Record, err) {
 				return
 			}
 		}
 	}
+}
+
+// line is one line of the ledger with its record. The text is valid until the next.
+type line struct {
+	policy.Record
+	text []byte
+}
+
+// records returns the lines from the offset to the end of what was read, and ends with the first
+// error. The caller holds the mutex when it calls it.
+func (s *Store) records(from int64) iter.Seq2[line, error] {
+	f, end := s.ledger.file, s.ledger.size
+	return func(yield func(line, error) bool) {
+		if f == nil {
+			return
+		}
+		for text, err := range lines(f, from, end) {
+			var r policy.Record
+			if err == nil {
+				r, err = decode(text)
+			}
+			if err != nil {
+				err = fmt.Errorf("cannot read %s: %w", s.ledgerPath(), err)
+			}
+			if !yield(line{r, text}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// History returns what the ledger still has of one pod, the oldest first: every outcome,
+// and a last intent without an outcome. The ledger keeps the last records however old they are, so it
+// also has pods that the journal has no records of any more.
+func (s *Store) History(uid parsers.PodUID) ([]policy.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if uid == "" {
+		return nil, nil
+	}
+	var all []policy.Record
+	var open *policy.Record
+	for r, err := range s.records(0) {
+		switch {
+		case err != nil:
+			return nil, err
+		case r.UID != uid:
+		case !r.Kind.Means().Intent:
+			all, open = append(all, r.Record), nil
+		default:
+			open = &r.Record
+		}
+	}
+	if open != nil {
+		all = append(all, *open)
+	}
+	return all, nil
 }

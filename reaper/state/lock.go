@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +24,7 @@ import (
 const appendWait = 30 * time.Second
 
 // lockPoll is how often a lock that another process holds is tried again. flock(2) can
-// wait by itself, but not with a limit; nobody waits here in the ordinary run of things.
+// wait by itself, but not with a limit; such a wait is rare.
 const lockPoll = 20 * time.Millisecond
 
 // LockRun takes the lock that one daemon or sweep at a time holds, without waiting. The
@@ -35,10 +37,10 @@ func (s *Store) LockRun() (release func(), err error) {
 	return release, err
 }
 
-// Enter takes the lock around one pass of the daemon or one action of a person, and waits
+// Enter takes the lock around one pass of the daemon or one command of an operator, and waits
 // for it until ctx ends. It then reads what other processes have written meanwhile.
 func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
-	leave, err = waitLock(s, actLock, true, ctx.Done())
+	leave, err = s.waitLock(ctx, actLock, true)
 	if err == nil {
 		if err = s.Refresh(); err == nil {
 			return leave, nil
@@ -55,9 +57,9 @@ func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
 // goroutines of one process queue at a mutex first, so they never poll for each other.
 func (s *Store) lockAppend() (release func(), err error) {
 	s.changing.Lock()
-	limit := time.NewTimer(appendWait)
-	defer limit.Stop()
-	unlock, err := waitLock(s, appendLock, false, limit.C)
+	ctx, cancel := context.WithTimeout(context.Background(), appendWait)
+	defer cancel()
+	unlock, err := s.waitLock(ctx, appendLock, false)
 	if err != nil {
 		s.changing.Unlock()
 		return nil, err
@@ -68,30 +70,26 @@ func (s *Store) lockAppend() (release func(), err error) {
 	}, nil
 }
 
-// waitLock takes a lock, or gives up when end says so.
-func waitLock[T any](s *Store, name string, sign bool, end <-chan T) (release func(), err error) {
-	release, err = s.tryLock(name, sign)
-	if !errors.Is(err, unix.EWOULDBLOCK) {
-		return release, err
-	}
+// waitLock takes a lock, or gives up when ctx ends.
+func (s *Store) waitLock(ctx context.Context, name string, sign bool) (release func(), err error) {
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
 	for {
-		select {
-		case <-end:
-			return nil, fmt.Errorf("cannot wait any longer for %s: another orphan-reaper (PID %s) holds it: %w",
-				filepath.Join(s.dir, name), s.holder(name), os.ErrDeadlineExceeded)
-		case <-tick.C:
-		}
 		release, err = s.tryLock(name, sign)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return release, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("cannot wait any longer for %s: another orphan-reaper (PID %s) holds it: %w",
+				filepath.Join(s.dir, name), s.holder(name), os.ErrDeadlineExceeded)
+		case <-tick.C:
 		}
 	}
 }
 
 // tryLock takes a lock or returns EWOULDBLOCK. sign writes our PID into the file, for the
-// error of whoever comes next; the lock itself is the kernel's and never stale.
+// error of the next process; the lock itself is the kernel's and never stale.
 func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 	if s.readOnly {
 		return nil, ErrReadOnly
@@ -168,4 +166,47 @@ func (s *Store) holder(name string) string {
 		return pid
 	}
 	return "unknown"
+}
+
+// lockTable is where the kernel lists the locks that are held (proc_locks(5)).
+const lockTable = "/proc/locks"
+
+// Runner returns the process that holds the lock of LockRun, and since when; 0 where none does. It
+// only reads: to try the lock would block a daemon that starts at that moment. A process in a PID
+// namespace that is not visible from here counts as none.
+func (s *Store) Runner() (pid int, since time.Time, err error) {
+	if s.root == nil {
+		return 0, time.Time{}, nil
+	}
+	info, err := s.root.Lstat(runLock)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, time.Time{}, nil
+	}
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("cannot read the daemon's lock: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	table, err := os.ReadFile(lockTable)
+	if err != nil || !ok {
+		return 0, time.Time{}, fmt.Errorf("cannot find out who holds the daemon's lock: %w", err)
+	}
+	signed, err := strconv.Atoi(s.holder(runLock))
+	if err != nil || !holds(table, signed, st.Ino) {
+		return 0, time.Time{}, nil //nolint:nilerr // who has let go leaves the file empty
+	}
+	return signed, info.ModTime(), nil
+}
+
+// holds reports whether the process holds a lock of the inode. The device is left out: btrfs and
+// overlay show another one here than stat(2) does, and the PID is the one that signed the file.
+//
+//	1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF
+func holds(table []byte, pid int, ino uint64) bool {
+	for line := range bytes.Lines(table) {
+		f := strings.Fields(string(line))
+		if len(f) >= 6 && f[1] == "FLOCK" && f[4] == strconv.Itoa(pid) && strings.HasSuffix(f[5], ":"+strconv.FormatUint(ino, 10)) {
+			return true
+		}
+	}
+	return false
 }

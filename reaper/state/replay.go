@@ -12,15 +12,15 @@ import (
 	"os"
 )
 
-// DamagedError says that the ledger holds a line that no crash of ours can have left.
-// Nothing was changed; a person must look.
+// DamagedError reports that the ledger has a line that no crash of this program can have left.
+// Nothing was changed; an operator must inspect it.
 type DamagedError struct {
 	Path   string
 	Line   int
 	Reason string
 }
 
-// Error says which line and what to do.
+// Error names the line and what to do.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%s: line %d is damaged (%s): nothing was changed and nothing will be removed until it is repaired: "+
 		"keep a copy, then delete that line, or move the file away to begin a new one "+
@@ -67,7 +67,7 @@ func (s *Store) load() error {
 	return s.readOn()
 }
 
-// refresh takes in what other processes have changed. The caller holds the append lock.
+// refresh reads what other processes have changed. The caller holds the append lock.
 func (s *Store) refresh() error {
 	if s.ledger.file == nil {
 		return s.load() // the last reading failed; after Close this does, too
@@ -89,12 +89,12 @@ func (s *Store) refresh() error {
 	if err := s.readOn(); err != nil {
 		return err
 	}
-	// Whoever appended them may have shown them, too.
+	// The process that appended them may have written them to the journal, too.
 	seen, err := s.readSent()
 	if err != nil {
 		return err
 	}
-	s.ledger.shown(seen)
+	s.ledger.sent = max(s.ledger.sent, seen)
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,9 +13,9 @@ import (
 // within one block: a crash leaves the old number or the new one.
 const sentFormat = "%020d\n"
 
-// Sent says that the journal has got all records up to seq. It is not synced: after a
-// crash some records are shown again, which is better than not at all. Who shows the
-// records of Unsent calls it, between Enter and its end where several processes do.
+// Sent marks all records up to seq as written to the journal. It is not synced: after a
+// crash some records are written again, which is better than not at all. The caller of Unsent
+// calls it, between Enter and its end where there are several processes.
 func (s *Store) Sent(seq int64) error {
 	if s.readOnly {
 		return ErrReadOnly
@@ -40,17 +39,8 @@ func (s *Store) Sent(seq int64) error {
 			return fmt.Errorf("cannot mark records as sent: %w", err)
 		}
 	}
-	s.ledger.shown(max(there, seq))
+	s.ledger.sent = max(s.ledger.sent, there, seq)
 	return nil
-}
-
-// shown takes the records up to seq off those that nobody has seen.
-func (l *ledger) shown(seq int64) {
-	l.sent = max(l.sent, seq)
-	n, _ := slices.BinarySearchFunc(l.unsent, l.sent+1, func(p position, seq int64) int { return int(p.seq - seq) })
-	if l.unsent = l.unsent[n:]; len(l.unsent) == 0 {
-		l.unsent = nil // lets the array go
-	}
 }
 
 // openSent opens the marker and makes it where it is missing or damaged: then every

@@ -324,3 +324,12 @@ func (s *Store) BreakerOpen() bool {
 	_, open := s.Breaker()
 	return open
 }
+
+// New reports whether the directory has not been used yet, or does not exist.
+func (s *Store) New() bool {
+	if s.root == nil {
+		return true
+	}
+	_, err := s.root.Lstat(versionFile)
+	return errors.Is(err, fs.ErrNotExist)
+}

@@ -17,8 +17,8 @@ const tmpSuffix = ".tmp"
 // valueVersion is the version of the wrapper around each value.
 const valueVersion = 1
 
-// most bounds values that hold what a log's lines say, where they are read. What is saved of them is
-// far less; older versions saved all of it, and a program that has too little memory for that
+// most bounds, where they are read, values with content of log lines. Much less is saved of them
+// now; older versions saved all of it, and a program that has too little memory for that
 // never starts again.
 var most = map[string]int64{"heard": 32 << 20}
 
@@ -27,6 +27,9 @@ type envelope struct {
 	Version int             `json:"version"`
 	Value   json.RawMessage `json:"value"`
 }
+
+// errDamaged is for a value that cannot be used.
+var errDamaged = errors.New("the value is damaged")
 
 // Load reads the value that Save kept under name into v, and returns false where there is
 // none. A file that is damaged is moved aside to NAME.corrupt-N, logged, and counts as
@@ -37,11 +40,20 @@ func (s *Store) Load(name string, v any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	ok, err := s.read(file, most[name], v)
+	if errors.Is(err, errDamaged) {
+		return false, s.setAside(name, file, err)
+	}
+	return ok, err
+}
+
+// read reads a value of at most so many bytes; 0 is no bound.
+func (s *Store) read(file string, most int64, v any) (bool, error) {
 	if s.root == nil {
 		return false, nil
 	}
-	if info, err := s.root.Stat(file); err == nil && most[name] > 0 && info.Size() > most[name] {
-		return false, s.setAside(name, file, fmt.Errorf("it has %d bytes, more than %d", info.Size(), most[name]))
+	if info, err := s.root.Stat(file); err == nil && most > 0 && info.Size() > most {
+		return false, fmt.Errorf("%w: it has %d bytes, more than %d", errDamaged, info.Size(), most)
 	}
 	b, err := s.root.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,13 +72,13 @@ func (s *Store) Load(name string, v any) (bool, error) {
 	if err == nil {
 		err = json.Unmarshal(e.Value, v)
 	}
-	if err == nil {
-		return true, nil
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	return false, s.setAside(name, file, err)
+	return true, nil
 }
 
-// setAside moves a damaged value out of the way, so that it is told once and kept.
+// setAside moves a damaged value out of the way, so that it is logged once and kept.
 func (s *Store) setAside(name, file string, cause error) error {
 	path := slog.String("path", filepath.Join(s.dir, file))
 	if s.readOnly {
