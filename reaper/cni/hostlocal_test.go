@@ -58,21 +58,3 @@ func TestParseHostLocal(t *testing.T) {
 		}
 	}
 }
-
-// TestHostLocalAgreesWithThePlugin compares with what the plugin's store compares (ReleaseByID: content without white space around it
-// against both keys).
-func TestHostLocalAgreesWithThePlugin(t *testing.T) {
-	for _, content := range []string{
-		boxID + "\r\neth0", boxID + "\r\neth0\n", boxID, boxID + "\n", boxID + "\r\neth0\r\nx", boxID + "\r\neth00", boxID + "\r\n" + "eth",
-		boxID + "0\r\neth0", otherID + "\r\neth0", "\u00a0" + boxID + "\u0085",
-	} {
-		trimmed := strings.TrimSpace(content)
-		got := parsed(Address, "10.0.0.1", []byte(content))
-		if want := trimmed == boxID+"\r\neth0"; want != (got.ContainerID == boxID && got.IfName == "eth0") {
-			t.Errorf("%q: %+v", content, got)
-		}
-		if want := trimmed == boxID; want != (got.ContainerID == boxID && got.IfName == "") {
-			t.Errorf("%q: %+v", content, got)
-		}
-	}
-}

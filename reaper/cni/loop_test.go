@@ -18,7 +18,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
 // fakeCNI is the CNI directories, the archive, the ledger and the clock of a node, in memory. It plays every room of a sweep, and can be
@@ -388,28 +387,6 @@ func TestCNIRestoreBatch(t *testing.T) {
 	}
 	if _, err := n.sweeper().RestoreBatch(context.Background(), "cni-none"); err == nil {
 		t.Error("a batch that is not there was restored")
-	}
-}
-
-// TestCNIRestoreSaysHowFar: who waits for a restore sees how many of all files are dealt with. A pod's files are looked
-// for among all of them.
-func TestCNIRestoreSaysHowFar(t *testing.T) {
-	for _, which := range []string{"batch", string(uidOf(1))} {
-		n := sweptCNI(t)
-		var ended []*progress.Phase
-		ctx := progress.With(t.Context(), progress.New(func(was, _ *progress.Phase) { ended = append(ended, was) }))
-		restore := n.sweeper().Restore
-		if which == "batch" {
-			restore, which = n.sweeper().RestoreBatch, slices.Sorted(maps.Keys(n.archives))[0]
-		}
-		if _, err := restore(ctx, which); err != nil {
-			t.Fatal(err)
-		}
-		progress.From(ctx).End()
-		last := ended[len(ended)-1]
-		if done, total := last.Counts(); done != 6 || total != 6 || last.Unit != "file" {
-			t.Errorf("%s: %s: %d of %d %s", which, last.What, done, total, last.Unit)
-		}
 	}
 }
 

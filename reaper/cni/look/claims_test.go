@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,7 +17,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -165,28 +163,6 @@ func TestCNINamespaceOfOthers(t *testing.T) {
 	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{cni.Netns: policy.Unknown})
 }
 
-// TestCNIAddressesReal reads a real namespace's addresses by a process in it.
-func TestCNIAddressesReal(t *testing.T) {
-	testkit.NeedRoot(t)
-	if !testkit.InNamespace(t) {
-		return
-	}
-	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	testkit.Must(t, err)
-	defer beneath.Close(proc)
-	got, err := addressesOf(proc, "self")
-	testkit.Must(t, err)
-	interfaces := hostAddresses(t)
-	for _, a := range interfaces {
-		if !got[a] {
-			t.Errorf("%s is missing in %v", a, got)
-		}
-	}
-	if len(got) < len(interfaces) {
-		t.Errorf("%v, want %v", got, interfaces)
-	}
-}
-
 // TestCNILeakedNamespace: a namespace that is left over, without a process, keeps the addresses that it
 // has, where this process may enter it.
 func TestCNILeakedNamespace(t *testing.T) {
@@ -268,19 +244,6 @@ func TestCNIReusedPID(t *testing.T) {
 			checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{cni.Netns: c.want})
 		})
 	}
-}
-
-// hostAddresses are the addresses of the test's own namespace.
-func hostAddresses(t *testing.T) (all []netip.Addr) {
-	t.Helper()
-	interfaces, err := net.InterfaceAddrs()
-	testkit.Must(t, err)
-	for _, i := range interfaces {
-		prefix, err := netip.ParsePrefix(i.String())
-		testkit.Must(t, err)
-		all = append(all, prefix.Addr().WithZone(""))
-	}
-	return all
 }
 
 // TestCNIConfDirs: without a directory that a person named, the configurations are where K3s

@@ -316,35 +316,6 @@ func TestCNINetnsReal(t *testing.T) {
 	}
 }
 
-// TestCNIDualStack is the two addresses of a sandbox, in one network, in two, and in two
-// chunks: they have the same facts.
-func TestCNIDualStack(t *testing.T) {
-	for _, chunk := range []int{1, usualChunk} {
-		for name, networks := range map[string][2]string{"one network": {"cbr0", "cbr0"}, "two": {"cbr0", "v6"}} {
-			t.Run(name+" "+strconv.Itoa(chunk), func(t *testing.T) {
-				n := newCNINode(t)
-				n.chunk = chunk
-				n.write("net.d/2.conf", `{"name":"v6","type":"bridge"}`)
-				for pod, ip := range map[string]string{"gone": "9", "a live pod": "8"} {
-					n.address(networks[0], "10.244.0."+ip, id(pod))
-					n.address(networks[1], "fd00::"+ip, id(pod))
-				}
-				looks := n.sweep()
-				live := int64(0)
-				for _, l := range looks {
-					live += l.Live[cni.Address].Entries
-				}
-				v4, v6 := cniFile(t, looks, "10.244.0.9"), cniFile(t, looks, "fd00::9")
-				if v4.Facts[cni.Listed] != v6.Facts[cni.Listed] || live != 2 {
-					t.Errorf("%d live", live)
-				}
-				checkCNI(t, v4, goneFacts(nil))
-				checkCNI(t, v6, goneFacts(nil))
-			})
-		}
-	}
-}
-
 // TestCNITwoPods is one container of which two cache files name two pods: of neither.
 func TestCNITwoPods(t *testing.T) {
 	n := newCNINode(t)

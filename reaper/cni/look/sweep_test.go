@@ -356,24 +356,6 @@ func TestSweepCNIUntied(t *testing.T) {
 	}
 }
 
-// TestSweepCNIReservations is host-local's content in all its forms: compared by the ID in
-// it, never as a whole: cni-cleanup did that and took every live
-// address that plugins 0.8.0 and newer had written.
-func TestSweepCNIReservations(t *testing.T) {
-	for name, content := range map[string]string{"CRLF": "%\r\neth0", "LF": "%\neth0\n", "ID": "%", "another interface": "%\r\nnet1-a.5"} {
-		t.Run(name, func(t *testing.T) {
-			n := newCNINode(t)
-			n.write("cni/networks/cbr0/10.244.0.8", strings.ReplaceAll(content, "%", id("a live pod")))
-			n.write("cni/networks/cbr0/10.244.0.9", strings.ReplaceAll(content, "%", id("gone")))
-			looks := n.sweep()
-			if len(looks[0].Files) != 1 || looks[0].Live[cni.Address].Entries != 1 {
-				t.Fatalf("%d files, %v live", len(looks[0].Files), looks[0].Live)
-			}
-			checkCNI(t, cniFile(t, looks, "10.244.0.9"), goneFacts(nil))
-		})
-	}
-}
-
 // TestSweepCNIOpensNothingElse: to open a device may do something (a watchdog begins to count,
 // a tape rewinds), and so may reading what is no file of CNI at all where a dataDir was set to
 // a directory like /proc. inotify tells what was opened.
@@ -530,31 +512,5 @@ func TestSweepCNIWhileRemoving(t *testing.T) {
 	}
 	if files != 5 {
 		t.Errorf("%d files", files)
-	}
-}
-
-// TestSweepCNIRecorded reads the files of a real node, by containerd 1.6 and newer.
-func TestSweepCNIRecorded(t *testing.T) {
-	const recorded = "02538aa466dd8640b990107e22f160c010b0e9bcf46b0b50f2e8b61d5818f8e6"
-	n := newCNINode(t)
-	for file, name := range map[string]string{"eth0.json": "labnet-" + recorded + "-eth0", "lo.json": "cni-loopback-" + recorded + "-lo"} {
-		text, err := os.ReadFile("../../../testdata/recorded/cni/" + file)
-		testkit.Must(t, err)
-		n.write("cni/results/"+name, string(text))
-	}
-	n.address("labnet", "10.244.0.8", recorded)
-	looks := n.sweep()
-	if len(looks) != 1 || len(looks[0].Files) != 3 {
-		t.Fatalf("%+v", looks)
-	}
-	for _, f := range looks[0].Files {
-		checkCNI(t, f, goneFacts(nil))
-		if f.UID != "6f1c2d3e-4a5b-4c6d-8e7f-00112233aa02" || f.Namespace != "default" || f.PodName != "two-labnode" {
-			t.Errorf("%s is of %s %s/%s", f.Name, f.UID, f.Namespace, f.PodName)
-		}
-	}
-	n.sandbox(recorded, true)
-	if looks = n.sweep(); len(looks[0].Files) != 0 || looks[0].InUse["labnet"] != 1 || looks[0].Live[cni.Cache].Entries != 2 {
-		t.Errorf("%+v", looks)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -120,28 +119,6 @@ func TestOnTheWire(t *testing.T) {
 		if fmt.Sprint(res.Metadata) != fmt.Sprint(report.Metadata{Name: c.name, Owners: owners}) || res.Report.Node != c.name || len(res.Report.Pods) != 2 {
 			t.Errorf("%v: %s", c, r.body)
 		}
-	}
-}
-
-// TestWireIsBounded: whatever the pods are called.
-func TestWireIsBounded(t *testing.T) {
-	s := newAPIServer(t)
-	w, _, _ := s.writer("")
-	p := pass(1, 5000)
-	for i := range p.Look.Pods {
-		p.Look.Pods[i].PodName, p.Look.Pods[i].Namespace = strings.Repeat("<", 1000), strings.Repeat("\x00", 1000)
-		p.Verdicts[i].Why = nil
-		for range 10 {
-			p.Verdicts[i].Why = append(p.Verdicts[i].Why, policy.Why{Reason: policy.ReasonMounted, Detail: strings.Repeat(`"`, 1000)})
-		}
-	}
-	publish(t, w, p)
-	var res report.Resource
-	if err := json.Unmarshal(s.requests[0].body, &res); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(s.requests[0].body); n > 32<<10 || n < 20<<10 || len(res.Report.Pods) == 0 || res.Report.More+len(res.Report.Pods) != 5000 {
-		t.Errorf("%d bytes, %d pods, %d more", n, len(res.Report.Pods), res.Report.More)
 	}
 }
 

@@ -183,23 +183,6 @@ func TestPromise(t *testing.T) {
 	}
 }
 
-// TestWordsOfErrors: an error that says something else at each look is no change.
-func TestWordsOfErrors(t *testing.T) {
-	inBubble(t, func(b *bench) {
-		for i := range uint64(360) { // 42 minutes
-			p := pass(i, 1)
-			p.Look.Errors = []string{fmt.Sprint("cannot read /proc/", i, "/fd")}
-			p.Look.Node.MayEnforce = policy.Fact{Truth: policy.No, Detail: fmt.Sprint("PID ", i)}
-			b.Publish(p)
-			wait(7 * time.Second)
-		}
-		b.expect("other words", try{spread, 1, 0})
-		if b.newest.Errors[0] != "cannot read /proc/359/fd" || !strings.Contains(b.newest.Missing[0], "PID 359") {
-			b.t.Errorf("the words are lost: %+v", b.newest)
-		}
-	})
-}
-
 // TestAway: while the API server cannot be asked, it is tried less and less often, whatever changes;
 // that is told once, as is the end of it.
 func TestAway(t *testing.T) {
