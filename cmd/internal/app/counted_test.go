@@ -36,12 +36,12 @@ func (broken) Tell(policy.Record) error                         { return errBrok
 func TestCountFailures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.prom")
 	m := newMetricsFile(t.Context(), config.Config{MetricsFile: path}, "v0", slog.New(slog.DiscardHandler), slog.LevelInfo)
-	r := &reaper.Reaper{Prober: broken{}, Ledger: broken{}, Teller: broken{}, CNI: &cni.Sweeper{Ledger: broken{}}}
-	countFailures(r, m)
+	r, sweeper := &reaper.Reaper{Prober: broken{}, Ledger: broken{}, Teller: broken{}}, &cni.Sweeper{Ledger: broken{}}
+	countFailures(r, sweeper, m)
 	if _, err := r.Ledger.Append(); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
-	if _, err := sweeperOf(r).Ledger.Append(); !errors.Is(err, errBroken) {
+	if _, err := sweeper.Ledger.Append(); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 	for range 2 {

@@ -21,7 +21,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
 // stuckAfter is how long one pass may take before the watchdog is no longer told that all
@@ -48,24 +47,13 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	for _, note := range append(cfg.Notes(), notes...) {
 		log.WarnContext(ctx, "the configuration is unusual", slog.String("note", note))
 	}
-	store, err := state.Open(cfg.StateDir, state.Options{Log: log})
+	metrics, teller := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelInfo), newTeller(cfg, proc.Stderr, nil, level)
+	n, err := open(ctx, cfg, options{access: Runs, log: log, teller: teller, metrics: metrics})
 	if err != nil {
 		return err
 	}
-	defer closeQuietly(store)
-	release, err := lockQuarantine(ctx, cfg, store)
-	if err != nil {
-		return err
-	}
-	defer release()
-	metrics := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelInfo)
-	teller := newTeller(cfg, proc.Stderr, nil, level)
-	r, err := newReaper(ctx, cfg, store, log, teller, metrics)
-	if err != nil {
-		return err
-	}
-	countFailures(r, metrics)
-	tellUnlisted(r, log)
+	defer n.Close()
+	r, store := n.Reaper, n.Store
 	tellMeans(r.Remover.Means(), log)
 	var from source.Checkpoints
 	if _, err := store.Load("checkpoints", &from); err != nil {
@@ -91,7 +79,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	}
 	d := &reaper.Daemon{
 		Reaper: r, Lines: logs.Lines(), Parse: counted(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, took, log),
-		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
+		Status:     func(text string) { notify("STATUS=" + text); debug.FreeOSMemory() },
 		Checkpoint: func() { keep(store, logs.Positions(), log) },
 	}
 	stopWeb, err := serveWeb(ctx, cfg, proc.Version, d, metrics, log)

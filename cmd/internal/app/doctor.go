@@ -54,17 +54,11 @@ func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
 	if err := ctx.Err(); err != nil {
 		return x, err
 	}
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: log})
-	if err != nil {
-		x.Case.Daemon.Problem, x.LookErr = err.Error(), err
-		return x, nil
-	}
-	defer closeQuietly(store)
-	x.Case.Daemon = standing(ctx, cfg, store)
+	x.Case.Daemon = Standing(ctx, cfg)
 	if mode := x.Case.Daemon.Mode; mode != "" {
-		x.Case.Rules.Observe = mode != config.ModeEnforce // what is said goes by itself is what that one takes
+		x.Case.Rules.Observe = mode != config.ModeEnforce // the screen shows what the running daemon removes
 	}
-	x.LookErr = x.look(ctx, cfg, store, claims, log)
+	x.LookErr = x.look(ctx, cfg, claims)
 	if e, ok := errors.AsType[*exit.Error](x.LookErr); ok && e.Code == exit.UsageCode || ctx.Err() != nil {
 		return x, x.LookErr
 	}
@@ -73,19 +67,15 @@ func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
 
 // listen counts what the logs say, and returns what may count as evidence of it.
 func (x *Examination) listen(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []heard.Claim {
-	tally, clocks := diagnosis.NewTally(clock.Now().Wall), map[string]klogClock{}
+	now := clock.Now().Wall
+	tally := diagnosis.NewTally(now)
 	claims := listenTo(ctx, cfg, clock, log, hearing{
 		back: lookBack,
 		note: func(line parsers.Line, s parsers.Sighting, past bool) {
 			// What the journal had before is read back, each line of it: its follower's are the same.
 			again := line.Journal != nil && !past
 			if line.Journal == nil && s.Time.IsZero() {
-				c, known := clocks[line.Source]
-				if !known {
-					c = klogClockOf(line.Source)
-					clocks[line.Source] = c
-				}
-				s.Time = c.date(line.Text)
+				s.Time = klogTime(line.Text, now)
 			}
 			if !again || !s.CatchUp {
 				tally.Add(s, line.Source, parsers.Words(line.Text), again)
@@ -98,6 +88,20 @@ func (x *Examination) listen(ctx context.Context, cfg config.Config, clock reape
 		return nil
 	}
 	return claims
+}
+
+// klogTime returns the time of a line that has only klog's, which has no year and no zone: the last such moment before
+// now, in the local zone. It is shown to people, and no verdict rests on it.
+func klogTime(line []byte, now time.Time) time.Time {
+	at, ok := parsers.KlogTime(line)
+	if !ok {
+		return time.Time{}
+	}
+	at = time.Date(now.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), now.Location())
+	if at.After(now.Add(24 * time.Hour)) {
+		at = at.AddDate(-1, 0, 0)
+	}
+	return at
 }
 
 // logsRead says how each log was read.
@@ -128,13 +132,14 @@ func logsRead(states map[string]source.State, since time.Time) []diagnosis.Sourc
 const journaldName = "journald"
 
 // look takes the look of scan, without the files of CNI.
-func (x *Examination) look(ctx context.Context, cfg config.Config, store *state.Store, claims []heard.Claim, log *slog.Logger) error {
-	r, err := newReaper(ctx, cfg, store, log, silent{}, silent{})
+func (x *Examination) look(ctx context.Context, cfg config.Config, claims []heard.Claim) error {
+	n, err := open(ctx, cfg, options{})
 	if err != nil {
 		return err
 	}
-	r.Rules = x.Case.Rules
-	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, Claims: claims})
+	defer n.Close()
+	n.Reaper.Rules = x.Case.Rules
+	rep, err := n.Reaper.Pass(ctx, reaper.Options{DryRun: true, Claims: claims})
 	if err != nil {
 		if e, ok := errors.AsType[*exit.Error](err); ok && e.Hint == noNodeHint {
 			if root := diagnosis.RootNamed(x.Case.Said); root != "" && root != cfg.RootDir {
@@ -145,7 +150,7 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, store *state.
 	}
 	x.Report, x.Case.Looked = rep, true
 	x.Case.Node, x.Case.Pods, x.Case.Verdicts, x.Case.Breaker = rep.Look.Node, rep.Look.Pods, rep.Verdicts, rep.Stopped
-	if opened, open := store.Breaker(); open {
+	if opened, open := n.Store.Breaker(); open {
 		x.Case.Revived = opened.UID
 	}
 	data := map[parsers.PodUID]bool{}
@@ -166,7 +171,7 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, store *state.
 		}
 	}
 	x.Case.DataPods = len(data)
-	x.Case.Aging = diagnosis.AgingOf(rep.Entries, x.Case.Rules, r.Clock.Now(), x.Case.Node.Pressed())
+	x.Case.Aging = diagnosis.AgingOf(rep.Entries, x.Case.Rules, n.Reaper.Clock.Now(), x.Case.Node.Pressed())
 	return nil
 }
 
@@ -176,14 +181,13 @@ const unitFile = "orphan-reaper.service"
 
 var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
-// Standing says whether a daemon runs here that takes what may go, and in which mode. It only reads.
+// Standing returns whether a daemon runs here, and its mode.
 func Standing(ctx context.Context, cfg config.Config) diagnosis.Daemon {
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: slog.New(slog.DiscardHandler)})
+	d, err := reading(cfg, func(s *state.Store) (diagnosis.Daemon, error) { return standing(ctx, cfg, s), nil })
 	if err != nil {
-		return diagnosis.Daemon{Problem: err.Error()}
+		d.Problem = err.Error()
 	}
-	defer closeQuietly(store)
-	return standing(ctx, cfg, store)
+	return d
 }
 
 // standing says whether a daemon runs on this state directory, and in which mode. A sweep that holds the

@@ -235,7 +235,6 @@ func (f *Fleet) Size() int { return len(f.targets) }
 // List asks each node for its report; each gets them one at a time, as they come.
 func (f *Fleet) List(ctx context.Context, each func(at report.Target, r *report.Report, err error)) {
 	f.client.List(ctx, f.targets, each)
-	giveBack() // what was read is much more than what is shown of it
 }
 
 // Sweep asks each node for a look, until more than mostBreakers have said that their breaker is

@@ -31,7 +31,6 @@ func (o *FleetOptions) WantsReports(file string) (bool, error) {
 func FleetReports(
 	ctx context.Context, o *FleetOptions, file string, begin func(), each func(at report.Target, r *report.Report, err error),
 ) (cluster.Doubt, error) {
-	defer giveBack() // what was read is much more than what is shown of it
 	now := time.Now()
 	if file == "" {
 		o.Instead = "kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -"

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -24,63 +23,46 @@ import (
 
 // ListArchives lists the archives of CNI files, the oldest first.
 func ListArchives(_ context.Context, cfg config.Config) ([]cni.ArchiveState, error) {
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer closeQuietly(store)
-	return remove.ArchiveStore{Store: store}.Archives()
+	return reading(cfg, func(s *state.Store) ([]cni.ArchiveState, error) { return remove.ArchiveStore{Store: s}.Archives() })
 }
 
-// History returns what the ledger still has of one pod, the oldest first.
+// History returns the ledger's records of one pod, the oldest first.
 func History(_ context.Context, cfg config.Config, uid parsers.PodUID) ([]policy.Record, error) {
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer closeQuietly(store)
-	return store.History(uid)
+	return reading(cfg, func(s *state.Store) ([]policy.Record, error) { return s.History(uid) })
 }
 
-// Breaker returns the record that stopped enforcing, nil where it goes on.
+// Breaker returns the record that stopped enforcing, nil if the breaker is closed.
 func Breaker(_ context.Context, cfg config.Config) (*policy.Record, error) {
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer closeQuietly(store)
-	if r, open := store.Breaker(); open {
-		return &r, nil
-	}
-	return nil, nil // that it goes on is an answer, not an error
+	return reading(cfg, func(s *state.Store) (*policy.Record, error) {
+		if r, open := s.Breaker(); open {
+			return &r, nil
+		}
+		return nil, nil
+	})
 }
 
-// ListQuarantine returns what the ledger has of the quarantine's entries, sorted by Entry, and
-// what lies there beside; entries that are gone may be among them.
+// ListQuarantine returns the ledger's entries, sorted by name, and what else lies in quarantine. Entries that are gone
+// may be among them.
 func ListQuarantine(_ context.Context, cfg config.Config) ([]policy.EntryState, error) {
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer closeQuietly(store)
-	if _, err := sameQuarantine(cfg, store); err != nil {
-		return nil, err
-	}
-	known := store.Entries()
-	var entries []policy.EntryState
-	for _, e := range known {
-		entries = append(entries, *e)
-	}
-	rem, err := removal.Open(removal.Config{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir})
-	if err != nil {
-		return nil, err
-	}
-	// Who may not read the quarantine is shown what the ledger knows.
-	if names, err := rem.List(); err == nil {
-		entries = append(entries, person.Unlisted(names, known)...)
-	}
-	slices.SortFunc(entries, func(a, b policy.EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
-	return entries, nil
+	return reading(cfg, func(s *state.Store) ([]policy.EntryState, error) {
+		if _, err := sameQuarantine(cfg, s); err != nil {
+			return nil, err
+		}
+		known := s.Entries()
+		var entries []policy.EntryState
+		for _, e := range known {
+			entries = append(entries, *e)
+		}
+		rem, err := removal.Open(removal.Config{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir})
+		if err != nil {
+			return nil, err
+		}
+		if names, err := rem.List(); err == nil { // a user who may not read the quarantine gets the ledger's entries
+			entries = append(entries, person.Unlisted(names, known)...)
+		}
+		slices.SortFunc(entries, func(a, b policy.EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
+		return entries, nil
+	})
 }
 
 // Reported is what the state directory tells of a range of days.
@@ -91,52 +73,44 @@ type Reported struct {
 	ToldAt  time.Time                 // when the look was that wrote Told down, zero where it is not known
 }
 
-// Report reads what was done on this node from a day on. It changes nothing and needs no daemon. A state
-// directory that nobody has written to is an error.
+// Report returns what was done on this node since a day. It needs no daemon. A state directory that has no records is
+// an error.
 func Report(_ context.Context, cfg config.Config, from, now time.Time) (Reported, error) {
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
-	if err != nil {
-		return Reported{}, err
-	}
-	defer closeQuietly(store)
-	if store.New() {
-		return Reported{}, exit.Failf("has the daemon run on this node? --state-dir names the directory where it is another",
-			"no records in %s: no orphan-reaper has written to it", cfg.StateDir)
-	}
-	table, err := store.Days()
-	if err != nil {
-		return Reported{}, fmt.Errorf("cannot sum up the records: %w", err)
-	}
-	var heard quiet.Memory
-	if _, err := store.Load("quiet", &heard); err != nil {
-		return Reported{}, err
-	}
-	var memory decide.Memory
-	if _, err := store.Load("holds", &memory); err != nil {
-		return Reported{}, err
-	}
-	return Reported{account.Of(table, heard, from, now), policy.Listed(store.Entries()), memory.Told, memory.Looked.Wall}, nil
-}
-
-// Seen reports whether earlier looks have left holds, of pods or of CNI, which a daemon goes on with when it starts. For
-// the daemon that runs, running, only those count that were there before its start. It reads only; what cannot be read
-// may have some.
-func Seen(cfg config.Config, running bool) bool {
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return true
-	}
-	defer closeQuietly(store)
-	before := time.Time{}
-	if running {
-		if _, before, err = store.Runner(); err != nil {
-			return true
+	return reading(cfg, func(s *state.Store) (Reported, error) {
+		if s.New() {
+			return Reported{}, exit.Failf("has the daemon run on this node? --state-dir names the directory where it is another",
+				"no records in %s: no orphan-reaper has written to it", cfg.StateDir)
 		}
-	}
-	return seen(store, before)
+		table, err := s.Days()
+		if err != nil {
+			return Reported{}, fmt.Errorf("cannot sum up the records: %w", err)
+		}
+		var heard quiet.Memory
+		if _, err := s.Load("quiet", &heard); err != nil {
+			return Reported{}, err
+		}
+		var memory decide.Memory
+		if _, err := s.Load("holds", &memory); err != nil {
+			return Reported{}, err
+		}
+		return Reported{account.Of(table, heard, from, now), policy.Listed(s.Entries()), memory.Told, memory.Looked.Wall}, nil
+	})
 }
 
-// seen is Seen, of what began before a time; zero is for any.
+// Seen reports whether earlier looks have left holds, which a daemon that starts continues. With running, only holds
+// from before the start of the running daemon count. If it cannot be read, it is true.
+func Seen(cfg config.Config, running bool) bool {
+	has, err := reading(cfg, func(s *state.Store) (bool, error) {
+		if !running {
+			return seen(s, time.Time{}), nil
+		}
+		_, started, err := s.Runner()
+		return seen(s, started), err
+	})
+	return has || err != nil
+}
+
+// seen reports whether the store has holds that began before a time; zero is any time.
 func seen(store *state.Store, before time.Time) bool {
 	var m struct {
 		decide.Memory

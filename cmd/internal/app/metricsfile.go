@@ -132,10 +132,10 @@ func (m *metricsFile) Remove() {
 
 // countFailures has the loop's failures counted where they happen. A look that failed shows in the
 // metrics file at once: nothing else is written before a look succeeds.
-func countFailures(r *reaper.Reaper, m *metricsFile) {
+func countFailures(r *reaper.Reaper, c *cni.Sweeper, m *metricsFile) {
 	r.Prober = countedProber{r.Prober, m}
 	r.Ledger = countedLedger{r.Ledger, m}
-	sweeperOf(r).Ledger = r.Ledger
+	c.Ledger = r.Ledger
 	r.Teller = countedTeller{r.Teller, m}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
@@ -20,6 +21,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
@@ -118,72 +120,160 @@ func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (note
 	return notes, nil
 }
 
-// newReaper puts the rooms together. With a store that is open for reading only nothing
-// can be changed, whoever asks.
-func newReaper(ctx context.Context, cfg config.Config, store *state.Store, log *slog.Logger, teller reaper.Teller, meter meter) (*reaper.Reaper, error) {
+// Access is what a command may do on the node.
+type Access int
+
+const (
+	Reads Access = iota // changes nothing: the state directory is opened for reading only
+	Acts                // one command of an operator, which may work beside the daemon
+	Runs                // the daemon or a sweep, one at a time
+)
+
+// options are how a command opens the rooms.
+type options struct {
+	access Access
+	log    *slog.Logger // nil discards
+	by     *who.Person  // whom the records name
+	teller reaper.Teller
+	// metrics of a daemon or a sweep, nil for others.
+	metrics *metricsFile
+}
+
+// Node is the rooms of one node, opened for one command.
+type Node struct {
+	Store  *state.Store
+	Reaper *reaper.Reaper
+	CNI    *cni.Sweeper
+
+	cfg   config.Config
+	log   *slog.Logger
+	close []func()
+}
+
+// Close releases the lock and closes the state directory.
+func (n *Node) Close() {
+	for _, closing := range slices.Backward(n.close) {
+		closing()
+	}
+}
+
+// open opens the rooms. All commands that look at the node or change it use it.
+func open(ctx context.Context, cfg config.Config, o options) (*Node, error) {
+	n := &Node{cfg: cfg, log: o.log}
+	if o.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	err := n.openState(ctx, o)
+	if err == nil {
+		err = n.openRooms(ctx, o)
+	}
+	if err != nil {
+		n.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+// openRooms opens what looks at the node and changes it.
+func (n *Node) openRooms(ctx context.Context, o options) error {
+	cfg := n.cfg
 	clock, err := state.NewClock()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if cfg.Waive() {
 		if err := kubelet.CheckWaived(ctx, procDir, cfg.RootDir, cri.UsualSockets(cfg.NodeRoot)); err != nil {
-			return nil, &exit.Error{Code: exit.UsageCode, Err: err}
+			return &exit.Error{Code: exit.UsageCode, Err: err}
 		}
 	}
-	p, err := probe.New(probing(cfg, log, clock))
+	p, err := probe.New(probing(cfg, n.log, clock))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	rem, err := removal.Open(removal.Config{
-		PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Logger: log, Used: p.Used,
-	})
+	remover, err := removal.Open(removal.Config{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Logger: n.log, Used: p.Used})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r := &reaper.Reaper{
-		Prober: prober{p, cfg}, Remover: rem, Ledger: store, Store: store, Clock: clock,
-		Teller: teller, Meter: meter, Log: log, Rules: Rules(cfg),
+	if err := n.openCNI(p, clock); err != nil {
+		return err
 	}
-	if r.CNI, err = newSweeper(cfg, p, store, log, clock, meter); err != nil {
-		return nil, err
+	rules := Rules(cfg)
+	rules.Observe = rules.Observe && o.access != Acts // an operator's command acts in mode observe, too
+	n.Reaper = &reaper.Reaper{
+		Prober: prober{p, cfg}, Remover: remover, Ledger: n.Store, Store: n.Store, Clock: clock,
+		Teller: silent{}, Meter: silent{}, Log: n.log, Rules: rules, CNI: n.CNI,
 	}
-	return r, r.Load()
+	if o.teller != nil {
+		n.Reaper.Teller = o.teller
+	}
+	if o.metrics != nil {
+		n.Reaper.Meter, n.CNI.Meter = o.metrics, o.metrics
+		countFailures(n.Reaper, n.CNI, o.metrics)
+	}
+	if err := n.Reaper.Load(); err != nil {
+		return err
+	}
+	if o.access == Runs {
+		n.warnUnlisted()
+	}
+	return nil
 }
 
-// meter counts for the metrics of both products.
-type meter interface {
-	reaper.Meter
-	cni.Meter
+// openState opens the state directory, and locks it for the daemon or a sweep.
+func (n *Node) openState(ctx context.Context, o options) (err error) {
+	if o.access == Reads {
+		n.Store, err = state.OpenReadOnly(n.cfg.StateDir, state.Options{Log: n.log})
+	} else {
+		n.Store, err = state.Open(n.cfg.StateDir, state.Options{Log: n.log, By: o.by})
+	}
+	if err != nil {
+		return err
+	}
+	n.close = append(n.close, func() { closeQuietly(n.Store) })
+	switch o.access {
+	case Reads:
+	case Acts:
+		_, err = sameQuarantine(n.cfg, n.Store)
+	case Runs:
+		var release func()
+		if release, err = lockQuarantine(ctx, n.cfg, n.Store); err == nil {
+			n.close = append(n.close, release)
+		}
+	}
+	return err
 }
 
-// newSweeper puts the rooms of CNI together, beside those of the core.
-func newSweeper(cfg config.Config, p *probe.Probe, store *state.Store, log *slog.Logger, clock cni.Clock, meter cni.Meter) (*cni.Sweeper, error) {
+// openCNI opens the rooms of CNI beside those of the core.
+func (n *Node) openCNI(p *probe.Probe, clock cni.Clock) error {
 	reader, err := look.New(look.Reader{
-		Node: p, NodeRoot: cfg.NodeRoot, CacheDirs: []string{cfg.CNICacheDir}, DataDirs: []string{cfg.CNIDataDir},
-		ConfDir: cfg.CNIConfDir, ConfDirSet: cfg.Named("cni_conf_dir"), Now: clock.Now,
+		Node: p, NodeRoot: n.cfg.NodeRoot, CacheDirs: []string{n.cfg.CNICacheDir}, DataDirs: []string{n.cfg.CNIDataDir},
+		ConfDir: n.cfg.CNIConfDir, ConfDirSet: n.cfg.Named("cni_conf_dir"), Now: clock.Now,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	remover, err := remove.Open(reader.Dirs, log)
+	remover, err := remove.Open(reader.Dirs, n.log)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &cni.Sweeper{
-		Prober: reader, Remover: remover, Archive: remove.ArchiveStore{Store: store}, Ledger: store, Clock: clock, Meter: meter, Log: log,
-	}, nil
+	n.CNI = &cni.Sweeper{
+		Prober: reader, Remover: remover, Archive: remove.ArchiveStore{Store: n.Store}, Ledger: n.Store, Clock: clock, Meter: silent{}, Log: n.log,
+		Files: mostShown,
+	}
+	return nil
 }
 
-// sweeperOf returns the sweeper of a reaper that newReaper has made.
-func sweeperOf(r *reaper.Reaper) *cni.Sweeper {
-	s, ok := r.CNI.(*cni.Sweeper)
-	if !ok {
-		return &cni.Sweeper{}
+// reading calls do with the state directory, opened for reading only.
+func reading[T any](cfg config.Config, do func(*state.Store) (T, error)) (result T, err error) {
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
+	if err != nil {
+		return result, err
 	}
-	return s
+	defer closeQuietly(store)
+	return do(store)
 }
 
-// prober says of a root directory that is not there what every command says.
+// prober returns the same error for a missing root directory as every command.
 type prober struct {
 	*probe.Probe
 	cfg config.Config
@@ -204,40 +294,34 @@ func Now() policy.Instant {
 	return clock.Now()
 }
 
-// tellUnlisted says once, at the start, what lies in quarantine without the ledger's knowledge.
-func tellUnlisted(r *reaper.Reaper, log *slog.Logger) {
-	names, err := r.Remover.List()
+// warnUnlisted logs how many entries lie in quarantine that the ledger does not have.
+func (n *Node) warnUnlisted() {
+	names, err := n.Reaper.Remover.List()
 	if err != nil {
-		log.Warn("cannot list the quarantine", slog.Any("error", err))
+		n.log.Warn("cannot list the quarantine", slog.Any("error", err))
 		return
 	}
-	if n := len(person.Unlisted(names, r.Ledger.Entries())); n > 0 {
-		log.Warn("the ledger does not know all that lies in quarantine; it is left alone: orphan-reaper quarantine list", slog.Int("entries", n))
+	if entries := len(person.Unlisted(names, n.Store.Entries())); entries > 0 {
+		n.log.Warn("quarantine holds entries that the ledger does not have; they are kept: orphan-reaper quarantine list",
+			slog.Int("entries", entries))
 	}
 }
 
-// mostShown bounds the files of CNI that are told one by one, in the table and in JSON, of those
-// that go and of those that stay: 300,000 in JSON took 2.4 GB. All of them are counted, and the
-// archives have what was taken.
+// mostShown limits the CNI files in the table and in JSON, of those that are removed and of those that are kept: 300,000
+// in JSON took 2.4 GB. All of them are counted, and the archives have the removed ones.
 const mostShown = 1000
 
-// Survey takes one look for scan and explain: a dry run on a state that is only read.
+// Survey takes one look for scan and explain.
 func Survey(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reaper.Report, error) {
 	defer progress.From(ctx).End()
-	log := slog.New(slog.DiscardHandler)
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: log})
+	n, err := open(ctx, cfg, options{})
 	if err != nil {
 		return reaper.Report{}, err
 	}
-	defer closeQuietly(store)
-	r, err := newReaper(ctx, cfg, store, log, silent{}, silent{})
-	if err != nil {
-		return reaper.Report{}, err
-	}
-	sweeperOf(r).Files = mostShown
-	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, CNI: true, Only: uids, Claims: hear(ctx, cfg, r.Clock, log)})
+	defer n.Close()
+	rep, err := n.Reaper.Pass(ctx, reaper.Options{DryRun: true, CNI: true, Only: uids, Claims: hear(ctx, cfg, n.Reaper.Clock, n.log)})
 	if err == nil {
-		err = ctx.Err() // half of a look would pass for the whole
+		err = ctx.Err() // half of a look is no result
 	}
 	return rep, err
 }

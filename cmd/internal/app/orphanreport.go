@@ -50,7 +50,6 @@ func writeReports(ctx context.Context, cfg config.Config, version string, d *rea
 				metrics.Reported(at)
 				_ = metrics.Flush() // it tells by itself
 			}
-			giveBack()
 		},
 	}
 	c.Host = NodeName(cfg)

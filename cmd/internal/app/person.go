@@ -10,12 +10,10 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
 // Person is who gives a command that changes something.
@@ -42,33 +40,24 @@ func beginning(file string) string {
 	return string(b)
 }
 
-// act opens the state for one action of a person, beside a daemon that may run. The
-// record of it goes where the daemon's go; the metrics are the daemon's.
-func (by Person) act(ctx context.Context, cfg config.Config, do func(*reaper.Reaper) error) error {
+// act opens the rooms for one command of an operator. Its records go where the daemon's go.
+func (by Person) act(ctx context.Context, cfg config.Config, do func(*Node) error) error {
 	defer progress.From(ctx).End()
 	log := newLogger(cfg, by.Stderr, logLevel(cfg))
-	store, err := state.Open(cfg.StateDir, state.Options{Log: log, By: by.named(cfg)})
+	n, err := open(ctx, cfg, options{access: Acts, log: log, by: by.named(cfg), teller: newTeller(cfg, by.Stderr, nil, logLevel(cfg))})
 	if err != nil {
 		return err
 	}
-	defer closeQuietly(store)
-	if _, err := sameQuarantine(cfg, store); err != nil {
-		return err
-	}
-	cfg.Mode = config.ModeEnforce // a person's word is not observing
-	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, by.Stderr, nil, logLevel(cfg)), silent{})
-	if err != nil {
-		return err
-	}
-	return do(r)
+	defer n.Close()
+	return do(n)
 }
 
 // Restore puts a pod directory back by a person's word. shown are the pod's entries by which the
 // person meant it; of another one nothing is put back.
 func (by Person) Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (o policy.Outcome, err error) {
-	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
+	err = by.act(ctx, cfg, func(n *Node) error {
 		progress.From(ctx).Begin("putting the directory back", "", 0) // it is moved: there is nothing to count
-		o, err = r.Restore(ctx, uid, shown)
+		o, err = n.Reaper.Restore(ctx, uid, shown)
 		return err
 	})
 	return o, err
@@ -79,14 +68,14 @@ func (by Person) Restore(ctx context.Context, cfg config.Config, uid parsers.Pod
 // they are removed only with living.
 func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
 	var outs []policy.Outcome
-	err := by.act(ctx, cfg, func(r *reaper.Reaper) error {
+	err := by.act(ctx, cfg, func(n *Node) error {
 		progress.From(ctx).Begin("removing permanently", "entry", 0)
 		var errs []error
 		for i, e := range shown {
 			if slices.ContainsFunc(shown[:i], func(before policy.EntryState) bool { return before.UID == e.UID }) {
 				continue
 			}
-			done, err := r.PurgeEntries(ctx, e.UID, shown, living)
+			done, err := n.Reaper.PurgeEntries(ctx, e.UID, shown, living)
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -100,13 +89,13 @@ func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.En
 
 // Resume closes the breaker.
 func (by Person) Resume(ctx context.Context, cfg config.Config) error {
-	return by.act(ctx, cfg, func(r *reaper.Reaper) error { return r.Resume(ctx) })
+	return by.act(ctx, cfg, func(n *Node) error { return n.Reaper.Resume(ctx) })
 }
 
 // Forget has pods judged again that a person has restored, and returns those that were.
 func (by Person) Forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (forgotten []parsers.PodUID, err error) {
-	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
-		forgotten, err = r.Forget(ctx, uids)
+	err = by.act(ctx, cfg, func(n *Node) error {
+		forgotten, err = n.Reaper.Forget(ctx, uids)
 		return err
 	})
 	return forgotten, err
@@ -137,5 +126,5 @@ func (by Person) DropArchive(ctx context.Context, cfg config.Config, name string
 
 // actCNI does something under the ledger's lock.
 func (by Person) actCNI(ctx context.Context, cfg config.Config, do func(*cni.Sweeper) error) error {
-	return by.act(ctx, cfg, func(r *reaper.Reaper) error { return r.Locked(ctx, func() error { return do(sweeperOf(r)) }) })
+	return by.act(ctx, cfg, func(n *Node) error { return n.Reaper.Locked(ctx, func() error { return do(n.CNI) }) })
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"os"
 	"strings"
 
@@ -68,17 +67,12 @@ func noNode(cfg config.Config, err error) error {
 // once for each place. It listens to no log, so it is quicker than Survey. Nothing is changed.
 func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) {
 	defer progress.From(ctx).End()
-	log := slog.New(slog.DiscardHandler)
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: log})
+	n, err := open(ctx, cfg, options{})
 	if err != nil {
 		return nil, err
 	}
-	defer closeQuietly(store)
-	r, err := newReaper(ctx, cfg, store, log, silent{}, silent{})
-	if err != nil {
-		return nil, err
-	}
-	rep, err := r.Pass(ctx, reaper.Options{DryRun: true})
+	defer n.Close()
+	rep, err := n.Reaper.Pass(ctx, reaper.Options{DryRun: true})
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +92,8 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 		add(rep.RuntimeOnly[i], e, "only in the runtime")
 	}
 	entries := rep.Entries
-	if names, err := r.Remover.List(); err == nil { // who may not read it is shown what the ledger knows
-		entries = append(entries, person.Unlisted(names, store.Entries())...)
+	if names, err := n.Reaper.Remover.List(); err == nil { // who may not read it is shown what the ledger knows
+		entries = append(entries, person.Unlisted(names, n.Store.Entries())...)
 	}
 	for _, e := range entries {
 		pods = append(pods, Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
@@ -107,7 +101,7 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 	if !past {
 		return pods, nil
 	}
-	return append(pods, ledgersPods(store)...), nil
+	return append(pods, ledgersPods(n.Store)...), nil
 }
 
 // ledgersPods lists the pods of which the ledger's records tell, each by the last name that it had.

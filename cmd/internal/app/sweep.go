@@ -10,7 +10,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
 // SweepOptions are those of one sweep by a person's word.
@@ -33,26 +32,16 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 	}
 	collectEarly()
 	log := newLogger(cfg, by.Stderr, logLevel(cfg))
-	store, err := state.Open(cfg.StateDir, state.Options{Log: log, By: by.named(cfg)})
+	n, err := open(ctx, cfg, options{
+		access: Runs, log: log, by: by.named(cfg), teller: newTeller(cfg, by.Stderr, o.Show, logLevel(cfg)),
+		metrics: newMetricsFile(ctx, cfg, version, log, slog.LevelDebug),
+	})
 	if err != nil {
 		return reaper.Report{}, err
 	}
-	defer closeQuietly(store)
-	release, err := lockQuarantine(ctx, cfg, store)
-	if err != nil {
-		return reaper.Report{}, err
-	}
-	defer release()
-	metrics := newMetricsFile(ctx, cfg, version, log, slog.LevelDebug)
-	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, by.Stderr, o.Show, logLevel(cfg)), metrics)
-	if err != nil {
-		return reaper.Report{}, err
-	}
-	countFailures(r, metrics)
-	tellUnlisted(r, log)
-	sweeperOf(r).Files = mostShown
-	return r.Sweep(ctx, reaper.SweepOptions{
-		Options: reaper.Options{Only: o.Only, Claims: hear(ctx, cfg, r.Clock, log)},
+	defer n.Close()
+	return n.Reaper.Sweep(ctx, reaper.SweepOptions{
+		Options: reaper.Options{Only: o.Only, Claims: hear(ctx, cfg, n.Reaper.Clock, log)},
 		NoWait:  o.NoWait,
 		Progress: func(rep reaper.Report, wait time.Duration) {
 			if o.Waits != nil && logLevel(cfg) <= slog.LevelInfo {
