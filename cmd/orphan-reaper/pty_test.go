@@ -60,7 +60,7 @@ func TestOnTerminal(t *testing.T) {
 					t.Error("an escape in spite of NO_COLOR")
 				}
 				fits(t, name, shown, columns)
-				if c.name == "scan" {
+				if name == "scan-80.txt" {
 					golden(t, name, shown)
 				}
 				colours, _ := onTerminal(t, columns, map[string]string{"FAKE": "all", "TERM": "xterm"}, c.args...)

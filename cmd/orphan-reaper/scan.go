@@ -85,7 +85,7 @@ func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID
 		if entries, err := a.inQuarantine(ctx, cfg); err == nil { // else what the report has
 			shown.Lies(entries, c)
 		}
-		p.Scan(&shown)
+		p.Report(&shown)
 		err = p.Flush()
 	}
 	if err != nil {

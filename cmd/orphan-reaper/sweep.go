@@ -63,7 +63,7 @@ func (a *cli) printSweep(cfg config.Config, report reaper.Report, dryRun bool, o
 	shown.AddOutcomes(report, dryRun)
 	shown.Asked(only)
 	shown.List(len(only) > 0, "")
-	if err := a.write(shown, func(p *ui.Printer) { p.Sweep(&shown) }); err != nil {
+	if err := a.write(shown, func(p *ui.Printer) { p.Report(&shown) }); err != nil {
 		return err
 	}
 	if shown.CNITotals.Failed > 0 {

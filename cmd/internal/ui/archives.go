@@ -52,7 +52,7 @@ func (p *Printer) archiveTable(views []Archive, now time.Time, path func(archive
 	if len(views) == 0 {
 		return
 	}
-	p.Printf("\n%s\n", p.Paint(bold, human.Pad("ARCHIVE OF CNI FILES", 38)+fmt.Sprintf("%9s %8s  PURGE", "FILES", "HOLDS")))
+	p.Printf("\n%s\n", p.Paint(Bold, human.Pad("ARCHIVE OF CNI FILES", 38)+fmt.Sprintf("%9s %8s  PURGE", "FILES", "HOLDS")))
 	rows, archives := batches(views)
 	last := ""
 	for i, v := range rows {
@@ -73,7 +73,7 @@ func (p *Printer) archiveTable(views []Archive, now time.Time, path func(archive
 	}
 	if last != "" {
 		what := map[bool]string{true: "puts back all that this sweep removed.", false: "puts back all that the last of these sweeps removed."}[len(rows) == 1]
-		p.Printf("%s%s\n", p.Paint(green, human.Pad("restore", 9)), cni.Undo(last))
+		p.Printf("%s%s\n", p.Paint(Green, human.Pad("restore", 9)), cni.Undo(last))
 		p.Item("", "", 9, "", what)
 	}
 	p.Printf("%star tf %s\n", human.Pad("look", 9), human.ShellQuoted(clean.Text(path(views[len(views)-1].Archive))))

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"cmp"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -130,17 +132,123 @@ func totalCNI(r *cni.Report, listed int) cniTotalsView {
 	return t
 }
 
-// cniTotals says in words how a sweep ended for the files.
-func cniTotals(t cniTotalsView) string {
-	var words []string
+// cniSums returns how many files there are of each verdict or, after a sweep, of each outcome, and how to undo it.
+func (v *Report) cniSums() []string {
+	t := v.CNITotals
+	if t.Files == 0 {
+		return nil
+	}
+	type part struct {
+		n     int64
+		words string
+	}
 	wait := min(t.Wait, t.left-t.Failed)
-	for _, part := range []struct {
-		n    int64
-		word string
-	}{{t.Removed, outcomeRemoved}, {t.Failed, outcomeFailed}, {wait, human.Plural(wait, "waits", "wait")}, {t.left - t.Failed - wait, outcomeKept}} {
-		if part.n > 0 {
-			words = append(words, human.Thousands(part.n)+" "+part.word)
+	parts := []part{
+		{t.Removed, outcomeRemoved}, {t.Failed, outcomeFailed}, {wait, human.Plural(wait, "waits", "wait")}, {t.left - t.Failed - wait, outcomeKept},
+	}
+	if !v.swept || v.dryRun {
+		parts = []part{
+			{t.Reap, "would be removed"}, {t.Wait, human.Plural(t.Wait, "waits", "wait")},
+			{t.Keep - t.ForPerson, "kept"}, {t.ForPerson, human.Plural(t.ForPerson, "needs you", "need you")},
 		}
 	}
-	return human.Count(t.Files, "CNI file") + ": " + strings.Join(words, ", ") + strings.Join(append([]string{""}, t.Undo...), "\nUndo: ")
+	var words []string
+	for _, p := range parts {
+		if p.n > 0 {
+			words = append(words, human.Thousands(p.n)+" "+p.words)
+		}
+	}
+	texts := []string{human.Count(t.Files, "CNI file") + ": " + strings.Join(words, ", ") + "."}
+	for _, command := range t.Undo {
+		texts = append(texts, "Undo: "+command)
+	}
+	return texts
+}
+
+// cniNouns are the files' names for people.
+var cniNouns = map[cni.Kind]string{
+	cni.Cache: "cache file", cni.Multus: "Multus file", cni.Flannel: "flannel file", cni.Address: "address",
+}
+
+// What a row of CNI files names, and how many rows there are at the most.
+const (
+	mostNames = 3
+	mostRows  = 40
+)
+
+// cniGroup is the files that have one row: a node that leaks has thousands that differ in their names only.
+type cniGroup struct {
+	*cniView
+	word  string
+	names []string
+	bytes int64
+}
+
+// cniRows returns the rows of the CNI files, the largest groups first, or with --all a row for each file.
+func (v *Report) cniRows() (rows []Row) {
+	var groups []*cniGroup
+	have := map[string]*cniGroup{}
+	for i := range v.CNI {
+		f := &v.CNI[i]
+		if !v.listsWord(string(f.Verdict)) {
+			continue
+		}
+		word := cmp.Or(f.Outcome, string(f.Verdict))
+		if word == outcomeKept && f.Verdict == policy.Wait {
+			word = wordWait
+		}
+		key := fmt.Sprint(word, f.Network, filepath.Dir(f.Path), f.Reasons, f.Kind, f.Broken, f.Runtime, f.Error)
+		if v.all {
+			key = f.Path
+		}
+		if have[key] == nil {
+			have[key] = &cniGroup{cniView: f, word: word}
+			groups = append(groups, have[key])
+		}
+		g := have[key]
+		g.names, g.bytes = append(g.names, f.title()), g.bytes+f.Bytes
+	}
+	slices.SortStableFunc(groups, func(a, b *cniGroup) int {
+		return cmp.Or(cmp.Compare(slices.Index(wordOrder, a.word), slices.Index(wordOrder, b.word)), cmp.Compare(len(b.names), len(a.names)))
+	})
+	for i, g := range groups {
+		if i == mostRows && !v.all {
+			rows[i-1].Notes = append(rows[i-1].Notes, "… and "+human.Count(len(groups)-i, "more group")+" (--all, or -o json)")
+			break
+		}
+		rows = append(rows, g.row(v.all))
+	}
+	if v.CNITotals.More > 0 && len(rows) > 0 {
+		last := &rows[len(rows)-1]
+		last.Notes = append(last.Notes, human.Count(v.CNITotals.More, "more file")+" are counted, and not listed")
+	}
+	return rows
+}
+
+// row is a group's line. With alone it has the path of its one file.
+func (g *cniGroup) row(alone bool) Row {
+	r := Row{Word: g.word, Colour: colourOf(g.word, g.person()), Title: "cni", Name: clean.Text(g.Network), Bytes: g.bytes}
+	for _, why := range g.Reasons {
+		r.Reasons = append(r.Reasons, string(why))
+	}
+	if alone {
+		r.Title, r.Name = clean.Text(g.Path), podName(g.Namespace, g.cniView.Name)
+		r.Notes = append(r.Notes, g.names[0])
+	} else {
+		names := strings.Join(g.names[:min(len(g.names), mostNames)], ", ")
+		if more := len(g.names) - mostNames; more > 0 {
+			names += " and " + human.Thousands(more) + " more"
+		}
+		r.Notes = append(r.Notes, human.Count(len(g.names), cmp.Or(cniNouns[g.Kind], "file")), clean.Text(filepath.Dir(g.Path))+": "+names)
+	}
+	if g.Broken {
+		r.Notes = append(r.Notes, "empty or unreadable")
+	}
+	if g.Runtime != "" {
+		r.Notes = append(r.Notes, "runtime: "+clean.Text(g.Runtime))
+	}
+	if g.Error != "" {
+		r.Notes = append(r.Notes, clean.Text(g.Error))
+	}
+	return r
 }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
@@ -51,32 +52,24 @@ func TestCNITotals(t *testing.T) {
 		for _, later := range c.sweeps[1:] {
 			sum = sum.Merge(later)
 		}
-		if got := cniTotals(totalCNI(&cni.Report{Census: sum}, 6)); got != c.want {
+		if got := (&Report{swept: true, CNITotals: totalCNI(&cni.Report{Census: sum}, 6)}).cniSums()[0]; got != c.want+"." {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }
 
-// TestCNIUndo: what was removed comes back by the commands at the end, a line each.
-func TestCNIUndo(t *testing.T) {
+// TestCNISums: what would become of the files, or the commands that put back what was removed.
+func TestCNISums(t *testing.T) {
 	sum := cni.NewCensus()
 	sum.Vanished = 1
-	got := cniTotals(totalCNI(&cni.Report{Census: sum, Undo: []string{cni.Undo("cni-20260101-000000-000-012"), "b"}}, 1))
-	if want := "1 CNI file: 1 removed\nUndo: orphan-reaper quarantine restore --batch cni-20260101-000000-000\nUndo: b"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// TestCNISums: what would become of the files; the living pods' are kept, and need nobody.
-func TestCNISums(t *testing.T) {
-	for want, totals := range map[string]cniTotalsView{
+	done := totalCNI(&cni.Report{Census: sum, Undo: []string{cni.Undo("cni-20260101-000000-000-012"), "b"}}, 1)
+	for want, v := range map[string]Report{
 		"": {},
-		"6 CNI files: 1 would be removed now; 2 wait; 1 is kept; 2 need you.": {Files: 6, Reap: 1, Wait: 2, Keep: 3, ForPerson: 2},
-		"1 CNI file: 1 needs you.":                         {Files: 1, Keep: 1, ForPerson: 1},
-		"300,000 CNI files: 300,000 would be removed now.": {Files: 300000, Reap: 300000},
+		"6 CNI files: 1 would be removed, 2 wait, 1 kept, 2 need you.":                                            {CNITotals: cniTotalsView{Files: 6, Reap: 1, Wait: 2, Keep: 3, ForPerson: 2}},
+		"300,000 CNI files: 300,000 would be removed.":                                                            {CNITotals: cniTotalsView{Files: 300000, Reap: 300000}},
+		"1 CNI file: 1 removed.\nUndo: orphan-reaper quarantine restore --batch cni-20260101-000000-000\nUndo: b": {swept: true, CNITotals: done},
 	} {
-		v := Report{CNITotals: totals}
-		if got := v.cniSums(); got != want {
+		if got := strings.Join(v.cniSums(), "\n"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

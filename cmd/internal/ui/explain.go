@@ -46,7 +46,7 @@ func (x Explanation) NeedsPerson() bool {
 
 // Explain writes one pod for a person.
 func (p *Printer) Explain(e Explanation) {
-	x := explainer{Printer: p, Context: e.context, taker: e.report.taker}
+	x := explainer{Printer: p, Context: e.context, remover: e.report.remover}
 	for _, pod := range e.pods {
 		x.pod(pod, e.report.Node)
 	}

@@ -15,7 +15,7 @@ import (
 // entry explains a pod that is in quarantine, or was.
 func (x explainer) entry(e *policy.EntryState) {
 	v := viewEntry(*e, x.Context)
-	x.Printf("%s\n", x.Paint(bold, "Pod "+v.UID))
+	x.Printf("%s\n", x.Paint(Bold, "Pod "+v.UID))
 	if name := podName(e.Namespace, e.PodName); name != "" {
 		x.line("name", name)
 	}

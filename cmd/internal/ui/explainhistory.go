@@ -47,7 +47,7 @@ func viewHistory(done []policy.Record) []HistoryEntry {
 
 // gone begins the story of a pod of which nothing is there any more.
 func (x explainer) gone(uid parsers.PodUID, done []policy.Record) {
-	x.Printf("%s\n", x.Paint(bold, "Pod "+string(uid)))
+	x.Printf("%s\n", x.Paint(Bold, "Pod "+string(uid)))
 	for _, r := range done {
 		if r.PodName != "" {
 			x.line("name", podName(r.Namespace, r.PodName))

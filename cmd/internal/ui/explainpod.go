@@ -17,7 +17,7 @@ import (
 type explainer struct {
 	*Printer
 	Context
-	taker Taker
+	remover Remover
 }
 
 const labelWidth = 14
@@ -27,7 +27,7 @@ func (x explainer) line(label, text string) { x.Item("", label, labelWidth, "", 
 // pod writes all that the look says of one pod.
 func (x explainer) pod(pod *podView, n *nodeView) {
 	e := pod.evidence
-	x.Printf("%s\n", x.Paint(bold, "Pod "+pod.title()))
+	x.Printf("%s\n", x.Paint(Bold, "Pod "+pod.title()))
 	if name := podName(e.Namespace, e.PodName); name != "" {
 		x.line("name", name)
 	}
@@ -47,8 +47,9 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 	if sum := total(e.Residue); pod.UID != "" {
 		x.line("holds", human.Size(sum.Bytes)+" in "+human.Count(sum.Entries, "entry"))
 	}
-	word, c := verdictWord(pod)
-	x.Printf("\n%s\n", x.Paint(bold, "Verdict: ")+x.Paint(c, word))
+	word := verdictOf(pod)
+	c := colourOf(word, pod.outlook() == policy.OutlookPerson)
+	x.Printf("\n%s\n", x.Paint(Bold, "Verdict: ")+x.Paint(c, word))
 	x.Para("", x.summary(pod))
 	x.reasons(pod)
 	if pod.UID == "" {
@@ -103,16 +104,16 @@ func (x explainer) summary(pod *podView) string {
 	case pod.Verdict == policy.Reap && pod.Parked:
 		return "No sign of life came while it was in quarantine. What holds no data of a user is removed next."
 	case pod.Verdict == policy.Reap:
-		return "Dead, and nothing is mounted or in use. " + cmp.Or(x.taker.Now("it", sweep), "The next sweep moves it to quarantine.")
+		return "Dead, and nothing is mounted or in use. " + cmp.Or(x.remover.Now("it", sweep), "The next sweep moves it to quarantine.")
 	case len(pod.Clear) > 0:
 		return "Dead, but the kubelet cannot finish. The next sweep would quarantine what lies in " + clean.Text(strings.Join(pod.Clear, ", ")) +
 			", and nothing else; then the kubelet removes the rest by itself."
 	case pod.Verdict == policy.Wait && InUse(pod.Why) != "":
-		return "Not yet. " + x.taker.After(InUse(pod.Why), sweep)
+		return "Not yet. " + x.remover.After(InUse(pod.Why), sweep)
 	case pod.Verdict == policy.Wait && slices.Contains(pod.Reasons, policy.ReasonKubeletFile):
-		return "Not yet. " + x.taker.After("the kubelet has reported it as an orphan", sweep)
+		return "Not yet. " + x.remover.After("the kubelet has reported it as an orphan", sweep)
 	case pod.Verdict == policy.Wait:
-		return "Not yet. " + cmp.Or(x.taker.Later(sweep), "The reasons end by themselves."+wait)
+		return "Not yet. " + cmp.Or(x.remover.Later(sweep), "The reasons end by themselves."+wait)
 	case pod.outlook() == policy.OutlookQuiet:
 		return "Kept, as an operator asked."
 	}
@@ -141,7 +142,7 @@ func (x explainer) reasons(pod *podView) {
 
 // reason writes one reason: what was seen, what it means, what to do.
 func (x explainer) reason(w policy.Why, e *policy.Evidence) {
-	x.Printf("\n  %s\n", x.Paint(bold, string(w.Reason)))
+	x.Printf("\n  %s\n", x.Paint(Bold, string(w.Reason)))
 	if w.Detail != "" {
 		x.Item("    ", "seen", 7, "", seen(w, e))
 	}

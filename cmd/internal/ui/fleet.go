@@ -226,7 +226,7 @@ func (p *Printer) FleetList(f *FleetList) {
 	if len(f.Silent) > 0 {
 		p.Heading(map[bool]string{false: "NODES THAT DID NOT ANSWER", true: "NODES THAT ARE SILENT"}[f.reported])
 		for _, s := range f.Silent {
-			p.Item("", clean.Text(s.Node), 28, red, clean.Text(s.Error))
+			p.Item("", clean.Text(s.Node), 28, Red, clean.Text(s.Error))
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (p *Printer) FleetSweep(f *FleetSweep) {
 	if len(f.Silent) > 0 {
 		p.Heading("NODES THAT DID NOT ANSWER")
 		for _, s := range f.Silent {
-			p.Item("", clean.Text(s.Node), 28, red, clean.Text(s.Error))
+			p.Item("", clean.Text(s.Node), 28, Red, clean.Text(s.Error))
 		}
 	}
 }

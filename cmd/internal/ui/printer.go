@@ -41,13 +41,6 @@ const (
 	Faint  Colour = "2"
 )
 
-// The same names within this package.
-const (
-	bold  = Bold
-	red   = Red
-	green = Green
-)
-
 // Printer writes text of one width. Errors of the stream show at flush.
 type Printer struct {
 	w       *bufio.Writer

@@ -113,7 +113,7 @@ func (v *Entry) fate(now time.Time) string {
 func (v *Entry) colour() Colour {
 	switch {
 	case v.Phase.OnlyByPerson():
-		return red
+		return Red
 	case v.Purge == purgeConfirming:
 		return Yellow
 	}
@@ -178,7 +178,7 @@ func (p *Printer) stopped(r *policy.Record) {
 	if r == nil {
 		return
 	}
-	p.Printf("%s\n", p.Paint(red, "STOPPED since "+human.When(r.At.Wall)))
+	p.Printf("%s\n", p.Paint(Red, "STOPPED since "+human.When(r.At.Wall)))
 	p.Para("  ", audit.What(*r))
 	p.Printf("\n")
 }
@@ -210,7 +210,7 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 		return
 	}
 	const indent = 2
-	p.Printf("%s\n", p.Paint(bold, human.Pad("POD", 38)+human.Pad("PHASE", 11)+fmt.Sprintf("%7s %8s  PURGE", "SINCE", "LEFT")))
+	p.Printf("%s\n", p.Paint(Bold, human.Pad("POD", 38)+human.Pad("PHASE", 11)+fmt.Sprintf("%7s %8s  PURGE", "SINCE", "LEFT")))
 	data := 0
 	for i := range views {
 		v := &views[i]

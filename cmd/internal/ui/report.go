@@ -38,14 +38,15 @@ type Report struct {
 	Quarantine []Entry       `json:"quarantine"`
 	Node       *nodeView     `json:"node,omitempty"`
 
-	all    bool
-	only   string
-	dryRun bool
-	now    time.Time
-	taker  Taker
-	halted bool             // by the breaker
-	lying  []Entry          // in quarantine, and what lies there beside
-	asked  []parsers.PodUID // the pods that were asked for, none for all
+	all     bool
+	only    string
+	swept   bool // it has the outcomes of a sweep
+	dryRun  bool
+	now     time.Time
+	remover Remover
+	halted  bool             // by the breaker
+	lying   []Entry          // in quarantine, and what lies there beside
+	asked   []parsers.PodUID // the pods that were asked for, none for all
 }
 
 // podView is one pod directory, or one parked pod.
@@ -156,7 +157,7 @@ func NewReport(r reaper.Report, c Context) Report {
 	v := Report{RuntimeOnly: []podView{}, CNI: viewCNI(cni.ReportOf(r.CNI), false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
 	v.CNITotals, v.now = totalCNI(cni.ReportOf(r.CNI), len(v.CNI)), c.Now.Wall
 	v.halted = r.Stopped
-	v.taker = TakerOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe, c.Hold+c.Confirm)
+	v.remover = RemoverOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe, c.Hold+c.Confirm)
 	v.Pods = make([]podView, 0, len(r.Look.Pods)+len(r.Look.Parked))
 	for i := range r.Look.Pods {
 		verdict := policy.Verdict{Decision: policy.Keep}
@@ -275,26 +276,25 @@ func (v *Report) Lies(entries []policy.EntryState, c Context) {
 // what has this verdict, or "alive", alone. JSON always has all.
 func (v *Report) List(all bool, only string) { v.all, v.only = all, only }
 
-// lists reports whether the table lists pods and files of this verdict.
-func (v *Report) lists(verdict string) bool {
+// lists reports whether the table lists a pod. Like the living, pods that have ended are only counted.
+func (v *Report) lists(pod *podView) bool {
+	word := v.word(pod)
+	if !v.swept {
+		return v.listsWord(word) && (!pod.ended() || v.listsEnded())
+	}
+	return v.all || word != wordAlive && !pod.ended()
+}
+
+// listsWord reports whether the table lists pods and files of this verdict.
+func (v *Report) listsWord(verdict string) bool {
 	if v.only != "" {
 		return v.only == verdict
 	}
-	return v.all || verdict != "alive"
+	return v.all || verdict != wordAlive
 }
 
-// listsEnded reports whether the table lists pods that have ended: like the living they are counted.
+// listsEnded reports whether the table lists pods that have ended.
 func (v *Report) listsEnded() bool { return v.all || v.only == string(policy.Keep) }
-
-// listed are those of the pods that the table lists.
-func (v *Report) listed(pods []podView) []podView {
-	return slices.DeleteFunc(slices.Clone(pods), func(pod podView) bool { return !v.lists(verdictOf(&pod)) || pod.ended() && !v.listsEnded() })
-}
-
-// listedCNI are those of CNI's files that the table lists.
-func (v *Report) listedCNI() []cniView {
-	return slices.DeleteFunc(slices.Clone(v.CNI), func(f cniView) bool { return !v.lists(string(f.Verdict)) })
-}
 
 // Asked says which pods were asked for, none for all, tells of each that is not there, and leaves out what no sweep worked on.
 func (v *Report) Asked(uids []parsers.PodUID) {

@@ -8,109 +8,349 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
 )
 
-// Scan is scan for a person: the sums, the table, and what to do.
-func (p *Printer) Scan(v *Report) {
-	shown := v.shown()
-	p.Aside(func() { p.halted(v); p.sums(v, shown) })
-	p.Table("VERDICT", verdictWidth, "POD", podRows(v.listed(shown), never, verdictWord))
-	p.Table("VERDICT", verdictWidth, "CNI", cniRows(v.listedCNI(), v.all, func(f *cniView) (string, Colour) {
-		return string(f.Verdict), colourOf(string(f.Verdict), f.person())
-	}))
+// Report writes the result of scan or of sweep: the sums, the table, and what to do.
+func (p *Printer) Report(v *Report) {
+	shown, head := v.shown(), "VERDICT"
+	if v.swept {
+		head = "OUTCOME"
+	}
+	p.Aside(func() { p.sums(v, shown) })
+	p.Table(head, v.wordWidth(), "POD", v.podRows(shown))
+	p.Table(head, v.wordWidth(), "CNI", v.cniRows())
 	p.Aside(func() {
-		p.more(v)
 		p.lookErrors(v)
-		p.whatToDo(v.taker, v.listed(shown))
+		p.whatToDo(v, shown)
 		p.conflicts(v)
-		p.kubeletCounts(v.Node)
-		p.inventory(v.Node)
-		p.means(v.Node)
+		if !v.swept {
+			p.node(v.Node)
+		}
 	})
 }
 
-// halted says that the breaker is open: who resumes has to look first.
-func (p *Printer) halted(v *Report) {
+// wordWidth is that of the table's first column, and of the labels below it.
+func (v *Report) wordWidth() int {
+	if v.swept {
+		return 18
+	}
+	return 9
+}
+
+// The table's words that are neither a verdict nor an outcome.
+const (
+	wordAlive = "alive"
+	wordWait  = string(policy.Wait)
+)
+
+// wordOrder is the order of the table: what is removed, what waits, what is kept, what lives. plurals has the words
+// of the sums.
+var (
+	wordOrder = []string{
+		string(policy.Reap), outcomeWouldRemove, outcomeWouldQuarantine, outcomeRemoved, outcomeQuarantined, wordWait, outcomeFailed,
+		string(policy.Keep), outcomeKept, wordAlive,
+	}
+	plurals = map[string][2]string{
+		string(policy.Reap): {"would be removed", "would be removed"}, outcomeWouldRemove: {"would be removed", "would be removed"},
+		outcomeWouldQuarantine: {"would be quarantined", "would be quarantined"}, wordWait: {"waits", "wait"},
+		string(policy.Keep): {"is kept", "are kept"}, wordAlive: {"lives", "live"},
+	}
+)
+
+// verdictOf returns a pod's verdict, or that it lives: operators do not look for the living.
+func verdictOf(pod *podView) string {
+	if pod.outlook() == policy.OutlookAlive && !pod.ended() {
+		return wordAlive
+	}
+	return string(pod.Verdict)
+}
+
+// word returns the table's word for a pod: the verdict, or after a sweep the outcome.
+func (v *Report) word(pod *podView) string {
+	verdict := verdictOf(pod)
+	if v.swept && pod.Outcome != outcomeKept || v.swept && verdict == string(policy.Keep) {
+		return pod.Outcome
+	}
+	return verdict
+}
+
+// colourOf is the one rule of colours: red for what failed or needs a person, yellow for what waits, green for
+// what was or can be removed, and none for the rest.
+func colourOf(word string, person bool) Colour {
+	switch word {
+	case outcomeFailed:
+		return Red
+	case string(policy.Keep), outcomeKept:
+		if person {
+			return Red
+		}
+	case wordWait:
+		return Yellow
+	case string(policy.Reap), outcomeRemoved, outcomeWouldRemove, outcomeQuarantined, outcomeWouldQuarantine:
+		return Green
+	}
+	return ""
+}
+
+// podRows returns the rows of the pods that the table lists, in its order.
+func (v *Report) podRows(shown []podView) (rows []Row) {
+	for _, word := range wordOrder {
+		for i := range shown {
+			pod := &shown[i]
+			if v.word(pod) != word || !v.lists(pod) {
+				continue
+			}
+			r := Row{
+				Word: word, Colour: colourOf(word, pod.outlook() == policy.OutlookPerson), Title: pod.title(),
+				Name: podName(pod.Namespace, pod.Name), Bytes: total(pod.Residue).Bytes, Unread: pod.evidence.Unread,
+			}
+			if v.swept && word == wordAlive {
+				r.Word = outcomeKept
+			}
+			for _, why := range pod.Reasons {
+				r.Reasons = append(r.Reasons, string(why))
+			}
+			if pod.Parked && pod.Outcome != outcomeRemoved {
+				r.Notes = append(r.Notes, "parked")
+			}
+			if pod.evidence.RuntimeOnly {
+				r.Notes = append(r.Notes, "only in the runtime")
+			}
+			if at, ok := v.holdEnds(pod); ok {
+				r.Notes = append(r.Notes, "until "+at)
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// holdEnds returns when a pod that waits for nothing but time can be removed. Without a daemon that time passes
+// for nothing: a scan begins no hold.
+func (v *Report) holdEnds(pod *podView) (at string, ok bool) {
+	byTime := func(r policy.Reason) bool {
+		return r == policy.ReasonHold || r == policy.ReasonYoung || r == policy.ReasonWaived
+	}
+	others := slices.ContainsFunc(pod.Reasons, func(r policy.Reason) bool { return !byTime(r) })
+	if pod.Verdict != policy.Wait || pod.DueSeconds == 0 || others || len(pod.Clear) > 0 || v.remover.Nobody() && !v.swept {
+		return "", false
+	}
+	return human.Clock(v.now.Add(time.Duration(pod.DueSeconds)*time.Second), v.now), true
+}
+
+// sums writes how many pods and files there are of each word, and what lies in quarantine.
+func (p *Printer) sums(v *Report, shown []podView) {
 	if v.halted {
 		p.Para("", Halted)
 	}
+	type sum struct {
+		pods  int
+		bytes int64
+	}
+	sums, person, ended := map[string]sum{}, 0, 0
+	for i := range shown {
+		pod := &shown[i]
+		if pod.ended() {
+			ended++
+			continue
+		}
+		s := sums[v.word(pod)]
+		sums[v.word(pod)] = sum{s.pods + 1, s.bytes + total(pod.Residue).Bytes}
+		if pod.outlook() == policy.OutlookPerson {
+			person++
+		}
+	}
+	var parts []string
+	for _, word := range wordOrder {
+		s, words := sums[word], plurals[word]
+		if s.pods == 0 || word == wordAlive {
+			continue
+		}
+		text := human.Verb(s.pods, cmp.Or(words[0], word), cmp.Or(words[1], word))
+		if s.bytes > 0 && !slices.Contains([]string{string(policy.Keep), outcomeKept, outcomeFailed}, word) {
+			text += " (" + human.Size(s.bytes) + ")"
+		}
+		parts = append(parts, text)
+	}
+	if person > 0 {
+		parts = append(parts, human.Verb(person, "needs", "need")+" you")
+	}
+	switch dead := len(shown) - ended - sums[wordAlive].pods; {
+	case len(shown) == 0:
+		p.Printf("No pod directories.\n")
+	case dead == 0:
+		p.Printf("No orphaned pods.\n")
+	default:
+		p.Para("", human.Count(dead, "pod")+": "+strings.Join(parts, ", ")+".")
+	}
+	for _, text := range v.cniSums() {
+		p.Para("", text)
+	}
+	p.unlisted(sums[wordAlive].pods, v.listsWord(wordAlive), "lives", "live")
+	p.unlisted(ended, v.listsEnded(), "that has ended stays in the runtime", "that have ended stay in the runtime")
+	if text := quarantined(v.lying); text != "" && !v.swept {
+		p.Para("", text)
+	}
 }
 
-// more says that CNI's files are told of as far as a report has them.
-func (p *Printer) more(v *Report) {
-	if v.CNITotals.More > 0 {
-		p.Printf("\n%s more are counted, and not listed.\n", human.Count(v.CNITotals.More, "CNI file"))
+// unlisted writes how many pods live or have ended, and whether the table lists them.
+func (p *Printer) unlisted(n int, listed bool, one, many string) {
+	if n == 0 {
+		return
+	}
+	text := human.Count(n, "pod") + " " + human.Plural(n, one, many)
+	if !listed {
+		text += " and " + human.Plural(n, "is", "are") + " not listed (scan --all)"
+	}
+	p.Para("", text+".")
+}
+
+// quarantined returns how much lies in quarantine, and how much of it stays until an operator acts.
+func quarantined(entries []Entry) string {
+	if len(entries) == 0 {
+		return ""
+	}
+	text := "In quarantine: " + human.Count(len(entries), "entry") + ", " + sizeOf(entries)
+	for _, phase := range []struct {
+		phase policy.Phase
+		words string
+	}{{policy.PhaseConflict, " in conflict"}, {policy.PhaseUnlisted, " not in the ledger"}} {
+		n := 0
+		for i := range entries {
+			if entries[i].Phase == phase.phase {
+				n++
+			}
+		}
+		if n > 0 {
+			text += "; " + human.Thousands(n) + phase.words
+		}
+	}
+	return text + "."
+}
+
+// mostConflicts bounds the commands for what is in conflict.
+const mostConflicts = 3
+
+// conflicts are the pods, of those that were asked for, of which something in quarantine stays until an operator acts.
+func (v *Report) conflicts() (uids []parsers.PodUID) {
+	for i := range v.Quarantine {
+		e := &v.Quarantine[i]
+		if uid := parsers.PodUID(e.UID); e.Phase.OnlyByPerson() && (len(v.asked) == 0 || slices.Contains(v.asked, uid)) && !slices.Contains(uids, uid) {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+func (p *Printer) conflicts(v *Report) {
+	uids := v.conflicts()
+	if len(uids) == 0 {
+		return
+	}
+	p.Printf("\n")
+	p.Para("", "In conflict: "+human.Count(len(uids), "pod")+" had another directory made while one lay in quarantine. That one stays until you decide:")
+	for i, uid := range uids {
+		if i == mostConflicts {
+			p.Printf("  # … and %s: orphan-reaper quarantine list\n", human.Count(len(uids)-i, "more pod"))
+			return
+		}
+		p.Printf("  orphan-reaper explain %s\n", clean.Text(string(uid)))
 	}
 }
 
 const sweepCommand = "orphan-reaper sweep"
 
-const verdictWidth = 9 // of the table's first column, and of the legend's
-
-// whatToDo says for each verdict of the table what ends it.
-func (p *Printer) whatToDo(t Taker, shown []podView) {
+// whatToDo writes for each word of the table what ends it.
+func (p *Printer) whatToDo(v *Report, shown []podView) {
 	counts := map[string]int{}
+	var clears, runtimeOnly, used int
+	var ends string
 	var longest time.Duration
-	clears, gone, used, named, ends, person := 0, 0, 0, 0, "", false
+	p.Printf("\n")
+	item := func(label string, c Colour, text string) { p.Item("", label, v.wordWidth(), c, text) }
 	for i := range shown {
 		pod := &shown[i]
-		counts[verdictOf(pod)]++
-		if len(pod.Clear) > 0 {
+		if pod.Error != "" {
+			item(outcomeFailed, Red, pod.UID+": "+clean.Text(pod.Error))
+		}
+		if !v.lists(pod) {
+			continue
+		}
+		switch word := v.word(pod); {
+		case len(pod.Clear) > 0 && word != outcomeQuarantined:
 			clears++
+		case word == wordWait && InUse(pod.Why) != "":
+			used, ends = used+1, InUse(pod.Why)
+		case (word == string(policy.Keep) || word == outcomeKept) && pod.outlook() != policy.OutlookPerson:
+		default:
+			counts[word]++
 		}
 		if pod.evidence.RuntimeOnly {
-			gone++
+			runtimeOnly++
 		}
-		if what := InUse(pod.Why); pod.Verdict == policy.Wait && what != "" {
-			used, ends = used+1, what
-		} else if pod.Verdict == policy.Wait && slices.Contains(pod.Reasons, policy.ReasonKubeletFile) {
-			named++
-		}
-		person = person || pod.outlook() == policy.OutlookPerson
 		longest = max(longest, time.Duration(pod.DueSeconds)*time.Second)
 	}
-	if counts["alive"] < len(shown) {
-		p.Printf("\n")
+	if runtimeOnly > 0 {
+		item("gone", "", human.Count(runtimeOnly, "more pod")+" only in the runtime: no directory, and a sandbox or container.")
 	}
-	item := func(label string, c Colour, text string) { p.Item("", label, verdictWidth, c, text) }
-	if gone > 0 {
-		item("gone", "", human.Count(gone, "more pod")+" only in the runtime: no directory, and a sandbox or container.")
+	if counts[string(policy.Reap)] > 0 {
+		item("reap", Green, cmp.Or(v.remover.Now("them", sweepCommand), "The daemon removes them by itself. To remove them now: "+sweepCommand))
 	}
-	if counts["reap"] > 0 {
-		item("reap", green, cmp.Or(t.Now("them", sweepCommand), "The daemon removes them by itself. To remove them now: "+sweepCommand))
+	if counts[outcomeQuarantined] > 0 {
+		item(outcomeQuarantined, Green, "When it is purged: orphan-reaper quarantine list")
+		item("", "", "To put it back: orphan-reaper quarantine restore POD")
 	}
 	if clears > 0 {
-		item("clear", green, human.Count(clears, "pod")+": a sweep would quarantine what keeps the kubelet from finishing. What that is: orphan-reaper explain POD")
+		item("clear", Green, human.Count(clears, "pod")+": a sweep would quarantine what keeps the kubelet from finishing. What that is: orphan-reaper explain POD")
 	}
 	if used > 1 {
-		item("wait", Yellow, t.After("no process or loop device uses a file of them", sweepCommand))
-	} else if used == 1 {
-		item("wait", Yellow, t.After(ends, sweepCommand))
+		ends = "no process or loop device uses a file of them"
 	}
-	if named > 0 {
-		as := human.Plural(named, "it as an orphan.", "them as orphans.")
-		item("wait", Yellow, human.Count(named, "pod")+": until the kubelet reports "+as)
+	switch {
+	case used > 0 && v.swept:
+		item(wordWait, Yellow, "It can be removed when "+ends+". Then run: "+sweepCommand)
+	case used > 0:
+		item(wordWait, Yellow, v.remover.After(ends, sweepCommand))
 	}
-	if counts["wait"] > clears+used+named {
-		text := "Nothing to do: it ends by itself."
-		if longest > 0 {
-			text = "Nothing to do: it ends by itself, the next change comes within " + human.Age(longest) + "."
-		}
-		text = cmp.Or(t.Later(sweepCommand), text)
-		item("wait", Yellow, text)
+	switch {
+	case counts[wordWait] == 0:
+	case v.dryRun:
+		item(wordWait, Yellow, "A sweep waits until hold and confirm are over.")
+	case v.swept:
+		item(wordWait, Yellow, "To continue: "+sweepCommand)
+	default:
+		item(wordWait, Yellow, cmp.Or(v.remover.Later(sweepCommand), "Nothing to do: it ends by itself."+within(longest)))
 	}
-	if counts["keep"] > 0 {
-		item("keep", colourOf("keep", person), "What keeps a pod, and what to do about it: orphan-reaper explain POD")
+	if counts[string(policy.Keep)]+counts[outcomeKept] > 0 {
+		item("keep", Red, "What keeps a pod, and what to do about it: orphan-reaper explain POD")
 	}
 }
 
-// inventory says how many pods there are, by state, and what the kubelet is terminating.
-func (p *Printer) inventory(n *nodeView) {
+// within returns a sentence on when the next change comes.
+func within(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return " The next change comes within " + human.Age(d) + "."
+}
+
+// node writes what the look found out about the node.
+func (p *Printer) node(n *nodeView) {
 	if n == nil {
 		return
+	}
+	para := func(text string) { p.Printf("\n"); p.Para("", text) }
+	if n.Gauges.Uncleaned != nil {
+		text := fmt.Sprintf("The kubelet counts %s that it cannot clean up. Since its start its log has named %s of those here; %s on disk.",
+			human.Count(*n.Gauges.Uncleaned, "orphan"), human.Thousands(n.OrphansNamed), human.Verb(n.OrphansOnDisk, "is", "are"))
+		if *n.Gauges.Uncleaned > int64(n.OrphansNamed) {
+			text += " It names one at a time, and none in which something is mounted."
+		}
+		para(text)
 	}
 	var words []string
 	for _, s := range inventory.States() {
@@ -119,14 +359,18 @@ func (p *Printer) inventory(n *nodeView) {
 		}
 	}
 	if len(words) > 0 {
-		p.Printf("\n")
-		p.Para("", "Pods of this node: "+strings.Join(words, ", ")+".")
+		para("Pods of this node: " + strings.Join(words, ", ") + ".")
 	}
 	p.ending(n)
+	if n.Landlock.Truth == policy.No {
+		para("Landlock is not used: " + clean.Text(n.Landlock.Detail) + ".")
+	}
+	if n.Openat2.Truth == policy.No {
+		para("openat2 is not used: " + clean.Text(n.Openat2.Detail) + ".")
+	}
 }
 
-// ending tells of pods that nobody wants and that the kubelet has not finished with: its own
-// count names none of them.
+// ending writes how many pods the kubelet is terminating: its own count names none of them.
 func (p *Printer) ending(n *nodeView) {
 	if working, ok := n.Gauges.Ending(); ok && working > 0 {
 		p.Printf("\n")
@@ -135,78 +379,12 @@ func (p *Printer) ending(n *nodeView) {
 	}
 }
 
-// means says where the kernel does not hold the line as well as it could: the code's own
-// checks stand alone then. What is as it should be is not told here.
-func (p *Printer) means(n *nodeView) {
-	if n == nil {
-		return
-	}
-	for _, m := range []struct {
-		name string
-		fact policy.Fact
-	}{{"Landlock", n.Landlock}, {"openat2", n.Openat2}} {
-		if m.fact.Truth == policy.No {
-			p.Printf("\n")
-			p.Para("", fmt.Sprintf("%s is not used: %s.", m.name, clean.Text(m.fact.Detail)))
-		}
-	}
-}
-
-// kubeletCounts puts what the kubelet counts beside what it says: an orphan in which
-// something is mounted is never named in its log.
-func (p *Printer) kubeletCounts(n *nodeView) {
-	if n == nil || n.Gauges.Uncleaned == nil {
-		return
-	}
-	text := fmt.Sprintf("The kubelet counts %s that it cannot clean up; in its log it has named %s of those here since its start; %s on disk.",
-		human.Count(*n.Gauges.Uncleaned, "orphan"), human.Thousands(n.OrphansNamed), human.Verb(n.OrphansOnDisk, "is", "are"))
-	if *n.Gauges.Uncleaned > int64(n.OrphansNamed) {
-		text += " It names one at a time, and none in which something is mounted."
-	}
-	p.Printf("\n")
-	p.Para("", text)
-}
-
-// verdictOf is the verdict with the living told apart: a person does not look for them.
-func verdictOf(pod *podView) string {
-	if pod.outlook() == policy.OutlookAlive && !pod.ended() {
-		return "alive"
-	}
-	return string(pod.Verdict)
-}
-
-// colourOf is the one rule of colours: red for what failed or needs a person, yellow for what waits, green for
-// what went or may go, and none for the rest.
-func colourOf(word string, person bool) Colour {
-	switch word {
-	case outcomeFailed:
-		return red
-	case string(policy.Keep), outcomeKept:
-		if person {
-			return red
-		}
-	case string(policy.Wait):
-		return Yellow
-	case string(policy.Reap), outcomeRemoved, outcomeWouldRemove, outcomeQuarantined, outcomeWouldQuarantine:
-		return green
-	}
-	return ""
-}
-
-func verdictWord(pod *podView) (string, Colour) {
-	word := verdictOf(pod)
-	return word, colourOf(word, pod.outlook() == policy.OutlookPerson)
-}
-
-// tableOrder is the order of the table: what goes, what waits, what is kept, what lives.
-var tableOrder = []string{"reap", "wait", "keep", "alive"}
-
-// lookErrors says what could not be looked at.
+// lookErrors writes what could not be read.
 func (p *Printer) lookErrors(v *Report) {
 	if len(v.Errors) == 0 {
 		return
 	}
-	p.Printf("\n%s\n", p.Paint(Yellow, "Not everything could be looked at:"))
+	p.Printf("\n%s\n", p.Paint(Yellow, "Not everything could be read:"))
 	for _, e := range v.Errors {
 		p.Item("  ", "-", 2, "", clean.Text(e))
 	}

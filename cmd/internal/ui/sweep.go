@@ -1,11 +1,7 @@
 package ui
 
 import (
-	"strings"
-
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
@@ -14,7 +10,7 @@ import (
 // AddOutcomes says of each pod how the sweep ended for it. A pod that the report's look
 // does not show, since it was taken before, is added from its action.
 func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
-	v.CNI, v.dryRun = viewCNI(cni.ReportOf(r.CNI), dryRun, true), dryRun
+	v.CNI, v.swept, v.dryRun = viewCNI(cni.ReportOf(r.CNI), dryRun, true), true, dryRun
 	v.CNITotals = totalCNI(cni.ReportOf(r.CNI), len(v.CNI))
 	last, shown, only := map[string]*policy.Outcome{}, uids(v.Pods), uids(v.RuntimeOnly)
 	for i := range r.Outcomes {
@@ -121,116 +117,4 @@ func wouldBecome(rs []policy.Residue) string {
 		}
 	}
 	return outcomeWouldRemove
-}
-
-// endWord is the word for how a sweep ends, or would: what waits is told from what is kept, as scan does.
-func endWord(outcome string, verdict policy.Decision, person bool) (string, Colour) {
-	if outcome == outcomeKept && verdict == policy.Wait {
-		outcome = string(policy.Wait)
-	}
-	return outcome, colourOf(outcome, person)
-}
-
-func podEnd(pod *podView) (string, Colour) {
-	return endWord(pod.Outcome, pod.Verdict, pod.outlook() == policy.OutlookPerson)
-}
-
-func fileEnd(f *cniView) (string, Colour) { return endWord(f.Outcome, f.Verdict, f.person()) }
-
-// when says of a pod that would go by itself at what time.
-func (v *Report) when(pod *podView) string {
-	s := sumPods([]podView{*pod})
-	switch {
-	case s.later.pods > 0:
-		return "would be removed at " + human.Clock(v.now.Add(s.first), v.now)
-	case s.next.pods > 0:
-		return "would be removed after the first one"
-	}
-	return ""
-}
-
-func never(*podView) string { return "" }
-
-const outcomeWidth = 18 // of the table's first column, and of the legend's
-
-// Sweep is sweep for a person: the sums, the table, and what to do.
-func (p *Printer) Sweep(v *Report) {
-	shown := v.shown()
-	when := never
-	if v.dryRun {
-		when = v.when
-		p.Aside(func() { p.halted(v); p.sums(v, shown) })
-	} else {
-		p.Aside(func() { p.halted(v); p.sweepSums(v, shown) })
-	}
-	p.Table("OUTCOME", outcomeWidth, "POD", podRows(v.listed(shown), when, podEnd))
-	p.Table("OUTCOME", outcomeWidth, "CNI", cniRows(v.listedCNI(), v.all, fileEnd))
-	p.Aside(func() {
-		p.more(v)
-		p.lookErrors(v)
-		p.afterSweep(shown)
-		p.conflicts(v)
-	})
-}
-
-// sweepSums says how many pods and files ended how.
-func (p *Printer) sweepSums(v *Report, shown []podView) {
-	s := sumPods(shown)
-	if len(shown) == 0 {
-		p.Printf("No pod directories.\n")
-	} else {
-		counts := map[string]int{}
-		for i := range shown {
-			word, _ := podEnd(&shown[i])
-			if word == outcomeKept && verdictOf(&shown[i]) == "alive" {
-				word = "live" // nobody thinks of taking it
-			}
-			counts[word]++
-		}
-		var words []string
-		for _, word := range []string{outcomeRemoved, outcomeQuarantined, string(policy.Wait), outcomeKept, "live", outcomeFailed} {
-			if n := counts[word]; n > 0 {
-				words = append(words, human.Verb(n, strings.Replace(word, "wait", "waits", 1), word))
-			}
-		}
-		again := ""
-		if s.later.pods > 0 {
-			again = "; run sweep again after " + human.Clock(v.now.Add(s.first), v.now)
-		}
-		p.Para("", human.Count(len(v.Pods), "pod directory")+": "+strings.Join(words, ", ")+again)
-	}
-	if v.CNITotals.Files > 0 {
-		p.Printf("%s\n", cniTotals(v.CNITotals))
-	}
-	if text := s.living(v, ""); text != "" {
-		p.Printf("%s\n", text)
-	}
-}
-
-// afterSweep says what to do about what was left.
-func (p *Printer) afterSweep(shown []podView) {
-	first := true
-	item := func(label string, c Colour, text string) {
-		if first {
-			p.Printf("\n")
-		}
-		first = false
-		p.Item("", label, outcomeWidth, c, text)
-	}
-	inQuarantine, keeps := false, false
-	for i := range shown {
-		pod := &shown[i]
-		if pod.Error != "" {
-			item("failed", red, pod.UID+": "+clean.Text(pod.Error))
-		}
-		inQuarantine = inQuarantine || pod.Outcome == outcomeQuarantined
-		keeps = keeps || pod.outlook() == policy.OutlookPerson
-	}
-	if inQuarantine {
-		item(outcomeQuarantined, green, "When it is purged: orphan-reaper quarantine list")
-		item("", "", "To put it back: orphan-reaper quarantine restore POD")
-	}
-	if keeps {
-		item("kept", red, "What keeps a pod, and what to do about it: orphan-reaper explain POD")
-	}
 }

@@ -22,20 +22,19 @@ func TestAfter(t *testing.T) {
 	if got := InUse([]policy.Why{{Reason: policy.ReasonHold, Detail: "PID 1 has it"}}); got != "" {
 		t.Errorf("a hold: %q", got)
 	}
-	sweeps := TakerOf(policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}, false,
+	sweeps := RemoverOf(policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}, false,
 		diagnosis.Daemon{Runs: policy.No, PID: 612}, false, 0)
-	if now, later := sweeps.Now("it", ""), sweeps.Later(""); now != "A sweep (PID 612) is at work on it." ||
-		later != "A sweep (PID 612) is at work and waits for it." {
+	if now, later := sweeps.Now("it", ""), sweeps.Later(""); now != "A sweep (PID 612) is at work." || later != now {
 		t.Errorf("%q, %q", now, later)
 	}
 	n := policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}
-	for want, taker := range map[string]Taker{
-		"It is removed when it ends.":                        TakerOf(n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "enforce"}, false, 0),
-		"It can be removed when it ends. Then run: do sweep": TakerOf(n, false, diagnosis.Daemon{Runs: policy.No}, false, 0),
-		"It can be removed when it ends. Nothing is removed after the wait: the daemon runs in mode observe.": TakerOf(
+	for want, remover := range map[string]Remover{
+		"It is removed when it ends.": RemoverOf(n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "enforce"}, false, 0),
+		"It can be removed when it ends. No daemon runs here. Then run: do sweep": RemoverOf(n, false, diagnosis.Daemon{Runs: policy.No}, false, 0),
+		"It can be removed when it ends. Nothing is removed: the daemon runs in mode observe.": RemoverOf(
 			n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "observe"}, false, 0),
 	} {
-		if got := taker.After("it ends", "do sweep"); got != want {
+		if got := remover.After("it ends", "do sweep"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
