@@ -3,112 +3,112 @@ package ui
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Place is where a pod's things are: its node, "" where nobody told, and the directories.
+// Place is where a pod's things are: the directories and the node, "" where its name is not known.
 type Place struct{ PodsDir, QuarantineDir, Node string }
 
-// Commands are what a person pastes: to look at what a reason tells of, which changes nothing, and
-// then to end it, if the pod is gone.
+// Commands are what an operator pastes: to inspect what a reason is about, which changes nothing, and then to end it,
+// if the pod is gone.
 type Commands struct{ Look, Then []string }
 
-// Commands fills in the commands of a reason for one pod: its UID, paths, sandboxes, the drivers of
-// its volumes, the node. There are none where a reason needs none, or where a name is none that a person
-// should paste.
-func (x Place) Commands(e *policy.Evidence, r policy.Reason) (c Commands) {
-	uid, dir := string(e.UID), x.PodsDir+"/"+string(e.UID)
-	if uid == "" {
-		if name := paste(x.PodsDir + "/" + e.Name); r == policy.ReasonInvalidUID && name != "" {
-			c.Look = []string{"ls -ld " + name}
+// Commands fills in the commands of a reason for one pod.
+func (x Place) Commands(e *policy.Evidence, r policy.Reason) Commands {
+	a := of(r)
+	return Commands{x.fill(e, a.Look), x.fill(e, a.Then)}
+}
+
+var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
+
+// fill replaces the placeholders of commands by one pod's values, quoted for a shell: in one pass, so that no value
+// becomes part of another. A placeholder with several values makes several commands. One without a value, or with one
+// that must not be pasted, makes none.
+func (x Place) fill(e *policy.Evidence, templates []string) (commands []string) {
+	for _, template := range templates {
+		n, values := 1, map[string][]string{}
+		for _, name := range placeholder.FindAllString(template, -1) {
+			values[name] = slices.DeleteFunc(x.values(e, name), func(value string) bool { return value == "" })
+			if count := len(values[name]); count != 1 {
+				n = min(n, 1) * count
+			}
 		}
-		return c
+		for i := range n {
+			commands = append(commands, placeholder.ReplaceAllStringFunc(template, func(name string) string {
+				return values[name][min(i, len(values[name])-1)]
+			}))
+		}
 	}
-	switch r { //nolint:exhaustive // the other reasons have no command
-	case policy.ReasonMounted, policy.ReasonNotRunning:
-		c.Look = append(c.Look, "grep "+uid+" /proc/[0-9]*/mountinfo")
-		if e.Umount != "" {
-			c.Then = append(c.Then, e.Umount)
+	return slices.DeleteFunc(commands, func(command string) bool { return clean.Text(command) != command })
+}
+
+// values returns what stands for a placeholder.
+func (x Place) values(e *policy.Evidence, name string) (values []string) {
+	uid := string(e.UID)
+	switch name {
+	case "{entry}": // of a name that is no pod's
+		if uid == "" {
+			return []string{paste(x.PodsDir + "/" + e.Name)}
 		}
-	case policy.ReasonOwnMount:
-		c.Look = append(c.Look, "findmnt "+paste(dir))
-	case policy.ReasonSandbox:
-		c.Look = append(c.Look, crictl(e)+"pods --label io.kubernetes.pod.uid="+uid)
-	case policy.ReasonContainer:
-		c.Look = append(c.Look, crictl(e)+"ps --all --label io.kubernetes.pod.uid="+uid)
-	case policy.ReasonSandboxOrphaned:
+	case "{uid}":
+		return []string{uid}
+	case "{uid_}":
+		return []string{strings.ReplaceAll(uid, "-", "_")}
+	case "{dir}":
+		if uid != "" {
+			return []string{paste(x.PodsDir + "/" + uid)}
+		}
+	case "{pods}":
+		return []string{paste(x.PodsDir)}
+	case "{quarantine}":
+		return []string{paste(x.QuarantineDir)}
+	case "{node}":
+		return []string{paste(x.Node)}
+	case "{namespace}":
+		return []string{paste(e.Namespace)}
+	case "{name}":
+		return []string{paste(e.PodName)}
+	case "{umount}":
+		return []string{e.Umount}
+	case "{driver}":
+		return Drivers(e.VolData)
+	case "{crictl}": // for the pod's own runtime
+		if len(e.Sandboxes) > 0 && strings.HasPrefix(e.Sandboxes[0].Socket, "/") {
+			return []string{"crictl -r unix://" + paste(e.Sandboxes[0].Socket)}
+		}
+		return []string{"crictl"}
+	case "{sandbox}": // those that have stopped
 		for _, s := range e.Sandboxes {
-			if id := paste(s.ID); id != "" && !s.Ready {
-				c.Then = append(c.Then, crictl(e)+"stopp "+id+" && "+crictl(e)+"rmp "+id)
+			if !s.Ready {
+				values = append(values, paste(s.ID))
 			}
 		}
-	case policy.ReasonCgroup:
-		c.Look = append(c.Look, "find /sys/fs/cgroup -name cgroup.procs '(' -path '*"+uid+"*' -o -path '*"+strings.ReplaceAll(uid, "-", "_")+
-			"*' ')' -exec grep . {} +")
-	case policy.ReasonInUse:
-		c.Look = append(c.Look, "find /proc/[0-9]*/fd /proc/[0-9]*/cwd -lname '*"+uid+"*' 2>/dev/null")
-	case policy.ReasonStaged:
-		for _, driver := range Drivers(e.VolData) {
-			if paste(x.Node) != "" {
-				c.Look = append(c.Look, "kubectl get csinode "+paste(x.Node)+" -o jsonpath='{.spec.drivers[*].name}' | grep -F "+driver)
-			}
-		}
-	case policy.ReasonKubeletHolds, policy.ReasonTerminating, policy.ReasonKubeletUnknown, policy.ReasonPodLogs:
-		c.Look = append(c.Look, "journalctl _COMM=kubelet --since=-1h --grep "+uid)
-	case policy.ReasonAPILists, policy.ReasonKubeletLists, policy.ReasonPodResources:
-		if name, space := paste(e.PodName), paste(e.Namespace); name != "" && space != "" {
-			c.Look = append(c.Look, "kubectl --namespace "+space+" get pod "+name+" -o wide")
-		}
-	case policy.ReasonKubeletFile:
+	case "{file}": // the kubelet's state files
 		for _, f := range e.StateFiles {
-			c.Look = append(c.Look, "grep -c "+uid+" "+paste(under(strings.TrimSuffix(x.PodsDir, "/pods"), f.Name)))
+			path := f.Name
+			if !strings.HasPrefix(path, "/") {
+				path = strings.TrimSuffix(x.PodsDir, "/pods") + "/" + path
+			}
+			values = append(values, paste(path))
 		}
-	case policy.ReasonCannotMove:
-		c.Look = append(c.Look, "findmnt -T "+paste(x.PodsDir), "findmnt -T "+paste(x.QuarantineDir))
-	case policy.ReasonRemoval:
-		c.Look = append(c.Look, "lsattr -R "+paste(dir)+" | grep -e '-[ia]-'")
-	case policy.ReasonRuntimeUnknown:
-		c.Look = append(c.Look, crictl(e)+"info")
-	case policy.ReasonRestored:
-		c.Then = append(c.Then, "orphan-reaper quarantine forget "+uid)
-	case policy.ReasonBreaker, policy.ReasonRemade:
-		c.Look = append(c.Look, "orphan-reaper quarantine list")
 	}
-	whole := func(command string) bool { return command == "" || clean.Text(command) != command }
-	c.Look, c.Then = slices.DeleteFunc(c.Look, whole), slices.DeleteFunc(c.Then, whole)
-	return c
+	return values
 }
 
-// under is a path below dir, or one that is absolute.
-func under(dir, path string) string {
-	if strings.HasPrefix(path, "/") {
-		return path
-	}
-	return dir + "/" + path
-}
-
-// crictl begins a command that asks the pod's runtime.
-func crictl(e *policy.Evidence) string {
-	if len(e.Sandboxes) > 0 && strings.HasPrefix(e.Sandboxes[0].Socket, "/") {
-		return "crictl -r unix://" + paste(e.Sandboxes[0].Socket) + " "
-	}
-	return "crictl "
-}
-
-// paste is a name as a shell takes it, "" where it moves a terminal.
+// paste returns a name quoted for a shell, "" where it would move a terminal.
 func paste(name string) string {
 	if name == "" || clean.Text(name) != name {
 		return ""
 	}
-	return human.ShellQuoted(name)
+	return clean.Shell(name)
 }
 
-// Drivers are the CSI drivers of the pod's volumes, as its vol_data.json files name them.
+// Drivers returns the CSI drivers of the pod's volumes, as its vol_data.json files name them.
 func Drivers(files map[string]string) (names []string) {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		var vol struct {

@@ -75,7 +75,7 @@ func TestInUseNamesTheProcess(t *testing.T) {
 
 // TestCommandsOfHostileNames: no name from the node runs anything or moves a terminal when it is pasted.
 func TestCommandsOfHostileNames(t *testing.T) {
-	for _, bad := range []string{"a; touch /tmp/x", "$(reboot)", "`reboot`", "a'b", "a\x1b[2Jb", "a\nb", "a\u202eb", ""} {
+	for _, bad := range []string{"a; touch /tmp/x", "$(reboot)", "`reboot`", "a'b", "a\x1b[2Jb", "a\nb", "a\u202eb", "{name}", "{uid}", ""} {
 		x := Place{PodsDir: "/pods", QuarantineDir: "/q", Node: bad}
 		e := policy.Evidence{
 			UID: commandUID, Namespace: bad, PodName: bad, Sandboxes: []policy.Sandbox{{ID: bad, Socket: "/" + bad}},

@@ -79,13 +79,6 @@ func shown(pods []*podView, entry string) bool {
 	return false
 }
 
-// Advice explains one reason in JSON.
-type Advice struct {
-	Reason policy.Reason `json:"reason"`
-	Means  string        `json:"means"`
-	Advice string        `json:"advice"`
-}
-
 // JSON is the report of one pod with the words for each of its reasons.
 func (x Explanation) JSON() any {
 	one := struct {
@@ -101,8 +94,7 @@ func (x Explanation) JSON() any {
 			one.Pods = append(one.Pods, *pod)
 		}
 		for _, r := range pod.Reasons {
-			a := TextOf(r).Filled(x.uid)
-			one.Advice = append(one.Advice, Advice{r, a.Means, a.Todo})
+			one.Advice = append(one.Advice, AdviceOf(r, x.uid))
 		}
 	}
 	one.Quarantine = []Entry{}

@@ -143,11 +143,12 @@ func (x explainer) reasons(pod *podView) {
 // reason writes one reason: what was seen, what it means, what to do.
 func (x explainer) reason(w policy.Why, e *policy.Evidence) {
 	x.Printf("\n  %s\n", x.Paint(Bold, string(w.Reason)))
+	a := AdviceOf(w.Reason, e.UID)
 	if w.Detail != "" {
 		x.Item("    ", "seen", 7, "", seen(w, e))
 	}
-	x.Item("    ", "means", 7, "", TextOf(w.Reason).Means)
-	x.Item("    ", "do", 7, "", TodoOf(w.Reason, e.UID))
+	x.Item("    ", "means", 7, "", a.Means)
+	x.Item("    ", "do", 7, "", a.Advice)
 }
 
 // seen is what was seen, without the command that stands by itself.

@@ -1,275 +1,339 @@
 package ui
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// ReasonText is what a reason means and what a person can do about it. The table is the
-// source of docs/reasons.md. A command stands between backticks, but one of this program, which the
-// printer knows. Where Commands fills one in, the text has none.
+// ReasonText is what a reason means and what an operator can do about it. A command in Todo stands between backticks,
+// unless it is one of this program, which the printer recognizes.
 type ReasonText struct {
 	Reason policy.Reason
+	Short  string // Means in one sentence, for doctor; "" is the first one of Means
 	Means  string
 	Todo   string
+	Do     string // Todo in one sentence, for doctor; "" is all of Todo
+	// Look are commands that inspect what the reason is about and change nothing. Then are those that end it, if the
+	// pod is gone. See Place.fill for what stands between braces.
+	Look, Then []string
+	First      string // the command that doctor prints; "" is explain's
 }
 
-// Reasons explains every reason, in the order in which docs/reasons.md has them.
+// Reasons is the one table of reasons. docs/reasons.md is generated from it, in its order.
 var Reasons = []ReasonText{
 	{
-		policy.ReasonSandbox,
-		"The container runtime still lists a sandbox of this pod. If the sandbox has stopped and nothing else shows the pod, the pod has ended.",
-		"Nothing, while the pod runs. If the pod should be gone, `crictl stopp` and `crictl rmp` remove the sandbox, and the reason " +
+		Reason: policy.ReasonSandbox,
+		Means:  "The container runtime still lists a sandbox of this pod. If the sandbox has stopped and nothing else shows the pod, the pod has ended.",
+		Todo: "Nothing, while the pod runs. If the pod should be gone, `crictl stopp` and `crictl rmp` remove the sandbox, and the reason " +
 			"ends.",
+		Look: []string{"{crictl} pods --label io.kubernetes.pod.uid={uid}"},
 	},
 	{
-		policy.ReasonContainer,
-		"The container runtime still lists a container of this pod.",
-		"Nothing, while the pod runs. If the pod should be gone, `crictl rm` removes the container.",
+		Reason: policy.ReasonContainer,
+		Means:  "The container runtime still lists a container of this pod.",
+		Todo:   "Nothing, while the pod runs. If the pod should be gone, `crictl rm` removes the container.",
+		Look:   []string{"{crictl} ps --all --label io.kubernetes.pod.uid={uid}"},
 	},
 	{
-		policy.ReasonSandboxOrphaned,
-		"The container runtime keeps a stopped sandbox of a pod that no other source shows any more. The kubelet should have had the " +
+		Reason: policy.ReasonSandboxOrphaned,
+		Short:  "The container runtime keeps a stopped sandbox of it.",
+		Means: "The container runtime keeps a stopped sandbox of a pod that no other source shows any more. The kubelet should have had the " +
 			"sandbox removed. The sandbox keeps the pod's directory, and most likely an IP address.",
-		"Find out why it stays: the logs of the runtime and the kubelet show why StopPodSandbox failed. The usual cause is the CNI plugin. " +
+		Todo: "Find out why it stays: the logs of the runtime and the kubelet show why StopPodSandbox failed. The usual cause is the CNI plugin. " +
 			"`crictl stopp` and `crictl rmp` have the runtime remove it, which runs CNI DEL.",
+		Do:   "If the pod is gone, this has the runtime stop and remove it:",
+		Then: []string{"{crictl} stopp {sandbox} && {crictl} rmp {sandbox}"},
 	},
 	{
-		policy.ReasonTerminating,
-		"The kubelet seems to be stuck while it terminates this pod. The runtime has the pod, nothing has wanted the pod for at least 10 minutes, " +
+		Reason: policy.ReasonTerminating,
+		Short:  "The kubelet tries to end it, and does not finish.",
+		Means: "The kubelet seems to be stuck while it terminates this pod. The runtime has the pod, nothing has wanted the pod for at least 10 minutes, " +
 			"and the kubelet does not finish. kubernetes#113145 is one of several causes.",
-		"Search the kubelet's log for this UID: it shows what fails. Restart the kubelet to end it. orphan-reaper does not touch the pod.",
+		Todo: "Search the kubelet's log for this UID: it shows what fails. Restart the kubelet to end it. orphan-reaper does not touch the pod.",
+		Do:   "Search the kubelet's log for what fails. A restart of the kubelet ends it.",
+		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
 	},
 	{
-		policy.ReasonCgroup,
-		"A cgroup of this pod is still there. The kubelet makes the cgroup before the directory and removes it itself. So the pod runs, " +
+		Reason: policy.ReasonCgroup,
+		Means: "A cgroup of this pod is still there. The kubelet makes the cgroup before the directory and removes it itself. So the pod runs, " +
 			"starts, or is being torn down.",
-		"Nothing, while the pod runs. If the pod has been gone for hours, list the processes in the cgroup that the fact names.",
+		Todo: "Nothing, while the pod runs. If the pod has been gone for hours, list the processes in the cgroup that the fact names.",
+		Look: []string{"find /sys/fs/cgroup -name cgroup.procs '(' -path '*{uid}*' -o -path '*{uid_}*' ')' -exec grep . {} +"},
 	},
 	{
-		policy.ReasonMounted,
-		"Something is mounted below the pod directory, in some mount namespace of this node. A removal would reach into the volume.",
-		"See what is mounted. If it is a dead mount of a volume, umount it. A mount that a container holds ends with that container. Never " +
+		Reason: policy.ReasonMounted,
+		Short:  "A volume of it is still mounted.",
+		Means:  "Something is mounted below the pod directory, in some mount namespace of this node. A removal would reach into the volume.",
+		Todo: "See what is mounted. If it is a dead mount of a volume, umount it. A mount that a container holds ends with that container. Never " +
 			"remove anything below a mount by hand.",
+		Do:   "See what holds the mount, and end that. Never remove anything below it.",
+		Look: []string{"grep {uid} /proc/[0-9]*/mountinfo"},
+		Then: []string{"{umount}"},
 	},
 	{
-		policy.ReasonOwnMount,
-		"The pod directory itself is a mount point.",
-		"See what is mounted. The kubelet makes no such mount, so something else did.",
+		Reason: policy.ReasonOwnMount,
+		Means:  "The pod directory itself is a mount point.",
+		Todo:   "See what is mounted. The kubelet makes no such mount, so something else did.",
+		Look:   []string{"findmnt {dir}"},
 	},
 	{
-		policy.ReasonMountsUnknown,
-		"The mounts of some process could not be read. So something may be mounted here.",
-		"The fact names the process and the error. Run orphan-reaper as root, in the host's PID namespace.",
+		Reason: policy.ReasonMountsUnknown,
+		Short:  "Whether a volume of it is mounted could not be read.",
+		Means:  "The mounts of some process could not be read. So something may be mounted here.",
+		Todo:   "The fact names the process and the error. Run orphan-reaper as root, in the host's PID namespace.",
 	},
 	{
-		policy.ReasonStaged,
-		"A volume of this pod is still staged or mapped here, or it is not known whether one is.",
-		"The fact names the path. Check that the CSI driver's node pod runs on this node. If nothing uses the volume any more, umount that path.",
+		Reason: policy.ReasonStaged,
+		Short:  "A volume of it is still staged here.",
+		Means:  "A volume of this pod is still staged or mapped here, or it is not known whether one is.",
+		Todo:   "The fact names the path. Check that the CSI driver's node pod runs on this node. If nothing uses the volume any more, umount that path.",
+		Do:     "See that the volume's CSI driver runs here; explain has the path.",
+		Look:   []string{"kubectl get csinode {node} -o jsonpath='{.spec.drivers[*].name}' | grep -F {driver}"},
 	},
 	{
-		policy.ReasonInUse,
-		"A process has a file of the pod open or mapped, or works in the pod's directory. Or a loop device uses a file of the pod. Or it " +
+		Reason: policy.ReasonInUse,
+		Short:  "Something still has a file of it open.",
+		Means: "A process has a file of the pod open or mapped, or works in the pod's directory. Or a loop device uses a file of the pod. Or it " +
 			"could not be found out whether anything does.",
-		"If the fact names what uses a file: nothing; the reason ends when that process or loop device does. For a loop device, the fact has the " +
+		Todo: "If the fact names what uses a file: nothing; the reason ends when that process or loop device does. For a loop device, the fact has the " +
 			"command. If the fact names what could not be read: run orphan-reaper as root. The next look asks again.",
+		Do:   "See what uses a file of it, or why that is not known:",
+		Look: []string{"find /proc/[0-9]*/fd /proc/[0-9]*/cwd -lname '*{uid}*' 2>/dev/null"},
 	},
 	{
-		policy.ReasonKubeletHolds,
-		"The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
-		"If the pod waits: nothing. The kubelet cannot remove a directory, because it is not empty. Once everything else shows that the pod " +
+		Reason: policy.ReasonKubeletHolds,
+		Short:  "The kubelet still works on a volume of it, and fails.",
+		Means:  "The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
+		Todo: "If the pod waits: nothing. The kubelet cannot remove a directory, because it is not empty. Once everything else shows that the pod " +
 			"is dead, the content of that directory is moved to quarantine. The kubelet then finishes by itself within some minutes. If the pod " +
 			"is kept: the kubelet's log names the volume and the cause (UnmountVolume.TearDown failed). The other reasons name the other " +
 			"obstacles.",
+		Do:   "Search the kubelet's log for TearDown failed: it has the volume and the cause.",
+		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
 	},
 	{
-		policy.ReasonKubeletFile,
-		"A state file of the kubelet names this pod, or such a file could not be read.",
-		"If a file could not be read, repair it. If a file names the pod and the pod only waits: nothing. The file no longer counts once " +
+		Reason: policy.ReasonKubeletFile,
+		Short:  "A state file of the kubelet still names it.",
+		Means:  "A state file of the kubelet names this pod, or such a file could not be read.",
+		Todo: "If a file could not be read, repair it. If a file names the pod and the pod only waits: nothing. The file no longer counts once " +
 			"the running kubelet has reported the pod as an orphan.",
+		Look: []string{"grep -c {uid} {file}"},
 	},
 	{
-		policy.ReasonPodLogs,
-		"The kubelet keeps the log directory of this pod. It removes that directory within a minute after it has released the pod.",
-		"Nothing, while the pod is wanted. If it is not, the kubelet's log has the cause: Failed to remove pod logs " +
+		Reason: policy.ReasonPodLogs,
+		Means:  "The kubelet keeps the log directory of this pod. It removes that directory within a minute after it has released the pod.",
+		Todo: "Nothing, while the pod is wanted. If it is not, the kubelet's log has the cause: Failed to remove pod logs " +
 			"directory.",
+		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
 	},
 	{
-		policy.ReasonPodResources,
-		"The kubelet's pod-resources socket lists a pod of this name, and no other pod of this name is known.",
-		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server. If it is a static pod, move its manifest " +
+		Reason: policy.ReasonPodResources,
+		Means:  "The kubelet's pod-resources socket lists a pod of this name, and no other pod of this name is known.",
+		Todo: "Nothing, while the pod is wanted. If it should be gone, delete it at the API server. If it is a static pod, move its manifest " +
 			"away.",
+		Look: []string{"kubectl --namespace {namespace} get pod {name} -o wide"},
 	},
 	{
-		policy.ReasonKubeletLists,
-		"The kubelet's own list has this pod. It lists the pods that the kubelet wants or runs.",
-		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server. If it is a static pod, move its manifest " +
+		Reason: policy.ReasonKubeletLists,
+		Means:  "The kubelet's own list has this pod. It lists the pods that the kubelet wants or runs.",
+		Todo: "Nothing, while the pod is wanted. If it should be gone, delete it at the API server. If it is a static pod, move its manifest " +
 			"away.",
+		Look: []string{"kubectl --namespace {namespace} get pod {name} -o wide"},
 	},
 	{
-		policy.ReasonAPILists,
-		"At the API server, a pod of this UID is bound to this node, or the mirror of a static pod of this UID is.",
-		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server.",
+		Reason: policy.ReasonAPILists,
+		Means:  "At the API server, a pod of this UID is bound to this node, or the mirror of a static pod of this UID is.",
+		Todo:   "Nothing, while the pod is wanted. If it should be gone, delete it at the API server.",
+		Look:   []string{"kubectl --namespace {namespace} get pod {name} -o wide"},
 	},
 	{
-		policy.ReasonAPIUnknown,
-		"You named an API server (--kubeconfig). It could not be asked, or its answer is not about this node.",
-		"The fact has the error. Correct it. To do without the API server, set --api-unreachable ignore.",
+		Reason: policy.ReasonAPIUnknown,
+		Means:  "You named an API server (--kubeconfig). It could not be asked, or its answer is not about this node.",
+		Todo:   "The fact has the error. Correct it. To do without the API server, set --api-unreachable ignore.",
 	},
 	{
-		policy.ReasonStaticPod,
-		"This UID belongs, or may belong, to a manifest in the kubelet's staticPodPath, or a manifest there could not be read. A static pod " +
+		Reason: policy.ReasonStaticPod,
+		Means: "This UID belongs, or may belong, to a manifest in the kubelet's staticPodPath, or a manifest there could not be read. A static pod " +
 			"comes back with the same UID and the same directory.",
-		"Nothing, if you want the pod. If you do not, move its manifest out of the staticPodPath. Also move away any file there that is no " +
+		Todo: "Nothing, if you want the pod. If you do not, move its manifest out of the staticPodPath. Also move away any file there that is no " +
 			"manifest. If the pod's name is not known, check that each manifest's pod runs. The runtime then shows which " +
 			"UIDs belong to the manifests.",
 	},
 	{
-		policy.ReasonNotRunning,
-		"A cgroup of this pod is there, no process is in it, and nothing lists the pod. The pod waits for a volume, or it is dead and the " +
+		Reason: policy.ReasonNotRunning,
+		Short:  "Nothing of it runs, and the kubelet cannot finish with it.",
+		Means: "A cgroup of this pod is there, no process is in it, and nothing lists the pod. The pod waits for a volume, or it is dead and the " +
 			"kubelet cannot finish.",
-		"If you want the pod, find out why it does not start. If it is gone and has the reason mounted, too, umount what that one names: the " +
+		Todo: "If you want the pod, find out why it does not start. If it is gone and has the reason mounted, too, umount what that one names: the " +
 			"kubelet then finishes by itself. If it has not, search the kubelet's log for this UID.",
+		Look: []string{"grep {uid} /proc/[0-9]*/mountinfo"},
+		Then: []string{"{umount}"},
 	},
 	{
-		policy.ReasonKubeletUnknown,
-		"Nothing shows that the kubelet has released this pod. The kubelet has not reported the pod as an orphan, and no other source shows that it was released.",
-		"Wait, if the kubelet has just started or cannot reach its API server. If not, check that a kubelet runs and that its log arrives. " +
+		Reason: policy.ReasonKubeletUnknown,
+		Short:  "It is not certain that the running kubelet has released it.",
+		Means:  "Nothing shows that the kubelet has released this pod. The kubelet has not reported the pod as an orphan, and no other source shows that it was released.",
+		Todo: "Wait, if the kubelet has just started or cannot reach its API server. If not, check that a kubelet runs and that its log arrives. " +
 			"orphan-reaper parse shows what it reads in the log.",
+		Do:   "If this lasts longer than ten minutes, have the kubelet's journal read: JSON lines in a file do not count. This has what is missing:",
+		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
 	},
 	{
-		policy.ReasonKubeletStarting,
-		"The kubelet has not run for the time of --settle. After a restart, living pods look dead until the kubelet's sources are " +
+		Reason: policy.ReasonKubeletStarting,
+		Means: "The kubelet has not run for the time of --settle. After a restart, living pods look dead until the kubelet's sources are " +
 			"ready.",
-		"Nothing: it ends by itself.",
+		Todo: "Nothing: it ends by itself.",
 	},
 	{
-		policy.ReasonRuntimeUnknown,
-		"The container runtime could not be asked, or it answered too late.",
-		"Check that it runs. If its socket is at an unusual place, name the socket with --runtime-endpoint.",
+		Reason: policy.ReasonRuntimeUnknown,
+		Short:  "The container runtime could not be asked about it.",
+		Means:  "The container runtime could not be asked, or it answered too late.",
+		Todo:   "Check that it runs. If its socket is at an unusual place, name the socket with --runtime-endpoint.",
+		Do:     "See that the container runtime runs; --runtime-endpoint names its socket:",
+		Look:   []string{"{crictl} info"},
+		First:  "crictl info",
 	},
 	{
-		policy.ReasonRuntimeEmpty,
-		"The container runtime lists no sandbox at all. It is new, or the kubelet uses another socket.",
-		"Compare --runtime-endpoint with the kubelet's containerRuntimeEndpoint. On a node without any pod, the reason stays until the " +
+		Reason: policy.ReasonRuntimeEmpty,
+		Means:  "The container runtime lists no sandbox at all. It is new, or the kubelet uses another socket.",
+		Todo: "Compare --runtime-endpoint with the kubelet's containerRuntimeEndpoint. On a node without any pod, the reason stays until the " +
 			"first pod runs.",
+		First: "crictl pods",
 	},
 	{
-		policy.ReasonCgroupUnknown,
-		"The pods' cgroups could not be read, or there is no kubepods hierarchy, or no running pod has its cgroup there. With " +
+		Reason: policy.ReasonCgroupUnknown,
+		Short:  "The cgroups of the pods could not be read.",
+		Means: "The pods' cgroups could not be read, or there is no kubepods hierarchy, or no running pod has its cgroup there. With " +
 			"cgroupsPerQOS: false no pod has a cgroup, and a starting pod looks like a dead one.",
-		"Leave --cgroup-root out. If you need it, set it to where the cgroup file system is.",
+		Todo: "Leave --cgroup-root out. If you need it, set it to where the cgroup file system is.",
 	},
 	{
-		policy.ReasonNotADirectory,
-		"The entry is not a directory, or it is a symbolic link. The kubelet makes neither.",
-		"Find out what it is and who made it. orphan-reaper never touches it.",
+		Reason: policy.ReasonNotADirectory,
+		Means:  "The entry is not a directory, or it is a symbolic link. The kubelet makes neither.",
+		Todo:   "Find out what it is and who made it. orphan-reaper never touches it.",
+		Do:     "Find out what it is and who made it. It is never touched. This shows what is known of it:",
 	},
 	{
-		policy.ReasonInvalidUID,
-		"The name is not a pod UID. orphan-reaper touches only names that a kubelet gives.",
-		"orphan-reaper never touches it. Find out what it is and who made it. Then move it out of the pods directory: " +
+		Reason: policy.ReasonInvalidUID,
+		Means:  "The name is not a pod UID. orphan-reaper touches only names that a kubelet gives.",
+		Todo: "orphan-reaper never touches it. Find out what it is and who made it. Then move it out of the pods directory: " +
 			"the kubelet treats every name there as a pod.",
+		Look: []string{"ls -ld {entry}"},
 	},
 	{
-		policy.ReasonContentUnknown,
-		"Part of the directories that the kubelet makes could not be read, or something in a volume could not be read at all. The amount of " +
+		Reason: policy.ReasonContentUnknown,
+		Short:  "What lies in it could not be read wholly.",
+		Means: "Part of the directories that the kubelet makes could not be read, or something in a volume could not be read at all. The amount of " +
 			"data does not matter.",
-		"The fact names the path and the error: a bad disk, a dead network mount, a missing right, or more entries than a kubelet makes.",
+		Todo: "The fact names the path and the error: a bad disk, a dead network mount, a missing right, or more entries than a kubelet makes.",
 	},
 	{
-		policy.ReasonYoung,
-		"The directory was made or changed less than the time of --hold ago, or its age is not known.",
-		"Nothing: it ends by itself. A time in the future counts as young. If you see one, check the node's clock.",
+		Reason: policy.ReasonYoung,
+		Means:  "The directory was made or changed less than the time of --hold ago, or its age is not known.",
+		Todo:   "Nothing: it ends by itself. A time in the future counts as young. If you see one, check the node's clock.",
 	},
 	{
-		policy.ReasonHold,
-		"Everything shows that the pod is dead, but not yet for the time of --hold.",
-		"Nothing, where a daemon runs: it ends by itself. Without a daemon: orphan-reaper sweep, which waits until the hold is over. A scan " +
+		Reason: policy.ReasonHold,
+		Means:  "Everything shows that the pod is dead, but not yet for the time of --hold.",
+		Todo: "Nothing, where a daemon runs: it ends by itself. Without a daemon: orphan-reaper sweep, which waits until the hold is over. A scan " +
 			"does not wait.",
 	},
 	{
-		policy.ReasonConfirm,
-		"The pod directory was moved to quarantine. It stays there unchanged for the time of --confirm, in case the pod shows a sign of " +
+		Reason: policy.ReasonConfirm,
+		Means: "The pod directory was moved to quarantine. It stays there unchanged for the time of --confirm, in case the pod shows a sign of " +
 			"life.",
-		"Nothing: it ends by itself.",
+		Todo: "Nothing: it ends by itself.",
 	},
 	{
-		policy.ReasonRemade,
-		"The pod directory was made again, so the pod lives. If the pod uses the new directory, the old one stays in quarantine.",
-		"Merge the two: orphan-reaper explain UID shows how. If enforcing has stopped, find out why. Then resume with orphan-reaper " +
+		Reason: policy.ReasonRemade,
+		Short:  "It was made again after it had been removed: it lives.",
+		Means:  "The pod directory was made again, so the pod lives. If the pod uses the new directory, the old one stays in quarantine.",
+		Todo: "Merge the two: orphan-reaper explain UID shows how. If enforcing has stopped, find out why. Then resume with orphan-reaper " +
 			"quarantine resume.",
+		Look: []string{"orphan-reaper quarantine list"},
 	},
 	{
-		policy.ReasonRestored,
-		"An operator put this pod back from quarantine. The pod is kept until quarantine forget.",
-		"If you need the pod: nothing; the kubelet may keep complaining about it. If you do not need the pod, " +
+		Reason: policy.ReasonRestored,
+		Short:  "An operator put it back: it is kept until quarantine forget.",
+		Means:  "An operator put this pod back from quarantine. The pod is kept until quarantine forget.",
+		Todo: "If you need the pod: nothing; the kubelet may keep complaining about it. If you do not need the pod, " +
 			"have it judged again: orphan-reaper quarantine forget UID.",
+		Do:   "An operator put this pod back, so it is kept, and the kubelet keeps complaining. If it is not needed, have it judged again:",
+		Then: []string{"orphan-reaper quarantine forget {uid}"},
 	},
 	{
-		policy.ReasonCannotMove,
-		"The pod directory could not be moved to quarantine. It is on another mount, or something holds it.",
-		"Set --quarantine-dir to a directory on the same mount as the pods directory.",
+		Reason: policy.ReasonCannotMove,
+		Means:  "The pod directory could not be moved to quarantine. It is on another mount, or something holds it.",
+		Todo:   "Set --quarantine-dir to a directory on the same mount as the pods directory.",
+		Look:   []string{"findmnt -T {pods}", "findmnt -T {quarantine}"},
 	},
 	{
-		policy.ReasonRemoval,
-		"The kernel or the file system refused the removal.",
-		"The detail has the error. The usual causes are immutable files (lsattr) and read-only file systems. dmesg may have more.",
+		Reason: policy.ReasonRemoval,
+		Means:  "The kernel or the file system refused the removal.",
+		Todo:   "The detail has the error. The usual causes are immutable files (lsattr) and read-only file systems. dmesg may have more.",
+		Look:   []string{"lsattr -R {dir} | grep -e '-[ia]-'"},
 	},
 	{
-		policy.ReasonLimit,
-		"The pod's turn comes later. --max-per-look is reached, or the first pod after a start has to be confirmed before the others are moved.",
-		"Nothing: it ends by itself.",
+		Reason: policy.ReasonLimit,
+		Means:  "The pod's turn comes later. --max-per-look is reached, or the first pod after a start has to be confirmed before the others are moved.",
+		Todo:   "Nothing: it ends by itself.",
 	},
 	{
-		policy.ReasonBreaker,
-		"Enforcing has stopped, because a quarantined pod turned out to be alive.",
-		"Inspect first: orphan-reaper quarantine list, then orphan-reaper explain UID. After that, resume with orphan-reaper quarantine " +
+		Reason: policy.ReasonBreaker,
+		Means:  "Enforcing has stopped, because a quarantined pod turned out to be alive.",
+		Todo: "Inspect first: orphan-reaper quarantine list, then orphan-reaper explain UID. After that, resume with orphan-reaper quarantine " +
 			"resume. The daemon then removes pods again, this one too.",
+		Do:    "STOPPED: a quarantined pod turned out to be alive. Inspect it; after quarantine resume the daemon removes pods again, this one too:",
+		Look:  []string{"orphan-reaper quarantine list"},
+		First: "orphan-reaper quarantine list",
 	},
 	{
-		policy.ReasonNamespaces,
-		"This process does not see the node's own mounts and processes. So it cannot find out what is mounted.",
-		"Run orphan-reaper on the host, in a unit without PrivateTmp, ProtectSystem and similar settings. A container needs hostPID and " +
+		Reason: policy.ReasonNamespaces,
+		Means:  "This process does not see the node's own mounts and processes. So it cannot find out what is mounted.",
+		Todo: "Run orphan-reaper on the host, in a unit without PrivateTmp, ProtectSystem and similar settings. A container needs hostPID and " +
 			"HostToContainer. The detail has the cause.",
 	},
 	{
-		policy.ReasonContradiction,
-		"A setting of orphan-reaper does not match the kubelet that runs here, or that could not be checked. Or several kubelets run, and " +
+		Reason: policy.ReasonContradiction,
+		Short:  "A setting contradicts the kubelet that runs.",
+		Means: "A setting of orphan-reaper does not match the kubelet that runs here, or that could not be checked. Or several kubelets run, and " +
 			"you have named none. Or the kubelet was restarted with another root directory.",
-		"The detail names what does not match. Remove the setting, so that the kubelet's own is used, or correct it. If several kubelets " +
+		Todo: "The detail names what does not match. Remove the setting, so that the kubelet's own is used, or correct it. If several kubelets " +
 			"run, name yours by its --root-dir. If the kubelet's root directory has changed, restart orphan-reaper.",
+		Do:    "A setting contradicts the kubelet that runs. This names both sides:",
+		First: "orphan-reaper config check",
 	},
 	{
-		policy.ReasonUntied,
-		"The name and the content of a CNI file do not agree on one container, or they name none. So it is not known whose file it is.",
-		"Inspect the file. If its pod is gone, you can remove the file by hand while the kubelet and the runtime are stopped.",
+		Reason: policy.ReasonUntied,
+		Means:  "The name and the content of a CNI file do not agree on one container, or they name none. So it is not known whose file it is.",
+		Todo:   "Inspect the file. If its pod is gone, you can remove the file by hand while the kubelet and the runtime are stopped.",
 	},
 	{
-		policy.ReasonNetns,
-		"The network namespace of the CNI file's container is still there, or it is not known whether it is. An address that the namespace " +
+		Reason: policy.ReasonNetns,
+		Means: "The network namespace of the CNI file's container is still there, or it is not known whether it is. An address that the namespace " +
 			"holds must not be given to another pod.",
-		"`ip netns list` shows the namespace. If no process is in it (`ip netns pids NAME`), `ip netns delete NAME` removes it. A reboot " +
+		Todo: "`ip netns list` shows the namespace. If no process is in it (`ip netns pids NAME`), `ip netns delete NAME` removes it. A reboot " +
 			"removes it, too.",
 	},
 	{
-		policy.ReasonForeign,
-		"No configuration on this node has the CNI file's network, or its container may belong to another engine (Podman, nerdctl, Docker).",
-		"Nothing, if you use that engine. If you do not, remove the file by hand.",
+		Reason: policy.ReasonForeign,
+		Means:  "No configuration on this node has the CNI file's network, or its container may belong to another engine (Podman, nerdctl, Docker).",
+		Todo:   "Nothing, if you use that engine. If you do not, remove the file by hand.",
 	},
 	{
-		policy.ReasonObserve,
-		"Everything shows that the pod is dead, and mode observe changes nothing.",
-		"Check what would be removed. To remove it, set --mode enforce.",
+		Reason: policy.ReasonObserve,
+		Means:  "Everything shows that the pod is dead, and mode observe changes nothing.",
+		Todo:   "Check what would be removed. To remove it, set --mode enforce.",
+		First:  "orphan-reaper sweep --dry-run",
 	},
 	{
-		policy.ReasonWaived,
-		"You left out the facts that only a kubelet or a runtime can give (--runtime-endpoint none).",
-		"Nothing. On a node with a kubelet, leave that flag out.",
+		Reason: policy.ReasonWaived,
+		Means:  "You left out the facts that only a kubelet or a runtime can give (--runtime-endpoint none).",
+		Todo:   "Nothing. On a node with a kubelet, leave that flag out.",
 	},
 }
 
@@ -277,14 +341,7 @@ var Reasons = []ReasonText{
 const Halted = "STOPPED: a quarantined pod turned out to be alive. Inspect it with orphan-reaper quarantine list and orphan-reaper explain UID. " +
 	"Then run orphan-reaper quarantine resume: the daemon removes pods again, this one too."
 
-// TextOf returns what is known of a reason; of one that is newer than the table, only
-// its name.
-func TextOf(r policy.Reason) ReasonText {
-	a := of(r)
-	a.Todo = strings.ReplaceAll(a.Todo, "`", "")
-	return a
-}
-
+// of returns a reason's row of the table; of one that is newer than the table, only its name.
 func of(r policy.Reason) ReasonText {
 	for _, a := range Reasons {
 		if a.Reason == r {
@@ -294,18 +351,35 @@ func of(r policy.Reason) ReasonText {
 	return ReasonText{Reason: r, Means: string(r), Todo: "See docs/reasons.md."}
 }
 
-// TodoOf is what a person can do about a reason of one pod, with its UID in the commands of this program, and no command
-// that a line's end breaks.
-func TodoOf(r policy.Reason, uid parsers.PodUID) string {
-	return human.Marked(of(r).Filled(uid).Todo)
-}
-
-// Filled has the pod's UID in the commands of this program.
-func (a ReasonText) Filled(uid parsers.PodUID) ReasonText {
-	if uid != "" {
-		a.Todo = ownUID.ReplaceAllString(a.Todo, "${1}"+string(uid))
-	}
-	return a
+// Advice is a row of the table for one pod, as explain shows it.
+type Advice struct {
+	Reason policy.Reason `json:"reason"`
+	Means  string        `json:"means"`
+	Advice string        `json:"advice"`
 }
 
 var ownUID = regexp.MustCompile(`(\borphan-reaper (?:explain|quarantine forget) )UID\b`)
+
+// AdviceOf returns what a reason means and what to do about it, with the pod's UID in the commands of this program.
+func AdviceOf(r policy.Reason, uid parsers.PodUID) Advice {
+	a := of(r)
+	todo := strings.ReplaceAll(a.Todo, "`", "")
+	if uid != "" {
+		todo = ownUID.ReplaceAllString(todo, "${1}"+string(uid))
+	}
+	return Advice{r, a.Means, todo}
+}
+
+// Brief is a row of the table for a reader without time.
+type Brief struct{ Means, Do, Command string }
+
+// BriefOf returns what a reason means and what to do about it, in a sentence each, and the command that shows more; ""
+// is explain's.
+func BriefOf(r policy.Reason) Brief {
+	a := of(r)
+	first, _, more := strings.Cut(a.Means, ". ")
+	if more {
+		first += "."
+	}
+	return Brief{cmp.Or(a.Short, first), cmp.Or(a.Do, strings.ReplaceAll(a.Todo, "`", "")), a.First}
+}

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -34,22 +33,18 @@ func TestReasonsDoc(t *testing.T) {
 	testkit.Golden(t, "../../../docs/reasons.md", reasonsDoc())
 }
 
-// TestTodo: what to do about one pod has its UID, each command whole, and no mark.
-func TestTodo(t *testing.T) {
+// TestAdvice: what to do about one pod has its UID and no mark, and each brief form is one sentence that says what to do.
+func TestAdvice(t *testing.T) {
 	for _, r := range policy.Reasons() {
-		if text := TodoOf(r, commandUID); strings.Contains(text, "`") || strings.Contains(text, "explain UID") || strings.Contains(text, "forget UID") {
-			t.Errorf("%s: %q", r, text)
+		text, brief := AdviceOf(r, commandUID).Advice, BriefOf(r)
+		if strings.Contains(text+brief.Do, "`") || strings.Contains(text, "explain UID") || strings.Contains(text, "forget UID") {
+			t.Errorf("%s: %q, %q", r, text, brief.Do)
 		}
-		if text := TextOf(r).Todo; strings.Contains(text, "`") {
-			t.Errorf("%s: %q", r, text)
+		if !strings.HasSuffix(brief.Means, ".") || brief.Do == "" {
+			t.Errorf("%s: %+v", r, brief)
 		}
 	}
-	if text := TodoOf(policy.ReasonRestored, commandUID); !strings.Contains(text, "orphan-reaper quarantine forget "+commandUID+".") {
+	if text := AdviceOf(policy.ReasonRestored, commandUID).Advice; !strings.Contains(text, "orphan-reaper quarantine forget "+commandUID+".") {
 		t.Error(text)
-	}
-	for _, line := range human.Wrap(TodoOf(policy.ReasonNetns, commandUID), 30) {
-		if strings.HasSuffix(line, " ip") || strings.HasSuffix(line, "netns") {
-			t.Errorf("a command is broken: %q", line)
-		}
 	}
 }

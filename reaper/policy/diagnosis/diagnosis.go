@@ -55,14 +55,6 @@ type Daemon struct {
 	Parked time.Time `json:"-"`
 }
 
-// FirstWait is for how long a pod waits, from the parking of the first pod since the daemon's start on.
-func FirstWait(e *policy.Evidence, r policy.Rules) time.Duration {
-	if r.HoldReported > 0 && e.LetGoByKubelet() {
-		return min(r.HoldReported, r.Confirm)
-	}
-	return r.Confirm
-}
-
 // Pod is one pod that the kubelet complains of, or that is left here.
 type Pod struct {
 	UID      parsers.PodUID

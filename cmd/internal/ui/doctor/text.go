@@ -14,49 +14,43 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 )
 
-// This file writes for a person who has no time: one screen of 24 lines in the usual case.
-// Nothing is shown that needs no action and answers none of the questions; -o json has all. A command
-// stands in a line of its own and unbroken, so that it can be pasted.
+// The screen is for a reader without time: usually at most 24 lines. What needs no action and answers no question is
+// only in JSON. A command has a line of its own, which no terminal's width breaks, so that it can be pasted.
 
 // What doctor shows at the most, of each kind.
 const (
 	mostMessage  = 3 // lines of the kubelet's message
-	mostPods     = 4 // pods
+	mostPods     = 4
+	mostTodo     = 3
 	mostCommands = 3 // of one thing to do
 	mostMissing  = 4
-
-	mostMissingLines = 3
 )
 
-// The widths of the pods' columns; a name has the room between.
-const (
-	uidWidth  = 36
-	sizeWidth = 8
-	mostName  = 60
-)
+// quietFor is how long the kubelet is silent when it has nothing to complain of any more: otherwise it repeats itself
+// every 2 s.
+const quietFor = 5 * time.Minute
 
-// writer writes the screen for a person.
+// writer writes the screen as text.
 type writer struct{ *ui.Printer }
 
 // Write writes the screen.
-func Write(p *ui.Printer, v *Screen) {
-	w := writer{p}
+func Write(printer *ui.Printer, v *Screen) {
+	p := writer{printer}
 	if !v.Looked && v.root && len(v.Errors) > 0 {
-		w.Para("", p.Paint(ui.Red, clean.Text(v.Errors[len(v.Errors)-1])+"."))
+		p.Para("", p.Paint(ui.Red, clean.Text(v.Errors[len(v.Errors)-1])+"."))
 	}
 	if v.elsewhere != "" {
-		w.Para("", p.Paint(ui.Red, "A setting contradicts the running kubelet: "+clean.Text(v.elsewhere)))
+		p.Para("", p.Paint(ui.Red, "A setting contradicts the running kubelet: "+clean.Text(v.elsewhere)))
 	}
-	w.complaints(v)
-	w.pods(v)
-	w.byItself(v)
-	w.aging(v)
-	w.data(v)
-	w.forPerson(v)
-	w.missing(v)
+	p.complaints(v)
+	p.pods(v)
+	p.removal(v)
+	p.quarantine(v)
+	p.todo(v)
+	p.missing(v)
 }
 
-// complaints says what the kubelet says, since when and how often.
+// complaints writes what the kubelet complains of, since when and how often.
 func (p writer) complaints(v *Screen) {
 	c := &v.Complaints
 	switch {
@@ -72,23 +66,24 @@ func (p writer) complaints(v *Screen) {
 		verb = "complained"
 	}
 	p.Printf("%s\n", p.Paint(ui.Bold, "The kubelet "+verb+" of "+human.Count(c.Pods, "pod")+":"))
-	p.cut("  ", "  ", ui.Red, c.Message, mostMessage)
+	p.cut("  ", "  ", ui.Red, c.Message)
 	p.Para("", v.often())
 }
 
-// cut writes text wrapped, in so many lines at the most, those after the first behind hang.
-func (p writer) cut(indent, hang string, c ui.Colour, text string, most int) {
+// cut writes at most mostMessage lines of a text, those after the first behind hang.
+func (p writer) cut(indent, hang string, c ui.Colour, text string) {
 	lines := human.Wrap(text, p.TextColumns()-len(hang))
-	for i, line := range lines[:min(len(lines), most)] {
-		if i == most-1 && len(lines) > most {
-			line = human.Short(line+" …", p.TextColumns()-len(hang))
-		}
+	if len(lines) > mostMessage {
+		lines = lines[:mostMessage]
+		lines[mostMessage-1] = human.Short(lines[mostMessage-1]+" …", p.TextColumns()-len(hang))
+	}
+	for _, line := range lines {
 		p.Printf("%s%s\n", indent, p.Paint(c, line))
 		indent = hang
 	}
 }
 
-// read names what was read, for a person.
+// read names the logs that were read.
 func (v *Screen) read() string {
 	var words []string
 	for _, s := range v.Complaints.Sources {
@@ -103,7 +98,7 @@ func (v *Screen) read() string {
 	return strings.Join(words, " and ")
 }
 
-// readFor is how far back a log was read.
+// readFor returns how far back a log was read.
 func (v *Screen) readFor(s diagnosis.Source) string {
 	d := v.now.Sub(s.Since)
 	if d > time.Hour {
@@ -112,12 +107,7 @@ func (v *Screen) readFor(s diagnosis.Source) string {
 	return human.Span(d.Round(time.Minute))
 }
 
-// quietFor is how long a kubelet is silent that has nothing to complain of any more: one that has
-// repeats itself every 2 s.
-const quietFor = 5 * time.Minute
-
-// stopped reports whether the complaints have ended: there are none any more, or nothing of what was
-// named is left to complain of.
+// stopped reports whether the complaints have ended: the last one is old, or nothing that it named is left.
 func (v *Screen) stopped() bool {
 	last := v.Complaints.Last
 	if v.Complaints.Now || v.elsewhere != "" {
@@ -129,17 +119,22 @@ func (v *Screen) stopped() bool {
 	return last != nil && v.now.Sub(*last) > quietFor || v.Looked && !left
 }
 
-// often says how often the kubelet complains, since when, and whether it still does.
+// often returns how often the kubelet complains, since when, and whether it still does.
 func (v *Screen) often() string {
 	c := &v.Complaints
-	words := []string{human.Count(c.LastHour, "line") + " in the last hour"}
+	text := human.Count(c.LastHour, "line") + " in the last hour"
 	if c.Untimed > c.Lines/2 || c.LastHour == 0 {
-		words[0] = human.Count(c.Lines, "line") + " in " + v.read()
+		text = human.Count(c.Lines, "line") + " in " + v.read()
 	}
 	if c.First != nil {
-		words = append(words, v.sinceWhen())
+		since := "since " + human.Clock(*c.First, v.now)
+		for _, s := range c.Sources {
+			if s.Read && !s.Since.IsZero() && c.First.Before(s.Since.Add(5*time.Minute)) {
+				since = "for more than " + v.readFor(s)
+			}
+		}
+		text += ", " + since
 	}
-	text := strings.Join(words, ", ")
 	switch {
 	case c.Now:
 		return text + ", and it still does."
@@ -153,18 +148,7 @@ func (v *Screen) often() string {
 	return text + "."
 }
 
-// sinceWhen says when the complaints began, as far as was read.
-func (v *Screen) sinceWhen() string {
-	first := *v.Complaints.First
-	for _, s := range v.Complaints.Sources {
-		if s.Read && !s.Since.IsZero() && first.Before(s.Since.Add(5*time.Minute)) {
-			return "for more than " + v.readFor(s)
-		}
-	}
-	return "since " + human.Clock(first, v.now)
-}
-
-// pods shows the pods, two lines each.
+// pods writes the pods that are there, two lines each, and how many are not there any more.
 func (p writer) pods(v *Screen) {
 	if !v.Looked {
 		return
@@ -173,8 +157,9 @@ func (p writer) pods(v *Screen) {
 		p.Para("", human.Count(v.Living, "pod directory")+" in "+clean.Text(v.podsDir)+", no orphan among them.")
 		return
 	}
+	const uidWidth, sizeWidth = 38, 8
+	name := min(p.Columns-2-uidWidth-sizeWidth, 60)
 	p.Heading("What lies there")
-	name := min(p.Columns-2-uidWidth-2-sizeWidth, mostName)
 	here := slices.DeleteFunc(slices.Clone(v.Pods), func(pod pod) bool { return pod.Fate == diagnosis.Gone })
 	for i, pod := range here {
 		if i == mostPods {
@@ -185,129 +170,157 @@ func (p writer) pods(v *Screen) {
 		if !pod.unread {
 			size = human.Size(pod.Bytes)
 		}
-		p.Printf("  %s%s%*s\n", human.Pad(human.Short(pod.UID, uidWidth), uidWidth+2),
-			human.Pad(human.Short(clean.Text(policy.FullName(pod.Namespace, pod.Name)), max(name-2, 1)), max(name, 2)), sizeWidth, size)
+		full := human.Short(clean.Text(policy.FullName(pod.Namespace, pod.Name)), max(name-2, 1))
+		p.Printf("  %s%s%*s\n", human.Pad(human.Short(pod.UID, uidWidth-2), uidWidth), human.Pad(full, max(name, 2)), sizeWidth, size)
 		p.Para("    ", pod.Says)
 	}
-	if gone := v.gone(); v.elsewhere != "" {
-		return // what is not here may lie where the kubelet has its pods
-	} else if gone != "" && len(here) == 0 {
-		p.Para("  ", "Nothing any more: "+gone)
-	} else if gone != "" {
-		p.Para("  ", "Besides, "+gone)
+	parked := v.sumOf(func(p *pod) bool { return p.Fate == diagnosis.Gone && p.parked }).pods
+	var parts []string
+	if gone := len(v.Pods) - len(here) - parked; gone > 0 {
+		parts = append(parts, human.Count(gone, "pod")+" that it named "+human.Plural(gone, "is", "are")+" gone.")
+	}
+	if parked > 0 {
+		parts = append(parts, human.Count(parked, "pod")+" that it named "+human.Plural(parked, "lies", "lie")+" in quarantine.")
+	}
+	if len(parts) > 0 && v.elsewhere == "" { // what is not here may be where the kubelet has its pods
+		p.Para("  ", strings.Join(parts, " "))
 	}
 }
 
-// byItself says what goes without a person, and when.
-func (p writer) byItself(v *Screen) {
-	goes, stopped := v.counts.pods[diagnosis.Goes], v.counts.pods[diagnosis.Stopped]
-	if goes+stopped == 0 {
-		return
-	}
-	switch {
-	case stopped > 0:
+// removal writes what is removed without an operator, and when, or what stops that.
+func (p writer) removal(v *Screen) {
+	if s := v.sumOf(func(p *pod) bool { return p.Fate == diagnosis.Stopped }); s.pods > 0 {
 		why := v.Stops.Detail
 		if v.Stops.Reason == policy.ReasonBreaker {
 			why, _, _ = strings.Cut(why, ";") // what to do about it stands below, as commands
 		}
 		p.Heading("What could be removed")
-		p.Para("  ", fmt.Sprintf("%s (%s) can be removed, and nothing is: %s.", human.Count(stopped, "pod"), human.Size(v.counts.bytes[diagnosis.Stopped]),
-			clean.Text(why)))
+		p.Para("  ", s.String()+" can be removed, and nothing is: "+clean.Text(why)+".")
 		return
-	case v.unattended || v.Daemon.Runs != policy.Yes: // what goes, the kubelet cleans up
+	}
+	eligible := v.eligible(" is quarantined", " are quarantined")
+	if eligible == "" || v.unattended || v.Daemon.Runs != policy.Yes {
 		return
 	}
 	p.Heading("What is removed automatically")
-	verb, when := "is quarantined", " now"
-	if v.counts.due > 0 {
-		when = " in " + human.Age(v.counts.due)
+	text := eligible + "."
+	if !v.Daemon.Proven && v.sumOf(func(p *pod) bool { return p.Fate == diagnosis.Goes }).pods > 1 {
+		text += " After its start the daemon moves one pod, and the others once that one has shown no sign of life in quarantine."
 	}
-	if v.counts.now.pods+v.counts.later.pods > 1 {
-		verb, when = "are quarantined", ", the first"+when
-	}
-	parts := []string{}
-	parts = v.counts.now.plus(v.counts.later).say(parts, verb+when)
-	parts = v.counts.used.say(parts, human.Plural(v.counts.used.pods, "is", "are")+" quarantined"+v.counts.after())
-	named := v.counts.named.pods
-	parts = v.counts.named.say(parts, human.Plural(named, "is", "are")+" quarantined once the kubelet reports "+human.Plural(named, "it", "them"))
-	for _, why := range []string{v.counts.limited, v.counts.first} {
-		if why != "" {
-			parts = append(parts, clean.Text(why))
+	p.Para("  ", fmt.Sprintf("%s The daemon has run since %s (mode %s).", text, human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
+}
+
+// eligible returns how many pods can be removed without an operator, and when; one and many are the verbs.
+func (v *Screen) eligible(one, many string) string {
+	var parts []string
+	add := func(s sum, when string) {
+		if s.pods > 0 {
+			parts = append(parts, s.String()+human.Plural(s.pods, one, many)+when)
 		}
 	}
-	p.Para("  ", fmt.Sprintf("%s. The daemon has run since %s (mode %s).", strings.Join(parts, "; "),
-		human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
-}
-
-// plus is two heaps together.
-func (h heap) plus(o heap) heap { return heap{h.pods + o.pods, h.bytes + o.bytes} }
-
-// say adds what becomes of a heap.
-func (h heap) say(parts []string, what string) []string {
-	if h.pods == 0 {
-		return parts
+	due := time.Duration(-1)
+	byTime := v.sumOf(func(p *pod) bool {
+		if p.Fate != diagnosis.Goes || p.ends != "" {
+			return false
+		}
+		if d := time.Duration(p.DueSeconds) * time.Second; due < 0 || d < due {
+			due = d
+		}
+		return true
+	})
+	when := " now"
+	switch {
+	case due > 0 && v.Daemon.Runs != policy.Yes: // a hold begins with the sweep
+		when = " after a hold"
+	case due > 0:
+		when = " in " + human.Age(due)
 	}
-	return append(parts, fmt.Sprintf("%s (%s) %s", human.Count(h.pods, "pod"), human.Size(h.bytes), what))
-}
-
-// after says what has to end before that goes which is in use.
-func (c *counts) after() string {
-	if c.used.pods > 1 {
-		return " when nothing uses them any more"
+	if byTime.pods > 1 {
+		when = ", the first" + when
 	}
-	return " when " + c.ends
+	if !v.Daemon.Proven && !v.Daemon.Parked.IsZero() {
+		when = "" // they wait for a pod that is in quarantine
+	}
+	add(byTime, when)
+	ends := ""
+	used := v.sumOf(func(p *pod) bool {
+		if p.Fate == diagnosis.Goes && p.ends != "" {
+			ends = p.ends
+		}
+		return p.Fate == diagnosis.Goes && p.ends != ""
+	})
+	if used.pods > 1 {
+		ends = "nothing uses them any more, or the kubelet reports them"
+	}
+	add(used, " when "+ends)
+	return strings.Join(parts, "; ")
 }
 
-// mayGo says how much waits for somebody to take it. Where no daemon runs, no time passes for a hold: it
-// begins with the sweep.
-func (v *Screen) mayGo() string {
-	parts := v.counts.now.say(nil, "can be removed now")
-	parts = v.counts.later.say(parts, "can be removed after a hold")
-	parts = v.counts.named.say(parts, "can be removed once the kubelet reports "+human.Plural(v.counts.named.pods, "it", "them"))
-	return strings.Join(v.counts.used.say(parts, "can be removed"+v.counts.after()), "; ") + "."
+// quarantine writes what is purged from the quarantine by itself, how that is kept, and what waits for a decision.
+func (p writer) quarantine(v *Screen) {
+	if a := v.Aging; a != nil {
+		pods := len(a.UIDs)
+		when, it := " now", "it"
+		if a.DueSeconds > 0 {
+			when = " in " + human.Age(time.Duration(a.DueSeconds)*time.Second)
+		}
+		if pods > 1 {
+			when, it = ", the first"+when, "one"
+		}
+		if v.Stops != nil || v.Daemon.Runs != policy.Yes {
+			when += ", if a daemon or a sweep enforces"
+		}
+		p.Printf("\n")
+		p.Para("", whose(pods)+human.Plural(pods, " emptyDir", " emptyDirs")+" ("+human.Size(a.Bytes)+") "+human.Plural(pods, "is", "are")+
+			" permanently removed"+when+". To keep "+it+":")
+		p.commands(a.Commands, "quarantine list")
+	}
+	if v.c.DataPods > 0 {
+		p.Printf("\n")
+		p.Para("", whose(v.c.DataPods)+" data ("+human.Size(v.c.DataBytes)+") "+human.Plural(v.c.DataPods, "waits", "wait")+
+			" in quarantine for your decision:")
+		p.commands([]string{"orphan-reaper quarantine list"}, "")
+	}
 }
 
-// todo writes one thing that a person has to do.
-func (p writer) todo(t Todo) {
-	p.Para("  ", t.Text)
-	p.commands(t.Commands, "scan")
-}
+// whose is "1 pod's" or "2 pods'".
+func whose(pods int) string { return human.Count(pods, "pod") + human.Plural(pods, "'s", "'") }
 
-// commands writes them, and names the command that has those that are too many.
+// commands writes commands, each on a line of its own, and names the command that has those that are too many.
 func (p writer) commands(commands []string, rest string) {
 	for i, c := range commands {
 		if i == mostCommands {
 			p.Printf("    # … and %s: orphan-reaper %s\n", human.Count(len(commands)-i, "more pod"), rest)
 			return
 		}
-		p.command(c)
+		p.Printf("    %s\n", clean.Text(c))
 	}
 }
 
-// command writes one command on a line of its own, which no terminal's width breaks.
-func (p writer) command(c string) { p.Printf("    %s\n", clean.Text(c)) }
-
-// forPerson says what a person has to do besides.
-func (p writer) forPerson(v *Screen) {
-	todo := slices.Clone(v.Todo)
-	if v.unattended { // the last: it is shown first, and never left out
-		last := todo[len(todo)-1]
-		last.Text = v.mayGo() + " " + last.Text
-		todo = slices.Insert(todo[:len(todo)-1], 0, last)
+// todo writes what an operator has to do.
+func (p writer) todo(v *Screen) {
+	var back []string
+	for i := range v.Pods { // put back, and kept by nothing else
+		if v.Pods[i].Fate != diagnosis.Person && slices.Contains(v.Pods[i].Reasons, policy.ReasonRestored) {
+			back = append(back, "orphan-reaper quarantine forget "+v.Pods[i].UID)
+		}
 	}
-	back := v.restored()
 	switch {
-	case len(todo) > 0:
+	case len(v.Todo) > 0:
 		p.Heading("What you have to do")
 	case v.Looked && !v.NeedsPerson && len(back) == 0:
 		p.Printf("\n%s\n", p.Paint(ui.Green, "You have nothing to do."))
 	}
-	for i, t := range todo {
+	for i, t := range v.Todo {
 		if i == mostTodo {
-			p.Printf("  … and %s: orphan-reaper scan\n", human.Count(len(todo)-i, "more thing"))
+			p.Printf("  … and %s: orphan-reaper scan\n", human.Count(len(v.Todo)-i, "more thing"))
 			break
 		}
-		p.todo(t)
+		if i == 0 && v.unattended {
+			t.Text = v.eligible(" can be removed", " can be removed") + ". " + t.Text
+		}
+		p.Para("  ", t.Text)
+		p.commands(t.Commands, "scan")
 	}
 	if len(back) > 0 {
 		p.Printf("\n")
@@ -316,17 +329,7 @@ func (p writer) forPerson(v *Screen) {
 	}
 }
 
-// restored are the commands that have each pod judged again that a person put back, and that nothing else keeps.
-func (v *Screen) restored() (commands []string) {
-	for i := range v.Pods {
-		if v.Pods[i].Fate != diagnosis.Person && slices.Contains(v.Pods[i].Reasons, policy.ReasonRestored) {
-			commands = append(commands, "orphan-reaper quarantine forget "+v.Pods[i].UID)
-		}
-	}
-	return commands
-}
-
-// missing says what is missing here, a line each, and what root would add.
+// missing writes what is missing here, and what root would add.
 func (p writer) missing(v *Screen) {
 	if len(v.Missing) > 0 {
 		p.Heading("What is missing here")
@@ -335,16 +338,17 @@ func (p writer) missing(v *Screen) {
 				p.Printf("  … and %d more (-o json has all)\n", len(v.Missing)-i)
 				break
 			}
-			p.cut("  ", "    ", "", m, mostMissingLines)
+			p.cut("  ", "    ", "", m)
 		}
 	}
-	if !v.root {
-		p.Printf("\n")
-		if v.Looked {
-			p.Para("", "Root sees more: run it with sudo.")
-			return
-		}
-		p.Para("", "Only root can see what lies there and what to do:")
-		p.command("sudo orphan-reaper doctor")
+	if v.root {
+		return
 	}
+	p.Printf("\n")
+	if v.Looked {
+		p.Para("", "Root sees more: run it with sudo.")
+		return
+	}
+	p.Para("", "Only root can see what lies there and what to do:")
+	p.commands([]string{"sudo orphan-reaper doctor"}, "")
 }

@@ -1,0 +1,293 @@
+// Package doctor shows the result of the command doctor: one screen on why a kubelet complains, and what an operator
+// has to do.
+//
+// It opens nothing and reads no clock. Package diagnosis decides what becomes of a pod and whether an operator has
+// something to do; the texts for a reason are in the table of package ui. Screen is the model: JSON encodes it, and
+// Write prints it.
+package doctor
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+)
+
+// Screen is what doctor shows.
+type Screen struct {
+	NeedsPerson bool             `json:"needs_person"`
+	Looked      bool             `json:"looked"` // false where the pods directory could not be read
+	Complaints  complaints       `json:"complaints"`
+	Pods        []pod            `json:"pods"`
+	Living      int              `json:"living"` // pod directories of pods that live
+	Daemon      diagnosis.Daemon `json:"daemon"`
+	Stops       *policy.Why      `json:"stops,omitempty"` // what stops all removal
+	Todo        []Todo           `json:"todo"`
+	Aging       *aging           `json:"aging,omitempty"` // nil where nothing is purged by itself
+	Missing     []string         `json:"missing"`
+	Errors      []string         `json:"errors"`
+
+	c          *diagnosis.Case
+	now        time.Time
+	podsDir    string
+	root       bool
+	elsewhere  string // what contradicts the running kubelet: these may not be its pods
+	unattended bool   // the first thing to do is to have something remove eligible pods
+}
+
+// complaints is what the logs have about all pods together.
+type complaints struct {
+	Lines    int                `json:"lines"`
+	LastHour int                `json:"last_hour"`
+	Untimed  int                `json:"untimed"`
+	First    *time.Time         `json:"first"`
+	Last     *time.Time         `json:"last"`
+	Now      bool               `json:"now"`
+	Message  string             `json:"message"`
+	Pods     int                `json:"pods"`
+	Sources  []diagnosis.Source `json:"sources"`
+}
+
+// pod is one pod that the kubelet complains of, or that is left.
+type pod struct {
+	UID        string          `json:"uid"`
+	Namespace  string          `json:"namespace"`
+	Name       string          `json:"name"`
+	Lines      int             `json:"lines"`
+	LastHour   int             `json:"last_hour"`
+	First      *time.Time      `json:"first"`
+	Last       *time.Time      `json:"last"`
+	Bytes      int64           `json:"bytes"`
+	Fate       diagnosis.Fate  `json:"fate"`
+	Says       string          `json:"says"`
+	Reasons    []policy.Reason `json:"reasons"`
+	DueSeconds int             `json:"due_seconds,omitempty"`
+	Command    string          `json:"command,omitempty"`
+
+	unread bool
+	parked bool   // it lies in quarantine
+	recent bool   // the kubelet may have reported it just now
+	ends   string // what has to end before it can be removed, "" for nothing but time
+}
+
+// Todo is one thing that an operator has to do, with the commands for it.
+type Todo struct {
+	Text     string   `json:"text"`
+	Commands []string `json:"commands"`
+}
+
+// aging is the emptyDir content that is purged from the quarantine by itself, with the commands that keep it.
+type aging struct {
+	UIDs       []parsers.PodUID `json:"uids"` // in the order in which they are purged
+	Bytes      int64            `json:"bytes"`
+	DueSeconds int              `json:"due_seconds"` // until the first is purged
+	Commands   []string         `json:"commands"`
+}
+
+// Read is what doctor could read, beside the case.
+type Read struct {
+	Errors []string // of the look
+	Err    error    // why there was none
+	Root   bool     // this process has root's rights
+}
+
+// New shows a diagnosis.
+func New(c diagnosis.Case, r Read, x ui.Context) Screen {
+	d := diagnosis.Of(c)
+	v := Screen{
+		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []pod{}, Todo: []Todo{},
+		Missing: []string{}, Errors: append([]string{}, r.Errors...), c: &c, now: x.Now.Wall, podsDir: x.PodsDir, root: r.Root,
+	}
+	if r.Err != nil {
+		v.Errors = append(v.Errors, r.Err.Error())
+	}
+	if d.Stopped {
+		v.Stops = &d.Stops
+	}
+	if c.Looked && c.Node.Agrees.Truth == policy.No {
+		v.elsewhere = c.Node.Agrees.Detail
+	}
+	all := diagnosis.Sum(c.Said)
+	message := strings.ReplaceAll(all.Words, x.PodsDir+"/"+string(all.UID)+"/", "…/") // the UID is in it already
+	v.Complaints = complaints{
+		Lines: all.Lines, LastHour: all.LastHour, Untimed: all.Untimed, First: timeOrNil(all.First), Last: timeOrNil(all.Last), Now: all.Now,
+		Message: clean.Text(message), Pods: len(c.Said), Sources: append([]diagnosis.Source{}, c.Sources...),
+	}
+	for i := range d.Pods {
+		one := newPod(&d.Pods[i], x.Now.Wall)
+		if c.Breaker && one.UID == string(c.Revived) && one.Fate == diagnosis.Stopped {
+			one.Says = "It showed life in quarantine. Run explain before you resume."
+		}
+		v.Pods = append(v.Pods, one)
+	}
+	if len(c.Aging.UIDs) > 0 {
+		v.Aging = &aging{UIDs: c.Aging.UIDs, Bytes: c.Aging.Bytes, DueSeconds: max(0, int(c.Aging.In.Seconds()))}
+		for _, uid := range c.Aging.UIDs {
+			v.Aging.Commands = append(v.Aging.Commands, "orphan-reaper quarantine restore "+string(uid))
+		}
+	}
+	v.missing()
+	v.todo(&d)
+	return v
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func newPod(p *diagnosis.Pod, now time.Time) pod {
+	v := pod{
+		UID: string(p.UID), Lines: p.Said.Lines, LastHour: p.Said.LastHour, First: timeOrNil(p.Said.First), Last: timeOrNil(p.Said.Last),
+		Fate: p.Fate, Reasons: []policy.Reason{}, parked: p.Parked,
+	}
+	// The kubelet's garbage collection of sandboxes runs each minute, and a line of klog has no certain time.
+	v.recent = p.Said.Now || p.Said.Last.IsZero() || now.Sub(p.Said.Last) < quietFor
+	if e := p.Evidence; e != nil {
+		v.Namespace, v.Name, v.Bytes, v.unread = e.Namespace, e.PodName, p.Bytes, e.Unread
+		if p.Fate == diagnosis.Person {
+			v.Command = e.Umount
+		}
+		v.DueSeconds = int(p.Verdict.Due.Seconds())
+		for _, w := range p.Verdict.Why {
+			v.Reasons = append(v.Reasons, w.Reason)
+		}
+		v.ends = ui.InUse(p.Verdict.Why)
+		if v.ends == "" && p.Verdict.For(policy.ReasonKubeletFile) {
+			v.ends = "the kubelet reports it"
+		}
+	}
+	v.Says = says(p, v.recent)
+	return v
+}
+
+// says is what becomes of a pod in one sentence.
+func says(p *diagnosis.Pod, recent bool) string {
+	switch {
+	case p.Fate == diagnosis.Lives && recent:
+		return "Something of it is still listed. If the pod has ended, the kubelet cleans it up in some minutes."
+	case p.Fate == diagnosis.Lives:
+		return "It lives. The line about it is old, or not the kubelet's own."
+	case p.Fate == diagnosis.Gone && p.Parked:
+		return "It lies in quarantine. The kubelet has nothing to complain of any more."
+	case p.Fate == diagnosis.Gone:
+		return "Its directory is gone. The kubelet has nothing to complain of any more."
+	case p.Fate != diagnosis.Goes && p.Fate != diagnosis.Stopped:
+		return means(mainReason(p), p.Evidence)
+	case p.Cleaned():
+		return "Ended, being cleaned up by the kubelet."
+	case len(p.Verdict.Leaves) > 0:
+		return "Dead, but its volume's directory is not empty, and the kubelet cannot remove it."
+	}
+	for _, w := range p.Verdict.Why {
+		if !slices.Contains(ofNode, w.Reason) {
+			return means(w.Reason, p.Evidence)
+		}
+	}
+	return "Dead: nothing of it runs, is mounted or in use."
+}
+
+// ofNode are the reasons about the node, the time or the settings, and not about a dead pod.
+var ofNode = []policy.Reason{
+	policy.ReasonYoung, policy.ReasonHold, policy.ReasonKubeletStarting, policy.ReasonLimit, policy.ReasonWaived,
+	policy.ReasonObserve, policy.ReasonBreaker, policy.ReasonNamespaces, policy.ReasonContradiction,
+}
+
+// means is what a reason means for a pod, in one sentence. It claims nothing that was not read.
+func means(r policy.Reason, e *policy.Evidence) string {
+	if r == policy.ReasonInUse && e.Facts[policy.FactInUse].Truth == policy.Unknown {
+		return "Whether something has a file of it open could not be read."
+	}
+	if r == policy.ReasonKubeletFile && e.FilesGoStale {
+		return "It waits until the kubelet reports it: a state file that may be stale has it."
+	}
+	return ui.BriefOf(r).Means
+}
+
+// mainReason is the reason that an operator has to know first: mounted, else restored, else the first that does not
+// end by itself, and of those the first that needs an operator.
+func mainReason(p *diagnosis.Pod) policy.Reason {
+	rank := func(r policy.Reason) int {
+		o := r.Outlook()
+		switch {
+		case r == policy.ReasonMounted:
+			return 0
+		case r == policy.ReasonRestored:
+			return 1
+		case !r.Passing() && (o == policy.OutlookPerson || o == policy.OutlookStuck):
+			return 2
+		case !r.Passing():
+			return 3
+		}
+		return 4
+	}
+	first := policy.Reason("")
+	for _, w := range p.Verdict.Why {
+		if first == "" || rank(w.Reason) < rank(first) {
+			first = w.Reason
+		}
+	}
+	return first
+}
+
+// missing lists why nothing can be removed on this node, and what could not be read.
+func (v *Screen) missing() {
+	add := func(text string) { v.Missing = append(v.Missing, clean.Text(text)) }
+	for _, s := range v.c.Sources {
+		if !s.Read && !s.Absent {
+			add(s.Name + " could not be read: " + s.Problem)
+		}
+	}
+	if v.deaf() && len(v.Missing) == 0 {
+		for _, s := range v.c.Sources {
+			add(s.Name + " does not exist")
+		}
+		add("no log was read: name the kubelet's by --log-file FILE or --journal-unit UNIT")
+	}
+	if v.Daemon.Runs == policy.Unknown {
+		add("whether the daemon runs is not known: " + v.Daemon.Problem)
+	}
+	n := v.c.Node
+	for i, f := range []struct {
+		what string
+		fact policy.Fact
+	}{{"kubelet", n.Kubelet}, {"container runtime", n.RuntimeLists}, {"pod network", n.Network}, {"this node", n.MayEnforce}, {"settings", n.Agrees}} {
+		waived := v.c.Rules.Waive && i < 3
+		if v.Looked && f.fact.Truth != policy.Yes && !waived {
+			add(f.what + ": " + f.fact.Detail)
+		}
+	}
+}
+
+// deaf reports whether no log was read at all.
+func (v *Screen) deaf() bool {
+	return !slices.ContainsFunc(v.c.Sources, func(s diagnosis.Source) bool { return s.Read })
+}
+
+// sum is how many pods there are of a kind, and what they hold.
+type sum struct {
+	pods  int
+	bytes int64
+}
+
+// String returns the sum, and what becomes of it.
+func (s sum) String() string { return human.Count(s.pods, "pod") + " (" + human.Size(s.bytes) + ")" }
+
+// sumOf sums up the pods that one selects.
+func (v *Screen) sumOf(one func(*pod) bool) (s sum) {
+	for i := range v.Pods {
+		if one(&v.Pods[i]) {
+			s.pods++
+			s.bytes += v.Pods[i].Bytes
+		}
+	}
+	return s
+}

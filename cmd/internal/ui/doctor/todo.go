@@ -1,0 +1,109 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+)
+
+// todo lists what an operator has to do: what stops all removal first, then what keeps pods, by reason.
+func (v *Screen) todo(d *diagnosis.Diagnosis) {
+	c := v.c
+	add := func(text string, commands ...string) { v.Todo = append(v.Todo, Todo{text, commands}) }
+	if d.Unattended {
+		v.unattended = true
+		v.Todo = append(v.Todo, unattended(c.Daemon))
+	}
+	if d.Stopped && (d.Count[diagnosis.Stopped] > 0 || d.NeedsPerson && d.Stops.Reason != policy.ReasonObserve) {
+		brief := ui.BriefOf(d.Stops.Reason)
+		add(brief.Do, cmp.Or(brief.Command, "orphan-reaper config check"))
+		if last := &v.Todo[len(v.Todo)-1]; d.Stops.Reason == policy.ReasonBreaker && c.Revived != "" {
+			last.Commands = append(last.Commands, "orphan-reaper explain "+string(c.Revived))
+		}
+	}
+	at := map[policy.Reason]int{}
+	for i := range d.Pods {
+		if d.Pods[i].Fate != diagnosis.Person {
+			continue
+		}
+		reason := mainReason(&d.Pods[i])
+		text, command := v.todoFor(&d.Pods[i], reason)
+		if _, known := at[reason]; !known {
+			at[reason] = len(v.Todo)
+			add(text)
+		}
+		if t := &v.Todo[at[reason]]; !slices.Contains(t.Commands, command) {
+			t.Commands = append(t.Commands, command)
+		}
+	}
+	if len(c.Conflicts) > 0 {
+		t := Todo{Text: "In conflict: another directory was made while one lay in quarantine. It stays until you merge or purge it; this shows how:"}
+		for _, uid := range c.Conflicts {
+			t.Commands = append(t.Commands, "orphan-reaper explain "+string(uid))
+		}
+		v.Todo = append(v.Todo, t)
+	}
+	v.strays(d.Strays)
+	if d.Deaf && c.Looked && !c.Rules.Waive {
+		add("Find out where the kubelet logs. Name that with --log-file or --journal-unit.", "journalctl --no-pager --lines 3 --unit kubelet")
+	}
+}
+
+// todoFor returns what to do about a pod that stays until an operator acts.
+func (v *Screen) todoFor(p *diagnosis.Pod, reason policy.Reason) (text, command string) {
+	brief := ui.BriefOf(reason)
+	then := ui.Place{PodsDir: v.podsDir}.Commands(p.Evidence, reason).Then
+	switch {
+	case len(then) > 0 && then[0] == p.Evidence.Umount && v.Daemon.Runs == policy.Yes:
+		return "If the pod is gone, umount what is still mounted; the rest follows automatically:", then[0]
+	case len(then) > 0 && then[0] == p.Evidence.Umount:
+		return "If the pod is gone, umount what is still mounted; a sweep can then remove the rest:", then[0]
+	case len(then) > 0:
+		return brief.Do, then[0]
+	case reason == policy.ReasonKubeletUnknown && v.c.Node.Kubelet.Truth != policy.Yes:
+		return "Check that the kubelet runs. Without it, no pod is known to be released.", "systemctl status kubelet"
+	}
+	return brief.Do, cmp.Or(brief.Command, "orphan-reaper explain "+string(p.UID))
+}
+
+// strays names what lies among the pods and is no pod's.
+func (v *Screen) strays(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	t := Todo{Text: human.Count(len(names), "name") + " in the pods directory " + human.Plural(len(names), "is no pod's", "are no pods'") +
+		". orphan-reaper never touches such a thing. See whose it is, and move it elsewhere:"}
+	for _, name := range names[:min(len(names), mostCommands)] {
+		t.Commands = append(t.Commands, ui.Place{PodsDir: v.podsDir}.Commands(&policy.Evidence{Name: name}, policy.ReasonInvalidUID).Look...)
+	}
+	if len(t.Commands) == 0 {
+		t.Commands = []string{"orphan-reaper scan --verdict=keep"}
+	}
+	v.Todo = append(v.Todo, t)
+}
+
+// unattended returns what removes eligible pods where no daemon is known to run.
+func unattended(d diagnosis.Daemon) Todo {
+	if d.Runs == policy.No && d.PID > 0 { // only a sweep takes the daemon's lock
+		return Todo{
+			Text:     fmt.Sprintf("No daemon runs here. A sweep (PID %d) is at work; run this again when it has ended:", d.PID),
+			Commands: []string{"orphan-reaper doctor"},
+		}
+	}
+	state, moves := "No daemon runs here.", "This moves"
+	t := Todo{Commands: []string{"orphan-reaper sweep"}}
+	if d.Runs == policy.Unknown {
+		state = "Whether a daemon runs here is not known: check that one does."
+	}
+	if d.Installed {
+		moves = "Either of these moves"
+		t.Commands = append(t.Commands, "systemctl enable --now orphan-reaper")
+	}
+	t.Text = state + " " + moves + " them to quarantine and removes what holds no data:"
+	return t
+}
