@@ -3,7 +3,6 @@ package audit
 import (
 	"cmp"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -171,34 +170,6 @@ func checkLink(t *testing.T, root, link string) {
 	}
 	if anchor != "" {
 		t.Errorf("%s: no such heading", link)
-	}
-}
-
-// TestCatalogCompiles: journalctl itself takes the catalog and gives it back.
-func TestCatalogCompiles(t *testing.T) {
-	journalctl := testkit.NeedCommand(t, "journalctl")
-	root := t.TempDir()
-	testkit.Must(t, os.MkdirAll(filepath.Join(root, "usr/lib/systemd/catalog"), 0o755))
-	testkit.Must(t, os.MkdirAll(filepath.Join(root, "var/lib/systemd/catalog"), 0o755))
-	text, err := os.ReadFile(catalogFile)
-	testkit.Must(t, err)
-	testkit.Must(t, os.WriteFile(filepath.Join(root, "usr/lib/systemd/catalog/orphan-reaper.catalog"), text, 0o644))
-	run := func(args ...string) string {
-		out, err := exec.CommandContext(t.Context(), journalctl, append([]string{"--root=" + root}, args...)...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("journalctl %v: %v\n%s", args, err, out)
-		}
-		return string(out)
-	}
-	run("--update-catalog")
-	dump := parseCatalog(t, run("--dump-catalog"))
-	list := run("--list-catalog")
-	for _, m := range policy.Kinds() {
-		k := m.Kind
-		subject := parseCatalog(t, string(text))[m.ID].headers["Subject"][0]
-		if !slices.Equal(dump[m.ID].headers["Subject"], []string{subject}) || !strings.Contains(list, m.ID+" orphan-reaper: "+subject) {
-			t.Errorf("journalctl does not show %s: %v", k, dump[m.ID].headers)
-		}
 	}
 }
 

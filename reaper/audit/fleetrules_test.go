@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -142,58 +141,5 @@ func TestDashboard(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", "--lint=none", testkit.File(t, "queries.yaml", b.String())).CombinedOutput()
 	if err != nil || strings.Count(b.String(), "expr:") < 30 {
 		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-// everyFault is what a node exports that has every fault at once; %d is its number, %s its version.
-var everyFault = []string{
-	`orphan_reaper_build_info{instance="n%d",job="r",version="%s"}|1x20`,
-	`orphan_reaper_enforcing{instance="n%d",job="r"}|0x20`,
-	`orphan_reaper_breaker_open{instance="n%d",job="r"}|1x20`,
-	`orphan_reaper_orphans{instance="n%d",job="r",state="reap"}|9x20`,
-	`orphan_reaper_pods_for_person{instance="n%d",job="r"}|7x20`,
-	`orphan_reaper_last_look_timestamp_seconds{instance="n%d",job="r"}|0x20`,
-	`orphan_reaper_failures_total{instance="n%d",job="r",operation="look"}|0+9x20`,
-	`orphan_reaper_failures_total{instance="n%d",job="r",operation="journal"}|0+9x20`,
-	`orphan_reaper_source_up{instance="n%d",job="r",source="journald"}|0x20`,
-	`orphan_reaper_quarantine_bytes{instance="n%d",job="r",class="data"}|1e10+1e9x20`,
-	`orphan_reaper_cni_addresses{instance="n%d",job="r",network="a",state="reserved"}|200x20`,
-	`orphan_reaper_cni_addresses{instance="n%d",job="r",network="a",state="in_use"}|2x20`,
-}
-
-// TestFleetAlertsAreFew: with every fault on every node, and every tenth node silent, there is one
-// alert for each kind of fault. All that the test changes in the rules is that they need not wait.
-func TestFleetAlertsAreFew(t *testing.T) {
-	promtool := testkit.NeedCommand(t, "promtool")
-	const nodes = 500 // promtool takes 10,000 samples a query
-	rules, err := os.ReadFile(fleetFile)
-	testkit.Must(t, err)
-	dir := t.TempDir()
-	atOnce := regexp.MustCompile(`(?m)^ +for: .*\n`).ReplaceAll(rules, nil)
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), atOnce, 0o600))
-	var b strings.Builder
-	b.WriteString("rule_files: [rules.yaml]\nevaluation_interval: 10m\ntests:\n  - interval: 10m\n    input_series:\n")
-	series := func(s string) {
-		name, values, _ := strings.Cut(s, "|")
-		fmt.Fprintf(&b, "      - {series: '%s', values: '%s'}\n", name, values)
-	}
-	for n := range nodes {
-		if n%10 == 0 {
-			series(fmt.Sprintf(`up{instance="n%d",job="r"}|1x5 0x15`, n))
-			series(fmt.Sprintf(`orphan_reaper_build_info{instance="n%d",job="r",version="1"}|1x5 stale`, n))
-			continue
-		}
-		for i, s := range everyFault {
-			if s = strings.Replace(s, "%d", fmt.Sprint(n), 1); i == 0 {
-				s = fmt.Sprintf(s, fmt.Sprint(n%2))
-			}
-			series(s)
-		}
-	}
-	b.WriteString("    promql_expr_test:\n      - {eval_time: 3h, expr: 'count(ALERTS{alertstate=\"firing\"})', exp_samples: [{labels: '{}', value: 11}]}\n")
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "test.yaml"), []byte(b.String()), 0o600))
-	out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", filepath.Join(dir, "test.yaml")).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "SUCCESS") {
-		t.Errorf("%v\n%.4000s", err, out)
 	}
 }

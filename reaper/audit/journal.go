@@ -19,7 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Identifier is the SYSLOG_IDENTIFIER of all that we send: journalctl -t orphan-reaper.
+// Identifier is the SYSLOG_IDENTIFIER of all entries: journalctl -t orphan-reaper.
 const Identifier = "orphan-reaper"
 
 // prefix of our own journal fields. A client's field may not begin with an underscore
@@ -30,33 +30,33 @@ const prefix = "ORPHAN_REAPER_"
 // makes the sender wait, and a journald that hangs never empties it.
 const sendTimeout = 5 * time.Second
 
-// ErrStuck says that journald takes no record now. The record was not shown; it is sent
-// again later, since the ledger does not say sent.
+// ErrStuck is returned while journald accepts no record. The record was not written; it is sent
+// again later, since the ledger does not have it as sent.
 var ErrStuck = errors.New("journald accepts no records")
 
-// Format says how records look on a stream.
+// Format is the form of records on a stream.
 type Format string
 
-// The formats: a line for people, or a JSON object a line.
+// The formats: a line of text, or a JSON object a line.
 const (
 	FormatText Format = "text"
 	FormatJSON Format = "json"
 )
 
-// JournalOptions are the choices of NewJournal.
+// JournalOptions are the options of NewJournal.
 type JournalOptions struct {
 	// Fallback gets the records where there is no journal: stderr. Nil makes that an error.
 	Fallback io.Writer
 	Format   Format // of Fallback; the zero value is text
 	// NoJournal sends everything to Fallback, as --log-format text and json ask.
 	NoJournal bool
-	// Show shows a record in place of a line of text on Fallback, for a person on a terminal; nil does not.
+	// Show, if it is set, shows a record on a terminal instead of a line of text on Fallback.
 	Show func(policy.Record) error
 	// Level is the least that Fallback gets; nil is all. The journal and the ledger have every record.
 	Level slog.Leveler
 }
 
-// Journal shows records in the journal, or on a stream where there is none. Its methods
+// Journal writes records to the journal, or to a stream where there is none. Its methods
 // may be called from several goroutines.
 type Journal struct {
 	opts JournalOptions
@@ -64,14 +64,14 @@ type Journal struct {
 	out  sender
 }
 
-// NewJournal returns a Journal. It does not ask whether there is a journal: that may
-// change, and each record finds out for itself.
+// NewJournal returns a Journal. Whether there is a journal may change, and is found out at each
+// record.
 func NewJournal(opts JournalOptions) *Journal {
 	return &Journal{opts: opts, out: sender{send: journal.Send, timeout: sendTimeout}}
 }
 
-// Tell shows one record. An error means that nobody saw it.
-func (j *Journal) Tell(r policy.Record) error {
+// Record writes one record. After an error it was not written.
+func (j *Journal) Record(r policy.Record) error {
 	if j.opts.NoJournal {
 		return j.write(r)
 	}
@@ -80,7 +80,7 @@ func (j *Journal) Tell(r policy.Record) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrStuck):
-		// Under systemd our stderr ends in the same journald, and would hang us for good.
+		// Under systemd stderr goes to the same journald, and writing to it would hang for good.
 		return err
 	}
 	if j.opts.Fallback == nil {
@@ -89,7 +89,7 @@ func (j *Journal) Tell(r policy.Record) error {
 	return j.write(r)
 }
 
-// write shows the record on the stream, in one write, unless nobody wants to see one of its level.
+// write writes the record to the stream, in one write, unless its level is below the stream's.
 func (j *Journal) write(r policy.Record) error {
 	if j.opts.Fallback == nil {
 		return errors.New("cannot show a record: no journal and no stream")
@@ -118,7 +118,7 @@ func (j *Journal) write(r policy.Record) error {
 func Line(r policy.Record, f Format) ([]byte, error) {
 	if f != FormatJSON {
 		uid, text := "-", Text(r)
-		if r.UID != "" { // once in the line is enough
+		if r.UID != "" { // the line has it only once
 			uid = string(r.UID)
 			text = strings.Replace(strings.Replace(text, "pod "+uid, "the pod", 1), " ("+uid+")", "", 1)
 		}
@@ -258,8 +258,8 @@ func fieldName(s string) string {
 	}, s)
 }
 
-// shippedVolume is what the journal has of one vol_data.json. A driver's attributes may hold what
-// only the node should know, and the journal goes to where log shippers send it. The ledger has all.
+// shippedVolume is the part of one vol_data.json that the journal gets. A driver's attributes may have
+// secrets of the node, and log shippers send the journal elsewhere. The ledger has all of it.
 type shippedVolume struct {
 	Driver string   `json:"driverName,omitempty"`
 	Handle string   `json:"volumeHandle,omitempty"`

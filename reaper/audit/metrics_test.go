@@ -1,13 +1,9 @@
 package audit
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -202,55 +198,6 @@ func TestPromtool(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("promtool check metrics: %v\n%s", err, out)
 		}
-	}
-}
-
-func TestNodeExporterServesTheFile(t *testing.T) {
-	exporter := testkit.NeedCommand(t, "prometheus-node-exporter")
-	dir := t.TempDir()
-	testkit.Must(t, os.Chmod(dir, 0o755))
-	testkit.Must(t, busy().WriteFile(filepath.Join(dir, "orphan-reaper.prom")))
-	ctx, cancel := context.WithCancel(t.Context())
-	cmd := exec.CommandContext(ctx, exporter, "--web.listen-address=127.0.0.1:0", "--collector.disable-defaults",
-		"--collector.textfile", "--collector.textfile.directory="+dir)
-	log, err := cmd.StderrPipe()
-	testkit.Must(t, err)
-	testkit.Must(t, cmd.Start())
-	defer func() {
-		cancel()
-		_ = cmd.Wait()
-	}()
-	address := ""
-	var said []string
-	for lines := bufio.NewScanner(log); address == "" && lines.Scan(); {
-		said = append(said, lines.Text())
-		if m := regexp.MustCompile(`msg="?Listening on"? address=(127\.0\.0\.1:\d+)`).FindStringSubmatch(lines.Text()); m != nil {
-			address = m[1]
-		}
-	}
-	if address == "" {
-		t.Fatalf("the node exporter does not listen:\n%s", strings.Join(said, "\n"))
-	}
-	go func() { _, _ = io.Copy(io.Discard, log) }()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	testkit.Must(t, err)
-	res, err := http.DefaultClient.Do(req)
-	testkit.Must(t, err)
-	body, err := io.ReadAll(res.Body)
-	testkit.Must(t, errors.Join(err, res.Body.Close()))
-	for _, want := range []string{
-		"node_textfile_scrape_error 0\n",
-		"orphan_reaper_parked_pods_total 2\n",
-		`orphan_reaper_verdicts_total{reason="hold",verdict="wait"} 1` + "\n",
-		`orphan_reaper_removed_bytes_total{class="skeleton"} 4096` + "\n",
-		`node_textfile_mtime_seconds{file="` + filepath.Join(dir, "orphan-reaper.prom") + `"}`,
-	} {
-		if !bytes.Contains(body, []byte(want)) {
-			t.Errorf("the node exporter does not serve %s", want)
-		}
-	}
-	if t.Failed() {
-		t.Logf("%s\n%s", strings.Join(said, "\n"), body)
 	}
 }
 
@@ -459,15 +406,5 @@ func TestCNINetworksBounded(t *testing.T) {
 	}
 	if !strings.Contains(text, `orphan_reaper_cni_addresses{network="leaking",state="reserved"} 20`) {
 		t.Error("the network that leaks most is not named")
-	}
-}
-
-func BenchmarkWriteFile(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "orphan-reaper.prom")
-	m := busy()
-	for b.Loop() {
-		if err := m.WriteFile(path); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

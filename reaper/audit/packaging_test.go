@@ -2,7 +2,6 @@ package audit
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,56 +93,6 @@ func TestAlertRules(t *testing.T) {
 // TestAlertRulesFire runs Prometheus' own tests on the rules.
 func TestAlertRulesFire(t *testing.T) {
 	rulesPass(t, rulesFile, strings.Replace(rulesFile, ".rules.", ".test.", 1))
-}
-
-// TestOnlyObservesFires: the series of a daemon that observes, as it writes them, make both rules fire that
-// tell of it; those of one that enforces, or of which something else keeps the pods, do not.
-func TestOnlyObservesFires(t *testing.T) {
-	promtool := testkit.NeedCommand(t, "promtool")
-	abs := func(file string) string {
-		path, err := filepath.Abs(file)
-		testkit.Must(t, err)
-		return path
-	}
-	yes := policy.Fact{Truth: policy.Yes}
-	for _, c := range []struct {
-		name    string
-		node    policy.Node
-		observe bool
-		alerts  int
-	}{
-		{"it observes", policy.Node{MayEnforce: yes, Agrees: yes}, true, 2},
-		{"it enforces", policy.Node{MayEnforce: yes, Agrees: yes}, false, 0},
-		{"it observes and could not enforce", policy.Node{Agrees: yes}, true, 0},
-	} {
-		v := policy.Verdict{UID: testUID, Decision: policy.Reap}
-		v.Gate(policy.Standing{Node: c.node, Rules: policy.Rules{Observe: c.observe}}.Gate())
-		e := policy.Evidence{UID: testUID}
-		e.Facts.Set(policy.FactNamed, policy.Yes, "", "")
-		m := NewMetrics("1.2.3")
-		m.Enforcing(!c.observe)
-		m.Look(policy.Look{Node: c.node, Pods: []policy.Evidence{e}}, []policy.Verdict{v}, 0)
-		text, err := m.text()
-		testkit.Must(t, err)
-		var b strings.Builder
-		fmt.Fprintf(&b, "rule_files: [%s, %s]\nevaluation_interval: 1h\ntests:\n  - interval: 1h\n    input_series:\n", abs(rulesFile), abs(fleetFile))
-		for line := range strings.Lines(string(text)) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-			if name, labels, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{"); name == "orphan_reaper_orphans" || name == "orphan_reaper_enforcing" {
-				fmt.Fprintf(&b, "      - {series: '%s{instance=\"n1\",job=\"node\",%s}', values: '%sx400'}\n", name, labels, value)
-			}
-		}
-		want := "[]"
-		if c.alerts > 0 {
-			want = fmt.Sprintf("[{labels: '{}', value: %d}]", c.alerts)
-		}
-		fmt.Fprintf(&b, "    promql_expr_test:\n      - {eval_time: 340h, exp_samples: %s, expr: '%s'}\n", want,
-			`count(ALERTS{alertname=~"OrphanReaper(Fleet)?OnlyObserves",alertstate="firing"})`)
-		file := testkit.File(t, "test.yaml", b.String())
-		if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", file).CombinedOutput(); err != nil || !strings.Contains(string(out), "SUCCESS") {
-			t.Errorf("%s: %v\n%s\n%s", c.name, err, out, &b)
-		}
-	}
 }
 
 // rulesPass has promtool check a file of rules, and run its tests.

@@ -18,7 +18,7 @@ import (
 // bytes without --all; the whole stands in the fields and in the ledger.
 const maxText = 2000
 
-// Text returns the one line that tells people of r: what, why, who asked for it, and how to undo it.
+// Text returns the line that describes r: what, why, who requested it, and how to undo it.
 // It is r.Text where that is set.
 func Text(r policy.Record) string {
 	s := r.Text
@@ -28,7 +28,7 @@ func Text(r policy.Record) string {
 	return cut(clean.Text(s), maxText)
 }
 
-// What is Text without who asked for it and how to undo it.
+// What returns Text without who requested it and how to undo it.
 func What(r policy.Record) string { return cut(clean.Text(cmp.Or(r.Text, sentence(r))), maxText) }
 
 func compose(r policy.Record) string {
@@ -61,7 +61,7 @@ func sentence(r policy.Record) string {
 	}
 }
 
-// word is what stands in a sentence for a name in braces.
+// word returns the text for a name in braces of a sentence.
 func word(r policy.Record, name string) string {
 	switch name {
 	case "kind":
@@ -100,7 +100,7 @@ func word(r policy.Record, name string) string {
 	return "{" + name + "}"
 }
 
-// Undo returns the command that takes back what r tells, "" where nothing needs to or can.
+// Undo returns the command that undoes r, "" where there is none.
 func Undo(r policy.Record) string {
 	if m := r.Kind.Means(); r.Undo == "" && r.UID != "" && m.Restores && !m.Intent {
 		return policy.Undo(policy.Action{UID: r.UID})
@@ -162,7 +162,7 @@ func taken(t map[string]policy.Tally) string {
 	return fmt.Sprintf("%s, %s (%s)", count(sum.Entries, "entry", "entries"), size(sum.Bytes), strings.Join(classes, ", "))
 }
 
-// files tells of files that CNI wrote, by kind.
+// files returns the number of files of CNI, by kind.
 func files(t map[string]policy.Tally) string {
 	var parts []string
 	var sum policy.Tally
@@ -176,7 +176,7 @@ func files(t map[string]policy.Tally) string {
 	return fmt.Sprintf("%s, %s (%s)", count(sum.Entries, "file", "files"), size(sum.Bytes), strings.Join(parts, ", "))
 }
 
-// pods names the pods of CNI files, as far as the record does.
+// pods returns the pods of CNI files, as far as the record has them.
 func pods(r policy.Record) string {
 	if len(r.Pods) == 0 {
 		return ""
@@ -188,7 +188,7 @@ func pods(r policy.Record) string {
 	return " of " + strings.Join(r.Pods, ", ")
 }
 
-// repaired tells of empty and unreadable cache files, and of the runtime that stumbles over
+// repaired returns how many cache files were empty or unreadable, and the runtime that fails on
 // them: whether it does depends on its version (containerd#8197, cni#1055).
 func repaired(r policy.Record) string {
 	if r.Repaired == 0 {

@@ -22,7 +22,7 @@ import (
 // there and have root open any file to all. Here the mode is set on the open file, every
 // name is reached through the held directory, and rename follows no symlink.
 //
-// The file is not synced: after a power cut it tells of a boot that is over.
+// The file is not synced: after a power cut its content would be of the boot before.
 func (m *Metrics) WriteFile(path string) error {
 	if err := m.writeFile(path); err != nil {
 		m.Failure(OpMetrics)
@@ -31,8 +31,8 @@ func (m *Metrics) WriteFile(path string) error {
 	return nil
 }
 
-// RemoveFile takes away what WriteFile wrote, for a stop that somebody wanted: figures that
-// nobody keeps up any more mislead. After a crash they stay, and their age tells.
+// RemoveFile removes the file of WriteFile at an ordinary stop: figures that are no longer
+// updated mislead. After a crash they stay, and their age shows it.
 func RemoveFile(path string) error {
 	dir, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
