@@ -71,9 +71,9 @@ type Clock interface {
 	Now() policy.Instant
 }
 
-// Teller shows records to people.
-type Teller interface {
-	Tell(r policy.Record) error
+// Recorder writes records for operators.
+type Recorder interface {
+	Record(r policy.Record) error
 }
 
 // Meter counts for the metrics.

@@ -105,7 +105,7 @@ func (n *fakeNode) add(i int, facts map[policy.FactName]policy.Truth) *fakePod {
 func (n *fakeNode) reaper(t *testing.T, rules policy.Rules) *Reaper {
 	t.Helper()
 	r := &Reaper{
-		Prober: n, Remover: n, Ledger: n, Store: n, Clock: n, Teller: n, Meter: nopMeter{},
+		Prober: n, Remover: n, Ledger: n, Store: n, Clock: n, Recorder: n, Meter: nopMeter{},
 		Log: slog.New(slog.DiscardHandler), Rules: rules,
 	}
 	if err := r.Load(); err != nil {
@@ -434,7 +434,7 @@ func (n *fakeNode) Sent(seq int64) error {
 	return nil
 }
 
-func (n *fakeNode) Tell(r policy.Record) error {
+func (n *fakeNode) Record(r policy.Record) error {
 	n.told = append(n.told, r)
 	return nil
 }

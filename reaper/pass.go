@@ -18,16 +18,16 @@ import (
 // Reaper takes passes over the node. It is not safe for concurrent use: at most one look
 // is in flight, whoever asks for it.
 type Reaper struct {
-	Prober  Prober
-	Remover Remover // nil where nothing may change
-	Ledger  Ledger
-	Store   Store // nil: nothing is remembered
-	Clock   Clock
-	Teller  Teller
-	Meter   Meter
-	Log     *slog.Logger
-	Rules   policy.Rules
-	CNI     Neighbour // nil where there is none
+	Prober   Prober
+	Remover  Remover // nil where nothing may change
+	Ledger   Ledger
+	Store    Store // nil: nothing is remembered
+	Clock    Clock
+	Recorder Recorder
+	Meter    Meter
+	Log      *slog.Logger
+	Rules    policy.Rules
+	CNI      Neighbour // nil where there is none
 
 	memory memory
 	owed   *policy.Record   // the breaker, where it opened and the ledger could not be written

@@ -45,7 +45,7 @@ func (r *Reaper) send() (more bool) {
 	unsent := r.Ledger.Unsent()
 	var sent int64
 	for _, rec := range unsent {
-		if err := r.Teller.Tell(rec); err != nil {
+		if err := r.Recorder.Record(rec); err != nil {
 			r.Log.Error("cannot write a record to the journal; it is sent again at the next look", slog.Any("error", err))
 			unsent = nil
 			break
@@ -71,7 +71,7 @@ func (r *Reaper) tellVerdict(v policy.Verdict, e policy.Evidence, named bool, at
 		Kind: policy.KindKept, At: at, UID: v.UID, Namespace: e.Namespace, PodName: e.PodName,
 		Decision: v.Decision, Why: v.Why, Left: e.Residue,
 	}
-	if err := r.Teller.Tell(rec); err != nil {
+	if err := r.Recorder.Record(rec); err != nil {
 		return false
 	}
 	if r.memory.Told == nil {

@@ -152,7 +152,7 @@ func TestTellByTheJournal(t *testing.T) {
 	j := NewJournal(JournalOptions{})
 	for _, k := range kinds() {
 		r := sample(k)
-		testkit.Must(t, j.Tell(r))
+		testkit.Must(t, j.Record(r))
 		e, _ := d.read(t)
 		for name, want := range map[string]string{
 			"MESSAGE": Text(r), "MESSAGE_ID": k.Means().ID, "PRIORITY": strconv.Itoa(int(k.Means().Level)),
@@ -181,7 +181,7 @@ func TestTellByTheJournal(t *testing.T) {
 		}
 	}
 	// Without values there are no fields.
-	testkit.Must(t, j.Tell(policy.Record{Kind: policy.KindStarted}))
+	testkit.Must(t, j.Record(policy.Record{Kind: policy.KindStarted}))
 	if e, _ := d.read(t); len(e) != 5 {
 		t.Errorf("an empty record has the fields %v", e)
 	}
@@ -198,7 +198,7 @@ func TestUntrustedNamesForgeNoField(t *testing.T) {
 		want := len(Fields(r)) + 2
 		r.PodName, r.Namespace, r.Entry, r.Err, r.Why[0].Detail, r.Left[0].Path, r.VolData = name, name, name, name, name, name, map[string]string{name: name}
 		r.Taken = map[string]policy.Tally{"skeleton": {}, "projected": {}}
-		testkit.Must(t, j.Tell(r))
+		testkit.Must(t, j.Record(r))
 		e, _ := d.read(t)
 		if len(e) != want || e.get("ORPHAN_REAPER_POD_UID") != testUID || e.get("ORPHAN_REAPER_POD_NAME") != strings.ToValidUTF8(name, "\uFFFD") {
 			t.Errorf("%.40q became the fields %.300q", name, e)
@@ -231,7 +231,7 @@ func TestLargeRecord(t *testing.T) {
 	r := sample(policy.KindRemoved)
 	large := strings.Repeat("0123456789abcdef", 64<<10) // 1 MiB, five times a socket's buffer
 	r.VolData = map[string]string{"vol_data.json": `{"volumeHandle":"` + large + `"}`}
-	testkit.Must(t, NewJournal(JournalOptions{}).Tell(r))
+	testkit.Must(t, NewJournal(JournalOptions{}).Record(r))
 	e, inFile := d.read(t)
 	if !inFile {
 		t.Error("1 MiB came in a datagram: the test does not test what it should")
@@ -249,29 +249,29 @@ func TestWithoutJournal(t *testing.T) {
 	d := newJournald(t)
 	var out bytes.Buffer
 	j := NewJournal(JournalOptions{Fallback: &out})
-	testkit.Must(t, j.Tell(sample(policy.KindParked)))
+	testkit.Must(t, j.Record(sample(policy.KindParked)))
 	d.read(t)
 	if out.Len() > 0 {
 		t.Errorf("with a journal the stream got %q", &out)
 	}
 	testkit.Must(t, errors.Join(d.conn.Close(), os.Remove("/run/systemd/journal/socket")))
-	testkit.Must(t, j.Tell(sample(policy.KindParked)))
+	testkit.Must(t, j.Record(sample(policy.KindParked)))
 	if !strings.HasPrefix(out.String(), testUID+" parked: ") {
 		t.Errorf("without a journal the stream got %q", &out)
 	}
-	if err := NewJournal(JournalOptions{}).Tell(sample(policy.KindParked)); err == nil {
+	if err := NewJournal(JournalOptions{}).Record(sample(policy.KindParked)); err == nil {
 		t.Error("with neither journal nor stream a record counts as told")
 	}
 	// A socket that nobody listens on, as after a crash of journald.
 	testkit.Must(t, listenJournald(t).conn.Close())
 	out.Reset()
-	testkit.Must(t, j.Tell(sample(policy.KindParked)))
+	testkit.Must(t, j.Record(sample(policy.KindParked)))
 	if out.Len() == 0 {
 		t.Error("nothing on the stream while nobody listens on the socket")
 	}
 	testkit.Must(t, os.Remove("/run/systemd/journal/socket"))
 	d = listenJournald(t)
-	testkit.Must(t, j.Tell(sample(policy.KindParked)))
+	testkit.Must(t, j.Record(sample(policy.KindParked)))
 	if e, _ := d.read(t); e.get("ORPHAN_REAPER_POD_UID") != testUID {
 		t.Error("the journal is back and does not get records")
 	}
@@ -287,7 +287,7 @@ func TestJournaldThatHangs(t *testing.T) {
 	j.out.timeout = 100 * time.Millisecond
 	sent := 0
 	for ; ; sent++ {
-		if err := j.Tell(sample(policy.KindParked)); err != nil {
+		if err := j.Record(sample(policy.KindParked)); err != nil {
 			if !errors.Is(err, ErrStuck) {
 				t.Fatal(err)
 			}
@@ -300,7 +300,7 @@ func TestJournaldThatHangs(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("stderr, which would hang as well, got %q", &out)
 	}
-	if err := j.Tell(sample(policy.KindParked)); !errors.Is(err, ErrStuck) {
+	if err := j.Record(sample(policy.KindParked)); !errors.Is(err, ErrStuck) {
 		t.Errorf("while one record hangs the next gives %v", err)
 	}
 	for range sent {
@@ -308,7 +308,7 @@ func TestJournaldThatHangs(t *testing.T) {
 	}
 	// The one that hung comes through at last, and then the journal works again.
 	d.read(t)
-	for j.Tell(sample(policy.KindRemoved)) != nil {
+	for j.Record(sample(policy.KindRemoved)) != nil {
 		time.Sleep(time.Millisecond)
 	}
 	if e, _ := d.read(t); e.get("ORPHAN_REAPER_KIND") != "removed" {
@@ -342,14 +342,14 @@ func TestSenderGivesUp(t *testing.T) {
 func TestNoJournal(t *testing.T) {
 	var out bytes.Buffer
 	j := NewJournal(JournalOptions{Fallback: &out, NoJournal: true, Format: FormatJSON})
-	testkit.Must(t, j.Tell(sample(policy.KindStarted)))
+	testkit.Must(t, j.Record(sample(policy.KindStarted)))
 	if !json.Valid(out.Bytes()) {
 		t.Errorf("not JSON: %s", &out)
 	}
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	testkit.Must(t, err)
 	defer func() { _ = full.Close() }()
-	if err := NewJournal(JournalOptions{Fallback: full, NoJournal: true}).Tell(sample(policy.KindStarted)); err == nil {
+	if err := NewJournal(JournalOptions{Fallback: full, NoJournal: true}).Record(sample(policy.KindStarted)); err == nil {
 		t.Error("a record that could not be written counts as told")
 	}
 }
@@ -360,7 +360,7 @@ func TestLevel(t *testing.T) {
 		var out bytes.Buffer
 		j := NewJournal(JournalOptions{Fallback: &out, NoJournal: true, Level: level})
 		for _, kind := range []policy.Kind{policy.KindParking, policy.KindParked, policy.KindPutBack, policy.KindBreaker} {
-			testkit.Must(t, j.Tell(sample(kind)))
+			testkit.Must(t, j.Record(sample(kind)))
 		}
 		if n := strings.Count(out.String(), "\n"); n != want {
 			t.Errorf("%d records at %v, want %d:\n%s", n, level, want, &out)
@@ -375,8 +375,8 @@ func TestShow(t *testing.T) {
 		shown := 0
 		show := func(policy.Record) error { shown++; return nil }
 		j := NewJournal(JournalOptions{Fallback: &out, NoJournal: true, Format: format, Show: show, Level: slog.LevelInfo})
-		testkit.Must(t, j.Tell(sample(policy.KindParked)))
-		testkit.Must(t, j.Tell(sample(policy.KindParking))) // below the level
+		testkit.Must(t, j.Record(sample(policy.KindParked)))
+		testkit.Must(t, j.Record(sample(policy.KindParking))) // below the level
 		if shown != want || (out.Len() == 0) != (want == 1) {
 			t.Errorf("%s: %d records were shown, and %q written", format, shown, &out)
 		}

@@ -49,16 +49,16 @@ func TestRealJournald(t *testing.T) {
 	r := sample(policy.KindParked)
 	r.PodName = nasty[0]
 	deadline := time.Now().Add(10 * time.Second)
-	for NewJournal(JournalOptions{}).Tell(r) != nil {
+	for NewJournal(JournalOptions{}).Record(r) != nil {
 		if time.Now().After(deadline) {
 			t.Fatal("journald does not listen")
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	r.Kind, r.VolData = policy.KindRemoved, map[string]string{"vol_data.json": `{"volumeHandle":"` + strings.Repeat("x", 400<<10) + `"}`}
-	testkit.Must(t, NewJournal(JournalOptions{}).Tell(r))
+	testkit.Must(t, NewJournal(JournalOptions{}).Record(r))
 	r.UID, r.VolData = "another", nil
-	testkit.Must(t, NewJournal(JournalOptions{}).Tell(r))
+	testkit.Must(t, NewJournal(JournalOptions{}).Record(r))
 
 	// What was sent is in the journal once journald has answered a request to sync.
 	out, err := exec.CommandContext(t.Context(), "journalctl", "--sync").CombinedOutput()

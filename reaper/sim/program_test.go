@@ -43,7 +43,7 @@ func (n *node) reaper() (*reaper.Reaper, *state.Store, error) {
 		return nil, nil, err
 	}
 	r := &reaper.Reaper{
-		Prober: prober{n}, Remover: remover{n}, Ledger: ledger{store, n}, Store: store, Clock: n, Teller: teller{n}, Meter: meter{},
+		Prober: prober{n}, Remover: remover{n}, Ledger: ledger{store, n}, Store: store, Clock: n, Recorder: recorder{n}, Meter: meter{},
 		Log: slog.New(slog.DiscardHandler), Rules: n.rules,
 	}
 	r.Rules.Observe = n.observes
@@ -198,10 +198,10 @@ func (l ledger) Append(records ...policy.Record) ([]policy.Record, error) {
 	return written, err
 }
 
-// teller shows records to people.
-type teller struct{ n *node }
+// recorder shows records to people.
+type recorder struct{ n *node }
 
-func (t teller) Tell(r policy.Record) error {
+func (t recorder) Record(r policy.Record) error {
 	if t.n.telling {
 		t.n.tell("record %s of %s: %v", r.Kind, t.n.byUID[r.UID], r.Why)
 	}

@@ -29,14 +29,14 @@ func (broken) Look(context.Context, []policy.EntryState, []parsers.PodUID) (poli
 }
 
 func (broken) Append(...policy.Record) ([]policy.Record, error) { return nil, errBroken }
-func (broken) Tell(policy.Record) error                         { return errBroken }
+func (broken) Record(policy.Record) error                       { return errBroken }
 
 // TestCountFailures: what fails in the loop is counted, and a look that failed is in the file at
 // once, since no look that succeeds may ever write it.
 func TestCountFailures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.prom")
 	m := newMetricsFile(t.Context(), config.Config{MetricsFile: path}, "v0", slog.New(slog.DiscardHandler), slog.LevelInfo)
-	r, sweeper := &reaper.Reaper{Prober: broken{}, Ledger: broken{}, Teller: broken{}}, &cni.Sweeper{Ledger: broken{}}
+	r, sweeper := &reaper.Reaper{Prober: broken{}, Ledger: broken{}, Recorder: broken{}}, &cni.Sweeper{Ledger: broken{}}
 	countFailures(r, sweeper, m)
 	if _, err := r.Ledger.Append(); !errors.Is(err, errBroken) {
 		t.Error(err)
@@ -45,7 +45,7 @@ func TestCountFailures(t *testing.T) {
 		t.Error(err)
 	}
 	for range 2 {
-		if err := r.Teller.Tell(policy.Record{}); !errors.Is(err, errBroken) {
+		if err := r.Recorder.Record(policy.Record{}); !errors.Is(err, errBroken) {
 			t.Error(err)
 		}
 	}

@@ -47,8 +47,8 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	for _, note := range append(cfg.Notes(), notes...) {
 		log.WarnContext(ctx, "the configuration is unusual", slog.String("note", note))
 	}
-	metrics, teller := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelInfo), newTeller(cfg, proc.Stderr, nil, level)
-	n, err := open(ctx, cfg, options{access: Runs, log: log, teller: teller, metrics: metrics})
+	metrics, recorder := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelInfo), newRecorder(cfg, proc.Stderr, nil, level)
+	n, err := open(ctx, cfg, options{access: Runs, log: log, recorder: recorder, metrics: metrics})
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	stopReports := writeReports(ctx, cfg, proc.Version, d, metrics, log)
 	defer stopReports()
 	// Whoever has installed, upgraded or changed it learns what it will do.
-	say(teller, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + does(cfg)})
+	say(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + does(cfg)})
 	notify(daemon.SdNotifyReady)
 	go watchdog(ctx, d, r.Clock)
 	err = d.Run(ctx)
@@ -101,7 +101,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	if err == nil { // somebody wanted it to stop
 		metrics.Remove()
 	}
-	say(teller, log, policy.Record{Kind: policy.KindStopped, At: r.Clock.Now(), Text: "orphan-reaper stopped"})
+	say(recorder, log, policy.Record{Kind: policy.KindStopped, At: r.Clock.Now(), Text: "orphan-reaper stopped"})
 	return err
 }
 
@@ -113,8 +113,8 @@ func collectEarly() {
 }
 
 // say tells a record of the daemon itself, which is no pod's and so not in the ledger.
-func say(teller reaper.Teller, log *slog.Logger, r policy.Record) {
-	if err := teller.Tell(r); err != nil {
+func say(recorder reaper.Recorder, log *slog.Logger, r policy.Record) {
+	if err := recorder.Record(r); err != nil {
 		log.Error("cannot write a record", slog.String("kind", string(r.Kind)), slog.Any("error", err))
 	}
 }

@@ -46,9 +46,9 @@ func newLogger(cfg config.Config, stderr io.Writer, level slog.Leveler) *slog.Lo
 	return slog.New(h)
 }
 
-// newTeller says where records go: to the journal where there is one, else to stderr, there as show
+// newRecorder returns where records go: the journal where there is one, else to stderr, there as show
 // writes them where that is not nil.
-func newTeller(cfg config.Config, fallback io.Writer, show func(policy.Record) error, level slog.Leveler) *audit.Journal {
+func newRecorder(cfg config.Config, fallback io.Writer, show func(policy.Record) error, level slog.Leveler) *audit.Journal {
 	format := audit.FormatText
 	if cfg.LogFormat == "json" {
 		format = audit.FormatJSON
@@ -63,7 +63,7 @@ func newTeller(cfg config.Config, fallback io.Writer, show func(policy.Record) e
 type silent struct{}
 
 func (silent) Success(policy.Instant)                            {}
-func (silent) Tell(policy.Record) error                          { return nil }
+func (silent) Record(policy.Record) error                        { return nil }
 func (silent) Sighting(parsers.Report)                           {}
 func (silent) Look(policy.Look, []policy.Verdict, time.Duration) {}
 func (silent) Outcome(policy.Outcome)                            {}

@@ -136,7 +136,7 @@ func countFailures(r *reaper.Reaper, c *cni.Sweeper, m *metricsFile) {
 	r.Prober = countedProber{r.Prober, m}
 	r.Ledger = countedLedger{r.Ledger, m}
 	c.Ledger = r.Ledger
-	r.Teller = countedTeller{r.Teller, m}
+	r.Recorder = countedRecorder{r.Recorder, m}
 }
 
 type countedProber struct {
@@ -168,14 +168,14 @@ func (l countedLedger) Append(rs ...policy.Record) ([]policy.Record, error) {
 	return rs, err
 }
 
-type countedTeller struct {
-	reaper.Teller
+type countedRecorder struct {
+	reaper.Recorder
 
 	m *metricsFile
 }
 
-func (t countedTeller) Tell(r policy.Record) error {
-	err := t.Teller.Tell(r)
+func (t countedRecorder) Record(r policy.Record) error {
+	err := t.Recorder.Record(r)
 	if err != nil {
 		t.m.Failure(audit.OpJournal)
 	}

@@ -131,10 +131,10 @@ const (
 
 // options are how a command opens the rooms.
 type options struct {
-	access Access
-	log    *slog.Logger // nil discards
-	by     *who.Person  // whom the records name
-	teller reaper.Teller
+	access   Access
+	log      *slog.Logger // nil discards
+	by       *who.Person  // whom the records name
+	recorder reaper.Recorder
 	// metrics of a daemon or a sweep, nil for others.
 	metrics *metricsFile
 }
@@ -201,10 +201,10 @@ func (n *Node) openRooms(ctx context.Context, o options) error {
 	rules.Observe = rules.Observe && o.access != Acts // an operator's command acts in mode observe, too
 	n.Reaper = &reaper.Reaper{
 		Prober: prober{p, cfg}, Remover: remover, Ledger: n.Store, Store: n.Store, Clock: clock,
-		Teller: silent{}, Meter: silent{}, Log: n.log, Rules: rules, CNI: n.CNI,
+		Recorder: silent{}, Meter: silent{}, Log: n.log, Rules: rules, CNI: n.CNI,
 	}
-	if o.teller != nil {
-		n.Reaper.Teller = o.teller
+	if o.recorder != nil {
+		n.Reaper.Recorder = o.recorder
 	}
 	if o.metrics != nil {
 		n.Reaper.Meter, n.CNI.Meter = o.metrics, o.metrics

@@ -44,7 +44,7 @@ func beginning(file string) string {
 func (by Person) act(ctx context.Context, cfg config.Config, do func(*Node) error) error {
 	defer progress.From(ctx).End()
 	log := newLogger(cfg, by.Stderr, logLevel(cfg))
-	n, err := open(ctx, cfg, options{access: Acts, log: log, by: by.named(cfg), teller: newTeller(cfg, by.Stderr, nil, logLevel(cfg))})
+	n, err := open(ctx, cfg, options{access: Acts, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, nil, logLevel(cfg))})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 	collectEarly()
 	log := newLogger(cfg, by.Stderr, logLevel(cfg))
 	n, err := open(ctx, cfg, options{
-		access: Runs, log: log, by: by.named(cfg), teller: newTeller(cfg, by.Stderr, o.Show, logLevel(cfg)),
+		access: Runs, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, o.Show, logLevel(cfg)),
 		metrics: newMetricsFile(ctx, cfg, version, log, slog.LevelDebug),
 	})
 	if err != nil {
