@@ -1,9 +1,11 @@
 // Package beneath is the one way to open a name: one step below a directory that is
 // open, never a joined path. All of the safety of reading, moving and removing rests on it.
 //
+// An Opener has asked the kernel how steps are made. A Dir is a directory that is held open; Step,
+// Walk, Identify and ReadFile take a name in it, and the caller closes what they return. An error
+// wraps an errno; where it is not known whether a name is a mount point, it wraps none.
+//
 // It opens, lists, reads and identifies. It changes nothing on the disk, and it decides nothing.
-// What a caller gets is a descriptor, which it closes, or an error that wraps an errno; where it
-// cannot be told whether a name is a mount point, it wraps none.
 //
 // A step is one openat2(2). Each of its flags stands for an attack, and TestFlags shows that
 // the attack succeeds where the flag is missing:

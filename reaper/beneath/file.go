@@ -21,44 +21,44 @@ func regular(st *unix.Statx_t) error {
 	return nil
 }
 
-// File opens the regular file name below parent for reading. A FIFO, socket or device is
-// never opened: O_PATH gives a handle of the name, which is looked at and then opened.
-func (o *Opener) File(parent int, name string) (int, unix.Statx_t, error) {
-	handle, err := o.Step(parent, name, OPath)
+// openRegular opens the regular file name below d for reading. A FIFO, socket or device is
+// never opened: O_PATH gives a handle of the name, which is checked and then opened.
+func (d *Dir) openRegular(name string) (int, unix.Statx_t, error) {
+	handle, err := d.Handle(name)
 	if err != nil {
 		return -1, unix.Statx_t{}, openError(name, err)
 	}
-	defer Close(handle)
-	st, err := Stat(handle)
+	defer handle.Close()
+	st, err := handle.Stat()
 	if err != nil {
 		return -1, st, PathError("statx", name, err)
 	}
 	if err := regular(&st); err != nil {
 		return -1, st, PathError("open", name, err)
 	}
-	fd, err := reopen(handle)
+	fd, err := reopen(handle.fd)
 	if err != nil {
 		return -1, st, PathError("open", name, err)
 	}
 	return fd, st, nil
 }
 
-// RootFile is File in two system calls instead of five, for directories that nobody but root
-// writes to and that have very many files. kind is what the listing said. A FIFO or device that
+// RootFile opens a regular file in two system calls instead of five, in directories that nobody but
+// root writes to and that have very many files. kind is what the listing has. A FIFO or device that
 // takes the place of the file after its type was read is opened, without waiting and without a
 // byte read.
-func (o *Opener) RootFile(parent int, name string, kind uint8) (int, unix.Statx_t, error) {
+func (d *Dir) RootFile(name string, kind uint8) (int, unix.Statx_t, error) {
 	var st unix.Statx_t
 	if kind != unix.DT_REG {
 		var err error
-		if st, err = StatName(parent, name); err != nil {
+		if st, err = d.StatName(name); err != nil {
 			return -1, st, PathError("statx", name, err)
 		}
 		if err := regular(&st); err != nil {
 			return -1, st, err
 		}
 	}
-	fd, err := o.Step(parent, name, ReadRegular)
+	fd, err := d.open.step(d.fd, name, ReadRegular)
 	if err != nil {
 		return -1, st, openError(name, err)
 	}
@@ -82,24 +82,16 @@ func reopen(handle int) (int, error) {
 	return fd, err
 }
 
-// ReadFile reads the regular file name below parent, of at most limit bytes.
-func (o *Opener) ReadFile(parent int, name string, limit int64) ([]byte, error) {
-	fd, st, err := o.File(parent, name)
-	if err != nil {
-		return nil, err
-	}
-	defer Close(fd)
-	text, err := ReadAll(fd, int64(min(st.Size, 1<<40)), limit)
-	if err != nil {
-		return nil, PathError("read", name, err)
-	}
-	return text, nil
+// ReadFile reads the regular file name below d, of at most limit bytes.
+func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
+	text, _, err := d.ReadDated(name, limit)
+	return text, err
 }
 
 // ReadDated is ReadFile, and returns when the file was last written: asked after its content
 // was read, so that this is no older.
-func (o *Opener) ReadDated(parent int, name string, limit int64) ([]byte, time.Time, error) {
-	fd, st, err := o.File(parent, name)
+func (d *Dir) ReadDated(name string, limit int64) ([]byte, time.Time, error) {
+	fd, st, err := d.openRegular(name)
 	if err != nil {
 		return nil, time.Time{}, err
 	}

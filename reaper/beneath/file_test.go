@@ -27,29 +27,30 @@ func TestNotRegular(t *testing.T) {
 	for way, no := range ways {
 		o, err := New(no)
 		testkit.Must(t, err)
+		d := o.At(parent)
 		for _, name := range []string{"link", "fifo", "sock", "dir"} {
-			if _, _, err := o.File(parent, name); err == nil {
+			if _, _, err := d.openRegular(name); err == nil {
 				t.Errorf("%s: %s was opened", way, name)
 			}
 			// As if it had taken the place of a file after its type was read.
-			if _, _, err := o.RootFile(parent, name, unix.DT_REG); err == nil {
+			if _, _, err := d.RootFile(name, unix.DT_REG); err == nil {
 				t.Errorf("%s: %s was opened by its listing", way, name)
 			}
 		}
-		if _, err := o.ReadFile(parent, "fifo", 10); !strings.Contains(fmt.Sprint(err), "it is a FIFO, no regular file") {
+		if _, err := d.ReadFile("fifo", 10); !strings.Contains(fmt.Sprint(err), "it is a FIFO, no regular file") {
 			t.Errorf("%s: %v", way, err)
 		}
-		if _, _, err := o.RootFile(parent, "dir", unix.DT_UNKNOWN); !errors.As(err, &NotRegularError{}) {
+		if _, _, err := d.RootFile("dir", unix.DT_UNKNOWN); !errors.As(err, &NotRegularError{}) {
 			t.Errorf("%s: %v", way, err)
 		}
-		text, written, err := o.ReadDated(parent, "file", 4)
+		text, written, err := d.ReadDated("file", 4)
 		if err != nil || string(text) != "text" || written.IsZero() {
 			t.Errorf("%s: %q, %v, %v", way, text, written, err)
 		}
-		if _, err := o.ReadFile(parent, "file", 3); err == nil {
+		if _, err := d.ReadFile("file", 3); err == nil {
 			t.Errorf("%s: read beyond the limit", way)
 		}
-		if _, err := o.ReadFile(parent, "none", 3); !Gone(err) {
+		if _, err := d.ReadFile("none", 3); !Gone(err) {
 			t.Errorf("%s: %v", way, err)
 		}
 	}

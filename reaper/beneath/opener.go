@@ -61,7 +61,7 @@ func New(noOpenat2 bool) (*Opener, error) {
 // step. A mount is known by its device, since statx has STATX_ATTR_MOUNT_ROOT only from Linux 5.8 on. Where none of the names is one (a
 // bare chroot), it is enough that "." opens.
 func (o *Opener) stopsAtMounts(root int) error {
-	fd, err := o.Step(root, ".", OPathDir)
+	fd, err := o.step(root, ".", OPathDir)
 	if err != nil {
 		return err
 	}
@@ -84,10 +84,10 @@ func (o *Opener) stopsAtMounts(root int) error {
 		if st, err := Stat(mount); err != nil || DevOf(&st) == DevOf(&at) {
 			continue
 		}
-		if err := refuses(o.Step(root, name, OPathDir)); err != nil {
+		if err := refuses(o.step(root, name, OPathDir)); err != nil {
 			return PathError("open", "/"+name, err)
 		}
-		if err := refuses(o.Parent(mount)); err != nil {
+		if err := refuses(o.resolve(mount, "..", ReadDir, o.up)); err != nil {
 			return PathError("open", "/"+name+"/..", err)
 		}
 		return nil
@@ -112,49 +112,14 @@ func refuses(fd int, err error) error {
 // Fallback returns why openat2 is not used, nil where it is.
 func (o *Opener) Fallback() error { return o.fallback }
 
-// SameMount reports whether two descriptors are on one mount. Doubt is no.
-func (o *Opener) SameMount(a, b int) bool {
-	same, err := o.same(a, b)
-	return err == nil && same
-}
-
-// Step opens name, one name and not "..", below the directory parent, as ReadDir, OPathDir or
-// OPath say. EXDEV: it is a mount point. ENOTDIR, ELOOP: it is no directory. Where it cannot be
-// told whether it is a mount point, the error is none of a system call.
-func (o *Opener) Step(parent int, name string, flags int) (int, error) {
+// step opens name, one name and not "..", below the directory parent. EXDEV: it is a mount point.
+// ENOTDIR, ELOOP: it is no directory. Where it cannot be told whether it is a mount point, the error
+// is none of a system call.
+func (o *Opener) step(parent int, name string, flags int) (int, error) {
 	if err := oneName(name); err != nil {
 		return -1, err
 	}
 	return o.resolve(parent, name, flags, o.down)
-}
-
-// Cross is Step for a directory that may be a mount point: for the directories that the
-// administrator names, where a mount is right. Without openat2, one name and O_NOFOLLOW do.
-func (o *Opener) Cross(parent int, name string) (int, error) {
-	const flags = ReadDir &^ unix.O_NOATIME
-	if err := oneName(name); err != nil {
-		return -1, err
-	}
-	if o.fallback != nil {
-		return Retry(func() (int, error) { return unix.Openat(parent, name, flags, 0) })
-	}
-	return o.resolve(parent, name, flags, o.down&^unix.RESOLVE_NO_XDEV)
-}
-
-// OpenDirPath gives an O_PATH handle of a directory by the path that the administrator gives, through links.
-func OpenDirPath(path string) (int, error) {
-	fd, err := Retry(func() (int, error) {
-		return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return -1, PathError("open", path, err)
-	}
-	return fd, nil
-}
-
-// Parent opens the directory that the directory child hangs in. EXDEV: a mount covers child.
-func (o *Opener) Parent(child int) (int, error) {
-	return o.resolve(child, "..", ReadDir, o.up)
 }
 
 func oneName(name string) error {
@@ -211,39 +176,4 @@ func (o *Opener) byMountID(dirfd int, name string, flags int) (int, error) {
 		return reopen(handle)
 	}
 	return Retry(func() (int, error) { return unix.Openat(handle, ".", flags, 0) })
-}
-
-// Dir opens the directory name below parent to list it. The error has the name, and what it
-// is where that is a mount point.
-func (o *Opener) Dir(parent int, name string) (int, error) {
-	fd, err := o.Step(parent, name, ReadDir)
-	if err != nil {
-		return -1, openError(name, err)
-	}
-	return fd, nil
-}
-
-var errMount = fmt.Errorf("it is a mount point: %w", unix.EXDEV)
-
-func openError(name string, err error) error {
-	if errors.Is(err, unix.EXDEV) {
-		err = errMount
-	}
-	return PathError("open", name, err)
-}
-
-// Walk is Dir for one or more names, one below the other.
-func (o *Opener) Walk(parent int, names ...string) (int, error) {
-	fd := parent
-	for _, name := range names {
-		next, err := o.Dir(fd, name)
-		if fd != parent {
-			Close(fd)
-		}
-		if err != nil {
-			return -1, err
-		}
-		fd = next
-	}
-	return fd, nil
 }

@@ -159,15 +159,15 @@ func TestAttacked(t *testing.T) {
 				a.make(t, dir, t.TempDir())
 				parent := open(t, dir)
 				for _, flags := range []int{ReadDir, OPathDir, ReadRegular} {
-					if fd, err := o.Step(parent, a.name, flags); err == nil {
+					if fd, err := o.step(parent, a.name, flags); err == nil {
 						Close(fd)
 						t.Errorf("opened with %#x", flags)
 					}
 				}
-				if id, err := o.Identify(parent, a.name); err == nil {
+				if id, err := o.At(parent).Identify(a.name); err == nil {
 					t.Errorf("it is %+v", id)
 				}
-				if _, _, err := o.File(parent, a.name); err == nil {
+				if _, _, err := o.At(parent).openRegular(a.name); err == nil {
 					t.Error("it is a file")
 				}
 			})
@@ -185,11 +185,11 @@ func TestMountIDGuard(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()
 	attacks["bind"].make(t, dir, away)
 	parent := open(t, dir)
-	if _, err := o.Step(parent, "x", ReadDir); !errors.Is(err, unix.EXDEV) {
+	if _, err := o.step(parent, "x", ReadDir); !errors.Is(err, unix.EXDEV) {
 		t.Errorf("%v, not EXDEV", err)
 	}
 	o.same = func(_, _ int) (bool, error) { return true, nil }
-	fd, err := o.Step(parent, "x", ReadDir)
+	fd, err := o.step(parent, "x", ReadDir)
 	testkit.Must(t, err)
 	defer Close(fd)
 	if st, err := Stat(fd); err != nil || st.Ino != inode(t, away) {
@@ -207,16 +207,16 @@ func TestMountIDUnknown(t *testing.T) {
 	testkit.Must(t, os.Mkdir(dir+"/x", 0o755))
 	parent, before := open(t, dir), testkit.OpenFDs(t)
 	for _, flags := range []int{ReadDir, OPathDir, OPath} {
-		fd, err := o.Step(parent, "x", flags)
+		fd, err := o.step(parent, "x", flags)
 		if _, number := errors.AsType[unix.Errno](err); err == nil || number || Gone(err) {
 			Close(fd)
 			t.Errorf("%#x: %v", flags, err)
 		}
 	}
-	if _, err := o.Identify(parent, "x"); err == nil || errors.Is(err, unix.EXDEV) {
+	if _, err := o.At(parent).Identify("x"); err == nil || errors.Is(err, unix.EXDEV) {
 		t.Errorf("identified: %v", err)
 	}
-	if o.SameMount(parent, parent) {
+	if o.At(parent).SameMount(o.At(parent)) {
 		t.Error("doubt is yes")
 	}
 	if after := testkit.OpenFDs(t); after != before {
@@ -266,7 +266,7 @@ func TestMountedInBetween(t *testing.T) {
 		testkit.Mount(t, away, dir+"/x", "", unix.MS_BIND, "")
 		return sameMount(a, b)
 	}}
-	fd, err := o.Step(open(t, dir), "x", ReadDir)
+	fd, err := o.step(open(t, dir), "x", ReadDir)
 	testkit.Must(t, err)
 	defer Close(fd)
 	if st, err := Stat(fd); err != nil || st.Ino != want {
@@ -285,15 +285,15 @@ func TestParent(t *testing.T) {
 			testkit.Must(t, err)
 			dir := t.TempDir()
 			testkit.Must(t, os.MkdirAll(dir+"/plain", 0o755))
-			fd, err := o.Parent(open(t, dir+"/plain"))
+			up, err := o.At(open(t, dir+"/plain")).Parent()
 			testkit.Must(t, err)
-			defer Close(fd)
-			if st, err := Stat(fd); err != nil || st.Ino != inode(t, dir) {
+			defer up.Close()
+			if st, err := up.Stat(); err != nil || st.Ino != inode(t, dir) {
 				t.Errorf("another parent: %v", err)
 			}
 			attacks["tmpfs"].make(t, dir, "")
-			if fd, err := o.Parent(open(t, dir+"/x")); !errors.Is(err, unix.EXDEV) {
-				Close(fd)
+			if up, err := o.At(open(t, dir+"/x")).Parent(); !errors.Is(err, unix.EXDEV) {
+				up.Close()
 				t.Errorf("%v, not EXDEV", err)
 			}
 		})
@@ -304,25 +304,23 @@ func TestParent(t *testing.T) {
 func TestNames(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, os.MkdirAll(dir+"/a/b", 0o755))
-	parent := open(t, dir+"/a")
 	for way, no := range ways {
 		o, err := New(no)
 		testkit.Must(t, err)
+		parent := o.At(open(t, dir+"/a"))
 		for _, name := range []string{"", "..", "b/", "./b", "/", "b/..", "b\x00", "../a"} {
-			for _, step := range []func() (int, error){
-				func() (int, error) { return o.Step(parent, name, ReadDir) },
-				func() (int, error) { return o.Cross(parent, name) },
-				func() (int, error) { return o.Walk(parent, name) },
+			for _, step := range []func(string) (*Dir, error){
+				parent.Step, parent.Cross, parent.Handle, func(name string) (*Dir, error) { return parent.Walk(name) },
 			} {
-				if fd, err := step(); !errors.Is(err, unix.EINVAL) {
-					Close(fd)
+				if d, err := step(name); !errors.Is(err, unix.EINVAL) {
+					d.Close()
 					t.Errorf("%s: %q: %v, not EINVAL", way, name, err)
 				}
 			}
 		}
-		fd, err := o.Walk(parent, "b")
+		d, err := parent.Walk("b")
 		testkit.Must(t, err)
-		Close(fd)
+		d.Close()
 	}
 }
 
@@ -337,8 +335,8 @@ func TestCross(t *testing.T) {
 		for what, want := range map[string]bool{"bind": true, "tmpfs": true, "symlink": false} {
 			dir := t.TempDir()
 			attacks[what].make(t, dir, t.TempDir())
-			fd, err := o.Cross(open(t, dir), "x")
-			if Close(fd); (err == nil) != want {
+			d, err := o.At(open(t, dir)).Cross("x")
+			if d.Close(); (err == nil) != want {
 				t.Errorf("%s, %s: %v", way, what, err)
 			}
 		}

@@ -37,16 +37,6 @@ func statx(dirfd int, name string, flags int) (st unix.Statx_t, err error) {
 	return st, err
 }
 
-// Exists reports whether anything at all has this name. It asks no file system that may be
-// mounted there.
-func Exists(parent int, name string) (bool, error) {
-	_, err := StatName(parent, name)
-	if errors.Is(err, unix.ENOENT) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // DevOf returns the device as stat(2) has it.
 func DevOf(st *unix.Statx_t) uint64 { return unix.Mkdev(st.Dev_major, st.Dev_minor) }
 
@@ -67,25 +57,6 @@ func IDOf(fd int) (policy.DirID, error) {
 
 // Nanos returns a time as nanoseconds since 1970.
 func Nanos(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
-
-// Identify returns which directory has the name below parent, without listing it. EXDEV: a
-// mount point. ENOTDIR, ELOOP: no directory.
-func (o *Opener) Identify(parent int, name string) (policy.DirID, error) {
-	fd, err := o.Step(parent, name, OPathDir)
-	if err != nil {
-		return policy.DirID{}, err
-	}
-	defer Close(fd)
-	st, err := Stat(fd)
-	if err != nil {
-		return policy.DirID{}, err
-	}
-	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-		// The step would have stopped there; here it costs nothing to ask again.
-		return policy.DirID{}, unix.EXDEV
-	}
-	return DirID(&st), nil
-}
 
 // TypeName returns the type of a file in words.
 func TypeName(mode uint16) string {

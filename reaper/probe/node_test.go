@@ -209,10 +209,8 @@ func TestOpenerRefuses(t *testing.T) {
 				"plain": nil, "bind": unix.EXDEV, "tmpfs": unix.EXDEV, "file": unix.ENOTDIR, "link": unix.ELOOP, "fifo": unix.ENOTDIR,
 				"missing": unix.ENOENT, "..": unix.EINVAL, "": unix.EINVAL, "plain/x": unix.EINVAL, "a\x00": unix.EINVAL,
 			} {
-				fd, err := o.Dir(int(dir.Fd()), name)
-				if err == nil {
-					beneath.Close(fd)
-				}
+				below, err := o.At(int(dir.Fd())).Walk(name)
+				below.Close()
 				if name == "link" && errors.Is(err, unix.ENOTDIR) {
 					continue // O_DIRECTORY may be judged before O_NOFOLLOW
 				}

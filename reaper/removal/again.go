@@ -69,18 +69,18 @@ func stays(a policy.Action, err error) policy.Outcome {
 
 // holdsMore says why parent/name is more than what a kubelet makes before there is any volume
 // (contents.MadeFirst); nil where it is not. It opens no more than two levels.
-func (b *batch) holdsMore(parent int, name string) error {
-	fd, err := b.r.open.Step(parent, name, beneath.ReadDir)
+func (b *batch) holdsMore(parent *beneath.Dir, name string) error {
+	dir, err := parent.Step(name)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return nil // gone again: the rename will tell
 	case err != nil:
 		return fmt.Errorf("%w: %w", errUsed, beneath.PathError("open", b.r.podsPath(name), err))
 	}
-	defer beneath.Close(fd)
+	defer dir.Close()
 	dents := dents{buf: make([]byte, 4096)}
 	for {
-		more, err := dents.read(fd)
+		more, err := dents.read(dir)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errUsed, beneath.PathError("getdents64", b.r.podsPath(name), err))
 		}
@@ -92,7 +92,7 @@ func (b *batch) holdsMore(parent int, name string) error {
 			if !contents.MadeFirst(below) {
 				return fmt.Errorf("%w: it holds %q", errUsed, below)
 			}
-			if err := b.holdsNothing(fd, below); err != nil {
+			if err := b.holdsNothing(dir, below); err != nil {
 				return fmt.Errorf("%w: %w", errUsed, err)
 			}
 		}
@@ -100,15 +100,15 @@ func (b *batch) holdsMore(parent int, name string) error {
 }
 
 // holdsNothing says why the directory is not an empty one of the same mount.
-func (b *batch) holdsNothing(parent int, name string) error {
-	fd, err := b.r.open.Step(parent, name, beneath.ReadDir)
+func (b *batch) holdsNothing(parent *beneath.Dir, name string) error {
+	dir, err := parent.Step(name)
 	if err != nil {
 		return beneath.PathError("open", name, err)
 	}
-	defer beneath.Close(fd)
+	defer dir.Close()
 	dents := dents{buf: make([]byte, 4096)}
 	for {
-		more, err := dents.read(fd)
+		more, err := dents.read(dir)
 		switch {
 		case err != nil:
 			return beneath.PathError("getdents64", name, err)
@@ -131,7 +131,7 @@ func (b *batch) usedAfter(a policy.Action) error {
 // exchangedBack takes an exchange back: something came to the newer directory meanwhile.
 func (b *batch) exchangedBack(a policy.Action, why error) policy.Outcome {
 	b.before("renameat2", string(a.UID))
-	err := change.Renameat2(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE)
+	err := change.Renameat2(b.h.quar.FD(), a.Entry, b.h.pods.FD(), string(a.UID), unix.RENAME_EXCHANGE)
 	if err == nil {
 		return stays(a, why)
 	}

@@ -22,7 +22,7 @@ func (w *walker) leave(f *frame) error {
 		if err := w.reopen(f, parent); err != nil {
 			return err
 		}
-		up = parent.fd
+		up = parent.dir
 	}
 	if f.putOff {
 		if err := w.last(f); err != nil {
@@ -56,16 +56,16 @@ func (w *walker) leave(f *frame) error {
 }
 
 // rmdir removes the empty directory f. It is true when f must be read again first.
-func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
+func (w *walker) rmdir(f *frame, up *beneath.Dir) (again bool, err error) {
 	w.b.before("rmdir", f.name)
-	err = change.Unlinkat(up, f.name, unix.AT_REMOVEDIR)
+	err = change.Unlinkat(up.FD(), f.name, unix.AT_REMOVEDIR)
 	switch {
 	case err == nil:
 		w.count(f.class, f.bytes)
 		return false, nil
 	case change.Is(err, unix.ENOENT, unix.ENOTDIR):
 		// Removed by somebody is well. Moved is not: whatever else is open may be elsewhere.
-		if st, err := beneath.Stat(f.fd); err == nil && st.Nlink == 0 {
+		if st, err := f.dir.Stat(); err == nil && st.Nlink == 0 {
 			return false, nil
 		}
 		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", errMoved)
@@ -81,7 +81,7 @@ func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
 			w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), errWriter))
 			return false, nil
 		}
-		if err := rewind(f.fd); err != nil {
+		if err := f.dir.Rewind(); err != nil {
 			return false, w.stop(policy.ReasonRemoval, "lseek", f, "", err)
 		}
 		f.read = false
@@ -98,10 +98,10 @@ func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
 
 // reopen opens the parent of the top frame anew if it had been closed, and only if it is still the directory that it was.
 func (w *walker) reopen(f, parent *frame) error {
-	if parent.fd >= 0 {
+	if parent.dir != nil {
 		return nil
 	}
-	fd, err := w.b.r.open.Parent(f.fd)
+	dir, err := f.dir.Parent()
 	if err != nil {
 		reason := policy.ReasonRemoval
 		if errors.Is(err, unix.EXDEV) {
@@ -109,15 +109,15 @@ func (w *walker) reopen(f, parent *frame) error {
 		}
 		return w.stop(reason, "openat2", f, "..", err)
 	}
-	id, err := beneath.IDOf(fd)
+	id, err := dir.ID()
 	if err == nil && id != parent.id {
 		err = errMoved
 	}
 	if err != nil {
-		beneath.Close(fd)
+		dir.Close()
 		return w.stop(policy.ReasonRemoval, "openat2", f, "..", err)
 	}
-	parent.fd = fd
+	parent.dir = dir
 	w.closed--
 	// Its place in the listing is lost. What is left is read again from the start, unless
 	// something stays: that would be walked down for ever.
@@ -137,14 +137,14 @@ func (w *walker) check(ctx context.Context) error {
 	w.checkAt = w.removals + checkEvery
 	for i := range w.stack {
 		f := &w.stack[i]
-		if f.fd < 0 {
+		if f.dir == nil {
 			continue
 		}
 		want := w.b.h.quarID
 		if i > 0 {
 			want = w.stack[i-1].id
 		}
-		st, err := beneath.StatName(f.fd, "..")
+		st, err := f.dir.StatName("..")
 		if err != nil {
 			return w.stop(policy.ReasonRemoval, "statx", f, "..", err)
 		}

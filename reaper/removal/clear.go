@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 	}
 	var names []string
 	if err == nil {
-		defer beneath.Close(leaf)
+		defer leaf.Close()
 		if names, err = b.names(leaf); err != nil {
 			return refuse(a, policy.ReasonCannotMove, beneath.PathError("getdents64", b.leafPath(a), err))
 		}
@@ -69,7 +70,7 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 	}
 	dest, err := b.makeEntry(a, rel)
 	if err == nil {
-		defer beneath.Close(dest)
+		defer dest.Close()
 		err = ctx.Err()
 	}
 	if err == nil {
@@ -79,7 +80,7 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 		err = b.stillThere(a, rel, leaf)
 	}
 	if err == nil {
-		err = errors.Join(change.Fsync(dest), change.Fsync(leaf))
+		err = errors.Join(change.Fsync(dest.FD()), change.Fsync(leaf.FD()))
 	}
 	if err != nil {
 		return b.unclear(a, leaf, dest, err)
@@ -103,14 +104,14 @@ func (b *batch) leafPath(a policy.Action) string {
 
 // openLeaf goes down to the leaf one name at a time. The pod directory must be the one
 // that was judged, where the action says which.
-func (b *batch) openLeaf(a policy.Action, rel []string) (int, error) {
-	pod, err := b.r.open.Step(b.h.pods, string(a.UID), beneath.ReadDir)
+func (b *batch) openLeaf(a policy.Action, rel []string) (*beneath.Dir, error) {
+	pod, err := b.h.pods.Step(string(a.UID))
 	if err != nil {
-		return -1, err
+		return nil, err
 	}
 	if a.Kind == policy.Clear {
-		id, err := b.r.open.Identify(b.h.pods, string(a.UID))
-		podID, podErr := beneath.IDOf(pod)
+		id, err := b.h.pods.Identify(string(a.UID))
+		podID, podErr := pod.ID()
 		if err == nil {
 			err = podErr
 		}
@@ -118,22 +119,22 @@ func (b *batch) openLeaf(a policy.Action, rel []string) (int, error) {
 			err = errOther
 		}
 		if err != nil {
-			beneath.Close(pod)
-			return -1, err
+			pod.Close()
+			return nil, err
 		}
 	}
 	return b.down(pod, rel)
 }
 
 // down opens rel below the directory at, which it closes.
-func (b *batch) down(at int, rel []string) (int, error) {
+func (b *batch) down(at *beneath.Dir, rel []string) (*beneath.Dir, error) {
 	for _, name := range rel {
-		fd, err := b.r.open.Step(at, name, beneath.ReadDir)
-		beneath.Close(at)
+		dir, err := at.Step(name)
+		at.Close()
 		if err != nil {
-			return -1, err
+			return nil, err
 		}
-		at = fd
+		at = dir
 	}
 	return at, nil
 }
@@ -152,45 +153,42 @@ const entryMode = 0o750
 
 // makeEntry makes the entry and the leaf's path in it, each on disk before anything is
 // moved there, and opens the last of them.
-func (b *batch) makeEntry(a policy.Action, rel []string) (int, error) {
-	at := -1
+func (b *batch) makeEntry(a policy.Action, rel []string) (*beneath.Dir, error) {
+	var at *beneath.Dir
 	for i, name := range append([]string{a.Entry}, rel...) {
-		parent := at
-		if i == 0 {
-			parent = b.h.quar
-		}
-		fd, err := b.make(parent, name)
+		parent := cmp.Or(at, b.h.quar)
+		dir, err := b.make(parent, name)
 		if i > 0 {
-			beneath.Close(parent)
+			parent.Close()
 		}
 		if err != nil {
-			return -1, beneath.PathError("mkdirat", b.r.quarPath(a.Entry), err)
+			return nil, beneath.PathError("mkdirat", b.r.quarPath(a.Entry), err)
 		}
-		at = fd
+		at = dir
 	}
 	b.movedQuar = true
 	return at, nil
 }
 
-func (b *batch) make(parent int, name string) (int, error) {
+func (b *batch) make(parent *beneath.Dir, name string) (*beneath.Dir, error) {
 	b.before("mkdirat", name)
-	if err := beneath.Uninterrupted(func() error { return unix.Mkdirat(parent, name, entryMode) }); err != nil && !errors.Is(err, unix.EEXIST) {
-		return -1, err
+	if err := beneath.Uninterrupted(func() error { return unix.Mkdirat(parent.FD(), name, entryMode) }); err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, err
 	}
-	fd, err := b.r.open.Step(parent, name, beneath.ReadDir)
+	dir, err := parent.Step(name)
 	if err == nil {
-		err = change.Fsync(parent)
+		err = change.Fsync(parent.FD())
 	}
 	if err != nil {
-		beneath.Close(fd)
-		return -1, err
+		dir.Close()
+		return nil, err
 	}
-	return fd, nil
+	return dir, nil
 }
 
 // empty moves all that lies in the leaf. What appears meanwhile is moved, too; a writer who
 // does not stop is in use, and wins.
-func (b *batch) empty(ctx context.Context, leaf, dest int, a policy.Action) error {
+func (b *batch) empty(ctx context.Context, leaf, dest *beneath.Dir, a policy.Action) error {
 	for range maxRescans + 1 {
 		names, err := b.names(leaf)
 		if err != nil {
@@ -213,14 +211,14 @@ func (b *batch) empty(ctx context.Context, leaf, dest int, a policy.Action) erro
 }
 
 // names lists a directory from its beginning.
-func (b *batch) names(fd int) ([]string, error) {
-	if err := rewind(fd); err != nil {
+func (b *batch) names(dir *beneath.Dir) ([]string, error) {
+	if err := dir.Rewind(); err != nil {
 		return nil, err
 	}
 	b.buffer()
 	var names []string
 	for {
-		more, err := b.dents.read(fd)
+		more, err := b.dents.read(dir)
 		if errors.Is(err, unix.ENOENT) {
 			return names, nil // the directory itself was removed by somebody
 		}
@@ -236,7 +234,7 @@ func (b *batch) names(fd int) ([]string, error) {
 // stillThere sees that what was emptied is the leaf still: somebody may have moved the
 // directory away while it was open, and with it what is not ours. A leaf that is no longer
 // there was empty, and the kubelet was quick.
-func (b *batch) stillThere(a policy.Action, rel []string, leaf int) error {
+func (b *batch) stillThere(a policy.Action, rel []string, leaf *beneath.Dir) error {
 	now, err := b.openLeaf(a, rel)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -247,9 +245,9 @@ func (b *batch) stillThere(a policy.Action, rel []string, leaf int) error {
 	if err != nil {
 		return beneath.PathError("openat2", b.leafPath(a), err)
 	}
-	defer beneath.Close(now)
-	was, errWas := beneath.IDOf(leaf)
-	is, errIs := beneath.IDOf(now)
+	defer now.Close()
+	was, errWas := leaf.ID()
+	is, errIs := now.ID()
 	if err := errors.Join(errWas, errIs); err != nil {
 		return err
 	}
@@ -260,13 +258,13 @@ func (b *batch) stillThere(a policy.Action, rel []string, leaf int) error {
 }
 
 // unclear moves everything back into the leaf by its handle, and says why.
-func (b *batch) unclear(a policy.Action, leaf, dest int, cause error) policy.Outcome {
+func (b *batch) unclear(a policy.Action, leaf, dest *beneath.Dir, cause error) policy.Outcome {
 	reason := policy.ReasonCannotMove
 	if errors.Is(cause, unix.EBUSY) {
 		reason = policy.ReasonMounted
 	}
 	out := refuse(a, reason, cause)
-	if dest >= 0 {
+	if dest != nil {
 		if err := b.fill(dest, leaf); err != nil {
 			out = refuse(a, reason, fmt.Errorf("%w, and not all of it can be moved back: %w", cause, err))
 			out.Result = policy.Failed
@@ -281,7 +279,7 @@ func (b *batch) unclear(a policy.Action, leaf, dest int, cause error) policy.Out
 }
 
 // fill moves all that lies in from into leaf, and replaces nothing.
-func (b *batch) fill(from, leaf int) error {
+func (b *batch) fill(from, leaf *beneath.Dir) error {
 	names, err := b.names(from)
 	if err != nil {
 		return err
@@ -291,14 +289,14 @@ func (b *batch) fill(from, leaf int) error {
 			return err
 		}
 	}
-	return errors.Join(change.Fsync(leaf), change.Fsync(from))
+	return errors.Join(change.Fsync(leaf.FD()), change.Fsync(from.FD()))
 }
 
 // cleared says what lies in the entry now.
 func (b *batch) cleared(ctx context.Context, out policy.Outcome) policy.Outcome {
 	a := out.Action
 	entry := a.Entry
-	id, err := b.r.open.Identify(b.h.quar, entry)
+	id, err := b.h.quar.Identify(entry)
 	if err != nil {
 		failed := b.refuseStep(a, b.r.quarPath(a.Entry), err)
 		failed.Result = policy.Failed

@@ -150,9 +150,9 @@ func (b *batch) turn(ctx context.Context, i int) {
 // grants are the directories that the batch may change. One that moves nothing has no business in the
 // pods directory: what somebody moves there while it is removed is out of reach.
 func (b *batch) grants() []confine.Grant {
-	grants := []confine.Grant{{FD: b.h.quar, Rights: confine.MayMove}}
+	grants := []confine.Grant{{FD: b.h.quar.FD(), Rights: confine.MayMove}}
 	if slices.ContainsFunc(b.actions, func(a policy.Action) bool { return !a.Removes() }) {
-		grants = append(grants, confine.Grant{FD: b.h.pods, Rights: confine.MayMove})
+		grants = append(grants, confine.Grant{FD: b.h.pods.FD(), Rights: confine.MayMove})
 	}
 	return grants
 }
@@ -165,7 +165,7 @@ func (b *batch) lock() error {
 	if b.h.quarErr != nil {
 		return nil //nolint:nilerr // each action says so itself
 	}
-	err := beneath.Uninterrupted(func() error { return unix.Flock(b.h.quar, unix.LOCK_EX|unix.LOCK_NB) })
+	err := beneath.Uninterrupted(func() error { return unix.Flock(b.h.quar.FD(), unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return errBusy
 	}
@@ -216,12 +216,12 @@ func (b *batch) one(ctx context.Context, a policy.Action) policy.Outcome {
 func (b *batch) sync() {
 	var err error
 	if b.movedQuar {
-		if e := change.Fsync(b.h.quar); e != nil {
+		if e := change.Fsync(b.h.quar.FD()); e != nil {
 			err = beneath.PathError("fsync", b.r.quarPath(""), e)
 		}
 	}
 	if b.movedPods {
-		if e := change.Fsync(b.h.pods); e != nil {
+		if e := change.Fsync(b.h.pods.FD()); e != nil {
 			err = errors.Join(err, beneath.PathError("fsync", b.r.podsPath(""), e))
 		}
 	}

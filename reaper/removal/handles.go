@@ -14,7 +14,7 @@ import (
 // handles are the directories of one batch. Each has an error of its own: what lies in
 // quarantine can be purged while the pods directory is not there.
 type handles struct {
-	pods, quar       int
+	pods, quar       *beneath.Dir
 	podsErr, quarErr error
 	podsID, quarID   policy.DirID
 	made             bool // the quarantine was made by this batch
@@ -22,14 +22,14 @@ type handles struct {
 }
 
 func (h *handles) close() {
-	beneath.Close(h.pods)
-	beneath.Close(h.quar)
+	h.pods.Close()
+	h.quar.Close()
 }
 
 // openHandles opens the pods directory and the quarantine anew: either may have been
 // replaced since the last batch. create makes the quarantine where it is not there.
 func (r *Remover) openHandles(create bool) *handles {
-	h := &handles{pods: -1, quar: -1}
+	h := &handles{}
 	h.pods, h.podsID, h.podsErr = r.openPods()
 	if create && h.podsErr != nil {
 		create = false
@@ -38,48 +38,48 @@ func (r *Remover) openHandles(create bool) *handles {
 	return h
 }
 
-func (r *Remover) openPods() (int, policy.DirID, error) {
-	root, err := beneath.OpenDirPath(r.root)
+func (r *Remover) openPods() (*beneath.Dir, policy.DirID, error) {
+	root, err := r.open.Open(r.root)
 	if err != nil {
-		return -1, policy.DirID{}, err
+		return nil, policy.DirID{}, err
 	}
-	defer beneath.Close(root)
-	fd, err := r.open.Step(root, r.pods, beneath.ReadDir)
+	defer root.Close()
+	dir, err := root.Step(r.pods)
 	if err != nil {
 		if errors.Is(err, unix.EXDEV) {
-			return -1, policy.DirID{}, fmt.Errorf("the pods directory is a mount point of its own, so nothing can be moved out of it: %w",
+			return nil, policy.DirID{}, fmt.Errorf("the pods directory is a mount point of its own, so nothing can be moved out of it: %w",
 				beneath.PathError("open", r.podsPath(""), err))
 		}
-		return -1, policy.DirID{}, beneath.PathError("open", r.podsPath(""), err)
+		return nil, policy.DirID{}, beneath.PathError("open", r.podsPath(""), err)
 	}
-	id, err := beneath.IDOf(fd)
+	id, err := dir.ID()
 	if err != nil {
-		beneath.Close(fd)
-		return -1, policy.DirID{}, beneath.PathError("fstat", r.podsPath(""), err)
+		dir.Close()
+		return nil, policy.DirID{}, beneath.PathError("fstat", r.podsPath(""), err)
 	}
-	return fd, id, nil
+	return dir, id, nil
 }
 
 // openQuarantine opens the quarantine and refuses one in which entries would not be safe:
 // a link, a mount point, another user's, one that others may enter, one in or above pods/.
 func (r *Remover) openQuarantine(h *handles, create bool) error {
 	path := r.quarPath("")
-	parent, err := beneath.OpenDirPath(r.quarParent)
+	parent, err := r.open.Open(r.quarParent)
 	if err != nil {
 		return err
 	}
-	defer beneath.Close(parent)
+	defer parent.Close()
 	name := r.quar
-	fd, err := r.open.Step(parent, name, beneath.ReadDir)
+	dir, err := parent.Step(name)
 	if errors.Is(err, unix.ENOENT) && create {
 		if r.guards.before != nil {
 			r.guards.before("mkdirat", path)
 		}
-		if err := unix.Mkdirat(parent, r.quar, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		if err := unix.Mkdirat(parent.FD(), r.quar, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 			return beneath.PathError("mkdirat", path, err)
 		}
 		h.made = true
-		fd, err = r.open.Step(parent, name, beneath.ReadDir)
+		dir, err = parent.Step(name)
 	}
 	if errors.Is(err, unix.EXDEV) {
 		return fmt.Errorf("the quarantine is a mount point; set --quarantine-dir to a directory on the mount of the pods directory: %w",
@@ -89,34 +89,34 @@ func (r *Remover) openQuarantine(h *handles, create bool) error {
 		h.absent = errors.Is(err, unix.ENOENT)
 		return beneath.PathError("open", path, err)
 	}
-	if err := r.checkQuarantine(h, fd, create); err != nil {
-		beneath.Close(fd)
+	if err := r.checkQuarantine(h, dir, create); err != nil {
+		dir.Close()
 		return err
 	}
 	if h.made {
 		// Its own name must be on disk before anything is moved into it.
 		if err := syncDirOf(parent); err != nil {
-			beneath.Close(fd)
+			dir.Close()
 			return beneath.PathError("fsync", r.quarParent, err)
 		}
 	}
-	h.quar = fd
+	h.quar = dir
 	return nil
 }
 
 // syncDirOf syncs a directory of which there is an O_PATH handle, which fsync does not take.
-func syncDirOf(at int) error {
-	fd, err := unix.Openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func syncDirOf(at *beneath.Dir) error {
+	dir, err := at.Step(".")
 	if err != nil {
 		return err
 	}
-	defer beneath.Close(fd)
-	return change.Fsync(fd)
+	defer dir.Close()
+	return change.Fsync(dir.FD())
 }
 
-func (r *Remover) checkQuarantine(h *handles, fd int, change bool) error {
+func (r *Remover) checkQuarantine(h *handles, dir *beneath.Dir, change bool) error {
 	path := r.quarPath("")
-	st, err := beneath.Stat(fd)
+	st, err := dir.Stat()
 	if err != nil {
 		return beneath.PathError("statx", path, err)
 	}
@@ -125,17 +125,17 @@ func (r *Remover) checkQuarantine(h *handles, fd int, change bool) error {
 		return fmt.Errorf("the quarantine %s belongs to user %d: %w", path, st.Uid, unix.EPERM)
 	}
 	if st.Mode&0o077 != 0 {
-		if err := r.tighten(fd, st.Mode, change); err != nil {
+		if err := r.tighten(dir, st.Mode, change); err != nil {
 			return err
 		}
 	}
 	if h.podsErr != nil {
 		return nil //nolint:nilerr // what needs the pods directory asks for its error itself
 	}
-	if in, err := within(fd, h.podsID); err != nil || in {
+	if in, err := dir.Within(h.podsID); err != nil || in {
 		return fmt.Errorf("the quarantine %s lies in the pods directory, where the kubelet treats it as a pod (%w)", path, orInvalid(err))
 	}
-	if in, err := within(h.pods, h.quarID); err != nil || in {
+	if in, err := h.pods.Within(h.quarID); err != nil || in {
 		return fmt.Errorf("the pods directory lies in the quarantine %s (%w)", path, orInvalid(err))
 	}
 	return nil
@@ -150,9 +150,9 @@ func orInvalid(err error) error {
 
 // tighten takes the others' rights from a quarantine that is still empty. One that holds
 // something may be any directory that was named by mistake: its mode is its owner's.
-func (r *Remover) tighten(fd int, mode uint16, change bool) error {
+func (r *Remover) tighten(dir *beneath.Dir, mode uint16, change bool) error {
 	d := dents{buf: make([]byte, 4096)}
-	more, err := d.read(fd)
+	more, err := d.read(dir)
 	if err != nil {
 		return beneath.PathError("getdents64", r.quarPath(""), err)
 	}
@@ -160,45 +160,15 @@ func (r *Remover) tighten(fd int, mode uint16, change bool) error {
 		return fmt.Errorf("the quarantine %s has mode %#o and is not empty; chmod 0700 it if it is the right one: %w",
 			r.quarPath(""), mode&0o7777, unix.EPERM)
 	}
-	if err := rewind(fd); err != nil {
+	if err := dir.Rewind(); err != nil {
 		return beneath.PathError("lseek", r.quarPath(""), err)
 	}
 	if !change {
 		return nil // only looked at
 	}
-	if err := unix.Fchmod(fd, 0o700); err != nil {
+	if err := unix.Fchmod(dir.FD(), 0o700); err != nil {
 		return beneath.PathError("fchmod", r.quarPath(""), err)
 	}
 	r.log.Info("removed other users' rights from the quarantine")
 	return nil
-}
-
-// within says whether the directory fd is dir or hangs below it, by going up.
-func within(fd int, dir policy.DirID) (bool, error) {
-	at, err := unix.Openat(fd, ".", beneath.OPathDir, 0)
-	if err != nil {
-		return true, err
-	}
-	defer func() { beneath.Close(at) }()
-	last := policy.DirID{}
-	for range 256 {
-		id, err := beneath.IDOf(at)
-		if err != nil {
-			return true, err
-		}
-		if id == dir {
-			return true, nil
-		}
-		if id == last {
-			return false, nil // the root is its own parent
-		}
-		last = id
-		up, err := unix.Openat(at, "..", beneath.OPathDir, 0)
-		if err != nil {
-			return true, err
-		}
-		beneath.Close(at)
-		at = up
-	}
-	return true, unix.ELOOP
 }

@@ -34,10 +34,10 @@ func (w *walker) lift(ctx context.Context, f, child *frame) (bool, error) {
 	}
 	to, as := &w.stack[top], "lifted-"+strconv.FormatUint(rand.Uint64(), 36)
 	w.b.before("renameat2", child.name)
-	if err := change.Renameat2(f.fd, child.name, to.fd, as, w.b.r.guards.noreplace); err != nil {
+	if err := change.Renameat2(f.dir.FD(), child.name, to.dir.FD(), as, w.b.r.guards.noreplace); err != nil {
 		return false, nil //nolint:nilerr // see above
 	}
-	id, err := w.b.r.open.Identify(to.fd, as)
+	id, err := to.dir.Identify(as)
 	if err == nil && id != child.id {
 		err = errChanges
 	}

@@ -16,7 +16,7 @@ import (
 // writeManifest lays the manifest beside the place where the entry will be. It is not
 // synced: the ledger is, and this is for a person who has lost it.
 func (b *batch) writeManifest(a policy.Action) error {
-	taken, err := beneath.Exists(b.h.quar, a.Entry)
+	taken, err := b.h.quar.Exists(a.Entry)
 	if err != nil {
 		return beneath.PathError("statx", b.r.quarPath(a.Entry), err)
 	}
@@ -25,11 +25,11 @@ func (b *batch) writeManifest(a policy.Action) error {
 	}
 	name := a.Entry + manifestSuffix
 	b.before("openat", name)
-	fd, err := change.Create(b.h.quar, name)
+	fd, err := change.Create(b.h.quar.FD(), name)
 	if errors.Is(err, unix.EEXIST) {
 		// Of a run that was killed before its rename: the entry is not there.
 		b.dropManifest(a.Entry)
-		fd, err = change.Create(b.h.quar, name)
+		fd, err = change.Create(b.h.quar.FD(), name)
 	}
 	if err == nil {
 		if err = change.Close(fd, change.Write(fd, a.Manifest)); err != nil {
@@ -61,7 +61,7 @@ func (b *batch) dropStrays() {
 		if uid, _, _ := strings.Cut(entry, "."); !ok || listed || validate(parsers.PodUID(uid), entry) != nil {
 			continue // not ours, or beside its entry
 		}
-		if taken, err := beneath.Exists(b.h.quar, entry); err == nil && !taken {
+		if taken, err := b.h.quar.Exists(entry); err == nil && !taken {
 			b.dropManifest(entry)
 		}
 	}
@@ -72,7 +72,7 @@ func (b *batch) dropStrays() {
 func (b *batch) dropManifest(entry string) {
 	name := entry + manifestSuffix
 	b.before("unlinkat", name)
-	switch err := change.Unlinkat(b.h.quar, name, 0); {
+	switch err := change.Unlinkat(b.h.quar.FD(), name, 0); {
 	case err == nil:
 		b.movedQuar = true
 	case !errors.Is(err, unix.ENOENT):

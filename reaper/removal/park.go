@@ -33,7 +33,7 @@ func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 		return refuse(a, policy.ReasonCannotMove, errNoID)
 	}
 	pod, entry := string(a.UID), a.Entry
-	id, err := b.r.open.Identify(b.h.pods, pod)
+	id, err := b.h.pods.Identify(pod)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return b.parkedBefore(a, policy.Outcome{Action: a, Result: policy.Gone})
@@ -59,7 +59,7 @@ func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 		return refuse(a, policy.ReasonCannotMove, explain(beneath.PathError("renameat2", b.r.podsPath(string(a.UID)), err)))
 	}
 	b.movedPods, b.movedQuar = true, true
-	if id, err := b.r.open.Identify(b.h.quar, entry); err != nil || !b.r.guards.same(a.ID, id) {
+	if id, err := b.h.quar.Identify(entry); err != nil || !b.r.guards.same(a.ID, id) {
 		return b.unpark(a)
 	}
 	return policy.Outcome{Action: a, Result: policy.Done}
@@ -69,7 +69,7 @@ func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 // was killed has moved it. What has taken its name in pods/ since is for the next look.
 // Else it is otherwise.
 func (b *batch) parkedBefore(a policy.Action, otherwise policy.Outcome) policy.Outcome {
-	id, err := b.r.open.Identify(b.h.quar, a.Entry)
+	id, err := b.h.quar.Identify(a.Entry)
 	switch {
 	case err == nil && same(a.ID, id):
 		b.movedPods, b.movedQuar = true, true // the killed run may not have synced
@@ -105,16 +105,16 @@ func (b *batch) movable() error {
 		return b.h.podsErr
 	case b.h.quarErr != nil:
 		return explain(b.h.quarErr)
-	case !b.r.open.SameMount(b.h.pods, b.h.quar):
+	case !b.h.pods.SameMount(b.h.quar):
 		return errTwoMount
 	}
 	return nil
 }
 
 // rename moves and never replaces.
-func (b *batch) rename(from int, name string, to int, as string) error {
+func (b *batch) rename(from *beneath.Dir, name string, to *beneath.Dir, as string) error {
 	b.before("renameat2", as)
-	return change.Renameat2(from, name, to, as, b.r.guards.noreplace)
+	return change.Renameat2(from.FD(), name, to.FD(), as, b.r.guards.noreplace)
 }
 
 // refuseStep is for a step to a directory that could not be taken.

@@ -32,14 +32,14 @@ func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
 	pod, entry := string(a.UID), a.Entry
-	parked, err := b.r.open.Identify(b.h.quar, entry)
+	parked, err := b.h.quar.Identify(entry)
 	if errors.Is(err, unix.ENOENT) {
 		return b.putBackBefore(a)
 	}
 	if err != nil {
 		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
 	}
-	live, liveErr := b.r.open.Identify(b.h.pods, pod)
+	live, liveErr := b.h.pods.Identify(pod)
 	if liveErr == nil && exchanged(a.ID, parked, live) {
 		return b.conflict(a)
 	}
@@ -69,7 +69,7 @@ func (b *batch) neverMoved(a policy.Action) bool {
 	if b.h.podsErr != nil || a.ID == (policy.DirID{}) {
 		return false
 	}
-	live, err := b.r.open.Identify(b.h.pods, string(a.UID))
+	live, err := b.h.pods.Identify(string(a.UID))
 	return err == nil && sameParked(a.ID, live)
 }
 
@@ -84,7 +84,7 @@ func exchanged(want, inQuarantine, inPods policy.DirID) bool {
 
 // arrived checks what came to pods/UID. Only root can have swapped it in quarantine.
 func (b *batch) arrived(a policy.Action, parked policy.DirID) policy.Outcome {
-	got, err := b.r.open.Identify(b.h.pods, string(a.UID))
+	got, err := b.h.pods.Identify(string(a.UID))
 	if err == nil && got == parked || errors.Is(err, unix.ENOENT) {
 		b.dropManifest(a.Entry)
 		return policy.Outcome{Action: a, Result: policy.Done}
@@ -113,14 +113,14 @@ func (b *batch) putBackBefore(a policy.Action) policy.Outcome {
 }
 
 func (b *batch) there(name string) bool {
-	yes, err := beneath.Exists(b.h.quar, name)
+	yes, err := b.h.quar.Exists(name)
 	return err == nil && yes
 }
 
 // exchange swaps the parked directory with the one that was made again.
 func (b *batch) exchange(a policy.Action, parked policy.DirID) policy.Outcome {
 	b.before("renameat2", string(a.UID))
-	err := change.Renameat2(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE)
+	err := change.Renameat2(b.h.quar.FD(), a.Entry, b.h.pods.FD(), string(a.UID), unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.ENOENT) {
 		// The newer one has gone meanwhile (or the parked one: the next run will tell).
 		err = b.rename(b.h.quar, a.Entry, b.h.pods, string(a.UID))
@@ -136,7 +136,7 @@ func (b *batch) exchange(a policy.Action, parked policy.DirID) policy.Outcome {
 	if err := b.usedAfter(a); err != nil {
 		return b.exchangedBack(a, err)
 	}
-	got, err := b.r.open.Identify(b.h.pods, string(a.UID))
+	got, err := b.h.pods.Identify(string(a.UID))
 	if err != nil || got != parked {
 		out := refuse(a, policy.ReasonCannotMove, beneath.PathError("renameat2", b.r.quarPath(a.Entry), errOther))
 		out.Result = policy.Failed
@@ -172,7 +172,7 @@ func conflictName(entry string, n int) string {
 func (b *batch) asConflict(entry string) (string, error) {
 	for n := 1; n <= maxConflicts; n++ {
 		name := conflictName(entry, n)
-		taken, err := beneath.Exists(b.h.quar, name)
+		taken, err := b.h.quar.Exists(name)
 		if err != nil {
 			return "", err
 		}

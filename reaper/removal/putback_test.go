@@ -195,7 +195,7 @@ func TestPutBackNeverMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := r.openHandles(false)
-	id, err := r.open.Identify(h.pods, string(uid))
+	id, err := h.pods.Identify(string(uid))
 	h.close()
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome
 	if err := b.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
-	id, err := b.r.open.Identify(b.h.quar, a.Entry)
+	id, err := b.h.quar.Identify(a.Entry)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		// Nothing was moved, or all of it has gone back.
@@ -50,7 +50,7 @@ func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome
 		return refuse(a, policy.ReasonCannotMove, beneath.PathError("statx", b.r.quarPath(a.Entry), errOther))
 	}
 	if a.ByPerson {
-		if live, err := beneath.Exists(b.h.pods, string(a.UID)); err == nil && !live {
+		if live, err := b.h.pods.Exists(string(a.UID)); err == nil && !live {
 			return b.putBackWhole(a, id)
 		}
 	}
@@ -58,16 +58,16 @@ func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome
 	if err != nil {
 		return refuse(a, policy.ReasonCannotMove, beneath.PathError("openat2", b.r.quarPath(a.Entry), err))
 	}
-	if from < 0 {
+	if from == nil {
 		return b.undone(a) // killed before it had made all of it
 	}
-	defer beneath.Close(from)
+	defer from.Close()
 	a.Leaf = strings.Join(rel, "/")
 	leaf, err := b.openLeaf(a, rel)
 	if err != nil {
 		return b.stays(ctx, a, cannotOpen(b.leafPath(a), err))
 	}
-	defer beneath.Close(leaf)
+	defer leaf.Close()
 	if err := b.fits(from, leaf, b.leafPath(a)); err != nil {
 		return b.stays(ctx, a, err)
 	}
@@ -88,12 +88,12 @@ func (b *batch) putBackWhole(a policy.Action, id policy.DirID) policy.Outcome {
 }
 
 // openEntry goes down the entry, which holds one directory in another as makeEntry has
-// made them, to what lay in the leaf, and says which leaf it was. The descriptor is -1
+// made them, to what lay in the leaf, and says which leaf it was. The handle is nil
 // where the path ends before.
-func (b *batch) openEntry(a policy.Action) (rel []string, fd int, err error) {
-	at, err := b.r.open.Step(b.h.quar, a.Entry, beneath.ReadDir)
+func (b *batch) openEntry(a policy.Action) (rel []string, dir *beneath.Dir, err error) {
+	at, err := b.h.quar.Step(a.Entry)
 	if err != nil {
-		return nil, -1, err
+		return nil, nil, err
 	}
 	for {
 		if _, ok := contents.SplitLeaf(strings.Join(rel, "/")); ok {
@@ -104,16 +104,16 @@ func (b *batch) openEntry(a policy.Action) (rel []string, fd int, err error) {
 			err = errNotMade
 		}
 		if err != nil || len(names) == 0 {
-			beneath.Close(at)
-			return nil, -1, err
+			at.Close()
+			return nil, nil, err
 		}
 		rel = append(rel, names[0])
 		if len(rel) > 4 {
-			beneath.Close(at)
-			return nil, -1, errNotMade
+			at.Close()
+			return nil, nil, errNotMade
 		}
 		if at, err = b.down(at, rel[len(rel)-1:]); err != nil {
-			return nil, -1, err
+			return nil, nil, err
 		}
 	}
 }
@@ -129,7 +129,7 @@ func cannotOpen(path string, err error) error {
 }
 
 // fits says why what is in from cannot all go into leaf.
-func (b *batch) fits(from, leaf int, path string) error {
+func (b *batch) fits(from, leaf *beneath.Dir, path string) error {
 	mine, err := b.names(from)
 	if err != nil {
 		return err
@@ -183,23 +183,23 @@ func (b *batch) dropEntry(a policy.Action) error {
 		b.dropManifest(a.Entry)
 		return nil
 	}
-	fds, names := []int{b.h.quar}, []string{a.Entry}
+	dirs, names := []*beneath.Dir{b.h.quar}, []string{a.Entry}
 	defer func() {
-		for _, fd := range fds[1:] {
-			beneath.Close(fd)
+		for _, dir := range dirs[1:] {
+			dir.Close()
 		}
 	}()
 	for rel := []string(nil); ; {
-		fd, err := b.r.open.Step(fds[len(fds)-1], names[len(names)-1], beneath.ReadDir)
+		dir, err := dirs[len(dirs)-1].Step(names[len(names)-1])
 		if err != nil {
 			return beneath.PathError("openat2", b.r.quarPath(a.Entry), err)
 		}
-		fds = append(fds, fd)
+		dirs = append(dirs, dir)
 		// The leaf's own directory is the last of ours; should it hold anything, rmdir says so.
 		if _, ok := contents.SplitLeaf(strings.Join(rel, "/")); ok {
 			break
 		}
-		below, err := b.names(fd)
+		below, err := b.names(dir)
 		if err != nil {
 			return beneath.PathError("getdents64", b.r.quarPath(a.Entry), err)
 		}
@@ -210,7 +210,7 @@ func (b *batch) dropEntry(a policy.Action) error {
 	}
 	for i, name := range slices.Backward(names) {
 		b.before("rmdir", name)
-		if err := change.Unlinkat(fds[i], name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := change.Unlinkat(dirs[i].FD(), name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
 			return beneath.PathError("unlinkat", b.r.quarPath(a.Entry), err)
 		}
 	}

@@ -130,12 +130,12 @@ func (r *Remover) quarPath(name string) string { return filepath.Join(r.quarPare
 // QuarantineParent says which directory the quarantine lies in, or would: by default the kubelet's root
 // directory. One that is not mounted yet is another one.
 func (r *Remover) QuarantineParent() (policy.DirID, error) {
-	fd, err := beneath.OpenDirPath(r.quarParent)
+	dir, err := r.open.Open(r.quarParent)
 	if err != nil {
 		return policy.DirID{}, err
 	}
-	defer beneath.Close(fd)
-	id, err := beneath.IDOf(fd)
+	defer dir.Close()
+	id, err := dir.ID()
 	if err != nil {
 		return policy.DirID{}, beneath.PathError("statx", r.quarParent, err)
 	}
@@ -154,7 +154,7 @@ func (r *Remover) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine 
 	if h.podsErr != nil {
 		return false, false, h.podsErr
 	}
-	inPods, err = beneath.Exists(h.pods, string(uid))
+	inPods, err = h.pods.Exists(string(uid))
 	if err != nil {
 		return false, false, beneath.PathError("statx", r.podsPath(string(uid)), err)
 	}
@@ -164,7 +164,7 @@ func (r *Remover) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine 
 	if h.quarErr != nil {
 		return false, false, h.quarErr
 	}
-	inQuarantine, err = beneath.Exists(h.quar, entry)
+	inQuarantine, err = h.quar.Exists(entry)
 	if err != nil {
 		return false, false, beneath.PathError("statx", r.quarPath(entry), err)
 	}

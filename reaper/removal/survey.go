@@ -48,7 +48,7 @@ func (w *walker) surveyed(f *frame) (again bool, err error) {
 	s := &w.survey
 	if !s.files && !s.exhausted && w.take.Has(contents.ClassSkeleton) {
 		f.mode, f.class, f.read = prune, contents.ClassSkeleton, false
-		if err := rewind(f.fd); err != nil {
+		if err := f.dir.Rewind(); err != nil {
 			return false, w.stop(policy.ReasonRemoval, "lseek", f, "", err)
 		}
 		return true, nil

@@ -4,16 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
-
-func rewind(fd int) error {
-	_, err := unix.Seek(fd, 0, 0)
-	return err
-}
 
 // same reports whether got is the directory that was judged in a look of this boot.
 func same(want, got policy.DirID) bool { return want == got && want != policy.DirID{} }
@@ -36,8 +29,8 @@ type dents struct {
 const sortFrom = 1000
 
 // read fills the list with the next entries but "." and "..". It is false at the end.
-func (d *dents) read(fd int) (bool, error) {
-	names := beneath.NamesOf(fd, d.buf)
+func (d *dents) read(dir *beneath.Dir) (bool, error) {
+	names := beneath.NamesOf(dir.FD(), d.buf)
 	list, more, err := names.Piece(d.list)
 	if d.list = list; len(list) >= sortFrom {
 		slices.SortFunc(list, func(a, b beneath.Entry) int { return cmp.Compare(a.Ino, b.Ino) })
@@ -84,19 +77,19 @@ func (w *walker) piece(f *frame) (more bool, err error) {
 	case len(w.stack) > deepFrom:
 		d.buf = own[:deepBuffer]
 	default:
-		if more, err = d.read(f.fd); len(d.list) >= widestFrom && f.mode != count && w.b.widest.TryLock() {
+		if more, err = d.read(f.dir); len(d.list) >= widestFrom && f.mode != count && w.b.widest.TryLock() {
 			f.widest = make([]byte, widestBuffer)
 		}
 		return more, err
 	}
-	more, err = d.read(f.fd)
+	more, err = d.read(f.dir)
 	d.buf = own
 	return more, err
 }
 
 // close closes a directory that is done with.
 func (w *walker) close(f *frame) {
-	beneath.Close(f.fd)
+	f.dir.Close()
 	if f.widest != nil {
 		f.widest = nil
 		w.b.widest.Unlock()

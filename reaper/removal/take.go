@@ -30,7 +30,7 @@ func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 		// --quarantine-dir than the one that the entry went to. It does not mean that it is gone.
 		return refuse(a, policy.ReasonRemoval, b.h.quarErr)
 	}
-	id, err := b.r.open.Identify(b.h.quar, entry)
+	id, err := b.h.quar.Identify(entry)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		b.dropManifest(a.Entry)
@@ -55,18 +55,18 @@ func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 
 // start opens the entry, sees that it is the one that was identified, and walks.
 func (w *walker) start(ctx context.Context, entry string, id policy.DirID) error {
-	root := frame{fd: w.b.h.quar, id: w.b.h.quarID}
-	fd, err := w.b.r.open.Step(root.fd, entry, beneath.ReadDir)
+	root := frame{dir: w.b.h.quar, id: w.b.h.quarID}
+	dir, err := root.dir.Step(entry)
 	if err != nil {
 		return &stopped{policy.ReasonRemoval, beneath.PathError("openat2", w.path(nil, ""), err)}
 	}
-	top := frame{fd: fd, name: entry, mode: judge, class: contents.ClassSkeleton}
+	top := frame{dir: dir, name: entry, mode: judge, class: contents.ClassSkeleton}
 	if err := w.known(&root, &top); err != nil {
-		beneath.Close(fd)
+		dir.Close()
 		return err
 	}
 	if top.id != id {
-		beneath.Close(fd)
+		dir.Close()
 		return &stopped{policy.ReasonRemoval, beneath.PathError("openat2", w.path(nil, ""), errOther)}
 	}
 	if err := w.push(top); err != nil {
@@ -110,7 +110,7 @@ func (w *walker) finish(err error) {
 
 // file takes or leaves one name of f that is no directory, or was none a moment ago.
 func (w *walker) file(f *frame, name string) error {
-	st, err := beneath.StatName(f.fd, name)
+	st, err := f.dir.StatName(name)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return nil
@@ -148,7 +148,7 @@ func (w *walker) file(f *frame, name string) error {
 // unlink removes one name of f that is no directory.
 func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.Statx_t) error {
 	w.b.before("unlinkat", name)
-	err := change.Unlinkat(f.fd, name, 0)
+	err := change.Unlinkat(f.dir.FD(), name, 0)
 	switch {
 	case err == nil:
 		bytes := int64(0)
@@ -181,13 +181,13 @@ func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (contents.Class
 	class := contents.ClassOf(rel, typeOf(st.Mode), int64(st.Size)) // a file's size is an off_t
 	volData := class == contents.ClassSkeleton && name == contents.VolData && rel[0] == "volumes"
 	if contents.ByText(rel, typeOf(st.Mode), int64(st.Size)) { // as above
-		if content, err := w.b.r.open.ReadFile(f.fd, name, contents.BiggestText); err == nil {
+		if content, err := f.dir.ReadFile(name, contents.BiggestText); err == nil {
 			class = contents.ClassOfText(rel, content)
 		}
 	}
 	goes := w.take.Has(class)
 	if goes && volData {
-		content, err := w.b.r.open.ReadFile(f.fd, name, maxVolData)
+		content, err := f.dir.ReadFile(name, maxVolData)
 		if err == nil {
 			if w.out.VolData == nil {
 				w.out.VolData = map[string]string{}
@@ -210,7 +210,7 @@ func (w *walker) last(f *frame) error {
 	if !f.kept {
 		return w.file(f, contents.VolData)
 	}
-	st, err := beneath.StatName(f.fd, contents.VolData)
+	st, err := f.dir.StatName(contents.VolData)
 	if err != nil {
 		return nil //nolint:nilerr // somebody took it
 	}

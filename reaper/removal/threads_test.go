@@ -312,7 +312,7 @@ func TestWidestOnce(t *testing.T) {
 		tr.Must(err)
 		b := &batch{r: r, widest: widest}
 		b.buffer()
-		w, f := &walker{b: b}, &frame{fd: fd, mode: whole}
+		w, f := &walker{b: b}, &frame{dir: r.open.At(fd), mode: whole}
 		for !f.read && len(f.pending) < widestFrom {
 			tr.Must(w.list(t.Context(), f))
 		}
@@ -325,7 +325,7 @@ func TestWidestOnce(t *testing.T) {
 		t.Fatalf("%d and %d bytes", len(frames[0].widest), len(frames[1].widest))
 	}
 	walkers[0].close(frames[0])
-	tr.Must(rewind(frames[1].fd))
+	tr.Must(frames[1].dir.Rewind())
 	tr.Must(walkers[1].list(t.Context(), frames[1]))
 	if frames[1].widest == nil {
 		t.Error("nobody may have it any more")
@@ -336,7 +336,7 @@ func TestWidestOnce(t *testing.T) {
 	tr.Must(err)
 	b := &batch{r: r, widest: widest}
 	b.buffer()
-	w, deep := &walker{b: b, stack: make([]frame, deepFrom+1)}, &frame{fd: fd, mode: whole}
+	w, deep := &walker{b: b, stack: make([]frame, deepFrom+1)}, &frame{dir: r.open.At(fd), mode: whole}
 	tr.Must(w.list(t.Context(), deep))
 	if n := len(deep.pending); n == 0 || n > deepBuffer/24 || deep.widest != nil || len(b.dents.buf) != firstBuffer {
 		t.Errorf("a deep directory keeps %d names and has a buffer of %d bytes", n, len(b.dents.buf)+len(deep.widest))

@@ -37,10 +37,10 @@ const (
 	count             // nothing goes, see survey
 )
 
-// frame is one directory on the way down. Its descriptor is -1 while it waits below more
+// frame is one directory on the way down. Its handle is nil while it waits below more
 // than maxOpen others; it is then opened again as ".." of the one above it.
 type frame struct {
-	fd      int
+	dir     *beneath.Dir
 	name    string
 	id      policy.DirID
 	bytes   int64 // its own allocated bytes
@@ -180,13 +180,13 @@ func (w *walker) enter(ctx context.Context, f *frame, name string) error {
 			surveyed, child.class = true, class
 		}
 	}
-	fd, err := w.b.r.open.Step(f.fd, name, beneath.ReadDir)
+	dir, err := f.dir.Step(name)
 	if err != nil {
 		return w.notEntered(f, name, err)
 	}
-	child.fd = fd
+	child.dir = dir
 	if err := w.known(f, &child); err != nil {
-		beneath.Close(fd)
+		dir.Close()
 		return err
 	}
 	switch {
@@ -199,11 +199,11 @@ func (w *walker) enter(ctx context.Context, f *frame, name string) error {
 		return w.push(child)
 	}
 	if lifted, err := w.lift(ctx, f, &child); lifted || err != nil {
-		beneath.Close(child.fd)
+		child.dir.Close()
 		return err
 	}
 	if child.mode == judge && contents.IsCSIVolume(rel) {
-		content, err := w.b.r.open.ReadFile(child.fd, contents.VolData, maxVolData)
+		content, err := child.dir.ReadFile(contents.VolData, maxVolData)
 		child.ephemeral = err == nil && contents.EphemeralCSI(content)
 	}
 	return w.push(child)
@@ -212,7 +212,7 @@ func (w *walker) enter(ctx context.Context, f *frame, name string) error {
 // known fills in what the child is and stops at another file system: what openat2 lets
 // through and has another device is a btrfs subvolume.
 func (w *walker) known(f, child *frame) error {
-	st, err := beneath.Stat(child.fd)
+	st, err := child.dir.Stat()
 	if err != nil {
 		return w.stop(policy.ReasonRemoval, "fstat", f, child.name, err)
 	}
@@ -257,8 +257,8 @@ func (w *walker) push(child frame) error {
 		w.closedFrom = w.uniform() + 1 // lift moves to the top of it
 	}
 	f := &w.stack[w.closedFrom+w.closed]
-	beneath.Close(f.fd)
-	f.fd = -1
+	f.dir.Close()
+	f.dir = nil
 	w.closed++
 	return nil
 }

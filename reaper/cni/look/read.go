@@ -168,7 +168,7 @@ func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, roo
 		f.Parse(nil)
 		return buf, read
 	}
-	fd, st, err := r.Open.RootFile(dir, e.Name, e.Kind)
+	fd, st, err := r.Open.At(dir).RootFile(e.Name, e.Kind)
 	if beneath.Gone(err) {
 		return buf, gone
 	}

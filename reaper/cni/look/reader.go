@@ -144,7 +144,7 @@ func (d directory) open(o *beneath.Opener) (int, error) {
 		return -1, err
 	}
 	for _, name := range d.names {
-		next, err := o.Cross(fd, name)
+		next, err := o.At(fd).Cross(name)
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 			if st, serr := beneath.StatName(fd, name); serr == nil {
 				err = fmt.Errorf("it is %s: %w", beneath.TypeName(st.Mode), err)
@@ -154,7 +154,7 @@ func (d directory) open(o *beneath.Opener) (int, error) {
 		if err != nil {
 			return -1, beneath.PathError("open", name, err)
 		}
-		fd = next
+		fd = next.FD()
 	}
 	return fd, nil
 }

@@ -52,12 +52,12 @@ func (b *batch) openDir(dir string) (int, error) {
 		names[0] = "."
 	}
 	for i, name := range names {
-		next, err := b.r.open.Cross(at, name)
+		next, err := b.r.open.At(at).Cross(name)
 		beneath.Close(at)
 		if err != nil {
 			return -1, beneath.PathError("open", path.Join(base, path.Join(names[:i+1]...)), err)
 		}
-		at = next
+		at = next.FD()
 	}
 	return at, nil
 }

@@ -40,15 +40,12 @@ func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx
 	case !sameFile(want, &st):
 		return st, errAltered
 	}
-	fd, err := d.b.r.open.Step(d.fd, name, beneath.ReadRegular)
+	// What was opened is what counts; the name may be another's since it was checked.
+	fd, st, err := d.b.r.open.At(d.fd).RootFile(name, unix.DT_REG)
 	if err != nil {
 		return st, err
 	}
 	defer beneath.Close(fd)
-	// What was opened is what counts; the name may be another's since it was checked.
-	if st, err = beneath.Stat(fd); err != nil {
-		return st, err
-	}
 	if !sameFile(want, &st) {
 		return st, errAltered
 	}

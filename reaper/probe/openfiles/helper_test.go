@@ -116,26 +116,26 @@ func (n *node) fact(a *Answer, uid parsers.PodUID) policy.Fact {
 	st, err := beneath.Stat(fd)
 	must(n.T, err)
 	w := Walked{Dev: beneath.DevOf(&st)}
-	n.walk(fd, &w)
+	n.walk(n.Open.At(fd), &w)
 	return a.Fact(uid, &w)
 }
 
 // walk notes what lies in a directory, as the walk of a look does.
-func (n *node) walk(fd int, w *Walked) {
+func (n *node) walk(dir *beneath.Dir, w *Walked) {
 	n.T.Helper()
-	st, err := beneath.Stat(fd)
+	st, err := dir.Stat()
 	must(n.T, err)
 	w.Inodes = append(w.Inodes, st.Ino)
-	entries, err := beneath.List(fd, 1000)
+	entries, err := beneath.List(dir.FD(), 1000)
 	must(n.T, err)
 	for _, d := range entries {
-		below, err := n.Open.Dir(fd, d.Name)
+		below, err := dir.Walk(d.Name)
 		if err == nil {
 			n.walk(below, w)
-			beneath.Close(below)
+			below.Close()
 			continue
 		}
-		st, err := beneath.StatName(fd, d.Name)
+		st, err := dir.StatName(d.Name)
 		must(n.T, err)
 		w.Inodes = append(w.Inodes, st.Ino)
 	}

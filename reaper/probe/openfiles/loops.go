@@ -109,11 +109,11 @@ func (s *scan) kernelHoldsAt(at spot, id inode, known bool) policy.Truth {
 	if strings.Contains(at.prefix, "/volumeDevices/") {
 		return policy.Yes // the kubelet's own device for a block volume of the pod
 	}
-	fd, err := s.places.find(at)
+	dir, err := s.places.find(at)
 	switch {
 	case err == nil:
-		defer beneath.Close(fd)
-		st, err := beneath.Stat(fd)
+		defer dir.Close()
+		st, err := dir.Stat()
 		if err == nil && !known {
 			return policy.Yes
 		}

@@ -91,10 +91,10 @@ func (p *places) ask(key string, work func() answered) (inode, error) {
 // below answers Yes where the process's link leads below the pod's directory, and Unknown
 // where that cannot be told. No step from pods to the file crosses a mount.
 func (p *places) below(at spot, l link) policy.Truth {
-	fd, err := p.find(at)
+	dir, err := p.find(at)
 	if err == nil {
-		defer beneath.Close(fd)
-		st, serr := beneath.Stat(fd)
+		defer dir.Close()
+		st, serr := dir.Stat()
 		if serr != nil {
 			return policy.Unknown
 		}
@@ -135,30 +135,30 @@ func notThere(err error) bool {
 }
 
 // find gives an O_PATH handle of what is at a spot.
-func (p *places) find(at spot) (int, error) {
-	fd, err := p.podDir(at)
+func (p *places) find(at spot) (*beneath.Dir, error) {
+	dir, err := p.podDir(at)
 	for _, name := range strings.FieldsFunc(at.rest, func(r rune) bool { return r == '/' }) {
 		if err != nil {
 			break
 		}
-		var next int
-		next, err = p.Open.Step(fd, name, beneath.OPath)
-		beneath.Close(fd)
-		fd = next
+		var next *beneath.Dir
+		next, err = dir.Handle(name)
+		dir.Close()
+		dir = next
 	}
-	return fd, err
+	return dir, err
 }
 
 // podDir gives an O_PATH handle of the pod directory that a spot names.
-func (p *places) podDir(at spot) (int, error) {
+func (p *places) podDir(at spot) (*beneath.Dir, error) {
 	parent := p.pods
 	if len(at.entry) != len(at.uid) {
 		parent = p.quarantine
 	}
 	if parent == nil {
-		return -1, unix.ENOENT
+		return nil, unix.ENOENT
 	}
-	return p.Open.Step(parent.FD, at.entry, beneath.OPathDir)
+	return p.Open.At(parent.FD).Handle(at.entry)
 }
 
 // statLink asks where a link of /proc leads. It asks for no attribute: device and inode
@@ -178,12 +178,12 @@ func statLinkTo(path string, st *unix.Statx_t) error {
 // called in the mount namespace of the process. The part of the path up to the UID must lead
 // to the pod's directory there.
 func (p *places) wasBelow(at spot, l link) policy.Truth {
-	fd, err := p.podDir(at)
+	dir, err := p.podDir(at)
 	if err != nil {
 		return policy.No
 	}
-	defer beneath.Close(fd)
-	st, err := beneath.Stat(fd)
+	defer dir.Close()
+	st, err := dir.Stat()
 	if err != nil {
 		return policy.Unknown
 	}

@@ -22,7 +22,7 @@ import (
 // parking moved the elder away, and so is all that is in it.
 func (r *Reader) MadeAgain(ctx context.Context, d *Dirs, uid parsers.PodUID) policy.Fact {
 	origin := filepath.Join(r.RootDir, "pods", string(uid))
-	f, err := bounded.On(ctx, r.Guard, origin, d.Pods, func(fd int) policy.Fact { return r.holdsMore(fd, string(uid)) })
+	f, err := bounded.On(ctx, r.Guard, origin, d.Pods, func(fd int) policy.Fact { return holdsMore(r.Open.At(fd), string(uid)) })
 	if err != nil {
 		f = policy.Fact{Detail: err.Error()}
 	}
@@ -30,8 +30,8 @@ func (r *Reader) MadeAgain(ctx context.Context, d *Dirs, uid parsers.PodUID) pol
 	return f
 }
 
-func (r *Reader) holdsMore(parent int, name string) policy.Fact {
-	fd, err := r.Open.Dir(parent, name)
+func holdsMore(parent *beneath.Dir, name string) policy.Fact {
+	dir, err := parent.Walk(name)
 	switch {
 	case beneath.Gone(err):
 		return policy.Fact{Truth: policy.No, Detail: "it is gone again"}
@@ -40,8 +40,8 @@ func (r *Reader) holdsMore(parent int, name string) policy.Fact {
 	case err != nil:
 		return policy.Fact{Detail: err.Error()}
 	}
-	defer beneath.Close(fd)
-	names, err := firstNames(fd)
+	defer dir.Close()
+	names, err := firstNames(dir)
 	if err != nil {
 		return policy.Fact{Detail: err.Error()}
 	}
@@ -49,7 +49,7 @@ func (r *Reader) holdsMore(parent int, name string) policy.Fact {
 		if !contents.MadeFirst(d.Name) {
 			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean.Name(d.Name)}
 		}
-		below, err := r.Open.Dir(fd, d.Name)
+		below, err := dir.Walk(d.Name)
 		if err != nil {
 			if beneath.Gone(err) {
 				continue
@@ -57,7 +57,7 @@ func (r *Reader) holdsMore(parent int, name string) policy.Fact {
 			return policy.Fact{Truth: policy.Yes, Detail: fmt.Sprintf("%s in it is no directory, or a mount point", clean.Name(d.Name))}
 		}
 		in, err := firstNames(below)
-		beneath.Close(below)
+		below.Close()
 		switch {
 		case err != nil:
 			return policy.Fact{Detail: err.Error()}
@@ -69,9 +69,9 @@ func (r *Reader) holdsMore(parent int, name string) policy.Fact {
 }
 
 // firstNames lists no more of a directory than it takes.
-func firstNames(fd int) ([]beneath.Entry, error) {
+func firstNames(dir *beneath.Dir) ([]beneath.Entry, error) {
 	var names []beneath.Entry
-	err := beneath.EachName(fd, make([]byte, 4096), func(d beneath.Entry) bool {
+	err := beneath.EachName(dir.FD(), make([]byte, 4096), func(d beneath.Entry) bool {
 		names = append(names, d)
 		return len(names) < 3
 	})

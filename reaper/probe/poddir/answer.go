@@ -56,13 +56,13 @@ func unread(d Dir, err error) *Answer {
 }
 
 // notOpened says why a name is no directory that can be read.
-func (r *Reader) notOpened(out *Answer, d Dir, parent int, err error) {
+func (r *Reader) notOpened(out *Answer, d Dir, parent *beneath.Dir, err error) {
 	out.Err = err
 	switch {
 	case beneath.Gone(err):
 		// Nothing is there, so nothing is left to read.
 		out.Gone, out.Err, out.Content = true, nil, &Content{}
-		out.Staging = stagingOf(r.Open, -1, out.Content, d.recorded)
+		out.Staging = stagingOf(nil, out.Content, d.recorded)
 		out.Directory.Truth, out.Directory.Detail = policy.No, "it is not there"
 		out.OwnMount.Truth = policy.No
 	case errors.Is(err, unix.EXDEV):
@@ -76,7 +76,7 @@ func (r *Reader) notOpened(out *Answer, d Dir, parent int, err error) {
 		out.Err, out.Content = nil, &Content{byKey: map[rowKey]int{}}
 		out.Directory.Truth, out.Directory.Detail = policy.No, "it is no directory"
 		out.OwnMount.Truth = policy.No
-		if st, err := beneath.StatName(parent, d.name); err == nil {
+		if st, err := parent.StatName(d.name); err == nil {
 			out.Directory.Detail = "it is " + beneath.TypeName(st.Mode)
 			out.identify(&st)
 			out.Content.add(here, contents.ClassData, blocksOf(&st), 1)

@@ -34,7 +34,7 @@ const (
 
 // Blocks finds the block volumes of the pods of w.
 func (r *Reader) Blocks(ctx context.Context, d *Dirs, w parsers.PodSet) *Blocks {
-	b, err := bounded.On(ctx, r.Guard, "block volumes", d.Root, func(fd int) *Blocks { return r.readBlocks(fd, w) })
+	b, err := bounded.On(ctx, r.Guard, "block volumes", d.Root, func(fd int) *Blocks { return readBlocks(r.Open.At(fd), w) })
 	if err != nil {
 		return &Blocks{Err: fmt.Errorf("cannot list the block volumes: %w", err)}
 	}
@@ -43,27 +43,27 @@ func (r *Reader) Blocks(ctx context.Context, d *Dirs, w parsers.PodSet) *Blocks 
 
 // readBlocks lists below plugins/kubernetes.io/*/volumeDevices whatever is named by a
 // wanted UID, in all layouts at once. Nothing there is opened but directories.
-func (r *Reader) readBlocks(root int, w parsers.PodSet) *Blocks {
+func readBlocks(root *beneath.Dir, w parsers.PodSet) *Blocks {
 	b := &Blocks{Pods: map[parsers.PodUID]string{}, CSI: map[parsers.PodUID][]reading.BlockEntry{}}
 	left := mostBlocks
-	dir, err := r.Open.Walk(root, "plugins", "kubernetes.io")
+	dir, err := root.Walk("plugins", "kubernetes.io")
 	if err == nil {
 		var plugins []beneath.Entry
-		plugins, err = beneath.List(dir, mostBlocks)
+		plugins, err = beneath.List(dir.FD(), mostBlocks)
 		for _, d := range plugins {
 			if err != nil {
 				break
 			}
-			var devices int
-			devices, err = r.Open.Walk(dir, d.Name, "volumeDevices")
+			var devices *beneath.Dir
+			devices, err = dir.Walk(d.Name, "volumeDevices")
 			if err == nil {
-				err = b.list(r.Open, devices, d.Name+"/volumeDevices", deepestBlock, &left, w)
+				err = b.list(devices, d.Name+"/volumeDevices", deepestBlock, &left, w)
 			}
 			if beneath.Gone(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 				err = nil
 			}
 		}
-		beneath.Close(dir)
+		dir.Close()
 	}
 	if err != nil && !beneath.Gone(err) {
 		b.Err = fmt.Errorf("cannot list the block volumes: %w", err)
@@ -72,9 +72,9 @@ func (r *Reader) readBlocks(root int, w parsers.PodSet) *Blocks {
 }
 
 // list reads dir and closes it.
-func (b *Blocks) list(o *beneath.Opener, dir int, path string, depth int, left *int, w parsers.PodSet) error {
-	defer beneath.Close(dir)
-	entries, err := beneath.List(dir, *left)
+func (b *Blocks) list(dir *beneath.Dir, path string, depth int, left *int, w parsers.PodSet) error {
+	defer dir.Close()
+	entries, err := beneath.List(dir.FD(), *left)
 	if err != nil {
 		return beneath.PathError("getdents", path, err)
 	}
@@ -84,7 +84,7 @@ func (b *Blocks) list(o *beneath.Opener, dir int, path string, depth int, left *
 		if uid, ok := w.Component([]byte(d.Name)); ok {
 			volume, ok := csiBlock(at)
 			if _, known := b.Pods[uid]; ok && d.Name == string(uid) && (!known || b.CSI[uid] != nil) {
-				b.CSI[uid] = append(b.CSI[uid], reading.BlockEntry{Name: volume, Shown: clean.Name(volume), Bare: bareFile(o, dir, d.Name)})
+				b.CSI[uid] = append(b.CSI[uid], reading.BlockEntry{Name: volume, Shown: clean.Name(volume), Bare: bareFile(dir, d.Name)})
 			} else {
 				delete(b.CSI, uid)
 			}
@@ -100,10 +100,10 @@ func (b *Blocks) list(o *beneath.Opener, dir int, path string, depth int, left *
 		if depth == 0 {
 			return beneath.PathError("open", at, errors.New("deeper than any block volume of "+strconv.Itoa(deepestBlock)+" levels"))
 		}
-		next, err := o.Dir(dir, d.Name)
+		next, err := dir.Walk(d.Name)
 		switch {
 		case err == nil:
-			err = b.list(o, next, at, depth-1, left, w)
+			err = b.list(next, at, depth-1, left, w)
 		case beneath.Gone(err), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
 			// What a driver mounted there is its own; the kubelet makes the entry beside it.
 			continue
@@ -129,12 +129,12 @@ func csiBlock(path string) (name string, ok bool) {
 }
 
 // bareFile reports whether the entry is an empty regular file and no mount point.
-func bareFile(o *beneath.Opener, parent int, name string) bool {
-	fd, err := o.Step(parent, name, beneath.OPath)
+func bareFile(parent *beneath.Dir, name string) bool {
+	handle, err := parent.Handle(name)
 	if err != nil {
 		return false
 	}
-	defer beneath.Close(fd)
-	st, err := beneath.Stat(fd)
+	defer handle.Close()
+	st, err := handle.Stat()
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0
 }

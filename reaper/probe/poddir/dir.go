@@ -113,7 +113,7 @@ func (r *Reader) readGuarded(ctx context.Context, run *bounded.Runner[*Answer], 
 	}
 	read, err := run.On(ctx, d.origin, d.parent, func(fd int) *Answer {
 		defer csi.Unref()
-		return r.read(ctx, d, fd, csi)
+		return r.read(ctx, d, r.Open.At(fd), csi)
 	})
 	if errors.Is(err, bounded.ErrStuck) {
 		csi.Unref()
@@ -122,16 +122,16 @@ func (r *Reader) readGuarded(ctx context.Context, run *bounded.Runner[*Answer], 
 }
 
 // read opens and walks one directory.
-func (r *Reader) read(ctx context.Context, d Dir, parent int, csi *bounded.Handle) *Answer {
+func (r *Reader) read(ctx context.Context, d Dir, parent *beneath.Dir, csi *bounded.Handle) *Answer {
 	out := &Answer{}
 	out.Directory.Origin, out.OwnMount.Origin = d.origin, d.origin
-	fd, err := r.Open.Dir(parent, d.name)
+	dir, err := parent.Walk(d.name)
 	if err != nil {
 		r.notOpened(out, d, parent, err)
 		return out
 	}
-	defer beneath.Close(fd)
-	st, err := beneath.Stat(fd)
+	defer dir.Close()
+	st, err := dir.Stat()
 	if err != nil {
 		out.Err = beneath.PathError("statx", d.name, err)
 		out.Directory.Detail, out.OwnMount.Detail = out.Err.Error(), out.Err.Error()
@@ -154,25 +154,25 @@ func (r *Reader) read(ctx context.Context, d Dir, parent int, csi *bounded.Handl
 	// time is for counting: on a cold disk a volume would take all of it.
 	now := time.Now() //nolint:forbidigo // as a context's deadline
 	until, end := now.Add(r.Guard.Limit()/4), now.Add(r.Guard.Limit()*3/4)
-	out.Content = readContent(ctx, r.Open, fd, &st, bounds{
+	out.Content = readContent(ctx, dir, &st, bounds{
 		each: cmp.Or(r.Entries, mostEntries), counts: d.counts, until: until, end: end, etc: d.hosts, origin: d.origin,
 	})
-	dir := -1
+	var staged *beneath.Dir
 	if csi != nil {
-		dir = csi.FD
+		staged = r.Open.At(csi.FD)
 	}
-	out.Staging = stagingOf(r.Open, dir, out.Content, d.recorded)
+	out.Staging = stagingOf(staged, out.Content, d.recorded)
 	return out
 }
 
 // subvolume says why a directory that was opened across no mount is not one like others: it has
 // another device than the one above. rename(2) moves a subvolume of btrfs, and rmdir(2) refuses it.
-func (r *Reader) subvolume(parent int, st *unix.Statx_t, path string) error {
+func (r *Reader) subvolume(parent *beneath.Dir, st *unix.Statx_t, path string) error {
 	stat := r.stat
 	if stat == nil {
 		stat = beneath.Stat
 	}
-	above, err := stat(parent)
+	above, err := stat(parent.FD())
 	if err != nil {
 		return beneath.PathError("statx", path, err)
 	}

@@ -89,15 +89,15 @@ func (r *Reader) readListing() (*Dirs, error) {
 		return nil, err
 	}
 	d := &Dirs{Root: root}
-	fd, err := r.Open.Cross(root.FD, "pods")
+	pods, err := r.Open.At(root.FD).Cross("pods")
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		if st, serr := beneath.StatName(root.FD, "pods"); serr == nil {
 			err = fmt.Errorf("it is %s: %w", beneath.TypeName(st.Mode), err)
 		}
 	}
 	if err == nil {
-		d.Pods = bounded.NewHandle(fd)
-		d.Names, err = beneath.List(fd, mostNames)
+		d.Pods = bounded.NewHandle(pods.FD())
+		d.Names, err = beneath.List(pods.FD(), mostNames)
 		d.Names = slices.DeleteFunc(d.Names, fileSystems)
 	}
 	if err != nil {
@@ -144,9 +144,9 @@ func (r *Reader) OpenBeside(ctx context.Context, d *Dirs) (quarantine, csi error
 		if a.quarantine = h; err != nil && !beneath.Gone(err) {
 			a.err = fmt.Errorf("cannot open the quarantine: %w", beneath.PathError("open", r.QuarantineDir, err))
 		}
-		fd, err := r.Open.Walk(root, "plugins", "kubernetes.io", "csi")
+		csi, err := r.Open.At(root).Walk("plugins", "kubernetes.io", "csi")
 		if err == nil {
-			a.csi = bounded.NewHandle(fd)
+			a.csi = bounded.NewHandle(csi.FD())
 		} else if !beneath.Gone(err) {
 			a.csiErr = fmt.Errorf("cannot open plugins/%s: %w", CSIDir, err)
 		}

@@ -71,8 +71,8 @@ type StagingPath struct {
 }
 
 // stagingOf works the paths out and looks whether they exist, by the handle of
-// plugins/kubernetes.io/csi (negative where there is none).
-func stagingOf(o *beneath.Opener, csi int, c *Content, recorded map[string]string) Staging {
+// plugins/kubernetes.io/csi (nil where there is none).
+func stagingOf(csi *beneath.Dir, c *Content, recorded map[string]string) Staging {
 	var s Staging
 	for _, texts := range [...]map[string]string{c.VolData, recorded} {
 		for _, path := range sorted(texts) {
@@ -82,7 +82,7 @@ func stagingOf(o *beneath.Opener, csi int, c *Content, recorded map[string]strin
 				continue
 			}
 			for _, at := range v.globalMounts() {
-				s.add(o, csi, at).of(v.volume())
+				s.add(csi, at).of(v.volume())
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func stagingOf(o *beneath.Opener, csi int, c *Content, recorded map[string]strin
 	}
 	for _, v := range c.Volumes {
 		if v.Plugin == csiPlugin {
-			s.add(o, csi, ofPV(v.Name))
+			s.add(csi, ofPV(v.Name))
 		}
 	}
 	return s
@@ -118,20 +118,20 @@ func (p *StagingPath) of(v reading.CSIVolume) {
 const csiPlugin = "kubernetes.io~csi"
 
 // add looks what is at the path, once. What it returns lasts until the next.
-func (s *Staging) add(o *beneath.Opener, csi int, at staged) *StagingPath {
+func (s *Staging) add(csi *beneath.Dir, at staged) *StagingPath {
 	path := at.path()
 	if i := slices.IndexFunc(s.Paths, func(p StagingPath) bool { return p.Path == path }); i >= 0 {
 		return &s.Paths[i]
 	}
 	s.Paths = append(s.Paths, StagingPath{Path: path})
 	added := &s.Paths[len(s.Paths)-1]
-	if csi < 0 {
+	if csi == nil {
 		return added
 	}
-	fd, err := o.Walk(csi, at[:]...)
+	dir, err := csi.Walk(at[:]...)
 	switch {
 	case err == nil:
-		beneath.Close(fd)
+		dir.Close()
 		s.Left = append(s.Left, clean.Name(path))
 	case errors.Is(err, unix.EXDEV):
 		added.Mounted = true

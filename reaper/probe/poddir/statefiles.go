@@ -69,18 +69,18 @@ func (s *StateFiles) Files(uid parsers.PodUID) []policy.StateFile {
 
 // StateFiles reads them, for the pods of w.
 func (r *Reader) StateFiles(ctx context.Context, d *Dirs, w parsers.PodSet) *StateFiles {
-	s, err := bounded.On(ctx, r.Guard, "state files", d.Root, func(fd int) *StateFiles { return r.readStateFiles(fd, w) })
+	s, err := bounded.On(ctx, r.Guard, "state files", d.Root, func(fd int) *StateFiles { return r.readStateFiles(r.Open.At(fd), w) })
 	if err != nil {
 		return &StateFiles{Err: fmt.Errorf("cannot read the kubelet's state files: %w", err)}
 	}
 	return s
 }
 
-func (r *Reader) readStateFiles(root int, w parsers.PodSet) *StateFiles {
+func (r *Reader) readStateFiles(root *beneath.Dir, w parsers.PodSet) *StateFiles {
 	s := &StateFiles{pods: map[parsers.PodUID][]policy.StateFile{}}
 	defer func() { s.origin = r.RootDir + ", " + policy.Count(s.read, "state file") }()
 	for _, file := range stateFiles {
-		text, written, err := r.readBelow(root, file, biggestStateFile)
+		text, written, err := readBelow(root, file, biggestStateFile)
 		s.add(policy.StateFile{Name: file, Written: written}, text, err, w)
 	}
 	if r.DevicePlugins == filepath.Join(r.RootDir, "device-plugins") {
@@ -92,7 +92,7 @@ func (r *Reader) readStateFiles(root int, w parsers.PodSet) *StateFiles {
 		return s
 	}
 	defer beneath.Close(fd)
-	text, written, err := r.Open.ReadDated(fd, deviceCheckpoint, biggestStateFile)
+	text, written, err := r.Open.At(fd).ReadDated(deviceCheckpoint, biggestStateFile)
 	s.add(policy.StateFile{Name: filepath.Join(r.DevicePlugins, deviceCheckpoint), Written: written}, text, err, w)
 	return s
 }
@@ -113,16 +113,15 @@ func (s *StateFiles) add(file policy.StateFile, text []byte, err error, w parser
 }
 
 // readBelow reads a regular file some names below root.
-func (r *Reader) readBelow(root int, path string, limit int64) ([]byte, time.Time, error) {
+func readBelow(root *beneath.Dir, path string, limit int64) ([]byte, time.Time, error) {
 	dir, name := filepath.Split(path)
 	parent := root
 	if dir != "" {
-		fd, err := r.Open.Walk(root, strings.Split(strings.TrimSuffix(dir, "/"), "/")...)
-		if err != nil {
+		var err error
+		if parent, err = root.Walk(strings.Split(strings.TrimSuffix(dir, "/"), "/")...); err != nil {
 			return nil, time.Time{}, err
 		}
-		defer beneath.Close(fd)
-		parent = fd
+		defer parent.Close()
 	}
-	return r.Open.ReadDated(parent, name, limit)
+	return parent.ReadDated(name, limit)
 }

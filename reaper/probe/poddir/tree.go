@@ -12,9 +12,9 @@ import (
 
 // uniform counts a tree of one class, as far as its own budget and the look's go. Only what is
 // data or ephemeral and holds nothing but directories, all of them seen, is skeleton.
-func (w *walker) uniform(fd int, rel []string, class contents.Class, st *unix.Statx_t) {
+func (w *walker) uniform(dir *beneath.Dir, rel []string, class contents.Class, st *unix.Statx_t) {
 	t := tree{residue: policy.Residue{Entries: 1, Bytes: blocksOf(st)}, left: w.each}
-	w.count(fd, rel, 0, &t)
+	w.count(dir, rel, 0, &t)
 	if class != contents.ClassProjected && !t.files && !t.residue.Partial {
 		class = contents.ClassSkeleton
 	}
@@ -28,9 +28,9 @@ type tree struct {
 	left    int // entries that may still be counted
 }
 
-func (w *walker) count(fd int, rel []string, depth int, t *tree) {
+func (w *walker) count(dir *beneath.Dir, rel []string, depth int, t *tree) {
 	defer w.forget(len(w.entries))
-	entries, err := w.list(fd, min(t.left, w.room()))
+	entries, err := w.list(dir, min(t.left, w.room()))
 	t.left -= len(entries)
 	w.counts.left.Add(-int64(len(entries)))
 	if errors.Is(err, beneath.ErrTooMany) {
@@ -46,17 +46,17 @@ func (w *walker) count(fd int, rel []string, depth int, t *tree) {
 			t.residue.Partial = true
 			return
 		}
-		w.countEntry(fd, append(rel, d.Name), d, depth, t)
+		w.countEntry(dir, append(rel, d.Name), d, depth, t)
 	}
 }
 
-func (w *walker) countEntry(parent int, rel []string, d beneath.Entry, depth int, t *tree) {
+func (w *walker) countEntry(parent *beneath.Dir, rel []string, d beneath.Entry, depth int, t *tree) {
 	t.residue.Entries++
 	if depth >= deepest && (d.Kind == unix.DT_DIR || d.Kind == unix.DT_UNKNOWN) {
 		t.residue.Partial = true
 		return
 	}
-	fd, st, err := w.enter(parent, d)
+	dir, st, err := w.enter(parent, d)
 	switch {
 	case errors.Is(err, unix.EXDEV):
 		t.residue.Partial = true
@@ -64,7 +64,7 @@ func (w *walker) countEntry(parent int, rel []string, d beneath.Entry, depth int
 		return
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		t.files = true
-		st, err := beneath.StatName(parent, d.Name)
+		st, err := parent.StatName(d.Name)
 		switch {
 		case err != nil:
 			w.fail(rel, err)
@@ -84,7 +84,7 @@ func (w *walker) countEntry(parent int, rel []string, d beneath.Entry, depth int
 		w.fail(rel, err)
 		return
 	}
-	defer beneath.Close(fd)
+	defer dir.Close()
 	t.residue.Bytes += blocksOf(&st)
-	w.count(fd, rel, depth+1, t)
+	w.count(dir, rel, depth+1, t)
 }

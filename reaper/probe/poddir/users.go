@@ -39,7 +39,7 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 	users, err := bounded.On(ctx, r.Guard, "volumes of living pods", d.Pods, func(pods int) (u reading.VolumeUsers) {
 		for _, uid := range living {
 			if staged && ctx.Err() == nil {
-				u.Files = append(u.Files, r.fileUsers(pods, uid)...)
+				u.Files = append(u.Files, r.fileUsers(r.Open.At(pods), uid)...)
 			}
 		}
 		return u
@@ -53,7 +53,7 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 	blocks, err := bounded.On(ctx, r.Guard, "block volumes", d.csi, func(csi int) map[string][]reading.VolumeUser {
 		found := map[string][]reading.VolumeUser{}
 		for _, name := range slices.Compact(names) {
-			found[name] = r.blockUsers(csi, name, living)
+			found[name] = r.blockUsers(r.Open.At(csi), name, living)
 		}
 		return found
 	})
@@ -65,13 +65,13 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 
 // fileUsers are the CSI volumes of one pod that it has mounted. The open itself tells that:
 // mountinfo could name a mount of somebody else's making.
-func (r *Reader) fileUsers(pods int, uid parsers.PodUID) []reading.StagedUser {
-	dir, err := r.Open.Walk(pods, string(uid), "volumes", csiPlugin)
+func (r *Reader) fileUsers(pods *beneath.Dir, uid parsers.PodUID) []reading.StagedUser {
+	dir, err := pods.Walk(string(uid), "volumes", csiPlugin)
 	if err != nil {
 		return nil
 	}
-	defer beneath.Close(dir)
-	names, err := beneath.List(dir, mostVolumes)
+	defer dir.Close()
+	names, err := beneath.List(dir.FD(), mostVolumes)
 	if err != nil && !errors.Is(err, beneath.ErrTooMany) {
 		return nil
 	}
@@ -85,13 +85,13 @@ func (r *Reader) fileUsers(pods int, uid parsers.PodUID) []reading.StagedUser {
 	return users
 }
 
-func (r *Reader) fileUser(dir int, name string) (reading.StagedUser, bool) {
-	volume, err := r.Open.Dir(dir, name)
+func (r *Reader) fileUser(dir *beneath.Dir, name string) (reading.StagedUser, bool) {
+	volume, err := dir.Walk(name)
 	if err != nil {
 		return reading.StagedUser{}, false
 	}
-	defer beneath.Close(volume)
-	text, err := r.Open.ReadFile(volume, contents.VolData, mostVolData)
+	defer volume.Close()
+	text, err := volume.ReadFile(contents.VolData, mostVolData)
 	if err != nil {
 		return reading.StagedUser{}, false
 	}
@@ -104,34 +104,32 @@ func (r *Reader) fileUser(dir int, name string) (reading.StagedUser, bool) {
 	for _, at := range v.globalMounts() {
 		u.Paths = append(u.Paths, at.path())
 	}
-	u.Mounted = r.mountPoint(volume, "mount")
+	u.Mounted = mountPoint(volume, "mount")
 	return u, true
 }
 
 // blockUsers are the pods, of those that live, for which the block volume is published or mapped:
 // publish/VOLUME/UID and VOLUME/dev/UID are bind mounts of its device.
-func (r *Reader) blockUsers(csi int, volume string, living []parsers.PodUID) []reading.VolumeUser {
+func (r *Reader) blockUsers(csi *beneath.Dir, volume string, living []parsers.PodUID) []reading.VolumeUser {
 	var users []reading.VolumeUser
 	for _, at := range [...][]string{{"volumeDevices", "publish", volume}, {"volumeDevices", volume, "dev"}} {
-		dir, err := r.Open.Walk(csi, at...)
+		dir, err := csi.Walk(at...)
 		if err != nil {
 			continue
 		}
 		for _, uid := range living {
 			users = append(users, reading.VolumeUser{
-				UID: uid, Volume: reading.BlockVolume(volume), Lives: true, Mounted: r.mountPoint(dir, string(uid)),
+				UID: uid, Volume: reading.BlockVolume(volume), Lives: true, Mounted: mountPoint(dir, string(uid)),
 			})
 		}
-		beneath.Close(dir)
+		dir.Close()
 	}
 	return users
 }
 
 // mountPoint says whether name is one, by the open itself, which nothing mounted answers.
-func (r *Reader) mountPoint(parent int, name string) bool {
-	fd, err := r.Open.Step(parent, name, beneath.OPath)
-	if err == nil {
-		beneath.Close(fd)
-	}
+func mountPoint(parent *beneath.Dir, name string) bool {
+	handle, err := parent.Handle(name)
+	handle.Close()
 	return errors.Is(err, unix.EXDEV)
 }

@@ -41,7 +41,6 @@ const (
 type walker struct {
 	*Content
 	bounds
-	open  *beneath.Opener
 	ended func() error // the context's: why to stop, or nil
 	dev   uint64
 	mount uint64
@@ -91,22 +90,22 @@ func (w *walker) room() int {
 
 // readContent walks the pod directory that fd holds and classes what it finds. It opens
 // directories, vol_data.json, etc-hosts and userns, nothing else.
-func readContent(ctx context.Context, o *beneath.Opener, fd int, st *unix.Statx_t, b bounds) *Content {
+func readContent(ctx context.Context, dir *beneath.Dir, st *unix.Statx_t, b bounds) *Content {
 	s, ok := scratches.Get().(*scratch)
 	if !ok {
 		s = newScratch()
 	}
 	defer scratches.Put(s)
-	return s.readContent(ctx, o, fd, st, b)
+	return s.readContent(ctx, dir, st, b)
 }
 
-func (s *scratch) readContent(ctx context.Context, o *beneath.Opener, fd int, st *unix.Statx_t, b bounds) *Content {
+func (s *scratch) readContent(ctx context.Context, dir *beneath.Dir, st *unix.Statx_t, b bounds) *Content {
 	clear(s.byKey)
 	c := &Content{byKey: s.byKey, Rows: s.rows[:0], Inodes: s.inodes[:0]}
-	w := walker{Content: c, bounds: b, open: o, ended: ctx.Err, dev: beneath.DevOf(st), mount: st.Mnt_id, left: mostSkeleton, scratch: s}
+	w := walker{Content: c, bounds: b, ended: ctx.Err, dev: beneath.DevOf(st), mount: st.Mnt_id, left: mostSkeleton, scratch: s}
 	c.note(st)
 	c.add(here, contents.ClassSkeleton, blocksOf(st), 1)
-	w.mixed(fd, s.rel[:0])
+	w.mixed(dir, s.rel[:0])
 	s.rows, s.inodes = c.Rows, c.Inodes
 	c.Rows, c.Inodes, c.byKey = slices.Clone(c.Rows), slices.Clone(c.Inodes), nil
 	slices.SortFunc(c.Rows, func(a, b policy.Residue) int { return strings.Compare(a.Path, b.Path) })
@@ -114,9 +113,9 @@ func (s *scratch) readContent(ctx context.Context, o *beneath.Opener, fd int, st
 }
 
 // mixed reads a directory of the skeleton: its entries are each of their own class.
-func (w *walker) mixed(fd int, rel []string) {
+func (w *walker) mixed(dir *beneath.Dir, rel []string) {
 	defer w.forget(len(w.entries))
-	entries, err := w.list(fd, min(w.each, w.left))
+	entries, err := w.list(dir, min(w.each, w.left))
 	w.left -= len(entries)
 	if errors.Is(err, beneath.ErrTooMany) {
 		w.cut(rel, len(entries))
@@ -138,7 +137,7 @@ func (w *walker) mixed(fd int, rel []string) {
 			w.unread(rel, err)
 			return
 		}
-		w.entry(fd, append(rel, d.Name), d)
+		w.entry(dir, append(rel, d.Name), d)
 	}
 }
 
@@ -174,8 +173,8 @@ func (w *walker) cut(rel []string, read int) {
 	w.unread(rel, fmt.Errorf("it has more than %d entries, and no kubelet makes so many; see what they are: ls -U %s | head", read, path))
 }
 
-func (w *walker) entry(parent int, rel []string, d beneath.Entry) {
-	fd, st, err := w.enter(parent, d)
+func (w *walker) entry(parent *beneath.Dir, rel []string, d beneath.Entry) {
+	dir, st, err := w.enter(parent, d)
 	switch {
 	case errors.Is(err, unix.EXDEV):
 		w.crossed(rel)
@@ -187,45 +186,45 @@ func (w *walker) entry(parent int, rel []string, d beneath.Entry) {
 		w.unread(rel, err)
 		return
 	}
-	defer beneath.Close(fd)
+	defer dir.Close()
 	if len(rel) == 3 && rel[0] == "volumes" {
 		w.Volumes = append(w.Volumes, Volume{Plugin: rel[1], Name: rel[2]})
 	}
 	if class, ok := contents.ClassInCSI(rel, w.ephemeral); ok {
-		w.uniform(fd, rel, class, &st)
+		w.uniform(dir, rel, class, &st)
 		return
 	}
 	w.add(w.top(rel, true), contents.ClassSkeleton, blocksOf(&st), 1)
-	w.mixed(fd, rel)
+	w.mixed(dir, rel)
 }
 
 // enter opens one entry where it is or may be a directory: ENOTDIR for what the listing
 // says is none, without touching it.
-func (w *walker) enter(parent int, d beneath.Entry) (int, unix.Statx_t, error) {
+func (w *walker) enter(parent *beneath.Dir, d beneath.Entry) (*beneath.Dir, unix.Statx_t, error) {
 	var st unix.Statx_t
 	if d.Kind != unix.DT_DIR && d.Kind != unix.DT_UNKNOWN {
-		return -1, st, unix.ENOTDIR
+		return nil, st, unix.ENOTDIR
 	}
-	fd, err := w.open.Dir(parent, d.Name)
+	dir, err := parent.Walk(d.Name)
 	if err != nil {
-		return -1, st, err
+		return nil, st, err
 	}
-	st, err = beneath.Stat(fd)
+	st, err = dir.Stat()
 	if err == nil && beneath.DevOf(&st) != w.dev {
 		err = errSubvolume
 	}
 	if err != nil {
-		beneath.Close(fd)
-		return -1, st, err
+		dir.Close()
+		return nil, st, err
 	}
 	w.note(&st)
-	return fd, st, nil
+	return dir, st, nil
 }
 
 // file classes what is no directory. A mount point among the files shows by the mount ID
 // that statx has given since Linux 5.8; before, mountinfo alone tells.
-func (w *walker) file(parent int, rel []string, d beneath.Entry) {
-	st, err := beneath.StatName(parent, d.Name)
+func (w *walker) file(parent *beneath.Dir, rel []string, d beneath.Entry) {
+	st, err := parent.StatName(d.Name)
 	if err != nil {
 		w.fail(rel, err)
 		return
@@ -239,7 +238,7 @@ func (w *walker) file(parent int, rel []string, d beneath.Entry) {
 	size := int64(min(st.Size, 1<<62))
 	class := contents.ClassOf(rel, kind, size)
 	if contents.ByText(rel, kind, size) {
-		if text, err := w.open.ReadFile(parent, d.Name, contents.BiggestText); err == nil {
+		if text, err := parent.ReadFile(d.Name, contents.BiggestText); err == nil {
 			class = contents.ClassOfText(rel, text)
 		}
 	}
@@ -252,7 +251,7 @@ func (w *walker) file(parent int, rel []string, d beneath.Entry) {
 	case len(rel) == 4 && contents.IsCSIVolume(rel[:3]) && rel[3] == contents.VolData:
 		w.keepVolData(parent, clean.Name(string(w.join(rel))))
 	case w.etc && len(rel) == 1 && d.Name == "etc-hosts":
-		if text, err := w.open.ReadFile(parent, d.Name, 64<<10); err == nil {
+		if text, err := parent.ReadFile(d.Name, 64<<10); err == nil {
 			w.PodName = hostsName(text)
 		}
 	}
@@ -264,8 +263,8 @@ func (w *walker) foreign(st *unix.Statx_t) bool {
 
 // keepVolData keeps the file's content: it names the volume that may still be staged, and
 // the record must hold it once the file is gone.
-func (w *walker) keepVolData(parent int, path string) {
-	text, err := w.open.ReadFile(parent, contents.VolData, min(mostVolData, mostVolDatas-int64(w.kept)))
+func (w *walker) keepVolData(parent *beneath.Dir, path string) {
+	text, err := parent.ReadFile(contents.VolData, min(mostVolData, mostVolDatas-int64(w.kept)))
 	w.kept += len(text)
 	if err != nil {
 		if w.badData == nil {
@@ -283,9 +282,9 @@ func (w *walker) keepVolData(parent int, path string) {
 
 // list returns the names of a directory, and beneath.ErrTooMany beside them where there are more
 // than limit. They last until forget.
-func (w *walker) list(fd, limit int) ([]beneath.Entry, error) {
+func (w *walker) list(dir *beneath.Dir, limit int) ([]beneath.Entry, error) {
 	from := len(w.entries)
-	err := beneath.EachName(fd, w.buf[:], func(d beneath.Entry) bool {
+	err := beneath.EachName(dir.FD(), w.buf[:], func(d beneath.Entry) bool {
 		if len(w.entries)-from == limit {
 			return false
 		}

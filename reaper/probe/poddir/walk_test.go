@@ -90,7 +90,7 @@ func TestCountingIsShared(t *testing.T) {
 	read := func(b bounds) *Content {
 		_, err := dir.Seek(0, 0)
 		must(t, err)
-		return readContent(t.Context(), n.Open, int(dir.Fd()), &st, b)
+		return readContent(t.Context(), n.Open.At(int(dir.Fd())), &st, b)
 	}
 	few, late, slow := testBounds(t), testBounds(t), testBounds(t)
 	few.counts.left.Store(10)
@@ -148,7 +148,7 @@ func TestSubvolume(t *testing.T) {
 			dir := openTest(t, n.Path(n.PodDir(uid)))
 			st := statOf(t, dir)
 			st.Dev_minor++
-			c := readContent(t.Context(), n.Open, int(dir.Fd()), &st, testBounds(t))
+			c := readContent(t.Context(), n.Open.At(int(dir.Fd())), &st, testBounds(t))
 			if !errors.Is(c.Err, errSubvolume) || len(c.Volumes) > 0 {
 				t.Errorf("the subvolume was entered: %v, %+v", c.Err, c.Rows)
 			}
@@ -184,13 +184,13 @@ func TestContentStopsWithItsTime(t *testing.T) {
 	st := statOf(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if c := readContent(ctx, n.Open, int(dir.Fd()), &st, testBounds(t)); c.Err == nil {
+	if c := readContent(ctx, n.Open.At(int(dir.Fd())), &st, testBounds(t)); c.Err == nil {
 		t.Error("a walk without time left says that it saw everything")
 	}
 	slow := testBounds(t)
 	slow.end = time.Now().Add(-time.Second)
 	again := openTest(t, n.Path(n.PodDir(uid))) // the other was listed to its end
-	if c := readContent(t.Context(), n.Open, int(again.Fd()), &st, slow); !errors.Is(c.Unlisted, errSlow) {
+	if c := readContent(t.Context(), n.Open.At(int(again.Fd())), &st, slow); !errors.Is(c.Unlisted, errSlow) {
 		t.Errorf("a walk that is too slow: %v", c.Unlisted)
 	}
 	d := n.open()
@@ -283,7 +283,7 @@ func TestScratch(t *testing.T) {
 	read := func(uid parsers.PodUID) *Content {
 		dir := openTest(t, n.Path(n.PodDir(uid)))
 		st := statOf(t, dir)
-		return scratch.readContent(t.Context(), n.Open, int(dir.Fd()), &st, testBounds(t))
+		return scratch.readContent(t.Context(), n.Open.At(int(dir.Fd())), &st, testBounds(t))
 	}
 	first := read(a)
 	rows, inodes := slices.Clone(first.Rows), slices.Clone(first.Inodes)

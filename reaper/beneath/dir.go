@@ -1,0 +1,194 @@
+package beneath
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Dir is a handle of a directory, or of whatever Handle has found. Every way down begins at one and takes
+// one name. nil is no directory: Close does nothing with it.
+type Dir struct {
+	fd   int
+	open *Opener
+}
+
+// At makes a Dir of a directory that is open. Close closes the descriptor.
+func (o *Opener) At(fd int) *Dir { return &Dir{fd, o} }
+
+// Open gives an O_PATH handle of a directory by the path that the administrator gives, through links.
+func (o *Opener) Open(path string) (*Dir, error) { return o.dir(OpenDirPath(path)) }
+
+// OpenDirPath is Open where no step is taken.
+func OpenDirPath(path string) (int, error) {
+	fd, err := Retry(func() (int, error) {
+		return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return -1, PathError("open", path, err)
+	}
+	return fd, nil
+}
+
+func (o *Opener) dir(fd int, err error) (*Dir, error) {
+	if err != nil {
+		return nil, err
+	}
+	return o.At(fd), nil
+}
+
+// FD is the descriptor, for calls that change what lies in the directory, and -1 for nil.
+func (d *Dir) FD() int {
+	if d == nil {
+		return -1
+	}
+	return d.fd
+}
+
+// Close closes the handle, once.
+func (d *Dir) Close() {
+	if d != nil {
+		Close(d.fd)
+		d.fd = -1
+	}
+}
+
+// Step opens the directory name to list it. EXDEV: it is a mount point. ENOTDIR, ELOOP: it is no
+// directory. Where it cannot be told whether it is a mount point, the error is none of a system call.
+func (d *Dir) Step(name string) (*Dir, error) { return d.step(name, ReadDir) }
+
+func (d *Dir) step(name string, flags int) (*Dir, error) {
+	if d == nil {
+		return nil, unix.EBADF
+	}
+	return d.open.dir(d.open.step(d.fd, name, flags))
+}
+
+// Handle gives an O_PATH handle of whatever has the name, a symbolic link or device too.
+func (d *Dir) Handle(name string) (*Dir, error) { return d.step(name, OPath) }
+
+// Cross is Step for a directory that may be a mount point: for the directories that the
+// administrator names, where a mount is right. Without openat2, one name and O_NOFOLLOW do.
+func (d *Dir) Cross(name string) (*Dir, error) {
+	const flags = ReadDir &^ unix.O_NOATIME
+	if err := oneName(name); err != nil {
+		return nil, err
+	}
+	if d.open.fallback != nil {
+		return d.open.dir(Retry(func() (int, error) { return unix.Openat(d.fd, name, flags, 0) }))
+	}
+	return d.open.dir(d.open.resolve(d.fd, name, flags, d.open.down&^unix.RESOLVE_NO_XDEV))
+}
+
+// Parent opens the directory that d hangs in. EXDEV: a mount covers d.
+func (d *Dir) Parent() (*Dir, error) {
+	return d.open.dir(d.open.resolve(d.fd, "..", ReadDir, d.open.up))
+}
+
+// Walk takes one or more steps. The error has the name, and what it is where that is a mount point.
+func (d *Dir) Walk(names ...string) (*Dir, error) {
+	at := d
+	for _, name := range names {
+		next, err := at.Step(name)
+		if at != d {
+			at.Close()
+		}
+		if err != nil {
+			return nil, openError(name, err)
+		}
+		at = next
+	}
+	return at, nil
+}
+
+var errMount = fmt.Errorf("it is a mount point: %w", unix.EXDEV)
+
+func openError(name string, err error) error {
+	if errors.Is(err, unix.EXDEV) {
+		err = errMount
+	}
+	return PathError("open", name, err)
+}
+
+// Identify returns which directory has the name, without listing it. EXDEV: a
+// mount point. ENOTDIR, ELOOP: no directory.
+func (d *Dir) Identify(name string) (policy.DirID, error) {
+	at, err := d.step(name, OPathDir)
+	if err != nil {
+		return policy.DirID{}, err
+	}
+	defer at.Close()
+	st, err := at.Stat()
+	if err != nil {
+		return policy.DirID{}, err
+	}
+	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		// The step would have stopped there; here it costs nothing to ask again.
+		return policy.DirID{}, unix.EXDEV
+	}
+	return DirID(&st), nil
+}
+
+// Stat asks about the file of the handle.
+func (d *Dir) Stat() (unix.Statx_t, error) { return Stat(d.FD()) }
+
+// StatName asks about a name, as the function of that name does.
+func (d *Dir) StatName(name string) (unix.Statx_t, error) { return StatName(d.FD(), name) }
+
+// ID returns which directory it is.
+func (d *Dir) ID() (policy.DirID, error) { return IDOf(d.FD()) }
+
+// Exists reports whether anything at all has this name. It asks no file system that may be
+// mounted there.
+func (d *Dir) Exists(name string) (bool, error) {
+	_, err := d.StatName(name)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// SameMount reports whether both are on one mount. Doubt is no.
+func (d *Dir) SameMount(other *Dir) bool {
+	same, err := d.open.same(d.fd, other.fd)
+	return err == nil && same
+}
+
+// Rewind lists the directory from its beginning the next time.
+func (d *Dir) Rewind() error {
+	_, err := unix.Seek(d.fd, 0, 0)
+	return err
+}
+
+// Within reports whether the directory is dir or hangs below it, by going up across mounts. Doubt is yes.
+func (d *Dir) Within(dir policy.DirID) (bool, error) {
+	at, err := unix.Openat(d.fd, ".", OPathDir, 0)
+	if err != nil {
+		return true, err
+	}
+	defer func() { Close(at) }()
+	last := policy.DirID{}
+	for range 256 {
+		id, err := IDOf(at)
+		if err != nil {
+			return true, err
+		}
+		if id == dir {
+			return true, nil
+		}
+		if id == last {
+			return false, nil // the root is its own parent
+		}
+		last = id
+		up, err := unix.Openat(at, "..", OPathDir, 0)
+		if err != nil {
+			return true, err
+		}
+		Close(at)
+		at = up
+	}
+	return true, unix.ELOOP
+}
