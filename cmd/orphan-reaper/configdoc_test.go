@@ -34,8 +34,8 @@ func configDoc() string {
 # error. A flag of the same name wins over the file.
 #
 #   orphan-reaper config check         is this file good, and does it fit the kubelet that runs?
-#   orphan-reaper config print         what holds, and where each value comes from
-#   systemctl reload orphan-reaper     read it again; what needs a restart is told in the journal
+#   orphan-reaper config print         each value in force, and its source
+#   systemctl reload orphan-reaper     read it again; the journal names what needs a restart
 `)
 	c, before := config.Default(), ""
 	for i := range config.Settings {
