@@ -14,7 +14,7 @@ import (
 //	{"kind":"cniCacheV1","containerId":…,"config":base64,"ifName":…,"networkName":…,"netns":…,
 //	 "cniArgs":[["K8S_POD_UID",…],…],"capabilityArgs":{…},"result":{…}}
 //
-// encoding/json keeps the last of two keys, and takes keys that differ in case for one. So does libcni, but a file with two
+// encoding/json keeps the last of two keys, and treats keys that differ only in case as one. So does libcni, but a file with two
 // values contradicts itself: UnmarshalJSON of each field is called for every copy and counts it. A value of the wrong kind
 // does not stop the parser, which would lose the pod's name.
 type cacheV1 struct {
@@ -193,7 +193,7 @@ func (v *cacheV1) tie(f *File) untied {
 	return v.tiePod(f)
 }
 
-// tiePod takes the pod and the namespace over, unless their copies contradict each other.
+// tiePod sets the pod and the namespace, unless their copies contradict each other.
 func (v *cacheV1) tiePod(f *File) untied {
 	a, netns, faces := &v.CNIArgs, v.NetNS, &v.Result.sandboxes
 	f.Sandbox = a.sandbox.copies > 0

@@ -7,7 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Listing is what the runtime has listed since a moment, in an unbroken row of whole answers. It is a hold for every file at once:
+// Listing is what the runtime has listed since a moment, in an unbroken series of complete answers. It is a hold for every file at once:
 // container IDs are never used twice, so an ID that no answer since then has had, of a file that was there before, has been absent in
 // every look since. It costs the memory of what lives, not of the residue.
 type Listing struct {
@@ -16,7 +16,7 @@ type Listing struct {
 }
 
 // Listings are two overlapping listings, so that what lived long ago is forgotten. The older one counts; after a hold the younger
-// takes its place.
+// replaces it.
 type Listings struct {
 	Older   Listing `json:"older"`
 	Younger Listing `json:"younger"`
@@ -48,7 +48,7 @@ func (l *Listings) Add(ids []string, whole policy.Truth, hold time.Duration, now
 	}
 }
 
-// rules has the one truth of each fact that lets a file go, and the reasons that keep it otherwise.
+// rules has, for each fact, the one truth that allows a removal, and the reasons that keep the file otherwise.
 var rules = [...]struct {
 	fact     FactName
 	dead     policy.Truth
@@ -63,11 +63,11 @@ var rules = [...]struct {
 	{Foreign, policy.No, policy.ReasonForeign, policy.ReasonForeign, false},
 }
 
-// Judge returns what may happen to one file that CNI wrote. It goes when its sandbox is provably gone: absent from the runtime in
+// Judge decides about one file that CNI wrote. It may be removed when its sandbox is provably gone: absent from the runtime in
 // every look for a hold, without a task, a cgroup or a network namespace, and when the file is older than Rules.CNIOlderThan; that
 // of a pod whose directory we removed need only be older than a hold.
 //
-// A broken cache file goes also where its sandbox is listed and not ready: it blocks the teardown of that very sandbox, and the
+// A broken cache file may be removed also where its sandbox is listed and not ready: it blocks the teardown of that very sandbox, and the
 // plugin is asked to delete without it anyway.
 func Judge(f *File, n policy.Node, l Listing, r policy.Rules, now policy.Instant) policy.Verdict {
 	v := policy.Verdict{UID: f.UID, Name: f.Name, Decision: policy.Reap}
@@ -81,7 +81,7 @@ func Judge(f *File, n policy.Node, l Listing, r policy.Rules, now policy.Instant
 		switch fact := f.Facts[rule.fact]; {
 		case fact.Truth == rule.dead:
 		case repair && (rule.fact == Listed || rule.fact == Netns):
-			// Its sandbox is to be torn down, and this file hinders that.
+			// The file hinders the teardown of its sandbox.
 		case fact.Truth != policy.Unknown:
 			v.KeepFor(rule.alive, fact.Detail)
 		case rule.waivable && r.Waive:

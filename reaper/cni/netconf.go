@@ -21,7 +21,7 @@ type Network struct {
 	DataDirs []string
 }
 
-// netConf is what of a plugin's configuration, and of a list of them, says who reserves addresses where. Multus has delegates,
+// netConf is the part of a plugin's configuration, and of a list of them, that defines who reserves addresses where. Multus has delegates,
 // flannel and others a delegate.
 type netConf struct {
 	Name      string     `json:"name"`
@@ -42,7 +42,7 @@ const maxDelegates = 8
 // list), its own first, then those of the delegates that have names of their own, each once. network is the name of the file's
 // network where it is a plugin in a list's folder, and empty otherwise.
 //
-// Whatever is not as the specification says is an error: a typing error must not make a network unknown, nor its addresses be
+// Whatever differs from the specification is an error: a typing error must not make a network unknown, nor its addresses be
 // looked for elsewhere.
 func ParseNetConf(content []byte, network string) ([]Network, error) {
 	var nets networks
@@ -102,7 +102,7 @@ func (n *networks) add(c *netConf, network string, depth int) error {
 	return nil
 }
 
-// plugin adds what c itself says to its network.
+// plugin adds what c itself defines to its network.
 func (n *networks) plugin(c *netConf, network string) error {
 	at := slices.IndexFunc(*n, func(have Network) bool { return have.Name == network })
 	if at < 0 {

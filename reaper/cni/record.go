@@ -45,7 +45,7 @@ type ArchiveState struct {
 	Err   string // why it cannot be read; then only the name is known
 }
 
-// reaped lists the pods whose directories were removed and confirmed dead.
+// reaped returns the pods whose directories were removed and confirmed dead.
 func reaped(entries map[string]*policy.EntryState) map[parsers.PodUID]bool {
 	pods := map[parsers.PodUID]bool{}
 	for _, e := range entries {
@@ -56,7 +56,7 @@ func reaped(entries map[string]*policy.EntryState) map[parsers.PodUID]bool {
 	return pods
 }
 
-// RemovingRecord is in the ledger before the first file of a batch goes.
+// RemovingRecord is written to the ledger before the first file of a batch is removed.
 func RemovingRecord(archive string, files []File, n policy.Node, now policy.Instant) policy.Record {
 	r := policy.Record{Kind: policy.KindCNIRemoving, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID}
 	for i := range files {
@@ -65,7 +65,7 @@ func RemovingRecord(archive string, files []File, n policy.Node, now policy.Inst
 	return r
 }
 
-// RemovedRecord is how a batch ended, in one record.
+// RemovedRecord has the results of a batch.
 func RemovedRecord(archive string, ended []File, n policy.Node, now policy.Instant) policy.Record {
 	r := policy.Record{Kind: policy.KindCNIRemoved, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID, Undo: Undo(archive)}
 	failed := 0
@@ -162,7 +162,7 @@ func (r *Restored) All() int { return r.Done + r.Gone + r.Failed }
 // More is how many of them are not among Outcomes.
 func (r *Restored) More() int { return r.All() - len(r.Outcomes) }
 
-// Record says what a person's command put back, from which archive or of which pod.
+// Record returns the record of an operator's restore, from which archive or of which pod.
 func (r *Restored) Record(which string, now policy.Instant) policy.Record {
 	rec := r.record
 	rec.Kind, rec.At, rec.Archive = policy.KindCNIRestored, now, which

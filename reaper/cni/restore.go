@@ -14,8 +14,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// Restore writes back, for a person, what an archive holds: all of one archive, or of every archive what belonged to one pod, the
-// youngest first. The caller holds the ledger's lock.
+// Restore writes back, for an operator, all files of one archive, or the files of one pod from every archive, the
+// newest first. The caller holds the ledger's lock.
 func (s *Sweeper) Restore(ctx context.Context, which string) (Restored, error) {
 	if uid, isPod := parsers.ParsePodUID(which); isPod {
 		return s.restore(ctx, wanted{
@@ -26,13 +26,13 @@ func (s *Sweeper) Restore(ctx context.Context, which string) (Restored, error) {
 	return s.restoreAll(ctx, "archive", which, func(archive string) bool { return archive == which })
 }
 
-// RestoreBatch writes back, for a person, what all archives of one sweep hold. Any of them names it.
+// RestoreBatch writes back, for an operator, the files of all archives of one sweep, by the name of any of them.
 func (s *Sweeper) RestoreBatch(ctx context.Context, which string) (Restored, error) {
 	batch := BatchOf(which)
 	return s.restoreAll(ctx, "batch", batch, func(archive string) bool { return BatchOf(archive) == batch })
 }
 
-// restoreAll writes back all that some archives hold, which together are what.
+// restoreAll writes back all files of some archives.
 func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(archive string) bool) (Restored, error) {
 	done, err := s.restore(ctx, wanted{doing: "putting CNI files back", from: from, meant: func(*File) bool { return true }})
 	if err == nil && done.All() == 0 {
@@ -41,7 +41,7 @@ func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(
 	return done, err
 }
 
-// wanted is what a person wants back.
+// wanted is what an operator wants back.
 type wanted struct {
 	which string // is in the records; empty: each has its archive
 	doing string // for the progress line
@@ -49,8 +49,8 @@ type wanted struct {
 	meant func(*File) bool
 }
 
-// restore writes back what is meant of some archives, a batch of files at a time, and writes each batch down before the next. An
-// archive that cannot be read is no reason to leave the others.
+// restore writes back the wanted files, a batch at a time, and records each batch before the next. It
+// skips an archive that cannot be read.
 func (s *Sweeper) restore(ctx context.Context, want wanted) (Restored, error) {
 	r := restoring{Sweeper: s, wanted: want}
 	archives, err := s.Archive.Archives()
@@ -79,14 +79,14 @@ type restoring struct {
 	*Sweeper
 	wanted
 	done Restored
-	// records are of batches that could not be written down so far, because of unwritten.
+	// records are those that could not be written so far, because of unwritten.
 	records   []policy.Record
 	unwritten error
 }
 
-// archive writes back what is meant of one archive.
+// archive writes back the wanted files of one archive.
 func (r *restoring) archive(ctx context.Context, name string) error {
-	// What a crash cut short is not finished any more: a person wants it back.
+	// A removal that a crash cut short is not finished any more.
 	if e := r.Ledger.Entries()[name]; e != nil && e.Phase == policy.PhaseCNIRemoving {
 		cut := RemovedRecord(name, nil, policy.Node{}, r.Clock.Now())
 		cut.By = who.Known(e.By)
@@ -109,7 +109,7 @@ func (r *restoring) archive(ctx context.Context, name string) error {
 	})
 }
 
-// write writes down how a batch ended, and those before it that could not be. What was there already needs no record.
+// write records the results of a batch, and of those before it that could not be recorded. Files that were there already need no record.
 func (r *restoring) write(ended []File, which string) {
 	var batch Restored
 	if batch.Add(ended); batch.Done+batch.Failed == 0 {
@@ -123,7 +123,7 @@ func (r *restoring) write(ended []File, which string) {
 	r.records, r.unwritten = nil, nil
 }
 
-// eachBatch reads the files of an archive that are meant, some at a time.
+// eachBatch reads the wanted files of an archive, some at a time.
 func (s *Sweeper) eachBatch(name string, meant func(*File) bool, do func([]File)) error {
 	var files []File
 	err := s.Archive.ReadArchive(name, func(f File) error {

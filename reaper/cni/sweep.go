@@ -44,12 +44,12 @@ type Looks interface {
 	Close()
 }
 
-// Look is one chunk of a sweep: some files, and what was asked after they were read. A sweep takes as many looks as the directories
-// are long, so 300,000 files need no more memory than a few thousand.
+// Look is one chunk of a sweep: some files, and what was asked after they were read. A sweep has as many looks as the number of files
+// requires, so 300,000 files need no more memory than a few thousand.
 type Look struct {
 	At   policy.Instant
 	Node policy.Node
-	// Listed are the full IDs of all sandboxes and containers that the runtime lists, where Node.RuntimeLists says that it answered.
+	// Listed are the full IDs of all sandboxes and containers that the runtime lists, if Node.RuntimeLists is Yes.
 	Listed []string
 	// Files are those that may be residue. Live counts, by kind, the files of sandboxes that the runtime lists, but those that hinder
 	// its teardown.
@@ -96,7 +96,7 @@ type Clock interface {
 type Report struct {
 	At policy.Instant
 	// Files and their verdicts, without those of living pods, and the Outcomes, the files that were removed or could not be, as many of
-	// each as Sweeper.Files says. The census has all.
+	// each as Sweeper.Files allows. The census has all.
 	Files    []File
 	Verdicts []policy.Verdict
 	Outcomes []File
@@ -104,18 +104,18 @@ type Report struct {
 	// Undo are the commands that put back what was removed: one for each sweep that removed something.
 	Undo   []string
 	Errors []string
-	// Next is when time alone could take a file further, 0 where it cannot; Pending where that is worth waiting for.
+	// Next is when time alone could change a verdict, 0 where it cannot; Pending where that is worth waiting for.
 	Next    time.Duration
 	Pending bool
 	memory  json.RawMessage
 	// How many files and outcomes are reported, by what became of them.
-	going, staying, done, undone int
+	reaped, kept, done, undone int
 }
 
 // every is how often the CNI directories are swept without a reason.
 const every = time.Hour
 
-// Due is how long from now the next sweep is worth while, and whether time can take a file further.
+// Due returns when the next sweep is due, and whether time can change a verdict until then.
 func (rep *Report) Due() (in time.Duration, pending bool) {
 	if rep.Pending {
 		return max(rep.Next, time.Second), true
@@ -123,10 +123,10 @@ func (rep *Report) Due() (in time.Duration, pending bool) {
 	return every, false
 }
 
-// Problems are the errors.
+// Problems returns the errors.
 func (rep *Report) Problems() []string { return rep.Errors }
 
-// Memory is what the next sweep needs to know, nil where that is nothing.
+// Memory returns what the next sweep needs of this one, nil where that is nothing.
 func (rep *Report) Memory() json.RawMessage { return rep.memory }
 
 // After adds an earlier sweep: newer verdicts win, outcomes add up.
@@ -171,9 +171,9 @@ func (rep *Report) complain(errors ...string) {
 type sweep struct {
 	*Sweeper
 	reaper.Turn
-	rep   Report
-	heard Listings // what the runtime has listed in the sweeps before, and in this one
-	under *batch   // being removed, nil where none is
+	rep      Report
+	listings Listings // what the runtime has listed in the sweeps before, and in this one
+	under    *batch   // being removed, nil where none is
 	// name names the archives of this sweep together, and archives counts them.
 	name     string
 	archives int
@@ -183,15 +183,15 @@ type sweep struct {
 // Turn sweeps over the CNI directories once.
 func (s *Sweeper) Turn(ctx context.Context, t reaper.Turn) reaper.Turned {
 	w := &sweep{Sweeper: s, Turn: t, rep: Report{At: s.Clock.Now(), Census: NewCensus()}}
-	if json.Unmarshal(t.Memory, &w.heard) != nil {
-		w.heard = Listings{} // the hold begins anew
+	if json.Unmarshal(t.Memory, &w.listings) != nil {
+		w.listings = Listings{} // the hold begins anew
 	}
 	w.sweep(ctx)
 	if !t.DryRun {
 		s.Meter.CNI(&w.rep.Census)
 	}
-	if w.heard.Older.IDs != nil {
-		if b, err := json.Marshal(w.heard); err == nil {
+	if w.listings.Older.IDs != nil {
+		if b, err := json.Marshal(w.listings); err == nil {
 			w.rep.memory = b
 		}
 	}
@@ -212,7 +212,7 @@ func (w *sweep) sweep(ctx context.Context) {
 			break
 		}
 		w.rep.complain(look.Errors...)
-		w.heard.Add(look.Listed, look.Node.RuntimeLists.Truth, w.Rules.Hold, look.At)
+		w.listings.Add(look.Listed, look.Node.RuntimeLists.Truth, w.Rules.Hold, look.At)
 		going := w.judge(look, dead)
 		work, rest := progress.From(ctx), len(look.Files)
 		for files := range slices.Chunk(going, batchSize) {
@@ -233,7 +233,7 @@ func (w *sweep) sweep(ctx context.Context) {
 	w.rep.Errors = slices.Compact(w.rep.Errors)
 }
 
-// permit asks the gate by what is known of the node now.
+// permit asks the gate with what is known of the node now.
 func (w *sweep) permit(n policy.Node) policy.Permit {
 	return policy.Standing{Node: n, Breaker: w.stopped(), Rules: w.Rules, DryRun: w.DryRun}.Gate()
 }
@@ -252,7 +252,7 @@ func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool) []File {
 			continue
 		}
 		f.Reaped = f.UID != "" && dead[f.UID]
-		v := Judge(f, look.Node, w.heard.Older, rules, look.At)
+		v := Judge(f, look.Node, w.listings.Older, rules, look.At)
 		v.Gate(permit)
 		rep.Census.Judged(f, v)
 		if v.Decision == policy.Wait && v.Due > 0 {
@@ -262,10 +262,10 @@ func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool) []File {
 				rep.Next = v.Due
 			}
 		}
-		// What goes is alike; what is kept has its own place, so that it is seen beside 300,000 that go.
-		n := &rep.staying
+		// What is kept is counted apart, so that it is shown beside 300,000 files that are removed.
+		n := &rep.kept
 		if v.Decision == policy.Reap {
-			n = &rep.going
+			n = &rep.reaped
 		}
 		if w.room(n) {
 			rep.Files, rep.Verdicts = append(rep.Files, f.bare()), append(rep.Verdicts, v)

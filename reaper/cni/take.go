@@ -15,15 +15,15 @@ import (
 // batchSize is how many files have one archive, and are synced together.
 const batchSize = 2048
 
-// batch is what was archived and written down, and is being removed.
+// batch is what was archived and recorded, and is being removed.
 type batch struct {
 	archive string
 	node    policy.Node
 	ended   chan []File
 }
 
-// begin archives a batch and writes it down, waits for the one before it, and begins to remove it: while one is removed the next is
-// archived, since both wait for the disk.
+// begin archives a batch, waits for the one before it, records the intent, and begins to remove the files: the next batch is archived
+// meanwhile, since both wait for the disk.
 func (w *sweep) begin(ctx context.Context, files []File, n policy.Node) {
 	permit := w.permit(n)
 	if !permit.Removes() {
@@ -53,7 +53,7 @@ func (w *sweep) begin(ctx context.Context, files []File, n policy.Node) {
 	go func(ended chan<- []File) { ended <- w.Remover.RemoveCNI(ctx, permit, keep) }(w.under.ended)
 }
 
-// whole returns the files of which everything was read, and that still are what was; the others are kept.
+// whole returns the files that were read completely and have not changed; the others are kept.
 func (w *sweep) whole(files []File) []File {
 	keep := make([]File, 0, len(files)) // its own: the chunk's other contents end with the look
 	for i := range files {
@@ -66,7 +66,7 @@ func (w *sweep) whole(files []File) []File {
 	return keep
 }
 
-// wait waits until the batch under way has been removed, and writes down how it ended.
+// wait waits until the batch under way has been removed, and records its results.
 func (w *sweep) wait() {
 	if w.under == nil {
 		return
@@ -78,7 +78,7 @@ func (w *sweep) wait() {
 		w.errorf("cannot write to the ledger what was removed; the archive "+b.archive+" has it", err)
 	}
 	if !slices.ContainsFunc(files, func(f File) bool { return f.Result != policy.Refused }) {
-		// All that is in it is where it was. Where a dead writer holds a lock for ever, every sweep would leave another such archive.
+		// Every file is still in place. Where a process never releases a lock, every sweep would leave another such archive.
 		if err := w.Archive.DropArchive(b.archive); err != nil {
 			w.errorf("cannot drop the archive "+b.archive+", of which nothing was removed", err)
 		}
@@ -86,7 +86,7 @@ func (w *sweep) wait() {
 	w.took(b.archive, files)
 }
 
-// took adds the results of files that have an archive, and the command that brings back what was removed.
+// took adds the results of files that have an archive, and the command that restores what was removed.
 func (w *sweep) took(archive string, files []File) {
 	removed := slices.ContainsFunc(files, func(f File) bool { return f.Result == policy.Done })
 	if undo := Undo(archive); removed && !slices.Contains(w.rep.Undo, undo) {
@@ -100,7 +100,7 @@ func (w *sweep) errorf(what string, err error) {
 }
 
 // fail ends the removal where it cannot be undone or recorded: the files of the batch are kept, and so is all that comes after it, since
-// the next archive would fare no better and the disk that is full would be filled again and again.
+// the next archive would fail, too, and fill a full disk again and again.
 func (w *sweep) fail(ctx context.Context, keep []File, what string, err error) {
 	w.over = true
 	text := what + ", so nothing more of CNI is removed: " + err.Error()
@@ -109,8 +109,8 @@ func (w *sweep) fail(ctx context.Context, keep []File, what string, err error) {
 	w.Log.ErrorContext(ctx, "the sweep over the CNI directories was cut short", slog.String("error", text))
 }
 
-// finish ends what a crash cut short: the ledger has the intent and not the outcome. What is still what was archived goes now, since
-// it was proved dead and its container's ID never comes back; the rest is kept.
+// finish ends what a crash cut short: the ledger has the intent and not the outcome. A file that is still what was archived is removed,
+// since its sandbox was proved gone and container IDs are never used again; the rest is kept.
 func (w *sweep) finish(ctx context.Context, permit policy.Permit) {
 	for name, e := range w.Ledger.Entries() {
 		if e.Phase != policy.PhaseCNIRemoving {
@@ -134,8 +134,8 @@ func (w *sweep) finish(ctx context.Context, permit policy.Permit) {
 	}
 }
 
-// batchName names the archives of a sweep by their time, and no two sweeps alike: they may come within one millisecond, and the clock
-// may be set back.
+// batchName names the archives of a sweep by their time. Two sweeps have different names, also within one millisecond, and when the clock
+// is set back.
 func (s *Sweeper) batchName(now policy.Instant) string {
 	at := now.Wall.Truncate(time.Millisecond)
 	if !at.After(s.lastArchive) {

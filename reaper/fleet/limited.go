@@ -12,8 +12,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// bounds are what a client may have: of connections, and of questions to the API server whose a
-// bearer token is.
+// bounds are what a client may have: of connections, and of questions to the API server about bearer
+// tokens.
 type bounds struct {
 	atOnce      int // connections
 	connections allowance
@@ -36,13 +36,13 @@ var (
 	together  = bounds{64, allowance{200, 20 * time.Millisecond}, allowance{20, 10 * time.Second}}
 )
 
-// renewals bounds the questions about tokens that were allowed lately, of all clients together. Nobody
-// whom the API server does not know can use it up.
+// renewals bounds the questions about tokens that were allowed lately, of all clients together. Unknown clients
+// cannot use it up.
 var renewals = allowance{20, 2 * time.Second}
 
 const mostVisitors = 2048 // addresses and networks that are remembered
 
-// systemdSockets takes what systemd has opened (sd_listen_fds(3)). It can be asked once.
+// systemdSockets returns the sockets that systemd has opened (sd_listen_fds(3)). It can be called once.
 func systemdSockets() ([]net.Listener, error) {
 	var all []net.Listener
 	given, err := activation.Listeners()
@@ -60,7 +60,7 @@ func systemdSockets() ([]net.Listener, error) {
 // limiter returns a token bucket that is full.
 func (a allowance) limiter() *rate.Limiter { return rate.NewLimiter(rate.Every(a.refill), a.burst) }
 
-// visitor is what one address, one network, or all together have open, and how often they came lately.
+// visitor is what one address, one network, or all clients together have open, and how often they connected lately.
 type visitor struct {
 	came, asked *rate.Limiter
 	open        int
@@ -70,7 +70,7 @@ func newVisitor(b bounds) *visitor {
 	return &visitor{came: b.connections.limiter(), asked: b.reviews.limiter()}
 }
 
-// client is for what a connection counts: an address and, of IPv6, the network that it is in.
+// client is what a connection is counted for: an address and, of IPv6, its network.
 type client struct{ network, address netip.Prefix }
 
 func (c client) prefixes() []netip.Prefix {
@@ -94,14 +94,14 @@ func newLimits(now func() time.Time) *limits {
 	return &limits{now: now, all: newVisitor(together), renewed: renewals.limiter(), visitors: map[netip.Prefix]*visitor{}}
 }
 
-// limited is a listener that closes a connection at once which is one too many: of its address,
-// or of all. So one address cannot keep the others out for long.
+// limited is a listener that closes a connection at once if its address, or all together, have too many.
+// So one address cannot keep the others out for long.
 type limited struct {
 	net.Listener
 	*limits
 }
 
-// Accept returns the next connection that is not one too many.
+// Accept returns the next connection that is allowed.
 func (l *limited) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -112,7 +112,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		if l.enter(from) {
 			return &visit{Conn: c, leave: sync.OnceFunc(func() { l.leave(from) })}, nil
 		}
-		_ = c.Close() // it is nobody's
+		_ = c.Close() // it was not used
 	}
 }
 
@@ -141,13 +141,13 @@ func originOf(a netip.AddrPort) (c client) {
 	return c
 }
 
-// part is a visitor that a client is a part of, or is, and what it may have.
+// part is a visitor that a client belongs to, and what it may have.
 type part struct {
 	*visitor
 	most *bounds
 }
 
-// parts returns what is remembered of a client, from the largest to its address. What is not is nil.
+// parts returns the visitors of a client, from the largest to its address; nil for one that is not remembered.
 func (l *limits) parts(from client) []part {
 	list := []part{{l.all, &together}}
 	if from.network.IsValid() {
@@ -156,7 +156,7 @@ func (l *limits) parts(from client) []part {
 	return append(list, part{l.visitors[from.address], &ofAddress})
 }
 
-// remember makes room for a client, or reports that there is none.
+// remember makes room for a client, and reports whether there is any.
 func (l *limits) remember(from client, now time.Time) bool {
 	known := func(p netip.Prefix) bool { return l.visitors[p] != nil }
 	all := from.prefixes()
@@ -176,7 +176,7 @@ func (l *limits) remember(from client, now time.Time) bool {
 	return true
 }
 
-// enter counts a connection in, or reports that it is one too many.
+// enter counts a connection, and reports whether it is allowed.
 func (l *limits) enter(from client) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,8 +197,8 @@ func (l *limits) enter(from client) bool {
 	return true
 }
 
-// review counts a question to the API server in for a client that has a connection open, or reports
-// that it is one too many. Those whose token was allowed lately share nothing with the others.
+// review counts a question to the API server for a client that has a connection open, and reports
+// whether it is allowed. Tokens that were allowed lately are counted apart.
 func (l *limits) review(from client, lately bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,7 +218,7 @@ func (l *limits) review(from client, lately bool) bool {
 	return true
 }
 
-// forget drops those that have nothing open and spent nothing.
+// forget drops the visitors that have nothing open and spent nothing.
 func (l *limits) forget(now time.Time) {
 	for p, v := range l.visitors {
 		if v.open == 0 && full(v.came, now) && full(v.asked, now) {
@@ -238,7 +238,7 @@ func (l *limits) leave(from client) {
 	}
 }
 
-// visit is a connection that is counted out when it is closed.
+// visit is a connection that is counted until it is closed.
 type visit struct {
 	net.Conn
 	leave func()

@@ -63,7 +63,7 @@ type key [sha256.Size]byte
 type answer struct {
 	admission
 	until  time.Time
-	lately time.Time // until when the same, allowed the last time that the API server said, counts as that
+	lately time.Time // until when the token counts as allowed lately
 }
 
 // end returns when the answer may be dropped.
@@ -110,7 +110,7 @@ func (r *Reviewer) review(ctx context.Context, token, verb, path string, may fun
 		}
 		q = &question{lately: a.lately, renews: renews, done: make(chan struct{})}
 		r.asked[k] = q
-		// A client that goes away does not take the answer from the others who wait for it.
+		// A client that disconnects does not cancel the question for the others.
 		go r.answer(context.WithoutCancel(ctx), q, k, token, attributes{path, verb})
 	}
 	r.mu.Unlock()

@@ -29,7 +29,7 @@ type tokenReview struct {
 	} `json:"status"`
 }
 
-// user is somebody whom the API server knows.
+// user is a user of the API server.
 type user struct {
 	Username string              `json:"username"`
 	UID      string              `json:"uid,omitempty"`
@@ -52,7 +52,7 @@ type accessReview struct {
 	} `json:"status"`
 }
 
-// ask asks whose the token is, and then what that user may.
+// ask asks for the user of the token, and then whether that user may make the request.
 func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (admission, error) {
 	server, err := r.open()
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (admi
 		return unavailable, err
 	}
 	u := &who.Status.User
-	// An API server that knows no audiences leaves them out, and takes tokens that are for itself.
+	// An API server without audiences leaves them out, and accepts tokens that are for itself.
 	if !who.Status.Authenticated || u.Username == "" || !slices.Contains(who.Status.Audiences, Audience) {
 		return unauthorized, nil
 	}
@@ -82,8 +82,8 @@ func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (admi
 	return allowed, nil
 }
 
-// create sends a question and reads its answer.
-func create(ctx context.Context, a *kube.Asker, group, resource, kind string, spec, answer any, said *string) error {
+// create sends a question and decodes its answer.
+func create(ctx context.Context, a *kube.Asker, group, resource, kind string, spec, answer any, got *string) error {
 	body, err := json.Marshal(map[string]any{"apiVersion": group + "/v1", "kind": kind, "spec": spec})
 	if err != nil {
 		return err
@@ -92,8 +92,8 @@ func create(ctx context.Context, a *kube.Asker, group, resource, kind string, sp
 		if err := json.NewDecoder(io.LimitReader(r, answerBytes)).Decode(answer); err != nil {
 			return err
 		}
-		if *said != kind {
-			return fmt.Errorf("it answers with %.40q", *said)
+		if *got != kind {
+			return fmt.Errorf("it answers with %.40q", *got)
 		}
 		return nil
 	})

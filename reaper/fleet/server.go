@@ -19,7 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
-// What one request may take. A scrape of all metrics is some 50 KiB.
+// The bounds of one request. A scrape of all metrics is some 50 KiB.
 const (
 	headerTime  = 5 * time.Second
 	requestTime = 10 * time.Second
@@ -28,11 +28,11 @@ const (
 	bodyBytes   = 1 << 10
 )
 
-// lateBy is how long after its time a look may come before the daemon is no longer ready: a
-// pass that removes much takes minutes.
+// lateBy is how late a look may be before the daemon is no longer ready: a
+// pass that removes much runs for minutes.
 const lateBy = 5 * time.Minute
 
-// Asked is the daemon's answer to somebody who wants a look.
+// Asked is the daemon's answer to a request for a look.
 type Asked struct {
 	Look uint64        // its number
 	In   time.Duration // until it begins at the latest; 0 where it runs
@@ -43,25 +43,24 @@ type Config struct {
 	Node    string // this node's name
 	Version string
 	Started time.Time
-	// Addresses are HOST:PORT, each; Systemd takes the sockets that systemd has opened as well.
+	// Addresses are HOST:PORT, each; with Systemd the sockets that systemd has opened are served, too.
 	Addresses []string
 	Systemd   bool
 	// WebConfig is the path of Prometheus' web configuration, "" for none.
 	WebConfig string
-	// Reviews says whose bearer tokens are and what they may, nil where none is taken.
+	// Reviews checks bearer tokens, nil where none is accepted.
 	Reviews *Reviewer
 	Metrics prometheus.Gatherer
 	// Ask asks the daemon for a look. It returns at once, or with an error when ctx ends.
 	Ask func(ctx context.Context) (Asked, error)
-	// Stuck says for how long the pass under way has been running, and Hangs from when on that
-	// is not well.
+	// Stuck returns how long the pass under way has been running; longer than Hangs is unhealthy.
 	Stuck func() time.Duration
 	Hangs time.Duration
 	Now   func() time.Time
 	Log   *slog.Logger
 }
 
-// Server answers over HTTP what the daemon has found. It is safe for concurrent use.
+// Server serves what the daemon has found. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
 	handler http.Handler
@@ -74,9 +73,9 @@ type Server struct {
 	}
 
 	mu     sync.Mutex
-	report []byte // as JSON, nil before the first look
-	failed string // why the last look could not be taken, "" where it could
-	lacks  []string
+	report []byte    // as JSON, nil before the first look
+	failed string    // why the last look failed, "" where it did not
+	lacks  []string  // what keeps the daemon from enforcing
 	open   bool      // the breaker
 	due    time.Time // of the next look, at the latest
 }
@@ -92,13 +91,13 @@ func New(cfg Config) *Server {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /v1/orphans", s.trusted("get", "/v1/orphans", s.orphans))
 	mux.HandleFunc("POST /v1/sweep", s.trusted("post", "/v1/sweep", s.sweep))
-	// A web page that somebody has open may not ask either.
+	// A web page in a browser may not ask either.
 	s.handler = http.MaxBytesHandler(http.NewCrossOriginProtection().Handler(mux), bodyBytes)
 	return s
 }
 
-// Serve answers on all addresses until ctx ends. One that somebody else has is tried again and
-// again: any user may take a port, and that must not keep the daemon from the node.
+// Serve serves all addresses until ctx ends. An address that is in use is tried again and
+// again: any user may occupy a port, and that must not stop the daemon.
 func (s *Server) Serve(ctx context.Context) {
 	var wg sync.WaitGroup
 	if s.cfg.Systemd {
@@ -107,7 +106,7 @@ func (s *Server) Serve(ctx context.Context) {
 			s.cfg.Log.ErrorContext(ctx, "HTTP is not answered on systemd's sockets", slog.Any("error", err))
 		}
 		for _, l := range given {
-			wg.Go(func() { s.tell(ctx, s.serve(ctx, l)) })
+			wg.Go(func() { s.warn(ctx, s.serve(ctx, l)) })
 		}
 	}
 	for _, address := range s.cfg.Addresses {
@@ -119,17 +118,17 @@ func (s *Server) Serve(ctx context.Context) {
 // tryAgain is how soon an address is tried again.
 const tryAgain = 30 * time.Second
 
-// keep answers on one address as long as it can be had.
+// keep serves one address, and tries again while it is in use.
 func (s *Server) keep(ctx context.Context, address string) {
-	told := ""
+	logged := ""
 	for ctx.Err() == nil {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 		if err == nil {
-			told, err = "", s.serve(ctx, l)
+			logged, err = "", s.serve(ctx, l)
 		}
-		if err != nil && err.Error() != told {
-			told = err.Error()
-			s.tell(ctx, err)
+		if err != nil && err.Error() != logged {
+			logged = err.Error()
+			s.warn(ctx, err)
 		}
 		wait := time.NewTimer(s.again)
 		select {
@@ -140,7 +139,7 @@ func (s *Server) keep(ctx context.Context, address string) {
 	}
 }
 
-func (s *Server) tell(ctx context.Context, err error) {
+func (s *Server) warn(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		s.cfg.Log.ErrorContext(ctx, "HTTP is not answered at an address; the node is looked after as before. "+
 			"Free the address, or name another in web.listen_addresses",
@@ -148,7 +147,7 @@ func (s *Server) tell(ctx context.Context, err error) {
 	}
 }
 
-// serve answers on one listener until ctx ends, and closes it.
+// serve serves one listener until ctx ends, and closes it.
 func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	h := s.httpServer()
 	stop := context.AfterFunc(ctx, func() { _ = h.Close() })
@@ -164,7 +163,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	return errors.Join(err, l.Close())
 }
 
-// httpServer makes what answers on one listener; the toolkit puts its own handler before ours.
+// httpServer returns the server of one listener; the toolkit puts its own handler before ours.
 func (s *Server) httpServer() *http.Server {
 	h := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime,
@@ -177,7 +176,7 @@ func (s *Server) httpServer() *http.Server {
 	return h
 }
 
-// Publish takes what a pass found; from then on it is what is told.
+// Publish sets the results of a pass, which are served from then on.
 func (s *Server) Publish(p *report.Pass) {
 	now := s.cfg.Now()
 	if p.Err != nil {
@@ -207,7 +206,7 @@ func (s *Server) Publish(p *report.Pass) {
 	}
 }
 
-// healthz says whether a pass has been running for longer than Hangs.
+// healthz reports whether a pass has been running for longer than Hangs.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	if d := s.cfg.Stuck(); d > s.cfg.Hangs {
 		http.Error(w, "a pass has not ended for "+d.Round(time.Second).String(), http.StatusServiceUnavailable)
@@ -216,7 +215,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintln(w, "ok")
 }
 
-// readyz says whether the daemon does what its mode says, and if not, what it lacks.
+// readyz reports whether the daemon does what its mode is for, and if not, what is missing.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	problems := s.problems()
 	if len(problems) == 0 {
@@ -260,7 +259,7 @@ func (s *Server) breakerOpen() bool {
 	return s.open
 }
 
-// sweep asks for a look. Two that ask at once get the same one.
+// sweep asks for a look. Two clients that ask at once get the same one.
 func (s *Server) sweep(w http.ResponseWriter, r *http.Request) {
 	a, err := s.cfg.Ask(r.Context())
 	if err != nil {

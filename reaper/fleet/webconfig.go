@@ -38,7 +38,7 @@ func wantsCertificate(c *web.Config) bool {
 	return c.TLSConfig.ClientAuth == "RequireAndVerifyClientCert" && (c.TLSConfig.ClientCAsText != "" || c.TLSConfig.ClientCAs != "")
 }
 
-// Check says what is wrong with the web configuration.
+// Check returns what is wrong with the web configuration.
 func (s *Server) Check() error {
 	if s.cfg.WebConfig == "" && s.cfg.Reviews == nil {
 		return nil
@@ -56,10 +56,10 @@ func (s *Server) Check() error {
 	case s.cfg.Reviews == nil:
 		return nil
 	case len(c.Users) > 0:
-		return fmt.Errorf("%s has basic_auth_users: then every request has to bring a password, and none can bring a bearer token beside it; "+
-			"take out one of the two", s.cfg.WebConfig)
+		return fmt.Errorf("%s has basic_auth_users: then every request needs a password, and cannot have a bearer token; "+
+			"remove one of the two", s.cfg.WebConfig)
 	case wantsCertificate(c):
-		return fmt.Errorf("%s wants a certificate of every client (client_auth_type): then no bearer token is ever asked for; take out one of the two",
+		return fmt.Errorf("%s wants a certificate of every client (client_auth_type): then no bearer token is ever used; remove one of the two",
 			s.cfg.WebConfig)
 	case !c.TLSConfig.IsEnabled():
 		return errors.New("bearer tokens come by TLS only: name a web configuration with a tls_server_config")
@@ -91,7 +91,7 @@ const checkAgain = time.Minute
 // an error.
 type unanswered struct{ *Server }
 
-// Enabled reports that each line is looked at, whatever its level.
+// Enabled reports true: each line is handled, whatever its level.
 func (unanswered) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle checks the web configuration and passes the line on.
@@ -103,7 +103,7 @@ func (u unanswered) Handle(ctx context.Context, r slog.Record) error {
 	return u.cfg.Log.Handler().Handle(ctx, r)
 }
 
-// WithAttrs is part of slog.Handler; nobody here uses it.
+// WithAttrs is part of slog.Handler; it is not used here.
 func (u unanswered) WithAttrs([]slog.Attr) slog.Handler { return u }
 
 // WithGroup is the same.

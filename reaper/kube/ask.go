@@ -20,8 +20,8 @@ const biggestHead = 64 << 10
 // userAgent is how requests name the program.
 const userAgent = "orphan-reaper"
 
-// Asker asks one server some questions, by one connection. It follows no redirect, which would take the credentials
-// elsewhere, and takes no compressed answer, whose size nobody could tell beforehand. Of HTTP it speaks version 1.1 only.
+// Asker sends requests to one server, by one connection. It follows no redirect, which would send the credentials
+// elsewhere, and accepts no compressed answer, whose size is unknown beforehand. It uses HTTP 1.1 only.
 // Its owner closes it when the questions are over, so that idling costs nothing.
 type Asker struct {
 	client    *http.Client
@@ -45,21 +45,21 @@ func NewAsker(base, token string, conf *tls.Config) *Asker {
 // Close closes its connection.
 func (a *Asker) Close() { a.transport.CloseIdleConnections() }
 
-// Get asks for a path and hands the body of the answer to take, which has its own bounds.
-// Time is bounded by ctx. What is not 200 is an error: see Refused.
-func (a *Asker) Get(ctx context.Context, path, accept string, take func(io.Reader) error) error {
-	return a.ask(ctx, http.MethodGet, path, http.Header{"Accept": {accept}}, http.NoBody, take)
+// Get requests a path and passes the body of the answer to read, which has its own bounds.
+// Time is bounded by ctx. Any code but 200 is an error: see Refused.
+func (a *Asker) Get(ctx context.Context, path, accept string, read func(io.Reader) error) error {
+	return a.ask(ctx, http.MethodGet, path, http.Header{"Accept": {accept}}, http.NoBody, read)
 }
 
-// Send sends JSON, and hands the body of the answer, of any code of success, to take.
-// contentType says which kind of JSON: a PATCH has several.
-func (a *Asker) Send(ctx context.Context, method, path, contentType string, body []byte, take func(io.Reader) error) error {
+// Send sends JSON, and passes the body of the answer, of any code of success, to read.
+// contentType is the kind of JSON: a PATCH has several.
+func (a *Asker) Send(ctx context.Context, method, path, contentType string, body []byte, read func(io.Reader) error) error {
 	head := http.Header{"Accept": {"application/json"}, "Content-Type": {contentType}}
-	return a.ask(ctx, method, path, head, bytes.NewReader(body), take)
+	return a.ask(ctx, method, path, head, bytes.NewReader(body), read)
 }
 
-func (a *Asker) ask(ctx context.Context, method, path string, head http.Header, body io.Reader, take func(io.Reader) error) error {
-	err := a.try(ctx, method, path, head, body, take)
+func (a *Asker) ask(ctx context.Context, method, path string, head http.Header, body io.Reader, read func(io.Reader) error) error {
+	err := a.try(ctx, method, path, head, body, read)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -68,7 +68,7 @@ func (a *Asker) ask(ctx context.Context, method, path string, head http.Header, 
 	return err
 }
 
-func (a *Asker) try(ctx context.Context, method, path string, head http.Header, body io.Reader, take func(io.Reader) error) error {
+func (a *Asker) try(ctx context.Context, method, path string, head http.Header, body io.Reader, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, method, a.base+path, body)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (a *Asker) try(ctx context.Context, method, path string, head http.Header, 
 	resp, err := a.client.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // whoever asks says whom
+			err = e.Err // the caller names the server
 		}
 		return err
 	}
@@ -89,7 +89,7 @@ func (a *Asker) try(ctx context.Context, method, path string, head http.Header, 
 	if resp.StatusCode/100 != 2 || method == http.MethodGet && resp.StatusCode != http.StatusOK {
 		return refusalOf(resp)
 	}
-	if err := take(resp.Body); err != nil {
+	if err := read(resp.Body); err != nil {
 		return err
 	}
 	// With its last bytes read, the connection can be asked again.
@@ -99,26 +99,26 @@ func (a *Asker) try(ctx context.Context, method, path string, head http.Header, 
 
 // refusal is an answer that is no success.
 type refusal struct {
-	code  int
-	words string
+	code int
+	text string
 }
 
-// Error says what the server said.
+// Error returns the server's message.
 func (r *refusal) Error() string {
 	s := fmt.Sprintf("it answers %d %s", r.code, http.StatusText(r.code))
-	if r.words != "" {
-		s += ": " + r.words
+	if r.text != "" {
+		s += ": " + r.text
 	}
 	return s
 }
 
-// Refused says whether the error is a refusal of that code.
+// Refused reports whether the error is a refusal with that code.
 func Refused(err error, code int) bool {
 	r, ok := errors.AsType[*refusal](err)
 	return ok && r.code == code
 }
 
-// refusalOf takes the words of Kubernetes' Status, or the beginning of a text.
+// refusalOf returns the message of Kubernetes' Status, or the beginning of a text.
 func refusalOf(resp *http.Response) error {
 	r := &refusal{code: resp.StatusCode}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, biggestHead))
@@ -129,10 +129,10 @@ func refusalOf(resp *http.Response) error {
 		Kind    string `json:"kind"`
 		Message string `json:"message"`
 	}
-	r.words = string(body)
+	r.text = string(body)
 	if json.Unmarshal(body, &status) == nil {
-		r.words = status.Message
+		r.text = status.Message
 	}
-	r.words = clean.Brief(r.words)
+	r.text = clean.Brief(r.text)
 	return r
 }

@@ -57,7 +57,7 @@ func (s *Server) Node() string {
 // RefusedError is for credentials that will never be used, whatever becomes of the files.
 type RefusedError struct{ err error }
 
-// Error says why, and what to do instead.
+// Error returns why, and what to do instead.
 func (e *RefusedError) Error() string { return e.err.Error() }
 
 // Unwrap returns the error itself.

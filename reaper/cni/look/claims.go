@@ -20,9 +20,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// untold says that the namespace of a container that is not listed has to be found among
-// those that are nobody's.
-func (f *chunkFacts) untold() bool {
+// needsOwners reports whether some container that is not listed may be in one of the namespaces
+// without an owner, since no file has its namespace.
+func (f *chunkFacts) needsOwners() bool {
 	if len(f.unclaimed) == 0 {
 		return false
 	}
@@ -34,11 +34,11 @@ func (f *chunkFacts) untold() bool {
 	return false
 }
 
-// claimLiving finds out whose the namespaces are of which no cache file tells. libcni writes
+// claimLiving finds the owners of the namespaces that no cache file names. libcni writes
 // a namespace into its cache since 1.2.0, and before that there is one only where the plugin
-// put it into its result, which Calico's does not. So the runtime is asked for those of its
-// sandboxes; and of a sandbox of which it does not tell, the processes are asked which they
-// are in. What is nobody's then is asked for its addresses.
+// put it into its result, which Calico's does not. So the runtime is asked for the namespaces of its
+// sandboxes; for a sandbox without an answer, the namespaces of its processes count. Of a namespace that
+// has no owner then, the addresses are read.
 func (f *chunkFacts) claimLiving(ctx context.Context) {
 	r := f.s.r
 	f.claimByRuntime(ctx)
@@ -57,10 +57,10 @@ func (f *chunkFacts) claimLiving(ctx context.Context) {
 		return
 	}
 	if place, ok := wanted[in.node]; ok {
-		f.s.claims[place] = true // the node's own, which ip netns attach has bound
+		f.s.claims[place] = true // the node's own, bound by ip netns attach
 	}
 	for id, place := range in.containers {
-		if sandbox := f.sandboxOf(id); place != "" && sandbox != "" && !f.s.told[sandbox] {
+		if sandbox := f.sandboxOf(id); place != "" && sandbox != "" && !f.s.reported[sandbox] {
 			f.s.claims[place] = true
 		}
 	}
@@ -72,7 +72,7 @@ func (f *chunkFacts) claimLiving(ctx context.Context) {
 	f.enterUnclaimed(ctx)
 }
 
-// enterUnclaimed asks the namespaces without a process for their addresses, where this process
+// enterUnclaimed reads the addresses of the namespaces without a process, where this process
 // may enter them.
 func (f *chunkFacts) enterUnclaimed(ctx context.Context) {
 	left := mostAddressed
@@ -96,8 +96,8 @@ type entered struct {
 	err   error
 }
 
-// enteredAddresses has a thread enter the network namespace that is bound at a place (setns(2)),
-// which takes CAP_SYS_ADMIN: a person's shell has it, the service has not.
+// enteredAddresses reads the addresses of the network namespace that is bound at a place, on a thread that enters it (setns(2)).
+// That needs CAP_SYS_ADMIN, which an operator's shell has and the service has not.
 func enteredAddresses(place string, id nsID) (a entered) {
 	ns, err := beneath.Retry(func() (int, error) {
 		return unix.Open(place, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
@@ -126,7 +126,7 @@ func enteredAddresses(place string, id nsID) (a entered) {
 	return a
 }
 
-// sandboxOf returns the sandbox that a listed container is in, or is, and "" for others.
+// sandboxOf returns the sandbox of a listed container or sandbox, and "" for others.
 func (f *chunkFacts) sandboxOf(id string) string {
 	if _, ok := f.k.runtime.sandboxes[id]; ok {
 		return id
@@ -144,7 +144,7 @@ func (f *chunkFacts) claimByRuntime(ctx context.Context) {
 		}
 	}
 	for id, path := range s.r.sandboxNetns(ctx, ask) {
-		s.told[id] = true
+		s.reported[id] = true
 		if place, ok := f.k.netns.place(path); ok {
 			s.claims[place] = true
 		}
@@ -154,20 +154,20 @@ func (f *chunkFacts) claimByRuntime(ctx context.Context) {
 // netProcesses are the processes that are in some network namespaces.
 type netProcesses struct {
 	node nsID // the namespace of PID 1
-	// containers says of each ID in the processes' cgroups which of the wanted namespaces all of
-	// its processes are in, "" where they are not in one: somebody who looks into another's
-	// namespace (nsenter(1), an agent) does not claim it.
+	// containers has, for each ID in the processes' cgroups, the wanted namespace that all of
+	// its processes are in, "" where they are in different ones: a process that enters the namespace of
+	// another container (nsenter(1), an agent) does not own it.
 	containers map[string]string
 	addresses  map[string]map[netip.Addr]bool // by the namespace's place
 }
 
-// mostAddressed bounds how many namespaces are asked for their addresses; a namespace that
-// is not asked may have any.
+// mostAddressed bounds the namespaces whose addresses are read; one that
+// is not read may have any address.
 const mostAddressed = 256
 
-// netProcesses reads which of the wanted namespaces a process is in, and what addresses those
-// have. A process that cannot be read tells nothing. It takes no capability but the one to read
-// the links of others' processes (PTRACE_MODE_READ): nobody enters a namespace.
+// netProcesses reads which of the wanted namespaces each process is in, and the addresses of those.
+// A process that cannot be read is left out. It needs no capability but the one to read
+// the links of other users' processes (PTRACE_MODE_READ), and enters no namespace.
 func (r *Reader) netProcesses(ctx context.Context, wanted map[nsID]string) netProcesses {
 	all := netProcesses{containers: map[string]string{}, addresses: map[string]map[netip.Addr]bool{}}
 	proc, err := procfs.Open(r.ProcDir)
@@ -194,12 +194,12 @@ func (r *Reader) netProcesses(ctx context.Context, wanted map[nsID]string) netPr
 		return false
 	})
 	if err != nil {
-		all.containers = nil // a process that was not seen may be elsewhere
+		all.containers = nil // a process that was not read may be in another one
 	}
 	return all
 }
 
-// ask asks a process for the addresses of its namespace.
+// ask reads the addresses of a process's namespace.
 func (all *netProcesses) ask(proc int, pid string, id nsID, place string) {
 	if _, known := all.addresses[place]; place == "" || known || len(all.addresses) >= mostAddressed {
 		return
@@ -229,7 +229,7 @@ func readProcFile(proc int, name string, limit int64) ([]byte, error) {
 	return beneath.ReadAll(fd, 0, limit)
 }
 
-// longNet bounds what is read of one namespace's addresses. Who puts more into it is told none.
+// longNet bounds what is read of one namespace's addresses. Where there is more, none is known.
 const longNet = 1 << 20
 
 // addressesOf reads the addresses of a process's namespace. /proc/PID/net/fib_trie has each
@@ -261,18 +261,18 @@ func addressesOf(proc int, pid string) (map[netip.Addr]bool, error) {
 		return nil, err
 	}
 	for line := range bytes.Lines(text) {
-		word, _, _ := bytes.Cut(line, []byte(" "))
+		digits, _, _ := bytes.Cut(line, []byte(" "))
 		var b [16]byte
-		if n, err := hex.Decode(b[:], word[:min(len(word), 32)]); err == nil && n == len(b) {
+		if n, err := hex.Decode(b[:], digits[:min(len(digits), 32)]); err == nil && n == len(b) {
 			found[netip.AddrFrom16(b)] = true
 		}
 	}
 	return found, nil
 }
 
-// reused says whether the process that a file's /proc/PID/ns/net leads to cannot be the one
-// that the file was written of: it is in the node's own namespace, which no sandbox has that
-// a plugin was called for, or it is of a container that the runtime lists.
+// reused reports whether /proc/PID/ns/net in a file cannot be the process that the file was written for,
+// since the PID was given to another: it is in the node's own namespace, for which no
+// plugin is called, or it is of a container that the runtime lists.
 func (f *chunkFacts) reused(proc int, path string) bool {
 	pid, ok := pidOf(path)
 	if !ok {
@@ -300,7 +300,7 @@ func pidOf(path string) (string, bool) {
 }
 
 // startOf returns when the process of /proc/PID/ns/net was started, by the wall clock as it is
-// now; zero where that cannot be told.
+// now; zero where that is not known.
 func (f *chunkFacts) startOf(path string) time.Time {
 	pid, ok := pidOf(path)
 	if !ok || f.at.BootID == "" {

@@ -21,13 +21,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
-// netConf is what the network configurations of the node name.
+// netConf is what the network configurations of the node define.
 type netConf struct {
 	networks map[string]bool
 	dataDirs []string
 	dirs     []string // that were read
-	err      error    // why it may name more
-	told     bool
+	err      error    // why there may be more
+	reported bool
 }
 
 const (
@@ -40,7 +40,7 @@ var usualConfDirs = []string{
 	"/var/lib/rancher/k3s/agent/etc/cni/net.d", "/var/lib/rancher/rke2/agent/etc/cni/net.d", "/var/snap/microk8s/current/args/cni-network",
 }
 
-// confDirs are the directories of network configurations: the one that was named; else the usual one, those of distributions, and
+// confDirs returns the directories of network configurations: the configured one; else the usual one, those of distributions, and
 // those that the runtime reports.
 func (r *Reader) confDirs(ctx context.Context) []string {
 	dirs := []string{r.ConfDir}
@@ -101,8 +101,8 @@ func confDirsIn(info map[string]string) (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// readConfs reads every configuration that libcni would (ConfFiles: .conf, .conflist and .json). Where no directory is there, that is an
-// error: then nothing is known.
+// readConfs reads every configuration that libcni would (ConfFiles: .conf, .conflist and .json). It is an error if no directory
+// exists.
 func (r *Reader) readConfs(ctx context.Context) netConf {
 	all := netConf{networks: map[string]bool{}, dirs: r.confDirs(ctx)}
 	var missing error
@@ -128,8 +128,7 @@ func (r *Reader) readConfs(ctx context.Context) netConf {
 	return all
 }
 
-// onNode is where a directory lies that a network configuration names: below NodeRoot, as all that is usual. One that is named below it is
-// meant so.
+// onNode returns where a directory of a network configuration lies: below NodeRoot, unless its path begins there already.
 func (r *Reader) onNode(dir string) string {
 	root := filepath.Join("/", r.NodeRoot)
 	if dir = filepath.Clean(dir); root == "/" || !filepath.IsAbs(dir) || dir == root || strings.HasPrefix(dir, root+"/") {
@@ -170,7 +169,7 @@ func (c *netConf) readAll(dir int, network string) (folders []string) {
 		}
 		text, err := readConf(dir, d.Name)
 		if err == nil && len(bytes.TrimSpace(text)) == 0 {
-			continue // it names nothing
+			continue
 		}
 		var networks []cni.Network
 		if err == nil {
@@ -203,8 +202,8 @@ func (c *netConf) fail(name string, err error) {
 	}
 }
 
-// readConf reads one configuration. It may be a symlink: libcni follows it, too, and the directory is the administrator's. O_NONBLOCK: a
-// FIFO must not hold us.
+// readConf reads one configuration. It may be a symlink: libcni follows it, too, and only the administrator writes to the directory.
+// With O_NONBLOCK a FIFO does not block.
 func readConf(dir int, name string) ([]byte, error) {
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)

@@ -14,19 +14,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 )
 
-// owner is what the files of one container ID tell together.
+// owner is what all files of one container ID have.
 type owner struct {
 	uid            parsers.PodUID
 	namespace, pod string
 	netns          []string
-	sandbox        bool // a pod's, as the runtime says
-	tells          bool // a file that would tell was read
-	disagree       bool // two files name two pods
+	sandbox        bool // the kubelet's runtime made it for a pod
+	whole          bool // a file that has the UID, where the runtime gives it, was read
+	disagree       bool // two files have different pods
 }
 
 func (o *owner) add(f *cni.File) {
 	// Only the kubelet's runtime calls Multus.
-	o.tells, o.sandbox = o.tells || f.V1, o.sandbox || f.Sandbox || f.UID != "" || f.Kind == cni.Multus
+	o.whole, o.sandbox = o.whole || f.V1, o.sandbox || f.Sandbox || f.UID != "" || f.Kind == cni.Multus
 	if f.NetNS != "" && !slices.Contains(o.netns, f.NetNS) {
 		o.netns = append(o.netns, f.NetNS)
 	}
@@ -39,17 +39,17 @@ func (o *owner) add(f *cni.File) {
 	}
 }
 
-// chunkFacts puts the facts of one chunk together.
+// chunkFacts combines the facts of one chunk.
 type chunkFacts struct {
 	s         *Sweep
 	k         *chunkKnown
 	at        policy.Instant
 	owners    map[string]*owner
 	elsewhere map[string]elsewhereFact // namespaces outside of NetnsDirs, by path
-	unclaimed []unclaimed              // the namespaces in NetnsDirs that are nobody's that is known
+	unclaimed []unclaimed              // the namespaces in NetnsDirs without a known owner
 }
 
-// look puts together what is known of the files of a chunk: what was asked since it was read, and what the node shows now.
+// look returns the files of a chunk with their facts, by what was asked since the chunk was read.
 func (s *Sweep) look(ctx context.Context, c *Chunk, a probe.Containers) cni.Look {
 	k := s.ask(ctx, c, a)
 	look := cni.Look{At: c.at, Node: k.node, Listed: k.runtime.all(), Live: map[cni.Kind]policy.Tally{}, InUse: map[string]int64{}}
@@ -64,7 +64,7 @@ func (s *Sweep) look(ctx context.Context, c *Chunk, a probe.Containers) cni.Look
 	}
 	f.findElsewhere(ctx)
 	f.findUnclaimed()
-	if f.untold() {
+	if f.needsOwners() {
 		f.claimLiving(ctx)
 	}
 	kept := c.files[:0]
@@ -89,8 +89,7 @@ func (s *Sweep) look(ctx context.Context, c *Chunk, a probe.Containers) cni.Look
 	return look
 }
 
-// add takes in what the files of a chunk tell about their containers; only of those
-// wanted, where some are.
+// add adds the files of a chunk to their containers; only to the wanted ones, unless wanted is nil.
 func (f *chunkFacts) add(c *Chunk, wanted map[string]bool) {
 	for i := range c.files {
 		file := &c.files[i]
@@ -117,12 +116,12 @@ func (f *chunkFacts) add(c *Chunk, wanted map[string]bool) {
 	}
 }
 
-// missing are the containers that are not listed and of which this chunk does not tell
-// enough: another cache file may.
+// missing returns the containers that are not listed and lack a namespace or a UID in this chunk:
+// another cache file may have it.
 func (f *chunkFacts) missing() map[string]bool {
 	m := map[string]bool{}
 	for id, o := range f.owners {
-		if !f.k.runtime.listed(id) && (len(o.netns) == 0 || !o.tells) {
+		if !f.k.runtime.listed(id) && (len(o.netns) == 0 || !o.whole) {
 			m[id] = true
 		}
 	}
@@ -132,8 +131,8 @@ func (f *chunkFacts) missing() map[string]bool {
 // mostLookedUp bounds the files that are read for one chunk: four of each container in it.
 const mostLookedUp = 4 * usualChunk
 
-// lookUp reads the cache files of some containers, and of all that the runtime lists: they say whose the namespaces are that are there.
-// It goes through the names of the caches again, which costs less than to remember 300,000 of them. The caller closes the chunk.
+// lookUp reads the cache files of some containers, and of all that the runtime lists, which own the namespaces that exist.
+// It lists the caches again, which costs less than to keep 300,000 names. The caller closes the chunk.
 func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, k *chunkKnown) *Chunk {
 	c := &Chunk{}
 	for _, d := range s.r.cacheDirs() {
@@ -177,7 +176,7 @@ func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, k *chunkKno
 	return c
 }
 
-// lives says that the file is of a container that the runtime lists, and is none that
+// lives reports whether the file is of a container that the runtime lists, and is no broken one that
 // hinders its teardown.
 func (f *chunkFacts) lives(file *cni.File) bool {
 	return f.k.runtime.listed(file.Container) && !file.BrokenCache()
@@ -202,7 +201,7 @@ func (f *chunkFacts) fill(file *cni.File) {
 	file.Facts[cni.Foreign] = f.foreign(o, file)
 }
 
-// alive: a task, or a cgroup whether a process is in it or not.
+// alive returns whether the container has a task, or a cgroup, with or without a process.
 func (f *chunkFacts) alive(id string) policy.Fact {
 	const origin = "tasks and cgroups"
 	k := f.k
@@ -223,10 +222,10 @@ func (f *chunkFacts) alive(id string) policy.Fact {
 	return policy.Fact{Truth: policy.No, Origin: origin}
 }
 
-// foreign: what the runtime calls a pod's sandbox, or gives a pod's UID, is a pod's. Where no
-// file of the container says so, the node's configuration must name the network, or a cache
-// file of another pod: a network attachment stands at the API server only, and with Multus's
-// cache of its last pod the network is forgotten here. A host-local store may be shared.
+// foreign returns whether the file may be another engine's. A container with a pod's UID, or that the runtime made as a sandbox,
+// is a pod's. Otherwise the node's configuration must have the network, or a cache
+// file of another pod: a network attachment (Multus) is defined at the API server only, so with
+// the cache of its last pod the network is unknown here. A host-local store may be shared.
 func (f *chunkFacts) foreign(o *owner, file *cni.File) policy.Fact {
 	k, conf := f.k, &f.s.conf
 	if d, ok := k.stores.found[file.Container]; ok {

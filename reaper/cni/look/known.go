@@ -21,7 +21,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 )
 
-// usualTaskDirs have an entry for each container that runs: containerd's bundles (shim v2,
+// usualTaskDirs returns the directories with an entry for each container that runs: containerd's bundles (shim v2,
 // and v1 before containerd 2.0) and its runc's states, by namespace, also of the
 // distributions that bring their own containerd; those of runc and crun without containerd;
 // and the run directories of CRI-O and Podman. All are on tmpfs.
@@ -35,10 +35,10 @@ func usualTaskDirs() []string {
 	return dirs
 }
 
-// usualStores have an entry for each container of another engine. One that runs is found by
-// its task or cgroup wherever its store is, and one that has ended has no network any more
-// (each of these engines tears it down when the container stops); so a store that is
-// elsewhere hides nothing that lives.
+// usualStores have an entry for each container of another engine. A running one is found by
+// its task or cgroup wherever its store is, and a stopped one has no network any more
+// (each of these engines tears it down when the container stops). So a store in another place
+// hides nothing that lives.
 var usualStores = []string{
 	"/var/lib/docker/containers",
 	"/var/lib/containers/storage/*-containers", // Podman's and CRI-O's: what CRI-O has and does not list, it will remove itself
@@ -48,7 +48,7 @@ var usualStores = []string{
 // criNamespace is where containerd keeps what its CRI made; any other is another engine's.
 const criNamespace = "k8s.io"
 
-// chunkKnown is what was asked about the node after a chunk was read.
+// chunkKnown is what was read of the node after the chunk.
 type chunkKnown struct {
 	runtime runtimeIDs
 	node    policy.Node
@@ -58,7 +58,7 @@ type chunkKnown struct {
 	netns   netnsSet
 }
 
-// ask asks the rest at once; each part has its own time and its own error.
+// ask reads the rest concurrently; each part has its own deadline and its own error.
 func (s *Sweep) ask(ctx context.Context, c *Chunk, a probe.Containers) *chunkKnown {
 	k, r := &chunkKnown{node: a.Node, cgroups: a.Cgroups, runtime: listedIDs(a)}, s.r
 	var wg sync.WaitGroup
@@ -116,7 +116,7 @@ func (r *Reader) idDirs(ctx context.Context, patterns []string) idDirs {
 	return all
 }
 
-// read goes down a pattern: path is reached, rest is still to match.
+// read walks a pattern: path was reached, rest is still to match.
 func (d *idDirs) read(path string, rest []string, under string) {
 	for len(rest) > 0 && !strings.Contains(rest[0], "*") {
 		path, rest = filepath.Join(path, rest[0]), rest[1:]
@@ -153,7 +153,7 @@ func (d *idDirs) read(path string, rest []string, under string) {
 	}
 }
 
-// fail keeps the first error. What is not there, or is no directory, has no entries.
+// fail keeps the first error. A path that does not exist, or is no directory, has no entries.
 func (d *idDirs) fail(path string, err error) {
 	if err != nil && d.err == nil && !beneath.Gone(err) && !errors.Is(err, unix.ENOTDIR) {
 		d.err = beneath.PathError("read", path, err)

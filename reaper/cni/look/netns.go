@@ -23,7 +23,7 @@ import (
 
 // netnsSet are the namespaces that are bound in NetnsDirs.
 type netnsSet struct {
-	// dirs tells for each directory as it was configured which it is: /var/run/netns usually
+	// dirs has the first of equal directories for each configured one: /var/run/netns usually
 	// is /run/netns.
 	dirs map[string]string
 	have map[string]time.Time // since when, at the latest; zero where that is not known
@@ -31,7 +31,7 @@ type netnsSet struct {
 	err  error
 }
 
-// nsID tells one namespace from all others as long as it lives: the device and inode of its
+// nsID identifies a namespace as long as it exists: the device and inode of its
 // file, whatever its name (namespaces(7)).
 type nsID struct{ dev, ino uint64 }
 
@@ -83,8 +83,8 @@ func (n *netnsSet) read(dir string, seen map[[2]uint64]string) {
 	}
 }
 
-// boundSince is the earliest of what is told of a namespace's time. Its inode is made when it
-// is bound, at the latest, and kept as long as it is.
+// boundSince returns the earliest time of a namespace's inode, which is made when the namespace
+// is bound, at the latest, and kept as long as it is bound.
 func boundSince(st *unix.Statx_t, err error) time.Time {
 	if err != nil {
 		return time.Time{}
@@ -102,7 +102,7 @@ func (n *netnsSet) fail(dir string, err error) {
 	}
 }
 
-// place returns the path as it stands in have, and false where it lies elsewhere.
+// place returns the path as it is in have, and reports whether it is below one of dirs.
 func (n *netnsSet) place(path string) (string, bool) {
 	path = filepath.Clean(path)
 	dir, ok := n.dirs[filepath.Dir(path)]
@@ -110,11 +110,11 @@ func (n *netnsSet) place(path string) (string, bool) {
 }
 
 // netnsMargin is by how much a namespace must be younger than a file to be another
-// sandbox's. The runtime makes the namespace before it calls the plugin, so any would do
-// while the clock only goes forward; an hour is for clocks that are set.
+// sandbox's. The runtime makes the namespace before it calls the plugin, so any margin would do
+// with a clock that is never set; an hour allows for one that is.
 const netnsMargin = time.Hour
 
-// netns says whether the network namespace of the file's container is there.
+// netns returns whether the network namespace of the file's container exists.
 func (f *chunkFacts) netns(o *owner, file *cni.File) policy.Fact {
 	n, changed := &f.k.netns, file.Changed
 	if len(o.netns) > 0 {
@@ -145,7 +145,7 @@ func (f *chunkFacts) netns(o *owner, file *cni.File) policy.Fact {
 	return fact
 }
 
-// netnsAt says whether one namespace is there.
+// netnsAt returns whether one namespace exists.
 func (f *chunkFacts) netnsAt(path string, changed time.Time) policy.Fact {
 	n := &f.k.netns
 	fact := policy.Fact{Origin: path}
@@ -169,13 +169,13 @@ func (f *chunkFacts) netnsAt(path string, changed time.Time) policy.Fact {
 	return fact
 }
 
-// beforeBoot says that a file is older than this boot, by the margin.
+// beforeBoot reports whether a file is older than this boot, by the margin.
 func (f *chunkFacts) beforeBoot(changed time.Time) bool {
 	return f.at.BootID != "" && !changed.IsZero() && changed.Add(netnsMargin).Before(f.at.Wall.Add(-f.at.Boot))
 }
 
-// startedSince says that the process of /proc/PID/ns/net is younger than the file, by the
-// margin: it has the number of one that has ended.
+// startedSince reports whether the process of /proc/PID/ns/net is younger than the file, by the
+// margin: it has the PID of one that has ended.
 func (f *chunkFacts) startedSince(path string, changed time.Time) bool {
 	started := f.elsewhere[path].started
 	return !started.IsZero() && !changed.IsZero() && started.After(changed.Add(netnsMargin))
@@ -183,16 +183,16 @@ func (f *chunkFacts) startedSince(path string, changed time.Time) bool {
 
 func isProc(path string) bool { return strings.HasPrefix(path, "/proc/") }
 
-// elsewhereFact is what is known of one namespace outside of NetnsDirs.
+// elsewhereFact is the fact of one namespace outside of NetnsDirs.
 type elsewhereFact struct {
 	policy.Fact
 
-	started time.Time // where it is a process's: when that was started, zero where nobody knows
+	started time.Time // of a process's namespace: when that was started, zero where it is not known
 }
 
-// findElsewhere asks about the namespaces that lie elsewhere: dockershim and cri-dockerd
-// name /proc/PID/ns/net, Docker and Podman directories of their own in /run. Other places
-// are not asked: a path from a file must not lead to a file system that hangs.
+// findElsewhere finds the namespaces outside of NetnsDirs: dockershim and cri-dockerd
+// use /proc/PID/ns/net, Docker and Podman directories of their own in /run. Other paths
+// are not opened: a path from a file must not lead to a file system that hangs.
 func (f *chunkFacts) findElsewhere(ctx context.Context) {
 	f.elsewhere = map[string]elsewhereFact{}
 	var ask []string
@@ -256,15 +256,15 @@ func (f *chunkFacts) statNamespaces(paths []string) map[string]elsewhereFact {
 	return facts
 }
 
-// unclaimed is a namespace in NetnsDirs that is nobody's that is known.
+// unclaimed is a namespace in NetnsDirs without a known owner.
 type unclaimed struct {
 	place string
-	since time.Time // since when it has been there, at the latest
-	// addresses are all that it has, where they could be read.
+	since time.Time // since when it has existed, at the latest
+	// addresses are all of its addresses, nil where they could not be read.
 	addresses map[netip.Addr]bool
 }
 
-// findUnclaimed finds the namespaces that may belong to a container whose files tell none,
+// findUnclaimed finds the namespaces that may belong to a container whose files have none,
 // the oldest first.
 func (f *chunkFacts) findUnclaimed() {
 	f.unclaimed = f.unclaimed[:0]
@@ -278,8 +278,8 @@ func (f *chunkFacts) findUnclaimed() {
 	})
 }
 
-// mayBeIn returns the first namespace that may be the file's container's, "" where none may.
-// One that was made long after the file is another's; so is, to an address, one that does not
+// mayBeIn returns the first namespace that may be that of the file's container, "" where there is none.
+// One that was made long after the file is another's; so is, for an address, one that does not
 // have it.
 func (f *chunkFacts) mayBeIn(file *cni.File) string {
 	address := file.Addr()

@@ -63,7 +63,7 @@ func (s *Sweep) readChunk(ctx context.Context, c *Chunk) {
 	s.postpone(c, fates)
 }
 
-// postpone leaves to the next chunk what this one had no room for, and drops what is gone.
+// postpone moves to the next chunk what this one had no room for, and drops what is gone.
 func (s *Sweep) postpone(c *Chunk, fates []fate) {
 	n := 0
 	for i, e := range c.names {
@@ -77,7 +77,7 @@ func (s *Sweep) postpone(c *Chunk, fates []fate) {
 		case gone:
 		}
 	}
-	c.caches = c.caches && len(s.later) == 0 // what a cache file tells is looked up
+	c.caches = c.caches && len(s.later) == 0 // what a later cache file has is looked up
 	c.names, c.files = nil, c.files[:n]
 }
 
@@ -95,7 +95,7 @@ func batches(names []chunkName) []int {
 	return append(starts, len(names))
 }
 
-// hungDirs are the directories of a chunk that did not answer: the rest of each is left.
+// hungDirs are the directories of a chunk that did not answer: the rest of each is not read.
 type hungDirs struct {
 	mu   sync.Mutex
 	dirs map[*dirHandle]error
@@ -122,7 +122,7 @@ func (h *hungDirs) add(d *dirHandle, err error) {
 func (r *Reader) readBatch(ctx context.Context, c *Chunk, fates []fate, from, to, worker int, hung *hungDirs) {
 	d := c.names[from].dir
 	names := c.names[from:to]
-	room := c.room // a read that hangs must not see what becomes of the chunk
+	room := c.room // a read that hangs must not use the chunk later
 	var got readBatch
 	err := hung.of(d)
 	if err == nil {
@@ -156,10 +156,10 @@ func (r *Reader) readBatch(ctx context.Context, c *Chunk, fates []fate, from, to
 	}
 }
 
-// readFile reads one file and parses it. buf is scratch, which it gives back.
+// readFile reads one file and parses it. It returns the scratch buffer for the next.
 func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, room *atomic.Int64) ([]byte, fate) {
 	if f.Kind == cni.Address && !f.Addr().IsValid() {
-		// A dataDir is whatever a configuration says: what is no reservation is not opened.
+		// A configuration may name any directory as dataDir: only a reservation is opened.
 		st, err := beneath.StatName(dir, e.Name)
 		if beneath.Gone(err) {
 			return buf, gone
@@ -191,7 +191,7 @@ func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, roo
 	}
 	text, err := beneath.ReadInto(fd, buf[:0], int64(min(st.Size, 1<<40)), limit)
 	if err != nil {
-		// What is too long for any runtime, or cannot be read, might be anybody's.
+		// A file that is too long, or cannot be read, may be of any container.
 		f.Set(cni.Tied, policy.Unknown, f.Dir, err.Error())
 		return buf, read
 	}
@@ -202,7 +202,7 @@ func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, roo
 	return text, read
 }
 
-// hold keeps what a restore needs. The remover compares all of it again before the file goes.
+// hold keeps what a restore needs. The remover compares all of it again before it removes the file.
 func hold(f *cni.File, fd int, st *unix.Statx_t, text []byte) {
 	label, err := label(fd)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 )
 
-// Reader is where CNI's files are, and what to ask besides. The zero value of a field is its usual place below NodeRoot.
+// Reader has the places of CNI's files and of what else is read. The zero value of a field is its usual place below NodeRoot.
 type Reader struct {
 	Node     Node
 	NodeRoot string
@@ -41,7 +41,7 @@ type Reader struct {
 	Chunk            int // the most files of a chunk, 0 for the usual
 }
 
-// Node is what the core knows: a probe.Probe.
+// Node is what the core reads: a probe.Probe.
 type Node interface {
 	// Sockets are the runtimes'.
 	Sockets(ctx context.Context) []string
@@ -98,7 +98,7 @@ func do[T any](ctx context.Context, g *bounded.Guard, key string, ask func() (T,
 	return a.value, cmp.Or(err, a.err)
 }
 
-// openPath opens a directory by the administrator's path, through links.
+// openPath opens a directory for listing by the administrator's path, through links.
 func openPath(path string) (int, error) {
 	fd, err := beneath.Retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -110,7 +110,7 @@ func openPath(path string) (int, error) {
 // directory is one directory in which CNI keeps files.
 type directory struct {
 	kind cni.Kind
-	// base was named by the administrator and may lie behind symlinks; names below it are opened one step at a time.
+	// base is configured by the administrator and may lie behind symlinks; names below it are opened one step at a time.
 	base  string
 	names []string
 }
@@ -159,7 +159,7 @@ func (d directory) open(o *beneath.Opener) (int, error) {
 	return fd, nil
 }
 
-// cannotRead says which directory could not be read; one that is not there holds nothing, and is no error.
+// cannotRead adds to an error what could not be read. A directory that does not exist is empty, and no error.
 func cannotRead(what string, err error) error {
 	if err == nil || beneath.Gone(err) {
 		return nil
@@ -224,8 +224,8 @@ func (r *Reader) dirOf(f *cni.File) (directory, error) {
 
 var errChanged = errors.New("it is no longer what was judged")
 
-// StillCNI inspects files once more before they are archived, and sets Err of those that are gone, or others by now. A plugin's DEL may
-// have removed them since they were read: an undo would bring back what we did not remove. It asks by name and opens no file.
+// StillCNI inspects files once more before they are archived, and sets Err of those that are gone or changed. A plugin's DEL may
+// have removed them since they were read, and an undo must not bring them back. It opens no file.
 func (r *Reader) StillCNI(ctx context.Context, files []cni.File) {
 	for from := 0; from < len(files); {
 		to := from + 1
@@ -256,7 +256,7 @@ func (r *Reader) stillIn(ctx context.Context, files []cni.File) ([]error, error)
 		name string
 		id   cni.FileID
 	}
-	names := make([]name, len(files)) // copies: a look that hangs must not see what becomes of files
+	names := make([]name, len(files)) // copies: a call that hangs must not use files later
 	for i := range files {
 		names[i] = name{files[i].Name, files[i].ID}
 	}

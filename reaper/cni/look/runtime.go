@@ -17,8 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 )
 
-// runtimeIDs is what the runtimes list, by full ID. Here it does not matter whose a sandbox
-// or container is: one that no pod owns has an address, too.
+// runtimeIDs is what the runtimes list, by full ID, whether a pod owns it or not: any sandbox may have an address.
 type runtimeIDs struct {
 	ids map[string]listedID
 	// lists is Node.RuntimeLists; Yes where each runtime has answered both questions wholly,
@@ -26,22 +25,22 @@ type runtimeIDs struct {
 	lists  policy.Fact
 	origin string
 	err    error
-	// paths are the sockets that answered, and versions what those said that were asked for it.
+	// paths are the sockets that answered, and versions the versions of those that were asked for it.
 	paths    []string
 	versions map[string]string
 	// sandboxes are those of the IDs that are a sandbox's, with the socket that lists each, and
-	// within says which sandbox a container is in.
+	// within has the sandbox of each container.
 	sandboxes, within map[string]string
 }
 
 // listedID is one that is listed.
 type listedID struct {
-	words string
+	text  string // for people
 	ready policy.Truth
 	path  string // of the socket that lists it
 }
 
-// listedIDs takes over what the runtimes have answered.
+// listedIDs returns what the runtimes list.
 func listedIDs(a probe.Containers) runtimeIDs {
 	if a.Unasked != nil {
 		return runtimeIDs{lists: policy.Fact{Detail: a.Unasked.Error()}}
@@ -83,9 +82,9 @@ func mergeIDs(answers []cri.Lists, found cri.Sockets) runtimeIDs {
 	return r
 }
 
-// add takes the answer of one socket and returns how many sandboxes in it are pods'.
+// add adds the answer of one socket and returns how many sandboxes in it are pods'.
 func (r *runtimeIDs) add(a cri.Lists) (pods int) {
-	list := func(id string, ready policy.Truth, words string) { r.list(id, listedID{words, ready, a.Path}) }
+	list := func(id string, ready policy.Truth, text string) { r.list(id, listedID{text, ready, a.Path}) }
 	for _, s := range a.Sandboxes {
 		if len(cri.PodNames(s)) > 0 {
 			pods++
@@ -105,18 +104,18 @@ func (r *runtimeIDs) add(a cri.Lists) (pods int) {
 		if k.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			ready, of = policy.Yes, policy.Yes
 		}
-		words := "container " + policy.ShortID(k.GetId()) + " " + strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
-		list(k.GetId(), ready, words)
+		text := "container " + policy.ShortID(k.GetId()) + " " + strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
+		list(k.GetId(), ready, text)
 		r.within[k.GetId()] = k.GetPodSandboxId()
 		// Its sandbox is there, whether that is listed or not.
-		if id := k.GetPodSandboxId(); of == policy.Yes || r.ids[id].words == "" {
-			list(id, of, words+" of that sandbox")
+		if id := k.GetPodSandboxId(); of == policy.Yes || r.ids[id].text == "" {
+			list(id, of, text+" of that sandbox")
 		}
 	}
 	return pods
 }
 
-// list takes one in. What has two states is the livelier one.
+// list adds one ID. Of two states the livelier one counts.
 func (r *runtimeIDs) list(id string, l listedID) {
 	if id == "" {
 		return
@@ -128,32 +127,32 @@ func (r *runtimeIDs) list(id string, l listedID) {
 	r.ids[id] = l
 }
 
-// longVersion is more than any runtime has to say of itself, and little enough for a record.
+// longVersion is more than any runtime returns, and little enough for a record.
 const longVersion = 1 << 10
 
-// askVersions asks the runtimes for their versions: where a cache file is broken, it is the
-// version that says whether the runtime stumbles over it. It is for people: no verdict waits
-// for it, and that it fails is no failure of the look.
+// askVersions asks the runtimes for their versions: whether a runtime fails on a broken cache file
+// depends on its version. It is for people: no verdict needs
+// it, and its failure is no failure of the look.
 func (r *Reader) askVersions(ctx context.Context, k *runtimeIDs) {
-	told := make([]string, len(k.paths))
+	versions := make([]string, len(k.paths))
 	var wg sync.WaitGroup
 	for i, path := range k.paths {
-		wg.Go(func() { told[i] = r.version(ctx, path) })
+		wg.Go(func() { versions[i] = r.version(ctx, path) })
 	}
 	wg.Wait()
 	k.versions = map[string]string{}
 	for i, path := range k.paths {
-		k.versions[path] = told[i]
+		k.versions[path] = versions[i]
 	}
 }
 
-// version returns the runtime's name and version for people, in words where it does not tell.
+// version returns the runtime's name and version for people, or why they are not known.
 func (r *Reader) version(ctx context.Context, path string) string {
 	conn, err := cri.Dial(path, r.Guard.Limit(), longVersion)
 	if err == nil {
 		defer conn.Close()
 		var v runtimeapi.VersionResponse
-		// The kubelet gives its own API's version so; no runtime looks at it.
+		// The kubelet sends the version of its own API so; no runtime reads it.
 		err = conn.Call(ctx, "Version", &runtimeapi.VersionRequest{Version: "0.1.0"}, &v)
 		if err == nil && v.GetRuntimeName() != "" {
 			return strings.TrimSpace(clean.Name(v.GetRuntimeName()) + " " + clean.Name(v.GetRuntimeVersion()))
@@ -165,7 +164,7 @@ func (r *Reader) version(ctx context.Context, path string) string {
 	return fmt.Sprintf("the runtime at %s (%s)", clean.Name(path), clean.Name(err.Error()))
 }
 
-// version names the runtime of a container: the one that lists it, or where none does, all.
+// version returns the version of the runtime that lists a container, or of all where none does.
 func (r *runtimeIDs) version(id string) string {
 	if l, ok := r.ids[id]; ok {
 		return r.versions[l.path]
@@ -185,12 +184,12 @@ func (r *runtimeIDs) listed(id string) bool {
 // all returns the IDs, sorted.
 func (r *runtimeIDs) all() []string { return slices.Sorted(maps.Keys(r.ids)) }
 
-// facts says whether the ID is listed, and whether as ready.
+// facts returns whether the ID is listed, and whether it is ready.
 func (r *runtimeIDs) facts(id string) (listed, ready policy.Fact) {
 	listed, ready = policy.Fact{Origin: r.origin}, policy.Fact{Origin: r.origin}
 	if l, ok := r.ids[id]; ok {
-		listed.Truth, listed.Detail = policy.Yes, l.words
-		ready.Truth, ready.Detail = l.ready, l.words
+		listed.Truth, listed.Detail = policy.Yes, l.text
+		ready.Truth, ready.Detail = l.ready, l.text
 		return listed, ready
 	}
 	if r.lists.Truth == policy.Yes {

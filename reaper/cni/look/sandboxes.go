@@ -14,7 +14,7 @@ import (
 const mostAskedAtOnce = 8
 
 // sandboxNetns asks for the network namespaces of some sandboxes, which are given with their
-// sockets, by PodSandboxStatus with its verbose flag. What a runtime does not tell within the
+// sockets, by PodSandboxStatus with its verbose flag. A sandbox without an answer within the
 // patience is left out; "" is a sandbox without a namespace of its own, as with hostNetwork.
 func (r *Reader) sandboxNetns(ctx context.Context, ids map[string]string) map[string]string {
 	bySocket := map[string][]string{}
@@ -37,7 +37,7 @@ func (r *Reader) sandboxNetns(ctx context.Context, ids map[string]string) map[st
 				for id := range next {
 					var st runtimeapi.PodSandboxStatusResponse
 					err := conn.Call(ctx, "PodSandboxStatus", &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true}, &st)
-					if err != nil || st.GetStatus().GetId() != id { // runtimes take the beginning of an ID, too
+					if err != nil || st.GetStatus().GetId() != id { // runtimes accept the beginning of an ID, too
 						continue
 					}
 					if path, ok := netnsInInfo(st.GetInfo()["info"]); ok {
@@ -64,7 +64,7 @@ func (r *Reader) sandboxNetns(ctx context.Context, ids map[string]string) map[st
 // to the verbose status of a sandbox: the OCI specification of its first container.
 //
 //	{"pid":812,"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"},{"type":"network","path":"/var/run/netns/cni-…"}]}}}
-func netnsInInfo(info string) (path string, told bool) {
+func netnsInInfo(info string) (path string, ok bool) {
 	var v struct {
 		RuntimeSpec struct {
 			Linux struct {
@@ -77,7 +77,7 @@ func netnsInInfo(info string) (path string, told bool) {
 	}
 	for _, n := range v.RuntimeSpec.Linux.Namespaces {
 		if n.Type == "network" {
-			if n.Path == "" { // made by the OCI runtime itself: it has a process, which tells
+			if n.Path == "" { // made by the OCI runtime itself: a process is in it
 				return "", false
 			}
 			return n.Path, true

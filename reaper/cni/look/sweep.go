@@ -23,7 +23,8 @@ const usualChunk = 4096
 func (r *Reader) chunk() int { return cmp.Or(r.Chunk, usualChunk) }
 
 // Sweep is one pass over the directories in which CNI leaves files: the addresses that host-local has given out first, the caches of
-// libcni last, since they say whose the rest is, and a chunk may be gone by the time the next is read. It is used by one goroutine.
+// libcni last, since they have the owners of the rest, and the files of a chunk may be removed before the next is read. It is used by
+// one goroutine.
 //
 // Each chunk is read, with the content of its files, before the runtime and the node are asked: a sandbox that is made in between is
 // then in the answer, and not in the chunk. Every answer is about a container ID, so all files of one sandbox, its two addresses among
@@ -35,15 +36,15 @@ type Sweep struct {
 	open  *currentDir
 	conf  netConf
 	begun bool
-	// claims are the namespaces in NetnsDirs that are a container's, by a cache file, or one that lives, by the runtime or its processes.
+	// claims are the namespaces in NetnsDirs with an owner: a container by a cache file, or a living one by the runtime or its processes.
 	claims map[string]bool
-	// asked are the sandboxes of which the runtime was asked for the namespace, and told those of which it reported one.
-	asked, told map[string]bool
-	podNets     map[string]bool // networks that a cache file of a pod is of
-	contents    bool            // files come with what a restore needs
-	later       []chunkName     // what the chunk before had no room for; each holds its directory
-	caches      bool            // those of libcni have been begun
-	errors      []string
+	// asked are the sandboxes whose namespace the runtime was asked for, and reported those with an answer.
+	asked, reported map[string]bool
+	podNets         map[string]bool // networks that a cache file of a pod is of
+	contents        bool            // files come with what a restore needs
+	later           []chunkName     // what the chunk before had no room for; each keeps its directory open
+	caches          bool            // those of libcni have been begun
+	errors          []string
 }
 
 // currentDir is the directory that is read now.
@@ -87,7 +88,7 @@ func (r *Reader) SweepCNI(contents bool) cni.Looks { return r.sweep(contents) }
 // sweep begins a sweep. Nothing is read until Next. With contents each file comes with all that a restore needs, in memory: a chunk holds
 // mostContent bytes of them, and the next has the rest.
 func (r *Reader) sweep(contents bool) *Sweep {
-	return &Sweep{r: r, contents: contents, claims: map[string]bool{}, asked: map[string]bool{}, told: map[string]bool{}, podNets: map[string]bool{}}
+	return &Sweep{r: r, contents: contents, claims: map[string]bool{}, asked: map[string]bool{}, reported: map[string]bool{}, podNets: map[string]bool{}}
 }
 
 // Close closes what the sweep has open.
@@ -101,7 +102,7 @@ func (s *Sweep) Close() {
 	s.open, s.dirs, s.later = nil, nil, nil
 }
 
-// Next returns the next chunk, and false when all was read or ctx has ended. It returns in bounded time whatever hangs: what has not
+// Next returns the next chunk, and false when all was read or ctx has ended. It returns in bounded time: what has not
 // answered by then is Unknown, and a directory that hangs is left out and reported.
 func (s *Sweep) Next(ctx context.Context) (cni.Look, bool) {
 	c := s.list(ctx)
@@ -109,9 +110,9 @@ func (s *Sweep) Next(ctx context.Context) (cni.Look, bool) {
 	if ctx.Err() != nil || len(c.names)+len(s.errors) == 0 {
 		return cni.Look{}, false
 	}
-	if len(c.names) > 0 && s.conf.err != nil && !s.conf.told { // where CNI left nothing, the networks do not matter
+	if len(c.names) > 0 && s.conf.err != nil && !s.conf.reported { // without files the networks do not matter
 		s.complain(s.conf.err)
-		s.conf.told = true
+		s.conf.reported = true
 	}
 	s.readChunk(ctx, c)
 	var dir *bounded.Handle
@@ -126,8 +127,8 @@ func (s *Sweep) Next(ctx context.Context) (cni.Look, bool) {
 func (s *Sweep) findDirs(ctx context.Context) {
 	s.conf = s.r.readConfs(ctx)
 	if errors.Is(s.conf.err, bounded.ErrHangs) || errors.Is(s.conf.err, bounded.ErrStuck) {
-		s.complain(s.conf.err) // the process cannot end before that directory answers, so its name must be known
-		s.conf.told = true
+		s.complain(s.conf.err) // the process cannot end before that directory answers, so it is named
+		s.conf.reported = true
 	}
 	var bases []string
 	for _, base := range slices.Concat(s.r.DataDirs, s.conf.dataDirs) {
@@ -145,7 +146,7 @@ func (s *Sweep) findDirs(ctx context.Context) {
 	s.dirs = append(s.dirs, s.r.cacheDirs()...)
 }
 
-// list reads the names of the next chunk, from as many directories as it takes.
+// list reads the names of the next chunk, from as many directories as it needs.
 func (s *Sweep) list(ctx context.Context) *Chunk {
 	c := &Chunk{at: s.r.Now(), names: s.later}
 	if s.contents {

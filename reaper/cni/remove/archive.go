@@ -75,7 +75,7 @@ func (s ArchiveStore) ReadArchive(name string, each func(cni.File) error) error 
 	return cmp.Or(fromEach, err)
 }
 
-// open reads an archive, and says which one cannot be read and what can be done.
+// open reads an archive. Its error names the archive and what can be done.
 func (s ArchiveStore) open(name string, read func(state.File) error) error {
 	f, err := s.OpenArchive(name)
 	if err != nil {

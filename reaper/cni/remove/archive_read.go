@@ -36,7 +36,7 @@ func (r *archiveReader) about() (a about, err error) {
 	}
 	switch {
 	case a.Version > version:
-		return a, fmt.Errorf("version %d, and this program knows version %d: %w", a.Version, version, state.ErrNewer)
+		return a, fmt.Errorf("version %d, and this program reads version %d: %w", a.Version, version, state.ErrNewer)
 	case a.Version < 1 || a.Files < 0:
 		return a, errors.New("its first member is empty")
 	}

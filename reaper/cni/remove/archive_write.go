@@ -19,7 +19,7 @@ import (
 const version = 1
 
 // An archive is NAME.tar.gz with these members: what the archive is; a
-// line of JSON for each file, which says what tar cannot (nanoseconds, the SELinux label,
+// line of JSON for each file, which has what tar cannot store (nanoseconds, the SELinux label,
 // whose file it was); and the files by their whole paths without the first slash, in the
 // order of the lines, so that tar -C / -xzf puts them back, though over whatever is there.
 const (
@@ -124,7 +124,7 @@ func writeArchive(to io.Writer, head, index []byte, files []cni.File) error {
 		return err
 	}
 	w := tar.NewWriter(zip)
-	// The format of GNU tar takes any byte in a name, and tells nobody of unknown keywords.
+	// The format of GNU tar allows any byte in a name, and GNU tar reports no unknown keywords.
 	member := func(h tar.Header, data []byte) error {
 		h.Typeflag, h.Format, h.Size = tar.TypeReg, tar.FormatGNU, int64(len(data))
 		if err := w.WriteHeader(&h); err != nil {

@@ -15,26 +15,26 @@ import (
 const lockName = "lock"
 
 // lockWait is how long a batch waits in all for locks. The plugin holds one for as long as
-// it takes to find a free address, milliseconds even in a large range; who holds it for
+// it needs to find a free address, milliseconds even in a large range; a process that holds it for
 // seconds hangs or was stopped. The batches after it do not wait for that lock again: 300,000
 // addresses of one network are some 150 batches.
 const lockWait = 5 * time.Second
 
 var errLocked = errors.New("is locked by another process, which lslocks shows")
 
-// lock takes host-local's lock of the network, as each version of the plugin takes it, and
-// returns what lets it go:
+// lock acquires host-local's lock of the network, as each version of the plugin does, and
+// returns the function that releases it:
 //
 //   - since 0.8.0, flock(LOCK_EX) on NETWORK/lock, opened with O_CREAT|O_RDONLY and mode
 //     0750 (plugins/ipam/host-local/backend/disk/lock.go; alexflint/go-filemutex);
 //   - before, flock(LOCK_EX) on the directory itself.
 //
-// Each version takes one of the two and never the other, so who takes both, this one first,
-// waits for either and for neither in a circle. No lock of another network is held then.
+// Each version acquires only one of the two, so to acquire both, the directory first, excludes all versions
+// without a deadlock. No lock of another network is held then.
 //
-// Where there is no lock file, it is made as the plugin makes it. Without it we would
-// exclude nobody: the next ADD makes it, and holds a lock that we do not. It is never
-// unlinked: who has it open would hold a lock that nobody else sees.
+// A missing lock file is made as the plugin makes it. Without it no process would be
+// excluded: the next ADD would make it, and lock that. It is never
+// unlinked: a process that has it open would hold a lock on a file without a name.
 func (d *dirHandle) lock(ctx context.Context) (unlock func(), err error) {
 	unlock = func() {
 		flockEnd(d.lockFD)
@@ -57,7 +57,7 @@ func (d *dirHandle) lock(ctx context.Context) (unlock func(), err error) {
 			delete(d.b.r.notHad, d.path)
 			return unlock, nil
 		}
-		// Somebody has replaced the file: the next to come will lock the new one.
+		// The file was replaced: the next process will lock the new one.
 		beneath.Close(d.lockFD)
 		d.lockFD = -1
 		if err != nil {
@@ -88,7 +88,7 @@ func (d *dirHandle) openLock() (int, error) {
 	return fd, nil
 }
 
-// lockIsThere says whether the file that is locked still has its name.
+// lockIsThere reports whether the locked file still has its name.
 func (d *dirHandle) lockIsThere() (bool, error) {
 	locked, err := beneath.IDOf(d.lockFD)
 	if err != nil {
@@ -104,10 +104,9 @@ func (d *dirHandle) lockIsThere() (bool, error) {
 	return beneath.DirID(&st) == locked, nil
 }
 
-// wait takes flock(2) on fd. It tries again and again, since a call that waits cannot be
-// told when to end. Who waits in the kernel gets the lock first, so it tries every few
-// milliseconds: between the end of one holder and the start of the next, even where two
-// plugins never rest, a thousandth of a second or so comes that is ours.
+// wait acquires flock(2) on fd. It polls, since a call that waits has no
+// deadline. A process that waits in the kernel gets the lock first, so it polls every few
+// milliseconds: even between two plugins that alternate there is a gap of about a millisecond.
 func (d *dirHandle) wait(ctx context.Context, fd int, path string) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 4*time.Millisecond) {
 		err := beneath.Uninterrupted(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })

@@ -32,11 +32,11 @@ type Remover struct {
 	guards guards
 }
 
-// guards are the checks between steps, as values so that a test can take one out and show
-// what is lost then. New sets them all and nothing else does.
+// guards are the checks between steps, as values so that a test can disable one and show
+// what is lost without it. New sets them all and nothing else does.
 type guards struct {
 	noreplace uint // renameat2's flag
-	locks     bool // take host-local's lock
+	locks     bool // acquire host-local's lock
 	aside     bool // move a cache file aside and check it again before it is removed
 	// before is called before each system call that changes the disk, on the batch's own
 	// thread; nil but in tests.
@@ -84,8 +84,8 @@ func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []
 // remove removes files that CNI wrote, which the caller has archived and synced. It
 // removes a file only if it is still the one that was archived, by device, inode, size,
 // change time and content. What is no longer there is Gone; what is another, or no file at
-// all by now, is Refused. Outcomes are in the order of the files, and each is told only
-// when its directory is synced.
+// all by now, is Refused. The results are in the order of the files, and are returned
+// after the directories are synced.
 //
 // A cache file has no lock. It is first moved aside in its own directory, so that no
 // program finds it any more, checked again, and then removed. Where something took its name
@@ -183,12 +183,12 @@ func (b *batch) confined(ctx context.Context, dirs []string, byDir map[string][]
 }
 
 // asideSuffix ends the name that a file has between its place and its end, or before it is
-// whole and synced. No program that writes to these directories looks for such a name, and host-local
-// takes it for no address.
+// whole and synced. No program that writes to these directories uses such a name, and for host-local
+// it is no address.
 const asideSuffix = ".~orphan-reaper"
 
 // asideName is the same for the same name, so that a second run finds it. Names of the two
-// that are too long to be told apart get the same; neither replaces the other.
+// that differ only after its length have the same; neither replaces the other.
 func asideName(name string) string {
 	return name[:min(len(name), unix.NAME_MAX-len(asideSuffix))] + asideSuffix
 }
@@ -202,7 +202,7 @@ func checkName(c *cni.File) error {
 	case name == lockName || strings.HasPrefix(name, "last_reserved_ip."):
 		return fmt.Errorf("%q belongs to the host-local plugin", name)
 	case strings.HasSuffix(name, asideSuffix):
-		return fmt.Errorf("%q is left of a run that was cut off", name)
+		return fmt.Errorf("%q was left by an interrupted run", name)
 	}
 	return nil
 }
@@ -214,8 +214,8 @@ func (b *batch) set(i int, result policy.Result, err error) {
 	}
 }
 
-// dir takes or restores the files of one directory, which is open as fd, or could not be
-// opened for err.
+// dir removes or restores the files of one directory, which is open as fd, or could not be
+// opened because of err.
 func (b *batch) dir(ctx context.Context, dir string, fd int, err error, files []int) {
 	switch {
 	case errors.Is(err, unix.ENOENT) && !b.restore:
@@ -240,11 +240,11 @@ func (b *batch) dir(ctx context.Context, dir string, fd int, err error, files []
 		d.restore(ctx, files)
 		return
 	}
-	d.each(ctx, files, d.take)
+	d.each(ctx, files, d.removeFile)
 	d.sync("fsync", files)
 }
 
-// each takes one step with each file, with the addresses under the lock.
+// each does one step with each file, with the addresses under the lock.
 func (d *dirHandle) each(ctx context.Context, files []int, step step) {
 	free, sections := d.b.sections(files)
 	for _, i := range free {
@@ -258,7 +258,7 @@ func (d *dirHandle) each(ctx context.Context, files []int, step step) {
 // step is what is done with one file.
 type step func(c *cni.File) (policy.Result, error)
 
-// sections parts the files that need no lock, by inode as the walker takes entries, from
+// sections separates the files that need no lock, sorted by inode, from
 // the addresses, one section for each sandbox and interface.
 func (b *batch) sections(files []int) (free []int, sections [][]int) {
 	type key struct{ container, ifname string }
@@ -315,7 +315,7 @@ func (d *dirHandle) one(ctx context.Context, i int, step step) {
 	}
 	result, err := step(c)
 	if change.Is(err, unix.EROFS, unix.EIO, unix.ENOTCONN, unix.ESTALE) {
-		d.dead = err // the next file will not fare better
+		d.dead = err // the next file would fail, too
 	}
 	d.b.set(i, result, err)
 }

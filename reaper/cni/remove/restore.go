@@ -37,7 +37,7 @@ func (d *dirHandle) restore(ctx context.Context, files []int) {
 }
 
 // restoreTogether writes all files under their other names, syncs them, and then gives them their
-// own, so that no program ever finds half of one, and nobody after a power cut. What a second run
+// own, so that no program finds half of one, also after a power cut. What a second run
 // finds when the process was killed after each step:
 //
 //  1. begun: files and a part of one under the other names: begin again;
@@ -85,7 +85,7 @@ func (d *dirHandle) giveName(c *cni.File) (policy.Result, error) {
 	return policy.Done, nil
 }
 
-// vacant says what is there, or "" where nothing is.
+// vacant returns "" where nothing has the name, else why the file is not written.
 func (d *dirHandle) vacant(name string, c *cni.File) (policy.Result, error) {
 	st, err := beneath.StatName(d.fd, name)
 	if errors.Is(err, unix.ENOENT) {
@@ -99,19 +99,19 @@ func (d *dirHandle) vacant(name string, c *cni.File) (policy.Result, error) {
 		d.changed = true // the run before may not have synced
 		return policy.Gone, nil
 	}
-	words, todo := typeName(st.Mode), ""
+	found, todo := typeName(st.Mode), ""
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 	case d.part(name, &st, c):
-		// Who has it open may be about to write the rest, so it stays.
-		words = fmt.Sprintf("a file with only the first %d of its %d bytes", st.Size, len(c.Data))
+		// Another process may be about to write the rest, so it is kept.
+		found = fmt.Sprintf("a file with only the first %d of its %d bytes", st.Size, len(c.Data))
 		todo = "; a power cut can leave such a file: if no program is writing it, remove it and give the command again"
 	case c.Kind == cni.Address:
-		words = "another reservation: the address is in use"
+		found = "another reservation: the address is in use"
 	default:
-		words = fmt.Sprintf("another file of %d bytes", st.Size)
+		found = fmt.Sprintf("another file of %d bytes", st.Size)
 	}
-	return policy.Refused, fmt.Errorf("at %s there is %s, changed at %s%s", d.filePath(name), words,
+	return policy.Refused, fmt.Errorf("at %s there is %s, changed at %s%s", d.filePath(name), found,
 		time.Unix(0, id.Ctime).UTC().Format(time.RFC3339), todo)
 }
 
@@ -152,8 +152,8 @@ func (d *dirHandle) create(name string) (int, error) {
 	return change.Create(d.fd, name)
 }
 
-// dropPart removes what a run that was cut off had written of the same file. Anything else
-// under that name stays.
+// dropPart removes what an interrupted run had written of the same file. Anything else
+// under that name is kept.
 func (d *dirHandle) dropPart(aside string, c *cni.File) error {
 	st, err := beneath.StatName(d.fd, aside)
 	if err != nil {
@@ -177,7 +177,7 @@ func dress(fd int, c *cni.File) error {
 		return err
 	}
 	if c.Label != "" {
-		// Without SELinux there is nobody to whom the label says anything.
+		// Without SELinux the label has no meaning.
 		if err := unix.Fsetxattr(fd, "security.selinux", []byte(c.Label), 0); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
 			return fmt.Errorf("cannot set the SELinux label: %w", err)
 		}

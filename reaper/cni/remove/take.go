@@ -26,8 +26,7 @@ func fileIDOf(st *unix.Statx_t) cni.FileID {
 	}
 }
 
-// known looks whether name is the regular file that want says, holding data. What
-// cannot be told is no.
+// known returns an error unless name is the regular file want, with the content data.
 func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
 	st, err := beneath.StatName(d.fd, name)
 	switch {
@@ -93,12 +92,12 @@ func typeName(mode uint16) string {
 	return beneath.TypeName(mode)
 }
 
-// left says how an error ends a file that was not changed.
+// left returns the result of a file that was not changed because of an error.
 func (d *dirHandle) left(op, name string, err error) (policy.Result, error) {
 	return resultOf(err), explain(beneath.PathError(op, d.filePath(name), err))
 }
 
-// resultOf tells what is not as it was from what the file system could not do.
+// resultOf returns Refused for a file that is not as it was, and Failed for an error of the file system.
 func resultOf(err error) policy.Result {
 	if _, ok := errors.AsType[unix.Errno](err); !ok || change.Is(err, unix.ELOOP, unix.ENOTDIR, unix.EXDEV, unix.ENXIO, unix.EEXIST) {
 		return policy.Refused
@@ -106,7 +105,7 @@ func resultOf(err error) policy.Result {
 	return policy.Failed
 }
 
-// explain says what can be done.
+// explain adds what can be done.
 func explain(err error) error {
 	if errors.Is(err, unix.EXDEV) {
 		return fmt.Errorf("%w (it is a mount of its own)", err)
@@ -114,15 +113,15 @@ func explain(err error) error {
 	return change.Explain(err)
 }
 
-// take removes a file.
-func (d *dirHandle) take(c *cni.File) (policy.Result, error) {
+// removeFile removes a file.
+func (d *dirHandle) removeFile(c *cni.File) (policy.Result, error) {
 	if c.Kind == cni.Address {
 		return d.removeLocked(c)
 	}
 	return d.remove(c)
 }
 
-// removeLocked removes an address. Who writes there has to have the lock, and we have it.
+// removeLocked removes an address under the lock.
 func (d *dirHandle) removeLocked(c *cni.File) (policy.Result, error) {
 	name := c.Name
 	_, err := d.known(name, c.ID, c.Data)
@@ -187,7 +186,7 @@ func (d *dirHandle) remove(c *cni.File) (policy.Result, error) {
 	return d.unlink(aside)
 }
 
-// untouched says that nobody has written to the file since it was read. The rename has
+// untouched reports whether the file was not written since it was read. The rename has
 // changed its change time. The modification time was long past, as policy waits for an
 // age, so that any write moves it, however coarse the file system's clock is.
 func untouched(read, now *unix.Statx_t) bool {
@@ -210,7 +209,7 @@ func (d *dirHandle) putBack(name, aside string) (policy.Result, error) {
 	return d.left("renameat2", name, errAltered)
 }
 
-// finish ends what a run that was cut off had begun, for a name that is not there.
+// finish ends what an interrupted run had begun, for a name that does not exist.
 func (d *dirHandle) finish(c *cni.File, name string) (policy.Result, error) {
 	aside := asideName(c.Name)
 	want := c.ID

@@ -73,8 +73,8 @@ func (c *Client) List(ctx context.Context, targets []report.Target, each func(t 
 // ErrNotAsked is for a node that was not asked, since the sweep had stopped before.
 var ErrNotAsked = errors.New("not asked")
 
-// Sweep asks each target for a look. Once more than mostBreakers nodes have said that their
-// breaker is open, no more are asked: what opens breakers on many nodes is no fault of a node.
+// Sweep asks each target for a look. Once more than mostBreakers nodes have an open
+// breaker, no more are asked: what opens breakers on many nodes is no fault of a node.
 // mostBreakers+1 nodes are asked alone, then groups of twice as many each: a group waits for the
 // one before it, since otherwise all requests of a small fleet are under way before any is answered.
 func (c *Client) Sweep(ctx context.Context, targets []report.Target, mostBreakers int, each func(t report.Target, a *report.Answer, err error)) (breakers int) {
@@ -171,7 +171,7 @@ func (c *Client) ask(ctx context.Context, h *http.Client, method, address string
 			return cause
 		}
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			return u.Err // without the address, which is told beside it
+			return u.Err // without the address, which the caller shows
 		}
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// What bounds a list: a cluster has 5,000 nodes, or a few more, and etcd takes 1.5 MiB of an item.
+// What bounds a list: a cluster has 5,000 nodes, or a few more, and etcd stores at most 1.5 MiB of an item.
 const (
 	mostPages = 200
 	mostItems = 20_000

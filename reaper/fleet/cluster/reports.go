@@ -25,14 +25,14 @@ const (
 // acceptMetadata asks for the nodes' metadata alone, some of their size.
 const acceptMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
-// Each takes what is known of one node: its report, or why there is none. The report is no longer
-// the caller's after it has returned.
+// Each receives the report of one node, or why there is none. The report must not be used
+// after it has returned.
 type Each func(at report.Target, r *report.Report, err error)
 
-// Doubt is what could not be known of the nodes.
+// Doubt is what is not known of the nodes.
 type Doubt struct {
-	Notes []string // in words
-	// Nobody: no node has ever reported, and which nodes there are is not known. So nothing tells
+	Notes []string // for people
+	// Nobody: no node has ever reported, and which nodes there are is not known. So it is unknown
 	// whether a daemon runs anywhere.
 	Nobody bool
 }
@@ -112,11 +112,11 @@ func ReadReports(r io.Reader, now time.Time, each Each) (Doubt, error) {
 
 // runsDaemons reports whether the node is one for the daemon: Windows has none.
 func (i *item) runsDaemons() bool {
-	system, told := i.Metadata.Labels["kubernetes.io/os"]
-	return !told || system == "linux"
+	system, ok := i.Metadata.Labels["kubernetes.io/os"]
+	return !ok || system == "linux"
 }
 
-// census hands on what the nodes have reported, and remembers whose report is missing.
+// census passes on what the nodes have reported, and records whose report is missing.
 type census struct {
 	now   time.Time
 	each  Each
@@ -134,7 +134,7 @@ func (c *census) reset() {
 	clear(c.old)
 }
 
-// add takes in one OrphanReport. What is wrong with it is wrong with its node alone.
+// add adds one OrphanReport. A fault in it is reported for its node alone.
 func (c *census) add(i *item) error {
 	name := i.Metadata.Name
 	if name == "" || c.fresh[name] || c.old[name] != nil {
@@ -164,7 +164,7 @@ func (c *census) add(i *item) error {
 // errNoReport is for a node of which there is no report.
 var errNoReport = errors.New("it has written no report")
 
-// end hands on the nodes that are silent. An old report of a node that is gone is none's.
+// end passes on the nodes without a report. An old report of a node that no longer exists is dropped.
 func (c *census) end() {
 	silent := maps.Clone(c.old)
 	if c.nodes != nil {
@@ -182,7 +182,7 @@ func (c *census) end() {
 	}
 }
 
-// doubt says what is not known where the nodes are not, and why they are not.
+// doubt returns what is not known where the nodes could not be listed, and why they could not.
 func (c *census) doubt(why string) Doubt {
 	switch {
 	case c.nodes != nil:

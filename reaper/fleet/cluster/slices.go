@@ -124,7 +124,7 @@ func portOf(ports []slicePort) (uint16, error) {
 	return uint16(tcp[0]), nil
 }
 
-// targets has each address once: of two pods of one node, one of which goes, both have the node's.
+// targets returns each address once: two pods of one node, one of which is terminating, both have the node's.
 func (e *endpoints) targets() []report.Target {
 	var list []report.Target
 	seen := map[netip.AddrPort]bool{}

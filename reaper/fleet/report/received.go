@@ -15,25 +15,25 @@ const (
 
 // Target is one daemon that is asked.
 type Target struct {
-	Node  string // by which people know it: its name, or the host of its address
+	Node  string // its name, or the host of its address
 	URL   string // scheme, host and port
-	Named bool   // Node is the name that the one who asks has given it
+	Named bool   // the caller gave the name Node
 }
 
-// Name returns the name under which a node is shown that says it is called says. A name that the
-// one who asks has given wins, and other is then what the node says instead of it, else "".
-func (t Target) Name(says string) (name, other string) {
-	if t.Named && says != t.Node {
-		return t.Node, says
+// Name returns the name under which a node is shown whose report has the name own. A name that the
+// caller gave wins, and other is then own if it differs, else "".
+func (t Target) Name(own string) (name, other string) {
+	if t.Named && own != t.Node {
+		return t.Node, own
 	}
-	return cmp.Or(says, t.Node), ""
+	return cmp.Or(own, t.Node), ""
 }
 
 // errForeign is for counts that no daemon has.
 var errForeign = errors.New("it counts less than nothing, or more than a node has")
 
-// Bound makes a report that came over the network no larger than one that New makes, and fit to be
-// shown. It returns an error where no daemon can have counted what the report counts.
+// Bound cuts a report that came over the network to the size of one that New makes, and makes it fit to be
+// shown. It returns an error where no daemon can have these counts.
 func (r *Report) Bound() error {
 	c := &r.Counts
 	for _, n := range []int{c.PodDirectories, c.Reap, c.Wait, c.Keep, c.NeedsPerson, c.Quarantine, r.More} {

@@ -1,4 +1,4 @@
-// Package report is what one node tells of itself and its orphans over the network, made from
+// Package report is the report of one node and its orphans, as it is sent over the network, made from
 // what a pass found. It is bounded, whatever lies on the node, and fit to be shown.
 //
 // It opens nothing and decides nothing: the verdicts are policy's.
@@ -36,7 +36,7 @@ type Pass struct {
 	Err         error         // of a look that could not be taken; all else is empty then
 }
 
-// Report is what one node tells of itself and its orphans, in docs/json.md's words. Pods that
+// Report is the report of one node and its orphans, with the names of docs/json.md. Pods that
 // live are not in it.
 type Report struct {
 	Node    string    `json:"node"`
@@ -78,17 +78,17 @@ type Pod struct {
 	DueSeconds  int             `json:"due_seconds"` // until time alone could change the verdict; 0 where it cannot
 }
 
-// Answer is what a node says to somebody who wants a look, in docs/json.md's words.
+// Answer is the answer to a request for a look, with the names of docs/json.md.
 type Answer struct {
 	Node string `json:"node"`
 	// Look is the number that the report has as look once the look has ended.
 	Look      uint64  `json:"look"`
 	InSeconds float64 `json:"in_seconds"`
-	// BreakerOpen: the look changes nothing until a person says go on.
+	// BreakerOpen: the look changes nothing until an operator resumes.
 	BreakerOpen bool `json:"breaker_open"`
 }
 
-// New makes the report of a pass; who has what the pass does not know.
+// New makes the report of a pass; who has the fields that are not of the pass.
 func New(who Report, p *Pass) Report {
 	r := who
 	r.Look, r.At, r.Mode = p.Number, p.Look.At.Wall, "enforce"
@@ -117,7 +117,7 @@ func New(who Report, p *Pass) Report {
 	return r
 }
 
-// Failed says in the report that a look after it failed; all else is still what the last look found.
+// Failed adds to the report that a later look failed; all else is still what the last look found.
 func (r *Report) Failed(err error) {
 	r.Errors = append([]string{Short("the node cannot be looked at: " + err.Error())}, r.Errors[:min(len(r.Errors), mostErrors-1)]...)
 }
@@ -131,8 +131,8 @@ type candidate struct {
 	person bool
 }
 
-// pods counts the pods that do not live, and fills in the first of them: those about which a
-// person should do something, then what is kept, waits and goes.
+// pods counts the pods that do not live, and adds the first of them: those that need an
+// operator, then those that are kept, that wait, and that will be removed.
 func (r *Report) pods(p *Pass) {
 	var all []candidate
 	for i, v := range p.Verdicts {
@@ -168,7 +168,7 @@ func (r *Report) count(all []candidate, c candidate) []candidate {
 	c.person = policy.OutlookOf(c.d, c.why) == policy.OutlookPerson
 	r.Counts.NeedsPerson += flag(c.person)
 	if c.e.UID == "" {
-		return all // a name that is no pod's: nobody can be told which
+		return all // a name that is no pod's
 	}
 	switch policy.CountedAs(c.d, c.why) {
 	case policy.Reap:
@@ -195,7 +195,7 @@ func (c *candidate) pod() Pod {
 	return p
 }
 
-// missing says what keeps a pass from taking any pod at all.
+// missing returns what keeps a pass from removing any pod.
 func missing(p *Pass) []string {
 	n, list := &p.Look.Node, []string{}
 	for _, f := range []struct {

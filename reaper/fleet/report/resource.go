@@ -31,7 +31,7 @@ type Metadata struct {
 	Owners []Owner `json:"ownerReferences,omitempty"`
 }
 
-// Owner is the object with which the report goes.
+// Owner is the object with which the report is deleted.
 type Owner struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -59,8 +59,8 @@ func NewResource(r Report, m Metadata) (res Resource, text []byte, err error) {
 	return res, text, err
 }
 
-// json returns the resource as JSON, in which no character takes six bytes only because of what it
-// means in a web page.
+// json returns the resource as JSON, without the escapes of six bytes that are only for web
+// pages.
 func (r *Resource) json() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

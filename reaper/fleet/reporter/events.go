@@ -26,7 +26,7 @@ const (
 	eventStale = 3 * time.Hour // of one that could not be written
 )
 
-// event is what is still to be told.
+// event is an event that is still to be written.
 type event struct {
 	at    time.Time // zero: nothing
 	count int
@@ -41,11 +41,11 @@ type events struct {
 	breaker event
 	person  event
 	last    time.Time // when the last one on person was written
-	told    bool      // that events cannot be written
+	logged  bool      // that events cannot be written
 }
 
-// note compares a report with the one before. What the first one has is news to nobody: the daemon
-// may only have been started again.
+// note compares a report with the one before. What the first one has is no news: the daemon
+// may only have been restarted.
 func (e *events) note(r *report.Report, now time.Time) {
 	persons, news := map[string]bool{}, 0
 	for _, p := range r.Pods {
@@ -71,7 +71,7 @@ const (
 	reasonPerson  = "OrphansNeedPerson"
 )
 
-// sendEvents writes what there is to tell. What could not be written is tried again with the next
+// sendEvents writes the pending events. What could not be written is tried again with the next
 // report, and forgotten when it is old.
 func (w *Writer) sendEvents(ctx context.Context, a *kube.Asker, n identity) {
 	e, now := &w.events, w.cfg.Now()
@@ -102,11 +102,11 @@ func (w *Writer) sendEvent(ctx context.Context, a *kube.Asker, n identity, reaso
 		err = w.ask(ctx, a, http.MethodPost, eventsPath, "application/json", body, func(io.Reader) error { return nil })
 	}
 	if err == nil || kube.Refused(err, http.StatusConflict) { // of this hour there is one
-		w.events.told = false
+		w.events.logged = false
 		return true
 	}
-	if !w.events.told && ctx.Err() == nil {
-		w.events.told = true
+	if !w.events.logged && ctx.Err() == nil {
+		w.events.logged = true
 		w.cfg.Log.WarnContext(ctx, "an event about the node cannot be written; the account needs create on events in the namespace default",
 			slog.String("event", reason), slog.Any("error", err))
 	}
@@ -136,7 +136,7 @@ func eventName(node, reason string, at time.Time) string {
 	end := fmt.Sprintf(".%s.%x", strings.ToLower(reason), at.Unix()/int64(eventEvery.Seconds()))
 	if len(node)+len(end) > mostName {
 		sum := fnv.New32a()
-		_, _ = io.WriteString(sum, node) // a hash takes everything
+		_, _ = io.WriteString(sum, node) // a hash never fails
 		end = fmt.Sprintf("-%x%s", sum.Sum32(), end)
 		node = strings.TrimRight(node[:mostName-len(end)], "-.")
 	}

@@ -19,7 +19,7 @@ const (
 	mostBack  = 5 * time.Minute
 )
 
-// schedule says when to write. It knows time only as what is passed in.
+// schedule computes when to write. It reads no clock.
 type schedule struct {
 	random func(most time.Duration) time.Duration
 	due    time.Time     // when to write next; zero where there is nothing to write
@@ -28,7 +28,7 @@ type schedule struct {
 	back   time.Duration // after the last failure; 0 where there was none since wrote
 }
 
-// published takes in that there is a report, and whether it differs from the one that was written.
+// published records that there is a report, and whether it differs from the one that was written.
 func (s *schedule) published(now time.Time, changed bool) {
 	at := now
 	switch {
@@ -51,7 +51,7 @@ func (s *schedule) published(now time.Time, changed bool) {
 	}
 }
 
-// written takes in that a report was written.
+// written records that a report was written.
 func (s *schedule) written(now time.Time) {
 	if s.paid.Before(now) {
 		s.paid = now
@@ -60,7 +60,7 @@ func (s *schedule) written(now time.Time) {
 	s.wrote, s.due, s.back = now, time.Time{}, 0
 }
 
-// failed takes in that the report could not be written.
+// failed records that the report could not be written.
 func (s *schedule) failed(now time.Time) {
 	s.back = min(max(2*s.back, leastBack), mostBack)
 	s.due = now.Add(s.back/2 + s.random(s.back/2))

@@ -56,22 +56,22 @@ func (w *Writer) send(ctx context.Context, r report.Report) error {
 }
 
 // ask sends one request, in bounded time.
-func (w *Writer) ask(ctx context.Context, a *kube.Asker, method, path, contentType string, body []byte, take func(io.Reader) error) error {
+func (w *Writer) ask(ctx context.Context, a *kube.Asker, method, path, contentType string, body []byte, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.wait, errSlow)
 	defer cancel()
-	return a.Send(ctx, method, path, contentType, body, take)
+	return a.Send(ctx, method, path, contentType, body, read)
 }
 
-// isReport checks that an answer comes from an API server that has taken the report.
+// isReport checks that an answer is of an API server that has stored the report.
 func isReport(body io.Reader, name string) error {
-	var said struct {
+	var answer struct {
 		Kind     string
 		Metadata struct{ Name string }
 	}
-	if err := json.NewDecoder(io.LimitReader(body, mostAnswer)).Decode(&said); err != nil {
+	if err := json.NewDecoder(io.LimitReader(body, mostAnswer)).Decode(&answer); err != nil {
 		return fmt.Errorf("its answer is no OrphanReport: %w", err)
 	}
-	if said.Kind != report.Kind || said.Metadata.Name != name {
+	if answer.Kind != report.Kind || answer.Metadata.Name != name {
 		return errors.New("its answer is not the OrphanReport that was written: is it an API server?")
 	}
 	return nil

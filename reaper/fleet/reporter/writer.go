@@ -16,20 +16,20 @@ import (
 
 // Config is what a Writer needs.
 type Config struct {
-	// Node is this node's name as it was set, "" to take the one that the credentials have; Host is
-	// taken where they have none.
+	// Node is this node's name as it was set, "" for the one in the credentials; Host is
+	// used where they have none.
 	Node, Host string
 	Version    string
 	Started    time.Time
 	// Open reads which API server to write to and with which credentials. It is asked anew each time.
 	Open func() (*kube.Server, error)
-	// Ended is told of each try: when it ended, and whether the report was written.
+	// Ended is called after each try with its end, and whether the report was written.
 	Ended func(at time.Time, written bool)
 	Now   func() time.Time
 	Log   *slog.Logger
 }
 
-// Writer writes what Publish hands it. Publish may be called by one goroutine while Run runs in
+// Writer writes the reports that Publish sets. Publish may be called by one goroutine while Run runs in
 // another.
 type Writer struct {
 	cfg    Config
@@ -37,7 +37,7 @@ type Writer struct {
 	plan   schedule
 	events events
 	wait   time.Duration                              // requestTime, but in tests
-	told   string                                     // what was told last: the kind of failure, or that it was written
+	logged string                                     // what was logged last: the kind of failure, or that it was written
 	post   func(context.Context, report.Report) error // send, but in tests
 
 	mu     sync.Mutex
@@ -54,7 +54,7 @@ func New(cfg Config) *Writer {
 	return w
 }
 
-// Publish takes what a pass found. It does not wait for anything.
+// Publish sets the results of a pass. It does not wait for anything.
 func (w *Writer) Publish(p *report.Pass) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *Writer) Publish(p *report.Pass) {
 	}
 	select {
 	case w.notice <- struct{}{}:
-	default: // Run knows already
+	default: // Run has a notice already
 	}
 }
 
@@ -83,8 +83,8 @@ func (w *Writer) latest() (r report.Report, mark uint64, changed bool) {
 	return *w.newest, mark, mark != w.wrote
 }
 
-// markOf tells reports apart in which something is different that is worth a write: not the time, nor
-// what each look says anew of a reason that stays the same, nor the words of errors, which may have
+// markOf returns a mark that differs for reports with a difference that is worth a write: not the time, nor
+// the details of a reason that stays the same, nor the texts of errors, which may have
 // another number in them at each look.
 func markOf(r *report.Report) uint64 {
 	same := *r
@@ -99,7 +99,7 @@ func markOf(r *report.Report) uint64 {
 		}
 	}
 	sum := fnv.New64a()
-	_ = json.NewEncoder(sum).Encode(same) // a hash takes everything
+	_ = json.NewEncoder(sum).Encode(same) // a hash never fails
 	return sum.Sum64()
 }
 
@@ -130,10 +130,10 @@ func (w *Writer) write(ctx context.Context) {
 	r, mark, _ := w.latest()
 	err := w.post(ctx, r)
 	if ctx.Err() != nil {
-		return // somebody wants the daemon to stop
+		return // the daemon stops
 	}
 	now := w.cfg.Now()
-	w.tell(ctx, err)
+	w.log(ctx, err)
 	if err != nil {
 		w.plan.failed(now)
 	} else {
@@ -148,16 +148,16 @@ func (w *Writer) write(ctx context.Context) {
 	w.cfg.Ended(now, err == nil)
 }
 
-// tell tells of a failure, and of its end, once.
-func (w *Writer) tell(ctx context.Context, err error) {
+// log logs a failure, and its end, once.
+func (w *Writer) log(ctx context.Context, err error) {
 	kind, mend := "written", ""
 	if err != nil {
 		kind, mend = diagnose(err)
 	}
-	if kind == w.told {
+	if kind == w.logged {
 		return
 	}
-	w.told = kind
+	w.logged = kind
 	if err == nil {
 		w.cfg.Log.InfoContext(ctx, "the node's OrphanReport is written")
 		return
