@@ -14,26 +14,20 @@ func reasonsDoc() string {
 	var b strings.Builder
 	b.WriteString(`# Reasons
 
-A pod directory that is kept or waits has at least one reason. A reason is one name of this closed
-list. You find the same names in ` + "`scan`, `explain`" + `, in JSON, in the journal's records and in a label
-of the metrics. A pod may have several reasons, and each of them is enough to keep it: one source
-that shows it alive outweighs all others.
+After two minutes you know why a pod is kept and what ends that: ` + "`orphan-reaper explain UID`" + ` shows its reasons, what was
+seen on this node, and the commands below with the pod's own UID, paths and names.
 
-` + "`orphan-reaper explain UID`" + ` shows the reasons of one pod. It also shows the fact and the detail that
-the texts below mention: what was seen on this node. The commands that stand below a reason it shows
-with this pod's own UID, paths and names.
+A reason is one name of this closed list, the same in ` + "`scan`" + `, JSON, the journal and the metrics. Each reason by itself is
+enough to keep a pod.
 
-"Attention" shows whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason:
-
-- *No, it lives*: a pod with this reason is alive, whatever other reasons it has. The reasons with
-  *yes, whatever other reasons it has* are the exception.
-- A pod that only waits never asks for attention.
-- A conflict in quarantine always does, until an operator has merged or purged it. ` + "`explain UID`" + ` shows how.
+**Exit code 3** of ` + "`scan` and `sweep`" + ` asks for your attention. They end with it when a pod is kept for one of these reasons,
+unless its text has another rule, and when a conflict lies in quarantine. A pod that only waits never asks. One reason with "no,
+it lives" outweighs the others, except those with "yes, whatever other reasons it has".
 
 `)
 	for _, a := range Reasons {
 		fmt.Fprintf(&b, "## %s\n\n", a.Reason)
-		paragraph := func(text string) { b.WriteString(strings.Join(human.Wrap(text, 140), "\n") + "\n\n") }
+		paragraph := func(text string) { b.WriteString(strings.Join(human.Wrap(text, 120), "\n") + "\n\n") }
 		paragraph(a.Means)
 		paragraph("**What to do:** " + a.Todo)
 		c := anywhere.Commands(&anyPod, a.Reason)
@@ -43,7 +37,9 @@ with this pod's own UID, paths and names.
 		if len(c.Look)+len(c.Then) > 0 {
 			b.WriteString("\n")
 		}
-		paragraph("**Attention:** " + outlookWords[a.Reason.Outlook()])
+		if words := outlookWords[a.Reason.Outlook()]; words != "" {
+			paragraph("**Attention:** " + words)
+		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -57,9 +53,9 @@ var (
 	}
 )
 
+// outlookWords has the reasons that differ from the rule in the introduction.
 var outlookWords = map[policy.Outlook]string{
-	policy.OutlookPerson: "yes, if the pod is kept for it; no, while it only waits",
-	policy.OutlookAlive:  "no, it lives",
-	policy.OutlookQuiet:  "no, an operator wanted it so",
-	policy.OutlookStuck:  "yes, whatever other reasons it has",
+	policy.OutlookAlive: "no, it lives",
+	policy.OutlookQuiet: "no, an operator wanted it so",
+	policy.OutlookStuck: "yes, whatever other reasons it has",
 }
