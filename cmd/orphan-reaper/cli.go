@@ -214,7 +214,7 @@ func (a *cli) follow(cmd *cobra.Command) {
 		return
 	}
 	now := func() time.Time { return a.deps.now().Wall }
-	work, stop := a.console.Follow(ui.FollowOptions{Now: now, Verbose: a.verbose})
+	work, stop := a.console.Follow(now, a.verbose)
 	if work != nil {
 		cmd.SetContext(progress.With(cmd.Context(), work))
 	}

@@ -140,7 +140,6 @@ func (a *cli) confirm(question, would string) error {
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return exit.Usagef("--yes purges without asking; it cannot be undone", "purge asks first, and there is no terminal; it would remove %s", would)
 	}
-	defer a.console.Answered()
 	p, lines := a.printer(a.stderr), []string{}
 	for line := range strings.Lines(question) {
 		text := strings.TrimLeft(line, " ")

@@ -1,41 +1,43 @@
-// Package progress counts the work that a person waits for. The room that does the work counts it; who
-// shows it reads the counters when it likes. A Work travels in a context, as an httptrace.ClientTrace
-// does, so that no room hands it on.
+// Package progress counts the work that an operator waits for. The room that does the work counts it; the command line
+// reads the counters when it likes. A Work travels in a context, as an httptrace.ClientTrace does, so that no room
+// passes it on.
 //
-// In the daemon nobody waits. There From returns nil, and the methods of a nil Work return at once.
+// In the daemon nobody waits: From returns nil there, and the methods of a nil Work return at once.
 //
-// It draws nothing, decides nothing, and knows no terminal and no clock.
+// It draws nothing, decides nothing, and knows no terminal.
 package progress
 
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
-// Units with a meaning of their own. Every other one is a noun: file, entry, node.
-const (
-	Bytes = "byte" // shown in KiB, MiB and so on
-	Wait  = "wait" // nothing is counted: the total is how many nanoseconds to wait
-)
+// Bytes is the unit that is shown in KiB, MiB and so on. Every other unit is a noun: file, entry, node.
+const Bytes = "byte"
 
-// Work is what one command does, part by part. Begin and End are for one goroutine, Add and
-// Expect for any.
+// Work is what one command does, phase by phase. Begin and End are for one goroutine, Add and Phase for any.
 type Work struct {
+	now   func() time.Time
+	ended func(*Phase)
 	phase atomic.Pointer[Phase]
-	turn  func(ended, begun *Phase)
 }
 
 // Phase is one part of the work.
 type Phase struct {
-	What string // what is done, as people read it: "looking at the node"
-	Unit string // of what is counted, "" where nothing is
+	What  string // as an operator reads it: "looking at the node"
+	Unit  string // of what is counted, "" where nothing is
+	Total int64  // how much there is to do, 0 where that is not known
+	Began time.Time
 
-	done, total atomic.Int64
+	done atomic.Int64
 }
 
-// New returns a Work. turn is told which phase ended and which began, either of them nil where
-// there is none; nil tells nobody.
-func New(turn func(ended, begun *Phase)) *Work { return &Work{turn: turn} }
+// Done returns how much is done.
+func (p *Phase) Done() int64 { return p.done.Load() }
+
+// New returns a Work. ended is called with each phase that has ended.
+func New(now func() time.Time, ended func(*Phase)) *Work { return &Work{now: now, ended: ended} }
 
 type key struct{}
 
@@ -48,15 +50,11 @@ func From(ctx context.Context) *Work {
 	return w
 }
 
-// Begin ends the phase before and begins another. total is how much there is to do, 0 where that
-// is not known.
+// Begin ends the phase before and begins another. total is how much there is to do, 0 where that is not known.
 func (w *Work) Begin(what, unit string, total int64) {
-	if w == nil {
-		return
+	if w != nil {
+		w.change(&Phase{What: what, Unit: unit, Total: total, Began: w.now()})
 	}
-	p := &Phase{What: what, Unit: unit}
-	p.total.Store(total)
-	w.change(p)
 }
 
 // End ends the phase.
@@ -67,31 +65,22 @@ func (w *Work) End() {
 }
 
 func (w *Work) change(to *Phase) {
-	ended := w.phase.Swap(to)
-	if w.turn != nil && (ended != nil || to != nil) {
-		w.turn(ended, to)
+	if ended := w.phase.Swap(to); ended != nil {
+		w.ended(ended)
 	}
 }
 
-// Add says that n more are done.
+// Add counts n more as done.
 func (w *Work) Add(n int64) {
-	if w == nil {
-		return
-	}
-	if p := w.phase.Load(); p != nil {
+	if p := w.Phase(); p != nil {
 		p.done.Add(n)
 	}
 }
 
-// Expect says that there are n more to do than was known.
-func (w *Work) Expect(n int64) {
+// Phase returns the current phase, nil where there is none.
+func (w *Work) Phase() *Phase {
 	if w == nil {
-		return
+		return nil
 	}
-	if p := w.phase.Load(); p != nil {
-		p.total.Add(n)
-	}
+	return w.phase.Load()
 }
-
-// Counts returns how much is done, and how much there is to do or 0.
-func (p *Phase) Counts() (done, total int64) { return p.done.Load(), p.total.Load() }

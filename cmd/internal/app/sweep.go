@@ -43,13 +43,13 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 	return n.Reaper.Sweep(ctx, reaper.SweepOptions{
 		Options: reaper.Options{Only: o.Only, Claims: hear(ctx, cfg, n.Reaper.Clock, log)},
 		NoWait:  o.NoWait,
-		Progress: func(rep reaper.Report, wait time.Duration) {
+		Progress: func(rep reaper.Report, _ time.Duration) {
 			if o.Waits != nil && logLevel(cfg) <= slog.LevelInfo {
 				if err := o.Waits(&rep); err != nil {
 					log.DebugContext(ctx, "cannot print which pods wait", slog.Any("error", err))
 				}
 			}
-			work.Begin("the next step comes", progress.Wait, int64(wait))
+			work.Begin("waiting for the next step", "", 0)
 		},
 		Sleep: sleep,
 	})

@@ -1,50 +1,51 @@
 package ui
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/term"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// Console owns what a command writes where a person sits: the output, notes and records, and one line
-// below them that says how far the work is. Whoever else writes takes that line away first, and it
-// is drawn again a moment later. Where stderr is no terminal, or one that knows no escapes
-// (TERM=dumb), nothing is drawn and the streams are as they were.
-//
-// The cursor always rests below the line: what does not go through here, as the shell's word on a
-// process that was killed, begins a line of its own.
+// Console owns the streams of a command: the output, and stderr for notes and records. On a terminal it draws one line
+// below them, with what the command does and for how long. Nothing is drawn in a pipe, and on a terminal that knows
+// no escapes (TERM=dumb).
 type Console struct {
 	stdout, stderr io.Writer
 
-	tty  *os.File // where the line is drawn, nil where none is
-	mu   sync.Mutex
-	line string // that stands there now
-	// open is true where a text ended within its line, as a question does. Nothing is drawn then.
-	open bool
-	// over is true once a pipe was written to: what reads from it may be writing to this terminal.
-	over bool
+	tty   *os.File // where the line is drawn, nil where none is
+	mu    sync.Mutex
+	drawn bool
 }
 
-// NewConsole takes a command's streams; env is the environment.
+const (
+	quietFor  = time.Second // most commands have ended by then
+	drawEvery = 200 * time.Millisecond
+)
+
+// NewConsole returns the console of a command's streams; env is the environment.
 func NewConsole(stdout, stderr io.Writer, env func(string) string) *Console {
 	c := &Console{stdout: stdout, stderr: stderr}
 	tty, ok := stderr.(*os.File)
 	if !ok || !term.IsTerminal(int(tty.Fd())) || env("TERM") == "dumb" {
 		return c
 	}
-	c.tty, c.stderr = tty, stream{tty, c}
 	if f, ok := stdout.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
-			c.stdout = pipe{f, c}
-		} else if term.IsTerminal(int(f.Fd())) {
+			return c // what reads from the pipe may write to this terminal
+		}
+		if term.IsTerminal(int(f.Fd())) {
 			c.stdout = stream{f, c}
 		}
 	}
+	c.tty, c.stderr = tty, stream{tty, c}
 	return c
 }
 
@@ -54,83 +55,109 @@ func (c *Console) Stdout() io.Writer { return c.stdout }
 // Stderr returns the stream for notes, records and errors.
 func (c *Console) Stderr() io.Writer { return c.stderr }
 
-// Answered says that the person has ended the line of a question.
-func (c *Console) Answered() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open = false
-}
-
-// stream is a terminal. It has no more methods than these: os.File's WriteString would go past the line.
+// stream is a terminal. It has no more methods than these: os.File's WriteString would bypass the line.
 type stream struct {
 	f *os.File
 	c *Console
 }
 
-// Fd tells a printer that this is a terminal.
+// Fd lets a printer ask for the terminal's size.
 func (s stream) Fd() uintptr { return s.f.Fd() }
 
-// Write takes the line away and writes.
+// Write erases the line and writes.
 func (s stream) Write(b []byte) (int, error) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	s.c.clear()
-	if len(b) > 0 {
-		s.c.open = b[len(b)-1] != '\n'
-	}
+	s.c.erase()
 	return s.f.Write(b)
 }
 
-// pipe is an output that another program reads.
-type pipe struct {
-	f *os.File
-	c *Console
+// Follow returns the Work in which a command counts, and shows it until stop is called. It returns nil where nothing
+// would be shown. With verbose each phase that has ended is written to stderr, on a terminal or not.
+func (c *Console) Follow(now func() time.Time, verbose bool) (w *progress.Work, stop func()) {
+	if c.tty == nil && !verbose {
+		return nil, func() {}
+	}
+	w = progress.New(now, func(p *progress.Phase) {
+		c.mu.Lock()
+		c.erase()
+		c.mu.Unlock()
+		if verbose {
+			took := human.Span(now().Sub(p.Began).Round(time.Millisecond))
+			_, _ = fmt.Fprintf(c.stderr, "orphan-reaper: %s\n", clean.Text(phaseText(p, took))) // a lost note is no failure
+		}
+	})
+	var wg sync.WaitGroup
+	ended := make(chan struct{})
+	if c.tty != nil {
+		wg.Go(func() { c.drawUntil(ended, w, now) })
+	}
+	return w, sync.OnceFunc(func() {
+		close(ended)
+		wg.Wait()
+		w.End()
+	})
 }
 
-// Write takes the line away for good and writes. The reader may take its time: nothing waits for it.
-func (p pipe) Write(b []byte) (int, error) {
-	p.c.mu.Lock()
-	p.c.clear()
-	p.c.over = true
-	p.c.mu.Unlock()
-	return p.f.Write(b)
+// drawUntil draws the line until the work has ended.
+func (c *Console) drawUntil(ended <-chan struct{}, w *progress.Work, now func() time.Time) {
+	start, tick := now(), time.NewTicker(drawEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-tick.C:
+			if now().Sub(start) >= quietFor {
+				c.draw(w, now)
+			}
+		}
+	}
 }
 
-// draw replaces the line. It asks for the width each time: the window may have changed.
-func (c *Console) draw(text string) {
+// draw replaces the line. It asks for the width each time: the window may have changed. It holds the lock, so that no
+// phase is erased between the reading of it and the line.
+func (c *Console) draw(w *progress.Work, now func() time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open || c.over {
+	p := w.Phase()
+	if p == nil {
 		return
 	}
 	columns, _, err := term.GetSize(int(c.tty.Fd()))
 	if err != nil || columns <= 0 {
 		columns = maxWidth
 	}
+	line := clean.Text(phaseText(p, human.Age(now().Sub(p.Began))))
+	c.drawn = true
 	// The last column stays free: some terminals break the line when it is written.
-	line := human.Short(clean.Text(text), columns-1)
-	if line == c.line {
-		return
-	}
-	up := "\x1b[A\r"
-	if c.line == "" {
-		up = ""
-	}
-	c.line = line
-	_, _ = io.WriteString(c.tty, up+line+"\x1b[K\n") // a line that nobody can read is no failure
+	_, _ = io.WriteString(c.tty, "\r"+human.Short(line, columns-1)+"\x1b[K")
 }
 
-// clear takes the line away, with what was typed below it. Its caller has the lock.
-func (c *Console) clear() {
-	if c.line == "" {
-		return
-	}
-	c.line = ""
-	_, _ = io.WriteString(c.tty, "\x1b[A\r\x1b[J") // as above
-}
-
+// erase removes the line. Its caller has the lock.
 func (c *Console) erase() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.clear()
+	if c.drawn {
+		_, _ = io.WriteString(c.tty, "\r\x1b[K")
+	}
+	c.drawn = false
+}
+
+// phaseText is the line: what is done, how much of it, and the time that it took.
+func phaseText(p *progress.Phase, took string) string {
+	amount := func(n int64) string {
+		if p.Unit == progress.Bytes {
+			return human.Size(n)
+		}
+		return human.Count(n, p.Unit)
+	}
+	switch done := p.Done(); {
+	case p.Unit == "" || done+p.Total == 0:
+		return p.What + ": " + took
+	case p.Total <= done:
+		return p.What + ": " + amount(done) + ", " + took
+	case p.Unit == progress.Bytes:
+		return p.What + ": " + amount(done) + " of " + amount(p.Total) + ", " + took
+	default:
+		return p.What + ": " + human.Thousands(done) + " of " + amount(p.Total) + ", " + took
+	}
 }
