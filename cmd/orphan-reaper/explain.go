@@ -85,7 +85,7 @@ func (a *cli) explainName(ctx context.Context, name string, none error) error {
 
 // showExplanation writes it, and returns the error that carries its exit code.
 func (a *cli) showExplanation(x ui.Explanation, report reaper.Report) error {
-	if err := a.write(x.JSON(), func(p *ui.Printer) { p.Explain(x) }); err != nil {
+	if err := a.write(x, func(p *ui.Printer) { p.Explain(x) }); err != nil {
 		return err
 	}
 	return exit.Attention(x.NeedsPerson() || contradicted(report))

@@ -19,7 +19,7 @@ func TestExplainAnswers(t *testing.T) {
 	for uid, want := range map[parsers.PodUID]string{
 		uidReap:     "Dead, and nothing is mounted or in use. The next sweep moves it to quarantine.",
 		uidAlive:    "This pod lives. It is left alone.",
-		uidHold:     "Not yet. The reasons end by themselves. Look again in 3m.",
+		uidHold:     "Not yet. The reasons end by themselves. The next change comes within 3m.",
 		uidParked:   "parked 30s ago, a sign of life may come for 2m0s",
 		uidGone:     "Nothing of this pod is left in quarantine.",
 		uidLongGone: "Nothing of this pod is in the pods directory or in quarantine. The ledger has its history.",

@@ -12,10 +12,9 @@ import (
 func TestEachCommandOnce(t *testing.T) {
 	e := policy.Evidence{Name: shortUID, UID: shortUID, Umount: "umount '/var/lib/kubelet/pods/" + shortUID + "/v'"}
 	why := []policy.Why{{Reason: policy.ReasonMounted, Detail: "/v" + policy.Unmounting(e.Umount)}, {Reason: policy.ReasonNotRunning}}
-	pod := viewEvidence(&e, policy.Keep, why)
 	var out bytes.Buffer
 	p := NewPrinter(&out, func(string) string { return "" })
-	explainer{Printer: p, Context: Context{PodsDir: "/var/lib/kubelet/pods"}}.reasons(&pod)
+	explainer{Printer: p, c: Context{PodsDir: "/var/lib/kubelet/pods"}}.reasons(why, &e, true)
 	if err := p.Flush(); err != nil {
 		t.Fatal(err)
 	}

@@ -69,11 +69,8 @@ func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Ou
 	if left.Entries > 0 {
 		p.Printf("  %s, %s\n", human.Count(left.Entries, "entry"), human.Size(left.Bytes))
 	}
+	p.taken("Not restored, because it was removed before", entry.Taken)
 	if len(entry.Taken) > 0 {
-		p.Heading("Not restored, because it was removed before")
-		for _, line := range takenLines(entry.Taken) {
-			p.Para("  ", line)
-		}
 		p.Para("  ", "The kubelet makes its own files and the projected payloads again if it runs the pod.")
 	}
 	p.volData(entry.VolData)

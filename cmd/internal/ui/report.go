@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -95,7 +94,7 @@ type nodeView struct {
 	Pods inventory.Counts `json:"pods"`
 }
 
-// factsView writes the facts in their own order; remade and used are asked of parked pods only.
+// factsView is the facts by name; remade and used are read of parked pods only.
 type factsView struct {
 	facts  *policy.Facts
 	parked bool
@@ -103,24 +102,13 @@ type factsView struct {
 
 // MarshalJSON writes an object of all facts by name.
 func (v factsView) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
+	facts := map[string]policy.Fact{}
 	for n := range policy.NumFacts {
-		if (n == policy.FactRemade || n == policy.FactUsed) && !v.parked {
-			continue
+		if (n != policy.FactRemade && n != policy.FactUsed) || v.parked {
+			facts[n.String()] = v.facts[n]
 		}
-		if b.Len() > 1 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Quote(n.String()) + ":")
-		fact, err := json.Marshal(v.facts[n])
-		if err != nil {
-			return nil, err
-		}
-		b.Write(fact)
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return json.Marshal(facts)
 }
 
 // list returns s, or an empty list where it is nil: JSON has no null lists.
@@ -174,7 +162,11 @@ func NewReport(r reaper.Report, c Context) Report {
 		if i < len(r.Parked) {
 			verdict = r.Parked[i]
 		}
-		v.Pods = append(v.Pods, viewEvidence(&r.Look.Parked[i], parkedDecision(verdict.Decision), verdict.Why))
+		decision := verdict.Decision
+		if decision == policy.Return { // what is put back is kept
+			decision = policy.Keep
+		}
+		v.Pods = append(v.Pods, viewEvidence(&r.Look.Parked[i], decision, verdict.Why))
 	}
 	for _, e := range r.Entries {
 		if e.Phase.InQuarantine() {
@@ -197,19 +189,6 @@ func NewReport(r reaper.Report, c Context) Report {
 		}
 	}
 	return v
-}
-
-// parkedDecision gives a parked pod's verdict the words of the others: what is put back is kept,
-// what is stripped is reaped.
-func parkedDecision(s policy.Decision) policy.Decision {
-	switch s {
-	case policy.Return, policy.Keep:
-		return policy.Keep
-	case policy.Reap:
-		return policy.Reap
-	case policy.Wait:
-	}
-	return policy.Wait
 }
 
 // outlook says what the pod asks of a person.
