@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"bytes"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"syscall"
@@ -13,19 +15,21 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// memory is the state directory: a few files, in memory. What was written stays when the program is killed, also half a line.
+// memory is the state directory: a few files, in memory. What was written stays when the program is killed, also half a line. A power loss
+// takes what was not synced: any part of the bytes behind the last sync of their file, and any last changes of names.
 type memory struct {
 	*node
-	files     map[string]*file
-	inodes    uint64
-	free      int64           // where the disk is full: what somebody gave back
-	manifests map[string]bool // beside the entries in quarantine
+	files  map[string]*file
+	inodes uint64
+	free   int64    // where the disk is full: what somebody gave back
+	undo   []func() // the changes of names since the last sync
 }
 
 type file struct {
 	name   string
 	ino    uint64
 	data   []byte
+	synced []byte
 	hole   int64 // of its size, what was allocated and not written
 	locked bool
 }
@@ -75,6 +79,7 @@ func (m *memory) OpenFile(name string, flag int, _ fs.FileMode) (state.File, err
 		m.inodes++
 		f = &file{name: name, ino: m.inodes}
 		m.files[name] = f
+		m.undo = append(m.undo, func() { delete(m.files, name) })
 	}
 	h := &handle{file: f, m: m}
 	if flag&os.O_TRUNC != 0 {
@@ -91,11 +96,19 @@ func (m *memory) Rename(from, to string) error {
 	if f == nil {
 		return missing("rename", from)
 	}
-	if old := m.files[to]; old != nil {
+	old := m.files[to]
+	if old != nil {
 		m.free += old.size()
 	}
 	delete(m.files, from)
 	f.name, m.files[to] = to, f
+	m.undo = append(m.undo, func() {
+		if f.name, m.files[from] = from, f; old != nil {
+			m.files[to] = old
+		} else {
+			delete(m.files, to)
+		}
+	})
 	return nil
 }
 
@@ -106,6 +119,7 @@ func (m *memory) Remove(name string) error {
 	}
 	m.free += f.size()
 	delete(m.files, name)
+	m.undo = append(m.undo, func() { m.files[name] = f })
 	return nil
 }
 
@@ -221,8 +235,34 @@ func (h *handle) Close() error {
 	return nil
 }
 
-func (h *handle) Sync() error                        { return nil }
-func (h *handle) Datasync() error                    { return nil }
+// Sync makes what the file holds safe, and all changes of names so far.
+func (h *handle) Sync() error {
+	h.m.undo = nil
+	if h.m.powerFails {
+		h.synced = append(h.synced[:0], h.data...)
+	}
+	return nil
+}
+
+// lose is the power loss.
+func (m *memory) lose() {
+	for keep := m.dice.IntN(len(m.undo) + 1); len(m.undo) > keep; m.undo = m.undo[:len(m.undo)-1] {
+		m.undo[len(m.undo)-1]()
+	}
+	m.undo = nil
+	for _, name := range slices.Sorted(maps.Keys(m.files)) {
+		f := m.files[name]
+		f.locked = false
+		if safe := len(f.synced); !bytes.HasPrefix(f.data, f.synced) {
+			f.data = f.data[:m.dice.IntN(len(f.data)+1)]
+		} else if len(f.data) > safe {
+			f.data, f.hole = f.data[:safe+m.dice.IntN(len(f.data)-safe+1)], 0
+		}
+		f.synced = append(f.synced[:0], f.data...)
+	}
+}
+
+func (h *handle) Datasync() error                    { return h.Sync() }
 func (h *handle) Name() string                       { return h.name }
 func (h *handle) Stat() (fs.FileInfo, error)         { return info{h.file}, nil }
 func (h *handle) ReadDir(int) ([]fs.DirEntry, error) { return nil, nil }

@@ -12,20 +12,22 @@ import (
 // node is one machine, with all that is on it. Only run and pass move its clock.
 type node struct {
 	scenario
-	dice    *rand.Rand
-	now     time.Duration // since the machine was switched on for the first time
-	booted  time.Duration
-	boots   int
-	skew    time.Duration // what the wall clock was set forward
-	stepped bool          // it was set
-	queue   events
-	turned  int // events so far, for a total order
+	dice       *rand.Rand
+	now        time.Duration // since the machine was switched on for the first time
+	booted     time.Duration
+	boots      int
+	skew       time.Duration // what the wall clock was set forward
+	stepped    bool          // it was set
+	back       time.Duration // by so much backwards
+	powerFails bool          // sooner or later: what was not synced is remembered until then
+	queue      events
+	turned     int // events so far, for a total order
 
-	pods       []*pod
-	byUID      map[parsers.PodUID]*pod
-	dirs       map[parsers.PodUID]*dir // the kubelet's pods directory
-	quarantine map[string]*dir
-	inodes     uint64
+	pods     []*pod
+	byUID    map[parsers.PodUID]*pod
+	tree            // what lies there now
+	unsynced []tree // what lay there since the last sync, before each change
+	inodes   uint64
 
 	kubelet  kubelet
 	runtime  runtime

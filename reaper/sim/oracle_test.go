@@ -15,7 +15,6 @@ type oracle struct {
 	failed   string
 	class    string // the same for all failures of a kind
 	person   bool   // an operator's command is under way
-	excused  bool   // something came to a directory in quarantine that is no sign of a pod: the breaker may open
 	open     bool   // the breaker
 	looked   time.Duration
 	report   reaper.Report // of the last pass
@@ -52,10 +51,20 @@ func (o *oracle) written(n *node, r policy.Record) {
 	if r.Kind == policy.KindRestored || r.Kind == policy.KindForgotten {
 		n.byUID[r.UID].restored = r.Kind == policy.KindRestored
 	}
-	p := n.byUID[r.UID]
-	if r.Kind == policy.KindBreaker && !o.excused && (!p.static || p.shown) && (!n.stepped || !n.kubelet.inFile[p.uid]) {
-		o.fail(n, "the breaker opened, though no judgement was wrong: %s, %v", p, r.Why)
+	if r.Kind == policy.KindBreaker && !n.misleads(n.byUID[r.UID]) {
+		o.fail(n, "the breaker opened, though no judgement was wrong: %s, %v", n.byUID[r.UID], r.Why)
 	}
+}
+
+// misleads reports whether a pod that is dead, or that came back after it had ended, looks like one that lived all along.
+func (n *node) misleads(p *pod) bool {
+	for _, d := range n.quarantine {
+		if d.uid == p.uid && d.touched {
+			return true // what an agent mounts in quarantine cannot be told from what a kubelet mounts
+		}
+	}
+	// Its UID looks like the API server's, whose pods never come back, and neither its sandbox nor its manifest was there in any look.
+	return p.stated && !p.shown || n.stepped && n.kubelet.inFile[p.uid]
 }
 
 // begins checks that an action has its intent in the ledger.
@@ -242,23 +251,26 @@ func (o *oracle) reaps() bool {
 // time, and two looks, whose distance is five minutes at the most; the first pod after a start goes before the others.
 func (n *node) patience() time.Duration {
 	r := n.rules
-	d := r.Settle + 2*max(r.Hold, r.HoldReported) + r.Confirm + 2*5*time.Minute + 3*time.Minute + time.Duration(len(n.pods))*15*time.Second
+	d := r.Settle + 2*max(r.Hold, r.HoldReported) + r.Confirm + 2*5*time.Minute + 3*time.Minute + time.Duration(len(n.pods))*n.turns()
 	if n.faults.refused {
 		d += 2 * time.Hour // what was refused is tried again at longer and longer intervals
 	}
-	if n.boots > 0 || n.stepped {
-		d += time.Hour // file times lie ahead of the clock
+	return d + n.back // for so long, file times may lie ahead of the clock
+}
+
+// turns is how long each pod of a backlog may hold up the next: up to 1.36 a kubelet names one at a time, and what it names is its only word
+// on a pod that a state file still has.
+func (n *node) turns() time.Duration {
+	if n.version >= 37 {
+		return 2 * time.Second
 	}
-	return d
+	return 10 * time.Second
 }
 
 // ends judges what is left once nothing more has happened for long.
 func (o *oracle) ends(n *node) {
 	if o.failed != "" {
 		return
-	}
-	if o.open {
-		return // rightly, as it opened; then nothing more leaves
 	}
 	for _, p := range n.pods {
 		if d := n.dirs[p.uid]; d != nil {

@@ -95,7 +95,7 @@ var plants = map[string]func() plant{
 	},
 	// Without its manifest, for which a full disk had no room, no entry was removed.
 	"R1": func() plant {
-		return plant{take: func(n *node, a policy.Action) bool { return !n.state.manifests[a.Entry] }}
+		return plant{take: func(n *node, a policy.Action) bool { return !n.manifests[a.Entry] }}
 	},
 	// What a crash cut short of a sweep over the files of CNI was finished whatever the gate said.
 	"R2": func() plant {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -114,8 +115,29 @@ type dir struct {
 	csi     int    // the volume whose vol_data.json lies there
 	leaf    int    // entries in the one leaf
 	mounts  []mount
-	inUse   int // processes that have a file of it open
+	touched bool // an agent mounted something in it while it lay in quarantine
+	inUse   int  // processes that have a file of it open
 	parked  time.Duration
+}
+
+// tree is what lies on the kubelet's disk: its pods directory, and the quarantine with the manifests beside the entries.
+type tree struct {
+	dirs       map[parsers.PodUID]*dir
+	quarantine map[string]*dir
+	manifests  map[string]bool
+}
+
+func (t tree) copied() tree {
+	c := tree{maps.Clone(t.dirs), maps.Clone(t.quarantine), maps.Clone(t.manifests)}
+	for uid, d := range c.dirs {
+		was := *d
+		c.dirs[uid] = &was
+	}
+	for name, d := range c.quarantine {
+		was := *d
+		c.quarantine[name] = &was
+	}
+	return c
 }
 
 // mount is one in a pod's directory, in whatever namespace.

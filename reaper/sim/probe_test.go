@@ -119,6 +119,9 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 	n.reach(stepRead, "")
 	r.weigh()
 	n.oracle.readings = r
+	if !r.kubeletOK { // whose the lines are that this look was for is not known, and they are not read again
+		clear(n.log.proved)
+	}
 	look.Pods = make([]policy.Evidence, 0, len(listed))
 	for _, pod := range listed {
 		if d := r.seen[pod.index]; d != nil {

@@ -31,6 +31,9 @@ func (m remover) change(step step, uid parsers.PodUID) bool {
 		m.faults.last, m.faults.refused = m.now, true
 		return false
 	}
+	if m.powerFails {
+		m.unsynced = append(m.unsynced, m.tree.copied())
+	}
 	return true
 }
 
@@ -46,6 +49,7 @@ func (m remover) Execute(_ context.Context, permit policy.Permit, batch policy.B
 		m.tell("%s of %s: %s%s", a.Kind, m.byUID[a.UID], o.Result, strings.TrimSuffix(" ("+o.Err+")", " ()"))
 		outs = append(outs, o)
 	}
+	m.unsynced = nil // it syncs both directories at the end of a batch
 	return outs
 }
 
@@ -76,11 +80,11 @@ func (m remover) park(a policy.Action) policy.Outcome {
 	if d.id != a.ID {
 		return refuse(a, policy.ReasonCannotMove, "another directory has taken its name")
 	}
-	if !m.faults.full {
-		m.state.manifests[a.Entry] = true
-	}
 	if !m.change(stepRename, a.UID) {
 		return refuse(a, policy.ReasonCannotMove, "operation not permitted")
+	}
+	if !m.faults.full {
+		m.manifests[a.Entry] = true
 	}
 	switch d = m.dirs[a.UID]; {
 	case d == nil:
@@ -221,7 +225,7 @@ func (m remover) take(a policy.Action) policy.Outcome {
 		return refuse(a, policy.ReasonRemoval, "another directory has taken its name")
 	case a.Take == contents.TakeNone:
 		return refuse(a, policy.ReasonContentUnknown, "it is there again")
-	case a.Take != contents.TakeAll && (strings.Contains(a.Entry, policy.ConflictSuffix) || a.ID == (policy.DirID{}) && !m.state.manifests[a.Entry]):
+	case a.Take != contents.TakeAll && (strings.Contains(a.Entry, policy.ConflictSuffix) || a.ID == (policy.DirID{}) && !m.manifests[a.Entry]):
 		return refuse(a, policy.ReasonContentUnknown, "nobody knows what it is")
 	case m.program.plant.take != nil && m.program.plant.take(m.node, a):
 		return refuse(a, policy.ReasonContentUnknown, "it has no manifest")
@@ -253,7 +257,7 @@ func (m remover) take(a policy.Action) policy.Outcome {
 		return o
 	}
 	delete(m.quarantine, a.Entry)
-	delete(m.state.manifests, a.Entry)
+	delete(m.manifests, a.Entry)
 	return o
 }
 

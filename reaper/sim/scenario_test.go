@@ -67,6 +67,7 @@ const (
 	operatorPurges
 	operatorResumes
 	operatorForgets
+	powerLost
 	numKinds
 )
 
@@ -180,13 +181,13 @@ func newScenario(seed uint64, lives int) scenario {
 func simulate(s scenario, plant plant, telling bool) *node {
 	n := &node{
 		scenario: s, dice: rand.New(rand.NewPCG(s.throw, 1)), telling: telling, inodes: 100,
-		byUID: map[parsers.PodUID]*pod{}, dirs: map[parsers.PodUID]*dir{}, quarantine: map[string]*dir{},
+		byUID: map[parsers.PodUID]*pod{}, tree: tree{map[parsers.PodUID]*dir{}, map[string]*dir{}, map[string]bool{}},
 	}
 	n.kubelet = kubelet{node: n, version: s.version, inFile: map[parsers.PodUID]bool{}}
 	n.log = log{node: n, journald: s.byJournal, proved: map[parsers.PodUID]proof{}, named: map[parsers.PodUID]time.Duration{}, tore: map[parsers.PodUID]bool{}}
 	n.net = network{archives: map[string][]cni.File{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
-	n.state = &memory{node: n, files: map[string]*file{}, manifests: map[string]bool{}}
+	n.state = &memory{node: n, files: map[string]*file{}}
 	n.faults = faults{slow: 700 * time.Millisecond, last: -time.Hour}
 	if s.quick {
 		n.faults.slow = 5 * time.Millisecond
@@ -198,6 +199,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 		n.pods, n.byUID[p.uid] = append(n.pods, p), p
 	}
 	for _, a := range s.acts {
+		n.powerFails = n.powerFails || a.kind == powerLost
 		n.after(a.at, func() {
 			if a.step == atOnce {
 				n.act(a)
@@ -212,6 +214,10 @@ func simulate(s scenario, plant plant, telling bool) *node {
 	n.calmDown()
 	for end := s.calm + n.patience(); n.now < end && n.oracle.failed == "" && !n.settled(); {
 		n.run(min(end, n.now+10*time.Minute))
+		if n.oracle.open { // rightly: the operator has it go on
+			n.resume()
+			end = n.now + n.patience()
+		}
 	}
 	n.oracle.ends(n)
 	return n
@@ -318,7 +324,10 @@ func (n *node) act(a act) {
 	case networkFails:
 		n.during(a.lasts, func() { n.runtime.network = false; n.tell("the pods' network is not ready") }, func() { n.runtime.network = true })
 	case nodeReboots:
+		n.tell("the machine reboots")
 		n.reboot()
+	case powerLost:
+		n.losePower()
 	case programKilled:
 		n.observes = a.arg%4 == 0
 		n.kill(a.lasts)
@@ -361,7 +370,7 @@ func (n *node) beside(a act, p *pod) {
 		if d != nil {
 			n.tell("an agent mounts something in the directory of %s", p)
 			d.mounts = append(d.mounts, mount{agent: a.arg%2 == 0, data: true, since: n.now})
-			n.oracle.excused = n.oracle.excused || d.entry != ""
+			d.touched = d.touched || d.entry != ""
 		}
 	case mountGoes:
 		if d != nil && !p.alive() {
@@ -383,8 +392,8 @@ func (n *node) beside(a act, p *pod) {
 		n.tell("somebody removes the log directory of %s", p)
 		p.logs = p.logs && p.runs()
 	case clockSet:
-		n.stepped = true
-		n.skew += time.Duration(a.arg-32) * time.Minute
+		step := time.Duration(a.arg-32) * time.Minute
+		n.stepped, n.skew, n.back = true, n.skew+step, n.back-min(0, step)
 		n.faults.last = n.now
 		n.tell("the wall clock is set by %d minutes", a.arg-32)
 	case operatorRestores:
@@ -395,7 +404,7 @@ func (n *node) beside(a act, p *pod) {
 		n.resume()
 	case operatorForgets:
 		n.forget(p)
-	case podStarts, podEnds, podCompletes, kubeletRestarts, runtimeRestarts, runtimeEmptied, networkFails, nodeReboots, programKilled,
+	case podStarts, podEnds, podCompletes, kubeletRestarts, runtimeRestarts, runtimeEmptied, networkFails, nodeReboots, powerLost, programKilled,
 		readsFail, readsSlow, writesFail, ioFails, diskFull, linesLate, linesLost, linesForged, numKinds:
 	}
 }
@@ -447,19 +456,28 @@ func (n *node) complete(p *pod) {
 	p.stop()
 }
 
+// losePower switches the machine off at once: of the changes that nobody synced, the last are lost.
+func (n *node) losePower() {
+	n.tell("the power fails")
+	if at := n.dice.IntN(len(n.unsynced) + 1); at < len(n.unsynced) {
+		n.tell("the last %d changes of directories are lost", len(n.unsynced)-at)
+		n.tree = n.unsynced[at]
+	}
+	n.unsynced = nil
+	n.state.lose()
+	n.reboot()
+}
+
 // reboot switches the machine off and on. Mounts, cgroups and processes are gone, sandboxes have stopped, directories stay.
 func (n *node) reboot() {
 	n.kubelet.stop()
 	up := n.program.up
-	n.tell("the machine reboots")
 	for _, p := range n.pods {
 		p.stop()
 		p.cgroup, p.home, p.stage = false, 0, unmade
-		for _, d := range []*dir{n.dirs[p.uid]} {
-			if d != nil {
-				d.mounts, d.inUse = nil, 0
-			}
-		}
+	}
+	for _, d := range n.dirs {
+		d.mounts, d.inUse = nil, 0
 	}
 	for _, d := range n.quarantine {
 		d.mounts, d.inUse = nil, 0
