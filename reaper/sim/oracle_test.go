@@ -32,7 +32,7 @@ func (o *oracle) fail(n *node, format string, args ...any) {
 }
 
 // exchange is how long a living pod may be without its directory: as long as the question after the rename may take, and what follows.
-const exchange = 45 * time.Second
+const exchange = 20 * time.Second
 
 // looks notes that a look begins.
 func (o *oracle) looks(n *node) { o.looked, o.readings = n.now, nil }
@@ -112,7 +112,7 @@ func (o *oracle) miss(n *node, p *pod, d *dir) {
 		for _, m := range d.mounts {
 			missing = missing || m.since < d.parked
 		}
-		if from := max(d.parked, n.program.began, n.faults.last+7*time.Minute); n.now-from < exchange || !n.program.up {
+		if from := max(d.parked, n.program.began, n.faults.last); n.now-from < exchange || !n.program.up {
 			o.miss(n, p, d)
 		} else if missing {
 			o.fail(n, "%s has been without its directory for %s", p, (n.now - d.parked).Round(time.Second))
@@ -132,7 +132,7 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 		o.fail(n, "%s lives, and what it uses was removed", p)
 	case p.wanted && p.since < o.looked:
 		o.fail(n, "%s has lived since before the look, and what lay of it in quarantine was removed", p)
-	case n.now-d.parked < n.rules.Confirm-20*time.Second:
+	case n.now-d.parked < n.rules.Confirm:
 		o.fail(n, "something of %s was removed %s after it was parked", p, n.now-d.parked)
 	case count == 0:
 	case class == contents.ClassData:
@@ -231,7 +231,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonContentUnknown:
 		return r.ready[i] || r.busy[i]
 	case policy.ReasonCannotMove:
-		return n.faults.refused
+		return n.faults.refused > 0
 	case policy.ReasonLimit:
 		return n.rules.MaxPerLook > 0 || len(n.quarantine) > 0 || n.oracle.reaps()
 	case policy.ReasonBreaker:
@@ -251,9 +251,9 @@ func (o *oracle) reaps() bool {
 // time, and two looks, whose distance is five minutes at the most; the first pod after a start goes before the others.
 func (n *node) patience() time.Duration {
 	r := n.rules
-	d := r.Settle + 2*max(r.Hold, r.HoldReported) + r.Confirm + 2*5*time.Minute + 3*time.Minute + time.Duration(len(n.pods))*n.turns()
-	if n.faults.refused {
-		d += 2 * time.Hour // what was refused is tried again at longer and longer intervals
+	d := r.Settle + max(r.Hold, r.HoldReported) + r.Confirm + 5*time.Minute + time.Duration(len(n.pods))*n.turns()
+	if tries := n.faults.refused; tries > 0 { // what was refused is tried again at longer and longer intervals
+		d += min(5*time.Minute<<min(tries-1, 4), time.Hour)
 	}
 	return d + n.back // for so long, file times may lie ahead of the clock
 }

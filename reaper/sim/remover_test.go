@@ -28,7 +28,8 @@ func (m remover) change(step step, uid parsers.PodUID) bool {
 	m.pass(m.between(0, 20*time.Millisecond))
 	m.reach(step, uid)
 	if m.faults.writes > 0 && m.oneIn(m.faults.writes) {
-		m.faults.last, m.faults.refused = m.now, true
+		m.faults.last = m.now
+		m.faults.refused++
 		return false
 	}
 	if m.powerFails {

@@ -248,7 +248,7 @@ type faults struct {
 	io      int           // one write to the state directory in so many fails
 	full    bool          // the disk has no block left
 	last    time.Duration // when something went wrong last
-	refused bool
+	refused int           // so many changes were refused so far
 }
 
 // calmDown ends everything that is out of order. From now on the program has no excuse.
