@@ -172,9 +172,27 @@ func newScenario(seed uint64, lives int) scenario {
 		}
 		s.acts = append(s.acts, a)
 	}
+	if lives >= 10 && one(200) {
+		s, pods = s.backlog(chance)
+	}
 	slices.SortStableFunc(s.acts, func(a, b act) int { return int(a.at - b.at) })
 	s.throw, s.pods = chance.Uint64(), pods
 	return s
+}
+
+// backlog makes of a scenario one in which nothing happens but that a hundred pods, which all ran, end within a minute.
+func (s scenario) backlog(chance *rand.Rand) (scenario, []spec) {
+	s.version, s.acts, s.calm, s.rules.MaxPerLook, s.rules.NeedAPI = []int{33, 37}[chance.IntN(2)], nil, 8*time.Minute, 0, false
+	pods := make([]spec, 101)
+	for i := range pods {
+		pods[i] = makePod(i, chance)
+		pods[i].waits, pods[i].volume, pods[i].leaves = false, 0, leavesData
+		s.acts = append(s.acts, act{kind: podStarts, pod: i})
+		if i > 0 { // the first one lives on
+			s.acts = append(s.acts, act{kind: podEnds, pod: i, at: 6*time.Minute + time.Duration(chance.Int64N(int64(time.Minute)))})
+		}
+	}
+	return s, pods
 }
 
 // simulate lives the scenario through, and returns the node as it is then.
