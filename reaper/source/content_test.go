@@ -3,7 +3,6 @@ package source
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"runtime"
@@ -121,23 +120,10 @@ func TestFilePositionIsNotAheadOfTheReceiver(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, <-done)
 	f := start(t, newFile(path), src.Position())
 	f.sees(3)
 	f.seesNot(0, 1)
-}
-
-func TestFileRefusesABufferedChannelAndABadName(t *testing.T) {
-	if err := newFile("x").Run(t.Context(), Position{}, make(chan parsers.Line, 1)); !errors.Is(err, ErrBuffered) {
-		t.Error(err)
-	}
-	for _, name := range []string{"", "a\x00b"} {
-		if err := newFile(name).Run(t.Context(), Position{}, make(chan parsers.Line)); !errors.Is(err, errBadPath) {
-			t.Error(name, err)
-		}
-	}
 }
 
 func TestFilePollsWithoutInotify(t *testing.T) {
@@ -168,21 +154,6 @@ func TestFilePollsWithoutInotify(t *testing.T) {
 	}
 }
 
-func TestFileBusyWriterIsReadInGoodTime(t *testing.T) {
-	path := logPath(t)
-	w := open(t, path)
-	f := start(t, newFile(path), Position{})
-	block := strings.Repeat(junk, 1000)
-	for n := range 100 {
-		w.raw(block)
-		w.orphans(n)
-	}
-	f.sees(99)
-	if n := len(f.texts()); n != 100 {
-		t.Errorf("%d lines, want 100", n)
-	}
-}
-
 func TestFileLeavesNothingBehind(t *testing.T) {
 	path := logPath(t)
 	open(t, path).orphans(1)
@@ -210,9 +181,7 @@ func TestFileLeavesNothingBehind(t *testing.T) {
 func openFDs(t *testing.T) int {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return len(fds)
 }
 

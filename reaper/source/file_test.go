@@ -10,131 +10,146 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
+// scene is a log with one orphan in it, and a follower that has seen it.
+type scene struct {
+	*follower
+	path string
+	w    *writer
+}
+
+// TestFileFollows: what becomes of a log while it is followed.
+func TestFileFollows(t *testing.T) {
+	for name, run := range map[string]func(t *testing.T, s *scene){
+		"appended": func(_ *testing.T, s *scene) {
+			s.w.orphans(2, 3)
+			s.sees(1, 2, 3)
+		},
+		"its directory moved away": func(t *testing.T, s *scene) {
+			dir := filepath.Dir(s.path)
+			rename(t, dir, dir+".away")
+			testkit.Must(t, os.Mkdir(dir, 0o700))
+			open(t, s.path).orphans(2)
+			s.sees(1, 2)
+		},
+		"its directory becomes a file": func(t *testing.T, s *scene) {
+			dir := filepath.Dir(s.path)
+			rename(t, dir, dir+".away")
+			open(t, dir).raw("now a file\n")
+			s.w.orphans(2)
+			s.sees(1, 2)
+			remove(t, dir)
+			rename(t, dir+".away", dir)
+			s.w.orphans(3)
+			s.sees(1, 2, 3)
+		},
+		"renamed while its writer keeps it open": func(t *testing.T, s *scene) {
+			rename(t, s.path, s.path+".1")
+			s.w.orphans(2)
+			s.sees(2)
+			next := open(t, s.path)
+			next.orphans(3)
+			s.sees(3)
+			s.w.orphans(4) // The writer still has not noticed.
+			s.sees(4)
+			rename(t, s.path, s.path+".2")
+			open(t, s.path).orphans(5)
+			next.orphans(6)
+			s.sees(1, 2, 3, 4, 5, 6)
+		},
+		"renamed and back": func(t *testing.T, s *scene) {
+			rename(t, s.path, s.path+".1")
+			s.w.orphans(2)
+			s.sees(2)
+			rename(t, s.path+".1", s.path)
+			s.w.orphans(3)
+			s.sees(1, 2, 3)
+		},
+		"copied and truncated": func(t *testing.T, s *scene) {
+			copyTruncate(t, s.path, s.path+".1")
+			s.w.orphans(3)
+			s.sees(1, 3)
+		},
+		"deleted and made again": func(t *testing.T, s *scene) {
+			for n := 2; n <= 10; n++ {
+				remove(t, s.path)
+				open(t, s.path).orphans(n)
+				s.sees(n)
+			}
+		},
+		"edited": func(t *testing.T, s *scene) {
+			s.w.raw(strings.Repeat(junk, 20))
+			s.w.orphans(2)
+			s.sees(2)
+			b, err := os.ReadFile(s.path)
+			testkit.Must(t, err)
+			testkit.Must(t, os.WriteFile(s.path+"~", b, 0o600))
+			rename(t, s.path+"~", s.path)
+			open(t, s.path).orphans(3)
+			s.sees(1, 2, 3)
+		},
+		"a line in two pieces": func(t *testing.T, s *scene) {
+			s.w.raw(orphan(2)[:90])
+			s.w.raw(orphan(2)[90:] + "\n")
+			s.w.orphans(3)
+			s.sees(1, 2, 3)
+			s.w.raw(orphan(4)[:100])
+			from := s.stop()
+			s.w.raw(orphan(4)[100:] + "\n")
+			g := start(t, newFile(s.path), from)
+			g.sees(4)
+			g.seesNot(1, 2, 3)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "log")
+			testkit.Must(t, os.Mkdir(dir, 0o700))
+			s := &scene{path: filepath.Join(dir, "messages")}
+			s.w = open(t, s.path)
+			s.w.orphans(1)
+			s.follower = start(t, newFile(s.path), Position{})
+			s.sees(1)
+			run(t, s)
+		})
+	}
+}
+
+func TestFileMissingAtStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b", "messages")
+	f := start(t, newFile(path), Position{})
+	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	open(t, path).orphans(1)
+	f.sees(1)
+}
+
+// TestFileCatchUpFlag: what another file brings with it when it takes the log's name may be of any age,
+// even of another boot, whose kubelet may have had the same PID: it may not pass for new.
 func TestFileCatchUpFlag(t *testing.T) {
 	path := logPath(t)
 	w := open(t, path)
 	w.orphans(1)
-	src := newFile(path)
-	hold := make(chan struct{})
-	f := startHeld(t, src, Position{}, hold)
-	close(hold)
+	f := start(t, newFile(path), Position{})
 	f.sees(1)
 	w.orphans(2)
 	f.sees(2)
-	f.mu.Lock()
-	first, last := f.got[0], f.got[1]
-	f.mu.Unlock()
-	if !first.CatchUp {
-		t.Error("a line that was there at the start is not marked CatchUp")
-	}
-	if last.CatchUp {
-		t.Error("a line that was written later is marked CatchUp")
-	}
-}
-
-// What another file brings with it when it takes the log's name may be of any age, even of
-// another boot, whose kubelet may have had the same PID: it may not pass for new.
-func TestFileOldContentUnderTheNameIsNotNew(t *testing.T) {
-	path := logPath(t)
-	open(t, path).orphans(1, 2)
-	f := start(t, newFile(path), Position{})
-	f.sees(1, 2)
 	elsewhere := logPath(t)
 	open(t, elsewhere).orphans(90)
 	rename(t, elsewhere, path)
 	f.sees(90)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, l := range f.got {
-		if string(l.Text) == orphan(90) && !l.CatchUp {
-			t.Error("an old line passes for new")
+	for i, want := range []bool{true, false, true} {
+		if f.got[i].CatchUp != want {
+			t.Errorf("line %d: CatchUp is %t", i+1, f.got[i].CatchUp)
 		}
 	}
 }
 
-func TestFileMissingAtStart(t *testing.T) {
-	path := logPath(t)
-	f := start(t, newFile(path), Position{})
-	w := open(t, path)
-	w.orphans(1)
-	f.sees(1)
-}
-
-func TestFileDirectoryMissingAtStart(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a", "b", "messages")
-	f := start(t, newFile(path), Position{})
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	w := open(t, path)
-	w.orphans(1)
-	f.sees(1)
-}
-
-func TestFileDirectoryMovedAway(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "log")
-	path := filepath.Join(dir, "messages")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	open(t, path).orphans(1)
-	f := start(t, newFile(path), Position{})
-	f.sees(1)
-	rename(t, dir, dir+".away")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	open(t, path).orphans(2)
-	f.sees(1, 2)
-}
-
-func TestFileDirectoryBecomesAFile(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "log")
-	path := filepath.Join(dir, "messages")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	w := open(t, path)
-	w.orphans(1)
-	f := start(t, newFile(path), Position{})
-	f.sees(1)
-	rename(t, dir, dir+".away")
-	open(t, dir).raw("now a file\n")
-	w.orphans(2)
-	f.sees(1, 2)
-	remove(t, dir)
-	rename(t, dir+".away", dir)
-	w.orphans(3)
-	f.sees(1, 2, 3)
-}
-
-func TestFileRenamedWhileTheWriterKeepsItOpen(t *testing.T) {
-	path := logPath(t)
-	w := open(t, path)
-	w.orphans(1)
-	f := start(t, newFile(path), Position{})
-	f.sees(1)
-	rename(t, path, path+".1")
-	w.orphans(2)
-	f.sees(2)
-	next := open(t, path)
-	next.orphans(3)
-	f.sees(3)
-	w.orphans(4) // The writer still has not noticed.
-	f.sees(4)
-	rename(t, path+".1", path+".2")
-	rename(t, path, path+".1")
-	open(t, path).orphans(5)
-	w.orphans(6)
-	next.orphans(7)
-	f.sees(1, 2, 3, 4, 5, 6, 7)
-}
-
-// waitOpened waits until the source has opened its file, which, while nothing is
-// received, it then stands in.
+// waitOpened waits until the source has opened its file.
 func waitOpened(t *testing.T, src Source) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -146,18 +161,7 @@ func waitOpened(t *testing.T, src Source) {
 	}
 }
 
-func TestFileCopyTruncate(t *testing.T) {
-	path := logPath(t)
-	w := open(t, path)
-	w.orphans(1, 2)
-	f := start(t, newFile(path), Position{})
-	f.sees(1, 2)
-	copyTruncate(t, path, path+".1")
-	w.orphans(3)
-	f.sees(1, 2, 3)
-}
-
-// The refill is larger than what was read, so that the size tells nothing. The copy is not read.
+// The refill is larger than what was read, so that the size shows nothing. The copy is not read.
 func TestFileCopyTruncateWithALargerRefill(t *testing.T) {
 	path := logPath(t)
 	w := open(t, path)
@@ -179,13 +183,8 @@ func TestFileSizeAloneWouldLoseTheRefill(t *testing.T) {
 	w := open(t, path)
 	w.orphans(1)
 	tl, err := openTailed(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer tl.close()
-	if ok, err := tl.same(0); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
 	copyTruncate(t, path, path+".1")
 	w.orphans(10, 11, 12)
 	if info, err := tl.file.Stat(); err != nil || info.Size() < int64(len(tl.prefix)) {
@@ -200,37 +199,6 @@ func TestFileSizeAloneWouldLoseTheRefill(t *testing.T) {
 	}
 }
 
-func TestFileDeletedAndMadeAgain(t *testing.T) {
-	path := logPath(t)
-	open(t, path).orphans(1)
-	f := start(t, newFile(path), Position{})
-	for n := 1; n < 10; n++ {
-		f.sees(n)
-		remove(t, path)
-		open(t, path).orphans(n + 1)
-	}
-	f.sees(10)
-}
-
-func TestFileEditedInPlaceIsNotReadAgain(t *testing.T) {
-	path := logPath(t)
-	w := open(t, path)
-	w.raw(strings.Repeat(junk, 20))
-	w.orphans(1)
-	f := start(t, newFile(path), Position{})
-	f.sees(1)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path+"~", b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	rename(t, path+"~", path)
-	open(t, path).orphans(2)
-	f.sees(1, 2)
-}
-
 func TestFileReplacedByWhatIsNoFile(t *testing.T) {
 	for name, replace := range map[string]func(path string) error{
 		"directory": func(p string) error { return os.Mkdir(p, 0o700) },
@@ -242,16 +210,18 @@ func TestFileReplacedByWhatIsNoFile(t *testing.T) {
 		"proc":      func(p string) error { return os.Symlink("/proc/version", p) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			path := logPath(t)
 			open(t, path).orphans(1)
-			f := start(t, newFile(path), Position{})
+			src := newFile(path)
+			f := start(t, src, Position{})
 			f.sees(1)
 			remove(t, path)
-			if err := replace(path); err != nil {
-				t.Fatal(err)
+			testkit.Must(t, replace(path))
+			// It must neither block nor be read.
+			for deadline := time.Now().Add(patience); src.State().Err == nil && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond)
 			}
-			// Whether it is looked at now or later, it must not block nor be read.
-			time.Sleep(2 * gather)
 			remove(t, path)
 			open(t, path).orphans(2)
 			f.sees(1, 2)
@@ -262,9 +232,7 @@ func TestFileReplacedByWhatIsNoFile(t *testing.T) {
 // TestFilesOfTheKernelAreNone: by its mode /proc/kmsg is a regular file. Reading it takes the kernel's
 // messages from syslogd, and never ends.
 func TestFilesOfTheKernelAreNone(t *testing.T) {
-	link := filepath.Join(t.TempDir(), "messages")
-	testkit.Must(t, os.Symlink("/proc/version", link))
-	for _, path := range []string{"/proc/version", link, "/sys/kernel/fscaps"} {
+	for _, path := range []string{"/proc/version", "/sys/kernel/fscaps"} {
 		if _, err := os.Stat(path); err != nil {
 			continue // /sys is not everywhere
 		}
@@ -278,9 +246,7 @@ func TestFileSymlinkWhoseTargetRotates(t *testing.T) {
 	dir, path := t.TempDir(), logPath(t)
 	target := filepath.Join(dir, "kubelet.log")
 	open(t, target).orphans(1)
-	if err := os.Symlink(target, path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(target, path))
 	f := start(t, newFile(path), Position{})
 	f.sees(1)
 	rename(t, target, target+".1")
@@ -288,32 +254,18 @@ func TestFileSymlinkWhoseTargetRotates(t *testing.T) {
 	f.sees(2)
 	other := filepath.Join(dir, "other.log")
 	open(t, other).orphans(3)
-	if err := os.Symlink(other, path+"~"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(other, path+"~"))
 	rename(t, path+"~", path)
 	f.sees(1, 2, 3)
 }
 
-func TestFilePartialLines(t *testing.T) {
-	path := logPath(t)
-	w := open(t, path)
-	text := orphan(1)
-	w.raw(text[:90])
-	src := newFile(path)
-	f := start(t, src, Position{})
-	w.orphansAfter(text[90:]+"\n", 2)
-	f.sees(1, 2)
-	w.raw(orphan(3)[:100])
-	w.raw("")
-	from := f.stop()
-	w.raw(orphan(3)[100:] + "\n")
-	g := start(t, newFile(path), from)
-	g.sees(3)
-	g.seesNot(1, 2)
-}
-
-func (w *writer) orphansAfter(raw string, ns ...int) {
-	w.raw(raw)
-	w.orphans(ns...)
+func TestFileRefusesABufferedChannelAndABadName(t *testing.T) {
+	if err := newFile("x").Run(t.Context(), Position{}, make(chan parsers.Line, 1)); !errors.Is(err, ErrBuffered) {
+		t.Error(err)
+	}
+	for _, name := range []string{"", "a\x00b"} {
+		if err := newFile(name).Run(t.Context(), Position{}, make(chan parsers.Line)); !errors.Is(err, errBadPath) {
+			t.Error(name, err)
+		}
+	}
 }

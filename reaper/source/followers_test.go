@@ -1,13 +1,19 @@
 package source
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // hung is a source that does not end with its context, as one whose read hangs.
@@ -38,9 +44,7 @@ func TestHungLog(t *testing.T) {
 // file followed once.
 func TestRelook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubelet.log")
-	if err := os.WriteFile(path, []byte(orphan(1)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(orphan(1)+"\n"), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	f := Follow(ctx, nil, nil, quiet(), func(string, bool, time.Time) {})
 	tick, files := make(chan time.Time), make(chan []string)
@@ -65,4 +69,70 @@ func TestRelook(t *testing.T) {
 	cancel()
 	files <- nil
 	f.Wait()
+}
+
+// TestStates: of each log is told whether it was read to its end, and what is in the way.
+func TestStates(t *testing.T) {
+	dir := t.TempDir()
+	good, none, odd := filepath.Join(dir, "messages"), filepath.Join(dir, "syslog"), filepath.Join(dir, "directory")
+	testkit.Must(t, os.WriteFile(good, []byte(orphan(1)+"\n"), 0o600))
+	testkit.Must(t, os.Mkdir(odd, 0o700))
+	ctx, cancel := context.WithCancel(t.Context())
+	var all []Source
+	for _, path := range []string{good, none, odd} {
+		all = append(all, NewFile(FileOptions{Path: path, Logger: quiet()}))
+	}
+	all = append(all, NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Journalctl: Journalctl{Program: filepath.Join(dir, "no-journalctl")}}))
+	f := Follow(ctx, all, nil, quiet(), func(string, bool, time.Time) {})
+	defer f.Wait()
+	defer cancel()
+	if l := <-f.Lines(); string(l.Text) != orphan(1) {
+		t.Fatalf("%q", l.Text)
+	}
+	settled := func(s map[string]State) bool {
+		return s[good].Reached && errors.Is(s[none].Err, fs.ErrNotExist) && errors.Is(s[odd].Err, errNotRegular) && s["journald"].Err != nil
+	}
+	for end := time.Now().Add(10 * time.Second); !settled(f.States()) && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	s := f.States()
+	if len(s) != 4 || !settled(s) || s[good].Err != nil || s[none].Reached || s[odd].Reached || s["journald"].Reached {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestUnits: one that was found stays, and is none of the usual ones.
+func TestUnits(t *testing.T) {
+	found := []string{"k3s-shop.service", "kubelet.service"}
+	u := NewUnits(func(context.Context) []string { return found }, quiet())
+	for range 2 {
+		if got := u.Find(t.Context()); !slices.Equal(got, []string{"k3s-shop.service"}) {
+			t.Errorf("found %q", got)
+		}
+		found = nil
+	}
+	if !u.RunsKubelet("k3s-shop.service") || u.RunsKubelet("kubelet.service") {
+		t.Error("not the unit that was found")
+	}
+	if got := NewUnits(nil, quiet()).Find(t.Context()); got != nil {
+		t.Errorf("nothing finds %q", got)
+	}
+}
+
+// TestFormatOfCheckpoints: the places in the logs are read whole, and written the same.
+func TestFormatOfCheckpoints(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "state", "testdata", "v1", "checkpoints.json"))
+	testkit.Must(t, err)
+	var file struct {
+		Version int
+		Value   json.RawMessage
+	}
+	testkit.Must(t, json.Unmarshal(b, &file))
+	var v Checkpoints
+	dec := json.NewDecoder(bytes.NewReader(file.Value))
+	dec.DisallowUnknownFields()
+	testkit.Must(t, dec.Decode(&v))
+	if again, err := json.Marshal(v); err != nil || !bytes.Equal(again, file.Value) {
+		t.Errorf("%v\nwas %s\nnow %s", err, file.Value, again)
+	}
 }

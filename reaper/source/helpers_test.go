@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // patience bounds every wait: an orphan that is repeated must be seen within five
@@ -175,9 +176,7 @@ type writer struct {
 func open(t *testing.T, path string) *writer {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return &writer{t, f}
 }
@@ -203,29 +202,19 @@ func logPath(t *testing.T) string {
 
 func rename(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(from, to))
 }
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.RemoveAll(path))
 }
 
 // copyTruncate is logrotate's copytruncate.
 func copyTruncate(t *testing.T, path, to string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(to, b, 0o600))
+	testkit.Must(t, os.Truncate(path, 0))
 }

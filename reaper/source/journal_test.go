@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestUnitNames(t *testing.T) {
@@ -152,9 +153,7 @@ echo "$$ $*" >> ` + f.calls + `
 follow=; case " $* " in *" --follow "*) follow=yes;; esac
 hit() { printf '{"__CURSOR":"s=a;i=%x;b=b;m=1;t=%x;x=1","__REALTIME_TIMESTAMP":"%d","_PID":"12","_COMM":"kubelet","_SYSTEMD_UNIT":"kubelet.service","MESSAGE":"orphaned pod %s"}\n' $1 $((1790000000000000+$1)) $((1790000000000000+$1)) $1; }
 `
-	if err := os.WriteFile(filepath.Join(f.dir, "journalctl"), []byte(head+script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(f.dir, "journalctl"), []byte(head+script), 0o700))
 	return f
 }
 

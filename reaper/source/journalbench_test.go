@@ -37,9 +37,7 @@ func BenchmarkCatchUpJournal(b *testing.B) {
 		}
 		ours = append(ours, time.Since(begin).Seconds())
 		cancel()
-		if err := <-done; err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, <-done)
 	}
 	they := func(took *[]float64, matches ...string) {
 		begin := time.Now()

@@ -1,21 +1,22 @@
 package source
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestLogFiles: with auto, RKE2's kubelet is heard, which the journal never hears, and
-// nothing is followed that nobody has.
+// TestLogFiles: with auto the log of RKE2's kubelet, which never writes to the journal, is followed, and no
+// log that the node does not have.
 func TestLogFiles(t *testing.T) {
 	dir := t.TempDir()
 	here, nowhere := filepath.Join(dir, "agent", "logs", "kubelet.log"), filepath.Join(dir, "none", "logs", "kubelet.log")
-	if err := os.Mkdir(filepath.Join(dir, "agent"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(filepath.Join(dir, "agent"), 0o700))
 	usual := []string{"/var/log/messages", "/var/log/syslog"}
 	for _, c := range []struct {
 		name     string
@@ -52,20 +53,77 @@ func TestOwnLog(t *testing.T) {
 	}
 }
 
-// TestUnits: one that was found stays, and is none of the usual ones.
-func TestUnits(t *testing.T) {
-	found := []string{"k3s-shop.service", "kubelet.service"}
-	u := NewUnits(func(context.Context) []string { return found }, quiet())
-	for range 2 {
-		if got := u.Find(t.Context()); !slices.Equal(got, []string{"k3s-shop.service"}) {
-			t.Errorf("found %q", got)
+// TestJournalKept: with Storage=none there is a socket, a journalctl, and no file.
+func TestJournalKept(t *testing.T) {
+	none, empty, kept := filepath.Join(t.TempDir(), "none"), t.TempDir(), t.TempDir()
+	machine := filepath.Join(kept, "0123456789abcdef0123456789abcdef")
+	for _, dir := range []string{filepath.Join(empty, "0123456789abcdef0123456789abcdef"), machine} {
+		testkit.Must(t, os.MkdirAll(dir, 0o700))
+	}
+	testkit.Must(t, os.WriteFile(filepath.Join(machine, "system.journal"), nil, 0o600))
+	for _, c := range []struct {
+		dirs []string
+		want bool
+	}{{[]string{none, empty}, false}, {[]string{none, kept}, true}, {nil, false}} {
+		if got := JournalKept(c.dirs...); got != c.want {
+			t.Errorf("%v: %t", c.dirs, got)
 		}
-		found = nil
 	}
-	if !u.RunsKubelet("k3s-shop.service") || u.RunsKubelet("kubelet.service") {
-		t.Error("not the unit that was found")
+}
+
+// TestWrittenAfterJournal: where the usual files are written and the journal is not, its lines are
+// nowhere else. A file that is as old as the journal has the same.
+func TestWrittenAfterJournal(t *testing.T) {
+	dir := t.TempDir()
+	machine := filepath.Join(dir, "journal", "0123456789abcdef0123456789abcdef")
+	testkit.Must(t, os.MkdirAll(machine, 0o700))
+	now := time.Unix(1_700_000_000, 0)
+	write := func(path string, at time.Time) {
+		testkit.Must(t, os.WriteFile(path, nil, 0o600))
+		testkit.Must(t, os.Chtimes(path, at, at))
 	}
-	if got := NewUnits(nil, quiet()).Find(t.Context()); got != nil {
-		t.Errorf("nothing finds %q", got)
+	before, with, after := filepath.Join(dir, "old"), filepath.Join(dir, "messages"), filepath.Join(dir, "syslog")
+	write(before, now.Add(-time.Hour))
+	write(with, now.Add(time.Minute))
+	write(after, now.Add(time.Hour))
+	files, journals := []string{before, with, after, filepath.Join(dir, "none")}, []string{filepath.Join(dir, "journal")}
+	if got := WrittenAfterJournal(journals, files); !slices.Equal(got, files[:3]) {
+		t.Errorf("without any journal: %q", got)
 	}
+	write(filepath.Join(machine, "system@1.journal"), now.Add(-24*time.Hour))
+	write(filepath.Join(machine, "system.journal"), now)
+	if got := WrittenAfterJournal(journals, files); !slices.Equal(got, []string{after}) {
+		t.Errorf("journald writes: %q", got)
+	}
+	write(filepath.Join(machine, "user-1000.journal"), now.Add(time.Hour))
+	if got := WrittenAfterJournal(journals, files); got != nil {
+		t.Errorf("journald writes for a user: %q", got)
+	}
+}
+
+// TestJournalClosed: the system's journal that this process may not read is found, though another may be.
+func TestJournalClosed(t *testing.T) {
+	dir := t.TempDir()
+	id := filepath.Join(dir, strings.Repeat("0", 32))
+	testkit.Must(t, os.Mkdir(id, 0o755))
+	if got := JournalClosed(dir, "/nowhere"); got != "" {
+		t.Errorf("no journal: %s", got)
+	}
+	testkit.Must(t, os.WriteFile(filepath.Join(id, "user-1000.journal"), nil, 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(id, "system.journal"), nil, 0o600))
+	if got := JournalClosed(dir); got != "" {
+		t.Errorf("readable: %s", got)
+	}
+	if os.Geteuid() == 0 {
+		return // root may read everything
+	}
+	testkit.Must(t, os.Chmod(filepath.Join(id, "system.journal"), 0))
+	if got := JournalClosed(dir); got != filepath.Join(id, "system.journal") {
+		t.Errorf("closed: %q", got)
+	}
+	testkit.Must(t, os.Chmod(dir, 0))
+	if got := JournalClosed(dir); got != dir {
+		t.Errorf("closed directory: %q", got)
+	}
+	testkit.Must(t, os.Chmod(dir, 0o700))
 }

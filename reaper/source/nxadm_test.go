@@ -12,6 +12,8 @@ import (
 
 	tailwatch "github.com/nxadm/tail/watch"
 	"gopkg.in/tomb.v1"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestTailWatchEndsTheProcess keeps the reason proven why nxadm/tail's watch package is
@@ -36,9 +38,7 @@ func TestTailWatchEndsTheProcess(t *testing.T) {
 func watchUntilFatal(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "messages")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(dir, 0o700))
 	w := open(t, path)
 	var tm tomb.Tomb
 	if _, err := tailwatch.NewInotifyFileWatcher(path).ChangeEvents(&tm, 0); err != nil {

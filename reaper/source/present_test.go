@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // unitsOf returns the units that a call names.
@@ -96,9 +98,7 @@ func TestCatchUpMeetsANewUnit(t *testing.T) {
 case "$*" in *--output-fields=_SYSTEMD_UNIT\ *) ;; *) mv ` + later + "/*.journal " + dir + ` 2>/dev/null;; esac
 exec journalctl "$@"
 `
-	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(program, []byte(script), 0o700))
 	f := start(t, NewJournal(JournalOptions{
 		Logger: quiet(), Now: time.Now, Journalctl: Journalctl{Program: program}, Args: []string{"--directory=" + dir},
 	}), Position{})

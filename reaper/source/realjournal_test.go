@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // journalRemote finds systemd-journal-remote, which writes journal files without a
@@ -37,15 +39,11 @@ func export(t *testing.T, remote, file string, from time.Time, entries ...string
 		fmt.Fprintf(&b, "__REALTIME_TIMESTAMP=%d\n_BOOT_ID=0123456789abcdef0123456789abcdef\n%s\n\n", from.Add(time.Duration(i)*time.Second).UnixMicro(), e)
 	}
 	in := file + ".export"
-	if err := os.WriteFile(in, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(in, []byte(b.String()), 0o600))
 	if out, err := exec.CommandContext(t.Context(), remote, "-o", file, in).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := os.Remove(in); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(in))
 }
 
 func kubeletEntry(unit, message string) string {

@@ -16,13 +16,9 @@ import (
 func resumed(t *testing.T, f *follower, path string, change func()) *follower {
 	t.Helper()
 	b, err := json.Marshal(f.stop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var from Position
-	if err := json.Unmarshal(b, &from); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(b, &from))
 	change()
 	return start(t, newFile(path), from)
 }
@@ -51,9 +47,7 @@ func TestResume(t *testing.T) {
 			t.Helper()
 			w.orphans(2)
 			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			remove(t, path)
 			open(t, path).raw(string(b))
 		}, []int{2}},
