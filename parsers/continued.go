@@ -62,7 +62,7 @@ func (p *Parser) observe(text []byte, j *JournalFields) {
 
 // OpensBlock reports whether the line after text must be given to the Parser whatever it
 // holds: text may open a block, and only the very next line is the kubelet's own. It is
-// a cheap look at the line's end.
+// a cheap test of the line's end.
 func OpensBlock(text []byte) bool {
 	return bytes.Contains(text[max(0, len(text)-24):], []byte(" err=<"))
 }

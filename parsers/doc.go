@@ -2,20 +2,20 @@
 // into sightings, and strings into pod UIDs. Package cni below it does so for CNI's files.
 //
 // It never opens a file, never reads the clock, makes no system call and imports
-// nothing of this module but its own packages: whoever has bytes may ask what they say. What a
-// line says is a hint and never proof (docs/how-it-decides.md); this package only
-// makes sure that the words are the kubelet's own, and not words that the kubelet,
+// nothing of this module but its own packages, so that it can be fuzzed. A
+// line is a hint and never proof (docs/how-it-decides.md); this package only
+// makes sure that the text is the kubelet's own, and not text that the kubelet,
 // or another program, quotes.
 //
 // How: each line is read from its first byte to its last by a grammar, outside in. The
-// transport (package internal/transport) says which program wrote it and where its words
-// start; klog's header or JSON object says which source file of the kubelet did; the
+// transport (package internal/transport) has the program that wrote it and the place where its text
+// starts; klog's header or JSON object has the source file of the kubelet; the
 // message (message.go, teardown.go) is compared with that file's own format strings from
 // its beginning. Nothing is ever searched for, so a report in
 // a probe's output, in a volume's name or in another program's log stands where no
 // rule looks. A UID that a second place in the same line contradicts is none.
 //
-// What it cannot tell: the text of `logger -t kubelet` in a syslog file from a
+// What it cannot distinguish: the text of `logger -t kubelet` in a syslog file from a
 // kubelet's, and a line of its own that a directory's name with a newline makes of an
 // old kubelet's message (1.20 and older; newer ones quote, or print a block whose
 // lines start with a tab). Such lines name a pod all the same, and are why only

@@ -30,14 +30,14 @@ type JournalFields struct {
 	UID        string    // _UID, "" where absent
 	PID        int       // _PID, 0 where absent
 	BootID     string    // _BOOT_ID, 32 hex digits
-	Identifier string    // SYSLOG_IDENTIFIER: the client's own word
+	Identifier string    // SYSLOG_IDENTIFIER, which the client sets
 	Time       time.Time // __REALTIME_TIMESTAMP, zero where absent
 	// Whole is true where the entry is known to be a whole line of what the process wrote,
 	// and not a piece that journald cut off.
 	Whole bool
 }
 
-// Report says what kind of trouble a kubelet's line reports. The values are those
+// Report is the kind of trouble that a kubelet's line reports. The values are those
 // of the command line's contract.
 type Report string
 
@@ -69,7 +69,7 @@ type Sighting struct {
 	// fields, else from the syslog tag; 0 where the line has none. The header comes first
 	// since journald names the process that wrote: a shell, a container client, k0s.
 	PID int
-	// Trusted is true where journald's own fields say that a kubelet's unit wrote the
+	// Trusted is true where journald's own fields show that a kubelet's unit wrote the
 	// line. Only then, or when PID is the kubelet that runs now, is it evidence.
 	Trusted bool
 	// CatchUp is that of the line.

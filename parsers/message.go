@@ -6,8 +6,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
-// A report is what a kubelet's message says, before anything is known about the line
-// that carried it.
+// A report is the content of a kubelet's message, without its line.
 type report struct {
 	uid   PodUID
 	kind  Report
@@ -91,7 +90,7 @@ func orphanInErr(c *transport.Call) (report, bool) {
 }
 
 // orphanInPodUID reads the messages that name the pod in podUID. In JSON only
-// kubelet_volumes.go is believed: other files have a podUID in every second line.
+// kubelet_volumes.go is trusted: other files have a podUID in every second line.
 func orphanInPodUID(c *transport.Call) (report, bool) {
 	if c.File != "kubelet_volumes.go" && (c.JSON || c.File != "kubelet_pods.go") {
 		return report{}, false
@@ -158,7 +157,7 @@ func orphanText(msg string) (report, bool) {
 	return orphanFound(rest, true)
 }
 
-// orphanFound reads `"UID" found, but …`. rollup says that the count, if there is one,
+// orphanFound reads `"UID" found, but …`. rollup reports that the count, if there is one,
 // ends the text.
 func orphanFound(s string, rollup bool) (report, bool) {
 	uid, rest, ok := cutUID(s)

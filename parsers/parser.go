@@ -9,13 +9,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
-// Options say what a Parser takes for a kubelet's and what the caller wants to see.
+// Options select the lines that a Parser accepts and the sightings that it returns.
 type Options struct {
-	// Units are journal units that the operator named, beside KubeletUnits. Whatever
-	// command of them writes is believed.
+	// Units are journal units that the operator named, beside KubeletUnits. All their commands are
+	// trusted.
 	Units []string
-	// RunsKubelet says of other units whether a kubelet runs in them, nil where nobody knows.
-	// What it holds for are units like KubeletUnits.
+	// RunsKubelet reports whether a kubelet runs in another unit, which is then like one of KubeletUnits;
+	// it may be nil.
 	RunsKubelet func(unit string) bool
 	// Hints asks for ReportTeardown sightings too.
 	Hints bool
@@ -86,7 +86,7 @@ func literal(text []byte, uid PodUID) bool {
 	}
 }
 
-// sighting parses the words inside an envelope.
+// sighting parses the text inside an envelope.
 func sighting(e *transport.Envelope) (Sighting, bool) {
 	c, ok := e.Call(bareMessage)
 	if !ok {
@@ -134,13 +134,13 @@ func sightingOf(rep report, e *transport.Envelope, klogPID int) Sighting {
 }
 
 // A sighting is kept, its line is not: what it holds of the line is copied, and bounded. A pod chooses
-// what its volumes are called, and whoever forges a line chooses 64 KiB.
+// what its volumes are called, and a forger of lines can use 64 KiB.
 const (
 	maxName = 256
 	maxPath = 1024 // volumes/PLUGIN/VOLUME/mount, of 255 bytes each, below the kubelet's root directory
 )
 
-// bounded is for what people read: what is too long is cut.
+// bounded is for text that people read: the rest of a longer one is cut off.
 func bounded(s string, most int) string {
 	if len(s) > most {
 		return s[:most-len("…")] + "…"
@@ -148,7 +148,7 @@ func bounded(s string, most int) string {
 	return strings.Clone(s)
 }
 
-// boundedName is for what tells one from another: two that are too long, and differ, still do.
+// boundedName is for names that are compared: two that are too long, and differ, still do.
 func boundedName(s string) string {
 	if len(s) <= maxName {
 		return strings.Clone(s)
@@ -178,7 +178,7 @@ func (p *Parser) entry(j *JournalFields, msg string) (transport.Envelope, bool) 
 	return p.units.Entry(j.Unit, j.Comm, j.UID, transport.Envelope{Program: j.Identifier, PID: j.PID, Time: j.Time, Text: msg})
 }
 
-// KubeletUnits returns the units whose journal entries are believed by default.
+// KubeletUnits returns the units whose journal entries are trusted by default.
 func KubeletUnits() []string { return transport.KubeletUnits() }
 
 // fileLine parses a line of a file.

@@ -19,7 +19,7 @@ import (
 //	1.36         failed to remove subpath at path P: E
 //	V(3)         volumes are not cleaned up; volumes not yet removed.  Reducing cpu to minimum
 
-// classify says what a text after "found, but " reports, and false where a fixed text
+// classify returns what a text after "found, but " reports, and false where a fixed text
 // is followed by something that no kubelet writes there.
 func classify(s string) (Report, bool) {
 	for _, fixed := range [...]struct {

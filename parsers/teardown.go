@@ -8,7 +8,7 @@ import (
 )
 
 // parseTeardown reads the errors of volume operations that take a volume away from a
-// pod, which say that the kubelet's volume manager still holds it:
+// pod, which show that the kubelet's volume manager still holds it:
 //
 //	Operation for "KEY" failed. No retries permitted until T (durationBeforeRetry 4s). Error: DETAIL
 //	operationExecutor.UnmountVolume failed (controllerAttachDetachEnabled true) for volume … : DETAIL
@@ -145,12 +145,12 @@ func takeQuoted(s, lead string) (quoted, rest string, ok bool) {
 
 // notEmpty returns the directory that could not be removed since it was not empty, from
 // the pod directory on, and "" where the error says anything else. It is os.Remove's own
-// error, bare or at the end of a plugin's words, and the line must have its end:
+// error, bare or at the end of a plugin's message, and the line must have its end:
 //
 //	remove /var/lib/kubelet/pods/UID/volumes/kubernetes.io~nfs/VOLUME: directory not empty
 //	… failed to remove dir […/VOLUME/mount]: remove …/kubernetes.io~csi/VOLUME/mount: directory not empty
 //
-// Whether it is a directory that may be touched is not for a parser to say.
+// Whether the directory may be touched is not decided here.
 func notEmpty(s string, uid PodUID) string {
 	s, ok := strings.CutSuffix(strings.TrimRight(s, " "), ": directory not empty")
 	i := strings.LastIndex(s, "remove /")

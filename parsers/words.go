@@ -8,9 +8,9 @@ import (
 // mostWords bounds what Words returns.
 const mostWords = 400
 
-// Words returns what a line complains of, without what stands around it, for people to read: no
-// header, no escapes of a transport, no counter behind it. It looks for the words of the reports
-// and reads nothing else; what a line is evidence of only a Sighting says.
+// Words returns the complaint in a line for people to read: without a header, a transport's escapes
+// and the counter at the end. It searches for the texts of the reports and parses nothing else; only a
+// Sighting is evidence.
 func Words(text []byte) string {
 	text = text[:min(len(text), 64<<10)]
 	from := 0

@@ -88,7 +88,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.fallback.Handle(ctx, r)
 }
 
-// quoted puts quotes around a value that would not be read as one word.
+// quoted puts quotes around a value that has spaces or quotes, or is empty.
 func quoted(s string) string {
 	if s == "" || strings.ContainsAny(s, " =\"\n\t") {
 		return strconv.Quote(s)

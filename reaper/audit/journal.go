@@ -245,7 +245,7 @@ func jsonField(own func(name, value string), name string, v any, n int) {
 	own(name, string(b))
 }
 
-// fieldName makes a word fit for the name of a journal field.
+// fieldName converts a name to that of a journal field.
 func fieldName(s string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

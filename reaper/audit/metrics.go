@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// namespace is the first word of every metric.
+// namespace begins the name of every metric.
 const namespace = "orphan_reaper"
 
 // reasonNone is the label of a verdict without a reason: an empty label is none at all.

@@ -50,19 +50,19 @@ func sentence(r policy.Record) string {
 	var b strings.Builder
 	text := r.Sentence()
 	for {
-		said, rest, _ := strings.Cut(text, "{")
+		fixed, rest, _ := strings.Cut(text, "{")
 		name, after, found := strings.Cut(rest, "}")
-		b.WriteString(said)
+		b.WriteString(fixed)
 		if !found {
 			return b.String()
 		}
-		b.WriteString(word(r, name))
+		b.WriteString(value(r, name))
 		text = after
 	}
 }
 
-// word returns the text for a name in braces of a sentence.
-func word(r policy.Record, name string) string {
+// value returns the text for a name in braces of a sentence.
+func value(r policy.Record, name string) string {
 	switch name {
 	case "kind":
 		return string(r.Kind)
@@ -121,15 +121,15 @@ func pod(r policy.Record) string {
 	return fmt.Sprintf("pod %s (%s)", r.FullName(), r.UID)
 }
 
-// before puts a word before a name that is there.
-func before(word, name string) string {
+// before returns the name with a prefix, and "" where there is no name.
+func before(prefix, name string) string {
 	if name == "" {
 		return ""
 	}
-	return word + name
+	return prefix + name
 }
 
-// because gives the reasons with their words and the error behind a colon, "" where there
+// because returns the reasons with their details and the error after a colon, "" where there
 // are none.
 func because(r policy.Record) string {
 	parts := make([]string, 0, len(r.Why)+1)
@@ -140,8 +140,8 @@ func because(r policy.Record) string {
 		}
 		parts = append(parts, part)
 	}
-	said := func(w policy.Why) bool { return w.Detail == r.Err }
-	if r.Err != "" && !slices.ContainsFunc(r.Why, said) {
+	same := func(w policy.Why) bool { return w.Detail == r.Err }
+	if r.Err != "" && !slices.ContainsFunc(r.Why, same) {
 		parts = append(parts, r.Err)
 	}
 	if len(parts) == 0 {
@@ -248,7 +248,7 @@ func clock(t, now time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
-// size writes bytes as a person reads them, in binary units as du does.
+// size formats bytes in binary units, as du -h does.
 func size(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)

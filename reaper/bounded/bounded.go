@@ -11,8 +11,8 @@ import (
 )
 
 // Guard runs work that may hang in the kernel: a file system whose server is gone keeps
-// a thread beyond SIGKILL. Each key has at most one such thread, however often it is
-// asked for, and all keys together have at most mostStuck. The zero value is ready.
+// a thread beyond SIGKILL. Each key has at most one such thread,
+// and all keys together have at most mostStuck. The zero value is ready.
 type Guard struct {
 	// Patience is how long the work of Do and On may take; 0 is usualPatience.
 	Patience time.Duration
@@ -29,17 +29,17 @@ const (
 )
 
 var (
-	// ErrHangs is work that began and did not answer.
+	// ErrHangs is returned for work that began and did not end in time.
 	ErrHangs = errors.New("it did not answer in time")
-	// ErrStuck is work that did not begin.
+	// ErrStuck is returned for work that was not begun.
 	ErrStuck = errors.New("it has not answered since an earlier look")
 )
 
-// Discarder is an answer that holds something open: one that comes too late is closed.
+// Discarder is a result that holds something open: one that comes too late is discarded.
 type Discarder interface{ Discard() }
 
-// Do runs work in a goroutine of its own and leaves it behind when the guard's patience or
-// ctx ends. work must share nothing with its caller but what it returns.
+// Do runs work in a goroutine of its own and abandons it when the guard's patience or
+// ctx ends. work must share nothing with its caller but its result.
 func Do[T any](ctx context.Context, g *Guard, key string, work func() T) (T, error) {
 	return Within(ctx, g, key, g.Limit(), work)
 }
@@ -51,10 +51,10 @@ func Within[T any](ctx context.Context, g *Guard, key string, limit time.Duratio
 	return r.Within(ctx, key, limit, work)
 }
 
-// Limit is the guard's patience.
+// Limit returns the guard's patience.
 func (g *Guard) Limit() time.Duration { return cmp.Or(g.Patience, usualPatience) }
 
-// Stuck is how many goroutines have not ended.
+// Stuck returns how many goroutines have not ended.
 func (g *Guard) Stuck() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

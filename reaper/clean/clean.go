@@ -1,7 +1,7 @@
-// Package clean makes text from the node fit to be shown: names, paths and messages may hold
-// what moves a terminal's cursor, turns the direction of writing or ends a line.
+// Package clean makes text from the node safe to print: names, paths and messages may have
+// characters that move a terminal's cursor, reverse the direction of writing or end a line.
 //
-// It is for people only: what it returns goes to no system call and is never compared.
+// Its results are for people: they go to no system call and are never compared.
 package clean
 
 import (
@@ -46,10 +46,10 @@ func Text(s string) string {
 // unprintable is also true of U+FFFD: ranging over a string gives it for a byte that is no UTF-8.
 func unprintable(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }
 
-// mostBrief bounds what is shown of another program's words.
+// mostBrief bounds what is printed of another program's message.
 const mostBrief = 200
 
-// Brief makes one short printable line of what another program says.
+// Brief returns one short printable line of another program's message.
 func Brief(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
 	if len(s) > mostBrief {

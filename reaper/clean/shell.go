@@ -4,8 +4,8 @@ import "strings"
 
 const plainInShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-:@,"
 
-// Shell is one word of a printed command as a shell takes it. Every command that is printed for a
-// person to paste has its names from here.
+// Shell quotes one word of a printed command for a shell. Every command that is printed for an
+// operator to paste quotes its names by it.
 func Shell(word string) string {
 	if word != "" && strings.Trim(word, plainInShell) == "" {
 		return word

@@ -40,8 +40,8 @@ var programs = []string{"/usr/bin/journalctl", "/bin/journalctl", "/run/current-
 // whose image has none. The node's is started in the node's root directory, since its libraries
 // and its journal are there; chroot(2) needs CAP_SYS_CHROOT. Entering the node's mount namespace
 // would need CAP_SYS_ADMIN. Only in the initial PID namespace is PID 1 the node's: in any other it
-// may be of a container, and its files are anybody's (docker run --pid=container:X, a pod with
-// shareProcessNamespace). The error says what is missing.
+// may be of a container, and its files those of any pod (docker run --pid=container:X, a pod with
+// shareProcessNamespace). The error names what is missing.
 func FindJournalctl() (Journalctl, error) {
 	if _, err := exec.LookPath("journalctl"); err == nil {
 		return Journalctl{}, nil
@@ -70,7 +70,7 @@ func nodesJournalctl(root, pidNamespace string) (Journalctl, error) {
 		return Journalctl{}, errors.New("there is no journalctl here (in a container, the node's is used where the PID namespace is the host's)")
 	}
 	for _, program := range programs {
-		// What it is if it is a symlink only the kernel can say, from that root.
+		// A symlink would be resolved from that root by the kernel only.
 		if err := unix.Lstat(root+program, &node); err != nil {
 			continue
 		}

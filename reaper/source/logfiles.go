@@ -91,8 +91,8 @@ func written(path string) time.Time {
 }
 
 // JournalClosed returns the first of the system's journals in any of the directories that this
-// process may not read, "" where there is none. journalctl then shows the others and does not say so
-// with --quiet: an ordinary user has one of his own.
+// process may not read, "" where there is none. journalctl then shows the others, with no message
+// under --quiet: an ordinary user has one of his own.
 func JournalClosed(dirs ...string) string {
 	for _, dir := range dirs {
 		files, err := filepath.Glob(filepath.Join(dir, "*", "system*.journal"))

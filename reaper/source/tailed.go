@@ -22,7 +22,7 @@ const (
 	// blockSize is what one read takes: large enough that the search costs more than
 	// the call, small enough to stay in the processor's cache.
 	blockSize = 256 << 10
-	// maxStep bounds what is read before names and watches are looked at again.
+	// maxStep bounds what is read before names and watches are checked again.
 	maxStep = 64 << 20
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// archiveSuffix ends the name of an archive's file. What is in it is its caller's (reaper/cni/archive).
+// archiveSuffix ends the name of an archive's file. Its content is the caller's (reaper/cni/archive).
 const archiveSuffix = ".tar.gz"
 
 // CreateArchive writes an archive, all of it or nothing: when it returns nil it is on disk, and what it holds may be removed. A name
@@ -72,7 +72,7 @@ func (s *Store) DropArchive(name string) error {
 // ArchivePath is where the archive of a state directory lies.
 func ArchivePath(dir, name string) string { return filepath.Join(dir, archiveDir, name+archiveSuffix) }
 
-// archiveFile returns the file of an archive. A name may come from a person.
+// archiveFile returns the file of an archive. A name may come from an operator.
 func archiveFile(name string) (string, error) {
 	if name == "" || len(name) > 100 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 		return "", fmt.Errorf("cannot use %.100q as the name of an archive: lower-case letters, digits and dashes only", name)

@@ -14,7 +14,7 @@ import (
 // bootIDFile is a random number that the kernel makes anew at each boot (random(4)).
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
-// Clock tells the time on the wall's clock and on CLOCK_BOOTTIME, which counts through
+// Clock returns the time of the wall clock and of CLOCK_BOOTTIME, which counts through
 // suspend and cannot be set (clock_gettime(2)). It is the only clock of the library.
 type Clock struct{ bootID string }
 

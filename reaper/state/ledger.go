@@ -114,7 +114,7 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 	}
 	s.keepReserve()
 	if err := s.compactIfLarge(); err != nil {
-		// The records are written and synced; a ledger that stays large harms nobody now.
+		// The records are written and synced; a ledger that stays large does no harm now.
 		s.log.Warn("cannot drop old records from the ledger", errAttr(err))
 	}
 	return numbered, nil

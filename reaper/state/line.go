@@ -37,7 +37,7 @@ const maxSeq = 1 << 53
 var fewestZeros = make([]byte, 4)
 
 var (
-	// errNoNewline says that a line was not written to its end.
+	// errNoNewline is for a line that was not written to its end.
 	errNoNewline = errors.New("it does not end")
 	errSum       = errors.New("its checksum is wrong")
 )
@@ -61,7 +61,7 @@ func appendSum(to, body []byte) []byte {
 }
 
 // decode reads one line with its newline. Fields that it does not know are left out where
-// the checksum is right; the version of the directory says whether that is safe.
+// the checksum is right; the version of the directory decides whether that is safe.
 func decode(line []byte) (policy.Record, error) {
 	var r policy.Record
 	if !bytes.HasSuffix(line, []byte{'\n'}) {

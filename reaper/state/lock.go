@@ -118,7 +118,7 @@ func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 			if sign {
 				_ = f.Truncate(0)
 			}
-			_ = f.Close() // drops the lock: nobody else has this open file description
+			_ = f.Close() // drops the lock: no other process has this open file description
 		}
 	}, nil
 }
@@ -192,7 +192,7 @@ func (s *Store) Runner() (pid int, since time.Time, err error) {
 	}
 	signed, err := strconv.Atoi(s.holder(runLock))
 	if err != nil || !holds(table, signed, st.Ino) {
-		return 0, time.Time{}, nil //nolint:nilerr // who has let go leaves the file empty
+		return 0, time.Time{}, nil //nolint:nilerr // the file is empty after a release
 	}
 	return signed, info.ModTime(), nil
 }

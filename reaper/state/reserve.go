@@ -15,26 +15,26 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// reserveFile is space for the day when the disk has not one block left: what lies in the pods directory is often what filled it, and
-// nothing may go before its intent is written. Usually the pods directory is on the same disk, so that the manifest in quarantine finds
-// room as well.
+// reserveFile is space for a disk without any free block: pods often fill it, and no pod may be
+// removed before its intent is written. Usually the pods directory is on the same disk, so that there is
+// room for the manifest in quarantine as well.
 const (
 	reserveFile = "reserve"
 	reserveSize = 2 << 20
-	// reserveSlice is what one batch of intents gets, and the record of how it ended. It is given up when that is written: earlier, others
-	// who write to the disk would take it. There are several: a pod that was moved gives nothing back before it is removed, which is
+	// reserveSlice is the part for one batch of intents, and for the record of how it ended. It is given up when these are written:
+	// earlier, other writers would use it. There are several: a pod that was moved frees nothing before it is removed, which is
 	// another intent.
 	reserveSlice = 256 << 10
 	// reserveRoom is how much must be free before the reserve is made: it takes nothing from a disk that is nearly full.
 	reserveRoom = 16 << 20
 )
 
-// needed reports whether what may be done depends on the record, and not only what people know: how an intent ended among them.
+// needed reports whether later actions depend on the record, as on how an intent ended.
 func needed(r policy.Record) bool {
 	return r.Kind.Means().Phase != policy.PhaseNone || slices.Contains(neededKinds, r.Kind)
 }
 
-// neededKinds are those that no entry of the quarantine follows from.
+// neededKinds are the needed kinds that change no entry of the quarantine.
 var neededKinds = []policy.Kind{
 	policy.KindBreaker, policy.KindResumed, policy.KindForgotten, policy.KindRemovedSandbox, policy.KindKeptSandbox, policy.KindFailed,
 	policy.KindCNIRestored,
@@ -63,15 +63,15 @@ func (s *Store) lacksInode(err error) bool {
 	return ok && e.Op == "openat" && statErr == nil && room.NoInode
 }
 
-// makeRoom gives up one slice where the disk has not as much left. It tries, since a disk does not say: ext4 counts blocks as free that it
-// gives nobody, and a quota is in no figure. The caller holds the append lock.
+// makeRoom gives up one slice where the disk does not have as much left. It tries, since no figure is
+// reliable: ext4 counts blocks as free that no process can get, and a quota is not counted. The caller holds the append lock.
 func (s *Store) makeRoom() {
 	if info, err := s.root.Lstat(reserveFile); err == nil && fullDisk(s.resizeReserve(info.Size(), info.Size()+reserveSlice, info.Size())) {
 		s.giveSlice()
 	}
 }
 
-// giveSlice is false where there is none: the write that follows says that the disk is full.
+// giveSlice returns false where there is none: the write that follows then fails.
 func (s *Store) giveSlice() bool {
 	info, err := s.root.Lstat(reserveFile)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Store) keepReserve() {
 		err = s.resizeReserve(was, reserveSize, reserveSize)
 	}
 	if err != nil {
-		// Nothing is lost: on a full disk nothing goes, and is told, as without a reserve.
+		// Nothing is lost: on a full disk nothing is removed, and that is logged, as without a reserve.
 		s.log.Debug("cannot reserve space for a full disk", errAttr(err))
 	}
 }
@@ -131,7 +131,7 @@ func (s *Store) resizeReserve(was, allocated, size int64) error {
 	return err
 }
 
-// roomy says why the disk has no room for a reserve: what only root may use, and what the file system keeps for itself, counts as taken.
+// roomy returns an error where the disk has no room for a reserve. Blocks for root and for the file system itself count as used.
 func (s *Store) roomy() error {
 	room, err := s.room()
 	if err != nil {

@@ -34,15 +34,15 @@ const (
 
 // The errors that a caller may ask for.
 var (
-	// ErrNewer says that a newer version wrote the file or directory. Nothing was changed.
+	// ErrNewer is returned where a newer version wrote the file or directory. Nothing was changed.
 	ErrNewer = errors.New("written by a newer version of orphan-reaper")
-	// ErrReadOnly says that the store was opened by OpenReadOnly.
+	// ErrReadOnly is returned where the store was opened by OpenReadOnly.
 	ErrReadOnly = errors.New("the state directory is open for reading only")
 )
 
-// Options are the choices of Open and OpenReadOnly. The zero value is good.
+// Options are the options of Open and OpenReadOnly. The zero value is usable.
 type Options struct {
-	// Log gets what a person should know and is no error: a torn line that was cut off, a
+	// Log gets events that are no errors: a torn line that was cut off, a
 	// damaged value that was moved aside. Nil is silent.
 	Log *slog.Logger
 	// CompactBytes is the size of the ledger above which old records are dropped; 0 means
@@ -50,7 +50,7 @@ type Options struct {
 	CompactBytes int64
 	// KeepRecords is how many of the last records are never dropped; 0 means 10,000.
 	KeepRecords int
-	// By gave the command that this store is opened for. It stands in every record that names nobody else.
+	// By gave the command that this store is opened for. It is set in every record without another By.
 	By *who.Person
 }
 
@@ -138,7 +138,7 @@ func (s *Store) openForWriting() error {
 	s.compactAt = s.opts.CompactBytes
 	s.dropUnfinished()
 	if err := s.compactIfLarge(); err != nil {
-		// A full disk, mostly. The ledger is whole and only large: that must keep nobody from starting.
+		// A full disk, mostly. The ledger is complete and only large: the program must start.
 		s.log.Warn("cannot drop old records from the ledger", errAttr(err))
 	}
 	return nil
@@ -194,7 +194,7 @@ func (s *Store) Dir() string { return s.dir }
 // intent is only as durable as the directory's own name.
 func makeDir(dir string) error {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return nil // there, or told by checkDir
+		return nil // there, or openDir returns the error
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the state directory: %w", err)
@@ -235,8 +235,8 @@ func openDir(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// checkOwner refuses a directory that somebody else could write to: who writes the ledger
-// says which pods a person has restored.
+// checkOwner refuses a directory that another user could write to: the ledger decides, for
+// example, which pods an operator has restored.
 func (s *Store) checkOwner() error {
 	info, err := s.root.Stat(".")
 	if err != nil {
@@ -310,8 +310,8 @@ func (s *Store) syncDirOf(name string) error {
 	return nil
 }
 
-// Breaker returns the record that opened the breaker, and true where no person has let
-// enforcing go on since.
+// Breaker returns the record that opened the breaker, and true where no operator has resumed
+// enforcing since.
 func (s *Store) Breaker() (policy.Record, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -319,7 +319,7 @@ func (s *Store) Breaker() (policy.Record, bool) {
 	return b, b.Seq > s.ledger.resumed
 }
 
-// BreakerOpen reports whether enforcing stopped and no person has said go on.
+// BreakerOpen reports whether enforcing has stopped and no operator has resumed it.
 func (s *Store) BreakerOpen() bool {
 	_, open := s.Breaker()
 	return open

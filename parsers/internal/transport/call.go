@@ -150,7 +150,7 @@ func cutBlock(s string) (value, rest string, cut, ok bool) {
 }
 
 // CutQuoted splits s, which starts with a quote, after the quote that ends it; cut
-// says that none does.
+// reports that none does.
 func CutQuoted(s string) (quoted, rest string, cut bool) {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {

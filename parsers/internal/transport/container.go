@@ -40,7 +40,7 @@ func Piece(line []byte) (partial, ok bool) {
 }
 
 // cri parses a CRI runtime's log of a kubelet that runs in a container. klog writes to
-// stderr; what is on stdout is somebody's text.
+// stderr; stdout has the text of others.
 func cri(s string) (Envelope, bool) {
 	r, ok := cutCRI(s)
 	return Envelope{Transport: CRI, Time: r.at, Text: r.text, whole: true}, ok && r.stream == "stderr"

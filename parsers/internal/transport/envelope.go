@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// MaxLine bounds what is looked at of one line. The kubelet's own lines are a few
+// MaxLine bounds what is parsed of one line. The kubelet's own lines are a few
 // hundred bytes; paths are below 4,096 bytes each.
 const MaxLine = 64 << 10
 
@@ -29,13 +29,13 @@ const (
 	transportK0s      = "k0s" // a line of k0s's own log, around the kubelet's
 )
 
-// Envelope is what a transport says around a program's words.
+// Envelope is what a transport adds around a program's text.
 type Envelope struct {
 	Transport string // "" for a line without any, until Call
 	Program   string // the program that the transport names, "" where it names none
 	PID       int    // that the transport has, 0 where it has none
 	Time      time.Time
-	Text      string // what is left: the program's own words
+	Text      string // the rest: the program's own text
 
 	named bool // the transport names a program, which must be a kubelet's
 	bare  bool // a line without any transport: there may be no header at all
@@ -48,7 +48,7 @@ func (u *Units) Entry(unit, comm, uid string, e Envelope) (Envelope, bool) {
 	return e, u.trusts(unit, comm, uid)
 }
 
-// Call reads the words inside the envelope. bare returns the message of a line that has neither
+// Call parses the text inside the envelope. bare returns the message of a line that has neither
 // transport nor header, where it begins as one does that counts.
 func (e *Envelope) Call(bare func(text string) (msg string, ok bool)) (Call, bool) {
 	byK0s := slices.Contains(k0sPrograms, e.Program)
@@ -101,15 +101,15 @@ func (e *Envelope) Opens() (Call, bool) {
 	return Call{File: h.file, PID: h.pid, Msg: quoted}, ok && opens
 }
 
-// GoesOn returns the words of a line inside a block, which klog begins with a tab.
+// GoesOn returns the text of a line inside a block, which klog begins with a tab.
 func (e *Envelope) GoesOn() (string, bool) {
 	if e.named && !kubeletProgram(e.Program) {
 		return "", false
 	}
 	text := strings.TrimPrefix(e.Text, " ")
-	words, ok := strings.CutPrefix(text, "\t")
+	inner, ok := strings.CutPrefix(text, "\t")
 	if !ok {
-		words, ok = strings.CutPrefix(text, "#011")
+		inner, ok = strings.CutPrefix(text, "#011")
 	}
-	return trimEnd(words), ok
+	return trimEnd(inner), ok
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// object is one JSON object's own keys; the values below them are not looked into.
+// object is one JSON object's own keys; the values below them are not parsed.
 type object map[string]json.RawMessage
 
 var errNotObject = errors.New("not one JSON object with different keys")
@@ -56,7 +56,7 @@ func (o object) text(key string) (string, bool) {
 	return s, err == nil
 }
 
-// unwrapJSON tells the JSON transports apart by their keys:
+// unwrapJSON distinguishes the JSON transports by their keys:
 //
 //	{"ts":…,"caller":…,"msg":…}                              klog's own format
 //	{"__REALTIME_TIMESTAMP":…,"_SYSTEMD_UNIT":…,"MESSAGE":…} journalctl -o json
@@ -159,7 +159,7 @@ func (u *Units) journalObject(o object, transport string) (Envelope, bool) {
 }
 
 // onlyMessage reports whether an entry was printed with --output-fields=MESSAGE: beside it
-// are only what journalctl always prints. Nobody can take the other fields off an entry,
+// are only what journalctl always prints. No program can remove the other fields of an entry,
 // so that such a line is worth what -o cat prints.
 func (o object) onlyMessage() bool {
 	for key := range o {
@@ -206,7 +206,7 @@ func micros(s string) (time.Time, bool) {
 //	{"ts":1795221215791.6343,"caller":"kubelet/kubelet_volumes.go:263","msg":"…","numErrs":3,"err":"…"}
 //
 // ts is milliseconds since 1970. Only msg, err, numErrs and podUID (and path, for
-// display and for contradictions) are looked at.
+// display and for contradictions) are read.
 func (e *Envelope) klogJSON(s string) (Call, bool) {
 	o, err := parseObject(s)
 	if err != nil {

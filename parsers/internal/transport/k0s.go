@@ -13,7 +13,7 @@ var k0sPrograms = []string{"k0s", "k0sworker", "k0scontroller", "k0sworker.servi
 //
 //	time="2026-11-21 09:15:33" level=info msg="E1121 09:15:33.1 …" component=kubelet stream=stderr
 //
-// The words are the kubelet's only where component says so, once, and nothing else
+// The text is the kubelet's only where component names it, once, and nothing else
 // stands beside it: of a line that is longer than its buffer k0s numbers the pieces
 // (chunk=2), and a piece's beginning is no line's.
 func cutK0s(s string) (string, bool) {

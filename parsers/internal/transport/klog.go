@@ -57,10 +57,10 @@ func cutHeaderTail(s string) (header, string, bool) {
 	return h, msg, ok
 }
 
-// sourceDirs names the files of the kubelet whose words are believed, with the folder
+// sourceDirs has the files of the kubelet whose messages are parsed, with the folder
 // that --add_dir_header and the JSON format put before them. Every file that reports
 // orphans or volume operations in releases 1.3 to 1.36 is here; a report from any
-// other file is somebody else's, or the kubelet quoting somebody else.
+// other file is another program's, or quoted by the kubelet.
 var sourceDirs = map[string]string{
 	"kubelet_volumes.go":         "kubelet/",
 	"kubelet_pods.go":            "kubelet/",

@@ -3,7 +3,7 @@ package transport
 import "strings"
 
 // Log shippers keep a kubelet's line in forms of their own. Which keys an object has
-// depends on the shipper's configuration, so the keys do not tell the shipper. The object must have
+// depends on the shipper's configuration, so the keys do not identify the shipper. The object must have
 // one line that begins as klog's do, under one of the usual keys. Where it names the program that
 // wrote the line, that must be a kubelet.
 //
@@ -16,14 +16,14 @@ import "strings"
 // lineKeys are where the line may be.
 var lineKeys = [...]string{"message", "msg", "log", "line", "entry", "text", "MESSAGE", "@message", "_raw"}
 
-// programKeys are where a shipper says which program or unit wrote the line.
+// programKeys are the keys of the program or unit that wrote the line.
 var programKeys = [...]string{
 	"_SYSTEMD_UNIT", "systemd_unit", "unit", "UNIT", "_COMM", "SYSLOG_IDENTIFIER", "syslog_identifier", "PROGRAM", "program", "programname",
 	"syslogtag", "app-name", "app_name", "appname", "ident",
 }
 
-// strangers are keys which tell that the line is a container's, or a record that another program
-// logs in JSON: anybody's words.
+// strangers are keys of a container's line, or of a record that another program logs in JSON, whose
+// text may be of anyone.
 var strangers = [...]string{"kubernetes", "container_id", "container_name", "pod", "pod_name", "level", "lvl", "logger", "caller"}
 
 // shipped reads the object of a log shipper.

@@ -41,7 +41,7 @@ func dated(s string) (Envelope, bool) {
 	return Envelope{}, false
 }
 
-// stampedOrHostLed parses what follows a time: klog's own words at once, or a host.
+// stampedOrHostLed parses what follows a time: klog's own text at once, or a host.
 func stampedOrHostLed(s string, at time.Time) (Envelope, bool) {
 	if _, _, ok := cutHeader(s); ok || strings.HasPrefix(s, "{") {
 		return Envelope{Transport: transportStamped, Time: at, Text: s, whole: true}, true
@@ -131,7 +131,7 @@ func cutFull(s string) (string, time.Time, bool) {
 	return rest, time.Time{}, ok
 }
 
-// cutPlain takes "YYYY-MM-DD clock " off, whose zone nothing tells.
+// cutPlain takes "YYYY-MM-DD clock " off, whose zone is not known.
 func cutPlain(s string) (string, bool) {
 	if len(s) < 20 || !allDigits(s[:4]) || s[4] != '-' || s[7] != '-' || s[10] != ' ' {
 		return "", false

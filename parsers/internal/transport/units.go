@@ -24,7 +24,7 @@ var whole = []string{"sh", "bash", "dash", "origin-node", "origin-node.service"}
 // kubeletProgram reports whether a transport's program name is one under which
 // kubelets log: a kubelet's name with nothing but wrapping words around it (kubelet,
 // kubelet-wrapper, start-kubelet.sh, microk8s.daemon-kubelite, kubelet.service), or
-// one of a few others. Any other program's text names nothing, whatever it says.
+// one of a few others. No other program's text is parsed.
 func kubeletProgram(name string) bool {
 	if slices.Contains(whole, name) {
 		return true
@@ -66,20 +66,19 @@ var kubeletUnits = []string{
 // those that have its name: container clients that run one in the foreground, and k0s.
 var comms = []string{"docker", "podman", "conmon", "nerdctl", "crictl", "rkt", "nsenter", "exe", "tini", "k0s"}
 
-// KubeletUnits returns the units whose journal entries are believed by default.
+// KubeletUnits returns the units whose journal entries are trusted by default.
 func KubeletUnits() []string { return slices.Clone(kubeletUnits) }
 
-// Units are the units whose journal entries are believed beside KubeletUnits.
+// Units are the units whose journal entries are trusted beside KubeletUnits.
 type Units struct {
-	// Named are those that the operator named. Whatever command of them writes is believed.
+	// Named are those that the operator named. All their commands are trusted.
 	Named []string
-	// Runs says of other units whether a kubelet runs in them, nil where nobody knows. What it
-	// holds for are units like KubeletUnits.
+	// Runs reports whether a kubelet runs in another unit, which is then like one of KubeletUnits; it may
+	// be nil.
 	Runs func(unit string) bool
 }
 
-// trusts reports whether the fields that journald itself adds say that a kubelet
-// wrote an entry. SYSLOG_IDENTIFIER is no such field: `logger -t kubelet` sets it. A
+// trusts reports whether a kubelet wrote an entry, by the fields that journald itself adds. SYSLOG_IDENTIFIER is no such field: `logger -t kubelet` sets it. A
 // unit that the operator named may run any command. An absent _COMM or _UID is no
 // objection: output fields may have been chosen.
 func (u *Units) trusts(unit, comm, uid string) bool {

@@ -6,7 +6,7 @@ import (
 )
 
 // Unwrap takes the transport off a line of a file. Every transport is recognised from
-// the line's first byte on, each has one place for the program's words, and a line
+// the line's first byte on, each has one place for the program's text, and a line
 // that starts like none of them is no kubelet's.
 func (u *Units) Unwrap(line string) (Envelope, bool) {
 	if line == "" {
@@ -52,7 +52,7 @@ func (u *Units) unwrapGrepped(rest string) (Envelope, bool) {
 	return Envelope{Text: rest}, ok
 }
 
-// unwrapStructured takes off the transports that one first byte or key tells.
+// unwrapStructured removes the transports that begin with a certain byte or key.
 func (u *Units) unwrapStructured(line string) (Envelope, bool) {
 	switch line[0] {
 	case '{':
@@ -117,7 +117,7 @@ func trimEnd(s string) string {
 }
 
 // StripColour takes ANSI control sequences (ECMA-48 CSI) out: journalctl and grep
-// colour lines where they think that a person reads.
+// colour lines that they write to a terminal.
 func StripColour(s string) string {
 	if strings.IndexByte(s, 0x1b) < 0 {
 		return s
