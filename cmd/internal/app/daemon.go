@@ -79,7 +79,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	}
 	d := &reaper.Daemon{
 		Reaper: r, Lines: logs.Lines(), Parse: counted(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, took, log),
-		Status:     func(text string) { notify("STATUS=" + text); debug.FreeOSMemory() },
+		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
 		Checkpoint: func() { keep(store, logs.Positions(), log) },
 	}
 	stopWeb, err := serveWeb(ctx, cfg, proc.Version, d, metrics, log)
