@@ -58,13 +58,16 @@ func TestSaidOnce(t *testing.T) {
 		{"quiet", cli{tells: true, quiet: true, stderr: tty}, "error"},
 		{"a file", cli{tells: true, stderr: io.Discard}, "info"},
 	} {
-		c.a.env = func(string) string { return "" }
-		c.a.deps = fakeDeps(c.a.env)
+		c.a.env = noEnv
+		if c.a.given == nil {
+			c.a.given = map[string][]string{}
+		}
+		c.a.given["node-root"], c.a.given["node-namespaces"] = []string{t.TempDir()}, []string{"self"}
 		if cfg, err := c.a.config(t.Context()); err != nil || cfg.LogLevel != c.want {
 			t.Errorf("%s: %s, %v; want %s", c.name, cfg.LogLevel, err, c.want)
 		}
 	}
-	a := &cli{env: func(string) string { return "" }, given: map[string][]string{}}
+	a := &cli{env: noEnv, given: map[string][]string{}}
 	for command, want := range map[string]bool{"quarantine restore": true, "quarantine purge": true, "sweep": false} {
 		cmd, _, err := newRootCommand(a).Find(strings.Fields(command))
 		testkit.Must(t, err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
@@ -21,7 +22,7 @@ func isArchive(args []string) bool {
 
 // archiveThere is an error where there is no archive of this name.
 func (a *cli) archiveThere(ctx context.Context, cfg config.Config, name string) error {
-	all, err := a.deps.archives(ctx, cfg)
+	all, err := app.ListArchives(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("cannot list the archives: %w", err)
 	}
@@ -40,7 +41,7 @@ func (a *cli) restoreArchive(ctx context.Context, name string) error {
 	if err := a.archiveThere(ctx, cfg, name); err != nil {
 		return err
 	}
-	return a.archiveRestored(ctx, cfg, name, a.deps.restoreCNI)
+	return a.archiveRestored(ctx, cfg, name, a.person.RestoreCNI)
 }
 
 // restoreBatch puts the files of all archives of one sweep back.
@@ -50,14 +51,14 @@ func (a *cli) restoreBatch(ctx context.Context, name string) error {
 		return err
 	}
 	batch := cni.BatchOf(name)
-	all, err := a.deps.archives(ctx, cfg)
+	all, err := app.ListArchives(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("cannot list the archives: %w", err)
 	}
 	if !slices.ContainsFunc(all, func(s cni.ArchiveState) bool { return cni.BatchOf(s.Name) == batch }) {
 		return exit.Failf(seeQuarantine, "there is no batch %s", clean.Text(name))
 	}
-	return a.archiveRestored(ctx, cfg, batch, a.deps.restoreBatch)
+	return a.archiveRestored(ctx, cfg, batch, a.person.RestoreBatch)
 }
 
 // archiveRestored puts files back and says so, also where not all that it was to read could be read.

@@ -28,7 +28,7 @@ type cli struct {
 	stdout, stderr io.Writer
 	console        *ui.Console // that these are of
 	env            func(string) string
-	deps           deps
+	person         app.Person
 
 	configFile string              // --config
 	output     string              // --output
@@ -50,16 +50,13 @@ func (a *cli) catchSignals(ctx context.Context) context.Context {
 
 // run is the program without the process around it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
+	return runAs(app.Person{LoginUID: "/proc/self/loginuid", SudoUser: env("SUDO_USER")}, args, stdin, stdout, stderr, env)
+}
+
+// runAs is run for a person whose records go to stderr where there is no journal.
+func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
 	console := ui.NewConsole(stdout, stderr, env)
-	person := app.Person{Stderr: console.Stderr(), LoginUID: "/proc/self/loginuid", SudoUser: env("SUDO_USER")}
-	return runOn(console, realDeps(person), args, stdin, env)
-}
-
-func runWith(d deps, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	return runOn(ui.NewConsole(stdout, stderr, env), d, args, stdin, env)
-}
-
-func runOn(console *ui.Console, d deps, args []string, stdin io.Reader, env func(string) string) int {
+	person.Stderr = console.Stderr()
 	// A reader that has seen enough (| head) must not kill us in the middle of a change:
 	// with a handler in place a write gives EPIPE instead of the signal.
 	pipes := make(chan os.Signal, 1)
@@ -67,7 +64,7 @@ func runOn(console *ui.Console, d deps, args []string, stdin io.Reader, env func
 	defer signal.Stop(pipes)
 
 	a := &cli{
-		stdin: stdin, stdout: console.Stdout(), stderr: console.Stderr(), console: console, env: env, deps: d,
+		stdin: stdin, stdout: console.Stdout(), stderr: console.Stderr(), console: console, env: env, person: person,
 		given: map[string][]string{}, stopSignals: func() {}, stopFollowing: func() {},
 	}
 	root := newRootCommand(a)
@@ -142,7 +139,7 @@ func (a *cli) config(ctx context.Context) (config.Config, error) {
 func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 	cfg, err := a.config(ctx)
 	if err == nil {
-		err = a.deps.rootThere(cfg)
+		err = app.RootThere(cfg)
 	}
 	return cfg, err
 }
@@ -150,9 +147,9 @@ func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 // viewContext is what views show beside what was found.
 func (a *cli) viewContext(cfg config.Config) ui.Context {
 	return ui.Context{
-		Now: a.deps.now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
+		Now: app.Now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
 		ArchivePath: func(name string) string { return app.ArchivePath(cfg, name) },
-		Node:        a.deps.nodeName(cfg), Observe: cfg.Observe(),
+		Node:        app.NodeName(cfg), Observe: cfg.Observe(),
 	}
 }
 
@@ -169,7 +166,7 @@ func (a *cli) where() ui.Given {
 
 // input is what the configuration of this call is made from.
 func (a *cli) input() config.Input {
-	return config.Input{File: a.configFile, Usual: a.deps.configFile, Given: a.given, Discover: a.deps.discover}
+	return config.Input{File: a.configFile, Usual: config.DefaultFile, Given: a.given, Discover: app.DiscoverRoot}
 }
 
 // json reports whether the output is JSON.
@@ -213,8 +210,7 @@ func (a *cli) follow(cmd *cobra.Command) {
 	if a.quiet || a.console == nil {
 		return
 	}
-	now := func() time.Time { return a.deps.now().Wall }
-	work, stop := a.console.Follow(now, a.verbose)
+	work, stop := a.console.Follow(func() time.Time { return app.Now().Wall }, a.verbose)
 	if work != nil {
 		cmd.SetContext(progress.With(cmd.Context(), work))
 	}

@@ -2,39 +2,15 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper"
 )
-
-// TestSignal: the first signal ends the context, so that what was begun can be finished,
-// and the program ends with a word and a code.
-func TestSignal(t *testing.T) {
-	env := func(string) string { return "" }
-	d := fakeDeps(env)
-	d.survey = func(ctx context.Context, _ config.Config, _ []parsers.PodUID) (reaper.Report, error) {
-		if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-		<-ctx.Done()
-		return reaper.Report{}, ctx.Err()
-	}
-	var out, errs bytes.Buffer
-	code := runWith(d, []string{"scan"}, strings.NewReader(""), &out, &errs, env)
-	if code != exit.FailedCode || errs.String() != "orphan-reaper: error: interrupted\n" || out.Len() > 0 {
-		t.Errorf("code %d, stderr %q, stdout %q", code, errs.String(), out.String())
-	}
-}
 
 // TestExitCode: the code is that of the error that was wrapped, not of the wrapping.
 func TestExitCode(t *testing.T) {
@@ -43,10 +19,10 @@ func TestExitCode(t *testing.T) {
 		want int
 	}{
 		{nil, 0},
-		{errNode, 1},
+		{errTest, 1},
 		{exit.Usagef("", "x"), 2},
 		{fmt.Errorf("cannot look: %w", exit.Usagef("", "x")), 2},
-		{errors.Join(errNode, exit.Usagef("", "x")), 2},
+		{errors.Join(errTest, exit.Usagef("", "x")), 2},
 		{exit.Attention(true), 3},
 		{exit.Attention(false), 0},
 		{exit.Failf("", "x"), 1},
@@ -64,7 +40,7 @@ func TestComplain(t *testing.T) {
 		want string
 	}{
 		{exit.Attention(true), ""},
-		{errNode, "orphan-reaper: error: the node is away\n"},
+		{errTest, "orphan-reaper: error: the node is away\n"},
 		{exit.Usagef("do this", "bad %q", "x"), "orphan-reaper: error: bad \"x\"\norphan-reaper: hint: do this\n"},
 		{fmt.Errorf("cannot look: %w", exit.Failf("do this", "x")), "orphan-reaper: error: cannot look: x\norphan-reaper: hint: do this\n"},
 		{errors.Join(errors.New("a"), errors.New("b\x1b[2J")), "orphan-reaper: error: a\norphan-reaper: error: b\\x1b[2J\n"},

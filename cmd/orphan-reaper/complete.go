@@ -48,7 +48,7 @@ func (a *cli) completePods(cmd *cobra.Command, args []string, begun string) ([]c
 		how = certainName
 	}
 	return a.completions(cmd.Context(), begun, args, how, func(ctx context.Context, cfg config.Config) ([]app.Pod, error) {
-		return a.deps.pods(ctx, cfg, false)
+		return app.PodsHere(ctx, cfg, false)
 	})
 }
 

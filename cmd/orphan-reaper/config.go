@@ -52,7 +52,7 @@ output as a configuration file.`,
 				contradicts, err := a.configCheck(cmd.Context(), c, false)
 				return cmp.Or(err, exit.Attention(contradicts))
 			}
-			c, err := app.ConfigOf(cmd.Context(), pid, a.deps.configFile, a.deps.discover)
+			c, err := app.ConfigOf(cmd.Context(), pid, config.DefaultFile, app.DiscoverRoot)
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func (a *cli) configPrint(cmd *cobra.Command) error {
 // configCheck says that the configuration is good, and reports whether it contradicts this node. running says that
 // it is that of the daemon that runs.
 func (a *cli) configCheck(ctx context.Context, c config.Config, running bool) (contradicts bool, err error) {
-	notes, err := app.CheckCredentials(ctx, c, a.deps.now().Wall)
+	notes, err := app.CheckCredentials(ctx, c, app.Now().Wall)
 	if err != nil {
 		return false, err
 	}
@@ -100,12 +100,10 @@ func (a *cli) configCheck(ctx context.Context, c config.Config, running bool) (c
 	if note != "" {
 		notes = append(notes, note)
 	}
-	if a.deps.agrees != nil {
-		if f := a.deps.agrees(ctx, c); f.Truth != policy.Yes {
-			notes, contradicts = append(notes, "nothing will be removed: "+f.Detail), f.Truth == policy.No
-		}
+	if f := app.Agrees(ctx, c); f.Truth != policy.Yes {
+		notes, contradicts = append(notes, "nothing will be removed: "+f.Detail), f.Truth == policy.No
 	}
-	if err := a.deps.rootThere(c); err != nil {
+	if err := app.RootThere(c); err != nil {
 		notes, contradicts = append(notes, err.Error()), contradicts || c.Named("root_dir")
 	}
 	if a.json() {
@@ -122,7 +120,7 @@ func (a *cli) configCheck(ctx context.Context, c config.Config, running bool) (c
 		p.Printf("good: %s\n", clean.Text(c.File))
 	}
 	if !contradicts { // then it would take nothing
-		p.Para("", "A daemon that starts now "+c.Begins(a.deps.now().Wall, a.deps.seen(c, running))+".")
+		p.Para("", "A daemon that starts now "+c.Begins(app.Now().Wall, app.Seen(c, running))+".")
 	}
 	for _, note := range notes {
 		p.Item("", "note:", 6, ui.Yellow, note)

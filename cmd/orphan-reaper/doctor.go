@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui/doctor"
@@ -39,7 +40,7 @@ func newDoctorCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			x, err := a.deps.examine(cmd.Context(), cfg)
+			x, err := app.Examine(cmd.Context(), cfg)
 			if err != nil {
 				return err
 			}

@@ -11,8 +11,8 @@ import (
 
 // arguments are those that a command wants, by its path; others want none.
 var arguments = map[string][]string{
-	"explain": {string(uidReap)}, "parse": {"-"}, "completion": {"bash"}, "help": {"scan"}, "fleet sweep": {"--yes"},
-	"quarantine restore": {string(uidHeld)}, "quarantine purge": {string(uidHeld), "--yes"}, "quarantine forget": {string(uidReap)},
+	"explain": {testUID}, "parse": {"-"}, "completion": {"bash"}, "help": {"scan"}, "fleet sweep": {"--yes"},
+	"quarantine restore": {testUID}, "quarantine purge": {testUID, "--yes"}, "quarantine forget": {testUID},
 }
 
 // runnable are all that can be run, by path.
@@ -31,14 +31,14 @@ func runnable(cmd *cobra.Command, path ...string) (all [][]string) {
 // TestNothingIsThere: a root directory that is not there, or settings that contradict each other, are never a
 // success: it would look as though nothing were there.
 func TestNothingIsThere(t *testing.T) {
-	all := runnable(newRootCommand(&cli{given: map[string][]string{}, env: func(string) string { return "" }}))
+	all := runnable(newRootCommand(&cli{given: map[string][]string{}, env: noEnv}))
 	if len(all) < 15 {
 		t.Fatalf("only %d commands", len(all))
 	}
 	for _, path := range all {
 		name := strings.Join(path, " ")
 		try := func(more ...string) (code int, said string) {
-			code, out, said := call(t, "all", append(append(append([]string{}, path...), arguments[name]...), more...)...)
+			code, out, said := call(t, append(append(append([]string{}, path...), arguments[name]...), more...)...)
 			return code, out + said
 		}
 		// The daemon waits for a kubelet and a disk that come late, and print shows what was set.
@@ -53,27 +53,14 @@ func TestNothingIsThere(t *testing.T) {
 	}
 	// Batches and archives are named otherwise.
 	for _, args := range [][]string{
-		{"restore", testArchive}, {"restore", "--batch", testArchive}, {"purge", "--yes", testArchive}, {"purge", "--yes", "--all"},
+		{"restore", "cni-20261120-001415-000"}, {"restore", "--batch", "cni-20261120-001415-000"}, {"purge", "--yes", "cni-20261120-001415-000"}, {"purge", "--yes", "--all"},
 	} {
-		if code, out, said := call(t, "all", append(append([]string{"quarantine"}, args...), "--root-dir", "/nope")...); code != exit.FailedCode {
+		if code, out, said := call(t, append(append([]string{"quarantine"}, args...), "--root-dir", "/nope")...); code != exit.FailedCode {
 			t.Errorf("%q: exit code %d: %s%s", args, code, out, said)
 		}
 	}
-	if code, out, _ := call(t, "", "config", "check", "--root-dir", "/nope"); code != exit.AttentionCode ||
+	if code, out, _ := call(t, "config", "check", "--root-dir", "/nope"); code != exit.AttentionCode ||
 		!strings.Contains(out, "note: cannot find the kubelet's root directory /nope") || strings.Contains(out, "starts now") {
 		t.Errorf("config check: exit code %d: %s", code, out)
-	}
-}
-
-// TestContradictionAlone: where nothing is to be taken now, a setting that contradicts the kubelet is told by the
-// exit code all the same.
-func TestContradictionAlone(t *testing.T) {
-	for _, args := range [][]string{{"scan"}, {"sweep", "--dry-run"}, {"explain", string(uidAlive)}} {
-		if code, _, said := call(t, "alive", args...); code != exit.DoneCode {
-			t.Errorf("%q: exit code %d: %s", args, code, said)
-		}
-		if code, _, said := call(t, "alive-contradiction", args...); code != exit.AttentionCode {
-			t.Errorf("%q with a contradiction: exit code %d: %s", args, code, said)
-		}
 	}
 }

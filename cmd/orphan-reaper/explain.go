@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
@@ -43,11 +44,11 @@ drivers are filled in.
 			if err != nil {
 				return a.explainName(cmd.Context(), args[0], err)
 			}
-			report, err := a.deps.survey(cmd.Context(), cfg, uids)
+			report, err := app.Survey(cmd.Context(), cfg, uids)
 			if err != nil {
 				return err
 			}
-			done, err := a.deps.history(cmd.Context(), cfg, uids[0])
+			done, err := app.History(cmd.Context(), cfg, uids[0])
 			if err != nil {
 				return fmt.Errorf("cannot read what was done with %s: %w", uids[0], err)
 			}
@@ -67,10 +68,10 @@ func (a *cli) explainName(ctx context.Context, name string, none error) error {
 	if plain, err := strconv.Unquote(name); err == nil {
 		name = plain
 	}
-	if !a.deps.nameThere(cfg, name) {
+	if !app.NameThere(cfg, name) {
 		return none
 	}
-	report, err := a.deps.survey(ctx, cfg, nil)
+	report, err := app.Survey(ctx, cfg, nil)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (a *cli) showExplanation(x ui.Explanation, report reaper.Report) error {
 // explain shows what a report says of one pod, and what the ledger does.
 func (a *cli) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
 	c := a.viewContext(cfg)
-	c.Daemon = a.deps.standing(ctx, cfg)
+	c.Daemon = app.Standing(ctx, cfg)
 	x := ui.NewExplanation(report, c, uid, done)
 	err := a.showExplanation(x, report)
 	if x.Empty() && exit.Code(err) != exit.FailedCode {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -46,7 +47,7 @@ func TestFleetListReports(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			none := func(string) string { return "" }
 			words := append([]string{"fleet", "list", "--reports", source}, strings.Fields(args)...)
-			code := runWith(fakeDeps(none), words, strings.NewReader(reported()), &stdout, &stderr, none)
+			code := runAs(app.Person{}, words, strings.NewReader(reported()), &stdout, &stderr, none)
 			if code != 3 || stderr.Len() > 0 {
 				t.Errorf("%s: code %d, %s", args, code, &stderr)
 			}
@@ -79,7 +80,7 @@ func TestFleetListNobody(t *testing.T) {
 	for _, from := range [][]string{{"--kubeconfig", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: a")}, {"--reports", empty}} {
 		for _, more := range [][]string{nil, {"--needs-person"}, {"-o", "json"}} {
 			args := slices.Concat([]string{"fleet", "list"}, from, more)
-			code, out, said := call(t, "", args...)
+			code, out, said := call(t, args...)
 			if text := strings.Join(strings.Fields(out), " "); code != 3 || said != "" ||
 				!strings.Contains(text, "No node has written a report, and which nodes there are is not known") ||
 				len(more) < 2 && !strings.Contains(text, "0 nodes, 0 have reported lately.") {
@@ -88,7 +89,7 @@ func TestFleetListNobody(t *testing.T) {
 		}
 	}
 	known := testkit.File(t, "known.json", `{"kind":"List","items":[{"kind":"Node","metadata":{"name":"win","labels":{"kubernetes.io/os":"windows"}}}]}`)
-	if code, out, said := call(t, "", "fleet", "list", "--reports", known); code != 0 {
+	if code, out, said := call(t, "fleet", "list", "--reports", known); code != 0 {
 		t.Errorf("no node is for the daemon: %d %s\n%s", code, said, out)
 	}
 }
@@ -104,14 +105,14 @@ func TestFleetListCluster(t *testing.T) {
 		}
 		testkit.Answer(`{"kind":"OrphanReportList","items":[`+list[strings.Index(list, `{"kind":"OrphanReport"`):])(w, r)
 	})
-	code, out, said := call(t, "", "fleet", "list", "--kubeconfig", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: a"), "-o", "json")
+	code, out, said := call(t, "fleet", "list", "--kubeconfig", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: a"), "-o", "json")
 	var got ui.FleetList
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 3 || got.Totals.Nodes != 3 || got.Totals.Answered != 2 || got.Totals.Keep != 3 ||
 		len(got.Pods) != 1 || got.Pods[0].Node != "worker-1" || len(got.Silent) != 1 || got.Silent[0].Node != "worker-2" || got.Notes == nil {
 		t.Errorf("%d, %v, %s\n%s", code, err, said, out)
 	}
 	old := testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "auth-provider: {name: oidc}")
-	if code, _, said := call(t, "", "fleet", "list", "--kubeconfig", old); code != 2 ||
+	if code, _, said := call(t, "fleet", "list", "--kubeconfig", old); code != 2 ||
 		!strings.Contains(said, "hint: kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -") {
 		t.Errorf("%d %s", code, said)
 	}
@@ -122,7 +123,7 @@ func TestFleetListCluster(t *testing.T) {
 		"--wide --needs-person":                           "exclude each other",
 		"--reports " + filepath.Join(t.TempDir(), "none"): "no such file",
 	} {
-		if code, _, said := call(t, "", append([]string{"fleet", "list"}, strings.Fields(args)...)...); code != 2 && code != 1 || !strings.Contains(said, want) {
+		if code, _, said := call(t, append([]string{"fleet", "list"}, strings.Fields(args)...)...); code != 2 && code != 1 || !strings.Contains(said, want) {
 			t.Errorf("%s: %d %s", args, code, said)
 		}
 	}

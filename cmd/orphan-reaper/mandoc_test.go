@@ -56,7 +56,7 @@ func commands(root *cobra.Command) []*cobra.Command {
 
 func testRoot() *cobra.Command {
 	env := func(string) string { return "" }
-	return newRootCommand(&cli{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), env: env, deps: fakeDeps(env), given: map[string][]string{}})
+	return newRootCommand(&cli{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), env: env, given: map[string][]string{}})
 }
 
 // flagItem writes a flag with its names, its value and, where that is asked for, its default.
@@ -159,7 +159,7 @@ func TestManPageFields(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(manDir, "orphan-reaper.8"))
 	testkit.Must(t, err)
 	record := policy.Record{
-		Seq: 1, Kind: policy.KindParked, At: policy.Instant{BootID: "b"}, UID: uidReap, Namespace: "n", PodName: "p", Entry: "e", Leaf: "l", Sandbox: "s",
+		Seq: 1, Kind: policy.KindParked, At: policy.Instant{BootID: "b"}, UID: testUID, Namespace: "n", PodName: "p", Entry: "e", Leaf: "l", Sandbox: "s",
 		Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonHold, Detail: "d"}}, Taken: map[string]policy.Tally{"data": {}},
 		Left: []policy.Residue{{}}, VolData: map[string]string{"a": "b"}, Err: "e", Undo: "u", Text: "t", Archive: "a", Pods: []string{"n/p"},
 	}

@@ -41,7 +41,7 @@ func TestOnlyNodesStartTheProgram(t *testing.T) {
 		// ownNode holds for all of them.
 		"orphan-reaper-whole": {"main_test.go", "whole_test.go", "contradiction_test.go", "wholekubelet_test.go", "wholepaste_test.go", "ownnode_test.go"},
 		"benchProgramEnv":     {"bench_test.go", "benchgzip_test.go", "whole_test.go", "ownnode_test.go"},
-		"realDeps":            {"main_test.go", "parse_test.go"}, // parse looks at no node
+		"runAs":               {"main_test.go", "parse_test.go", "fleet_test.go"}, // parse and fleet use no node
 	}
 	files, err := filepath.Glob("*_test.go")
 	if err != nil || len(files) == 0 {
@@ -68,7 +68,7 @@ func TestOnlyNodesStartTheProgram(t *testing.T) {
 					}
 				}
 			case *ast.CallExpr:
-				if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "run" || f.Name == "realDeps") {
+				if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "run" || f.Name == "runAs") {
 					note(f.Name)
 				}
 			case *ast.Ident:

@@ -27,7 +27,7 @@ type endless struct{ left int }
 
 func (e *endless) Read(p []byte) (int, error) {
 	if e.left <= 0 {
-		return 0, errNode
+		return 0, errTest
 	}
 	n := min(len(p), e.left)
 	for i := range n {
@@ -51,7 +51,7 @@ func TestParseLines(t *testing.T) {
 		t.Errorf("sightings in lines %v", lines)
 	}
 	err := parseLines(io.MultiReader(strings.NewReader("a\nb\n"), &endless{left: 1000}), "x", parsers.Options{}, emit)
-	if !errors.Is(err, errNode) || !strings.Contains(err.Error(), "byte 4 of x") {
+	if !errors.Is(err, errTest) || !strings.Contains(err.Error(), "byte 4 of x") {
 		t.Errorf("%v", err)
 	}
 }
@@ -63,7 +63,7 @@ func TestParseDoesNotHoldBack(t *testing.T) {
 	read, out := io.Pipe()
 	done := make(chan int)
 	go func() {
-		code := runWith(realDeps(app.Person{Stderr: io.Discard}), []string{"parse"}, in, out, io.Discard, func(string) string { return "" })
+		code := runAs(app.Person{}, []string{"parse"}, in, out, io.Discard, func(string) string { return "" })
 		_ = out.Close()
 		done <- code
 	}()
@@ -84,7 +84,7 @@ func TestParseDoesNotHoldBack(t *testing.T) {
 
 // TestSightingJSON holds the keys, their order, and what is null.
 func TestSightingJSON(t *testing.T) {
-	s := parsers.Sighting{UID: uidReap, Report: parsers.ReportPathsPresent, Count: 2044, Transport: "syslog", Program: "<kubelet>", Time: testNow}
+	s := parsers.Sighting{UID: testUID, Report: parsers.ReportPathsPresent, Count: 2044, Transport: "syslog", Program: "<kubelet>", Time: testNow}
 	for _, c := range []struct {
 		change func(*parsers.Sighting)
 		file   string
@@ -104,7 +104,7 @@ func TestSightingJSON(t *testing.T) {
 		one := s
 		c.change(&one)
 		got, err := json.Marshal(ui.NewSighting(one, 12, c.file))
-		if want := `{"line":12,"uid":"` + string(uidReap) + `","reason":"paths-present",` + c.want; err != nil || string(got) != want {
+		if want := `{"line":12,"uid":"` + string(testUID) + `","reason":"paths-present",` + c.want; err != nil || string(got) != want {
 			t.Errorf("got  %s, %v\nwant %s", got, err, want)
 		}
 	}
@@ -137,8 +137,8 @@ func TestParseCompressed(t *testing.T) {
 		"journal":           {strings.NewReader("LPKSHHRH\x00\x00"), nil, "journalctl --file FILE"},
 		"short":             {strings.NewReader("B"), nil, ""},
 		"empty":             {strings.NewReader(""), nil, ""},
-		"fails":             {iotest.ErrReader(errNode), nil, errNode.Error()},
-		"fails after bytes": {io.MultiReader(strings.NewReader(orphanLine+"\n"), iotest.ErrReader(errNode)), []int{1}, errNode.Error()},
+		"fails":             {iotest.ErrReader(errTest), nil, errTest.Error()},
+		"fails after bytes": {io.MultiReader(strings.NewReader(orphanLine+"\n"), iotest.ErrReader(errTest)), []int{1}, errTest.Error()},
 	} {
 		var lines []int
 		err := parseLines(c.in, "x", parsers.Options{}, func(_ parsers.Sighting, line int) error { lines = append(lines, line); return nil })

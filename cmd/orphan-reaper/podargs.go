@@ -271,7 +271,7 @@ func (a *cli) surveyed(ctx context.Context, args []string, how naming, past bool
 	if err != nil {
 		return config.Config{}, nil, err
 	}
-	uids, err := podUIDs(cfg, named, func() ([]app.Pod, error) { return a.deps.pods(ctx, cfg, past) })
+	uids, err := podUIDs(cfg, named, func() ([]app.Pod, error) { return app.PodsHere(ctx, cfg, past) })
 	return cfg, uids, err
 }
 
@@ -296,7 +296,7 @@ func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config
 			return cfg, means, err
 		}
 	}
-	all, err := a.deps.list(ctx, cfg)
+	all, err := app.ListQuarantine(ctx, cfg)
 	if err != nil {
 		return cfg, means, fmt.Errorf("cannot list the quarantine: %w", err)
 	}

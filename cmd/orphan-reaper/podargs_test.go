@@ -2,16 +2,12 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -88,43 +84,6 @@ func (n *wholeNode) entryOf(i int) string {
 		n.t.Fatalf("%v, %v", found, err)
 	}
 	return filepath.Base(found[0])
-}
-
-// TestPurgeHandsOnWhatWasShown: what comes into quarantine after it was listed, which is while a
-// person reads the question at the latest, is not among what is purged or put back.
-func TestPurgeHandsOnWhatWasShown(t *testing.T) {
-	for _, args := range [][]string{
-		{"purge", "--yes", string(uidHeld)}, {"purge", "--yes", "0badf00d-0006"}, {"purge", "--yes", "--all"}, {"restore", "0badf00d-0006"},
-	} {
-		d := fakeDeps(func(key string) string { return map[string]string{"FAKE": "all"}[key] })
-		come, got := false, []policy.EntryState{}
-		list, purge, restore := d.list, d.purge, d.restore
-		d.list = func(ctx context.Context, cfg config.Config) ([]policy.EntryState, error) {
-			all, err := list(ctx, cfg)
-			if come {
-				younger := all[1]
-				younger.Entry += ".2"
-				all = append(all, younger)
-			}
-			come = true
-			return all, err
-		}
-		d.purge = func(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
-			got = shown
-			return purge(ctx, cfg, shown, living)
-		}
-		d.restore = func(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (policy.Outcome, error) {
-			got = shown
-			return restore(ctx, cfg, uid, shown)
-		}
-		var out bytes.Buffer
-		if code := runWith(d, append([]string{"quarantine"}, args...), strings.NewReader(""), &out, &out, func(string) string { return "" }); code != 0 {
-			t.Errorf("%v: %d\n%s", args, code, out.String())
-		}
-		if len(got) != 1 || got[0].Entry != string(uidHeld) {
-			t.Errorf("%v handed on %+v", args, got)
-		}
-	}
 }
 
 // TestWholePurgeWhileAsked: an entry that comes while the question waits for its answer is not

@@ -2,8 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,11 +15,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// onTerminal runs the program with a fake node on a terminal of so many columns, and returns what it
-// showed there. The terminal is a real one, so that its size and colours are found as everywhere.
-func onTerminal(t *testing.T, columns int, env map[string]string, args ...string) (shown string, code int) {
+// onTerminal runs the program on a terminal of so many columns, whose user has typed answer, and returns what it showed.
+func onTerminal(t *testing.T, node string, columns int, answer string, env map[string]string, args ...string) (shown string, code int) {
 	t.Helper()
 	master, tty := testkit.Terminal(t, columns)
+	_, err := io.WriteString(master, answer)
+	testkit.Must(t, err)
 	read := make(chan string)
 	go func() {
 		b, err := io.ReadAll(master)
@@ -27,73 +29,50 @@ func onTerminal(t *testing.T, columns int, env map[string]string, args ...string
 		}
 		read <- string(b)
 	}()
-	get := func(key string) string { return env[key] }
-	code = runWith(fakeDeps(get), args, tty, tty, tty, get)
-	if err := tty.Close(); err != nil {
-		t.Fatal(err)
-	}
+	code = runOnNode(node, args, tty, tty, tty, func(key string) string { return env[key] })
+	testkit.Must(t, tty.Close())
 	return strings.ReplaceAll(<-read, "\r\n", "\n"), code
 }
 
-// TestOnTerminal: what is shown fits terminals of two widths, and is the same with colour. Of scan the screens are goldens.
+// sgr is a change of colour.
+var sgr = regexp.MustCompile(`\x1b\[[0-9;]*[mKAJ]`)
+
+// TestOnTerminal: a screen fits terminals of two widths, and colours add nothing to the words.
 func TestOnTerminal(t *testing.T) {
-	plain := map[string]string{"FAKE": "all", "NO_COLOR": "1", "TERM": "xterm"}
-	for _, c := range []struct {
-		name string
-		code int
-		args []string
-	}{
-		{"scan", 3, []string{"scan"}},
-		{"scan-all", 3, []string{"scan", "--all"}},
-		{"scan-wait", 3, []string{"scan", "--verdict", "wait"}},
-		{"sweep-dry-run", 3, []string{"sweep", "--dry-run"}},
-		{"explain-mounted", 3, []string{"explain", string(uidMounted)}},
-	} {
+	node := t.TempDir()
+	testkit.Must(t, makeNode(node))
+	for _, name := range []string{testUID + "/volumes/kubernetes.io~nfs/share/data", "backup/x"} {
+		testkit.Must(t, os.MkdirAll(filepath.Join(node, "var/lib/kubelet/pods", name), 0o755))
+	}
+	for _, args := range [][]string{{"scan", "-q"}, {"scan", "-q", "--all"}, {"sweep", "-q", "--dry-run"}, {"explain", "-q", testUID}} {
 		for _, columns := range []int{80, 140} {
-			name := fmt.Sprintf("%s-%d.txt", c.name, columns)
-			t.Run(name, func(t *testing.T) {
-				shown, code := onTerminal(t, columns, plain, c.args...)
-				if code != c.code {
-					t.Errorf("exit code %d, want %d", code, c.code)
-				}
-				if strings.ContainsRune(shown, '\x1b') {
-					t.Error("an escape in spite of NO_COLOR")
-				}
-				fits(t, name, shown, columns)
-				if name == "scan-80.txt" {
-					golden(t, name, shown)
-				}
-				colours, _ := onTerminal(t, columns, map[string]string{"FAKE": "all", "TERM": "xterm"}, c.args...)
-				if !strings.Contains(colours, "\x1b[1m") || sgr.ReplaceAllString(colours, "") != shown {
-					t.Errorf("with colours other words are shown:\n%s", colours)
-				}
-			})
+			shown, code := onTerminal(t, node, columns, "", map[string]string{"NO_COLOR": "1", "TERM": "xterm"}, args...)
+			if code == exit.FailedCode || strings.ContainsRune(shown, '\x1b') {
+				t.Errorf("%v: exit code %d: %q", args, code, shown)
+			}
+			fits(t, strings.Join(args, " "), shown, columns)
+			colours, _ := onTerminal(t, node, columns, "", map[string]string{"TERM": "xterm"}, args...)
+			if !strings.Contains(colours, "\x1b[1m") || len(strings.Fields(sgr.ReplaceAllString(colours, ""))) != len(strings.Fields(shown)) {
+				t.Errorf("%v: with colours other words are shown:\n%s\nand\n%s", args, colours, shown)
+			}
 		}
 	}
 }
 
-// sgr is a change of colour.
-var sgr = regexp.MustCompile(`\x1b\[[0-9;]*m`)
-
-// TestQuestionFits: a question before a purge is broken between words, as all that a person reads.
+// TestQuestionFits: the question before a purge is broken between words, and "no" removes nothing.
 func TestQuestionFits(t *testing.T) {
-	master, tty := testkit.Terminal(t, 60)
-	if _, err := io.WriteString(master, "no\n"); err != nil {
-		t.Fatal(err)
+	node := t.TempDir()
+	testkit.Must(t, makeNode(node))
+	share := filepath.Join(node, "var/lib/kubelet/pods", testUID, "volumes/kubernetes.io~nfs/share")
+	testkit.Must(t, os.MkdirAll(share, 0o755))
+	testkit.Must(t, os.WriteFile(filepath.Join(share, "data"), []byte("of a user"), 0o600))
+	env := map[string]string{"NO_COLOR": "1"}
+	if shown, code := onTerminal(t, node, 80, "", env, "sweep", "--hold", "0s", "--confirm", "0s"); code != exit.DoneCode {
+		t.Fatalf("sweep: %d: %s", code, shown)
 	}
-	read := make(chan string)
-	go func() {
-		b, _ := io.ReadAll(master) // EIO is how a terminal ends, pty(7)
-		read <- string(b)
-	}()
-	env := func(key string) string { return map[string]string{"FAKE": "all", "NO_COLOR": "1"}[key] }
-	code := runWith(fakeDeps(env), []string{"quarantine", "purge", string(uidHeld)}, tty, tty, tty, env)
-	if err := tty.Close(); err != nil {
-		t.Fatal(err)
-	}
-	shown := strings.ReplaceAll(<-read, "\r\n", "\n")
+	shown, code := onTerminal(t, node, 60, "no\n", env, "quarantine", "purge", testUID)
 	question, _, asked := strings.Cut(shown, "\nType yes: ")
-	if code != exit.FailedCode || !asked || !strings.Contains(question, "\nPermanently remove 1 pod with ") || !strings.Contains(question, "\n  volumes/") {
+	if code != exit.FailedCode || !asked || !strings.Contains(question, "Permanently remove 1 pod with ") || !strings.Contains(question, "\n  volumes/") {
 		t.Errorf("%d: %s", code, shown)
 	}
 	fits(t, "question", question, 60)

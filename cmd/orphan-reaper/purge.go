@@ -80,7 +80,7 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 			return err
 		}
 	}
-	outcomes, err := a.deps.purge(ctx, cfg, entries, force)
+	outcomes, err := a.person.Purge(ctx, cfg, entries, force)
 	return a.purged(outcomes, entries, err)
 }
 
@@ -179,7 +179,7 @@ func (a *cli) purgeArchive(ctx context.Context, name string, yes bool) error {
 			return err
 		}
 	}
-	if err := a.deps.dropArchive(ctx, cfg, name); err != nil {
+	if err := a.person.DropArchive(ctx, cfg, name); err != nil {
 		return fmt.Errorf("cannot purge %s: %w", name, err)
 	}
 	if a.json() {

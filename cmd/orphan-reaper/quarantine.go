@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
@@ -43,7 +44,7 @@ to be alive. Find out why that happened before you resume.`,
 
 // inQuarantine returns the entries that are there.
 func (a *cli) inQuarantine(ctx context.Context, cfg config.Config) ([]policy.EntryState, error) {
-	all, err := a.deps.list(ctx, cfg)
+	all, err := app.ListQuarantine(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the quarantine: %w", err)
 	}
@@ -64,11 +65,11 @@ func (a *cli) quarantineList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	archives, err := a.deps.archives(ctx, cfg)
+	archives, err := app.ListArchives(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("cannot list the archives: %w", err)
 	}
-	stopped, err := a.deps.breaker(ctx, cfg)
+	stopped, err := app.Breaker(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("cannot find out whether enforcing is stopped: %w", err)
 	}
@@ -84,7 +85,7 @@ func (a *cli) quarantineList(ctx context.Context) error {
 // lastOutcome returns the last record that says where the pod is; the zero value where the
 // ledger has none.
 func (a *cli) lastOutcome(ctx context.Context, cfg config.Config, uid parsers.PodUID) (policy.Record, error) {
-	all, err := a.deps.history(ctx, cfg, uid)
+	all, err := app.History(ctx, cfg, uid)
 	if err != nil {
 		return policy.Record{}, fmt.Errorf("cannot read what became of %s: %w", uid, err)
 	}
@@ -139,9 +140,9 @@ func (a *cli) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stopped, err := a.deps.breaker(ctx, cfg)
+	stopped, err := app.Breaker(ctx, cfg)
 	if err == nil && stopped != nil {
-		err = a.deps.resume(ctx, cfg)
+		err = a.person.Resume(ctx, cfg)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot resume: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 )
@@ -37,7 +38,7 @@ func newReportCommand(a *cli) *cobra.Command {
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			now := a.deps.now().Wall
+			now := app.Now().Wall
 			from, err := sinceWhen(since, now)
 			if err != nil {
 				return exit.Usagef("30d, 12h and 2026-11-01 are good", "--since: %w", err)
@@ -46,11 +47,11 @@ func newReportCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := a.deps.report(cmd.Context(), cfg, from, now)
+			r, err := app.Report(cmd.Context(), cfg, from, now)
 			if err != nil {
 				return fmt.Errorf("cannot report: %w", err)
 			}
-			shown := ui.NewNodeReport(r.Account, r.Entries, ui.Memory{Told: r.Told, At: r.ToldAt}, from, a.deps.nodeName(cfg))
+			shown := ui.NewNodeReport(r.Account, r.Entries, ui.Memory{Told: r.Told, At: r.ToldAt}, from, app.NodeName(cfg))
 			return a.write(shown, func(p *ui.Printer) { ui.WriteNodeReport(p, &shown) })
 		},
 	}

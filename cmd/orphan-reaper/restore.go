@@ -73,7 +73,7 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 	if len(entries) == 0 {
 		return a.restoredBefore(ctx, cfg, uid)
 	}
-	outcome, err := a.deps.restore(ctx, cfg, uid, entries)
+	outcome, err := a.person.Restore(ctx, cfg, uid, entries)
 	if err != nil {
 		return fmt.Errorf("cannot restore %s: %w", uid, err)
 	}
@@ -84,7 +84,7 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 	if outcome.Result != policy.Done && outcome.Result != policy.Conflict {
 		return errors.Join(outcomeError("restore", outcome), mergeError(cfg, entry, outcome))
 	}
-	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uid))
+	files, cniErr := a.person.RestoreCNI(ctx, cfg, string(uid))
 	cniErr = errors.Join(cniErr, cniErrors(files))
 	if a.json() {
 		return errors.Join(a.writeJSON(ui.NewRestored(ui.NewOutcomes([]policy.Outcome{outcome}), files)), cniErr)
@@ -105,7 +105,7 @@ func (a *cli) restoredBefore(ctx context.Context, cfg config.Config, uid parsers
 	if last.Kind != policy.KindRestored {
 		return exit.Failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
 	}
-	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uid))
+	files, cniErr := a.person.RestoreCNI(ctx, cfg, string(uid))
 	cniErr = errors.Join(cniErr, cniErrors(files))
 	if a.json() {
 		return errors.Join(a.writeJSON(ui.NewRestored(doneBefore(last, policy.PutBack), files)), cniErr)
@@ -158,7 +158,7 @@ quarantine, and it does not close the breaker: quarantine resume does.
 // completeRestored completes a pod that a person has restored.
 func (a *cli) completeRestored(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.completions(cmd.Context(), begun, args, noName, func(ctx context.Context, cfg config.Config) ([]app.Pod, error) {
-		entries, err := a.deps.list(ctx, cfg)
+		entries, err := app.ListQuarantine(ctx, cfg)
 		return podsOf(slices.DeleteFunc(entries, func(e policy.EntryState) bool { return !e.Restored })), err
 	})
 }
@@ -166,7 +166,7 @@ func (a *cli) completeRestored(cmd *cobra.Command, args []string, begun string) 
 // forget has pods judged again. One that no person has restored is an error, unless the same command
 // was given before.
 func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) error {
-	forgotten, err := a.deps.forget(ctx, cfg, uids)
+	forgotten, err := a.person.Forget(ctx, cfg, uids)
 	if err != nil {
 		return fmt.Errorf("cannot forget: %w", err)
 	}

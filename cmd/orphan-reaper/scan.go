@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
@@ -70,12 +71,12 @@ func newScanCommand(a *cli) *cobra.Command {
 
 // scan takes one look and shows it.
 func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions, p *ui.Printer) error {
-	report, err := a.deps.survey(ctx, cfg, uids)
+	report, err := app.Survey(ctx, cfg, uids)
 	if err != nil {
 		return err
 	}
 	c := a.viewContext(cfg)
-	c.Daemon = a.deps.standing(ctx, cfg)
+	c.Daemon = app.Standing(ctx, cfg)
 	shown := ui.NewReport(report, c)
 	shown.Asked(uids)
 	shown.List(o.all || len(uids) > 0, o.verdict)

@@ -32,7 +32,7 @@ func newSweepCommand(a *cli) *cobra.Command {
 				return err
 			}
 			if dryRun {
-				report, err := a.deps.survey(cmd.Context(), cfg, uids)
+				report, err := app.Survey(cmd.Context(), cfg, uids)
 				if err != nil {
 					return err
 				}
@@ -44,7 +44,7 @@ func newSweepCommand(a *cli) *cobra.Command {
 				screen := &ui.SweepScreen{Printer: func() *ui.Printer { return a.printer(a.stderr) }, Waiting: a.verbose}
 				o.Show, o.Waits = screen.Show, screen.Waits
 			}
-			report, err := a.deps.sweep(cmd.Context(), cfg, version().Version, o)
+			report, err := a.person.Sweep(cmd.Context(), cfg, version().Version, o)
 			if err != nil {
 				return err
 			}

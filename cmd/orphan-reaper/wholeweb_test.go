@@ -116,7 +116,7 @@ func TestWholeWeb(t *testing.T) {
 		"list --wide":            {wholeUID(1), wholeUID(2)},
 		"sweep --max-breakers 0": {"1 of 2 nodes look now.", "refused"},
 	} {
-		code, out, _ := call(t, "", append(append([]string{"fleet"}, strings.Fields(args)...), url, "http://"+silent)...)
+		code, out, _ := call(t, append(append([]string{"fleet"}, strings.Fields(args)...), url, "http://"+silent)...)
 		if code != 3 {
 			t.Errorf("fleet %s: code %d", args, code)
 		}
@@ -130,7 +130,7 @@ func TestWholeWeb(t *testing.T) {
 
 // TestFleetBreakersBelowNothing: nobody would be asked.
 func TestFleetBreakersBelowNothing(t *testing.T) {
-	if code, out, said := call(t, "", "fleet", "sweep", "--max-breakers", "-1", "http://127.0.0.1:1"); code != 2 || !strings.Contains(said, "negative") {
+	if code, out, said := call(t, "fleet", "sweep", "--max-breakers", "-1", "http://127.0.0.1:1"); code != 2 || !strings.Contains(said, "negative") {
 		t.Errorf("%d %s %s", code, out, said)
 	}
 }

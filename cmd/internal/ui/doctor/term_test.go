@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"io"
@@ -13,7 +13,7 @@ import (
 // carry nothing: without them the text is that of a pipe. A narrow terminal gets narrow lines, and a wide one
 // none that are too long to read.
 func TestDoctorTerminal(t *testing.T) {
-	_, piped, _ := call(t, "umount", "doctor")
+	_, piped := screen(t, doctored["umount"])
 	for _, c := range []struct {
 		name, key, value string
 		columns          int
@@ -25,15 +25,15 @@ func TestDoctorTerminal(t *testing.T) {
 		{"a dumb one", "TERM", "dumb", 80, false},
 		{"a narrow one", "NO_COLOR", "1", 60, false},
 	} {
-		screen, tty := testkit.Terminal(t, c.columns)
+		master, tty := testkit.Terminal(t, c.columns)
 		text := make(chan string)
 		go func() {
-			b, _ := io.ReadAll(screen) // EIO once the other end is closed
+			b, _ := io.ReadAll(master) // EIO once the other end is closed
 			text <- string(b)
 		}()
-		env := func(key string) string { return map[string]string{"FAKE": "umount", c.key: c.value}[key] }
-		if code := runWith(fakeDeps(env), []string{"doctor"}, strings.NewReader(""), tty, io.Discard, env); code != 3 {
-			t.Errorf("%s: code %d", c.name, code)
+		env := func(key string) string { return map[string]string{c.key: c.value}[key] }
+		if _, err := screenOf(doctored["umount"], env, tty); err != nil {
+			t.Errorf("%s: %v", c.name, err)
 		}
 		testkit.Must(t, tty.Close())
 		var got string

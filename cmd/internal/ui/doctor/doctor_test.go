@@ -1,20 +1,52 @@
-package main
+package doctor
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
+
+// node is what doctor found on a node.
+type node struct {
+	Case    diagnosis.Case
+	LookErr error
+	Root    bool
+}
+
+// screenOf returns the screen of a healthy node that change has changed, as doctor prints it into a pipe or to out.
+func screenOf(change func(*node), env func(string) string, out io.Writer) (Screen, error) {
+	x := node{Case: healthyNode(), Root: true}
+	if change != nil {
+		change(&x)
+	}
+	shown := New(x.Case, Read{Err: x.LookErr, Root: x.Root}, ui.Context{
+		Now: at(0), Hold: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour, PodsDir: "/var/lib/kubelet/pods",
+		QuarantineDir: "/var/lib/kubelet/orphan-reaper", Node: "n1",
+	})
+	p := ui.NewPrinter(out, env)
+	Write(p, &shown)
+	return shown, p.Flush()
+}
+
+// screen is screenOf in a pipe.
+func screen(t *testing.T, change func(*node)) (Screen, string) {
+	t.Helper()
+	var out strings.Builder
+	shown, err := screenOf(change, func(string) string { return "" }, &out)
+	testkit.Must(t, err)
+	return shown, out.String()
+}
 
 // healthyNode is a node with a daemon, and one pod that lives.
 func healthyNode() diagnosis.Case {
@@ -30,7 +62,7 @@ func healthyNode() diagnosis.Case {
 const oldWords = `orphaned pod "0badf00d-0001-4aaa-8bbb-cccc00000001" found, but volume paths are still present on disk`
 
 // complain has the kubelet name the pod that may go, every 2 s for longer than was read.
-func complain(x *app.Examination) {
+func complain(x *node) {
 	x.Case.Said = []diagnosis.Said{{
 		UID: uidReap, Source: "journald", Lines: 43150, LastHour: 1799, First: testNow.Add(-24*time.Hour + time.Second),
 		Last: testNow.Add(-time.Second), Now: true, Words: oldWords,
@@ -39,27 +71,27 @@ func complain(x *app.Examination) {
 	x.Case.Pods, x.Case.Verdicts = r.Look.Pods, r.Verdicts
 }
 
-// doctored are the nodes of doctor's tests, by FAKE.
-var doctored = map[string]func(*app.Examination){
+// doctored are the nodes of doctor's tests, by name.
+var doctored = map[string]func(*node){
 	"goes": complain,
-	"nodaemon": func(x *app.Examination) {
+	"nodaemon": func(x *node) {
 		complain(x)
 		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No, Installed: true}
 	},
-	"unknowndaemon": func(x *app.Examination) {
+	"unknowndaemon": func(x *node) {
 		complain(x)
 		x.Case.Daemon = diagnosis.Daemon{PID: 612, Installed: true, Problem: "PID 612 holds the daemon's lock, and shows no command"}
 	},
-	"sweeps": func(x *app.Examination) {
+	"sweeps": func(x *node) {
 		complain(x)
 		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No, PID: 612, Since: testNow.Add(-time.Minute)}
 	},
-	"observe": func(x *app.Examination) {
+	"observe": func(x *node) {
 		complain(x)
 		x.Case.Daemon.Mode, x.Case.Rules.Observe = "observe", true
 	},
 	// The main cause comes first, whatever else there is to do.
-	"observemore": func(x *app.Examination) {
+	"observemore": func(x *node) {
 		doctoredUmount(x)
 		x.Case.Daemon.Mode, x.Case.Rules.Observe = "observe", true
 		x.Case.Conflicts = []parsers.PodUID{uidConflict}
@@ -67,22 +99,22 @@ var doctored = map[string]func(*app.Examination){
 	},
 	// One may go, one waits for its hold, and one for a process.
 	"inuse":      doctoredInUse,
-	"inusealone": func(x *app.Examination) { doctoredInUse(x); x.Case.Daemon = diagnosis.Daemon{Runs: policy.No} },
+	"inusealone": func(x *node) { doctoredInUse(x); x.Case.Daemon = diagnosis.Daemon{Runs: policy.No} },
 	// What ends by itself hides nothing that stays.
-	"settling": func(x *app.Examination) {
+	"settling": func(x *node) {
 		complain(x)
 		keep(x, policy.ReasonKubeletStarting, "the kubelet (PID 812) has run for 1m0s of 10m0s")
 		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonNotADirectory})
 	},
 	// The kubelet's report overrides a file that may be stale.
-	"stale": func(x *app.Examination) {
+	"stale": func(x *node) {
 		complain(x)
 		keep(x, policy.ReasonKubeletFile, "allocated_pods_state has it")
 		x.Case.Verdicts[0].Decision, x.Case.Pods[0].FilesGoStale = policy.Wait, true
 	},
 	"limited": doctoredLimited,
 	// Both wait for one that is in quarantine already; the kubelet reported both.
-	"follow": func(x *app.Examination) {
+	"follow": func(x *node) {
 		doctoredLimited(x)
 		x.Case.Daemon.Parked, x.Case.Rules.HoldReported = testNow.Add(-20*time.Second), time.Minute
 		for i := range x.Case.Pods {
@@ -90,30 +122,30 @@ var doctored = map[string]func(*app.Examination){
 		}
 	},
 	"umount": doctoredUmount,
-	"past": func(x *app.Examination) {
+	"past": func(x *node) {
 		complain(x)
 		s := &x.Case.Said[0]
 		s.Now, s.Lines, s.LastHour, s.First, s.Last = false, 40, 0, testNow.Add(-11*time.Hour), testNow.Add(-9*time.Hour)
 		x.Case.Pods, x.Case.Verdicts = x.Case.Pods[1:], x.Case.Verdicts[1:]
 	},
-	"aging": func(x *app.Examination) {
+	"aging": func(x *node) {
 		x.Case.Aging = diagnosis.Aging{UIDs: []parsers.PodUID{uidHeld}, Bytes: 300 << 10, In: 24*time.Hour - time.Second}
 		x.Case.DataPods, x.Case.DataBytes = 2, 4096
 	},
-	"manyaging": func(x *app.Examination) {
+	"manyaging": func(x *node) {
 		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No}
 		for i := range 5 {
 			x.Case.Aging.UIDs = append(x.Case.Aging.UIDs, uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i)))
 		}
 		x.Case.Aging.Bytes = 5 << 20
 	},
-	"waits": func(x *app.Examination) {
+	"waits": func(x *node) {
 		complain(x)
 		x.Case.Daemon.Runs = policy.No
 		r := only(testReport(), uidHold)
 		x.Case.Pods, x.Case.Verdicts = r.Look.Pods, r.Verdicts
 	},
-	"files": func(x *app.Examination) {
+	"files": func(x *node) {
 		complain(x)
 		x.Case.Sources = []diagnosis.Source{
 			{Name: "/var/log/messages", Read: true},
@@ -122,47 +154,47 @@ var doctored = map[string]func(*app.Examination){
 		s := &x.Case.Said[0]
 		s.Source, s.Untimed, s.LastHour, s.First, s.Last = "/var/log/messages", s.Lines, 0, time.Time{}, time.Time{}
 	},
-	"conflict": func(x *app.Examination) {
+	"conflict": func(x *node) {
 		x.Case.Parked, x.Case.Conflicts = []parsers.PodUID{uidHeld, uidConflict}, []parsers.PodUID{uidConflict}
 	},
-	"breaker": func(x *app.Examination) {
+	"breaker": func(x *node) {
 		complain(x)
 		x.Case.Breaker, x.Case.Revived = true, uidReap
 	},
-	"restored": func(x *app.Examination) {
+	"restored": func(x *node) {
 		complain(x)
 		keep(x, policy.ReasonRestored, "")
 		x.Case.DataPods, x.Case.DataBytes = 1, 4096
 	},
-	"restorednow": func(x *app.Examination) {
+	"restorednow": func(x *node) {
 		complain(x)
 		keep(x, policy.ReasonYoung, "")
 		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonRestored})
 	},
-	"nolog": func(x *app.Examination) { x.Case.Sources = nil },
-	"deaf": func(x *app.Examination) {
+	"nolog": func(x *node) { x.Case.Sources = nil },
+	"deaf": func(x *node) {
 		x.Case.Sources = []diagnosis.Source{{Name: "journald", Problem: "/var/log/journal/0123/system.journal: permission denied"}}
 	},
-	"contradiction": func(x *app.Examination) {
+	"contradiction": func(x *node) {
 		x.Case.Node.Agrees = policy.Fact{Truth: policy.No, Detail: "--root-dir is /data/kubelet, and the kubelet that runs here (PID 812) has /var/lib/kubelet"}
 	},
-	"user": func(x *app.Examination) {
+	"user": func(x *node) {
 		complain(x)
 		x.Root, x.Case.Looked, x.Case.Pods, x.Case.Verdicts = false, false, nil, nil
 		x.Case.Daemon = diagnosis.Daemon{Problem: "cannot open the state directory: permission denied"}
 		x.LookErr = fmt.Errorf("cannot list the pods directory /var/lib/kubelet/pods: %w", fs.ErrPermission)
 	},
-	"nokubelet": func(x *app.Examination) {
+	"nokubelet": func(x *node) {
 		complain(x)
 		x.Case.Node.Kubelet = policy.Fact{Truth: policy.No, Detail: "no kubelet runs"}
 		keep(x, policy.ReasonKubeletUnknown, "no kubelet runs")
 	},
-	"noruntime": func(x *app.Examination) {
+	"noruntime": func(x *node) {
 		complain(x)
 		x.Case.Node.RuntimeLists = policy.Fact{Detail: "cannot dial unix:///run/containerd/containerd.sock: connection refused"}
 		keep(x, policy.ReasonRuntimeUnknown, x.Case.Node.RuntimeLists.Detail)
 	},
-	"many": func(x *app.Examination) {
+	"many": func(x *node) {
 		complain(x)
 		for i := range 40 {
 			e, v := x.Case.Pods[0], x.Case.Verdicts[0]
@@ -178,7 +210,7 @@ var doctored = map[string]func(*app.Examination){
 }
 
 // doctoredUmount has a volume of a dead pod mounted.
-func doctoredUmount(x *app.Examination) {
+func doctoredUmount(x *node) {
 	complain(x)
 	r := only(testReport(), uidMounted)
 	e := r.Look.Pods[0]
@@ -187,7 +219,7 @@ func doctoredUmount(x *app.Examination) {
 }
 
 // doctoredLimited has two pods that may go, and a daemon that has just started.
-func doctoredLimited(x *app.Examination) {
+func doctoredLimited(x *node) {
 	complain(x)
 	x.Case.Daemon.Proven = false
 	r := only(testReport(), uidReap, uidHold)
@@ -196,7 +228,7 @@ func doctoredLimited(x *app.Examination) {
 }
 
 // doctoredInUse has three pods that go: one may, one waits for its hold, and one for a process.
-func doctoredInUse(x *app.Examination) {
+func doctoredInUse(x *node) {
 	complain(x)
 	r := only(testReport(), uidHold)
 	used, v := evidence(uidMounted, "db", "postgres-1", scratch), policy.Verdict{UID: uidMounted, Decision: policy.Wait}
@@ -205,7 +237,7 @@ func doctoredInUse(x *app.Examination) {
 }
 
 // keep keeps the pod that may go.
-func keep(x *app.Examination, reason policy.Reason, detail string) {
+func keep(x *node, reason policy.Reason, detail string) {
 	x.Case.Verdicts[0].Decision, x.Case.Verdicts[0].Why = policy.Keep, []policy.Why{{Reason: reason, Detail: detail}}
 }
 
@@ -214,59 +246,42 @@ func keep(x *app.Examination, reason policy.Reason, detail string) {
 func TestDoctor(t *testing.T) {
 	doctored["healthy"] = nil
 	defer delete(doctored, "healthy")
-	codes := map[string]int{"healthy": 0, "aging": 0, "manyaging": 0, "goes": 0, "past": 0, "files": 0, "restored": 0, "restorednow": 0, "inuse": 0, "limited": 0, "follow": 0, "stale": 0, "user": 1}
-	for name := range doctored {
-		code, out, errs := call(t, name, "doctor")
-		want, easy := codes[name]
-		if !easy {
-			want = exit.AttentionCode
-		}
-		if code != want || (errs != "") != (code == exit.FailedCode) {
-			t.Errorf("%s: code %d, want %d; %s", name, code, want, errs)
+	easy := strings.Fields("healthy aging manyaging goes past files restored restorednow inuse limited follow stale user")
+	for name, change := range doctored {
+		shown, out := screen(t, change)
+		if shown.NeedsPerson == slices.Contains(easy, name) {
+			t.Errorf("%s: needs the operator: %t", name, shown.NeedsPerson)
 		}
 		if name == "many" {
-			golden(t, "doctor-many.txt", out)
+			testkit.Golden(t, "testdata/doctor-many.txt", out)
 		}
 		words := strings.Join(strings.Fields(out), " ")
-		if says := strings.Contains(words, "What you have to do") || strings.Contains(words, "takes what may go"); says != (code == exit.AttentionCode) {
-			t.Errorf("%s: code %d, and it says what to do: %t", name, code, says)
+		if says := strings.Contains(words, "What you have to do") || strings.Contains(words, "takes what may go"); says != shown.NeedsPerson {
+			t.Errorf("%s: needs the operator: %t, and it shows what to do: %t", name, shown.NeedsPerson, says)
 		}
 		if n := strings.Count(out, "\n"); n > 24 && name != "many" || n > 40 {
 			t.Errorf("%s: %d lines", name, n)
 		}
-		var text strings.Builder
 		for line := range strings.Lines(out) {
-			if !strings.HasPrefix(line, "    umount ") {
-				text.WriteString(line)
+			if n := utf8.RuneCountInString(line) - 1; n > 80 && !strings.Contains(line, "umount '") {
+				t.Errorf("%s: %d columns: %s", name, n, line)
 			}
 		}
-		fits(t, name, text.String())
 		if strings.Contains(out, "\x1b") {
 			t.Errorf("%s: colours, or what the node wrote", name)
 		}
 	}
-	_, out, _ := call(t, "umount", "doctor", "-o", "json")
-	golden(t, "doctor.json", out)
-	var v struct {
-		Aging struct {
-			UIDs       []string
-			Bytes      int64
-			DueSeconds int `json:"due_seconds"`
-			Commands   []string
-		}
-	}
-	_, out, _ = call(t, "aging", "doctor", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &v); err != nil || !slices.Equal(v.Aging.UIDs, []string{string(uidHeld)}) || v.Aging.Bytes != 300<<10 ||
-		v.Aging.DueSeconds != 24*3600-1 || !slices.Equal(v.Aging.Commands, []string{"orphan-reaper quarantine restore " + string(uidHeld)}) {
-		t.Errorf("%v %+v", err, v)
-	}
+	shown, _ := screen(t, doctored["umount"])
+	var out strings.Builder
+	testkit.Must(t, ui.NewPrinter(&out, func(string) string { return "" }).JSON(shown))
+	testkit.Golden(t, "testdata/doctor.json", out.String())
 }
 
 // TestDoctorCommands: a command stands on a line of its own, so that no width breaks it and it can be pasted.
 func TestDoctorCommands(t *testing.T) {
 	seen := 0
-	for name := range doctored {
-		_, out, _ := call(t, name, "doctor")
+	for name, change := range doctored {
+		_, out := screen(t, change)
 		for line := range strings.Lines(out) {
 			before, command, found := strings.Cut(line, "orphan-reaper")
 			if !found {
@@ -287,7 +302,6 @@ func TestDoctorCommands(t *testing.T) {
 
 // TestDoctorGone: what is gone and what lies in quarantine are told apart, one or several of each.
 func TestDoctorGone(t *testing.T) {
-	defer delete(doctored, "gone")
 	for _, tt := range []struct {
 		gone, parked int
 		want         string
@@ -295,7 +309,7 @@ func TestDoctorGone(t *testing.T) {
 		{2, 0, "2 pods that it named are gone."},
 		{1, 3, "1 pod that it named is gone. 3 pods that it named lie in quarantine."},
 	} {
-		doctored["gone"] = func(x *app.Examination) {
+		_, out := screen(t, func(x *node) {
 			complain(x)
 			said := x.Case.Said[0]
 			for i := range tt.gone + tt.parked {
@@ -305,8 +319,7 @@ func TestDoctorGone(t *testing.T) {
 					x.Case.Parked = append(x.Case.Parked, said.UID)
 				}
 			}
-		}
-		_, out, _ := call(t, "gone", "doctor")
+		})
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), tt.want) {
 			t.Errorf("want %s in %s", tt.want, out)
 		}
@@ -315,55 +328,53 @@ func TestDoctorGone(t *testing.T) {
 
 // TestDoctorReadsOnly: no sentence claims what was not read.
 func TestDoctorReadsOnly(t *testing.T) {
-	defer delete(doctored, "true")
 	for name, tt := range map[string]struct {
-		node      func(*app.Examination)
+		node      func(*node)
 		want, not string
 	}{
-		"listed, and reported just now": {func(x *app.Examination) {
+		"listed, and reported just now": {func(x *node) {
 			complain(x)
 			keep(x, policy.ReasonSandbox, "")
 		}, "Something of it is still listed.", "It lives"},
-		"listed, and reported long ago": {func(x *app.Examination) {
+		"listed, and reported long ago": {func(x *node) {
 			complain(x)
 			keep(x, policy.ReasonSandbox, "")
 			x.Case.Said[0].Now, x.Case.Said[0].Last = false, testNow.Add(-time.Hour)
 		}, "It lives.", "still listed"},
-		"listed, and reported a second ago": {func(x *app.Examination) {
+		"listed, and reported a second ago": {func(x *node) {
 			complain(x)
 			keep(x, policy.ReasonSandbox, "")
 			x.Case.Said[0].Now = false
 		}, "Something of it is still listed.", "It has stopped"},
-		"in use": {func(x *app.Examination) {
+		"in use": {func(x *node) {
 			complain(x)
 			keep(x, policy.ReasonInUse, "PID 4242 (tail) has volumes/log as an open file")
 			x.Case.Pods[0].Facts.Set(policy.FactInUse, policy.Yes, "", "")
 		}, "Something still has a file of it open.", "could not be read"},
-		"use unknown": {func(x *app.Examination) {
+		"use unknown": {func(x *node) {
 			complain(x)
 			keep(x, policy.ReasonInUse, "PID 4242 did not answer in time")
 			x.Case.Pods[0].Facts.Set(policy.FactInUse, policy.Unknown, "", "")
 		}, "Whether something has a file of it open could not be read.", "Something still has"},
-		"a missing log file": {func(x *app.Examination) {
+		"a missing log file": {func(x *node) {
 			x.Case.Sources = []diagnosis.Source{{Name: "/nowhere.log", Absent: true, Problem: "no such file"}}
 		}, "/nowhere.log does not exist", "no such file"},
-		"a log file, and all gone": {func(x *app.Examination) {
+		"a log file, and all gone": {func(x *node) {
 			doctored["files"](x)
 			x.Case.Pods, x.Case.Verdicts = nil, nil
 			x.Case.Said[0].Now = false
 		}, "It has stopped: none that it named is left.", "complains of"},
-		"a log file, and one left": {func(x *app.Examination) {
+		"a log file, and one left": {func(x *node) {
 			doctored["files"](x)
 			x.Case.Said[0].Now = false
 		}, "The kubelet complains of 1 pod", "It has stopped"},
-		"another root": {func(x *app.Examination) {
+		"another root": {func(x *node) {
 			complain(x)
 			x.Case.Pods, x.Case.Verdicts = nil, nil
 			doctored["contradiction"](x)
 		}, "A setting contradicts the running kubelet: --root-dir", "are gone"},
 	} {
-		doctored["true"] = tt.node
-		_, out, _ := call(t, "true", "doctor")
+		_, out := screen(t, tt.node)
 		if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, tt.want) || strings.Contains(words, tt.not) {
 			t.Errorf("%s: want %q and not %q:\n%s", name, tt.want, tt.not, out)
 		}
