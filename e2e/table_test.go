@@ -52,7 +52,7 @@ const aboutCNI = `
 With Debian's bridge, host-local (IPv4 and IPv6) and loopback plugins. A sandbox is lost as in life: its containers are removed behind CRI's back,
 and containerd is killed and started again. [What CNI left](cni.md) shows what is judged.
 
-| CNI left | kubelet | the runtime said | orphan-reaper | then |
+| CNI left | kubelet | the runtime | orphan-reaper | then |
 | --- | --- | --- | --- | --- |
 `
 
@@ -67,18 +67,18 @@ func (tb *table) add(version string, rows map[string]row) {
 
 const about = `# Leftovers by kubelet version
 
-This page shows what real kubelets said of each kind of leftover, what orphan-reaper did with it, and what the kubelet said then.
-` + "`E2E_WRITE_DOCS=1 make e2e`" + ` writes it, from standalone kubelets with Debian's containerd. ` + "`make e2e`" + ` fails where a run differs from it.
+After two minutes you know what orphan-reaper does with the leftover on your node: find the kubelet's message below. Each row was seen beside a real
+kubelet: its message, what orphan-reaper did, and the message after that. ` + "`E2E_WRITE_DOCS=1 make e2e`" + ` writes this page; ` + "`make e2e`" + ` fails where a run differs.
 
-All leftovers were on one node, among living pods, which lost nothing. There were files behind every mount and symlink. All of these survived, with one
-exception: the kubelet itself, at least of 1.24 to 1.28, removes through a bind of the same file system in ` + "`containers/`" + `. It does so
-in its first housekeeping run, before orphan-reaper can act. These kubelets report bind-mounted volumes, too; 1.30 and later do not.
+All leftovers were on one node, among living pods, which lost nothing. Files behind every mount and symlink survived, with one exception: the kubelet itself,
+at least of 1.24 to 1.28, removes through a bind of the same file system in ` + "`containers/`" + `, in its first housekeeping run. These kubelets report bind-mounted
+volumes, too; 1.30 and later do not.
 
-The kubelet's words are those after ` + "`orphaned pod \"UID\" found, but`" + `; ` + "`…`" + ` is the pod directory. At its default verbosity a kubelet
-says only the first of them, of the first pod in sorted order, until that pod is gone. Where it says nothing, people who read logs do not see the orphan;
-the metric kubelet_orphan_pod_cleaned_volumes_errors counts it. A pod that is kept for a mount goes when the mount is gone.
+A message is what follows ` + "`orphaned pod \"UID\" found, but`" + `; ` + "`…`" + ` is the pod directory. At its default verbosity a kubelet logs only the first one, of the first
+pod in sorted order, until that pod is gone. A pod without a message is in the metric kubelet_orphan_pod_cleaned_volumes_errors only. A pod that is kept for a
+mount is removed when the mount is gone.
 
-| leftover | kubelet | it said | orphan-reaper | then it said |
+| leftover | kubelet | message | orphan-reaper | message after that |
 | --- | --- | --- | --- | --- |
 `
 
@@ -91,7 +91,11 @@ func (tb *table) lines() []line {
 	for _, version := range versions {
 		for _, k := range kinds {
 			r := tb.rows[version][k.name]
-			cells := fmt.Sprintf("%s | %s | %s", cell(r.said, r.did), r.did, cell(r.after, ""))
+			after := cell(r.after, "")
+			if r.after != "" && r.after == r.said {
+				after = "the same"
+			}
+			cells := fmt.Sprintf("%s | %s | %s", cell(r.said, r.did), r.did, after)
 			all = append(all, line{k.name, version, cells})
 		}
 		for _, kind := range cniKinds {
