@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -186,48 +185,6 @@ func TestFree(t *testing.T) {
 	n.Write("kubelet/fill", strings.Repeat("x", 32<<10))
 	if after := n.look().Node; after.FreeBytes > 0.6 || after.FreeInodes >= before.FreeInodes {
 		t.Errorf("half full: %v of its bytes free, %v of its inodes (%v before)", after.FreeBytes, after.FreeInodes, before.FreeInodes)
-	}
-}
-
-// TestOpenerRefuses compares each refusal with what a plain open does there.
-func TestOpenerRefuses(t *testing.T) {
-	if !inNamespace(t) {
-		return
-	}
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			n := mode(t)
-			n.Mkdir("d/plain", "d/bind", "elsewhere/canary")
-			n.Write("d/file", "x")
-			n.Symlink("plain", "d/link")
-			n.mount("", "d/tmpfs")
-			n.mount("elsewhere", "d/bind")
-			must(t, unix.Mkfifo(n.Path("d/fifo"), 0o600))
-			dir := openTest(t, n.Path("d"))
-			o := n.probe().open
-			for name, want := range map[string]error{
-				"plain": nil, "bind": unix.EXDEV, "tmpfs": unix.EXDEV, "file": unix.ENOTDIR, "link": unix.ELOOP, "fifo": unix.ENOTDIR,
-				"missing": unix.ENOENT, "..": unix.EINVAL, "": unix.EINVAL, "plain/x": unix.EINVAL, "a\x00": unix.EINVAL,
-			} {
-				below, err := o.At(int(dir.Fd())).Walk(name)
-				below.Close()
-				if name == "link" && errors.Is(err, unix.ENOTDIR) {
-					continue // O_DIRECTORY may be judged before O_NOFOLLOW
-				}
-				if !errors.Is(err, want) {
-					t.Errorf("%q opens with %v, want %v", name, err, want)
-				}
-			}
-			// The guard off: a plain open goes through the mount and the symlink.
-			for _, name := range []string{"bind/canary", "link"} {
-				fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-				if err != nil {
-					t.Errorf("a plain open of %s gives %v: the guard shows nothing", name, err)
-					continue
-				}
-				beneath.Close(fd)
-			}
-		})
 	}
 }
 

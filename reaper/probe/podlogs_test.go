@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"os"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -10,41 +9,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 )
-
-// TestPodLogs: what the log directory says of one pod.
-func TestPodLogs(t *testing.T) {
-	uid := newUID()
-	own := "logs/shop_web-0_" + string(uid)
-	tests := []struct {
-		name  string
-		setUp func(n *testNode)
-		want  policy.Truth
-	}{
-		{"it is there", func(n *testNode) { n.Mkdir(own) }, policy.Yes},
-		{"a static pod's", func(n *testNode) { n.Mkdir("logs/kube-system_etcd-node-1_" + string(newStaticUID())) }, policy.No},
-		{"a name that no pod has", func(n *testNode) { n.Mkdir("logs/__" + string(uid)) }, policy.Yes},
-		{"another pod's", func(n *testNode) { n.Mkdir("logs/shop_web-0_" + string(newUID())) }, policy.No},
-		{"the UID elsewhere in the name", func(n *testNode) { n.Mkdir("logs/shop_" + string(uid) + "_" + string(newUID())) }, policy.No},
-		{"a file", func(n *testNode) { n.Write(own, "") }, policy.No},
-		{"a symlink", func(n *testNode) { n.Symlink(n.Path("kubelet"), own) }, policy.No},
-		{"no log directory at all", func(n *testNode) { must(n.T, os.Remove(n.Path("logs"))) }, policy.No},
-		{"the log directory is a file", func(n *testNode) {
-			must(n.T, os.Remove(n.Path("logs")))
-			n.Write("logs", "")
-		}, policy.Unknown},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			n := newNode(t)
-			n.Mkdir(n.PodDir(uid))
-			n.Write(n.PodDir(uid)+"/etc-hosts", "")
-			tt.setUp(n)
-			if f := n.one(uid).Facts[policy.FactPodLogs]; f.Truth != tt.want {
-				t.Errorf("pod_logs is %s (%s), want %s", f.Truth, f.Detail, tt.want)
-			}
-		})
-	}
-}
 
 // TestPodLogsCleaned: where a pod of the kubelet's runs and has no log directory, somebody removes
 // them, and that another has none says nothing; unless that one never ran.

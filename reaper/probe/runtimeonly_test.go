@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -36,28 +35,6 @@ func startCRI(t *testing.T, o fakecri.Options) *fakecri.Server {
 		fakecri.Pod{UID: string(uidDone), Namespace: "shop", Name: "job", NotReady: true, Exited: 1},
 	)
 	return s
-}
-
-// TestRuntimeNotAsked: who says that there is no runtime has none asked, for a look or a sweep.
-func TestRuntimeNotAsked(t *testing.T) {
-	n, s := runtimeNode(t)
-	ask := func(c Config) (sandbox policy.Truth, sockets []string) {
-		t.Helper()
-		n.cfg = c
-		p := n.probe()
-		return p.runtimes().Ask(t.Context()).Lists.Truth, p.Sockets(t.Context())
-	}
-	asked, waived, none := n.cfg, n.cfg, n.cfg
-	waived.Waive, none.RuntimeEndpoint = true, cri.EndpointNone
-	if lists, sockets := ask(asked); lists != policy.No || len(sockets) != 1 {
-		t.Errorf("the runtime is %s, sockets %v: the test tries nothing", lists, sockets)
-	}
-	for name, c := range map[string]Config{"waived": waived, "none": none} {
-		before := s.Calls(fakecri.ListPodSandbox)
-		if lists, sockets := ask(c); lists != policy.Unknown || sockets != nil || s.Calls(fakecri.ListPodSandbox) != before {
-			t.Errorf("%s: %s, sockets %v", name, lists, sockets)
-		}
-	}
 }
 
 // TestLookRuntimeOnly: a pod that only the runtime has is looked at like any other. Its facts

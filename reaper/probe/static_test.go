@@ -63,15 +63,3 @@ func TestStaticPodInALook(t *testing.T) {
 		t.Errorf("the errors do not tell: %q", look.Errors)
 	}
 }
-
-// TestStaticPodWithoutAKubelet: who could say where the manifests are does not run.
-func TestStaticPodWithoutAKubelet(t *testing.T) {
-	n, static, api := newNode(t), newStaticUID(), newUID()
-	n.Mkdir(n.PodDir(static), n.PodDir(api))
-	look := n.look()
-	check(t, find(t, look, static), but(facts{policy.FactStaticPod: policy.Unknown}))
-	check(t, find(t, look, api), but(facts{policy.FactStaticPod: policy.No}))
-	if len(look.Errors) > 0 {
-		t.Errorf("no kubelet is a choice here, no error: %q", look.Errors)
-	}
-}

@@ -16,7 +16,11 @@ func TestPodLogsDir(t *testing.T) {
 	const uid = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
 	dir := t.TempDir()
 	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "elsewhere", "shop_web-0_"+string(uid)), 0o700))
-	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "logs", "shop_old-0_7f8e47b71a845b4eb634a44a94e20069"), 0o700))
+	const old = "7f8e47b71a845b4eb634a44a94e20069"
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "logs", "__"+old), 0o700))                 // a name that no pod has
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "logs", "shop_"+string(uid)+"_x"), 0o700)) // the UID elsewhere
+	testkit.WriteText(t, filepath.Join(dir, "logs", "shop_file_"+string(uid)), "")
+	testkit.Must(t, os.Symlink(dir, filepath.Join(dir, "logs", "shop_link_"+string(uid))))
 	config := testkit.WriteText(t, filepath.Join(dir, "config.yaml"), "podLogsDir: "+dir+"/elsewhere\n")
 	k := told(t, "kubelet", "--config="+config)
 	r := Reader{LogPodsDir: dir + "/logs", Guard: &bounded.Guard{}}
@@ -24,8 +28,16 @@ func TestPodLogsDir(t *testing.T) {
 	if got.Err != nil || len(got.Pods) != 1 || got.Names[uid] != (policy.PodName{Namespace: "shop", Name: "web-0"}) {
 		t.Errorf("read %+v", got)
 	}
-	if got := r.readPodLogs(nil); got.Pods[uid] || len(got.Pods) != 1 {
+	if got := r.readPodLogs(nil); !got.Pods[old] || len(got.Pods) != 1 || len(got.Names) != 0 || got.Err != nil {
 		t.Errorf("without a kubelet: %+v", got)
+	}
+	r.LogPodsDir = dir + "/none"
+	if got := r.readPodLogs(nil); len(got.Pods) != 0 || got.Err != nil {
+		t.Errorf("without a log directory: %+v", got)
+	}
+	r.LogPodsDir = config
+	if got := r.readPodLogs(nil); got.Err == nil {
+		t.Error("a file is no log directory")
 	}
 	testkit.WriteText(t, config, "podLogsDir: [\n")
 	if got := r.readPodLogs(told(t, "kubelet", "--config="+config)); got.Err == nil || got.Pods[uid] {
