@@ -81,7 +81,7 @@ func Start(ctx context.Context, socket string, o Options) (*Server, error) {
 	if o.CutAfter > 0 {
 		l = cutListener{Listener: l, after: o.CutAfter}
 	}
-	s := &Server{socket: socket, grpc: grpc.NewServer(), done: make(chan struct{})}
+	s := &Server{socket: socket, grpc: grpc.NewServer(), done: make(chan struct{}), info: map[string]map[string]string{}}
 	if o.Version != NoCRI {
 		s.grpc.RegisterService(service(o.Version), s)
 	}
@@ -151,6 +151,21 @@ func (s *Server) Calls(c Call) int {
 	return s.calls[c]
 }
 
+// SetInfo sets what the verbose status of a sandbox or container has besides: of containerd and
+// CRI-O the OCI specification, of a sandbox that of its first container, as JSON below "info".
+func (s *Server) SetInfo(id string, info map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info[id] = info
+}
+
+// SetStatusInfo sets what the verbose status of the runtime has besides.
+func (s *Server) SetStatusInfo(info map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.statusInfo = info
+}
+
 // Filtered says whether any call carried a filter, and so could not list all states.
 func (s *Server) Filtered() bool {
 	s.mu.Lock()
@@ -159,10 +174,9 @@ func (s *Server) Filtered() bool {
 }
 
 // enter counts the call and goes wrong as the fault says.
-func (s *Server) enter(ctx context.Context, c Call, filtered bool) error {
+func (s *Server) enter(ctx context.Context, c Call) error {
 	s.mu.Lock()
 	s.calls[c]++
-	s.filtered = s.filtered || filtered
 	f := s.faults[c]
 	s.mu.Unlock()
 	if f.Delay > 0 {

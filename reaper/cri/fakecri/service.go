@@ -1,11 +1,13 @@
 package fakecri
 
 import (
-	"cmp"
 	"context"
-	"net"
+	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -22,18 +24,18 @@ func service(v Version) *grpc.ServiceDesc {
 		ServiceName: name,
 		HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{
-			method("Version", (*Server).version),
-			method("ListPodSandbox", (*Server).listPodSandbox),
-			method("ListContainers", (*Server).listContainers),
-			method("Status", (*Server).status),
-			method("PodSandboxStatus", (*Server).podSandboxStatus),
-			method("ContainerStatus", (*Server).containerStatus),
+			method("Version", GetVersion, (*Server).version),
+			method("ListPodSandbox", ListPodSandbox, (*Server).listPodSandbox),
+			method("ListContainers", ListContainers, (*Server).listContainers),
+			method("Status", GetStatus, (*Server).status),
+			method("PodSandboxStatus", PodSandboxStatus, (*Server).podSandboxStatus),
+			method("ContainerStatus", ContainerStatus, (*Server).containerStatus),
 		},
 	}
 }
 
-// method wraps a handler as generated code would, without interceptors: there are none.
-func method[Request, Response any](name string, handle func(*Server, context.Context, *Request) (*Response, error)) grpc.MethodDesc {
+// method wraps a handler, which is called with the server's lock unless the call goes wrong.
+func method[Request, Response any](name string, c Call, handle func(*Server, *Request) (*Response, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{
 		MethodName: name,
 		Handler: func(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
@@ -41,107 +43,71 @@ func method[Request, Response any](name string, handle func(*Server, context.Con
 			if err := decode(in); err != nil {
 				return nil, err
 			}
-			return handle(srv.(*Server), ctx, in) //nolint:forcetypeassert // Start registers nothing but a *Server
+			s := srv.(*Server) //nolint:forcetypeassert // Start registers nothing but a *Server
+			if err := s.enter(ctx, c); err != nil {
+				return nil, err
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return handle(s, in)
 		},
 	}
 }
 
-// Pod is a pod as the kubelet would have the runtime make it.
-type Pod struct {
-	UID, Namespace, Name string
-	// ID is the sandbox's, "" for one that names the pod: no real one, which has 64 hex digits.
-	ID       string
-	Created  int64 // nanoseconds since the epoch
-	Static   bool  // it comes from a manifest on the node, not from the API server
-	NotReady bool  // the sandbox has stopped and is still listed
-	Running  int   // containers that run
-	Exited   int   // containers that have ended and are still listed
+func (*Server) version(*runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "fakecri", RuntimeVersion: "1.2.3", RuntimeApiVersion: "v1"}, nil
 }
 
-// Sandbox returns the pod's sandbox, with the labels and annotations of a real one.
-func (p Pod) Sandbox() *runtimeapi.PodSandbox {
-	state := runtimeapi.PodSandboxState_SANDBOX_READY
-	if p.NotReady {
-		state = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
-	}
-	annotations := map[string]string{"kubernetes.io/config.source": "api"}
-	if p.Static {
-		annotations = map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": p.UID}
-	}
-	return &runtimeapi.PodSandbox{
-		Id:          p.sandboxID(),
-		Metadata:    &runtimeapi.PodSandboxMetadata{Name: p.Name, Uid: p.UID, Namespace: p.Namespace},
-		State:       state,
-		CreatedAt:   p.Created,
-		Labels:      p.labels(),
-		Annotations: annotations,
-	}
+func (s *Server) listPodSandbox(r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	s.filtered = s.filtered || r.GetFilter() != nil
+	return &runtimeapi.ListPodSandboxResponse{Items: s.sandboxes}, nil
 }
 
-// Containers returns the pod's containers, those that run first.
-func (p Pod) Containers() []*runtimeapi.Container {
-	var list []*runtimeapi.Container
-	for i := range p.Running + p.Exited {
-		state := runtimeapi.ContainerState_CONTAINER_RUNNING
-		if i >= p.Running {
-			state = runtimeapi.ContainerState_CONTAINER_EXITED
-		}
-		labels := p.labels()
-		labels["io.kubernetes.container.name"] = "main"
-		list = append(list, &runtimeapi.Container{
-			Id:           "container-of-" + p.UID,
-			PodSandboxId: p.sandboxID(),
-			Metadata:     &runtimeapi.ContainerMetadata{Name: "main"},
-			State:        state,
-			CreatedAt:    p.Created,
-			Labels:       labels,
-		})
-	}
-	return list
+func (s *Server) listContainers(r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	s.filtered = s.filtered || r.GetFilter() != nil
+	return &runtimeapi.ListContainersResponse{Containers: s.containers}, nil
 }
 
-func (p Pod) sandboxID() string { return cmp.Or(p.ID, "sandbox-of-"+p.UID) }
-
-func (p Pod) labels() map[string]string {
-	return map[string]string{
-		"io.kubernetes.pod.uid":       p.UID,
-		"io.kubernetes.pod.namespace": p.Namespace,
-		"io.kubernetes.pod.name":      p.Name,
+func (s *Server) status(r *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	a := &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+		{Type: runtimeapi.RuntimeReady, Status: true},
+		{Type: runtimeapi.NetworkReady, Status: s.network == "", Reason: "NetworkPluginNotReady", Message: s.network},
+	}}}
+	if r.GetVerbose() {
+		a.Info = s.statusInfo
 	}
+	return a, nil
 }
 
-// cutListener hands out connections that end after a number of bytes.
-type cutListener struct {
-	net.Listener
-	after int
+// podSandboxStatus, as a real runtime, accepts the beginning of an ID.
+func (s *Server) podSandboxStatus(r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+	i := slices.IndexFunc(s.sandboxes, func(b *runtimeapi.PodSandbox) bool { return strings.HasPrefix(b.GetId(), r.GetPodSandboxId()) })
+	if i < 0 {
+		return nil, status.Errorf(codes.NotFound, "an error occurred when try to find sandbox %q: not found", r.GetPodSandboxId())
+	}
+	box := s.sandboxes[i]
+	a := &runtimeapi.PodSandboxStatusResponse{Status: &runtimeapi.PodSandboxStatus{
+		Id: box.GetId(), Metadata: box.GetMetadata(), State: box.GetState(), CreatedAt: box.GetCreatedAt(),
+		Labels: box.GetLabels(), Annotations: box.GetAnnotations(),
+	}}
+	if r.GetVerbose() {
+		a.Info = s.info[box.GetId()]
+	}
+	return a, nil
 }
 
-// Accept waits for the next connection.
-func (l cutListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+// containerStatus, as a real runtime, accepts the beginning of an ID.
+func (s *Server) containerStatus(r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+	i := slices.IndexFunc(s.containers, func(c *runtimeapi.Container) bool { return strings.HasPrefix(c.GetId(), r.GetContainerId()) })
+	if i < 0 {
+		return nil, status.Errorf(codes.NotFound, "an error occurred when try to find container %q: not found", r.GetContainerId())
 	}
-	return &cutConn{Conn: c, left: l.after}, nil
-}
-
-// cutConn closes itself once it has written its share. gRPC writes from one goroutine.
-type cutConn struct {
-	net.Conn
-	left int
-}
-
-// Write writes what is left of the connection's share.
-func (c *cutConn) Write(b []byte) (int, error) {
-	if len(b) <= c.left {
-		c.left -= len(b)
-		return c.Conn.Write(b)
+	c := s.containers[i]
+	a := &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{
+		Id: c.GetId(), Metadata: c.GetMetadata(), State: c.GetState(), CreatedAt: c.GetCreatedAt(), Labels: c.GetLabels(), Annotations: c.GetAnnotations(),
+	}}
+	if r.GetVerbose() {
+		a.Info = s.info[c.GetId()]
 	}
-	n, err := c.Conn.Write(b[:c.left])
-	c.left = 0
-	_ = c.Close() // the close is the fault that was asked for
-	if err == nil {
-		err = net.ErrClosed
-	}
-	return n, err
+	return a, nil
 }
