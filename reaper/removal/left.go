@@ -8,6 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // maxLeft is the most rows of what is left; the rest is summed in one.
@@ -53,4 +54,62 @@ func quoted(rel []string) string {
 		return "."
 	}
 	return clean.Name(path)
+}
+
+const (
+	// surveyEntries and surveyDepth bound the survey of a tree that stays: it is for the
+	// record, and to find that the tree holds nothing but directories. The depth leaves all
+	// of its directories open, so that none is listed twice.
+	surveyEntries = 10_000
+	surveyDepth   = 40
+)
+
+// survey is what the walk of a tree found that may not be removed, in mode count.
+type survey struct {
+	root      int // its place in the stack
+	residue   policy.Residue
+	files     bool // there is anything but directories, or what could not be opened
+	exhausted bool
+}
+
+// begin begins the survey of a directory of f that is about to be pushed.
+func (w *walker) begin(f, child *frame) {
+	child.mode = count
+	w.survey = survey{root: len(w.stack), residue: policy.Residue{Path: quoted(w.rel(f, child.name)), Class: child.class}}
+	w.survey.add(child.bytes)
+}
+
+// add counts one entry.
+func (s *survey) add(bytes int64) {
+	s.residue.Entries++
+	s.residue.Bytes += bytes
+}
+
+// over ends the survey before its end.
+func (s *survey) over() bool {
+	s.exhausted = s.exhausted || s.residue.Entries >= surveyEntries
+	return s.exhausted
+}
+
+// surveyed ends the survey of the tree of f. If it holds nothing but directories it is skeleton, and
+// is removed by rmdir alone, which removes no file whatever comes in between: f is then walked again.
+func (w *walker) surveyed(f *frame) (again bool, err error) {
+	s := &w.survey
+	if !s.files && !s.exhausted && w.take.Has(contents.ClassSkeleton) {
+		f.mode, f.class, f.read = prune, contents.ClassSkeleton, false
+		if err := f.dir.Rewind(); err != nil {
+			return false, w.stop(policy.ReasonRemoval, "lseek", f, "", err)
+		}
+		return true, nil
+	}
+	f.kept = true
+	s.residue.Partial = s.exhausted
+	w.row(s.residue)
+	return false, nil
+}
+
+// counted counts one name of f that is no directory.
+func (w *walker) counted(st *unix.Statx_t) {
+	w.survey.files = true
+	w.survey.add(share(st))
 }

@@ -149,3 +149,50 @@ func addFirst(to map[string]Hit, key string, h Hit) {
 		to[key] = h
 	}
 }
+
+// An agent with a hostPath of the node's root, and the usual propagation (None), has a copy of
+// every mount that there was when it started, and keeps each until it ends: the kubelet's
+// umount does not reach it. Nothing but its restart ends that.
+
+// Agent returns the other pod of which a process keeps the pod's mount that the namespace of PID 1
+// has not, and false where there is none.
+func (m *Answer) Agent(uid parsers.PodUID) (parsers.PodUID, bool) {
+	h, ok := m.Pods[uid]
+	if !ok {
+		return "", false
+	}
+	owner, ok := m.Owner(h)
+	return owner, ok && owner != uid
+}
+
+// Owner returns the pod of which a process keeps the mount in a namespace that is not the node's own.
+func (m *Answer) Owner(h Hit) (parsers.PodUID, bool) {
+	pid, in := h.PID()
+	if !in || pid == "1" {
+		return "", false
+	}
+	return procfs.PodOf(m.procDir, m.cgroups, pid)
+}
+
+// Umount is the command that takes the pod's mount away, "" where there is none. It is for the
+// node's own namespace only: in that of a container the command would run the container's own
+// umount with all privileges. What a container has mounted goes with the container.
+func (m *Answer) Umount(uid parsers.PodUID) string {
+	h, ok := m.Pods[uid]
+	if !ok || !strings.Contains(h.Target, "/pods/"+string(uid)+"/") {
+		return ""
+	}
+	if pid, in := h.PID(); !in || pid != "1" {
+		return ""
+	}
+	return UmountCommand(h.Target)
+}
+
+// UmountCommand is the command that takes a mount away from the node's own namespace, "" where the
+// path is none that a person should copy.
+func UmountCommand(path string) string {
+	if !strings.HasPrefix(path, "/") || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == '\\' || r > '~' }) {
+		return ""
+	}
+	return "umount " + clean.Shell(path)
+}

@@ -1,8 +1,10 @@
 package poddir
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -115,4 +117,85 @@ func entryType(mode uint16) contents.EntryType {
 		return contents.TypeDirectory
 	}
 	return contents.TypeOther
+}
+
+// hostsName reads the pod's host name, which is its name unless its spec says otherwise,
+// from the etc-hosts that the kubelet writes:
+//
+//	# Kubernetes-managed hosts file.
+//	127.0.0.1	localhost
+//	10.0.0.7	web-0.web.shop.svc.cluster.local	web-0
+//
+// With the host's network it is a copy of the host's file and tells nothing.
+func hostsName(text []byte) policy.PodName {
+	if !bytes.HasPrefix(text, []byte("# Kubernetes-managed hosts file.\n")) {
+		return policy.PodName{}
+	}
+	var last [][]byte
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		if bytes.HasPrefix(line, []byte("# Entries added by HostAliases")) {
+			break
+		}
+		if len(line) > 0 && line[0] != '#' {
+			last = bytes.Fields(line)
+		}
+	}
+	if len(last) < 2 {
+		return policy.PodName{}
+	}
+	name := policy.PodName{Name: string(last[len(last)-1])}
+	if parts := strings.Split(string(last[1]), "."); len(last) == 3 && len(parts) > 4 && parts[3] == "svc" {
+		name.Namespace = parts[2]
+	}
+	if !policy.IsDNSName(name.Name) || strings.HasPrefix(name.Name, "ip6-") || name.Name == "localhost" ||
+		name.Namespace != "" && !policy.IsDNSName(name.Namespace) {
+		return policy.PodName{}
+	}
+	return name
+}
+
+// scratch is the memory of a walk, which the next one takes over: nothing of it is in an Answer.
+type scratch struct {
+	buf     [32 << 10]byte // of a listing
+	entries []beneath.Entry
+	rel     [deepest + 8]string // the names that lead to what is read; each level overwrites its own
+	text    []byte
+	byKey   map[rowKey]int
+	rows    []policy.Residue
+	inodes  []uint64
+}
+
+func newScratch() *scratch { return &scratch{byKey: map[rowKey]int{}} }
+
+var scratches sync.Pool
+
+var here = []byte(".")
+
+// join puts a path together, for a row. It lasts until the next.
+func (s *scratch) join(rel []string) []byte {
+	s.text = s.text[:0]
+	for i, name := range rel {
+		if i > 0 {
+			s.text = append(s.text, '/')
+		}
+		s.text = append(s.text, name...)
+	}
+	return s.text
+}
+
+// top is the row of something that holds no data: one for each volume, one for each other
+// entry of the pod directory, and one for the directories that lead there.
+func (s *scratch) top(rel []string, dir bool) []byte {
+	depth := 1
+	switch rel[0] {
+	case "volumes":
+		depth = 3
+	case "volume-subpaths":
+		depth = 2
+	}
+	if dir && len(rel) < depth {
+		return here
+	}
+	return s.join(rel[:min(depth, len(rel))])
 }

@@ -18,8 +18,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
 
 // Bounds of what is read from a socket of the kubelet. One of 500 pods with devices answers with some
@@ -169,4 +173,138 @@ func eachField(b []byte, do func(protowire.Number, []byte) error) error {
 		b = b[n:]
 	}
 	return nil
+}
+
+// The kubelet's PodsAPI (KEP-4188, on since 1.37) lists to root, without credentials, all pods of its
+// pod manager with their UIDs, static and completed ones too. It has no list until all sources are ready.
+const (
+	listPods     = "/v1alpha1.Pods/ListPods"
+	podsAPIEntry = "pods-api/pods-api.sock"
+	longestUID   = 255 // as a directory's name
+)
+
+// PodsAPI asks the kubelet of this PID, 0 where none is known, once.
+func (r *Reader) PodsAPI(ctx context.Context, pid int) lists.PodsAPI {
+	path := filepath.Join(r.RootDir, podsAPIEntry)
+	l := lists.PodsAPI{Origin: "unix://" + path}
+	if r.Waive {
+		l.Silent = "not asked: --runtime-endpoint none"
+		return l
+	}
+	a := r.askSocket(ctx, "pods-api", podsAPIEntry, listPods)
+	if a.err != nil {
+		l.Silent = clean.Name(a.err.Error())
+		return l
+	}
+	var err error
+	l.Pods, l.Listed, err = readPodsAPI(a.text)
+	if err = cmp.Or(err, a.by.is(pid)); err != nil {
+		l.Doubt = clean.Name(err.Error())
+	}
+	return l
+}
+
+// readPodsAPI reads ListPodsResponse: field 1 is a v1.Pod, marshalled, its field 1 the ObjectMeta, of
+// which field 5 is the UID. The pods that could be read are returned with the error.
+func readPodsAPI(text []byte) (uids map[parsers.PodUID]bool, listed int, doubt error) {
+	uids = map[parsers.PodUID]bool{}
+	err := eachField(text, func(number protowire.Number, pod []byte) error {
+		if number != 1 {
+			doubt = errors.New("its answer has more than pods")
+			return nil
+		}
+		if listed++; listed > mostPods {
+			return fmt.Errorf("it lists more than %d pods", mostPods)
+		}
+		named := false
+		err := eachField(pod, func(number protowire.Number, meta []byte) error {
+			if number != 1 {
+				return nil
+			}
+			return eachField(meta, func(number protowire.Number, uid []byte) error {
+				if number == 5 && len(uid) > 0 && len(uid) <= longestUID {
+					uids[parsers.PodUID(uid)], named = true, true
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			doubt = fmt.Errorf("cannot read a pod of its answer: %w", err)
+		} else if !named {
+			doubt = errors.New("it lists a pod without a UID")
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		doubt = fmt.Errorf("cannot read its answer: %w", err)
+	case doubt == nil && listed == 0:
+		doubt = errors.New("it lists no pod")
+	}
+	return uids, listed, doubt
+}
+
+// The kubelet's own socket tells root, without credentials, the names of the pods that it has in
+// its pod manager; from 1.34 on, with KubeletPodResourcesListUseActivePods, of those that are
+// active (pkg/kubelet/apis/podresources). It lies below the root directory. v1 is of 1.20,
+// v1alpha1 of 1.13; the messages are the same for what is read here.
+var podResourceLists = []string{"/v1.PodResourcesLister/List", "/v1alpha1.PodResourcesLister/List"}
+
+const (
+	longestName       = 253
+	podResourcesEntry = "pod-resources/kubelet.sock"
+)
+
+// Resources asks the kubelet, and returns why it is silent. A socket that is not there is no
+// error: older kubelets and other settings have none.
+func (r *Reader) Resources(ctx context.Context) *policy.PodResources {
+	path := filepath.Join(r.RootDir, podResourcesEntry)
+	listed := &policy.PodResources{Origin: "unix://" + path}
+	if r.Waive {
+		listed.Silent = "not asked: --runtime-endpoint none"
+		return listed
+	}
+	a := r.askSocket(ctx, "pod-resources", podResourcesEntry, podResourceLists...)
+	if a.err == nil {
+		listed.Names, a.err = readPodResources(a.text)
+	}
+	if a.err != nil {
+		listed.Names, listed.Silent = nil, clean.Name(a.err.Error())
+	}
+	return listed
+}
+
+// readPodResources reads ListPodResourcesResponse: field 1 is a pod, its field 1 the name and its
+// field 2 the namespace.
+func readPodResources(text []byte) (map[policy.PodName]bool, error) {
+	names := map[policy.PodName]bool{}
+	err := eachField(text, func(number protowire.Number, pod []byte) error {
+		if number != 1 {
+			return nil
+		}
+		var name policy.PodName
+		err := eachField(pod, func(number protowire.Number, value []byte) error {
+			switch int32(number) {
+			case 1:
+				name.Name = string(value[:min(len(value), longestName+1)])
+			case 2:
+				name.Namespace = string(value[:min(len(value), longestName+1)])
+			}
+			return nil
+		})
+		switch {
+		case err != nil:
+			return err
+		case !policy.IsDNSName(name.Name) || !policy.IsDNSName(name.Namespace):
+			return errors.New("it lists a pod whose name is none")
+		case len(names) >= mostPods:
+			return fmt.Errorf("it lists more than %d pods", mostPods)
+		}
+		names[name] = true
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the kubelet's answer: %w", err)
+	}
+	return names, nil
 }
