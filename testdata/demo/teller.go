@@ -4,57 +4,50 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 )
 
 // width is that of all that is shown: orphan-reaper writes 80 columns into a pipe.
 const width = 80
 
-// teller tells the story as a session in a shell. What it says itself is a comment there.
+// teller writes the demo as a session in a shell, with explanations as comments.
 type teller struct {
-	out    io.Writer
-	colour bool
+	out io.Writer
 
 	mu      sync.Mutex
 	shown   bool      // something was written
-	muted   bool      // the daemon's records are heard and not shown
+	muted   bool      // the daemon's records are not shown
 	began   time.Time // when the daemon did
 	heard   []string
-	changed chan struct{} // closed and replaced with each line heard
-	ended   chan struct{} // closed when the daemon has said its last
+	changed chan struct{} // closed and replaced with each line
+	ended   chan struct{} // closed when the daemon's output ends
 }
 
-func newTeller(out *os.File) *teller {
-	colour := term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return &teller{out: out, colour: colour, changed: make(chan struct{})}
-}
+func newTeller(out io.Writer) *teller { return &teller{out: out, changed: make(chan struct{})} }
 
 // part begins a part with a paragraph.
 func (t *teller) part(title, text string) {
 	t.say(title + ". " + text)
 }
 
-// say tells a paragraph.
+// say writes a paragraph.
 func (t *teller) say(text string) { t.write("\n" + wrap("# ", "# ", text)) }
 
 // prompt shows a command as a person would type it.
 func (t *teller) prompt(line string) { t.write("$ " + line + "\n") }
 
-// write shows whole lines. A terminal breaks those that are too long for it; in a pipe a command stays whole.
+// write writes whole lines.
 func (t *teller) write(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.put(text)
 }
 
-// put is write for who holds the lock. A terminal that is gone is no reason to stop.
+// put writes under the lock. A terminal that is gone is no reason to stop.
 func (t *teller) put(text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -62,38 +55,18 @@ func (t *teller) put(text string) {
 			continue // nothing to set apart yet
 		}
 		t.shown = true
-		_, _ = fmt.Fprintln(t.out, t.painted(line))
+		_, _ = fmt.Fprintln(t.out, line)
 	}
 }
 
-// kinds of lines by their looks, and each one's colour on a terminal (ECMA-48, 8.3.117).
-var kinds = []struct {
-	sgr   string
-	looks *regexp.Regexp
-}{
-	{"2", regexp.MustCompile(`^#`)},
-	{"1", regexp.MustCompile(`^\$`)},
-	{"31", regexp.MustCompile(`^The kubelet complains|^  FAILED`)},
-	{"32", regexp.MustCompile(`^You have nothing to do|^The kubelet's message about|^  ok `)},
-}
-
-func (t *teller) painted(line string) string {
-	for _, k := range kinds {
-		if t.colour && k.looks.MatchString(line) {
-			return "\x1b[" + k.sgr + "m" + line + "\x1b[0m"
-		}
-	}
-	return line
-}
-
-// mute stops showing what the daemon says.
+// mute stops showing the daemon's records.
 func (t *teller) mute() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.muted = true
 }
 
-// listen shows the daemon's records, with the seconds since it began, and remembers all that it says.
+// listen shows the daemon's records, with the seconds since it began, and keeps all of its lines.
 func (t *teller) listen(stderr io.Reader) {
 	defer close(t.ended)
 	lines := bufio.NewScanner(stderr)
@@ -135,7 +108,7 @@ func (t *teller) short(kind, text string) string {
 // patience is how long the demo waits for one thing to happen; most take 4 s.
 const patience = 40 * time.Second
 
-// await waits until the daemon has said a line with all the words, and returns it.
+// await waits for a line of the daemon with all the words, and returns it.
 func (t *teller) await(words ...string) (string, error) {
 	timeout := time.After(patience)
 	for ended := false; ; {
@@ -149,14 +122,14 @@ func (t *teller) await(words ...string) (string, error) {
 		}
 		t.mu.Unlock()
 		if ended {
-			return "", fmt.Errorf("the daemon ended without saying: %s", strings.Join(words, " … "))
+			return "", fmt.Errorf("the daemon ended without the line: %s", strings.Join(words, " … "))
 		}
 		select {
 		case <-changed:
 		case <-t.ended:
-			ended = true // what it said last may be it
+			ended = true // it may be the last line
 		case <-timeout:
-			return "", fmt.Errorf("the daemon did not say within %s: %s", patience, strings.Join(words, " … "))
+			return "", fmt.Errorf("the daemon did not write within %s: %s", patience, strings.Join(words, " … "))
 		}
 	}
 }
