@@ -56,7 +56,18 @@ func StartApart(t *testing.T, binds, path string, args ...string) *exec.Cmd {
 	return start(t, &exec.Cmd{Path: path, Args: args, Env: env, SysProcAttr: &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}})
 }
 
-// Shell starts a shell that says that it is ready after the script, and waits until its input ends;
+func start(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
+	t.Helper()
+	// The kernel ends the process with the thread that started it, also where the tests are
+	// killed while it is stopped.
+	cmd.Stderr, cmd.SysProcAttr.Pdeathsig = os.Stderr, syscall.SIGKILL
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	UntilReady(t, cmd)
+	return cmd
+}
+
+// Shell starts a shell that is ready after the script, and waits until its input ends;
 // it is gone when the test is. It returns its PID.
 func Shell(t *testing.T, attr *syscall.SysProcAttr, dir, script string) int {
 	t.Helper()
@@ -66,7 +77,7 @@ func Shell(t *testing.T, attr *syscall.SysProcAttr, dir, script string) int {
 	return cmd.Process.Pid
 }
 
-// UntilReady starts a program that says when it is ready, and ends with its input.
+// UntilReady starts a program that writes "ready" when it is, and ends with its input.
 func UntilReady(tb testing.TB, cmd *exec.Cmd) {
 	tb.Helper()
 	in, err := cmd.StdinPipe()
@@ -74,9 +85,10 @@ func UntilReady(tb testing.TB, cmd *exec.Cmd) {
 	out, err := cmd.StdoutPipe()
 	Must(tb, err)
 	if err := cmd.Start(); err != nil {
-		Skip(tb, "this needs a child process: ", err)
+		Skip(tb, "this needs a child process, or a mount namespace for it: ", err)
 	}
 	tb.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGCONT)
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
@@ -84,37 +96,4 @@ func UntilReady(tb testing.TB, cmd *exec.Cmd) {
 	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
 		tb.Fatalf("%s is not ready: %q, %v", cmd, buf[:n], err)
 	}
-}
-
-func start(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
-	t.Helper()
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The kernel ends the process with the thread that started it, also where the tests are
-	// killed while it is stopped.
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	runtime.LockOSThread()
-	t.Cleanup(runtime.UnlockOSThread)
-	if err := cmd.Start(); err != nil {
-		if cmd.SysProcAttr.Unshareflags != 0 {
-			Skip(t, "there is no mount namespace here: ", err)
-		}
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGCONT)
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	})
-	if _, err := io.ReadFull(stdout, make([]byte, len("ready\n"))); err != nil {
-		t.Fatalf("the process is not ready: %v", err)
-	}
-	return cmd
 }
