@@ -1,5 +1,7 @@
 package parsers
 
+import "strings"
+
 // PodUID is a pod's UID as the kubelet uses it for directory names: 8-4-4-4-12
 // lower-case hexadecimal digits (API pods; neither version nor variant bits are
 // certain, since clusters before 1.13 made version 1), or 32 lower-case hexadecimal
@@ -33,3 +35,44 @@ func allHex(s string) bool {
 	}
 	return true
 }
+
+// PodOfCgroup parses the name of a pod's cgroup: podUID by the cgroupfs driver,
+// kubepods-burstable-podUID.slice by the systemd driver, where dashes in the UID are
+// underscores, since a dash means a level of slices there.
+func PodOfCgroup(name string) (PodUID, bool) {
+	slice, ok := strings.CutSuffix(name, ".slice")
+	if !ok {
+		rest, ok := strings.CutPrefix(name, "pod")
+		if !ok {
+			return "", false
+		}
+		return ParsePodUID(rest)
+	}
+	i := strings.LastIndex(slice, "-pod")
+	if i < 0 {
+		return "", false
+	}
+	return ParsePodUID(strings.ReplaceAll(slice[i+len("-pod"):], "_", "-"))
+}
+
+// IsContainerID reports whether s is an ID as containerd, CRI-O, Docker and Podman make them: 64
+// lower-case hexadecimal digits.
+func IsContainerID(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// EachContainerID calls each with every ID in a name: a run of exactly 64 hexadecimal digits.
+func EachContainerID(name string, each func(id string)) {
+	for from := 0; from < len(name); {
+		to := from
+		for to < len(name) && isHex(name[to]) {
+			to++
+		}
+		if id := name[from:to]; IsContainerID(id) {
+			each(id)
+		}
+		from = to + 1
+	}
+}
+
+func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }

@@ -1,9 +1,6 @@
 package parsers
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -60,27 +57,5 @@ func TestLeafForms(t *testing.T) {
 				t.Errorf("%s as %s: %t, leaf %q of volume %q, want %q", f.name, form, ok, s.Leaf, s.Volume, want)
 			}
 		}
-	}
-}
-
-// TestLeafRecorded: what a real kubelet said after a restart.
-func TestLeafRecorded(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "testdata", "recorded", "kubelet-1.30-restart.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaves := 0
-	for line := range bytes.Lines(data) {
-		s, ok := ParseLine(Line{Text: bytes.TrimSuffix(line, []byte("\n"))})
-		if !ok || s.Report != ReportTeardown {
-			continue
-		}
-		if s.Leaf != "volumes/kubernetes.io~nfs/vol1" || s.Volume != "kubernetes.io/nfs/"+string(s.UID)+"-vol1" {
-			t.Errorf("leaf %q of volume %q", s.Leaf, s.Volume)
-		}
-		leaves++
-	}
-	if leaves != 12 {
-		t.Errorf("%d leaves", leaves)
 	}
 }

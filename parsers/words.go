@@ -2,7 +2,9 @@ package parsers
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
+	"time"
 )
 
 // mostWords bounds what Words returns.
@@ -33,4 +35,18 @@ func Words(text []byte) string {
 		s = strings.ToValidUTF8(s[:mostWords], "") + "…"
 	}
 	return s
+}
+
+// klogHeader is klog's header anywhere in a line: Lmmdd hh:mm:ss.uuuuuu threadid file:line].
+var klogHeader = regexp.MustCompile(`[IWEF](\d{4} \d\d:\d\d:\d\d\.\d+) +\d+ [\w./-]+:\d+\]`)
+
+// KlogTime returns the time of klog's header in a line, in the year 0 of UTC: klog writes neither the
+// year nor the zone. It is for comparing two lines of one log for people, and no evidence.
+func KlogTime(line []byte) (time.Time, bool) {
+	m := klogHeader.FindSubmatch(line)
+	if m == nil {
+		return time.Time{}, false
+	}
+	at, err := time.Parse("0102 15:04:05", string(m[1])) // the fraction needs no layout
+	return at, err == nil
 }

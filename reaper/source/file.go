@@ -145,7 +145,7 @@ func (f *File) wait(ctx context.Context, w *watcher, ticker *time.Ticker) bool {
 		if f.old == nil {
 			break
 		}
-		if f.old.quiet += interval; f.old.quiet > 2*f.interval {
+		if f.old.quiet += interval; f.old.quiet >= 2*f.interval {
 			f.closeOld()
 		}
 	}

@@ -29,6 +29,7 @@ func TestFileFollows(t *testing.T) {
 			s.sees(1, 2, 3)
 		},
 		"its directory moved away": func(t *testing.T, s *scene) {
+			t.Helper()
 			dir := filepath.Dir(s.path)
 			rename(t, dir, dir+".away")
 			testkit.Must(t, os.Mkdir(dir, 0o700))
@@ -36,6 +37,7 @@ func TestFileFollows(t *testing.T) {
 			s.sees(1, 2)
 		},
 		"its directory becomes a file": func(t *testing.T, s *scene) {
+			t.Helper()
 			dir := filepath.Dir(s.path)
 			rename(t, dir, dir+".away")
 			open(t, dir).raw("now a file\n")
@@ -47,6 +49,7 @@ func TestFileFollows(t *testing.T) {
 			s.sees(1, 2, 3)
 		},
 		"renamed while its writer keeps it open": func(t *testing.T, s *scene) {
+			t.Helper()
 			rename(t, s.path, s.path+".1")
 			s.w.orphans(2)
 			s.sees(2)
@@ -61,6 +64,7 @@ func TestFileFollows(t *testing.T) {
 			s.sees(1, 2, 3, 4, 5, 6)
 		},
 		"renamed and back": func(t *testing.T, s *scene) {
+			t.Helper()
 			rename(t, s.path, s.path+".1")
 			s.w.orphans(2)
 			s.sees(2)
@@ -69,11 +73,13 @@ func TestFileFollows(t *testing.T) {
 			s.sees(1, 2, 3)
 		},
 		"copied and truncated": func(t *testing.T, s *scene) {
+			t.Helper()
 			copyTruncate(t, s.path, s.path+".1")
 			s.w.orphans(3)
 			s.sees(1, 3)
 		},
 		"deleted and made again": func(t *testing.T, s *scene) {
+			t.Helper()
 			for n := 2; n <= 10; n++ {
 				remove(t, s.path)
 				open(t, s.path).orphans(n)
@@ -81,6 +87,7 @@ func TestFileFollows(t *testing.T) {
 			}
 		},
 		"edited": func(t *testing.T, s *scene) {
+			t.Helper()
 			s.w.raw(strings.Repeat(junk, 20))
 			s.w.orphans(2)
 			s.sees(2)
@@ -92,6 +99,7 @@ func TestFileFollows(t *testing.T) {
 			s.sees(1, 2, 3)
 		},
 		"a line in two pieces": func(t *testing.T, s *scene) {
+			t.Helper()
 			s.w.raw(orphan(2)[:90])
 			s.w.raw(orphan(2)[90:] + "\n")
 			s.w.orphans(3)

@@ -167,11 +167,11 @@ func (e *entry) text() string {
 // up once by each child.
 func (j *Journal) before(ctx context.Context, e *entry) (s stream) {
 	_, ok := cursorTime(e.cursor)
-	if text := e.text(); !ok || j.lookups >= maxLookups || len(e.messages) != 1 || j.asked[text] {
+	text := e.text()
+	if !ok || j.lookups >= maxLookups || len(e.messages) != 1 || j.asked[text] {
 		return s
-	} else {
-		j.asked[text] = true
 	}
+	j.asked[text] = true
 	j.lookups++
 	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
 	defer cancel()

@@ -40,7 +40,7 @@ func (s *Store) LockRun() (release func(), err error) {
 // Enter takes the lock around one pass of the daemon or one command of an operator, and waits
 // for it until ctx ends. It then reads what other processes have written meanwhile.
 func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
-	leave, err = s.waitLock(ctx, actLock, true)
+	leave, err = s.waitLock(ctx.Done(), actLock, true)
 	if err == nil {
 		if err = s.Refresh(); err == nil {
 			return leave, nil
@@ -57,9 +57,10 @@ func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
 // goroutines of one process queue at a mutex first, so they never poll for each other.
 func (s *Store) lockAppend() (release func(), err error) {
 	s.changing.Lock()
-	ctx, cancel := context.WithTimeout(context.Background(), appendWait)
-	defer cancel()
-	unlock, err := s.waitLock(ctx, appendLock, false)
+	expired := make(chan struct{})
+	limit := time.AfterFunc(appendWait, func() { close(expired) })
+	defer limit.Stop()
+	unlock, err := s.waitLock(expired, appendLock, false)
 	if err != nil {
 		s.changing.Unlock()
 		return nil, err
@@ -70,8 +71,8 @@ func (s *Store) lockAppend() (release func(), err error) {
 	}, nil
 }
 
-// waitLock takes a lock, or gives up when ctx ends.
-func (s *Store) waitLock(ctx context.Context, name string, sign bool) (release func(), err error) {
+// waitLock takes a lock, or gives up when end is closed.
+func (s *Store) waitLock(end <-chan struct{}, name string, sign bool) (release func(), err error) {
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
 	for {
@@ -80,7 +81,7 @@ func (s *Store) waitLock(ctx context.Context, name string, sign bool) (release f
 			return release, err
 		}
 		select {
-		case <-ctx.Done():
+		case <-end:
 			return nil, fmt.Errorf("cannot wait any longer for %s: another orphan-reaper (PID %s) holds it: %w",
 				filepath.Join(s.dir, name), s.holder(name), os.ErrDeadlineExceeded)
 		case <-tick.C:
