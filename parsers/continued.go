@@ -80,12 +80,12 @@ func (p *Parser) continued(e *transport.Envelope) (Sighting, bool) {
 	}
 	c := transport.Call{File: "kubelet_volumes.go", Structured: true, Msg: msgOrphanPod}
 	c.Fields = []transport.Field{{Key: "err", Value: first, Cut: true}}
-	rep, ok := parseRecord(&c)
+	s, ok := parseRecord(&c)
 	if !ok {
 		return Sighting{}, false
 	}
 	if e.Transport == "" {
 		e.Transport = transport.Klog
 	}
-	return sightingOf(rep, e, head.klogPID), true
+	return placed(s, e, head.klogPID), true
 }

@@ -16,8 +16,8 @@ type Line struct {
 	// truncated. Without a time that is certain, such a line may be of any age, even of
 	// another boot: it may start a look, and is no evidence.
 	CatchUp bool
-	// Whole is true where a line of a file is known to begin where its writer began one: the
-	// line before was not cut, and this one ends in a newline.
+	// Whole is true where the line is known to be a whole one of its writer: in a file the line before
+	// was not cut, and this one ends in a newline; in the journal neither is a piece that journald cut off.
 	Whole bool
 }
 
@@ -32,9 +32,6 @@ type JournalFields struct {
 	BootID     string    // _BOOT_ID, 32 hex digits
 	Identifier string    // SYSLOG_IDENTIFIER, which the client sets
 	Time       time.Time // __REALTIME_TIMESTAMP, zero where absent
-	// Whole is true where the entry is known to be a whole line of what the process wrote,
-	// and not a piece that journald cut off.
-	Whole bool
 }
 
 // Report is the kind of trouble that a kubelet's line reports. The values are those

@@ -6,16 +6,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
-// A report is the content of a kubelet's message, without its line.
-type report struct {
-	uid   PodUID
-	kind  Report
-	count int
-	path  string
-	// volume and leaf are a tear-down error's.
-	volume, leaf string
-}
-
 // The constant messages of structured calls (1.21 and newer).
 const (
 	msgManyErrors = "There were many similar errors. Turn up verbosity to see them."
@@ -33,9 +23,9 @@ const (
 )
 
 // parseRecord reads a record from its beginning, by the grammar of the kubelet's own
-// format strings. Nothing is searched for: a report inside another message, a path or
+// format strings. What it returns has nothing of the line around the record. Nothing is searched for: a report inside another message, a path or
 // a quoted output is at no place where the grammar looks.
-func parseRecord(c *transport.Call) (report, bool) {
+func parseRecord(c *transport.Call) (Sighting, bool) {
 	switch c.File {
 	case "", "kubelet_volumes.go", "kubelet_pods.go", "kubelet.go":
 		return parseOrphan(c)
@@ -44,14 +34,14 @@ func parseRecord(c *transport.Call) (report, bool) {
 	}
 }
 
-func parseOrphan(c *transport.Call) (report, bool) {
+func parseOrphan(c *transport.Call) (Sighting, bool) {
 	if !c.Structured {
 		return orphanText(c.Msg)
 	}
 	switch {
 	case c.Msg == msgManyErrors, c.Msg == msgOrphanPod:
 		if c.File == "kubelet_pods.go" || c.File == "kubelet.go" {
-			return report{}, false
+			return Sighting{}, false
 		}
 		return orphanInErr(c)
 	case strings.HasPrefix(c.Msg, msgFoundBut), c.Msg == msgFailedDir, c.Msg == msgFailedSub:
@@ -60,14 +50,14 @@ func parseOrphan(c *transport.Call) (report, bool) {
 		// A formatted message in the JSON format is msg as a whole, without fields.
 		return orphanText(c.Msg)
 	}
-	return report{}, false
+	return Sighting{}, false
 }
 
 // orphanInErr reads err="orphaned pod \"UID\" found, but …" with numErrs.
-func orphanInErr(c *transport.Call) (report, bool) {
+func orphanInErr(c *transport.Call) (Sighting, bool) {
 	err, ok := c.Get("err")
 	if !ok {
-		return report{}, false
+		return Sighting{}, false
 	}
 	text := err.Value
 	if err.Cut {
@@ -75,15 +65,15 @@ func orphanInErr(c *transport.Call) (report, bool) {
 	}
 	rest, ok := strings.CutPrefix(text, "orphaned pod ")
 	if !ok {
-		return report{}, false
+		return Sighting{}, false
 	}
 	rep, ok := orphanFound(rest, false)
-	if !ok || !agrees(c, rep.uid) {
-		return report{}, false
+	if !ok || !agrees(c, rep.UID) {
+		return Sighting{}, false
 	}
 	if n, ok := c.Get("numErrs"); ok && c.Msg == msgManyErrors {
 		if v, ok := transport.Number(n.Value); ok {
-			rep.count = v
+			rep.Count = v
 		}
 	}
 	return rep, true
@@ -91,21 +81,21 @@ func orphanInErr(c *transport.Call) (report, bool) {
 
 // orphanInPodUID reads the messages that name the pod in podUID. In JSON only
 // kubelet_volumes.go is trusted: other files have a podUID in every second line.
-func orphanInPodUID(c *transport.Call) (report, bool) {
+func orphanInPodUID(c *transport.Call) (Sighting, bool) {
 	if c.File != "kubelet_volumes.go" && (c.JSON || c.File != "kubelet_pods.go") {
-		return report{}, false
+		return Sighting{}, false
 	}
 	f, ok := c.Get("podUID")
 	if !ok || f.Cut {
-		return report{}, false
+		return Sighting{}, false
 	}
 	uid, ok := ParsePodUID(f.Value)
 	if !ok || !agrees(c, uid) {
-		return report{}, false
+		return Sighting{}, false
 	}
-	rep := report{uid: uid, kind: ReportOther, count: NoCount}
+	rep := Sighting{UID: uid, Report: ReportOther, Count: NoCount}
 	if p, ok := c.Get("path"); ok && !p.Cut {
-		rep.path = p.Value
+		rep.Path = p.Value
 	}
 	return rep, true
 }
@@ -136,47 +126,47 @@ func agrees(c *transport.Call, uid PodUID) bool {
 //	Orphan pod: orphaned pod "UID" found, but …
 //	Failed to remove orphaned pod "UID" dir; err: …
 //	Failed to remove orphaned pod "UID" subdir "…"; err: …
-func orphanText(msg string) (report, bool) {
+func orphanText(msg string) (Sighting, bool) {
 	msg = strings.TrimRight(msg, " ")
 	if rest, ok := strings.CutPrefix(msg, "Failed to remove orphaned pod "); ok {
 		uid, rest, ok := cutUID(rest)
 		isReport := startsOrCut(rest, " dir; err: ") || startsOrCut(rest, " subdir ")
 		if !ok || !isReport || namesOther(rest, uid) {
-			return report{}, false
+			return Sighting{}, false
 		}
-		return report{uid: uid, kind: ReportOther, count: NoCount, path: volumePath(rest, uid)}, true
+		return Sighting{UID: uid, Report: ReportOther, Count: NoCount, Path: volumePath(rest, uid)}, true
 	}
 	msg = strings.TrimPrefix(msg, "Orphan pod: ")
 	if len(msg) == 0 || (msg[0] != 'o' && msg[0] != 'O') {
-		return report{}, false
+		return Sighting{}, false
 	}
 	rest, ok := strings.CutPrefix(msg[1:], "rphaned pod ")
 	if !ok {
-		return report{}, false
+		return Sighting{}, false
 	}
 	return orphanFound(rest, true)
 }
 
 // orphanFound reads `"UID" found, but …`. rollup reports that the count, if there is one,
 // ends the text.
-func orphanFound(s string, rollup bool) (report, bool) {
+func orphanFound(s string, rollup bool) (Sighting, bool) {
 	uid, rest, ok := cutUID(s)
 	if !ok {
-		return report{}, false
+		return Sighting{}, false
 	}
-	rep := report{uid: uid, kind: ReportOther, count: NoCount}
+	rep := Sighting{UID: uid, Report: ReportOther, Count: NoCount}
 	if rest = transport.TrimCutMark(rest); strings.HasPrefix(" found, but ", rest) {
 		return rep, true // Cut right here; "found, removing" is none.
 	}
 	rest, ok = strings.CutPrefix(rest, " found, but ")
 	if !ok || namesOther(rest, uid) {
-		return report{}, false
+		return Sighting{}, false
 	}
 	if rollup {
-		rest, rep.count = cutCount(rest)
+		rest, rep.Count = cutCount(rest)
 	}
-	rep.kind, ok = classify(rest)
-	rep.path = volumePath(rest, uid)
+	rep.Report, ok = classify(rest)
+	rep.Path = volumePath(rest, uid)
 	return rep, ok
 }
 

@@ -64,9 +64,6 @@ func (p *Parser) Parse(l Line) (Sighting, bool) {
 		return Sighting{}, false
 	}
 	s.CatchUp, s.Whole = l.CatchUp, l.Whole
-	if l.Journal != nil {
-		s.Whole = l.Journal.Whole
-	}
 	return s, true
 }
 
@@ -92,13 +89,12 @@ func sighting(e *transport.Envelope) (Sighting, bool) {
 	if !ok {
 		return Sighting{}, false
 	}
-	rep, ok := parseRecord(&c)
+	s, ok := parseRecord(&c)
 	if !ok {
 		return Sighting{}, false
 	}
-	s := sightingOf(rep, e, c.PID)
 	s.JSON = c.JSON
-	return s, true
+	return placed(s, e, c.PID), true
 }
 
 // bareMessage returns the message of a line without any header, where it starts as a report does.
@@ -118,16 +114,15 @@ func bareMessage(text string) (msg string, ok bool) {
 	return "", false
 }
 
-func sightingOf(rep report, e *transport.Envelope, klogPID int) Sighting {
-	s := Sighting{
-		UID: PodUID(strings.Clone(string(rep.uid))), Report: rep.kind, Count: rep.count,
-		Path: bounded(rep.path, maxPath), Volume: boundedName(rep.volume), Leaf: strings.Clone(rep.leaf),
-		Transport: e.Transport, Program: bounded(e.Program, maxName), Time: e.Time, PID: klogPID,
-	}
+// placed adds what the envelope has, and copies what s has of the line.
+func placed(s Sighting, e *transport.Envelope, klogPID int) Sighting {
+	s.UID, s.Leaf = PodUID(strings.Clone(string(s.UID))), strings.Clone(s.Leaf)
 	if len(s.Leaf) > maxPath {
 		s.Leaf = "" // longer than any that is one: it may be cut nowhere
 	}
-	if s.PID == 0 {
+	s.Path, s.Volume = bounded(s.Path, maxPath), boundedName(s.Volume)
+	s.Transport, s.Program, s.Time = e.Transport, bounded(e.Program, maxName), e.Time
+	if s.PID = klogPID; s.PID == 0 {
 		s.PID = e.PID
 	}
 	return s

@@ -17,7 +17,7 @@ import (
 //
 // KEY names the pod too ({volumeName:… podName:UID nodeName:}, or older "\"…\" (\"UID\")").
 // DETAIL is the last form, plain or quoted by Go as a whole.
-func parseTeardown(c *transport.Call) (report, bool) {
+func parseTeardown(c *transport.Call) (Sighting, bool) {
 	msg := c.Msg
 	if err, ok := c.Get("err"); ok && c.File == "nestedpendingoperations.go" {
 		msg = err.Value
@@ -28,23 +28,23 @@ func parseTeardown(c *transport.Call) (report, bool) {
 	return teardownDetail(msg)
 }
 
-func teardownOperation(s string) (report, bool) {
+func teardownOperation(s string) (Sighting, bool) {
 	if !strings.HasPrefix(s, `"`) {
-		return report{}, false
+		return Sighting{}, false
 	}
 	quoted, rest, cut := transport.CutQuoted(s)
 	key, err := strconv.Unquote(quoted)
 	if cut || err != nil {
-		return report{}, false
+		return Sighting{}, false
 	}
 	rest, ok := strings.CutPrefix(rest, " failed. ")
 	if !ok {
-		return report{}, false
+		return Sighting{}, false
 	}
 	// Between here and the error are only the kubelet's times.
 	_, detail, ok := strings.Cut(rest, "Error: ")
 	if !ok {
-		return report{}, false
+		return Sighting{}, false
 	}
 	if strings.HasPrefix(detail, `"`) {
 		quoted, _, _ := transport.CutQuoted(detail)
@@ -52,10 +52,10 @@ func teardownOperation(s string) (report, bool) {
 	}
 	rep, ok := teardownDetail(detail)
 	if !ok {
-		return report{}, false
+		return Sighting{}, false
 	}
-	if uid, ok := keyPod(key); ok && uid != rep.uid {
-		return report{}, false
+	if uid, ok := keyPod(key); ok && uid != rep.UID {
+		return Sighting{}, false
 	}
 	return rep, true
 }
@@ -84,7 +84,7 @@ var teardownStarts = [...]string{
 	"error cleaning subPath mounts",
 }
 
-func teardownDetail(s string) (report, bool) {
+func teardownDetail(s string) (Sighting, bool) {
 	var start string
 	for _, p := range teardownStarts {
 		if strings.HasPrefix(s, p) {
@@ -92,44 +92,44 @@ func teardownDetail(s string) (report, bool) {
 		}
 	}
 	if start == "" {
-		return report{}, false
+		return Sighting{}, false
 	}
 	// Up to here and on to the volume's quoted name nothing comes from a pod.
 	head, rest, ok := strings.Cut(s, " for volume ")
 	failed := start == "error cleaning subPath mounts" || strings.Contains(head, " failed")
 	if !ok || !failed || strings.Contains(head, `"`) {
-		return report{}, false
+		return Sighting{}, false
 	}
 	volume, rest, ok := takeQuoted(rest, "")
 	if !ok {
-		return report{}, false
+		return Sighting{}, false
 	}
 	if name, r, ok := takeQuoted(rest, " (UniqueName: "); ok {
 		volume, rest = name, r
 	} else if _, r, ok := takeQuoted(rest, " (volume.spec.Name: "); ok {
 		rest = r
 	} else {
-		return report{}, false
+		return Sighting{}, false
 	}
 	rest, ok = strings.CutPrefix(rest, ") pod ")
 	if !ok || !strings.HasPrefix(rest, `"`) {
-		return report{}, false
+		return Sighting{}, false
 	}
 	quoted, rest, cut := transport.CutQuoted(rest)
 	rest, ok = strings.CutPrefix(rest, " (UID: ")
 	if cut || !ok {
-		return report{}, false
+		return Sighting{}, false
 	}
 	uid, rest, ok := cutUID(rest)
 	if !ok || !strings.HasPrefix(rest, ")") || namesOther(rest, uid) {
-		return report{}, false
+		return Sighting{}, false
 	}
 	if pod, ok := ParsePodUID(strings.Trim(quoted, `"`)); ok && pod != uid {
-		return report{}, false
+		return Sighting{}, false
 	}
-	return report{
-		uid: uid, kind: ReportTeardown, count: NoCount, path: volumePath(rest, uid),
-		volume: volume, leaf: notEmpty(rest, uid),
+	return Sighting{
+		UID: uid, Report: ReportTeardown, Count: NoCount, Path: volumePath(rest, uid),
+		Volume: volume, Leaf: notEmpty(rest, uid),
 	}, true
 }
 

@@ -227,7 +227,7 @@ func (j *Journal) deliver(ctx context.Context, e entry, every bool, lines chan<-
 	if seen && !every {
 		return nil
 	}
-	e.fields.Whole = j.whole(ctx, &e, every)
+	whole := j.whole(ctx, &e, every)
 	if seen {
 		return nil
 	}
@@ -236,7 +236,7 @@ func (j *Journal) deliver(ctx context.Context, e entry, every bool, lines chan<-
 			continue
 		}
 		fields := e.fields
-		l := parsers.Line{Text: m, Source: j.Name(), Journal: &fields, CatchUp: !j.caughtUp || fields.Time.Before(j.started)}
+		l := parsers.Line{Text: m, Source: j.Name(), Journal: &fields, Whole: whole, CatchUp: !j.caughtUp || fields.Time.Before(j.started)}
 		if err := send(ctx, lines, l); err != nil {
 			return err
 		}

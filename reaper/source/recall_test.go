@@ -54,7 +54,7 @@ func TestRecall(t *testing.T) {
 		t.Errorf("since the kubelet's start: %q", got)
 	}
 	for _, l := range all {
-		if !l.CatchUp || !l.Journal.Whole || l.Journal.Time.After(now) {
+		if !l.CatchUp || !l.Whole || l.Journal.Time.After(now) {
 			t.Errorf("%+v", l.Journal)
 		}
 	}

@@ -135,7 +135,7 @@ func wholes(f *follower) map[string]bool {
 	defer f.mu.Unlock()
 	whole := map[string]bool{}
 	for _, l := range f.got {
-		whole[string(l.Text)] = whole[string(l.Text)] || l.Journal.Whole
+		whole[string(l.Text)] = whole[string(l.Text)] || l.Whole
 	}
 	return whole
 }
