@@ -25,15 +25,10 @@ const (
 	gather = 50 * time.Millisecond
 )
 
-// FileOptions are the options of NewFile.
-type FileOptions struct {
-	Path   string
-	Logger *slog.Logger
-}
-
 // File follows one log file over rotations of any kind.
 type File struct {
-	opts     FileOptions
+	path     string
+	log      *slog.Logger
 	interval time.Duration // of the timer; tests use a shorter one
 	watcher  func() (*watcher, error)
 
@@ -49,13 +44,13 @@ type File struct {
 	state State
 }
 
-// NewFile returns a follower of one file. It opens nothing yet.
-func NewFile(opts FileOptions) *File {
-	return &File{opts: opts, interval: safety, watcher: newWatcher}
+// NewFile returns a follower of the file at path. It opens nothing yet.
+func NewFile(path string, log *slog.Logger) *File {
+	return &File{path: path, log: log, interval: safety, watcher: newWatcher}
 }
 
 // Name returns the file's path.
-func (f *File) Name() string { return f.opts.Path }
+func (f *File) Name() string { return f.path }
 
 // Position implements Source: the place in the file that has the name, or had it last.
 func (f *File) Position() Position {
@@ -87,7 +82,7 @@ func (f *File) Run(ctx context.Context, from Position, lines chan<- parsers.Line
 	if cap(lines) != 0 {
 		return ErrBuffered
 	}
-	if f.opts.Path == "" || strings.ContainsRune(f.opts.Path, 0) {
+	if f.path == "" || strings.ContainsRune(f.path, 0) {
 		return errBadPath
 	}
 	if n := len(from.Files); n > 0 {
@@ -182,8 +177,8 @@ func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watche
 	}
 	ticker.Reset(min(f.interval, polling))
 	if had || f.buf == nil {
-		f.opts.Logger.WarnContext(ctx, "no inotify for this log, reading it every two seconds",
-			slog.String("file", f.opts.Path), slog.Any("error", err))
+		f.log.WarnContext(ctx, "no inotify for this log, reading it every two seconds",
+			slog.String("file", f.path), slog.Any("error", err))
 	}
 	return nil
 }
@@ -230,7 +225,7 @@ func (f *File) read(ctx context.Context, t *tailed, lines chan<- parsers.Line) (
 // find makes cur the file that has the name now. A file that has lost the name stays open as
 // the old one.
 func (f *File) find() error {
-	info, err := os.Stat(f.opts.Path)
+	info, err := os.Stat(f.path)
 	switch {
 	case err != nil:
 		f.setCurrent(nil)
@@ -243,7 +238,7 @@ func (f *File) find() error {
 		f.mu.Unlock()
 		return nil
 	}
-	t, err := openTailed(f.opts.Path)
+	t, err := openTailed(f.path)
 	if err != nil {
 		f.setCurrent(nil)
 		return err
@@ -307,11 +302,11 @@ func (f *File) report(ctx context.Context, err error) {
 	f.status = status
 	switch {
 	case err == nil:
-		f.opts.Logger.InfoContext(ctx, "following the log file", slog.String("file", f.opts.Path))
+		f.log.InfoContext(ctx, "following the log file", slog.String("file", f.path))
 	case missing:
 		// A distribution has one of the usual names.
-		f.opts.Logger.InfoContext(ctx, "waiting for the log file to appear", slog.String("file", f.opts.Path))
+		f.log.InfoContext(ctx, "waiting for the log file to appear", slog.String("file", f.path))
 	default:
-		f.opts.Logger.WarnContext(ctx, "cannot follow the log file yet", slog.String("file", f.opts.Path), slog.Any("error", err))
+		f.log.WarnContext(ctx, "cannot follow the log file yet", slog.String("file", f.path), slog.Any("error", err))
 	}
 }

@@ -67,7 +67,7 @@ func (f *Followers) Relook(ctx context.Context, tick <-chan time.Time, files fun
 					continue
 				}
 				f.log.InfoContext(ctx, "the kubelet also logs to this file; following it", slog.String("source", path))
-				f.add(ctx, NewFile(FileOptions{Path: path, Logger: f.log}))
+				f.add(ctx, NewFile(path, f.log))
 			}
 		}
 	})

@@ -80,7 +80,7 @@ func TestStates(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all []Source
 	for _, path := range []string{good, none, odd} {
-		all = append(all, NewFile(FileOptions{Path: path, Logger: quiet()}))
+		all = append(all, NewFile(path, quiet()))
 	}
 	all = append(all, NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Journalctl: Journalctl{Program: filepath.Join(dir, "no-journalctl")}}))
 	f := Follow(ctx, all, nil, quiet(), func(string, bool, time.Time) {})

@@ -165,7 +165,7 @@ func count(texts []string, text string) int {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func newFile(path string) *File { return NewFile(FileOptions{Path: path, Logger: quiet()}) }
+func newFile(path string) *File { return NewFile(path, quiet()) }
 
 // writer appends to one open file, as a logger does.
 type writer struct {

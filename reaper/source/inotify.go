@@ -156,7 +156,7 @@ func (f *File) watches() []watch {
 			all = append(all, watch{path: descriptor(t.file)})
 		}
 	}
-	path := f.opts.Path
+	path := f.path
 	for range maxLinks {
 		dir, name := filepath.Dir(path), filepath.Base(path)
 		var st unix.Stat_t

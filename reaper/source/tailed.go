@@ -229,7 +229,7 @@ func (f *File) emit(ctx context.Context, t *tailed, line []byte, start, end int6
 	wanted := t.opened || parsers.Interesting(line)
 	t.opened = parsers.OpensBlock(line)
 	if wanted {
-		l := parsers.Line{Text: bytes.Clone(line), Source: f.opts.Path, CatchUp: end <= t.info.Size(), Whole: t.whole(start)}
+		l := parsers.Line{Text: bytes.Clone(line), Source: f.path, CatchUp: end <= t.info.Size(), Whole: t.whole(start)}
 		if err := send(ctx, lines, l); err != nil {
 			return err
 		}

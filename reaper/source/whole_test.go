@@ -189,7 +189,7 @@ func TestFileWholeLines(t *testing.T) {
 	text := orphan(1) + "\n" + strings.Repeat("y", 8<<10) + "\n" + orphan(2) + "\n" + junk + orphan(3) + "\n" +
 		strings.Repeat("y", 1060) + "\n" + orphan(4) + "\n" + strings.Repeat("y", 100<<10) + "\n" + orphan(5) + "\n" + orphan(6) + "\n"
 	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
-	f := start(t, NewFile(FileOptions{Path: path, Logger: quiet()}), Position{})
+	f := start(t, NewFile(path, quiet()), Position{})
 	f.sees(1, 2, 3, 4, 5, 6)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -40,7 +40,7 @@ func newSources(ctx context.Context, cfg config.Config, units *source.Units, log
 	}
 	later := laterFiles(ctx, cfg, &bounded.Guard{})
 	for _, path := range source.LogFiles(cfg.LogSources, cfg.LogFiles, kept, filepath.Join(cfg.NodeRoot, source.RKE2Log), later...) {
-		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
+		all = append(all, source.NewFile(path, log))
 	}
 	return all
 }
