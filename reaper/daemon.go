@@ -9,7 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 // Daemon runs passes when the log, the clock or a person asks for one.
@@ -58,7 +58,7 @@ const checkpointEvery = time.Minute
 
 type passed struct {
 	rep    Report
-	claims []heard.Claim
+	claims []reported.Claim
 	err    error
 }
 
@@ -144,7 +144,7 @@ func (d *Daemon) Turn(ctx context.Context) error {
 }
 
 // taken begins a pass and returns the claims that it is for.
-func (d *Daemon) taken(now time.Duration) []heard.Claim {
+func (d *Daemon) taken(now time.Duration) []reported.Claim {
 	d.begun++
 	d.beat.Store(int64(now))
 	return d.next.take()
@@ -190,7 +190,7 @@ func (d *Daemon) recovered(now time.Duration) {
 	d.slow = 0
 }
 
-func (d *Daemon) pass(ctx context.Context, claims []heard.Claim) passed {
+func (d *Daemon) pass(ctx context.Context, claims []reported.Claim) passed {
 	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: d.Clock.Now().Boot >= d.cniDue})
 	if rep.CNI != nil {
 		in, _ := rep.CNI.Due()
@@ -207,7 +207,7 @@ func (d *Daemon) Hear(line parsers.Line) {
 		return
 	}
 	d.Meter.Sighting(s.Report)
-	d.next.sighted(heard.Claim{Sighting: s, At: d.Clock.Now(), Lines: 1})
+	d.next.sighted(reported.Claim{Sighting: s, At: d.Clock.Now(), Lines: 1})
 }
 
 func (d *Daemon) ended(p *pending, end passed) {

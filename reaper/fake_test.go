@@ -15,9 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 // fakeNode is a node in memory: pods directory, quarantine, ledger and clock. It plays
@@ -245,7 +243,7 @@ func (n *fakeNode) Means() policy.Means { return policy.Means{} }
 // shown is what a person is shown of a pod in quarantine.
 func (n *fakeNode) shown(i int) []policy.EntryState {
 	names, _ := n.List()
-	all := append(policy.Listed(n.Entries()), person.Unlisted(names, n.Entries())...)
+	all := append(policy.Listed(n.Entries()), decide.Unlisted(names, n.Entries())...)
 	return slices.DeleteFunc(all, func(e policy.EntryState) bool { return e.UID != uidOf(i) })
 }
 
@@ -449,12 +447,12 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 		if h, ok := n.files[name].(quarantineParent); ok {
 			*v = h
 		}
-	case *heard.Heard:
-		if h, ok := n.files[name].(heard.Heard); ok {
+	case *reported.Log:
+		if h, ok := n.files[name].(reported.Log); ok {
 			*v = h
 		}
-	case *quiet.Memory:
-		if q, ok := n.files[name].(quiet.Memory); ok {
+	case *reported.Messages:
+		if q, ok := n.files[name].(reported.Messages); ok {
 			*v = q.Clone()
 		}
 	}
@@ -463,7 +461,7 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 
 func (n *fakeNode) Save(name string, v any) error {
 	n.step()
-	if q, ok := v.(quiet.Memory); ok {
+	if q, ok := v.(reported.Messages); ok {
 		v = q.Clone()
 	}
 	n.files[name] = v
@@ -481,14 +479,14 @@ func (n *fakeNode) kinds(uid parsers.PodUID) []policy.Kind {
 }
 
 // claim is the kubelet's own word, by journald's trusted fields.
-func (n *fakeNode) claim(i int) heard.Claim {
-	return heard.Claim{At: n.now, Sighting: parsers.Sighting{
+func (n *fakeNode) claim(i int) reported.Claim {
+	return reported.Claim{At: n.now, Sighting: parsers.Sighting{
 		UID: uidOf(i), Report: parsers.ReportNotADirectory, Count: parsers.NoCount, PID: n.node.KubeletID.PID, Trusted: true, Whole: true, Time: n.now.Wall,
 	}}
 }
 
 // held is the kubelet's word that the pod's leaf is not empty.
-func (n *fakeNode) held(i int) heard.Claim {
+func (n *fakeNode) held(i int) reported.Claim {
 	c := n.claim(i)
 	c.Sighting.Report, c.Sighting.Volume, c.Sighting.Leaf = parsers.ReportTeardown, "v", fakeLeaf
 	return c

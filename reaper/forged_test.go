@@ -28,8 +28,8 @@ func TestForgedName(t *testing.T) {
 		if went := n.pods[uidOf(1)] == nil; went != c.want {
 			t.Errorf("%s: the other pod went: %t", name, went)
 		}
-		if len(r.memory.Heard.Named) > 0 != c.want {
-			t.Errorf("%s: remembered %v", name, r.memory.Heard.Named)
+		if len(r.memory.Log.Named) > 0 != c.want {
+			t.Errorf("%s: remembered %v", name, r.memory.Log.Named)
 		}
 	}
 }

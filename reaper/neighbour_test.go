@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 // fakeNeighbour counts its turns, and remembers how many there were.
@@ -56,7 +56,7 @@ func TestNeighbour(t *testing.T) {
 		t.Fatalf("%+v, %v", rep, err)
 	}
 	r = begin()
-	rep, err := r.Pass(t.Context(), Options{CNI: true, Claims: []heard.Claim{n.claim(1)}})
+	rep, err := r.Pass(t.Context(), Options{CNI: true, Claims: []reported.Claim{n.claim(1)}})
 	if err != nil || len(f.turns) != 2 || f.turns[1].Memory != nil || f.turns[1].Node.MayEnforce.Truth != policy.Yes || f.turns[1].Rules != testRules {
 		t.Fatalf("%+v, %v", f.turns, err)
 	}
@@ -99,7 +99,7 @@ func TestNeighbourDoesNotRepeat(t *testing.T) {
 	r.CNI = f
 	passes := 0
 	rep, err := r.Sweep(t.Context(), SweepOptions{
-		Options:  Options{Claims: []heard.Claim{n.claim(1)}},
+		Options:  Options{Claims: []reported.Claim{n.claim(1)}},
 		Sleep:    func(_ context.Context, d time.Duration) error { n.pass(d); return nil },
 		Progress: func(Report, time.Duration) { passes++ },
 	})

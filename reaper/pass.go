@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
@@ -53,18 +53,18 @@ func (r *Reaper) Load() error {
 	if _, err := r.Store.Load("home", &r.parent); err != nil {
 		return err
 	}
-	_, err := r.Store.Load("heard", &r.memory.Heard)
-	r.memory.Heard.Bound()
+	_, err := r.Store.Load("heard", &r.memory.Log)
+	r.memory.Log.Bound()
 	if err != nil {
 		return err
 	}
-	_, err = r.Store.Load("quiet", &r.memory.Quiet)
+	_, err = r.Store.Load("quiet", &r.memory.Messages)
 	return err
 }
 
 // Options say what one pass is for.
 type Options struct {
-	Claims []heard.Claim    // what the log has said since the last pass
+	Claims []reported.Claim // what the log has said since the last pass
 	Only   []parsers.PodUID // empty: the whole pods directory
 	DryRun bool             // the same way, without the last step and without a trace
 	CNI    bool             // the neighbour's turn is due
@@ -162,17 +162,18 @@ func (r *Reaper) turn(ctx context.Context, rep *Report, opt Options) {
 // remember saves what this pass leaves for the next, where it differs from what was.
 func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 	now := &r.memory.Memory
-	if r.Store != nil && !maps.Equal(now.Quiet.Pods, was.Quiet.Pods) {
-		if err := r.Store.Save("quiet", now.Quiet); err != nil {
+	if r.Store != nil && !maps.Equal(now.Messages.Pods, was.Messages.Pods) {
+		if err := r.Store.Save("quiet", now.Messages); err != nil {
 			r.Log.Error("cannot keep how often the kubelet named each pod; after a restart it is counted anew", slog.Any("error", err))
 		}
 	}
 	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Told, was.Told) ||
-		!maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static) || now.NetworkDown == rep.Look.At
+		!maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static) ||
+		!maps.Equal(now.StateFiles, was.StateFiles) || now.NetworkDown == rep.Look.At
 	if r.Store == nil || (!changed && len(opt.Claims) == 0 && rep.CNI == nil) {
 		return
 	}
-	for name, v := range map[string]any{"holds": r.memory, "heard": now.Heard} {
+	for name, v := range map[string]any{"holds": r.memory, "heard": now.Log} {
 		if err := r.Store.Save(name, v); err != nil {
 			// Nothing is lost: after a restart the hold begins anew.
 			r.Log.Error("cannot keep what the look found; after a restart every hold begins anew", slog.String("name", name), slog.Any("error", err))

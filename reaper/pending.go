@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 // pending gathers sightings until the next look and says when that is due. It knows time
 // only as what is passed in, on CLOCK_BOOTTIME.
 type pending struct {
-	claims heard.Claims
+	claims reported.Claims
 	known  map[parsers.PodUID]*knownPod
 	due    time.Duration // when to look; 0: nothing asks for a look
 	ended  time.Duration // when the last look ended
@@ -50,13 +50,13 @@ type knownPod struct {
 }
 
 // sighted gathers one claim.
-func (p *pending) sighted(c heard.Claim) {
+func (p *pending) sighted(c reported.Claim) {
 	p.claims.Add(c)
 	p.hurry(c)
 }
 
 // hurry asks for the look that a claim is worth.
-func (p *pending) hurry(c heard.Claim) {
+func (p *pending) hurry(c reported.Claim) {
 	s := c.Sighting
 	when := max(c.At.Boot+gather, p.ended+p.gap)
 	if a := p.known[s.UID]; a != nil {
@@ -80,13 +80,13 @@ func (p *pending) ask(when time.Duration) {
 }
 
 // take empties the claims for a look that begins now.
-func (p *pending) take() []heard.Claim {
+func (p *pending) take() []reported.Claim {
 	p.due = 0
 	return p.claims.Take()
 }
 
 // lookEnded learns from the report of the look that has just ended.
-func (p *pending) lookEnded(rep Report, claims []heard.Claim, now time.Duration) {
+func (p *pending) lookEnded(rep Report, claims []reported.Claim, now time.Duration) {
 	fresh := len(rep.Outcomes) > 0
 	known := make(map[parsers.PodUID]*knownPod, len(rep.Verdicts))
 	for _, v := range rep.Verdicts {
@@ -130,7 +130,7 @@ func (p *pending) backOff(known map[parsers.PodUID]*knownPod, uid parsers.PodUID
 		if a = p.known[uid]; a == nil || a.verdict != absent {
 			a = &knownPod{verdict: absent, gap: knownGap}
 		}
-		if len(known) >= heard.MostClaims {
+		if len(known) >= reported.MostClaims {
 			return
 		}
 		known[uid] = a
@@ -147,7 +147,7 @@ func (p *pending) backOff(known map[parsers.PodUID]*knownPod, uid parsers.PodUID
 
 // living puts off the looks on account of pods that live, after one that found what it was asked
 // for to live. Where such a pod lives no more, the lines are worth a look again.
-func (p *pending) living(known map[parsers.PodUID]*knownPod, claims []heard.Claim, now time.Duration) {
+func (p *pending) living(known map[parsers.PodUID]*knownPod, claims []reported.Claim, now time.Duration) {
 	lives := false
 	for _, c := range claims {
 		is, was := known[c.Sighting.UID], p.known[c.Sighting.UID]

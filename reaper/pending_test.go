@@ -6,7 +6,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 // TestPendingLiving: lines that name pods that live buy next to no looks, however many pods they
@@ -30,7 +30,7 @@ func TestPendingLiving(t *testing.T) {
 	}
 	for s := range 3600 {
 		now += time.Second
-		p.sighted(heard.Claim{At: policy.Instant{Boot: now}, Sighting: parsers.Sighting{UID: uidOf(s % pods)}})
+		p.sighted(reported.Claim{At: policy.Instant{Boot: now}, Sighting: parsers.Sighting{UID: uidOf(s % pods)}})
 		if p.due <= now {
 			look()
 		}
@@ -45,7 +45,7 @@ func TestPendingLiving(t *testing.T) {
 		if now += time.Second; now > 22*time.Hour {
 			t.Fatal("a pod that died is never looked at")
 		}
-		p.sighted(heard.Claim{At: policy.Instant{Boot: now}, Sighting: parsers.Sighting{UID: uidOf(0)}})
+		p.sighted(reported.Claim{At: policy.Instant{Boot: now}, Sighting: parsers.Sighting{UID: uidOf(0)}})
 		if p.due <= now {
 			look()
 		}

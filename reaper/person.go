@@ -8,7 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
 // Restore puts the youngest quarantine entry of a pod back, by a person's word. The pod is
@@ -59,7 +59,7 @@ func (r *Reaper) byPerson(ctx context.Context, ask asked) ([]policy.Outcome, err
 		return nil, err
 	}
 	// The person was shown a list that was made without the lock.
-	if how := person.Changed(meant, ask.shown); how != "" {
+	if how := decide.Changed(meant, ask.shown); how != "" {
 		return nil, fmt.Errorf("%w of %s: %s; nothing was changed: see orphan-reaper quarantine list, then give the command again", ErrChanged, uid, how)
 	}
 	look, err := r.lookAt(ctx, uid, meant)
@@ -73,7 +73,7 @@ func (r *Reaper) byPerson(ctx context.Context, ask asked) ([]policy.Outcome, err
 	}
 	rep.Look.Node = look.Node
 	outs := finished
-	for _, batch := range person.Plan(meant, look.Resting, kind) {
+	for _, batch := range decide.PlanCommand(meant, look.Resting, kind) {
 		outs = append(outs, r.execute(ctx, &rep, batch)...)
 	}
 	r.publish(&rep, nil)
@@ -116,7 +116,7 @@ func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID, look policy.
 	if may := look.Node.MayEnforce; may.Truth != policy.Yes {
 		return fmt.Errorf("cannot purge %s from here: %s", uid, may.Detail)
 	}
-	signs, lives := person.LivesAgain(&r.memory.Heard, look, entries, r.Rules)
+	signs, lives := decide.LivesAgain(&r.memory.Log, look, entries, r.Rules)
 	if lives && !living {
 		return fmt.Errorf("the pod %w (%s), and what lies in quarantine may be what it misses; "+
 			"orphan-reaper explain %s shows how to merge the two", ErrLives, signs, uid)
@@ -148,12 +148,12 @@ func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, of(person.Unlisted(names, r.Ledger.Entries()))...)
+		found = append(found, of(decide.Unlisted(names, r.Ledger.Entries()))...)
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("cannot find pod %s in quarantine: orphan-reaper quarantine list shows what is there", uid)
 	}
-	if meant := person.Meant(found, kind); len(meant) > 0 {
+	if meant := decide.Meant(found, kind); len(meant) > 0 {
 		return meant, nil
 	}
 	return nil, fmt.Errorf("cannot restore %s: it is the directory that a living pod's kubelet made anew; inspect it and purge it", found[0].Entry)
@@ -171,7 +171,7 @@ func (r *Reaper) Resume(ctx context.Context) error {
 // that were. All of them are written down at once, or none.
 func (r *Reaper) Forget(ctx context.Context, uids []parsers.PodUID) (forgotten []parsers.PodUID, err error) {
 	err = r.Locked(ctx, func() error {
-		records := person.Forgotten(r.Ledger.Entries(), uids, r.Clock.Now())
+		records := decide.Forgotten(r.Ledger.Entries(), uids, r.Clock.Now())
 		if _, err := r.Ledger.Append(records...); err != nil {
 			return fmt.Errorf("cannot write to the ledger, so nothing was forgotten: %w", err)
 		}

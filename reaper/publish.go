@@ -5,12 +5,12 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 // publish shows people what is new: refusals whose reasons changed, and every record of the
 // ledger that the journal has not got. What cannot be told now is told at the next pass.
-func (r *Reaper) publish(rep *Report, claims []heard.Claim) {
+func (r *Reaper) publish(rep *Report, claims []reported.Claim) {
 	named := map[parsers.PodUID]bool{}
 	for _, c := range claims {
 		named[c.Sighting.UID] = true

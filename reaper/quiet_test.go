@@ -9,8 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 // wentQuiet are the records of that kind that people were told.
@@ -52,11 +51,11 @@ func TestQuietForged(t *testing.T) {
 	r := n.reaper(t, testRules)
 	own, other, part, unknown := n.claim(1), n.claim(1), n.claim(1), n.claim(7)
 	other.Sighting.PID, part.Sighting.Whole = 99, false
-	for i, c := range []*heard.Claim{&own, &other, &part, &unknown} {
+	for i, c := range []*reported.Claim{&own, &other, &part, &unknown} {
 		c.Lines = []int{3, 1000, 1000, 1000}[i]
 	}
 	mustPass(t, r, own, other, part, unknown)
-	if pods := r.memory.Quiet.Pods; len(pods) != 1 || pods[uidOf(1)].Lines != 3 {
+	if pods := r.memory.Messages.Pods; len(pods) != 1 || pods[uidOf(1)].Lines != 3 {
 		t.Errorf("%+v", pods)
 	}
 }
@@ -99,7 +98,7 @@ func TestQuietCutOff(t *testing.T) {
 		if told := n.wentQuiet(); len(told) < 1 || len(told) > 2 || told[0].Lines != 5 {
 			t.Errorf("cut at %d: told %+v", cut, told)
 		}
-		saved, _ := n.files["quiet"].(quiet.Memory)
+		saved, _ := n.files["quiet"].(reported.Messages)
 		if len(saved.Pods) != 0 || len(saved.Days) != 1 || saved.Days[0].Pods != 1 || saved.Days[0].Lines != 5 {
 			t.Errorf("cut at %d: saved %+v", cut, saved)
 		}

@@ -10,12 +10,12 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 var testRules = policy.Rules{Hold: 5 * time.Minute, Settle: 5 * time.Minute, Confirm: 2 * time.Minute, Retention: 24 * time.Hour}
 
-func mustPass(t *testing.T, r *Reaper, claims ...heard.Claim) Report {
+func mustPass(t *testing.T, r *Reaper, claims ...reported.Claim) Report {
 	t.Helper()
 	rep, err := r.Pass(context.Background(), Options{Claims: claims})
 	if err != nil {
@@ -378,7 +378,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	rules.Hold = 0
 	n.cutAt = 1 // any change panics
 	rep, err := n.reaper(t, rules).Pass(context.Background(), Options{
-		DryRun: true, Claims: []heard.Claim{n.claim(0)},
+		DryRun: true, Claims: []reported.Claim{n.claim(0)},
 	})
 	reaps := slices.DeleteFunc(rep.Verdicts, func(v policy.Verdict) bool { return v.Decision != policy.Reap })
 	if err != nil || len(reaps) != 3 {
@@ -499,7 +499,7 @@ func TestSweep(t *testing.T) {
 	}
 	r := n.reaper(t, testRules)
 	rep, err := r.Sweep(context.Background(), SweepOptions{
-		Options: Options{Claims: []heard.Claim{n.claim(0)}},
+		Options: Options{Claims: []reported.Claim{n.claim(0)}},
 		Sleep:   func(_ context.Context, d time.Duration) error { n.pass(d); return nil },
 	})
 	if err != nil || len(n.pods) != 0 || len(n.quarantine) != 0 {
@@ -548,7 +548,7 @@ func TestOnlySome(t *testing.T) {
 	r := n.reaper(t, testRules)
 	pass := func() {
 		t.Helper()
-		if _, err := r.Pass(context.Background(), Options{Claims: []heard.Claim{n.claim(1)}, Only: []parsers.PodUID{uidOf(1)}}); err != nil {
+		if _, err := r.Pass(context.Background(), Options{Claims: []reported.Claim{n.claim(1)}, Only: []parsers.PodUID{uidOf(1)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

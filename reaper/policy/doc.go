@@ -1,15 +1,12 @@
 // Package policy and those below it hold every rule of orphan-reaper and the word "why".
 //
-// Here one pod is judged (Judge: Keep, Wait or Reap) or one entry of the quarantine (JudgeEntry,
-// Lives); Stops says what stops everything, Fold and Recover what the ledger's records mean. Nothing
-// here or below makes a system call, reads the clock or writes a log; whoever reads this package,
-// decide, heard, reaper/beneath, reaper/removal and the order of steps in reaper/carryout.go has read
-// the whole safety argument.
+// Judge judges a pod in place, JudgeEntry and Lives what lies in quarantine: Keep, Return, Wait or Reap, with every
+// reason. Standing.Gate decides whether this process may change anything now. Fold and Recover return what the
+// ledger's records mean. Nothing here or below makes a system call, reads the clock or writes a log.
 //
-// It imports contents, which says of what class a thing in a pod directory is. The others import
-// it: decide goes through all pods and entries of one look, heard says what the kubelet's log
-// proves, lists which pods a list lets go, reading what other readings are worth, person what a
-// command means, inventory what is counted, and cni judges what CNI leaves.
+// It imports contents, which classes what lies in a pod directory. The others import it: decide completes the evidence
+// of one look, has it judged and plans; reported holds what the kubelet's log proves; lists what lists of pods are
+// worth, and reading what other readings are. account, diagnosis and inventory are for people.
 //
 // The rules have one shape. A Fact is Unknown until somebody proves it No or Yes, and
 // each rule names the one truth that lets a pod go; the other, and Unknown, keep it. The

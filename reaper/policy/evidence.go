@@ -100,6 +100,8 @@ type Residue struct {
 type StateFile struct {
 	Name    string    // its path below the kubelet's root directory, or an absolute one
 	Written time.Time // when it was written last, by the wall clock
+	// Seen is since when looks have seen it with that time; zero is not known.
+	Seen Instant
 }
 
 // Evidence is all that one look found out about one entry of the pods directory, or
@@ -178,6 +180,10 @@ type Look struct {
 	// names, as runtime and log directories tell them.
 	Resources *PodResources
 	UIDs      map[PodName][]parsers.PodUID
+	// Manifests are those of static pods, nil where none were read, and StaticSandboxes the sandboxes of static pods by
+	// their pods' names: a name that an earlier look found may show whose a manifest is.
+	Manifests       *StaticPods
+	StaticSandboxes map[PodName][]StaticSandbox
 	// Partial is true where only some pods were asked for: nothing can be counted.
 	Partial bool
 	// InRuntime is how many pods the runtime has, in any state, and KubeletLists how many the
@@ -220,11 +226,4 @@ func ShortID(id string) string {
 		return strconv.Quote(id)
 	}
 	return id
-}
-
-// PodResources is what the kubelet's pod-resources socket listed: names, and no UIDs.
-type PodResources struct {
-	Origin string
-	Names  map[PodName]bool
-	Silent string // why it did not answer, "" where it did
 }

@@ -136,7 +136,7 @@ func (l *gathering) complainOf(found kubelet.Answer) {
 	} else if found.Agrees.Truth != policy.Yes {
 		l.complain(errors.New(found.Agrees.Detail))
 	}
-	if found.Running != nil && lists.AnyStatic(l.wanted) {
+	if found.Running != nil && policy.AnyStatic(l.wanted) {
 		l.complain(l.static.Err)
 	}
 	l.complain(l.podList.Err)

@@ -99,6 +99,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	look.RuntimeOnly, look.Partial = l.runtimeOnly(slices.Concat(parked, resting)), l.partial
 	look.Listed = l.allListed()
 	look.Resources, look.UIDs = l.listed, l.uids()
+	look.Manifests, look.StaticSandboxes = &l.static.StaticPods, l.runtime.Running
 	l.count(&look)
 	look.Errors = l.errors
 	p.cfg.Logger.DebugContext(ctx, "looked", slog.Int("pods", len(look.Pods)), slog.Int("parked", len(look.Parked)),

@@ -48,7 +48,7 @@ type readings struct {
 	inParked []bool
 	mountErr error
 
-	static    lists.StaticPods
+	static    policy.StaticPods
 	list      lists.KubeletList
 	api       lists.APIList
 	logs      lists.PodLogs
@@ -142,6 +142,7 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 	}
 	slices.SortFunc(look.RuntimeOnly, func(a, b policy.Evidence) int { return compare(a.UID, b.UID) })
 	look.Node, look.Resources, look.UIDs = r.nodeFacts(), r.resources, r.names()
+	look.Manifests, look.StaticSandboxes = &r.static, r.running()
 	if p.program.plant.look != nil {
 		p.program.plant.look(n, look, parked)
 	}
@@ -319,10 +320,10 @@ func (r *readings) readKubelet(err error) {
 
 // readManifests reads the manifests of static pods.
 func (r *readings) readManifests(err error) {
-	r.static = lists.StaticPods{Origin: "manifests", Node: "node", Err: err}
+	r.static = policy.StaticPods{Origin: "manifests", Node: "node", Err: err}
 	for _, p := range r.pods {
 		if p.static && p.wanted && err == nil {
-			m := lists.Manifest{File: "static.yaml", Namespace: p.name.Namespace, Name: p.name.Name[:len(p.name.Name)-len("-node")]}
+			m := policy.Manifest{File: "static.yaml", Namespace: p.name.Namespace, Name: p.name.Name[:len(p.name.Name)-len("-node")]}
 			if p.stated {
 				m.UID = string(p.uid)
 			}
@@ -425,11 +426,11 @@ func (r *readings) tellRuntime(e *policy.Evidence, p *pod) {
 }
 
 // running are the sandboxes of static pods, by name.
-func (r *readings) running() map[policy.PodName][]lists.StaticSandbox {
-	found := map[policy.PodName][]lists.StaticSandbox{}
+func (r *readings) running() map[policy.PodName][]policy.StaticSandbox {
+	found := map[policy.PodName][]policy.StaticSandbox{}
 	for i, p := range r.pods {
 		if p.static && r.ready[i] {
-			found[p.name] = append(found[p.name], lists.StaticSandbox{UIDs: []string{string(p.uid)}, Created: r.made[i].Last.UnixNano()})
+			found[p.name] = append(found[p.name], policy.StaticSandbox{UIDs: []string{string(p.uid)}, Created: r.made[i].Last.UnixNano()})
 		}
 	}
 	return found

@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
@@ -141,7 +141,7 @@ func (n *node) order(do func(r *reaper.Reaper, ctx context.Context) error, words
 func (n *node) shown(r *reaper.Reaper, uid parsers.PodUID) []policy.EntryState {
 	names, _ := r.Remover.List()
 	entries := r.Ledger.Entries()
-	all := append(policy.Listed(entries), person.Unlisted(names, entries)...)
+	all := append(policy.Listed(entries), decide.Unlisted(names, entries)...)
 	return slices.DeleteFunc(all, func(e policy.EntryState) bool { return e.UID != uid })
 }
 

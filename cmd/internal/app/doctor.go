@@ -20,7 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
@@ -66,7 +66,7 @@ func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
 }
 
 // listen counts what the logs say, and returns what may count as evidence of it.
-func (x *Examination) listen(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []heard.Claim {
+func (x *Examination) listen(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
 	now := clock.Now().Wall
 	tally := diagnosis.NewTally(now)
 	claims := listenTo(ctx, cfg, clock, log, hearing{
@@ -132,7 +132,7 @@ func logsRead(states map[string]source.State, since time.Time) []diagnosis.Sourc
 const journaldName = "journald"
 
 // look takes the look of scan, without the files of CNI.
-func (x *Examination) look(ctx context.Context, cfg config.Config, claims []heard.Claim) error {
+func (x *Examination) look(ctx context.Context, cfg config.Config, claims []reported.Claim) error {
 	n, err := open(ctx, cfg, options{})
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
@@ -27,7 +27,7 @@ const (
 // hear returns what the logs say, for a command that runs once: what is said now, and what
 // the journal has of the kubelet since it started. Nothing is remembered, so the logs
 // are read as on a first start.
-func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []heard.Claim {
+func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
 	if cfg.Waive() {
 		return nil // there is no kubelet whose word could count
 	}
@@ -46,7 +46,7 @@ type hearing struct {
 }
 
 // listenTo reads the logs for hear, and tells h.
-func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger, h hearing) []heard.Claim {
+func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger, h hearing) []reported.Claim {
 	progress.From(ctx).Begin("listening to the kubelet's log", "", 0)
 	ctx, cancel := context.WithTimeout(ctx, recallTime)
 	defer cancel()
@@ -60,7 +60,7 @@ func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 	past, oldest := recall(ctx, cfg, began, all, since, log), began.Wall
 	recalled := past.lines
 	parse, parseOld := newParse(cfg, units), newParse(cfg, units)
-	var said heard.Claims
+	var said reported.Claims
 	tick := time.NewTicker(listen)
 	defer tick.Stop()
 	states := map[string]source.State{}
@@ -68,7 +68,7 @@ func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 		select {
 		case line := <-f.Lines():
 			if s, ok := parse(line); ok {
-				said.Add(heard.Claim{Sighting: s, At: clock.Now()})
+				said.Add(reported.Claim{Sighting: s, At: clock.Now()})
 				h.note(line, s, false)
 			}
 		case line, more := <-recalled:
@@ -78,12 +78,12 @@ func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 				}
 				if !past.dropped.IsZero() {
 					since = past.dropped
-					said.Add(heard.DroppedAt(before(clock.Now(), past.dropped)))
+					said.Add(reported.DroppedAt(before(clock.Now(), past.dropped)))
 				}
 				continue
 			}
 			if s, ok := parseOld(line); ok && !s.Time.IsZero() {
-				said.Add(heard.Claim{Sighting: s, At: before(clock.Now(), s.Time)})
+				said.Add(reported.Claim{Sighting: s, At: before(clock.Now(), s.Time)})
 				h.note(line, s, true)
 				oldest = s.Time
 			}

@@ -15,8 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -58,7 +57,7 @@ func ListQuarantine(_ context.Context, cfg config.Config) ([]policy.EntryState, 
 			return nil, err
 		}
 		if names, err := rem.List(); err == nil { // a user who may not read the quarantine gets the ledger's entries
-			entries = append(entries, person.Unlisted(names, known)...)
+			entries = append(entries, decide.Unlisted(names, known)...)
 		}
 		slices.SortFunc(entries, func(a, b policy.EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
 		return entries, nil
@@ -85,7 +84,7 @@ func Report(_ context.Context, cfg config.Config, from, now time.Time) (Reported
 		if err != nil {
 			return Reported{}, fmt.Errorf("cannot sum up the records: %w", err)
 		}
-		var heard quiet.Memory
+		var heard reported.Messages
 		if _, err := s.Load("quiet", &heard); err != nil {
 			return Reported{}, err
 		}

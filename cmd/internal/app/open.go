@@ -20,7 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
@@ -301,7 +301,7 @@ func (n *Node) warnUnlisted() {
 		n.log.Warn("cannot list the quarantine", slog.Any("error", err))
 		return
 	}
-	if entries := len(person.Unlisted(names, n.Store.Entries())); entries > 0 {
+	if entries := len(decide.Unlisted(names, n.Store.Entries())); entries > 0 {
 		n.log.Warn("quarantine holds entries that the ledger does not have; they are kept: orphan-reaper quarantine list",
 			slog.Int("entries", entries))
 	}

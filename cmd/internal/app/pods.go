@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -93,7 +93,7 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 	}
 	entries := rep.Entries
 	if names, err := n.Reaper.Remover.List(); err == nil { // who may not read it is shown what the ledger knows
-		entries = append(entries, person.Unlisted(names, n.Store.Entries())...)
+		entries = append(entries, decide.Unlisted(names, n.Store.Entries())...)
 	}
 	for _, e := range entries {
 		pods = append(pods, Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})

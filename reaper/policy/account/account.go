@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 // mostDays bounds the table: some 200 bytes a day.
@@ -130,7 +130,7 @@ type Account struct {
 	Sum
 	Days []Day // those in the range
 	// Quiet sums up the kubelet's messages that stopped in the range; its First is when the first did.
-	Quiet quiet.Day
+	Quiet reported.Day
 	// Going are the lines about pods that have a directory still, or had one until a moment ago, and
 	// GoingPods how many these pods are.
 	Going     int64
@@ -142,7 +142,7 @@ type Account struct {
 }
 
 // Of makes the account of the time from a day on.
-func Of(t Table, heard quiet.Memory, from, now time.Time) Account {
+func Of(t Table, heard reported.Messages, from, now time.Time) Account {
 	a := Account{From: from.UTC().Truncate(24 * time.Hour), Now: now, Since: t.Since}
 	first := a.From.Format(time.DateOnly)
 	for _, d := range t.Days {
@@ -167,7 +167,7 @@ func Of(t Table, heard quiet.Memory, from, now time.Time) Account {
 		a.Going += s.Lines
 	}
 	if !a.Quiet.First.IsZero() {
-		a.Estimate = max(0, int64(now.Sub(a.Quiet.First)/quiet.Housekeeping)-a.Quiet.Lines-a.Going)
+		a.Estimate = max(0, int64(now.Sub(a.Quiet.First)/reported.Housekeeping)-a.Quiet.Lines-a.Going)
 	}
 	return a
 }

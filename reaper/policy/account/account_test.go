@@ -6,7 +6,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -33,17 +33,17 @@ func TestTable(t *testing.T) {
 			table.Add(r)
 		}
 	}
-	a := Of(table, quiet.Memory{}, noon, noon.AddDate(0, 0, 2))
+	a := Of(table, reported.Messages{}, noon, noon.AddDate(0, 0, 2))
 	want := Sum{Parked: 1, Removed: 1, PutBack: 2, Cleared: 1, Sandbox: 1, CNIFiles: 9, Addresses: 3, CNIBack: 2, Entries: 13, Bytes: 1090, Failed: 1}
 	if a.Sum != want || len(a.Days) != 2 || a.Short() || table.Seq != 12 {
 		t.Errorf("%+v", a)
 	}
-	if a = Of(table, quiet.Memory{}, noon.AddDate(0, 0, 1), noon.AddDate(0, 0, 2)); a.Parked != 0 || a.Removed != 1 || len(a.Days) != 1 {
+	if a = Of(table, reported.Messages{}, noon.AddDate(0, 0, 1), noon.AddDate(0, 0, 2)); a.Parked != 0 || a.Removed != 1 || len(a.Days) != 1 {
 		t.Errorf("the second day alone: %+v", a)
 	}
 	back := Table{Seq: 10}
 	back.Add(records[10])
-	if a = Of(back, quiet.Memory{}, noon, noon.AddDate(0, 0, 2)); a.Entries != 0 || a.Bytes != 0 || a.CNIBack != 2 || a.Days[0].Bytes != -20 {
+	if a = Of(back, reported.Messages{}, noon, noon.AddDate(0, 0, 2)); a.Entries != 0 || a.Bytes != 0 || a.CNIBack != 2 || a.Days[0].Bytes != -20 {
 		t.Errorf("what went before that time came back: %+v", a)
 	}
 }
@@ -58,11 +58,11 @@ func TestTableGap(t *testing.T) {
 	}
 	table.Add(rec(9, policy.KindParked, 5, nil))
 	table.Add(rec(10, policy.KindParked, 6, nil))
-	a := Of(table, quiet.Memory{}, noon.AddDate(0, 0, 4), noon.AddDate(0, 0, 7))
+	a := Of(table, reported.Messages{}, noon.AddDate(0, 0, 4), noon.AddDate(0, 0, 7))
 	if !a.Since.Equal(noon.AddDate(0, 0, 5)) || !a.Short() {
 		t.Errorf("since %s, short %t", a.Since, a.Short())
 	}
-	if a = Of(Table{}, quiet.Memory{}, noon, noon); !a.Short() {
+	if a = Of(Table{}, reported.Messages{}, noon, noon); !a.Short() {
 		t.Error("without any record the range is whole")
 	}
 	table = Table{}
@@ -76,9 +76,9 @@ func TestTableGap(t *testing.T) {
 
 // TestEstimate: one line every 2 s since the first message stopped, less all that were written.
 func TestEstimate(t *testing.T) {
-	heard := quiet.Memory{
-		Days: []quiet.Day{{Day: "2026-03-01", First: noon, Pods: 2, Lines: 100}, {Day: "2026-03-02", First: noon.AddDate(0, 0, 1), Pods: 1, Lines: 50}},
-		Pods: map[parsers.PodUID]quiet.Said{"a": {Lines: 7}},
+	heard := reported.Messages{
+		Days: []reported.Day{{Day: "2026-03-01", First: noon, Pods: 2, Lines: 100}, {Day: "2026-03-02", First: noon.AddDate(0, 0, 1), Pods: 1, Lines: 50}},
+		Pods: map[parsers.PodUID]reported.PodLines{"a": {Lines: 7}},
 	}
 	a := Of(Table{}, heard, noon, noon.AddDate(0, 0, 2))
 	if a.Quiet.Pods != 3 || a.Quiet.Lines != 150 || a.Going != 7 || a.GoingPods != 1 || a.Estimate != 2*43200-157 {
@@ -87,7 +87,7 @@ func TestEstimate(t *testing.T) {
 	if a = Of(Table{}, heard, noon, noon.Add(time.Minute)); a.Estimate != 0 {
 		t.Errorf("%d lines were saved in a minute in which more came", a.Estimate)
 	}
-	if a = Of(Table{}, quiet.Memory{}, noon, noon.AddDate(1, 0, 0)); a.Estimate != 0 {
+	if a = Of(Table{}, reported.Messages{}, noon, noon.AddDate(1, 0, 0)); a.Estimate != 0 {
 		t.Errorf("%d lines were saved of nothing", a.Estimate)
 	}
 }

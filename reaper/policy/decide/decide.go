@@ -6,14 +6,13 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 // Case is all that Decide weighs.
 type Case struct {
 	Look    policy.Look
-	Claims  []heard.Claim // what the log has said since the last pass
+	Claims  []reported.Claim // what the log has said since the last pass
 	Memory  Memory
 	Entries map[string]*policy.EntryState // what the ledger knows of
 	Breaker bool                          // the ledger's: enforcing has stopped, and no person has said go on
@@ -37,8 +36,7 @@ type Ruling struct {
 // It is pure: what it is given it does not change, and the same values give the same ruling.
 func Decide(c Case) Ruling {
 	d := Ruling{Look: c.Look, Memory: c.Memory.copied(len(c.Claims) > 0)}
-	d.Look.Pods, d.Look.RuntimeOnly = slices.Clone(c.Look.Pods), slices.Clone(c.Look.RuntimeOnly)
-	d.Look.Parked, d.Look.Resting = slices.Clone(c.Look.Parked), slices.Clone(c.Look.Resting)
+	d.assemble(c)
 	d.judge(c)
 	permit, pace := d.judgeEntries(c)
 	d.plan(c, permit, pace)
@@ -46,73 +44,17 @@ func Decide(c Case) Ruling {
 	return d
 }
 
-// judge fills in the facts that the log and the ledger give, and judges every pod.
+// judge judges every pod.
 func (d *Ruling) judge(c Case) {
-	look, m := &d.Look, &d.Memory
-	if look.Node.Network.Truth != policy.Yes && !c.Rules.Waive {
-		m.NetworkDown = look.At
-	}
-	m.Pressed, look.Node.NetworkDown = look.Node.Pressed(), m.NetworkDown
-	has := d.here(c)
-	m.Heard.Add(heard.Known(c.Claims, has), look.Node, look.At)
-	d.count(c, has)
-	m.Names = fillNames(look, c.Memory.Names)
-	d.rememberStatic(c)
-	restored := map[parsers.PodUID]*policy.EntryState{}
-	for _, name := range slices.Sorted(maps.Keys(c.Entries)) {
-		if e := c.Entries[name]; e.Restored {
-			restored[e.UID] = e
-		}
-	}
+	look := &d.Look
 	judge := func(pods []policy.Evidence) []policy.Verdict {
 		verdicts := make([]policy.Verdict, len(pods))
 		for i := range pods {
-			e := &pods[i]
-			m.Heard.Tell(e, look.Node, look.At)
-			e.Facts[policy.FactPodResources] = lists.Resources(look, e)
-			policy.DoubtAnyNamed(e, look.Node, c.Rules, look.At)
-			tellRestored(e, restored[e.UID])
-			verdicts[i] = policy.Judge(*e, look.Node, c.Memory.Holds[e.UID], c.Rules, look.At)
+			verdicts[i] = policy.Judge(pods[i], look.Node, c.Memory.Holds[pods[i].UID], c.Rules, look.At)
 		}
 		return verdicts
 	}
 	d.Verdicts, d.RuntimeOnly = judge(look.Pods), judge(look.RuntimeOnly)
-}
-
-// tellRestored sets the fact restored. It sets the pod's name, too, where what told the name was
-// removed before the restore.
-func tellRestored(e *policy.Evidence, was *policy.EntryState) {
-	if was == nil {
-		e.Facts.Set(policy.FactRestored, policy.No, "ledger", "")
-		return
-	}
-	e.Facts.Set(policy.FactRestored, policy.Yes, "ledger", "an operator restored it from quarantine")
-	if e.PodName == "" {
-		e.Namespace, e.PodName = was.Namespace, was.PodName
-	}
-}
-
-// here returns the pods that the node has by this look or had by the last one, in the pods
-// directory, in the runtime or in quarantine.
-func (d *Ruling) here(c Case) map[parsers.PodUID]bool {
-	now := maps.Clone(c.Look.Listed)
-	if now == nil {
-		now = map[parsers.PodUID]bool{}
-	}
-	for _, pods := range [...][]policy.Evidence{c.Look.Pods, c.Look.RuntimeOnly} {
-		for i := range pods {
-			now[pods[i].UID] = true
-		}
-	}
-	has := maps.Clone(now)
-	maps.Copy(has, c.Memory.listed)
-	for _, e := range c.Entries {
-		if e.Phase.InQuarantine() {
-			has[e.UID] = true
-		}
-	}
-	d.Memory.listed = now
-	return has
 }
 
 // judgeEntries judges what lies in quarantine, and returns what that means for what may be moved.
@@ -123,10 +65,6 @@ func (d *Ruling) judgeEntries(c Case) (policy.Permit, pace) {
 	for i := range look.Parked {
 		e, v := &look.Parked[i], policy.Verdict{Stage: policy.InQuarantine, Decision: policy.Wait}
 		if state := c.Entries[e.Entry]; state != nil {
-			m.Heard.TellParked(e, look.Node, *state, look.At)
-			if e.Namespace == "" && e.PodName == "" {
-				e.Namespace, e.PodName = state.Namespace, state.PodName
-			}
 			v, todo[i] = policy.JudgeEntry(*e, look.Node, *state, c.Rules, look.At)
 			d.noteLife(c, e, state, v)
 			if state.Phase == policy.PhaseParked && v.Unproven() {
@@ -142,7 +80,6 @@ func (d *Ruling) judgeEntries(c Case) (policy.Permit, pace) {
 	for i := range look.Resting {
 		e, v := &look.Resting[i], policy.Verdict{Stage: policy.Resting, Decision: policy.Wait}
 		if state := c.Entries[e.Entry]; state != nil {
-			m.Heard.TellParked(e, look.Node, *state, look.At)
 			v = policy.Lives(*e, look.Node, *state, c.Rules, look.At)
 			d.noteLife(c, e, state, v)
 		}
@@ -196,18 +133,6 @@ func (d *Ruling) plan(c Case, permit policy.Permit, p pace) {
 	})
 }
 
-// pointers returns pointers to all elements of several slices.
-func pointers[T any](of ...[]T) []*T {
-	var all []*T
-	for _, s := range of {
-		all = slices.Grow(all, len(s))
-		for i := range s {
-			all = append(all, &s[i])
-		}
-	}
-	return all
-}
-
 // remember keeps the holds of all pods that this look has seen.
 func (d *Ruling) remember(c Case) {
 	m := &d.Memory
@@ -215,12 +140,6 @@ func (d *Ruling) remember(c Case) {
 	if c.Only { // what this look has not seen stays
 		maps.Copy(m.Holds, c.Memory.Holds)
 		maps.Copy(m.Told, c.Memory.Told)
-		names := maps.Clone(c.Memory.Names)
-		if names == nil {
-			names = map[parsers.PodUID]policy.PodName{}
-		}
-		maps.Copy(names, m.Names)
-		m.Names = names
 	} else {
 		m.Looked = c.Look.At
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -81,7 +81,7 @@ func (p *play) do(t *testing.T, line string) {
 		d := durationOf(t, f[1])
 		p.Now.Wall, p.Now.Boot = p.Now.Wall.Add(d), p.Now.Boot+d
 	case "restart":
-		p.memory = Memory{Holds: p.memory.Holds, Told: p.memory.Told, Heard: p.memory.Heard}
+		p.memory = Memory{Holds: p.memory.Holds, Told: p.memory.Told, Log: p.memory.Log}
 	case "refuse":
 		p.refused[f[1]] = !p.refused[f[1]]
 	case "mount": // between the look and the move
@@ -189,21 +189,21 @@ func (p *play) look(t *testing.T) {
 			look.Parked = append(look.Parked, e)
 		}
 	}
-	p.memory.Heard = heard.Heard{
+	p.memory.Log = reported.Log{
 		Kubelet: p.Node.KubeletID, BootID: p.Now.BootID,
-		Named: map[parsers.PodUID]bool{}, Teardowns: map[parsers.PodUID]heard.Teardown{},
+		Named: map[parsers.PodUID]bool{}, Teardowns: map[parsers.PodUID]reported.Teardown{},
 		NamedAt: map[parsers.PodUID]policy.Instant{},
 	}
 	for pod := range p.pods {
 		uid := uidOf(pod)
-		if p.memory.Heard.Named[uid] = !p.held[uid]; p.named != nil {
-			p.memory.Heard.Named[uid] = slices.Contains(p.named, pod)
+		if p.memory.Log.Named[uid] = !p.held[uid]; p.named != nil {
+			p.memory.Log.Named[uid] = slices.Contains(p.named, pod)
 		}
-		if p.memory.Heard.Named[uid] {
-			p.memory.Heard.NamedAt[uid] = p.Now
+		if p.memory.Log.Named[uid] {
+			p.memory.Log.NamedAt[uid] = p.Now
 		}
 		if p.held[uid] {
-			p.memory.Heard.Teardowns[uid] = heard.Teardown{At: p.Now, Volumes: map[string]policy.VolumeTeardown{"vol": {At: p.Now, Leaf: testkit.Leaf}}}
+			p.memory.Log.Teardowns[uid] = reported.Teardown{At: p.Now, Volumes: map[string]policy.VolumeTeardown{"vol": {At: p.Now, Leaf: testkit.Leaf}}}
 		}
 	}
 	c := Case{Look: look, Memory: p.memory, Entries: p.entries, Breaker: p.breaker, Rules: p.Rules}
@@ -352,15 +352,15 @@ func TestSameRuling(t *testing.T) {
 		c.Entries[entry] = &policy.EntryState{Entry: entry, UID: s.Pod.UID, PodName: entry, Phase: policy.PhaseGone, Restored: true}
 	}
 	c.Look.Pods = []policy.Evidence{s.Pod}
-	kubelet := heard.Heard{Kubelet: s.Node.KubeletID, BootID: s.Now.BootID, Named: map[parsers.PodUID]bool{}, NamedAt: map[parsers.PodUID]policy.Instant{}}
-	for i := range heard.MostClaims {
+	kubelet := reported.Log{Kubelet: s.Node.KubeletID, BootID: s.Now.BootID, Named: map[parsers.PodUID]bool{}, NamedAt: map[parsers.PodUID]policy.Instant{}}
+	for i := range reported.MostClaims {
 		uid := uidOf(strconv.Itoa(100 + i))
 		kubelet.Named[uid], kubelet.NamedAt[uid] = true, s.Ago(time.Hour)
 	}
-	c.Memory.Heard = kubelet
-	c.Claims = []heard.Claim{{At: s.Now, Sighting: parsers.Sighting{UID: s.Pod.UID, PID: s.Node.KubeletID.PID, Whole: true}}}
+	c.Memory.Log = kubelet
+	c.Claims = []reported.Claim{{At: s.Now, Sighting: parsers.Sighting{UID: s.Pod.UID, PID: s.Node.KubeletID.PID, Whole: true}}}
 	want := Decide(c)
-	if want.Look.Pods[0].PodName == "" || want.Memory.Heard.Named[uidOf("100")] || !want.Memory.Heard.Named[s.Pod.UID] {
+	if want.Look.Pods[0].PodName == "" || want.Memory.Log.Named[uidOf("100")] || !want.Memory.Log.Named[s.Pod.UID] {
 		t.Fatalf("the case shows nothing: %+v", want.Plan)
 	}
 	for range 100 {

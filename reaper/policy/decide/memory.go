@@ -6,8 +6,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 // Memory is what one pass leaves for the next, across restarts. What is not saved begins anew
@@ -25,10 +24,13 @@ type Memory struct {
 	// NetworkDown is when a look last saw the pods' network not ready.
 	NetworkDown policy.Instant `json:"network_down,omitzero"`
 
-	// Heard is what the kubelet that runs has said. It is saved by itself.
-	Heard heard.Heard `json:"-"`
-	// Quiet counts the lines about each pod, for people. It is saved by itself.
-	Quiet quiet.Memory `json:"-"`
+	// StateFiles has since when looks have seen each of the kubelet's state files that names a pod as it is now.
+	StateFiles map[string]StateFile `json:"state_files,omitempty"`
+
+	// Log is what the running kubelet reported. It is saved by itself.
+	Log reported.Log `json:"-"`
+	// Messages counts the lines about each pod, for people. It is saved by itself.
+	Messages reported.Messages `json:"-"`
 	// Proven: since the start one pod has been parked, and no sign of life came for the confirm time. What an earlier process parked was judged by its settings.
 	Proven bool `json:"-"`
 	// Pressed is what the last look said of the free space.
@@ -43,13 +45,19 @@ type Memory struct {
 	cleared map[parsers.PodUID]time.Duration
 }
 
+// StateFile is a state file of the kubelet as looks have seen it.
+type StateFile struct {
+	Written time.Time      `json:"written"`
+	Seen    policy.Instant `json:"seen"` // the first of them
+}
+
 // copied returns a memory that can be changed without changing m. What is made anew by each
 // ruling is shared.
 func (m *Memory) copied(claims bool) Memory {
 	c := *m
-	c.cleared, c.Quiet = maps.Clone(m.cleared), m.Quiet.Clone()
+	c.cleared, c.Messages = maps.Clone(m.cleared), m.Messages.Clone()
 	if claims {
-		c.Heard.Named, c.Heard.NamedAt, c.Heard.Teardowns = maps.Clone(m.Heard.Named), maps.Clone(m.Heard.NamedAt), maps.Clone(m.Heard.Teardowns)
+		c.Log = m.Log.Clone()
 	}
 	return c
 }
@@ -118,14 +126,14 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 		case policy.Park:
 			if refused = o.Result == policy.Refused; o.Result == policy.Done {
 				m.parked[o.Action.Entry] = true
-				m.Quiet.Took(uid, true, now)
+				m.Messages.Moved(uid, true, now)
 			}
 		case policy.Clear:
 			if o.Result == policy.Done {
 				// What appears in the leaf from now on needs a hold of its own.
 				m.cleared[uid] = now.Boot
 				delete(m.Holds, uid)
-				m.Quiet.Took(uid, false, now)
+				m.Messages.Moved(uid, false, now)
 			}
 		case policy.PutBack, policy.Strip, policy.Purge:
 			m.entryEnded(o, refused, now)

@@ -50,7 +50,7 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 	if s.ended(func(o policy.Outcome) bool { return o.Withdrawn }) {
 		s.soon(lookSoon, true)
 	}
-	if _, _, left := d.Memory.Quiet.Due(r, now); left > 0 {
+	if _, _, left := d.Memory.Messages.Due(r, now); left > 0 {
 		s.soon(left, false) // the kubelet's message about a pod may have stopped
 	}
 	if Stripped(outs) && slices.ContainsFunc(d.Verdicts, func(v policy.Verdict) bool { return v.For(policy.ReasonLimit) }) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -44,7 +44,7 @@ func TestHalfRemovedHoldsUpNobody(t *testing.T) {
 		half.Facts[policy.FactKubeletFile].Truth = policy.Unknown
 		entries := map[string]*policy.EntryState{"entry": {Entry: "entry", UID: half.UID, ID: half.ID, Phase: phase, Parked: policy.Parked{At: p.Ago(time.Hour), Kubelet: p.Node.KubeletID}}}
 		memory := Memory{Holds: map[parsers.PodUID]policy.Hold{uidOf("1"): p.Hold}}
-		memory.Heard = heard.Heard{Kubelet: p.Node.KubeletID, BootID: p.Now.BootID, Named: map[parsers.PodUID]bool{uidOf("1"): true}}
+		memory.Log = reported.Log{Kubelet: p.Node.KubeletID, BootID: p.Now.BootID, Named: map[parsers.PodUID]bool{uidOf("1"): true}}
 		look := policy.Look{At: p.Now, Node: p.Node, Pods: []policy.Evidence{*p.pods["1"]}, Parked: []policy.Evidence{half}}
 		d := Decide(Case{Look: look, Memory: memory, Entries: entries, Rules: p.Rules})
 		if got := len(d.Plan.Moves); got != want {

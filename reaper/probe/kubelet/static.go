@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // mostManifests is far above the few that a node has. Each has a few KiB and may have
@@ -26,24 +26,24 @@ const mostManifests = 512
 
 // StaticPods is what the manifests say, with the kubelet's view of their files.
 type StaticPods struct {
-	lists.StaticPods
+	policy.StaticPods
 	files kubeletFiles
 }
 
 // StaticPods reads the manifests. It is asked after the listing, like everything else.
 func (r *Reader) StaticPods(ctx context.Context, k *Kubelet) *StaticPods {
 	if k == nil {
-		return &StaticPods{StaticPods: lists.StaticPods{Origin: r.ProcDir, Unsure: "no kubelet is known whose static pods could be read"}}
+		return &StaticPods{StaticPods: policy.StaticPods{Origin: r.ProcDir, Unsure: "no kubelet is known whose static pods could be read"}}
 	}
 	s, err := bounded.Do(ctx, r.Guard, "static pods", func() *StaticPods { return readStaticPods(k) })
 	if err != nil {
-		return &StaticPods{StaticPods: lists.StaticPods{Err: fmt.Errorf("cannot read the static pods' manifests: %w", err)}}
+		return &StaticPods{StaticPods: policy.StaticPods{Err: fmt.Errorf("cannot read the static pods' manifests: %w", err)}}
 	}
 	return s
 }
 
 func readStaticPods(k *Kubelet) *StaticPods {
-	s := &StaticPods{files: k.files, StaticPods: lists.StaticPods{Origin: k.String()}}
+	s := &StaticPods{files: k.files, StaticPods: policy.StaticPods{Origin: k.String()}}
 	paths, err := k.manifestPaths()
 	if err != nil {
 		s.Err = fmt.Errorf("the kubelet (PID %d) does not show where its static pods are: %w", k.ID.PID, err)
@@ -142,7 +142,7 @@ func (s *StaticPods) add(file string) error {
 
 // parseManifest returns nil for an object of another kind, which the kubelet refuses. What
 // does not even say its kind may be a manifest that is just being written.
-func parseManifest(text []byte) (*lists.Manifest, error) {
+func parseManifest(text []byte) (*policy.Manifest, error) {
 	var pod struct {
 		Kind     string `yaml:"kind"`
 		Metadata struct {
@@ -166,8 +166,8 @@ func parseManifest(text []byte) (*lists.Manifest, error) {
 	case m.Name == "":
 		return nil, errors.New("the pod has no name")
 	case m.Namespace == "":
-		return &lists.Manifest{Namespace: "default", Name: m.Name, UID: m.UID}, nil
+		return &policy.Manifest{Namespace: "default", Name: m.Name, UID: m.UID}, nil
 	default:
-		return &lists.Manifest{Namespace: m.Namespace, Name: m.Name, UID: m.UID}, nil
+		return &policy.Manifest{Namespace: m.Namespace, Name: m.Name, UID: m.UID}, nil
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -34,7 +33,7 @@ type staticCase struct {
 	uncertain bool
 	manifests map[string]string
 	args      []string
-	running   map[policy.PodName][]lists.StaticSandbox
+	running   map[policy.PodName][]policy.StaticSandbox
 	btime     int64
 	want      policy.Truth
 	detail    string
@@ -113,8 +112,8 @@ func TestStaticPod(t *testing.T) {
 func TestStaticPodOfAnOlderKubelet(t *testing.T) {
 	etcd := map[string]string{"etcd.yaml": etcdManifest}
 	two := map[string]string{"etcd.yaml": etcdManifest, "events.yaml": "kind: Pod\nmetadata: {name: etcd-events, namespace: kube-system}\n"}
-	runs := func(name string, created int64, uids ...string) map[policy.PodName][]lists.StaticSandbox {
-		return map[policy.PodName][]lists.StaticSandbox{{Namespace: "kube-system", Name: name}: {{UIDs: uids, Created: created}}}
+	runs := func(name string, created int64, uids ...string) map[policy.PodName][]policy.StaticSandbox {
+		return map[policy.PodName][]policy.StaticSandbox{{Namespace: "kube-system", Name: name}: {{UIDs: uids, Created: created}}}
 	}
 	for _, c := range []staticCase{
 		{name: "runs under another UID", running: runs("etcd-node-1", 20, otherStatic), want: policy.No, detail: "under another UID: " + otherStatic},

@@ -16,7 +16,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -94,7 +93,7 @@ func TestAPIListForeign(t *testing.T) {
 			a := apiOf(t, testkit.TLSServer(t, "", testkit.Answer(text)), time.Minute)
 			runs := func(uid parsers.PodUID) bool { return uid == testkit.UIDHere || uid == testkit.StaticUID }
 			a.Whole = true // the guard
-			without := &bothLists{podList: unlisted("", "not asked", nil), api: a, static: &lists.StaticPods{}}
+			without := &bothLists{podList: unlisted("", "not asked", nil), api: a, static: &policy.StaticPods{}}
 			if v := judged(without, testkit.UIDQuiet, true); v.Decision != policy.Reap {
 				t.Fatalf("without the guard: %s %v", v.Decision, v.Why)
 			}

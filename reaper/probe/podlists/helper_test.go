@@ -37,7 +37,7 @@ func judged(l *bothLists, uid parsers.PodUID, needAPI bool) policy.Verdict {
 // listing is a look that has nothing but the two lists, at a node whose manifests could be
 // read and which has the pod of uidHere running.
 func listing(k *KubeletAnswer, a *APIAnswer) *bothLists {
-	l := &bothLists{podList: k, api: a, static: &lists.StaticPods{}}
+	l := &bothLists{podList: k, api: a, static: &policy.StaticPods{}}
 	if k == nil {
 		l.podList = unlisted("", "", nil)
 	}
@@ -141,7 +141,7 @@ func kubeletOf(t *testing.T, args ...string) *kubelet.Kubelet {
 type bothLists struct {
 	podList *KubeletAnswer
 	api     *APIAnswer
-	static  *lists.StaticPods
+	static  *policy.StaticPods
 }
 
 func (l *bothLists) podLists() *lists.PodLists {

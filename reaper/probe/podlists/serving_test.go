@@ -13,7 +13,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -122,7 +121,7 @@ func TestKubeletSecure(t *testing.T) {
 			if f := l.podLists().Released(testkit.UIDAway); f.Truth == policy.Yes {
 				t.Errorf("with unreadable manifests: %+v", f)
 			}
-			l.static = &lists.StaticPods{Unsure: "from a URL too"}
+			l.static = &policy.StaticPods{Unsure: "from a URL too"}
 			if f := l.podLists().Released(testkit.UIDAway); f.Truth == policy.Yes {
 				t.Errorf("with manifests from a URL: %+v", f)
 			}

@@ -10,7 +10,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
 
 // Answer is what the container runtime, or all of several, said in one look.
@@ -29,7 +28,7 @@ type Answer struct {
 	// Ready holds the pods that have a sandbox that is ready.
 	Ready map[parsers.PodUID]bool
 	// Running holds the sandboxes of static pods that are ready.
-	Running map[policy.PodName][]lists.StaticSandbox
+	Running map[policy.PodName][]policy.StaticSandbox
 	// Pods holds each pod's sandboxes one by one, and InRuntime is how many pods there are.
 	Pods      map[parsers.PodUID]*Pod
 	InRuntime int

@@ -12,7 +12,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
 
 // census counts what the runtimes listed, by pod.
@@ -27,7 +26,7 @@ type census struct {
 	sandboxes, containers map[parsers.PodUID]*tally
 	names                 map[parsers.PodUID]policy.PodName
 	static                map[parsers.PodUID]bool // pods that the kubelet has from a manifest or a URL
-	running               map[policy.PodName][]lists.StaticSandbox
+	running               map[policy.PodName][]policy.StaticSandbox
 	has                   map[parsers.PodUID]*Pod
 	known                 map[string]bool // every pod once, whatever its name
 	pods                  int             // sandboxes that name a pod
@@ -47,7 +46,7 @@ type tally struct {
 func newCensus(now time.Time) *census {
 	return &census{
 		now: now, sandboxes: map[parsers.PodUID]*tally{}, containers: map[parsers.PodUID]*tally{},
-		names: map[parsers.PodUID]policy.PodName{}, static: map[parsers.PodUID]bool{}, running: map[policy.PodName][]lists.StaticSandbox{},
+		names: map[parsers.PodUID]policy.PodName{}, static: map[parsers.PodUID]bool{}, running: map[policy.PodName][]policy.StaticSandbox{},
 		has: map[parsers.PodUID]*Pod{}, known: map[string]bool{},
 	}
 }
@@ -132,7 +131,7 @@ func (c *census) name(names []string, s *runtimeapi.PodSandbox) {
 	}
 	pod := policy.PodName{Namespace: namespace, Name: name}
 	if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY && s.GetAnnotations()[cri.AnnotationSource] == "file" {
-		c.running[pod] = append(c.running[pod], lists.StaticSandbox{UIDs: cleaned(names), Created: s.GetCreatedAt()})
+		c.running[pod] = append(c.running[pod], policy.StaticSandbox{UIDs: cleaned(names), Created: s.GetCreatedAt()})
 	}
 	for _, n := range names {
 		if uid, ok := parsers.ParsePodUID(n); ok {

@@ -1,4 +1,4 @@
-package heard
+package reported
 
 import (
 	"encoding/json"
@@ -22,8 +22,8 @@ func inFiles(written time.Duration, files ...string) *testkit.Scene {
 }
 
 // namedAgo is what the kubelet that runs said of the pod, so long ago.
-func namedAgo(s *testkit.Scene, ago time.Duration) *Heard {
-	var h Heard
+func namedAgo(s *testkit.Scene, ago time.Duration) *Log {
+	var h Log
 	h.Add([]Claim{{At: s.Ago(ago), Sighting: parsers.Sighting{UID: testkit.PodUID, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
 	return &h
 }
@@ -37,7 +37,7 @@ func TestStaleStateFile(t *testing.T) {
 		written time.Duration // ago
 		files   []string
 		named   time.Duration // ago; 0 is never
-		change  func(s *testkit.Scene, h *Heard)
+		change  func(s *testkit.Scene, h *Log)
 		want    policy.Decision
 	}{
 		{name: "named since", written: hour, files: []string{"allocated_pods_state"}, named: time.Minute, want: policy.Reap},
@@ -51,7 +51,7 @@ func TestStaleStateFile(t *testing.T) {
 		{name: "written as it was named", written: time.Minute, files: []string{"allocated_pods_state"}, named: time.Minute, want: policy.Wait},
 		{
 			name: "one of two was written since", written: hour, files: []string{"allocated_pods_state"}, named: 10 * time.Minute,
-			change: func(s *testkit.Scene, _ *Heard) {
+			change: func(s *testkit.Scene, _ *Log) {
 				s.Pod.StateFiles = append(s.Pod.StateFiles, policy.StateFile{Name: "actuated_pods_state", Written: s.Now.Wall.Add(-time.Minute)})
 			}, want: policy.Wait,
 		},
@@ -61,7 +61,7 @@ func TestStaleStateFile(t *testing.T) {
 		{name: "another file could not be read", written: hour, named: time.Minute, want: policy.Keep},
 		{
 			name: "the clock was set forward after it was written", written: hour, files: []string{"allocated_pods_state"}, named: 10 * time.Minute,
-			change: func(_ *testkit.Scene, h *Heard) { // named at 11:50, written at 11:55, then an hour on
+			change: func(_ *testkit.Scene, h *Log) { // named at 11:50, written at 11:55, then an hour on
 				at := h.NamedAt[testkit.PodUID]
 				at.Wall = at.Wall.Add(-2 * hour)
 				h.NamedAt[testkit.PodUID] = at
@@ -69,7 +69,7 @@ func TestStaleStateFile(t *testing.T) {
 		},
 		{
 			name: "the clock was set back after it was named", written: time.Minute, files: []string{"allocated_pods_state"}, named: 10 * time.Minute,
-			change: func(_ *testkit.Scene, h *Heard) { // named at 12:50, then an hour back, written at 11:59
+			change: func(_ *testkit.Scene, h *Log) { // named at 12:50, then an hour back, written at 11:59
 				at := h.NamedAt[testkit.PodUID]
 				at.Wall = at.Wall.Add(hour)
 				h.NamedAt[testkit.PodUID] = at
@@ -78,20 +78,20 @@ func TestStaleStateFile(t *testing.T) {
 		{name: "of a time to come", written: -hour, files: []string{"allocated_pods_state"}, named: time.Minute, want: policy.Wait},
 		{
 			name: "another kubelet named it", written: hour, files: []string{"allocated_pods_state"}, named: time.Minute,
-			change: func(s *testkit.Scene, _ *Heard) {
+			change: func(s *testkit.Scene, _ *Log) {
 				s.Node.KubeletID.PID++
 				s.Pod.Facts.Set(policy.FactReleased, policy.Yes, "", "")
 			}, want: policy.Keep,
 		},
 		{
 			name: "of the state of an older version, without times", written: hour, files: []string{"allocated_pods_state"}, named: time.Minute,
-			change: func(_ *testkit.Scene, h *Heard) { h.NamedAt = nil }, want: policy.Wait,
+			change: func(_ *testkit.Scene, h *Log) { h.NamedAt = nil }, want: policy.Wait,
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := inFiles(tt.written, tt.files...)
-			var h Heard
+			var h Log
 			h.Add(nil, s.Node, s.Now)
 			if tt.named > 0 {
 				h = *namedAgo(s, tt.named)
@@ -102,7 +102,7 @@ func TestStaleStateFile(t *testing.T) {
 			if v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now); v.Decision != policy.Keep || !v.For(policy.ReasonKubeletFile) {
 				t.Fatalf("without the kubelet's word: %s %v, want keep for %s", v.Decision, v.Why, policy.ReasonKubeletFile)
 			}
-			h.Tell(&s.Pod, s.Node, s.Now)
+			h.Complete(&s.Pod, s.Node, s.Now)
 			v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)
 			if v.Decision != tt.want || v.For(policy.ReasonKubeletFile) != (tt.want != policy.Reap) {
 				t.Errorf("%s %v, want %s", v.Decision, v.Why, tt.want)
@@ -146,7 +146,7 @@ func TestStaleStateFileParked(t *testing.T) {
 		s := inFiles(tt.written, tt.file)
 		state := policy.EntryState{UID: testkit.PodUID, Phase: policy.PhaseParked, Parked: policy.Parked{At: s.Ago(30 * time.Minute), Kubelet: s.Node.KubeletID}}
 		s.Now.Wall = s.Now.Wall.Add(tt.set)
-		var h Heard
+		var h Log
 		if tt.named > 0 {
 			h = *namedAgo(s, tt.named)
 		}
@@ -156,7 +156,7 @@ func TestStaleStateFileParked(t *testing.T) {
 		if tt.kubelet {
 			s.Node.KubeletID = policy.KubeletID{PID: 4711, Start: s.Now.Boot - 25*time.Minute}
 		}
-		h.TellParked(&s.Pod, s.Node, state, s.Now)
+		h.CompleteEntry(&s.Pod, s.Node, state, s.Now)
 		v := policy.JudgeParked(s.Pod, s.Node, state.Parked, s.Rules, s.Now)
 		if got := s.Pod.Facts[policy.FactKubeletFile].Truth; got != tt.want || v.Alive != (tt.want == policy.Yes) {
 			t.Errorf("%s: %s, alive %t, want %s", tt.name, got, v.Alive, tt.want)

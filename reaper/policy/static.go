@@ -1,4 +1,4 @@
-package lists
+package policy
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // Manifest is a static pod's manifest, as far as it says whose it is.
@@ -46,31 +45,31 @@ func (s *StaticPods) Doubt() string {
 
 // Fact answers whether a manifest owns the pod's UID, where running has the sandboxes of
 // static pods by name.
-func (s *StaticPods) Fact(e *policy.Evidence, running map[policy.PodName][]StaticSandbox) policy.Fact {
-	f := policy.Fact{Origin: s.Origin}
+func (s *StaticPods) Fact(e *Evidence, running map[PodName][]StaticSandbox) Fact {
+	f := Fact{Origin: s.Origin}
 	var maybe string
 	for _, m := range s.Manifests {
 		switch truth, words := m.owns(e, s.Node, running); truth {
-		case policy.Yes:
-			f.Truth, f.Detail = policy.Yes, words
+		case Yes:
+			f.Truth, f.Detail = Yes, words
 			return f
-		case policy.Unknown:
+		case Unknown:
 			maybe = words
-		case policy.No:
+		case No:
 			if words != "" {
 				f.Detail = words
 			}
 		}
 	}
 	switch doubt := s.Doubt(); {
-	case len(e.UID) != policy.StaticUIDLen:
-		f.Truth = policy.No // and no manifest states it: whatever could not be read, the kubelet gives no such UID
+	case len(e.UID) != StaticUIDLen:
+		f.Truth = No // and no manifest states it: whatever could not be read, the kubelet gives no such UID
 	case doubt != "":
 		f.Detail = doubt
 	case maybe != "":
 		f.Detail = maybe
 	default:
-		f.Truth = policy.No
+		f.Truth = No
 	}
 	return f
 }
@@ -81,42 +80,42 @@ func (s *StaticPods) Fact(e *policy.Evidence, running map[policy.PodName][]Stati
 // does not: the directory has the UID that the same manifest had in an older kubelet, or
 // an older manifest of that name. The sandbox must be ready: a new UID's pod may wait
 // while the old one's sandbox is still listed.
-func (m Manifest) owns(e *policy.Evidence, node string, running map[policy.PodName][]StaticSandbox) (policy.Truth, string) {
+func (m Manifest) owns(e *Evidence, node string, running map[PodName][]StaticSandbox) (Truth, string) {
 	switch {
 	case m.UID != "" && m.UID == string(e.UID):
-		return policy.Yes, m.File + " states this UID"
-	case m.UID != "", len(e.UID) != policy.StaticUIDLen:
-		return policy.No, ""
+		return Yes, m.File + " states this UID"
+	case m.UID != "", len(e.UID) != StaticUIDLen:
+		return No, ""
 	}
 	fits := m.fits(e)
 	if e.CertainName && !fits {
-		return policy.No, ""
+		return No, ""
 	}
-	names := []policy.PodName{{Namespace: m.Namespace, Name: m.Name + "-" + node}}
+	names := []PodName{{Namespace: m.Namespace, Name: m.Name + "-" + node}}
 	if e.CertainName {
-		names = append(names, policy.PodName{Namespace: e.Namespace, Name: e.PodName})
+		names = append(names, PodName{Namespace: e.Namespace, Name: e.PodName})
 	}
 	for _, n := range names {
 		if uid := since(running[n], e); uid != "" {
-			return policy.No, fmt.Sprintf("%s is the manifest of %s, which the runtime runs under another UID: %s", m.File, n.Name, uid)
+			return No, fmt.Sprintf("%s is the manifest of %s, which the runtime runs under another UID: %s", m.File, n.Name, uid)
 		}
 	}
 	if fits {
-		return policy.Yes, m.File + " is this pod's manifest"
+		return Yes, m.File + " is this pod's manifest"
 	}
-	return policy.Unknown, "the pod's name is not known, and " + m.File + " may be its manifest"
+	return Unknown, "the pod's name is not known, and " + m.File + " may be its manifest"
 }
 
 // fits says whether the pod may have its name from the manifest: the kubelet appends the
 // node's name. A name without a namespace, from etc-hosts, counts as well.
-func (m Manifest) fits(e *policy.Evidence) bool {
+func (m Manifest) fits(e *Evidence) bool {
 	return (e.Namespace == m.Namespace || e.Namespace == "") &&
 		(e.PodName == m.Name || strings.HasPrefix(e.PodName, m.Name+"-"))
 }
 
 // since returns the UID of a sandbox that is another pod's and was made after the
 // directory, "" where there is none or the directory's birth is not known.
-func since(sandboxes []StaticSandbox, e *policy.Evidence) string {
+func since(sandboxes []StaticSandbox, e *Evidence) string {
 	for _, s := range sandboxes {
 		if e.ID.Btime > 0 && s.Created > e.ID.Btime && !slices.Contains(s.UIDs, string(e.UID)) {
 			return s.UIDs[0]
@@ -128,7 +127,7 @@ func since(sandboxes []StaticSandbox, e *policy.Evidence) string {
 // AnyStatic reports whether one of the UIDs is one that the kubelet itself gives.
 func AnyStatic(uids map[parsers.PodUID]bool) bool {
 	for uid := range uids {
-		if len(uid) == policy.StaticUIDLen {
+		if len(uid) == StaticUIDLen {
 			return true
 		}
 	}

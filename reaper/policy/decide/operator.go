@@ -1,4 +1,4 @@
-package person
+package decide
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
 // Unlisted returns the entries among names, which lie in quarantine, that the ledger does
@@ -73,9 +73,9 @@ func Changed(meant, shown []policy.EntryState) string {
 	return ""
 }
 
-// Plan plans what a person asked for. rests is what a look saw of the entries, or of the
+// PlanCommand plans what an operator asked for. rests is what a look saw of the entries, or of the
 // first of them.
-func Plan(meant []policy.EntryState, rests []policy.Evidence, kind policy.ActionKind) []policy.Batch {
+func PlanCommand(meant []policy.EntryState, rests []policy.Evidence, kind policy.ActionKind) []policy.Batch {
 	actions := make([]policy.Action, 0, len(meant))
 	for i, s := range meant {
 		a := policy.Action{
@@ -111,10 +111,10 @@ func Forgotten(entries map[string]*policy.EntryState, uids []parsers.PodUID, now
 }
 
 // LivesAgain says of entries that a look saw whether their pod lives again, and by what.
-func LivesAgain(h *heard.Heard, look policy.Look, entries []policy.EntryState, r policy.Rules) (string, bool) {
+func LivesAgain(log *reported.Log, look policy.Look, entries []policy.EntryState, r policy.Rules) (string, bool) {
 	for i := range look.Resting {
 		e := look.Resting[i]
-		h.TellParked(&e, look.Node, entries[i], look.At)
+		completeEntry(&e, log, &look, &entries[i])
 		v := policy.Lives(e, look.Node, entries[i], r, look.At)
 		if v.Decision != policy.Keep {
 			continue

@@ -1,4 +1,4 @@
-package heard
+package reported
 
 import (
 	"fmt"
@@ -64,7 +64,7 @@ func TestEvident(t *testing.T) {
 // TestHeard: what one kubelet said is forgotten with it, and what it holds is no orphan.
 func TestHeard(t *testing.T) {
 	s := testkit.DeadPod()
-	var h Heard
+	var h Log
 	claim := func(uid parsers.PodUID, r parsers.Report) Claim {
 		return Claim{At: s.Now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.Node.KubeletID.PID, Whole: true, Path: "/volume"}}
 	}
@@ -72,7 +72,7 @@ func TestHeard(t *testing.T) {
 	tell := func() policy.Facts {
 		var e policy.Evidence
 		e.UID = testkit.PodUID
-		h.Tell(&e, s.Node, s.Now)
+		h.Complete(&e, s.Node, s.Now)
 		return e.Facts
 	}
 	want := func(step string, named, anyNamed, teardown policy.Truth) {
@@ -97,7 +97,7 @@ func TestHeard(t *testing.T) {
 	want("its volume manager has given up, and it was named after that", policy.Yes, policy.Yes, policy.No)
 	forged := claim(testkit.PodUID, parsers.ReportOther)
 	forged.Sighting.PID = 1
-	h = Heard{}
+	h = Log{}
 	h.Add([]Claim{forged}, s.Node, s.Now)
 	want("somebody else named this one", policy.No, policy.No, policy.Unknown)
 	h.Add([]Claim{claim(testkit.PodUID, parsers.ReportNotADirectory)}, s.Node, s.Now)
@@ -114,9 +114,9 @@ func TestHeard(t *testing.T) {
 func TestNeverHeard(t *testing.T) {
 	s := testkit.DeadPod()
 	s.Pod.Facts[policy.FactReleased].Truth = policy.Yes
-	var h Heard
+	var h Log
 	judged := func(e policy.Evidence) policy.Verdict {
-		h.Tell(&e, s.Node, s.Now)
+		h.Complete(&e, s.Node, s.Now)
 		return policy.Judge(e, s.Node, s.Hold, s.Rules, s.Now)
 	}
 	h.Add(nil, s.Node, s.Now)
@@ -138,18 +138,18 @@ func TestNeverHeard(t *testing.T) {
 // that the kubelet has named some orphan.
 func TestHeardBounded(t *testing.T) {
 	s := testkit.DeadPod()
-	var h Heard
-	for i := range mostHeard + 100 {
+	var h Log
+	for i := range mostPods + 100 {
 		for _, r := range []parsers.Report{parsers.ReportOther, parsers.ReportTeardown} {
 			uid := parsers.PodUID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i))
 			h.Add([]Claim{{At: s.Now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
 		}
 	}
-	if len(h.Named) != mostHeard || len(h.Teardowns) != mostHeard {
+	if len(h.Named) != mostPods || len(h.Teardowns) != mostPods {
 		t.Errorf("%d named, %d held", len(h.Named), len(h.Teardowns))
 	}
 	e := policy.Evidence{UID: testkit.PodUID}
-	if h.Tell(&e, s.Node, s.Now); e.Facts[policy.FactTeardown].Truth != policy.Unknown || e.Facts[policy.FactAnyNamed].Truth != policy.Yes {
+	if h.Complete(&e, s.Node, s.Now); e.Facts[policy.FactTeardown].Truth != policy.Unknown || e.Facts[policy.FactAnyNamed].Truth != policy.Yes {
 		t.Errorf("of a pod beyond the bound: teardown %s, any named %s", e.Facts[policy.FactTeardown].Truth, e.Facts[policy.FactAnyNamed].Truth)
 	}
 }
@@ -179,7 +179,7 @@ func TestHeardOver(t *testing.T) {
 		"we were away, long ago":             {time.Hour, minutes(12, 0), policy.No},
 	} {
 		s := testkit.DeadPod()
-		var h Heard
+		var h Log
 		say := func(uid parsers.PodUID, r parsers.Report, ago time.Duration) {
 			h.Add([]Claim{{At: s.Ago(ago), Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
 		}
@@ -187,12 +187,12 @@ func TestHeardOver(t *testing.T) {
 		for _, ago := range tc.others {
 			say(other, parsers.ReportOther, ago)
 		}
-		h.Tell(&s.Pod, s.Node, s.Now)
+		h.Complete(&s.Pod, s.Node, s.Now)
 		if got := s.Pod.Facts[policy.FactTeardown].Truth; got != tc.want {
 			t.Errorf("%s: held %s, want %s", name, got, tc.want)
 		}
 		say(testkit.PodUID, parsers.ReportTeardown, 0)
-		if h.Tell(&s.Pod, s.Node, s.Now); s.Pod.Facts[policy.FactTeardown].Truth != policy.Yes {
+		if h.Complete(&s.Pod, s.Node, s.Now); s.Pod.Facts[policy.FactTeardown].Truth != policy.Yes {
 			t.Errorf("%s: it tries again, and held is %s", name, s.Pod.Facts[policy.FactTeardown].Truth)
 		}
 	}

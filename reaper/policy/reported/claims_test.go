@@ -1,4 +1,4 @@
-package heard
+package reported
 
 import (
 	"fmt"
@@ -107,16 +107,16 @@ func TestClaimsDropped(t *testing.T) {
 		"orphans, which only makes those wait that are lost": {parsers.ReportOther, true, true, true, policy.No},
 	} {
 		s := testkit.DeadPod()
-		var h Heard
+		var h Log
 		var g Claims
 		own := func(uid parsers.PodUID, report parsers.Report, at policy.Instant) Claim {
 			return Claim{At: at, Sighting: parsers.Sighting{UID: uid, Report: report, PID: s.Node.KubeletID.PID, Whole: true, Trusted: tc.own}}
 		}
 		held := func(step string, want policy.Truth) {
 			t.Helper()
-			h.Add(Known(g.Take(), map[parsers.PodUID]bool{testkit.PodUID: true, other: true}), s.Node, s.Now)
+			h.Add(OfNode(g.Take(), map[parsers.PodUID]bool{testkit.PodUID: true, other: true}), s.Node, s.Now)
 			e := policy.Evidence{UID: testkit.PodUID}
-			if h.Tell(&e, s.Node, s.Now); e.Facts[policy.FactTeardown].Truth != want {
+			if h.Complete(&e, s.Node, s.Now); e.Facts[policy.FactTeardown].Truth != want {
 				t.Errorf("%s, %s: teardown %s, want %s", name, step, e.Facts[policy.FactTeardown].Truth, want)
 			}
 		}
@@ -147,15 +147,15 @@ func TestClaimsDropped(t *testing.T) {
 // TestDroppedAt: errors that were left out of what is read back in the journal leave it unknown whether a pod is held.
 func TestDroppedAt(t *testing.T) {
 	s := testkit.DeadPod()
-	var h Heard
+	var h Log
 	var g Claims
 	g.Add(Claim{At: s.Ago(time.Second), Sighting: parsers.Sighting{
 		UID: testkit.PodUID, Report: parsers.ReportOther, PID: s.Node.KubeletID.PID, Whole: true, Trusted: true,
 	}})
 	g.Add(DroppedAt(s.Ago(time.Minute)))
-	h.Add(Known(g.Take(), map[parsers.PodUID]bool{testkit.PodUID: true}), s.Node, s.Now)
+	h.Add(OfNode(g.Take(), map[parsers.PodUID]bool{testkit.PodUID: true}), s.Node, s.Now)
 	e := policy.Evidence{UID: testkit.PodUID}
-	if h.Tell(&e, s.Node, s.Now); e.Facts[policy.FactTeardown].Truth != policy.Unknown {
+	if h.Complete(&e, s.Node, s.Now); e.Facts[policy.FactTeardown].Truth != policy.Unknown {
 		t.Errorf("teardown %s", e.Facts[policy.FactTeardown].Truth)
 	}
 }

@@ -1,4 +1,4 @@
-package heard
+package reported
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 // bounded, and each pod that they name is known to be held.
 func TestHeardBounds(t *testing.T) {
 	s := testkit.DeadPod()
-	var h Heard
+	var h Log
 	const pods, volumes = 1000, 2 * mostVolumes
 	uid := func(n int) parsers.PodUID { return parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", n)) }
 	for n := range pods {
@@ -28,7 +28,7 @@ func TestHeardBounds(t *testing.T) {
 		}
 		h.Add(claims, s.Node, s.Now)
 	}
-	if size := h.teardownSize(); size > mostTeardownBytes+pods*256 {
+	if size := h.bytes; size > mostTeardownBytes+pods*256 {
 		t.Errorf("%d bytes are kept", size)
 	}
 	text, err := json.Marshal(h)
@@ -37,13 +37,13 @@ func TestHeardBounds(t *testing.T) {
 	}
 	for n := range pods {
 		e := policy.Evidence{UID: uid(n)}
-		h.Tell(&e, s.Node, s.Now)
+		h.Complete(&e, s.Node, s.Now)
 		if e.Facts[policy.FactTeardown].Truth != policy.Yes {
 			t.Fatalf("pod %d is not known to be held", n)
 		}
 	}
 	// What an older version saved: the same, without bounds.
-	old := Heard{Kubelet: s.Node.KubeletID, BootID: s.Now.BootID, Teardowns: map[parsers.PodUID]Teardown{}}
+	old := Log{Kubelet: s.Node.KubeletID, BootID: s.Now.BootID, Teardowns: map[parsers.PodUID]Teardown{}}
 	for n := range 100 {
 		old.Teardowns[uid(n)] = Teardown{At: s.Now, Volumes: map[string]policy.VolumeTeardown{
 			strings.Repeat("v", 60<<10): {At: s.Now, Leaf: "volumes/kubernetes.io~nfs/v"},
@@ -51,8 +51,8 @@ func TestHeardBounds(t *testing.T) {
 	}
 	old.Bound()
 	e := policy.Evidence{UID: uid(1)}
-	old.Tell(&e, s.Node, s.Now)
-	if size := old.teardownSize(); size > mostTeardownBytes || e.Facts[policy.FactTeardown].Truth != policy.Yes || e.Leaves != nil {
+	old.Complete(&e, s.Node, s.Now)
+	if size := old.bytes; size > mostTeardownBytes || e.Facts[policy.FactTeardown].Truth != policy.Yes || e.Leaves != nil {
 		t.Errorf("%d bytes are kept, held %v, leaves %v", size, e.Facts[policy.FactTeardown].Truth, e.Leaves)
 	}
 }

@@ -1,4 +1,4 @@
-package heard
+package reported
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func TestClearNoLeaf(t *testing.T) {
 		"no leaf":                     {[]parsers.Sighting{teardown("v", "volume-subpaths/v/c/0")}, 0, nil},
 	} {
 		s := testkit.DeadPod()
-		var h Heard
+		var h Log
 		h.Add(nil, s.Node, s.Now)
 		for i, said := range tc.said {
 			said.PID = s.Node.KubeletID.PID
@@ -42,7 +42,7 @@ func TestClearNoLeaf(t *testing.T) {
 			}
 			h.Add([]Claim{{Sighting: said, At: at}}, s.Node, s.Now)
 		}
-		h.Tell(&s.Pod, s.Node, s.Now)
+		h.Complete(&s.Pod, s.Node, s.Now)
 		var got []string
 		for _, leaf := range s.Pod.Leaves {
 			got = append(got, leaf.Leaf)

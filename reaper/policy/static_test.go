@@ -1,4 +1,4 @@
-package lists
+package policy_test
 
 import (
 	"errors"
@@ -12,14 +12,14 @@ import (
 // TestStaticPods is one pod beside the manifest of kube-system/etcd on node-1.
 func TestStaticPods(t *testing.T) {
 	const api, other = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"), "541dfae681928ae5ecce3afd849bc260"
-	etcd := Manifest{File: "etcd.yaml", Namespace: "kube-system", Name: "etcd"}
-	stated := Manifest{File: "etcd.yaml", Namespace: "kube-system", Name: "etcd", UID: string(api)}
+	etcd := policy.Manifest{File: "etcd.yaml", Namespace: "kube-system", Name: "etcd"}
+	stated := policy.Manifest{File: "etcd.yaml", Namespace: "kube-system", Name: "etcd", UID: string(api)}
 	for name, c := range map[string]struct {
-		uid       parsers.PodUID // default staticUID
+		uid       parsers.PodUID // default a static pod's
 		namespace string
 		pod       string
 		certain   bool
-		manifest  Manifest
+		manifest  policy.Manifest
 		unsure    string
 		err       error
 		runs      string // a sandbox of that name, and of another UID
@@ -55,15 +55,15 @@ func TestStaticPods(t *testing.T) {
 			manifest: etcd, runs: "etcd-events-node-1", created: 20, want: policy.Yes,
 		},
 	} {
-		s := StaticPods{Origin: "manifests", Node: "node-1", Manifests: []Manifest{c.manifest}, Unsure: c.unsure, Err: c.err}
-		if c.manifest == (Manifest{}) {
+		s := policy.StaticPods{Origin: "manifests", Node: "node-1", Manifests: []policy.Manifest{c.manifest}, Unsure: c.unsure, Err: c.err}
+		if c.manifest == (policy.Manifest{}) {
 			s.Manifests = nil
 		}
-		e := policy.Evidence{UID: staticUID, Namespace: c.namespace, PodName: c.pod, CertainName: c.certain, ID: policy.DirID{Btime: 10}}
+		e := policy.Evidence{UID: "4d145df0c0ffee00decafbad4d145df0", Namespace: c.namespace, PodName: c.pod, CertainName: c.certain, ID: policy.DirID{Btime: 10}}
 		if c.uid != "" {
 			e.UID = c.uid
 		}
-		running := map[policy.PodName][]StaticSandbox{{Namespace: "kube-system", Name: c.runs}: {{UIDs: []string{other}, Created: c.created}}}
+		running := map[policy.PodName][]policy.StaticSandbox{{Namespace: "kube-system", Name: c.runs}: {{UIDs: []string{other}, Created: c.created}}}
 		f := s.Fact(&e, running)
 		if f.Truth != c.want || !strings.Contains(f.Detail, c.detail) || f.Truth == policy.Unknown && f.Detail == "" {
 			t.Errorf("%s: %+v, want %s with %q", name, f, c.want, c.detail)

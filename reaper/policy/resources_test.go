@@ -1,4 +1,4 @@
-package lists
+package policy_test
 
 import (
 	"testing"
@@ -37,7 +37,7 @@ func TestResources(t *testing.T) {
 		s.Pod.Facts.Set(policy.FactNamed, policy.No, "", "")
 		s.Pod.Namespace, s.Pod.PodName, s.Pod.CertainName = webName.Namespace, webName.Name, !tt.uncertain
 		l := policy.Look{Resources: tt.resources, UIDs: map[policy.PodName][]parsers.PodUID{webName: tt.uids}}
-		s.Pod.Facts[policy.FactPodResources] = Resources(&l, &s.Pod)
+		s.Pod.Facts[policy.FactPodResources] = l.ListedByName(&s.Pod)
 		v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)
 		got := s.Pod.Facts[policy.FactPodResources].Truth
 		if got != tt.want || v.Decision != tt.decision || v.For(policy.ReasonPodResources) != (tt.want == policy.Yes) {

@@ -1,4 +1,4 @@
-package heard
+package reported
 
 import (
 	"fmt"
@@ -51,7 +51,7 @@ func unwrittenSince(e *policy.Evidence, at, now policy.Instant) bool {
 	return true
 }
 
-// discount makes the fact kubelet_file a No: a sign of life is taken back. The package's doc and
+// discount makes the fact kubelet_file a No: a sign of life is discarded. The package's doc and
 // docs/why-it-is-safe.md name it.
 func discount(e *policy.Evidence, since string) {
 	f := &e.Facts[policy.FactKubeletFile]
@@ -72,11 +72,11 @@ func lastWritten(e *policy.Evidence) time.Time {
 // discount makes the fact kubelet_file a No where the state file is stale: since it was written the running
 // kubelet has reported the pod as an orphan, or its complete list has come without the pod. It reports no pod
 // that it knows.
-func (h *Heard) discount(e *policy.Evidence, now policy.Instant) {
+func (l *Log) discount(e *policy.Evidence, now policy.Instant) {
 	if e.FilesGoStale = goStale(e); !e.FilesGoStale {
 		return
 	}
-	if at, ok := h.NamedAt[e.UID]; ok && unwrittenSince(e, at, now) {
+	if at, ok := l.NamedAt[e.UID]; ok && unwrittenSince(e, at, now) {
 		discount(e, "the kubelet has named the pod as an orphan since")
 	} else if e.Omitted && lastWritten(e).Add(staleSlack).Before(now.Wall) {
 		discount(e, "the kubelet's complete list does not contain the pod")
@@ -87,16 +87,17 @@ func (h *Heard) discount(e *policy.Evidence, now policy.Instant) {
 // judged then: a look may have read it some time before.
 const rewritten = 5 * time.Minute
 
-// TellParked does for a parked pod what Tell does for the others, as far as it is a sign of life.
+// CompleteEntry does for a pod in quarantine what Complete does for the others, as far as it is a sign of life.
 // A state file that goes stale is one only where it was written since the pod was parked. A kubelet
-// that has started since writes what it read at its start, and nobody knows whether it has taken
-// the pod in: such a file then says nothing.
-func (h *Heard) TellParked(e *policy.Evidence, n policy.Node, s policy.EntryState, now policy.Instant) {
-	if n.Kubelet.Truth == policy.Yes && h.Kubelet == n.KubeletID && h.Named[e.UID] {
-		e.Facts[policy.FactNamed].Truth = policy.Yes
-	}
-	if n.Kubelet.Truth == policy.Yes && h.Kubelet == n.KubeletID {
-		h.omit(e, now)
+// that has started since writes what it read at its start, and it is not known whether it has admitted
+// the pod: such a file then shows nothing.
+func (l *Log) CompleteEntry(e *policy.Evidence, n policy.Node, s policy.EntryState, now policy.Instant) {
+	current := n.Kubelet.Truth == policy.Yes && l.Kubelet == n.KubeletID
+	if current {
+		if l.Named[e.UID] {
+			e.Facts[policy.FactNamed].Truth = policy.Yes
+		}
+		l.omit(e, now)
 	}
 	f := &e.Facts[policy.FactKubeletFile]
 	if f.Truth == policy.Yes && len(e.StateFiles) == 0 {
@@ -105,15 +106,15 @@ func (h *Heard) TellParked(e *policy.Evidence, n policy.Node, s policy.EntryStat
 	if !goStale(e) {
 		return
 	}
-	parked := s.Parked.At
-	parked.Wall, parked.Boot = parked.Wall.Add(-rewritten), parked.Boot-rewritten
+	judged := s.Parked.At
+	judged.Wall, judged.Boot = judged.Wall.Add(-rewritten), judged.Boot-rewritten
 	switch {
-	case unwrittenSince(e, parked, now):
+	case seenBefore(e, s.Parked), unwrittenSince(e, judged, now):
 		discount(e, "the pod was parked after that")
 	case n.Kubelet.Truth != policy.Yes || n.KubeletID != s.Parked.Kubelet:
-		e.Facts[policy.FactKubeletFile].Truth = policy.Unknown
-	case h.Kubelet == n.KubeletID:
-		h.discount(e, now)
+		f.Truth = policy.Unknown
+	case current:
+		l.discount(e, now)
 	}
 	switch {
 	case f.Truth != policy.Yes:
@@ -122,6 +123,17 @@ func (h *Heard) TellParked(e *policy.Evidence, n policy.Node, s policy.EntryStat
 	case unwrittenSince(e, s.Parked.At, now): // the list that omitted the pod then may not have been read now
 		f.Truth, f.Detail = policy.Unknown, f.Detail+", as it did before the pod was parked"
 	}
+}
+
+// seenBefore reports whether looks have seen each of the files as it is now since before the pod was parked. That
+// holds whatever the wall clock was set to since.
+func seenBefore(e *policy.Evidence, p policy.Parked) bool {
+	for _, f := range e.StateFiles {
+		if _, ok := p.Begun.Since(f.Seen); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // clockSet reports whether the wall clock was set since then, by more than a clock that is kept right is slewed.

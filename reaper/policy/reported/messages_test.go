@@ -1,4 +1,4 @@
-package quiet
+package reported
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 var rules = policy.Rules{Confirm: 5 * time.Minute}
@@ -24,8 +23,8 @@ func uid(i int) parsers.PodUID {
 }
 
 // lines are some lines about a pod, the last of them written then.
-func lines(i, n int, when time.Duration, report parsers.Report) heard.Claim {
-	return heard.Claim{Sighting: parsers.Sighting{UID: uid(i), Report: report}, At: at(when), Lines: n}
+func lines(i, n int, when time.Duration, report parsers.Report) Claim {
+	return Claim{Sighting: parsers.Sighting{UID: uid(i), Report: report}, At: at(when), Lines: n}
 }
 
 func here(is ...int) []policy.Evidence {
@@ -36,7 +35,7 @@ func here(is ...int) []policy.Evidence {
 	return all
 }
 
-func due(t *testing.T, m *Memory, after time.Duration) []policy.Record {
+func due(t *testing.T, m *Messages, after time.Duration) []policy.Record {
 	t.Helper()
 	records, next, _ := m.Due(rules, at(after))
 	*m = next
@@ -55,19 +54,19 @@ func TestQuiet(t *testing.T) {
 		"a volume":                   {parsers.ReportTeardown, 0, 15 * time.Minute},
 		"a line that was on its way": {parsers.ReportNotADirectory, 12 * time.Minute, 17 * time.Minute},
 	} {
-		var m Memory
-		m.Hear([]heard.Claim{lines(1, 100, time.Minute, c.report), lines(1, 200, 2*time.Minute, c.report)})
-		m.See(here(1), at(3*time.Minute))
+		var m Messages
+		m.Count(lines(1, 100, time.Minute, c.report), lines(1, 200, 2*time.Minute, c.report))
+		m.Update(here(1), at(3*time.Minute))
 		if recs := due(t, &m, 9*time.Minute); recs != nil {
 			t.Fatalf("%s: the directory is there, and %+v", name, recs)
 		}
-		m.Took(uid(1), true, at(10*time.Minute))
+		m.Moved(uid(1), true, at(10*time.Minute))
 		last := at(2 * time.Minute).Wall
 		if c.more > 0 {
-			m.Hear([]heard.Claim{lines(1, 1, c.more, c.report)})
+			m.Count(lines(1, 1, c.more, c.report))
 			last = at(c.more).Wall
 		}
-		m.See(nil, at(12*time.Minute))
+		m.Update(nil, at(12*time.Minute))
 		if recs := due(t, &m, c.want-time.Second); recs != nil {
 			t.Errorf("%s: told too soon: %+v", name, recs)
 		}
@@ -95,9 +94,9 @@ func TestQuiet(t *testing.T) {
 // a volume longer than its longest time between two tries.
 func TestQuietFloor(t *testing.T) {
 	for report, want := range map[parsers.Report]time.Duration{parsers.ReportOther: 10 * time.Second, parsers.ReportTeardown: 5 * time.Minute} {
-		var m Memory
-		m.Hear([]heard.Claim{lines(1, 1, 0, report)})
-		m.Took(uid(1), true, at(time.Second))
+		var m Messages
+		m.Count(lines(1, 1, 0, report))
+		m.Moved(uid(1), true, at(time.Second))
 		_, _, next := m.Due(policy.Rules{Confirm: time.Second}, at(time.Second))
 		if next != want {
 			t.Errorf("%s: after %s, not %s", report, next, want)
@@ -108,14 +107,14 @@ func TestQuietFloor(t *testing.T) {
 // TestQuietTogether: what stops together is told together, and what stops soon after that waits for
 // a minute: nobody buys more records than one a minute.
 func TestQuietTogether(t *testing.T) {
-	var m Memory
+	var m Messages
 	for i := range 40 {
-		m.Hear([]heard.Claim{lines(i, 50, time.Duration(i)*time.Second, parsers.ReportOther)})
+		m.Count(lines(i, 50, time.Duration(i)*time.Second, parsers.ReportOther))
 	}
-	m.See(nil, at(time.Minute)) // who took them does not matter: the kubelet named them
-	m.Hear([]heard.Claim{lines(40, 7, 2*time.Minute, parsers.ReportOther)})
-	m.See(nil, at(2*time.Minute))
-	m.See(here(39), at(3*time.Minute)) // it is back
+	m.Update(nil, at(time.Minute)) // who took them does not matter: the kubelet named them
+	m.Count(lines(40, 7, 2*time.Minute, parsers.ReportOther))
+	m.Update(nil, at(2*time.Minute))
+	m.Update(here(39), at(3*time.Minute)) // it is back
 	recs := due(t, &m, 6*time.Minute+time.Second)
 	if len(recs) != 1 || recs[0].PodCount != 39 || recs[0].Lines != 39*50 || recs[0].UID != "" || len(recs[0].Pods) != mostNamed {
 		t.Fatalf("%+v", recs)
@@ -135,11 +134,11 @@ func TestQuietTogether(t *testing.T) {
 // TestQuietNoNews: volumes that were torn down after all, as those of any pod that ends, are no news,
 // unless something of the pod was taken for them.
 func TestQuietNoNews(t *testing.T) {
-	var m Memory
-	m.Hear([]heard.Claim{lines(1, 3, 0, parsers.ReportTeardown), lines(2, 3, 0, parsers.ReportTeardown)})
-	m.See(here(1, 2), at(time.Second))
-	m.Took(uid(2), false, at(2*time.Second))
-	m.See(nil, at(time.Minute))
+	var m Messages
+	m.Count(lines(1, 3, 0, parsers.ReportTeardown), lines(2, 3, 0, parsers.ReportTeardown))
+	m.Update(here(1, 2), at(time.Second))
+	m.Moved(uid(2), false, at(2*time.Second))
+	m.Update(nil, at(time.Minute))
 	if recs := due(t, &m, time.Hour); len(recs) != 1 || recs[0].UID != uid(2) || len(m.Pods) != 0 {
 		t.Errorf("%+v", recs)
 	}
@@ -147,18 +146,18 @@ func TestQuietNoNews(t *testing.T) {
 
 // TestQuietBounds: what is remembered has a bound, and so has the table by days.
 func TestQuietBounds(t *testing.T) {
-	var m Memory
-	for i := range mostPods + 10 {
-		m.Hear([]heard.Claim{lines(i, 1, 0, parsers.ReportOther)})
+	var m Messages
+	for i := range mostCounted + 10 {
+		m.Count(lines(i, 1, 0, parsers.ReportOther))
 	}
-	if len(m.Pods) != mostPods {
+	if len(m.Pods) != mostCounted {
 		t.Errorf("%d pods", len(m.Pods))
 	}
-	m = Memory{}
+	m = Messages{}
 	for day := range mostDays + 10 {
 		start := time.Duration(day) * 24 * time.Hour
-		m.Hear([]heard.Claim{lines(day, 1, start, parsers.ReportOther)})
-		m.See(nil, at(start))
+		m.Count(lines(day, 1, start, parsers.ReportOther))
+		m.Update(nil, at(start))
 		due(t, &m, start+time.Hour)
 	}
 	if len(m.Days) != mostDays || m.Days[mostDays-1].First != at((mostDays+9)*24*time.Hour).Wall {
@@ -169,17 +168,17 @@ func TestQuietBounds(t *testing.T) {
 // TestQuietInsists: a kubelet that goes on naming a pod whose directory is gone is told of once. It may
 // be another one, with another root directory.
 func TestQuietInsists(t *testing.T) {
-	var m Memory
-	m.Hear([]heard.Claim{lines(1, 5, 0, parsers.ReportOther)})
-	m.Took(uid(1), true, at(time.Second))
+	var m Messages
+	m.Count(lines(1, 5, 0, parsers.ReportOther))
+	m.Moved(uid(1), true, at(time.Second))
 	for minute := range 9 {
-		m.Hear([]heard.Claim{lines(1, 30, time.Duration(minute+1)*time.Minute, parsers.ReportOther)})
-		m.See(nil, at(time.Duration(minute+1)*time.Minute))
+		m.Count(lines(1, 30, time.Duration(minute+1)*time.Minute, parsers.ReportOther))
+		m.Update(nil, at(time.Duration(minute+1)*time.Minute))
 		if recs := due(t, &m, time.Duration(minute+1)*time.Minute); recs != nil {
 			t.Fatalf("after %d minutes: %+v", minute+1, recs)
 		}
 	}
-	m.Hear([]heard.Claim{lines(1, 30, 11*time.Minute, parsers.ReportOther)})
+	m.Count(lines(1, 30, 11*time.Minute, parsers.ReportOther))
 	recs := due(t, &m, 11*time.Minute)
 	if len(recs) != 1 || recs[0].Kind != policy.KindStillNamed || !recs[0].NeedsPerson() || recs[0].Lines != 5+9*30+30 ||
 		!recs[0].Gone.Equal(at(time.Second).Wall) {
@@ -193,9 +192,9 @@ func TestQuietInsists(t *testing.T) {
 // TestQuietRestart: what is saved goes on counting where it was, a line that is read again does not
 // count again, and a reboot begins the silence anew.
 func TestQuietRestart(t *testing.T) {
-	var was, m Memory
-	was.Hear([]heard.Claim{lines(1, 5, time.Minute, parsers.ReportOther)})
-	was.Took(uid(1), true, at(2*time.Minute))
+	var was, m Messages
+	was.Count(lines(1, 5, time.Minute, parsers.ReportOther))
+	was.Moved(uid(1), true, at(2*time.Minute))
 	b, err := json.Marshal(was)
 	if err == nil {
 		err = json.Unmarshal(b, &m)
@@ -205,10 +204,10 @@ func TestQuietRestart(t *testing.T) {
 	}
 	old := lines(1, 5, time.Minute, parsers.ReportOther)
 	old.Sighting.CatchUp = true
-	m.Hear([]heard.Claim{old, {Sighting: old.Sighting, At: at(time.Minute)}})
+	m.Count(old, Claim{Sighting: old.Sighting, At: at(time.Minute)})
 	now := at(time.Hour)
 	now.BootID, now.Boot = "c", time.Minute
-	m.See(nil, now)
+	m.Update(nil, now)
 	if recs, _, next := m.Due(rules, now); recs != nil || next != rules.Confirm {
 		t.Errorf("after a reboot: %+v, next %s", recs, next)
 	}
@@ -221,14 +220,14 @@ func TestQuietRestart(t *testing.T) {
 // TestClockSetBack: the wall clock is set back by an hour, and the kubelet goes on. Its message has not
 // stopped, and after a while that is told.
 func TestClockSetBack(t *testing.T) {
-	var m Memory
-	m.Hear([]heard.Claim{lines(1, 10, time.Minute, parsers.ReportNotADirectory)})
-	m.See(here(1), at(time.Minute))
-	m.Took(uid(1), true, at(2*time.Minute))
+	var m Messages
+	m.Count(lines(1, 10, time.Minute, parsers.ReportNotADirectory))
+	m.Update(here(1), at(time.Minute))
+	m.Moved(uid(1), true, at(2*time.Minute))
 	for d := 3 * time.Minute; d < 30*time.Minute; d += 10 * time.Second {
 		c := lines(1, 5, d, parsers.ReportNotADirectory)
 		c.At.Wall = c.At.Wall.Add(-time.Hour)
-		m.Hear([]heard.Claim{c})
+		m.Count(c)
 		now := at(d)
 		now.Wall = now.Wall.Add(-time.Hour)
 		records, next, _ := m.Due(rules, now)

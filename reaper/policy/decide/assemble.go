@@ -1,0 +1,180 @@
+package decide
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
+)
+
+// assemble completes the evidence of the look by what the log, the ledger and earlier looks give, and keeps in the
+// memory what this look adds to it. After that nothing changes evidence.
+func (d *Ruling) assemble(c Case) {
+	look, m := &d.Look, &d.Memory
+	look.Pods, look.RuntimeOnly = slices.Clone(look.Pods), slices.Clone(look.RuntimeOnly)
+	look.Parked, look.Resting = slices.Clone(look.Parked), slices.Clone(look.Resting)
+	if look.Node.Network.Truth != policy.Yes && !c.Rules.Waive {
+		m.NetworkDown = look.At
+	}
+	m.Pressed, look.Node.NetworkDown = look.Node.Pressed(), m.NetworkDown
+	d.addClaims(c)
+	d.addNames(c)
+	d.addStateFiles(c)
+	restored := map[parsers.PodUID]*policy.EntryState{}
+	for _, name := range slices.Sorted(maps.Keys(c.Entries)) {
+		if e := c.Entries[name]; e.Restored {
+			restored[e.UID] = e
+		}
+	}
+	for _, e := range pointers(look.Pods, look.RuntimeOnly) {
+		m.Log.Complete(e, look.Node, look.At)
+		e.Facts[policy.FactPodResources] = look.ListedByName(e)
+		policy.DoubtAnyNamed(e, look.Node, c.Rules, look.At)
+		addRestored(e, restored[e.UID])
+	}
+	for _, e := range pointers(look.Parked, look.Resting) {
+		if state := c.Entries[e.Entry]; state != nil {
+			completeEntry(e, &m.Log, look, state)
+		}
+	}
+	d.addStatic(c)
+	if !c.Only {
+		m.Messages.Update(look.Pods, look.At)
+	}
+}
+
+// completeEntry completes the evidence of a pod in quarantine by what the log and the ledger give.
+func completeEntry(e *policy.Evidence, log *reported.Log, look *policy.Look, state *policy.EntryState) {
+	log.CompleteEntry(e, look.Node, *state, look.At)
+	if e.Namespace == "" && e.PodName == "" {
+		e.Namespace, e.PodName = state.Namespace, state.PodName
+	}
+}
+
+// addRestored sets the fact restored. It sets the pod's name, too, where what had the name was
+// removed before the restore.
+func addRestored(e *policy.Evidence, was *policy.EntryState) {
+	if was == nil {
+		e.Facts.Set(policy.FactRestored, policy.No, "ledger", "")
+		return
+	}
+	e.Facts.Set(policy.FactRestored, policy.Yes, "ledger", "an operator restored it from quarantine")
+	if e.PodName == "" {
+		e.Namespace, e.PodName = was.Namespace, was.PodName
+	}
+}
+
+// addClaims adds the lines of the log since the last pass to the memory: as evidence those about pods that the node
+// has by this look or had by the last one, in the pods directory, in the runtime or in quarantine.
+func (d *Ruling) addClaims(c Case) {
+	m, node, at := &d.Memory, d.Look.Node, d.Look.At
+	now := maps.Clone(c.Look.Listed)
+	if now == nil {
+		now = map[parsers.PodUID]bool{}
+	}
+	for _, e := range pointers(c.Look.Pods, c.Look.RuntimeOnly) {
+		now[e.UID] = true
+	}
+	has := maps.Clone(now)
+	maps.Copy(has, c.Memory.listed)
+	for _, e := range c.Entries {
+		if e.Phase.InQuarantine() {
+			has[e.UID] = true
+		}
+	}
+	m.listed = now
+	m.Log.Add(reported.OfNode(c.Claims, has), node, at)
+	for _, claim := range c.Claims {
+		_, counted := m.Messages.Pods[claim.Sighting.UID]
+		if node.Kubelet.Truth == policy.Yes && (counted || has[claim.Sighting.UID]) && claim.Evident(node.KubeletID, node.LogFormat, at) {
+			m.Messages.Count(claim)
+		}
+	}
+}
+
+// addNames sets the name of each pod where this look did not find it and an earlier one did, and answers anew whether
+// a manifest owns the pod. It remembers the names of the pods that have a directory, here or in quarantine. A name
+// from the pod's log directory or the runtime is certain. The log directory goes within a minute after the pod.
+func (d *Ruling) addNames(c Case) {
+	look, before := &d.Look, c.Memory.Names
+	after := make(map[parsers.PodUID]policy.PodName, len(look.Pods))
+	if c.Only { // what this look has not seen stays
+		maps.Copy(after, before)
+	}
+	for i := range look.Pods {
+		e := &look.Pods[i]
+		name, known := before[e.UID]
+		switch {
+		case e.UID == "":
+		case e.CertainName:
+			after[e.UID] = policy.PodName{Namespace: e.Namespace, Name: e.PodName}
+		case known:
+			after[e.UID] = name
+			e.Namespace, e.PodName, e.CertainName = name.Namespace, name.Name, true
+			if look.Manifests != nil {
+				e.Facts[policy.FactStaticPod] = look.Manifests.Fact(e, look.StaticSandboxes)
+			}
+		}
+	}
+	for _, e := range pointers(look.Parked, look.Resting) {
+		if name, known := before[e.UID]; known {
+			after[e.UID] = name
+		}
+	}
+	d.Memory.Names = after
+}
+
+// addStatic sets Evidence.Static where this look or an earlier one saw that the pod is a static one, by its sandbox
+// or its manifest, and remembers that of the pods that have a directory. The kubelet removes the sandboxes within
+// minutes after the pod, and a pod that waits for a volume has none.
+func (d *Ruling) addStatic(c Case) {
+	m, before := &d.Memory, c.Memory.Static
+	m.Static = map[parsers.PodUID]bool{}
+	if c.Only { // what this look has not seen stays
+		maps.Copy(m.Static, before)
+	}
+	for _, e := range pointers(d.Look.Pods, d.Look.RuntimeOnly, d.Look.Parked, d.Look.Resting) {
+		if was := c.Entries[e.Entry]; e.Entry == "" || was != nil {
+			e.Static = e.Static || before[e.UID] || e.Facts[policy.FactStaticPod].Truth == policy.Yes || was != nil && was.Static
+		}
+		if e.Static { // it may be put back
+			m.Static[e.UID] = true
+		}
+	}
+}
+
+// addStateFiles sets since when looks have seen each of the kubelet's state files as it is now, and remembers that. A
+// file that was seen before a pod was parked was not written since, whatever the wall clock was set to.
+func (d *Ruling) addStateFiles(c Case) {
+	at, before, after := d.Look.At, c.Memory.StateFiles, map[string]StateFile{}
+	if c.Only {
+		maps.Copy(after, before)
+	}
+	for _, e := range pointers(d.Look.Pods, d.Look.RuntimeOnly, d.Look.Parked, d.Look.Resting) {
+		e.StateFiles = slices.Clone(e.StateFiles)
+		for i := range e.StateFiles {
+			f := &e.StateFiles[i]
+			f.Seen = at
+			was := before[f.Name]
+			if _, sameBoot := at.Since(was.Seen); sameBoot && was.Written.Equal(f.Written) {
+				f.Seen = was.Seen
+			}
+			after[f.Name] = StateFile{Written: f.Written.UTC(), Seen: f.Seen}
+		}
+	}
+	d.Memory.StateFiles = after
+}
+
+// pointers returns pointers to all elements of several slices.
+func pointers[T any](of ...[]T) []*T {
+	var all []*T
+	for _, s := range of {
+		all = slices.Grow(all, len(s))
+		for i := range s {
+			all = append(all, &s[i])
+		}
+	}
+	return all
+}

@@ -1,0 +1,129 @@
+package decide
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// TestNames: a name is remembered for as long as the pod has a directory or lies in quarantine, and only where it
+// is the pod's own.
+func TestNames(t *testing.T) {
+	pod := func(uid, name string, certain bool) policy.Evidence {
+		return policy.Evidence{UID: parsers.PodUID(uid), Namespace: "shop", PodName: name, CertainName: certain}
+	}
+	d := Ruling{Memory: Memory{Names: map[parsers.PodUID]policy.PodName{"c": {Namespace: "shop", Name: "gone"}}}}
+	look := func(l policy.Look) {
+		d = Decide(Case{Look: l, Memory: d.Memory})
+	}
+	look(policy.Look{Pods: []policy.Evidence{pod("a", "web-0", true), pod("b", "host-name", false), pod("", "", false)}})
+	if want := (map[parsers.PodUID]policy.PodName{"a": {Namespace: "shop", Name: "web-0"}}); !maps.Equal(d.Memory.Names, want) {
+		t.Errorf("remembered %v, want %v", d.Memory.Names, want)
+	}
+	look(policy.Look{Pods: []policy.Evidence{pod("a", "host-name", false), {UID: "b"}}})
+	if e := d.Look.Pods[0]; e.PodName != "web-0" || e.Namespace != "shop" || !e.CertainName || len(d.Memory.Names) != 1 {
+		t.Errorf("its name is %s/%s, remembered %v", e.Namespace, e.PodName, d.Memory.Names)
+	}
+	// It goes back later, when neither the runtime nor a log directory has its name.
+	if look(policy.Look{Parked: []policy.Evidence{pod("a", "host-name", false)}}); len(d.Memory.Names) != 1 {
+		t.Errorf("remembered %v of a parked pod", d.Memory.Names)
+	}
+	look(policy.Look{Pods: []policy.Evidence{{UID: "a"}, {UID: "b"}}})
+	if d.Look.Pods[0].PodName != "web-0" {
+		t.Errorf("put back, its name is %s", d.Look.Pods[0].PodName)
+	}
+	if e := d.Look.Pods[1]; e.PodName != "" || e.CertainName {
+		t.Errorf("a pod without a name is called %s", e.PodName)
+	}
+}
+
+// TestRememberedNameOfStaticPod: a dead static pod beside another static pod's manifest goes although its sandbox and
+// its log directory, which had its name, are gone: an earlier look has seen the name.
+func TestRememberedNameOfStaticPod(t *testing.T) {
+	const uid = parsers.PodUID("4d145df0c0ffee00decafbad4d145df0")
+	p := newPlay()
+	p.Pod.UID, p.Pod.Name = uid, string(uid)
+	manifests := &policy.StaticPods{Node: "node", Manifests: []policy.Manifest{{File: "etcd.yaml", Namespace: "kube-system", Name: "etcd"}}}
+	for name, tc := range map[string]struct {
+		remembered map[parsers.PodUID]policy.PodName
+		want       policy.Decision
+	}{
+		"no name is known":    {nil, policy.Keep},
+		"another pod's name":  {map[parsers.PodUID]policy.PodName{uid: {Namespace: "kube-system", Name: "web-node"}}, policy.Reap},
+		"the manifest's name": {map[parsers.PodUID]policy.PodName{uid: {Namespace: "kube-system", Name: "etcd-node"}}, policy.Keep},
+	} {
+		e := p.Pod
+		e.Facts[policy.FactStaticPod] = manifests.Fact(&e, nil) // as probe answers it, without the name
+		look := policy.Look{At: p.Now, Node: p.Node, Pods: []policy.Evidence{e}, Manifests: manifests}
+		m := Memory{Holds: map[parsers.PodUID]policy.Hold{uid: p.Hold}, Names: tc.remembered}
+		m.Log = reported.Log{Kubelet: p.Node.KubeletID, BootID: p.Now.BootID, Named: map[parsers.PodUID]bool{uid: true}}
+		if v := Decide(Case{Look: look, Memory: m, Rules: p.Rules}).Verdicts[0]; v.Decision != tc.want || v.For(policy.ReasonStaticPod) != (tc.want == policy.Keep) {
+			t.Errorf("%s: %s %v, want %s", name, v.Decision, v.Why, tc.want)
+		}
+	}
+}
+
+// TestStateFileAfterClockStep: a parked pod that a state file names is confirmed after the wall clock was set, where
+// looks have seen the file as it is since before the parking.
+func TestStateFileAfterClockStep(t *testing.T) {
+	p := newPlay()
+	written := p.Now.Wall.Add(-time.Hour)
+	file := func(e policy.Evidence, written time.Time) []policy.Evidence {
+		e.Facts.Set(policy.FactKubeletFile, policy.Yes, "allocated_pods_state", "names the pod")
+		e.StateFiles = []policy.StateFile{{Name: "allocated_pods_state", Written: written}}
+		return []policy.Evidence{e}
+	}
+	before := Decide(Case{Look: policy.Look{At: p.Now, Node: p.Node, Pods: file(p.Pod, written)}, Rules: p.Rules})
+	parked := p.Now
+	parked.Boot += time.Second
+	parked.Wall = parked.Wall.Add(time.Second)
+	state := &policy.EntryState{
+		Entry: "entry", UID: p.Pod.UID, ID: p.Pod.ID, Phase: policy.PhaseParked,
+		Parked: policy.Parked{At: parked, Begun: parked, Kubelet: p.Node.KubeletID},
+	}
+	p.Now.Boot += time.Hour
+	p.Now.Wall = p.Now.Wall.Add(-3 * time.Hour) // the clock was set back by four hours
+	for name, tc := range map[string]struct {
+		memory  Memory
+		written time.Time
+		want    policy.Decision
+	}{
+		"seen before the parking":    {before.Memory, written, policy.Reap},
+		"written anew since":         {before.Memory, p.Now.Wall, policy.Wait},
+		"no look has seen it before": {Memory{}, written, policy.Wait},
+		"written anew in between":    {before.Memory, written.Add(30 * time.Minute), policy.Wait},
+	} {
+		e := p.Pod
+		e.Entry = "entry"
+		look := policy.Look{At: p.Now, Node: p.Node, Parked: file(e, tc.written)}
+		d := Decide(Case{Look: look, Memory: tc.memory, Entries: map[string]*policy.EntryState{"entry": state}, Rules: p.Rules})
+		if v := d.Parked[0]; v.Decision != tc.want {
+			t.Errorf("%s: %s %v, want %s", name, v.Decision, v.Why, tc.want)
+		}
+	}
+}
+
+// TestRememberStatic: a pod whose manifest one look has seen is a static one in the next, also in quarantine: one that
+// waits for a volume has no sandbox that would show it.
+func TestRememberStatic(t *testing.T) {
+	p := newPlay()
+	e := testkit.DeadPod().Pod
+	e.Facts[policy.FactStaticPod].Truth = policy.Yes
+	d := Decide(Case{Look: policy.Look{At: p.Now, Node: p.Node, Pods: []policy.Evidence{e}}, Rules: p.Rules})
+	parked := testkit.DeadPod().Pod
+	parked.Entry = "entry"
+	look := policy.Look{At: p.Now, Node: p.Node, Parked: []policy.Evidence{parked}}
+	entries := map[string]*policy.EntryState{"entry": {Entry: "entry", UID: e.UID, Phase: policy.PhaseParked}}
+	if d = Decide(Case{Look: look, Memory: d.Memory, Entries: entries, Rules: p.Rules}); !d.Look.Parked[0].Static || !d.Memory.Static[e.UID] {
+		t.Error("its manifest was seen a look before, and it is no static pod")
+	}
+	look.Parked[0].Facts[policy.FactStaticPod].Truth = policy.Yes
+	if d = Decide(Case{Look: look, Entries: entries, Rules: p.Rules}); !d.Look.Parked[0].Static {
+		t.Error("its manifest is seen now, and it is no static pod")
+	}
+}

@@ -1,0 +1,307 @@
+package reported
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
+
+// Log is what one run of a kubelet has reported in its log about orphans, as far as its
+// lines count as evidence. It is kept across our own restarts and begins anew with each
+// kubelet.
+type Log struct {
+	Kubelet policy.KubeletID        `json:"kubelet"`
+	BootID  string                  `json:"boot_id"`
+	Named   map[parsers.PodUID]bool `json:"named,omitempty"`
+	// NamedAt is when it named each of them last.
+	NamedAt   map[parsers.PodUID]policy.Instant `json:"named_at,omitempty"`
+	Teardowns map[parsers.PodUID]Teardown       `json:"held,omitempty"`
+	// Last is when the last line of either kind was read. Since is when an unbroken row of such lines
+	// began: for all that time the log was there and was read.
+	Last  policy.Instant `json:"last,omitzero"`
+	Since policy.Instant `json:"since,omitzero"`
+	// Full is set once a teardown error was dropped, Dropped is when the last one was: of the pods without one it is
+	// not known whether the kubelet holds a volume, until it has repeated what still counts.
+	Full    bool           `json:"full,omitempty"`
+	Dropped policy.Instant `json:"dropped,omitzero"`
+	// Trusted is set once journald's fields showed a line to be the kubelet's: then its lines come that way, and what
+	// floods the other way is not the kubelet's.
+	Trusted bool `json:"trusted,omitempty"`
+
+	bytes int // of Teardowns, as Teardown.size counts
+}
+
+// Teardown is the kubelet's last report on the volumes of a pod that its volume manager cannot tear down.
+type Teardown struct {
+	At   policy.Instant `json:"at"`
+	Path string         `json:"path,omitempty"` // the volume path that it named
+	// Volumes has the last report on each volume, by the kubelet's name for it.
+	Volumes map[string]policy.VolumeTeardown `json:"volumes,omitempty"`
+}
+
+const (
+	// mostPods bounds what is remembered of each kind: a file's lines can be forged. A kubelet
+	// has a few thousand pod directories at the most, and repeats its reports.
+	mostPods = 16384
+	// mostTeardownBytes bounds the names and paths in Teardowns, in memory and in the saved file. Beyond it a
+	// pod is known to be held, and no more: it is kept, and nothing of it is cleared.
+	mostTeardownBytes = 4 << 20
+	// mostVolumes bounds what is remembered of one pod. Of a pod with more volumes that fail nothing is cleared.
+	mostVolumes = 16
+	// silence is a time within which a kubelet that still holds a volume reports it again: it
+	// tries again after 2 min 2 s at the latest (exponentialbackoff.maxDurationBeforeRetry).
+	silence = 10 * time.Minute
+	// unbroken is the longest time between two lines of one row: the longest between two
+	// looks while there is an orphan, and some.
+	unbroken = 6 * time.Minute
+)
+
+// Bound is called on what was loaded: it cuts what was saved by a version without bounds.
+func (l *Log) Bound() {
+	l.bytes = 0
+	for _, t := range l.Teardowns {
+		l.bytes += t.size()
+	}
+	if l.bytes <= mostTeardownBytes {
+		return
+	}
+	l.bytes = 0
+	for uid, t := range l.Teardowns {
+		l.Teardowns[uid] = bare(t.At)
+		l.bytes += l.Teardowns[uid].size()
+	}
+}
+
+// Clone returns a copy that can be changed without changing l.
+func (l *Log) Clone() Log {
+	c := *l
+	c.Named, c.NamedAt, c.Teardowns = maps.Clone(l.Named), maps.Clone(l.NamedAt), maps.Clone(l.Teardowns)
+	return c
+}
+
+// Add adds the claims that are evident for the kubelet that runs now, and forgets what
+// another kubelet reported.
+func (l *Log) Add(claims []Claim, n policy.Node, now policy.Instant) {
+	if n.Kubelet.Truth != policy.Yes {
+		return
+	}
+	if l.Kubelet != n.KubeletID || l.BootID != now.BootID {
+		*l = Log{Kubelet: n.KubeletID, BootID: now.BootID}
+	}
+	if l.Named == nil {
+		l.Named = map[parsers.PodUID]bool{}
+	}
+	if l.NamedAt == nil {
+		l.NamedAt = map[parsers.PodUID]policy.Instant{}
+	}
+	if l.Teardowns == nil {
+		l.Teardowns = map[parsers.PodUID]Teardown{}
+	}
+	slices.SortFunc(claims, Claim.compare)
+	for _, c := range claims {
+		switch {
+		case !c.Evident(n.KubeletID, n.LogFormat, now):
+			continue
+		case c.Sighting.Report == parsers.ReportTeardown:
+			l.addTeardown(c)
+		default:
+			l.addOrphan(c)
+		}
+		l.Trusted = l.Trusted || c.Sighting.Trusted
+		l.read(c.At)
+	}
+	for _, c := range claims {
+		if c.Dropped && (c.Sighting.Trusted || !l.Trusted) {
+			l.drop(c.At)
+		}
+	}
+}
+
+// read records that a line was read.
+func (l *Log) read(at policy.Instant) {
+	gap, ok := at.Since(l.Last)
+	if !ok && at.BootID == l.Last.BootID {
+		return // an older one, read late
+	}
+	if !ok || gap > unbroken {
+		l.Since = at
+	}
+	l.Last = at
+}
+
+// drop records that a teardown error was dropped.
+func (l *Log) drop(at policy.Instant) {
+	if l.Full = true; l.Dropped.BootID != at.BootID || l.Dropped.Boot < at.Boot {
+		l.Dropped = at
+	}
+}
+
+func (l *Log) addTeardown(c Claim) {
+	uid := c.Sighting.UID
+	t, ok := l.Teardowns[uid]
+	if !ok && len(l.Teardowns) >= mostPods {
+		l.drop(c.At)
+		return
+	}
+	l.bytes -= t.size()
+	t.add(c.Sighting, c.At)
+	if l.bytes+t.size() > mostTeardownBytes {
+		t = bare(c.At) // still held, and kept for it
+	}
+	l.bytes += t.size()
+	l.Teardowns[uid] = t
+}
+
+// addOrphan records that the kubelet named the pod as an orphan.
+//
+// The kubelet names a pod only when its volume manager has no volume of it any more
+// (podVolumesExist). After a restart it tries once to clean up what it cannot
+// reconstruct, fails with a TearDown error, and names the pod from then on.
+func (l *Log) addOrphan(c Claim) {
+	uid := c.Sighting.UID
+	if t, ok := l.Teardowns[uid]; ok && c.At.Boot > t.At.Boot {
+		l.bytes -= t.size()
+		delete(l.Teardowns, uid)
+	}
+	if !l.Named[uid] && len(l.Named) >= mostPods {
+		first := l.eldest()
+		delete(l.Named, first) // it is reported again, or waits
+		delete(l.NamedAt, first)
+	}
+	l.Named[uid] = true
+	if at := c.Written(); at.Boot >= l.NamedAt[uid].Boot {
+		l.NamedAt[uid] = at
+	}
+}
+
+// eldest returns the orphan that was reported longest ago, and of several the one with the smallest UID.
+func (l *Log) eldest() parsers.PodUID {
+	return slices.MinFunc(slices.Collect(maps.Keys(l.Named)), func(a, b parsers.PodUID) int {
+		return cmp.Or(cmp.Compare(l.NamedAt[a].Boot, l.NamedAt[b].Boot), strings.Compare(string(a), string(b)))
+	})
+}
+
+// over reports whether the volume manager has given up, or finished: the kubelet has reported
+// other things for so long after its last report on the pod that it must have tried again. What it
+// cannot reconstruct as a volume it tries to clean up once, at its start. Later it names that pod
+// among all other orphans, one at a time. A backlog of such pods need not wait for each to be named.
+func (l *Log) over(at policy.Instant) bool {
+	since, ok := l.Last.Since(at)
+	row, here := l.Last.Since(l.Since)
+	return ok && here && min(since, row) > silence
+}
+
+// empty reports whether no line of this kubelet was read. One that has a directory it cannot remove
+// reports that every 2 s, and one that cannot tear down a volume at least every 2 min 2 s. So a log in which
+// there is neither, beside a directory that stays, is one that is not read.
+func (l *Log) empty() bool { return l.Last.BootID == "" && len(l.Named)+len(l.Teardowns) == 0 }
+
+// Complete adds what only the kubelet's log can give: FactNamed, FactAnyNamed and FactTeardown, and the
+// leaves. With no kubelet running all of them stay unknown.
+func (l *Log) Complete(e *policy.Evidence, n policy.Node, now policy.Instant) {
+	if n.Kubelet.Truth != policy.Yes || l.Kubelet != n.KubeletID {
+		return
+	}
+	origin := fmt.Sprintf("log of the kubelet, PID %d", l.Kubelet.PID)
+	named, anyNamed := policy.No, policy.No
+	if l.Named[e.UID] {
+		named = policy.Yes
+	}
+	if len(l.Named) > 0 {
+		anyNamed = policy.Yes
+	}
+	e.Facts.Set(policy.FactNamed, named, origin, "")
+	e.Facts.Set(policy.FactAnyNamed, anyNamed, origin, policy.Count(len(l.Named), "orphan")+" named since its start")
+	teardown, detail := l.teardown(e, now)
+	e.Facts.Set(policy.FactTeardown, teardown, origin, detail)
+	l.omit(e, now)
+	l.discount(e, now)
+}
+
+// teardown returns whether the volume manager still works on the pod, and sets the leaves.
+func (l *Log) teardown(e *policy.Evidence, now policy.Instant) (policy.Truth, string) {
+	t, ok := l.Teardowns[e.UID]
+	switch {
+	case ok && l.over(t.At):
+		return policy.No, "its volume manager could not tear down " + cmp.Or(t.Path, "a volume") + ", and no longer tries"
+	case ok:
+		detail := "the kubelet's volume manager cannot tear down " + cmp.Or(t.Path, "one of its volumes")
+		if e.Leaves = t.leaves(now); e.Leaves != nil {
+			detail += ": it is not empty"
+		}
+		return policy.Yes, detail
+	case l.Full && !l.over(l.Dropped):
+		return policy.Unknown, "the log has more errors about volumes than can be kept, so one of this pod may have been dropped"
+	case l.empty() && !e.RuntimeOnly:
+		return policy.Unknown, "no line of the kubelet was read since its start, so it may work on a volume: check that its log is read (--log-source)"
+	}
+	return policy.No, ""
+}
+
+// omit releases a pod that the kubelet's list at its socket omits, where the kubelet named any orphan before it was asked.
+func (l *Log) omit(e *policy.Evidence, now policy.Instant) {
+	if e.Unlisted.Truth != policy.Yes || e.Facts[policy.FactReleased].Truth == policy.No {
+		return
+	}
+	for uid := range l.Named {
+		if at, ok := l.NamedAt[uid]; ok && at.BootID == now.BootID && at.Boot <= now.Boot {
+			e.Omitted, e.Facts[policy.FactReleased] = true, e.Unlisted
+			return
+		}
+	}
+}
+
+// add records one teardown error.
+func (t *Teardown) add(s parsers.Sighting, at policy.Instant) {
+	t.At, t.Path = at, s.Path
+	if t.Volumes = maps.Clone(t.Volumes); t.Volumes == nil {
+		t.Volumes = map[string]policy.VolumeTeardown{}
+	}
+	v := policy.VolumeTeardown{At: at}
+	if _, ok := contents.SplitLeaf(s.Leaf); ok {
+		v.Leaf = s.Leaf
+	}
+	name := s.Volume
+	if _, ok := t.Volumes[name]; !ok && len(t.Volumes) >= mostVolumes {
+		name, v.Leaf = "", "" // one too many: a volume without a leaf
+	}
+	t.Volumes[name] = v
+}
+
+// size is about how many bytes the names and paths take.
+func (t Teardown) size() int {
+	n := len(t.Path)
+	for name, v := range t.Volumes {
+		n += 128 + len(name) + len(v.Leaf)
+	}
+	return n
+}
+
+// bare is of a pod that is held by a volume of which no more is known.
+func bare(at policy.Instant) Teardown {
+	return Teardown{At: at, Volumes: map[string]policy.VolumeTeardown{"": {At: at}}}
+}
+
+// leaves returns the directories that the kubelet cannot remove since they are not empty, or
+// none where it fails for any other reason, too. An error that it no longer repeats is over.
+func (t Teardown) leaves(now policy.Instant) []policy.VolumeTeardown {
+	var all []policy.VolumeTeardown
+	for _, v := range t.Volumes {
+		if since, ok := now.Since(v.At); v.Leaf == "" && ok && since > policy.LastWord {
+			continue
+		}
+		if v.Leaf == "" {
+			return nil
+		}
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b policy.VolumeTeardown) int { return strings.Compare(a.Leaf, b.Leaf) })
+	return all
+}
