@@ -75,7 +75,7 @@ users: [{name: u, user: {token: abc}}]
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, said.String())
 	}
-	if text := said.String(); strings.Count(text, "OrphanReport cannot be written") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
+	if text := said.String(); strings.Count(text, "cannot write the node's OrphanReport") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
 		t.Errorf("it says\n%s", text)
 	}
 }

@@ -161,7 +161,7 @@ func TestWholeWebTaken(t *testing.T) {
 		}
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
-	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "HTTP is not answered") {
+	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "cannot serve HTTP") {
 		t.Errorf("%v\n%s", err, said.String())
 	}
 }

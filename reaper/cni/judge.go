@@ -116,7 +116,7 @@ func absent(v *policy.Verdict, f *File, l Listing, repair bool, r policy.Rules, 
 	}
 	v.Good(since, r)
 	if since >= r.Hold && !repair && l.IDs[f.Container] {
-		v.WaitFor(r.Hold, policy.ReasonHold, "the runtime has listed the container not long ago")
+		v.WaitFor(r.Hold, policy.ReasonHold, "the runtime listed the container recently")
 	}
 }
 

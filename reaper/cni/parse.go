@@ -27,10 +27,10 @@ const (
 type untied string
 
 const (
-	untiedName          untied = "its name does not hold exactly one container ID, or is not what its content asks for"
+	untiedName          untied = "its name does not contain exactly one container ID, or differs from what its content requires"
 	untiedContradiction untied = "it contradicts itself"
 	untiedContent       untied = "a value in it is missing or of the wrong kind"
-	untiedSize          untied = "it is longer or nested deeper than any that is known"
+	untiedSize          untied = "it is too long or nested too deep"
 )
 
 // Parse ties the file to the one container that its name and all of its content agree on, and sets the fact Tied. A tie is to a
@@ -38,7 +38,7 @@ const (
 func (f *File) Parse(content []byte) {
 	why := f.parse(content)
 	if why == "" && !parsers.IsContainerID(f.Container) {
-		f.Container, why = "", "its container's ID is none that the kubelet's runtimes give"
+		f.Container, why = "", "its container ID has no format of the kubelet's runtimes"
 	}
 	if f.Kind == Address && why != "" {
 		why = "its content names no container of the kubelet's runtimes"

@@ -37,9 +37,9 @@ var (
 	allowed      = admission{Code: http.StatusOK}
 	unauthorized = admission{http.StatusUnauthorized, "the API server does not know the bearer token, or it is not for the audience " + Audience +
 		" (kubectl create token --audience " + Audience + ")"}
-	unavailable = admission{http.StatusServiceUnavailable, "whose the bearer token is cannot be found out: the API server does not answer, or does not let " +
-		"the daemon ask. The daemon's log has more"}
-	tooMany = admission{http.StatusTooManyRequests, "too many bearer tokens that are not known here yet; try again in a minute"}
+	unavailable = admission{http.StatusServiceUnavailable, "cannot check the bearer token: the API server does not answer, or refuses the daemon's " +
+		"question; see the daemon's log"}
+	tooMany = admission{http.StatusTooManyRequests, "too many unknown bearer tokens; try again in a minute"}
 )
 
 // Reviewer asks one API server. It is safe for concurrent use.

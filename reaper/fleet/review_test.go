@@ -144,9 +144,9 @@ func TestReview(t *testing.T) {
 		"no right":             {knownToken, `{"allowed":false,"reason":"no"}`, 403, "system:serviceaccount:a:b may not post /v1/sweep"},
 		"denied":               {knownToken, `{"allowed":true,"denied":true}`, 403, "may not"},
 		"nothing of rights":    {knownToken, `{}`, 403, "may not"},
-		"garbage":              {`"x"`, mayAccess, 503, "cannot be found out"},
-		"garbage of rights":    {knownToken, `[7]`, 503, "cannot be found out"},
-		"a huge answer":        {strings.Replace(knownToken, `"g"`, `"`+strings.Repeat("g", answerBytes)+`"`, 1), mayAccess, 503, "cannot be found out"},
+		"garbage":              {`"x"`, mayAccess, 503, "cannot check the bearer token"},
+		"garbage of rights":    {knownToken, `[7]`, 503, "cannot check the bearer token"},
+		"a huge answer":        {strings.Replace(knownToken, `"g"`, `"`+strings.Repeat("g", answerBytes)+`"`, 1), mayAccess, 503, "cannot check the bearer token"},
 	} {
 		f := newFixture(t)
 		f.api.token, f.api.access = c.token, c.access

@@ -103,7 +103,7 @@ func (s *Server) Serve(ctx context.Context) {
 	if s.cfg.Systemd {
 		given, err := systemdSockets()
 		if err != nil {
-			s.cfg.Log.ErrorContext(ctx, "HTTP is not answered on systemd's sockets", slog.Any("error", err))
+			s.cfg.Log.ErrorContext(ctx, "cannot serve HTTP on systemd's sockets", slog.Any("error", err))
 		}
 		for _, l := range given {
 			wg.Go(func() { s.warn(ctx, s.serve(ctx, l)) })
@@ -141,8 +141,8 @@ func (s *Server) keep(ctx context.Context, address string) {
 
 func (s *Server) warn(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		s.cfg.Log.ErrorContext(ctx, "HTTP is not answered at an address; the node is looked after as before. "+
-			"Free the address, or name another in web.listen_addresses",
+		s.cfg.Log.ErrorContext(ctx, "cannot serve HTTP at an address; the daemon works as before. "+
+			"Free the address, or set another in web.listen_addresses",
 			slog.Any("error", err))
 	}
 }
@@ -155,7 +155,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	if err := s.Check(); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	s.cfg.Log.InfoContext(ctx, "HTTP is answered at an address", slog.String("address", l.Addr().String()))
+	s.cfg.Log.InfoContext(ctx, "serving HTTP at an address", slog.String("address", l.Addr().String()))
 	err := web.Serve(&limited{l, s.limits}, h, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfig}, slog.New(unanswered{s}))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

@@ -419,7 +419,7 @@ func TestTaken(t *testing.T) {
 	s, _, _ := newTestServer(t, "")
 	told := make(chan struct{}, 1)
 	s.cfg.Log = slog.New(slog.NewTextHandler(writer(func(text string) {
-		if strings.Contains(text, "HTTP is not answered") {
+		if strings.Contains(text, "cannot serve HTTP") {
 			told <- struct{}{}
 		}
 	}), nil))

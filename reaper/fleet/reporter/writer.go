@@ -162,6 +162,6 @@ func (w *Writer) log(ctx context.Context, err error) {
 		w.cfg.Log.InfoContext(ctx, "the node's OrphanReport is written")
 		return
 	}
-	w.cfg.Log.WarnContext(ctx, "the node's OrphanReport cannot be written; the node is looked after as before, and it is tried again",
+	w.cfg.Log.WarnContext(ctx, "cannot write the node's OrphanReport; the daemon works as before and tries again",
 		slog.Any("error", err), slog.String("mend", mend))
 }

@@ -206,7 +206,7 @@ func TestAway(t *testing.T) {
 		if len(b.tries) != 1 || b.tries[0].look != 719 {
 			b.t.Errorf("when it is back: %v", b.tries)
 		}
-		if text := b.log.String(); strings.Count(text, "cannot be written") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
+		if text := b.log.String(); strings.Count(text, "cannot write the node's OrphanReport") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
 			b.t.Errorf("the log: %s", text)
 		}
 	})
