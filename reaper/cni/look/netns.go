@@ -151,7 +151,7 @@ func (f *chunkFacts) netnsAt(path string, changed time.Time) policy.Fact {
 	fact := policy.Fact{Origin: path}
 	place, ok := n.place(path)
 	if !ok {
-		if isProc(path) && (f.beforeBoot(changed) || f.startedSince(path, changed)) {
+		if isProc(path) && f.startedSince(path, changed) {
 			fact.Truth = policy.No // the process, and its namespace with it
 			return fact
 		}
@@ -167,11 +167,6 @@ func (f *chunkFacts) netnsAt(path string, changed time.Time) policy.Fact {
 	}
 	fact.Truth = policy.No
 	return fact
-}
-
-// beforeBoot reports whether a file is older than this boot, by the margin.
-func (f *chunkFacts) beforeBoot(changed time.Time) bool {
-	return f.at.BootID != "" && !changed.IsZero() && changed.Add(netnsMargin).Before(f.at.Wall.Add(-f.at.Boot))
 }
 
 // startedSince reports whether the process of /proc/PID/ns/net is younger than the file, by the

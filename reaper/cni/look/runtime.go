@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -134,15 +133,9 @@ const longVersion = 1 << 10
 // depends on its version. It is for people: no verdict needs
 // it, and its failure is no failure of the look.
 func (r *Reader) askVersions(ctx context.Context, k *runtimeIDs) {
-	versions := make([]string, len(k.paths))
-	var wg sync.WaitGroup
-	for i, path := range k.paths {
-		wg.Go(func() { versions[i] = r.version(ctx, path) })
-	}
-	wg.Wait()
 	k.versions = map[string]string{}
-	for i, path := range k.paths {
-		k.versions[path] = versions[i]
+	for _, path := range k.paths {
+		k.versions[path] = r.version(ctx, path)
 	}
 }
 

@@ -3,15 +3,15 @@ package look
 import (
 	"context"
 	"encoding/json"
-	"sync"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
-// mostAskedAtOnce is how many sandboxes a runtime is asked of at a time.
-const mostAskedAtOnce = 8
+// statusTime bounds the answer about one sandbox, so that one that hangs does not use up the time of the others.
+const statusTime = 2 * time.Second
 
 // sandboxNetns asks for the network namespaces of some sandboxes, which are given with their
 // sockets, by PodSandboxStatus with its verbose flag. A sandbox without an answer within the
@@ -25,36 +25,20 @@ func (r *Reader) sandboxNetns(ctx context.Context, ids map[string]string) map[st
 	defer cancel()
 	found := map[string]string{}
 	for socket, ids := range bySocket {
-		conn, err := cri.Dial(socket, r.Guard.Limit(), cri.MaxVerbose)
+		conn, err := cri.Dial(socket, statusTime, cri.MaxVerbose)
 		if err != nil {
 			continue
 		}
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		next := make(chan string)
-		for range mostAskedAtOnce {
-			wg.Go(func() {
-				for id := range next {
-					var st runtimeapi.PodSandboxStatusResponse
-					err := conn.Call(ctx, "PodSandboxStatus", &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true}, &st)
-					if err != nil || st.GetStatus().GetId() != id { // runtimes accept the beginning of an ID, too
-						continue
-					}
-					if path, ok := netnsInInfo(st.GetInfo()["info"]); ok {
-						mu.Lock()
-						found[id] = path
-						mu.Unlock()
-					}
-				}
-			})
-		}
 		for _, id := range ids {
-			if ctx.Err() == nil {
-				next <- id
+			var st runtimeapi.PodSandboxStatusResponse
+			err := conn.Call(ctx, "PodSandboxStatus", &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true}, &st)
+			if err != nil || st.GetStatus().GetId() != id { // runtimes accept the beginning of an ID, too
+				continue
+			}
+			if path, ok := netnsInInfo(st.GetInfo()["info"]); ok {
+				found[id] = path
 			}
 		}
-		close(next)
-		wg.Wait()
 		conn.Close()
 	}
 	return found
