@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
@@ -16,142 +18,63 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// This file knows how a person may name a pod: by its UID, by the beginning of one, by
-// NAMESPACE/NAME, or by its directory. A whole UID is taken as it is and needs nothing to be
-// known of it; anything else must mean exactly one pod.
+// A pod can be named by its UID, the first digits of the UID, NAMESPACE/NAME, or its directory. A whole UID is used as it
+// is. Anything else must match exactly one pod.
 //
-// Where nobody else tells a pod's name it is read from its etc-hosts, which the pod's containers
-// can write: any pod can be shown under the name of any other. So what changes something takes
-// less. Restore and purge take no name, since the ledger does not say who told it, and a
-// directory only as QUARANTINE/ENTRY, since what lies deeper is less than they would take. Sweep
-// takes a name that the runtime or the kubelet's log directories tell.
+// Without another source the name of a pod comes from its etc-hosts, which its containers can write: a pod can have the
+// name of another one. So commands that change something accept less. Restore and purge accept no name, because the
+// ledger does not have its source, and no directory except QUARANTINE/ENTRY. Sweep and forget accept a name from the
+// runtime or the kubelet's log directories.
 
-// podArgHelp says so in the help of a command that only looks.
+// podArgHelp is for commands that change nothing.
 const podArgHelp = `POD is a pod's UID, the first 4 or more digits of the UID, NAMESPACE/NAME, the
 pod's directory, or any path below it.`
 
-// sweepArgHelp says so in the help of sweep.
+// sweepArgHelp is for commands that change pods on disk.
 const sweepArgHelp = `POD is a pod's UID, the first 4 or more digits of the UID, NAMESPACE/NAME, or
 the pod's directory. A name counts only if it comes from the runtime
 or the kubelet's log directories. Pods can forge names in other places.`
 
-// entryArgHelp says so in the help of restore and purge.
+// entryArgHelp is for restore and purge.
 const entryArgHelp = `POD is a pod's UID, the first 4 or more digits of the UID, or the directory of
 its entry in quarantine. quarantine list shows them. You cannot use
 NAMESPACE/NAME here: a pod can write the name under which it is shown, and so
 use the name of another pod.`
 
-// naming is what a command takes for a pod.
+// naming is what a command accepts as the name of a pod.
 type naming int
 
 const (
-	anyName     naming = iota // by a name, whoever told it: it only looks
-	certainName               // by a name that no pod can write
-	noName                    // by no name
+	anyName     naming = iota // a name from any source, for commands that change nothing
+	certainName               // a name that no pod can write
+	noName                    // no name
 )
 
-// hint says what to give instead of what names no pod.
+// hint lists what an argument can be.
 func (n naming) hint() string {
 	const uid = "give a pod's UID, its first 4 or more digits, "
-	if n == noName {
+	switch n {
+	case noName:
 		return uid + "or the directory of its entry: orphan-reaper quarantine list"
+	case certainName:
+		return uid + "its directory, or a NAMESPACE/NAME that the runtime or the kubelet's log directories have: orphan-reaper scan"
 	}
 	return uid + "NAMESPACE/NAME, or its directory: orphan-reaper scan"
 }
 
-// shortestPrefix is how much of a UID it takes at least.
-const shortestPrefix = 4
-
-// mostCandidates bounds the list of what an argument may mean.
+// mostCandidates limits the error for an argument that matches several pods.
 const mostCandidates = 10
 
-// podArg is one argument that names a pod.
-type podArg struct {
-	text   string
-	how    naming
-	uid    parsers.PodUID // where it is one
-	prefix string
-	name   string // NAMESPACE/NAME
-	path   string
-}
+var (
+	podName   = regexp.MustCompile(`^[a-z0-9-]+/[a-z0-9.-]+$`)
+	uidPrefix = regexp.MustCompile(`^[0-9a-f-]{4,}$`)
+)
 
-// readPodArgs reads arguments that name pods, as far as that takes no look at the node.
-func readPodArgs(args []string, how naming) ([]podArg, error) {
-	var read []podArg
+// podUIDs returns the pods that args name. It calls known at most once, and only for an argument that is no whole UID.
+func podUIDs(cfg config.Config, args []string, how naming, known func() ([]app.Pod, error)) (uids []parsers.PodUID, err error) {
+	known = sync.OnceValues(known)
 	for _, text := range args {
-		arg := podArg{text: text, how: how}
-		namespace, name, two := strings.Cut(text, "/")
-		uid, ok := parsers.ParsePodUID(text)
-		if how == anyName && !ok {
-			uid, ok = parsers.ParsePodUID(strings.TrimRight(text, "/"))
-		}
-		switch {
-		case ok:
-			arg.uid = uid
-		case strings.HasPrefix(text, "/") || namespace == "." || namespace == "..":
-			path, err := filepath.Abs(text)
-			if err != nil {
-				return nil, fmt.Errorf("cannot find the directory of %s: %w", strconv.Quote(text), err)
-			}
-			arg.path = path
-		case two && consistsOf(namespace, lower+"-") && consistsOf(name, lower+"-."):
-			arg.name = text
-		case how == anyName && uidIn(text) != "":
-			arg.uid = uidIn(text)
-		case len(text) >= shortestPrefix && consistsOf(text, "0123456789abcdef-"):
-			arg.prefix = text
-		default:
-			return nil, arg.noPodUID("")
-		}
-		read = append(read, arg)
-	}
-	return read, nil
-}
-
-const lower = "0123456789abcdefghijklmnopqrstuvwxyz"
-
-func consistsOf(s, letters string) bool { return s != "" && strings.Trim(s, letters) == "" }
-
-// noPodUID is the error on an argument that names no pod; more is what else was tried.
-func (arg podArg) noPodUID(more string) error {
-	hint := arg.how.hint()
-	if uid, ok := parsers.ParsePodUID(strings.ToLower(arg.text)); ok {
-		hint = "did you mean " + string(uid) + "?"
-	}
-	return exit.Usagef(hint, "%s is not a pod UID%s", strconv.Quote(arg.text), more)
-}
-
-// namesEntry is an error where the argument is a name, or another directory than that of an entry
-// of the quarantine.
-func (arg podArg) namesEntry(cfg config.Config) error {
-	switch {
-	case arg.name != "":
-		return exit.Usagef(arg.how.hint(), "%s may be a pod's name, and a pod can write any name for itself: give the UID", strconv.Quote(arg.text))
-	case arg.path != "" && filepath.Dir(arg.path) != filepath.Clean(cfg.QuarantineDir):
-		return exit.Usagef(arg.how.hint(), "%s is not an entry of the quarantine: that is %s/ENTRY, nothing deeper and nothing elsewhere",
-			strconv.Quote(arg.text), cfg.QuarantineDir)
-	}
-	return nil
-}
-
-// podUIDs turns arguments into UIDs. known lists what those may mean that are no whole UID; it is
-// asked once, and only where there is one.
-func podUIDs(cfg config.Config, args []podArg, known func() ([]app.Pod, error)) ([]parsers.PodUID, error) {
-	var uids []parsers.PodUID
-	var pods []app.Pod
-	asked := false
-	for _, arg := range args {
-		if arg.path != "" {
-			arg = byDirectory(cfg, arg)
-		}
-		if arg.uid == "" && !asked {
-			var err error
-			if pods, err = known(); err != nil {
-				return nil, err
-			}
-			asked = true
-		}
-		uid, err := arg.resolve(cfg, pods)
+		uid, err := podUID(cfg, text, how, known)
 		if err != nil {
 			return nil, err
 		}
@@ -160,92 +83,88 @@ func podUIDs(cfg config.Config, args []podArg, known func() ([]app.Pod, error)) 
 	return uids, nil
 }
 
-// byDirectory takes the UID from a path in the pods directory, however far below.
-func byDirectory(cfg config.Config, arg podArg) podArg {
-	if name, ok := firstBelow(cfg.PodsDir(), arg.path); ok {
-		arg.uid, _ = parsers.ParsePodUID(name)
-	}
-	return arg
-}
-
-// uidIn returns the pod of a path as the kubelet's lines have it, below UID or below any directory pods, "" where there is
-// none: the kubelet may know its directory by another name. A path is the pod's, whatever lies at it, where nothing is changed.
-func uidIn(path string) parsers.PodUID {
-	before := ""
-	for i, name := range strings.Split(path, "/") {
-		if uid, ok := parsers.ParsePodUID(name); ok && (i == 0 || before == "pods") {
-			return uid
-		}
-		before = name
-	}
-	return ""
-}
-
-// firstBelow returns the first name of path below dir.
-func firstBelow(dir, path string) (name string, ok bool) {
-	rest, ok := strings.CutPrefix(path, filepath.Clean(dir)+"/")
-	name, _, _ = strings.Cut(rest, "/")
-	return name, ok
-}
-
-// resolve finds the one pod that the argument means.
-func (arg podArg) resolve(cfg config.Config, pods []app.Pod) (parsers.PodUID, error) {
-	if arg.uid != "" {
-		return arg.uid, nil
-	}
-	entry, _ := firstBelow(cfg.QuarantineDir, arg.path)
-	var means []app.Pod
-	for _, pod := range pods {
-		switch {
-		case arg.prefix != "" && strings.HasPrefix(string(pod.UID), arg.prefix),
-			arg.name != "" && pod.Name == arg.name && (pod.Certain || arg.how == anyName),
-			entry != "" && pod.Entry == entry:
-			means = append(means, pod)
-		}
-	}
-	if slices.ContainsFunc(means, func(p app.Pod) bool { return !p.Past }) {
-		means = slices.DeleteFunc(means, func(p app.Pod) bool { return p.Past }) // a name is used again and again
-	}
-	if uid := uidIn(arg.text); len(means) == 0 && arg.how == anyName && uid != "" {
+func podUID(cfg config.Config, text string, how naming, known func() ([]app.Pod, error)) (parsers.PodUID, error) {
+	if uid, ok := parsers.ParsePodUID(text); ok {
 		return uid, nil
 	}
-	if len(means) == 0 {
-		return "", arg.noPodUID(arg.nothing(cfg))
+	var entry string
+	var matches func(app.Pod) bool
+	switch isPath := strings.HasPrefix(text, "/") || strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../"); {
+	case isPath:
+		path, err := filepath.Abs(text)
+		if err != nil {
+			return "", fmt.Errorf("cannot find the directory of %s: %w", strconv.Quote(text), err)
+		}
+		if how == noName && filepath.Dir(path) != filepath.Clean(cfg.QuarantineDir) {
+			return "", exit.Usagef(how.hint(), "%s is not an entry of the quarantine: that is %s/ENTRY, nothing deeper and nothing elsewhere",
+				strconv.Quote(text), cfg.QuarantineDir)
+		}
+		if uid, ok := parsers.ParsePodUID(firstBelow(cfg.PodsDir(), path)); ok {
+			return uid, nil
+		}
+		entry = firstBelow(cfg.QuarantineDir, path)
+		matches = func(p app.Pod) bool { return entry != "" && p.Entry == entry }
+	case podName.MatchString(text) && how == noName:
+		return "", exit.Usagef(how.hint(), "%s may be a pod's name, and a pod can write any name for itself: give the UID", strconv.Quote(text))
+	case podName.MatchString(text):
+		matches = func(p app.Pod) bool { return p.Name == text && (p.Certain || how == anyName) }
+	case uidPrefix.MatchString(text):
+		matches = func(p app.Pod) bool { return strings.HasPrefix(string(p.UID), text) }
+	case how == anyName && uidIn(text) != "":
+		return uidIn(text), nil
+	default:
+		return "", notAPod(text, how, "is not a pod UID")
 	}
-	uid := means[0].UID
-	several := slices.ContainsFunc(means, func(p app.Pod) bool { return p.UID != uid })
-	if entry != "" {
-		// What is done with a UID is done with each of its entries, and this names one of them.
-		means = slices.DeleteFunc(slices.Clone(pods), func(p app.Pod) bool { return p.UID != uid || p.Entry == "" })
-		several = len(means) > 1
+	pods, err := known()
+	if err != nil {
+		return "", err
 	}
-	if several {
-		return "", ambiguous(arg.text, means)
+	found := matching(pods, matches)
+	if len(found) == 0 {
+		if uid := uidIn(text); how == anyName && uid != "" {
+			return uid, nil
+		}
+		return "", notAPod(text, how, "matches no pod that is known here")
+	}
+	uid := found[0].UID
+	if entry != "" { // a command acts on all entries of a UID, and this argument names one
+		found = matching(pods, func(p app.Pod) bool { return p.UID == uid && p.Entry != "" })
+		if len(found) > 1 {
+			return "", ambiguous(text, found)
+		}
+	}
+	if slices.ContainsFunc(found, func(p app.Pod) bool { return p.UID != uid }) {
+		return "", ambiguous(text, found)
 	}
 	return uid, nil
 }
 
-// nothing says what was looked for and is not there.
-func (arg podArg) nothing(cfg config.Config) string {
-	switch {
-	case arg.prefix != "" && arg.how == noName:
-		return ", and there is no pod in quarantine whose UID begins so"
-	case arg.prefix != "":
-		return ", and the UID of no pod that is known here begins so"
-	case arg.name != "" && arg.how == certainName:
-		return ", and neither the runtime nor the kubelet's log directories have a pod of this name; what a pod may have written does not count"
-	case arg.name != "":
-		return ", and no pod that is known here has this name"
-	case arg.how == noName:
-		return ", nor a pod's entry in " + cfg.QuarantineDir
+// matching returns the pods that match. Pods of the past count only if no other matches: names are used again.
+func matching(pods []app.Pod, matches func(app.Pod) bool) (found []app.Pod) {
+	for _, p := range pods {
+		if matches(p) {
+			found = append(found, p)
+		}
 	}
-	return fmt.Sprintf(", nor the directory of one in %s or %s", cfg.PodsDir(), cfg.QuarantineDir)
+	if slices.ContainsFunc(found, func(p app.Pod) bool { return !p.Past }) {
+		found = slices.DeleteFunc(found, func(p app.Pod) bool { return p.Past })
+	}
+	return found
 }
 
-// ambiguous lists what an argument may mean.
-func ambiguous(text string, means []app.Pod) error {
+// notAPod is the error for an argument that names no pod.
+func notAPod(text string, how naming, why string) error {
+	hint := how.hint()
+	if uid, ok := parsers.ParsePodUID(strings.ToLower(text)); ok {
+		hint = "did you mean " + string(uid) + "?"
+	}
+	return exit.Usagef(hint, "%s %s", strconv.Quote(text), why)
+}
+
+// ambiguous is the error for an argument that matches several pods.
+func ambiguous(text string, found []app.Pod) error {
 	var lines []string
-	for _, pod := range means {
+	for _, pod := range found {
 		where := pod.Where
 		if pod.Entry != "" && pod.Entry != string(pod.UID) {
 			where += " as " + pod.Entry
@@ -261,49 +180,59 @@ func ambiguous(text string, means []app.Pod) error {
 	return exit.Usagef("name one of them by its whole UID", "%s may mean several:\n  %s", strconv.Quote(text), strings.Join(lines, "\n  "))
 }
 
-// surveyed reads the arguments of a command that looks at some pods, and its configuration.
-func (a *cli) surveyed(ctx context.Context, args []string, how naming, past bool) (config.Config, []parsers.PodUID, error) {
-	named, err := readPodArgs(args, how)
-	if err != nil {
-		return config.Config{}, nil, err
+// uidIn returns the pod of a path as the kubelet's lines have it: below UID, or below any directory named pods. The
+// kubelet may use another name of its directory. Only commands that change nothing use it.
+func uidIn(path string) parsers.PodUID {
+	before := ""
+	for i, name := range strings.Split(path, "/") {
+		if uid, ok := parsers.ParsePodUID(name); ok && (i == 0 || before == "pods") {
+			return uid
+		}
+		before = name
 	}
+	return ""
+}
+
+// firstBelow returns the first name of path below dir, "" for a path elsewhere.
+func firstBelow(dir, path string) string {
+	rest, ok := strings.CutPrefix(path, filepath.Clean(dir)+"/")
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
+// surveyed returns the configuration, and the pods that the arguments name. past includes pods of the ledger.
+func (a *cli) surveyed(ctx context.Context, args []string, how naming, past bool) (config.Config, []parsers.PodUID, error) {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return config.Config{}, nil, err
 	}
-	uids, err := podUIDs(cfg, named, func() ([]app.Pod, error) { return app.PodsHere(ctx, cfg, past) })
+	uids, err := podUIDs(cfg, args, how, func() ([]app.Pod, error) { return app.PodsHere(ctx, cfg, past) })
 	return cfg, uids, err
 }
 
 // meant is what the argument of restore or purge means.
 type meant struct {
 	uid     parsers.PodUID      // "" without an argument
-	entries []policy.EntryState // all that lie in quarantine of the pod, or without an argument of all
+	entries []policy.EntryState // the entries of that pod in quarantine, or without an argument all entries
 }
 
-// quarantined reads the argument of restore and purge, and their configuration. The quarantine is
-// listed once: what the argument means, what the person is shown and what is done are one list.
+// quarantined returns the configuration, and what the argument of restore or purge means. It lists the quarantine once, so
+// that the argument, the screen and the action are about the same entries.
 func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config, means meant, err error) {
-	named, err := readPodArgs(args, noName)
-	if err != nil {
-		return cfg, means, err
-	}
 	if cfg, err = a.nodeConfig(ctx); err != nil {
 		return cfg, means, err
-	}
-	for _, arg := range named {
-		if err := arg.namesEntry(cfg); err != nil {
-			return cfg, means, err
-		}
 	}
 	all, err := app.ListQuarantine(ctx, cfg)
 	if err != nil {
 		return cfg, means, fmt.Errorf("cannot list the quarantine: %w", err)
 	}
-	if means.entries = lying(all); len(named) == 0 {
+	if means.entries = lying(all); len(args) == 0 {
 		return cfg, means, nil
 	}
-	uids, err := podUIDs(cfg, named, func() ([]app.Pod, error) { return podsOf(all), nil })
+	uids, err := podUIDs(cfg, args, noName, func() ([]app.Pod, error) { return podsOf(all), nil })
 	if err != nil {
 		return cfg, means, err
 	}
@@ -313,27 +242,29 @@ func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config
 	return cfg, means, nil
 }
 
-// podsOf are the pods of entries that lie in quarantine, and those that a person put back: these count only where
-// no other is meant, and the same command again then says that it is done.
+// podsOf returns the pods of entries that lie in quarantine, and as pods of the past those that the operator put back: the
+// same command again then reports that it is done.
 func podsOf(entries []policy.EntryState) (pods []app.Pod) {
 	for _, e := range entries {
-		if !e.Phase.InQuarantine() && !e.Restored {
+		pod := app.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName)}
+		switch {
+		case e.Phase.InQuarantine():
+			pod.Where, pod.Entry = "in quarantine", e.Entry
+		case e.Restored:
+			pod.Where, pod.Past = "put back", true
+		default:
 			continue
 		}
-		if !e.Phase.InQuarantine() {
-			pods = append(pods, app.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "put back", Past: true})
-			continue
-		}
-		pods = append(pods, app.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
+		pods = append(pods, pod)
 	}
 	return pods
 }
 
-// tellPods says which pods were meant, before anything is done with them.
+// tellPods prints which pods the arguments mean, before anything is done.
 func (a *cli) tellPods(args []string, uids []parsers.PodUID) {
 	for i, uid := range uids {
 		if args[i] != string(uid) && !a.quiet {
-			_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: %s is pod %s\n", clean.Text(args[i]), uid) // who cannot read it reads what was done
+			_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: %s is pod %s\n", clean.Text(args[i]), uid) // the result names it, too
 		}
 	}
 }
