@@ -131,7 +131,7 @@ func (b *batch) usedAfter(a policy.Action) error {
 // exchangedBack takes an exchange back: something came to the newer directory meanwhile.
 func (b *batch) exchangedBack(a policy.Action, why error) policy.Outcome {
 	b.before("renameat2", string(a.UID))
-	err := change.Renameat2(b.h.quar.FD(), a.Entry, b.h.pods.FD(), string(a.UID), unix.RENAME_EXCHANGE)
+	err := change.Renameat2(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE)
 	if err == nil {
 		return stays(a, why)
 	}

@@ -58,7 +58,7 @@ func (w *walker) leave(f *frame) error {
 // rmdir removes the empty directory f. It is true when f must be read again first.
 func (w *walker) rmdir(f *frame, up *beneath.Dir) (again bool, err error) {
 	w.b.before("rmdir", f.name)
-	err = change.Unlinkat(up.FD(), f.name, unix.AT_REMOVEDIR)
+	err = change.Unlinkat(up, f.name, unix.AT_REMOVEDIR)
 	switch {
 	case err == nil:
 		w.count(f.class, f.bytes)

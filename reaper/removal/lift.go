@@ -34,7 +34,7 @@ func (w *walker) lift(ctx context.Context, f, child *frame) (bool, error) {
 	}
 	to, as := &w.stack[top], "lifted-"+strconv.FormatUint(rand.Uint64(), 36)
 	w.b.before("renameat2", child.name)
-	if err := change.Renameat2(f.dir.FD(), child.name, to.dir.FD(), as, w.b.r.guards.noreplace); err != nil {
+	if err := change.Renameat2(f.dir, child.name, to.dir, as, w.b.r.guards.noreplace); err != nil {
 		return false, nil //nolint:nilerr // see above
 	}
 	id, err := to.dir.Identify(as)

@@ -25,11 +25,11 @@ func (b *batch) writeManifest(a policy.Action) error {
 	}
 	name := a.Entry + manifestSuffix
 	b.before("openat", name)
-	fd, err := change.Create(b.h.quar.FD(), name)
+	fd, err := change.Create(b.h.quar, name)
 	if errors.Is(err, unix.EEXIST) {
 		// Of a run that was killed before its rename: the entry is not there.
 		b.dropManifest(a.Entry)
-		fd, err = change.Create(b.h.quar.FD(), name)
+		fd, err = change.Create(b.h.quar, name)
 	}
 	if err == nil {
 		if err = change.Close(fd, change.Write(fd, a.Manifest)); err != nil {
@@ -72,7 +72,7 @@ func (b *batch) dropStrays() {
 func (b *batch) dropManifest(entry string) {
 	name := entry + manifestSuffix
 	b.before("unlinkat", name)
-	switch err := change.Unlinkat(b.h.quar.FD(), name, 0); {
+	switch err := change.Unlinkat(b.h.quar, name, 0); {
 	case err == nil:
 		b.movedQuar = true
 	case !errors.Is(err, unix.ENOENT):

@@ -114,7 +114,7 @@ func (b *batch) movable() error {
 // rename moves and never replaces.
 func (b *batch) rename(from *beneath.Dir, name string, to *beneath.Dir, as string) error {
 	b.before("renameat2", as)
-	return change.Renameat2(from.FD(), name, to.FD(), as, b.r.guards.noreplace)
+	return change.Renameat2(from, name, to, as, b.r.guards.noreplace)
 }
 
 // refuseStep is for a step to a directory that could not be taken.

@@ -120,7 +120,7 @@ func (b *batch) there(name string) bool {
 // exchange swaps the parked directory with the one that was made again.
 func (b *batch) exchange(a policy.Action, parked policy.DirID) policy.Outcome {
 	b.before("renameat2", string(a.UID))
-	err := change.Renameat2(b.h.quar.FD(), a.Entry, b.h.pods.FD(), string(a.UID), unix.RENAME_EXCHANGE)
+	err := change.Renameat2(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.ENOENT) {
 		// The newer one has gone meanwhile (or the parked one: the next run will tell).
 		err = b.rename(b.h.quar, a.Entry, b.h.pods, string(a.UID))

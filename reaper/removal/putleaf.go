@@ -210,7 +210,7 @@ func (b *batch) dropEntry(a policy.Action) error {
 	}
 	for i, name := range slices.Backward(names) {
 		b.before("rmdir", name)
-		if err := change.Unlinkat(dirs[i].FD(), name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := change.Unlinkat(dirs[i], name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
 			return beneath.PathError("unlinkat", b.r.quarPath(a.Entry), err)
 		}
 	}

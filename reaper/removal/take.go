@@ -148,7 +148,7 @@ func (w *walker) file(f *frame, name string) error {
 // unlink removes one name of f that is no directory.
 func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.Statx_t) error {
 	w.b.before("unlinkat", name)
-	err := change.Unlinkat(f.dir.FD(), name, 0)
+	err := change.Unlinkat(f.dir, name, 0)
 	switch {
 	case err == nil:
 		bytes := int64(0)

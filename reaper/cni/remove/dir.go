@@ -62,6 +62,9 @@ func (b *batch) openDir(dir string) (int, error) {
 	return at, nil
 }
 
+// dir is the directory as package change has it.
+func (d *dirHandle) dir() *beneath.Dir { return d.b.r.open.At(d.fd) }
+
 // sync makes what was done in the directory durable: the names in it by fsync(2), and the content of
 // its files with them by syncfs(2), which is one call for all.
 func (d *dirHandle) sync(op string, files []int) {

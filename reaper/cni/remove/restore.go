@@ -149,7 +149,7 @@ func (d *dirHandle) write(aside string, c *cni.File) error {
 
 func (d *dirHandle) create(name string) (int, error) {
 	d.before("openat", name)
-	return change.Create(d.fd, name)
+	return change.Create(d.dir(), name)
 }
 
 // dropPart removes what an interrupted run had written of the same file. Anything else

@@ -40,7 +40,7 @@ func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx
 		return st, errAltered
 	}
 	// What was opened is what counts; the name may be another's since it was checked.
-	fd, st, err := d.b.r.open.At(d.fd).RootFile(name, unix.DT_REG)
+	fd, st, err := d.dir().RootFile(name, unix.DT_REG)
 	if err != nil {
 		return st, err
 	}
@@ -136,7 +136,7 @@ func (d *dirHandle) removeLocked(c *cni.File) (policy.Result, error) {
 
 func (d *dirHandle) unlink(name string) (policy.Result, error) {
 	d.before("unlinkat", name)
-	err := change.Unlinkat(d.fd, name, 0)
+	err := change.Unlinkat(d.dir(), name, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return policy.Gone, nil
 	}
@@ -230,5 +230,5 @@ func (d *dirHandle) finish(c *cni.File, name string) (policy.Result, error) {
 
 func (d *dirHandle) rename(from, to string) error {
 	d.before("renameat2", from)
-	return change.Renameat2(d.fd, from, d.fd, to, d.b.r.guards.noreplace)
+	return change.Renameat2(d.dir(), from, d.dir(), to, d.b.r.guards.noreplace)
 }

@@ -15,13 +15,13 @@ import (
 )
 
 // Unlinkat removes the name: a directory with AT_REMOVEDIR, where it is empty.
-func Unlinkat(dir int, name string, flags int) error {
-	return beneath.Uninterrupted(func() error { return unix.Unlinkat(dir, name, flags) })
+func Unlinkat(dir *beneath.Dir, name string, flags int) error {
+	return beneath.Uninterrupted(func() error { return unix.Unlinkat(dir.FD(), name, flags) })
 }
 
 // Renameat2 moves a name from one directory to another, or within one.
-func Renameat2(from int, name string, to int, as string, flags uint) error {
-	return beneath.Uninterrupted(func() error { return unix.Renameat2(from, name, to, as, flags) })
+func Renameat2(from *beneath.Dir, name string, to *beneath.Dir, as string, flags uint) error {
+	return beneath.Uninterrupted(func() error { return unix.Renameat2(from.FD(), name, to.FD(), as, flags) })
 }
 
 // Fsync syncs a file, or the names in a directory.
@@ -30,9 +30,9 @@ func Fsync(fd int) error {
 }
 
 // Create makes a file that is not there, for Write.
-func Create(dir int, name string) (int, error) {
+func Create(dir *beneath.Dir, name string) (int, error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	return beneath.Retry(func() (int, error) { return unix.Openat(dir, name, flags, 0o600) })
+	return beneath.Retry(func() (int, error) { return unix.Openat(dir.FD(), name, flags, 0o600) })
 }
 
 // Write writes all of p.

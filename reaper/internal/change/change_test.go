@@ -10,17 +10,26 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
 // TestFile: a file is made whole, gets its time, changes its name without replacing another, and
 // goes.
 func TestFile(t *testing.T) {
 	path := t.TempDir()
-	dir, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	open, err := beneath.New(false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = unix.Close(dir) }()
+	dir, err := open.Open(path)
+	if err == nil {
+		dir, err = dir.Step(".")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
 	old := time.Date(2020, 1, 2, 3, 4, 5, 6000, time.UTC)
 	make1 := func(name string) error {
 		fd, err := Create(dir, name)
@@ -29,7 +38,7 @@ func TestFile(t *testing.T) {
 		}
 		return Close(fd, errors.Join(Write(fd, []byte("content")), SetModTime(fd, old)))
 	}
-	if err := errors.Join(make1("a"), make1("b"), Fsync(dir)); err != nil {
+	if err := errors.Join(make1("a"), make1("b"), Fsync(dir.FD())); err != nil {
 		t.Fatal(err)
 	}
 	if err := make1("a"); !Is(err, unix.EEXIST) {
