@@ -203,8 +203,6 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*poddir.Answer) {
 	p := l.probe
 	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.Namespaces(), l.wanted, l.runtime.Sockets)
-	l.openFiles.Name(l.logs.Names)
-	l.openFiles.Name(l.runtime.Names)
 	l.api.Weigh(func(uid parsers.PodUID) bool { return l.life(uid).Here() })
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
 		l.cgroups.Compare(l.runtime.Ready, p.cfg.CgroupRoot)

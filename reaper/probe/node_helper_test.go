@@ -108,7 +108,7 @@ func (n *testNode) probe() *Probe {
 	p.guard.Patience, p.dirs.Entries = n.patience, n.most
 	if n.fallback {
 		p.open, err = beneath.New(true)
-		p.mounts.Open, p.dirs.Open = p.open, p.open
+		p.dirs.Open = p.open
 		must(n.T, err)
 	} else if p.open.Fallback() != nil {
 		skipWithout(n.T, "openat2", unix.ENOSYS)

@@ -108,7 +108,7 @@ func New(cfg Config) (*Probe, error) {
 	return &Probe{
 		cfg: cfg, open: open, guard: guard,
 		mounts: &mounts.Reader{
-			ProcDir: cfg.ProcDir, RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, CgroupRoot: cfg.CgroupRoot, Open: open, Guard: guard,
+			ProcDir: cfg.ProcDir, RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, CgroupRoot: cfg.CgroupRoot, Guard: guard,
 		},
 		dirs: &poddir.Reader{
 			RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, DevicePlugins: cfg.DevicePlugins, Open: open, Guard: guard,

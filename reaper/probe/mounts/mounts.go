@@ -141,7 +141,6 @@ func (m *Answer) fact(uid parsers.PodUID, h Hit, mounted bool) policy.Fact {
 type Reader struct {
 	ProcDir                string
 	RootDir, QuarantineDir string // where pods and the kubelet's plugins lie, and parked pods
-	Open                   *beneath.Opener
 	CgroupRoot             string
 	Guard                  *bounded.Guard
 

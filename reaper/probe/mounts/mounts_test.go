@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -22,10 +21,8 @@ var (
 // reader reads the processes of a proc directory and no pods.
 func reader(t *testing.T, procDir string) *Reader {
 	t.Helper()
-	open, err := beneath.New(false)
-	testkit.Must(t, err)
 	dir := t.TempDir()
-	return &Reader{ProcDir: procDir, RootDir: dir, QuarantineDir: dir + "/orphan-reaper", Open: open, Guard: &bounded.Guard{}}
+	return &Reader{ProcDir: procDir, RootDir: dir, QuarantineDir: dir + "/orphan-reaper", Guard: &bounded.Guard{}}
 }
 
 // line is a line of mountinfo.

@@ -3,11 +3,9 @@ package openfiles
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
@@ -60,24 +58,6 @@ func (s *scan) over(p *procfs.Process, what string, why error) {
 	}
 	if s.Err == nil && (of.near || !errors.Is(why, procfs.ErrShare)) {
 		s.Err = fmt.Errorf("%s of %s: %w", what, who, why)
-	}
-}
-
-// Name puts the names of pods beside their UIDs, where processes of theirs went over their share.
-func (a *Answer) Name(names map[parsers.PodUID]policy.PodName) {
-	for uid, name := range names {
-		old := " of pod " + string(uid)
-		if a.partly == 0 || !policy.IsDNSName(name.Namespace) || !policy.IsDNSName(name.Name) {
-			continue
-		}
-		with := " of pod " + name.Namespace + "/" + name.Name + ", " + string(uid)
-		a.origin = strings.ReplaceAll(a.origin, old, with)
-		if doubt, ok := a.doubts[uid]; ok {
-			a.doubts[uid] = strings.ReplaceAll(doubt, old, with)
-		}
-		if a.Err != nil && strings.Contains(a.Err.Error(), old) {
-			a.Err = errors.New(strings.ReplaceAll(a.Err.Error(), old, with))
-		}
 	}
 }
 

@@ -62,14 +62,13 @@ func TestOverItsShare(t *testing.T) {
 			s := n.scan(own, other)
 			must(t, s.each(t, func(*procfs.Process) error { return procfs.ErrShare }))
 			s.read = 1
-			s.Name(map[parsers.PodUID]policy.PodName{own: {Namespace: "shop", Name: "web-0"}})
-			if c.node != (s.Err != nil) || c.node && !strings.Contains(s.Err.Error(), "shop/web-0, "+string(own)) {
+			if c.node != (s.Err != nil) || c.node && !strings.Contains(s.Err.Error(), "of pod "+string(own)) {
 				t.Errorf("a doubt about the node is %v", s.Err)
 			}
 			if f := s.Fact(other, nil); (f.Truth == policy.No) == c.node {
 				t.Errorf("another pod is in use: %s (%s)", f.Truth, f.Detail)
 			}
-			if f := s.Fact(own, nil); f.Truth != policy.Unknown || !c.node && !strings.Contains(f.Detail, "shop/web-0") {
+			if f := s.Fact(own, nil); f.Truth != policy.Unknown || !c.node && !strings.Contains(f.Detail, string(own)) {
 				t.Errorf("its own pod is in use: %s (%s)", f.Truth, f.Detail)
 			}
 		})
