@@ -81,7 +81,7 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 		}
 	}
 	outcomes, err := a.person.Purge(ctx, cfg, entries, force)
-	return a.purged(outcomes, entries, err)
+	return a.purged(outcomes, err)
 }
 
 // purgedBefore ends a purge of a pod of which nothing is in quarantine: the goal is reached
@@ -101,7 +101,7 @@ func (a *cli) purgedBefore(ctx context.Context, cfg config.Config, uid parsers.P
 }
 
 // purged shows what a purge did; whatever did not go is an error.
-func (a *cli) purged(outcomes []policy.Outcome, shown []policy.EntryState, err error) error {
+func (a *cli) purged(outcomes []policy.Outcome, err error) error {
 	var errs []error
 	if err != nil {
 		errs = append(errs, fmt.Errorf("cannot purge: %w", err))
@@ -115,7 +115,7 @@ func (a *cli) purged(outcomes []policy.Outcome, shown []policy.EntryState, err e
 		return errors.Join(append(errs, a.writeJSON(ui.NewOutcomes(outcomes)))...)
 	}
 	p := a.printer(a.stdout)
-	ui.PurgeDone(p, outcomes, shown)
+	p.PurgeDone(outcomes)
 	return errors.Join(append(errs, p.Flush())...)
 }
 

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
@@ -31,53 +30,43 @@ func viewArchives(archives []cni.ArchiveState, c Context) []Archive {
 	return views
 }
 
-// batches puts the archives of each sweep together. One that cannot be read stays by itself.
-func batches(views []Archive) (rows []Archive, archives []int) {
-	for _, v := range views {
-		last := len(rows) - 1
-		if last >= 0 && v.Error == "" && rows[last].Error == "" && rows[last].Batch == v.Batch {
-			rows[last].Files += v.Files
-			rows[last].Bytes += v.Bytes
-			rows[last].PurgeAt = v.PurgeAt // the last to go
-			archives[last]++
-			continue
-		}
-		rows, archives = append(rows, v), append(archives, 1)
-	}
-	return rows, archives
-}
-
-// archiveTable writes one row for each sweep.
+// archiveTable writes one row for the archives of each sweep. One that cannot be read has a row of its own.
 func (p *Printer) archiveTable(views []Archive, now time.Time, path func(archive string) string) {
 	if len(views) == 0 {
 		return
 	}
-	p.Printf("\n%s\n", p.Paint(Bold, human.Pad("ARCHIVE OF CNI FILES", 38)+fmt.Sprintf("%9s %8s  PURGE", "FILES", "HOLDS")))
-	rows, archives := batches(views)
-	last := ""
-	for i, v := range rows {
+	var rows []Row
+	batch := ""
+	for i := 0; i < len(views); i++ {
+		v := views[i]
+		r := Row{Word: "archive", Title: clean.Text(v.Archive), Bytes: v.Bytes}
 		if v.Error != "" {
-			p.Printf("%s%s\n", human.Pad(clean.Text(v.Archive), 38), human.Short(clean.Text(v.Error), p.Columns-38))
+			r.Notes = []string{clean.Text(v.Error)}
+			rows = append(rows, r)
 			continue
 		}
-		goes := "now"
-		if wait := v.PurgeAt.Sub(now); wait > 0 {
-			goes = "in " + human.Age(wait)
+		first := i
+		for i+1 < len(views) && views[i+1].Error == "" && views[i+1].Batch == v.Batch {
+			i++
+			v.Files += views[i].Files
+			r.Bytes += views[i].Bytes
 		}
-		name := clean.Text(v.Archive)
-		if n := archives[i]; n > 1 {
-			name = clean.Text(v.Batch) + " (" + human.Count(n, "archive") + ")"
+		batch = clean.Text(v.Batch)
+		if n := i - first + 1; n > 1 {
+			r.Title, r.Notes = batch, append(r.Notes, human.Count(n, "archive"))
 		}
-		last = clean.Text(v.Batch)
-		p.Printf("%s%9s %8s  %s\n", human.Pad(name, 38), human.Thousands(v.Files), human.Size(v.Bytes), goes)
+		r.Notes = append(r.Notes, human.Count(v.Files, "CNI file"), "purged "+inTime(views[i].PurgeAt.Sub(now))) // the last one
+		rows = append(rows, r)
 	}
-	if last != "" {
-		what := map[bool]string{true: "puts back all that this sweep removed.", false: "puts back all that the last of these sweeps removed."}[len(rows) == 1]
-		p.Printf("%s%s\n", p.Paint(Green, human.Pad("restore", 9)), cni.Undo(last))
-		p.Item("", "", 9, "", what)
-	}
-	p.Printf("%star tf %s\n", human.Pad("look", 9), human.ShellQuoted(clean.Text(path(views[len(views)-1].Archive))))
-	p.Item("", "", 9, "", map[bool]string{true: "shows its files.", false: "shows the files of the last archive; the others lie beside it."}[len(views) == 1])
+	p.Table("", 11, "ARCHIVE OF CNI FILES", "FILES; PURGE", rows)
+	p.Aside(func() {
+		p.Printf("\n")
+		if batch != "" {
+			p.Item("", "restore", 9, "", "Puts back all that the last of these sweeps removed: "+cni.Undo(batch))
+		}
+		p.Printf("%star tf %s\n", human.Pad("look", 9), clean.Shell(clean.Text(path(views[len(views)-1].Archive))))
+		p.Item("", "", 9, "", "shows the files of the last archive; the others lie beside it.")
+	})
 }
 
 // CNIOutcome is what became of one file by a person's word.

@@ -12,40 +12,21 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// PurgeDone says for a person what a purge removed: what the question told of, and the directories in which
-// that lay.
-func PurgeDone(p *Printer, outcomes []policy.Outcome, shown []policy.EntryState) {
+// PurgeDone writes what a purge removed.
+func (p *Printer) PurgeDone(outcomes []policy.Outcome) {
 	for _, o := range outcomes {
 		switch o.Result {
 		case policy.Done:
-			p.Printf("purged: %s  %s\n", o.Action.UID, purgedOf(o, shown))
+			var sum policy.Tally
+			for _, t := range o.Taken {
+				sum.Add(t)
+			}
+			p.Printf("purged: %s  %s, with the directories around them\n", o.Action.UID, filesOf(sum))
 		case policy.Gone:
 			p.Printf("gone already: %s\n", o.Action.UID)
 		case policy.Refused, policy.Partly, policy.Failed, policy.Conflict:
 		}
 	}
-}
-
-// purgedOf tells of the directories apart: of an entry that has nothing else left, the question does not
-// count them.
-func purgedOf(o policy.Outcome, shown []policy.EntryState) string {
-	var sum policy.Tally
-	for _, t := range o.Taken {
-		sum.Add(t)
-	}
-	around := o.Taken[contents.ClassSkeleton]
-	for _, e := range shown {
-		for _, r := range e.Left {
-			if e.Entry == o.Action.Entry && r.Class == contents.ClassSkeleton {
-				around.Add(policy.Tally{Entries: -r.Entries, Bytes: -r.Bytes})
-			}
-		}
-	}
-	if around.Entries <= 0 || around.Entries == sum.Entries {
-		return filesOf(sum)
-	}
-	return filesOf(policy.Tally{Entries: sum.Entries - around.Entries, Bytes: sum.Bytes - around.Bytes}) +
-		", and the " + human.Count(around.Entries, "directory") + " around them, " + human.Size(around.Bytes)
 }
 
 // A question lists this many entries, and of each this many volumes, at the most.

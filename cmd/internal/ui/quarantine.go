@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
@@ -94,7 +92,7 @@ func viewEntry(e policy.EntryState, c Context) Entry {
 func (v *Entry) fate(now time.Time) string {
 	switch {
 	case v.Phase == policy.PhaseUnlisted:
-		return "the ledger does not know it; stays until you purge it"
+		return "not in the ledger; if " + v.Entry + ".json is beside it, that names the pod; stays until you purge it"
 	case v.Phase == policy.PhaseConflict && v.elder:
 		return "its pod lives again; stays until you purge it"
 	case v.Phase == policy.PhaseConflict:
@@ -120,10 +118,13 @@ func (v *Entry) colour() Colour {
 	return ""
 }
 
-// in says how long it takes until PurgeAt.
-func (v *Entry) in(now time.Time) string {
-	if wait := v.PurgeAt.Sub(now); wait > 0 {
-		return "in " + human.Age(wait)
+// in returns how long it takes until PurgeAt.
+func (v *Entry) in(now time.Time) string { return inTime(v.PurgeAt.Sub(now)) }
+
+// inTime is "in 3m" or "now".
+func inTime(d time.Duration) string {
+	if d > 0 {
+		return "in " + human.Age(d)
 	}
 	return "now"
 }
@@ -154,7 +155,12 @@ func NewQuarantine(entries []policy.EntryState, archives []cni.ArchiveState, bre
 
 // Quarantine writes what lies in quarantine.
 func (p *Printer) Quarantine(v Quarantine) {
-	p.stopped(v.breaker)
+	if v.breaker != nil { // an operator who inspects the quarantine must know this first
+		p.Aside(func() {
+			p.Printf("%s\n", p.Paint(Red, "STOPPED since "+human.When(v.breaker.At.Wall)))
+			p.Para("  ", audit.What(*v.breaker))
+		})
+	}
 	p.entryTable(v.Quarantine, v.now)
 	p.archiveTable(v.Archives, v.now, v.archive)
 }
@@ -171,16 +177,6 @@ func viewStopped(r *policy.Record) *Stopped {
 		return nil
 	}
 	return &Stopped{Since: r.At.Wall.UTC(), UID: string(r.UID), Why: list(r.Why)}
-}
-
-// stopped says that nothing is taken any more: who looks at the quarantine must know first.
-func (p *Printer) stopped(r *policy.Record) {
-	if r == nil {
-		return
-	}
-	p.Printf("%s\n", p.Paint(Red, "STOPPED since "+human.When(r.At.Wall)))
-	p.Para("  ", audit.What(*r))
-	p.Printf("\n")
 }
 
 // sizeOf is what the entries hold together. Nobody has looked yet into one that was just parked.
@@ -202,56 +198,44 @@ func sizeOf(views []Entry) string {
 	return human.Size(sum) + " and " + human.Thousands(unknown) + " of a size not yet known"
 }
 
-// entryTable writes one row for each entry: UID and name, phase, how long it has been in
-// it, what is left, and when it goes.
+// entryTable writes one row for each entry: its phase, UID and name, what is left of it, and when it is purged.
 func (p *Printer) entryTable(views []Entry, now time.Time) {
 	if len(views) == 0 {
 		p.Printf("Nothing lies in quarantine.\n")
 		return
 	}
-	const indent = 2
-	p.Printf("%s\n", p.Paint(Bold, human.Pad("POD", 38)+human.Pad("PHASE", 11)+fmt.Sprintf("%7s %8s  PURGE", "SINCE", "LEFT")))
+	var rows []Row
 	data := 0
 	for i := range views {
 		v := &views[i]
+		r := Row{
+			Word: string(v.Phase), Colour: v.colour(), Title: clean.Text(v.UID), Name: podName(v.Namespace, v.Name),
+			Bytes: v.Bytes, Unread: len(v.Residue) == 0, // not yet read
+		}
+		if v.Phase == policy.PhaseConflict { // the UID may be there twice
+			r.Notes = append(r.Notes, "entry "+clean.Text(v.Entry))
+		}
+		if v.Leaf != "" {
+			r.Notes = append(r.Notes, "what lay in "+clean.Text(v.Leaf))
+		}
+		if v.Since != nil {
+			r.Notes = append(r.Notes, human.Age(now.Sub(v.since))+" ago")
+		}
+		rows = append(rows, r)
+		last := &rows[len(rows)-1]
+		last.Notes = append(last.Notes, v.fate(now))
 		if v.data {
 			data++
 		}
-		since := "-"
-		if v.Since != nil {
-			since = human.Age(now.Sub(v.since))
-		}
-		goes := map[string]string{purgeConfirming: "waits", purgePerson: "by you"}[v.Purge]
-		if v.PurgeAt != nil {
-			goes = v.in(now)
-		}
-		left := human.Size(v.Bytes)
-		if len(v.Residue) == 0 {
-			left = "-" // nobody has looked into it yet
-		}
-		p.Printf("%s%s%7s %8s  %s\n", human.Pad(human.Short(clean.Text(v.UID), 36), 38), p.Paint(v.colour(), human.Pad(string(v.Phase), 11)), since, left, goes)
-		second := podName(v.Namespace, v.Name)
-		if v.Phase == policy.PhaseUnlisted {
-			second = "not in the ledger; if " + v.Entry + ".json is beside it, that names the pod"
-		}
-		if v.Phase == policy.PhaseConflict { // The UID may be there twice.
-			second = strings.TrimSpace(second + " entry " + clean.Text(v.Entry))
-		}
-		if v.Leaf != "" {
-			second = strings.TrimSpace(second + " what lay in " + clean.Text(v.Leaf))
-		}
-		if v.PurgeAt != nil && v.data {
-			second = strings.TrimSpace(second + " (the rest by you)")
-		}
-		if second != "" {
-			p.Para(strings.Repeat(" ", indent), second)
-		}
 	}
-	p.Printf("\n%s, %s", human.Count(len(views), "entry"), sizeOf(views))
+	p.Table("PHASE", 11, "POD", "NAME; SINCE; PURGE", rows)
+	text := human.Count(len(views), "entry") + ", " + sizeOf(views)
 	if data > 0 {
-		p.Printf("; %d with data that may be a user's", data)
+		text += "; " + human.Thousands(data) + " with data that may be a user's"
 	}
-	p.Printf("\n")
-	p.Item("", "restore", 9, "", "Puts a pod back: orphan-reaper quarantine restore UID")
-	p.Item("", "purge", 9, "", "Removes it permanently; \"by you\": only this command does: orphan-reaper quarantine purge UID")
+	p.Aside(func() {
+		p.Printf("\n%s\n", text)
+		p.Item("", "restore", 9, "", "Puts a pod back: orphan-reaper quarantine restore UID")
+		p.Item("", "purge", 9, "", "Removes it permanently: orphan-reaper quarantine purge UID")
+	})
 }

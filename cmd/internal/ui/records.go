@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -36,23 +35,24 @@ func (s *SweepScreen) Show(r policy.Record) error {
 		return nil
 	}
 	p := s.Printer()
-	kind := strings.TrimSuffix(string(r.Kind), "-sandbox") // the text names the sandbox
-	c := recordColour(r)
-	head := r.At.Wall.UTC().Format(clockFormat) + "  " + p.Paint(c, human.Pad(kind, kindWidth))
-	lines := p.Wrap(recordText(r), p.TextColumns()-clockWidth-kindWidth)
-	p.Printf("%s%s\n", head, lines[0])
-	for _, line := range lines[1:] {
-		p.Printf("%*s%s\n", clockWidth+kindWidth, "", line)
+	head := r.At.Wall.UTC().Format(clockFormat) + "  " + p.Paint(recordColour(r), human.Pad(string(r.Kind), kindWidth))
+	text := audit.What(r)
+	if r.Kind.Means().Level <= policy.LevelWarning {
+		text = audit.Text(r) // with what undoes it
+	}
+	for _, line := range p.Wrap(text, p.TextColumns()-clockWidth-kindWidth) {
+		p.Printf("%s%s\n", head, line)
+		head = strings.Repeat(" ", clockWidth+kindWidth)
 	}
 	return p.Flush()
 }
 
-// kindsRemoved are the kinds that say that something was taken.
+// kindsRemoved are the kinds of records on what was removed.
 var kindsRemoved = []policy.Kind{
 	policy.KindParked, policy.KindCleared, policy.KindStripped, policy.KindRemoved, policy.KindRemovedSandbox, policy.KindCNIRemoved,
 }
 
-// recordColour is green for what kindsRemoved, yellow for what waits and red for what needs a person.
+// recordColour is green for what was removed, yellow for what waits and red for what needs a person.
 func recordColour(r policy.Record) Colour {
 	switch {
 	case slices.Contains(kindsRemoved, r.Kind):
@@ -63,25 +63,6 @@ func recordColour(r policy.Record) Colour {
 		return Red
 	}
 	return ""
-}
-
-// What text leaves out: the rest of the UID beside a name, which the pod may have written itself, and what stands behind the first of recordEnds.
-var (
-	besideName = regexp.MustCompile(` \(([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)`)
-	recordEnds = []string{" (mounted at ", "; it goes back by itself"}
-)
-
-// text is the record's own, fit for reading along. Of a warning and an error nothing is left out.
-func recordText(r policy.Record) string {
-	if r.Kind.Means().Level <= policy.LevelWarning {
-		return audit.Text(r)
-	}
-	what := audit.What(r)
-	for _, end := range recordEnds {
-		what, _, _ = strings.Cut(what, end)
-	}
-	what += strings.Repeat(")", max(0, strings.Count(what, "(")-strings.Count(what, ")"))) // that stood behind the end
-	return besideName.ReplaceAllString(what, " ($1)")
 }
 
 // Waits writes how many pods of a pass wait for nothing but time, and until when, in one line. A line

@@ -21,8 +21,8 @@ func (p *Printer) Report(v *Report) {
 		head = "OUTCOME"
 	}
 	p.Aside(func() { p.sums(v, shown) })
-	p.Table(head, v.wordWidth(), "POD", v.podRows(shown))
-	p.Table(head, v.wordWidth(), "CNI", v.cniRows())
+	p.Table(head, v.wordWidth(), "POD", "NAME; REASONS", v.podRows(shown))
+	p.Table(head, v.wordWidth(), "CNI", "NAME; REASONS", v.cniRows())
 	p.Aside(func() {
 		p.lookErrors(v)
 		p.whatToDo(v, shown)

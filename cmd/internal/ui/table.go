@@ -8,11 +8,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 )
 
-// Row is one line of the table of scan and sweep: a pod, or CNI files.
+// Row is one line of a table: a pod, or CNI files.
 type Row struct {
 	Word    string
 	Colour  Colour
-	Title   string // the pod's UID, or "cni"
+	Title   string // the pod's UID, or what stands for it
 	Name    string // NAMESPACE/NAME, or the network
 	Bytes   int64
 	Unread  bool // the size is not known
@@ -45,8 +45,8 @@ func (r Row) details() string {
 	return strings.Join(append(parts, r.Notes...), "; ")
 }
 
-// Table writes rows. In a pipe each row is one line. On a terminal the last column is wrapped at its width.
-func (p *Printer) Table(head string, width int, what string, rows []Row) {
+// Table writes rows; head, what and details are the titles of its columns. In a pipe each row is one line. On a terminal the last column is wrapped at its width.
+func (p *Printer) Table(head string, width int, what, details string, rows []Row) {
 	if p.Piped {
 		for _, r := range rows {
 			p.Printf("%s\n", r.line())
@@ -57,7 +57,7 @@ func (p *Printer) Table(head string, width int, what string, rows []Row) {
 		return
 	}
 	const sizeWidth = 8
-	p.Heading(human.Pad(head, width) + human.Pad(what, titleWidth) + fmt.Sprintf("%*s  NAME; REASONS", sizeWidth+2, "SIZE"))
+	p.Heading(human.Pad(head, width) + human.Pad(what, titleWidth) + fmt.Sprintf("%*s  %s", sizeWidth+2, "SIZE", details))
 	left := width + titleWidth + 2 + sizeWidth + 2
 	for _, r := range rows {
 		size := "-"
