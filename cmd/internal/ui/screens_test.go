@@ -1,0 +1,277 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// The busy node of these tests has a pod of every kind that is shown in a way of its own.
+const (
+	pods       = "/var/lib/kubelet/pods"
+	uidReap    = "0badf00d-0001-4aaa-8bbb-cccc00000001"
+	uidHold    = "0badf00d-0002-4aaa-8bbb-cccc00000002"
+	uidMounted = "0badf00d-0003-4aaa-8bbb-cccc00000003"
+	uidAlive   = "0badf00d-0004-4aaa-8bbb-cccc00000004"
+	uidUsed    = "0badf00d-0005-4aaa-8bbb-cccc00000005"
+	uidHeld    = "0badf00d-0006-4aaa-8bbb-cccc00000006"
+	uidElder   = "0badf00d-0007-4aaa-8bbb-cccc00000007"
+)
+
+var screenNow = time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC)
+
+func ago(d time.Duration) policy.Instant {
+	return policy.Instant{Wall: screenNow.Add(-d), BootID: "b", Boot: 1000*time.Hour - d}
+}
+
+func busyContext() Context {
+	return Context{
+		Now: ago(0), Hold: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour, PodsDir: pods, QuarantineDir: "/var/lib/kubelet/orphan-reaper",
+		ArchivePath: func(name string) string { return "/var/lib/orphan-reaper/archive/" + name + ".tar.gz" },
+		Daemon:      diagnosis.Daemon{Runs: policy.Yes, Mode: "enforce"},
+	}
+}
+
+func deadEvidence(uid, namespace, name string, residue ...policy.Residue) policy.Evidence {
+	e := policy.Evidence{
+		Name: uid, UID: parsers.PodUID(uid), Namespace: namespace, PodName: name, Changed: screenNow.Add(-26 * time.Hour), Residue: residue,
+	}
+	for n := range policy.NumFacts {
+		e.Facts.Set(n, policy.No, "/proc", "")
+	}
+	e.Facts.Set(policy.FactDirectory, policy.Yes, pods, "")
+	return e
+}
+
+func busyReport() reaper.Report {
+	var r reaper.Report
+	add := func(e policy.Evidence, d policy.Decision, due time.Duration, why ...policy.Why) {
+		r.Look.Pods = append(r.Look.Pods, e)
+		r.Verdicts = append(r.Verdicts, policy.Verdict{UID: e.UID, Name: e.Name, Decision: d, Why: why, Due: due})
+	}
+	yes := policy.Fact{Truth: policy.Yes, Origin: "/proc/812", Detail: "running since 2026-11-18 03:00:00 UTC"}
+	r.Look.Node = policy.Node{
+		Kubelet: yes, RuntimeLists: yes, Agrees: yes, MayEnforce: yes, KubeletID: policy.KubeletID{PID: 812},
+		Gauges: policy.KubeletGauges{Uncleaned: new(int64(7))},
+	}
+	r.Means.Landlock = policy.Fact{Truth: policy.No, Detail: "ABI 1 cannot allow a rename between directories"}
+	r.Look.Errors = []string{"cannot read /proc/4242/mountinfo: permission denied"}
+	skeleton := policy.Residue{Path: "etc-hosts", Class: contents.ClassSkeleton, Bytes: 4096, Entries: 1}
+	scratch := policy.Residue{Path: "volumes/kubernetes.io~empty-dir/cache", Class: contents.ClassEphemeral, Bytes: 70 << 20, Entries: 1200}
+	data := policy.Residue{Path: "volumes/kubernetes.io~local-volume/pgdata\x1b[2J", Class: contents.ClassData, Bytes: 5 << 30, Entries: 90000, Partial: true}
+
+	add(deadEvidence(uidReap, "default", "web-0", skeleton), policy.Reap, 0)
+	add(deadEvidence(uidHold, "batch", "job-with-a-name-that-is-rather-long-29k4x", scratch), policy.Wait, 190*time.Second,
+		policy.Why{Reason: policy.ReasonHold, Detail: "the evidence has been good for 1m50s of 5m0s"})
+	mounted := deadEvidence(uidMounted, "db", "postgres-1", skeleton, data)
+	mounted.Facts.Set(policy.FactMounted, policy.Yes, "/proc/3150/mountinfo", pods+"/"+uidMounted+"/volumes/x")
+	mounted.Facts.Set(policy.FactInUse, policy.Unknown, "/proc", "cannot read /proc/4242/fd: permission denied")
+	mounted.Umount = "umount '" + pods + "/" + uidMounted + "/volumes/x'"
+	add(mounted, policy.Keep, 0,
+		policy.Why{Reason: policy.ReasonMounted, Detail: pods + "/" + uidMounted + "/volumes/x" + policy.Unmounting(mounted.Umount)},
+		policy.Why{Reason: policy.ReasonInUse, Detail: "cannot read /proc/4242/fd: permission denied"})
+	add(deadEvidence(uidAlive, "kube-system", "cilium-x2b9q"), policy.Keep, 0, policy.Why{Reason: policy.ReasonSandbox, Detail: "sandbox 9f2c, ready"})
+	add(deadEvidence(uidUsed, "", "", skeleton), policy.Wait, 0,
+		policy.Why{Reason: policy.ReasonInUse, Detail: "PID 4242 (tail) has volumes/log as an open file"})
+	add(policy.Evidence{Name: "lost+found\x1b[2J"}, policy.Keep, 0, policy.Why{Reason: policy.ReasonInvalidUID, Detail: "the name is no pod UID"})
+	r.Entries = []policy.EntryState{
+		{
+			Entry: uidHeld, UID: uidHeld, Phase: policy.PhaseConfirmed, Namespace: "batch", PodName: "etl-1", Parked: policy.Parked{At: ago(22 * time.Hour)},
+			ConfirmedAt: ago(21 * time.Hour), Left: []policy.Residue{scratch, data}, Taken: map[string]policy.Tally{"skeleton": {Entries: 4, Bytes: 12288}},
+			VolData: map[string]string{"volumes/kubernetes.io~csi/pvc-1/vol_data.json": `{"driverName":"ebs.csi.aws.com"}` + "\n"},
+			Why:     []policy.Why{{Reason: policy.ReasonMounted, Detail: "process 812 mounts it"}},
+		},
+		{
+			Entry: uidElder + ".conflict", UID: uidElder, Phase: policy.PhaseConflict, Parked: policy.Parked{At: ago(72 * time.Hour)},
+			Left: []policy.Residue{scratch},
+		},
+	}
+	files := &cni.Report{Census: cni.NewCensus()}
+	for i, d := range []policy.Decision{policy.Reap, policy.Keep} {
+		f := cni.File{Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: []string{"cbr0-a-eth0", "podman-b-eth0"}[i], Network: []string{"cbr0", "podman"}[i]}
+		f.ID.Size = 1536
+		v := policy.Verdict{Decision: d}
+		if d == policy.Keep {
+			v.Why = []policy.Why{{Reason: policy.ReasonForeign, Detail: "no network configuration names podman"}}
+		}
+		files.Files, files.Verdicts = append(files.Files, f), append(files.Verdicts, v)
+		files.Census.Judged(&f, v)
+	}
+	r.CNI = files
+	return r
+}
+
+// sweptReport is the busy node after a pass with several kinds of outcomes.
+func sweptReport() reaper.Report {
+	r := busyReport()
+	act := func(kind policy.ActionKind, uid string, result policy.Result, err string) {
+		e := deadEvidence(uid, "", "")
+		o := policy.Outcome{Action: policy.Action{Kind: kind, UID: e.UID, Entry: uid, Evidence: &e}, Result: result, Err: err}
+		if err != "" {
+			o.Why = []policy.Why{{Reason: policy.ReasonRemoval, Detail: err}}
+		}
+		r.Outcomes = append(r.Outcomes, o)
+	}
+	act(policy.Park, uidReap, policy.Done, "")
+	act(policy.Strip, uidReap, policy.Done, "")
+	act(policy.Park, "0badf00d-0011-4aaa-8bbb-cccc00000011", policy.Failed, "cannot move it: input/output error")
+	act(policy.Park, "0badf00d-0012-4aaa-8bbb-cccc00000012", policy.Done, "")
+	return r
+}
+
+func busyHistory() []policy.Record {
+	r := policy.Record{Kind: policy.KindParked, Seq: 11, UID: uidHeld, Entry: uidHeld, Namespace: "batch", PodName: "etl-1", At: ago(22 * time.Hour)}
+	return []policy.Record{r}
+}
+
+func busyNodeReport() NodeReport {
+	day := func(ago int) string { return screenNow.AddDate(0, 0, -ago).Format(time.DateOnly) }
+	table := account.Table{Seq: 900, Since: screenNow.AddDate(0, 0, -12), Days: []account.Day{
+		{Day: day(11), Sum: account.Sum{
+			Parked: 2044, Removed: 2040, PutBack: 1, Cleared: 3, CNIFiles: 30, Addresses: 10, CNIBack: 2, Entries: 60000, Bytes: 12 << 30, Failed: 1,
+		}},
+		{Day: day(1), Sum: account.Sum{Parked: 1, Removed: 1, Entries: 5, Bytes: 4096}},
+	}}
+	lines := reported.Messages{
+		Days: []reported.Day{{Day: day(11), First: screenNow.AddDate(0, 0, -11), Pods: 2, Lines: 43200}},
+		Pods: map[parsers.PodUID]reported.PodLines{uidMounted: {Lines: 120}},
+	}
+	from := screenNow.AddDate(0, 0, -30)
+	kept := Memory{Told: map[parsers.PodUID]string{uidMounted: "keep in-use mounted", uidHold: "wait hold"}, At: screenNow.Add(-9 * time.Minute)}
+	return NewNodeReport(account.Of(table, lines, from, screenNow), busyReport().Entries, kept, from, "n1")
+}
+
+// screens are all screens of the busy node, each with the struct that JSON encodes.
+func screens() map[string]struct {
+	model any
+	write func(*Printer)
+} {
+	c := busyContext()
+	scan, swept, dry := NewReport(busyReport(), c), NewReport(sweptReport(), c), NewReport(busyReport(), c)
+	swept.AddOutcomes(sweptReport(), false)
+	dry.AddOutcomes(busyReport(), true)
+	mounted := NewExplanation(busyReport(), c, uidMounted, nil)
+	held := NewExplanation(busyReport(), c, uidHeld, busyHistory())
+	archives := []cni.ArchiveState{{Name: "cni-20261120-001415-000", At: screenNow.Add(-3 * time.Hour), Files: 2048, Bytes: 3 << 20}}
+	list := NewQuarantine(busyReport().Entries, archives, &policy.Record{Kind: policy.KindBreaker, UID: uidElder, At: ago(5 * time.Hour)}, c)
+	outcome := policy.Outcome{Action: policy.Action{Kind: policy.PutBack, UID: uidHeld, Entry: uidHeld}, Result: policy.Done}
+	node := busyNodeReport()
+	type screen = struct {
+		model any
+		write func(*Printer)
+	}
+	return map[string]screen{
+		"scan":            {scan, func(p *Printer) { p.Report(&scan) }},
+		"sweep":           {swept, func(p *Printer) { p.Report(&swept) }},
+		"sweep-dry-run":   {dry, func(p *Printer) { p.Report(&dry) }},
+		"explain":         {mounted, func(p *Printer) { p.Explain(mounted) }},
+		"explain-entry":   {held, func(p *Printer) { p.Explain(held) }},
+		"quarantine-list": {list, func(p *Printer) { p.Quarantine(list) }},
+		"restore": {NewRestored(NewOutcomes([]policy.Outcome{outcome}), cni.Restored{}), func(p *Printer) {
+			p.Restored(c, busyReport().Entries[0], outcome, cni.Restored{})
+		}},
+		"report": {node, func(p *Printer) { WriteNodeReport(p, &node) }},
+	}
+}
+
+// TestScreens: each screen is written as text, as lines of a pipe, and as JSON without a null list. Nothing that the node
+// wrote moves a terminal.
+func TestScreens(t *testing.T) {
+	for name, screen := range screens() {
+		var out, object bytes.Buffer
+		p := NewPrinter(&out, noEnv)
+		screen.write(p)
+		testkit.Must(t, p.Flush())
+		testkit.Must(t, NewPrinter(&object, noEnv).JSON(screen.model))
+		testkit.Golden(t, "testdata/"+name+".txt", out.String())
+		for _, text := range []string{out.String(), object.String()} {
+			if strings.ContainsRune(text, '\x1b') {
+				t.Errorf("%s: an escape of the node's", name)
+			}
+		}
+		var v any
+		testkit.Must(t, json.Unmarshal(object.Bytes(), &v))
+		checkLists(t, name, v)
+	}
+	var out bytes.Buffer
+	testkit.Must(t, NewPrinter(&out, noEnv).JSON(screens()["explain"].model))
+	testkit.Golden(t, "testdata/explain.json", out.String())
+}
+
+// checkLists fails where JSON has null in the place of a list: the keys that may be null are those of times and of stopped.
+func checkLists(t *testing.T, path string, v any) {
+	t.Helper()
+	switch v := v.(type) {
+	case nil:
+		if !strings.HasSuffix(path, "/purge_at") && !strings.HasSuffix(path, "/by") && !strings.HasSuffix(path, "/stopped") {
+			t.Errorf("%s is null", path)
+		}
+	case map[string]any:
+		for key, value := range v {
+			checkLists(t, path+"/"+key, value)
+		}
+	case []any:
+		for _, value := range v {
+			checkLists(t, path, value)
+		}
+	}
+}
+
+// TestNarrow: on a terminal of 80 columns each screen keeps to its width, but for commands and contents of files.
+func TestNarrow(t *testing.T) {
+	master, tty := testkit.Terminal(t, 80)
+	read := make(chan string)
+	go func() {
+		b, _ := io.ReadAll(master) // EIO is how a terminal ends, pty(7)
+		read <- string(b)
+	}()
+	all := screens()
+	for _, name := range []string{"scan", "explain", "quarantine-list", "report"} {
+		p := NewPrinter(tty, func(key string) string { return map[string]string{"NO_COLOR": "1"}[key] })
+		all[name].write(p)
+		testkit.Must(t, p.Flush())
+	}
+	testkit.Must(t, tty.Close())
+	shown := strings.ReplaceAll(<-read, "\r\n", "\n")
+	for line := range strings.Lines(shown) {
+		command := strings.Contains(line, "orphan-reaper ") || strings.Contains(line, "umount ") || strings.Contains(line, "find ") || strings.Contains(line, "grep ")
+		if n := human.Columns(strings.TrimSuffix(line, "\n")); n > 80 && !command || strings.ContainsRune(line, '\x1b') {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	if _, scan, ok := strings.Cut(shown, "VERDICT"); !ok || !strings.Contains(scan, "\nreap     "+uidReap) {
+		t.Errorf("no table in\n%s", shown)
+	}
+}
+
+// TestExplainAnswers: each kind of pod has its own answer.
+func TestExplainAnswers(t *testing.T) {
+	for uid, want := range map[string]string{
+		uidReap:  "Dead, and nothing is mounted or in use. The next sweep moves it to quarantine.",
+		uidAlive: "This pod lives. It is left alone.",
+		uidHold:  "Not yet. The reasons end by themselves. The next change comes within 3m.",
+		uidUsed:  "Not yet. It is removed when PID 4242 (tail) ends.",
+	} {
+		var out bytes.Buffer
+		p := NewPrinter(&out, noEnv)
+		p.Explain(NewExplanation(busyReport(), busyContext(), parsers.PodUID(uid), nil))
+		testkit.Must(t, p.Flush())
+		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
