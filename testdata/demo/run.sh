@@ -16,7 +16,7 @@ trap 'exit 1' INT TERM HUP
 mkdir -m 700 "$dir"
 # The flags of make build, so that what it has compiled is not compiled again. The checkout
 # may be another user's, which stamping would refuse.
-go build -trimpath -tags=grpcnotrace -buildvcs=false -o "$work/demo" ./testdata/demo
+go build -trimpath -tags=grpcnotrace,nethttpomithttp2 -buildvcs=false -o "$work/demo" ./testdata/demo
 
 export TZ=UTC DEMO_REFUSED=
 for own in "unshare" "unshare --user --map-root-user"; do
