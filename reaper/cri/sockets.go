@@ -54,7 +54,7 @@ type Sockets struct {
 	// Named says that somebody chose the socket: the operator or the kubelet's own
 	// configuration. It must then be a CRI.
 	Named bool
-	From  string   // who named it, for people
+	From  string   // who named it, for messages
 	Tried []string // the usual places, where none was named
 	Err   error
 }

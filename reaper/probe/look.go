@@ -24,7 +24,7 @@ import (
 // gathering is one look while it is taken.
 type gathering struct {
 	probe   *Probe
-	rootDir string // the root directory as configured, for people
+	rootDir string // the root directory as configured, for messages
 	*poddir.Dirs
 	wanted  parsers.PodSet
 	partial bool // only some pods were asked for

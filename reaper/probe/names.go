@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
 
-// certainName says whether the evidence has the pod's own name.
+// certainName reports whether the evidence has the pod's own name.
 func (l *gathering) certainName(e *policy.Evidence) bool {
 	_, logged := l.logs.Names[e.UID]
 	_, listed := l.runtime.Names[e.UID]

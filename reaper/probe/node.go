@@ -48,7 +48,7 @@ func (p *Probe) node(ctx context.Context, l *gathering, found kubelet.Answer) po
 	return n
 }
 
-// free says which shares of the file system's space and inodes are free, as the kubelet
+// free returns which shares of the file system's space and inodes are free, as the kubelet
 // counts them for eviction; negative where there is no such number (btrfs has no inodes).
 func free(fd int) (space, inodes float64) {
 	var st unix.Statfs_t
@@ -79,7 +79,7 @@ func askMount(fd int) (m mountOf) {
 	return mountOf{st.Mnt_id, err}
 }
 
-// mayEnforce says whether this process sees the node's own processes and mounts.
+// mayEnforce reports whether this process sees the node's own processes and mounts.
 func (p *Probe) mayEnforce(kubelet policy.Fact, places ...mountOf) policy.Fact {
 	n := reading.Namespaces{Self: p.cfg.NodeNamespacesSelf, Kubelet: kubelet.Truth == policy.Yes}
 	if !n.Self {

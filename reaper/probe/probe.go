@@ -125,7 +125,7 @@ func (p *Probe) kubelets() *kubelet.Reader {
 	}
 }
 
-// Agrees says whether what the operator set agrees with the kubelets that run: see its room.
+// Agrees reports whether what the operator set agrees with the kubelets that run: see its room.
 func (p *Probe) Agrees(ctx context.Context) policy.Fact { return p.kubelets().Agrees(ctx) }
 
 // lists asks who has which pods.
@@ -158,13 +158,13 @@ func (p *Probe) readMounts(ctx context.Context, w parsers.PodSet) *mounts.Answer
 	return p.mounts.Read(ctx, w, found.Paths)
 }
 
-// Mounts says for each UID whether a mount of any namespace names it. It returns in
+// Mounts reports for each UID whether a mount of any namespace names it. It returns in
 // bounded time; what is not known by then is Unknown.
 func (p *Probe) Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
 	return p.mountFacts(ctx, uids, (*mounts.Answer).Fact)
 }
 
-// MountsParked says for each UID whether a mount of any namespace names what lies of the pod
+// MountsParked reports for each UID whether a mount of any namespace names what lies of the pod
 // in quarantine. It returns in bounded time; what is not known by then is Unknown.
 func (p *Probe) MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
 	return p.mountFacts(ctx, uids, (*mounts.Answer).Parked)

@@ -56,7 +56,7 @@ func (l *gathering) runtimeOnly(parked []policy.EntryState) []policy.Evidence {
 	return only
 }
 
-// count says how many pods the runtime has and the kubelet lists, where that is known.
+// count reports how many pods the runtime has and the kubelet lists, where that is known.
 func (l *gathering) count(look *policy.Look) {
 	if l.runtime.SandboxErr == nil && l.runtime.ContainerErr == nil && l.runtime.Lists.Truth != policy.Unknown {
 		look.InRuntime = &l.runtime.InRuntime
@@ -74,7 +74,7 @@ type Containers struct {
 	Sockets cri.Sockets
 	Unasked error
 	Cgroups cgroup.IDs
-	Errors  []error // what could not be asked, for people
+	Errors  []error // what could not be asked, for messages
 }
 
 // Containers asks for them; each part has its own time and its own error. Node.MayEnforce is of the file system of dir; nil is unknown.

@@ -103,7 +103,7 @@ func (l *gathering) stagedInTree(r *poddir.Answer) string {
 	return ""
 }
 
-// agent says which other pod's process keeps a mount that the namespace of PID 1 has not, "" where
+// agent returns which other pod's process keeps a mount that the namespace of PID 1 has not, "" where
 // none does. The runtime or the log directory has that pod's name.
 func (l *gathering) agent(uid parsers.PodUID) string {
 	owner, ok := l.mounts.Agent(uid)

@@ -67,7 +67,7 @@ func stays(a policy.Action, err error) policy.Outcome {
 	return o
 }
 
-// holdsMore says why parent/name is more than what a kubelet makes before there is any volume
+// holdsMore returns why parent/name is more than what a kubelet makes before there is any volume
 // (contents.MadeFirst); nil where it is not. It opens no more than two levels.
 func (b *batch) holdsMore(parent *beneath.Dir, name string) error {
 	dir, err := parent.Step(name)
@@ -99,7 +99,7 @@ func (b *batch) holdsMore(parent *beneath.Dir, name string) error {
 	}
 }
 
-// holdsNothing says why the directory is not an empty one of the same mount.
+// holdsNothing returns why the directory is not an empty one of the same mount.
 func (b *batch) holdsNothing(parent *beneath.Dir, name string) error {
 	dir, err := parent.Step(name)
 	if err != nil {

@@ -125,7 +125,7 @@ func (w *walker) reopen(f, parent *frame) error {
 	return nil
 }
 
-// check says whether the walk may go on: whether the context lives and, every checkEvery removals, whether each open directory still
+// check reports whether the walk may go on: whether the context lives and, every checkEvery removals, whether each open directory still
 // hangs in the one below it. A host process that moves a directory out of quarantine has taken it away from us with all that is in it.
 func (w *walker) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

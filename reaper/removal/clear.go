@@ -292,7 +292,7 @@ func (b *batch) fill(from, leaf *beneath.Dir) error {
 	return errors.Join(change.Fsync(leaf.FD()), change.Fsync(from.FD()))
 }
 
-// cleared says what lies in the entry now.
+// cleared returns what lies in the entry now.
 func (b *batch) cleared(ctx context.Context, out policy.Outcome) policy.Outcome {
 	a := out.Action
 	entry := a.Entry

@@ -98,7 +98,7 @@ func (b *batch) unpark(a policy.Action) policy.Outcome {
 	return out
 }
 
-// movable says why nothing can be moved between the pods directory and the quarantine.
+// movable returns why nothing can be moved between the pods directory and the quarantine.
 func (b *batch) movable() error {
 	switch {
 	case b.h.podsErr != nil:

@@ -64,7 +64,7 @@ func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
 	return refuse(a, policy.ReasonCannotMove, explain(beneath.PathError("renameat2", b.r.quarPath(a.Entry), err)))
 }
 
-// neverMoved says whether the directory of the plan hangs in the pods directory.
+// neverMoved reports whether the directory of the plan hangs in the pods directory.
 func (b *batch) neverMoved(a policy.Action) bool {
 	if b.h.podsErr != nil || a.ID == (policy.DirID{}) {
 		return false
@@ -73,7 +73,7 @@ func (b *batch) neverMoved(a policy.Action) bool {
 	return err == nil && sameParked(a.ID, live)
 }
 
-// exchanged says whether a killed run has already exchanged the two. Where the plan does
+// exchanged reports whether a killed run has already exchanged the two. Where the plan does
 // not know the parked one, the older of them is it: the other was made while it was away.
 func exchanged(want, inQuarantine, inPods policy.DirID) bool {
 	if want != (policy.DirID{}) {

@@ -110,7 +110,7 @@ func Open(cfg Config) (*Remover, error) {
 	return r, nil
 }
 
-// Means says how the Remover is kept to what it is to change, for people.
+// Means reports how the Remover is kept to what it is to change, for messages.
 func (r *Remover) Means() policy.Means {
 	m := policy.Means{
 		Openat2:  policy.Fact{Truth: policy.Yes, Detail: "the kernel stops each step at a mount"},
@@ -122,12 +122,12 @@ func (r *Remover) Means() policy.Means {
 	return m
 }
 
-// podsPath and quarPath are paths for people; no call gets them.
+// podsPath and quarPath are paths for messages; no call gets them.
 func (r *Remover) podsPath(name string) string { return filepath.Join(r.root, r.pods, name) }
 
 func (r *Remover) quarPath(name string) string { return filepath.Join(r.quarParent, r.quar, name) }
 
-// QuarantineParent says which directory the quarantine lies in, or would: by default the kubelet's root
+// QuarantineParent returns which directory the quarantine lies in, or would: by default the kubelet's root
 // directory. One that is not mounted yet is another one.
 func (r *Remover) QuarantineParent() (policy.DirID, error) {
 	dir, err := r.open.Open(r.quarParent)
@@ -228,6 +228,6 @@ func validate(uid parsers.PodUID, entry string) error {
 	return nil
 }
 
-// isConflict says whether the entry is a directory that had been made again while its
+// isConflict reports whether the entry is a directory that had been made again while its
 // predecessor was parked: a living pod's, never purged but by a person.
 func isConflict(entry string) bool { return strings.Contains(entry, conflictSuffix) }

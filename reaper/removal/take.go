@@ -75,7 +75,7 @@ func (w *walker) start(ctx context.Context, entry string, id policy.DirID) error
 	return w.run(ctx)
 }
 
-// finish says how the walk ended.
+// finish records how the walk ended.
 func (w *walker) finish(err error) {
 	o := w.out
 	for class, t := range w.tally {

@@ -75,7 +75,7 @@ type walker struct {
 	first              error // the first error that stopped no more than one entry
 }
 
-// stopped ends the walk of one pod: the reason for people, and the error.
+// stopped ends the walk of one pod: the reason, and the error.
 type stopped struct {
 	reason policy.Reason
 	err    error
@@ -275,7 +275,7 @@ func (w *walker) rel(f *frame, name string) []string {
 	return rel
 }
 
-// path is the path of name in f, for people. The middle of a long one is left out.
+// path is the path of name in f, for messages. The middle of a long one is left out.
 func (w *walker) path(f *frame, name string) string {
 	rel := w.rel(f, name)
 	if len(rel) > 40 {

@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Version says which CRI a server speaks.
+// Version is which CRI a server speaks.
 type Version uint8
 
 // The versions.
@@ -129,7 +129,7 @@ func (s *Server) SetPods(pods ...Pod) {
 	s.SetContainers(containers...)
 }
 
-// SetNetwork says why the pods' network is not ready from now on; "" makes it ready, as it is
+// SetNetwork sets why the pods' network is not ready from now on; "" makes it ready, as it is
 // at the start.
 func (s *Server) SetNetwork(why string) {
 	s.mu.Lock()
@@ -137,7 +137,7 @@ func (s *Server) SetNetwork(why string) {
 	s.network = why
 }
 
-// SetFault says how the call goes wrong from now on; the zero Fault ends that.
+// SetFault sets how the call goes wrong from now on; the zero Fault ends that.
 func (s *Server) SetFault(c Call, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +166,7 @@ func (s *Server) SetStatusInfo(info map[string]string) {
 	s.statusInfo = info
 }
 
-// Filtered says whether any call carried a filter, and so could not list all states.
+// Filtered reports whether any call carried a filter, and so could not list all states.
 func (s *Server) Filtered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,11 +35,11 @@ type Answer struct {
 	Busy map[parsers.PodUID]bool     // those that are known to have one
 	kube string                      // the first kubepods hierarchy
 	Err  error
-	// foreign says why the hierarchy may not be that of the running kubelet's pods.
+	// foreign returns why the hierarchy may not be that of the running kubelet's pods.
 	foreign string
 }
 
-// Fact answers whether the pod has a cgroup. It is a sign of life whether a process is in it or not. The kubelet
+// Fact reports whether the pod has a cgroup. It is a sign of life whether a process is in it or not. The kubelet
 // makes it before the pod's directory and removes it itself.
 func (c *Answer) Fact(uid parsers.PodUID, root string) policy.Fact {
 	if path, ok := c.Pods[uid]; ok {

@@ -39,7 +39,7 @@ func (r *Reader) FindIdle(ctx context.Context, c *Answer, w, ready map[parsers.P
 	}
 }
 
-// HasProcess asks whether a process is in one of the pod's cgroups.
+// HasProcess reports whether a process is in one of the pod's cgroups.
 func (c *Answer) HasProcess(ctx context.Context, uid parsers.PodUID) bool {
 	if c.Busy[uid] {
 		return true

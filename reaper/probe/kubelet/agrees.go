@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// Agrees says whether what the operator set agrees with the kubelets that run: the root
+// Agrees reports whether what the operator set agrees with the kubelets that run: the root
 // directory and the runtime's socket. A kubelet's own word is the better one on both, and
 // a wrong one makes facts of another node: a socket that does not know the pods, or a
 // directory whose pods nobody wants. Every look asks the same anew.
@@ -58,7 +58,7 @@ func (r *Reader) agrees(ks kubelets, doubt error) (agrees policy.Fact, moved boo
 	return s.Agree(r.ProcDir, ours, others, nil), s.Moved(ours, others)
 }
 
-// toldEndpoint says what the kubelet was told of the runtime's socket, and whether that is ours.
+// toldEndpoint returns what the kubelet was told of the runtime's socket, and whether that is ours.
 func (k *Kubelet) toldEndpoint(ours string) (e reading.Endpoint) {
 	theirs, err := k.endpoint()
 	if err != nil || theirs == "" {
@@ -70,7 +70,7 @@ func (k *Kubelet) toldEndpoint(ours string) (e reading.Endpoint) {
 	return e
 }
 
-// sameSocket says whether two endpoints are the same socket: by path, as where the runtime
+// sameSocket reports whether two endpoints are the same socket: by path, as where the runtime
 // is down, or by what lies there, as where one path leads through a symlink.
 func (k *Kubelet) sameSocket(theirs, ours string) (bool, error) {
 	a, okA := cri.SocketPath(theirs)

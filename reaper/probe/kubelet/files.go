@@ -34,7 +34,7 @@ type kubeletFiles struct {
 	start int64 // ticks, so that no other process of that number is taken for it
 }
 
-// filesOf tells whether a process sees the files that this one sees. The first line of
+// filesOf reports whether a process sees the files that this one sees. The first line of
 // mountinfo tells mount namespaces apart, and processes with another root (see
 // readMounts); unlike the link ns/mnt it needs no capability.
 func (s scanner) filesOf(pid int, start int64) (kubeletFiles, error) {

@@ -35,7 +35,7 @@ func isTitle(cmdline []byte) bool {
 	return bytes.ContainsRune(cmdline, ' ') && bytes.IndexByte(cmdline, 0) < 0
 }
 
-// parseCommand says whether a process is a kubelet, by its name and its command line.
+// parseCommand reports whether a process is a kubelet, by its name and its command line.
 //
 // A script named kubelet has that name too, but its command line begins with the
 // interpreter, followed by the script (execve(2)). A shell whose arguments merely mention
@@ -59,7 +59,7 @@ func parseCommand(comm string, args []string) (*Kubelet, bool) {
 	return k, k.holdsKubelet()
 }
 
-// holdsKubelet says whether the program of that name and arguments runs a kubelet, and
+// holdsKubelet reports whether the program of that name and arguments runs a kubelet, and
 // takes a subcommand off the arguments.
 func (k *Kubelet) holdsKubelet() bool {
 	var subcommand string
@@ -93,7 +93,7 @@ var versioned = regexp.MustCompile(`^kubelet[-_.]?v?[0-9][-0-9A-Za-z._+]*$`)
 // kubeletOnly are flags that no other program of Kubernetes has.
 var kubeletOnly = [...]string{"root-dir", "container-runtime-endpoint", "pod-manifest-path", "bootstrap-kubeconfig", "config-dir", "register-node"}
 
-// renamed says whether it is a kubelet whose program has another name: a version in it, or
+// renamed reports whether it is a kubelet whose program has another name: a version in it, or
 // kubelet as one of its words (kubelet.real, node-kubelet) and flags that only a kubelet takes. There are
 // others with that word, as kubelet-csr-approver.
 func (k *Kubelet) renamed() bool {

@@ -99,7 +99,7 @@ func (r *Reader) Find(ctx context.Context) (a Answer) {
 	return a
 }
 
-// String describes it for people.
+// String describes it for messages.
 func (k *Kubelet) String() string {
 	return fmt.Sprintf("%s, PID %d, root directory %s", k.name, k.ID.PID, clean.Name(k.rootDir))
 }
@@ -159,7 +159,7 @@ func oneKubelet(procDir, rootDir string) (*Kubelet, error) {
 	return ks.one(rootDir)
 }
 
-// hasRoot says whether its root directory is dir, by whatever path. Only where the paths
+// hasRoot reports whether its root directory is dir, by whatever path. Only where the paths
 // differ, or the kubelet sees other files than we, is the disk asked, and then whether
 // both are the same directory: that holds through symlinks, through bind mounts (the
 // Kubelet's of its root on itself, those of a container), and it tells apart two
@@ -174,7 +174,7 @@ func (k *Kubelet) hasRoot(dir string) (bool, error) {
 	return k.sameFile(k.rootDir, dir)
 }
 
-// sameFile says whether the kubelet's path leads to the same file as ours. One that is
+// sameFile reports whether the kubelet's path leads to the same file as ours. One that is
 // not there is not the same.
 func (k *Kubelet) sameFile(theirs, ours string) (bool, error) {
 	a, err := k.files.stat(theirs)

@@ -125,7 +125,7 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	return k, nil
 }
 
-// isOurs says whether the process runs as root or as we do, in the PID namespace that
+// isOurs reports whether the process runs as root or as we do, in the PID namespace that
 // this /proc shows. From /proc/PID/status: "Uid:" is real, effective, saved and file
 // system UID; "NSpid:" (Linux 4.1) has one number for each PID namespace below.
 func (s scanner) isOurs(pid int) (bool, error) {
@@ -149,7 +149,7 @@ func (s scanner) isOurs(pid int) (bool, error) {
 	return depth == 1 && (user == "0" || user == strconv.Itoa(os.Geteuid())), nil
 }
 
-// inPod says whether the process is in the cgroup of a pod of this node. Where the node is
+// inPod reports whether the process is in the cgroup of a pod of this node. Where the node is
 // a container in a pod of another, and sees that one's cgroups, so is everything, its init first.
 func (s scanner) inPod(pid int) bool {
 	pod := s.podOf(pid)
@@ -157,7 +157,7 @@ func (s scanner) inPod(pid int) bool {
 }
 
 // podOf returns the innermost pod whose cgroup a process is in, "" where it is in none or
-// nobody can tell.
+// it is not known.
 func (s scanner) podOf(pid int) (pod parsers.PodUID) {
 	text, err := procfs.Read(s.procDir, pid, "cgroup", 64<<10)
 	if err != nil {

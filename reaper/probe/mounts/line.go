@@ -36,7 +36,7 @@ type Hit struct {
 // something else may hold that, a bind of its file or a descriptor.
 func (h Hit) PID() (pid string, in bool) { return h.view.pid, h.view.held == "" }
 
-// Words says where the mount is, for people. comm is read only now, for what is shown.
+// Words says where the mount is, for messages. comm is read only now, for what is shown.
 func (h Hit) Words() string {
 	at := "mounted at " + clean.Name(h.Target)
 	if h.root != "/" {

@@ -34,7 +34,7 @@ type view struct {
 	held   string                          // what holds the namespace, where no process is in it
 }
 
-// words names the mount namespace, for people.
+// words names the mount namespace, for messages.
 func (v *view) words(procDir string) string {
 	if v.held != "" {
 		return "the mount namespace that " + v.held + " holds"
@@ -84,7 +84,7 @@ func (m *Answer) InPlugin(plugin, volume string) (Hit, bool) {
 	return h, ok
 }
 
-// sources says what was read.
+// sources returns what was read.
 func (m *Answer) sources() string {
 	s := m.procDir + "/*/mountinfo, " + policy.Count(len(m.views), "mount namespace")
 	if m.unread > 0 {

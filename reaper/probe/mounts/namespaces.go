@@ -56,7 +56,7 @@ func (s *scan) unseen(ctx context.Context, m *Answer, w parsers.PodSet) error {
 	return nil
 }
 
-// rootWords says what the root of a process is.
+// rootWords returns what the root of a process is.
 func rootWords(root string) string {
 	switch path, deleted := strings.CutSuffix(root, " (deleted)"); {
 	case deleted:

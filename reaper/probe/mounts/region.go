@@ -136,7 +136,7 @@ func origin(l *procfs.MountLine, in []region) (bearing, string) {
 	return place(l.Dev, l.FSType(), procfs.Unescape(l.Root), in)
 }
 
-// concerns says whether the line is about a mount of the pod, or of something in it. What is
+// concerns reports whether the line is about a mount of the pod, or of something in it. What is
 // known of neither side by its device counts where no stranger can have written it.
 func (v *view) concerns(l *procfs.MountLine, t *mountTable, r *regions, uid parsers.PodUID) bool {
 	if len(r.pods) == 0 {
@@ -170,7 +170,7 @@ func (v *view) concerns(l *procfs.MountLine, t *mountTable, r *regions, uid pars
 	return found
 }
 
-// staged says whether the line is about a mount below the plugins directory. A driver's
+// staged reports whether the line is about a mount below the plugins directory. A driver's
 // container may see that at any path, so its name counts, but for a stranger's word.
 func (v *view) staged(l *procfs.MountLine, t *mountTable, r *regions) bool {
 	if len(r.plugins) == 0 || !v.foreign(r) {
@@ -183,7 +183,7 @@ func (v *view) staged(l *procfs.MountLine, t *mountTable, r *regions) bool {
 	return b == within
 }
 
-// foreign says whether the process that shows the view is in another user namespace than we
+// foreign reports whether the process that shows the view is in another user namespace than we
 // are, where it takes no privilege of the node's to mount.
 func (v *view) foreign(r *regions) bool {
 	if r.user == "" || v.userOf == nil {

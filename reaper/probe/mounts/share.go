@@ -87,7 +87,7 @@ func (s *scan) kept(p *procfs.Process, w parsers.PodSet, each lines) ([]byte, er
 	return text, cmp.Or(err, cut)
 }
 
-// hides says whether the line, whose paths were cut, may be below another mount that shows a pod. Anybody can
+// hides reports whether the line, whose paths were cut, may be below another mount that shows a pod. Anybody can
 // have a path be as long as that: the mount point of FUSE is its user's to move.
 func (s *scan) hides(l *procfs.MountLine) bool {
 	return len(l.Root) == 0 || len(s.where.pods) == 0 || l.Reaches(s.where.pods, "")
@@ -114,7 +114,7 @@ func (s *scan) over(m *Answer, pid string, w parsers.PodSet, why error) {
 	}
 }
 
-// matters says whether scanMounts has a use for a line besides its mount ID.
+// matters reports whether scanMounts has a use for a line besides its mount ID.
 func matters(l *procfs.MountLine, w parsers.PodSet) bool {
 	if string(l.Target) == "/" || procfs.IsMountNamespace(l.Root) || len(l.FSType()) == 0 ||
 		bytes.Contains(l.Target, pluginsDir) || bytes.Contains(l.Root, pluginsDir) {

@@ -190,7 +190,7 @@ func (p *places) wasBelow(at spot, l link) policy.Truth {
 	return p.leads(l.process, at.prefix+at.entry, idOf(&st))
 }
 
-// leads tells whether a path leads to a file in the mount namespace of a process.
+// leads reports whether a path leads to a file in the mount namespace of a process.
 func (p *places) leads(process, path string, to inode) policy.Truth {
 	root, ok := p.rootOf(process)
 	if !ok {

@@ -94,7 +94,7 @@ func (r *Reader) newScan(ctx context.Context, proc int, pods, quarantine *bounde
 	return s
 }
 
-// process says whether the process could be read, and whether it has ended; one that has is
+// process reports whether the process could be read, and whether it has ended; one that has is
 // neither read nor refused. A thread is read where it does not share the files of the first one
 // that lives.
 func (s *scan) process(p *procfs.Process) (read, ended bool, err error) {
@@ -161,7 +161,7 @@ func (s *scan) files(p *procfs.Process, pid string) (read, ended bool, _ error) 
 	return true, ended, nil
 }
 
-// readLink reads one link of a process or thread; what says for people what the link is. Every
+// readLink reads one link of a process or thread; what is the link in words. Every
 // component of the path is compared, wherever the path begins: that of a process in another mount
 // namespace begins at its own root.
 func (s *scan) readLink(p *procfs.Process, dir int, pid, name, what string) error {
@@ -242,7 +242,7 @@ func (s *scan) pathNow(l link, path string) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// class says what an error means: a process that has ended is passed over, one that may not be read
+// class returns what an error means: a process that has ended is passed over, one that may not be read
 // is counted, and the rest is an error.
 func (s *scan) class(pid string, err error) (read, over bool, _ error) {
 	switch {
@@ -265,7 +265,7 @@ const (
 	kcmpFS    = 3
 )
 
-// sameFiles says whether two threads of a process share open files, root and working
+// sameFiles reports whether two threads of a process share open files, root and working
 // directory. A thread may leave each of them (unshare(2)), and nothing in /proc tells but a
 // listing. kcmp takes what a listing takes, CAP_SYS_PTRACE; where the kernel or a filter has
 // none, each thread is read.
@@ -286,6 +286,6 @@ func kcmpEqual(a, b, what int) bool {
 	return errno == 0 && order == 0
 }
 
-// ownNumbers says whether the numbers in the proc directory are those of this process's PID
+// ownNumbers reports whether the numbers in the proc directory are those of this process's PID
 // namespace, by the name that it has for this process.
 func ownNumbers(self string) bool { return self == strconv.Itoa(os.Getpid()) }

@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// MadeAgain says whether pods/UID holds more than a kubelet makes before there is any volume:
+// MadeAgain reports whether pods/UID holds more than a kubelet makes before there is any volume:
 // pods/UID, pods/UID/volumes and pods/UID/plugins, all empty (Kubelet.makePodDataDirs).
 // Whatever else lies there is used by somebody. The directory is younger than the parking, since
 // parking moved the elder away, and so is all that is in it.

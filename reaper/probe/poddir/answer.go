@@ -40,7 +40,7 @@ func (r *Reader) Resting(e policy.EntryState) *Answer {
 	return a
 }
 
-// Complaint is what went wrong, for people.
+// Complaint is what went wrong, for messages.
 func (a *Answer) Complaint() error {
 	if a.Err == nil && a.Content != nil && a.Content.Err != nil {
 		return fmt.Errorf("%s: %w", a.Directory.Origin, a.Content.Err)
@@ -55,7 +55,7 @@ func unread(d Dir, err error) *Answer {
 	return out
 }
 
-// notOpened says why a name is no directory that can be read.
+// notOpened records why a name is no directory that can be read.
 func (r *Reader) notOpened(out *Answer, d Dir, parent *beneath.Dir, err error) {
 	out.Err = err
 	switch {
@@ -101,7 +101,7 @@ func (a *Answer) identify(st *unix.Statx_t) {
 	a.Changed = changed
 }
 
-// Below answers whether the walk met a mount below the directory. Where it met none there may be
+// Below reports whether the walk met a mount below the directory. Where it met none there may be
 // one that it did not come to.
 func (a *Answer) Below() policy.Fact {
 	f := policy.Fact{Origin: a.Directory.Origin}
@@ -111,7 +111,7 @@ func (a *Answer) Below() policy.Fact {
 	return f
 }
 
-// Fact answers whether the content could be read and classed.
+// Fact reports whether the content could be read and classed.
 func (a *Answer) Fact() policy.Fact {
 	f := policy.Fact{Origin: a.Directory.Origin}
 	switch {

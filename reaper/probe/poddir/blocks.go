@@ -18,7 +18,7 @@ import (
 
 // Blocks are the pods that a block volume is published or mapped for.
 type Blocks struct {
-	Pods map[parsers.PodUID]string // by words for people
+	Pods map[parsers.PodUID]string // by words for messages
 	// CSI has the entries of those pods all of whose entries are of CSI block volumes.
 	CSI map[parsers.PodUID][]reading.BlockEntry
 	Err error

@@ -38,7 +38,7 @@ type Content struct {
 	kept    int              // bytes in VolData
 }
 
-// Whole says whether the walk met all that lies there.
+// Whole reports whether the walk met all that lies there.
 func (c *Content) Whole() bool {
 	for _, row := range c.Rows {
 		if row.Partial {

@@ -50,7 +50,7 @@ func (r *Reader) Parked(d *Dirs, e policy.EntryState) Dir {
 	}
 }
 
-// quarantined is where a parked pod lies, for people.
+// quarantined is where a parked pod lies, for messages.
 func (r *Reader) quarantined(e policy.EntryState) string {
 	return filepath.Join(r.QuarantineDir, clean.Name(e.Entry))
 }
@@ -165,7 +165,7 @@ func (r *Reader) read(ctx context.Context, d Dir, parent *beneath.Dir, csi *boun
 	return out
 }
 
-// subvolume says why a directory that was opened across no mount is not one like others: it has
+// subvolume returns why a directory that was opened across no mount is not one like others: it has
 // another device than the one above. rename(2) moves a subvolume of btrfs, and rmdir(2) refuses it.
 func (r *Reader) subvolume(parent *beneath.Dir, st *unix.Statx_t, path string) error {
 	stat := r.stat

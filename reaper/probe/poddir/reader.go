@@ -45,7 +45,7 @@ func (d *Dirs) Close() {
 	d.csi.Unref()
 }
 
-// Kind says whether name was in the pods directory when it was listed, and of what type (DT_…) it was.
+// Kind reports whether name was in the pods directory when it was listed, and of what type (DT_…) it was.
 func (d *Dirs) Kind(name string) (uint8, bool) {
 	i, ok := slices.BinarySearchFunc(d.Names, name, func(e beneath.Entry, name string) int { return strings.Compare(e.Name, name) })
 	if !ok {
@@ -159,5 +159,5 @@ func (r *Reader) OpenBeside(ctx context.Context, d *Dirs) (quarantine, csi error
 	return a.err, a.csiErr
 }
 
-// NotOpened says why the directory in which CSI volumes are staged is not known.
+// NotOpened returns why the directory in which CSI volumes are staged is not known.
 func (d *Dirs) NotOpened() error { return d.csiErr }

@@ -57,7 +57,7 @@ func parseVolData(text []byte) (volData, bool) {
 // Staging is what one pod's volumes say about where they would be staged.
 type Staging struct {
 	Paths   []StagingPath
-	Left    []string // those that exist and are no mount point here, for people
+	Left    []string // those that exist and are no mount point here, for messages
 	Unclear string   // why a volume's staging path is not known
 }
 

@@ -39,7 +39,7 @@ type StateFiles struct {
 	origin string // what was read
 }
 
-// Fact answers whether the kubelet still names the pod.
+// Fact reports whether the kubelet still names the pod.
 func (s *StateFiles) Fact(uid parsers.PodUID, root string) policy.Fact {
 	if files := s.pods[uid]; len(files) > 0 {
 		origin := files[0].Name

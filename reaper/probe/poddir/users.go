@@ -127,7 +127,7 @@ func (r *Reader) blockUsers(csi *beneath.Dir, volume string, living []parsers.Po
 	return users
 }
 
-// mountPoint says whether name is one, by the open itself, which nothing mounted answers.
+// mountPoint reports whether name is one, by the open itself, which nothing mounted answers.
 func mountPoint(parent *beneath.Dir, name string) bool {
 	handle, err := parent.Handle(name)
 	handle.Close()

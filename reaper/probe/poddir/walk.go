@@ -20,7 +20,7 @@ import (
 // The bounds of a walk. A pod's directory is a skeleton that the kubelet makes, at most four
 // levels deep, and below it trees of one class each: volumes, most of all. The skeleton must be
 // read to its end, since it says which volumes there are. A tree's class is known by its path,
-// so a tree is counted for people only, and no verdict waits for the sum: beyond the bounds it
+// so a tree is counted for the report only, and no verdict waits for the sum: beyond the bounds it
 // is Partial. Mounts below a tree are mountinfo's to tell; a walk that meets one tells it, too,
 // and what removes stops at each.
 const (
@@ -60,7 +60,7 @@ type bounds struct {
 	until  time.Time // when counting this pod ends: the rest is the skeleton's
 	end    time.Time // when the walk ends
 	etc    bool      // read etc-hosts
-	origin string    // the directory, for people
+	origin string    // the directory, for messages
 }
 
 // counting is what the walks of one look may count in trees, together and in time.
@@ -141,7 +141,7 @@ func (w *walker) mixed(dir *beneath.Dir, rel []string) {
 	}
 }
 
-// over says why the walk has to end.
+// over returns why the walk has to end.
 func (w *walker) over() error {
 	err := w.ended()
 	if errors.Is(err, context.DeadlineExceeded) || err == nil && time.Now().After(w.end) { //nolint:forbidigo // as a context's deadline

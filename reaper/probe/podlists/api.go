@@ -142,7 +142,7 @@ func (l *APIAnswer) pages(ctx context.Context, a getter) error {
 	return fmt.Errorf("the list does not end after %d pages", mostPages)
 }
 
-// advice says what a person can do about an error.
+// advice returns what a person can do about an error.
 func (l *APIAnswer) advice(err error, user string) string {
 	_, verify := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {

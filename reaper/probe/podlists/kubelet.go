@@ -76,7 +76,7 @@ func unlisted(origin, why string, err error) *KubeletAnswer {
 	return l
 }
 
-// AsksKubelet says whether the operator gave credentials for the kubelet's own port.
+// AsksKubelet reports whether the operator gave credentials for the kubelet's own port.
 func (r *Reader) AsksKubelet() bool {
 	return r.KubeletTokenFile != "" || r.KubeletClientCertificate != ""
 }
@@ -118,7 +118,7 @@ func (l *KubeletAnswer) askPods(ctx context.Context, a getter) {
 	l.Err = fmt.Errorf("cannot read the kubelet's pod list at %s: %w%s", l.Origin, err, kubeletAdvice(err))
 }
 
-// kubeletAdvice says which right is missing.
+// kubeletAdvice returns which right is missing.
 func kubeletAdvice(err error) string {
 	switch {
 	case kube.Refused(err, 401):

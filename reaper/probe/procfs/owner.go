@@ -160,7 +160,7 @@ func Relative(p, base string) (string, bool) {
 	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
-// Reaches says whether a mount shows another part of a region than the directory of one pod.
+// Reaches reports whether a mount shows another part of a region than the directory of one pod.
 func (l *MountLine) Reaches(in []Region, own parsers.PodUID) bool {
 	root := Unescape(l.Root)
 	for _, place := range in {
@@ -188,7 +188,7 @@ const (
 
 var errShows = errors.New("it shows the pods' file system")
 
-// Shows says whether the mount namespace of a process shows another part of the regions than the
+// Shows reports whether the mount namespace of a process shows another part of the regions than the
 // directory of one pod. What cannot be read counts as yes, unless the process has ended. Who may mount
 // more than is read may do all, but in another user namespace anybody may mount that much.
 func (s *Shares) Shows(pid string, in []Region, o Owner) bool {

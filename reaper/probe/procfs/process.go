@@ -116,7 +116,7 @@ const InitialPIDNamespace = "pid:[4026531836]"
 // and field 4 of a bind of one in mountinfo.
 func IsMountNamespace(link []byte) bool { return bytes.HasPrefix(link, []byte("mnt:[")) }
 
-// Who returns a process's PID for people, with its command where that can be read.
+// Who returns a process's PID for messages, with its command where that can be read.
 func Who(dir, pid string) string {
 	b, err := os.ReadFile(dir + "/" + pid + "/comm")
 	if err != nil || len(b) > 64 {

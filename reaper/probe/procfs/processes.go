@@ -144,7 +144,7 @@ func Vanished(err error) bool {
 	return beneath.Gone(err) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
 }
 
-// Ended says whether the process has ended meanwhile. The links of one that was reaped after
+// Ended reports whether the process has ended meanwhile. The links of one that was reaped after
 // its name was looked up say EACCES (proc_pid_readlink of fs/proc/base.c).
 func Ended(proc int, pid string, err error) bool {
 	if !errors.Is(err, unix.EACCES) {

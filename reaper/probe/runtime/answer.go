@@ -20,7 +20,7 @@ import (
 type Answer struct {
 	// Lists is Node.RuntimeLists: was there an answer with at least one pod's sandbox?
 	Lists policy.Fact
-	// Sandboxes and Containers hold, for each pod that has some, words for people.
+	// Sandboxes and Containers hold, for each pod that has some, words for messages.
 	Sandboxes, Containers map[parsers.PodUID]string
 	Names                 map[parsers.PodUID]policy.PodName
 	// Static holds the pods that the kubelet has from a manifest or a URL, by their sandboxes' annotations.
@@ -35,7 +35,7 @@ type Answer struct {
 	// SandboxErr and ContainerErr say why the list cannot be relied on to be whole.
 	SandboxErr, ContainerErr error
 	Origin                   string // the sockets
-	// Network says whether all of them call the pods' network ready.
+	// Network reports whether all of them call the pods' network ready.
 	Network policy.Fact
 	Err     error    // both errors, for Look.Errors
 	Sockets []string // those that were found
@@ -59,7 +59,7 @@ func (a Answer) Tell(e *policy.Evidence) {
 	}
 }
 
-// whole says whether every list was answered to its end, so that the sandboxes and
+// whole reports whether every list was answered to its end, so that the sandboxes and
 // containers that were found are all that there are.
 func (a Answer) whole() bool {
 	return a.SandboxErr == nil && a.ContainerErr == nil && a.Lists.Truth == policy.Yes

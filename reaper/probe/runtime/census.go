@@ -51,7 +51,7 @@ func newCensus(now time.Time) *census {
 	}
 }
 
-// String sums up for people.
+// String sums up for messages.
 func (c *census) String() string {
 	s := fmt.Sprintf("%s, %s", count(c.pods, "sandbox", "sandboxes"), count(c.contained, "container", "containers"))
 	if c.strangers > 0 {

@@ -60,7 +60,7 @@ func handledBy(abi int) (handled uint64) {
 	return handled
 }
 
-// Landlock reports whether batches are confined, for people.
+// Landlock reports whether batches are confined, for messages.
 func (r *Runner) Landlock() policy.Fact {
 	switch {
 	case r.abiErr != nil:
