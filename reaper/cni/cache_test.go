@@ -19,8 +19,8 @@ const (
 	podNS   = "/var/run/netns/cni-05f97e31-df8a-4d5c-120b-e9e26d85e3ab"
 )
 
-// told is what a file says, for tests.
-type told struct {
+// parseResult has the fields that Parse sets.
+type parseResult struct {
 	V1, Broken, Sandbox                 bool
 	Untied                              untied
 	ContainerID, Network, IfName, NetNS string
@@ -28,15 +28,15 @@ type told struct {
 	PodNamespace, PodName               string
 }
 
-func parsed(kind Kind, name string, content []byte) told {
+func parsed(kind Kind, name string, content []byte) parseResult {
 	f := File{Kind: kind, Dir: "/d", Name: name}
 	why := f.parse(content)
-	return told{f.V1, f.Broken, f.Sandbox, why, f.Container, f.Network, f.IfName, f.NetNS, f.UID, f.Namespace, f.PodName}
+	return parseResult{f.V1, f.Broken, f.Sandbox, why, f.Container, f.Network, f.IfName, f.NetNS, f.UID, f.Namespace, f.PodName}
 }
 
-func parsedCache(name string, content []byte) told { return parsed(Cache, name, content) }
+func parsedCache(name string, content []byte) parseResult { return parsed(Cache, name, content) }
 
-func parsedScratch(name string, content []byte) told { return parsed(Multus, name, content) }
+func parsedScratch(name string, content []byte) parseResult { return parsed(Multus, name, content) }
 
 // recordedCNI returns a recorded cache file and its name.
 func recordedCNI(tb testing.TB, ifname string) (string, []byte) {
@@ -88,7 +88,7 @@ func newCNIFile() *libcniFile {
 func TestRecordedCNICaches(t *testing.T) {
 	for ifname, network := range map[string]string{"eth0": "labnet", "lo": "cni-loopback"} {
 		name, data := recordedCNI(t, ifname)
-		want := told{
+		want := parseResult{
 			V1: true, ContainerID: boxID, Network: network, IfName: ifname, Sandbox: true,
 			PodUID: podUID, PodNamespace: "default", PodName: "two-labnode", NetNS: podNS,
 		}
@@ -101,13 +101,13 @@ func TestRecordedCNICaches(t *testing.T) {
 	}
 }
 
-// TestCutOffCNICache cuts a recorded file at each byte: what is left is unreadable and
+// TestCutOffCNICache cuts a recorded file at each byte: the rest is unreadable and
 // tied by its name.
 func TestCutOffCNICache(t *testing.T) {
 	name, data := recordedCNI(t, "eth0")
 	for n := range data {
 		got := parsedCache(name, data[:n])
-		want := told{Broken: true, ContainerID: boxID, Network: "labnet", IfName: "eth0"}
+		want := parseResult{Broken: true, ContainerID: boxID, Network: "labnet", IfName: "eth0"}
 		if got != want {
 			t.Fatalf("cut at %d: %+v", n, got)
 		}
@@ -147,11 +147,11 @@ func TestCNICacheNames(t *testing.T) {
 			}
 			empty := parsedCache(name, nil)
 			if strings.HasPrefix(network, "x-") {
-				// Two IDs between dashes: the name alone says nothing.
+				// Two IDs between dashes: the name alone ties it to none.
 				if empty.ContainerID != "" || empty.Untied != untiedName {
 					t.Errorf("empty %s: %+v", name, empty)
 				}
-			} else if empty != (told{Broken: true, ContainerID: boxID, Network: network, IfName: ifname}) {
+			} else if empty != (parseResult{Broken: true, ContainerID: boxID, Network: network, IfName: ifname}) {
 				t.Errorf("empty %s: %+v", name, empty)
 			}
 		}
@@ -172,7 +172,7 @@ func TestCNICacheNames(t *testing.T) {
 		"n-" + strings.ToUpper(boxID) + "-eth0", "n-" + boxID + "-" + boxID + "-eth0", "n-" + boxID + "-sixteen-bytes-xx", "n-" + boxID + "-..",
 		"n-" + boxID + "-a b", "n_" + boxID + "_eth0",
 	} {
-		if got := parsedCache(name, nil); got != (told{Broken: true, Untied: untiedName}) {
+		if got := parsedCache(name, nil); got != (parseResult{Broken: true, Untied: untiedName}) {
 			t.Errorf("empty %q: %+v", name, got)
 		}
 	}
@@ -184,21 +184,21 @@ func TestCNIArgs(t *testing.T) {
 	for _, test := range []struct {
 		what   string
 		more   [][2]string
-		change func(*told)
+		change func(*parseResult)
 	}{
-		{"multus' copies", podArgs(), func(*told) {}},
-		{"another UID", [][2]string{{"K8S_POD_UID", otherPod}}, func(f *told) { f.Untied = untiedContradiction }},
-		{"an empty UID", [][2]string{{"K8S_POD_UID", ""}}, func(f *told) { f.Untied = untiedContradiction }},
-		{"another sandbox", [][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}}, func(f *told) { f.Untied = untiedContradiction }},
+		{"multus' copies", podArgs(), func(*parseResult) {}},
+		{"another UID", [][2]string{{"K8S_POD_UID", otherPod}}, func(f *parseResult) { f.Untied = untiedContradiction }},
+		{"an empty UID", [][2]string{{"K8S_POD_UID", ""}}, func(f *parseResult) { f.Untied = untiedContradiction }},
+		{"another sandbox", [][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}}, func(f *parseResult) { f.Untied = untiedContradiction }},
 		{
 			"another sandbox and back",
 			[][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}, {"K8S_POD_INFRA_CONTAINER_ID", boxID}},
-			func(f *told) { f.Untied = untiedContradiction },
+			func(f *parseResult) { f.Untied = untiedContradiction },
 		},
-		{"another name", [][2]string{{"K8S_POD_NAME", "other"}}, func(f *told) { f.PodName = "" }},
-		{"another namespace", [][2]string{{"K8S_POD_NAMESPACE", "other"}}, func(f *told) { f.PodNamespace = "" }},
-		{"other keys twice", [][2]string{{"MAC", "a"}, {"MAC", "b"}}, func(*told) {}},
-		{"a key in small letters", [][2]string{{"k8s_pod_uid", otherPod}}, func(*told) {}},
+		{"another name", [][2]string{{"K8S_POD_NAME", "other"}}, func(f *parseResult) { f.PodName = "" }},
+		{"another namespace", [][2]string{{"K8S_POD_NAMESPACE", "other"}}, func(f *parseResult) { f.PodNamespace = "" }},
+		{"other keys twice", [][2]string{{"MAC", "a"}, {"MAC", "b"}}, func(*parseResult) {}},
+		{"a key in small letters", [][2]string{{"k8s_pod_uid", otherPod}}, func(*parseResult) {}},
 	} {
 		for seed := range uint64(20) {
 			f := newCNIFile()
@@ -206,12 +206,12 @@ func TestCNIArgs(t *testing.T) {
 			if seed > 0 {
 				rand.New(rand.NewPCG(seed, 1)).Shuffle(len(f.CniArgs), func(i, j int) { f.CniArgs[i], f.CniArgs[j] = f.CniArgs[j], f.CniArgs[i] })
 			}
-			want := told{
+			want := parseResult{
 				V1: true, ContainerID: boxID, Network: "n", IfName: "eth0", Sandbox: true,
 				PodUID: podUID, PodNamespace: "default", PodName: "two-labnode",
 			}
 			if test.change(&want); want.Untied != "" {
-				want = told{V1: true, Untied: want.Untied, PodNamespace: "default", PodName: "two-labnode"}
+				want = parseResult{V1: true, Untied: want.Untied, PodNamespace: "default", PodName: "two-labnode"}
 			}
 			if got := parsedCache(f.write(t)); got != want {
 				t.Errorf("%s:\n got %+v\nwant %+v", test.what, got, want)

@@ -34,7 +34,7 @@ func FuzzCache(f *testing.F) {
 		consistent(t, name, got)
 		scratch := parsedScratch(name, content)
 		consistent(t, name, scratch)
-		for _, g := range []told{got, scratch} {
+		for _, g := range []parseResult{got, scratch} {
 			if g.Untied != untiedSize && g.Broken == json.Valid(content) {
 				t.Errorf("broken %v: %q", g.Broken, content)
 			}
@@ -60,15 +60,15 @@ func FuzzCache(f *testing.F) {
 }
 
 // consistent reports what no content may lead to.
-func consistent(t *testing.T, name string, f told) {
+func consistent(t *testing.T, name string, f parseResult) {
 	t.Helper()
 	if (f.Untied == "") != (f.ContainerID != "") {
 		t.Errorf("tied and untied: %+v", f)
 	}
 	if f.Untied != "" {
 		f.V1, f.Broken, f.Untied, f.PodNamespace, f.PodName = false, false, "", "", ""
-		if f != (told{}) {
-			t.Errorf("tied to nobody, but %+v", f)
+		if f != (parseResult{}) {
+			t.Errorf("untied, but %+v", f)
 		}
 		return
 	}
@@ -87,7 +87,7 @@ func consistent(t *testing.T, name string, f told) {
 }
 
 // sameAsJSON compares f with what encoding/json reads from the same content.
-func sameAsJSON(t *testing.T, content []byte, f told) {
+func sameAsJSON(t *testing.T, content []byte, f parseResult) {
 	t.Helper()
 	var want struct {
 		Kind, ContainerID, IfName, NetworkName, NetNS string

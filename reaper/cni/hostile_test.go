@@ -21,11 +21,11 @@ func TestHostileCNICaches(t *testing.T) {
 	}
 	add := func(member string) string { return "{" + member + "," + v1[1:] }
 	last := func(member string) string { return v1[:len(v1)-1] + "," + member + "}" }
-	bare := told{ContainerID: boxID, Network: "n", IfName: "eth0"}
+	bare := parseResult{ContainerID: boxID, Network: "n", IfName: "eth0"}
 	broken := bare
 	broken.Broken = true
-	untied := func(why untied) told {
-		return told{V1: true, Untied: why, PodNamespace: "default", PodName: "two-labnode"}
+	untied := func(why untied) parseResult {
+		return parseResult{V1: true, Untied: why, PodNamespace: "default", PodName: "two-labnode"}
 	}
 	whole := parsedCache(name, good)
 	if whole.Untied != "" {
@@ -35,14 +35,14 @@ func TestHostileCNICaches(t *testing.T) {
 	inNetNS.NetNS = "/run/netns/x"
 	for what, test := range map[string]struct {
 		content string
-		want    told
+		want    parseResult
 	}{
 		"white space around": {"\n\t " + v1 + " \r\n", whole},
 		"other keys":         {add(`"cniVersion":"2.0.0","x":{"kind":"y"}`), whole},
 		"null elsewhere":     {replace(`"containerId":"`+boxID+`",`, `"containerId":"`+boxID+`","capabilityArgs":null,"result":null,`), whole},
 		"args are null": {
 			`{"kind":"cniCacheV1","containerId":"` + boxID + `","ifName":"eth0","networkName":"n","cniArgs":null}`,
-			told{V1: true, Untied: untiedContent},
+			parseResult{V1: true, Untied: untiedContent},
 		},
 		"escaped namespace": {add(`"result":{"interfaces":[{"sandbox":"\/run\u002fnetns/x"}]}`), inNetNS},
 		"interfaces twice": {
@@ -74,13 +74,13 @@ func TestHostileCNICaches(t *testing.T) {
 		"invalid UTF-8 in the UID":   {replace(podUID, "\xff"+podUID[1:]), untied(untiedContent)},
 		"invalid UTF-8 in two UIDs":  {replace(`"`+podUID+`"`, "\"\xff\"],[\"K8S_POD_UID\",\"\xfe\""), untied(untiedContent)},
 		"invalid UTF-8 in an ID":     {replace(boxID, "\xff"+boxID[1:]), untied(untiedContent)},
-		"no object":                  {"[" + v1 + "]", told{Untied: untiedContent}},
-		"null":                       {"null", told{Untied: untiedContent}},
-		"an empty object":            {"{}", told{Untied: untiedContent}},
-		"another kind":               {replace("cniCacheV1", "cniCacheV2"), told{Untied: untiedContent}},
-		"no kind":                    {replace(`"kind":"cniCacheV1",`, ""), told{Untied: untiedContent}},
-		"kind is a number":           {replace(`"cniCacheV1"`, "1"), told{Untied: untiedContent}},
-		"two kinds":                  {add(`"kind":"cniCacheV2"`), told{Untied: untiedContent}},
+		"no object":                  {"[" + v1 + "]", parseResult{Untied: untiedContent}},
+		"null":                       {"null", parseResult{Untied: untiedContent}},
+		"an empty object":            {"{}", parseResult{Untied: untiedContent}},
+		"another kind":               {replace("cniCacheV1", "cniCacheV2"), parseResult{Untied: untiedContent}},
+		"no kind":                    {replace(`"kind":"cniCacheV1",`, ""), parseResult{Untied: untiedContent}},
+		"kind is a number":           {replace(`"cniCacheV1"`, "1"), parseResult{Untied: untiedContent}},
+		"two kinds":                  {add(`"kind":"cniCacheV2"`), parseResult{Untied: untiedContent}},
 		"ID twice":                   {add(`"containerId":"` + otherID + `"`), untied(untiedContradiction)},
 		"ID twice, the same":         {add(`"containerId":"` + boxID + `"`), untied(untiedContradiction)},
 		"ID twice, the last other":   {last(`"containerId":"` + otherID + `"`), untied(untiedContradiction)},
@@ -99,17 +99,17 @@ func TestHostileCNICaches(t *testing.T) {
 		"a single":                   {replace(`["IgnoreUnknown","1"]`, `["IgnoreUnknown"]`), untied(untiedContent)},
 		"an object of args":          {replace(`["IgnoreUnknown","1"]`, `{"IgnoreUnknown":"1"}`), untied(untiedContent)},
 		"an empty name of a network": {replace(`"networkName":"n"`, `"networkName":""`), untied(untiedName)},
-		"deep":                       {add(`"x":` + strings.Repeat("[", 1e6) + strings.Repeat("]", 1e6)), told{Untied: untiedSize}},
-		"deep and cut off":           {strings.Repeat(`{"a":`, 3e5), told{Untied: untiedSize}},
-		"long":                       {v1 + strings.Repeat(" ", MaxFile), told{Untied: untiedSize}},
+		"deep":                       {add(`"x":` + strings.Repeat("[", 1e6) + strings.Repeat("]", 1e6)), parseResult{Untied: untiedSize}},
+		"deep and cut off":           {strings.Repeat(`{"a":`, 3e5), parseResult{Untied: untiedSize}},
+		"long":                       {v1 + strings.Repeat(" ", MaxFile), parseResult{Untied: untiedSize}},
 		"as long as may be":          {v1 + strings.Repeat(" ", MaxFile-len(v1)), whole},
 		"bare result, 0.3.1": {
 			`{"cniVersion":"0.3.1","interfaces":[{"name":"eth0"}],"ips":[{"version":"4","address":"10.1.2.3/24"}],"dns":{}}`, bare,
 		},
 		"bare result, 0.2.0":      {`{"cniVersion":"0.2.0","ip4":{"ip":"10.1.2.3/24"},"dns":{}}`, bare},
 		"bare result, no version": {`{"dns":{}}`, bare},
-		"bare result with an ID":  {`{"cniVersion":"0.3.1","dns":{},"containerId":"` + otherID + `"}`, told{Untied: untiedContent}},
-		"bare result of a kind":   {`{"cniVersion":"0.3.1","dns":{},"Kind":"cniCacheV3"}`, told{Untied: untiedContent}},
+		"bare result with an ID":  {`{"cniVersion":"0.3.1","dns":{},"containerId":"` + otherID + `"}`, parseResult{Untied: untiedContent}},
+		"bare result of a kind":   {`{"cniVersion":"0.3.1","dns":{},"Kind":"cniCacheV3"}`, parseResult{Untied: untiedContent}},
 	} {
 		if got := parsedCache(name, []byte(test.content)); got != test.want {
 			t.Errorf("%s:\n got %+v\nwant %+v", what, got, test.want)
@@ -160,8 +160,8 @@ func TestSplicedCNICaches(t *testing.T) {
 	}
 }
 
-// TestWhyDuplicateKeysCount shows that encoding/json, and so libcni, takes the last of
-// two keys and does not care for capitals: a parser that takes the first, or only those
+// TestWhyDuplicateKeysCount shows that encoding/json, and so libcni, uses the last of
+// two keys and ignores case: a parser that uses the first, or only those
 // in the right case, would see another container than the runtime.
 func TestWhyDuplicateKeysCount(t *testing.T) {
 	var f libcniFile
@@ -174,21 +174,21 @@ func TestWhyDuplicateKeysCount(t *testing.T) {
 func TestCNIScratch(t *testing.T) {
 	for _, test := range []struct {
 		name, content string
-		want          told
+		want          parseResult
 	}{
-		{boxID, `[{"name":"n","type":"bridge"}]`, told{ContainerID: boxID}},
-		{boxID, ` {"name":"cbr0","type":"bridge"}`, told{ContainerID: boxID}},
-		{boxID, "", told{Broken: true, ContainerID: boxID}},
-		{boxID, `[{"name":`, told{Broken: true, ContainerID: boxID}},
-		{boxID, `[] []`, told{Broken: true, ContainerID: boxID}},
-		{boxID, "null", told{Untied: untiedContent}},
-		{boxID, strings.Repeat("[", 1e6), told{Untied: untiedSize}},
-		{boxID, strings.Repeat(" ", MaxFile+1), told{Untied: untiedSize}},
-		{boxID[1:], "[]", told{Untied: untiedName}},
-		{boxID + "0", "[]", told{Untied: untiedName}},
-		{"n-" + boxID + "-eth0", "[]", told{Untied: untiedName}},
-		{strings.ToUpper(boxID), "", told{Broken: true, Untied: untiedName}},
-		{"multus-shim.json", "[]", told{Untied: untiedName}},
+		{boxID, `[{"name":"n","type":"bridge"}]`, parseResult{ContainerID: boxID}},
+		{boxID, ` {"name":"cbr0","type":"bridge"}`, parseResult{ContainerID: boxID}},
+		{boxID, "", parseResult{Broken: true, ContainerID: boxID}},
+		{boxID, `[{"name":`, parseResult{Broken: true, ContainerID: boxID}},
+		{boxID, `[] []`, parseResult{Broken: true, ContainerID: boxID}},
+		{boxID, "null", parseResult{Untied: untiedContent}},
+		{boxID, strings.Repeat("[", 1e6), parseResult{Untied: untiedSize}},
+		{boxID, strings.Repeat(" ", MaxFile+1), parseResult{Untied: untiedSize}},
+		{boxID[1:], "[]", parseResult{Untied: untiedName}},
+		{boxID + "0", "[]", parseResult{Untied: untiedName}},
+		{"n-" + boxID + "-eth0", "[]", parseResult{Untied: untiedName}},
+		{strings.ToUpper(boxID), "", parseResult{Broken: true, Untied: untiedName}},
+		{"multus-shim.json", "[]", parseResult{Untied: untiedName}},
 	} {
 		if got := parsedScratch(test.name, []byte(test.content)); got != test.want {
 			t.Errorf("%s %.20q:\n got %+v\nwant %+v", test.name, test.content, got, test.want)

@@ -6,11 +6,11 @@ import (
 )
 
 func TestParseHostLocal(t *testing.T) {
-	tied := func(id, ifname string) told { return told{ContainerID: id, Network: "d", IfName: ifname} }
-	nobody := func(why untied) told { return told{Network: "d", Untied: why} }
+	tied := func(id, ifname string) parseResult { return parseResult{ContainerID: id, Network: "d", IfName: ifname} }
+	nobody := func(why untied) parseResult { return parseResult{Network: "d", Untied: why} }
 	for _, test := range []struct {
 		name, content string
-		want          told
+		want          parseResult
 	}{
 		{"10.244.0.8", boxID + "\r\neth0", tied(boxID, "eth0")},
 		{"10.244.0.8", boxID + "\r\neth0\r\n", tied(boxID, "eth0")},

@@ -141,12 +141,12 @@ func TestCNIDoubtKeeps(t *testing.T) {
 					after := *s
 					after.f.Facts[n].Truth = turn
 					if d := after.judge().Decision; before != policy.Reap && d == policy.Reap {
-						t.Errorf("broken=%t %s: %s turned %s takes it from %s to reap", broken, truths(s.f), n, turn, before)
+						t.Errorf("broken=%t %s: %s turned to %s changes %s to reap", broken, truths(s.f), n, turn, before)
 					}
 				}
 			}
 			if before == policy.Reap && s.f.Facts[Ready].Truth == policy.Yes && s.f.Facts[Listed].Truth != policy.No {
-				t.Errorf("broken=%t: taken while its sandbox is ready", broken)
+				t.Errorf("broken=%t: removed while its sandbox is ready", broken)
 			}
 		}
 	}
@@ -210,7 +210,7 @@ func TestListings(t *testing.T) {
 		m := l
 		broken(&m)
 		if since, ok := at(13).Since(m.Older.Since); ok && since > 0 {
-			t.Errorf("%s: the row goes on, %s old", name, since)
+			t.Errorf("%s: the series continues, %s old", name, since)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestSweptRecord(t *testing.T) {
 	}
 	r := RemovedRecord("cni-1", ended, policy.Node{}, policy.Instant{})
 	if got := r.Taken[string(Cache)]; got.Entries != 3 || got.Bytes != 30 || !slices.Equal(r.Pods, []string{"shop/web-0", "shop/web-1"}) {
-		t.Errorf("taken %+v of %q", got, r.Pods)
+		t.Errorf("removed %+v of %q", got, r.Pods)
 	}
 	if r.Repaired != 2 || !slices.Equal(r.Runtimes, []string{"containerd 1.6.20"}) {
 		t.Errorf("%d repaired for %q", r.Repaired, r.Runtimes)

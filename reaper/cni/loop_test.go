@@ -21,7 +21,7 @@ import (
 )
 
 // fakeCNI is the CNI directories, the archive, the ledger and the clock of a node, in memory. It plays every room of a sweep, and can be
-// cut off after any step, as by kill -9: everything that is on "disk" stays, and the next Sweeper on it begins anew.
+// cut off after any step, as by kill -9: everything on "disk" is kept for the next Sweeper.
 type fakeCNI struct {
 	now        policy.Instant
 	node       policy.Node
@@ -263,7 +263,7 @@ func (n *fakeCNI) turn(s *Sweeper, t reaper.Turn) *Report {
 func sweepOnce(n *fakeCNI) *Report { return n.turn(n.sweeper(), reaper.Turn{}) }
 
 // TestCNIStory: two sweeps a hold apart, one archive and one record for the batch, and the
-// way back.
+// restore.
 func TestCNIStory(t *testing.T) {
 	n := newFakeCNI()
 	for i := range 5 {
@@ -283,15 +283,15 @@ func TestCNIStory(t *testing.T) {
 	if got := rep.Census.Taken[Cache]; got.Entries != 4 || got.Bytes != 400 {
 		t.Errorf("counted %+v", got)
 	}
-	var told []policy.Record
+	var removed []policy.Record
 	for _, r := range n.records {
 		if r.Kind == policy.KindCNIRemoved {
-			told = append(told, r)
+			removed = append(removed, r)
 		}
 	}
 	// Chunks of two, so three of them held something to take.
-	if len(told) != 2 || !strings.HasPrefix(told[0].Archive, ArchivePrefix) || !slices.Contains(told[0].Pods, "shop/pod-0") {
-		t.Errorf("told %+v", told)
+	if len(removed) != 2 || !strings.HasPrefix(removed[0].Archive, ArchivePrefix) || !slices.Contains(removed[0].Pods, "shop/pod-0") {
+		t.Errorf("records %+v", removed)
 	}
 	done, err := n.sweeper().Restore(context.Background(), string(uidOf(1)))
 	if err != nil || done.Done != 1 || done.All() != 1 || n.there["net-id1-eth0"].Name == "" {
@@ -307,7 +307,7 @@ func TestCNIStory(t *testing.T) {
 			t.Errorf("after the retention there is still %s", name)
 		}
 	}
-	if len(n.archives) > 2 { // of what was taken by the last sweep
+	if len(n.archives) > 2 { // of the last sweep
 		t.Errorf("after the retention there are still %d archives", len(n.archives))
 	}
 }
@@ -353,7 +353,7 @@ func TestCNINothingGoes(t *testing.T) {
 }
 
 // TestCNIRestoreBatch: one sweep that made several archives comes back by one command, by the
-// name of any of them, and what another sweep took stays where it is.
+// name of any of them, and the files of another sweep do not.
 func TestCNIRestoreBatch(t *testing.T) {
 	n := sweptCNI(t)
 	var first, undo []string
@@ -383,7 +383,7 @@ func TestCNIRestoreBatch(t *testing.T) {
 		t.Errorf("again: %d of 6 were there, %v; %d are", done.Gone, err, len(n.there))
 	}
 	if more := n.records[records:]; len(more) != 0 {
-		t.Errorf("again: nothing was done, and the ledger says %+v", more)
+		t.Errorf("again: nothing was done, and the ledger has %+v", more)
 	}
 	if _, err := n.sweeper().RestoreBatch(context.Background(), "cni-none"); err == nil {
 		t.Error("a batch that is not there was restored")
@@ -407,8 +407,8 @@ func sweptCNI(t *testing.T) *fakeCNI {
 	return n
 }
 
-// TestCNIRestoreDamaged: an archive that cannot be read keeps none of the others from coming back. What came back is written
-// down and told, and once the archive can be read the same command brings the rest.
+// TestCNIRestoreDamaged: an archive that cannot be read keeps none of the others from coming back. What came back is
+// recorded, and once the archive can be read the same command restores the rest.
 func TestCNIRestoreDamaged(t *testing.T) {
 	n := sweptCNI(t)
 	names := slices.Sorted(maps.Keys(n.archives))
@@ -430,7 +430,7 @@ func TestCNIRestoreDamaged(t *testing.T) {
 	}
 }
 
-// restoredFrom says of each record of a restore from where it put back how many files.
+// restoredFrom returns the archive and the number of files of each record of a restore.
 func restoredFrom(records []policy.Record) (from []string) {
 	for _, r := range records {
 		if r.Kind == policy.KindCNIRestored {
@@ -470,7 +470,7 @@ func TestCNIRestoreKilled(t *testing.T) {
 }
 
 // TestCNIRestoreUnwritten: what cannot be written down now is written down with the next batch, and where that cannot be
-// either, an error says so.
+// either, the error is returned.
 func TestCNIRestoreUnwritten(t *testing.T) {
 	for at, want := range []int{3, 3, 2} { // the append that fails, and how many records there are in the end
 		n := sweptCNI(t)
@@ -502,7 +502,7 @@ func (s stopping) RestoreCNI(ctx context.Context, permit policy.Permit, files []
 	return s.fakeCNI.RestoreCNI(ctx, permit, files)
 }
 
-// TestCNIRestoreStopped: what was not begun when a person stops the command has no record, and the words say how much it is.
+// TestCNIRestoreStopped: what was not begun when the command is interrupted has no record, and the error has its amount.
 func TestCNIRestoreStopped(t *testing.T) {
 	n := sweptCNI(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -518,8 +518,8 @@ func TestCNIRestoreStopped(t *testing.T) {
 	}
 }
 
-// TestCNIReportBounded: of 40 files ten are told one by one of each kind, those that stay
-// beside those that go, and a failure is among the outcomes; all are counted.
+// TestCNIReportBounded: of 40 files ten of each kind are reported one by one, those that are kept
+// beside those that are removed, and a failure is among the outcomes; all are counted.
 func TestCNIReportBounded(t *testing.T) {
 	n := newFakeCNI()
 	n.chunk = 4
@@ -554,7 +554,7 @@ func TestCNIReportBounded(t *testing.T) {
 }
 
 // TestCNIGoneMeanwhile: what a plugin's DEL removed after it was judged is in no archive: an undo of the
-// sweep would give its address out to nobody.
+// sweep would reserve its address for no pod.
 func TestCNIGoneMeanwhile(t *testing.T) {
 	n := newFakeCNI()
 	gone := n.leave(1, 25*time.Hour)
@@ -575,7 +575,7 @@ func TestCNIGoneMeanwhile(t *testing.T) {
 
 // TestCNICutShort: where the first archive cannot be written, no other is tried: the disk is
 // full. The files of that batch have failed, in the census and one by one, so that the exit
-// code and the metrics tell; what was not tried has not.
+// code and the metrics show it; what was not tried has not.
 func TestCNICutShort(t *testing.T) {
 	n := newFakeCNI()
 	for i := range 6 {
@@ -598,7 +598,7 @@ func TestCNICutShort(t *testing.T) {
 	}
 }
 
-// TestCNILockedForEver: a writer that died with the lock, or was stopped. Each sweep says so,
+// TestCNILockedForEver: a process that never releases the lock. Each sweep reports it,
 // and none leaves an archive of what is still there: they would fill the disk.
 func TestCNILockedForEver(t *testing.T) {
 	n := newFakeCNI()
@@ -613,7 +613,7 @@ func TestCNILockedForEver(t *testing.T) {
 	}
 	for _, r := range n.records {
 		if r.Kind == policy.KindCNIRemoved && !strings.Contains(r.Err, "locked by process 7") {
-			t.Errorf("told %+v", r)
+			t.Errorf("record %+v", r)
 		}
 	}
 	n.locked = false
@@ -623,7 +623,7 @@ func TestCNILockedForEver(t *testing.T) {
 	}
 }
 
-// TestCNIRestoredUnfinished: a person puts back what a run was taking when it was killed. The
+// TestCNIRestoredUnfinished: an operator restores what a run was removing when it was killed. The
 // next start must not finish that run.
 func TestCNIRestoredUnfinished(t *testing.T) {
 	n := newFakeCNI()
@@ -639,7 +639,7 @@ func TestCNIRestoredUnfinished(t *testing.T) {
 	}
 	sweepOnce(n)
 	if len(n.there) != 1 {
-		t.Error("what a person has put back was taken")
+		t.Error("what an operator restored was removed")
 	}
 }
 
@@ -731,7 +731,7 @@ func archivedFirst(t *testing.T) {
 	}
 }
 
-// TestCNIAfterThePod: what CNI left of a pod goes once the pod's own directory was removed, although it is younger than the rules ask of
+// TestCNIAfterThePod: the files of a pod are removed once the pod's own directory was, although it is younger than the rules ask of
 // others.
 func TestCNIAfterThePod(t *testing.T) {
 	n := newFakeCNI()

@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestRestoredBounded: of many files some of each kind are told one by one, a failure among them wherever it stands, and
+// TestRestoredBounded: of many files some of each kind are listed one by one, a failure among them wherever it stands, and
 // all are counted. The record has the sum and the first error.
 func TestRestoredBounded(t *testing.T) {
 	var done Restored
@@ -22,12 +22,12 @@ func TestRestoredBounded(t *testing.T) {
 		}
 		done.Add([]File{o})
 	}
-	told := map[policy.Result]int{}
+	listed := map[policy.Result]int{}
 	for _, o := range done.Outcomes {
-		told[o.Result]++
+		listed[o.Result]++
 	}
-	if told[policy.Done] != MostRestored || told[policy.Refused] != MostRestored || len(told) != 2 {
-		t.Errorf("told %v", told)
+	if listed[policy.Done] != MostRestored || listed[policy.Refused] != MostRestored || len(listed) != 2 {
+		t.Errorf("listed %v", listed)
 	}
 	if done.Done != 3*MostRestored || done.Gone != MostRestored || done.Failed != MostRestored || done.All() != 5*MostRestored || done.More() != 3*MostRestored {
 		t.Errorf("counted %d, %d, %d, %d more", done.Done, done.Gone, done.Failed, done.More())

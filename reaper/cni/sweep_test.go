@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestErrorsBounded: thousands of directories that cannot be read are some words, and the
-// last of them says that there are more. The tests of whole sweeps are beside the loop over
+// TestErrorsBounded: thousands of directories that cannot be read are some errors, and the
+// last of them is that there are more. The tests of whole sweeps are beside the loop over
 // pods, in whose passes they run.
 func TestErrorsBounded(t *testing.T) {
 	var rep Report

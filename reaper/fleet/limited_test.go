@@ -118,7 +118,7 @@ func TestReviewLimits(t *testing.T) {
 		t.Errorf("%d are never forgotten", len(l.visitors))
 	}
 	if l.review(host(9), false) {
-		t.Error("somebody who has no connection asks")
+		t.Error("a client without a connection asks")
 	}
 }
 

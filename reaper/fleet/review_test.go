@@ -125,7 +125,7 @@ func (f *fixture) waiting(t *testing.T, n int) {
 	}
 }
 
-// TestReview: who is known for our audience and may is let in, and nobody else.
+// TestReview: only a known user with the right is admitted, with a token for our audience.
 func TestReview(t *testing.T) {
 	for name, c := range map[string]struct {
 		token, access string
@@ -156,7 +156,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// TestWhatIsAsked: the API server is told the audience, and of the user all that it has said itself.
+// TestWhatIsAsked: the API server gets the audience, and of the user all that it returned itself.
 func TestWhatIsAsked(t *testing.T) {
 	f := newFixture(t)
 	f.api.saw = make(chan map[string]any, 2)
@@ -172,7 +172,7 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestNotAnswered: an API server that is away, refuses, or is none lets nobody in, and the log says so once.
+// TestNotAnswered: an API server that is away, refuses, or is none admits no client, which is logged once.
 func TestNotAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		h    http.HandlerFunc
@@ -270,7 +270,7 @@ func TestKept(t *testing.T) {
 }
 
 // TestLately: what was allowed within the hour is asked anew as that, and nothing else is; neither an API server
-// that is away nor a flood of tokens that it does not know takes that from it.
+// that is away nor a flood of unknown tokens changes that.
 func TestLately(t *testing.T) {
 	f := newFixture(t)
 	var said []bool
@@ -319,7 +319,7 @@ func TestLately(t *testing.T) {
 	expect("it was refused", false)
 }
 
-// TestRoomForKnown: questions about tokens that nobody knows, which the API server takes its time for, do not keep
+// TestRoomForKnown: slow questions about unknown tokens do not keep
 // one from being asked about that was allowed lately.
 func TestRoomForKnown(t *testing.T) {
 	f := newFixture(t)
@@ -368,7 +368,7 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
-// TestOnce: many with the same token cost one question, whoever goes away meanwhile, and only a few
+// TestOnce: many with the same token cost one question, also if a client disconnects, and only a few
 // questions are asked at once.
 func TestOnce(t *testing.T) {
 	f := newFixture(t)

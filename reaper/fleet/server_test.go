@@ -72,7 +72,7 @@ func TestReady(t *testing.T) {
 		}
 		for _, word := range words {
 			if !strings.Contains(w.Body.String(), word) {
-				t.Errorf("%s: %q does not say %q", what, w.Body, word)
+				t.Errorf("%s: %q does not contain %q", what, w.Body, word)
 			}
 		}
 	}
@@ -111,8 +111,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestWhoMayAsk: what names pods or costs a look is for this host, where nobody has to say a
-// name; what does neither is for all; and there is nothing else to ask for.
+// TestWhoMayAsk: what names pods or costs a look is for this host, without
+// authentication; what does neither is for all; and there is nothing else to ask for.
 func TestWhoMayAsk(t *testing.T) {
 	s, _, asks := newTestServer(t, "")
 	s.Publish(onePod())
@@ -245,7 +245,7 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestCertificateOfTheConnection: a file that has come to demand certificates says nothing of a
+// TestCertificateOfTheConnection: a file that has come to demand certificates does not authenticate a
 // connection that began without.
 func TestCertificateOfTheConnection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.yaml")
@@ -394,7 +394,7 @@ func TestBearerConfig(t *testing.T) {
 	}
 }
 
-// TestRefused: a web configuration that cannot be used is told at the start.
+// TestRefused: a web configuration that cannot be used is reported at the start.
 func TestRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	if err := os.WriteFile(path, []byte("tls_server_config: {cert_file: /nowhere}\n"), 0o600); err != nil {
@@ -409,7 +409,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTaken: an address that somebody else has is tried again until it is free.
+// TestTaken: an address that is in use is tried again until it is free.
 func TestTaken(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -417,17 +417,17 @@ func TestTaken(t *testing.T) {
 	}
 	address := l.Addr().String()
 	s, _, _ := newTestServer(t, "")
-	told := make(chan struct{}, 1)
+	logged := make(chan struct{}, 1)
 	s.cfg.Log = slog.New(slog.NewTextHandler(writer(func(text string) {
 		if strings.Contains(text, "cannot serve HTTP") {
-			told <- struct{}{}
+			logged <- struct{}{}
 		}
 	}), nil))
 	s.cfg.Addresses, s.again = []string{address}, 10*time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { s.Serve(ctx); close(done) }()
-	<-told // once, however often it is tried
+	<-logged // once, however often it is tried
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func TestServesTLS(t *testing.T) {
 	}
 }
 
-// TestBecomesWrong: a web configuration that becomes wrong lets nobody in and is logged once, however many clients come.
+// TestBecomesWrong: a web configuration that becomes wrong admits no client and is logged once, however many clients come.
 func TestBecomesWrong(t *testing.T) {
 	n := serveTLS(t, verifyClients)
 	got, want := 0, 0

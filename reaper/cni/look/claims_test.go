@@ -38,7 +38,7 @@ func (n *cniNode) inNetns(pid int, name, container string) {
 	testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "cgroup"), []byte(cgroup), 0o600))
 }
 
-// addressesIn says what the process's namespace has, as Linux 6.1 writes it.
+// addressesIn writes the addresses of the process's namespace as Linux 6.1 does.
 func (n *cniNode) addressesIn(pid int, v4, v6 string) {
 	n.t.Helper()
 	dir := filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid), "net")
@@ -48,14 +48,14 @@ func (n *cniNode) addressesIn(pid int, v4, v6 string) {
 	testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "if_inet6"), []byte(v6+" 02 40 20 80     eth0\n"), 0o600))
 }
 
-// crioInfo is what CRI-O 1.34 tells of a sandbox besides, cut to what counts.
+// crioInfo is part of the verbose status of a sandbox of CRI-O 1.34.
 func crioInfo(netns string) map[string]string {
 	return map[string]string{"info": `{"image":"registry.k8s.io/pause:3.10","pid":812,"runtimeSpec":{"ociVersion":"1.2.0","process":{"args":["/pause"]},` +
 		`"linux":{"resources":{},"namespaces":[{"type":"pid"},{"type":"network","path":"` + netns + `"},{"type":"ipc","path":"/var/run/ipcns/x"}]}}}`}
 }
 
-// TestCNIClaims is a namespace of which no cache file tells, and whose it is all the same. With
-// CRI-O and Calico every living pod's is such a one, and each kept every cache of the dead.
+// TestCNIClaims has a namespace that no cache file names, and finds its owner. With
+// CRI-O and Calico every living pod has such a namespace, which kept every cache of dead pods.
 func TestCNIClaims(t *testing.T) {
 	live, gone := id("a live pod"), id("gone")
 	for _, c := range []struct {
@@ -63,25 +63,25 @@ func TestCNIClaims(t *testing.T) {
 		change func(*cniNode)
 		want   policy.Truth
 	}{
-		{"nobody's", func(*cniNode) {}, policy.Unknown},
-		{"the runtime tells", func(n *cniNode) { n.cri.SetInfo(live, crioInfo(n.netns("x"))) }, policy.No},
-		{"the runtime tells, of a sandbox that is not ready", func(n *cniNode) {
+		{"without an owner", func(*cniNode) {}, policy.Unknown},
+		{"the runtime reports it", func(n *cniNode) { n.cri.SetInfo(live, crioInfo(n.netns("x"))) }, policy.No},
+		{"the runtime reports it, of a sandbox that is not ready", func(n *cniNode) {
 			n.sandbox(id("stopped"), false)
 			n.cri.SetInfo(id("stopped"), crioInfo(n.netns("x")))
 		}, policy.No},
-		{"the runtime tells of another", func(n *cniNode) { n.cri.SetInfo(live, crioInfo(n.netns("y"))) }, policy.Unknown},
+		{"the runtime reports another", func(n *cniNode) { n.cri.SetInfo(live, crioInfo(n.netns("y"))) }, policy.Unknown},
 		{"the runtime fails", func(n *cniNode) {
 			n.cri.SetInfo(live, crioInfo(n.netns("x")))
 			n.cri.SetFault(fakecri.PodSandboxStatus, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
 		}, policy.Unknown},
-		{"the runtime tells nonsense", func(n *cniNode) { n.cri.SetInfo(live, map[string]string{"info": "{"}) }, policy.Unknown},
+		{"the runtime reports nonsense", func(n *cniNode) { n.cri.SetInfo(live, map[string]string{"info": "{"}) }, policy.Unknown},
 		{"a process of its sandbox", func(n *cniNode) { n.inNetns(300, "x", live) }, policy.No},
 		{"a process of its container", func(n *cniNode) {
 			n.container(id("main"), live, true)
 			n.inNetns(300, "x", id("main"))
 		}, policy.No},
 		{"a process of a container that is not listed", func(n *cniNode) { n.inNetns(300, "x", id("forgotten")) }, policy.Unknown},
-		{"a process of nobody", func(n *cniNode) { n.inNetns(300, "x", "") }, policy.Unknown},
+		{"a process of no container", func(n *cniNode) { n.inNetns(300, "x", "") }, policy.Unknown},
 		{"a process of a container that is elsewhere besides: nsenter", func(n *cniNode) {
 			n.write("run/netns/y", "")
 			n.cache("cbr0", id("another live pod"), "eth0", string(newUID()), n.netns("y"))
@@ -117,8 +117,8 @@ func TestCNIClaims(t *testing.T) {
 	}
 }
 
-// TestCNIAskedOnce: a sweep asks of each sandbox once, and of none where every namespace is
-// known to be somebody's.
+// TestCNIAskedOnce: a sweep asks for each sandbox once, and for none where every namespace is
+// known to have an owner.
 func TestCNIAskedOnce(t *testing.T) {
 	n := newCNINode(t)
 	n.chunk = 1
@@ -150,11 +150,11 @@ func TestCNINamespaceOfOthers(t *testing.T) {
 	looks := n.sweep()
 	for name, want := range map[string]policy.Truth{
 		"10.244.0.8": policy.Unknown, "10.244.0.9": policy.No, "fd00::7": policy.Unknown, "fd00::9": policy.No,
-		cache: policy.Unknown, // it says of no address
+		cache: policy.Unknown, // it has no address
 	} {
 		checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Netns: want})
 	}
-	// Another one, of which nothing can be told, keeps them all.
+	// Another one, without known addresses, keeps them all.
 	n.write("run/netns/another", "")
 	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{cni.Netns: policy.Unknown})
 	testkit.Must(t, os.Remove(n.path("run/netns/another")))
@@ -247,7 +247,7 @@ func TestCNIReusedPID(t *testing.T) {
 }
 
 // TestCNIConfDirs: without a directory that a person named, the configurations are where K3s
-// and RKE2 have them, or where the runtime says.
+// and RKE2 have them, or in the runtime's directory.
 func TestCNIConfDirs(t *testing.T) {
 	const conf = `{"name":"elsewhere","type":"bridge","ipam":{"type":"host-local","dataDir":"%s"}}`
 	for _, c := range []struct {
@@ -298,7 +298,7 @@ func TestCNIConfDirs(t *testing.T) {
 }
 
 // TestCNIAttachments is an address in the network of an attachment (Multus), which no
-// configuration on the node names: its own cache is gone, and who uses the network tells.
+// configuration on the node has: its own cache is gone, but other pods use the network.
 func TestCNIAttachments(t *testing.T) {
 	live, gone := id("a live pod"), id("gone")
 	for _, c := range []struct {
@@ -306,7 +306,7 @@ func TestCNIAttachments(t *testing.T) {
 		change func(*cniNode)
 		want   policy.Truth
 	}{
-		{"nobody uses it", func(*cniNode) {}, policy.Yes},
+		{"no pod uses it", func(*cniNode) {}, policy.Yes},
 		{"a living pod uses it", func(n *cniNode) {
 			n.write("cni/multus/results/tenant-"+live+"-net1", cacheText("tenant", live, "net1", string(newUID()), n.netns("x")))
 		}, policy.No},

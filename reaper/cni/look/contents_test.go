@@ -100,7 +100,7 @@ func TestContentsBounded(t *testing.T) {
 	}
 }
 
-// TestContentsPostponed: the addresses of a chunk are judged by what the cache files tell, also by
+// TestContentsPostponed: the addresses of a chunk are judged by the cache files, also by
 // those for whose content the chunk has no room.
 func TestContentsPostponed(t *testing.T) {
 	facts := map[bool]map[string]cni.File{}

@@ -95,7 +95,7 @@ func TestCNIForeign(t *testing.T) {
 	}
 }
 
-// TestCNIForeignWithoutCache is a reservation or delegate of which no cache file tells.
+// TestCNIForeignWithoutCache has reservations and delegates without a cache file.
 func TestCNIForeignWithoutCache(t *testing.T) {
 	n := newCNINode(t)
 	n.address("cbr0", "10.244.0.9", id("a"))
@@ -219,8 +219,8 @@ func (c laterClock) Now() policy.Instant {
 	return policy.Instant{Wall: time.Now().Add(c.ahead), BootID: "boot", Boot: c.up}
 }
 
-// TestCNINetnsUntold is a sandbox of which no file tells the namespace. It is gone where
-// every namespace that is there is another's, or was made long after the file.
+// TestCNINetnsUntold is a sandbox whose files have no namespace. It is gone where
+// every namespace that exists is another's, or was made long after the file.
 func TestCNINetnsUntold(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -228,7 +228,7 @@ func TestCNINetnsUntold(t *testing.T) {
 		want   policy.Truth
 	}{
 		{"there is none", func(*cniNode) {}, policy.No},
-		{"one that nobody claims", func(n *cniNode) { n.write("run/netns/x", "") }, policy.Unknown},
+		{"one without an owner", func(n *cniNode) { n.write("run/netns/x", "") }, policy.Unknown},
 		{"a live pod's", func(n *cniNode) {
 			n.write("run/netns/x", "")
 			n.cache("cbr0", id("a live pod"), "eth0", string(newUID()), n.netns("x"))
@@ -331,7 +331,7 @@ func TestCNITwoPods(t *testing.T) {
 	}
 }
 
-// TestCNIOldestNamespace: of several that nobody claims, the oldest decides.
+// TestCNIOldestNamespace: of several without an owner, the oldest decides.
 func TestCNIOldestNamespace(t *testing.T) {
 	n := newCNINode(t)
 	f := chunkFacts{s: n.reader().sweep(false), k: &chunkKnown{}}

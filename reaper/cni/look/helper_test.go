@@ -33,7 +33,7 @@ var (
 	stick      = testkit.Stick
 )
 
-// realClock tells the time: files have real times.
+// realClock is the real time: files have real times.
 type realClock struct{}
 
 func (realClock) Now() policy.Instant {
@@ -193,7 +193,7 @@ func (n *cniNode) address(network, ip, id string) {
 	n.write("cni/networks/"+network+"/"+ip, id+"\r\neth0")
 }
 
-// netns is the path of a network namespace that is not there, as a cache file tells it.
+// netns is the path of a network namespace that does not exist, as in a cache file.
 func (n *cniNode) netns(name string) string { return n.path("var/run/netns/" + name) }
 
 // sweep returns all looks of one sweep.
@@ -261,7 +261,7 @@ func checkCNI(t *testing.T, f cni.File, want cniFacts) {
 			t.Errorf("%s of %s is %s (%s), want %s", name, f.Name, got.Truth, got.Detail, truth)
 		}
 		if name != cni.Ready && got.Truth == policy.Unknown && got.Detail == "" {
-			t.Errorf("%s of %s is unknown without a word why", name, f.Name)
+			t.Errorf("%s of %s is unknown without a reason", name, f.Name)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func TestSweepCNI(t *testing.T) {
 
 // TestSweepCNIOrder is a sandbox that is made while a sweep is on. In the order that is
 // used, it is listed by the runtime. In the other, which StarlingX's script and whereabouts
-// before #208 had, it is in the listing of files and not in the runtime's: taken for gone.
+// before #208 had, it is in the listing of files and not in the runtime's, and seems to be gone.
 func TestSweepCNIOrder(t *testing.T) {
 	born := id("just made")
 	for _, c := range []struct {
@@ -122,13 +122,13 @@ func TestSweepCNIOrder(t *testing.T) {
 				}
 			}
 			if lost != c.want {
-				t.Errorf("%d files of the new sandbox are taken for gone, want %d", lost, c.want)
+				t.Errorf("%d files of the new sandbox seem to be gone, want %d", lost, c.want)
 			}
 		})
 	}
 }
 
-// TestSweepCNIRuntime is what the runtime may say and fail to say. Only a whole answer with
+// TestSweepCNIRuntime has answers of the runtime. Only a complete answer with
 // at least one pod lets anything be absent.
 func TestSweepCNIRuntime(t *testing.T) {
 	gone, stopped := id("gone"), id("stopped")
@@ -173,7 +173,7 @@ func TestSweepCNIRuntime(t *testing.T) {
 			if c.want != nil {
 				checkCNI(t, cniFile(t, looks, name), c.want)
 			} else if len(looks[0].Files) != 0 {
-				t.Errorf("what is listed in some state is told as residue: %+v", looks[0].Files)
+				t.Errorf("what is listed in some state is reported as residue: %+v", looks[0].Files)
 			}
 		})
 	}
@@ -226,7 +226,7 @@ func TestSweepCNIBroken(t *testing.T) {
 }
 
 // TestSweepCNIVersion: which runtime stumbles over an empty cache file depends on its version,
-// so that it is told with the file; where it does not tell, the file is judged all the same.
+// so it is reported with the file; without an answer, the file is judged all the same.
 func TestSweepCNIVersion(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -272,8 +272,8 @@ func TestSweepCNIVersion(t *testing.T) {
 	}
 }
 
-// TestSweepCNIChunks has directories that are longer than a chunk: each file is told once,
-// and a file that says nothing of its sandbox is explained by one of another chunk.
+// TestSweepCNIChunks has directories that are longer than a chunk: each file is reported once,
+// and what a file lacks comes from a file of another chunk.
 func TestSweepCNIChunks(t *testing.T) {
 	n := newCNINode(t)
 	n.chunk = 4
@@ -307,7 +307,7 @@ func TestSweepCNIChunks(t *testing.T) {
 	}
 	for name, times := range seen {
 		if times != 1 {
-			t.Errorf("%s is told %d times", name, times)
+			t.Errorf("%s is reported %d times", name, times)
 		}
 	}
 	if len(seen) != 30 || len(looks) != 8 {
@@ -315,8 +315,8 @@ func TestSweepCNIChunks(t *testing.T) {
 	}
 }
 
-// TestSweepCNIUntied is what lies in the directories and is nobody's that could be told:
-// counted, told, and never gone into or opened.
+// TestSweepCNIUntied has files of no known container:
+// counted, reported, and never entered or opened.
 func TestSweepCNIUntied(t *testing.T) {
 	n := newCNINode(t)
 	a, b := id("a"), id("b")
@@ -330,7 +330,7 @@ func TestSweepCNIUntied(t *testing.T) {
 	if err := unix.Mknod(n.path(device), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
 		n.mkdir(device) // only root makes devices
 	}
-	n.write("cni/results/cbr0-"+a+"-another", good)  // its content says eth0
+	n.write("cni/results/cbr0-"+a+"-another", good)  // its content has eth0
 	n.write("cni/results/cbr0-"+a+"-"+b+"-eth0", "") // of whom?
 	n.write("cni/results/cbr0-"+a[:63]+"-eth0", "")  // no whole ID
 	n.write("cni/results/cbr0-cnitool-77383ca0-eth0", cacheText("cbr0", "cnitool-77383ca0", "eth0", "", ""))
@@ -358,7 +358,7 @@ func TestSweepCNIUntied(t *testing.T) {
 
 // TestSweepCNIOpensNothingElse: to open a device may do something (a watchdog begins to count,
 // a tape rewinds), and so may reading what is no file of CNI at all where a dataDir was set to
-// a directory like /proc. inotify tells what was opened.
+// a directory like /proc. inotify reports what was opened.
 func TestSweepCNIOpensNothingElse(t *testing.T) {
 	n := newCNINode(t)
 	n.mkdir("cni/results")
@@ -411,7 +411,7 @@ func TestSweepCNIMemory(t *testing.T) {
 	}
 }
 
-// TestSweepCNIUnreadable is a directory that cannot be read: told, and the others are read.
+// TestSweepCNIUnreadable is a directory that cannot be read: it is reported, and the others are read.
 func TestSweepCNIUnreadable(t *testing.T) {
 	n := newCNINode(t)
 	n.mkdir("other")
@@ -442,7 +442,7 @@ func TestSweepCNIUnreadable(t *testing.T) {
 	}
 }
 
-// TestSweepCNIHangs is a directory whose files do not answer: they are told as unknown.
+// TestSweepCNIHangs is a directory whose files do not answer: they are unknown.
 func TestSweepCNIHangs(t *testing.T) {
 	n := newCNINode(t)
 	name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.netns("gone"))
@@ -459,8 +459,8 @@ func TestSweepCNIHangs(t *testing.T) {
 	}
 }
 
-// TestSweepCNIConfHangs is a directory of network configurations that does not answer. It is told also where
-// CNI left nothing: the process of a sweep stays for as long as the kernel waits for that directory.
+// TestSweepCNIConfHangs is a directory of network configurations that does not answer. It is reported also
+// without files: the process of a sweep cannot end as long as the kernel waits for that directory.
 func TestSweepCNIConfHangs(t *testing.T) {
 	n := newCNINode(t)
 	r := n.reader()
@@ -470,7 +470,7 @@ func TestSweepCNIConfHangs(t *testing.T) {
 	}
 }
 
-// TestSweepCNIVanishes is a file that goes between its listing and its reading.
+// TestSweepCNIVanishes is a file that is removed between its listing and its reading.
 func TestSweepCNIVanishes(t *testing.T) {
 	n := newCNINode(t)
 	name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.netns("gone"))
@@ -485,11 +485,11 @@ func TestSweepCNIVanishes(t *testing.T) {
 	}
 }
 
-// TestSweepCNIWhileRemoving takes away what each chunk has let go before the next is read,
-// as the loop does: what tells whose a file is must not go before it.
+// TestSweepCNIWhileRemoving removes the files of each chunk before the next is read,
+// as the loop does: a file that has the owner must not be removed before the files without.
 func TestSweepCNIWhileRemoving(t *testing.T) {
 	n := newCNINode(t)
-	n.write("run/netns/x", "") // of nobody that is known: a file that nothing is known of is kept
+	n.write("run/netns/x", "") // without an owner: a file without any fact is kept
 	uid := newUID()
 	n.cache("cbr0", id("gone"), "eth0", string(uid), n.netns("gone"))
 	n.address("cbr0", "10.244.0.9", id("gone"))

@@ -50,7 +50,7 @@ func TestIndex(t *testing.T) {
 			err := (&archiveReader{from: &b}).walk(func(c cni.File) error { got = append(got, c); return nil })
 			switch {
 			case name != "whole" && err == nil:
-				t.Error("took it")
+				t.Error("accepted")
 			case name == "whole" && (err != nil || len(got) != 2 || string(got[1].Data) != "two"):
 				t.Errorf("%+v, %v", got, err)
 			}

@@ -155,7 +155,7 @@ func TestArchiveForTar(t *testing.T) {
 	}
 }
 
-// TestArchiveNames: what cannot be given back as it was is not taken, and nothing is written.
+// TestArchiveNames: a file that could not be restored as it was is refused, and nothing is written.
 func TestArchiveNames(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir)
@@ -175,7 +175,7 @@ func TestArchiveNames(t *testing.T) {
 		c := cniFiles(2)
 		c[1].Dir, c[1].Name = f[0], f[1]
 		if err := s.Archive("cni-1", c); err == nil {
-			t.Errorf("%q took", f)
+			t.Errorf("%q was accepted", f)
 		}
 	}
 	if list, err := s.Archives(); err != nil || len(list) != 0 {
@@ -208,7 +208,7 @@ func TestArchiveDamaged(t *testing.T) {
 	for cut := 0; cut < len(whole); cut += 1 + len(whole)/300 {
 		check(whole[:cut], fmt.Sprint("cut at ", cut))
 	}
-	// The gzip header's time, flags and system (bytes 4 to 9) say nothing.
+	// The gzip header's time, flags and system (bytes 4 to 9) have no meaning.
 	for at := 10; at < len(whole); at += 1 + len(whole)/300 {
 		b := bytes.Clone(whole)
 		b[at] ^= 0x10
@@ -228,7 +228,7 @@ func TestArchiveDamaged(t *testing.T) {
 	testkit.Must(t, s.DropArchive("bad"))
 }
 
-// TestArchiveNewer: an older program refuses in words.
+// TestArchiveNewer: an older program refuses with a reason.
 func TestArchiveNewer(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir)

@@ -82,7 +82,7 @@ func TestCacheMadeAnewWithoutAside(t *testing.T) {
 }
 
 // TestCacheMadeAnewTwice: the name was taken a second time while the first newcomer was
-// moved back. Both live, and the words say where.
+// moved back. Both are kept, and the error has their names.
 func TestCacheMadeAnewTwice(t *testing.T) {
 	x := newCNI(t, false)
 	c := x.cache(1)
@@ -217,7 +217,7 @@ func pass(files []cni.File) (all []passed) {
 	return all
 }
 
-// cutOffHelper takes or restores, and kills itself before its Kill-th change.
+// cutOffHelper removes or restores, and kills itself before its Kill-th change.
 func cutOffHelper() int {
 	var c cutOff
 	if err := json.Unmarshal([]byte(os.Getenv(envCutOff)), &c); err != nil {
@@ -296,7 +296,7 @@ func TestCutOffWithNewcomer(t *testing.T) {
 	if b, err := os.ReadFile(at); string(b) != "new" || err != nil {
 		t.Error(string(b), err)
 	}
-	// Of a name that is there again, the one aside is nobody's business but a person's.
+	// Where the name exists again, only an operator may remove the file aside.
 	x.Must(os.WriteFile(at+asideSuffix, []byte("old"), 0o600))
 	c = x.read(c.Kind, c.Dir, c.Name)
 	ended(t, x.take(c), policy.Refused, "interrupted run has left")

@@ -12,7 +12,7 @@ import (
 )
 
 // needLandlock fails where the kernel cannot confine: what it would refuse is not tested
-// then, and a skip would say that it was.
+// then, and a skip would hide that.
 func needLandlock(t *testing.T, r *Remover) {
 	t.Helper()
 	if f := r.run.Landlock(); f.Truth != policy.Yes {
@@ -21,7 +21,7 @@ func needLandlock(t *testing.T, r *Remover) {
 }
 
 // TestConfineFails: a kernel that has Landlock and refuses stops the batch before its first
-// change, and in words.
+// change, with a reason.
 func TestConfineFails(t *testing.T) {
 	x := newCNI(t, false)
 	testkit.Set(x.r.run, "handled", uint64(1<<63))
@@ -30,7 +30,7 @@ func TestConfineFails(t *testing.T) {
 	testkit.There(t, c.Dir+"/"+c.Name, true)
 }
 
-// TestConfinedCNI: where CNI's files are taken, files may be made and removed, and nothing
+// TestConfinedCNI: where CNI's files are removed, files may be made and removed, and nothing
 // else: no directory, and nothing in the directory beside.
 func TestConfinedCNI(t *testing.T) {
 	x := newCNI(t, false)

@@ -80,7 +80,7 @@ func (h *hostLocal) add(id string, most int) (addr string, err error) {
 	return addr, err
 }
 
-// del releases what the ID has, and says whether it had anything.
+// del releases the addresses of the ID, and reports whether there were any.
 func (h *hostLocal) del(id string) (found bool, err error) {
 	err = h.locked(func() error {
 		entries, err := os.ReadDir(h.dir)
@@ -192,7 +192,7 @@ func startPlugin(tb testing.TB, arg string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestCNILockHeld: a lock that another process never gives back is waited for once. What needs no lock, or another one, is taken.
+// TestCNILockHeld: a lock that another process never gives back is waited for once. What needs no lock, or another one, is removed.
 func TestCNILockHeld(t *testing.T) {
 	for _, held := range []string{"lock", "."} {
 		t.Run(held, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestCNILockHeldForManyBatches(t *testing.T) {
 // TestCNILockFile: what the lock file may be.
 func TestCNILockFile(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {
-		// The plugin makes it; without it we would exclude nobody.
+		// The plugin makes it; without it no process would be excluded.
 		x := newCNI(t, false)
 		ended(t, x.take(x.address(1, "10.0.0.7")), policy.Done)
 		info, err := os.Stat(x.network + "/lock")
@@ -291,7 +291,7 @@ func TestCNILockFile(t *testing.T) {
 			fd, err := unix.Open(x.network+"/lock", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			x.Must(err)
 			if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
-				t.Errorf("%s goes, and the lock can be had: %v", name, err)
+				t.Errorf("%s is removed, and the lock is free: %v", name, err)
 			}
 			x.Must(unix.Close(fd))
 			if first {
@@ -360,7 +360,7 @@ func TestCNIOneSection(t *testing.T) {
 }
 
 // TestCNIStream: pods come and go, thousands of them, while the addresses of those that
-// are dead are taken, and no live one is lost.
+// are dead are removed, and no live one is lost.
 func TestCNIStream(t *testing.T) {
 	testkit.OnTmpfs(t)
 	count := 500
@@ -422,6 +422,6 @@ func TestCNIStream(t *testing.T) {
 	}
 	t.Logf("%d added beside %v, refused as locked %v", 2*count, results, words)
 	if results[policy.Done] < count/100 {
-		t.Error("hardly anything was taken")
+		t.Error("hardly anything was removed")
 	}
 }

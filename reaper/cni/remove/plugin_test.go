@@ -102,7 +102,7 @@ func TestCNIPlugin(t *testing.T) {
 	x.Must(errors.Join(errs...))
 	t.Logf("%v beside %d ADD and DEL", results, 4*rounds)
 	if want := 2 * 2 * rounds; results[policy.Done] != want {
-		t.Errorf("%d addresses taken, want %d", results[policy.Done], want)
+		t.Errorf("%d addresses removed, want %d", results[policy.Done], want)
 	}
 	for _, name := range []string{"lock", "last_reserved_ip.0", "last_reserved_ip.1"} {
 		testkit.There(t, x.network+"/"+name, true)
@@ -131,7 +131,7 @@ func TestCNIPlugin(t *testing.T) {
 	}
 }
 
-// waitsForLock says whether the kernel lists a process that waits for the lock.
+// waitsForLock reports whether the kernel lists a process that waits for the lock.
 func waitsForLock(t *testing.T, fd int) bool {
 	t.Helper()
 	id, err := beneath.IDOf(fd)

@@ -126,7 +126,7 @@ func inOrder(tb testing.TB, files, out []cni.File) []cni.File {
 	return out
 }
 
-// ended fails unless every outcome has the result, and all words of a refusal.
+// ended fails unless every outcome has the result, and all parts of an error.
 func ended(tb testing.TB, out []cni.File, result policy.Result, words ...string) {
 	tb.Helper()
 	for _, o := range out {
@@ -135,7 +135,7 @@ func ended(tb testing.TB, out []cni.File, result policy.Result, words ...string)
 		}
 		for _, w := range words {
 			if !strings.Contains(o.Err, w) {
-				tb.Errorf("%q: %q does not say %q", o.Name, o.Err, w)
+				tb.Errorf("%q: %q does not contain %q", o.Name, o.Err, w)
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func TestCNIPermit(t *testing.T) {
 	testkit.There(t, c.Dir+"/"+c.Name, false)
 }
 
-// TestRemoveCNIRefuses: what is not exactly the archived file stays, and whatever lies behind it.
+// TestRemoveCNIRefuses: what is not exactly the archived file is kept, and whatever lies behind it.
 func TestRemoveCNIRefuses(t *testing.T) {
 	at := func(c cni.File) string { return c.Dir + "/" + c.Name }
 	cases := map[string]struct {
@@ -425,7 +425,7 @@ func TestRestoreCNIDiskFull(t *testing.T) {
 	ended(t, x.restore(other), policy.Failed, "read-only")
 }
 
-// TestRemoveCNIStops: what was not begun when the context ends stays.
+// TestRemoveCNIStops: what was not begun when the context ends is kept.
 func TestRemoveCNIStops(t *testing.T) {
 	x := newCNI(t, false)
 	files := append(x.caches(), x.address(1, "10.0.0.7"))
@@ -465,7 +465,7 @@ func TestRemoveCNIHangs(t *testing.T) {
 	testkit.There(t, x.results+"/"+files[1].Name, true)
 }
 
-// caches makes two caches, the one with the lower inode, which is taken first, first.
+// caches makes two caches, the one with the lower inode, which is removed first, first.
 func (x *cniTree) caches() []cni.File {
 	x.T.Helper()
 	files := []cni.File{x.cache(1), x.cache(2)}

@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// ops has the Remover tell each of its steps that changes the disk, but the making of host-local's lock.
+// ops records the Remover's steps that change the disk, but the making of host-local's lock.
 func (x *cniTree) ops() *[]string {
 	ops := &[]string{}
 	x.r.guards.before = testkit.Outside(func(op, name string) {
@@ -135,7 +135,7 @@ func TestRestoreCNIPowerCut(t *testing.T) {
 	}
 }
 
-// TestRestoreCNINotSynced: where the content cannot be synced no file gets its name, and where the names cannot be, none is told
+// TestRestoreCNINotSynced: where the content cannot be synced no file gets its name, and where the names cannot be, none is reported
 // as back.
 func TestRestoreCNINotSynced(t *testing.T) {
 	testkit.NeedRoot(t)
@@ -161,7 +161,7 @@ func TestRestoreCNINotSynced(t *testing.T) {
 }
 
 // TestRestoreCNIHalf: what an earlier version left under the file's own name at a power cut may as well be what another program is
-// about to write. It stays, and the words say what a person can do.
+// about to write. It is kept, and the error has what an operator can do.
 func TestRestoreCNIHalf(t *testing.T) {
 	for _, size := range []int{0, 5} {
 		x := newCNI(t, false)

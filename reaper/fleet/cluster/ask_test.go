@@ -30,7 +30,7 @@ func TestParseTarget(t *testing.T) {
 	} {
 		_, err := ParseTarget(text)
 		if err == nil {
-			t.Errorf("%q was taken", text)
+			t.Errorf("%q was accepted", text)
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: the error has the password: %v", text, err)
 		}
@@ -45,7 +45,7 @@ func serve(t *testing.T, h http.HandlerFunc) report.Target {
 	return report.Target{Node: strings.TrimPrefix(s.URL, "http://"), URL: s.URL}
 }
 
-// TestList: a node that is wrong in any way is told, costs the others nothing and is never left out.
+// TestList: a node that is wrong in any way is reported, delays no other and is never left out.
 func TestList(t *testing.T) {
 	good := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"node":"n1","counts":{"keep":3},"of a later version":{}}`)
@@ -132,22 +132,22 @@ func TestSweepStops(t *testing.T) {
 		for i := range targets {
 			targets[i] = at
 		}
-		told := 0
+		results := 0
 		client := Client{Parallel: 1, Patience: 10 * time.Second}
 		breakers := client.Sweep(t.Context(), targets, c.most, func(_ report.Target, a *report.Answer, err error) {
 			if err != nil && !errors.Is(err, ErrNotAsked) || err == nil && a.Look != 7 {
 				t.Errorf("%+v, %v", a, err)
 			}
-			told++
+			results++
 		})
-		if int(asked.Load()) != c.asked || breakers != min(c.breakers, c.asked) || told != 50 {
-			t.Errorf("%+v: %d asked, %d breakers, %d told", c, asked.Load(), breakers, told)
+		if int(asked.Load()) != c.asked || breakers != min(c.breakers, c.asked) || results != 50 {
+			t.Errorf("%+v: %d asked, %d breakers, %d reported", c, asked.Load(), breakers, results)
 		}
 	}
 }
 
 // TestSweepAsksFewFirst: however many could be asked at once, no more than a few nodes are asked
-// before the first have said that their breakers are open.
+// before the first have answered that their breakers are open.
 func TestSweepAsksFewFirst(t *testing.T) {
 	for _, c := range []struct{ breakersAfter, most, asked int }{{0, 2, 3}, {0, 0, 1}, {3, 2, 9}, {0, 1 << 62, 50}} {
 		var asked atomic.Int64
@@ -161,11 +161,11 @@ func TestSweepAsksFewFirst(t *testing.T) {
 		for i := range targets {
 			targets[i] = at
 		}
-		told := 0
+		results := 0
 		client := Client{Parallel: 100, Patience: 10 * time.Second}
-		client.Sweep(t.Context(), targets, c.most, func(report.Target, *report.Answer, error) { told++ })
-		if int(asked.Load()) != c.asked || told != 50 {
-			t.Errorf("%+v: %d asked, %d told", c, asked.Load(), told)
+		client.Sweep(t.Context(), targets, c.most, func(report.Target, *report.Answer, error) { results++ })
+		if int(asked.Load()) != c.asked || results != 50 {
+			t.Errorf("%+v: %d asked, %d reported", c, asked.Load(), results)
 		}
 	}
 }
@@ -194,20 +194,20 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestInterrupted: an interrupt ends all requests at once, and every node is told all the same.
+// TestInterrupted: an interrupt ends all requests at once, and every node is results all the same.
 func TestInterrupted(t *testing.T) {
 	at := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
-	told := 0
+	results := 0
 	c := Client{Parallel: 2, Patience: time.Hour}
 	c.List(ctx, []report.Target{at, at, at, at}, func(_ report.Target, _ *report.Report, err error) {
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		told++
+		results++
 	})
-	if told != 4 {
-		t.Errorf("%d told", told)
+	if results != 4 {
+		t.Errorf("%d reported", results)
 	}
 }

@@ -30,10 +30,10 @@ func itemsOf(kind, more string, items ...string) string {
 	return fmt.Sprintf(`{"kind":%q,"metadata":{"continue":%q},"items":[%s]}`, kind, more, strings.Join(items, ","))
 }
 
-// told collects what is handed on, in words.
-type told []string
+// seen collects what is passed on, as text.
+type seen []string
 
-func (l *told) each(at report.Target, r *report.Report, err error) {
+func (l *seen) each(at report.Target, r *report.Report, err error) {
 	text := at.Node
 	switch {
 	case err != nil:
@@ -45,7 +45,7 @@ func (l *told) each(at report.Target, r *report.Report, err error) {
 }
 
 // clusterOf answers as an API server with these pages of reports, and with these nodes ("" may not be listed).
-func clusterOf(t *testing.T, nodes string, pages ...http.HandlerFunc) (list told, doubt Doubt, err error) {
+func clusterOf(t *testing.T, nodes string, pages ...http.HandlerFunc) (list seen, doubt Doubt, err error) {
 	t.Helper()
 	asked := 0
 	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +85,7 @@ func TestReports(t *testing.T) {
 		nodes string
 		pages []http.HandlerFunc
 		want  []string
-		note  string // a word of the note, if there is one
+		note  string // a part of the note, if there is one
 	}{
 		"two pages": {linux("a", "b"), []http.HandlerFunc{page("2", reportOf("a", 0)), page("", reportOf("b", 2*time.Hour))}, []string{"a", "b"}, ""},
 		"none, old, ahead, broken, gone": {
@@ -119,7 +119,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestReportsNotRead: each answer that is none is an error in words.
+// TestReportsNotRead: each answer that is none is an error with a reason.
 func TestReportsNotRead(t *testing.T) {
 	nodes := itemsOf("PartialObjectMetadataList", "")
 	huge := strings.Replace(reportOf("a", 0), `"pods":[]`, `"pods":["`+strings.Repeat("x", 2*itemBytes)+`"]`, 1)
@@ -155,7 +155,7 @@ func TestReadReports(t *testing.T) {
 		},
 		itemsOf("List", ""): {"note", "nobody"},
 	} {
-		var got told
+		var got seen
 		doubt, err := ReadReports(strings.NewReader(text), now, got.each)
 		if len(doubt.Notes) > 0 {
 			got = append(got, "note")
@@ -173,12 +173,12 @@ func TestReadReports(t *testing.T) {
 		itemsOf("List", "", `{"kind":"Secret"}`): `"Secret", which is neither`,
 		strings.TrimSuffix(itemsOf("List", "", reportOf("a", 0)), "]}"): "unexpected EOF",
 	} {
-		if _, err := ReadReports(strings.NewReader(text), now, new(told).each); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadReports(strings.NewReader(text), now, new(seen).each); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	failing := io.MultiReader(strings.NewReader(`{"kind":"List"`), errReader{})
-	if _, err := ReadReports(failing, now, new(told).each); !errors.Is(err, errBroken) {
+	if _, err := ReadReports(failing, now, new(seen).each); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 }

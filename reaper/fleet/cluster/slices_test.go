@@ -13,7 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// serverOf is what a kubeconfig says of a server of the test.
+// serverOf returns the client of a test server.
 func serverOf(t *testing.T, s *httptest.Server) *kube.Server {
 	t.Helper()
 	server, err := kube.NewServer(testkit.ConfigOf(s, "s3cret"), "somebody")
@@ -102,7 +102,7 @@ func TestDaemons(t *testing.T) {
 	}
 }
 
-// TestDaemonsNotFound: whatever the answer, it is an error in words, and it ends.
+// TestDaemonsNotFound: whatever the answer, it is an error with a reason, and it ends.
 func TestDaemonsNotFound(t *testing.T) {
 	one := endpointOf("10.0.0.1", "n1", "u1")
 	endless := func(begin, then string) http.HandlerFunc {
@@ -144,7 +144,7 @@ func TestDaemonsNotFound(t *testing.T) {
 	}
 }
 
-// TestDaemonsBegunAgain: what the first half of a list said is not mixed into the second try.
+// TestDaemonsBegunAgain: the first half of a list is not mixed into the second try.
 func TestDaemonsBegunAgain(t *testing.T) {
 	asked := 0
 	got, err := daemonsOf(t, func(w http.ResponseWriter, r *http.Request) {

@@ -94,7 +94,7 @@ func fields(t *testing.T, path string, have reflect.Type, s *schema) {
 	}
 	for name := range s.Properties {
 		if _, ok := known[name]; !ok {
-			t.Errorf("nobody writes %s.%s", path, name)
+			t.Errorf("%s.%s is never written", path, name)
 		}
 	}
 	for _, name := range s.Required {

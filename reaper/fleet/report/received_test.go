@@ -48,10 +48,10 @@ func TestBound(t *testing.T) {
 		{QuarantineBytes: mostBytes + 1},
 	} {
 		if err := (&Report{Counts: c}).Bound(); err == nil {
-			t.Errorf("%d: %+v was taken", i, c)
+			t.Errorf("%d: %+v was accepted", i, c)
 		}
 	}
 	if (&Report{More: -1}).Bound() == nil || (&Answer{InSeconds: -1}).Bound() == nil {
-		t.Error("less than nothing was taken")
+		t.Error("a negative number was accepted")
 	}
 }

@@ -79,7 +79,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestObservedCounts: what would go in mode enforce counts as reap, and its own verdict stays keep.
+// TestObservedCounts: what would be removed in mode enforce counts as reap, and its own verdict is keep.
 func TestObservedCounts(t *testing.T) {
 	p := passWith(
 		because(policy.Keep, policy.ReasonObserve),

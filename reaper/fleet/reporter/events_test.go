@@ -49,7 +49,7 @@ func (s *apiServer) written(t *testing.T) (list []string) {
 	return list
 }
 
-// TestEvents: the breaker and pods that newly wait for a person are told, these at most once an hour
+// TestEvents: the breaker and pods that newly need an operator cause events, these at most once an hour
 // and counted, and nothing that was so before the start.
 func TestEvents(t *testing.T) {
 	s := newAPIServer(t)
@@ -83,8 +83,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventsRefused: what cannot be told is told later, or not at all once it is old; one that is
-// there already is told. The report is written all the same.
+// TestEventsRefused: an event that cannot be written is written later, or not at all once it is old; one that
+// exists already counts as written. The report is written all the same.
 func TestEventsRefused(t *testing.T) {
 	s := newAPIServer(t)
 	w, log, now := s.writer(token("n1", "u1"))
@@ -109,7 +109,7 @@ func TestEventsRefused(t *testing.T) {
 	}
 	publish(t, w, persons(true, 1))
 	if got := s.written(t); got != nil {
-		t.Errorf("told again: %q", got)
+		t.Errorf("written again: %q", got)
 	}
 	code = http.StatusServiceUnavailable
 	publish(t, w, persons(false, 1))
@@ -118,7 +118,7 @@ func TestEventsRefused(t *testing.T) {
 	code, *now = 0, now.Add(eventStale+time.Minute)
 	publish(t, w, persons(true, 1))
 	if got := s.written(t); got != nil {
-		t.Errorf("told when it was old: %q", got)
+		t.Errorf("written when it was old: %q", got)
 	}
 }
 

@@ -31,7 +31,7 @@ type request struct {
 	body                             []byte
 }
 
-// apiServer plays an API server that says no more than it is told to.
+// apiServer plays an API server whose answers a test sets.
 type apiServer struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -39,7 +39,7 @@ type apiServer struct {
 	answer   func(w http.ResponseWriter, r *http.Request, body []byte)
 }
 
-// good answers as an API server does that takes everything.
+// good answers as an API server that accepts everything.
 func good(w http.ResponseWriter, _ *http.Request, body []byte) {
 	w.WriteHeader(http.StatusCreated)
 	_, _ = w.Write(body)
@@ -122,7 +122,7 @@ func TestOnTheWire(t *testing.T) {
 	}
 }
 
-// TestRefusals: what an API server, or what is taken for one, may say. The report is tried again, the
+// TestRefusals: answers of an API server, or of another server. The report is tried again, the
 // log has it once with what to do, and nothing else happens.
 func TestRefusals(t *testing.T) {
 	status := func(code int) func(http.ResponseWriter, *http.Request, []byte) {
@@ -176,8 +176,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestSilence: an API server that takes a request and says nothing costs a bounded time, and one that
-// takes its time for the end of its answer, too.
+// TestSilence: an API server that does not answer costs a bounded time, and one that
+// does not end its answer, too.
 func TestSilence(t *testing.T) {
 	for name, begin := range map[string]string{"nothing": "", "half": `{"kind":"OrphanReport",`} {
 		s := newAPIServer(t)
@@ -199,7 +199,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestCredentials: they are read anew for each request, and what they lack is told.
+// TestCredentials: they are read anew for each request, and what they lack is logged.
 func TestCredentials(t *testing.T) {
 	s := newAPIServer(t)
 	tok := token("n1", "u1")

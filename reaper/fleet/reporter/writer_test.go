@@ -33,22 +33,22 @@ type try struct {
 	look  uint64
 }
 
-// bench is a writer in a bubble of time, whose API server is the function say.
+// bench is a writer in a bubble of time, whose API server is the function answer.
 type bench struct {
 	*Writer
-	t     *testing.T
-	began time.Time
-	tries []try
-	say   func() error
-	log   bytes.Buffer
-	ended int
+	t      *testing.T
+	began  time.Time
+	tries  []try
+	answer func() error
+	log    bytes.Buffer
+	ended  int
 }
 
 // inBubble runs a test of a writer at a time of its own; a random part is all of what it may be.
 func inBubble(t *testing.T, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{t: t, began: time.Now(), say: func() error { return nil }}
+		b := &bench{t: t, began: time.Now(), answer: func() error { return nil }}
 		b.Writer = New(Config{
 			Host: "n1", Now: time.Now, Log: slog.New(slog.NewTextHandler(&b.log, nil)),
 			Ended: func(_ time.Time, written bool) {
@@ -60,7 +60,7 @@ func inBubble(t *testing.T, test func(b *bench)) {
 		b.plan.random = func(most time.Duration) time.Duration { return most }
 		b.post = func(_ context.Context, r report.Report) error {
 			b.tries = append(b.tries, try{time.Since(b.began), len(r.Pods), r.Look})
-			return b.say()
+			return b.answer()
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -118,7 +118,7 @@ func TestChanges(t *testing.T) {
 			b.t.Errorf("%q", b.newest.Errors)
 		}
 		if b.ended != 4 {
-			b.t.Errorf("%d writes were told", b.ended)
+			b.t.Errorf("%d writes were reported", b.ended)
 		}
 	})
 }
@@ -184,10 +184,10 @@ func TestPromise(t *testing.T) {
 }
 
 // TestAway: while the API server cannot be asked, it is tried less and less often, whatever changes;
-// that is told once, as is the end of it.
+// that is logged once, as is the end of it.
 func TestAway(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		b.say = func() error { return errors.New("connection refused") }
+		b.answer = func() error { return errors.New("connection refused") }
 		for i := range 12 * 60 { // two hours
 			b.Publish(pass(uint64(i), i))
 			wait(10 * time.Second)
@@ -201,7 +201,7 @@ func TestAway(t *testing.T) {
 		if n := len(b.tries); n < 20 || n > 35 {
 			b.t.Errorf("%d tries in two hours", n)
 		}
-		b.tries, b.say = nil, func() error { return nil }
+		b.tries, b.answer = nil, func() error { return nil }
 		wait(mostBack)
 		if len(b.tries) != 1 || b.tries[0].look != 719 {
 			b.t.Errorf("when it is back: %v", b.tries)
