@@ -161,7 +161,7 @@ func (a *cli) printer(w io.Writer) *ui.Printer {
 
 // where returns the flags that printed commands carry.
 func (a *cli) where() ui.Given {
-	return func(string) string { return a.input().CommandLine() }
+	return ui.Given(a.input().CommandLine())
 }
 
 // input is what the configuration of this call is made from.

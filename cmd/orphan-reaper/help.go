@@ -14,7 +14,7 @@ const allSettings = "all-settings"
 // help writes a command's help in at most 80 columns.
 func (a *cli) help(cmd *cobra.Command) {
 	p := a.printer(a.stdout)
-	p.Given = nil // a page is about every node
+	p.Given = "" // a page is about every node
 	text := cmd.Long
 	if text == "" {
 		text = cmd.Short + "."

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
@@ -61,7 +60,7 @@ func (v FlagValue) Set(text string) error {
 func (in Input) CommandLine() string {
 	var words []string
 	carry := func(flag, value string) {
-		words = append(words, "--"+flag+" "+human.ShellQuoted(clean.Text(value)))
+		words = append(words, "--"+flag+" "+clean.Shell(clean.Text(value)))
 	}
 	if in.File != "" {
 		carry("config", absolute(in.File))

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // unsafeFileError is a file that others than root, or we, can change: whoever writes the configuration
@@ -58,7 +58,7 @@ func mayWrite(name string, info fs.FileInfo, mode string) error {
 	if !ok {
 		return nil
 	}
-	quoted := human.ShellQuoted(name)
+	quoted := clean.Shell(name)
 	switch {
 	case st.Uid != 0 && int(st.Uid) != os.Geteuid() && (st.Uid != overflowUID || !inUserNamespace()):
 		return &unsafeFileError{fmt.Sprintf("%s belongs to the user %d, who may change it", name, st.Uid), "chown root " + quoted}

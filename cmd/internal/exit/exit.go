@@ -1,3 +1,7 @@
+// Package exit has the exit codes of the command line's contract and the errors that carry
+// them, each with a hint on what to do.
+//
+// It prints nothing and ends no process: main does.
 package exit
 
 import (
@@ -7,20 +11,20 @@ import (
 
 // The exit codes of the command line's contract.
 const (
-	DoneCode      = 0 // done, nothing left to say
+	DoneCode      = 0
 	FailedCode    = 1
 	UsageCode     = 2 // wrong usage or configuration
-	AttentionCode = 3 // done, and something is kept that a person should look at
+	AttentionCode = 3 // done, and something is kept that needs an operator
 )
 
-// Error ends the program with a code and, where err is set, a word.
+// Error ends the program with a code and, where Err is set, a message.
 type Error struct {
 	Code int
 	Err  error
 	Hint string // what to do about it
 }
 
-// Error returns the word, which may be empty.
+// Error returns the message, or the code where there is none.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)
@@ -31,7 +35,7 @@ func (e *Error) Error() string {
 // Unwrap returns the error behind the code.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Attention says by the exit code alone that a person should look at what is kept.
+// Attention returns the error that has the exit code of what needs an operator, and no message.
 func Attention(needed bool) error {
 	if !needed {
 		return nil
@@ -39,17 +43,17 @@ func Attention(needed bool) error {
 	return &Error{Code: AttentionCode}
 }
 
-// Usagef is an error in how the program was called.
+// Usagef returns an error in how the program was called.
 func Usagef(hint, format string, args ...any) error {
 	return &Error{Code: UsageCode, Err: fmt.Errorf(format, args...), Hint: hint}
 }
 
-// Failf is a failure with a word on what to do.
+// Failf returns a failure with a hint on what to do.
 func Failf(hint, format string, args ...any) error {
 	return &Error{Code: FailedCode, Err: fmt.Errorf(format, args...), Hint: hint}
 }
 
-// Code gives each error its code: the one it carries, else 1.
+// Code returns the exit code of an error: the one that it carries, else 1.
 func Code(err error) int {
 	if err == nil {
 		return DoneCode

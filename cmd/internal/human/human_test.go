@@ -6,13 +6,6 @@ import (
 	"time"
 )
 
-// TestShellQuotedEmpty: nothing is a word of its own, too.
-func TestShellQuotedEmpty(t *testing.T) {
-	if got := ShellQuoted(""); got != "''" {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestWrap(t *testing.T) {
 	for _, c := range []struct {
 		text  string

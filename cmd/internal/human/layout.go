@@ -3,8 +3,6 @@ package human
 import (
 	"strings"
 	"unicode/utf8"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // Pad fills s with spaces up to width columns, and leaves one space at least.
@@ -17,15 +15,6 @@ const unbroken = "\x00"
 
 // Unbroken marks text, as a command, so that Wrap leaves it whole, even where it is longer than a line.
 func Unbroken(text string) string { return strings.ReplaceAll(text, " ", unbroken) }
-
-// Marked has what stands between backticks, a command, unbroken, and takes the backticks away.
-func Marked(text string) string {
-	parts := strings.Split(text, "`")
-	for i := 1; i < len(parts); i += 2 {
-		parts[i] = Unbroken(parts[i])
-	}
-	return strings.Join(parts, "")
-}
 
 // Wrap breaks text into lines of at most width columns, at spaces, and at slashes or
 // anywhere in words that are longer than a line. It returns one line at least.
@@ -76,9 +65,4 @@ func Short(s string, width int) string {
 		return s
 	}
 	return string([]rune(s)[:width-1]) + "…"
-}
-
-// ShellQuoted is a name as a shell takes it.
-func ShellQuoted(name string) string {
-	return clean.Shell(name)
 }

@@ -164,10 +164,7 @@ type escaper struct{ *Printer }
 
 // Write escapes what is not printable. Who pastes a command from JSON means the same node.
 func (e escaper) Write(text []byte) (int, error) {
-	if e.Given == nil {
-		return len(text), e.escape(text)
-	}
-	return len(text), e.escape([]byte(Given(e.Given.quoted).In(string(text))))
+	return len(text), e.escape([]byte(e.Given.quoted().In(string(text))))
 }
 
 // escape writes JSON with each rune that is not printable as \uXXXX, which is the same value:

@@ -56,7 +56,7 @@ func TestGiven(t *testing.T) {
 	var out bytes.Buffer
 	p := NewPrinter(&out, func(string) string { return "" })
 	const flags = `--config 'a "b".yaml'`
-	p.Given = func(string) string { return flags }
+	p.Given = flags
 	const explain = `orphan-reaper explain ` + uid + ` --config 'a "b".yaml'`
 	write := func(want string, write func()) {
 		t.Helper()
