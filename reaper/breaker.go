@@ -46,8 +46,8 @@ func (r *Reaper) writeSeen(rep *Report, plan decide.Plan) {
 // livesAfterAll returns the record that opens the breaker, unless it is open, where an outcome shows
 // that its pod lives. It is written together with the outcomes: killed between the two, nobody would
 // know of it. Killed before both, the next start finds the same on disk. A step that was refused is
-// tried again for as long as nobody knows whether the directory is used: it opens the breaker once,
-// so that a person's word to go on holds.
+// tried again for as long as it is not known whether the directory is used: it opens the breaker once,
+// so that an operator's command to go on holds.
 func (r *Reaper) livesAfterAll(outs []policy.Outcome) []policy.Record {
 	i := slices.IndexFunc(outs, func(o policy.Outcome) bool {
 		return o.Misjudged() && (o.Conflict != "" || !r.memory.Tried(o.Action.Entry))

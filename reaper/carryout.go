@@ -2,6 +2,7 @@ package reaper
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -21,7 +22,7 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	if !r.carryOutParked(ctx, rep, plan.Parked) || r.stopped() {
 		return
 	}
-	if plan.Proving && !r.memory.Proven { // the first pod has not proved dead after all, so no other follows it
+	if plan.Proving && !r.memory.Proven { // the first pod has not been confirmed dead after all, so no other follows it
 		return
 	}
 	r.parkAndClear(ctx, rep, plan.Moves)
@@ -200,4 +201,22 @@ func (r *Reaper) permit(rep *Report) policy.Permit {
 func (r *Reaper) fail(rep *Report, text string) {
 	rep.Look.Errors = append(rep.Look.Errors, text)
 	r.Log.Error("the pass was cut short", slog.String("error", text))
+}
+
+// manifest is what lies beside a quarantine entry, for an operator who has lost our state
+// directory.
+func manifest(r policy.Record) []byte {
+	about := "The directory beside this file was pods/" + string(r.UID) + " of the kubelet; orphan-reaper moved it here. "
+	if r.Leaf != "" {
+		about = "The directory beside this file holds what lay in pods/" + string(r.UID) + "/" + r.Leaf +
+			" of the kubelet, below the same path; orphan-reaper moved it here, and nothing else of the pod. "
+	}
+	b, err := json.MarshalIndent(struct {
+		About string `json:"about"`
+		policy.Record
+	}{about + "Move it back with: " + r.Undo, r}, "", "  ")
+	if err != nil {
+		return []byte("{}\n")
+	}
+	return append(b, '\n')
 }

@@ -70,36 +70,6 @@ func TestClearedAgain(t *testing.T) {
 	}
 }
 
-// TestClearGated: nothing is cleared in mode observe, with the breaker open, from a private
-// namespace, against a contradiction, or of a pod that any other fact keeps.
-func TestClearGated(t *testing.T) {
-	for name, change := range map[string]func(*fakeNode, *policy.Rules, *fakePod){
-		"observe": func(_ *fakeNode, r *policy.Rules, _ *fakePod) { r.Observe = true },
-		"breaker": func(n *fakeNode, _ *policy.Rules, _ *fakePod) {
-			n.records = []policy.Record{{Seq: 1, Kind: policy.KindBreaker}}
-		},
-		"namespace":     func(n *fakeNode, _ *policy.Rules, _ *fakePod) { n.node.MayEnforce.Truth = policy.No },
-		"contradiction": func(n *fakeNode, _ *policy.Rules, _ *fakePod) { n.node.Agrees.Truth = policy.Unknown },
-		"cgroup": func(_ *fakeNode, _ *policy.Rules, p *fakePod) {
-			p.facts = map[policy.FactName]policy.Truth{policy.FactCgroup: policy.Yes}
-		},
-		"mounted": func(_ *fakeNode, _ *policy.Rules, p *fakePod) {
-			p.facts = map[policy.FactName]policy.Truth{policy.FactMounted: policy.Unknown}
-		},
-		"none": func(*fakeNode, *policy.Rules, *fakePod) {},
-	} {
-		n, rules := newFakeNode(), testRules
-		rules.Hold = 0
-		p := n.add(1, nil)
-		p.leaf = 2
-		change(n, &rules, p)
-		mustPass(t, n.reaper(t, rules), n.held(1))
-		if cleared := p.leaf == 0; cleared != (name == "none") {
-			t.Errorf("%s: %d in the leaf, %d in quarantine", name, p.leaf, len(n.quarantine))
-		}
-	}
-}
-
 // TestClearMounted: what the scan after clearing finds, or cannot read, goes back.
 func TestClearMounted(t *testing.T) {
 	for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
@@ -112,59 +82,6 @@ func TestClearMounted(t *testing.T) {
 		if p.leaf != 2 || len(n.quarantine) != 0 || len(rep.Entries) != 0 || n.BreakerOpen() {
 			t.Errorf("%s: %d in the leaf, %d in quarantine: %+v", truth, p.leaf, len(n.quarantine), rep.Outcomes)
 		}
-	}
-}
-
-// TestClearSlowStart: before a pod is proven one is taken at a time, cleared or parked; a
-// cleared one stands in the way of the others until its kubelet has finished, and not for
-// ever.
-func TestClearSlowStart(t *testing.T) {
-	for _, finishes := range []bool{true, false} {
-		n, rules := newFakeNode(), testRules
-		rules.Hold = 0
-		for i := range 3 {
-			n.add(i, nil).leaf = 1
-		}
-		n.add(3, nil) // an orphan like any other
-		r := n.reaper(t, rules)
-		mustPass(t, r, n.held(0), n.held(1), n.held(2), n.claim(3))
-		if len(n.quarantine) != 1 {
-			t.Fatalf("the first enforcement took %d", len(n.quarantine))
-		}
-		n.pass(30 * time.Second)
-		if rep := mustPass(t, r); len(n.quarantine) != 1 || rep.Next != 30*time.Second {
-			t.Fatalf("before the kubelet has finished %d are taken, next in %s", len(n.quarantine), rep.Next)
-		}
-		if finishes {
-			delete(n.pods, uidOf(0))
-			n.pass(30 * time.Second)
-		} else {
-			n.pass(5 * time.Minute)
-		}
-		if mustPass(t, r); len(n.quarantine) != 2 {
-			t.Errorf("finishes %t: %d are taken", finishes, len(n.quarantine))
-		}
-	}
-}
-
-// TestClearRefused: what cannot be moved is kept, and not tried at every look.
-func TestClearRefused(t *testing.T) {
-	n, rules := newFakeNode(), testRules
-	rules.Hold = 0
-	n.immutable = true
-	n.add(1, nil).leaf = 1
-	r := n.reaper(t, rules)
-	mustPass(t, r, n.held(1))
-	for range 3 {
-		n.pass(time.Minute)
-		rep := mustPass(t, r, n.held(1))
-		if v := rep.Verdicts[0]; len(rep.Outcomes) != 0 || v.Decision != policy.Keep || !v.For(policy.ReasonCannotMove) {
-			t.Fatalf("tried again: %+v, %+v", rep.Outcomes, v)
-		}
-	}
-	n.pass(5 * time.Minute)
-	if rep := mustPass(t, r, n.held(1)); len(rep.Outcomes) != 1 {
-		t.Error("never tried again")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
-// Daemon runs passes when the log, the clock or a person asks for one.
+// Daemon runs passes when the log, the clock or an operator asks for one.
 type Daemon struct {
 	*Reaper
 	// Lines are the log lines of all sources; Parse makes sightings of them.
@@ -105,7 +105,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 				d.Lines = nil
 				continue
 			}
-			d.Hear(line)
+			d.Read(line)
 			if now-kept > checkpointEvery {
 				kept = now
 				d.Checkpoint()
@@ -128,7 +128,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 }
 
-// Begin asks for the first pass. Begin, Hear, Due and Turn are Run one step after the other, in the caller's
+// Begin asks for the first pass. Begin, Read, Due and Turn are Run one step after the other, in the caller's
 // goroutine and by no clock but Reaper.Clock: a simulator calls them instead.
 func (d *Daemon) Begin() {
 	d.next = &pending{gap: minGap}
@@ -200,8 +200,8 @@ func (d *Daemon) pass(ctx context.Context, claims []reported.Claim) passed {
 	return passed{rep, claims, err}
 }
 
-// Hear takes in one line of the log, also while a pass runs.
-func (d *Daemon) Hear(line parsers.Line) {
+// Read adds one line of the log, also while a pass runs.
+func (d *Daemon) Read(line parsers.Line) {
 	s, ok := d.Parse(line)
 	if !ok {
 		return
@@ -262,7 +262,7 @@ func (d *Daemon) agrees(f policy.Fact) {
 	d.disagrees = words
 }
 
-// Stuck says for how long the pass under way has been running; 0 where none runs.
+// Stuck returns for how long the pass under way has been running; 0 where none runs.
 func (d *Daemon) Stuck(now time.Duration) time.Duration {
 	if b := d.beat.Load(); b != 0 {
 		return now - time.Duration(b)

@@ -32,13 +32,13 @@ type Remover interface {
 	// stops early only where ctx ends; actions that were not begun are then Refused. Whatever
 	// the batch, one without actions too, it removes the manifests of entries that are not there.
 	Execute(ctx context.Context, permit policy.Permit, batch policy.Batch) []policy.Outcome
-	// Where says whether there is a pods/UID, and whether there is the quarantine entry.
+	// Where reports whether there is a pods/UID, and whether there is the quarantine entry.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
-	// QuarantineParent says which directory the quarantine lies in, or would.
+	// QuarantineParent returns which directory the quarantine lies in, or would.
 	QuarantineParent() (policy.DirID, error)
 	// List returns the names that lie in quarantine, manifests left out.
 	List() ([]string, error)
-	// Means says how it is kept to what it is to change.
+	// Means returns how it is kept to what it is to change.
 	Means() policy.Means
 }
 
@@ -52,9 +52,9 @@ type Ledger interface {
 	// Entries returns the quarantine entries, folded from all records; the caller must not
 	// change them.
 	Entries() map[string]*policy.EntryState
-	// BreakerOpen says whether enforcing stopped and no person has said go on.
+	// BreakerOpen reports whether enforcing stopped and no operator has resumed removals.
 	BreakerOpen() bool
-	// Unsent returns the records that the journal has not got, and Sent says that it has
+	// Unsent returns the records that the journal has not got, and Sent reports that it has
 	// got all up to seq.
 	Unsent() []policy.Record
 	Sent(seq int64) error
@@ -133,7 +133,7 @@ type Report struct {
 	RuntimeOnly []policy.Verdict
 	Outcomes    []policy.Outcome
 	Entries     []policy.EntryState // what lies in quarantine, sorted by entry
-	Stopped     bool                // by the breaker: a person must say go on
+	Stopped     bool                // by the breaker: an operator must resume removals
 	CNI         Turned              // nil where no turn was due
 	Means       policy.Means        // how the remover is kept to what it is to change
 	byPerson    bool                // an operator's command

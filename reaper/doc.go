@@ -9,7 +9,7 @@
 //	remember  what the next pass starts from
 //	publish   records and metrics, for people
 //
-// Daemon says when to take one, Sweep takes them until nothing is left that time could change.
+// Daemon returns when to take one, Sweep takes them until nothing is left that time could change.
 // A product beside the core, a Neighbour, takes its turn at the end of a pass: the sweep over what CNI left.
 //
 // Everything that reads or changes the node stands behind a small interface of this

@@ -441,7 +441,7 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 	switch v := v.(type) {
 	case *memory:
 		if m, ok := n.files[name].(memory); ok {
-			*v = memory{Memory: decide.Memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told), NetworkDown: m.NetworkDown}, CNI: m.CNI}
+			*v = memory{Memory: decide.Memory{Holds: maps.Clone(m.Holds), Recorded: maps.Clone(m.Recorded), NetworkDown: m.NetworkDown}, CNI: m.CNI}
 		}
 	case *quarantineParent:
 		if h, ok := n.files[name].(quarantineParent); ok {

@@ -44,13 +44,13 @@ func TestKeptIsWrittenDown(t *testing.T) {
 	n.add(1, map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes})
 	r := n.reaper(t, testRules)
 	mustPass(t, r, n.claim(1))
-	if saved, _ := n.files["holds"].(memory); len(saved.Told) != 1 || saved.Looked != n.now {
-		t.Errorf("kept: told %v at %v, now %v", saved.Told, saved.Looked, n.now)
+	if saved, _ := n.files["holds"].(memory); len(saved.Recorded) != 1 || saved.Looked != n.now {
+		t.Errorf("kept: told %v at %v, now %v", saved.Recorded, saved.Looked, n.now)
 	}
 	delete(n.pods, uidOf(1))
 	n.pass(time.Hour)
 	mustPass(t, r)
-	if saved, _ := n.files["holds"].(memory); len(saved.Told) != 0 || saved.Looked != n.now {
-		t.Errorf("gone: told %v at %v, now %v", saved.Told, saved.Looked, n.now)
+	if saved, _ := n.files["holds"].(memory); len(saved.Recorded) != 0 || saved.Looked != n.now {
+		t.Errorf("gone: told %v at %v, now %v", saved.Recorded, saved.Looked, n.now)
 	}
 }

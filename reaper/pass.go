@@ -126,7 +126,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	return rep, nil
 }
 
-// does says what the pass does now: to a daemon's watcher, and to a person who waits for it.
+// does returns what the pass does now: to a daemon's watcher, and to an operator who waits for it.
 func (r *Reaper) does(ctx context.Context, what, unit string) {
 	r.doing.Store(what)
 	progress.From(ctx).Begin(what, unit, 0)
@@ -167,7 +167,7 @@ func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 			r.Log.Error("cannot keep how often the kubelet named each pod; after a restart it is counted anew", slog.Any("error", err))
 		}
 	}
-	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Told, was.Told) ||
+	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Recorded, was.Recorded) ||
 		!maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static) ||
 		!maps.Equal(now.StateFiles, was.StateFiles) || now.NetworkDown == rep.Look.At
 	if r.Store == nil || (!changed && len(opt.Claims) == 0 && rep.CNI == nil) {

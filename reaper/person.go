@@ -11,8 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
-// Restore puts the youngest quarantine entry of a pod back, by a person's word. The pod is
-// kept from then on. shown is what lay in quarantine of the pod when the person said so: where
+// Restore puts the youngest quarantine entry of a pod back, by an operator's command. The pod is
+// kept from then on. shown is what lay in quarantine of the pod when the operator said so: where
 // another entry is the youngest by now, nothing is put back.
 func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID, shown []policy.EntryState) (policy.Outcome, error) {
 	outs, err := r.byPerson(ctx, asked{uid: uid, kind: policy.PutBack, shown: shown})
@@ -22,15 +22,15 @@ func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID, shown []policy
 	return outs[0], nil
 }
 
-// PurgeEntries removes what is left of all quarantine entries of a pod, data and all, by a
-// person's word. shown are the entries to which the person said yes: where another one lies there
+// PurgeEntries removes what is left of all quarantine entries of a pod, data and all, by an
+// operator's command. shown are the entries to which the operator said yes: where another one lies there
 // by now, nothing is removed. Of a pod that lives again nothing is removed unless living says so:
 // what lies in quarantine may be what that pod misses.
 func (r *Reaper) PurgeEntries(ctx context.Context, uid parsers.PodUID, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
 	return r.byPerson(ctx, asked{uid: uid, kind: policy.Purge, shown: shown, living: living})
 }
 
-// asked is what a person asked for, and what was shown before.
+// asked is what an operator asked for, and what was shown before.
 type asked struct {
 	uid    parsers.PodUID
 	kind   policy.ActionKind
@@ -58,7 +58,7 @@ func (r *Reaper) byPerson(ctx context.Context, ask asked) ([]policy.Outcome, err
 	if err != nil {
 		return nil, err
 	}
-	// The person was shown a list that was made without the lock.
+	// The operator was shown a list that was made without the lock.
 	if how := decide.Changed(meant, ask.shown); how != "" {
 		return nil, fmt.Errorf("%w of %s: %s; nothing was changed: see orphan-reaper quarantine list, then give the command again", ErrChanged, uid, how)
 	}
@@ -109,7 +109,7 @@ func (r *Reaper) lookAt(ctx context.Context, uid parsers.PodUID, entries []polic
 	return r.Prober.Look(ctx, resting, []parsers.PodUID{uid})
 }
 
-// purgeable says why nothing of a pod may be removed now, also not by a person's word: from a
+// purgeable returns why nothing of a pod may be removed now, also not by an operator's command: from a
 // private mount namespace removing a directory detaches the node's mount on it. A pod that
 // lives again may have mounts of its own; then only those count that are in quarantine.
 func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID, look policy.Look, entries []policy.EntryState, living bool) error {
@@ -131,13 +131,13 @@ func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID, look policy.
 	return nil
 }
 
-// ErrChanged is for a restore or purge of other entries than the person was shown.
+// ErrChanged is for a restore or purge of other entries than the operator was shown.
 var ErrChanged = errors.New("since it was shown, there is a change in what lies in quarantine")
 
 // ErrLives is for a purge of what lies in quarantine of a pod that lives.
 var ErrLives = errors.New("lives again")
 
-// entriesOf finds what a person means by a UID.
+// entriesOf finds what an operator means by a UID.
 func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy.EntryState, error) {
 	of := func(all []policy.EntryState) []policy.EntryState {
 		return slices.DeleteFunc(all, func(e policy.EntryState) bool { return e.UID != uid })
@@ -159,7 +159,7 @@ func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy
 	return nil, fmt.Errorf("cannot restore %s: it is the directory that a living pod's kubelet made anew; inspect it and purge it", found[0].Entry)
 }
 
-// Resume closes the breaker, by a person's word.
+// Resume closes the breaker, by an operator's command.
 func (r *Reaper) Resume(ctx context.Context) error {
 	return r.Locked(ctx, func() error {
 		_, err := r.Ledger.Append(policy.Record{Kind: policy.KindResumed, At: r.Clock.Now()})
@@ -167,7 +167,7 @@ func (r *Reaper) Resume(ctx context.Context) error {
 	})
 }
 
-// Forget has pods judged again that a person has restored, by a person's word, and returns those
+// Forget has pods judged again that an operator has restored, by an operator's command, and returns those
 // that were. All of them are written down at once, or none.
 func (r *Reaper) Forget(ctx context.Context, uids []parsers.PodUID) (forgotten []parsers.PodUID, err error) {
 	err = r.Locked(ctx, func() error {

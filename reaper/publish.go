@@ -9,7 +9,7 @@ import (
 )
 
 // publish shows people what is new: refusals whose reasons changed, and every record of the
-// ledger that the journal has not got. What cannot be told now is told at the next pass.
+// ledger that the journal has not got. What cannot be sent now is sent at the next pass.
 func (r *Reaper) publish(rep *Report, claims []reported.Claim) {
 	named := map[parsers.PodUID]bool{}
 	for _, c := range claims {
@@ -17,10 +17,10 @@ func (r *Reaper) publish(rep *Report, claims []reported.Claim) {
 	}
 	changed := false
 	for i, v := range rep.Verdicts {
-		changed = r.tellVerdict(v, rep.Look.Pods[i], named[v.UID], rep.Look.At) || changed
+		changed = r.sendVerdict(v, rep.Look.Pods[i], named[v.UID], rep.Look.At) || changed
 	}
 	for i, v := range rep.RuntimeOnly {
-		changed = r.tellVerdict(v, rep.Look.RuntimeOnly[i], named[v.UID], rep.Look.At) || changed
+		changed = r.sendVerdict(v, rep.Look.RuntimeOnly[i], named[v.UID], rep.Look.At) || changed
 	}
 	if changed && r.Store != nil {
 		if err := r.Store.Save("holds", r.memory); err != nil {
@@ -39,7 +39,7 @@ func (r *Reaper) publish(rep *Report, claims []reported.Claim) {
 	}
 }
 
-// send sends some of the records that the journal has not got, and says whether there may
+// send sends some of the records that the journal has not got, and reports whether there may
 // be more.
 func (r *Reaper) send() (more bool) {
 	unsent := r.Ledger.Unsent()
@@ -61,8 +61,8 @@ func (r *Reaper) send() (more bool) {
 	return len(unsent) > 0
 }
 
-// tellVerdict tells why a pod is kept or waits, where that is news.
-func (r *Reaper) tellVerdict(v policy.Verdict, e policy.Evidence, named bool, at policy.Instant) bool {
+// sendVerdict writes why a pod is kept or waits to the journal, where that is news.
+func (r *Reaper) sendVerdict(v policy.Verdict, e policy.Evidence, named bool, at policy.Instant) bool {
 	words, news := r.memory.News(&v, named)
 	if !news {
 		return false
@@ -74,9 +74,28 @@ func (r *Reaper) tellVerdict(v policy.Verdict, e policy.Evidence, named bool, at
 	if err := r.Recorder.Record(rec); err != nil {
 		return false
 	}
-	if r.memory.Told == nil {
-		r.memory.Told = map[parsers.PodUID]string{}
+	if r.memory.Recorded == nil {
+		r.memory.Recorded = map[parsers.PodUID]string{}
 	}
-	r.memory.Told[v.UID] = words
+	r.memory.Recorded[v.UID] = words
 	return true
+}
+
+// writeQuiet records that the kubelet's messages about pods have stopped. What was recorded is forgotten only
+// once the ledger has it: a crash in between records it twice, and counts it once in the table by days.
+func (r *Reaper) writeQuiet(rep *Report) {
+	records, after, _ := r.memory.Messages.Due(r.Rules, r.Clock.Now())
+	if len(records) == 0 {
+		return
+	}
+	if err := r.write(records...); err != nil {
+		r.fail(rep, "cannot write to the ledger that the kubelet's messages have stopped: "+err.Error())
+		return
+	}
+	r.memory.Messages = after
+	for _, rec := range records {
+		if rec.Kind == policy.KindQuiet {
+			r.Meter.Quiet(rec.Lines)
+		}
+	}
 }

@@ -74,33 +74,6 @@ func TestHoldSurvivesRestart(t *testing.T) {
 	}
 }
 
-// TestSlowStart: the first enforcement after a start takes one pod and confirms it before
-// the rest.
-func TestSlowStart(t *testing.T) {
-	n := newFakeNode()
-	for i := range 10 {
-		n.add(i, nil)
-	}
-	r := n.reaper(t, testRules)
-	mustPass(t, r, n.claim(0))
-	n.pass(testRules.Hold)
-	mustPass(t, r)
-	if len(n.quarantine) != 1 {
-		t.Fatalf("the first enforcement took %d", len(n.quarantine))
-	}
-	n.pass(testRules.Confirm / 2)
-	mustPass(t, r)
-	if len(n.quarantine) != 1 {
-		t.Fatalf("before the first was confirmed %d were taken", len(n.quarantine))
-	}
-	n.pass(testRules.Confirm / 2)
-	mustPass(t, r)
-	mustPass(t, r)
-	if len(n.pods) != 0 {
-		t.Errorf("after the first was confirmed %d are left", len(n.pods))
-	}
-}
-
 // TestMountBetweenLookAndRename: what the scan after parking finds, or cannot read, goes
 // back; without the scan the pod would be stripped with the mount in it.
 func TestMountBetweenLookAndRename(t *testing.T) {
@@ -513,33 +486,6 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestCannotMove: a park that the kernel refuses is tried again with patience, told each
-// time it was tried and not at every look, and succeeds once it can.
-func TestCannotMove(t *testing.T) {
-	n := newFakeNode()
-	n.add(1, nil)
-	n.immutable = true
-	rules := testRules
-	rules.Hold = 0
-	r := n.reaper(t, rules)
-	for range 60 {
-		rep := mustPass(t, r, n.claim(1))
-		if rep.Verdicts[0].Decision == policy.Keep && !rep.Verdicts[0].For(policy.ReasonCannotMove) {
-			t.Fatalf("kept for %v", rep.Verdicts[0].Why)
-		}
-		n.pass(time.Minute)
-	}
-	if tries := len(n.records) / 2; tries < 3 || tries > 5 {
-		t.Errorf("tried %d times in an hour", tries)
-	}
-	n.immutable = false
-	n.pass(time.Hour)
-	mustPass(t, r)
-	if len(n.quarantine) != 1 {
-		t.Error("not parked although it could be")
-	}
-}
-
 // TestOnlySome: a pass over named pods works on a node that nothing is remembered of, and
 // forgets nothing of the others.
 func TestOnlySome(t *testing.T) {
@@ -586,31 +532,6 @@ func TestUnlisted(t *testing.T) {
 	n.pass(time.Hour)
 	if rep := mustPass(t, r, n.claim(1)); !rep.Verdicts[0].For(policy.ReasonRestored) {
 		t.Errorf("a restored pod is not kept: %+v", rep.Verdicts[0])
-	}
-}
-
-// TestStuckInQuarantine: what cannot be taken is tried again with patience, since every try
-// writes to a ledger that forgets nothing of the entry.
-func TestStuckInQuarantine(t *testing.T) {
-	n := newFakeNode()
-	n.add(1, nil)
-	n.stays = true
-	rules := testRules
-	rules.Hold, rules.Confirm = 0, 0
-	r := n.reaper(t, rules)
-	mustPass(t, r, n.claim(1))
-	for range 1000 {
-		mustPass(t, r)
-		n.pass(5 * time.Second)
-	}
-	if len(n.records) > 40 {
-		t.Errorf("%d records in an hour and a half", len(n.records))
-	}
-	n.stays = false
-	n.pass(time.Hour)
-	mustPass(t, r)
-	if len(n.quarantine) != 0 {
-		t.Error("it was never tried again")
 	}
 }
 

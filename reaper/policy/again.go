@@ -9,12 +9,12 @@ import (
 // of its own: a static pod whose manifest came back, or a pod that was judged wrongly. What
 // its kubelet has made again and uses is the truth. Containers hold binds of it, tmpfs is
 // mounted in it, and nobody can exchange it for its elder without taking that from them. So
-// it stays where it is, and the elder stays in quarantine until a person has merged the two.
+// it stays where it is, and the elder stays in quarantine until an operator has merged the two.
 
-// Span says when the runtime made what it lists of a pod, sandboxes and containers alike.
+// Span returns when the runtime made what it lists of a pod, sandboxes and containers alike.
 type Span struct {
 	First, Last time.Time
-	// Undated is true where the runtime does not say of each when it was made.
+	// Undated is true where the runtime does not report of each when it was made.
 	Undated bool
 }
 
@@ -146,7 +146,7 @@ func join(a, b string) string {
 }
 
 // Lives looks for signs of life of a pod that was confirmed dead and of which something is
-// left in quarantine: ephemeral data until retention is over, data until a person purges it,
+// left in quarantine: ephemeral data until retention is over, data until an operator purges it,
 // what a crash left half removed. Decision is Keep where there is one, Wait
 // where one is in doubt, else Reap.
 //

@@ -8,7 +8,7 @@ import "time"
 // 2 s (pkg/volume/util/operationexecutor, NFS and others on 1.30 to 1.36). It never names
 // such a pod as an orphan, and parking the pod would pull the directory from under it. So
 // the pod stays where it is. Only what lies in the leaf, the directory that the kubelet
-// cannot remove, is moved to quarantine; then the kubelet removes the leaf, lets go, and
+// cannot remove, is moved to quarantine; then the kubelet removes the leaf, releases, and
 // removes the pod's directory by itself.
 
 // LeafSuffix ends the quarantine name of an entry that holds what lay in one leaf, below
@@ -29,7 +29,7 @@ type VolumeTeardown struct {
 }
 
 // clear says of a pod that the volume manager holds what is said of the others: whether
-// everything else says dead. Where it does, the pod is not kept: it waits, for a hold, then
+// everything else shows dead. Where it does, the pod is not kept: it waits, for a hold, then
 // for its leaves to be cleared, then for the kubelet.
 //
 // That the kubelet has named some orphan since its start stands for its sources being
@@ -60,7 +60,7 @@ func (j *judgement) clear(v Verdict) Verdict {
 	}
 	switch {
 	case len(full) == 0 && (word < 0 || word > LastWord):
-		return v // nothing is in its way, and it says nothing more: a matter for a person
+		return v // nothing is in its way, and it says nothing more: a matter for an operator
 	case len(full) == 0: // it has yet to try again
 		return Verdict{UID: v.UID, Name: v.Name, Decision: Wait, Why: []Why{held}}
 	case w.Decision == Reap:
@@ -70,7 +70,7 @@ func (j *judgement) clear(v Verdict) Verdict {
 	return w
 }
 
-// holds says whether anything lies in the leaf, by what the look has read of the pod.
+// holds reports whether anything lies in the leaf, by what the look has read of the pod.
 func (e *Evidence) holds(leaf string) bool {
 	for _, r := range e.Residue {
 		if r.Path == leaf && (r.Entries > 1 || r.Partial) {

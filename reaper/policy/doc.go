@@ -9,9 +9,9 @@
 // worth, and reading what other readings are. account, diagnosis and inventory are for people.
 //
 // The rules have one shape. A Fact is Unknown until somebody proves it No or Yes, and
-// each rule names the one truth that lets a pod go; the other, and Unknown, keep it. The
+// each rule names the one truth that releases a pod; the other, and Unknown, keep it. The
 // exceptions are Rules.onlyYesCounts, Rules.Waive, and Lives, each with its reason there.
-// Reasons are a union: one source that says alive wins over all that say dead.
+// Reasons are a union: one source that shows alive wins over all that show dead.
 //
 // A pod that the kubelet's volume manager holds never goes. Where the volume manager's own
 // error is all that keeps it, what lies in the directory that the error names may be moved

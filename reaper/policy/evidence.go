@@ -53,7 +53,7 @@ var ErrStateRemoved = errors.New("the state directory was removed while it was i
 // LogFormat is the kubelet's --logging-format.
 type LogFormat string
 
-// The formats that kubelets have; the zero value is that nobody can tell.
+// The formats that kubelets have; the zero value is that it is not known.
 const (
 	LogUnknown LogFormat = ""
 	LogText    LogFormat = "text"
@@ -62,21 +62,21 @@ const (
 
 // Node is what one look found out about the node itself.
 type Node struct {
-	// Kubelet says whether a kubelet with our root directory runs, and KubeletID which.
+	// Kubelet reports whether a kubelet with our root directory runs, and KubeletID which.
 	Kubelet   Fact
 	KubeletID KubeletID
-	// LogFormat is the format in which that kubelet logs, LogUnknown where nobody can tell.
+	// LogFormat is the format in which that kubelet logs, LogUnknown where it is not known.
 	LogFormat LogFormat
-	// RuntimeLists says whether the runtime answered in time (Unknown: it did not) with
+	// RuntimeLists reports whether the runtime answered in time (Unknown: it did not) with
 	// at least one sandbox (No: with none: a fresh runtime, or the wrong socket).
 	RuntimeLists Fact
-	// Network says whether the runtime calls the pods' network ready, and NetworkDown when a
+	// Network reports whether the runtime calls the pods' network ready, and NetworkDown when a
 	// look last saw that it was not, or could not tell.
 	Network     Fact
 	NetworkDown Instant
-	// MayEnforce says whether this process sees the node's own mounts and processes.
+	// MayEnforce reports whether this process sees the node's own mounts and processes.
 	MayEnforce Fact
-	// Agrees says whether what we were told (the root directory, the runtime's socket)
+	// Agrees reports whether what we were told (the root directory, the runtime's socket)
 	// agrees with the kubelet that runs, or with there being none.
 	Agrees Fact
 	// FreeBytes and FreeInodes are what is free on the quarantine's file system, as a
@@ -122,7 +122,7 @@ type Evidence struct {
 	Facts   Facts
 	// StateFiles are the kubelet's own files that name the pod, where all of them could be read.
 	StateFiles []StateFile
-	// FilesGoStale is true where all of these are files that the kubelet leaves as they are when it lets a pod go.
+	// FilesGoStale is true where all of these are files that the kubelet leaves as they are when it releases a pod.
 	FilesGoStale bool
 	// Leaves are the volume directories that the kubelet cannot remove since something lies
 	// in them, where that is all that its volume manager complains of.
@@ -158,7 +158,7 @@ type Evidence struct {
 	Static bool
 	// Elder says, of a parked pod, whether a mount of any namespace is in the directory that lies in quarantine.
 	Elder Fact
-	// Unwanted says who answered with the list of the pods that are wanted on this node, and
+	// Unwanted returns who answered with the list of the pods that are wanted on this node, and
 	// without this one; "" where nobody did, or one of them has it.
 	Unwanted string
 }
@@ -192,12 +192,12 @@ type Look struct {
 	Errors                  []string // what could not be read, in words, for people
 }
 
-// Means says how what changes the disk is kept to what it is to change. It is for people:
+// Means returns how what changes the disk is kept to what it is to change. It is for people:
 // no verdict rests on it.
 type Means struct {
-	// Openat2 says whether the kernel itself stops each step at a mount, and why not.
+	// Openat2 reports whether the kernel itself stops each step at a mount, and why not.
 	Openat2 Fact `json:"openat2"`
-	// Landlock says whether the kernel confines each batch to the directories of the batch,
+	// Landlock reports whether the kernel confines each batch to the directories of the batch,
 	// whatever the code does, and why not.
 	Landlock Fact `json:"landlock"`
 }
@@ -208,7 +208,7 @@ type PodName struct {
 	Name      string `json:"name"`
 }
 
-// IsDNSName says whether s can be shown as the name of a namespace or pod: these are DNS
+// IsDNSName reports whether s can be shown as the name of a namespace or pod: these are DNS
 // subdomains, and anything else may hold control characters.
 func IsDNSName(s string) bool {
 	if s == "" || len(s) > 253 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Truth is what is known of one question. The zero value is Unknown, and Unknown never lets anything go.
+// Truth is what is known of one question. The zero value is Unknown, and Unknown never releases anything.
 type Truth uint8
 
 // The three truths.
@@ -70,7 +70,7 @@ const (
 	FactStaticPod                    // does a manifest of a static pod own the UID?
 	FactStaged                       // is a volume of the pod staged or mapped on the node?
 	FactInUse                        // does a process hold something below it open?
-	FactRestored                     // did a person restore it from quarantine?
+	FactRestored                     // did an operator restore it from quarantine?
 	FactContent                      // could its content be read and classed?
 	FactPodLogs                      // does the kubelet keep the pod's log directory?
 	FactPodResources                 // does the kubelet's pod-resources socket list its name, and no other pod have that?

@@ -71,7 +71,7 @@ func (p Permit) Allows(a Action) bool {
 // Goes reports whether something of what was judged is to be moved or removed.
 func (v *Verdict) Goes() bool { return v.Decision == Reap || len(v.Leaves) > 0 }
 
-// Gate keeps what the rules would let go where the permit removes nothing. An entry of the quarantine waits.
+// Gate keeps what the rules would release where the permit removes nothing. An entry of the quarantine waits.
 func (v *Verdict) Gate(p Permit) {
 	why, stopped := p.Stops()
 	switch {

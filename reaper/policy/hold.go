@@ -43,8 +43,7 @@ const (
 	latest  = 5 * time.Minute
 )
 
-// resume says for how long the evidence has been good, pauses left out, and takes the pause
-// that ends now into the hold. It is false where the hold begins anew.
+// resume returns for how long the evidence has been good, pauses left out, and ends the pause. It is false where the hold begins anew.
 func (h *Hold) resume(of Hold, r Rules, now Instant) (time.Duration, bool) {
 	since, ok := now.Since(h.Since)
 	if !ok || h.ID != of.ID || h.Sandboxes {
@@ -105,7 +104,7 @@ func (e *Evidence) LetGoByKubelet() bool { return e.Facts[FactNamed].Truth == Ye
 // holdOf returns the hold of a pod: HoldReported where the running kubelet reported it as an orphan, or
 // its complete list omits it, else Hold. HoldReported never makes it longer, and 0 leaves it at Hold.
 //
-// The hold guards against one look that is wrong at one moment. What the kubelet itself lets go rests on
+// The hold guards against one look that is wrong at one moment. What the kubelet itself releases rests on
 // the kubelet's own state besides: it names a pod only once no volume of it is in use, and would remove
 // the directory in that very run if it could. For all others the node's silence is the only evidence, and
 // that has to last longer.

@@ -19,7 +19,7 @@ const (
 type traits uint8
 
 const (
-	// waivable: left out under Rules.Waive unless the fact says alive. A rule about the kubelet then is not
+	// waivable: left out under Rules.Waive unless the fact shows alive. A rule about the kubelet then is not
 	// asked at all: see judgement.kubelet.
 	waivable traits = 1 << iota
 	// shared: an unknown is a doubt about the node and not about this pod.
@@ -35,7 +35,7 @@ const (
 	doubt
 )
 
-// rule names the one truth of a fact that lets a pod go, the reasons of the other two, and what becomes then of a
+// rule names the one truth of a fact that releases a pod, the reasons of the other two, and what becomes then of a
 // pod in place and of one that waits in quarantine ("" is not asked). Unknown keeps the former and has the latter wait.
 type rule struct {
 	fact     FactName
@@ -53,7 +53,7 @@ func (r rule) has(t traits) bool { return r.traits&t != 0 }
 // rules is the table of evidence of docs/how-it-decides.md, with every fact. Time is weighed
 // last, by judgement.weigh and by JudgeParked.
 var rules = [...]rule{
-	// fact, when asked, the truth that lets go, reason if the other, reason if unknown, then, then in quarantine, traits
+	// fact, when asked, the truth that releases, reason if the other, reason if unknown, then, then in quarantine, traits
 	{FactRemade, aboutEntry, No, ReasonRemade, ReasonRemade, Keep, Return, breaks | sign | doubt},
 	{FactDirectory, aboutDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, "", 0},
 	{FactOwnMount, aboutDirectory, No, ReasonOwnMount, ReasonMountsUnknown, Keep, "", 0},
@@ -97,7 +97,7 @@ func (r rule) asked(e *Evidence) bool {
 // onlyYesCounts reports of which sources only a yes counts: the kubelet's lists, its pod-resources
 // socket, and an API server unless the operator needs it. Unknown keeps for every other fact, but
 // for those that Rules.Waive leaves out, and in Lives, which takes nothing from a pod that was not
-// confirmed dead. None of these may be the ground for letting a pod go.
+// confirmed dead. None of these may be the ground for releasing a pod.
 func (r Rules) onlyYesCounts(n FactName) bool {
 	return n == FactKubeletLists || n == FactPodResources || n == FactAPILists && !r.NeedAPI
 }
@@ -115,11 +115,11 @@ type unless uint8
 
 const (
 	unlessDoubt   unless = 1 << iota // a doubt that is about the node, if it went against the pod: see hold.go
-	unlessCleared                    // the volume manager lets go once its leaves are cleared: see clear.go
+	unlessCleared                    // the volume manager releases once its leaves are cleared: see clear.go
 	unlessRemoved                    // the kubelet removes the sandboxes that have stopped: see sandbox.go
 )
 
-// objection is one thing that speaks against letting a pod go.
+// objection is one thing that speaks against releasing a pod.
 type objection struct {
 	decision Decision
 	why      Why
@@ -140,7 +140,7 @@ type judgement struct {
 	start   Verdict // what is said before any objection, and remembered whatever they are
 }
 
-// Judge says what may happen to one entry of the pods directory, from one look's
+// Judge returns what may happen to one entry of the pods directory, from one look's
 // evidence, the hold that the looks before it left, the rules and the time. It is pure:
 // the same values give the same verdict.
 //
@@ -197,7 +197,7 @@ func (j *judgement) objectUnreported(d Decision, reason Reason, detail string, n
 	j.against = append(j.against, objection{d, Why{reason, detail}, need, true})
 }
 
-// apply objects unless the rule's fact is the one truth that lets the pod go.
+// apply objects unless the rule's fact is the one truth that releases the pod.
 func (j *judgement) apply(rule rule, need unless) {
 	switch f := j.e.Facts[rule.fact]; {
 	case f.Truth == rule.dead:

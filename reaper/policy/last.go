@@ -132,7 +132,7 @@ func (o Outcome) Misjudged() bool {
 // Removes reports whether the action empties what lies in quarantine.
 func (a Action) Removes() bool { return a.Kind == Strip || a.Kind == Purge }
 
-// Unmounted leaves of a batch what a scan of the mounts, made immediately before, lets go: since
+// Unmounted leaves of a batch what a scan of the mounts, made immediately before, releases: since
 // the look read them it has read directories, and batches before this one have taken their time.
 // What is mounted by now, or not known, stays for the next look.
 func (b Batch) Unmounted(mounts map[parsers.PodUID]Fact) Batch {

@@ -7,7 +7,7 @@ import "slices"
 // after a crash. A new kind of record is a constant and a row here. A new action is also a case in
 // Memory.Ended, in Action's methods, in reaper/removal and in the views.
 
-// Kind says what a record tells. Each kind has a MESSAGE_ID of its own in the journal.
+// Kind returns what a record reports. Each kind has a MESSAGE_ID of its own in the journal.
 type Kind string
 
 // The kinds of records. Those that end in "ing" are intents: they are written to the
@@ -26,26 +26,26 @@ const (
 	KindStripped        Kind = "stripped"         // what holds no data is gone, the rest stays in quarantine
 	KindRemoved         Kind = "removed"          // nothing is left of it
 	KindPurging         Kind = "purging"          // intent
-	KindRestoring       Kind = "restoring"        // intent, by a person
-	KindRestored        Kind = "restored"         // by a person
-	KindForgotten       Kind = "forgotten"        // by a person: that the pod was restored
+	KindRestoring       Kind = "restoring"        // intent, by an operator
+	KindRestored        Kind = "restored"         // by an operator
+	KindForgotten       Kind = "forgotten"        // by an operator: that the pod was restored
 	KindRemovingSandbox Kind = "removing-sandbox" // intent; an earlier version wrote it, and the next two
 	KindRemovedSandbox  Kind = "removed-sandbox"  // by the runtime, on our word
 	KindKeptSandbox     Kind = "kept-sandbox"     // it is gone, or no longer what the look has seen
 	KindConflict        Kind = "conflict"         // of two directories of one pod, one stays in quarantine
-	KindFailed          Kind = "failed"           // an action that a person should look at
+	KindFailed          Kind = "failed"           // an action that an operator should look at
 	KindBreaker         Kind = "breaker"          // enforcing stopped
-	KindResumed         Kind = "resumed"          // a person let it go on
+	KindResumed         Kind = "resumed"          // an operator let it go on
 	KindCNIRemoving     Kind = "sweeping"         // intent: files of CNI, archived
 	KindCNIRemoved      Kind = "swept"            // files of CNI, one batch
-	KindCNIRestored     Kind = "unswept"          // files of CNI put back by a person
+	KindCNIRestored     Kind = "unswept"          // files of CNI put back by an operator
 	KindQuiet           Kind = "quiet"            // the kubelet's message about a pod, or several, has stopped
 	KindStillNamed      Kind = "still-named"      // it has not, although the directory is gone
 	KindStarted         Kind = "started"          // the daemon
 	KindStopped         Kind = "stopped"          // the daemon
 )
 
-// Phase is where a quarantine entry stands, as the ledger tells it.
+// Phase is where a quarantine entry stands, as the ledger records it.
 type Phase string
 
 // The phases. PhaseParking, PhaseClearing, PhasePutting, PhaseStripping, PhasePurging and
@@ -57,12 +57,12 @@ const (
 	PhaseClearing  Phase = "clearing"
 	PhasePutting   Phase = "putting"
 	PhaseStripping Phase = "stripping"
-	PhaseConfirmed Phase = "held" // confirmed; what is left stays until retention or a person
+	PhaseConfirmed Phase = "held" // confirmed; what is left stays until retention or an operator
 	PhasePurging   Phase = "purging"
 	PhaseRestoring Phase = "restoring"
-	PhaseConflict  Phase = "conflict" // never purged but by a person
+	PhaseConflict  Phase = "conflict" // never purged but by an operator
 	// PhaseUnlisted: it lies in quarantine and the ledger does not know it, since the state
-	// directory was lost or is another one. Never folded; a person decides.
+	// directory was lost or is another one. Never folded; an operator decides.
 	PhaseUnlisted Phase = "unlisted"
 	// PhaseCNIRemoving: no pod's entry but an archive of CNI files, named by Entry, that are
 	// being taken. What a crash left of that is finished from the archive.
@@ -103,7 +103,7 @@ var deeds = [...]deed{
 	{Purge, false, KindPurging, map[Result]Kind{Done: KindRemoved, Conflict: KindRemoved, Gone: KindRemoved, Partly: KindStripped}},
 }
 
-// deedOf returns the row of an action. That a person asked for it changes the words of putting
+// deedOf returns the row of an action. That an operator asked for it changes the words of putting
 // back alone.
 func deedOf(a Action) deed {
 	for _, d := range deeds {
@@ -136,13 +136,13 @@ type stage struct {
 	lies   bool // it is the phase of something that lies in quarantine
 	intent bool // its outcome is not written down
 	due    bool // a look can take it further, whatever the time
-	person bool // only a person purges it
+	person bool // only an operator purges it
 	here   step
 	away   step
 }
 
 var stages = [...]stage{
-	// phase, lies in quarantine, intent, due, only a person purges it, what ends it if it is there, and if not
+	// phase, lies in quarantine, intent, due, only an operator purges it, what ends it if it is there, and if not
 	// It was moved, and the confirm time begins anew; or it never left, and there is nothing to put back.
 	{PhaseParking, true, true, false, false, step{record: KindParked}, step{record: KindNotParked}},
 	{PhaseParked, true, false, true, false, step{}, step{}},
@@ -177,10 +177,10 @@ func (p Phase) Intent() bool { return stageOf(p).intent }
 // Over reports whether nothing is left of the entry, or never was.
 func (p Phase) Over() bool { return p == PhaseNone || p == PhaseGone }
 
-// OnlyByPerson reports whether only a person purges what is in this phase.
+// OnlyByPerson reports whether only an operator purges what is in this phase.
 func (p Phase) OnlyByPerson() bool { return stageOf(p).person }
 
-// Begun is the phase of an entry on which a person's command was begun, with no outcome in the
+// Begun is the phase of an entry on which an operator's command was begun, with no outcome in the
 // ledger.
 func Begun(kind ActionKind) Phase {
 	return deedOf(Action{Kind: kind, ByPerson: true}).intent.means().Phase
@@ -213,7 +213,7 @@ type Meaning struct {
 	Became string // what has become of the entry, in words, where that is the end of it
 	// Restores is true where quarantine restore takes it back.
 	Restores bool
-	// Text is the sentence for people, with names in braces for what the record tells; instead
+	// Text is the sentence for people, with names in braces for what the record reports; instead
 	// has what is said where that is not it, the first that fits.
 	Text    string
 	instead []wording
@@ -360,7 +360,7 @@ func (k Kind) means() *Meaning {
 // something that it would misread: what a newer program did.
 func (k Kind) Known() bool { return k.means().ID != "" }
 
-// Sentence is what the record tells, with names in braces for its fields.
+// Sentence is what the record reports, with names in braces for its fields.
 func (r *Record) Sentence() string {
 	m := r.Kind.means()
 	for _, s := range m.instead {
@@ -371,7 +371,7 @@ func (r *Record) Sentence() string {
 	return m.Text
 }
 
-// NeedsPerson reports whether what r tells stays as it is until a person acts.
+// NeedsPerson reports whether what r tells stays as it is until an operator acts.
 func (r Record) NeedsPerson() bool {
 	asks := r.Kind.means().person
 	return asks != nil && asks(r)

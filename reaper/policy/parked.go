@@ -15,7 +15,7 @@ type Parked struct {
 	Kubelet KubeletID // the kubelet that ran then; zero under Rules.Waive
 }
 
-// JudgeParked says what becomes of a parked pod. A living pod's kubelet makes its
+// JudgeParked returns what becomes of a parked pod. A living pod's kubelet makes its
 // directory again within 90 s (measured on 1.30: 25 s), one that waits for volumes within
 // three minutes (165 s), so the confirm time must pass under one kubelet: one that has
 // restarted since may still wait for its sources, and then a missing directory proves
@@ -68,19 +68,19 @@ const (
 	pressedRetention = 10 * time.Minute
 )
 
-// Pressed says whether the file system nears the kubelet's eviction thresholds.
+// Pressed reports whether the file system nears the kubelet's eviction thresholds.
 func (n Node) Pressed() bool {
 	return (n.FreeBytes >= 0 && n.FreeBytes < pressedBytes) || (n.FreeInodes >= 0 && n.FreeInodes < pressedInodes)
 }
 
-// Due says whether a quarantine entry waits for something that only a look can decide:
+// Due reports whether a quarantine entry waits for something that only a look can decide:
 // it is parked, or half removed, or holds ephemeral data past its retention.
 func Due(e EntryState, r Rules, now Instant, pressed bool) bool {
 	left, ephemeral := PurgeIn(e, r, now, pressed)
 	return stageOf(e.Phase).due || ephemeral && left <= 0
 }
 
-// PurgeIn says how long the ephemeral data of a confirmed entry still stays, and false where it
+// PurgeIn returns how long the ephemeral data of a confirmed entry still stays, and false where it
 // holds none.
 func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, bool) {
 	ephemeral := false
@@ -104,7 +104,7 @@ func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, b
 	return retention - since, true
 }
 
-// JudgeEntry says what becomes of one quarantine entry that is due, and the action for
+// JudgeEntry returns what becomes of one quarantine entry that is due, and the action for
 // it, nil where there is none.
 func JudgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Action) {
 	v, action := judgeEntry(e, n, s, r, now)
@@ -150,8 +150,8 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict
 
 // finish goes on with what was begun, or purges what is due, once nothing is mounted or in use there and the pod shows no sign of life:
 // a strip that was cut short may be days old, and a static pod comes again with its UID. An entry whose strip was begun is never put back,
-// also where nothing was removed yet: nobody knows how much is gone, and an old kubelet that finds a half-cleared directory deletes through
-// its binds. It waits for a person.
+// also where nothing was removed yet: it is not known how much is gone, and an old kubelet that finds a half-cleared directory deletes through
+// its binds. It waits for an operator.
 func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Action) {
 	v := Lives(e, n, s, r, now)
 	for _, rule := range rules {
@@ -171,7 +171,7 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *A
 		return v, nil
 	case s.Phase == PhaseStripping:
 		return v, &Action{Kind: Strip, Take: contents.TakeStrip, By: who.Known(s.By)}
-	case s.Phase == PhasePurging && s.TakeAll: // a person asked for it, and it was cut short
+	case s.Phase == PhasePurging && s.TakeAll: // an operator asked for it, and it was cut short
 		return v, &Action{Kind: Purge, Take: contents.TakeAll, By: who.Known(s.By)}
 	case s.Phase == PhasePurging:
 		return v, &Action{Kind: Purge, Take: contents.TakeAged, By: who.Known(s.By)}
@@ -179,7 +179,7 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *A
 	return v, &Action{Kind: Purge, Take: contents.TakeAged} // begun now, and so by who asks now
 }
 
-// Unproven says whether a parked pod still has to prove dead: one that waits only for a process to let go of a file does not hold up the others, and neither does a static pod that is back and waits.
+// Unproven reports whether a parked pod still has to prove dead: one that waits only for a process to let go of a file does not hold up the others, and neither does a static pod that is back and waits.
 func (v Verdict) Unproven() bool {
 	if v.Decision != Wait || v.Back {
 		return false

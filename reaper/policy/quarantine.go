@@ -28,7 +28,7 @@ func Listed(all map[string]*EntryState) []EntryState {
 	return in
 }
 
-// IsElder says whether an entry in conflict is what the pod had before, and not what its
+// IsElder reports whether an entry in conflict is what the pod had before, and not what its
 // kubelet made anew: that one has a name of its own kind.
 func (s EntryState) IsElder() bool { return !strings.Contains(s.Entry, ConflictSuffix) }
 
@@ -37,7 +37,7 @@ func (s EntryState) IsElder() bool { return !strings.Contains(s.Entry, ConflictS
 const ConflictSuffix = ".conflict"
 
 // Frozen is the record of an entry that stays in quarantine since its pod lives again: from
-// then on nothing but a person removes it.
+// then on nothing but an operator removes it.
 func Frozen(e Evidence, s EntryState, v Verdict, n Node, now Instant) Record {
 	r := Record{
 		Kind: KindConflict, At: now, UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Entry: s.Entry, ID: s.ID, Leaf: s.Leaf,
@@ -62,7 +62,7 @@ func Frozen(e Evidence, s EntryState, v Verdict, n Node, now Instant) Record {
 // mergeCopy is no command: as root it would copy to wherever a living container leads it.
 const mergeCopy = "# stop the pod, and only then copy what is missing: its containers can put a link in the way of a copy"
 
-// Merge returns how a person brings what lies in quarantine, at elder, into the directory live that
+// Merge returns how an operator brings what lies in quarantine, at elder, into the directory live that
 // the pod has now: look at both, copy what may be missing while the pod is stopped, and remove the rest.
 func Merge(elder, live string, uid parsers.PodUID, left []Residue) []string {
 	cmds := []string{"diff -rq " + clean.Shell(elder) + " " + clean.Shell(live)}

@@ -90,7 +90,7 @@ type Why struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// FirstPod begins the detail of a ReasonLimit that ends once one pod has proved dead.
+// FirstPod begins the detail of a ReasonLimit that ends once one pod has been confirmed dead.
 const FirstPod = "the first pod after a start"
 
 // AfterFirst reports whether the pod waits for the first one after a start.
@@ -98,16 +98,16 @@ func (w Why) AfterFirst() bool {
 	return w.Reason == ReasonLimit && strings.HasPrefix(w.Detail, FirstPod)
 }
 
-// Outlook says whether a pod that is kept for a reason is a matter for a person.
+// Outlook reports whether a pod that is kept for a reason is a matter for an operator.
 type Outlook uint8
 
-// The outlooks. The zero value is that a person should look: so it is for a reason that
+// The outlooks. The zero value is that an operator should look: so it is for a reason that
 // nobody has thought about.
 const (
-	OutlookPerson Outlook = iota // a person should look
+	OutlookPerson Outlook = iota // an operator should look
 	OutlookAlive                 // the pod lives: all is well, whatever else is said of it
 	OutlookQuiet                 // somebody wanted it so
-	OutlookStuck                 // something of it is left, and should not be: a person should look
+	OutlookStuck                 // something of it is left, and should not be: an operator should look
 	// outlookKnown: its kubelet still keeps something of it. That is well, and worth a word all
 	// the same: nothing else may be left of it.
 	outlookKnown
@@ -120,7 +120,7 @@ var outlooks = map[Reason]Outlook{
 	ReasonSandboxOrphaned: OutlookStuck, ReasonTerminating: OutlookStuck, ReasonNotRunning: OutlookStuck,
 }
 
-// Outlook says what a pod that is kept for this reason asks of a person.
+// Outlook returns what a pod that is kept for this reason asks of an operator.
 func (r Reason) Outlook() Outlook {
 	if o := outlooks[r]; o != outlookKnown {
 		return o
@@ -150,12 +150,12 @@ func life(why []Why) Outlook {
 	return OutlookQuiet
 }
 
-// Living says whether the pod plainly lives, so that keeping it needs no word: the runtime
+// Living reports whether the pod plainly lives, so that keeping it needs no word: the runtime
 // or the cgroups know it, or the kubelet or the API server lists it, as it does those that have completed.
 // A pod that waits does not: its stopped sandboxes go by themselves.
 func (v *Verdict) Living() bool { return v.Decision != Wait && life(v.Why) == OutlookAlive }
 
-// OutlookOf says what a verdict asks of a person: of a pod that waits or goes nothing, of
+// OutlookOf returns what a verdict asks of an operator: of a pod that waits or goes nothing, of
 // a living one neither.
 func OutlookOf(d Decision, why []Why) Outlook {
 	if d != Keep {
@@ -172,7 +172,7 @@ func OutlookOf(d Decision, why []Why) Outlook {
 	return OutlookPerson
 }
 
-// CountedAs says as what a verdict counts in sums: a pod that only mode observe keeps as one that goes,
+// CountedAs returns as what a verdict counts in sums: a pod that only mode observe keeps as one that goes,
 // since it would in mode enforce. The verdict itself stays keep.
 func CountedAs(d Decision, why []Why) Decision {
 	if d == Keep && OnlyFor(why, ReasonObserve) {
@@ -194,9 +194,9 @@ func OnlyFor(why []Why, reason Reason) bool {
 	return one
 }
 
-// NeedsPerson says whether what is left stays until a person acts. What is ephemeral goes by
+// NeedsPerson reports whether what is left stays until an operator acts. What is ephemeral goes by
 // itself, however much of it was counted; of what should have gone and was not seen to its end
-// nobody knows why it stays.
+// it is not known why it stays.
 func (r Residue) NeedsPerson() bool {
 	return r.Class == contents.ClassData || r.Partial && r.Class != contents.ClassEphemeral
 }

@@ -28,7 +28,7 @@ type Record struct {
 	Decision  Decision         `json:"decision,omitempty"`
 	Why       []Why            `json:"why,omitempty"`
 	Taken     map[string]Tally `json:"taken,omitempty"` // by class
-	// TakeAll is set in the intent of a purge that a person asked for: data goes, too.
+	// TakeAll is set in the intent of a purge that an operator asked for: data goes, too.
 	TakeAll bool      `json:"take_all,omitempty"`
 	Left    []Residue `json:"left,omitempty"`
 	// VolData holds each removed vol_data.json's content by its path.
@@ -47,7 +47,7 @@ type Record struct {
 	Gone     time.Time `json:"gone,omitzero"`
 	Err      string    `json:"error,omitempty"`
 	Undo     string    `json:"undo,omitempty"` // the command that takes it back
-	// Merge are the commands with which a person brings what lies in quarantine into the
+	// Merge are the commands with which an operator brings what lies in quarantine into the
 	// directory that the pod has now.
 	Merge []string `json:"merge,omitempty"`
 	Text  string   `json:"text"` // one line for people
@@ -80,13 +80,13 @@ type EntryState struct {
 	Left        []Residue
 	Taken       map[string]Tally
 	VolData     map[string]string
-	// Restored is set where a person put the pod back: the UID is then kept until a person has that
+	// Restored is set where an operator put the pod back: the UID is then kept until an operator has that
 	// forgotten.
 	Restored bool
-	// TakeAll is set while a purge is under way that a person asked for: data goes, too.
+	// TakeAll is set while a purge is under way that an operator asked for: data goes, too.
 	TakeAll bool
 	By      *who.Person // who asked for what is under way
-	// Merge is what a person can do about an entry whose pod lives again.
+	// Merge is what an operator can do about an entry whose pod lives again.
 	Merge []string
 	// Rests is true for an entry that a look takes no further: it gathers signs of life of the
 	// pod, and does not read the directory. The loop sets it, it is not folded.
@@ -226,10 +226,10 @@ type Action struct {
 	// Parked is when the entry was parked: what is younger than that uses the directory that
 	// was made again. PutBack only.
 	Parked Instant
-	// ByPerson is true for what a person asked for: a pod that a person restored is kept.
+	// ByPerson is true for what an operator asked for: a pod that an operator restored is kept.
 	ByPerson bool
 	By       *who.Person // who asked for what a crash cut short; the ledger knows who asks now
-	// Manifest is the text that is laid beside the entry in quarantine, so that a person
+	// Manifest is the text that is laid beside the entry in quarantine, so that an operator
 	// without our state directory still knows what it is. Park and Clear only.
 	Manifest []byte
 	// Evidence is what the action was judged from, for the record.
@@ -258,7 +258,7 @@ type Result string
 
 // Done: as planned. Gone: somebody else was faster (the kubelet removes what it can), no
 // error; look again. Refused: it was left, or put back, as it was, with a reason. Partly:
-// something is left in quarantine that may not go, or of a cleared leaf cannot go back. Failed: an error that a person should
+// something is left in quarantine that may not go, or of a cleared leaf cannot go back. Failed: an error that an operator should
 // see. Conflict: put back by exchange, since the directory had been made again.
 const (
 	Done     Result = "done"

@@ -9,7 +9,7 @@ import (
 type Sandbox struct {
 	ID     string `json:"id"`     // the runtime's own, in full
 	Socket string `json:"socket"` // the path of the socket that listed it
-	// Created is when it was made, by the wall clock; zero where the runtime does not say.
+	// Created is when it was made, by the wall clock; zero where the runtime does not report.
 	Created time.Time `json:"created,omitzero"`
 	Ready   bool      `json:"ready"`
 	// Busy is true where a container of it is in any state but exited.
@@ -27,9 +27,9 @@ type Sandbox struct {
 // The sandbox of a pod that lives can stop as well: the node was restarted, or the pause
 // process was killed. Such a pod is wanted, and the kubelet makes it another one. A job that
 // has completed keeps its own for as long as its pod is there. So a sandbox that has stopped
-// says nothing by itself, and everything else must say dead.
+// says nothing by itself, and everything else must show dead.
 
-// Stopped says whether all that the runtime has of the pod are sandboxes that have stopped,
+// Stopped reports whether all that the runtime has of the pod are sandboxes that have stopped,
 // with nothing but exited containers in them.
 func (e *Evidence) Stopped() bool {
 	if len(e.Sandboxes) == 0 || e.LooseContainers > 0 || e.Facts[FactSandbox].Truth != Yes || e.Facts[FactContainer].Truth == Unknown {
@@ -43,7 +43,7 @@ func (e *Evidence) Stopped() bool {
 	return true
 }
 
-// forgotten says whether only sandboxes that have stopped speak for the pod's life, as far
+// forgotten reports whether only sandboxes that have stopped speak for the pod's life, as far
 // as the kubelet is concerned: it named the pod as an orphan itself, or a whole list came
 // without it. That it has named others says nothing of a pod that the runtime knows.
 func (e *Evidence) forgotten() bool { return e.Stopped() && letGo(e.Facts) }
@@ -140,9 +140,9 @@ const startsWithin = 10 * time.Minute
 // for as long as one of its volumes is mounted (kubelet_pods.go, HandlePodCleanups: "Orphaned
 // pod found, but volumes not yet removed", at V(3)), and names no pod in which something is
 // mounted. So nothing but this tells of it. It is kept all the same; what changes is that it is
-// not said to live.
+// not reported to live.
 //
-// Whoever lists the pod, and whatever may run, says that it lives.
+// Whoever lists the pod, and whatever may run, reports that it lives.
 func (j *judgement) notRunning() {
 	e, n, now := &j.e, j.n, j.now
 	f := &e.Facts

@@ -16,7 +16,7 @@ import (
 //
 // The log directory tells these apart. Every minute the same kubelet removes those of the pods
 // that it does not know or has finished with, by the same knowledge. So while it is there the pod
-// counts as known. What the kubelet says of the pod itself, or a whole list, is better evidence: a
+// counts as known. What the kubelet reports of the pod itself, or a whole list, is better evidence: a
 // log directory that cannot be removed stays for ever.
 //
 // A name that the kubelet lists at its pod-resources socket keeps in the same way, and no further. It
@@ -24,14 +24,14 @@ import (
 // socket has, is a successor of that name which has neither sandbox nor log directory yet, and it
 // may wait for a volume for ever.
 //
-// So of all facts these two alone do not keep by their yes: not once the pod was let go, and not
+// So of all facts these two alone do not keep by their yes: not once the pod was released, and not
 // under Rules.Waive, where no kubelet's silence is asked and no kubelet removes a log directory.
 //
-// That the directory is gone is no ground for letting a pod go. The kubelet does not tell that it
+// That the directory is gone is no ground for releasing a pod. The kubelet does not tell that it
 // was the one to remove it, and programs that make room on a full disk remove the logs of pods
 // that do not run: exactly of those that completed, at just the time at which their sandboxes go.
 
-// letGo says whether the pod is known not to be wanted: the kubelet that runs now named
+// letGo reports whether the pod is known not to be wanted: the kubelet that runs now named
 // the UID; or a list that is known to be whole came without it; or the kubelet's silence says so.
 //
 // That the kubelet's pod list answers without the UID is no such sign by itself. A kubelet
@@ -64,7 +64,7 @@ func (j *judgement) silenceLetsGo() (unless, bool) {
 	return need, f[FactPodLogs].Truth == No && f[FactPodResources].Truth != Yes
 }
 
-// kubelet objects unless the kubelet that runs now has let the pod go.
+// kubelet objects unless the kubelet that runs now has release the pod.
 func (j *judgement) kubelet() {
 	f := &j.e.Facts
 	if j.n.Kubelet.Truth != Yes || letGo(*f) {
@@ -97,7 +97,7 @@ func (j *judgement) kubelet() {
 	}
 }
 
-// doubtful says what is not known of a pod that the kubelet has not named, though it named others.
+// doubtful returns what is not known of a pod that the kubelet has not named, though it named others.
 func doubtful(f Facts) string {
 	logs := f[FactPodLogs]
 	if f[FactCgroup].Truth == Unknown || f[FactSandbox].Truth == Unknown || f[FactContainer].Truth == Unknown || logs.Truth != Unknown {

@@ -35,7 +35,7 @@ type StaticPods struct {
 	Err       error  // why a manifest could not be read
 }
 
-// Doubt says why there may be more manifests than were read, "" where there are not.
+// Doubt returns why there may be more manifests than were read, "" where there are not.
 func (s *StaticPods) Doubt() string {
 	if s.Err != nil {
 		return s.Err.Error()
@@ -74,7 +74,7 @@ func (s *StaticPods) Fact(e *Evidence, running map[PodName][]StaticSandbox) Fact
 	return f
 }
 
-// owns says whether the manifest owns the UID, with words for people.
+// owns reports whether the manifest owns the UID, with words for people.
 //
 // One that the runtime runs under another UID, in a sandbox younger than the directory,
 // does not: the directory has the UID that the same manifest had in an older kubelet, or
@@ -106,7 +106,7 @@ func (m Manifest) owns(e *Evidence, node string, running map[PodName][]StaticSan
 	return Unknown, "the pod's name is not known, and " + m.File + " may be its manifest"
 }
 
-// fits says whether the pod may have its name from the manifest: the kubelet appends the
+// fits reports whether the pod may have its name from the manifest: the kubelet appends the
 // node's name. A name without a namespace, from etc-hosts, counts as well.
 func (m Manifest) fits(e *Evidence) bool {
 	return (e.Namespace == m.Namespace || e.Namespace == "") &&

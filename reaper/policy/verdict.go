@@ -22,8 +22,8 @@ type Rules struct {
 	MaxPerLook   int  // most pods taken in one look; 0 is no limit
 	Observe      bool // change nothing
 	// Waive leaves out what only a kubelet or a runtime can say (--runtime-endpoint
-	// none). A source that says alive keeps all the same, but for the log directory and the
-	// pod-resources socket: they keep what only a kubelet's silence would let go, and nobody is
+	// none). A source that shows alive keeps all the same, but for the log directory and the
+	// pod-resources socket: they keep what only a kubelet's silence would release, and nobody is
 	// left to remove a log directory.
 	Waive bool
 	// NeedAPI: an API server was named, and while it cannot be asked everything is kept.
@@ -75,10 +75,10 @@ type Verdict struct {
 	// Leaves are the directories whose content is to go to quarantine, of a pod that waits
 	// for nothing but the kubelet's volume manager.
 	Leaves []string
-	// Again says how long from now another look could tell something that is no verdict: that
+	// Again returns how long from now another look could tell something that is no verdict: that
 	// the pod terminates for ever. 0 is never.
 	Again time.Duration
-	// Due says how long from now time alone could change the verdict; 0 where it cannot.
+	// Due returns how long from now time alone could change the verdict; 0 where it cannot.
 	Due time.Duration
 }
 
@@ -159,7 +159,7 @@ func addWhy(why []Why, reason Reason, detail string) []Why {
 	return append(why, Why{reason, detail})
 }
 
-// Refuse keeps a pod that the rules would let go, for a reason that only trying could show.
+// Refuse keeps a pod that the rules would release, for a reason that only trying could show.
 // Its words take the place of what was known before.
 func (v *Verdict) Refuse(why []Why) {
 	for _, w := range why {
@@ -168,7 +168,7 @@ func (v *Verdict) Refuse(why []Why) {
 	}
 }
 
-// For says whether the verdict has the reason.
+// For reports whether the verdict has the reason.
 func (v *Verdict) For(reason Reason) bool { return has(v.Why, reason) }
 
 func has(why []Why, reason Reason) bool {

@@ -65,7 +65,7 @@ func (l *log) arrive(s parsers.Sighting) {
 		return
 	}
 	l.current, l.named[s.UID] = s, l.now
-	l.program.daemon.Hear(parsers.Line{CatchUp: s.CatchUp})
+	l.program.daemon.Read(parsers.Line{CatchUp: s.CatchUp})
 }
 
 // rotate has the program read on where it was: what was there already comes as old lines.

@@ -92,7 +92,7 @@ func Report(_ context.Context, cfg config.Config, from, now time.Time) (Reported
 		if _, err := s.Load("holds", &memory); err != nil {
 			return Reported{}, err
 		}
-		return Reported{account.Of(table, heard, from, now), policy.Listed(s.Entries()), memory.Told, memory.Looked.Wall}, nil
+		return Reported{account.Of(table, heard, from, now), policy.Listed(s.Entries()), memory.Recorded, memory.Looked.Wall}, nil
 	})
 }
 

@@ -24,7 +24,7 @@ type Sum struct {
 	CNIFiles int64 `json:"cni_files"`
 	// Addresses are those of CNIFiles that reserved an address.
 	Addresses int64 `json:"addresses"`
-	CNIBack   int64 `json:"cni_put_back"` // files of CNI that a person put back
+	CNIBack   int64 `json:"cni_put_back"` // files of CNI that an operator put back
 	// Entries are directory entries that were removed for good, files of CNI too, and Bytes what they had allocated. On a
 	// day on which more files of CNI came back than went they are below zero.
 	Entries int64 `json:"entries"`

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Class says what kind of thing an entry below a pod directory is, and with it when it
+// Class returns what kind of thing an entry below a pod directory is, and with it when it
 // may go. The zero value is ClassData: what is not known is a user's.
 type Class uint8
 
-// The classes, from the one that only a person may remove to the one that holds nothing
+// The classes, from the one that only an operator may remove to the one that holds nothing
 // of a user's.
 const (
-	ClassData      Class = iota // may be a user's: kept until a person purges it
+	ClassData      Class = iota // may be a user's: kept until an operator purges it
 	ClassEphemeral              // emptyDir and ephemeral CSI volumes: purged after Rules.Retention
 	ClassProjected              // secret, configMap, projected, downwardAPI payloads
 	ClassSkeleton               // the kubelet's own files, and directories that hold nothing
@@ -70,7 +70,7 @@ const (
 	VolData = "vol_data.json"
 )
 
-// ClassOfTree says what class everything below the directory rel has, rel being its path
+// ClassOfTree returns what class everything below the directory rel has, rel being its path
 // from the pod directory in components (empty for the pod directory itself). It is false
 // where the children differ and each must be asked for itself.
 //
@@ -114,7 +114,7 @@ func classOfVolumeTree(rel []string) (Class, bool) {
 	return ClassData, true
 }
 
-// ClassOf says what class the entry at rel is that is no directory; size is its size in
+// ClassOf returns what class the entry at rel is that is no directory; size is its size in
 // bytes. Directories have the class of what they hold: ClassOfTree.
 func ClassOf(rel []string, t EntryType, size int64) Class {
 	if c, ok := ClassOfTree(rel[:len(rel)-1]); ok {
@@ -142,7 +142,7 @@ func ClassOf(rel []string, t EntryType, size int64) Class {
 // BiggestText is the most that is read of a file for its class: the kubelet writes some 150 bytes.
 const BiggestText = 4096
 
-// ByText says whether the class of the file at rel takes its content: then ClassOf calls it
+// ByText reports whether the class of the file at rel takes its content: then ClassOf calls it
 // data, and ClassOfText has the last word. These are pods/UID/userns, in which kubelets since
 // 1.25 keep which host UIDs a pod with hostUsers: false has, and .DIGITS, as which they write
 // it first (writeMappingsToFile of pkg/kubelet/userns, pkg/kubelet/util/store).
@@ -180,7 +180,7 @@ func ClassOfText(rel []string, text []byte) Class {
 	return ClassSkeleton
 }
 
-// IsCSIVolume says whether rel is the directory of a CSI volume, which holds vol_data.json.
+// IsCSIVolume reports whether rel is the directory of a CSI volume, which holds vol_data.json.
 func IsCSIVolume(rel []string) bool {
 	return len(rel) == 3 && rel[0] == "volumes" && rel[1] == csiPlugin
 }
@@ -188,7 +188,7 @@ func IsCSIVolume(rel []string) bool {
 // ephemeral is what the kubelet writes of a CSI volume in its pod's spec.
 const ephemeral = "Ephemeral"
 
-// EphemeralCSI says whether a vol_data.json is that of a CSI volume that lives as long as its
+// EphemeralCSI reports whether a vol_data.json is that of a CSI volume that lives as long as its
 // pod, as secrets-store's do. The kubelet reads it into the same map.
 func EphemeralCSI(volData []byte) bool {
 	if !bytes.Contains(volData, []byte(ephemeral)) {
@@ -208,7 +208,7 @@ func ClassInCSI(rel []string, ephemeral bool) (Class, bool) {
 	return class, ok
 }
 
-// MadeFirst says whether a kubelet makes this directory of a pod before there is any volume
+// MadeFirst reports whether a kubelet makes this directory of a pod before there is any volume
 // (Kubelet.makePodDataDirs: the pod's directory, and below it these two). While no more than
 // that is there, and nothing in it, nobody uses it.
 func MadeFirst(name string) bool { return name == "volumes" || name == "plugins" }
@@ -237,7 +237,7 @@ func SplitLeaf(leaf string) ([]string, bool) {
 	return rel, len(rel) == 3
 }
 
-// ClassSet says which classes a removal may take.
+// ClassSet returns which classes a removal may take.
 type ClassSet uint8
 
 // Classes returns the set of the given classes.
@@ -249,10 +249,10 @@ func Classes(cs ...Class) ClassSet {
 	return s
 }
 
-// Has says whether the set holds c.
+// Has reports whether the set holds c.
 func (s ClassSet) Has(c Class) bool { return s&(1<<c) != 0 }
 
-// The sets that exist: of an entry that is gone, after confirm, after retention, and by a person's word.
+// The sets that exist: of an entry that is gone, after confirm, after retention, and by an operator's command.
 var (
 	TakeNone  = Classes()
 	TakeStrip = Classes(ClassSkeleton, ClassProjected)

@@ -15,7 +15,7 @@ type Case struct {
 	Claims  []reported.Claim // what the log has said since the last pass
 	Memory  Memory
 	Entries map[string]*policy.EntryState // what the ledger knows of
-	Breaker bool                          // the ledger's: enforcing has stopped, and no person has said go on
+	Breaker bool                          // the ledger's: enforcing has stopped, and no operator has resumed removals
 	Rules   policy.Rules
 	Only    bool // only some pods were asked for: what is known of the others stays
 	DryRun  bool // the slow start is left out, so that the plan shows all that would go in the end
@@ -118,7 +118,7 @@ func (d *Ruling) noteLife(c Case, e *policy.Evidence, state *policy.EntryState, 
 	}
 }
 
-// plan says what to park and to clear.
+// plan returns what to park and to clear.
 func (d *Ruling) plan(c Case, permit policy.Permit, p pace) {
 	d.Memory.backOff(d.Look.At, d.Verdicts, d.RuntimeOnly)
 	if !c.DryRun {
@@ -136,10 +136,10 @@ func (d *Ruling) plan(c Case, permit policy.Permit, p pace) {
 // remember keeps the holds of all pods that this look has seen.
 func (d *Ruling) remember(c Case) {
 	m := &d.Memory
-	m.Holds, m.Told = map[parsers.PodUID]policy.Hold{}, map[parsers.PodUID]string{}
+	m.Holds, m.Recorded = map[parsers.PodUID]policy.Hold{}, map[parsers.PodUID]string{}
 	if c.Only { // what this look has not seen stays
 		maps.Copy(m.Holds, c.Memory.Holds)
-		maps.Copy(m.Told, c.Memory.Told)
+		maps.Copy(m.Recorded, c.Memory.Recorded)
 	} else {
 		m.Looked = c.Look.At
 	}
@@ -148,8 +148,8 @@ func (d *Ruling) remember(c Case) {
 		if v.UID != "" && v.Hold != (policy.Hold{}) {
 			m.Holds[v.UID] = v.Hold
 		}
-		if t, ok := c.Memory.Told[v.UID]; ok {
-			m.Told[v.UID] = t
+		if t, ok := c.Memory.Recorded[v.UID]; ok {
+			m.Recorded[v.UID] = t
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (p *play) do(t *testing.T, line string) {
 		d := durationOf(t, f[1])
 		p.Now.Wall, p.Now.Boot = p.Now.Wall.Add(d), p.Now.Boot+d
 	case "restart":
-		p.memory = Memory{Holds: p.memory.Holds, Told: p.memory.Told, Log: p.memory.Log}
+		p.memory = Memory{Holds: p.memory.Holds, Recorded: p.memory.Recorded, Log: p.memory.Log}
 	case "refuse":
 		p.refused[f[1]] = !p.refused[f[1]]
 	case "mount": // between the look and the move

@@ -13,8 +13,8 @@ import (
 // with the process.
 type Memory struct {
 	Holds map[parsers.PodUID]policy.Hold `json:"holds"`
-	// Told is the last refusal that was told of a pod: told again only when it changes.
-	Told map[parsers.PodUID]string `json:"told"`
+	// Recorded is the last refusal that was recorded of a pod: it is recorded again only when it changes.
+	Recorded map[parsers.PodUID]string `json:"told"`
 	// Looked is when the look was that saw all pods and left this. It is for people.
 	Looked policy.Instant `json:"looked,omitzero"`
 	// Names are those of the pods that have a directory, as long as somebody told them.
@@ -87,7 +87,7 @@ func (no refusal) again(first time.Duration, why []policy.Why, now time.Duration
 	return refusal{why: why, next: now + gap, gap: min(2*gap, retryLast)}
 }
 
-// TooSoon says whether the last step with the entry failed not long ago. Each try writes to
+// TooSoon reports whether the last step with the entry failed not long ago. Each try writes to
 // the ledger, which drops nothing of an entry that is there.
 func (m *Memory) TooSoon(entry string, now policy.Instant) bool {
 	return now.Boot < m.stuck[entry].next
@@ -109,7 +109,7 @@ func (m *Memory) backOff(now policy.Instant, all ...[]policy.Verdict) {
 }
 
 // Ended takes in how actions ended: what was refused is not tried at every look, a cleared pod
-// is its kubelet's to finish, and a stripped one has proved dead.
+// is its kubelet's to finish, and a stripped one has been confirmed dead.
 func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 	if m.refused == nil {
 		m.refused, m.stuck, m.cleared = map[parsers.PodUID]refusal{}, map[string]refusal{}, map[parsers.PodUID]time.Duration{}
@@ -185,11 +185,11 @@ func (m *Memory) unfinished(verdicts []policy.Verdict, now policy.Instant, only 
 	return len(m.cleared)
 }
 
-// News says whether people are told why a pod is kept or waits, and returns the words by which to
+// News reports whether people are told why a pod is kept or waits, and returns the words by which to
 // remember that: each set of reasons is told once. Of a pod that plainly lives nothing is told,
 // unless the kubelet's log named it. The slow start is not told: it is over in a moment.
 func (m *Memory) News(v *policy.Verdict, named bool) (string, bool) {
-	last, known := m.Told[v.UID]
+	last, known := m.Recorded[v.UID]
 	now := v.Signature()
 	silent := v.UID == "" || !known && v.Living() && !named || v.Goes() || v.For(policy.ReasonLimit)
 	return now, !silent && now != last

@@ -28,7 +28,7 @@ func (s *schedule) soon(d time.Duration, waiting bool) {
 	s.pending = s.pending || waiting
 }
 
-// Next says after how long to look again where nothing asks for a look before, and whether a pod
+// Next returns after how long to look again where nothing asks for a look before, and whether a pod
 // can go further by waiting for it. outs are how the plan's actions ended, entries what is in quarantine
 // now.
 func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r policy.Rules, now policy.Instant) (time.Duration, bool) {
@@ -61,7 +61,7 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 	return s.next, s.pending
 }
 
-// pod says when time alone could change the verdict on a pod.
+// pod returns when time alone could change the verdict on a pod.
 func (s *schedule) pod(v *policy.Verdict, r policy.Rules) {
 	if v.Again > 0 {
 		s.soon(v.Again, false)
@@ -82,7 +82,7 @@ func (s *schedule) pod(v *policy.Verdict, r policy.Rules) {
 	}
 }
 
-// entry says when a look could take an entry of the quarantine further.
+// entry returns when a look could take an entry of the quarantine further.
 func (s *schedule) entry(e *policy.EntryState, r policy.Rules, now policy.Instant) {
 	switch {
 	case e.Phase == policy.PhaseParked:

@@ -14,7 +14,7 @@ import (
 
 // Unlisted returns the entries among names, which lie in quarantine, that the ledger does
 // not know: the state directory was lost, or this is another one. Which directory it was
-// is not known either, so only a person does something about it.
+// is not known either, so only an operator does something about it.
 func Unlisted(names []string, known map[string]*policy.EntryState) []policy.EntryState {
 	var entries []policy.EntryState
 	for _, name := range names {
@@ -35,7 +35,7 @@ func Unlisted(names []string, known map[string]*policy.EntryState) []policy.Entr
 	return entries
 }
 
-// Meant finds among the entries of one pod what a person means: to restore, the youngest entry
+// Meant finds among the entries of one pod what an operator means: to restore, the youngest entry
 // that is no conflict, the ledger's before others, or else the elder of one; to purge, all that
 // there are.
 func Meant(of []policy.EntryState, kind policy.ActionKind) []policy.EntryState {
@@ -55,7 +55,7 @@ func Meant(of []policy.EntryState, kind policy.ActionKind) []policy.EntryState {
 	return nil
 }
 
-// Changed says how what is meant now differs from what the person was shown and said yes to, ""
+// Changed returns how what is meant now differs from what the operator was shown and said yes to, ""
 // where it does not: each entry has to be among those shown, as the same directory, and confirmed
 // dead still if it was shown so. That less is left than was shown is no matter.
 func Changed(meant, shown []policy.EntryState) string {
@@ -96,7 +96,7 @@ func PlanCommand(meant []policy.EntryState, rests []policy.Evidence, kind policy
 	return policy.Batches(actions)
 }
 
-// Forgotten are the records by which a person takes back that pods were restored: one for each
+// Forgotten are the records by which an operator takes back that pods were restored: one for each
 // entry that was. What lies in quarantine of the pods, and whatever else keeps them, stays.
 func Forgotten(entries map[string]*policy.EntryState, uids []parsers.PodUID, now policy.Instant) []policy.Record {
 	var records []policy.Record

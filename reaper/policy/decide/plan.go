@@ -10,7 +10,7 @@ import (
 
 // Plan is what a pass changes, in this order.
 type Plan struct {
-	// Frozen says which entries stay in quarantine, since their pods live again. It moves
+	// Frozen returns which entries stay in quarantine, since their pods live again. It moves
 	// nothing, so mode observe and an open breaker do not forbid it.
 	Frozen []policy.Record
 	// Breaker is that enforcing stops, since a pod that was judged dead turned out to live.
@@ -22,7 +22,7 @@ type Plan struct {
 
 // pace is what slows the parking of pods down, whatever the evidence says.
 type pace struct {
-	proven bool // one pod has proved dead since the start
+	proven bool // one pod has been confirmed dead since the start
 	quiet  bool // the first pod parked since the start has shown no sign of life for HoldReported
 	inWork int  // pods parked that have yet to prove dead, or whose kubelet has yet to finish
 }

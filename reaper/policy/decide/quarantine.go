@@ -17,8 +17,8 @@ type Quarantine struct {
 	Found      policy.Truth // does any of the entries lie in it?
 }
 
-// Same says whether to work with the quarantine. In another one none of the entries would be
-// found, so each would be written off as gone: a parked pod would never be put back. Nobody need
+// Same reports whether to work with the quarantine. In another one none of the entries would be
+// found, so each would be written off as gone: a parked pod would never be put back. No one need
 // have changed a setting for that:
 //
 //   - Where the root directory is left to the kubelet and none runs yet, as at the boot of a node

@@ -10,18 +10,18 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Fate is what becomes of a pod, as far as a person has to know.
+// Fate is what becomes of a pod, as far as an operator has to know.
 type Fate string
 
 // The fates.
 const (
-	// Person stays until a person does something.
+	// Person stays until an operator does something.
 	Person Fate = "person"
 	// Goes by itself, once somebody sweeps; time alone is in the way, if anything.
 	Goes Fate = "goes"
 	// Stopped would go by itself, but something stops all enforcing.
 	Stopped Fate = "stopped"
-	// Quiet stays as a person asked.
+	// Quiet stays as an operator asked.
 	Quiet Fate = "quiet"
 	// Gone has no pod directory here: the lines about it are old, or not the kubelet's.
 	Gone Fate = "gone"
@@ -77,12 +77,12 @@ type Case struct {
 	Pods     []policy.Evidence
 	Verdicts []policy.Verdict
 	Parked   []parsers.PodUID // what lies in quarantine
-	// Conflicts are those of which an entry lies there that nobody ends but a person.
+	// Conflicts are those of which an entry lies there that nobody ends but an operator.
 	Conflicts []parsers.PodUID
 	Breaker   bool
 	// Revived is the pod that opened the breaker: it showed life while it was parked.
 	Revived parsers.PodUID
-	// DataPods and DataBytes are what waits in quarantine for a person's word, the conflicts apart.
+	// DataPods and DataBytes are what waits in quarantine for an operator's command, the conflicts apart.
 	DataPods  int
 	DataBytes int64
 	Aging     Aging
@@ -129,7 +129,7 @@ type Diagnosis struct {
 	Count  map[Fate]int
 	Bytes  map[Fate]int64
 	Living int // pod directories of pods that live, named or not
-	// Strays are the names in the pods directory that are no pod's: nobody but a person touches them.
+	// Strays are the names in the pods directory that are no pod's: nobody but an operator touches them.
 	Strays []string
 	// Stops is what keeps everything that may go, where Stopped is true.
 	Stops   policy.Why

@@ -1,5 +1,5 @@
 // Package diagnosis says for people what the kubelet complains of, what becomes of each orphan, and
-// whether a person has something to do.
+// whether an operator has something to do.
 //
 // Tally counts sightings, forged ones too: that a line counts as evidence is for heard to say. Of sorts
 // what policy has judged; it judges nothing anew, and no verdict rests on it. Like all of policy it

@@ -45,7 +45,7 @@ func NewTally(now time.Time) *Tally {
 	return &Tally{now: now, said: map[tallyKey]*Said{}, size: map[string]int{}}
 }
 
-// Add counts one sighting of a source. again says that the line is counted elsewhere, and is here only
+// Add counts one sighting of a source. again reports that the line is counted elsewhere, and is here only
 // since it came just now.
 func (t *Tally) Add(s parsers.Sighting, source, words string, again bool) {
 	key := tallyKey{source, s.UID}
@@ -125,7 +125,7 @@ func Sum(pods []Said) (all Said) {
 }
 
 // RootNamed is the directory before "/pods/UID" in what was said of a pod, "" where none was said that a shell
-// takes as it stands. It is a hint for a person: whoever can write a line chooses it.
+// takes as it stands. It is a hint for an operator: whoever can write a line chooses it.
 func RootNamed(said []Said) string {
 	for _, s := range said {
 		before, _, found := strings.Cut(s.Words, "/pods/"+string(s.UID))

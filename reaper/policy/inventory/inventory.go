@@ -86,7 +86,7 @@ func (c Counts) count(s State, pods []policy.Evidence, is func(*policy.Evidence)
 	c[s] = sum
 }
 
-// orphaned says whether a pod directory counts as an orphan's: nothing on the node shows that
+// orphaned reports whether a pod directory counts as an orphan's: nothing on the node shows that
 // the pod lives, no cgroup, and no sandbox or container that the runtime knows; and the
 // kubelet has named it, or it is in no list and no manifest owns it. To be named alone makes
 // no orphan: a pod can have a line written that names any other. It is for counting; policy.Judge
@@ -117,7 +117,7 @@ func orphaned(e *policy.Evidence) policy.Truth {
 	return result
 }
 
-// orphanedInRuntime says whether the runtime has something of a pod that is not wanted. Of a
+// orphanedInRuntime reports whether the runtime has something of a pod that is not wanted. Of a
 // pod that has a cgroup or a sandbox that is ready nobody doubts that it is wanted, unless
 // a list says so; to be named alone, which a pod can bring about, counts where none is ready.
 func orphanedInRuntime(e *policy.Evidence) policy.Truth {

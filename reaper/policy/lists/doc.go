@@ -4,6 +4,6 @@
 //
 // probe fills these values in, and each answers with a Fact about one pod. A list that has the
 // pod keeps it, whatever else is wrong with the list; only one that is known to be whole and
-// this node's lets a pod go (Released). Nothing here judges: policy weighs these facts with the
+// this node's releases a pod (Released). Nothing here judges: policy weighs these facts with the
 // others, and does not import this package.
 package lists

@@ -20,8 +20,8 @@ type PodLogs struct {
 	Err   error // why not all of them are known
 }
 
-// Fact says whether the kubelet keeps the pod's log directory. That it is not there counts where
-// the directories are all there: a person or a program that cleans /var/log may have removed it.
+// Fact reports whether the kubelet keeps the pod's log directory. That it is not there counts where
+// the directories are all there: an operator or a program that cleans /var/log may have removed it.
 // So it does not where a pod of the kubelet's runs and has none, which is logless; "" is no such pod.
 func (l *PodLogs) Fact(e *policy.Evidence, logless parsers.PodUID) policy.Fact {
 	f := policy.Fact{Origin: l.Dir}

@@ -7,7 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// CertainName says whether the evidence has the pod's own name and namespace, and not the
+// CertainName reports whether the evidence has the pod's own name and namespace, and not the
 // host name of its etc-hosts, which its spec may have set to anything. told is true where the
 // runtime or the log directory says the name. That of a parked pod stood in the evidence on
 // which it was parked.

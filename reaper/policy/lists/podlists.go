@@ -32,13 +32,13 @@ func (l *PodList) weigh(doubt string) {
 	l.Whole, l.Doubt = doubt == "", doubt
 }
 
-// KubeletList is what the kubelet says of its pods: /pods has those that it wants to run,
+// KubeletList is what the kubelet reports of its pods: /pods has those that it wants to run,
 // from all of its sources, and no orphans.
 //
 // At its read-only port, which most kubelets have not, anybody of this host may answer: the
 // port is bound on one address, the kubelet may have died. So what is said there only ever
 // keeps a pod, which is all that a liar could do with it. At its other port the kubelet has
-// to show who it is, and its answer may let a pod go: see Weigh.
+// to show who it is, and its answer may release a pod: see Weigh.
 type KubeletList struct {
 	PodList
 	Proven bool // the kubelet has shown who it is
@@ -75,7 +75,7 @@ func (l *KubeletList) complete() bool {
 	return l.Own.answered() && l.Proven && l.Metrics == "" && l.Gauges.Working != nil
 }
 
-// Weigh says whether the list is whole.
+// Weigh reports whether the list is whole.
 //
 // The kubelet's pod manager holds what its sources have delivered: manifests, a URL, and the
 // API server's pods. The last of them deliver nothing until the kubelet reaches the API
@@ -96,7 +96,7 @@ func (l *KubeletList) complete() bool {
 //
 // A kubelet before 1.27 has no such gauge, nor has one that was told to leave it out
 // (--disabled-metrics, --show-hidden-metrics-for-version). That it is not there says as little as
-// that /metrics does not answer: such a list keeps what it has and lets no pod go. What such a
+// that /metrics does not answer: such a list keeps what it has and releases no pod. What such a
 // kubelet names in its log goes as ever.
 func (l *KubeletList) Weigh() {
 	switch {
@@ -120,7 +120,7 @@ func (l *KubeletList) Weigh() {
 	}
 }
 
-// Fact says whether the kubelet has the pod.
+// Fact reports whether the kubelet has the pod.
 func (l *KubeletList) Fact(uid parsers.PodUID) policy.Fact {
 	f := policy.Fact{Origin: l.Origin}
 	switch {
@@ -149,7 +149,7 @@ type APIList struct {
 	Own map[parsers.PodUID]bool
 }
 
-// Weigh says whether the list is whole and this node's: an empty list, another node's and
+// Weigh reports whether the list is whole and this node's: an empty list, another node's and
 // another cluster's look alike. It must have a pod that lives here, with a sandbox in the
 // runtime and a cgroup in this kernel (the image of a disk that was copied has old sandboxes).
 // A name that is not this node's has other pods or none, and so has another cluster's node of
@@ -171,7 +171,7 @@ func (l *APIList) Weigh(lives func(parsers.PodUID) bool) {
 	l.weigh(fmt.Sprintf("the API server lists no pod that runs here (%d listed): is %s this node's name? set --node-name", l.Listed, l.Node))
 }
 
-// Fact says whether the list has the pod, which keeps it whatever node's the list is.
+// Fact reports whether the list has the pod, which keeps it whatever node's the list is.
 func (l *APIList) Fact(uid parsers.PodUID) policy.Fact {
 	f := policy.Fact{Origin: l.Origin}
 	switch {
@@ -194,7 +194,7 @@ type PodLists struct {
 	Manifests, ManifestDoubt string
 }
 
-// Released says whether a list that is known to be whole came without the pod, from the
+// Released reports whether a list that is known to be whole came without the pod, from the
 // kubelet or from the API server, and the manifests could be read.
 //
 // The manifests, because neither list shows that the kubelet's sources of static pods have
@@ -213,11 +213,11 @@ func (l *PodLists) Released(uid parsers.PodUID) policy.Fact {
 	case l.ManifestDoubt != "":
 		return policy.Fact{Origin: l.Manifests, Detail: l.ManifestDoubt}
 	case k.Whole:
-		return policy.Fact{Truth: policy.Yes, Origin: k.Origin, Detail: "the kubelet's list of " + policy.Count(k.Listed, "pod") + " is whole and has it not"}
+		return policy.Fact{Truth: policy.Yes, Origin: k.Origin, Detail: "the kubelet's list of " + policy.Count(k.Listed, "pod") + " is complete and does not contain it"}
 	case k.complete():
 		return k.Own.omits()
 	case a.Whole && len(uid) != policy.StaticUIDLen:
-		return policy.Fact{Truth: policy.Yes, Origin: a.Origin, Detail: "the list of " + policy.Count(a.Listed, "pod") + " is this node's and whole, and has it not"}
+		return policy.Fact{Truth: policy.Yes, Origin: a.Origin, Detail: "the list of " + policy.Count(a.Listed, "pod") + " is this node's and complete, and does not contain it"}
 	case a.Whole:
 		return policy.Fact{Origin: a.Origin, Detail: "the API server does not know every static pod"}
 	}
@@ -248,12 +248,12 @@ func (l *PodLists) Unlisted(uid parsers.PodUID) policy.Fact {
 	return policy.Fact{}
 }
 
-// Unwanted says who answered with the list of the pods that are wanted here, without this
+// Unwanted returns who answered with the list of the pods that are wanted here, without this
 // one; "" where nobody did, or one has it.
 //
 // A kubelet whose sources are not ready yet lists its static pods only, and so looks as if it
 // wanted none of the others. So its list counts where it has a pod of the API server's (see
-// Weigh), or where the kubelet says that it is terminating pods that nobody wants: it does
+// Weigh), or where the kubelet reports that it is terminating pods that nobody wants: it does
 // so only once all its sources are ready. /runningpods is left out: what terminates runs.
 func (l *PodLists) Unwanted(uid parsers.PodUID) string {
 	k, a := &l.Kubelet, &l.API
@@ -262,9 +262,9 @@ func (l *PodLists) Unwanted(uid parsers.PodUID) string {
 	case k.Wanted[uid], k.Own.Pods[uid], a.Pods[uid]:
 		return ""
 	case k.Silent == "" && (k.FromAPI > 0 || ending > 0):
-		return "the kubelet's list of " + policy.Count(k.Listed, "pod") + " has it not"
+		return "the kubelet's list of " + policy.Count(k.Listed, "pod") + " does not contain it"
 	case a.Whole && len(uid) != policy.StaticUIDLen:
-		return "the API server's list of " + policy.Count(a.Listed, "pod") + " for this node has it not"
+		return "the API server's list of " + policy.Count(a.Listed, "pod") + " for this node does not contain it"
 	}
 	return ""
 }

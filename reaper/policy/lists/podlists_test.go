@@ -75,7 +75,7 @@ func TestAPIListWhole(t *testing.T) {
 		gone, static policy.Truth
 		words        string
 	}{
-		"whole":           {func(*PodLists) {}, policy.Yes, policy.Unknown, "this node's and whole"},
+		"whole":           {func(*PodLists) {}, policy.Yes, policy.Unknown, "this node's and complete"},
 		"silent":          {func(l *PodLists) { l.API.Silent = "not answered" }, policy.Unknown, policy.Unknown, "not answered"},
 		"another node's":  {func(l *PodLists) { l.API.Own = nil }, policy.Unknown, policy.Unknown, "is n this node's name?"},
 		"without UIDs":    {func(l *PodLists) { l.API.Nameless = 1 }, policy.Unknown, policy.Unknown, "without a UID"},
@@ -145,7 +145,7 @@ func TestOneListed(t *testing.T) {
 			t.Errorf("%d: %q", n, got)
 		}
 		lists := PodLists{Kubelet: k, API: a}
-		if got := lists.Unwanted(staticUID); got != "the kubelet's list of "+want+" has it not" {
+		if got := lists.Unwanted(staticUID); got != "the kubelet's list of "+want+" does not contain it" {
 			t.Errorf("%d: %q", n, got)
 		}
 	}

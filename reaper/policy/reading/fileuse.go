@@ -23,7 +23,7 @@ type FileUse struct {
 	Alone bool
 }
 
-// Fact answers whether the pod's files are in use. Where one process cannot be asked, nobody knows:
+// Fact answers whether the pod's files are in use. Where one process cannot be asked, it is not known:
 // it may have a file of the pod open. With CAP_SYS_PTRACE, as root and the service have it, each can
 // be asked, so that no healthy node is kept by this; elsewhere the words say what is missing. Only
 // PID 1 may refuse: that of some virtual machines refuses root as well.
@@ -64,7 +64,7 @@ type NewUse struct {
 }
 
 // UsedAgain puts together what shows that a directory that was made again is used, but for what
-// the runtime says (FactUsed). content says whether it holds more than a kubelet makes first.
+// the runtime reports (FactUsed). content reports whether it holds more than a kubelet makes first.
 func UsedAgain(content policy.Fact, sources ...NewUse) policy.Fact {
 	f := policy.Fact{Origin: content.Origin}
 	for _, s := range sources {

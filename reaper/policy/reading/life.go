@@ -9,7 +9,7 @@ type Life struct {
 	Process            bool // a process is in it
 }
 
-// PassOver says why the pod plainly lives, "" where its directory has to be walked. A pod that
+// PassOver returns why the pod plainly lives, "" where its directory has to be walked. A pod that
 // plainly lives is kept in any case, and the walk costs more than all the rest of the look. A pod
 // that somebody asked for by its UID is walked all the same, and so is a parked one.
 func (l Life) PassOver(askedFor, parked bool) string {
@@ -24,10 +24,10 @@ func (l Life) PassOver(askedFor, parked bool) string {
 	return ""
 }
 
-// Any says whether something of the pod may still use its volumes: of VolumeUser it is Lives.
+// Any reports whether something of the pod may still use its volumes: of VolumeUser it is Lives.
 func (l Life) Any() bool { return l.Sandbox || l.Container || l.Process }
 
-// Here says whether the pod is this node's for certain; a list that has it is then this node's,
+// Here reports whether the pod is this node's for certain; a list that has it is then this node's,
 // too. A sandbox alone does not show that: a copied disk has old ones. Only this kernel has the
 // cgroup.
 func (l Life) Here() bool { return l.Sandbox && l.Cgroup }

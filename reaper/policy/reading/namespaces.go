@@ -30,7 +30,7 @@ type Namespaces struct {
 	PlacesErr error
 }
 
-// MayEnforce says whether this process sees the node's own processes and mounts. From a
+// MayEnforce reports whether this process sees the node's own processes and mounts. From a
 // private mount namespace, rmdir of a directory that is a mount point on the host succeeds
 // and detaches the host's mount: who cannot see a mount must not remove anything.
 func (n *Namespaces) MayEnforce(origin string) policy.Fact {
@@ -64,7 +64,7 @@ func (n *Namespaces) same() bool {
 	return len(n.Own) > 0 && len(n.First) > 0 && n.Own[0].ID == n.First[0].ID && n.Own[0].Point == n.First[0].Point
 }
 
-// follow says whether each mount of Places gets what is mounted in PID 1's namespace: as a slave
+// follow reports whether each mount of Places gets what is mounted in PID 1's namespace: as a slave
 // (master:N) or as a peer (shared:N) of a mount that is shared:N there.
 // The root of this namespace need not: nothing is changed on it, and CRI runtimes make the root of
 // a container private.

@@ -33,14 +33,14 @@ type Endpoint struct {
 	Err  error  // why that is not known, or where Told is empty why it is not known what it was told
 }
 
-// Moved says whether a restart of this program would find another root directory, that of the one
+// Moved reports whether a restart of this program would find another root directory, that of the one
 // kubelet that runs. At the boot of a node whose kubelet comes late (k0s, microk8s) there was none
 // to ask.
 func (s Settings) Moved(ours, others []Kubelet) bool {
 	return !s.Waive && !s.RootDirSet && len(ours) == 0 && len(others) == 1 && !others[0].Apart
 }
 
-// Agree says whether the settings agree with the kubelets that run. Ours have the root directory,
+// Agree reports whether the settings agree with the kubelets that run. Ours have the root directory,
 // others another; doubt says why that may not be all.
 //
 // A kubelet's own word is the better one: a socket that does not know the pods, or a directory
@@ -77,7 +77,7 @@ func (s Settings) Agree(origin string, ours, others []Kubelet, doubt error) poli
 	return f
 }
 
-// rootAgrees says whether the root directory is that of a kubelet that runs, or of none
+// rootAgrees reports whether the root directory is that of a kubelet that runs, or of none
 // that could say otherwise.
 func (s Settings) rootAgrees(ours, others []Kubelet) (policy.Truth, string) {
 	hidden := slices.ContainsFunc(others, func(k Kubelet) bool { return k.Hidden })
@@ -125,7 +125,7 @@ func (s Settings) endpointAgrees(k Kubelet) (policy.Truth, string) {
 	return policy.Yes, ""
 }
 
-// AdviceReadable is what a person can do where the kubelet's own files cannot be read: to
+// AdviceReadable is what an operator can do where the kubelet's own files cannot be read: to
 // set the same in our configuration does not help, since that could not be checked.
 const AdviceReadable = "put that right, or restart the kubelet with a configuration that can be read"
 

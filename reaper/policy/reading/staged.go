@@ -36,12 +36,12 @@ type PodVolumes struct {
 	// InTree is a mount of a plugin of the kubelet's own tree, for people; "" where there is none.
 	InTree string
 
-	// Err says why not all of that was found.
+	// Err returns why not all of that was found.
 	Err error
-	// Listed says that it is known which volumes the pod has, and Unlisted why it is not.
+	// Listed reports that it is known which volumes the pod has, and Unlisted why it is not.
 	Listed   bool
 	Unlisted string
-	// Unclear says why it is not known where one of them would be staged, and AnyCSI whether a CSI
+	// Unclear returns why it is not known where one of them would be staged, and AnyCSI whether a CSI
 	// volume is staged on the node at all.
 	Unclear string
 	AnyCSI  bool
@@ -74,7 +74,7 @@ func (o *PodVolumes) Staged(origin string, users *VolumeUsers) policy.Fact {
 	return f
 }
 
-// usedBy says which other pods use what is staged or mapped of the pod's volumes, or what is there
+// usedBy returns which other pods use what is staged or mapped of the pod's volumes, or what is there
 // on its own account.
 func (o *PodVolumes) usedBy(users *VolumeUsers) (others []string, own string) {
 	if o.Mapped != "" {
@@ -92,7 +92,7 @@ func (o *PodVolumes) usedBy(users *VolumeUsers) (others []string, own string) {
 	return others, ""
 }
 
-// blockUsers says who uses each block volume that has an entry for the pod, or nothing where
+// blockUsers returns who uses each block volume that has an entry for the pod, or nothing where
 // one of them may be the pod's own.
 func (o *PodVolumes) blockUsers(users *VolumeUsers) (words []string) {
 	for _, b := range o.Blocks {

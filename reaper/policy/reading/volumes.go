@@ -21,7 +21,7 @@ type VolumeUser struct {
 	Lives, Mounted bool
 }
 
-// KeepsStaged says whether the volume is staged for the pod, and not for the dead one that has it, too.
+// KeepsStaged reports whether the volume is staged for the pod, and not for the dead one that has it, too.
 // The kubelet stages a volume once for all its pods on the node, and unstages it after the last
 // of them: a successor that lives and has the volume mounted is one that the kubelet knows, and
 // with it it will unstage the volume. Without its own mount it may be a pod that waits for the

@@ -85,7 +85,7 @@ func (p *Person) Name() string {
 	return strconv.FormatUint(uint64(*p.UID), 10)
 }
 
-// String names the person for people, and says so where it is SUDO_USER's word alone.
+// String names the operator for people, and says so where it is SUDO_USER's word alone.
 func (p *Person) String() string {
 	login := p.Name()
 	switch {

@@ -35,7 +35,7 @@ func TestKubeletTakesInPods(t *testing.T) {
 		want    policy.Truth
 		words   string
 	}{
-		{"has taken them in", testkit.Answer(cleaned + `kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"), policy.Yes, "is whole"},
+		{"has taken them in", testkit.Answer(cleaned + `kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"), policy.Yes, "is complete"},
 		{"has not", testkit.Answer(cleaned), policy.Unknown, "still taking in"},
 		{"not told", testkit.Refuse(403, "no"), policy.Unknown, "nodes/metrics"},
 		{"before 1.27", testkit.Answer("go_goroutines 5\n"), policy.Unknown, "1.27 and newer have it"},
