@@ -23,8 +23,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 )
 
-// stuckAfter is how long one pass may take before the watchdog is no longer told that all
-// is well. Removing a million files takes minutes; a pass that takes this long hangs.
+// stuckAfter is how long a pass may take before systemd's watchdog gets no more messages. Removing a million files takes
+// minutes; a pass that takes this long hangs.
 const stuckAfter = time.Hour
 
 // Process is the process in which the daemon runs.
@@ -33,10 +33,9 @@ type Process struct {
 	Stderr  io.Writer
 }
 
-// RunDaemon wires the daemon and runs it until ctx ends. At each SIGHUP reload makes the configuration
-// again.
+// RunDaemon runs the daemon until ctx ends. At each SIGHUP it reads the configuration again with reload.
 func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func(context.Context) (config.Config, error)) error {
-	collectEarly()
+	limitHeap()
 	level := new(slog.LevelVar)
 	level.Set(logLevel(cfg))
 	log := newLogger(cfg, proc.Stderr, level)
@@ -54,7 +53,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	}
 	defer n.Close()
 	r, store := n.Reaper, n.Store
-	tellMeans(r.Remover.Means(), log)
+	logMeans(r.Remover.Means(), log)
 	var from source.Checkpoints
 	if _, err := store.Load("checkpoints", &from); err != nil {
 		return err
@@ -79,7 +78,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	}
 	d := &reaper.Daemon{
 		Reaper: r, Lines: logs.Lines(), Parse: counted(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, took, log),
-		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
+		Status:     func(text string) { notify("STATUS=" + text); releaseMemory() },
 		Checkpoint: func() { keep(store, logs.Positions(), log) },
 	}
 	stopWeb, err := serveWeb(ctx, cfg, proc.Version, d, metrics, log)
@@ -89,7 +88,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	defer stopWeb()
 	stopReports := writeReports(ctx, cfg, proc.Version, d, metrics, log)
 	defer stopReports()
-	// Whoever has installed, upgraded or changed it learns what it will do.
+	// After an installation or a change the first record describes what the daemon will do.
 	say(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + does(cfg)})
 	notify(daemon.SdNotifyReady)
 	go watchdog(ctx, d, r.Clock)
@@ -98,30 +97,28 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	cancel()
 	logs.Wait()
 	stopReports()
-	if err == nil { // somebody wanted it to stop
+	if err == nil { // it was told to stop
 		metrics.Remove()
 	}
 	say(recorder, log, policy.Record{Kind: policy.KindStopped, At: r.Clock.Now(), Text: "orphan-reaper stopped"})
 	return err
 }
 
-// collectEarly keeps the program small: the heap is a few MiB and grows only while a look
-// runs, so collecting it often costs little.
-func collectEarly() {
+// limitHeap has the garbage collector run early: the heap is a few MiB and grows only during a look.
+func limitHeap() {
 	debug.SetGCPercent(50)
 	limitMemory("/proc", "/sys/fs/cgroup")
 }
 
-// say tells a record of the daemon itself, which is no pod's and so not in the ledger.
+// say writes a record of the daemon itself, which is of no pod and not in the ledger.
 func say(recorder reaper.Recorder, log *slog.Logger, r policy.Record) {
 	if err := recorder.Record(r); err != nil {
 		log.Error("cannot write a record", slog.String("kind", string(r.Kind)), slog.Any("error", err))
 	}
 }
 
-// tellMeans says once, at the start, how the remover is kept to what it is to change: by the
-// kernel, where there is openat2 and Landlock.
-func tellMeans(m policy.Means, log *slog.Logger) {
+// logMeans logs by which means of the kernel removal is confined.
+func logMeans(m policy.Means, log *slog.Logger) {
 	if why := slog.String("why", m.Openat2.Detail); m.Openat2.Truth == policy.Yes {
 		log.Info("the walker uses openat2", why)
 	} else {
@@ -142,10 +139,10 @@ func started(cfg config.Config, all []source.Source) string {
 	return "orphan-reaper started: mode " + cfg.Mode + ", pods directory " + cfg.PodsDir() + ", following " + strings.Join(names, ", ")
 }
 
-// notify tells systemd (sd_notify(3)); without systemd nobody listens, and that is fine.
+// notify sends a message to systemd (sd_notify(3)), if it runs.
 func notify(text string) { _, _ = daemon.SdNotify(false, text) }
 
-// watchdog tells systemd that all is well, as often as it asked for, while passes end.
+// watchdog sends systemd its watchdog messages as long as passes end.
 func watchdog(ctx context.Context, d *reaper.Daemon, clock reaper.Clock) {
 	every, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || every == 0 {
@@ -165,8 +162,9 @@ func watchdog(ctx context.Context, d *reaper.Daemon, clock reaper.Clock) {
 	}
 }
 
-// reloads reads the configuration again at each SIGHUP. What can change at run time does, where took takes it, which
-// says what the daemon does now; the rest is named. A configuration that is wrong changes nothing.
+// reloads reads the configuration again at each SIGHUP. It applies the settings that can change at run time; took applies
+// those of the log and the metrics, and returns what the daemon does now. It logs the others. A wrong configuration
+// changes nothing.
 func reloads(
 	ctx context.Context, cfg config.Config, reload func(context.Context) (config.Config, error), took func(config.Config) string, log *slog.Logger,
 ) <-chan policy.Rules {
@@ -206,7 +204,7 @@ func reloads(
 	return out
 }
 
-// reloading is the message of Type=notify-reload, which wants the time with it.
+// reloading returns the message of Type=notify-reload, with the time (systemd.service(5)).
 func reloading() string {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

@@ -27,21 +27,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// lookBack is how far back doctor reads the journal: a kubelet that names one orphan makes 43,200
-// lines in that time.
-const lookBack = 24 * time.Hour
+// doctorPeriod is how far back doctor reads the journal: a kubelet that reports one orphan writes 43,200 lines in that
+// time.
+const doctorPeriod = 24 * time.Hour
 
-// Examination is all that doctor found.
+// Examination is what doctor found.
 type Examination struct {
-	Case diagnosis.Case
-	// Report is of the look at the pods directory. LookErr says why there was none.
-	Report  reaper.Report
-	LookErr error
-	Root    bool // this process has root's rights
+	Case    diagnosis.Case
+	Report  reaper.Report // of the look at the pods directory
+	LookErr error         // why there is no report
+	Root    bool          // this process has root's rights
 }
 
-// Examine listens to the logs and takes one look, for doctor, with what this process may read. It
-// writes nothing and takes no lock.
+// Examine reads the logs and takes one look, with what this process may read. It changes nothing and takes no lock.
 func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
 	defer progress.From(ctx).End()
 	log := slog.New(slog.DiscardHandler)
@@ -65,14 +63,14 @@ func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
 	return x, nil
 }
 
-// listen counts what the logs say, and returns what may count as evidence of it.
+// listen counts the kubelet's complaints in the logs, and returns those that may be evidence.
 func (x *Examination) listen(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
 	now := clock.Now().Wall
 	tally := diagnosis.NewTally(now)
-	claims := listenTo(ctx, cfg, clock, log, hearing{
-		back: lookBack,
+	claims := readLogs(ctx, cfg, clock, log, observer{
+		back: doctorPeriod,
 		note: func(line parsers.Line, s parsers.Sighting, past bool) {
-			// What the journal had before is read back, each line of it: its follower's are the same.
+			// Each line of the journal is read back, too: those of its follower are counted there.
 			again := line.Journal != nil && !past
 			if line.Journal == nil && s.Time.IsZero() {
 				s.Time = klogTime(line.Text, now)
@@ -104,7 +102,7 @@ func klogTime(line []byte, now time.Time) time.Time {
 	return at
 }
 
-// logsRead says how each log was read.
+// logsRead returns how each log was read.
 func logsRead(states map[string]source.State, since time.Time) []diagnosis.Source {
 	var all []diagnosis.Source
 	for name, s := range states {
@@ -143,7 +141,7 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, claims []repo
 	if err != nil {
 		if e, ok := errors.AsType[*exit.Error](err); ok && e.Hint == noNodeHint {
 			if root := diagnosis.RootNamed(x.Case.Said); root != "" && root != cfg.RootDir {
-				e.Hint = "the kubelet's line names " + root + ": try --root-dir " + root // anybody can write a line: a person decides
+				e.Hint = "the kubelet's line names " + root + ": try --root-dir " + root // any process can write a line: the operator decides
 			}
 		}
 		return err
@@ -175,8 +173,7 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, claims []repo
 	return nil
 }
 
-// unitFile is the name of our unit, and unitDirs are where systemd.unit(5) has the units of
-// packages and administrators.
+// unitDirs are the directories of units of packages and administrators, systemd.unit(5).
 const unitFile = "orphan-reaper.service"
 
 var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
@@ -190,8 +187,8 @@ func Standing(ctx context.Context, cfg config.Config) diagnosis.Daemon {
 	return d
 }
 
-// standing says whether a daemon runs on this state directory, and in which mode. A sweep that holds the
-// daemon's lock is none.
+// standing returns whether a daemon runs on this state directory, and its mode. A sweep that holds the daemon's lock is
+// no daemon.
 func standing(ctx context.Context, cfg config.Config, store *state.Store) (d diagnosis.Daemon) {
 	for _, dir := range unitDirs {
 		if _, err := os.Stat(filepath.Join(cfg.NodeRoot, dir, unitFile)); err == nil {
@@ -217,12 +214,12 @@ func standing(ctx context.Context, cfg config.Config, store *state.Store) (d dia
 	return d
 }
 
-// proving reads from the ledger whether a pod that the daemon parked since its start was confirmed.
+// proving reads from the ledger whether a pod was confirmed that the daemon parked since its start.
 func proving(d *diagnosis.Daemon, store *state.Store) {
 	parked := map[string]time.Time{}
 	for r, err := range store.Records() {
 		if err != nil {
-			d.Proven = true // the screen claims no wait that was not read
+			d.Proven = true // the screen shows no wait that was not read
 			return
 		}
 		if r.At.Wall.Before(d.Since) {
@@ -245,15 +242,14 @@ func proving(d *diagnosis.Daemon, store *state.Store) {
 	}
 }
 
-// holder says what the process is that holds the daemon's lock, by its command line: the daemon, which takes
-// pods as long as it runs, or a command that ends by itself. The daemon's mode is what it was told, with its
-// configuration file as it is now; "" where that cannot be told.
+// holder reports in d what process holds the daemon's lock, by its command line: the daemon, or a command that ends by
+// itself. Mode is that of its flags and its configuration file as it is now, "" if they cannot be read.
 func holder(ctx context.Context, d *diagnosis.Daemon, args []string) {
 	if len(args) < 2 {
 		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and shows no command", d.PID)
 		return
 	}
-	command, in, err := told(args)
+	command, in, err := parseCommandLine(args)
 	if err != nil {
 		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", d.PID, err)
 		return
@@ -263,13 +259,12 @@ func holder(ctx context.Context, d *diagnosis.Daemon, args []string) {
 	}
 	d.Runs = policy.Yes
 	in.Usual, in.Dir = config.DefaultFile, func() (string, error) { return workingDir(d.PID) }
-	in.Discover = func(context.Context) (dir, origin string, ok bool) { return "", "", false }
 	if cfg, err := config.Load(ctx, in); err == nil {
 		d.Mode = cfg.Mode
 	}
 }
 
-// commandOf is the command line of a process, with the program's name.
+// commandOf returns the command line of a process, with the name of the program.
 func commandOf(pid int) ([]string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("%s/%d/cmdline", procDir, pid))
 	if err != nil {
@@ -278,8 +273,8 @@ func commandOf(pid int) ([]string, error) {
 	return kubelet.SplitCmdline(text), nil
 }
 
-// workingDir is the working directory of a process. It is an error where that path leads this process
-// elsewhere: the directory was removed, or lies in another root or mount namespace.
+// workingDir returns the working directory of a process. It is an error if the path is another directory for this
+// process: the directory was removed, or is in another root or mount namespace.
 func workingDir(pid int) (string, error) {
 	link := fmt.Sprintf("%s/%d/cwd", procDir, pid)
 	dir, err := os.Readlink(link)
@@ -296,9 +291,8 @@ func workingDir(pid int) (string, error) {
 	return dir, nil
 }
 
-// told reads from the command line of this program, with its name, the command and what stands for
-// its configuration.
-func told(args []string) (command string, in config.Input, err error) {
+// parseCommandLine returns the command and the configuration of a command line of this program.
+func parseCommandLine(args []string) (command string, in config.Input, err error) {
 	flags, given := pflag.NewFlagSet("", pflag.ContinueOnError), map[string][]string{}
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	config.AddFlags(flags, given)
@@ -310,9 +304,9 @@ func told(args []string) (command string, in config.Input, err error) {
 	return flags.Arg(0), config.Input{File: *file, Given: given}, nil
 }
 
-// ConfigOf makes the configuration as the daemon that runs as pid makes it when it reloads: by its
-// own file and flags, whose relative paths begin in its working directory. usual is the file that it
-// reads where it was told none. An error with exit code 2 says that the configuration is wrong.
+// ConfigOf returns the configuration that the daemon with this PID would reload: of its file and flags, whose relative
+// paths begin in its working directory. usual is the file of a daemon without --config. An error with exit code 2 means
+// that the configuration is wrong.
 func ConfigOf(
 	ctx context.Context, pid int, usual string, discover func(context.Context) (dir, origin string, ok bool),
 ) (config.Config, error) {
@@ -323,14 +317,13 @@ func ConfigOf(
 	if len(args) < 2 {
 		return config.Config{}, fmt.Errorf("PID %d shows no command line of a daemon", pid)
 	}
-	command, in, err := told(args)
-	if err == nil && command != "run" {
-		err = fmt.Errorf("PID %d is no daemon: it shows no command run", pid)
-	}
+	command, in, err := parseCommandLine(args)
 	if err != nil {
 		return config.Config{}, err
 	}
-	in.Usual, in.Discover = usual, discover
-	in.Dir = func() (string, error) { return workingDir(pid) }
+	if command != "run" {
+		return config.Config{}, fmt.Errorf("PID %d is no daemon: it shows no command run", pid)
+	}
+	in.Usual, in.Discover, in.Dir = usual, discover, func() (string, error) { return workingDir(pid) }
 	return config.Load(ctx, in)
 }

@@ -97,35 +97,26 @@ func (f *Fleet) credentials(o FleetOptions) error {
 	return nil
 }
 
-// read reads the targets. One that stands twice is asked once.
+// read reads the targets. A target that is named twice is asked once.
 func (f *Fleet) read(ctx context.Context, o FleetOptions) error {
-	lines, where := o.Targets, "an argument"
-	seen := map[string]bool{}
-	take := func(t report.Target) {
-		if !seen[t.URL] {
-			seen[t.URL] = true
-			f.targets = append(f.targets, t)
-		}
-	}
-	add := func(n int, line string) error {
+	var targets []report.Target
+	for _, line := range o.Targets {
 		t, err := cluster.ParseTarget(line)
 		if err != nil {
-			if where != "an argument" {
-				return exit.Usagef("", "%s:%d: %w", where, n, err)
-			}
 			return exit.Usagef("", "%w", err)
 		}
-		take(t)
-		return nil
-	}
-	for _, line := range lines {
-		if err := add(0, line); err != nil {
-			return err
-		}
+		targets = append(targets, t)
 	}
 	if o.From != "" {
-		where = o.From
-		if err := eachLine(o.From, o.Stdin, add); err != nil {
+		err := eachLine(o.From, o.Stdin, func(n int, line string) error {
+			t, err := cluster.ParseTarget(line)
+			if err != nil {
+				return exit.Usagef("", "%s:%d: %w", o.From, n, err)
+			}
+			targets = append(targets, t)
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -134,17 +125,22 @@ func (f *Fleet) read(ctx context.Context, o FleetOptions) error {
 		if err != nil {
 			return err
 		}
-		for _, t := range found {
-			take(t)
+		targets = append(targets, found...)
+	}
+	seen := map[string]bool{}
+	for _, t := range targets {
+		if !seen[t.URL] {
+			seen[t.URL] = true
+			f.targets = append(f.targets, t)
 		}
 	}
 	if len(f.targets) == 0 {
-		return errNobody()
+		return errNoTarget()
 	}
 	return nil
 }
 
-func errNobody() error {
+func errNoTarget() error {
 	return exit.Usagef("name daemons as http://HOST:PORT, a file of them with --from, or their Service with --service", "no node is named")
 }
 

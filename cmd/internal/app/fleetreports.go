@@ -20,7 +20,7 @@ func (o *FleetOptions) WantsReports(file string) (bool, error) {
 		return false, exit.Usagef("", "--reports and the daemons to ask (addresses, --from, --service) exclude each other")
 	}
 	if !asks && shows {
-		return false, errNobody()
+		return false, errNoTarget()
 	}
 	return !asks, nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// underJournal reports whether our log should go to the journal itself: systemd runs us with
-// stderr connected to it (systemd.exec(5), $JOURNAL_STREAM).
-func underJournal(cfg config.Config) bool {
+// logsToJournal reports whether the log goes to the journal: in auto, if systemd has connected stderr to it
+// (systemd.exec(5), $JOURNAL_STREAM).
+func logsToJournal(cfg config.Config) bool {
 	if cfg.LogFormat == config.Auto {
 		ok, err := journal.StderrIsJournalStream()
 		return err == nil && ok
@@ -24,7 +24,7 @@ func underJournal(cfg config.Config) bool {
 	return cfg.LogFormat == "journal"
 }
 
-// logLevel is the least that is logged.
+// logLevel returns the level of the configuration.
 func logLevel(cfg config.Config) slog.Level {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
@@ -33,14 +33,14 @@ func logLevel(cfg config.Config) slog.Level {
 	return level
 }
 
-// newLogger makes the log; a daemon changes the level while it runs.
+// newLogger returns the log. A daemon changes the level at run time.
 func newLogger(cfg config.Config, stderr io.Writer, level slog.Leveler) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	var h slog.Handler = slog.NewTextHandler(stderr, opts)
 	switch {
 	case cfg.LogFormat == "json":
 		h = slog.NewJSONHandler(stderr, opts)
-	case underJournal(cfg):
+	case logsToJournal(cfg):
 		h = audit.NewHandler(level, h)
 	}
 	return slog.New(h)

@@ -20,8 +20,8 @@ import (
 // metricsName is the file's name in the node exporter's directory.
 const metricsName = "orphan-reaper.prom"
 
-// textfileDirs are the directories from which packages have the node exporter read textfiles: Debian
-// and Fedora, then what the node exporter's own examples, roles and charts use.
+// textfileDirs are the node exporter's usual directories of textfiles: of Debian and Fedora, then of its own examples,
+// roles and charts.
 var textfileDirs = []string{
 	"/var/lib/prometheus/node-exporter",
 	"/var/lib/node_exporter/textfile_collector",
@@ -32,24 +32,24 @@ var textfileDirs = []string{
 	"/var/lib/node-exporter",
 }
 
-// metricsFile is Metrics with the file that Flush writes them to. Metrics are never a reason
-// to stop: what cannot be written is told once, and again when that changes.
+// metricsFile is the metrics with their file. An error of the file stops nothing: it is logged once, and again when it
+// changes.
 type metricsFile struct {
 	*audit.Metrics
 	cni *cni.Metrics
 
 	ctx  context.Context //nolint:containedctx // the Meter's Flush has none, and the log's handler wants one
 	log  *slog.Logger
-	good slog.Level // of what goes well
-	dirs []string   // the first of them that exists gets the file; nil: the path is given
+	good slog.Level // of success
+	dirs []string   // the first that exists gets the file; nil if the path is set
 
 	mu   sync.Mutex
 	path string // "" for nowhere
 	told string
 }
 
-// newMetricsFile returns metrics and where they go, as --metrics-file says. That all goes
-// well is told at level good: a cron job that says so at each run is none that is read.
+// newMetricsFile returns the metrics with the file of --metrics-file. Success is logged at level good: a cron job does not
+// report it at each run.
 func newMetricsFile(ctx context.Context, cfg config.Config, version string, log *slog.Logger, good slog.Level) *metricsFile {
 	m := &metricsFile{Metrics: audit.NewMetrics(version), ctx: ctx, log: log, good: good}
 	m.cni = cni.NewMetrics(m.Metrics)
@@ -70,8 +70,8 @@ func newMetricsFile(ctx context.Context, cfg config.Config, version string, log 
 // CNI counts one sweep over CNI's files.
 func (m *metricsFile) CNI(c *cni.Census) { m.cni.CNI(c) }
 
-// Flush writes all metrics to the file. The directory may come later, with a node exporter that is
-// installed after us, and go, so each Flush looks for it.
+// Flush writes all metrics to the file. It looks for the directory each time: a node exporter may be installed or removed
+// later.
 func (m *metricsFile) Flush() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +93,7 @@ func (m *metricsFile) Flush() error {
 	return nil
 }
 
-// search finds the file anew, and takes away the one that stood elsewhere.
+// search finds the directory of the file again, and removes the file from an earlier one.
 func (m *metricsFile) search() {
 	before := m.path
 	m.path = ""
@@ -111,14 +111,14 @@ func (m *metricsFile) search() {
 	}
 }
 
-// changed reports whether what is to be told differs from what was told the last time.
+// changed reports whether a message differs from the last one.
 func (m *metricsFile) changed(what string) bool {
 	before := m.told
 	m.told = what
 	return before != what
 }
 
-// Remove takes the file away.
+// Remove removes the file.
 func (m *metricsFile) Remove() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,8 +130,8 @@ func (m *metricsFile) Remove() {
 	}
 }
 
-// countFailures has the loop's failures counted where they happen. A look that failed shows in the
-// metrics file at once: nothing else is written before a look succeeds.
+// countFailures counts the loop's failures. A look that failed is in the metrics file at once: nothing else is written
+// before a look succeeds.
 func countFailures(r *reaper.Reaper, c *cni.Sweeper, m *metricsFile) {
 	r.Prober = countedProber{r.Prober, m}
 	r.Ledger = countedLedger{r.Ledger, m}

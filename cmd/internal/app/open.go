@@ -33,8 +33,8 @@ import (
 // procDir is where the kernel shows processes.
 const procDir = "/proc"
 
-// DiscoverRoot finds the root directory of the kubelet that runs here, and says in words where
-// it was read. It is false, and the words say why, where only a person can choose.
+// DiscoverRoot returns the root directory of the running kubelet, and where it was read. With ok false, origin is the
+// reason why the operator must set it.
 func DiscoverRoot(ctx context.Context) (dir, origin string, ok bool) {
 	dir, origin, err := kubelet.RootDir(ctx, procDir)
 	if err != nil {
@@ -43,8 +43,7 @@ func DiscoverRoot(ctx context.Context) (dir, origin string, ok bool) {
 	return dir, origin, true
 }
 
-// Agrees reports whether what was set agrees with the kubelet that runs here: outside of a look,
-// for config check.
+// Agrees returns whether the settings agree with the running kubelet, for config check.
 func Agrees(ctx context.Context, cfg config.Config) policy.Fact {
 	clock, err := state.NewClock()
 	if err != nil {
@@ -57,7 +56,7 @@ func Agrees(ctx context.Context, cfg config.Config) policy.Fact {
 	return p.Agrees(ctx)
 }
 
-// Rules are the operator's choices as policy knows them.
+// Rules returns the settings for policy.
 func Rules(c config.Config) policy.Rules {
 	return policy.Rules{
 		Hold: c.Hold, HoldReported: c.HoldReported, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention, CNIOlderThan: c.CNIOlderThan,
@@ -66,7 +65,7 @@ func Rules(c config.Config) policy.Rules {
 	}
 }
 
-// probing is where the node's things are, as probe knows it.
+// probing returns the settings for probe.
 func probing(c config.Config, log *slog.Logger, clock probe.Clock) probe.Config {
 	unless := func(word, v string) string {
 		if v == word {
@@ -85,10 +84,9 @@ func probing(c config.Config, log *slog.Logger, clock probe.Clock) probe.Config 
 	}
 }
 
-// CheckCredentials looks at the files with which the kubelet and the API server are asked. What
-// will never be taken is an error with exit code 2. What may be mended by others while we
-// run (a file that is not there yet, a certificate that has expired) is a note: until then
-// the facts are unknown.
+// CheckCredentials checks the files of credentials for the kubelet and the API server. What is never accepted is an error
+// with exit code 2. What can be repaired while the daemon runs (a missing file, an expired certificate) is a note: until
+// then the facts are unknown.
 func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (notes []string, err error) {
 	var refused []error
 	p := probing(c, nil, nil)
@@ -285,7 +283,7 @@ func (p prober) Look(ctx context.Context, parked []policy.EntryState, only []par
 	return look, noNode(p.cfg, err)
 }
 
-// Now tells the time as passes do; without a boot ID it is the wall clock's alone.
+// Now returns the time as passes use it; without a boot ID only the wall clock's.
 func Now() policy.Instant {
 	clock, err := state.NewClock()
 	if err != nil {
@@ -319,7 +317,7 @@ func Survey(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reap
 		return reaper.Report{}, err
 	}
 	defer n.Close()
-	rep, err := n.Reaper.Pass(ctx, reaper.Options{DryRun: true, CNI: true, Only: uids, Claims: hear(ctx, cfg, n.Reaper.Clock, n.log)})
+	rep, err := n.Reaper.Pass(ctx, reaper.Options{DryRun: true, CNI: true, Only: uids, Claims: recentClaims(ctx, cfg, n.Reaper.Clock, n.log)})
 	if err == nil {
 		err = ctx.Err() // half of a look is no result
 	}
@@ -329,5 +327,5 @@ func Survey(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reap
 // errNoSource is for a configuration whose logs cannot be followed.
 var errNoSource = fmt.Errorf("no log can be followed")
 
-// closeQuietly closes what was synced already.
+// closeQuietly closes what was read, or synced before.
 func closeQuietly(c io.Closer) { _ = c.Close() }

@@ -16,21 +16,21 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// Person is who gives a command that changes something.
+// Person is the operator who runs a command that changes something.
 type Person struct {
 	Stderr io.Writer // gets the records and log lines that have no journal
-	// LoginUID is the file in which the kernel says who logged in, SudoUser what sudo says or whoever set
-	// its variable.
+	// LoginUID is the file with the user who logged in, as the kernel has it. SudoUser is $SUDO_USER, which any program
+	// can set.
 	LoginUID, SudoUser string
 }
 
-// named names the person for the records. What cannot be read names nobody: no command fails for it.
+// named returns the operator for the records, as far as the files can be read.
 func (by Person) named(cfg config.Config) *who.Person {
-	return who.Of(beginning(by.LoginUID), beginning(filepath.Join(cfg.NodeRoot, "etc/passwd")), by.SudoUser)
+	return who.Of(firstMiB(by.LoginUID), firstMiB(filepath.Join(cfg.NodeRoot, "etc/passwd")), by.SudoUser)
 }
 
 // beginning is the first MiB of a file, "" where it cannot be read.
-func beginning(file string) string {
+func firstMiB(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
 		return ""
@@ -52,20 +52,18 @@ func (by Person) act(ctx context.Context, cfg config.Config, do func(*Node) erro
 	return do(n)
 }
 
-// Restore puts a pod directory back by a person's word. shown are the pod's entries by which the
-// person meant it; of another one nothing is put back.
+// Restore puts a pod directory back. shown are the pod's entries that the operator saw; no other is put back.
 func (by Person) Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (o policy.Outcome, err error) {
 	err = by.act(ctx, cfg, func(n *Node) error {
-		progress.From(ctx).Begin("putting the directory back", "", 0) // it is moved: there is nothing to count
+		progress.From(ctx).Begin("putting the directory back", "", 0) // one rename
 		o, err = n.Reaper.Restore(ctx, uid, shown)
 		return err
 	})
 	return o, err
 }
 
-// Purge removes for ever, by a person's word, the entries that the person was shown, which are all
-// that there are of their pods; of a pod of which more lies there, none. Of pods that live again
-// they are removed only with living.
+// Purge permanently removes the entries that the operator was shown. If a pod has more entries than those, it removes none
+// of that pod. Entries of pods that live again are removed only with living.
 func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
 	var outs []policy.Outcome
 	err := by.act(ctx, cfg, func(n *Node) error {
@@ -92,7 +90,7 @@ func (by Person) Resume(ctx context.Context, cfg config.Config) error {
 	return by.act(ctx, cfg, func(n *Node) error { return n.Reaper.Resume(ctx) })
 }
 
-// Forget has pods judged again that a person has restored, and returns those that were.
+// Forget ends the keeping of pods that the operator restored, and returns those pods.
 func (by Person) Forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (forgotten []parsers.PodUID, err error) {
 	err = by.act(ctx, cfg, func(n *Node) error {
 		forgotten, err = n.Reaper.Forget(ctx, uids)
@@ -101,7 +99,7 @@ func (by Person) Forget(ctx context.Context, cfg config.Config, uids []parsers.P
 	return forgotten, err
 }
 
-// RestoreCNI puts back what an archive of CNI files holds, or of all archives what was one pod's.
+// RestoreCNI puts back the files of an archive, or those of one pod from all archives.
 func (by Person) RestoreCNI(ctx context.Context, cfg config.Config, which string) (done cni.Restored, err error) {
 	err = by.actCNI(ctx, cfg, func(s *cni.Sweeper) error {
 		done, err = s.Restore(ctx, which)
@@ -110,7 +108,7 @@ func (by Person) RestoreCNI(ctx context.Context, cfg config.Config, which string
 	return done, err
 }
 
-// RestoreBatch puts back what the archives of one sweep over CNI files hold.
+// RestoreBatch puts back the files of all archives of one sweep.
 func (by Person) RestoreBatch(ctx context.Context, cfg config.Config, batch string) (done cni.Restored, err error) {
 	err = by.actCNI(ctx, cfg, func(s *cni.Sweeper) error {
 		done, err = s.RestoreBatch(ctx, batch)
@@ -119,12 +117,12 @@ func (by Person) RestoreBatch(ctx context.Context, cfg config.Config, batch stri
 	return done, err
 }
 
-// DropArchive drops one archive of CNI files.
+// DropArchive removes one archive of CNI files.
 func (by Person) DropArchive(ctx context.Context, cfg config.Config, name string) error {
 	return by.actCNI(ctx, cfg, func(s *cni.Sweeper) error { return s.Archive.DropArchive(name) })
 }
 
-// actCNI does something under the ledger's lock.
+// actCNI is act for CNI, under the ledger's lock.
 func (by Person) actCNI(ctx context.Context, cfg config.Config, do func(*cni.Sweeper) error) error {
 	return by.act(ctx, cfg, func(n *Node) error { return n.Reaper.Locked(ctx, func() error { return do(n.CNI) }) })
 }

@@ -20,19 +20,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// Pod is a pod of which this node has something, for who names it by less than its UID.
+// Pod is a pod of which this node has something. Commands look pods up in a list of them.
 type Pod struct {
 	UID  parsers.PodUID
-	Name string // NAMESPACE/NAME, "" where nobody told
-	// Certain is true where the runtime or the kubelet's log directories tell the name. Any other may
-	// be from etc-hosts, which the pod's containers can write; of what lies in quarantine nobody knows.
+	Name string // NAMESPACE/NAME, "" if it is not known
+	// Certain marks a name from the runtime or the kubelet's log directories. Another name may be from etc-hosts, which
+	// the pod's containers can write.
 	Certain bool
 	Where   string // in words
 	Entry   string // in quarantine, "" for any other place
 	Past    bool   // only the ledger has it
 }
 
-// RootThere is an error where the kubelet's root directory is not there. What cannot be told is none.
+// RootThere returns an error if the kubelet's root directory does not exist. If that is not known it returns nil.
 func RootThere(cfg config.Config) error {
 	switch _, err := os.Stat(cfg.RootDir + "/."); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -52,10 +52,10 @@ func NameThere(cfg config.Config, name string) bool {
 	return err == nil
 }
 
-// noNodeHint is what to do where there is no pods directory at all.
+// noNodeHint is the hint for a missing pods directory.
 const noNodeHint = "is this a Kubernetes node? --root-dir names the kubelet's root directory where it is another"
 
-// noNode says the same of a root directory that is not there whoever came upon it, and what to do.
+// noNode returns the error of RootThere for an error of a missing file.
 func noNode(cfg config.Config, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
 		return err
@@ -63,8 +63,8 @@ func noNode(cfg config.Config, err error) error {
 	return cmp.Or(RootThere(cfg), exit.Failf(noNodeHint, "%w", err))
 }
 
-// PodsHere lists the pods that one look, the quarantine and, with past, the ledger have. A pod is there
-// once for each place. It listens to no log, so it is quicker than Survey. Nothing is changed.
+// PodsHere lists the pods of one look, the quarantine and, with past, the ledger: a pod once for each place. It reads no
+// log, so it is faster than Survey. It changes nothing.
 func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) {
 	defer progress.From(ctx).End()
 	n, err := open(ctx, cfg, options{})
@@ -92,7 +92,7 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 		add(rep.RuntimeOnly[i], e, "only in the runtime")
 	}
 	entries := rep.Entries
-	if names, err := n.Reaper.Remover.List(); err == nil { // who may not read it is shown what the ledger knows
+	if names, err := n.Reaper.Remover.List(); err == nil { // a user who may not read it gets the ledger's entries
 		entries = append(entries, decide.Unlisted(names, n.Store.Entries())...)
 	}
 	for _, e := range entries {
@@ -104,8 +104,8 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 	return append(pods, ledgersPods(n.Store)...), nil
 }
 
-// ledgersPods lists the pods of which the ledger's records tell, each by the last name that it had.
-// What cannot be read is left out: a UID in full needs no ledger.
+// ledgersPods lists the pods of the ledger's records, each with its last name. It leaves out what it cannot read: a whole
+// UID needs no ledger.
 func ledgersPods(store *state.Store) (pods []Pod) {
 	at := map[parsers.PodUID]int{}
 	for r, err := range store.Records() {

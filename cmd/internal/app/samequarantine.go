@@ -11,13 +11,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// quarantined is where the entries of the ledger lie.
+// quarantined is the quarantine of the ledger's entries.
 type quarantined struct {
 	Dir string `json:"dir"`
 }
 
-// sameQuarantine refuses to work with another quarantine than the one in which the ledger's
-// entries lie. systemd tries again in a moment.
+// sameQuarantine fails if the ledger's entries lie in another quarantine than the configured one.
 func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err error) {
 	if _, err := store.Load("quarantine", &was); err != nil {
 		return was, err
@@ -39,15 +38,14 @@ func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err
 		"the quarantine is now %s (root directory: %s), and the entries of the ledger lie in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
 }
 
-// lockQuarantine does the same for whoever may fill the quarantine, and remembers which it
-// is. Only one at a time may.
+// lockQuarantine does the same for the daemon or a sweep, takes their lock, and saves which quarantine it is.
 func lockQuarantine(ctx context.Context, cfg config.Config, store *state.Store) (release func(), err error) {
 	release, err = lockRun(ctx, cfg, store)
 	if err != nil {
 		return nil, err
 	}
 	was, err := sameQuarantine(cfg, store)
-	if err == nil && was.Dir != cfg.QuarantineDir { // a disk that is full lets nothing be written, and must not keep the daemon from starting
+	if err == nil && was.Dir != cfg.QuarantineDir { // only if it changed: the daemon must start on a full disk
 		err = store.Save("quarantine", quarantined{cfg.QuarantineDir})
 	}
 	if err != nil {
@@ -63,7 +61,7 @@ func sameDir(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// lockRun makes this process the only one that takes pods by itself.
+// lockRun takes the lock of the daemon and the sweep.
 func lockRun(ctx context.Context, cfg config.Config, store *state.Store) (release func(), err error) {
 	release, err = store.LockRun()
 	if err == nil {

@@ -15,9 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// newSources makes the followers that the configuration names. auto is the journal where
-// journald runs and keeps one: the usual files hold the same lines then, without the fields
-// that cannot be forged. A file that is the kubelet's standard error is followed, too.
+// newSources returns the sources of the configuration. auto is the journal if journald runs and keeps one: the usual
+// files have the same lines without the trusted fields. A file that is the kubelet's standard error is followed, too.
 func newSources(ctx context.Context, cfg config.Config, units *source.Units, log *slog.Logger) []source.Source {
 	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
 	here := wants(config.Auto) && !cfg.OtherNodeRoot()
@@ -45,13 +44,13 @@ func newSources(ctx context.Context, cfg config.Config, units *source.Units, log
 	return all
 }
 
-// relook is how often the daemon asks for such files again. A kubelet that is started again may
-// write elsewhere, and journald keep no journal any more.
+// relook is how often the daemon looks for such files again: after a restart the kubelet may write elsewhere, and
+// journald may keep no journal any more.
 const relook = 10 * time.Minute
 
-// laterFiles are the files to follow beside the journal: those that are a kubelet's standard error,
-// and the usual ones that are written while the journal is not. Those may lie on a file system that
-// hangs: the guard is to be the same in each call, so that one is waited for once.
+// laterFiles returns the files to follow beside the journal: the standard error of kubelets, and the usual files that
+// are written while the journal is not. Their file system may hang: with the same guard in each call that costs one
+// thread.
 func laterFiles(ctx context.Context, cfg config.Config, guard *bounded.Guard) []string {
 	if !slices.Contains(cfg.LogSources, config.Auto) || cfg.OtherNodeRoot() || cfg.Waive() {
 		return nil
@@ -73,8 +72,7 @@ func newJournal(cfg config.Config, ctl source.Journalctl, units *source.Units, l
 	return source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: units.Find, Journalctl: ctl})
 }
 
-// newUnits returns the units in which kubelets are found to run. Where the operator named units
-// these are all.
+// newUnits returns the units in which kubelets run. Units that the operator named are all.
 func newUnits(cfg config.Config, log *slog.Logger) *source.Units {
 	if cfg.Named("journal_units") || cfg.Waive() {
 		return source.NewUnits(nil, log)
@@ -99,7 +97,7 @@ func newParse(cfg config.Config, units *source.Units) func(parsers.Line) (parser
 	}
 }
 
-// counted counts the lines that can be a sighting, by source, ahead of parse.
+// counted counts the lines of each source before parse.
 func counted(
 	meter func(source string, up bool, lastLine time.Time), parse func(parsers.Line) (parsers.Sighting, bool),
 ) func(parsers.Line) (parsers.Sighting, bool) {
@@ -109,7 +107,7 @@ func counted(
 	}
 }
 
-// keep writes the positions down.
+// keep saves the positions in the logs.
 func keep(store *state.Store, at source.Checkpoints, log *slog.Logger) {
 	if err := store.Save("checkpoints", at); err != nil {
 		log.Error("cannot keep how far the logs were read; they are read again after a restart", slog.Any("error", err))

@@ -12,25 +12,23 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// SweepOptions are those of one sweep by a person's word.
+// SweepOptions are the options of one sweep.
 type SweepOptions struct {
 	Only   []parsers.PodUID // none for all
-	NoWait bool             // what must wait is left to the next run
-	// Show shows a record on a terminal, and Waits is told before each wait what the pass found. Both nil
-	// where a program reads.
+	NoWait bool             // leave what must wait to the next run
+	// Show prints a record on a terminal. Waits prints what a pass found, before each wait. Both are nil in a pipe.
 	Show  func(policy.Record) error
 	Waits func(*reaper.Report) error
 }
 
-// Sweep is the daemon's work in one go. Its metrics are the daemon's file: where a cron job
-// takes the daemon's place, its figures stand there.
+// Sweep does the daemon's work once. It writes the daemon's metrics file, because cron jobs run it in place of the daemon.
 func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o SweepOptions) (rep reaper.Report, err error) {
 	work := progress.From(ctx)
 	defer work.End()
 	if _, err := CheckCredentials(ctx, cfg, time.Now()); err != nil {
 		return reaper.Report{}, err
 	}
-	collectEarly()
+	limitHeap()
 	log := newLogger(cfg, by.Stderr, logLevel(cfg))
 	n, err := open(ctx, cfg, options{
 		access: Runs, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, o.Show, logLevel(cfg)),
@@ -41,7 +39,7 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 	}
 	defer n.Close()
 	return n.Reaper.Sweep(ctx, reaper.SweepOptions{
-		Options: reaper.Options{Only: o.Only, Claims: hear(ctx, cfg, n.Reaper.Clock, log)},
+		Options: reaper.Options{Only: o.Only, Claims: recentClaims(ctx, cfg, n.Reaper.Clock, log)},
 		NoWait:  o.NoWait,
 		Progress: func(rep reaper.Report, _ time.Duration) {
 			if o.Waits != nil && logLevel(cfg) <= slog.LevelInfo {

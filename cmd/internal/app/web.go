@@ -23,8 +23,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// serveWeb answers on the listening addresses, if there are any, until the returned function is
-// called, which waits for the end.
+// serveWeb answers HTTP on the listening addresses until stop is called, which waits for the end.
 func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.Daemon, metrics *metricsFile, log *slog.Logger) (stop func(), err error) {
 	if len(cfg.WebListenAddresses) == 0 {
 		return func() {}, nil
@@ -50,7 +49,7 @@ func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.
 	return func() { cancel(); <-done }, nil
 }
 
-// newServer has a server know whom the settings let in.
+// newServer returns a server with the settings of access.
 func newServer(ctx context.Context, cfg config.Config, fc fleet.Config) *fleet.Server {
 	if cfg.WebConfigFile != config.None {
 		fc.WebConfig = cfg.WebConfigFile
@@ -61,8 +60,7 @@ func newServer(ctx context.Context, cfg config.Config, fc fleet.Config) *fleet.S
 	return fleet.New(fc)
 }
 
-// CheckWeb says what is wrong with the web configuration, for config check. A file that cannot be read is a note: it may come
-// later.
+// CheckWeb checks the web configuration, for config check. A file that cannot be read is a note: it may come later.
 func CheckWeb(ctx context.Context, cfg config.Config) (note string, err error) {
 	if cfg.WebConfigFile == config.None {
 		return "", nil
@@ -78,7 +76,7 @@ func CheckWeb(ctx context.Context, cfg config.Config) (note string, err error) {
 	return "", nil
 }
 
-// reviewServer reads the API server that reviews tokens, anew each time. A file that hangs costs one thread.
+// reviewServer returns a function that reads which API server reviews tokens. A file that hangs costs one thread.
 func reviewServer(ctx context.Context, which string) func() (*kube.Server, error) {
 	var guard bounded.Guard // which begins one at a time
 	var mu sync.Mutex
@@ -100,10 +98,10 @@ func publish(d *reaper.Daemon, take func(*report.Pass)) {
 	}
 }
 
-// askTime is how long a client waits for the daemon's answer, which never waits for a look.
+// askTime limits how long a client waits for the daemon's answer, which does not wait for the look.
 const askTime = 5 * time.Second
 
-// askLook asks the daemon for a look.
+// askLook requests a look from the daemon.
 func askLook(ctx context.Context, asks chan<- func(reaper.Asked)) (fleet.Asked, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, errors.New("it does not answer"))
 	defer cancel()
@@ -117,7 +115,7 @@ func askLook(ctx context.Context, asks chan<- func(reaper.Asked)) (fleet.Asked, 
 	return fleet.Asked(a), nil
 }
 
-// passOf gives the loop's report the type of the room.
+// passOf converts the loop's report.
 func passOf(look uint64, rep *reaper.Report, err error, observe bool) *report.Pass {
 	return &report.Pass{
 		Number: look, Look: rep.Look, Verdicts: rep.Verdicts, RuntimeOnly: rep.RuntimeOnly, Parked: rep.Parked, Entries: rep.Entries,
@@ -125,8 +123,7 @@ func passOf(look uint64, rep *reaper.Report, err error, observe bool) *report.Pa
 	}
 }
 
-// NodeName is what the report calls this node: as it was set, else the host's name in the
-// form that a kubelet gives it.
+// NodeName returns the node's name in reports: as it was set, or the host's name as the kubelet writes it.
 func NodeName(cfg config.Config) string {
 	if cfg.NodeName != config.Auto {
 		return cfg.NodeName

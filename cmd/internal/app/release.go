@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveBack returns memory to the kernel that an idle daemon does not need: the free heap, and the pages of the program's
+// releaseMemory returns to the kernel the memory that an idle daemon does not need: the free heap, and the pages of the program's
 // file.
-func giveBack() {
+func releaseMemory() {
 	debug.FreeOSMemory()
-	dropProgram()
+	unmapProgram()
 }
 
-// dropProgram unmaps the program's instructions and constants with MADV_DONTNEED (madvise(2)). A look touches some
+// unmapProgram unmaps the program's instructions and constants with MADV_DONTNEED (madvise(2)). A look touches some
 // 25 MiB of them, and waiting for the next one a fraction. They stay in the page cache, so that using them again costs
 // minor faults and no reading. A mapping with a changed page, which proc(5) calls anonymous, keeps its pages: the
 // relocations of a PIE and the breakpoints of a debugger are nowhere else. An error only costs memory: an idle daemon
 // takes 31 MiB without this.
-func dropProgram() {
+func unmapProgram() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return

@@ -23,7 +23,7 @@ func TestGiveBack(t *testing.T) {
 			_ = bytes.Clone(pages[i : i+1]) // is in memory now
 		}
 		before := resident(t, pages)
-		giveBack()
+		releaseMemory()
 		if after := resident(t, pages); before != len(pages) || after != 0 {
 			t.Errorf("%s: %d bytes in memory, %d before", what, after, before)
 		}
@@ -35,7 +35,7 @@ func TestGiveBackKeepsChanges(t *testing.T) {
 	page := mapProgram(t, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE)
 	page[0] = 'x'
 	testkit.Must(t, unix.Mprotect(page, unix.PROT_READ))
-	giveBack()
+	releaseMemory()
 	if page[0] != 'x' {
 		t.Errorf("a changed page is as in the file: %q", page[:4])
 	}

@@ -17,38 +17,36 @@ import (
 )
 
 const (
-	// listen is how long a command that runs once listens: the kubelet repeats itself every 2 s.
+	// listen is how long a command that runs once follows the logs: the kubelet repeats a report every 2 s.
 	listen = 2500 * time.Millisecond
-	// recallTime is how long it may read what the kubelet said before: a million entries of its
-	// unit take some 2 s.
-	recallTime = 10 * time.Second
+	// readBackTime limits the reading of earlier lines: a million entries of a unit take some 2 s.
+	readBackTime = 10 * time.Second
 )
 
-// hear returns what the logs say, for a command that runs once: what is said now, and what
-// the journal has of the kubelet since it started. Nothing is remembered, so the logs
-// are read as on a first start.
-func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
+// recentClaims returns the claims of the logs for a command that runs once: those of lines that are written now, and those
+// of the journal since the start of the running kubelet. It uses and saves no checkpoints.
+func recentClaims(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
 	if cfg.Waive() {
-		return nil // there is no kubelet whose word could count
+		return nil // there is no kubelet
 	}
-	return listenTo(ctx, cfg, clock, log, hearing{note: func(parsers.Line, parsers.Sighting, bool) {}})
+	return readLogs(ctx, cfg, clock, log, observer{note: func(parsers.Line, parsers.Sighting, bool) {}})
 }
 
-// hearing is what somebody wants to know besides of what the logs say.
-type hearing struct {
-	// note is told each sighting with its line; past of one that was read back in the journal.
+// observer gets more of the logs than the claims.
+type observer struct {
+	// note gets each sighting with its line. past marks those that were read back in the journal.
 	note func(line parsers.Line, s parsers.Sighting, past bool)
-	// back is how far back each line of the journal is wanted, and not each text once; 0 is none.
+	// back is the time for which each line of the journal is read back; before that each text is read once.
 	back time.Duration
-	// ended is told, once, how the reading of each log went, and from when on all of the journal was
-	// read. Where it is set, the listening goes on until each log was read to its end.
+	// ended gets, at the end, the state of each log, and the time since which all of the journal was read. With it
+	// each log is read to its end.
 	ended func(states map[string]source.State, since time.Time)
 }
 
-// listenTo reads the logs for hear, and tells h.
-func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger, h hearing) []reported.Claim {
+// readLogs returns the claims of the logs.
+func readLogs(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger, h observer) []reported.Claim {
 	progress.From(ctx).Begin("listening to the kubelet's log", "", 0)
-	ctx, cancel := context.WithTimeout(ctx, recallTime)
+	ctx, cancel := context.WithTimeout(ctx, readBackTime)
 	defer cancel()
 	now, cancelNow := context.WithCancel(ctx)
 	defer cancelNow()
@@ -57,24 +55,24 @@ func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 	f := source.Follow(now, all, nil, log, func(string, bool, time.Time) {})
 	began := clock.Now()
 	since := began.Wall.Add(-h.back)
-	past, oldest := recall(ctx, cfg, began, all, since, log), began.Wall
-	recalled := past.lines
+	past, oldest := readBack(ctx, cfg, began, all, since, log), began.Wall
+	earlier := past.lines
 	parse, parseOld := newParse(cfg, units), newParse(cfg, units)
 	var said reported.Claims
 	tick := time.NewTicker(listen)
 	defer tick.Stop()
 	states := map[string]source.State{}
-	for listening := true; listening || recalled != nil; {
+	for listening := true; listening || earlier != nil; {
 		select {
 		case line := <-f.Lines():
 			if s, ok := parse(line); ok {
 				said.Add(reported.Claim{Sighting: s, At: clock.Now()})
 				h.note(line, s, false)
 			}
-		case line, more := <-recalled:
+		case line, more := <-earlier:
 			if !more {
-				if recalled = nil; ctx.Err() != nil {
-					since = oldest // the time was up
+				if earlier = nil; ctx.Err() != nil {
+					since = oldest // the time limit
 				}
 				if !past.dropped.IsZero() {
 					since = past.dropped
@@ -117,18 +115,18 @@ func unsettled(states map[string]source.State) bool {
 
 // recall reads the journal back to the start of the kubelet that runs, and at least to every where each
 // line since then is wanted, where it is read at all.
-func recall(ctx context.Context, cfg config.Config, now policy.Instant, all []source.Source, every time.Time, log *slog.Logger) *recalling {
+func readBack(ctx context.Context, cfg config.Config, now policy.Instant, all []source.Source, every time.Time, log *slog.Logger) *earlierLines {
 	journald := slices.ContainsFunc(all, func(s source.Source) bool { _, ok := s.(*source.Journal); return ok })
 	started, runs := kubelet.Start(ctx, procDir)
 	if !journald || !runs && !every.Before(now.Wall) {
-		return &recalling{}
+		return &earlierLines{}
 	}
 	from := every
 	if start := now.Wall.Add(started - now.Boot); runs && start.Before(from) {
 		from = start
 	}
 	lines := make(chan parsers.Line)
-	past := &recalling{lines: lines}
+	past := &earlierLines{lines: lines}
 	go func() {
 		defer close(lines)
 		ctl, err := source.FindJournalctl()
@@ -142,14 +140,14 @@ func recall(ctx context.Context, cfg config.Config, now policy.Instant, all []so
 	return past
 }
 
-// recalling is what is read back in the journal.
-type recalling struct {
+// earlierLines are lines that are read back in the journal.
+type earlierLines struct {
 	lines   <-chan parsers.Line // closed at the end; nil where there is nothing to read
 	dropped time.Time           // see Journal.Recall; set before lines is closed
 }
 
-// before is when a line was written. It may be older than this boot, or of a clock that was set since:
-// whether it counts is for Evident to say, by the same times.
+// before returns the instant of the wall clock time at. It may be before this boot, or of a clock that was set since:
+// policy decides by the same times whether a line counts.
 func before(now policy.Instant, at time.Time) policy.Instant {
 	return policy.Instant{Boot: now.Boot - now.Wall.Sub(at), BootID: now.BootID, Wall: at}
 }
