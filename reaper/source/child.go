@@ -25,6 +25,8 @@ const (
 	maxEntry = 1 << 20
 	// maxStderr bounds what is kept of the child's messages.
 	maxStderr = 4 << 10
+	// straggle is how long a process that the child started may keep its stderr open.
+	straggle = 2 * time.Second
 )
 
 // childError describes how a child ended.
@@ -64,6 +66,7 @@ func (j *Journal) run(ctx context.Context, args []string, each func(context.Cont
 		cmd.Dir = "/" // chroot(2) leaves the working directory outside
 	}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	cmd.WaitDelay = straggle
 
 	ended := make(chan error, 1)
 	go func() { ended <- runLocked(cmd, outW) }()
