@@ -3,8 +3,6 @@ package parsers
 import (
 	"bytes"
 	"strings"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // What a line means can depend on the line before it, in two cases.
@@ -28,7 +26,7 @@ type context struct {
 
 // block is the line that opened a block.
 type block struct {
-	transport.Envelope
+	envelope
 	klogPID int
 }
 
@@ -38,23 +36,23 @@ func (p *Parser) inLine() bool { return p.prev.block != nil || p.prev.partial }
 // observe notes what a line shows about the lines after it.
 func (p *Parser) observe(text []byte, j *JournalFields) {
 	p.prev.block = nil
-	if partial, ok := transport.Piece(text); ok {
+	if partial, ok := piece(text); ok {
 		p.prev.partial = partial
 	}
 	if !OpensBlock(text) {
 		return
 	}
-	var e transport.Envelope
+	var e envelope
 	var ok bool
 	if j != nil {
 		e, ok = p.entry(j, string(text))
 	} else {
-		e, ok = p.units.Unwrap(transport.StripColour(strings.TrimRight(string(text), "\r\n")))
+		e, ok = p.units.unwrap(stripColour(strings.TrimRight(string(text), "\r\n")))
 	}
 	if !ok {
 		return
 	}
-	c, ok := e.Opens()
+	c, ok := e.opens()
 	if ok && c.File == "kubelet_volumes.go" && (c.Msg == `"`+msgManyErrors+`"` || c.Msg == `"`+msgOrphanPod+`"`) {
 		p.prev.block = &block{e, c.PID}
 	}
@@ -69,23 +67,23 @@ func OpensBlock(text []byte) bool {
 
 // continued parses the first line of a block, when the line before opened one in the
 // same transport, for the same program and process.
-func (p *Parser) continued(e *transport.Envelope) (Sighting, bool) {
+func (p *Parser) continued(e *envelope) (Sighting, bool) {
 	head := p.prev.block
 	if head == nil || e.Transport != head.Transport || e.Program != head.Program || e.PID != head.PID {
 		return Sighting{}, false
 	}
-	first, ok := e.GoesOn()
+	first, ok := e.goesOn()
 	if !ok {
 		return Sighting{}, false
 	}
-	c := transport.Call{File: "kubelet_volumes.go", Structured: true, Msg: msgOrphanPod}
-	c.Fields = []transport.Field{{Key: "err", Value: first, Cut: true}}
+	c := call{File: "kubelet_volumes.go", Structured: true, Msg: msgOrphanPod}
+	c.Fields = []field{{Key: "err", Value: first, Cut: true}}
 	s, ok := parseRecord(&c)
 	if !ok {
 		return Sighting{}, false
 	}
 	if e.Transport == "" {
-		e.Transport = transport.Klog
+		e.Transport = transportKlog
 	}
 	return placed(s, e, head.klogPID), true
 }

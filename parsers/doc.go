@@ -1,14 +1,15 @@
 // Package parsers turns text into values: kubelet log lines in every transport
-// into sightings, and strings into pod UIDs. Package cni below it does so for CNI's files.
+// into sightings, and strings into pod UIDs.
 //
 // It never opens a file, never reads the clock, makes no system call and imports
-// nothing of this module but its own packages, so that it can be fuzzed. A
+// nothing else of this module, so that it can be fuzzed. A
 // line is a hint and never proof (docs/how-it-decides.md); this package only
 // makes sure that the text is the kubelet's own, and not text that the kubelet,
 // or another program, quotes.
 //
 // How: each line is read from its first byte to its last by a grammar, outside in. The
-// transport (package internal/transport) has the program that wrote it and the place where its text
+// transport (unwrap.go: the forms of syslog, journalctl and container runtimes, the JSON of loggers and
+// shippers, k0s's log) has the program that wrote the line and the one place where its text
 // starts; klog's header or JSON object has the source file of the kubelet; the
 // message (message.go, teardown.go) is compared with that file's own format strings from
 // its beginning. Nothing is ever searched for, so a report in

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // form is one report as one range of releases writes it; U stands for the UID.
@@ -78,8 +76,8 @@ func klogLine(f form, uid string) string {
 // klogObject is the same report in klog's JSON format.
 func klogObject(tb testing.TB, f form, uid string) string {
 	tb.Helper()
-	e := transport.Envelope{Text: klogLine(f, uid)}
-	c, ok := e.Call(bareMessage)
+	e := envelope{Text: klogLine(f, uid)}
+	c, ok := e.call()
 	if !ok {
 		tb.Fatalf("no call: %s", e.Text)
 	}

@@ -2,8 +2,6 @@ package parsers
 
 import (
 	"strings"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // The constant messages of structured calls (1.21 and newer).
@@ -25,7 +23,7 @@ const (
 // parseRecord reads a record from its beginning, by the grammar of the kubelet's own
 // format strings. What it returns has nothing of the line around the record. Nothing is searched for: a report inside another message, a path or
 // a quoted output is at no place where the grammar looks.
-func parseRecord(c *transport.Call) (Sighting, bool) {
+func parseRecord(c *call) (Sighting, bool) {
 	switch c.File {
 	case "", "kubelet_volumes.go", "kubelet_pods.go", "kubelet.go":
 		return parseOrphan(c)
@@ -34,7 +32,7 @@ func parseRecord(c *transport.Call) (Sighting, bool) {
 	}
 }
 
-func parseOrphan(c *transport.Call) (Sighting, bool) {
+func parseOrphan(c *call) (Sighting, bool) {
 	if !c.Structured {
 		return orphanText(c.Msg)
 	}
@@ -54,14 +52,14 @@ func parseOrphan(c *transport.Call) (Sighting, bool) {
 }
 
 // orphanInErr reads err="orphaned pod \"UID\" found, but …" with numErrs.
-func orphanInErr(c *transport.Call) (Sighting, bool) {
-	err, ok := c.Get("err")
+func orphanInErr(c *call) (Sighting, bool) {
+	err, ok := c.get("err")
 	if !ok {
 		return Sighting{}, false
 	}
 	text := err.Value
 	if err.Cut {
-		text = transport.TrimCutMark(text)
+		text = trimCutMark(text)
 	}
 	rest, ok := strings.CutPrefix(text, "orphaned pod ")
 	if !ok {
@@ -71,8 +69,8 @@ func orphanInErr(c *transport.Call) (Sighting, bool) {
 	if !ok || !agrees(c, rep.UID) {
 		return Sighting{}, false
 	}
-	if n, ok := c.Get("numErrs"); ok && c.Msg == msgManyErrors {
-		if v, ok := transport.Number(n.Value); ok {
+	if n, ok := c.get("numErrs"); ok && c.Msg == msgManyErrors {
+		if v, ok := number(n.Value); ok {
 			rep.Count = v
 		}
 	}
@@ -81,11 +79,11 @@ func orphanInErr(c *transport.Call) (Sighting, bool) {
 
 // orphanInPodUID reads the messages that name the pod in podUID. In JSON only
 // kubelet_volumes.go is trusted: other files have a podUID in every second line.
-func orphanInPodUID(c *transport.Call) (Sighting, bool) {
+func orphanInPodUID(c *call) (Sighting, bool) {
 	if c.File != "kubelet_volumes.go" && (c.JSON || c.File != "kubelet_pods.go") {
 		return Sighting{}, false
 	}
-	f, ok := c.Get("podUID")
+	f, ok := c.get("podUID")
 	if !ok || f.Cut {
 		return Sighting{}, false
 	}
@@ -94,27 +92,27 @@ func orphanInPodUID(c *transport.Call) (Sighting, bool) {
 		return Sighting{}, false
 	}
 	rep := Sighting{UID: uid, Report: ReportOther, Count: NoCount}
-	if p, ok := c.Get("path"); ok && !p.Cut {
+	if p, ok := c.get("path"); ok && !p.Cut {
 		rep.Path = p.Value
 	}
 	return rep, true
 }
 
 // agrees reports whether no other field of the record names another pod.
-func agrees(c *transport.Call, uid PodUID) bool {
-	if c.Has("podUID") {
-		f, ok := c.Get("podUID")
+func agrees(c *call, uid PodUID) bool {
+	if c.has("podUID") {
+		f, ok := c.get("podUID")
 		if !ok || (f.Value != string(uid) && !f.Cut) {
 			return false
 		}
 	}
-	if c.Has("path") {
-		f, ok := c.Get("path")
+	if c.has("path") {
+		f, ok := c.get("path")
 		if !ok || namesOther(f.Value, uid) {
 			return false
 		}
 	}
-	if f, ok := c.Get("err"); ok && namesOther(f.Value, uid) {
+	if f, ok := c.get("err"); ok && namesOther(f.Value, uid) {
 		return false
 	}
 	return true
@@ -155,7 +153,7 @@ func orphanFound(s string, rollup bool) (Sighting, bool) {
 		return Sighting{}, false
 	}
 	rep := Sighting{UID: uid, Report: ReportOther, Count: NoCount}
-	if rest = transport.TrimCutMark(rest); strings.HasPrefix(" found, but ", rest) {
+	if rest = trimCutMark(rest); strings.HasPrefix(" found, but ", rest) {
 		return rep, true // Cut right here; "found, removing" is none.
 	}
 	rest, ok = strings.CutPrefix(rest, " found, but ")
@@ -173,7 +171,7 @@ func orphanFound(s string, rollup bool) (Sighting, bool) {
 // startsOrCut reports whether s starts with text, or ends within it because the line
 // was cut there.
 func startsOrCut(s, text string) bool {
-	return strings.HasPrefix(s, text) || strings.HasPrefix(text, transport.TrimCutMark(s))
+	return strings.HasPrefix(s, text) || strings.HasPrefix(text, trimCutMark(s))
 }
 
 // cutUID takes a quoted UID from the front of s. The kubelet quotes with %q whatever a
@@ -197,19 +195,19 @@ func cutCount(s string) (string, int) {
 	i := strings.LastIndex(s, countHead)
 	if i < 0 {
 		for n := len(countHead) - 1; n > 1; n-- {
-			if text, ok := strings.CutSuffix(transport.TrimCutMark(s), countHead[:n]); ok {
+			if text, ok := strings.CutSuffix(trimCutMark(s), countHead[:n]); ok {
 				return text, NoCount
 			}
 		}
 		return s, NoCount
 	}
 	tail := s[i+len(countHead):]
-	d := transport.Digits(tail)
-	rest := transport.TrimCutMark(strings.Replace(tail[d:], ".  ", ". ", 1))
+	d := digits(tail)
+	rest := trimCutMark(strings.Replace(tail[d:], ".  ", ". ", 1))
 	if !strings.HasPrefix(countTail, rest) {
 		return s, NoCount
 	}
-	n, ok := transport.Number(tail[:d])
+	n, ok := number(tail[:d])
 	if !ok || len(rest) < len(" e") {
 		return s[:i], NoCount // The number itself may be cut.
 	}

@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // Options select the lines that a Parser accepts and the sightings that it returns.
@@ -27,14 +25,14 @@ type Options struct {
 // file or journal, and give it the lines in order; those that are not Interesting, and
 // do not follow one that OpensBlock, may be left out.
 type Parser struct {
-	units transport.Units
+	units units
 	hints bool
 	prev  context
 }
 
 // NewParser returns a Parser.
 func NewParser(o Options) *Parser {
-	return &Parser{units: transport.Units{Named: o.Units, Runs: o.RunsKubelet}, hints: o.Hints}
+	return &Parser{units: units{Named: o.Units, Runs: o.RunsKubelet}, hints: o.Hints}
 }
 
 // ParseLine parses one line by itself, with hints and without further units.
@@ -43,8 +41,8 @@ func ParseLine(l Line) (Sighting, bool) { return NewParser(Options{Hints: true})
 // Parse returns what the next line reports, and false where it reports nothing.
 func (p *Parser) Parse(l Line) (Sighting, bool) {
 	text := l.Text
-	if len(text) > transport.MaxLine {
-		text = text[:transport.MaxLine]
+	if len(text) > maxLine {
+		text = text[:maxLine]
 	}
 	if !Interesting(text) {
 		p.observe(text, l.Journal)
@@ -84,8 +82,8 @@ func literal(text []byte, uid PodUID) bool {
 }
 
 // sighting parses the text inside an envelope.
-func sighting(e *transport.Envelope) (Sighting, bool) {
-	c, ok := e.Call(bareMessage)
+func sighting(e *envelope) (Sighting, bool) {
+	c, ok := e.call()
 	if !ok {
 		return Sighting{}, false
 	}
@@ -97,25 +95,8 @@ func sighting(e *transport.Envelope) (Sighting, bool) {
 	return placed(s, e, c.PID), true
 }
 
-// bareMessage returns the message of a line without any header, where it starts as a report does.
-// People cut lines so; it is a hint like the others, and never evidence.
-func bareMessage(text string) (msg string, ok bool) {
-	if strings.HasPrefix(text, `err="orphaned pod `) {
-		return `"` + msgManyErrors + `" ` + text, true
-	}
-	for _, start := range [...]string{
-		`Orphaned pod "`, `orphaned pod "`, "Orphan pod: ", "Failed to remove orphaned pod ",
-		`"There were many similar errors. `, `"Orphan pod" err=`,
-	} {
-		if strings.HasPrefix(text, start) {
-			return text, true
-		}
-	}
-	return "", false
-}
-
 // placed adds what the envelope has, and copies what s has of the line.
-func placed(s Sighting, e *transport.Envelope, klogPID int) Sighting {
+func placed(s Sighting, e *envelope, klogPID int) Sighting {
 	s.UID, s.Leaf = PodUID(strings.Clone(string(s.UID))), strings.Clone(s.Leaf)
 	if len(s.Leaf) > maxPath {
 		s.Leaf = "" // longer than any that is one: it may be cut nowhere
@@ -169,27 +150,25 @@ func (p *Parser) journalEntry(j *JournalFields, msg string) (Sighting, bool) {
 }
 
 // entry returns the envelope of an entry that is trusted.
-func (p *Parser) entry(j *JournalFields, msg string) (transport.Envelope, bool) {
-	return p.units.Entry(j.Unit, j.Comm, j.UID, transport.Envelope{Program: j.Identifier, PID: j.PID, Time: j.Time, Text: msg})
+func (p *Parser) entry(j *JournalFields, msg string) (envelope, bool) {
+	e := envelope{Transport: transportJournal, Program: j.Identifier, PID: j.PID, Time: j.Time, Text: msg, whole: true}
+	return e, p.units.trusts(j.Unit, j.Comm, j.UID)
 }
-
-// KubeletUnits returns the units whose journal entries are trusted by default.
-func KubeletUnits() []string { return transport.KubeletUnits() }
 
 // fileLine parses a line of a file.
 func (p *Parser) fileLine(line string) (Sighting, bool) {
 	// A crash, and a writer whose file copytruncate emptied, leave NULs before a line.
 	line = strings.TrimLeft(line, "\x00")
 	line = strings.TrimPrefix(line, "\ufeff") // A byte order mark, at a file's beginning.
-	line = transport.StripColour(strings.TrimRight(line, "\r\n"))
-	e, ok := p.units.Unwrap(line)
+	line = stripColour(strings.TrimRight(line, "\r\n"))
+	e, ok := p.units.unwrap(line)
 	if !ok {
 		if strings.HasPrefix(line, "\t") {
-			return p.continued(&transport.Envelope{Text: line})
+			return p.continued(&envelope{Text: line})
 		}
 		return Sighting{}, false
 	}
-	if e.Transport == transport.CRI && p.prev.partial {
+	if e.Transport == transportCRI && p.prev.partial {
 		return Sighting{}, false
 	}
 	if s, ok := sighting(&e); ok {

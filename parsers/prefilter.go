@@ -64,23 +64,23 @@ func volumeFollows(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("ountVolume")) || bytes.HasPrefix(b, []byte("apVolume"))
 }
 
-// needles are all of them, the last hintNeedles only for hints.
-var needles = [...]*needle{&needleReport, &needleArray, &needlePartial, &needleBlock, &needleSubpath, &needleUnm}
-
-const hintNeedles = 2
-
 // overlap is how far a chunk reaches into the next, so that no needle is cut.
 const overlap = 32
 
-// index returns where the first needle in block starts, -1 where there is none.
-func index(block []byte, hints bool) int {
+// index returns where the first needle in block starts, -1 where there is none. A log that has no
+// CRI records needs no search for their pieces.
+func index(block []byte, hints, cri bool) int {
+	needles := append(make([]*needle, 0, 6), &needleReport, &needleArray, &needleBlock)
+	if cri {
+		needles = append(needles, &needlePartial)
+	}
+	if hints {
+		needles = append(needles, &needleSubpath, &needleUnm)
+	}
 	for from := 0; from < len(block); from += chunk {
 		part := block[from:min(from+chunk+overlap, len(block))]
 		first := -1
-		for i, n := range needles {
-			if i >= len(needles)-hintNeedles && !hints {
-				break
-			}
+		for _, n := range needles {
 			b := part
 			if first >= 0 {
 				b = part[:min(first+overlap, len(part))]
@@ -100,7 +100,7 @@ func index(block []byte, hints bool) int {
 // one, and -1 where there is none. A caller that reads blocks of its own can leave out all
 // other lines, but for one after a line that OpensBlock: they are sightings in no
 // transport. A needle that the block's end cuts is the caller's to carry over.
-func Index(block []byte) int { return index(block, true) }
+func Index(block []byte) int { return index(block, true, true) }
 
 // Interesting reports whether block, a line or many, holds what a Parser must see.
 func Interesting(block []byte) bool { return Index(block) >= 0 }

@@ -2,8 +2,6 @@ package parsers
 
 import (
 	"strings"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // The texts after "found, but", by release (kubelet_volumes.go):
@@ -30,7 +28,7 @@ func classify(s string) (Report, bool) {
 		{"volume subpaths are still present on disk", ReportSubpathsPresent},
 	} {
 		if rest, ok := strings.CutPrefix(s, fixed.text); ok {
-			rest = transport.TrimCutMark(rest)
+			rest = trimCutMark(rest)
 			return fixed.kind, rest == "" || rest == "."
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // blockSize is how much is read and searched at once: enough for few system calls,
@@ -28,6 +26,7 @@ type Scanner struct {
 	end   int   // of what was read
 	base  int64 // the offset of buf[0]
 	line  int   // the newlines before start
+	cri   bool  // a block began or ended with a CRI record
 	eof   bool
 	err   error
 
@@ -93,7 +92,7 @@ func (s *Scanner) Err() error {
 func (s *Scanner) next() bool {
 	lines, at := s.buf[s.start:s.limit], 0
 	if !s.parser.inLine() {
-		if at = index(lines, s.parser.hints); at < 0 {
+		if at = index(lines, s.parser.hints, s.cri); at < 0 {
 			s.advance(len(lines))
 			return false
 		}
@@ -145,11 +144,13 @@ func (s *Scanner) fill() {
 	if err != nil {
 		s.eof, s.err, s.limit = true, err, s.end
 	}
+	whole := bytes.TrimSuffix(s.buf[:s.limit], newline)
+	s.cri = s.cri || isCRI(whole) || isCRI(whole[bytes.LastIndexByte(whole, '\n')+1:])
 }
 
 // longLine parses the head of a line that fills the buffer and skips the rest.
 func (s *Scanner) longLine() bool {
-	found := s.parse(s.buf[:transport.MaxLine])
+	found := s.parse(s.buf[:maxLine])
 	for s.limit == 0 && !s.eof {
 		s.start = s.end
 		s.fill()

@@ -3,8 +3,6 @@ package parsers
 import (
 	"strconv"
 	"strings"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // parseTeardown reads the errors of volume operations that take a volume away from a
@@ -17,9 +15,9 @@ import (
 //
 // KEY names the pod too ({volumeName:… podName:UID nodeName:}, or older "\"…\" (\"UID\")").
 // DETAIL is the last form, plain or quoted by Go as a whole.
-func parseTeardown(c *transport.Call) (Sighting, bool) {
+func parseTeardown(c *call) (Sighting, bool) {
 	msg := c.Msg
-	if err, ok := c.Get("err"); ok && c.File == "nestedpendingoperations.go" {
+	if err, ok := c.get("err"); ok && c.File == "nestedpendingoperations.go" {
 		msg = err.Value
 	}
 	if rest, ok := strings.CutPrefix(msg, "Operation for "); ok {
@@ -32,7 +30,7 @@ func teardownOperation(s string) (Sighting, bool) {
 	if !strings.HasPrefix(s, `"`) {
 		return Sighting{}, false
 	}
-	quoted, rest, cut := transport.CutQuoted(s)
+	quoted, rest, cut := cutQuoted(s)
 	key, err := strconv.Unquote(quoted)
 	if cut || err != nil {
 		return Sighting{}, false
@@ -47,8 +45,8 @@ func teardownOperation(s string) (Sighting, bool) {
 		return Sighting{}, false
 	}
 	if strings.HasPrefix(detail, `"`) {
-		quoted, _, _ := transport.CutQuoted(detail)
-		detail = transport.UnquotePart(quoted)
+		quoted, _, _ := cutQuoted(detail)
+		detail = unquotePart(quoted)
 	}
 	rep, ok := teardownDetail(detail)
 	if !ok {
@@ -115,7 +113,7 @@ func teardownDetail(s string) (Sighting, bool) {
 	if !ok || !strings.HasPrefix(rest, `"`) {
 		return Sighting{}, false
 	}
-	quoted, rest, cut := transport.CutQuoted(rest)
+	quoted, rest, cut := cutQuoted(rest)
 	rest, ok = strings.CutPrefix(rest, " (UID: ")
 	if cut || !ok {
 		return Sighting{}, false
@@ -139,7 +137,7 @@ func takeQuoted(s, lead string) (quoted, rest string, ok bool) {
 	if !ok || !strings.HasPrefix(s, `"`) {
 		return "", "", false
 	}
-	quoted, rest, cut := transport.CutQuoted(s)
+	quoted, rest, cut := cutQuoted(s)
 	return strings.Trim(quoted, `"`), rest, !cut
 }
 

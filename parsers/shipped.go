@@ -1,4 +1,4 @@
-package transport
+package parsers
 
 import "strings"
 
@@ -27,15 +27,15 @@ var programKeys = [...]string{
 var strangers = [...]string{"kubernetes", "container_id", "container_name", "pod", "pod_name", "level", "lvl", "logger", "caller"}
 
 // shipped reads the object of a log shipper.
-func shipped(o object) (Envelope, bool) {
-	e := Envelope{Transport: transportShipped}
+func shipped(o object) (envelope, bool) {
+	e := envelope{Transport: transportShipped}
 	for _, key := range strangers {
 		if o[key] != nil {
-			return Envelope{}, false
+			return envelope{}, false
 		}
 	}
 	if stream, ok := o.text("stream"); ok && stream != "stderr" {
-		return Envelope{}, false
+		return envelope{}, false
 	}
 	for _, key := range programKeys {
 		if o[key] == nil {
@@ -44,7 +44,7 @@ func shipped(o object) (Envelope, bool) {
 		name, ok := o.text(key)
 		name, _, _ = strings.Cut(strings.TrimSuffix(name, ":"), "[")
 		if !ok || !kubeletProgram(strings.TrimSuffix(name, ".service")) {
-			return Envelope{}, false
+			return envelope{}, false
 		}
 		e.Program = name
 	}
@@ -53,9 +53,9 @@ func shipped(o object) (Envelope, bool) {
 			continue
 		}
 		text, ok := o.text(key)
-		text = strings.TrimPrefix(StripColour(text), " ")
+		text = strings.TrimPrefix(stripColour(text), " ")
 		if _, _, klog := cutHeader(text); !ok || !klog || e.Text != "" {
-			return Envelope{}, false // two lines are one too many
+			return envelope{}, false // two lines are one too many
 		}
 		e.Text = text
 	}

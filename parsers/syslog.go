@@ -1,4 +1,4 @@
-package transport
+package parsers
 
 import (
 	"slices"
@@ -21,7 +21,7 @@ import (
 //	Mar 31 15:47:45 host daemon.err kubelet[1]: …   BusyBox syslogd
 //
 // A time without a year or without a certain zone is not taken over.
-func dated(s string) (Envelope, bool) {
+func dated(s string) (envelope, bool) {
 	s = strings.TrimLeft(s, " ")
 	if rest, at, ok := cutISO(s); ok {
 		return stampedOrHostLed(rest, at)
@@ -30,23 +30,23 @@ func dated(s string) (Envelope, bool) {
 		return stampedOrHostLed(rest, time.Time{})
 	}
 	if rest, at, ok := cutFull(s); ok {
-		return hostLed(rest, Envelope{Transport: transportShort, Time: at})
+		return hostLed(rest, envelope{Transport: transportShort, Time: at})
 	}
 	if rest, at, ok := cutUnix(s); ok {
-		return hostLed(rest, Envelope{Transport: transportShort, Time: at})
+		return hostLed(rest, envelope{Transport: transportShort, Time: at})
 	}
 	if rest, ok := cutPlain(s); ok {
-		return hostLed(rest, Envelope{Transport: transportSyslog})
+		return hostLed(rest, envelope{Transport: transportSyslog})
 	}
-	return Envelope{}, false
+	return envelope{}, false
 }
 
 // stampedOrHostLed parses what follows a time: klog's own text at once, or a host.
-func stampedOrHostLed(s string, at time.Time) (Envelope, bool) {
+func stampedOrHostLed(s string, at time.Time) (envelope, bool) {
 	if _, _, ok := cutHeader(s); ok || strings.HasPrefix(s, "{") {
-		return Envelope{Transport: transportStamped, Time: at, Text: s, whole: true}, true
+		return envelope{Transport: transportStamped, Time: at, Text: s, whole: true}, true
 	}
-	return hostLed(s, Envelope{Transport: transportSyslog, Time: at})
+	return hostLed(s, envelope{Transport: transportSyslog, Time: at})
 }
 
 // cutMonthDay takes "Mon day clock " off. The month is a word of any language, so
@@ -62,7 +62,7 @@ func cutMonthDay(s string) (string, bool) {
 		return "", false
 	}
 	rest = strings.TrimLeft(rest, " ")
-	d := Digits(rest)
+	d := digits(rest)
 	if d < 1 || d > 2 {
 		return "", false
 	}
@@ -70,7 +70,7 @@ func cutMonthDay(s string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	if d := Digits(rest); d == 4 && len(rest) > 5 && rest[4] == ' ' {
+	if d := digits(rest); d == 4 && len(rest) > 5 && rest[4] == ' ' {
 		rest = rest[5:] // A year, as some daemons write.
 	}
 	n := clock(rest)
@@ -145,8 +145,8 @@ func cutPlain(s string) (string, bool) {
 
 // cutUnix takes "seconds.microseconds " off.
 func cutUnix(s string) (string, time.Time, bool) {
-	d := Digits(s)
-	if d < 9 || d > 11 || len(s) < d+8 || s[d] != '.' || Digits(s[d+1:]) != 6 || s[d+7] != ' ' {
+	d := digits(s)
+	if d < 9 || d > 11 || len(s) < d+8 || s[d] != '.' || digits(s[d+1:]) != 6 || s[d+7] != ' ' {
 		return "", time.Time{}, false
 	}
 	at, ok := micros(s[:d] + s[d+1:d+7])
@@ -157,12 +157,12 @@ func cutUnix(s string) (string, time.Time, bool) {
 //
 //	[ 1234.567890] host kubelet[1]: text
 //	[ 1234.567890 <    0.000123 >] host kubelet[1]: text
-func monotonic(s string) (Envelope, bool) {
+func monotonic(s string) (envelope, bool) {
 	in, rest, ok := strings.Cut(s[1:], "] ")
 	if !ok || len(in) > 64 || strings.Trim(in, "0123456789.<> ") != "" {
-		return Envelope{}, false
+		return envelope{}, false
 	}
-	return hostLed(rest, Envelope{Transport: transportShort})
+	return hostLed(rest, envelope{Transport: transportShort})
 }
 
 // withPriority parses the forms that start with a priority:
@@ -170,10 +170,10 @@ func monotonic(s string) (Envelope, bool) {
 //	<27>Mar 31 15:47:45 host kubelet[3416]: text
 //	<27>1 2024-11-18T01:57:48.546805+00:00 host kubelet 4133404 - - text
 //	<27>kubelet[3416]: text
-func withPriority(s string) (Envelope, bool) {
-	d := Digits(s[1:])
+func withPriority(s string) (envelope, bool) {
+	d := digits(s[1:])
 	if d < 1 || d > 3 || len(s) < d+3 || s[d+1] != '>' {
-		return Envelope{}, false
+		return envelope{}, false
 	}
 	s = s[d+2:]
 	if rest, ok := strings.CutPrefix(s, "1 "); ok {
@@ -182,28 +182,28 @@ func withPriority(s string) (Envelope, bool) {
 	if e, ok := dated(s); ok {
 		return e, true
 	}
-	return programLed(s, Envelope{Transport: transportSyslog})
+	return programLed(s, envelope{Transport: transportSyslog})
 }
 
 // rfc5424 parses what follows the version:
 //
 //	TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA MSG
-func rfc5424(s string) (Envelope, bool) {
+func rfc5424(s string) (envelope, bool) {
 	var part [5]string
 	for i := range part {
 		var ok bool
 		if part[i], s, ok = strings.Cut(s, " "); !ok || part[i] == "" {
-			return Envelope{}, false
+			return envelope{}, false
 		}
 	}
-	e := Envelope{Transport: transport5424, Program: part[2], named: true}
+	e := envelope{Transport: transport5424, Program: part[2], named: true}
 	var ok bool
 	if e.Time, ok = parseISO(part[0]); !ok && part[0] != "-" {
-		return Envelope{}, false
+		return envelope{}, false
 	}
-	e.PID, _ = Number(part[3])
+	e.PID, _ = number(part[3])
 	if s, ok = cutStructuredData(s); !ok {
-		return Envelope{}, false
+		return envelope{}, false
 	}
 	e.Text = strings.TrimPrefix(s, "\ufeff")
 	return e, true
@@ -235,14 +235,14 @@ func cutStructuredData(s string) (string, bool) {
 }
 
 // hostLed parses "host program[pid]: text" or, without the host, "program[pid]: text".
-func hostLed(s string, e Envelope) (Envelope, bool) {
+func hostLed(s string, e envelope) (envelope, bool) {
 	s = strings.TrimLeft(s, " ")
 	if e, ok := programLed(s, e); ok {
 		return e, true
 	}
 	_, rest, ok := strings.Cut(s, " ")
 	if !ok {
-		return Envelope{}, false
+		return envelope{}, false
 	}
 	if priority, tagged, ok := strings.Cut(rest, " "); ok && isPriority(priority) {
 		rest = tagged
@@ -260,18 +260,18 @@ func isPriority(s string) bool {
 
 // programLed parses "program[pid]: text". The first colon that a space follows ends
 // the program's name, so that no later one can make another program of it.
-func programLed(s string, e Envelope) (Envelope, bool) {
+func programLed(s string, e envelope) (envelope, bool) {
 	tag, text, ok := strings.Cut(s, ": ")
 	if !ok || tag == "" || len(tag) > 128 || strings.ContainsAny(tag, " \t\"=:") {
-		return Envelope{}, false
+		return envelope{}, false
 	}
 	if name, pid, ok := strings.Cut(tag, "["); ok {
 		pid, closed := strings.CutSuffix(pid, "]")
 		if !closed || !allDigits(pid) {
-			return Envelope{}, false
+			return envelope{}, false
 		}
 		tag = name
-		e.PID, _ = Number(pid)
+		e.PID, _ = number(pid)
 	}
 	e.Program, e.named, e.Text = tag, true, text
 	return e, true

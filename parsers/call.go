@@ -1,43 +1,43 @@
-package transport
+package parsers
 
 import (
 	"strconv"
 	"strings"
 )
 
-// Call is one klog call, whether klog printed it as text or as JSON.
-type Call struct {
+// call is one klog call, whether klog printed it as text or as JSON.
+type call struct {
 	File       string // the kubelet's source file: "kubelet_volumes.go"; "" for a fragment without one
 	PID        int    // of klog's header, 0 where there is none
 	Msg        string
 	Structured bool // Msg is a constant, and what varies is in the fields
 	JSON       bool
-	Fields     []Field
+	Fields     []field
 }
 
-// Field is one key and value of a structured call.
-type Field struct {
+// field is one key and value of a structured call.
+type field struct {
 	Key, Value string
 	Cut        bool // the line ends inside the value
 }
 
-// Get returns the value of key. A key that comes twice has no value: the kubelet
+// get returns the value of key. A key that comes twice has no value: the kubelet
 // never writes one twice.
-func (c *Call) Get(key string) (f Field, ok bool) {
+func (c *call) get(key string) (f field, ok bool) {
 	for _, x := range c.Fields {
 		if x.Key != key {
 			continue
 		}
 		if ok {
-			return Field{}, false
+			return field{}, false
 		}
 		f, ok = x, true
 	}
 	return f, ok
 }
 
-// Has reports whether there is a field of this key.
-func (c *Call) Has(key string) bool {
+// has reports whether there is a field of this key.
+func (c *call) has(key string) bool {
 	for _, x := range c.Fields {
 		if x.Key == key {
 			return true
@@ -51,15 +51,15 @@ func (c *Call) Has(key string) bool {
 //	"Constant message" err="quoted by Go" podUID="…" path="…" numErrs=2
 //
 // and everything else is a formatted message as a whole.
-func textCall(file, msg string) (Call, bool) {
-	c := Call{File: file, Msg: msg}
+func textCall(file, msg string) (call, bool) {
+	c := call{File: file, Msg: msg}
 	if !strings.HasPrefix(msg, `"`) {
 		return c, true
 	}
-	quoted, rest, cut := CutQuoted(msg)
+	quoted, rest, cut := cutQuoted(msg)
 	text, err := strconv.Unquote(quoted)
 	if cut || err != nil {
-		return Call{}, false
+		return call{}, false
 	}
 	c.Msg, c.Structured = text, true
 	c.Fields, err = textFields(rest)
@@ -75,8 +75,8 @@ func textCall(file, msg string) (Call, bool) {
 //	 > numErrs=1
 //
 // What is neither ends the parsing with an error, so that nothing after it counts.
-func textFields(s string) ([]Field, error) {
-	var fields []Field
+func textFields(s string) ([]field, error) {
+	var fields []field
 	for {
 		s = strings.TrimRight(s, " ")
 		if s == "" {
@@ -92,7 +92,7 @@ func textFields(s string) ([]Field, error) {
 		if !strings.HasPrefix(key, " ") || !isKey(key[1:]) {
 			return nil, strconv.ErrSyntax
 		}
-		f := Field{Key: key[1:]}
+		f := field{Key: key[1:]}
 		var err error
 		if f, s, err = cutValue(f, rest); err != nil {
 			return nil, err
@@ -102,12 +102,12 @@ func textFields(s string) ([]Field, error) {
 }
 
 // cutValue takes one value from the front of s.
-func cutValue(f Field, s string) (Field, string, error) {
+func cutValue(f field, s string) (field, string, error) {
 	switch {
 	case strings.HasPrefix(s, `"`):
-		quoted, rest, cut := CutQuoted(s)
+		quoted, rest, cut := cutQuoted(s)
 		if cut {
-			f.Value, f.Cut = UnquotePart(quoted), true
+			f.Value, f.Cut = unquotePart(quoted), true
 			return f, "", nil
 		}
 		text, err := strconv.Unquote(quoted)
@@ -149,9 +149,9 @@ func cutBlock(s string) (value, rest string, cut, ok bool) {
 	return "", "", false, false
 }
 
-// CutQuoted splits s, which starts with a quote, after the quote that ends it; cut
+// cutQuoted splits s, which starts with a quote, after the quote that ends it; cut
 // reports that none does.
-func CutQuoted(s string) (quoted, rest string, cut bool) {
+func cutQuoted(s string) (quoted, rest string, cut bool) {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
@@ -163,8 +163,8 @@ func CutQuoted(s string) (quoted, rest string, cut bool) {
 	return s, "", true
 }
 
-// UnquotePart unquotes a string that lost its end: up to the last whole escape.
-func UnquotePart(quoted string) string {
+// unquotePart unquotes a string that lost its end: up to the last whole escape.
+func unquotePart(quoted string) string {
 	var b strings.Builder
 	for s := quoted[1:]; s != ""; {
 		r, multi, tail, err := strconv.UnquoteChar(s, '"')
@@ -198,12 +198,12 @@ func isKey(s string) bool {
 // that the line was cut.
 func isCutKey(s string) bool {
 	s, ok := strings.CutPrefix(s, " ")
-	s = TrimCutMark(s)
+	s = trimCutMark(s)
 	return (ok && (s == "" || isKey(s))) || s == ""
 }
 
-// TrimCutMark takes away what a pager (">"), systemctl ("…", "...") puts where it cut.
-func TrimCutMark(s string) string {
+// trimCutMark takes away what a pager (">"), systemctl ("…", "...") puts where it cut.
+func trimCutMark(s string) string {
 	for _, mark := range [...]string{">", "…", "..."} {
 		if t, ok := strings.CutSuffix(s, mark); ok {
 			return t

@@ -1,11 +1,11 @@
-package transport
+package parsers
 
 import (
 	"strings"
 	"time"
 )
 
-// criRecord is one record of a CRI runtime's log:
+// criRecord is one record of a transportCRI runtime's log:
 //
 //	2024-03-30T07:25:46.496936000+00:00 stderr F text
 //	TIMESTAMP STREAM TAGS text
@@ -32,16 +32,22 @@ func cutCRI(s string) (criRecord, bool) {
 	return r, (stream == "stderr" || stream == "stdout") && (tag == "F" || tag == "P")
 }
 
-// Piece reports whether the line is a record of stderr in a CRI runtime's log, and whether the next
+// isCRI reports whether a line begins as a record of a CRI runtime's log.
+func isCRI(line []byte) bool {
+	_, ok := cutCRI(string(line[:min(len(line), 128)]))
+	return ok
+}
+
+// piece reports whether the line is a record of stderr in a transportCRI runtime's log, and whether the next
 // such record goes on with it.
-func Piece(line []byte) (partial, ok bool) {
+func piece(line []byte) (partial, ok bool) {
 	r, ok := cutCRI(string(line[:min(len(line), 128)])) // no more than a record's head
 	return r.partial, ok && r.stream == "stderr"
 }
 
-// cri parses a CRI runtime's log of a kubelet that runs in a container. klog writes to
+// cri parses a transportCRI runtime's log of a kubelet that runs in a container. klog writes to
 // stderr; stdout has the text of others.
-func cri(s string) (Envelope, bool) {
+func cri(s string) (envelope, bool) {
 	r, ok := cutCRI(s)
-	return Envelope{Transport: CRI, Time: r.at, Text: r.text, whole: true}, ok && r.stream == "stderr"
+	return envelope{Transport: transportCRI, Time: r.at, Text: r.text, whole: true}, ok && r.stream == "stderr"
 }

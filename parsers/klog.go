@@ -1,4 +1,4 @@
-package transport
+package parsers
 
 import "strings"
 
@@ -42,8 +42,8 @@ func cutHeader(s string) (header, string, bool) {
 //	kubelet_volumes.go:154] message
 func cutHeaderTail(s string) (header, string, bool) {
 	var h header
-	if d := Digits(s); d > 0 {
-		pid, ok := Number(s[:d])
+	if d := digits(s); d > 0 {
+		pid, ok := number(s[:d])
 		if !ok || pid == 0 || d >= len(s) || s[d] != ' ' {
 			return header{}, "", false
 		}
@@ -95,15 +95,15 @@ func clock(s string) int {
 	}
 	n := 8
 	if len(s) > 9 && (s[8] == '.' || s[8] == ',') {
-		if d := Digits(s[9:]); d > 0 {
+		if d := digits(s[9:]); d > 0 {
 			n = 9 + d
 		}
 	}
 	return n
 }
 
-// Digits returns how many ASCII digits s starts with.
-func Digits(s string) int {
+// digits returns how many ASCII digits s starts with.
+func digits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
 		n++
@@ -111,11 +111,11 @@ func Digits(s string) int {
 	return n
 }
 
-func allDigits(s string) bool { return Digits(s) == len(s) }
+func allDigits(s string) bool { return digits(s) == len(s) }
 
-// Number parses a decimal number of at most nine digits, which holds every process ID
+// number parses a decimal number of at most nine digits, which holds every process ID
 // and every count, and cannot overflow.
-func Number(s string) (int, bool) {
+func number(s string) (int, bool) {
 	if s == "" || len(s) > 9 || !allDigits(s) {
 		return 0, false
 	}

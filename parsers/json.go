@@ -1,4 +1,4 @@
-package transport
+package parsers
 
 import (
 	"encoding/json"
@@ -64,10 +64,10 @@ func (o object) text(key string) (string, bool) {
 //	{"log":"…\n","stream":"stderr","time":…}                 Docker's json-file driver
 //
 // What is none of these may be a log shipper's.
-func (u *Units) unwrapJSON(s string) (Envelope, bool) {
+func (u *units) unwrapJSON(s string) (envelope, bool) {
 	o, err := parseObject(s)
 	if err != nil {
-		return Envelope{}, false
+		return envelope{}, false
 	}
 	switch {
 	case o["MESSAGE"] != nil && o["PROGRAM"] != nil && !o.ofJournal():
@@ -77,13 +77,13 @@ func (u *Units) unwrapJSON(s string) (Envelope, bool) {
 	case o["jsonPayload"] != nil:
 		inner, err := parseObject(string(o["jsonPayload"]))
 		if err != nil {
-			return Envelope{}, false
+			return envelope{}, false
 		}
 		return u.journalObject(inner, transportGCP)
 	case o.ofDocker():
 		return dockerObject(o)
 	case o["msg"] != nil && o["ts"] != nil:
-		return Envelope{Text: s}, true
+		return envelope{Text: s}, true
 	}
 	return shipped(o)
 }
@@ -112,12 +112,12 @@ func (o object) ofDocker() bool {
 }
 
 // dockerObject reads one record of Docker's json-file driver.
-func dockerObject(o object) (Envelope, bool) {
-	e := Envelope{Transport: transportDocker, whole: true}
+func dockerObject(o object) (envelope, bool) {
+	e := envelope{Transport: transportDocker, whole: true}
 	stream, _ := o.text("stream")
 	text, ok := o.text("log")
 	if stream != "stderr" || !ok {
-		return Envelope{}, false
+		return envelope{}, false
 	}
 	e.Text = text
 	if stamp, ok := o.text("time"); ok {
@@ -127,7 +127,7 @@ func dockerObject(o object) (Envelope, bool) {
 }
 
 // journalObject reads a journal entry in JSON, by its trusted fields.
-func (u *Units) journalObject(o object, transport string) (Envelope, bool) {
+func (u *units) journalObject(o object, transport string) (envelope, bool) {
 	var unit, comm, uid string
 	for key, to := range map[string]*string{"_SYSTEMD_UNIT": &unit, "_COMM": &comm, "_UID": &uid} {
 		if o[key] == nil {
@@ -135,22 +135,22 @@ func (u *Units) journalObject(o object, transport string) (Envelope, bool) {
 		}
 		var ok bool
 		if *to, ok = o.text(key); !ok {
-			return Envelope{}, false
+			return envelope{}, false
 		}
 	}
 	if !u.trusts(unit, comm, uid) && !o.onlyMessage() {
-		return Envelope{}, false
+		return envelope{}, false
 	}
 	text, ok := o.text("MESSAGE")
 	if !ok {
 		if text, ok = byteArray(o["MESSAGE"]); !ok {
-			return Envelope{}, false
+			return envelope{}, false
 		}
 	}
-	e := Envelope{Transport: transport, Text: StripColour(text), whole: true}
+	e := envelope{Transport: transport, Text: stripColour(text), whole: true}
 	e.Program, _ = o.text("SYSLOG_IDENTIFIER")
 	if pid, ok := o.text("_PID"); ok {
-		e.PID, _ = Number(pid)
+		e.PID, _ = number(pid)
 	}
 	if stamp, ok := o.text("__REALTIME_TIMESTAMP"); ok {
 		e.Time, _ = micros(stamp)
@@ -207,33 +207,33 @@ func micros(s string) (time.Time, bool) {
 //
 // ts is milliseconds since 1970. Only msg, err, numErrs and podUID (and path, for
 // display and for contradictions) are read.
-func (e *Envelope) klogJSON(s string) (Call, bool) {
+func (e *envelope) klogJSON(s string) (call, bool) {
 	o, err := parseObject(s)
 	if err != nil {
-		return Call{}, false
+		return call{}, false
 	}
 	var ts float64
 	if o["ts"] == nil || json.Unmarshal(o["ts"], &ts) != nil {
-		return Call{}, false
+		return call{}, false
 	}
-	c := Call{Structured: true, JSON: true}
+	c := call{Structured: true, JSON: true}
 	var ok bool
 	if c.File, ok = o.callerFile(); !ok {
-		return Call{}, false
+		return call{}, false
 	}
 	if c.Msg, ok = o.text("msg"); !ok {
-		return Call{}, false
+		return call{}, false
 	}
 	c.Msg = strings.TrimRight(c.Msg, "\n") // klog ends a formatted message with one, which 1.19 and 1.20 kept
 	for _, key := range [...]string{"err", "podUID", "path"} {
 		if v, ok := o.text(key); ok {
-			c.Fields = append(c.Fields, Field{Key: key, Value: v})
+			c.Fields = append(c.Fields, field{Key: key, Value: v})
 		} else if o[key] != nil {
-			return Call{}, false
+			return call{}, false
 		}
 	}
 	if n := o["numErrs"]; n != nil {
-		c.Fields = append(c.Fields, Field{Key: "numErrs", Value: string(n)})
+		c.Fields = append(c.Fields, field{Key: "numErrs", Value: string(n)})
 	}
 	if e.Transport == "" {
 		e.Transport = transportKlogJSON

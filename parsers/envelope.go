@@ -1,4 +1,4 @@
-package transport
+package parsers
 
 import (
 	"slices"
@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// MaxLine bounds what is parsed of one line. The kubelet's own lines are a few
+// maxLine bounds what is parsed of one line. The kubelet's own lines are a few
 // hundred bytes; paths are below 4,096 bytes each.
-const MaxLine = 64 << 10
+const maxLine = 64 << 10
 
 // The transports, as parsers.Sighting.Transport has them.
 const (
-	Klog              = "klog"
+	transportKlog     = "klog"
 	transportKlogJSON = "klog-json"
 	transportFragment = "fragment"
 	transportSyslog   = "syslog"
@@ -21,7 +21,7 @@ const (
 	transportJournal  = "journal"       // an entry with its trusted fields
 	transportJSON     = "journal-json"
 	transportMessage  = "journal-verbose" // "MESSAGE=text"
-	CRI               = "cri"
+	transportCRI      = "cri"
 	transportDocker   = "docker-json"
 	transportStamped  = "container-timestamps"
 	transportGCP      = "gcp-json"
@@ -29,9 +29,9 @@ const (
 	transportK0s      = "k0s" // a line of k0s's own log, around the kubelet's
 )
 
-// Envelope is what a transport adds around a program's text.
-type Envelope struct {
-	Transport string // "" for a line without any, until Call
+// envelope is what a transport adds around a program's text.
+type envelope struct {
+	Transport string // "" for a line without any, until call
 	Program   string // the program that the transport names, "" where it names none
 	PID       int    // that the transport has, 0 where it has none
 	Time      time.Time
@@ -42,18 +42,11 @@ type Envelope struct {
 	whole bool // journald delivers whole lines: a header that is cut is no header
 }
 
-// Entry returns the envelope of a journal entry, once Units trust it.
-func (u *Units) Entry(unit, comm, uid string, e Envelope) (Envelope, bool) {
-	e.Transport, e.whole = transportJournal, true
-	return e, u.trusts(unit, comm, uid)
-}
-
-// Call parses the text inside the envelope. bare returns the message of a line that has neither
-// transport nor header, where it begins as one does that counts.
-func (e *Envelope) Call(bare func(text string) (msg string, ok bool)) (Call, bool) {
+// call parses the text inside the envelope.
+func (e *envelope) call() (call, bool) {
 	byK0s := slices.Contains(k0sPrograms, e.Program)
 	if e.named && !byK0s && !kubeletProgram(e.Program) {
-		return Call{}, false
+		return call{}, false
 	}
 	text := e.Text
 	if !e.whole {
@@ -67,7 +60,7 @@ func (e *Envelope) Call(bare func(text string) (msg string, ok bool)) (Call, boo
 			e.Transport = transportK0s
 		}
 	} else if e.named && byK0s {
-		return Call{}, false
+		return call{}, false
 	}
 	if strings.HasPrefix(text, "{") {
 		return e.klogJSON(text)
@@ -77,15 +70,15 @@ func (e *Envelope) Call(bare func(text string) (msg string, ok bool)) (Call, boo
 		h, msg, ok = cutHeaderTail(text)
 	}
 	if !ok && e.bare {
-		msg, ok = bare(text)
+		msg, ok = bareMessage(text)
 	}
 	if !ok {
-		return Call{}, false
+		return call{}, false
 	}
 	if e.Transport == "" {
 		e.Transport = transportFragment
 		if h.full {
-			e.Transport = Klog
+			e.Transport = transportKlog
 		}
 	}
 	c, ok := textCall(h.file, msg)
@@ -93,16 +86,33 @@ func (e *Envelope) Call(bare func(text string) (msg string, ok bool)) (Call, boo
 	return c, ok
 }
 
-// Opens returns the call that opens a block: its last value, of the key err, stands on the lines
-// that follow. Msg is as klog quotes it.
-func (e *Envelope) Opens() (Call, bool) {
-	h, msg, ok := cutHeader(trimEnd(strings.TrimPrefix(e.Text, " ")))
-	quoted, opens := strings.CutSuffix(msg, " err=<")
-	return Call{File: h.file, PID: h.pid, Msg: quoted}, ok && opens
+// bareMessage returns the message of a line without any header, where it starts as a report does.
+// People cut lines so; it is a hint like the others, and never evidence.
+func bareMessage(text string) (msg string, ok bool) {
+	if strings.HasPrefix(text, `err="orphaned pod `) {
+		return `"` + msgManyErrors + `" ` + text, true
+	}
+	for _, start := range [...]string{
+		`Orphaned pod "`, `orphaned pod "`, "Orphan pod: ", "Failed to remove orphaned pod ",
+		`"There were many similar errors. `, `"Orphan pod" err=`,
+	} {
+		if strings.HasPrefix(text, start) {
+			return text, true
+		}
+	}
+	return "", false
 }
 
-// GoesOn returns the text of a line inside a block, which klog begins with a tab.
-func (e *Envelope) GoesOn() (string, bool) {
+// opens returns the call that opens a block: its last value, of the key err, stands on the lines
+// that follow. Msg is as klog quotes it.
+func (e *envelope) opens() (call, bool) {
+	h, msg, ok := cutHeader(trimEnd(strings.TrimPrefix(e.Text, " ")))
+	quoted, opens := strings.CutSuffix(msg, " err=<")
+	return call{File: h.file, PID: h.pid, Msg: quoted}, ok && opens
+}
+
+// goesOn returns the text of a line inside a block, which klog begins with a tab.
+func (e *envelope) goesOn() (string, bool) {
 	if e.named && !kubeletProgram(e.Program) {
 		return "", false
 	}

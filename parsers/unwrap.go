@@ -1,16 +1,16 @@
-package transport
+package parsers
 
 import (
 	"net/netip"
 	"strings"
 )
 
-// Unwrap takes the transport off a line of a file. Every transport is recognised from
+// unwrap removes the transport from a line of a file. Every transport is recognised from
 // the line's first byte on, each has one place for the program's text, and a line
 // that starts like none of them is no kubelet's.
-func (u *Units) Unwrap(line string) (Envelope, bool) {
+func (u *units) unwrap(line string) (envelope, bool) {
 	if line == "" {
-		return Envelope{}, false
+		return envelope{}, false
 	}
 	if e, ok := u.unwrapGrepped(line); ok {
 		return e, true
@@ -24,7 +24,7 @@ func (u *Units) Unwrap(line string) (Envelope, bool) {
 			return u.unwrapGrepped(rest)
 		}
 	}
-	if e, ok := programLed(line, Envelope{Transport: transportSyslog}); ok {
+	if e, ok := programLed(line, envelope{Transport: transportSyslog}); ok {
 		return e, true
 	}
 	if rest, ok := cutGrepPrefix(line); ok {
@@ -34,14 +34,14 @@ func (u *Units) Unwrap(line string) (Envelope, bool) {
 	}
 	if line[0] == ' ' || line[0] == '\t' {
 		// A continuation of something: klog puts a tab before every line but the first.
-		return Envelope{}, false
+		return envelope{}, false
 	}
-	return Envelope{Text: line, bare: true}, true
+	return envelope{Text: line, bare: true}, true
 }
 
 // unwrapGrepped takes the transport off what follows a file name or line number of
 // grep: everything but a bare fragment, which may start after any colon.
-func (u *Units) unwrapGrepped(rest string) (Envelope, bool) {
+func (u *units) unwrapGrepped(rest string) (envelope, bool) {
 	if e, ok := u.unwrapStructured(rest); ok {
 		return e, true
 	}
@@ -49,11 +49,11 @@ func (u *Units) unwrapGrepped(rest string) (Envelope, bool) {
 		return e, true
 	}
 	_, _, ok := cutHeader(rest)
-	return Envelope{Text: rest}, ok
+	return envelope{Text: rest}, ok
 }
 
 // unwrapStructured removes the transports that begin with a certain byte or key.
-func (u *Units) unwrapStructured(line string) (Envelope, bool) {
+func (u *units) unwrapStructured(line string) (envelope, bool) {
 	switch line[0] {
 	case '{':
 		return u.unwrapJSON(line)
@@ -68,7 +68,7 @@ func (u *Units) unwrapStructured(line string) (Envelope, bool) {
 		}
 	}
 	if msg, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "MESSAGE="); ok {
-		return Envelope{Transport: transportMessage, Text: msg}, true // a line that people copy out of journalctl -o verbose
+		return envelope{Transport: transportMessage, Text: msg}, true // a line that people copy out of journalctl -o verbose
 	}
 	return cri(line)
 }
@@ -80,7 +80,7 @@ func cutGrepPrefix(s string) (string, bool) {
 	if !ok || name == "" || strings.ContainsAny(name, " \t\"'={}[]<>\\()") {
 		return "", false
 	}
-	if d := Digits(rest); d > 0 && d < len(rest) && rest[d] == ':' && !allDigits(name) {
+	if d := digits(rest); d > 0 && d < len(rest) && rest[d] == ':' && !allDigits(name) {
 		rest = rest[d+1:]
 	}
 	return rest, rest != ""
@@ -93,7 +93,7 @@ func cutRepeated(s string) string {
 	if !ok {
 		return s
 	}
-	d := Digits(rest)
+	d := digits(rest)
 	inner, ok := strings.CutPrefix(rest[d:], " times: [")
 	if d == 0 || !ok {
 		return s
@@ -116,9 +116,9 @@ func trimEnd(s string) string {
 	}
 }
 
-// StripColour takes ANSI control sequences (ECMA-48 CSI) out: journalctl and grep
+// stripColour takes ANSI control sequences (ECMA-48 CSI) out: journalctl and grep
 // colour lines that they write to a terminal.
-func StripColour(s string) string {
+func stripColour(s string) string {
 	if strings.IndexByte(s, 0x1b) < 0 {
 		return s
 	}

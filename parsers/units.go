@@ -1,4 +1,4 @@
-package transport
+package parsers
 
 import (
 	"slices"
@@ -69,8 +69,8 @@ var comms = []string{"docker", "podman", "conmon", "nerdctl", "crictl", "rkt", "
 // KubeletUnits returns the units whose journal entries are trusted by default.
 func KubeletUnits() []string { return slices.Clone(kubeletUnits) }
 
-// Units are the units whose journal entries are trusted beside KubeletUnits.
-type Units struct {
+// units are the units whose journal entries are trusted beside KubeletUnits.
+type units struct {
 	// Named are those that the operator named. All their commands are trusted.
 	Named []string
 	// Runs reports whether a kubelet runs in another unit, which is then like one of KubeletUnits; it may
@@ -81,7 +81,7 @@ type Units struct {
 // trusts reports whether a kubelet wrote an entry, by the fields that journald itself adds. SYSLOG_IDENTIFIER is no such field: `logger -t kubelet` sets it. A
 // unit that the operator named may run any command. An absent _COMM or _UID is no
 // objection: output fields may have been chosen.
-func (u *Units) trusts(unit, comm, uid string) bool {
+func (u *units) trusts(unit, comm, uid string) bool {
 	if uid != "" && uid != "0" {
 		return false
 	}
