@@ -112,7 +112,7 @@ func TestWholeWeb(t *testing.T) {
 	}
 	silent := freeAddress(t)
 	for args, want := range map[string][]string{
-		"list":                   {"2 nodes asked, 1 answered.", "worker-1", "observe", "NODES THAT DID NOT ANSWER", "127.0.0.1", "refused"},
+		"list":                   {"2 nodes asked, 1 answered.", "worker-1", "observe", "NODES THAT ARE SILENT", "127.0.0.1", "refused"},
 		"list --wide":            {wholeUID(1), wholeUID(2)},
 		"sweep --max-breakers 0": {"1 of 2 nodes look now.", "refused"},
 	} {

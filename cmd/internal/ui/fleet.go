@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,49 +137,53 @@ func (f *FleetList) Add(at report.Target, r *report.Report, err error) {
 	}
 }
 
-// tellApart shows by its address each node that has no name by the operator and calls itself as
-// another one is called: no node is taken for another.
-func (f *FleetList) tellApart() {
-	names := newNames(f.Silent)
-	for _, n := range f.Nodes {
-		names[n.Node]++
+// namedNode is a node in a list, whose name may be replaced.
+type namedNode struct {
+	node, callsItself *string
+	url               string
+}
+
+// tellApart replaces a name that several nodes have by the host of the address, where the operator gave no name: no node is
+// taken for another. others are the names of nodes that did not answer; hosts has the host of each address.
+func tellApart(nodes []namedNode, hosts map[string]string, others []string) {
+	count := map[string]int{}
+	for _, name := range others {
+		count[name]++
 	}
-	for i := range f.Nodes {
-		n := &f.Nodes[i]
-		if !names.tell(&n.Node, &n.CallsItself, f.hosts[n.URL]) {
-			delete(f.hosts, n.URL)
+	for _, n := range nodes {
+		count[*n.node]++
+	}
+	for _, n := range nodes {
+		if host := hosts[n.url]; count[*n.node] > 1 && host != "" && host != *n.node {
+			*n.node, *n.callsItself = host, *n.node
 		}
-	}
-	for i := range f.Pods {
-		p := &f.Pods[i]
-		p.Node = cmp.Or(f.hosts[p.URL], p.Node)
 	}
 }
 
-// fleetNames counts how many nodes are called by a name.
-type fleetNames map[string]int
-
-func newNames(silent []FleetSilence) fleetNames {
-	names := fleetNames{}
+// names are those of the nodes that did not answer.
+func names(silent []FleetSilence) (names []string) {
 	for _, s := range silent {
-		names[s.Node]++
+		names = append(names, s.Node)
 	}
 	return names
 }
 
-// tell puts the host of the address, where there is one, in the place of a name that several nodes
-// have, and reports whether it did.
-func (names fleetNames) tell(node, callsItself *string, host string) bool {
-	if names[*node] < 2 || host == "" || host == *node {
-		return false
-	}
-	*node, *callsItself = host, *node
-	return true
-}
-
 // Sort brings nodes and pods into an order that does not depend on who answered first.
 func (f *FleetList) Sort() {
-	f.tellApart()
+	var nodes []namedNode
+	for i := range f.Nodes {
+		nodes = append(nodes, namedNode{&f.Nodes[i].Node, &f.Nodes[i].CallsItself, f.Nodes[i].URL})
+	}
+	tellApart(nodes, f.hosts, names(f.Silent))
+	at := map[string]string{}
+	for _, n := range f.Nodes {
+		at[n.URL] = n.Node
+	}
+	for i := range f.Pods {
+		if p := &f.Pods[i]; p.URL != "" {
+			p.Node = at[p.URL]
+		}
+	}
 	if f.scope.NeedsPerson {
 		f.Nodes = slices.DeleteFunc(f.Nodes, func(n FleetNode) bool { return n.Counts.NeedsPerson == 0 && !n.BreakerOpen })
 	}
@@ -223,13 +226,21 @@ func (p *Printer) FleetList(f *FleetList) {
 	}
 	p.fleetNodes(f)
 	p.fleetPods(f)
-	if len(f.Silent) > 0 {
-		p.Heading(map[bool]string{false: "NODES THAT DID NOT ANSWER", true: "NODES THAT ARE SILENT"}[f.reported])
-		for _, s := range f.Silent {
-			p.Item("", clean.Text(s.Node), 28, Red, clean.Text(s.Error))
-		}
+	p.silent(f.Silent)
+}
+
+// silent writes the nodes that did not answer.
+func (p *Printer) silent(silent []FleetSilence) {
+	if len(silent) > 0 {
+		p.Heading("NODES THAT ARE SILENT")
+	}
+	for _, s := range silent {
+		p.Item("", clean.Text(s.Node), fleetWidth, Red, clean.Text(s.Error))
 	}
 }
+
+// fleetWidth is that of the column of nodes.
+const fleetWidth = 28
 
 func (p *Printer) fleetNodes(f *FleetList) {
 	var rows []FleetNode
@@ -241,8 +252,7 @@ func (p *Printer) fleetNodes(f *FleetList) {
 	if len(rows) == 0 {
 		return
 	}
-	const width = 28
-	p.Heading(human.Pad("NODE", width) + human.Pad("MODE", 10) + fmt.Sprintf("%6s%6s%6s%8s%12s", "REAP", "WAIT", "KEEP", "FOR YOU", "QUARANTINE"))
+	p.Heading(human.Pad("NODE", fleetWidth) + human.Pad("MODE", 10) + fmt.Sprintf("%6s%6s%6s%8s%12s", "REAP", "WAIT", "KEEP", "FOR YOU", "QUARANTINE"))
 	for _, n := range rows {
 		mode := n.Mode
 		switch {
@@ -251,7 +261,7 @@ func (p *Printer) fleetNodes(f *FleetList) {
 		case mode == "enforce" && len(n.Missing) > 0:
 			mode = "lacks"
 		}
-		p.Printf("%s%s%6d%6d%6d%8d%12d\n", human.Pad(human.Short(clean.Text(n.Node), width-1), width), human.Pad(clean.Text(mode), 10),
+		p.Printf("%s%s%6d%6d%6d%8d%12d\n", human.Pad(human.Short(clean.Text(n.Node), fleetWidth-1), fleetWidth), human.Pad(clean.Text(mode), 10),
 			n.Counts.Reap, n.Counts.Wait, n.Counts.Keep, n.Counts.NeedsPerson, n.Counts.Quarantine)
 		if n.CallsItself != "" {
 			p.Para(strings.Repeat(" ", 4), strings.TrimSpace(n.URL+" calls itself "+clean.Text(n.CallsItself)))
@@ -273,21 +283,75 @@ func (p *Printer) fleetPods(f *FleetList) {
 	p.Heading(head)
 	for i := range f.Pods {
 		pod := &f.Pods[i]
-		p.Printf("%s%s %s\n", human.Pad(human.Short(clean.Text(pod.Node), 27), 28), clean.Text(pod.UID), clean.Text(string(pod.Verdict)))
-		text := clean.Text(strings.TrimSpace(policy.FullName(pod.Namespace, pod.Name) + " " + reasonsOf(pod.Why)))
-		if text != "" {
-			p.Para(strings.Repeat(" ", 28), text)
+		text := pod.UID + " " + string(pod.Verdict) + " " + policy.FullName(pod.Namespace, pod.Name)
+		for _, w := range pod.Why {
+			text += " " + string(w.Reason)
 		}
+		p.Item("", human.Short(clean.Text(pod.Node), fleetWidth-1), fleetWidth, "", clean.Text(text))
 	}
 	if f.More > 0 {
 		p.Printf("… and %s more\n", human.Thousands(f.More))
 	}
 }
 
-func reasonsOf(why []policy.Why) string {
-	var words []string
-	for _, w := range why {
-		words = append(words, string(w.Reason))
+// FleetSweep is what became of asking the nodes of a fleet for a look.
+type FleetSweep struct {
+	Nodes    int            `json:"nodes"`
+	Asked    []FleetAsked   `json:"asked"`
+	Silent   []FleetSilence `json:"silent"`
+	NotAsked []string       `json:"not_asked"`
+	Breakers int            `json:"breakers"`
+
+	hosts map[string]string // of the addresses that the operator gave no name
+}
+
+// FleetAsked is one node that looks now.
+type FleetAsked struct {
+	Node        string `json:"node"`
+	URL         string `json:"url"`
+	CallsItself string `json:"calls_itself,omitempty"` // another name than Node
+	report.Answer
+}
+
+// NewFleetSweep is empty.
+func NewFleetSweep(nodes int) *FleetSweep {
+	return &FleetSweep{Nodes: nodes, Asked: []FleetAsked{}, Silent: []FleetSilence{}, NotAsked: []string{}, hosts: map[string]string{}}
+}
+
+// Add takes in what one node said.
+func (f *FleetSweep) Add(at report.Target, a *report.Answer, asked bool, err error) {
+	switch {
+	case !asked:
+		f.NotAsked = append(f.NotAsked, at.Node)
+	case err != nil:
+		f.Silent = append(f.Silent, FleetSilence{at.Node, at.URL, report.Short(err.Error())})
+	default:
+		node, other := at.Name(a.Node)
+		if !at.Named {
+			f.hosts[at.URL] = at.Node
+		}
+		f.Asked = append(f.Asked, FleetAsked{node, at.URL, other, *a})
 	}
-	return strings.Join(words, ", ")
+}
+
+// Sort brings the nodes into an order that does not depend on who answered first.
+func (f *FleetSweep) Sort() {
+	var nodes []namedNode
+	for i := range f.Asked {
+		nodes = append(nodes, namedNode{&f.Asked[i].Node, &f.Asked[i].CallsItself, f.Asked[i].URL})
+	}
+	tellApart(nodes, f.hosts, append(names(f.Silent), f.NotAsked...))
+	slices.SortStableFunc(f.Asked, func(a, b FleetAsked) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return strings.Compare(a.Node, b.Node) })
+	slices.Sort(f.NotAsked)
+}
+
+// FleetSweep is fleet sweep for a person.
+func (p *Printer) FleetSweep(f *FleetSweep) {
+	p.Para("", fmt.Sprintf("%s of %s look now.", human.Thousands(len(f.Asked)), human.Count(f.Nodes, "node")))
+	if n := len(f.NotAsked); n > 0 {
+		p.Para("", fmt.Sprintf("Stopped: on %s the breaker is open, which is more than --max-breakers allows. %s were not asked. Find out why "+
+			"parked pods turn out to be alive before you continue.", human.Count(f.Breakers, "node"), human.Count(n, "node")))
+	}
+	p.silent(f.Silent)
 }
