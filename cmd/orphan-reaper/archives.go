@@ -17,54 +17,39 @@ import (
 )
 
 func isArchive(args []string) bool {
-	return len(args) == 1 && strings.HasPrefix(args[0], cni.ArchivePrefix) && !strings.Contains(args[0], "/") // a namespace may begin so
+	return len(args) == 1 && strings.HasPrefix(args[0], cni.ArchivePrefix) && !strings.Contains(args[0], "/") // the name of a namespace may begin like one
 }
 
-// archiveThere is an error where there is no archive of this name.
-func (a *cli) archiveThere(ctx context.Context, cfg config.Config, name string) error {
-	all, err := app.ListArchives(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("cannot list the archives: %w", err)
-	}
-	if !slices.ContainsFunc(all, func(s cni.ArchiveState) bool { return s.Name == name }) {
-		return exit.Failf(seeQuarantine, "there is no archive %s", clean.Text(name))
-	}
-	return nil
-}
-
-// restoreArchive puts the files of one archive back.
-func (a *cli) restoreArchive(ctx context.Context, name string) error {
+// archive returns the configuration, and an error if there is no archive with this name, or of this batch.
+func (a *cli) archive(ctx context.Context, name string, batch bool) (config.Config, error) {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
-		return err
+		return cfg, err
 	}
-	if err := a.archiveThere(ctx, cfg, name); err != nil {
-		return err
-	}
-	return a.archiveRestored(ctx, cfg, name, a.person.RestoreCNI)
-}
-
-// restoreBatch puts the files of all archives of one sweep back.
-func (a *cli) restoreBatch(ctx context.Context, name string) error {
-	cfg, err := a.nodeConfig(ctx)
-	if err != nil {
-		return err
-	}
-	batch := cni.BatchOf(name)
 	all, err := app.ListArchives(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("cannot list the archives: %w", err)
+		return cfg, fmt.Errorf("cannot list the archives: %w", err)
 	}
-	if !slices.ContainsFunc(all, func(s cni.ArchiveState) bool { return cni.BatchOf(s.Name) == batch }) {
-		return exit.Failf(seeQuarantine, "there is no batch %s", clean.Text(name))
+	is := func(s cni.ArchiveState) bool {
+		return s.Name == name || batch && cni.BatchOf(s.Name) == cni.BatchOf(name)
 	}
-	return a.archiveRestored(ctx, cfg, batch, a.person.RestoreBatch)
+	if what := map[bool]string{false: "archive", true: "batch"}[batch]; !slices.ContainsFunc(all, is) {
+		return cfg, exit.Failf(seeQuarantine, "there is no %s %s", what, clean.Text(name))
+	}
+	return cfg, nil
 }
 
-// archiveRestored puts files back and says so, also where not all that it was to read could be read.
-func (a *cli) archiveRestored(
-	ctx context.Context, cfg config.Config, name string, restore func(context.Context, config.Config, string) (cni.Restored, error),
-) error {
+// restoreArchive puts the files of one archive back, or those of all archives of its sweep. What could be read of a
+// damaged archive is put back and shown, too.
+func (a *cli) restoreArchive(ctx context.Context, name string, batch bool) error {
+	cfg, err := a.archive(ctx, name, batch)
+	if err != nil {
+		return err
+	}
+	restore := a.person.RestoreCNI
+	if batch {
+		name, restore = cni.BatchOf(name), a.person.RestoreBatch
+	}
 	done, err := restore(ctx, cfg, name)
 	if err != nil && done.All() == 0 {
 		return fmt.Errorf("cannot restore %s: %w", name, err)
@@ -72,19 +57,15 @@ func (a *cli) archiveRestored(
 	if err != nil {
 		err = fmt.Errorf("cannot restore all of %s: %w", name, err)
 	}
-	if a.json() {
-		return errors.Join(a.writeJSON(ui.NewArchiveRestored(done)), cniErrors(done), err)
-	}
-	p := a.printer(a.stdout)
-	p.CNIRestored(done)
-	return errors.Join(p.Flush(), cniErrors(done), err)
+	shown := a.write(ui.NewArchiveRestored(done), func(p *ui.Printer) { p.CNIRestored(done) })
+	return errors.Join(shown, cniErrors(done), err)
 }
 
-// cniErrors are the first errors of a restore.
+// cniErrors returns the first errors of a restore.
 func cniErrors(done cni.Restored) error {
 	var errs []error
 	for _, o := range done.Outcomes {
-		if len(errs) < 10 && o.Result != policy.Done && o.Result != policy.Gone { // the same file is there
+		if len(errs) < 10 && o.Result != policy.Done && o.Result != policy.Gone { // Gone: the same file is there
 			errs = append(errs, fmt.Errorf("cannot put back %s: %s", clean.Text(o.Path()), o.Err))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -68,33 +67,30 @@ func TestContradiction(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			n := newNode(t)
+			n := newKubeletNode(t, c.kubelets)
 			n.pod(1, false)
 			n.mkdir("var/lib")
 			if err := os.Symlink("../../root", n.path("var/lib/kubelet")); err != nil { // the usual place
 				t.Fatal(err)
 			}
-			const living = "77777777-0000-4000-8000-000000000077"
-			n.mkdir("cgroup/kubepods/besteffort/pod" + living)
-			env := append(os.Environ(), "ROOT="+n.path("root"), "LOG="+n.path("log"), "POD="+wholeUID(1))
-			for _, name := range []string{"CRI", "OTHER"} {
-				runtime, err := fakecri.Start(t.Context(), n.path(name), fakecri.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer runtime.Close()
-				runtime.SetPods(fakecri.Pod{UID: living, Namespace: "shop", Name: "db-0", Running: 1})
-				env = append(env, name+"="+n.path(name))
+			other, err := fakecri.Start(t.Context(), n.path("OTHER"), fakecri.Options{})
+			if err != nil {
+				t.Fatal(err)
 			}
-			args := append(slices.Clone(n.args), "--settle", "0s", "--log-source", "file", "--log-file", n.path("log"))
-			at := slices.Index(args, "--root-dir")
-			settings := `"` + strings.Join(append(slices.Delete(args, at, at+2), c.args...), `" "`) + `"`
+			defer other.Close()
+			n.env = append(n.env, "OTHER="+n.path("OTHER"), "POD="+wholeUID(1))
+			for _, flag := range []string{"--root-dir", "--runtime-endpoint"} { // the kubelet's, unless the case names them
+				at := slices.Index(n.args, flag)
+				n.args = slices.Delete(n.args, at, at+2)
+			}
+			for _, arg := range c.args {
+				n.args = append(n.args, os.Expand(arg, func(name string) string { return map[string]string{"ROOT": n.path("root"), "CRI": n.path("CRI")}[name] }))
+			}
 			do := func(command string) (stdout, stderr string, code int) {
-				cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec",
-					nodeScript+c.kubelets+"\norphan-reaper-whole "+command+" "+settings)
+				cmd := n.beside(command, "--log-source", "file", "--log-file", n.path("log"))
 				var out, errs bytes.Buffer
-				cmd.Env, cmd.Stdout, cmd.Stderr = env, &out, &errs
-				_ = cmd.Run() // exit code 3 says that something is kept
+				cmd.Stdout, cmd.Stderr = &out, &errs
+				_ = cmd.Run() // its exit code is compared
 				return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 			}
 

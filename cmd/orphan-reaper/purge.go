@@ -56,7 +56,7 @@ removes nothing of it without --force.
 	return cmd
 }
 
-// purge removes for ever, after a person said so.
+// purge permanently removes entries, after the operator agreed.
 func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 	if isArchive(args) {
 		return a.purgeArchive(ctx, args[0], yes)
@@ -84,8 +84,7 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 	return a.purged(outcomes, err)
 }
 
-// purgedBefore ends a purge of a pod of which nothing is in quarantine: the goal is reached
-// where the ledger says that all of it was removed.
+// purgedBefore ends a purge of a pod that has nothing in quarantine: it succeeds if the ledger has the pod as removed.
 func (a *cli) purgedBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
 	last, err := a.lastOutcome(ctx, cfg, uid)
 	if err != nil {
@@ -100,7 +99,7 @@ func (a *cli) purgedBefore(ctx context.Context, cfg config.Config, uid parsers.P
 	return a.say("removed already, at " + human.When(last.At.Wall) + ": " + string(uid))
 }
 
-// purged shows what a purge did; whatever did not go is an error.
+// purged prints what a purge did. An entry that was not removed is an error.
 func (a *cli) purged(outcomes []policy.Outcome, err error) error {
 	var errs []error
 	if err != nil {
@@ -119,8 +118,7 @@ func (a *cli) purged(outcomes []policy.Outcome, err error) error {
 	return errors.Join(append(errs, p.Flush())...)
 }
 
-// confirmed leaves out every pod that has an entry which is not confirmed dead, a conflict
-// among them: those are purged by name only.
+// confirmed leaves out pods with an entry that is not confirmed dead, such as a conflict: those are purged only by name.
 func confirmed(entries []policy.EntryState) []policy.EntryState {
 	open := map[parsers.PodUID]bool{}
 	for _, e := range entries {
@@ -131,7 +129,7 @@ func confirmed(entries []policy.EntryState) []policy.EntryState {
 	return slices.DeleteFunc(slices.Clone(entries), func(e policy.EntryState) bool { return open[e.UID] })
 }
 
-// errNotConfirmed: the person said no.
+// errNotConfirmed is for an operator who did not type yes.
 var errNotConfirmed = errors.New("not confirmed; nothing was removed")
 
 // confirm asks on the terminal. Only "yes" is yes. would is what a yes removes, for who has no terminal.
@@ -165,13 +163,10 @@ func ask(in io.Reader, out io.Writer, question string) error {
 	return errNotConfirmed
 }
 
-// purgeArchive drops one archive for ever, by a person's word.
+// purgeArchive permanently removes one archive.
 func (a *cli) purgeArchive(ctx context.Context, name string, yes bool) error {
-	cfg, err := a.nodeConfig(ctx)
+	cfg, err := a.archive(ctx, name, false)
 	if err != nil {
-		return err
-	}
-	if err := a.archiveThere(ctx, cfg, name); err != nil {
 		return err
 	}
 	if !yes {

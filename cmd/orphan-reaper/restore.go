@@ -51,7 +51,7 @@ command puts back the files of all archives of the same sweep.
 		ValidArgsFunction: a.completeQuarantined,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if batch != "" {
-				return a.restoreBatch(cmd.Context(), batch)
+				return a.restoreArchive(cmd.Context(), batch, true)
 			}
 			return a.restore(cmd.Context(), args)
 		},
@@ -60,10 +60,10 @@ command puts back the files of all archives of the same sweep.
 	return cmd
 }
 
-// restore puts one pod back and says what that cannot bring back.
+// restore puts one pod back, and prints what cannot be restored.
 func (a *cli) restore(ctx context.Context, args []string) error {
 	if isArchive(args) {
-		return a.restoreArchive(ctx, args[0])
+		return a.restoreArchive(ctx, args[0], false)
 	}
 	cfg, means, err := a.quarantined(ctx, args)
 	if err != nil {
@@ -94,9 +94,8 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 	return errors.Join(p.Flush(), cniErr)
 }
 
-// restoredBefore ends a restore of a pod of which nothing is in quarantine. Where the ledger
-// says that a person put it back, an earlier run of this command did, and may have been killed
-// before it brought back what CNI had of the pod.
+// restoredBefore ends a restore of a pod that has nothing in quarantine. If the ledger has a restore of the pod, an earlier
+// run may have been killed before it put the pod's CNI files back.
 func (a *cli) restoredBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
 	last, err := a.lastOutcome(ctx, cfg, uid)
 	if err != nil {
@@ -116,7 +115,7 @@ func (a *cli) restoredBefore(ctx context.Context, cfg config.Config, uid parsers
 	return errors.Join(p.Flush(), cniErr)
 }
 
-// mergeError says what a person can do where the pod has another directory, which it uses.
+// mergeError returns the commands that merge a restored directory with a newer one that the pod uses.
 func mergeError(cfg config.Config, entry policy.EntryState, o policy.Outcome) error {
 	if o.Conflict != entry.Entry || entry.Leaf != "" {
 		return nil
@@ -155,7 +154,7 @@ quarantine, and it does not close the breaker: quarantine resume does.
 	}
 }
 
-// completeRestored completes a pod that a person has restored.
+// completeRestored completes a pod that the operator restored.
 func (a *cli) completeRestored(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.completions(cmd.Context(), begun, args, noName, func(ctx context.Context, cfg config.Config) ([]app.Pod, error) {
 		entries, err := app.ListQuarantine(ctx, cfg)
@@ -163,8 +162,7 @@ func (a *cli) completeRestored(cmd *cobra.Command, args []string, begun string) 
 	})
 }
 
-// forget has pods judged again. One that no person has restored is an error, unless the same command
-// was given before.
+// forget ends the keeping of restored pods. A pod that was not restored is an error, unless the same command ran before.
 func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) error {
 	forgotten, err := a.person.Forget(ctx, cfg, uids)
 	if err != nil {
