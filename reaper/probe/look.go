@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -215,11 +216,13 @@ func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*p
 
 // kubeletList asks the kubelet for its pods.
 func (p *Probe) kubeletList(ctx context.Context, running *kubelet.Kubelet) *podlists.KubeletAnswer {
-	lists, pid := p.lists(), 0
+	lists, origin, pid := p.lists(), p.cfg.ProcDir, 0
+	var door podlists.Door
 	if running != nil {
-		pid = running.ID.PID
+		origin, pid = running.String(), running.ID.PID
+		door = func(ctx context.Context) (string, *tls.Config, error) { return p.kubelets().Door(ctx, running) }
 	}
-	l := lists.Kubelet(ctx, p.kubelets(), running)
+	l := lists.Kubelet(ctx, origin, door)
 	l.Own = lists.PodsAPI(ctx, pid) // after the gauge, which may prove it complete
 	return l
 }

@@ -2,6 +2,7 @@ package podlists
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"strings"
 	"testing"
@@ -156,5 +157,6 @@ func newReader(r Reader) *Reader {
 
 // of asks a kubelet that was found.
 func (r *Reader) of(ctx context.Context, k *kubelet.Kubelet) *KubeletAnswer {
-	return r.Kubelet(ctx, &kubelet.Reader{Guard: r.Guard}, k)
+	found := kubelet.Reader{Guard: r.Guard}
+	return r.Kubelet(ctx, k.String(), func(ctx context.Context) (string, *tls.Config, error) { return found.Door(ctx, k) })
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
 // acceptJSON is what we ask a kubelet for.
@@ -23,16 +22,20 @@ type KubeletAnswer struct {
 	Err error
 }
 
-// Kubelet asks the kubelet that runs, nil where none is known, for its gauges and then for its pods.
-// It is asked after the listing, like everything else.
-func (r *Reader) Kubelet(ctx context.Context, in *kubelet.Reader, running *kubelet.Kubelet) *KubeletAnswer {
+// Door returns where the kubelet is asked, as scheme, host and port, and a TLS configuration that
+// accepts the kubelet only.
+type Door func(ctx context.Context) (base string, config *tls.Config, err error)
+
+// Kubelet asks the kubelet for its gauges and then for its pods; a nil door is that of a kubelet
+// which is not known. It is asked after the listing, like everything else. origin describes it.
+func (r *Reader) Kubelet(ctx context.Context, origin string, door Door) *KubeletAnswer {
 	switch {
-	case running == nil:
-		return unlisted(in.ProcDir, "no kubelet is known", nil)
+	case door == nil:
+		return unlisted(origin, "no kubelet is known", nil)
 	case !r.AsksKubelet():
-		return unlisted(running.String(), "no credentials were given for the kubelet's port (--kubelet-token-file, --kubelet-client-certificate)", nil)
+		return unlisted(origin, "no credentials were given for the kubelet's port (--kubelet-token-file, --kubelet-client-certificate)", nil)
 	}
-	base, config, err := in.Door(ctx, running)
+	base, config, err := door(ctx)
 	type login struct {
 		token string
 		err   error
@@ -45,7 +48,7 @@ func (r *Reader) Kubelet(ctx context.Context, in *kubelet.Reader, running *kubel
 		})
 	}
 	if err = cmp.Or(err, c.err); err != nil {
-		return unlisted(running.String(), err.Error(), err)
+		return unlisted(origin, err.Error(), err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Guard.Limit(), bounded.ErrHangs)
 	defer cancel()
