@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the machine has. A file whose loss would be a disaster says so.
+// What the machine has. A file whose loss would be a disaster contains "precious".
 const (
 	podUID    = "2d1f0c5e-5b1f-4c55-9d0a-6f1f1b7a2c99"
 	container = "0af10af10af10af10af10af10af10af10af10af10af10af10af10af10af10af1"
@@ -25,7 +25,7 @@ const (
 var files = map[string]string{
 	"/etc/cni/net.d/10-canary.conflist": `{"cniVersion":"1.0.0","name":"canary","plugins":[{"type":"bridge","ipam":{"type":"host-local",` +
 		`"dataDir":"/var/lib/cni/networks","ranges":[[{"subnet":"10.99.0.0/16"}]]}}]}`,
-	// Whoever reads this fails: a test may not depend on this machine's configuration.
+	// A program that reads this fails: a test may not depend on this machine's configuration.
 	"/etc/orphan-reaper/config.yaml":                                                           "this_is_the_machine_s_own: true\n",
 	"/etc/kubernetes/manifests/static.yaml":                                                    precious,
 	"/var/lib/cni/networks/canary/10.99.0.2":                                                   container + "\r\neth0",
@@ -44,7 +44,7 @@ var files = map[string]string{
 		`"netns":"/run/netns/gone","cniArgs":[["K8S_POD_UID","` + podUID + `"],["K8S_POD_NAME","db-0"],["K8S_POD_NAMESPACE","shop"]],"result":{}}`,
 }
 
-// machine is the machine and what it has seen.
+// machine is the machine and what was done to it.
 type machine struct {
 	before  map[string]string
 	inotify int
@@ -134,7 +134,7 @@ func places() (paths []string) {
 	return paths
 }
 
-// mounters is where mount(8) keeps what /proc/self/mountinfo does not tell.
+// mounters is where mount(8) keeps what /proc/self/mountinfo does not have.
 const mounters = "/run/mount"
 
 // netns binds a network namespace, which no file of CNI claims.
@@ -148,8 +148,8 @@ func netns(path string) error {
 	return unix.Mount("/proc/self/ns/net", path, "", unix.MS_BIND, "")
 }
 
-// listen is the machine's runtime and its journal. Neither answers: whoever speaks to them
-// has done wrong.
+// listen plays the machine's runtime and its journal. Neither answers: to connect to them
+// is a fault.
 func (m *machine) listen() (err error) {
 	for _, dir := range []string{"/run/systemd/journal", "/run/lock", mounters} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -168,7 +168,7 @@ func (m *machine) listen() (err error) {
 			if err != nil {
 				return
 			}
-			m.note("the runtime was spoken to: " + m.streams.Addr().String())
+			m.note("the runtime was connected to: " + m.streams.Addr().String())
 			_ = c.Close()
 		}
 	}()
@@ -193,7 +193,7 @@ func (m *machine) note(text string) {
 	}
 }
 
-// below reports the machine's own files and directories, each once.
+// below calls each with the machine's own files and directories.
 func below(each func(path string) error) error {
 	for _, tree := range trees {
 		err := filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
@@ -212,7 +212,7 @@ func below(each func(path string) error) error {
 	return nil
 }
 
-// look says of each file and directory what it is: attributes, times and content.
+// look returns attributes, times and content of each file and directory.
 func look() (map[string]string, error) {
 	all := map[string]string{}
 	return all, below(func(path string) error {
@@ -234,10 +234,10 @@ func look() (map[string]string, error) {
 	})
 }
 
-// check says what the command has done to the machine.
+// check returns what the command has done to the machine.
 func (m *machine) check() error {
 	m.readWatch()
-	// What was sent before the command ended has been sent: none of the two waits long.
+	// All was sent before the command ended, so neither waits long.
 	_ = m.packets.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	time.Sleep(100 * time.Millisecond)
 	after, err := look()

@@ -1,11 +1,11 @@
 // Canary runs a command on a machine on which much can be lost: in a mount and a PID
 // namespace of its own, with a kubelet's directory, networks with reserved addresses,
 // network namespaces, a runtime, a journal, and a configuration and a state of orphan-reaper.
-// It fails where the command has changed any of that, has opened a file there for writing, or
-// has spoken to the runtime or the journal.
+// It fails if the command has changed any of that, has opened a file there for writing, or
+// has connected to the runtime or the journal.
 //
-// make test as root runs each package's tests by it: go test -exec. As root deleted the
-// tests the addresses of a machine's own networks once, since one directory was not named.
+// make test as root runs each package's tests with it: go test -exec. Tests that ran as root
+// once deleted the addresses of a machine's own networks, since one directory was not set.
 //
 // It lies in testdata, which ./... leaves out: it is no part of what is built and shipped.
 package main
@@ -59,7 +59,7 @@ func outside() (code int, err error) {
 		return 0, fmt.Errorf("no mount and PID namespaces here: %w", err)
 	}
 	forward(cmd.Process.Pid)
-	_ = cmd.Wait() // its state tells
+	_ = cmd.Wait() // its state has the result
 	return codeOf(unix.WaitStatus(cmd.ProcessState.Sys().(syscall.WaitStatus))), nil
 }
 
@@ -75,7 +75,7 @@ func forward(pid int) {
 	}()
 }
 
-// inside makes the machine, runs the command on it, and looks what became of it.
+// inside makes the machine, runs the command on it, and checks the machine.
 func inside(args []string) (code int, err error) {
 	m, err := newMachine(os.Getenv(insideEnv))
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 const touched = unix.IN_CLOSE_WRITE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE |
 	unix.IN_DELETE_SELF | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
 
-var words = []struct {
+var changes = []struct {
 	bit  uint32
-	word string
+	text string
 }{
 	{unix.IN_CREATE, "was made"},
 	{unix.IN_MODIFY, "was written to"},
@@ -44,8 +44,8 @@ func (m *machine) watch() (err error) {
 	})
 }
 
-// readWatch notes what the kernel has told. The queue holds 16,384 events, and says where it
-// did not hold more.
+// readWatch notes what the kernel has reported. The queue holds 16,384 events, and an event reports
+// its overflow.
 func (m *machine) readWatch() {
 	buf := make([]byte, 64<<10)
 	for {
@@ -59,11 +59,11 @@ func (m *machine) readWatch() {
 			name := string(bytes.TrimRight(b[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+length], "\x00"))
 			b = b[unix.SizeofInotifyEvent+length:]
 			if mask&unix.IN_Q_OVERFLOW != 0 {
-				m.note("more was done than the kernel could tell")
+				m.note("more was done than the kernel could report")
 			}
-			for _, w := range words {
+			for _, w := range changes {
 				if mask&w.bit != 0 {
-					m.note(fmt.Sprintf("%s %s", filepath.Join(m.watched[wd], name), w.word))
+					m.note(fmt.Sprintf("%s %s", filepath.Join(m.watched[wd], name), w.text))
 				}
 			}
 		}

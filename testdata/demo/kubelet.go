@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// recording is where the kubelet's words come from.
+// recording has the lines of a real kubelet.
 const recording = "testdata/recorded/kubelet-1.30.log"
 
 // recorded returns the first recorded report of a volume that is not empty.
@@ -49,10 +49,10 @@ func report(line string, pid int, uid, path string, count int, at time.Time) str
 	return fmt.Sprintf("%s node-1 kubelet[%d]: %s\n", at.Format("2006-01-02T15:04:05.000000-07:00"), pid, line)
 }
 
-// runKubelet is the process named kubelet. Every 2 s it looks at its pods directory, as a
-// kubelet does, and names one pod that it does not want: the first in order, until that is
-// gone. It keeps silent about a pod with a mount, as kubelets do since 1.14: its volume
-// manager is to unmount that first.
+// runKubelet is the process named kubelet. Every 2 s it reads its pods directory, as a
+// kubelet does, and reports one orphan: the first in order, until that is
+// gone. It reports no pod with a mount, as kubelets do since 1.14: its volume
+// manager has to unmount that first.
 func runKubelet() error {
 	line, root := os.Getenv("DEMO_LINE"), ""
 	wanted := strings.Split(os.Getenv("DEMO_WANTED"), " ")

@@ -18,10 +18,10 @@ type demo struct {
 	*teller
 	refused string // why there are no namespaces, "" where there are
 	daemon  *exec.Cmd
-	umount  string // what doctor said that a person has to type
+	umount  string // the command that doctor prints
 }
 
-// story tells the whole story and checks it.
+// story shows all parts and checks them.
 func (d *demo) story(binary string) error {
 	if err := d.make(binary); err != nil {
 		return err
@@ -41,8 +41,8 @@ func (d *demo) story(binary string) error {
 	return nil
 }
 
-// seesAll says whether the processes of these namespaces can be seen: without them the
-// daemon keeps everything, and rightly so.
+// seesAll reports whether the processes of these namespaces are visible: without them the
+// daemon keeps everything.
 func (d *demo) seesAll() bool {
 	_, err := os.ReadFile("/proc/1/mountinfo")
 	return err == nil
@@ -76,7 +76,7 @@ func (d *demo) before() error {
 	return err
 }
 
-// work runs the daemon until it has taken all that may go by itself, then what a person lets go.
+// work runs the daemon until it has removed all that it may, then unmounts a volume as an operator does.
 func (d *demo) work() error {
 	d.part("At work", "The daemon moves one dead pod to quarantine. If nothing misses it, what holds no data is removed, and the "+
 		"others follow. Seconds here are minutes by default. The records are shortened:")
@@ -110,7 +110,7 @@ func (d *demo) after() error {
 	if err != nil {
 		return err
 	}
-	d.say("web-0 lives. Somebody writes the kubelet's very words about it into the log. It stays all the same:")
+	d.say("web-0 lives. A forged line of the kubelet about it is written into the log. It is kept all the same:")
 	if err := d.forge(); err != nil {
 		return err
 	}
@@ -131,9 +131,9 @@ func (d *demo) undo() error {
 	return err
 }
 
-// withoutProcesses is for a host that hides its processes: what can be seen is shown.
+// withoutProcesses is for a host that hides its processes.
 func (d *demo) withoutProcesses() error {
-	d.say("This host hides its processes (hidepid), so nobody can tell what is mounted or in use elsewhere. " +
+	d.say("This host hides its processes (hidepid), so it is unknown what is mounted or in use elsewhere. " +
 		"orphan-reaper keeps everything then.")
 	if _, err := d.shell(3, "orphan-reaper sweep --dry-run --config node.yaml"); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (d *demo) withoutProcesses() error {
 	return d.demand()
 }
 
-// shell shows a command as a person would type it, runs it, and shows what it says. want is its
+// shell shows a command as a user would type it, runs it, and shows its output. want is its
 // exit code, -1 for any that is no failure.
 func (d *demo) shell(want int, line string) (string, error) {
 	d.prompt(line)
@@ -184,7 +184,7 @@ func (d *demo) startDaemon() error {
 	return nil
 }
 
-// stopDaemon stops it as systemd does, and says whether it ended well.
+// stopDaemon stops it as systemd does, and returns how it ended.
 func (d *demo) stopDaemon() error {
 	cmd := d.daemon
 	if cmd == nil {
@@ -212,6 +212,6 @@ func (d *demo) awaitLine(uid string) error {
 
 // end stops whatever still runs.
 func (d *demo) end() {
-	_ = d.stopDaemon() // check has said how it ended, if the story came so far
+	_ = d.stopDaemon() // check has the result
 	d.stop()
 }

@@ -29,7 +29,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// granted is what each role that the chart may have lets its subjects do, by what follows the release's name.
+// granted has the rules of each role that the chart may have, by what follows the release's name.
 var granted = map[string][]rbacv1.PolicyRule{
 	"":        {{APIGroups: []string{""}, Resources: []string{"nodes/pods", "nodes/metrics", "nodes/healthz"}, Verbs: []string{"get"}}},
 	"-report": {{APIGroups: []string{reportGroup}, Resources: []string{"orphanreports"}, Verbs: []string{"create", "patch"}}},
@@ -46,8 +46,8 @@ var granted = map[string][]rbacv1.PolicyRule{
 // TestRights: with all values every pod has the security context of docs/fleet.md, mounts what it lists and sees what the
 // node mounts later, and the account may do no more than ask the kubelet and write reports and events.
 func TestRights(t *testing.T) {
-	var said corev1.SecurityContext
-	must(t, yaml.UnmarshalStrict([]byte(block(t, "securityContext")), &said))
+	var documented corev1.SecurityContext
+	must(t, yaml.UnmarshalStrict([]byte(block(t, "securityContext")), &documented))
 	for name, args := range values(t) {
 		all := rendered(t, args...)
 		sets := kinds[*appsv1.DaemonSet](all)
@@ -64,14 +64,14 @@ func TestRights(t *testing.T) {
 			}
 			c := pod.Containers[0]
 			context := c.SecurityContext
-			want := said.DeepCopy()
+			want := documented.DeepCopy()
 			if name == "least" {
 				want.Capabilities.Add = want.Capabilities.Add[:3]
 			}
 			// Which profiles a node has is its owner's.
 			want.AppArmorProfile, want.SELinuxOptions = context.AppArmorProfile, context.SELinuxOptions
 			if !reflect.DeepEqual(context, want) {
-				t.Errorf("%s has %+v, and docs/fleet.md says %+v", name, context, want)
+				t.Errorf("%s has %+v, and docs/fleet.md has %+v", name, context, want)
 			}
 			mounts(t, name, pod)
 		}
@@ -97,7 +97,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// bound: the daemon's account has the roles that are for it, and nobody has the one for people by the chart alone.
+// bound: the daemon's account has the roles that are for it, and the role for people is bound to no account by the chart.
 func bound(t *testing.T, name string, all []metav1.Object) {
 	t.Helper()
 	check := func(binding string, to rbacv1.RoleRef, subjects []rbacv1.Subject) {
@@ -147,11 +147,11 @@ func mounts(t *testing.T, name string, pod *corev1.PodSpec) {
 			access = "read only"
 		}
 		if want := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(m.Name) + `: ` + access); !want.MatchString(doc) {
-			t.Errorf("%s: docs/fleet.md does not say that %s is %s", name, m.Name, access)
+			t.Errorf("%s: docs/fleet.md does not have that %s is %s", name, m.Name, access)
 		}
 	}
 	if len(unused) > 0 {
-		t.Errorf("%s: volumes that nobody mounts: %v", name, unused)
+		t.Errorf("%s: volumes that are not mounted: %v", name, unused)
 	}
 }
 
@@ -166,7 +166,7 @@ func block(t *testing.T, name string) string {
 	return text
 }
 
-// TestNever: whatever the values, no manifest has what nobody needs.
+// TestNever: no values render what is never needed.
 func TestNever(t *testing.T) {
 	never := regexp.MustCompile(`privileged: true|nodes/proxy|nodes/exec|pods/|resources: \[[^\]]*\bsecrets|resources: \[([^\]]*[ ,])?pods|` +
 		`SYS_ADMIN|hostIPC: true|Bidirectional|"\*"|\[\*\]|image: [^\n/]*[.:][^\n/]*/`) // the last one: a registry's host
@@ -195,8 +195,8 @@ func TestPodSecurity(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	must(t, err)
 	set := kinds[*appsv1.DaemonSet](rendered(t))[0]
-	var said []string
-	must(t, yaml.UnmarshalStrict([]byte(block(t, "baseline")), &said))
+	var documented []string
+	must(t, yaml.UnmarshalStrict([]byte(block(t, "baseline")), &documented))
 	var lacks []string
 	baseline := api.LevelVersion{Level: api.LevelBaseline, Version: api.LatestVersion()}
 	for _, r := range evaluator.EvaluatePod(baseline, &set.Spec.Template.ObjectMeta, &set.Spec.Template.Spec) {
@@ -205,9 +205,9 @@ func TestPodSecurity(t *testing.T) {
 		}
 	}
 	slices.Sort(lacks)
-	slices.Sort(said)
-	if !slices.Equal(lacks, said) {
-		t.Errorf("baseline forbids %q, and docs/fleet.md says %q", lacks, said)
+	slices.Sort(documented)
+	if !slices.Equal(lacks, documented) {
+		t.Errorf("baseline forbids %q, and docs/fleet.md has %q", lacks, documented)
 	}
 	for _, ns := range kinds[*corev1.Namespace](rendered(t, "--set", "namespaceManifest=true")) {
 		if ns.Labels["pod-security.kubernetes.io/enforce"] != "privileged" {
@@ -246,10 +246,10 @@ func TestSets(t *testing.T) {
 		}
 		rest, chosen := sets[0], sets[1]
 		if o := operator(chosen); o != corev1.NodeSelectorOpIn {
-			t.Errorf("who enforces is on nodes with %s", o)
+			t.Errorf("the DaemonSet that enforces is on nodes with %s", o)
 		}
 		if o := operator(rest); o != corev1.NodeSelectorOpNotIn || maps.Equal(rest.Spec.Selector.MatchLabels, chosen.Spec.Selector.MatchLabels) {
-			t.Errorf("who observes is on nodes with %s, and both select %v", o, rest.Spec.Selector.MatchLabels)
+			t.Errorf("the DaemonSet that observes is on nodes with %s, and both select %v", o, rest.Spec.Selector.MatchLabels)
 		}
 	}
 }
@@ -274,7 +274,7 @@ func picked(labels, selector map[string]string) map[string]string {
 	return some
 }
 
-// TestSchema: values that the schema, or the chart, refuses, and in which words.
+// TestSchema: values that the schema, or the chart, refuses, and with which error. A guard may be longer than its default.
 func TestSchema(t *testing.T) {
 	for set, want := range map[string]string{
 		"mode=delete":                            "'observe', 'enforce', 'label'",
@@ -327,10 +327,6 @@ func TestSchema(t *testing.T) {
 			t.Errorf("%s: %v", set, err)
 		}
 	}
-}
-
-// TestGuardsMayGrow: a guard that is longer, or said again, is no less.
-func TestGuardsMayGrow(t *testing.T) {
 	for _, flag := range []string{"--hold=30m", "--hold=1h30m0s", "--settle=5m0s", "--confirm=1h", "--api-unreachable=keep", "--retention=48h"} {
 		if _, err := template(t, "--set", "extraArgs[0]="+flag); err != nil {
 			t.Errorf("%s: %v", flag, err)
@@ -381,7 +377,7 @@ func TestPrometheus(t *testing.T) {
 	var want monitoringv1.PrometheusRuleSpec
 	must(t, yaml.UnmarshalStrict([]byte(source), &want))
 	if !reflect.DeepEqual(rules[0].Spec, want) {
-		t.Errorf("the PrometheusRule says something else than the file")
+		t.Errorf("the PrometheusRule differs from the file")
 	}
 	endpoint := monitors[0].Spec.PodMetricsEndpoints[0]
 	kept := regexp.MustCompile(`^(?:` + endpoint.MetricRelabelConfigs[0].Regex + `)$`)
@@ -430,7 +426,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestPlaces: a directory that is not the usual one is mounted, and the program is told of it.
+// TestPlaces: a directory that is not the usual one is mounted, and set as a flag of the program.
 func TestPlaces(t *testing.T) {
 	c := kinds[*appsv1.DaemonSet](rendered(t, values(t)["least"]...))[0].Spec.Template.Spec.Containers[0]
 	for _, flag := range []string{
@@ -447,14 +443,9 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestFlags: the program that is built from this tree takes what the pods start it with, for nodes of both families.
+// TestFlags: the program that is built from this tree accepts the arguments of the pods, for nodes of both families.
 func TestFlags(t *testing.T) {
-	program := t.TempDir() + "/orphan-reaper"
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/orphan-reaper")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := built(t)
 	for name, args := range values(t) {
 		for _, set := range kinds[*appsv1.DaemonSet](rendered(t, args...)) {
 			c := set.Spec.Template.Spec.Containers[0]

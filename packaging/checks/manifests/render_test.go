@@ -40,7 +40,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// tool runs the program that an environment variable names, with nothing of whoever runs the test.
+// tool runs the program that an environment variable names, without the configuration of the user.
 func tool(t *testing.T, variable string, args ...string) (string, error) {
 	t.Helper()
 	program := os.Getenv(variable)
@@ -58,7 +58,19 @@ func tool(t *testing.T, variable string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// template renders the chart as for somebody who installs it into the namespace of its name.
+// built returns the program of this tree.
+func built(t *testing.T) string {
+	t.Helper()
+	program := t.TempDir() + "/orphan-reaper"
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/orphan-reaper")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// template renders the chart, installed into the namespace of its name.
 func template(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	return tool(t, "HELM", append([]string{"template", "orphan-reaper", chart, "--namespace", "orphan-reaper", "--kube-version", "1.34.0"}, args...)...)

@@ -119,12 +119,7 @@ func TestReviewsAlone(t *testing.T) {
 
 // TestSweepFlags: the program that is built from this tree takes what the Job starts it with.
 func TestSweepFlags(t *testing.T) {
-	program := t.TempDir() + "/orphan-reaper"
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/orphan-reaper")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := built(t)
 	c := kinds[*batchv1.CronJob](rendered(t, values(t)["sweep"]...))[0].Spec.JobTemplate.Spec.Template.Spec.Containers[0]
 	cmd := exec.CommandContext(t.Context(), program, c.Args...)
 	cmd.Env = []string{"HOME=" + t.TempDir()}
