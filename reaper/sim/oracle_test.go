@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
@@ -163,6 +164,7 @@ func (o *oracle) passed(n *node) {
 	if r == nil || !n.program.up {
 		return
 	}
+	o.names(n)
 	for _, verdicts := range [...][]policy.Verdict{o.report.Verdicts, o.report.RuntimeOnly} {
 		for i := range verdicts {
 			p := n.byUID[verdicts[i].UID]
@@ -172,6 +174,22 @@ func (o *oracle) passed(n *node) {
 				}
 			}
 		}
+	}
+}
+
+// names notes of which pods the program knows the name now: it remembers that for as long as the pod has a directory, unless it could not be
+// written down.
+func (o *oracle) names(n *node) {
+	has := map[parsers.PodUID]bool{}
+	for _, evidence := range [...][]policy.Evidence{o.report.Look.Pods, o.report.Look.Parked, o.report.Look.Resting} {
+		for i := range evidence {
+			e := &evidence[i]
+			p := n.byUID[e.UID]
+			has[e.UID], p.named = true, p.named || e.CertainName && n.faults.last < o.looked
+		}
+	}
+	for _, p := range n.pods {
+		p.named = p.named && has[p.uid]
 	}
 }
 
@@ -285,7 +303,8 @@ func (o *oracle) ends(n *node) {
 	for _, name := range sorted(n.quarantine) {
 		d := n.quarantine[name]
 		e := n.program.store.Entries()[name]
-		if e != nil && (e.Phase == policy.PhaseParked || e.Phase.Intent()) && !n.kubelet.inFile[d.uid] && n.keeps(n.byUID[d.uid], d) == "" {
+		due := n.now-d.parked > n.rules.Confirm+5*time.Minute
+		if due && e != nil && (e.Phase == policy.PhaseParked || e.Phase.Intent()) && !n.kubelet.inFile[d.uid] && n.keeps(n.byUID[d.uid], d) == "" {
 			o.fail(n, "%s was parked %s ago, and what holds no data is still there (%s)", n.byUID[d.uid], n.now-d.parked, e.Phase)
 		}
 	}
@@ -310,8 +329,6 @@ func (n *node) keeps(p *pod, d *dir) string {
 		return "the operator restored it"
 	case p.held:
 		return "the kubelet tears down its volume"
-	case slices.ContainsFunc(sorted(n.quarantine), func(name string) bool { return n.nameless(n.byUID[n.quarantine[name].uid]) }):
-		return "nobody knows the name of a pod in quarantine, which waits and holds up the others after a start"
 	case n.undated():
 		return "a pod in quarantine is in a state file, and the clock was set"
 	case n.listsNothing():
@@ -328,9 +345,10 @@ func (n *node) keeps(p *pod, d *dir) string {
 	return ""
 }
 
-// nameless reports whether the program cannot know whose a static pod's directory is: it never saw a sandbox or a log directory of it.
+// nameless reports whether the program cannot know whose a static pod's directory is: in no look since the directory was made there was a
+// sandbox or a log directory of it.
 func (n *node) nameless(p *pod) bool {
-	return p.static && !p.stated && slices.ContainsFunc(n.pods, func(q *pod) bool { return q.static && !q.stated && q.wanted })
+	return p.static && !p.stated && !p.named && slices.ContainsFunc(n.pods, func(q *pod) bool { return q.static && !q.stated && q.wanted })
 }
 
 // undated reports whether the program cannot know whether a state file was written before or after a pod was parked. Such a pod waits, and

@@ -62,6 +62,7 @@ type pod struct {
 	held      bool // the kubelet's volume manager tries to tear down its leaf
 	tries     int
 	restored  bool // by the operator
+	named     bool // the program knows its name
 	shown     bool // a source has shown the program that it is a static pod
 }
 
