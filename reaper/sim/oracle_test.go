@@ -65,7 +65,7 @@ func (n *node) misleads(p *pod) bool {
 		}
 	}
 	// Its UID looks like the API server's, whose pods never come back, and neither its sandbox nor its manifest was there in any look.
-	return p.stated && !p.shown || n.stepped && n.kubelet.inFile[p.uid]
+	return p.stated && !p.shown
 }
 
 // begins checks that an action has its intent in the ledger.
@@ -88,6 +88,7 @@ func (o *oracle) begins(n *node, a policy.Action) {
 // parked judges that a directory went to quarantine.
 func (o *oracle) parked(n *node, d *dir) {
 	p := n.byUID[d.uid]
+	d.by = n.kubelet.run
 	switch {
 	case o.person:
 	case p.alive() && !p.static:
@@ -304,7 +305,11 @@ func (o *oracle) ends(n *node) {
 		d := n.quarantine[name]
 		e := n.program.store.Entries()[name]
 		due := n.now-d.parked > n.rules.Confirm+5*time.Minute
-		if due && e != nil && (e.Phase == policy.PhaseParked || e.Phase.Intent()) && !n.kubelet.inFile[d.uid] && n.keeps(n.byUID[d.uid], d) == "" {
+		// A kubelet that has started since wrote down what it had read, and it names no pod that has no directory.
+		if n.kubelet.inFile[d.uid] && d.by != n.kubelet.run {
+			continue
+		}
+		if due && e != nil && (e.Phase == policy.PhaseParked || e.Phase.Intent()) && n.keeps(n.byUID[d.uid], d) == "" {
 			o.fail(n, "%s was parked %s ago, and what holds no data is still there (%s)", n.byUID[d.uid], n.now-d.parked, e.Phase)
 		}
 	}
@@ -329,8 +334,6 @@ func (n *node) keeps(p *pod, d *dir) string {
 		return "the operator restored it"
 	case p.held:
 		return "the kubelet tears down its volume"
-	case n.undated():
-		return "a pod in quarantine is in a state file, and the clock was set"
 	case n.listsNothing():
 		return "the runtime lists no pod"
 	case len(n.parkedMounts(p)) > 0:
@@ -349,17 +352,6 @@ func (n *node) keeps(p *pod, d *dir) string {
 // sandbox or a log directory of it.
 func (n *node) nameless(p *pod) bool {
 	return p.static && !p.stated && !p.named && slices.ContainsFunc(n.pods, func(q *pod) bool { return q.static && !q.stated && q.wanted })
-}
-
-// undated reports whether the program cannot know whether a state file was written before or after a pod was parked. Such a pod waits, and
-// those that are to follow the first after a start wait for it.
-func (n *node) undated() bool {
-	for _, d := range n.quarantine {
-		if n.skew != 0 && n.kubelet.inFile[d.uid] {
-			return true
-		}
-	}
-	return false
 }
 
 func (n *node) listsNothing() bool {

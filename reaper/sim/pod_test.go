@@ -118,6 +118,7 @@ type dir struct {
 	mounts  []mount
 	touched bool // an agent mounted something in it while it lay in quarantine
 	inUse   int  // processes that have a file of it open
+	by      int  // the kubelet that ran when it was parked
 	parked  time.Duration
 }
 
