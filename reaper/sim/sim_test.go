@@ -24,12 +24,13 @@ func number(name string, otherwise int) int {
 func TestSimulate(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
 	first, seeds, lives := uint64(number("SEED", 1)), uint64(number("SEEDS", 1500)), number("LIVES", 10)
+	failures := uint64(number("FAILURES", 10))
 	var next, lived, failed atomic.Uint64
 	var wg sync.WaitGroup
 	began := time.Now()
 	for range number("THREADS", 2) {
 		wg.Go(func() {
-			for i := next.Add(1) - 1; i < seeds && failed.Load() < 10; i = next.Add(1) - 1 {
+			for i := next.Add(1) - 1; i < seeds && failed.Load() < failures; i = next.Add(1) - 1 {
 				s := newScenario(first+i, lives)
 				n := simulate(s, plant{}, false)
 				for _, p := range n.pods {
