@@ -62,6 +62,9 @@ func (r *Reaper) byPerson(ctx context.Context, ask asked) ([]policy.Outcome, err
 	if how := decide.Changed(meant, ask.shown); how != "" {
 		return nil, fmt.Errorf("%w of %s: %s; nothing was changed: see orphan-reaper quarantine list, then give the command again", ErrChanged, uid, how)
 	}
+	for i := range meant { // a look may have found out since that it is a static pod, which returns under its UID
+		meant[i].Static = meant[i].Static || r.memory.Static[uid]
+	}
 	look, err := r.lookAt(ctx, uid, meant)
 	if kind == policy.Purge {
 		if err == nil {
