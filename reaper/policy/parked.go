@@ -179,13 +179,15 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *A
 	return v, &Action{Kind: Purge, Take: contents.TakeAged} // begun now, and so by who asks now
 }
 
-// Unproven reports whether a parked pod still has to prove dead: one that waits only for a process to let go of a file does not hold up the others, and neither does a static pod that is back and waits.
+// Unproven reports whether a parked pod still has to prove dead and holds up the others until then. A pod does not that waits
+// for a process to close a file, a static pod that is back, and one whose name is not known while there is a manifest: if
+// that was its own, its directory would have been made again within the confirm time.
 func (v Verdict) Unproven() bool {
 	if v.Decision != Wait || v.Back {
 		return false
 	}
 	for _, w := range v.Why {
-		if w.Reason != ReasonInUse {
+		if w.Reason != ReasonInUse && w.Reason != ReasonStaticPod {
 			return true
 		}
 	}
