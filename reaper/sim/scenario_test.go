@@ -206,10 +206,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 	n.net = network{archives: map[string][]cni.File{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
 	n.state = &memory{node: n, files: map[string]*file{}}
-	n.faults = faults{slow: 700 * time.Millisecond, last: -time.Hour}
-	if s.quick {
-		n.faults.slow = 5 * time.Millisecond
-	}
+	n.faults = faults{slow: n.pace(false), last: -time.Hour}
 	n.oracle.begin()
 	n.program.plant = plant
 	for i, has := range s.pods {
@@ -273,7 +270,7 @@ type faults struct {
 func (n *node) calmDown() {
 	n.tell("from now on nothing happens to the node")
 	n.waiting = nil
-	n.faults = faults{slow: n.faults.slow, last: n.faults.last, refused: n.faults.refused}
+	n.faults = faults{slow: n.pace(false), last: n.faults.last, refused: n.faults.refused}
 	n.log.late, n.log.lost = 0, false
 	n.runtime.up, n.runtime.emptied, n.runtime.network, n.runtime.hidden = true, false, true, false
 	for _, p := range n.pods {
@@ -295,13 +292,54 @@ func (n *node) calmDown() {
 	}
 }
 
-// during has something be so for a time.
-func (n *node) during(d time.Duration, begin, end func()) {
-	begin()
+// trouble is what is so for a time, and how the story says it.
+type trouble struct {
+	words string
+	set   func(n *node, a act, on bool)
+}
+
+// troubles are the kinds of what lasts.
+var troubles = map[kind]trouble{
+	runtimeRestarts: {"the runtime ends", func(n *node, _ act, on bool) { n.runtime.up = !on }},
+	runtimeEmptied:  {"the runtime's root is emptied", func(n *node, _ act, on bool) { n.runtime.emptied = on }},
+	networkFails:    {"the pods' network is not ready", func(n *node, _ act, on bool) { n.runtime.network = !on }},
+	mountsHidden:    {"a process hides its mounts", func(n *node, _ act, on bool) { n.runtime.hidden = on }},
+	readsFail:       {"some reads fail", func(n *node, a act, on bool) { n.faults.reads = oneOf(1+a.arg%8, on) }},
+	readsSlow:       {"reads are slow", func(n *node, _ act, on bool) { n.faults.slow = n.pace(on) }},
+	writesFail:      {"some changes are refused", func(n *node, a act, on bool) { n.faults.writes = oneOf(1+a.arg%4, on) }},
+	ioFails:         {"some writes fail", func(n *node, a act, on bool) { n.faults.io = oneOf(1+a.arg%8, on) }},
+	diskFull:        {"the disk is full", func(n *node, _ act, on bool) { n.faults.full, n.state.free = on, 0 }},
+	linesLate:       {"lines come late", func(n *node, _ act, on bool) { n.log.late = 30 * time.Second * time.Duration(oneOf(1, on)) }},
+	linesLost:       {"lines are lost", func(n *node, _ act, on bool) { n.log.lost = on }},
+}
+
+// oneOf is how many times are to one in which something fails; 0 is never.
+func oneOf(times int, on bool) int {
+	if on {
+		return times
+	}
+	return 0
+}
+
+// pace is how long a read may take.
+func (n *node) pace(slow bool) time.Duration {
+	switch {
+	case slow:
+		return 2 * time.Second
+	case n.quick:
+		return 5 * time.Millisecond
+	}
+	return 700 * time.Millisecond
+}
+
+// during has a trouble last.
+func (n *node) during(a act, t trouble) {
+	t.set(n, a, true)
+	n.tell("%s", t.words)
 	n.faults.last = n.now
-	n.after(d, func() {
+	n.after(a.lasts, func() {
 		if n.now < n.calm {
-			end()
+			t.set(n, a, false)
 			n.faults.last = n.now
 		}
 	})
@@ -317,15 +355,15 @@ func (n *node) act(a act) {
 		n.after(0, func() { n.waiting = append(n.waiting, a) })
 		return
 	}
-	var p *pod
-	if a.pod >= 0 {
-		p = n.pods[a.pod]
-	}
 	if a.step != atOnce {
 		n.tell("(%s)", a.step)
 	}
-	f := &n.faults
-	switch a.kind {
+	p := n.pods[max(a.pod, 0)]
+	if t, ok := troubles[a.kind]; ok {
+		n.during(a, t)
+		return
+	}
+	switch a.kind { //nolint:exhaustive // the others are in troubles, or happen in a directory
 	case podStarts:
 		n.after(a.lasts, func() { n.want(p) })
 	case podEnds:
@@ -335,12 +373,6 @@ func (n *node) act(a act) {
 	case kubeletRestarts:
 		n.kubelet.stop()
 		n.after(a.lasts, n.kubelet.start)
-	case runtimeRestarts:
-		n.during(a.lasts, func() { n.runtime.up = false; n.tell("the runtime ends") }, func() { n.runtime.up = true })
-	case runtimeEmptied:
-		n.during(a.lasts, func() { n.runtime.emptied = true; n.tell("the runtime's root is emptied") }, func() { n.runtime.emptied = false })
-	case networkFails:
-		n.during(a.lasts, func() { n.runtime.network = false; n.tell("the pods' network is not ready") }, func() { n.runtime.network = true })
 	case nodeReboots:
 		n.tell("the machine reboots")
 		n.reboot()
@@ -349,58 +381,11 @@ func (n *node) act(a act) {
 	case programKilled:
 		n.observes = a.arg%4 == 0
 		n.kill(a.lasts)
-	case readsFail:
-		n.during(a.lasts, func() { f.reads = 1 + a.arg%8; n.tell("one read in %d fails", f.reads) }, func() { f.reads = 0 })
-	case readsSlow:
-		slow := f.slow
-		n.during(a.lasts, func() { f.slow = 2 * time.Second; n.tell("reads are slow") }, func() { f.slow = slow })
-	case writesFail:
-		n.during(a.lasts, func() { f.writes = 1 + a.arg%4; n.tell("one change in %d is refused", f.writes) }, func() { f.writes = 0 })
-	case ioFails:
-		n.during(a.lasts, func() { f.io = 1 + a.arg%8; n.tell("one write in %d fails", f.io) }, func() { f.io = 0 })
-	case diskFull:
-		n.during(a.lasts, func() { f.full, n.state.free = true, 0; n.tell("the disk is full") }, func() { f.full = false })
-	case linesLate:
-		n.during(a.lasts, func() { n.log.late = 30 * time.Second; n.tell("lines come late") }, func() { n.log.late = 0 })
-	case linesLost:
-		n.during(a.lasts, func() { n.log.lost = true; n.tell("lines are lost") }, func() { n.log.lost = false })
 	case linesForged:
 		n.tell("somebody forges lines about %s", p)
 		for i := range 1 + a.arg%4 {
 			n.log.forge(p.uid, a.arg/4+i)
 		}
-	case mountAppears, mountGoes, fileOpened, mountsHidden, sandboxesEvicted, logsCleaned, clockSet,
-		operatorRestores, operatorPurges, operatorResumes, operatorForgets, numKinds:
-		n.beside(a, p)
-	}
-}
-
-// beside is what others do on the node.
-func (n *node) beside(a act, p *pod) {
-	d := n.dirs[p.uid]
-	for _, name := range sorted(n.quarantine) {
-		if q := n.quarantine[name]; d == nil && q.uid == p.uid {
-			d = q
-		}
-	}
-	switch a.kind {
-	case mountAppears:
-		if d != nil {
-			n.tell("an agent mounts something in the directory of %s", p)
-			d.mounts = append(d.mounts, mount{agent: a.arg%2 == 0, data: true, since: n.now})
-			d.touched = d.touched || d.entry != ""
-		}
-	case mountGoes:
-		if d != nil && !p.alive() {
-			n.tell("what is mounted in %s goes", p)
-			d.mounts = nil
-		}
-	case fileOpened:
-		if d != nil {
-			n.during(a.lasts, func() { d.inUse++; n.tell("a process opens a file of %s", p) }, func() { d.inUse = max(0, d.inUse-1) })
-		}
-	case mountsHidden:
-		n.during(a.lasts, func() { n.runtime.hidden = true; n.tell("a process hides its mounts") }, func() { n.runtime.hidden = false })
 	case sandboxesEvicted:
 		n.tell("sandboxes that have stopped are removed")
 		for _, q := range n.pods {
@@ -422,8 +407,44 @@ func (n *node) beside(a act, p *pod) {
 		n.resume()
 	case operatorForgets:
 		n.forget(p)
-	case podStarts, podEnds, podCompletes, kubeletRestarts, runtimeRestarts, runtimeEmptied, networkFails, nodeReboots, powerLost, programKilled,
-		readsFail, readsSlow, writesFail, ioFails, diskFull, linesLate, linesLost, linesForged, numKinds:
+	default:
+		if d := n.anyDir(p); d != nil {
+			n.inside(a, p, d)
+		}
+	}
+}
+
+// anyDir returns the directory of a pod, or what lies of it in quarantine.
+func (n *node) anyDir(p *pod) *dir {
+	if d := n.dirs[p.uid]; d != nil {
+		return d
+	}
+	for _, name := range sorted(n.quarantine) {
+		if d := n.quarantine[name]; d.uid == p.uid {
+			return d
+		}
+	}
+	return nil
+}
+
+// inside is what others do in a pod's directory.
+func (n *node) inside(a act, p *pod, d *dir) {
+	switch {
+	case a.kind == mountAppears:
+		n.tell("an agent mounts something in the directory of %s", p)
+		d.mounts = append(d.mounts, mount{agent: a.arg%2 == 0, data: true, since: n.now})
+		d.touched = d.touched || d.entry != ""
+	case a.kind == mountGoes && !p.alive():
+		n.tell("what is mounted in %s goes", p)
+		d.mounts = nil
+	case a.kind == fileOpened:
+		n.during(a, trouble{"a process opens a file of " + p.String(), func(_ *node, _ act, on bool) {
+			if on {
+				d.inUse++
+			} else {
+				d.inUse = max(0, d.inUse-1)
+			}
+		}})
 	}
 }
 
