@@ -4,14 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // shrink takes from a scenario that failed whatever it fails without, and returns what is left. A run in which less happens has other dice at
@@ -61,69 +58,71 @@ func shrink(s scenario, planted func() plant) (scenario, *node) {
 	return s, simulate(s, planted(), true)
 }
 
-// text is a scenario as it is kept in testdata, one value to a word.
+// fields are the values of a scenario as they are kept in testdata: a line each for the node, each pod and each act.
+func (s *scenario) fields() []any {
+	r := &s.rules
+	return []any{
+		&s.throw, &s.version, &s.calm, &r.Hold, &r.HoldReported, &r.Settle, &r.Confirm, &r.Retention, &r.CNIOlderThan, &r.MaxPerLook, &r.NeedAPI,
+		&s.byJournal, &s.asksKubelet, &s.asksAPI, &s.asksResources, &s.partial, &s.quick, &s.brisk,
+	}
+}
+
+func (p *spec) fields() []any {
+	return []any{
+		&p.uid, &p.name.Namespace, &p.name.Name, &p.static, &p.stated, &p.waits, &p.device, &p.secret, &p.volume, &p.leaves,
+	}
+}
+
+func (a *act) fields() []any {
+	return []any{&a.at, &a.step, &a.skip, &a.kind, &a.pod, &a.lasts, &a.arg}
+}
+
+// text returns the scenario as it is kept. Times are in nanoseconds.
 func (s scenario) text() string {
 	var b strings.Builder
-	r := s.rules
-	fmt.Fprintln(&b, "node", s.throw, s.version, s.calm, r.Hold, r.HoldReported, r.Settle, r.Confirm, r.Retention, r.CNIOlderThan, r.MaxPerLook,
-		r.NeedAPI, s.byJournal, s.asksKubelet, s.asksAPI, s.asksResources, s.partial, s.quick, s.brisk)
-	for _, p := range s.pods {
-		fmt.Fprintln(&b, "pod", p.uid, p.name.Namespace, p.name.Name, p.static, p.stated, p.waits, p.device, p.secret, p.volume, uint8(p.leaves))
+	line := func(of string, fields []any) {
+		b.WriteString(of)
+		for _, f := range fields {
+			switch v := reflect.ValueOf(f).Elem(); {
+			case v.CanInt():
+				fmt.Fprint(&b, " ", v.Int())
+			case v.CanUint():
+				fmt.Fprint(&b, " ", v.Uint())
+			default:
+				fmt.Fprint(&b, " ", v)
+			}
+		}
+		b.WriteByte('\n')
 	}
-	for _, a := range s.acts {
-		fmt.Fprintln(&b, "act", a.at, uint8(a.step), a.skip, uint8(a.kind), a.pod, a.lasts, a.arg)
+	line("node", s.fields())
+	for i := range s.pods {
+		line("pod", s.pods[i].fields())
+	}
+	for i := range s.acts {
+		line("act", s.acts[i].fields())
 	}
 	return b.String()
 }
 
-// words reads what text wrote, word for word.
-type words struct{ rest []string }
-
-func (w *words) next() (word string) {
-	word, w.rest = w.rest[0], w.rest[1:]
-	return word
-}
-
-func (w *words) yes() bool { return w.next() == "true" }
-
-func (w *words) number() int {
-	v, err := strconv.Atoi(w.next())
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-func (w *words) time() time.Duration {
-	d, err := time.ParseDuration(w.next())
-	if err != nil {
-		panic(err)
-	}
-	return d
-}
-
+// kept returns the scenario of which this is the text.
 func kept(text string) (s scenario) {
 	for line := range strings.Lines(text) {
-		w := &words{strings.Fields(line)}
-		switch w.next() {
+		var fields []any
+		of, values, _ := strings.Cut(line, " ")
+		switch of {
 		case "node":
-			s.throw, _ = strconv.ParseUint(w.next(), 10, 64)
-			s.version, s.calm = w.number(), w.time()
-			s.rules = policy.Rules{
-				Hold: w.time(), HoldReported: w.time(), Settle: w.time(), Confirm: w.time(), Retention: w.time(), CNIOlderThan: w.time(),
-				MaxPerLook: w.number(), NeedAPI: w.yes(),
-			}
-			s.byJournal, s.asksKubelet, s.asksAPI, s.asksResources = w.yes(), w.yes(), w.yes(), w.yes()
-			s.partial, s.quick, s.brisk = w.yes(), w.yes(), w.yes()
+			fields = s.fields()
 		case "pod":
-			p := spec{uid: parsers.PodUID(w.next()), name: policy.PodName{Namespace: w.next(), Name: w.next()}}
-			p.static, p.stated, p.waits, p.device, p.secret = w.yes(), w.yes(), w.yes(), w.yes(), w.yes()
-			p.volume, p.leaves = w.number(), leftover(w.number())
-			s.pods = append(s.pods, p)
+			s.pods = append(s.pods, spec{})
+			fields = s.pods[len(s.pods)-1].fields()
 		case "act":
-			s.acts = append(s.acts, act{
-				at: w.time(), step: step(w.number()), skip: w.number(), kind: kind(w.number()), pod: w.number(), lasts: w.time(), arg: w.number(),
-			})
+			s.acts = append(s.acts, act{})
+			fields = s.acts[len(s.acts)-1].fields()
+		default:
+			continue // what was wrong
+		}
+		if _, err := fmt.Sscan(values, fields...); err != nil {
+			panic(err)
 		}
 	}
 	return s
