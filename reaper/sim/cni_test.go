@@ -82,13 +82,13 @@ func (c cniRooms) SweepCNI(bool) cni.Looks {
 	}
 	look := &cni.Look{At: c.Now()}
 	files := slices.Clone(c.net.files)
-	r := &readings{node: c.node}
+	r := c.reading()
 	c.read(r.readRuntime)
 	c.read(r.readKubelet)
 	r.list.Gauges = policy.KubeletGauges{}
 	look.Node = r.nodeFacts()
-	for _, all := range r.sandboxes {
-		for _, s := range all {
+	for _, of := range r.of {
+		for _, s := range of.sandboxes {
 			look.Listed = append(look.Listed, s.ID)
 		}
 	}

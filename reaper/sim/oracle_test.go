@@ -197,26 +197,26 @@ func (o *oracle) names(n *node) {
 // so reports whether a reason for keeping a pod is true. One that this node never gives, and a new one, is not.
 func (r *readings) so(p *pod, reason policy.Reason) bool {
 	n, i := r.node, p.index
-	d := r.seen[i]
+	d := r.of[i].seen
 	switch reason {
 	case policy.ReasonMounted:
-		return r.mounted[i]
+		return r.of[i].mounted
 	case policy.ReasonMountsUnknown:
 		return r.mountErr != nil
 	case policy.ReasonSandbox, policy.ReasonSandboxOrphaned, policy.ReasonTerminating:
-		return len(r.sandboxes[i]) > 0
+		return len(r.of[i].sandboxes) > 0
 	case policy.ReasonContainer:
-		return r.containers[i]
+		return r.of[i].container
 	case policy.ReasonRuntimeUnknown:
 		return r.runtimeErr != nil
 	case policy.ReasonRuntimeEmpty:
 		return r.runtimeErr == nil && r.lists.Truth == policy.No
 	case policy.ReasonCgroup:
-		return r.cgroups[i]
+		return r.of[i].cgroup
 	case policy.ReasonCgroupUnknown:
 		return r.cgroupErr != nil
 	case policy.ReasonNotRunning:
-		return r.cgroups[i] && !r.busy[i]
+		return r.of[i].cgroup && !r.of[i].busy
 	case policy.ReasonKubeletUnknown:
 		return !r.kubeletOK || !n.log.heard(p, n.oracle.looked)
 	case policy.ReasonKubeletStarting:
@@ -224,7 +224,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonKubeletHolds:
 		return n.log.tore[p.uid]
 	case policy.ReasonKubeletFile:
-		return r.files[i] || r.fileErr != nil
+		return r.of[i].file || r.fileErr != nil
 	case policy.ReasonPodLogs:
 		return r.logs.Pods[p.uid]
 	case policy.ReasonPodResources:
@@ -240,7 +240,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonStaged:
 		return d != nil && d.csi > 0
 	case policy.ReasonInUse:
-		return r.inUse[i] || r.useErr != nil
+		return r.of[i].used || r.useErr != nil
 	case policy.ReasonRestored:
 		return p.restored
 	case policy.ReasonYoung:
@@ -248,7 +248,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonHold:
 		return true // its end is what patience measures
 	case policy.ReasonContentUnknown:
-		return r.ready[i] || r.busy[i]
+		return r.of[i].ready || r.of[i].busy
 	case policy.ReasonCannotMove:
 		return n.faults.refused > 0
 	case policy.ReasonLimit:

@@ -22,43 +22,38 @@ var _ reaper.Prober = prober{}
 // errDoubt is what a source says that cannot be read.
 var errDoubt = errors.New("it did not answer in time")
 
-// readings are what the sources said, each at its moment. What is of a pod is found by its index.
+// sight is what the sources show of one pod, each at its moment.
+type sight struct {
+	sandboxes              []policy.Sandbox
+	made                   policy.Span
+	container, ready       bool
+	cgroup, busy           bool
+	again, parked, mounted bool // a mount in pods/UID, in quarantine, in either
+	file, used             bool
+	seen                   *dir // its directory in place
+}
+
+// readings are what the sources said.
 type readings struct {
 	*node
+	of        []sight        // by the pod's index
 	at        policy.Instant // when the look began
-	seen      []*dir         // the pods' directories in place, as they were read
 	kubelet   policy.Fact
 	id        policy.KubeletID
 	kubeletOK bool
-
-	runtimeErr error
-	lists      policy.Fact
-	network    policy.Fact
-	sandboxes  [][]policy.Sandbox
-	made       []policy.Span
-	containers []bool
-	ready      []bool
-
-	cgroups   []bool
-	busy      []bool
-	cgroupErr error
-
-	mounted  []bool // in whichever directory
-	inAgain  []bool // in pods/UID
-	inParked []bool
-	mountErr error
-
+	lists     policy.Fact
+	network   policy.Fact
 	static    policy.StaticPods
 	list      lists.KubeletList
 	api       lists.APIList
 	logs      lists.PodLogs
 	resources *policy.PodResources
-	fileErr   error
-	files     []bool
-	written   time.Time
-	useErr    error
-	inUse     []bool
+	written   time.Time // the state file
+
+	runtimeErr, cgroupErr, mountErr, fileErr, useErr error
 }
+
+func (n *node) reading() *readings { return &readings{node: n, of: make([]sight, len(n.pods))} }
 
 // read is one source that is asked: it takes its time, and then it answers, or does not.
 func (n *node) read(answer func(err error)) {
@@ -85,7 +80,7 @@ func (n *node) all(sources ...func(error)) {
 
 func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
 	n := p.node
-	r := &readings{node: n}
+	r := n.reading()
 	n.oracle.looks(n)
 	look := policy.Look{At: n.Now(), Partial: len(only) > 0, Listed: map[parsers.PodUID]bool{}}
 	listed := make([]*pod, 0, len(n.pods))
@@ -105,7 +100,7 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 		n.read(r.readManifests)
 		n.read(r.readLists)
 	})
-	r.at, r.seen = look.At, make([]*dir, len(n.pods))
+	r.at = look.At
 	contents := make([]dir, len(listed))
 	for i, pod := range listed { // the directories, last
 		if i%4 == 0 {
@@ -113,7 +108,7 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 		}
 		if d := n.dirs[pod.uid]; d != nil {
 			contents[i] = *d
-			r.seen[pod.index] = &contents[i]
+			r.of[pod.index].seen = &contents[i]
 		}
 	}
 	n.reach(stepRead, "")
@@ -124,14 +119,14 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 	}
 	look.Pods = make([]policy.Evidence, 0, len(listed))
 	for _, pod := range listed {
-		if d := r.seen[pod.index]; d != nil {
+		if d := r.of[pod.index].seen; d != nil {
 			look.Pods = append(look.Pods, policy.Evidence{Name: string(pod.uid), UID: pod.uid})
-			r.fill(&look.Pods[len(look.Pods)-1], pod, d, r.ready[pod.index] || r.busy[pod.index])
+			r.fill(&look.Pods[len(look.Pods)-1], pod, d, r.of[pod.index].ready || r.of[pod.index].busy)
 		}
 	}
 	p.parked(r, &look, parked, there)
 	for _, pod := range n.pods {
-		if r.runtimeErr == nil && len(r.sandboxes[pod.index]) > 0 {
+		if r.runtimeErr == nil && len(r.of[pod.index].sandboxes) > 0 {
 			look.Listed[pod.uid] = true
 			if !there(pod.uid) && len(only) == 0 && !slices.ContainsFunc(parked, func(s policy.EntryState) bool { return s.UID == pod.uid }) {
 				e := policy.Evidence{Name: string(pod.uid), UID: pod.uid, RuntimeOnly: true}
@@ -172,7 +167,7 @@ func (p prober) parked(r *readings, look *policy.Look, parked []policy.EntryStat
 		}
 		e.Facts[policy.FactRemade], e.Facts[policy.FactUsed] = remade, remade
 		if remade.Truth == policy.Yes {
-			e.Facts[policy.FactUsed], e.Elder = r.usedAgain(pod), r.mountFact(r.inParked[pod.index])
+			e.Facts[policy.FactUsed], e.Elder = r.usedAgain(pod), r.mountFact(r.of[pod.index].parked)
 		}
 		if s.Rests {
 			look.Resting = append(look.Resting, e)
@@ -194,10 +189,6 @@ func compare(a, b parsers.PodUID) int {
 
 // readRuntime asks for sandboxes and containers, in all states.
 func (r *readings) readRuntime(err error) {
-	size := len(r.pods)
-	r.sandboxes, r.made = make([][]policy.Sandbox, size), make([]policy.Span, size)
-	flags := make([]bool, 2*size)
-	r.containers, r.ready = flags[:size], flags[size:]
 	if !r.runtime.up {
 		err = errDoubt
 	}
@@ -209,57 +200,53 @@ func (r *readings) readRuntime(err error) {
 	if !r.runtime.network {
 		r.network = policy.Fact{Truth: policy.No, Detail: "cni plugin not initialized"}
 	}
-	if r.runtime.emptied {
-		return
-	}
 	for i, p := range r.pods {
 		for _, s := range p.sandboxes {
+			if r.runtime.emptied {
+				return
+			}
+			of := &r.of[i]
 			r.lists.Truth = policy.Yes
-			r.sandboxes[i] = append(r.sandboxes[i], policy.Sandbox{ID: s.id, Socket: "cri.sock", Created: s.created, Ready: s.ready, Busy: s.runs})
-			r.made[i].Add(s.created)
-			r.containers[i] = r.containers[i] || s.container
-			r.ready[i] = r.ready[i] || s.ready
+			of.sandboxes = append(of.sandboxes, policy.Sandbox{ID: s.id, Socket: "cri.sock", Created: s.created, Ready: s.ready, Busy: s.runs})
+			of.made.Add(s.created)
+			of.container, of.ready = of.container || s.container, of.ready || s.ready
 		}
 	}
 }
 
 func (r *readings) readCgroups(err error) {
-	flags := make([]bool, 2*len(r.pods))
-	r.cgroups, r.busy, r.cgroupErr = flags[:len(r.pods)], flags[len(r.pods):], err
+	r.cgroupErr = err
 	for i, p := range r.pods {
-		r.cgroups[i], r.busy[i] = p.cgroup || p.runs(), p.runs()
+		r.of[i].cgroup, r.of[i].busy = p.cgroup || p.runs(), p.runs()
 	}
 }
 
 func (r *readings) readMounts(err error) {
-	if r.runtime.hidden {
-		err = errors.New("a process hides what is mounted in its namespace")
+	if r.mountErr = err; r.runtime.hidden {
+		r.mountErr = errors.New("a process hides what is mounted in its namespace")
 	}
-	flags := make([]bool, 3*len(r.pods))
-	size := len(r.pods)
-	r.mounted, r.inAgain, r.inParked, r.mountErr = flags[:size], flags[size:2*size], flags[2*size:], err
 	for i, p := range r.pods {
 		again, parked := r.mountsOf(p.uid)
-		r.inAgain[i], r.inParked[i] = seen(again), seen(parked)
-		r.mounted[i] = r.inAgain[i] || r.inParked[i]
+		of := &r.of[i]
+		of.again, of.parked = seen(again), seen(parked)
+		of.mounted = of.again || of.parked
 	}
 }
 
 func (r *readings) readFiles(err error) {
-	r.files, r.fileErr, r.written = make([]bool, len(r.pods)), err, r.node.kubelet.written
+	r.fileErr, r.written = err, r.node.kubelet.written
 	for i, p := range r.pods {
-		r.files[i] = r.node.kubelet.inFile[p.uid]
+		r.of[i].file = r.node.kubelet.inFile[p.uid]
 	}
 }
 
 func (r *readings) readUse(err error) {
-	r.inUse, r.useErr = make([]bool, len(r.pods)), err
+	r.useErr = err
 	for i, p := range r.pods {
-		if d := r.dirs[p.uid]; d != nil {
-			r.inUse[i] = d.inUse > 0
-		}
+		d := r.dirs[p.uid]
+		r.of[i].used = d != nil && d.inUse > 0
 		for _, d := range r.quarantine {
-			r.inUse[i] = r.inUse[i] || d.uid == p.uid && d.inUse > 0
+			r.of[i].used = r.of[i].used || d.uid == p.uid && d.inUse > 0
 		}
 	}
 }
@@ -379,7 +366,7 @@ func (r *readings) readLists(err error) {
 func (r *readings) weigh() {
 	r.api.Weigh(func(uid parsers.PodUID) bool {
 		i := r.byUID[uid].index
-		return len(r.sandboxes[i]) > 0 && r.cgroups[i]
+		return len(r.of[i].sandboxes) > 0 && r.of[i].cgroup
 	})
 	r.compare()
 }
@@ -388,9 +375,9 @@ func (r *readings) weigh() {
 func (r *readings) compare() {
 	running, found := 0, false
 	for i := range r.pods {
-		if r.ready[i] {
+		if r.of[i].ready {
 			running++
-			found = found || r.cgroups[i]
+			found = found || r.of[i].cgroup
 		}
 	}
 	if foreign := reading.ForeignCgroups(running, found, true); foreign != "" && r.cgroupErr == nil {
@@ -418,10 +405,10 @@ func (r *readings) tellRuntime(e *policy.Evidence, p *pod) {
 	if err == nil && r.lists.Truth != policy.Yes {
 		err = errors.New(r.lists.Detail)
 	}
-	e.Facts[policy.FactSandbox] = known(len(r.sandboxes[p.index]) > 0, err, "cri.sock", "a sandbox")
-	e.Facts[policy.FactContainer] = known(r.containers[p.index], err, "cri.sock", "a container")
-	if all := r.sandboxes[p.index]; len(all) > 0 {
-		e.Namespace, e.PodName, e.Made, e.Static, e.Sandboxes = p.name.Namespace, p.name.Name, r.made[p.index], p.static, all
+	e.Facts[policy.FactSandbox] = known(len(r.of[p.index].sandboxes) > 0, err, "cri.sock", "a sandbox")
+	e.Facts[policy.FactContainer] = known(r.of[p.index].container, err, "cri.sock", "a container")
+	if all := r.of[p.index].sandboxes; len(all) > 0 {
+		e.Namespace, e.PodName, e.Made, e.Static, e.Sandboxes = p.name.Namespace, p.name.Name, r.of[p.index].made, p.static, all
 	}
 }
 
@@ -429,8 +416,8 @@ func (r *readings) tellRuntime(e *policy.Evidence, p *pod) {
 func (r *readings) running() map[policy.PodName][]policy.StaticSandbox {
 	found := map[policy.PodName][]policy.StaticSandbox{}
 	for i, p := range r.pods {
-		if p.static && r.ready[i] {
-			found[p.name] = append(found[p.name], policy.StaticSandbox{UIDs: []string{string(p.uid)}, Created: r.made[i].Last.UnixNano()})
+		if p.static && r.of[i].ready {
+			found[p.name] = append(found[p.name], policy.StaticSandbox{UIDs: []string{string(p.uid)}, Created: r.of[i].made.Last.UnixNano()})
 		}
 	}
 	return found
@@ -451,14 +438,14 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 	} else {
 		f[policy.FactContent] = policy.Fact{Truth: policy.Yes}
 	}
-	f[policy.FactMounted] = r.mountFact(r.mounted[i])
-	f[policy.FactCgroup], e.CgroupIdle = known(r.cgroups[i], r.cgroupErr, "cgroups", "its cgroup"), r.cgroups[i] && !r.busy[i]
-	f[policy.FactKubeletFile] = known(r.files[i], r.fileErr, "allocated_pods_state", "a state file names it")
-	if r.files[i] && r.fileErr == nil {
+	f[policy.FactMounted] = r.mountFact(r.of[i].mounted)
+	f[policy.FactCgroup], e.CgroupIdle = known(r.of[i].cgroup, r.cgroupErr, "cgroups", "its cgroup"), r.of[i].cgroup && !r.of[i].busy
+	f[policy.FactKubeletFile] = known(r.of[i].file, r.fileErr, "allocated_pods_state", "a state file names it")
+	if r.of[i].file && r.fileErr == nil {
 		e.StateFiles = []policy.StateFile{{Name: r.stateFile(), Written: r.written}}
 	}
 	f[policy.FactStaged] = r.stagedFact(p, d)
-	f[policy.FactInUse] = known(r.inUse[i], r.useErr, "proc", "a process has a file of it open")
+	f[policy.FactInUse] = known(r.of[i].used, r.useErr, "proc", "a process has a file of it open")
 	l := &lists.PodLists{Kubelet: r.list, API: r.api, Manifests: r.static.Origin, ManifestDoubt: r.static.Doubt()}
 	f[policy.FactKubeletLists], f[policy.FactAPILists] = r.list.Fact(e.UID), r.api.Fact(e.UID)
 	f[policy.FactReleased] = l.Released(e.UID)
@@ -470,7 +457,7 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 	}
 	r.tellRuntime(e, p)
 	e.Unlisted, e.Unwanted, e.Omitted = l.Unlisted(e.UID), l.Unwanted(e.UID), l.KubeletOmits(e.UID)
-	e.CertainName = lists.CertainName(e, logged || len(r.sandboxes[i]) > 0)
+	e.CertainName = lists.CertainName(e, logged || len(r.of[i].sandboxes) > 0)
 	f[policy.FactPodLogs] = r.logs.Fact(e, r.logless())
 	f[policy.FactStaticPod] = r.static.Fact(e, r.running())
 	p.shown = p.shown || e.Static || f[policy.FactStaticPod].Truth == policy.Yes
@@ -479,7 +466,7 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 func (r *readings) logless() parsers.PodUID {
 	var running []parsers.PodUID
 	for i, p := range r.pods {
-		if r.ready[i] && r.dirs[p.uid] != nil {
+		if r.of[i].ready && r.dirs[p.uid] != nil {
 			running = append(running, p.uid)
 		}
 	}
@@ -501,7 +488,7 @@ func (r *readings) stagedFact(p *pod, d *dir) policy.Fact {
 		volume := reading.CSIVolume{Driver: "csi.example", Handle: "v" + string(rune('0'+d.csi))}
 		o.Mounts = []reading.StagedMount{{Path: "globalmount", Volume: volume, What: "staged"}}
 		for i, q := range r.pods {
-			user := reading.VolumeUser{UID: q.uid, Lives: len(r.sandboxes[i]) > 0 || r.busy[i]}
+			user := reading.VolumeUser{UID: q.uid, Lives: len(r.of[i].sandboxes) > 0 || r.of[i].busy}
 			if b := r.dirs[q.uid]; b != nil && b.csi == d.csi {
 				user.Volume, user.Mounted = volume, len(b.mounts) > 0
 			}
@@ -518,7 +505,7 @@ func (r *readings) usedAgain(p *pod) policy.Fact {
 	var mounts reading.NewUse
 	if d != nil {
 		content = known(d.volumes || d.ran || d.stuck(), nil, "pods", "it holds volumes")
-		if mounts.Err = r.mountErr; r.inAgain[p.index] {
+		if mounts.Err = r.mountErr; r.of[p.index].again {
 			mounts.User = "something is mounted in it"
 		}
 	}
@@ -540,7 +527,7 @@ func (r *readings) nodeFacts() policy.Node {
 func (r *readings) names() map[policy.PodName][]parsers.PodUID {
 	uids := map[policy.PodName][]parsers.PodUID{}
 	for i, p := range r.pods {
-		if len(r.sandboxes[i]) > 0 || r.logs.Pods[p.uid] {
+		if len(r.of[i].sandboxes) > 0 || r.logs.Pods[p.uid] {
 			uids[p.name] = append(uids[p.name], p.uid)
 		}
 	}
@@ -549,7 +536,7 @@ func (r *readings) names() map[policy.PodName][]parsers.PodUID {
 
 // Still is the last question, before and after the rename.
 func (p prober) Still(_ context.Context, pods []policy.Evidence) []policy.Evidence {
-	r := &readings{node: p.node}
+	r := p.reading()
 	p.reach(stepAsk, pods[0].UID)
 	p.all(r.readCgroups, r.readKubelet, r.readManifests, r.readLists, func(err error) {
 		r.readRuntime(err)
@@ -561,8 +548,8 @@ func (p prober) Still(_ context.Context, pods []policy.Evidence) []policy.Eviden
 		e := &now[i]
 		pod := p.byUID[e.UID]
 		r.tellRuntime(e, pod)
-		e.Facts[policy.FactMounted] = r.mountFact(r.mounted[pod.index])
-		e.Facts[policy.FactCgroup] = known(r.cgroups[pod.index], r.cgroupErr, "cgroups", "its cgroup")
+		e.Facts[policy.FactMounted] = r.mountFact(r.of[pod.index].mounted)
+		e.Facts[policy.FactCgroup] = known(r.of[pod.index].cgroup, r.cgroupErr, "cgroups", "its cgroup")
 		e.Facts[policy.FactStaticPod] = r.static.Fact(e, r.running())
 		e.Facts[policy.FactKubeletLists] = r.list.Fact(e.UID)
 	}
@@ -573,15 +560,15 @@ func (p prober) Still(_ context.Context, pods []policy.Evidence) []policy.Eviden
 }
 
 func (p prober) Mounts(_ context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
-	return p.mountFacts(uids, func(r *readings, i int) bool { return r.mounted[i] })
+	return p.mountFacts(uids, func(r *readings, i int) bool { return r.of[i].mounted })
 }
 
 func (p prober) MountsParked(_ context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
-	return p.mountFacts(uids, func(r *readings, i int) bool { return r.inParked[i] })
+	return p.mountFacts(uids, func(r *readings, i int) bool { return r.of[i].parked })
 }
 
 func (p prober) mountFacts(uids []parsers.PodUID, in func(*readings, int) bool) map[parsers.PodUID]policy.Fact {
-	r := &readings{node: p.node}
+	r := p.reading()
 	p.scans(uids...)
 	p.read(r.readMounts)
 	facts := map[parsers.PodUID]policy.Fact{}
@@ -605,11 +592,11 @@ func (p prober) scans(uids ...parsers.PodUID) {
 
 // used is what the remover asks before it exchanges two directories of a pod.
 func (p prober) used(uid parsers.PodUID, since policy.Instant) policy.Fact {
-	r, pod := &readings{node: p.node}, p.byUID[uid]
+	r, pod := p.reading(), p.byUID[uid]
 	p.read(r.readRuntime)
 	p.read(r.readMounts)
 	e := policy.Evidence{UID: uid}
-	e.Facts[policy.FactUsed], e.Elder = r.usedAgain(pod), r.mountFact(r.inParked[pod.index])
+	e.Facts[policy.FactUsed], e.Elder = r.usedAgain(pod), r.mountFact(r.of[pod.index].parked)
 	r.tellRuntime(&e, pod)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{}, p.Now())
 }
