@@ -14,7 +14,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -109,7 +108,7 @@ func sample(k policy.Kind) policy.Record {
 		Left:    []policy.Residue{{Path: "volumes/kubernetes.io~nfs/data", Class: contents.ClassData, Bytes: 5 << 30, Entries: 12, Partial: true}},
 		VolData: map[string]string{"volumes/kubernetes.io~csi/pv/vol_data.json": "{\n\"volumeHandle\":\"h\"}"},
 		Archive: "cni-20260102-030405-000", Pods: []string{"shop/cart-0", "shop/cart-1"}, Repaired: 2, Runtimes: []string{"containerd 1.6.20"},
-		Err: "cannot move: input/output error", By: &who.Person{UID: new(uint32(1000)), Login: "alice", SudoUser: "bob"},
+		Err: "cannot move: input/output error", By: &policy.User{UID: new(uint32(1000)), Login: "alice", SudoUser: "bob"},
 	}
 }
 

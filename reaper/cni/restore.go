@@ -10,7 +10,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
@@ -89,7 +88,7 @@ func (r *restoring) archive(ctx context.Context, name string) error {
 	// A removal that a crash cut short is not finished any more.
 	if e := r.Ledger.Entries()[name]; e != nil && e.Phase == policy.PhaseCNIRemoving {
 		cut := RemovedRecord(name, nil, policy.Node{}, r.Clock.Now())
-		cut.By = who.Known(e.By)
+		cut.By = policy.KnownUser(e.By)
 		if _, err := r.Ledger.Append(cut); err != nil {
 			return fmt.Errorf("cannot write to the ledger, so nothing of the archive %s was put back: %w", name, err)
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // batchSize is how many files have one archive, and are synced together.
@@ -121,7 +120,7 @@ func (w *sweep) finish(ctx context.Context, permit policy.Permit) {
 			ended = append(ended, w.Remover.RemoveCNI(ctx, permit, files)...)
 		})
 		rec := RemovedRecord(name, ended, policy.Node{}, w.Clock.Now())
-		rec.By = who.Known(e.By)
+		rec.By = policy.KnownUser(e.By)
 		if err != nil {
 			rec.Err = err.Error()
 			w.errorf("cannot finish what the archive "+name+" was made for", err)

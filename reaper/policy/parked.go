@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // Parked is what the ledger knows of a pod that was moved aside.
@@ -170,11 +169,11 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *A
 	case v.Decision != Reap:
 		return v, nil
 	case s.Phase == PhaseStripping:
-		return v, &Action{Kind: Strip, Take: contents.TakeStrip, By: who.Known(s.By)}
+		return v, &Action{Kind: Strip, Take: contents.TakeStrip, By: KnownUser(s.By)}
 	case s.Phase == PhasePurging && s.TakeAll: // an operator asked for it, and it was cut short
-		return v, &Action{Kind: Purge, Take: contents.TakeAll, By: who.Known(s.By)}
+		return v, &Action{Kind: Purge, Take: contents.TakeAll, By: KnownUser(s.By)}
 	case s.Phase == PhasePurging:
-		return v, &Action{Kind: Purge, Take: contents.TakeAged, By: who.Known(s.By)}
+		return v, &Action{Kind: Purge, Take: contents.TakeAged, By: KnownUser(s.By)}
 	}
 	return v, &Action{Kind: Purge, Take: contents.TakeAged} // begun now, and so by who asks now
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // Record is one entry of the ledger, and what the journal shows of it. The ledger is the
@@ -15,7 +14,7 @@ type Record struct {
 	Seq       int64            `json:"seq"` // counts up over the ledger's whole life
 	Kind      Kind             `json:"kind"`
 	At        Instant          `json:"at"`
-	By        *who.Person      `json:"by,omitempty"` // whose command it was; nil: the daemon's work, or not known
+	By        *User            `json:"by,omitempty"` // whose command it was; nil: the daemon's work, or not known
 	UID       parsers.PodUID   `json:"uid,omitempty"`
 	Namespace string           `json:"namespace,omitempty"`
 	PodName   string           `json:"pod_name,omitempty"`
@@ -85,7 +84,7 @@ type EntryState struct {
 	Restored bool
 	// TakeAll is set while a purge is under way that an operator asked for: data goes, too.
 	TakeAll bool
-	By      *who.Person // who asked for what is under way
+	By      *User // who asked for what is under way
 	// Merge is what an operator can do about an entry whose pod lives again.
 	Merge []string
 	// Rests is true for an entry that a look takes no further: it gathers signs of life of the
@@ -180,7 +179,7 @@ func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 	}
 	a := Action{
 		Kind: do.action, UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Parked: e.Parked.At, Why: e.Why,
-		ByPerson: e.Phase == PhaseRestoring, By: who.Known(e.By), Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Static: e.Static},
+		ByPerson: e.Phase == PhaseRestoring, By: KnownUser(e.By), Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Static: e.Static},
 	}
 	switch {
 	case do.record != "":
@@ -228,7 +227,7 @@ type Action struct {
 	Parked Instant
 	// ByPerson is true for what an operator asked for: a pod that an operator restored is kept.
 	ByPerson bool
-	By       *who.Person // who asked for what a crash cut short; the ledger knows who asks now
+	By       *User // who asked for what a crash cut short; the ledger knows who asks now
 	// Manifest is the text that is laid beside the entry in quarantine, so that an operator
 	// without our state directory still knows what it is. Park and Clear only.
 	Manifest []byte

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // TestRecoverParking: a crash between the intent and its outcome. What lies in quarantine was
@@ -81,7 +80,7 @@ func TestStoppedKeepsWhatWasTaken(t *testing.T) {
 
 // TestAskedStays: what a person asked for and a crash cut short is that person's when another process ends it.
 func TestAskedStays(t *testing.T) {
-	alice := &who.Person{Login: "alice", SudoUser: "alice"}
+	alice := &User{Login: "alice", SudoUser: "alice"}
 	for _, c := range []struct {
 		action Action
 		want   Kind

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -15,7 +14,7 @@ import (
 func TestBy(t *testing.T) {
 	dir := copyState(t)
 	uid := uint32(1000)
-	alice, bob := &who.Person{UID: &uid, Login: "alice"}, &who.Person{SudoUser: "bob"}
+	alice, bob := &policy.User{UID: &uid, Login: "alice"}, &policy.User{SudoUser: "bob"}
 	s := open(t, dir, Options{By: alice})
 	got := appendTo(t, s, policy.Record{Kind: policy.KindParking, UID: "u", Entry: "u.1"},
 		policy.Record{Kind: policy.KindRestored, UID: "v", Entry: "v.1", By: bob})

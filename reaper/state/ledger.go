@@ -12,7 +12,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // unsentBatch is the most records that Unsent returns at once. It bounds memory where
@@ -87,7 +86,7 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 			return nil, errors.New("cannot append to the ledger: a record has no kind")
 		}
 		seq++
-		if r.Seq, r.By = seq, cmp.Or(r.By, s.opts.By); r.By != nil && *r.By == (who.Person{}) {
+		if r.Seq, r.By = seq, cmp.Or(r.By, s.opts.By); r.By != nil && *r.By == (policy.User{}) {
 			r.By = nil
 		}
 		numbered[i] = r

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // Version is the version of the state directory that this program reads and writes.
@@ -51,7 +50,7 @@ type Options struct {
 	// KeepRecords is how many of the last records are never dropped; 0 means 10,000.
 	KeepRecords int
 	// By gave the command that this store is opened for. It is set in every record without another By.
-	By *who.Person
+	By *policy.User
 }
 
 func (o Options) withDefaults() Options {

@@ -21,7 +21,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
@@ -131,7 +130,7 @@ const (
 type options struct {
 	access   Access
 	log      *slog.Logger // nil discards
-	by       *who.Person  // whom the records name
+	by       *policy.User // whom the records name
 	recorder reaper.Recorder
 	// metrics of a daemon or a sweep, nil for others.
 	metrics *metricsFile

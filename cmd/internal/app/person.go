@@ -12,7 +12,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
@@ -25,8 +24,8 @@ type Person struct {
 }
 
 // named returns the operator for the records, as far as the files can be read.
-func (by Person) named(cfg config.Config) *who.Person {
-	return who.Of(firstMiB(by.LoginUID), firstMiB(filepath.Join(cfg.NodeRoot, "etc/passwd")), by.SudoUser)
+func (by Person) named(cfg config.Config) *policy.User {
+	return policy.UserOf(firstMiB(by.LoginUID), firstMiB(filepath.Join(cfg.NodeRoot, "etc/passwd")), by.SudoUser)
 }
 
 // beginning is the first MiB of a file, "" where it cannot be read.

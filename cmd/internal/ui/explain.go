@@ -8,7 +8,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // Explanation is what there is of one pod: in a report, in quarantine and in the ledger.
@@ -29,7 +28,7 @@ type HistoryEntry struct {
 	Seq     int64                   `json:"seq"`
 	Time    time.Time               `json:"time"`
 	Kind    policy.Kind             `json:"kind"`
-	By      *who.Person             `json:"by"` // null: the daemon, or not known
+	By      *policy.User            `json:"by"` // null: the daemon, or not known
 	Text    string                  `json:"text"`
 	Entry   string                  `json:"entry"`
 	Why     []policy.Why            `json:"why"`

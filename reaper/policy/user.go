@@ -1,16 +1,12 @@
-// Package who says which person gave a command, for the records of what it did.
-//
-// It opens nothing: its caller reads the kernel's word and the node's table of users. It decides
-// nothing either. No rule asks who it was.
-package who
+package policy
 
 import (
 	"strconv"
 	"strings"
 )
 
-// Person is who gave a command, as far as the node tells.
-type Person struct {
+// User is who gave a command, as far as the node shows it. No rule asks for it.
+type User struct {
 	// UID is the user who logged in. The kernel keeps it through su and sudo (pam_loginuid(8)). It is
 	// nil where nobody has logged in, as in a container.
 	UID   *uint32 `json:"uid,omitempty"`
@@ -19,16 +15,16 @@ type Person struct {
 	SudoUser string `json:"sudo_user,omitempty"`
 }
 
-// nobody is how the kernel writes that nobody has logged in.
-const nobody = 1<<32 - 1
+// noLogin is how the kernel writes that nobody has logged in.
+const noLogin = 1<<32 - 1
 
-// Of makes a Person of /proc/self/loginuid, of a table as passwd(5) has it, and of SUDO_USER. It is nil
+// UserOf returns the User of /proc/self/loginuid, of a table as passwd(5) has it, and of SUDO_USER. It is nil
 // where none of them names anybody.
-func Of(loginUID, passwd, sudoUser string) *Person {
-	p := &Person{SudoUser: name(sudoUser)}
-	if n, err := strconv.ParseUint(strings.TrimSpace(loginUID), 10, 32); err == nil && n != nobody {
+func UserOf(loginUID, passwd, sudoUser string) *User {
+	p := &User{SudoUser: userName(sudoUser)}
+	if n, err := strconv.ParseUint(strings.TrimSpace(loginUID), 10, 32); err == nil && n != noLogin {
 		uid := uint32(n)
-		p.UID, p.Login = &uid, name(loginOf(strconv.FormatUint(n, 10), passwd))
+		p.UID, p.Login = &uid, userName(loginOf(strconv.FormatUint(n, 10), passwd))
 	}
 	if p.UID == nil && p.SudoUser == "" {
 		return nil
@@ -36,10 +32,10 @@ func Of(loginUID, passwd, sudoUser string) *Person {
 	return p
 }
 
-// Known is who asked for what another command or the daemon began: nobody where p is nil, and so not whoever finishes it.
-func Known(p *Person) *Person {
+// KnownUser is who asked for what another command or the daemon began: nobody where p is nil, and so not whoever finishes it.
+func KnownUser(p *User) *User {
 	if p == nil {
-		return new(Person)
+		return new(User)
 	}
 	return p
 }
@@ -56,26 +52,26 @@ func loginOf(uid, passwd string) string {
 	return ""
 }
 
-// mostName is the longest name that is kept, in bytes.
-const mostName = 64
+// mostUserName is the longest name that is kept, in bytes.
+const mostUserName = 64
 
-// name keeps a name short, on its line and one word. What cannot be in the name of a user shows as "?",
+// userName keeps a name short, on its line and one word. What cannot be in the name of a user shows as "?",
 // so that no other user's name comes of it.
-func name(s string) string {
+func userName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == '\uFFFD' || r == '/' || r == ' ' || !strconv.IsPrint(r) { // of spaces, ' ' alone is printable
 			return '?'
 		}
 		return r
 	}, s)
-	if len(s) <= mostName {
+	if len(s) <= mostUserName {
 		return s
 	}
-	return strings.ToValidUTF8(s[:mostName-len("…")], "") + "…"
+	return strings.ToValidUTF8(s[:mostUserName-len("…")], "") + "…"
 }
 
 // Name is the login name, or the number of a user who has none, "" where nobody has logged in.
-func (p *Person) Name() string {
+func (p *User) Name() string {
 	if p == nil || p.UID == nil {
 		return ""
 	}
@@ -86,7 +82,7 @@ func (p *Person) Name() string {
 }
 
 // String names the operator for people, and says so where it is SUDO_USER's word alone.
-func (p *Person) String() string {
+func (p *User) String() string {
 	login := p.Name()
 	switch {
 	case p == nil || p.SudoUser == "" || p.SudoUser == login:

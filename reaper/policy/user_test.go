@@ -1,4 +1,4 @@
-package who
+package policy
 
 import (
 	"strings"
@@ -9,8 +9,8 @@ import (
 
 const passwd = "root:x:0:0:root:/root:/bin/bash\nalice:x:1000:1000::/home/alice:/bin/sh\nother:x:1000:1000::/:/bin/sh\nevil/../x:x:7:7::/:/bin/sh\n"
 
-// TestOf: the kernel's word is the one that counts, and its number for nobody names nobody.
-func TestOf(t *testing.T) {
+// TestUserOf: the login user of the kernel counts, and its number for no login names nobody.
+func TestUserOf(t *testing.T) {
 	for _, c := range []struct{ loginUID, sudoUser, name, words string }{
 		{"1000", "", "alice", "alice"},
 		{"1000\n", "alice", "alice", "alice"},
@@ -24,22 +24,22 @@ func TestOf(t *testing.T) {
 		{"10000000000", "", "", ""},
 		{"7", "", "evil?..?x", "evil?..?x"},
 	} {
-		p := Of(c.loginUID, passwd, c.sudoUser)
+		p := UserOf(c.loginUID, passwd, c.sudoUser)
 		if p.Name() != c.name || p.String() != c.words || (p == nil) != (c.words == "") {
 			t.Errorf("loginuid %q, SUDO_USER %q: %+v, %q, %q", c.loginUID, c.sudoUser, p, p.Name(), p)
 		}
 	}
 }
 
-// TestSudoUserIsText: whoever runs the command chooses it.
+// TestSudoUserIsText: the user who runs the command chooses it.
 func TestSudoUserIsText(t *testing.T) {
 	for given, want := range map[string]string{
 		"bob": "bob", "CORP\\bob@corp": "CORP\\bob@corp", "bob. Undo: rm": "bob.?Undo:?rm", "../../etc/passwd": "..?..?etc?passwd",
 		"a\x00b\x1b[31m\nMESSAGE=forged": "a?b?[31m?MESSAGE=forged", "a\u202eb\u2028": "a?b?", "\xff\xfe": "??",
 		strings.Repeat("ä", 1000): strings.Repeat("ä", 30) + "…",
 	} {
-		got := Of("", "", given).SudoUser
-		if got != want || len(got) > mostName || !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		got := UserOf("", "", given).SudoUser
+		if got != want || len(got) > mostUserName || !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q: %q, want %q", given, got, want)
 		}
 	}
