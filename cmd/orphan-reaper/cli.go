@@ -22,7 +22,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// cli is one call of the program: its streams, its environment and what it can do.
+// cli is one call of the program: its streams, its environment and its flags.
 type cli struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -35,7 +35,7 @@ type cli struct {
 	given      map[string][]string // the settings' flags as they were given, by flag
 	quiet      bool                // --quiet
 	verbose    bool                // --verbose
-	tells      bool                // the command's own line says what its records do
+	tells      bool                // the result has what the records have
 
 	stopSignals, stopFollowing func()
 }
@@ -79,9 +79,8 @@ func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.
 	return code
 }
 
-// hintFor is the hint that the error carries. Where it has none and a right is missing, root
-// has it; what root may not do has other causes. A full disk that has not even the ledger's reserve
-// needs a person first.
+// hintFor returns the hint of an error: its own, or one for a missing right or a full disk. A missing right of root has
+// other causes. A disk without the ledger's reserve needs the operator first.
 func hintFor(err error, s *exit.Error, root bool) string {
 	switch {
 	case s != nil && s.Hint != "":
@@ -94,14 +93,13 @@ func hintFor(err error, s *exit.Error, root bool) string {
 	return ""
 }
 
-// ofOutput reports whether what could not be written is this program's own output.
+// ofOutput reports whether the error is of writing this program's output.
 func ofOutput(err error) bool {
 	path, ok := errors.AsType[*fs.PathError](err)
 	return ok && path.Path == os.Stdout.Name()
 }
 
-// complain writes an error and its hint, a line each: several errors that were joined
-// have a line each.
+// complain prints an error and its hint. Each of several joined errors has a line.
 func (a *cli) complain(err error) {
 	s, _ := errors.AsType[*exit.Error](err)
 	if s != nil && s.Err == nil {
@@ -118,24 +116,24 @@ func (a *cli) complain(err error) {
 	if hint := hintFor(err, s, os.Geteuid() == 0); hint != "" {
 		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", given.In(hint))
 	}
-	_, _ = io.WriteString(a.stderr, b.String()) // There is nobody left to tell.
+	_, _ = io.WriteString(a.stderr, b.String()) // nothing is left to report it to
 }
 
-// config makes the configuration of this call. A daemon calls it again to reload.
+// config returns the configuration of this call. A daemon calls it again to reload.
 func (a *cli) config(ctx context.Context) (config.Config, error) {
 	cfg, err := config.Load(ctx, a.input())
 	if a.quiet {
 		cfg.LogLevel = "error"
 	}
-	// Records that have no journal go to stderr. On a terminal the person would read the same thing twice.
+	// Without a journal records go to stderr. On a terminal that would be the same text twice.
 	if a.tells && !a.verbose && cfg.LogLevel == "info" && a.given["log-level"] == nil && !a.printer(a.stderr).Piped {
 		cfg.LogLevel = "warn"
 	}
 	return cfg, err
 }
 
-// nodeConfig is config for a command that asks or changes what lies below the kubelet's root directory. One that is
-// not there is an error: it would look as though nothing were there.
+// nodeConfig is config for a command that uses the kubelet's root directory. A missing directory is an error: it would
+// look like an empty one.
 func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 	cfg, err := a.config(ctx)
 	if err == nil {
@@ -144,7 +142,7 @@ func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 	return cfg, err
 }
 
-// viewContext is what views show beside what was found.
+// viewContext returns what views show besides the result.
 func (a *cli) viewContext(cfg config.Config) ui.Context {
 	return ui.Context{
 		Now: app.Now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
@@ -164,7 +162,7 @@ func (a *cli) where() ui.Given {
 	return ui.Given(a.input().CommandLine())
 }
 
-// input is what the configuration of this call is made from.
+// input returns the input of the configuration.
 func (a *cli) input() config.Input {
 	return config.Input{File: a.configFile, Usual: config.DefaultFile, Given: a.given, Discover: app.DiscoverRoot}
 }
@@ -172,10 +170,10 @@ func (a *cli) input() config.Input {
 // json reports whether the output is JSON.
 func (a *cli) json() bool { return a.output == "json" }
 
-// writeJSON writes a value as JSON that a person can read, too.
+// writeJSON writes a value as indented JSON.
 func (a *cli) writeJSON(v any) error { return a.printer(a.stdout).JSON(v) }
 
-// write writes v as JSON or, for a person, what text writes.
+// write writes v as JSON, or as text does.
 func (a *cli) write(v any, text func(*ui.Printer)) error {
 	if a.json() {
 		return a.writeJSON(v)
@@ -190,7 +188,7 @@ func (a *cli) process() app.Process {
 	return app.Process{Version: version().Version, Stderr: a.stderr}
 }
 
-// worksLong gives a command that may take its time --quiet and --verbose, and has its work shown.
+// worksLong adds --quiet and --verbose to a command, and a line of progress.
 func (a *cli) worksLong(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress and no notes, only the answer and errors")
 	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "log on stderr what each phase did and its duration")
@@ -205,7 +203,7 @@ func (a *cli) worksLong(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// follow shows what the command does, as far as somebody wants to know.
+// follow prints the progress of the command.
 func (a *cli) follow(cmd *cobra.Command) {
 	if a.quiet || a.console == nil {
 		return

@@ -13,8 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// completeFlags lets a shell complete the settings' values: words where there are words,
-// directories for directories, nothing where a file would be wrong.
+// completeFlags has a shell complete the values of settings: words, directories, or nothing.
 func completeFlags(root *cobra.Command) {
 	register := func(flag string, f cobra.CompletionFunc) {
 		if err := root.RegisterFlagCompletionFunc(flag, f); err != nil {
@@ -35,7 +34,7 @@ func completeFlags(root *cobra.Command) {
 	}
 }
 
-// completing is how long a shell waits for what is on the node.
+// completing limits how long a shell waits.
 const completing = 3 * time.Second
 
 // completePods completes a pod that is on disk, in the runtime or in quarantine. explain takes one.
@@ -63,8 +62,8 @@ func (a *cli) completeQuarantined(cmd *cobra.Command, args []string, begun strin
 	})
 }
 
-// completions are the UIDs, each with the pod's name; the names that the command takes, each with
-// its UID, once a slash shows that a name is typed; and files where a path is.
+// completions returns UIDs, each with the pod's name. After a slash it returns the names that the command accepts, each
+// with its UID, and for a path directories.
 func (a *cli) completions(
 	ctx context.Context, begun string, have []string, how naming, known func(context.Context, config.Config) ([]app.Pod, error),
 ) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -85,8 +85,8 @@ func (a *cli) configPrint(cmd *cobra.Command) error {
 	return p.Flush()
 }
 
-// configCheck says that the configuration is good, and reports whether it contradicts this node. running says that
-// it is that of the daemon that runs.
+// configCheck prints that the configuration is good, with notes, and reports whether it contradicts this node. running
+// marks the configuration of the running daemon.
 func (a *cli) configCheck(ctx context.Context, c config.Config, running bool) (contradicts bool, err error) {
 	notes, err := app.CheckCredentials(ctx, c, app.Now().Wall)
 	if err != nil {
@@ -119,7 +119,7 @@ func (a *cli) configCheck(ctx context.Context, c config.Config, running bool) (c
 	} else {
 		p.Printf("good: %s\n", clean.Text(c.File))
 	}
-	if !contradicts { // then it would take nothing
+	if !contradicts { // else the daemon would remove nothing
 		p.Para("", "A daemon that starts now "+c.Begins(app.Now().Wall, app.Seen(c, running))+".")
 	}
 	for _, note := range notes {

@@ -57,8 +57,7 @@ drivers are filled in.
 	}
 }
 
-// explainName explains what lies in the pods directory by a name that is no pod's, as scan shows it. Where there is
-// no such name it returns none.
+// explainName explains an entry of the pods directory whose name is no UID. Without such an entry it returns none.
 func (a *cli) explainName(ctx context.Context, name string, none error) error {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
@@ -84,7 +83,7 @@ func (a *cli) explainName(ctx context.Context, name string, none error) error {
 	return a.showExplanation(x, report)
 }
 
-// showExplanation writes it, and returns the error that carries its exit code.
+// showExplanation prints an explanation, and returns the error with its exit code.
 func (a *cli) showExplanation(x ui.Explanation, report reaper.Report) error {
 	if err := a.write(x, func(p *ui.Printer) { p.Explain(x) }); err != nil {
 		return err
@@ -92,7 +91,7 @@ func (a *cli) showExplanation(x ui.Explanation, report reaper.Report) error {
 	return exit.Attention(x.NeedsPerson() || contradicted(report))
 }
 
-// explain shows what a report says of one pod, and what the ledger does.
+// explain prints what a report and the ledger have of one pod.
 func (a *cli) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
 	c := a.viewContext(cfg)
 	c.Daemon = app.Standing(ctx, cfg)

@@ -7,11 +7,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 )
 
-// allSettings marks the command whose help describes every setting; the others point
-// there, so that their own flags can be seen.
+// allSettings marks a command whose help describes every setting. The help of the others names it.
 const allSettings = "all-settings"
 
-// help writes a command's help in at most 80 columns.
+// help prints the help of a command in at most 80 columns.
 func (a *cli) help(cmd *cobra.Command) {
 	p := a.printer(a.stdout)
 	p.Given = "" // a page is about every node
@@ -53,7 +52,7 @@ func (a *cli) help(cmd *cobra.Command) {
 	if !cmd.HasParent() {
 		p.Printf("\n%s\n", exitCodes)
 	}
-	_ = p.Flush() // Nobody is left to tell.
+	_ = p.Flush() // nothing is left to report it to
 }
 
 // helpFlags divides a command's flags into those of its own, with --output and --config,

@@ -1,5 +1,5 @@
 // Command orphan-reaper removes the directories of orphaned pods from a Kubernetes node,
-// and says what it took, what it kept, and why.
+// and reports what it removed, what it kept, and why.
 //
 // This package holds the commands: each reads its flags and arguments, makes one call
 // (cmd/internal/app) and shows one view (cmd/internal/ui). It opens nothing of the node and

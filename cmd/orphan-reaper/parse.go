@@ -95,15 +95,14 @@ func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 	return errors.Join(errs...)
 }
 
-// promptly writes out what was found before each read, which may wait: as in
-// journalctl -f | orphan-reaper parse.
+// promptly flushes the output before each read, which may wait, as in journalctl -f | orphan-reaper parse.
 type promptly struct {
 	in   io.Reader
 	out  *ui.Printer
-	work *progress.Work // nil where nobody waits
+	work *progress.Work // nil without progress
 }
 
-// Read reads on. A failed write is told by the next one.
+// Read flushes and reads. The next write returns the error of a failed one.
 func (r promptly) Read(b []byte) (int, error) {
 	_ = r.out.Flush()
 	n, err := r.in.Read(b)
@@ -111,8 +110,7 @@ func (r promptly) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// reading begins to tell how far the reading of a file is: in its own bytes, also where gzip compressed
-// it. A pipe has no end that can be known, and journalctl -f none at all.
+// reading returns a reader that counts the bytes of a file for the progress. A pipe has no known size.
 func reading(ctx context.Context, name string, in io.Reader, out *ui.Printer) promptly {
 	f, ok := in.(*os.File)
 	if !ok {
@@ -143,8 +141,8 @@ func (a *cli) parseFile(ctx context.Context, name string, p *ui.Printer, o parse
 	return parseLines(reading(ctx, name, f, p), name, o, emit)
 }
 
-// unreadable are the beginnings of files that hold lines in a form that is not read here,
-// with the program that prints them: nothing found in one would be a wrong answer.
+// unreadable are the first bytes of files in other formats, with the program that prints them as text. Reading them
+// as text would find nothing, which would be wrong.
 var unreadable = []struct{ magic, what, program string }{
 	{"\xfd7zXZ\x00", "compressed by xz", "xzcat"},
 	{"\x28\xb5\x2f\xfd", "compressed by zstd", "zstdcat"},
@@ -152,8 +150,7 @@ var unreadable = []struct{ magic, what, program string }{
 	{"LPKSHHRH", "a file of the journal", "journalctl --file"},
 }
 
-// plainText returns r's text, decompressed where gzip made it. It looks at no more than
-// the first bytes, and no report is as short as these.
+// plainText returns r, decompressed if it begins like gzip.
 func plainText(r io.Reader, source string) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	head, err := b.Peek(len("LPKSHHRH"))
@@ -175,8 +172,7 @@ func plainText(r io.Reader, source string) (io.Reader, error) {
 	return b, nil
 }
 
-// parseLines hands the sightings of one log to emit. Lines have any length; memory is
-// bounded.
+// parseLines calls emit with the sightings of one log. Lines have any length; memory is bounded.
 func parseLines(r io.Reader, source string, o parsers.Options, emit func(parsers.Sighting, int) error) error {
 	r, err := plainText(r, source)
 	if err != nil {
@@ -194,12 +190,10 @@ func parseLines(r io.Reader, source string, o parsers.Options, emit func(parsers
 	return nil
 }
 
-// followed reads a log that is being written: at its end it waits for more, and it goes on in
-// the file that takes the name when the log is rotated.
+// followed reads a log that grows, and after a rotation the new file.
 //
-// It polls, since the other watcher of nxadm/tail may end the process while it follows
-// (reaper/source shows it). A line may be lost at a rotation, which costs a person nothing here;
-// the daemon has a follower of its own.
+// It polls, because the other watcher of nxadm/tail may end the process while it follows (see reaper/source). It may lose
+// a line at a rotation, which does no harm here; the daemon has another follower.
 type followed struct {
 	ctx  context.Context //nolint:containedctx // io.Reader's Read has none
 	tail *tail.Tail

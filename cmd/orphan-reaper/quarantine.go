@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// seeQuarantine is the hint for what is not there.
+// seeQuarantine is the hint for an entry that does not exist.
 const seeQuarantine = "orphan-reaper quarantine list shows what there is"
 
 func newQuarantineCommand(a *cli) *cobra.Command {
@@ -42,7 +42,7 @@ to be alive. Find out why that happened before you resume.`,
 	return group
 }
 
-// inQuarantine returns the entries that are there.
+// inQuarantine returns the entries that lie in quarantine.
 func (a *cli) inQuarantine(ctx context.Context, cfg config.Config) ([]policy.EntryState, error) {
 	all, err := app.ListQuarantine(ctx, cfg)
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *cli) inQuarantine(ctx context.Context, cfg config.Config) ([]policy.Ent
 	return lying(all), nil
 }
 
-// lying leaves out the entries that have gone.
+// lying leaves out entries that are gone.
 func lying(all []policy.EntryState) []policy.EntryState {
 	return slices.DeleteFunc(slices.Clone(all), func(e policy.EntryState) bool { return !e.Phase.InQuarantine() })
 }
@@ -82,8 +82,7 @@ func (a *cli) quarantineList(ctx context.Context) error {
 	return p.Flush()
 }
 
-// lastOutcome returns the last record that says where the pod is; the zero value where the
-// ledger has none.
+// lastOutcome returns the last record of an entry of the pod, the zero value if there is none.
 func (a *cli) lastOutcome(ctx context.Context, cfg config.Config, uid parsers.PodUID) (policy.Record, error) {
 	all, err := app.History(ctx, cfg, uid)
 	if err != nil {
@@ -97,7 +96,7 @@ func (a *cli) lastOutcome(ctx context.Context, cfg config.Config, uid parsers.Po
 	return policy.Record{}, nil
 }
 
-// became says why a pod that was in quarantine is no longer there.
+// became returns why a pod is no longer in quarantine.
 func became(last policy.Record) string {
 	if words := last.Kind.Means().Became; words != "" {
 		return ": it was " + words + " at " + human.When(last.At.Wall)
@@ -109,7 +108,7 @@ func doneBefore(last policy.Record, kind policy.ActionKind) ui.Outcomes {
 	return ui.NewOutcomes([]policy.Outcome{{Action: policy.Action{Kind: kind, UID: last.UID, Entry: last.Entry}, Result: policy.Gone}})
 }
 
-// outcomeError turns an action that did not end as planned into an error.
+// outcomeError returns the error of an action that did not end as planned.
 func outcomeError(verb string, o policy.Outcome) error {
 	text := o.Err
 	if text == "" {
@@ -125,7 +124,7 @@ func outcomeError(verb string, o policy.Outcome) error {
 	return fmt.Errorf("cannot %s %s: %s", verb, o.Action.UID, text)
 }
 
-// say writes one line, or with -o json an empty list of outcomes.
+// say prints one line, or with -o json an empty list of outcomes.
 func (a *cli) say(text string) error {
 	if a.json() {
 		return a.writeJSON(ui.NewOutcomes(nil))

@@ -60,7 +60,7 @@ func newReportCommand(a *cli) *cobra.Command {
 	return cmd
 }
 
-// sinceWhen reads how long ago something was, with days, or a date of UTC.
+// sinceWhen parses a time before now, such as 30d or 12h, or a date of UTC.
 func sinceWhen(text string, now time.Time) (time.Time, error) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		if day.After(now) {

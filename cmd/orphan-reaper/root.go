@@ -15,11 +15,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 )
 
-// noSettings marks a command that reads no configuration: a setting's flag is then an
-// error, and not something that is silently without effect.
+// noSettings marks a command that reads no configuration. A flag of a setting is an error there.
 const noSettings = "no-settings"
 
-// usesFlag names the one setting that a command without settings takes.
+// usesFlag names the one setting that such a command uses.
 const usesFlag = "uses-flag"
 
 const rootLong = `orphan-reaper removes the directories that dead pods left on a Kubernetes node.
@@ -104,11 +103,11 @@ func (v *choiceValue) Set(s string) error {
 	return fmt.Errorf("%s is not one of %s", strconv.Quote(s), strings.Join(v.choices, ", "))
 }
 
-// before runs ahead of every command.
+// before runs before every command.
 func (a *cli) before(cmd *cobra.Command) error {
 	a.tells = cmd.HasParent() && cmd.Parent().Name() == "quarantine"
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
-		return exit.Usagef("", "--config is empty") // not the usual file: somebody meant another
+		return exit.Usagef("", "--config is empty") // an empty variable of a shell does not mean the usual file
 	}
 	if cmd.Annotations[noSettings] == "" {
 		cmd.SetContext(a.catchSignals(cmd.Context()))
@@ -127,7 +126,7 @@ func (a *cli) before(cmd *cobra.Command) error {
 	return nil
 }
 
-// flagError puts pflag's errors into one line, with what was meant where that is likely.
+// flagError puts pflag's errors into one line, with a suggestion if there is one.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := cmd.CommandPath() + " --help"
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
@@ -153,7 +152,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return exit.Usagef(hint, "%w", err)
 }
 
-// pageOf is the command whose help lists a flag.
+// pageOf returns the command whose help lists a flag.
 func pageOf(cmd *cobra.Command, f *pflag.Flag) string {
 	page := cmd.CommandPath()
 	if _, setting := f.Value.(config.FlagValue); setting && cmd.Annotations[allSettings] == "" && f.Name != cmd.Annotations[usesFlag] {
@@ -162,7 +161,7 @@ func pageOf(cmd *cobra.Command, f *pflag.Flag) string {
 	return page + " --help"
 }
 
-// newGroup makes a command that only holds others.
+// newGroup returns a command that only has subcommands.
 func newGroup(use, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long,
@@ -170,7 +169,7 @@ func newGroup(use, short, long string) *cobra.Command {
 	}
 }
 
-// noCommand refuses a group that is called without a command it knows.
+// noCommand is the error of a group without a known subcommand.
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknownCommand(cmd, args[0])

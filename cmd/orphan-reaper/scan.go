@@ -69,7 +69,7 @@ func newScanCommand(a *cli) *cobra.Command {
 	return cmd
 }
 
-// scan takes one look and shows it.
+// scan takes one look and prints it.
 func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions, p *ui.Printer) error {
 	report, err := app.Survey(ctx, cfg, uids)
 	if err != nil {
@@ -95,6 +95,6 @@ func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID
 	return exit.Attention(shown.NeedsPerson() || contradicted(report))
 }
 
-// contradicted reports whether a setting contradicts the kubelet that runs: nothing is taken then, so a
-// person should look, also where there is nothing to take now.
+// contradicted reports whether a setting contradicts the running kubelet. Then nothing is removed, and the operator has to
+// act even if there is nothing to remove now.
 func contradicted(r reaper.Report) bool { return r.Look.Node.Agrees.Truth == policy.No }

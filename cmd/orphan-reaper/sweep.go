@@ -56,8 +56,8 @@ func newSweepCommand(a *cli) *cobra.Command {
 	return cmd
 }
 
-// printSweep writes what a sweep did, or with dryRun would do, and returns the error that
-// carries its exit code. only are the pods that were asked for, none for all.
+// printSweep prints what a sweep did, or with dryRun would do, and returns the error with its exit code. only are the pods
+// of the arguments, none for all.
 func (a *cli) printSweep(cfg config.Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
 	shown := ui.NewReport(report, a.viewContext(cfg))
 	shown.AddOutcomes(report, dryRun)

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 )
 
-// versionView is what the build says of itself.
+// versionView is the build information.
 type versionView struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
