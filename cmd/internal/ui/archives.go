@@ -69,7 +69,7 @@ func (p *Printer) archiveTable(views []Archive, now time.Time, path func(archive
 	})
 }
 
-// CNIOutcome is what became of one file by a person's word.
+// CNIOutcome is the result for one file that an operator restored.
 type CNIOutcome struct {
 	Path   string        `json:"path"`
 	Result policy.Result `json:"result"`
@@ -105,7 +105,7 @@ func NewArchiveRestored(done cni.Restored) ArchiveRestored {
 	return ArchiveRestored{views, totals}
 }
 
-// CNIRestored says how many files came back.
+// CNIRestored writes how many files were put back.
 func (p *Printer) CNIRestored(done cni.Restored) {
 	if n := done.Done; n > 0 {
 		p.Printf("put back: %s\n", human.Count(n, "CNI file"))

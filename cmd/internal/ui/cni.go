@@ -104,7 +104,7 @@ func (v *cniView) title() string {
 	return clean.Text(name)
 }
 
-// cniTotalsView counts all files of CNI, also those that are not told one by one.
+// cniTotalsView counts all files of CNI, also those that are not listed.
 type cniTotalsView struct {
 	Files     int64 `json:"files"`
 	Reap      int64 `json:"reap"`
@@ -113,7 +113,7 @@ type cniTotalsView struct {
 	Removed   int64 `json:"removed"`
 	Failed    int64 `json:"failed"`
 	ForPerson int64 `json:"for_person"`
-	// More is how many of them are not among the files that are told one by one.
+	// More is how many of them are not listed.
 	More int64    `json:"more"`
 	Undo []string `json:"undo,omitempty"` // the commands that put back what was removed
 	left int64    // of those that were judged last, what is still there

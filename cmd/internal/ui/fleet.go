@@ -14,7 +14,7 @@ import (
 // mostFleetPods bounds the pods of all nodes together: 5,000 nodes may have 100 each.
 const mostFleetPods = 10_000
 
-// FleetList is what the nodes of a fleet said of their orphans.
+// FleetList is what the nodes of a fleet reported about their orphans.
 type FleetList struct {
 	Totals FleetTotals    `json:"totals"`
 	Nodes  []FleetNode    `json:"nodes"`
@@ -25,14 +25,14 @@ type FleetList struct {
 
 	scope    FleetScope
 	reported bool              // by what the nodes have written, and not by asking them
-	nobody   bool              // none has, and which nodes there are is not known
+	nobody   bool              // no node has, and which nodes there are is not known
 	hosts    map[string]string // of the addresses that the operator gave no name
 }
 
-// FleetScope says what of the nodes and pods is shown; the sums are always those of all.
+// FleetScope selects the nodes and pods that are shown; the sums are always those of all.
 type FleetScope struct {
 	Wide        bool // every node and every pod
-	NeedsPerson bool // of the nodes only those that need a person
+	NeedsPerson bool // of the nodes only those that need an operator
 }
 
 // FleetTotals sums up the nodes that answered.
@@ -72,7 +72,7 @@ type FleetSilence struct {
 	Error string `json:"error"`
 }
 
-// NewFleetList is empty. Without scope.Wide it has of the pods only those that need a person.
+// NewFleetList is empty. Without scope.Wide it has of the pods only those that need an operator.
 func NewFleetList(nodes int, scope FleetScope) *FleetList {
 	return &FleetList{
 		Totals: FleetTotals{Nodes: nodes}, Nodes: []FleetNode{}, Pods: []FleetPod{}, Silent: []FleetSilence{}, Notes: []string{},
@@ -80,20 +80,20 @@ func NewFleetList(nodes int, scope FleetScope) *FleetList {
 	}
 }
 
-// AddReport takes in what one node has reported to the API server.
+// AddReport adds what one node has reported to the API server.
 func (f *FleetList) AddReport(at report.Target, r *report.Report, err error) {
 	f.Totals.Nodes++
 	f.Add(at, r, err)
 }
 
-// Reported says that the list is of what the nodes have reported, and what could not be known: in words, and
-// whether nobody has reported where the nodes are not known.
+// Reported marks the list as made from reports. notes are what could not be found out; nobody is true where no node has
+// reported and the nodes are not known.
 func (f *FleetList) Reported(notes []string, nobody bool) {
 	f.reported, f.nobody = true, nobody
 	f.Notes = append(f.Notes, notes...)
 }
 
-// Add takes in what one node said.
+// Add adds the answer of one node.
 func (f *FleetList) Add(at report.Target, r *report.Report, err error) {
 	if err != nil {
 		f.Silent = append(f.Silent, FleetSilence{at.Node, at.URL, report.Short(err.Error())})
@@ -192,25 +192,24 @@ func (f *FleetList) Sort() {
 	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return strings.Compare(a.Node, b.Node) })
 }
 
-// NeedsPerson reports whether a person should look at a pod or a node. Where nothing is known, one should: else
-// who watches the fleet by this would see no difference once every daemon is dead.
+// NeedsPerson reports whether an operator should inspect a pod or a node. Where nothing is known, one should: otherwise a
+// monitor would see no difference once every daemon is dead.
 func (f *FleetList) NeedsPerson() bool {
 	return f.nobody || len(f.Silent) > 0 || f.Totals.NeedsPerson > 0 || f.Totals.Breakers > 0
 }
 
-// FleetList is fleet list for a person: the sums, the nodes on which something lies, the pods that
-// need a person, the nodes that are silent.
+// FleetList writes the sums, the nodes on which something lies, the pods that need an operator, and the silent nodes.
 func (p *Printer) FleetList(f *FleetList) {
 	t := f.Totals
-	said := "%s asked, %s answered."
+	heading := "%s asked, %s answered."
 	if f.reported {
-		said = "%s, %s have reported lately."
+		heading = "%s, %s have reported lately."
 	}
 	goes := human.Thousands(t.Reap-t.WouldReap) + " can be removed"
 	if t.WouldReap > 0 {
 		goes += ", " + human.Thousands(t.WouldReap) + " would be removed in mode enforce"
 	}
-	p.Para("", fmt.Sprintf(said+" %s, %s wait, %s are kept, and %s of them need you; %s in quarantine, %s.",
+	p.Para("", fmt.Sprintf(heading+" %s, %s wait, %s are kept, and %s of them need you; %s in quarantine, %s.",
 		human.Count(t.Nodes, "node"), human.Thousands(t.Answered), goes, human.Thousands(t.Wait), human.Thousands(t.Keep),
 		human.Thousands(t.NeedsPerson), human.Thousands(t.Quarantine), human.Size(t.QuarantineBytes)))
 	if t.Observing > 0 {
@@ -318,7 +317,7 @@ func NewFleetSweep(nodes int) *FleetSweep {
 	return &FleetSweep{Nodes: nodes, Asked: []FleetAsked{}, Silent: []FleetSilence{}, NotAsked: []string{}, hosts: map[string]string{}}
 }
 
-// Add takes in what one node said.
+// Add adds the answer of one node.
 func (f *FleetSweep) Add(at report.Target, a *report.Answer, asked bool, err error) {
 	switch {
 	case !asked:
@@ -346,7 +345,7 @@ func (f *FleetSweep) Sort() {
 	slices.Sort(f.NotAsked)
 }
 
-// FleetSweep is fleet sweep for a person.
+// FleetSweep writes which nodes look now, and which do not.
 func (p *Printer) FleetSweep(f *FleetSweep) {
 	p.Para("", fmt.Sprintf("%s of %s look now.", human.Thousands(len(f.Asked)), human.Count(f.Nodes, "node")))
 	if n := len(f.NotAsked); n > 0 {

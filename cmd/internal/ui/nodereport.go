@@ -58,7 +58,7 @@ type KubeletLines struct {
 
 // Memory is what the last looks left.
 type Memory struct {
-	Told map[parsers.PodUID]string // the last refusal that was told of each pod
+	Told map[parsers.PodUID]string // the last refusal that was recorded of each pod
 	At   time.Time                 // when that was written down, zero where it is not known
 }
 
@@ -118,7 +118,7 @@ const reportLabel = 15
 // mostKept is how many sets of reasons are shown.
 const mostKept = 5
 
-// Write writes the report for a person.
+// WriteNodeReport writes the report.
 func WriteNodeReport(p *Printer, v *NodeReport) {
 	p.Printf("%s\n", p.Paint(Bold, "Node "+v.Node+", "+v.Since.Format(time.DateOnly)+" to "+human.When(v.Until)))
 	item := func(label, text string) { p.Item("  ", label, reportLabel, "", text) }
@@ -162,7 +162,7 @@ func WriteNodeReport(p *Printer, v *NodeReport) {
 	}
 }
 
-// begins says from when on there are records.
+// begins returns since when there are records.
 func (v *NodeReport) begins() string {
 	if v.RecordsSince == nil {
 		return "There are none: nothing was done yet, or not with this state directory."
@@ -170,7 +170,7 @@ func (v *NodeReport) begins() string {
 	return "They begin at " + human.When(*v.RecordsSince) + ". What was done before that is not known."
 }
 
-// kept says as of when what follows is kept.
+// kept returns as of when the pods were kept.
 func (v *NodeReport) kept() string {
 	if v.KeptAt == nil {
 		return "as the last look wrote it down"
@@ -197,7 +197,7 @@ func (v *NodeReport) quarantine() string {
 	return text
 }
 
-// lines says how many lines the kubelet wrote, how many it would have written, and how many about what is
+// lines returns how many lines the kubelet wrote, how many it would have written, and how many about what is
 // there still.
 func (v *NodeReport) lines() (texts []string) {
 	l := v.Lines

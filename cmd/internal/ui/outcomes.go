@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// outcomeView is how one action by a person's word ended.
+// outcomeView is the result of one action of an operator.
 type outcomeView struct {
 	UID     string                  `json:"uid"`
 	Entry   string                  `json:"entry"`
@@ -26,7 +26,7 @@ type Outcomes struct {
 	Outcomes []outcomeView `json:"outcomes"`
 }
 
-// NewOutcomes shows how actions by a person's word ended.
+// NewOutcomes shows the results of an operator's actions.
 func NewOutcomes(outcomes []policy.Outcome) Outcomes {
 	views := []outcomeView{}
 	for _, o := range outcomes {
@@ -58,7 +58,7 @@ func NewRestored(outcomes Outcomes, files cni.Restored) Restored {
 	return Restored{outcomes, views, totals}
 }
 
-// Restored says for a person what came back, and what did not.
+// Restored writes what was put back, and what was not.
 func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Outcome, files cni.Restored) {
 	left := total(entry.Left)
 	place := c.PodsDir + "/" + string(entry.UID)

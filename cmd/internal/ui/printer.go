@@ -47,7 +47,7 @@ type Printer struct {
 	Columns int
 	// Given is what the commands carry that are shown.
 	Given Given
-	// Piped says that there is no terminal: who reads is as likely a program.
+	// Piped is true where there is no terminal: the reader may be a program.
 	Piped  bool
 	colour bool
 }
@@ -141,7 +141,7 @@ func (p *Printer) Flush() error {
 	return QuietPipe(p.w.Flush())
 }
 
-// JSON writes a value as JSON that a person can read, too.
+// JSON writes a value as indented JSON.
 func (p *Printer) JSON(v any) error {
 	if err := p.encode(v, "  "); err != nil && QuietPipe(err) != nil {
 		return QuietPipe(err)
@@ -199,7 +199,7 @@ func (p *Printer) escape(text []byte) error {
 	return nil
 }
 
-// QuietPipe takes "nobody reads any more" for the end it is.
+// QuietPipe returns nil for a pipe that is no longer read.
 func QuietPipe(err error) error {
 	if errors.Is(err, syscall.EPIPE) {
 		return nil

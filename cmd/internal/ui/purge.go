@@ -35,9 +35,9 @@ const (
 	mostAskedVolumes = 8
 )
 
-// PurgeQuestion says what a purge would remove: each entry with its pod, volumes, drivers and
-// bytes, then the sum. What lies in an entry is known only when what holds no data was taken from
-// it: of one that was not yet confirmed dead, or that the ledger does not know, nobody has read the
+// PurgeQuestion returns what a purge would remove: each entry with its pod, volumes, drivers and
+// bytes, then the sum. What lies in an entry is known only once what holds no data was removed from
+// it: of one that was not yet confirmed dead, or that is not in the ledger, nothing has read the
 // content, and it may be anything.
 func PurgeQuestion(entries []policy.EntryState) string {
 	var b strings.Builder
@@ -85,7 +85,7 @@ func askEntry(b *strings.Builder, e policy.EntryState) {
 	}
 }
 
-// held says how much lies in entries of the quarantine.
+// held returns how much lies in entries of the quarantine.
 func held(entries ...policy.EntryState) string {
 	var sum policy.Tally
 	least := ""

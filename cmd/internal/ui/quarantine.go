@@ -17,8 +17,8 @@ type Context struct {
 	Hold, Confirm, Retention time.Duration
 	PodsDir, QuarantineDir   string
 	ArchivePath              func(archive string) string // of an archive of CNI files
-	Node                     string                      // its name, "" where nobody told
-	// Daemon and Observe say who takes what may go: the daemon, and what the configuration has sweep do.
+	Node                     string                      // its name, "" where it is not known
+	// Daemon and Observe determine what removes eligible pods: the daemon, or a sweep in the configured mode.
 	Daemon  diagnosis.Daemon
 	Observe bool
 }
@@ -51,7 +51,7 @@ type Entry struct {
 	// Leaf is the one directory of the pod whose content this is; left out for a whole pod
 	// directory.
 	Leaf string `json:"leaf,omitempty"`
-	// Merge are the commands with which a person merges it with the directory that the pod has now.
+	// Merge are the commands with which an operator merges it with the directory that the pod has now.
 	Merge []string `json:"merge,omitempty"`
 	// PurgeAt is when it is purged by itself, null where it is not. A full file system
 	// brings it forward.
@@ -88,7 +88,7 @@ func viewEntry(e policy.EntryState, c Context) Entry {
 	return v
 }
 
-// fate says in words when the entry goes.
+// fate returns when the entry is purged.
 func (v *Entry) fate(now time.Time) string {
 	switch {
 	case v.Phase == policy.PhaseUnlisted:
@@ -107,7 +107,7 @@ func (v *Entry) fate(now time.Time) string {
 	return "waits for a sign of life first"
 }
 
-// colour is that of colourOf: red for what nobody but a person ends, yellow for what waits for a sign of life.
+// colour is that of colourOf: red for what stays until an operator acts, yellow for what waits for a sign of life.
 func (v *Entry) colour() Colour {
 	switch {
 	case v.Phase.OnlyByPerson():

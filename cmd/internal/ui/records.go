@@ -25,11 +25,11 @@ type SweepScreen struct {
 	// Waiting shows each pod that waits by itself, too.
 	Waiting bool
 
-	said string // the last line on the pods that wait
+	last string // line on the pods that wait
 }
 
 // Show writes one record as a line, wrapped at the terminal's width. Nothing is written for a pod that waits:
-// there may be hundreds, and nobody has anything to do.
+// there may be hundreds, and there is nothing to do.
 func (s *SweepScreen) Show(r policy.Record) error {
 	if r.Kind == policy.KindKept && r.Decision == policy.Wait && !s.Waiting {
 		return nil
@@ -52,7 +52,7 @@ var kindsRemoved = []policy.Kind{
 	policy.KindParked, policy.KindCleared, policy.KindStripped, policy.KindRemoved, policy.KindRemovedSandbox, policy.KindCNIRemoved,
 }
 
-// recordColour is green for what was removed, yellow for what waits and red for what needs a person.
+// recordColour is green for what was removed, yellow for what waits and red for what needs an operator.
 func recordColour(r policy.Record) Colour {
 	switch {
 	case slices.Contains(kindsRemoved, r.Kind):
@@ -66,7 +66,7 @@ func recordColour(r policy.Record) Colour {
 }
 
 // Waits writes how many pods of a pass wait for nothing but time, and until when, in one line. A line
-// that would say the same again is not written.
+// that repeats the one before is not written.
 func (s *SweepScreen) Waits(rep *reaper.Report) error {
 	n, follow, last := 0, 0, time.Duration(0)
 	for _, v := range rep.Verdicts {
@@ -90,10 +90,10 @@ func (s *SweepScreen) Waits(rep *reaper.Report) error {
 			" when the first one has been in quarantine without a sign of life; the next look is at "+clock(rep.Next))
 	}
 	line := strings.Join(parts, "; ")
-	if line == "" || line == s.said {
+	if line == "" || line == s.last {
 		return nil
 	}
-	s.said = line
+	s.last = line
 	p := s.Printer()
 	p.Printf("%s\n", p.Paint(Yellow, line))
 	return p.Flush()

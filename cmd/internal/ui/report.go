@@ -66,7 +66,7 @@ type podView struct {
 	Directory string `json:"directory,omitempty"`
 	Parked    bool   `json:"parked,omitempty"`
 	Entry     string `json:"entry,omitempty"`
-	// DueSeconds says how long from now time alone could change the verdict.
+	// DueSeconds is how long from now time alone could change the verdict.
 	DueSeconds int `json:"due_seconds,omitempty"`
 	// Sandboxes are the pod's in the runtime, where it listed all there are.
 	Sandboxes []policy.Sandbox `json:"sandboxes,omitempty"`
@@ -191,7 +191,7 @@ func NewReport(r reaper.Report, c Context) Report {
 	return v
 }
 
-// outlook says what the pod asks of a person.
+// outlook returns what the pod needs from an operator.
 func (v *podView) outlook() policy.Outlook { return policy.OutlookOf(v.Verdict, v.Why) }
 
 // ended reports whether nothing of the pod runs, and it is kept since the runtime still has it: a sandbox that has
@@ -203,7 +203,7 @@ func (v *podView) ended() bool {
 	return v.outlook() == policy.OutlookAlive && v.evidence.Stopped() && !slices.ContainsFunc(v.Reasons, shows)
 }
 
-// title is what a person calls the pod: its UID, or its quoted name.
+// title is the pod's UID, or its quoted name.
 func (v *podView) title() string {
 	if v.UID == "" {
 		return strconv.QuoteToASCII(v.evidence.Name)
@@ -211,10 +211,10 @@ func (v *podView) title() string {
 	return v.UID
 }
 
-// podName is NAMESPACE/NAME or the name alone, "" where nobody told.
+// podName is NAMESPACE/NAME or the name alone, "" where neither is known.
 func podName(namespace, name string) string { return clean.Text(policy.FullName(namespace, name)) }
 
-// NeedsPerson reports whether anything in the report is kept, or lies in quarantine, that a person should look at.
+// NeedsPerson reports whether anything in the report is kept, or lies in quarantine, that needs an operator.
 func (v *Report) NeedsPerson() bool {
 	for _, pods := range [][]podView{v.Pods, v.RuntimeOnly} {
 		for i := range pods {
@@ -236,14 +236,14 @@ func (v *Report) Failed() (n int) {
 	return n
 }
 
-// shown are the pods that a person sees: all but those that only the runtime has and that
+// shown are the pods that text shows: all but those that only the runtime has and that
 // live, which have their directory by now.
 func (v *Report) shown() []podView {
 	live := func(pod podView) bool { return pod.outlook() == policy.OutlookAlive }
 	return slices.Concat(v.Pods, slices.DeleteFunc(slices.Clone(v.RuntimeOnly), live))
 }
 
-// Lies says what lies in quarantine, with what the ledger does not know: a report has only the ledger's.
+// Lies sets what lies in quarantine, also what is not in the ledger: a report has only the ledger's entries.
 func (v *Report) Lies(entries []policy.EntryState, c Context) {
 	v.lying = nil
 	for _, e := range entries {
@@ -251,7 +251,7 @@ func (v *Report) Lies(entries []policy.EntryState, c Context) {
 	}
 }
 
-// List says what the table lists: with all the living as well, and each file of CNI by itself; with only
+// List sets what the table lists: with all the living as well, and each file of CNI by itself; with only
 // what has this verdict, or "alive", alone. JSON always has all.
 func (v *Report) List(all bool, only string) { v.all, v.only = all, only }
 
@@ -275,7 +275,8 @@ func (v *Report) listsWord(verdict string) bool {
 // listsEnded reports whether the table lists pods that have ended.
 func (v *Report) listsEnded() bool { return v.all || v.only == string(policy.Keep) }
 
-// Asked says which pods were asked for, none for all, tells of each that is not there, and leaves out what no sweep worked on.
+// Asked sets which pods were asked for, none for all. It adds an error for each that is not there, and drops the pods that no
+// sweep worked on.
 func (v *Report) Asked(uids []parsers.PodUID) {
 	v.asked = uids
 	other := func(pod podView) bool {

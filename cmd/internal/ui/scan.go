@@ -78,7 +78,7 @@ func (v *Report) word(pod *podView) string {
 	return verdict
 }
 
-// colourOf is the one rule of colours: red for what failed or needs a person, yellow for what waits, green for
+// colourOf is the one rule of colours: red for what failed or needs an operator, yellow for what waits, green for
 // what was or can be removed, and none for the rest.
 func colourOf(word string, person bool) Colour {
 	switch word {

@@ -20,7 +20,7 @@ type Sighting struct {
 	Time      *string        `json:"time"`
 	// Leaf is, of a tear-down error (--hints), the directory that is not empty.
 	Leaf string `json:"leaf,omitempty"`
-	// File tells several inputs apart; with one input it is left out.
+	// File is the input, left out where there is only one.
 	File string `json:"file,omitempty"`
 }
 

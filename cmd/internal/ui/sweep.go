@@ -7,8 +7,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// AddOutcomes says of each pod how the sweep ended for it. A pod that the report's look
-// does not show, since it was taken before, is added from its action.
+// AddOutcomes sets how the sweep ended for each pod. A pod that the report's look does not have, because it was removed
+// before, is added from its action.
 func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
 	v.CNI, v.swept, v.dryRun = viewCNI(cni.ReportOf(r.CNI), dryRun, true), true, dryRun
 	v.CNITotals = totalCNI(cni.ReportOf(r.CNI), len(v.CNI))
@@ -61,7 +61,7 @@ func uids(pods []podView) map[string]bool {
 	return there
 }
 
-// decided brings the verdict in line with an outcome that nobody foresaw: what was left
+// decided brings the verdict in line with an unexpected outcome: what was left
 // or put back is kept, with the reasons that the removal gave.
 func (v *podView) decided(o *policy.Outcome) {
 	switch o.Result {
@@ -77,7 +77,7 @@ func (v *podView) decided(o *policy.Outcome) {
 	}
 }
 
-// outcomeWord says how an action's end reads for the pod. Gone means that the kubelet was
+// outcomeWord returns the pod's outcome by the result of its last action. Gone means that the kubelet was
 // faster: nothing is left of it.
 func outcomeWord(o *policy.Outcome) string {
 	switch o.Result {
@@ -107,7 +107,7 @@ func outcomeWord(o *policy.Outcome) string {
 	return outcomeRemoved
 }
 
-// wouldBecome says how a sweep would end: a pod that holds nothing but the kubelet's own
+// wouldBecome returns the outcome that a sweep would have: a pod that holds nothing but the kubelet's own
 // files and projected payloads is removed wholly. A projected tree has one class, whatever of it
 // was counted; a directory of the kubelet's own that was not read to its end may hold anything.
 func wouldBecome(rs []policy.Residue) string {
