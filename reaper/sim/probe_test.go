@@ -330,7 +330,7 @@ func (r *readings) readLists(err error) {
 		return
 	}
 	if r.asksKubelet {
-		l.Silent, l.Proven, l.Pods, l.Wanted = "", true, map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
+		l.Silent, l.Pods, l.Wanted = "", map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
 		if k.swept && k.version >= 27 {
 			l.Gauges.Working = []policy.WorkingPods{{Lifecycle: "sync", Config: "desired"}}
 		}

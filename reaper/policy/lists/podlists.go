@@ -35,14 +35,11 @@ func (l *PodList) weigh(doubt string) {
 // KubeletList is what the kubelet reports of its pods: /pods has those that it wants to run,
 // from all of its sources, and no orphans.
 //
-// At its read-only port, which most kubelets have not, anybody of this host may answer: the
-// port is bound on one address, the kubelet may have died. So what is said there only ever
-// keeps a pod, which is all that a liar could do with it. At its other port the kubelet has
-// to show who it is, and its answer may release a pod: see Weigh.
+// It is asked at the port at which it has to show who it is, so that its answer may release a pod:
+// see Weigh.
 type KubeletList struct {
 	PodList
-	Proven bool // the kubelet has shown who it is
-	More   bool // the list goes on elsewhere
+	More bool // the list goes on elsewhere
 	// Wanted are those of /pods alone, and FromAPI how many of them came from the API server.
 	Wanted  map[parsers.PodUID]bool
 	FromAPI int
@@ -72,7 +69,7 @@ func (l *PodsAPI) answered() bool { return l.Pods != nil && l.Silent == "" && l.
 
 // complete reports whether the kubelet's list at its socket is known to be complete by its gauge.
 func (l *KubeletList) complete() bool {
-	return l.Own.answered() && l.Proven && l.Metrics == "" && l.Gauges.Working != nil
+	return l.Own.answered() && l.Metrics == "" && l.Gauges.Working != nil
 }
 
 // Weigh reports whether the list is whole.
@@ -100,8 +97,6 @@ func (l *KubeletList) complete() bool {
 // kubelet names in its log goes as ever.
 func (l *KubeletList) Weigh() {
 	switch {
-	case !l.Proven:
-		l.weigh("the read-only port does not prove that it is the kubelet's")
 	case l.More: // no kubelet does so; but then this is a part
 		l.weigh("the kubelet's list is continued elsewhere")
 	case l.Nameless > 0:

@@ -19,7 +19,7 @@ const (
 func wholeKubelet() KubeletList {
 	has := map[parsers.PodUID]bool{listedUID: true}
 	return KubeletList{
-		PodList: PodList{Origin: "kubelet", Pods: has, Listed: 3}, Proven: true, Wanted: has, FromAPI: 1,
+		PodList: PodList{Origin: "kubelet", Pods: has, Listed: 3}, Wanted: has, FromAPI: 1,
 		Gauges: policy.KubeletGauges{Working: []policy.WorkingPods{{Lifecycle: "sync", Config: "desired", Count: 3}}},
 	}
 }
@@ -36,7 +36,6 @@ func TestKubeletListWhole(t *testing.T) {
 	for doubt, change := range map[string]func(*KubeletList){
 		"":                        func(*KubeletList) {},
 		"not asked":               func(l *KubeletList) { l.Silent = "not asked" },
-		"the read-only port":      func(l *KubeletList) { l.Proven = false },
 		"is continued elsewhere":  func(l *KubeletList) { l.More = true },
 		"pods without a UID":      func(l *KubeletList) { l.Nameless = 1 },
 		"sources may not be":      func(l *KubeletList) { l.FromAPI = 0 },
@@ -162,7 +161,6 @@ func TestPodsAPI(t *testing.T) {
 		"gauge":               {func(*PodLists) {}, policy.Yes, policy.Yes},
 		"not asked for pods":  {func(l *PodLists) { l.Kubelet.Silent = "not answered" }, policy.Yes, policy.Yes},
 		"no gauge":            {func(l *PodLists) { l.Kubelet.Gauges = policy.KubeletGauges{} }, policy.Unknown, policy.Yes},
-		"anybody's gauge":     {func(l *PodLists) { l.Kubelet.Proven = false }, policy.Unknown, policy.Yes},
 		"gauge cut off":       {func(l *PodLists) { l.Kubelet.Metrics = "not answered" }, policy.Unknown, policy.Yes},
 		"initializing":        {func(l *PodLists) { l.Kubelet.Own = PodsAPI{Silent: "initializing"} }, policy.Unknown, policy.Unknown},
 		"doubtful":            {func(l *PodLists) { l.Kubelet.Own.Doubt = "it lists a pod without a UID" }, policy.Unknown, policy.Unknown},

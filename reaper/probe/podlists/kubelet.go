@@ -67,7 +67,7 @@ func (r *Reader) Kubelet(ctx context.Context, origin string, door Door) *Kubelet
 
 func newPodList(origin string) *KubeletAnswer {
 	l := &KubeletAnswer{}
-	l.Origin, l.Proven, l.Pods, l.Wanted = origin, true, map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
+	l.Origin, l.Pods, l.Wanted = origin, map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
 	return l
 }
 
