@@ -25,7 +25,7 @@ func TestCanary(t *testing.T) {
 			[]string{"/var/lib/cni/networks/canary/10.99.0.2 is gone"},
 		},
 		{"the machine's state", `exec "$@" --state-dir /var/lib/orphan-reaper`, []string{"/var/lib/orphan-reaper/append.lock is new"}},
-		{"the machine's runtime", `exec "$@" --runtime-endpoint unix:///run/containerd/containerd.sock`, []string{"the runtime was spoken to"}},
+		{"the machine's runtime", `exec "$@" --runtime-endpoint unix:///run/containerd/containerd.sock`, []string{"the runtime was connected to"}},
 		{"the machine's journal", `exec "$@" --log-format journal`, []string{"the journal was written to"}},
 		{"opened only", `exec 3<>/var/lib/kubelet/orphan-reaper/.keep`, []string{"/var/lib/kubelet/orphan-reaper/.keep was opened for writing"}},
 		{"another mode", `chmod 0700 /etc/cni`, []string{"/etc/cni has other attributes", "/etc/cni was mode 40755"}},

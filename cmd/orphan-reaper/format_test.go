@@ -60,7 +60,7 @@ func (n *wholeNode) stateFiles() map[string]string {
 func TestUpgrade(t *testing.T) {
 	n := oldNode(t)
 	out, code := n.run("quarantine", "list")
-	if code != 0 || !strings.Contains(out, "2c9a1c3e-5f0e-4c39-9d3b-000000000001  held") || !strings.Contains(out, "cni-20261101-020304-000") {
+	if code != 0 || !strings.Contains(out, "held\t2c9a1c3e-5f0e-4c39-9d3b-000000000001\t") || !strings.Contains(out, "cni-20261101-020304-000") {
 		t.Errorf("list: %d\n%s", code, out)
 	}
 	out, code = n.run("explain", "2c9a1c3e-5f0e-4c39-9d3b-000000000002")
