@@ -58,10 +58,9 @@ func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (admi
 	if err != nil {
 		return unavailable, err
 	}
-	a := server.Asker()
-	defer a.Close()
+	defer server.Close()
 	var who tokenReview
-	err = create(ctx, a, "authentication.k8s.io", "tokenreviews", "TokenReview", map[string]any{"token": token, "audiences": []string{Audience}}, &who, &who.Kind)
+	err = create(ctx, server, "authentication.k8s.io", "tokenreviews", "TokenReview", map[string]any{"token": token, "audiences": []string{Audience}}, &who, &who.Kind)
 	if err != nil {
 		return unavailable, err
 	}
@@ -72,7 +71,7 @@ func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (admi
 	}
 	var may accessReview
 	spec := map[string]any{"user": u.Username, "uid": u.UID, "groups": u.Groups, "extra": u.Extra, "nonResourceAttributes": what}
-	if err := create(ctx, a, "authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", spec, &may, &may.Kind); err != nil {
+	if err := create(ctx, server, "authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", spec, &may, &may.Kind); err != nil {
 		return unavailable, err
 	}
 	if !may.Status.Allowed || may.Status.Denied {
@@ -83,12 +82,12 @@ func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (admi
 }
 
 // create sends a question and decodes its answer.
-func create(ctx context.Context, a *kube.Asker, group, resource, kind string, spec, answer any, got *string) error {
+func create(ctx context.Context, s *kube.Server, group, resource, kind string, spec, answer any, got *string) error {
 	body, err := json.Marshal(map[string]any{"apiVersion": group + "/v1", "kind": kind, "spec": spec})
 	if err != nil {
 		return err
 	}
-	err = a.Send(ctx, http.MethodPost, "/apis/"+group+"/v1/"+resource, "application/json", body, func(r io.Reader) error {
+	err = s.Send(ctx, http.MethodPost, "/apis/"+group+"/v1/"+resource, "application/json", body, func(r io.Reader) error {
 		if err := json.NewDecoder(io.LimitReader(r, answerBytes)).Decode(answer); err != nil {
 			return err
 		}

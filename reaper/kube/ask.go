@@ -24,9 +24,10 @@ const userAgent = "orphan-reaper"
 // elsewhere, and accepts no compressed answer, whose size is unknown beforehand. It uses HTTP 1.1 only.
 // Its owner closes it when the questions are over, so that idling costs nothing.
 type Asker struct {
+	Base string // https://HOST:PORT, and what comes before every path; no slash at its end
+
 	client    *http.Client
 	transport *http.Transport // below what adds the credentials
-	base      string          // scheme, host and port, and what comes before every path
 	token     string          // a bearer token, "" for none, or where the client adds it
 }
 
@@ -37,7 +38,7 @@ func NewAsker(base, token string, conf *tls.Config) *Asker {
 	t := &http.Transport{
 		TLSClientConfig: conf, Protocols: version, DisableCompression: true, MaxConnsPerHost: 1, MaxResponseHeaderBytes: biggestHead,
 	}
-	return &Asker{base: base, token: token, transport: t, client: &http.Client{
+	return &Asker{Base: base, token: token, transport: t, client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: t,
 	}}
 }
@@ -58,18 +59,13 @@ func (a *Asker) Send(ctx context.Context, method, path, contentType string, body
 	return a.ask(ctx, method, path, head, bytes.NewReader(body), read)
 }
 
-func (a *Asker) ask(ctx context.Context, method, path string, head http.Header, body io.Reader, read func(io.Reader) error) error {
-	err := a.try(ctx, method, path, head, body, read)
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
+func (a *Asker) ask(ctx context.Context, method, path string, head http.Header, body io.Reader, read func(io.Reader) error) (err error) {
+	defer func() {
+		if cause := context.Cause(ctx); err != nil && cause != nil {
 			err = cause
 		}
-	}
-	return err
-}
-
-func (a *Asker) try(ctx context.Context, method, path string, head http.Header, body io.Reader, read func(io.Reader) error) error {
-	req, err := http.NewRequestWithContext(ctx, method, a.base+path, body)
+	}()
+	req, err := http.NewRequestWithContext(ctx, method, a.Base+path, body)
 	if err != nil {
 		return err
 	}
@@ -79,10 +75,10 @@ func (a *Asker) try(ctx context.Context, method, path string, head http.Header, 
 		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
 	resp, err := a.client.Do(req)
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err // the caller names the server
+	}
 	if err != nil {
-		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // the caller names the server
-		}
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // all that was sent has been answered
@@ -120,19 +116,13 @@ func Refused(err error, code int) bool {
 
 // refusalOf returns the message of Kubernetes' Status, or the beginning of a text.
 func refusalOf(resp *http.Response) error {
-	r := &refusal{code: resp.StatusCode}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, biggestHead))
-	if err != nil && len(body) == 0 {
-		return r
-	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, biggestHead)) // what came is shown
+	text := string(body)
 	var status struct {
-		Kind    string `json:"kind"`
 		Message string `json:"message"`
 	}
-	r.text = string(body)
 	if json.Unmarshal(body, &status) == nil {
-		r.text = status.Message
+		text = status.Message
 	}
-	r.text = clean.Brief(r.text)
-	return r
+	return &refusal{resp.StatusCode, clean.Brief(text)}
 }

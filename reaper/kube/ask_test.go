@@ -18,12 +18,12 @@ func TestProxy(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "https://10.0.0.1:6443", http.NoBody)
 	s, err := ReadConfig(testkit.KubeconfigOf(t, `https://10.0.0.1:6443", proxy-url: "http://proxy:3128`, "", "token: x"), testkit.Noon)
 	testkit.Must(t, err)
-	if u, err := s.asker.transport.Proxy(r); err != nil || u.Host != "proxy:3128" {
+	if u, err := s.transport.Proxy(r); err != nil || u.Host != "proxy:3128" {
 		t.Errorf("by %v, %v", u, err)
 	}
 	s, err = ReadConfig(testkit.KubeconfigOf(t, "https://10.0.0.1:6443", "", "token: x"), testkit.Noon)
 	testkit.Must(t, err)
-	if s.asker.transport.Proxy == nil {
+	if s.transport.Proxy == nil {
 		t.Error("the environment is not asked for a proxy")
 	}
 }
@@ -44,11 +44,10 @@ func TestSend(t *testing.T) {
 	defer s.Close()
 	server, err := NewServer(testkit.ConfigOf(s, "abc"), "")
 	testkit.Must(t, err)
-	a := server.Asker()
-	defer a.Close()
+	defer server.Close()
 	for _, code = range []int{200, 201, 202, 302, 403, 409, 422, 503} {
 		var told []byte
-		err := a.Send(t.Context(), http.MethodPatch, "/x", "application/apply-patch+yaml", []byte("{}"), func(r io.Reader) (err error) {
+		err := server.Send(t.Context(), http.MethodPatch, "/x", "application/apply-patch+yaml", []byte("{}"), func(r io.Reader) (err error) {
 			told, err = io.ReadAll(r)
 			return err
 		})

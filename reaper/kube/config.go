@@ -15,16 +15,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// nodeUser is how the user of a kubelet's own credentials begins.
-const nodeUser = "system:node:"
-
-// Server is an API server and the credentials for it.
+// Server is an API server and the credentials for it. Its Asker sends requests with them.
 type Server struct {
-	Base  string // https://HOST:PORT, and what comes before every path; no slash at its end
+	*Asker
 	Token string // "" for none
 	// User names the owner of the credentials: a certificate's common name, else the user's name in the kubeconfig.
-	User  string
-	asker *Asker
+	User string
 }
 
 // NewServer returns the server of a client-go configuration, whose files have been read. Nothing is asked yet.
@@ -33,25 +29,20 @@ func NewServer(c *rest.Config, user string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Base: strings.TrimSuffix(c.Host, "/"), Token: c.BearerToken, User: user}
-	s.asker = NewAsker(s.Base, "", conf)
-	if s.asker.transport.Proxy = c.Proxy; c.Proxy == nil {
-		s.asker.transport.Proxy = http.ProxyFromEnvironment
+	a := NewAsker(strings.TrimSuffix(c.Host, "/"), "", conf)
+	if a.transport.Proxy = c.Proxy; c.Proxy == nil {
+		a.transport.Proxy = http.ProxyFromEnvironment
 	}
-	s.asker.client.Transport, err = rest.HTTPWrappersForConfig(c, s.asker.transport)
-	return s, err
+	a.client.Transport, err = rest.HTTPWrappersForConfig(c, a.transport)
+	return &Server{a, c.BearerToken, user}, err
 }
-
-// Asker returns what asks the server with its credentials.
-func (s *Server) Asker() *Asker { return s.asker }
 
 // Node returns the name of the node whose kubelet has these credentials, "" where they are somebody else's.
 func (s *Server) Node() string {
-	name, ok := strings.CutPrefix(s.User, nodeUser)
-	if !ok {
-		return ""
+	if name, ok := strings.CutPrefix(s.User, "system:node:"); ok {
+		return name
 	}
-	return name
+	return ""
 }
 
 // RefusedError is for credentials that will never be used, whatever becomes of the files.
@@ -113,12 +104,9 @@ func use(file string, raw *api.Config, now time.Time, programs bool) (*Server, e
 }
 
 func current(raw *api.Config, now time.Time, programs bool) (*Server, error) {
-	if raw.CurrentContext == "" {
-		return nil, errors.New("it names no current-context")
-	}
 	in := raw.Contexts[raw.CurrentContext]
 	if in == nil {
-		return nil, fmt.Errorf("it has no context %q, which its current-context names", raw.CurrentContext)
+		return nil, fmt.Errorf("its current-context %q is none of its contexts", raw.CurrentContext)
 	}
 	cluster, user := raw.Clusters[in.Cluster], raw.AuthInfos[in.AuthInfo]
 	if cluster == nil || user == nil {

@@ -16,8 +16,8 @@ import (
 func TestKubeconfigCurrent(t *testing.T) {
 	const context = "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
 	for text, want := range map[string]string{
-		"":                     "no current-context",
-		"current-context: a\n": `no context "a"`,
+		"":                     `current-context "" is none`,
+		"current-context: a\n": `current-context "a" is none`,
 		context:                `no cluster "c" or no user "u"`,
 		context + "clusters: [{name: c, cluster: {server: 'https://a'}}]\n":                   `no user "u"`,
 		context + "users: [{name: u}]\nclusters: [{name: d, cluster: {server: 'https://a'}}]": `no cluster "c"`,
@@ -47,7 +47,7 @@ func TestKubeconfigFiles(t *testing.T) {
 "users":[{"name":"u","user":{"client-certificate":"`+current+`","client-key":"pki/kubelet-client-current.pem","token":"inline","tokenFile":"token"}}]}`)
 	k, err := ReadConfig(path, testkit.Noon)
 	testkit.Must(t, err)
-	conf := k.asker.transport.TLSClientConfig
+	conf := k.transport.TLSClientConfig
 	if k.Node() != "node-7" || k.Token != "abc" || conf.ServerName != "kubernetes" || conf.InsecureSkipVerify || conf.GetClientCertificate == nil ||
 		conf.RootCAs == nil || k.Base != "https://api.example:6443/k8s/clusters/c-1" {
 		t.Errorf("%+v, %+v", k, conf)
@@ -80,11 +80,11 @@ func TestPrograms(t *testing.T) {
 	server, err := ReadPersonal(file, nil, testkit.Noon)
 	testkit.Must(t, err)
 	var got []byte
-	testkit.Must(t, server.Asker().Get(t.Context(), "/", "", func(r io.Reader) (err error) { got, err = io.ReadAll(r); return err }))
+	testkit.Must(t, server.Get(t.Context(), "/", "", func(r io.Reader) (err error) { got, err = io.ReadAll(r); return err }))
 	if string(got) != "Bearer made" {
 		t.Errorf("asked with %q", got)
 	}
-	server.Asker().Close()
+	server.Close()
 }
 
 // TestToken: a token that cannot be sent is not sent, and its text is not shown.

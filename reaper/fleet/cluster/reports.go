@@ -51,10 +51,9 @@ type item struct {
 // an old one. begin is called before the first, and again where the list has to begin again:
 // what was handed on before does not count then.
 func Reports(ctx context.Context, s *kube.Server, now time.Time, begin func(), each Each) (Doubt, error) {
-	a := s.Asker()
-	defer a.Close()
+	defer s.Close()
 	nodes := map[string]bool{}
-	err := readAll(ctx, a, list{path: "/api/v1/nodes", as: acceptMetadata, page: nodesAPage}, func() { clear(nodes) }, func(i *item) error {
+	err := readAll(ctx, s, list{path: "/api/v1/nodes", as: acceptMetadata, page: nodesAPage}, func() { clear(nodes) }, func(i *item) error {
 		if i.runsDaemons() {
 			nodes[i.Metadata.Name] = true
 		}
@@ -68,7 +67,7 @@ func Reports(ctx context.Context, s *kube.Server, now time.Time, begin func(), e
 	}
 	c := newCensus(now, each, nodes)
 	reports := list{path: report.ResourcePath, as: "application/json", page: reportsAPage}
-	if err := readAll(ctx, a, reports, func() { begin(); c.reset() }, c.add); err != nil {
+	if err := readAll(ctx, s, reports, func() { begin(); c.reset() }, c.add); err != nil {
 		if kube.Refused(err, 404) {
 			return Doubt{}, errors.New("the cluster has no OrphanReports: apply their CustomResourceDefinition, which the chart has")
 		}
@@ -80,15 +79,20 @@ func Reports(ctx context.Context, s *kube.Server, now time.Time, begin func(), e
 
 // ReadReports does as Reports with what kubectl get nodes,orphans -o json writes.
 func ReadReports(r io.Reader, now time.Time, each Each) (Doubt, error) {
-	c := newCensus(now, each, nil)
-	items := 0
-	page := reader[item]{each: func(i *item) error {
-		if items++; items > 2*mostItems {
-			return fmt.Errorf("it has more than %d items", 2*mostItems)
+	var p page[item]
+	if err := p.read(r, fileBytes); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("there is nothing: kubectl may have printed the cause")
 		}
+		return Doubt{}, fmt.Errorf("cannot read the reports: %w", err)
+	}
+	c := newCensus(now, each, nil)
+	for _, i := range p.Items {
 		switch i.Kind {
 		case report.Kind:
-			return c.add(i)
+			if err := c.add(&i); err != nil {
+				return Doubt{}, fmt.Errorf("cannot read the reports: %w", err)
+			}
 		case "Node":
 			if c.nodes == nil {
 				c.nodes = map[string]bool{}
@@ -96,15 +100,9 @@ func ReadReports(r io.Reader, now time.Time, each Each) (Doubt, error) {
 			if i.runsDaemons() {
 				c.nodes[i.Metadata.Name] = true
 			}
-			return nil
+		default:
+			return Doubt{}, fmt.Errorf("cannot read the reports: it has a %.40q, which is neither a Node nor an %s", i.Kind, report.Kind)
 		}
-		return fmt.Errorf("it has a %.40q, which is neither a Node nor an %s", i.Kind, report.Kind)
-	}}
-	if err := page.read(r); err != nil {
-		if page.size == 0 && errors.Is(err, io.ErrUnexpectedEOF) {
-			err = errors.New("there is nothing: kubectl may have printed the cause")
-		}
-		return Doubt{}, fmt.Errorf("cannot read the reports: %w", err)
 	}
 	c.end()
 	return c.doubt("the list has no Nodes (kubectl get nodes,orphans -o json)"), nil

@@ -122,7 +122,7 @@ func TestReports(t *testing.T) {
 // TestReportsNotRead: each answer that is none is an error with a reason.
 func TestReportsNotRead(t *testing.T) {
 	nodes := itemsOf("PartialObjectMetadataList", "")
-	huge := strings.Replace(reportOf("a", 0), `"pods":[]`, `"pods":["`+strings.Repeat("x", 2*itemBytes)+`"]`, 1)
+	huge := strings.Replace(reportOf("a", 0), `"pods":[]`, `"pods":["`+strings.Repeat("x", pageBytes)+`"]`, 1)
 	for name, c := range map[string]struct {
 		nodes string
 		h     http.HandlerFunc

@@ -46,15 +46,14 @@ const slicesAPage = 50
 // the node that it runs on. One that is not ready is in it: it is to be asked, too. One that has
 // several addresses is in it once, by IPv4 if it has that.
 func Daemons(ctx context.Context, s *kube.Server, service Service, scheme string) ([]report.Target, error) {
-	a := s.Asker()
-	defer a.Close()
+	defer s.Close()
 	var found endpoints
 	l := list{
 		path:  "/apis/discovery.k8s.io/v1/namespaces/" + url.PathEscape(service.Namespace) + "/endpointslices",
 		query: url.Values{"labelSelector": {"kubernetes.io/service-name=" + service.Name}},
 		as:    "application/json", page: slicesAPage,
 	}
-	err := readAll(ctx, a, l, func() { found = endpoints{scheme: scheme, byPod: map[string]int{}} }, found.add)
+	err := readAll(ctx, s, l, func() { found = endpoints{scheme: scheme, byPod: map[string]int{}} }, found.add)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the EndpointSlices of the Service %s: %w%s", service, err,
 			advice(err, s.User, "list endpointslices (discovery.k8s.io) in the namespace "+service.Namespace))

@@ -73,7 +73,7 @@ const (
 
 // sendEvents writes the pending events. What could not be written is tried again with the next
 // report, and forgotten when it is old.
-func (w *Writer) sendEvents(ctx context.Context, a *kube.Asker, n identity) {
+func (w *Writer) sendEvents(ctx context.Context, s *kube.Server, n identity) {
 	e, now := &w.events, w.cfg.Now()
 	for _, one := range []*event{&e.breaker, &e.person} {
 		if now.Sub(one.at) > eventStale {
@@ -83,23 +83,23 @@ func (w *Writer) sendEvents(ctx context.Context, a *kube.Asker, n identity) {
 	if !e.breaker.at.IsZero() {
 		text := "A pod that was proved dead showed a sign of life in quarantine. It was put back, and orphan-reaper removes nothing more on this " +
 			"node. Find out why, then run orphan-reaper quarantine resume there."
-		if w.sendEvent(ctx, a, n, reasonBreaker, text, e.breaker.at) {
+		if w.sendEvent(ctx, s, n, reasonBreaker, text, e.breaker.at) {
 			e.breaker = event{}
 		}
 	}
 	if !e.person.at.IsZero() && (e.last.IsZero() || now.Sub(e.last) >= eventEvery) {
 		text := fmt.Sprintf("Orphaned pods that need an operator: %d more. kubectl get orphanreport %s -o yaml shows which, and why.", e.person.count, n.name)
-		if w.sendEvent(ctx, a, n, reasonPerson, text, e.person.at) {
+		if w.sendEvent(ctx, s, n, reasonPerson, text, e.person.at) {
 			e.person, e.last = event{}, now
 		}
 	}
 }
 
 // sendEvent writes one event and reports whether that is done.
-func (w *Writer) sendEvent(ctx context.Context, a *kube.Asker, n identity, reason, text string, at time.Time) bool {
+func (w *Writer) sendEvent(ctx context.Context, s *kube.Server, n identity, reason, text string, at time.Time) bool {
 	body, err := json.Marshal(eventOf(n, reason, text, at))
 	if err == nil {
-		err = w.ask(ctx, a, http.MethodPost, eventsPath, "application/json", body, func(io.Reader) error { return nil })
+		err = w.ask(ctx, s, http.MethodPost, eventsPath, "application/json", body, func(io.Reader) error { return nil })
 	}
 	if err == nil || kube.Refused(err, http.StatusConflict) { // of this hour there is one
 		w.events.logged = false

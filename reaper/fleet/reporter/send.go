@@ -44,22 +44,21 @@ func (w *Writer) send(ctx context.Context, r report.Report) error {
 	if err != nil {
 		return err
 	}
-	a := server.Asker()
-	defer a.Close()
+	defer server.Close()
 	path := report.ResourcePath + "/" + url.PathEscape(node.name) + "?fieldManager=" + manager + "&force=true"
 	answer := func(body io.Reader) error { return isReport(body, node.name) }
-	if err := w.ask(ctx, a, http.MethodPatch, path, "application/apply-patch+yaml", body, answer); err != nil {
+	if err := w.ask(ctx, server, http.MethodPatch, path, "application/apply-patch+yaml", body, answer); err != nil {
 		return err
 	}
-	w.sendEvents(ctx, a, node)
+	w.sendEvents(ctx, server, node)
 	return nil
 }
 
 // ask sends one request, in bounded time.
-func (w *Writer) ask(ctx context.Context, a *kube.Asker, method, path, contentType string, body []byte, read func(io.Reader) error) error {
+func (w *Writer) ask(ctx context.Context, s *kube.Server, method, path, contentType string, body []byte, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.wait, errSlow)
 	defer cancel()
-	return a.Send(ctx, method, path, contentType, body, read)
+	return s.Send(ctx, method, path, contentType, body, read)
 }
 
 // isReport checks that an answer is of an API server that has stored the report.

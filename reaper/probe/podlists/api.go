@@ -64,9 +64,8 @@ func (r *Reader) API(ctx context.Context, told string) *APIAnswer {
 	l.Origin = f.c.Base + ", node " + clean.Name(l.Node)
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Guard.Limit(), bounded.ErrHangs)
 	defer cancel()
-	a := f.c.Asker()
-	defer a.Close()
-	if err := l.ask(ctx, a); err != nil {
+	defer f.c.Close()
+	if err := l.ask(ctx, f.c); err != nil {
 		l.fail("not answered", fmt.Errorf("%w%s", err, l.advice(err, f.c.User)))
 	}
 	return l
