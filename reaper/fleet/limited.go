@@ -36,10 +36,6 @@ var (
 	together  = bounds{64, allowance{200, 20 * time.Millisecond}, allowance{20, 10 * time.Second}}
 )
 
-// renewals bounds the questions about tokens that were allowed lately, of all clients together. Unknown clients
-// cannot use it up.
-var renewals = allowance{20, 2 * time.Second}
-
 const mostVisitors = 2048 // addresses and networks that are remembered
 
 // systemdSockets returns the sockets that systemd has opened (sd_listen_fds(3)). It can be called once.
@@ -62,22 +58,9 @@ func (a allowance) limiter() *rate.Limiter { return rate.NewLimiter(rate.Every(a
 
 // visitor is what one address, one network, or all clients together have open, and how often they connected lately.
 type visitor struct {
+	bounds
 	came, asked *rate.Limiter
 	open        int
-}
-
-func newVisitor(b bounds) *visitor {
-	return &visitor{came: b.connections.limiter(), asked: b.reviews.limiter()}
-}
-
-// client is what a connection is counted for: an address and, of IPv6, its network.
-type client struct{ network, address netip.Prefix }
-
-func (c client) prefixes() []netip.Prefix {
-	if c.network.IsValid() {
-		return []netip.Prefix{c.network, c.address}
-	}
-	return []netip.Prefix{c.address}
 }
 
 // limits are what all listeners have open together.
@@ -85,13 +68,11 @@ type limits struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	all      *visitor
-	renewed  *rate.Limiter
-	visitors map[netip.Prefix]*visitor
+	visitors map[netip.Prefix]*visitor // those of all clients together have no prefix
 }
 
 func newLimits(now func() time.Time) *limits {
-	return &limits{now: now, all: newVisitor(together), renewed: renewals.limiter(), visitors: map[netip.Prefix]*visitor{}}
+	return &limits{now: now, visitors: map[netip.Prefix]*visitor{}}
 }
 
 // limited is a listener that closes a connection at once if its address, or all together, have too many.
@@ -116,79 +97,69 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// origin is what counts as one client.
-func origin(a net.Addr) client {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return client{} // Unix sockets
+// origin returns the address of a client, the zero Addr for a Unix socket.
+func origin(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return originOf(tcp.AddrPort())
 	}
-	return originOf(tcp.AddrPort())
+	return netip.Addr{}
 }
+
+func originOf(a netip.AddrPort) netip.Addr { return a.Addr().Unmap().WithZone("") }
 
 // networkBits are of what one host, or all pods of one node, commonly have.
 const networkBits = 64
 
-// originOf is the client that has an address.
-func originOf(a netip.AddrPort) (c client) {
-	ip := a.Addr().Unmap().WithZone("")
-	if !ip.IsValid() {
-		return client{}
+// prefixes returns what a client counts for: all clients, its address and, of IPv6, its network.
+func prefixes(from netip.Addr) []netip.Prefix {
+	if !from.IsValid() {
+		from = netip.IPv4Unspecified() // no TCP client has this address
 	}
-	c.address = netip.PrefixFrom(ip, ip.BitLen())
-	if ip.Is6() {
-		c.network = netip.PrefixFrom(ip, networkBits).Masked()
+	all := []netip.Prefix{{}, netip.PrefixFrom(from, from.BitLen())}
+	if from.Is6() {
+		all = append(all, netip.PrefixFrom(from, networkBits).Masked())
 	}
-	return c
+	return all
 }
 
-// part is a visitor that a client belongs to, and what it may have.
-type part struct {
-	*visitor
-	most *bounds
+func boundsOf(p netip.Prefix) bounds {
+	switch {
+	case !p.IsValid():
+		return together
+	case p.IsSingleIP():
+		return ofAddress
+	}
+	return ofNetwork
 }
 
-// parts returns the visitors of a client, from the largest to its address; nil for one that is not remembered.
-func (l *limits) parts(from client) []part {
-	list := []part{{l.all, &together}}
-	if from.network.IsValid() {
-		list = append(list, part{l.visitors[from.network], &ofNetwork})
-	}
-	return append(list, part{l.visitors[from.address], &ofAddress})
-}
-
-// remember makes room for a client, and reports whether there is any.
-func (l *limits) remember(from client, now time.Time) bool {
-	known := func(p netip.Prefix) bool { return l.visitors[p] != nil }
-	all := from.prefixes()
-	if len(l.visitors)+len(all) > mostVisitors && slices.ContainsFunc(all, func(p netip.Prefix) bool { return !known(p) }) {
-		if l.forget(now); len(l.visitors)+len(all) > mostVisitors {
-			return false
-		}
-	}
-	for _, p := range all {
-		if most := ofAddress; !known(p) {
-			if p == from.network {
-				most = ofNetwork
+// of returns the visitors that a client counts for, nil where there is no room to remember one.
+func (l *limits) of(from netip.Addr, now time.Time) (list []*visitor) {
+	for _, p := range prefixes(from) {
+		v := l.visitors[p]
+		if v == nil {
+			if len(l.visitors) >= mostVisitors {
+				l.forget(now)
 			}
-			l.visitors[p] = newVisitor(most)
+			if len(l.visitors) >= mostVisitors {
+				return nil
+			}
+			b := boundsOf(p)
+			v = &visitor{bounds: b, came: b.connections.limiter(), asked: b.reviews.limiter()}
+			l.visitors[p] = v
 		}
+		list = append(list, v)
 	}
-	return true
+	return list
 }
 
 // enter counts a connection, and reports whether it is allowed.
-func (l *limits) enter(from client) bool {
+func (l *limits) enter(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if !l.remember(from, now) {
+	all := l.of(from, now)
+	if all == nil || slices.ContainsFunc(all, func(v *visitor) bool { return v.open >= v.atOnce || v.came.TokensAt(now) < 1 }) {
 		return false
-	}
-	all := l.parts(from)
-	for _, v := range all {
-		if v.open >= v.most.atOnce || v.came.TokensAt(now) < 1 {
-			return false
-		}
 	}
 	for _, v := range all {
 		v.came.AllowN(now, 1)
@@ -197,20 +168,14 @@ func (l *limits) enter(from client) bool {
 	return true
 }
 
-// review counts a question to the API server for a client that has a connection open, and reports
-// whether it is allowed. Tokens that were allowed lately are counted apart.
-func (l *limits) review(from client, lately bool) bool {
+// review counts a question to the API server about a token that a client sent, and reports whether it is allowed.
+func (l *limits) review(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if lately {
-		return l.renewed.AllowN(now, 1)
-	}
-	all := l.parts(from)
-	for _, v := range all {
-		if v.visitor == nil || v.asked.TokensAt(now) < 1 {
-			return false
-		}
+	all := l.of(from, now)
+	if all == nil || slices.ContainsFunc(all, func(v *visitor) bool { return v.asked.TokensAt(now) < 1 }) {
+		return false
 	}
 	for _, v := range all {
 		v.asked.AllowN(now, 1)
@@ -220,21 +185,20 @@ func (l *limits) review(from client, lately bool) bool {
 
 // forget drops the visitors that have nothing open and spent nothing.
 func (l *limits) forget(now time.Time) {
+	full := func(l *rate.Limiter) bool { return l.TokensAt(now) >= float64(l.Burst()) }
 	for p, v := range l.visitors {
-		if v.open == 0 && full(v.came, now) && full(v.asked, now) {
+		if v.open == 0 && full(v.came) && full(v.asked) {
 			delete(l.visitors, p)
 		}
 	}
 }
 
-// full reports whether nothing is spent.
-func full(l *rate.Limiter, now time.Time) bool { return l.TokensAt(now) >= float64(l.Burst()) }
-
-func (l *limits) leave(from client) {
+// leave ends a connection that was allowed: its visitors are remembered as long as it is open.
+func (l *limits) leave(from netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, v := range l.parts(from) {
-		v.open--
+	for _, p := range prefixes(from) {
+		l.visitors[p].open--
 	}
 }
 

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -14,11 +15,11 @@ import (
 )
 
 // host is the client with number i, by IPv4; host6 has an address in a network.
-func host(i int) client {
+func host(i int) netip.Addr {
 	return originOf(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 9))
 }
 
-func host6(network, i int) client {
+func host6(network, i int) netip.Addr {
 	return originOf(netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 7: byte(network), 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)}), 9))
 }
 
@@ -26,7 +27,7 @@ func host6(network, i int) client {
 func TestLimited(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l := newLimits(func() time.Time { return now })
-	count := func(n int, from func(i int) client) (in int) {
+	count := func(n int, from func(i int) netip.Addr) (in int) {
 		for i := range n {
 			if l.enter(from(i)) {
 				in++
@@ -34,14 +35,14 @@ func TestLimited(t *testing.T) {
 		}
 		return in
 	}
-	one := func(int) client { return host(1) }
+	one := func(int) netip.Addr { return host(1) }
 	if in := count(100, one); in != ofAddress.atOnce {
 		t.Errorf("%d connections of one address are open", in)
 	}
 	for range ofAddress.atOnce {
 		l.leave(host(1))
 	}
-	if in := count(1, func(int) client { return host(2) }); in != 1 {
+	if in := count(1, func(int) netip.Addr { return host(2) }); in != 1 {
 		t.Error("one address keeps out another")
 	}
 	l.leave(host(2))
@@ -62,7 +63,7 @@ func TestLimited(t *testing.T) {
 	for range ofAddress.atOnce {
 		l.leave(host(1))
 	}
-	if in := count(1000, func(i int) client { return host(1000 + i) }); in != together.atOnce {
+	if in := count(1000, func(i int) netip.Addr { return host(1000 + i) }); in != together.atOnce {
 		t.Errorf("%d connections are open", in)
 	}
 	for range 100 {
@@ -83,15 +84,15 @@ func TestLimited(t *testing.T) {
 func TestReviewLimits(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l := newLimits(func() time.Time { return now })
-	ask := func(from client) bool {
+	ask := func(from netip.Addr) bool {
 		now = now.Add(time.Second) // so that connections are no matter
 		if !l.enter(from) {
 			t.Fatal("no room")
 		}
 		defer l.leave(from)
-		return l.review(from, false)
+		return l.review(from)
 	}
-	count := func(n int, from func(i int) client) (asked int) {
+	count := func(n int, from func(i int) netip.Addr) (asked int) {
 		for i := range n {
 			if ask(from(i)) {
 				asked++
@@ -99,26 +100,23 @@ func TestReviewLimits(t *testing.T) {
 		}
 		return asked
 	}
-	one := func(int) client { return host(1) }
+	one := func(int) netip.Addr { return host(1) }
 	if n := count(20, one); n != ofAddress.reviews.burst {
 		t.Errorf("%d questions of one address", n)
 	}
-	if n := count(1, func(int) client { return host(2) }); n != 1 {
+	if n := count(1, func(int) netip.Addr { return host(2) }); n != 1 {
 		t.Error("one address keeps out another")
 	}
-	if l.forget(now); l.visitors[host(1).address] == nil {
+	if l.forget(now); l.visitors[netip.PrefixFrom(host(1), 32)] == nil {
 		t.Error("the address is forgotten, and may ask as much again")
 	}
 	now = now.Add(time.Hour)
-	if n := count(100, func(i int) client { return host(i) }); n > together.reviews.burst+int(100*time.Second/together.reviews.refill) {
+	if n := count(100, func(i int) netip.Addr { return host(i) }); n > together.reviews.burst+int(100*time.Second/together.reviews.refill) {
 		t.Errorf("%d questions in 100 s", n)
 	}
 	now = now.Add(time.Hour)
 	if l.forget(now); len(l.visitors) != 0 {
 		t.Errorf("%d are never forgotten", len(l.visitors))
-	}
-	if l.review(host(9), false) {
-		t.Error("a client without a connection asks")
 	}
 }
 
@@ -127,8 +125,8 @@ func TestReviewLimits(t *testing.T) {
 func TestNetworks(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l := newLimits(func() time.Time { return now })
-	open := map[client]int{}
-	enter := func(c client) (in bool) {
+	open := map[netip.Addr]int{}
+	enter := func(c netip.Addr) (in bool) {
 		if in = l.enter(c); in {
 			open[c]++
 		}
@@ -169,11 +167,11 @@ func TestNetworks(t *testing.T) {
 		t.Errorf("%d connections of one network at once; %d are remembered", quick, len(l.visitors))
 	}
 	leave()
-	asked := func(n int, c func(i int) client) (asked int) {
+	asked := func(n int, c func(i int) netip.Addr) (asked int) {
 		for i := range n {
 			now = now.Add(time.Millisecond)
 			if from := c(i); l.enter(from) {
-				if l.review(from, false) {
+				if l.review(from) {
 					asked++
 				}
 				l.leave(from)
@@ -182,29 +180,28 @@ func TestNetworks(t *testing.T) {
 		return asked
 	}
 	now = now.Add(time.Hour)
-	if n := asked(19, func(int) client { return host6(1, 1) }); n != ofAddress.reviews.burst {
+	if n := asked(19, func(int) netip.Addr { return host6(1, 1) }); n != ofAddress.reviews.burst {
 		t.Errorf("%d questions of one address", n)
 	}
-	if asked(1, func(int) client { return host6(1, 2) }) != 1 {
+	if asked(1, func(int) netip.Addr { return host6(1, 2) }) != 1 {
 		t.Error("one address uses up its network's questions")
 	}
 	now = now.Add(time.Hour)
-	if n := asked(90, func(i int) client { return host6(1, i) }); n != ofNetwork.reviews.burst || asked(1, func(int) client { return host6(2, 1) }) != 1 {
+	if n := asked(90, func(i int) netip.Addr { return host6(1, i) }); n != ofNetwork.reviews.burst || asked(1, func(int) netip.Addr { return host6(2, 1) }) != 1 {
 		t.Errorf("%d questions of one network", n)
 	}
 }
 
 func TestOrigin(t *testing.T) {
-	at := func(ip string) client { return origin(&net.TCPAddr{IP: net.ParseIP(ip), Port: 9}) }
-	if at("::ffff:192.0.2.7") != at("192.0.2.7") || at("192.0.2.7") == at("192.0.2.8") || at("192.0.2.7").network.IsValid() {
-		t.Error("IPv4")
-	}
-	a, b, other := at("2001:db8::1"), at("2001:db8::2"), at("2001:db8:0:1::1")
-	if a == b || a.network != b.network || a.network == other.network {
-		t.Error("a host has a whole network of IPv6")
-	}
-	if origin(&net.UnixAddr{}) != (client{}) {
-		t.Error("Unix")
+	for address, want := range map[net.Addr]string{
+		&net.TCPAddr{IP: net.ParseIP("192.0.2.7")}:                 "invalid Prefix 192.0.2.7/32",
+		&net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7")}:          "invalid Prefix 192.0.2.7/32",
+		&net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Zone: "eth0"}: "invalid Prefix 2001:db8::1/128 2001:db8::/64",
+		&net.UnixAddr{}: "invalid Prefix 0.0.0.0/32",
+	} {
+		if got := strings.Trim(fmt.Sprint(prefixes(origin(address))), "[]"); got != want {
+			t.Errorf("%v: %s, want %s", address, got, want)
+		}
 	}
 }
 

@@ -9,6 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/cache"
+
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
@@ -21,8 +25,8 @@ const (
 	refusedFor = 10 * time.Second
 	unknownFor = 2 * time.Second // the API server did not answer
 	latelyFor  = time.Hour       // for so long what was allowed is asked anew apart from all that was not
-	mostKept   = 256
-	mostAsked  = 4 // at once, of each of the two
+	mostKept   = 256             // of what is allowed, and of what is refused
+	mostAsked  = 4               // at once, of each of the two
 	reviewTime = 5 * time.Second
 )
 
@@ -42,6 +46,10 @@ var (
 	tooMany = admission{http.StatusTooManyRequests, "too many unknown bearer tokens; try again in a minute"}
 )
 
+// renewals bounds the questions about tokens that were allowed lately, of all clients together. Unknown clients
+// cannot use it up.
+var renewals = allowance{20, 2 * time.Second}
+
 // Reviewer asks one API server. It is safe for concurrent use.
 type Reviewer struct {
 	open func() (*kube.Server, error) // for each question anew: credentials are replaced while we run
@@ -50,112 +58,103 @@ type Reviewer struct {
 
 	patience time.Duration // reviewTime, but in tests
 
+	asking  singleflight.Group    // the same question is asked once at a time
+	allowed *cache.LRUExpireCache // until when a key is allowed; kept for latelyFor
+	refused *cache.LRUExpireCache // the admission of a key; unknown tokens displace no known one
+	renewed *rate.Limiter
+	// The questions that are being asked: to renew what was allowed lately, and others.
+	known, unknown chan struct{}
+
 	mu     sync.Mutex
-	kept   map[key]answer
-	asked  map[key]*question
 	logged string // the error of the last question, "" where it was answered
 }
 
 // key is a hash of a token and of what is asked for with it.
 type key [sha256.Size]byte
 
-// answer is a result and how long it holds.
-type answer struct {
-	admission
-	until  time.Time
-	lately time.Time // until when the token counts as allowed lately
-}
+// clock is a time as the caches read it.
+type clock func() time.Time
 
-// end returns when the answer may be dropped.
-func (a *answer) end() time.Time {
-	if a.lately.After(a.until) {
-		return a.lately
-	}
-	return a.until
-}
-
-// question is being asked. Other requests with the same question wait for its result.
-type question struct {
-	lately time.Time     // as answer's
-	renews bool          // it was allowed lately
-	done   chan struct{} // closed when result is set
-	result admission
-}
+// Now returns the time.
+func (c clock) Now() time.Time { return c() }
 
 // NewReviewer returns what asks the server that open returns.
 func NewReviewer(open func() (*kube.Server, error), now func() time.Time, log *slog.Logger) *Reviewer {
-	return &Reviewer{open: open, now: now, log: log, patience: reviewTime, kept: map[key]answer{}, asked: map[key]*question{}}
+	r := &Reviewer{
+		open: open, now: now, log: log, patience: reviewTime, renewed: renewals.limiter(),
+		known: make(chan struct{}, mostAsked), unknown: make(chan struct{}, mostAsked),
+	}
+	at := clock(func() time.Time { return r.now() })
+	r.allowed, r.refused = cache.NewLRUExpireCacheWithClock(mostKept, at), cache.NewLRUExpireCacheWithClock(mostKept, at)
+	return r
 }
 
 // review returns whether the token's user may use the verb on the path. Before the API server is
-// asked, may reports whether another question is allowed. Its argument is whether the same was allowed
-// lately: unknown clients must not use up the questions of known ones.
-func (r *Reviewer) review(ctx context.Context, token, verb, path string, may func(lately bool) bool) admission {
+// asked about a token that was not allowed lately, may reports whether another question is allowed:
+// unknown clients must not use up the questions of known ones.
+func (r *Reviewer) review(ctx context.Context, token, verb, path string, may func() bool) admission {
 	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return unauthorized
 	}
 	k := key(sha256.Sum256([]byte(verb + " " + path + " " + token)))
-	r.mu.Lock()
-	a, now := r.kept[k], r.now()
-	if now.Before(a.until) {
-		r.mu.Unlock()
-		return a.admission
+	kept, _ := r.refused.Get(k)
+	if a, ok := kept.(admission); ok {
+		return a
 	}
-	q := r.asked[k]
-	if q == nil {
-		renews := now.Before(a.lately)
-		if r.asking(renews) >= mostAsked || !may(renews) {
-			r.mu.Unlock()
-			return tooMany
+	kept, lately := r.allowed.Get(k)
+	if until, _ := kept.(time.Time); r.now().Before(until) {
+		return allowed
+	}
+	places := r.unknown
+	if lately {
+		places, may = r.known, func() bool { return r.renewed.AllowN(r.now(), 1) }
+	}
+	asked := r.asking.DoChan(string(k[:]), func() (any, error) {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		default:
+			return tooMany, nil
 		}
-		q = &question{lately: a.lately, renews: renews, done: make(chan struct{})}
-		r.asked[k] = q
+		if !may() {
+			return tooMany, nil
+		}
 		// A client that disconnects does not cancel the question for the others.
-		go r.answer(context.WithoutCancel(ctx), q, k, token, attributes{path, verb})
-	}
-	r.mu.Unlock()
+		return r.answer(context.WithoutCancel(ctx), k, token, attributes{path, verb}), nil
+	})
 	select {
-	case <-q.done:
-		return q.result
-	case <-ctx.Done():
-		return unavailable
-	}
-}
-
-// asking returns how many questions are being asked that renew what was allowed lately, or that do not.
-func (r *Reviewer) asking(renews bool) (n int) {
-	for _, q := range r.asked {
-		if q.renews == renews {
-			n++
+	case a := <-asked:
+		if v, ok := a.Val.(admission); ok {
+			return v
 		}
+	case <-ctx.Done():
 	}
-	return n
+	return unavailable
 }
 
 // answer asks, and keeps what is answered.
-func (r *Reviewer) answer(ctx context.Context, q *question, k key, token string, what attributes) {
+func (r *Reviewer) answer(ctx context.Context, k key, token string, what attributes) admission {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.patience, errSlow)
 	defer cancel()
 	v, err := r.ask(ctx, token, what)
-	now := r.now()
-	a := answer{v, now.Add(refusedFor), time.Time{}}
+	r.warn(ctx, token, err)
 	switch {
 	case err != nil:
-		a = answer{unavailable, now.Add(unknownFor), q.lately}
+		r.refused.Add(k, unavailable, unknownFor)
+		return unavailable
 	case v == allowed:
-		a.until, a.lately = now.Add(allowedFor), now.Add(latelyFor)
+		r.allowed.Add(k, r.now().Add(allowedFor), latelyFor)
+	default:
+		r.allowed.Remove(k)
+		r.refused.Add(k, v, refusedFor)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.warn(ctx, token, err)
-	r.keep(k, a)
-	delete(r.asked, k)
-	q.result = a.admission
-	close(q.done)
+	return v
 }
 
 // warn logs once why the API server cannot be asked.
 func (r *Reviewer) warn(ctx context.Context, token string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err == nil {
 		r.logged = ""
 		return
@@ -168,24 +167,4 @@ func (r *Reviewer) warn(ctx context.Context, token string, err error) {
 	r.logged = text
 	r.log.WarnContext(ctx, "the API server cannot be asked about bearer tokens, so clients that use one are refused; the daemon works as before",
 		slog.String("error", text))
-}
-
-// keep stores an answer, and drops those that have ended. Where there is no room, it drops the one that
-// would end first: one that was refused before any that was allowed lately.
-func (r *Reviewer) keep(k key, a answer) {
-	now := r.now()
-	delete(r.kept, k)
-	var first key
-	var end time.Time
-	for k, kept := range r.kept {
-		if e := kept.end(); !now.Before(e) {
-			delete(r.kept, k)
-		} else if end.IsZero() || e.Before(end) {
-			first, end = k, e
-		}
-	}
-	if len(r.kept) >= mostKept {
-		delete(r.kept, first)
-	}
-	r.kept[k] = a
 }

@@ -53,7 +53,7 @@ func (s *Server) reviewed(r *http.Request, verb, path string) admission {
 	if err != nil {
 		return admission{Code: http.StatusForbidden, Words: "the address of the client is not known"}
 	}
-	return s.cfg.Reviews.review(r.Context(), token, verb, path, func(lately bool) bool { return s.limits.review(originOf(from), lately) })
+	return s.cfg.Reviews.review(r.Context(), token, verb, path, func() bool { return s.limits.review(originOf(from)) })
 }
 
 // verified reports whether this very connection has shown a certificate that was verified: the file

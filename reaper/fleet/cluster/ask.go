@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
@@ -106,36 +108,23 @@ func (c *Client) Sweep(ctx context.Context, targets []report.Target, mostBreaker
 // foreign is the error of an answer that no daemon gives.
 func foreign(err error) error { return fmt.Errorf("its answer is none of orphan-reaper's: %w", err) }
 
-// all asks each target from one of some goroutines, and hands on the results one at a time.
+// all asks each target, at most so many at once, and passes on the results one at a time.
 func all[T any](
 	ctx context.Context, places int, targets []report.Target, ask func(context.Context, report.Target) (T, error), each func(report.Target, *T, error),
 ) {
-	type result struct {
-		t   report.Target
-		v   T
-		err error
-	}
-	todo, results := make(chan report.Target), make(chan result)
-	var wg sync.WaitGroup
-	for range min(max(1, places), len(targets)) {
-		wg.Go(func() {
-			for t := range todo {
-				v, err := ask(ctx, t)
-				results <- result{t, v, err}
-			}
+	var asking errgroup.Group
+	asking.SetLimit(max(1, places))
+	var mu sync.Mutex
+	for _, t := range targets {
+		asking.Go(func() error {
+			v, err := ask(ctx, t)
+			mu.Lock()
+			defer mu.Unlock()
+			each(t, &v, err)
+			return nil
 		})
 	}
-	go func() {
-		for _, t := range targets {
-			todo <- t
-		}
-		close(todo)
-		wg.Wait()
-		close(results)
-	}()
-	for r := range results {
-		each(r.t, &r.v, r.err)
-	}
+	_ = asking.Wait() // each has the errors
 }
 
 // http is one connection for each request: a node is asked once.
