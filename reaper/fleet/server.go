@@ -40,9 +40,7 @@ type Asked struct {
 
 // Config is what a Server needs.
 type Config struct {
-	Node    string // this node's name
-	Version string
-	Started time.Time
+	Node string // this node's name
 	// Addresses are HOST:PORT, each; with Systemd the sockets that systemd has opened are served, too.
 	Addresses []string
 	Systemd   bool
@@ -176,31 +174,29 @@ func (s *Server) httpServer() *http.Server {
 	return h
 }
 
-// Publish sets the results of a pass, which are served from then on.
-func (s *Server) Publish(p *report.Pass) {
-	now := s.cfg.Now()
-	if p.Err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.failed, s.due = report.Short(p.Err.Error()), now.Add(p.Next+lateBy)
+// Publish sets the report of a pass, which is served from then on, or the error of a look that failed. next is how long it is
+// until the next look at the latest.
+func (s *Server) Publish(r *report.Report, err error, next time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due = s.cfg.Now().Add(next + lateBy)
+	if err != nil {
+		s.failed = report.Short(err.Error())
 		return
 	}
-	r := report.New(report.Report{Node: s.cfg.Node, Version: s.cfg.Version, Started: s.cfg.Started.UTC()}, p)
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		s.cfg.Log.Error("cannot write the report", slog.Any("error", err))
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.report, s.failed, s.due, s.lacks, s.open = append(text, '\n'), "", now.Add(p.Next+lateBy), nil, p.BreakerOpen
-	if p.Observe {
+	s.report, s.failed, s.lacks, s.open = append(text, '\n'), "", nil, r.BreakerOpen
+	if r.Mode == report.Observe {
 		return
 	}
 	for _, m := range r.Missing {
 		s.lacks = append(s.lacks, "nothing is removed, although the mode is enforce: "+m)
 	}
-	if p.BreakerOpen {
+	if r.BreakerOpen {
 		s.lacks = append(s.lacks,
 			"nothing is removed, since the breaker is open: a quarantined pod turned out to be alive; inspect it with orphan-reaper quarantine list")
 	}

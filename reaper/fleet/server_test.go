@@ -25,11 +25,16 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
+// publish makes the report of a pass and publishes it.
+func publish(s *Server, p *report.Pass) {
+	s.Publish(new(report.New(report.Report{Node: "n1"}, p)), nil, time.Hour)
+}
+
 // onePod is a pass over one pod, which something keeps.
 func onePod() *report.Pass {
 	yes := policy.Fact{Truth: policy.Yes}
 	return &report.Pass{
-		Number: 3, Next: time.Hour,
+		Number: 3,
 		Look: policy.Look{
 			At: policy.Instant{Wall: time.Unix(1e9, 0)}, Node: policy.Node{Kubelet: yes, MayEnforce: yes, Agrees: yes},
 			Pods: []policy.Evidence{{UID: "00000001-0000-4000-8000-000000000001"}},
@@ -80,23 +85,23 @@ func TestReady(t *testing.T) {
 	if w := do(s, "GET", "/v1/orphans", here); w.Code != 503 {
 		t.Errorf("a report before the first look: %d %s", w.Code, w.Body)
 	}
-	s.Publish(onePod())
+	publish(s, onePod())
 	check("after it", 200, "ok")
 	*now = now.Add(time.Hour + lateBy + time.Minute)
 	check("when it is late", 503, "was due")
-	s.Publish(&report.Pass{Err: errors.New("permission denied"), Next: 30 * time.Second})
+	s.Publish(nil, errors.New("permission denied"), 30*time.Second)
 	check("when it failed", 503, "the node cannot be looked at: permission denied")
 	p := onePod()
 	p.Look.Node.MayEnforce = policy.Fact{Detail: "this is not the node's PID namespace: set hostPID"}
-	s.Publish(p)
+	publish(s, p)
 	check("when it may not enforce", 503, "although the mode is enforce", "hostPID")
 	p.BreakerOpen = true
 	p.Observe = true
-	s.Publish(p)
+	publish(s, p)
 	check("when it is to observe", 200)
 	p = onePod()
 	p.BreakerOpen = true
-	s.Publish(p)
+	publish(s, p)
 	check("when the breaker is open", 503, "the breaker is open", "quarantine list")
 }
 
@@ -115,7 +120,7 @@ func TestHealth(t *testing.T) {
 // authentication; what does neither is for all; and there is nothing else to ask for.
 func TestWhoMayAsk(t *testing.T) {
 	s, _, asks := newTestServer(t, "")
-	s.Publish(onePod())
+	publish(s, onePod())
 	for _, c := range []struct {
 		method, path, from string
 		code               int
@@ -171,7 +176,7 @@ func TestSweep(t *testing.T) {
 	}
 	p := onePod()
 	p.BreakerOpen = true
-	s.Publish(p)
+	publish(s, p)
 	if w := do(s, "POST", "/v1/sweep", here); !strings.Contains(w.Body.String(), `"breaker_open":true`) {
 		t.Errorf("the breaker is open: %s", w.Body)
 	}
@@ -278,7 +283,7 @@ func reviewing(t *testing.T) (s *Server, now *time.Time, asks *uint64, f *fixtur
 	f.api.known = "s3cret"
 	s, now, asks = newTestServer(t, "")
 	f.now, s.cfg.Reviews = s.cfg.Now, f.Reviewer
-	s.Publish(onePod())
+	publish(s, onePod())
 	return s, now, asks, f
 }
 

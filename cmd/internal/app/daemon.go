@@ -19,6 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 )
@@ -81,13 +82,15 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 		Status:     func(text string) { notify("STATUS=" + text); releaseMemory() },
 		Checkpoint: func() { keep(store, logs.Positions(), log) },
 	}
-	stopWeb, err := serveWeb(ctx, cfg, proc.Version, d, metrics, log)
+	var to publishers
+	stopWeb, err := serveWeb(ctx, cfg, d, &to, metrics, log)
 	if err != nil {
 		return err
 	}
 	defer stopWeb()
-	stopReports := writeReports(ctx, cfg, proc.Version, d, metrics, log)
+	stopReports := writeReports(ctx, cfg, &to, metrics, log)
 	defer stopReports()
+	publish(d, report.Report{Node: NodeName(cfg), Version: proc.Version, Started: time.Now().UTC()}, to)
 	// After an installation or a change the first record describes what the daemon will do.
 	say(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + does(cfg)})
 	notify(daemon.SdNotifyReady)

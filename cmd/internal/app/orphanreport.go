@@ -8,9 +8,36 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/reporter"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
+
+// publishers get the report of each pass, or the error of a look that failed, and how long it is until the next.
+type publishers []func(r *report.Report, err error, next time.Duration)
+
+func (p *publishers) add(take func(r *report.Report, err error, next time.Duration)) {
+	*p = append(*p, take)
+}
+
+// publish makes one report of each pass for all publishers.
+func publish(d *reaper.Daemon, who report.Report, to publishers) {
+	if len(to) == 0 {
+		return
+	}
+	d.Ended = func(look uint64, rep reaper.Report, err error) {
+		var r report.Report
+		if err == nil {
+			r = report.New(who, &report.Pass{
+				Number: look, Look: rep.Look, Verdicts: rep.Verdicts, RuntimeOnly: rep.RuntimeOnly, Parked: rep.Parked, Entries: rep.Entries,
+				BreakerOpen: rep.Stopped, Observe: d.Rules.Observe,
+			})
+		}
+		for _, take := range to {
+			take(&r, err, rep.Next)
+		}
+	}
+}
 
 // openAPIServer reads which API server a setting names and with which credentials; nil for none.
 func openAPIServer(ctx context.Context, guard *bounded.Guard, which string, now time.Time) (*kube.Server, error) {
@@ -36,14 +63,14 @@ func openAPIServer(ctx context.Context, guard *bounded.Guard, which string, now 
 
 // writeReports writes the node's OrphanReport, where it is to be written, until the returned function
 // is called.
-func writeReports(ctx context.Context, cfg config.Config, version string, d *reaper.Daemon, metrics *metricsFile, log *slog.Logger) (stop func()) {
+func writeReports(ctx context.Context, cfg config.Config, to *publishers, metrics *metricsFile, log *slog.Logger) (stop func()) {
 	if cfg.OrphanReport == config.None {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var guard bounded.Guard // a file that hangs costs one thread
 	c := reporter.Config{
-		Version: version, Started: time.Now(), Now: time.Now, Log: log,
+		Host: NodeName(cfg), Now: time.Now, Log: log,
 		Open: func() (*kube.Server, error) { return openAPIServer(ctx, &guard, cfg.OrphanReport, time.Now()) },
 		Ended: func(at time.Time, written bool) {
 			if written {
@@ -52,12 +79,11 @@ func writeReports(ctx context.Context, cfg config.Config, version string, d *rea
 			}
 		},
 	}
-	c.Host = NodeName(cfg)
 	if cfg.NodeName != config.Auto {
 		c.Node = cfg.NodeName
 	}
 	w := reporter.New(c)
-	publish(d, w.Publish)
+	to.add(func(r *report.Report, err error, _ time.Duration) { w.Publish(r, err) })
 	done := make(chan struct{})
 	go func() { w.Run(ctx); close(done) }()
 	return func() { cancel(); <-done }

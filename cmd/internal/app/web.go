@@ -19,18 +19,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
 // serveWeb answers HTTP on the listening addresses until stop is called, which waits for the end.
-func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.Daemon, metrics *metricsFile, log *slog.Logger) (stop func(), err error) {
+func serveWeb(
+	ctx context.Context, cfg config.Config, d *reaper.Daemon, to *publishers, metrics *metricsFile, log *slog.Logger,
+) (stop func(), err error) {
 	if len(cfg.WebListenAddresses) == 0 {
 		return func() {}, nil
 	}
 	asks := make(chan func(reaper.Asked))
 	fc := fleet.Config{
-		Node: NodeName(cfg), Version: version, Started: time.Now(),
+		Node:      NodeName(cfg),
 		Addresses: slices.DeleteFunc(slices.Clone(cfg.WebListenAddresses), func(a string) bool { return a == config.Systemd }),
 		Systemd:   slices.Contains(cfg.WebListenAddresses, config.Systemd),
 		Metrics:   metrics.Registry(), Now: time.Now, Log: log, Hangs: stuckAfter,
@@ -42,7 +43,7 @@ func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.
 		return nil, &exit.Error{Code: exit.UsageCode, Err: err}
 	}
 	d.Asks = asks
-	publish(d, server.Publish)
+	to.add(server.Publish)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { server.Serve(ctx); close(done) }()
@@ -87,17 +88,6 @@ func reviewServer(ctx context.Context, which string) func() (*kube.Server, error
 	}
 }
 
-// publish also calls take with the result of each pass.
-func publish(d *reaper.Daemon, take func(*report.Pass)) {
-	before := d.Ended
-	d.Ended = func(look uint64, rep reaper.Report, err error) {
-		if before != nil {
-			before(look, rep, err)
-		}
-		take(passOf(look, &rep, err, d.Rules.Observe))
-	}
-}
-
 // askTime limits how long a client waits for the daemon's answer, which does not wait for the look.
 const askTime = 5 * time.Second
 
@@ -113,14 +103,6 @@ func askLook(ctx context.Context, asks chan<- func(reaper.Asked)) (fleet.Asked, 
 	}
 	a := <-answer // the daemon answers at once what it takes
 	return fleet.Asked(a), nil
-}
-
-// passOf converts the loop's report.
-func passOf(look uint64, rep *reaper.Report, err error, observe bool) *report.Pass {
-	return &report.Pass{
-		Number: look, Look: rep.Look, Verdicts: rep.Verdicts, RuntimeOnly: rep.RuntimeOnly, Parked: rep.Parked, Entries: rep.Entries,
-		BreakerOpen: rep.Stopped, Observe: observe, Next: rep.Next, Err: err,
-	}
 }
 
 // NodeName returns the node's name in reports: as it was set, or the host's name as the kubelet writes it.

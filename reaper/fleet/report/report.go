@@ -32,8 +32,6 @@ type Pass struct {
 	Entries     []policy.EntryState
 	BreakerOpen bool
 	Observe     bool
-	Next        time.Duration // until the next look at the latest, from the end of the pass
-	Err         error         // of a look that could not be taken; all else is empty then
 }
 
 // Report is the report of one node and its orphans, with the names of docs/json.md. Pods that
@@ -45,7 +43,7 @@ type Report struct {
 	// Look is the number of the last look that could be taken, At when it was.
 	Look uint64    `json:"look"`
 	At   time.Time `json:"at"`
-	Mode string    `json:"mode"` // observe or enforce
+	Mode string    `json:"mode"` // Observe or enforce
 	// Missing is what keeps the daemon from enforcing although the mode is enforce.
 	Missing     []string `json:"missing"`
 	BreakerOpen bool     `json:"breaker_open"`
@@ -54,6 +52,9 @@ type Report struct {
 	More        int      `json:"more"` // how many pods Pods leaves out
 	Errors      []string `json:"errors"`
 }
+
+// Observe is the Mode of a daemon that removes nothing.
+const Observe = "observe"
 
 // Counts are the sums of a report.
 type Counts struct {
@@ -93,7 +94,7 @@ func New(who Report, p *Pass) Report {
 	r := who
 	r.Look, r.At, r.Mode = p.Number, p.Look.At.Wall, "enforce"
 	if p.Observe {
-		r.Mode = "observe"
+		r.Mode = Observe
 	}
 	r.Missing, r.BreakerOpen = missing(p), p.BreakerOpen
 	r.Errors = []string{}

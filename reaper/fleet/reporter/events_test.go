@@ -14,13 +14,13 @@ import (
 )
 
 // persons is a pass with pods that wait for a person, by number.
-func persons(open bool, numbers ...int) *report.Pass {
+func persons(open bool, numbers ...int) *report.Report {
 	p := &report.Pass{BreakerOpen: open}
 	for _, i := range numbers {
 		p.Look.Pods = append(p.Look.Pods, policy.Evidence{UID: parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", i))})
 		p.Verdicts = append(p.Verdicts, policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonRemade}}})
 	}
-	return p
+	return new(report.New(report.Report{}, p))
 }
 
 // written are the events that the server got, as REASON COUNT-IN-THE-TEXT.
@@ -56,7 +56,7 @@ func TestEvents(t *testing.T) {
 	w, _, now := s.writer(token("n1", "u1"))
 	for i, step := range []struct {
 		after time.Duration
-		pass  *report.Pass
+		pass  *report.Report
 		want  string
 	}{
 		{0, persons(false, 1, 2), ""},

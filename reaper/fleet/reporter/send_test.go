@@ -66,17 +66,16 @@ func newAPIServer(t *testing.T) *apiServer {
 func (s *apiServer) writer(tok string) (w *Writer, text *bytes.Buffer, now *time.Time) {
 	text, now = new(bytes.Buffer), new(time.Unix(1_800_000_000, 0))
 	return New(Config{
-		Host: "host", Version: "v1", Now: func() time.Time { return *now }, Log: slog.New(slog.NewTextHandler(text, nil)), Ended: func(time.Time, bool) {},
+		Host: "host", Now: func() time.Time { return *now }, Log: slog.New(slog.NewTextHandler(text, nil)), Ended: func(time.Time, bool) {},
 		Open: func() (*kube.Server, error) { return kube.NewServer(testkit.ConfigOf(s.Server, tok), "we") },
 	}), text, now
 }
 
 // publish hands over a report and writes it at once.
-func publish(t *testing.T, w *Writer, p *report.Pass) {
+func publish(t *testing.T, w *Writer, r *report.Report) {
 	t.Helper()
-	w.Publish(p)
-	r, _, _ := w.latest()
-	w.events.note(&r, w.cfg.Now())
+	w.Publish(r, nil)
+	w.events.note(r, w.cfg.Now())
 	w.write(t.Context())
 }
 

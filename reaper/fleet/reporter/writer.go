@@ -19,8 +19,6 @@ type Config struct {
 	// Node is this node's name as it was set, "" for the one in the credentials; Host is
 	// used where they have none.
 	Node, Host string
-	Version    string
-	Started    time.Time
 	// Open reads which API server to write to and with which credentials. It is asked anew each time.
 	Open func() (*kube.Server, error)
 	// Ended is called after each try with its end, and whether the report was written.
@@ -54,20 +52,20 @@ func New(cfg Config) *Writer {
 	return w
 }
 
-// Publish sets the results of a pass. It does not wait for anything.
-func (w *Writer) Publish(p *report.Pass) {
+// Publish sets the report of a pass, which must not be changed afterwards, or the error of a look that failed. It does not wait
+// for anything.
+func (w *Writer) Publish(r *report.Report, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case p.Err == nil:
-		r := report.New(report.Report{Node: w.cfg.Host, Version: w.cfg.Version, Started: w.cfg.Started.UTC()}, p)
-		w.found, w.newest = &r, &r
+	case err == nil:
+		w.found, w.newest = r, r
 	case w.found == nil:
 		return // nothing is known of the node
 	default:
-		r := *w.found
-		r.Failed(p.Err)
-		w.newest = &r
+		failed := *w.found
+		failed.Failed(err)
+		w.newest = &failed
 	}
 	select {
 	case w.notice <- struct{}{}:

@@ -17,13 +17,13 @@ import (
 )
 
 // pass is a look that found n pods in which something is mounted.
-func pass(look uint64, n int) *report.Pass {
+func pass(look uint64, n int) *report.Report {
 	p := &report.Pass{Number: look, Look: policy.Look{At: policy.Instant{Wall: time.Now()}}}
 	for i := range n {
 		p.Look.Pods = append(p.Look.Pods, policy.Evidence{UID: parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)), PodName: fmt.Sprint("pod-", i)})
 		p.Verdicts = append(p.Verdicts, policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted, Detail: fmt.Sprint("look ", look)}}})
 	}
-	return p
+	return new(report.New(report.Report{Node: "n1"}, p))
 }
 
 // try is one attempt to write.
@@ -90,30 +90,30 @@ func TestChanges(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		wait(time.Hour)
 		b.expect("before the first look")
-		b.Publish(pass(1, 0))
-		b.Publish(pass(2, 3))
+		b.Publish(pass(1, 0), nil)
+		b.Publish(pass(2, 3), nil)
 		wait(time.Minute)
 		b.expect("the first report", try{time.Hour + spread, 3, 2})
 		for i := range 4 {
-			b.Publish(pass(uint64(3+i), 3))
+			b.Publish(pass(uint64(3+i), 3), nil)
 			wait(10 * time.Minute)
 		}
 		b.expect("nothing has changed")
-		b.Publish(pass(7, 3))
+		b.Publish(pass(7, 3), nil)
 		wait(10 * time.Minute)
-		b.Publish(pass(8, 3))
+		b.Publish(pass(8, 3), nil)
 		wait(refreshSpread)
 		b.expect("an hour later", try{2*time.Hour + time.Minute, 3, 8})
-		b.Publish(pass(9, 2))
+		b.Publish(pass(9, 2), nil)
 		wait(time.Minute)
 		b.expect("it has changed", try{2*time.Hour + time.Minute + quickGap + spread, 2, 9})
-		b.Publish(pass(10, 2))
-		b.Publish(&report.Pass{Number: 11, Err: errors.New("permission denied")})
+		b.Publish(pass(10, 2), nil)
+		b.Publish(nil, errors.New("permission denied"))
 		wait(time.Minute)
 		if b.newest.Errors[0] != "the node cannot be looked at: permission denied" || len(b.tries) != 1 {
 			b.t.Errorf("a failed look: %+v, %v", b.newest, b.tries)
 		}
-		b.Publish(&report.Pass{Number: 12, Err: errors.New("permission denied")})
+		b.Publish(nil, errors.New("permission denied"))
 		if len(b.newest.Errors) != 1 || len(b.found.Errors) != 0 {
 			b.t.Errorf("%q", b.newest.Errors)
 		}
@@ -128,20 +128,20 @@ func TestChanges(t *testing.T) {
 func TestRestless(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		for i := range 720 { // an hour
-			b.Publish(pass(uint64(i), 1+i%2))
+			b.Publish(pass(uint64(i), 1+i%2), nil)
 			wait(5 * time.Second)
 		}
 		if n := len(b.tries); n < 25 || n > 40 {
 			b.t.Errorf("%d writes in an hour", n)
 		}
-		b.Publish(pass(1000, 9))
+		b.Publish(pass(1000, 9), nil)
 		wait(slowGap + spread)
 		if last := b.tries[len(b.tries)-1]; last.look != 1000 {
 			b.t.Errorf("the last state was not written, but %v", last)
 		}
 		b.tries = nil
 		wait(4 * slowGap)
-		b.Publish(pass(1001, 8))
+		b.Publish(pass(1001, 8), nil)
 		wait(spread)
 		if len(b.tries) != 1 {
 			b.t.Errorf("after a while without changes: %v", b.tries)
@@ -189,7 +189,7 @@ func TestAway(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.answer = func() error { return errors.New("connection refused") }
 		for i := range 12 * 60 { // two hours
-			b.Publish(pass(uint64(i), i))
+			b.Publish(pass(uint64(i), i), nil)
 			wait(10 * time.Second)
 		}
 		for i := 1; i < len(b.tries); i++ {
@@ -237,16 +237,14 @@ func TestHerd(t *testing.T) {
 func TestStops(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.post = func(ctx context.Context, _ report.Report) error { <-ctx.Done(); return ctx.Err() }
-		b.Publish(pass(1, 1))
+		b.Publish(pass(1, 1), nil)
 		wait(time.Hour)
 	})
 }
 
 // TestMark: what is worth a write, and what is not.
 func TestMark(t *testing.T) {
-	one := func() *report.Report {
-		return new(report.New(report.Report{Node: "n1"}, pass(1, 2)))
-	}
+	one := func() *report.Report { return pass(1, 2) }
 	same, mark := one(), markOf(one())
 	same.Look, same.At, same.Pods[0].DueSeconds, same.Pods[0].Why[0].Detail = 9, time.Now(), 7, "something else"
 	if markOf(same) != mark || same.Pods[0].Why[0].Detail == "" {
