@@ -83,6 +83,26 @@ func (d *Dir) Cross(name string) (*Dir, error) {
 	return d.open.dir(d.open.resolve(d.fd, name, flags, d.open.down&^unix.RESOLVE_NO_XDEV))
 }
 
+// Descend opens the directory base by the path that the administrator gives, through links, and takes at least one step down from it,
+// through none. Mounts on the way are crossed. The error has the name, and what it is where that is no directory.
+func (o *Opener) Descend(base string, names ...string) (*Dir, error) {
+	at, err := o.Open(base)
+	for _, name := range names {
+		if err != nil {
+			return nil, err
+		}
+		parent := at
+		if at, err = parent.Cross(name); err != nil {
+			if st, serr := parent.StatName(name); serr == nil && (errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)) {
+				err = fmt.Errorf("it is %s: %w", TypeName(st.Mode), err)
+			}
+			err = PathError("open", name, err)
+		}
+		parent.Close()
+	}
+	return at, err
+}
+
 // Parent opens the directory that d hangs in. EXDEV: a mount covers d.
 func (d *Dir) Parent() (*Dir, error) {
 	return d.open.dir(d.open.resolve(d.fd, "..", ReadDir, d.open.up))

@@ -4,14 +4,14 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
-	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 )
 
 // owner is what all files of one container ID have.
@@ -39,34 +39,49 @@ func (o *owner) add(f *cni.File) {
 	}
 }
 
-// chunkFacts combines the facts of one chunk.
-type chunkFacts struct {
-	s         *Sweep
-	k         *chunkKnown
-	at        policy.Instant
-	owners    map[string]*owner
-	elsewhere map[string]elsewhereFact // namespaces outside of NetnsDirs, by path
-	unclaimed []unclaimed              // the namespaces in NetnsDirs without a known owner
+// facts is what was asked of the node after a chunk was read, and the containers whose files are in the chunk.
+type facts struct {
+	s       *Sweep
+	at      policy.Instant
+	node    policy.Node
+	runtime runtimeIDs
+	cgroups cgroup.IDs
+	tasks   idDirs
+	stores  idDirs
+	netns   netnsSet
+	owners  map[string]*owner
+	// elsewhere are the namespaces outside of NetnsDirs, by path, and unclaimed those in NetnsDirs without a known owner.
+	elsewhere map[string]elsewhere
+	unclaimed []unclaimed
+}
+
+// ask asks for the facts concurrently; each part has its own deadline and its own error.
+func (s *Sweep) ask(ctx context.Context, at policy.Instant, a probe.Containers) *facts {
+	r := s.r
+	f := &facts{
+		s: s, at: at, node: a.Node, runtime: listedIDs(a), cgroups: a.Cgroups,
+		owners: map[string]*owner{}, elsewhere: map[string]elsewhere{},
+	}
+	f.node.RuntimeLists = f.runtime.lists
+	var wg sync.WaitGroup
+	wg.Go(func() { f.tasks = r.idDirs(ctx, r.TaskDirs) })
+	wg.Go(func() { f.stores = r.idDirs(ctx, r.Stores) })
+	wg.Go(func() { f.netns = r.netnsSet(ctx) })
+	wg.Wait()
+	s.complain(a.Errors...)
+	s.complain(f.runtime.err, f.cgroups.Err, f.tasks.err, f.stores.err, f.netns.err)
+	return f
 }
 
 // look returns the files of a chunk with their facts, by what was asked since the chunk was read.
-func (s *Sweep) look(ctx context.Context, c *Chunk, a probe.Containers) cni.Look {
-	k := s.ask(ctx, c, a)
-	look := cni.Look{At: c.at, Node: k.node, Listed: k.runtime.all(), Live: map[cni.Kind]policy.Tally{}, InUse: map[string]int64{}}
-	f := chunkFacts{s: s, k: k, at: c.at, owners: map[string]*owner{}}
-	f.add(c, nil)
-	if !c.caches {
-		if missing := f.missing(); len(missing) > 0 {
-			found := s.lookUp(ctx, missing, k)
-			f.add(found, missing)
-			found.close()
-		}
+func (s *Sweep) look(ctx context.Context, c chunk, a probe.Containers) cni.Look {
+	f := s.ask(ctx, c.at, a)
+	look := cni.Look{At: c.at, Node: f.node, Listed: f.runtime.all(), Live: map[cni.Kind]policy.Tally{}, InUse: map[string]int64{}}
+	f.add(c.files, nil)
+	if missing := f.missing(); !c.caches && len(missing) > 0 {
+		f.add(s.lookUp(ctx, missing, &f.runtime), missing)
 	}
-	f.findElsewhere(ctx)
-	f.findUnclaimed()
-	if f.needsOwners() {
-		f.claimLiving(ctx)
-	}
+	f.claim(ctx)
 	kept := c.files[:0]
 	for i := range c.files {
 		file := &c.files[i]
@@ -80,7 +95,7 @@ func (s *Sweep) look(ctx context.Context, c *Chunk, a probe.Containers) cni.Look
 				}
 				continue
 			}
-			f.fill(file)
+			f.fill(ctx, file)
 		}
 		kept = append(kept, *file)
 	}
@@ -89,15 +104,15 @@ func (s *Sweep) look(ctx context.Context, c *Chunk, a probe.Containers) cni.Look
 	return look
 }
 
-// add adds the files of a chunk to their containers; only to the wanted ones, unless wanted is nil.
-func (f *chunkFacts) add(c *Chunk, wanted map[string]bool) {
-	for i := range c.files {
-		file := &c.files[i]
+// add adds files to their containers; only to the wanted ones, unless wanted is nil.
+func (f *facts) add(files []cni.File, wanted map[string]bool) {
+	for i := range files {
+		file := &files[i]
 		if file.Facts[cni.Tied].Truth != policy.Yes {
 			continue
 		}
-		if place, ok := f.k.netns.place(file.NetNS); ok {
-			if _, there := f.k.netns.have[place]; there {
+		if place, ok := f.netns.place(file.NetNS); ok {
+			if _, there := f.netns.have[place]; there {
 				f.s.claims[place] = true
 			}
 		}
@@ -118,10 +133,10 @@ func (f *chunkFacts) add(c *Chunk, wanted map[string]bool) {
 
 // missing returns the containers that are not listed and lack a namespace or a UID in this chunk:
 // another cache file may have it.
-func (f *chunkFacts) missing() map[string]bool {
+func (f *facts) missing() map[string]bool {
 	m := map[string]bool{}
 	for id, o := range f.owners {
-		if !f.k.runtime.listed(id) && (len(o.netns) == 0 || !o.whole) {
+		if !f.runtime.listed(id) && (len(o.netns) == 0 || !o.whole) {
 			m[id] = true
 		}
 	}
@@ -132,58 +147,43 @@ func (f *chunkFacts) missing() map[string]bool {
 const mostLookedUp = 4 * usualChunk
 
 // lookUp reads the cache files of some containers, and of all that the runtime lists, which own the namespaces that exist.
-// It lists the caches again, which costs less than to keep 300,000 names. The caller closes the chunk.
-func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, k *chunkKnown) *Chunk {
-	c := &Chunk{}
+// It lists the caches again, which costs less than to keep 300,000 names.
+func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, listed *runtimeIDs) (files []cni.File) {
 	for _, d := range s.r.cacheDirs() {
 		wanted := func(name string) bool { return missing[name] } // Multus' name is the ID
 		switch d.kind {
 		case cni.Cache:
 			wanted = func(name string) (yes bool) {
-				parsers.EachContainerID(name, func(id string) { yes = yes || k.runtime.listed(id) || missing[id] })
+				parsers.EachContainerID(name, func(id string) { yes = yes || listed.listed(id) || missing[id] })
 				return yes
 			}
 		case cni.Flannel, cni.Address:
 			continue
 		case cni.Multus:
 		}
-		type found struct {
-			*bounded.Handle
-			names []beneath.Entry
-			err   error
+		open, err := s.r.openDir(ctx, d)
+		for found := 0; err == nil && !open.done && found <= mostLookedUp; {
+			var some []cni.File
+			some, err = s.r.readSome(ctx, open, batchSize, nil, wanted)
+			found += len(some)
+			files = append(files, some...)
 		}
-		got, err := do(ctx, s.r.Guard, "cni lookup "+d.path(), func() (*found, error) {
-			fd, err := d.open(s.r.Open)
-			if err != nil {
-				return nil, err
-			}
-			f := &found{Handle: bounded.NewHandle(fd)}
-			f.err = beneath.EachName(fd, make([]byte, 64<<10), func(e beneath.Entry) bool {
-				if wanted(e.Name) {
-					f.names = append(f.names, e)
-				}
-				return len(f.names) <= mostLookedUp
-			})
-			return f, nil
-		})
-		if err == nil {
-			err = got.err
-			c.add(&dirHandle{got.Handle, d.kind, d.path()}, got.names)
+		if open != nil {
+			open.Unref()
 		}
 		s.complain(cannotRead(clean.Name(d.path()), err))
 	}
-	s.readChunk(ctx, c)
-	return c
+	return files
 }
 
 // lives reports whether the file is of a container that the runtime lists, and is no broken one that
 // hinders its teardown.
-func (f *chunkFacts) lives(file *cni.File) bool {
-	return f.k.runtime.listed(file.Container) && !file.BrokenCache()
+func (f *facts) lives(file *cni.File) bool {
+	return f.runtime.listed(file.Container) && !file.BrokenCache()
 }
 
 // fill sets the facts of a file that is tied to a container.
-func (f *chunkFacts) fill(file *cni.File) {
+func (f *facts) fill(ctx context.Context, file *cni.File) {
 	o := f.owners[file.Container]
 	if o.disagree {
 		file.UID, file.Namespace, file.PodName = "", "", ""
@@ -193,30 +193,29 @@ func (f *chunkFacts) fill(file *cni.File) {
 	}
 	file.UID, file.Namespace, file.PodName = o.uid, o.namespace, o.pod
 	if file.BrokenCache() {
-		file.Runtime = f.k.runtime.version(file.Container)
+		file.Runtime = f.version(ctx, file.Container)
 	}
-	file.Facts[cni.Listed], file.Facts[cni.Ready] = f.k.runtime.facts(file.Container)
+	file.Facts[cni.Listed], file.Facts[cni.Ready] = f.runtime.facts(file.Container)
 	file.Facts[cni.Alive] = f.alive(file.Container)
-	file.Facts[cni.Netns] = f.netns(o, file)
+	file.Facts[cni.Netns] = f.netnsOf(ctx, o, file)
 	file.Facts[cni.Foreign] = f.foreign(o, file)
 }
 
 // alive returns whether the container has a task, or a cgroup, with or without a process.
-func (f *chunkFacts) alive(id string) policy.Fact {
+func (f *facts) alive(id string) policy.Fact {
 	const origin = "tasks and cgroups"
-	k := f.k
-	if t, ok := k.tasks.found[id]; ok {
+	if t, ok := f.tasks.found[id]; ok {
 		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it has a task in " + clean.Name(t.path)}
 	}
-	if path, ok := k.cgroups.Found[id]; ok {
+	if path, ok := f.cgroups.Found[id]; ok {
 		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: "the cgroup " + clean.Name(path) + " exists"}
 	}
 	switch {
-	case k.tasks.err != nil:
-		return policy.Fact{Origin: origin, Detail: k.tasks.err.Error()}
-	case k.cgroups.Err != nil:
-		return policy.Fact{Origin: origin, Detail: k.cgroups.Err.Error()}
-	case !k.cgroups.Kube:
+	case f.tasks.err != nil:
+		return policy.Fact{Origin: origin, Detail: f.tasks.err.Error()}
+	case f.cgroups.Err != nil:
+		return policy.Fact{Origin: origin, Detail: f.cgroups.Err.Error()}
+	case !f.cgroups.Kube:
 		return policy.Fact{Origin: origin, Detail: "no kubepods hierarchy is there"}
 	}
 	return policy.Fact{Truth: policy.No, Origin: origin}
@@ -226,9 +225,9 @@ func (f *chunkFacts) alive(id string) policy.Fact {
 // is a pod's. Otherwise the node's configuration must have the network, or a cache
 // file of another pod: a network attachment (Multus) is defined at the API server only, so with
 // the cache of its last pod the network is unknown here. A host-local store may be shared.
-func (f *chunkFacts) foreign(o *owner, file *cni.File) policy.Fact {
-	k, conf := f.k, &f.s.conf
-	if d, ok := k.stores.found[file.Container]; ok {
+func (f *facts) foreign(o *owner, file *cni.File) policy.Fact {
+	conf := &f.s.conf
+	if d, ok := f.stores.found[file.Container]; ok {
 		detail := "another engine has a container of this ID in " + clean.Name(d.path)
 		if strings.HasSuffix(d.path, "-containers") {
 			detail = "the store " + clean.Name(d.path) + ", which CRI-O and Podman share, has a container of this ID: " +
@@ -236,15 +235,15 @@ func (f *chunkFacts) foreign(o *owner, file *cni.File) policy.Fact {
 		}
 		return policy.Fact{Truth: policy.Yes, Origin: d.path, Detail: detail}
 	}
-	if t, ok := k.tasks.found[file.Container]; ok && t.under != "" && t.under != criNamespace {
+	if t, ok := f.tasks.found[file.Container]; ok && t.under != "" && t.under != criNamespace {
 		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it runs in containerd's namespace " + clean.Name(t.under)}
 	}
 	dir := strings.Join(conf.dirs, ", ")
 	switch {
-	case k.stores.err != nil:
-		return policy.Fact{Origin: "engines", Detail: k.stores.err.Error()}
-	case k.tasks.err != nil:
-		return policy.Fact{Origin: "engines", Detail: k.tasks.err.Error()}
+	case f.stores.err != nil:
+		return policy.Fact{Origin: "engines", Detail: f.stores.err.Error()}
+	case f.tasks.err != nil:
+		return policy.Fact{Origin: "engines", Detail: f.tasks.err.Error()}
 	case o.sandbox:
 		return policy.Fact{Truth: policy.No, Origin: "engines"}
 	case file.Network == "":

@@ -292,20 +292,20 @@ func TestCNINetnsReal(t *testing.T) {
 
 	r := n.reader()
 	set := r.netnsSet(t.Context())
-	made := set.have[n.path("run/netns/cni-1")]
+	made := set.have[n.path("run/netns/cni-1")].since
 	if age := time.Since(made); age < 0 || age > time.Minute {
 		t.Fatalf("the namespace has been there since %s", made)
 	}
-	f := chunkFacts{s: r.sweep(false), k: &chunkKnown{netns: set}}
+	f := facts{s: r.sweep(false), netns: set}
 	f.findUnclaimed()
 	for age, want := range map[time.Duration]policy.Truth{
 		0: policy.Unknown, -time.Hour: policy.Unknown, 59 * time.Minute: policy.Unknown, 61 * time.Minute: policy.No, 24 * time.Hour: policy.No,
 	} {
-		if got := f.netns(&owner{}, &cni.File{Changed: made.Add(-age)}); got.Truth != want {
+		if got := f.netnsOf(t.Context(), &owner{}, &cni.File{Changed: made.Add(-age)}); got.Truth != want {
 			t.Errorf("of a file %s older than the namespace, netns is %s, want %s", age, got.Truth, want)
 		}
 	}
-	if got := f.netns(&owner{}, &cni.File{}); got.Truth != policy.Unknown {
+	if got := f.netnsOf(t.Context(), &owner{}, &cni.File{}); got.Truth != policy.Unknown {
 		t.Errorf("of a file of no age, netns is %s", got.Truth)
 	}
 	// What was bound is gone: the file below it is not the namespace, but it was made as late.
@@ -334,18 +334,18 @@ func TestCNITwoPods(t *testing.T) {
 // TestCNIOldestNamespace: of several without an owner, the oldest decides.
 func TestCNIOldestNamespace(t *testing.T) {
 	n := newCNINode(t)
-	f := chunkFacts{s: n.reader().sweep(false), k: &chunkKnown{}}
-	f.k.netns.have = map[string]time.Time{
-		"/run/netns/a": testkit.Noon, "/run/netns/b": testkit.Noon.Add(-48 * time.Hour),
-		"/run/netns/c": testkit.Noon.Add(-time.Hour),
+	f := facts{s: n.reader().sweep(false)}
+	f.netns.have = map[string]namespace{
+		"/run/netns/a": {since: testkit.Noon}, "/run/netns/b": {since: testkit.Noon.Add(-48 * time.Hour)},
+		"/run/netns/c": {since: testkit.Noon.Add(-time.Hour)},
 	}
 	f.findUnclaimed()
-	if got := f.netns(&owner{}, &cni.File{Changed: testkit.Noon.Add(-24 * time.Hour)}); got.Truth != policy.Unknown {
+	if got := f.netnsOf(t.Context(), &owner{}, &cni.File{Changed: testkit.Noon.Add(-24 * time.Hour)}); got.Truth != policy.Unknown {
 		t.Errorf("netns is %s", got.Truth)
 	}
 	f.s.claims["/run/netns/b"] = true
 	f.findUnclaimed()
-	if got := f.netns(&owner{}, &cni.File{Changed: testkit.Noon.Add(-24 * time.Hour)}); got.Truth != policy.No {
+	if got := f.netnsOf(t.Context(), &owner{}, &cni.File{Changed: testkit.Noon.Add(-24 * time.Hour)}); got.Truth != policy.No {
 		t.Errorf("netns is %s (%s)", got.Truth, got.Detail)
 	}
 }

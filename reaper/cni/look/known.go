@@ -6,19 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 )
 
 // usualTaskDirs returns the directories with an entry for each container that runs: containerd's bundles (shim v2,
@@ -47,35 +42,6 @@ var usualStores = []string{
 
 // criNamespace is where containerd keeps what its CRI made; any other is another engine's.
 const criNamespace = "k8s.io"
-
-// chunkKnown is what was read of the node after the chunk.
-type chunkKnown struct {
-	runtime runtimeIDs
-	node    policy.Node
-	tasks   idDirs
-	stores  idDirs
-	cgroups cgroup.IDs
-	netns   netnsSet
-}
-
-// ask reads the rest concurrently; each part has its own deadline and its own error.
-func (s *Sweep) ask(ctx context.Context, c *Chunk, a probe.Containers) *chunkKnown {
-	k, r := &chunkKnown{node: a.Node, cgroups: a.Cgroups, runtime: listedIDs(a)}, s.r
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if slices.ContainsFunc(c.files, func(f cni.File) bool { return f.BrokenCache() }) {
-			r.askVersions(ctx, &k.runtime)
-		}
-	})
-	wg.Go(func() { k.tasks = r.idDirs(ctx, r.TaskDirs) })
-	wg.Go(func() { k.stores = r.idDirs(ctx, r.Stores) })
-	wg.Go(func() { k.netns = r.netnsSet(ctx) })
-	wg.Wait()
-	k.node.RuntimeLists = k.runtime.lists
-	s.complain(a.Errors...)
-	s.complain(k.runtime.err, k.cgroups.Err, k.tasks.err, k.stores.err, k.netns.err)
-	return k
-}
 
 // idDirs are the container IDs that some directories have an entry for.
 type idDirs struct {

@@ -1,13 +1,11 @@
 package look
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,21 +24,28 @@ type netnsSet struct {
 	// dirs has the first of equal directories for each configured one: /var/run/netns usually
 	// is /run/netns.
 	dirs map[string]string
-	have map[string]time.Time // since when, at the latest; zero where that is not known
-	ids  map[string]nsID      // which one it is
+	have map[string]namespace
 	err  error
+}
+
+// namespace is one that is bound. Both fields are zero where they are not known.
+type namespace struct {
+	id    nsID
+	since time.Time // at the latest
 }
 
 // nsID identifies a namespace as long as it exists: the device and inode of its
 // file, whatever its name (namespaces(7)).
 type nsID struct{ dev, ino uint64 }
 
+func nsIDOf(st *unix.Statx_t) nsID { return nsID{beneath.DevOf(st), st.Ino} }
+
 const mostNetns = 100_000
 
 func (r *Reader) netnsSet(ctx context.Context) netnsSet {
 	n, err := bounded.Do(ctx, r.Guard, "network namespaces", func() netnsSet {
-		n := netnsSet{dirs: map[string]string{}, have: map[string]time.Time{}, ids: map[string]nsID{}}
-		seen := map[[2]uint64]string{}
+		n := netnsSet{dirs: map[string]string{}, have: map[string]namespace{}}
+		seen := map[nsID]string{}
 		for _, dir := range r.NetnsDirs {
 			n.read(filepath.Clean(dir), seen)
 		}
@@ -52,7 +57,7 @@ func (r *Reader) netnsSet(ctx context.Context) netnsSet {
 	return n
 }
 
-func (n *netnsSet) read(dir string, seen map[[2]uint64]string) {
+func (n *netnsSet) read(dir string, seen map[nsID]string) {
 	n.dirs[dir] = dir
 	fd, err := beneath.Retry(func() (int, error) { return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -65,7 +70,7 @@ func (n *netnsSet) read(dir string, seen map[[2]uint64]string) {
 		n.fail(dir, err)
 		return
 	}
-	id := [2]uint64{beneath.DevOf(&st), st.Ino}
+	id := nsIDOf(&st)
 	if first, ok := seen[id]; ok {
 		n.dirs[dir] = first
 		return
@@ -74,21 +79,18 @@ func (n *netnsSet) read(dir string, seen map[[2]uint64]string) {
 	entries, err := beneath.List(fd, mostNetns)
 	n.fail(dir, err)
 	for _, e := range entries {
-		if st, err := beneath.StatName(fd, e.Name); !beneath.Gone(err) {
-			n.have[dir+"/"+e.Name] = boundSince(&st, err)
-			if err == nil {
-				n.ids[dir+"/"+e.Name] = nsID{beneath.DevOf(&st), st.Ino}
-			}
+		switch st, err := beneath.StatName(fd, e.Name); {
+		case err == nil:
+			n.have[dir+"/"+e.Name] = namespace{nsIDOf(&st), boundSince(&st)}
+		case !beneath.Gone(err):
+			n.have[dir+"/"+e.Name] = namespace{}
 		}
 	}
 }
 
 // boundSince returns the earliest time of a namespace's inode, which is made when the namespace
 // is bound, at the latest, and kept as long as it is bound.
-func boundSince(st *unix.Statx_t, err error) time.Time {
-	if err != nil {
-		return time.Time{}
-	}
+func boundSince(st *unix.Statx_t) time.Time {
 	first := min(beneath.Nanos(st.Ctime), beneath.Nanos(st.Mtime))
 	if st.Mask&unix.STATX_BTIME != 0 {
 		first = min(first, beneath.Nanos(st.Btime))
@@ -109,18 +111,12 @@ func (n *netnsSet) place(path string) (string, bool) {
 	return dir + "/" + filepath.Base(path), ok
 }
 
-// netnsMargin is by how much a namespace must be younger than a file to be another
-// sandbox's. The runtime makes the namespace before it calls the plugin, so any margin would do
-// with a clock that is never set; an hour allows for one that is.
-const netnsMargin = time.Hour
-
-// netns returns whether the network namespace of the file's container exists.
-func (f *chunkFacts) netns(o *owner, file *cni.File) policy.Fact {
-	n, changed := &f.k.netns, file.Changed
+// netnsOf returns whether the network namespace of the file's container exists.
+func (f *facts) netnsOf(ctx context.Context, o *owner, file *cni.File) policy.Fact {
 	if len(o.netns) > 0 {
 		fact := policy.Fact{Truth: policy.No, Origin: o.netns[0]}
 		for _, path := range o.netns {
-			switch got := f.netnsAt(path, changed); got.Truth {
+			switch got := f.netnsAt(ctx, path, file.Changed); got.Truth {
 			case policy.Yes:
 				return got
 			case policy.Unknown:
@@ -130,162 +126,115 @@ func (f *chunkFacts) netns(o *owner, file *cni.File) policy.Fact {
 		}
 		return fact
 	}
-	fact := policy.Fact{Origin: strings.Join(f.s.r.NetnsDirs, ", ")}
-	switch {
-	case n.err != nil:
-		fact.Detail = n.err.Error()
-	default:
-		fact.Truth = policy.No
-		if place := f.mayBeIn(file); place != "" {
-			fact.Truth = policy.Unknown
-			fact.Detail = "no cache file has its network namespace, and " + clean.Name(place) + " belongs to no known container: " +
-				"see ip netns pids and ip -n NAME address with NAME " + clean.Name(filepath.Base(place)) + "; if it is left over, remove it with ip netns delete"
-		}
+	fact := policy.Fact{Truth: policy.No, Origin: strings.Join(f.s.r.NetnsDirs, ", ")}
+	if f.netns.err != nil {
+		fact.Truth, fact.Detail = policy.Unknown, f.netns.err.Error()
+	} else if place := f.mayBeIn(file); place != "" {
+		fact.Truth = policy.Unknown
+		fact.Detail = "no cache file has its network namespace, and " + clean.Name(place) + " belongs to no known container: " +
+			"see ip netns pids and ip -n NAME address with NAME " + clean.Name(filepath.Base(place)) + "; if it is left over, remove it with ip netns delete"
 	}
 	return fact
 }
 
 // netnsAt returns whether one namespace exists.
-func (f *chunkFacts) netnsAt(path string, changed time.Time) policy.Fact {
-	n := &f.k.netns
-	fact := policy.Fact{Origin: path}
-	place, ok := n.place(path)
+func (f *facts) netnsAt(ctx context.Context, path string, changed time.Time) policy.Fact {
+	place, ok := f.netns.place(path)
 	if !ok {
-		if isProc(path) && f.startedSince(path, changed) {
-			fact.Truth = policy.No // the process, and its namespace with it
-			return fact
+		e := f.outside(ctx, path)
+		if !e.started.IsZero() && !changed.IsZero() && e.started.After(changed.Add(netnsMargin)) {
+			return policy.Fact{Truth: policy.No, Origin: path} // the process is another that has the PID by now
 		}
-		return f.elsewhere[path].Fact
+		return e.Fact
 	}
-	if _, there := n.have[place]; there {
-		fact.Truth, fact.Detail = policy.Yes, "the network namespace "+clean.Name(path)+" exists"
-		return fact
+	if _, there := f.netns.have[place]; there {
+		return exists(path)
 	}
-	if n.err != nil {
-		fact.Detail = n.err.Error()
-		return fact
+	if f.netns.err != nil {
+		return policy.Fact{Origin: path, Detail: f.netns.err.Error()}
 	}
-	fact.Truth = policy.No
-	return fact
+	return policy.Fact{Truth: policy.No, Origin: path}
 }
 
-// startedSince reports whether the process of /proc/PID/ns/net is younger than the file, by the
-// margin: it has the PID of one that has ended.
-func (f *chunkFacts) startedSince(path string, changed time.Time) bool {
-	started := f.elsewhere[path].started
-	return !started.IsZero() && !changed.IsZero() && started.After(changed.Add(netnsMargin))
+func exists(path string) policy.Fact {
+	return policy.Fact{Truth: policy.Yes, Origin: path, Detail: "the network namespace " + clean.Name(path) + " exists"}
 }
 
-func isProc(path string) bool { return strings.HasPrefix(path, "/proc/") }
-
-// elsewhereFact is the fact of one namespace outside of NetnsDirs.
-type elsewhereFact struct {
+// elsewhere is a namespace outside of NetnsDirs.
+type elsewhere struct {
 	policy.Fact
 
 	started time.Time // of a process's namespace: when that was started, zero where it is not known
 }
 
-// findElsewhere finds the namespaces outside of NetnsDirs: dockershim and cri-dockerd
-// use /proc/PID/ns/net, Docker and Podman directories of their own in /run. Other paths
-// are not opened: a path from a file must not lead to a file system that hangs.
-func (f *chunkFacts) findElsewhere(ctx context.Context) {
-	f.elsewhere = map[string]elsewhereFact{}
-	var ask []string
-	for id, o := range f.owners {
-		if f.k.runtime.listed(id) {
-			continue
-		}
-		for _, path := range o.netns {
-			if _, ok := f.k.netns.place(path); ok {
-				continue
-			}
-			if _, known := f.elsewhere[path]; known {
-				continue
-			}
-			detail := "its network namespace is at " + clean.Name(path) + ", where it is not looked for"
-			f.elsewhere[path] = elsewhereFact{Fact: policy.Fact{Origin: path, Detail: detail}}
-			if filepath.Clean(path) == path && (isProc(path) || strings.HasPrefix(path, "/run/") || strings.HasPrefix(path, "/var/run/")) {
-				ask = append(ask, path)
-			}
+// outside returns a namespace outside of NetnsDirs: dockershim and cri-dockerd use /proc/PID/ns/net, Docker and Podman directories of
+// their own in /run. Other paths are not opened: a path from a file must not lead to a file system that hangs.
+func (f *facts) outside(ctx context.Context, path string) elsewhere {
+	e, known := f.elsewhere[path]
+	if known {
+		return e
+	}
+	e.Fact = policy.Fact{Origin: path, Detail: "its network namespace is at " + clean.Name(path) + ", where it is not looked for"}
+	if filepath.Clean(path) == path && (isProc(path) || strings.HasPrefix(path, "/run/") || strings.HasPrefix(path, "/var/run/")) {
+		r, at := f.s.r, f.at
+		stat, err := bounded.Do(ctx, r.Guard, "namespaces elsewhere", func() elsewhere { return r.statNamespace(path, at) })
+		if e = stat; err != nil {
+			e.Fact = policy.Fact{Origin: path, Detail: err.Error()}
 		}
 	}
-	if len(ask) == 0 {
-		return
-	}
-	r := f.s.r
-	facts, err := bounded.Do(ctx, r.Guard, "namespaces elsewhere", func() map[string]elsewhereFact { return f.statNamespaces(ask) })
-	for _, path := range ask {
-		if err != nil {
-			facts = map[string]elsewhereFact{path: {Fact: policy.Fact{Origin: path, Detail: err.Error()}}}
-		}
-		f.elsewhere[path] = facts[path]
-	}
+	f.elsewhere[path] = e
+	return e
 }
 
-func (f *chunkFacts) statNamespaces(paths []string) map[string]elsewhereFact {
-	r := f.s.r
-	proc, err := procfs.Open(r.ProcDir)
+func isProc(path string) bool { return strings.HasPrefix(path, "/proc/") }
+
+func (r *Reader) statNamespace(path string, now policy.Instant) elsewhere {
+	at := path
+	if isProc(path) {
+		at = r.ProcDir + strings.TrimPrefix(path, "/proc")
+	}
+	_, err := beneath.StatName(unix.AT_FDCWD, at)
+	switch {
+	case beneath.Gone(err), errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOTDIR):
+		return elsewhere{Fact: policy.Fact{Truth: policy.No, Origin: path}}
+	case err != nil:
+		return elsewhere{Fact: policy.Fact{Origin: path, Detail: beneath.PathError("statx", path, err).Error()}}
+	}
+	pid, ok := pidOf(path)
+	if !ok {
+		return elsewhere{Fact: exists(path)}
+	}
+	// No plugin is called for the node's own namespace, so a process in it has the PID of one that has ended.
+	own, ownErr := r.netnsOfProcess(1)
+	if id, err := r.netnsOfProcess(pid); err == nil && ownErr == nil && id == own {
+		return elsewhere{Fact: policy.Fact{Truth: policy.No, Origin: path}}
+	}
+	return elsewhere{exists(path), r.startOf(pid, now)}
+}
+
+// pidOf returns the PID of /proc/PID/ns/net.
+func pidOf(path string) (int, bool) {
+	digits, ok := strings.CutSuffix(strings.TrimPrefix(path, "/proc/"), "/ns/net")
+	pid, err := strconv.Atoi(digits)
+	return pid, ok && err == nil && path == fmt.Sprintf("/proc/%d/ns/net", pid)
+}
+
+// netnsOfProcess returns the namespace of a process.
+func (r *Reader) netnsOfProcess(pid int) (nsID, error) {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, fmt.Sprintf("%s/%d/ns/net", r.ProcDir, pid), unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
+	return nsIDOf(&st), err
+}
+
+// startOf returns when a process was started, by the wall clock as it is now; zero where that is not known.
+func (r *Reader) startOf(pid int, now policy.Instant) time.Time {
+	st, err := procfs.StatOf(r.ProcDir, pid)
+	if err != nil || now.BootID == "" {
+		return time.Time{}
+	}
+	tick, err := procfs.ClockTick()
 	if err != nil {
-		proc = -1
+		return time.Time{}
 	}
-	defer beneath.Close(proc)
-	facts := make(map[string]elsewhereFact, len(paths))
-	for _, path := range paths {
-		at := path
-		if isProc(path) {
-			at = r.ProcDir + strings.TrimPrefix(path, "/proc")
-		}
-		fact := elsewhereFact{Fact: policy.Fact{Truth: policy.Yes, Origin: path, Detail: "the network namespace " + clean.Name(path) + " exists"}}
-		switch _, err := beneath.StatName(unix.AT_FDCWD, at); {
-		case beneath.Gone(err), errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOTDIR):
-			fact.Truth, fact.Detail = policy.No, ""
-		case err != nil:
-			fact.Truth, fact.Detail = policy.Unknown, beneath.PathError("statx", path, err).Error()
-		case f.reused(proc, path):
-			fact.Truth, fact.Detail = policy.No, ""
-		default:
-			fact.started = f.startOf(path)
-		}
-		facts[path] = fact
-	}
-	return facts
-}
-
-// unclaimed is a namespace in NetnsDirs without a known owner.
-type unclaimed struct {
-	place string
-	since time.Time // since when it has existed, at the latest
-	// addresses are all of its addresses, nil where they could not be read.
-	addresses map[netip.Addr]bool
-}
-
-// findUnclaimed finds the namespaces that may belong to a container whose files have none,
-// the oldest first.
-func (f *chunkFacts) findUnclaimed() {
-	f.unclaimed = f.unclaimed[:0]
-	for place, since := range f.k.netns.have {
-		if !f.s.claims[place] {
-			f.unclaimed = append(f.unclaimed, unclaimed{place: place, since: since})
-		}
-	}
-	slices.SortFunc(f.unclaimed, func(a, b unclaimed) int {
-		return cmp.Or(a.since.Compare(b.since), strings.Compare(a.place, b.place))
-	})
-}
-
-// mayBeIn returns the first namespace that may be that of the file's container, "" where there is none.
-// One that was made long after the file is another's; so is, for an address, one that does not
-// have it.
-func (f *chunkFacts) mayBeIn(file *cni.File) string {
-	address := file.Addr()
-	for i := range f.unclaimed {
-		u := &f.unclaimed[i]
-		if !file.Changed.IsZero() && u.since.After(file.Changed.Add(netnsMargin)) {
-			return "" // as are all that follow
-		}
-		if u.addresses == nil || !address.IsValid() || u.addresses[address] {
-			return u.place
-		}
-	}
-	return ""
+	return now.Wall.Add(time.Duration(st.Start)*tick - now.Boot)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -27,150 +27,104 @@ const batchSize = 512
 // mostContent bounds the contents that one chunk holds in memory: 5,000 usual cache files.
 const mostContent = 8 << 20
 
-// fate is what became of a name that was to be read.
-type fate byte
-
-const (
-	read  fate = iota
-	gone       // it is not there any more
-	later      // the chunk holds enough without it: it is read with the next
-)
-
-// readBatch is a batch that was read.
-type readBatch struct {
-	files []cni.File
-	fates []fate
+// openDir is a directory that is being read.
+type openDir struct {
+	*bounded.Handle
+	directory
+	names beneath.Names
+	rest  []beneath.Entry // listed and not yet read
+	done  bool
 }
 
-// readChunk reads the files of the chunk.
-func (s *Sweep) readChunk(ctx context.Context, c *Chunk) {
-	c.files = make([]cni.File, len(c.names))
-	fates := make([]fate, len(c.names))
+func (r *Reader) openDir(ctx context.Context, d directory) (*openDir, error) {
+	return do(ctx, r.Guard, "cni "+d.path(), func() (*openDir, error) {
+		dir, err := d.open(r.Open)
+		if err != nil {
+			return nil, err
+		}
+		return &openDir{Handle: bounded.NewHandle(dir.FD()), directory: d, names: beneath.NamesOf(dir.FD(), make([]byte, 32<<10))}, nil
+	})
+}
+
+// readSome reads up to most of the wanted files of a directory, all where wanted is nil, and no more than room has bytes for. What was
+// listed and not read comes with the next.
+func (r *Reader) readSome(ctx context.Context, d *openDir, most int, room *atomic.Int64, wanted func(name string) bool) ([]cni.File, error) {
+	type some struct {
+		files []cni.File
+		names beneath.Names
+		rest  []beneath.Entry
+		end   bool
+		err   error
+	}
+	in, names, rest := d.directory, d.names, slices.Clone(d.rest) // a call that hangs must not use the sweep later
+	a, err := bounded.On(ctx, r.Guard, "cni "+d.path(), d.Handle, func(fd int) some {
+		a := some{names: names, rest: rest}
+		for len(a.rest) < most {
+			e, ok, err := a.names.Next()
+			if !ok {
+				a.end, a.err = err == nil, err
+				break
+			}
+			if !in.skips(e) && (wanted == nil || wanted(e.Name)) {
+				a.rest = append(a.rest, e)
+			}
+		}
+		a.files, a.rest = r.readFiles(fd, in, a.rest, most, room)
+		return a
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.names, d.rest, d.done = a.names, a.rest, a.end && len(a.rest) == 0
+	return a.files, a.err
+}
+
+// readFiles reads the first of some files, several at a time, and returns the names of the others.
+func (r *Reader) readFiles(fd int, d directory, names []beneath.Entry, most int, room *atomic.Int64) ([]cni.File, []beneath.Entry) {
+	read := make([]cni.File, min(most, len(names)))
+	there := make([]bool, len(read))
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	starts := batches(c.names)
-	hung := &hungDirs{}
-	for worker := range min(4, runtime.GOMAXPROCS(0)) {
+	path := d.path()
+	for range min(4, runtime.GOMAXPROCS(0), len(read)) {
 		wg.Go(func() {
-			for i := int(next.Add(1) - 1); i < len(starts)-1; i = int(next.Add(1) - 1) {
-				from, to := starts[i], starts[i+1]
-				s.r.readBatch(ctx, c, fates, from, to, worker, hung)
+			var buf []byte
+			for room == nil || room.Load() > 0 {
+				i := int(next.Add(1) - 1)
+				if i >= len(read) {
+					return
+				}
+				read[i] = cni.File{Kind: d.kind, Dir: path, Name: names[i].Name}
+				buf, there[i] = r.readFile(fd, names[i], buf, &read[i], room)
 			}
 		})
 	}
 	wg.Wait()
-	s.complain(hung.errs...)
-	s.postpone(c, fates)
-}
-
-// postpone moves to the next chunk what this one had no room for, and drops what is gone.
-func (s *Sweep) postpone(c *Chunk, fates []fate) {
-	n := 0
-	for i, e := range c.names {
-		switch fates[i] {
-		case read:
-			c.files[n] = c.files[i]
-			n++
-		case later:
-			s.later = append(s.later, e)
-			e.dir.Ref()
-		case gone:
+	begun := min(int(next.Load()), len(read))
+	files := read[:0]
+	for i := range begun {
+		if there[i] {
+			files = append(files, read[i])
 		}
 	}
-	c.caches = c.caches && len(s.later) == 0 // what a later cache file has is looked up
-	c.names, c.files = nil, c.files[:n]
+	return files, names[begun:]
 }
 
-// batches cuts the names into batches of one directory each.
-func batches(names []chunkName) []int {
-	var starts []int
-	for i := range names {
-		if len(starts) == 0 {
-			starts = append(starts, 0)
-		}
-		if from := starts[len(starts)-1]; i > from && (i-from == batchSize || names[i].dir != names[from].dir) {
-			starts = append(starts, i)
-		}
-	}
-	return append(starts, len(names))
-}
-
-// hungDirs are the directories of a chunk that did not answer: the rest of each is not read.
-type hungDirs struct {
-	mu   sync.Mutex
-	dirs map[*dirHandle]error
-	errs []error
-}
-
-func (h *hungDirs) of(d *dirHandle) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.dirs[d]
-}
-
-func (h *hungDirs) add(d *dirHandle, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.dirs == nil {
-		h.dirs = map[*dirHandle]error{}
-	}
-	h.dirs[d] = err
-	h.errs = append(h.errs, fmt.Errorf("cannot read the files in %s: %w", clean.Name(d.path), err))
-}
-
-// readBatch reads the files of names[from:to], all of one directory.
-func (r *Reader) readBatch(ctx context.Context, c *Chunk, fates []fate, from, to, worker int, hung *hungDirs) {
-	d := c.names[from].dir
-	names := c.names[from:to]
-	room := c.room // a read that hangs must not use the chunk later
-	var got readBatch
-	err := hung.of(d)
-	if err == nil {
-		key := fmt.Sprintf("cni files %d %s", worker, d.path)
-		got, err = bounded.On(ctx, r.Guard, key, d.Handle, func(fd int) readBatch {
-			b := readBatch{make([]cni.File, len(names)), make([]fate, len(names))}
-			var buf []byte
-			for i, e := range names {
-				if room != nil && room.Load() <= 0 {
-					b.fates[i] = later
-					continue
-				}
-				b.files[i] = cni.File{Kind: d.kind, Dir: d.path, Name: e.Name}
-				buf, b.fates[i] = r.readFile(fd, e.Entry, buf, &b.files[i], room)
-			}
-			return b
-		})
-		if err != nil {
-			hung.add(d, err)
-		}
-	}
-	if err == nil {
-		copy(c.files[from:], got.files)
-		copy(fates[from:], got.fates)
-		return
-	}
-	for i, e := range names {
-		f := &c.files[from+i]
-		*f = cni.File{Kind: d.kind, Dir: d.path, Name: e.Name}
-		f.Set(cni.Tied, policy.Unknown, d.path, err.Error())
-	}
-}
-
-// readFile reads one file and parses it. It returns the scratch buffer for the next.
-func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, room *atomic.Int64) ([]byte, fate) {
+// readFile reads one file and parses it. It returns the scratch buffer for the next, and false where the file is gone.
+func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, room *atomic.Int64) ([]byte, bool) {
 	if f.Kind == cni.Address && !f.Addr().IsValid() {
 		// A configuration may name any directory as dataDir: only a reservation is opened.
 		st, err := beneath.StatName(dir, e.Name)
 		if beneath.Gone(err) {
-			return buf, gone
+			return buf, false
 		}
 		f.ID, f.Changed = fileID(&st), fileChanged(&st)
 		f.Parse(nil)
-		return buf, read
+		return buf, true
 	}
 	fd, st, err := r.Open.At(dir).RootFile(e.Name, e.Kind)
 	if beneath.Gone(err) {
-		return buf, gone
+		return buf, false
 	}
 	f.ID, f.Changed = fileID(&st), fileChanged(&st)
 	if err != nil {
@@ -179,7 +133,7 @@ func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, roo
 			truth = policy.No
 		}
 		f.Set(cni.Tied, truth, f.Dir, err.Error())
-		return buf, read
+		return buf, true
 	}
 	defer beneath.Close(fd)
 	limit := int64(cni.MaxFile)
@@ -193,13 +147,13 @@ func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, roo
 	if err != nil {
 		// A file that is too long, or cannot be read, may be of any container.
 		f.Set(cni.Tied, policy.Unknown, f.Dir, err.Error())
-		return buf, read
+		return buf, true
 	}
 	if f.Parse(text); room != nil && f.Facts[cni.Tied].Truth == policy.Yes {
 		hold(f, fd, &st, text)
 		room.Add(-int64(len(text)))
 	}
-	return text, read
+	return text, true
 }
 
 // hold keeps what a restore needs. The remover compares all of it again before it removes the file.

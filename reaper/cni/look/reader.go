@@ -136,27 +136,9 @@ func (r *Reader) cacheDirs() (dirs []directory) {
 	return dirs
 }
 
-// open opens the base and steps down through no symlink. Each step may be a mount point: some nodes keep the caches on a tmpfs, so that
-// a boot clears them.
-func (d directory) open(o *beneath.Opener) (int, error) {
-	fd, err := openPath(d.base)
-	if err != nil {
-		return -1, err
-	}
-	for _, name := range d.names {
-		next, err := o.At(fd).Cross(name)
-		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-			if st, serr := beneath.StatName(fd, name); serr == nil {
-				err = fmt.Errorf("it is %s: %w", beneath.TypeName(st.Mode), err)
-			}
-		}
-		beneath.Close(fd)
-		if err != nil {
-			return -1, beneath.PathError("open", name, err)
-		}
-		fd = next.FD()
-	}
-	return fd, nil
+// open opens the directory. Some nodes keep the caches on a tmpfs, so that a boot clears them.
+func (d directory) open(o *beneath.Opener) (*beneath.Dir, error) {
+	return o.Descend(d.base, d.names...)
 }
 
 // cannotRead adds to an error what could not be read. A directory that does not exist is empty, and no error.
@@ -227,58 +209,56 @@ var errChanged = errors.New("it is no longer what was judged")
 // StillCNI inspects files once more before they are archived, and sets Err of those that are gone or changed. A plugin's DEL may
 // have removed them since they were read, and an undo must not bring them back. It opens no file.
 func (r *Reader) StillCNI(ctx context.Context, files []cni.File) {
-	for from := 0; from < len(files); {
-		to := from + 1
-		for to < len(files) && to-from < batchSize && files[to].Dir == files[from].Dir && files[to].Kind == files[from].Kind {
-			to++
+	byDir := map[string][]int{}
+	for i := range files {
+		byDir[files[i].Dir] = append(byDir[files[i].Dir], i)
+	}
+	for _, in := range byDir {
+		for some := range slices.Chunk(in, batchSize) {
+			r.stillIn(ctx, files, some)
 		}
-		errs, err := r.stillIn(ctx, files[from:to])
-		for i := range files[from:to] {
-			one := err
-			if err == nil {
-				one = errs[i]
-			}
-			if f := &files[from+i]; one != nil {
-				f.Err = cmp.Or(f.Err, one.Error())
-			}
-		}
-		from = to
 	}
 }
 
-// stillIn inspects files of one directory.
-func (r *Reader) stillIn(ctx context.Context, files []cni.File) ([]error, error) {
-	d, err := r.dirOf(&files[0])
+// stillIn inspects some files of one directory.
+func (r *Reader) stillIn(ctx context.Context, files []cni.File, some []int) {
+	errs := make([]error, len(some))
+	d, err := r.dirOf(&files[some[0]])
+	if err == nil {
+		names, ids := make([]string, len(some)), make([]cni.FileID, len(some)) // a call that hangs must not use files later
+		for n, i := range some {
+			names[n], ids[n] = files[i].Name, files[i].ID
+		}
+		errs, err = do(ctx, r.Guard, "cni still "+d.path(), func() ([]error, error) { return d.changes(r.Open, names, ids) })
+	}
+	for n, i := range some {
+		one := err
+		if err != nil {
+			one = fmt.Errorf("cannot read %s: %w", clean.Name(files[i].Dir), err)
+		} else {
+			one = errs[n]
+		}
+		if one != nil {
+			files[i].Err = cmp.Or(files[i].Err, one.Error())
+		}
+	}
+}
+
+// changes returns for each name why it is no longer the file of that ID, nil where it is.
+func (d directory) changes(o *beneath.Opener, names []string, ids []cni.FileID) ([]error, error) {
+	dir, err := d.open(o)
 	if err != nil {
 		return nil, err
 	}
-	type name struct {
-		name string
-		id   cni.FileID
-	}
-	names := make([]name, len(files)) // copies: a call that hangs must not use files later
-	for i := range files {
-		names[i] = name{files[i].Name, files[i].ID}
-	}
-	errs, err := do(ctx, r.Guard, "cni still "+d.path(), func() ([]error, error) {
-		fd, err := d.open(r.Open)
-		if err != nil {
-			return nil, err
+	defer dir.Close()
+	errs := make([]error, len(names))
+	for i, name := range names {
+		switch st, err := dir.StatName(name); {
+		case err != nil:
+			errs[i] = beneath.PathError("statx", name, err)
+		case fileID(&st) != ids[i]:
+			errs[i] = errChanged
 		}
-		defer beneath.Close(fd)
-		errs := make([]error, len(names))
-		for i, n := range names {
-			switch st, err := beneath.StatName(fd, n.name); {
-			case err != nil:
-				errs[i] = beneath.PathError("statx", n.name, err)
-			case fileID(&st) != n.id:
-				errs[i] = errChanged
-			}
-		}
-		return errs, nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", clean.Name(d.path()), err)
 	}
 	return errs, nil
 }

@@ -2,11 +2,13 @@ package look
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -27,16 +29,14 @@ type runtimeIDs struct {
 	// paths are the sockets that answered, and versions the versions of those that were asked for it.
 	paths    []string
 	versions map[string]string
-	// sandboxes are those of the IDs that are a sandbox's, with the socket that lists each, and
-	// within has the sandbox of each container.
-	sandboxes, within map[string]string
 }
 
 // listedID is one that is listed.
 type listedID struct {
-	text  string // for people
-	ready policy.Truth
-	path  string // of the socket that lists it
+	text    string // for people
+	ready   policy.Truth
+	path    string // of the socket that lists it
+	sandbox bool
 }
 
 // listedIDs returns what the runtimes list.
@@ -48,7 +48,7 @@ func listedIDs(a probe.Containers) runtimeIDs {
 }
 
 func mergeIDs(answers []cri.Lists, found cri.Sockets) runtimeIDs {
-	r := runtimeIDs{ids: map[string]listedID{}, sandboxes: map[string]string{}, within: map[string]string{}}
+	r := runtimeIDs{ids: map[string]listedID{}, versions: map[string]string{}}
 	var origins []string
 	var errs []error
 	pods := 0
@@ -83,7 +83,6 @@ func mergeIDs(answers []cri.Lists, found cri.Sockets) runtimeIDs {
 
 // add adds the answer of one socket and returns how many sandboxes in it are pods'.
 func (r *runtimeIDs) add(a cri.Lists) (pods int) {
-	list := func(id string, ready policy.Truth, text string) { r.list(id, listedID{text, ready, a.Path}) }
 	for _, s := range a.Sandboxes {
 		if len(cri.PodNames(s)) > 0 {
 			pods++
@@ -95,8 +94,8 @@ func (r *runtimeIDs) add(a cri.Lists) (pods int) {
 				ready = policy.Unknown // one of its containers may run
 			}
 		}
-		r.sandboxes[s.GetId()] = a.Path
-		list(s.GetId(), ready, "sandbox "+policy.ShortID(s.GetId())+" "+strings.TrimPrefix(s.GetState().String(), "SANDBOX_"))
+		text := "sandbox " + policy.ShortID(s.GetId()) + " " + strings.TrimPrefix(s.GetState().String(), "SANDBOX_")
+		r.list(s.GetId(), listedID{text, ready, a.Path, true})
 	}
 	for _, k := range a.Containers {
 		ready, of := policy.No, policy.Unknown
@@ -104,11 +103,10 @@ func (r *runtimeIDs) add(a cri.Lists) (pods int) {
 			ready, of = policy.Yes, policy.Yes
 		}
 		text := "container " + policy.ShortID(k.GetId()) + " " + strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
-		list(k.GetId(), ready, text)
-		r.within[k.GetId()] = k.GetPodSandboxId()
+		r.list(k.GetId(), listedID{text, ready, a.Path, false})
 		// Its sandbox is there, whether that is listed or not.
 		if id := k.GetPodSandboxId(); of == policy.Yes || r.ids[id].text == "" {
-			list(id, of, text+" of that sandbox")
+			r.list(id, listedID{text + " of that sandbox", of, a.Path, false})
 		}
 	}
 	return pods
@@ -123,24 +121,15 @@ func (r *runtimeIDs) list(id string, l listedID) {
 	if known && (old.ready == policy.Yes || l.ready == policy.No || l.ready == old.ready) {
 		return
 	}
+	l.sandbox = l.sandbox || old.sandbox
 	r.ids[id] = l
 }
 
 // longVersion is more than any runtime returns, and little enough for a record.
 const longVersion = 1 << 10
 
-// askVersions asks the runtimes for their versions: whether a runtime fails on a broken cache file
-// depends on its version. It is for people: no verdict needs
-// it, and its failure is no failure of the look.
-func (r *Reader) askVersions(ctx context.Context, k *runtimeIDs) {
-	k.versions = map[string]string{}
-	for _, path := range k.paths {
-		k.versions[path] = r.version(ctx, path)
-	}
-}
-
-// version returns the runtime's name and version for people, or why they are not known.
-func (r *Reader) version(ctx context.Context, path string) string {
+// runtimeVersion returns the runtime's name and version, or why they are not known.
+func (r *Reader) runtimeVersion(ctx context.Context, path string) string {
 	conn, err := cri.Dial(path, r.Guard.Limit(), longVersion)
 	if err == nil {
 		defer conn.Close()
@@ -157,14 +146,19 @@ func (r *Reader) version(ctx context.Context, path string) string {
 	return fmt.Sprintf("the runtime at %s (%s)", clean.Name(path), clean.Name(err.Error()))
 }
 
-// version returns the version of the runtime that lists a container, or of all where none does.
-func (r *runtimeIDs) version(id string) string {
-	if l, ok := r.ids[id]; ok {
-		return r.versions[l.path]
+// version returns the version of the runtime that lists a container, or of all where none does: whether a runtime fails on a broken
+// cache file depends on it. It is for people: no verdict needs it, and its failure is no failure of the look.
+func (f *facts) version(ctx context.Context, id string) string {
+	ask := f.runtime.paths
+	if l, ok := f.runtime.ids[id]; ok {
+		ask = []string{l.path}
 	}
 	var all []string
-	for _, path := range r.paths {
-		all = append(all, r.versions[path])
+	for _, path := range ask {
+		if _, known := f.runtime.versions[path]; !known {
+			f.runtime.versions[path] = f.s.r.runtimeVersion(ctx, path)
+		}
+		all = append(all, f.runtime.versions[path])
 	}
 	return strings.Join(all, ", ")
 }
@@ -191,4 +185,60 @@ func (r *runtimeIDs) facts(id string) (listed, ready policy.Fact) {
 	}
 	listed.Detail, ready.Detail = r.lists.Detail, r.lists.Detail
 	return listed, ready
+}
+
+// statusTime bounds the answer about one sandbox, so that one that hangs does not use up the time of the others.
+const statusTime = 2 * time.Second
+
+// sandboxNetns asks for the network namespaces of some sandboxes, which are given by their sockets, by PodSandboxStatus with its
+// verbose flag. All of them together have the patience of one question; a sandbox without an answer until then is left out. "" is a
+// sandbox without a namespace of its own, as with hostNetwork.
+func (r *Reader) sandboxNetns(ctx context.Context, bySocket map[string][]string) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, r.Guard.Limit())
+	defer cancel()
+	found := map[string]string{}
+	for socket, ids := range bySocket {
+		conn, err := cri.Dial(socket, statusTime, cri.MaxVerbose)
+		if err != nil {
+			continue
+		}
+		for _, id := range ids {
+			var st runtimeapi.PodSandboxStatusResponse
+			err := conn.Call(ctx, "PodSandboxStatus", &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true}, &st)
+			if err != nil || st.GetStatus().GetId() != id { // runtimes accept the beginning of an ID, too
+				continue
+			}
+			if path, ok := netnsInInfo(st.GetInfo()["info"]); ok {
+				found[id] = path
+			}
+		}
+		conn.Close()
+	}
+	return found
+}
+
+// netnsInInfo reads the namespace from what containerd (since 1.0) and CRI-O (since 1.19) add
+// to the verbose status of a sandbox: the OCI specification of its first container.
+//
+//	{"pid":812,"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"},{"type":"network","path":"/var/run/netns/cni-…"}]}}}
+func netnsInInfo(info string) (path string, ok bool) {
+	var v struct {
+		RuntimeSpec struct {
+			Linux struct {
+				Namespaces []struct{ Type, Path string }
+			}
+		}
+	}
+	if json.Unmarshal([]byte(info), &v) != nil || len(v.RuntimeSpec.Linux.Namespaces) == 0 {
+		return "", false
+	}
+	for _, n := range v.RuntimeSpec.Linux.Namespaces {
+		if n.Type == "network" {
+			if n.Path == "" { // made by the OCI runtime itself: a process is in it
+				return "", false
+			}
+			return n.Path, true
+		}
+	}
+	return "", true
 }

@@ -100,9 +100,9 @@ func TestSweepCNIOrder(t *testing.T) {
 				n.sandbox(born, true)
 				n.cache("cbr0", born, "eth0", string(newUID()), n.netns("new"))
 			}
-			var part *Chunk
+			var part chunk
 			var asked probe.Containers
-			read := func() { part = s.list(t.Context()); s.readChunk(t.Context(), part) }
+			read := func() { part = s.read(t.Context()) }
 			ask := func() { asked = n.Containers(t.Context(), nil) }
 			if c.swapped {
 				ask()
@@ -114,7 +114,7 @@ func TestSweepCNIOrder(t *testing.T) {
 				ask()
 			}
 			look := s.look(t.Context(), part, asked)
-			part.close()
+			part.dir.Unref()
 			lost := 0
 			for _, f := range look.Files {
 				if f.Container == born && f.Facts[cni.Listed].Truth == policy.No {
@@ -442,23 +442,6 @@ func TestSweepCNIUnreadable(t *testing.T) {
 	}
 }
 
-// TestSweepCNIHangs is a directory whose files do not answer: they are unknown.
-func TestSweepCNIHangs(t *testing.T) {
-	n := newCNINode(t)
-	name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.netns("gone"))
-	n.address("cbr0", "10.244.0.9", id("gone"))
-	r := n.reader()
-	for worker := range 4 {
-		stick(t, r.Guard, "cni files "+string(rune('0'+worker))+" "+n.path("cni/results"))
-	}
-	looks := sweepAll(t, r.sweep(false))
-	checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Tied: policy.Unknown})
-	checkCNI(t, cniFile(t, looks, "10.244.0.9"), goneFacts(nil))
-	if len(looks[0].Errors) != 1 {
-		t.Errorf("errors %q", looks[0].Errors)
-	}
-}
-
 // TestSweepCNIConfHangs is a directory of network configurations that does not answer. It is reported also
 // without files: the process of a sweep cannot end as long as the kernel waits for that directory.
 func TestSweepCNIConfHangs(t *testing.T) {
@@ -473,15 +456,15 @@ func TestSweepCNIConfHangs(t *testing.T) {
 // TestSweepCNIVanishes is a file that is removed between its listing and its reading.
 func TestSweepCNIVanishes(t *testing.T) {
 	n := newCNINode(t)
-	name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.netns("gone"))
-	s := n.begin()
-	defer s.Close()
-	part := s.list(t.Context())
-	defer part.close()
-	testkit.Must(t, os.Remove(n.path("cni/results/"+name)))
-	s.readChunk(t.Context(), part)
-	if look := s.look(t.Context(), part, n.Containers(t.Context(), nil)); len(look.Files) != 0 || len(look.Errors) != 0 {
-		t.Errorf("%+v", look)
+	there := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.netns("gone"))
+	r := n.reader()
+	d, err := r.openDir(t.Context(), directory{cni.Cache, n.path("cni"), []string{"results"}})
+	testkit.Must(t, err)
+	defer d.Unref()
+	d.rest = []beneath.Entry{{Name: "vanished"}, {Name: "vanished too", Kind: unix.DT_REG}}
+	files, err := r.readSome(t.Context(), d, 10, nil, nil)
+	if err != nil || len(files) != 1 || files[0].Name != there || !d.done {
+		t.Errorf("%v; %+v", err, files)
 	}
 }
 
