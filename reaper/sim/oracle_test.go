@@ -127,7 +127,10 @@ func (o *oracle) miss(n *node, p *pod, d *dir) {
 // removes judges that something in quarantine is removed.
 func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class, count int) {
 	p := n.byUID[d.uid]
-	retention := min(n.rules.Retention, 10*time.Minute)
+	retention := n.rules.Confirm + n.rules.Retention
+	if n.faults.full || n.now-n.faults.wasFull < time.Hour { // as the last look that saw the disk full has it
+		retention = min(n.rules.Retention, 10*time.Minute)
+	}
 	switch {
 	case o.person || a.By != nil || a.Take == contents.TakeAll:
 	case p.alive() && p.home == d.id.Ino:

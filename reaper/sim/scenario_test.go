@@ -206,7 +206,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 	n.net = network{archives: map[string][]cni.File{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
 	n.state = &memory{node: n, files: map[string]*file{}}
-	n.faults = faults{slow: n.pace(false), last: -time.Hour}
+	n.faults = faults{slow: n.pace(false), last: -time.Hour, wasFull: -time.Hour}
 	n.oracle.begin()
 	n.program.plant = plant
 	for i, has := range s.pods {
@@ -263,6 +263,7 @@ type faults struct {
 	io      int           // one write to the state directory in so many fails
 	full    bool          // the disk has no block left
 	last    time.Duration // when something went wrong last
+	wasFull time.Duration // when it had none last
 	refused int           // so many changes were refused so far
 }
 
@@ -270,7 +271,10 @@ type faults struct {
 func (n *node) calmDown() {
 	n.tell("from now on nothing happens to the node")
 	n.waiting = nil
-	n.faults = faults{slow: n.pace(false), last: n.faults.last, refused: n.faults.refused}
+	if n.faults.full {
+		n.faults.wasFull = n.now
+	}
+	n.faults = faults{slow: n.pace(false), last: n.faults.last, wasFull: n.faults.wasFull, refused: n.faults.refused}
 	n.log.late, n.log.lost = 0, false
 	n.runtime.up, n.runtime.emptied, n.runtime.network, n.runtime.hidden = true, false, true, false
 	for _, p := range n.pods {
@@ -308,7 +312,7 @@ var troubles = map[kind]trouble{
 	readsSlow:       {"reads are slow", func(n *node, _ act, on bool) { n.faults.slow = n.pace(on) }},
 	writesFail:      {"some changes are refused", func(n *node, a act, on bool) { n.faults.writes = oneOf(1+a.arg%4, on) }},
 	ioFails:         {"some writes fail", func(n *node, a act, on bool) { n.faults.io = oneOf(1+a.arg%8, on) }},
-	diskFull:        {"the disk is full", func(n *node, _ act, on bool) { n.faults.full, n.state.free = on, 0 }},
+	diskFull:        {"the disk is full", func(n *node, _ act, on bool) { n.faults.full, n.faults.wasFull, n.state.free = on, n.now, 0 }},
 	linesLate:       {"lines come late", func(n *node, _ act, on bool) { n.log.late = 30 * time.Second * time.Duration(oneOf(1, on)) }},
 	linesLost:       {"lines are lost", func(n *node, _ act, on bool) { n.log.lost = on }},
 }
@@ -395,10 +399,10 @@ func (n *node) act(a act) {
 		n.tell("somebody removes the log directory of %s", p)
 		p.logs = p.logs && p.runs()
 	case clockSet:
-		step := time.Duration(a.arg-32) * time.Minute
+		step := time.Duration(a.arg-32) * 3 * time.Minute
 		n.stepped, n.skew, n.back = true, n.skew+step, n.back-min(0, step)
 		n.faults.last = n.now
-		n.tell("the wall clock is set by %d minutes", a.arg-32)
+		n.tell("the wall clock is set by %s", step)
 	case operatorRestores:
 		n.restore(p)
 	case operatorPurges:
