@@ -368,10 +368,13 @@ func (n *node) parkedMounts(p *pod) []mount {
 
 // hides reports whether the kubelet names another pod before this one, of which something keeps the directory.
 func (n *node) hides(p *pod) bool {
-	return slices.ContainsFunc(n.pods, func(q *pod) bool {
-		d := n.dirs[q.uid]
-		return q != p && d != nil && compare(q.uid, p.uid) < 0 && !q.alive() && d.stuck() && n.keeps(q, d) != ""
-	})
+	first := p
+	for _, q := range n.pods {
+		if d := n.dirs[q.uid]; d != nil && compare(q.uid, first.uid) < 0 && !q.alive() && d.stuck() {
+			first = q
+		}
+	}
+	return first != p && n.keeps(first, n.dirs[first.uid]) != ""
 }
 
 // says is why the program keeps a pod.

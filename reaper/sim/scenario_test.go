@@ -227,12 +227,17 @@ func simulate(s scenario, plant plant, telling bool) *node {
 	n.after(n.between(0, time.Minute), n.start)
 	n.run(s.calm)
 	n.calmDown()
-	for end := s.calm + n.patience(); n.now < end && n.oracle.failed == "" && !n.settled(); {
+	end := s.calm + n.patience()
+	for resumed := 0; n.now < end && n.oracle.failed == "" && !n.settled(); {
 		n.run(min(end, n.now+10*time.Minute))
-		if n.oracle.open { // rightly: the operator has it go on
-			n.resume()
-			end = n.now + n.patience()
+		if !n.oracle.open {
+			continue
 		}
+		if resumed++; resumed > 3 {
+			n.oracle.fail(n, "the breaker opens again and again, though nothing happens to the node")
+		}
+		n.resume() // it opened rightly, and the operator has the program go on
+		end = n.now + n.patience()
 	}
 	n.oracle.ends(n)
 	return n
