@@ -18,7 +18,10 @@ func TestSameQuarantine(t *testing.T) {
 	elsewhere[slices.Index(elsewhere, n.path("root"))] = n.path("other")
 	here := n.args
 	for _, command := range [][]string{
-		{"sweep", "--no-wait"}, {"quarantine", "restore", wholeUID(1)}, {"quarantine", "list"}, {"quarantine", "list", "-o", "json"},
+		{"sweep", "--no-wait"},
+		{"quarantine", "restore", wholeUID(1)},
+		{"quarantine", "list"},
+		{"quarantine", "list", "-o", "json"},
 		{"run", "--log-source", "file", "--log-file", n.path("log")},
 	} {
 		n.args = elsewhere

@@ -169,7 +169,7 @@ func (l looked) oldestSandbox() values {
 		if !v.For(policy.ReasonSandboxOrphaned) || i >= len(l.Pods)+len(l.RuntimeOnly) {
 			continue
 		}
-		e := &policy.Evidence{}
+		var e *policy.Evidence
 		if i < len(l.Pods) {
 			e = &l.Pods[i]
 		} else {

@@ -120,6 +120,7 @@ func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (note
 // Access is what a command may do on the node.
 type Access int
 
+// The accesses.
 const (
 	Reads Access = iota // changes nothing: the state directory is opened for reading only
 	Acts                // one command of an operator, which may work beside the daemon

@@ -148,8 +148,10 @@ func (v *Report) cniSums() []string {
 	}
 	if !v.swept || v.dryRun {
 		parts = []part{
-			{t.Reap, "would be removed"}, {t.Wait, human.Plural(t.Wait, "waits", "wait")},
-			{t.Keep - t.ForPerson, "kept"}, {t.ForPerson, human.Plural(t.ForPerson, "needs you", "need you")},
+			{t.Reap, "would be removed"},
+			{t.Wait, human.Plural(t.Wait, "waits", "wait")},
+			{t.Keep - t.ForPerson, "kept"},
+			{t.ForPerson, human.Plural(t.ForPerson, "needs you", "need you")},
 		}
 	}
 	var words []string

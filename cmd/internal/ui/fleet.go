@@ -282,11 +282,11 @@ func (p *Printer) fleetPods(f *FleetList) {
 	p.Heading(head)
 	for i := range f.Pods {
 		pod := &f.Pods[i]
-		text := pod.UID + " " + string(pod.Verdict) + " " + policy.FullName(pod.Namespace, pod.Name)
+		words := []string{pod.UID, string(pod.Verdict), policy.FullName(pod.Namespace, pod.Name)}
 		for _, w := range pod.Why {
-			text += " " + string(w.Reason)
+			words = append(words, string(w.Reason))
 		}
-		p.Item("", human.Short(clean.Text(pod.Node), fleetWidth-1), fleetWidth, "", clean.Text(text))
+		p.Item("", human.Short(clean.Text(pod.Node), fleetWidth-1), fleetWidth, "", clean.Text(strings.Join(words, " ")))
 	}
 	if f.More > 0 {
 		p.Printf("… and %s more\n", human.Thousands(f.More))

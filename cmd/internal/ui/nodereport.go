@@ -62,7 +62,7 @@ type Memory struct {
 	At   time.Time                 // when that was written down, zero where it is not known
 }
 
-// New makes the report of the time since asked, which begins with a whole day.
+// NewNodeReport makes the report of the time since asked, which begins with a whole day.
 func NewNodeReport(a account.Account, entries []policy.EntryState, m Memory, asked time.Time, node string) NodeReport {
 	const day = 24 * time.Hour
 	v := NodeReport{

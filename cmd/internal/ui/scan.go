@@ -214,7 +214,7 @@ func quarantined(entries []Entry) string {
 	if len(entries) == 0 {
 		return ""
 	}
-	text := "In quarantine: " + human.Count(len(entries), "entry") + ", " + sizeOf(entries)
+	parts := []string{"In quarantine: " + human.Count(len(entries), "entry") + ", " + sizeOf(entries)}
 	for _, phase := range []struct {
 		phase policy.Phase
 		words string
@@ -226,10 +226,10 @@ func quarantined(entries []Entry) string {
 			}
 		}
 		if n > 0 {
-			text += "; " + human.Thousands(n) + phase.words
+			parts = append(parts, human.Thousands(n)+phase.words)
 		}
 	}
-	return text + "."
+	return strings.Join(parts, "; ") + "."
 }
 
 // mostConflicts bounds the commands for what is in conflict.
