@@ -1,7 +1,9 @@
 package parsers
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -54,11 +56,13 @@ func (e *envelope) call() (call, bool) {
 		text = cutRepeated(strings.TrimPrefix(text, " "))
 	}
 	text = trimEnd(text)
-	if inner, ok := cutK0s(text); ok && (byK0s || !e.named) {
-		text, e.whole, e.bare = inner, true, false
-		if e.Transport == "" {
-			e.Transport = transportK0s
+	if m := k0sForm.FindStringSubmatch(text); m != nil && (byK0s || !e.named) {
+		inner, err := strconv.Unquote(m[1])
+		if err != nil {
+			return call{}, false
 		}
+		text, e.whole, e.bare = inner, true, false
+		e.Transport = cmp.Or(e.Transport, transportK0s)
 	} else if e.named && byK0s {
 		return call{}, false
 	}
@@ -66,9 +70,7 @@ func (e *envelope) call() (call, bool) {
 		return e.klogJSON(text)
 	}
 	h, msg, ok := cutHeader(text)
-	if !ok && !e.whole {
-		h, msg, ok = cutHeaderTail(text)
-	}
+	ok = ok && (h.full || !e.whole)
 	if !ok && e.bare {
 		msg, ok = bareMessage(text)
 	}
@@ -108,7 +110,7 @@ func bareMessage(text string) (msg string, ok bool) {
 func (e *envelope) opens() (call, bool) {
 	h, msg, ok := cutHeader(trimEnd(strings.TrimPrefix(e.Text, " ")))
 	quoted, opens := strings.CutSuffix(msg, " err=<")
-	return call{File: h.file, PID: h.pid, Msg: quoted}, ok && opens
+	return call{File: h.file, PID: h.pid, Msg: quoted}, ok && h.full && opens
 }
 
 // goesOn returns the text of a line inside a block, which klog begins with a tab.

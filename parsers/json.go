@@ -65,6 +65,9 @@ func (o object) text(key string) (string, bool) {
 //
 // What is none of these may be a log shipper's.
 func (u *units) unwrapJSON(s string) (envelope, bool) {
+	if !strings.HasPrefix(s, "{") {
+		return envelope{}, false
+	}
 	o, err := parseObject(s)
 	if err != nil {
 		return envelope{}, false

@@ -1,6 +1,9 @@
 package parsers
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // header is what stands before a klog message.
 type header struct {
@@ -9,52 +12,30 @@ type header struct {
 	full bool   // all of the header is there, not its tail only
 }
 
-// cutHeader parses klog's header and returns the message after it. The layout, with
-// any number of spaces before the process ID (klog doc of Lmmdd, glog alike):
+// headerForm is klog's header, glog's alike, or what people leave of it when they cut a line:
 //
 //	E0331 15:47:45.892216    3416 kubelet_volumes.go:245] message
 //	Lmmdd hh:mm:ss.uuuuuu threadid file:line] message
-//
-// With --add_dir_header the file is "kubelet/kubelet_volumes.go".
-func cutHeader(s string) (header, string, bool) {
-	if len(s) < 21 || !strings.ContainsRune("IWEF", rune(s[0])) || !allDigits(s[1:5]) || s[5] != ' ' {
+//	                        21207 kubelet_volumes.go:140] message
+//	                              kubelet_volumes.go:154] message
+var headerForm = regexp.MustCompile(`^(?:([IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +)?(\d{1,9}) )?([\w./-]+:\d+)\] `)
+
+// cutHeader parses a header of one of the kubelet's files and returns the message after it.
+func cutHeader(s string) (h header, msg string, ok bool) {
+	m, msg := cutHead(headerForm, s)
+	if m == nil {
 		return header{}, "", false
 	}
-	n := clock(s[6:])
-	if n < len("15:04:05.0") || s[6+8] != '.' {
-		return header{}, "", false
-	}
-	rest := strings.TrimLeft(s[6+n:], " ")
-	if len(rest) == len(s)-6-n {
-		return header{}, "", false
-	}
-	h, msg, ok := cutHeaderTail(rest)
-	if !ok || h.pid == 0 {
-		return header{}, "", false
-	}
-	h.full = true
-	return h, msg, true
+	h.full = m[1] != ""
+	h.pid, _ = number(m[2])
+	h.file, ok = sourceFile(m[3])
+	return h, msg, ok && (h.pid != 0 || m[2] == "")
 }
 
-// cutHeaderTail parses what people leave of a header when they cut a line:
-//
-//	21207 kubelet_volumes.go:140] message
-//	kubelet_volumes.go:154] message
-func cutHeaderTail(s string) (header, string, bool) {
-	var h header
-	if d := digits(s); d > 0 {
-		pid, ok := number(s[:d])
-		if !ok || pid == 0 || d >= len(s) || s[d] != ' ' {
-			return header{}, "", false
-		}
-		h.pid, s = pid, s[d+1:]
-	}
-	place, msg, ok := strings.Cut(s, "] ")
-	if !ok {
-		return header{}, "", false
-	}
-	h.file, ok = sourceFile(place)
-	return h, msg, ok
+// hasHeader reports whether s begins with a full header.
+func hasHeader(s string) bool {
+	h, _, ok := cutHeader(s)
+	return ok && h.full
 }
 
 // sourceDirs has the files of the kubelet whose messages are parsed, with the folder
@@ -87,29 +68,8 @@ func sourceFile(place string) (string, bool) {
 	return base, true
 }
 
-// clock returns the length of the "15:04:05" or "15:04:05.000000" that s starts with,
-// 0 where it starts with none. systemd in some locales writes a comma.
-func clock(s string) int {
-	if len(s) < 8 || !allDigits(s[:2]) || s[2] != ':' || !allDigits(s[3:5]) || s[5] != ':' || !allDigits(s[6:8]) {
-		return 0
-	}
-	n := 8
-	if len(s) > 9 && (s[8] == '.' || s[8] == ',') {
-		if d := digits(s[9:]); d > 0 {
-			n = 9 + d
-		}
-	}
-	return n
-}
-
 // digits returns how many ASCII digits s starts with.
-func digits(s string) int {
-	n := 0
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
-}
+func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
 func allDigits(s string) bool { return digits(s) == len(s) }
 

@@ -145,7 +145,7 @@ func (s *Scanner) fill() {
 		s.eof, s.err, s.limit = true, err, s.end
 	}
 	whole := bytes.TrimSuffix(s.buf[:s.limit], newline)
-	s.cri = s.cri || isCRI(whole) || isCRI(whole[bytes.LastIndexByte(whole, '\n')+1:])
+	s.cri = s.cri || beginsCRI(whole) || beginsCRI(whole[bytes.LastIndexByte(whole, '\n')+1:])
 }
 
 // longLine parses the head of a line that fills the buffer and skips the rest.

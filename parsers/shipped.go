@@ -54,7 +54,7 @@ func shipped(o object) (envelope, bool) {
 		}
 		text, ok := o.text(key)
 		text = strings.TrimPrefix(stripColour(text), " ")
-		if _, _, klog := cutHeader(text); !ok || !klog || e.Text != "" {
+		if !ok || !hasHeader(text) || e.Text != "" {
 			return envelope{}, false // two lines are one too many
 		}
 		e.Text = text

@@ -2,103 +2,179 @@ package parsers
 
 import (
 	"net/netip"
+	"regexp"
 	"strings"
 )
+
+// unwrappers parse the transports whose lines begin with something of their own, in this order.
+var unwrappers = [...]func(u *units, line string) (envelope, bool){
+	(*units).unwrapJSON, withPriority, rfc5424, messageField, cri, bulleted,
+	func(_ *units, line string) (envelope, bool) { return dated(line) },
+	func(_ *units, line string) (envelope, bool) { return envelope{Text: line}, hasHeader(line) },
+}
 
 // unwrap removes the transport from a line of a file. Every transport is recognised from
 // the line's first byte on, each has one place for the program's text, and a line
 // that starts like none of them is no kubelet's.
 func (u *units) unwrap(line string) (envelope, bool) {
-	if line == "" {
-		return envelope{}, false
-	}
-	if e, ok := u.unwrapGrepped(line); ok {
+	if e, ok := u.unwrapStart(line); ok {
 		return e, true
-	}
-	if bullet, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "* "); ok {
-		return dated(bullet) // minikube logs up to 1.13
 	}
 	if node, rest, ok := strings.Cut(line, ": "); ok {
 		// talosctl logs kubelet puts the node's address before each line.
 		if _, err := netip.ParseAddr(node); err == nil {
-			return u.unwrapGrepped(rest)
+			return u.unwrapStart(rest)
 		}
 	}
-	if e, ok := programLed(line, envelope{Transport: transportSyslog}); ok {
+	if e, ok := tagged(tag, line, envelope{Transport: transportSyslog}); ok {
 		return e, true
 	}
-	if rest, ok := cutGrepPrefix(line); ok {
-		if e, ok := u.unwrapGrepped(rest); ok {
+	if m, rest := cutHead(grepPlace, line); m != nil {
+		// Everything but a bare fragment, which may start after any colon.
+		if e, ok := u.unwrapStart(rest); ok {
 			return e, true
 		}
 	}
-	if line[0] == ' ' || line[0] == '\t' {
+	if line == "" || line[0] == ' ' || line[0] == '\t' {
 		// A continuation of something: klog puts a tab before every line but the first.
 		return envelope{}, false
 	}
 	return envelope{Text: line, bare: true}, true
 }
 
-// unwrapGrepped takes the transport off what follows a file name or line number of
-// grep: everything but a bare fragment, which may start after any colon.
-func (u *units) unwrapGrepped(rest string) (envelope, bool) {
-	if e, ok := u.unwrapStructured(rest); ok {
-		return e, true
+func (u *units) unwrapStart(line string) (envelope, bool) {
+	for _, unwrap := range unwrappers {
+		if e, ok := unwrap(u, line); ok {
+			return e, true
+		}
+	}
+	return envelope{}, false
+}
+
+// maxHead bounds what is matched of a line's beginning: a line may be long, and a match takes longer
+// than a search.
+const maxHead = 1024
+
+// cutHead returns the groups of form, which describes the beginning of s, and the rest of s.
+func cutHead(form *regexp.Regexp, s string) (groups []string, rest string) {
+	groups = form.FindStringSubmatch(s[:min(len(s), maxHead)])
+	if groups == nil {
+		return nil, ""
+	}
+	return groups, s[len(groups[0]):]
+}
+
+// grepPlace is what grep puts before a line: "file:", "line:" or "file:line:".
+var grepPlace = regexp.MustCompile(`^(?:\d+:|[^ \t"'={}[\]<>\\():]+:(?:\d+:)?)`)
+
+// priority is that of syslog(3).
+var priority = regexp.MustCompile(`^<\d{1,3}>`)
+
+// withPriority parses the forms of RFC 3164 that start with a priority:
+//
+//	<27>Mar 31 15:47:45 host kubelet[3416]: text
+//	<27>kubelet[3416]: text
+func withPriority(_ *units, s string) (envelope, bool) {
+	m, rest := cutHead(priority, s)
+	if m == nil {
+		return envelope{}, false
 	}
 	if e, ok := dated(rest); ok {
 		return e, true
 	}
-	_, _, ok := cutHeader(rest)
-	return envelope{Text: rest}, ok
+	return tagged(tag, rest, envelope{Transport: transportSyslog})
 }
 
-// unwrapStructured removes the transports that begin with a certain byte or key.
-func (u *units) unwrapStructured(line string) (envelope, bool) {
-	switch line[0] {
-	case '{':
-		return u.unwrapJSON(line)
-	case '<':
-		return withPriority(line)
-	case '[':
-		return monotonic(line)
-	case '1':
-		// RFC 5424 in a file whose template leaves the priority out.
-		if rest, ok := strings.CutPrefix(line, "1 "); ok {
-			return rfc5424(rest)
-		}
-	}
-	if msg, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "MESSAGE="); ok {
-		return envelope{Transport: transportMessage, Text: msg}, true // a line that people copy out of journalctl -o verbose
-	}
-	return cri(line)
-}
+// form5424 is the head of RFC 5424, with the priority or, in a file, often without it:
+//
+//	<27>1 2024-11-18T01:57:48.546805+00:00 host kubelet 4133404 - - text
+//	<PRIORITY>VERSION TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA MSG
+//
+// Structured data is "-" or `[id name="value"]…` (6.3), and a byte order mark may begin the text.
+var form5424 = regexp.MustCompile(`^(?:<\d{1,3}>)?1 ([^ ]+) [^ ]+ ([^ ]+) ([^ ]+) [^ ]+ (?:-|(?:\[(?:[^\]"]|"(?:[^"\\]|\\.)*")*\])*) \x{feff}?`)
 
-// cutGrepPrefix takes off what grep puts before a line: "file:", "line:" or
-// "file:line:".
-func cutGrepPrefix(s string) (string, bool) {
-	name, rest, ok := strings.Cut(s, ":")
-	if !ok || name == "" || strings.ContainsAny(name, " \t\"'={}[]<>\\()") {
-		return "", false
+func rfc5424(_ *units, s string) (envelope, bool) {
+	m, text := cutHead(form5424, s)
+	if m == nil {
+		return envelope{}, false
 	}
-	if d := digits(rest); d > 0 && d < len(rest) && rest[d] == ':' && !allDigits(name) {
-		rest = rest[d+1:]
-	}
-	return rest, rest != ""
-}
-
-// cutRepeated takes off what syslog daemons put around repetitions:
-// "message repeated 3 times: [ message]".
-func cutRepeated(s string) string {
-	rest, ok := strings.CutPrefix(s, "message repeated ")
+	e := envelope{Transport: transport5424, Program: m[2], named: true, Text: text}
+	e.PID, _ = number(m[3])
+	ok := m[1] == "-"
 	if !ok {
-		return s
+		e.Time, ok = parseISO(m[1])
 	}
-	d := digits(rest)
-	inner, ok := strings.CutPrefix(rest[d:], " times: [")
-	if d == 0 || !ok {
-		return s
+	return e, ok
+}
+
+// messageField parses a line that people copy out of journalctl -o verbose.
+func messageField(_ *units, s string) (envelope, bool) {
+	msg, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "MESSAGE=")
+	return envelope{Transport: transportMessage, Text: msg}, ok
+}
+
+// bulleted parses minikube logs up to 1.13.
+func bulleted(_ *units, s string) (envelope, bool) {
+	line, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "* ")
+	if !ok {
+		return envelope{}, false
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(inner, " "), "]")
+	return dated(line)
+}
+
+// criHead is the head of one record of a CRI runtime's log:
+//
+//	2024-03-30T07:25:46.496936000+00:00 stderr F text
+//	TIMESTAMP STREAM TAGS text
+//
+// Tags are separated by ":"; the first is F for a full line or the last piece of one,
+// P for a piece that is not the last (kubelet's cri-client logs.go).
+var criHead = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT[^ ]{9,26}) (stderr|stdout) ([FP])(?::[^ ]*)? `)
+
+// cri parses a record of a kubelet that runs in a container. klog writes to stderr; stdout has the text
+// of others.
+func cri(_ *units, s string) (envelope, bool) {
+	m, text := cutHead(criHead, s)
+	if m == nil || m[2] != "stderr" {
+		return envelope{}, false
+	}
+	at, ok := parseISO(m[1])
+	return envelope{Transport: transportCRI, Time: at, Text: text, whole: true}, ok
+}
+
+// piece reports whether the line is a CRI record of stderr, and whether the next such record goes on
+// with it.
+func piece(line []byte) (partial, ok bool) {
+	m := criHead.FindSubmatch(line[:min(len(line), maxHead)])
+	if m == nil || string(m[2]) != "stderr" {
+		return false, false
+	}
+	return string(m[3]) == "P", true
+}
+
+// beginsCRI reports whether a block begins with a CRI record.
+func beginsCRI(block []byte) bool { return criHead.Match(block[:min(len(block), maxHead)]) }
+
+// k0sPrograms are the names under which k0s's supervisor logs: its own, and those of its
+// units where journalctl prints them.
+var k0sPrograms = []string{"k0s", "k0sworker", "k0scontroller", "k0sworker.service", "k0scontroller.service"}
+
+// k0sForm is what k0s's supervisor puts around a line of the kubelet, whatever else it runs:
+//
+//	time="2026-11-21 09:15:33" level=info msg="E1121 09:15:33.1 …" component=kubelet stream=stderr
+//
+// Nothing else stands beside it: of a line that is longer than its buffer k0s numbers the pieces
+// (chunk=2), and a piece's beginning is no line's.
+var k0sForm = regexp.MustCompile(`^time="[^"\\]*" level=\w+ msg=("(?:[^"\\]|\\.)*") component=kubelet(?: stream=(?:stderr|stdout))?$`)
+
+// repeated is what syslog daemons put before repetitions, with "]" at the end.
+var repeated = regexp.MustCompile(`^message repeated \d+ times: \[ ?`)
+
+func cutRepeated(s string) string {
+	if m, inner := cutHead(repeated, s); m != nil {
+		return strings.TrimSuffix(inner, "]")
+	}
+	return s
 }
 
 // trimEnd takes off the escaped newlines that rsyslog leaves of messages that end with
@@ -116,22 +192,13 @@ func trimEnd(s string) string {
 	}
 }
 
-// stripColour takes ANSI control sequences (ECMA-48 CSI) out: journalctl and grep
-// colour lines that they write to a terminal.
+// colour is an ANSI control sequence (ECMA-48 CSI): journalctl and grep colour lines that they write
+// to a terminal.
+var colour = regexp.MustCompile(`\x1b\[[ -?]*[^ -?]?`)
+
 func stripColour(s string) string {
 	if strings.IndexByte(s, 0x1b) < 0 {
 		return s
 	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != 0x1b || i+1 >= len(s) || s[i+1] != '[' {
-			b.WriteByte(s[i])
-			continue
-		}
-		i += 2
-		for i < len(s) && s[i] >= 0x20 && s[i] < 0x40 {
-			i++
-		}
-	}
-	return b.String()
+	return colour.ReplaceAllString(s, "")
 }
