@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -71,14 +70,7 @@ func scanFile(tb testing.TB, path string, o Options) int {
 		tb.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // read only
-	sc, n := NewScanner(f, o), 0
-	for sc.Scan() {
-		n++
-	}
-	if err := sc.Err(); err != nil {
-		tb.Fatal(err)
-	}
-	return n
+	return len(scan(tb, f, o))
 }
 
 // BenchmarkScan reads a log from the page cache, in turns with grep -c -F writing to a
@@ -148,8 +140,7 @@ func BenchmarkJunk(b *testing.B) {
 	data := strings.Repeat(line, 10000)
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		sc := NewScanner(io.LimitReader(strings.NewReader(data), int64(len(data))), Options{})
-		if sc.Scan() {
+		if len(scan(b, strings.NewReader(data), Options{})) > 0 {
 			b.Fatal("found something")
 		}
 	}

@@ -30,9 +30,6 @@ type block struct {
 	klogPID int
 }
 
-// inLine reports whether the next line may go on with the last one, and must be parsed.
-func (p *Parser) inLine() bool { return p.prev.block != nil || p.prev.partial }
-
 // observe notes what a line shows about the lines after it.
 func (p *Parser) observe(text []byte, j *JournalFields) {
 	p.prev.block = nil

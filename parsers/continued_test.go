@@ -85,7 +85,7 @@ func TestBlocks(t *testing.T) {
 		"head quoted":            {"x " + head + first, ""},
 		"no tab":                 {sys(1, head) + sys(1, first[1:]), ""},
 	} {
-		for kind, got := range map[string][]found{
+		for kind, got := range map[string][]Found{
 			"scanner":   scan(t, strings.NewReader(tc.data), Options{}),
 			"parser":    lineByLine([]byte(tc.data), Options{}),
 			"following": lineByLine(whatToHandOver([]byte(tc.data)), Options{}),

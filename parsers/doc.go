@@ -22,6 +22,6 @@
 // lines start with a tab). Such lines name a pod all the same, and are why only
 // journald's trusted fields make a sighting Trusted.
 //
-// Scanner reads a whole log, Parser a line at a time, Index what lies between: it finds
-// in a block the few lines that are worth parsing.
+// Parser parses a line at a time. Blocks finds in the blocks of a log the few lines that are worth
+// parsing, and Scan does both for a whole log.
 package parsers

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// FuzzKubelet holds for any bytes, as lines and as a log: nothing panics, Scanner and
+// FuzzKubelet holds for any bytes, as lines and as a log: nothing panics, Scan and
 // Parser find the same, and a UID is a UID that the input holds (or its numbers do).
 func FuzzKubelet(f *testing.F) {
 	for _, r := range corpus(f) {
@@ -64,7 +64,7 @@ func FuzzKubelet(f *testing.F) {
 		for _, s := range got {
 			check(s.Sighting, data)
 		}
-		sameFound(t, "scanner", got, lineByLine(data, Options{Hints: true}))
+		sameFound(t, "scan", got, lineByLine(data, Options{Hints: true}))
 	})
 }
 

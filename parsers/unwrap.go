@@ -131,6 +131,9 @@ func bulleted(_ *units, s string) (envelope, bool) {
 // P for a piece that is not the last (kubelet's cri-client logs.go).
 var criHead = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT[^ ]{9,26}) (stderr|stdout) ([FP])(?::[^ ]*)? `)
 
+// maxCRIHead is enough for the head of any record.
+const maxCRIHead = 128
+
 // cri parses a record of a kubelet that runs in a container. klog writes to stderr; stdout has the text
 // of others.
 func cri(_ *units, s string) (envelope, bool) {
@@ -145,7 +148,7 @@ func cri(_ *units, s string) (envelope, bool) {
 // piece reports whether the line is a CRI record of stderr, and whether the next such record goes on
 // with it.
 func piece(line []byte) (partial, ok bool) {
-	m := criHead.FindSubmatch(line[:min(len(line), maxHead)])
+	m := criHead.FindSubmatch(line[:min(len(line), maxCRIHead)])
 	if m == nil || string(m[2]) != "stderr" {
 		return false, false
 	}
@@ -153,7 +156,7 @@ func piece(line []byte) (partial, ok bool) {
 }
 
 // beginsCRI reports whether a block begins with a CRI record.
-func beginsCRI(block []byte) bool { return criHead.Match(block[:min(len(block), maxHead)]) }
+func beginsCRI(block []byte) bool { return criHead.Match(block[:min(len(block), maxCRIHead)]) }
 
 // k0sPrograms are the names under which k0s's supervisor logs: its own, and those of its
 // units where journalctl prints them.

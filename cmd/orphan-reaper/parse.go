@@ -178,14 +178,13 @@ func parseLines(r io.Reader, source string, o parsers.Options, emit func(parsers
 	if err != nil {
 		return err
 	}
-	sc := parsers.NewScanner(r, o)
-	for sc.Scan() {
-		if err := emit(sc.Sighting(), sc.Line()); err != nil {
+	for found, err := range parsers.Scan(r, o) {
+		if err != nil {
+			return fmt.Errorf("cannot read on after byte %d of %s: %w", found.Offset, source, err)
+		}
+		if err := emit(found.Sighting, found.Line); err != nil {
 			return err
 		}
-	}
-	if err := sc.Err(); err != nil {
-		return fmt.Errorf("cannot read on after byte %d of %s: %w", sc.Consumed(), source, err)
 	}
 	return nil
 }

@@ -33,8 +33,8 @@ type File struct {
 	watcher  func() (*watcher, error)
 
 	// Used by Run's goroutine only.
-	buf    []byte
 	opened bool // a file was opened after the watches were set
+	polls  bool // there is no inotify
 	status string
 
 	mu    sync.Mutex
@@ -125,9 +125,8 @@ func (f *File) Run(ctx context.Context, from Position, lines chan<- parsers.Line
 // wait returns when there may be something to read, and false when ctx has ended.
 func (f *File) wait(ctx context.Context, w *watcher, ticker *time.Ticker) bool {
 	var wake chan struct{}
-	interval := min(f.interval, polling)
 	if w != nil {
-		wake, interval = w.wake, f.interval
+		wake = w.wake
 		if !pause(ctx, gather) {
 			return false
 		}
@@ -140,7 +139,7 @@ func (f *File) wait(ctx context.Context, w *watcher, ticker *time.Ticker) bool {
 		if f.old == nil {
 			break
 		}
-		if f.old.quiet += interval; f.old.quiet >= 2*f.interval {
+		if f.old.quiet += f.period(); f.old.quiet >= 2*f.interval {
 			f.closeOld()
 		}
 	}
@@ -150,7 +149,6 @@ func (f *File) wait(ctx context.Context, w *watcher, ticker *time.Ticker) bool {
 // arm sets the watches before the name is read, so that whatever happens after that wakes the
 // follower. Without inotify the follower polls, and arm tries again each time.
 func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watcher {
-	had := w != nil
 	f.opened = false
 	var err error
 	if w == nil {
@@ -159,28 +157,34 @@ func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watche
 	// A directory that is made, or a link that is changed, just before its watch is set goes
 	// unnoticed: what is to be watched must be the same afterwards.
 	for wanted, tries := f.watches(), 0; err == nil && tries < 16; tries++ {
-		err = w.set(wanted)
+		err = w.watch(wanted)
 		now := f.watches()
 		if slices.Equal(wanted, now) {
 			break
 		}
 		wanted = now
 	}
-	if err == nil {
-		if !had {
-			ticker.Reset(f.interval)
+	if polls := err != nil; polls != f.polls {
+		f.polls = polls
+		ticker.Reset(f.period())
+		if polls {
+			f.log.WarnContext(ctx, "no inotify for this log, reading it every two seconds",
+				slog.String("file", f.path), slog.Any("error", err))
 		}
-		return w
 	}
-	if w != nil {
+	if err != nil && w != nil {
 		w.close()
+		return nil
 	}
-	ticker.Reset(min(f.interval, polling))
-	if had || f.buf == nil {
-		f.log.WarnContext(ctx, "no inotify for this log, reading it every two seconds",
-			slog.String("file", f.path), slog.Any("error", err))
+	return w
+}
+
+// period is the time between two readings without an event.
+func (f *File) period() time.Duration {
+	if f.polls {
+		return min(f.interval, polling)
 	}
-	return nil
+	return f.interval
 }
 
 // step finds the file that has the name, and reads it and the one before it to their ends. more
@@ -250,7 +254,7 @@ func (f *File) find() error {
 	if p.matches(t) {
 		// The same file after a restart or an error, or an editor's copy of it. Nothing is added to
 		// the one that was copied.
-		t.next, t.done = p.Offset, p.Offset
+		t.blocks, t.done = parsers.NewBlocks(true, p.Offset), p.Offset
 		if f.cur != nil {
 			f.cur.close()
 			f.mu.Lock()

@@ -18,13 +18,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-const (
-	// blockSize is what one read takes: large enough that the search costs more than
-	// the call, small enough to stay in the processor's cache.
-	blockSize = 256 << 10
-	// maxStep bounds what is read before names and watches are checked again.
-	maxStep = 64 << 20
-)
+// maxStep bounds what is read before names and watches are checked again.
+const maxStep = 64 << 20
 
 var (
 	errNotRegular = errors.New("not a regular file")
@@ -36,10 +31,7 @@ type tailed struct {
 	file   *os.File
 	info   os.FileInfo // of when it was opened: its identity, and its size then
 	prefix []byte      // the first maxPrefix bytes, fewer while the file is shorter
-	next   int64       // where the next read begins
-	carry  []byte      // the line that has no newline yet, at most maxText of it
-	cut    bool        // carry is full; the line goes on
-	opened bool        // the last line opened a block: the next is handed over whatever it holds
+	blocks *parsers.Blocks
 	quiet  time.Duration
 
 	// done is where the first line begins that has not been handed over, and mark the
@@ -72,7 +64,7 @@ func openTailed(path string) (*tailed, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tailed{file: file, info: info}
+	t := &tailed{file: file, info: info, blocks: parsers.NewBlocks(true, 0)}
 	if _, err := t.same(0); err != nil {
 		t.close()
 		return nil, err
@@ -126,7 +118,7 @@ func (t *tailed) same(end int64) (bool, error) {
 
 // rewind begins the file anew; File.mu is held. What it holds by now may be of any age.
 func (t *tailed) rewind() {
-	t.next, t.done, t.carry, t.cut, t.opened, t.prefix, t.mark = 0, 0, t.carry[:0], false, false, nil, FilePosition{}
+	t.blocks, t.done, t.prefix, t.mark = parsers.NewBlocks(true, 0), 0, nil, FilePosition{}
 	if info, err := t.file.Stat(); err == nil {
 		t.info = info
 	}
@@ -136,17 +128,13 @@ func (t *tailed) rewind() {
 // reports that the end has not been reached. errTruncated: the file has other content than
 // before, and none of the new content has been used.
 func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) (more bool, err error) {
-	if f.buf == nil {
-		f.buf = make([]byte, maxText+blockSize)
-	}
-	for limit := t.next + maxStep; t.next < limit; {
-		k := copy(f.buf, t.carry)
-		n, readErr := t.file.ReadAt(f.buf[k:k+blockSize], t.next)
+	for limit := t.blocks.Next() + maxStep; t.blocks.Next() < limit; {
+		n, readErr := t.file.ReadAt(t.blocks.Room(), t.blocks.Next())
 		atEnd := errors.Is(readErr, io.EOF)
 		if readErr != nil && !atEnd {
 			return false, fmt.Errorf("cannot read the log: %w", readErr)
 		}
-		ok, err := t.same(t.next + int64(n))
+		ok, err := t.same(t.blocks.Next() + int64(n))
 		if err != nil {
 			return false, fmt.Errorf("cannot read the log: %w", err)
 		}
@@ -156,10 +144,17 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 		f.remark(t)
 		if n > 0 {
 			t.quiet = 0
-			if err := f.scan(ctx, t, f.buf[:k+n], k, lines); err != nil {
+		}
+		for l := range t.blocks.Lines(n) {
+			// A writer that does not append leaves a hole of NULs when its file is truncated.
+			text := bytes.Clone(bytes.TrimLeft(l.Text, "\x00"))
+			line := parsers.Line{Text: text, Source: f.path, CatchUp: l.End <= t.info.Size(), Whole: !l.Cut && t.whole(l.Start)}
+			if err := send(ctx, lines, line); err != nil {
 				return false, err
 			}
+			f.setDone(t, l.End)
 		}
+		f.setDone(t, t.blocks.Whole())
 		if atEnd {
 			return false, nil
 		}
@@ -167,82 +162,11 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 	return true, nil
 }
 
-// scan hands over the lines of data that may be sightings and keeps the unfinished
-// last one. The first k bytes are what was kept of the last block, the rest begins at
-// t.next in the file.
-func (f *File) scan(ctx context.Context, t *tailed, data []byte, k int, lines chan<- parsers.Line) error {
-	offset := func(i int) int64 { return t.next + int64(i-k) } // for i >= k
-	first := bytes.IndexByte(data[k:], '\n')
-	if first < 0 {
-		t.keep(data, offset(len(data)))
-		return nil
-	}
-	begin := 0
-	if t.cut {
-		begin = k + first + 1
-		if err := f.emit(ctx, t, data[:k], unknownStart, offset(begin), lines); err != nil {
-			return err
-		}
-	}
-	end := k + bytes.LastIndexByte(data[k:], '\n') + 1
-	for begin < end {
-		hit := begin
-		if !t.opened {
-			i := parsers.Index(data[begin:end])
-			if i < 0 {
-				break
-			}
-			hit += i
-		}
-		start := begin + bytes.LastIndexByte(data[begin:hit], '\n') + 1
-		stop := hit + bytes.IndexByte(data[hit:end], '\n')
-		if err := f.emit(ctx, t, data[start:stop], offset(start), offset(stop+1), lines); err != nil {
-			return err
-		}
-		begin = stop + 1
-	}
-	f.setDone(t, offset(end))
-	t.cut = false
-	next := offset(len(data))
-	t.keep(data[end:], next)
-	return nil
-}
-
-// keep remembers an unfinished line and where the next read begins.
-func (t *tailed) keep(line []byte, next int64) {
-	t.next = next
-	if t.cut {
-		return
-	}
-	t.cut = len(line) > maxText
-	t.carry = append(t.carry[:0], line[:min(len(line), maxText)]...)
-}
-
-// unknownStart is for a line that is not all there.
-const unknownStart = -1
-
-// emit hands over one line, if it may be a sighting in what is kept of it, and moves the
-// position to end, which is where the next line begins.
-func (f *File) emit(ctx context.Context, t *tailed, line []byte, start, end int64, lines chan<- parsers.Line) error {
-	// A writer that does not append leaves a hole of NULs when its file is truncated.
-	line = bytes.TrimLeft(line[:min(len(line), maxText)], "\x00")
-	wanted := t.opened || parsers.Interesting(line)
-	t.opened = parsers.OpensBlock(line)
-	if wanted {
-		l := parsers.Line{Text: bytes.Clone(line), Source: f.path, CatchUp: end <= t.info.Size(), Whole: t.whole(start)}
-		if err := send(ctx, lines, l); err != nil {
-			return err
-		}
-	}
-	f.setDone(t, end)
-	return nil
-}
-
 // whole reports whether the line at start is known to begin where its writer began one: a
 // daemon that cuts long lines may go on with the rest in the next.
 func (t *tailed) whole(start int64) bool {
-	if start <= 0 {
-		return start == 0
+	if start == 0 {
+		return true
 	}
 	before := make([]byte, min(start, 2200))
 	if _, err := t.file.ReadAt(before, start-int64(len(before))); err != nil || before[len(before)-1] != '\n' {

@@ -6,47 +6,40 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 )
 
-// found is a sighting with its place.
-type found struct {
-	Sighting
-	line   int
-	offset int64
-}
-
-func scan(tb testing.TB, r io.Reader, o Options) []found {
+func scan(tb testing.TB, r io.Reader, o Options) []Found {
 	tb.Helper()
-	var all []found
-	sc := NewScanner(r, o)
-	for sc.Scan() {
-		all = append(all, found{sc.Sighting(), sc.Line(), sc.Offset()})
-	}
-	if err := sc.Err(); err != nil {
-		tb.Fatal(err)
+	var all []Found
+	for f, err := range Scan(r, o) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, f)
 	}
 	return all
 }
 
-// lineByLine is what Scanner must find, found without blocks.
-func lineByLine(data []byte, o Options) []found {
-	var all []found
+// lineByLine is what Scan must find, found without blocks.
+func lineByLine(data []byte, o Options) []Found {
+	var all []Found
 	p, n, offset := NewParser(o), 0, int64(0)
 	for line := range bytes.Lines(data) {
 		n++
 		if s, ok := p.Parse(Line{Text: bytes.TrimSuffix(line, newline)}); ok {
-			all = append(all, found{s, n, offset})
+			all = append(all, Found{s, n, offset})
 		}
 		offset += int64(len(line))
 	}
 	return all
 }
 
-func sameFound(tb testing.TB, name string, got, want []found) {
+func sameFound(tb testing.TB, name string, got, want []Found) {
 	tb.Helper()
 	if len(got) != len(want) {
 		tb.Fatalf("%s: %d sightings, want %d", name, len(got), len(want))
@@ -81,7 +74,7 @@ func everyLine(tb testing.TB) []byte {
 	return b.Bytes()
 }
 
-func TestScannerFindsWhatParserFinds(t *testing.T) {
+func TestScanFindsWhatParserFinds(t *testing.T) {
 	data := everyLine(t)
 	for _, o := range []Options{{}, {Hints: true}} {
 		want := lineByLine(data, o)
@@ -103,23 +96,23 @@ func TestScannerFindsWhatParserFinds(t *testing.T) {
 	}
 }
 
-// TestScannerAtBlockEnds puts a report at each place around the end of a block and of
+// TestScanAtBlockEnds puts a report at each place around the end of a block and of
 // what is kept of it.
-func TestScannerAtBlockEnds(t *testing.T) {
+func TestScanAtBlockEnds(t *testing.T) {
 	report := klogLine(forms()[6], testUID) + "\n"
 	filler := strings.Repeat("I0331 15:47:45.892216    3416 x.go:1] y\n", 2*blockSize/40+1)
 	for _, end := range []int{chunk, blockSize, 2 * blockSize} {
 		for d := -len(report) - 2; d <= 2; d++ {
 			data := filler[:end+d-1] + "\n" + report + filler[:1000]
 			got := scan(t, strings.NewReader(data), Options{})
-			if len(got) != 1 || got[0].offset != int64(end+d) || got[0].line != strings.Count(data[:end+d], "\n")+1 {
+			if len(got) != 1 || got[0].Offset != int64(end+d) || got[0].Line != strings.Count(data[:end+d], "\n")+1 {
 				t.Fatalf("end %d%+d: %+v", end, d, got)
 			}
 		}
 	}
 }
 
-func TestScannerLongLines(t *testing.T) {
+func TestScanLongLines(t *testing.T) {
 	report := klogLine(forms()[6], testUID)
 	mib := strings.Repeat("x", 1<<20)
 	for name, tc := range map[string]struct {
@@ -136,9 +129,9 @@ func TestScannerLongLines(t *testing.T) {
 	} {
 		var lines []int
 		for _, f := range scan(t, strings.NewReader(tc.data), Options{}) {
-			lines = append(lines, f.line)
-			if want := int64(strings.LastIndex(tc.data[:strings.Index(tc.data[f.offset:], "\n")+1+int(f.offset)], "\nE")) + 1; f.line > 1 && f.offset < want {
-				t.Errorf("%s: line %d at %d", name, f.line, f.offset)
+			lines = append(lines, f.Line)
+			if want := int64(strings.LastIndex(tc.data[:strings.Index(tc.data[f.Offset:], "\n")+1+int(f.Offset)], "\nE")) + 1; f.Line > 1 && f.Offset < want {
+				t.Errorf("%s: line %d at %d", name, f.Line, f.Offset)
 			}
 		}
 		if fmt.Sprint(lines) != fmt.Sprint(tc.lines) {
@@ -161,50 +154,42 @@ func (e *endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestScannerMemoryIsBounded(t *testing.T) {
-	sc := NewScanner(&endless{left: 256 << 20}, Options{Hints: true})
-	if sc.Scan() {
+func TestScanMemoryIsBounded(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if all := scan(t, &endless{left: 256 << 20}, Options{Hints: true}); len(all) > 0 {
 		t.Error("found something")
 	}
-	if len(sc.buf) != blockSize {
-		t.Errorf("the buffer is %d bytes", len(sc.buf))
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 2*(maxLine+blockSize) {
+		t.Errorf("%d bytes were allocated", n)
 	}
 }
 
-func TestScannerErrors(t *testing.T) {
+func TestScanErrors(t *testing.T) {
 	report := klogLine(forms()[6], testUID) + "\n"
 	broken := errors.New("broken")
-	sc := NewScanner(io.MultiReader(strings.NewReader(report), iotest.ErrReader(broken)), Options{})
-	if !sc.Scan() || sc.Scan() || !errors.Is(sc.Err(), broken) {
-		t.Errorf("error %v", sc.Err())
-	}
-	sc = NewScanner(stuck{}, Options{})
-	if sc.Scan() || !errors.Is(sc.Err(), io.ErrNoProgress) {
-		t.Errorf("error %v", sc.Err())
+	for _, tc := range []struct {
+		r      io.Reader
+		err    error
+		offset int
+	}{
+		{io.MultiReader(strings.NewReader(report+report[:20]), iotest.ErrReader(broken)), broken, len(report)},
+		{stuck{}, io.ErrNoProgress, 0},
+	} {
+		var last Found
+		var err error
+		for last, err = range Scan(tc.r, Options{}) {
+		}
+		if !errors.Is(err, tc.err) || last.Offset != int64(tc.offset) {
+			t.Errorf("%v at %d, want %v at %d", err, last.Offset, tc.err, tc.offset)
+		}
 	}
 }
 
 type stuck struct{}
 
 func (stuck) Read([]byte) (int, error) { return 0, nil }
-
-func TestScannerConsumed(t *testing.T) {
-	report := klogLine(forms()[6], testUID) + "\n"
-	for data, want := range map[string]int64{
-		"": 0, report: int64(len(report)), report + report[:20]: int64(len(report)), report[:20]: 0, "\n": 1, "\n\nx": 2,
-		strings.Repeat("x", 1<<20) + "\n" + report: 1<<20 + 1 + int64(len(report)),
-	} {
-		sc := NewScanner(strings.NewReader(data), Options{})
-		for sc.Scan() {
-			if got := sc.Consumed(); got > int64(len(data)) || got <= sc.Offset() {
-				t.Errorf("consumed %d at %d of %d", got, sc.Offset(), len(data))
-			}
-		}
-		if got := sc.Consumed(); got != want {
-			t.Errorf("%.30q: consumed %d, want %d", data, got, want)
-		}
-	}
-}
 
 func TestPrefilterFindsEachNeedle(t *testing.T) {
 	lines := []string{"Orphaned pod", "orphaned pod", `"MESSAGE":[`, `"MESSAGE": [`, `"MESSAGE" : [`, "UnmountVolume", "UnmapVolume", "cleaning subPath mounts"}

@@ -1,0 +1,183 @@
+package parsers
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"iter"
+)
+
+// blockSize is how much is read and searched at once: enough for few system calls,
+// little enough for the processor's cache.
+const blockSize = 256 << 10
+
+var newline = []byte{'\n'}
+
+// Blocks finds in the blocks of a log the few lines that a Parser must see (Index), so that a log is
+// read about as fast as grep reads it. Lines may have any length and hold any byte: of a long line the
+// head is kept and the rest skipped, in bounded memory. It opens and reads nothing itself.
+type Blocks struct {
+	hints bool
+	cri   bool // a block began or ended with a CRI record
+
+	buf  []byte // the head of the last line, which has no newline yet, and room for a block
+	head int    // the length of that head
+	cut  bool   // the line is longer than its head
+	from int64  // the offset of that line
+	next int64  // the offset of the next block
+	line int    // the lines before
+
+	must    bool // the next line is given out whatever it holds
+	partial bool // the last CRI record of stderr was partial
+}
+
+// RawLine is one line that a Parser must see.
+type RawLine struct {
+	Text   []byte // without its newline; valid until the next line
+	Cut    bool   // the line is longer than Text
+	Start  int64  // its offset
+	End    int64  // the offset of the next line
+	Number int    // of the first line: 1
+}
+
+// NewBlocks returns Blocks of a log from the offset on, where a line begins. hints is that of Options.
+func NewBlocks(hints bool, offset int64) *Blocks {
+	return &Blocks{hints: hints, from: offset, next: offset}
+}
+
+// Room returns where the caller puts the next block, which it then gives to Lines.
+func (b *Blocks) Room() []byte {
+	if b.buf == nil {
+		b.buf = make([]byte, maxLine+blockSize)
+	}
+	return b.buf[b.head : b.head+blockSize]
+}
+
+// Next returns the offset of the next block.
+func (b *Blocks) Next() int64 { return b.next }
+
+// Whole returns the offset behind the last line that has its newline.
+func (b *Blocks) Whole() int64 { return b.from }
+
+// Lines yields the lines that end in the n bytes that were put into Room. The loop over them must
+// reach its end before the next block.
+func (b *Blocks) Lines(n int) iter.Seq[RawLine] {
+	return func(yield func(RawLine) bool) {
+		data := b.buf[:b.head+n]
+		offset := func(i int) int64 { return b.next + int64(i-b.head) } // of what the head is not the cut one of
+		first := bytes.IndexByte(data[b.head:], '\n')
+		if first < 0 {
+			b.keep(data, n)
+			return
+		}
+		begin, end := 0, b.head+bytes.LastIndexByte(data[b.head:], '\n')+1
+		whole := data[:end-1]
+		b.cri = b.cri || beginsCRI(whole) || beginsCRI(whole[bytes.LastIndexByte(whole, '\n')+1:])
+		if b.cut {
+			begin = b.head + first + 1
+			if !b.give(data[:b.head], RawLine{Cut: true, Start: b.from, End: offset(begin)}, yield) {
+				return
+			}
+		}
+		for begin < end {
+			hit := begin
+			if !b.must {
+				i := index(data[begin:end], b.hints, b.cri)
+				if i < 0 {
+					break
+				}
+				hit += i
+			}
+			start := begin + bytes.LastIndexByte(data[begin:hit], '\n') + 1
+			stop := hit + bytes.IndexByte(data[hit:end], '\n')
+			b.line += bytes.Count(data[begin:start], newline)
+			if !b.give(data[start:stop], RawLine{Start: offset(start), End: offset(stop + 1)}, yield) {
+				return
+			}
+			begin = stop + 1
+		}
+		b.line += bytes.Count(data[begin:end], newline)
+		b.from, b.cut = offset(end), false
+		b.keep(data[end:], n)
+	}
+}
+
+// Last returns the last line of a log that does not end with a newline, and false where nothing of it
+// is of interest.
+func (b *Blocks) Last() (last RawLine, ok bool) {
+	if b.head > 0 {
+		b.give(b.buf[:b.head], RawLine{Cut: true, Start: b.from, End: b.next}, func(l RawLine) bool {
+			last, ok = l, true
+			return true
+		})
+	}
+	return last, ok
+}
+
+// keep keeps the head of an unfinished line, and goes past the n bytes of the block.
+func (b *Blocks) keep(line []byte, n int) {
+	b.next += int64(n)
+	if b.cut {
+		return
+	}
+	b.cut = len(line) > maxLine
+	b.head = copy(b.buf, line[:min(len(line), maxLine)])
+}
+
+// give completes l and yields it, unless what is of interest was cut off.
+func (b *Blocks) give(text []byte, l RawLine, yield func(RawLine) bool) bool {
+	b.line++
+	if len(text) > maxLine {
+		text, l.Cut = text[:maxLine], true
+	}
+	wanted := b.must || !l.Cut || index(text, b.hints, b.cri) >= 0
+	if partial, ok := piece(text); ok {
+		b.partial = partial
+	}
+	b.must = b.partial || OpensBlock(text)
+	l.Text, l.Number = text, b.line
+	return !wanted || yield(l)
+}
+
+// Found is a sighting with its place in a log.
+type Found struct {
+	Sighting
+	Line   int   // the number of its line, the first being 1
+	Offset int64 // where the line starts
+}
+
+// Scan reads a log and yields its sightings. The last pair has the error of r, if there is one, and
+// the offset behind the last line.
+func Scan(r io.Reader, o Options) iter.Seq2[Found, error] {
+	return func(yield func(Found, error) bool) {
+		b, parser := NewBlocks(o.Hints, 0), NewParser(o)
+		parse := func(l RawLine) bool {
+			s, ok := parser.Parse(Line{Text: l.Text})
+			return !ok || yield(Found{s, l.Number, l.Start}, nil)
+		}
+		for empty := 0; ; {
+			n, err := r.Read(b.Room())
+			for l := range b.Lines(n) {
+				if !parse(l) {
+					return
+				}
+			}
+			if empty++; n > 0 {
+				empty = 0
+			}
+			if err == nil && empty == 100 {
+				err = io.ErrNoProgress
+			}
+			if err == nil {
+				continue
+			}
+			if l, ok := b.Last(); ok && !parse(l) {
+				return
+			}
+			if !errors.Is(err, io.EOF) {
+				yield(Found{Offset: b.Whole()}, err)
+			}
+			return
+		}
+	}
+}
