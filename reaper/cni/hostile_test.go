@@ -45,15 +45,7 @@ func TestHostileCNICaches(t *testing.T) {
 			parseResult{V1: true, Untied: untiedContent},
 		},
 		"escaped namespace": {add(`"result":{"interfaces":[{"sandbox":"\/run\u002fnetns/x"}]}`), inNetNS},
-		"interfaces twice": {
-			add(`"result":{"interfaces":[{"sandbox":"/run/netns/x"}],"interfaces":[]}`), inNetNS,
-		},
-		"interfaces twice, another namespace": {
-			add(`"result":{"interfaces":[{"sandbox":"/run/netns/y"}],"interfaces":[{"sandbox":"/run/netns/x"}]}`), untied(untiedContradiction),
-		},
-		"interfaces twice, first no array": {
-			add(`"result":{"interfaces":"x","interfaces":[{"sandbox":"/run/netns/x"}]}`), inNetNS,
-		},
+		"interfaces twice":  {add(`"result":{"interfaces":[{"sandbox":"/run/netns/x"}],"interfaces":[]}`), untied(untiedContradiction)},
 		"a namespace taken back": {
 			add(`"result":{"interfaces":[{"sandbox":"/run/netns/x","sandbox":""}]}`), untied(untiedContradiction),
 		},
@@ -70,7 +62,7 @@ func TestHostileCNICaches(t *testing.T) {
 		"a number with a zero first": {add(`"x":01`), broken},
 		"NaN":                        {add(`"x":NaN`), broken},
 		"a newline in a string":      {add("\"x\":\"\n\""), broken},
-		"invalid UTF-8 elsewhere":    {add("\"x\":\"\xff\""), whole},
+		"invalid UTF-8 elsewhere":    {add("\"x\":\"\xff\""), untied(untiedContent)},
 		"invalid UTF-8 in the UID":   {replace(podUID, "\xff"+podUID[1:]), untied(untiedContent)},
 		"invalid UTF-8 in two UIDs":  {replace(`"`+podUID+`"`, "\"\xff\"],[\"K8S_POD_UID\",\"\xfe\""), untied(untiedContent)},
 		"invalid UTF-8 in an ID":     {replace(boxID, "\xff"+boxID[1:]), untied(untiedContent)},
@@ -80,7 +72,7 @@ func TestHostileCNICaches(t *testing.T) {
 		"another kind":               {replace("cniCacheV1", "cniCacheV2"), parseResult{Untied: untiedContent}},
 		"no kind":                    {replace(`"kind":"cniCacheV1",`, ""), parseResult{Untied: untiedContent}},
 		"kind is a number":           {replace(`"cniCacheV1"`, "1"), parseResult{Untied: untiedContent}},
-		"two kinds":                  {add(`"kind":"cniCacheV2"`), parseResult{Untied: untiedContent}},
+		"two kinds":                  {add(`"kind":"cniCacheV2"`), untied(untiedContradiction)},
 		"ID twice":                   {add(`"containerId":"` + otherID + `"`), untied(untiedContradiction)},
 		"ID twice, the same":         {add(`"containerId":"` + boxID + `"`), untied(untiedContradiction)},
 		"ID twice, the last other":   {last(`"containerId":"` + otherID + `"`), untied(untiedContradiction)},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -95,12 +96,11 @@ func (f *File) parseCache(content []byte) untied {
 		f.Broken = true
 		return f.byName()
 	}
-	kind, ok := v.Kind.get()
 	switch {
-	case ok && kind == "cniCacheV1":
+	case v.Kind.value == "cniCacheV1":
 		f.V1 = true
-		return v.tie(f)
-	case !v.any() && isResult(content):
+		return v.tie(f, content)
+	case slices.Max(v.copies()) == 0 && isResult(content):
 		return f.byName() // libcni 0.7 wrote the bare result, without any ID
 	}
 	return untiedContent
