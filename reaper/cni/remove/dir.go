@@ -1,22 +1,30 @@
 package remove
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/internal/change"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
 
 // dirHandle is a directory that is open while its files are removed or written back.
 type dirHandle struct {
 	b       *batch
-	path    string // for people
-	fd      int
+	path    string       // for people
+	dir     *beneath.Dir // nil because of err
+	err     error
+	files   []int // of the batch
 	lockFD  int   // -1 until the first address
 	lockErr error // why the lock was not had: it is not waited for twice
 	dead    error // what makes any further try in this directory useless
@@ -25,45 +33,83 @@ type dirHandle struct {
 
 func (d *dirHandle) close() {
 	beneath.Close(d.lockFD)
-	beneath.Close(d.fd)
+	d.dir.Close()
 }
 
-// openDir opens the configured directory by the administrator's path, through links, and
-// steps down from it by one name at a time, through none. On the way, and unlike below the
+// openDir opens the configured directory that dir is in, and steps down from it. On the way, and unlike below the
 // kubelet's root, a mount is right: nodes keep the caches on a tmpfs, so that a boot clears
 // them.
-func (b *batch) openDir(dir string) (int, error) {
-	var base string
-	for _, c := range b.bases {
+func (b *batch) openDir(dir string, bases []string) *dirHandle {
+	d := &dirHandle{b: b, path: dir, lockFD: -1}
+	base := ""
+	for _, c := range bases {
 		c = path.Clean(c)
 		if path.IsAbs(c) && c != "/" && (dir == c || strings.HasPrefix(dir, c+"/")) && len(c) > len(base) {
 			base = c
 		}
 	}
 	if base == "" || dir != path.Clean(dir) {
-		return -1, fmt.Errorf("%q is not in a CNI directory of the configuration", dir)
-	}
-	at, err := beneath.OpenDirPath(base)
-	if err != nil {
-		return -1, err
+		d.err = fmt.Errorf("%q is not in a CNI directory of the configuration", dir)
+		return d
 	}
 	names := strings.Split(strings.TrimPrefix(dir[len(base):], "/"), "/")
 	if names[0] == "" {
 		names[0] = "."
 	}
-	for i, name := range names {
-		next, err := b.r.open.At(at).Cross(name)
-		beneath.Close(at)
-		if err != nil {
-			return -1, beneath.PathError("open", path.Join(base, path.Join(names[:i+1]...)), err)
-		}
-		at = next.FD()
+	if d.dir, d.err = b.r.open.Descend(base, names...); d.err != nil {
+		d.err = fmt.Errorf("cannot open %s: %w", dir, d.err)
 	}
-	return at, nil
+	return d
 }
 
-// dir is the directory as package change has it.
-func (d *dirHandle) dir() *beneath.Dir { return d.b.r.open.At(d.fd) }
+// handle removes or restores the files of the directory.
+func (d *dirHandle) handle(ctx context.Context) {
+	switch {
+	case errors.Is(d.err, unix.ENOENT) && !d.b.restore:
+		d.setAll(policy.Gone, nil)
+	case errors.Is(d.err, unix.ENOENT):
+		d.setAll(policy.Refused, fmt.Errorf("%w; it is not made again: make it and try once more", d.err))
+	case d.err != nil:
+		d.setAll(resultOf(d.err), d.err)
+	case d.b.restore:
+		d.restore(ctx)
+	default:
+		slices.SortStableFunc(d.files, func(x, y int) int { return cmp.Compare(d.b.files[x].ID.Ino, d.b.files[y].ID.Ino) })
+		d.each(ctx, d.files, d.remove)
+		d.sync("fsync", d.files)
+	}
+}
+
+func (d *dirHandle) setAll(result policy.Result, err error) {
+	for _, i := range d.files {
+		d.b.set(i, result, err)
+	}
+}
+
+// each does one step with each file, with an address under the lock, which the plugin then waits for no longer than for one file.
+func (d *dirHandle) each(ctx context.Context, files []int, step func(f *cni.File) (policy.Result, error)) {
+	for _, i := range files {
+		f := &d.b.files[i]
+		err := d.dead
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", confine.ErrNotBegun, ctx.Err())
+		}
+		unlock := func() {}
+		if err == nil && f.Kind == cni.Address && d.b.r.guards.locks {
+			unlock, err = d.lock(ctx)
+		}
+		if err != nil {
+			d.b.set(i, policy.Refused, err)
+			continue
+		}
+		result, err := step(f)
+		unlock()
+		if change.Is(err, unix.EROFS, unix.EIO, unix.ENOTCONN, unix.ESTALE) {
+			d.dead = err // the next file would fail, too
+		}
+		d.b.set(i, result, err)
+	}
+}
 
 // sync makes what was done in the directory durable: the names in it by fsync(2), and the content of
 // its files with them by syncfs(2), which is one call for all.
@@ -74,9 +120,9 @@ func (d *dirHandle) sync(op string, files []int) {
 	d.before(op, ".")
 	err := beneath.Uninterrupted(func() error {
 		if op == "syncfs" {
-			return unix.Syncfs(d.fd)
+			return unix.Syncfs(d.dir.FD())
 		}
-		return change.Fsync(d.fd)
+		return change.Fsync(d.dir.FD())
 	})
 	if err == nil {
 		return

@@ -36,11 +36,15 @@ var errLocked = errors.New("is locked by another process, which lslocks shows")
 // excluded: the next ADD would make it, and lock that. It is never
 // unlinked: a process that has it open would hold a lock on a file without a name.
 func (d *dirHandle) lock(ctx context.Context) (unlock func(), err error) {
+	if d.lockErr != nil {
+		return nil, d.lockErr
+	}
+	defer func() { d.lockErr = err }()
 	unlock = func() {
 		flockEnd(d.lockFD)
-		flockEnd(d.fd)
+		flockEnd(d.dir.FD())
 	}
-	if err := d.wait(ctx, d.fd, d.path); err != nil {
+	if err := d.wait(ctx, d.dir.FD(), d.path); err != nil {
 		return nil, err
 	}
 	for range 8 {
@@ -76,7 +80,7 @@ func (d *dirHandle) openLock() (int, error) {
 	d.before("openat", name)
 	// O_NONBLOCK and O_NOFOLLOW: what is no regular file is refused below, not waited for.
 	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Openat(d.fd, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o750)
+		return unix.Openat(d.dir.FD(), lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o750)
 	})
 	if err != nil {
 		return -1, explain(beneath.PathError("open", d.filePath(name), err))
@@ -94,7 +98,7 @@ func (d *dirHandle) lockIsThere() (bool, error) {
 	if err != nil {
 		return false, beneath.PathError("fstat", d.filePath(lockName), err)
 	}
-	st, err := beneath.StatName(d.fd, lockName)
+	st, err := beneath.StatName(d.dir.FD(), lockName)
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}

@@ -342,23 +342,6 @@ func TestCNILockSaves(t *testing.T) {
 	}
 }
 
-// TestCNIOneSection: the addresses of one sandbox go under one lock, those of another under
-// another, so that the plugin never waits for a whole batch.
-func TestCNIOneSection(t *testing.T) {
-	x := newCNI(t, false)
-	files := []cni.File{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.address(1, "fd00::7")}
-	var order []string
-	x.r.guards.before = testkit.Outside(func(op, name string) {
-		if op == "unlinkat" {
-			order = append(order, name)
-		}
-	})
-	ended(t, x.take(files...), policy.Done)
-	if got := strings.Join(order, " "); got != "10.0.0.7 fd00::7 10.0.0.8" {
-		t.Error(got)
-	}
-}
-
 // TestCNIStream: pods come and go, thousands of them, while the addresses of those that
 // are dead are removed, and no live one is lost.
 func TestCNIStream(t *testing.T) {

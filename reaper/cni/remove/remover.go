@@ -1,12 +1,10 @@
 package remove
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/internal/change"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
@@ -65,23 +62,7 @@ func newRemover(dirs func() []string, open *beneath.Opener, run *confine.Runner)
 
 var errNoPermit = errors.New("this process may not change the node now")
 
-// RemoveCNI removes files with a permit of the gate: see remove.
-func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
-	if !permit.Removes() {
-		return cni.Ended(files, policy.Refused, errNoPermit)
-	}
-	return r.remove(ctx, files)
-}
-
-// RestoreCNI writes files back with a permit of the gate: see restore.
-func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
-	if !permit.Undoes() {
-		return cni.Ended(files, policy.Refused, errNoPermit)
-	}
-	return r.restore(ctx, files)
-}
-
-// remove removes files that CNI wrote, which the caller has archived and synced. It
+// RemoveCNI removes files that CNI wrote, which the caller has archived and synced, with a permit of the gate. It
 // removes a file only if it is still the one that was archived, by device, inode, size,
 // change time and content. What is no longer there is Gone; what is another, or no file at
 // all by now, is Refused. The results are in the order of the files, and are returned
@@ -90,26 +71,29 @@ func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []
 // A cache file has no lock. It is first moved aside in its own directory, so that no
 // program finds it any more, checked again, and then removed. Where something took its name
 // in between, that is what was moved, and it is moved back. A run that was killed
-// between the two leaves NAME.~orphan-reaper, which remove with the same files finishes.
+// between the two leaves NAME.~orphan-reaper, which RemoveCNI with the same files finishes.
 //
-// An address is read again and removed under host-local's own lock, those of one sandbox
-// and interface in a network in one go.
+// An address is read again and removed under host-local's own lock.
 //
 // The context, and a file system that does not answer, end it as they end Runner.Run of package
 // confine.
-func (r *Remover) remove(ctx context.Context, files []cni.File) []cni.File {
-	return r.batch(ctx, files, false)
+func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
+	return r.change(ctx, files, permit.Removes(), false)
 }
 
-// restore writes files back that remove has removed, with mode, owner, modification
+// RestoreCNI writes files back that RemoveCNI has removed, with a permit of the gate, and with mode, owner, modification
 // time and SELinux label. It never replaces anything and makes no directory. No file has its
 // name before its content is on the disk. An address is written back only if it is still free,
 // under the lock. One that is there as it was is Gone: it is synced, and that is all.
-func (r *Remover) restore(ctx context.Context, files []cni.File) []cni.File {
-	return r.batch(ctx, files, true)
+func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
+	return r.change(ctx, files, permit.Undoes(), true)
 }
 
-func (r *Remover) batch(ctx context.Context, files []cni.File, restore bool) []cni.File {
+// change removes or restores files.
+func (r *Remover) change(ctx context.Context, files []cni.File, permitted, restore bool) []cni.File {
+	if !permitted {
+		return cni.Ended(files, policy.Refused, errNoPermit)
+	}
 	if len(files) == 0 {
 		return nil
 	}
@@ -130,55 +114,42 @@ type batch struct {
 	files   []cni.File
 	restore bool
 	out     []cni.File
-	bases   []string
 	// patience is what is left of the time for which locks are waited for.
 	patience time.Duration
 	buf      []byte
 }
 
+// run opens all directories before it handles the first, since the thread may change nothing but what is below one that is open by then.
 func (b *batch) run(ctx context.Context) {
+	var bases []string
 	if b.r.dirs != nil {
-		b.bases = b.r.dirs()
+		bases = b.r.dirs()
 	}
-	var dirs []string
-	byDir := map[string][]int{}
+	var dirs []*dirHandle
+	var grants []confine.Grant
+	at := map[string]*dirHandle{}
 	for i := range b.files {
 		f := &b.files[i]
-		switch err := checkName(f); {
-		case f.Err != "":
-			b.set(i, policy.Refused, fmt.Errorf("it was not archived: %s", f.Err))
-		case err != nil:
+		if err := checkName(f); err != nil {
 			b.set(i, policy.Refused, err)
-		default:
-			if byDir[f.Dir] == nil {
-				dirs = append(dirs, f.Dir)
-			}
-			byDir[f.Dir] = append(byDir[f.Dir], i)
+			continue
 		}
-	}
-	b.confined(ctx, dirs, byDir)
-}
-
-// confined opens all directories before it handles the first, since the thread may change
-// nothing but what is below one that is open by then.
-func (b *batch) confined(ctx context.Context, dirs []string, byDir map[string][]int) {
-	fds, errs := make([]int, len(dirs)), make([]error, len(dirs))
-	grants := make([]confine.Grant, len(dirs))
-	for n, dir := range dirs {
-		fds[n], errs[n] = b.openDir(dir)
-		grants[n] = confine.Grant{FD: fds[n], Rights: confine.MayReplace}
-	}
-	if err := b.r.run.Confine(grants...); err != nil {
-		for n, dir := range dirs {
-			beneath.Close(fds[n])
-			for _, i := range byDir[dir] {
-				b.set(i, policy.Refused, err)
-			}
+		d := at[f.Dir]
+		if d == nil {
+			d = b.openDir(f.Dir, bases)
+			at[f.Dir], dirs = d, append(dirs, d)
+			grants = append(grants, confine.Grant{FD: d.dir.FD(), Rights: confine.MayReplace})
 		}
-		return
+		d.files = append(d.files, i)
 	}
-	for n, dir := range dirs {
-		b.dir(ctx, dir, fds[n], errs[n], byDir[dir])
+	err := b.r.run.Confine(grants...)
+	for _, d := range dirs {
+		if err != nil {
+			d.setAll(policy.Refused, err)
+		} else {
+			d.handle(ctx)
+		}
+		d.close()
 	}
 }
 
@@ -193,10 +164,12 @@ func asideName(name string) string {
 	return name[:min(len(name), unix.NAME_MAX-len(asideSuffix))] + asideSuffix
 }
 
-// checkName checks the name, which comes from a directory listing or from an archive.
-func checkName(c *cni.File) error {
-	name := c.Name
+// checkName returns why a file cannot be handled by its name, which comes from a directory listing or from an archive.
+func checkName(f *cni.File) error {
+	name := f.Name
 	switch {
+	case f.Err != "":
+		return fmt.Errorf("it was not archived: %s", f.Err)
 	case name == "" || name == "." || name == ".." || len(name) > unix.NAME_MAX || strings.ContainsAny(name, "/\x00"):
 		return fmt.Errorf("%q is no file's name", name)
 	case name == lockName || strings.HasPrefix(name, "last_reserved_ip."):
@@ -212,110 +185,4 @@ func (b *batch) set(i int, result policy.Result, err error) {
 	if err != nil {
 		b.out[i].Err = err.Error()
 	}
-}
-
-// dir removes or restores the files of one directory, which is open as fd, or could not be
-// opened because of err.
-func (b *batch) dir(ctx context.Context, dir string, fd int, err error, files []int) {
-	switch {
-	case errors.Is(err, unix.ENOENT) && !b.restore:
-		for _, i := range files {
-			b.set(i, policy.Gone, nil)
-		}
-		return
-	case errors.Is(err, unix.ENOENT):
-		for _, i := range files {
-			b.set(i, policy.Refused, fmt.Errorf("%w; it is not made again: make it and try once more", err))
-		}
-		return
-	case err != nil:
-		for _, i := range files {
-			b.set(i, resultOf(err), err)
-		}
-		return
-	}
-	d := &dirHandle{b: b, path: dir, fd: fd, lockFD: -1}
-	defer d.close()
-	if b.restore {
-		d.restore(ctx, files)
-		return
-	}
-	d.each(ctx, files, d.removeFile)
-	d.sync("fsync", files)
-}
-
-// each does one step with each file, with the addresses under the lock.
-func (d *dirHandle) each(ctx context.Context, files []int, step step) {
-	free, sections := d.b.sections(files)
-	for _, i := range free {
-		d.one(ctx, i, step)
-	}
-	for _, s := range sections {
-		d.locked(ctx, s, step)
-	}
-}
-
-// step is what is done with one file.
-type step func(c *cni.File) (policy.Result, error)
-
-// sections separates the files that need no lock, sorted by inode, from
-// the addresses, one section for each sandbox and interface.
-func (b *batch) sections(files []int) (free []int, sections [][]int) {
-	type key struct{ container, ifname string }
-	at := map[key]int{}
-	for _, i := range files {
-		f := &b.files[i]
-		if f.Kind != cni.Address {
-			free = append(free, i)
-			continue
-		}
-		k := key{f.Container, f.IfName}
-		n, ok := at[k]
-		if !ok || f.Container == "" {
-			n = len(sections)
-			at[k] = n
-			sections = append(sections, nil)
-		}
-		sections[n] = append(sections[n], i)
-	}
-	slices.SortStableFunc(free, func(x, y int) int { return cmp.Compare(b.files[x].ID.Ino, b.files[y].ID.Ino) })
-	return free, sections
-}
-
-// locked handles the addresses of one section under the lock.
-func (d *dirHandle) locked(ctx context.Context, section []int, step step) {
-	if ctx.Err() == nil && d.dead == nil && d.b.r.guards.locks {
-		var unlock func()
-		if d.lockErr == nil {
-			unlock, d.lockErr = d.lock(ctx)
-		}
-		if d.lockErr != nil {
-			for _, i := range section {
-				d.b.set(i, policy.Refused, d.lockErr)
-			}
-			return
-		}
-		defer unlock()
-	}
-	for _, i := range section {
-		d.one(ctx, i, step)
-	}
-}
-
-// one handles one file.
-func (d *dirHandle) one(ctx context.Context, i int, step step) {
-	c := &d.b.files[i]
-	if err := ctx.Err(); err != nil {
-		d.b.set(i, policy.Refused, fmt.Errorf("%w: %w", confine.ErrNotBegun, err))
-		return
-	}
-	if d.dead != nil {
-		d.b.set(i, policy.Refused, d.dead)
-		return
-	}
-	result, err := step(c)
-	if change.Is(err, unix.EROFS, unix.EIO, unix.ENOTCONN, unix.ESTALE) {
-		d.dead = err // the next file would fail, too
-	}
-	d.b.set(i, result, err)
 }

@@ -103,6 +103,15 @@ func readCNI(kind cni.Kind, dir, name string) (cni.File, error) {
 	}, nil
 }
 
+// remove and restore have the permit.
+func (r *Remover) remove(ctx context.Context, files []cni.File) []cni.File {
+	return r.change(ctx, files, true, false)
+}
+
+func (r *Remover) restore(ctx context.Context, files []cni.File) []cni.File {
+	return r.change(ctx, files, true, true)
+}
+
 func (x *cniTree) take(files ...cni.File) []cni.File {
 	x.T.Helper()
 	return inOrder(x.T, files, x.r.remove(context.Background(), files))

@@ -19,8 +19,8 @@ import (
 const begun policy.Result = "begun"
 
 // restore writes files back, those one after the other that have the same other name.
-func (d *dirHandle) restore(ctx context.Context, files []int) {
-	for len(files) > 0 {
+func (d *dirHandle) restore(ctx context.Context) {
+	for files := d.files; len(files) > 0; {
 		var now, later []int
 		taken := map[string]bool{}
 		for _, i := range files {
@@ -87,7 +87,7 @@ func (d *dirHandle) giveName(c *cni.File) (policy.Result, error) {
 
 // vacant returns "" where nothing has the name, else why the file is not written.
 func (d *dirHandle) vacant(name string, c *cni.File) (policy.Result, error) {
-	st, err := beneath.StatName(d.fd, name)
+	st, err := beneath.StatName(d.dir.FD(), name)
 	if errors.Is(err, unix.ENOENT) {
 		return "", nil
 	}
@@ -149,13 +149,13 @@ func (d *dirHandle) write(aside string, c *cni.File) error {
 
 func (d *dirHandle) create(name string) (int, error) {
 	d.before("openat", name)
-	return change.Create(d.dir(), name)
+	return change.Create(d.dir, name)
 }
 
 // dropPart removes what an interrupted run had written of the same file. Anything else
 // under that name is kept.
 func (d *dirHandle) dropPart(aside string, c *cni.File) error {
-	st, err := beneath.StatName(d.fd, aside)
+	st, err := beneath.StatName(d.dir.FD(), aside)
 	if err != nil {
 		return err
 	}

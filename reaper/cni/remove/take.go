@@ -28,7 +28,7 @@ func fileIDOf(st *unix.Statx_t) cni.FileID {
 
 // known returns an error unless name is the regular file want, with the content data.
 func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
-	st, err := beneath.StatName(d.fd, name)
+	st, err := beneath.StatName(d.dir.FD(), name)
 	switch {
 	case err != nil:
 		return st, err
@@ -40,7 +40,7 @@ func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx
 		return st, errAltered
 	}
 	// What was opened is what counts; the name may be another's since it was checked.
-	fd, st, err := d.dir().RootFile(name, unix.DT_REG)
+	fd, st, err := d.dir.RootFile(name, unix.DT_REG)
 	if err != nil {
 		return st, err
 	}
@@ -113,30 +113,9 @@ func explain(err error) error {
 	return change.Explain(err)
 }
 
-// removeFile removes a file.
-func (d *dirHandle) removeFile(c *cni.File) (policy.Result, error) {
-	if c.Kind == cni.Address {
-		return d.removeLocked(c)
-	}
-	return d.remove(c)
-}
-
-// removeLocked removes an address under the lock.
-func (d *dirHandle) removeLocked(c *cni.File) (policy.Result, error) {
-	name := c.Name
-	_, err := d.known(name, c.ID, c.Data)
-	if errors.Is(err, unix.ENOENT) {
-		return policy.Gone, nil
-	}
-	if err != nil {
-		return d.left("open", name, err)
-	}
-	return d.unlink(name)
-}
-
 func (d *dirHandle) unlink(name string) (policy.Result, error) {
 	d.before("unlinkat", name)
-	err := change.Unlinkat(d.dir(), name, 0)
+	err := change.Unlinkat(d.dir, name, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return policy.Gone, nil
 	}
@@ -147,7 +126,7 @@ func (d *dirHandle) unlink(name string) (policy.Result, error) {
 	return policy.Done, nil
 }
 
-// remove removes a file that has no lock. What a second run finds when the process was
+// remove removes a file. An address is under its lock. What a second run finds of another file when the process was
 // killed after each step:
 //
 //  1. moved aside: no NAME, and the archived file under its other name: on to its end;
@@ -155,13 +134,14 @@ func (d *dirHandle) unlink(name string) (policy.Result, error) {
 func (d *dirHandle) remove(c *cni.File) (policy.Result, error) {
 	name := c.Name
 	st, err := d.known(name, c.ID, c.Data)
-	if errors.Is(err, unix.ENOENT) {
+	switch {
+	case errors.Is(err, unix.ENOENT) && c.Kind == cni.Address:
+		return policy.Gone, nil
+	case errors.Is(err, unix.ENOENT):
 		return d.finish(c, name)
-	}
-	if err != nil {
+	case err != nil:
 		return d.left("open", name, err)
-	}
-	if !d.b.r.guards.aside {
+	case c.Kind == cni.Address || !d.b.r.guards.aside:
 		return d.unlink(name)
 	}
 	aside := asideName(c.Name)
@@ -176,7 +156,7 @@ func (d *dirHandle) remove(c *cni.File) (policy.Result, error) {
 		return d.left("renameat2", name, err)
 	}
 	d.changed = true
-	moved, err := beneath.StatName(d.fd, aside)
+	moved, err := beneath.StatName(d.dir.FD(), aside)
 	if err != nil {
 		return d.left("statx", aside, err)
 	}
@@ -230,5 +210,5 @@ func (d *dirHandle) finish(c *cni.File, name string) (policy.Result, error) {
 
 func (d *dirHandle) rename(from, to string) error {
 	d.before("renameat2", from)
-	return change.Renameat2(d.dir(), from, d.dir(), to, d.b.r.guards.noreplace)
+	return change.Renameat2(d.dir, from, d.dir, to, d.b.r.guards.noreplace)
 }
