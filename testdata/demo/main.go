@@ -1,97 +1,86 @@
-// The demo shows the real orphan-reaper at work, without root, on a node made for it: make
-// demo.
+// Kubelet plays the kubelet of the demo's node, and its runtime: show.sh starts it under the name kubelet.
 //
-// run.sh starts it in namespaces of its own. It mounts a tmpfs on a temporary directory
-// there, and makes in it a kubelet's root directory with six kinds of entries: an orphan that may
-// be removed, one with a user's data, one with a volume still mounted, two pods that live, and a
-// name that is no pod's. A process named kubelet writes recorded lines of a real one with its
-// own PID and fresh times, a small runtime (package fakecri) answers on a CRI socket. So the
-// daemon reads the log, finds the kubelet by the PID in it, asks the
-// runtime, reads the mounts of all namespaces, parks, confirms and removes.
+// Every 2 s it reads its pods directory, as a kubelet does, and reports one orphan in the words of a recorded kubelet, with its
+// own PID and the time: the first in order, until that is gone. It reports no pod with a mount, as kubelets do since 1.14: the
+// volume manager has to unmount that first. On its CRI socket it lists one pod that runs (package fakecri).
 //
-// At the end each claim is checked on disk; the exit code is 0 only if all hold, so it is the smoke
-// test of CI, too.
-//
-// It lies in testdata, which ./... leaves out, so that it is no part of what is built,
-// tested and shipped; go vet ./testdata/demo checks it. Unlike the rooms it may mount and
-// remove files: in its own namespace and its own temporary directory.
+// It lies in testdata, which ./... leaves out, so that it is no part of what is built, tested and shipped; go vet
+// ./testdata/demo checks it.
 package main
 
 import (
-	"errors"
+	"context"
+	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"runtime"
-	"syscall"
+	"regexp"
+	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 )
 
-// limit ends a demo that hangs. It takes about 20 s.
-const limit = 2 * time.Minute
-
-func init() {
-	// The kernel sends Pdeathsig when the thread ends that started the child (prctl(2)):
-	// the main thread lives as long as the process, and main starts all children.
-	runtime.LockOSThread()
-}
-
 func main() {
-	var err error
-	switch {
-	case filepath.Base(os.Args[0]) == "kubelet":
-		err = runKubelet()
-	case len(os.Args) == 3:
-		err = run(os.Args[1], os.Args[2])
-	default:
-		err = errors.New("usage: sh testdata/demo/run.sh PATH-OF-ORPHAN-REAPER")
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
+	root := flag.String("root-dir", "", "as a kubelet's")
+	endpoint := flag.String("container-runtime-endpoint", "", "as a kubelet's")
+	flag.Parse()
+	if err := run(*root, strings.TrimPrefix(*endpoint, "unix://")); err != nil {
+		fmt.Fprintln(os.Stderr, "demo: kubelet:", err)
 		os.Exit(1)
 	}
 }
 
-// run shows the demo on a node in dir. DEMO_REFUSED is why there are no namespaces for it.
-func run(dir, binary string) error {
-	if _, err := os.Stat(binary); err != nil {
-		return fmt.Errorf("%w; make build builds it", err)
-	}
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	go func() {
-		select {
-		case <-stop:
-		case <-time.After(limit):
-		}
-		fmt.Fprintln(os.Stderr, "demo: stopped")
-		os.Exit(1) // the children end with this process
-	}()
-	refused := os.Getenv("DEMO_REFUSED")
-	n := &node{dir: dir, plain: refused != ""}
-	if !n.plain {
-		if err := errors.Join(
-			unix.Sethostname([]byte("node-1")),
-			unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700,size=64m"),
-		); err != nil {
-			return fmt.Errorf("cannot make the node: %w", err)
-		}
-	}
-	d := &demo{node: n, teller: newTeller(os.Stdout), refused: refused}
-	defer d.end()
-	return d.story(binary)
-}
-
-// mountBind mounts a volume into a pod and makes the mount point, as a CSI driver does.
-func mountBind(volume, target string) error {
-	if err := os.MkdirAll(target, 0o700); err != nil {
+// run reports orphans until the process is killed. DEMO_LINE is a recorded report, DEMO_LIVING the UID of the pod that
+// runs, DEMO_STARTING that of one of which there is no sandbox yet.
+func run(root, socket string) error {
+	living := os.Getenv("DEMO_LIVING")
+	runtime, err := fakecri.Start(context.Background(), socket, fakecri.Options{})
+	if err != nil {
 		return err
 	}
-	if err := unix.Mount(volume, target, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("cannot mount a volume: %w", err)
+	runtime.SetPods(fakecri.Pod{UID: living, Namespace: "shop", Name: "web-0", Running: 1, Created: time.Now().Add(-26 * time.Hour).UnixNano()})
+	for ; ; time.Sleep(2 * time.Second) {
+		pods, err := filepath.Glob(root + "/pods/*-*-*-*-*")
+		if err != nil {
+			return err
+		}
+		mounts, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil {
+			return err
+		}
+		var orphans []string // a volume of each
+		for _, pod := range pods {
+			uid := filepath.Base(pod)
+			volumes, err := filepath.Glob(pod + "/volumes/*/*")
+			if err != nil {
+				return err
+			}
+			if len(volumes) > 0 && uid != living && uid != os.Getenv("DEMO_STARTING") && !strings.Contains(string(mounts), uid) {
+				orphans = append(orphans, volumes[0])
+			}
+		}
+		if len(orphans) > 0 {
+			fmt.Print(report(os.Getenv("DEMO_LINE"), orphans[0], len(orphans), time.Now()))
+		}
 	}
-	return nil
+}
+
+var (
+	// klogHeader is what klog puts before its text: severity, date, time, PID in seven columns,
+	// file and line (klog's format, k8s.io/klog/v2 klog.go, formatHeader).
+	klogHeader = regexp.MustCompile(`^E\d{4} [0-9:.]{15} [ 0-9]{7} `)
+	podPath    = regexp.MustCompile(`path \S+:`)
+	podUID     = regexp.MustCompile(`pod \\"[-0-9a-f]+\\"`)
+	howMany    = regexp.MustCompile(`numErrs=\d+`)
+)
+
+// report is the recorded line as this kubelet would write it now about a volume, in a syslog file.
+func report(line, volume string, count int, at time.Time) string {
+	uid := filepath.Base(filepath.Join(volume, "../../.."))
+	line = klogHeader.ReplaceAllLiteralString(line, fmt.Sprintf("E%s %7d ", at.Format("0102 15:04:05.000000"), os.Getpid()))
+	line = podUID.ReplaceAllLiteralString(line, `pod \"`+uid+`\"`)
+	line = podPath.ReplaceAllLiteralString(line, "path "+volume+":")
+	line = howMany.ReplaceAllLiteralString(line, fmt.Sprintf("numErrs=%d", count))
+	return fmt.Sprintf("%s node-1 kubelet[%d]: %s\n", at.Format("2006-01-02T15:04:05.000000-07:00"), os.Getpid(), line)
 }
