@@ -27,9 +27,7 @@ func MountAt(tb testing.TB, path string) string {
 func mounts(tb testing.TB) [][2]string {
 	tb.Helper()
 	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	Must(tb, err)
 	var all [][2]string
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
@@ -56,9 +54,7 @@ func UnmountBelow(tb testing.TB, base string) {
 func OpenFDs(tb testing.TB) int {
 	tb.Helper()
 	names, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	Must(tb, err)
 	return len(names)
 }
 

@@ -21,13 +21,6 @@ import (
 // CertOf is the certificate that the server presents.
 func CertOf(s *httptest.Server) string { return PEM("CERTIFICATE", s.Certificate().Raw) }
 
-// PoolOf has the server's certificate alone.
-func PoolOf(s *httptest.Server) *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(s.Certificate())
-	return pool
-}
-
 // ConfigOf is client-go's configuration for the server.
 func ConfigOf(s *httptest.Server, token string) *rest.Config {
 	return &rest.Config{Host: s.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(CertOf(s))}}

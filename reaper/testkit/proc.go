@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -50,35 +51,20 @@ func ProcTree(t *testing.T, procs ...FakeProc) string {
 // AddProc adds processes to a made /proc.
 func AddProc(t *testing.T, procDir string, procs ...FakeProc) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(procDir, "self"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, os.MkdirAll(filepath.Join(procDir, "self"), 0o700))
 	WriteText(t, filepath.Join(procDir, "self", "mountinfo"), hostMount)
 	for _, p := range procs {
 		dir := filepath.Join(procDir, strconv.Itoa(p.PID))
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, os.Mkdir(dir, 0o700))
 		cmdline := p.Raw
 		if cmdline == "" && p.Args != nil {
 			cmdline = strings.Join(p.Args, "\x00") + "\x00"
 		}
-		state, uid, nspid := p.State, p.UID, p.NSpid
-		if state == "" {
-			state = "S"
-		}
-		if uid == "" {
-			uid = "0"
-		}
-		if nspid == "" {
-			nspid = strconv.Itoa(p.PID)
-		}
+		state, uid, nspid := cmp.Or(p.State, "S"), cmp.Or(p.UID, "0"), cmp.Or(p.NSpid, strconv.Itoa(p.PID))
 		mountinfo := hostMount
 		if p.Root != "" {
 			mountinfo = fmt.Sprintf("%d 1 0:90 / / rw,relatime master:1 - overlay overlay rw\n", 1000+p.PID)
-			if err := os.Symlink(p.Root, filepath.Join(dir, "root")); err != nil {
-				t.Fatal(err)
-			}
+			Must(t, os.Symlink(p.Root, filepath.Join(dir, "root")))
 		}
 		if p.Cgroup != "" {
 			WriteText(t, filepath.Join(dir, "cgroup"), "0::"+p.Cgroup+"\n")
@@ -94,9 +80,7 @@ func AddProc(t *testing.T, procDir string, procs ...FakeProc) {
 			WriteText(t, filepath.Join(dir, name), text)
 		}
 		if p.Cwd != "" {
-			if err := os.Symlink(p.Cwd, filepath.Join(dir, "cwd")); err != nil {
-				t.Fatal(err)
-			}
+			Must(t, os.Symlink(p.Cwd, filepath.Join(dir, "cwd")))
 		}
 	}
 }
@@ -104,9 +88,7 @@ func AddProc(t *testing.T, procDir string, procs ...FakeProc) {
 // WriteText writes a file and returns its path.
 func WriteText(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -115,13 +97,9 @@ func StaleSocket(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "stale")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	l.SetUnlinkOnClose(false)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, l.Close())
 	return path
 }
 
@@ -130,9 +108,7 @@ func MuteSocket(t *testing.T, says string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mute")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -145,4 +121,20 @@ func MuteSocket(t *testing.T, says string) string {
 		}
 	}()
 	return path
+}
+
+// ProcMounts makes a /proc of which each process has a text of mountinfo and no more.
+func ProcMounts(t *testing.T, mountinfo map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for pid, text := range mountinfo {
+		Must(t, os.MkdirAll(filepath.Join(dir, pid), 0o755))
+		WriteText(t, filepath.Join(dir, pid, "mountinfo"), text)
+	}
+	return dir
+}
+
+// MountLine is a line of mountinfo.
+func MountLine(id int, root, target string) string {
+	return fmt.Sprintf("%d 1 8:1 %s %s rw,relatime shared:1 - ext4 /dev/sda1 rw\n", id, root, target)
 }

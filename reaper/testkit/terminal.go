@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"os"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -26,56 +25,4 @@ func Terminal(tb testing.TB, columns int) (screen, tty *os.File) {
 	}
 	Must(tb, unix.IoctlSetWinsize(int(peer), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: uint16(columns)}))
 	return screen, os.NewFile(peer, "tty")
-}
-
-// Shown is what a terminal of endless length shows after text was written to it, without the
-// blanks at the ends. It knows the escapes that the progress line is made of, and colours. A line that
-// would wrap is a fault.
-func Shown(tb testing.TB, text string, columns int) string {
-	tb.Helper()
-	lines, row, col := [][]rune{nil}, 0, 0
-	for text != "" {
-		switch {
-		case strings.HasPrefix(text, "\x1b[A"):
-			row, text = max(row-1, 0), text[3:]
-			continue
-		case strings.HasPrefix(text, "\x1b[K"):
-			lines[row], text = lines[row][:min(col, len(lines[row]))], text[3:]
-			continue
-		case strings.HasPrefix(text, "\x1b[J"):
-			lines, text = lines[:row+1], text[3:]
-			lines[row] = lines[row][:min(col, len(lines[row]))]
-			continue
-		case strings.HasPrefix(text, "\x1b["):
-			end := strings.IndexByte(text, 'm')
-			if end < 0 {
-				tb.Fatalf("an escape that is not known: %.20q", text)
-			}
-			text = text[end+1:]
-			continue
-		}
-		r := []rune(text)[0]
-		text = text[len(string(r)):]
-		switch r {
-		case '\r':
-			col = 0
-		case '\n':
-			if row, col = row+1, 0; row == len(lines) {
-				lines = append(lines, nil)
-			}
-		default:
-			for len(lines[row]) <= col {
-				lines[row] = append(lines[row], ' ')
-			}
-			lines[row][col] = r
-			if col++; col > columns {
-				tb.Errorf("a line wraps at %d columns: %s", columns, string(lines[row]))
-			}
-		}
-	}
-	var b strings.Builder
-	for _, line := range lines {
-		b.WriteString(strings.TrimRight(string(line), " ") + "\n")
-	}
-	return strings.TrimRight(b.String(), "\n") + "\n"
 }

@@ -51,9 +51,7 @@ type Canary struct {
 func NewTree(tb testing.TB, specs ...string) *Tree {
 	tb.Helper()
 	base, err := os.MkdirTemp("", "removal") //nolint:usetesting // its own Cleanup must unmount before it removes
-	if err != nil {
-		tb.Fatal(err)
-	}
+	Must(tb, err)
 	return NewTreeAt(tb, base, specs...)
 }
 

@@ -48,7 +48,8 @@ func TestAskRuntimeStoppedProcess(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	testkit.WaitFor(t, cmd.Process.Pid, unix.WSTOPPED)
+	// A signal is only asked for when kill(2) returns.
+	testkit.Must(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WSTOPPED, nil))
 	r.Guard.Patience = 100 * time.Millisecond
 	for range 3 {
 		a := r.Ask(t.Context())
