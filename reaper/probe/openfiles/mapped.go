@@ -3,12 +3,9 @@ package openfiles
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,54 +48,6 @@ func (m mapping) id() (inode, bool) {
 	b, err2 := strconv.ParseUint(string(minor), 16, 32)
 	ino, err3 := strconv.ParseUint(string(m.ino), 10, 64)
 	return inode{unix.Mkdev(uint32(a), uint32(b)), ino}, ok && errors.Join(err, err2, err3) == nil
-}
-
-// mapped reads what each process has mapped. That waits for a process that changes its mappings
-// and hangs meanwhile, so it is a part of its own: its error names the process.
-func (r *Reader) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
-	var now atomic.Value
-	now.Store("")
-	quarantine.Ref()
-	u, err := bounded.On(ctx, r.Guard, "mappings", pods, func(int) *Answer {
-		defer quarantine.Unref()
-		return r.readMapped(ctx, pods, quarantine, w, &now)
-	})
-	if errors.Is(err, bounded.ErrStuck) {
-		quarantine.Unref() // the reading has not begun
-	}
-	if err != nil {
-		pid, _ := now.Load().(string)
-		if pid == "" {
-			return r.newAnswer(ctx, fmt.Errorf("cannot read what processes have mapped: %w", err))
-		}
-		return r.newAnswer(ctx, fmt.Errorf("cannot read what PID %s has mapped: %w", procfs.Who(r.ProcDir, pid), err))
-	}
-	return u
-}
-
-func (r *Reader) readMapped(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet, now *atomic.Value) *Answer {
-	proc, err := procfs.Open(r.ProcDir)
-	if err != nil {
-		return r.newAnswer(ctx, err)
-	}
-	defer beneath.Close(proc)
-	s := r.newScan(ctx, proc, pods, quarantine, w)
-	defer s.run.Close()
-	_, err = s.Each(ctx, func(p *procfs.Process) (ended bool, _ error) {
-		now.Store(p.PID)
-		ended, err := s.mapsOf(p)
-		if errors.Is(err, procfs.ErrShare) {
-			return ended, err
-		}
-		if err != nil && s.Err == nil {
-			s.Err = fmt.Errorf("cannot read what PID %s has mapped: %w", p.PID, err)
-		}
-		return ended, nil
-	}, func(p *procfs.Process, why error) { s.over(p, "cannot read the mappings", why) })
-	if err != nil {
-		s.Err = err
-	}
-	return s.Answer
 }
 
 // mapsOf reads the mappings of a process, which all its threads share. A process whose first

@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -46,9 +47,13 @@ func TestMapped(t *testing.T) {
 	}
 	n.unused(a, other)
 	t.Run("the guard off", func(t *testing.T) {
-		u := n.opened(t.Context(), n.handle("kubelet/pods"), nil, parsers.PodSet{deleted: true, alias: true, linked: true, detached: true})
-		if len(u.pods)+len(u.doubts)+len(u.strays) > 0 || u.Err != nil {
-			t.Errorf("the open files alone show %+v", u)
+		s := n.scan(deleted, alias, linked, detached)
+		_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) {
+			_, ended, err := s.process(p)
+			return ended, err
+		}, func(p *procfs.Process, why error) { t.Error(p.PID, why) })
+		if must(t, err); len(s.pods)+len(s.doubts)+len(s.strays) > 0 || s.Err != nil {
+			t.Errorf("the open files alone show %+v", s.Answer)
 		}
 	})
 }
@@ -68,15 +73,6 @@ func TestMappedDeep(t *testing.T) {
 	if _, met := s.strays[idOf(&st)]; !met {
 		t.Errorf("what follows a deep path is not met: %v", s.strays)
 	}
-}
-
-// TestMapsHang: a process that does not let its mappings be read leaves all pods in doubt, and
-// is named.
-func TestMapsHang(t *testing.T) {
-	n, uid := newNode(t), newUID()
-	n.Mkdir(n.PodDir(uid))
-	stick(t, n.Guard, "mappings")
-	n.want(n.read(), uid, policy.Unknown, "cannot read what processes have mapped")
 }
 
 func TestParseMapping(t *testing.T) {

@@ -19,9 +19,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// readOpened reads the links of every process. Reading a link asks the process's own
+// readAll reads the links and the mappings of every process. Reading a link asks the process's own
 // tables, never the file system behind it, so it does not hang on a dead one.
-func (r *Reader) readOpened(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
+func (r *Reader) readAll(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
 	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
 		return r.newAnswer(ctx, err)
@@ -33,37 +33,49 @@ func (r *Reader) readOpened(ctx context.Context, pods, quarantine *bounded.Handl
 		self = string(buf[:n])
 	}
 	s := r.newScan(ctx, proc, pods, quarantine, w)
+	defer s.run.Close()
 	s.ours = ownNumbers(self)
-	u := s.Answer
 	met := false
 	n, err := s.Each(ctx, func(p *procfs.Process) (ended bool, _ error) {
 		if p.PID == self {
 			met = true // the handles of this look
 			return false, nil
 		}
-		read, ended, err := s.process(p)
-		switch {
-		case errors.Is(err, procfs.ErrShare):
-			return ended, err
-		case err != nil && u.Err == nil:
-			u.Err = fmt.Errorf("cannot read the open files of PID %s: %w", p.PID, err)
-		case read:
-			u.read++
-		}
-		return ended, nil
+		return s.use(p)
 	}, func(p *procfs.Process, why error) {
-		u.read++
-		s.over(p, "cannot read the open files", why)
+		s.read++
+		s.over(p, why)
 	})
-	u.alone = self == "1" && n == 1 && met
+	s.alone = self == "1" && n == 1 && met
 	if err != nil {
-		u.Err = err
-		return u
+		s.Err = err
+		return s.Answer
 	}
-	if err := s.loops(r.part()); err != nil && u.Err == nil {
-		u.Err = err
+	if err := s.loops(r.part()); err != nil && s.Err == nil {
+		s.Err = err
 	}
-	return u
+	return s.Answer
+}
+
+// use reads what one process has open and mapped. The error is ErrShare, or none.
+func (s *scan) use(p *procfs.Process) (ended bool, _ error) {
+	what := "the open files of PID "
+	read, ended, err := s.process(p)
+	if err == nil && read {
+		var over bool
+		what = "the mappings of PID "
+		over, err = s.mapsOf(p)
+		ended = ended || over
+	}
+	switch {
+	case errors.Is(err, procfs.ErrShare):
+		return ended, err
+	case err != nil && s.Err == nil:
+		s.Err = fmt.Errorf("cannot read %s%s: %w", what, p.PID, err)
+	case err == nil && read:
+		s.read++
+	}
+	return ended, nil
 }
 
 // scan is one pass over all processes.

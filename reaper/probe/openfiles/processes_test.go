@@ -85,7 +85,7 @@ func TestInUseAlone(t *testing.T) {
 		n.Mkdir("proc/" + self)
 		must(t, os.Symlink(self, n.Path("proc/self")))
 		n.ProcDir = n.Path("proc")
-		if f := n.readOpened(t.Context(), nil, nil, parsers.PodSet{uid: true}).Fact(uid, nil); f.Truth != want {
+		if f := n.Read(t.Context(), n.handle("kubelet/pods"), nil, parsers.PodSet{uid: true}).Fact(uid, nil); f.Truth != want {
 			t.Errorf("alone as PID %s: %s (%s), want %s", self, f.Truth, f.Detail, want)
 		}
 	}

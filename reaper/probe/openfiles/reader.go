@@ -1,13 +1,10 @@
 package openfiles
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"sync"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
@@ -100,47 +97,29 @@ func (a *Answer) Namespaces() map[string]string { return a.namespaces }
 // Read finds who uses files of the pods of w, below the open directories of the pods and of the
 // quarantine, which is nil where there is none. It returns in bounded time.
 func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
-	var wg sync.WaitGroup
-	var m *Answer
-	wg.Go(func() { m = r.mapped(ctx, pods, quarantine, w) })
-	a := r.opened(ctx, pods, quarantine, w)
-	wg.Wait()
-	for uid, what := range m.pods {
-		if a.pods[uid] == "" {
-			a.pods[uid] = what
-		}
-	}
-	maps.Copy(a.doubts, m.doubts)
-	for id, held := range m.strays {
-		if _, ok := a.strays[id]; !ok {
-			a.strays[id] = held
-		}
-	}
-	a.Err = cmp.Or(a.Err, m.Err)
-	noun := "processes"
-	if a.read == 1 {
-		noun = "process"
-	}
-	a.origin = fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %d %s", a.procDir, a.read, noun)
-	if a.partly += m.partly; a.partly > 0 {
-		a.origin += fmt.Sprintf(", %d of them only in part: %s has more open or mapped than is read of one", a.partly, cmp.Or(a.partOf, m.partOf))
-	}
-	return a
-}
-
-func (r *Reader) opened(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
 	quarantine.Ref()
 	a, err := bounded.On(ctx, r.Guard, "processes", pods, func(int) *Answer {
 		defer quarantine.Unref()
-		return r.readOpened(ctx, pods, quarantine, w)
+		return r.readAll(ctx, pods, quarantine, w)
 	})
 	if errors.Is(err, bounded.ErrStuck) {
 		quarantine.Unref() // the reading has not begun
 	}
 	if err != nil {
-		return r.newAnswer(ctx, fmt.Errorf("cannot read the processes: %w", err))
+		a = r.newAnswer(ctx, fmt.Errorf("cannot read the processes: %w", err))
+	}
+	a.origin = fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %s", a.procDir, count(a.read))
+	if a.partly > 0 {
+		a.origin += fmt.Sprintf(", %d of them only in part: %s has more open or mapped than is read of one", a.partly, a.partOf)
 	}
 	return a
+}
+
+func count(processes int) string {
+	if processes == 1 {
+		return "1 process"
+	}
+	return fmt.Sprintf("%d processes", processes)
 }
 
 // part reports whether the node may be a part of a machine.

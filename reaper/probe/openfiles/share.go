@@ -41,7 +41,7 @@ func (s *scan) doubt(p *procfs.Process, uid parsers.PodUID, words string) {
 }
 
 // over notes that not all of a process was read, where that belongs.
-func (s *scan) over(p *procfs.Process, what string, why error) {
+func (s *scan) over(p *procfs.Process, why error) {
 	of := s.whose(p)
 	who := "PID " + procfs.Who(s.ProcDir, p.PID)
 	switch {
@@ -57,7 +57,7 @@ func (s *scan) over(p *procfs.Process, what string, why error) {
 		s.partOf = who
 	}
 	if s.Err == nil && (of.near || !errors.Is(why, procfs.ErrShare)) {
-		s.Err = fmt.Errorf("%s of %s: %w", what, who, why)
+		s.Err = fmt.Errorf("cannot read the open and mapped files of %s: %w", who, why)
 	}
 }
 

@@ -42,7 +42,7 @@ func (n *node) process(uid string, pod parsers.PodUID, all bool) {
 func (s *scan) each(t *testing.T, do func(p *procfs.Process) error) error {
 	t.Helper()
 	_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) { return false, do(p) },
-		func(p *procfs.Process, why error) { s.over(p, "cannot read the open files", why) })
+		func(p *procfs.Process, why error) { s.over(p, why) })
 	return err
 }
 
@@ -113,7 +113,7 @@ func TestManyNames(t *testing.T) {
 	for i := range 1500 {
 		must(t, os.Symlink(n.Path("x/"+string(dead)+"/f"), n.Path(fmt.Sprintf("proc/7/fd/%d", i))))
 	}
-	a := n.opened(t.Context(), n.handle("kubelet/pods"), nil, parsers.PodSet{own: true, dead: true})
+	a := n.Read(t.Context(), n.handle("kubelet/pods"), nil, parsers.PodSet{own: true, dead: true})
 	if f := a.Fact(dead, nil); f.Truth != policy.No {
 		t.Errorf("%s (%s)", f.Truth, f.Detail)
 	}
@@ -136,8 +136,7 @@ func TestMapsOfOneHang(t *testing.T) {
 		})
 		for range 2 {
 			began := time.Now()
-			a := n.mapped(t.Context(), n.handle("kubelet/pods"), nil, parsers.PodSet{own: true, dead: true})
-			a.read = 1
+			a := n.Read(t.Context(), n.handle("kubelet/pods"), nil, parsers.PodSet{own: true, dead: true})
 			if f := a.Fact(dead, nil); (f.Truth == policy.No) == (uid == "0") {
 				t.Errorf("user %s: %s (%s)", uid, f.Truth, f.Detail)
 			}
