@@ -230,7 +230,7 @@ type scan struct {
 
 func (r *Reader) newScan(proc int, sockets []string) *scan {
 	shares := procfs.NewShares(r.ProcDir, proc, r.CgroupRoot, r.Guard.Limit())
-	shares.OneUser = true // what a user sees of mounts, root has made
+	shares.Mounts = true
 	return &scan{
 		Reader: r, Shares: shares, proc: proc, sockets: sockets, seed: maphash.MakeSeed(), known: map[uint64]bool{}, buf: make([]byte, 64<<10),
 	}

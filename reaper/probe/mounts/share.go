@@ -94,7 +94,7 @@ func (s *scan) hides(l *procfs.MountLine) bool {
 }
 
 // over puts the doubt about what was not read where it belongs. A namespace that another process has shown
-// in whole is none. In our user namespace nobody but root mounts, and what is mounted there may be anybody's.
+// in whole is none.
 func (s *scan) over(m *Answer, pid string, w parsers.PodSet, why error) {
 	link, ok := s.namespace(pid)
 	if ok && s.wholeNamespaces()[link] {
@@ -108,8 +108,8 @@ func (s *scan) over(m *Answer, pid string, w parsers.PodSet, why error) {
 	if w[o.Pod] {
 		m.Unsure[o.Pod] = who + ": " + why.Error()
 	}
-	node := (o.Enters || !o.Apart) && s.Shows(pid, slices.Concat(s.where.pods, s.where.plugins), o)
-	if m.Err == nil && (node || !errors.Is(why, procfs.ErrShare)) {
+	near := s.Near(pid, slices.Concat(s.where.pods, s.where.plugins), o)
+	if m.Err == nil && (near || !errors.Is(why, procfs.ErrShare)) {
 		m.Err = fmt.Errorf("cannot read the mounts of %s: %w", who, why)
 	}
 }

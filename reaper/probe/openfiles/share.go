@@ -10,9 +10,8 @@ import (
 )
 
 // What cannot be read of a process is a doubt about its own pod. It is a doubt about the node, or about
-// the pod that a path names, only where the process may enter any pod's directory, and has more of them
-// before it than its own: see procfs. Another one that holds a file of a dead pod keeps that file open: a
-// removal takes the name only, as the kubelet's own does.
+// the pod that a path names, only where it is near: see procfs. Another process that holds a file of a dead
+// pod keeps that file open: a removal takes the name only, as the kubelet's own does.
 
 // known is what is known of a process, once it was asked for.
 type known struct {
@@ -25,7 +24,7 @@ type known struct {
 func (s *scan) whose(p *procfs.Process) known {
 	if s.known.pid != p.PID {
 		o, err := s.Whose(p.PID)
-		s.known = known{o, p.PID, err == nil && o.Enters && s.Shows(p.PID, s.regions(), o)}
+		s.known = known{o, p.PID, err == nil && s.Near(p.PID, s.regions(), o)}
 	}
 	return s.known
 }

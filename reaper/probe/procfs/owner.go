@@ -59,6 +59,13 @@ func (s *Shares) Whose(pid string) (Owner, error) {
 	return o, nil
 }
 
+// Near reports whether what goes unread of a process is a doubt about more than its own pod. Who may not
+// enter the directories of others has files of its own open. But what anybody in our user namespace has mounted,
+// root has mounted, and it may be anybody's.
+func (s *Shares) Near(pid string, in []Region, o Owner) bool {
+	return (o.Enters || s.Mounts && !o.Apart) && s.Shows(pid, in, o)
+}
+
 func statusField(text []byte, name string) string {
 	_, text, _ = bytes.Cut(text, []byte("\n"+name))
 	text, _, _ = bytes.Cut(text, []byte{'\n'})

@@ -22,8 +22,9 @@ import (
 //
 // An owner is a pod, or a user outside of pods: either can have any number of processes.
 type Shares struct {
-	// OneUser has all users outside of pods, in our user namespace, share what root has.
-	OneUser bool
+	// Mounts is set where mounts are read. In our user namespace only root mounts: what another user shows there
+	// is root's, so all users outside of pods share what root has.
+	Mounts bool
 
 	dir, cgroups string
 	proc         int
@@ -191,7 +192,7 @@ func (s *Shares) user(pid string) string {
 		}
 		return s.creators[ns]
 	}
-	if s.OneUser {
+	if s.Mounts {
 		return root
 	}
 	uid, err := userOf(s.dir, s.proc, pid)

@@ -147,7 +147,7 @@ func TestPayer(t *testing.T) {
 	if got := s.payer(strconv.Itoa(mapped)).name; !strings.HasPrefix(got, "user namespace ") {
 		t.Errorf("a machine that root has made pays as %s", got)
 	}
-	if s.OneUser = true; s.payer(strconv.Itoa(plain)).name != root {
+	if s.Mounts = true; s.payer(strconv.Itoa(plain)).name != root {
 		t.Error("a user pays for what root has mounted")
 	}
 }
