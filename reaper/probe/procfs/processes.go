@@ -36,6 +36,11 @@ func Open(dir string) (int, error) {
 // Root's may never be missed.
 const theirListings, unknownListings = 8, 20
 
+// quietListings are how many in a row must show no process that ends. In one alone a chain may be missed: once the
+// numbers begin anew (pid_max), a process gets one that the listing has passed, and its parent ends before the
+// listing comes to that.
+const quietListings = 2
+
 // Each calls do for every process of the open directory proc, which is dir, and tells how many
 // there were. do says whether the process had ended before it could be read. What it had, its
 // mount namespace or an open directory, may be that of a child by then, which was not there when
@@ -48,6 +53,7 @@ func Each(ctx context.Context, dir string, proc int, do func(pid string) (ended 
 // each is Each. rest reads what do has left until no process ends any more, and says whether one had ended.
 func each(ctx context.Context, dir string, proc int, do func(pid string) (ended bool), rest func() (again bool)) (int, error) {
 	seen := map[string]bool{}
+	quiet := 0
 	for i := range mostListings {
 		pids, err := Numbers(proc)
 		if err != nil {
@@ -63,7 +69,9 @@ func each(ctx context.Context, dir string, proc int, do func(pid string) (ended 
 			}
 			again = do(pid) && !passed[pid] || again
 		}
-		if !again && !rest() {
+		if again || rest() {
+			quiet = 0
+		} else if quiet++; quiet == quietListings {
 			return len(seen), nil
 		}
 	}

@@ -70,6 +70,23 @@ func TestEachProcess(t *testing.T) {
 	}
 }
 
+// TestNumbersBeginAnew: a chain of processes that one listing has missed, since its numbers begin anew, is seen in
+// the next.
+func TestNumbersBeginAnew(t *testing.T) {
+	dir := testkit.ProcMounts(t, map[string]string{"1": "", "self": ""})
+	proc, err := Open(dir)
+	testkit.Must(t, err)
+	defer beneath.Close(proc)
+	var seen []string
+	_, err = each(t.Context(), dir, proc, func(pid string) bool { seen = append(seen, pid); return false }, func() bool {
+		testkit.Must(t, os.MkdirAll(filepath.Join(dir, "2"), 0o755)) // the listing had passed that number
+		return false
+	})
+	if testkit.Must(t, err); len(seen) != 2 {
+		t.Errorf("%s are read", seen)
+	}
+}
+
 // TestEnded: a link of a process that was reaped while it was looked up says EACCES.
 func TestEnded(t *testing.T) {
 	proc, err := Open("/proc")
