@@ -16,10 +16,9 @@ import (
 
 // life is what runtime and cgroups show of a pod.
 func (l *gathering) life(uid parsers.PodUID) reading.Life {
-	return reading.Life{
-		Ready: l.runtime.Ready[uid], Sandbox: l.runtime.Sandboxes[uid] != "", Container: l.runtime.Containers[uid] != "",
-		Cgroup: l.cgroups.Pods[uid] != "", Process: l.cgroups.Busy[uid],
-	}
+	life := reading.Life{Cgroup: l.cgroups.Pods[uid] != "", Process: l.cgroups.Busy[uid]}
+	life.Ready, life.Sandbox, life.Container = l.runtime.Pods[uid].Life()
+	return life
 }
 
 // evidence puts together what is known about one entry of the pods directory.

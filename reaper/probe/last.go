@@ -98,7 +98,7 @@ func (p *Probe) Still(ctx context.Context, pods []policy.Evidence) []policy.Evid
 	})
 	wg.Wait()
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf {
-		cgroups.Compare(asked.Ready, p.cfg.CgroupRoot)
+		cgroups.Compare(asked.Ready(), p.cfg.CgroupRoot)
 	}
 	now := slices.Clone(pods)
 	for i := range now {

@@ -170,7 +170,7 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 		defer close(listed)
 		l.cgroups = p.cgroups().Pods(ctx)
 		<-asked
-		p.cgroups().FindIdle(ctx, l.cgroups, l.wanted, l.runtime.Ready)
+		p.cgroups().FindIdle(ctx, l.cgroups, l.wanted, l.runtime.Ready())
 	})
 	wg.Go(func() { l.listed = p.lists().Resources(ctx) })
 	// These look for the pods that are wanted, and the runtime may add some.
@@ -206,7 +206,7 @@ func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*p
 	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.Namespaces(), l.wanted, l.runtime.Sockets)
 	l.api.Weigh(func(uid parsers.PodUID) bool { return l.life(uid).Here() })
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
-		l.cgroups.Compare(l.runtime.Ready, p.cfg.CgroupRoot)
+		l.cgroups.Compare(l.runtime.Ready(), p.cfg.CgroupRoot)
 	}
 	l.logless = l.logs.Logless(l.running())
 	l.volumeUsers = l.livingVolumes(ctx, reads)

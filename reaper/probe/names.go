@@ -11,7 +11,7 @@ import (
 // certainName reports whether the evidence has the pod's own name.
 func (l *gathering) certainName(e *policy.Evidence) bool {
 	_, logged := l.logs.Names[e.UID]
-	_, listed := l.runtime.Names[e.UID]
+	_, listed := l.runtime.Name(e.UID)
 	return lists.CertainName(e, logged || listed)
 }
 
@@ -23,8 +23,10 @@ func (l *gathering) uids() map[policy.PodName][]parsers.PodUID {
 			uids[name] = append(uids[name], uid)
 		}
 	}
-	for uid, name := range l.runtime.Names {
-		add(uid, name)
+	for uid := range l.runtime.Pods {
+		if name, ok := l.runtime.Name(uid); ok {
+			add(uid, name)
+		}
 	}
 	for uid, name := range l.logs.Names {
 		add(uid, name)
@@ -35,7 +37,7 @@ func (l *gathering) uids() map[policy.PodName][]parsers.PodUID {
 // running are the pods that run and have a directory here.
 func (l *gathering) running() []parsers.PodUID {
 	var found []parsers.PodUID
-	for uid := range l.runtime.Ready {
+	for uid := range l.runtime.Ready() {
 		if _, ok := l.Kind(string(uid)); ok {
 			found = append(found, uid)
 		}

@@ -4,34 +4,30 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 )
 
 // TestPodLogsCleaned: where a pod of the kubelet's runs and has no log directory, somebody removes
 // them, and that another has none says nothing; unless that one never ran.
 func TestPodLogsCleaned(t *testing.T) {
-	ran, never, runs, foreign := newUID(), newUID(), newUID(), newUID()
+	ran, never, runs := newUID(), newUID(), newUID()
 	content := func(rows ...policy.Residue) *policy.Evidence {
 		e := &policy.Evidence{Residue: rows}
 		e.Facts.Set(policy.FactContent, policy.Yes, "", "")
 		return e
 	}
-	dirs := &poddir.Dirs{Names: []beneath.Entry{{Name: string(runs)}}}
-	l := &gathering{Dirs: dirs, logs: &lists.PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{runs: true}}}
-	l.runtime.Ready = map[parsers.PodUID]bool{runs: true, foreign: true}
+	logs := &lists.PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{runs: true}}
 	check := func(step string, e *policy.Evidence, uid parsers.PodUID, want policy.Truth) {
 		t.Helper()
 		e.UID = uid
-		if f := l.logs.Fact(e, l.logs.Logless(l.running())); f.Truth != want {
+		if f := logs.Fact(e, logs.Logless([]parsers.PodUID{runs})); f.Truth != want {
 			t.Errorf("%s: %s (%s), want %s", step, f.Truth, f.Detail, want)
 		}
 	}
 	hosts := policy.Residue{Path: "etc-hosts"}
 	check("those of pods that run are there", content(hosts), ran, policy.No)
-	delete(l.logs.Pods, runs)
+	delete(logs.Pods, runs)
 	check("one is missing", content(hosts), ran, policy.Unknown)
 	check("one is missing, after containers", content(policy.Residue{Path: "containers/app"}), ran, policy.Unknown)
 	check("one is missing, and this never ran", content(policy.Residue{Path: "volumes"}), never, policy.No)

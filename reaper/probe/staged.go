@@ -116,7 +116,7 @@ func (l *gathering) agent(uid parsers.PodUID) string {
 // podName is how people call a pod: by its name where the runtime or the log directory has it.
 func (l *gathering) podName(owner parsers.PodUID) string {
 	name := "pod " + string(owner)
-	if n, ok := l.runtime.Names[owner]; ok {
+	if n, ok := l.runtime.Name(owner); ok {
 		name = "pod " + n.Namespace + "/" + n.Name
 	} else if n, ok := l.logs.Names[owner]; ok {
 		name = "pod " + n.Namespace + "/" + n.Name

@@ -20,18 +20,11 @@ import (
 type Answer struct {
 	// Lists is Node.RuntimeLists: was there an answer with at least one pod's sandbox?
 	Lists policy.Fact
-	// Sandboxes and Containers hold, for each pod that has some, words for messages.
-	Sandboxes, Containers map[parsers.PodUID]string
-	Names                 map[parsers.PodUID]policy.PodName
-	// Static holds the pods that the kubelet has from a manifest or a URL, by their sandboxes' annotations.
-	Static map[parsers.PodUID]bool
-	// Ready holds the pods that have a sandbox that is ready.
-	Ready map[parsers.PodUID]bool
-	// Running holds the sandboxes of static pods that are ready.
-	Running map[policy.PodName][]policy.StaticSandbox
-	// Pods holds each pod's sandboxes one by one, and InRuntime is how many pods there are.
+	// Pods holds what is listed of each pod, and InRuntime is how many pods there are.
 	Pods      map[parsers.PodUID]*Pod
 	InRuntime int
+	// Running holds the sandboxes of static pods that are ready.
+	Running map[policy.PodName][]policy.StaticSandbox
 	// SandboxErr and ContainerErr say why the list cannot be relied on to be whole.
 	SandboxErr, ContainerErr error
 	Origin                   string // the sockets
@@ -43,20 +36,42 @@ type Answer struct {
 
 // Tell sets the two facts that only the runtime can give, and the pod's name.
 func (a Answer) Tell(e *policy.Evidence) {
-	e.Facts[policy.FactSandbox] = a.fact(a.Sandboxes[e.UID], a.SandboxErr)
-	e.Facts[policy.FactContainer] = a.fact(a.Containers[e.UID], a.ContainerErr)
-	if name, ok := a.Names[e.UID]; ok && e.UID != "" {
-		e.Namespace, e.PodName = name.Namespace, name.Name
+	pod := a.Pods[e.UID]
+	if pod == nil {
+		pod = &Pod{}
 	}
-	if pod := a.Pods[e.UID]; pod != nil {
-		e.Made, e.Static = pod.made, a.Static[e.UID]
+	e.Facts[policy.FactSandbox] = a.fact(pod.boxes.String(), a.SandboxErr)
+	e.Facts[policy.FactContainer] = a.fact(pod.containers.String(), a.ContainerErr)
+	if pod.Name != (policy.PodName{}) {
+		e.Namespace, e.PodName = pod.Name.Namespace, pod.Name.Name
 	}
-	if pod := a.Pods[e.UID]; pod != nil && a.whole() {
+	e.Made, e.Static = pod.made, pod.static
+	if a.whole() {
 		for _, s := range pod.sandboxes {
 			e.Sandboxes = append(e.Sandboxes, *s)
 		}
 		e.LooseContainers = pod.loose
 	}
+}
+
+// Name returns the pod's name by its sandboxes, and whether they have one.
+func (a Answer) Name(uid parsers.PodUID) (policy.PodName, bool) {
+	pod := a.Pods[uid]
+	if pod == nil || pod.Name == (policy.PodName{}) {
+		return policy.PodName{}, false
+	}
+	return pod.Name, true
+}
+
+// Ready returns the pods that have a sandbox that is ready.
+func (a Answer) Ready() map[parsers.PodUID]bool {
+	all := map[parsers.PodUID]bool{}
+	for uid, pod := range a.Pods {
+		if pod.boxes.live {
+			all[uid] = true
+		}
+	}
+	return all
 }
 
 // whole reports whether every list was answered to its end, so that the sandboxes and
@@ -117,10 +132,9 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 	if len(origins) == 0 {
 		return unanswered(found.Nobody())
 	}
-	sandboxErrs, containerErrs = append(sandboxErrs, c.sandboxDoubt()), append(containerErrs, c.containerDoubt())
+	sandboxErrs, containerErrs = append(sandboxErrs, doubt("sandbox", c.lostSandboxes)), append(containerErrs, doubt("container", c.lostContainers))
 	r := Answer{
-		Sandboxes: c.sandboxWords(), Containers: c.containerWords(), Names: c.names, Static: c.static,
-		Ready: c.ready(), Running: c.running, Pods: c.has, InRuntime: len(c.known),
+		Running: c.running, Pods: c.has, InRuntime: len(c.known),
 		SandboxErr: policy.OneLine(sandboxErrs...), ContainerErr: policy.OneLine(containerErrs...),
 		Origin: strings.Join(origins, ", "),
 	}

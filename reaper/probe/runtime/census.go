@@ -22,33 +22,62 @@ import (
 // left out. One with some of the marks but no UID was the kubelet's and has lost its
 // owner: it may belong to any pod, so that list decides nothing.
 type census struct {
-	now                   time.Time
-	sandboxes, containers map[parsers.PodUID]*tally
-	names                 map[parsers.PodUID]policy.PodName
-	static                map[parsers.PodUID]bool // pods that the kubelet has from a manifest or a URL
-	running               map[policy.PodName][]policy.StaticSandbox
-	has                   map[parsers.PodUID]*Pod
-	known                 map[string]bool // every pod once, whatever its name
-	pods                  int             // sandboxes that name a pod
-	contained             int             // containers that name a pod
-	strangers             int             // made by others
-	lostSandboxes         []string
-	lostContainers        []string
+	now            time.Time
+	has            map[parsers.PodUID]*Pod
+	running        map[policy.PodName][]policy.StaticSandbox
+	known          map[string]bool // every pod once, whatever its name
+	pods           int             // sandboxes that name a pod
+	contained      int             // containers that name a pod
+	strangers      int             // made by others
+	lostSandboxes  []string
+	lostContainers []string
+}
+
+func newCensus(now time.Time) *census {
+	return &census{now: now, has: map[parsers.PodUID]*Pod{}, running: map[policy.PodName][]policy.StaticSandbox{}, known: map[string]bool{}}
+}
+
+// Pod is all that the runtimes list of one pod.
+type Pod struct {
+	Name policy.PodName // zero where no sandbox has one
+
+	static     bool // the kubelet has it from a manifest or a URL
+	boxes      tally
+	containers tally
+	sandboxes  []*policy.Sandbox
+	loose      int // containers that are in none of the sandboxes
+	made       policy.Span
+}
+
+// Life returns what the pod has: a sandbox that is ready, any sandbox, any container.
+func (p *Pod) Life() (ready, sandbox, container bool) {
+	if p == nil {
+		return false, false, false
+	}
+	return p.boxes.live, p.boxes.words != "", p.containers.words != ""
 }
 
 // tally is what a pod has in one list: the one to show, and how many more there are.
 type tally struct {
 	words string
-	live  bool // words tell of one that is ready or running
+	live  bool // words describe one that is ready or running
 	more  int
 }
 
-func newCensus(now time.Time) *census {
-	return &census{
-		now: now, sandboxes: map[parsers.PodUID]*tally{}, containers: map[parsers.PodUID]*tally{},
-		names: map[parsers.PodUID]policy.PodName{}, static: map[parsers.PodUID]bool{}, running: map[policy.PodName][]policy.StaticSandbox{},
-		has: map[parsers.PodUID]*Pod{}, known: map[string]bool{},
+func (t *tally) add(live bool, words string) {
+	if t.words != "" {
+		t.more++
 	}
+	if t.words == "" || live && !t.live {
+		t.words, t.live = words, live
+	}
+}
+
+func (t tally) String() string {
+	if t.more > 0 {
+		return fmt.Sprintf("%s, and %d more", t.words, t.more)
+	}
+	return t.words
 }
 
 // String sums up for messages.
@@ -73,11 +102,11 @@ func (c *census) add(a cri.Lists) {
 		c.pods++
 		state := strings.TrimPrefix(s.GetState().String(), "SANDBOX_")
 		live := s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
-		c.count(c.sandboxes, names, live, c.words("sandbox", s.GetId(), state, s.GetCreatedAt()))
-		if source := s.GetAnnotations()[cri.AnnotationSource]; source == "file" || source == "http" {
-			for _, uid := range uidsOf(names) {
-				c.static[uid] = true
-			}
+		words, source := c.words("sandbox", s.GetId(), state, s.GetCreatedAt()), s.GetAnnotations()[cri.AnnotationSource]
+		for _, uid := range uidsOf(names) {
+			pod := c.pod(uid)
+			pod.boxes.add(live, words)
+			pod.static = pod.static || source == "file" || source == "http"
 		}
 		c.name(names, s)
 		c.sandbox(boxes, a.Path, names, s)
@@ -91,7 +120,10 @@ func (c *census) add(a cri.Lists) {
 		c.contained++
 		state := strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
 		live := k.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING
-		c.count(c.containers, names, live, c.words("container", k.GetId(), state, k.GetCreatedAt()))
+		words := c.words("container", k.GetId(), state, k.GetCreatedAt())
+		for _, uid := range uidsOf(names) {
+			c.pod(uid).containers.add(live, words)
+		}
 		c.container(boxes[k.GetPodSandboxId()], owners[k.GetPodSandboxId()], names, k)
 	}
 }
@@ -102,23 +134,6 @@ func (c *census) stranger(lost *[]string, id string, maps ...map[string]string) 
 		return
 	}
 	c.strangers++
-}
-
-func (c *census) count(list map[parsers.PodUID]*tally, names []string, live bool, words string) {
-	for _, n := range names {
-		uid, ok := parsers.ParsePodUID(n)
-		if !ok {
-			continue // Judge keeps a directory with such a name whatever the runtime says
-		}
-		switch t := list[uid]; {
-		case t == nil:
-			list[uid] = &tally{words: words, live: live}
-		case live && !t.live:
-			list[uid] = &tally{words: words, live: true, more: t.more + 1}
-		default:
-			t.more++
-		}
-	}
 }
 
 func (c *census) name(names []string, s *runtimeapi.PodSandbox) {
@@ -133,10 +148,8 @@ func (c *census) name(names []string, s *runtimeapi.PodSandbox) {
 	if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY && s.GetAnnotations()[cri.AnnotationSource] == "file" {
 		c.running[pod] = append(c.running[pod], policy.StaticSandbox{UIDs: cleaned(names), Created: s.GetCreatedAt()})
 	}
-	for _, n := range names {
-		if uid, ok := parsers.ParsePodUID(n); ok {
-			c.names[uid] = pod
-		}
+	for _, uid := range uidsOf(names) {
+		c.pod(uid).Name = pod
 	}
 }
 
@@ -170,33 +183,6 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
-func (c *census) sandboxWords() map[parsers.PodUID]string   { return told(c.sandboxes) }
-func (c *census) containerWords() map[parsers.PodUID]string { return told(c.containers) }
-
-func (c *census) ready() map[parsers.PodUID]bool {
-	ready := map[parsers.PodUID]bool{}
-	for uid, t := range c.sandboxes {
-		if t.live {
-			ready[uid] = true
-		}
-	}
-	return ready
-}
-
-func told(list map[parsers.PodUID]*tally) map[parsers.PodUID]string {
-	words := make(map[parsers.PodUID]string, len(list))
-	for uid, t := range list {
-		words[uid] = t.words
-		if t.more > 0 {
-			words[uid] += fmt.Sprintf(", and %d more", t.more)
-		}
-	}
-	return words
-}
-
-func (c *census) sandboxDoubt() error   { return doubt("sandbox", c.lostSandboxes) }
-func (c *census) containerDoubt() error { return doubt("container", c.lostContainers) }
-
 func doubt(what string, lost []string) error {
 	if len(lost) == 0 {
 		return nil
@@ -209,13 +195,6 @@ func count(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// Pod is all that the runtimes list of one pod.
-type Pod struct {
-	sandboxes []*policy.Sandbox
-	loose     int // containers that are in none of the sandboxes
-	made      policy.Span
 }
 
 // sandbox adds one sandbox to its pods. What a runtime lists twice is one sandbox. It is ready if
@@ -276,6 +255,7 @@ func (c *census) pod(uid parsers.PodUID) *Pod {
 	return pod
 }
 
+// uidsOf leaves out what is no UID: Judge keeps a directory with such a name whatever the runtime lists.
 func uidsOf(names []string) []parsers.PodUID {
 	var uids []parsers.PodUID
 	for _, n := range names {

@@ -353,11 +353,11 @@ func TestRuntimeWordsAreClean(t *testing.T) {
 		Id:       "\x1b[31mred",
 		Metadata: &runtimeapi.PodSandboxMetadata{Uid: string(uidLive), Name: "p\nFAKE", Namespace: "n"},
 	}}})
-	if got := c.sandboxWords()[uidLive]; got != `sandbox "\x1b[31mred" READY` {
+	if got := c.has[uidLive].boxes.String(); got != `sandbox "\x1b[31mred" READY` {
 		t.Errorf("words %q", got)
 	}
-	if len(c.names) != 0 {
-		t.Errorf("names %q", c.names)
+	if name := c.has[uidLive].Name; name != (policy.PodName{}) {
+		t.Errorf("name %q", name)
 	}
 }
 
