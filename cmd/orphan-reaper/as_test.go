@@ -22,9 +22,7 @@ func process(t *testing.T, args ...string) (pid string) {
 func processIn(t *testing.T, dir string, args ...string) (pid string) {
 	t.Helper()
 	path, err := exec.LookPath("kubelet") // the tests' own, which does nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	node := t.TempDir()
 	testkit.Must(t, makeNode(node))
 	cmd := exec.Command(path, append(args, nodeFlags(node)...)...)
@@ -33,9 +31,7 @@ func processIn(t *testing.T, dir string, args ...string) (pid string) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		_ = in.Close()
 		if err := cmd.Wait(); err != nil {
@@ -50,9 +46,7 @@ func TestConfigCheckAs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write("mode: observe\n")
 	daemon := process(t, "run", "--config", file, "--hold", "7m")
@@ -97,12 +91,8 @@ func TestConfigCheckAsRelative(t *testing.T) {
 	theirs := filepath.Join(t.TempDir(), "theirs")
 	write := func(dir, text string) {
 		t.Helper()
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(dir, 0o700))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o600))
 	}
 	write(theirs, "mode: observe\n")
 	daemon := processIn(t, theirs, "run", "--config", "config.yaml", "--state-dir", "state")
@@ -122,13 +112,9 @@ func TestConfigCheckAsRelative(t *testing.T) {
 	write(theirs, "quarantine_dir: "+theirs+"\n")
 	check("the daemon's state directory is in the quarantine", daemon, exit.UsageCode, theirs+"/state")
 	write(theirs, "hold: soon\n")
-	if err := os.Rename(theirs, theirs+".old"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(theirs, theirs+".old"))
 	check("moved with the daemon", daemon, exit.UsageCode, theirs+".old/config.yaml")
-	if err := os.RemoveAll(theirs + ".old"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.RemoveAll(theirs+".old"))
 	write(theirs, "mode: observe\n") // at the same path, and not the daemon's
 	check("the directory is gone", daemon, exit.FailedCode, "working directory of PID "+daemon)
 	check("the directory is gone, and a flag begins in it", other, exit.FailedCode, "working directory of PID "+other)

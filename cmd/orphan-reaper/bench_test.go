@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // The benchmarks of the whole program. make bench builds it, names it in
@@ -60,9 +61,7 @@ func newBenchNode(b *testing.B) *benchNode {
 
 func (n *benchNode) must(err error) {
 	n.b.Helper()
-	if err != nil {
-		n.b.Fatal(err)
-	}
+	testkit.Must(n.b, err)
 }
 
 // uid returns a new pod UID; as real ones, one after another is not sorted.
@@ -447,16 +446,12 @@ func statusKB(b *testing.B, pid int, field string) int {
 func statusField(b *testing.B, path, field string) int {
 	b.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	defer closeFile(f)
 	for sc := bufio.NewScanner(f); sc.Scan(); {
 		if rest, ok := strings.CutPrefix(sc.Text(), field+":"); ok {
 			n, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, err)
 			return n
 		}
 	}
@@ -468,14 +463,10 @@ func statusField(b *testing.B, path, field string) int {
 func processorTime(b *testing.B, pid int) (sum time.Duration) {
 	b.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, err)
 		var ns int64
 		if _, err := fmt.Sscan(string(text), &ns); err != nil {
 			b.Fatal(err)
@@ -489,19 +480,13 @@ func processorTime(b *testing.B, pid int) (sum time.Duration) {
 func childrenRSS(b *testing.B, pid int) (sum float64) {
 	b.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, err)
 		for child := range strings.FieldsSeq(string(text)) {
 			id, err := strconv.Atoi(child)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, err)
 			sum += float64(statusKB(b, id, "VmRSS")) / 1024
 		}
 	}

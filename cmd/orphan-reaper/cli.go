@@ -143,11 +143,11 @@ func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 }
 
 // viewContext returns what views show besides the result.
-func (a *cli) viewContext(cfg config.Config) ui.Context {
+func (a *cli) viewContext(ctx context.Context, cfg config.Config) ui.Context {
 	return ui.Context{
 		Now: app.Now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
 		ArchivePath: func(name string) string { return app.ArchivePath(cfg, name) },
-		Node:        app.NodeName(cfg), Observe: cfg.Observe(),
+		Node:        app.NodeName(cfg), Observe: cfg.Observe(), Daemon: app.Standing(ctx, cfg),
 	}
 }
 

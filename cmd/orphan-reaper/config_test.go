@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestPrintIsAFile: what config print writes is a file with the same meaning.
@@ -52,8 +53,6 @@ func TestPrintJSON(t *testing.T) {
 func loadText(t *testing.T, text string) (config.Config, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return config.Load(t.Context(), config.Input{File: file})
 }

@@ -124,13 +124,9 @@ var commentedKey = regexp.MustCompile(`(?m)^#(( {2,4})?[a-z_]+:.*| {2,4}- \S+)$`
 // away it is read without an error, names every key, and says the same.
 func TestConfigDocIsTheDefault(t *testing.T) {
 	want, err := loadText(t, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	asInstalled, err := loadText(t, configDoc())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if live, restart := want.Diff(asInstalled); len(live)+len(restart) > 0 {
 		t.Errorf("the file as installed sets %v %v", live, restart)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // nodeScript makes a node of its own with PID and mount namespaces: kubelets that do
@@ -74,9 +75,7 @@ func TestContradiction(t *testing.T) {
 				t.Fatal(err)
 			}
 			other, err := fakecri.Start(t.Context(), n.path("OTHER"), fakecri.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer other.Close()
 			n.env = append(n.env, "OTHER="+n.path("OTHER"), "POD="+wholeUID(1))
 			for _, flag := range []string{"--root-dir", "--runtime-endpoint"} { // the kubelet's, unless the case names them

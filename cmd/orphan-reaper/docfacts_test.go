@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // docPages are the pages that people read: by path from the top, with their text.
@@ -28,9 +29,7 @@ func docPages(t *testing.T) map[string]string {
 		}
 		for _, file := range files {
 			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			pages[strings.TrimPrefix(file, "../../")] = strings.ReplaceAll(string(b), `\-`, "-") // roff's hyphens
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestSymptomForms: each form of the complaint that README.md and docs/faq.md show is one that
@@ -16,9 +17,7 @@ func TestSymptomForms(t *testing.T) {
 	read := func(path string) string {
 		t.Helper()
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return string(b)
 	}
 	readme, faq := read("../../README.md"), read("../../docs/faq.md")

@@ -74,7 +74,7 @@ func (a *cli) explainName(ctx context.Context, name string, none error) error {
 	if err != nil {
 		return err
 	}
-	x := ui.NewExplanation(report, a.viewContext(cfg), "", nil)
+	x := ui.NewExplanation(report, a.viewContext(ctx, cfg), "", nil)
 	x.Only(name)
 	if x.Empty() {
 		return exit.Failf("nothing is to be done about it",
@@ -93,9 +93,7 @@ func (a *cli) showExplanation(x ui.Explanation, report reaper.Report) error {
 
 // explain prints what a report and the ledger have of one pod.
 func (a *cli) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
-	c := a.viewContext(cfg)
-	c.Daemon = app.Standing(ctx, cfg)
-	x := ui.NewExplanation(report, c, uid, done)
+	x := ui.NewExplanation(report, a.viewContext(ctx, cfg), uid, done)
 	err := a.showExplanation(x, report)
 	if x.Empty() && exit.Code(err) != exit.FailedCode {
 		return exit.Failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s shows what became of it", uid),

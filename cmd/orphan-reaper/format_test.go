@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // formatV1 is a state directory as an older program left it.
@@ -19,12 +21,8 @@ func oldNode(t *testing.T) *wholeNode {
 	t.Helper()
 	n := newWholeNode(t)
 	n.write("log", "")
-	if err := os.CopyFS(n.path("state"), os.DirFS(formatV1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(n.path("state"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.CopyFS(n.path("state"), os.DirFS(formatV1)))
+	testkit.Must(t, os.Chmod(n.path("state"), 0o700))
 	n.replace("state/quarantine.json", "/var/lib/kubelet/orphan-reaper", n.path("root/orphan-reaper"))
 	return n
 }
@@ -50,9 +48,7 @@ func (n *wholeNode) stateFiles() map[string]string {
 		all[path] = string(b)
 		return err
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testkit.Must(n.t, err)
 	return all
 }
 

@@ -47,10 +47,12 @@ func (a *cli) help(cmd *cobra.Command) {
 		p.Heading("Settings, as flags here, or with underscores in the file of --config:")
 		p.Printf("%s", shared.FlagUsagesWrapped(p.TextColumns()))
 	case cmd.Annotations[noSettings] == "":
-		p.Printf("\nThis command also accepts every setting of \"orphan-reaper run --help\".\n")
+		p.Gap()
+		p.Printf("This command also accepts every setting of \"orphan-reaper run --help\".\n")
 	}
 	if !cmd.HasParent() {
-		p.Printf("\n%s\n", exitCodes)
+		p.Gap()
+		p.Printf("%s\n", exitCodes)
 	}
 	_ = p.Flush() // nothing is left to report it to
 }

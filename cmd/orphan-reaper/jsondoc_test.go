@@ -13,14 +13,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui/doctor"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestJSONDoc: docs/json.md has every key that -o json writes.
 func TestJSONDoc(t *testing.T) {
 	b, err := os.ReadFile("../../docs/json.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	told := map[string]bool{}
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(string(b), -1) {
 		told[m[1]] = true

@@ -4,7 +4,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestMetricsFileAtTheEnd: figures that nobody keeps up go with a stop that somebody wanted,
@@ -16,30 +17,12 @@ func TestMetricsFileAtTheEnd(t *testing.T) {
 	}{{syscall.SIGTERM, false}, {syscall.SIGKILL, true}} {
 		n := newWholeNode(t)
 		n.write("log", "")
-		cmd := n.command("run", "--log-source", "file", "--log-file", n.path("log"))
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		daemon := n.start(n.command("run", "--log-source", "file", "--log-file", n.path("log")))
 		n.appears("metrics.prom")
-		if err := cmd.Process.Signal(c.signal); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait()
+		testkit.Must(t, daemon.cmd.Process.Signal(c.signal))
+		daemon.end()
 		if _, err := os.Stat(n.path("metrics.prom")); (err == nil) != c.stays {
 			t.Errorf("after %v: %v", c.signal, err)
-		}
-	}
-}
-
-// appears waits for a file that the program is to write.
-func (n *wholeNode) appears(name string) {
-	n.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(n.path(name)); err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			n.t.Fatalf("no file %s", name)
 		}
 	}
 }

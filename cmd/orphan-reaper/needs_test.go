@@ -39,9 +39,7 @@ func needCapability(t *testing.T, name string, capability int) {
 	testkit.NeedRoot(t)
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
-	if err := unix.Capget(&hdr, &data[0]); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Capget(&hdr, &data[0]))
 	if data[capability/32].Effective&(1<<(capability%32)) == 0 {
 		testkit.Skip(t, "this needs ", name)
 	}

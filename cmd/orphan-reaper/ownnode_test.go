@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // ownNode refuses to start the program as a test's command on anything but a node that the
@@ -50,9 +52,7 @@ func TestOnlyNodesStartTheProgram(t *testing.T) {
 	seen := map[string]bool{}
 	for _, file := range files {
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		note := func(word string) {
 			seen[word] = true
 			if !slices.Contains(allowed[word], file) {

@@ -17,6 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const orphanLine = `E0331 15:47:45.892216    3416 kubelet_volumes.go:140] Orphaned pod "0badf00d-6131-4aaa-8bbb-cccc00006131" found, but volume ` +
@@ -44,9 +45,7 @@ func TestParseLines(t *testing.T) {
 	emit := func(_ parsers.Sighting, line int) error { lines = append(lines, line); return nil }
 	long := strings.Repeat("junk ", 1<<20)
 	in := orphanLine + "\n" + long + "\n" + orphanLine + "\n\n" + orphanLine
-	if err := parseLines(strings.NewReader(in), "x", parsers.Options{}, emit); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, parseLines(strings.NewReader(in), "x", parsers.Options{}, emit))
 	if !slices.Equal(lines, []int{1, 3, 5}) {
 		t.Errorf("sightings in lines %v", lines)
 	}
@@ -118,9 +117,7 @@ func TestParseCompressed(t *testing.T) {
 	if _, err := io.WriteString(w, "x\n"+orphanLine+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 	for name, c := range map[string]struct {
 		in   io.Reader
 		want []int

@@ -101,12 +101,8 @@ func TestWholePurgeWhileAsked(t *testing.T) {
 		cmd := n.command("quarantine", "purge", wholeUID(1))
 		cmd.Stdin = tty
 		stderr, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		testkit.Must(t, cmd.Start())
 		var b strings.Builder
 		for one := make([]byte, 1); !strings.HasSuffix(b.String(), "Type yes: "); b.Write(one) {
 			if _, err := stderr.Read(one); err != nil {
@@ -118,9 +114,7 @@ func TestWholePurgeWhileAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		rest, err := io.ReadAll(stderr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_ = cmd.Wait() // the exit code says it
 		return strings.Join(strings.Fields(b.String()+string(rest)), " "), cmd.ProcessState.ExitCode()
 	}

@@ -73,7 +73,7 @@ func (a *cli) quarantineList(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot find out whether enforcing is stopped: %w", err)
 	}
-	shown := ui.NewQuarantine(entries, archives, stopped, a.viewContext(cfg))
+	shown := ui.NewQuarantine(entries, archives, stopped, a.viewContext(ctx, cfg))
 	if a.json() {
 		return a.writeJSON(shown)
 	}

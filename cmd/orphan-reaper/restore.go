@@ -90,7 +90,7 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 		return errors.Join(a.writeJSON(ui.NewRestored(ui.NewOutcomes([]policy.Outcome{outcome}), files)), cniErr)
 	}
 	p := a.printer(a.stdout)
-	p.Restored(a.viewContext(cfg), entry, outcome, files)
+	p.Restored(a.viewContext(ctx, cfg), entry, outcome, files)
 	return errors.Join(p.Flush(), cniErr)
 }
 
@@ -188,7 +188,7 @@ func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodU
 			outcomes = append(outcomes, o)
 		default:
 			errs = append(errs, exit.Failf("orphan-reaper explain "+string(uid)+" shows what keeps it",
-				"nothing to forget: no person has put the pod %s back", uid))
+				"nothing to forget: the pod %s was not restored", uid))
 		}
 	}
 	if a.json() {

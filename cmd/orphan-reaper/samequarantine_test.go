@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestSameQuarantine: with another root directory the ledger does not forget what lies in quarantine.
@@ -53,9 +55,7 @@ func TestQuarantineNotMounted(t *testing.T) {
 	n.pod(1, true)
 	n.run("sweep")
 	before := n.stateFiles()["ledger.jsonl"]
-	if err := os.Rename(n.path("root"), n.path("disk")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(n.path("root"), n.path("disk")))
 	n.mkdir("root/pods")
 	for _, args := range [][]string{{"sweep", "--no-wait"}, {"quarantine", "restore", wholeUID(1)}, {"quarantine", "purge", "--yes", wholeUID(1)}} {
 		cmd := n.command(args...)
@@ -68,12 +68,8 @@ func TestQuarantineNotMounted(t *testing.T) {
 	if after := n.stateFiles()["ledger.jsonl"]; after != before {
 		t.Errorf("the ledger was written:\n%s", strings.TrimPrefix(after, before))
 	}
-	if err := os.RemoveAll(n.path("root")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(n.path("disk"), n.path("root")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.RemoveAll(n.path("root")))
+	testkit.Must(t, os.Rename(n.path("disk"), n.path("root")))
 	if out, code := n.run("quarantine", "restore", wholeUID(1)); code != 0 {
 		t.Errorf("restore: %d\n%s", code, out)
 	}

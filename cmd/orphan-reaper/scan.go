@@ -75,8 +75,7 @@ func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID
 	if err != nil {
 		return err
 	}
-	c := a.viewContext(cfg)
-	c.Daemon = app.Standing(ctx, cfg)
+	c := a.viewContext(ctx, cfg)
 	shown := ui.NewReport(report, c)
 	shown.Asked(uids)
 	shown.List(o.all || len(uids) > 0, o.verdict)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
@@ -36,7 +38,7 @@ func newSweepCommand(a *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printSweep(cfg, report, true, uids...)
+				return a.printSweep(cmd.Context(), cfg, report, true, uids...)
 			}
 			a.tellPods(args, uids)
 			o := app.SweepOptions{Only: uids, NoWait: noWait}
@@ -48,7 +50,7 @@ func newSweepCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printSweep(cfg, report, false, uids...)
+			return a.printSweep(cmd.Context(), cfg, report, false, uids...)
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed, and change nothing")
@@ -58,8 +60,8 @@ func newSweepCommand(a *cli) *cobra.Command {
 
 // printSweep prints what a sweep did, or with dryRun would do, and returns the error with its exit code. only are the pods
 // of the arguments, none for all.
-func (a *cli) printSweep(cfg config.Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
-	shown := ui.NewReport(report, a.viewContext(cfg))
+func (a *cli) printSweep(ctx context.Context, cfg config.Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
+	shown := ui.NewReport(report, a.viewContext(ctx, cfg))
 	shown.AddOutcomes(report, dryRun)
 	shown.Asked(only)
 	shown.List(len(only) > 0, "")

@@ -19,6 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const unitFile = "../../packaging/orphan-reaper.service"
@@ -48,9 +49,7 @@ func parseUnit(t *testing.T, text string) unit {
 func readUnit(t *testing.T) (unit, string) {
 	t.Helper()
 	b, err := os.ReadFile(unitFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return parseUnit(t, string(b)), string(b)
 }
 
@@ -226,9 +225,7 @@ func TestUnitVerify(t *testing.T) {
 	for _, planted := range []string{"", "Restart=sometimes"} {
 		text := strings.Replace(text, "ExecStart=/usr/sbin/orphan-reaper", planted+"\nExecStart=/bin/true", 1)
 		text = strings.Replace(text, "ExecReload=/usr/sbin/orphan-reaper", "ExecReload=/bin/true", 1)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		// Without --user it leaves a file in this machine's /run/systemd.
 		cmd := exec.Command(analyze, "--user", "--man=no", "verify", path)
 		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
@@ -292,9 +289,7 @@ func withCapabilities(t *testing.T, set []string) (lost []string) {
 		os.Mkdir(sticky, 0o700), os.WriteFile(filepath.Join(sticky, "f"), nil, 0o600),
 		os.Lchown(sticky, 1000, 1000), os.Lchown(filepath.Join(sticky, "f"), 1001, 1001), os.Chmod(sticky, 0o777|fs.ModeSticky),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCapabilitiesHelper$")
 	cmd.Env = append(os.Environ(), envCapabilities+"="+root)
@@ -349,9 +344,7 @@ func TestCapabilitiesHelper(t *testing.T) {
 	}
 	const uid = parsers.PodUID("0a1b2c3d-0000-4000-8000-00000000000a")
 	r, err := removal.Open(removal.Config{PodsDir: filepath.Join(root, "pods")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	permit := policy.Standing{ByPerson: true, Node: policy.Node{MayEnforce: policy.Fact{Truth: policy.Yes}}}.Gate()
 	r.Execute(t.Context(), permit, policy.Batch{Actions: []policy.Action{{Kind: policy.Purge, UID: uid, Entry: string(uid) + ".1", Take: contents.TakeAll}}})
 	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", os.Getppid())); err == nil {

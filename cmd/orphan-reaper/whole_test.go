@@ -60,17 +60,13 @@ func (n *wholeNode) path(name string) string { return filepath.Join(n.dir, name)
 
 func (n *wholeNode) mkdir(name string) {
 	n.t.Helper()
-	if err := os.MkdirAll(n.path(name), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
+	testkit.Must(n.t, os.MkdirAll(n.path(name), 0o755))
 }
 
 func (n *wholeNode) write(name, text string) {
 	n.t.Helper()
 	n.mkdir(filepath.Dir(name))
-	if err := os.WriteFile(n.path(name), []byte(text), 0o600); err != nil {
-		n.t.Fatal(err)
-	}
+	testkit.Must(n.t, os.WriteFile(n.path(name), []byte(text), 0o600))
 }
 
 func wholeUID(i int) string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i) }
@@ -212,9 +208,7 @@ func TestWholeKilled(t *testing.T) {
 	kills := 0
 	for range 40 {
 		cmd := n.command("sweep")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, cmd.Start())
 		time.Sleep(time.Duration(rand.IntN(250)) * time.Millisecond)
 		if cmd.Process.Kill() == nil {
 			kills++
@@ -231,9 +225,7 @@ func TestWholeKilled(t *testing.T) {
 func (n *wholeNode) checkAgrees(pods int) {
 	n.t.Helper()
 	store, err := state.OpenReadOnly(n.path("state"), state.Options{})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testkit.Must(n.t, err)
 	entries := map[string]*policy.EntryState{}
 	for _, e := range store.Entries() {
 		if e.Phase != policy.PhaseGone {
@@ -242,9 +234,7 @@ func (n *wholeNode) checkAgrees(pods int) {
 	}
 	var manifests []string
 	left, err := os.ReadDir(n.path("root/orphan-reaper"))
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testkit.Must(n.t, err)
 	for _, e := range left {
 		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok {
 			manifests = append(manifests, name)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -114,10 +113,11 @@ func TestWholeDaemonByNobody(t *testing.T) {
 	n.pod(1, true)
 	cmd := n.command("run", "--log-source", "file", "--log-file", n.path("log"))
 	cmd.Env = append(os.Environ(), testLoginUID+"="+n.path("loginuid"), "SUDO_USER=alice")
-	testkit.Must(t, cmd.Start())
+	daemon := n.start(cmd)
 	n.appears("root/orphan-reaper") // the quarantine, which the first intent goes before
-	testkit.Must(t, cmd.Process.Signal(syscall.SIGTERM))
-	testkit.Must(t, cmd.Wait())
+	if code := daemon.end(); code != 0 {
+		t.Errorf("exit code %d: %s", code, daemon.said())
+	}
 	all := n.records()
 	if len(all) == 0 {
 		t.Error("the daemon has left no record")

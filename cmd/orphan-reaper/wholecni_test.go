@@ -35,9 +35,7 @@ func (n *wholeNode) cache(i int, name, config string) (file string) {
 		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", "shop"}, {"K8S_POD_NAME", name}, {"K8S_POD_INFRA_CONTAINER_ID", id}, {"K8S_POD_UID", wholeUID(i)}},
 		"result":  map[string]any{"cniVersion": "1.0.0"},
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testkit.Must(n.t, err)
 	file = "cni/results/cbr0-" + id + "-eth0"
 	n.write(file, string(text))
 	return file
@@ -47,9 +45,7 @@ func (n *wholeNode) cache(i int, name, config string) (file string) {
 func (n *wholeNode) archives() (names []string) {
 	n.t.Helper()
 	files, err := filepath.Glob(n.path("state/archive/*"))
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	testkit.Must(n.t, err)
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(filepath.Base(f), ".tar.gz"))
 	}
@@ -76,18 +72,12 @@ func TestWholeCNIAttributes(t *testing.T) {
 	read := func(name string) (a attributes) {
 		t.Helper()
 		var st unix.Stat_t
-		if err := unix.Lstat(n.path(name), &st); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, unix.Lstat(n.path(name), &st))
 		text, err := os.ReadFile(n.path(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		buf := make([]byte, 1000)
 		size, err := unix.Lgetxattr(n.path(name), "security.selinux", buf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return attributes{st.Mode, st.Uid, st.Gid, st.Mtim.Nano(), strings.TrimRight(string(buf[:size]), "\x00"), string(text)}
 	}
 	for _, name := range []string{cache, address} {
@@ -95,9 +85,7 @@ func TestWholeCNIAttributes(t *testing.T) {
 			t.Skip("this file system keeps no labels: ", err)
 		}
 		for _, err := range []error{os.Chown(n.path(name), 12, 34), os.Chmod(n.path(name), 0o640), os.Chtimes(n.path(name), old, old)} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 		}
 	}
 	before := map[string]attributes{cache: read(cache), address: read(address)}

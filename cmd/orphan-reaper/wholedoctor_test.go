@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -160,15 +158,8 @@ func TestWholeDoctorElsewhere(t *testing.T) {
 func TestWholeDoctorDaemon(t *testing.T) {
 	t.Parallel() // each listens for seconds
 	n := doctorNode(t)
-	cmd := n.command("run", "--mode", "observe")
-	testkit.Must(t, cmd.Start())
-	defer func() { _, _ = cmd.Process.Wait() }() // it was told to end
-	defer func() { _ = cmd.Process.Signal(syscall.SIGTERM) }()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if b, err := os.ReadFile(n.path("state/run.lock")); err == nil && len(b) > 1 || time.Now().After(end) {
-			break
-		}
-	}
+	cmd := n.start(n.command("run", "--mode", "observe")).cmd
+	n.appears("state/run.lock")
 	v := n.doctor(3)
 	if v.Daemon.Runs != "yes" || v.Daemon.PID != cmd.Process.Pid || v.Daemon.Mode != "observe" || v.Pods[0].Fate != "stopped" {
 		t.Errorf("%+v", v)
@@ -180,18 +171,9 @@ func TestWholeDoctorDaemon(t *testing.T) {
 func TestWholeDoctorSweep(t *testing.T) {
 	t.Parallel() // each listens for seconds
 	n := doctorNode(t)
-	for _, flag := range []string{"--hold", "--confirm"} {
-		n.args[slices.Index(n.args, flag)+1] = "1h"
-	}
-	cmd := n.command("sweep")
-	testkit.Must(t, cmd.Start())
-	defer func() { _, _ = cmd.Process.Wait() }() // it was told to end
-	defer func() { _ = cmd.Process.Signal(syscall.SIGTERM) }()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if b, err := os.ReadFile(n.path("state/run.lock")); err == nil && len(b) > 1 || time.Now().After(end) {
-			break
-		}
-	}
+	n.args = append(n.args, "--hold", "1h", "--confirm", "1h")
+	cmd := n.start(n.command("sweep")).cmd
+	n.appears("state/run.lock")
 	v := n.doctor(3)
 	if v.Daemon.Runs != "no" || v.Daemon.PID != cmd.Process.Pid || v.Pods[0].Fate != "goes" || len(v.Todo) != 1 ||
 		v.Todo[0].Commands[0] != n.given("orphan-reaper doctor") {
@@ -264,9 +246,7 @@ func TestWholeBegins(t *testing.T) {
 	t.Parallel()
 	n := newWholeNode(t)
 	n.pod(1, false)
-	for _, flag := range []string{"--hold", "--confirm"} {
-		n.args[slices.Index(n.args, flag)+1] = "1h"
-	}
+	n.args = append(n.args, "--hold", "1h", "--confirm", "1h")
 	check := func() string {
 		out, code := n.run("config", "check")
 		if code != 0 {
@@ -283,20 +263,5 @@ func TestWholeBegins(t *testing.T) {
 	if out := check(); !strings.Contains(out, "enforces at once: what was already seen dead for its hold (") || strings.Contains(out, "enforces from") {
 		t.Errorf("after a look: %s", out)
 	}
-	cmd := n.command("run")
-	said, err := cmd.StderrPipe()
-	testkit.Must(t, err)
-	testkit.Must(t, cmd.Start())
-	defer func() { _ = cmd.Wait() }() // it was told to end
-	defer func() { _ = cmd.Process.Signal(syscall.SIGTERM) }()
-	lines := bufio.NewScanner(said)
-	for lines.Scan() {
-		if text := lines.Text(); strings.Contains(text, "orphan-reaper started") {
-			if !strings.Contains(text, "It enforces at once: what was already seen dead for its hold (") {
-				t.Errorf("the first record: %s", text)
-			}
-			return
-		}
-	}
-	t.Error("the daemon said nothing of its start")
+	n.start(n.command("run")).says("It enforces at once: what was already seen dead for its hold (")
 }

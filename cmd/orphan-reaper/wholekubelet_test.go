@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // livingUID is the pod that the runtime of a kubeletNode runs.
@@ -31,9 +32,7 @@ func newKubeletNode(t *testing.T, script string) *kubeletNode {
 	n.mkdir("cgroup/kubepods/besteffort/pod" + livingUID)
 	n.mkdir("var/log/pods/shop_db-0_" + livingUID)
 	runtime, err := fakecri.Start(t.Context(), n.path("CRI"), fakecri.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(runtime.Close)
 	runtime.SetPods(fakecri.Pod{UID: livingUID, Namespace: "shop", Name: "db-0", Running: 1})
 	n.cri = runtime

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestWholeLargeVolumes: what fills disks goes as anything else does. Each number is above what
@@ -22,9 +24,7 @@ func TestWholeLargeVolumes(t *testing.T) {
 			if i%2000 == 0 {
 				n.mkdir(fmt.Sprintf("%s/%03d", dir, i/2000))
 			}
-			if err := os.WriteFile(fmt.Sprintf("%s/%d", sub, i), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(fmt.Sprintf("%s/%d", sub, i), nil, 0o600))
 		}
 	}
 	pod := "root/pods/" + wholeUID(1)
@@ -32,16 +32,12 @@ func TestWholeLargeVolumes(t *testing.T) {
 	fill(pod+"/volumes/kubernetes.io~nfs/share", files)
 	n.mkdir(pod + "/containers/app")
 	for i := range 10_050 { // one for each restart
-		if err := os.WriteFile(n.path(fmt.Sprintf("%s/containers/app/%08x", pod, i)), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(n.path(fmt.Sprintf("%s/containers/app/%08x", pod, i)), nil, 0o600))
 	}
 	left := func(below string) int {
 		t.Helper()
 		found, err := filepath.Glob(n.path("root/orphan-reaper/" + wholeUID(1) + ".*/" + below))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return len(found)
 	}
 	if out, code := n.run("sweep", "-o", "json"); n.outcomes(out)[wholeUID(1)] != "quarantined" {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // pasteNode is a node that a person names by three flags only, of which two have to be quoted; its shell knows
@@ -17,13 +19,9 @@ func pasteNode(t *testing.T) (n *wholeNode, shell func(command string) (said str
 	n.write("my settings.yaml", fmt.Sprintf("cgroup_root: %q\ncni_cache_dir: %q\ncni_data_dir: %q\ncni_conf_dir: %q\nmetrics_file: %q\n"+
 		"runtime_endpoint: none\nhold: 0s\nconfirm: 0s\nlog_format: text\n",
 		n.path("cgroup"), n.path("cni"), n.path("cni/networks"), n.path("net.d"), n.path("metrics.prom")))
-	if err := os.Rename(n.path("root"), n.path("the kubelet")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(n.path("root"), n.path("the kubelet")))
 	n.write("bin/orphan-reaper", fmt.Sprintf("#!/bin/sh\nexec orphan-reaper-whole --node-root %s --node-namespaces self \"$@\"\n", n.dir))
-	if err := os.Chmod(n.path("bin/orphan-reaper"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(n.path("bin/orphan-reaper"), 0o700))
 	return n, func(command string) (string, int) {
 		t.Helper()
 		cmd := exec.Command("sh", "-c", command)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -42,40 +40,24 @@ contexts: [{name: c, context: {cluster: c, user: u}}]
 clusters: [{name: c, cluster: {server: %q, certificate-authority: ca.crt}}]
 users: [{name: u, user: {token: abc}}]
 `, api.URL))
-	cmd := n.command("run", "--mode", "observe", "--log-source", "file", "--log-file", n.path("log"), "--node-name", "worker-1",
-		"--orphan-report", n.path("kubeconfig"))
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	daemon := n.start(n.command("run", "--mode", "observe", "--log-source", "file", "--log-file", n.path("log"), "--node-name", "worker-1",
+		"--orphan-report", n.path("kubeconfig")))
 	select {
 	case body := <-written:
 		var r report.Resource
-		if err := json.Unmarshal(body, &r); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(body, &r))
 		if r.Metadata.Name != "worker-1" || r.Report.Mode != "observe" || len(r.Report.Pods) != 1 || r.Report.Pods[0].UID != wholeUID(1) {
 			t.Errorf("%s", body)
 		}
 	case <-time.After(time.Minute):
 		t.Errorf("no report was written")
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	until(t, "the metric of the last report", func() bool {
 		text, err := os.ReadFile(n.path("metrics.prom"))
-		if err == nil && strings.Contains(string(text), "\norphan_reaper_last_report_timestamp_seconds ") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("the metrics: %v\n%s", err, text)
-			break
-		}
-	}
-	testkit.Must(t, cmd.Process.Signal(syscall.SIGTERM))
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, said.String())
-	}
-	if text := said.String(); strings.Count(text, "cannot write the node's OrphanReport") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
-		t.Errorf("it says\n%s", text)
+		return err == nil && strings.Contains(string(text), "\norphan_reaper_last_report_timestamp_seconds ")
+	})
+	code := daemon.end()
+	if text := daemon.said(); code != 0 || strings.Count(text, "cannot write the node's OrphanReport") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
+		t.Errorf("%d, and it says\n%s", code, text)
 	}
 }

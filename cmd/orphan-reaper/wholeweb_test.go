@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,20 +10,18 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // freeAddress returns an address on which nobody listens at the moment.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }
@@ -36,9 +33,7 @@ func fetch(t *testing.T, method, url string, code int) string {
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		r, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var text []byte
 		answer, err := http.DefaultClient.Do(r)
 		if err == nil {
@@ -63,18 +58,8 @@ func TestWholeWeb(t *testing.T) {
 	n.write("log", "")
 	n.pod(1, false)
 	address := freeAddress(t)
-	cmd := n.command("run", "--mode", "observe", "--log-source", "file", "--log-file", n.path("log"), "--web-listen-address", address, "--node-name", "worker-1")
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v\n%s", err, said.String())
-		}
-	}()
+	daemon := n.start(n.command("run", "--mode", "observe", "--log-source", "file", "--log-file", n.path("log"), "--web-listen-address", address,
+		"--node-name", "worker-1"))
 	url := "http://" + address
 	if text := fetch(t, "GET", url+"/readyz", 200); text != "ok\n" {
 		t.Errorf("readyz: %s", text)
@@ -82,9 +67,7 @@ func TestWholeWeb(t *testing.T) {
 	fetch(t, "GET", url+"/healthz", 200)
 	last := func() (r report.Report) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(fetch(t, "GET", url+"/v1/orphans", 200)), &r); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal([]byte(fetch(t, "GET", url+"/v1/orphans", 200)), &r))
 		return r
 	}
 	r := last()
@@ -99,16 +82,13 @@ func TestWholeWeb(t *testing.T) {
 	if err := json.Unmarshal([]byte(fetch(t, "POST", url+"/v1/sweep", 202)), &a); err != nil || a.Look != 2 {
 		t.Fatalf("%+v, %v", a, err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(500 * time.Millisecond) {
-		if r := last(); r.Look >= a.Look {
-			if len(r.Pods) != 2 {
-				t.Errorf("after the look that was asked for: %+v", r)
-			}
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nobody looked")
-		}
+	until(t, "the look that was requested", func() bool {
+		time.Sleep(500 * time.Millisecond) // the server bounds the requests of a client
+		r = last()
+		return r.Look >= a.Look
+	})
+	if len(r.Pods) != 2 {
+		t.Errorf("after the look that was requested: %+v", r)
 	}
 	silent := freeAddress(t)
 	for args, want := range map[string][]string{
@@ -126,6 +106,9 @@ func TestWholeWeb(t *testing.T) {
 			}
 		}
 	}
+	if code := daemon.end(); code != 0 {
+		t.Errorf("exit code %d: %s", code, daemon.said())
+	}
 }
 
 // TestFleetBreakersBelowNothing: nobody would be asked.
@@ -141,27 +124,14 @@ func TestWholeWebTaken(t *testing.T) {
 	n.write("log", "")
 	n.pod(1, false)
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = l.Close() }()
-	cmd := n.command("run", "--log-source", "file", "--log-file", n.path("log"), "--web-listen-address", l.Addr().String())
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if _, err := os.Stat(n.path("root/pods/" + wholeUID(1))); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Error("the pod is still there")
-			break
-		}
-	}
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "cannot serve HTTP") {
-		t.Errorf("%v\n%s", err, said.String())
+	daemon := n.start(n.command("run", "--log-source", "file", "--log-file", n.path("log"), "--web-listen-address", l.Addr().String()))
+	until(t, "the pod is removed", func() bool {
+		_, err := os.Stat(n.path("root/pods/" + wholeUID(1)))
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	if code := daemon.end(); code != 0 || !strings.Contains(daemon.said(), "cannot serve HTTP") {
+		t.Errorf("exit code %d: %s", code, daemon.said())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestAsked: which of the kubelet and the API server are asked, and whether the silence of
@@ -23,9 +24,7 @@ func TestAsked(t *testing.T) {
 		{"kubelet_client_certificate: /c\n", "", "", "/c", false},
 	} {
 		cfg, err := loadFile(t, c.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		p := probing(cfg, nil, nil)
 		if p.Kubeconfig != c.kubeconfig || p.NodeName != c.node || p.KubeletClientCertificate != c.certificate || p.KubeletClientKey != "" ||
 			p.KubeletTokenFile != "" {
@@ -36,13 +35,9 @@ func TestAsked(t *testing.T) {
 		}
 	}
 	was, err := loadFile(t, "kubeconfig: /k\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	next, err := loadFile(t, "kubeconfig: /k\napi_unreachable: ignore\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	live, restart := was.Diff(next)
 	if strings.Join(live, " ") != "api_unreachable" || restart != nil || Rules(was.Take(next, live)).NeedAPI {
 		t.Errorf("a reload changes %v, and a restart %v", live, restart)
@@ -53,8 +48,6 @@ func TestAsked(t *testing.T) {
 func loadFile(t *testing.T, text string) (config.Config, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return config.Load(t.Context(), config.Input{File: file})
 }

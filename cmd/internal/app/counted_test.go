@@ -14,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 var errBroken = errors.New("broken")
@@ -53,9 +54,7 @@ func TestCountFailures(t *testing.T) {
 		t.Error(err)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, want := range []string{`{operation="ledger"} 2`, `{operation="journal"} 2`, `{operation="look"} 1`} {
 		if !strings.Contains(string(text), "orphan_reaper_failures_total"+want) {
 			t.Errorf("%s is not in the file", want)
@@ -66,9 +65,7 @@ func TestCountFailures(t *testing.T) {
 	if _, err := r.Prober.Look(ended, nil, nil); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
-	if err := m.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Flush())
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `{operation="look"} 1`) {
 		t.Errorf("a look that was cut off by a stop counts as failed: %v", err)
 	}

@@ -81,9 +81,7 @@ func TestService(t *testing.T) {
 	for name, want := range map[string]string{"example.com": "", "example.org": "not example.org"} {
 		o.ServerName = name
 		f, err := OpenFleet(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		told := 0
 		f.Sweep(t.Context(), 2, func(at report.Target, a *report.Answer, _ bool, err error) {
 			told++

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestMemoryLimit(t *testing.T) {
@@ -21,12 +23,8 @@ func TestMemoryLimit(t *testing.T) {
 			dir := t.TempDir()
 			for file, text := range map[string]string{"self/cgroup": c.cgroup, c.file: c.text} {
 				path := filepath.Join(dir, file)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 			}
 			if got := memoryLimit(dir, dir); got != c.want {
 				t.Errorf("%d, want %d", got, c.want)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestMetricsFileFollows: the directory comes after the start, moves and goes; each change is
@@ -24,9 +25,7 @@ func TestMetricsFileFollows(t *testing.T) {
 		t.Helper()
 		log.Reset()
 		for range times {
-			if err := m.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, m.Flush())
 		}
 		if got := strings.Count(log.String(), "\n"); said == "" && got != 0 || said != "" && (got != 1 || !strings.Contains(log.String(), said)) {
 			t.Errorf("want %q, once, said:\n%s", said, log.String())
@@ -38,9 +37,7 @@ func TestMetricsFileFollows(t *testing.T) {
 	}
 	flush(3, "no metrics are written")
 	mkdir := func(path string) {
-		if err := os.Mkdir(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(path, 0o755))
 	}
 	mkdir(one)
 	flush(3, "metrics are written")
@@ -50,14 +47,10 @@ func TestMetricsFileFollows(t *testing.T) {
 	if there(filepath.Join(one, metricsName)) || !there(filepath.Join(two, metricsName)) {
 		t.Error("the file did not move")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	m.dirs = append(m.dirs, filepath.Join(dir, "file"))
 	flush(3, "")
-	if err := errors.Join(os.RemoveAll(one), os.RemoveAll(two)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(os.RemoveAll(one), os.RemoveAll(two)))
 	flush(3, "no metrics are written")
 	m.Remove()
 }
@@ -68,9 +61,7 @@ func TestMetricsFileMissing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "later", "x.prom")
 	m := newMetricsFile(t.Context(), config.Config{MetricsFile: path}, "v0", slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
 	for range 3 {
-		if err := m.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, m.Flush())
 	}
 	if got := strings.Count(log.String(), "cannot write the metrics file"); got != 1 {
 		t.Errorf("told %d times:\n%s", got, log.String())
@@ -78,9 +69,7 @@ func TestMetricsFileMissing(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(path)); err == nil {
 		t.Error("the directory was made")
 	}
-	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(filepath.Dir(path), 0o755))
 	if err := m.Flush(); err != nil || !strings.Contains(log.String(), "metrics are written") {
 		t.Errorf("not written when it came: %v, %s", err, log.String())
 	}

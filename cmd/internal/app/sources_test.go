@@ -9,6 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // orphanLine is what a kubelet says of an orphan.
@@ -22,9 +23,7 @@ func TestUnitsFound(t *testing.T) {
 		return parsers.Line{Text: []byte(orphanLine), Source: "journald", Journal: &parsers.JournalFields{Unit: unit, Comm: comm, UID: "0"}}
 	}
 	named, err := config.Load(t.Context(), config.Input{Usual: os.DevNull, Given: map[string][]string{"journal-unit": {"node.service"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	usual := config.Config{}
 	found := source.NewUnits(func(context.Context) []string { return []string{"k3s-shop.service"} }, slog.New(slog.DiscardHandler))
 	parse := newParse(usual, found)

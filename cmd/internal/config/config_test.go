@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // load makes a configuration from a file's text and flags, with discovery by find.
@@ -22,14 +23,10 @@ func load(t *testing.T, text string, find func(context.Context) (string, string,
 	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	set.StringVar(&in.File, "config", "", "")
 	AddFlags(set, in.Given)
-	if err := set.Parse(flags); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, set.Parse(flags))
 	if in.File == "" {
 		in.File = filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(in.File, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(in.File, []byte(text), 0o600))
 	}
 	return Load(t.Context(), in)
 }
@@ -37,9 +34,7 @@ func load(t *testing.T, text string, find func(context.Context) (string, string,
 // TestDefaults holds the defaults of the command line's contract.
 func TestDefaults(t *testing.T) {
 	c, err := load(t, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := map[string]string{
 		"root_dir": "/var/lib/kubelet", "mode": "enforce", "hold": "5m", "settle": "5m", "confirm": "5m", "retention": "24h",
 		"max_per_look": "0", "hold_reported": "1m", "quarantine_dir": "/var/lib/kubelet/orphan-reaper", "state_dir": "/var/lib/orphan-reaper",
@@ -74,13 +69,9 @@ func TestPrecedence(t *testing.T) {
 	find := func(context.Context) (string, string, bool) { return "/data/kubelet", "kubelet, PID 812", true }
 	c, err := load(t, "# a comment\nhold: 10m\nconfirm: 3m\nlog_files: [/a, /b]\nmax_per_look: 7\n", find,
 		"--hold", "1h30m", "--journal-unit", "a.service", "--journal-unit", "b.service", "--log-source", "journald,file", "--state-dir", "rel")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	wd, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, v := range []struct{ key, value, source string }{
 		{"hold", "1h30m", "flag --hold"},
 		{"confirm", "3m", c.File + ":3"},
@@ -214,9 +205,7 @@ func TestNodeRoot(t *testing.T) {
 	root := t.TempDir()
 	flags := []string{"--node-root", root, "--node-namespaces", "self"}
 	c, err := load(t, "state_dir: /elsewhere\n", nil, flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i := range Settings {
 		for _, path := range Settings[i].paths(&c) {
 			if key := Settings[i].Key; isPath(*path) && key != "state_dir" && !within(*path, root) {
@@ -237,12 +226,8 @@ func TestNodeRoot(t *testing.T) {
 	if c, err = load(t, "", kubelet(root+"/k"), flags...); err != nil || c.RootDir != root+"/k" {
 		t.Errorf("%s from %s: %v", c.RootDir, c.Source("root_dir"), err)
 	}
-	if err := os.MkdirAll(root+"/etc/orphan-reaper", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(root+DefaultFile, []byte("hold: 7m\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(root+"/etc/orphan-reaper", 0o755))
+	testkit.Must(t, os.WriteFile(root+DefaultFile, []byte("hold: 7m\n"), 0o600))
 	usual := Input{Usual: DefaultFile, Given: map[string][]string{"node-root": {root}, "node-namespaces": {Self}}}
 	if c, err := Load(t.Context(), usual); err != nil || c.Hold != 7*time.Minute {
 		t.Errorf("the usual file below the node's root: %v from %s: %v", c.Hold, c.Source("hold"), err)
@@ -339,9 +324,7 @@ func FuzzConfigFile(f *testing.F) {
 func TestCommandLine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	in := Input{File: "my c.yaml", Given: map[string][]string{}}
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	AddFlags(set, in.Given)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestConfigOwner: whoever may write the configuration decides what root removes.
@@ -27,20 +28,14 @@ func TestConfigOwner(t *testing.T) {
 		"another user's":              {0o644, 0o755, 12345, "chown root "},
 	} {
 		dir := filepath.Join(t.TempDir(), "etc")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(dir, 0o700))
 		file := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(file, []byte("mode: observe\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, []byte("mode: observe\n"), 0o600))
 		if c.owner >= 0 && os.Chown(file, c.owner, -1) != nil {
 			continue // Only root gives a file away; there the case is tried.
 		}
 		for path, mode := range map[string]os.FileMode{file: c.file, dir: c.dir} {
-			if err := os.Chmod(path, mode); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Chmod(path, mode))
 		}
 		_, err := readConfigFile(file)
 		if isUnsafe(err) != (c.mend != "") || (err != nil) != (c.mend != "") {

@@ -60,7 +60,7 @@ func (p *Printer) archiveTable(views []Archive, now time.Time, path func(archive
 	}
 	p.Table("", 11, "ARCHIVE OF CNI FILES", "FILES; PURGE", rows)
 	p.Aside(func() {
-		p.Printf("\n")
+		p.Gap()
 		if batch != "" {
 			p.Item("", "restore", 9, "", "Puts back all that the last of these sweeps removed: "+cni.Undo(batch))
 		}

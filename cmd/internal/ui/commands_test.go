@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const commandUID = "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
@@ -60,14 +61,10 @@ func TestCommands(t *testing.T) {
 // TestInUseNamesTheProcess: what a person pastes to see who has a file of the pod open has the PID.
 func TestInUseNamesTheProcess(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), commandUID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	command := Place{PodsDir: "/pods"}.Commands(&policy.Evidence{UID: commandUID}, policy.ReasonInUse).Look[0]
 	out, _ := exec.Command("sh", "-c", command).Output() // find fails where a process has ended since
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, f.Close())
 	if !strings.Contains(string(out), fmt.Sprintf("/proc/%d/fd/", os.Getpid())) {
 		t.Errorf("%s names no process: %s", command, out)
 	}

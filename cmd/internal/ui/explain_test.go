@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestEachCommandOnce: two reasons that the same commands look at and end have them once, and what was seen has none.
@@ -15,9 +16,7 @@ func TestEachCommandOnce(t *testing.T) {
 	var out bytes.Buffer
 	p := NewPrinter(&out, func(string) string { return "" })
 	explainer{Printer: p, c: Context{PodsDir: "/var/lib/kubelet/pods"}}.reasons(why, &e, true)
-	if err := p.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.Flush())
 	for _, command := range []string{e.Umount, "grep " + shortUID + " /proc/[0-9]*/mountinfo"} {
 		if n := strings.Count(out.String(), command); n != 1 {
 			t.Errorf("%d times %s:\n%s", n, command, out.String())

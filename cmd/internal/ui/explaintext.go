@@ -36,7 +36,7 @@ func (p *Printer) Explain(e Explanation) {
 	there := len(e.pods) > 0 || len(e.entries) > 0
 	if len(e.done) > 0 && !there {
 		x.head(string(e.uid), policy.FullName(e.done[0].Namespace, e.done[0].PodName))
-		x.Printf("\n")
+		x.Gap()
 		x.Para("", "Nothing of this pod is in the pods directory or in quarantine. The ledger has its history.")
 	}
 	x.history()
@@ -89,7 +89,8 @@ func (x explainer) pod(pod *podView) {
 		x.holds(e.Residue)
 	}
 	word := verdictOf(pod)
-	x.Printf("\n%s\n", x.Paint(Bold, "Verdict: ")+x.Paint(colourOf(word, pod.outlook() == policy.OutlookPerson), word))
+	x.Gap()
+	x.Printf("%s\n", x.Paint(Bold, "Verdict: ")+x.Paint(colourOf(word, pod.outlook() == policy.OutlookPerson), word))
 	x.Para("", x.summary(pod))
 	lives := pod.outlook() == policy.OutlookAlive
 	x.reasons(pod.Why, e, !lives)
@@ -170,7 +171,8 @@ func (x explainer) reasons(why []policy.Why, e *policy.Evidence, commands bool) 
 			continue
 		}
 		advice := AdviceOf(w.Reason, e.UID)
-		x.Printf("\n  %s\n", x.Paint(Bold, string(w.Reason)))
+		x.Gap()
+		x.Printf("  %s\n", x.Paint(Bold, string(w.Reason)))
 		if w.Detail != "" { // without the command, which has a line of its own
 			x.Item("    ", "seen", 7, "", clean.Text(strings.TrimSuffix(w.Detail, policy.Unmounting(e.Umount))))
 		}
@@ -192,7 +194,7 @@ func (x explainer) reasons(why []policy.Why, e *policy.Evidence, commands bool) 
 		}
 	}
 	if waived != "" {
-		x.Printf("\n")
+		x.Gap()
 		x.Para("", "How it was judged: "+waived+".")
 	}
 }
@@ -276,7 +278,7 @@ func (x explainer) residue(heading string, rs []policy.Residue, fates bool) {
 	if !fates {
 		return
 	}
-	x.Printf("\n")
+	x.Gap()
 	for _, c := range []struct {
 		class contents.Class
 		fate  string
@@ -300,11 +302,11 @@ func (x explainer) entry(e *policy.EntryState) {
 	gone := e.Phase == policy.PhaseGone
 	switch {
 	case gone && e.Restored:
-		x.Printf("\n")
+		x.Gap()
 		x.Para("", "An operator put this pod back from quarantine, so it is kept. If it is not needed, have it judged again:")
 		x.Printf("  orphan-reaper quarantine forget %s\n", v.UID)
 	case gone:
-		x.Printf("\n")
+		x.Gap()
 		x.Para("", "Nothing of this pod is left in quarantine.")
 	default:
 		x.line("quarantine", clean.Text(x.c.QuarantineDir+"/"+e.Entry))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // textOf is fleet list as a person sees it.
@@ -17,9 +18,7 @@ func textOf(t *testing.T, f *FleetList) string {
 	var out bytes.Buffer
 	p := NewPrinter(&out, func(string) string { return "" })
 	p.FleetList(f)
-	if err := p.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.Flush())
 	return out.String()
 }
 

@@ -75,7 +75,7 @@ func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Ou
 	}
 	p.volData(entry.VolData)
 	p.CNIRestored(files)
-	p.Printf("\n")
+	p.Gap()
 	if outcome.Conflict != "" {
 		p.Para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+clean.Text(outcome.Conflict)+". Inspect it before you purge it.")
 	}

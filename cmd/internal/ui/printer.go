@@ -50,6 +50,8 @@ type Printer struct {
 	// Piped is true where there is no terminal: the reader may be a program.
 	Piped  bool
 	colour bool
+	begun  bool // something was written
+	gap    bool // an empty line precedes what is written next
 }
 
 // NewPrinter writes to w; env is the environment.
@@ -75,6 +77,10 @@ func (p *Printer) Printf(format string, args ...any) {
 
 // put writes text as it is.
 func (p *Printer) put(text string) {
+	if p.gap {
+		text = "\n" + text
+	}
+	p.gap, p.begun = false, true
 	_, _ = p.w.WriteString(text) // bufio keeps the error for flush.
 }
 
@@ -90,7 +96,13 @@ func (p *Printer) Paint(c Colour, s string) string {
 }
 
 // Heading starts a part of the text.
-func (p *Printer) Heading(s string) { p.Printf("\n%s\n", p.Paint(Bold, s)) }
+func (p *Printer) Heading(s string) {
+	p.Gap()
+	p.Printf("%s\n", p.Paint(Bold, s))
+}
+
+// Gap puts one empty line between what was written and what follows. It writes none at the beginning or the end.
+func (p *Printer) Gap() { p.gap = p.begun }
 
 // TextColumns is the width of text: lines that are longer are hard to read.
 func (p *Printer) TextColumns() int { return min(p.Columns, textWidth) }

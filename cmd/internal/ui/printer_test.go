@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestJSONIsPrintable: what a name or a node holds moves no terminal through -o json either, and
@@ -23,9 +25,7 @@ func TestJSONIsPrintable(t *testing.T) {
 		"JSONLine": func(p *Printer) error { _ = p.JSONLine(want); return p.Flush() },
 	} {
 		var out bytes.Buffer
-		if err := write(NewPrinter(&out, func(string) string { return "" })); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, write(NewPrinter(&out, func(string) string { return "" })))
 		text := out.String()
 		if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }) {
 			t.Errorf("%s: %q", name, text)

@@ -234,7 +234,8 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 		text += "; " + human.Thousands(data) + " with data that may be a user's"
 	}
 	p.Aside(func() {
-		p.Printf("\n%s\n", text)
+		p.Gap()
+		p.Printf("%s\n", text)
 		p.Item("", "restore", 9, "", "Puts a pod back: orphan-reaper quarantine restore UID")
 		p.Item("", "purge", 9, "", "Removes it permanently: orphan-reaper quarantine purge UID")
 	})

@@ -251,7 +251,7 @@ func (p *Printer) conflicts(v *Report) {
 	if len(uids) == 0 {
 		return
 	}
-	p.Printf("\n")
+	p.Gap()
 	p.Para("", "In conflict: "+human.Count(len(uids), "pod")+" had another directory made while one lay in quarantine. That one stays until you decide:")
 	for i, uid := range uids {
 		if i == mostConflicts {
@@ -270,7 +270,7 @@ func (p *Printer) whatToDo(v *Report, shown []podView) {
 	var clears, runtimeOnly, used int
 	var ends string
 	var longest time.Duration
-	p.Printf("\n")
+	p.Gap()
 	item := func(label string, c Colour, text string) { p.Item("", label, v.wordWidth(), c, text) }
 	for i := range shown {
 		pod := &shown[i]
@@ -343,7 +343,7 @@ func (p *Printer) node(n *nodeView) {
 	if n == nil {
 		return
 	}
-	para := func(text string) { p.Printf("\n"); p.Para("", text) }
+	para := func(text string) { p.Gap(); p.Para("", text) }
 	if n.Gauges.Uncleaned != nil {
 		text := fmt.Sprintf("The kubelet counts %s that it cannot clean up. Since its start its log has named %s of those here; %s on disk.",
 			human.Count(*n.Gauges.Uncleaned, "orphan"), human.Thousands(n.OrphansNamed), human.Verb(n.OrphansOnDisk, "is", "are"))
@@ -373,7 +373,7 @@ func (p *Printer) node(n *nodeView) {
 // ending writes how many pods the kubelet is terminating: its own count names none of them.
 func (p *Printer) ending(n *nodeView) {
 	if working, ok := n.Gauges.Ending(); ok && working > 0 {
-		p.Printf("\n")
+		p.Gap()
 		p.Para("", fmt.Sprintf("The kubelet is still terminating %s (kubelet_working_pods). If that number stays, it does not finish: "+
 			"its log has the cause, and a restart ends it (kubernetes#113145).", human.Count(working, "pod")))
 	}
@@ -384,7 +384,8 @@ func (p *Printer) lookErrors(v *Report) {
 	if len(v.Errors) == 0 {
 		return
 	}
-	p.Printf("\n%s\n", p.Paint(Yellow, "Not everything could be read:"))
+	p.Gap()
+	p.Printf("%s\n", p.Paint(Yellow, "Not everything could be read:"))
 	for _, e := range v.Errors {
 		p.Item("  ", "-", 2, "", clean.Text(e))
 	}

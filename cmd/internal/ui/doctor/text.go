@@ -270,13 +270,13 @@ func (p writer) quarantine(v *Screen) {
 		if v.Stops != nil || v.Daemon.Runs != policy.Yes {
 			when += ", if a daemon or a sweep enforces"
 		}
-		p.Printf("\n")
+		p.Gap()
 		p.Para("", whose(pods)+human.Plural(pods, " emptyDir", " emptyDirs")+" ("+human.Size(a.Bytes)+") "+human.Plural(pods, "is", "are")+
 			" permanently removed"+when+". To keep "+it+":")
 		p.commands(a.Commands, "quarantine list")
 	}
 	if v.c.DataPods > 0 {
-		p.Printf("\n")
+		p.Gap()
 		p.Para("", whose(v.c.DataPods)+" data ("+human.Size(v.c.DataBytes)+") "+human.Plural(v.c.DataPods, "waits", "wait")+
 			" in quarantine for your decision:")
 		p.commands([]string{"orphan-reaper quarantine list"}, "")
@@ -309,7 +309,8 @@ func (p writer) todo(v *Screen) {
 	case len(v.Todo) > 0:
 		p.Heading("What you have to do")
 	case v.Looked && !v.NeedsPerson && len(back) == 0:
-		p.Printf("\n%s\n", p.Paint(ui.Green, "You have nothing to do."))
+		p.Gap()
+		p.Printf("%s\n", p.Paint(ui.Green, "You have nothing to do."))
 	}
 	for i, t := range v.Todo {
 		if i == mostTodo {
@@ -323,7 +324,7 @@ func (p writer) todo(v *Screen) {
 		p.commands(t.Commands, "scan")
 	}
 	if len(back) > 0 {
-		p.Printf("\n")
+		p.Gap()
 		p.Para("", "An operator put "+human.Count(len(back), "pod")+" back, so the kubelet keeps complaining. If the pod is not needed, have it judged again:")
 		p.commands(back, "scan")
 	}
@@ -344,7 +345,7 @@ func (p writer) missing(v *Screen) {
 	if v.root {
 		return
 	}
-	p.Printf("\n")
+	p.Gap()
 	if v.Looked {
 		p.Para("", "Root sees more: run it with sudo.")
 		return

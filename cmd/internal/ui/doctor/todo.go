@@ -17,7 +17,7 @@ func (v *Screen) todo(d *diagnosis.Diagnosis) {
 	add := func(text string, commands ...string) { v.Todo = append(v.Todo, Todo{text, commands}) }
 	if d.Unattended {
 		v.unattended = true
-		v.Todo = append(v.Todo, unattended(c.Daemon))
+		v.Todo = append(v.Todo, unattended(c.Daemon, d.Count[diagnosis.Goes]))
 	}
 	if d.Stopped && (d.Count[diagnosis.Stopped] > 0 || d.NeedsPerson && d.Stops.Reason != policy.ReasonObserve) {
 		brief := ui.BriefOf(d.Stops.Reason)
@@ -87,8 +87,8 @@ func (v *Screen) strays(names []string) {
 	v.Todo = append(v.Todo, t)
 }
 
-// unattended returns what removes eligible pods where no daemon is known to run.
-func unattended(d diagnosis.Daemon) Todo {
+// unattended returns what removes the eligible pods where no daemon is known to run.
+func unattended(d diagnosis.Daemon, pods int) Todo {
 	if d.Runs == policy.No && d.PID > 0 { // only a sweep takes the daemon's lock
 		return Todo{
 			Text:     fmt.Sprintf("No daemon runs here. A sweep (PID %d) is at work; run this again when it has ended:", d.PID),
@@ -104,6 +104,6 @@ func unattended(d diagnosis.Daemon) Todo {
 		moves = "Either of these moves"
 		t.Commands = append(t.Commands, "systemctl enable --now orphan-reaper")
 	}
-	t.Text = state + " " + moves + " them to quarantine and removes what holds no data:"
+	t.Text = state + " " + moves + " " + human.Plural(pods, "it", "them") + " to quarantine and removes what holds no data:"
 	return t
 }
