@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -129,40 +130,33 @@ func (n *fakeCNI) sweeper() *Sweeper {
 	return &Sweeper{Prober: n, Remover: n, Archive: n, Ledger: n, Clock: n, Meter: n, Log: slog.New(slog.DiscardHandler)}
 }
 
-type fakeSweep struct {
-	n     *fakeCNI
-	names []string
-}
-
-func (n *fakeCNI) SweepCNI(bool) Looks {
-	return &fakeSweep{n, slices.Sorted(maps.Keys(n.there))}
-}
-
-func (s *fakeSweep) Next(context.Context) (Look, bool) {
-	s.n.mu.Lock()
-	defer s.n.mu.Unlock()
-	look := Look{At: s.n.now, Node: s.n.node, Listed: s.n.listed}
-	if len(s.names) == 0 {
-		return look, false
+func (n *fakeCNI) SweepCNI(context.Context, bool) iter.Seq[Look] {
+	return func(yield func(Look) bool) {
+		for names := range slices.Chunk(slices.Sorted(maps.Keys(n.there)), n.chunk) {
+			if !yield(n.look(names)) {
+				return
+			}
+		}
 	}
-	chunk := s.names[:min(s.n.chunk, len(s.names))]
-	s.names = s.names[len(chunk):]
-	for _, name := range chunk {
-		f := s.n.there[name]
-		if slices.Contains(s.n.listed, f.Container) {
+}
+
+func (n *fakeCNI) look(names []string) Look {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	look := Look{At: n.now, Node: n.node, Listed: n.listed}
+	for _, name := range names {
+		f := n.there[name]
+		if slices.Contains(n.listed, f.Container) {
 			f.Set(Listed, policy.Yes, "fake", "")
 		}
-		c := f
-		c.Data = []byte(f.Name)
-		if s.n.unread[f.Name] {
-			c.Err = "cannot read its SELinux label"
+		f.Data = []byte(f.Name)
+		if n.unread[f.Name] {
+			f.Err = "cannot read its SELinux label"
 		}
-		look.Files = append(look.Files, c)
+		look.Files = append(look.Files, f)
 	}
-	return look, true
+	return look
 }
-
-func (s *fakeSweep) Close() {}
 
 // StillCNI finds that some files have gone since they were judged.
 func (n *fakeCNI) StillCNI(_ context.Context, files []File) {

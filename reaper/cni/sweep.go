@@ -3,6 +3,7 @@ package cni
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -19,7 +20,7 @@ type Sweeper struct {
 	Remover Remover // nil where nothing may change
 	Archive Archive
 	Ledger  Ledger
-	Clock   Clock
+	Clock   reaper.Clock
 	Meter   Meter
 	Log     *slog.Logger
 	// Files is how many files that are no living pod's are reported one by one, of those that go and of those that are kept; all are
@@ -31,17 +32,12 @@ type Sweeper struct {
 
 // Prober reads the CNI directories and changes nothing.
 type Prober interface {
-	// SweepCNI begins a sweep. With contents the files come with what an archive needs.
-	SweepCNI(contents bool) Looks
+	// SweepCNI returns the looks of one sweep, until ctx ends. Each look lists some files and reads them, and only then asks the runtime
+	// and the node: what is made in between is in the answer, and not among the files. With contents the files come with what an archive
+	// needs.
+	SweepCNI(ctx context.Context, contents bool) iter.Seq[Look]
 	// StillCNI inspects files once more before they are archived, and sets Err of those that are gone, or others by now.
 	StillCNI(ctx context.Context, files []File)
-}
-
-// Looks are those of one sweep under way. Each Next lists some files and reads them, and only then asks the runtime and the node: what
-// is made in between is in the answer, and not among the files. It returns false when all have been read.
-type Looks interface {
-	Next(ctx context.Context) (Look, bool)
-	Close()
 }
 
 // Look is one chunk of a sweep: some files, and what was asked after they were read. A sweep has as many looks as the number of files
@@ -85,11 +81,6 @@ type Ledger interface {
 // Meter counts for the metrics.
 type Meter interface {
 	CNI(c *Census)
-}
-
-// Clock returns the time of both clocks.
-type Clock interface {
-	Now() policy.Instant
 }
 
 // Report is what one sweep found and did.
@@ -204,13 +195,7 @@ func (w *sweep) sweep(ctx context.Context) {
 		w.finish(ctx, permit)
 	}
 	dead := reaped(w.Ledger.Entries())
-	looks := w.Prober.SweepCNI(removes)
-	defer looks.Close()
-	for ctx.Err() == nil {
-		look, ok := looks.Next(ctx)
-		if !ok {
-			break
-		}
+	for look := range w.Prober.SweepCNI(ctx, removes) {
 		w.rep.complain(look.Errors...)
 		w.listings.Add(look.Listed, look.Node.RuntimeLists.Truth, w.Rules.Hold, look.At)
 		going := w.judge(look, dead)

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -59,28 +60,17 @@ func (n *node) cniSweeps(r *reaper.Reaper, store *state.Store) {
 	}
 }
 
-// cniLook is the one look of a sweep.
-type cniLook struct {
-	look *cni.Look
+// SweepCNI has one look.
+func (c cniRooms) SweepCNI(context.Context, bool) iter.Seq[cni.Look] {
+	return func(yield func(cni.Look) bool) { yield(c.look()) }
 }
 
-func (l *cniLook) Next(context.Context) (cni.Look, bool) {
-	if l.look == nil {
-		return cni.Look{}, false
-	}
-	look := *l.look
-	l.look = nil
-	return look, true
-}
-
-func (l *cniLook) Close() {}
-
-// SweepCNI reads the files first and asks the runtime then.
-func (c cniRooms) SweepCNI(bool) cni.Looks {
+// look reads the files first and asks the runtime then.
+func (c cniRooms) look() cni.Look {
 	if c.program.plant.sweep != nil {
 		c.program.plant.sweep(c)
 	}
-	look := &cni.Look{At: c.Now()}
+	look := cni.Look{At: c.Now()}
 	files := slices.Clone(c.net.files)
 	r := c.reading()
 	c.read(r.readRuntime)
@@ -105,7 +95,7 @@ func (c cniRooms) SweepCNI(bool) cni.Looks {
 		file.Set(cni.Foreign, policy.No, "", "")
 		look.Files = append(look.Files, file)
 	}
-	return &cniLook{look}
+	return look
 }
 
 func (c cniRooms) StillCNI(_ context.Context, files []cni.File) {

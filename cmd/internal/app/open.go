@@ -242,7 +242,7 @@ func (n *Node) openState(ctx context.Context, o options) (err error) {
 }
 
 // openCNI opens the rooms of CNI beside those of the core.
-func (n *Node) openCNI(p *probe.Probe, clock cni.Clock) error {
+func (n *Node) openCNI(p *probe.Probe, clock reaper.Clock) error {
 	reader, err := look.New(look.Reader{
 		Node: p, NodeRoot: n.cfg.NodeRoot, CacheDirs: []string{n.cfg.CNICacheDir}, DataDirs: []string{n.cfg.CNIDataDir},
 		ConfDir: n.cfg.CNIConfDir, ConfDirSet: n.cfg.Named("cni_conf_dir"), Now: clock.Now,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -53,8 +54,15 @@ type chunk struct {
 	caches bool // it holds everything that libcni's caches hold
 }
 
-// SweepCNI begins a sweep.
-func (r *Reader) SweepCNI(contents bool) cni.Looks { return r.sweep(contents) }
+// SweepCNI returns the looks of one sweep.
+func (r *Reader) SweepCNI(ctx context.Context, contents bool) iter.Seq[cni.Look] {
+	return func(yield func(cni.Look) bool) {
+		s := r.sweep(contents)
+		defer s.Close()
+		for look, ok := s.Next(ctx); ok && yield(look); look, ok = s.Next(ctx) {
+		}
+	}
+}
 
 // sweep begins a sweep. Nothing is read until Next. With contents each file comes with all that a restore needs, in memory: a chunk holds
 // mostContent bytes of them, and the next has the rest.
@@ -151,17 +159,11 @@ func (s *Sweep) read(ctx context.Context) chunk {
 	return c
 }
 
-// mostErrors bounds the errors of one look.
-const mostErrors = 50
-
+// complain adds errors to the next look, which may be many: each network that a tenant has made may be one.
 func (s *Sweep) complain(errs ...error) {
 	for _, err := range errs {
-		if err == nil || len(s.errors) > mostErrors || slices.Contains(s.errors, err.Error()) {
-			continue
+		if err != nil {
+			s.errors = append(s.errors, err.Error())
 		}
-		if len(s.errors) == mostErrors {
-			err = errors.New("and more that could not be read")
-		}
-		s.errors = append(s.errors, err.Error())
 	}
 }
