@@ -2,6 +2,7 @@ package parsers
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 )
 
@@ -30,31 +31,6 @@ type block struct {
 	klogPID int
 }
 
-// observe notes what a line shows about the lines after it.
-func (p *Parser) observe(text []byte, j *JournalFields) {
-	p.prev.block = nil
-	if partial, ok := piece(text); ok {
-		p.prev.partial = partial
-	}
-	if !OpensBlock(text) {
-		return
-	}
-	var e envelope
-	var ok bool
-	if j != nil {
-		e, ok = p.entry(j, string(text))
-	} else {
-		e, ok = p.units.unwrap(stripColour(strings.TrimRight(string(text), "\r\n")))
-	}
-	if !ok {
-		return
-	}
-	c, ok := e.opens()
-	if ok && c.File == "kubelet_volumes.go" && (c.Msg == `"`+msgManyErrors+`"` || c.Msg == `"`+msgOrphanPod+`"`) {
-		p.prev.block = &block{e, c.PID}
-	}
-}
-
 // OpensBlock reports whether the line after text must be given to the Parser whatever it
 // holds: text may open a block, and only the very next line is the kubelet's own. It is
 // a cheap test of the line's end.
@@ -62,25 +38,36 @@ func OpensBlock(text []byte) bool {
 	return bytes.Contains(text[max(0, len(text)-24):], []byte(" err=<"))
 }
 
-// continued parses the first line of a block, when the line before opened one in the
-// same transport, for the same program and process.
-func (p *Parser) continued(e *envelope) (Sighting, bool) {
-	head := p.prev.block
-	if head == nil || e.Transport != head.Transport || e.Program != head.Program || e.PID != head.PID {
+// opens returns the block that the line opens, nil where it opens none with a report.
+func (e *envelope) opens() *block {
+	h, msg, ok := cutHeader(trimEnd(strings.TrimPrefix(e.Text, " ")))
+	if ok && h.full && h.file == "kubelet_volumes.go" && (msg == `"`+msgManyErrors+`" err=<` || msg == `"`+msgOrphanPod+`" err=<`) {
+		return &block{*e, h.pid}
+	}
+	return nil
+}
+
+// continued parses the first line of a block, which klog begins with a tab, when the line before opened
+// one in the same transport, for the same program and process.
+func (e *envelope) continued(head *block) (Sighting, bool) {
+	if head == nil || e.Transport != head.Transport || e.Program != head.Program || e.PID != head.PID ||
+		e.named && !kubeletProgram(e.Program) {
 		return Sighting{}, false
 	}
-	first, ok := e.goesOn()
+	text := strings.TrimPrefix(e.Text, " ")
+	first, ok := strings.CutPrefix(text, "\t")
+	if !ok {
+		first, ok = strings.CutPrefix(text, "#011")
+	}
 	if !ok {
 		return Sighting{}, false
 	}
 	c := call{File: "kubelet_volumes.go", Structured: true, Msg: msgOrphanPod}
-	c.Fields = []field{{Key: "err", Value: first, Cut: true}}
+	c.Fields = []field{{Key: "err", Value: trimEnd(first), Cut: true}}
 	s, ok := parseRecord(&c)
 	if !ok {
 		return Sighting{}, false
 	}
-	if e.Transport == "" {
-		e.Transport = transportKlog
-	}
+	e.Transport = cmp.Or(e.Transport, transportKlog)
 	return placed(s, e, head.klogPID), true
 }

@@ -104,24 +104,3 @@ func bareMessage(text string) (msg string, ok bool) {
 	}
 	return "", false
 }
-
-// opens returns the call that opens a block: its last value, of the key err, stands on the lines
-// that follow. Msg is as klog quotes it.
-func (e *envelope) opens() (call, bool) {
-	h, msg, ok := cutHeader(trimEnd(strings.TrimPrefix(e.Text, " ")))
-	quoted, opens := strings.CutSuffix(msg, " err=<")
-	return call{File: h.file, PID: h.pid, Msg: quoted}, ok && h.full && opens
-}
-
-// goesOn returns the text of a line inside a block, which klog begins with a tab.
-func (e *envelope) goesOn() (string, bool) {
-	if e.named && !kubeletProgram(e.Program) {
-		return "", false
-	}
-	text := strings.TrimPrefix(e.Text, " ")
-	inner, ok := strings.CutPrefix(text, "\t")
-	if !ok {
-		inner, ok = strings.CutPrefix(text, "#011")
-	}
-	return trimEnd(inner), ok
-}

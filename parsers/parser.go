@@ -40,29 +40,51 @@ func ParseLine(l Line) (Sighting, bool) { return NewParser(Options{Hints: true})
 
 // Parse returns what the next line reports, and false where it reports nothing.
 func (p *Parser) Parse(l Line) (Sighting, bool) {
-	text := l.Text
-	if len(text) > maxLine {
-		text = text[:maxLine]
+	text := l.Text[:min(len(l.Text), maxLine)]
+	before := p.prev
+	p.prev.block = nil
+	if partial, ok := piece(text); ok {
+		p.prev.partial = partial
 	}
 	if !Interesting(text) {
-		p.observe(text, l.Journal)
 		return Sighting{}, false
 	}
-	line := string(text)
-	var s Sighting
-	var ok bool
-	if l.Journal != nil {
-		s, ok = p.journalEntry(l.Journal, line)
-	} else {
-		s, ok = p.fileLine(line)
+	e, ok := p.envelope(string(text), l.Journal)
+	if !ok {
+		return Sighting{}, false
 	}
-	p.observe(text, l.Journal)
+	if OpensBlock(text) {
+		p.prev.block = e.opens()
+	}
+	if e.Transport == transportCRI && before.partial {
+		return Sighting{}, false
+	}
+	s, ok := sighting(&e)
+	if !ok {
+		s, ok = e.continued(before.block)
+	}
 	// Hints only where they are asked for, and only a UID that the text holds.
 	if !ok || (s.Report == ReportTeardown && !p.hints) || !literal(text, s.UID) {
 		return Sighting{}, false
 	}
 	s.CatchUp, s.Whole = l.CatchUp, l.Whole
+	if l.Journal != nil {
+		s.Trusted, s.BootID = true, l.Journal.BootID
+	}
 	return s, true
+}
+
+// envelope takes the transport off a line of a file. Of a journal entry it has the fields, and false
+// where those are not trusted.
+func (p *Parser) envelope(line string, j *JournalFields) (envelope, bool) {
+	if j != nil {
+		e := envelope{Transport: transportJournal, Program: j.Identifier, PID: j.PID, Time: j.Time, Text: line, whole: true}
+		return e, p.units.trusts(j.Unit, j.Comm, j.UID)
+	}
+	// A crash, and a writer whose file copytruncate emptied, leave NULs before a line.
+	line = strings.TrimLeft(line, "\x00")
+	line = strings.TrimPrefix(line, "\ufeff") // A byte order mark, at a file's beginning.
+	return p.units.unwrap(stripColour(strings.TrimRight(line, "\r\n")))
 }
 
 // literal reports whether the line holds uid as it is, with no hex digit before it. No
@@ -131,48 +153,4 @@ func boundedName(s string) string {
 	}
 	sum := sha256.Sum256([]byte(s))
 	return s[:maxName-len("…")-32] + "…" + hex.EncodeToString(sum[:16])
-}
-
-// journalEntry parses an entry that a journal source delivers.
-func (p *Parser) journalEntry(j *JournalFields, msg string) (Sighting, bool) {
-	e, ok := p.entry(j, msg)
-	if !ok {
-		return Sighting{}, false
-	}
-	s, ok := sighting(&e)
-	if !ok {
-		if s, ok = p.continued(&e); !ok {
-			return Sighting{}, false
-		}
-	}
-	s.Trusted, s.BootID = true, j.BootID
-	return s, true
-}
-
-// entry returns the envelope of an entry that is trusted.
-func (p *Parser) entry(j *JournalFields, msg string) (envelope, bool) {
-	e := envelope{Transport: transportJournal, Program: j.Identifier, PID: j.PID, Time: j.Time, Text: msg, whole: true}
-	return e, p.units.trusts(j.Unit, j.Comm, j.UID)
-}
-
-// fileLine parses a line of a file.
-func (p *Parser) fileLine(line string) (Sighting, bool) {
-	// A crash, and a writer whose file copytruncate emptied, leave NULs before a line.
-	line = strings.TrimLeft(line, "\x00")
-	line = strings.TrimPrefix(line, "\ufeff") // A byte order mark, at a file's beginning.
-	line = stripColour(strings.TrimRight(line, "\r\n"))
-	e, ok := p.units.unwrap(line)
-	if !ok {
-		if strings.HasPrefix(line, "\t") {
-			return p.continued(&envelope{Text: line})
-		}
-		return Sighting{}, false
-	}
-	if e.Transport == transportCRI && p.prev.partial {
-		return Sighting{}, false
-	}
-	if s, ok := sighting(&e); ok {
-		return s, true
-	}
-	return p.continued(&e)
 }

@@ -35,11 +35,9 @@ func (u *units) unwrap(line string) (envelope, bool) {
 			return e, true
 		}
 	}
-	if line == "" || line[0] == ' ' || line[0] == '\t' {
-		// A continuation of something: klog puts a tab before every line but the first.
-		return envelope{}, false
-	}
-	return envelope{Text: line, bare: true}, true
+	// klog puts a tab before every line of a message but the first.
+	continues := strings.HasPrefix(line, "\t")
+	return envelope{Text: line, bare: !continues}, line != "" && line[0] != ' '
 }
 
 func (u *units) unwrapStart(line string) (envelope, bool) {
