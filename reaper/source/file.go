@@ -254,7 +254,7 @@ func (f *File) find() error {
 	if p.matches(t) {
 		// The same file after a restart or an error, or an editor's copy of it. Nothing is added to
 		// the one that was copied.
-		t.blocks, t.done = parsers.NewBlocks(true, p.Offset), p.Offset
+		t.begin(p.Offset)
 		if f.cur != nil {
 			f.cur.close()
 			f.mu.Lock()
@@ -268,9 +268,6 @@ func (f *File) find() error {
 
 // setCurrent makes t the current file, and the current file the old one.
 func (f *File) setCurrent(t *tailed) {
-	if t != nil {
-		f.remark(t)
-	}
 	if f.cur != nil {
 		f.closeOld()
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,14 +31,12 @@ var (
 type tailed struct {
 	file   *os.File
 	info   os.FileInfo // of when it was opened: its identity, and its size then
-	prefix []byte      // the first maxPrefix bytes, fewer while the file is shorter
 	blocks *parsers.Blocks
 	quiet  time.Duration
 
-	// done is where the first line begins that has not been handed over, and mark the
-	// fingerprint; both are guarded by File.mu.
-	done int64
-	mark FilePosition
+	mu     sync.Mutex
+	prefix []byte // the first maxPrefix bytes, fewer while the file is shorter
+	done   int64  // where the first line begins that has not been handed over
 }
 
 // openTailed opens a regular file at its beginning. O_PATH opens anything without a side effect
@@ -64,7 +63,8 @@ func openTailed(path string) (*tailed, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tailed{file: file, info: info, blocks: parsers.NewBlocks(true, 0)}
+	t := &tailed{file: file, info: info}
+	t.begin(0)
 	if _, err := t.same(0); err != nil {
 		t.close()
 		return nil, err
@@ -110,18 +110,35 @@ func (t *tailed) same(end int64) (bool, error) {
 	if !bytes.HasPrefix(buf[:n], t.prefix) {
 		return false, nil
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if n > len(t.prefix) {
 		t.prefix = bytes.Clone(buf[:n])
 	}
 	return true, nil
 }
 
-// rewind begins the file anew; File.mu is held. What it holds by now may be of any age.
+// begin begins to read the file at the offset, where a line begins.
+func (t *tailed) begin(offset int64) {
+	t.blocks = parsers.NewBlocks(true, offset)
+	t.setDone(offset)
+}
+
+// rewind begins the file anew. What it holds by now may be of any age.
 func (t *tailed) rewind() {
-	t.blocks, t.done, t.prefix, t.mark = parsers.NewBlocks(true, 0), 0, nil, FilePosition{}
+	t.begin(0)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.prefix = nil
 	if info, err := t.file.Stat(); err == nil {
 		t.info = info
 	}
+}
+
+func (t *tailed) setDone(offset int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done = offset
 }
 
 // drain reads t to its end, or to maxStep, and hands over what may be sightings. more
@@ -141,7 +158,6 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 		if !ok {
 			return false, errTruncated
 		}
-		f.remark(t)
 		if n > 0 {
 			t.quiet = 0
 		}
@@ -152,9 +168,9 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 			if err := send(ctx, lines, line); err != nil {
 				return false, err
 			}
-			f.setDone(t, l.End)
+			t.setDone(l.End)
 		}
-		f.setDone(t, t.blocks.Whole())
+		t.setDone(t.blocks.Whole())
 		if atEnd {
 			return false, nil
 		}
@@ -176,30 +192,14 @@ func (t *tailed) whole(start int64) bool {
 	return !mayBeCut(len(line) - 1 - bytes.LastIndexByte(line, '\n'))
 }
 
-func (f *File) setDone(t *tailed, offset int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	t.done = offset
-}
-
-// remark renews the fingerprint when the prefix has changed.
-func (f *File) remark(t *tailed) {
-	if t.mark.Length == len(t.prefix) && t.mark.Fingerprint != "" {
-		return
-	}
-	mark := FilePosition{Length: len(t.prefix), Fingerprint: fingerprint(t.prefix)}
-	if st, ok := t.info.Sys().(*syscall.Stat_t); ok {
-		mark.Dev, mark.Inode = st.Dev, st.Ino
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	t.mark = mark
-}
-
-// position returns where the file stands; File.mu is held.
+// position returns where the file stands.
 func (t *tailed) position() FilePosition {
-	p := t.mark
-	p.Offset = t.done
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := FilePosition{Offset: t.done, Length: len(t.prefix), Fingerprint: fingerprint(t.prefix)}
+	if st, ok := t.info.Sys().(*syscall.Stat_t); ok {
+		p.Dev, p.Inode = st.Dev, st.Ino
+	}
 	return p
 }
 

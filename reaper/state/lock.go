@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -113,51 +112,15 @@ func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 		_ = f.Truncate(0)
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	s.locks.add(f)
+	s.locks.Store(f, true)
 	return func() {
-		if s.locks.remove(f) {
+		if _, held := s.locks.LoadAndDelete(f); held {
 			if sign {
 				_ = f.Truncate(0)
 			}
 			_ = f.Close() // drops the lock: no other process has this open file description
 		}
 	}, nil
-}
-
-// locks are the lock files that are held. A file that nothing refers to would be closed
-// by the garbage collector, and its lock with it, however long its owner lives.
-type locks struct {
-	mu    sync.Mutex
-	files map[File]bool
-}
-
-func (l *locks) add(f File) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.files == nil {
-		l.files = map[File]bool{}
-	}
-	l.files[f] = true
-}
-
-// remove returns false where the file was removed before.
-func (l *locks) remove(f File) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	held := l.files[f]
-	delete(l.files, f)
-	return held
-}
-
-func (l *locks) close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var errs []error
-	for f := range l.files {
-		errs = append(errs, f.Close())
-	}
-	l.files = nil
-	return errors.Join(errs...)
 }
 
 // holder returns the PID in a lock's file.

@@ -75,7 +75,9 @@ type Store struct {
 	log      *slog.Logger
 	opts     Options
 
-	locks    locks
+	// locks has the lock files that are held. One that nothing refers to would be closed by the garbage
+	// collector, and its lock with it, however long its owner lives.
+	locks    sync.Map
 	changing sync.Mutex // held with the append lock; where both are, after mu
 	mu       sync.Mutex // guards what follows
 	ledger   ledger
@@ -171,7 +173,11 @@ func OpenReadOnly(dir string, opts Options) (*Store, error) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	errs := []error{s.locks.close()}
+	var errs []error
+	for f := range s.locks.Range {
+		errs = append(errs, f.(File).Close()) //nolint:forcetypeassert // only tryLock stores
+	}
+	s.locks.Clear()
 	if s.ledger.file != nil {
 		errs = append(errs, s.ledger.file.Close())
 		s.ledger.file = nil
