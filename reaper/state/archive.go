@@ -39,9 +39,6 @@ func (s *Store) OpenArchive(name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.root == nil {
-		return nil, fmt.Errorf("cannot open %s: %w", filepath.Join(s.dir, file), os.ErrNotExist)
-	}
 	return s.openRegular(file, os.O_RDONLY)
 }
 
@@ -112,9 +109,6 @@ func (s *Store) makeArchiveDir() error {
 }
 
 func (s *Store) archiveEntries() ([]fs.DirEntry, error) {
-	if s.root == nil {
-		return nil, nil
-	}
 	d, err := s.root.OpenFile(archiveDir, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

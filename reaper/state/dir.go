@@ -21,6 +21,15 @@ type Dir interface {
 	Close() error
 }
 
+// absent is a directory that is not there, which is read as an empty one.
+type absent struct{ Dir }
+
+func (absent) Stat(string) (fs.FileInfo, error)                { return nil, fs.ErrNotExist }
+func (absent) Lstat(string) (fs.FileInfo, error)               { return nil, fs.ErrNotExist }
+func (absent) ReadFile(string) ([]byte, error)                 { return nil, fs.ErrNotExist }
+func (absent) OpenFile(string, int, fs.FileMode) (File, error) { return nil, fs.ErrNotExist }
+func (absent) Close() error                                    { return nil }
+
 // File is what a store needs of one of its files.
 type File interface {
 	io.ReadWriteSeeker

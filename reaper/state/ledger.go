@@ -154,9 +154,6 @@ func (s *Store) Entries() map[string]*policy.EntryState {
 
 // Refresh reads what other processes have appended since.
 func (s *Store) Refresh() error {
-	if s.root == nil {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.readOnly {

@@ -139,9 +139,6 @@ const lockTable = "/proc/locks"
 // only reads: to try the lock would block a daemon that starts at that moment. A process in a PID
 // namespace that is not visible from here counts as none.
 func (s *Store) Runner() (pid int, since time.Time, err error) {
-	if s.root == nil {
-		return 0, time.Time{}, nil
-	}
 	info, err := s.root.Lstat(runLock)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, time.Time{}, nil

@@ -43,25 +43,21 @@ func (s *Store) load() error {
 		return err
 	}
 	s.ledger.sent = sent
+	flag := os.O_RDWR | os.O_CREATE
 	if s.readOnly {
-		f, err := s.openRegular(ledgerFile, os.O_RDONLY)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		s.ledger.file = f
-		return s.readOn()
+		flag = os.O_RDONLY
 	}
 	_, err = s.root.Lstat(ledgerFile)
 	isNew := errors.Is(err, fs.ErrNotExist)
-	f, err := s.openRegular(ledgerFile, os.O_RDWR|os.O_CREATE)
+	f, err := s.openRegular(ledgerFile, flag)
+	if s.readOnly && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	s.ledger.file = f
-	if isNew {
+	if isNew && !s.readOnly {
 		return s.syncDir()
 	}
 	return s.readOn()

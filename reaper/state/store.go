@@ -70,7 +70,7 @@ func (o Options) withDefaults() Options {
 // may be called from several goroutines.
 type Store struct {
 	dir      string
-	root     Dir // nil in a read-only store whose directory is not there
+	root     Dir
 	readOnly bool
 	log      *slog.Logger
 	opts     Options
@@ -152,9 +152,7 @@ func (s *Store) openForWriting() error {
 func OpenReadOnly(dir string, opts Options) (*Store, error) {
 	s, err := openDir(dir, opts)
 	if errors.Is(err, fs.ErrNotExist) {
-		s = &Store{dir: dir, log: opts.withDefaults().Log, readOnly: true}
-		s.ledger.reset()
-		return s, nil
+		s, err = &Store{dir: dir, root: absent{}, log: opts.withDefaults().Log}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -186,10 +184,7 @@ func (s *Store) Close() error {
 		errs = append(errs, s.sent.Close())
 		s.sent = nil
 	}
-	if s.root != nil {
-		errs = append(errs, s.root.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.root.Close())...)
 }
 
 // Dir returns the directory's path as it was given.
@@ -332,9 +327,6 @@ func (s *Store) BreakerOpen() bool {
 
 // New reports whether the directory has not been used yet, or does not exist.
 func (s *Store) New() bool {
-	if s.root == nil {
-		return true
-	}
 	_, err := s.root.Lstat(versionFile)
 	return errors.Is(err, fs.ErrNotExist)
 }

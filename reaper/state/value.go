@@ -49,9 +49,6 @@ func (s *Store) Load(name string, v any) (bool, error) {
 
 // read reads a value of at most so many bytes; 0 is no bound.
 func (s *Store) read(file string, most int64, v any) (bool, error) {
-	if s.root == nil {
-		return false, nil
-	}
 	if info, err := s.root.Stat(file); err == nil && most > 0 && info.Size() > most {
 		return false, fmt.Errorf("%w: it has %d bytes, more than %d", errDamaged, info.Size(), most)
 	}
