@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -36,6 +36,11 @@ const (
 	metricActive    = "kubelet_active_pods"
 	metricMirror    = "kubelet_mirror_pods"
 )
+
+var wantedGauges = map[string]bool{
+	metricCleaned: true, metricUncleaned: true, metricOrphaned: true, metricRestarted: true,
+	metricWorking: true, metricDesired: true, metricActive: true, metricMirror: true,
+}
 
 // askGauges reads the kubelet's own gauges. Only lines with their names are looked at, one at
 // a time: expfmt would make a tree of the whole text for them.
@@ -73,32 +78,27 @@ func readGauges(r io.Reader, g *policy.KubeletGauges) error {
 	}
 }
 
-// readGauge reads one line: NAME{LABEL="VALUE",…} NUMBER [TIMESTAMP].
+// A line is NAME{LABEL="VALUE",…} NUMBER [TIMESTAMP]; the labels may be missing.
+var (
+	gaugeLine  = regexp.MustCompile(`^(kubelet_\w+)(?:\{((?:\w+="(?:[^"\\]|\\.)*"[, ]*)*)\})?[ \t]+(\S+)`)
+	gaugeLabel = regexp.MustCompile(`(\w+)=("(?:[^"\\]|\\.)*")`)
+)
+
 func readGauge(line []byte, g *policy.KubeletGauges) {
-	if !bytes.HasPrefix(line, []byte("kubelet_")) {
-		return
-	}
 	end := bytes.IndexAny(line, "{ \t")
-	if end < 0 {
+	if end < 0 || !wantedGauges[string(line[:end])] { // most lines
 		return
 	}
-	name := string(line[:end])
-	switch name {
-	case metricCleaned, metricUncleaned, metricOrphaned, metricRestarted, metricWorking, metricDesired, metricActive, metricMirror:
-	default:
+	m := gaugeLine.FindSubmatch(line)
+	if m == nil {
 		return
 	}
-	labels, rest, ok := readLabels(string(line[end:]))
-	fields := strings.Fields(rest)
-	if !ok || len(fields) == 0 {
-		return
-	}
-	v, err := strconv.ParseFloat(fields[0], 64)
+	v, err := strconv.ParseFloat(string(m[3]), 64)
 	if err != nil || math.IsNaN(v) || math.Abs(v) > 1<<53 {
 		return
 	}
 	n := int64(v)
-	switch name {
+	switch string(m[1]) {
 	case metricCleaned:
 		g.CleanedVolumes = &n
 	case metricUncleaned:
@@ -115,9 +115,9 @@ func readGauge(line []byte, g *policy.KubeletGauges) {
 		g.Mirror = &n
 	case metricWorking:
 		if len(g.Working) < mostWorking {
-			g.Working = append(g.Working, policy.WorkingPods{
-				Lifecycle: clean.Brief(labels["lifecycle"]), Config: clean.Brief(labels["config"]), Static: clean.Brief(labels["static"]), Count: n,
-			})
+			w := policy.WorkingPods{Count: n}
+			w.Lifecycle, w.Config, w.Static = labelOf(m[2], "lifecycle"), labelOf(m[2], "config"), labelOf(m[2], "static")
+			g.Working = append(g.Working, w)
 		}
 	}
 }
@@ -130,29 +130,11 @@ func add(sum **int64, n int64) {
 	*sum = &n
 }
 
-// readLabels reads {NAME="VALUE",…}, which may be missing, and returns what follows it.
-func readLabels(s string) (labels map[string]string, rest string, ok bool) {
-	s, braces := strings.CutPrefix(s, "{")
-	if !braces {
-		return nil, s, true
+func labelOf(labels []byte, name string) string {
+	for _, m := range gaugeLabel.FindAllSubmatch(labels, -1) {
+		if value, err := strconv.Unquote(string(m[2])); err == nil && string(m[1]) == name {
+			return clean.Brief(value)
+		}
 	}
-	labels = map[string]string{}
-	for {
-		s = strings.TrimLeft(s, ", ")
-		if rest, ok := strings.CutPrefix(s, "}"); ok {
-			return labels, rest, true
-		}
-		name, value, ok := strings.Cut(s, "=")
-		if !ok {
-			return nil, "", false
-		}
-		quoted, err := strconv.QuotedPrefix(value)
-		if err != nil {
-			return nil, "", false
-		}
-		if labels[name], err = strconv.Unquote(quoted); err != nil {
-			return nil, "", false
-		}
-		s = value[len(quoted):]
-	}
+	return ""
 }
