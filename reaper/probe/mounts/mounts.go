@@ -29,9 +29,8 @@ type view struct {
 	root  string // the process's root, where it is another than that of its mount namespace
 	// byFile is true where the kernel told by the file of the namespace.
 	byFile bool
-	user   string                          // the user namespace of the process, once it was asked
-	userOf func(pid string) (string, bool) // asks for it
-	held   string                          // what holds the namespace, where no process is in it
+	apart  bool   // the process is in another user namespace, where it takes no privilege of the node's to mount
+	held   string // what holds the namespace, where no process is in it
 }
 
 // words names the mount namespace, for messages.
@@ -306,7 +305,7 @@ func (s *scan) thread(m *Answer, p *procfs.Process, pid string, w parsers.PodSet
 	if err == nil && s.losesLines() {
 		text, err = s.agreed(p, w, text, s.lines(fd))
 	}
-	v := &view{pid: pid, userOf: s.userNamespace}
+	v := &view{pid: pid, apart: s.Apart(pid)}
 	if found := m.scanMounts(v, p.Hold, text, w); err == nil {
 		err = found
 	}

@@ -36,7 +36,7 @@ func (s *scan) unseen(ctx context.Context, m *Answer, w parsers.PodSet) error {
 		if links[link] {
 			continue
 		}
-		whole := &view{pid: v.pid, link: link, whole: true, byFile: true, userOf: s.userNamespace}
+		whole := &view{pid: v.pid, link: link, whole: true, byFile: true, apart: s.Apart(v.pid)}
 		err := s.Again(v.pid, func(p *procfs.Process) error { return s.readNamespace(m, whole, p, v.pid+"/ns/mnt", w) })
 		switch {
 		case err == nil:
@@ -174,7 +174,7 @@ func (s *scan) pins(m *Answer, w parsers.PodSet) error {
 			continue
 		}
 		p := m.pinned[inode]
-		v := &view{pid: p.view.pid, link: inode, whole: true, held: clean.Name(p.target), userOf: s.userNamespace}
+		v := &view{pid: p.view.pid, link: inode, whole: true, held: clean.Name(p.target), apart: s.Apart(p.view.pid)}
 		if p.fd != "" {
 			v.held = "PID " + procfs.Who(s.ProcDir, p.view.pid)
 		}

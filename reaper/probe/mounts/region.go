@@ -2,7 +2,6 @@ package mounts
 
 import (
 	"bytes"
-	"cmp"
 	"path"
 	"strings"
 
@@ -29,7 +28,6 @@ type region = procfs.Region
 type regions struct {
 	pods    []region
 	plugins []region
-	user    string // our own user namespace, "" where it is not known
 }
 
 // findRegions asks for the mount of each of the directories, and what mountinfo says of that.
@@ -49,7 +47,6 @@ func (s *scan) findRegions() regions {
 			return regions{}
 		}
 	}
-	r.user, _ = s.userNamespace("self")
 	return r
 }
 
@@ -150,7 +147,7 @@ func (v *view) concerns(l *procfs.MountLine, t *mountTable, r *regions, uid pars
 			_, ok := in.Component([]byte(first))
 			return ok
 		case unplaced:
-			return !v.foreign(r) && len(in.InPath(nil, text)) > 0
+			return !v.apart && len(in.InPath(nil, text)) > 0
 		case elsewhere:
 		}
 		return false
@@ -164,7 +161,7 @@ func (v *view) concerns(l *procfs.MountLine, t *mountTable, r *regions, uid pars
 		return true
 	}
 	found := false
-	if !v.foreign(r) {
+	if !v.apart {
 		in.InText(l.Rest, func(parsers.PodUID) { found = true })
 	}
 	return found
@@ -173,7 +170,7 @@ func (v *view) concerns(l *procfs.MountLine, t *mountTable, r *regions, uid pars
 // staged reports whether the line is about a mount below the plugins directory. A driver's
 // container may see that at any path, so its name counts, but for a stranger's word.
 func (v *view) staged(l *procfs.MountLine, t *mountTable, r *regions) bool {
-	if len(r.plugins) == 0 || !v.foreign(r) {
+	if len(r.plugins) == 0 || !v.apart {
 		return true
 	}
 	if b, _ := origin(l, r.plugins); b == within {
@@ -181,26 +178,4 @@ func (v *view) staged(l *procfs.MountLine, t *mountTable, r *regions) bool {
 	}
 	b, _ := t.mountPoint(l, r.plugins)
 	return b == within
-}
-
-// foreign reports whether the process that shows the view is in another user namespace than we
-// are, where it takes no privilege of the node's to mount.
-func (v *view) foreign(r *regions) bool {
-	if r.user == "" || v.userOf == nil {
-		return false
-	}
-	if v.user == "" {
-		v.user, _ = v.userOf(v.pid)
-		v.user = cmp.Or(v.user, r.user)
-	}
-	return v.user != r.user
-}
-
-func (s *scan) userNamespace(pid string) (string, bool) {
-	var buf [64]byte
-	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/user", buf[:]) })
-	if err != nil {
-		return "", false
-	}
-	return string(buf[:n]), true
 }

@@ -40,7 +40,7 @@ func scanOf(t *testing.T, all map[string]process) (*scan, *Answer) {
 	t.Cleanup(func() { beneath.Close(proc) })
 	s := reader(t, dir).newScan(proc, nil)
 	m := newAnswer(dir)
-	s.where = regions{pods: []region{{Dev: "8:1", Path: "/var/lib/kubelet/pods", FSType: "ext4"}}, user: "user:[1]"}
+	s.where = regions{pods: []region{{Dev: "8:1", Path: "/var/lib/kubelet/pods", FSType: "ext4"}}}
 	m.where = s.where
 	return s, m
 }

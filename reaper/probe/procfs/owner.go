@@ -44,8 +44,7 @@ func (s *Shares) Whose(pid string) (Owner, error) {
 	if Vanished(err) {
 		return o, err
 	}
-	theirs, unknown := os.Readlink(s.dir + "/" + pid + "/ns/user")
-	o.Apart = unknown == nil && s.ours != "" && theirs != s.ours
+	o.Apart = s.Apart(pid)
 	ids := strings.Fields(statusField(text, "Uid:"))
 	if len(ids) == 4 {
 		o.UID = ids[1]
@@ -57,6 +56,12 @@ func (s *Shares) Whose(pid string) (Owner, error) {
 		o.Enters = !executed && (slices.Contains(ids, "0") || !o.Apart && caps&capEnters != 0)
 	}
 	return o, nil
+}
+
+// Apart reports whether a process or a thread is known to be in another user namespace than we are.
+func (s *Shares) Apart(pid string) bool {
+	theirs, err := os.Readlink(s.dir + "/" + pid + "/ns/user")
+	return err == nil && s.ours != "" && theirs != s.ours
 }
 
 // Near reports whether what goes unread of a process is a doubt about more than its own pod. Who may not
