@@ -23,172 +23,83 @@ func host6(network, i int) netip.Addr {
 	return originOf(netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 7: byte(network), 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)}), 9))
 }
 
-// TestLimited: one address, and a crowd of them, get no more than their part.
-func TestLimited(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	l := newLimits(func() time.Time { return now })
-	count := func(n int, from func(i int) netip.Addr) (in int) {
-		for i := range n {
-			if l.enter(from(i)) {
-				in++
-			}
-		}
-		return in
-	}
+// TestLimits: one address, one network of IPv6 and all clients together get no more than their part, of connections and of
+// questions about tokens, and one address or network keeps out no other.
+func TestLimits(t *testing.T) {
 	one := func(int) netip.Addr { return host(1) }
-	if in := count(100, one); in != ofAddress.atOnce {
-		t.Errorf("%d connections of one address are open", in)
-	}
-	for range ofAddress.atOnce {
-		l.leave(host(1))
-	}
-	if in := count(1, func(int) netip.Addr { return host(2) }); in != 1 {
-		t.Error("one address keeps out another")
-	}
-	l.leave(host(2))
-	var quick int
-	for range 1000 {
-		if l.enter(host(1)) {
-			quick++
-			l.leave(host(1))
+	one6 := func(int) netip.Addr { return host6(1, 1) }
+	network := func(i int) netip.Addr { return host6(1, i) }
+	for name, c := range map[string]struct {
+		from  func(i int) netip.Addr
+		holds bool          // the connections stay open
+		asks  bool          // each asks about a token
+		each  time.Duration // between two of them
+		want  int           // of 1,000
+	}{
+		"open, of an address":            {one, true, false, 0, ofAddress.atOnce},
+		"open, of an address of IPv6":    {one6, true, false, 0, ofAddress.atOnce},
+		"open, of a network":             {network, true, false, 0, ofNetwork.atOnce},
+		"open, of all":                   {host, true, false, 0, together.atOnce},
+		"quick, of an address":           {one, false, false, 0, ofAddress.connections.burst},
+		"quick, of a network":            {network, false, false, 0, ofNetwork.connections.burst},
+		"slow, of an address":            {one, false, false, ofAddress.connections.refill, 1000},
+		"questions, of an address":       {one, false, true, time.Second, ofAddress.reviews.burst + int(999*time.Second/ofAddress.reviews.refill)},
+		"questions, of a network's host": {one6, false, true, time.Second, ofAddress.reviews.burst + int(999*time.Second/ofAddress.reviews.refill)},
+		"questions, of a network":        {network, false, true, time.Second, ofNetwork.reviews.burst + int(999*time.Second/ofNetwork.reviews.refill)},
+		"questions, of all":              {host, false, true, time.Second, together.reviews.burst + int(999*time.Second/together.reviews.refill)},
+	} {
+		now := time.Unix(1e9, 0)
+		l := newLimits(func() time.Time { return now })
+		enter := func(from netip.Addr, holds bool) bool {
+			if !l.enter(from) {
+				return false
+			}
+			if !holds {
+				defer l.leave(from)
+			}
+			return !c.asks || l.review(from)
 		}
-	}
-	if quick > ofAddress.connections.burst {
-		t.Errorf("%d connections of one address at once", quick)
-	}
-	now = now.Add(10 * time.Second)
-	if in := count(ofAddress.atOnce, one); in != ofAddress.atOnce {
-		t.Errorf("%d connections after a while", in)
-	}
-	for range ofAddress.atOnce {
-		l.leave(host(1))
-	}
-	if in := count(1000, func(i int) netip.Addr { return host(1000 + i) }); in != together.atOnce {
-		t.Errorf("%d connections are open", in)
-	}
-	for range 100 {
-		now = now.Add(time.Hour)
+		got := 0
 		for i := range 1000 {
-			if l.enter(host(int(now.Unix()) + i)) {
-				l.leave(host(int(now.Unix()) + i))
+			if now = now.Add(c.each); enter(c.from(i), c.holds) {
+				got++
 			}
 		}
-	}
-	if len(l.visitors) > mostVisitors {
-		t.Errorf("%d addresses are remembered", len(l.visitors))
+		if got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+		if others := enter(host(1<<20), false) && enter(host6(2, 1), false); others != !strings.HasSuffix(name, "of all") {
+			t.Errorf("%s: others may: %t", name, others)
+		}
 	}
 }
 
-// TestReviewLimits: one address has no more than its part of the questions, and cannot use up that of the
-// others; and what an address has asked is not forgotten by its going away.
-func TestReviewLimits(t *testing.T) {
+// TestVisitors: a bounded number of addresses and networks is remembered, as long as they have spent something.
+func TestVisitors(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l := newLimits(func() time.Time { return now })
-	ask := func(from netip.Addr) bool {
-		now = now.Add(time.Second) // so that connections are no matter
-		if !l.enter(from) {
-			t.Fatal("no room")
+	for i := range 10 * mostVisitors {
+		now = now.Add(time.Second)
+		if from := host6(i, i); l.enter(from) {
+			l.review(from)
+			l.leave(from)
 		}
-		defer l.leave(from)
-		return l.review(from)
-	}
-	count := func(n int, from func(i int) netip.Addr) (asked int) {
-		for i := range n {
-			if ask(from(i)) {
-				asked++
-			}
+		if len(l.visitors) > mostVisitors {
+			t.Fatalf("%d are remembered", len(l.visitors))
 		}
-		return asked
-	}
-	one := func(int) netip.Addr { return host(1) }
-	if n := count(20, one); n != ofAddress.reviews.burst {
-		t.Errorf("%d questions of one address", n)
-	}
-	if n := count(1, func(int) netip.Addr { return host(2) }); n != 1 {
-		t.Error("one address keeps out another")
-	}
-	if l.forget(now); l.visitors[netip.PrefixFrom(host(1), 32)] == nil {
-		t.Error("the address is forgotten, and may ask as much again")
 	}
 	now = now.Add(time.Hour)
-	if n := count(100, func(i int) netip.Addr { return host(i) }); n > together.reviews.burst+int(100*time.Second/together.reviews.refill) {
-		t.Errorf("%d questions in 100 s", n)
+	if !l.enter(host(1)) || !l.review(host(1)) {
+		t.Fatal("an address is kept out")
+	}
+	l.leave(host(1))
+	now = now.Add(ofAddress.reviews.refill / 2)
+	if l.forget(now); l.visitors[netip.PrefixFrom(host(1), 32)] == nil {
+		t.Error("an address is forgotten, and may ask as much again")
 	}
 	now = now.Add(time.Hour)
 	if l.forget(now); len(l.visitors) != 0 {
 		t.Errorf("%d are never forgotten", len(l.visitors))
-	}
-}
-
-// TestNetworks: one address of IPv6 keeps out neither its neighbours nor others, and a host that has
-// a whole network no other network: of connections, of questions, and of what is remembered.
-func TestNetworks(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	l := newLimits(func() time.Time { return now })
-	open := map[netip.Addr]int{}
-	enter := func(c netip.Addr) (in bool) {
-		if in = l.enter(c); in {
-			open[c]++
-		}
-		return in
-	}
-	leave := func() {
-		for c, n := range open {
-			for range n {
-				l.leave(c)
-			}
-		}
-		clear(open)
-	}
-	for range 1000 {
-		enter(host6(1, 1))
-	}
-	if open[host6(1, 1)] != ofAddress.atOnce || !enter(host6(1, 2)) {
-		t.Errorf("one address has %d open, and its neighbour %d", open[host6(1, 1)], open[host6(1, 2)])
-	}
-	leave()
-	now = now.Add(time.Hour)
-	for i := range 1000 {
-		enter(host6(1, i))
-	}
-	if len(open) != ofNetwork.atOnce || !enter(host6(2, 1)) || !enter(host(1)) {
-		t.Errorf("one network has %d open", len(open))
-	}
-	leave()
-	now = now.Add(time.Hour)
-	var quick int
-	for i := range 10 * mostVisitors {
-		if l.enter(host6(1, i)) {
-			quick++
-			l.leave(host6(1, i))
-		}
-	}
-	if quick != ofNetwork.connections.burst || !enter(host6(2, 1)) || !enter(host(1)) || len(l.visitors) > mostVisitors {
-		t.Errorf("%d connections of one network at once; %d are remembered", quick, len(l.visitors))
-	}
-	leave()
-	asked := func(n int, c func(i int) netip.Addr) (asked int) {
-		for i := range n {
-			now = now.Add(time.Millisecond)
-			if from := c(i); l.enter(from) {
-				if l.review(from) {
-					asked++
-				}
-				l.leave(from)
-			}
-		}
-		return asked
-	}
-	now = now.Add(time.Hour)
-	if n := asked(19, func(int) netip.Addr { return host6(1, 1) }); n != ofAddress.reviews.burst {
-		t.Errorf("%d questions of one address", n)
-	}
-	if asked(1, func(int) netip.Addr { return host6(1, 2) }) != 1 {
-		t.Error("one address uses up its network's questions")
-	}
-	now = now.Add(time.Hour)
-	if n := asked(90, func(i int) netip.Addr { return host6(1, i) }); n != ofNetwork.reviews.burst || asked(1, func(int) netip.Addr { return host6(2, 1) }) != 1 {
-		t.Errorf("%d questions of one network", n)
 	}
 }
 

@@ -72,11 +72,9 @@ func writeReports(ctx context.Context, cfg config.Config, to *publishers, metric
 	c := reporter.Config{
 		Host: NodeName(cfg), Now: time.Now, Log: log,
 		Open: func() (*kube.Server, error) { return openAPIServer(ctx, &guard, cfg.OrphanReport, time.Now()) },
-		Ended: func(at time.Time, written bool) {
-			if written {
-				metrics.Reported(at)
-				_ = metrics.Flush() // it tells by itself
-			}
+		Written: func(at time.Time) {
+			metrics.Reported(at)
+			_ = metrics.Flush() // it logs its own errors
 		},
 	}
 	if cfg.NodeName != config.Auto {

@@ -34,9 +34,7 @@ func sliceOf(family, ports string, endpoints ...string) string {
 	return fmt.Sprintf(`{"metadata":{"name":"a"},"addressType":%q,"endpoints":[%s],%s}`, family, strings.Join(endpoints, ","), ports)
 }
 
-func listOf(more string, items ...string) string {
-	return fmt.Sprintf(`{"kind":"EndpointSliceList","apiVersion":"discovery.k8s.io/v1","metadata":{"continue":%q},"items":[%s]}`, more, strings.Join(items, ","))
-}
+func listOf(more string, items ...string) string { return itemsOf("EndpointSliceList", more, items...) }
 
 // daemonsOf asks a server that answers so.
 func daemonsOf(t *testing.T, h http.HandlerFunc) (targets []string, err error) {
@@ -129,7 +127,6 @@ func TestDaemonsNotFound(t *testing.T) {
 		"no port":          {testkit.Answer(listOf("", sliceOf("IPv4", `"ports":[]`, one))), "0 TCP ports"},
 		"many ports":       {testkit.Answer(listOf("", sliceOf("IPv4", `"ports":[{"port":1},{"port":2}]`, one))), "2 TCP ports"},
 		"a port too large": {testkit.Answer(listOf("", sliceOf("IPv4", `"ports":[{"name":"http","port":70000}]`, one))), "0 TCP ports"},
-		"begun again":      {testkit.Refuse(410, "too old"), "too old"},
 		"endless pages":    {testkit.Answer(listOf("more", sliceOf("IPv4", anyPort, one))), "does not end after 200 pages"},
 		"an endless page":  {endless(`{"kind":"EndpointSliceList","items":[{}`, ",{}"), "longer than"},
 	} {
@@ -137,21 +134,5 @@ func TestDaemonsNotFound(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "the Service tools/orphan-reaper") || len(err.Error()) > 500 {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
 		}
-	}
-}
-
-// TestDaemonsBegunAgain: the first half of a list is not mixed into the second try.
-func TestDaemonsBegunAgain(t *testing.T) {
-	asked := 0
-	got, err := daemonsOf(t, func(w http.ResponseWriter, r *http.Request) {
-		asked++
-		[]http.HandlerFunc{
-			testkit.Answer(listOf("p2", sliceOf("IPv4", anyPort, endpointOf("10.0.0.1", "n1", "u1")))),
-			testkit.Refuse(410, "too old"),
-			testkit.Answer(listOf("", sliceOf("IPv4", anyPort, endpointOf("10.0.0.2", "n2", "u2")))),
-		}[asked-1](w, r)
-	})
-	if err != nil || !slices.Equal(got, []string{"n2=https://10.0.0.2:9477"}) {
-		t.Errorf("%q, %v", got, err)
 	}
 }

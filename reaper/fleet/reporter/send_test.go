@@ -66,7 +66,7 @@ func newAPIServer(t *testing.T) *apiServer {
 func (s *apiServer) writer(tok string) (w *Writer, text *bytes.Buffer, now *time.Time) {
 	text, now = new(bytes.Buffer), new(time.Unix(1_800_000_000, 0))
 	return New(Config{
-		Host: "host", Now: func() time.Time { return *now }, Log: slog.New(slog.NewTextHandler(text, nil)), Ended: func(time.Time, bool) {},
+		Host: "host", Now: func() time.Time { return *now }, Log: slog.New(slog.NewTextHandler(text, nil)), Written: func(time.Time) {},
 		Open: func() (*kube.Server, error) { return kube.NewServer(testkit.ConfigOf(s.Server, tok), "we") },
 	}), text, now
 }

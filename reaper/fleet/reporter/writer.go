@@ -21,10 +21,10 @@ type Config struct {
 	Node, Host string
 	// Open reads which API server to write to and with which credentials. It is asked anew each time.
 	Open func() (*kube.Server, error)
-	// Ended is called after each try with its end, and whether the report was written.
-	Ended func(at time.Time, written bool)
-	Now   func() time.Time
-	Log   *slog.Logger
+	// Written is called each time the report was written.
+	Written func(at time.Time)
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Writer writes the reports that Publish sets. Publish may be called by one goroutine while Run runs in
@@ -134,16 +134,16 @@ func (w *Writer) write(ctx context.Context) {
 	w.log(ctx, err)
 	if err != nil {
 		w.plan.failed(now)
-	} else {
-		w.mu.Lock()
-		w.wrote = mark
-		w.mu.Unlock()
-		w.plan.written(now)
-		if _, _, changed := w.latest(); changed { // while it was written
-			w.plan.published(now, true)
-		}
+		return
 	}
-	w.cfg.Ended(now, err == nil)
+	w.mu.Lock()
+	w.wrote = mark
+	w.mu.Unlock()
+	w.plan.written(now)
+	if _, _, changed := w.latest(); changed { // while it was written
+		w.plan.published(now, true)
+	}
+	w.cfg.Written(now)
 }
 
 // log logs a failure, and its end, once.

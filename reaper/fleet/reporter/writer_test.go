@@ -51,11 +51,7 @@ func inBubble(t *testing.T, test func(b *bench)) {
 		b := &bench{t: t, began: time.Now(), answer: func() error { return nil }}
 		b.Writer = New(Config{
 			Host: "n1", Now: time.Now, Log: slog.New(slog.NewTextHandler(&b.log, nil)),
-			Ended: func(_ time.Time, written bool) {
-				if written {
-					b.ended++
-				}
-			},
+			Written: func(time.Time) { b.ended++ },
 		})
 		b.plan.random = func(most time.Duration) time.Duration { return most }
 		b.post = func(_ context.Context, r report.Report) error {
@@ -119,32 +115,6 @@ func TestChanges(t *testing.T) {
 		}
 		if b.ended != 4 {
 			b.t.Errorf("%d writes were reported", b.ended)
-		}
-	})
-}
-
-// TestRestless: a node on which something changes at every look writes seldom, and its last state
-// gets there.
-func TestRestless(t *testing.T) {
-	inBubble(t, func(b *bench) {
-		for i := range 720 { // an hour
-			b.Publish(pass(uint64(i), 1+i%2), nil)
-			wait(5 * time.Second)
-		}
-		if n := len(b.tries); n < 25 || n > 40 {
-			b.t.Errorf("%d writes in an hour", n)
-		}
-		b.Publish(pass(1000, 9), nil)
-		wait(slowGap + spread)
-		if last := b.tries[len(b.tries)-1]; last.look != 1000 {
-			b.t.Errorf("the last state was not written, but %v", last)
-		}
-		b.tries = nil
-		wait(4 * slowGap)
-		b.Publish(pass(1001, 8), nil)
-		wait(spread)
-		if len(b.tries) != 1 {
-			b.t.Errorf("after a while without changes: %v", b.tries)
 		}
 	})
 }
