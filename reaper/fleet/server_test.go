@@ -255,9 +255,7 @@ func TestPassword(t *testing.T) {
 func TestCertificateOfTheConnection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	const text = "tls_server_config: {cert_file: a, key_file: b, client_auth_type: RequireAndVerifyClientCert, client_ca_file: c}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	s, _, _ := newTestServer(t, path)
 	for name, c := range map[string]struct {
 		state *tls.ConnectionState
@@ -402,9 +400,7 @@ func TestBearerConfig(t *testing.T) {
 // TestRefused: a web configuration that cannot be used is reported at the start.
 func TestRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.yaml")
-	if err := os.WriteFile(path, []byte("tls_server_config: {cert_file: /nowhere}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte("tls_server_config: {cert_file: /nowhere}\n"), 0o600))
 	s, _, _ := newTestServer(t, path)
 	if err := s.Check(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a broken web configuration: %v", err)
@@ -417,9 +413,7 @@ func TestRefused(t *testing.T) {
 // TestTaken: an address that is in use is tried again until it is free.
 func TestTaken(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	address := l.Addr().String()
 	s, _, _ := newTestServer(t, "")
 	logged := make(chan struct{}, 1)
@@ -433,14 +427,10 @@ func TestTaken(t *testing.T) {
 	done := make(chan struct{})
 	go func() { s.Serve(ctx); close(done) }()
 	<-logged // once, however often it is tried
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, l.Close())
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		answer, err := http.DefaultClient.Do(r)
 		if err == nil {
 			_ = answer.Body.Close()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // schema is what of OpenAPI's schemas the definition uses.
@@ -24,9 +26,7 @@ type schema struct {
 // and no other: an API server refuses a report with a field that the definition does not have.
 func TestDefinition(t *testing.T) {
 	text, err := os.ReadFile("../../../packaging/chart/files/orphanreports.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var d struct {
 		Spec struct {
 			Group    string
@@ -39,9 +39,7 @@ func TestDefinition(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.Unmarshal(text, &d))
 	v := d.Spec.Versions[0]
 	if d.Spec.Group != APIGroup || d.Spec.Names.Kind != Kind || "/apis/"+d.Spec.Group+"/"+v.Name+"/"+d.Spec.Names.Plural != ResourcePath {
 		t.Errorf("%+v", d.Spec)

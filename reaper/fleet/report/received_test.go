@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestBound: what one node answers is no larger than a node's report is, and cannot cancel what
@@ -22,9 +23,7 @@ func TestBound(t *testing.T) {
 		}
 		r.Pods = append(r.Pods, p)
 	}
-	if err := r.Bound(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Bound())
 	if len(r.Pods) != mostPods || r.More != 14_000-mostPods+3 || len(r.Missing) > mostErrors || len(r.Errors) > mostErrors || len(r.Pods[0].Why) > mostReasons {
 		t.Errorf("%d pods, %d more, %d missing, %d errors, %d reasons", len(r.Pods), r.More, len(r.Missing), len(r.Errors), len(r.Pods[0].Why))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func uidOf(i int) parsers.PodUID {
@@ -118,9 +119,7 @@ func TestReportIsBounded(t *testing.T) {
 	p.Look.Node.Agrees = policy.Fact{Detail: long}
 	r := New(Report{}, p)
 	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if len(text) > 300<<10 {
 		t.Errorf("the report has %d bytes", len(text))
 	}
@@ -135,9 +134,7 @@ func TestReportIsBounded(t *testing.T) {
 // TestReportOfNothing: lists are never null.
 func TestReportOfNothing(t *testing.T) {
 	text, err := json.Marshal(New(Report{}, &Pass{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if strings.Contains(string(text), "null") {
 		t.Errorf("%s", text)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestResourceIsBounded: whatever lies on the node, the API server gets no more than it is to keep,
@@ -26,9 +27,7 @@ func TestResourceIsBounded(t *testing.T) {
 			r.Pods = append(r.Pods, p)
 		}
 		res, text, err := NewResource(r, Metadata{Name: "n1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if n := len(res.Report.Pods); len(text) > mostResource || n == 0 || n+res.Report.More != mostPods+7 {
 			t.Errorf("%q: %d bytes, %d pods and %d more", name, len(text), n, res.Report.More)
 		}

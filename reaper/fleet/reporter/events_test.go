@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // persons is a pass with pods that wait for a person, by number.
@@ -35,9 +36,7 @@ func (s *apiServer) written(t *testing.T) (list []string) {
 			Metadata        struct{ Name, Namespace string }
 			InvolvedObject  struct{ Kind, Name, UID string }
 		}
-		if err := json.Unmarshal(r.body, &e); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(r.body, &e))
 		if e.InvolvedObject.Kind != "Node" || e.InvolvedObject.Name != "n1" || e.InvolvedObject.UID != "u1" || !strings.HasPrefix(e.Metadata.Name, "n1.") {
 			t.Errorf("%s", r.body)
 		}

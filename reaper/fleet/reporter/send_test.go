@@ -108,9 +108,7 @@ func TestOnTheWire(t *testing.T) {
 			t.Errorf("%v: %s, %s", c, r.contentType, r.authorization)
 		}
 		var res report.Resource
-		if err := json.Unmarshal(r.body, &res); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(r.body, &res))
 		var owners []report.Owner
 		if c.uid != "" {
 			owners = []report.Owner{{APIVersion: "v1", Kind: "Node", Name: c.name, UID: c.uid}}
