@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // tree is what a link can lead to: the files of the repository, and the headings of its pages.
@@ -141,9 +143,7 @@ func readTree(t *testing.T, mention func(file, text string)) tree {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return files
 }
 
@@ -170,6 +170,29 @@ func TestLinks(t *testing.T) {
 	}
 	if pages < 20 || len(others) < 500 {
 		t.Errorf("%d pages and %d other files were read", pages, len(others))
+	}
+}
+
+var makeCall = regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9-]*)")
+
+// TestMakeTargets: the Makefile has each target that a page names.
+func TestMakeTargets(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	testkit.Must(t, err)
+	named := 0
+	for page, text := range readTree(t, nil) {
+		if path.Ext(page) != ".md" || page == "CHANGELOG.md" {
+			continue
+		}
+		for _, m := range makeCall.FindAllStringSubmatch(text, -1) {
+			named++
+			if !regexp.MustCompile(`(?m)^` + m[1] + `:|^\.PHONY:.* ` + m[1] + `\b`).Match(makefile) {
+				t.Errorf("%s: make has no %s", page, m[1])
+			}
+		}
+	}
+	if named < 10 {
+		t.Errorf("only %d make targets were found", named)
 	}
 }
 

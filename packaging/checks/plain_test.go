@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // dialect matches words that messages do without: the reader has to translate them.
@@ -20,9 +22,7 @@ func TestPlainMessages(t *testing.T) {
 	check := func(path string) {
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			lit, ok := n.(*ast.BasicLit)
 			if !ok || lit.Kind != token.STRING || !strings.Contains(lit.Value, " ") {
@@ -42,9 +42,7 @@ func TestPlainMessages(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	if texts < 1000 || !dialect.MatchString("a fact that nobody read") {
 		t.Errorf("only %d texts were read", texts)

@@ -14,18 +14,12 @@ import (
 // TestVersion: what packaging/version.sh says along a history, and that dpkg sorts it as the commits are.
 func TestVersion(t *testing.T) {
 	script, err := os.ReadFile("../version.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dir := t.TempDir()
 	lay := func(name, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	run := func(env string, args ...string) string {
 		t.Helper()
@@ -100,9 +94,7 @@ func TestNextVersion(t *testing.T) {
 	read := func(path string) string {
 		t.Helper()
 		text, err := os.ReadFile("../../" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return string(text)
 	}
 	top := regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\] - (Unreleased|\d{4}-\d\d-\d\d)$`).FindStringSubmatch(read("CHANGELOG.md"))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,9 +27,9 @@ const userAgent = "orphan-reaper"
 type Asker struct {
 	Base string // https://HOST:PORT, and what comes before every path; no slash at its end
 
-	client    *http.Client
-	transport *http.Transport // below what adds the credentials
-	token     string          // a bearer token, "" for none, or where the client adds it
+	client        *http.Client
+	transport     *http.Transport // below what adds the credentials
+	authorization string          // a header, "" for none, or where the client adds it
 }
 
 // NewAsker makes what asks one server without a proxy; it connects when it is asked for something.
@@ -38,9 +39,18 @@ func NewAsker(base, token string, conf *tls.Config) *Asker {
 	t := &http.Transport{
 		TLSClientConfig: conf, Protocols: version, DisableCompression: true, MaxConnsPerHost: 1, MaxResponseHeaderBytes: biggestHead,
 	}
-	return &Asker{Base: base, token: token, transport: t, client: &http.Client{
+	a := &Asker{Base: base, transport: t, client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: t,
 	}}
+	if token != "" {
+		a.authorization = "Bearer " + token
+	}
+	return a
+}
+
+// SetBasicAuth has requests carry a user and a password instead of a token.
+func (a *Asker) SetBasicAuth(user, password string) {
+	a.authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
 // Close closes its connection.
@@ -71,8 +81,8 @@ func (a *Asker) ask(ctx context.Context, method, path string, head http.Header, 
 	}
 	req.Header = head
 	req.Header.Set("User-Agent", userAgent)
-	if a.token != "" {
-		req.Header.Set("Authorization", "Bearer "+a.token)
+	if a.authorization != "" {
+		req.Header.Set("Authorization", a.authorization)
 	}
 	resp, err := a.client.Do(req)
 	if e, ok := errors.AsType[*url.Error](err); ok {

@@ -1,5 +1,5 @@
-// Package kube is the one client of the Kubernetes API server, and of the kubelet's own port, which
-// answers in the same way. Kubeconfigs, a pod's service account and the credentials are client-go's (its packages
+// Package kube is the one HTTP client: of the Kubernetes API server, and of what answers in the same way, a kubelet's own port and
+// other nodes' daemons. Kubeconfigs, a pod's service account and the credentials are client-go's (its packages
 // clientcmd and rest); requests are ours, since client-go's read an answer whole.
 //
 // The server has to show who it is before it gets a token, so a kubeconfig that leaves out that check is refused. One that

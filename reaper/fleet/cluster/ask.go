@@ -17,14 +17,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// What bounds an answer: a report has some 200 KiB at most.
-const (
-	answerBytes = 1 << 20
-	headerBytes = 16 << 10
-	errorBytes  = 200
-)
+// answerBytes bounds an answer: a report has some 200 KiB at most.
+const answerBytes = 1 << 20
 
 // ParseTarget reads URL or NODE=URL.
 func ParseTarget(text string) (report.Target, error) {
@@ -60,9 +57,8 @@ type Client struct {
 // List asks each target for its report. each gets them one at a time, as they come, in no order;
 // with an error the report is empty.
 func (c *Client) List(ctx context.Context, targets []report.Target, each func(t report.Target, r *report.Report, err error)) {
-	h := c.http()
 	all(ctx, c.Parallel, targets, func(ctx context.Context, t report.Target) (r report.Report, err error) {
-		if err = c.ask(ctx, h, http.MethodGet, t.URL+"/v1/orphans", http.StatusOK, &r); err != nil {
+		if err = c.ask(ctx, t, http.MethodGet, "/v1/orphans", &r); err != nil {
 			return report.Report{}, err
 		}
 		if err = r.Bound(); err != nil {
@@ -80,13 +76,12 @@ var ErrNotAsked = errors.New("not asked")
 // mostBreakers+1 nodes are asked alone, then groups of twice as many each: a group waits for the
 // one before it, since otherwise all requests of a small fleet are under way before any is answered.
 func (c *Client) Sweep(ctx context.Context, targets []report.Target, mostBreakers int, each func(t report.Target, a *report.Answer, err error)) (breakers int) {
-	h := c.http()
 	var open atomic.Int64
 	ask := func(ctx context.Context, t report.Target) (a report.Answer, err error) {
 		if int(open.Load()) > mostBreakers {
 			return a, ErrNotAsked
 		}
-		if err = c.ask(ctx, h, http.MethodPost, t.URL+"/v1/sweep", http.StatusAccepted, &a); err != nil {
+		if err = c.ask(ctx, t, http.MethodPost, "/v1/sweep", &a); err != nil {
 			return a, err
 		}
 		if a.BreakerOpen {
@@ -127,57 +122,27 @@ func all[T any](
 	_ = asking.Wait() // each has the errors
 }
 
-// http is one connection for each request: a node is asked once.
-func (c *Client) http() *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{
-			TLSClientConfig: c.TLS, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: headerBytes,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
 // errNoAnswer is for a node that has used up the patience.
 var errNoAnswer = errors.New("no answer in time")
 
-// ask makes one request and reads its answer, which must have the code.
-func (c *Client) ask(ctx context.Context, h *http.Client, method, address string, code int, answer any) (err error) {
+// ask makes one request, by a connection of its own, and reads its answer.
+func (c *Client) ask(ctx context.Context, t report.Target, method, path string, answer any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Patience, errNoAnswer)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
-	if err != nil {
-		return err
+	a := kube.NewAsker(t.URL, c.Token, c.TLS)
+	defer a.Close()
+	if c.User != "" {
+		a.SetBasicAuth(c.User, c.Password)
 	}
-	switch {
-	case c.User != "":
-		r.SetBasicAuth(c.User, c.Password)
-	case c.Token != "":
-		r.Header.Set("Authorization", "Bearer "+c.Token)
-	}
-	a, err := h.Do(r)
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		if u, ok := errors.AsType[*url.Error](err); ok {
-			return u.Err // without the address, which the caller shows
-		}
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Body.Close()) }()
-	if a.StatusCode != code {
-		text, _ := io.ReadAll(io.LimitReader(a.Body, errorBytes))
-		return fmt.Errorf("%s: %s", a.Status, strings.TrimSpace(string(text)))
-	}
-	body := &io.LimitedReader{R: a.Body, N: answerBytes}
-	if err := json.NewDecoder(body).Decode(answer); err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		if body.N <= 0 {
+	return a.Send(ctx, method, path, "", nil, func(r io.Reader) error {
+		body := &io.LimitedReader{R: r, N: answerBytes}
+		err := json.NewDecoder(body).Decode(answer)
+		switch {
+		case err == nil:
+			return nil
+		case body.N <= 0:
 			return fmt.Errorf("its answer is longer than %d bytes", answerBytes)
 		}
 		return foreign(err)
-	}
-	return nil
+	})
 }

@@ -65,7 +65,7 @@ func (r *Report) Bound() error {
 // Bound makes an answer that came over the network fit to be shown, or returns an error where no
 // daemon answers so.
 func (a *Answer) Bound() error {
-	if a.InSeconds < 0 {
+	if a.Look == 0 || a.InSeconds < 0 {
 		return errForeign
 	}
 	a.Node = Short(a.Node)
