@@ -170,15 +170,12 @@ func (a *cli) input() config.Input {
 // json reports whether the output is JSON.
 func (a *cli) json() bool { return a.output == "json" }
 
-// writeJSON writes a value as indented JSON.
-func (a *cli) writeJSON(v any) error { return a.printer(a.stdout).JSON(v) }
-
 // write writes v as JSON, or as text does.
 func (a *cli) write(v any, text func(*ui.Printer)) error {
-	if a.json() {
-		return a.writeJSON(v)
-	}
 	p := a.printer(a.stdout)
+	if a.json() {
+		return p.JSON(v)
+	}
 	text(p)
 	return p.Flush()
 }

@@ -70,19 +70,16 @@ func (a *cli) configPrint(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.writeJSON(c.JSON())
-	}
-	p := a.printer(a.stdout)
-	for _, line := range c.Lines() {
-		source := ""
-		if line.Source != "" {
-			source = p.Paint(ui.Faint, "# "+clean.Text(line.Source))
-			line.Text = human.Pad(line.Text, 44)
+	return a.write(c.JSON(), func(p *ui.Printer) {
+		for _, line := range c.Lines() {
+			source := ""
+			if line.Source != "" {
+				source = p.Paint(ui.Faint, "# "+clean.Text(line.Source))
+				line.Text = human.Pad(line.Text, 44)
+			}
+			p.Printf("%s%s\n", line.Text, source)
 		}
-		p.Printf("%s%s\n", line.Text, source)
-	}
-	return p.Flush()
+	})
 }
 
 // configCheck prints that the configuration is good, with notes, and reports whether it contradicts this node. running
@@ -106,24 +103,18 @@ func (a *cli) configCheck(ctx context.Context, c config.Config, running bool) (c
 	if err := app.RootThere(c); err != nil {
 		notes, contradicts = append(notes, err.Error()), contradicts || c.Named("root_dir")
 	}
-	if a.json() {
-		return contradicts, a.writeJSON(struct {
-			File  string   `json:"file"`
-			Good  bool     `json:"good"`
-			Notes []string `json:"notes"`
-		}{c.File, true, append([]string{}, notes...)})
-	}
-	p := a.printer(a.stdout)
-	if c.File == "" {
-		p.Printf("good: the defaults and the flags; there is no %s\n", config.DefaultFile)
-	} else {
-		p.Printf("good: %s\n", clean.Text(c.File))
-	}
-	if !contradicts { // else the daemon would remove nothing
-		p.Para("", "A daemon that starts now "+c.Begins(app.Now().Wall, app.Seen(c, running))+".")
-	}
-	for _, note := range notes {
-		p.Item("", "note:", 6, ui.Yellow, note)
-	}
-	return contradicts, p.Flush()
+	view := map[string]any{"file": c.File, "good": true, "notes": append([]string{}, notes...)}
+	return contradicts, a.write(view, func(p *ui.Printer) {
+		file := clean.Text(c.File)
+		if file == "" {
+			file = "the defaults and the flags; there is no " + config.DefaultFile
+		}
+		p.Printf("good: %s\n", file)
+		if !contradicts { // else the daemon would remove nothing
+			p.Para("", "A daemon that starts now "+c.Begins(app.Now().Wall, app.Seen(c, running))+".")
+		}
+		for _, note := range notes {
+			p.Item("", "note:", 6, ui.Yellow, note)
+		}
+	})
 }

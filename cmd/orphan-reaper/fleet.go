@@ -111,8 +111,8 @@ func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, 
 	if err != nil {
 		return nil, err
 	}
-	shown = ui.NewFleetList(fleet.Size(), which)
-	work.Begin("asking the nodes", "node", int64(fleet.Size()))
+	shown = ui.NewFleetList(len(fleet.Targets), which)
+	work.Begin("asking the nodes", "node", int64(len(fleet.Targets)))
 	fleet.List(ctx, func(at report.Target, r *report.Report, err error) {
 		shown.Add(at, r, err)
 		work.Add(1)
@@ -139,9 +139,9 @@ func newFleetSweepCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := ui.NewFleetSweep(fleet.Size())
+			shown := ui.NewFleetSweep(len(fleet.Targets))
 			work := progress.From(cmd.Context())
-			work.Begin("asking the nodes", "node", int64(fleet.Size()))
+			work.Begin("asking the nodes", "node", int64(len(fleet.Targets)))
 			shown.Breakers = fleet.Sweep(cmd.Context(), mostBreakers, func(at report.Target, answer *report.Answer, asked bool, err error) {
 				shown.Add(at, answer, asked, err)
 				work.Add(1)

@@ -73,7 +73,7 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 		entries = confirmed(entries)
 	}
 	if len(entries) == 0 {
-		return a.say("Nothing to purge: no pod in quarantine is confirmed dead.")
+		return a.write(ui.NewOutcomes(nil), func(p *ui.Printer) { p.Para("", "Nothing to purge: no pod in quarantine is confirmed dead.") })
 	}
 	if !yes {
 		if err := a.confirm(ui.PurgeQuestion(entries), ui.PurgeSum(entries)); err != nil {
@@ -93,10 +93,9 @@ func (a *cli) purgedBefore(ctx context.Context, cfg config.Config, uid parsers.P
 	if last.Kind != policy.KindRemoved {
 		return exit.Failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
 	}
-	if a.json() {
-		return a.writeJSON(doneBefore(last, policy.Purge))
-	}
-	return a.say("removed already, at " + human.When(last.At.Wall) + ": " + string(uid))
+	return a.write(doneBefore(last, policy.Purge), func(p *ui.Printer) {
+		p.Printf("removed already, at %s: %s\n", human.When(last.At.Wall), uid)
+	})
 }
 
 // purged prints what a purge did. An entry that was not removed is an error.
@@ -110,12 +109,7 @@ func (a *cli) purged(outcomes []policy.Outcome, err error) error {
 			errs = append(errs, outcomeError("purge", o))
 		}
 	}
-	if a.json() {
-		return errors.Join(append(errs, a.writeJSON(ui.NewOutcomes(outcomes)))...)
-	}
-	p := a.printer(a.stdout)
-	p.PurgeDone(outcomes)
-	return errors.Join(append(errs, p.Flush())...)
+	return errors.Join(append(errs, a.write(ui.NewOutcomes(outcomes), func(p *ui.Printer) { p.PurgeDone(outcomes) }))...)
 }
 
 // confirmed leaves out pods with an entry that is not confirmed dead, such as a conflict: those are purged only by name.
@@ -177,8 +171,6 @@ func (a *cli) purgeArchive(ctx context.Context, name string, yes bool) error {
 	if err := a.person.DropArchive(ctx, cfg, name); err != nil {
 		return fmt.Errorf("cannot purge %s: %w", name, err)
 	}
-	if a.json() {
-		return a.writeJSON(ui.NewOutcomes([]policy.Outcome{{Action: policy.Action{Entry: name}, Result: policy.Done}}))
-	}
-	return a.say("purged: " + name)
+	done := ui.NewOutcomes([]policy.Outcome{{Action: policy.Action{Entry: name}, Result: policy.Done}})
+	return a.write(done, func(p *ui.Printer) { p.Printf("purged: %s\n", name) })
 }

@@ -74,12 +74,7 @@ func (a *cli) quarantineList(ctx context.Context) error {
 		return fmt.Errorf("cannot find out whether enforcing is stopped: %w", err)
 	}
 	shown := ui.NewQuarantine(entries, archives, stopped, a.viewContext(ctx, cfg))
-	if a.json() {
-		return a.writeJSON(shown)
-	}
-	p := a.printer(a.stdout)
-	p.Quarantine(shown)
-	return p.Flush()
+	return a.write(shown, func(p *ui.Printer) { p.Quarantine(shown) })
 }
 
 // lastOutcome returns the last record of an entry of the pod, the zero value if there is none.
@@ -124,16 +119,6 @@ func outcomeError(verb string, o policy.Outcome) error {
 	return fmt.Errorf("cannot %s %s: %s", verb, o.Action.UID, text)
 }
 
-// say prints one line, or with -o json an empty list of outcomes.
-func (a *cli) say(text string) error {
-	if a.json() {
-		return a.writeJSON(ui.NewOutcomes(nil))
-	}
-	p := a.printer(a.stdout)
-	p.Para("", text)
-	return p.Flush()
-}
-
 func (a *cli) resume(ctx context.Context) error {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
@@ -146,11 +131,9 @@ func (a *cli) resume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot resume: %w", err)
 	}
-	if a.json() {
-		return a.writeJSON(map[string]bool{"resumed": stopped != nil})
-	}
+	text := "Enforcing resumed."
 	if stopped == nil {
-		return a.say("Nothing to resume: the breaker has not stopped anything.")
+		text = "Nothing to resume: the breaker has not stopped anything."
 	}
-	return a.say("Enforcing resumed.")
+	return a.write(map[string]bool{"resumed": stopped != nil}, func(p *ui.Printer) { p.Para("", text) })
 }

@@ -84,14 +84,18 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 	if outcome.Result != policy.Done && outcome.Result != policy.Conflict {
 		return errors.Join(outcomeError("restore", outcome), mergeError(cfg, entry, outcome))
 	}
-	files, cniErr := a.person.RestoreCNI(ctx, cfg, string(uid))
-	cniErr = errors.Join(cniErr, cniErrors(files))
-	if a.json() {
-		return errors.Join(a.writeJSON(ui.NewRestored(ui.NewOutcomes([]policy.Outcome{outcome}), files)), cniErr)
-	}
-	p := a.printer(a.stdout)
-	p.Restored(a.viewContext(ctx, cfg), entry, outcome, files)
-	return errors.Join(p.Flush(), cniErr)
+	return a.restoreCNI(ctx, cfg, uid, ui.NewOutcomes([]policy.Outcome{outcome}), func(p *ui.Printer, files cni.Restored) {
+		p.Restored(a.viewContext(ctx, cfg), entry, outcome, files)
+	})
+}
+
+// restoreCNI puts back the CNI files of a pod whose directory is back, and prints both.
+func (a *cli) restoreCNI(
+	ctx context.Context, cfg config.Config, uid parsers.PodUID, outcomes ui.Outcomes, text func(p *ui.Printer, files cni.Restored),
+) error {
+	files, err := a.person.RestoreCNI(ctx, cfg, string(uid))
+	shown := a.write(ui.NewRestored(outcomes, files), func(p *ui.Printer) { text(p, files) })
+	return errors.Join(shown, err, cniErrors(files))
 }
 
 // restoredBefore ends a restore of a pod that has nothing in quarantine. If the ledger has a restore of the pod, an earlier
@@ -104,15 +108,10 @@ func (a *cli) restoredBefore(ctx context.Context, cfg config.Config, uid parsers
 	if last.Kind != policy.KindRestored {
 		return exit.Failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
 	}
-	files, cniErr := a.person.RestoreCNI(ctx, cfg, string(uid))
-	cniErr = errors.Join(cniErr, cniErrors(files))
-	if a.json() {
-		return errors.Join(a.writeJSON(ui.NewRestored(doneBefore(last, policy.PutBack), files)), cniErr)
-	}
-	p := a.printer(a.stdout)
-	p.Printf("put back already, at %s: %s\n", human.When(last.At.Wall), clean.Text(cfg.PodsDir()+"/"+string(uid)))
-	p.CNIRestored(files)
-	return errors.Join(p.Flush(), cniErr)
+	return a.restoreCNI(ctx, cfg, uid, doneBefore(last, policy.PutBack), func(p *ui.Printer, files cni.Restored) {
+		p.Printf("put back already, at %s: %s\n", human.When(last.At.Wall), clean.Text(cfg.PodsDir()+"/"+string(uid)))
+		p.CNIRestored(files)
+	})
 }
 
 // mergeError returns the commands that merge a restored directory with a newer one that the pod uses.
@@ -170,11 +169,11 @@ func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodU
 	}
 	var errs []error
 	var outcomes []policy.Outcome
-	p := a.printer(a.stdout)
+	var text strings.Builder
 	for _, uid := range uids {
 		o := policy.Outcome{Action: policy.Action{UID: uid}, Result: policy.Done}
 		if slices.Contains(forgotten, uid) {
-			p.Printf("forgotten: %s is judged again from now on. To see how:\n  orphan-reaper explain %[1]s\n", uid)
+			fmt.Fprintf(&text, "forgotten: %s is judged again from now on. To see how:\n  orphan-reaper explain %[1]s\n", uid)
 			outcomes = append(outcomes, o)
 			continue
 		}
@@ -183,7 +182,7 @@ func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodU
 		case err != nil:
 			errs = append(errs, err)
 		case last.Kind == policy.KindForgotten:
-			p.Printf("forgotten already, at %s: %s\n", human.When(last.At.Wall), uid)
+			fmt.Fprintf(&text, "forgotten already, at %s: %s\n", human.When(last.At.Wall), uid)
 			o.Result = policy.Gone
 			outcomes = append(outcomes, o)
 		default:
@@ -191,8 +190,5 @@ func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodU
 				"nothing to forget: the pod %s was not restored", uid))
 		}
 	}
-	if a.json() {
-		return errors.Join(append(errs, a.writeJSON(ui.NewOutcomes(outcomes)))...)
-	}
-	return errors.Join(append(errs, p.Flush())...)
+	return errors.Join(append(errs, a.write(ui.NewOutcomes(outcomes), func(p *ui.Printer) { p.Printf("%s", text.String()) }))...)
 }

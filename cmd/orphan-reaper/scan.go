@@ -56,7 +56,7 @@ func newScanCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.scan(cmd.Context(), cfg, uids, o, a.printer(a.stdout))
+			return a.scan(cmd.Context(), cfg, uids, o)
 		},
 	}
 	flags := cmd.Flags()
@@ -70,7 +70,7 @@ func newScanCommand(a *cli) *cobra.Command {
 }
 
 // scan takes one look and prints it.
-func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions, p *ui.Printer) error {
+func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions) error {
 	report, err := app.Survey(ctx, cfg, uids)
 	if err != nil {
 		return err
@@ -79,15 +79,12 @@ func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID
 	shown := ui.NewReport(report, c)
 	shown.Asked(uids)
 	shown.List(o.all || len(uids) > 0, o.verdict)
-	if a.json() {
-		err = p.JSON(shown)
-	} else {
+	err = a.write(shown, func(p *ui.Printer) {
 		if entries, err := a.inQuarantine(ctx, cfg); err == nil { // else what the report has
 			shown.Lies(entries, c)
 		}
 		p.Report(&shown)
-		err = p.Flush()
-	}
+	})
 	if err != nil {
 		return err
 	}

@@ -54,19 +54,16 @@ func newVersionCommand(a *cli) *cobra.Command {
 		Annotations: marks(noSettings), Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := version()
-			if a.json() {
-				return a.writeJSON(v)
-			}
-			p := a.printer(a.stdout)
-			p.Printf("orphan-reaper %s %s %s\n", v.Version, v.Go, v.Platform)
-			if v.Revision != "" {
-				changed := ""
-				if v.Modified {
-					changed = ", with changes"
+			return a.write(v, func(p *ui.Printer) {
+				p.Printf("orphan-reaper %s %s %s\n", v.Version, v.Go, v.Platform)
+				if v.Revision != "" {
+					changed := ""
+					if v.Modified {
+						changed = ", with changes"
+					}
+					p.Printf("commit %s of %s%s\n", v.Revision, v.Time, changed)
 				}
-				p.Printf("commit %s of %s%s\n", v.Revision, v.Time, changed)
-			}
-			return p.Flush()
+			})
 		},
 	}
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +21,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// FleetOptions say which nodes are asked, and how.
+// FleetOptions are which nodes are asked, and how.
 type FleetOptions struct {
 	Targets []string // URL or NODE=URL, each
 	From    string   // a file with one a line, "-" for Stdin, "" for none
@@ -39,13 +39,13 @@ type FleetOptions struct {
 	Patience time.Duration
 }
 
-// Fleet is many nodes, ready to be asked.
+// Fleet is the nodes that are asked.
 type Fleet struct {
+	Targets []report.Target
 	client  cluster.Client
-	targets []report.Target
 }
 
-// OpenFleet reads who is to be asked, and with what.
+// OpenFleet reads which nodes are asked, and the credentials for them.
 func OpenFleet(ctx context.Context, o FleetOptions) (*Fleet, error) {
 	f := &Fleet{client: cluster.Client{Parallel: o.Parallel, Patience: o.Patience, User: o.User}}
 	switch {
@@ -65,7 +65,7 @@ func OpenFleet(ctx context.Context, o FleetOptions) (*Fleet, error) {
 	return f, f.credentials(o)
 }
 
-// credentials reads what the daemons are to be shown, and how they are known.
+// credentials reads what is shown to the daemons, and what their certificates are checked with.
 func (f *Fleet) credentials(o FleetOptions) error {
 	if o.PasswordFile != "" {
 		text, err := os.ReadFile(o.PasswordFile)
@@ -84,60 +84,71 @@ func (f *Fleet) credentials(o FleetOptions) error {
 		}
 	}
 	f.client.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName}
-	if o.CAFile != "" {
-		text, err := os.ReadFile(o.CAFile)
-		if err != nil {
-			return fmt.Errorf("cannot read the authority's certificate: %w", err)
-		}
-		f.client.TLS.RootCAs = x509.NewCertPool()
-		if !f.client.TLS.RootCAs.AppendCertsFromPEM(text) {
-			return exit.Usagef("", "%s holds no certificate in PEM", o.CAFile)
-		}
+	if o.CAFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(o.CAFile)
+	if err != nil {
+		return fmt.Errorf("cannot read the authority's certificate: %w", err)
+	}
+	f.client.TLS.RootCAs = x509.NewCertPool()
+	if !f.client.TLS.RootCAs.AppendCertsFromPEM(text) {
+		return exit.Usagef("", "%s holds no certificate in PEM", o.CAFile)
 	}
 	return nil
 }
 
-// read reads the targets. A target that is named twice is asked once.
+// read reads the targets: those of the arguments, the file and the Service. A target that is given twice is asked once.
 func (f *Fleet) read(ctx context.Context, o FleetOptions) error {
-	var targets []report.Target
-	for _, line := range o.Targets {
-		t, err := cluster.ParseTarget(line)
+	addresses := slices.Clone(o.Targets)
+	if o.From != "" {
+		in, err := o.openInput(o.From)
+		if err != nil {
+			return fmt.Errorf("cannot read the list of nodes: %w", err)
+		}
+		defer closeQuietly(in)
+		text, err := io.ReadAll(in)
+		if err != nil {
+			return fmt.Errorf("cannot read the list of nodes: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				addresses = append(addresses, line)
+			}
+		}
+	}
+	for _, address := range addresses {
+		t, err := cluster.ParseTarget(address)
 		if err != nil {
 			return exit.Usagef("", "%w", err)
 		}
-		targets = append(targets, t)
-	}
-	if o.From != "" {
-		err := eachLine(o.From, o.Stdin, func(n int, line string) error {
-			t, err := cluster.ParseTarget(line)
-			if err != nil {
-				return exit.Usagef("", "%s:%d: %w", o.From, n, err)
-			}
-			targets = append(targets, t)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+		f.Targets = append(f.Targets, t)
 	}
 	if o.Service != "" {
 		found, err := daemonsOf(ctx, o)
 		if err != nil {
 			return err
 		}
-		targets = append(targets, found...)
+		f.Targets = append(f.Targets, found...)
 	}
 	seen := map[string]bool{}
-	for _, t := range targets {
-		if !seen[t.URL] {
-			seen[t.URL] = true
-			f.targets = append(f.targets, t)
-		}
-	}
-	if len(f.targets) == 0 {
+	f.Targets = slices.DeleteFunc(f.Targets, func(t report.Target) bool {
+		again := seen[t.URL]
+		seen[t.URL] = true
+		return again
+	})
+	if len(f.Targets) == 0 {
 		return errNoTarget()
 	}
 	return nil
+}
+
+// openInput opens a file that the operator gave, "-" for standard input.
+func (o *FleetOptions) openInput(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(o.Stdin), nil
+	}
+	return os.Open(name)
 }
 
 func errNoTarget() error {
@@ -173,7 +184,7 @@ func (f *Fleet) checkClear(o FleetOptions) error {
 	if o.TokenFile != "" {
 		flag, secret = "--token-file", "token"
 	}
-	for _, t := range f.targets {
+	for _, t := range f.Targets {
 		address, plain := strings.CutPrefix(t.URL, "http://")
 		if o.User == "" && o.TokenFile == "" || !plain {
 			continue
@@ -198,45 +209,53 @@ func byLoopback(address string) bool {
 	return u.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// eachLine hands on the lines of a file that are not empty and no comments.
-func eachLine(name string, stdin io.Reader, add func(n int, line string) error) error {
-	in := stdin
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return fmt.Errorf("cannot read the list of nodes: %w", err)
-		}
-		defer closeQuietly(file)
-		in = file
-	}
-	lines := bufio.NewScanner(in)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		if err := add(n, line); err != nil {
-			return err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("cannot read the list of nodes: %w", err)
-	}
-	return nil
-}
-
-// Size is how many nodes are asked.
-func (f *Fleet) Size() int { return len(f.targets) }
-
 // List asks each node for its report; each gets them one at a time, as they come.
 func (f *Fleet) List(ctx context.Context, each func(at report.Target, r *report.Report, err error)) {
-	f.client.List(ctx, f.targets, each)
+	f.client.List(ctx, f.Targets, each)
 }
 
 // Sweep asks each node for a look, until more than mostBreakers have said that their breaker is
 // open. asked is false for a node that was not asked for that.
 func (f *Fleet) Sweep(ctx context.Context, mostBreakers int, each func(at report.Target, a *report.Answer, asked bool, err error)) (breakers int) {
-	return f.client.Sweep(ctx, f.targets, mostBreakers, func(t report.Target, a *report.Answer, err error) {
+	return f.client.Sweep(ctx, f.Targets, mostBreakers, func(t report.Target, a *report.Answer, err error) {
 		each(t, a, !errors.Is(err, cluster.ErrNotAsked), err)
 	})
+}
+
+// WantsReports reports whether the nodes' OrphanReports are read, from the API server or from a file, and no daemon is
+// asked. Options for both are an error.
+func (o *FleetOptions) WantsReports(file string) (bool, error) {
+	asks := len(o.Targets) > 0 || o.From != "" || o.Service != ""
+	shows := o.User != "" || o.PasswordFile != "" || o.TokenFile != "" || o.CAFile != "" || o.ServerName != ""
+	if file != "" && asks {
+		return false, exit.Usagef("", "--reports and the daemons to ask (addresses, --from, --service) exclude each other")
+	}
+	if !asks && shows {
+		return false, errNoTarget()
+	}
+	return !asks, nil
+}
+
+// FleetReports calls each for the OrphanReport of each node, and for each node that has none: from the file, or from the
+// API server where it is "". begin is called before the first of them, and again where the API server has to be asked
+// anew: what was read before does not count then.
+func FleetReports(
+	ctx context.Context, o *FleetOptions, file string, begin func(), each func(at report.Target, r *report.Report, err error),
+) (cluster.Doubt, error) {
+	now := time.Now()
+	if file == "" {
+		o.Instead = "kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -"
+		server, err := o.open(now)
+		if err != nil {
+			return cluster.Doubt{}, err
+		}
+		return cluster.Reports(ctx, server, now, begin, each)
+	}
+	in, err := o.openInput(file)
+	if err != nil {
+		return cluster.Doubt{}, fmt.Errorf("cannot read the reports: %w", err)
+	}
+	defer closeQuietly(in)
+	begin()
+	return cluster.ReadReports(in, now, each)
 }
