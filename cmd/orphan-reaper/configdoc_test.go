@@ -5,11 +5,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
@@ -37,15 +34,22 @@ func configDoc() string {
 #   orphan-reaper config print         each value in force, and its source
 #   systemctl reload orphan-reaper     read it again; the journal names what needs a restart
 `)
-	c, before := config.Default(), ""
-	for i := range config.Settings {
-		s := &config.Settings[i]
-		b.WriteString("\n")
-		for line := range strings.SplitSeq(configComment(s), "\n") {
-			b.WriteString(strings.TrimRight("# "+line, " ") + "\n")
+	c, i, section := config.Default(), 0, ""
+	c.QuarantineDir = foundOut["quarantine_dir"]
+	for _, line := range c.Lines() {
+		switch item := strings.Contains(line.Text, "- "); {
+		case line.Source == "" && !item:
+			section = "#" + line.Text + "\n"
+			continue
+		case line.Source != "":
+			b.WriteString("\n")
+			for text := range strings.SplitSeq(configComment(&config.Settings[i]), "\n") {
+				b.WriteString(strings.TrimRight("# "+text, " ") + "\n")
+			}
+			b.WriteString(section)
+			section, i = "", i+1
 		}
-		b.WriteString(configDefault(s, before, &c))
-		before = s.Key
+		b.WriteString("#" + line.Text + "\n")
 	}
 	return b.String()
 }
@@ -67,35 +71,6 @@ func configComment(s *config.Setting) string {
 		}
 	}
 	return strings.Join(append(parts, strings.Join(human.Wrap(words, 92), "\n")), "\n\n")
-}
-
-// configDefault writes a key with its default in the form in which config print has it. before
-// is the key that stands before it: a section begins once.
-func configDefault(s *config.Setting, before string, c *config.Config) string {
-	key, indent := s.Key, "#"
-	var b strings.Builder
-	if section, name, ok := strings.Cut(key, "."); ok {
-		if !strings.HasPrefix(before, section+".") {
-			b.WriteString("#" + section + ":\n")
-		}
-		key, indent = name, "#  "
-	}
-	if s.List() && len(s.Values(c)) == 0 {
-		return b.String() + indent + key + ": []\n"
-	}
-	if s.List() {
-		b.WriteString(indent + key + ":\n")
-		for _, v := range s.Values(c) {
-			b.WriteString(indent + "  - " + yamlText(v) + "\n")
-		}
-		return b.String()
-	}
-	value := s.Values(c)[0]
-	if v, ok := foundOut[s.Key]; ok {
-		value = v
-	}
-	b.WriteString(indent + key + ": " + yamlText(value) + "\n")
-	return b.String()
 }
 
 // TestManual: every key is explained, and nothing else is.
@@ -150,16 +125,4 @@ func TestConfigDocIsTheDefault(t *testing.T) {
 			t.Errorf("%s is shown as %s", s.Key, v)
 		}
 	}
-}
-
-// yamlText writes a value so that the file's reader reads it again.
-func yamlText(v string) string {
-	if _, err := strconv.Atoi(v); err == nil || v == "true" || v == "false" {
-		return v
-	}
-	text, err := yaml.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return strings.TrimSpace(string(text))
 }

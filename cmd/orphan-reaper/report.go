@@ -3,8 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +51,7 @@ func newReportCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("cannot report: %w", err)
 			}
-			shown := ui.NewNodeReport(r.Account, r.Entries, ui.Memory{Told: r.Told, At: r.ToldAt}, from, app.NodeName(cfg))
+			shown := ui.NewNodeReport(r.Account, r.Entries, r.Memory, from, app.NodeName(cfg))
 			return a.write(shown, func(p *ui.Printer) { ui.WriteNodeReport(p, &shown) })
 		},
 	}
@@ -68,27 +68,20 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 		}
 		return day, nil
 	}
-	days, rest := "", text
-	if before, after, ok := strings.Cut(text, "d"); ok {
-		days, rest = before, after
+	words := text
+	if m := daysAgo.FindStringSubmatch(text); m != nil {
+		days, _ := strconv.Atoi(m[1]) // a few digits
+		words = strconv.Itoa(days*24) + "h" + m[2]
 	}
-	var ago time.Duration
-	if days != "" || rest != text {
-		n, err := strconv.ParseUint(days, 10, 16)
-		if err != nil {
-			return now, fmt.Errorf("%q is neither a time nor a date", text)
-		}
-		ago = time.Duration(n) * 24 * time.Hour //nolint:gosec // 16 bits
-	}
-	if rest != "" {
-		d, err := time.ParseDuration(rest)
-		if err != nil {
-			return now, fmt.Errorf("%q is neither a time nor a date", text)
-		}
-		ago += d
-	}
-	if ago <= 0 {
+	ago, err := time.ParseDuration(words)
+	switch {
+	case err != nil:
+		return now, fmt.Errorf("%q is neither a time nor a date", text)
+	case ago <= 0:
 		return now, errors.New("it must be before now")
 	}
 	return now.Add(-ago), nil
 }
+
+// daysAgo matches a time with days, which time.ParseDuration does not accept.
+var daysAgo = regexp.MustCompile(`^([0-9]{1,4})d(.*)$`)

@@ -245,10 +245,6 @@ func proving(d *diagnosis.Daemon, store *state.Store) {
 // holder reports in d what process holds the daemon's lock, by its command line: the daemon, or a command that ends by
 // itself. Mode is that of its flags and its configuration file as it is now, "" if they cannot be read.
 func holder(ctx context.Context, d *diagnosis.Daemon, args []string) {
-	if len(args) < 2 {
-		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and shows no command", d.PID)
-		return
-	}
 	command, in, err := parseCommandLine(args)
 	if err != nil {
 		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", d.PID, err)
@@ -264,7 +260,7 @@ func holder(ctx context.Context, d *diagnosis.Daemon, args []string) {
 	}
 }
 
-// commandOf returns the command line of a process, with the name of the program.
+// commandOf returns the command line of a process, beginning with the program's name.
 func commandOf(pid int) ([]string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("%s/%d/cmdline", procDir, pid))
 	if err != nil {
@@ -293,13 +289,16 @@ func workingDir(pid int) (string, error) {
 
 // parseCommandLine returns the command and the configuration of a command line of this program.
 func parseCommandLine(args []string) (command string, in config.Input, err error) {
+	if len(args) < 2 {
+		return "", in, errors.New("it shows no command")
+	}
 	flags, given := pflag.NewFlagSet("", pflag.ContinueOnError), map[string][]string{}
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	config.AddFlags(flags, given)
 	file := flags.String("config", "", "")
 	flags.StringP("output", "o", "", "")
 	if err := flags.Parse(args[1:]); err != nil {
-		return "", in, fmt.Errorf("cannot understand the command line: %w", err)
+		return "", in, err
 	}
 	return flags.Arg(0), config.Input{File: *file, Given: given}, nil
 }
@@ -314,15 +313,12 @@ func ConfigOf(
 	if err != nil {
 		return config.Config{}, err
 	}
-	if len(args) < 2 {
-		return config.Config{}, fmt.Errorf("PID %d shows no command line of a daemon", pid)
-	}
 	command, in, err := parseCommandLine(args)
 	if err != nil {
-		return config.Config{}, err
+		return config.Config{}, fmt.Errorf("cannot read the command line of PID %d: %w", pid, err)
 	}
 	if command != "run" {
-		return config.Config{}, fmt.Errorf("PID %d is no daemon: it shows no command run", pid)
+		return config.Config{}, fmt.Errorf("PID %d is no daemon: it does not show the command run", pid)
 	}
 	in.Usual, in.Discover, in.Dir = usual, discover, func() (string, error) { return workingDir(pid) }
 	return config.Load(ctx, in)

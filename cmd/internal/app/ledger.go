@@ -64,12 +64,11 @@ func ListQuarantine(_ context.Context, cfg config.Config) ([]policy.EntryState, 
 	})
 }
 
-// Reported is what the state directory tells of a range of days.
+// Reported is what the state directory has of a range of days.
 type Reported struct {
 	Account account.Account
-	Entries []policy.EntryState       // what the ledger knows of the quarantine
-	Told    map[parsers.PodUID]string // the last refusal that was told of each pod
-	ToldAt  time.Time                 // when the look was that wrote Told down, zero where it is not known
+	Entries []policy.EntryState // of the quarantine
+	Memory  decide.Memory       // of the last look that found a change
 }
 
 // Report returns what was done on this node since a day. It needs no daemon. A state directory that has no records is
@@ -88,11 +87,9 @@ func Report(_ context.Context, cfg config.Config, from, now time.Time) (Reported
 		if _, err := s.Load("quiet", &heard); err != nil {
 			return Reported{}, err
 		}
-		var memory decide.Memory
-		if _, err := s.Load("holds", &memory); err != nil {
-			return Reported{}, err
-		}
-		return Reported{account.Of(table, heard, from, now), policy.Listed(s.Entries()), memory.Recorded, memory.Looked.Wall}, nil
+		r := Reported{Account: account.Of(table, heard, from, now), Entries: policy.Listed(s.Entries())}
+		_, err = s.Load("holds", &r.Memory)
+		return r, err
 	})
 }
 

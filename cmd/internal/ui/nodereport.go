@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
 // NodeReport is the report, as JSON.
@@ -56,38 +57,30 @@ type KubeletLines struct {
 	First *time.Time `json:"first_stopped"`
 }
 
-// Memory is what the last looks left.
-type Memory struct {
-	Told map[parsers.PodUID]string // the last refusal that was recorded of each pod
-	At   time.Time                 // when that was written down, zero where it is not known
-}
-
 // NewNodeReport makes the report of the time since asked, which begins with a whole day.
-func NewNodeReport(a account.Account, entries []policy.EntryState, m Memory, asked time.Time, node string) NodeReport {
+func NewNodeReport(a account.Account, entries []policy.EntryState, m decide.Memory, asked time.Time, node string) NodeReport {
 	const day = 24 * time.Hour
 	v := NodeReport{
 		wider: !asked.Equal(a.From) && a.Now.Sub(asked)%day != 0,
-		Node:  node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Sum, Days: append([]account.Day{}, a.Days...), Kept: keptOf(m.Told),
+		Node:  node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Sum, Days: append([]account.Day{}, a.Days...), Kept: keptOf(m.Recorded),
 		Lines: KubeletLines{Pods: a.Quiet.Pods, Lines: a.Quiet.Lines, Going: a.Going, GoingOn: a.GoingPods, Estimate: a.Estimate},
 	}
 	if !a.Since.IsZero() {
 		v.RecordsSince = new(a.Since.UTC())
 	}
-	if !m.At.IsZero() {
-		v.KeptAt = new(m.At.UTC())
+	if !m.Looked.Wall.IsZero() {
+		v.KeptAt = new(m.Looked.Wall.UTC())
 	}
 	if !a.Quiet.First.IsZero() {
 		v.Lines.First = new(a.Quiet.First.UTC())
 	}
-	for i := range entries {
-		if !entries[i].Phase.InQuarantine() {
+	for _, e := range entries {
+		if !e.Phase.InQuarantine() {
 			continue
 		}
 		v.Quarantine.Entries++
-		for _, r := range entries[i].Left {
-			v.Quarantine.Bytes += r.Bytes
-		}
-		if entries[i].Phase.OnlyByPerson() || slices.ContainsFunc(entries[i].Left, policy.Residue.NeedsPerson) {
+		v.Quarantine.Bytes += total(e.Left).Bytes
+		if e.Phase.OnlyByPerson() || hasData(e.Left) {
 			v.Quarantine.ForPerson++
 		}
 	}

@@ -117,7 +117,7 @@ func PurgeSum(entries []policy.EntryState) string {
 		switch {
 		case len(e.Left) == 0:
 			unread++
-		case slices.ContainsFunc(e.Left, policy.Residue.NeedsPerson):
+		case hasData(e.Left):
 			data++
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -151,7 +152,7 @@ func busyNodeReport() NodeReport {
 		Pods: map[parsers.PodUID]reported.PodLines{uidMounted: {Lines: 120}},
 	}
 	from := screenNow.AddDate(0, 0, -30)
-	kept := Memory{Told: map[parsers.PodUID]string{uidMounted: "keep in-use mounted", uidHold: "wait hold"}, At: screenNow.Add(-9 * time.Minute)}
+	kept := decide.Memory{Recorded: map[parsers.PodUID]string{uidMounted: "keep in-use mounted", uidHold: "wait hold"}, Looked: ago(9 * time.Minute)}
 	return NewNodeReport(account.Of(table, lines, from, screenNow), busyReport().Entries, kept, from, "n1")
 }
 

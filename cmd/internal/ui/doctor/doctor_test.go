@@ -80,7 +80,7 @@ var doctored = map[string]func(*node){
 	},
 	"unknowndaemon": func(x *node) {
 		complain(x)
-		x.Case.Daemon = diagnosis.Daemon{PID: 612, Installed: true, Problem: "PID 612 holds the daemon's lock, and shows no command"}
+		x.Case.Daemon = diagnosis.Daemon{PID: 612, Installed: true, Problem: "PID 612 holds the daemon's lock, and its command line cannot be read: it shows no command"}
 	},
 	"sweeps": func(x *node) {
 		complain(x)

@@ -21,27 +21,18 @@ const (
 	uidConflict parsers.PodUID = "0badf00d-0007-4aaa-8bbb-cccc00000007"
 )
 
-// deadFacts is the evidence of a pod that nobody wants.
+// deadFacts are the facts about a dead pod.
 func deadFacts() policy.Facts {
 	var f policy.Facts
-	f.Set(policy.FactDirectory, policy.Yes, "/var/lib/kubelet/pods", "")
-	f.Set(policy.FactOwnMount, policy.No, "/var/lib/kubelet/pods", "")
-	f.Set(policy.FactMounted, policy.No, "mountinfo of 37 mount namespaces", "")
-	f.Set(policy.FactSandbox, policy.No, "unix:///run/containerd/containerd.sock", "12 sandboxes listed")
-	f.Set(policy.FactContainer, policy.No, "unix:///run/containerd/containerd.sock", "30 containers listed")
-	f.Set(policy.FactCgroup, policy.No, "/sys/fs/cgroup/kubepods.slice", "")
-	f.Set(policy.FactNamed, policy.Yes, "log of the kubelet, PID 812", "")
-	f.Set(policy.FactAnyNamed, policy.Yes, "log of the kubelet, PID 812", "2 orphans named since its start")
-	f.Set(policy.FactTeardown, policy.No, "log of the kubelet, PID 812", "")
-	f.Set(policy.FactKubeletFile, policy.No, "/var/lib/kubelet", "")
-	f.Set(policy.FactKubeletLists, policy.Unknown, "/proc/812", "not asked: the kubelet has no read-only port")
-	f.Set(policy.FactAPILists, policy.Unknown, "", "not asked: no API server was named")
-	f.Set(policy.FactReleased, policy.Unknown, "", "nobody gave a list that is known to be whole")
-	f.Set(policy.FactStaticPod, policy.No, "/etc/kubernetes/manifests", "")
-	f.Set(policy.FactStaged, policy.No, "/var/lib/kubelet/plugins", "")
-	f.Set(policy.FactInUse, policy.No, "/proc", "214 processes")
-	f.Set(policy.FactRestored, policy.No, "ledger", "")
-	f.Set(policy.FactContent, policy.Yes, "/var/lib/kubelet/pods", "")
+	for n := range policy.NumFacts {
+		f.Set(n, policy.No, "/proc", "")
+	}
+	for _, n := range []policy.FactName{policy.FactDirectory, policy.FactNamed, policy.FactAnyNamed, policy.FactContent} {
+		f.Set(n, policy.Yes, "/var/lib/kubelet", "")
+	}
+	for _, n := range []policy.FactName{policy.FactKubeletLists, policy.FactAPILists, policy.FactReleased} {
+		f.Set(n, policy.Unknown, "", "not asked")
+	}
 	return f
 }
 
