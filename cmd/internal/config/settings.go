@@ -39,100 +39,93 @@ type Setting struct {
 	usual     []string
 	words     []string // the words that a path setting takes in place of a path
 	usage     string
-	field     func(*Config) any // a *string, *int, *time.Duration or *[]string
+	value     any // a *string, *int, *time.Duration or *[]string
 }
 
 // Settings lists every setting, in the order of --help and config print.
-var Settings = []Setting{
-	text("root-dir", "DIR", DefaultRootDir, "the kubelet's --root-dir (default: the running kubelet's, else "+DefaultRootDir+")",
-		func(c *Config) *string { return &c.RootDir }),
-	choice("mode", "MODE", ModeEnforce, "observe or enforce; observe changes nothing", func(c *Config) *string { return &c.Mode },
-		modeObserve, ModeEnforce).live(),
-	duration("hold", "5m", "how long the evidence that a pod is dead must hold", func(c *Config) *time.Duration { return &c.Hold }),
-	duration("hold-reported", "1m",
-		"the hold of pods that the running kubelet reported as orphans, or that its complete list omits, if shorter than --hold",
-		func(c *Config) *time.Duration { return &c.HoldReported }),
-	duration("settle", "5m", "how long the kubelet must have run before anything is moved",
-		func(c *Config) *time.Duration { return &c.Settle }),
-	duration("confirm", "5m", "how long a pod stays in quarantine unchanged, in case it shows a sign of life; 0s only with --hold 0s",
-		func(c *Config) *time.Duration { return &c.Confirm }),
-	duration("retention", "24h", "how long ephemeral data stays in quarantine", func(c *Config) *time.Duration { return &c.Retention }),
-	{
-		Flag: "max-per-look", Key: "max_per_look", Meta: "N", usual: []string{"0"}, Live: true,
-		usage: "move at most N pods in one look; 0 is no limit", field: func(c *Config) any { return &c.MaxPerLook },
-	},
-	text("quarantine-dir", "DIR", "", "where pods are moved to; on the same mount as the pods directory (default: ROOT-DIR/orphan-reaper)",
-		func(c *Config) *string { return &c.QuarantineDir }),
-	text("state-dir", "DIR", "/var/lib/orphan-reaper", "where the ledger, the holds and the checkpoints are",
-		func(c *Config) *string { return &c.StateDir }),
-	list("log-source", "SOURCE", "log_sources", "auto, journald or file; auto is journald if it runs; may be repeated",
-		func(c *Config) *[]string { return &c.LogSources }, Auto).of(Auto, "journald", "file"),
-	list("journal-unit", "UNIT", "journal_units", "a unit that runs a kubelet; may be repeated (default: the usual ones)",
-		func(c *Config) *[]string { return &c.JournalUnits }, parsers.KubeletUnits()...),
-	list("log-file", "FILE", "log_files", "a log to follow; may be repeated",
-		func(c *Config) *[]string { return &c.LogFiles }, "/var/log/messages", "/var/log/syslog"),
-	text("runtime-endpoint", "URL", Auto, "the CRI socket: unix:///PATH or auto; none only with --node-namespaces self",
-		func(c *Config) *string { return &c.RuntimeEndpoint }),
-	choice("node-namespaces", "WHICH", Auto, "auto; self: this process's own namespaces are the node's",
-		func(c *Config) *string { return &c.NodeNamespaces }, Auto, Self),
-	text("node-root", "DIR", "/", "the directory below which all usual places are; other than / only with --node-namespaces self",
-		func(c *Config) *string { return &c.NodeRoot }),
-	text("cgroup-root", "DIR", "/sys/fs/cgroup", "where the cgroup file system is", func(c *Config) *string { return &c.CgroupRoot }),
-	text("kubelet-token-file", "FILE", None, "a bearer token for the kubelet's own port; with it the kubelet is asked for its pods",
-		func(c *Config) *string { return &c.KubeletTokenFile }).or(None),
-	text("kubelet-client-certificate", "FILE", None, "a client certificate for the kubelet's own port",
-		func(c *Config) *string { return &c.KubeletClientCertificate }).or(None),
-	text("kubelet-client-key", "FILE", None, "the key of that certificate (default: in the same file)",
-		func(c *Config) *string { return &c.KubeletClientKey }).or(None),
-	text("kubeconfig", "FILE", None, "how to reach the API server; with it the API server is asked for this node's pods",
-		func(c *Config) *string { return &c.Kubeconfig }).or(None),
-	text("node-name", "NAME", Auto, "this node's name at the API server; auto reads it from the credentials, the kubelet or this host",
-		func(c *Config) *string { return &c.NodeName }),
-	choice("api-unreachable", "WHAT", unreachableKeep, "if the API server cannot be asked: keep everything, or ignore that",
-		func(c *Config) *string { return &c.APIUnreachable }, unreachableKeep, UnreachableIgnore).live(),
-	text("cni-cache-dir", "DIR", "/var/lib/cni", "libcni's cache", func(c *Config) *string { return &c.CNICacheDir }),
-	text("cni-data-dir", "DIR", "/var/lib/cni/networks", "host-local's dataDir", func(c *Config) *string { return &c.CNIDataDir }),
-	text("cni-conf-dir", "DIR", "/etc/cni/net.d", "the runtime's network configurations", func(c *Config) *string { return &c.CNIConfDir }),
-	duration("cni-older-than", "24h", "how old CNI residue must be", func(c *Config) *time.Duration { return &c.CNIOlderThan }),
-	text("metrics-file", "FILE", Auto, "the node exporter's textfile, *.prom; auto looks for its directory; none writes no file",
-		func(c *Config) *string { return &c.MetricsFile }).or(Auto, None),
-	list("web-listen-address", "ADDRESS", "web.listen_addresses",
-		"answer HTTP on HOST:PORT; systemd stands for the sockets of orphan-reaper.socket; may be repeated (default: none)",
-		func(c *Config) *[]string { return &c.WebListenAddresses }),
-	text("web-config-file", "FILE", None, "Prometheus' web configuration: TLS, passwords, client certificates",
-		func(c *Config) *string { return &c.WebConfigFile }).or(None).at("web.config_file"),
-	text("web-token-review", "WHERE", None,
-		"the API server that checks bearer tokens and their rights: none, in-cluster for a pod's service account, or a kubeconfig",
-		func(c *Config) *string { return &c.WebTokenReview }).or(None, InCluster).at("web.token_review"),
-	text("orphan-report", "WHERE", None,
-		"where to write this node's OrphanReport: none, in-cluster for a pod's service account, or a kubeconfig",
-		func(c *Config) *string { return &c.OrphanReport }).or(None, InCluster),
-	choice("log-level", "LEVEL", "info", "debug, info, warn or error", func(c *Config) *string { return &c.LogLevel },
-		"debug", "info", "warn", "error").live(),
-	choice("log-format", "FORMAT", Auto, "auto, text, json or journal; auto depends on where it runs",
-		func(c *Config) *string { return &c.LogFormat }, Auto, "text", "json", "journal"),
-}
+var Settings = settings(new(Config))
 
-func text(flag, meta, usual, usage string, field func(*Config) *string) Setting {
-	return Setting{
-		Flag: flag, Key: strings.ReplaceAll(flag, "-", "_"), Meta: meta, usual: []string{usual}, usage: usage,
-		field: func(c *Config) any { return field(c) },
+// settings returns the settings with pointers to their values in c.
+func settings(c *Config) []Setting {
+	return []Setting{
+		text("root-dir", "DIR", DefaultRootDir, "the kubelet's --root-dir (default: the running kubelet's, else "+DefaultRootDir+")",
+			&c.RootDir),
+		choice("mode", "MODE", ModeEnforce, "observe or enforce; observe changes nothing", &c.Mode,
+			modeObserve, ModeEnforce).live(),
+		duration("hold", "5m", "how long the evidence that a pod is dead must hold", &c.Hold),
+		duration("hold-reported", "1m",
+			"the hold of pods that the running kubelet reported as orphans, or that its complete list omits, if shorter than --hold",
+			&c.HoldReported),
+		duration("settle", "5m", "how long the kubelet must have run before anything is moved", &c.Settle),
+		duration("confirm", "5m", "how long a pod stays in quarantine unchanged, in case it shows a sign of life; 0s only with --hold 0s",
+			&c.Confirm),
+		duration("retention", "24h", "how long ephemeral data stays in quarantine", &c.Retention),
+		text("max-per-look", "N", "0", "move at most N pods in one look; 0 is no limit", &c.MaxPerLook).live(),
+		text("quarantine-dir", "DIR", "", "where pods are moved to; on the same mount as the pods directory (default: ROOT-DIR/orphan-reaper)",
+			&c.QuarantineDir),
+		text("state-dir", "DIR", "/var/lib/orphan-reaper", "where the ledger, the holds and the checkpoints are", &c.StateDir),
+		list("log-source", "SOURCE", "log_sources", "auto, journald or file; auto is journald if it runs; may be repeated",
+			&c.LogSources, Auto).of(Auto, "journald", "file"),
+		list("journal-unit", "UNIT", "journal_units", "a unit that runs a kubelet; may be repeated (default: the usual ones)",
+			&c.JournalUnits, parsers.KubeletUnits()...),
+		list("log-file", "FILE", "log_files", "a log to follow; may be repeated", &c.LogFiles, "/var/log/messages", "/var/log/syslog"),
+		text("runtime-endpoint", "URL", Auto, "the CRI socket: unix:///PATH or auto; none only with --node-namespaces self",
+			&c.RuntimeEndpoint),
+		choice("node-namespaces", "WHICH", Auto, "auto; self: this process's own namespaces are the node's",
+			&c.NodeNamespaces, Auto, Self),
+		text("node-root", "DIR", "/", "the directory below which all usual places are; other than / only with --node-namespaces self",
+			&c.NodeRoot),
+		text("cgroup-root", "DIR", "/sys/fs/cgroup", "where the cgroup file system is", &c.CgroupRoot),
+		text("kubelet-token-file", "FILE", None, "a bearer token for the kubelet's own port; with it the kubelet is asked for its pods",
+			&c.KubeletTokenFile).or(None),
+		text("kubelet-client-certificate", "FILE", None, "a client certificate for the kubelet's own port",
+			&c.KubeletClientCertificate).or(None),
+		text("kubelet-client-key", "FILE", None, "the key of that certificate (default: in the same file)", &c.KubeletClientKey).or(None),
+		text("kubeconfig", "FILE", None, "how to reach the API server; with it the API server is asked for this node's pods",
+			&c.Kubeconfig).or(None),
+		text("node-name", "NAME", Auto, "this node's name at the API server; auto reads it from the credentials, the kubelet or this host",
+			&c.NodeName),
+		choice("api-unreachable", "WHAT", unreachableKeep, "if the API server cannot be asked: keep everything, or ignore that",
+			&c.APIUnreachable, unreachableKeep, UnreachableIgnore).live(),
+		text("cni-cache-dir", "DIR", "/var/lib/cni", "libcni's cache", &c.CNICacheDir),
+		text("cni-data-dir", "DIR", "/var/lib/cni/networks", "host-local's dataDir", &c.CNIDataDir),
+		text("cni-conf-dir", "DIR", "/etc/cni/net.d", "the runtime's network configurations", &c.CNIConfDir),
+		duration("cni-older-than", "24h", "how old CNI residue must be", &c.CNIOlderThan),
+		text("metrics-file", "FILE", Auto, "the node exporter's textfile, *.prom; auto looks for its directory; none writes no file",
+			&c.MetricsFile).or(Auto, None),
+		list("web-listen-address", "ADDRESS", "web.listen_addresses",
+			"answer HTTP on HOST:PORT; systemd stands for the sockets of orphan-reaper.socket; may be repeated (default: none)",
+			&c.WebListenAddresses),
+		text("web-config-file", "FILE", None, "Prometheus' web configuration: TLS, passwords, client certificates",
+			&c.WebConfigFile).or(None).at("web.config_file"),
+		text("web-token-review", "WHERE", None,
+			"the API server that checks bearer tokens and their rights: none, in-cluster for a pod's service account, or a kubeconfig",
+			&c.WebTokenReview).or(None, InCluster).at("web.token_review"),
+		text("orphan-report", "WHERE", None,
+			"where to write this node's OrphanReport: none, in-cluster for a pod's service account, or a kubeconfig",
+			&c.OrphanReport).or(None, InCluster),
+		choice("log-level", "LEVEL", "info", "debug, info, warn or error", &c.LogLevel,
+			"debug", "info", "warn", "error").live(),
+		choice("log-format", "FORMAT", Auto, "auto, text, json or journal; auto depends on where it runs",
+			&c.LogFormat, Auto, "text", "json", "journal"),
 	}
 }
 
-func choice(flag, meta, usual, usage string, field func(*Config) *string, choices ...string) Setting {
-	return text(flag, meta, usual, usage, field).of(choices...)
+func text(flag, meta, usual, usage string, value any) Setting {
+	return Setting{Flag: flag, Key: strings.ReplaceAll(flag, "-", "_"), Meta: meta, usual: []string{usual}, usage: usage, value: value}
+}
+
+func choice(flag, meta, usual, usage string, value *string, choices ...string) Setting {
+	return text(flag, meta, usual, usage, value).of(choices...)
 }
 
 // duration makes a setting that a reload changes, as all durations do.
-func duration(flag, usual, usage string, field func(*Config) *time.Duration) Setting {
-	s := text(flag, "DURATION", usual, usage, nil).live()
-	s.field = func(c *Config) any { return field(c) }
-	return s
+func duration(flag, usual, usage string, value *time.Duration) Setting {
+	return text(flag, "DURATION", usual, usage, value).live()
 }
 
-func list(flag, meta, key, usage string, field func(*Config) *[]string, usual ...string) Setting {
-	return Setting{Flag: flag, Key: key, Meta: meta, usual: usual, usage: usage, field: func(c *Config) any { return field(c) }}
+func list(flag, meta, key, usage string, value *[]string, usual ...string) Setting {
+	return Setting{Flag: flag, Key: key, Meta: meta, usual: usual, usage: usage, value: value}
 }
 
 func (s Setting) live() Setting                { s.Live = true; return s }
@@ -160,8 +153,15 @@ func settingByKey(key string) *Setting {
 
 // List reports whether the setting takes several values.
 func (s *Setting) List() bool {
-	_, ok := s.field(new(Config)).(*[]string)
+	_, ok := s.value.(*[]string)
 	return ok
+}
+
+// field returns the pointer to the setting's value in c.
+func (s *Setting) field(c *Config) any {
+	all := settings(c)
+	i := slices.IndexFunc(all, func(one Setting) bool { return one.Key == s.Key })
+	return all[i].value
 }
 
 // paths returns the values of a setting that are paths, to be read and changed.
