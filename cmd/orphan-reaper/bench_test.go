@@ -31,14 +31,6 @@ const (
 	benchPatience   = 30 * time.Second
 )
 
-// benchSize returns the size of the figures in the docs, or a small one.
-func benchSize(long, short int) int {
-	if os.Getenv("ORPHAN_REAPER_LONG") != "" {
-		return long
-	}
-	return short
-}
-
 // benchNode is a node with pods that live by their cgroups.
 type benchNode struct {
 	*wholeNode
@@ -100,7 +92,7 @@ func (n *benchNode) command(args ...string) *exec.Cmd {
 // BenchmarkSweep parks and removes 2,044 orphans by one sweep, from the program's start to
 // its end, and has rm -rf remove the same directories, by turns.
 func BenchmarkSweep(b *testing.B) {
-	orphans, rounds := benchSize(2044, 100), benchSize(5, 1)
+	orphans, rounds := testkit.Size(2044, 100), testkit.Size(5, 1)
 	var ours, theirs []float64
 	for i := range b.N * rounds {
 		n := newBenchNode(b)
@@ -239,7 +231,7 @@ func (n *benchNode) toParked(say func(line string)) {
 	n.b.Helper()
 	var took []float64
 	wait := n.gone()
-	for range n.b.N * benchSize(100, 5) {
+	for range n.b.N * testkit.Size(100, 5) {
 		uid := n.uid()
 		n.orphan("new/" + uid)
 		// Not all at the same moment after the daemon has done with the last one.
@@ -395,7 +387,7 @@ func BenchmarkIdle(b *testing.B) {
 	}
 	time.Sleep(2 * time.Second) // what ends after the first look has ended
 	pid := d.cmd.Process.Pid
-	minutes := float64(benchSize(120, 10)) / 60
+	minutes := float64(testkit.Size(120, 10)) / 60
 	cpu := processorTime(b, pid)
 	wakes, switches := wakeUps(b, pid, time.Duration(minutes*float64(time.Minute)))
 	b.ReportMetric(0, "ns/op")

@@ -22,7 +22,7 @@ func BenchmarkParseGzip(b *testing.B) {
 	n.must(err)
 	zip := gzip.NewWriter(f)
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for i := range benchSize(1_000_000, 200_000) {
+	for i := range testkit.Size(1_000_000, 200_000) {
 		what := fmt.Sprintf(`I1121 00:37:12.475744   21115 reconciler_common.go:218] "operationExecutor.MountVolume started" podUID="%016x%016x"`,
 			rnd.Uint64(), rnd.Uint64())
 		if i%10_000 == 9_999 {
@@ -41,7 +41,7 @@ func BenchmarkParseGzip(b *testing.B) {
 		}
 		return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 	}
-	for range b.N * benchSize(5, 3) {
+	for range b.N * testkit.Size(5, 3) {
 		cmd := exec.Command(cmp.Or(os.Getenv(benchProgramEnv), "orphan-reaper"), "parse", "-o", "json", path) // parse looks at no node
 		ours = append(ours, took(cmd, "6f1c2d3e"))
 		theirs = append(theirs, took(exec.Command("sh", "-c", `gzip -dc "$0" | wc -c`, path), "0"))

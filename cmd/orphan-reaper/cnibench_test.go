@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // benchLive is how many sandboxes live among the stale files, by their cgroups.
@@ -44,7 +46,7 @@ func (n *benchNode) leaveCNI(dir string, count int) {
 // from the program's start to its end, beside rm, which does none of the three, by turns; and
 // beside a script with processes for each file, on some hundred of them.
 func BenchmarkSweepCNIWhole(b *testing.B) {
-	count, rounds := benchSize(300_000, 3000), benchSize(3, 1)
+	count, rounds := testkit.Size(300_000, 3000), testkit.Size(3, 1)
 	var ours, cpu, memory, theirs, script []float64
 	for i := range b.N * rounds {
 		n := newBenchNode(b)
@@ -80,7 +82,7 @@ func BenchmarkSweepCNIWhole(b *testing.B) {
 		if len(left) != benchLive {
 			b.Fatalf("%d files are left of %d that live", len(left), benchLive)
 		}
-		script = append(script, n.scriptCNI(benchSize(500, 20)))
+		script = append(script, n.scriptCNI(testkit.Size(500, 20)))
 		n.must(os.RemoveAll(n.dir)) // a round has a GiB
 	}
 	b.ReportMetric(0, "ns/op")

@@ -103,12 +103,8 @@ func TestRollback(t *testing.T) {
 				if args[0] == "run" {
 					args = append(slices.Clip(args), n.path("log"))
 				}
-				cmd := n.command(args...)
-				var said bytes.Buffer
-				cmd.Stderr = &said
-				err := cmd.Run()
-				if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said.String(), "newer version of orphan-reaper") {
-					t.Errorf("%v: exit code %d, %v\n%s", args, code, err, said.String())
+				if said, code := n.said(args...); code != 1 || !strings.Contains(said, "newer version of orphan-reaper") {
+					t.Errorf("%v: exit code %d\n%s", args, code, said)
 				}
 			}
 			if after := n.stateFiles(); !maps.Equal(before, after) {

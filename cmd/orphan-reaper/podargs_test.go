@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"path/filepath"
@@ -68,11 +67,9 @@ func TestWholePodArgs(t *testing.T) {
 	}
 	n.mkdir("root/orphan-reaper/" + wholeUID(0xabcdef01) + ".7")
 	n.mkdir("root/orphan-reaper/" + wholeUID(0xabcdef01) + ".8")
-	cmd := n.command("quarantine", "purge", "--yes", n.path("root/orphan-reaper/"+wholeUID(0xabcdef01)+".7"))
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := cmd.Run(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(said.String(), "may mean several") {
-		t.Errorf("purge of one entry of two: %v\n%s", err, said.String())
+	one := n.path("root/orphan-reaper/" + wholeUID(0xabcdef01) + ".7")
+	if said, code := n.said("quarantine", "purge", "--yes", one); code != 2 || !strings.Contains(said, "may mean several") {
+		t.Errorf("purge of one entry of two: %d\n%s", code, said)
 	}
 }
 

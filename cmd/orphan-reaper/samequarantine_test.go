@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"slices"
 	"strings"
@@ -27,11 +26,8 @@ func TestSameQuarantine(t *testing.T) {
 		{"run", "--log-source", "file", "--log-file", n.path("log")},
 	} {
 		n.args = elsewhere
-		cmd := n.command(command...)
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), n.path("root/orphan-reaper")) {
-			t.Errorf("%s: %v, %s", command, err, said.String())
+		if said, code := n.said(command...); code != 1 || !strings.Contains(said, n.path("root/orphan-reaper")) {
+			t.Errorf("%s: %d, %s", command, code, said)
 		}
 	}
 	n.args = here
@@ -58,11 +54,8 @@ func TestQuarantineNotMounted(t *testing.T) {
 	testkit.Must(t, os.Rename(n.path("root"), n.path("disk")))
 	n.mkdir("root/pods")
 	for _, args := range [][]string{{"sweep", "--no-wait"}, {"quarantine", "restore", wholeUID(1)}, {"quarantine", "purge", "--yes", wholeUID(1)}} {
-		cmd := n.command(args...)
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), "is its disk mounted?") {
-			t.Errorf("%v: %v\n%s", args, err, said.String())
+		if said, code := n.said(args...); code != 1 || !strings.Contains(said, "is its disk mounted?") {
+			t.Errorf("%v: %d\n%s", args, code, said)
 		}
 	}
 	if after := n.stateFiles()["ledger.jsonl"]; after != before {
