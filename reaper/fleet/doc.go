@@ -13,7 +13,7 @@
 // # What a client may cost
 //
 // A connection carries one request. How many are open, and how many come in a second, is bounded
-// for each address, for each network of IPv6 and for all together (see limited); headers, bodies, and the time that each may
+// for each address, for each network of IPv6 and for all together (see limits); headers, bodies, and the time that each may
 // take are bounded as well. The report has at most 100 pods, whatever lies on the node.
 //
 // # Who may ask
