@@ -40,32 +40,29 @@ func firstMiB(file string) string {
 }
 
 // act opens the rooms for one command of an operator. Its records go where the daemon's go.
-func (by Person) act(ctx context.Context, cfg config.Config, do func(*Node) error) error {
+func act[T any](ctx context.Context, by Person, cfg config.Config, do func(*Node) (T, error)) (result T, err error) {
 	defer progress.From(ctx).End()
 	log := newLogger(cfg, by.Stderr, logLevel(cfg))
 	n, err := open(ctx, cfg, options{access: Acts, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, nil, logLevel(cfg))})
 	if err != nil {
-		return err
+		return result, err
 	}
 	defer n.Close()
 	return do(n)
 }
 
 // Restore puts a pod directory back. shown are the pod's entries that the operator saw; no other is put back.
-func (by Person) Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (o policy.Outcome, err error) {
-	err = by.act(ctx, cfg, func(n *Node) error {
+func (by Person) Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (policy.Outcome, error) {
+	return act(ctx, by, cfg, func(n *Node) (policy.Outcome, error) {
 		progress.From(ctx).Begin("putting the directory back", "", 0) // one rename
-		o, err = n.Reaper.Restore(ctx, uid, shown)
-		return err
+		return n.Reaper.Restore(ctx, uid, shown)
 	})
-	return o, err
 }
 
 // Purge permanently removes the entries that the operator was shown. If a pod has more entries than those, it removes none
 // of that pod. Entries of pods that live again are removed only with living.
 func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
-	var outs []policy.Outcome
-	err := by.act(ctx, cfg, func(n *Node) error {
+	return act(ctx, by, cfg, func(n *Node) (outs []policy.Outcome, err error) {
 		progress.From(ctx).Begin("removing permanently", "entry", 0)
 		var errs []error
 		for i, e := range shown {
@@ -79,49 +76,44 @@ func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.En
 			}
 			outs = append(outs, done...)
 		}
-		return errors.Join(errs...)
+		return outs, errors.Join(errs...)
 	})
-	return outs, err
 }
 
 // Resume closes the breaker.
 func (by Person) Resume(ctx context.Context, cfg config.Config) error {
-	return by.act(ctx, cfg, func(n *Node) error { return n.Reaper.Resume(ctx) })
+	_, err := act(ctx, by, cfg, func(n *Node) (none struct{}, err error) { return none, n.Reaper.Resume(ctx) })
+	return err
 }
 
 // Forget ends the keeping of pods that the operator restored, and returns those pods.
-func (by Person) Forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (forgotten []parsers.PodUID, err error) {
-	err = by.act(ctx, cfg, func(n *Node) error {
-		forgotten, err = n.Reaper.Forget(ctx, uids)
-		return err
-	})
-	return forgotten, err
+func (by Person) Forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) ([]parsers.PodUID, error) {
+	return act(ctx, by, cfg, func(n *Node) ([]parsers.PodUID, error) { return n.Reaper.Forget(ctx, uids) })
 }
 
 // RestoreCNI puts back the files of an archive, or those of one pod from all archives.
-func (by Person) RestoreCNI(ctx context.Context, cfg config.Config, which string) (done cni.Restored, err error) {
-	err = by.actCNI(ctx, cfg, func(s *cni.Sweeper) error {
-		done, err = s.Restore(ctx, which)
-		return err
-	})
-	return done, err
+func (by Person) RestoreCNI(ctx context.Context, cfg config.Config, which string) (cni.Restored, error) {
+	return by.actCNI(ctx, cfg, func(s *cni.Sweeper) (cni.Restored, error) { return s.Restore(ctx, which) })
 }
 
 // RestoreBatch puts back the files of all archives of one sweep.
-func (by Person) RestoreBatch(ctx context.Context, cfg config.Config, batch string) (done cni.Restored, err error) {
-	err = by.actCNI(ctx, cfg, func(s *cni.Sweeper) error {
-		done, err = s.RestoreBatch(ctx, batch)
-		return err
-	})
-	return done, err
+func (by Person) RestoreBatch(ctx context.Context, cfg config.Config, batch string) (cni.Restored, error) {
+	return by.actCNI(ctx, cfg, func(s *cni.Sweeper) (cni.Restored, error) { return s.RestoreBatch(ctx, batch) })
 }
 
 // DropArchive removes one archive of CNI files.
 func (by Person) DropArchive(ctx context.Context, cfg config.Config, name string) error {
-	return by.actCNI(ctx, cfg, func(s *cni.Sweeper) error { return s.Archive.DropArchive(name) })
+	_, err := by.actCNI(ctx, cfg, func(s *cni.Sweeper) (none cni.Restored, err error) { return none, s.Archive.DropArchive(name) })
+	return err
 }
 
 // actCNI is act for CNI, under the ledger's lock.
-func (by Person) actCNI(ctx context.Context, cfg config.Config, do func(*cni.Sweeper) error) error {
-	return by.act(ctx, cfg, func(n *Node) error { return n.Reaper.Locked(ctx, func() error { return do(n.CNI) }) })
+func (by Person) actCNI(ctx context.Context, cfg config.Config, do func(*cni.Sweeper) (cni.Restored, error)) (cni.Restored, error) {
+	return act(ctx, by, cfg, func(n *Node) (done cni.Restored, err error) {
+		err = n.Reaper.Locked(ctx, func() error {
+			done, err = do(n.CNI)
+			return err
+		})
+		return done, err
+	})
 }

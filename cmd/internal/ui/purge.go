@@ -128,16 +128,14 @@ func PurgeSum(entries []policy.EntryState) string {
 	if unread < len(entries) {
 		text += fmt.Sprintf(" with %s in quarantine", held(entries...))
 	}
-	if data == len(entries) {
-		text += ", with data that may be a user's"
-	} else if data > 0 {
-		text += fmt.Sprintf(", %d of them with data that may be a user's", data)
+	with := func(n int, what string) {
+		if n == len(entries) {
+			text += ", with " + what
+		} else if n > 0 {
+			text += fmt.Sprintf(", %d of them with %s", n, what)
+		}
 	}
-	switch {
-	case unread == len(entries):
-		text += ", whose content is not known: it may be a user's data"
-	case unread > 0:
-		text += fmt.Sprintf(", and %d of them with content that is not known and may be a user's data", unread)
-	}
+	with(data, "data that may be a user's")
+	with(unread, "content that is not known and may be a user's data")
 	return text
 }

@@ -58,14 +58,14 @@ func TestPurgeQuestion(t *testing.T) {
 		{
 			"unread",
 			[]policy.EntryState{unread},
-			ofUnread + "Permanently remove 1 pod, whose content is not known: it may be a user's data? This cannot be undone.",
+			ofUnread + "Permanently remove 1 pod, with content that is not known and may be a user's data? This cannot be undone.",
 		},
 		{
 			"some unread",
 			[]policy.EntryState{unread, skeleton},
 			ofUnread + ofSkeleton +
 				"Permanently remove 2 pods with 2 files and directories, 8.0 KiB in quarantine, " +
-				"and 1 of them with content that is not known and may be a user's data? This cannot be undone.",
+				"1 of them with content that is not known and may be a user's data? This cannot be undone.",
 		},
 		{
 			"two entries of one pod",
