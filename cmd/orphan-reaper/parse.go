@@ -189,18 +189,11 @@ func parseLines(r io.Reader, source string, o parsers.Options, emit func(parsers
 	return nil
 }
 
-// followed reads a log that grows, and after a rotation the new file.
+// followFile follows the named file from its beginning until ctx ends, and after a rotation the new file.
 //
 // It polls, because the other watcher of nxadm/tail may end the process while it follows (see reaper/source). It may lose
 // a line at a rotation, which does no harm here; the daemon has another follower.
-type followed struct {
-	ctx  context.Context //nolint:containedctx // io.Reader's Read has none
-	tail *tail.Tail
-	rest []byte
-}
-
-// followFile follows the named file from its beginning until ctx ends.
-func followFile(ctx context.Context, name string) (*followed, error) {
+func followFile(ctx context.Context, name string) (io.Reader, error) {
 	if info, err := os.Stat(name); err != nil {
 		return nil, fmt.Errorf("cannot follow: %w", err)
 	} else if !info.Mode().IsRegular() {
@@ -212,26 +205,15 @@ func followFile(ctx context.Context, name string) (*followed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot follow: %w", err)
 	}
-	return &followed{ctx: ctx, tail: t}, nil
-}
-
-// Read returns what is left of a line, or waits for the next one.
-func (f *followed) Read(b []byte) (int, error) {
-	if len(f.rest) == 0 {
-		select {
-		case <-f.ctx.Done():
-			return 0, io.EOF
-		case line, ok := <-f.tail.Lines:
-			if !ok {
-				if err := f.tail.Err(); err != nil {
-					return 0, err
-				}
-				return 0, io.EOF
+	in, out := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = out.Close() }) // it returns no error
+	go func() {
+		for line := range t.Lines {
+			if _, err := io.WriteString(out, line.Text+"\n"); err != nil {
+				return // nobody reads it any more
 			}
-			f.rest = append([]byte(line.Text), '\n')
 		}
-	}
-	n := copy(b, f.rest)
-	f.rest = f.rest[n:]
-	return n, nil
+		_ = out.CloseWithError(t.Err()) // nil is the end of the file
+	}()
+	return in, nil
 }
