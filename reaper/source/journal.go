@@ -49,7 +49,6 @@ type Journal struct {
 	cursorBad bool // it refused the cursor
 	oneSpace  bool // it has no --namespace
 	started   time.Time
-	caughtUp  bool      // the end was reached once
 	certain   time.Time // up to here the running child reads the entries of all units; zero where it always does
 	status    string    // what report logged last
 
@@ -58,10 +57,10 @@ type Journal struct {
 	asked   map[string]bool   // the texts whose past was looked up
 	lookups int
 
-	mu        sync.Mutex
-	pos       Position
-	following bool  // the running child is the one that follows
-	failed    error // how the last child ended, nil while one follows
+	mu       sync.Mutex // guards what follows; Run's goroutine alone changes it
+	pos      Position
+	caughtUp bool  // the end was reached once
+	failed   error // how the last child ended, nil while one follows
 }
 
 // NewJournal returns a follower of the journal. It starts nothing yet.
@@ -112,7 +111,7 @@ func (j *Journal) Position() Position {
 func (j *Journal) State() State {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return State{Reached: !j.pos.Alive.IsZero(), Err: j.failed}
+	return State{Reached: j.caughtUp, Err: j.failed}
 }
 
 // Run implements Source.
@@ -169,12 +168,9 @@ func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error 
 	if !reachedEnd(err) {
 		return err
 	}
-	j.caughtUp = true
 	j.report(ctx, nil, 0)
-	j.setFollowing(true)
-	defer j.setFollowing(false)
 	j.mu.Lock()
-	j.pos.Alive = begun
+	j.pos.Alive, j.caughtUp = begun, true
 	j.mu.Unlock()
 	limited, cancel := context.WithTimeoutCause(ctx, j.renewal, errRenewed)
 	defer cancel()
@@ -282,12 +278,6 @@ func (j *Journal) adapt(ctx context.Context, err error) bool {
 	}
 	j.opts.Logger.InfoContext(ctx, "journalctl refused an option; it is left out", slog.String("stderr", e.stderr))
 	return true
-}
-
-func (j *Journal) setFollowing(following bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.following = following
 }
 
 func (j *Journal) setFailed(err error) {

@@ -12,11 +12,13 @@ import (
 )
 
 // TestLogFiles: with auto the log of RKE2's kubelet, which never writes to the journal, is followed, and no
-// log that the node does not have.
+// log that the node does not have. The file that is the kubelet's standard error is followed once, beside
+// the journal.
 func TestLogFiles(t *testing.T) {
 	dir := t.TempDir()
 	here, nowhere := filepath.Join(dir, "agent", "logs", "kubelet.log"), filepath.Join(dir, "none", "logs", "kubelet.log")
 	testkit.Must(t, os.Mkdir(filepath.Join(dir, "agent"), 0o700))
+	own := []string{"/var/log/kubelet.log", "/var/log/kubelet.log"}
 	usual := []string{"/var/log/messages", "/var/log/syslog"}
 	for _, c := range []struct {
 		name     string
@@ -24,31 +26,21 @@ func TestLogFiles(t *testing.T) {
 		files    []string
 		journald bool
 		rke2     string
+		own      []string
 		want     []string
 	}{
-		{"a kubelet in the journal", []string{"auto"}, usual, true, nowhere, nil},
-		{"RKE2 with a journal", []string{"auto"}, usual, true, here, []string{here}},
-		{"RKE2 without", []string{"auto"}, usual, false, here, append(slices.Clone(usual), here)},
-		{"no journal", []string{"auto"}, usual, false, nowhere, usual},
-		{"named once", []string{"auto"}, []string{here}, false, here, []string{here}},
-		{"the journal only", []string{"journald"}, usual, true, here, nil},
-		{"files only", []string{"file"}, usual, true, here, usual},
+		{"a kubelet in the journal", []string{"auto"}, usual, true, nowhere, nil, nil},
+		{"RKE2 with a journal", []string{"auto"}, usual, true, here, nil, []string{here}},
+		{"RKE2 without", []string{"auto"}, usual, false, here, nil, append(slices.Clone(usual), here)},
+		{"no journal", []string{"auto"}, usual, false, nowhere, nil, usual},
+		{"named once", []string{"auto"}, []string{here}, false, here, nil, []string{here}},
+		{"the journal only", []string{"journald"}, usual, true, here, nil, nil},
+		{"its own, with a journal", []string{"auto"}, usual, true, nowhere, own, own[:1]},
+		{"its own, without", []string{"auto"}, usual, false, nowhere, own, append(slices.Clone(usual), own[0])},
+		{"files only", []string{"file"}, usual, true, here, nil, usual},
 	} {
-		if got := LogFiles(c.sources, c.files, c.journald, c.rke2); !slices.Equal(got, c.want) {
+		if got := LogFiles(c.sources, c.files, c.journald, c.rke2, c.own...); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
-}
-
-// TestOwnLog: the file that is the kubelet's standard error is followed once, beside the journal.
-func TestOwnLog(t *testing.T) {
-	for _, c := range []struct {
-		journald bool
-		want     []string
-	}{{true, []string{"/var/log/kubelet.log"}}, {false, []string{"/var/log/messages", "/var/log/kubelet.log"}}} {
-		got := LogFiles([]string{"auto"}, []string{"/var/log/messages"}, c.journald, "/none/logs/kubelet.log", "/var/log/kubelet.log", "/var/log/kubelet.log")
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%v, want %v", got, c.want)
 		}
 	}
 }

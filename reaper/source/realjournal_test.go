@@ -121,19 +121,9 @@ func TestRealJournal(t *testing.T) {
 
 func waitFollowing(t *testing.T, src Source) {
 	t.Helper()
-	j, ok := src.(*Journal)
-	if !ok {
-		t.Fatal("not a journal")
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for {
-		j.mu.Lock()
-		following := j.following
-		j.mu.Unlock()
-		if following {
-			return
-		}
+	for !src.State().Reached {
 		if ctx.Err() != nil {
 			t.Fatal("does not follow")
 		}
