@@ -3,6 +3,7 @@ package parsers
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,7 +84,7 @@ func (u *units) unwrapJSON(s string) (envelope, bool) {
 			return envelope{}, false
 		}
 		return u.journalObject(inner, transportGCP)
-	case o.ofDocker():
+	case o["log"] != nil && o.only("log", "stream", "time", "attrs"):
 		return dockerObject(o)
 	case o["msg"] != nil && o["ts"] != nil:
 		return envelope{Text: s}, true
@@ -102,16 +103,14 @@ func (o object) ofJournal() bool {
 	return false
 }
 
-// ofDocker reports whether an object has no key but those of Docker's json-file driver.
-func (o object) ofDocker() bool {
+// only reports whether an object has no other keys than these.
+func (o object) only(keys ...string) bool {
 	for key := range o {
-		switch key {
-		case "log", "stream", "time", "attrs":
-		default:
+		if !slices.Contains(keys, key) {
 			return false
 		}
 	}
-	return o["log"] != nil
+	return true
 }
 
 // dockerObject reads one record of Docker's json-file driver.
@@ -254,12 +253,5 @@ func (o object) callerFile() (string, bool) {
 		caller, _ := o.text("caller")
 		return sourceFile(caller)
 	}
-	for key := range o {
-		switch key {
-		case "ts", "v", "msg", "err", "numErrs":
-		default:
-			return "", false
-		}
-	}
-	return "", true
+	return "", o.only("ts", "v", "msg", "err", "numErrs")
 }

@@ -42,16 +42,18 @@ func JournaldRuns() bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
 
+// journals returns the journals in the directories whose names match.
+func journals(dirs []string, name string) (files []string) {
+	for _, dir := range dirs {
+		found, _ := filepath.Glob(filepath.Join(dir, "*", name)) // its only error is that of a bad pattern
+		files = append(files, found...)
+	}
+	return files
+}
+
 // JournalKept reports whether a journal lies in any of the directories. With Storage=none
 // journald passes lines on to syslog and keeps none: there is nothing to follow.
-func JournalKept(dirs ...string) bool {
-	for _, dir := range dirs {
-		if files, err := filepath.Glob(filepath.Join(dir, "*", "*.journal")); err != nil || len(files) > 0 {
-			return true
-		}
-	}
-	return false
-}
+func JournalKept(dirs ...string) bool { return len(journals(dirs, "*.journal")) > 0 }
 
 // journalLag is how much later than the journal a file is written that has the same lines.
 const journalLag = 5 * time.Minute
@@ -61,15 +63,9 @@ const journalLag = 5 * time.Minute
 // of its file with each entry that it writes.
 func WrittenAfterJournal(dirs, files []string) []string {
 	var last time.Time
-	for _, dir := range dirs {
-		journals, err := filepath.Glob(filepath.Join(dir, "*", "*.journal"))
-		if err != nil {
-			return nil
-		}
-		for _, path := range journals {
-			if at := written(path); at.After(last) {
-				last = at
-			}
+	for _, path := range journals(dirs, "*.journal") {
+		if at := written(path); at.After(last) {
+			last = at
 		}
 	}
 	var later []string
@@ -94,16 +90,12 @@ func written(path string) time.Time {
 // process may not read, "" where there is none. journalctl then shows the others, with no message
 // under --quiet: an ordinary user has one of his own.
 func JournalClosed(dirs ...string) string {
+	for _, path := range journals(dirs, "system*.journal") {
+		if err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS); errors.Is(err, fs.ErrPermission) {
+			return path
+		}
+	}
 	for _, dir := range dirs {
-		files, err := filepath.Glob(filepath.Join(dir, "*", "system*.journal"))
-		if err != nil {
-			continue
-		}
-		for _, path := range files {
-			if err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS); errors.Is(err, fs.ErrPermission) {
-				return path
-			}
-		}
 		if _, err := os.ReadDir(dir); errors.Is(err, fs.ErrPermission) {
 			return dir
 		}

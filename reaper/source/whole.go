@@ -1,8 +1,8 @@
 package source
 
 import (
-	"bytes"
 	"context"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -98,30 +98,12 @@ func (e *entry) breaks() bool {
 // syslog line's head before it.
 func mayBeCut(n int) bool { return n >= 1000 && n < 1200 || n >= 2000 }
 
-// begins reports whether the entry begins as lines of a log do: with klog's header, JSON,
-// logfmt (k3s, k0s), or a tab, with which klog puts a value's further lines (and " >" after
-// the last). In all of these what comes from a pod is quoted.
-func (e *entry) begins() bool {
-	if len(e.messages) != 1 {
-		return false
-	}
-	m := e.messages[0]
-	switch {
-	case bytes.HasPrefix(m, []byte(`time="`)), bytes.HasPrefix(m, []byte(`{"`)), bytes.HasPrefix(m, []byte("\t")), bytes.HasPrefix(m, []byte(" >")):
-		return true
-	}
-	// Lmmdd hh:mm:ss.uuuuuu
-	const header = "E0331 15:47:45.892216 "
-	if len(m) < len(header) || bytes.IndexByte([]byte("IWEF"), m[0]) < 0 {
-		return false
-	}
-	for i := 1; i < len(header); i++ {
-		if digit := header[i] >= '0' && header[i] <= '9'; digit != (m[i] >= '0' && m[i] <= '9') || (!digit && m[i] != header[i]) {
-			return false
-		}
-	}
-	return true
-}
+// beginning is that of a line of a log: klog's header, JSON, logfmt (k3s, k0s), or a tab, with which klog
+// puts a value's further lines (and " >" after the last). In all of these what comes from a pod is quoted.
+var beginning = regexp.MustCompile(`^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |time="|\{"|\t| >)`)
+
+// begins reports whether the entry begins as a line of a log does.
+func (e *entry) begins() bool { return len(e.messages) == 1 && beginning.Match(e.messages[0]) }
 
 // whole reports whether an entry is a whole line of what its process wrote. Where the entry before it
 // in its stream was not read, it is looked up. every reports that all entries are read.
