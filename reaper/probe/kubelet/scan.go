@@ -133,20 +133,12 @@ func (s scanner) isOurs(pid int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var user string
-	depth := 1
-	for line := range strings.Lines(string(b)) {
-		switch f := strings.Fields(line); {
-		case len(f) > 1 && f[0] == "Uid:":
-			user = f[1] // the effective one is root's for anybody who executes a program that is set-user-ID
-		case len(f) > 0 && f[0] == "NSpid:":
-			depth = len(f) - 1
-		}
-	}
-	if user == "" {
+	ids, depth := strings.Fields(procfs.StatusField(b, "Uid:")), len(strings.Fields(procfs.StatusField(b, "NSpid:")))
+	if len(ids) == 0 {
 		return false, fmt.Errorf("cannot read %s: no Uid line", procfs.Path(s.procDir, pid, "status"))
 	}
-	return depth == 1 && (user == "0" || user == strconv.Itoa(os.Geteuid())), nil
+	user := ids[0] // the effective one is root's for anybody who executes a program that is set-user-ID
+	return depth <= 1 && (user == "0" || user == strconv.Itoa(os.Geteuid())), nil
 }
 
 // inPod reports whether the process is in the cgroup of a pod of this node. Where the node is

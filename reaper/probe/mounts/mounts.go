@@ -320,15 +320,17 @@ func (s *scan) thread(m *Answer, p *procfs.Process, pid string, w parsers.PodSet
 }
 
 // wholeNamespaces are those of which everything was read, and allNamespaces those of which a part was.
-func (s *scan) wholeNamespaces() map[string]bool {
-	return s.namespaces(func(v *view) bool { return v.whole })
+func wholeNamespaces(views []*view) map[string]bool {
+	return namespacesOf(views, func(v *view) bool { return v.whole })
 }
 
-func (s *scan) allNamespaces() map[string]bool { return s.namespaces(func(*view) bool { return true }) }
+func allNamespaces(views []*view) map[string]bool {
+	return namespacesOf(views, func(*view) bool { return true })
+}
 
-func (s *scan) namespaces(with func(v *view) bool) map[string]bool {
+func namespacesOf(views []*view, with func(v *view) bool) map[string]bool {
 	links := map[string]bool{}
-	for _, v := range s.views {
+	for _, v := range views {
 		if v.link != "" && with(v) {
 			links[v.link] = true
 		}

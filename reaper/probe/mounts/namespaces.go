@@ -31,7 +31,7 @@ func (s *scan) unseen(ctx context.Context, m *Answer, w parsers.PodSet) error {
 			continue
 		}
 		if links == nil {
-			links = s.wholeNamespaces()
+			links = wholeNamespaces(s.views)
 		}
 		if links[link] {
 			continue
@@ -132,16 +132,7 @@ type pin struct {
 // ReadHeld reads the mounts once more where a process holds a mount namespace open that no
 // process is in and that is bound nowhere.
 func (r *Reader) ReadHeld(ctx context.Context, m *Answer, held map[string]string, w parsers.PodSet, sockets []string) *Answer {
-	if len(held) == 0 {
-		return m
-	}
-	proc, err := procfs.Open(r.ProcDir)
-	if err != nil {
-		return m
-	}
-	defer beneath.Close(proc)
-	s := scan{Reader: r, proc: proc, views: m.views}
-	known := s.allNamespaces()
+	known := allNamespaces(m.views)
 	missing := maps.Clone(held)
 	maps.DeleteFunc(missing, func(link, _ string) bool {
 		_, bound := m.pinned[link]
@@ -168,7 +159,7 @@ func (s *scan) pins(m *Answer, w parsers.PodSet) error {
 	// What is read may hold the file of another one, which is not reachable by a path here.
 	for _, inode := range slices.Sorted(maps.Keys(m.pinned)) {
 		if len(read) == 0 {
-			read = s.allNamespaces()
+			read = allNamespaces(s.views)
 		}
 		if read[inode] {
 			continue

@@ -97,7 +97,7 @@ func (s *scan) hides(l *procfs.MountLine) bool {
 // in whole is none.
 func (s *scan) over(m *Answer, pid string, w parsers.PodSet, why error) {
 	link, ok := s.namespace(pid)
-	if ok && s.wholeNamespaces()[link] {
+	if ok && wholeNamespaces(s.views)[link] {
 		return
 	}
 	o, err := s.Whose(pid)

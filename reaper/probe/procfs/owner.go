@@ -45,11 +45,11 @@ func (s *Shares) Whose(pid string) (Owner, error) {
 		return o, err
 	}
 	o.Apart = s.Apart(pid)
-	ids := strings.Fields(statusField(text, "Uid:"))
+	ids := strings.Fields(StatusField(text, "Uid:"))
 	if len(ids) == 4 {
 		o.UID = ids[1]
 	}
-	caps, malformed := strconv.ParseUint(strings.TrimSpace(statusField(text, "CapPrm:")), 16, 64)
+	caps, malformed := strconv.ParseUint(strings.TrimSpace(StatusField(text, "CapPrm:")), 16, 64)
 	if err == nil && malformed == nil && len(ids) == 4 {
 		executed := ids[0] != "0" && (ids[1] == "0" || ids[2] == "0")
 		// In another user namespace they hold there only.
@@ -71,7 +71,8 @@ func (s *Shares) Near(pid string, in []Region, o Owner) bool {
 	return (o.Enters || s.Mounts && !o.Apart) && s.Shows(pid, in, o)
 }
 
-func statusField(text []byte, name string) string {
+// StatusField returns a field of /proc/PID/status, by its name with the colon: proc_pid_status(5).
+func StatusField(text []byte, name string) string {
 	_, text, _ = bytes.Cut(text, []byte("\n"+name))
 	text, _, _ = bytes.Cut(text, []byte{'\n'})
 	return string(text)

@@ -208,7 +208,7 @@ func userOf(dir string, proc int, pid string) (string, error) {
 	st, err := beneath.StatName(proc, pid)
 	if err == nil && st.Uid == 0 {
 		text, _ := beneath.ReadNamed(dir+"/"+pid+"/status", 1<<20)
-		if ids := strings.Fields(statusField(text, "Uid:")); len(ids) == 4 {
+		if ids := strings.Fields(StatusField(text, "Uid:")); len(ids) == 4 {
 			return ids[0], nil
 		}
 	}
