@@ -1,7 +1,7 @@
 // Package source follows the logs to which a kubelet writes: journald, and files.
 //
 // A source sends lines and nothing else. It does not parse or judge them, and reads nothing else of
-// the node; it only leaves out lines that cannot be a sighting (parsers.Index), since a busy node
+// the node; it only leaves out lines that cannot be a sighting (parsers.Blocks), since a busy node
 // writes a hundred thousand others a second. It is the only room that starts a process:
 // journalctl, which costs about the same as reading the journal through libsystemd and needs no cgo.
 //

@@ -204,7 +204,7 @@ func (j *Journal) child(ctx context.Context, args []string, every bool, lines ch
 				j.opts.Logger.WarnContext(ctx, "cannot decode a line of journalctl", slog.Any("error", err))
 			}
 			bad = true
-			return nil //nolint:nilerr // one entry less
+			return nil
 		}
 		return j.deliver(ctx, e, every, lines)
 	})
