@@ -56,45 +56,94 @@ func readPages[T any](ctx context.Context, s *kube.Server, l list, each func(*T)
 	maps.Copy(query, l.query)
 	items := 0
 	for range mostPages {
-		var p page[T]
-		if err := s.Get(ctx, l.path+"?"+query.Encode(), l.as, func(r io.Reader) error { return p.read(r, pageBytes) }); err != nil {
+		var more string
+		err := s.Get(ctx, l.path+"?"+query.Encode(), l.as, func(r io.Reader) (err error) {
+			more, err = readItems(r, pageBytes, func(item *T) error {
+				if items++; items > mostItems {
+					return fmt.Errorf("the list has more than %d items", mostItems)
+				}
+				return each(item)
+			})
+			return err
+		})
+		if err != nil || more == "" {
 			return err
 		}
-		if items += len(p.Items); items > mostItems {
-			return fmt.Errorf("the list has more than %d items", mostItems)
-		}
-		for i := range p.Items {
-			if err := each(&p.Items[i]); err != nil {
-				return err
-			}
-		}
-		if p.Metadata.Continue == "" {
-			return nil
-		}
-		query.Set("continue", p.Metadata.Continue)
+		query.Set("continue", more)
 	}
 	return fmt.Errorf("the list does not end after %d pages", mostPages)
 }
 
-// page is what is read of one page of a list.
-type page[T any] struct {
-	Kind     string `json:"kind"`
-	Metadata struct {
-		Continue string `json:"continue"` // "" on the last page
-	} `json:"metadata"`
-	Items []T `json:"items"`
+// readItems reads a list, {"kind":"…List", … "items":[…]}, of at most so many bytes, and passes on each item as it is read:
+// only a nil error means a whole list. more is where the next page begins, "" for the last.
+func readItems[T any](r io.Reader, most int64, each func(*T) error) (more string, err error) {
+	body := &io.LimitedReader{R: r, N: most + 1}
+	d := json.NewDecoder(body)
+	kind, more, err := readList(d, each)
+	switch {
+	case body.N <= 0:
+		err = fmt.Errorf("the list is longer than %d bytes", most)
+	case errors.Is(err, io.EOF) && d.InputOffset() > 0:
+		err = io.ErrUnexpectedEOF
+	case err == nil && !strings.HasSuffix(kind, "List"):
+		err = fmt.Errorf("it is no list but %.40q", kind)
+	}
+	return more, err
 }
 
-// read reads a whole page of at most so many bytes.
-func (p *page[T]) read(r io.Reader, most int64) error {
-	body := &io.LimitedReader{R: r, N: most + 1}
-	switch err := json.NewDecoder(body).Decode(p); {
-	case body.N <= 0:
-		return fmt.Errorf("the list is longer than %d bytes", most)
-	case err != nil:
-		return err
-	case !strings.HasSuffix(p.Kind, "List"):
-		return fmt.Errorf("it is no list but %.40q", p.Kind)
+func readList[T any](d *json.Decoder, each func(*T) error) (kind, more string, err error) {
+	if err := expect(d, json.Delim('{')); err != nil {
+		return "", "", err
 	}
-	return nil
+	for err == nil && d.More() {
+		var key json.Token
+		if key, err = d.Token(); err != nil {
+			break
+		}
+		switch key {
+		case "kind":
+			err = d.Decode(&kind)
+		case "metadata":
+			var meta struct {
+				Continue string `json:"continue"`
+			}
+			err = d.Decode(&meta)
+			more = meta.Continue
+		case "items":
+			err = readArray(d, each)
+		default:
+			err = d.Decode(new(json.RawMessage))
+		}
+	}
+	if err == nil {
+		err = expect(d, json.Delim('}'))
+	}
+	return kind, more, err
+}
+
+func readArray[T any](d *json.Decoder, each func(*T) error) error {
+	switch t, err := d.Token(); {
+	case err != nil || t == nil: // Go writes an empty list as null
+		return err
+	case t != json.Delim('['):
+		return errors.New("its items are no list")
+	}
+	for d.More() {
+		var item T
+		if err := d.Decode(&item); err != nil {
+			return err
+		}
+		if err := each(&item); err != nil {
+			return err
+		}
+	}
+	return expect(d, json.Delim(']'))
+}
+
+func expect(d *json.Decoder, want json.Delim) error {
+	t, err := d.Token()
+	if err == nil && t != want {
+		err = fmt.Errorf("it is no list: %.40q stands where %s should", fmt.Sprint(t), want)
+	}
+	return err
 }

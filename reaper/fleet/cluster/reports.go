@@ -79,20 +79,11 @@ func Reports(ctx context.Context, s *kube.Server, now time.Time, begin func(), e
 
 // ReadReports does as Reports with what kubectl get nodes,orphans -o json writes.
 func ReadReports(r io.Reader, now time.Time, each Each) (Doubt, error) {
-	var p page[item]
-	if err := p.read(r, fileBytes); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("there is nothing: kubectl may have printed the cause")
-		}
-		return Doubt{}, fmt.Errorf("cannot read the reports: %w", err)
-	}
 	c := newCensus(now, each, nil)
-	for _, i := range p.Items {
+	_, err := readItems(r, fileBytes, func(i *item) error {
 		switch i.Kind {
 		case report.Kind:
-			if err := c.add(&i); err != nil {
-				return Doubt{}, fmt.Errorf("cannot read the reports: %w", err)
-			}
+			return c.add(i)
 		case "Node":
 			if c.nodes == nil {
 				c.nodes = map[string]bool{}
@@ -100,9 +91,15 @@ func ReadReports(r io.Reader, now time.Time, each Each) (Doubt, error) {
 			if i.runsDaemons() {
 				c.nodes[i.Metadata.Name] = true
 			}
-		default:
-			return Doubt{}, fmt.Errorf("cannot read the reports: it has a %.40q, which is neither a Node nor an %s", i.Kind, report.Kind)
+			return nil
 		}
+		return fmt.Errorf("it has a %.40q, which is neither a Node nor an %s", i.Kind, report.Kind)
+	})
+	if errors.Is(err, io.EOF) {
+		err = errors.New("there is nothing: kubectl may have printed the cause")
+	}
+	if err != nil {
+		return Doubt{}, fmt.Errorf("cannot read the reports: %w", err)
 	}
 	c.end()
 	return c.doubt("the list has no Nodes (kubectl get nodes,orphans -o json)"), nil

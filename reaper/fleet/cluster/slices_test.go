@@ -128,7 +128,8 @@ func TestDaemonsNotFound(t *testing.T) {
 		"many ports":       {testkit.Answer(listOf("", sliceOf("IPv4", `"ports":[{"port":1},{"port":2}]`, one))), "2 TCP ports"},
 		"a port too large": {testkit.Answer(listOf("", sliceOf("IPv4", `"ports":[{"name":"http","port":70000}]`, one))), "0 TCP ports"},
 		"endless pages":    {testkit.Answer(listOf("more", sliceOf("IPv4", anyPort, one))), "does not end after 200 pages"},
-		"an endless page":  {endless(`{"kind":"EndpointSliceList","items":[{}`, ",{}"), "longer than"},
+		"no items list":    {testkit.Answer(`{"kind":"EndpointSliceList","items":"x"}`), "its items are no list"},
+		"an endless page":  {endless(`{"kind":"EndpointSliceList","items":[{}`, ",{}"), "more than 20000 items"},
 	} {
 		got, err := daemonsOf(t, c.h)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "the Service tools/orphan-reaper") || len(err.Error()) > 500 {
