@@ -67,32 +67,45 @@ func RemovingRecord(archive string, files []File, n policy.Node, now policy.Inst
 
 // RemovedRecord has the results of a batch.
 func RemovedRecord(archive string, ended []File, n policy.Node, now policy.Instant) policy.Record {
-	r := policy.Record{Kind: policy.KindCNIRemoved, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID, Undo: Undo(archive)}
-	failed := 0
+	var sum results
 	for i := range ended {
-		switch f := &ended[i]; f.Result {
-		case policy.Done:
-			count(&r, f)
-		case policy.Refused, policy.Failed:
-			failed++
-			firstError(&r, f)
-		case policy.Gone, policy.Partly, policy.Conflict:
-		}
+		sum.add(&ended[i])
 	}
-	moreErrors(&r, failed)
+	r := sum.summary(policy.KindCNIRemoved, archive, now)
+	r.Entry, r.Kubelet, r.Undo = archive, n.KubeletID, Undo(archive)
 	return r
 }
 
-func firstError(r *policy.Record, f *File) {
-	if r.Err == "" {
-		r.Err = fmt.Sprintf("%s: %s", f.Path(), f.Err)
+// results sums up what became of files.
+type results struct {
+	// Done counts the files that were removed or came back, Gone those that were removed or there already, and Failed the others.
+	Done, Gone, Failed int
+
+	record policy.Record
+}
+
+func (s *results) add(f *File) {
+	switch f.Result {
+	case policy.Done:
+		s.Done++
+		count(&s.record, f)
+	case policy.Gone:
+		s.Gone++
+	case policy.Refused, policy.Failed, policy.Partly, policy.Conflict:
+		if s.Failed++; s.Failed == 1 {
+			s.record.Err = fmt.Sprintf("%s: %s", f.Path(), f.Err)
+		}
 	}
 }
 
-func moreErrors(r *policy.Record, failed int) {
-	if failed > 1 {
-		r.Err += fmt.Sprintf(" (and %d more)", failed-1)
+// summary returns the record of all that was added.
+func (s *results) summary(kind policy.Kind, archive string, now policy.Instant) policy.Record {
+	r := s.record
+	r.Kind, r.At, r.Archive = kind, now, archive
+	if s.Failed > 1 {
+		r.Err += fmt.Sprintf(" (and %d more)", s.Failed-1)
 	}
+	return r
 }
 
 // mostPods bounds how many pods a record names; the archive has them all.
@@ -125,32 +138,21 @@ const MostRestored = 1000
 
 // Restored is the result of a restore.
 type Restored struct {
-	// Done counts the files that came back, Gone those that were there already, and Failed those that are not there.
-	Done, Gone, Failed int
-	Outcomes           []File
+	results
 
-	record policy.Record
+	Outcomes []File
 }
 
 // Add counts some of the files.
 func (r *Restored) Add(ended []File) {
 	for i := range ended {
 		f := &ended[i]
-		switch f.Result {
-		case policy.Done:
-			r.Done++
-			count(&r.record, f)
-		case policy.Gone:
-			r.Gone++
-		case policy.Refused, policy.Failed, policy.Partly, policy.Conflict:
-			r.Failed++
-			firstError(&r.record, f)
-			if r.Failed <= MostRestored {
-				r.Outcomes = append(r.Outcomes, f.bare())
-			}
-			continue
+		r.add(f)
+		n := r.Failed
+		if f.Result == policy.Done || f.Result == policy.Gone {
+			n = r.Done + r.Gone
 		}
-		if r.Done+r.Gone <= MostRestored {
+		if n <= MostRestored {
 			r.Outcomes = append(r.Outcomes, f.bare())
 		}
 	}
@@ -164,8 +166,5 @@ func (r *Restored) More() int { return r.All() - len(r.Outcomes) }
 
 // Record returns the record of an operator's restore, from which archive or of which pod.
 func (r *Restored) Record(which string, now policy.Instant) policy.Record {
-	rec := r.record
-	rec.Kind, rec.At, rec.Archive = policy.KindCNIRestored, now, which
-	moreErrors(&rec, r.Failed)
-	return rec
+	return r.summary(policy.KindCNIRestored, which, now)
 }

@@ -17,10 +17,9 @@ import (
 // newest first. The caller holds the ledger's lock.
 func (s *Sweeper) Restore(ctx context.Context, which string) (Restored, error) {
 	if uid, isPod := parsers.ParsePodUID(which); isPod {
-		return s.restore(ctx, wanted{
-			which: which, doing: "looking for its CNI files in the archives",
-			from: func(string) bool { return true }, meant: func(f *File) bool { return f.UID == uid },
-		})
+		r := restoring{Sweeper: s, which: which, meant: func(f *File) bool { return f.UID == uid }}
+		err := r.restore(ctx, "looking for its CNI files in the archives", func(string) bool { return true })
+		return r.done, err
 	}
 	return s.restoreAll(ctx, "archive", which, func(archive string) bool { return archive == which })
 }
@@ -33,35 +32,39 @@ func (s *Sweeper) RestoreBatch(ctx context.Context, which string) (Restored, err
 
 // restoreAll writes back all files of some archives.
 func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(archive string) bool) (Restored, error) {
-	done, err := s.restore(ctx, wanted{doing: "putting CNI files back", from: from, meant: func(*File) bool { return true }})
-	if err == nil && done.All() == 0 {
-		return done, fmt.Errorf("cannot find the %s %s: orphan-reaper quarantine list shows what is there", what, strings.TrimSpace(which))
+	r := restoring{Sweeper: s, meant: func(*File) bool { return true }}
+	err := r.restore(ctx, "putting CNI files back", from)
+	if err == nil && r.done.All() == 0 {
+		err = fmt.Errorf("cannot find the %s %s: orphan-reaper quarantine list shows what is there", what, strings.TrimSpace(which))
 	}
-	return done, err
+	return r.done, err
 }
 
-// wanted is what an operator wants back.
-type wanted struct {
-	which string // is in the records; empty: each has its archive
-	doing string // for the progress line
-	from  func(archive string) bool
-	meant func(*File) bool
+// restoring is one restore under way.
+type restoring struct {
+	*Sweeper
+
+	which string           // is in the records; empty: each has its archive
+	meant func(*File) bool // which files an operator wants back
+	done  Restored
+	// records are those that could not be written so far, because of unwritten.
+	records   []policy.Record
+	unwritten error
 }
 
 // restore writes back the wanted files, a batch at a time, and records each batch before the next. It
 // skips an archive that cannot be read.
-func (s *Sweeper) restore(ctx context.Context, want wanted) (Restored, error) {
-	r := restoring{Sweeper: s, wanted: want}
-	archives, err := s.Archive.Archives()
+func (r *restoring) restore(ctx context.Context, doing string, from func(archive string) bool) error {
+	archives, err := r.Archive.Archives()
 	if err != nil {
-		return r.done, err
+		return err
 	}
-	archives = slices.DeleteFunc(archives, func(a ArchiveState) bool { return !want.from(a.Name) })
+	archives = slices.DeleteFunc(archives, func(a ArchiveState) bool { return !from(a.Name) })
 	work, files := progress.From(ctx), int64(0)
 	for _, a := range archives {
 		files += a.Files
 	}
-	work.Begin(want.doing, "file", files)
+	work.Begin(doing, "file", files)
 	var errs []error
 	for i, a := range slices.Backward(archives) {
 		if ctx.Err() != nil {
@@ -70,17 +73,7 @@ func (s *Sweeper) restore(ctx context.Context, want wanted) (Restored, error) {
 		}
 		errs = append(errs, r.archive(ctx, a.Name))
 	}
-	return r.done, errors.Join(append(errs, r.unwritten)...)
-}
-
-// restoring is one restore under way.
-type restoring struct {
-	*Sweeper
-	wanted
-	done Restored
-	// records are those that could not be written so far, because of unwritten.
-	records   []policy.Record
-	unwritten error
+	return errors.Join(append(errs, r.unwritten)...)
 }
 
 // archive writes back the wanted files of one archive.

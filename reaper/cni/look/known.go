@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -87,9 +88,7 @@ func (d *idDirs) read(path string, rest []string, under string) {
 	for len(rest) > 0 && !strings.Contains(rest[0], "*") {
 		path, rest = filepath.Join(path, rest[0]), rest[1:]
 	}
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := openPath(path)
 	if err != nil {
 		d.fail(path, err)
 		return
@@ -122,6 +121,6 @@ func (d *idDirs) read(path string, rest []string, under string) {
 // fail keeps the first error. A path that does not exist, or is no directory, has no entries.
 func (d *idDirs) fail(path string, err error) {
 	if err != nil && d.err == nil && !beneath.Gone(err) && !errors.Is(err, unix.ENOTDIR) {
-		d.err = beneath.PathError("read", path, err)
+		d.err = fmt.Errorf("%s: %w", clean.Name(path), err)
 	}
 }

@@ -59,7 +59,7 @@ func (r *Reader) netnsSet(ctx context.Context) netnsSet {
 
 func (n *netnsSet) read(dir string, seen map[nsID]string) {
 	n.dirs[dir] = dir
-	fd, err := beneath.Retry(func() (int, error) { return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	fd, err := openPath(dir)
 	if err != nil {
 		n.fail(dir, err)
 		return
@@ -100,7 +100,7 @@ func boundSince(st *unix.Statx_t) time.Time {
 
 func (n *netnsSet) fail(dir string, err error) {
 	if err != nil && n.err == nil && !beneath.Gone(err) {
-		n.err = fmt.Errorf("cannot read the network namespaces: %w", beneath.PathError("read", dir, err))
+		n.err = fmt.Errorf("cannot read the network namespaces in %s: %w", clean.Name(dir), err)
 	}
 }
 
