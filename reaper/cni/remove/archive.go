@@ -38,7 +38,7 @@ func (s ArchiveStore) Archives() ([]cni.ArchiveState, error) {
 	for _, name := range names {
 		a := cni.ArchiveState{Name: name}
 		err := s.open(name, func(f state.File) error {
-			about, err := (&archiveReader{from: f}).about()
+			_, about, err := openArchive(f)
 			if err == nil {
 				a.At, a.Files, a.Bytes = about.At, int64(about.Files), about.Bytes
 			}
@@ -61,13 +61,13 @@ func (s ArchiveStore) Archives() ([]cni.ArchiveState, error) {
 func (s ArchiveStore) ReadArchive(name string, each func(cni.File) error) error {
 	var fromEach error
 	err := s.open(name, func(f state.File) error {
-		if err := (&archiveReader{from: f}).walk(func(cni.File) error { return nil }); err != nil {
+		if err := walkArchive(f, func(cni.File) error { return nil }); err != nil {
 			return err
 		}
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		return (&archiveReader{from: f}).walk(func(c cni.File) error {
+		return walkArchive(f, func(c cni.File) error {
 			fromEach = each(c)
 			return fromEach
 		})

@@ -47,7 +47,7 @@ func TestIndex(t *testing.T) {
 			var b bytes.Buffer
 			testkit.Must(t, put(&b))
 			var got []cni.File
-			err := (&archiveReader{from: &b}).walk(func(c cni.File) error { got = append(got, c); return nil })
+			err := walkArchive(&b, func(c cni.File) error { got = append(got, c); return nil })
 			switch {
 			case name != "whole" && err == nil:
 				t.Error("accepted")
