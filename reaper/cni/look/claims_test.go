@@ -23,12 +23,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// inNetns puts a process into the namespace that is bound at name, as the node's proc directory shows it: by a link to the same file.
-func (n *cniNode) inNetns(pid int, name string) {
+// inNetns puts a process into the namespace that is bound at run/netns/x, as the node's proc directory shows it: by a link to the same file.
+func (n *cniNode) inNetns(pid int) {
 	n.t.Helper()
 	dir := filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid))
 	testkit.Must(n.t, os.MkdirAll(filepath.Join(dir, "ns"), 0o755))
-	testkit.Must(n.t, os.Link(n.path("run/netns/"+name), filepath.Join(dir, "ns/net")))
+	testkit.Must(n.t, os.Link(n.path("run/netns/x"), filepath.Join(dir, "ns/net")))
 }
 
 // crioInfo is part of the verbose status of a sandbox of CRI-O 1.34.
@@ -58,7 +58,7 @@ func TestCNIClaims(t *testing.T) {
 			n.cri.SetFault(fakecri.PodSandboxStatus, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
 		}, policy.Unknown},
 		{"the runtime reports nonsense", func(n *cniNode) { n.cri.SetInfo(live, map[string]string{"info": "{"}) }, policy.Unknown},
-		{"the node's own", func(n *cniNode) { n.inNetns(1, "x") }, policy.No},
+		{"the node's own", func(n *cniNode) { n.inNetns(1) }, policy.No},
 	} {
 		for _, chunk := range []int{1, usualChunk} {
 			t.Run(c.name, func(t *testing.T) {
@@ -177,11 +177,11 @@ func TestCNIReusedPID(t *testing.T) {
 		change func(*cniNode)
 		want   policy.Truth
 	}{
-		{"its own process, for all that is known", func(n *cniNode) { n.inNetns(300, "x") }, policy.Yes},
-		{"one of the node's", func(n *cniNode) { n.inNetns(1, "x"); n.inNetns(300, "x") }, policy.No},
-		{"started long after the file was written", func(n *cniNode) { n.inNetns(300, "x"); started(n, -2*time.Hour) }, policy.No},
-		{"started soon after the file was written", func(n *cniNode) { n.inNetns(300, "x"); started(n, -30*time.Minute) }, policy.Yes},
-		{"started before the file was written", func(n *cniNode) { n.inNetns(300, "x"); started(n, time.Minute) }, policy.Yes},
+		{"its own process, for all that is known", func(n *cniNode) { n.inNetns(300) }, policy.Yes},
+		{"one of the node's", func(n *cniNode) { n.inNetns(1); n.inNetns(300) }, policy.No},
+		{"started long after the file was written", func(n *cniNode) { n.inNetns(300); started(n, -2*time.Hour) }, policy.No},
+		{"started soon after the file was written", func(n *cniNode) { n.inNetns(300); started(n, -30*time.Minute) }, policy.Yes},
+		{"started before the file was written", func(n *cniNode) { n.inNetns(300); started(n, time.Minute) }, policy.Yes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newCNINode(t)

@@ -232,14 +232,11 @@ func (r *Reader) stillIn(ctx context.Context, files []cni.File, some []int) {
 		errs, err = do(ctx, r.Guard, "cni still "+d.path(), func() ([]error, error) { return d.changes(r.Open, names, ids) })
 	}
 	for n, i := range some {
-		one := err
+		f := &files[i]
 		if err != nil {
-			one = fmt.Errorf("cannot read %s: %w", clean.Name(files[i].Dir), err)
-		} else {
-			one = errs[n]
-		}
-		if one != nil {
-			files[i].Err = cmp.Or(files[i].Err, one.Error())
+			f.Err = cmp.Or(f.Err, fmt.Sprintf("cannot read %s: %v", clean.Name(f.Dir), err))
+		} else if errs[n] != nil {
+			f.Err = cmp.Or(f.Err, errs[n].Error())
 		}
 	}
 }

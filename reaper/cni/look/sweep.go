@@ -59,7 +59,10 @@ func (r *Reader) SweepCNI(ctx context.Context, contents bool) iter.Seq[cni.Look]
 	return func(yield func(cni.Look) bool) {
 		s := r.sweep(contents)
 		defer s.Close()
-		for look, ok := s.Next(ctx); ok && yield(look); look, ok = s.Next(ctx) {
+		for {
+			if look, ok := s.Next(ctx); !ok || !yield(look) {
+				return
+			}
 		}
 	}
 }
