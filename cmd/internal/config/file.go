@@ -146,8 +146,11 @@ func (s *Setting) fromYAML(n *yaml.Node) (values []string, err error) {
 	}
 	for _, one := range nodes {
 		one = target(one)
-		if one.Kind != yaml.ScalarNode || one.Tag == "!!null" {
-			return nil, fmt.Errorf("want %s, found none in line %d", s.Meta, one.Line)
+		switch {
+		case one.Tag == "!!null":
+			return nil, fmt.Errorf("line %d has no value: give one %s, or delete the key", one.Line, s.Meta)
+		case one.Kind != yaml.ScalarNode:
+			return nil, fmt.Errorf("want one %s in line %d, found a list or a section", s.Meta, one.Line)
 		}
 		values = append(values, one.Value)
 	}
