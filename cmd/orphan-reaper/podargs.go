@@ -58,6 +58,7 @@ func (n naming) hint() string {
 		return uid + "or the directory of its entry: orphan-reaper quarantine list"
 	case certainName:
 		return uid + "its directory, or a NAMESPACE/NAME that the runtime or the kubelet's log directories have: orphan-reaper scan"
+	case anyName:
 	}
 	return uid + "NAMESPACE/NAME, or its directory: orphan-reaper scan"
 }

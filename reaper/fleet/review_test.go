@@ -266,7 +266,7 @@ func TestKept(t *testing.T) {
 func TestLately(t *testing.T) {
 	f := newFixture(t)
 	unknown := 0
-	sweep := func(what string, path string, code, want int) {
+	sweep := func(what, path string, code, want int) {
 		t.Helper()
 		v := f.review(t.Context(), secret, "post", path, func() bool { unknown++; return true })
 		if v.Code != code || unknown != want {

@@ -215,7 +215,7 @@ func TestPassword(t *testing.T) {
 		}
 		l, err := new(net.ListenConfig).Listen(t.Context(), network, address)
 		testkit.Must(t, err)
-		var listener net.Listener = l
+		listener := l
 		if from == "elsewhere" {
 			listener = fromElsewhere{l}
 		}

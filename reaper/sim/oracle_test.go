@@ -201,7 +201,7 @@ func (o *oracle) names(n *node) {
 func (r *readings) so(p *pod, reason policy.Reason) bool {
 	n, i := r.node, p.index
 	d := r.of[i].seen
-	switch reason {
+	switch reason { //nolint:exhaustive // the others are never given by this node
 	case policy.ReasonMounted:
 		return r.of[i].mounted
 	case policy.ReasonMountsUnknown:

@@ -178,6 +178,7 @@ func (r *Report) count(all []candidate, c candidate) []candidate {
 		r.Counts.Wait++
 	case policy.Keep:
 		r.Counts.Keep++
+	case policy.Return: // of entries of the quarantine only
 	}
 	return append(all, c)
 }

@@ -208,7 +208,7 @@ func (p *play) look(t *testing.T) {
 	}
 	c := Case{Look: look, Memory: p.memory, Entries: p.entries, Breaker: p.breaker, Rules: p.Rules}
 	d := Decide(c)
-	if again := Decide(c); !reflect.DeepEqual(d, again) {
+	if again := Decide(c); !reflect.DeepEqual(d, again) { //nolint:govet // deepequalerrors: both have the errors of one look
 		t.Errorf("the same case is decided otherwise the second time:\n%+v\n%+v", d, again)
 	}
 	p.memory = d.Memory
@@ -364,7 +364,7 @@ func TestSameRuling(t *testing.T) {
 		t.Fatalf("the case shows nothing: %+v", want.Plan)
 	}
 	for range 100 {
-		if got := Decide(c); !reflect.DeepEqual(got, want) {
+		if got := Decide(c); !reflect.DeepEqual(got, want) { //nolint:govet // deepequalerrors: both have the errors of one look
 			t.Fatalf("the pod is %q, then %q", want.Look.Pods[0].PodName, got.Look.Pods[0].PodName)
 		}
 	}
