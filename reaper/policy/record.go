@@ -235,8 +235,8 @@ type Action struct {
 	Evidence *Evidence
 }
 
-// BatchSize is the most actions of one batch: facts, scans and syncs are per batch.
-const BatchSize = 256
+// BatchSize is the most actions of one batch: facts, scans and syncs are per batch. Only the simulator sets it.
+var BatchSize = 256
 
 // Batch is what one step changes: the remover carries it out, a dry run prints it.
 type Batch struct {

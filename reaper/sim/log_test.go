@@ -14,6 +14,7 @@ type log struct {
 	lost     bool          // nothing comes
 	unread   []parsers.Sighting
 	tore     map[parsers.PodUID]bool          // of which it said that it cannot tear down a volume
+	said     map[parsers.PodUID]int           // the last kubelet that wrote a line about each of them
 	named    map[parsers.PodUID]time.Duration // when a line about each of them was read last
 	proved   map[parsers.PodUID]proof         // the first line of a kubelet that named each of them
 	current  parsers.Sighting
@@ -41,6 +42,7 @@ func (l *log) write(s parsers.Sighting) {
 		l.tore[s.UID] = true
 	}
 	run := l.kubelet.run
+	l.said[s.UID] = run
 	arrive := func() {
 		l.arrive(s)
 		if by := l.proved[s.UID]; l.program.up && s.Report != parsers.ReportTeardown && (by.run != run || by.at < l.program.began) {

@@ -32,6 +32,7 @@ type file struct {
 	synced []byte
 	hole   int64 // of its size, what was allocated and not written
 	locked bool
+	dirty  bool // written since the last sync
 }
 
 // handle is one opening of a file.
@@ -192,6 +193,7 @@ func (h *handle) WriteAt(b []byte, at int64) (int, error) {
 			clear(h.data[was:])
 		}
 		copy(h.data[at:at+end], b[:end])
+		h.dirty = true
 	}
 	m.reach(stepWrite, "") // written, and nobody knows it yet
 	return len(b), nil
@@ -237,7 +239,7 @@ func (h *handle) Close() error {
 
 // Sync makes what the file holds safe, and all changes of names so far.
 func (h *handle) Sync() error {
-	h.m.undo = nil
+	h.m.undo, h.dirty = nil, false
 	if h.m.powerFails {
 		h.synced = append(h.synced[:0], h.data...)
 	}

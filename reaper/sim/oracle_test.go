@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -21,9 +22,24 @@ type oracle struct {
 	report   reaper.Report // of the last pass
 	readings *readings     // of its look
 	intents  map[string]policy.Kind
+	intended map[string]time.Duration // when each intent was written down
+	kubelets map[string]policy.KubeletID      // that ran when each entry was parked, until it is confirmed
+	asked    map[parsers.PodUID]question      // the last one about each pod
+	signs    map[parsers.PodUID]time.Duration // the last look in which something spoke for the pod
+	scan     error                            // of the last scan of the mounts
+	moved    []*dir                           // in this pass
 }
 
-func (o *oracle) begin() { o.intents = map[string]policy.Kind{} }
+// question is what the last question found.
+type question struct {
+	at time.Duration
+	*readings
+}
+
+func (o *oracle) begin() {
+	o.intents, o.intended, o.kubelets = map[string]policy.Kind{}, map[string]time.Duration{}, map[string]policy.KubeletID{}
+	o.asked, o.signs = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}
+}
 
 func (o *oracle) fail(n *node, format string, args ...any) {
 	if o.failed == "" {
@@ -36,15 +52,18 @@ func (o *oracle) fail(n *node, format string, args ...any) {
 const exchange = 20 * time.Second
 
 // looks notes that a look begins.
-func (o *oracle) looks(n *node) { o.looked, o.readings = n.now, nil }
+func (o *oracle) looks(n *node) { o.looked, o.readings, o.moved = n.now, nil, nil }
 
 // written takes in a record that the ledger has.
 func (o *oracle) written(n *node, r policy.Record) {
 	switch {
 	case r.Kind.Means().Intent:
-		o.intents[r.Entry] = r.Kind
+		o.intents[r.Entry], o.intended[r.Entry] = r.Kind, n.now
 	case r.Entry != "":
 		delete(o.intents, r.Entry)
+	}
+	if r.Kind == policy.KindParking || r.Kind == policy.KindParked {
+		o.kubelets[r.Entry] = r.Kubelet
 	}
 	if r.Kind == policy.KindBreaker || r.Kind == policy.KindResumed {
 		o.open = r.Kind == policy.KindBreaker
@@ -82,6 +101,72 @@ func (o *oracle) begins(n *node, a policy.Action) {
 	}
 	if o.intents[a.Entry] != want {
 		o.fail(n, "%s of %s without an intent in the ledger", a.Kind, n.byUID[a.UID])
+	}
+	if by, ok := o.kubelets[a.Entry]; ok && a.Kind == policy.Strip && a.Take != contents.TakeNone {
+		if delete(o.kubelets, a.Entry); by != o.readings.id {
+			o.fail(n, "%s was confirmed dead by another kubelet than ran when it was parked", n.byUID[a.UID])
+		}
+	}
+	for name, f := range n.state.files {
+		if f.dirty && (strings.HasPrefix(name, "ledger") || strings.HasSuffix(name, ".json")) {
+			o.fail(n, "%s of %s before %s was synced", a.Kind, n.byUID[a.UID], name)
+		}
+	}
+}
+
+// lastReasons are those of which none may be so at the last question before a rename, and alive those of which none may be so in the look by
+// which something is parked or removed.
+var (
+	lastReasons = []policy.Reason{
+		policy.ReasonMounted, policy.ReasonMountsUnknown, policy.ReasonSandbox, policy.ReasonContainer, policy.ReasonRuntimeUnknown,
+		policy.ReasonCgroup, policy.ReasonCgroupUnknown, policy.ReasonKubeletLists,
+	}
+	alive = append(slices.Clip(lastReasons), policy.ReasonAPILists, policy.ReasonInUse)
+)
+
+// moves judges by what a directory goes to quarantine: nothing that was read may speak for the pod, nothing that speaks may be unread, and
+// nothing may be too soon.
+func (o *oracle) moves(n *node, d *dir, entry string) {
+	p, r := n.byUID[d.uid], o.readings
+	o.moved = append(o.moved, d)
+	last, hold := o.asked[p.uid], min(n.rules.Hold, n.rules.HoldReported)
+	o.speaks(n, r, p, append(alive, policy.ReasonRuntimeEmpty, policy.ReasonKubeletStarting, policy.ReasonRestored))
+	if last.readings == nil || last.at < o.intended[entry] {
+		o.fail(n, "%s was parked without the last question", p)
+		return
+	}
+	o.speaks(n, last.readings, p, lastReasons)
+	lists := n.version >= 37 || n.asksKubelet || n.asksAPI
+	ran, spoke := r.id.PID-800, 0 // the kubelet of the look, and the last one that named any pod
+	for _, run := range n.log.said {
+		spoke = max(spoke, run)
+	}
+	file := r.of[p.index].file && (n.log.named[p.uid] == 0 || !n.stepped && r.written.After(epoch.Add(n.log.named[p.uid]+n.skew)))
+	switch {
+	case !r.kubeletOK:
+		o.fail(n, "%s was parked without a kubelet", p)
+	case r.of[p.index].staged:
+		o.fail(n, "%s was parked, though its volume is staged", p)
+	case r.fileErr != nil, !lists && file:
+		o.fail(n, "%s was parked, though a state file names it or cannot be read", p)
+	case !lists && n.log.said[p.uid] < ran && (r.logs.Pods[p.uid] || r.logs.Err != nil || spoke < ran):
+		o.fail(n, "%s was parked, though its kubelet did not release it", p)
+	case r.at.Wall.Sub(r.of[p.index].seen.changed) < hold:
+		o.fail(n, "%s was parked, though its directory had just changed", p)
+	case o.signs[p.uid] > n.faults.last && n.now-o.signs[p.uid] < hold:
+		o.fail(n, "%s was parked %s after a look saw a sign of life", p, n.now-o.signs[p.uid])
+	}
+}
+
+// speaks fails where one of the reasons is so.
+func (o *oracle) speaks(n *node, r *readings, p *pod, reasons []policy.Reason) {
+	for _, reason := range reasons {
+		if r.so(p, reason) {
+			o.fail(n, "the directory of %s was parked or emptied, though this spoke against it: %s", p, reason)
+		}
+	}
+	if r.of[p.index].manifest || r.static.Err != nil && len(p.uid) == policy.StaticUIDLen {
+		o.fail(n, "the directory of %s was parked or emptied, though its manifest was there or could not be read", p)
 	}
 }
 
@@ -133,6 +218,15 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 	}
 	switch {
 	case o.person || a.By != nil || a.Take == contents.TakeAll:
+		return
+	}
+	if o.speaks(n, o.readings, p, alive); o.scan != nil {
+		o.fail(n, "something of %s was removed, though the mounts could not be read right before", p)
+	}
+	if a.Leaf == "" && o.readings.of[p.index].seen != nil {
+		o.fail(n, "something of %s was removed, though it has a directory again", p)
+	}
+	switch {
 	case p.alive() && p.home == d.id.Ino:
 		o.fail(n, "%s lives, and what it uses was removed", p)
 	case p.wanted && p.since < o.looked:
@@ -169,6 +263,16 @@ func (o *oracle) passed(n *node) {
 		return
 	}
 	o.names(n)
+	for _, d := range o.moved {
+		if o.asked[d.uid].at < d.parked {
+			o.fail(n, "%s was parked, and nothing was asked after that", n.byUID[d.uid])
+		}
+	}
+	for i, p := range n.pods {
+		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest {
+			o.signs[p.uid] = o.looked
+		}
+	}
 	for _, verdicts := range [...][]policy.Verdict{o.report.Verdicts, o.report.RuntimeOnly} {
 		for i := range verdicts {
 			p := n.byUID[verdicts[i].UID]

@@ -30,7 +30,32 @@ type sight struct {
 	cgroup, busy           bool
 	again, parked, mounted bool // a mount in pods/UID, in quarantine, in either
 	file, used             bool
+	manifest, staged       bool
 	seen                   *dir // its directory in place
+}
+
+// source is one that a trouble can make unreadable by itself.
+type source int
+
+const (
+	ofRuntime source = 1 + iota
+	ofCgroups
+	ofMounts
+	ofFiles
+	ofUse
+	ofKubelet
+	ofManifests
+	ofLists
+	numSources
+)
+
+// answers returns the error of the source that was read, and whether it shows something in spite of that.
+func (n *node) answers(s source, err error) (error, bool) {
+	if n.faults.dark == s {
+		n.faults.last = n.now
+		return errDoubt, false
+	}
+	return err, err == nil || n.oneIn(2)
 }
 
 // readings are what the sources said.
@@ -189,7 +214,7 @@ func compare(a, b parsers.PodUID) int {
 
 // readRuntime asks for sandboxes and containers, in all states.
 func (r *readings) readRuntime(err error) {
-	if !r.runtime.up {
+	if err, _ = r.answers(ofRuntime, err); !r.runtime.up {
 		err = errDoubt
 	}
 	if r.runtimeErr = err; err != nil {
@@ -215,38 +240,42 @@ func (r *readings) readRuntime(err error) {
 }
 
 func (r *readings) readCgroups(err error) {
+	err, shows := r.answers(ofCgroups, err)
 	r.cgroupErr = err
 	for i, p := range r.pods {
-		r.of[i].cgroup, r.of[i].busy = p.cgroup || p.runs(), p.runs()
+		r.of[i].cgroup, r.of[i].busy = shows && (p.cgroup || p.runs()), shows && p.runs()
 	}
 }
 
 func (r *readings) readMounts(err error) {
+	err, shows := r.answers(ofMounts, err)
 	if r.mountErr = err; r.runtime.hidden {
-		r.mountErr = errors.New("a process hides what is mounted in its namespace")
+		r.mountErr, shows = errors.New("a process hides what is mounted in its namespace"), r.oneIn(2)
 	}
 	for i, p := range r.pods {
 		again, parked := r.mountsOf(p.uid)
 		of := &r.of[i]
-		of.again, of.parked = seen(again), seen(parked)
+		of.again, of.parked = shows && seen(again), shows && seen(parked)
 		of.mounted = of.again || of.parked
 	}
 }
 
 func (r *readings) readFiles(err error) {
+	err, shows := r.answers(ofFiles, err)
 	r.fileErr, r.written = err, r.node.kubelet.written
 	for i, p := range r.pods {
-		r.of[i].file = r.node.kubelet.inFile[p.uid]
+		r.of[i].file = shows && r.node.kubelet.inFile[p.uid]
 	}
 }
 
 func (r *readings) readUse(err error) {
+	err, shows := r.answers(ofUse, err)
 	r.useErr = err
 	for i, p := range r.pods {
 		d := r.dirs[p.uid]
-		r.of[i].used = d != nil && d.inUse > 0
+		r.of[i].used = shows && d != nil && d.inUse > 0
 		for _, d := range r.quarantine {
-			r.of[i].used = r.of[i].used || d.uid == p.uid && d.inUse > 0
+			r.of[i].used = r.of[i].used || shows && d.uid == p.uid && d.inUse > 0
 		}
 	}
 }
@@ -295,6 +324,7 @@ func (r *readings) readAPI(err error) {
 }
 
 func (r *readings) readKubelet(err error) {
+	err, _ = r.answers(ofKubelet, err)
 	switch k := &r.node.kubelet; {
 	case err != nil:
 		r.kubelet = policy.Fact{Detail: err.Error()}
@@ -307,9 +337,11 @@ func (r *readings) readKubelet(err error) {
 
 // readManifests reads the manifests of static pods.
 func (r *readings) readManifests(err error) {
+	err, _ = r.answers(ofManifests, err)
 	r.static = policy.StaticPods{Origin: "manifests", Node: "node", Err: err}
-	for _, p := range r.pods {
+	for i, p := range r.pods {
 		if p.static && p.wanted && err == nil {
+			r.of[i].manifest = true
 			m := policy.Manifest{File: "static.yaml", Namespace: p.name.Namespace, Name: p.name.Name[:len(p.name.Name)-len("-node")]}
 			if p.stated {
 				m.UID = string(p.uid)
@@ -321,6 +353,7 @@ func (r *readings) readManifests(err error) {
 
 // readLists asks the kubelet itself: /pods and its gauges with credentials, and since 1.37 its own socket.
 func (r *readings) readLists(err error) {
+	err, _ = r.answers(ofLists, err)
 	k := &r.node.kubelet
 	l := &r.list
 	l.Origin, l.Silent, l.Own = "kubelet", "not asked", lists.PodsAPI{Origin: "pods-api", Silent: "no such socket"}
@@ -445,6 +478,9 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 		e.StateFiles = []policy.StateFile{{Name: r.stateFile(), Written: r.written}}
 	}
 	f[policy.FactStaged] = r.stagedFact(p, d)
+	if e.Entry == "" {
+		r.of[i].staged = f[policy.FactStaged].Truth != policy.No
+	}
 	f[policy.FactInUse] = known(r.of[i].used, r.useErr, "proc", "a process has a file of it open")
 	l := &lists.PodLists{Kubelet: r.list, API: r.api, Manifests: r.static.Origin, ManifestDoubt: r.static.Doubt()}
 	f[policy.FactKubeletLists], f[policy.FactAPILists] = r.list.Fact(e.UID), r.api.Fact(e.UID)
@@ -547,6 +583,7 @@ func (p prober) Still(_ context.Context, pods []policy.Evidence) []policy.Eviden
 	for i := range now {
 		e := &now[i]
 		pod := p.byUID[e.UID]
+		p.oracle.asked[e.UID] = question{p.now, r}
 		r.tellRuntime(e, pod)
 		e.Facts[policy.FactMounted] = r.mountFact(r.of[pod.index].mounted)
 		e.Facts[policy.FactCgroup] = known(r.of[pod.index].cgroup, r.cgroupErr, "cgroups", "its cgroup")
@@ -571,6 +608,7 @@ func (p prober) mountFacts(uids []parsers.PodUID, in func(*readings, int) bool) 
 	r := p.reading()
 	p.scans(uids...)
 	p.read(r.readMounts)
+	p.oracle.scan = r.mountErr
 	facts := map[parsers.PodUID]policy.Fact{}
 	for _, uid := range uids {
 		facts[uid] = r.mountFact(in(r, p.byUID[uid].index))

@@ -93,6 +93,7 @@ func (m remover) park(a policy.Action) policy.Outcome {
 	case d.id != a.ID: // it would be moved and moved back
 		return refuse(a, policy.ReasonCannotMove, "another directory has taken its name")
 	}
+	m.oracle.moves(m.node, d, a.Entry)
 	delete(m.dirs, a.UID)
 	m.quarantine[a.Entry], d.entry, d.parked = d, a.Entry, m.now
 	m.oracle.parked(m.node, d)
@@ -119,6 +120,7 @@ func (m remover) putBack(a policy.Action) policy.Outcome {
 		return refuse(a, policy.ReasonCannotMove, "another directory has taken its name")
 	}
 	if d != nil {
+		used := !d.bare()
 		switch f := prober(m).used(a.UID, a.Parked); f.Truth {
 		case policy.Yes:
 			return m.stays(a, f.Detail)
@@ -127,6 +129,9 @@ func (m remover) putBack(a policy.Action) policy.Outcome {
 			o.Remade = true
 			return o
 		case policy.No:
+			if used {
+				m.oracle.fail(m.node, "a directory that %s uses was to change places with its elder", m.byUID[a.UID])
+			}
 		}
 	}
 	if !m.change(stepRename, a.UID) {

@@ -68,6 +68,7 @@ const (
 	operatorResumes
 	operatorForgets
 	powerLost
+	sourceFails
 	numKinds
 )
 
@@ -106,7 +107,7 @@ func newScenario(seed uint64, lives int) scenario {
 	s := scenario{
 		seed: seed, version: []int{24, 28, 33, 37}[chance.IntN(4)],
 		rules: policy.Rules{
-			Hold: minutes(5, 5, 2, 1), HoldReported: minutes(1, 1, 5), Settle: minutes(5, 1), Confirm: minutes(5, 5, 4), Retention: minutes(60, 11), CNIOlderThan: minutes(5, 60),
+			Hold: minutes(5, 5, 2, 1), HoldReported: minutes(1, 1, 5), Settle: minutes(5, 1), Confirm: minutes(5, 5, 4), Retention: minutes(60, 11, 2), CNIOlderThan: minutes(5, 60),
 		},
 		byJournal: !one(4), asksKubelet: one(4), asksAPI: one(4), asksResources: one(2), partial: one(4), quick: one(3), brisk: one(2),
 	}
@@ -159,7 +160,9 @@ func newScenario(seed uint64, lives int) scenario {
 	// A node has troubles of a few kinds only, and of these more than one.
 	kinds := make([]kind, 1+chance.IntN(4))
 	for i := range kinds {
-		kinds[i] = podCompletes + kind(chance.IntN(int(numKinds-podCompletes)))
+		if kinds[i] = podCompletes + kind(chance.IntN(int(numKinds-podCompletes))); one(4) {
+			kinds[i] = []kind{sourceFails, sourceFails, programKilled, operatorRestores, fileOpened}[chance.IntN(5)]
+		}
 	}
 	for range chance.IntN(10) {
 		a := act{at: at(), kind: kinds[chance.IntN(len(kinds))], pod: chance.IntN(most), arg: chance.IntN(64)}
@@ -202,7 +205,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 		byUID: map[parsers.PodUID]*pod{}, tree: tree{map[parsers.PodUID]*dir{}, map[string]*dir{}, map[string]bool{}},
 	}
 	n.kubelet = kubelet{node: n, version: s.version, inFile: map[parsers.PodUID]bool{}}
-	n.log = log{node: n, journald: s.byJournal, proved: map[parsers.PodUID]proof{}, named: map[parsers.PodUID]time.Duration{}, tore: map[parsers.PodUID]bool{}}
+	n.log = log{node: n, journald: s.byJournal, proved: map[parsers.PodUID]proof{}, named: map[parsers.PodUID]time.Duration{}, tore: map[parsers.PodUID]bool{}, said: map[parsers.PodUID]int{}}
 	n.net = network{archives: map[string][]cni.File{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
 	n.state = &memory{node: n, files: map[string]*file{}}
@@ -266,6 +269,7 @@ type faults struct {
 	reads   int           // one read in so many is not answered
 	writes  int           // one change of a directory in so many is refused
 	io      int           // one write to the state directory in so many fails
+	dark    source        // this one is never answered
 	full    bool          // the disk has no block left
 	last    time.Duration // when something went wrong last
 	wasFull time.Duration // when it had none last
@@ -314,6 +318,7 @@ var troubles = map[kind]trouble{
 	networkFails:    {"the pods' network is not ready", func(n *node, _ act, on bool) { n.runtime.network = !on }},
 	mountsHidden:    {"a process hides its mounts", func(n *node, _ act, on bool) { n.runtime.hidden = on }},
 	readsFail:       {"some reads fail", func(n *node, a act, on bool) { n.faults.reads = oneOf(1+a.arg%8, on) }},
+	sourceFails:     {"one source cannot be read", func(n *node, a act, on bool) { n.faults.dark = source(oneOf(1+a.arg%int(numSources-1), on)) }},
 	readsSlow:       {"reads are slow", func(n *node, _ act, on bool) { n.faults.slow = n.pace(on) }},
 	writesFail:      {"some changes are refused", func(n *node, a act, on bool) { n.faults.writes = oneOf(1+a.arg%4, on) }},
 	ioFails:         {"some writes fail", func(n *node, a act, on bool) { n.faults.io = oneOf(1+a.arg%8, on) }},
