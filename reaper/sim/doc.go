@@ -31,7 +31,9 @@
 //   - A living pod has its directory, but for as long as an exchange takes.
 //   - Nothing is removed from quarantine while its pod lives, before the confirm time, or while something is mounted in it.
 //     Data goes only by an operator's command, an emptyDir only after the retention.
-//   - Each change has an intent in the ledger before it, and happens only if mode and breaker allow it.
+//   - By the look and by the last question, which both must have come before, nothing that was read spoke for the pod, and
+//     nothing that could speak was unread: each reason for keeping a pod must have been untrue then (moves, speaks).
+//   - Each change has a synced intent in the ledger before it, and happens only if mode and breaker allow it.
 //   - The breaker opens only if a pod looked like one that had lived all along.
 //   - Each reason for which the program keeps a pod is true at the moment at which its source was read.
 //   - Once nothing happens any more, each dead pod leaves within the time that its rules give it, a hundred as fast as one.

@@ -14,7 +14,7 @@ type log struct {
 	lost     bool          // nothing comes
 	unread   []parsers.Sighting
 	tore     map[parsers.PodUID]bool          // of which it said that it cannot tear down a volume
-	said     map[parsers.PodUID]int           // the last kubelet that wrote a line about each of them
+	said     map[parsers.PodUID]int           // the last kubelet of which a line about each of them came
 	named    map[parsers.PodUID]time.Duration // when a line about each of them was read last
 	proved   map[parsers.PodUID]proof         // the first line of a kubelet that named each of them
 	current  parsers.Sighting
@@ -29,7 +29,7 @@ type proof struct {
 // heard reports whether the program read before then, since it and the kubelet were started, that the kubelet named the pod.
 func (l *log) heard(p *pod, then time.Duration) bool {
 	by, ok := l.proved[p.uid]
-	return ok && by.run == l.kubelet.run && by.at < then && by.at > l.program.began && !l.stepped
+	return ok && by.run == l.kubelet.run && by.at < then && by.at > l.program.began && l.steps == 0
 }
 
 // write is one line of the kubelet that runs.
@@ -42,8 +42,8 @@ func (l *log) write(s parsers.Sighting) {
 		l.tore[s.UID] = true
 	}
 	run := l.kubelet.run
-	l.said[s.UID] = run
 	arrive := func() {
+		l.said[s.UID] = run
 		l.arrive(s)
 		if by := l.proved[s.UID]; l.program.up && s.Report != parsers.ReportTeardown && (by.run != run || by.at < l.program.began) {
 			l.proved[s.UID] = proof{run, l.now}

@@ -17,7 +17,7 @@ type node struct {
 	booted     time.Duration
 	boots      int
 	skew       time.Duration // what the wall clock was set forward
-	stepped    bool          // it was set
+	steps      int           // how often it was set
 	back       time.Duration // by so much backwards
 	powerFails bool          // sooner or later: what was not synced is remembered until then
 	queue      events

@@ -22,7 +22,7 @@ type oracle struct {
 	report   reaper.Report // of the last pass
 	readings *readings     // of its look
 	intents  map[string]policy.Kind
-	intended map[string]time.Duration // when each intent was written down
+	intended map[string]time.Duration         // when each intent was written down
 	kubelets map[string]policy.KubeletID      // that ran when each entry was parked, until it is confirmed
 	asked    map[parsers.PodUID]question      // the last one about each pod
 	signs    map[parsers.PodUID]time.Duration // the last look in which something spoke for the pod
@@ -83,6 +83,9 @@ func (n *node) misleads(p *pod) bool {
 			return true // what an agent mounts in quarantine cannot be told from what a kubelet mounts
 		}
 	}
+	if n.steps > 1 {
+		return true // of two sandboxes it is then not known which is the older one
+	}
 	// Its UID looks like the API server's, whose pods never come back, and neither its sandbox nor its manifest was there in any look.
 	return p.stated && !p.shown
 }
@@ -136,20 +139,23 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 		return
 	}
 	o.speaks(n, last.readings, p, lastReasons)
+	static := len(p.uid) == policy.StaticUIDLen
 	lists := n.version >= 37 || n.asksKubelet || n.asksAPI
 	ran, spoke := r.id.PID-800, 0 // the kubelet of the look, and the last one that named any pod
 	for _, run := range n.log.said {
 		spoke = max(spoke, run)
 	}
-	file := r.of[p.index].file && (n.log.named[p.uid] == 0 || !n.stepped && r.written.After(epoch.Add(n.log.named[p.uid]+n.skew)))
+	file := r.of[p.index].file && (n.log.named[p.uid] == 0 || n.steps == 0 && r.written.After(epoch.Add(n.log.named[p.uid]+n.skew)))
 	switch {
 	case !r.kubeletOK:
 		o.fail(n, "%s was parked without a kubelet", p)
+	case static && (r.static.Err != nil || last.static.Err != nil):
+		o.fail(n, "%s was parked, though the manifests could not be read", p)
 	case r.of[p.index].staged:
 		o.fail(n, "%s was parked, though its volume is staged", p)
 	case r.fileErr != nil, !lists && file:
 		o.fail(n, "%s was parked, though a state file names it or cannot be read", p)
-	case !lists && n.log.said[p.uid] < ran && (r.logs.Pods[p.uid] || r.logs.Err != nil || spoke < ran):
+	case !lists && n.log.said[p.uid] < ran && (r.logs.Pods[p.uid] || r.logs.Err != nil || r.network.Truth != policy.Yes || spoke < ran):
 		o.fail(n, "%s was parked, though its kubelet did not release it", p)
 	case r.at.Wall.Sub(r.of[p.index].seen.changed) < hold:
 		o.fail(n, "%s was parked, though its directory had just changed", p)
@@ -165,8 +171,8 @@ func (o *oracle) speaks(n *node, r *readings, p *pod, reasons []policy.Reason) {
 			o.fail(n, "the directory of %s was parked or emptied, though this spoke against it: %s", p, reason)
 		}
 	}
-	if r.of[p.index].manifest || r.static.Err != nil && len(p.uid) == policy.StaticUIDLen {
-		o.fail(n, "the directory of %s was parked or emptied, though its manifest was there or could not be read", p)
+	if r.of[p.index].manifest {
+		o.fail(n, "the directory of %s was parked or emptied, though its manifest was there", p)
 	}
 }
 
@@ -220,6 +226,9 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 	case o.person || a.By != nil || a.Take == contents.TakeAll:
 		return
 	}
+	if a.Kind == policy.Strip && o.readings.static.Err != nil && len(p.uid) == policy.StaticUIDLen { // of what is confirmed it is no doubt
+		o.fail(n, "%s was confirmed dead, though the manifests could not be read", p)
+	}
 	if o.speaks(n, o.readings, p, alive); o.scan != nil {
 		o.fail(n, "something of %s was removed, though the mounts could not be read right before", p)
 	}
@@ -269,7 +278,8 @@ func (o *oracle) passed(n *node) {
 		}
 	}
 	for i, p := range n.pods {
-		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest {
+		// A manifest that only may be the pod's is a doubt, which pauses the hold and does not end it.
+		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest && (p.stated || p.named) {
 			o.signs[p.uid] = o.looked
 		}
 	}

@@ -22,7 +22,7 @@ type plant struct {
 	sweep func(c cniRooms)                                            // begins a sweep over the files of CNI
 }
 
-// plants are the defects that the third trial found, and one that it found the worst of: each must be found from any seeds within a minute.
+// plants are the defects that the third trial found, and some that are as easily made: each must be found from any seeds within a minute.
 var plants = map[string]func() plant{
 	// Between the look and the rename nothing was asked again, and right after it the mounts alone. A directory that was made again counted as
 	// used where a sandbox was younger than the parking, though the volumes were in the elder.
@@ -92,6 +92,42 @@ var plants = map[string]func() plant{
 			},
 			still: func(_ *node, _, now []policy.Evidence) { forget(now, true) },
 		}
+	},
+	// What could not be read counted as nothing that speaks for the pod.
+	"doubt": func() plant {
+		dismiss := func(all []policy.Evidence) {
+			for i := range all {
+				for _, fact := range [...]policy.FactName{policy.FactCgroup, policy.FactMounted, policy.FactStaticPod} {
+					if f := &all[i].Facts[fact]; f.Truth == policy.Unknown {
+						f.Truth = policy.No
+					}
+				}
+			}
+		}
+		return plant{
+			look: func(_ *node, look policy.Look, _ []policy.EntryState) {
+				dismiss(look.Pods)
+				dismiss(look.Parked)
+				dismiss(look.Resting)
+			},
+			still: func(_ *node, _, now []policy.Evidence) { dismiss(now) },
+		}
+	},
+	// A state file counted for nothing.
+	"file": func() plant {
+		return plant{look: func(_ *node, look policy.Look, _ []policy.EntryState) {
+			for i := range look.Pods {
+				look.Pods[i].StateFiles, look.Pods[i].Facts[policy.FactKubeletFile] = nil, policy.Fact{Truth: policy.No}
+			}
+		}}
+	},
+	// A directory that had just changed was as good as an old one.
+	"young": func() plant {
+		return plant{look: func(_ *node, look policy.Look, _ []policy.EntryState) {
+			for i := range look.Pods {
+				look.Pods[i].Changed = epoch.Add(-24 * time.Hour)
+			}
+		}}
 	},
 	// Without its manifest, for which a full disk had no room, no entry was removed.
 	"R1": func() plant {

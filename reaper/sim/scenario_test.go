@@ -175,6 +175,10 @@ func newScenario(seed uint64, lives int) scenario {
 		}
 		s.acts = append(s.acts, a)
 	}
+	if one(20) { // a retention ends while the program only observes
+		s.calm, s.rules.Retention = max(s.calm, 35*time.Minute), 11*time.Minute
+		s.acts = append(s.acts, act{kind: programKilled, at: 15*time.Minute + at()/4, lasts: time.Second})
+	}
 	if lives >= 10 && one(200) {
 		s, pods = s.backlog(chance)
 	}
@@ -410,7 +414,7 @@ func (n *node) act(a act) {
 		p.logs = p.logs && p.runs()
 	case clockSet:
 		step := time.Duration(a.arg-32) * 3 * time.Minute
-		n.stepped, n.skew, n.back = true, n.skew+step, n.back-min(0, step)
+		n.steps, n.skew, n.back = n.steps+1, n.skew+step, n.back-min(0, step)
 		n.faults.last = n.now
 		n.tell("the wall clock is set by %s", step)
 	case operatorRestores:
