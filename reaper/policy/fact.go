@@ -47,6 +47,8 @@ type Fact struct {
 	Truth  Truth  `json:"value"`
 	Origin string `json:"origin,omitempty"` // the file, socket or directory that was read
 	Detail string `json:"detail,omitempty"` // what was found there, or the error
+	// Own is true where an Unknown is a doubt about this pod alone: it begins the hold anew, and does not pause it.
+	Own bool `json:"-"`
 }
 
 // FactName names one question. The names are those of the JSON output.

@@ -26,7 +26,7 @@ func (s *scene) looks(step time.Duration, doubted func(i int) FactName, forget b
 		e.Changed = s.now.Wall.Add(-time.Hour)
 		f := doubted(i)
 		if f < NumFacts {
-			e.Facts[f] = Fact{}
+			e.Facts[f] = Fact{Own: s.own}
 		}
 		v := Judge(e, s.node, s.hold, s.rules, s.now)
 		if f < NumFacts && v.Decision == Reap {
@@ -66,6 +66,11 @@ func TestDoubtPauses(t *testing.T) {
 		// 5 minutes of hold, and one lost of each three.
 		if took := s.looks(time.Minute, someDoubt(f, 3), false); took != 7*time.Minute {
 			t.Errorf("%s: gone after %s, want 7m", f, took)
+		}
+		s = deadScene()
+		s.hold, s.rules.NeedAPI, s.own = Hold{}, true, true
+		if took := s.looks(time.Minute, someDoubt(f, 3), false); took != 0 {
+			t.Errorf("%s: a doubt about this pod alone pauses the hold: gone after %s", f, took)
 		}
 		s = deadScene()
 		s.hold, s.rules.NeedAPI = Hold{}, true

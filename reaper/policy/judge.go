@@ -223,7 +223,8 @@ func (j *judgement) apply(rule rule, need unless) {
 // doubts reports whether the rule meets a doubt that is about the node and not about this pod.
 // A runtime that lists nothing has answered.
 func (j *judgement) doubts(rule rule) bool {
-	return rule.has(shared) && j.e.Facts[rule.fact].Truth == Unknown && !j.r.onlyYesCounts(rule.fact) && (!rule.has(waivable) || !j.r.Waive) &&
+	f := j.e.Facts[rule.fact]
+	return rule.has(shared) && f.Truth == Unknown && !f.Own && !j.r.onlyYesCounts(rule.fact) && (!rule.has(waivable) || !j.r.Waive) &&
 		(rule.unknown != ReasonRuntimeUnknown || j.n.RuntimeLists.Truth != No)
 }
 

@@ -29,6 +29,7 @@ type scene struct {
 	hold   Hold
 	rules  Rules
 	now    Instant
+	own    bool // doubts are about this pod alone
 }
 
 func deadScene() *scene {

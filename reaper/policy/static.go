@@ -67,7 +67,7 @@ func (s *StaticPods) Fact(e *Evidence, running map[PodName][]StaticSandbox) Fact
 	case doubt != "":
 		f.Detail = doubt
 	case maybe != "":
-		f.Detail = maybe
+		f.Detail, f.Own = maybe, true
 	default:
 		f.Truth = No
 	}

@@ -68,6 +68,9 @@ func TestStaticPods(t *testing.T) {
 		if f.Truth != c.want || !strings.Contains(f.Detail, c.detail) || f.Truth == policy.Unknown && f.Detail == "" {
 			t.Errorf("%s: %+v, want %s with %q", name, f, c.want, c.detail)
 		}
+		if own := c.want == policy.Unknown && c.err == nil && c.unsure == ""; f.Own != own {
+			t.Errorf("%s: a doubt about this pod alone is %v, want %v", name, f.Own, own)
+		}
 		if c.want == policy.No && c.runs != "" { // a file system without birth times
 			e.ID.Btime = 0
 			if f := s.Fact(&e, running); f.Truth == policy.No {

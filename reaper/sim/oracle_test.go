@@ -278,8 +278,7 @@ func (o *oracle) passed(n *node) {
 		}
 	}
 	for i, p := range n.pods {
-		// A manifest that only may be the pod's is a doubt, which pauses the hold and does not end it.
-		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest && (p.stated || p.named) {
+		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest {
 			o.signs[p.uid] = o.looked
 		}
 	}
