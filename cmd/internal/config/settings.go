@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,10 +41,20 @@ type Setting struct {
 	words     []string // the words that a path setting takes in place of a path
 	usage     string
 	value     any // a *string, *int, *time.Duration or *[]string
+	index     int // of the value's field in Config
 }
 
 // Settings lists every setting, in the order of --help and config print.
-var Settings = settings(new(Config))
+var Settings = func() []Setting {
+	var c Config
+	all, fields := settings(&c), reflect.ValueOf(&c).Elem()
+	for i := range all {
+		for all[i].index = 0; !fields.Field(all[i].index).CanInterface() || fields.Field(all[i].index).Addr().Interface() != all[i].value; {
+			all[i].index++ // a value that is no field of Config is a panic at each start
+		}
+	}
+	return all
+}()
 
 // settings returns the settings with pointers to their values in c.
 func settings(c *Config) []Setting {
@@ -159,9 +170,7 @@ func (s *Setting) List() bool {
 
 // field returns the pointer to the setting's value in c.
 func (s *Setting) field(c *Config) any {
-	all := settings(c)
-	i := slices.IndexFunc(all, func(one Setting) bool { return one.Key == s.Key })
-	return all[i].value
+	return reflect.ValueOf(c).Elem().Field(s.index).Addr().Interface()
 }
 
 // paths returns the values of a setting that are paths, to be read and changed.
