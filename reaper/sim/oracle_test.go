@@ -14,20 +14,21 @@ import (
 
 // oracle knows the truth, and says what the program has done wrong.
 type oracle struct {
-	failed   string
-	class    string // the same for all failures of a kind
-	person   bool   // an operator's command is under way
-	open     bool   // the breaker
-	looked   time.Duration
-	report   reaper.Report // of the last pass
-	readings *readings     // of its look
-	intents  map[string]policy.Kind
-	intended map[string]time.Duration         // when each intent was written down
-	kubelets map[string]policy.KubeletID      // that ran when each entry was parked, until it is confirmed
-	asked    map[parsers.PodUID]question      // the last one about each pod
-	signs    map[parsers.PodUID]time.Duration // the last look in which something spoke for the pod
-	scan     error                            // of the last scan of the mounts
-	moved    []*dir                           // in this pass
+	failed    string
+	class     string // the same for all failures of a kind
+	person    bool   // an operator's command is under way
+	open      bool   // the breaker
+	looked    time.Duration
+	report    reaper.Report // of the last pass
+	readings  *readings     // of its look
+	intents   map[string]policy.Kind
+	intended  map[string]time.Duration         // when each intent was written down
+	kubelets  map[string]policy.KubeletID      // that ran when each entry was parked, until it is confirmed
+	confirmed map[string]policy.KubeletID      // the one that ran when the first strip of an entry was intended
+	asked     map[parsers.PodUID]question      // the last one about each pod
+	signs     map[parsers.PodUID]time.Duration // the last look in which something spoke for the pod
+	scan      error                            // of the last scan of the mounts
+	moved     []*dir                           // in this pass
 }
 
 // question is what the last question found.
@@ -38,6 +39,7 @@ type question struct {
 
 func (o *oracle) begin() {
 	o.intents, o.intended, o.kubelets = map[string]policy.Kind{}, map[string]time.Duration{}, map[string]policy.KubeletID{}
+	o.confirmed = map[string]policy.KubeletID{}
 	o.asked, o.signs = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}
 }
 
@@ -64,6 +66,9 @@ func (o *oracle) written(n *node, r policy.Record) {
 	}
 	if r.Kind == policy.KindParking || r.Kind == policy.KindParked {
 		o.kubelets[r.Entry] = r.Kubelet
+	}
+	if _, begun := o.confirmed[r.Entry]; r.Kind == policy.KindStripping && !begun {
+		o.confirmed[r.Entry] = o.readings.id // a strip that is cut short goes on under whatever kubelet runs then
 	}
 	if r.Kind == policy.KindBreaker || r.Kind == policy.KindResumed {
 		o.open = r.Kind == policy.KindBreaker
@@ -106,7 +111,7 @@ func (o *oracle) begins(n *node, a policy.Action) {
 		o.fail(n, "%s of %s without an intent in the ledger", a.Kind, n.byUID[a.UID])
 	}
 	if by, ok := o.kubelets[a.Entry]; ok && a.Kind == policy.Strip && a.Take != contents.TakeNone {
-		if delete(o.kubelets, a.Entry); by != o.readings.id {
+		if delete(o.kubelets, a.Entry); by != o.confirmed[a.Entry] {
 			o.fail(n, "%s was confirmed dead by another kubelet than ran when it was parked", n.byUID[a.UID])
 		}
 	}
