@@ -17,42 +17,32 @@ func doubts() (node, pod []FactName) {
 	return node, pod
 }
 
-// looks judges the scene every step, with what the looks before it left, and says how long it
-// took to Reap, or 0 where it did not in six hours. doubted says which looks meet the doubt.
-func (s *scene) looks(step time.Duration, doubted func(i int) FactName, forget bool) time.Duration {
+// looks judges the scene each minute, with what the looks before it left, and returns how long it took to
+// Reap, or 0 where it did not in six hours. In each third look the fact is unknown.
+func (s *scene) looks(doubted FactName, forget bool) time.Duration {
+	const step = time.Minute
 	began := s.now
 	for i := range int(6 * time.Hour / step) {
 		e := s.ev
 		e.Changed = s.now.Wall.Add(-time.Hour)
-		f := doubted(i)
-		if f < NumFacts {
-			e.Facts[f] = Fact{Own: s.own}
+		doubt := i%3 == 2
+		if doubt {
+			e.Facts[doubted] = Fact{Own: s.own}
 		}
 		v := Judge(e, s.node, s.hold, s.rules, s.now)
-		if f < NumFacts && v.Decision == Reap {
+		if doubt && v.Decision == Reap {
 			return -1
 		}
 		if v.Decision == Reap {
 			return s.now.Boot - began.Boot
 		}
 		s.hold = v.Hold
-		if forget && f < NumFacts {
+		if forget && doubt {
 			s.hold = Hold{} // what was before there were pauses
 		}
 		s.now.Boot, s.now.Wall = s.now.Boot+step, s.now.Wall.Add(step)
 	}
 	return 0
-}
-
-const noDoubt = NumFacts
-
-func someDoubt(f FactName, every int) func(int) FactName {
-	return func(i int) FactName {
-		if i%every == every-1 {
-			return f
-		}
-		return noDoubt
-	}
 }
 
 // TestDoubtPauses: a look each minute of which every third meets a doubt about the node lets a
@@ -64,24 +54,24 @@ func TestDoubtPauses(t *testing.T) {
 		s := deadScene()
 		s.hold, s.rules.NeedAPI = Hold{}, true
 		// 5 minutes of hold, and one lost of each three.
-		if took := s.looks(time.Minute, someDoubt(f, 3), false); took != 7*time.Minute {
+		if took := s.looks(f, false); took != 7*time.Minute {
 			t.Errorf("%s: gone after %s, want 7m", f, took)
 		}
 		s = deadScene()
 		s.hold, s.rules.NeedAPI, s.own = Hold{}, true, true
-		if took := s.looks(time.Minute, someDoubt(f, 3), false); took != 0 {
+		if took := s.looks(f, false); took != 0 {
 			t.Errorf("%s: a doubt about this pod alone pauses the hold: gone after %s", f, took)
 		}
 		s = deadScene()
 		s.hold, s.rules.NeedAPI = Hold{}, true
-		if took := s.looks(time.Minute, someDoubt(f, 3), true); took != 0 {
+		if took := s.looks(f, true); took != 0 {
 			t.Errorf("%s: without pauses it is gone after %s: the test shows nothing", f, took)
 		}
 	}
 	for _, f := range pod {
 		s := deadScene()
 		s.hold = Hold{}
-		if took := s.looks(time.Minute, someDoubt(f, 3), false); took != 0 {
+		if took := s.looks(f, false); took != 0 {
 			t.Errorf("%s: a doubt about the pod itself does not begin the hold anew: gone after %s", f, took)
 		}
 	}

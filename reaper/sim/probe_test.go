@@ -49,13 +49,13 @@ const (
 	numSources
 )
 
-// answers returns the error of the source that was read, and whether it shows something in spite of that.
-func (n *node) answers(s source, err error) (error, bool) {
+// answers reports whether the source that was read shows something, and returns its error.
+func (n *node) answers(s source, err error) (shows bool, _ error) {
 	if n.faults.dark == s {
 		n.faults.last = n.now
-		return errDoubt, false
+		return false, errDoubt
 	}
-	return err, err == nil || n.oneIn(2)
+	return err == nil || n.oneIn(2), err
 }
 
 // readings are what the sources said.
@@ -214,7 +214,7 @@ func compare(a, b parsers.PodUID) int {
 
 // readRuntime asks for sandboxes and containers, in all states.
 func (r *readings) readRuntime(err error) {
-	if err, _ = r.answers(ofRuntime, err); !r.runtime.up {
+	if _, err = r.answers(ofRuntime, err); !r.runtime.up {
 		err = errDoubt
 	}
 	if r.runtimeErr = err; err != nil {
@@ -240,7 +240,7 @@ func (r *readings) readRuntime(err error) {
 }
 
 func (r *readings) readCgroups(err error) {
-	err, shows := r.answers(ofCgroups, err)
+	shows, err := r.answers(ofCgroups, err)
 	r.cgroupErr = err
 	for i, p := range r.pods {
 		r.of[i].cgroup, r.of[i].busy = shows && (p.cgroup || p.runs()), shows && p.runs()
@@ -248,7 +248,7 @@ func (r *readings) readCgroups(err error) {
 }
 
 func (r *readings) readMounts(err error) {
-	err, shows := r.answers(ofMounts, err)
+	shows, err := r.answers(ofMounts, err)
 	if r.mountErr = err; r.runtime.hidden {
 		r.mountErr, shows = errors.New("a process hides what is mounted in its namespace"), r.oneIn(2)
 	}
@@ -261,7 +261,7 @@ func (r *readings) readMounts(err error) {
 }
 
 func (r *readings) readFiles(err error) {
-	err, shows := r.answers(ofFiles, err)
+	shows, err := r.answers(ofFiles, err)
 	r.fileErr, r.written = err, r.node.kubelet.written
 	for i, p := range r.pods {
 		r.of[i].file = shows && r.node.kubelet.inFile[p.uid]
@@ -269,7 +269,7 @@ func (r *readings) readFiles(err error) {
 }
 
 func (r *readings) readUse(err error) {
-	err, shows := r.answers(ofUse, err)
+	shows, err := r.answers(ofUse, err)
 	r.useErr = err
 	for i, p := range r.pods {
 		d := r.dirs[p.uid]
@@ -324,7 +324,7 @@ func (r *readings) readAPI(err error) {
 }
 
 func (r *readings) readKubelet(err error) {
-	err, _ = r.answers(ofKubelet, err)
+	_, err = r.answers(ofKubelet, err)
 	switch k := &r.node.kubelet; {
 	case err != nil:
 		r.kubelet = policy.Fact{Detail: err.Error()}
@@ -337,7 +337,7 @@ func (r *readings) readKubelet(err error) {
 
 // readManifests reads the manifests of static pods.
 func (r *readings) readManifests(err error) {
-	err, _ = r.answers(ofManifests, err)
+	_, err = r.answers(ofManifests, err)
 	r.static = policy.StaticPods{Origin: "manifests", Node: "node", Err: err}
 	for i, p := range r.pods {
 		if p.static && p.wanted && err == nil {
@@ -353,7 +353,7 @@ func (r *readings) readManifests(err error) {
 
 // readLists asks the kubelet itself: /pods and its gauges with credentials, and since 1.37 its own socket.
 func (r *readings) readLists(err error) {
-	err, _ = r.answers(ofLists, err)
+	_, err = r.answers(ofLists, err)
 	k := &r.node.kubelet
 	l := &r.list
 	l.Origin, l.Silent, l.Own = "kubelet", "not asked", lists.PodsAPI{Origin: "pods-api", Silent: "no such socket"}
