@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // ready: a sandbox that runs, of a pod that the kubelet has named as an orphan. Whatever was
@@ -62,7 +62,7 @@ func ready(t *testing.T, n *node) {
 
 // inventory counts what is there by itself: the entries of the pods directory, what CRI
 // lists, and the manifests. A pod whose sandbox runs is no orphan, whatever a line says.
-func (n *node) inventory(t *testing.T, cri runtimeapi.RuntimeServiceClient) inventory.Counts {
+func (n *node) inventory(t *testing.T, cri runtimeapi.RuntimeServiceClient) summary.Counts {
 	t.Helper()
 	dirs, err := os.ReadDir(n.pods)
 	if err != nil {
@@ -87,8 +87,8 @@ func (n *node) inventory(t *testing.T, cri runtimeapi.RuntimeServiceClient) inve
 	for _, c := range containers.GetContainers() {
 		uids[c.GetLabels()["io.kubernetes.pod.uid"]] = true
 	}
-	return inventory.Counts{
-		inventory.OnDisk: len(dirs), inventory.InRuntime: len(uids),
-		inventory.Static: len(manifests), inventory.OrphanedOnDisk: 0,
+	return summary.Counts{
+		summary.OnDisk: len(dirs), summary.InRuntime: len(uids),
+		summary.Static: len(manifests), summary.OrphanedOnDisk: 0,
 	}
 }

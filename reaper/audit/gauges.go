@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // values are a gauge's values by its label's; a gauge without a label has the key "". What is not
@@ -100,7 +100,7 @@ func (m *Metrics) lookGauges() []*gauge[looked] {
 
 func (l looked) pods() values {
 	all := values{}
-	for state, n := range inventory.Of(&l.Look) {
+	for state, n := range summary.CountPods(&l.Look) {
 		all[string(state)] = float64(n)
 	}
 	return all

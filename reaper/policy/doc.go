@@ -5,8 +5,8 @@
 // ledger's records mean. Nothing here or below makes a system call, reads the clock or writes a log.
 //
 // It imports contents, which classes what lies in a pod directory. The others import it: decide completes the evidence
-// of one look, has it judged and plans; reported holds what the kubelet's log proves; lists what lists of pods are
-// worth, and reading what other readings are. account, diagnosis and inventory are for people.
+// of one look, has it judged and plans; reported holds what the kubelet's log proves; reading what a reading of the node
+// is worth. summary is for people.
 //
 // The rules have one shape. A Fact is Unknown until somebody proves it No or Yes, and
 // each rule names the one truth that releases a pod; the other, and Unknown, keep it. The

@@ -3,7 +3,7 @@ package policy
 // KubeletGauges is what the kubelet that runs counts itself, from its /metrics. A nil value
 // is not known: most came with 1.27, and many a node lets nobody ask. They are shown to
 // people and in metrics. Two verdicts ask for them: whether the kubelet's list is whole, which a
-// missing Working makes a doubt (lists.KubeletList.Weigh), and whether a pod is told of as one that
+// missing Working makes a doubt (reading.KubeletList.Weigh), and whether a pod is told of as one that
 // the kubelet terminates for ever, which keeps it either way.
 type KubeletGauges struct {
 	Origin string `json:"origin,omitempty"` // the address that was asked

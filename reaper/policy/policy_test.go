@@ -314,7 +314,7 @@ func TestAliveNeverReaps(t *testing.T) {
 	}
 }
 
-// TestSilentFacts: the kubelet's pod list, its pod-resources socket (TestResources of lists), and an
+// TestSilentFacts: the kubelet's pod list, its pod-resources socket (TestResources of reading), and an
 // API server that nobody named or that may be left out, are the only facts whose Unknown keeps nothing. Their yes keeps whatever the
 // rest says, their no and their silence are one and the same, and neither ever lets a pod go
 // that would have stayed without it.

@@ -7,7 +7,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/openfiles"
@@ -102,8 +101,8 @@ func walked(r *poddir.Answer) *openfiles.Walked {
 }
 
 // podLists is all that says which pods are wanted here.
-func (l *gathering) podLists() *lists.PodLists {
-	return &lists.PodLists{
+func (l *gathering) podLists() *reading.PodLists {
+	return &reading.PodLists{
 		Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt(),
 	}
 }

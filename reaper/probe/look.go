@@ -11,7 +11,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
@@ -38,12 +37,12 @@ type gathering struct {
 	static       *kubelet.StaticPods
 	podList      *podlists.KubeletAnswer
 	api          *podlists.APIAnswer
-	lists        *lists.PodLists
+	lists        *reading.PodLists
 	openFiles    *openfiles.Answer
 	again        map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
 	blocks       *poddir.Blocks
 	volumeUsers  reading.VolumeUsers
-	logs         *lists.PodLogs
+	logs         *reading.PodLogs
 	logless      parsers.PodUID // one of the pods that run, without a log directory
 	listed       *policy.PodResources
 	detached     []parsers.PodUID // that the runtime has and the pods directory has not, sorted

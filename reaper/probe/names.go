@@ -5,14 +5,14 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // certainName reports whether the evidence has the pod's own name.
 func (l *gathering) certainName(e *policy.Evidence) bool {
 	_, logged := l.logs.Names[e.UID]
 	_, listed := l.runtime.Name(e.UID)
-	return lists.CertainName(e, logged || listed)
+	return reading.CertainName(e, logged || listed)
 }
 
 // uids are the pods of each name, as runtime and log directories tell them.

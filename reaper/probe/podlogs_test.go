@@ -5,7 +5,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // TestPodLogsCleaned: where a pod of the kubelet's runs and has no log directory, somebody removes
@@ -17,7 +17,7 @@ func TestPodLogsCleaned(t *testing.T) {
 		e.Facts.Set(policy.FactContent, policy.Yes, "", "")
 		return e
 	}
-	logs := &lists.PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{runs: true}}
+	logs := &reading.PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{runs: true}}
 	check := func(step string, e *policy.Evidence, uid parsers.PodUID, want policy.Truth) {
 		t.Helper()
 		e.UID = uid

@@ -9,7 +9,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
@@ -69,9 +68,9 @@ type readings struct {
 	lists     policy.Fact
 	network   policy.Fact
 	static    policy.StaticPods
-	list      lists.KubeletList
-	api       lists.APIList
-	logs      lists.PodLogs
+	list      reading.KubeletList
+	api       reading.APIList
+	logs      reading.PodLogs
 	resources *policy.PodResources
 	written   time.Time // the state file
 
@@ -281,7 +280,7 @@ func (r *readings) readUse(err error) {
 }
 
 func (r *readings) readLogs(err error) {
-	r.logs = lists.PodLogs{Dir: "logs", Pods: map[parsers.PodUID]bool{}, Err: err}
+	r.logs = reading.PodLogs{Dir: "logs", Pods: map[parsers.PodUID]bool{}, Err: err}
 	for _, p := range r.pods {
 		if p.logs {
 			r.logs.Pods[p.uid] = true
@@ -306,7 +305,7 @@ func (r *readings) readResources(err error) {
 
 // readAPI asks the API server, where the program may.
 func (r *readings) readAPI(err error) {
-	r.api = lists.APIList{PodList: lists.PodList{Origin: "api", Silent: "not asked"}}
+	r.api = reading.APIList{PodList: reading.PodList{Origin: "api", Silent: "not asked"}}
 	if !r.asksAPI {
 		return
 	}
@@ -356,7 +355,7 @@ func (r *readings) readLists(err error) {
 	_, err = r.answers(ofLists, err)
 	k := &r.node.kubelet
 	l := &r.list
-	l.Origin, l.Silent, l.Own = "kubelet", "not asked", lists.PodsAPI{Origin: "pods-api", Silent: "no such socket"}
+	l.Origin, l.Silent, l.Own = "kubelet", "not asked", reading.PodsAPI{Origin: "pods-api", Silent: "no such socket"}
 	if err != nil || !k.up {
 		l.Silent, l.Own.Silent = errDoubt.Error(), errDoubt.Error()
 		l.Weigh()
@@ -482,7 +481,7 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 		r.of[i].staged = f[policy.FactStaged].Truth != policy.No
 	}
 	f[policy.FactInUse] = known(r.of[i].used, r.useErr, "proc", "a process has a file of it open")
-	l := &lists.PodLists{Kubelet: r.list, API: r.api, Manifests: r.static.Origin, ManifestDoubt: r.static.Doubt()}
+	l := &reading.PodLists{Kubelet: r.list, API: r.api, Manifests: r.static.Origin, ManifestDoubt: r.static.Doubt()}
 	f[policy.FactKubeletLists], f[policy.FactAPILists] = r.list.Fact(e.UID), r.api.Fact(e.UID)
 	f[policy.FactReleased] = l.Released(e.UID)
 	logged := p.logs && r.logs.Pods[e.UID]
@@ -493,7 +492,7 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 	}
 	r.tellRuntime(e, p)
 	e.Unlisted, e.Unwanted, e.Omitted = l.Unlisted(e.UID), l.Unwanted(e.UID), l.KubeletOmits(e.UID)
-	e.CertainName = lists.CertainName(e, logged || len(r.of[i].sandboxes) > 0)
+	e.CertainName = reading.CertainName(e, logged || len(r.of[i].sandboxes) > 0)
 	f[policy.FactPodLogs] = r.logs.Fact(e, r.logless())
 	f[policy.FactStaticPod] = r.static.Fact(e, r.running())
 	p.shown = p.shown || e.Static || f[policy.FactStaticPod].Truth == policy.Yes

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // compactIfLarge drops old records where the ledger has outgrown its limit, and sets the
@@ -90,15 +90,15 @@ const daysName = "days"
 
 // Days sums up all records by day, those that were dropped too. A record of the ledger counts once,
 // since the table has the number of the last record in it.
-func (s *Store) Days() (account.Table, error) {
-	var table account.Table
+func (s *Store) Days() (summary.Table, error) {
+	var table summary.Table
 	if _, err := s.Load(daysName, &table); err != nil {
 		return table, err
 	}
 	return table, s.addTo(&table)
 }
 
-func (s *Store) addTo(table *account.Table) error {
+func (s *Store) addTo(table *summary.Table) error {
 	for r, err := range s.records(0) {
 		if err != nil {
 			return err
@@ -112,9 +112,9 @@ func (s *Store) addTo(table *account.Table) error {
 // still has them, and they count once. A table that cannot be read begins anew: it then has the
 // time from which on it is complete. The caller holds the append lock.
 func (s *Store) saveDays() error {
-	var table account.Table
+	var table summary.Table
 	if _, err := s.read(daysName+".json", 0, &table); errors.Is(err, errDamaged) {
-		table = account.Table{}
+		table = summary.Table{}
 	} else if err != nil {
 		return err
 	}

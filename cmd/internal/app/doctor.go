@@ -19,8 +19,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
@@ -33,7 +33,7 @@ const doctorPeriod = 24 * time.Hour
 
 // Examination is what doctor found.
 type Examination struct {
-	Case    diagnosis.Case
+	Case    summary.Case
 	Report  reaper.Report // of the look at the pods directory
 	LookErr error         // why there is no report
 	Root    bool          // this process has root's rights
@@ -47,7 +47,7 @@ func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
 	if err != nil {
 		return Examination{}, err
 	}
-	x := Examination{Case: diagnosis.Case{Rules: Rules(cfg)}, Root: os.Geteuid() == 0}
+	x := Examination{Case: summary.Case{Rules: Rules(cfg)}, Root: os.Geteuid() == 0}
 	claims := x.listen(ctx, cfg, clock, log)
 	if err := ctx.Err(); err != nil {
 		return x, err
@@ -66,7 +66,7 @@ func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
 // listen counts the kubelet's complaints in the logs, and returns those that may be evidence.
 func (x *Examination) listen(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
 	now := clock.Now().Wall
-	tally := diagnosis.NewTally(now)
+	tally := summary.NewTally(now)
 	claims := readLogs(ctx, cfg, clock, log, observer{
 		back: doctorPeriod,
 		note: func(line parsers.Line, s parsers.Sighting, past bool) {
@@ -103,10 +103,10 @@ func klogTime(line []byte, now time.Time) time.Time {
 }
 
 // logsRead returns how each log was read.
-func logsRead(states map[string]source.State, since time.Time) []diagnosis.Source {
-	var all []diagnosis.Source
+func logsRead(states map[string]source.State, since time.Time) []summary.Source {
+	var all []summary.Source
 	for name, s := range states {
-		l := diagnosis.Source{Name: name, Read: s.Reached}
+		l := summary.Source{Name: name, Read: s.Reached}
 		if s.Err != nil {
 			usual := slices.Contains(config.Default().LogFiles, name)
 			l.Problem, l.Absent = s.Err.Error(), usual && errors.Is(s.Err, fs.ErrNotExist)
@@ -123,7 +123,7 @@ func logsRead(states map[string]source.State, since time.Time) []diagnosis.Sourc
 		}
 		all = append(all, l)
 	}
-	slices.SortFunc(all, func(a, b diagnosis.Source) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b summary.Source) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
@@ -140,7 +140,7 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, claims []repo
 	rep, err := n.Reaper.Pass(ctx, reaper.Options{DryRun: true, Claims: claims})
 	if err != nil {
 		if e, ok := errors.AsType[*exit.Error](err); ok && e.Hint == noNodeHint {
-			if root := diagnosis.RootNamed(x.Case.Said); root != "" && root != cfg.RootDir {
+			if root := summary.RootNamed(x.Case.Said); root != "" && root != cfg.RootDir {
 				e.Hint = "the kubelet's line names " + root + ": try --root-dir " + root // any process can write a line: the operator decides
 			}
 		}
@@ -169,7 +169,7 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, claims []repo
 		}
 	}
 	x.Case.DataPods = len(data)
-	x.Case.Aging = diagnosis.AgingOf(rep.Entries, x.Case.Rules, n.Reaper.Clock.Now(), x.Case.Node.Pressed())
+	x.Case.Aging = summary.AgingOf(rep.Entries, x.Case.Rules, n.Reaper.Clock.Now(), x.Case.Node.Pressed())
 	return nil
 }
 
@@ -179,8 +179,8 @@ const unitFile = "orphan-reaper.service"
 var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
 // Standing returns whether a daemon runs here, and its mode.
-func Standing(ctx context.Context, cfg config.Config) diagnosis.Daemon {
-	d, err := reading(cfg, func(s *state.Store) (diagnosis.Daemon, error) { return standing(ctx, cfg, s), nil })
+func Standing(ctx context.Context, cfg config.Config) summary.Daemon {
+	d, err := reading(cfg, func(s *state.Store) (summary.Daemon, error) { return standing(ctx, cfg, s), nil })
 	if err != nil {
 		d.Problem = err.Error()
 	}
@@ -189,7 +189,7 @@ func Standing(ctx context.Context, cfg config.Config) diagnosis.Daemon {
 
 // standing returns whether a daemon runs on this state directory, and its mode. A sweep that holds the daemon's lock is
 // no daemon.
-func standing(ctx context.Context, cfg config.Config, store *state.Store) (d diagnosis.Daemon) {
+func standing(ctx context.Context, cfg config.Config, store *state.Store) (d summary.Daemon) {
 	for _, dir := range unitDirs {
 		if _, err := os.Stat(filepath.Join(cfg.NodeRoot, dir, unitFile)); err == nil {
 			d.Installed = true
@@ -215,7 +215,7 @@ func standing(ctx context.Context, cfg config.Config, store *state.Store) (d dia
 }
 
 // proving reads from the ledger whether a pod was confirmed that the daemon parked since its start.
-func proving(d *diagnosis.Daemon, store *state.Store) {
+func proving(d *summary.Daemon, store *state.Store) {
 	parked := map[string]time.Time{}
 	for r, err := range store.Records() {
 		if err != nil {
@@ -244,7 +244,7 @@ func proving(d *diagnosis.Daemon, store *state.Store) {
 
 // holder reports in d what process holds the daemon's lock, by its command line: the daemon, or a command that ends by
 // itself. Mode is that of its flags and its configuration file as it is now, "" if they cannot be read.
-func holder(ctx context.Context, d *diagnosis.Daemon, args []string) {
+func holder(ctx context.Context, d *summary.Daemon, args []string) {
 	command, in, err := parseCommandLine(args)
 	if err != nil {
 		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", d.PID, err)

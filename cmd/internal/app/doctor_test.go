@@ -10,7 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -19,7 +19,7 @@ import (
 // TestHolder: only who was started as run is a daemon; who shows no command may be one or not.
 func TestHolder(t *testing.T) {
 	file := testkit.File(t, "config.yaml", "mode: enforce\n")
-	for args, want := range map[string]diagnosis.Daemon{
+	for args, want := range map[string]summary.Daemon{
 		"orphan-reaper run --mode observe --config " + file:              {Runs: policy.Yes, Mode: "observe"},
 		"orphan-reaper --mode=observe -o json --config " + file + " run": {Runs: policy.Yes, Mode: "observe"},
 		"orphan-reaper run --newer-than-this 1 --config " + file:         {Runs: policy.Yes, Mode: "enforce"},
@@ -34,7 +34,7 @@ func TestHolder(t *testing.T) {
 		"orphan-reaper":                                                  {Problem: "shows no command"},
 		"":                                                               {Problem: "shows no command"},
 	} {
-		var d diagnosis.Daemon
+		var d summary.Daemon
 		holder(t.Context(), &d, strings.Fields(args))
 		if d.Runs != want.Runs || d.Mode != want.Mode ||
 			(d.Problem != "") != (want.Problem != "") || !strings.Contains(d.Problem, want.Problem) {
@@ -83,7 +83,7 @@ func TestProving(t *testing.T) {
 	}
 	want := func(parked time.Duration, proven bool) {
 		t.Helper()
-		d := diagnosis.Daemon{Since: start}
+		d := summary.Daemon{Since: start}
 		proving(&d, store)
 		if d.Proven != proven || d.Parked.IsZero() != (parked == 0) || parked != 0 && !d.Parked.Equal(start.Add(parked)) {
 			t.Errorf("%t, %s: %+v", proven, parked, d)

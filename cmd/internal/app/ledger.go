@@ -13,9 +13,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni/remove"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -66,7 +66,7 @@ func ListQuarantine(_ context.Context, cfg config.Config) ([]policy.EntryState, 
 
 // Reported is what the state directory has of a range of days.
 type Reported struct {
-	Account account.Account
+	Account summary.Account
 	Entries []policy.EntryState // of the quarantine
 	Memory  decide.Memory       // of the last look that found a change
 }
@@ -87,7 +87,7 @@ func Report(_ context.Context, cfg config.Config, from, now time.Time) (Reported
 		if _, err := s.Load("quiet", &heard); err != nil {
 			return Reported{}, err
 		}
-		r := Reported{Account: account.Of(table, heard, from, now), Entries: policy.Listed(s.Entries())}
+		r := Reported{Account: summary.AccountOf(table, heard, from, now), Entries: policy.Listed(s.Entries())}
 		_, err = s.Load("holds", &r.Memory)
 		return r, err
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // NodeReport is the report, as JSON.
@@ -21,8 +21,8 @@ type NodeReport struct {
 	// RecordsSince is null where there are no records. Incomplete: the range begins before them.
 	RecordsSince *time.Time    `json:"records_since"`
 	Incomplete   bool          `json:"incomplete"`
-	Done         account.Sum   `json:"done"`
-	Days         []account.Day `json:"days"`
+	Done         summary.Done  `json:"done"`
+	Days         []summary.Day `json:"days"`
 	Quarantine   QuarantineSum `json:"in_quarantine"`
 	Kept         []KeptSum     `json:"kept"`
 	// KeptAt is when the look was that wrote KeptSum down last, null where that is not known. One that finds no
@@ -58,11 +58,11 @@ type KubeletLines struct {
 }
 
 // NewNodeReport makes the report of the time since asked, which begins with a whole day.
-func NewNodeReport(a account.Account, entries []policy.EntryState, m decide.Memory, asked time.Time, node string) NodeReport {
+func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memory, asked time.Time, node string) NodeReport {
 	const day = 24 * time.Hour
 	v := NodeReport{
 		wider: !asked.Equal(a.From) && a.Now.Sub(asked)%day != 0,
-		Node:  node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Sum, Days: append([]account.Day{}, a.Days...), Kept: keptOf(m.Recorded),
+		Node:  node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Done, Days: append([]summary.Day{}, a.Days...), Kept: keptOf(m.Recorded),
 		Lines: KubeletLines{Pods: a.Quiet.Pods, Lines: a.Quiet.Lines, Going: a.Going, GoingOn: a.GoingPods, Estimate: a.Estimate},
 	}
 	if !a.Since.IsZero() {

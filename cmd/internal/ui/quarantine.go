@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // Context is what is shown beside what was found: when, where, and when an entry goes.
@@ -19,7 +19,7 @@ type Context struct {
 	ArchivePath              func(archive string) string // of an archive of CNI files
 	Node                     string                      // its name, "" where it is not known
 	// Daemon and Observe determine what removes eligible pods: the daemon, or a sweep in the configured mode.
-	Daemon  diagnosis.Daemon
+	Daemon  summary.Daemon
 	Observe bool
 }
 

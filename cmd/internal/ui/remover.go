@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // Remover names the process, if any, that will remove eligible pods. The zero value is a daemon that enforces.
@@ -21,7 +21,7 @@ type Remover struct {
 
 // RemoverOf returns who removes what a look found. observe is the configuration's mode, which counts where no daemon
 // states its own; wait is its hold and its confirm time together.
-func RemoverOf(n policy.Node, breaker bool, d diagnosis.Daemon, observe bool, wait time.Duration) Remover {
+func RemoverOf(n policy.Node, breaker bool, d summary.Daemon, observe bool, wait time.Duration) Remover {
 	if d.Mode != "" {
 		observe = d.Mode != "enforce"
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // TestAfter: a pod that something uses goes when that ends, and is not said to go before.
@@ -23,16 +23,16 @@ func TestAfter(t *testing.T) {
 		t.Errorf("a hold: %q", got)
 	}
 	sweeps := RemoverOf(policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}, false,
-		diagnosis.Daemon{Runs: policy.No, PID: 612}, false, 0)
+		summary.Daemon{Runs: policy.No, PID: 612}, false, 0)
 	if now, later := sweeps.Now("it", ""), sweeps.Later(""); now != "A sweep (PID 612) is at work." || later != now {
 		t.Errorf("%q, %q", now, later)
 	}
 	n := policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}
 	for want, remover := range map[string]Remover{
-		"It is removed when it ends.": RemoverOf(n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "enforce"}, false, 0),
-		"It can be removed when it ends. No daemon runs here. Then run: do sweep": RemoverOf(n, false, diagnosis.Daemon{Runs: policy.No}, false, 0),
+		"It is removed when it ends.": RemoverOf(n, false, summary.Daemon{Runs: policy.Yes, Mode: "enforce"}, false, 0),
+		"It can be removed when it ends. No daemon runs here. Then run: do sweep": RemoverOf(n, false, summary.Daemon{Runs: policy.No}, false, 0),
 		"It can be removed when it ends. Nothing is removed: the daemon runs in mode observe.": RemoverOf(
-			n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "observe"}, false, 0),
+			n, false, summary.Daemon{Runs: policy.Yes, Mode: "observe"}, false, 0),
 	} {
 		if got := remover.After("it ends", "do sweep"); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // The words of "outcome" in sweep's output.
@@ -91,7 +91,7 @@ type nodeView struct {
 	OrphansOnDisk int                  `json:"orphans_on_disk"`
 	// Pods counts the node's pods by state; a state that is not known is left out, and all are
 	// where only some pods were asked for.
-	Pods inventory.Counts `json:"pods"`
+	Pods summary.Counts `json:"pods"`
 }
 
 // factsView is the facts by name; remade and used are read of parked pods only.
@@ -177,7 +177,7 @@ func NewReport(r reaper.Report, c Context) Report {
 	n := r.Look.Node
 	v.Node = &nodeView{
 		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, Network: n.Network, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
-		Gauges: n.Gauges, Pods: inventory.Of(&r.Look),
+		Gauges: n.Gauges, Pods: summary.CountPods(&r.Look),
 	}
 	for i := range r.Look.Pods {
 		e := &r.Look.Pods[i]

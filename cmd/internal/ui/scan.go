@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // Report writes the result of scan or of sweep: the sums, the table, and what to do.
@@ -353,7 +353,7 @@ func (p *Printer) node(n *nodeView) {
 		para(text)
 	}
 	var words []string
-	for _, s := range inventory.States() {
+	for _, s := range summary.States() {
 		if count, ok := n.Pods[s]; ok {
 			words = append(words, human.Thousands(count)+" "+strings.ReplaceAll(string(s), "_", " "))
 		}

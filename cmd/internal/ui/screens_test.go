@@ -13,11 +13,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -43,7 +42,7 @@ func busyContext() Context {
 	return Context{
 		Now: ago(0), Hold: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour, PodsDir: pods, QuarantineDir: "/var/lib/kubelet/orphan-reaper",
 		ArchivePath: func(name string) string { return "/var/lib/orphan-reaper/archive/" + name + ".tar.gz" },
-		Daemon:      diagnosis.Daemon{Runs: policy.Yes, Mode: "enforce"},
+		Daemon:      summary.Daemon{Runs: policy.Yes, Mode: "enforce"},
 	}
 }
 
@@ -141,11 +140,11 @@ func busyHistory() []policy.Record {
 
 func busyNodeReport() NodeReport {
 	day := func(ago int) string { return screenNow.AddDate(0, 0, -ago).Format(time.DateOnly) }
-	table := account.Table{Seq: 900, Since: screenNow.AddDate(0, 0, -12), Days: []account.Day{
-		{Day: day(11), Sum: account.Sum{
+	table := summary.Table{Seq: 900, Since: screenNow.AddDate(0, 0, -12), Days: []summary.Day{
+		{Day: day(11), Done: summary.Done{
 			Parked: 2044, Removed: 2040, PutBack: 1, Cleared: 3, CNIFiles: 30, Addresses: 10, CNIBack: 2, Entries: 60000, Bytes: 12 << 30, Failed: 1,
 		}},
-		{Day: day(1), Sum: account.Sum{Parked: 1, Removed: 1, Entries: 5, Bytes: 4096}},
+		{Day: day(1), Done: summary.Done{Parked: 1, Removed: 1, Entries: 5, Bytes: 4096}},
 	}}
 	lines := reported.Messages{
 		Days: []reported.Day{{Day: day(11), First: screenNow.AddDate(0, 0, -11), Pods: 2, Lines: 43200}},
@@ -153,7 +152,7 @@ func busyNodeReport() NodeReport {
 	}
 	from := screenNow.AddDate(0, 0, -30)
 	kept := decide.Memory{Recorded: map[parsers.PodUID]string{uidMounted: "keep in-use mounted", uidHold: "wait hold"}, Looked: ago(9 * time.Minute)}
-	return NewNodeReport(account.Of(table, lines, from, screenNow), busyReport().Entries, kept, from, "n1")
+	return NewNodeReport(summary.AccountOf(table, lines, from, screenNow), busyReport().Entries, kept, from, "n1")
 }
 
 // screens are all screens of the busy node, each with the struct that JSON encodes.

@@ -1,4 +1,4 @@
-// Package reading says what a reading of the node is worth:
+// Package reading returns what a reading of the node is worth:
 //
 //   - whether the kubelets that run agree with what the operator set (Settings)
 //   - whether this process sees the node's mounts (Namespaces)
@@ -6,8 +6,11 @@
 //   - which pods plainly live (Life)
 //   - whether what is staged or mapped is a pod's own (PodVolumes)
 //   - whether somebody uses a pod's files, or a directory that was made again (FileUse, UsedAgain)
+//   - which pods this node is to have, by the lists of the kubelet and the API server (PodLists) and by the log
+//     directories (PodLogs)
 //
-// probe reads, fills these values in and makes a Fact of the answer. What lists of pods are worth
-// is said in package lists. Nothing here judges: policy weighs the facts with the others, and does
-// not import this package. Like all of policy it makes no system call and reads no clock.
+// probe reads and fills these values in, and each answers with a Fact. A list that has a pod keeps it, whatever else
+// is wrong with the list; only one that is known to be complete and this node's releases a pod (PodLists.Released).
+// Nothing here judges: policy weighs the facts with the others, and does not import this package. Like all of policy
+// it makes no system call and reads no clock.
 package reading

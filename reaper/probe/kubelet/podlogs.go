@@ -15,23 +15,23 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // mostLogDirs bounds one listing of the log directory.
 const mostLogDirs = 100_000
 
 // PodLogs reads the directory as the kubelet that runs sees it, or the usual one.
-func (r *Reader) PodLogs(ctx context.Context, running *Kubelet) *lists.PodLogs {
-	logs, err := bounded.Do(ctx, r.Guard, "pod logs", func() *lists.PodLogs { return r.readPodLogs(running) })
+func (r *Reader) PodLogs(ctx context.Context, running *Kubelet) *reading.PodLogs {
+	logs, err := bounded.Do(ctx, r.Guard, "pod logs", func() *reading.PodLogs { return r.readPodLogs(running) })
 	if err != nil {
-		return &lists.PodLogs{Dir: r.LogPodsDir, Err: fmt.Errorf("cannot read the pods' log directories: %w", err)}
+		return &reading.PodLogs{Dir: r.LogPodsDir, Err: fmt.Errorf("cannot read the pods' log directories: %w", err)}
 	}
 	return logs
 }
 
-func (r *Reader) readPodLogs(running *Kubelet) *lists.PodLogs {
-	l := &lists.PodLogs{Dir: r.LogPodsDir, Pods: map[parsers.PodUID]bool{}, Names: map[parsers.PodUID]policy.PodName{}}
+func (r *Reader) readPodLogs(running *Kubelet) *reading.PodLogs {
+	l := &reading.PodLogs{Dir: r.LogPodsDir, Pods: map[parsers.PodUID]bool{}, Names: map[parsers.PodUID]policy.PodName{}}
 	defer func() {
 		if l.Err != nil { // it stands in tables
 			l.Err = errors.New(clean.Name(l.Err.Error()))

@@ -13,7 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // acceptMetadata asks for the pods' metadata alone, a tenth of their size, and takes whole
@@ -30,9 +30,9 @@ const (
 //
 // It is asked without a resourceVersion, so that the answer is as new as etcd
 // (resourceVersion=0 would be a cache's, of any age), and only a list that was read to its
-// end decides anything: see lists.APIList.
+// end decides anything: see reading.APIList.
 type APIAnswer struct {
-	lists.APIList
+	reading.APIList
 	Err error
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -43,7 +43,7 @@ func listing(k *KubeletAnswer, a *APIAnswer) *bothLists {
 		l.podList = unlisted("", "", nil)
 	}
 	if a == nil {
-		l.api = &APIAnswer{APIList: lists.APIList{PodList: lists.PodList{Silent: "not asked"}}}
+		l.api = &APIAnswer{APIList: reading.APIList{PodList: reading.PodList{Silent: "not asked"}}}
 	}
 	l.api.Weigh(func(uid parsers.PodUID) bool { return uid == testkit.UIDHere })
 	return l
@@ -145,8 +145,8 @@ type bothLists struct {
 	static  *policy.StaticPods
 }
 
-func (l *bothLists) podLists() *lists.PodLists {
-	return &lists.PodLists{Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt()}
+func (l *bothLists) podLists() *reading.PodLists {
+	return &reading.PodLists{Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt()}
 }
 
 // newReader has the tests' time.

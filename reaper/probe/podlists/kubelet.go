@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // acceptJSON is what we ask a kubelet for.
@@ -18,7 +18,7 @@ const acceptJSON = "application/json"
 
 // KubeletAnswer is what the kubelet says of its pods.
 type KubeletAnswer struct {
-	lists.KubeletList
+	reading.KubeletList
 	Err error
 }
 

@@ -23,7 +23,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // Bounds of what is read from a socket of the kubelet. One of 500 pods with devices answers with some
@@ -184,9 +184,9 @@ const (
 )
 
 // PodsAPI asks the kubelet of this PID, 0 where none is known, once.
-func (r *Reader) PodsAPI(ctx context.Context, pid int) lists.PodsAPI {
+func (r *Reader) PodsAPI(ctx context.Context, pid int) reading.PodsAPI {
 	path := filepath.Join(r.RootDir, podsAPIEntry)
-	l := lists.PodsAPI{Origin: "unix://" + path}
+	l := reading.PodsAPI{Origin: "unix://" + path}
 	if r.Waive {
 		l.Silent = "not asked: --runtime-endpoint none"
 		return l

@@ -16,24 +16,24 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // Screen is what doctor shows.
 type Screen struct {
-	NeedsPerson bool             `json:"needs_person"`
-	Looked      bool             `json:"looked"` // false where the pods directory could not be read
-	Complaints  complaints       `json:"complaints"`
-	Pods        []pod            `json:"pods"`
-	Living      int              `json:"living"` // pod directories of pods that live
-	Daemon      diagnosis.Daemon `json:"daemon"`
-	Stops       *policy.Why      `json:"stops,omitempty"` // what stops all removal
-	Todo        []Todo           `json:"todo"`
-	Aging       *aging           `json:"aging,omitempty"` // nil where nothing is purged by itself
-	Missing     []string         `json:"missing"`
-	Errors      []string         `json:"errors"`
+	NeedsPerson bool           `json:"needs_person"`
+	Looked      bool           `json:"looked"` // false where the pods directory could not be read
+	Complaints  complaints     `json:"complaints"`
+	Pods        []pod          `json:"pods"`
+	Living      int            `json:"living"` // pod directories of pods that live
+	Daemon      summary.Daemon `json:"daemon"`
+	Stops       *policy.Why    `json:"stops,omitempty"` // what stops all removal
+	Todo        []Todo         `json:"todo"`
+	Aging       *aging         `json:"aging,omitempty"` // nil where nothing is purged by itself
+	Missing     []string       `json:"missing"`
+	Errors      []string       `json:"errors"`
 
-	c          *diagnosis.Case
+	c          *summary.Case
 	now        time.Time
 	podsDir    string
 	root       bool
@@ -43,15 +43,15 @@ type Screen struct {
 
 // complaints is what the logs have about all pods together.
 type complaints struct {
-	Lines    int                `json:"lines"`
-	LastHour int                `json:"last_hour"`
-	Untimed  int                `json:"untimed"`
-	First    *time.Time         `json:"first"`
-	Last     *time.Time         `json:"last"`
-	Now      bool               `json:"now"`
-	Message  string             `json:"message"`
-	Pods     int                `json:"pods"`
-	Sources  []diagnosis.Source `json:"sources"`
+	Lines    int              `json:"lines"`
+	LastHour int              `json:"last_hour"`
+	Untimed  int              `json:"untimed"`
+	First    *time.Time       `json:"first"`
+	Last     *time.Time       `json:"last"`
+	Now      bool             `json:"now"`
+	Message  string           `json:"message"`
+	Pods     int              `json:"pods"`
+	Sources  []summary.Source `json:"sources"`
 }
 
 // pod is one pod that the kubelet complains of, or that is left.
@@ -64,7 +64,7 @@ type pod struct {
 	First      *time.Time      `json:"first"`
 	Last       *time.Time      `json:"last"`
 	Bytes      int64           `json:"bytes"`
-	Fate       diagnosis.Fate  `json:"fate"`
+	Fate       summary.Fate    `json:"fate"`
 	Says       string          `json:"says"`
 	Reasons    []policy.Reason `json:"reasons"`
 	DueSeconds int             `json:"due_seconds,omitempty"`
@@ -98,8 +98,8 @@ type Read struct {
 }
 
 // New shows a diagnosis.
-func New(c diagnosis.Case, r Read, x ui.Context) Screen {
-	d := diagnosis.Of(c)
+func New(c summary.Case, r Read, x ui.Context) Screen {
+	d := summary.Diagnose(c)
 	v := Screen{
 		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []pod{}, Todo: []Todo{},
 		Missing: []string{}, Errors: append([]string{}, r.Errors...), c: &c, now: x.Now.Wall, podsDir: x.PodsDir, root: r.Root,
@@ -113,15 +113,15 @@ func New(c diagnosis.Case, r Read, x ui.Context) Screen {
 	if c.Looked && c.Node.Agrees.Truth == policy.No {
 		v.elsewhere = c.Node.Agrees.Detail
 	}
-	all := diagnosis.Sum(c.Said)
+	all := summary.Total(c.Said)
 	message := strings.ReplaceAll(all.Words, x.PodsDir+"/"+string(all.UID)+"/", "…/") // the UID is in it already
 	v.Complaints = complaints{
 		Lines: all.Lines, LastHour: all.LastHour, Untimed: all.Untimed, First: timeOrNil(all.First), Last: timeOrNil(all.Last), Now: all.Now,
-		Message: clean.Text(message), Pods: len(c.Said), Sources: append([]diagnosis.Source{}, c.Sources...),
+		Message: clean.Text(message), Pods: len(c.Said), Sources: append([]summary.Source{}, c.Sources...),
 	}
 	for i := range d.Pods {
 		one := newPod(&d.Pods[i], x.Now.Wall)
-		if c.Breaker && one.UID == string(c.Revived) && one.Fate == diagnosis.Stopped {
+		if c.Breaker && one.UID == string(c.Revived) && one.Fate == summary.Stopped {
 			one.Says = "It showed life in quarantine. Run explain before you resume."
 		}
 		v.Pods = append(v.Pods, one)
@@ -144,7 +144,7 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-func newPod(p *diagnosis.Pod, now time.Time) pod {
+func newPod(p *summary.Pod, now time.Time) pod {
 	v := pod{
 		UID: string(p.UID), Lines: p.Said.Lines, LastHour: p.Said.LastHour, First: timeOrNil(p.Said.First), Last: timeOrNil(p.Said.Last),
 		Fate: p.Fate, Reasons: []policy.Reason{}, parked: p.Parked,
@@ -153,7 +153,7 @@ func newPod(p *diagnosis.Pod, now time.Time) pod {
 	v.recent = p.Said.Now || p.Said.Last.IsZero() || now.Sub(p.Said.Last) < quietFor
 	if e := p.Evidence; e != nil {
 		v.Namespace, v.Name, v.Bytes, v.unread = e.Namespace, e.PodName, p.Bytes, e.Unread
-		if p.Fate == diagnosis.Person {
+		if p.Fate == summary.Person {
 			v.Command = e.Umount
 		}
 		v.DueSeconds = int(p.Verdict.Due.Seconds())
@@ -170,17 +170,17 @@ func newPod(p *diagnosis.Pod, now time.Time) pod {
 }
 
 // says is what becomes of a pod in one sentence.
-func says(p *diagnosis.Pod, recent bool) string {
+func says(p *summary.Pod, recent bool) string {
 	switch {
-	case p.Fate == diagnosis.Lives && recent:
+	case p.Fate == summary.Lives && recent:
 		return "Something of it is still listed. If the pod has ended, the kubelet cleans it up in some minutes."
-	case p.Fate == diagnosis.Lives:
+	case p.Fate == summary.Lives:
 		return "It lives. The line about it is old, or not the kubelet's own."
-	case p.Fate == diagnosis.Gone && p.Parked:
+	case p.Fate == summary.Gone && p.Parked:
 		return "It lies in quarantine. The kubelet has nothing to complain of any more."
-	case p.Fate == diagnosis.Gone:
+	case p.Fate == summary.Gone:
 		return "Its directory is gone. The kubelet has nothing to complain of any more."
-	case p.Fate != diagnosis.Goes && p.Fate != diagnosis.Stopped:
+	case p.Fate != summary.Goes && p.Fate != summary.Stopped:
 		return means(mainReason(p), p.Evidence)
 	case p.Cleaned():
 		return "Ended, being cleaned up by the kubelet."
@@ -214,7 +214,7 @@ func means(r policy.Reason, e *policy.Evidence) string {
 
 // mainReason is the reason that an operator has to know first: mounted, else restored, else the first that does not
 // end by itself, and of those the first that needs an operator.
-func mainReason(p *diagnosis.Pod) policy.Reason {
+func mainReason(p *summary.Pod) policy.Reason {
 	rank := func(r policy.Reason) int {
 		o := r.Outlook()
 		switch {
@@ -269,7 +269,7 @@ func (v *Screen) missing() {
 
 // deaf reports whether no log was read at all.
 func (v *Screen) deaf() bool {
-	return !slices.ContainsFunc(v.c.Sources, func(s diagnosis.Source) bool { return s.Read })
+	return !slices.ContainsFunc(v.c.Sources, func(s summary.Source) bool { return s.Read })
 }
 
 // sum is how many pods there are of a kind, and what they hold.

@@ -13,13 +13,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // node is what doctor found on a node.
 type node struct {
-	Case    diagnosis.Case
+	Case    summary.Case
 	LookErr error
 	Root    bool
 }
@@ -49,12 +49,12 @@ func screen(t *testing.T, change func(*node)) (Screen, string) {
 }
 
 // healthyNode is a node with a daemon, and one pod that lives.
-func healthyNode() diagnosis.Case {
+func healthyNode() summary.Case {
 	r := only(testReport(), uidAlive)
 	r.Look.Node.Network = policy.Fact{Truth: policy.Yes}
-	return diagnosis.Case{
-		Sources: []diagnosis.Source{{Name: "journald", Read: true, Since: testNow.Add(-24 * time.Hour)}},
-		Daemon:  diagnosis.Daemon{Runs: policy.Yes, PID: 612, Since: testNow.Add(-50 * time.Hour), Mode: "enforce", Installed: true, Proven: true},
+	return summary.Case{
+		Sources: []summary.Source{{Name: "journald", Read: true, Since: testNow.Add(-24 * time.Hour)}},
+		Daemon:  summary.Daemon{Runs: policy.Yes, PID: 612, Since: testNow.Add(-50 * time.Hour), Mode: "enforce", Installed: true, Proven: true},
 		Looked:  true, Node: r.Look.Node, Pods: r.Look.Pods, Verdicts: r.Verdicts, Rules: policy.Rules{Confirm: 5 * time.Minute},
 	}
 }
@@ -63,7 +63,7 @@ const oldWords = `orphaned pod "0badf00d-0001-4aaa-8bbb-cccc00000001" found, but
 
 // complain has the kubelet name the pod that may go, every 2 s for longer than was read.
 func complain(x *node) {
-	x.Case.Said = []diagnosis.Said{{
+	x.Case.Said = []summary.Said{{
 		UID: uidReap, Source: "journald", Lines: 43150, LastHour: 1799, First: testNow.Add(-24*time.Hour + time.Second),
 		Last: testNow.Add(-time.Second), Now: true, Words: oldWords,
 	}}
@@ -76,15 +76,15 @@ var doctored = map[string]func(*node){
 	"goes": complain,
 	"nodaemon": func(x *node) {
 		complain(x)
-		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No, Installed: true}
+		x.Case.Daemon = summary.Daemon{Runs: policy.No, Installed: true}
 	},
 	"unknowndaemon": func(x *node) {
 		complain(x)
-		x.Case.Daemon = diagnosis.Daemon{PID: 612, Installed: true, Problem: "PID 612 holds the daemon's lock, and its command line cannot be read: it shows no command"}
+		x.Case.Daemon = summary.Daemon{PID: 612, Installed: true, Problem: "PID 612 holds the daemon's lock, and its command line cannot be read: it shows no command"}
 	},
 	"sweeps": func(x *node) {
 		complain(x)
-		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No, PID: 612, Since: testNow.Add(-time.Minute)}
+		x.Case.Daemon = summary.Daemon{Runs: policy.No, PID: 612, Since: testNow.Add(-time.Minute)}
 	},
 	"observe": func(x *node) {
 		complain(x)
@@ -99,7 +99,7 @@ var doctored = map[string]func(*node){
 	},
 	// One may go, one waits for its hold, and one for a process.
 	"inuse":      doctoredInUse,
-	"inusealone": func(x *node) { doctoredInUse(x); x.Case.Daemon = diagnosis.Daemon{Runs: policy.No} },
+	"inusealone": func(x *node) { doctoredInUse(x); x.Case.Daemon = summary.Daemon{Runs: policy.No} },
 	// What ends by itself hides nothing that stays.
 	"settling": func(x *node) {
 		complain(x)
@@ -129,11 +129,11 @@ var doctored = map[string]func(*node){
 		x.Case.Pods, x.Case.Verdicts = x.Case.Pods[1:], x.Case.Verdicts[1:]
 	},
 	"aging": func(x *node) {
-		x.Case.Aging = diagnosis.Aging{UIDs: []parsers.PodUID{uidHeld}, Bytes: 300 << 10, In: 24*time.Hour - time.Second}
+		x.Case.Aging = summary.Aging{UIDs: []parsers.PodUID{uidHeld}, Bytes: 300 << 10, In: 24*time.Hour - time.Second}
 		x.Case.DataPods, x.Case.DataBytes = 2, 4096
 	},
 	"manyaging": func(x *node) {
-		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No}
+		x.Case.Daemon = summary.Daemon{Runs: policy.No}
 		for i := range 5 {
 			x.Case.Aging.UIDs = append(x.Case.Aging.UIDs, uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i)))
 		}
@@ -147,7 +147,7 @@ var doctored = map[string]func(*node){
 	},
 	"files": func(x *node) {
 		complain(x)
-		x.Case.Sources = []diagnosis.Source{
+		x.Case.Sources = []summary.Source{
 			{Name: "/var/log/messages", Read: true},
 			{Name: "/var/log/syslog", Absent: true, Problem: "stat /var/log/syslog: no such file or directory"},
 		}
@@ -173,7 +173,7 @@ var doctored = map[string]func(*node){
 	},
 	"nolog": func(x *node) { x.Case.Sources = nil },
 	"deaf": func(x *node) {
-		x.Case.Sources = []diagnosis.Source{{Name: "journald", Problem: "/var/log/journal/0123/system.journal: permission denied"}}
+		x.Case.Sources = []summary.Source{{Name: "journald", Problem: "/var/log/journal/0123/system.journal: permission denied"}}
 	},
 	"contradiction": func(x *node) {
 		x.Case.Node.Agrees = policy.Fact{Truth: policy.No, Detail: "--root-dir is /data/kubelet, and the kubelet that runs here (PID 812) has /var/lib/kubelet"}
@@ -181,7 +181,7 @@ var doctored = map[string]func(*node){
 	"user": func(x *node) {
 		complain(x)
 		x.Root, x.Case.Looked, x.Case.Pods, x.Case.Verdicts = false, false, nil, nil
-		x.Case.Daemon = diagnosis.Daemon{Problem: "cannot open the state directory: permission denied"}
+		x.Case.Daemon = summary.Daemon{Problem: "cannot open the state directory: permission denied"}
 		x.LookErr = fmt.Errorf("cannot list the pods directory /var/lib/kubelet/pods: %w", fs.ErrPermission)
 	},
 	"nokubelet": func(x *node) {
@@ -357,7 +357,7 @@ func TestDoctorReadsOnly(t *testing.T) {
 			x.Case.Pods[0].Facts.Set(policy.FactInUse, policy.Unknown, "", "")
 		}, "Whether something has a file of it open could not be read.", "Something still has"},
 		"a missing log file": {func(x *node) {
-			x.Case.Sources = []diagnosis.Source{{Name: "/nowhere.log", Absent: true, Problem: "no such file"}}
+			x.Case.Sources = []summary.Source{{Name: "/nowhere.log", Absent: true, Problem: "no such file"}}
 		}, "/nowhere.log does not exist", "no such file"},
 		"a log file, and all gone": {func(x *node) {
 			doctored["files"](x)

@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // The screen is for a reader without time: usually at most 24 lines. What needs no action and answers no question is
@@ -99,7 +99,7 @@ func (v *Screen) read() string {
 }
 
 // readFor returns how far back a log was read.
-func (v *Screen) readFor(s diagnosis.Source) string {
+func (v *Screen) readFor(s summary.Source) string {
 	d := v.now.Sub(s.Since)
 	if d > time.Hour {
 		return human.Span(d.Round(time.Hour))
@@ -114,7 +114,7 @@ func (v *Screen) stopped() bool {
 		return false
 	}
 	left := slices.ContainsFunc(v.Pods, func(p pod) bool {
-		return p.Lines > 0 && p.Fate != diagnosis.Gone && (p.Fate != diagnosis.Lives || p.recent)
+		return p.Lines > 0 && p.Fate != summary.Gone && (p.Fate != summary.Lives || p.recent)
 	})
 	return last != nil && v.now.Sub(*last) > quietFor || v.Looked && !left
 }
@@ -160,7 +160,7 @@ func (p writer) pods(v *Screen) {
 	const uidWidth, sizeWidth = 38, 8
 	name := min(p.Columns-2-uidWidth-sizeWidth, 60)
 	p.Heading("What lies there")
-	here := slices.DeleteFunc(slices.Clone(v.Pods), func(pod pod) bool { return pod.Fate == diagnosis.Gone })
+	here := slices.DeleteFunc(slices.Clone(v.Pods), func(pod pod) bool { return pod.Fate == summary.Gone })
 	for i, pod := range here {
 		if i == mostPods {
 			p.Printf("  … and %s: orphan-reaper scan\n", human.Count(len(here)-i, "more pod"))
@@ -174,7 +174,7 @@ func (p writer) pods(v *Screen) {
 		p.Printf("  %s%s%*s\n", human.Pad(human.Short(pod.UID, uidWidth-2), uidWidth), human.Pad(full, max(name, 2)), sizeWidth, size)
 		p.Para("    ", pod.Says)
 	}
-	parked := v.sumOf(func(p *pod) bool { return p.Fate == diagnosis.Gone && p.parked }).pods
+	parked := v.sumOf(func(p *pod) bool { return p.Fate == summary.Gone && p.parked }).pods
 	var parts []string
 	if gone := len(v.Pods) - len(here) - parked; gone > 0 {
 		parts = append(parts, human.Count(gone, "pod")+" that it named "+human.Plural(gone, "is", "are")+" gone.")
@@ -189,7 +189,7 @@ func (p writer) pods(v *Screen) {
 
 // removal writes what is removed without an operator, and when, or what stops that.
 func (p writer) removal(v *Screen) {
-	if s := v.sumOf(func(p *pod) bool { return p.Fate == diagnosis.Stopped }); s.pods > 0 {
+	if s := v.sumOf(func(p *pod) bool { return p.Fate == summary.Stopped }); s.pods > 0 {
 		why := v.Stops.Detail
 		if v.Stops.Reason == policy.ReasonBreaker {
 			why, _, _ = strings.Cut(why, ";") // what to do about it stands below, as commands
@@ -204,7 +204,7 @@ func (p writer) removal(v *Screen) {
 	}
 	p.Heading("What is removed automatically")
 	text := eligible + "."
-	if !v.Daemon.Proven && v.sumOf(func(p *pod) bool { return p.Fate == diagnosis.Goes }).pods > 1 {
+	if !v.Daemon.Proven && v.sumOf(func(p *pod) bool { return p.Fate == summary.Goes }).pods > 1 {
 		text += " After its start the daemon moves one pod, and the others once that one has shown no sign of life in quarantine."
 	}
 	p.Para("  ", fmt.Sprintf("%s The daemon has run since %s (mode %s).", text, human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
@@ -220,7 +220,7 @@ func (v *Screen) eligible(one, many string) string {
 	}
 	due := time.Duration(-1)
 	byTime := v.sumOf(func(p *pod) bool {
-		if p.Fate != diagnosis.Goes || p.ends != "" {
+		if p.Fate != summary.Goes || p.ends != "" {
 			return false
 		}
 		if d := time.Duration(p.DueSeconds) * time.Second; due < 0 || d < due {
@@ -244,10 +244,10 @@ func (v *Screen) eligible(one, many string) string {
 	add(byTime, when)
 	ends := ""
 	used := v.sumOf(func(p *pod) bool {
-		if p.Fate == diagnosis.Goes && p.ends != "" {
+		if p.Fate == summary.Goes && p.ends != "" {
 			ends = p.ends
 		}
-		return p.Fate == diagnosis.Goes && p.ends != ""
+		return p.Fate == summary.Goes && p.ends != ""
 	})
 	if used.pods > 1 {
 		ends = "nothing uses them any more, or the kubelet reports them"
@@ -301,7 +301,7 @@ func (p writer) commands(commands []string, rest string) {
 func (p writer) todo(v *Screen) {
 	var back []string
 	for i := range v.Pods { // put back, and kept by nothing else
-		if v.Pods[i].Fate != diagnosis.Person && slices.Contains(v.Pods[i].Reasons, policy.ReasonRestored) {
+		if v.Pods[i].Fate != summary.Person && slices.Contains(v.Pods[i].Reasons, policy.ReasonRestored) {
 			back = append(back, "orphan-reaper quarantine forget "+v.Pods[i].UID)
 		}
 	}

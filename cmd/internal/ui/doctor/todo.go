@@ -8,18 +8,18 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // todo lists what an operator has to do: what stops all removal first, then what keeps pods, by reason.
-func (v *Screen) todo(d *diagnosis.Diagnosis) {
+func (v *Screen) todo(d *summary.Diagnosis) {
 	c := v.c
 	add := func(text string, commands ...string) { v.Todo = append(v.Todo, Todo{text, commands}) }
 	if d.Unattended {
 		v.unattended = true
-		v.Todo = append(v.Todo, unattended(c.Daemon, d.Count[diagnosis.Goes]))
+		v.Todo = append(v.Todo, unattended(c.Daemon, d.Count[summary.Goes]))
 	}
-	if d.Stopped && (d.Count[diagnosis.Stopped] > 0 || d.NeedsPerson && d.Stops.Reason != policy.ReasonObserve) {
+	if d.Stopped && (d.Count[summary.Stopped] > 0 || d.NeedsPerson && d.Stops.Reason != policy.ReasonObserve) {
 		brief := ui.BriefOf(d.Stops.Reason)
 		add(brief.Do, cmp.Or(brief.Command, "orphan-reaper config check"))
 		if last := &v.Todo[len(v.Todo)-1]; d.Stops.Reason == policy.ReasonBreaker && c.Revived != "" {
@@ -28,7 +28,7 @@ func (v *Screen) todo(d *diagnosis.Diagnosis) {
 	}
 	at := map[policy.Reason]int{}
 	for i := range d.Pods {
-		if d.Pods[i].Fate != diagnosis.Person {
+		if d.Pods[i].Fate != summary.Person {
 			continue
 		}
 		reason := mainReason(&d.Pods[i])
@@ -55,7 +55,7 @@ func (v *Screen) todo(d *diagnosis.Diagnosis) {
 }
 
 // todoFor returns what to do about a pod that stays until an operator acts.
-func (v *Screen) todoFor(p *diagnosis.Pod, reason policy.Reason) (text, command string) {
+func (v *Screen) todoFor(p *summary.Pod, reason policy.Reason) (text, command string) {
 	brief := ui.BriefOf(reason)
 	then := ui.Place{PodsDir: v.podsDir}.Commands(p.Evidence, reason).Then
 	switch {
@@ -88,7 +88,7 @@ func (v *Screen) strays(names []string) {
 }
 
 // unattended returns what removes the eligible pods where no daemon is known to run.
-func unattended(d diagnosis.Daemon, pods int) Todo {
+func unattended(d summary.Daemon, pods int) Todo {
 	if d.Runs == policy.No && d.PID > 0 { // only a sweep takes the daemon's lock
 		return Todo{
 			Text:     fmt.Sprintf("No daemon runs here. A sweep (PID %d) is at work; run this again when it has ended:", d.PID),

@@ -1,4 +1,4 @@
-package diagnosis
+package summary
 
 import (
 	"cmp"
@@ -103,8 +103,8 @@ func (t *Tally) Pods() []Said {
 	return all
 }
 
-// Sum adds up what was said of all pods; Words are those of the pod that was named last.
-func Sum(pods []Said) (all Said) {
+// Total adds up what was said of all pods; Words are those of the pod that was named last.
+func Total(pods []Said) (all Said) {
 	for i, s := range pods {
 		all.Lines += s.Lines
 		all.LastHour += s.LastHour

@@ -1,4 +1,4 @@
-package inventory
+package summary
 
 import (
 	"slices"
@@ -38,9 +38,9 @@ func States() []State {
 	}
 }
 
-// Of counts the pods of a look by state. The facts that the kubelet's log gives must have been
+// CountPods counts the pods of a look by state. The facts that the kubelet's log gives must have been
 // told to the look.
-func Of(l *policy.Look) Counts {
+func CountPods(l *policy.Look) Counts {
 	c := Counts{}
 	if l.Partial {
 		return c

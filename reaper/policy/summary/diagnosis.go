@@ -1,4 +1,4 @@
-package diagnosis
+package summary
 
 import (
 	"cmp"
@@ -142,8 +142,8 @@ type Diagnosis struct {
 	NeedsPerson bool
 }
 
-// Of sorts what was said and judged.
-func Of(c Case) Diagnosis {
+// Diagnose sorts what was said and judged.
+func Diagnose(c Case) Diagnosis {
 	d := Diagnosis{Count: map[Fate]int{}, Bytes: map[Fate]int64{}}
 	d.Deaf = !slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Read })
 	d.Stops, d.Stopped = policy.Standing{Node: c.Node, Breaker: c.Breaker, Rules: c.Rules}.Gate().Stops()

@@ -1,4 +1,4 @@
-package inventory
+package summary
 
 import (
 	"maps"
@@ -29,7 +29,7 @@ func TestInventory(t *testing.T) {
 	all := Counts{
 		OnDisk: 4, InRuntime: 2, KnownToKubelet: 7, OrphanedOnDisk: 2, OrphanedInRuntime: 1, Terminating: 1, Static: 1,
 	}
-	if got := Of(&whole); !maps.Equal(got, all) {
+	if got := CountPods(&whole); !maps.Equal(got, all) {
 		t.Errorf("%v, want %v", got, all)
 	}
 	if len(all) != len(States()) {
@@ -62,7 +62,7 @@ func TestInventory(t *testing.T) {
 		for _, s := range c.unknown {
 			delete(want, s)
 		}
-		if got := Of(&l); !maps.Equal(got, want) {
+		if got := CountPods(&l); !maps.Equal(got, want) {
 			t.Errorf("%s unknown: %v, want %v", name, got, want)
 		}
 	}

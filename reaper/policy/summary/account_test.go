@@ -1,4 +1,4 @@
-package account
+package summary
 
 import (
 	"testing"
@@ -33,17 +33,17 @@ func TestTable(t *testing.T) {
 			table.Add(r)
 		}
 	}
-	a := Of(table, reported.Messages{}, noon, noon.AddDate(0, 0, 2))
-	want := Sum{Parked: 1, Removed: 1, PutBack: 2, Cleared: 1, Sandbox: 1, CNIFiles: 9, Addresses: 3, CNIBack: 2, Entries: 13, Bytes: 1090, Failed: 1}
-	if a.Sum != want || len(a.Days) != 2 || a.Short() || table.Seq != 12 {
+	a := AccountOf(table, reported.Messages{}, noon, noon.AddDate(0, 0, 2))
+	want := Done{Parked: 1, Removed: 1, PutBack: 2, Cleared: 1, Sandbox: 1, CNIFiles: 9, Addresses: 3, CNIBack: 2, Entries: 13, Bytes: 1090, Failed: 1}
+	if a.Done != want || len(a.Days) != 2 || a.Short() || table.Seq != 12 {
 		t.Errorf("%+v", a)
 	}
-	if a = Of(table, reported.Messages{}, noon.AddDate(0, 0, 1), noon.AddDate(0, 0, 2)); a.Parked != 0 || a.Removed != 1 || len(a.Days) != 1 {
+	if a = AccountOf(table, reported.Messages{}, noon.AddDate(0, 0, 1), noon.AddDate(0, 0, 2)); a.Parked != 0 || a.Removed != 1 || len(a.Days) != 1 {
 		t.Errorf("the second day alone: %+v", a)
 	}
 	back := Table{Seq: 10}
 	back.Add(records[10])
-	if a = Of(back, reported.Messages{}, noon, noon.AddDate(0, 0, 2)); a.Entries != 0 || a.Bytes != 0 || a.CNIBack != 2 || a.Days[0].Bytes != -20 {
+	if a = AccountOf(back, reported.Messages{}, noon, noon.AddDate(0, 0, 2)); a.Entries != 0 || a.Bytes != 0 || a.CNIBack != 2 || a.Days[0].Bytes != -20 {
 		t.Errorf("what went before that time came back: %+v", a)
 	}
 }
@@ -58,11 +58,11 @@ func TestTableGap(t *testing.T) {
 	}
 	table.Add(rec(9, policy.KindParked, 5, nil))
 	table.Add(rec(10, policy.KindParked, 6, nil))
-	a := Of(table, reported.Messages{}, noon.AddDate(0, 0, 4), noon.AddDate(0, 0, 7))
+	a := AccountOf(table, reported.Messages{}, noon.AddDate(0, 0, 4), noon.AddDate(0, 0, 7))
 	if !a.Since.Equal(noon.AddDate(0, 0, 5)) || !a.Short() {
 		t.Errorf("since %s, short %t", a.Since, a.Short())
 	}
-	if a = Of(Table{}, reported.Messages{}, noon, noon); !a.Short() {
+	if a = AccountOf(Table{}, reported.Messages{}, noon, noon); !a.Short() {
 		t.Error("without any record the range is whole")
 	}
 	table = Table{}
@@ -80,14 +80,14 @@ func TestEstimate(t *testing.T) {
 		Days: []reported.Day{{Day: "2026-03-01", First: noon, Pods: 2, Lines: 100}, {Day: "2026-03-02", First: noon.AddDate(0, 0, 1), Pods: 1, Lines: 50}},
 		Pods: map[parsers.PodUID]reported.PodLines{"a": {Lines: 7}},
 	}
-	a := Of(Table{}, heard, noon, noon.AddDate(0, 0, 2))
+	a := AccountOf(Table{}, heard, noon, noon.AddDate(0, 0, 2))
 	if a.Quiet.Pods != 3 || a.Quiet.Lines != 150 || a.Going != 7 || a.GoingPods != 1 || a.Estimate != 2*43200-157 {
 		t.Errorf("%+v", a)
 	}
-	if a = Of(Table{}, heard, noon, noon.Add(time.Minute)); a.Estimate != 0 {
+	if a = AccountOf(Table{}, heard, noon, noon.Add(time.Minute)); a.Estimate != 0 {
 		t.Errorf("%d lines were saved in a minute in which more came", a.Estimate)
 	}
-	if a = Of(Table{}, reported.Messages{}, noon, noon.AddDate(1, 0, 0)); a.Estimate != 0 {
+	if a = AccountOf(Table{}, reported.Messages{}, noon, noon.AddDate(1, 0, 0)); a.Estimate != 0 {
 		t.Errorf("%d lines were saved of nothing", a.Estimate)
 	}
 }

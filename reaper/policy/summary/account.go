@@ -1,6 +1,4 @@
-// Package account sums up, by day, what was done on a node, from the ledger's records. It is for
-// people: no verdict rests on it. Like all of policy it makes no system call and reads no clock.
-package account
+package summary
 
 import (
 	"cmp"
@@ -14,8 +12,8 @@ import (
 // mostDays bounds the table: some 200 bytes a day.
 const mostDays = 400
 
-// Sum is what was done.
-type Sum struct {
+// Done is what was done.
+type Done struct {
 	Parked   int64 `json:"parked"`  // pod directories moved to quarantine
 	Removed  int64 `json:"removed"` // of which nothing is left
 	PutBack  int64 `json:"put_back"`
@@ -35,7 +33,7 @@ type Sum struct {
 // Day is what was done on one day of UTC.
 type Day struct {
 	Day string `json:"day"` // 2006-01-02
-	Sum
+	Done
 }
 
 // Table has the days on which something was done, the oldest first. It is folded from the records in
@@ -57,9 +55,9 @@ func (t *Table) Add(r policy.Record) {
 		t.Since = r.At.Wall
 	}
 	t.Seq = r.Seq
-	var s Sum
+	var s Done
 	s.add(r)
-	if s == (Sum{}) {
+	if s == (Done{}) {
 		return
 	}
 	day := r.At.Wall.UTC().Format(time.DateOnly)
@@ -77,7 +75,7 @@ func (t *Table) Add(r policy.Record) {
 }
 
 // add counts one record. Stripped and swept records, and intents that were cut short, have no count of their own, but what they took.
-func (s *Sum) add(r policy.Record) {
+func (s *Done) add(r policy.Record) {
 	var none int64
 	count, ok := map[policy.Kind]*int64{
 		policy.KindParked: &s.Parked, policy.KindRemoved: &s.Removed, policy.KindPutBack: &s.PutBack, policy.KindRestored: &s.PutBack,
@@ -108,7 +106,7 @@ func (s *Sum) add(r policy.Record) {
 	}
 }
 
-func (s *Sum) plus(o Sum) {
+func (s *Done) plus(o Done) {
 	s.Parked += o.Parked
 	s.Removed += o.Removed
 	s.PutBack += o.PutBack
@@ -127,7 +125,7 @@ type Account struct {
 	From, Now time.Time
 	// Since is when the records begin; zero where there are none.
 	Since time.Time
-	Sum
+	Done
 	Days []Day // those in the range
 	// Quiet sums up the kubelet's messages that stopped in the range; its First is when the first did.
 	Quiet reported.Day
@@ -141,14 +139,14 @@ type Account struct {
 	Estimate int64
 }
 
-// Of makes the account of the time from a day on.
-func Of(t Table, heard reported.Messages, from, now time.Time) Account {
+// AccountOf makes the account of the time from a day on.
+func AccountOf(t Table, heard reported.Messages, from, now time.Time) Account {
 	a := Account{From: from.UTC().Truncate(24 * time.Hour), Now: now, Since: t.Since}
 	first := a.From.Format(time.DateOnly)
 	for _, d := range t.Days {
 		if d.Day >= first {
 			a.Days = append(a.Days, d)
-			a.plus(d.Sum)
+			a.plus(d.Done)
 		}
 	}
 	a.Entries, a.Bytes = max(0, a.Entries), max(0, a.Bytes) // what came back may have gone before

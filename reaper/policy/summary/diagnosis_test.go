@@ -1,4 +1,4 @@
-package diagnosis
+package summary
 
 import (
 	"strings"
@@ -61,7 +61,7 @@ func TestFates(t *testing.T) {
 		if tt.change != nil {
 			tt.change(&c)
 		}
-		d := Of(c)
+		d := Diagnose(c)
 		if len(d.Pods) != 1 || d.Pods[0].Fate != tt.want || d.NeedsPerson != tt.person || d.Count[tt.want] != 1 {
 			t.Errorf("%s: %+v, want %s, a person %t", tt.name, d, tt.want, tt.person)
 		}
@@ -91,7 +91,7 @@ func TestWholeCase(t *testing.T) {
 	} {
 		c := oneOrphan(lives)
 		tt.change(&c)
-		if d := Of(c); len(d.Pods) != tt.pods || d.NeedsPerson != tt.person {
+		if d := Diagnose(c); len(d.Pods) != tt.pods || d.NeedsPerson != tt.person {
 			t.Errorf("%s: %+v", tt.name, d)
 		}
 	}
@@ -109,7 +109,7 @@ func TestOrder(t *testing.T) {
 	add("c", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "") })
 	add("d", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "") })
 	c.Said, c.Parked = append(c.Said, Said{UID: "c", Lines: 9}, Said{UID: "e", Lines: 2}), []parsers.PodUID{"e"}
-	d := Of(c)
+	d := Diagnose(c)
 	var got strings.Builder
 	for _, p := range d.Pods {
 		got.WriteString(string(p.UID[:1]))
@@ -143,14 +143,14 @@ func TestTally(t *testing.T) {
 		!pods[0].First.Equal(now.Add(-90*time.Minute)) || pods[1].Lines != 1 || !pods[1].Teardown {
 		t.Errorf("%+v", pods)
 	}
-	sum := Sum(pods)
+	sum := Total(pods)
 	if sum.Lines != 11 || sum.LastHour != 7 || !sum.Now || sum.UID != "a" || !sum.Last.Equal(now.Add(time.Second)) {
 		t.Errorf("%+v", sum)
 	}
-	if sum = Sum([]Said{pods[1], pods[0]}); sum.UID != "a" {
+	if sum = Total([]Said{pods[1], pods[0]}); sum.UID != "a" {
 		t.Errorf("the words are those of a tear-down error: %+v", sum)
 	}
-	if (Sum(nil) != Said{}) {
+	if (Total(nil) != Said{}) {
 		t.Error("the sum of nothing")
 	}
 }
