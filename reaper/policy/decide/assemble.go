@@ -146,11 +146,14 @@ func (d *Ruling) addStatic(c Case) {
 }
 
 // addStateFiles sets since when looks have seen each of the kubelet's state files as it is now, and remembers that. A
-// file that was seen before a pod was parked was not written since, whatever the wall clock was set to.
+// file that was seen before a pod was parked was not written since, whatever the wall clock was set to. What was seen
+// in this boot stays remembered while the file cannot be read.
 func (d *Ruling) addStateFiles(c Case) {
 	at, before, after := d.Look.At, c.Memory.StateFiles, map[string]StateFile{}
-	if c.Only {
-		maps.Copy(after, before)
+	for name, was := range before {
+		if _, sameBoot := at.Since(was.Seen); sameBoot || c.Only {
+			after[name] = was
+		}
 	}
 	for _, e := range pointers(d.Look.Pods, d.Look.RuntimeOnly, d.Look.Parked, d.Look.Resting) {
 		e.StateFiles = slices.Clone(e.StateFiles)

@@ -79,6 +79,7 @@ func TestStateFileAfterClockStep(t *testing.T) {
 		return []policy.Evidence{e}
 	}
 	before := Decide(Case{Look: policy.Look{At: p.Now, Node: p.Node, Pods: file(p.Pod, written)}, Rules: p.Rules})
+	unread := Decide(Case{Look: policy.Look{At: p.Now, Node: p.Node, Pods: []policy.Evidence{p.Pod}}, Memory: before.Memory, Rules: p.Rules})
 	parked := p.Now
 	parked.Boot += time.Second
 	parked.Wall = parked.Wall.Add(time.Second)
@@ -94,6 +95,7 @@ func TestStateFileAfterClockStep(t *testing.T) {
 		want    policy.Decision
 	}{
 		"seen before the parking":    {before.Memory, written, policy.Reap},
+		"unread by one look since":   {unread.Memory, written, policy.Reap},
 		"written anew since":         {before.Memory, p.Now.Wall, policy.Wait},
 		"no look has seen it before": {Memory{}, written, policy.Wait},
 		"written anew in between":    {before.Memory, written.Add(30 * time.Minute), policy.Wait},
