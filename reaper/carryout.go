@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,13 +20,13 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 		return
 	}
 	r.writeSeen(rep, plan)
-	if !r.carryOutParked(ctx, rep, plan.Parked) || r.stopped() {
+	if !r.carryOutParked(ctx, rep, slices.Concat(r.batches(plan.Undo), r.batches(plan.Remove))) || r.stopped() {
 		return
 	}
 	if plan.Proving && !r.memory.Proven { // the first pod has not been confirmed dead after all, so no other follows it
 		return
 	}
-	r.parkAndClear(ctx, rep, plan.Moves)
+	r.parkAndClear(ctx, rep, r.batches(plan.Moves))
 }
 
 // carryOutParked takes further what lies in quarantine, after one more scan of the mounts for what is
@@ -55,7 +56,7 @@ func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy
 		if len(moved) > 0 {
 			// The pods go back even when the daemon is told to stop.
 			ctx := context.WithoutCancel(ctx)
-			for _, back := range policy.PutBacks(moved, r.Prober.Still(ctx, batch.LastAsked()), at) {
+			for _, back := range r.batches(policy.PutBacks(moved, r.Prober.Still(ctx, batch.LastAsked()), at)) {
 				r.execute(ctx, rep, back)
 			}
 		}
@@ -63,6 +64,15 @@ func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy
 			return
 		}
 	}
+}
+
+// batches cuts actions into batches of at most BatchSize.
+func (r *Reaper) batches(actions []policy.Action) []policy.Batch {
+	var batches []policy.Batch
+	for batch := range slices.Chunk(actions, cmp.Or(r.BatchSize, policy.BatchSize)) {
+		batches = append(batches, policy.Batch{Actions: batch})
+	}
+	return batches
 }
 
 func uidsOf(actions []policy.Action, as func(policy.Action) bool) []parsers.PodUID {
@@ -186,7 +196,7 @@ func (r *Reaper) finish(ctx context.Context, rep *Report, cut cutOff) []policy.O
 		r.Remover.Execute(ctx, permit, policy.Batch{}) // what was never moved may have left its manifest
 	}
 	own := Report{Look: policy.Look{Node: rep.Look.Node}, byPerson: rep.byPerson}
-	for _, batch := range policy.Batches(cut.again) {
+	for _, batch := range r.batches(cut.again) {
 		r.execute(ctx, &own, batch)
 	}
 	rep.Look.Errors = append(rep.Look.Errors, own.Look.Errors...)

@@ -28,6 +28,8 @@ type Reaper struct {
 	Log      *slog.Logger
 	Rules    policy.Rules
 	CNI      Neighbour // nil where there is none
+	// BatchSize is the most actions of one batch; 0 is policy.BatchSize.
+	BatchSize int
 
 	memory memory
 	owed   *policy.Record   // the breaker, where it opened and the ledger could not be written
@@ -102,7 +104,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		rep.Means = r.Remover.Means()
 	}
 	if !opt.DryRun {
-		if len(d.Plan.Parked)+len(d.Plan.Moves) > 0 {
+		if len(d.Plan.Undo)+len(d.Plan.Remove)+len(d.Plan.Moves) > 0 {
 			progress.From(ctx).Begin("removing", "entry", 0)
 		}
 		r.finish(ctx, &rep, cut)

@@ -76,7 +76,7 @@ func (r *Reaper) byPerson(ctx context.Context, ask asked) ([]policy.Outcome, err
 	}
 	rep.Look.Node = look.Node
 	outs := finished
-	for _, batch := range decide.PlanCommand(meant, look.Resting, kind) {
+	for _, batch := range r.batches(decide.PlanCommand(meant, look.Resting, kind)) {
 		outs = append(outs, r.execute(ctx, &rep, batch)...)
 	}
 	r.publish(&rep, nil)

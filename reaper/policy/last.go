@@ -73,7 +73,7 @@ func lastObjections(e Evidence, n Node, r Rules) []Why {
 // PutBacks puts back what was just moved of pods that live by the answers to the same question, asked after the
 // rename: a mount that came between was carried along, and a pod that came to life misses its directory. A mount
 // scan that failed counts as a hit. Every other doubt is left to the confirm time.
-func PutBacks(moved []Outcome, answers []Evidence, at Instant) []Batch {
+func PutBacks(moved []Outcome, answers []Evidence, at Instant) []Action {
 	now := map[string]Evidence{}
 	for _, e := range answers {
 		now[e.Name] = e
@@ -98,7 +98,7 @@ func PutBacks(moved []Outcome, answers []Evidence, at Instant) []Batch {
 			actions = append(actions, putBack(o, e, why, at))
 		}
 	}
-	return Batches(actions)
+	return actions
 }
 
 // putBack is the action that puts back what was moved a moment ago.

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -235,21 +234,12 @@ type Action struct {
 	Evidence *Evidence
 }
 
-// BatchSize is the most actions of one batch: facts, scans and syncs are per batch. Only the simulator sets it.
-var BatchSize = 256
+// BatchSize is the most actions of one batch: facts, scans and syncs are per batch.
+const BatchSize = 256
 
 // Batch is what one step changes: the remover carries it out, a dry run prints it.
 type Batch struct {
 	Actions []Action
-}
-
-// Batches cuts actions into batches of at most BatchSize.
-func Batches(actions []Action) []Batch {
-	var batches []Batch
-	for batch := range slices.Chunk(actions, BatchSize) {
-		batches = append(batches, Batch{Actions: batch})
-	}
-	return batches
 }
 
 // Result is how one action ended.

@@ -45,6 +45,7 @@ func (n *node) reaper() (*reaper.Reaper, *state.Store, error) {
 	r := &reaper.Reaper{
 		Prober: prober{n}, Remover: remover{n}, Ledger: ledger{store, n}, Store: store, Clock: n, Recorder: recorder{n}, Meter: meter{},
 		Log: slog.New(slog.DiscardHandler), Rules: n.rules,
+		BatchSize: 2, // a pass over few pods then has several batches
 	}
 	r.Rules.Observe = n.observes
 	n.cniSweeps(r, store)

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // number is a setting from the environment: make simulate passes SEEDS, LIVES and SEED.
@@ -19,12 +17,6 @@ func number(name string, otherwise int) int {
 		return v
 	}
 	return otherwise
-}
-
-// TestMain makes batches small: a pass over few pods then has several.
-func TestMain(m *testing.M) {
-	policy.BatchSize = 2
-	os.Exit(m.Run())
 }
 
 // TestSimulate lives through so many seeds of so many lives each. SEED is the first of them; without it, in a short run, the same are lived

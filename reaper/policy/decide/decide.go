@@ -86,20 +86,22 @@ func (d *Ruling) judgeEntries(c Case) (policy.Permit, pace) {
 		d.Resting = append(d.Resting, v)
 	}
 	permit := policy.Standing{Node: look.Node, Breaker: c.Breaker || d.Plan.Breaker != nil, Rules: c.Rules}.Gate()
-	var actions []policy.Action
 	for i, a := range todo {
 		v := &d.Parked[i]
 		v.Gate(permit)
-		if a != nil && v.Decision != policy.Wait && permit.Allows(*a) && !m.TooSoon(a.Entry, look.At) {
-			actions = append(actions, *a)
+		switch {
+		case a == nil || v.Decision == policy.Wait || !permit.Allows(*a) || m.TooSoon(a.Entry, look.At):
+		case a.Removes():
+			d.Plan.Remove = append(d.Plan.Remove, *a)
+		default:
+			d.Plan.Undo = append(d.Plan.Undo, *a)
 		}
 	}
-	if d.Plan.Proving = !m.Proven && slices.ContainsFunc(actions, m.proves); d.Plan.Proving {
+	if d.Plan.Proving = !m.Proven && slices.ContainsFunc(d.Plan.Remove, m.proves); d.Plan.Proving {
 		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
 		// strip is put off or refused: the loop asks Memory.Proven before it moves any.
 		p.proven, p.inWork = true, 0
 	}
-	d.Plan.Parked = undoFirst(actions)
 	return permit, p
 }
 
@@ -126,7 +128,7 @@ func (d *Ruling) plan(c Case, permit policy.Permit, p pace) {
 	}
 	given := map[string]bool{}
 	ev, verdicts := pointers(d.Look.Pods, d.Look.RuntimeOnly), pointers(d.Verdicts, d.RuntimeOnly)
-	d.Plan.Moves = batchesOf(ev, verdicts, permit, p, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
+	d.Plan.Moves = moves(ev, verdicts, permit, p, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
 		name := freeEntry(uid, kind, d.Look.At.Wall.Unix(), func(name string) bool { return c.Entries[name] != nil || given[name] })
 		given[name] = true
 		return name

@@ -254,16 +254,12 @@ func (p *play) carryOut(plan Plan) (outs []policy.Outcome) {
 	for uid := range p.mounted {
 		mounts[uid] = policy.Fact{Truth: policy.Yes, Detail: "mounted since the look"}
 	}
-	for _, b := range plan.Parked {
-		outs = append(outs, p.execute(b.Unmounted(mounts))...)
-	}
+	outs = append(outs, p.execute(policy.Batch{Actions: plan.Undo})...)
+	outs = append(outs, p.execute(policy.Batch{Actions: plan.Remove}.Unmounted(mounts))...)
 	if plan.Proving && !p.memory.Proven {
 		return outs
 	}
-	var moved []policy.Outcome
-	for _, b := range plan.Moves {
-		moved = append(moved, p.execute(b)...)
-	}
+	moved := p.execute(policy.Batch{Actions: plan.Moves})
 	outs = append(outs, moved...)
 	var answers []policy.Evidence
 	for _, o := range moved {
@@ -272,10 +268,8 @@ func (p *play) carryOut(plan Plan) (outs []policy.Outcome) {
 		e.Facts[policy.FactMounted] = mounts[e.UID]
 		answers = append(answers, e)
 	}
-	for _, b := range policy.PutBacks(slices.DeleteFunc(moved, func(o policy.Outcome) bool { return !o.Moved() }), answers, p.Now) {
-		outs = append(outs, p.execute(b)...)
-	}
-	return outs
+	back := policy.PutBacks(slices.DeleteFunc(moved, func(o policy.Outcome) bool { return !o.Moved() }), answers, p.Now)
+	return append(outs, p.execute(policy.Batch{Actions: back})...)
 }
 
 func (p *play) execute(b policy.Batch) (outs []policy.Outcome) {

@@ -75,7 +75,7 @@ func Changed(meant, shown []policy.EntryState) string {
 
 // PlanCommand plans what an operator asked for. rests is what a look saw of the entries, or of the
 // first of them.
-func PlanCommand(meant []policy.EntryState, rests []policy.Evidence, kind policy.ActionKind) []policy.Batch {
+func PlanCommand(meant []policy.EntryState, rests []policy.Evidence, kind policy.ActionKind) []policy.Action {
 	actions := make([]policy.Action, 0, len(meant))
 	for i, s := range meant {
 		a := policy.Action{
@@ -93,7 +93,7 @@ func PlanCommand(meant []policy.EntryState, rests []policy.Evidence, kind policy
 		}
 		actions = append(actions, a)
 	}
-	return policy.Batches(actions)
+	return actions
 }
 
 // Forgotten are the records by which an operator takes back that pods were restored: one for each

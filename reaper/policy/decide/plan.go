@@ -2,7 +2,6 @@ package decide
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -15,9 +14,10 @@ type Plan struct {
 	Frozen []policy.Record
 	// Breaker is that enforcing stops, since a pod that was judged dead turned out to live.
 	Breaker *policy.Record
-	Parked  []policy.Batch // on what lies in quarantine
-	Proving bool           // what follows counts on Parked to prove the first pod dead
-	Moves   []policy.Batch // out of the pods directory, to quarantine
+	Undo    []policy.Action // of what lies in quarantine; one that goes back may open the breaker
+	Remove  []policy.Action // of what lies in quarantine, never in one batch with Undo
+	Proving bool            // what follows counts on Remove to prove the first pod dead
+	Moves   []policy.Action // out of the pods directory, to quarantine
 }
 
 // pace is what slows the parking of pods down, whatever the evidence says.
@@ -27,14 +27,14 @@ type pace struct {
 	inWork int  // pods parked that have yet to prove dead, or whose kubelet has yet to finish
 }
 
-// batchesOf turns the verdicts of one look into batches. A verdict may be Reap, or have leaves to
+// moves turns the verdicts of one look into actions. A verdict may be Reap, or have leaves to
 // clear; where none of that is planned, the reason is added to it. entry
 // returns a new name in quarantine for what is moved of a pod.
 //
 // A pod whose leaves are cleared counts as one that is parked: it was judged from the same evidence.
-func batchesOf(
+func moves(
 	ev []*policy.Evidence, verdicts []*policy.Verdict, permit policy.Permit, g pace, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
-) []policy.Batch {
+) []policy.Action {
 	most := len(verdicts)
 	if r.MaxPerLook > 0 {
 		most = min(most, r.MaxPerLook)
@@ -68,7 +68,7 @@ func batchesOf(
 			})
 		}
 	}
-	return policy.Batches(actions)
+	return actions
 }
 
 // limit returns how many pods may be planned when it is the turn of this one. A pod that its kubelet itself let
@@ -80,14 +80,6 @@ func (g *pace) limit(e *policy.Evidence, slow, most int) int {
 		return most
 	}
 	return slow
-}
-
-// undoFirst is a plan in which what is removed comes after all that is put back, and never in one
-// batch with it: a pod that goes back may open the breaker.
-func undoFirst(actions []policy.Action) []policy.Batch {
-	undo := slices.DeleteFunc(slices.Clone(actions), policy.Action.Removes)
-	remove := slices.DeleteFunc(actions, func(a policy.Action) bool { return !a.Removes() })
-	return slices.Concat(policy.Batches(undo), policy.Batches(remove))
 }
 
 func limitDetail(e *policy.Evidence, g pace, r policy.Rules) string {

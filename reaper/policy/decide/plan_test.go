@@ -15,11 +15,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// planned lists all that is planned, sandboxes first.
+// planned lists all that is planned.
 func planned(
 	ev []policy.Evidence, vs []policy.Verdict, n policy.Node, breaker bool, g pace, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
-) []policy.Batch {
-	return batchesOf(pointers(ev), pointers(vs), policy.Standing{Node: n, Breaker: breaker, Rules: r}.Gate(), g, r, entry)
+) []policy.Action {
+	return moves(pointers(ev), pointers(vs), policy.Standing{Node: n, Breaker: breaker, Rules: r}.Gate(), g, r, entry)
 }
 
 func entryOf(u parsers.PodUID, _ policy.ActionKind) string { return string(u) + ".1" }
@@ -58,10 +58,8 @@ func onGate(t *testing.T, in string) string {
 	if counted := policy.CountedAs(vs[0].Decision, vs[0].Why); counted != vs[0].Decision {
 		fmt.Fprintln(&b, "counts as", counted)
 	}
-	for _, plan := range plans {
-		for _, a := range plan.Actions {
-			fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprintf("%s %s", a.Kind, a.Leaf)))
-		}
+	for _, a := range plans {
+		fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprintf("%s %s", a.Kind, a.Leaf)))
 	}
 	for _, w := range vs[0].Why {
 		fmt.Fprintf(&b, "%s: %s\n", w.Reason, w.Detail)
@@ -109,7 +107,7 @@ func TestClearPlan(t *testing.T) {
 		n++
 		return fmt.Sprintf("%s.%d.%s", u, n, k)
 	})
-	if len(plans) != 1 || len(plans[0].Actions) != 2 || plans[0].Actions[1].Leaf != testkit.Leaf+"2" || plans[0].Actions[0].Entry == plans[0].Actions[1].Entry {
+	if len(plans) != 2 || plans[1].Leaf != testkit.Leaf+"2" || plans[0].Entry == plans[1].Entry {
 		t.Fatalf("%+v", plans)
 	}
 	if vs[1].Decision != policy.Wait || !vs[1].For(policy.ReasonLimit) {
