@@ -33,6 +33,7 @@ type cli struct {
 	configFile string              // --config
 	output     string              // --output
 	given      map[string][]string // the settings' flags as they were given, by flag
+	carried    *ui.Given           // the flags that printed commands carry, nil before the first one
 	quiet      bool                // --quiet
 	verbose    bool                // --verbose
 	tells      bool                // the result has what the records have
@@ -157,9 +158,12 @@ func (a *cli) printer(w io.Writer) *ui.Printer {
 	return p
 }
 
-// where returns the flags that printed commands carry.
+// where returns the flags that printed commands carry. The file is read once: a reload prints no commands.
 func (a *cli) where() ui.Given {
-	return ui.Given(a.input().CommandLine())
+	if a.carried == nil {
+		a.carried = new(ui.Given(a.input().CommandLine()))
+	}
+	return *a.carried
 }
 
 // input returns the input of the configuration.

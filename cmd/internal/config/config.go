@@ -141,6 +141,23 @@ func (in Input) place(name string) (string, error) {
 
 // Load returns the configuration of one call. Its errors have exit code 2, except those of Input.Dir.
 func Load(ctx context.Context, in Input) (Config, error) {
+	c, err := in.withoutFlags()
+	if err != nil {
+		return Config{}, err
+	}
+	if err := c.applyFlags(in); err != nil {
+		return Config{}, err
+	}
+	c.usualPlaces()
+	c.discover(ctx, in.Discover)
+	if err := c.check(); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// withoutFlags returns the defaults with the values of the file over them.
+func (in Input) withoutFlags() (Config, error) {
 	c := Default()
 	file, explicit := in.File, in.File != ""
 	if !explicit {
@@ -151,28 +168,18 @@ func Load(ctx context.Context, in Input) (Config, error) {
 	}
 	file, err := in.place(file)
 	if err != nil {
-		return Config{}, err
+		return c, err
 	}
 	data, err := readConfigFile(file)
 	switch {
 	case err == nil:
 		c.File = file
-		if err := c.applyFile(file, data); err != nil {
-			return Config{}, err
-		}
+		return c, c.applyFile(file, data)
 	case isUnsafe(err):
 		unsafe, _ := errors.AsType[*unsafeFileError](err)
-		return Config{}, exit.Usagef(unsafe.mend, "cannot use the configuration: %w", err)
+		return c, exit.Usagef(unsafe.mend, "cannot use the configuration: %w", err)
 	case explicit || !errors.Is(err, fs.ErrNotExist):
-		return Config{}, exit.Usagef("orphan-reaper config print shows what holds without a file", "cannot read the configuration: %w", err)
-	}
-	if err := c.applyFlags(in); err != nil {
-		return Config{}, err
-	}
-	c.usualPlaces()
-	c.discover(ctx, in.Discover)
-	if err := c.check(); err != nil {
-		return Config{}, err
+		return c, exit.Usagef("orphan-reaper config print shows what holds without a file", "cannot read the configuration: %w", err)
 	}
 	return c, nil
 }

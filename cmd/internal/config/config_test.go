@@ -320,22 +320,25 @@ func FuzzConfigFile(f *testing.F) {
 	})
 }
 
-// TestCommandLine: another command of the same node carries the given flags, quoted, with absolute paths.
+// TestCommandLine: another command of the same node carries the given flags, quoted, with absolute paths, except those that
+// repeat a default or the file. A path on the command line is carried even then: without it the program looks elsewhere.
 func TestCommandLine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir, err := os.Getwd()
 	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile("my c.yaml", []byte("retention: 1h\ncgroup_root: /cg\n"), 0o600))
 	in := Input{File: "my c.yaml", Given: map[string][]string{}}
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	AddFlags(set, in.Given)
 	if err := set.Parse([]string{
-		"--metrics-file", "none", "--log-level", "debug", "--log-format", "json", "--hold", "3s", "--hold", "1s",
+		"--metrics-file", "none", "--log-level", "debug", "--log-format", "json", "--hold", "3s", "--hold", "1s", "--mode", "enforce", "--settle", "300s",
 		"--runtime-endpoint", "none", "--log-file", "a", "--log-file", "/b b", "--state-dir", "../state", "--web-token-review", "in-cluster",
+		"--retention", "60m", "--cgroup-root", "/cg", "--root-dir", "/var/lib/kubelet",
 	}); err != nil {
 		t.Fatal(err)
 	}
-	want := "--config '" + dir + "/my c.yaml' --hold 1s --state-dir " + filepath.Join(dir, "../state") + " --log-file " + dir + "/a --log-file '/b b'" +
-		" --runtime-endpoint none --metrics-file none --web-token-review in-cluster"
+	want := "--config '" + dir + "/my c.yaml' --root-dir /var/lib/kubelet --hold 1s --state-dir " + filepath.Join(dir, "../state") +
+		" --log-file " + dir + "/a --log-file '/b b' --runtime-endpoint none --metrics-file none --web-token-review in-cluster"
 	if got := in.CommandLine(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

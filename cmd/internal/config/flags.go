@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -56,7 +57,8 @@ func (v FlagValue) Set(text string) error {
 }
 
 // CommandLine returns the flags with which another command of this program reads the same node, quoted for a shell:
-// those of this call, except the log's. Paths are absolute, so that the command works in another directory.
+// those of this call, except the log's and those that repeat a default or the file. Paths are absolute, so that the
+// command works in another directory.
 func (in Input) CommandLine() string {
 	var words []string
 	carry := func(flag, value string) {
@@ -65,6 +67,7 @@ func (in Input) CommandLine() string {
 	if in.File != "" {
 		carry("config", absolute(in.File))
 	}
+	without, err := in.withoutFlags()
 	for i := range Settings {
 		s := &Settings[i]
 		c, values := Default(), in.Given[s.Flag]
@@ -76,12 +79,18 @@ func (in Input) CommandLine() string {
 				*path = absolute(*path)
 			}
 		}
+		if err == nil && slices.Equal(s.Values(&c), s.Values(&without)) && (without.Named(s.Key) || !s.found()) {
+			continue
+		}
 		for _, value := range s.Values(&c) {
 			carry(s.Flag, value)
 		}
 	}
 	return strings.Join(words, " ")
 }
+
+// found reports whether the program may use another value than the default where nothing names the setting.
+func (s *Setting) found() bool { return s.isPath() || s.Key == "journal_units" }
 
 // absolute returns a path from the root, or the path itself without a working directory.
 func absolute(path string) string {

@@ -173,9 +173,11 @@ func (s *Setting) field(c *Config) any {
 	return reflect.ValueOf(c).Elem().Field(s.index).Addr().Interface()
 }
 
+func (s *Setting) isPath() bool { return slices.Contains([]string{"DIR", "FILE", "WHERE"}, s.Meta) }
+
 // paths returns the values of a setting that are paths, to be read and changed.
 func (s *Setting) paths(c *Config) (paths []*string) {
-	if !slices.Contains([]string{"DIR", "FILE", "WHERE"}, s.Meta) {
+	if !s.isPath() {
 		return nil
 	}
 	switch p := s.field(c).(type) {
