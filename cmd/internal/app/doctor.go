@@ -52,7 +52,7 @@ func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
 	if err := ctx.Err(); err != nil {
 		return x, err
 	}
-	x.Case.Daemon = Standing(ctx, cfg)
+	x.Case.Daemon = proving(cfg, Standing(ctx, cfg))
 	if mode := x.Case.Daemon.Mode; mode != "" {
 		x.Case.Rules.Observe = mode != config.ModeEnforce // the screen shows what the running daemon removes
 	}
@@ -209,37 +209,43 @@ func standing(ctx context.Context, cfg config.Config, store *state.Store) (d sum
 			return d
 		}
 		holder(ctx, &d, args)
-		proving(&d, store)
 	}
 	return d
 }
 
-// proving reads from the ledger whether a pod was confirmed that the daemon parked since its start.
-func proving(d *summary.Daemon, store *state.Store) {
-	parked := map[string]time.Time{}
-	for r, err := range store.Records() {
-		if err != nil {
-			d.Proven = true // the screen shows no wait that was not read
-			return
-		}
-		if r.At.Wall.Before(d.Since) {
-			continue
-		}
-		switch r.Kind { //nolint:exhaustive // the others begin and end no quarantine
-		case policy.KindParked:
-			parked[r.Entry] = r.At.Wall
-		case policy.KindStripped, policy.KindRemoved:
-			d.Proven = d.Proven || !parked[r.Entry].IsZero()
-			delete(parked, r.Entry)
-		case policy.KindPutBack, policy.KindRestored, policy.KindConflict:
-			delete(parked, r.Entry)
-		}
+// proving returns d with what the ledger has of the pods that the daemon parked since its start.
+func proving(cfg config.Config, d summary.Daemon) summary.Daemon {
+	if d.Runs != policy.Yes {
+		return d
 	}
+	parked, err := reading(cfg, func(s *state.Store) (map[string]time.Time, error) {
+		parked := map[string]time.Time{}
+		for r, err := range s.Records() {
+			if err != nil {
+				return nil, err
+			}
+			if r.At.Wall.Before(d.Since) {
+				continue
+			}
+			switch r.Kind { //nolint:exhaustive // the others begin and end no quarantine
+			case policy.KindParked:
+				parked[r.Entry] = r.At.Wall
+			case policy.KindStripped, policy.KindRemoved:
+				d.Proven = d.Proven || !parked[r.Entry].IsZero()
+				delete(parked, r.Entry)
+			case policy.KindPutBack, policy.KindRestored, policy.KindConflict:
+				delete(parked, r.Entry)
+			}
+		}
+		return parked, nil
+	})
+	d.Proven = d.Proven || err != nil // the screen shows no wait that was not read
 	for _, at := range parked {
 		if d.Parked.IsZero() || at.Before(d.Parked) {
 			d.Parked = at
 		}
 	}
+	return d
 }
 
 // holder reports in d what process holds the daemon's lock, by its command line: the daemon, or a command that ends by

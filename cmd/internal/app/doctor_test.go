@@ -73,7 +73,8 @@ func TestMissingLog(t *testing.T) {
 
 // TestProving: the others wait for the first pod that was parked since the daemon's start, until one was confirmed.
 func TestProving(t *testing.T) {
-	store, err := state.Open(t.TempDir(), state.Options{})
+	cfg := config.Config{StateDir: t.TempDir()}
+	store, err := state.Open(cfg.StateDir, state.Options{})
 	testkit.Must(t, err)
 	defer closeQuietly(store)
 	start := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
@@ -83,8 +84,7 @@ func TestProving(t *testing.T) {
 	}
 	want := func(parked time.Duration, proven bool) {
 		t.Helper()
-		d := summary.Daemon{Since: start}
-		proving(&d, store)
+		d := proving(cfg, summary.Daemon{Runs: policy.Yes, Since: start})
 		if d.Proven != proven || d.Parked.IsZero() != (parked == 0) || parked != 0 && !d.Parked.Equal(start.Add(parked)) {
 			t.Errorf("%t, %s: %+v", proven, parked, d)
 		}
