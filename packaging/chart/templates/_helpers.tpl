@@ -1,6 +1,7 @@
 {{- define "orphan-reaper.name" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 52 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 52 | trimSuffix "-" }}{{ end }}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) }}
+{{- default $full .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "orphan-reaper.selector" -}}
@@ -11,6 +12,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "orphan-reaper.labels" -}}
 {{ include "orphan-reaper.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "orphan-reaper.serviceAccount" -}}
@@ -21,6 +25,15 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- define "orphan-reaper.image" -}}
 {{- with .Values.image -}}
 {{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "orphan-reaper.capabilities" -}}
+- DAC_OVERRIDE
+- FOWNER
+- SYS_PTRACE
+{{- if .Values.readHostJournal }}
+- SYS_CHROOT
 {{- end }}
 {{- end }}
 
@@ -36,4 +49,20 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 - {name: journal, path: {{ .journal | quote }}, type: Directory, readOnly: true}
 - {name: textfile, path: {{ .textfile | quote }}, type: Directory, readOnly: false}
 {{- end }}
+{{- end }}
+
+{{- /* A DaemonSet's affinity. Each term asks for the label of its nodes too, since one matching term is enough.
+Arguments: affinity, and label, which is an expression or nil. */ -}}
+{{- define "orphan-reaper.affinity" -}}
+{{- $affinity := deepCopy .affinity }}
+{{- if .label }}
+{{- $terms := dig "nodeAffinity" "requiredDuringSchedulingIgnoredDuringExecution" "nodeSelectorTerms" (list dict) $affinity }}
+{{- $labelled := list }}
+{{- range $terms }}
+{{- $labelled = append $labelled (set . "matchExpressions" (append (.matchExpressions | default list) $.label)) }}
+{{- end }}
+{{- $required := dict "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $labelled) }}
+{{- $_ := set $affinity "nodeAffinity" (mergeOverwrite ($affinity.nodeAffinity | default dict) $required) }}
+{{- end }}
+{{- toYaml $affinity }}
 {{- end }}

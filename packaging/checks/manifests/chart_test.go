@@ -68,23 +68,22 @@ func TestRights(t *testing.T) {
 			if name == "least" {
 				want.Capabilities.Add = want.Capabilities.Add[:3]
 			}
-			// Which profiles a node has is its owner's.
-			want.AppArmorProfile, want.SELinuxOptions = context.AppArmorProfile, context.SELinuxOptions
+			want.AppArmorProfile = context.AppArmorProfile // which profiles a node has is its owner's
 			if !reflect.DeepEqual(context, want) {
 				t.Errorf("%s has %+v, and docs/fleet.md has %+v", name, context, want)
 			}
 			mounts(t, name, pod)
 		}
 		for _, role := range kinds[*rbacv1.ClusterRole](all) {
-			if want := granted[strings.TrimPrefix(role.Name, "orphan-reaper")]; !reflect.DeepEqual(role.Rules, want) || role.AggregationRule != nil {
+			if want := granted[strings.TrimPrefix(role.Name, release(name))]; !reflect.DeepEqual(role.Rules, want) || role.AggregationRule != nil {
 				t.Errorf("%s: %s: %+v", name, role.Name, role.Rules)
 			}
 		}
 		for _, role := range kinds[*rbacv1.Role](all) {
-			if role.Name == "orphan-reaper-sweep" {
-				continue // see TestSweep
+			if role.Name == "orphan-reaper-sweep" || role.Name == "reaper-scc" {
+				continue // see TestSweep and TestOpenShift
 			}
-			if role.Name != "orphan-reaper-events" || role.Namespace != "default" || !reflect.DeepEqual(role.Rules, granted["-events"]) {
+			if role.Name != release(name)+"-events" || role.Namespace != "default" || !reflect.DeepEqual(role.Rules, granted["-events"]) {
 				t.Errorf("%s: %s in %s: %+v", name, role.Name, role.Namespace, role.Rules)
 			}
 		}
@@ -101,7 +100,7 @@ func TestRights(t *testing.T) {
 func bound(t *testing.T, name string, all []metav1.Object) {
 	t.Helper()
 	check := func(binding string, to rbacv1.RoleRef, subjects []rbacv1.Subject) {
-		account := rbacv1.Subject{Kind: "ServiceAccount", Name: "orphan-reaper", Namespace: "orphan-reaper"}
+		account := rbacv1.Subject{Kind: "ServiceAccount", Name: release(name), Namespace: "orphan-reaper"}
 		if to.Name == "orphan-reaper-sweep" {
 			account.Name += "-sweep" // the Job's account, and not the daemons'
 		}
@@ -114,10 +113,15 @@ func bound(t *testing.T, name string, all []metav1.Object) {
 	}
 	for _, b := range kinds[*rbacv1.RoleBinding](all) {
 		check(b.Name, b.RoleRef, b.Subjects)
-		if b.Namespace != map[bool]string{false: "default", true: "orphan-reaper"}[b.Name == "orphan-reaper-sweep"] {
+		if inOwn := strings.HasSuffix(b.Name, "-sweep") || strings.HasSuffix(b.Name, "-scc"); (b.Namespace == "orphan-reaper") != inOwn {
 			t.Errorf("%s: %s is in %s", name, b.Name, b.Namespace)
 		}
 	}
+}
+
+// release is the name of the objects that a file of values renders.
+func release(values string) string {
+	return map[bool]string{true: "reaper", false: "orphan-reaper"}[values == "extras"]
 }
 
 // mounts: every directory of the node is one of docs/fleet.md, follows the node's mounts, and lies in the pod where it lies
@@ -224,7 +228,12 @@ func TestSets(t *testing.T) {
 		sets := kinds[*appsv1.DaemonSet](rendered(t, args...))
 		for _, set := range sets {
 			update := set.Spec.UpdateStrategy.RollingUpdate
-			if update == nil || update.MaxSurge.String() != "0" || update.MaxUnavailable.String() != map[bool]string{true: "1", false: "10%"}[name == "enforce-tls"] {
+			if onDelete := set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType; onDelete != (name == "extras") || onDelete != (update == nil) {
+				t.Errorf("%s: %+v", name, set.Spec.UpdateStrategy)
+			} else if onDelete {
+				continue
+			}
+			if update.MaxSurge.String() != "0" || update.MaxUnavailable.String() != map[bool]string{true: "1", false: "10%"}[name == "enforce-tls"] {
 				t.Errorf("%s: %+v", name, update)
 			}
 			c := set.Spec.Template.Spec.Containers[0]
@@ -239,17 +248,44 @@ func TestSets(t *testing.T) {
 			}
 		}
 		if name != "label" {
-			if len(sets) != 1 || sets[0].Spec.Template.Spec.Affinity != nil {
-				t.Errorf("%s: %d DaemonSets", name, len(sets))
+			if len(sets) != 1 || (sets[0].Spec.Template.Spec.Affinity == nil) != (name == "extras") {
+				t.Errorf("%s: %d DaemonSets, affinity %v", name, len(sets), sets[0].Spec.Template.Spec.Affinity)
 			}
 			continue
 		}
 		rest, chosen := sets[0], sets[1]
-		if o := operator(chosen); o != corev1.NodeSelectorOpIn {
-			t.Errorf("the DaemonSet that enforces is on nodes with %s", o)
+		if maps.Equal(rest.Spec.Selector.MatchLabels, chosen.Spec.Selector.MatchLabels) {
+			t.Errorf("both select %v", rest.Spec.Selector.MatchLabels)
 		}
-		if o := operator(rest); o != corev1.NodeSelectorOpNotIn || maps.Equal(rest.Spec.Selector.MatchLabels, chosen.Spec.Selector.MatchLabels) {
-			t.Errorf("the DaemonSet that observes is on nodes with %s, and both select %v", o, rest.Spec.Selector.MatchLabels)
+		for set, want := range map[*appsv1.DaemonSet]corev1.NodeSelectorOperator{rest: corev1.NodeSelectorOpNotIn, chosen: corev1.NodeSelectorOpIn} {
+			if got := asked(set); len(got) != 3 || got[2].Key != "orphan-reaper/mode" || got[2].Operator != want || got[0].Operator != corev1.NodeSelectorOpNotIn {
+				t.Errorf("%s is on nodes with %+v", set.Name, got)
+			}
+		}
+	}
+}
+
+// TestAffinity: in mode label each term of the user's affinity asks for the label too, and a user's own affinity keeps its other parts.
+func TestAffinity(t *testing.T) {
+	const terms = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+	sets := kinds[*appsv1.DaemonSet](rendered(t, "--set", "mode=label", "--set-json", terms+`=[{"matchExpressions":[{"key":"a","operator":"Exists"}]},`+
+		`{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}]`, "--set-json",
+		`affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution=[{"weight":1,"preference":{"matchExpressions":[{"key":"b","operator":"Exists"}]}}]`))
+	for _, set := range sets {
+		node := set.Spec.Template.Spec.Affinity.NodeAffinity
+		if len(node.PreferredDuringSchedulingIgnoredDuringExecution) != 1 {
+			t.Errorf("%s prefers %+v", set.Name, node.PreferredDuringSchedulingIgnoredDuringExecution)
+		}
+		for i, term := range node.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			n := len(term.MatchExpressions)
+			if n != 2-i || term.MatchExpressions[n-1].Key != "orphan-reaper/mode" || len(term.MatchFields) != i {
+				t.Errorf("%s: term %d is %+v", set.Name, i, term)
+			}
+		}
+	}
+	for _, set := range kinds[*appsv1.DaemonSet](rendered(t, "--set", "mode=label", "--set-json", "affinity.nodeAffinity=null")) {
+		if got := asked(set); len(got) != 1 || got[0].Key != "orphan-reaper/mode" {
+			t.Errorf("%s is on nodes with %+v", set.Name, got)
 		}
 	}
 }
@@ -261,8 +297,9 @@ func mode(name string, set *appsv1.DaemonSet) string {
 	return "observe"
 }
 
-func operator(set *appsv1.DaemonSet) corev1.NodeSelectorOperator {
-	return set.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Operator
+// asked are the expressions of a DaemonSet's first term.
+func asked(set *appsv1.DaemonSet) []corev1.NodeSelectorRequirement {
+	return set.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions
 }
 
 // picked are those labels whose keys the selector has.
@@ -410,11 +447,13 @@ func TestPrometheus(t *testing.T) {
 }
 
 // TestDashboard: the ConfigMap has the dashboard, byte for byte, and the label by which Grafana's sidecar finds it. It
-// is the only ConfigMap, and is not there by default.
+// is not there by default.
 func TestDashboard(t *testing.T) {
 	source := read(t, chart+"/files/orphan-reaper-fleet.json")
 	for name, args := range values(t) {
-		maps := kinds[*corev1.ConfigMap](rendered(t, args...))
+		maps := slices.DeleteFunc(kinds[*corev1.ConfigMap](rendered(t, args...)), func(m *corev1.ConfigMap) bool {
+			return !strings.HasSuffix(m.Name, "-dashboard")
+		})
 		if len(maps) != map[bool]int{true: 1}[name == "label"] {
 			t.Errorf("%s: %d ConfigMaps", name, len(maps))
 		}
@@ -423,23 +462,6 @@ func TestDashboard(t *testing.T) {
 				t.Errorf("%s: labels %v, annotations %v, %d files, or another dashboard", name, m.Labels, m.Annotations, len(m.Data))
 			}
 		}
-	}
-}
-
-// TestPlaces: a directory that is not the usual one is mounted, and set as a flag of the program.
-func TestPlaces(t *testing.T) {
-	c := kinds[*appsv1.DaemonSet](rendered(t, values(t)["least"]...))[0].Spec.Template.Spec.Containers[0]
-	for _, flag := range []string{
-		"--cgroup-root=/cgroup", "--state-dir=/var/local/orphan-reaper", "--cni-cache-dir=/var/local/cni", "--cni-data-dir=/var/local/cni/networks",
-	} {
-		_, dir, _ := strings.Cut(strings.TrimSuffix(flag, "/networks"), "=")
-		if !slices.Contains(c.Args, flag) || !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == dir }) {
-			t.Errorf("%s is missing in %v, or what it names in %v", flag, c.Args, c.VolumeMounts)
-		}
-	}
-	c = kinds[*appsv1.DaemonSet](rendered(t, values(t)["crio-selinux"]...))[0].Spec.Template.Spec.Containers[0]
-	if !slices.Contains(c.Args, "--metrics-file=/var/lib/node_exporter/textfile_collector/orphan-reaper.prom") {
-		t.Errorf("metrics go nowhere: %v", c.Args)
 	}
 }
 

@@ -114,6 +114,8 @@ func fresh(kind string) metav1.Object {
 		return new(rbacv1.ClusterRole)
 	case "rbac.authorization.k8s.io/v1 ClusterRoleBinding":
 		return new(rbacv1.ClusterRoleBinding)
+	case "security.openshift.io/v1 SecurityContextConstraints":
+		return new(constraints)
 	case "monitoring.coreos.com/v1 PodMonitor":
 		return new(monitoringv1.PodMonitor)
 	case "monitoring.coreos.com/v1 PrometheusRule":
