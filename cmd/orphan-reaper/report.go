@@ -16,9 +16,9 @@ import (
 
 const reportLong = `Show what was done on this node since a day: how many pods, bytes, CNI files and
 addresses were removed; what lies in quarantine; what is kept, and why; and how
-many lines the kubelet wrote about these pods until they were gone. The command
-reads the state directory and nothing else. It changes nothing and needs no
-daemon.
+many lines the kubelet wrote about these pods until they were gone, with their
+bytes. The command reads the state directory and nothing else. It changes
+nothing and needs no daemon.
 
 The records are summed up by day of UTC, so the range begins with a whole day.
 The sums of 400 days are kept. If the range begins before the records, the

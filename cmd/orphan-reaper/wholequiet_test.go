@@ -42,7 +42,7 @@ func TestWholeQuiet(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"parked": 1`, `"removed": 1`, `"quiet_pods": 1`, `"incomplete": true`,
-		"1 moved to quarantine, 1 permanently removed", " about 1 pod, until the message stopped", "Records        They begin at",
+		"1 moved to quarantine, 1 permanently removed", ") about 1 pod, until the message stopped", "Records        They begin at",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report does not say %q:\n%s", want, &out)

@@ -38,6 +38,8 @@ type QuarantineSum struct {
 	Entries   int   `json:"entries"`
 	Bytes     int64 `json:"bytes"`
 	ForPerson int   `json:"for_person"` // entries that stay until somebody acts
+	// ForPersonBytes is what these hold of Bytes.
+	ForPersonBytes int64 `json:"for_person_bytes"`
 }
 
 // KeptSum is how many pods the last look kept for the same reasons.
@@ -53,6 +55,10 @@ type KubeletLines struct {
 	Going    int64 `json:"going_lines"`
 	GoingOn  int   `json:"going_pods"`
 	Estimate int64 `json:"estimate_by_now"`
+	// The same in bytes, as the log has them.
+	Bytes         int64 `json:"bytes"`
+	GoingBytes    int64 `json:"going_bytes"`
+	EstimateBytes int64 `json:"estimate_bytes"`
 	// First is when the first message stopped, null where none did.
 	First *time.Time `json:"first_stopped"`
 }
@@ -63,7 +69,10 @@ func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memo
 	v := NodeReport{
 		wider: !asked.Equal(a.From) && a.Now.Sub(asked)%day != 0,
 		Node:  node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Done, Days: append([]summary.Day{}, a.Days...), Kept: keptOf(m.Recorded),
-		Lines: KubeletLines{Pods: a.Quiet.Pods, Lines: a.Quiet.Lines, Going: a.Going, GoingOn: a.GoingPods, Estimate: a.Estimate},
+		Lines: KubeletLines{
+			Pods: a.Quiet.Pods, Lines: a.Quiet.Lines, Going: a.Going, GoingOn: a.GoingPods, Estimate: a.Estimate,
+			Bytes: a.Quiet.Bytes, GoingBytes: a.GoingBytes, EstimateBytes: a.EstimateBytes,
+		},
 	}
 	if !a.Since.IsZero() {
 		v.RecordsSince = new(a.Since.UTC())
@@ -82,6 +91,7 @@ func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memo
 		v.Quarantine.Bytes += total(e.Left).Bytes
 		if e.Phase.OnlyByPerson() || hasData(e.Left) {
 			v.Quarantine.ForPerson++
+			v.Quarantine.ForPersonBytes += total(e.Left).Bytes
 		}
 	}
 	return v
@@ -185,9 +195,17 @@ func (v *NodeReport) quarantine() string {
 	}
 	text := human.Count(q.Entries, "entry") + ", " + human.Size(q.Bytes)
 	if q.ForPerson > 0 {
-		text += "; " + human.Thousands(q.ForPerson) + " " + human.Plural(q.ForPerson, "stays", "stay") + " until you act"
+		text += "; " + human.Thousands(q.ForPerson) + sized(q.ForPersonBytes) + " " + human.Plural(q.ForPerson, "stays", "stay") + " until you act"
 	}
 	return text
+}
+
+// sized returns a size in parentheses, "" for 0: earlier versions did not count the bytes of lines.
+func sized(bytes int64) string {
+	if bytes <= 0 {
+		return ""
+	}
+	return " (" + human.Size(bytes) + ")"
 }
 
 // lines returns how many lines the kubelet wrote, how many it would have written, and how many about what is
@@ -195,14 +213,14 @@ func (v *NodeReport) quarantine() string {
 func (v *NodeReport) lines() (texts []string) {
 	l := v.Lines
 	if l.Pods > 0 {
-		texts = append(texts, human.Thousands(l.Lines)+" about "+human.Count(l.Pods, "pod")+", until the message stopped")
+		texts = append(texts, human.Thousands(l.Lines)+sized(l.Bytes)+" about "+human.Count(l.Pods, "pod")+", until the message stopped")
 	}
 	if l.Estimate > 0 {
-		texts = append(texts, "about "+human.Thousands(l.Estimate)+" more by now without orphan-reaper. This is an estimate: one line every 2 s since "+
+		texts = append(texts, "about "+human.Thousands(l.Estimate)+sized(l.EstimateBytes)+" more by now without orphan-reaper. This is an estimate: one line every 2 s since "+
 			human.When(*l.First)+", when the first message stopped, less all lines that were written.")
 	}
 	if l.GoingOn > 0 {
-		texts = append(texts, human.Thousands(l.Going)+" about "+human.Count(l.GoingOn, "pod")+" of which the message has not stopped yet")
+		texts = append(texts, human.Thousands(l.Going)+sized(l.GoingBytes)+" about "+human.Count(l.GoingOn, "pod")+" of which the message has not stopped yet")
 	}
 	if len(texts) == 0 {
 		texts = append(texts, "none were counted: only the daemon counts them")

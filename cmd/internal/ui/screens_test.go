@@ -147,8 +147,8 @@ func busyNodeReport() NodeReport {
 		{Day: day(1), Done: summary.Done{Parked: 1, Removed: 1, Entries: 5, Bytes: 4096}},
 	}}
 	lines := reported.Messages{
-		Days: []reported.Day{{Day: day(11), First: screenNow.AddDate(0, 0, -11), Pods: 2, Lines: 43200}},
-		Pods: map[parsers.PodUID]reported.PodLines{uidMounted: {Lines: 120}},
+		Days: []reported.Day{{Day: day(11), First: screenNow.AddDate(0, 0, -11), Pods: 2, Lines: 43200, Bytes: 43200 * 310}},
+		Pods: map[parsers.PodUID]reported.PodLines{uidMounted: {Lines: 120, Bytes: 120 * 310}},
 	}
 	from := screenNow.AddDate(0, 0, -30)
 	kept := decide.Memory{Recorded: map[parsers.PodUID]string{uidMounted: "keep in-use mounted", uidHold: "wait hold"}, Looked: ago(9 * time.Minute)}

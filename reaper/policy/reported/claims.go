@@ -17,7 +17,8 @@ type Claim struct {
 	Sighting parsers.Sighting
 	At       policy.Instant // when we read it
 	// Lines is how many lines the claim stands for, of which Sighting is the last; 0 where they are not counted.
-	Lines int
+	// Bytes is the sum of their lengths.
+	Lines, Bytes int
 	// Dropped marks that a tear-down error found no space at that time, by trusted fields or not. The claim is about no pod.
 	Dropped bool
 }
@@ -153,11 +154,11 @@ func (g *Claims) Add(c Claim) {
 		return
 	}
 	last, known := g.of[key]
-	lines := c.Lines + last.Lines
+	lines, bytes := c.Lines+last.Lines, c.Bytes+last.Bytes
 	if known && c.At.Boot < last.At.Boot {
 		c = last
 	}
-	c.Lines = lines
+	c.Lines, c.Bytes = lines, bytes
 	used := g.rooms[which]
 	used.bytes += c.Size()
 	if known {

@@ -50,6 +50,7 @@ type PodLines struct {
 	policy.PodName
 
 	Lines int64          `json:"lines"`
+	Bytes int64          `json:"bytes,omitempty"`
 	Last  policy.Instant `json:"last"` // when the last of them was written
 	// Named is true where one of the lines named the pod as an orphan. Teardown is true where the last
 	// one was about a volume that cannot be torn down.
@@ -67,6 +68,7 @@ type Day struct {
 	First time.Time `json:"first"` // when the first of them stopped
 	Pods  int64     `json:"pods"`
 	Lines int64     `json:"lines"`
+	Bytes int64     `json:"bytes,omitempty"`
 }
 
 // Clone returns a copy that can be changed without changing m.
@@ -97,6 +99,7 @@ func (m *Messages) Count(claims ...Claim) {
 			s.Last, s.Teardown = at, teardown
 		}
 		s.Lines += int64(c.Lines)
+		s.Bytes += int64(c.Bytes)
 		s.Named = s.Named || !teardown
 		m.Pods[uid] = s
 	}
@@ -215,12 +218,12 @@ func (m *Messages) stop(ended []parsers.PodUID, now policy.Instant) policy.Recor
 		case len(rec.Pods) < mostNamed:
 			rec.Pods = append(rec.Pods, cmp.Or(policy.FullName(s.Namespace, s.Name), string(uid)))
 		}
-		m.addDay(s.Last.Wall.UTC(), s.Lines)
+		m.addDay(s.Last.Wall.UTC(), s)
 	}
 	return rec
 }
 
-func (m *Messages) addDay(at time.Time, lines int64) {
+func (m *Messages) addDay(at time.Time, s PodLines) {
 	day := at.Format(time.DateOnly)
 	i, found := slices.BinarySearchFunc(m.Days, day, func(d Day, day string) int { return cmp.Compare(d.Day, day) })
 	if !found {
@@ -228,7 +231,8 @@ func (m *Messages) addDay(at time.Time, lines int64) {
 	}
 	d := &m.Days[i]
 	d.Pods++
-	d.Lines += lines
+	d.Lines += s.Lines
+	d.Bytes += s.Bytes
 	if at.Before(d.First) {
 		d.First = at
 	}

@@ -24,7 +24,7 @@ func uid(i int) parsers.PodUID {
 
 // lines are some lines about a pod, the last of them written then.
 func lines(i, n int, when time.Duration, report parsers.Report) Claim {
-	return Claim{Sighting: parsers.Sighting{UID: uid(i), Report: report}, At: at(when), Lines: n}
+	return Claim{Sighting: parsers.Sighting{UID: uid(i), Report: report}, At: at(when), Lines: n, Bytes: 300 * n}
 }
 
 func here(is ...int) []policy.Evidence {
@@ -84,7 +84,7 @@ func TestQuiet(t *testing.T) {
 		if recs := due(t, &m, time.Hour); recs != nil || len(m.Pods) != 0 {
 			t.Errorf("%s: told twice: %+v", name, recs)
 		}
-		if len(m.Days) != 1 || m.Days[0] != (Day{"2026-03-01", last, 1, want}) {
+		if len(m.Days) != 1 || m.Days[0] != (Day{"2026-03-01", last, 1, want, 300 * want}) {
 			t.Errorf("%s: %+v", name, m.Days)
 		}
 	}

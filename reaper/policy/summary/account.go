@@ -131,12 +131,12 @@ type Account struct {
 	Quiet reported.Day
 	// Going are the lines about pods that have a directory still, or had one until a moment ago, and
 	// GoingPods how many these pods are.
-	Going     int64
-	GoingPods int
+	Going, GoingBytes int64
+	GoingPods         int
 	// Estimate is how many more lines the kubelet would have written by now, had nothing been done: one in
 	// each housekeeping run since the first message stopped, as long as one pod stays, less all the
-	// lines that it has written.
-	Estimate int64
+	// lines that it has written. EstimateBytes is how many bytes these are, at the mean length of those written.
+	Estimate, EstimateBytes int64
 }
 
 // AccountOf makes the account of the time from a day on.
@@ -159,13 +159,18 @@ func AccountOf(t Table, heard reported.Messages, from, now time.Time) Account {
 		}
 		a.Quiet.Pods += d.Pods
 		a.Quiet.Lines += d.Lines
+		a.Quiet.Bytes += d.Bytes
 	}
 	for _, s := range heard.Pods {
 		a.GoingPods++
 		a.Going += s.Lines
+		a.GoingBytes += s.Bytes
 	}
 	if !a.Quiet.First.IsZero() {
 		a.Estimate = max(0, int64(now.Sub(a.Quiet.First)/reported.Housekeeping)-a.Quiet.Lines-a.Going)
+	}
+	if lines := a.Quiet.Lines + a.Going; lines > 0 {
+		a.EstimateBytes = a.Estimate * ((a.Quiet.Bytes + a.GoingBytes) / lines)
 	}
 	return a
 }
