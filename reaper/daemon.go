@@ -29,8 +29,10 @@ type Daemon struct {
 	// Checkpoint keeps how far the sources have read; called after passes, at most once a
 	// minute while lines come, and at the end.
 	Checkpoint func()
-	failing    string // the last look's error, "" where it succeeded
-	disagrees  string // what the last look said of settings that contradict the kubelet
+	// Part returns the wait of this node, at most the given time; nil for a random one.
+	Part      func(most time.Duration) time.Duration
+	failing   string // the last look's error, "" where it succeeded
+	disagrees string // what the last look said of settings that contradict the kubelet
 	// cniDue is when the neighbour's next turn is due, and cniEnded when the last ended.
 	cniDue, cniEnded time.Duration
 	begun            uint64 // how many looks
@@ -191,6 +193,7 @@ func (d *Daemon) recovered(now time.Duration) {
 }
 
 func (d *Daemon) pass(ctx context.Context, claims []reported.Claim) passed {
+	d.spread()
 	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: d.Clock.Now().Boot >= d.cniDue})
 	if rep.CNI != nil {
 		in, _ := rep.CNI.Due()

@@ -31,9 +31,10 @@ type Reaper struct {
 	// BatchSize is the most actions of one batch; 0 is policy.BatchSize.
 	BatchSize int
 
-	memory memory
-	owed   *policy.Record   // the breaker, where it opened and the ledger could not be written
-	parent quarantineParent // where the quarantine was when something was moved there last
+	memory    memory
+	enforcing enforcing
+	owed      *policy.Record   // the breaker, where it opened and the ledger could not be written
+	parent    quarantineParent // where the quarantine was when something was moved there last
 	// doing is a string that says what the pass under way does now.
 	doing atomic.Value
 }
@@ -60,7 +61,10 @@ func (r *Reaper) Load() error {
 	if err != nil {
 		return err
 	}
-	_, err = r.Store.Load("quiet", &r.memory.Messages)
+	if _, err = r.Store.Load("quiet", &r.memory.Messages); err != nil {
+		return err
+	}
+	_, err = r.Store.Load("enforcing", &r.enforcing)
 	return err
 }
 

@@ -75,6 +75,7 @@ type Server struct {
 	failed string    // why the last look failed, "" where it did not
 	lacks  []string  // what keeps the daemon from enforcing
 	open   bool      // the breaker
+	from   time.Time // until when the daemon waits before it enforces, zero where it does not
 	due    time.Time // of the next look, at the latest
 }
 
@@ -190,6 +191,7 @@ func (s *Server) Publish(r *report.Report, err error, next time.Duration) {
 		return
 	}
 	s.report, s.failed, s.lacks, s.open = append(text, '\n'), "", nil, r.BreakerOpen
+	s.from = r.EnforcesFrom
 	if r.Mode == report.Observe {
 		return
 	}
@@ -213,18 +215,22 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 
 // readyz reports whether the daemon does what its mode is for, and if not, what is missing.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	problems := s.problems()
-	if len(problems) == 0 {
+	problems, from := s.problems()
+	switch {
+	case len(problems) == 0 && from.IsZero():
 		_, _ = fmt.Fprintln(w, "ok")
+		return
+	case len(problems) == 0: // a rollout that waited for each node's part would take hours
+		_, _ = fmt.Fprintf(w, "ok\nenforces from %s (enforce_spread)\n", from.Format(time.RFC3339))
 		return
 	}
 	http.Error(w, "not ready:\n- "+strings.Join(problems, "\n- "), http.StatusServiceUnavailable)
 }
 
-func (s *Server) problems() []string {
+// problems returns what keeps the daemon from being ready, and until when it waits before it enforces.
+func (s *Server) problems() (list []string, from time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []string
 	if s.failed != "" {
 		list = append(list, "the node cannot be looked at: "+s.failed)
 	}
@@ -234,7 +240,7 @@ func (s *Server) problems() []string {
 	case now.After(s.due):
 		list = append(list, "the last look was due "+now.Sub(s.due.Add(-lateBy)).Round(time.Second).String()+" ago")
 	}
-	return append(list, s.lacks...)
+	return append(list, s.lacks...), s.from
 }
 
 func (s *Server) orphans(w http.ResponseWriter, _ *http.Request) {

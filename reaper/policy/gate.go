@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+import (
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
 
 const breakerOpen = "a quarantined pod turned out to be alive; inspect it with orphan-reaper quarantine list, then run orphan-reaper quarantine resume"
 
@@ -19,6 +23,7 @@ type Standing struct {
 type Permit struct {
 	undo, remove bool
 	stops        Why
+	wait         time.Duration // until that ends by itself; 0 where it does not
 }
 
 // Gate is the one place that decides whether this process may change the node now. An open breaker, and a
@@ -45,6 +50,8 @@ func (s Standing) Gate() Permit {
 		p.stops = Why{ReasonBreaker, breakerOpen}
 	case s.Rules.Observe:
 		p.stops = Why{ReasonObserve, "mode observe changes nothing"}
+	case s.Rules.Delay.Left > 0:
+		p.stops, p.wait = Why{ReasonSpread, "this node enforces from " + s.Rules.Delay.Until.UTC().Format(time.RFC3339) + " (enforce_spread)"}, s.Rules.Delay.Left
 	default:
 		p.remove = true
 	}
@@ -76,6 +83,8 @@ func (v *Verdict) Gate(p Permit) {
 	why, stopped := p.Stops()
 	switch {
 	case !stopped || !v.Goes():
+	case p.wait > 0:
+		v.WaitFor(p.wait, why.Reason, why.Detail)
 	case v.Stage == InPlace:
 		v.KeepFor(why.Reason, why.Detail)
 	default:

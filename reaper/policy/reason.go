@@ -61,7 +61,9 @@ const (
 	ReasonLimit      Reason = "limit"
 	ReasonBreaker    Reason = "breaker"
 	ReasonObserve    Reason = "observe"
-	ReasonWaived     Reason = "waived"
+	// ReasonSpread: a daemon that changed to mode enforce waits a part of enforce_spread.
+	ReasonSpread Reason = "enforce-spread"
+	ReasonWaived Reason = "waived"
 	// ReasonSandboxOrphaned: the runtime keeps a stopped sandbox of a pod that nobody else knows.
 	ReasonSandboxOrphaned Reason = "sandbox-orphaned"
 	// ReasonTerminating: the kubelet seems to terminate the pod for ever.
@@ -80,7 +82,7 @@ func Reasons() []Reason {
 		ReasonKubeletLists, ReasonAPILists, ReasonAPIUnknown, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
 		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonContradiction, ReasonUntied, ReasonNetns, ReasonForeign,
 		ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
-		ReasonBreaker, ReasonObserve, ReasonWaived, ReasonSandboxOrphaned, ReasonTerminating, ReasonRemoval,
+		ReasonBreaker, ReasonObserve, ReasonSpread, ReasonWaived, ReasonSandboxOrphaned, ReasonTerminating, ReasonRemoval,
 	}
 }
 

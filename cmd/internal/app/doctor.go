@@ -56,6 +56,9 @@ func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
 	if mode := x.Case.Daemon.Mode; mode != "" {
 		x.Case.Rules.Observe = mode != config.ModeEnforce // the screen shows what the running daemon removes
 	}
+	if from := x.Case.Daemon.EnforcesFrom; !from.IsZero() {
+		x.Case.Rules.Delay = policy.Delay{Until: from, Left: from.Sub(clock.Now().Wall)}
+	}
 	x.LookErr = x.look(ctx, cfg, claims)
 	if e, ok := errors.AsType[*exit.Error](x.LookErr); ok && e.Code == exit.UsageCode || ctx.Err() != nil {
 		return x, x.LookErr
@@ -208,7 +211,7 @@ func standing(ctx context.Context, cfg config.Config, store *state.Store) (d sum
 			d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", pid, err)
 			return d
 		}
-		holder(ctx, &d, args)
+		holder(ctx, &d, args, store)
 	}
 	return d
 }
@@ -250,7 +253,7 @@ func proving(cfg config.Config, d summary.Daemon) summary.Daemon {
 
 // holder reports in d what process holds the daemon's lock, by its command line: the daemon, or a command that ends by
 // itself. Mode is that of its flags and its configuration file as it is now, "" if they cannot be read.
-func holder(ctx context.Context, d *summary.Daemon, args []string) {
+func holder(ctx context.Context, d *summary.Daemon, args []string, store *state.Store) {
 	command, in, err := parseCommandLine(args)
 	if err != nil {
 		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", d.PID, err)
@@ -263,6 +266,9 @@ func holder(ctx context.Context, d *summary.Daemon, args []string) {
 	in.Usual, in.Dir = config.DefaultFile, func() (string, error) { return workingDir(d.PID) }
 	if cfg, err := config.Load(ctx, in); err == nil {
 		d.Mode = cfg.Mode
+		if !cfg.Observe() {
+			d.EnforcesFrom = reaper.DelayOf(store, Now(), cfg.EnforceSpread).Until
+		}
 	}
 }
 

@@ -19,6 +19,9 @@ import (
 // TestHolder: only who was started as run is a daemon; who shows no command may be one or not.
 func TestHolder(t *testing.T) {
 	file := testkit.File(t, "config.yaml", "mode: enforce\n")
+	store, err := state.Open(t.TempDir(), state.Options{})
+	testkit.Must(t, err)
+	defer closeQuietly(store)
 	for args, want := range map[string]summary.Daemon{
 		"orphan-reaper run --mode observe --config " + file:              {Runs: policy.Yes, Mode: "observe"},
 		"orphan-reaper --mode=observe -o json --config " + file + " run": {Runs: policy.Yes, Mode: "observe"},
@@ -35,7 +38,7 @@ func TestHolder(t *testing.T) {
 		"":                                                               {Problem: "shows no command"},
 	} {
 		var d summary.Daemon
-		holder(t.Context(), &d, strings.Fields(args))
+		holder(t.Context(), &d, strings.Fields(args), store)
 		if d.Runs != want.Runs || d.Mode != want.Mode ||
 			(d.Problem != "") != (want.Problem != "") || !strings.Contains(d.Problem, want.Problem) {
 			t.Errorf("%s: %+v, want %+v", args, d, want)

@@ -59,7 +59,7 @@ func Agrees(ctx context.Context, cfg config.Config) policy.Fact {
 func Rules(c config.Config) policy.Rules {
 	return policy.Rules{
 		Hold: c.Hold, HoldReported: c.HoldReported, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention, CNIOlderThan: c.CNIOlderThan,
-		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), Waive: c.Waive(),
+		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), EnforceSpread: c.EnforceSpread, Waive: c.Waive(),
 		NeedAPI: c.Kubeconfig != config.None && c.APIUnreachable != config.UnreachableIgnore,
 	}
 }

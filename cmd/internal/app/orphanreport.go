@@ -30,7 +30,7 @@ func publish(d *reaper.Daemon, who report.Report, to publishers) {
 		if err == nil {
 			r = report.New(who, &report.Pass{
 				Number: look, Look: rep.Look, Verdicts: rep.Verdicts, RuntimeOnly: rep.RuntimeOnly, Parked: rep.Parked, Entries: rep.Entries,
-				BreakerOpen: rep.Stopped, Observe: d.Rules.Observe,
+				BreakerOpen: rep.Stopped, Observe: d.Rules.Observe, EnforcesFrom: d.Rules.Delay.Until,
 			})
 		}
 		for _, take := range to {

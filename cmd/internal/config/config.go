@@ -25,6 +25,7 @@ const (
 type Config struct {
 	RootDir, QuarantineDir, StateDir               string
 	Mode                                           string // modeObserve or ModeEnforce
+	EnforceSpread                                  time.Duration
 	Hold, HoldReported, Settle, Confirm, Retention time.Duration
 	MaxPerLook                                     int
 	LogSources                                     []string // auto alone, or journald and file in any order
@@ -78,6 +79,9 @@ func (c Config) Begins(now time.Time, seen bool) string {
 		from = "at once: what was already seen dead for its hold (" + human.Span(c.Hold) +
 			"), in mode observe or by an earlier sweep, is moved at the first look, " +
 			"files of CNI too"
+	}
+	if c.EnforceSpread > 0 {
+		from += ", and if it has only observed so far, after a random part of " + human.Span(c.EnforceSpread) + " (enforce_spread)"
 	}
 	return "enforces " + from + "; orphan-reaper scan shows what would be removed, mode: observe only looks"
 }

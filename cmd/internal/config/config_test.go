@@ -36,7 +36,7 @@ func TestDefaults(t *testing.T) {
 	c, err := load(t, "", nil)
 	testkit.Must(t, err)
 	want := map[string]string{
-		"root_dir": "/var/lib/kubelet", "mode": "enforce", "hold": "5m", "settle": "5m", "confirm": "5m", "retention": "24h",
+		"root_dir": "/var/lib/kubelet", "mode": "enforce", "enforce_spread": "0s", "hold": "5m", "settle": "5m", "confirm": "5m", "retention": "24h",
 		"max_per_look": "0", "hold_reported": "1m", "quarantine_dir": "/var/lib/kubelet/orphan-reaper", "state_dir": "/var/lib/orphan-reaper",
 		"log_sources": "auto", "log_files": "/var/log/messages,/var/log/syslog", "runtime_endpoint": "auto",
 		"node_namespaces": "auto", "node_root": "/", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "node_name": "auto", "api_unreachable": "keep",

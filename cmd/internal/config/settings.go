@@ -63,6 +63,8 @@ func settings(c *Config) []Setting {
 			&c.RootDir),
 		choice("mode", "MODE", ModeEnforce, "observe or enforce; observe changes nothing", &c.Mode,
 			modeObserve, ModeEnforce).live(),
+		duration("enforce-spread", "0s", "how long a daemon that changes from observe to enforce waits at most; the wait is a random part of it",
+			&c.EnforceSpread),
 		duration("hold", "5m", "how long the evidence that a pod is dead must hold", &c.Hold),
 		duration("hold-reported", "1m",
 			"the hold of pods that the running kubelet reported as orphans, or that its complete list omits, if shorter than --hold",

@@ -26,10 +26,16 @@ func RemoverOf(n policy.Node, breaker bool, d summary.Daemon, observe bool, wait
 		observe = d.Mode != "enforce"
 	}
 	r := Remover{wait: wait, none: d.Runs == policy.No}
-	why, stopped := policy.Standing{Node: n, Breaker: breaker, Rules: policy.Rules{Observe: observe}}.Gate().Stops()
+	rules := policy.Rules{Observe: observe}
+	if !d.EnforcesFrom.IsZero() {
+		rules.Delay = policy.Delay{Until: d.EnforcesFrom, Left: 1}
+	}
+	why, stopped := policy.Standing{Node: n, Breaker: breaker, Rules: rules}.Gate().Stops()
 	switch {
 	case stopped && why.Reason == policy.ReasonObserve && d.Runs == policy.Yes:
 		r.note, r.final = "Nothing is removed: the daemon runs in mode observe.", true
+	case stopped && why.Reason == policy.ReasonSpread:
+		r.note, r.final = "Nothing is removed yet: "+why.Detail+".", true
 	case stopped:
 		r.note, r.final = "Nothing is removed: "+clean.Text(why.Detail)+".", true
 	case d.Runs == policy.No && d.PID > 0: // only a sweep takes the daemon's lock

@@ -32,6 +32,8 @@ type Pass struct {
 	Entries     []policy.EntryState
 	BreakerOpen bool
 	Observe     bool
+	// EnforcesFrom is when the daemon's part of enforce_spread ends, zero where it does not wait.
+	EnforcesFrom time.Time
 }
 
 // Report is the report of one node and its orphans, with the names of docs/json.md. Pods that
@@ -44,6 +46,8 @@ type Report struct {
 	Look uint64    `json:"look"`
 	At   time.Time `json:"at"`
 	Mode string    `json:"mode"` // Observe or enforce
+	// EnforcesFrom is until when a daemon in mode enforce waits (enforce_spread); zero where it does not.
+	EnforcesFrom time.Time `json:"enforces_from,omitzero"`
 	// Missing is what keeps the daemon from enforcing although the mode is enforce.
 	Missing     []string `json:"missing"`
 	BreakerOpen bool     `json:"breaker_open"`
@@ -96,7 +100,7 @@ func New(who Report, p *Pass) Report {
 	if p.Observe {
 		r.Mode = Observe
 	}
-	r.Missing, r.BreakerOpen = missing(p), p.BreakerOpen
+	r.Missing, r.BreakerOpen, r.EnforcesFrom = missing(p), p.BreakerOpen, p.EnforcesFrom
 	r.Errors = []string{}
 	for i, text := range p.Look.Errors {
 		if i == mostErrors {

@@ -43,12 +43,14 @@ type Source struct {
 
 // Daemon is what is known of the one process that takes pods by itself.
 type Daemon struct {
-	Runs      policy.Truth `json:"runs"`
-	Problem   string       `json:"problem,omitempty"` // why that is not known
-	PID       int          `json:"pid,omitempty"`     // who holds its lock: with Runs No a sweep, which ends by itself
-	Since     time.Time    `json:"since,omitzero"`
-	Mode      string       `json:"mode,omitempty"`
-	Installed bool         `json:"installed"` // there is a systemd unit of it
+	Runs    policy.Truth `json:"runs"`
+	Problem string       `json:"problem,omitempty"` // why that is not known
+	PID     int          `json:"pid,omitempty"`     // who holds its lock: with Runs No a sweep, which ends by itself
+	Since   time.Time    `json:"since,omitzero"`
+	Mode    string       `json:"mode,omitempty"`
+	// EnforcesFrom is when its part of enforce_spread ends; zero where it does not wait.
+	EnforcesFrom time.Time `json:"enforces_from,omitzero"`
+	Installed    bool      `json:"installed"` // there is a systemd unit of it
 	// Proven: a pod that it parked since its start was confirmed, so no other waits for the first one. Parked
 	// is when the first of those was parked that have yet to be confirmed, zero where there is none.
 	Proven bool      `json:"-"`
@@ -158,7 +160,7 @@ func Diagnose(c Case) Diagnosis {
 		}
 		d.Bytes[p.Fate] += p.Bytes
 	}
-	d.Stopped = d.Stopped && c.Looked
+	d.Stopped = d.Stopped && c.Looked && d.Stops.Reason != policy.ReasonSpread
 	goes := slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Fate == Goes && !p.Cleaned() })
 	d.Unattended = goes && c.Daemon.Runs != policy.Yes
 	d.NeedsPerson = d.Count[Person]+d.Count[Stopped] > 0 || d.Unattended || d.Deaf && c.Looked && !c.Rules.Waive ||

@@ -198,7 +198,7 @@ func says(p *summary.Pod, recent bool) string {
 // ofNode are the reasons about the node, the time or the settings, and not about a dead pod.
 var ofNode = []policy.Reason{
 	policy.ReasonYoung, policy.ReasonHold, policy.ReasonKubeletStarting, policy.ReasonLimit, policy.ReasonWaived,
-	policy.ReasonObserve, policy.ReasonBreaker, policy.ReasonNamespaces, policy.ReasonContradiction,
+	policy.ReasonObserve, policy.ReasonSpread, policy.ReasonBreaker, policy.ReasonNamespaces, policy.ReasonContradiction,
 }
 
 // means is what a reason means for a pod, in one sentence. It claims nothing that was not read.

@@ -207,6 +207,9 @@ func (p writer) removal(v *Screen) {
 	if !v.Daemon.Proven && v.sumOf(func(p *pod) bool { return p.Fate == summary.Goes }).pods > 1 {
 		text += " After its start the daemon moves one pod, and the others once that one has shown no sign of life in quarantine."
 	}
+	if from := v.Daemon.EnforcesFrom; !from.IsZero() {
+		text += " The daemon enforces from " + human.Clock(from, v.now) + " (enforce_spread)."
+	}
 	p.Para("  ", fmt.Sprintf("%s The daemon has run since %s (mode %s).", text, human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
 }
 
