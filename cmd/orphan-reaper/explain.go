@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -13,7 +14,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -44,15 +44,13 @@ drivers are filled in.
 			if err != nil {
 				return a.explainName(cmd.Context(), args[0], err)
 			}
-			report, err := app.Survey(cmd.Context(), cfg, uids)
-			if err != nil {
-				return err
-			}
 			done, err := app.History(cmd.Context(), cfg, uids[0])
 			if err != nil {
 				return fmt.Errorf("cannot read what was done with %s: %w", uids[0], err)
 			}
-			return a.explain(cmd.Context(), cfg, report, uids[0], done...)
+			none := exit.Failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s shows what became of it", uids[0]),
+				"there is no pod %s in %s, none in quarantine and nothing of it in the ledger", uids[0], cfg.PodsDir())
+			return a.explain(cmd.Context(), cfg, uids, "", done, none)
 		},
 	}
 }
@@ -70,34 +68,23 @@ func (a *cli) explainName(ctx context.Context, name string, none error) error {
 	if !app.NameThere(cfg, name) {
 		return none
 	}
-	report, err := app.Survey(ctx, cfg, nil)
+	none = exit.Failf("nothing is to be done about it",
+		"%s is no pod's: a file system has such a directory of its own, and orphan-reaper passes it over", strconv.Quote(name))
+	return a.explain(ctx, cfg, nil, name, nil, none)
+}
+
+// explain prints what a look and the ledger have of one pod, or of an entry that is no pod's. If that is nothing it returns none.
+func (a *cli) explain(ctx context.Context, cfg config.Config, uids []parsers.PodUID, name string, done []policy.Record, none error) error {
+	report, err := app.Survey(ctx, cfg, uids)
 	if err != nil {
 		return err
 	}
-	x := ui.NewExplanation(report, a.viewContext(ctx, cfg), "", nil)
-	x.Only(name)
-	if x.Empty() {
-		return exit.Failf("nothing is to be done about it",
-			"%s is no pod's: a file system has such a directory of its own, and orphan-reaper passes it over", strconv.Quote(name))
-	}
-	return a.showExplanation(x, report)
-}
-
-// showExplanation prints an explanation, and returns the error with its exit code.
-func (a *cli) showExplanation(x ui.Explanation, report reaper.Report) error {
+	x := ui.NewExplanation(report, a.viewContext(ctx, cfg), cmp.Or(uids...), name, done)
 	if err := a.write(x, func(p *ui.Printer) { p.Explain(x) }); err != nil {
 		return err
 	}
-	return exit.Attention(x.NeedsPerson() || contradicted(report))
-}
-
-// explain prints what a report and the ledger have of one pod.
-func (a *cli) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
-	x := ui.NewExplanation(report, a.viewContext(ctx, cfg), uid, done)
-	err := a.showExplanation(x, report)
-	if x.Empty() && exit.Code(err) != exit.FailedCode {
-		return exit.Failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s shows what became of it", uid),
-			"there is no pod %s in %s, none in quarantine and nothing of it in the ledger", uid, cfg.PodsDir())
+	if x.Empty() {
+		return none
 	}
-	return err
+	return exit.Attention(x.NeedsPerson() || contradicted(report))
 }

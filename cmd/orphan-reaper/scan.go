@@ -9,7 +9,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -30,14 +29,8 @@ In a pipe each pod is one line. Tabs separate its fields: verdict, UID,
 NAMESPACE/NAME, bytes, reasons, and notes. An empty field is "-". Lines of text
 begin with "#". -o json shows all that is known of each pod.`
 
-// scanOptions are scan's own flags.
-type scanOptions struct {
-	all     bool
-	verdict string
-}
-
 func newScanCommand(a *cli) *cobra.Command {
-	var o scanOptions
+	var show ui.Show
 	cmd := &cobra.Command{
 		Use:   "scan [POD...]",
 		Short: "Show every pod directory and its verdict; changes nothing",
@@ -46,8 +39,8 @@ func newScanCommand(a *cli) *cobra.Command {
 			"  orphan-reaper scan -o json | jq '.pods[] | select(.verdict == \"reap\") | .uid'",
 		ValidArgsFunction: a.completePods,
 		PreRunE: func(*cobra.Command, []string) error {
-			if a.json() && o.verdict != "" {
-				return exit.Usagef("jq '.pods[] | select(.verdict == \""+o.verdict+"\")' does", "--verdict filters text, and JSON has all pods")
+			if a.json() && show.Verdict != "" {
+				return exit.Usagef("jq '.pods[] | select(.verdict == \""+show.Verdict+"\")' does", "--verdict filters text, and JSON has all pods")
 			}
 			return nil
 		},
@@ -56,13 +49,14 @@ func newScanCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.scan(cmd.Context(), cfg, uids, o)
+			show.Only, show.All = uids, show.All || len(uids) > 0
+			return a.scan(cmd.Context(), cfg, show)
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.all, "all", false, "also list living pods, and list each CNI file by itself")
+	flags.BoolVar(&show.All, "all", false, "also list living pods, and list each CNI file by itself")
 	verdicts := []string{"reap", "wait", "keep", "alive"}
-	flags.Var(&choiceValue{&o.verdict, verdicts, "VERDICT"}, "verdict", "list only pods with this verdict: reap, wait, keep or alive")
+	flags.Var(&choiceValue{&show.Verdict, verdicts, "VERDICT"}, "verdict", "list only pods with this verdict: reap, wait, keep or alive")
 	if err := cmd.RegisterFlagCompletionFunc("verdict", cobra.FixedCompletions(verdicts, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is not there: the first call of any command shows it
 	}
@@ -70,22 +64,16 @@ func newScanCommand(a *cli) *cobra.Command {
 }
 
 // scan takes one look and prints it.
-func (a *cli) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions) error {
-	report, err := app.Survey(ctx, cfg, uids)
+func (a *cli) scan(ctx context.Context, cfg config.Config, show ui.Show) error {
+	report, err := app.Survey(ctx, cfg, show.Only)
 	if err != nil {
 		return err
 	}
-	c := a.viewContext(ctx, cfg)
-	shown := ui.NewReport(report, c)
-	shown.Asked(uids)
-	shown.List(o.all || len(uids) > 0, o.verdict)
-	err = a.write(shown, func(p *ui.Printer) {
-		if entries, err := a.inQuarantine(ctx, cfg); err == nil { // else what the report has
-			shown.Lies(entries, c)
-		}
-		p.Report(&shown)
-	})
-	if err != nil {
+	if !a.json() {
+		show.Lying, _ = a.inQuarantine(ctx, cfg) // an error leaves what the report has
+	}
+	shown := ui.NewReport(report, a.viewContext(ctx, cfg), show)
+	if err := a.write(shown, func(p *ui.Printer) { p.Report(&shown) }); err != nil {
 		return err
 	}
 	return exit.Attention(shown.NeedsPerson() || contradicted(report))

@@ -33,24 +33,16 @@ func newSweepCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if dryRun {
-				report, err := app.Survey(cmd.Context(), cfg, uids)
-				if err != nil {
-					return err
-				}
-				return a.printSweep(cmd.Context(), cfg, report, true, uids...)
+			sweep := app.Survey
+			if !dryRun {
+				a.tellPods(args, uids)
+				sweep = a.sweep(noWait)
 			}
-			a.tellPods(args, uids)
-			o := app.SweepOptions{Only: uids, NoWait: noWait}
-			if !a.printer(a.stderr).Piped && cfg.LogFormat != "json" {
-				screen := &ui.SweepScreen{Printer: func() *ui.Printer { return a.printer(a.stderr) }, Waiting: a.verbose}
-				o.Show, o.Waits = screen.Show, screen.Waits
-			}
-			report, err := a.person.Sweep(cmd.Context(), cfg, version().Version, o)
+			report, err := sweep(cmd.Context(), cfg, uids)
 			if err != nil {
 				return err
 			}
-			return a.printSweep(cmd.Context(), cfg, report, false, uids...)
+			return a.printSweep(cmd.Context(), cfg, report, ui.Show{Swept: true, DryRun: dryRun, Only: uids, All: len(uids) > 0})
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed, and change nothing")
@@ -58,13 +50,21 @@ func newSweepCommand(a *cli) *cobra.Command {
 	return cmd
 }
 
-// printSweep prints what a sweep did, or with dryRun would do, and returns the error with its exit code. only are the pods
-// of the arguments, none for all.
-func (a *cli) printSweep(ctx context.Context, cfg config.Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
-	shown := ui.NewReport(report, a.viewContext(ctx, cfg))
-	shown.AddOutcomes(report, dryRun)
-	shown.Asked(only)
-	shown.List(len(only) > 0, "")
+// sweep returns what sweeps the pods of these UIDs, none for all. On a terminal it shows the records as they come.
+func (a *cli) sweep(noWait bool) func(context.Context, config.Config, []parsers.PodUID) (reaper.Report, error) {
+	return func(ctx context.Context, cfg config.Config, only []parsers.PodUID) (reaper.Report, error) {
+		o := app.SweepOptions{Only: only, NoWait: noWait}
+		if !a.printer(a.stderr).Piped && cfg.LogFormat != "json" {
+			screen := &ui.SweepScreen{Printer: func() *ui.Printer { return a.printer(a.stderr) }, Waiting: a.verbose}
+			o.Show, o.Waits = screen.Show, screen.Waits
+		}
+		return a.person.Sweep(ctx, cfg, version().Version, o)
+	}
+}
+
+// printSweep prints what a sweep did, or would do, and returns the error with its exit code.
+func (a *cli) printSweep(ctx context.Context, cfg config.Config, report reaper.Report, show ui.Show) error {
+	shown := ui.NewReport(report, a.viewContext(ctx, cfg), show)
 	if err := a.write(shown, func(p *ui.Printer) { p.Report(&shown) }); err != nil {
 		return err
 	}

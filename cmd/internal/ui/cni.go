@@ -15,34 +15,29 @@ import (
 
 // cniView is one file that CNI wrote, in a cache or in host-local's store.
 type cniView struct {
-	Path        string          `json:"path"`
-	Kind        cni.Kind        `json:"kind"`
-	UID         string          `json:"uid"`
-	ContainerID string          `json:"container_id"`
-	Namespace   string          `json:"namespace"`
-	Name        string          `json:"name"`
-	Network     string          `json:"network"`
-	Verdict     policy.Decision `json:"verdict"`
-	Outcome     string          `json:"outcome,omitempty"`
-	Reasons     []policy.Reason `json:"reasons"`
-	Why         []policy.Why    `json:"why"`
-	Facts       cniFactsView    `json:"facts"`
-	Bytes       int64           `json:"bytes"`
-	Broken      bool            `json:"broken,omitempty"`
-	Runtime     string          `json:"runtime,omitempty"` // of a broken one: whose teardown it may hinder
-	Error       string          `json:"error,omitempty"`
+	Path        string                 `json:"path"`
+	Kind        cni.Kind               `json:"kind"`
+	UID         string                 `json:"uid"`
+	ContainerID string                 `json:"container_id"`
+	Namespace   string                 `json:"namespace"`
+	Name        string                 `json:"name"`
+	Network     string                 `json:"network"`
+	Verdict     policy.Decision        `json:"verdict"`
+	Outcome     string                 `json:"outcome,omitempty"`
+	Reasons     []policy.Reason        `json:"reasons"`
+	Why         []policy.Why           `json:"why"`
+	Facts       map[string]policy.Fact `json:"facts"`
+	Bytes       int64                  `json:"bytes"`
+	Broken      bool                   `json:"broken,omitempty"`
+	Runtime     string                 `json:"runtime,omitempty"` // of a broken one: whose teardown it may hinder
+	Error       string                 `json:"error,omitempty"`
 }
-
-// cniFactsView is the facts on one file, by name; encoding/json sorts them.
-type cniFactsView map[string]policy.Fact
 
 func viewCNIFile(f *cni.File, d policy.Decision, why []policy.Why) cniView {
 	v := cniView{
 		Path: f.Path(), Kind: f.Kind, UID: string(f.UID), ContainerID: f.Container, Namespace: f.Namespace, Name: f.PodName,
-		Network: f.Network, Verdict: d, Reasons: []policy.Reason{}, Why: list(why), Facts: cniFactsView{}, Bytes: f.ID.Size, Broken: f.Broken, Runtime: f.Runtime,
-	}
-	for _, w := range why {
-		v.Reasons = append(v.Reasons, w.Reason)
+		Network: f.Network, Verdict: d, Reasons: reasonsOf(why), Why: list(why), Facts: map[string]policy.Fact{}, Bytes: f.ID.Size,
+		Broken: f.Broken, Runtime: f.Runtime,
 	}
 	for n := range cni.NumFacts {
 		v.Facts[n.String()] = f.Facts[n]
@@ -52,7 +47,7 @@ func viewCNIFile(f *cni.File, d policy.Decision, why []policy.Why) cniView {
 
 // viewCNI shows what a sweep over the CNI directories found, sorted by path. Outcomes are of
 // earlier sweeps as well, whose files the last one no longer saw.
-func viewCNI(r *cni.Report, dryRun, acted bool) []cniView {
+func viewCNI(r *cni.Report, show Show) []cniView {
 	ended := map[string]*cni.File{}
 	for i := range r.Outcomes {
 		ended[r.Outcomes[i].Path()] = &r.Outcomes[i]
@@ -65,8 +60,8 @@ func viewCNI(r *cni.Report, dryRun, acted bool) []cniView {
 		switch {
 		case done:
 			v.end(o)
-		case !acted:
-		case dryRun && v.Verdict == policy.Reap:
+		case !show.Swept:
+		case show.DryRun && v.Verdict == policy.Reap:
 			v.Outcome = outcomeWouldRemove
 		default:
 			v.Outcome = outcomeKept
@@ -92,8 +87,6 @@ func (v *cniView) end(o *cni.File) {
 		v.Outcome, v.Error = outcomeFailed, o.Err
 	}
 }
-
-func (v *cniView) person() bool { return cni.OutlookOf(v.Verdict, v.Why) == policy.OutlookPerson }
 
 // title is the file's name, with the container's ID cut as crictl shows it.
 func (v *cniView) title() string {
@@ -146,7 +139,7 @@ func (v *Report) cniSums() []string {
 	parts := []part{
 		{t.Removed, outcomeRemoved}, {t.Failed, outcomeFailed}, {wait, human.Plural(wait, "waits", "wait")}, {t.left - t.Failed - wait, outcomeKept},
 	}
-	if !v.swept || v.dryRun {
+	if !v.show.Swept || v.show.DryRun {
 		parts = []part{
 			{t.Reap, "would be removed"},
 			{t.Wait, human.Plural(t.Wait, "waits", "wait")},
@@ -200,7 +193,7 @@ func (v *Report) cniRows() (rows []Row) {
 			word = wordWait
 		}
 		key := fmt.Sprint(word, f.Network, filepath.Dir(f.Path), f.Reasons, f.Kind, f.Broken, f.Runtime, f.Error)
-		if v.all {
+		if v.show.All {
 			key = f.Path
 		}
 		if have[key] == nil {
@@ -211,14 +204,14 @@ func (v *Report) cniRows() (rows []Row) {
 		g.names, g.bytes = append(g.names, f.title()), g.bytes+f.Bytes
 	}
 	slices.SortStableFunc(groups, func(a, b *cniGroup) int {
-		return cmp.Or(cmp.Compare(slices.Index(wordOrder, a.word), slices.Index(wordOrder, b.word)), cmp.Compare(len(b.names), len(a.names)))
+		return cmp.Or(cmp.Compare(orderOf(a.word), orderOf(b.word)), cmp.Compare(len(b.names), len(a.names)))
 	})
 	for i, g := range groups {
-		if i == mostRows && !v.all {
+		if i == mostRows && !v.show.All {
 			rows[i-1].Notes = append(rows[i-1].Notes, "… and "+human.Count(len(groups)-i, "more group")+" (--all, or -o json)")
 			break
 		}
-		rows = append(rows, g.row(v.all))
+		rows = append(rows, g.row(v.show.All))
 	}
 	if v.CNITotals.More > 0 && len(rows) > 0 {
 		last := &rows[len(rows)-1]
@@ -229,10 +222,8 @@ func (v *Report) cniRows() (rows []Row) {
 
 // row is a group's line. With alone it has the path of its one file.
 func (g *cniGroup) row(alone bool) Row {
-	r := Row{Word: g.word, Colour: colourOf(g.word, g.person()), Title: "cni", Name: clean.Text(g.Network), Bytes: g.bytes}
-	for _, why := range g.Reasons {
-		r.Reasons = append(r.Reasons, string(why))
-	}
+	person := cni.OutlookOf(g.Verdict, g.Why) == policy.OutlookPerson
+	r := Row{Word: g.word, Colour: colourOf(g.word, person), Title: "cni", Name: clean.Text(g.Network), Bytes: g.bytes, Reasons: g.Reasons}
 	if alone {
 		r.Title, r.Name = clean.Text(g.Path), podName(g.Namespace, g.cniView.Name)
 		r.Notes = append(r.Notes, g.names[0])

@@ -52,7 +52,7 @@ func TestCNITotals(t *testing.T) {
 		for _, later := range c.sweeps[1:] {
 			sum = sum.Merge(later)
 		}
-		if got := (&Report{swept: true, CNITotals: totalCNI(&cni.Report{Census: sum}, 6)}).cniSums()[0]; got != c.want+"." {
+		if got := (&Report{show: Show{Swept: true}, CNITotals: totalCNI(&cni.Report{Census: sum}, 6)}).cniSums()[0]; got != c.want+"." {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
@@ -67,7 +67,7 @@ func TestCNISums(t *testing.T) {
 		"": {},
 		"6 CNI files: 1 would be removed, 2 wait, 1 kept, 2 need you.":                                            {CNITotals: cniTotalsView{Files: 6, Reap: 1, Wait: 2, Keep: 3, ForPerson: 2}},
 		"300,000 CNI files: 300,000 would be removed.":                                                            {CNITotals: cniTotalsView{Files: 300000, Reap: 300000}},
-		"1 CNI file: 1 removed.\nUndo: orphan-reaper quarantine restore --batch cni-20260101-000000-000\nUndo: b": {swept: true, CNITotals: done},
+		"1 CNI file: 1 removed.\nUndo: orphan-reaper quarantine restore --batch cni-20260101-000000-000\nUndo: b": {show: Show{Swept: true}, CNITotals: done},
 	} {
 		if got := strings.Join(v.cniSums(), "\n"); got != want {
 			t.Errorf("%q, want %q", got, want)

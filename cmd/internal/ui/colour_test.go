@@ -32,7 +32,7 @@ func TestColours(t *testing.T) {
 		if got := colourOf((&Report{}).word(&pod), person); got != c.scan {
 			t.Errorf("scan shows %s for %s in %q, want %q", c.verdict, c.reason, got, c.scan)
 		}
-		word := (&Report{swept: true}).word(&pod)
+		word := (&Report{show: Show{Swept: true}}).word(&pod)
 		if got := colourOf(word, person); word != c.word || got != c.sweep {
 			t.Errorf("sweep shows %s for %s as %s in %q, want %s in %q", c.outcome, c.reason, word, got, c.word, c.sweep)
 		}

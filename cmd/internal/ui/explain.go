@@ -39,10 +39,21 @@ type HistoryEntry struct {
 	Undo    string                  `json:"undo"`
 }
 
-// NewExplanation gathers what a report has of one pod; done are the ledger's records of it.
-func NewExplanation(r reaper.Report, c Context, uid parsers.PodUID, done []policy.Record) Explanation {
-	x := Explanation{Report: NewReport(r, c), Advice: []Advice{}, History: []HistoryEntry{}, context: c, uid: uid, done: done}
-	x.only(func(pod *podView) bool { return pod.UID == string(uid) })
+// NewExplanation gathers what a report has of one pod; done are the ledger's records of it. Without a UID it is about the
+// entry of the pods directory of this name, which is no pod's.
+func NewExplanation(r reaper.Report, c Context, uid parsers.PodUID, name string, done []policy.Record) Explanation {
+	x := Explanation{Report: NewReport(r, c, Show{}), Advice: []Advice{}, History: []HistoryEntry{}, context: c, uid: uid, done: done}
+	other := func(pod podView) bool { return pod.UID != string(uid) || uid == "" && pod.evidence.Name != name }
+	for _, pods := range []*[]podView{&x.Pods, &x.RuntimeOnly} {
+		*pods = slices.DeleteFunc(*pods, other)
+		for i := range *pods {
+			pod := &(*pods)[i]
+			x.pods = append(x.pods, pod)
+			for _, r := range pod.Reasons {
+				x.Advice = append(x.Advice, AdviceOf(r, uid))
+			}
+		}
+	}
 	x.Quarantine = slices.DeleteFunc(x.Quarantine, func(e Entry) bool { return e.UID != string(uid) })
 	for _, e := range r.Entries {
 		if e.UID == uid && e.Phase != policy.PhaseNone {
@@ -56,26 +67,6 @@ func NewExplanation(r reaper.Report, c Context, uid parsers.PodUID, done []polic
 		})
 	}
 	return x
-}
-
-// Only keeps nothing but the entry of the pods directory of this name, which is no pod's.
-func (x *Explanation) Only(name string) {
-	x.only(func(pod *podView) bool { return pod.evidence.Name == name })
-}
-
-// only keeps the pods that one selects, and the advice for them.
-func (x *Explanation) only(one func(*podView) bool) {
-	x.pods, x.Advice = nil, []Advice{}
-	for _, pods := range []*[]podView{&x.Pods, &x.RuntimeOnly} {
-		*pods = slices.DeleteFunc(*pods, func(pod podView) bool { return !one(&pod) })
-		for i := range *pods {
-			pod := &(*pods)[i]
-			x.pods = append(x.pods, pod)
-			for _, r := range pod.Reasons {
-				x.Advice = append(x.Advice, AdviceOf(r, x.uid))
-			}
-		}
-	}
 }
 
 // Empty reports whether there is nothing of the pod.

@@ -65,11 +65,8 @@ type Entry struct {
 func viewEntry(e policy.EntryState, c Context) Entry {
 	v := Entry{
 		UID: string(e.UID), Entry: e.Entry, Phase: e.Phase, Namespace: e.Namespace, Name: e.PodName,
-		Bytes: total(e.Left).Bytes, Residue: list(e.Left), Reasons: []policy.Reason{}, Why: list(e.Why),
+		Bytes: total(e.Left).Bytes, Residue: list(e.Left), Reasons: reasonsOf(e.Why), Why: list(e.Why),
 		Leaf: e.Leaf, Merge: e.Merge, elder: e.IsElder(), Purge: purgeConfirming, since: e.Parked.At.Wall, data: hasData(e.Left),
-	}
-	for _, w := range e.Why {
-		v.Reasons = append(v.Reasons, w.Reason)
 	}
 	if e.Phase == policy.PhaseConfirmed {
 		v.since = e.ConfirmedAt.Wall

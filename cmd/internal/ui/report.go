@@ -37,15 +37,21 @@ type Report struct {
 	Quarantine []Entry       `json:"quarantine"`
 	Node       *nodeView     `json:"node,omitempty"`
 
-	all     bool
-	only    string
-	swept   bool // it has the outcomes of a sweep
-	dryRun  bool
+	show    Show
 	now     time.Time
 	remover Remover
-	halted  bool             // by the breaker
-	lying   []Entry          // in quarantine, and what lies there beside
-	asked   []parsers.PodUID // the pods that were asked for, none for all
+	halted  bool    // by the breaker
+	lying   []Entry // in quarantine, and what lies there beside
+}
+
+// Show selects what a report has, and what its table lists. JSON always has all pods that were asked for.
+type Show struct {
+	Swept   bool                // with the outcomes of a sweep
+	DryRun  bool                // those that it would have
+	Only    []parsers.PodUID    // the pods that were asked for, none for all
+	All     bool                // list all the living as well, and each file of CNI by itself
+	Verdict string              // list only what has this verdict, or "alive"
+	Lying   []policy.EntryState // what lies in quarantine, also what is not in the ledger; nil for the report's entries
 }
 
 // podView is one pod directory, or one parked pod.
@@ -119,73 +125,87 @@ func list[T any](s []T) []T {
 	return s
 }
 
-func viewEvidence(e *policy.Evidence, d policy.Decision, why []policy.Why) podView {
-	v := podView{
-		UID: string(e.UID), Namespace: e.Namespace, Name: e.PodName, Verdict: d,
-		Reasons: []policy.Reason{}, Why: list(why), Residue: list(e.Residue),
-		Facts: factsView{&e.Facts, e.Entry != ""}, Parked: e.Entry != "", Entry: e.Entry, Sandboxes: e.Sandboxes, evidence: e,
-	}
+// reasonsOf lists the reasons of why.
+func reasonsOf(why []policy.Why) []policy.Reason {
+	reasons := []policy.Reason{}
 	for _, w := range why {
-		v.Reasons = append(v.Reasons, w.Reason)
+		reasons = append(reasons, w.Reason)
 	}
-	if e.UID == "" {
-		v.Directory = strconv.Quote(e.Name)
-	}
-	return v
+	return reasons
 }
 
-func viewVerdict(e *policy.Evidence, v policy.Verdict) podView {
-	pod := viewEvidence(e, v.Decision, v.Why)
-	pod.Clear, pod.DueSeconds = v.Leaves, int(v.Due.Seconds())
+func viewPod(e *policy.Evidence, v policy.Verdict) podView {
+	pod := podView{
+		UID: string(e.UID), Namespace: e.Namespace, Name: e.PodName, Verdict: v.Decision, Reasons: reasonsOf(v.Why), Why: list(v.Why),
+		Residue: list(e.Residue), Facts: factsView{&e.Facts, e.Entry != ""}, Parked: e.Entry != "", Entry: e.Entry, Sandboxes: e.Sandboxes, evidence: e,
+	}
+	if e.UID == "" {
+		pod.Directory = strconv.Quote(e.Name)
+	}
+	switch {
+	case !pod.Parked:
+		pod.Clear, pod.DueSeconds = v.Leaves, int(v.Due.Seconds())
+	case v.Decision == policy.Return: // what is put back is kept
+		pod.Verdict = policy.Keep
+	}
 	return pod
 }
 
-// NewReport turns a report into what is shown. now is for what lies in quarantine.
-func NewReport(r reaper.Report, c Context) Report {
-	v := Report{RuntimeOnly: []podView{}, CNI: viewCNI(cni.ReportOf(r.CNI), false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
-	v.CNITotals, v.now = totalCNI(cni.ReportOf(r.CNI), len(v.CNI)), c.Now.Wall
-	v.halted = r.Stopped
-	v.remover = RemoverOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe, c.Hold+c.Confirm)
-	v.Pods = make([]podView, 0, len(r.Look.Pods)+len(r.Look.Parked))
-	for i := range r.Look.Pods {
-		verdict := policy.Verdict{Decision: policy.Keep}
-		if i < len(r.Verdicts) {
-			verdict = r.Verdicts[i]
+// viewPods shows pods with their verdicts; unjudged is the decision of those that have none.
+func viewPods(pods []policy.Evidence, verdicts []policy.Verdict, unjudged policy.Decision) []podView {
+	views := make([]podView, 0, len(pods))
+	for i := range pods {
+		v := policy.Verdict{Decision: unjudged}
+		if i < len(verdicts) {
+			v = verdicts[i]
 		}
-		v.Pods = append(v.Pods, viewVerdict(&r.Look.Pods[i], verdict))
+		views = append(views, viewPod(&pods[i], v))
 	}
-	for i := range r.Look.RuntimeOnly {
-		v.RuntimeOnly = append(v.RuntimeOnly, viewVerdict(&r.Look.RuntimeOnly[i], r.RuntimeOnly[i]))
+	return views
+}
+
+// NewReport turns a report into what is shown.
+func NewReport(r reaper.Report, c Context, show Show) Report {
+	v := Report{
+		Pods:        append(viewPods(r.Look.Pods, r.Verdicts, policy.Keep), viewPods(r.Look.Parked, r.Parked, policy.Wait)...),
+		RuntimeOnly: viewPods(r.Look.RuntimeOnly, r.RuntimeOnly, policy.Keep),
+		CNI:         viewCNI(cni.ReportOf(r.CNI), show), Errors: list(r.Look.Errors), Quarantine: []Entry{},
+		Node: viewNode(&r), show: show, now: c.Now.Wall, halted: r.Stopped,
+		remover: RemoverOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe, c.Hold+c.Confirm),
 	}
-	for i := range r.Look.Parked {
-		verdict := policy.Verdict{Decision: policy.Wait}
-		if i < len(r.Parked) {
-			verdict = r.Parked[i]
-		}
-		decision := verdict.Decision
-		if decision == policy.Return { // what is put back is kept
-			decision = policy.Keep
-		}
-		v.Pods = append(v.Pods, viewEvidence(&r.Look.Parked[i], decision, verdict.Why))
-	}
+	v.CNITotals = totalCNI(cni.ReportOf(r.CNI), len(v.CNI))
 	for _, e := range r.Entries {
 		if e.Phase.InQuarantine() {
 			v.Quarantine = append(v.Quarantine, viewEntry(e, c))
 		}
 	}
 	v.lying = v.Quarantine
+	if show.Lying != nil {
+		v.lying = nil
+		for _, e := range show.Lying {
+			v.lying = append(v.lying, viewEntry(e, c))
+		}
+	}
+	if show.Swept {
+		v.outcomes(r.Outcomes)
+	}
+	v.narrow()
+	return v
+}
+
+func viewNode(r *reaper.Report) *nodeView {
 	n := r.Look.Node
-	v.Node = &nodeView{
+	v := &nodeView{
 		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, Network: n.Network, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
 		Gauges: n.Gauges, Pods: summary.CountPods(&r.Look),
 	}
 	for i := range r.Look.Pods {
 		e := &r.Look.Pods[i]
 		if audit.Orphan(e) {
-			v.Node.OrphansOnDisk++
+			v.OrphansOnDisk++
 		}
 		if e.Facts[policy.FactNamed].Truth == policy.Yes {
-			v.Node.OrphansNamed++
+			v.OrphansNamed++
 		}
 	}
 	return v
@@ -243,48 +263,33 @@ func (v *Report) shown() []podView {
 	return slices.Concat(v.Pods, slices.DeleteFunc(slices.Clone(v.RuntimeOnly), live))
 }
 
-// Lies sets what lies in quarantine, also what is not in the ledger: a report has only the ledger's entries.
-func (v *Report) Lies(entries []policy.EntryState, c Context) {
-	v.lying = nil
-	for _, e := range entries {
-		v.lying = append(v.lying, viewEntry(e, c))
-	}
-}
-
-// List sets what the table lists: with all the living as well, and each file of CNI by itself; with only
-// what has this verdict, or "alive", alone. JSON always has all.
-func (v *Report) List(all bool, only string) { v.all, v.only = all, only }
-
 // lists reports whether the table lists a pod. Like the living, pods that have ended are only counted.
 func (v *Report) lists(pod *podView) bool {
-	word := v.word(pod)
-	if !v.swept {
-		return v.listsWord(word) && (!pod.ended() || v.listsEnded())
-	}
-	return v.all || word != wordAlive && !pod.ended()
+	return v.listsWord(v.word(pod)) && (!pod.ended() || v.listsEnded())
 }
 
-// listsWord reports whether the table lists pods and files of this verdict.
-func (v *Report) listsWord(verdict string) bool {
-	if v.only != "" {
-		return v.only == verdict
+// listsWord reports whether the table lists pods and files of this word.
+func (v *Report) listsWord(word string) bool {
+	if v.show.Verdict != "" {
+		return v.show.Verdict == word
 	}
-	return v.all || verdict != wordAlive
+	return v.show.All || word != wordAlive
 }
 
 // listsEnded reports whether the table lists pods that have ended.
-func (v *Report) listsEnded() bool { return v.all || v.only == string(policy.Keep) }
+func (v *Report) listsEnded() bool { return v.show.All || v.show.Verdict == string(policy.Keep) }
 
-// Asked sets which pods were asked for, none for all. It adds an error for each that is not there, and drops the pods that no
-// sweep worked on.
-func (v *Report) Asked(uids []parsers.PodUID) {
-	v.asked = uids
+// narrow drops the pods that were not asked for and that no sweep worked on. It adds an error for each that was asked for and
+// is not there.
+func (v *Report) narrow() {
+	uids := v.show.Only
 	other := func(pod podView) bool {
-		return len(uids) > 0 && (pod.Outcome == "" || v.dryRun) && !slices.Contains(uids, parsers.PodUID(pod.UID))
+		return len(uids) > 0 && (pod.Outcome == "" || v.show.DryRun) && !slices.Contains(uids, parsers.PodUID(pod.UID))
 	}
 	v.Pods, v.RuntimeOnly = slices.DeleteFunc(v.Pods, other), slices.DeleteFunc(v.RuntimeOnly, other)
 	for _, uid := range uids {
-		if len(sameUID(v.Pods, uid)) > 0 || len(sameUID(v.RuntimeOnly, uid)) > 0 {
+		of := func(pod podView) bool { return pod.UID == string(uid) }
+		if slices.ContainsFunc(v.Pods, of) || slices.ContainsFunc(v.RuntimeOnly, of) {
 			continue
 		}
 		where := "none in quarantine"
@@ -293,17 +298,6 @@ func (v *Report) Asked(uids []parsers.PodUID) {
 		}
 		v.Errors = append(v.Errors, string(uid)+": no such pod directory, and "+where)
 	}
-}
-
-// sameUID finds the pods of one UID.
-func sameUID(pods []podView, uid parsers.PodUID) []*podView {
-	var found []*podView
-	for i := range pods {
-		if pods[i].UID == string(uid) {
-			found = append(found, &pods[i])
-		}
-	}
-	return found
 }
 
 // total sums what residue holds.

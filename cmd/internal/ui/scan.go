@@ -17,7 +17,7 @@ import (
 // Report writes the result of scan or of sweep: the sums, the table, and what to do.
 func (p *Printer) Report(v *Report) {
 	shown, head := v.shown(), "VERDICT"
-	if v.swept {
+	if v.show.Swept {
 		head = "OUTCOME"
 	}
 	p.Aside(func() { p.sums(v, shown) })
@@ -27,7 +27,7 @@ func (p *Printer) Report(v *Report) {
 		p.lookErrors(v)
 		p.whatToDo(v, shown)
 		p.conflicts(v)
-		if !v.swept {
+		if !v.show.Swept {
 			p.node(v.Node)
 		}
 	})
@@ -35,7 +35,7 @@ func (p *Printer) Report(v *Report) {
 
 // wordWidth is that of the table's first column, and of the labels below it.
 func (v *Report) wordWidth() int {
-	if v.swept {
+	if v.show.Swept {
 		return 18
 	}
 	return 9
@@ -47,19 +47,34 @@ const (
 	wordWait  = string(policy.Wait)
 )
 
-// wordOrder is the order of the table: what is removed, what waits, what is kept, what lives. plurals has the words
-// of the sums.
-var (
-	wordOrder = []string{
-		string(policy.Reap), outcomeWouldRemove, outcomeWouldQuarantine, outcomeRemoved, outcomeQuarantined, wordWait, outcomeFailed,
-		string(policy.Keep), outcomeKept, wordAlive,
+// tableWords are the words in the order of the table: what is removed, what waits, what is kept, what lives.
+var tableWords = []struct {
+	word      string
+	colour    Colour // green for what was or can be removed, yellow for what waits, red for what failed; none for the rest
+	one, many string // in a sum
+	size      bool   // the sum has a size
+}{
+	{string(policy.Reap), Green, "would be removed", "would be removed", true},
+	{outcomeWouldRemove, Green, "would be removed", "would be removed", true},
+	{outcomeWouldQuarantine, Green, "would be quarantined", "would be quarantined", true},
+	{outcomeRemoved, Green, outcomeRemoved, outcomeRemoved, true},
+	{outcomeQuarantined, Green, outcomeQuarantined, outcomeQuarantined, true},
+	{wordWait, Yellow, "waits", "wait", true},
+	{outcomeFailed, Red, outcomeFailed, outcomeFailed, false},
+	{string(policy.Keep), "", "is kept", "are kept", false},
+	{outcomeKept, "", outcomeKept, outcomeKept, false},
+	{wordAlive, "", "lives", "live", false},
+}
+
+// orderOf returns the place of a word in the table.
+func orderOf(word string) int {
+	for i := range tableWords {
+		if tableWords[i].word == word {
+			return i
+		}
 	}
-	plurals = map[string][2]string{
-		string(policy.Reap): {"would be removed", "would be removed"}, outcomeWouldRemove: {"would be removed", "would be removed"},
-		outcomeWouldQuarantine: {"would be quarantined", "would be quarantined"}, wordWait: {"waits", "wait"},
-		string(policy.Keep): {"is kept", "are kept"}, wordAlive: {"lives", "live"},
-	}
-)
+	return len(tableWords)
+}
 
 // verdictOf returns a pod's verdict, or that it lives: operators do not look for the living.
 func verdictOf(pod *podView) string {
@@ -72,47 +87,37 @@ func verdictOf(pod *podView) string {
 // word returns the table's word for a pod: the verdict, or after a sweep the outcome.
 func (v *Report) word(pod *podView) string {
 	verdict := verdictOf(pod)
-	if v.swept && pod.Outcome != outcomeKept || v.swept && verdict == string(policy.Keep) {
+	if v.show.Swept && pod.Outcome != outcomeKept || v.show.Swept && verdict == string(policy.Keep) {
 		return pod.Outcome
 	}
 	return verdict
 }
 
-// colourOf is the one rule of colours: red for what failed or needs an operator, yellow for what waits, green for
-// what was or can be removed, and none for the rest.
+// colourOf returns the colour of a word, red for what needs an operator.
 func colourOf(word string, person bool) Colour {
-	switch word {
-	case outcomeFailed:
+	if person && (word == string(policy.Keep) || word == outcomeKept) {
 		return Red
-	case string(policy.Keep), outcomeKept:
-		if person {
-			return Red
-		}
-	case wordWait:
-		return Yellow
-	case string(policy.Reap), outcomeRemoved, outcomeWouldRemove, outcomeQuarantined, outcomeWouldQuarantine:
-		return Green
+	}
+	if i := orderOf(word); i < len(tableWords) {
+		return tableWords[i].colour
 	}
 	return ""
 }
 
 // podRows returns the rows of the pods that the table lists, in its order.
 func (v *Report) podRows(shown []podView) (rows []Row) {
-	for _, word := range wordOrder {
+	for _, t := range tableWords {
 		for i := range shown {
 			pod := &shown[i]
-			if v.word(pod) != word || !v.lists(pod) {
+			if v.word(pod) != t.word || !v.lists(pod) {
 				continue
 			}
 			r := Row{
-				Word: word, Colour: colourOf(word, pod.outlook() == policy.OutlookPerson), Title: pod.title(),
+				Word: t.word, Colour: colourOf(t.word, pod.outlook() == policy.OutlookPerson), Title: pod.title(), Reasons: pod.Reasons,
 				Name: podName(pod.Namespace, pod.Name), Bytes: total(pod.Residue).Bytes, Unread: pod.evidence.Unread,
 			}
-			if v.swept && word == wordAlive {
+			if v.show.Swept && t.word == wordAlive {
 				r.Word = outcomeKept
-			}
-			for _, why := range pod.Reasons {
-				r.Reasons = append(r.Reasons, string(why))
 			}
 			if pod.Parked && pod.Outcome != outcomeRemoved {
 				r.Notes = append(r.Notes, "parked")
@@ -136,7 +141,7 @@ func (v *Report) holdEnds(pod *podView) (at string, ok bool) {
 		return r == policy.ReasonHold || r == policy.ReasonYoung || r == policy.ReasonWaived
 	}
 	others := slices.ContainsFunc(pod.Reasons, func(r policy.Reason) bool { return !byTime(r) })
-	if pod.Verdict != policy.Wait || pod.DueSeconds == 0 || others || len(pod.Clear) > 0 || v.remover.Nobody() && !v.swept {
+	if pod.Verdict != policy.Wait || pod.DueSeconds == 0 || others || len(pod.Clear) > 0 || v.remover.Nobody() && !v.show.Swept {
 		return "", false
 	}
 	return human.Clock(v.now.Add(time.Duration(pod.DueSeconds)*time.Second), v.now), true
@@ -165,13 +170,13 @@ func (p *Printer) sums(v *Report, shown []podView) {
 		}
 	}
 	var parts []string
-	for _, word := range wordOrder {
-		s, words := sums[word], plurals[word]
-		if s.pods == 0 || word == wordAlive {
+	for _, t := range tableWords {
+		s := sums[t.word]
+		if s.pods == 0 || t.word == wordAlive {
 			continue
 		}
-		text := human.Verb(s.pods, cmp.Or(words[0], word), cmp.Or(words[1], word))
-		if s.bytes > 0 && !slices.Contains([]string{string(policy.Keep), outcomeKept, outcomeFailed}, word) {
+		text := human.Verb(s.pods, t.one, t.many)
+		if s.bytes > 0 && t.size {
 			text += " (" + human.Size(s.bytes) + ")"
 		}
 		parts = append(parts, text)
@@ -192,7 +197,7 @@ func (p *Printer) sums(v *Report, shown []podView) {
 	}
 	p.unlisted(sums[wordAlive].pods, v.listsWord(wordAlive), "lives", "live")
 	p.unlisted(ended, v.listsEnded(), "that has ended stays in the runtime", "that have ended stay in the runtime")
-	if text := quarantined(v.lying); text != "" && !v.swept {
+	if text := quarantined(v.lying); text != "" && !v.show.Swept {
 		p.Para("", text)
 	}
 }
@@ -239,7 +244,7 @@ const mostConflicts = 3
 func (v *Report) conflicts() (uids []parsers.PodUID) {
 	for i := range v.Quarantine {
 		e := &v.Quarantine[i]
-		if uid := parsers.PodUID(e.UID); e.Phase.OnlyByPerson() && (len(v.asked) == 0 || slices.Contains(v.asked, uid)) && !slices.Contains(uids, uid) {
+		if uid := parsers.PodUID(e.UID); e.Phase.OnlyByPerson() && (len(v.show.Only) == 0 || slices.Contains(v.show.Only, uid)) && !slices.Contains(uids, uid) {
 			uids = append(uids, uid)
 		}
 	}
@@ -311,16 +316,16 @@ func (p *Printer) whatToDo(v *Report, shown []podView) {
 		ends = "no process or loop device uses a file of them"
 	}
 	switch {
-	case used > 0 && v.swept:
+	case used > 0 && v.show.Swept:
 		item(wordWait, Yellow, "It can be removed when "+ends+". Then run: "+sweepCommand)
 	case used > 0:
 		item(wordWait, Yellow, v.remover.After(ends, sweepCommand))
 	}
 	switch {
 	case counts[wordWait] == 0:
-	case v.dryRun:
+	case v.show.DryRun:
 		item(wordWait, Yellow, "A sweep waits until hold and confirm are over.")
-	case v.swept:
+	case v.show.Swept:
 		item(wordWait, Yellow, "To continue: "+sweepCommand)
 	default:
 		item(wordWait, Yellow, cmp.Or(v.remover.Later(sweepCommand), "Nothing to do: it ends by itself."+within(longest)))

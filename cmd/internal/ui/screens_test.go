@@ -161,11 +161,9 @@ func screens() map[string]struct {
 	write func(*Printer)
 } {
 	c := busyContext()
-	scan, swept, dry := NewReport(busyReport(), c), NewReport(sweptReport(), c), NewReport(busyReport(), c)
-	swept.AddOutcomes(sweptReport(), false)
-	dry.AddOutcomes(busyReport(), true)
-	mounted := NewExplanation(busyReport(), c, uidMounted, nil)
-	held := NewExplanation(busyReport(), c, uidHeld, busyHistory())
+	scan, swept, dry := NewReport(busyReport(), c, Show{}), NewReport(sweptReport(), c, Show{Swept: true}), NewReport(busyReport(), c, Show{Swept: true, DryRun: true})
+	mounted := NewExplanation(busyReport(), c, uidMounted, "", nil)
+	held := NewExplanation(busyReport(), c, uidHeld, "", busyHistory())
 	archives := []cni.ArchiveState{{Name: "cni-20261120-001415-000", At: screenNow.Add(-3 * time.Hour), Files: 2048, Bytes: 3 << 20}}
 	list := NewQuarantine(busyReport().Entries, archives, &policy.Record{Kind: policy.KindBreaker, UID: uidElder, At: ago(5 * time.Hour)}, c)
 	outcome := policy.Outcome{Action: policy.Action{Kind: policy.PutBack, UID: uidHeld, Entry: uidHeld}, Result: policy.Done}
@@ -268,7 +266,7 @@ func TestExplainAnswers(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		p := NewPrinter(&out, noEnv)
-		p.Explain(NewExplanation(busyReport(), busyContext(), parsers.PodUID(uid), nil))
+		p.Explain(NewExplanation(busyReport(), busyContext(), parsers.PodUID(uid), "", nil))
 		testkit.Must(t, p.Flush())
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), want) {
 			t.Errorf("no %q in\n%s", want, &out)

@@ -1,20 +1,16 @@
 package ui
 
 import (
-	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// AddOutcomes sets how the sweep ended for each pod. A pod that the report's look does not have, because it was removed
+// outcomes sets how the sweep ended for each pod. A pod that the report's look does not have, because it was removed
 // before, is added from its action.
-func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
-	v.CNI, v.swept, v.dryRun = viewCNI(cni.ReportOf(r.CNI), dryRun, true), true, dryRun
-	v.CNITotals = totalCNI(cni.ReportOf(r.CNI), len(v.CNI))
+func (v *Report) outcomes(outcomes []policy.Outcome) {
 	last, shown, only := map[string]*policy.Outcome{}, uids(v.Pods), uids(v.RuntimeOnly)
-	for i := range r.Outcomes {
-		o := &r.Outcomes[i]
+	for i := range outcomes {
+		o := &outcomes[i]
 		uid, e, in, to := string(o.Action.UID), o.Action.Evidence, shown, &v.Pods
 		last[uid] = o
 		if e != nil && e.RuntimeOnly {
@@ -25,7 +21,7 @@ func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
 		}
 		if !in[uid] {
 			in[uid] = true
-			*to = append(*to, viewEvidence(e, policy.Reap, o.Action.Why))
+			*to = append(*to, viewPod(e, policy.Verdict{Decision: policy.Reap, Why: o.Action.Why}))
 		}
 	}
 	for i := range v.RuntimeOnly {
@@ -38,11 +34,11 @@ func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
 		case acted && pod.UID != "":
 			pod.Outcome, pod.Error = outcomeWord(o), o.Err
 			pod.decided(o)
-		case dryRun && len(pod.Clear) > 0:
+		case v.show.DryRun && len(pod.Clear) > 0:
 			pod.Outcome = outcomeWouldQuarantine
 		case pod.Verdict != policy.Reap && !pod.Parked, pod.Verdict == policy.Keep:
 			pod.Outcome = outcomeKept
-		case dryRun && pod.Verdict == policy.Reap:
+		case v.show.DryRun && pod.Verdict == policy.Reap:
 			pod.Outcome = wouldBecome(pod.Residue)
 		case pod.Parked:
 			pod.Outcome = outcomeQuarantined
@@ -66,10 +62,7 @@ func uids(pods []podView) map[string]bool {
 func (v *podView) decided(o *policy.Outcome) {
 	switch o.Result {
 	case policy.Refused, policy.Failed, policy.Conflict:
-		v.Verdict, v.Why, v.Reasons = policy.Keep, list(o.Why), []policy.Reason{}
-		for _, w := range o.Why {
-			v.Reasons = append(v.Reasons, w.Reason)
-		}
+		v.Verdict, v.Why, v.Reasons = policy.Keep, list(o.Why), reasonsOf(o.Why)
 	case policy.Done, policy.Gone, policy.Partly:
 		if len(o.Left) > 0 {
 			v.Residue = o.Left

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // Row is one line of a table: a pod, or CNI files.
@@ -16,8 +17,16 @@ type Row struct {
 	Name    string // NAMESPACE/NAME, or the network
 	Bytes   int64
 	Unread  bool // the size is not known
-	Reasons []string
+	Reasons []policy.Reason
 	Notes   []string
+}
+
+func (r Row) reasons(between string) string {
+	var words []string
+	for _, reason := range r.Reasons {
+		words = append(words, string(reason))
+	}
+	return strings.Join(words, between)
 }
 
 // titleWidth is that of a pod's UID.
@@ -29,7 +38,7 @@ func (r Row) line() string {
 	if r.Unread {
 		size = "-"
 	}
-	fields := []string{r.Word, cmp.Or(r.Title, "-"), cmp.Or(r.Name, "-"), size, cmp.Or(strings.Join(r.Reasons, ","), "-")}
+	fields := []string{r.Word, cmp.Or(r.Title, "-"), cmp.Or(r.Name, "-"), size, cmp.Or(r.reasons(","), "-")}
 	return strings.Join(append(fields, r.Notes...), "\t")
 }
 
@@ -40,7 +49,7 @@ func (r Row) details() string {
 		parts = append(parts, r.Name)
 	}
 	if len(r.Reasons) > 0 {
-		parts = append(parts, strings.Join(r.Reasons, ", "))
+		parts = append(parts, r.reasons(", "))
 	}
 	return strings.Join(append(parts, r.Notes...), "; ")
 }
