@@ -314,51 +314,57 @@ func picked(labels, selector map[string]string) map[string]string {
 // TestSchema: values that the schema, or the chart, refuses, and with which error. A guard may be longer than its default.
 func TestSchema(t *testing.T) {
 	for set, want := range map[string]string{
-		"mode=delete":                            "'observe', 'enforce', 'label'",
-		"mdoe=enforce":                           "mdoe",
-		"host.kubelet=var/lib/kubelet":           "/host/kubelet",
-		"host.kubelet=":                          "/host/kubelet",
-		"host.sock=/run/docker.sock":             "sock",
-		"extraArgs[0]=--orphan-report=none":      "/extraArgs/0",
-		"orphanReport.enabled=maybe":             "/orphanReport/enabled",
-		"orphanReport.schema=x":                  "schema",
-		"web.port=80":                            "/web/port",
-		"web.port=http":                          "/web/port",
-		"image.digest=sha256:1":                  "/image/digest",
-		"image.repository=orphan-reaper:1":       "/image/repository",
-		"extraArgs[0]=retention":                 "/extraArgs/0",
-		"extraArgs[0]=--mode=enforce":            "/extraArgs/0",
-		"extraArgs[0]=--node-namespaces=self":    "/extraArgs/0",
-		"extraArgs[0]=--hold":                    "/extraArgs/0",
-		"extraArgs[0]=--hold=0s":                 "/extraArgs/0",
-		"extraArgs[0]=--hold=0":                  "/extraArgs/0",
-		"extraArgs[0]=--hold=0h0m":               "/extraArgs/0",
-		"extraArgs[0]=--hold=1ns":                "/extraArgs/0",
-		"extraArgs[0]=--hold=0.001m":             "/extraArgs/0",
-		"extraArgs[0]=--settle=0s":               "/extraArgs/0",
-		"extraArgs[0]=--settle=10ms":             "/extraArgs/0",
-		"extraArgs[0]=--confirm=0s":              "/extraArgs/0",
-		"extraArgs[0]=--api-unreachable=ignore":  "/extraArgs/0",
-		"maxUnavailable=0":                       "/maxUnavailable",
-		"maxUnavailable=0%":                      "/maxUnavailable",
-		"readHostJournal=maybe":                  "/readHostJournal",
-		"securityContext.privileged=true":        "securityContext",
-		"podMonitor.enabled=true":                "podMonitor.enabled takes web.expose=true",
-		"sweep.schedule=daily":                   "/sweep/schedule",
-		"sweep.tlsServerName=":                   "/sweep/tlsServerName",
-		"sweep.maxBreakers=-1":                   "/sweep/maxBreakers",
-		"sweep.enabled=true":                     "sweep.enabled takes web.tokenReview=true",
-		"web.tokenReview=true":                   "web.tokenReview takes web.expose=true and a web.configSecret",
-		"dashboard.enable=true":                  "enable",
-		"dashboard.labels=grafana":               "/dashboard/labels",
-		"appArmorProfile.type=none":              "/appArmorProfile/type",
-		"seLinuxOptions.kind=spc_t":              "kind",
-		"serviceAccount.automount=true":          "automount",
-		"tolerations.operator=Exists":            "/tolerations",
-		"podMonitor.keep[0]=orphan_reaper_.*":    "/podMonitor/keep/0",
-		"podMonitor.drop[0].metric=orphan_.*":    "/podMonitor/drop/0",
-		"rbac.rules[0].resources[0]=nodes/proxy": "rules",
-		"enforceLabel.value=not a value":         "/enforceLabel/value",
+		"mode=delete":                           "'observe', 'enforce', 'label'",
+		"mdoe=enforce":                          "mdoe",
+		"host.kubelet=var/lib/kubelet":          "/host/kubelet",
+		"host.kubelet=":                         "/host/kubelet",
+		"host.sock=/run/docker.sock":            "sock",
+		"extraArgs[0]=--orphan-report=none":     "/extraArgs/0",
+		"orphanReport.enabled=maybe":            "/orphanReport/enabled",
+		"orphanReport.schema=x":                 "schema",
+		"web.port=80":                           "/web/port",
+		"web.port=http":                         "/web/port",
+		"image.digest=sha256:1":                 "/image/digest",
+		"image.repository=orphan-reaper:1":      "/image/repository",
+		"extraArgs[0]=retention":                "/extraArgs/0",
+		"extraArgs[0]=--mode=enforce":           "/extraArgs/0",
+		"extraArgs[0]=--node-namespaces=self":   "/extraArgs/0",
+		"extraArgs[0]=--hold":                   "/extraArgs/0",
+		"extraArgs[0]=--hold=0s":                "/extraArgs/0",
+		"extraArgs[0]=--hold=0":                 "/extraArgs/0",
+		"extraArgs[0]=--hold=0h0m":              "/extraArgs/0",
+		"extraArgs[0]=--hold=1ns":               "/extraArgs/0",
+		"extraArgs[0]=--hold=0.001m":            "/extraArgs/0",
+		"extraArgs[0]=--settle=0s":              "/extraArgs/0",
+		"extraArgs[0]=--settle=10ms":            "/extraArgs/0",
+		"extraArgs[0]=--confirm=0s":             "/extraArgs/0",
+		"extraArgs[0]=--api-unreachable=ignore": "/extraArgs/0",
+		"maxUnavailable=0":                      "/maxUnavailable",
+		"maxUnavailable=0%":                     "/maxUnavailable",
+		"readHostJournal=maybe":                 "/readHostJournal",
+		"securityContext.privileged=true":       "securityContext",
+		"podMonitor.enabled=true":               "podMonitor.enabled takes web.expose=true",
+		"prometheusRule.disabled={Silent}":      "/prometheusRule/disabled",
+		"web.expose=true,podMonitor.enabled=true,serviceMonitor.enabled=true": "exclude each other",
+		"commonLabels.app\\.kubernetes\\.io/name=x":                           "invalid propertyName",
+		"env[0].name=NODE_NAME":                                               "/env/0",
+		"updateStrategy=Recreate":                                             "/updateStrategy",
+		"fullnameOverride=a.b":                                                "/fullnameOverride",
+		"sweep.schedule=daily":                                                "/sweep/schedule",
+		"sweep.tlsServerName=":                                                "/sweep/tlsServerName",
+		"sweep.maxBreakers=-1":                                                "/sweep/maxBreakers",
+		"sweep.enabled=true":                                                  "sweep.enabled takes web.tokenReview=true",
+		"web.tokenReview=true":                                                "web.tokenReview takes web.expose=true and a web.configSecret",
+		"dashboard.enable=true":                                               "enable",
+		"dashboard.labels=grafana":                                            "/dashboard/labels",
+		"appArmorProfile.type=none":                                           "/appArmorProfile/type",
+		"seLinuxOptions.kind=spc_t":                                           "kind",
+		"serviceAccount.automount=true":                                       "automount",
+		"tolerations.operator=Exists":                                         "/tolerations",
+		"podMonitor.keep[0]=orphan_reaper_.*":                                 "/podMonitor/keep/0",
+		"podMonitor.drop[0].metric=orphan_.*":                                 "/podMonitor/drop/0",
+		"rbac.rules[0].resources[0]=nodes/proxy":                              "rules",
+		"enforceLabel.value=not a value":                                      "/enforceLabel/value",
 	} {
 		if _, err := template(t, "--set", set); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", set, err)
@@ -424,10 +430,6 @@ func TestPrometheus(t *testing.T) {
 			t.Errorf("it drops %+v", d)
 		}
 	}
-	phase := regexp.MustCompile(`^(?:` + drops[len(drops)-1].Regex + `)$`)
-	if !phase.MatchString("orphan_reaper_quarantine_entries;purging") || phase.MatchString("orphan_reaper_quarantine_entries;held") {
-		t.Errorf("it drops %s", phase)
-	}
 	names := regexp.MustCompile(`\borphan_reaper_[a-z_]+`)
 	recorded := regexp.MustCompile(`\bjob[a-z_]*:[a-z0-9_]+:[a-z0-9_]+`)
 	asked := 0
@@ -443,6 +445,34 @@ func TestPrometheus(t *testing.T) {
 	}
 	if none := kinds[*monitoringv1.PodMonitor](rendered(t, values(t)["enforce-tls"]...)); none[0].Spec.PodMetricsEndpoints[0].MetricRelabelConfigs != nil {
 		t.Error("an empty list drops something")
+	}
+	for i, r := range want.Groups[0].Rules {
+		if r.Alert == "" {
+			continue
+		}
+		less := kinds[*monitoringv1.PrometheusRule](rendered(t, "--set", "prometheusRule.enabled=true,prometheusRule.disabled={"+r.Alert+"}"))[0].Spec
+		if !reflect.DeepEqual(less.Groups[0].Rules, slices.Delete(slices.Clone(want.Groups[0].Rules), i, i+1)) {
+			t.Errorf("without %s other rules are missing, too, or it is still there", r.Alert)
+		}
+	}
+}
+
+// TestMonitors: a ServiceMonitor collects as a PodMonitor does; the job has the one name by which the alert on silent nodes knows it.
+func TestMonitors(t *testing.T) {
+	const more = "web.expose=true,fullnameOverride=x,podMonitor.endpoint.scheme=https,podMonitor.labels.a=b"
+	pods := kinds[*monitoringv1.PodMonitor](rendered(t, "--set", more+",podMonitor.enabled=true"))[0]
+	services := kinds[*monitoringv1.ServiceMonitor](rendered(t, "--set", more+",serviceMonitor.enabled=true"))[0]
+	of, as := services.Spec.Endpoints[0], pods.Spec.PodMetricsEndpoints[0]
+	if !reflect.DeepEqual(of.RelabelConfigs, as.RelabelConfigs) || !reflect.DeepEqual(of.MetricRelabelConfigs, as.MetricRelabelConfigs) ||
+		of.Interval != as.Interval || of.Path != as.Path || *as.Port != of.Port || of.Scheme.String() != as.Scheme.String() ||
+		!maps.Equal(pods.Labels, services.Labels) || !reflect.DeepEqual(pods.Spec.Selector, services.Spec.Selector) {
+		t.Errorf("the ServiceMonitor has\n%+v, and the PodMonitor\n%+v", services.Spec, pods.Spec)
+	}
+	job := as.RelabelConfigs[1]
+	_, silent, _ := strings.Cut(read(t, chart+"/files/orphan-reaper-fleet.rules.yaml"), `up{job=~"`)
+	silent, _, _ = strings.Cut(silent, `"`)
+	if job.TargetLabel != "job" || job.Replacement == nil || !regexp.MustCompile(`^(?:`+silent+`)$`).MatchString(*job.Replacement) {
+		t.Errorf("the job is named by %+v, and the alert knows %s", job, silent)
 	}
 }
 

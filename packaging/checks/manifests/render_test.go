@@ -118,6 +118,8 @@ func fresh(kind string) metav1.Object {
 		return new(constraints)
 	case "monitoring.coreos.com/v1 PodMonitor":
 		return new(monitoringv1.PodMonitor)
+	case "monitoring.coreos.com/v1 ServiceMonitor":
+		return new(monitoringv1.ServiceMonitor)
 	case "monitoring.coreos.com/v1 PrometheusRule":
 		return new(monitoringv1.PrometheusRule)
 	}
