@@ -30,8 +30,9 @@ type leftover struct {
 	undo func(o orphan)
 }
 
-// old is what differs beside a kubelet of 1.24, the oldest that is tried.
+// old is what differs beside kubelets up to that minor version, as far as it was tried: 1.29 was not.
 type old struct {
+	until         int
 	before, after words
 	did           deed
 	emptied       bool
@@ -42,7 +43,7 @@ func (n *node) kinds(t *testing.T) []leftover {
 	t.Helper()
 	all := slices.Clone(kinds)
 	for i, k := range all {
-		if k.old != nil && n.minor(t) <= 24 {
+		if k.old != nil && n.minor(t) <= k.old.until {
 			all[i].before, all[i].after, all[i].did, all[i].emptied = k.old.before, k.old.after, k.old.did, k.old.emptied
 		}
 	}
@@ -181,15 +182,15 @@ var kinds = []leftover{
 	},
 	{
 		name: "bind of the same file system", before: silent, after: silent, did: keptMounted,
-		old:  &old{before: reports, after: reports, did: keptMounted},
+		old:  &old{until: 28, before: reports, after: reports, did: keptMounted},
 		make: func(o orphan) { o.mount(o.canary, "", unix.MS_BIND, "", "volumes", nfs, "vol") },
 		undo: func(o orphan) { o.unmount(o.at("volumes", nfs, "vol")) },
 	},
 	{
-		// A kubelet of 1.24 removes what lies beside volumes/ with RemoveAllOneFilesystem, which stops
-		// where st_dev differs: it empties a bind of the same file system within its first housekeeping run.
+		// Kubelets up to 1.28 remove what lies beside volumes/ with RemoveAllOneFilesystem, which stops
+		// where st_dev differs: they empty a bind of the same file system within their first housekeeping run.
 		name: "bind in containers/", before: reports, after: reports, did: keptMounted,
-		old:  &old{before: reports, after: reports, did: keptMounted, emptied: true},
+		old:  &old{until: 28, before: reports, after: reports, did: keptMounted, emptied: true},
 		make: func(o orphan) { o.mount(o.canary, "", unix.MS_BIND, "", "containers", "app", "bound") },
 		undo: func(o orphan) { o.unmount(o.at("containers", "app", "bound")) },
 	},
@@ -221,7 +222,7 @@ var kinds = []leftover{
 	},
 	{
 		name: "subpath: empty directory and file", before: cleans, after: silent, did: nothing,
-		old: &old{before: reports, after: silent, did: removed},
+		old: &old{until: 24, before: reports, after: silent, did: removed},
 		make: func(o orphan) {
 			o.at("volume-subpaths", "vol", "app", "0")
 			o.file("", "volume-subpaths", "vol", "app", "1")
