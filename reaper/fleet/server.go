@@ -71,10 +71,11 @@ type Server struct {
 	}
 
 	mu     sync.Mutex
-	report []byte    // as JSON, nil before the first look
-	failed string    // why the last look failed, "" where it did not
-	lacks  []string  // what keeps the daemon from enforcing
-	open   bool      // the breaker
+	report []byte   // as JSON, nil before the first look
+	failed string   // why the last look failed, "" where it did not
+	lacks  []string // what keeps the daemon from enforcing
+	open   bool     // the breaker
+	done   report.Done
 	from   time.Time // until when the daemon waits before it enforces, zero where it does not
 	due    time.Time // of the next look, at the latest
 }
@@ -191,7 +192,7 @@ func (s *Server) Publish(r *report.Report, err error, next time.Duration) {
 		return
 	}
 	s.report, s.failed, s.lacks, s.open = append(text, '\n'), "", nil, r.BreakerOpen
-	s.from = r.EnforcesFrom
+	s.from, s.done = r.EnforcesFrom, r.Done
 	if r.Mode == report.Observe {
 		return
 	}
@@ -255,12 +256,6 @@ func (s *Server) orphans(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(text)
 }
 
-func (s *Server) breakerOpen() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.open
-}
-
 // sweep asks for a look. Two clients that ask at once get the same one.
 func (s *Server) sweep(w http.ResponseWriter, r *http.Request) {
 	a, err := s.cfg.Ask(r.Context())
@@ -270,5 +265,8 @@ func (s *Server) sweep(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
-	_ = json.NewEncoder(w).Encode(report.Answer{Node: s.cfg.Node, Look: a.Look, InSeconds: a.In.Seconds(), BreakerOpen: s.breakerOpen()})
+	s.mu.Lock()
+	answer := report.Answer{Node: s.cfg.Node, Look: a.Look, InSeconds: a.In.Seconds(), BreakerOpen: s.open, Done: s.done}
+	s.mu.Unlock()
+	_ = json.NewEncoder(w).Encode(answer)
 }

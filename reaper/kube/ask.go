@@ -11,6 +11,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
@@ -105,8 +107,9 @@ func (a *Asker) ask(ctx context.Context, method, path string, head http.Header, 
 
 // refusal is an answer that is no success.
 type refusal struct {
-	code int
-	text string
+	code  int
+	text  string
+	after time.Duration // as the server asks, 0 where it does not
 }
 
 // Error returns the server's message.
@@ -124,6 +127,17 @@ func Refused(err error, code int) bool {
 	return ok && r.code == code
 }
 
+// mostAfter bounds how long a server can have its clients wait.
+const mostAfter = time.Hour
+
+// RetryAfter returns how long a server that refused a request wants to be left alone, 0 where it does not say so.
+func RetryAfter(err error) time.Duration {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.after
+	}
+	return 0
+}
+
 // refusalOf returns the message of Kubernetes' Status, or the beginning of a text.
 func refusalOf(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, biggestHead)) // what came is shown
@@ -134,5 +148,9 @@ func refusalOf(resp *http.Response) error {
 	if json.Unmarshal(body, &status) == nil {
 		text = status.Message
 	}
-	return &refusal{resp.StatusCode, clean.Brief(text)}
+	r := &refusal{code: resp.StatusCode, text: clean.Brief(text)}
+	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 { // Kubernetes writes seconds
+		r.after = time.Duration(min(s, int(mostAfter.Seconds()))) * time.Second
+	}
+	return r
 }

@@ -25,12 +25,14 @@ func publish(d *reaper.Daemon, who report.Report, to publishers) {
 	if len(to) == 0 {
 		return
 	}
+	var done report.Done
 	d.Ended = func(look uint64, rep reaper.Report, err error) {
 		var r report.Report
+		done.Add(rep.Outcomes)
 		if err == nil {
 			r = report.New(who, &report.Pass{
 				Number: look, Look: rep.Look, Verdicts: rep.Verdicts, RuntimeOnly: rep.RuntimeOnly, Parked: rep.Parked, Entries: rep.Entries,
-				BreakerOpen: rep.Stopped, Observe: d.Rules.Observe, EnforcesFrom: d.Rules.Delay.Until,
+				BreakerOpen: rep.Stopped, Observe: d.Rules.Observe, EnforcesFrom: d.Rules.Delay.Until, Done: done,
 			})
 		}
 		for _, take := range to {

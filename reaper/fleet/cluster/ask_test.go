@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -209,5 +210,40 @@ func TestInterrupted(t *testing.T) {
 	})
 	if results != 4 {
 		t.Errorf("%d reported", results)
+	}
+}
+
+// TestHostileAnswers: whatever fills an answer of 1 MiB, it costs at most 8 MiB.
+func TestHostileAnswers(t *testing.T) {
+	fill := func(begin, item, end string) string {
+		return begin + strings.Repeat(item+",", (answerBytes-1024)/(len(item)+1)) + item + end
+	}
+	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
+	for name, body := range map[string]string{
+		"empty pods":    fill(`{"pods":[`, `{}`, `]}`),
+		"numbers":       fill(`{"pods":[`, `0`, `]}`),
+		"reasons":       fill(`{"pods":[{"why":[`, `{}`, `]}]}`),
+		"sums":          fill(`{"sums":[`, `{}`, `]}`),
+		"errors":        fill(`{"errors":[`, `""`, `]}`),
+		"unknown":       fill(`{"x":[`, `{}`, `]}`),
+		"unknown, deep": fill(`{"x":[`, deep, `]}`),
+		"keys":          fill(`{`, `"a":0`, `}`),
+		"one text":      `{"node":"` + strings.Repeat("a", answerBytes-1024) + `"}`,
+		"100 pods":      fill(`{"pods":[`, `{"name":"`+strings.Repeat(`\u0000`, 1700)+`"}`, `]}`),
+	} {
+		at := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		var before, after runtime.MemStats
+		c := Client{Parallel: 1, Patience: time.Minute}
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		c.List(t.Context(), []report.Target{at}, func(_ report.Target, r *report.Report, _ error) {
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+		})
+		if all := after.TotalAlloc - before.TotalAlloc; all > 8<<20 {
+			t.Errorf("%s: %d KiB are allocated", name, all>>10)
+		} else {
+			t.Logf("%s: %d KiB are allocated", name, all>>10)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,9 @@ import (
 // schema is what of OpenAPI's schemas the definition uses.
 type schema struct {
 	Type, Format string
+	Pattern      string
+	Enum         []string
+	Maximum      int64
 	MaxLength    int `yaml:"maxLength"`
 	MaxItems     int `yaml:"maxItems"`
 	Items        *schema
@@ -59,13 +63,22 @@ func agree(t *testing.T, path string, have reflect.Type, s *schema) {
 	case have == reflect.TypeFor[time.Time]():
 		want.Type, want.Format = "string", "date-time"
 	case kind == reflect.String:
-		want.Type, want.MaxLength = "string", mostText
+		want.Type = "string"
+		texts(t, path, s)
+		want.MaxLength = s.MaxLength
 	case kind == reflect.Bool:
 		want.Type = "boolean"
 	case kind == reflect.Int, kind == reflect.Int64, kind == reflect.Uint64:
 		want.Type, want.Format = "integer", "int64"
+		want.Maximum = mostCount
+		if strings.HasSuffix(path, "bytes") {
+			want.Maximum = mostBytes
+		}
+		if path == "report.look" {
+			want.Maximum = 1 << 53
+		}
 	case kind == reflect.Slice:
-		want.Type, want.MaxItems = "array", map[string]int{"report.pods": mostPods, "report.pods[].why": mostReasons}[path]
+		want.Type, want.MaxItems = "array", map[string]int{"report.pods": mostPods, "report.pods[].why": mostReasons, "report.sums": mostSums}[path]
 		if want.MaxItems == 0 {
 			want.MaxItems = mostErrors
 		}
@@ -76,8 +89,29 @@ func agree(t *testing.T, path string, have reflect.Type, s *schema) {
 	default:
 		t.Fatalf("%s is a %s", path, have)
 	}
-	if s.Type != want.Type || s.Format != want.Format || s.MaxLength != want.MaxLength || s.MaxItems != want.MaxItems {
+	if s.Type != want.Type || s.Format != want.Format || s.MaxLength != want.MaxLength || s.MaxItems != want.MaxItems || s.Maximum != want.Maximum {
 		t.Errorf("%s is %s %s, at most %d long or %d many; it should be %+v", path, s.Type, s.Format, s.MaxLength, s.MaxItems, want)
+	}
+}
+
+// texts: a text is one of some words, or it is bounded and has nothing that moves a terminal.
+func texts(t *testing.T, path string, s *schema) {
+	t.Helper()
+	if len(s.Enum) > 0 {
+		return
+	}
+	pattern, err := regexp.Compile(s.Pattern)
+	if err != nil || s.Pattern == "" || s.MaxLength == 0 || s.MaxLength > mostText {
+		t.Errorf("%s has %q, %v, and at most %d", path, s.Pattern, err, s.MaxLength)
+		return
+	}
+	for _, bad := range []string{"\x1b[2J", "a\nb", "\x00", "\x7f", "\u009b", "\u202e", "\u200b", "\u2028", "\u2066"} {
+		if pattern.MatchString(bad) {
+			t.Errorf("%s may be %q", path, bad)
+		}
+	}
+	if path != "report.pods[].why[].reason" && !pattern.MatchString(Short("ä 日本 \x1b[2J/~\"")) || !pattern.MatchString("kubelet-holds") {
+		t.Errorf("%s may not be what a daemon writes", path)
 	}
 }
 

@@ -1,8 +1,11 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -36,12 +39,18 @@ var errForeign = errors.New("it counts less than nothing, or more than a node ha
 // shown. It returns an error where no daemon can have these counts.
 func (r *Report) Bound() error {
 	c := &r.Counts
-	for _, n := range []int{c.PodDirectories, c.Reap, c.Wait, c.Keep, c.NeedsPerson, c.Quarantine, r.More} {
-		if n < 0 || n > mostCount {
-			return errForeign
-		}
+	numbers := []int{c.PodDirectories, c.Reap, c.Wait, c.Keep, c.NeedsPerson, c.Quarantine, r.More}
+	bytes := []int64{c.QuarantineBytes, c.Bytes}
+	r.Sums = r.Sums[:min(len(r.Sums), mostSums)]
+	for i := range r.Sums {
+		s := &r.Sums[i]
+		s.By, s.Name = Short(s.By), Short(s.Name)
+		numbers, bytes = append(numbers, s.Pods), append(bytes, s.Bytes)
 	}
-	if c.QuarantineBytes < 0 || c.QuarantineBytes > mostBytes {
+	for i := range r.Pods {
+		bytes = append(bytes, r.Pods[i].Bytes)
+	}
+	if !plausible(numbers, bytes) || !r.Done.plausible() {
 		return errForeign
 	}
 	r.Node, r.Version, r.Mode = Short(r.Node), Short(r.Version), Short(r.Mode)
@@ -52,7 +61,8 @@ func (r *Report) Bound() error {
 	}
 	for i := range r.Pods {
 		p := &r.Pods[i]
-		p.UID, p.Namespace, p.Name, p.Verdict = Short(p.UID), Short(p.Namespace), Short(p.Name), policy.Decision(Short(string(p.Verdict)))
+		p.UID, p.Namespace, p.Name, p.Driver = Short(p.UID), Short(p.Namespace), Short(p.Name), Short(p.Driver)
+		p.Verdict = policy.Decision(Short(string(p.Verdict)))
 		p.Why = p.Why[:min(len(p.Why), mostReasons)]
 		for j := range p.Why {
 			w := &p.Why[j]
@@ -62,10 +72,88 @@ func (r *Report) Bound() error {
 	return nil
 }
 
+func plausible(numbers []int, bytes []int64) bool {
+	return !slices.ContainsFunc(numbers, func(n int) bool { return n < 0 || n > mostCount }) &&
+		!slices.ContainsFunc(bytes, func(n int64) bool { return n < 0 || n > mostBytes })
+}
+
+func (d *Done) plausible() bool {
+	return plausible([]int{d.Parked, d.PutBack, d.Removed}, []int64{d.Bytes})
+}
+
+// UnmarshalJSON reads a report, and of each list no more than a report has: an answer of 1 MiB may hold 340,000 empty pods.
+func (r *Report) UnmarshalJSON(b []byte) (err error) {
+	type plain Report
+	type report struct {
+		*plain
+		Pods    json.RawMessage `json:"pods"`
+		Sums    json.RawMessage `json:"sums"`
+		Missing json.RawMessage `json:"missing"`
+		Errors  json.RawMessage `json:"errors"`
+	}
+	raw := report{plain: (*plain)(r)}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	var more int
+	var wrong [4]error
+	r.Pods, more, wrong[0] = first[Pod](raw.Pods, mostPods)
+	r.Sums, _, wrong[1] = first[Sum](raw.Sums, mostSums)
+	r.Missing, _, wrong[2] = first[string](raw.Missing, mostErrors)
+	r.Errors, _, wrong[3] = first[string](raw.Errors, mostErrors)
+	r.More += more
+	return errors.Join(wrong[:]...)
+}
+
+// UnmarshalJSON reads a pod, and no more reasons than one has.
+func (p *Pod) UnmarshalJSON(b []byte) (err error) {
+	type plain Pod
+	type pod struct {
+		*plain
+		Why json.RawMessage `json:"why"`
+	}
+	raw := pod{plain: (*plain)(p)}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	p.Why, _, err = first[policy.Why](raw.Why, mostReasons)
+	return err
+}
+
+// mostMore bounds how many items are counted beyond those that a report has.
+const mostMore = 1000
+
+// first reads the first items of a JSON list, and counts the others. Whatever comes after mostMore of these is not read.
+func first[T any](list []byte, most int) (items []T, more int, err error) {
+	if len(list) == 0 || string(list) == "null" {
+		return nil, 0, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(list))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return nil, 0, errors.Join(err, errors.New("a list is none"))
+	}
+	var skipped json.RawMessage
+	for more < mostMore && d.More() {
+		if len(items) == most {
+			if err := d.Decode(&skipped); err != nil {
+				return nil, 0, err
+			}
+			more++
+			continue
+		}
+		var item T
+		if err := d.Decode(&item); err != nil {
+			return nil, 0, err
+		}
+		items = append(items, item)
+	}
+	return items, more, nil
+}
+
 // Bound makes an answer that came over the network fit to be shown, or returns an error where no
 // daemon answers so.
 func (a *Answer) Bound() error {
-	if a.Look == 0 || a.InSeconds < 0 {
+	if a.Look == 0 || a.InSeconds < 0 || !a.Done.plausible() {
 		return errForeign
 	}
 	a.Node = Short(a.Node)

@@ -19,6 +19,7 @@ const (
 	mostPods    = 100
 	mostReasons = 5
 	mostErrors  = 10
+	mostSums    = 40
 	mostText    = 256 // bytes of one text
 )
 
@@ -34,6 +35,8 @@ type Pass struct {
 	Observe     bool
 	// EnforcesFrom is when the daemon's part of enforce_spread ends, zero where it does not wait.
 	EnforcesFrom time.Time
+	// Done is what the daemon has done since its start.
+	Done Done
 }
 
 // Report is the report of one node and its orphans, with the names of docs/json.md. Pods that
@@ -52,6 +55,8 @@ type Report struct {
 	Missing     []string `json:"missing"`
 	BreakerOpen bool     `json:"breaker_open"`
 	Counts      Counts   `json:"counts"`
+	Sums        []Sum    `json:"sums"`
+	Done        Done     `json:"done"`
 	Pods        []Pod    `json:"pods"`
 	More        int      `json:"more"` // how many pods Pods leaves out
 	Errors      []string `json:"errors"`
@@ -69,6 +74,48 @@ type Counts struct {
 	NeedsPerson     int   `json:"needs_person"`
 	Quarantine      int   `json:"quarantine"`
 	QuarantineBytes int64 `json:"quarantine_bytes"` // allocated, as far as they were counted
+	Bytes           int64 `json:"bytes"`            // the same of the pods that do not live and are not in quarantine
+}
+
+// Sum is how many of the pods that do not live have a reason or driver, or are of an age. A pod with several reasons
+// counts for each.
+type Sum struct {
+	By    string `json:"by"` // ByReason, ByDriver or ByAge
+	Name  string `json:"name"`
+	Pods  int    `json:"pods"`
+	Bytes int64  `json:"bytes"`
+}
+
+// What a Sum is of.
+const (
+	ByReason = "reason"
+	ByDriver = "driver"
+	ByAge    = "age"
+)
+
+// Done is what a daemon has done since its start.
+type Done struct {
+	Parked  int   `json:"parked"`
+	PutBack int   `json:"put_back"`
+	Removed int   `json:"removed"` // entries of the quarantine of which something was removed
+	Bytes   int64 `json:"bytes"`   // allocated, of what was removed
+}
+
+// Add adds how the actions of a pass ended.
+func (d *Done) Add(outs []policy.Outcome) {
+	for _, o := range outs {
+		switch ended := o.Ended() || o.Result == policy.Partly; {
+		case o.Moved():
+			d.Parked++
+		case o.Action.Kind == policy.PutBack && ended:
+			d.PutBack++
+		case (o.Action.Kind == policy.Strip || o.Action.Kind == policy.Purge) && ended && len(o.Taken) > 0:
+			d.Removed++
+			for _, t := range o.Taken {
+				d.Bytes += t.Bytes
+			}
+		}
+	}
 }
 
 // Pod is one pod that does not live, in the pods directory, in quarantine or in the runtime.
@@ -81,6 +128,10 @@ type Pod struct {
 	NeedsPerson bool            `json:"needs_person"`
 	Parked      bool            `json:"parked"`
 	DueSeconds  int             `json:"due_seconds"` // until time alone could change the verdict; 0 where it cannot
+	Bytes       int64           `json:"bytes"`       // allocated, as far as they were counted
+	// Since is when the pod was parked, or when its directory changed last; zero where that is not known.
+	Since  time.Time `json:"since,omitzero"`
+	Driver string    `json:"driver,omitempty"` // the CSI driver or volume plugin of what lies there
 }
 
 // Answer is the answer to a request for a look, with the names of docs/json.md.
@@ -91,6 +142,7 @@ type Answer struct {
 	InSeconds float64 `json:"in_seconds"`
 	// BreakerOpen: the look changes nothing until an operator resumes.
 	BreakerOpen bool `json:"breaker_open"`
+	Done        Done `json:"done"` // what the daemon had done before the look
 }
 
 // New makes the report of a pass; who has the fields that are not of the pass.
@@ -100,7 +152,7 @@ func New(who Report, p *Pass) Report {
 	if p.Observe {
 		r.Mode = Observe
 	}
-	r.Missing, r.BreakerOpen, r.EnforcesFrom = missing(p), p.BreakerOpen, p.EnforcesFrom
+	r.Missing, r.BreakerOpen, r.EnforcesFrom, r.Done = missing(p), p.BreakerOpen, p.EnforcesFrom, p.Done
 	r.Errors = []string{}
 	for i, text := range p.Look.Errors {
 		if i == mostErrors {
@@ -109,12 +161,9 @@ func New(who Report, p *Pass) Report {
 		r.Errors = append(r.Errors, Short(text))
 	}
 	for _, e := range p.Entries {
-		if !e.Phase.InQuarantine() {
-			continue
-		}
-		r.Counts.Quarantine++
-		for _, left := range e.Left {
-			r.Counts.QuarantineBytes += left.Bytes
+		if e.Phase.InQuarantine() {
+			r.Counts.Quarantine++
+			r.Counts.QuarantineBytes += bytesOf(e.Left)
 		}
 	}
 	r.Counts.PodDirectories = len(p.Look.Pods)
@@ -134,12 +183,19 @@ type candidate struct {
 	why    []policy.Why
 	due    time.Duration
 	person bool
+	bytes  int64
+	since  time.Time
+	driver string
 }
 
 // pods counts the pods that do not live, and adds the first of them: those that need an
 // operator, then those that are kept, that wait, and that will be removed.
 func (r *Report) pods(p *Pass) {
 	var all []candidate
+	entries := map[string]policy.EntryState{}
+	for _, e := range p.Entries {
+		entries[e.Entry] = e
+	}
 	for i, v := range p.Verdicts {
 		all = r.count(all, candidate{e: &p.Look.Pods[i], d: v.Decision, why: v.Why, due: v.Due})
 	}
@@ -151,8 +207,12 @@ func (r *Report) pods(p *Pass) {
 		if v.Decision == policy.Keep {
 			c.d = policy.Keep
 		}
+		if e, ok := entries[c.e.Entry]; ok {
+			c.bytes, c.since, c.driver = bytesOf(e.Left), e.Parked.At.Wall, driverOf(e.VolData, e.Left, "")
+		}
 		all = r.count(all, c)
 	}
+	r.sum(all, p.Look.At.Wall)
 	order := map[policy.Decision]int{policy.Keep: 0, policy.Wait: 1, policy.Reap: 2}
 	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(flag(b.person)-flag(a.person), order[a.d]-order[b.d], cmp.Compare(a.e.UID, b.e.UID))
@@ -184,13 +244,18 @@ func (r *Report) count(all []candidate, c candidate) []candidate {
 		r.Counts.Keep++
 	case policy.Return: // of entries of the quarantine only
 	}
+	if c.e.Entry == "" {
+		c.bytes, c.since, c.driver = bytesOf(c.e.Residue), c.e.Changed, driverOf(c.e.VolData, c.e.Residue, c.e.Umount)
+		r.Counts.Bytes += c.bytes
+	}
 	return append(all, c)
 }
 
 func (c *candidate) pod() Pod {
 	p := Pod{
 		UID: string(c.e.UID), Namespace: Short(c.e.Namespace), Name: Short(c.e.PodName), Verdict: c.d, Why: []policy.Why{},
-		NeedsPerson: c.person, Parked: c.e.Entry != "", DueSeconds: int(c.due.Seconds()),
+		NeedsPerson: c.person, Parked: c.e.Entry != "", DueSeconds: int(min(c.due.Seconds(), mostCount)),
+		Bytes: c.bytes, Since: c.since.UTC().Truncate(time.Second), Driver: c.driver,
 	}
 	for i, w := range c.why {
 		if i == mostReasons {
@@ -226,14 +291,14 @@ func flag(b bool) int {
 }
 
 // Short returns text fit to be shown, with at most mostText bytes. It reads no more of it.
-func Short(text string) string { return cut(clean.Text(cut(text))) }
+func Short(text string) string { return cut(clean.Text(cut(text, mostText)), mostText) }
 
-// cut returns text with at most mostText bytes, and no part of a rune at its end.
-func cut(text string) string {
-	if len(text) <= mostText {
+// cut returns text with at most that many bytes, and no part of a rune at its end.
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	end := mostText - len("…")
+	end := most - len("…")
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}

@@ -4,7 +4,9 @@ import "time"
 
 const (
 	// What changes on one node may change on all of them at the same moment.
-	spread = 5 * time.Second
+	spread = time.Minute
+	// busyShare is how many times the time that a write took passes before the next: an API server that is slow is left alone.
+	busyShare = 200
 	// Between two writes because of changes, as long as no more than burst of them were made quickly;
 	// after these one each slowGap. What an unprivileged pod does on its node, and however it spaces
 	// it, can then cost the API server no more than 720 writes a day and these few.
@@ -25,6 +27,7 @@ type schedule struct {
 	due    time.Time     // when to write next; zero where there is nothing to write
 	wrote  time.Time     // the last time that succeeded; zero for none
 	paid   time.Time     // until when slowGap for each write has all passed
+	free   time.Time     // until when the API server is left alone, by the time that it took for the last write
 	back   time.Duration // after the last failure; 0 where there was none since wrote
 }
 
@@ -35,7 +38,7 @@ func (s *schedule) published(now time.Time, changed bool) {
 	case s.wrote.IsZero():
 		at = at.Add(s.random(spread))
 	case changed:
-		for _, free := range []time.Time{s.wrote.Add(quickGap), s.paid.Add(-(burst - 1) * slowGap)} {
+		for _, free := range []time.Time{s.wrote.Add(quickGap), s.paid.Add(-(burst - 1) * slowGap), s.free} {
 			if free.After(at) {
 				at = free
 			}
@@ -51,17 +54,21 @@ func (s *schedule) published(now time.Time, changed bool) {
 	}
 }
 
-// written records that a report was written.
-func (s *schedule) written(now time.Time) {
+// written records that a report was written, and how long that took.
+func (s *schedule) written(now time.Time, took time.Duration) {
 	if s.paid.Before(now) {
 		s.paid = now
 	}
-	s.paid = s.paid.Add(slowGap)
+	s.paid, s.free = s.paid.Add(slowGap), now.Add(min(busyShare*took, refresh))
 	s.wrote, s.due, s.back = now, time.Time{}, 0
 }
 
-// failed records that the report could not be written.
-func (s *schedule) failed(now time.Time) {
+// failed records that the report could not be written; after is how long the server wants to be left alone.
+func (s *schedule) failed(now time.Time, after time.Duration) {
 	s.back = min(max(2*s.back, leastBack), mostBack)
-	s.due = now.Add(s.back/2 + s.random(s.back/2))
+	wait := s.back/2 + s.random(s.back/2)
+	if after > 0 {
+		wait = max(wait, after+s.random(spread))
+	}
+	s.due = now.Add(wait)
 }

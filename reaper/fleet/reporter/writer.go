@@ -82,16 +82,20 @@ func (w *Writer) latest() (r report.Report, mark uint64, changed bool) {
 }
 
 // markOf returns a mark that differs for reports with a difference that is worth a write: not the time, nor
-// the details of a reason that stays the same, nor the texts of errors, which may have
+// sizes, nor the details of a reason that stays the same, nor the texts of errors, which may have
 // another number in them at each look.
 func markOf(r *report.Report) uint64 {
 	same := *r
 	same.Look, same.At = 0, time.Time{}
 	same.Errors, same.Missing = make([]string, len(r.Errors)), make([]string, len(r.Missing))
+	same.Counts.Bytes, same.Done.Bytes, same.Sums = 0, 0, slices.Clone(r.Sums)
+	for i := range same.Sums {
+		same.Sums[i].Bytes = 0
+	}
 	same.Pods = slices.Clone(r.Pods)
 	for i := range same.Pods {
 		p := &same.Pods[i]
-		p.DueSeconds, p.Why = 0, slices.Clone(p.Why)
+		p.DueSeconds, p.Bytes, p.Why = 0, 0, slices.Clone(p.Why)
 		for j := range p.Why {
 			p.Why[j].Detail = ""
 		}
@@ -126,6 +130,7 @@ func (w *Writer) Run(ctx context.Context) {
 // write writes the newest report, and then what events there are.
 func (w *Writer) write(ctx context.Context) {
 	r, mark, _ := w.latest()
+	began := w.cfg.Now()
 	err := w.post(ctx, r)
 	if ctx.Err() != nil {
 		return // the daemon stops
@@ -133,13 +138,13 @@ func (w *Writer) write(ctx context.Context) {
 	now := w.cfg.Now()
 	w.log(ctx, err)
 	if err != nil {
-		w.plan.failed(now)
+		w.plan.failed(now, kube.RetryAfter(err))
 		return
 	}
 	w.mu.Lock()
 	w.wrote = mark
 	w.mu.Unlock()
-	w.plan.written(now)
+	w.plan.written(now, now.Sub(began))
 	if _, _, changed := w.latest(); changed { // while it was written
 		w.plan.published(now, true)
 	}

@@ -101,7 +101,7 @@ func TestChanges(t *testing.T) {
 		wait(refreshSpread)
 		b.expect("an hour later", try{2*time.Hour + time.Minute, 3, 8})
 		b.Publish(pass(9, 2), nil)
-		wait(time.Minute)
+		wait(2 * time.Minute)
 		b.expect("it has changed", try{2*time.Hour + time.Minute + quickGap + spread, 2, 9})
 		b.Publish(pass(10, 2), nil)
 		b.Publish(nil, errors.New("permission denied"))
@@ -131,7 +131,7 @@ func TestPromise(t *testing.T) {
 			if !s.due.IsZero() && !s.due.After(change) {
 				now = s.due
 				latest = max(latest, now.Sub(unwritten))
-				s.written(now)
+				s.written(now, 0)
 				writes, unwritten = writes+1, time.Time{}
 				continue
 			}
@@ -189,7 +189,7 @@ func TestHerd(t *testing.T) {
 	for range 5000 {
 		s := New(Config{}).plan
 		for range 20 {
-			s.failed(now)
+			s.failed(now, 0)
 		}
 		moments[s.due.Unix()]++
 	}
