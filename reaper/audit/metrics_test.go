@@ -54,7 +54,12 @@ func busy() *Metrics {
 		e.Facts.Set(policy.FactSandbox, sandbox, "", "")
 		return e
 	}
-	look := policy.Look{At: policy.Instant{Wall: noon}, Node: policy.Node{Gauges: policy.KubeletGauges{
+	yes, no := policy.Fact{Truth: policy.Yes}, policy.Fact{Truth: policy.No}
+	staged := []policy.GlobalMount{
+		{Mounted: yes, Wanted: no}, {Mounted: no, Wanted: no}, {Mounted: yes}, {Mounted: yes, Wanted: yes},
+		{Mounted: yes, Wanted: yes, Lives: true}, {Mounted: yes, Wanted: no, Since: noon.Add(-time.Minute)},
+	}
+	look := policy.Look{At: policy.Instant{Wall: noon}, Globals: policy.GlobalMounts{All: staged, Read: true}, Node: policy.Node{Gauges: policy.KubeletGauges{
 		Uncleaned: new(int64(4)), Desired: new(int64(30)), Mirror: new(int64(4)), Working: []policy.WorkingPods{{Count: 30}, {Lifecycle: "terminating", Count: 1}},
 	}}, Pods: []policy.Evidence{
 		{Name: "lost+found"},
@@ -151,7 +156,7 @@ func TestUnknownHasNoSeries(t *testing.T) {
 	testkit.Must(t, err)
 	for _, name := range []string{
 		"\norphan_reaper_pods{", "\norphan_reaper_oldest_orphaned_sandbox_age_seconds ", "\norphan_reaper_kubelet_orphan_errors ",
-		"\norphan_reaper_kubelet_pods{",
+		"\norphan_reaper_kubelet_pods{", "\norphan_reaper_global_mounts{",
 	} {
 		if bytes.Contains(b, []byte(name)) {
 			t.Errorf("%s is there", strings.TrimSpace(name))
@@ -171,7 +176,8 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 			// is an API server.
 			if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_source_") && !strings.Contains(line, "_kubelet_orphan_errors ") &&
 				!strings.Contains(line, "_kubelet_pods{") && !strings.Contains(line, "_last_report_") &&
-				!strings.HasPrefix(line, "orphan_reaper_pods{") && !strings.Contains(line, "_sandbox_age_") && !strings.Contains(line, "_cni_addresses{") {
+				!strings.HasPrefix(line, "orphan_reaper_pods{") && !strings.Contains(line, "_sandbox_age_") &&
+				!strings.Contains(line, "_cni_addresses{") && !strings.Contains(line, "_global_mounts{") {
 				names[line[:strings.LastIndexByte(line, ' ')]] = true
 			}
 		}

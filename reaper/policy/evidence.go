@@ -190,6 +190,7 @@ type Look struct {
 	// kubelet's list of the pods that it wants; nil is not known.
 	InRuntime, KubeletLists *int
 	Errors                  []string // what could not be read, in words, for people
+	Globals                 GlobalMounts
 }
 
 // Means returns how what changes the disk is kept to what it is to change. It is for people:

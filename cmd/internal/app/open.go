@@ -21,6 +21,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
@@ -142,6 +143,7 @@ type Node struct {
 	Store  *state.Store
 	Reaper *reaper.Reaper
 	CNI    *cni.Sweeper
+	probe  *probe.Probe
 
 	cfg   config.Config
 	log   *slog.Logger
@@ -188,6 +190,7 @@ func (n *Node) openRooms(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	n.probe = p
 	remover, err := removal.Open(removal.Config{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Logger: n.log, Used: p.Used})
 	if err != nil {
 		return err
@@ -318,10 +321,19 @@ func Survey(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reap
 	}
 	defer n.Close()
 	rep, err := n.Reaper.Pass(ctx, reaper.Options{DryRun: true, CNI: true, Only: uids, Claims: recentClaims(ctx, cfg, n.Reaper.Clock, n.log)})
+	n.attachments(ctx, &rep)
 	if err == nil {
 		err = ctx.Err() // half of a look is no result
 	}
 	return rep, err
+}
+
+// attachments asks the API server about the volumes that are staged here, for a user who looks: a daemon's look does not.
+func (n *Node) attachments(ctx context.Context, rep *reaper.Report) {
+	l := &rep.Look
+	if l.Globals.All = summary.GlobalMounts(l); len(l.Globals.All) > 0 {
+		n.probe.Attachments(ctx, l.Globals.Node, l.Globals.All)
+	}
 }
 
 // errNoSource is for a configuration whose logs cannot be followed.

@@ -1,6 +1,7 @@
 package podlists
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -43,6 +44,26 @@ func (r *Reader) API(ctx context.Context, told string) *APIAnswer {
 		l.Silent = "not asked: no API server was named (--kubeconfig)"
 		return l
 	}
+	c, err := r.server(ctx)
+	if err == nil {
+		l.Node, err = r.nodeName(c, told)
+	}
+	if err != nil {
+		l.fail("not asked", err)
+		return l
+	}
+	l.Origin = c.Base + ", node " + clean.Name(l.Node)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Guard.Limit(), bounded.ErrHangs)
+	defer cancel()
+	defer c.Close()
+	if err := l.ask(ctx, c); err != nil {
+		l.fail("not answered", fmt.Errorf("%w%s", err, l.advice(err, c.User)))
+	}
+	return l
+}
+
+// server reads the kubeconfig.
+func (r *Reader) server(ctx context.Context) (*kube.Server, error) {
 	type found struct {
 		c   *kube.Server
 		err error
@@ -51,24 +72,7 @@ func (r *Reader) API(ctx context.Context, told string) *APIAnswer {
 		c, err := kube.ReadConfig(r.Kubeconfig, r.Now())
 		return found{c, err}
 	})
-	if err == nil {
-		err = f.err
-	}
-	if err == nil {
-		l.Node, err = r.nodeName(f.c, told)
-	}
-	if err != nil {
-		l.fail("not asked", err)
-		return l
-	}
-	l.Origin = f.c.Base + ", node " + clean.Name(l.Node)
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Guard.Limit(), bounded.ErrHangs)
-	defer cancel()
-	defer f.c.Close()
-	if err := l.ask(ctx, f.c); err != nil {
-		l.fail("not answered", fmt.Errorf("%w%s", err, l.advice(err, f.c.User)))
-	}
-	return l
+	return f.c, cmp.Or(err, f.err)
 }
 
 func newAPIList(origin string) *APIAnswer {

@@ -1,0 +1,125 @@
+package probe
+
+import (
+	"context"
+	"os"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
+)
+
+// globalMounts finds the volumes that are staged for all pods, and which pods of this node have them.
+func (l *gathering) globalMounts(ctx context.Context) policy.GlobalMounts {
+	found, err := l.probe.dirs.Globals(ctx, l.Dirs)
+	l.complain(err)
+	all := policy.GlobalMounts{Read: err == nil, Node: l.api.Node}
+	if len(found) == 0 {
+		return all
+	}
+	doubt := l.probe.dirs.Want(ctx, l.Dirs, found)
+	if why := sameDevice(l.probe.cfg.ProcDir+"/self/mountinfo", found, l.wanted); doubt == "" {
+		doubt = why
+	}
+	for _, v := range found {
+		g := policy.GlobalMount{
+			Path: "plugins/" + v.Path, Driver: v.Volume.Driver, Handle: v.Volume.Handle, Since: v.Since,
+			Mounted: l.mountedAt(v), Wanted: policy.Fact{Truth: policy.No, Detail: "no pod directory has it"},
+		}
+		switch {
+		case v.Unclear != "":
+			g.Wanted = policy.Fact{Detail: v.Unclear}
+		case doubt != "":
+			g.Wanted = policy.Fact{Detail: doubt}
+		}
+		for _, uid := range v.Users {
+			_, dir := l.Kind(string(uid))
+			lives := l.lives(ctx, uid)
+			switch {
+			case dir || lives:
+				g.Wanted = policy.Fact{Truth: policy.Yes, Detail: l.podName(uid)}
+			case g.Wanted.Truth == policy.No:
+				g.Wanted.Detail = "it is published for pod " + string(uid) + ", which has no directory"
+			}
+			g.Lives = g.Lives || lives
+		}
+		all.All = append(all.All, g)
+	}
+	return all
+}
+
+// Attachments asks the API server whether a VolumeAttachment has each of the volumes, and sets Attached.
+func (p *Probe) Attachments(ctx context.Context, node string, all []policy.GlobalMount) {
+	p.lists().Attachments(ctx, node, all)
+}
+
+// mountedAt reports whether something is mounted there, in this mount namespace or in another one.
+func (l *gathering) mountedAt(v poddir.Global) policy.Fact {
+	hit, below := l.mounts.Below[v.Path]
+	switch {
+	case v.Mounted:
+		return policy.Fact{Truth: policy.Yes, Detail: "it is a mount point"}
+	case below:
+		return policy.Fact{Truth: policy.Yes, Detail: hit.Words()}
+	case l.mounts.Err != nil:
+		return policy.Fact{Detail: l.mounts.Err.Error()}
+	}
+	return policy.Fact{Truth: policy.No, Detail: "only the directory is left"}
+}
+
+// sameDevice adds to each mounted volume without a user the pods at whose directories the same device is mounted, or a part
+// of what is mounted of it. It returns why some may be missing. Usually each volume has a user, and nothing is read.
+func sameDevice(mountinfo string, all []poddir.Global, pods parsers.PodSet) (doubt string) {
+	type device struct{ dev, root string }
+	ids, devices := map[uint64]int{}, map[int]device{}
+	for i := range all {
+		switch v := &all[i]; {
+		case !v.Mounted || len(v.Users) > 0:
+		case v.MountID == 0:
+			doubt = "which device is mounted at plugins/" + clean.Name(v.Path) + " is not known"
+		default:
+			ids[v.MountID] = i
+		}
+	}
+	each := func(do func(l *procfs.MountLine)) {
+		f, err := os.Open(mountinfo)
+		if err == nil {
+			defer f.Close() //nolint:errcheck // read only
+			err = procfs.EachMount(f, func(l *procfs.MountLine) error {
+				if !l.Later {
+					do(l)
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			doubt = "cannot read the mounts: " + err.Error()
+		}
+	}
+	if len(ids) == 0 {
+		return doubt
+	}
+	each(func(l *procfs.MountLine) {
+		id, _ := l.Number()
+		if i, ok := ids[id]; ok {
+			devices[i] = device{string(l.Dev), procfs.Unescape(l.Root)}
+		}
+	})
+	if len(devices) < len(ids) && doubt == "" {
+		doubt = "a mount of plugins/ is not in " + mountinfo
+	}
+	var uids []parsers.PodUID
+	each(func(l *procfs.MountLine) {
+		if uids = pods.InPath(uids[:0], l.Target); len(uids) == 0 {
+			return
+		}
+		for i, d := range devices {
+			if _, within := procfs.Relative(procfs.Unescape(l.Root), d.root); within && string(l.Dev) == d.dev {
+				all[i].Users = append(all[i].Users, uids...)
+			}
+		}
+	})
+	return doubt
+}
