@@ -1,26 +1,43 @@
 #!/bin/sh
-# Writes the image that the DaemonSet runs to stdout: an OCI image layout in a tar, with an image for each
-# tree, without a registry and without a container engine. TREE has the program as orphan-reaper.
+# Writes the OCI image layout of a release, without a registry and without a container engine.
 #
-#   packaging/image.sh VERSION EPOCH REVISION ARCH=TREE...
+#   packaging/image.sh make VERSION EPOCH REVISION CHART ARCH=TREE...
+#   packaging/image.sh sign FILE KEY
+#   packaging/image.sh unsign FILE
 #
-# Of a tree count names, contents and what is executable, so that the same trees always give the same bytes.
+# make writes a tar to stdout: an image for each tree, and the chart if there is one. TREE has the program as
+# orphan-reaper; of it count names, contents and what is executable, so that the same trees always give the same bytes.
+# sign and unsign change FILE; unsign gives back the bytes of make.
 set -eu
+command=$1
+shift
+[ "$command" = make ] || file=$(realpath "$1")
+[ "$command" != sign ] || key=$(realpath "$2")
 cd "$(dirname "$0")/tools"
-version=$1 epoch=$2 revision=$3
-shift 3
-export LC_ALL=C
+export LC_ALL=C GOOS='' GOARCH=''
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+layout=$work/layout
 # pack DIRECTORY: what is in it.
 pack() (
 	cd "$1"
 	tar --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$epoch" --format=ustar -cf - -- *
 )
+if [ "$command" != make ]; then
+	mkdir "$layout"
+	tar -xf "$file" -C "$layout"
+	epoch=$(stat -c %Y "$layout/index.json")
+	go run ./image "$command" ${key:+"$key"} "$layout"
+	pack "$layout" >"$work/tar"
+	cat "$work/tar" >"$file"
+	exit
+fi
+version=$1 epoch=$2 revision=$3 chart=$4
+shift 4
 for arg; do
 	shift
 	pack "${arg#*=}" >"$work/${arg%%=*}.tar"
 	set -- "$@" "${arg%%=*}=$work/${arg%%=*}.tar"
 done
-GOOS='' GOARCH='' go run ./image "$version" "$epoch" "$revision" "$work/layout" "$@"
-pack "$work/layout"
+go run ./image make "$version" "$epoch" "$revision" "$layout" "$chart" "$@"
+pack "$layout"

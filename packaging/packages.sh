@@ -74,6 +74,22 @@ changelog() {
 		item && sub(/^(- | +)/, "") { gsub(/`|\*\*/, ""); print "        " $0 }' CHANGELOG.md
 }
 
+# pack DIRECTORY FILE: what is below DIRECTORY/orphan-reaper.
+pack() {
+	tar -C "$1" --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$epoch" --format=gnu -cf - orphan-reaper | gzip -9n >"$2"
+}
+
+# chart: as helm package makes it, but the same bytes each time. Without a tag of its own it takes
+# the image of the same version.
+chart() (
+	mkdir "$work/chart"
+	cp -r packaging/chart "$work/chart/orphan-reaper"
+	cd "$work/chart"
+	rm -r orphan-reaper/ci # as .helmignore says
+	sed -i "s/^version: .*/version: $semver/; s/^appVersion: .*/appVersion: \"$(echo "$version" | tr '~+' '-_')\"/" orphan-reaper/Chart.yaml
+	pack "$work/chart" "$work/chart.tgz"
+)
+
 for arch in amd64 arm64; do
 	program=$work/$arch/orphan-reaper
 	make -s build GOOS=linux GOARCH=$arch BIN="$program"
@@ -85,7 +101,8 @@ native=$work/$(go env GOHOSTARCH)/orphan-reaper
 put 0644 LICENSE /usr/share/doc/orphan-reaper/LICENSE
 licenses "$native" >"$root/usr/share/doc/orphan-reaper/third-party-licenses"
 
-# The image for both architectures: the program, what it is made of, and the licences that go with it.
+# The chart and the image for both architectures: the program, what it is made of, and the licences that go with it.
+chart
 for arch in amd64 arm64; do
 	doc=$work/$arch/image/usr/share/doc/orphan-reaper
 	install -D -m 0755 "$work/$arch/orphan-reaper" "$work/$arch/image/orphan-reaper"
@@ -93,7 +110,8 @@ for arch in amd64 arm64; do
 	cp "$root/usr/share/doc/orphan-reaper/LICENSE" "$root/usr/share/doc/orphan-reaper/third-party-licenses" "$doc"
 done
 revision=$(git rev-parse HEAD 2>/dev/null || true)
-sh packaging/image.sh "$version" "$epoch" "$revision" "amd64=$work/amd64/image" "arm64=$work/arm64/image" >"$out/orphan-reaper-$version.oci.tar"
+sh packaging/image.sh make "$version" "$epoch" "$revision" "$work/chart.tgz" "amd64=$work/amd64/image" "arm64=$work/arm64/image" \
+	>"$out/orphan-reaper-$version.oci.tar"
 if [ "$only" = image ]; then
 	ls -l "$out"/*.oci.tar
 	exit
@@ -121,11 +139,6 @@ changelog "$version" >"$work/changelog.deb.yaml"
 changelog "$version-1" >"$work/changelog.rpm.yaml"
 put 0644 packaging/orphan-reaper.lintian-overrides /usr/share/lintian/overrides/orphan-reaper
 
-# pack DIRECTORY FILE: what is below DIRECTORY/orphan-reaper.
-pack() {
-	tar -C "$1" --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$epoch" --format=gnu -cf - orphan-reaper | gzip -9n >"$2"
-}
-
 # What is unpacked where no package manager is: all below one directory, nothing below /var.
 tarball() {
 	dir=$work/$1/tar/orphan-reaper
@@ -140,17 +153,6 @@ tarball() {
 	pack "$work/$1/tar" "$out/orphan-reaper_${version}_linux_$1.tar.gz"
 }
 
-# chart: as helm package makes it, but the same bytes each time. Without a tag of its own it takes
-# the image of the same version.
-chart() (
-	mkdir "$work/chart"
-	cp -r packaging/chart "$work/chart/orphan-reaper"
-	cd "$work/chart"
-	rm -r orphan-reaper/ci # as .helmignore says
-	sed -i "s/^version: .*/version: $semver/; s/^appVersion: .*/appVersion: \"$(echo "$version" | tr '~+' '-_')\"/" orphan-reaper/Chart.yaml
-	pack "$work/chart" "$out/orphan-reaper-$semver.tgz"
-)
-
 # package ARCH PACKAGER FILE
 package() (
 	cd "$work/$1"
@@ -163,7 +165,7 @@ package() (
 	"$tools/nfpm" package --config nfpm.yaml --packager "$2" --target "$out/$3" >nfpm.log || { cat nfpm.log >&2; exit 1; }
 )
 
-chart
+cp "$work/chart.tgz" "$out/orphan-reaper-$semver.tgz"
 find "$root" -exec touch -h -d "@$epoch" {} +
 for arch in amd64 arm64; do
 	cp "$work/$arch.cdx.json" "$out/orphan-reaper_${version}_linux_$arch.cdx.json"

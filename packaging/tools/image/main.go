@@ -1,13 +1,18 @@
-// Command image writes the OCI image layout of the image that the DaemonSet runs: an index with one image
-// for each layer. packaging/image.sh calls it, and makes the layers; it is in no package.
+// Command image writes the OCI image layout of a release: an index with one image for each layer, and the
+// Helm chart, which refers to that index. It also signs what a layout lists, and removes the signatures.
+// packaging/image.sh calls it; it is in no package.
 //
-// It reads no clock and asks no registry, so that the same layers always give the same bytes.
+// It reads no clock and asks no registry, so that the same arguments always give the same bytes.
 package main
 
 import (
+	"archive/tar"
+	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -20,54 +25,84 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+	"go.yaml.in/yaml/v3"
 )
 
-const usage = `usage: image VERSION EPOCH REVISION DIR ARCH=LAYER...
-writes the layout into DIR; LAYER is a tar with the program as orphan-reaper`
+const usage = `usage:
+image make VERSION EPOCH REVISION DIR CHART ARCH=LAYER...   CHART may be ''; LAYER is a tar with the program as orphan-reaper
+image sign KEY DIR        sign image and chart of the layout in DIR
+image unsign DIR          remove the signatures
+image envelope KEY TYPE   wrap stdin as DSSE
+image public KEY          print the public key`
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
-	if len(args) < 5 {
-		return errors.New(usage)
+func run(args []string, in io.Reader, out io.Writer) error {
+	command := ""
+	if len(args) > 0 {
+		command, args = args[0], args[1:]
 	}
+	switch {
+	case command == "make" && len(args) > 5:
+		return write(args)
+	case command == "sign" && len(args) == 2:
+		return sign(args[0], layout.Path(args[1]))
+	case command == "unsign" && len(args) == 1:
+		return unsign(layout.Path(args[0]))
+	case command == "envelope" && len(args) == 2:
+		return envelope(args[0], args[1], in, out)
+	case command == "public" && len(args) == 1:
+		return public(args[0], out)
+	}
+	return errors.New(usage)
+}
+
+func write(args []string) error {
 	seconds, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {
 		return fmt.Errorf("cannot read the time %q: want seconds since 1970", args[1])
 	}
 	r := release{version: args[0], at: v1.Time{Time: time.Unix(seconds, 0).UTC()}, revision: args[2]}
-	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	for _, arg := range args[4:] {
-		arch, layer, _ := strings.Cut(arg, "=")
-		image, err := r.image(v1.Platform{OS: "linux", Architecture: arch, Variant: map[string]string{"arm64": "v8"}[arch]}, layer)
-		if err != nil {
-			return err
-		}
-		index = mutate.AppendManifests(index, image)
-	}
-	index = mutate.Annotations(index, r.labels()).(v1.ImageIndex) //nolint:forcetypeassert // by its contract
 	dir, err := layout.Write(args[3], empty.Index)
 	if err != nil {
 		return err
 	}
+	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Annotations: r.labels()}
+	for _, arg := range args[5:] {
+		arch, layer, _ := strings.Cut(arg, "=")
+		image, err := r.image(dir, v1.Platform{OS: "linux", Architecture: arch, Variant: map[string]string{"arm64": "v8"}[arch]}, layer)
+		if err != nil {
+			return err
+		}
+		index.Manifests = append(index.Manifests, image)
+	}
 	// containerd takes the name as it stands, and the kubelet's short name orphan-reaper:TAG
-	// becomes this one there; skopeo and podman choose by the tag alone.
-	if err := dir.AppendIndex(index, layout.WithAnnotations(map[string]string{
+	// becomes this one there; skopeo and podman choose by the tag alone. The chart and the signatures
+	// have no name: containerd would try to unpack them.
+	image, err := list(dir, index, v1.Descriptor{MediaType: types.OCIImageIndex, Annotations: map[string]string{
 		"io.containerd.image.name":          "docker.io/library/orphan-reaper:" + r.tag(),
 		"org.opencontainers.image.ref.name": r.tag(),
-	})); err != nil {
+		kind:                                kindIndex,
+	}})
+	if err != nil {
 		return err
 	}
 	written, err := dir.ImageIndex()
 	if err != nil {
 		return err
 	}
-	return validate.Index(written)
+	if err := validate.Index(written); err != nil {
+		return err
+	}
+	if args[4] == "" {
+		return nil
+	}
+	return r.chart(dir, args[4], image)
 }
 
 // release is what the images are of.
@@ -97,11 +132,12 @@ func (r release) labels() map[string]string {
 	return l
 }
 
-// image returns the image of one layer, as the index takes it.
-func (r release) image(p v1.Platform, tar string) (mutate.IndexAddendum, error) {
+// image writes the image of one layer. Its descriptor has no artifactType, which older versions of skopeo drop: they
+// would change the digest of the index.
+func (r release) image(dir layout.Path, p v1.Platform, tar string) (v1.Descriptor, error) {
 	layer, err := tarball.LayerFromFile(tar, tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithMediaType(types.OCILayer))
 	if err != nil {
-		return mutate.IndexAddendum{}, err
+		return v1.Descriptor{}, err
 	}
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
@@ -112,12 +148,100 @@ func (r release) image(p v1.Platform, tar string) (mutate.IndexAddendum, error) 
 		},
 	})
 	if err != nil {
-		return mutate.IndexAddendum{}, err
+		return v1.Descriptor{}, err
 	}
 	image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{Created: r.at, CreatedBy: "make image"}})
 	if err != nil {
-		return mutate.IndexAddendum{}, err
+		return v1.Descriptor{}, err
 	}
 	image = mutate.Annotations(image, r.labels()).(v1.Image) //nolint:forcetypeassert // by its contract
-	return mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &p}}, nil
+	if err := dir.WriteImage(image); err != nil {
+		return v1.Descriptor{}, err
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	size, err := image.Size()
+	return v1.Descriptor{MediaType: types.OCIManifestSchema1, Digest: digest, Size: size, Platform: &p}, err
+}
+
+// chart adds the packed Helm chart as helm push would, as a referrer of the image.
+// The media types: https://helm.sh/docs/topics/registries/.
+func (r release) chart(dir layout.Path, file string, image v1.Descriptor) error {
+	packed, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	metadata, err := chartMetadata(packed)
+	if err != nil {
+		return fmt.Errorf("cannot read Chart.yaml of %s: %w", file, err)
+	}
+	config, err := json.Marshal(metadata)
+	if err != nil {
+		return err
+	}
+	annotations := r.labels()
+	for _, key := range []string{"description", "version"} {
+		annotations["org.opencontainers.image."+key] = fmt.Sprint(metadata[key])
+	}
+	return refer(dir, image, v1.Manifest{
+		ArtifactType: "application/vnd.cncf.helm.config.v1+json",
+		Layers:       []v1.Descriptor{{MediaType: "application/vnd.cncf.helm.chart.content.v1.tar+gzip"}},
+		Annotations:  annotations,
+	}, config, packed, nil)
+}
+
+// chartMetadata returns the content of Chart.yaml, whose keys are those of the JSON that Helm expects.
+func chartMetadata(packed []byte) (metadata map[string]any, err error) {
+	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	for files := tar.NewReader(unzipped); ; {
+		header, err := files.Next()
+		if err != nil {
+			return nil, err
+		}
+		if header.Name == "orphan-reaper/Chart.yaml" {
+			return metadata, yaml.NewDecoder(files).Decode(&metadata)
+		}
+	}
+}
+
+// refer adds a manifest of one layer to the layout. Its subject makes it a referrer, which oras copies together with
+// the subject (https://github.com/opencontainers/image-spec/blob/v1.1.1/manifest.md). annotations are those of its entry.
+func refer(dir layout.Path, subject v1.Descriptor, m v1.Manifest, config, layer []byte, annotations map[string]string) error {
+	m.SchemaVersion, m.MediaType = 2, types.OCIManifestSchema1
+	m.Subject = &v1.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size}
+	// Registries before OCI 1.1 know an artifact by its config's type.
+	m.Config.MediaType = types.MediaType(m.ArtifactType)
+	var err error
+	if m.Config.Digest, m.Config.Size, err = blob(dir, config); err != nil {
+		return err
+	}
+	if m.Layers[0].Digest, m.Layers[0].Size, err = blob(dir, layer); err != nil {
+		return err
+	}
+	_, err = list(dir, m, v1.Descriptor{MediaType: m.MediaType, ArtifactType: m.ArtifactType, Annotations: annotations})
+	return err
+}
+
+// list writes a manifest, lists it in the layout's index, and returns its completed entry.
+func list(dir layout.Path, manifest any, entry v1.Descriptor) (v1.Descriptor, error) {
+	raw, err := json.Marshal(manifest)
+	if err != nil {
+		return entry, err
+	}
+	if entry.Digest, entry.Size, err = blob(dir, raw); err != nil {
+		return entry, err
+	}
+	return entry, dir.AppendDescriptor(entry)
+}
+
+func blob(dir layout.Path, content []byte) (digest v1.Hash, size int64, err error) {
+	if digest, size, err = v1.SHA256(bytes.NewReader(content)); err != nil {
+		return digest, size, err
+	}
+	return digest, size, dir.WriteBlob(digest, io.NopCloser(bytes.NewReader(content)))
 }

@@ -2,6 +2,19 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,21 +24,71 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// TestImage reads the layout as a runtime does.
-func TestImage(t *testing.T) {
+// made returns the directory of a layout.
+func made(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
-	layer := filepath.Join(dir, "layer.tar")
-	f, err := os.Create(layer)
+	var layer, chart bytes.Buffer
+	if err := tar.NewWriter(&layer).Close(); err != nil {
+		t.Fatal(err)
+	}
+	zipped := gzip.NewWriter(&chart)
+	files := tar.NewWriter(zipped)
+	const metadata = "apiVersion: v2\nname: orphan-reaper\nversion: 1.2.0-rc.1+2026.abc\ndescription: a chart\nkeywords: [a, b]\n"
+	if err := files.WriteHeader(&tar.Header{Name: "orphan-reaper/Chart.yaml", Size: int64(len(metadata)), Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(files, metadata); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(files.Close(), zipped.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"layer": layer.Bytes(), "chart": chart.Bytes()} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := filepath.Join(dir, "layout")
+	tarred := filepath.Join(dir, "layer")
+	do(t, "make", "1.2.0~rc.1+2026.abc", "86400", "cafe", at, filepath.Join(dir, "chart"), "amd64="+tarred, "arm64="+tarred)
+	return at
+}
+
+func do(t *testing.T, args ...string) string {
+	t.Helper()
+	var out strings.Builder
+	if err := run(args, strings.NewReader("{}"), &out); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return out.String()
+}
+
+func entries(t *testing.T, dir string) []v1.Descriptor {
+	t.Helper()
+	found, err := listed(layout.Path(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tar.NewWriter(f).Close(); err != nil {
+	return found
+}
+
+// read parses a blob.
+func read(t *testing.T, dir string, digest v1.Hash, into any) []byte {
+	t.Helper()
+	raw, err := layout.Path(dir).Bytes(digest)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := run([]string{"1.2.0~rc.1+2026.abc", "86400", "cafe", dir, "amd64=" + layer, "arm64=" + layer}); err != nil {
+	if err := json.Unmarshal(raw, into); err != nil {
 		t.Fatal(err)
 	}
-	outer, err := layout.ImageIndexFromPath(dir)
+	return raw
+}
+
+// TestImage reads the layout as a runtime does.
+func TestImage(t *testing.T) {
+	outer, err := layout.ImageIndexFromPath(made(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +97,8 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	const tag = "1.2.0-rc.1_2026.abc"
-	if a := top.Manifests[0].Annotations; a["io.containerd.image.name"] != "docker.io/library/orphan-reaper:"+tag || a["org.opencontainers.image.ref.name"] != tag {
+	a := top.Manifests[0].Annotations
+	if a["io.containerd.image.name"] != "docker.io/library/orphan-reaper:"+tag || a["org.opencontainers.image.ref.name"] != tag {
 		t.Errorf("the image is called %v", a)
 	}
 	inner, err := outer.ImageIndex(top.Manifests[0].Digest)
@@ -61,4 +125,135 @@ func TestImage(t *testing.T) {
 			t.Errorf("%+v", c.Config)
 		}
 	}
+}
+
+// TestChart reads the chart as Helm does.
+func TestChart(t *testing.T) {
+	dir := made(t)
+	top := entries(t, dir)
+	var m v1.Manifest
+	read(t, dir, top[1].Digest, &m)
+	if len(top) != 2 || top[1].Annotations != nil || m.Subject == nil || m.Subject.Digest != top[0].Digest ||
+		m.Layers[0].MediaType != "application/vnd.cncf.helm.chart.content.v1.tar+gzip" {
+		t.Errorf("%+v", m)
+	}
+	var metadata struct {
+		Name, Version string
+		Keywords      []string
+	}
+	read(t, dir, m.Config.Digest, &metadata)
+	if metadata.Name != "orphan-reaper" || metadata.Version != "1.2.0-rc.1+2026.abc" || len(metadata.Keywords) != 2 {
+		t.Errorf("%+v", metadata)
+	}
+}
+
+// TestSign verifies what cosign verifies: the payload's digest and the signature of the payload.
+func TestSign(t *testing.T) {
+	dir := made(t)
+	before := snapshot(t, dir)
+	key := newKey(t, elliptic.P256())
+	do(t, "sign", key, dir)
+	signed := snapshot(t, dir)
+	top := entries(t, dir)
+	if len(top) != 4 || top[2].Annotations[kind] != kindSignatures || top[3].Annotations != nil {
+		t.Fatalf("%+v", top)
+	}
+	for i, subject := range top[:2] {
+		var m v1.Manifest
+		read(t, dir, top[i+2].Digest, &m)
+		if m.Subject == nil || m.Subject.Digest != subject.Digest || m.ArtifactType != signatureType ||
+			string(m.Config.MediaType) != signatureType {
+			t.Errorf("%+v", m)
+		}
+		var p payload
+		raw := read(t, dir, m.Layers[0].Digest, &p)
+		if p.Critical.Image.DockerManifestDigest != subject.Digest || p.Critical.Type != "cosign container image signature" {
+			t.Errorf("%s", raw)
+		}
+		signature, err := base64.StdEncoding.DecodeString(m.Layers[0].Annotations[signatureKey])
+		if err != nil || !verified(t, key, raw, signature) {
+			t.Errorf("%v: the signature of %s is bad", err, raw)
+		}
+	}
+	do(t, "unsign", dir)
+	if !maps.Equal(snapshot(t, dir), before) {
+		t.Error("unsign leaves another layout")
+	}
+	do(t, "sign", key, dir)
+	if !maps.Equal(snapshot(t, dir), signed) {
+		t.Error("two signatures by one key differ")
+	}
+}
+
+func TestEnvelope(t *testing.T) {
+	key := newKey(t, elliptic.P256())
+	var e struct {
+		PayloadType string
+		Payload     []byte
+		Signatures  []struct{ Sig []byte }
+	}
+	if err := json.Unmarshal([]byte(do(t, "envelope", key, "text/x")), &e); err != nil {
+		t.Fatal(err)
+	}
+	if e.PayloadType != "text/x" || string(e.Payload) != "{}" || !verified(t, key, []byte("DSSEv1 6 text/x 2 {}"), e.Signatures[0].Sig) {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestReadKey(t *testing.T) {
+	other := newKey(t, elliptic.P384())
+	for _, args := range [][]string{{"public", other}, {"envelope", other, "text/x"}, {"sign", other, made(t)}} {
+		err := run(args, strings.NewReader(""), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "holds no unencrypted ECDSA P-256 key") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+// newKey returns a file with a private key.
+func newKey(t *testing.T, curve elliptic.Curve) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// verified reports whether the public key of file made the signature.
+func verified(t *testing.T, file string, message, signature []byte) bool {
+	t.Helper()
+	block, _ := pem.Decode([]byte(do(t, "public", file)))
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := sha256.Sum256(message)
+	return ecdsa.VerifyASN1(key.(*ecdsa.PublicKey), digest[:], signature)
+}
+
+// snapshot returns the content of all files.
+func snapshot(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files[path] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
