@@ -44,7 +44,7 @@ func newDoctorCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := doctor.New(x.Case, doctor.Read{Errors: x.Report.Look.Errors, Err: x.LookErr, Root: x.Root}, a.viewContext(cmd.Context(), cfg))
+			shown := doctor.New(x.Case, doctor.Read{Look: &x.Report.Look, Err: x.LookErr, Root: x.Root}, a.viewContext(cmd.Context(), cfg))
 			if err := a.write(shown, func(p *ui.Printer) { doctor.Write(p, &shown) }); err != nil {
 				return err
 			}

@@ -36,6 +36,7 @@ type Report struct {
 	Errors     []string      `json:"errors"`
 	Quarantine []Entry       `json:"quarantine"`
 	Node       *nodeView     `json:"node,omitempty"`
+	Globals    []GlobalMount `json:"global_mounts,omitempty"` // of scan
 
 	show    Show
 	now     time.Time
@@ -188,6 +189,8 @@ func NewReport(r reaper.Report, c Context, show Show) Report {
 	}
 	if show.Swept {
 		v.outcomes(r.Outcomes)
+	} else {
+		v.Globals = GlobalMounts(&r.Look, c)
 	}
 	v.narrow()
 	return v

@@ -28,6 +28,7 @@ func (p *Printer) Report(v *Report) {
 		p.whatToDo(v, shown)
 		p.conflicts(v)
 		if !v.show.Swept {
+			p.Globals(v.Globals, mostGlobals, v.now)
 			p.node(v.Node)
 		}
 	})
@@ -266,6 +267,9 @@ func (p *Printer) conflicts(v *Report) {
 		p.Printf("  orphan-reaper explain %s\n", clean.Text(string(uid)))
 	}
 }
+
+// mostGlobals bounds the staged volumes in text.
+const mostGlobals = 10
 
 const sweepCommand = "orphan-reaper sweep"
 

@@ -69,6 +69,19 @@ func busyReport() reaper.Report {
 		Gauges: policy.KubeletGauges{Uncleaned: new(int64(7))},
 	}
 	r.Means.Landlock = policy.Fact{Truth: policy.No, Detail: "ABI 1 cannot allow a rename between directories"}
+	r.Look.At.Wall = screenNow
+	no := policy.Fact{Truth: policy.No, Detail: "no pod directory has it"}
+	r.Look.Globals = policy.GlobalMounts{Read: true, All: []policy.GlobalMount{
+		{
+			Path: "plugins/kubernetes.io/csi/nfs.csi.k8s.io/0f2e/globalmount", Driver: "nfs.csi.k8s.io", Handle: "share\x1b[2J\n#a",
+			Mounted: policy.Fact{Truth: policy.No}, Wanted: policy.Fact{Detail: "cannot read vol_data.json: longer than 65536 bytes"},
+			Attached: policy.Fact{Detail: "not asked: no API server was named (--kubeconfig)"},
+		},
+		{
+			Path: "plugins/kubernetes.io/csi/ebs.csi.aws.com/9c1a b/globalmount", Driver: "ebs.csi.aws.com", Handle: "vol-0a1b", Since: ago(49 * time.Hour).Wall,
+			Mounted: yes, Wanted: no, Attached: policy.Fact{Truth: policy.No, Detail: "no VolumeAttachment has it for n1"},
+		},
+	}}
 	r.Look.Errors = []string{"cannot read /proc/4242/mountinfo: permission denied"}
 	skeleton := policy.Residue{Path: "etc-hosts", Class: contents.ClassSkeleton, Bytes: 4096, Entries: 1}
 	scratch := policy.Residue{Path: "volumes/kubernetes.io~empty-dir/cache", Class: contents.ClassEphemeral, Bytes: 70 << 20, Entries: 1200}
@@ -162,7 +175,9 @@ func screens() map[string]struct {
 } {
 	c := busyContext()
 	scan, swept, dry := NewReport(busyReport(), c, Show{}), NewReport(sweptReport(), c, Show{Swept: true}), NewReport(busyReport(), c, Show{Swept: true, DryRun: true})
-	mounted := NewExplanation(busyReport(), c, uidMounted, "", nil)
+	one := busyReport()
+	one.Look.Globals = policy.GlobalMounts{} // it is a look at one pod
+	mounted := NewExplanation(one, c, uidMounted, "", nil)
 	held := NewExplanation(busyReport(), c, uidHeld, "", busyHistory())
 	archives := []cni.ArchiveState{{Name: "cni-20261120-001415-000", At: screenNow.Add(-3 * time.Hour), Files: 2048, Bytes: 3 << 20}}
 	list := NewQuarantine(busyReport().Entries, archives, &policy.Record{Kind: policy.KindBreaker, UID: uidElder, At: ago(5 * time.Hour)}, c)
@@ -246,7 +261,7 @@ func TestNarrow(t *testing.T) {
 	testkit.Must(t, tty.Close())
 	shown := strings.ReplaceAll(<-read, "\r\n", "\n")
 	for line := range strings.Lines(shown) {
-		command := strings.Contains(line, "orphan-reaper ") || strings.Contains(line, "umount ") || strings.Contains(line, "find ") || strings.Contains(line, "grep ")
+		command := strings.Contains(line, "orphan-reaper ") || strings.Contains(line, "umount ") || strings.Contains(line, "find ") || strings.Contains(line, "findmnt ") || strings.Contains(line, "grep ")
 		if n := human.Columns(strings.TrimSuffix(line, "\n")); n > 80 && !command || strings.ContainsRune(line, '\x1b') {
 			t.Errorf("%d columns: %q", n, line)
 		}

@@ -21,17 +21,18 @@ import (
 
 // Screen is what doctor shows.
 type Screen struct {
-	NeedsPerson bool           `json:"needs_person"`
-	Looked      bool           `json:"looked"` // false where the pods directory could not be read
-	Complaints  complaints     `json:"complaints"`
-	Pods        []pod          `json:"pods"`
-	Living      int            `json:"living"` // pod directories of pods that live
-	Daemon      summary.Daemon `json:"daemon"`
-	Stops       *policy.Why    `json:"stops,omitempty"` // what stops all removal
-	Todo        []Todo         `json:"todo"`
-	Aging       *aging         `json:"aging,omitempty"` // nil where nothing is purged by itself
-	Missing     []string       `json:"missing"`
-	Errors      []string       `json:"errors"`
+	NeedsPerson bool             `json:"needs_person"`
+	Looked      bool             `json:"looked"` // false where the pods directory could not be read
+	Complaints  complaints       `json:"complaints"`
+	Pods        []pod            `json:"pods"`
+	Living      int              `json:"living"` // pod directories of pods that live
+	Daemon      summary.Daemon   `json:"daemon"`
+	Stops       *policy.Why      `json:"stops,omitempty"` // what stops all removal
+	Todo        []Todo           `json:"todo"`
+	Globals     []ui.GlobalMount `json:"global_mounts,omitempty"`
+	Aging       *aging           `json:"aging,omitempty"` // nil where nothing is purged by itself
+	Missing     []string         `json:"missing"`
+	Errors      []string         `json:"errors"`
 
 	c          *summary.Case
 	now        time.Time
@@ -92,9 +93,9 @@ type aging struct {
 
 // Read is what doctor could read, beside the case.
 type Read struct {
-	Errors []string // of the look
-	Err    error    // why there was none
-	Root   bool     // this process has root's rights
+	Look *policy.Look
+	Err  error // why there was none
+	Root bool  // this process has root's rights
 }
 
 // New shows a diagnosis.
@@ -102,7 +103,7 @@ func New(c summary.Case, r Read, x ui.Context) Screen {
 	d := summary.Diagnose(c)
 	v := Screen{
 		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []pod{}, Todo: []Todo{},
-		Missing: []string{}, Errors: append([]string{}, r.Errors...), c: &c, now: x.Now.Wall, podsDir: x.PodsDir, root: r.Root,
+		Missing: []string{}, Errors: append([]string{}, r.Look.Errors...), Globals: ui.GlobalMounts(r.Look, x), c: &c, now: x.Now.Wall, podsDir: x.PodsDir, root: r.Root,
 	}
 	if r.Err != nil {
 		v.Errors = append(v.Errors, r.Err.Error())

@@ -30,7 +30,7 @@ func screenOf(change func(*node), env func(string) string, out io.Writer) (Scree
 	if change != nil {
 		change(&x)
 	}
-	shown := New(x.Case, Read{Err: x.LookErr, Root: x.Root}, ui.Context{
+	shown := New(x.Case, Read{Look: &policy.Look{}, Err: x.LookErr, Root: x.Root}, ui.Context{
 		Now: at(0), Hold: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour, PodsDir: "/var/lib/kubelet/pods",
 		QuarantineDir: "/var/lib/kubelet/orphan-reaper", Node: "n1",
 	})

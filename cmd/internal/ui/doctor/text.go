@@ -46,6 +46,7 @@ func Write(printer *ui.Printer, v *Screen) {
 	p.pods(v)
 	p.removal(v)
 	p.quarantine(v)
+	p.Globals(v.Globals, mostPods, v.now)
 	p.todo(v)
 	p.missing(v)
 }
@@ -311,7 +312,7 @@ func (p writer) todo(v *Screen) {
 	switch {
 	case len(v.Todo) > 0:
 		p.Heading("What you have to do")
-	case v.Looked && !v.NeedsPerson && len(back) == 0:
+	case v.Looked && !v.NeedsPerson && len(back) == 0 && len(v.Globals) == 0:
 		p.Gap()
 		p.Printf("%s\n", p.Paint(ui.Green, "You have nothing to do."))
 	}

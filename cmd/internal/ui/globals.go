@@ -1,0 +1,100 @@
+package ui
+
+import (
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
+)
+
+// GlobalMount is a volume that is staged on this node and that no living pod uses.
+type GlobalMount struct {
+	Path   string    `json:"path"`
+	Driver string    `json:"driver"`
+	Handle string    `json:"volume_handle"`
+	Since  time.Time `json:"since,omitzero"`
+	// Mounted, Wanted (by a pod directory here) and Attached (by a VolumeAttachment) are facts.
+	Mounted  policy.Fact `json:"mounted"`
+	Wanted   policy.Fact `json:"wanted"`
+	Attached policy.Fact `json:"attached"`
+
+	path  string // as it is
+	state string
+}
+
+// GlobalMounts turns the staged volumes of a look into what is shown, those that are mounted first.
+func GlobalMounts(l *policy.Look, c Context) []GlobalMount {
+	var all, rest []GlobalMount
+	for _, g := range summary.GlobalMounts(l) {
+		path := strings.TrimSuffix(c.PodsDir, "pods") + g.Path
+		v := GlobalMount{
+			Path: clean.Name(path), Driver: clean.Name(g.Driver), Handle: clean.Name(g.Handle),
+			Since: g.Since.UTC(), Mounted: g.Mounted, Wanted: g.Wanted, Attached: g.Attached, path: path, state: summary.GlobalState(&g),
+		}
+		for _, f := range []*policy.Fact{&v.Mounted, &v.Wanted, &v.Attached} {
+			f.Detail = clean.Text(f.Detail)
+		}
+		if g.Mounted.Truth == policy.Yes {
+			all = append(all, v)
+		} else {
+			rest = append(rest, v)
+		}
+	}
+	return append(all, rest...)
+}
+
+// Globals writes the staged volumes, at most so many of them.
+func (p *Printer) Globals(all []GlobalMount, most int, now time.Time) {
+	if len(all) == 0 {
+		return
+	}
+	counts := map[string]int{}
+	for i := range all {
+		counts[all[i].state]++
+	}
+	var parts []string
+	for _, s := range []struct{ state, words string }{
+		{"mounted", " mounted for no pod directory"}, {"left", " only a directory"}, {"unknown", " not known whose"}, {"", " of a dead pod"},
+	} {
+		if n := counts[s.state]; n > 0 {
+			parts = append(parts, human.Thousands(n)+s.words)
+		}
+	}
+	p.Heading("Volumes that are staged here and that no living pod uses")
+	p.Para("  ", human.Count(len(all), "volume")+": "+strings.Join(parts, ", ")+". Nothing unmounts them by itself.")
+	for i := range all {
+		v := &all[i]
+		if i == most {
+			p.Printf("  # … and %s: orphan-reaper scan -o json\n", human.Count(len(all)-i, "more volume"))
+			break
+		}
+		p.Para("  ", human.Short(v.Driver, 60)+" "+human.Short(v.Handle, 80)+": "+v.words(now))
+		p.Printf("    findmnt %s\n", clean.Text(clean.Shell(v.path)))
+	}
+	if counts["mounted"]+counts["unknown"] > 0 {
+		p.Para("  ", "Another node may have such a volume, and two that write to it destroy it. Before you unmount one, check what docs/faq.md lists.")
+	}
+}
+
+// words returns what is known of the volume.
+func (v *GlobalMount) words(now time.Time) string {
+	text := map[policy.Truth]string{policy.Yes: "mounted", policy.No: "a directory, not mounted", policy.Unknown: "it is not known whether it is mounted"}[v.Mounted.Truth]
+	if !v.Since.IsZero() {
+		text += ", since " + human.Clock(v.Since, now)
+	}
+	switch v.Wanted.Truth {
+	case policy.Yes:
+		text += "; " + v.Wanted.Detail + " has it, and is not known to live"
+	case policy.No:
+		text += "; " + v.Wanted.Detail
+	case policy.Unknown:
+		text += "; whether a pod has it is not known: " + v.Wanted.Detail
+	}
+	if v.Attached.Truth == policy.Unknown {
+		return text + "; whether a VolumeAttachment has it is not known: " + v.Attached.Detail + "."
+	}
+	return text + "; " + v.Attached.Detail + "."
+}
