@@ -150,7 +150,7 @@ e2e-cluster: e2e-cluster-runtime e2e-cluster-tools build ## Install the chart in
 	cd e2e/cluster && CLUSTER_BIN=$(CURDIR)/.cache/e2e/$(CLUSTER_VERSION) CLUSTER_TREE=$(CURDIR)/.cache/packages/$(CLUSTER_RELEASE) \
 		CLUSTER_HELM=$(CURDIR)/$(HELM) CLUSTER_PROGRAM=$(CURDIR)/$(BIN) \
 		go test -exec 'unshare --mount --net --propagation private --pid --fork --kill-child --mount-proc' \
-		-count=1 -timeout 20m $(TESTFLAGS)
+		-count=1 -timeout 25m $(TESTFLAGS)
 
 # How many pods make churn makes; the short form in make e2e makes 60.
 CHURN_PODS ?= 3000

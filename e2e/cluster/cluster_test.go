@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The addresses of the cluster. Nobody translates the service's address: it is one of the bridge's, and the API
@@ -153,9 +154,12 @@ func (c *cluster) apply(t *testing.T, yaml string) {
 
 // pod is the part of a Pod that the suite reads.
 type pod struct {
-	Metadata struct{ Name, Namespace, UID, DeletionTimestamp string }
-	Spec     struct{ NodeName string }
-	Status   struct {
+	Metadata struct {
+		Name, Namespace, UID, DeletionTimestamp string
+		CreationTimestamp                       time.Time
+	}
+	Spec   struct{ NodeName string }
+	Status struct {
 		Phase             string
 		ContainerStatuses []struct {
 			Ready        bool

@@ -59,6 +59,7 @@ var steps = []struct {
 	{"orphans of real pods", reaped},
 	{"the API server down and up", away},
 	{"upgrade and drain", rollout},
+	{"observe, then enforce", hurried},
 }
 
 func TestMain(m *testing.M) {

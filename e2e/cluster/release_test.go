@@ -24,6 +24,7 @@ const (
 // values are the chart's; nothing is pulled here.
 const values = `image: {repository: orphan-reaper, tag: ` + tagBefore + `, pullPolicy: Never}
 mode: enforce
+enforceSpread: 0s
 maxUnavailable: 1
 minReadySeconds: 2
 `
@@ -31,10 +32,16 @@ minReadySeconds: 2
 // short are times for people who do not wait. The chart's schema refuses them, and is left out with them.
 const short = "extraArgs: [--hold=5s, --settle=5s, --confirm=20s]\n"
 
-// install installs the chart as docs/fleet.md says, and waits until its pods are ready.
+// install installs the chart as docs/fleet.md says, and waits until its pods are ready. Another release was there before, under another name
+// and in another namespace: the definition of OrphanReports outlives it, and does not stand in the way.
 func (c *cluster) install(t *testing.T) {
 	t.Helper()
 	c.kubectl(t, "create", "namespace", namespace)
+	command(t, helm, "--kubeconfig", c.admin, "install", "first", chart, "--namespace", "default", "--set", "nodeSelector.no=node")
+	command(t, helm, "--kubeconfig", c.admin, "uninstall", "first", "--namespace", "default")
+	if left := c.kubectl(t, "get", "crd", "-o", "name"); left != "customresourcedefinition.apiextensions.k8s.io/orphanreports.orphan-reaper.github.io" {
+		t.Errorf("after helm uninstall there is %q", left)
+	}
 	c.kubectl(t, "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=privileged")
 	c.helm(t, "install", values)
 	c.rolledOut(t)
@@ -54,6 +61,15 @@ func (c *cluster) helm(t *testing.T, verb, values string, args ...string) {
 	t.Helper()
 	file := lay(t, place+"/values.yaml", values)
 	command(t, append([]string{helm, "--kubeconfig", c.admin, verb, "orphan-reaper", chart, "--namespace", namespace, "--values", file}, args...)...)
+}
+
+// helmTest is helm test: a pod asks the daemon of its node to look.
+func (c *cluster) helmTest(t *testing.T) {
+	t.Helper()
+	said := command(t, helm, "--kubeconfig", c.admin, "test", "orphan-reaper", "--namespace", namespace, "--logs", "--timeout", "60s")
+	if !strings.Contains(said, "1 of 1 node look now.") {
+		t.Errorf("helm test: %s", said)
+	}
 }
 
 func (c *cluster) rolledOut(t *testing.T) {
@@ -259,6 +275,7 @@ func ready(t *testing.T, c *cluster) {
 			t.Errorf("%s: it does not say that it hears nothing: %s", n.name, said)
 		}
 	}
+	c.helmTest(t)
 	c.upgrade(t)
 	c.rolledOut(t)
 }

@@ -95,13 +95,25 @@ var granted = map[string]bool{
 	"orphanreports.orphan-reaper.github.io [create patch]": true,
 }
 
+// trust returns the configuration of a client that trusts the authority; name is the server's, "" for that of its address.
+func trust(t *testing.T, authority []byte, name string) *tls.Config {
+	t.Helper()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(authority) {
+		t.Fatal("the authority has no certificate")
+	}
+	return &tls.Config{RootCAs: roots, ServerName: name}
+}
+
 // ask sends a request with a token from within a node, and returns the status and what was said.
 func (c *cluster) ask(t *testing.T, n *node, token, method, url string) (int, string) {
 	t.Helper()
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(read(t, c.ca.file("ca.crt")))) {
-		t.Fatal("the authority has no certificate")
-	}
+	return c.askWith(t, n, trust(t, []byte(read(t, c.ca.file("ca.crt"))), ""), token, method, url)
+}
+
+// askWith is ask of a server with another certificate than the cluster's.
+func (c *cluster) askWith(t *testing.T, n *node, config *tls.Config, token, method, url string) (int, string) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +123,7 @@ func (c *cluster) ask(t *testing.T, n *node, token, method, url string) (int, st
 	if method == "PATCH" {
 		req.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	resp, err := n.client(t, &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}).Do(req)
+	resp, err := n.client(t, &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

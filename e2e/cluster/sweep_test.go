@@ -1,38 +1,33 @@
 package cluster
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// sweepValues are the chart's for the Job. The daemons' certificate has the one name that it asks for, and the nodes'
-// addresses for what the suite asks itself.
-var sweepValues = []string{
-	"web.expose=true", "web.configSecret=orphan-reaper-web", "web.tokenReview=true", "sweep.enabled=true",
-}
+// sweepValues are the chart's for the Job, with a certificate that helm makes.
+var sweepValues = []string{"web.expose=true", "web.certificate=helm", "web.tokenReview=true", "sweep.enabled=true"}
 
 // swept: the CronJob's Job has all nodes look, and fails visibly where one does not answer. The daemons let in by
 // RBAC, and take tokens that are made for them only.
 func swept(t *testing.T, c *cluster) {
-	names := []string{"orphan-reaper"}
-	for _, n := range c.nodes {
-		names = append(names, n.address)
-	}
-	crt, key := c.ca.sign(t, "daemons", "orphan-reaper", nil, names...)
-	const files = "/etc/orphan-reaper/web/"
-	web := lay(t, filepath.Join(c.dir, "web.yaml"), "tls_server_config: {cert_file: "+files+"tls.crt, key_file: "+files+"tls.key}\n")
-	c.kubectl(t, "--namespace", namespace, "create", "secret", "generic", "orphan-reaper-web",
-		"--from-file=web.yaml="+web, "--from-file=tls.crt="+crt, "--from-file=tls.key="+key, "--from-file=ca.crt="+c.ca.file("ca.crt"))
 	c.upgrade(t, sweepValues...)
 	c.rolledOut(t) // by https: the probe asks for /readyz
+	made := c.certificate(t)
+	c.upgrade(t, sweepValues...)
+	if again := c.certificate(t); again != made {
+		t.Error("an upgrade has made another certificate")
+	}
+	c.rolledOut(t)
 	defer func() {
 		c.upgrade(t)
 		c.rolledOut(t)
 	}()
+	c.helmTest(t)
 	c.podsReachNodes(t)
 	t.Run("the Job has all nodes look", func(t *testing.T) {
 		if said, done := c.job(t, "sweep-now"); !done || !strings.Contains(said, "2 of 2 nodes look now.") {
@@ -59,6 +54,12 @@ func swept(t *testing.T, c *cluster) {
 			t.Errorf("%v %s", err, out)
 		}
 	})
+}
+
+// certificate returns what helm has made for the daemons, as the Secret has it.
+func (c *cluster) certificate(t *testing.T) string {
+	t.Helper()
+	return c.kubectl(t, "--namespace", namespace, "get", "secret", "orphan-reaper-tls", "-o", "jsonpath={.data}")
 }
 
 // podsReachNodes gives the nodes routes to the pods of the others, as a cluster's network does.
@@ -108,6 +109,10 @@ func (c *cluster) whoMayAsk(t *testing.T) {
 		c.kubectl(t, "delete", "clusterrolebinding", "reader")
 	}()
 	const ours = "orphan-reaper"
+	ca, err := base64.StdEncoding.DecodeString(c.kubectl(t, "--namespace", namespace, "get", "secret", "orphan-reaper-tls", "-o", `jsonpath={.data.ca\.crt}`))
+	if err != nil {
+		t.Fatal(err)
+	}
 	sweeper := token("orphan-reaper-sweep", ours)
 	daemon := "https://" + to.address + ":9477"
 	for _, r := range []struct {
@@ -123,7 +128,7 @@ func (c *cluster) whoMayAsk(t *testing.T) {
 		{"a token for something else", token("orphan-reaper-sweep", "vault"), "POST", "/v1/sweep", http.StatusUnauthorized},
 		{"garbage", "garbage", "POST", "/v1/sweep", http.StatusUnauthorized},
 	} {
-		if code, said := c.ask(t, from, r.token, r.method, daemon+r.path); code != r.want {
+		if code, said := c.askWith(t, from, trust(t, ca, "orphan-reaper"), r.token, r.method, daemon+r.path); code != r.want {
 			t.Errorf("%s: %s %s: %d %s, want %d", r.what, r.method, r.path, code, said, r.want)
 		}
 	}

@@ -66,3 +66,26 @@ Arguments: affinity, and label, which is an expression or nil. */ -}}
 {{- end }}
 {{- toYaml $affinity }}
 {{- end }}
+
+{{- /* The Secret with the daemons' certificate and its authority. Empty: plain HTTP. */ -}}
+{{- define "orphan-reaper.webSecret" -}}
+{{- if .Values.web.configSecret }}{{ .Values.web.configSecret }}
+{{- else if .Values.web.certificate }}{{ include "orphan-reaper.name" . }}-tls{{ end }}
+{{- end }}
+
+{{- define "orphan-reaper.caSecret" -}}
+{{ default (include "orphan-reaper.webSecret" .) .Values.sweep.caSecret }}
+{{- end }}
+
+{{- /* Who has brought the definition of OrphanReports, if not this release: helm refuses to install what belongs to another one, also to one that
+is gone. Empty with helm template, which asks no cluster. */ -}}
+{{- define "orphan-reaper.foreignCRD" -}}
+{{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "orphanreports.orphan-reaper.github.io" }}
+{{- if $crd }}
+{{- $by := dig "metadata" "annotations" dict $crd }}
+{{- $name := get $by "meta.helm.sh/release-name" }}
+{{- $namespace := get $by "meta.helm.sh/release-namespace" }}
+{{- if not $name }}something else than helm
+{{- else if or (ne $name .Release.Name) (ne $namespace .Release.Namespace) }}the release {{ $name }} in {{ $namespace }}{{ end }}
+{{- end }}
+{{- end }}

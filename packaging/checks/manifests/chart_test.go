@@ -314,37 +314,41 @@ func picked(labels, selector map[string]string) map[string]string {
 // TestSchema: values that the schema, or the chart, refuses, and with which error. A guard may be longer than its default.
 func TestSchema(t *testing.T) {
 	for set, want := range map[string]string{
-		"mode=delete":                           "'observe', 'enforce', 'label'",
-		"mdoe=enforce":                          "mdoe",
-		"host.kubelet=var/lib/kubelet":          "/host/kubelet",
-		"host.kubelet=":                         "/host/kubelet",
-		"host.sock=/run/docker.sock":            "sock",
-		"extraArgs[0]=--orphan-report=none":     "/extraArgs/0",
-		"orphanReport.enabled=maybe":            "/orphanReport/enabled",
-		"orphanReport.schema=x":                 "schema",
-		"web.port=80":                           "/web/port",
-		"web.port=http":                         "/web/port",
-		"image.digest=sha256:1":                 "/image/digest",
-		"image.repository=orphan-reaper:1":      "/image/repository",
-		"extraArgs[0]=retention":                "/extraArgs/0",
-		"extraArgs[0]=--mode=enforce":           "/extraArgs/0",
-		"extraArgs[0]=--node-namespaces=self":   "/extraArgs/0",
-		"extraArgs[0]=--hold":                   "/extraArgs/0",
-		"extraArgs[0]=--hold=0s":                "/extraArgs/0",
-		"extraArgs[0]=--hold=0":                 "/extraArgs/0",
-		"extraArgs[0]=--hold=0h0m":              "/extraArgs/0",
-		"extraArgs[0]=--hold=1ns":               "/extraArgs/0",
-		"extraArgs[0]=--hold=0.001m":            "/extraArgs/0",
-		"extraArgs[0]=--settle=0s":              "/extraArgs/0",
-		"extraArgs[0]=--settle=10ms":            "/extraArgs/0",
-		"extraArgs[0]=--confirm=0s":             "/extraArgs/0",
-		"extraArgs[0]=--api-unreachable=ignore": "/extraArgs/0",
-		"maxUnavailable=0":                      "/maxUnavailable",
-		"maxUnavailable=0%":                     "/maxUnavailable",
-		"readHostJournal=maybe":                 "/readHostJournal",
-		"securityContext.privileged=true":       "securityContext",
-		"podMonitor.enabled=true":               "podMonitor.enabled takes web.expose=true",
-		"prometheusRule.disabled={Silent}":      "/prometheusRule/disabled",
+		"mode=delete":                             "'observe', 'enforce', 'label'",
+		"mdoe=enforce":                            "mdoe",
+		"host.kubelet=var/lib/kubelet":            "/host/kubelet",
+		"host.kubelet=":                           "/host/kubelet",
+		"host.sock=/run/docker.sock":              "sock",
+		"extraArgs[0]=--orphan-report=none":       "/extraArgs/0",
+		"orphanReport.enabled=maybe":              "/orphanReport/enabled",
+		"orphanReport.schema=x":                   "schema",
+		"web.certificate=self":                    "/web/certificate",
+		"web.certificate=helm,web.configSecret=x": "exclude each other",
+		"web.port=80":                             "/web/port",
+		"web.port=http":                           "/web/port",
+		"image.digest=sha256:1":                   "/image/digest",
+		"image.repository=orphan-reaper:1":        "/image/repository",
+		"extraArgs[0]=retention":                  "/extraArgs/0",
+		"enforceSpread=soon":                      "/enforceSpread",
+		"extraArgs[0]=--enforce-spread=0s":        "/extraArgs/0",
+		"extraArgs[0]=--mode=enforce":             "/extraArgs/0",
+		"extraArgs[0]=--node-namespaces=self":     "/extraArgs/0",
+		"extraArgs[0]=--hold":                     "/extraArgs/0",
+		"extraArgs[0]=--hold=0s":                  "/extraArgs/0",
+		"extraArgs[0]=--hold=0":                   "/extraArgs/0",
+		"extraArgs[0]=--hold=0h0m":                "/extraArgs/0",
+		"extraArgs[0]=--hold=1ns":                 "/extraArgs/0",
+		"extraArgs[0]=--hold=0.001m":              "/extraArgs/0",
+		"extraArgs[0]=--settle=0s":                "/extraArgs/0",
+		"extraArgs[0]=--settle=10ms":              "/extraArgs/0",
+		"extraArgs[0]=--confirm=0s":               "/extraArgs/0",
+		"extraArgs[0]=--api-unreachable=ignore":   "/extraArgs/0",
+		"maxUnavailable=0":                        "/maxUnavailable",
+		"maxUnavailable=0%":                       "/maxUnavailable",
+		"readHostJournal=maybe":                   "/readHostJournal",
+		"securityContext.privileged=true":         "securityContext",
+		"podMonitor.enabled=true":                 "podMonitor.enabled takes web.expose=true",
+		"prometheusRule.disabled={Silent}":        "/prometheusRule/disabled",
 		"web.expose=true,podMonitor.enabled=true,serviceMonitor.enabled=true": "exclude each other",
 		"commonLabels.app\\.kubernetes\\.io/name=x":                           "invalid propertyName",
 		"env[0].name=NODE_NAME":                                               "/env/0",
@@ -354,7 +358,7 @@ func TestSchema(t *testing.T) {
 		"sweep.tlsServerName=":                                                "/sweep/tlsServerName",
 		"sweep.maxBreakers=-1":                                                "/sweep/maxBreakers",
 		"sweep.enabled=true":                                                  "sweep.enabled takes web.tokenReview=true",
-		"web.tokenReview=true":                                                "web.tokenReview takes web.expose=true and a web.configSecret",
+		"web.tokenReview=true":                                                "web.tokenReview takes web.expose=true, and web.certificate or a web.configSecret",
 		"dashboard.enable=true":                                               "enable",
 		"dashboard.labels=grafana":                                            "/dashboard/labels",
 		"appArmorProfile.type=none":                                           "/appArmorProfile/type",
@@ -386,7 +390,7 @@ func TestProbes(t *testing.T) {
 		listens := slices.Contains(c.Args, fmt.Sprintf("--web-listen-address=127.0.0.1:%d", port.ContainerPort))
 		p := c.ReadinessProbe
 		ok := p.HTTPGet != nil && p.HTTPGet.Host == "127.0.0.1" && p.HTTPGet.Path == "/readyz" && p.HTTPGet.Port.StrVal == port.Name
-		if name == "sweep" {
+		if name == "sweep" || name == "certificate" {
 			ok = ok && p.HTTPGet.Scheme == corev1.URISchemeHTTPS
 		} else {
 			ok = ok && p.HTTPGet.Scheme == ""
@@ -401,7 +405,7 @@ func TestProbes(t *testing.T) {
 			t.Errorf("%s: restarted by %+v, %+v", name, c.LivenessProbe, c.StartupProbe)
 		}
 		exposed := slices.ContainsFunc(c.Args, func(a string) bool { return strings.Contains(a, "$(HOST_IP)") })
-		wanted := slices.Contains([]string{"label", "enforce-tls", "sweep"}, name)
+		wanted := slices.Contains([]string{"label", "enforce-tls", "sweep", "certificate"}, name)
 		if services := kinds[*corev1.Service](rendered(t, args...)); exposed != (len(services) == 1) || exposed != wanted {
 			t.Errorf("%s: exposed %v, %d Services", name, exposed, len(services))
 		}

@@ -70,10 +70,21 @@ func built(t *testing.T) string {
 	return program
 }
 
+// renderings keeps what template has rendered, by its arguments.
+var renderings = map[string]string{}
+
 // template renders the chart, installed into the namespace of its name.
 func template(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	return tool(t, "HELM", append([]string{"template", "orphan-reaper", chart, "--namespace", "orphan-reaper", "--kube-version", "1.34.0"}, args...)...)
+	key := strings.Join(args, "\n")
+	if text, ok := renderings[key]; ok {
+		return text, nil
+	}
+	text, err := tool(t, "HELM", append([]string{"template", "orphan-reaper", chart, "--namespace", "orphan-reaper", "--kube-version", "1.34.0"}, args...)...)
+	if err == nil {
+		renderings[key] = text
+	}
+	return text, err
 }
 
 // rendered is template and decode.
@@ -84,14 +95,21 @@ func rendered(t *testing.T, args ...string) []metav1.Object {
 	return decode(t, text)
 }
 
-// fresh returns an empty value of each kind that the chart may have, and nil for any other: a
-// Secret, a webhook.
+// fresh returns an empty value of each kind that the chart may have, and nil for any other: a webhook.
 func fresh(kind string) metav1.Object {
 	switch kind {
 	case "apps/v1 DaemonSet":
 		return new(appsv1.DaemonSet)
 	case "batch/v1 CronJob":
 		return new(batchv1.CronJob)
+	case "v1 Pod":
+		return new(corev1.Pod)
+	case "v1 Secret":
+		return new(corev1.Secret)
+	case "cert-manager.io/v1 Certificate":
+		return new(certificate)
+	case "cert-manager.io/v1 Issuer":
+		return new(issuer)
 	case "v1 Service":
 		return new(corev1.Service)
 	case "v1 ConfigMap":
