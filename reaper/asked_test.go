@@ -26,8 +26,8 @@ func TestDaemonAsked(t *testing.T) {
 		d := &Daemon{
 			Reaper: r, Asks: asks, Status: func(string) {}, Checkpoint: func() {},
 			Ended: func(look uint64, rep Report, err error) {
-				if err != nil || len(rep.Look.Pods) != 1 {
-					t.Errorf("look %d: %v, %d pods", look, err, len(rep.Look.Pods))
+				if err != nil || len(rep.Pods) != 1 {
+					t.Errorf("look %d: %v, %d pods", look, err, len(rep.Pods))
 				}
 				ended = append(ended, look)
 			},

@@ -17,7 +17,7 @@ func TestClearedStory(t *testing.T) {
 	p.leaf = 3
 	r := n.reaper(t, testRules)
 	rep := mustPass(t, r, n.held(1))
-	if v := rep.Verdicts[0]; v.Decision != policy.Wait || rep.Next != testRules.Hold || !rep.Pending || p.leaf != 3 {
+	if v := rep.Pods[0]; v.Decision != policy.Wait || rep.Next != testRules.Hold || !rep.Pending || p.leaf != 3 {
 		t.Fatalf("first look: %+v, next %s", v, rep.Next)
 	}
 	n.pass(rep.Next)
@@ -33,7 +33,7 @@ func TestClearedStory(t *testing.T) {
 	}
 	n.pass(rep.Next)
 	rep = mustPass(t, r)
-	if v := rep.Verdicts[0]; v.Decision != policy.Wait || len(rep.Outcomes) != 0 || rep.Pending {
+	if v := rep.Pods[0]; v.Decision != policy.Wait || len(rep.Outcomes) != 0 || rep.Pending {
 		t.Errorf("before the kubelet has tried again: %+v, %+v", v, rep.Outcomes)
 	}
 	delete(n.pods, uidOf(1)) // the kubelet has
@@ -98,7 +98,7 @@ func TestClearRestored(t *testing.T) {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	rep := mustPass(t, r, n.held(1))
-	if v := rep.Verdicts[0]; !v.For(policy.ReasonRestored) || p.leaf != 2 {
+	if v := rep.Pods[0]; !v.For(policy.ReasonRestored) || p.leaf != 2 {
 		t.Errorf("%+v", v)
 	}
 	// Where the pod is gone, it stays in quarantine, and the person can ask again.

@@ -79,8 +79,8 @@ type Recorder interface {
 // Meter counts for the metrics.
 type Meter interface {
 	Sighting(report parsers.Report)
-	// Look takes in a look with the verdicts on its Pods and then on its RuntimeOnly.
-	Look(look policy.Look, verdicts []policy.Verdict, took time.Duration)
+	// Look counts a look with its pods and their verdicts.
+	Look(look policy.Look, pods []policy.Judged, took time.Duration)
 	Outcome(o policy.Outcome)
 	// Quiet counts the lines that the kubelet wrote about pods until its message about them stopped.
 	Quiet(lines int64)
@@ -124,19 +124,14 @@ type Turned interface {
 
 // Report is all that one pass found and did: what scan, explain and sweep print.
 type Report struct {
-	Look     policy.Look
-	Verdicts []policy.Verdict // one for each of Look.Pods
-	Parked   []policy.Verdict
-	// Resting has one for each of Look.Resting: whether the pod lives again.
-	Resting []policy.Verdict
-	// RuntimeOnly has one for each of Look.RuntimeOnly.
-	RuntimeOnly []policy.Verdict
-	Outcomes    []policy.Outcome
-	Entries     []policy.EntryState // what lies in quarantine, sorted by entry
-	Stopped     bool                // by the breaker: an operator must resume removals
-	CNI         Turned              // nil where no turn was due
-	Means       policy.Means        // how the remover is kept to what it is to change
-	byPerson    bool                // an operator's command
+	Look     policy.Look     // without its pods
+	Pods     []policy.Judged // by stage, and in each by name
+	Outcomes []policy.Outcome
+	Entries  []policy.EntryState // what lies in quarantine, sorted by entry
+	Stopped  bool                // by the breaker: an operator must resume removals
+	CNI      Turned              // nil where no turn was due
+	Means    policy.Means        // how the remover is kept to what it is to change
+	byPerson bool                // an operator's command
 	// Next is when time alone could change something, from the end of the pass; 0 is now.
 	Next time.Duration
 	// Pending is true where waiting for Next can take a pod further.

@@ -498,15 +498,15 @@ func (n *fakeNode) held(i int) reported.Claim {
 
 type nopMeter struct{}
 
-func (nopMeter) Success(policy.Instant)                            {}
-func (nopMeter) Sighting(parsers.Report)                           {}
-func (nopMeter) Look(policy.Look, []policy.Verdict, time.Duration) {}
-func (nopMeter) Outcome(policy.Outcome)                            {}
-func (nopMeter) Quarantine(map[string]*policy.EntryState)          {}
-func (nopMeter) Breaker(bool)                                      {}
-func (nopMeter) Quiet(int64)                                       {}
-func (nopMeter) Slow()                                             {}
-func (nopMeter) Flush() error                                      { return nil }
+func (nopMeter) Success(policy.Instant)                           {}
+func (nopMeter) Sighting(parsers.Report)                          {}
+func (nopMeter) Look(policy.Look, []policy.Judged, time.Duration) {}
+func (nopMeter) Outcome(policy.Outcome)                           {}
+func (nopMeter) Quarantine(map[string]*policy.EntryState)         {}
+func (nopMeter) Breaker(bool)                                     {}
+func (nopMeter) Quiet(int64)                                      {}
+func (nopMeter) Slow()                                            {}
+func (nopMeter) Flush() error                                     { return nil }
 
 // TestFakeNode: the fake itself keeps what it is given, and cuts off where it is told.
 func TestFakeNode(t *testing.T) {

@@ -26,7 +26,7 @@ func TestNetworkDown(t *testing.T) {
 		if n.pods[uidOf(1)] == nil || n.pods[uidOf(2)] != nil {
 			t.Fatalf("%s: pods %v", down.Truth, n.pods)
 		}
-		if v := rep.Verdicts[0]; v.Decision != policy.Keep || !v.For(policy.ReasonKubeletUnknown) {
+		if v := rep.Pods[0]; v.Decision != policy.Keep || !v.For(policy.ReasonKubeletUnknown) {
 			t.Errorf("%s: %+v", down.Truth, v)
 		}
 		n.node.Network = policy.Fact{Truth: policy.Yes}

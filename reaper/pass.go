@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync/atomic"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -101,9 +100,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		Rules: r.Rules, Only: len(opt.Only) > 0, DryRun: opt.DryRun,
 	})
 	r.memory.Memory = d.Memory
-	rep := Report{
-		Look: d.Look, Verdicts: d.Verdicts, RuntimeOnly: d.RuntimeOnly, Parked: d.Parked, Resting: d.Resting,
-	}
+	rep := Report{Look: d.Look, Pods: d.Pods}
 	if r.Remover != nil {
 		rep.Means = r.Remover.Means()
 	}
@@ -118,7 +115,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	if !opt.DryRun {
 		r.writeQuiet(&rep)
 		r.remember(&rep, opt, was)
-		r.Meter.Look(rep.Look, slices.Concat(rep.Verdicts, rep.RuntimeOnly), r.Clock.Now().Boot-start.Boot)
+		r.Meter.Look(rep.Look, rep.Pods, r.Clock.Now().Boot-start.Boot)
 		r.publish(&rep, opt.Claims)
 	}
 	rep.Entries, rep.Stopped = policy.Listed(r.Ledger.Entries()), r.stopped()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
@@ -88,8 +89,8 @@ func (p *pending) take() []reported.Claim {
 // lookEnded learns from the report of the look that has just ended.
 func (p *pending) lookEnded(rep Report, claims []reported.Claim, now time.Duration) {
 	fresh := len(rep.Outcomes) > 0
-	known := make(map[parsers.PodUID]*knownPod, len(rep.Verdicts))
-	for _, v := range rep.Verdicts {
+	known := make(map[parsers.PodUID]*knownPod, len(rep.Pods))
+	for v := range policy.At(rep.Pods, policy.InPlace) {
 		if v.UID == "" {
 			continue
 		}

@@ -17,9 +17,7 @@ func TestPendingLiving(t *testing.T) {
 	p := pending{gap: minGap}
 	rep := Report{Next: time.Hour}
 	for i := range pods {
-		v := alive
-		v.UID = uidOf(i)
-		rep.Verdicts = append(rep.Verdicts, v)
+		rep.Pods = append(rep.Pods, policy.Judged{Evidence: policy.Evidence{UID: uidOf(i)}, Verdict: alive})
 	}
 	now := 20 * time.Hour
 	p.lookEnded(rep, nil, now)
@@ -40,7 +38,7 @@ func TestPendingLiving(t *testing.T) {
 		t.Errorf("an hour of forged lines bought %d looks", looks)
 	}
 	// One of them dies. Once a look has found that, lines on the others count as before.
-	rep.Verdicts[0].Why = []policy.Why{{Reason: policy.ReasonHold}}
+	rep.Pods[0].Why = []policy.Why{{Reason: policy.ReasonHold}}
 	for before := looks; looks == before; {
 		if now += time.Second; now > 22*time.Hour {
 			t.Fatal("a pod that died is never looked at")

@@ -16,11 +16,8 @@ func (r *Reaper) publish(rep *Report, claims []reported.Claim) {
 		named[c.Sighting.UID] = true
 	}
 	changed := false
-	for i, v := range rep.Verdicts {
-		changed = r.sendVerdict(v, rep.Look.Pods[i], named[v.UID], rep.Look.At) || changed
-	}
-	for i, v := range rep.RuntimeOnly {
-		changed = r.sendVerdict(v, rep.Look.RuntimeOnly[i], named[v.UID], rep.Look.At) || changed
+	for p := range policy.At(rep.Pods, policy.InPlace, policy.InRuntime) {
+		changed = r.sendVerdict(p, named[p.UID], rep.Look.At) || changed
 	}
 	if changed && r.Store != nil {
 		if err := r.Store.Save("holds", r.memory); err != nil {
@@ -62,14 +59,14 @@ func (r *Reaper) send() (more bool) {
 }
 
 // sendVerdict writes why a pod is kept or waits to the journal, where that is news.
-func (r *Reaper) sendVerdict(v policy.Verdict, e policy.Evidence, named bool, at policy.Instant) bool {
-	words, news := r.memory.News(&v, named)
+func (r *Reaper) sendVerdict(p *policy.Judged, named bool, at policy.Instant) bool {
+	words, news := r.memory.News(p, named)
 	if !news {
 		return false
 	}
 	rec := policy.Record{
-		Kind: policy.KindKept, At: at, UID: v.UID, Namespace: e.Namespace, PodName: e.PodName,
-		Decision: v.Decision, Why: v.Why, Left: e.Residue,
+		Kind: policy.KindKept, At: at, UID: p.UID, Namespace: p.Namespace, PodName: p.PodName,
+		Decision: p.Decision, Why: p.Why, Left: p.Residue,
 	}
 	if err := r.Recorder.Record(rec); err != nil {
 		return false
@@ -77,7 +74,7 @@ func (r *Reaper) sendVerdict(v policy.Verdict, e policy.Evidence, named bool, at
 	if r.memory.Recorded == nil {
 		r.memory.Recorded = map[parsers.PodUID]string{}
 	}
-	r.memory.Recorded[v.UID] = words
+	r.memory.Recorded[p.UID] = words
 	return true
 }
 

@@ -31,8 +31,8 @@ func TestOnePodsStory(t *testing.T) {
 	n.add(1, nil)
 	r := n.reaper(t, testRules)
 	rep := mustPass(t, r, n.claim(1))
-	if rep.Verdicts[0].Decision != policy.Wait || rep.Next != testRules.Hold {
-		t.Fatalf("first look: %+v, next %s", rep.Verdicts[0], rep.Next)
+	if rep.Pods[0].Decision != policy.Wait || rep.Next != testRules.Hold {
+		t.Fatalf("first look: %+v, next %s", rep.Pods[0], rep.Next)
 	}
 	n.pass(rep.Next)
 	rep = mustPass(t, r)
@@ -353,7 +353,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	rep, err := n.reaper(t, rules).Pass(context.Background(), Options{
 		DryRun: true, Claims: []reported.Claim{n.claim(0)},
 	})
-	reaps := slices.DeleteFunc(rep.Verdicts, func(v policy.Verdict) bool { return v.Decision != policy.Reap })
+	reaps := slices.DeleteFunc(rep.Pods, func(p policy.Judged) bool { return p.Decision != policy.Reap })
 	if err != nil || len(reaps) != 3 {
 		t.Errorf("%d of 3 pods would go, %v", len(reaps), err)
 	}
@@ -369,7 +369,7 @@ func TestObserve(t *testing.T) {
 	if n.pods[uidOf(1)] == nil || len(n.records) != 0 {
 		t.Error("observe has changed something")
 	}
-	if v := rep.Verdicts[0]; v.Decision != policy.Keep || policy.CountedAs(v.Decision, v.Why) != policy.Reap {
+	if v := rep.Pods[0]; v.Decision != policy.Keep || policy.CountedAs(v.Decision, v.Why) != policy.Reap {
 		t.Errorf("%+v should be kept and count as what would go", v)
 	}
 	if got := n.kinds(uidOf(1)); !slices.Equal(got, []policy.Kind{policy.KindKept}) {
@@ -431,7 +431,7 @@ func TestRestore(t *testing.T) {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
-	if n.pods[uidOf(1)] == nil || !rep.Verdicts[0].For(policy.ReasonRestored) {
+	if n.pods[uidOf(1)] == nil || !rep.Pods[0].For(policy.ReasonRestored) {
 		t.Error("a restored pod was taken again")
 	}
 	if _, err := r.Restore(context.Background(), uidOf(7), n.shown(7)); err == nil {
@@ -478,8 +478,8 @@ func TestSweep(t *testing.T) {
 	if err != nil || len(n.pods) != 0 || len(n.quarantine) != 0 {
 		t.Fatalf("left %d and %d, %v", len(n.pods), len(n.quarantine), err)
 	}
-	if len(rep.Look.Pods) != 2044 || len(rep.Verdicts) != 2044 {
-		t.Errorf("the report has %d pods", len(rep.Look.Pods))
+	if len(rep.Pods) != 2044 {
+		t.Errorf("the report has %d pods", len(rep.Pods))
 	}
 	if n.looks > 5 {
 		t.Errorf("%d looks", n.looks)
@@ -530,8 +530,8 @@ func TestUnlisted(t *testing.T) {
 		t.Fatalf("restore: %+v, %v", o, err)
 	}
 	n.pass(time.Hour)
-	if rep := mustPass(t, r, n.claim(1)); !rep.Verdicts[0].For(policy.ReasonRestored) {
-		t.Errorf("a restored pod is not kept: %+v", rep.Verdicts[0])
+	if rep := mustPass(t, r, n.claim(1)); !rep.Pods[0].For(policy.ReasonRestored) {
+		t.Errorf("a restored pod is not kept: %+v", rep.Pods[0])
 	}
 }
 

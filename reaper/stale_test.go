@@ -17,7 +17,7 @@ func TestStaleFileStory(t *testing.T) {
 			pod := n.add(1, map[policy.FactName]policy.Truth{policy.FactKubeletFile: policy.Yes})
 			pod.stated = []policy.StateFile{{Name: "allocated_pods_state", Written: n.now.Wall.Add(-time.Hour)}}
 			r := n.reaper(t, testRules)
-			if v := mustPass(t, r).Verdicts[0]; !v.For(policy.ReasonKubeletFile) {
+			if v := mustPass(t, r).Pods[0]; !v.For(policy.ReasonKubeletFile) {
 				t.Fatalf("before it was named: %+v", v)
 			}
 			mustPass(t, r, n.claim(1))

@@ -53,25 +53,37 @@ func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
 	}
 }
 
-// merge adds a later pass: newer verdicts win, a pod that a pass has taken keeps what was
-// last known of it, and outcomes add up.
+// merge adds a later pass: newer verdicts win, a pod that a pass moved or removed keeps what was last known of it in the
+// pods directory, and outcomes add up.
 func (rep *Report) merge(later Report) {
 	outcomes := append(rep.Outcomes, later.Outcomes...)
-	took := map[parsers.PodUID]bool{}
+	moved := map[parsers.PodUID]bool{}
 	for i := range outcomes {
-		took[outcomes[i].Action.UID] = true
+		moved[outcomes[i].Action.UID] = true
 	}
-	later.keepTaken(rep, took)
-	has := make(map[parsers.PodUID]bool, len(later.Look.Pods))
-	for i := range later.Look.Pods {
-		has[later.Look.Pods[i].UID] = true
+	there := make(map[parsers.PodUID]bool, len(later.Pods))
+	for p := range policy.At(later.Pods, policy.InPlace) {
+		there[p.UID] = true
 	}
-	// A pod that this sweep parked is in the report already, with what it was judged from. Its
-	// actions need not hold the evidence of the pass that planned them as well.
-	later.dropParked(func(uid parsers.PodUID) bool { return took[uid] && has[uid] })
+	gone := slices.DeleteFunc(rep.Pods, func(p policy.Judged) bool { return p.Stage != policy.InPlace || !moved[p.UID] || there[p.UID] })
+	for i := range gone {
+		there[gone[i].UID] = true
+	}
+	pods := make([]policy.Judged, 0, len(gone)+len(later.Pods))
+	for i := range later.Pods {
+		p := &later.Pods[i]
+		for len(gone) > 0 && (p.Stage != policy.InPlace || gone[0].Name < p.Name) {
+			pods, gone = append(pods, gone[0]), gone[1:]
+		}
+		if p.Stage == policy.InQuarantine && moved[p.UID] && there[p.UID] {
+			continue // the report has it already, with what it was judged from
+		}
+		pods = append(pods, *p)
+	}
+	pods = append(pods, gone...)
 	for i := range outcomes {
-		if has[outcomes[i].Action.UID] {
-			outcomes[i].Action.Evidence = nil
+		if there[outcomes[i].Action.UID] {
+			outcomes[i].Action.Evidence = nil // pods has it
 		}
 	}
 	if later.CNI == nil {
@@ -82,65 +94,24 @@ func (rep *Report) merge(later Report) {
 	errors := append(rep.Look.Errors, later.Look.Errors...)
 	slices.Sort(errors)
 	*rep = later
-	rep.Outcomes, rep.Look.Errors = outcomes, slices.Compact(errors)
-}
-
-// keepTaken adds the earlier report's pods that were taken and that the report has no more, with
-// their verdicts. Both reports have their pods in the order of the names, and it stays so.
-func (rep *Report) keepTaken(earlier *Report, took map[parsers.PodUID]bool) {
-	was, now := earlier.Look.Pods, rep.Look.Pods
-	there := make(map[string]bool, len(now))
-	for i := range now {
-		there[now[i].Name] = true
-	}
-	kept := 0 // what stays of the earlier report moves to the front of its own memory
-	for i := range was {
-		if took[was[i].UID] && !there[was[i].Name] {
-			was[kept], earlier.Verdicts[kept] = was[i], earlier.Verdicts[i]
-			kept++
-		}
-	}
-	if kept == 0 {
-		return
-	}
-	both := kept + len(now)
-	pods, verdicts := slices.Grow(was[:kept], len(now))[:both], slices.Grow(earlier.Verdicts[:kept], len(now))[:both]
-	for i, n, at := kept-1, len(now)-1, both-1; n >= 0; at-- { // from the back, so that nothing is overwritten
-		if i >= 0 && pods[i].Name > now[n].Name {
-			pods[at], verdicts[at] = pods[i], verdicts[i]
-			i--
-		} else {
-			pods[at], verdicts[at] = now[n], rep.Verdicts[n]
-			n--
-		}
-	}
-	rep.Look.Pods, rep.Verdicts = pods, verdicts
-}
-
-// dropParked takes these pods out of the report's parked ones.
-func (rep *Report) dropParked(drop func(parsers.PodUID) bool) {
-	look, verdicts := rep.Look.Parked[:0], rep.Parked[:0]
-	for i := range rep.Look.Parked {
-		if e := rep.Look.Parked[i]; !drop(e.UID) {
-			look, verdicts = append(look, e), append(verdicts, rep.Parked[i])
-		}
-	}
-	rep.Look.Parked, rep.Parked = slices.Clip(slices.Clone(look)), slices.Clip(slices.Clone(verdicts))
+	rep.Pods, rep.Outcomes, rep.Look.Errors = pods, outcomes, slices.Compact(errors)
 }
 
 // Summary is the one line that systemctl status shows.
 func (rep *Report) Summary(rules policy.Rules) string {
-	var keep, wait, strays int
-	for _, v := range rep.Verdicts {
+	var dirs, keep, wait, strays int
+	for p := range policy.At(rep.Pods, policy.InPlace) {
 		switch {
-		case v.UID == "":
+		case p.UID == "":
 			strays++
-		case v.Living():
-		case v.Decision == policy.Keep:
+			continue
+		case p.Living():
+		case p.Decision == policy.Keep:
 			keep++
 		default:
 			wait++
 		}
+		dirs++
 	}
 	mode := "enforce"
 	if rules.Observe {
@@ -154,7 +125,7 @@ func (rep *Report) Summary(rules policy.Rules) string {
 		}
 		return fmt.Sprintf("%d %s", n, many)
 	}
-	text := fmt.Sprintf("mode %s: %s, %s, %d kept; %d in quarantine", mode, count(len(rep.Verdicts)-strays, "pod directory", "pod directories"),
+	text := fmt.Sprintf("mode %s: %s, %s, %d kept; %d in quarantine", mode, count(dirs, "pod directory", "pod directories"),
 		count(wait, "orphan waits", "orphans wait"), keep, len(rep.Entries))
 	if rep.Stopped {
 		text = "stopped, since a quarantined pod turned out to be alive (orphan-reaper quarantine resume); " + text

@@ -14,8 +14,7 @@ func TestMerge(t *testing.T) {
 	pass := func(names string, took ...string) Report {
 		var r Report
 		for name := range strings.SplitSeq(names, "") {
-			r.Look.Pods = append(r.Look.Pods, policy.Evidence{Name: name, UID: parsers.PodUID(name)})
-			r.Verdicts = append(r.Verdicts, policy.Verdict{UID: parsers.PodUID(name)})
+			r.Pods = append(r.Pods, policy.Judged{Evidence: policy.Evidence{Name: name, UID: parsers.PodUID(name)}})
 		}
 		for _, name := range took {
 			e := policy.Evidence{Name: name}
@@ -27,15 +26,12 @@ func TestMerge(t *testing.T) {
 		total := pass(c[0], "a", "b", "e")
 		later := pass(c[1], "x")
 		if c[1] == "" {
-			later.Look.Pods, later.Verdicts = nil, nil
+			later.Pods = nil
 		}
 		total.merge(later)
 		var got strings.Builder
-		for i, e := range total.Look.Pods {
-			got.WriteString(e.Name)
-			if total.Verdicts[i].UID != e.UID {
-				t.Errorf("%v: the verdict on %s is that on %s", c, e.UID, total.Verdicts[i].UID)
-			}
+		for _, p := range total.Pods {
+			got.WriteString(p.Name)
 		}
 		if got.String() != c[2] {
 			t.Errorf("%q then %q: %q, want %q", c[0], c[1], got.String(), c[2])

@@ -37,18 +37,18 @@ func TestTerminatingRemembered(t *testing.T) {
 	n.add(1, map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes, policy.FactCgroup: policy.Yes})
 	n.unwanted = "the kubelet's list has it not"
 	rep := mustPass(t, n.reaper(t, testRules))
-	if v := rep.Verdicts[0]; v.For(policy.ReasonTerminating) || !v.Living() || rep.Next != 10*time.Minute || len(n.told) != 0 {
+	if v := rep.Pods[0]; v.For(policy.ReasonTerminating) || !v.Living() || rep.Next != 10*time.Minute || len(n.told) != 0 {
 		t.Fatalf("%+v, next %s, told %v", v, rep.Next, n.told)
 	}
 	n.pass(rep.Next)
 	rep = mustPass(t, n.reaper(t, testRules))
-	if v := rep.Verdicts[0]; !v.For(policy.ReasonTerminating) || len(n.told) != 1 {
+	if v := rep.Pods[0]; !v.For(policy.ReasonTerminating) || len(n.told) != 1 {
 		t.Fatalf("%+v, told %v", v, n.told)
 	}
 	n.unwanted = "" // it is wanted again, or its kubelet was restarted and knows better
 	mustPass(t, n.reaper(t, testRules))
 	n.unwanted = "the kubelet's list has it not"
-	if v := mustPass(t, n.reaper(t, testRules)).Verdicts[0]; v.For(policy.ReasonTerminating) {
+	if v := mustPass(t, n.reaper(t, testRules)).Pods[0]; v.For(policy.ReasonTerminating) {
 		t.Errorf("the time has gone on: %+v", v)
 	}
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"iter"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,12 +53,14 @@ func (g *gauge[T]) set(from T) {
 	}
 }
 
-// looked is one look with its verdicts.
+// looked is one look with its pods.
 type looked struct {
 	policy.Look
-	verdicts []policy.Verdict
-	took     time.Duration
+	pods []policy.Judged
+	took time.Duration
 }
+
+func (l looked) inPlace() iter.Seq[*policy.Judged] { return policy.At(l.pods, policy.InPlace) }
 
 func (m *Metrics) set(l looked) {
 	m.mu.Lock()
@@ -70,7 +73,7 @@ func (m *Metrics) set(l looked) {
 func (m *Metrics) lookGauges() []*gauge[looked] {
 	return []*gauge[looked]{
 		row(m, "pod_directories", "", "Entries of the pods directory at the last look, whatever they are.",
-			func(l looked) values { return only(float64(len(l.Pods))) }),
+			func(l looked) values { return l.count(func(*policy.Evidence) bool { return true }) }),
 		row(m, "stray_entries", "", "Entries of the pods directory whose name is no pod UID; they are left alone.",
 			func(l looked) values { return l.count(func(e *policy.Evidence) bool { return e.UID == "" }) }),
 		row(m, "orphans", "state", "Orphaned pods on disk at the last look, by verdict; one that only mode observe keeps counts as reap.",
@@ -82,7 +85,7 @@ func (m *Metrics) lookGauges() []*gauge[looked] {
 		row(m, "oldest_orphan_age_seconds", "", "Time since the directory of the longest unchanged orphaned pod changed, 0 without orphans.",
 			looked.oldestOrphan),
 		row(m, "pods", "state", "Pods at the last look, by state; a pod may be in several. A state that is not known has no series.",
-			looked.pods),
+			looked.states),
 		row(m, "pods_for_person", "", "Pods at the last look that are kept for a reason that needs an operator.",
 			looked.forPerson),
 		row(m, "kubelet_orphan_errors", "", "Orphaned pods that the kubelet could not clean up by its own count "+
@@ -100,9 +103,9 @@ func (m *Metrics) lookGauges() []*gauge[looked] {
 	}
 }
 
-func (l looked) pods() values {
+func (l looked) states() values {
 	all := values{}
-	for state, n := range summary.CountPods(&l.Look) {
+	for state, n := range summary.CountPods(&l.Look, l.pods) {
 		all[string(state)] = float64(n)
 	}
 	return all
@@ -123,8 +126,8 @@ func (l looked) globalMounts() values {
 
 func (l looked) forPerson() values {
 	n := 0
-	for _, v := range l.verdicts {
-		if policy.OutlookOf(v.Decision, v.Why) == policy.OutlookPerson {
+	for p := range policy.At(l.pods, policy.InPlace, policy.InRuntime) {
+		if policy.OutlookOf(p.Decision, p.Why) == policy.OutlookPerson {
 			n++
 		}
 	}
@@ -133,8 +136,8 @@ func (l looked) forPerson() values {
 
 func (l looked) count(is func(*policy.Evidence) bool) values {
 	n := 0
-	for i := range l.Pods {
-		if is(&l.Pods[i]) {
+	for p := range l.inPlace() {
+		if is(&p.Evidence) {
 			n++
 		}
 	}
@@ -146,9 +149,9 @@ func (l looked) orphans() values {
 	for _, d := range decisions {
 		all[string(d)] = 0
 	}
-	for i := range l.Pods {
-		if i < len(l.verdicts) && Orphan(&l.Pods[i]) {
-			all[string(policy.CountedAs(l.verdicts[i].Decision, l.verdicts[i].Why))]++
+	for p := range l.inPlace() {
+		if Orphan(&p.Evidence) {
+			all[string(policy.CountedAs(p.Decision, p.Why))]++
 		}
 	}
 	return all
@@ -156,9 +159,9 @@ func (l looked) orphans() values {
 
 func (l looked) oldestOrphan() values {
 	var oldest time.Duration
-	for i := range l.Pods {
-		if e := &l.Pods[i]; i < len(l.verdicts) && Orphan(e) && !e.Changed.IsZero() {
-			oldest = max(oldest, l.At.Wall.Sub(e.Changed))
+	for p := range l.inPlace() {
+		if Orphan(&p.Evidence) && !p.Changed.IsZero() {
+			oldest = max(oldest, l.At.Wall.Sub(p.Changed))
 		}
 	}
 	return only(oldest.Seconds())
@@ -180,17 +183,8 @@ func (l looked) oldestSandbox() values {
 		return nil
 	}
 	var oldest time.Duration
-	for i, v := range l.verdicts {
-		if !v.For(policy.ReasonSandboxOrphaned) || i >= len(l.Pods)+len(l.RuntimeOnly) {
-			continue
-		}
-		var e *policy.Evidence
-		if i < len(l.Pods) {
-			e = &l.Pods[i]
-		} else {
-			e = &l.RuntimeOnly[i-len(l.Pods)]
-		}
-		if at, ok := e.OldestSandbox(); ok {
+	for p := range policy.At(l.pods, policy.InPlace, policy.InRuntime) {
+		if at, ok := p.OldestSandbox(); ok && p.For(policy.ReasonSandboxOrphaned) {
 			oldest = max(oldest, l.At.Wall.Sub(at))
 		}
 	}

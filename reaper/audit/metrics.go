@@ -133,18 +133,17 @@ func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 // Sighting counts one line in which a kubelet named a pod.
 func (m *Metrics) Sighting(r parsers.Report) { m.sightings.WithLabelValues(string(r)).Inc() }
 
-// Look counts the verdicts of one look and sets its gauges. There is one verdict for each of look.Pods
-// and then of look.RuntimeOnly.
-func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Duration) {
-	for _, v := range verdicts {
-		if len(v.Why) == 0 {
-			m.verdicts.WithLabelValues(string(v.Decision), reasonNone).Inc()
+// Look counts the verdicts of one look on the pods that are not in quarantine, and sets its gauges.
+func (m *Metrics) Look(look policy.Look, pods []policy.Judged, took time.Duration) {
+	for p := range policy.At(pods, policy.InPlace, policy.InRuntime) {
+		if len(p.Why) == 0 {
+			m.verdicts.WithLabelValues(string(p.Decision), reasonNone).Inc()
 		}
-		for _, w := range v.Why {
-			m.verdicts.WithLabelValues(string(v.Decision), string(w.Reason)).Inc()
+		for _, w := range p.Why {
+			m.verdicts.WithLabelValues(string(p.Decision), string(w.Reason)).Inc()
 		}
 	}
-	m.set(looked{look, verdicts, took})
+	m.set(looked{look, pods, took})
 }
 
 // Quarantine sets the gauges of the quarantine.

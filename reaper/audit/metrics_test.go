@@ -61,14 +61,15 @@ func busy() *Metrics {
 	}
 	look := policy.Look{At: policy.Instant{Wall: noon}, Globals: policy.GlobalMounts{All: staged, Read: true}, Node: policy.Node{Gauges: policy.KubeletGauges{
 		Uncleaned: new(int64(4)), Desired: new(int64(30)), Mirror: new(int64(4)), Working: []policy.WorkingPods{{Count: 30}, {Lifecycle: "terminating", Count: 1}},
-	}}, Pods: []policy.Evidence{
+	}}}
+	pods := []policy.Evidence{
 		{Name: "lost+found"},
 		pod("a", policy.Yes, policy.Unknown, policy.Unknown, time.Hour),
 		pod("b", policy.No, policy.No, policy.No, 2*time.Hour),
 		pod("lives", policy.No, policy.Yes, policy.Yes, 1000*time.Hour),
 		pod("stopped", policy.No, policy.No, policy.Yes, 1000*time.Hour),
 		pod("unsure", policy.No, policy.Unknown, policy.No, 1000*time.Hour),
-	}}
+	}
 	verdicts := []policy.Verdict{
 		{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonInvalidUID}}},
 		{Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonHold}, {Reason: policy.ReasonYoung}}},
@@ -80,9 +81,15 @@ func busy() *Metrics {
 	forgotten := pod("forgotten", policy.No, policy.No, policy.Yes, 0)
 	forgotten.RuntimeOnly, forgotten.Unwanted = true, "the list has it not"
 	forgotten.Sandboxes = []policy.Sandbox{{Created: noon.Add(-time.Hour)}, {Created: noon.Add(-3 * time.Hour)}}
-	look.RuntimeOnly, look.InRuntime, look.KubeletLists = []policy.Evidence{forgotten}, new(3), new(2)
-	verdicts = append(verdicts, policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonSandbox}, {Reason: policy.ReasonSandboxOrphaned}}})
-	m.Look(look, verdicts, 150*time.Millisecond)
+	look.InRuntime, look.KubeletLists = new(3), new(2)
+	pods, verdicts = append(pods, forgotten), append(verdicts, policy.Verdict{
+		Stage: policy.InRuntime, Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonSandbox}, {Reason: policy.ReasonSandboxOrphaned}},
+	})
+	var judged []policy.Judged
+	for i := range pods {
+		judged = append(judged, policy.Judged{Evidence: pods[i], Verdict: verdicts[i]})
+	}
+	m.Look(look, judged, 150*time.Millisecond)
 	outcome := func(k policy.ActionKind, r policy.Result, left ...policy.Residue) policy.Outcome {
 		return policy.Outcome{Action: policy.Action{Kind: k}, Result: r, Left: left}
 	}

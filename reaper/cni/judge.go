@@ -70,7 +70,7 @@ var rules = [...]struct {
 // A broken cache file may be removed also where its sandbox is listed and not ready: it blocks the teardown of that very sandbox, and the
 // plugin is asked to delete without it anyway.
 func Judge(f *File, n policy.Node, l Listing, r policy.Rules, now policy.Instant) policy.Verdict {
-	v := policy.Verdict{UID: f.UID, Name: f.Name, Decision: policy.Reap}
+	v := policy.Verdict{Decision: policy.Reap}
 	if r.Waive {
 		v.Waived()
 	} else {

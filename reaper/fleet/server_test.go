@@ -37,9 +37,11 @@ func onePod() *report.Pass {
 		Number: 3,
 		Look: policy.Look{
 			At: policy.Instant{Wall: time.Unix(1e9, 0)}, Node: policy.Node{Kubelet: yes, MayEnforce: yes, Agrees: yes},
-			Pods: []policy.Evidence{{UID: "00000001-0000-4000-8000-000000000001"}},
 		},
-		Verdicts: []policy.Verdict{{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted}}}},
+		Pods: []policy.Judged{{
+			Evidence: policy.Evidence{UID: "00000001-0000-4000-8000-000000000001"},
+			Verdict:  policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted}}},
+		}},
 	}
 }
 

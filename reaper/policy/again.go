@@ -152,7 +152,7 @@ func join(a, b string) string {
 //
 // The directory of a pod of which only a leaf was cleared was never away.
 func Lives(e Evidence, n Node, s EntryState, r Rules, now Instant) Verdict {
-	v := Verdict{Stage: Resting, UID: e.UID, Name: e.Name, Decision: Reap}
+	v := Verdict{Stage: Resting, Decision: Reap}
 	for _, rule := range rules {
 		if !rule.has(sign) || rule.fact == FactRemade && s.Leaf != "" {
 			continue

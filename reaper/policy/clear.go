@@ -62,7 +62,7 @@ func (j *judgement) clear(v Verdict) Verdict {
 	case len(full) == 0 && (word < 0 || word > LastWord):
 		return v // nothing is in its way, and it says nothing more: a matter for an operator
 	case len(full) == 0: // it has yet to try again
-		return Verdict{UID: v.UID, Name: v.Name, Decision: Wait, Why: []Why{held}}
+		return Verdict{Stage: v.Stage, Decision: Wait, Why: []Why{held}}
 	case w.Decision == Reap:
 		w.Leaves = full
 	}

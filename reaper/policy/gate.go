@@ -85,9 +85,9 @@ func (v *Verdict) Gate(p Permit) {
 	case !stopped || !v.Goes():
 	case p.wait > 0:
 		v.WaitFor(p.wait, why.Reason, why.Detail)
-	case v.Stage == InPlace:
-		v.KeepFor(why.Reason, why.Detail)
-	default:
+	case v.Stage == InQuarantine:
 		v.WaitFor(0, why.Reason, why.Detail)
+	default:
+		v.KeepFor(why.Reason, why.Detail)
 	}
 }

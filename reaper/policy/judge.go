@@ -148,7 +148,10 @@ type judgement struct {
 // objection may be Reap, and only once time has passed.
 func Judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 	r.Hold = r.holdOf(&e)
-	j := &judgement{e: e, n: n, h: h, r: r, now: now, start: Verdict{UID: e.UID, Name: e.Name, Decision: Reap}}
+	j := &judgement{e: e, n: n, h: h, r: r, now: now, start: Verdict{Decision: Reap}}
+	if e.RuntimeOnly {
+		j.start.Stage = InRuntime
+	}
 	if e.UID == "" {
 		j.start.KeepFor(ReasonInvalidUID, "the name is no pod UID")
 		return j.start

@@ -20,7 +20,7 @@ type Parked struct {
 // restarted since may still wait for its sources, and then a missing directory proves
 // nothing and the pod is put back.
 func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) Verdict {
-	v := Verdict{Stage: InQuarantine, UID: e.UID, Name: e.Name, Decision: Reap}
+	v := Verdict{Stage: InQuarantine, Decision: Reap}
 	for _, rule := range rules {
 		switch f := e.Facts[rule.fact]; {
 		case rule.parked == "", f.Truth == No:
@@ -107,7 +107,7 @@ func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, b
 // it, nil where there is none.
 func JudgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Action) {
 	v, action := judgeEntry(e, n, s, r, now)
-	v.Stage, v.UID, v.Name = InQuarantine, s.UID, e.Name
+	v.Stage = InQuarantine
 	if action == nil {
 		return v, nil
 	}

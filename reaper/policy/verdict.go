@@ -2,11 +2,10 @@ package policy
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // Rules are the operator's choices. All durations are as configured; none is read from the node.
@@ -44,7 +43,8 @@ type Stage uint8
 
 // The stages.
 const (
-	InPlace      Stage = iota // in the pods directory, or known to the runtime alone
+	InPlace      Stage = iota // in the pods directory
+	InRuntime                 // known to the runtime alone
 	InQuarantine              // moved to quarantine, or being removed there
 	Resting                   // confirmed dead: what is left waits for its retention or for an operator
 )
@@ -67,8 +67,6 @@ var strength = map[Decision]int{Reap: 0, Wait: 1, Return: 2, Keep: 3}
 // ReasonWaived.
 type Verdict struct {
 	Stage    Stage
-	UID      parsers.PodUID
-	Name     string
 	Decision Decision
 	Why      []Why
 
@@ -89,6 +87,23 @@ type Verdict struct {
 	Again time.Duration
 	// Due returns how long from now time alone could change the verdict; 0 where it cannot.
 	Due time.Duration
+}
+
+// Judged is one pod, or one entry of the quarantine: the complete evidence of one look, and the verdict on it.
+type Judged struct {
+	Evidence
+	Verdict
+}
+
+// At returns those of the pods that are at one of the stages.
+func At(pods []Judged, stages ...Stage) iter.Seq[*Judged] {
+	return func(yield func(*Judged) bool) {
+		for i := range pods {
+			if slices.Contains(stages, pods[i].Stage) && !yield(&pods[i]) {
+				return
+			}
+		}
+	}
 }
 
 // Waived adds the reason under which no kubelet and no runtime are asked.

@@ -287,13 +287,11 @@ func (o *oracle) passed(n *node) {
 			o.signs[p.uid] = o.looked
 		}
 	}
-	for _, verdicts := range [...][]policy.Verdict{o.report.Verdicts, o.report.RuntimeOnly} {
-		for i := range verdicts {
-			p := n.byUID[verdicts[i].UID]
-			for _, w := range verdicts[i].Why {
-				if !r.so(p, w.Reason) {
-					o.fail(n, "the program keeps a pod for %s, which is not so (%s, %s)", w.Reason, w.Detail, p)
-				}
+	for v := range policy.At(o.report.Pods, policy.InPlace, policy.InRuntime) {
+		p := n.byUID[v.UID]
+		for _, w := range v.Why {
+			if !r.so(p, w.Reason) {
+				o.fail(n, "the program keeps a pod for %s, which is not so (%s, %s)", w.Reason, w.Detail, p)
 			}
 		}
 	}
@@ -303,12 +301,9 @@ func (o *oracle) passed(n *node) {
 // written down.
 func (o *oracle) names(n *node) {
 	has := map[parsers.PodUID]bool{}
-	for _, evidence := range [...][]policy.Evidence{o.report.Look.Pods, o.report.Look.Parked, o.report.Look.Resting} {
-		for i := range evidence {
-			e := &evidence[i]
-			p := n.byUID[e.UID]
-			has[e.UID], p.named = true, p.named || e.CertainName && n.faults.last < o.looked
-		}
+	for e := range policy.At(o.report.Pods, policy.InPlace, policy.InQuarantine, policy.Resting) {
+		p := n.byUID[e.UID]
+		has[e.UID], p.named = true, p.named || e.CertainName && n.faults.last < o.looked
 	}
 	for _, p := range n.pods {
 		p.named = p.named && has[p.uid]
@@ -384,7 +379,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 
 // reaps reports whether another pod was to go in this pass, also if the ledger could then not be written or the last question kept it.
 func (o *oracle) reaps() bool {
-	return slices.ContainsFunc(o.report.Verdicts, func(v policy.Verdict) bool { return v.Decision == policy.Reap || len(v.Leaves) > 0 })
+	return slices.ContainsFunc(o.report.Pods, func(p policy.Judged) bool { return p.Stage == policy.InPlace && p.Goes() })
 }
 
 // patience is how long a dead pod may take to leave from the moment at which nothing keeps it: the kubelet's start, the hold and the confirm
@@ -497,7 +492,7 @@ func (n *node) hides(p *pod) bool {
 
 // says is why the program keeps a pod.
 func (o *oracle) says(p *pod) []policy.Why {
-	for _, v := range o.report.Verdicts {
+	for v := range policy.At(o.report.Pods, policy.InPlace) {
 		if v.UID == p.uid {
 			return v.Why
 		}

@@ -211,13 +211,13 @@ func (t recorder) Record(r policy.Record) error {
 
 type meter struct{}
 
-func (meter) CNI(*cni.Census)                                   {}
-func (meter) Success(policy.Instant)                            {}
-func (meter) Sighting(parsers.Report)                           {}
-func (meter) Look(policy.Look, []policy.Verdict, time.Duration) {}
-func (meter) Outcome(policy.Outcome)                            {}
-func (meter) Quarantine(map[string]*policy.EntryState)          {}
-func (meter) Breaker(bool)                                      {}
-func (meter) Quiet(int64)                                       {}
-func (meter) Slow()                                             {}
-func (meter) Flush() error                                      { return nil }
+func (meter) CNI(*cni.Census)                                  {}
+func (meter) Success(policy.Instant)                           {}
+func (meter) Sighting(parsers.Report)                          {}
+func (meter) Look(policy.Look, []policy.Judged, time.Duration) {}
+func (meter) Outcome(policy.Outcome)                           {}
+func (meter) Quarantine(map[string]*policy.EntryState)         {}
+func (meter) Breaker(bool)                                     {}
+func (meter) Quiet(int64)                                      {}
+func (meter) Slow()                                            {}
+func (meter) Flush() error                                     { return nil }

@@ -151,7 +151,7 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, claims []repo
 	}
 	n.attachments(ctx, &rep)
 	x.Report, x.Case.Looked = rep, true
-	x.Case.Node, x.Case.Pods, x.Case.Verdicts, x.Case.Breaker = rep.Look.Node, rep.Look.Pods, rep.Verdicts, rep.Stopped
+	x.Case.Node, x.Case.Pods, x.Case.Breaker = rep.Look.Node, rep.Pods, rep.Stopped
 	if opened, open := n.Store.Breaker(); open {
 		x.Case.Revived = opened.UID
 	}

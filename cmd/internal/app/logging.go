@@ -62,14 +62,14 @@ func newRecorder(cfg config.Config, fallback io.Writer, show func(policy.Record)
 // silent tells nobody and counts nothing.
 type silent struct{}
 
-func (silent) Success(policy.Instant)                            {}
-func (silent) Record(policy.Record) error                        { return nil }
-func (silent) Sighting(parsers.Report)                           {}
-func (silent) Look(policy.Look, []policy.Verdict, time.Duration) {}
-func (silent) Outcome(policy.Outcome)                            {}
-func (silent) Quarantine(map[string]*policy.EntryState)          {}
-func (silent) Breaker(bool)                                      {}
-func (silent) CNI(*cni.Census)                                   {}
-func (silent) Quiet(int64)                                       {}
-func (silent) Slow()                                             {}
-func (silent) Flush() error                                      { return nil }
+func (silent) Success(policy.Instant)                           {}
+func (silent) Record(policy.Record) error                       { return nil }
+func (silent) Sighting(parsers.Report)                          {}
+func (silent) Look(policy.Look, []policy.Judged, time.Duration) {}
+func (silent) Outcome(policy.Outcome)                           {}
+func (silent) Quarantine(map[string]*policy.EntryState)         {}
+func (silent) Breaker(bool)                                     {}
+func (silent) CNI(*cni.Census)                                  {}
+func (silent) Quiet(int64)                                      {}
+func (silent) Slow()                                            {}
+func (silent) Flush() error                                     { return nil }

@@ -31,7 +31,7 @@ func publish(d *reaper.Daemon, who report.Report, to publishers) {
 		done.Add(rep.Outcomes)
 		if err == nil {
 			r = report.New(who, &report.Pass{
-				Number: look, Look: rep.Look, Verdicts: rep.Verdicts, RuntimeOnly: rep.RuntimeOnly, Parked: rep.Parked, Entries: rep.Entries,
+				Number: look, Look: rep.Look, Pods: rep.Pods, Entries: rep.Entries,
 				BreakerOpen: rep.Stopped, Observe: d.Rules.Observe, EnforcesFrom: d.Rules.Delay.Until, Done: done,
 			})
 		}

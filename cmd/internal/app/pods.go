@@ -77,19 +77,17 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 		return nil, err
 	}
 	var pods []Pod
-	add := func(verdict policy.Verdict, e policy.Evidence, where string) {
-		if verdict.Living() {
+	for p := range policy.At(rep.Pods, policy.InPlace, policy.InRuntime) {
+		where := "on disk"
+		if p.RuntimeOnly {
+			where = "only in the runtime"
+		}
+		if p.Living() {
 			where += ", lives"
 		}
-		if e.UID != "" {
-			pods = append(pods, Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Certain: e.CertainName, Where: where})
+		if p.UID != "" {
+			pods = append(pods, Pod{UID: p.UID, Name: policy.FullName(p.Namespace, p.PodName), Certain: p.CertainName, Where: where})
 		}
-	}
-	for i, e := range rep.Look.Pods {
-		add(rep.Verdicts[i], e, "on disk")
-	}
-	for i, e := range rep.Look.RuntimeOnly {
-		add(rep.RuntimeOnly[i], e, "only in the runtime")
 	}
 	entries := rep.Entries
 	if names, err := n.Reaper.Remover.List(); err == nil { // a user who may not read it gets the ledger's entries

@@ -69,7 +69,7 @@ func recordColour(r policy.Record) Colour {
 // that repeats the one before is not written.
 func (s *SweepScreen) Waits(rep *reaper.Report) error {
 	n, follow, last := 0, 0, time.Duration(0)
-	for _, v := range rep.Verdicts {
+	for v := range policy.At(rep.Pods, policy.InPlace) {
 		if v.Decision == policy.Wait && slices.ContainsFunc(v.Why, policy.Why.AfterFirst) {
 			follow++
 		}

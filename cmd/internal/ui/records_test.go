@@ -102,13 +102,14 @@ func TestWaits(t *testing.T) {
 	rep := func(n int, due time.Duration) *reaper.Report {
 		r := &reaper.Report{Look: policy.Look{At: policy.Instant{Wall: noon}}}
 		for range n {
-			r.Verdicts = append(r.Verdicts, policy.Verdict{Decision: policy.Wait, Due: due, Why: because(policy.ReasonHold, "")})
+			r.Pods = append(r.Pods, policy.Judged{Verdict: policy.Verdict{Decision: policy.Wait, Due: due, Why: because(policy.ReasonHold, "")}})
 		}
-		r.Verdicts = append(r.Verdicts, policy.Verdict{Decision: policy.Keep, Why: because(policy.ReasonMounted, "")})
+		r.Pods = append(r.Pods, policy.Judged{Verdict: policy.Verdict{Decision: policy.Keep, Why: because(policy.ReasonMounted, "")}})
 		return r
 	}
 	limited := rep(0, 0)
-	limited.Verdicts, limited.Next = append(limited.Verdicts, policy.Verdict{Decision: policy.Wait, Why: because(policy.ReasonLimit, policy.FirstPod+" is confirmed")}), time.Minute
+	waits := policy.Verdict{Decision: policy.Wait, Why: because(policy.ReasonLimit, policy.FirstPod+" is confirmed")}
+	limited.Pods, limited.Next = append(limited.Pods, policy.Judged{Verdict: waits}), time.Minute
 	shown := onTerminal(t, plain, func(s *SweepScreen) {
 		for _, r := range []*reaper.Report{rep(43, 8*time.Second), rep(43, 8*time.Second), rep(1, 9*time.Second), rep(0, 0), limited} {
 			testkit.Must(t, s.Waits(r))

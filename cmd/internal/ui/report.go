@@ -135,9 +135,10 @@ func reasonsOf(why []policy.Why) []policy.Reason {
 	return reasons
 }
 
-func viewPod(e *policy.Evidence, v policy.Verdict) podView {
+func viewPod(p *policy.Judged) podView {
+	e := &p.Evidence
 	pod := podView{
-		UID: string(e.UID), Namespace: e.Namespace, Name: e.PodName, Verdict: v.Decision, Reasons: reasonsOf(v.Why), Why: list(v.Why),
+		UID: string(e.UID), Namespace: e.Namespace, Name: e.PodName, Verdict: p.Decision, Reasons: reasonsOf(p.Why), Why: list(p.Why),
 		Residue: list(e.Residue), Facts: factsView{&e.Facts, e.Entry != ""}, Parked: e.Entry != "", Entry: e.Entry, Sandboxes: e.Sandboxes, evidence: e,
 	}
 	if e.UID == "" {
@@ -145,22 +146,18 @@ func viewPod(e *policy.Evidence, v policy.Verdict) podView {
 	}
 	switch {
 	case !pod.Parked:
-		pod.Clear, pod.DueSeconds = v.Leaves, int(v.Due.Seconds())
-	case v.Decision == policy.Return: // what is put back is kept
+		pod.Clear, pod.DueSeconds = p.Verdict.Leaves, int(p.Due.Seconds())
+	case p.Decision == policy.Return: // what is put back is kept
 		pod.Verdict = policy.Keep
 	}
 	return pod
 }
 
-// viewPods shows pods with their verdicts; unjudged is the decision of those that have none.
-func viewPods(pods []policy.Evidence, verdicts []policy.Verdict, unjudged policy.Decision) []podView {
+// viewPods shows the pods that are at one of the stages.
+func viewPods(pods []policy.Judged, stages ...policy.Stage) []podView {
 	views := make([]podView, 0, len(pods))
-	for i := range pods {
-		v := policy.Verdict{Decision: unjudged}
-		if i < len(verdicts) {
-			v = verdicts[i]
-		}
-		views = append(views, viewPod(&pods[i], v))
+	for p := range policy.At(pods, stages...) {
+		views = append(views, viewPod(p))
 	}
 	return views
 }
@@ -168,9 +165,8 @@ func viewPods(pods []policy.Evidence, verdicts []policy.Verdict, unjudged policy
 // NewReport turns a report into what is shown.
 func NewReport(r reaper.Report, c Context, show Show) Report {
 	v := Report{
-		Pods:        append(viewPods(r.Look.Pods, r.Verdicts, policy.Keep), viewPods(r.Look.Parked, r.Parked, policy.Wait)...),
-		RuntimeOnly: viewPods(r.Look.RuntimeOnly, r.RuntimeOnly, policy.Keep),
-		CNI:         viewCNI(cni.ReportOf(r.CNI), show), Errors: list(r.Look.Errors), Quarantine: []Entry{},
+		Pods: viewPods(r.Pods, policy.InPlace, policy.InQuarantine), RuntimeOnly: viewPods(r.Pods, policy.InRuntime),
+		CNI: viewCNI(cni.ReportOf(r.CNI), show), Errors: list(r.Look.Errors), Quarantine: []Entry{},
 		Node: viewNode(&r), show: show, now: c.Now.Wall, halted: r.Stopped,
 		remover: RemoverOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe, c.Hold+c.Confirm),
 	}
@@ -200,14 +196,13 @@ func viewNode(r *reaper.Report) *nodeView {
 	n := r.Look.Node
 	v := &nodeView{
 		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, Network: n.Network, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
-		Gauges: n.Gauges, Pods: summary.CountPods(&r.Look),
+		Gauges: n.Gauges, Pods: summary.CountPods(&r.Look, r.Pods),
 	}
-	for i := range r.Look.Pods {
-		e := &r.Look.Pods[i]
-		if audit.Orphan(e) {
+	for p := range policy.At(r.Pods, policy.InPlace) {
+		if audit.Orphan(&p.Evidence) {
 			v.OrphansOnDisk++
 		}
-		if e.Facts[policy.FactNamed].Truth == policy.Yes {
+		if p.Facts[policy.FactNamed].Truth == policy.Yes {
 			v.OrphansNamed++
 		}
 	}

@@ -60,8 +60,7 @@ func deadEvidence(uid, namespace, name string, residue ...policy.Residue) policy
 func busyReport() reaper.Report {
 	var r reaper.Report
 	add := func(e policy.Evidence, d policy.Decision, due time.Duration, why ...policy.Why) {
-		r.Look.Pods = append(r.Look.Pods, e)
-		r.Verdicts = append(r.Verdicts, policy.Verdict{UID: e.UID, Name: e.Name, Decision: d, Why: why, Due: due})
+		r.Pods = append(r.Pods, policy.Judged{Evidence: e, Verdict: policy.Verdict{Decision: d, Why: why, Due: due}})
 	}
 	yes := policy.Fact{Truth: policy.Yes, Origin: "/proc/812", Detail: "running since 2026-11-18 03:00:00 UTC"}
 	r.Look.Node = policy.Node{

@@ -21,7 +21,7 @@ func (v *Report) outcomes(outcomes []policy.Outcome) {
 		}
 		if !in[uid] {
 			in[uid] = true
-			*to = append(*to, viewPod(e, policy.Verdict{Decision: policy.Reap, Why: o.Action.Why}))
+			*to = append(*to, viewPod(&policy.Judged{Evidence: *e, Verdict: policy.Verdict{Decision: policy.Reap, Why: o.Action.Why}}))
 		}
 	}
 	for i := range v.RuntimeOnly {

@@ -27,9 +27,7 @@ const (
 type Pass struct {
 	Number      uint64 // of the look, counted from the daemon's start
 	Look        policy.Look
-	Verdicts    []policy.Verdict // one for each of Look.Pods
-	RuntimeOnly []policy.Verdict // one for each of Look.RuntimeOnly
-	Parked      []policy.Verdict
+	Pods        []policy.Judged
 	Entries     []policy.EntryState
 	BreakerOpen bool
 	Observe     bool
@@ -166,7 +164,6 @@ func New(who Report, p *Pass) Report {
 			r.Counts.QuarantineBytes += bytesOf(e.Left)
 		}
 	}
-	r.Counts.PodDirectories = len(p.Look.Pods)
 	r.pods(p)
 	return r
 }
@@ -196,16 +193,13 @@ func (r *Report) pods(p *Pass) {
 	for _, e := range p.Entries {
 		entries[e.Entry] = e
 	}
-	for i, v := range p.Verdicts {
-		all = r.count(all, candidate{e: &p.Look.Pods[i], d: v.Decision, why: v.Why, due: v.Due})
-	}
-	for i, v := range p.RuntimeOnly {
-		all = r.count(all, candidate{e: &p.Look.RuntimeOnly[i], d: v.Decision, why: v.Why, due: v.Due})
-	}
-	for i, v := range p.Parked {
-		c := candidate{e: &p.Look.Parked[i], d: policy.Wait, why: v.Why}
-		if v.Decision == policy.Keep {
-			c.d = policy.Keep
+	for v := range policy.At(p.Pods, policy.InPlace, policy.InRuntime, policy.InQuarantine) {
+		c := candidate{e: &v.Evidence, d: v.Decision, why: v.Why, due: v.Due}
+		if v.Stage == policy.InPlace {
+			r.Counts.PodDirectories++
+		}
+		if v.Stage == policy.InQuarantine && v.Decision != policy.Keep {
+			c.d = policy.Wait
 		}
 		if e, ok := entries[c.e.Entry]; ok {
 			c.bytes, c.since, c.driver = bytesOf(e.Left), e.Parked.At.Wall, driverOf(e.VolData, e.Left, "")

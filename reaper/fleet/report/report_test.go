@@ -29,8 +29,7 @@ func goodNode() policy.Node {
 func passWith(verdicts ...policy.Verdict) *Pass {
 	p := &Pass{Number: 3, Look: policy.Look{At: policy.Instant{Wall: time.Unix(1e9, 0)}, Node: goodNode()}}
 	for i, v := range verdicts {
-		p.Look.Pods = append(p.Look.Pods, policy.Evidence{UID: uidOf(i), Namespace: "shop", PodName: fmt.Sprint("pod-", i)})
-		p.Verdicts = append(p.Verdicts, v)
+		p.Pods = append(p.Pods, policy.Judged{Evidence: policy.Evidence{UID: uidOf(i), Namespace: "shop", PodName: fmt.Sprint("pod-", i)}, Verdict: v})
 	}
 	return p
 }
@@ -47,13 +46,12 @@ func TestReport(t *testing.T) {
 		because(policy.Keep, policy.ReasonMounted),
 		because(policy.Keep, policy.ReasonRestored),
 	)
-	p.Look.Pods = append(p.Look.Pods, policy.Evidence{Name: "backup"})
-	p.Verdicts = append(p.Verdicts, because(policy.Keep, policy.ReasonInvalidUID))
-	p.Look.Parked = []policy.Evidence{{UID: uidOf(8), Entry: "e8"}, {UID: uidOf(9), Entry: "e9"}}
-	p.Parked = []policy.Verdict{
-		{Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonConfirm}}},
-		{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonRemade}}},
-	}
+	parked, remade := because(policy.Wait, policy.ReasonConfirm), because(policy.Keep, policy.ReasonRemade)
+	parked.Stage, remade.Stage = policy.InQuarantine, policy.InQuarantine
+	p.Pods = append(p.Pods,
+		policy.Judged{Evidence: policy.Evidence{Name: "backup"}, Verdict: because(policy.Keep, policy.ReasonInvalidUID)},
+		policy.Judged{Evidence: policy.Evidence{UID: uidOf(8), Entry: "e8"}, Verdict: parked},
+		policy.Judged{Evidence: policy.Evidence{UID: uidOf(9), Entry: "e9"}, Verdict: remade})
 	p.Entries = []policy.EntryState{
 		{Phase: policy.PhaseParked, Left: []policy.Residue{{Class: contents.ClassData, Bytes: 4096}}},
 		{Phase: policy.PhaseGone},
@@ -110,8 +108,8 @@ func TestReportIsBounded(t *testing.T) {
 		verdicts = append(verdicts, v)
 	}
 	p := passWith(verdicts...)
-	for i := range p.Look.Pods {
-		p.Look.Pods[i].PodName, p.Look.Pods[i].Namespace = long, long
+	for i := range p.Pods {
+		p.Pods[i].PodName, p.Pods[i].Namespace = long, long
 	}
 	for range 10_000 {
 		p.Look.Errors = append(p.Look.Errors, long)

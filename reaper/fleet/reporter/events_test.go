@@ -18,8 +18,10 @@ import (
 func persons(open bool, numbers ...int) *report.Report {
 	p := &report.Pass{BreakerOpen: open}
 	for _, i := range numbers {
-		p.Look.Pods = append(p.Look.Pods, policy.Evidence{UID: parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", i))})
-		p.Verdicts = append(p.Verdicts, policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonRemade}}})
+		p.Pods = append(p.Pods, policy.Judged{
+			Evidence: policy.Evidence{UID: parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", i))},
+			Verdict:  policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonRemade}}},
+		})
 	}
 	return new(report.New(report.Report{}, p))
 }

@@ -20,8 +20,10 @@ import (
 func pass(look uint64, n int) *report.Report {
 	p := &report.Pass{Number: look, Look: policy.Look{At: policy.Instant{Wall: time.Now()}}}
 	for i := range n {
-		p.Look.Pods = append(p.Look.Pods, policy.Evidence{UID: parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)), PodName: fmt.Sprint("pod-", i)})
-		p.Verdicts = append(p.Verdicts, policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted, Detail: fmt.Sprint("look ", look)}}})
+		p.Pods = append(p.Pods, policy.Judged{
+			Evidence: policy.Evidence{UID: parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)), PodName: fmt.Sprint("pod-", i)},
+			Verdict:  policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted, Detail: fmt.Sprint("look ", look)}}},
+		})
 	}
 	return new(report.New(report.Report{Node: "n1"}, p))
 }

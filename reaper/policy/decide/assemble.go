@@ -13,8 +13,13 @@ import (
 // memory what this look adds to it. After that nothing changes evidence.
 func (d *Ruling) assemble(c Case) {
 	look, m := &d.Look, &d.Memory
-	look.Pods, look.RuntimeOnly = slices.Clone(look.Pods), slices.Clone(look.RuntimeOnly)
-	look.Parked, look.Resting = slices.Clone(look.Parked), slices.Clone(look.Resting)
+	d.Pods = make([]policy.Judged, 0, len(look.Pods)+len(look.RuntimeOnly)+len(look.Parked)+len(look.Resting))
+	for stage, pods := range [...][]policy.Evidence{look.Pods, look.RuntimeOnly, look.Parked, look.Resting} {
+		for i := range pods {
+			d.Pods = append(d.Pods, policy.Judged{Evidence: pods[i], Verdict: policy.Verdict{Stage: policy.Stage(stage)}})
+		}
+	}
+	look.Pods, look.RuntimeOnly, look.Parked, look.Resting = nil, nil, nil, nil
 	if look.Node.Network.Truth != policy.Yes && !c.Rules.Waive {
 		m.NetworkDown = look.At
 	}
@@ -28,20 +33,20 @@ func (d *Ruling) assemble(c Case) {
 			restored[e.UID] = e
 		}
 	}
-	for _, e := range pointers(look.Pods, look.RuntimeOnly) {
-		m.Log.Complete(e, look.Node, look.At)
-		e.Facts[policy.FactPodResources] = look.ListedByName(e)
-		policy.DoubtAnyNamed(e, look.Node, c.Rules, look.At)
-		addRestored(e, restored[e.UID])
-	}
-	for _, e := range pointers(look.Parked, look.Resting) {
-		if state := c.Entries[e.Entry]; state != nil {
+	for i := range d.Pods {
+		e := &d.Pods[i].Evidence
+		if d.Pods[i].Stage < policy.InQuarantine {
+			m.Log.Complete(e, look.Node, look.At)
+			e.Facts[policy.FactPodResources] = look.ListedByName(e)
+			policy.DoubtAnyNamed(e, look.Node, c.Rules, look.At)
+			addRestored(e, restored[e.UID])
+		} else if state := c.Entries[e.Entry]; state != nil {
 			completeEntry(e, &m.Log, look, state)
 		}
 	}
 	d.addStatic(c)
 	if !c.Only {
-		m.Messages.Update(look.Pods, look.At)
+		m.Messages.Update(d.Pods, look.At)
 	}
 }
 
@@ -74,8 +79,8 @@ func (d *Ruling) addClaims(c Case) {
 	if now == nil {
 		now = map[parsers.PodUID]bool{}
 	}
-	for _, e := range pointers(c.Look.Pods, c.Look.RuntimeOnly) {
-		now[e.UID] = true
+	for p := range policy.At(d.Pods, policy.InPlace, policy.InRuntime) {
+		now[p.UID] = true
 	}
 	has := maps.Clone(now)
 	maps.Copy(has, c.Memory.listed)
@@ -99,15 +104,19 @@ func (d *Ruling) addClaims(c Case) {
 // from the pod's log directory or the runtime is certain. The log directory goes within a minute after the pod.
 func (d *Ruling) addNames(c Case) {
 	look, before := &d.Look, c.Memory.Names
-	after := make(map[parsers.PodUID]policy.PodName, len(look.Pods))
+	after := make(map[parsers.PodUID]policy.PodName, len(d.Pods))
 	if c.Only { // what this look has not seen stays
 		maps.Copy(after, before)
 	}
-	for i := range look.Pods {
-		e := &look.Pods[i]
+	for i := range d.Pods {
+		e, stage := &d.Pods[i].Evidence, d.Pods[i].Stage
 		name, known := before[e.UID]
 		switch {
-		case e.UID == "":
+		case e.UID == "", stage == policy.InRuntime:
+		case stage >= policy.InQuarantine:
+			if known {
+				after[e.UID] = name
+			}
 		case e.CertainName:
 			after[e.UID] = policy.PodName{Namespace: e.Namespace, Name: e.PodName}
 		case known:
@@ -116,11 +125,6 @@ func (d *Ruling) addNames(c Case) {
 			if look.Manifests != nil {
 				e.Facts[policy.FactStaticPod] = look.Manifests.Fact(e, look.StaticSandboxes)
 			}
-		}
-	}
-	for _, e := range pointers(look.Parked, look.Resting) {
-		if name, known := before[e.UID]; known {
-			after[e.UID] = name
 		}
 	}
 	d.Memory.Names = after
@@ -135,7 +139,8 @@ func (d *Ruling) addStatic(c Case) {
 	if c.Only { // what this look has not seen stays
 		maps.Copy(m.Static, before)
 	}
-	for _, e := range pointers(d.Look.Pods, d.Look.RuntimeOnly, d.Look.Parked, d.Look.Resting) {
+	for i := range d.Pods {
+		e := &d.Pods[i].Evidence
 		if was := c.Entries[e.Entry]; e.Entry == "" || was != nil {
 			e.Static = e.Static || before[e.UID] || e.Facts[policy.FactStaticPod].Truth == policy.Yes || was != nil && was.Static
 		}
@@ -155,7 +160,8 @@ func (d *Ruling) addStateFiles(c Case) {
 			after[name] = was
 		}
 	}
-	for _, e := range pointers(d.Look.Pods, d.Look.RuntimeOnly, d.Look.Parked, d.Look.Resting) {
+	for i := range d.Pods {
+		e := &d.Pods[i].Evidence
 		e.StateFiles = slices.Clone(e.StateFiles)
 		for i := range e.StateFiles {
 			f := &e.StateFiles[i]
@@ -168,16 +174,4 @@ func (d *Ruling) addStateFiles(c Case) {
 		}
 	}
 	d.Memory.StateFiles = after
-}
-
-// pointers returns pointers to all elements of several slices.
-func pointers[T any](of ...[]T) []*T {
-	var all []*T
-	for _, s := range of {
-		all = slices.Grow(all, len(s))
-		for i := range s {
-			all = append(all, &s[i])
-		}
-	}
-	return all
 }

@@ -26,7 +26,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("remembered %v, want %v", d.Memory.Names, want)
 	}
 	look(policy.Look{Pods: []policy.Evidence{pod("a", "host-name", false), {UID: "b"}}})
-	if e := d.Look.Pods[0]; e.PodName != "web-0" || e.Namespace != "shop" || !e.CertainName || len(d.Memory.Names) != 1 {
+	if e := &d.Pods[0]; e.PodName != "web-0" || e.Namespace != "shop" || !e.CertainName || len(d.Memory.Names) != 1 {
 		t.Errorf("its name is %s/%s, remembered %v", e.Namespace, e.PodName, d.Memory.Names)
 	}
 	// It goes back later, when neither the runtime nor a log directory has its name.
@@ -34,10 +34,10 @@ func TestNames(t *testing.T) {
 		t.Errorf("remembered %v of a parked pod", d.Memory.Names)
 	}
 	look(policy.Look{Pods: []policy.Evidence{{UID: "a"}, {UID: "b"}}})
-	if d.Look.Pods[0].PodName != "web-0" {
-		t.Errorf("put back, its name is %s", d.Look.Pods[0].PodName)
+	if d.Pods[0].PodName != "web-0" {
+		t.Errorf("put back, its name is %s", d.Pods[0].PodName)
 	}
-	if e := d.Look.Pods[1]; e.PodName != "" || e.CertainName {
+	if e := &d.Pods[1]; e.PodName != "" || e.CertainName {
 		t.Errorf("a pod without a name is called %s", e.PodName)
 	}
 }
@@ -62,7 +62,7 @@ func TestRememberedNameOfStaticPod(t *testing.T) {
 		look := policy.Look{At: p.Now, Node: p.Node, Pods: []policy.Evidence{e}, Manifests: manifests}
 		m := Memory{Holds: map[parsers.PodUID]policy.Hold{uid: p.Hold}, Names: tc.remembered}
 		m.Log = reported.Log{Kubelet: p.Node.KubeletID, BootID: p.Now.BootID, Named: map[parsers.PodUID]bool{uid: true}}
-		if v := Decide(Case{Look: look, Memory: m, Rules: p.Rules}).Verdicts[0]; v.Decision != tc.want || v.For(policy.ReasonStaticPod) != (tc.want == policy.Keep) {
+		if v := Decide(Case{Look: look, Memory: m, Rules: p.Rules}).Pods[0]; v.Decision != tc.want || v.For(policy.ReasonStaticPod) != (tc.want == policy.Keep) {
 			t.Errorf("%s: %s %v, want %s", name, v.Decision, v.Why, tc.want)
 		}
 	}
@@ -104,7 +104,7 @@ func TestStateFileAfterClockStep(t *testing.T) {
 		e.Entry = "entry"
 		look := policy.Look{At: p.Now, Node: p.Node, Parked: file(e, tc.written)}
 		d := Decide(Case{Look: look, Memory: tc.memory, Entries: map[string]*policy.EntryState{"entry": state}, Rules: p.Rules})
-		if v := d.Parked[0]; v.Decision != tc.want {
+		if v := d.Pods[0]; v.Decision != tc.want {
 			t.Errorf("%s: %s %v, want %s", name, v.Decision, v.Why, tc.want)
 		}
 	}
@@ -121,11 +121,11 @@ func TestRememberStatic(t *testing.T) {
 	parked.Entry = "entry"
 	look := policy.Look{At: p.Now, Node: p.Node, Parked: []policy.Evidence{parked}}
 	entries := map[string]*policy.EntryState{"entry": {Entry: "entry", UID: e.UID, Phase: policy.PhaseParked}}
-	if d = Decide(Case{Look: look, Memory: d.Memory, Entries: entries, Rules: p.Rules}); !d.Look.Parked[0].Static || !d.Memory.Static[e.UID] {
+	if d = Decide(Case{Look: look, Memory: d.Memory, Entries: entries, Rules: p.Rules}); !d.Pods[0].Static || !d.Memory.Static[e.UID] {
 		t.Error("its manifest was seen a look before, and it is no static pod")
 	}
 	look.Parked[0].Facts[policy.FactStaticPod].Truth = policy.Yes
-	if d = Decide(Case{Look: look, Entries: entries, Rules: p.Rules}); !d.Look.Parked[0].Static {
+	if d = Decide(Case{Look: look, Entries: entries, Rules: p.Rules}); !d.Pods[0].Static {
 		t.Error("its manifest is seen now, and it is no static pod")
 	}
 }

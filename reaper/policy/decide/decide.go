@@ -21,15 +21,12 @@ type Case struct {
 	DryRun  bool // the slow start is left out, so that the plan shows all that would go in the end
 }
 
-// Ruling is what Decide says of one look.
+// Ruling is what Decide returns of one look.
 type Ruling struct {
-	Look        policy.Look      // with the facts that log, ledger and memory give
-	Verdicts    []policy.Verdict // one for each of Look.Pods
-	RuntimeOnly []policy.Verdict // one for each of Look.RuntimeOnly
-	Parked      []policy.Verdict // one for each of Look.Parked
-	Resting     []policy.Verdict // one for each of Look.Resting: whether the pod lives again
-	Plan        Plan
-	Memory      Memory
+	Look   policy.Look     // without its pods
+	Pods   []policy.Judged // its pods, with the facts that log, ledger and memory give: by stage, as in the look
+	Plan   Plan
+	Memory Memory
 }
 
 // Decide judges every pod of a look and every entry of the quarantine, and plans what follows.
@@ -37,60 +34,53 @@ type Ruling struct {
 func Decide(c Case) Ruling {
 	d := Ruling{Look: c.Look, Memory: c.Memory.copied(len(c.Claims) > 0)}
 	d.assemble(c)
-	d.judge(c)
-	permit, pace := d.judgeEntries(c)
-	d.plan(c, permit, pace)
+	permit, g := d.planEntries(c, d.judge(c))
+	d.plan(c, permit, g)
 	d.remember(c)
 	return d
 }
 
-// judge judges every pod.
-func (d *Ruling) judge(c Case) {
-	look := &d.Look
-	judge := func(pods []policy.Evidence) []policy.Verdict {
-		verdicts := make([]policy.Verdict, len(pods))
-		for i := range pods {
-			verdicts[i] = policy.Judge(pods[i], look.Node, c.Memory.Holds[pods[i].UID], c.Rules, look.At)
+// judge judges every pod and every entry, and returns the actions for those entries that may go further.
+func (d *Ruling) judge(c Case) map[*policy.Judged]*policy.Action {
+	todo := map[*policy.Judged]*policy.Action{}
+	for i := range d.Pods {
+		p, node, at := &d.Pods[i], d.Look.Node, d.Look.At
+		state := c.Entries[p.Entry]
+		switch {
+		case p.Stage < policy.InQuarantine:
+			p.Verdict = policy.Judge(p.Evidence, node, c.Memory.Holds[p.UID], c.Rules, at)
+			continue
+		case state == nil:
+			p.Decision = policy.Wait
+			continue
+		case p.Stage == policy.InQuarantine:
+			p.Verdict, todo[p] = policy.JudgeEntry(p.Evidence, node, *state, c.Rules, at)
+		case p.Stage == policy.Resting:
+			p.Verdict = policy.Lives(p.Evidence, node, *state, c.Rules, at)
 		}
-		return verdicts
+		d.noteLife(c, p, state)
 	}
-	d.Verdicts, d.RuntimeOnly = judge(look.Pods), judge(look.RuntimeOnly)
+	return todo
 }
 
-// judgeEntries judges what lies in quarantine, and returns what that means for what may be moved.
-func (d *Ruling) judgeEntries(c Case) (policy.Permit, pace) {
-	look, m := &d.Look, &d.Memory
-	p := pace{proven: m.Proven || c.DryRun}
-	todo := make([]*policy.Action, len(look.Parked))
-	for i := range look.Parked {
-		e, v := &look.Parked[i], policy.Verdict{Stage: policy.InQuarantine, Decision: policy.Wait}
-		if state := c.Entries[e.Entry]; state != nil {
-			v, todo[i] = policy.JudgeEntry(*e, look.Node, *state, c.Rules, look.At)
-			d.noteLife(c, e, state, v)
-			if state.Phase == policy.PhaseParked && v.Unproven() {
-				p.inWork++
+// planEntries plans what is done with the entries, and returns what that means for what may be moved.
+func (d *Ruling) planEntries(c Case, todo map[*policy.Judged]*policy.Action) (policy.Permit, pace) {
+	m, at := &d.Memory, d.Look.At
+	g := pace{proven: m.Proven || c.DryRun}
+	permit := policy.Standing{Node: d.Look.Node, Breaker: c.Breaker || d.Plan.Breaker != nil, Rules: c.Rules}.Gate()
+	for p := range policy.At(d.Pods, policy.InQuarantine) {
+		if state := c.Entries[p.Entry]; state != nil {
+			if state.Phase == policy.PhaseParked && p.Unproven() {
+				g.inWork++
 			}
-			if m.parked[e.Entry] && v.OnlyConfirms() {
-				since, ok := look.At.Since(state.Parked.At)
-				p.quiet = p.quiet || ok && c.Rules.HoldReported > 0 && since >= c.Rules.HoldReported
+			if m.parked[p.Entry] && p.OnlyConfirms() {
+				since, ok := at.Since(state.Parked.At)
+				g.quiet = g.quiet || ok && c.Rules.HoldReported > 0 && since >= c.Rules.HoldReported
 			}
 		}
-		d.Parked = append(d.Parked, v)
-	}
-	for i := range look.Resting {
-		e, v := &look.Resting[i], policy.Verdict{Stage: policy.Resting, Decision: policy.Wait}
-		if state := c.Entries[e.Entry]; state != nil {
-			v = policy.Lives(*e, look.Node, *state, c.Rules, look.At)
-			d.noteLife(c, e, state, v)
-		}
-		d.Resting = append(d.Resting, v)
-	}
-	permit := policy.Standing{Node: look.Node, Breaker: c.Breaker || d.Plan.Breaker != nil, Rules: c.Rules}.Gate()
-	for i, a := range todo {
-		v := &d.Parked[i]
-		v.Gate(permit)
-		switch {
-		case a == nil || v.Decision == policy.Wait || !permit.Allows(*a) || m.TooSoon(a.Entry, look.At):
+		p.Gate(permit)
+		switch a := todo[p]; {
+		case a == nil || p.Decision == policy.Wait || !permit.Allows(*a) || m.TooSoon(a.Entry, at):
 		case a.Removes():
 			d.Plan.Remove = append(d.Plan.Remove, *a)
 		default:
@@ -100,35 +90,34 @@ func (d *Ruling) judgeEntries(c Case) (policy.Permit, pace) {
 	if d.Plan.Proving = !m.Proven && slices.ContainsFunc(d.Plan.Remove, m.proves); d.Plan.Proving {
 		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
 		// strip is put off or refused: the loop asks Memory.Proven before it moves any.
-		p.proven, p.inWork = true, 0
+		g.proven, g.inWork = true, 0
 	}
-	return permit, p
+	return permit, g
 }
 
 // noteLife plans what follows where a pod lives of which something lies in quarantine: its entry
 // stays there, and where it was judged wrongly, nothing more is moved of any pod.
-func (d *Ruling) noteLife(c Case, e *policy.Evidence, state *policy.EntryState, v policy.Verdict) {
-	if v.Decision == policy.Keep {
-		d.Plan.Frozen = append(d.Plan.Frozen, policy.Frozen(*e, *state, v, d.Look.Node, d.Look.At))
+func (d *Ruling) noteLife(c Case, p *policy.Judged, state *policy.EntryState) {
+	if p.Decision == policy.Keep {
+		d.Plan.Frozen = append(d.Plan.Frozen, policy.Frozen(p.Evidence, *state, p.Verdict, d.Look.Node, d.Look.At))
 	}
-	if !v.Alive || d.Plan.Breaker != nil {
+	if !p.Alive || d.Plan.Breaker != nil {
 		return
 	}
-	d.Plan.Breaker = &policy.Record{Kind: policy.KindBreaker, UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Why: v.Why}
-	if c.Rules.Observe && v.Decision == policy.Return {
-		d.Plan.Breaker.Undo = policy.Undo(policy.Action{UID: e.UID}) // it does not go back by itself
+	d.Plan.Breaker = &policy.Record{Kind: policy.KindBreaker, UID: p.UID, Namespace: p.Namespace, PodName: p.PodName, Why: p.Why}
+	if c.Rules.Observe && p.Decision == policy.Return {
+		d.Plan.Breaker.Undo = policy.Undo(policy.Action{UID: p.UID}) // it does not go back by itself
 	}
 }
 
-// plan returns what to park and to clear.
-func (d *Ruling) plan(c Case, permit policy.Permit, p pace) {
-	d.Memory.backOff(d.Look.At, d.Verdicts, d.RuntimeOnly)
+// plan plans what to park and to clear.
+func (d *Ruling) plan(c Case, permit policy.Permit, g pace) {
+	d.Memory.backOff(d.Look.At, d.Pods)
 	if !c.DryRun {
-		p.inWork += d.Memory.unfinished(d.Verdicts, d.Look.At, c.Only)
+		g.inWork += d.Memory.unfinished(d.Pods, d.Look.At, c.Only)
 	}
 	given := map[string]bool{}
-	ev, verdicts := pointers(d.Look.Pods, d.Look.RuntimeOnly), pointers(d.Verdicts, d.RuntimeOnly)
-	d.Plan.Moves = moves(ev, verdicts, permit, p, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
+	d.Plan.Moves = moves(d.Pods, permit, g, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
 		name := freeEntry(uid, kind, d.Look.At.Wall.Unix(), func(name string) bool { return c.Entries[name] != nil || given[name] })
 		given[name] = true
 		return name
@@ -145,13 +134,13 @@ func (d *Ruling) remember(c Case) {
 	} else {
 		m.Looked = c.Look.At
 	}
-	for _, v := range pointers(d.Verdicts, d.RuntimeOnly) {
-		delete(m.Holds, v.UID)
-		if v.UID != "" && v.Hold != (policy.Hold{}) {
-			m.Holds[v.UID] = v.Hold
+	for p := range policy.At(d.Pods, policy.InPlace, policy.InRuntime) {
+		delete(m.Holds, p.UID)
+		if p.UID != "" && p.Hold != (policy.Hold{}) {
+			m.Holds[p.UID] = p.Hold
 		}
-		if t, ok := c.Memory.Recorded[v.UID]; ok {
-			m.Recorded[v.UID] = t
+		if t, ok := c.Memory.Recorded[p.UID]; ok {
+			m.Recorded[p.UID] = t
 		}
 	}
 }

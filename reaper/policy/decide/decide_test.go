@@ -212,16 +212,16 @@ func (p *play) look(t *testing.T) {
 		t.Errorf("the same case is decided otherwise the second time:\n%+v\n%+v", d, again)
 	}
 	p.memory = d.Memory
-	for i, v := range d.Verdicts {
-		fmt.Fprintf(&p.said, "  pod %s: %s", podOf(d.Look.Pods[i].UID), v.Decision)
+	for v := range policy.At(d.Pods, policy.InPlace) {
+		fmt.Fprintf(&p.said, "  pod %s: %s", podOf(v.UID), v.Decision)
 		for _, w := range v.Why {
 			fmt.Fprintf(&p.said, " %s", w.Reason)
 		}
 		p.said.WriteString("\n")
 	}
 	words := map[policy.Decision]string{policy.Reap: "strip", policy.Return: "put-back", policy.Wait: "wait", policy.Keep: "conflict"}
-	for i, v := range d.Parked {
-		fmt.Fprintf(&p.said, "  parked %s: %s\n", podOf(d.Look.Parked[i].UID), words[v.Decision])
+	for v := range policy.At(d.Pods, policy.InQuarantine) {
+		fmt.Fprintf(&p.said, "  parked %s: %s\n", podOf(v.UID), words[v.Decision])
 	}
 	for _, r := range d.Plan.Frozen {
 		fmt.Fprintf(&p.said, "  -> %s %s\n", r.Kind, podOf(r.UID))
@@ -354,12 +354,12 @@ func TestSameRuling(t *testing.T) {
 	c.Memory.Log = kubelet
 	c.Claims = []reported.Claim{{At: s.Now, Sighting: parsers.Sighting{UID: s.Pod.UID, PID: s.Node.KubeletID.PID, Whole: true}}}
 	want := Decide(c)
-	if want.Look.Pods[0].PodName == "" || want.Memory.Log.Named[uidOf("100")] || !want.Memory.Log.Named[s.Pod.UID] {
+	if want.Pods[0].PodName == "" || want.Memory.Log.Named[uidOf("100")] || !want.Memory.Log.Named[s.Pod.UID] {
 		t.Fatalf("the case shows nothing: %+v", want.Plan)
 	}
 	for range 100 {
 		if got := Decide(c); !reflect.DeepEqual(got, want) { //nolint:govet // deepequalerrors: both have the errors of one look
-			t.Fatalf("the pod is %q, then %q", want.Look.Pods[0].PodName, got.Look.Pods[0].PodName)
+			t.Fatalf("the pod is %q, then %q", want.Pods[0].PodName, got.Pods[0].PodName)
 		}
 	}
 }

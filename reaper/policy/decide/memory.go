@@ -97,13 +97,10 @@ func (m *Memory) TooSoon(entry string, now policy.Instant) bool {
 func (m *Memory) Tried(entry string) bool { _, ok := m.stuck[entry]; return ok }
 
 // backOff keeps the pods whose last try was refused, until it is time for another.
-func (m *Memory) backOff(now policy.Instant, all ...[]policy.Verdict) {
-	for _, verdicts := range all {
-		for i := range verdicts {
-			v := &verdicts[i]
-			if no, ok := m.refused[v.UID]; ok && v.Goes() && now.Boot < no.next {
-				v.Refuse(no.why)
-			}
+func (m *Memory) backOff(now policy.Instant, pods []policy.Judged) {
+	for p := range policy.At(pods, policy.InPlace) {
+		if no, ok := m.refused[p.UID]; ok && p.Goes() && now.Boot < no.next {
+			p.Refuse(no.why)
 		}
 	}
 }
@@ -171,10 +168,10 @@ func (m *Memory) proves(a policy.Action) bool { return a.Kind == policy.Strip &&
 const kubeletFinishes = 5 * time.Minute
 
 // unfinished counts the pods of which a leaf was cleared and that the kubelet still holds.
-func (m *Memory) unfinished(verdicts []policy.Verdict, now policy.Instant, only bool) int {
+func (m *Memory) unfinished(pods []policy.Judged, now policy.Instant, only bool) int {
 	held := map[parsers.PodUID]bool{}
-	for i := range verdicts {
-		held[verdicts[i].UID] = verdicts[i].For(policy.ReasonKubeletHolds)
+	for p := range policy.At(pods, policy.InPlace) {
+		held[p.UID] = p.For(policy.ReasonKubeletHolds)
 	}
 	for uid, at := range m.cleared {
 		holds, seen := held[uid]
@@ -188,9 +185,9 @@ func (m *Memory) unfinished(verdicts []policy.Verdict, now policy.Instant, only 
 // News reports whether people are told why a pod is kept or waits, and returns the words by which to
 // remember that: each set of reasons is told once. Of a pod that plainly lives nothing is told,
 // unless the kubelet's log named it. The slow start is not told: it is over in a moment.
-func (m *Memory) News(v *policy.Verdict, named bool) (string, bool) {
-	last, known := m.Recorded[v.UID]
-	now := v.Signature()
-	silent := v.UID == "" || !known && v.Living() && !named || v.Goes() || v.For(policy.ReasonLimit)
+func (m *Memory) News(p *policy.Judged, named bool) (string, bool) {
+	last, known := m.Recorded[p.UID]
+	now := p.Signature()
+	silent := p.UID == "" || !known && p.Living() && !named || p.Goes() || p.For(policy.ReasonLimit)
 	return now, !silent && now != last
 }

@@ -33,11 +33,10 @@ func (s *schedule) soon(d time.Duration, waiting bool) {
 // now.
 func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r policy.Rules, now policy.Instant) (time.Duration, bool) {
 	s := &schedule{Ruling: d, outs: outs, entries: entries, next: lookRarely}
-	for i := range d.Verdicts {
-		s.pod(&d.Verdicts[i], r)
-	}
-	for i := range d.RuntimeOnly {
-		s.pod(&d.RuntimeOnly[i], r)
+	limited := false
+	for p := range policy.At(d.Pods, policy.InPlace, policy.InRuntime) {
+		s.pod(p, r)
+		limited = limited || p.For(policy.ReasonLimit)
 	}
 	for i := range entries {
 		s.entry(&entries[i], r, now)
@@ -53,7 +52,7 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 	if _, _, left := d.Memory.Messages.Due(r, now); left > 0 {
 		s.soon(left, false) // the kubelet's message about a pod may have stopped
 	}
-	if Stripped(outs) && slices.ContainsFunc(d.Verdicts, func(v policy.Verdict) bool { return v.For(policy.ReasonLimit) }) {
+	if limited && Stripped(outs) {
 		// The first pod after a start has been confirmed. What was taken may let the next one go,
 		// and the kubelet names the next at once.
 		s.soon(0, false)
@@ -62,22 +61,22 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 }
 
 // pod returns when time alone could change the verdict on a pod.
-func (s *schedule) pod(v *policy.Verdict, r policy.Rules) {
-	if v.Again > 0 {
-		s.soon(v.Again, false)
+func (s *schedule) pod(p *policy.Judged, r policy.Rules) {
+	if p.Again > 0 {
+		s.soon(p.Again, false)
 	}
 	switch {
-	case v.UID == "" || v.Living():
-	case v.Decision == policy.Wait && v.Due > 0:
+	case p.UID == "" || p.Living():
+	case p.Decision == policy.Wait && p.Due > 0:
 		// Longer than any rule waits: a time stamp of a clock that was set back since.
-		s.soon(v.Due, v.Due <= max(r.Hold, r.Settle))
-	case v.Decision == policy.Wait && v.For(policy.ReasonLimit):
+		s.soon(p.Due, p.Due <= max(r.Hold, r.Settle))
+	case p.Decision == policy.Wait && p.For(policy.ReasonLimit):
 		if !s.confirming() {
 			s.soon(s.nextTry(), true)
 		}
-	case v.Decision == policy.Wait && !v.For(policy.ReasonKubeletFile):
+	case p.Decision == policy.Wait && !p.For(policy.ReasonKubeletFile):
 		s.soon(lookSoon, false)
-	case v.Decision != policy.Reap: // the kubelet's report wakes the one that waits for it
+	case p.Decision != policy.Reap: // the kubelet's report wakes the one that waits for it
 		s.soon(lookAgain, false)
 	}
 }
@@ -117,8 +116,8 @@ func (s *schedule) ended(as func(policy.Outcome) bool) bool { return slices.Cont
 // soon, and the later the more of them there are, since then the cause is not the pod's.
 func (s *schedule) nextTry() time.Duration {
 	wait := time.Second
-	for i := range s.Verdicts {
-		if s.Verdicts[i].For(policy.ReasonCannotMove) && wait < lookSoon {
+	for p := range policy.At(s.Pods, policy.InPlace) {
+		if p.For(policy.ReasonCannotMove) && wait < lookSoon {
 			wait *= 2
 		}
 	}
@@ -128,7 +127,7 @@ func (s *schedule) nextTry() time.Duration {
 // untilPurge is when to look at a confirmed entry that is purged after left. One that was due
 // in this pass already and was left alone (in use, mode observe) is not asked at once again.
 func (s *schedule) untilPurge(entry string, left time.Duration) time.Duration {
-	due := slices.ContainsFunc(s.Look.Parked, func(e policy.Evidence) bool { return e.Entry == entry })
+	due := slices.ContainsFunc(s.Pods, func(p policy.Judged) bool { return p.Stage == policy.InQuarantine && p.Entry == entry })
 	acted := s.ended(func(o policy.Outcome) bool { return o.Action.Entry == entry })
 	if left <= 0 && due && !acted {
 		return lookAgain

@@ -27,15 +27,13 @@ type pace struct {
 	inWork int  // pods parked that have yet to prove dead, or whose kubelet has yet to finish
 }
 
-// moves turns the verdicts of one look into actions. A verdict may be Reap, or have leaves to
-// clear; where none of that is planned, the reason is added to it. entry
-// returns a new name in quarantine for what is moved of a pod.
+// moves turns the verdicts of one look into actions. A verdict on a pod in place may be Reap, or have leaves to
+// clear; where none of that is planned, the reason is added to it. entry returns a new name in quarantine for what is
+// moved of a pod.
 //
 // A pod whose leaves are cleared counts as one that is parked: it was judged from the same evidence.
-func moves(
-	ev []*policy.Evidence, verdicts []*policy.Verdict, permit policy.Permit, g pace, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
-) []policy.Action {
-	most := len(verdicts)
+func moves(pods []policy.Judged, permit policy.Permit, g pace, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string) []policy.Action {
+	most := len(pods)
 	if r.MaxPerLook > 0 {
 		most = min(most, r.MaxPerLook)
 	}
@@ -45,27 +43,23 @@ func moves(
 	}
 	var actions []policy.Action
 	planned := 0
-	for i, v := range verdicts {
-		if ev[i].RuntimeOnly {
+	for p := range policy.At(pods, policy.InPlace) {
+		if p.Gate(permit); !p.Goes() {
 			continue
 		}
-		if v.Gate(permit); !v.Goes() {
-			continue
-		}
-		if planned >= g.limit(ev[i], limit, most) {
-			v.WaitFor(0, policy.ReasonLimit, limitDetail(ev[i], g, r))
+		if planned >= g.limit(&p.Evidence, limit, most) {
+			p.WaitFor(0, policy.ReasonLimit, limitDetail(&p.Evidence, g, r))
 			continue
 		}
 		planned++
-		for _, leaf := range v.Leaves {
-			actions = append(actions, policy.Action{
-				Kind: policy.Clear, UID: v.UID, Entry: entry(v.UID, policy.Clear), ID: ev[i].ID, Leaf: leaf, Why: v.Why, Evidence: ev[i],
-			})
+		move := policy.Action{UID: p.UID, ID: p.ID, Why: p.Why, Evidence: &p.Evidence}
+		for _, leaf := range p.Verdict.Leaves {
+			move.Kind, move.Entry, move.Leaf = policy.Clear, entry(p.UID, policy.Clear), leaf
+			actions = append(actions, move)
 		}
-		if v.Decision == policy.Reap {
-			actions = append(actions, policy.Action{
-				Kind: policy.Park, UID: v.UID, Entry: entry(v.UID, policy.Park), ID: ev[i].ID, Why: v.Why, Evidence: ev[i],
-			})
+		if p.Decision == policy.Reap {
+			move.Kind, move.Entry, move.Leaf = policy.Park, entry(p.UID, policy.Park), ""
+			actions = append(actions, move)
 		}
 	}
 	return actions

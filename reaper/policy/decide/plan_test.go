@@ -15,17 +15,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// planned lists all that is planned.
-func planned(
-	ev []policy.Evidence, vs []policy.Verdict, n policy.Node, breaker bool, g pace, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
-) []policy.Action {
-	return moves(pointers(ev), pointers(vs), policy.Standing{Node: n, Breaker: breaker, Rules: r}.Gate(), g, r, entry)
+func permit(s *testkit.Scene, breaker bool) policy.Permit {
+	return policy.Standing{Node: s.Node, Breaker: breaker, Rules: s.Rules}.Gate()
 }
 
 func entryOf(u parsers.PodUID, _ policy.ActionKind) string { return string(u) + ".1" }
 
-func judge(s *testkit.Scene) policy.Verdict {
-	return policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)
+func judge(s *testkit.Scene) policy.Judged {
+	return policy.Judged{Evidence: s.Pod, Verdict: policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)}
 }
 
 // onGate says what a case of testdata/gate.txtar comes to.
@@ -51,8 +48,8 @@ func onGate(t *testing.T, in string) string {
 			p.do(t, line)
 		}
 	}
-	vs := []policy.Verdict{judge(p.Scene)}
-	plans := planned([]policy.Evidence{p.Pod}, vs, p.Node, breaker, g, p.Rules, entryOf)
+	vs := []policy.Judged{judge(p.Scene)}
+	plans := moves(vs, permit(p.Scene, breaker), g, p.Rules, entryOf)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s plans=%d due=%s\n", vs[0].Decision, len(plans), vs[0].Due)
 	if counted := policy.CountedAs(vs[0].Decision, vs[0].Why); counted != vs[0].Decision {
@@ -98,12 +95,12 @@ func TestGate(t *testing.T) {
 func TestClearPlan(t *testing.T) {
 	s := testkit.DeadPod()
 	s.Rules.MaxPerLook = 1
-	vs := []policy.Verdict{
-		{UID: testkit.PodUID, Decision: policy.Wait, Leaves: []string{testkit.Leaf, testkit.Leaf + "2"}},
-		{UID: testkit.PodUID, Decision: policy.Reap},
+	vs := []policy.Judged{
+		{Evidence: s.Pod, Verdict: policy.Verdict{Decision: policy.Wait, Leaves: []string{testkit.Leaf, testkit.Leaf + "2"}}},
+		{Evidence: s.Pod, Verdict: policy.Verdict{Decision: policy.Reap}},
 	}
 	n := 0
-	plans := planned(make([]policy.Evidence, 2), vs, s.Node, false, pace{proven: true}, s.Rules, func(u parsers.PodUID, k policy.ActionKind) string {
+	plans := moves(vs, permit(s, false), pace{proven: true}, s.Rules, func(u parsers.PodUID, k policy.ActionKind) string {
 		n++
 		return fmt.Sprintf("%s.%d.%s", u, n, k)
 	})
@@ -119,8 +116,7 @@ func TestClearPlan(t *testing.T) {
 func TestRuntimeOnlyIsNeverParked(t *testing.T) {
 	s := testkit.DeadPod()
 	s.Pod.RuntimeOnly = true
-	v := []policy.Verdict{judge(s)}
-	if plans := planned([]policy.Evidence{s.Pod}, v, s.Node, false, pace{proven: true}, s.Rules, entryOf); len(plans) != 0 {
+	if plans := moves([]policy.Judged{judge(s)}, permit(s, false), pace{proven: true}, s.Rules, entryOf); len(plans) != 0 {
 		t.Errorf("%+v", plans)
 	}
 }

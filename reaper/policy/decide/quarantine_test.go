@@ -48,7 +48,7 @@ func TestHalfRemovedHoldsUpNobody(t *testing.T) {
 		look := policy.Look{At: p.Now, Node: p.Node, Pods: []policy.Evidence{*p.pods["1"]}, Parked: []policy.Evidence{half}}
 		d := Decide(Case{Look: look, Memory: memory, Entries: entries, Rules: p.Rules})
 		if got := len(d.Plan.Moves); got != want {
-			t.Errorf("%s: %d pods are parked, want %d; verdict %+v, of the entry %+v", phase, got, want, d.Verdicts[0], d.Parked[0])
+			t.Errorf("%s: %d pods are parked, want %d; verdict %+v, of the entry %+v", phase, got, want, d.Pods[0].Verdict, d.Pods[1].Verdict)
 		}
 	}
 }

@@ -108,10 +108,10 @@ func (m *Messages) Count(claims ...Claim) {
 // Update records which pods have a directory, by a look at all of them. A pod that is gone is forgotten
 // where the kubelet never named it as an orphan and nothing of it was moved: its volumes were torn
 // down after all, which is no news.
-func (m *Messages) Update(pods []policy.Evidence, at policy.Instant) {
+func (m *Messages) Update(pods []policy.Judged, at policy.Instant) {
 	here := make(map[parsers.PodUID]*policy.Evidence, len(m.Pods))
-	for i := range pods {
-		here[pods[i].UID] = &pods[i]
+	for p := range policy.At(pods, policy.InPlace) {
+		here[p.UID] = &p.Evidence
 	}
 	for uid, s := range m.Pods {
 		e := here[uid]

@@ -27,10 +27,10 @@ func lines(i, n int, when time.Duration, report parsers.Report) Claim {
 	return Claim{Sighting: parsers.Sighting{UID: uid(i), Report: report}, At: at(when), Lines: n, Bytes: 300 * n}
 }
 
-func here(is ...int) []policy.Evidence {
-	var all []policy.Evidence
+func here(is ...int) []policy.Judged {
+	var all []policy.Judged
 	for _, i := range is {
-		all = append(all, policy.Evidence{UID: uid(i), Namespace: "shop", PodName: fmt.Sprintf("cart-%d", i)})
+		all = append(all, policy.Judged{Evidence: policy.Evidence{UID: uid(i), Namespace: "shop", PodName: fmt.Sprintf("cart-%d", i)}})
 	}
 	return all
 }

@@ -74,11 +74,10 @@ type Case struct {
 	Sources []Source
 	Daemon  Daemon
 	// Looked is false where the pods directory could not be looked at: then nothing is said of pods.
-	Looked   bool
-	Node     policy.Node
-	Pods     []policy.Evidence
-	Verdicts []policy.Verdict
-	Parked   []parsers.PodUID // what lies in quarantine
+	Looked bool
+	Node   policy.Node
+	Pods   []policy.Judged
+	Parked []parsers.PodUID // what lies in quarantine
 	// Conflicts are those of which an entry lies there that nobody ends but an operator.
 	Conflicts []parsers.PodUID
 	Breaker   bool
@@ -175,8 +174,8 @@ func (d *Diagnosis) pods(c Case) {
 		said[s.UID] = s
 	}
 	here := map[parsers.PodUID]bool{}
-	for i := range c.Pods {
-		e, v := &c.Pods[i], &c.Verdicts[i]
+	for p := range policy.At(c.Pods, policy.InPlace) {
+		e, v := &p.Evidence, &p.Verdict
 		if e.UID == "" {
 			d.Strays = append(d.Strays, e.Name)
 			continue // no kubelet complains of it

@@ -20,7 +20,7 @@ func oneOrphan(change func(*testkit.Scene)) Case {
 	v.Gate(policy.Standing{Node: s.Node, Rules: s.Rules}.Gate())
 	return Case{
 		Said: []Said{{UID: testkit.PodUID, Lines: 3}}, Sources: []Source{{Name: "journald", Read: true}}, Daemon: Daemon{Runs: policy.No},
-		Looked: true, Node: s.Node, Pods: []policy.Evidence{s.Pod}, Verdicts: []policy.Verdict{v}, Rules: s.Rules,
+		Looked: true, Node: s.Node, Pods: []policy.Judged{{Evidence: s.Pod, Verdict: v}}, Rules: s.Rules,
 	}
 }
 
@@ -55,7 +55,7 @@ func TestFates(t *testing.T) {
 			s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "")
 			s.Pod.Sandboxes = []policy.Sandbox{{ID: "a"}}
 		}, nil, Goes, false},
-		{"it is not here", same, func(c *Case) { c.Pods, c.Verdicts = nil, nil }, Gone, false},
+		{"it is not here", same, func(c *Case) { c.Pods = nil }, Gone, false},
 	} {
 		c := oneOrphan(tt.scene)
 		if tt.change != nil {
@@ -81,12 +81,12 @@ func TestWholeCase(t *testing.T) {
 		{"one that lives is named", func(*Case) {}, 1, false},
 		{"no log was read", func(c *Case) { c.Said, c.Sources = nil, []Source{{Name: "journald"}} }, 0, true},
 		{"no log, and no kubelet is wanted", func(c *Case) { c.Said, c.Sources, c.Rules.Waive = nil, nil, true }, 0, false},
-		{"nothing could be looked at", func(c *Case) { c.Looked, c.Pods, c.Verdicts, c.Sources = false, nil, nil, nil }, 0, false},
+		{"nothing could be looked at", func(c *Case) { c.Looked, c.Pods, c.Sources = false, nil, nil }, 0, false},
 		{"settings that contradict", func(c *Case) { c.Said, c.Node.Agrees.Truth = nil, policy.No }, 0, true},
 		{"enforcing has stopped", func(c *Case) { c.Said, c.Breaker = nil, true }, 0, true},
 		{"a conflict lies in quarantine", func(c *Case) { c.Said, c.Conflicts = nil, []parsers.PodUID{"e"} }, 0, true},
 		{"a name that is no pod's", func(c *Case) {
-			c.Said, c.Pods, c.Verdicts = nil, []policy.Evidence{{Name: "backup"}}, []policy.Verdict{{Decision: policy.Keep}}
+			c.Said, c.Pods = nil, []policy.Judged{{Evidence: policy.Evidence{Name: "backup"}, Verdict: policy.Verdict{Decision: policy.Keep}}}
 		}, 0, true},
 	} {
 		c := oneOrphan(lives)
@@ -103,7 +103,7 @@ func TestOrder(t *testing.T) {
 	add := func(uid parsers.PodUID, change func(*testkit.Scene)) {
 		more := oneOrphan(change)
 		more.Pods[0].UID = uid
-		c.Pods, c.Verdicts = append(c.Pods, more.Pods...), append(c.Verdicts, more.Verdicts...)
+		c.Pods = append(c.Pods, more.Pods...)
 	}
 	add("b", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactMounted, policy.Yes, "", "") })
 	add("c", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "") })

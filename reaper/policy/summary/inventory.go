@@ -38,25 +38,26 @@ func States() []State {
 	}
 }
 
-// CountPods counts the pods of a look by state. The facts that the kubelet's log gives must have been
-// told to the look.
-func CountPods(l *policy.Look) Counts {
+// CountPods counts the pods of a look by state.
+func CountPods(l *policy.Look, pods []policy.Judged) Counts {
 	c := Counts{}
 	if l.Partial {
 		return c
 	}
-	on := 0
-	for i := range l.Pods {
-		if l.Pods[i].UID != "" {
-			on++
+	var onDisk, all []*policy.Evidence
+	for p := range policy.At(pods, policy.InPlace, policy.InRuntime) {
+		if p.UID == "" {
+			continue
+		}
+		if all = append(all, &p.Evidence); p.Stage == policy.InPlace {
+			onDisk = append(onDisk, &p.Evidence)
 		}
 	}
-	c[OnDisk] = on
-	c.count(OrphanedOnDisk, l.Pods, orphaned)
-	c.count(Static, l.Pods, func(e *policy.Evidence) policy.Truth { return e.Facts[policy.FactStaticPod].Truth })
+	c[OnDisk] = len(onDisk)
+	c.count(OrphanedOnDisk, onDisk, orphaned)
+	c.count(Static, onDisk, func(e *policy.Evidence) policy.Truth { return e.Facts[policy.FactStaticPod].Truth })
 	if l.InRuntime != nil {
 		c[InRuntime] = *l.InRuntime
-		all := append(append([]policy.Evidence(nil), l.Pods...), l.RuntimeOnly...)
 		c.count(OrphanedInRuntime, all, orphanedInRuntime)
 	}
 	if l.KubeletLists != nil {
@@ -68,14 +69,11 @@ func CountPods(l *policy.Look) Counts {
 	return c
 }
 
-// count counts the pods of which is says Yes. One doubt is a doubt about the number.
-func (c Counts) count(s State, pods []policy.Evidence, is func(*policy.Evidence) policy.Truth) {
+// count counts the pods of which is returns Yes. One doubt is a doubt about the number.
+func (c Counts) count(s State, pods []*policy.Evidence, is func(*policy.Evidence) policy.Truth) {
 	sum := 0
-	for i := range pods {
-		if pods[i].UID == "" {
-			continue
-		}
-		switch is(&pods[i]) {
+	for _, e := range pods {
+		switch is(e) {
 		case policy.Yes:
 			sum++
 		case policy.Unknown:

@@ -23,46 +23,47 @@ func TestInventory(t *testing.T) {
 	forgotten.RuntimeOnly, forgotten.Unwanted = true, "the list has it not"
 	working := []policy.WorkingPods{{Lifecycle: "terminating", Config: "orphan", Count: 1}, {Lifecycle: "terminated", Config: "desired", Count: 9}}
 	whole := policy.Look{
-		Pods: []policy.Evidence{dead, living, static, named, {Name: "lost+found"}}, RuntimeOnly: []policy.Evidence{forgotten},
 		InRuntime: new(2), KubeletLists: new(7), Node: policy.Node{Gauges: policy.KubeletGauges{Working: working}},
 	}
 	all := Counts{
 		OnDisk: 4, InRuntime: 2, KnownToKubelet: 7, OrphanedOnDisk: 2, OrphanedInRuntime: 1, Terminating: 1, Static: 1,
 	}
-	if got := CountPods(&whole); !maps.Equal(got, all) {
+	here := func(e policy.Evidence) policy.Judged { return policy.Judged{Evidence: e} }
+	pods := []policy.Judged{here(dead), here(living), here(static), here(named), here(policy.Evidence{Name: "lost+found"}), here(forgotten)}
+	pods[5].Stage = policy.InRuntime
+	if got := CountPods(&whole, pods); !maps.Equal(got, all) {
 		t.Errorf("%v, want %v", got, all)
 	}
 	if len(all) != len(States()) {
 		t.Errorf("%d states", len(States()))
 	}
 	for name, c := range map[string]struct {
-		change  func(*policy.Look)
+		change  func(*policy.Look, []policy.Judged)
 		unknown []State
 	}{
-		"runtime":      {func(l *policy.Look) { l.InRuntime = nil }, []State{InRuntime, OrphanedInRuntime}},
-		"kubelet":      {func(l *policy.Look) { l.KubeletLists, l.Node.Gauges = nil, policy.KubeletGauges{} }, []State{KnownToKubelet, Terminating}},
-		"one cgroup":   {func(l *policy.Look) { l.Pods[0].Facts[policy.FactCgroup].Truth = policy.Unknown }, []State{OrphanedOnDisk}},
-		"one manifest": {func(l *policy.Look) { l.Pods[0].Facts[policy.FactStaticPod].Truth = policy.Unknown }, []State{OrphanedOnDisk, Static}},
-		"nobody's word": {func(l *policy.Look) {
-			l.RuntimeOnly[0].Unwanted, l.RuntimeOnly[0].Facts[policy.FactNamed].Truth = "", policy.No
+		"runtime":      {func(l *policy.Look, _ []policy.Judged) { l.InRuntime = nil }, []State{InRuntime, OrphanedInRuntime}},
+		"kubelet":      {func(l *policy.Look, _ []policy.Judged) { l.KubeletLists, l.Node.Gauges = nil, policy.KubeletGauges{} }, []State{KnownToKubelet, Terminating}},
+		"one cgroup":   {func(_ *policy.Look, pods []policy.Judged) { pods[0].Facts[policy.FactCgroup].Truth = policy.Unknown }, []State{OrphanedOnDisk}},
+		"one manifest": {func(_ *policy.Look, pods []policy.Judged) { pods[0].Facts[policy.FactStaticPod].Truth = policy.Unknown }, []State{OrphanedOnDisk, Static}},
+		"nobody's word": {func(_ *policy.Look, pods []policy.Judged) {
+			pods[5].Unwanted, pods[5].Facts[policy.FactNamed].Truth = "", policy.No
 		}, []State{OrphanedInRuntime}},
 		// A forged line names a pod that lives: the count stays as it is.
-		"named and living": {func(l *policy.Look) { l.Pods[1].Facts[policy.FactNamed].Truth = policy.Yes }, nil},
-		"named, with cgroup": {func(l *policy.Look) {
-			l.Pods[0], l.Pods[1] = l.Pods[1], l.Pods[0]
-			l.Pods[0].Facts[policy.FactNamed].Truth, l.Pods[0].Facts[policy.FactSandbox].Truth = policy.Yes, policy.No
+		"named and living": {func(_ *policy.Look, pods []policy.Judged) { pods[1].Facts[policy.FactNamed].Truth = policy.Yes }, nil},
+		"named, with cgroup": {func(_ *policy.Look, pods []policy.Judged) {
+			pods[0], pods[1] = pods[1], pods[0]
+			pods[0].Facts[policy.FactNamed].Truth, pods[0].Facts[policy.FactSandbox].Truth = policy.Yes, policy.No
 		}, nil},
-		"named, no runtime": {func(l *policy.Look) { l.Pods[3].Facts[policy.FactSandbox].Truth = policy.Unknown }, []State{OrphanedOnDisk, OrphanedInRuntime}},
-		"some pods":         {func(l *policy.Look) { l.Partial = true }, States()},
+		"named, no runtime": {func(_ *policy.Look, pods []policy.Judged) { pods[3].Facts[policy.FactSandbox].Truth = policy.Unknown }, []State{OrphanedOnDisk, OrphanedInRuntime}},
+		"some pods":         {func(l *policy.Look, _ []policy.Judged) { l.Partial = true }, States()},
 	} {
-		l := whole
-		l.Pods, l.RuntimeOnly = slices.Clone(l.Pods), slices.Clone(l.RuntimeOnly)
-		c.change(&l)
+		l, pods := whole, slices.Clone(pods)
+		c.change(&l, pods)
 		want := maps.Clone(all)
 		for _, s := range c.unknown {
 			delete(want, s)
 		}
-		if got := CountPods(&l); !maps.Equal(got, want) {
+		if got := CountPods(&l, pods); !maps.Equal(got, want) {
 			t.Errorf("%s unknown: %v, want %v", name, got, want)
 		}
 	}

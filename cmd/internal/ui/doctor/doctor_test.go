@@ -55,7 +55,7 @@ func healthyNode() summary.Case {
 	return summary.Case{
 		Sources: []summary.Source{{Name: "journald", Read: true, Since: testNow.Add(-24 * time.Hour)}},
 		Daemon:  summary.Daemon{Runs: policy.Yes, PID: 612, Since: testNow.Add(-50 * time.Hour), Mode: "enforce", Installed: true, Proven: true},
-		Looked:  true, Node: r.Look.Node, Pods: r.Look.Pods, Verdicts: r.Verdicts, Rules: policy.Rules{Confirm: 5 * time.Minute},
+		Looked:  true, Node: r.Look.Node, Pods: r.Pods, Rules: policy.Rules{Confirm: 5 * time.Minute},
 	}
 }
 
@@ -68,7 +68,7 @@ func complain(x *node) {
 		Last: testNow.Add(-time.Second), Now: true, Words: oldWords,
 	}}
 	r := only(testReport(), uidReap, uidAlive)
-	x.Case.Pods, x.Case.Verdicts = r.Look.Pods, r.Verdicts
+	x.Case.Pods = r.Pods
 }
 
 // doctored are the nodes of doctor's tests, by name.
@@ -95,7 +95,7 @@ var doctored = map[string]func(*node){
 		doctoredUmount(x)
 		x.Case.Daemon.Mode, x.Case.Rules.Observe = "observe", true
 		x.Case.Conflicts = []parsers.PodUID{uidConflict}
-		x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, policy.Evidence{Name: "backup"}), append(x.Case.Verdicts, policy.Verdict{Decision: policy.Keep})
+		x.Case.Pods = append(x.Case.Pods, policy.Judged{Evidence: policy.Evidence{Name: "backup"}, Verdict: policy.Verdict{Decision: policy.Keep}})
 	},
 	// One may go, one waits for its hold, and one for a process.
 	"inuse":      doctoredInUse,
@@ -104,13 +104,13 @@ var doctored = map[string]func(*node){
 	"settling": func(x *node) {
 		complain(x)
 		keep(x, policy.ReasonKubeletStarting, "the kubelet (PID 812) has run for 1m0s of 10m0s")
-		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonNotADirectory})
+		x.Case.Pods[0].Why = append(x.Case.Pods[0].Why, policy.Why{Reason: policy.ReasonNotADirectory})
 	},
 	// The kubelet's report overrides a file that may be stale.
 	"stale": func(x *node) {
 		complain(x)
 		keep(x, policy.ReasonKubeletFile, "allocated_pods_state has it")
-		x.Case.Verdicts[0].Decision, x.Case.Pods[0].FilesGoStale = policy.Wait, true
+		x.Case.Pods[0].Decision, x.Case.Pods[0].FilesGoStale = policy.Wait, true
 	},
 	"limited": doctoredLimited,
 	// Both wait for one that is in quarantine already; the kubelet reported both.
@@ -126,7 +126,7 @@ var doctored = map[string]func(*node){
 		complain(x)
 		s := &x.Case.Said[0]
 		s.Now, s.Lines, s.LastHour, s.First, s.Last = false, 40, 0, testNow.Add(-11*time.Hour), testNow.Add(-9*time.Hour)
-		x.Case.Pods, x.Case.Verdicts = x.Case.Pods[1:], x.Case.Verdicts[1:]
+		x.Case.Pods = x.Case.Pods[1:]
 	},
 	"aging": func(x *node) {
 		x.Case.Aging = summary.Aging{UIDs: []parsers.PodUID{uidHeld}, Bytes: 300 << 10, In: 24*time.Hour - time.Second}
@@ -143,7 +143,7 @@ var doctored = map[string]func(*node){
 		complain(x)
 		x.Case.Daemon.Runs = policy.No
 		r := only(testReport(), uidHold)
-		x.Case.Pods, x.Case.Verdicts = r.Look.Pods, r.Verdicts
+		x.Case.Pods = r.Pods
 	},
 	"files": func(x *node) {
 		complain(x)
@@ -169,7 +169,7 @@ var doctored = map[string]func(*node){
 	"restorednow": func(x *node) {
 		complain(x)
 		keep(x, policy.ReasonYoung, "")
-		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonRestored})
+		x.Case.Pods[0].Why = append(x.Case.Pods[0].Why, policy.Why{Reason: policy.ReasonRestored})
 	},
 	"nolog": func(x *node) { x.Case.Sources = nil },
 	"deaf": func(x *node) {
@@ -180,7 +180,7 @@ var doctored = map[string]func(*node){
 	},
 	"user": func(x *node) {
 		complain(x)
-		x.Root, x.Case.Looked, x.Case.Pods, x.Case.Verdicts = false, false, nil, nil
+		x.Root, x.Case.Looked, x.Case.Pods = false, false, nil
 		x.Case.Daemon = summary.Daemon{Problem: "cannot open the state directory: permission denied"}
 		x.LookErr = fmt.Errorf("cannot list the pods directory /var/lib/kubelet/pods: %w", fs.ErrPermission)
 	},
@@ -197,13 +197,13 @@ var doctored = map[string]func(*node){
 	"many": func(x *node) {
 		complain(x)
 		for i := range 40 {
-			e, v := x.Case.Pods[0], x.Case.Verdicts[0]
-			e.UID = uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
+			p := x.Case.Pods[0]
+			p.UID = uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
 			if i%2 == 1 {
-				e.Umount = "umount '/var/lib/kubelet/pods/" + string(e.UID) + "/v'"
-				v.Decision, v.Why = policy.Keep, []policy.Why{{Reason: policy.ReasonMounted}}
+				p.Umount = "umount '/var/lib/kubelet/pods/" + string(p.UID) + "/v'"
+				p.Decision, p.Why = policy.Keep, []policy.Why{{Reason: policy.ReasonMounted}}
 			}
-			x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, e), append(x.Case.Verdicts, v)
+			x.Case.Pods = append(x.Case.Pods, p)
 		}
 		x.Case.Said[0].Words = strings.Repeat(oldWords+" \x1b[2J", 9)
 	},
@@ -213,9 +213,9 @@ var doctored = map[string]func(*node){
 func doctoredUmount(x *node) {
 	complain(x)
 	r := only(testReport(), uidMounted)
-	e := r.Look.Pods[0]
-	e.Umount = "umount '/var/lib/kubelet/pods/" + string(uidMounted) + "/volumes/kubernetes.io~csi/pvc-0d5f2c1e-6f0e-4c39-9d3b-0d6a1e9f6b11/mount'"
-	x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, e), append(x.Case.Verdicts, r.Verdicts[0])
+	p := r.Pods[0]
+	p.Umount = "umount '/var/lib/kubelet/pods/" + string(uidMounted) + "/volumes/kubernetes.io~csi/pvc-0d5f2c1e-6f0e-4c39-9d3b-0d6a1e9f6b11/mount'"
+	x.Case.Pods = append(x.Case.Pods, p)
 }
 
 // doctoredLimited has two pods that may go, and a daemon that has just started.
@@ -223,22 +223,22 @@ func doctoredLimited(x *node) {
 	complain(x)
 	x.Case.Daemon.Proven = false
 	r := only(testReport(), uidReap, uidHold)
-	x.Case.Pods, x.Case.Verdicts = r.Look.Pods, r.Verdicts
-	x.Case.Verdicts[1].Due = 0
+	x.Case.Pods = r.Pods
+	x.Case.Pods[1].Due = 0
 }
 
 // doctoredInUse has three pods that go: one may, one waits for its hold, and one for a process.
 func doctoredInUse(x *node) {
 	complain(x)
 	r := only(testReport(), uidHold)
-	used, v := evidence(uidMounted, "db", "postgres-1", scratch), policy.Verdict{UID: uidMounted, Decision: policy.Wait}
-	v.Why = []policy.Why{{Reason: policy.ReasonInUse, Detail: "PID 4242 (tail) has volumes/log as an open file"}}
-	x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, r.Look.Pods[0], used), append(x.Case.Verdicts, r.Verdicts[0], v)
+	used := policy.Judged{Evidence: evidence(uidMounted, "db", "postgres-1", scratch), Verdict: policy.Verdict{Decision: policy.Wait}}
+	used.Why = []policy.Why{{Reason: policy.ReasonInUse, Detail: "PID 4242 (tail) has volumes/log as an open file"}}
+	x.Case.Pods = append(x.Case.Pods, r.Pods[0], used)
 }
 
 // keep keeps the pod that may go.
 func keep(x *node, reason policy.Reason, detail string) {
-	x.Case.Verdicts[0].Decision, x.Case.Verdicts[0].Why = policy.Keep, []policy.Why{{Reason: reason, Detail: detail}}
+	x.Case.Pods[0].Decision, x.Case.Pods[0].Why = policy.Keep, []policy.Why{{Reason: reason, Detail: detail}}
 }
 
 // TestDoctor: one screen for each kind of node, that fits a terminal of 80 columns and 24 lines, but for
@@ -361,7 +361,7 @@ func TestDoctorReadsOnly(t *testing.T) {
 		}, "/nowhere.log does not exist", "no such file"},
 		"a log file, and all gone": {func(x *node) {
 			doctored["files"](x)
-			x.Case.Pods, x.Case.Verdicts = nil, nil
+			x.Case.Pods = nil
 			x.Case.Said[0].Now = false
 		}, "It has stopped: none that it named is left.", "complains of"},
 		"a log file, and one left": {func(x *node) {
@@ -370,7 +370,7 @@ func TestDoctorReadsOnly(t *testing.T) {
 		}, "The kubelet complains of 1 pod", "It has stopped"},
 		"another root": {func(x *node) {
 			complain(x)
-			x.Case.Pods, x.Case.Verdicts = nil, nil
+			x.Case.Pods = nil
 			doctored["contradiction"](x)
 		}, "A setting contradicts the running kubelet: --root-dir", "are gone"},
 	} {

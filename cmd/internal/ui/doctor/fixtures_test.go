@@ -58,8 +58,7 @@ var (
 func testReport() reaper.Report {
 	var r reaper.Report
 	add := func(e policy.Evidence, d policy.Decision, due time.Duration, why ...policy.Why) {
-		r.Look.Pods = append(r.Look.Pods, e)
-		r.Verdicts = append(r.Verdicts, policy.Verdict{UID: e.UID, Name: e.Name, Decision: d, Why: why, Due: due})
+		r.Pods = append(r.Pods, policy.Judged{Evidence: e, Verdict: policy.Verdict{Decision: d, Why: why, Due: due}})
 	}
 	r.Look.Node.Kubelet = policy.Fact{Truth: policy.Yes, Origin: "/proc/812", Detail: "running since 2026-11-18 03:00:00 UTC"}
 	r.Look.Node.KubeletID = policy.KubeletID{PID: 812, Start: time.Minute}
@@ -97,9 +96,9 @@ func at(ago time.Duration) policy.Instant {
 func only(r reaper.Report, uids ...parsers.PodUID) reaper.Report {
 	var out reaper.Report
 	out.Look.Node = r.Look.Node
-	for i, e := range r.Look.Pods {
-		if slices.Contains(uids, e.UID) {
-			out.Look.Pods, out.Verdicts = append(out.Look.Pods, e), append(out.Verdicts, r.Verdicts[i])
+	for _, p := range r.Pods {
+		if slices.Contains(uids, p.UID) {
+			out.Pods = append(out.Pods, p)
 		}
 	}
 	return out
