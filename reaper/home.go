@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
 // quarantineParent is the directory in which the quarantine lies that the ledger's entries are in.
@@ -17,7 +16,16 @@ type quarantineParent struct {
 // errOtherQuarantine ends a pass before it begins.
 var errOtherQuarantine = errors.New("no entry of the ledger lies in the quarantine, and the directory that it is in is another one than before")
 
-// checkQuarantine refuses to work with a quarantine in which none of the ledger's entries can be.
+// checkQuarantine refuses to work with a quarantine in which none of the ledger's entries can be: each would be written
+// off as gone, and a parked pod would never be put back. No setting need have changed for that:
+//
+//   - Where the root directory is left to the kubelet and none runs yet, as at the boot of a node
+//     whose kubelet is started late (k0s, microk8s), its path is a guess.
+//   - The kubelet's root directory is on a disk of its own that is not mounted yet, and a kubelet
+//     that was faster has made a pods directory below the mount point.
+//
+// One entry that is found shows that the quarantine is the right one, also after a move to another
+// disk. An empty quarantine in the same directory is no doubt: an operator has emptied it.
 func (r *Reaper) checkQuarantine() error {
 	known := policy.Listed(r.Ledger.Entries())
 	if len(known) == 0 || r.Store == nil {
@@ -28,21 +36,18 @@ func (r *Reaper) checkQuarantine() error {
 	if err != nil {
 		return err
 	}
-	q := decide.Quarantine{Known: len(known), Remembered: remembered}
 	now, err := r.Remover.QuarantineParent()
 	if err == nil && now.Is(was.ID) {
-		q.Dir = policy.Yes
-	} else if err == nil {
+		return nil
+	}
+	if err == nil {
 		var names []string
 		names, err = r.Remover.List()
 		if slices.ContainsFunc(known, func(e policy.EntryState) bool { return slices.Contains(names, e.Entry) }) {
-			q.Found = policy.Yes
+			return r.Store.Save("home", quarantineParent{now})
 		}
 	}
-	switch {
-	case q.Found == policy.Yes:
-		return r.Store.Save("home", quarantineParent{now})
-	case q.Same():
+	if !remembered { // an older program has filled it
 		return nil
 	}
 	text := "is its disk mounted? If what lay there is gone for good, move home.json out of the state directory"

@@ -2,12 +2,13 @@ package app
 
 import (
 	"context"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
@@ -21,16 +22,9 @@ func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err
 	if _, err := store.Load("quarantine", &was); err != nil {
 		return was, err
 	}
-	q := decide.Quarantine{Remembered: was.Dir != "", Path: policy.No}
-	if was.Dir == cfg.QuarantineDir || sameDir(was.Dir, cfg.QuarantineDir) {
-		q.Path = policy.Yes
-	}
-	for _, e := range store.Entries() {
-		if !e.Phase.Over() {
-			q.Known++
-		}
-	}
-	if q.Same() {
+	same := was.Dir == "" || was.Dir == cfg.QuarantineDir || sameDir(was.Dir, cfg.QuarantineDir)
+	lies := func(e *policy.EntryState) bool { return !e.Phase.Over() }
+	if same || !slices.ContainsFunc(slices.Collect(maps.Values(store.Entries())), lies) {
 		return was, nil
 	}
 	return was, exit.Failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use "+

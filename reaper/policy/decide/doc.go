@@ -1,7 +1,6 @@
 // Package decide decides whether and for what to look at the node, and what one look leads to.
 //
-// Before a look, Quarantine reports whether the quarantine is the one that the ledger knows. InWork
-// lists which of its entries the look is asked for.
+// Before a look, InWork lists the entries of the quarantine that the look is asked for.
 //
 // Decide takes the look and what was known before it. It first completes the evidence (assemble.go): the facts that only
 // the log, the ledger and earlier looks give. After that nothing changes evidence. Then it has policy judge each pod
