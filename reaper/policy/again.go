@@ -157,14 +157,9 @@ func Lives(e Evidence, n Node, s EntryState, r Rules, now Instant) Verdict {
 		if !rule.has(sign) || rule.fact == FactRemade && s.Leaf != "" {
 			continue
 		}
-		switch f := e.Facts[rule.fact]; {
-		case f.Truth == No:
-		case f.Truth == Yes:
-			v.keep(Keep, rule.alive, f.Detail)
+		counts := !r.silent(rule) && (s.Phase == PhaseStripping || rule.has(doubt) && !n.noRuntime(rule))
+		if v.read(rule, &e, Keep, counts) {
 			v.Alive = v.Alive || rule.has(breaks)
-		case r.onlyYesCounts(rule.fact), rule.has(waivable) && r.Waive:
-		case s.Phase == PhaseStripping || rule.has(doubt) && (rule.unknown != ReasonRuntimeUnknown || n.RuntimeLists.Truth != No):
-			v.keep(Wait, rule.unknown, unknownDetail(rule.fact, f))
 		}
 	}
 	if v.Alive && returned(e, s.Parked, now) {

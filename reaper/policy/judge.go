@@ -50,6 +50,11 @@ type rule struct {
 
 func (r rule) has(t traits) bool { return r.traits&t != 0 }
 
+// ruleOf returns the rule of a fact.
+func ruleOf(n FactName) rule {
+	return rules[slices.IndexFunc(rules[:], func(r rule) bool { return r.fact == n })]
+}
+
 // rules is the table of evidence of docs/how-it-decides.md, with every fact. Time is weighed
 // last, by judgement.weigh and by JudgeParked.
 var rules = [...]rule{
@@ -102,6 +107,11 @@ func (r Rules) onlyYesCounts(n FactName) bool {
 	return n == FactKubeletLists || n == FactPodResources || n == FactAPILists && !r.NeedAPI
 }
 
+// silent reports whether the rule's Unknown keeps nothing.
+func (r Rules) silent(rule rule) bool {
+	return r.onlyYesCounts(rule.fact) || rule.has(waivable) && r.Waive
+}
+
 func unknownDetail(n FactName, f Fact) string {
 	if f.Detail != "" {
 		return f.Detail
@@ -118,6 +128,11 @@ const (
 	unlessCleared                    // the volume manager releases once its leaves are cleared: see clear.go
 	unlessRemoved                    // the kubelet removes the sandboxes that have stopped: see sandbox.go
 )
+
+// noRuntime reports whether the rule's fact is the runtime's, and the runtime has answered with nothing at all.
+func (n *Node) noRuntime(rule rule) bool {
+	return rule.unknown == ReasonRuntimeUnknown && n.RuntimeLists.Truth == No
+}
 
 // objection is one thing that speaks against releasing a pod.
 type objection struct {
@@ -213,10 +228,10 @@ func (j *judgement) apply(rule rule, need unless) {
 			need = unlessCleared
 		}
 		j.object(rule.decision, rule.alive, f.Detail, need)
-	case j.r.onlyYesCounts(rule.fact), rule.has(waivable) && j.r.Waive:
+	case j.r.silent(rule):
 	case j.doubts(rule):
 		j.object(Keep, rule.unknown, unknownDetail(rule.fact, f), unlessDoubt)
-	case rule.unknown == ReasonRuntimeUnknown && j.n.RuntimeLists.Truth == No:
+	case j.n.noRuntime(rule):
 		j.object(Keep, ReasonRuntimeEmpty, j.n.RuntimeLists.Detail, 0)
 	default:
 		j.object(Keep, rule.unknown, unknownDetail(rule.fact, f), 0)
@@ -227,8 +242,7 @@ func (j *judgement) apply(rule rule, need unless) {
 // A runtime that lists nothing has answered.
 func (j *judgement) doubts(rule rule) bool {
 	f := j.e.Facts[rule.fact]
-	return rule.has(shared) && f.Truth == Unknown && !f.Own && !j.r.onlyYesCounts(rule.fact) && (!rule.has(waivable) || !j.r.Waive) &&
-		(rule.unknown != ReasonRuntimeUnknown || j.n.RuntimeLists.Truth != No)
+	return rule.has(shared) && f.Truth == Unknown && !f.Own && !j.r.silent(rule) && !j.n.noRuntime(rule)
 }
 
 // weigh makes a verdict of the objections. Those are left out that fall with what is assumed; only

@@ -57,11 +57,7 @@ func (b Batch) StillDead(answers []Evidence, n Node, r Rules) (Batch, []Outcome)
 func lastObjections(e Evidence, n Node, r Rules) []Why {
 	j := &judgement{e: e, n: n, r: r}
 	for _, fact := range LastFacts() {
-		for _, rule := range rules {
-			if rule.fact == fact {
-				j.apply(rule, 0)
-			}
-		}
+		j.apply(ruleOf(fact), 0)
 	}
 	var why []Why
 	for _, o := range j.against {
@@ -83,15 +79,11 @@ func PutBacks(moved []Outcome, answers []Evidence, at Instant) []Action {
 		e := now[o.Action.Evidence.Name]
 		var why []Why
 		for _, fact := range LastFacts() {
-			f := e.Facts[fact]
-			for _, rule := range rules {
-				switch {
-				case rule.fact != fact:
-				case f.Truth == Yes:
-					why = append(why, Why{rule.alive, f.Detail})
-				case f.Truth == Unknown && fact == FactMounted:
-					why = append(why, Why{rule.unknown, unknownDetail(fact, f)})
-				}
+			switch f := e.Facts[fact]; {
+			case f.Truth == Yes:
+				why = append(why, Why{ruleOf(fact).alive, f.Detail})
+			case f.Truth == Unknown && fact == FactMounted:
+				why = append(why, Why{ruleOf(fact).unknown, unknownDetail(fact, f)})
 			}
 		}
 		if len(why) > 0 {

@@ -22,14 +22,8 @@ type Parked struct {
 func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) Verdict {
 	v := Verdict{Stage: InQuarantine, Decision: Reap}
 	for _, rule := range rules {
-		switch f := e.Facts[rule.fact]; {
-		case rule.parked == "", f.Truth == No:
-		case f.Truth == Yes:
-			v.keep(rule.parked, rule.alive, f.Detail)
+		if rule.parked != "" && v.read(rule, &e, rule.parked, !r.silent(rule)) {
 			v.Alive = v.Alive || rule.has(breaks)
-		case r.onlyYesCounts(rule.fact), rule.has(waivable) && r.Waive:
-		default:
-			v.keep(Wait, rule.unknown, unknownDetail(rule.fact, f))
 		}
 	}
 	if !r.Waive {
@@ -47,6 +41,19 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) Verdict {
 	}
 	v.again(e, p, r, now) // last: nothing puts a pod back where that may be used
 	return v
+}
+
+// read reads one fact about an entry: alive is the decision where the pod shows life, and it waits where the fact is
+// Unknown, if that counts. It reports whether the pod shows life.
+func (v *Verdict) read(rule rule, e *Evidence, alive Decision, doubt bool) bool {
+	f := e.Facts[rule.fact]
+	switch {
+	case f.Truth == Yes:
+		v.keep(alive, rule.alive, f.Detail)
+	case f.Truth == Unknown && doubt:
+		v.keep(Wait, rule.unknown, unknownDetail(rule.fact, f))
+	}
+	return f.Truth == Yes
 }
 
 func (v *Verdict) sameKubelet(n Node, p Parked) {
@@ -76,7 +83,7 @@ func (n Node) Pressed() bool {
 // it is parked, or half removed, or holds ephemeral data past its retention.
 func Due(e EntryState, r Rules, now Instant, pressed bool) bool {
 	left, ephemeral := PurgeIn(e, r, now, pressed)
-	return stageOf(e.Phase).due || ephemeral && left <= 0
+	return e.Phase.due() || ephemeral && left <= 0
 }
 
 // PurgeIn returns how long the ephemeral data of a confirmed entry still stays, and false where it
@@ -153,18 +160,8 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict
 // its binds. It waits for an operator.
 func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Action) {
 	v := Lives(e, n, s, r, now)
-	for _, rule := range rules {
-		if rule.fact != FactMounted && rule.fact != FactInUse {
-			continue
-		}
-		switch f := e.Facts[rule.fact]; f.Truth {
-		case No:
-		case Yes:
-			v.keep(Wait, rule.alive, f.Detail)
-		case Unknown:
-			v.keep(Wait, rule.unknown, unknownDetail(rule.fact, f))
-		}
-	}
+	v.read(ruleOf(FactMounted), &e, Wait, true)
+	v.read(ruleOf(FactInUse), &e, Wait, true)
 	switch {
 	case v.Decision != Reap:
 		return v, nil

@@ -172,9 +172,10 @@ func stillOpen(r Record, o Outcome) []Record {
 // neither, where a look must come first. An action on an entry that is no longer there
 // takes nothing but what lay beside it, and its outcome says how it ended.
 func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
-	do := stageOf(e.Phase).away
+	d, _ := e.Phase.deed()
+	do := d.away
 	if inQuarantine {
-		do = stageOf(e.Phase).here
+		do = d.here
 	}
 	a := Action{
 		Kind: do.action, UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Parked: e.Parked.At, Why: e.Why,
