@@ -2,13 +2,18 @@ package main
 
 import (
 	"context"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
@@ -36,6 +41,7 @@ func fleetFlags(cmd *cobra.Command, o *app.FleetOptions) {
 	f.DurationVar(&o.Patience, "timeout", 5*time.Second, "how long each node has to answer")
 	f.StringVar(&o.Service, "service", "", "`NAMESPACE/NAME` of the daemons' Service; --ca-file or --tls-server-name make it ask by https")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "a `FILE` that names the API server (default: $KUBECONFIG, ~/.kube/config, the pod's service account)")
+	f.StringVar(&o.Context, "context", "", "the `NAME` of a context in the kubeconfig (default: its current one)")
 	f.StringVar(&o.CAFile, "ca-file", "", "the authority's certificates, in PEM (default: the system's)")
 	f.StringVar(&o.ServerName, "tls-server-name", "", "the `NAME` in the certificates of all nodes (default: each node's address)")
 	f.StringVar(&o.TokenFile, "token-file", "", "a `FILE` with a bearer token for the nodes; only with https://")
@@ -46,40 +52,102 @@ func fleetFlags(cmd *cobra.Command, o *app.FleetOptions) {
 func newFleetListCommand(a *cli) *cobra.Command {
 	var o app.FleetOptions
 	var which ui.FleetScope
-	var file string
+	var file, least string
+	var watch bool
 	cmd := &cobra.Command{
 		Use: "list [ADDRESS...]", Short: "Show the orphans of many nodes, and what needs you",
-		Long: "Show the orphans of many nodes: sums first, then the nodes on which something\nlies, " +
-			"the pods that need you, and the nodes that are silent.\n\n" +
+		Long: "Show the orphans of many nodes: sums by reason, driver and age first, then the\n20 worst nodes, the pods that need you, and the nodes that are silent.\n\n" +
 			"If you name no node, the command asks the API server for the OrphanReports. The\n" +
-			"daemons of a cluster write them about once an hour and soon after a change. A\n" +
-			"node is silent if it has no report, or one that is older than two and a half\n" +
-			"hours. If no node has reported and the nodes are not known, the exit code is 3.\n\n" + fleetHelp,
+			"daemons of a cluster write them about once an hour and within a minute after a\n" +
+			"change. A node is silent if it has no report, or one that is older than two and\n" +
+			"a half hours, unless no DaemonSet of the chart selects it. If no node has\n" +
+			"reported and the nodes are not known, the exit code is 3.\n\n" +
+			"A report has the sums of all pods, and as many pods as 8 KiB hold. For more, ask\nthe daemons: give their addresses or --service.\n\n" + fleetHelp,
 		Example: "  orphan-reaper fleet list\n" +
+			"  orphan-reaper fleet list --selector pool=gpu --reason mounted --sort bytes\n" +
 			"  orphan-reaper fleet list http://10.0.0.1:9477 http://10.0.0.2:9477\n" +
 			"  orphan-reaper fleet list --from nodes.txt -o json | jq '.pods[].uid'\n" +
 			"  kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -",
 		Annotations: marks(noSettings),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if which.Wide && which.NeedsPerson {
-				return exit.Usagef("", "--wide and --needs-person exclude each other")
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if which.All && which.NeedsPerson {
+				return exit.Usagef("", "--all (or --wide) and --needs-person exclude each other")
 			}
-			shown, err := a.fleetList(cmd.Context(), o, args, file, which)
-			if err != nil {
+			if which.Top < 0 {
+				return exit.Usagef("0 shows all", "--top %d is negative", which.Top)
+			}
+			if which.MinBytes, err = bytesOf(least); err != nil {
 				return err
 			}
-			shown.Sort()
-			if err := a.write(shown, func(p *ui.Printer) { p.FleetList(shown) }); err != nil {
-				return err
+			if watch && (file == "-" || o.From == "-") {
+				return exit.Usagef("", "--watch cannot read standard input again")
 			}
-			return exit.Attention(shown.NeedsPerson())
+			for {
+				shown, err := a.fleetList(cmd.Context(), o, args, file, which)
+				if err != nil {
+					return err
+				}
+				shown.Sort()
+				if watch {
+					a.printer(a.stdout).Clear()
+				}
+				if err := a.writeFleet(shown, which); err != nil {
+					return err
+				}
+				if !watch {
+					return exit.Attention(shown.NeedsPerson())
+				}
+				time.Sleep(watchEvery)
+			}
 		},
 	}
 	fleetFlags(cmd, &o)
-	cmd.Flags().StringVar(&file, "reports", "", "a `FILE` with the output of kubectl get nodes,orphans -o json; - is stdin")
-	cmd.Flags().BoolVar(&which.Wide, "wide", false, "show every node and every pod, and not only those that need you")
-	cmd.Flags().BoolVar(&which.NeedsPerson, "needs-person", false, "show only the nodes that need you")
+	f := cmd.Flags()
+	f.StringVar(&file, "reports", "", "a `FILE` with the output of kubectl get nodes,orphans -o json; - is stdin")
+	f.StringVarP(&o.Selector, "selector", "l", "", "only nodes with these `LABELS`, as kubectl selects them")
+	f.StringVar(&which.Reason, "reason", "", "only nodes and pods with this `REASON`")
+	f.StringVar(&which.Driver, "driver", "", "only nodes and pods with a volume of this `DRIVER`")
+	f.StringVarP(&which.Namespace, "namespace", "n", "", "only pods of this `NAMESPACE`, and their nodes")
+	f.StringVar(&least, "min-bytes", "0", "only nodes on which at least this `SIZE` lies, such as 10Gi")
+	which.Sort = ui.FleetOrders[0]
+	f.Var(&choiceValue{&which.Sort, ui.FleetOrders, "ORDER"}, "sort", "the order of nodes: "+strings.Join(ui.FleetOrders, ", "))
+	f.IntVar(&which.Top, "top", 20, "show the first `N` nodes; 0 shows all")
+	f.BoolVar(&which.All, "all", false, "show every node and every pod, and not only those that need you")
+	f.BoolVar(&which.All, "wide", false, "the same as --all")
+	f.BoolVar(&which.NeedsPerson, "needs-person", false, "show only the nodes that need you")
+	f.BoolVarP(&watch, "watch", "w", false, "show it again every minute")
+	f.VarP(&choiceValue{&a.output, fleetFormats, "FORMAT"}, "output", "o", strings.Join(fleetFormats, ", "))
+	f.Lookup("output").DefValue = "text"
+	a.output = "text"
 	return cmd
+}
+
+// fleetFormats are those of fleet list; wide has more columns, name only the nodes.
+var fleetFormats = []string{"text", "wide", "json", "yaml", "name"}
+
+// watchEvery is how often fleet list --watch reads the reports again, which are written within a minute.
+const watchEvery = time.Minute
+
+// bytesOf reads a size as Kubernetes writes it.
+func bytesOf(text string) (int64, error) {
+	q, err := resource.ParseQuantity(text)
+	if err != nil || q.Sign() < 0 {
+		return 0, exit.Usagef("write one such as 500M or 10Gi", "--min-bytes %q is no size", text)
+	}
+	return q.Value(), nil
+}
+
+// writeFleet writes the list in the format that was asked for.
+func (a *cli) writeFleet(shown *ui.FleetList, which ui.FleetScope) error {
+	switch a.output {
+	case "yaml":
+		return a.printer(a.stdout).YAML(shown)
+	case "name":
+		p := a.printer(a.stdout)
+		p.FleetNames(shown)
+		return p.Flush()
+	}
+	return a.write(shown, func(p *ui.Printer) { p.FleetList(shown, a.output == "wide") })
 }
 
 // fleetList asks the daemons that are named, or else reads what all have reported.
@@ -122,39 +190,75 @@ func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, 
 
 func newFleetSweepCommand(a *cli) *cobra.Command {
 	var o app.FleetOptions
-	var mostBreakers int
+	var breakers string
+	var wait time.Duration
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use: "sweep [ADDRESS...]", Short: "Have the daemons of many nodes look now",
-		Long: "Ask the daemon of each node to look now. It then does what its settings and the\n" +
-			"facts allow, as it does by itself. No hold becomes shorter.\n\n" + fleetHelp,
-		Example: "  orphan-reaper fleet sweep --from nodes.txt\n" +
+		Long: "Ask the daemon of each node to look now, in a random order. It then does what\n" +
+			"its settings and the facts allow, as it does by itself. No hold becomes shorter.\n\n" +
+			"With --wait the command waits until each look has ended, and shows what was\nmoved, removed and kept. With --dry-run no node looks: it shows what the last\n" +
+			"looks found. If the breaker of a node is open, the exit code is 3.\n\n" + fleetHelp,
+		Example: "  orphan-reaper fleet sweep --from nodes.txt --dry-run\n" +
+			"  orphan-reaper fleet sweep --from nodes.txt --wait --max-breakers 1%\n" +
 			"  orphan-reaper fleet sweep --user sweeper --password-file pw --ca-file ca.pem \\\n    https://10.0.0.1:9477",
 		Annotations: marks(noSettings),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if mostBreakers < 0 {
-				return exit.Usagef("0 stops at the first node whose breaker is open", "--max-breakers %d is negative", mostBreakers)
-			}
 			o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
 			fleet, err := app.OpenFleet(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			most, err := fleet.MostBreakers(breakers)
 			if err != nil {
 				return err
 			}
 			shown := ui.NewFleetSweep(len(fleet.Targets))
 			work := progress.From(cmd.Context())
 			work.Begin("asking the nodes", "node", int64(len(fleet.Targets)))
-			shown.Breakers = fleet.Sweep(cmd.Context(), mostBreakers, func(at report.Target, answer *report.Answer, asked bool, err error) {
-				shown.Add(at, answer, asked, err)
-				work.Add(1)
-			})
+			if dryRun {
+				fleet.List(cmd.Context(), func(at report.Target, r *report.Report, err error) {
+					shown.AddReport(at, r, err)
+					work.Add(1)
+				})
+			} else {
+				shown.Breakers = fleet.Sweep(cmd.Context(), most, wait, func(at report.Target, s *cluster.Swept, asked bool, err error) {
+					shown.Add(at, s, asked, err)
+					work.Add(1)
+				})
+			}
 			work.End()
 			shown.Sort()
 			if err := a.write(shown, func(p *ui.Printer) { p.FleetSweep(shown) }); err != nil {
 				return err
 			}
-			return exit.Attention(len(shown.Silent)+len(shown.NotAsked) > 0)
+			return exit.Attention(shown.NeedsPerson())
 		},
 	}
 	fleetFlags(cmd, &o)
-	cmd.Flags().IntVar(&mostBreakers, "max-breakers", 2, "stop asking once the breaker is open on more nodes than this")
+	f := cmd.Flags()
+	f.StringVar(&breakers, "max-breakers", "2", "stop asking once the breaker is open on more nodes than this `NUMBER`, or share such as 1%")
+	f.BoolVar(&dryRun, "dry-run", false, "have no node look, and show what the last looks found")
+	f.DurationVar(&wait, "wait", 0, "wait until each look has ended, for 10 minutes or `DURATION` (--wait=30m)")
+	f.Lookup("wait").NoOptDefVal = "10m"
 	return cmd
+}
+
+// pluginCommand returns the arguments of a call as kubectl's plugin: kubectl orphans is fleet list, and kubectl orphans sweep fleet sweep.
+// name is by what name the program was started.
+func pluginCommand(name string, args []string) []string {
+	if !strings.HasPrefix(filepath.Base(name), "kubectl-orphans") {
+		return args
+	}
+	var begin []string
+	if len(args) > 0 && strings.HasPrefix(args[0], "__complete") {
+		begin, args = args[:1], args[1:]
+	}
+	switch {
+	case len(args) == 0 || strings.HasPrefix(args[0], "-") || strings.Contains(args[0], "://"):
+		return slices.Concat(begin, []string{"fleet", "list"}, args)
+	case args[0] == "version":
+		return args
+	}
+	return slices.Concat(begin, []string{"fleet"}, args)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,14 +100,21 @@ func TestFleetListCluster(t *testing.T) {
 	nodes := "[" + strings.Split(strings.SplitN(reported(), "[", 2)[1], `,{"kind":"OrphanReport"`)[0] + "]"
 	list := reported()
 	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/api/v1/nodes" {
+		switch r.URL.Path {
+		case "/api/v1/nodes":
 			testkit.Answer(`{"kind":"PartialObjectMetadataList","items":`+nodes+`}`)(w, r)
+			return
+		case "/apis/apps/v1/daemonsets":
+			testkit.Answer(`{"kind":"DaemonSetList","items":[]}`)(w, r)
 			return
 		}
 		testkit.Answer(`{"kind":"OrphanReportList","items":[`+list[strings.Index(list, `{"kind":"OrphanReport"`):])(w, r)
 	})
 	code, out, said := call(t, "fleet", "list", "--kubeconfig", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: a"), "-o", "json")
-	var got ui.FleetList
+	var got struct {
+		ui.FleetList
+		Pods []struct{ Node string } `json:"pods"`
+	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 3 || got.Totals.Nodes != 3 || got.Totals.Answered != 2 || got.Totals.Keep != 3 ||
 		len(got.Pods) != 1 || got.Pods[0].Node != "worker-1" || len(got.Silent) != 1 || got.Silent[0].Node != "worker-2" || got.Notes == nil {
 		t.Errorf("%d, %v, %s\n%s", code, err, said, out)
@@ -126,5 +134,88 @@ func TestFleetListCluster(t *testing.T) {
 		if code, _, said := call(t, append([]string{"fleet", "list"}, strings.Fields(args)...)...); code != 2 && code != 1 || !strings.Contains(said, want) {
 			t.Errorf("%s: %d %s", args, code, said)
 		}
+	}
+}
+
+// TestFleetListFormats: every format has the nodes; a hostile name moves no terminal in any of them.
+func TestFleetListFormats(t *testing.T) {
+	file := testkit.File(t, "reports.json", strings.ReplaceAll(reported(), `"name":"db"`, `"name":"d\u001b[2J\u202eb"`))
+	for args, want := range map[string]string{
+		"-o wide":                   "VERSION",
+		"-o json":                   `"node": "worker-1"`,
+		"-o yaml":                   "- node: worker-1\n",
+		"-o name":                   "node/worker-1\nnode/worker-3\n",
+		"-o name --top 1":           "node/worker-1\n",
+		"-o name --sort name":       "node/worker-1\nnode/worker-3\n",
+		"-o name --needs-person":    "node/worker-1\n",
+		"-o name -n shop":           "node/worker-1\n",
+		"-o name -n other":          "",
+		"-o name --reason restored": "",
+		"-o name --min-bytes 1Ki":   "",
+		"--all":                     "00000001-0000-4000-8000-000000000002",
+		"-o name --selector !a":     "node/worker-1\nnode/worker-3\n",
+		"-o name --selector a=b":    "",
+	} {
+		code, out, said := call(t, append([]string{"fleet", "list", "--reports", file}, strings.Fields(args)...)...)
+		if said != "" || code != 3 && !strings.HasSuffix(args, "a=b") || strings.HasPrefix(args, "-o name") && out != want || !strings.Contains(out, want) {
+			t.Errorf("%s: code %d, %q, want %q, %s", args, code, out, want, said)
+		}
+		if strings.ContainsAny(out, "\x1b\u202e") {
+			t.Errorf("%s: %q", args, out)
+		}
+	}
+	for args, want := range map[string]string{
+		"--top -1": "negative", "--min-bytes x": "is no size", "--sort x": "not one of worst", "--selector ==": "--selector", "--all --needs-person": "exclude",
+		"--selector a=b http://127.0.0.1": "leave out the daemons", "-o xml": "not one of text, wide", "--watch --reports -": "cannot read standard input again",
+	} {
+		if code, _, said := call(t, append([]string{"fleet", "list"}, strings.Fields(args)...)...); code != 2 || !strings.Contains(said, want) {
+			t.Errorf("%s: %d %s", args, code, said)
+		}
+	}
+}
+
+// TestPluginCommand: kubectl orphans is fleet list, also where a shell completes it.
+func TestPluginCommand(t *testing.T) {
+	for call, want := range map[string]string{
+		"orphan-reaper scan":                    "scan",
+		"/usr/bin/kubectl-orphans":              "fleet list",
+		"kubectl-orphans -l a=b --context c":    "fleet list -l a=b --context c",
+		"kubectl-orphans list -o wide":          "fleet list -o wide",
+		"kubectl-orphans sweep --wait":          "fleet sweep --wait",
+		"kubectl-orphans https://10.0.0.1:9477": "fleet list https://10.0.0.1:9477",
+		"kubectl-orphans version":               "version",
+		"kubectl-orphans __complete --":         "__complete fleet list --",
+		"kubectl-orphans __complete sweep --m":  "__complete fleet sweep --m",
+	} {
+		words := strings.Fields(call)
+		if got := strings.Join(pluginCommand(words[0], words[1:]), " "); got != want {
+			t.Errorf("%s: %q, want %q", call, got, want)
+		}
+	}
+}
+
+// TestFleetExec: a kubeconfig whose credentials come from a program works for an operator's command, in the named context; the
+// daemon refuses it.
+func TestFleetExec(t *testing.T) {
+	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer from-a-program" {
+			testkit.Refuse(http.StatusUnauthorized, "Unauthorized")(w, r)
+			return
+		}
+		testkit.Answer(`{"kind":"List","items":[]}`)(w, r)
+	})
+	program := testkit.File(t, "plugin", "#!/bin/sh\necho '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\","+
+		"\"status\":{\"token\":\"from-a-program\"}}'\n")
+	testkit.Must(t, os.Chmod(program, 0o755))
+	exec := fmt.Sprintf("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: %q}", program)
+	config := testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), exec)
+	if code, out, said := call(t, "fleet", "list", "--kubeconfig", config); code != 0 || !strings.Contains(out, "0 nodes") {
+		t.Errorf("%d %s %s", code, out, said)
+	}
+	if code, _, said := call(t, "fleet", "list", "--kubeconfig", config, "--context", "other"); code == 0 || !strings.Contains(said, `"other"`) {
+		t.Errorf("another context: %d %s", code, said)
+	}
+	if code, _, said := call(t, "config", "check", "--orphan-report", config); code != 2 || !strings.Contains(said, "come from a program (exec)") {
+		t.Errorf("the daemon: %d %s", code, said)
 	}
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -66,8 +67,9 @@ func ReadConfig(file string, now time.Time) (*Server, error) {
 }
 
 // ReadPersonal reads the kubeconfig of the user of a command as kubectl does: file, or where none is named the merged list.
-// A program that gives credentials is started when the server is asked. It returns nil where none of the files exists.
-func ReadPersonal(file string, list []string, now time.Time) (*Server, error) {
+// name is the context, "" for the current one. A program that gives credentials is started when the server is asked. It
+// returns nil where none of the files exists.
+func ReadPersonal(file string, list []string, name string, now time.Time) (*Server, error) {
 	raw, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: file, Precedence: list}).Load()
 	if err != nil || file == "" && api.IsConfigEmpty(raw) {
 		return nil, err
@@ -75,6 +77,7 @@ func ReadPersonal(file string, list []string, now time.Time) (*Server, error) {
 	if file == "" {
 		file = "the kubeconfig"
 	}
+	raw.CurrentContext = cmp.Or(name, raw.CurrentContext)
 	return use(file, raw, now, true)
 }
 

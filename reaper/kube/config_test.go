@@ -77,7 +77,7 @@ func TestPrograms(t *testing.T) {
 		t.Errorf("the daemon: %v", err)
 	}
 	testkit.There(t, dir+"/started", false)
-	server, err := ReadPersonal(file, nil, testkit.Noon)
+	server, err := ReadPersonal(file, nil, "", testkit.Noon)
 	testkit.Must(t, err)
 	var got []byte
 	testkit.Must(t, server.Get(t.Context(), "/", "", func(r io.Reader) (err error) { got, err = io.ReadAll(r); return err }))

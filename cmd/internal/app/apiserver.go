@@ -13,6 +13,7 @@ import (
 // APIServer says which API server a person's command asks.
 type APIServer struct {
 	Kubeconfig string // "" to find it as kubectl does
+	Context    string // "" for the current one
 	Env        func(string) string
 	Instead    string // what to do with a kubeconfig that is not used, "" for a pod
 }
@@ -27,7 +28,7 @@ func (a *APIServer) open(now time.Time) (*kube.Server, error) {
 			list = []string{filepath.Join(home, ".kube", "config")}
 		}
 	}
-	s, err := kube.ReadPersonal(a.Kubeconfig, list, now)
+	s, err := kube.ReadPersonal(a.Kubeconfig, list, a.Context, now)
 	switch refused, ok := errors.AsType[*kube.RefusedError](err); {
 	case ok:
 		return nil, &exit.Error{

@@ -12,8 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
@@ -34,6 +37,9 @@ type FleetOptions struct {
 	User       string // "" for none
 	// PasswordFile holds the user's password in its first line, TokenFile a bearer token; "" for none.
 	PasswordFile, TokenFile string
+
+	// Selector selects nodes by their labels, "" for all. It needs the API server.
+	Selector string
 
 	Parallel int
 	Patience time.Duration
@@ -214,12 +220,29 @@ func (f *Fleet) List(ctx context.Context, each func(at report.Target, r *report.
 	f.client.List(ctx, f.Targets, each)
 }
 
-// Sweep asks each node for a look, until more than mostBreakers have said that their breaker is
-// open. asked is false for a node that was not asked for that.
-func (f *Fleet) Sweep(ctx context.Context, mostBreakers int, each func(at report.Target, a *report.Answer, asked bool, err error)) (breakers int) {
-	return f.client.Sweep(ctx, f.Targets, mostBreakers, func(t report.Target, a *report.Answer, err error) {
-		each(t, a, !errors.Is(err, cluster.ErrNotAsked), err)
+// Sweep asks each node for a look, and with wait > 0 waits for its end, until more than mostBreakers have an open
+// breaker. asked is false for a node that was not asked for that.
+func (f *Fleet) Sweep(
+	ctx context.Context, mostBreakers int, wait time.Duration, each func(at report.Target, s *cluster.Swept, asked bool, err error),
+) (breakers int) {
+	return f.client.Sweep(ctx, f.Targets, mostBreakers, wait, func(t report.Target, s *cluster.Swept, err error) {
+		each(t, s, !errors.Is(err, cluster.ErrNotAsked), err)
 	})
+}
+
+// MostBreakers returns how many open breakers --max-breakers allows: a number, or a share of the nodes such as 1%, rounded up.
+func (f *Fleet) MostBreakers(text string) (int, error) {
+	number, share := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(number)
+	switch {
+	case n < 0:
+		return 0, exit.Usagef("0 stops at the first node whose breaker is open", "--max-breakers %s is negative", text)
+	case err != nil || share && n > 100:
+		return 0, exit.Usagef("", "--max-breakers %q is no number such as 2, and no share such as 1%%", text)
+	case share:
+		return (len(f.Targets)*n + 99) / 100, nil
+	}
+	return n, nil
 }
 
 // WantsReports reports whether the nodes' OrphanReports are read, from the API server or from a file, and no daemon is
@@ -233,6 +256,9 @@ func (o *FleetOptions) WantsReports(file string) (bool, error) {
 	if !asks && shows {
 		return false, errNoTarget()
 	}
+	if asks && o.Selector != "" {
+		return false, exit.Usagef("", "--selector needs the nodes' labels, which the API server has: leave out the daemons to ask")
+	}
 	return !asks, nil
 }
 
@@ -243,13 +269,17 @@ func FleetReports(
 	ctx context.Context, o *FleetOptions, file string, begin func(), each func(at report.Target, r *report.Report, err error),
 ) (cluster.Doubt, error) {
 	now := time.Now()
+	selector, err := labels.Parse(o.Selector)
+	if err != nil {
+		return cluster.Doubt{}, exit.Usagef("", "--selector: %w", err)
+	}
 	if file == "" {
 		o.Instead = "kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -"
 		server, err := o.open(now)
 		if err != nil {
 			return cluster.Doubt{}, err
 		}
-		return cluster.Reports(ctx, server, now, begin, each)
+		return cluster.Reports(ctx, server, now, selector, begin, each)
 	}
 	in, err := o.openInput(file)
 	if err != nil {
@@ -257,5 +287,5 @@ func FleetReports(
 	}
 	defer closeQuietly(in)
 	begin()
-	return cluster.ReadReports(in, now, each)
+	return cluster.ReadReports(in, now, selector, each)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -83,7 +84,7 @@ func TestService(t *testing.T) {
 		f, err := OpenFleet(t.Context(), o)
 		testkit.Must(t, err)
 		told := 0
-		f.Sweep(t.Context(), 2, func(at report.Target, a *report.Answer, _ bool, err error) {
+		f.Sweep(t.Context(), 2, 0, func(at report.Target, a *cluster.Swept, _ bool, err error) {
 			told++
 			if at.Node != "n1" || !at.Named || (err == nil) != (want == "") || err == nil && a.Look != 7 || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %+v %+v %v", name, at, a, err)
@@ -143,6 +144,21 @@ func TestWhichAPIServer(t *testing.T) {
 		}
 		if e, ok := errors.AsType[*exit.Error](err); name == "insecure" && (!ok || !strings.Contains(e.Hint, "kubectl create token")) {
 			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
+// TestMostBreakers: a number, or a share of the nodes.
+func TestMostBreakers(t *testing.T) {
+	f := &Fleet{Targets: make([]report.Target, 4950)}
+	for text, want := range map[string]int{"0": 0, "2": 2, "1%": 50, "0%": 0, "100%": 4950} {
+		if got, err := f.MostBreakers(text); err != nil || got != want {
+			t.Errorf("%s: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "-1%", "101%", "x", "1.5%", "%"} {
+		if got, err := f.MostBreakers(text); exit.Code(err) != exit.UsageCode {
+			t.Errorf("%s: %d, %v", text, got, err)
 		}
 	}
 }

@@ -1,9 +1,12 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
@@ -17,6 +20,7 @@ const mostFleetPods = 10_000
 // FleetList is what the nodes of a fleet reported about their orphans.
 type FleetList struct {
 	Totals FleetTotals    `json:"totals"`
+	Sums   []report.Sum   `json:"sums"`
 	Nodes  []FleetNode    `json:"nodes"`
 	Pods   []FleetPod     `json:"pods"`
 	More   int            `json:"more"` // how many pods are not in Pods
@@ -24,16 +28,25 @@ type FleetList struct {
 	Notes  []string       `json:"notes"`
 
 	scope    FleetScope
-	reported bool              // by what the nodes have written, and not by asking them
-	nobody   bool              // no node has, and which nodes there are is not known
-	hosts    map[string]string // of the addresses that the operator gave no name
+	reported bool                      // by what the nodes have written, and not by asking them
+	nobody   bool                      // no node has, and which nodes there are is not known
+	hosts    map[string]string         // of the addresses that the operator gave no name
+	sums     map[report.Sum]report.Sum // by what they are of
 }
 
 // FleetScope selects the nodes and pods that are shown; the sums are always those of all.
 type FleetScope struct {
-	Wide        bool // every node and every pod
-	NeedsPerson bool // of the nodes only those that need an operator
+	All            bool   // every node and every pod
+	NeedsPerson    bool   // of the nodes only those that need an operator
+	Reason, Driver string // only nodes and pods that have it, "" for all
+	Namespace      string // only pods of it, and their nodes
+	MinBytes       int64  // only nodes with as much
+	Sort           string // one of FleetOrders
+	Top            int    // how many nodes are shown; 0 shows all
 }
+
+// FleetOrders are the orders of nodes.
+var FleetOrders = []string{"worst", "name", "pods", "bytes"}
 
 // FleetTotals sums up the nodes that answered.
 type FleetTotals struct {
@@ -43,6 +56,7 @@ type FleetTotals struct {
 	Breakers  int `json:"breakers"`
 	// WouldReap is how many of Reap are on nodes in mode observe: in mode enforce they would go.
 	WouldReap int `json:"would_reap"`
+	Waiting   int `json:"waiting"` // for their part of enforce_spread
 	report.Counts
 }
 
@@ -56,6 +70,10 @@ type FleetNode struct {
 	Missing     []string      `json:"missing"`
 	BreakerOpen bool          `json:"breaker_open"`
 	Counts      report.Counts `json:"counts"`
+	// EnforcesFrom is until when the daemon waits (enforce_spread).
+	EnforcesFrom time.Time `json:"enforces_from,omitzero"`
+
+	hits int // pods that have the reason and driver of the scope
 }
 
 // FleetPod is one pod of one node.
@@ -72,11 +90,11 @@ type FleetSilence struct {
 	Error string `json:"error"`
 }
 
-// NewFleetList is empty. Without scope.Wide it has of the pods only those that need an operator.
+// NewFleetList is empty. Without scope.All it has of the pods only those that need an operator, or are what the scope asks for.
 func NewFleetList(nodes int, scope FleetScope) *FleetList {
 	return &FleetList{
-		Totals: FleetTotals{Nodes: nodes}, Nodes: []FleetNode{}, Pods: []FleetPod{}, Silent: []FleetSilence{}, Notes: []string{},
-		scope: scope, hosts: map[string]string{},
+		Totals: FleetTotals{Nodes: nodes}, Sums: []report.Sum{}, Nodes: []FleetNode{}, Pods: []FleetPod{}, Silent: []FleetSilence{}, Notes: []string{},
+		scope: scope, hosts: map[string]string{}, sums: map[report.Sum]report.Sum{},
 	}
 }
 
@@ -99,32 +117,19 @@ func (f *FleetList) Add(at report.Target, r *report.Report, err error) {
 		f.Silent = append(f.Silent, FleetSilence{at.Node, at.URL, report.Short(err.Error())})
 		return
 	}
-	t := &f.Totals
 	node, other := at.Name(r.Node)
 	if !at.Named {
 		f.hosts[at.URL] = at.Node
 	}
-	f.Nodes = append(f.Nodes, FleetNode{node, at.URL, other, r.Version, r.Mode, list(r.Missing), r.BreakerOpen, r.Counts})
-	t.Answered++
-	if r.Mode != "enforce" || len(r.Missing) > 0 {
-		t.Observing++
+	n := FleetNode{node, at.URL, other, r.Version, r.Mode, list(r.Missing), r.BreakerOpen, r.Counts, r.EnforcesFrom, 0}
+	f.add(r)
+	if n.hits = f.scope.hits(r); !f.scope.shows(&n) || f.scope.Namespace != "" && !slices.ContainsFunc(r.Pods, f.scope.pod) {
+		return
 	}
-	if r.BreakerOpen {
-		t.Breakers++
-	}
-	t.PodDirectories += r.Counts.PodDirectories
-	t.Reap += r.Counts.Reap
-	if r.Mode != "enforce" {
-		t.WouldReap += r.Counts.Reap
-	}
-	t.Wait += r.Counts.Wait
-	t.Keep += r.Counts.Keep
-	t.NeedsPerson += r.Counts.NeedsPerson
-	t.Quarantine += r.Counts.Quarantine
-	t.QuarantineBytes += r.Counts.QuarantineBytes
+	f.Nodes = append(f.Nodes, n)
 	for _, p := range r.Pods {
 		switch {
-		case !f.scope.Wide && !p.NeedsPerson:
+		case !f.scope.pod(p):
 		case len(f.Pods) < mostFleetPods:
 			p.Why = list(p.Why)
 			f.Pods = append(f.Pods, FleetPod{node, at.URL, p})
@@ -132,9 +137,85 @@ func (f *FleetList) Add(at report.Target, r *report.Report, err error) {
 			f.More++
 		}
 	}
-	if f.scope.Wide {
+	if f.scope.All {
 		f.More += r.More
 	}
+}
+
+// add adds a node's report to the sums.
+func (f *FleetList) add(r *report.Report) {
+	t, c := &f.Totals, &r.Counts
+	t.Answered++
+	if r.Mode != "enforce" || len(r.Missing) > 0 {
+		t.Observing++
+	}
+	if r.BreakerOpen {
+		t.Breakers++
+	}
+	if !r.EnforcesFrom.IsZero() {
+		t.Waiting++
+	}
+	if r.Mode != "enforce" {
+		t.WouldReap += c.Reap
+	}
+	t.PodDirectories += c.PodDirectories
+	t.Reap += c.Reap
+	t.Wait += c.Wait
+	t.Keep += c.Keep
+	t.NeedsPerson += c.NeedsPerson
+	t.Quarantine += c.Quarantine
+	t.QuarantineBytes += c.QuarantineBytes
+	t.Bytes += c.Bytes
+	for _, one := range r.Sums {
+		key := report.Sum{By: one.By, Name: one.Name}
+		if _, known := f.sums[key]; !known && len(f.sums) >= mostFleetSums {
+			continue // names that only a hostile node makes up
+		}
+		one.Pods += f.sums[key].Pods
+		one.Bytes += f.sums[key].Bytes
+		f.sums[key] = one
+	}
+}
+
+// mostFleetSums bounds the sums by different names.
+const mostFleetSums = 1000
+
+// hits returns how many pods of a node have the scope's reason and driver, as far as the node's sums and pods tell.
+func (s *FleetScope) hits(r *report.Report) int {
+	least := r.Counts.Reap + r.Counts.Wait + r.Counts.Keep
+	for _, want := range []report.Sum{{By: report.ByReason, Name: s.Reason}, {By: report.ByDriver, Name: s.Driver}} {
+		if want.Name == "" {
+			continue
+		}
+		pods := 0
+		for _, one := range r.Sums {
+			if one.By == want.By && one.Name == want.Name {
+				pods = one.Pods
+			}
+		}
+		least = min(least, pods)
+	}
+	return least
+}
+
+// shows reports whether a node is in the list.
+func (s *FleetScope) shows(n *FleetNode) bool {
+	switch {
+	case s.NeedsPerson && n.Counts.NeedsPerson == 0 && !n.BreakerOpen:
+		return false
+	case s.Reason+s.Driver != "" && n.hits == 0:
+		return false
+	}
+	return n.Counts.Bytes+n.Counts.QuarantineBytes >= s.MinBytes
+}
+
+// pod reports whether a pod is in the list.
+func (s *FleetScope) pod(p report.Pod) bool {
+	if s.Reason != "" && !slices.ContainsFunc(p.Why, func(w policy.Why) bool { return string(w.Reason) == s.Reason }) ||
+		s.Driver != "" && p.Driver != s.Driver || s.Namespace != "" && p.Namespace != s.Namespace {
+		return false
+	}
+	return s.All || p.NeedsPerson || s.Reason+s.Driver+s.Namespace != ""
 }
 
 // namedNode is a node in a list, whose name may be replaced.
@@ -175,21 +256,45 @@ func (f *FleetList) Sort() {
 		nodes = append(nodes, namedNode{&f.Nodes[i].Node, &f.Nodes[i].CallsItself, f.Nodes[i].URL})
 	}
 	tellApart(nodes, f.hosts, names(f.Silent))
-	at := map[string]string{}
+	at, rank := map[string]string{}, map[string]int{}
 	for _, n := range f.Nodes {
 		at[n.URL] = n.Node
+	}
+	slices.SortStableFunc(f.Nodes, func(a, b FleetNode) int { return cmp.Or(f.scope.compare(&a, &b), human.Natural(a.Node, b.Node)) })
+	for i, n := range f.Nodes {
+		rank[n.Node] = i
 	}
 	for i := range f.Pods {
 		if p := &f.Pods[i]; p.URL != "" {
 			p.Node = at[p.URL]
 		}
 	}
-	if f.scope.NeedsPerson {
-		f.Nodes = slices.DeleteFunc(f.Nodes, func(n FleetNode) bool { return n.Counts.NeedsPerson == 0 && !n.BreakerOpen })
+	slices.SortStableFunc(f.Pods, func(a, b FleetPod) int { return rank[a.Node] - rank[b.Node] })
+	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return human.Natural(a.Node, b.Node) })
+	f.Sums = slices.AppendSeq(f.Sums, maps.Values(f.sums))
+	report.SortSums(f.Sums)
+}
+
+// compare orders two nodes: the worst first, or what has most.
+func (s *FleetScope) compare(a, b *FleetNode) int {
+	ca, cb := &a.Counts, &b.Counts
+	bytes := cmp.Compare(cb.Bytes+cb.QuarantineBytes, ca.Bytes+ca.QuarantineBytes)
+	pods := cmp.Or(b.hits-a.hits, (cb.Reap+cb.Wait+cb.Keep)-(ca.Reap+ca.Wait+ca.Keep))
+	switch s.Sort {
+	case "name":
+		return 0
+	case "pods":
+		return pods
+	case "bytes":
+		return bytes
 	}
-	slices.SortStableFunc(f.Nodes, func(a, b FleetNode) int { return strings.Compare(a.Node, b.Node) })
-	slices.SortStableFunc(f.Pods, func(a, b FleetPod) int { return strings.Compare(a.Node, b.Node) })
-	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return strings.Compare(a.Node, b.Node) })
+	open := func(n *FleetNode) int {
+		if n.BreakerOpen {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(open(b)-open(a), cb.NeedsPerson-ca.NeedsPerson, len(b.Missing)-len(a.Missing), pods, bytes)
 }
 
 // NeedsPerson reports whether an operator should inspect a pod or a node. Where nothing is known, one should: otherwise a
@@ -198,8 +303,16 @@ func (f *FleetList) NeedsPerson() bool {
 	return f.nobody || len(f.Silent) > 0 || f.Totals.NeedsPerson > 0 || f.Totals.Breakers > 0
 }
 
+// FleetNames writes the nodes that are shown, as kubectl does with -o name.
+func (p *Printer) FleetNames(f *FleetList) {
+	for _, n := range f.shown() {
+		p.Printf("node/%s\n", clean.Name(n.Node))
+	}
+}
+
 // FleetList writes the sums, the nodes on which something lies, the pods that need an operator, and the silent nodes.
-func (p *Printer) FleetList(f *FleetList) {
+// wide has more columns.
+func (p *Printer) FleetList(f *FleetList, wide bool) {
 	t := f.Totals
 	heading := "%s asked, %s answered."
 	if f.reported {
@@ -215,6 +328,9 @@ func (p *Printer) FleetList(f *FleetList) {
 	if t.Observing > 0 {
 		p.Para("", human.Count(t.Observing, "node")+" of them: mode observe, or something is missing, so that nothing is removed there.")
 	}
+	if t.Waiting > 0 {
+		p.Para("", human.Count(t.Waiting, "node")+" of them: mode enforce begins later, by enforce_spread.")
+	}
 	if t.Breakers > 0 {
 		p.Para("", fmt.Sprintf("On %s the daemon has stopped: a quarantined pod turned out to be alive. Inspect it there: orphan-reaper quarantine list and "+
 			"explain UID; after quarantine resume the daemon removes pods again, this one too.",
@@ -223,15 +339,32 @@ func (p *Printer) FleetList(f *FleetList) {
 	for _, note := range f.Notes {
 		p.Para("", clean.Text(note))
 	}
-	p.fleetNodes(f)
-	p.fleetPods(f)
-	p.silent(f.Silent)
+	p.fleetSums(f)
+	p.fleetNodes(f, wide)
+	p.fleetPods(f, wide)
+	p.silent(f.Silent, f.scope.All)
 }
 
+// What of a long list is shown.
+const (
+	mostSilent  = 20 // else so many are counted, and
+	someSilent  = 5  // are named
+	mostOfASum  = 10
+	mostPodRows = 20
+)
+
 // silent writes the nodes that did not answer.
-func (p *Printer) silent(silent []FleetSilence) {
+func (p *Printer) silent(silent []FleetSilence, all bool) {
 	if len(silent) > 0 {
 		p.Heading("NODES THAT ARE SILENT")
+	}
+	if len(silent) > mostSilent && !all {
+		var some []string
+		for _, s := range silent[:someSilent] {
+			some = append(some, clean.Text(s.Node))
+		}
+		p.Para("", fmt.Sprintf("%s, such as %s: %s. --all names each.", human.Count(len(silent), "node"), strings.Join(some, ", "), clean.Text(silent[0].Error)))
+		return
 	}
 	for _, s := range silent {
 		p.Item("", clean.Text(s.Node), fleetWidth, Red, clean.Text(s.Error))
@@ -241,17 +374,48 @@ func (p *Printer) silent(silent []FleetSilence) {
 // fleetWidth is that of the column of nodes.
 const fleetWidth = 28
 
-func (p *Printer) fleetNodes(f *FleetList) {
-	var rows []FleetNode
-	for _, n := range f.Nodes {
-		if c := n.Counts; f.scope.Wide || c.Reap+c.Wait+c.Keep+c.Quarantine > 0 || n.BreakerOpen || len(n.Missing) > 0 || n.CallsItself != "" {
-			rows = append(rows, n)
+// fleetSums writes how many pods have which reason and driver, and are how old.
+func (p *Printer) fleetSums(f *FleetList) {
+	by, rows := "", 0
+	for _, s := range f.Sums {
+		if s.By != by {
+			by, rows = s.By, 0
+			p.Heading(human.Pad("BY "+strings.ToUpper(clean.Text(by)), fleetWidth) + fmt.Sprintf("%8s%12s", "PODS", "SIZE"))
+		}
+		if rows++; rows <= mostOfASum || f.scope.All {
+			p.Printf("%s%8d%12s\n", human.Pad(human.Short(clean.Text(s.Name), fleetWidth-1), fleetWidth), s.Pods, human.Size(s.Bytes))
 		}
 	}
+}
+
+// rows are the nodes that there is something to say of, and the first of them that are shown.
+func (f *FleetList) rows() (all, shown []FleetNode) {
+	for _, n := range f.Nodes {
+		if c := n.Counts; f.scope.All || c.Reap+c.Wait+c.Keep+c.Quarantine > 0 || n.BreakerOpen || len(n.Missing) > 0 || n.CallsItself != "" {
+			all = append(all, n)
+		}
+	}
+	if f.scope.Top > 0 && !f.scope.All {
+		return all, all[:min(len(all), f.scope.Top)]
+	}
+	return all, all
+}
+
+func (f *FleetList) shown() []FleetNode {
+	_, shown := f.rows()
+	return shown
+}
+
+func (p *Printer) fleetNodes(f *FleetList, wide bool) {
+	all, rows := f.rows()
 	if len(rows) == 0 {
 		return
 	}
-	p.Heading(human.Pad("NODE", fleetWidth) + human.Pad("MODE", 10) + fmt.Sprintf("%6s%6s%6s%8s%12s", "REAP", "WAIT", "KEEP", "FOR YOU", "QUARANTINE"))
+	head := human.Pad("NODE", fleetWidth) + human.Pad("MODE", 10) + fmt.Sprintf("%6s%6s%6s%8s%12s%10s", "REAP", "WAIT", "KEEP", "FOR YOU", "QUARANTINE", "SIZE")
+	if wide {
+		head += "  VERSION"
+	}
+	p.Heading(head)
 	for _, n := range rows {
 		mode := n.Mode
 		switch {
@@ -259,9 +423,16 @@ func (p *Printer) fleetNodes(f *FleetList) {
 			mode = "stopped"
 		case mode == "enforce" && len(n.Missing) > 0:
 			mode = "lacks"
+		case !n.EnforcesFrom.IsZero():
+			mode = "waits"
 		}
-		p.Printf("%s%s%6d%6d%6d%8d%12d\n", human.Pad(human.Short(clean.Text(n.Node), fleetWidth-1), fleetWidth), human.Pad(clean.Text(mode), 10),
-			n.Counts.Reap, n.Counts.Wait, n.Counts.Keep, n.Counts.NeedsPerson, n.Counts.Quarantine)
+		c := n.Counts
+		p.Printf("%s%s%6d%6d%6d%8d%12d%10s", human.Pad(human.Short(clean.Text(n.Node), fleetWidth-1), fleetWidth), human.Pad(human.Short(clean.Text(mode), 9), 10),
+			c.Reap, c.Wait, c.Keep, c.NeedsPerson, c.Quarantine, human.Size(c.Bytes+c.QuarantineBytes))
+		if wide {
+			p.Printf("  %s", human.Short(clean.Text(n.Version), fleetWidth))
+		}
+		p.Printf("\n")
 		if n.CallsItself != "" {
 			p.Para(strings.Repeat(" ", 4), strings.TrimSpace(n.URL+" calls itself "+clean.Text(n.CallsItself)))
 		}
@@ -269,88 +440,39 @@ func (p *Printer) fleetNodes(f *FleetList) {
 			p.Para(strings.Repeat(" ", 4), clean.Text(text))
 		}
 	}
+	if more := len(all) - len(rows); more > 0 {
+		p.Printf("… and %s: --all, or --top %d\n", human.Count(more, "more node"), len(all))
+	}
 }
 
-func (p *Printer) fleetPods(f *FleetList) {
+func (p *Printer) fleetPods(f *FleetList, wide bool) {
 	if len(f.Pods) == 0 {
 		return
 	}
 	head := "PODS THAT NEED YOU: orphan-reaper explain UID, on that node, shows what to do"
-	if f.scope.Wide {
+	if f.scope.All || f.scope.Reason+f.scope.Driver+f.scope.Namespace != "" {
 		head = "PODS"
 	}
 	p.Heading(head)
-	for i := range f.Pods {
-		pod := &f.Pods[i]
+	pods := f.Pods
+	if !f.scope.All {
+		pods = pods[:min(len(pods), mostPodRows)]
+	}
+	for i := range pods {
+		pod := &pods[i]
 		words := []string{pod.UID, string(pod.Verdict), policy.FullName(pod.Namespace, pod.Name)}
 		for _, w := range pod.Why {
 			words = append(words, string(w.Reason))
 		}
+		if wide {
+			words = append(words, human.Size(pod.Bytes), pod.Driver)
+			if !pod.Since.IsZero() {
+				words = append(words, "since "+human.When(pod.Since))
+			}
+		}
 		p.Item("", human.Short(clean.Text(pod.Node), fleetWidth-1), fleetWidth, "", clean.Text(strings.Join(words, " ")))
 	}
-	if f.More > 0 {
-		p.Printf("… and %s more\n", human.Thousands(f.More))
+	if more := f.More + len(f.Pods) - len(pods); more > 0 {
+		p.Printf("… and %s more\n", human.Thousands(more))
 	}
-}
-
-// FleetSweep is what became of asking the nodes of a fleet for a look.
-type FleetSweep struct {
-	Nodes    int            `json:"nodes"`
-	Asked    []FleetAsked   `json:"asked"`
-	Silent   []FleetSilence `json:"silent"`
-	NotAsked []string       `json:"not_asked"`
-	Breakers int            `json:"breakers"`
-
-	hosts map[string]string // of the addresses that the operator gave no name
-}
-
-// FleetAsked is one node that looks now.
-type FleetAsked struct {
-	Node        string `json:"node"`
-	URL         string `json:"url"`
-	CallsItself string `json:"calls_itself,omitempty"` // another name than Node
-	report.Answer
-}
-
-// NewFleetSweep is empty.
-func NewFleetSweep(nodes int) *FleetSweep {
-	return &FleetSweep{Nodes: nodes, Asked: []FleetAsked{}, Silent: []FleetSilence{}, NotAsked: []string{}, hosts: map[string]string{}}
-}
-
-// Add adds the answer of one node.
-func (f *FleetSweep) Add(at report.Target, a *report.Answer, asked bool, err error) {
-	switch {
-	case !asked:
-		f.NotAsked = append(f.NotAsked, at.Node)
-	case err != nil:
-		f.Silent = append(f.Silent, FleetSilence{at.Node, at.URL, report.Short(err.Error())})
-	default:
-		node, other := at.Name(a.Node)
-		if !at.Named {
-			f.hosts[at.URL] = at.Node
-		}
-		f.Asked = append(f.Asked, FleetAsked{node, at.URL, other, *a})
-	}
-}
-
-// Sort brings the nodes into an order that does not depend on who answered first.
-func (f *FleetSweep) Sort() {
-	var nodes []namedNode
-	for i := range f.Asked {
-		nodes = append(nodes, namedNode{&f.Asked[i].Node, &f.Asked[i].CallsItself, f.Asked[i].URL})
-	}
-	tellApart(nodes, f.hosts, append(names(f.Silent), f.NotAsked...))
-	slices.SortStableFunc(f.Asked, func(a, b FleetAsked) int { return strings.Compare(a.Node, b.Node) })
-	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return strings.Compare(a.Node, b.Node) })
-	slices.Sort(f.NotAsked)
-}
-
-// FleetSweep writes which nodes look now, and which do not.
-func (p *Printer) FleetSweep(f *FleetSweep) {
-	p.Para("", fmt.Sprintf("%s of %s look now.", human.Thousands(len(f.Asked)), human.Count(f.Nodes, "node")))
-	if n := len(f.NotAsked); n > 0 {
-		p.Para("", fmt.Sprintf("Stopped: on %s the breaker is open, which is more than --max-breakers allows. %s were not asked. Find out why "+
-			"parked pods turn out to be alive before you continue.", human.Count(f.Breakers, "node"), human.Count(n, "node")))
-	}
-	p.silent(f.Silent)
 }

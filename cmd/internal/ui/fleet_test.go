@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -17,7 +18,7 @@ func textOf(t *testing.T, f *FleetList) string {
 	t.Helper()
 	var out bytes.Buffer
 	p := NewPrinter(&out, func(string) string { return "" })
-	p.FleetList(f)
+	p.FleetList(f, false)
 	testkit.Must(t, p.Flush())
 	return out.String()
 }
@@ -63,7 +64,7 @@ func TestFleetListNames(t *testing.T) {
 		t.Error(text)
 	}
 	s := NewFleetSweep(1)
-	s.Add(report.Target{Node: "worker-evil", URL: "http://10.0.0.2", Named: true}, &report.Answer{Node: "worker-good"}, true, nil)
+	s.Add(report.Target{Node: "worker-evil", URL: "http://10.0.0.2", Named: true}, &cluster.Swept{Answer: report.Answer{Node: "worker-good"}}, true, nil)
 	if a := s.Asked[0]; a.Node != "worker-evil" || a.CallsItself != "worker-good" {
 		t.Errorf("%+v", a)
 	}
@@ -72,13 +73,15 @@ func TestFleetListNames(t *testing.T) {
 // TestFleetSweepNames: as TestFleetListNames, of a sweep.
 func TestFleetSweepNames(t *testing.T) {
 	f := NewFleetSweep(6)
-	says := func(at report.Target, name string) { f.Add(at, &report.Answer{Node: name}, true, nil) }
+	says := func(at report.Target, name string) {
+		f.Add(at, &cluster.Swept{Answer: report.Answer{Node: name}}, true, nil)
+	}
 	says(report.Target{Node: "worker-good", URL: "http://10.0.0.1", Named: true}, "worker-good")
 	says(report.Target{Node: "10.0.0.3", URL: "http://10.0.0.3"}, "worker-good")
 	says(report.Target{Node: "10.0.0.4", URL: "http://10.0.0.4"}, "worker-gone")
 	says(report.Target{Node: "10.0.0.5", URL: "http://10.0.0.5"}, "worker-5")
 	says(report.Target{Node: "10.0.0.7", URL: "http://10.0.0.7"}, "worker-later")
-	f.Add(report.Target{Node: "worker-gone", URL: "http://10.0.0.6", Named: true}, nil, true, errors.New("refused"))
+	f.Add(report.Target{Node: "worker-gone", URL: "http://10.0.0.6", Named: true}, &cluster.Swept{}, true, errors.New("refused"))
 	f.Add(report.Target{Node: "worker-later", URL: "http://10.0.0.8", Named: true}, nil, false, nil)
 	f.Sort()
 	var got []string
@@ -133,5 +136,75 @@ func TestFleetListBreaker(t *testing.T) {
 	text := strings.Join(strings.Fields(textOf(t, f)), " ")
 	if !strings.Contains(text, "On 1 node the daemon has stopped: a quarantined pod turned out to be alive. Inspect it there: orphan-reaper quarantine list") {
 		t.Error(text)
+	}
+}
+
+// TestFleetListShort: of 5,000 nodes the sums, the 20 worst and five of the silent ones are shown; names are sorted as people count.
+func TestFleetListShort(t *testing.T) {
+	list := func(scope FleetScope) string {
+		f := NewFleetList(10_000, scope)
+		for i := range 5000 {
+			r := &report.Report{Mode: "enforce", Counts: report.Counts{Keep: 1, NeedsPerson: 1, Bytes: 1 << 20}}
+			if i == 4321 {
+				r.BreakerOpen = true
+			}
+			r.Sums = []report.Sum{{By: report.ByReason, Name: "mounted", Pods: 1, Bytes: 1 << 20}, {By: report.ByReason, Name: fmt.Sprintf("\x1bmade-up-%d", i), Pods: 1}}
+			r.Pods = []report.Pod{{UID: "u", NeedsPerson: true}}
+			testkit.Must(t, r.Bound())
+			f.Add(report.Target{Node: fmt.Sprint("node-", i), Named: true}, r, nil)
+			f.Add(report.Target{Node: fmt.Sprint("gone-", i), Named: true}, nil, errors.New("refused"))
+		}
+		f.Sort()
+		return textOf(t, f)
+	}
+	text := list(FleetScope{Top: 20, Sort: "worst"})
+	if n := strings.Count(text, "\n"); n > 90 || strings.Contains(text, "\x1b") {
+		t.Errorf("%d lines:\n%s", n, text)
+	}
+	for _, want := range []string{
+		"mounted                         5000", "… and 4,980 more nodes: --all, or --top 5000", "… and 4,980 more\n",
+		"5,000 nodes, such as gone-0, gone-1, gone-2, gone-3, gone-4: refused.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if a, b := strings.Index(text, "node-4321 "), strings.Index(text, "node-0 "); a < 0 || b < a {
+		t.Errorf("the node that has stopped is not the first:\n%s", text)
+	}
+	if a, b := strings.Index(text, "node-2 "), strings.Index(text, "node-10 "); a < 0 || b < a {
+		t.Errorf("node-10 comes before node-2:\n%s", text)
+	}
+	if n := strings.Count(list(FleetScope{All: true}), "\n"); n < 15_000 {
+		t.Errorf("--all has %d lines", n)
+	}
+}
+
+// TestFleetSweepResult: each node whose breaker is open is named, and what the looks did is shown for each and in sum.
+func TestFleetSweepResult(t *testing.T) {
+	f := NewFleetSweep(4)
+	for i, r := range []report.Report{{Done: report.Done{Parked: 5, Bytes: 2048}}, {BreakerOpen: true, Done: report.Done{PutBack: 1}}, {}} {
+		s := &cluster.Swept{Answer: report.Answer{Look: 1, BreakerOpen: r.BreakerOpen}, Ended: &r}
+		s.Done.Parked = min(2, r.Done.Parked)
+		f.Add(report.Target{Node: fmt.Sprint("node-", i), Named: true}, s, true, nil)
+	}
+	f.Add(report.Target{Node: "node-9", Named: true}, &cluster.Swept{Answer: report.Answer{BreakerOpen: true}}, true, errors.New("its look has not ended"))
+	f.Breakers = 2
+	f.Sort()
+	var out bytes.Buffer
+	p := NewPrinter(&out, func(string) string { return "" })
+	p.FleetSweep(f)
+	testkit.Must(t, p.Flush())
+	text := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"3 of 4 nodes have looked: 3 pods moved to quarantine, 0 removed there, 1 put back; 2.0 KiB freed.", "node-0 3 0 0", "node-1, node-9",
+		"its look has not ended",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+	if !f.NeedsPerson() || strings.Contains(text, "node-2") {
+		t.Errorf("%s", &out)
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,40 +59,56 @@ type Client struct {
 // List asks each target for its report. each gets them one at a time, as they come, in no order;
 // with an error the report is empty.
 func (c *Client) List(ctx context.Context, targets []report.Target, each func(t report.Target, r *report.Report, err error)) {
-	all(ctx, c.Parallel, targets, func(ctx context.Context, t report.Target) (r report.Report, err error) {
-		if err = c.ask(ctx, t, http.MethodGet, "/v1/orphans", &r); err != nil {
-			return report.Report{}, err
-		}
-		if err = r.Bound(); err != nil {
-			return report.Report{}, foreign(err)
-		}
-		return r, nil
-	}, each)
+	all(ctx, c.Parallel, targets, c.report, each)
+}
+
+// report asks one node for its report.
+func (c *Client) report(ctx context.Context, t report.Target) (r report.Report, err error) {
+	if err = c.ask(ctx, t, http.MethodGet, "/v1/orphans", &r); err != nil {
+		return report.Report{}, err
+	}
+	if err = r.Bound(); err != nil {
+		return report.Report{}, foreign(err)
+	}
+	return r, nil
 }
 
 // ErrNotAsked is for a node that was not asked, since the sweep had stopped before.
 var ErrNotAsked = errors.New("not asked")
 
-// Sweep asks each target for a look. Once more than mostBreakers nodes have an open
-// breaker, no more are asked: what opens breakers on many nodes is no fault of a node.
+// Swept is how a node answered the request for a look.
+type Swept struct {
+	report.Answer
+	// Ended is the node's report once the look had ended, nil where that was not waited for.
+	Ended *report.Report
+}
+
+// Sweep asks each target for a look, in a random order, and with wait > 0 waits for the end of each. Once more than mostBreakers nodes have
+// an open breaker, no more are asked: what opens breakers on many nodes is no fault of a node.
 // mostBreakers+1 nodes are asked alone, then groups of twice as many each: a group waits for the
 // one before it, since otherwise all requests of a small fleet are under way before any is answered.
-func (c *Client) Sweep(ctx context.Context, targets []report.Target, mostBreakers int, each func(t report.Target, a *report.Answer, err error)) (breakers int) {
+func (c *Client) Sweep(
+	ctx context.Context, targets []report.Target, mostBreakers int, wait time.Duration, each func(t report.Target, s *Swept, err error),
+) (breakers int) {
+	targets = slices.Clone(targets)
+	rand.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
 	var open atomic.Int64
-	ask := func(ctx context.Context, t report.Target) (a report.Answer, err error) {
+	ask := func(ctx context.Context, t report.Target) (s Swept, err error) {
 		if int(open.Load()) > mostBreakers {
-			return a, ErrNotAsked
+			return s, ErrNotAsked
 		}
-		if err = c.ask(ctx, t, http.MethodPost, "/v1/sweep", &a); err != nil {
-			return a, err
+		if err = c.ask(ctx, t, http.MethodPost, "/v1/sweep", &s.Answer); err != nil {
+			return s, err
 		}
-		if a.BreakerOpen {
+		if err = s.Bound(); err != nil {
+			err = foreign(err)
+		} else if wait > 0 {
+			s.Ended, err = c.ended(ctx, t, s.Look, wait)
+		}
+		if s.BreakerOpen = s.BreakerOpen || s.Ended != nil && s.Ended.BreakerOpen; s.BreakerOpen {
 			open.Add(1)
 		}
-		if err = a.Bound(); err != nil {
-			return a, foreign(err)
-		}
-		return a, nil
+		return s, err
 	}
 	for size := max(1, min(mostBreakers, len(targets))+1); len(targets) > 0; size *= 2 {
 		n := min(size, len(targets))
@@ -98,6 +116,33 @@ func (c *Client) Sweep(ctx context.Context, targets []report.Target, mostBreaker
 		targets = targets[n:]
 	}
 	return int(open.Load())
+}
+
+// pollEvery is how often a node is asked whether its look has ended: a daemon answers two requests a second.
+const pollEvery = 2 * time.Second
+
+// ended asks a node for its report until that is of the look, or of a later one.
+func (c *Client) ended(ctx context.Context, t report.Target, look uint64, wait time.Duration) (*report.Report, error) {
+	began, started := time.Now(), time.Time{}
+	for {
+		r, err := c.report(ctx, t)
+		switch {
+		case err == nil && !started.IsZero() && !r.Started.Equal(started):
+			return nil, errors.New("its daemon was started again during the look")
+		case err == nil && r.Look >= look:
+			return &r, nil
+		case err == nil:
+			started = r.Started
+		}
+		if time.Since(began) >= wait {
+			return nil, errors.Join(fmt.Errorf("its look has not ended after %s", wait), err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pollEvery):
+		}
+	}
 }
 
 // foreign is the error of an answer that no daemon gives.

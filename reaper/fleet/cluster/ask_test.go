@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,7 +136,7 @@ func TestSweepStops(t *testing.T) {
 		}
 		results := 0
 		client := Client{Parallel: 1, Patience: 10 * time.Second}
-		breakers := client.Sweep(t.Context(), targets, c.most, func(_ report.Target, a *report.Answer, err error) {
+		breakers := client.Sweep(t.Context(), targets, c.most, 0, func(_ report.Target, a *Swept, err error) {
 			if err != nil && !errors.Is(err, ErrNotAsked) || err == nil && a.Look != 7 {
 				t.Errorf("%+v, %v", a, err)
 			}
@@ -164,7 +165,7 @@ func TestSweepAsksFewFirst(t *testing.T) {
 		}
 		results := 0
 		client := Client{Parallel: 100, Patience: 10 * time.Second}
-		client.Sweep(t.Context(), targets, c.most, func(report.Target, *report.Answer, error) { results++ })
+		client.Sweep(t.Context(), targets, c.most, 0, func(report.Target, *Swept, error) { results++ })
 		if int(asked.Load()) != c.asked || results != 50 {
 			t.Errorf("%+v: %d asked, %d reported", c, asked.Load(), results)
 		}
@@ -191,7 +192,7 @@ func TestCredentials(t *testing.T) {
 			}
 		}
 		c.List(t.Context(), []report.Target{at}, func(_ report.Target, _ *report.Report, err error) { check(err) })
-		c.Sweep(t.Context(), []report.Target{at}, 0, func(_ report.Target, _ *report.Answer, err error) { check(err) })
+		c.Sweep(t.Context(), []report.Target{at}, 0, 0, func(_ report.Target, _ *Swept, err error) { check(err) })
 	}
 }
 
@@ -245,5 +246,58 @@ func TestHostileAnswers(t *testing.T) {
 		} else {
 			t.Logf("%s: %d KiB are allocated", name, all>>10)
 		}
+	}
+}
+
+// TestSweepWaits: the end of a look is waited for, what it did is the difference, and a breaker that it opened counts.
+func TestSweepWaits(t *testing.T) {
+	polls := 0
+	at := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, `{"look":7,"done":{"parked":3}}`)
+			return
+		}
+		polls++
+		_, _ = fmt.Fprintf(w, `{"started":"2026-01-01T00:00:00Z","look":%d,"breaker_open":%t,"done":{"parked":5,"bytes":9}}`, 5+polls, polls == 2)
+	})
+	again := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_, _ = io.WriteString(w, `{"look":7}`)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"started":%q,"look":1}`, time.Now().Format(time.RFC3339Nano))
+	})
+	c := Client{Parallel: 1, Patience: time.Minute}
+	breakers := c.Sweep(t.Context(), []report.Target{at}, 5, time.Minute, func(_ report.Target, s *Swept, err error) {
+		if err != nil || s.Ended == nil || s.Ended.Look != 7 || s.Ended.Done.Parked-s.Done.Parked != 2 || !s.BreakerOpen {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+	c.Sweep(t.Context(), []report.Target{again}, 5, time.Minute, func(_ report.Target, _ *Swept, err error) {
+		if err == nil || !strings.Contains(err.Error(), "started again") {
+			t.Error(err)
+		}
+	})
+	if breakers != 1 || polls != 2 {
+		t.Errorf("%d breakers, %d polls", breakers, polls)
+	}
+}
+
+// TestSweepOrder: the nodes are asked in another order each time, so that not the same stay unasked.
+func TestSweepOrder(t *testing.T) {
+	first := map[string]bool{}
+	for range 20 {
+		var targets []report.Target
+		for i := range 50 {
+			targets = append(targets, report.Target{Node: fmt.Sprint(i), URL: "http://127.0.0.1:1"})
+		}
+		asked := ""
+		c := Client{Parallel: 1, Patience: time.Minute}
+		c.Sweep(t.Context(), targets, 0, 0, func(at report.Target, _ *Swept, _ error) { asked = cmp.Or(asked, at.Node) })
+		first[asked] = true
+	}
+	if len(first) < 5 {
+		t.Errorf("the first is one of %v", first)
 	}
 }

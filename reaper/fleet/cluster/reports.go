@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
@@ -37,7 +40,7 @@ type Doubt struct {
 	Nobody bool
 }
 
-// item is what is read of an OrphanReport or of a Node.
+// item is what is read of an OrphanReport, a Node or a DaemonSet.
 type item struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -45,27 +48,26 @@ type item struct {
 		Labels map[string]string `json:"labels"`
 	} `json:"metadata"`
 	Report json.RawMessage `json:"report"`
+	Spec   struct {
+		Taints   []taint `json:"taints"` // of a Node
+		Template struct {
+			Spec podSpec `json:"spec"`
+		} `json:"template"` // of a DaemonSet
+	} `json:"spec"`
 }
 
-// Reports reads the OrphanReports of all nodes and hands on each, and then the nodes that have none or
+// ours selects the DaemonSets of the chart, whatever they are called.
+const ours = "app.kubernetes.io/name=orphan-reaper"
+
+// Reports reads the OrphanReports of the nodes that selector selects, and hands on each, and then the nodes that have none or
 // an old one. begin is called before the first, and again where the list has to begin again:
 // what was handed on before does not count then.
-func Reports(ctx context.Context, s *kube.Server, now time.Time, begin func(), each Each) (Doubt, error) {
+func Reports(ctx context.Context, s *kube.Server, now time.Time, selector labels.Selector, begin func(), each Each) (Doubt, error) {
 	defer s.Close()
-	nodes := map[string]bool{}
-	err := readAll(ctx, s, list{path: "/api/v1/nodes", as: acceptMetadata, page: nodesAPage}, func() { clear(nodes) }, func(i *item) error {
-		if i.runsDaemons() {
-			nodes[i.Metadata.Name] = true
-		}
-		return nil
-	})
-	switch {
-	case kube.Refused(err, 403):
-		nodes = nil
-	case err != nil:
-		return Doubt{}, fmt.Errorf("cannot list the nodes: %w%s", err, advice(err, s.User, "list nodes"))
+	c := newCensus(now, each, selector)
+	if err := c.readNodes(ctx, s); err != nil {
+		return Doubt{}, err
 	}
-	c := newCensus(now, each, nodes)
 	reports := list{path: report.ResourcePath, as: "application/json", page: reportsAPage}
 	if err := readAll(ctx, s, reports, func() { begin(); c.reset() }, c.add); err != nil {
 		if kube.Refused(err, 404) {
@@ -77,20 +79,61 @@ func Reports(ctx context.Context, s *kube.Server, now time.Time, begin func(), e
 	return c.doubt(clean.Brief(s.User) + " may not list nodes"), nil
 }
 
-// ReadReports does as Reports with what kubectl get nodes,orphans -o json writes.
-func ReadReports(r io.Reader, now time.Time, each Each) (Doubt, error) {
-	c := newCensus(now, each, nil)
+// readNodes reads which nodes there are, and on which of them a daemon is to run. Where no DaemonSet can be read, it is
+// to run on each.
+func (c *census) readNodes(ctx context.Context, s *kube.Server) error {
+	var sets []podSpec
+	path := list{path: "/apis/apps/v1/daemonsets", query: url.Values{"labelSelector": {ours}}, as: "application/json", page: nodesAPage}
+	err := readAll(ctx, s, path, func() { sets = nil }, func(i *item) error {
+		sets = append(sets, i.Spec.Template.Spec)
+		return nil
+	})
+	if err != nil && !kube.Refused(err, 403) && !kube.Refused(err, 404) {
+		return fmt.Errorf("cannot list the DaemonSets: %w%s", err, advice(err, s.User, "list daemonsets (apps)"))
+	}
+	nodes := list{path: "/api/v1/nodes", as: acceptMetadata, page: nodesAPage}
+	if slices.ContainsFunc(sets, func(p podSpec) bool { return !p.toleratesAll() }) {
+		nodes.as = "application/json" // only whole Nodes have their taints
+	}
+	err = readAll(ctx, s, nodes, func() { c.nodes, c.unselected = map[string]bool{}, 0 }, func(i *item) error {
+		c.addNode(i, sets)
+		return nil
+	})
+	switch {
+	case kube.Refused(err, 403) && c.selector.Empty():
+		c.nodes = nil
+	case err != nil:
+		return fmt.Errorf("cannot list the nodes: %w%s", err, advice(err, s.User, "list nodes"))
+	}
+	return nil
+}
+
+// addNode adds a node, and whether a daemon is to run on it.
+func (c *census) addNode(i *item, sets []podSpec) {
+	if c.nodes == nil {
+		c.nodes = map[string]bool{}
+	}
+	if !i.runsDaemons() || !c.selector.Matches(labels.Set(i.Metadata.Labels)) {
+		return
+	}
+	selected := len(sets) == 0 || slices.ContainsFunc(sets, func(p podSpec) bool { return p.selects(i) })
+	if c.nodes[i.Metadata.Name] = selected; !selected {
+		c.unselected++
+	}
+}
+
+// ReadReports does as Reports with what kubectl get nodes,orphans -o json writes. With a selector the nodes come first.
+func ReadReports(r io.Reader, now time.Time, selector labels.Selector, each Each) (Doubt, error) {
+	c := newCensus(now, each, selector)
 	_, err := readItems(r, fileBytes, func(i *item) error {
 		switch i.Kind {
 		case report.Kind:
+			if c.nodes == nil && !selector.Empty() {
+				return errors.New("a selector needs the nodes before the reports: kubectl get nodes,orphans -o json")
+			}
 			return c.add(i)
 		case "Node":
-			if c.nodes == nil {
-				c.nodes = map[string]bool{}
-			}
-			if i.runsDaemons() {
-				c.nodes[i.Metadata.Name] = true
-			}
+			c.addNode(i, nil)
 			return nil
 		}
 		return fmt.Errorf("it has a %.40q, which is neither a Node nor an %s", i.Kind, report.Kind)
@@ -113,15 +156,18 @@ func (i *item) runsDaemons() bool {
 
 // census passes on what the nodes have reported, and records whose report is missing.
 type census struct {
-	now   time.Time
-	each  Each
-	nodes map[string]bool // nil where they are not known
-	fresh map[string]bool
-	old   map[string]error // why the report does not count
+	now  time.Time
+	each Each
+	// nodes are those that the selector selects, and whether a daemon is to run there; nil where they are not known.
+	nodes      map[string]bool
+	unselected int // how many of them have no pod of a DaemonSet
+	selector   labels.Selector
+	fresh      map[string]bool
+	old        map[string]error // why the report does not count
 }
 
-func newCensus(now time.Time, each Each, nodes map[string]bool) *census {
-	return &census{now: now, each: each, nodes: nodes, fresh: map[string]bool{}, old: map[string]error{}}
+func newCensus(now time.Time, each Each, selector labels.Selector) *census {
+	return &census{now: now, each: each, selector: selector, fresh: map[string]bool{}, old: map[string]error{}}
 }
 
 func (c *census) reset() {
@@ -134,6 +180,9 @@ func (c *census) add(i *item) error {
 	name := i.Metadata.Name
 	if name == "" || c.fresh[name] || c.old[name] != nil {
 		return fmt.Errorf("the report %.100q stands twice, or has no name", name)
+	}
+	if _, selected := c.nodes[name]; !selected && !c.selector.Empty() {
+		return nil
 	}
 	var r report.Report
 	err := json.Unmarshal(i.Report, &r)
@@ -164,8 +213,8 @@ func (c *census) end() {
 	silent := maps.Clone(c.old)
 	if c.nodes != nil {
 		clear(silent)
-		for name := range c.nodes {
-			if !c.fresh[name] {
+		for name, selected := range c.nodes {
+			if selected && !c.fresh[name] {
 				if silent[name] = c.old[name]; silent[name] == nil {
 					silent[name] = errNoReport
 				}
@@ -180,6 +229,8 @@ func (c *census) end() {
 // doubt returns what is not known where the nodes could not be listed, and why they could not.
 func (c *census) doubt(why string) Doubt {
 	switch {
+	case c.unselected > 0:
+		return Doubt{Notes: []string{fmt.Sprintf("On %d of the nodes no daemon is to run: no DaemonSet selects them.", c.unselected)}}
 	case c.nodes != nil:
 		return Doubt{}
 	case len(c.fresh)+len(c.old) > 0:

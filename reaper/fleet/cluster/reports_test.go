@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -56,6 +58,8 @@ func clusterOf(t *testing.T, nodes string, pages ...http.HandlerFunc) (list seen
 				return
 			}
 			testkit.Answer(nodes)(w, r)
+		case r.URL.Path == "/apis/apps/v1/daemonsets":
+			testkit.Refuse(403, "forbidden")(w, r)
 		case r.URL.Path == report.ResourcePath && r.URL.Query().Get("limit") == "500":
 			asked++
 			pages[min(asked, len(pages))-1](w, r)
@@ -63,7 +67,7 @@ func clusterOf(t *testing.T, nodes string, pages ...http.HandlerFunc) (list seen
 			t.Errorf("asked for %s", r.URL)
 		}
 	})
-	doubt, err = Reports(t.Context(), serverOf(t, s), now, func() { list = nil }, list.each)
+	doubt, err = Reports(t.Context(), serverOf(t, s), now, labels.Everything(), func() { list = nil }, list.each)
 	return list, doubt, err
 }
 
@@ -153,7 +157,7 @@ func TestReadReports(t *testing.T) {
 		itemsOf("List", ""): {"note", "nobody"},
 	} {
 		var got seen
-		doubt, err := ReadReports(strings.NewReader(text), now, got.each)
+		doubt, err := ReadReports(strings.NewReader(text), now, labels.Everything(), got.each)
 		if len(doubt.Notes) > 0 {
 			got = append(got, "note")
 		}
@@ -170,12 +174,12 @@ func TestReadReports(t *testing.T) {
 		itemsOf("List", "", `{"kind":"Secret"}`): `"Secret", which is neither`,
 		strings.TrimSuffix(itemsOf("List", "", reportOf("a", 0)), "]}"): "unexpected EOF",
 	} {
-		if _, err := ReadReports(strings.NewReader(text), now, new(seen).each); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadReports(strings.NewReader(text), now, labels.Everything(), new(seen).each); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	failing := io.MultiReader(strings.NewReader(`{"kind":"List"`), errReader{})
-	if _, err := ReadReports(failing, now, new(seen).each); !errors.Is(err, errBroken) {
+	if _, err := ReadReports(failing, now, labels.Everything(), new(seen).each); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 }
@@ -185,3 +189,41 @@ var errBroken = errors.New("broken pipe")
 type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, errBroken }
+
+// TestSelected: nodes that no DaemonSet selects are not silent, and a selector leaves out nodes and their reports.
+func TestSelected(t *testing.T) {
+	node := func(name, pool string) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q,"labels":{"pool":%q}},"spec":{"taints":[{"key":"own","effect":"NoSchedule"}]}}`, name, pool)
+	}
+	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/apis/apps/v1/daemonsets":
+			if r.URL.Query().Get("labelSelector") != ours {
+				t.Errorf("asked for %s", r.URL)
+			}
+			testkit.Answer(itemsOf("DaemonSetList", "", `{"spec":{"template":{"spec":{"nodeSelector":{"pool":"a"},"tolerations":[{"key":"own","operator":"Exists"}]}}}}`))(w, r)
+		case "/api/v1/nodes":
+			if r.Header.Get("Accept") != "application/json" {
+				t.Errorf("the taints are not in %s", r.Header.Get("Accept"))
+			}
+			testkit.Answer(itemsOf("NodeList", "", node("n1", "a"), node("n2", "a"), node("n3", "b"), node("n4", "b")))(w, r)
+		default:
+			testkit.Answer(itemsOf("OrphanReportList", "", reportOf("n1", 0), reportOf("n4", 0)))(w, r)
+		}
+	})
+	for text, want := range map[string][]string{
+		"":       {"n1", "n4", "n2 silent: it has written no report"},
+		"pool=a": {"n1", "n2 silent: it has written no report"},
+		"pool=b": {"n4"},
+		"pool=c": nil,
+	} {
+		selector, err := labels.Parse(text)
+		testkit.Must(t, err)
+		var got seen
+		doubt, err := Reports(t.Context(), serverOf(t, s), now, selector, func() { got = nil }, got.each)
+		unselected := strings.Contains(strings.Join(doubt.Notes, ""), "no DaemonSet selects them")
+		if err != nil || !slices.Equal(got, want) || unselected != (text == "" || text == "pool=b") {
+			t.Errorf("%q: %q, want %q; %v, %+v", text, got, want, err, doubt)
+		}
+	}
+}

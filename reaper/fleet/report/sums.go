@@ -12,11 +12,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// ages are the names of ages, the youngest first.
-var ages = []struct {
+type age struct {
 	under time.Duration
 	name  string
-}{{time.Hour, "under 1h"}, {24 * time.Hour, "under 24h"}, {7 * 24 * time.Hour, "under 7d"}, {1<<63 - 1, "7d or more"}}
+}
+
+// ages are the names of ages, the youngest first.
+var ages = []age{{time.Hour, "under 1h"}, {24 * time.Hour, "under 24h"}, {7 * 24 * time.Hour, "under 7d"}, {1<<63 - 1, "7d or more"}}
 
 // ageOf returns the name of an age, "unknown" where the beginning is not known.
 func ageOf(since, now time.Time) string {
@@ -60,10 +62,16 @@ func (r *Report) sum(all []candidate, now time.Time) {
 	r.Sums = r.Sums[:min(len(r.Sums), mostSums)]
 }
 
-// SortSums brings sums into their order: reasons, drivers, ages, and of each what most pods have first.
+// SortSums brings sums into their order: reasons and drivers, of which most pods have the first, and then ages, the youngest first.
 func SortSums(sums []Sum) {
+	rank := func(s Sum) int {
+		if s.By != ByAge {
+			return 0
+		}
+		return slices.IndexFunc(ages, func(a age) bool { return a.name == s.Name })
+	}
 	slices.SortFunc(sums, func(a, b Sum) int {
-		return cmp.Or(cmp.Compare(b.By, a.By), cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.By, a.By), rank(a)-rank(b), cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Name, b.Name))
 	})
 }
 

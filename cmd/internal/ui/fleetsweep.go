@@ -1,0 +1,181 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+)
+
+// FleetSweep is what became of asking the nodes of a fleet for a look.
+type FleetSweep struct {
+	Nodes    int            `json:"nodes"`
+	DryRun   bool           `json:"dry_run"`
+	Asked    []FleetAsked   `json:"asked"`
+	Silent   []FleetSilence `json:"silent"`
+	NotAsked []string       `json:"not_asked"`
+	Breakers int            `json:"breakers"`
+	Open     []string       `json:"open"`             // the nodes whose breaker is open
+	Result   *FleetResult   `json:"result,omitempty"` // of all nodes, where their looks were waited for
+
+	hosts map[string]string // of the addresses that the operator gave no name
+}
+
+// FleetAsked is one node that looks now. In a dry run Look is its last look.
+type FleetAsked struct {
+	Node        string `json:"node"`
+	URL         string `json:"url"`
+	CallsItself string `json:"calls_itself,omitempty"` // another name than Node
+	report.Answer
+	// Result is nil where the end of the look was not waited for.
+	Result *FleetResult `json:"result,omitempty"`
+}
+
+// FleetResult is what a look did, and what it left. In a dry run nothing was done.
+type FleetResult struct {
+	Parked  int   `json:"parked"`
+	Removed int   `json:"removed"`
+	PutBack int   `json:"put_back"`
+	Bytes   int64 `json:"bytes"` // that were freed
+	Reap    int   `json:"reap"`  // can be removed still
+	Wait    int   `json:"wait"`
+	Kept    int   `json:"kept"`
+}
+
+// NewFleetSweep is empty.
+func NewFleetSweep(nodes int) *FleetSweep {
+	return &FleetSweep{Nodes: nodes, Asked: []FleetAsked{}, Silent: []FleetSilence{}, NotAsked: []string{}, Open: []string{}, hosts: map[string]string{}}
+}
+
+// Add adds the answer of one node.
+func (f *FleetSweep) Add(at report.Target, s *cluster.Swept, asked bool, err error) {
+	switch {
+	case !asked:
+		f.NotAsked = append(f.NotAsked, at.Node)
+		return
+	case err != nil:
+		f.Silent = append(f.Silent, FleetSilence{at.Node, at.URL, report.Short(err.Error())})
+		if s.BreakerOpen { // the end of the look is not known
+			f.Open = append(f.Open, at.Node)
+		}
+		return
+	}
+	node, other := at.Name(s.Node)
+	if !at.Named {
+		f.hosts[at.URL] = at.Node
+	}
+	a := FleetAsked{node, at.URL, other, s.Answer, nil}
+	if r := s.Ended; r != nil {
+		was, c := s.Done, r.Counts
+		a.Result = &FleetResult{
+			Parked: r.Done.Parked - was.Parked, Removed: r.Done.Removed - was.Removed, PutBack: r.Done.PutBack - was.PutBack,
+			Bytes: r.Done.Bytes - was.Bytes, Reap: c.Reap, Wait: c.Wait, Kept: c.Keep,
+		}
+		if f.Result == nil {
+			f.Result = &FleetResult{}
+		}
+		f.Result.add(a.Result)
+	}
+	f.Asked = append(f.Asked, a)
+}
+
+// AddReport adds what a node would do, as its last look found.
+func (f *FleetSweep) AddReport(at report.Target, r *report.Report, err error) {
+	f.DryRun = true
+	s := &cluster.Swept{}
+	if err == nil {
+		s.Answer = report.Answer{Node: r.Node, Look: r.Look, BreakerOpen: r.BreakerOpen, Done: r.Done}
+		s.Ended = r
+		if r.BreakerOpen {
+			f.Breakers++
+		}
+	}
+	f.Add(at, s, true, err)
+}
+
+func (r *FleetResult) add(o *FleetResult) {
+	r.Parked += o.Parked
+	r.Removed += o.Removed
+	r.PutBack += o.PutBack
+	r.Bytes += o.Bytes
+	r.Reap += o.Reap
+	r.Wait += o.Wait
+	r.Kept += o.Kept
+}
+
+// NeedsPerson reports whether a node has an open breaker, did not answer or was not asked.
+func (f *FleetSweep) NeedsPerson() bool { return len(f.Silent)+len(f.NotAsked)+f.Breakers > 0 }
+
+// Sort brings the nodes into an order that does not depend on who answered first.
+func (f *FleetSweep) Sort() {
+	var nodes []namedNode
+	for i := range f.Asked {
+		nodes = append(nodes, namedNode{&f.Asked[i].Node, &f.Asked[i].CallsItself, f.Asked[i].URL})
+	}
+	tellApart(nodes, f.hosts, append(names(f.Silent), f.NotAsked...))
+	slices.SortStableFunc(f.Asked, func(a, b FleetAsked) int { return human.Natural(a.Node, b.Node) })
+	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return human.Natural(a.Node, b.Node) })
+	slices.SortFunc(f.NotAsked, human.Natural)
+	for _, a := range f.Asked {
+		if a.BreakerOpen {
+			f.Open = append(f.Open, a.Node)
+		}
+	}
+	slices.SortFunc(f.Open, human.Natural)
+}
+
+// FleetSweep writes which nodes look now, what came of it, and on which the breaker is open.
+func (p *Printer) FleetSweep(f *FleetSweep) {
+	nodes := fmt.Sprintf("%s of %s ", human.Thousands(len(f.Asked)), human.Count(f.Nodes, "node"))
+	switch r := f.Result; {
+	case f.DryRun && r != nil:
+		p.Para("", fmt.Sprintf("%sanswer, and none was asked to look. %s can be removed, %s wait, %s are kept.", nodes,
+			human.Count(r.Reap, "pod"), human.Thousands(r.Wait), human.Thousands(r.Kept)))
+	case r != nil:
+		p.Para("", fmt.Sprintf("%shave looked: %s moved to quarantine, %s removed there, %s put back; %s freed. %s can be removed later, %s wait, %s are kept.",
+			nodes, human.Count(r.Parked, "pod"), human.Thousands(r.Removed), human.Thousands(r.PutBack), human.Size(r.Bytes),
+			human.Thousands(r.Reap), human.Thousands(r.Wait), human.Thousands(r.Kept)))
+	default:
+		p.Para("", nodes+"look now.")
+	}
+	if n := len(f.NotAsked); n > 0 {
+		p.Para("", fmt.Sprintf("Stopped: on %s the breaker is open, which is more than --max-breakers allows. %s were not asked. Find out why "+
+			"parked pods turn out to be alive before you continue.", human.Count(f.Breakers, "node"), human.Count(n, "node")))
+	}
+	p.fleetResults(f)
+	p.breakers(f)
+	p.silent(f.Silent, false)
+}
+
+// breakers names every node whose breaker is open.
+func (p *Printer) breakers(f *FleetSweep) {
+	if len(f.Open) > 0 {
+		p.Heading("NODES WHOSE BREAKER IS OPEN: orphan-reaper quarantine list, on that node, shows the pod that turned out to be alive")
+		p.Para("", clean.Text(strings.Join(f.Open, ", ")))
+	}
+}
+
+// fleetResults writes what the looks did, of the nodes on which something is left or was done.
+func (p *Printer) fleetResults(f *FleetSweep) {
+	head, rows := human.Pad("NODE", fleetWidth)+fmt.Sprintf("%8s%9s%10s%6s%6s%6s%10s", "PARKED", "REMOVED", "PUT BACK", "REAP", "WAIT", "KEPT", "FREED"), 0
+	for _, a := range f.Asked {
+		r := a.Result
+		if r == nil || *r == (FleetResult{}) {
+			continue
+		}
+		if rows++; rows == 1 {
+			p.Heading(head)
+		}
+		if rows <= mostPodRows {
+			p.Printf("%s%8d%9d%10d%6d%6d%6d%10s\n", human.Pad(human.Short(clean.Text(a.Node), fleetWidth-1), fleetWidth),
+				r.Parked, r.Removed, r.PutBack, r.Reap, r.Wait, r.Kept, human.Size(r.Bytes))
+		}
+	}
+	if more := rows - mostPodRows; more > 0 {
+		p.Printf("… and %s: -o json\n", human.Count(more, "more node"))
+	}
+}
