@@ -15,7 +15,7 @@ import (
 // kept from then on. shown is what lay in quarantine of the pod when the operator said so: where
 // another entry is the youngest by now, nothing is put back.
 func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID, shown []policy.EntryState) (policy.Outcome, error) {
-	outs, err := r.byPerson(ctx, asked{uid: uid, kind: policy.PutBack, shown: shown})
+	outs, err := r.byPerson(ctx, uid, policy.PutBack, shown, false)
 	if err != nil {
 		return policy.Outcome{}, err
 	}
@@ -27,19 +27,12 @@ func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID, shown []policy
 // by now, nothing is removed. Of a pod that lives again nothing is removed unless living says so:
 // what lies in quarantine may be what that pod misses.
 func (r *Reaper) PurgeEntries(ctx context.Context, uid parsers.PodUID, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
-	return r.byPerson(ctx, asked{uid: uid, kind: policy.Purge, shown: shown, living: living})
+	return r.byPerson(ctx, uid, policy.Purge, shown, living)
 }
 
-// asked is what an operator asked for, and what was shown before.
-type asked struct {
-	uid    parsers.PodUID
-	kind   policy.ActionKind
-	shown  []policy.EntryState
-	living bool
-}
-
-func (r *Reaper) byPerson(ctx context.Context, ask asked) ([]policy.Outcome, error) {
-	uid, kind := ask.uid, ask.kind
+func (r *Reaper) byPerson(
+	ctx context.Context, uid parsers.PodUID, kind policy.ActionKind, shown []policy.EntryState, living bool,
+) ([]policy.Outcome, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -59,7 +52,7 @@ func (r *Reaper) byPerson(ctx context.Context, ask asked) ([]policy.Outcome, err
 		return nil, err
 	}
 	// The operator was shown a list that was made without the lock.
-	if how := decide.Changed(meant, ask.shown); how != "" {
+	if how := decide.Changed(meant, shown); how != "" {
 		return nil, fmt.Errorf("%w of %s: %s; nothing was changed: see orphan-reaper quarantine list, then give the command again", ErrChanged, uid, how)
 	}
 	for i := range meant { // a look may have found out since that it is a static pod, which returns under its UID
@@ -68,7 +61,7 @@ func (r *Reaper) byPerson(ctx context.Context, ask asked) ([]policy.Outcome, err
 	look, err := r.lookAt(ctx, uid, meant)
 	if kind == policy.Purge {
 		if err == nil {
-			err = r.purgeable(ctx, uid, look, meant, ask.living)
+			err = r.purgeable(ctx, uid, look, meant, living)
 		}
 		if err != nil {
 			return nil, err

@@ -103,7 +103,7 @@ func value(r policy.Record, name string) string {
 // Undo returns the command that undoes r, "" where there is none.
 func Undo(r policy.Record) string {
 	if m := r.Kind.Means(); r.Undo == "" && r.UID != "" && m.Restores && !m.Intent {
-		return policy.Undo(policy.Action{UID: r.UID})
+		return policy.Undo(r.UID)
 	}
 	return r.Undo
 }

@@ -34,7 +34,8 @@ func (s *Span) Add(t time.Time) {
 
 // since returns the earliest that the moment at can be by the clock that stamps files and
 // sandboxes now. The wall clock may have been set in either direction since, so the earlier
-// of both counts: what is not older than that may be younger than at.
+// of both counts: what is not older than that may be younger than at. A clock that was set back and forth again leaves no
+// trace here: what was made meanwhile looks older, and the breaker may open without need.
 func (i Instant) since(at Instant) time.Time {
 	age, ok := i.Since(at)
 	if !ok {

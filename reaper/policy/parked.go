@@ -113,14 +113,14 @@ func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, b
 // JudgeEntry returns what becomes of one quarantine entry that is due, and the action for
 // it, nil where there is none.
 func JudgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Action) {
-	v, action := judgeEntry(e, n, s, r, now)
+	v, todo := judgeEntry(e, n, s, r, now)
 	v.Stage = InQuarantine
-	if action == nil {
+	if todo == nil {
 		return v, nil
 	}
-	action.UID, action.Entry, action.ID, action.Leaf, action.Evidence, action.Why = s.UID, s.Entry, s.ID, s.Leaf, &e, v.Why
-	action.Parked = s.Parked.At
-	return v, action
+	a := s.Action(todo.Kind)
+	a.Take, a.By, a.Evidence, a.Why = todo.Take, todo.By, &e, v.Why
+	return v, &a
 }
 
 func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Action) {

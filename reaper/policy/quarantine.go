@@ -52,7 +52,7 @@ func Frozen(e Evidence, s EntryState, v Verdict, n Node, now Instant) Record {
 	elder, pods := e.Facts[FactDirectory].Origin, e.Facts[FactRemade]
 	switch {
 	case pods.Truth != Yes:
-		r.Undo = Undo(Action{UID: s.UID})
+		r.Undo = Undo(s.UID)
 	case elder != "" && pods.Origin != "":
 		r.Merge = Merge(elder, pods.Origin+"/"+string(s.UID), s.UID, r.Left)
 	}

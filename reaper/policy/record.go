@@ -91,15 +91,23 @@ type EntryState struct {
 	Rests bool
 }
 
+// Action returns an action on the entry, with what the ledger has of its pod as the evidence.
+func (s EntryState) Action(kind ActionKind) Action {
+	return Action{
+		Kind: kind, UID: s.UID, Entry: s.Entry, ID: s.ID, Leaf: s.Leaf, Parked: s.Parked.At,
+		Evidence: &Evidence{UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Static: s.Static},
+	}
+}
+
 // Undo is the command that takes a removal back as far as it can be taken back.
-func Undo(a Action) string { return "orphan-reaper quarantine restore " + string(a.UID) }
+func Undo(uid parsers.PodUID) string { return "orphan-reaper quarantine restore " + string(uid) }
 
 // Intent is the record that stands in the ledger before the action changes the disk.
 func Intent(a Action, n Node, now Instant) Record {
 	r := recordOf(a, n, now)
 	r.Kind, r.TakeAll = deedOf(a).intent, a.Kind == Purge && a.Take == contents.TakeAll
 	if r.Kind.means().Restores {
-		r.Undo = Undo(a)
+		r.Undo = Undo(a.UID)
 	}
 	return r
 }
@@ -134,7 +142,7 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 		r.ID = o.ID
 	}
 	if r.Kind.means().Restores {
-		r.Undo = Undo(o.Action)
+		r.Undo = Undo(o.Action.UID)
 	}
 	switch o.Conflict {
 	case "":
@@ -177,16 +185,14 @@ func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 	if inQuarantine {
 		do = d.here
 	}
-	a := Action{
-		Kind: do.action, UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Parked: e.Parked.At, Why: e.Why,
-		ByPerson: e.Phase == PhaseRestoring, By: KnownUser(e.By), Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Static: e.Static},
-	}
+	a := e.Action(do.action)
+	a.Why, a.ByPerson, a.By = e.Why, e.Phase == PhaseRestoring, KnownUser(e.By)
 	switch {
 	case do.record != "":
 		r := recordOf(a, Node{}, now)
 		r.Kind = do.record
 		if r.Kind == KindParked {
-			r.Kubelet, r.Undo = e.Parked.Kubelet, Undo(a)
+			r.Kubelet, r.Undo = e.Parked.Kubelet, Undo(a.UID)
 		}
 		return &r, nil
 	case do.action != "":

@@ -21,6 +21,19 @@ type Case struct {
 	DryRun  bool // the slow start is left out, so that the plan shows all that would go in the end
 }
 
+// InWork lists the quarantine entries that a pass may take further, and those that rest:
+// their pods may live again for as long as anything of them is left.
+func InWork(all map[string]*policy.EntryState, r policy.Rules, now policy.Instant, pressed bool) []policy.EntryState {
+	var in []policy.EntryState
+	for _, e := range policy.Listed(all) {
+		e.Rests = !policy.Due(e, r, now, pressed)
+		if !e.Rests || e.Phase == policy.PhaseConfirmed {
+			in = append(in, e)
+		}
+	}
+	return in
+}
+
 // Ruling is what Decide returns of one look.
 type Ruling struct {
 	Look   policy.Look     // without its pods
@@ -106,7 +119,7 @@ func (d *Ruling) noteLife(c Case, p *policy.Judged, state *policy.EntryState) {
 	}
 	d.Plan.Breaker = &policy.Record{Kind: policy.KindBreaker, UID: p.UID, Namespace: p.Namespace, PodName: p.PodName, Why: p.Why}
 	if c.Rules.Observe && p.Decision == policy.Return {
-		d.Plan.Breaker.Undo = policy.Undo(policy.Action{UID: p.UID}) // it does not go back by itself
+		d.Plan.Breaker.Undo = policy.Undo(p.UID) // it does not go back by itself
 	}
 }
 

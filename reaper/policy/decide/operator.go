@@ -78,10 +78,8 @@ func Changed(meant, shown []policy.EntryState) string {
 func PlanCommand(meant []policy.EntryState, rests []policy.Evidence, kind policy.ActionKind) []policy.Action {
 	actions := make([]policy.Action, 0, len(meant))
 	for i, s := range meant {
-		a := policy.Action{
-			Kind: kind, UID: s.UID, Entry: s.Entry, ID: s.ID, Leaf: s.Leaf, ByPerson: true, Parked: s.Parked.At,
-			Evidence: &policy.Evidence{UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Static: s.Static, Residue: s.Left},
-		}
+		a := s.Action(kind)
+		a.ByPerson, a.Evidence.Residue = true, s.Left
 		if kind == policy.Purge {
 			a.Take = contents.TakeAll
 		}

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -84,4 +85,20 @@ func limitDetail(e *policy.Evidence, g pace, r policy.Rules) string {
 		return policy.FirstPod + " is confirmed before the rest"
 	}
 	return fmt.Sprintf("at most %d in one look", r.MaxPerLook)
+}
+
+// freeEntry names a pod in quarantine: by the time, or by the next number that no entry has.
+// The clock may have been set back, and a pod may come twice in one second; an intent under
+// the name of another entry would take its place in the ledger.
+func freeEntry(uid parsers.PodUID, kind policy.ActionKind, at int64, taken func(string) bool) string {
+	suffix := ""
+	if kind == policy.Clear {
+		suffix = policy.LeafSuffix
+	}
+	for ; ; at++ {
+		name := string(uid) + "." + strconv.FormatInt(at, 10) + suffix
+		if !taken(name) {
+			return name
+		}
+	}
 }

@@ -1,0 +1,74 @@
+package reading
+
+import (
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestLife: each use of the signs of life asks for others, and none for what was not told.
+func TestLife(t *testing.T) {
+	for name, c := range map[string]struct {
+		life            Life
+		over, any, here bool
+	}{
+		"nothing":               {Life{}, false, false, false},
+		"a sandbox that is not": {Life{Sandbox: true}, false, true, false},
+		"a container":           {Life{Container: true}, false, true, false},
+		"an empty cgroup":       {Life{Cgroup: true}, false, false, false},
+		"a process":             {Life{Cgroup: true, Process: true}, true, true, false},
+		"old, and in a cgroup":  {Life{Sandbox: true, Cgroup: true}, false, true, true},
+		"it runs":               {Life{Ready: true, Sandbox: true, Cgroup: true, Process: true}, true, true, true},
+		"it runs elsewhere":     {Life{Ready: true, Sandbox: true}, true, true, false},
+	} {
+		if got := c.life.PassOver(false, false) != ""; got != c.over {
+			t.Errorf("%s: passed over %v", name, got)
+		}
+		if c.life.PassOver(true, false) != "" || c.life.PassOver(false, true) != "" {
+			t.Errorf("%s: passed over though it was asked for, or is parked", name)
+		}
+		if c.life.Any() != c.any || c.life.Here() != c.here {
+			t.Errorf("%s: any %v, here %v", name, c.life.Any(), c.life.Here())
+		}
+	}
+}
+
+// TestMounted: a mount that was met counts whatever mountinfo says, and none that was met changes nothing.
+func TestMounted(t *testing.T) {
+	const no, yes, unknown = policy.No, policy.Yes, policy.Unknown
+	for _, c := range []struct {
+		known, below, own, want policy.Truth
+		origin                  string
+	}{
+		{no, unknown, no, no, "known"},
+		{unknown, unknown, no, unknown, "known"},
+		{unknown, no, no, unknown, "known"},
+		{no, yes, no, yes, "below"},
+		{unknown, yes, yes, yes, "below"},
+		{no, unknown, yes, yes, "own"},
+		{yes, yes, yes, yes, "known"},
+	} {
+		f := Mounted(policy.Fact{Truth: c.known, Origin: "known"}, policy.Fact{Truth: c.below, Origin: "below"}, policy.Fact{Truth: c.own, Origin: "own"})
+		if f.Truth != c.want || f.Origin != c.origin {
+			t.Errorf("%+v: %+v", c, f)
+		}
+	}
+}
+
+func TestForeignCgroups(t *testing.T) {
+	for name, c := range map[string]struct {
+		running      int
+		found, usual bool
+		believed     bool
+	}{
+		"one is there":            {3, true, false, true},
+		"none is there":           {3, false, true, false},
+		"none runs, usual place":  {0, false, true, true},
+		"none runs, another":      {0, false, false, false},
+		"none, and another place": {1, false, false, false},
+	} {
+		if why := ForeignCgroups(c.running, c.found, c.usual); (why == "") != c.believed {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
