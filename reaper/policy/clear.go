@@ -28,9 +28,8 @@ type VolumeTeardown struct {
 	Leaf string `json:"leaf,omitempty"`
 }
 
-// clear says of a pod that the volume manager holds what is said of the others: whether
-// everything else shows dead. Where it does, the pod is not kept: it waits, for a hold, then
-// for its leaves to be cleared, then for the kubelet.
+// clear judges a pod that the volume manager holds. Where everything else shows that it is dead, the pod is not kept: it
+// waits, for a hold, then for its leaves to be cleared, then for the kubelet.
 //
 // That the kubelet has named some orphan since its start stands for its sources being
 // ready. Here the error itself says so: the volume manager takes nothing down before the

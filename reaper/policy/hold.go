@@ -98,8 +98,8 @@ func (v *Verdict) hold(of, h Hold, r Rules, now Instant) time.Duration {
 	return since
 }
 
-// LetGoByKubelet reports whether the running kubelet reported the pod as an orphan, or its complete list omits it.
-func (e *Evidence) LetGoByKubelet() bool { return e.Facts[FactNamed].Truth == Yes || e.Omitted }
+// ReleasedByKubelet reports whether the running kubelet reported the pod as an orphan, or its complete list omits it.
+func (e *Evidence) ReleasedByKubelet() bool { return e.Facts[FactNamed].Truth == Yes || e.Omitted }
 
 // holdOf returns the hold of a pod: HoldReported where the running kubelet reported it as an orphan, or
 // its complete list omits it, else Hold. HoldReported never makes it longer, and 0 leaves it at Hold.
@@ -109,7 +109,7 @@ func (e *Evidence) LetGoByKubelet() bool { return e.Facts[FactNamed].Truth == Ye
 // the directory in that very run if it could. For all others the node's silence is the only evidence, and
 // that has to last longer.
 func (r Rules) holdOf(e *Evidence) time.Duration {
-	if r.HoldReported > 0 && !r.Waive && e.LetGoByKubelet() {
+	if r.HoldReported > 0 && !r.Waive && e.ReleasedByKubelet() {
 		return min(r.Hold, r.HoldReported)
 	}
 	return r.Hold

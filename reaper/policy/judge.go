@@ -119,8 +119,7 @@ func unknownDetail(n FactName, f Fact) string {
 	return n.String() + " is not known"
 }
 
-// unless is what would have to be otherwise for an objection to be none. An objection that has
-// nothing of these stands, whatever else changes.
+// unless lists the conditions that would lift an objection. An objection without one stands, whatever else changes.
 type unless uint8
 
 const (
@@ -144,7 +143,7 @@ type objection struct {
 	reported bool
 }
 
-// judgement is the judging of one pod: what is known, and all that speaks against letting it go.
+// judgement is the judging of one pod: what is known, and all objections to releasing it.
 type judgement struct {
 	e       Evidence
 	n       Node
@@ -152,7 +151,7 @@ type judgement struct {
 	r       Rules
 	now     Instant
 	against []objection
-	start   Verdict // what is said before any objection, and remembered whatever they are
+	start   Verdict // the verdict before any objection
 }
 
 // Judge returns what may happen to one entry of the pods directory, from one look's

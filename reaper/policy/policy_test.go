@@ -352,9 +352,9 @@ func TestSilentFacts(t *testing.T) {
 			var f Facts
 			f[n].Truth = Yes
 			for _, lists := range []Truth{No, Yes} {
-				before := letGo(f)
+				before := released(f)
 				f[fact].Truth = lists
-				if letGo(f) != before {
+				if released(f) != before {
 					t.Errorf("%s %s changes whether the pod was let go", fact, lists)
 				}
 			}

@@ -46,7 +46,7 @@ func (e *Evidence) Stopped() bool {
 // forgotten reports whether only sandboxes that have stopped speak for the pod's life, as far
 // as the kubelet is concerned: it named the pod as an orphan itself, or a whole list came
 // without it. That it has named others says nothing of a pod that the runtime knows.
-func (e *Evidence) forgotten() bool { return e.Stopped() && letGo(e.Facts) }
+func (e *Evidence) forgotten() bool { return e.Stopped() && released(e.Facts) }
 
 // cleanedWithin is how long a stopped sandbox may be left after its pod's end before an operator
 // has to act: the kubelet's garbage collection of sandboxes runs each minute.

@@ -31,22 +31,22 @@ import (
 // was the one to remove it, and programs that make room on a full disk remove the logs of pods
 // that do not run: exactly of those that completed, at just the time at which their sandboxes go.
 
-// letGo reports whether the pod is known not to be wanted: the kubelet that runs now named
+// released reports whether the pod is known not to be wanted: the kubelet that runs now named
 // the UID; or a list that is known to be whole came without it; or the kubelet's silence says so.
 //
 // That the kubelet's pod list answers without the UID is no such sign by itself. A kubelet
 // that has started while the API server is away lists its static pods and not one of the API
 // pods that live on the node; so which list is whole is for FactReleased to say.
-func letGo(f Facts) bool { return f[FactNamed].Truth == Yes || f[FactReleased].Truth == Yes }
+func released(f Facts) bool { return f[FactNamed].Truth == Yes || f[FactReleased].Truth == Yes }
 
-// silent says of a pod that nobody let go whether the kubelet's silence does: it named some
+// silenceReleases reports whether the kubelet's silence is enough to release the pod: it named some
 // orphan, which it does only once its sources are ready, and neither runtime nor cgroups know
 // the pod, nor does it keep the pod's log directory. The kubelet makes a living pod's cgroup
 // before its directory, so a pod that merely waits for a volume has one.
 //
-// It returns what would have to be otherwise for that, nothing where it is so, and false where
+// It returns the conditions that are missing for that, none where it is so, and false where
 // nothing would help.
-func (j *judgement) silenceLetsGo() (unless, bool) {
+func (j *judgement) silenceReleases() (unless, bool) {
 	f := &j.e.Facts
 	var need unless
 	if f[FactAnyNamed].Truth != Yes {
@@ -64,13 +64,13 @@ func (j *judgement) silenceLetsGo() (unless, bool) {
 	return need, f[FactPodLogs].Truth == No && f[FactPodResources].Truth != Yes
 }
 
-// kubelet objects unless the kubelet that runs now has release the pod.
+// kubelet objects unless the kubelet that runs now has released the pod.
 func (j *judgement) kubelet() {
 	f := &j.e.Facts
-	if j.n.Kubelet.Truth != Yes || letGo(*f) {
+	if j.n.Kubelet.Truth != Yes || released(*f) {
 		return
 	}
-	need, ok := j.silenceLetsGo()
+	need, ok := j.silenceReleases()
 	switch {
 	case !ok:
 		need = 0 // nothing would help: an objection that stands
@@ -117,7 +117,7 @@ func doubtful(f Facts) string {
 // 2 s after its only configuration had gone.
 const networkMargin = 10 * time.Second
 
-// networkReady says in words why the pods' network, by this look or by one not long ago, keeps
+// networkReady returns why the pods' network, by this look or by one not long ago, keeps
 // silence from being a proof; "" where it does not.
 func networkReady(n Node, r Rules, now Instant) string {
 	switch n.Network.Truth {

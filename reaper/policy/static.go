@@ -21,7 +21,7 @@ type StaticSandbox struct {
 	Created int64    // nanoseconds since the epoch
 }
 
-// StaticPods is what the manifests of the kubelet that runs now say in one look.
+// StaticPods are the manifests of the kubelet that runs now, as one look read them.
 //
 // A static pod's UID is a hash of its decoded manifest, the node's name and the file's
 // path. What is hashed is the printed form of the kubelet's own Go type of a pod, which

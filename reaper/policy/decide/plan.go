@@ -71,7 +71,7 @@ func moves(pods []policy.Judged, permit policy.Permit, g pace, r policy.Rules, e
 // all pods alike, and the kubelet's report is evidence of its own. It waits as long as its hold is, since a
 // kubelet makes the directory of a pod that lives again within 25 s (1.30).
 func (g *pace) limit(e *policy.Evidence, slow, most int) int {
-	if g.quiet && e.LetGoByKubelet() {
+	if g.quiet && e.ReleasedByKubelet() {
 		return most
 	}
 	return slow
@@ -79,7 +79,7 @@ func (g *pace) limit(e *policy.Evidence, slow, most int) int {
 
 func limitDetail(e *policy.Evidence, g pace, r policy.Rules) string {
 	if !g.proven {
-		if r.HoldReported > 0 && e.LetGoByKubelet() {
+		if r.HoldReported > 0 && e.ReleasedByKubelet() {
 			return fmt.Sprintf(policy.FirstPod+" must be in quarantine for %s without a sign of life before this one follows", r.HoldReported)
 		}
 		return policy.FirstPod + " is confirmed before the rest"
