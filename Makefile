@@ -63,16 +63,19 @@ demo: build ## Show the daemon at work on a node made for it, without root
 packages: dated $(TOOLS) ## Make dist/: DEB, RPM, tarball and image for amd64 and arm64, chart, SBOM and checksums
 	sh packaging/packages.sh $(TOOLS) dist
 
-# Who releases sets RELEASE_URL, RELEASE_KEY and RELEASE_BUILDER; CONTRIBUTING.md has the steps.
+# Who releases sets RELEASE_URL, RELEASE_KEY, RELEASE_IMAGE_KEY and RELEASE_BUILDER; CONTRIBUTING.md has the steps.
 RELEASE_DIR ?= dist/release
-RELEASE_URL ?=
-RELEASE_KEY ?=
-RELEASE_BUILDER ?=
-export RELEASE_DIR RELEASE_URL RELEASE_KEY RELEASE_BUILDER
+RELEASE_VALID_DAYS ?= 90
+RELEASE_VULNDB ?= https://vuln.go.dev
+export RELEASE_DIR RELEASE_URL RELEASE_KEY RELEASE_IMAGE_KEY RELEASE_BUILDER RELEASE_VALID_DAYS RELEASE_VULNDB
 
 .PHONY: release
 release: releasable $(TOOLS) ## Make dist/release from a tag: packages, and signed APT and RPM repositories, to be served as they are
 	sh packaging/release.sh $(TOOLS)
+
+.PHONY: release-refresh
+release-refresh: ## Sign the APT index in dist/release again, before it expires
+	@sh packaging/release.sh refresh
 
 # Before the tools are built, too.
 .PHONY: releasable

@@ -37,8 +37,11 @@ done <<-'LIST'
 	gpg-agent gpg-agent
 	gpgv gpgv
 	createrepo_c createrepo-c
+	curl curl
 	dnf dnf
+	openssl openssl
 	python3 python3-minimal
+	rpmsign rpm
 	ip iproute2
 LIST
 if ((${#missing[@]})); then
@@ -74,11 +77,29 @@ refused 'changes that are not committed' check
 git -C "$one" commit -qam "Release $version"
 git -C "$one" tag -f "v$version" >/dev/null
 refused 'set RELEASE_URL' check
-export RELEASE_URL=http://127.0.0.1:8000/good
+refused 'set RELEASE_URL' env RELEASE_URL=http://127.0.0.1:8000/good sh "$one/packaging/release.sh" check
+export RELEASE_URL=https://127.0.0.1:8000/good
 refused 'set RELEASE_BUILDER' check
 refused 'set RELEASE_BUILDER' env RELEASE_BUILDER='https://builder.invalid/"one' sh "$one/packaging/release.sh" check
 export RELEASE_BUILDER=https://builder.invalid/one
 refused 'has no secret key 0123' env RELEASE_KEY=0123 sh "$one/packaging/release.sh" check
+refused 'set RELEASE_IMAGE_KEY' check
+openssl ecparam -name secp384r1 -genkey -noout -out "$work/p384.pem"
+refused 'no unencrypted ECDSA P-256 key' env RELEASE_IMAGE_KEY="$work/p384.pem" sh "$one/packaging/release.sh" check
+export RELEASE_IMAGE_KEY=$work/image.pem RELEASE_VULNDB=file://$work/vulndb
+openssl ecparam -name prime256v1 -genkey -noout -out "$RELEASE_IMAGE_KEY"
+check
+
+# A database with one vulnerability, in a module that the program has and a function that it does not call.
+mkdir -p "$work"/vulndb/{index,ID}
+modified='"modified":"2026-01-02T03:04:05Z"'
+echo "{$modified}" >"$work/vulndb/index/db.json"
+echo "[{\"path\":\"golang.org/x/sys\",\"vulns\":[{\"id\":\"GO-2026-0001\",$modified}]}]" >"$work/vulndb/index/modules.json"
+cat >"$work/vulndb/ID/GO-2026-0001.json" <<VULN
+{"schema_version":"1.3.1","id":"GO-2026-0001",$modified,"affected":[{"package":{"name":"golang.org/x/sys","ecosystem":"Go"},
+"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],"ecosystem_specific":{"imports":[{"path":"golang.org/x/sys/unix","symbols":["NotCalled"]}]}}]}
+VULN
+refused 'vex: cannot look for vulnerabilities in file:///nowhere: .*RELEASE_VULNDB' sh "$one/packaging/vex.sh" "v$version" file:///nowhere
 
 # An earlier release, as far as it counts here.
 mkdir -p "$work/a/pool/0.0.1" "$work/b/pool"
@@ -113,16 +134,18 @@ planted 'has put this.*\./pool/0\.0\.2' "mv pool/0.0.1 ../elsewhere.d; ln -s ../
 planted '^\./orphan-reaper_0\.0\.1_' "cp -r pool/0.0.1 pool/0.0.9"
 planted 'has put this.*\./dists' "ln -s ../elsewhere.d dists; mkdir -p ../elsewhere.d"
 
-# Twice, in other directories, with another umask, time zone and language: the same but for what gpg wrote.
-mkdir "$work/other"
-git clone -q --no-local "$one" "$work/other/one"
-release one a &
-(umask 077 && TZ=Asia/Tokyo LC_ALL=C.UTF-8 release other/one b >/dev/null)
-wait $!
-diff -r --exclude='*.asc' --exclude=Release.gpg --exclude=InRelease "$work/a" "$work/b"
-cmp "$work/a/orphan-reaper.asc" "$work/b/orphan-reaper.asc"
-refused 'is there already' release one a
+release one a
 pool=$work/a/pool/$version
+refused 'is there already' release one a
+
+# An outsider builds the same, as CONTRIBUTING.md says, in another directory, with another umask, time zone and language.
+mkdir -p "$work/an/outsider"
+awk '/^#/ { on = $0 == "### Rebuild a release" } /^```/ { block = !block; next } on && block' CONTRIBUTING.md |
+	sed "s|URL|file://$work/a|g; s|https://github.com/orphan-reaper/orphan-reaper|file://$one orphan-reaper|; s|VERSION|$version|g" >"$work/outsider.sh"
+(cd "$work/an/outsider" && umask 077 && MAKEFLAGS="TOOLS=$tools" TZ=Asia/Tokyo LC_ALL=C.UTF-8 sh -eu "$work/outsider.sh") >"$work/said" 2>&1 ||
+	{ cat "$work/said" >&2; fail "CONTRIBUTING.md does not rebuild a release"; }
+rebuilt=$work/an/outsider/orphan-reaper/dist
+refused FAILED sh -c "cd $pool && sha256sum --check $rebuilt/SHA256SUMS"
 for signed in "$pool/SHA256SUMS" "$pool/provenance.json" "$work/a/dists/stable/Release" "$work/a/repodata/repomd.xml"; do
 	signature=$signed.asc
 	[ -e "$signature" ] || signature=$signed.gpg
@@ -143,16 +166,61 @@ PYTHON
 version: $version
 appVersion: \"$version\"
 "* ]] || fail "the chart has another version"
+# Image and chart as a registry has them, and by openssl alone the signatures of them and of the provenance.
+mkdir "$work/layout" "$work/rpmdb"
+tar -xf "$pool/orphan-reaper-$version.oci.tar" -C "$work/layout"
+python3 - "$work/layout" "$pool" "$work/signed" <<'PYTHON'
+import base64, hashlib, json, sys
+layout, pool, out = sys.argv[1:]
+def read(file): return open(file, "rb").read()
+def blob(digest):
+    content = read(layout + "/blobs/" + digest.replace(":", "/"))
+    assert digest == "sha256:" + hashlib.sha256(content).hexdigest()
+    return content
+def write(name, message, signature):
+    open(out + name + ".message", "wb").write(message)
+    open(out + name + ".signature", "wb").write(base64.b64decode(signature))
+image, chart, *signatures = json.loads(read(layout + "/index.json"))["manifests"]
+assert len(signatures) == 2, signatures
+for name, of, entry in zip(("image", "chart"), (image, chart), signatures):
+    m = json.loads(blob(entry["digest"]))
+    message = blob(m["layers"][0]["digest"])
+    assert m["subject"]["digest"] == of["digest"] == json.loads(message)["critical"]["image"]["docker-manifest-digest"], m
+    write(name, message, m["layers"][0]["annotations"]["dev.cosignproject.cosign/signature"])
+m = json.loads(blob(chart["digest"]))
+assert m["subject"]["digest"] == image["digest"], m
+assert blob(m["layers"][0]["digest"]) == read(pool + "/orphan-reaper-%s.tgz" % json.loads(blob(m["config"]["digest"]))["version"])
+e = json.loads(read(pool + "/provenance.intoto.jsonl"))
+body, kind = base64.b64decode(e["payload"]), e["payloadType"].encode()
+assert body == read(pool + "/provenance.json") and kind == b"application/vnd.in-toto+json"
+write("provenance", b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(body), body), e["signatures"][0]["sig"])
+PYTHON
+for of in image chart provenance; do
+	openssl dgst -sha256 -verify "$pool/cosign.pub" -signature "$work/signed$of.signature" "$work/signed$of.message" >/dev/null ||
+		fail "the signature of the $of is bad"
+done
+python3 - "$pool"/*.openvex.json <<'PYTHON'
+import json, sys
+s = json.load(open(sys.argv[1]))["statements"]
+assert [(v["vulnerability"]["name"], v["status"]) for v in s] == [("GO-2026-0001", "not_affected")], s
+assert s[0]["products"][0]["@id"].startswith("pkg:golang/github.com/orphan-reaper/orphan-reaper@v"), s
+PYTHON
+
+# What RPM 6 demands of each package.
+rpm_keys() { rpmkeys --dbpath "$work/rpmdb" --define '_pkgverify_level all' "$@"; }
+rpm_keys --import "$work/a/orphan-reaper.asc"
+rpm_keys --checksig "$pool"/*.rpm >/dev/null
+refused 'SIGNATURES NOT OK' rpm_keys --checksig "$rebuilt"/*.rpm
 for label in version ref.name; do
 	grep -aq "\"org.opencontainers.image.$label\": *\"$version\"" "$pool/orphan-reaper-$version.oci.tar" || fail "the image has another $label"
 done
 
-# A release that fails, at the last index or at the last renames, leaves what is served as it was. The packages are those of before.
-mkdir "$work/built" "$work/bin"
-cp "$pool"/* "$work/built"
-rm "$work/built"/{*.asc,provenance.json,NOTES.md}
-printf '#!/bin/sh\nset -eu\nmkdir -p "$2"\ncp %q/* "$2"\n' "$work/built" >"$one/packaging/packages.sh"
-git -C "$one" commit -qam "Take the packages of before"
+# A release that fails, at the last index or at the last renames, leaves what is served as it was. The packages are
+# those of the outsider, and the commit's date is that of before.
+mkdir "$work/bin"
+printf '#!/bin/sh\nset -eu\nmkdir -p "$2"\ncp %q/* "$2"\n' "$rebuilt" >"$one/packaging/packages.sh"
+printf 'cat %q\n' "$pool"/*.openvex.json >"$one/packaging/vex.sh"
+GIT_COMMITTER_DATE=$(git -C "$one" log -1 --format=%cI) git -C "$one" commit -qam "Take the packages of before"
 git -C "$one" tag -f "v$version" >/dev/null
 cp -a "$work/a" "$work/c"
 rm -r "$work/c/pool/$version"
@@ -173,6 +241,22 @@ done <<-'BROKEN'
 	mv case "$*" in *.new/*.repo*) kill -TERM $PPID; echo broken; exit 7 ;; esac
 BROKEN
 release one c >/dev/null
-cmp "$work/a/dists/stable/main/binary-amd64/Packages" "$work/c/dists/stable/main/binary-amd64/Packages"
+
+# Without signatures, and what follows from them, two releases are the same.
+for of in a c; do
+	cp -a "$work/$of" "$work/unsigned.$of"
+	sh packaging/unsign.sh "$work/unsigned.$of/pool/$version"
+	cd "$work/unsigned.$of"
+	find . -name '*.asc' -delete -o -name 'provenance.*' -delete -o -name repomd.xml -delete
+	rm "pool/$version/SHA256SUMS" dists/stable/InRelease dists/stable/Release.gpg
+	sed -i '/^Date: /d; /^Valid-Until: /d' dists/stable/Release
+	for file in repodata/*.gz; do
+		gunzip -c "$file" | sed 's/[0-9a-f]\{64\}//g' >"repodata/${file##*-}"
+		rm "$file"
+	done
+	cd "$repo"
+done
+diff -r "$work/unsigned.a" "$work/unsigned.c"
+cmp "$work/a/orphan-reaper.asc" "$work/c/orphan-reaper.asc"
 
 RELEASED=$work/a VERSION=$version THEIRS=$theirs WORK=$work TOOLS=$tools TREES=$trees unshare --net bash "$repo/packaging/checks/released.sh" "$@"

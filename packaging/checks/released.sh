@@ -12,7 +12,13 @@ fail() {
 # What is served: the release, and what somebody has made of it.
 mkdir "$WORK/www"
 served() { cp -a "$RELEASED" "$WORK/www/$1"; cd "$WORK/www/$1"; }
-sign() { gpg --batch --quiet --yes --armor --local-user "$THEIRS" "$@"; }
+sign_by() { gpg --batch --quiet --yes --armor --local-user "$@"; }
+sign() { sign_by "$THEIRS" "$@"; }
+# repodata: an index of what lies here, with our signature.
+repodata() {
+	createrepo_c --quiet . 2>/dev/null
+	sign_by "$RELEASE_KEY" --output repodata/repomd.xml.asc --detach-sign repodata/repomd.xml
+}
 (served good)
 (served index && sed -i 's/^Description: /Description: not /' dists/stable/main/binary-amd64/Packages &&
 	gzip -9nc dists/stable/main/binary-amd64/Packages >dists/stable/main/binary-amd64/Packages.gz &&
@@ -24,13 +30,43 @@ sign() { gpg --batch --quiet --yes --armor --local-user "$THEIRS" "$@"; }
 	sign --output repodata/repomd.xml.asc --detach-sign repodata/repomd.xml)
 (served package && for file in pool/*/*_amd64.deb pool/*/*.x86_64.rpm; do printf x | dd of="$file" bs=1 seek=20000 conv=notrunc status=none; done)
 (served unsigned && rm dists/stable/InRelease dists/stable/Release.gpg repodata/repomd.xml.asc)
+(served stripped && rpmsign --delsign pool/*/*.rpm >/dev/null && repodata)
+(served other && rpmsign --define "_gpg_name $THEIRS" --define "__gpg $(command -v gpg)" --resign pool/*/*.rpm &>/dev/null && repodata)
+(served expired && cd dists/stable && sed -i "s/^Valid-Until: .*/Valid-Until: $(date -u -d -1hour '+%a, %d %b %Y %H:%M:%S UTC')/" Release &&
+	sign_by "$RELEASE_KEY" --output InRelease --clearsign Release && sign_by "$RELEASE_KEY" --output Release.gpg --detach-sign Release)
+# An index that expires is signed again, if it is ours.
+refresh() { RELEASE_DIR=$WORK/www/$1 sh packaging/release.sh refresh; }
+for of in index key; do
+	if refresh $of >"$WORK/said" 2>&1 || ! grep -q 'is not as it was released' "$WORK/said"; then cat "$WORK/said" >&2; fail "refresh takes $of"; fi
+done
+cp -a "$WORK/www/expired" "$WORK/www/refreshed"
+refresh refreshed >/dev/null
 # What the RPM needs and an empty database of packages does not have.
 mkdir "$WORK/www/system"
 printf '%s\n' 'name: system' 'arch: amd64' 'version: 1' 'maintainer: a <a@b>' 'description: system' 'provides: [/bin/sh]' >"$WORK/system.yaml"
 "$TOOLS/nfpm" package --config "$WORK/system.yaml" --packager rpm --target "$WORK/www/system/" >/dev/null
 createrepo_c --quiet "$WORK/www/system" 2>/dev/null
 ip link set lo up
-python3 -m http.server --bind 127.0.0.1 --directory "$WORK/www" 8000 >"$WORK/www.log" 2>&1 &
+openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=release.invalid -addext subjectAltName=IP:127.0.0.1 \
+	-keyout "$WORK/tls.key" -out "$WORK/tls.pem" 2>/dev/null
+python3 - "$WORK" >"$WORK/www.log" 2>&1 <<'PYTHON' &
+import functools, http.server, ssl, sys
+work = sys.argv[1]
+class Handler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+class Server(http.server.ThreadingHTTPServer):
+    def shutdown_request(self, request):
+        try:
+            request.unwrap() # OpenSSL takes an end without it for an attack
+        except OSError:
+            pass
+        super().shutdown_request(request)
+tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+tls.load_cert_chain(work + "/tls.pem", work + "/tls.key")
+server = Server(("127.0.0.1", 8000), functools.partial(Handler, directory=work + "/www"))
+server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+server.serve_forever()
+PYTHON
 until (exec 3<>/dev/tcp/127.0.0.1/8000) 2>/dev/null; do kill -0 $! || fail "no web server: $(cat "$WORK/www.log")"; done
 
 # doc HEADING: the commands below a heading of docs/install.md.
@@ -49,7 +85,8 @@ node() {
 	mount --bind /dev "$WORK/$2/dev"
 	mount -t proc proc "$WORK/$2/proc"
 	rm -rf "$WORK/$2"/etc/apt/sources.list*
-	cp "$RELEASED"/orphan-reaper.* "$WORK/doc" "$WORK/$2/srv"
+	cp "$RELEASED"/orphan-reaper.* "$WORK/doc" "$WORK/tls.pem" "$WORK/$2/srv"
+	echo 'Acquire::https::CAInfo "/srv/tls.pem";' >"$WORK/$2/etc/apt/apt.conf.d/tls"
 }
 # said NAME OF WORDS: NAME has said one of the words, and has installed nothing of OF.
 said() {
@@ -86,8 +123,9 @@ for release in "$@"; do
 		key NO_PUBKEY|Missing key
 		unsigned is not signed|no longer has a Release file|does not have a Release file
 		package Hash Sum mismatch
+		expired is expired
 	REFUSED
-	in_apt "$release" good || { cat "$WORK/said.$release" >&2; fail "apt of $release takes it not"; }
+	in_apt "$release" refreshed || { cat "$WORK/said.$release" >&2; fail "apt of $release takes it not"; }
 	installed "$release"
 	[[ $(chroot "$WORK/$release" apt-cache policy orphan-reaper) == *" 0.0.1 "* ]] || fail "the earlier release is not in the index"
 done
@@ -97,9 +135,10 @@ done
 node "${*: -1}" dnf
 mkdir "$WORK/upper/etc" "$WORK/over/etc"
 mount -t overlay -o "lowerdir=/etc,upperdir=$WORK/upper/etc,workdir=$WORK/over/etc" overlay /etc
+cat "$WORK/tls.pem" >>/etc/ssl/certs/ca-certificates.crt
 rm -rf /etc/yum.repos.d
 mkdir -p /etc/yum.repos.d "$WORK/log"
-printf '%s\n' '[system]' 'name=system' 'baseurl=http://127.0.0.1:8000/system' 'gpgcheck=0' >/etc/yum.repos.d/system.repo
+printf '%s\n' '[system]' 'name=system' 'baseurl=https://127.0.0.1:8000/system' 'gpgcheck=0' >/etc/yum.repos.d/system.repo
 # in_dnf OF: the same, each time with an empty cache.
 in_dnf() {
 	sed "s|/good|/$1|" "$RELEASED/orphan-reaper.repo" >"$WORK/dnf/srv/orphan-reaper.repo"
@@ -123,6 +162,8 @@ done <<-'REFUSED'
 	key BADSIG|[Bb]ad.*signature|GPG verification|not found
 	unsigned repomd.xml.asc|GPG
 	package [Cc]hecksum
+	stripped is not signed
+	other GPG check FAILED
 REFUSED
 in_dnf good || { cat "$WORK/said.dnf" >&2; fail "dnf takes it not"; }
 installed dnf

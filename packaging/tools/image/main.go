@@ -1,6 +1,6 @@
 // Command image writes the OCI image layout of a release: an index with one image for each layer, and the
 // Helm chart, which refers to that index. It also signs what a layout lists, and removes the signatures.
-// packaging/image.sh calls it; it is in no package.
+// packaging/image.sh, release.sh and unsign.sh call it; it is in no package.
 //
 // It reads no clock and asks no registry, so that the same arguments always give the same bytes.
 package main
