@@ -2,13 +2,20 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -55,4 +62,227 @@ func loadText(t *testing.T, text string) (config.Config, error) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return config.Load(t.Context(), config.Input{File: file})
+}
+
+// process starts a process with these arguments and those of a node of its own. It ends with the test.
+func process(t *testing.T, args ...string) (pid string) {
+	t.Helper()
+	return processIn(t, "", args...)
+}
+
+// processIn is process with a working directory of its own.
+func processIn(t *testing.T, dir string, args ...string) (pid string) {
+	t.Helper()
+	path, err := exec.LookPath("kubelet") // the tests' own, which does nothing
+	testkit.Must(t, err)
+	node := t.TempDir()
+	testkit.Must(t, makeNode(node))
+	cmd := exec.Command(path, append(args, nodeFlags(node)...)...)
+	cmd.Dir = dir
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	testkit.Must(t, err)
+	t.Cleanup(func() {
+		_ = in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return strconv.Itoa(cmd.Process.Pid)
+}
+
+// TestConfigCheckAs: a reload is checked with the daemon's own file and flags, and not with others.
+func TestConfigCheckAs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	write := func(text string) {
+		t.Helper()
+		testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	write("mode: observe\n")
+	daemon := process(t, "run", "--config", file, "--hold", "7m")
+	code, out, said := call(t, "config", "check", "--as", daemon)
+	if code != 0 || !strings.Contains(out, "good: "+file) || !strings.Contains(out, "A daemon that starts now changes nothing (mode observe)") {
+		t.Errorf("exit code %d: %s%s", code, out, said)
+	}
+	write("mode: enforce\n")
+	if code, out, said := call(t, "config", "check", "--as", daemon); code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "(hold_reported 1m, hold 7m)") {
+		t.Errorf("exit code %d: %s%s", code, out, said)
+	}
+	write("mode: observe\nhold: soon\n")
+	code, out, said = call(t, "config", "check", "--as", daemon)
+	if code != exit.UsageCode || out != "" || !strings.Contains(said, file+":2") {
+		t.Errorf("a wrong file: exit code %d: %s%s", code, out, said)
+	}
+	// Good by its file alone, wrong with the daemon's flags.
+	write("confirm: 5m\n")
+	contradicted := process(t, "run", "--config", file, "--confirm", "0s")
+	if code, out, said := call(t, "config", "check", "--as", contradicted); code != exit.UsageCode || !strings.Contains(said, "--confirm") {
+		t.Errorf("a contradiction: exit code %d: %s%s", code, out, said)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"--as", process(t, "scan")}, exit.FailedCode},
+		{[]string{"--as", "0"}, exit.FailedCode},
+		{[]string{"--as", daemon, "--hold", "1m"}, exit.UsageCode},
+		{[]string{"--as", daemon, "--config", file}, exit.UsageCode},
+		{[]string{"--as", "me"}, exit.UsageCode},
+	} {
+		if code, out, said := call(t, append([]string{"config", "check"}, c.args...)...); code != c.code || said == "" || out != "" {
+			t.Errorf("%q: exit code %d, want %d: %s%s", c.args, code, c.code, out, said)
+		}
+	}
+}
+
+// TestConfigCheckAsRelative: relative paths of the daemon begin in its working directory, not in that of
+// dpkg or rpm. Where it cannot be told, that is no wrong configuration.
+func TestConfigCheckAsRelative(t *testing.T) {
+	theirs := filepath.Join(t.TempDir(), "theirs")
+	write := func(dir, text string) {
+		t.Helper()
+		testkit.Must(t, os.MkdirAll(dir, 0o700))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o600))
+	}
+	write(theirs, "mode: observe\n")
+	daemon := processIn(t, theirs, "run", "--config", "config.yaml", "--state-dir", "state")
+	other := processIn(t, theirs, "run", "--state-dir", "state")
+	absolute := processIn(t, theirs, "run", "--config", filepath.Join(theirs, "config.yaml"))
+	check := func(what, pid string, want int, words string) {
+		t.Helper()
+		if code, out, said := call(t, "config", "check", "--as", pid); code != want || !strings.Contains(out+said, words) {
+			t.Errorf("%s: exit code %d, want %d and %q: %s%s", what, code, want, words, out, said)
+		}
+	}
+	check("here is none", daemon, 0, "good: "+theirs+"/config.yaml")
+	ours := t.TempDir()
+	t.Chdir(ours)
+	write(ours, "hold: soon\n")
+	check("a wrong one is here", daemon, 0, "good: "+theirs+"/config.yaml")
+	write(theirs, "quarantine_dir: "+theirs+"\n")
+	check("the daemon's state directory is in the quarantine", daemon, exit.UsageCode, theirs+"/state")
+	write(theirs, "hold: soon\n")
+	testkit.Must(t, os.Rename(theirs, theirs+".old"))
+	check("moved with the daemon", daemon, exit.UsageCode, theirs+".old/config.yaml")
+	testkit.Must(t, os.RemoveAll(theirs+".old"))
+	write(theirs, "mode: observe\n") // at the same path, and not the daemon's
+	check("the directory is gone", daemon, exit.FailedCode, "working directory of PID "+daemon)
+	check("the directory is gone, and a flag begins in it", other, exit.FailedCode, "working directory of PID "+other)
+	check("the directory is gone, and nothing begins in it", absolute, 0, "good: "+theirs)
+}
+
+// foundOut are the keys whose default is found out on the node: to name one, even by the
+// value shown, is a word of its own, so the file shows them with what they are mostly.
+var foundOut = map[string]string{
+	"root_dir":       config.DefaultRootDir,
+	"quarantine_dir": config.DefaultRootDir + "/orphan-reaper",
+}
+
+// configDoc writes packaging/config.yaml, which packages install: every key, what it means,
+// and its default, as a comment. So the file as it comes is the default configuration, and a
+// new default of a newer version is not held back by an old file.
+func configDoc() string {
+	var b strings.Builder
+	b.WriteString(`# The configuration of orphan-reaper. See orphan-reaper.yaml(5).
+#
+# Every setting is here with its default: take the # away to change one. An unknown key is an
+# error. A flag of the same name wins over the file.
+#
+#   orphan-reaper config check         is this file good, and does it fit the kubelet that runs?
+#   orphan-reaper config print         each value in force, and its source
+#   systemctl reload orphan-reaper     read it again; the journal names what needs a restart
+`)
+	c, i, section := config.Default(), 0, ""
+	c.QuarantineDir = foundOut["quarantine_dir"]
+	for _, line := range c.Lines() {
+		switch item := strings.Contains(line.Text, "- "); {
+		case line.Source == "" && !item:
+			section = "#" + line.Text + "\n"
+			continue
+		case line.Source != "":
+			b.WriteString("\n")
+			for text := range strings.SplitSeq(configComment(&config.Settings[i]), "\n") {
+				b.WriteString(strings.TrimRight("# "+text, " ") + "\n")
+			}
+			b.WriteString(section)
+			section, i = "", i+1
+		}
+		b.WriteString("#" + line.Text + "\n")
+	}
+	return b.String()
+}
+
+func configComment(s *config.Setting) string {
+	var parts []string
+	for text := range strings.SplitSeq(manual[s.Key], "\n\n") {
+		parts = append(parts, strings.Join(human.Wrap(text, 92), "\n"))
+	}
+	change := "Needs a restart."
+	if s.Live {
+		change = "A reload changes it."
+	}
+	words := "Flag --" + s.Flag + ". " + change
+	if len(s.Choices) > 0 {
+		words = "One of " + strings.Join(s.Choices, ", ") + ". " + words
+		if s.List() {
+			words = "Of " + words[len("One of "):]
+		}
+	}
+	return strings.Join(append(parts, strings.Join(human.Wrap(words, 92), "\n")), "\n\n")
+}
+
+// TestManual: every key is explained, and nothing else is.
+func TestManual(t *testing.T) {
+	left := maps.Clone(manual)
+	for _, s := range config.Settings {
+		if !strings.HasSuffix(left[s.Key], ".") {
+			t.Errorf("%s: no whole sentences: %q", s.Key, left[s.Key])
+		}
+		delete(left, s.Key)
+	}
+	if len(left) > 0 {
+		t.Errorf("explained, and no keys: %v", slices.Sorted(maps.Keys(left)))
+	}
+}
+
+// TestConfigDoc: the file that is installed is what the code says.
+func TestConfigDoc(t *testing.T) {
+	testkit.Golden(t, filepath.Join("..", "..", "packaging", "config.yaml"), configDoc())
+}
+
+// commentedKey is a line of the file that holds a default, not words about one.
+var commentedKey = regexp.MustCompile(`(?m)^#(( {2,4})?[a-z_]+:.*| {2,4}- \S+)$`)
+
+// TestConfigDocIsTheDefault: as it comes the file changes nothing; and with every # taken
+// away it is read without an error, names every key, and says the same.
+func TestConfigDocIsTheDefault(t *testing.T) {
+	want, err := loadText(t, "")
+	testkit.Must(t, err)
+	asInstalled, err := loadText(t, configDoc())
+	testkit.Must(t, err)
+	if live, restart := want.Diff(asInstalled); len(live)+len(restart) > 0 {
+		t.Errorf("the file as installed sets %v %v", live, restart)
+	}
+	text := commentedKey.ReplaceAllString(configDoc(), "$1")
+	got, err := loadText(t, text)
+	if err != nil {
+		t.Fatalf("with every # taken away: %v\n%s", err, text)
+	}
+	if live, restart := want.Diff(got); len(live)+len(restart) > 0 {
+		t.Errorf("not the defaults: %v %v", live, restart)
+	}
+	for i := range config.Settings {
+		s := &config.Settings[i]
+		if asInstalled.Named(s.Key) {
+			t.Errorf("%s is set in the file as installed", s.Key)
+		}
+		if !got.Named(s.Key) {
+			t.Errorf("%s is not in the file", s.Key)
+		}
+		if v, ok := foundOut[s.Key]; ok && !slices.Equal(s.Values(&got), []string{v}) {
+			t.Errorf("%s is shown as %s", s.Key, v)
+		}
+	}
 }

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -149,6 +154,154 @@ func fits(t *testing.T, what, text string, columns ...int) {
 		}
 		if strings.HasSuffix(line, " ") {
 			t.Errorf("%s: space at the end: %q", what, line)
+		}
+	}
+}
+
+// ownNode refuses to start the program as a test's command on anything but a node that the
+// test has made. make test ran as root on a machine with networks of its own, and deleted
+// the addresses that it had reserved: one test had not named one directory.
+func ownNode(args []string) error {
+	at := slices.Index(args, "--node-root")
+	if at < 0 || at+1 == len(args) || !filepath.IsAbs(args[at+1]) || args[at+1] == "/" {
+		return errors.New("a test starts the program without a node of its own: newNode gives one")
+	}
+	return nil
+}
+
+// TestOwnNode: a test that forgets its node does not start the program.
+func TestOwnNode(t *testing.T) {
+	for _, args := range [][]string{{"sweep"}, {"scan", "--root-dir", t.TempDir()}, {"sweep", "--node-root"}, {"sweep", "--node-root", "/"}} {
+		if ownNode(args) == nil {
+			t.Errorf("%q starts the program", args)
+		}
+	}
+	if err := ownNode(append([]string{"sweep"}, newWholeNode(t).args...)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOnlyNodesStartTheProgram: no test has another way to the real program than a node's
+// command, neither as a process nor in this one.
+func TestOnlyNodesStartTheProgram(t *testing.T) {
+	allowed := map[string][]string{
+		// ownNode holds for all of them.
+		"orphan-reaper-whole": {"main_test.go", "whole_test.go", "wholekubelet_test.go", "wholepaste_test.go"},
+		"benchProgramEnv":     {"main_test.go", "bench_test.go", "parse_test.go", "whole_test.go"},
+		"runAs":               {"main_test.go", "parse_test.go", "fleet_test.go"}, // parse and fleet use no node
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	seen := map[string]bool{}
+	for _, file := range files {
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		testkit.Must(t, err)
+		note := func(word string) {
+			seen[word] = true
+			if !slices.Contains(allowed[word], file) {
+				t.Errorf("%s: %s starts the program; newNode has a command for that", file, word)
+			}
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BasicLit:
+				for word := range allowed {
+					if strings.Contains(word, "-") && strings.Contains(n.Value, word) {
+						note(word)
+					}
+				}
+			case *ast.CallExpr:
+				if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "run" || f.Name == "runAs") {
+					note(f.Name)
+				}
+			case *ast.Ident:
+				if n.Name == "benchProgramEnv" {
+					note(n.Name)
+				}
+			}
+			return true
+		})
+	}
+	for word := range allowed {
+		if !seen[word] {
+			t.Errorf("no test has %s: this one looks for nothing", word)
+		}
+	}
+}
+
+// needNamespaces wants mount and PID namespaces in which can be mounted.
+func needNamespaces(t *testing.T) {
+	t.Helper()
+	testkit.NeedRoot(t)
+	if out, err := exec.Command("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil {
+		testkit.Skip(t, "this needs mount and PID namespaces: ", err, ": ", string(out))
+	}
+}
+
+// TestNoHost: the tests run where they see no process of this machine, and no kubelet of it.
+func TestNoHost(t *testing.T) {
+	needNamespaces(t)
+	if os.Getppid() != 1 {
+		t.Errorf("these tests are a child of process %d", os.Getppid())
+	}
+	first, err := os.ReadFile("/proc/1/cmdline")
+	if err != nil || !bytes.Contains(first, []byte(filepath.Base(os.Args[0]))) {
+		t.Errorf("the first process is %q, %v", first, err)
+	}
+}
+
+// needCapability wants one of capabilities(7).
+func needCapability(t *testing.T, name string, capability int) {
+	t.Helper()
+	testkit.NeedRoot(t)
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	testkit.Must(t, unix.Capget(&hdr, &data[0]))
+	if data[capability/32].Effective&(1<<(capability%32)) == 0 {
+		testkit.Skip(t, "this needs ", name)
+	}
+}
+
+// TestCanary: what make test runs each test by finds it where a sweep touches the machine.
+// The one directory that is wrong here is the one that the tests did not name once.
+func TestCanary(t *testing.T) {
+	needNamespaces(t)
+	canary := filepath.Join(t.TempDir(), "canary")
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", canary, "../../testdata/canary").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, c := range []struct {
+		name, script string
+		wrong        []string
+	}{
+		{"a node of its own", `exec "$@"`, nil},
+		{
+			"the machine's networks", `exec "$@" --cni-conf-dir /etc/cni/net.d --cni-data-dir /var/lib/cni/networks`,
+			[]string{"/var/lib/cni/networks/canary/10.99.0.2 is gone"},
+		},
+		{"the machine's state", `exec "$@" --state-dir /var/lib/orphan-reaper`, []string{"/var/lib/orphan-reaper/append.lock is new"}},
+		{"the machine's runtime", `exec "$@" --runtime-endpoint unix:///run/containerd/containerd.sock`, []string{"the runtime was connected to"}},
+		{"the machine's journal", `exec "$@" --log-format journal`, []string{"the journal was written to"}},
+		{"opened only", `exec 3<>/var/lib/kubelet/orphan-reaper/.keep`, []string{"/var/lib/kubelet/orphan-reaper/.keep was opened for writing"}},
+		{"another mode", `chmod 0700 /etc/cni`, []string{"/etc/cni has other attributes", "/etc/cni was mode 40755"}},
+		{"a new name", `mkdir /var/lib/orphans`, []string{"/var/lib/orphans is new"}},
+	} {
+		n := newWholeNode(t)
+		n.pod(1, false)
+		n.args = append(n.args, "--cni-older-than", "0s")
+		sweep := n.command("sweep", "--no-wait").Args
+		sweep[0], _ = exec.LookPath(sweep[0]) // the shell would look for it elsewhere
+		cmd := exec.Command(canary, append([]string{"sh", "-c", c.script, "sh"}, sweep...)...)
+		out, err := cmd.CombinedOutput()
+		if (err != nil) != (len(c.wrong) > 0) {
+			t.Errorf("%s: %v\n%s", c.name, err, out)
+		}
+		for _, want := range c.wrong {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s: want %q\n%s", c.name, want, out)
+			}
 		}
 	}
 }

@@ -3,10 +3,17 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -143,4 +150,80 @@ func TestParseCompressed(t *testing.T) {
 			t.Errorf("%s: lines %v, %v", name, lines, err)
 		}
 	}
+}
+
+// TestParseFollow: what is written later is shown as it comes, also in the file that takes the
+// name of one that was rotated.
+func TestParseFollow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	testkit.Must(t, os.WriteFile(path, []byte("x\n"+orphanLine+"\n"), 0o600))
+	read, out := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		a := &cli{stdout: out, stderr: io.Discard, env: func(string) string { return "" }, given: map[string][]string{}, stopSignals: func() {}}
+		root := newRootCommand(a)
+		root.SetArgs([]string{"parse", "--follow", path})
+		done <- root.ExecuteContext(ctx)
+	}()
+	lines := bufio.NewReader(read)
+	sees := func(what string) {
+		t.Helper()
+		if got, err := lines.ReadString('\n'); err != nil || !strings.Contains(got, "0badf00d-6131-4aaa-8bbb-cccc00006131") {
+			t.Fatalf("%s: %q, %v", what, got, err)
+		}
+	}
+	sees("what was there")
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o600)
+	testkit.Must(t, err)
+	_, err = f.WriteString(orphanLine + "\n")
+	testkit.Must(t, err)
+	sees("what came later")
+	testkit.Must(t, f.Close())
+	testkit.Must(t, os.Rename(path, path+".1"))
+	testkit.Must(t, os.WriteFile(path, []byte(orphanLine+"\n"), 0o600))
+	sees("after a rotation")
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("%v, exit code %d", err, exit.Code(err))
+	}
+}
+
+// BenchmarkParseGzip has the program read a log that gzip compressed to a sixth or so, by turns with
+// gzip -dc into wc -c. What is compared is processor time: gzip and wc are two processes.
+func BenchmarkParseGzip(b *testing.B) {
+	n := newBenchNode(b)
+	path := n.path("log.gz")
+	f, err := os.Create(path)
+	n.must(err)
+	zip := gzip.NewWriter(f)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range testkit.Size(1_000_000, 200_000) {
+		what := fmt.Sprintf(`I1121 00:37:12.475744   21115 reconciler_common.go:218] "operationExecutor.MountVolume started" podUID="%016x%016x"`,
+			rnd.Uint64(), rnd.Uint64())
+		if i%10_000 == 9_999 {
+			what = `E1121 00:37:12.048022   21115 kubelet_volumes.go:263] Orphaned pod "6f1c2d3e-4a5b-4c6d-8e7f-00112233aa01" found, but volume paths are still present`
+		}
+		_, err = fmt.Fprintf(zip, "Nov 21 00:%02d:%02d node1 kubelet[21115]: %s\n", i/60%60, i%60, what)
+		n.must(err)
+	}
+	n.must(zip.Close())
+	n.must(f.Close())
+	var ours, theirs []float64
+	took := func(cmd *exec.Cmd, want string) float64 {
+		out, err := cmd.Output()
+		if err != nil || !strings.Contains(string(out), want) {
+			b.Fatalf("%v: %v: %.200s", cmd, err, out)
+		}
+		return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	}
+	for range b.N * testkit.Size(5, 3) {
+		cmd := exec.Command(cmp.Or(os.Getenv(benchProgramEnv), "orphan-reaper"), "parse", "-o", "json", path) // parse looks at no node
+		ours = append(ours, took(cmd, "6f1c2d3e"))
+		theirs = append(theirs, took(exec.Command("sh", "-c", `gzip -dc "$0" | wc -c`, path), "0"))
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(testkit.Median(ours), "cpu-s")
+	b.ReportMetric(testkit.Median(theirs), "gzip-cpu-s")
+	b.ReportMetric(testkit.Median(ours)/testkit.Median(theirs), "ratio-to-gzip")
 }

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -129,5 +135,127 @@ func TestWholePurgeWhileAsked(t *testing.T) {
 	}
 	if left, err := filepath.Glob(n.path(entry + "*")); err != nil || len(left) != 0 {
 		t.Errorf("shown anew: %v, %v", left, err)
+	}
+}
+
+// TestPodUIDs lists what an argument means to each kind of command: "" is an error with exit code 2.
+func TestPodUIDs(t *testing.T) {
+	const (
+		web  = "0badf00d-0001-4aaa-8bbb-cccc00000001"
+		job  = "0badf00d-0002-4aaa-8bbb-cccc00000002"
+		held = "1badf00d-0006-4aaa-8bbb-cccc00000006"
+		old  = "2badf00d-0009-4aaa-8bbb-cccc00000009"
+	)
+	pods := []app.Pod{
+		{UID: web, Name: "default/web-0", Certain: true, Where: "on disk"},
+		{UID: job, Name: "batch/job", Where: "on disk"},
+		{UID: held, Name: "batch/etl", Where: "in quarantine", Entry: held},
+		{UID: held, Name: "batch/etl", Where: "in quarantine", Entry: held + ".7"},
+		{UID: job, Name: "batch/job", Where: "in quarantine", Entry: job},
+		{UID: old, Name: "default/web-0", Where: "in the ledger", Past: true},
+		{UID: old, Name: "shop/cart", Where: "in the ledger", Past: true},
+	}
+	cfg := config.Config{RootDir: "/k", QuarantineDir: "/k/q"}
+	for _, c := range []struct{ arg, any, certain, none string }{
+		{web, web, web, web},
+		{"0badf00d-0001", web, web, web},
+		{"0bad", "", "", ""},
+		{"0badf00d-0003", "", "", ""},
+		{"2bad", old, old, old},
+		{"0ba", "", "", ""},
+		{strings.ToUpper(web), "", "", ""},
+		{"default/web-0", web, web, ""}, // the one of the past does not count beside it
+		{"batch/job", job, "", ""},
+		{"shop/cart", old, "", ""},
+		{"no/such", "", "", ""},
+		{"/k/pods/" + web, web, web, ""},
+		{"/k/pods/" + web + "/volumes/x", web, web, ""},
+		{"/other/pods/" + web + "/volumes", web, "", ""},
+		{web + "/volumes", web, "", ""},
+		{"/k/q/" + job, job, job, job},
+		{"/k/q/" + job + "/volumes", job, job, ""},
+		{"/k/q/" + held, "", "", ""}, // one of two entries
+		{"/k/q/nothing", "", "", ""},
+		{"../../etc", "", "", ""},
+		{"", "", "", ""},
+		{"x\x1b[2J", "", "", ""},
+	} {
+		for how, want := range []string{c.any, c.certain, c.none} {
+			uids, err := podUIDs(cfg, []string{c.arg}, naming(how), func() ([]app.Pod, error) { return pods, nil })
+			got := ""
+			if err == nil {
+				got = string(uids[0])
+			}
+			if got != want || err != nil && (exit.Code(err) != exit.UsageCode || strings.Contains(err.Error(), "\x1b")) {
+				t.Errorf("%q to a command of kind %d: %q, want %q; %v", c.arg, how, got, want, err)
+			}
+		}
+	}
+	asked := 0
+	known := func() ([]app.Pod, error) { asked++; return nil, errors.New("away") }
+	if _, err := podUIDs(cfg, []string{web, job}, noName, known); err != nil || asked > 0 {
+		t.Errorf("whole UIDs: the node was read %d times, %v", asked, err)
+	}
+	if _, err := podUIDs(cfg, []string{"0badf00d-0001"}, noName, known); err == nil || err.Error() != "away" {
+		t.Errorf("a node that cannot be read: %v", err)
+	}
+}
+
+// TestWholeScanNamed: who names a pod is shown that one, whatever else is parked, and its exit code is that one's.
+func TestWholeScanNamed(t *testing.T) {
+	t.Parallel()
+	n := newWholeNode(t)
+	n.pod(1, false)
+	n.pod(2, false)
+	n.args[slices.Index(n.args, "--confirm")+1] = "1h"
+	if said, code := n.said("sweep", "--no-wait", wholeUID(1)); code != 0 {
+		t.Fatalf("sweep: %d, %s", code, said)
+	}
+	for _, args := range [][]string{{"scan"}, {"scan", "-o", "json"}, {"sweep", "--dry-run"}} {
+		whole, _ := n.run(args...)
+		if named, code := n.run(append(args, wholeUID(2))...); code != 0 || !strings.Contains(named, wholeUID(2)) ||
+			strings.Contains(withoutQuarantine(named), wholeUID(1)) || !strings.Contains(whole, wholeUID(1)) {
+			t.Errorf("%v: code %d\n%s\nand of all\n%s", args, code, named, whole)
+		}
+	}
+}
+
+// withoutQuarantine leaves out of JSON what lies in quarantine, which has all.
+func withoutQuarantine(text string) string {
+	before, _, _ := strings.Cut(text, "\n  \"quarantine\": ")
+	return before
+}
+
+// TestWholeExplainUsed: a pod that a process uses is said to go when that process ends, and not to take a sweep now.
+func TestWholeExplainUsed(t *testing.T) {
+	t.Parallel()
+	n := newWholeNode(t)
+	n.pod(1, false)
+	f, err := os.Open(n.path("root/pods/" + wholeUID(1) + "/etc-hosts"))
+	testkit.Must(t, err)
+	defer func() { _ = f.Close() }() // nothing was written
+	ends := fmt.Sprintf("It can be removed when PID %d (", os.Getpid())
+	for _, args := range [][]string{{"explain"}, {"scan"}} {
+		out, code := n.run(append(args, wholeUID(1))...)
+		if words := strings.Join(strings.Fields(strings.ReplaceAll(out, "\n#", "\n")), " "); code != 0 || !strings.Contains(words, ends) ||
+			strings.Contains(words, "waits out") {
+			t.Errorf("%v: code %d, want %q\n%s", args, code, ends, out)
+		}
+	}
+	out, _ := n.run("doctor")
+	if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, "can be removed when PID") || strings.Contains(words, "can be removed now") {
+		t.Errorf("doctor:\n%s", out)
+	}
+}
+
+// TestWholeExplainFile: of a name that is a pod's and no directory nothing is said that happens to pods.
+func TestWholeExplainFile(t *testing.T) {
+	t.Parallel()
+	n := newWholeNode(t)
+	n.write("root/pods/"+wholeUID(1), "no directory\n")
+	out, code := n.run("explain", wholeUID(1))
+	if code != 3 || !strings.Contains(out, "not-a-directory") || !strings.Contains(out, "What was looked at") ||
+		strings.Contains(out, "How to undo") || strings.Contains(out, "quarantine restore") || strings.Contains(out, "until a person purges") {
+		t.Errorf("code %d\n%s", code, out)
 	}
 }

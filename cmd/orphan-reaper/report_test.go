@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -22,5 +24,64 @@ func TestSinceWhen(t *testing.T) {
 		if code != 2 || !strings.Contains(errs, "--since") || strings.Contains(errs, "\x1b") {
 			t.Errorf("%q: code %d: %s", text, code, errs)
 		}
+	}
+}
+
+// quietScript is a kubelet that names a pod as long as the pod has a directory, and a daemon that is
+// stopped once it has written that the message stopped. The report follows.
+const quietScript = `kubelet --container-runtime-endpoint=unix://$CRI
+name $pid & namer=$!
+$PROGRAM run $ARGS --log-source file --log-file "$LOG" >&2 & daemon=$!
+until [ ! -d "$ROOT/pods/$POD" ]; do sleep 0.1; done
+kill $namer
+until grep -q '"kind":"quiet"' "$STATE/ledger.jsonl"; do kill -0 $daemon; sleep 0.1; done
+kill $daemon
+wait $daemon || :
+$PROGRAM report -o json $ARGS
+$PROGRAM report $ARGS
+`
+
+// TestWholeQuiet: the real daemon beside a process named kubelet says when its message stopped, and the
+// report has that without a daemon. Nothing else comes of a node that is none, and of no records.
+func TestWholeQuiet(t *testing.T) {
+	t.Parallel()
+	n := newKubeletNode(t, "")
+	n.pod(1, false)
+	n.write("log", "")
+	n.env = append(n.env, "PROGRAM="+n.command().Path, "POD="+wholeUID(1), "STATE="+n.path("state"), "ARGS="+strings.Join(n.args, " "))
+	// Here the shell that names the pod is a child that can be ended.
+	script := strings.Replace(nodeScript, "done &", "done", 1) + quietScript
+	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", script)
+	var out, errs bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = n.env, &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s%s", err, &out, &errs)
+	}
+	if said := errs.String(); !strings.Contains(said, wholeUID(1)+" quiet: The kubelet's message about the pod stopped at ") {
+		t.Errorf("no record says that it went quiet:\n%s", said)
+	}
+	for _, want := range []string{
+		`"parked": 1`, `"removed": 1`, `"quiet_pods": 1`, `"incomplete": true`,
+		"1 moved to quarantine, 1 permanently removed", ") about 1 pod, until the message stopped", "Records        They begin at",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report does not say %q:\n%s", want, &out)
+		}
+	}
+	before := trace(t, n.dir)
+	for _, c := range []struct{ flag, dir, want string }{
+		{"--state-dir", n.path("none"), "no records in " + n.path("none")},
+		{"--state-dir", n.path("net.d"), "no records in " + n.path("net.d")},
+		{"--root-dir", n.path("none"), "cannot find the kubelet's root directory " + n.path("none")},
+	} {
+		cmd := n.command("report")
+		cmd.Args = append(cmd.Args, c.flag, c.dir)
+		out, err := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(string(out), c.want) || !strings.Contains(string(out), "hint: ") {
+			t.Errorf("%s %s: code %d, %v: %s", c.flag, c.dir, code, err, out)
+		}
+	}
+	if after := trace(t, n.dir); after != before {
+		t.Errorf("a report has changed the node:\n%s\n%s", before, after)
 	}
 }

@@ -2,12 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // entry is what quarantine list says of the only entry of the first pod.
@@ -151,5 +155,155 @@ func TestWholeRestoreRefused(t *testing.T) {
 	n.holds(living, "of the living pod")
 	if e := n.entry(); e.Phase != "conflict" {
 		t.Errorf("%+v", e)
+	}
+}
+
+// The pods on the full disk: one that is swept while there is room, and the one that fills it.
+const (
+	before = "1c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
+	full   = "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
+)
+
+// fullDisk fills a disk with a dead pod, the state directory on it, and has the daemon run until that is gone, or for so many seconds.
+// A living pod takes what becomes free meanwhile, and a daemon that was started before has saved what it had to.
+const fullDisk = `mount -t tmpfs -o size=32m,mode=700 tmpfs "$DISK"
+mkdir -p "$DISK/kubelet/pods/` + before + `/volumes/kubernetes.io~projected/token"
+"$@" sweep $NODE >/dev/null
+pod="$DISK/kubelet/pods/` + full + `"
+mkdir -p "$pod/volumes/kubernetes.io~projected/token"
+set +e
+cat /dev/zero >"$pod/volumes/kubernetes.io~projected/token/data" 2>/dev/null
+timeout -s TERM 1 "$@" run $NODE --hold 1h
+timeout -s TERM "$LIMIT" "$@" run $NODE --hold 2s --confirm 1s --settle 0s --log-source file --log-file "$DISK/log" &
+daemon=$!
+(while kill -0 $daemon; do cat /dev/zero >>"$DISK/alive" 2>/dev/null; sleep 0.05; done) 2>/dev/null &
+while kill -0 $daemon 2>/dev/null; do
+	if ! [ -e "$pod" ] && [ -z "$(ls -A "$DISK/kubelet/orphan-reaper")" ]; then break; fi
+	sleep 0.2
+done
+kill $daemon 2>/dev/null
+wait $daemon
+ls "$DISK/kubelet/pods" "$DISK/kubelet/orphan-reaper" | sed 's/^/there: /'`
+
+// TestWholeFullDisk: a pod that is dead has filled the disk, with the state directory on it, to its last block, and others write to it. The
+// daemon takes that pod all the same, with the space that was kept for that day. TestReserve shows that without it no intent is written.
+func TestWholeFullDisk(t *testing.T) {
+	needNamespaces(t)
+	n := newWholeNode(t)
+	n.mkdir("disk")
+	disk := n.path("disk")
+	program := n.command("sweep")
+	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec", fullDisk, "sh", program.Args[0])
+	cmd.Env = append(program.Env, "DISK="+disk, "LIMIT=60",
+		"NODE="+strings.Join(append(n.args, "--root-dir", disk+"/kubelet", "--state-dir", disk+"/state"), " "))
+	out, _ := cmd.CombinedOutput() // what is there tells
+	if strings.Contains(string(out), "there: "+full) || !strings.Contains(string(out), "a part of the reserve was given up") {
+		t.Errorf("the pod is still there:\n%s", out)
+	}
+}
+
+// said runs the program and returns all that it wrote, and its exit code.
+func (n *wholeNode) said(args ...string) (text string, code int) {
+	n.t.Helper()
+	cmd := n.command(args...)
+	out, err := cmd.CombinedOutput()
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		n.t.Fatalf("%v: %v", args, err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// TestWholeLostFound: the directory that a file system has of its own is no pod's and needs nobody.
+func TestWholeLostFound(t *testing.T) {
+	n := newWholeNode(t)
+	n.mkdir("root/pods/lost+found")
+	for _, args := range [][]string{{"scan"}, {"scan", "--all"}, {"scan", "-o", "json"}, {"sweep"}, {"sweep", "--dry-run"}, {"doctor"}} {
+		if text, code := n.said(args...); strings.Contains(text, "lost+found") || code != 0 && args[0] != "doctor" {
+			t.Errorf("%v: %d\n%s", args, code, text)
+		}
+	}
+	if text, code := n.said("explain", ""); code == 0 || strings.Contains(text, "a file system has such a directory") {
+		t.Errorf("explain of nothing: %d\n%s", code, text)
+	}
+	if text, code := n.said("explain", "lost+found"); code != 1 || !strings.Contains(text, "a file system has such a directory of its own") {
+		t.Errorf("explain: %d\n%s", code, text)
+	}
+}
+
+// TestWholeNames: what lies among the pods and is no pod's needs a person, by the word of each command, and
+// each name that scan lists can be explained.
+func TestWholeNames(t *testing.T) {
+	n := newWholeNode(t)
+	for _, name := range []string{"backup", "my data", "deadbeef", "esc\x1b[2J"} {
+		n.mkdir("root/pods/" + name)
+	}
+	for _, args := range [][]string{{"scan"}, {"sweep", "--dry-run"}, {"doctor"}} {
+		text, code := n.said(args...)
+		if code != 3 || !strings.Contains(text, "backup") {
+			t.Errorf("%v: %d\n%s", args, code, text)
+		}
+	}
+	text, _ := n.said("doctor")
+	for _, want := range []string{"4 names in the pods directory are no pods'", "ls -ld " + n.path("root/pods/backup")} {
+		if !strings.Contains(text, want) {
+			t.Errorf("doctor says no %q:\n%s", want, text)
+		}
+	}
+	if text, _ := n.said("doctor", "-o", "json"); !strings.Contains(text, `"needs_person": true`) {
+		t.Errorf("doctor:\n%s", text)
+	}
+	for _, name := range []string{"backup", "my data", `"my data"`, "deadbeef", "esc\x1b[2J", `"esc\x1b[2J"`, n.path("root/pods/backup")} {
+		text, code := n.said("explain", name)
+		if code != 3 || !strings.Contains(text, "invalid-uid") || !strings.Contains(text, "orphan-reaper never touches it") || strings.Contains(text, "\x1b") {
+			t.Errorf("explain %s: %d\n%s", name, code, text)
+		}
+	}
+	if text, code := n.said("explain", "nothing-here"); code != 2 || !strings.Contains(text, "is not a pod UID") {
+		t.Errorf("explain of a name that is not there: %d\n%s", code, text)
+	}
+}
+
+// TestWholeLargeVolumes: what fills disks goes as anything else does. Each number is above what
+// is counted of one tree or read of one directory.
+func TestWholeLargeVolumes(t *testing.T) {
+	n := newWholeNode(t)
+	files := 10_100
+	if os.Getenv("ORPHAN_REAPER_LONG") != "" {
+		files = 1_000_000
+	}
+	fill := func(dir string, files int) {
+		t.Helper()
+		for i := range files {
+			sub := n.path(fmt.Sprintf("%s/%03d", dir, i/2000))
+			if i%2000 == 0 {
+				n.mkdir(fmt.Sprintf("%s/%03d", dir, i/2000))
+			}
+			testkit.Must(t, os.WriteFile(fmt.Sprintf("%s/%d", sub, i), nil, 0o600))
+		}
+	}
+	pod := "root/pods/" + wholeUID(1)
+	fill(pod+"/volumes/kubernetes.io~empty-dir/cache", files)
+	fill(pod+"/volumes/kubernetes.io~nfs/share", files)
+	n.mkdir(pod + "/containers/app")
+	for i := range 10_050 { // one for each restart
+		testkit.Must(t, os.WriteFile(n.path(fmt.Sprintf("%s/containers/app/%08x", pod, i)), nil, 0o600))
+	}
+	left := func(below string) int {
+		t.Helper()
+		found, err := filepath.Glob(n.path("root/orphan-reaper/" + wholeUID(1) + ".*/" + below))
+		testkit.Must(t, err)
+		return len(found)
+	}
+	if out, code := n.run("sweep", "-o", "json"); n.outcomes(out)[wholeUID(1)] != "quarantined" {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if left("*") != 1 || left("volumes/*/*") != 2 {
+		t.Errorf("after the strip there are %d directories and %d volumes", left("*"), left("volumes/*/*"))
+	}
+	if out, code := n.run("sweep", "-o", "json", "--retention", "0s"); code != 0 {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if left("volumes/*/cache") != 0 || left("volumes/*/share/*/*") != files {
+		t.Errorf("after the retention: %d of %d files of data", left("volumes/*/share/*/*"), files)
 	}
 }

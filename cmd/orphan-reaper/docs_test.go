@@ -2,8 +2,10 @@ package main
 
 import (
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,7 +15,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui/doctor"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -193,35 +198,6 @@ func TestDocFacts(t *testing.T) {
 	}
 }
 
-// TestDocFactsFinds: each kind of fault is found, and what is right is not.
-func TestDocFactsFinds(t *testing.T) {
-	root := quietRoot()
-	for _, c := range []struct {
-		page, text string
-		want       int
-	}{
-		{"a.md", "`orphan-reaper scan --all`, `scan --all`, `--hold`", 0},
-		{"a.md", "```\nsudo orphan-reaper fleet sweep --user me  # asks\nhelm install orphan-reaper x --nothing of-ours\n```\n", 0},
-		{"a.md", "`quarantine restore UID`, `kubectl -n x exec POD -- /orphan-reaper scan --mode observe`", 0},
-		{"a.md", "`orphan-reaper look`", 1},
-		{"a.md", "`orphan-reaper quarantine drop`", 1},
-		{"a.md", "```\norphan-reaper config check && orphan-reaper sweep --dry\n```\n", 1},
-		{"a.md", "`quarantine restore --branch ARCHIVE`", 1},
-		{"a.md", "`scan --hold 5m --holding`", 1},
-		{"a.md", "`--holds`", 1},
-		{"a.md", "`kubectl exec POD -- /orphan-reaper scan --moods observe`", 1},
-		{"a.md", "```yaml\nmode: observe\nhold: 5m\n```\n", 0},
-		{"a.md", "```yaml\nmode: look\n```\n", 1},
-		{"a.md", "```\nweb:\n  listen_adresses: []\n```\n", 1},
-		{"config.yaml", "# Flag --hold. Flag --holds.", 1},
-		{"a.8", ".B --max-per-look N", 0},
-	} {
-		if faults := factFaults(t, root, c.page, c.text); len(faults) != c.want {
-			t.Errorf("%q: %q", c.text, faults)
-		}
-	}
-}
-
 // TestSymptomForms: each form of the complaint that README.md and docs/faq.md show is one that
 // the parsers take for a kubelet's report.
 func TestSymptomForms(t *testing.T) {
@@ -244,6 +220,74 @@ func TestSymptomForms(t *testing.T) {
 	for _, form := range forms {
 		if s, ok := parsers.ParseLine(parsers.Line{Text: []byte(form)}); !ok || s.UID != uid || s.Report == parsers.ReportTeardown {
 			t.Errorf("%t %+v: %s", ok, s, form)
+		}
+	}
+}
+
+// TestJSONDoc: docs/json.md has every key that -o json writes.
+func TestJSONDoc(t *testing.T) {
+	b, err := os.ReadFile("../../docs/json.md")
+	testkit.Must(t, err)
+	told := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(string(b), -1) {
+		told[m[1]] = true
+	}
+	keys := allJSONKeys()
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if !told[key] {
+			t.Errorf("docs/json.md does not tell of %s", key)
+		}
+	}
+	if len(keys) < 80 {
+		t.Errorf("only %d keys were found: %v", len(keys), keys)
+	}
+}
+
+// allJSONKeys are the keys that -o json and HTTP write.
+func allJSONKeys() map[string]bool {
+	keys := map[string]bool{"good": true, "notes": true, "settings": true, "archives": true, "stopped": true, "advice": true, "history": true, "resumed": true}
+	for _, view := range []any{
+		ui.Report{},
+		doctor.Screen{},
+		ui.NodeReport{},
+		ui.Advice{},
+		ui.HistoryEntry{},
+		ui.Archive{},
+		ui.Stopped{},
+		ui.Outcomes{},
+		ui.ArchiveRestored{},
+		ui.Sighting{},
+		config.SettingView{},
+		versionView{},
+		report.Report{},
+		report.Answer{},
+		ui.FleetList{},
+		ui.FleetSweep{},
+	} {
+		jsonKeys(reflect.TypeOf(view), keys)
+	}
+	return keys
+}
+
+// jsonKeys collects the keys that a type has in JSON, at any depth.
+func jsonKeys(t reflect.Type, keys map[string]bool) {
+	k := t.Kind()
+	if k == reflect.Pointer || k == reflect.Slice || k == reflect.Map {
+		jsonKeys(t.Elem(), keys)
+	}
+	if k != reflect.Struct {
+		return
+	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
+		if name != "" {
+			keys[name] = true
+		}
+		if name != "" || f.Anonymous {
+			jsonKeys(f.Type, keys)
 		}
 	}
 }

@@ -3,19 +3,118 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
+
+// TestWholeReload: a reload changes the level of the log and of the records, and says what the daemon does now.
+func TestWholeReload(t *testing.T) {
+	t.Parallel() // it listens for seconds
+	n := newWholeNode(t)
+	n.write("config.yaml", "mode: enforce\nlog_level: error\n")
+	daemon := n.start(n.command("run", "--config", n.path("config.yaml")))
+	n.appears("metrics.prom") // after the first look; signals are caught before it
+	n.write("config.yaml", "mode: observe\nlog_level: info\n")
+	testkit.Must(t, daemon.cmd.Process.Signal(syscall.SIGHUP))
+	const again = "the configuration was read again"
+	daemon.says(again)
+	daemon.end()
+	before, after, _ := strings.Cut(daemon.said(), again)
+	line, rest, _ := strings.Cut(after, "\n")
+	if strings.Contains(before, "\n") || !strings.Contains(line, "mode") || !strings.Contains(line, "log_level") ||
+		!strings.Contains(line, `now="changes nothing (mode observe); `) || !strings.Contains(rest, "orphan-reaper stopped") {
+		t.Error(daemon.said())
+	}
+}
+
+// TestWholeNoRoot: a daemon says of a root directory that is not there what every command says.
+func TestWholeNoRoot(t *testing.T) {
+	t.Parallel() // it listens for seconds
+	n := newWholeNode(t)
+	n.args = append(n.args, "--root-dir", n.path("none"))
+	daemon := n.start(n.command("run"))
+	daemon.says("cannot read the node")
+	daemon.says("cannot find the kubelet's root directory " + n.path("none"))
+}
+
+// TestMetricsFileAtTheEnd: figures that nobody keeps up go with a stop that somebody wanted,
+// and stay after a kill: their age is then the alarm.
+func TestMetricsFileAtTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		signal syscall.Signal
+		stays  bool
+	}{{syscall.SIGTERM, false}, {syscall.SIGKILL, true}} {
+		n := newWholeNode(t)
+		n.write("log", "")
+		daemon := n.start(n.command("run", "--log-source", "file", "--log-file", n.path("log")))
+		n.appears("metrics.prom")
+		testkit.Must(t, daemon.cmd.Process.Signal(c.signal))
+		daemon.end()
+		if _, err := os.Stat(n.path("metrics.prom")); (err == nil) != c.stays {
+			t.Errorf("after %v: %v", c.signal, err)
+		}
+	}
+}
+
+// TestWholeReport: the daemon writes its node's report to the API server that a kubeconfig names, after
+// that server was away, and its metrics say when.
+func TestWholeReport(t *testing.T) {
+	n := newWholeNode(t)
+	n.write("log", "")
+	n.pod(1, false)
+	written, tries := make(chan []byte, 10), 0
+	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if tries++; tries == 1 || err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write(body)
+		written <- body
+	}))
+	defer api.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})
+	testkit.WriteText(t, n.path("ca.crt"), string(ca))
+	testkit.WriteText(t, n.path("kubeconfig"), fmt.Sprintf(`current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: %q, certificate-authority: ca.crt}}]
+users: [{name: u, user: {token: abc}}]
+`, api.URL))
+	daemon := n.start(n.command("run", "--mode", "observe", "--log-source", "file", "--log-file", n.path("log"), "--node-name", "worker-1",
+		"--orphan-report", n.path("kubeconfig")))
+	select {
+	case body := <-written:
+		var r report.Resource
+		testkit.Must(t, json.Unmarshal(body, &r))
+		if r.Metadata.Name != "worker-1" || r.Report.Mode != "observe" || len(r.Report.Pods) != 1 || r.Report.Pods[0].UID != wholeUID(1) {
+			t.Errorf("%s", body)
+		}
+	case <-time.After(3 * time.Minute): // the first report is spread over a minute
+		t.Errorf("no report was written")
+	}
+	until(t, "the metric of the last report", func() bool {
+		text, err := os.ReadFile(n.path("metrics.prom"))
+		return err == nil && strings.Contains(string(text), "\norphan_reaper_last_report_timestamp_seconds ")
+	})
+	code := daemon.end()
+	if text := daemon.said(); code != 0 || strings.Count(text, "cannot write the node's OrphanReport") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
+		t.Errorf("%d, and it says\n%s", code, text)
+	}
+}
 
 // freeAddress returns an address on which nobody listens at the moment.
 func freeAddress(t *testing.T) string {

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// onTerminal runs the program on a terminal of so many columns, whose user has typed answer, and returns what it showed.
+func onTerminal(t *testing.T, node string, columns int, answer string, env map[string]string, args ...string) (shown string, code int) {
+	t.Helper()
+	master, tty := testkit.Terminal(t, columns)
+	_, err := io.WriteString(master, answer)
+	testkit.Must(t, err)
+	read := make(chan string)
+	go func() {
+		b, err := io.ReadAll(master)
+		if err != nil && !errors.Is(err, unix.EIO) { // how a terminal ends, pty(7)
+			b = append(b, err.Error()...)
+		}
+		read <- string(b)
+	}()
+	code = runOnNode(node, args, tty, tty, tty, func(key string) string { return env[key] })
+	testkit.Must(t, tty.Close())
+	return strings.ReplaceAll(<-read, "\r\n", "\n"), code
+}
+
+// sgr is a change of colour.
+var sgr = regexp.MustCompile(`\x1b\[[0-9;]*[mKAJ]`)
+
+// TestOnTerminal: a screen fits terminals of two widths, and colours add nothing to the words.
+func TestOnTerminal(t *testing.T) {
+	node := t.TempDir()
+	testkit.Must(t, makeNode(node))
+	for _, name := range []string{testUID + "/volumes/kubernetes.io~nfs/share/data", "backup/x"} {
+		testkit.Must(t, os.MkdirAll(filepath.Join(node, "var/lib/kubelet/pods", name), 0o755))
+	}
+	for _, args := range [][]string{{"scan", "-q"}, {"scan", "-q", "--all"}, {"sweep", "-q", "--dry-run"}, {"explain", "-q", testUID}} {
+		for _, columns := range []int{80, 140} {
+			shown, code := onTerminal(t, node, columns, "", map[string]string{"NO_COLOR": "1", "TERM": "xterm"}, args...)
+			if code == exit.FailedCode || strings.ContainsRune(shown, '\x1b') {
+				t.Errorf("%v: exit code %d: %q", args, code, shown)
+			}
+			fits(t, strings.Join(args, " "), shown, columns)
+			colours, _ := onTerminal(t, node, columns, "", map[string]string{"TERM": "xterm"}, args...)
+			if !strings.Contains(colours, "\x1b[1m") || len(strings.Fields(sgr.ReplaceAllString(colours, ""))) != len(strings.Fields(shown)) {
+				t.Errorf("%v: with colours other words are shown:\n%s\nand\n%s", args, colours, shown)
+			}
+		}
+	}
+}
+
+// TestQuestionFits: the question before a purge is broken between words, and "no" removes nothing.
+func TestQuestionFits(t *testing.T) {
+	node := t.TempDir()
+	testkit.Must(t, makeNode(node))
+	share := filepath.Join(node, "var/lib/kubelet/pods", testUID, "volumes/kubernetes.io~nfs/share")
+	testkit.Must(t, os.MkdirAll(share, 0o755))
+	testkit.Must(t, os.WriteFile(filepath.Join(share, "data"), []byte("of a user"), 0o600))
+	env := map[string]string{"NO_COLOR": "1"}
+	if shown, code := onTerminal(t, node, 80, "", env, "sweep", "--hold", "0s", "--confirm", "0s"); code != exit.DoneCode {
+		t.Fatalf("sweep: %d: %s", code, shown)
+	}
+	shown, code := onTerminal(t, node, 60, "no\n", env, "quarantine", "purge", testUID)
+	question, _, asked := strings.Cut(shown, "\nType yes: ")
+	if code != exit.FailedCode || !asked || !strings.Contains(question, "Permanently remove 1 pod with ") || !strings.Contains(question, "\n  volumes/") {
+		t.Errorf("%d: %s", code, shown)
+	}
+	fits(t, "question", question, 60)
+}
+
+// TestQuiet: --quiet leaves out progress and notes, --verbose adds the phases; the result is the same.
+func TestQuiet(t *testing.T) {
+	n := newWholeNode(t)
+	n.pod(0xabcdef01, true)
+	answers := func(args ...string) (stdout, stderr string, code int) {
+		cmd := n.command(args...)
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		_ = cmd.Run() // its exit code is compared
+		return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	}
+	answer, errs, _ := answers("explain", wholeUID(0xabcdef01))
+	if errs != "" || answer == "" {
+		t.Errorf("in a pipe: %s%s", answer, errs)
+	}
+	if out, errs, _ := answers("explain", "-q", wholeUID(0xabcdef01)); out != answer || errs != "" {
+		t.Errorf("-q: %s%s", out, errs)
+	}
+	if out, errs, _ := answers("explain", "--verbose", wholeUID(0xabcdef01)); out != answer || !strings.HasPrefix(errs, "orphan-reaper: ") {
+		t.Errorf("-v: %s%s", out, errs)
+	}
+	if _, errs, code := answers("scan", "-q", "-v"); code != 2 || !strings.Contains(errs, "give either --quiet or --verbose") {
+		t.Errorf("both: %d %s", code, errs)
+	}
+	if _, errs, code := answers("sweep", "abcdef01"); code != 0 || !strings.HasPrefix(errs, "orphan-reaper: abcdef01 is pod ") {
+		t.Errorf("the note that -q leaves out: %d %s", code, errs)
+	}
+	if _, errs, code := answers("quarantine", "purge", "-q", "--yes", "abcdef01"); errs != "" || code != 0 {
+		t.Errorf("a note in spite of -q: %d %s", code, errs)
+	}
+}
+
+// TestLongCommands: every command that may take its time has both flags, and the root's -v stays
+// the version's.
+func TestLongCommands(t *testing.T) {
+	root := newRootCommand(&cli{env: noEnv, given: map[string][]string{}})
+	for _, path := range []string{
+		"doctor", "scan", "explain", "sweep", "parse", "quarantine restore", "quarantine purge", "fleet list", "fleet sweep",
+	} {
+		c, _, err := root.Find(strings.Fields(path))
+		testkit.Must(t, err)
+		q, v := c.Flags().ShorthandLookup("q"), c.Flags().ShorthandLookup("v")
+		if q == nil || q.Name != "quiet" || v == nil || v.Name != "verbose" {
+			t.Errorf("%s: -q is %v, -v is %v", path, q, v)
+		}
+	}
+	if code, out, _ := call(t, "-v"); code != 0 || !strings.HasPrefix(out, "orphan-reaper ") {
+		t.Errorf("-v: %d %s", code, out)
+	}
+}
+
+// TestParseVerbose: a file is counted in its own bytes, also where gzip compressed it.
+func TestParseVerbose(t *testing.T) {
+	plain := bytes.Repeat([]byte("no line of a kubelet\n"), 1000)
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, err := w.Write(plain)
+	testkit.Must(t, err)
+	testkit.Must(t, w.Close())
+	for size, content := range map[string][]byte{"21 KiB": plain, human.Size(int64(z.Len())): z.Bytes()} {
+		file := filepath.Join(t.TempDir(), "log")
+		testkit.Must(t, os.WriteFile(file, content, 0o600))
+		code, _, errs := call(t, "parse", "-v", file)
+		if code != 0 || !strings.HasPrefix(errs, "orphan-reaper: reading "+file+": "+size+", ") {
+			t.Errorf("%s: %d %s", size, code, errs)
+		}
+	}
+}
+
+// TestWholeRecords: on a terminal no pod that waits has a line of its own, and all of them have one together.
+// In a pipe, and as JSON, each has its record.
+func TestWholeRecords(t *testing.T) {
+	const pods = 7
+	for _, c := range []struct {
+		name     string
+		terminal bool
+		args     []string
+		waiting  bool // each by itself
+		together bool
+		parked   string
+	}{
+		{"on a terminal", true, nil, false, true, "  parked       Moved pod "},
+		{"on a terminal, all of it", true, []string{"--verbose"}, true, true, "  parked       Moved "},
+		{"on a terminal, quiet", true, []string{"--quiet"}, false, false, ""},
+		{"in a pipe", false, nil, true, false, " parked: Moved "},
+		{"as JSON", true, []string{"--log-format", "json"}, true, false, `"kind":"parked"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			n := newKubeletNode(t, "kubelet --container-runtime-endpoint=unix://$CRI; name $pid")
+			n.env = append(n.env, "POD="+wholeUID(1), "NO_COLOR=1", "TERM=dumb")
+			n.args[slices.Index(n.args, "--hold")+1], n.args[slices.Index(n.args, "--confirm")+1] = "1s", "1s"
+			for i := range pods {
+				n.pod(i+1, false)
+			}
+			screen, stderr, err := os.Pipe()
+			testkit.Must(t, err)
+			if c.terminal {
+				screen, stderr = testkit.Terminal(t, 100)
+			}
+			read := make(chan string)
+			go func() {
+				b, err := io.ReadAll(screen)
+				if err != nil && !errors.Is(err, unix.EIO) { // how a terminal ends, pty(7)
+					b = append(b, err.Error()...)
+				}
+				read <- string(b)
+			}()
+			cmd := n.beside("sweep", append(c.args, "--log-source", "file", "--log-file", n.path("log"))...)
+			cmd.Stderr = stderr
+			out, err := cmd.Output()
+			testkit.Must(t, stderr.Close())
+			shown := strings.ReplaceAll(<-read, "\r\n", "\n")
+			if left := n.there(pods); err != nil || len(left) > 0 {
+				t.Fatalf("%v, left are %v\n%s%s", err, left, out, shown)
+			}
+			own := strings.Count(shown, "Waiting with ")
+			if c.waiting != (own >= pods) || !c.waiting && own > 0 {
+				t.Errorf("%d lines on pods that wait:\n%s", own, shown)
+			}
+			if strings.Contains(shown, "7 pods wait for their hold, until ") != c.together {
+				t.Errorf("one line on all that wait is to be there: %v\n%s", c.together, shown)
+			}
+			if n := strings.Count(shown, c.parked); c.parked != "" && n != pods || c.parked == "" && strings.Contains(shown, "parked") {
+				t.Errorf("%d pods were parked:\n%s", n, shown)
+			}
+		})
+	}
+}

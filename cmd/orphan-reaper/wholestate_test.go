@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// TestWholeSameCommandAgain: the same restore or purge again ends well and says that it is
+// done. A pod that was never there, or of which the opposite was done, is still an error.
+func TestWholeSameCommandAgain(t *testing.T) {
+	n := newWholeNode(t)
+	n.pod(1, true)
+	n.pod(2, true)
+	n.pod(3, false)
+	if out, code := n.run("sweep"); code > 1 {
+		t.Fatalf("exit %d: %s", code, out)
+	}
+	for _, c := range []struct {
+		args  []string
+		first int
+		again string
+	}{
+		{[]string{"quarantine", "restore", wholeUID(1)}, 0, "put back already, at "},
+		{[]string{"quarantine", "restore", wholeUID(1)[:13]}, 0, "put back already, at "}, // of no pod in quarantine any more
+		{[]string{"quarantine", "purge", "--yes", wholeUID(2)}, 0, "removed already, at "},
+		{[]string{"quarantine", "purge", "--yes", wholeUID(3)}, 0, "removed already, at "},
+		{[]string{"quarantine", "restore", wholeUID(2)}, 1, ""},
+		{[]string{"quarantine", "purge", "--yes", wholeUID(1)}, 1, ""},
+		{[]string{"quarantine", "restore", wholeUID(9)}, 1, ""},
+	} {
+		for range 2 {
+			if out, code := n.run(c.args...); code != c.first {
+				t.Errorf("%v: exit %d: %s", c.args, code, out)
+			}
+		}
+		if out, _ := n.run(c.args...); !strings.Contains(out, c.again) {
+			t.Errorf("%v, again: %s", c.args, out)
+		}
+	}
+}
+
+// TestSaidOnce: where records go to a terminal, those that the command's own line tells again are left out, unless
+// somebody asked for all. Into a file all of them go.
+func TestSaidOnce(t *testing.T) {
+	_, tty := testkit.Terminal(t, 80)
+	for _, c := range []struct {
+		name string
+		a    cli
+		want string
+	}{
+		{"a terminal", cli{tells: true, stderr: tty}, "warn"},
+		{"a command that says nothing itself", cli{stderr: tty}, "info"},
+		{"verbose", cli{tells: true, verbose: true, stderr: tty}, "info"},
+		{"asked for", cli{tells: true, stderr: tty, given: map[string][]string{"log-level": {"info"}}}, "info"},
+		{"quiet", cli{tells: true, quiet: true, stderr: tty}, "error"},
+		{"a file", cli{tells: true, stderr: io.Discard}, "info"},
+	} {
+		c.a.env = noEnv
+		if c.a.given == nil {
+			c.a.given = map[string][]string{}
+		}
+		c.a.given["node-root"], c.a.given["node-namespaces"] = []string{t.TempDir()}, []string{"self"}
+		if cfg, err := c.a.config(t.Context()); err != nil || cfg.LogLevel != c.want {
+			t.Errorf("%s: %s, %v; want %s", c.name, cfg.LogLevel, err, c.want)
+		}
+	}
+	a := &cli{env: noEnv, given: map[string][]string{}}
+	for command, want := range map[string]bool{"quarantine restore": true, "quarantine purge": true, "sweep": false} {
+		cmd, _, err := newRootCommand(a).Find(strings.Fields(command))
+		testkit.Must(t, err)
+		cmd.SetContext(t.Context())
+		testkit.Must(t, a.before(cmd))
+		a.stopSignals()
+		if a.tells != want {
+			t.Errorf("%s tells what its records do: %t", command, a.tells)
+		}
+	}
+}
+
+// TestSameQuarantine: with another root directory the ledger does not forget what lies in quarantine.
+func TestSameQuarantine(t *testing.T) {
+	n := newWholeNode(t)
+	n.pod(1, true)
+	n.mkdir("other/pods")
+	n.run("sweep")
+	elsewhere := slices.Clone(n.args)
+	elsewhere[slices.Index(elsewhere, n.path("root"))] = n.path("other")
+	here := n.args
+	for _, command := range [][]string{
+		{"sweep", "--no-wait"},
+		{"quarantine", "restore", wholeUID(1)},
+		{"quarantine", "list"},
+		{"quarantine", "list", "-o", "json"},
+		{"run", "--log-source", "file", "--log-file", n.path("log")},
+	} {
+		n.args = elsewhere
+		if said, code := n.said(command...); code != 1 || !strings.Contains(said, n.path("root/orphan-reaper")) {
+			t.Errorf("%s: %d, %s", command, code, said)
+		}
+	}
+	n.args = here
+	if out, _ := n.run("quarantine", "list", "-o", "json"); !strings.Contains(out, `"held"`) {
+		t.Errorf("the ledger has forgotten what lies there: %s", out)
+	}
+	if _, code := n.run("quarantine", "restore", wholeUID(1)); code != 0 {
+		t.Errorf("restore: exit code %d", code)
+	}
+	n.args = elsewhere
+	if out, code := n.run("sweep", "--no-wait", "-o", "json"); code == 1 {
+		t.Errorf("with nothing in quarantine: exit code %d, %s", code, out)
+	}
+}
+
+// TestQuarantineNotMounted: the kubelet's root directory is on a disk of its own that is not
+// mounted yet, and a kubelet that was faster has made a pods directory below the mount point.
+// The ledger forgets nothing, and once the disk is there all goes on.
+func TestQuarantineNotMounted(t *testing.T) {
+	n := newWholeNode(t)
+	n.pod(1, true)
+	n.run("sweep")
+	before := n.stateFiles()["ledger.jsonl"]
+	testkit.Must(t, os.Rename(n.path("root"), n.path("disk")))
+	n.mkdir("root/pods")
+	for _, args := range [][]string{{"sweep", "--no-wait"}, {"quarantine", "restore", wholeUID(1)}, {"quarantine", "purge", "--yes", wholeUID(1)}} {
+		if said, code := n.said(args...); code != 1 || !strings.Contains(said, "is its disk mounted?") {
+			t.Errorf("%v: %d\n%s", args, code, said)
+		}
+	}
+	if after := n.stateFiles()["ledger.jsonl"]; after != before {
+		t.Errorf("the ledger was written:\n%s", strings.TrimPrefix(after, before))
+	}
+	testkit.Must(t, os.RemoveAll(n.path("root")))
+	testkit.Must(t, os.Rename(n.path("disk"), n.path("root")))
+	if out, code := n.run("quarantine", "restore", wholeUID(1)); code != 0 {
+		t.Errorf("restore: %d\n%s", code, out)
+	}
+	if _, err := os.Stat(n.path("root/pods/" + wholeUID(1) + "/volumes/kubernetes.io~nfs/share/file")); err != nil {
+		t.Error(err)
+	}
+}
+
+// formatV1 is a state directory as an older program left it.
+const formatV1 = "../../reaper/state/testdata/v1"
+
+// oldNode is a node with the state of an older program.
+func oldNode(t *testing.T) *wholeNode {
+	t.Helper()
+	n := newWholeNode(t)
+	n.write("log", "")
+	testkit.Must(t, os.CopyFS(n.path("state"), os.DirFS(formatV1)))
+	testkit.Must(t, os.Chmod(n.path("state"), 0o700))
+	n.replace("state/quarantine.json", "/var/lib/kubelet/orphan-reaper", n.path("root/orphan-reaper"))
+	return n
+}
+
+func (n *wholeNode) replace(name, was, now string) {
+	n.t.Helper()
+	b, err := os.ReadFile(n.path(name))
+	if err != nil || !bytes.Contains(b, []byte(was)) {
+		n.t.Fatalf("%s: no %q in it, %v", name, was, err)
+	}
+	n.write(name, strings.ReplaceAll(string(b), was, now))
+}
+
+// stateFiles are the contents of all files of the state directory; locks hold nothing.
+func (n *wholeNode) stateFiles() map[string]string {
+	n.t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(n.path("state"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".lock") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		all[path] = string(b)
+		return err
+	})
+	testkit.Must(n.t, err)
+	return all
+}
+
+// TestUpgrade: what an older program left is shown and told of by this one.
+func TestUpgrade(t *testing.T) {
+	n := oldNode(t)
+	out, code := n.run("quarantine", "list")
+	if code != 0 || !strings.Contains(out, "held\t2c9a1c3e-5f0e-4c39-9d3b-000000000001\t") || !strings.Contains(out, "cni-20261101-020304-000") {
+		t.Errorf("list: %d\n%s", code, out)
+	}
+	out, code = n.run("explain", "2c9a1c3e-5f0e-4c39-9d3b-000000000002")
+	if code != 0 || strings.Count(out, "2026-11-01 02:") != 3 || !strings.Contains(out, "vol_data.json") {
+		t.Errorf("explain of a pod that is long gone: %d\n%s", code, out)
+	}
+	if out, code = n.run("scan"); code != 3 || !strings.Contains(out, "In conflict: 1 pod") {
+		t.Errorf("scan: %d\n%s", code, out)
+	}
+}
+
+// TestRollback: each file that a newer program wrote is refused in words, whoever asks, and
+// all of the state stays as it is, so that the newer one finds it.
+func TestRollback(t *testing.T) {
+	const uid = "2c9a1c3e-5f0e-4c39-9d3b-000000000001"
+	daemon := []string{"run", "--log-source", "file", "--log-file"}
+	all := [][]string{
+		daemon,
+		{"sweep", "--no-wait"},
+		{"scan"},
+		{"explain", uid},
+		{"quarantine", "list"},
+		{"quarantine", "restore", uid},
+		{"quarantine", "purge", "--yes", uid},
+		{"quarantine", "resume"},
+	}
+	for name, c := range map[string]struct {
+		file, was, now string
+		commands       [][]string
+	}{
+		"directory":   {"version", "1", "2", all},
+		"ledger":      {"ledger.jsonl", `"kind":"unswept"`, `"kind":"teleported"`, all},
+		"holds":       {"holds.json", `"version":1`, `"version":2`, [][]string{daemon, {"sweep", "--no-wait"}}},
+		"heard":       {"heard.json", `"version":1`, `"version":2`, [][]string{daemon, {"sweep", "--no-wait"}}},
+		"home":        {"home.json", `"version":1`, `"version":2`, [][]string{daemon, {"sweep", "--no-wait"}, {"quarantine", "purge", "--yes", uid}}},
+		"checkpoints": {"checkpoints.json", `"version":1`, `"version":2`, [][]string{daemon}},
+		"quarantine":  {"quarantine.json", `"version":1`, `"version":2`, [][]string{daemon, {"sweep", "--no-wait"}, {"quarantine", "restore", uid}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := oldNode(t)
+			n.replace("state/"+c.file, c.was, c.now)
+			before := n.stateFiles()
+			for _, args := range c.commands {
+				if args[0] == "run" {
+					args = append(slices.Clip(args), n.path("log"))
+				}
+				if said, code := n.said(args...); code != 1 || !strings.Contains(said, "newer version of orphan-reaper") {
+					t.Errorf("%v: exit code %d\n%s", args, code, said)
+				}
+			}
+			if after := n.stateFiles(); !maps.Equal(before, after) {
+				for path := range after {
+					if before[path] != after[path] {
+						t.Errorf("%s was changed", path)
+					}
+				}
+				t.Errorf("%d files, before %d", len(after), len(before))
+			}
+		})
+	}
+}
