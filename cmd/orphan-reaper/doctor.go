@@ -44,11 +44,11 @@ func newDoctorCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := doctor.New(x.Case, doctor.Read{Look: &x.Report.Look, Err: x.LookErr, Root: x.Root}, a.viewContext(cmd.Context(), cfg))
+			shown := doctor.New(x, a.viewContext(cmd.Context(), cfg))
 			if err := a.write(shown, func(p *ui.Printer) { doctor.Write(p, &shown) }); err != nil {
 				return err
 			}
-			return cmp.Or(x.LookErr, exit.Attention(shown.NeedsPerson))
+			return cmp.Or(x.Err, exit.Attention(shown.NeedsPerson))
 		},
 	}
 }

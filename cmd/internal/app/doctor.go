@@ -31,43 +31,35 @@ import (
 // time.
 const doctorPeriod = 24 * time.Hour
 
-// Examination is what doctor found.
-type Examination struct {
-	Case    summary.Case
-	Report  reaper.Report // of the look at the pods directory
-	LookErr error         // why there is no report
-	Root    bool          // this process has root's rights
-}
-
 // Examine reads the logs and takes one look, with what this process may read. It changes nothing and takes no lock.
-func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
+func Examine(ctx context.Context, cfg config.Config) (x summary.Case, err error) {
 	defer progress.From(ctx).End()
 	log := slog.New(slog.DiscardHandler)
 	clock, err := state.NewClock()
 	if err != nil {
-		return Examination{}, err
+		return x, err
 	}
-	x := Examination{Case: summary.Case{Rules: Rules(cfg)}, Root: os.Geteuid() == 0}
-	claims := x.listen(ctx, cfg, clock, log)
+	x.Rules, x.Root = Rules(cfg), os.Geteuid() == 0
+	claims := complaints(ctx, &x, cfg, clock, log)
 	if err := ctx.Err(); err != nil {
 		return x, err
 	}
-	x.Case.Daemon = proving(cfg, Standing(ctx, cfg))
-	if mode := x.Case.Daemon.Mode; mode != "" {
-		x.Case.Rules.Observe = mode != config.ModeEnforce // the screen shows what the running daemon removes
+	x.Daemon = proving(cfg, Standing(ctx, cfg))
+	if mode := x.Daemon.Mode; mode != "" {
+		x.Rules.Observe = mode != config.ModeEnforce // the screen shows what the running daemon removes
 	}
-	if from := x.Case.Daemon.EnforcesFrom; !from.IsZero() {
-		x.Case.Rules.Delay = policy.Delay{Until: from, Left: from.Sub(clock.Now().Wall)}
+	if from := x.Daemon.EnforcesFrom; !from.IsZero() {
+		x.Rules.Delay = policy.Delay{Until: from, Left: from.Sub(clock.Now().Wall)}
 	}
-	x.LookErr = x.look(ctx, cfg, claims)
-	if e, ok := errors.AsType[*exit.Error](x.LookErr); ok && e.Code == exit.UsageCode || ctx.Err() != nil {
-		return x, x.LookErr
+	x.Err = lookFor(ctx, &x, cfg, claims)
+	if e, ok := errors.AsType[*exit.Error](x.Err); ok && e.Code == exit.UsageCode || ctx.Err() != nil {
+		return x, x.Err
 	}
 	return x, nil
 }
 
-// listen counts the kubelet's complaints in the logs, and returns those that may be evidence.
-func (x *Examination) listen(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
+// complaints counts the kubelet's complaints in the logs in x, and returns those that may be evidence.
+func complaints(ctx context.Context, x *summary.Case, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
 	now := clock.Now().Wall
 	tally := summary.NewTally(now)
 	claims := readLogs(ctx, cfg, clock, log, observer{
@@ -82,9 +74,9 @@ func (x *Examination) listen(ctx context.Context, cfg config.Config, clock reape
 				tally.Add(s, line.Source, parsers.Words(line.Text), again)
 			}
 		},
-		ended: func(states map[string]source.State, since time.Time) { x.Case.Sources = logsRead(states, since) },
+		ended: func(states map[string]source.State, since time.Time) { x.Sources = logsRead(states, since) },
 	})
-	x.Case.Said = tally.Pods()
+	x.Said = tally.Pods()
 	if cfg.Waive() {
 		return nil
 	}
@@ -132,28 +124,28 @@ func logsRead(states map[string]source.State, since time.Time) []summary.Source 
 
 const journaldName = "journald"
 
-// look takes the look of scan, without the files of CNI.
-func (x *Examination) look(ctx context.Context, cfg config.Config, claims []reported.Claim) error {
+// lookFor takes the look of scan, without the files of CNI, and sets what it finds in x.
+func lookFor(ctx context.Context, x *summary.Case, cfg config.Config, claims []reported.Claim) error {
 	n, err := open(ctx, cfg, options{})
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	n.Reaper.Rules = x.Case.Rules
+	n.Reaper.Rules = x.Rules
 	rep, err := n.Reaper.Pass(ctx, reaper.Options{DryRun: true, Claims: claims})
 	if err != nil {
 		if e, ok := errors.AsType[*exit.Error](err); ok && e.Hint == noNodeHint {
-			if root := summary.RootNamed(x.Case.Said); root != "" && root != cfg.RootDir {
+			if root := summary.RootNamed(x.Said); root != "" && root != cfg.RootDir {
 				e.Hint = "the kubelet's line names " + root + ": try --root-dir " + root // any process can write a line: the operator decides
 			}
 		}
 		return err
 	}
 	n.attachments(ctx, &rep)
-	x.Report, x.Case.Looked = rep, true
-	x.Case.Node, x.Case.Pods, x.Case.Breaker = rep.Look.Node, rep.Pods, rep.Stopped
+	x.Looked, x.Look = true, rep.Look
+	x.Node, x.Pods, x.Breaker = rep.Look.Node, rep.Pods, rep.Stopped
 	if opened, open := n.Store.Breaker(); open {
-		x.Case.Revived = opened.UID
+		x.Revived = opened.UID
 	}
 	data := map[parsers.PodUID]bool{}
 	for _, e := range rep.Entries {
@@ -161,19 +153,19 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, claims []repo
 			for _, r := range e.Left {
 				if r.NeedsPerson() {
 					data[e.UID] = true
-					x.Case.DataBytes += r.Bytes
+					x.DataBytes += r.Bytes
 				}
 			}
 		}
 		if e.Phase.InQuarantine() {
-			x.Case.Parked = append(x.Case.Parked, e.UID)
+			x.Parked = append(x.Parked, e.UID)
 		}
-		if e.Phase.OnlyByPerson() && !slices.Contains(x.Case.Conflicts, e.UID) {
-			x.Case.Conflicts = append(x.Case.Conflicts, e.UID)
+		if e.Phase.OnlyByPerson() && !slices.Contains(x.Conflicts, e.UID) {
+			x.Conflicts = append(x.Conflicts, e.UID)
 		}
 	}
-	x.Case.DataPods = len(data)
-	x.Case.Aging = summary.AgingOf(rep.Entries, x.Case.Rules, n.Reaper.Clock.Now(), x.Case.Node.Pressed())
+	x.DataPods = len(data)
+	x.Aging = summary.AgingOf(rep.Entries, x.Rules, n.Reaper.Clock.Now(), x.Node.Pressed())
 	return nil
 }
 

@@ -75,6 +75,9 @@ type Case struct {
 	Daemon  Daemon
 	// Looked is false where the pods directory could not be looked at: then nothing is said of pods.
 	Looked bool
+	Err    error // why not
+	Look   policy.Look
+	Root   bool // this process has root's rights
 	Node   policy.Node
 	Pods   []policy.Judged
 	Parked []parsers.PodUID // what lies in quarantine

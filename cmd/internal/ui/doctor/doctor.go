@@ -37,7 +37,6 @@ type Screen struct {
 	c          *summary.Case
 	now        time.Time
 	podsDir    string
-	root       bool
 	elsewhere  string // what contradicts the running kubelet: these may not be its pods
 	unattended bool   // the first thing to do is to have something remove eligible pods
 }
@@ -91,22 +90,15 @@ type aging struct {
 	Commands   []string         `json:"commands"`
 }
 
-// Read is what doctor could read, beside the case.
-type Read struct {
-	Look *policy.Look
-	Err  error // why there was none
-	Root bool  // this process has root's rights
-}
-
 // New shows a diagnosis.
-func New(c summary.Case, r Read, x ui.Context) Screen {
+func New(c summary.Case, x ui.Context) Screen {
 	d := summary.Diagnose(c)
 	v := Screen{
 		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []pod{}, Todo: []Todo{},
-		Missing: []string{}, Errors: append([]string{}, r.Look.Errors...), Globals: ui.GlobalMounts(r.Look, x), c: &c, now: x.Now.Wall, podsDir: x.PodsDir, root: r.Root,
+		Missing: []string{}, Errors: append([]string{}, c.Look.Errors...), Globals: ui.GlobalMounts(&c.Look, x), c: &c, now: x.Now.Wall, podsDir: x.PodsDir,
 	}
-	if r.Err != nil {
-		v.Errors = append(v.Errors, r.Err.Error())
+	if c.Err != nil {
+		v.Errors = append(v.Errors, c.Err.Error())
 	}
 	if d.Stopped {
 		v.Stops = &d.Stops

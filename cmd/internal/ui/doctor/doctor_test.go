@@ -17,20 +17,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// node is what doctor found on a node.
-type node struct {
-	Case    summary.Case
-	LookErr error
-	Root    bool
-}
-
 // screenOf returns the screen of a healthy node that change has changed, as doctor prints it into a pipe or to out.
-func screenOf(change func(*node), env func(string) string, out io.Writer) (Screen, error) {
-	x := node{Case: healthyNode(), Root: true}
+func screenOf(change func(*summary.Case), env func(string) string, out io.Writer) (Screen, error) {
+	x := healthyNode()
 	if change != nil {
 		change(&x)
 	}
-	shown := New(x.Case, Read{Look: &policy.Look{}, Err: x.LookErr, Root: x.Root}, ui.Context{
+	shown := New(x, ui.Context{
 		Now: at(0), Hold: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour, PodsDir: "/var/lib/kubelet/pods",
 		QuarantineDir: "/var/lib/kubelet/orphan-reaper", Node: "n1",
 	})
@@ -40,7 +33,7 @@ func screenOf(change func(*node), env func(string) string, out io.Writer) (Scree
 }
 
 // screen is screenOf in a pipe.
-func screen(t *testing.T, change func(*node)) (Screen, string) {
+func screen(t *testing.T, change func(*summary.Case)) (Screen, string) {
 	t.Helper()
 	var out strings.Builder
 	shown, err := screenOf(change, func(string) string { return "" }, &out)
@@ -53,6 +46,7 @@ func healthyNode() summary.Case {
 	r := only(testReport(), uidAlive)
 	r.Look.Node.Network = policy.Fact{Truth: policy.Yes}
 	return summary.Case{
+		Root:    true,
 		Sources: []summary.Source{{Name: "journald", Read: true, Since: testNow.Add(-24 * time.Hour)}},
 		Daemon:  summary.Daemon{Runs: policy.Yes, PID: 612, Since: testNow.Add(-50 * time.Hour), Mode: "enforce", Installed: true, Proven: true},
 		Looked:  true, Node: r.Look.Node, Pods: r.Pods, Rules: policy.Rules{Confirm: 5 * time.Minute},
@@ -62,183 +56,183 @@ func healthyNode() summary.Case {
 const oldWords = `orphaned pod "0badf00d-0001-4aaa-8bbb-cccc00000001" found, but volume paths are still present on disk`
 
 // complain has the kubelet name the pod that may go, every 2 s for longer than was read.
-func complain(x *node) {
-	x.Case.Said = []summary.Said{{
+func complain(x *summary.Case) {
+	x.Said = []summary.Said{{
 		UID: uidReap, Source: "journald", Lines: 43150, LastHour: 1799, First: testNow.Add(-24*time.Hour + time.Second),
 		Last: testNow.Add(-time.Second), Now: true, Words: oldWords,
 	}}
 	r := only(testReport(), uidReap, uidAlive)
-	x.Case.Pods = r.Pods
+	x.Pods = r.Pods
 }
 
 // doctored are the nodes of doctor's tests, by name.
-var doctored = map[string]func(*node){
+var doctored = map[string]func(*summary.Case){
 	"goes": complain,
-	"nodaemon": func(x *node) {
+	"nodaemon": func(x *summary.Case) {
 		complain(x)
-		x.Case.Daemon = summary.Daemon{Runs: policy.No, Installed: true}
+		x.Daemon = summary.Daemon{Runs: policy.No, Installed: true}
 	},
-	"unknowndaemon": func(x *node) {
+	"unknowndaemon": func(x *summary.Case) {
 		complain(x)
-		x.Case.Daemon = summary.Daemon{PID: 612, Installed: true, Problem: "PID 612 holds the daemon's lock, and its command line cannot be read: it shows no command"}
+		x.Daemon = summary.Daemon{PID: 612, Installed: true, Problem: "PID 612 holds the daemon's lock, and its command line cannot be read: it shows no command"}
 	},
-	"sweeps": func(x *node) {
+	"sweeps": func(x *summary.Case) {
 		complain(x)
-		x.Case.Daemon = summary.Daemon{Runs: policy.No, PID: 612, Since: testNow.Add(-time.Minute)}
+		x.Daemon = summary.Daemon{Runs: policy.No, PID: 612, Since: testNow.Add(-time.Minute)}
 	},
-	"observe": func(x *node) {
+	"observe": func(x *summary.Case) {
 		complain(x)
-		x.Case.Daemon.Mode, x.Case.Rules.Observe = "observe", true
+		x.Daemon.Mode, x.Rules.Observe = "observe", true
 	},
 	// The main cause comes first, whatever else there is to do.
-	"observemore": func(x *node) {
+	"observemore": func(x *summary.Case) {
 		doctoredUmount(x)
-		x.Case.Daemon.Mode, x.Case.Rules.Observe = "observe", true
-		x.Case.Conflicts = []parsers.PodUID{uidConflict}
-		x.Case.Pods = append(x.Case.Pods, policy.Judged{Evidence: policy.Evidence{Name: "backup"}, Verdict: policy.Verdict{Decision: policy.Keep}})
+		x.Daemon.Mode, x.Rules.Observe = "observe", true
+		x.Conflicts = []parsers.PodUID{uidConflict}
+		x.Pods = append(x.Pods, policy.Judged{Evidence: policy.Evidence{Name: "backup"}, Verdict: policy.Verdict{Decision: policy.Keep}})
 	},
 	// One may go, one waits for its hold, and one for a process.
 	"inuse":      doctoredInUse,
-	"inusealone": func(x *node) { doctoredInUse(x); x.Case.Daemon = summary.Daemon{Runs: policy.No} },
+	"inusealone": func(x *summary.Case) { doctoredInUse(x); x.Daemon = summary.Daemon{Runs: policy.No} },
 	// What ends by itself hides nothing that stays.
-	"settling": func(x *node) {
+	"settling": func(x *summary.Case) {
 		complain(x)
 		keep(x, policy.ReasonKubeletStarting, "the kubelet (PID 812) has run for 1m0s of 10m0s")
-		x.Case.Pods[0].Why = append(x.Case.Pods[0].Why, policy.Why{Reason: policy.ReasonNotADirectory})
+		x.Pods[0].Why = append(x.Pods[0].Why, policy.Why{Reason: policy.ReasonNotADirectory})
 	},
 	// The kubelet's report overrides a file that may be stale.
-	"stale": func(x *node) {
+	"stale": func(x *summary.Case) {
 		complain(x)
 		keep(x, policy.ReasonKubeletFile, "allocated_pods_state has it")
-		x.Case.Pods[0].Decision, x.Case.Pods[0].FilesGoStale = policy.Wait, true
+		x.Pods[0].Decision, x.Pods[0].FilesGoStale = policy.Wait, true
 	},
 	"limited": doctoredLimited,
 	// Both wait for one that is in quarantine already; the kubelet reported both.
-	"follow": func(x *node) {
+	"follow": func(x *summary.Case) {
 		doctoredLimited(x)
-		x.Case.Daemon.Parked, x.Case.Rules.HoldReported = testNow.Add(-20*time.Second), time.Minute
-		for i := range x.Case.Pods {
-			x.Case.Pods[i].Facts[policy.FactNamed].Truth = policy.Yes
+		x.Daemon.Parked, x.Rules.HoldReported = testNow.Add(-20*time.Second), time.Minute
+		for i := range x.Pods {
+			x.Pods[i].Facts[policy.FactNamed].Truth = policy.Yes
 		}
 	},
 	"umount": doctoredUmount,
-	"past": func(x *node) {
+	"past": func(x *summary.Case) {
 		complain(x)
-		s := &x.Case.Said[0]
+		s := &x.Said[0]
 		s.Now, s.Lines, s.LastHour, s.First, s.Last = false, 40, 0, testNow.Add(-11*time.Hour), testNow.Add(-9*time.Hour)
-		x.Case.Pods = x.Case.Pods[1:]
+		x.Pods = x.Pods[1:]
 	},
-	"aging": func(x *node) {
-		x.Case.Aging = summary.Aging{UIDs: []parsers.PodUID{uidHeld}, Bytes: 300 << 10, In: 24*time.Hour - time.Second}
-		x.Case.DataPods, x.Case.DataBytes = 2, 4096
+	"aging": func(x *summary.Case) {
+		x.Aging = summary.Aging{UIDs: []parsers.PodUID{uidHeld}, Bytes: 300 << 10, In: 24*time.Hour - time.Second}
+		x.DataPods, x.DataBytes = 2, 4096
 	},
-	"manyaging": func(x *node) {
-		x.Case.Daemon = summary.Daemon{Runs: policy.No}
+	"manyaging": func(x *summary.Case) {
+		x.Daemon = summary.Daemon{Runs: policy.No}
 		for i := range 5 {
-			x.Case.Aging.UIDs = append(x.Case.Aging.UIDs, uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i)))
+			x.Aging.UIDs = append(x.Aging.UIDs, uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i)))
 		}
-		x.Case.Aging.Bytes = 5 << 20
+		x.Aging.Bytes = 5 << 20
 	},
-	"waits": func(x *node) {
+	"waits": func(x *summary.Case) {
 		complain(x)
-		x.Case.Daemon.Runs = policy.No
+		x.Daemon.Runs = policy.No
 		r := only(testReport(), uidHold)
-		x.Case.Pods = r.Pods
+		x.Pods = r.Pods
 	},
-	"files": func(x *node) {
+	"files": func(x *summary.Case) {
 		complain(x)
-		x.Case.Sources = []summary.Source{
+		x.Sources = []summary.Source{
 			{Name: "/var/log/messages", Read: true},
 			{Name: "/var/log/syslog", Absent: true, Problem: "stat /var/log/syslog: no such file or directory"},
 		}
-		s := &x.Case.Said[0]
+		s := &x.Said[0]
 		s.Source, s.Untimed, s.LastHour, s.First, s.Last = "/var/log/messages", s.Lines, 0, time.Time{}, time.Time{}
 	},
-	"conflict": func(x *node) {
-		x.Case.Parked, x.Case.Conflicts = []parsers.PodUID{uidHeld, uidConflict}, []parsers.PodUID{uidConflict}
+	"conflict": func(x *summary.Case) {
+		x.Parked, x.Conflicts = []parsers.PodUID{uidHeld, uidConflict}, []parsers.PodUID{uidConflict}
 	},
-	"breaker": func(x *node) {
+	"breaker": func(x *summary.Case) {
 		complain(x)
-		x.Case.Breaker, x.Case.Revived = true, uidReap
+		x.Breaker, x.Revived = true, uidReap
 	},
-	"restored": func(x *node) {
+	"restored": func(x *summary.Case) {
 		complain(x)
 		keep(x, policy.ReasonRestored, "")
-		x.Case.DataPods, x.Case.DataBytes = 1, 4096
+		x.DataPods, x.DataBytes = 1, 4096
 	},
-	"restorednow": func(x *node) {
+	"restorednow": func(x *summary.Case) {
 		complain(x)
 		keep(x, policy.ReasonYoung, "")
-		x.Case.Pods[0].Why = append(x.Case.Pods[0].Why, policy.Why{Reason: policy.ReasonRestored})
+		x.Pods[0].Why = append(x.Pods[0].Why, policy.Why{Reason: policy.ReasonRestored})
 	},
-	"nolog": func(x *node) { x.Case.Sources = nil },
-	"deaf": func(x *node) {
-		x.Case.Sources = []summary.Source{{Name: "journald", Problem: "/var/log/journal/0123/system.journal: permission denied"}}
+	"nolog": func(x *summary.Case) { x.Sources = nil },
+	"deaf": func(x *summary.Case) {
+		x.Sources = []summary.Source{{Name: "journald", Problem: "/var/log/journal/0123/system.journal: permission denied"}}
 	},
-	"contradiction": func(x *node) {
-		x.Case.Node.Agrees = policy.Fact{Truth: policy.No, Detail: "--root-dir is /data/kubelet, and the kubelet that runs here (PID 812) has /var/lib/kubelet"}
+	"contradiction": func(x *summary.Case) {
+		x.Node.Agrees = policy.Fact{Truth: policy.No, Detail: "--root-dir is /data/kubelet, and the kubelet that runs here (PID 812) has /var/lib/kubelet"}
 	},
-	"user": func(x *node) {
+	"user": func(x *summary.Case) {
 		complain(x)
-		x.Root, x.Case.Looked, x.Case.Pods = false, false, nil
-		x.Case.Daemon = summary.Daemon{Problem: "cannot open the state directory: permission denied"}
-		x.LookErr = fmt.Errorf("cannot list the pods directory /var/lib/kubelet/pods: %w", fs.ErrPermission)
+		x.Root, x.Looked, x.Pods = false, false, nil
+		x.Daemon = summary.Daemon{Problem: "cannot open the state directory: permission denied"}
+		x.Err = fmt.Errorf("cannot list the pods directory /var/lib/kubelet/pods: %w", fs.ErrPermission)
 	},
-	"nokubelet": func(x *node) {
+	"nokubelet": func(x *summary.Case) {
 		complain(x)
-		x.Case.Node.Kubelet = policy.Fact{Truth: policy.No, Detail: "no kubelet runs"}
+		x.Node.Kubelet = policy.Fact{Truth: policy.No, Detail: "no kubelet runs"}
 		keep(x, policy.ReasonKubeletUnknown, "no kubelet runs")
 	},
-	"noruntime": func(x *node) {
+	"noruntime": func(x *summary.Case) {
 		complain(x)
-		x.Case.Node.RuntimeLists = policy.Fact{Detail: "cannot dial unix:///run/containerd/containerd.sock: connection refused"}
-		keep(x, policy.ReasonRuntimeUnknown, x.Case.Node.RuntimeLists.Detail)
+		x.Node.RuntimeLists = policy.Fact{Detail: "cannot dial unix:///run/containerd/containerd.sock: connection refused"}
+		keep(x, policy.ReasonRuntimeUnknown, x.Node.RuntimeLists.Detail)
 	},
-	"many": func(x *node) {
+	"many": func(x *summary.Case) {
 		complain(x)
 		for i := range 40 {
-			p := x.Case.Pods[0]
+			p := x.Pods[0]
 			p.UID = uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
 			if i%2 == 1 {
 				p.Umount = "umount '/var/lib/kubelet/pods/" + string(p.UID) + "/v'"
 				p.Decision, p.Why = policy.Keep, []policy.Why{{Reason: policy.ReasonMounted}}
 			}
-			x.Case.Pods = append(x.Case.Pods, p)
+			x.Pods = append(x.Pods, p)
 		}
-		x.Case.Said[0].Words = strings.Repeat(oldWords+" \x1b[2J", 9)
+		x.Said[0].Words = strings.Repeat(oldWords+" \x1b[2J", 9)
 	},
 }
 
 // doctoredUmount has a volume of a dead pod mounted.
-func doctoredUmount(x *node) {
+func doctoredUmount(x *summary.Case) {
 	complain(x)
 	r := only(testReport(), uidMounted)
 	p := r.Pods[0]
 	p.Umount = "umount '/var/lib/kubelet/pods/" + string(uidMounted) + "/volumes/kubernetes.io~csi/pvc-0d5f2c1e-6f0e-4c39-9d3b-0d6a1e9f6b11/mount'"
-	x.Case.Pods = append(x.Case.Pods, p)
+	x.Pods = append(x.Pods, p)
 }
 
 // doctoredLimited has two pods that may go, and a daemon that has just started.
-func doctoredLimited(x *node) {
+func doctoredLimited(x *summary.Case) {
 	complain(x)
-	x.Case.Daemon.Proven = false
+	x.Daemon.Proven = false
 	r := only(testReport(), uidReap, uidHold)
-	x.Case.Pods = r.Pods
-	x.Case.Pods[1].Due = 0
+	x.Pods = r.Pods
+	x.Pods[1].Due = 0
 }
 
 // doctoredInUse has three pods that go: one may, one waits for its hold, and one for a process.
-func doctoredInUse(x *node) {
+func doctoredInUse(x *summary.Case) {
 	complain(x)
 	r := only(testReport(), uidHold)
 	used := policy.Judged{Evidence: evidence(uidMounted, "db", "postgres-1", scratch), Verdict: policy.Verdict{Decision: policy.Wait}}
 	used.Why = []policy.Why{{Reason: policy.ReasonInUse, Detail: "PID 4242 (tail) has volumes/log as an open file"}}
-	x.Case.Pods = append(x.Case.Pods, r.Pods[0], used)
+	x.Pods = append(x.Pods, r.Pods[0], used)
 }
 
 // keep keeps the pod that may go.
-func keep(x *node, reason policy.Reason, detail string) {
-	x.Case.Pods[0].Decision, x.Case.Pods[0].Why = policy.Keep, []policy.Why{{Reason: reason, Detail: detail}}
+func keep(x *summary.Case, reason policy.Reason, detail string) {
+	x.Pods[0].Decision, x.Pods[0].Why = policy.Keep, []policy.Why{{Reason: reason, Detail: detail}}
 }
 
 // TestDoctor: one screen for each kind of node, that fits a terminal of 80 columns and 24 lines, but for
@@ -309,14 +303,14 @@ func TestDoctorGone(t *testing.T) {
 		{2, 0, "2 pods that it named are gone."},
 		{1, 3, "1 pod that it named is gone. 3 pods that it named lie in quarantine."},
 	} {
-		_, out := screen(t, func(x *node) {
+		_, out := screen(t, func(x *summary.Case) {
 			complain(x)
-			said := x.Case.Said[0]
+			said := x.Said[0]
 			for i := range tt.gone + tt.parked {
 				said.UID = uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
-				x.Case.Said = append(x.Case.Said, said)
+				x.Said = append(x.Said, said)
 				if i < tt.parked {
-					x.Case.Parked = append(x.Case.Parked, said.UID)
+					x.Parked = append(x.Parked, said.UID)
 				}
 			}
 		})
@@ -329,48 +323,48 @@ func TestDoctorGone(t *testing.T) {
 // TestDoctorReadsOnly: no sentence claims what was not read.
 func TestDoctorReadsOnly(t *testing.T) {
 	for name, tt := range map[string]struct {
-		node      func(*node)
+		node      func(*summary.Case)
 		want, not string
 	}{
-		"listed, and reported just now": {func(x *node) {
+		"listed, and reported just now": {func(x *summary.Case) {
 			complain(x)
 			keep(x, policy.ReasonSandbox, "")
 		}, "Something of it is still listed.", "It lives"},
-		"listed, and reported long ago": {func(x *node) {
+		"listed, and reported long ago": {func(x *summary.Case) {
 			complain(x)
 			keep(x, policy.ReasonSandbox, "")
-			x.Case.Said[0].Now, x.Case.Said[0].Last = false, testNow.Add(-time.Hour)
+			x.Said[0].Now, x.Said[0].Last = false, testNow.Add(-time.Hour)
 		}, "It lives.", "still listed"},
-		"listed, and reported a second ago": {func(x *node) {
+		"listed, and reported a second ago": {func(x *summary.Case) {
 			complain(x)
 			keep(x, policy.ReasonSandbox, "")
-			x.Case.Said[0].Now = false
+			x.Said[0].Now = false
 		}, "Something of it is still listed.", "It has stopped"},
-		"in use": {func(x *node) {
+		"in use": {func(x *summary.Case) {
 			complain(x)
 			keep(x, policy.ReasonInUse, "PID 4242 (tail) has volumes/log as an open file")
-			x.Case.Pods[0].Facts.Set(policy.FactInUse, policy.Yes, "", "")
+			x.Pods[0].Facts.Set(policy.FactInUse, policy.Yes, "", "")
 		}, "Something still has a file of it open.", "could not be read"},
-		"use unknown": {func(x *node) {
+		"use unknown": {func(x *summary.Case) {
 			complain(x)
 			keep(x, policy.ReasonInUse, "PID 4242 did not answer in time")
-			x.Case.Pods[0].Facts.Set(policy.FactInUse, policy.Unknown, "", "")
+			x.Pods[0].Facts.Set(policy.FactInUse, policy.Unknown, "", "")
 		}, "Whether something has a file of it open could not be read.", "Something still has"},
-		"a missing log file": {func(x *node) {
-			x.Case.Sources = []summary.Source{{Name: "/nowhere.log", Absent: true, Problem: "no such file"}}
+		"a missing log file": {func(x *summary.Case) {
+			x.Sources = []summary.Source{{Name: "/nowhere.log", Absent: true, Problem: "no such file"}}
 		}, "/nowhere.log does not exist", "no such file"},
-		"a log file, and all gone": {func(x *node) {
+		"a log file, and all gone": {func(x *summary.Case) {
 			doctored["files"](x)
-			x.Case.Pods = nil
-			x.Case.Said[0].Now = false
+			x.Pods = nil
+			x.Said[0].Now = false
 		}, "It has stopped: none that it named is left.", "complains of"},
-		"a log file, and one left": {func(x *node) {
+		"a log file, and one left": {func(x *summary.Case) {
 			doctored["files"](x)
-			x.Case.Said[0].Now = false
+			x.Said[0].Now = false
 		}, "The kubelet complains of 1 pod", "It has stopped"},
-		"another root": {func(x *node) {
+		"another root": {func(x *summary.Case) {
 			complain(x)
-			x.Case.Pods = nil
+			x.Pods = nil
 			doctored["contradiction"](x)
 		}, "A setting contradicts the running kubelet: --root-dir", "are gone"},
 	} {

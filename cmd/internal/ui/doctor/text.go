@@ -36,7 +36,7 @@ type writer struct{ *ui.Printer }
 // Write writes the screen.
 func Write(printer *ui.Printer, v *Screen) {
 	p := writer{printer}
-	if !v.Looked && v.root && len(v.Errors) > 0 {
+	if !v.Looked && v.c.Root && len(v.Errors) > 0 {
 		p.Para("", p.Paint(ui.Red, clean.Text(v.Errors[len(v.Errors)-1])+"."))
 	}
 	if v.elsewhere != "" {
@@ -346,7 +346,7 @@ func (p writer) missing(v *Screen) {
 			p.cut("  ", "    ", "", m)
 		}
 	}
-	if v.root {
+	if v.c.Root {
 		return
 	}
 	p.Gap()
