@@ -12,7 +12,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 func newConfigCommand(a *cli) *cobra.Command {
@@ -85,23 +84,9 @@ func (a *cli) configPrint(cmd *cobra.Command) error {
 // configCheck prints that the configuration is good, with notes, and reports whether it contradicts this node. running
 // marks the configuration of the running daemon.
 func (a *cli) configCheck(ctx context.Context, c config.Config, running bool) (contradicts bool, err error) {
-	notes, err := app.CheckCredentials(ctx, c, app.Now().Wall)
+	notes, contradicts, err := app.CheckConfig(ctx, c, app.Now().Wall)
 	if err != nil {
 		return false, err
-	}
-	notes = append(c.Notes(), notes...)
-	note, err := app.CheckWeb(ctx, c)
-	if err != nil {
-		return false, err
-	}
-	if note != "" {
-		notes = append(notes, note)
-	}
-	if f := app.Agrees(ctx, c); f.Truth != policy.Yes {
-		notes, contradicts = append(notes, "nothing will be removed: "+f.Detail), f.Truth == policy.No
-	}
-	if err := app.RootThere(c); err != nil {
-		notes, contradicts = append(notes, err.Error()), contradicts || c.Named("root_dir")
 	}
 	view := map[string]any{"file": c.File, "good": true, "notes": append([]string{}, notes...)}
 	return contradicts, a.write(view, func(p *ui.Printer) {

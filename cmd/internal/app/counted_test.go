@@ -12,7 +12,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -37,20 +36,18 @@ func (broken) Record(policy.Record) error                       { return errBrok
 func TestCountFailures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.prom")
 	m := newMetricsFile(t.Context(), config.Config{MetricsFile: path}, "v0", slog.New(slog.DiscardHandler), slog.LevelInfo)
-	r, sweeper := &reaper.Reaper{Prober: broken{}, Ledger: broken{}, Recorder: broken{}}, &cni.Sweeper{Ledger: broken{}}
-	countFailures(r, sweeper, m)
-	if _, err := r.Ledger.Append(); !errors.Is(err, errBroken) {
-		t.Error(err)
-	}
-	if _, err := sweeper.Ledger.Append(); !errors.Is(err, errBroken) {
-		t.Error(err)
-	}
+	r := watched{broken{}, broken{}, broken{}, config.Config{}, m}
 	for range 2 {
-		if err := r.Recorder.Record(policy.Record{}); !errors.Is(err, errBroken) {
+		if _, err := r.Append(); !errors.Is(err, errBroken) {
 			t.Error(err)
 		}
 	}
-	if _, err := r.Prober.Look(t.Context(), nil, nil); !errors.Is(err, errBroken) {
+	for range 2 {
+		if err := r.Record(policy.Record{}); !errors.Is(err, errBroken) {
+			t.Error(err)
+		}
+	}
+	if _, err := r.Look(t.Context(), nil, nil); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 	text, err := os.ReadFile(path)
@@ -62,7 +59,7 @@ func TestCountFailures(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := r.Prober.Look(ended, nil, nil); !errors.Is(err, errBroken) {
+	if _, err := r.Look(ended, nil, nil); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 	testkit.Must(t, m.Flush())

@@ -3,14 +3,11 @@ package app
 import (
 	"io"
 	"log/slog"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -59,17 +56,7 @@ func newRecorder(cfg config.Config, fallback io.Writer, show func(policy.Record)
 	})
 }
 
-// silent tells nobody and counts nothing.
+// silent drops records.
 type silent struct{}
 
-func (silent) Success(policy.Instant)                           {}
-func (silent) Record(policy.Record) error                       { return nil }
-func (silent) Sighting(parsers.Report)                          {}
-func (silent) Look(policy.Look, []policy.Judged, time.Duration) {}
-func (silent) Outcome(policy.Outcome)                           {}
-func (silent) Quarantine(map[string]*policy.EntryState)         {}
-func (silent) Breaker(bool)                                     {}
-func (silent) CNI(*cni.Census)                                  {}
-func (silent) Quiet(int64)                                      {}
-func (silent) Slow()                                            {}
-func (silent) Flush() error                                     { return nil }
+func (silent) Record(policy.Record) error { return nil }

@@ -10,11 +10,8 @@ import (
 	"sync"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // metricsName is the file's name in the node exporter's directory.
@@ -128,56 +125,4 @@ func (m *metricsFile) Remove() {
 	if err := audit.RemoveFile(m.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.log.Warn("metrics that are no longer updated stay in the file", slog.Any("error", err))
 	}
-}
-
-// countFailures counts the loop's failures. A look that failed is in the metrics file at once: nothing else is written
-// before a look succeeds.
-func countFailures(r *reaper.Reaper, c *cni.Sweeper, m *metricsFile) {
-	r.Prober = countedProber{r.Prober, m}
-	r.Ledger = countedLedger{r.Ledger, m}
-	c.Ledger = r.Ledger
-	r.Recorder = countedRecorder{r.Recorder, m}
-}
-
-type countedProber struct {
-	reaper.Prober
-
-	m *metricsFile
-}
-
-func (p countedProber) Look(ctx context.Context, in []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
-	look, err := p.Prober.Look(ctx, in, only)
-	if err != nil && ctx.Err() == nil {
-		p.m.Failure(audit.OpLook)
-		_ = p.m.Flush() // it tells by itself
-	}
-	return look, err
-}
-
-type countedLedger struct {
-	reaper.Ledger
-
-	m *metricsFile
-}
-
-func (l countedLedger) Append(rs ...policy.Record) ([]policy.Record, error) {
-	rs, err := l.Ledger.Append(rs...)
-	if err != nil {
-		l.m.Failure(audit.OpLedger)
-	}
-	return rs, err
-}
-
-type countedRecorder struct {
-	reaper.Recorder
-
-	m *metricsFile
-}
-
-func (t countedRecorder) Record(r policy.Record) error {
-	err := t.Recorder.Record(r)
-	if err != nil {
-		t.m.Failure(audit.OpJournal)
-	}
-	return err
 }

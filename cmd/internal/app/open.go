@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni/look"
@@ -43,8 +44,32 @@ func DiscoverRoot(ctx context.Context) (dir, origin string, ok bool) {
 	return dir, origin, true
 }
 
-// Agrees returns whether the settings agree with the running kubelet, for config check.
-func Agrees(ctx context.Context, cfg config.Config) policy.Fact {
+// CheckConfig checks a configuration beyond its values: files of credentials and of the web server, and whether it agrees with
+// the running kubelet and with the disk. What can be repaired later is a note.
+func CheckConfig(ctx context.Context, cfg config.Config, now time.Time) (notes []string, contradicts bool, err error) {
+	notes, err = CheckCredentials(ctx, cfg, now)
+	if err != nil {
+		return nil, false, err
+	}
+	notes = append(cfg.Notes(), notes...)
+	note, err := checkWeb(ctx, cfg)
+	if err != nil {
+		return nil, false, err
+	}
+	if note != "" {
+		notes = append(notes, note)
+	}
+	if f := agrees(ctx, cfg); f.Truth != policy.Yes {
+		notes, contradicts = append(notes, "nothing will be removed: "+f.Detail), f.Truth == policy.No
+	}
+	if err := RootThere(cfg); err != nil {
+		notes, contradicts = append(notes, err.Error()), contradicts || cfg.Named("root_dir")
+	}
+	return notes, contradicts, nil
+}
+
+// agrees returns whether the settings agree with the running kubelet.
+func agrees(ctx context.Context, cfg config.Config) policy.Fact {
 	clock, err := state.NewClock()
 	if err != nil {
 		return policy.Fact{Detail: err.Error()}
@@ -89,29 +114,28 @@ func probing(c config.Config, log *slog.Logger, clock probe.Clock) probe.Config 
 // then the facts are unknown.
 func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (notes []string, err error) {
 	var refused []error
+	add := func(key string, err error) {
+		if err != nil && key != "" {
+			err = fmt.Errorf("%s: %w", key, err)
+		}
+		if _, ok := errors.AsType[*kube.RefusedError](err); ok {
+			refused = append(refused, err)
+		} else if err != nil {
+			notes = append(notes, err.Error())
+		}
+	}
 	p := probing(c, nil, nil)
 	lists := podlists.Reader{
 		KubeletTokenFile: p.KubeletTokenFile, KubeletClientCertificate: p.KubeletClientCertificate, KubeletClientKey: p.KubeletClientKey,
 		Kubeconfig: p.Kubeconfig, Now: func() time.Time { return now }, Guard: &bounded.Guard{},
 	}
 	for _, err := range lists.CheckCredentials(ctx) {
-		if _, ok := errors.AsType[*kube.RefusedError](err); ok {
-			refused = append(refused, err)
-		} else {
-			notes = append(notes, err.Error())
-		}
+		add("", err)
 	}
-	for _, server := range []struct{ key, which string }{{"web.token_review", c.WebTokenReview}, {"orphan_report", c.OrphanReport}} {
-		_, err := openAPIServer(ctx, &bounded.Guard{}, server.which, now)
-		if err == nil {
-			continue
-		}
-		if _, ok := errors.AsType[*kube.RefusedError](err); ok {
-			refused = append(refused, fmt.Errorf("%s: %w", server.key, err))
-		} else {
-			notes = append(notes, server.key+": "+err.Error())
-		}
-	}
+	_, err = openAPIServer(ctx, &bounded.Guard{}, c.WebTokenReview, now)
+	add("web.token_review", err)
+	_, err = openAPIServer(ctx, &bounded.Guard{}, c.OrphanReport, now)
+	add("orphan_report", err)
 	if len(refused) > 0 {
 		return notes, &exit.Error{Code: exit.UsageCode, Err: errors.Join(refused...)}
 	}
@@ -131,11 +155,10 @@ const (
 // options are how a command opens the rooms.
 type options struct {
 	access   Access
-	log      *slog.Logger // nil discards
-	by       *policy.User // whom the records name
-	recorder reaper.Recorder
-	// metrics of a daemon or a sweep, nil for others.
-	metrics *metricsFile
+	log      *slog.Logger    // nil discards
+	by       *policy.User    // whom the records name
+	recorder reaper.Recorder // nil drops the records
+	metrics  *metricsFile    // of a daemon or a sweep, nil for others
 }
 
 // Node is the rooms of one node, opened for one command.
@@ -162,6 +185,14 @@ func open(ctx context.Context, cfg config.Config, o options) (*Node, error) {
 	n := &Node{cfg: cfg, log: o.log}
 	if o.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
+	}
+	if o.recorder == nil {
+		o.recorder = silent{}
+	}
+	if o.metrics == nil { // they are counted, and no file gets them
+		without := cfg
+		without.MetricsFile = config.None
+		o.metrics = newMetricsFile(ctx, without, "", n.log, slog.LevelDebug)
 	}
 	err := n.openState(ctx, o)
 	if err == nil {
@@ -195,21 +226,14 @@ func (n *Node) openRooms(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := n.openCNI(p, clock); err != nil {
+	w := watched{p, n.Store, o.recorder, cfg, o.metrics}
+	if err := n.openCNI(p, clock, w); err != nil {
 		return err
 	}
 	rules := Rules(cfg)
 	rules.Observe = rules.Observe && o.access != Acts // an operator's command acts in mode observe, too
 	n.Reaper = &reaper.Reaper{
-		Prober: prober{p, cfg}, Remover: remover, Ledger: n.Store, Store: n.Store, Clock: clock,
-		Recorder: silent{}, Meter: silent{}, Log: n.log, Rules: rules, CNI: n.CNI,
-	}
-	if o.recorder != nil {
-		n.Reaper.Recorder = o.recorder
-	}
-	if o.metrics != nil {
-		n.Reaper.Meter, n.CNI.Meter = o.metrics, o.metrics
-		countFailures(n.Reaper, n.CNI, o.metrics)
+		Prober: w, Remover: remover, Ledger: w, Store: n.Store, Clock: clock, Recorder: w, Meter: w.metrics, Log: n.log, Rules: rules, CNI: n.CNI,
 	}
 	if err := n.Reaper.Load(); err != nil {
 		return err
@@ -245,7 +269,7 @@ func (n *Node) openState(ctx context.Context, o options) (err error) {
 }
 
 // openCNI opens the rooms of CNI beside those of the core.
-func (n *Node) openCNI(p *probe.Probe, clock reaper.Clock) error {
+func (n *Node) openCNI(p *probe.Probe, clock reaper.Clock, w watched) error {
 	reader, err := look.New(look.Reader{
 		Node: p, NodeRoot: n.cfg.NodeRoot, CacheDirs: []string{n.cfg.CNICacheDir}, DataDirs: []string{n.cfg.CNIDataDir},
 		ConfDir: n.cfg.CNIConfDir, ConfDirSet: n.cfg.Named("cni_conf_dir"), Now: clock.Now,
@@ -258,7 +282,7 @@ func (n *Node) openCNI(p *probe.Probe, clock reaper.Clock) error {
 		return err
 	}
 	n.CNI = &cni.Sweeper{
-		Prober: reader, Remover: remover, Archive: remove.ArchiveStore{Store: n.Store}, Ledger: n.Store, Clock: clock, Meter: silent{}, Log: n.log,
+		Prober: reader, Remover: remover, Archive: remove.ArchiveStore{Store: n.Store}, Ledger: w, Clock: clock, Meter: w.metrics, Log: n.log,
 		Files: mostShown,
 	}
 	return nil
@@ -274,16 +298,41 @@ func reading[T any](cfg config.Config, do func(*state.Store) (T, error)) (result
 	return do(store)
 }
 
-// prober returns the same error for a missing root directory as every command.
-type prober struct {
-	*probe.Probe
-	cfg config.Config
+// watched is the rooms whose failures the metrics count.
+type watched struct {
+	reaper.Prober
+	reaper.Ledger
+	reaper.Recorder
+
+	cfg     config.Config
+	metrics *metricsFile
 }
 
-// Look is the probe's.
-func (p prober) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
-	look, err := p.Probe.Look(ctx, parked, only)
-	return look, noNode(p.cfg, err)
+// Look returns the same error for a missing root directory as every command. A look that failed is in the metrics file at
+// once: nothing else is written before a look succeeds.
+func (w watched) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
+	look, err := w.Prober.Look(ctx, parked, only)
+	if err != nil && ctx.Err() == nil {
+		w.metrics.Failure(audit.OpLook)
+		_ = w.metrics.Flush() // it logs its own errors
+	}
+	return look, noNode(w.cfg, err)
+}
+
+func (w watched) Append(rs ...policy.Record) ([]policy.Record, error) {
+	rs, err := w.Ledger.Append(rs...)
+	if err != nil {
+		w.metrics.Failure(audit.OpLedger)
+	}
+	return rs, err
+}
+
+func (w watched) Record(r policy.Record) error {
+	err := w.Recorder.Record(r)
+	if err != nil {
+		w.metrics.Failure(audit.OpJournal)
+	}
+	return err
 }
 
 // Now returns the time as passes use it; without a boot ID only the wall clock's.

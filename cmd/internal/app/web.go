@@ -61,8 +61,8 @@ func newServer(ctx context.Context, cfg config.Config, fc fleet.Config) *fleet.S
 	return fleet.New(fc)
 }
 
-// CheckWeb checks the web configuration, for config check. A file that cannot be read is a note: it may come later.
-func CheckWeb(ctx context.Context, cfg config.Config) (note string, err error) {
+// checkWeb checks the web configuration. A file that cannot be read is a note: it may come later.
+func checkWeb(ctx context.Context, cfg config.Config) (note string, err error) {
 	if cfg.WebConfigFile == config.None {
 		return "", nil
 	}
