@@ -179,9 +179,8 @@ func (in Input) withoutFlags() (Config, error) {
 	case err == nil:
 		c.File = file
 		return c, c.applyFile(file, data)
-	case isUnsafe(err):
-		unsafe, _ := errors.AsType[*unsafeFileError](err)
-		return c, exit.Usagef(unsafe.mend, "cannot use the configuration: %w", err)
+	case exit.Code(err) == exit.UsageCode:
+		return c, err
 	case explicit || !errors.Is(err, fs.ErrNotExist):
 		return c, exit.Usagef("orphan-reaper config print shows what holds without a file", "cannot read the configuration: %w", err)
 	}

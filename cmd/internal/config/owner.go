@@ -1,8 +1,6 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,28 +9,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// unsafeFileError is a file that others than root, or we, can change: whoever writes the configuration
-// of a program that removes files as root decides which.
-type unsafeFileError struct {
-	why, mend string
-}
-
-func (e *unsafeFileError) Error() string { return e.why }
-
-func isUnsafe(err error) bool { _, ok := errors.AsType[*unsafeFileError](err); return ok }
-
-// checkConfigOwner refuses a configuration that anybody else may write. What is no regular file (a
-// pipe, /dev/null) is the word of whoever started the program.
+// checkConfigOwner returns an error for a configuration that others than root, or we, can change: it determines which files
+// are removed as root. What is no regular file (a pipe, /dev/null) is from the user who started the program.
 func checkConfigOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return err
 	}
 	name := f.Name()
-	if err := mayWrite(name, info, "644"); err != nil {
+	if err := onlyOurs(name, info); err != nil {
 		return err
 	}
 	dir := filepath.Dir(name)
@@ -49,28 +38,24 @@ func checkConfigOwner(f *os.File) error {
 	if in.Mode()&fs.ModeSticky != 0 || on.Flags&unix.ST_RDONLY != 0 {
 		return nil
 	}
-	return mayWrite(dir, in, "755")
+	return onlyOurs(dir, in)
 }
 
-// mayWrite says who may write to a file, or in a directory, who must not.
-func mayWrite(name string, info fs.FileInfo, mode string) error {
+// onlyOurs returns an error where another user than root and this one may write to a file, or in a directory.
+func onlyOurs(name string, info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil
 	}
-	quoted := clean.Shell(name)
-	switch {
-	case st.Uid != 0 && int(st.Uid) != os.Geteuid() && (st.Uid != overflowUID || !inUserNamespace()):
-		return &unsafeFileError{fmt.Sprintf("%s belongs to the user %d, who may change it", name, st.Uid), "chown root " + quoted}
-	case info.Mode()&0o002 != 0:
-		return &unsafeFileError{fmt.Sprintf("%s has mode %04o: any user may change it", name, info.Mode().Perm()), "chmod " + mode + " " + quoted}
-	case info.Mode()&0o020 != 0 && st.Gid != 0 && int(st.Gid) != os.Getegid():
-		return &unsafeFileError{
-			fmt.Sprintf("%s has mode %04o: the group %d may change it", name, info.Mode().Perm(), st.Gid),
-			"chmod " + mode + " " + quoted,
-		}
+	theirs := st.Uid != 0 && int(st.Uid) != os.Geteuid() && (st.Uid != overflowUID || !inUserNamespace())
+	group := info.Mode()&0o020 != 0 && st.Gid != 0 && int(st.Gid) != os.Getegid()
+	if !theirs && !group && info.Mode()&0o002 == 0 {
+		return nil
 	}
-	return nil
+	quoted := clean.Shell(name)
+	return exit.Usagef("chown root:root "+quoted+" && chmod go-w "+quoted,
+		"cannot use the configuration: %s belongs to user %d and group %d and has mode %04o, so that others may change it",
+		name, st.Uid, st.Gid, info.Mode().Perm())
 }
 
 // overflowUID is how a user namespace shows a user that it does not have (user_namespaces(7)).
