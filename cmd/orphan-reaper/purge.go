@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
@@ -67,7 +66,11 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 	}
 	entries := means.entries
 	if means.uid != "" && len(entries) == 0 {
-		return a.purgedBefore(ctx, cfg, means.uid)
+		last, done, err := a.doneBefore(ctx, cfg, means.uid, policy.KindRemoved)
+		if err != nil {
+			return err
+		}
+		return a.write(done, func(p *ui.Printer) { p.Printf("removed already, at %s: %s\n", human.When(last.At.Wall), means.uid) })
 	}
 	if means.uid == "" {
 		entries = confirmed(entries)
@@ -82,20 +85,6 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 	}
 	outcomes, err := a.person.Purge(ctx, cfg, entries, force)
 	return a.purged(outcomes, err)
-}
-
-// purgedBefore ends a purge of a pod that has nothing in quarantine: it succeeds if the ledger has the pod as removed.
-func (a *cli) purgedBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
-	last, err := a.lastOutcome(ctx, cfg, uid)
-	if err != nil {
-		return err
-	}
-	if last.Kind != policy.KindRemoved {
-		return exit.Failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
-	}
-	return a.write(doneBefore(last, policy.Purge), func(p *ui.Printer) {
-		p.Printf("removed already, at %s: %s\n", human.When(last.At.Wall), uid)
-	})
 }
 
 // purged prints what a purge did. An entry that was not removed is an error.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -91,16 +92,19 @@ func (a *cli) lastOutcome(ctx context.Context, cfg config.Config, uid parsers.Po
 	return policy.Record{}, nil
 }
 
-// became returns why a pod is no longer in quarantine.
-func became(last policy.Record) string {
-	if words := last.Kind.Means().Became; words != "" {
-		return ": it was " + words + " at " + human.When(last.At.Wall)
+// doneBefore ends a command on a pod that has nothing in quarantine: the ledger has how the same command ended before, as a
+// record of this kind. Else it is an error.
+func (a *cli) doneBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID, kind policy.Kind) (policy.Record, ui.Outcomes, error) {
+	last, err := a.lastOutcome(ctx, cfg, uid)
+	if err == nil && last.Kind != kind {
+		became := ""
+		if words := last.Kind.Means().Became; words != "" {
+			became = ": it was " + words + " at " + human.When(last.At.Wall)
+		}
+		err = exit.Failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became)
 	}
-	return ""
-}
-
-func doneBefore(last policy.Record, kind policy.ActionKind) ui.Outcomes {
-	return ui.NewOutcomes([]policy.Outcome{{Action: policy.Action{Kind: kind, UID: last.UID, Entry: last.Entry}, Result: policy.Gone}})
+	done := policy.Outcome{Action: policy.Action{UID: last.UID, Entry: last.Entry}, Result: policy.Gone}
+	return last, ui.NewOutcomes([]policy.Outcome{done}), err
 }
 
 // outcomeError returns the error of an action that did not end as planned.

@@ -101,14 +101,11 @@ func (a *cli) restoreCNI(
 // restoredBefore ends a restore of a pod that has nothing in quarantine. If the ledger has a restore of the pod, an earlier
 // run may have been killed before it put the pod's CNI files back.
 func (a *cli) restoredBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
-	last, err := a.lastOutcome(ctx, cfg, uid)
+	last, done, err := a.doneBefore(ctx, cfg, uid, policy.KindRestored)
 	if err != nil {
 		return err
 	}
-	if last.Kind != policy.KindRestored {
-		return exit.Failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
-	}
-	return a.restoreCNI(ctx, cfg, uid, doneBefore(last, policy.PutBack), func(p *ui.Printer, files cni.Restored) {
+	return a.restoreCNI(ctx, cfg, uid, done, func(p *ui.Printer, files cni.Restored) {
 		p.Printf("put back already, at %s: %s\n", human.When(last.At.Wall), clean.Text(cfg.PodsDir()+"/"+string(uid)))
 		p.CNIRestored(files)
 	})
