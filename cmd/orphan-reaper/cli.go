@@ -146,9 +146,10 @@ func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 // viewContext returns what views show besides the result.
 func (a *cli) viewContext(ctx context.Context, cfg config.Config) ui.Context {
 	return ui.Context{
-		Now: app.Now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
+		Now: app.Now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention,
+		Place:       ui.Place{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Node: app.NodeName(cfg)},
 		ArchivePath: func(name string) string { return app.ArchivePath(cfg, name) },
-		Node:        app.NodeName(cfg), Observe: cfg.Observe(), Daemon: app.Standing(ctx, cfg),
+		Observe:     cfg.Observe(), Daemon: app.Standing(ctx, cfg),
 	}
 }
 

@@ -15,7 +15,7 @@ func TestEachCommandOnce(t *testing.T) {
 	why := []policy.Why{{Reason: policy.ReasonMounted, Detail: "/v" + policy.Unmounting(e.Umount)}, {Reason: policy.ReasonNotRunning}}
 	var out bytes.Buffer
 	p := NewPrinter(&out, func(string) string { return "" })
-	explainer{Printer: p, c: Context{PodsDir: "/var/lib/kubelet/pods"}}.reasons(why, &e, true)
+	explainer{Printer: p, c: Context{Place: Place{PodsDir: "/var/lib/kubelet/pods"}}}.reasons(why, &e, true)
 	testkit.Must(t, p.Flush())
 	for _, command := range []string{e.Umount, "grep " + shortUID + " /proc/[0-9]*/mountinfo"} {
 		if n := strings.Count(out.String(), command); n != 1 {

@@ -181,7 +181,7 @@ func (x explainer) reasons(why []policy.Why, e *policy.Evidence, commands bool) 
 		if !commands {
 			continue
 		}
-		c := x.c.place().Commands(e, w.Reason)
+		c := x.c.Commands(e, w.Reason)
 		for _, command := range c.Look {
 			write("look", command)
 		}

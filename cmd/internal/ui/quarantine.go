@@ -15,17 +15,11 @@ import (
 type Context struct {
 	Now                      policy.Instant
 	Hold, Confirm, Retention time.Duration
-	PodsDir, QuarantineDir   string
+	Place                                                // where the commands for a reason look
 	ArchivePath              func(archive string) string // of an archive of CNI files
-	Node                     string                      // its name, "" where it is not known
 	// Daemon and Observe determine what removes eligible pods: the daemon, or a sweep in the configured mode.
 	Daemon  summary.Daemon
 	Observe bool
-}
-
-// place is where the commands for a reason look.
-func (x Context) place() Place {
-	return Place{PodsDir: x.PodsDir, QuarantineDir: x.QuarantineDir, Node: x.Node}
 }
 
 // The words of "purge" in JSON: how an entry ends.

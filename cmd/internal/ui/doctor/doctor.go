@@ -36,7 +36,7 @@ type Screen struct {
 
 	c          *summary.Case
 	now        time.Time
-	podsDir    string
+	place      ui.Place
 	elsewhere  string // what contradicts the running kubelet: these may not be its pods
 	unattended bool   // the first thing to do is to have something remove eligible pods
 }
@@ -95,7 +95,7 @@ func New(c summary.Case, x ui.Context) Screen {
 	d := summary.Diagnose(c)
 	v := Screen{
 		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []pod{}, Todo: []Todo{},
-		Missing: []string{}, Errors: append([]string{}, c.Look.Errors...), Globals: ui.GlobalMounts(&c.Look, x), c: &c, now: x.Now.Wall, podsDir: x.PodsDir,
+		Missing: []string{}, Errors: append([]string{}, c.Look.Errors...), Globals: ui.GlobalMounts(&c.Look, x), c: &c, now: x.Now.Wall, place: x.Place,
 	}
 	if c.Err != nil {
 		v.Errors = append(v.Errors, c.Err.Error())

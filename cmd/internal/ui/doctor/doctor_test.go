@@ -24,8 +24,8 @@ func screenOf(change func(*summary.Case), env func(string) string, out io.Writer
 		change(&x)
 	}
 	shown := New(x, ui.Context{
-		Now: at(0), Hold: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour, PodsDir: "/var/lib/kubelet/pods",
-		QuarantineDir: "/var/lib/kubelet/orphan-reaper", Node: "n1",
+		Now: at(0), Hold: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour,
+		Place: ui.Place{PodsDir: "/var/lib/kubelet/pods", QuarantineDir: "/var/lib/kubelet/orphan-reaper", Node: "n1"},
 	})
 	p := ui.NewPrinter(out, env)
 	Write(p, &shown)

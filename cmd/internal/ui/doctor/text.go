@@ -155,7 +155,7 @@ func (p writer) pods(v *Screen) {
 		return
 	}
 	if len(v.Pods) == 0 {
-		p.Para("", human.Count(v.Living, "pod directory")+" in "+clean.Text(v.podsDir)+", no orphan among them.")
+		p.Para("", human.Count(v.Living, "pod directory")+" in "+clean.Text(v.place.PodsDir)+", no orphan among them.")
 		return
 	}
 	const uidWidth, sizeWidth = 38, 8

@@ -57,7 +57,7 @@ func (v *Screen) todo(d *summary.Diagnosis) {
 // todoFor returns what to do about a pod that stays until an operator acts.
 func (v *Screen) todoFor(p *summary.Pod, reason policy.Reason) (text, command string) {
 	brief := ui.BriefOf(reason)
-	then := ui.Place{PodsDir: v.podsDir}.Commands(p.Evidence, reason).Then
+	then := v.place.Commands(p.Evidence, reason).Then
 	switch {
 	case len(then) > 0 && then[0] == p.Evidence.Umount && v.Daemon.Runs == policy.Yes:
 		return "If the pod is gone, umount what is still mounted; the rest follows automatically:", then[0]
@@ -79,7 +79,7 @@ func (v *Screen) strays(names []string) {
 	t := Todo{Text: human.Count(len(names), "name") + " in the pods directory " + human.Plural(len(names), "is no pod's", "are no pods'") +
 		". orphan-reaper never touches such a thing. See whose it is, and move it elsewhere:"}
 	for _, name := range names[:min(len(names), mostCommands)] {
-		t.Commands = append(t.Commands, ui.Place{PodsDir: v.podsDir}.Commands(&policy.Evidence{Name: name}, policy.ReasonInvalidUID).Look...)
+		t.Commands = append(t.Commands, v.place.Commands(&policy.Evidence{Name: name}, policy.ReasonInvalidUID).Look...)
 	}
 	if len(t.Commands) == 0 {
 		t.Commands = []string{"orphan-reaper scan --verdict=keep"}
