@@ -97,11 +97,29 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv(testNode, filepath.Join(e.WorkDir, "node"))
+			e.Setenv("PODS", "node/var/lib/kubelet/pods")
+			for i := range 3 {
+				e.Setenv(fmt.Sprintf("U%d", i+1), wholeUID(i+1))
+			}
 			return makeNode(filepath.Join(e.WorkDir, "node"))
 		},
-		// exits N ARGS...: the program must end with exactly that code.
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		// exits N ARGS...: the program must end with exactly that code. orphan UID [data]: a dead pod is there.
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "orphan": orphan},
 	})
+}
+
+// orphan makes what the kubelet leaves of a pod, and with data a user's file.
+func orphan(ts *testscript.TestScript, _ bool, args []string) {
+	pod := ts.MkAbs("node/var/lib/kubelet/pods/" + args[0])
+	files := []string{"etc-hosts", "volumes/kubernetes.io~projected/token/..data/token"}
+	if len(args) > 1 {
+		files = append(files, "volumes/kubernetes.io~nfs/share/file")
+	}
+	for _, name := range files {
+		name = filepath.Join(pod, name)
+		ts.Check(os.MkdirAll(filepath.Dir(name), 0o755))
+		ts.Check(os.WriteFile(name, []byte("of "+args[0]), 0o600))
+	}
 }
 
 // exits runs the program in this process, because exec reports only zero and other codes.

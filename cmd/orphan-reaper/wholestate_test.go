@@ -14,40 +14,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestWholeSameCommandAgain: the same restore or purge again ends well and says that it is
-// done. A pod that was never there, or of which the opposite was done, is still an error.
-func TestWholeSameCommandAgain(t *testing.T) {
-	n := newWholeNode(t)
-	n.pod(1, true)
-	n.pod(2, true)
-	n.pod(3, false)
-	if out, code := n.run("sweep"); code > 1 {
-		t.Fatalf("exit %d: %s", code, out)
-	}
-	for _, c := range []struct {
-		args  []string
-		first int
-		again string
-	}{
-		{[]string{"quarantine", "restore", wholeUID(1)}, 0, "put back already, at "},
-		{[]string{"quarantine", "restore", wholeUID(1)[:13]}, 0, "put back already, at "}, // of no pod in quarantine any more
-		{[]string{"quarantine", "purge", "--yes", wholeUID(2)}, 0, "removed already, at "},
-		{[]string{"quarantine", "purge", "--yes", wholeUID(3)}, 0, "removed already, at "},
-		{[]string{"quarantine", "restore", wholeUID(2)}, 1, ""},
-		{[]string{"quarantine", "purge", "--yes", wholeUID(1)}, 1, ""},
-		{[]string{"quarantine", "restore", wholeUID(9)}, 1, ""},
-	} {
-		for range 2 {
-			if out, code := n.run(c.args...); code != c.first {
-				t.Errorf("%v: exit %d: %s", c.args, code, out)
-			}
-		}
-		if out, _ := n.run(c.args...); !strings.Contains(out, c.again) {
-			t.Errorf("%v, again: %s", c.args, out)
-		}
-	}
-}
-
 // TestSaidOnce: where records go to a terminal, those that the command's own line tells again are left out, unless
 // somebody asked for all. Into a file all of them go.
 func TestSaidOnce(t *testing.T) {
@@ -83,68 +49,6 @@ func TestSaidOnce(t *testing.T) {
 		if a.tells != want {
 			t.Errorf("%s tells what its records do: %t", command, a.tells)
 		}
-	}
-}
-
-// TestSameQuarantine: with another root directory the ledger does not forget what lies in quarantine.
-func TestSameQuarantine(t *testing.T) {
-	n := newWholeNode(t)
-	n.pod(1, true)
-	n.mkdir("other/pods")
-	n.run("sweep")
-	elsewhere := slices.Clone(n.args)
-	elsewhere[slices.Index(elsewhere, n.path("root"))] = n.path("other")
-	here := n.args
-	for _, command := range [][]string{
-		{"sweep", "--no-wait"},
-		{"quarantine", "restore", wholeUID(1)},
-		{"quarantine", "list"},
-		{"quarantine", "list", "-o", "json"},
-		{"run", "--log-source", "file", "--log-file", n.path("log")},
-	} {
-		n.args = elsewhere
-		if said, code := n.said(command...); code != 1 || !strings.Contains(said, n.path("root/orphan-reaper")) {
-			t.Errorf("%s: %d, %s", command, code, said)
-		}
-	}
-	n.args = here
-	if out, _ := n.run("quarantine", "list", "-o", "json"); !strings.Contains(out, `"held"`) {
-		t.Errorf("the ledger has forgotten what lies there: %s", out)
-	}
-	if _, code := n.run("quarantine", "restore", wholeUID(1)); code != 0 {
-		t.Errorf("restore: exit code %d", code)
-	}
-	n.args = elsewhere
-	if out, code := n.run("sweep", "--no-wait", "-o", "json"); code == 1 {
-		t.Errorf("with nothing in quarantine: exit code %d, %s", code, out)
-	}
-}
-
-// TestQuarantineNotMounted: the kubelet's root directory is on a disk of its own that is not
-// mounted yet, and a kubelet that was faster has made a pods directory below the mount point.
-// The ledger forgets nothing, and once the disk is there all goes on.
-func TestQuarantineNotMounted(t *testing.T) {
-	n := newWholeNode(t)
-	n.pod(1, true)
-	n.run("sweep")
-	before := n.stateFiles()["ledger.jsonl"]
-	testkit.Must(t, os.Rename(n.path("root"), n.path("disk")))
-	n.mkdir("root/pods")
-	for _, args := range [][]string{{"sweep", "--no-wait"}, {"quarantine", "restore", wholeUID(1)}, {"quarantine", "purge", "--yes", wholeUID(1)}} {
-		if said, code := n.said(args...); code != 1 || !strings.Contains(said, "is its disk mounted?") {
-			t.Errorf("%v: %d\n%s", args, code, said)
-		}
-	}
-	if after := n.stateFiles()["ledger.jsonl"]; after != before {
-		t.Errorf("the ledger was written:\n%s", strings.TrimPrefix(after, before))
-	}
-	testkit.Must(t, os.RemoveAll(n.path("root")))
-	testkit.Must(t, os.Rename(n.path("disk"), n.path("root")))
-	if out, code := n.run("quarantine", "restore", wholeUID(1)); code != 0 {
-		t.Errorf("restore: %d\n%s", code, out)
-	}
-	if _, err := os.Stat(n.path("root/pods/" + wholeUID(1) + "/volumes/kubernetes.io~nfs/share/file")); err != nil {
-		t.Error(err)
 	}
 }
 
