@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui/doctor"
+)
+
+const bundleNote = "It has names of pods, namespaces and processes, and paths; it has no content of files, and no credentials. Read it before you send it."
+
+// bundle writes what a bug report needs into one file, and which it is. Its pieces are what other commands print.
+func (a *cli) bundle(ctx context.Context, cfg config.Config, shown *doctor.Screen, file string) error {
+	seen := a.viewContext(ctx, cfg)
+	var wrong []error
+	piece := func(name string, write func(*ui.Printer) error) app.BundleFile {
+		var text bytes.Buffer
+		p := ui.NewPrinter(&text, func(string) string { return "" })
+		if err := errors.Join(write(p), p.Flush()); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", name, err))
+		}
+		return app.BundleFile{Name: name, Text: text.Bytes()}
+	}
+	files := []app.BundleFile{
+		piece("README.txt", func(p *ui.Printer) error {
+			p.Para("", "What orphan-reaper doctor -o bundle wrote on node "+seen.Node+". "+bundleNote)
+			return nil
+		}),
+		piece("version.json", func(p *ui.Printer) error { return p.JSON(version()) }),
+		piece("config.json", func(p *ui.Printer) error { return p.JSON(cfg.JSON()) }),
+		piece("doctor.txt", func(p *ui.Printer) error { doctor.Write(p, shown); return nil }),
+		piece("doctor.json", func(p *ui.Printer) error { return p.JSON(shown) }),
+	}
+	if report, err := app.Survey(ctx, cfg, nil); err == nil { // doctor has the error
+		scan := ui.NewReport(report, seen, ui.Show{All: true})
+		files = append(files,
+			piece("scan.txt", func(p *ui.Printer) error { p.Report(&scan); return nil }),
+			piece("scan.json", func(p *ui.Printer) error { return p.JSON(scan) }))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return err
+	}
+	at := app.Now().Wall.UTC()
+	dir := "orphan-reaper-" + strings.Map(nameRune, seen.Node) + "-" + at.Format("20060102T150405Z")
+	if file == "" {
+		file = dir + ".tar.gz"
+	}
+	size, err := app.WriteBundle(file, dir, append(files, app.BundleOf(cfg)...), at, a.stdout)
+	if err != nil {
+		return err
+	}
+	out := a.stdout
+	if file == "-" {
+		file, out = "the bundle", a.stderr
+	}
+	p := a.printer(out)
+	p.Para("", fmt.Sprintf("%s has %s: doctor, scan, configuration, version, the last records and the metrics. %s", file, human.Size(size), bundleNote))
+	return p.Flush()
+}
+
+// nameRune keeps what a file's name may have.
+func nameRune(r rune) rune {
+	if r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
+		return r
+	}
+	return '_'
+}
