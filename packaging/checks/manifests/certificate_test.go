@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,7 +70,8 @@ func served(t *testing.T, all []metav1.Object) (names []string) {
 	return names
 }
 
-// TestCertificateByHelm: the authority in the Secret has signed the certificate, for the one name, and the daemon's web configuration uses it.
+// TestCertificateByHelm: the authority in the Secret has signed the certificate, for the one name, and the daemon's web configuration
+// and Prometheus use it.
 func TestCertificateByHelm(t *testing.T) {
 	all := rendered(t, "--values", chart+"/ci/certificate-values.yaml", "--set", "sweep.tlsServerName=nodes.example")
 	secret := kinds[*corev1.Secret](all)[0]
@@ -85,6 +87,10 @@ func TestCertificateByHelm(t *testing.T) {
 	}
 	if len(secret.Data) != 3 || strings.Contains(string(secret.Data["ca.crt"]), "PRIVATE") {
 		t.Error("the Secret has more than the certificates and the daemon's key")
+	}
+	scrape := kinds[*monitoringv1.ServiceMonitor](all)[0].Spec.Endpoints[0]
+	if ca := scrape.TLSConfig.CA.Secret; scrape.Scheme.String() != "https" || *scrape.TLSConfig.ServerName != "nodes.example" || ca.Name != secret.Name || ca.Key != "ca.crt" {
+		t.Errorf("Prometheus asks by %+v", scrape)
 	}
 	if text := kinds[*corev1.ConfigMap](all)[0].Data["web.yaml"]; strings.Count(text, "/etc/orphan-reaper/web/tls.") != 2 {
 		t.Error(text)
