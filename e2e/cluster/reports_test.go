@@ -104,7 +104,9 @@ func stolen(t *testing.T, c *cluster, d *daemon, other string) {
 		{token, "APPLY", reportsURL + "/" + other + apply, write(other, ""), http.StatusForbidden},
 		{token, "APPLY", reportsURL + "/no-node" + apply, write("no-node", ""), http.StatusForbidden},
 		{token, "POST", reportsURL, write(other, ""), http.StatusForbidden},
-		{token, "PATCH", reportsURL + "/" + other, `{"report":{"mode":"x"}}`, http.StatusForbidden},
+		{token, "PATCH", reportsURL + "/" + other, `{"report":{"mode":"observe"}}`, http.StatusForbidden},
+		{token, "PATCH", reportsURL + "/" + d.name, `{"report":{"mode":"x"}}`, http.StatusUnprocessableEntity},
+		{token, "PATCH", reportsURL + "/" + d.name, `{"metadata":{"labels":{"tried":"yes"}}}`, http.StatusForbidden},
 		{token, "PATCH", reportsURL + "/" + d.name, `{"metadata":{"finalizers":["example.invalid/x"]}}`, http.StatusForbidden},
 		{token, "PATCH", reportsURL + "/" + d.name, owner, http.StatusForbidden},
 		{token, "GET", reportsURL, "", http.StatusForbidden},
@@ -132,7 +134,7 @@ func kubelets(t *testing.T, c *cluster, own, other string) {
 		_, err := c.try(append([]string{"--as", "system:node:" + node, "--as-group", "system:masters"}, args...)...)
 		return err
 	}
-	change := []string{"patch", "orphans", own, "--type=merge", "--patch", `{"metadata":{"labels":{"tried":"yes"}}}`}
+	change := []string{"patch", "orphans", own, "--type=merge", "--patch", `{"report":{"version":"tried"}}`}
 	for _, args := range [][]string{change, {"delete", "orphans", own}} {
 		if err := as(other, args...); err == nil || !strings.Contains(err.Error(), "not of "+own) {
 			t.Errorf("%s does %q: %v", other, args, err)
