@@ -95,31 +95,43 @@ type step struct {
 
 var deeds = [...]deed{
 	{
-		Park, false, KindParking, map[Result]Kind{Done: KindParked, Gone: KindNotParked, Refused: KindNotParked},
+		Park, false, KindParking,
+		map[Result]Kind{Done: KindParked, Gone: KindNotParked, Refused: KindNotParked},
 		// It was moved, and the confirm time begins anew; or it never left, and there is nothing to put back.
-		step{record: KindParked}, step{record: KindNotParked},
+		step{record: KindParked},
+		step{record: KindNotParked},
 	},
 	{
-		Clear, false, KindClearing, map[Result]Kind{Done: KindCleared, Gone: KindNotCleared, Refused: KindNotCleared},
+		Clear, false, KindClearing,
+		map[Result]Kind{Done: KindCleared, Gone: KindNotCleared, Refused: KindNotCleared},
 		// It was judged before the crash, perhaps before a reboot, so it is undone.
-		step{action: PutBack}, step{record: KindNotCleared},
+		step{action: PutBack},
+		step{record: KindNotCleared},
 	},
 	{
 		// Gone: it is neither in quarantine nor back. Partly: it cannot go back, and lies there as before.
-		PutBack, false, KindPutting, map[Result]Kind{Done: KindPutBack, Conflict: KindPutBack, Gone: KindRemoved, Partly: KindCleared},
-		step{action: PutBack}, step{action: PutBack},
+		PutBack, false, KindPutting,
+		map[Result]Kind{Done: KindPutBack, Conflict: KindPutBack, Gone: KindRemoved, Partly: KindCleared},
+		step{action: PutBack},
+		step{action: PutBack},
 	},
 	{
-		PutBack, true, KindRestoring, map[Result]Kind{Done: KindRestored, Conflict: KindRestored, Gone: KindRemoved, Partly: KindCleared},
-		step{action: PutBack}, step{action: PutBack},
+		PutBack, true, KindRestoring,
+		map[Result]Kind{Done: KindRestored, Conflict: KindRestored, Gone: KindRemoved, Partly: KindCleared},
+		step{action: PutBack},
+		step{action: PutBack},
 	},
 	{
-		Strip, false, KindStripping, map[Result]Kind{Done: KindRemoved, Conflict: KindRemoved, Gone: KindRemoved, Partly: KindStripped},
-		step{}, step{action: Strip},
+		Strip, false, KindStripping,
+		map[Result]Kind{Done: KindRemoved, Conflict: KindRemoved, Gone: KindRemoved, Partly: KindStripped},
+		step{},
+		step{action: Strip},
 	},
 	{
-		Purge, false, KindPurging, map[Result]Kind{Done: KindRemoved, Conflict: KindRemoved, Gone: KindRemoved, Partly: KindStripped},
-		step{}, step{action: Strip},
+		Purge, false, KindPurging,
+		map[Result]Kind{Done: KindRemoved, Conflict: KindRemoved, Gone: KindRemoved, Partly: KindStripped},
+		step{},
+		step{action: Strip},
 	},
 }
 
