@@ -89,7 +89,7 @@ func (c cniRooms) look() cni.Look {
 		runs := f.runs()
 		truth := func(yes bool) policy.Truth { return known(yes, nil, "", "").Truth }
 		file.Set(cni.Tied, policy.Yes, "", "")
-		file.Facts[cni.Listed] = known(slices.Contains(look.Listed, f.sandbox), r.runtimeErr, "cri.sock", "")
+		file.Facts[cni.Listed] = known(slices.Contains(look.Listed, f.sandbox), r.boxErr, "cri.sock", "")
 		file.Set(cni.Alive, truth(runs), "", "")
 		file.Set(cni.Netns, truth(runs), "", "")
 		file.Set(cni.Foreign, policy.No, "", "")

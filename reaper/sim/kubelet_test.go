@@ -19,6 +19,7 @@ type kubelet struct {
 	id      policy.KubeletID
 	ready   bool // all of its sources have delivered, and it has taken in all of their pods
 	swept   bool // housekeeping has run: kubelet_working_pods is there, and what it read at its start is cleaned up
+	alone   bool // it was started without the API server, and wants the static pods only
 	inFile  map[parsers.PodUID]bool
 	written time.Time // when the state file was written
 }
@@ -47,7 +48,7 @@ func (k *kubelet) start() {
 	k.tell("kubelet 1.%d starts with PID %d", k.version, k.id.PID)
 	var admit func(of []*pod)
 	admit = func(of []*pod) {
-		for len(of) > 0 && !of[0].wanted {
+		for len(of) > 0 && !k.wants(of[0]) {
 			of = of[1:]
 		}
 		if len(of) == 0 {
@@ -73,10 +74,31 @@ func (k *kubelet) start() {
 		admit(all)
 	})
 	for _, p := range k.pods {
-		if d := k.dirs[p.uid]; d != nil && d.leaf > 0 && !p.wanted {
+		p.deserted = p.deserted || p.wanted && !k.wants(p)
+		if d := k.dirs[p.uid]; d != nil && d.leaf > 0 && !k.wants(p) {
 			k.reconstruct(p, d)
 		}
 	}
+}
+
+// wants reports whether the sources that the kubelet has want the pod.
+func (k *kubelet) wants(p *pod) bool { return p.wanted && (p.static || !k.alone) }
+
+// restart ends the kubelet and starts it again after d. Where somebody has broken its configuration it then has no API server, and ends
+// what the server wants, until that is mended.
+func (k *kubelet) restart(d time.Duration, broken bool) {
+	k.stop()
+	if k.alone = broken; !broken {
+		k.after(d, k.start)
+		return
+	}
+	k.tell("it is configured without an API server")
+	k.start()
+	k.later(d, func() {
+		k.stop()
+		k.alone = false
+		k.start()
+	})
 }
 
 func rank(p *pod) int {
@@ -105,9 +127,9 @@ func (k *kubelet) stop() {
 func (k *kubelet) notice(p *pod) {
 	switch {
 	case !k.up || !k.ready || p.ending:
-	case p.wanted && !p.admitted:
+	case k.wants(p) && !p.admitted:
 		k.admit(p)
-	case !p.wanted && p.admitted:
+	case !k.wants(p) && p.admitted:
 		k.end(p)
 	}
 }
@@ -316,7 +338,7 @@ func (k *kubelet) keepHouse() {
 		d := k.dirs[p.uid]
 		if p.runs() {
 			k.later(k.between(time.Second, 4*time.Second), func() {
-				if !p.admitted && !p.wanted {
+				if !p.admitted && !k.wants(p) {
 					p.stop()
 					p.home, p.stage = 0, unmade
 				}
@@ -374,7 +396,7 @@ func (k *kubelet) reconstruct(p *pod, d *dir) {
 	p.held, p.tries = true, 0
 	var try func()
 	try = func() {
-		if p.wanted || k.dirs[p.uid] != d {
+		if k.wants(p) || k.dirs[p.uid] != d {
 			p.held = false
 			return
 		}

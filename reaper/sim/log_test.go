@@ -13,7 +13,7 @@ type log struct {
 	late     time.Duration // how much later a line comes
 	lost     bool          // nothing comes
 	unread   []parsers.Sighting
-	tore     map[parsers.PodUID]bool          // of which it said that it cannot tear down a volume
+	tore     map[parsers.PodUID]proof         // the last line about each pod that it cannot tear down a volume
 	said     map[parsers.PodUID]int           // the last kubelet of which a line about each of them came
 	named    map[parsers.PodUID]time.Duration // when a line about each of them was read last
 	proved   map[parsers.PodUID]proof         // the first line of a kubelet that named each of them
@@ -26,10 +26,14 @@ type proof struct {
 	at  time.Duration
 }
 
+// by reports whether the kubelet that runs wrote the line, and the program read it before then and since its start.
+func (by proof) by(n *node, then time.Duration) bool {
+	return by.run == n.kubelet.run && by.at < then && by.at > n.program.began && n.steps == 0
+}
+
 // heard reports whether the program read before then, since it and the kubelet were started, that the kubelet named the pod.
 func (l *log) heard(p *pod, then time.Duration) bool {
-	by, ok := l.proved[p.uid]
-	return ok && by.run == l.kubelet.run && by.at < then && by.at > l.program.began && l.steps == 0
+	return l.proved[p.uid].by(l.node, then)
 }
 
 // write is one line of the kubelet that runs.
@@ -38,13 +42,12 @@ func (l *log) write(s parsers.Sighting) {
 	if l.journald {
 		s.Time = l.wall()
 	}
-	if s.Report == parsers.ReportTeardown {
-		l.tore[s.UID] = true
-	}
 	run := l.kubelet.run
 	arrive := func() {
 		l.said[s.UID] = run
-		l.arrive(s)
+		if l.arrive(s); s.Report == parsers.ReportTeardown {
+			l.tore[s.UID] = proof{run, l.now}
+		}
 		if by := l.proved[s.UID]; l.program.up && s.Report != parsers.ReportTeardown && (by.run != run || by.at < l.program.began) {
 			l.proved[s.UID] = proof{run, l.now}
 		}

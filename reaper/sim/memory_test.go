@@ -132,6 +132,15 @@ func (m *memory) Same(a, b fs.FileInfo) bool {
 
 func (m *memory) Close() error { return nil }
 
+// copied returns what lies in the files.
+func (m *memory) copied() map[string][]byte {
+	all := map[string][]byte{}
+	for name, f := range m.files {
+		all[name] = slices.Clone(f.data)
+	}
+	return all
+}
+
 // grow takes what a write needs, where the disk has it.
 func (m *memory) grow(bytes int64) error {
 	if !m.faults.full || bytes <= 0 {

@@ -28,7 +28,12 @@ type oracle struct {
 	asked     map[parsers.PodUID]question      // the last one about each pod
 	signs     map[parsers.PodUID]time.Duration // the last look in which something spoke for the pod
 	scan      error                            // of the last scan of the mounts
+	scanned   map[parsers.PodUID]bool          // whether it found one
 	moved     []*dir                           // in this pass
+	lives     *pod                             // what the look saw to live though it was parked, and never comes back
+	scans     bool                             // an operator's scan is under way
+	first     map[string]bool                  // what was parked since the start and is not confirmed
+	proven    bool                             // one of these was confirmed
 }
 
 // question is what the last question found.
@@ -54,7 +59,10 @@ func (o *oracle) fail(n *node, format string, args ...any) {
 const exchange = 20 * time.Second
 
 // looks notes that a look begins.
-func (o *oracle) looks(n *node) { o.looked, o.readings, o.moved = n.now, nil, nil }
+func (o *oracle) looks(n *node) { o.looked, o.readings, o.moved, o.lives = n.now, nil, nil, nil }
+
+// starts notes that the program starts.
+func (o *oracle) starts() { o.first, o.proven = map[string]bool{}, false }
 
 // written takes in a record that the ledger has.
 func (o *oracle) written(n *node, r policy.Record) {
@@ -66,6 +74,10 @@ func (o *oracle) written(n *node, r policy.Record) {
 	}
 	if r.Kind == policy.KindParking || r.Kind == policy.KindParked {
 		o.kubelets[r.Entry] = r.Kubelet
+	}
+	if first := o.first[r.Entry]; first && !r.Kind.Means().Intent && r.Kind != policy.KindParked {
+		o.proven = o.proven || r.Kind == policy.KindStripped || r.Kind == policy.KindRemoved
+		delete(o.first, r.Entry)
 	}
 	if _, begun := o.confirmed[r.Entry]; r.Kind == policy.KindStripping && !begun {
 		o.confirmed[r.Entry] = o.readings.id // a strip that is cut short goes on under whatever kubelet runs then
@@ -91,6 +103,9 @@ func (n *node) misleads(p *pod) bool {
 	if n.steps > 1 {
 		return true // of two sandboxes it is then not known which is the older one
 	}
+	if p.deserted {
+		return true // it was misjudged, since its kubelet was, and nobody asked the API server
+	}
 	// Its UID looks like the API server's, whose pods never come back, and neither its sandbox nor its manifest was there in any look.
 	return p.stated && !p.shown
 }
@@ -103,6 +118,14 @@ func (o *oracle) begins(n *node, a policy.Action) {
 	}[a.Kind]
 	if a.Kind == policy.PutBack && a.ByPerson {
 		want = policy.KindRestoring
+	}
+	switch r := o.readings; {
+	case o.scans:
+		o.fail(n, "%s of %s by a scan", a.Kind, n.byUID[a.UID])
+	case a.Take == contents.TakeNone && a.Kind == policy.Strip || o.person && a.Kind == policy.PutBack:
+	case r == nil && o.person: // a command that has not looked
+	case r == nil || r.mayEnforce.Truth != policy.Yes, !o.person && r.agrees.Truth != policy.Yes && a.Kind != policy.PutBack:
+		o.fail(n, "%s of %s, though the program does not see the node's mounts, or its settings contradict the kubelet", a.Kind, n.byUID[a.UID])
 	}
 	if !a.ByPerson && !o.person && (n.observes || o.open && a.Kind != policy.PutBack && a.Take != contents.TakeNone) {
 		o.fail(n, "%s of %s, though the breaker is open or the mode is observe", a.Kind, n.byUID[a.UID])
@@ -136,7 +159,11 @@ var (
 // nothing may be too soon.
 func (o *oracle) moves(n *node, d *dir, entry string) {
 	p, r := n.byUID[d.uid], o.readings
-	o.moved = append(o.moved, d)
+	if o.moved = append(o.moved, d); n.rules.MaxPerLook > 0 && len(o.moved) > n.rules.MaxPerLook {
+		o.fail(n, "%d pods were parked in one look, of %d at the most", len(o.moved), n.rules.MaxPerLook)
+	}
+	o.slowly(n, p)
+	o.first[entry] = true
 	last, hold := o.asked[p.uid], min(n.rules.Hold, n.rules.HoldReported)
 	o.speaks(n, r, p, append(alive, policy.ReasonRuntimeEmpty, policy.ReasonKubeletStarting, policy.ReasonRestored))
 	if last.readings == nil || last.at < o.intended[entry] {
@@ -160,12 +187,36 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 		o.fail(n, "%s was parked, though its volume is staged", p)
 	case r.fileErr != nil, !lists && file:
 		o.fail(n, "%s was parked, though a state file names it or cannot be read", p)
+	case p.held && n.log.tore[p.uid].by(n, o.looked) && n.now-n.log.tore[p.uid].at < 10*time.Minute:
+		o.fail(n, "%s was parked, though its kubelet tears down a volume of it", p)
 	case !lists && n.log.said[p.uid] < ran && (r.logs.Pods[p.uid] || r.logs.Err != nil || r.network.Truth != policy.Yes || spoke < ran):
 		o.fail(n, "%s was parked, though its kubelet did not release it", p)
 	case r.at.Wall.Sub(r.of[p.index].seen.changed) < hold:
 		o.fail(n, "%s was parked, though its directory had just changed", p)
 	case o.signs[p.uid] > n.faults.last && n.now-o.signs[p.uid] < hold:
 		o.fail(n, "%s was parked %s after a look saw a sign of life", p, n.now-o.signs[p.uid])
+	}
+}
+
+// slowly judges that the first pod after a start is confirmed before others follow. One that its kubelet released follows once the first has
+// been quiet for a while.
+func (o *oracle) slowly(n *node, p *pod) {
+	if o.proven {
+		return
+	}
+	released := n.version >= 37 || n.asksKubelet || n.log.said[p.uid] == n.kubelet.run
+	r, quiet, first := o.readings, false, false
+	for name := range o.first {
+		d := n.quarantine[name]
+		if d == nil {
+			continue
+		}
+		quiet = quiet || n.now-d.parked >= n.rules.HoldReported
+		of := &r.of[n.byUID[d.uid].index] // what is back, or is only in use, says nothing of the others
+		first = first || !of.manifest && of.seen == nil && !of.used && r.useErr == nil && r.static.Err == nil && !n.nameless(n.byUID[d.uid])
+	}
+	if first && !(released && n.rules.HoldReported > 0 && quiet) {
+		o.fail(n, "%s was parked before the first pod since the start was confirmed", p)
 	}
 }
 
@@ -187,6 +238,7 @@ func (o *oracle) parked(n *node, d *dir) {
 	d.by = n.kubelet.run
 	switch {
 	case o.person:
+	case p.deserted && o.readings.api.Silent != "":
 	case p.alive() && !p.static:
 		o.fail(n, "%s lives, and its directory was parked", p)
 	case p.alive() && p.wanted && p.since < o.looked && p.home == d.id.Ino:
@@ -227,8 +279,8 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 	if n.faults.full || n.now-n.faults.wasFull < time.Hour { // as the last look that saw the disk full has it
 		retention = min(n.rules.Retention, 10*time.Minute)
 	}
-	switch {
-	case o.person || a.By != nil || a.Take == contents.TakeAll:
+	if o.person {
+		o.purges(n, p)
 		return
 	}
 	if a.Kind == policy.Strip && o.readings.static.Err != nil && len(p.uid) == policy.StaticUIDLen { // of what is confirmed it is no doubt
@@ -241,6 +293,7 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 		o.fail(n, "something of %s was removed, though it has a directory again", p)
 	}
 	switch {
+	case p.deserted && o.readings.api.Silent != "", a.By != nil, a.Take == contents.TakeAll:
 	case p.alive() && p.home == d.id.Ino:
 		o.fail(n, "%s lives, and what it uses was removed", p)
 	case p.wanted && p.since < o.looked:
@@ -257,6 +310,20 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 		if m.since < o.looked && !o.person {
 			o.fail(n, "something of %s was removed while a mount is in it", p)
 		}
+	}
+}
+
+// purges judges a removal by an operator's command, who has not said that the pod lives.
+func (o *oracle) purges(n *node, p *pod) {
+	for _, reason := range [...]policy.Reason{
+		policy.ReasonSandbox, policy.ReasonContainer, policy.ReasonCgroup, policy.ReasonKubeletLists, policy.ReasonAPILists,
+	} {
+		if o.readings.so(p, reason) {
+			o.fail(n, "the operator purged what lay of %s in quarantine, though it showed a sign of life: %s", p, reason)
+		}
+	}
+	if o.scan != nil || o.scanned[p.uid] {
+		o.fail(n, "the operator purged what lay of %s in quarantine, though something is mounted there or may be", p)
 	}
 }
 
@@ -277,6 +344,9 @@ func (o *oracle) passed(n *node) {
 		return
 	}
 	o.names(n)
+	if o.lives != nil && !o.open && n.faults.last < o.looked {
+		o.fail(n, "%s was parked and turned out to live, and the breaker did not open", o.lives)
+	}
 	for _, d := range o.moved {
 		if o.asked[d.uid].at < d.parked {
 			o.fail(n, "%s was parked, and nothing was asked after that", n.byUID[d.uid])
@@ -324,9 +394,9 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonContainer:
 		return r.of[i].container
 	case policy.ReasonRuntimeUnknown:
-		return r.runtimeErr != nil
+		return r.runtimeErr() != nil
 	case policy.ReasonRuntimeEmpty:
-		return r.runtimeErr == nil && r.lists.Truth == policy.No
+		return r.lists.Truth == policy.No
 	case policy.ReasonCgroup:
 		return r.of[i].cgroup
 	case policy.ReasonCgroupUnknown:
@@ -338,7 +408,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonKubeletStarting:
 		return r.kubeletOK && r.at.Boot-r.id.Start < n.rules.Settle
 	case policy.ReasonKubeletHolds:
-		return n.log.tore[p.uid]
+		return n.log.tore[p.uid].run > 0
 	case policy.ReasonKubeletFile:
 		return r.of[i].file || r.fileErr != nil
 	case policy.ReasonPodLogs:
@@ -364,7 +434,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonHold:
 		return true // its end is what patience measures
 	case policy.ReasonContentUnknown:
-		return r.of[i].ready || r.of[i].busy
+		return r.contentErr != nil || r.of[i].ready || r.of[i].busy
 	case policy.ReasonCannotMove:
 		return n.faults.refused > 0
 	case policy.ReasonLimit:
@@ -373,6 +443,10 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 		return n.oracle.open
 	case policy.ReasonObserve:
 		return n.observes
+	case policy.ReasonNamespaces:
+		return r.mayEnforce.Truth != policy.Yes
+	case policy.ReasonContradiction:
+		return r.agrees.Truth != policy.Yes
 	}
 	return false
 }
@@ -420,12 +494,16 @@ func (o *oracle) ends(n *node) {
 	for _, name := range sorted(n.quarantine) {
 		d := n.quarantine[name]
 		e := n.program.store.Entries()[name]
+		if e == nil || e.Phase.Over() {
+			o.fail(n, "%s lies in quarantine, and the ledger does not have it", n.byUID[d.uid])
+			continue
+		}
 		due := n.now-d.parked > n.rules.Confirm+5*time.Minute
 		// A kubelet that has started since wrote down what it had read, and it names no pod that has no directory.
 		if n.kubelet.inFile[d.uid] && d.by != n.kubelet.run {
 			continue
 		}
-		if due && e != nil && (e.Phase == policy.PhaseParked || e.Phase.Intent()) && n.keeps(n.byUID[d.uid], d) == "" {
+		if due && (e.Phase == policy.PhaseParked || e.Phase.Intent()) && n.keeps(n.byUID[d.uid], d) == "" {
 			o.fail(n, "%s was parked %s ago, and what holds no data is still there (%s)", n.byUID[d.uid], n.now-d.parked, e.Phase)
 		}
 	}

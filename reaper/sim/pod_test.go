@@ -64,6 +64,7 @@ type pod struct {
 	restored  bool // by the operator
 	named     bool // the program knows its name
 	shown     bool // a source has shown the program that it is a static pod
+	deserted  bool // a kubelet without the API server did not want it, though the server did
 }
 
 // stage is how far a kubelet has come with a pod: syncPod makes its cgroup, then its directory, then its volumes, then its

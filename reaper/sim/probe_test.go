@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -45,6 +46,9 @@ const (
 	ofKubelet
 	ofManifests
 	ofLists
+	ofSandboxes // of the runtime's two lists, this one
+	ofContainers
+	ofContents // of the pods' directories
 	numSources
 )
 
@@ -74,8 +78,13 @@ type readings struct {
 	resources *policy.PodResources
 	written   time.Time // the state file
 
-	runtimeErr, cgroupErr, mountErr, fileErr, useErr error
+	mayEnforce, agrees policy.Fact // what is beside the pods: see policy.Gate
+
+	boxErr, containerErr, cgroupErr, mountErr, fileErr, useErr, contentErr error
 }
+
+// runtimeErr is why one of the runtime's lists cannot be relied on.
+func (r *readings) runtimeErr() error { return cmp.Or(r.boxErr, r.containerErr) }
 
 func (n *node) reading() *readings { return &readings{node: n, of: make([]sight, len(n.pods))} }
 
@@ -126,6 +135,7 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 	})
 	r.at = look.At
 	contents := make([]dir, len(listed))
+	_, r.contentErr = n.answers(ofContents, nil)
 	for i, pod := range listed { // the directories, last
 		if i%4 == 0 {
 			n.pass(n.between(0, n.faults.slow))
@@ -150,7 +160,7 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 	}
 	p.parked(r, &look, parked, there)
 	for _, pod := range n.pods {
-		if r.runtimeErr == nil && len(r.of[pod.index].sandboxes) > 0 {
+		if r.runtimeErr() == nil && len(r.of[pod.index].sandboxes) > 0 {
 			look.Listed[pod.uid] = true
 			if !there(pod.uid) && len(only) == 0 && !slices.ContainsFunc(parked, func(s policy.EntryState) bool { return s.UID == pod.uid }) {
 				e := policy.Evidence{Name: string(pod.uid), UID: pod.uid, RuntimeOnly: true}
@@ -185,6 +195,9 @@ func (p prober) parked(r *readings, look *policy.Look, parked []policy.EntryStat
 			e.Facts.Set(policy.FactDirectory, policy.Unknown, s.Entry, "not read: it rests")
 			e.Facts.Set(policy.FactContent, policy.Unknown, s.Entry, "not read: it rests")
 		}
+		if s.Phase == policy.PhaseParked && !pod.static && d != nil && d.id == s.ID && r.of[pod.index].parked {
+			n.oracle.lives = pod
+		}
 		remade := policy.Fact{Truth: policy.No}
 		if there(s.UID) {
 			remade = policy.Fact{Truth: policy.Yes, Origin: "pods", Detail: "it is there again"}
@@ -216,11 +229,16 @@ func (r *readings) readRuntime(err error) {
 	if _, err = r.answers(ofRuntime, err); !r.runtime.up {
 		err = errDoubt
 	}
-	if r.runtimeErr = err; err != nil {
-		r.lists, r.network = policy.Fact{Detail: err.Error()}, policy.Fact{Detail: err.Error()}
+	_, r.boxErr = r.answers(ofSandboxes, err)
+	_, r.containerErr = r.answers(ofContainers, err)
+	r.lists, r.network = policy.Fact{Truth: policy.No, Detail: "it lists no pod"}, policy.Fact{Truth: policy.Yes}
+	if r.boxErr != nil {
+		r.lists = policy.Fact{Detail: r.boxErr.Error()}
+	}
+	if err != nil {
+		r.network = policy.Fact{Detail: err.Error()}
 		return
 	}
-	r.lists, r.network = policy.Fact{Truth: policy.No, Detail: "it lists no pod"}, policy.Fact{Truth: policy.Yes}
 	if !r.runtime.network {
 		r.network = policy.Fact{Truth: policy.No, Detail: "cni plugin not initialized"}
 	}
@@ -229,11 +247,15 @@ func (r *readings) readRuntime(err error) {
 			if r.runtime.emptied {
 				return
 			}
-			of := &r.of[i]
-			r.lists.Truth = policy.Yes
-			of.sandboxes = append(of.sandboxes, policy.Sandbox{ID: s.id, Socket: "cri.sock", Created: s.created, Ready: s.ready, Busy: s.runs})
-			of.made.Add(s.created)
-			of.container, of.ready = of.container || s.container, of.ready || s.ready
+			of, contains := &r.of[i], s.container && r.containerErr == nil
+			if r.boxErr == nil {
+				of.sandboxes = append(of.sandboxes, policy.Sandbox{ID: s.id, Socket: "cri.sock", Created: s.created, Ready: s.ready, Busy: s.runs})
+				of.ready = of.ready || s.ready
+			}
+			if of.container = of.container || contains; contains || r.boxErr == nil {
+				r.lists.Truth = policy.Yes
+				of.made.Add(s.created)
+			}
 		}
 	}
 }
@@ -433,14 +455,17 @@ func (r *readings) mountFact(yes bool) policy.Fact {
 
 // tellRuntime sets what the runtime says of a pod.
 func (r *readings) tellRuntime(e *policy.Evidence, p *pod) {
-	err := r.runtimeErr
-	if err == nil && r.lists.Truth != policy.Yes {
-		err = errors.New(r.lists.Detail)
+	of, box, container := &r.of[p.index], r.boxErr, r.containerErr
+	if r.lists.Truth != policy.Yes {
+		box, container = errors.New(r.lists.Detail), errors.New(r.lists.Detail)
 	}
-	e.Facts[policy.FactSandbox] = known(len(r.of[p.index].sandboxes) > 0, err, "cri.sock", "a sandbox")
-	e.Facts[policy.FactContainer] = known(r.of[p.index].container, err, "cri.sock", "a container")
-	if all := r.of[p.index].sandboxes; len(all) > 0 {
-		e.Namespace, e.PodName, e.Made, e.Static, e.Sandboxes = p.name.Namespace, p.name.Name, r.of[p.index].made, p.static, all
+	e.Facts[policy.FactSandbox] = known(len(of.sandboxes) > 0, box, "cri.sock", "a sandbox")
+	e.Facts[policy.FactContainer] = known(of.container, container, "cri.sock", "a container")
+	if len(of.sandboxes) > 0 || of.container {
+		e.Namespace, e.PodName, e.Made, e.Static = p.name.Namespace, p.name.Name, of.made, p.static
+	}
+	if r.runtimeErr() == nil {
+		e.Sandboxes = of.sandboxes
 	}
 }
 
@@ -462,9 +487,12 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 	f[policy.FactOwnMount] = policy.Fact{Truth: policy.No}
 	if d != nil {
 		e.ID, e.Changed = d.id, d.changed
-		if e.Unread = alive; alive {
+		switch e.Unread = alive; {
+		case alive:
 			f[policy.FactContent] = policy.Fact{Detail: "not read: the pod lives"}
-		} else {
+		case r.contentErr != nil:
+			f[policy.FactContent] = policy.Fact{Detail: r.contentErr.Error()}
+		default:
 			f[policy.FactContent], e.Residue = policy.Fact{Truth: policy.Yes}, d.residue()
 		}
 	} else {
@@ -539,7 +567,7 @@ func (r *readings) usedAgain(p *pod) policy.Fact {
 	content := policy.Fact{Truth: policy.No}
 	var mounts reading.NewUse
 	if d != nil {
-		content = known(d.volumes || d.ran || d.stuck(), nil, "pods", "it holds volumes")
+		content = known(r.contentErr == nil && (d.volumes || d.ran || d.stuck()), r.contentErr, "pods", "it holds volumes")
 		if mounts.Err = r.mountErr; r.of[p.index].again {
 			mounts.User = "something is mounted in it"
 		}
@@ -548,14 +576,20 @@ func (r *readings) usedAgain(p *pod) policy.Fact {
 }
 
 func (r *readings) nodeFacts() policy.Node {
-	yes := policy.Fact{Truth: policy.Yes}
+	r.mayEnforce, r.agrees = policy.Fact{Truth: policy.Yes}, policy.Fact{Truth: policy.Yes}
+	switch no := (policy.Fact{Truth: policy.Truth(r.faults.shut % 2)}); { // no, or not known
+	case r.faults.shut > 2:
+		no.Detail, r.agrees = "--runtime-endpoint is another socket than the kubelet's", no
+	case r.faults.shut > 0:
+		no.Detail, r.mayEnforce = "own mount namespace", no
+	}
 	bytes := 0.5
 	if r.faults.full {
 		bytes = 0.02
 	}
 	return policy.Node{
 		Kubelet: r.kubelet, KubeletID: r.id, LogFormat: policy.LogText, RuntimeLists: r.lists, Network: r.network,
-		MayEnforce: yes, Agrees: yes, FreeBytes: bytes, FreeInodes: 0.5, Gauges: r.list.Gauges,
+		MayEnforce: r.mayEnforce, Agrees: r.agrees, FreeBytes: bytes, FreeInodes: 0.5, Gauges: r.list.Gauges,
 	}
 }
 
@@ -607,10 +641,11 @@ func (p prober) mountFacts(uids []parsers.PodUID, in func(*readings, int) bool) 
 	r := p.reading()
 	p.scans(uids...)
 	p.read(r.readMounts)
-	p.oracle.scan = r.mountErr
+	p.oracle.scan, p.oracle.scanned = r.mountErr, map[parsers.PodUID]bool{}
 	facts := map[parsers.PodUID]policy.Fact{}
 	for _, uid := range uids {
-		facts[uid] = r.mountFact(in(r, p.byUID[uid].index))
+		p.oracle.scanned[uid] = in(r, p.byUID[uid].index)
+		facts[uid] = r.mountFact(p.oracle.scanned[uid])
 	}
 	return facts
 }
@@ -632,6 +667,7 @@ func (p prober) used(uid parsers.PodUID, since policy.Instant) policy.Fact {
 	r, pod := p.reading(), p.byUID[uid]
 	p.read(r.readRuntime)
 	p.read(r.readMounts)
+	_, r.contentErr = r.answers(ofContents, nil)
 	e := policy.Evidence{UID: uid}
 	e.Facts[policy.FactUsed], e.Elder = r.usedAgain(pod), r.mountFact(r.of[pod.index].parked)
 	r.tellRuntime(&e, pod)

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,7 +39,7 @@ func (p *program) due() time.Duration {
 
 // reaper returns the loop on this node, with a state directory that it has opened anew.
 func (n *node) reaper() (*reaper.Reaper, *state.Store, error) {
-	store, err := state.OpenIn(n.state, state.Options{})
+	store, err := state.OpenIn(n.state, state.Options{CompactBytes: 8 << 10, KeepRecords: 4})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,6 +67,7 @@ func (n *node) start() {
 	}
 	n.tell("the program starts")
 	p.up, p.began, p.store = true, n.now, store
+	n.oracle.starts()
 	p.daemon = &reaper.Daemon{Reaper: r, Parse: n.log.parse, Status: func(string) {}, Checkpoint: func() {}}
 	p.daemon.Ended = func(_ uint64, rep reaper.Report, _ error) { n.oracle.report = rep }
 	p.daemon.Begin()
@@ -175,6 +177,20 @@ func (n *node) forget(p *pod) {
 		_, err := r.Forget(ctx, []parsers.PodUID{p.uid})
 		return err
 	}, "quarantine forget "+p.name.Name)
+}
+
+// scan has the operator look, which leaves no trace.
+func (n *node) scan() {
+	n.order(func(r *reaper.Reaper, ctx context.Context) error {
+		was := n.state.copied()
+		n.oracle.scans = true
+		defer func() { n.oracle.scans = false }()
+		_, err := r.Pass(ctx, reaper.Options{DryRun: true})
+		if !maps.EqualFunc(was, n.state.copied(), slices.Equal) {
+			n.oracle.fail(n, "a scan changed the state directory")
+		}
+		return err
+	}, "scan")
 }
 
 // ledger is the real one, and the oracle reads along.

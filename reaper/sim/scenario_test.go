@@ -69,6 +69,8 @@ const (
 	operatorForgets
 	powerLost
 	sourceFails
+	gateShuts
+	operatorScans
 	numKinds
 )
 
@@ -209,7 +211,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 		byUID: map[parsers.PodUID]*pod{}, tree: tree{map[parsers.PodUID]*dir{}, map[string]*dir{}, map[string]bool{}},
 	}
 	n.kubelet = kubelet{node: n, version: s.version, inFile: map[parsers.PodUID]bool{}}
-	n.log = log{node: n, journald: s.byJournal, proved: map[parsers.PodUID]proof{}, named: map[parsers.PodUID]time.Duration{}, tore: map[parsers.PodUID]bool{}, said: map[parsers.PodUID]int{}}
+	n.log = log{node: n, journald: s.byJournal, proved: map[parsers.PodUID]proof{}, named: map[parsers.PodUID]time.Duration{}, tore: map[parsers.PodUID]proof{}, said: map[parsers.PodUID]int{}}
 	n.net = network{archives: map[string][]cni.File{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
 	n.state = &memory{node: n, files: map[string]*file{}}
@@ -274,6 +276,7 @@ type faults struct {
 	writes  int           // one change of a directory in so many is refused
 	io      int           // one write to the state directory in so many fails
 	dark    source        // this one is never answered
+	shut    int           // the program may not change the node, for one of two reasons, or does not know whether it may
 	full    bool          // the disk has no block left
 	last    time.Duration // when something went wrong last
 	wasFull time.Duration // when it had none last
@@ -297,6 +300,10 @@ func (n *node) calmDown() {
 	}
 	for _, d := range n.quarantine {
 		d.inUse = 0
+	}
+	if n.kubelet.alone {
+		n.kubelet.stop()
+		n.kubelet.alone = false
 	}
 	n.kubelet.start()
 	if n.observes {
@@ -323,6 +330,7 @@ var troubles = map[kind]trouble{
 	mountsHidden:    {"a process hides its mounts", func(n *node, _ act, on bool) { n.runtime.hidden = on }},
 	readsFail:       {"some reads fail", func(n *node, a act, on bool) { n.faults.reads = oneOf(1+a.arg%8, on) }},
 	sourceFails:     {"one source cannot be read", func(n *node, a act, on bool) { n.faults.dark = source(oneOf(1+a.arg%int(numSources-1), on)) }},
+	gateShuts:       {"the program may not change the node", func(n *node, a act, on bool) { n.faults.shut = oneOf(1+a.arg%4, on) }},
 	readsSlow:       {"reads are slow", func(n *node, _ act, on bool) { n.faults.slow = n.pace(on) }},
 	writesFail:      {"some changes are refused", func(n *node, a act, on bool) { n.faults.writes = oneOf(1+a.arg%4, on) }},
 	ioFails:         {"some writes fail", func(n *node, a act, on bool) { n.faults.io = oneOf(1+a.arg%8, on) }},
@@ -389,13 +397,12 @@ func (n *node) act(a act) {
 	case podCompletes:
 		n.complete(p)
 	case kubeletRestarts:
-		n.kubelet.stop()
-		n.after(a.lasts, n.kubelet.start)
+		n.kubelet.restart(a.lasts, a.arg%3 == 2)
 	case nodeReboots:
 		n.tell("the machine reboots")
-		n.reboot()
+		n.reboot(a)
 	case powerLost:
-		n.losePower()
+		n.losePower(a)
 	case programKilled:
 		n.observes = a.arg%4 == 0
 		n.kill(a.lasts)
@@ -425,6 +432,8 @@ func (n *node) act(a act) {
 		n.resume()
 	case operatorForgets:
 		n.forget(p)
+	case operatorScans:
+		n.scan()
 	default:
 		if d := n.anyDir(p); d != nil {
 			n.inside(a, p, d)
@@ -514,7 +523,7 @@ func (n *node) complete(p *pod) {
 }
 
 // losePower switches the machine off at once: of the changes that nobody synced, the last are lost.
-func (n *node) losePower() {
+func (n *node) losePower(a act) {
 	n.tell("the power fails")
 	if at := n.dice.IntN(len(n.unsynced) + 1); at < len(n.unsynced) {
 		n.tell("the last %d changes of directories are lost", len(n.unsynced)-at)
@@ -522,16 +531,23 @@ func (n *node) losePower() {
 	}
 	n.unsynced = nil
 	n.state.lose()
-	n.reboot()
+	n.reboot(a)
 }
 
-// reboot switches the machine off and on. Mounts, cgroups and processes are gone, sandboxes have stopped, directories stay.
-func (n *node) reboot() {
+// reboot switches the machine off and on. Mounts, cgroups and processes are gone, sandboxes have stopped, directories stay. The pods' network
+// may not be ready until the pod that sets it up has started. CRI-O then has no sandbox any more, and a /var/log on a tmpfs no directory.
+func (n *node) reboot(a act) {
 	n.kubelet.stop()
+	n.kubelet.alone = false
+	if a.arg%2 == 1 {
+		n.during(a, troubles[networkFails])
+	}
 	up := n.program.up
 	for _, p := range n.pods {
 		p.stop()
-		p.cgroup, p.home, p.stage = false, 0, unmade
+		if p.cgroup, p.home, p.stage = false, 0, unmade; a.arg%4 == 3 {
+			p.sandboxes, p.logs = nil, false
+		}
 	}
 	for _, d := range n.dirs {
 		d.mounts, d.inUse = nil, 0

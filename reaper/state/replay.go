@@ -129,7 +129,7 @@ func (s *Store) readOn() error {
 // lack it. A line is good until the next.
 func lines(f io.ReaderAt, offset, end int64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		r := bufio.NewReaderSize(io.NewSectionReader(f, offset, end-offset), 64<<10)
+		r := bufio.NewReaderSize(io.NewSectionReader(f, offset, end-offset), int(min(end-offset, 64<<10)))
 		var long []byte
 		for {
 			part, err := r.ReadSlice('\n')
