@@ -135,7 +135,7 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 	})
 	r.at = look.At
 	contents := make([]dir, len(listed))
-	_, r.contentErr = n.answers(ofContents, nil)
+	n.read(r.readContents)
 	for i, pod := range listed { // the directories, last
 		if i%4 == 0 {
 			n.pass(n.between(0, n.faults.slow))
@@ -259,6 +259,9 @@ func (r *readings) readRuntime(err error) {
 		}
 	}
 }
+
+// readContents is whether what lies in the pods' directories can be read.
+func (r *readings) readContents(err error) { _, r.contentErr = r.answers(ofContents, err) }
 
 func (r *readings) readCgroups(err error) {
 	shows, err := r.answers(ofCgroups, err)
@@ -667,7 +670,7 @@ func (p prober) used(uid parsers.PodUID, since policy.Instant) policy.Fact {
 	r, pod := p.reading(), p.byUID[uid]
 	p.read(r.readRuntime)
 	p.read(r.readMounts)
-	_, r.contentErr = r.answers(ofContents, nil)
+	p.read(r.readContents)
 	e := policy.Evidence{UID: uid}
 	e.Facts[policy.FactUsed], e.Elder = r.usedAgain(pod), r.mountFact(r.of[pod.index].parked)
 	r.tellRuntime(&e, pod)

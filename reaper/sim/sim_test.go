@@ -38,7 +38,10 @@ func TestSimulate(t *testing.T) {
 				}
 				if n.oracle.failed != "" {
 					failed.Add(1)
-					small, told := shrink(s, func() plant { return plant{} })
+					small, told := s, n
+					if number("SHRINK", 1) > 0 {
+						small, told = shrink(s, func() plant { return plant{} })
+					}
 					t.Errorf("seed %d: %s\nThe shortest run that ends so:\n%s\n\nKeep it in testdata once it is mended:\n%s",
 						first+i, n.oracle.failed, strings.Join(told.story, "\n"), small.text())
 				}
