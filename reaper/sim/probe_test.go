@@ -195,7 +195,10 @@ func (p prober) parked(r *readings, look *policy.Look, parked []policy.EntryStat
 			e.Facts.Set(policy.FactDirectory, policy.Unknown, s.Entry, "not read: it rests")
 			e.Facts.Set(policy.FactContent, policy.Unknown, s.Entry, "not read: it rests")
 		}
-		if s.Phase == policy.PhaseParked && !pod.static && d != nil && d.id == s.ID && r.of[pod.index].parked {
+		of := &r.of[pod.index]
+		parked := s.Phase == policy.PhaseParked
+		if d != nil && d.id == s.ID && !pod.static && s.Leaf == "" && (parked || s.Phase == policy.PhaseConfirmed) &&
+			(parked && of.parked || there(s.UID) || len(of.sandboxes) > 0 || of.container || of.cgroup) {
 			n.oracle.lives = pod
 		}
 		remade := policy.Fact{Truth: policy.No}

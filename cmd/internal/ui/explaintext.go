@@ -146,7 +146,7 @@ func (x explainer) summary(pod *podView) string {
 	case pod.Verdict == policy.Wait && InUse(pod.Why) != "":
 		return "Not yet. " + x.remover.After(InUse(pod.Why), sweep)
 	case pod.Verdict == policy.Wait && slices.Contains(pod.Reasons, policy.ReasonKubeletFile):
-		return "Not yet. " + x.remover.After("the kubelet has reported it as an orphan", sweep)
+		return "Not yet. " + x.remover.After("the kubelet has reported it as an orphan or started another pod", sweep)
 	case pod.Verdict == policy.Wait:
 		return "Not yet. " + cmp.Or(x.remover.Later(sweep), "The reasons end by themselves."+within(time.Duration(pod.DueSeconds)*time.Second))
 	case pod.outlook() == policy.OutlookQuiet:

@@ -120,7 +120,8 @@ var Reasons = []ReasonText{
 		Short:  "A state file of the kubelet still names it.",
 		Means:  "A state file of the kubelet names this pod, or such a file could not be read.",
 		Todo: "If a file could not be read, repair it. If a file names the pod and the pod only waits: nothing. The file no longer counts once " +
-			"the running kubelet has reported the pod as an orphan.",
+			"the running kubelet has reported the pod as an orphan, and is rewritten when a pod is next started on this node. A kubelet reports " +
+			"only the first of its orphans, by UID: while that one is kept, the others wait for a rewritten file.",
 		Look: []string{"grep -c {uid} {file}"},
 	},
 	{

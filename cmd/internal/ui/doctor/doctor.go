@@ -155,7 +155,7 @@ func newPod(p *summary.Pod, now time.Time) pod {
 		}
 		v.ends = ui.InUse(p.Verdict.Why)
 		if v.ends == "" && p.Verdict.For(policy.ReasonKubeletFile) {
-			v.ends = "the kubelet reports it"
+			v.ends = "the kubelet reports it or starts another pod"
 		}
 	}
 	v.Says = says(p, v.recent)
@@ -200,7 +200,7 @@ func means(r policy.Reason, e *policy.Evidence) string {
 		return "Whether something has a file of it open could not be read."
 	}
 	if r == policy.ReasonKubeletFile && e.FilesGoStale {
-		return "It waits until the kubelet reports it: a state file that may be stale has it."
+		return "It waits until the kubelet reports it or starts another pod: a state file that may be stale has it."
 	}
 	return ui.BriefOf(r).Means
 }
