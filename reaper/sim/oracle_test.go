@@ -75,7 +75,7 @@ func (o *oracle) written(n *node, r policy.Record) {
 	if r.Kind == policy.KindParking || r.Kind == policy.KindParked {
 		o.kubelets[r.Entry] = r.Kubelet
 	}
-	if first := o.first[r.Entry]; first && !r.Kind.Means().Intent && r.Kind != policy.KindParked {
+	if first := o.first[r.Entry]; first && !r.Kind.Means().Intent && r.Kind != policy.KindParked && r.Kind != policy.KindFailed {
 		o.proven = o.proven || r.Kind == policy.KindStripped || r.Kind == policy.KindRemoved
 		delete(o.first, r.Entry)
 	}

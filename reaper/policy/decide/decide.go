@@ -80,6 +80,11 @@ func (d *Ruling) judge(c Case) map[*policy.Judged]*policy.Action {
 func (d *Ruling) planEntries(c Case, todo map[*policy.Judged]*policy.Action) (policy.Permit, pace) {
 	m, at := &d.Memory, d.Look.At
 	g := pace{proven: m.Proven || c.DryRun}
+	for _, e := range c.Entries { // those whose outcome could not be written
+		if e.Phase == policy.PhaseParking || e.Phase == policy.PhaseClearing {
+			g.inWork++
+		}
+	}
 	permit := policy.Standing{Node: d.Look.Node, Breaker: c.Breaker || d.Plan.Breaker != nil, Rules: c.Rules}.Gate()
 	for p := range policy.At(d.Pods, policy.InQuarantine) {
 		if state := c.Entries[p.Entry]; state != nil {
