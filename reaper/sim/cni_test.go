@@ -6,9 +6,9 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -143,7 +143,7 @@ func (c cniRooms) Archives() ([]cni.ArchiveState, error) {
 	for name, files := range c.net.archives {
 		all = append(all, cni.ArchiveState{Name: name, At: c.net.dates[name], Files: int64(len(files))})
 	}
-	slices.SortFunc(all, func(a, b cni.ArchiveState) int { return compare(parsers.PodUID(a.Name), parsers.PodUID(b.Name)) })
+	slices.SortFunc(all, func(a, b cni.ArchiveState) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 

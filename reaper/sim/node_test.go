@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -137,10 +138,8 @@ func (n *node) wall() time.Time { return epoch.Add(n.now + n.skew) }
 
 // Now is the program's clock.
 func (n *node) Now() policy.Instant {
-	return policy.Instant{Wall: n.wall(), BootID: bootIDs[n.boots%len(bootIDs)], Boot: n.now - n.booted}
+	return policy.Instant{Wall: n.wall(), BootID: "boot-" + strconv.Itoa(n.boots), Boot: n.now - n.booted}
 }
-
-var bootIDs = [...]string{"boot-a", "boot-b", "boot-c", "boot-d", "boot-e", "boot-f", "boot-g", "boot-h"}
 
 // between is some time between two.
 func (n *node) between(least, most time.Duration) time.Duration {

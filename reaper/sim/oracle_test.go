@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -491,7 +492,7 @@ func (o *oracle) ends(n *node) {
 			o.fail(n, "%s is wanted and cannot start", p)
 		}
 	}
-	for _, name := range sorted(n.quarantine) {
+	for _, name := range slices.Sorted(maps.Keys(n.quarantine)) {
 		d := n.quarantine[name]
 		e := n.program.store.Entries()[name]
 		if e == nil || e.Phase.Over() {
@@ -561,7 +562,7 @@ func (n *node) parkedMounts(p *pod) []mount {
 func (n *node) hides(p *pod) bool {
 	first := p
 	for _, q := range n.pods {
-		if d := n.dirs[q.uid]; d != nil && compare(q.uid, first.uid) < 0 && !q.alive() && d.stuck() {
+		if d := n.dirs[q.uid]; d != nil && q.uid < first.uid && !q.alive() && d.stuck() {
 			first = q
 		}
 	}

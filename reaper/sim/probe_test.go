@@ -126,7 +126,7 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 		}
 	}
 	there := func(uid parsers.PodUID) bool { return look.Listed[uid] }
-	slices.SortFunc(listed, func(a, b *pod) int { return compare(a.uid, b.uid) })
+	slices.SortFunc(listed, func(a, b *pod) int { return cmp.Compare(a.uid, b.uid) })
 	n.read(r.readRuntime)
 	n.all(r.readCgroups, r.readMounts, r.readFiles, r.readUse, r.readLogs, r.readResources, r.readAPI, func(err error) {
 		r.readKubelet(err)
@@ -169,7 +169,7 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 			}
 		}
 	}
-	slices.SortFunc(look.RuntimeOnly, func(a, b policy.Evidence) int { return compare(a.UID, b.UID) })
+	slices.SortFunc(look.RuntimeOnly, func(a, b policy.Evidence) int { return cmp.Compare(a.UID, b.UID) })
 	look.Node, look.Resources, look.UIDs = r.nodeFacts(), r.resources, r.names()
 	look.Manifests, look.StaticSandboxes = &r.static, r.running()
 	if p.program.plant.look != nil {
@@ -215,16 +215,6 @@ func (p prober) parked(r *readings, look *policy.Look, parked []policy.EntryStat
 			look.Parked = append(look.Parked, e)
 		}
 	}
-}
-
-func compare(a, b parsers.PodUID) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // readRuntime asks for sandboxes and containers, in all states.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -446,7 +447,7 @@ func (n *node) anyDir(p *pod) *dir {
 	if d := n.dirs[p.uid]; d != nil {
 		return d
 	}
-	for _, name := range sorted(n.quarantine) {
+	for _, name := range slices.Sorted(maps.Keys(n.quarantine)) {
 		if d := n.quarantine[name]; d.uid == p.uid {
 			return d
 		}
@@ -473,15 +474,6 @@ func (n *node) inside(a act, p *pod, d *dir) {
 			}
 		}})
 	}
-}
-
-func sorted(of map[string]*dir) []string {
-	names := make([]string, 0, len(of))
-	for name := range of {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // want has a pod be wanted on this node: its manifest is there, or the API server binds it. A pod of the API server's never comes back.
