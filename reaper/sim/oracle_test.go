@@ -474,7 +474,7 @@ func (n *node) turns() time.Duration {
 	if n.version >= 37 {
 		return 2 * time.Second
 	}
-	return 10 * time.Second
+	return 15 * time.Second // two looks have at least 10 s between them, and each takes some
 }
 
 // ends judges what is left once nothing more has happened for long.
