@@ -349,9 +349,7 @@ func (o *oracle) passed(n *node) {
 		o.fail(n, "%s was parked and turned out to live, and the breaker did not open", o.lives)
 	}
 	for _, d := range o.moved {
-		if o.asked[d.uid].at < d.parked {
-			o.fail(n, "%s was parked, and nothing was asked after that", n.byUID[d.uid])
-		}
+		o.stays(n, d)
 	}
 	for i, p := range n.pods {
 		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest {
@@ -365,6 +363,22 @@ func (o *oracle) passed(n *node) {
 				o.fail(n, "the program keeps a pod for %s, which is not so (%s, %s)", w.Reason, w.Detail, p)
 			}
 		}
+	}
+}
+
+// stays judges what a pass has parked: it was asked about once more, and went back at once where anything showed that it lives.
+func (o *oracle) stays(n *node, d *dir) {
+	p, last := n.byUID[d.uid], o.asked[d.uid]
+	if last.at < d.parked {
+		o.fail(n, "%s was parked, and nothing was asked after that", p)
+	}
+	if n.quarantine[d.entry] != d || n.dirs[d.uid] != nil || n.faults.last >= o.looked {
+		return
+	}
+	of := last.of[p.index]
+	if last.mountErr != nil || of.mounted || of.cgroup || len(of.sandboxes) > 0 || of.container || last.so(p, policy.ReasonKubeletLists) ||
+		of.manifest && (p.stated || p.named) {
+		o.fail(n, "%s was parked, showed a sign of life right after that, and did not go back", p)
 	}
 }
 
@@ -395,7 +409,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonContainer:
 		return r.of[i].container
 	case policy.ReasonRuntimeUnknown:
-		return r.runtimeErr() != nil
+		return r.runtimeErr() != nil && r.lists.Truth != policy.No
 	case policy.ReasonRuntimeEmpty:
 		return r.lists.Truth == policy.No
 	case policy.ReasonCgroup:
