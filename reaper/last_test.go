@@ -6,25 +6,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// lastNode is a node with one dead pod that is due.
-func lastNode(t *testing.T) (*fakeNode, *Reaper) {
-	t.Helper()
-	n := newFakeNode()
-	rules := testRules
-	rules.Hold = 0
-	r := n.reaper(t, rules)
-	r.memory.Proven = true
-	n.add(1, nil)
-	return n, r
-}
-
 // TestLastQuestion: a pod that comes back between the look and the rename stays where it is, whatever shows it,
 // and so does one of which that is not known any more. Without the question it would be renamed.
 func TestLastQuestion(t *testing.T) {
 	for _, fact := range policy.LastFacts() {
 		for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
-			n, r := lastNode(t)
-			moves := 0
+			n, rules, moves := newFakeNode(), testRules, 0
+			rules.Hold = 0
+			r := n.reaper(t, rules)
+			n.add(1, nil)
 			n.still = func() {
 				if p := n.pods[uidOf(1)]; p != nil {
 					moves = len(n.quarantine)
@@ -41,27 +31,6 @@ func TestLastQuestion(t *testing.T) {
 			if len(rep.Outcomes) != 1 || !rep.Outcomes[0].Withdrawn || !rep.Pending {
 				t.Errorf("%s %s: %+v, pending %t", fact, truth, rep.Outcomes, rep.Pending)
 			}
-		}
-	}
-}
-
-// TestAliveAfterRename: a pod that comes to life during the rename goes back in the same pass. That a static one
-// did opens no breaker; any other lived all along.
-func TestAliveAfterRename(t *testing.T) {
-	for _, static := range []bool{true, false} {
-		n, r := lastNode(t)
-		n.static = static
-		asked := 0
-		n.still = func() {
-			if asked++; asked == 2 {
-				for _, p := range n.quarantine {
-					p.facts = map[policy.FactName]policy.Truth{policy.FactCgroup: policy.Yes}
-				}
-			}
-		}
-		mustPass(t, r, n.claim(1))
-		if asked != 2 || n.pods[uidOf(1)] == nil || n.BreakerOpen() == static {
-			t.Errorf("static %t: asked %d times, back %t, breaker open %t", static, asked, n.pods[uidOf(1)] != nil, n.BreakerOpen())
 		}
 	}
 }

@@ -325,22 +325,6 @@ func story(t *testing.T, n *fakeNode) (cut bool) {
 	return false
 }
 
-// TestLedgerFirst: an intent that cannot be written is not carried out (law 6).
-func TestLedgerFirst(t *testing.T) {
-	n := newFakeNode()
-	n.add(1, nil)
-	rules := testRules
-	rules.Hold = 0
-	n.ledgerErr = errors.New("no space left on device")
-	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
-	if n.pods[uidOf(1)] == nil {
-		t.Fatal("a pod was moved without an intent in the ledger")
-	}
-	if len(rep.Look.Errors) == 0 {
-		t.Error("nobody was told")
-	}
-}
-
 // TestDryRunChangesNothing: the same way, without the last step and without a trace.
 func TestDryRunChangesNothing(t *testing.T) {
 	n := newFakeNode()

@@ -33,8 +33,11 @@
 //     Data goes only by an operator's command, an emptyDir only after the retention.
 //   - By the look and by the last question, which both must have come before, nothing that was read spoke for the pod, and
 //     nothing that could speak was unread: each reason for keeping a pod must have been untrue then (moves, speaks).
-//   - Each change has a synced intent in the ledger before it, and happens only if mode and breaker allow it.
-//   - The breaker opens only if a pod looked like one that had lived all along.
+//   - What shows a sign of life right after its parking goes back in the same pass.
+//   - Each change has a synced intent in the ledger before it, and happens only if mode, breaker, namespaces and settings
+//     allow it. A scan changes nothing. An operator's purge spares what may be a living pod's.
+//   - The first pod after a start is confirmed, or quiet and released by its kubelet, before others follow.
+//   - The breaker opens if a pod that never comes back does, and only if one looked like that.
 //   - Each reason for which the program keeps a pod is true at the moment at which its source was read.
 //   - Once nothing happens any more, each dead pod leaves within the time that its rules give it, a hundred as fast as one.
 //
