@@ -27,7 +27,7 @@ func number(name string, otherwise int) int {
 // each time.
 func TestSimulate(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
-	first, seeds, lives := uint64(number("SEED", 1)), uint64(number("SEEDS", 1500)), number("LIVES", 10)
+	first, seeds, lives := uint64(number("SEED", 1)), uint64(number("SEEDS", 600)), number("LIVES", 10)
 	failures := uint64(number("FAILURES", 10))
 	var next, lived, failed atomic.Uint64
 	var wg sync.WaitGroup
@@ -184,7 +184,7 @@ func TestKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for throw := range uint64(20) { // the dice fall otherwise as soon as the model changes
+		for throw := range uint64(8) { // the dice fall otherwise as soon as the model changes
 			s := kept(string(text))
 			s.throw += throw
 			if n := simulate(s, plant{}, throw == 0); n.oracle.failed != "" {
