@@ -155,6 +155,14 @@ e2e-cluster: e2e-cluster-runtime e2e-cluster-tools build ## Install the chart in
 		go test -exec 'unshare --mount --net --propagation private --pid --fork --kill-child --mount-proc' \
 		-count=1 -timeout 25m $(TESTFLAGS)
 
+# The same node as a virtual machine, with a kernel and cgroups of its own.
+.PHONY: test-guest
+test-guest: e2e-runtime e2e-kubelets packages ## Install the DEB in a virtual machine on cgroup v2, beside a kubelet of each cgroup driver (root, on Debian)
+	sh e2e/packages/trees.sh $(CLUSTER_RELEASE)
+	sh e2e/guest/prepare.sh
+	cd e2e/guest && GUEST_TREE=$(CURDIR)/.cache/packages/$(CLUSTER_RELEASE) GUEST_KUBELET=$(CURDIR)/.cache/e2e/$(CLUSTER_VERSION)/kubelet \
+		GUEST_DEB="$$(ls -t $(CURDIR)/dist/orphan-reaper_*_amd64.deb | head -n 1)" go test -count=1 -v -timeout 40m $(TESTFLAGS) .
+
 # How many pods make churn makes; the short form in make e2e makes 60.
 CHURN_PODS ?= 3000
 
