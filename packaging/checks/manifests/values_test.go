@@ -58,7 +58,7 @@ var effects = []struct{ given, set, text string }{
 	{sweeps, "sweep.schedule=@daily", `schedule: "@daily"`},
 	{sweeps, "sweep.caSecret=ca", "secret: {name: ca,"},
 	{sweeps, "sweep.tlsServerName=nodes", "- --tls-server-name=nodes\n"},
-	{sweeps, "sweep.maxBreakers=7", "- --max-breakers=7\n"},
+	{sweeps, "sweep.maxBreakers=7%", "- --max-breakers=7%\n"},
 	{sweeps, "sweep.nodeSelector.kubernetes\\.io/os=other", "kubernetes.io/os: other\n"},
 	{sweeps, "sweep.tolerations[0].operator=Exists,tolerations[0].key=x", "            - operator: Exists\n"},
 	{sweeps, "sweep.resources.limits.memory=1Gi", "memory: 1Gi\n"},
