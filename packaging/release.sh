@@ -52,7 +52,8 @@ checked() {
 	commit=$(git rev-parse HEAD 2>/dev/null) || fail "git shows no commit here: a release is made from a tag in a checkout"
 	[ -z "$(git status --porcelain)" ] || fail "there are changes that are not committed: commit them, or make the release in a clone"
 	tag=$(sh packaging/version.sh)
-	echo "$tag" | grep -qE '^v[0-9]+\.[0-9]+\.[0-9]+$' || fail "no tag vX.Y.Z points at this commit, which is $tag: git tag --sign vX.Y.Z"
+	echo "$tag" | grep -qE '^v[0-9]+\.[0-9]+\.[0-9]+$' ||
+		fail "no tag vX.Y.Z points at this commit, which is $tag: git tag --sign vX.Y.Z"
 	version=${tag#v}
 	grep -qE "^## \[$version\] - [0-9]{4}-[0-9]{2}-[0-9]{2}\$" CHANGELOG.md ||
 		fail "CHANGELOG.md has no section '## [$version] - DATE': write down what changed, and when, before you tag"
@@ -104,7 +105,8 @@ signed_index() (
 	cd "$1"
 	now=$(date +%s)
 	date() { command date -u -d "@$1" '+%a, %d %b %Y %H:%M:%S UTC'; }
-	sed -i -e '/^Date: /d; /^Valid-Until: /d' -e "/^Version: /a Date: $(date "$now")\nValid-Until: $(date $((now + days * 86400)))" Release
+	sed -i -e '/^Date: /d; /^Valid-Until: /d' \
+		-e "/^Version: /a Date: $(date "$now")\nValid-Until: $(date $((now + days * 86400)))" Release
 	sign --armor --output Release.gpg --detach-sign Release
 	sign --output InRelease --clearsign Release
 )
@@ -132,7 +134,8 @@ if [ "$1" = refresh ]; then
 	echo "release: the index in $out is signed again, for $days days"
 	exit
 fi
-odd=$(cd "$out" && find . -mindepth 1 -regextype posix-extended \( -path ./dists -o -path ./repodata -o -path ./.new \) -type d -prune -o \
+odd=$(cd "$out" && find . -mindepth 1 -regextype posix-extended \
+	\( -path ./dists -o -path ./repodata -o -path ./.new \) -type d -prune -o \
 	-type d -regex '\./pool(/[0-9]+\.[0-9]+\.[0-9]+)?' -o -type f -regex '\./(orphan-reaper\.(asc|sources|repo)|pool/[^/]+/[^/]+)' -o -print -prune)
 [ -z "$odd" ] || fail "no release has put this into $out: find out who did, and remove it; nothing was made: $(echo "$odd" | cat -v)"
 mkdir -p "$site/pool"

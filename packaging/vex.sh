@@ -7,7 +7,8 @@ set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-CGO_ENABLED=0 GOOS=linux go tool -modfile=packaging/checks/tools.mod govulncheck -db "$2" -format openvex ./cmd/orphan-reaper >"$work/vex" || {
+vulncheck="go tool -modfile=packaging/checks/tools.mod govulncheck"
+CGO_ENABLED=0 GOOS=linux $vulncheck -db "$2" -format openvex ./cmd/orphan-reaper >"$work/vex" || {
 	echo "vex: cannot look for vulnerabilities in $2: without the network set RELEASE_VULNDB=file:///DIR, with $2/vulndb.zip unpacked" >&2
 	exit 1
 }
@@ -15,4 +16,5 @@ if grep -q '"status": "affected"' "$work/vex"; then
 	echo "vex: THE PROGRAM IS AFFECTED by a known vulnerability: make vuln lists it; the OpenVEX document says so" >&2
 fi
 # The names are those of the bills of materials.
-sed "s|\"Unknown Author\"|\"The orphan-reaper authors\"|; s|\"Unknown Product\"|\"pkg:golang/github.com/orphan-reaper/orphan-reaper@$1\"|" "$work/vex"
+sed -e 's|"Unknown Author"|"The orphan-reaper authors"|' \
+	-e "s|\"Unknown Product\"|\"pkg:golang/github.com/orphan-reaper/orphan-reaper@$1\"|" "$work/vex"
