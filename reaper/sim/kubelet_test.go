@@ -181,8 +181,8 @@ func (k *kubelet) step(p *pod) bool {
 	d := k.dirs[p.uid]
 	switch p.stage {
 	case unmade:
-		if !k.runtime.network {
-			return false // syncPod returns before it makes anything
+		if !k.runtime.network && !p.static {
+			return false // syncPod returns before it makes anything; static pods use the host's network
 		}
 		p.cgroup = true
 	case hasCgroup:

@@ -216,7 +216,7 @@ func (o *oracle) slowly(n *node, p *pod) {
 		of := &r.of[n.byUID[d.uid].index] // what is back, or is only in use, says nothing of the others
 		first = first || !of.manifest && of.seen == nil && !of.used && r.useErr == nil && r.static.Err == nil && !n.nameless(n.byUID[d.uid])
 	}
-	if first && !(released && n.rules.HoldReported > 0 && quiet) {
+	if first && (!released || n.rules.HoldReported == 0 || !quiet) {
 		o.fail(n, "%s was parked before the first pod since the start was confirmed", p)
 	}
 }

@@ -531,13 +531,15 @@ func (n *node) losePower(a act) {
 func (n *node) reboot(a act) {
 	n.kubelet.stop()
 	n.kubelet.alone = false
-	if a.arg%2 == 1 {
+	bare := a.arg%2 == 1
+	if bare {
+		a.lasts = max(a.lasts, 10*time.Minute)
 		n.during(a, troubles[networkFails])
 	}
 	up := n.program.up
 	for _, p := range n.pods {
 		p.stop()
-		if p.cgroup, p.home, p.stage = false, 0, unmade; a.arg%4 == 3 {
+		if p.cgroup, p.home, p.stage = false, 0, unmade; bare {
 			p.sandboxes, p.logs = nil, false
 		}
 	}
