@@ -138,7 +138,8 @@ func TestGlobalMounts(t *testing.T) {
 					t.Fatalf("%+v, %v", look.Globals, look.Errors)
 				}
 				g := look.Globals.All[0]
-				if g.Mounted.Truth != c.mounted || g.Wanted.Truth != c.wanted || g.Handle != c.handle || summary.GlobalState(&g) != c.state || g.Since.IsZero() == (name != inTree) {
+				if g.Mounted.Truth != c.mounted || g.Wanted.Truth != c.wanted ||
+					g.Handle != c.handle || summary.GlobalState(&g) != c.state || g.Since.IsZero() == (name != inTree) {
 					t.Errorf("%+v", g)
 				}
 				lives := c.detail == "living"
@@ -184,7 +185,8 @@ func TestGlobalMountsHang(t *testing.T) {
 	p := n.probe()
 	testkit.Stick(t, p.guard, "global mounts")
 	look, err := p.Look(t.Context(), nil, nil)
-	if err != nil || look.Globals.Read || !strings.Contains(strings.Join(look.Errors, "\n"), "cannot list the global mounts: it has not answered") {
+	if err != nil || look.Globals.Read ||
+		!strings.Contains(strings.Join(look.Errors, "\n"), "cannot list the global mounts: it has not answered") {
 		t.Errorf("%+v, %v", look, err)
 	}
 }

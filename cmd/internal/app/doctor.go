@@ -142,6 +142,7 @@ func lookFor(ctx context.Context, x *summary.Case, cfg config.Config, claims []r
 		return err
 	}
 	n.attachments(ctx, &rep)
+	x.Leftovers = n.probe.Leftovers(ctx, &rep.Look)
 	x.Looked, x.Look = true, rep.Look
 	x.Node, x.Pods, x.Breaker = rep.Look.Node, rep.Pods, rep.Stopped
 	if opened, open := n.Store.Breaker(); open {

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,8 +48,8 @@ func GlobalMounts(l *policy.Look, c Context) []GlobalMount {
 	return append(all, rest...)
 }
 
-// Globals writes the staged volumes, at most so many of them.
-func (p *Printer) Globals(all []GlobalMount, most int, now time.Time) {
+// Globals writes the staged volumes, at most so many of them, and where the rest is.
+func (p *Printer) Globals(all []GlobalMount, most int, rest string, now time.Time) {
 	if len(all) == 0 {
 		return
 	}
@@ -68,20 +70,34 @@ func (p *Printer) Globals(all []GlobalMount, most int, now time.Time) {
 	for i := range all {
 		v := &all[i]
 		if i == most {
-			p.Printf("  # … and %s: orphan-reaper scan -o json\n", human.Count(len(all)-i, "more volume"))
+			p.Printf("  … and %s: %s\n", human.Count(len(all)-i, "more volume"), rest)
 			break
 		}
-		p.Para("  ", human.Short(v.Driver, 60)+" "+human.Short(v.Handle, 80)+": "+v.words(now))
-		p.Printf("    findmnt %s\n", clean.Text(clean.Shell(v.path)))
+		p.Para("  ", cmp.Or(human.Short(v.Driver, 60), "?")+" "+cmp.Or(human.Short(v.Handle, 80), "?")+": "+v.words(now))
+		if v.Path == v.path {
+			p.Printf("    findmnt %s\n", clean.Shell(v.path))
+		} else { // it is no name to paste
+			p.Printf("    # %s\n", v.Path)
+		}
+	}
+	silent := all[0].Attached.Detail
+	if strings.HasPrefix(silent, notAsked) && !slices.ContainsFunc(all, func(v GlobalMount) bool { return v.Attached.Detail != silent }) {
+		p.Para("  ", "VolumeAttachments: "+silent+".")
 	}
 	if counts["mounted"]+counts["unknown"] > 0 {
-		p.Para("  ", "Another node may have such a volume, and two that write to it destroy it. Before you unmount one, check what docs/faq.md lists.")
+		p.Para("  ", "Another node may have such a volume, and two that write to it destroy it. "+
+			"Before you unmount one, check what docs/faq.md lists.")
 	}
 }
 
+// notAsked begins the detail of a volume about which no API server was asked.
+const notAsked = "not asked: "
+
 // words returns what is known of the volume.
 func (v *GlobalMount) words(now time.Time) string {
-	text := map[policy.Truth]string{policy.Yes: "mounted", policy.No: "a directory, not mounted", policy.Unknown: "it is not known whether it is mounted"}[v.Mounted.Truth]
+	text := map[policy.Truth]string{
+		policy.Yes: "mounted", policy.No: "a directory, not mounted", policy.Unknown: "it is not known whether it is mounted",
+	}[v.Mounted.Truth]
 	if !v.Since.IsZero() {
 		text += ", since " + human.Clock(v.Since, now)
 	}
@@ -92,6 +108,9 @@ func (v *GlobalMount) words(now time.Time) string {
 		text += "; " + v.Wanted.Detail
 	case policy.Unknown:
 		text += "; whether a pod has it is not known: " + v.Wanted.Detail
+	}
+	if strings.HasPrefix(v.Attached.Detail, notAsked) {
+		return text + "."
 	}
 	if v.Attached.Truth == policy.Unknown {
 		return text + "; whether a VolumeAttachment has it is not known: " + v.Attached.Detail + "."

@@ -28,7 +28,7 @@ func (p *Printer) Report(v *Report) {
 		p.whatToDo(v, shown)
 		p.conflicts(v)
 		if !v.show.Swept {
-			p.Globals(v.Globals, mostGlobals, v.now)
+			p.Globals(v.Globals, mostGlobals, "-o json has all", v.now)
 			p.node(v.Node)
 		}
 	})

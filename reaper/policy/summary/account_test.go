@@ -77,11 +77,15 @@ func TestTableGap(t *testing.T) {
 // TestEstimate: one line every 2 s since the first message stopped, less all that were written.
 func TestEstimate(t *testing.T) {
 	heard := reported.Messages{
-		Days: []reported.Day{{Day: "2026-03-01", First: noon, Pods: 2, Lines: 100, Bytes: 20000}, {Day: "2026-03-02", First: noon.AddDate(0, 0, 1), Pods: 1, Lines: 50, Bytes: 10000}},
+		Days: []reported.Day{
+			{Day: "2026-03-01", First: noon, Pods: 2, Lines: 100, Bytes: 20000},
+			{Day: "2026-03-02", First: noon.AddDate(0, 0, 1), Pods: 1, Lines: 50, Bytes: 10000},
+		},
 		Pods: map[parsers.PodUID]reported.PodLines{"a": {Lines: 7, Bytes: 1400}},
 	}
 	a := AccountOf(Table{}, heard, noon, noon.AddDate(0, 0, 2))
-	if a.Quiet.Pods != 3 || a.Quiet.Lines != 150 || a.Going != 7 || a.GoingPods != 1 || a.Estimate != 2*43200-157 || a.EstimateBytes != 200*a.Estimate || a.GoingBytes != 1400 {
+	if a.Quiet.Pods != 3 || a.Quiet.Lines != 150 || a.Going != 7 || a.GoingPods != 1 || a.Estimate != 2*43200-157 ||
+		a.EstimateBytes != 200*a.Estimate || a.GoingBytes != 1400 {
 		t.Errorf("%+v", a)
 	}
 	if a = AccountOf(Table{}, heard, noon, noon.Add(time.Minute)); a.Estimate != 0 {

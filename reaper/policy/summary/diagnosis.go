@@ -77,10 +77,12 @@ type Case struct {
 	Looked bool
 	Err    error // why not
 	Look   policy.Look
-	Root   bool // this process has root's rights
-	Node   policy.Node
-	Pods   []policy.Judged
-	Parked []parsers.PodUID // what lies in quarantine
+	// Leftovers are what dead pods left outside of the pods directory.
+	Leftovers []policy.Leftover
+	Root      bool // this process has root's rights
+	Node      policy.Node
+	Pods      []policy.Judged
+	Parked    []parsers.PodUID // what lies in quarantine
 	// Conflicts are those of which an entry lies there that nobody ends but an operator.
 	Conflicts []parsers.PodUID
 	Breaker   bool

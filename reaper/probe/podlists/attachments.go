@@ -68,7 +68,8 @@ func attached(ctx context.Context, a getter, node string, g *policy.GlobalMount)
 	})
 	switch {
 	case kube.Refused(err, 404):
-		return policy.Fact{Truth: policy.No, Detail: "no VolumeAttachment has it for " + clean.Name(node) + "; one of a driver that does not attach never does"}
+		return policy.Fact{Truth: policy.No, Detail: "no VolumeAttachment has it for " + clean.Name(node) +
+			"; one of a driver that does not attach never does"}
 	case err != nil:
 		return policy.Fact{Detail: "cannot read its VolumeAttachment: " + err.Error()}
 	case v.Spec.NodeName != node:

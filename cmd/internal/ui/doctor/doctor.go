@@ -21,18 +21,19 @@ import (
 
 // Screen is what doctor shows.
 type Screen struct {
-	NeedsPerson bool             `json:"needs_person"`
-	Looked      bool             `json:"looked"` // false where the pods directory could not be read
-	Complaints  complaints       `json:"complaints"`
-	Pods        []pod            `json:"pods"`
-	Living      int              `json:"living"` // pod directories of pods that live
-	Daemon      summary.Daemon   `json:"daemon"`
-	Stops       *policy.Why      `json:"stops,omitempty"` // what stops all removal
-	Todo        []Todo           `json:"todo"`
-	Globals     []ui.GlobalMount `json:"global_mounts,omitempty"`
-	Aging       *aging           `json:"aging,omitempty"` // nil where nothing is purged by itself
-	Missing     []string         `json:"missing"`
-	Errors      []string         `json:"errors"`
+	NeedsPerson bool              `json:"needs_person"`
+	Looked      bool              `json:"looked"` // false where the pods directory could not be read
+	Complaints  complaints        `json:"complaints"`
+	Pods        []pod             `json:"pods"`
+	Living      int               `json:"living"` // pod directories of pods that live
+	Daemon      summary.Daemon    `json:"daemon"`
+	Stops       *policy.Why       `json:"stops,omitempty"` // what stops all removal
+	Todo        []Todo            `json:"todo"`
+	Globals     []ui.GlobalMount  `json:"global_mounts,omitempty"`
+	Leftovers   []policy.Leftover `json:"leftovers"`
+	Aging       *aging            `json:"aging,omitempty"` // nil where nothing is purged by itself
+	Missing     []string          `json:"missing"`
+	Errors      []string          `json:"errors"`
 
 	c          *summary.Case
 	now        time.Time
@@ -96,6 +97,10 @@ func New(c summary.Case, x ui.Context) Screen {
 	v := Screen{
 		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []pod{}, Todo: []Todo{},
 		Missing: []string{}, Errors: append([]string{}, c.Look.Errors...), Globals: ui.GlobalMounts(&c.Look, x), c: &c, now: x.Now.Wall, place: x.Place,
+	}
+	v.Leftovers = append([]policy.Leftover{}, c.Leftovers...)
+	for i := range v.Leftovers {
+		v.Leftovers[i].Problem = clean.Text(v.Leftovers[i].Problem)
 	}
 	if c.Err != nil {
 		v.Errors = append(v.Errors, c.Err.Error())

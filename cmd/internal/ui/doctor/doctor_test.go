@@ -377,3 +377,28 @@ func TestDoctorReadsOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorElsewhere: staged volumes and what else is left are shown, and are no reason for exit code 3.
+func TestDoctorElsewhere(t *testing.T) {
+	shown, text := screen(t, func(x *summary.Case) {
+		x.Look = policy.Look{At: at(0), Globals: policy.GlobalMounts{All: []policy.GlobalMount{{
+			Path: "plugins/kubernetes.io/csi/d\x1b[2J/h/globalmount", Driver: "d", Handle: "vol-1", Mounted: policy.Fact{Truth: policy.Yes},
+			Wanted: policy.Fact{Truth: policy.No, Detail: "no pod directory has it"}, Attached: policy.Fact{Detail: "not asked: no API server was named"},
+		}}}}
+		x.Leftovers = []policy.Leftover{
+			{What: policy.LeftNamespaces, Problem: "permission denied\x1b[2J"}, {What: policy.LeftCgroups, Count: new(1200), Remover: "the kubelet"},
+			{What: policy.LeftMounts, Count: new(0)}, {What: policy.LeftCheckpoints, Count: new(1), Bytes: 3 << 20, Remover: "you"},
+		}
+	})
+	for _, want := range []string{
+		"d vol-1: mounted; no pod directory has it.", `# "/var/lib/kubelet/plugins/kubernetes.io/csi/d\x1b[2J/h/globalmount"`, "VolumeAttachments: not asked: ",
+		"Dead pods also left: 1,200 empty cgroups (the kubelet), 1 checkpoint, 3.0 MiB (you).", "Not known: how many network namespaces (permission denied",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if shown.NeedsPerson || strings.Contains(text, "nothing to do") || strings.ContainsRune(text, '\x1b') {
+		t.Errorf("%t\n%s", shown.NeedsPerson, text)
+	}
+}

@@ -1,0 +1,234 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
+)
+
+const (
+	// mostLeft bounds the names of one directory that are counted.
+	mostLeft = 100_000
+	// leftFor is how old a network namespace has to be: one of a sandbox that starts has no process yet.
+	leftFor = 24 * time.Hour
+)
+
+// tasksOf and tmpMountsOf are where containerd has its tasks and the mounts that it works with, of k3s and RKE2 too.
+var (
+	tasksOf = []string{
+		"run/containerd/io.containerd.runtime.v2.task/k8s.io", "run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io",
+	}
+	tmpMountsOf = []string{
+		"var/lib/containerd/tmpmounts", "var/lib/rancher/k3s/agent/containerd/tmpmounts", "var/lib/rancher/rke2/agent/containerd/tmpmounts",
+	}
+)
+
+// Leftovers counts what dead pods have left outside of the pods directory, for a user who looks. Another program removes it.
+func (p *Probe) Leftovers(ctx context.Context, l *policy.Look) []policy.Leftover {
+	left := func(what, remover string, count func(v *policy.Leftover) (int, error)) policy.Leftover {
+		v, err := bounded.Do(ctx, p.guard, what, func() policy.Leftover {
+			v := policy.Leftover{What: what, Remover: remover}
+			n, err := count(&v)
+			if v.Count = &n; err != nil {
+				v.Count, v.Bytes, v.Problem = nil, 0, err.Error()
+			}
+			return v
+		})
+		if err != nil {
+			v = policy.Leftover{What: what, Remover: remover, Problem: err.Error()}
+		}
+		return v
+	}
+	cgroups := p.cgroups().Pods(ctx)
+	emptied, cgroupErr := p.emptyCgroups(ctx, cgroups, l.Listed)
+	owners := func() error {
+		if l.InRuntime == nil && !p.cfg.Waive {
+			return errors.New("the runtime did not list its sandboxes")
+		}
+		for _, e := range slices.Concat(l.Pods, l.RuntimeOnly) {
+			ready := slices.ContainsFunc(e.Sandboxes, func(s policy.Sandbox) bool { return s.Ready })
+			if ready && !cgroups.HasProcess(ctx, e.UID) {
+				return errors.New("a sandbox without a process may have one: pod " + string(e.UID))
+			}
+		}
+		return nil
+	}
+	return []policy.Leftover{
+		left(policy.LeftNamespaces, "ip netns delete NAME", func(*policy.Leftover) (int, error) {
+			names, err := p.idleNamespaces(ctx, l.At.Wall)
+			if err == nil && len(names) > 0 {
+				err = owners()
+			}
+			return len(names), err
+		}),
+		left(policy.LeftMounts, "containerd, when it starts anew", func(*policy.Leftover) (int, error) { return p.leftMounts() }),
+		left(policy.LeftCgroups, "the kubelet", func(*policy.Leftover) (int, error) { return emptied, cgroupErr }),
+		left(policy.LeftCheckpoints, "you", p.checkpoints),
+	}
+}
+
+// emptyCgroups counts the pods' cgroups that have no process, of pods that neither the pods directory nor the runtime has.
+func (p *Probe) emptyCgroups(ctx context.Context, c *cgroup.Answer, listed map[parsers.PodUID]bool) (int, error) {
+	w := parsers.PodSet{}
+	for uid := range c.Pods {
+		if !listed[uid] {
+			w[uid] = true
+		}
+	}
+	n := 0
+	p.cgroups().FindIdle(ctx, c, w, nil)
+	for uid := range w {
+		switch {
+		case c.Idle[uid]:
+			n++
+		case !c.Busy[uid] && c.Err == nil:
+			return 0, errors.New("whether a process is in the cgroup of pod " + string(uid) + " is not known")
+		}
+	}
+	return n, c.Err
+}
+
+// each gives each name of a directory below base to do. One that is not there has none. Links are not followed.
+func (p *Probe) each(base, path string, do func(dir *beneath.Dir, e beneath.Entry) error) error {
+	dir, err := p.open.Descend(base, strings.Split(path, "/")...)
+	if err != nil {
+		if beneath.Gone(err) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+			return nil
+		}
+		return err
+	}
+	defer dir.Close()
+	names, err := beneath.List(dir.FD(), mostLeft)
+	if err != nil {
+		return beneath.PathError("list", path, err)
+	}
+	for _, e := range names {
+		if err := do(dir, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idleNamespaces lists the network namespaces below run/netns, by their inode, that are older than a day and that no process
+// is in. The inode of a namespace has the time at which it was bound.
+func (p *Probe) idleNamespaces(ctx context.Context, now time.Time) (map[string]bool, error) {
+	found := map[string]bool{}
+	for _, path := range [...]string{"run/netns", "var/run/netns"} { // the second is a link where it is the first
+		err := p.each(p.cfg.usual("/"), path, func(dir *beneath.Dir, e beneath.Entry) error {
+			st, err := dir.StatName(e.Name)
+			if beneath.Gone(err) {
+				return nil
+			}
+			if err == nil && now.Sub(time.Unix(0, beneath.Nanos(st.Mtime))) >= leftFor {
+				found[fmt.Sprintf("net:[%d]", st.Ino)] = true
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(found) == 0 {
+		return found, nil
+	}
+	proc, err := procfs.Open(p.cfg.ProcDir)
+	if err != nil {
+		return nil, err
+	}
+	defer beneath.Close(proc)
+	pids, err := procfs.Numbers(proc)
+	for _, pid := range pids {
+		var buf [64]byte
+		n, lerr := beneath.Retry(func() (int, error) { return unix.Readlinkat(proc, pid+"/ns/net", buf[:]) })
+		if lerr != nil && !procfs.Vanished(lerr) {
+			return nil, fmt.Errorf("cannot read the network namespace of PID %s: %w", pid, lerr)
+		}
+		delete(found, string(buf[:max(n, 0)]))
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	return found, err
+}
+
+// leftMounts counts the root file systems that containerd has mounted for tasks whose first process is gone, and the mounts
+// that it works with. Its snapshots are not counted: only its database shows which of them are in use.
+func (p *Probe) leftMounts() (n int, err error) {
+	mounted := func(dir *beneath.Dir, name string) bool {
+		at, err := dir.Handle(name)
+		at.Close()
+		return errors.Is(err, unix.EXDEV)
+	}
+	proc, err := procfs.Open(p.cfg.ProcDir)
+	if err != nil {
+		return 0, err
+	}
+	defer beneath.Close(proc)
+	for _, path := range tasksOf {
+		err := p.each(p.cfg.usual("/"), path, func(dir *beneath.Dir, e beneath.Entry) error {
+			task, err := dir.Step(e.Name)
+			if err != nil {
+				return nil //nolint:nilerr // it is no task, or has just gone
+			}
+			defer task.Close()
+			if !mounted(task, "rootfs") {
+				return nil
+			}
+			pid, err := task.ReadFile("init.pid", 32)
+			if err != nil || strings.Trim(string(pid), "0123456789") != "" || len(pid) == 0 {
+				return nil //nolint:nilerr // a shim of another kind, which may run
+			}
+			if _, err := beneath.StatName(proc, string(pid)); beneath.Gone(err) {
+				n++
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	for _, path := range tmpMountsOf {
+		err := p.each(p.cfg.usual("/"), path, func(dir *beneath.Dir, e beneath.Entry) error {
+			if mounted(dir, e.Name) {
+				n++
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// checkpoints counts what the kubelet's checkpoint API has written. Nothing ever removes it.
+func (p *Probe) checkpoints(v *policy.Leftover) (n int, err error) {
+	err = p.each(p.cfg.RootDir, "checkpoints", func(dir *beneath.Dir, e beneath.Entry) error {
+		if !strings.HasSuffix(e.Name, ".tar") {
+			return nil
+		}
+		st, err := dir.StatName(e.Name)
+		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+			n++
+			v.Bytes += int64(min(st.Blocks, 1<<50)) * 512
+		}
+		if beneath.Gone(err) {
+			err = nil
+		}
+		return err
+	})
+	return n, err
+}
