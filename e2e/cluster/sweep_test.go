@@ -46,9 +46,10 @@ func swept(t *testing.T, c *cluster) {
 	})
 	t.Run("fleet list names the silent node", func(t *testing.T) {
 		list := []string{program, "fleet", "list", "--kubeconfig", c.admin}
-		if out, _ := try(list...); !strings.Contains(out, "2 nodes, 2 have reported lately.") { // 3 is an exit code, too
-			t.Error(out)
-		}
+		eventually(t, 4*patience, func() string { // a report comes within a minute or two
+			out, _ := try(list...) // 3 is an exit code, too
+			return missing(strings.Contains(out, "2 nodes, 2 have reported lately."), "%s", out)
+		})
 		c.kubectl(t, "delete", "orphanreport", "node-b")
 		if out, err := try(list...); err == nil || !strings.Contains(err.Error(), "node-b") || !strings.Contains(err.Error(), "it has written no report") {
 			t.Errorf("%v %s", err, out)
