@@ -187,6 +187,8 @@ func beside(t *testing.T, n *node) {
 		{"forgotten", forgotten},
 		{"ran", ran},
 		{"doubts", doubts},
+		{"busy", busy},
+		{"lost", lost},
 		{"successor", successor},
 		{"ready", ready},
 		{"cni", cniLeft},

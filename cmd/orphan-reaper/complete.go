@@ -37,13 +37,13 @@ func completeFlags(root *cobra.Command) {
 // completing limits how long a shell waits.
 const completing = 3 * time.Second
 
-// completePods completes a pod that is on disk, in the runtime or in quarantine. explain takes one.
+// completePods completes a pod that is on disk, in the runtime or in quarantine. explain and unmount take one.
 func (a *cli) completePods(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if cmd.Name() == "explain" && len(args) > 0 {
+	if (cmd.Name() == "explain" || cmd.Name() == "unmount") && len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	how := anyName
-	if cmd.Name() == "sweep" {
+	if cmd.Name() == "sweep" || cmd.Name() == "unmount" {
 		how = certainName
 	}
 	return a.completions(cmd.Context(), begun, args, how, func(ctx context.Context, cfg config.Config) ([]app.Pod, error) {

@@ -79,7 +79,7 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 		return a.write(ui.NewOutcomes(nil), func(p *ui.Printer) { p.Para("", "Nothing to purge: no pod in quarantine is confirmed dead.") })
 	}
 	if !yes {
-		if err := a.confirm(ui.PurgeQuestion(entries), ui.PurgeSum(entries)); err != nil {
+		if err := a.confirm(ui.PurgeQuestion(entries), "purge", "remove "+ui.PurgeSum(entries)); err != nil {
 			return err
 		}
 	}
@@ -113,13 +113,13 @@ func confirmed(entries []policy.EntryState) []policy.EntryState {
 }
 
 // errNotConfirmed is for an operator who did not type yes.
-var errNotConfirmed = errors.New("not confirmed; nothing was removed")
+var errNotConfirmed = errors.New("not confirmed; nothing was changed")
 
-// confirm asks on the terminal. Only "yes" is yes. would is what a yes removes, for who has no terminal.
-func (a *cli) confirm(question, would string) error {
+// confirm asks on the terminal. Only "yes" is yes. verb is the command, and would what a yes does, for who has no terminal.
+func (a *cli) confirm(question, verb, would string) error {
 	f, ok := a.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return exit.Usagef("--yes purges without asking; it cannot be undone", "purge asks first, and there is no terminal; it would remove %s", would)
+		return exit.Usagef("--yes "+verb+"s without asking; it cannot be undone", "%s asks first, and there is no terminal; it would %s", verb, would)
 	}
 	p, lines := a.printer(a.stderr), []string{}
 	for line := range strings.Lines(question) {
@@ -153,7 +153,7 @@ func (a *cli) purgeArchive(ctx context.Context, name string, yes bool) error {
 		return err
 	}
 	if !yes {
-		if err := a.confirm("Drop the archive "+name+" of CNI files permanently?", "the archive "+name+" of CNI files"); err != nil {
+		if err := a.confirm("Drop the archive "+name+" of CNI files permanently?", "purge", "remove the archive "+name+" of CNI files"); err != nil {
 			return err
 		}
 	}

@@ -56,7 +56,7 @@ func newRootCommand(a *cli) *cobra.Command {
 	root.SetVersionTemplate("orphan-reaper {{.Version}}\n")
 	root.AddCommand(
 		a.worksLong(newDoctorCommand(a)), newRunCommand(a), a.worksLong(newScanCommand(a)), a.worksLong(newExplainCommand(a)),
-		a.worksLong(newSweepCommand(a)), a.worksLong(newParseCommand(a)),
+		a.worksLong(newSweepCommand(a)), a.worksLong(newUnmountCommand(a)), a.worksLong(newParseCommand(a)),
 		newReportCommand(a), newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
 	)
 	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})
@@ -105,7 +105,7 @@ func (v *choiceValue) Set(s string) error {
 
 // before runs before every command.
 func (a *cli) before(cmd *cobra.Command) error {
-	a.tells = cmd.HasParent() && cmd.Parent().Name() == "quarantine"
+	a.tells = cmd.HasParent() && cmd.Parent().Name() == "quarantine" || cmd.Name() == "unmount"
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
 		return exit.Usagef("", "--config is empty") // an empty variable of a shell does not mean the usual file
 	}

@@ -288,7 +288,7 @@ mount -t tmpfs tmpfs "$VOLUME"
 kubelet --container-runtime-endpoint=unix://$CRI; name $pid
 "$@" -o json || [ $? = 3 ]
 "$@" >"$SAID" || [ $? = 3 ]
-eval "$(grep '^    umount ' "$SAID")"
+eval "$(sed -n "s|^    orphan-reaper unmount|$1 unmount --yes|p" "$SAID")" >"$SAID.unmount"
 "$@" -o json || [ $? = 3 ]
 `, "sh"}, doctor...)...)
 	var out, errs bytes.Buffer
@@ -316,7 +316,7 @@ eval "$(grep '^    umount ' "$SAID")"
 	if first.UID != wholeUID(1) || first.Fate != "goes" || first.Command != "" {
 		t.Errorf("the named one: %+v", first)
 	}
-	if second.Fate != "person" || !slices.Contains(second.Reasons, policy.ReasonMounted) || !strings.HasPrefix(second.Command, "umount ") {
+	if second.Fate != "person" || !slices.Contains(second.Reasons, policy.ReasonMounted) || !strings.HasPrefix(second.Command, "orphan-reaper unmount "+wholeUID(2)) {
 		t.Errorf("the mounted one: %+v", second)
 	}
 	if second = after.Pods[1]; second.UID != wholeUID(2) || slices.Contains(second.Reasons, policy.ReasonMounted) || second.Command != "" {

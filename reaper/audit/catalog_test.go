@@ -50,6 +50,8 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 		policy.KindStripped:       action(policy.Strip, policy.Partly),
 		policy.KindRemoved:        action(policy.Purge, policy.Done),
 		policy.KindRestored:       action(policy.PutBack, policy.Done),
+		policy.KindUnmounted:      {Kind: policy.KindUnmounted, UID: testUID},
+		policy.KindNotUnmounted:   {Kind: policy.KindNotUnmounted, UID: testUID},
 		policy.KindForgotten:      {Kind: policy.KindForgotten, UID: testUID, Entry: testUID},
 		policy.KindConflict:       action(policy.PutBack, policy.Conflict),
 		policy.KindFailed:         action(policy.Park, policy.Failed),
@@ -212,7 +214,7 @@ var byClass = regexp.MustCompile(`^(ORPHAN_REAPER_TAKEN)_[A-Z]+_(ENTRIES|BYTES)$
 func TestFieldsDoc(t *testing.T) {
 	whole := sample(policy.KindStripped)
 	whole.Leaf, whole.Sandbox, whole.Archive, whole.Pods, whole.Undo = "l", "s", "a", []string{"p"}, "u"
-	whole.Merge = []string{"m"}
+	whole.Merge, whole.Mounts = []string{"m"}, []policy.Mount{{Path: "p"}}
 	whole.Lines, whole.PodCount, whole.LastLine, whole.Gone = 1, 1, noon, noon
 	code := map[string]bool{"MESSAGE": true, "PRIORITY": true}
 	for name := range Fields(whole) {

@@ -211,6 +211,7 @@ func Fields(r policy.Record) map[string]string {
 	own("REASON_DETAIL", strings.Join(details, "\n"))
 	takenFields(own, r.Taken)
 	jsonField(own, "LEFT", r.Left, len(r.Left))
+	jsonField(own, "MOUNTS", r.Mounts, len(r.Mounts))
 	jsonField(own, "VOL_DATA", shippedVolumes(r.VolData), len(r.VolData))
 	return f
 }

@@ -84,6 +84,8 @@ func value(r policy.Record, name string) string {
 		return files(r.Taken)
 	case "pods":
 		return pods(r)
+	case "mounts":
+		return mounts(r.Mounts)
 	case "repaired":
 		return repaired(r)
 	case "archive":
@@ -106,6 +108,15 @@ func Undo(r policy.Record) string {
 		return policy.Undo(r.UID)
 	}
 	return r.Undo
+}
+
+// mounts lists mounts by their paths below the pod's directory.
+func mounts(all []policy.Mount) string {
+	paths := make([]string, 0, len(all))
+	for _, m := range all {
+		paths = append(paths, clean.Name(m.Path))
+	}
+	return cmp.Or(strings.Join(paths, ", "), "nothing")
 }
 
 // pod names the pod as far as it is known.

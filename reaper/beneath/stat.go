@@ -128,3 +128,29 @@ func MountID(fd int) (uint64, error) {
 	}
 	return 0, errNoMountID
 }
+
+// MountAt returns the IDs of the mount that is topmost at the name: mountinfo's, which the kernel uses again, and the one
+// that it never does (STATX_MNT_ID_UNIQUE, Linux 6.8), else 0. root reports whether the name is a mount point. What is
+// mounted there is not asked.
+func (d *Dir) MountAt(name string) (id, unique uint64, root bool, err error) {
+	st, err := d.StatName(name)
+	if err == nil && (st.Mask&unix.STATX_MNT_ID == 0 || st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0) {
+		err = errNoMountID
+	}
+	if err != nil {
+		return 0, 0, false, err
+	}
+	var again unix.Statx_t
+	err = Uninterrupted(func() error { return unix.Statx(d.FD(), name, statFlags, unix.STATX_MNT_ID_UNIQUE, &again) })
+	if err == nil && again.Mask&unix.STATX_MNT_ID_UNIQUE != 0 {
+		unique = again.Mnt_id
+	}
+	return st.Mnt_id, unique, st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, err
+}
+
+// Answers asks the server of what is mounted at the name, and waits for as long as that takes.
+func (d *Dir) Answers(name string) error {
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_FORCE_SYNC
+	var st unix.Statx_t
+	return Uninterrupted(func() error { return unix.Statx(d.FD(), name, flags, unix.STATX_BASIC_STATS, &st) })
+}

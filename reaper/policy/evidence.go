@@ -135,8 +135,8 @@ type Evidence struct {
 	VolData map[string]string
 	// CgroupIdle is true where the pod has a cgroup, and no process is in it or below it.
 	CgroupIdle bool
-	// Umount is the command that takes the mount away that was found, "" where there is none.
-	Umount string
+	// Unmount is the command with which an operator unmounts what was found, "" if there is none.
+	Unmount string
 	// RuntimeOnly is true where there is no such directory: nothing but the runtime shows
 	// that there was a pod.
 	RuntimeOnly bool

@@ -175,7 +175,7 @@ func Judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 	if e.Unread && v.Decision != Keep {
 		v.KeepFor(ReasonContentUnknown, unknownDetail(FactContent, e.Facts[FactContent]))
 	}
-	v.unmounting(e.Umount)
+	v.unmounting(e.Unmount)
 	return v
 }
 

@@ -102,6 +102,15 @@ var meanings = [...]Meaning{
 		Kind: KindForgotten, ID: "cfde9f471bac4d4abd87309e94a9b2ee", Level: LevelNotice, fold: forgotten,
 		Text: "{pod} is no longer kept by an operator; it is judged again from now on{why}",
 	},
+	{Kind: KindUnmounting, ID: "b669d31f237b4614b9f8d55f1fff7050", Level: LevelDebug, Intent: true, Text: "About to unmount {mounts} of {pod}{why}"},
+	{
+		Kind: KindUnmounted, ID: "4e5cb6b6196e4d92be03d6e8c0939cd9", Level: LevelNotice,
+		Text: "An operator unmounted {mounts} of {pod}, which orphan-reaper does not mount again{why}",
+	},
+	{
+		Kind: KindNotUnmounted, ID: "42c9d434f82444088c7c67f3e361fcda", Level: LevelInfo,
+		Text: "Left what is mounted of {pod} as it was{why}",
+	},
 	{Kind: KindRemovingSandbox, ID: "c2bb86f841cf4068949d77daff7921fe", Level: LevelDebug, Intent: true, Text: intended},
 	{
 		Kind: KindRemovedSandbox, ID: "d56b6525215043d99528cf3579ff59e2", Level: LevelNotice,

@@ -33,6 +33,9 @@ const (
 	KindRestoring       Kind = "restoring"        // intent, by an operator
 	KindRestored        Kind = "restored"         // by an operator
 	KindForgotten       Kind = "forgotten"        // by an operator: that the pod was restored
+	KindUnmounting      Kind = "unmounting"       // intent, by an operator
+	KindUnmounted       Kind = "unmounted"        // by an operator: some or all of what was mounted of a dead pod
+	KindNotUnmounted    Kind = "not-unmounted"    // an operator's unmount that changed nothing
 	KindRemovingSandbox Kind = "removing-sandbox" // intent; an earlier version wrote it, and the next two
 	KindRemovedSandbox  Kind = "removed-sandbox"  // by the runtime, on our word
 	KindKeptSandbox     Kind = "kept-sandbox"     // it is gone, or no longer what the look has seen

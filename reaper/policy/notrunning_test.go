@@ -15,7 +15,7 @@ func TestNotRunning(t *testing.T) {
 		want   Outlook
 	}{
 		{"a stale mount", func(*scene) {}, OutlookPerson},
-		{"a cgroup that merely leaked", func(s *scene) { s.ev.Facts.Set(FactMounted, No, "", ""); s.ev.Umount = "" }, OutlookPerson},
+		{"a cgroup that merely leaked", func(s *scene) { s.ev.Facts.Set(FactMounted, No, "", ""); s.ev.Unmount = "" }, OutlookPerson},
 		{"its stopped sandbox is still listed", func(s *scene) {
 			s.ev.Facts.Set(FactSandbox, Yes, "", "")
 			s.ev.Sandboxes = []Sandbox{{ID: "a"}}
@@ -42,7 +42,7 @@ func TestNotRunning(t *testing.T) {
 		s.ev.Facts.Set(FactNamed, No, "", "")
 		s.ev.Facts.Set(FactCgroup, Yes, "", "the cgroup kubepods/pod1 exists")
 		s.ev.Facts.Set(FactMounted, Yes, "", "mounted at /var/lib/kubelet/pods/1/v (nfs4)")
-		s.ev.CgroupIdle, s.ev.Umount = true, "umount '/var/lib/kubelet/pods/1/v'"
+		s.ev.CgroupIdle, s.ev.Unmount = true, "orphan-reaper unmount 1"
 		tt.change(s)
 		v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
 		look := tt.want == OutlookPerson
@@ -50,7 +50,7 @@ func TestNotRunning(t *testing.T) {
 			t.Errorf("%s: outlook %d, want %d: %s %v", tt.name, got, tt.want, v.Decision, v.Why)
 		}
 		for _, w := range v.Why {
-			if w.Reason == ReasonMounted && strings.HasSuffix(w.Detail, "; if the pod is gone: "+s.ev.Umount) != look {
+			if w.Reason == ReasonMounted && strings.HasSuffix(w.Detail, "; if the pod is gone: "+s.ev.Unmount) != look {
 				t.Errorf("%s: %q", tt.name, w.Detail)
 			}
 		}

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
@@ -90,6 +92,18 @@ func Reasons() []Reason {
 type Why struct {
 	Reason Reason `json:"reason"`
 	Detail string `json:"detail,omitempty"`
+}
+
+// WhyWords returns what keeps a pod as one line.
+func WhyWords(why []Why) string {
+	words := make([]string, 0, len(why))
+	for _, w := range why {
+		if w.Reason == ReasonWaived { // it states how the pod was judged
+			continue
+		}
+		words = append(words, strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Detail), ": "))
+	}
+	return strings.Join(slices.Compact(words), "; ")
 }
 
 // FirstPod begins the detail of a ReasonLimit that ends once one pod has been confirmed dead.

@@ -31,8 +31,10 @@ type Record struct {
 	Left    []Residue `json:"left,omitempty"`
 	// VolData holds each removed vol_data.json's content by its path.
 	VolData map[string]string `json:"vol_data,omitempty"`
-	Archive string            `json:"archive,omitempty"` // of CNI files: the name of their archive
-	Pods    []string          `json:"pods,omitempty"`    // where it is about several: some of them, NAMESPACE/NAME
+	// Mounts are what an operator's command is to unmount, or has unmounted.
+	Mounts  []Mount  `json:"mounts,omitempty"`
+	Archive string   `json:"archive,omitempty"` // of CNI files: the name of their archive
+	Pods    []string `json:"pods,omitempty"`    // where it is about several: some of them, NAMESPACE/NAME
 	// Repaired counts the cache files among Taken that were empty or unreadable, and Runtimes
 	// names those whose teardown they may hinder, with their versions.
 	Repaired int64    `json:"repaired,omitempty"`

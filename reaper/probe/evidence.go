@@ -78,7 +78,7 @@ func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 		e.Residue, e.VolData = c.Rows, c.VolData
 	}
 	f[policy.FactCgroup], e.CgroupIdle = l.cgroups.Fact(e.UID, p.cfg.CgroupRoot), l.cgroups.Idle[e.UID]
-	e.Umount = l.mounts.Umount(e.UID)
+	e.Unmount = l.mounts.Unmount(e.UID)
 	f[policy.FactKubeletFile], e.StateFiles = l.inStateFiles.Fact(e.UID, l.rootDir), l.inStateFiles.Files(e.UID)
 	f[policy.FactStaged] = l.volumesOf(e.UID, r).Staged(l.rootDir+"/plugins", &l.volumeUsers)
 	f[policy.FactInUse] = l.openFiles.Fact(e.UID, walked(r))

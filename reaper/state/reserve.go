@@ -37,7 +37,7 @@ func needed(r policy.Record) bool {
 // neededKinds are the needed kinds that change no entry of the quarantine.
 var neededKinds = []policy.Kind{
 	policy.KindBreaker, policy.KindResumed, policy.KindForgotten, policy.KindRemovedSandbox, policy.KindKeptSandbox, policy.KindFailed,
-	policy.KindCNIRestored,
+	policy.KindCNIRestored, policy.KindUnmounting, policy.KindUnmounted, policy.KindNotUnmounted,
 }
 
 // fullDisk reports whether there was no space for a write, or the owner may have no more of it.

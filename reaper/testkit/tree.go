@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -208,6 +209,11 @@ func (tr *Tree) BehindMount(mountPoint, file string) {
 		tr.T.Fatalf("%s is not mounted", mountPoint)
 	}
 	tr.Canaries = append(tr.Canaries, c)
+}
+
+// Unmounted takes account of a mount that the test has unmounted: what was behind it is no longer reached there.
+func (tr *Tree) Unmounted(mountPoint string) {
+	tr.Canaries = slices.DeleteFunc(tr.Canaries, func(c Canary) bool { return c.MountPoint == mountPoint })
 }
 
 // Lost returns the canaries that do not live.

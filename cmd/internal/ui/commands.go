@@ -73,8 +73,8 @@ func (x Place) values(e *policy.Evidence, name string) (values []string) {
 		return []string{paste(e.Namespace)}
 	case "{name}":
 		return []string{paste(e.PodName)}
-	case "{umount}":
-		return []string{e.Umount}
+	case "{unmount}":
+		return []string{e.Unmount}
 	case "{driver}":
 		return Drivers(e.VolData)
 	case "{crictl}": // for the pod's own runtime

@@ -20,7 +20,7 @@ const commandUID = "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
 func TestCommands(t *testing.T) {
 	x := Place{PodsDir: "/var/lib/kubelet/pods", QuarantineDir: "/var/lib/kubelet/orphan-reaper", Node: "n1"}
 	e := policy.Evidence{
-		UID: commandUID, Namespace: "shop", PodName: "cart-0", Umount: "umount '/var/lib/kubelet/pods/" + commandUID + "/volumes/x'",
+		UID: commandUID, Namespace: "shop", PodName: "cart-0", Unmount: "orphan-reaper unmount " + commandUID,
 		Sandboxes: []policy.Sandbox{{ID: "0af1", Socket: "/run/containerd/containerd.sock"}, {ID: "77aa", Ready: true}},
 		VolData: map[string]string{
 			"a/vol_data.json": `{"driverName":"ebs.csi.aws.com","volumeHandle":"vol-1"}`, "b/vol_data.json": "{", "c/vol_data.json": `{"driverName":"x\u001b[2J"}`,
@@ -28,7 +28,7 @@ func TestCommands(t *testing.T) {
 		StateFiles: []policy.StateFile{{Name: "allocated_pods_state"}, {Name: "/var/lib/x/y z"}},
 	}
 	for reason, want := range map[policy.Reason][]string{
-		policy.ReasonMounted: {"grep " + commandUID + " /proc/[0-9]*/mountinfo", e.Umount},
+		policy.ReasonMounted: {"grep " + commandUID + " /proc/[0-9]*/mountinfo", e.Unmount},
 		policy.ReasonSandbox: {"crictl -r unix:///run/containerd/containerd.sock pods --label io.kubernetes.pod.uid=" + commandUID},
 		policy.ReasonSandboxOrphaned: {
 			"crictl -r unix:///run/containerd/containerd.sock stopp 0af1 && crictl -r unix:///run/containerd/containerd.sock rmp 0af1",

@@ -48,7 +48,7 @@ it lives" outweighs the others, except those with "yes, whatever other reasons i
 var (
 	anywhere = Place{PodsDir: "ROOT-DIR/pods", QuarantineDir: "QUARANTINE-DIR", Node: "NODE"}
 	anyPod   = policy.Evidence{
-		UID: "UID", Namespace: "NAMESPACE", PodName: "NAME", Umount: "umount PATH", Sandboxes: []policy.Sandbox{{ID: "ID"}},
+		UID: "UID", Namespace: "NAMESPACE", PodName: "NAME", Unmount: "orphan-reaper unmount UID", Sandboxes: []policy.Sandbox{{ID: "ID"}},
 		VolData: map[string]string{"": `{"driverName":"DRIVER"}`}, StateFiles: []policy.StateFile{{Name: "FILE"}},
 	}
 )

@@ -11,13 +11,13 @@ import (
 
 // TestEachCommandOnce: two reasons that the same commands look at and end have them once, and what was seen has none.
 func TestEachCommandOnce(t *testing.T) {
-	e := policy.Evidence{Name: shortUID, UID: shortUID, Umount: "umount '/var/lib/kubelet/pods/" + shortUID + "/v'"}
-	why := []policy.Why{{Reason: policy.ReasonMounted, Detail: "/v" + policy.Unmounting(e.Umount)}, {Reason: policy.ReasonNotRunning}}
+	e := policy.Evidence{Name: shortUID, UID: shortUID, Unmount: "orphan-reaper unmount " + shortUID}
+	why := []policy.Why{{Reason: policy.ReasonMounted, Detail: "/v" + policy.Unmounting(e.Unmount)}, {Reason: policy.ReasonNotRunning}}
 	var out bytes.Buffer
 	p := NewPrinter(&out, func(string) string { return "" })
 	explainer{Printer: p, c: Context{Place: Place{PodsDir: "/var/lib/kubelet/pods"}}}.reasons(why, &e, true)
 	testkit.Must(t, p.Flush())
-	for _, command := range []string{e.Umount, "grep " + shortUID + " /proc/[0-9]*/mountinfo"} {
+	for _, command := range []string{e.Unmount, "grep " + shortUID + " /proc/[0-9]*/mountinfo"} {
 		if n := strings.Count(out.String(), command); n != 1 {
 			t.Errorf("%d times %s:\n%s", n, command, out.String())
 		}

@@ -174,7 +174,7 @@ func (x explainer) reasons(why []policy.Why, e *policy.Evidence, commands bool) 
 		x.Gap()
 		x.Printf("  %s\n", x.Paint(Bold, string(w.Reason)))
 		if w.Detail != "" { // without the command, which has a line of its own
-			x.Item("    ", "seen", 7, "", clean.Text(strings.TrimSuffix(w.Detail, policy.Unmounting(e.Umount))))
+			x.Item("    ", "seen", 7, "", clean.Text(strings.TrimSuffix(w.Detail, policy.Unmounting(e.Unmount))))
 		}
 		x.Item("    ", "means", 7, "", advice.Means)
 		x.Item("    ", "do", 7, "", advice.Advice)

@@ -68,11 +68,11 @@ var Reasons = []ReasonText{
 		Reason: policy.ReasonMounted,
 		Short:  "A volume of it is still mounted.",
 		Means:  "Something is mounted below the pod directory, in some mount namespace of this node. A removal would reach into the volume.",
-		Todo: "See what is mounted. If it is a dead mount of a volume, umount it. A mount that a container holds ends with that container. Never " +
-			"remove anything below a mount by hand.",
+		Todo: "See what is mounted. orphan-reaper unmount proves that the pod is dead and unmounts it. A mount that a container holds ends with " +
+			"that container. Never remove anything below a mount by hand.",
 		Do:   "See what holds the mount, and end that. Never remove anything below it.",
 		Look: []string{"grep {uid} /proc/[0-9]*/mountinfo"},
-		Then: []string{"{umount}"},
+		Then: []string{"{unmount}"},
 	},
 	{
 		Reason: policy.ReasonOwnMount,
@@ -169,10 +169,10 @@ var Reasons = []ReasonText{
 		Short:  "Nothing of it runs, and the kubelet cannot finish with it.",
 		Means: "A cgroup of this pod is there, no process is in it, and nothing lists the pod. The pod waits for a volume, or it is dead and the " +
 			"kubelet cannot finish.",
-		Todo: "If you want the pod, find out why it does not start. If it is gone and has the reason mounted, too, umount what that one names: the " +
+		Todo: "If you want the pod, find out why it does not start. If it is gone and has the reason mounted, too, unmount its volumes: the " +
 			"kubelet then finishes by itself. If it has not, search the kubelet's log for this UID.",
 		Look: []string{"grep {uid} /proc/[0-9]*/mountinfo"},
-		Then: []string{"{umount}"},
+		Then: []string{"{unmount}"},
 	},
 	{
 		Reason: policy.ReasonKubeletUnknown,

@@ -93,9 +93,9 @@ func busyReport() reaper.Report {
 	mounted := deadEvidence(uidMounted, "db", "postgres-1", skeleton, data)
 	mounted.Facts.Set(policy.FactMounted, policy.Yes, "/proc/3150/mountinfo", pods+"/"+uidMounted+"/volumes/x")
 	mounted.Facts.Set(policy.FactInUse, policy.Unknown, "/proc", "cannot read /proc/4242/fd: permission denied")
-	mounted.Umount = "umount '" + pods + "/" + uidMounted + "/volumes/x'"
+	mounted.Unmount = "orphan-reaper unmount " + uidMounted
 	add(mounted, policy.Keep, 0,
-		policy.Why{Reason: policy.ReasonMounted, Detail: pods + "/" + uidMounted + "/volumes/x" + policy.Unmounting(mounted.Umount)},
+		policy.Why{Reason: policy.ReasonMounted, Detail: pods + "/" + uidMounted + "/volumes/x" + policy.Unmounting(mounted.Unmount)},
 		policy.Why{Reason: policy.ReasonInUse, Detail: "cannot read /proc/4242/fd: permission denied"})
 	add(deadEvidence(uidAlive, "kube-system", "cilium-x2b9q"), policy.Keep, 0, policy.Why{Reason: policy.ReasonSandbox, Detail: "sandbox 9f2c, ready"})
 	add(deadEvidence(uidUsed, "", "", skeleton), policy.Wait, 0,

@@ -239,7 +239,7 @@ func (r *Report) count(all []candidate, c candidate) []candidate {
 	case policy.Return: // of entries of the quarantine only
 	}
 	if c.e.Entry == "" {
-		c.bytes, c.since, c.driver = bytesOf(c.e.Residue), c.e.Changed, driverOf(c.e.VolData, c.e.Residue, c.e.Umount)
+		c.bytes, c.since, c.driver = bytesOf(c.e.Residue), c.e.Changed, driverOf(c.e.VolData, c.e.Residue, nodeMount(c.e))
 		r.Counts.Bytes += c.bytes
 	}
 	return append(all, c)
@@ -258,6 +258,14 @@ func (c *candidate) pod() Pod {
 		p.Why = append(p.Why, policy.Why{Reason: w.Reason, Detail: Short(w.Detail)})
 	}
 	return p
+}
+
+// nodeMount returns what is mounted of the pod in the node's own namespace, "" if nothing is: elsewhere a process chooses the path.
+func nodeMount(e *policy.Evidence) string {
+	if e.Unmount == "" {
+		return ""
+	}
+	return e.Facts[policy.FactMounted].Detail
 }
 
 // missing returns what keeps a pass from removing any pod.

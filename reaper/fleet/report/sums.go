@@ -84,7 +84,7 @@ func bytesOf(left []policy.Residue) (sum int64) {
 
 // driverOf returns the CSI driver that a vol_data.json names, else the volume plugin of what may be data, else that of what
 // is mounted. A pod's own processes write none of these.
-func driverOf(files map[string]string, left []policy.Residue, umount string) string {
+func driverOf(files map[string]string, left []policy.Residue, mounted string) string {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		var volume struct {
 			Driver string `json:"driverName"`
@@ -98,7 +98,7 @@ func driverOf(files map[string]string, left []policy.Residue, umount string) str
 			return pluginOf(rest)
 		}
 	}
-	if _, rest, ok := strings.Cut(umount, "/volumes/"); ok {
+	if _, rest, ok := strings.Cut(mounted, "/volumes/"); ok {
 		return pluginOf(rest)
 	}
 	return ""

@@ -1,11 +1,12 @@
-// Package change has the system calls that unlink, rename and make files: nothing else of
-// orphan-reaper may call them (.golangci.yml), and nothing outside of reaper/removal can import
+// Package change has the system calls that unlink, rename, make files and unmount: nothing else of
+// orphan-reaper may call them (.golangci.yml), and only removal, cni/remove and unmount import
 // this. Each takes a directory that is held open and one name in it. It decides nothing, and
 // opens nothing that is there already.
 package change
 
 import (
 	"errors"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -66,4 +67,19 @@ func SetModTime(fd int, at time.Time) error {
 		}
 		return nil
 	})
+}
+
+// Unmount detaches the topmost mount at the name, if nothing uses it. It never detaches one that is busy (MNT_DETACH) and
+// never has a server give up (MNT_FORCE). umount2(2) takes a path, so the directory becomes the working directory of the
+// calling thread, which must have one of its own (unshare(CLONE_FS)). It is left before Unmount returns: a working
+// directory keeps its mount busy. The call is made once: a second one would detach what was below.
+func Unmount(dir *beneath.Dir, name string) error {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return unix.EINVAL
+	}
+	if err := beneath.Uninterrupted(func() error { return unix.Fchdir(dir.FD()) }); err != nil {
+		return err
+	}
+	defer func() { _ = unix.Chdir("/") }()
+	return unix.Unmount(name, unix.UMOUNT_NOFOLLOW)
 }

@@ -117,11 +117,7 @@ func LivesAgain(log *reported.Log, look policy.Look, entries []policy.EntryState
 		if v.Decision != policy.Keep {
 			continue
 		}
-		words := make([]string, 0, len(v.Why))
-		for _, w := range v.Why {
-			words = append(words, strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Detail), ": "))
-		}
-		return strings.Join(slices.Compact(words), "; "), true
+		return policy.WhyWords(v.Why), true
 	}
 	return "", false
 }

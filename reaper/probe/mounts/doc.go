@@ -7,7 +7,7 @@
 // is a hint. A namespace that cannot be read makes all that was not found unknown.
 //
 // It mounts and unmounts nothing, asks no file system across a mount, and enters a namespace on a
-// thread that ends with it only; Umount is a command for a person. Which pods are asked for, which
+// thread that ends with it only; Unmount is a command for an operator, and Below reads what that is about. Which pods are asked for, which
 // namespaces a descriptor holds and where the runtime's sockets are comes from the caller. Whether
 // a mount keeps a pod is for policy.
 //

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -73,6 +74,9 @@ func (m *Answer) scanMounts(v *view, hold func(length int) error, text []byte, w
 		uids = w.InPath(w.InPath(uids[:0], l.Target), l.Root)
 		// An overlay's upper directory, or the one below a bindfs, is named here only.
 		w.InText(l.Rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
+		if g := m.gather; g != nil {
+			g.add(v, &l, slices.Contains(uids, g.uid), func() bool { return v.concerns(&l, &table, &m.where, g.uid) })
+		}
 		if len(uids) == 0 && !plugins {
 			continue
 		}
@@ -174,10 +178,9 @@ func (m *Answer) Owner(h Hit) (parsers.PodUID, bool) {
 	return procfs.PodOf(m.procDir, m.cgroups, pid)
 }
 
-// Umount is the command that takes the pod's mount away, "" where there is none. It is for the
-// node's own namespace only: in that of a container the command would run the container's own
-// umount with all privileges. What a container has mounted goes with the container.
-func (m *Answer) Umount(uid parsers.PodUID) string {
+// Unmount is the command with which an operator unmounts the pod's mount, "" if there is none. It is for the
+// node's own namespace only. What a container has mounted goes with the container.
+func (m *Answer) Unmount(uid parsers.PodUID) string {
 	h, ok := m.Pods[uid]
 	if !ok || !strings.Contains(h.Target, "/pods/"+string(uid)+"/") {
 		return ""
@@ -185,10 +188,10 @@ func (m *Answer) Umount(uid parsers.PodUID) string {
 	if pid, in := h.PID(); !in || pid != "1" {
 		return ""
 	}
-	return UmountCommand(h.Target)
+	return "orphan-reaper unmount " + string(uid)
 }
 
-// UmountCommand is the command that takes a mount away from the node's own namespace, "" where the
+// UmountCommand is the command that takes a mount of no pod away from the node's own namespace, "" where the
 // path is none that a person should copy.
 func UmountCommand(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == '\\' || r > '~' }) {

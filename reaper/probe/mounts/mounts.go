@@ -25,6 +25,7 @@ import (
 type view struct {
 	pid   string
 	link  string // its mount namespace, "" where that is not known
+	first string // the ID of the first mount that it shows
 	whole bool   // it has a line for "/", and the process is not known to be chrooted
 	root  string // the process's root, where it is another than that of its mount namespace
 	// byFile is true where the kernel told by the file of the namespace.
@@ -61,6 +62,7 @@ type Answer struct {
 	// confined are the pods with a container whose mount namespace was not read, and can have nothing
 	// of another pod, by what the runtime told.
 	confined map[parsers.PodUID]bool
+	gather   *gather
 	procDir  string
 	cgroups  string // where they are mounted
 	origin   string // what was read
@@ -143,6 +145,7 @@ type Reader struct {
 	CgroupRoot             string
 	Guard                  *bounded.Guard
 
+	gather *gather // of Below, nil for a look
 	// Tests have an older kernel with these, or fewer capabilities.
 	rereads, noListing, noEntering bool
 }
@@ -170,7 +173,7 @@ func (r *Reader) read(ctx context.Context, w parsers.PodSet, sockets []string, h
 // takes over the mount ID of one that ended during the scan is not taken for it.
 func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string, held map[string]string) *Answer {
 	m := newAnswer(r.ProcDir)
-	m.cgroups = r.CgroupRoot
+	m.cgroups, m.gather = r.CgroupRoot, r.gather
 	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
 		m.Err = err
@@ -305,7 +308,8 @@ func (s *scan) thread(m *Answer, p *procfs.Process, pid string, w parsers.PodSet
 	if err == nil && s.losesLines() {
 		text, err = s.agreed(p, w, text, s.lines(fd))
 	}
-	v := &view{pid: pid, apart: s.Apart(pid)}
+	first, _, _ := bytes.Cut(line, []byte{' '})
+	v := &view{pid: pid, first: string(first), apart: s.Apart(pid)}
 	if found := m.scanMounts(v, p.Hold, text, w); err == nil {
 		err = found
 	}

@@ -113,23 +113,23 @@ func TestNamespacesAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestUmount: the command is for a mount below the pod's directory, in the node's own namespace.
-func TestUmount(t *testing.T) {
+// TestUnmount: the command is for a mount below the pod's directory, in the node's own namespace.
+func TestUnmount(t *testing.T) {
 	uid := newUID()
 	below := "/var/lib/kubelet/pods/" + string(uid) + "/volumes/v"
 	for _, tt := range []struct{ target, pid, held, want string }{
-		{below, "1", "", "umount " + below},
-		{below, "7", "", ""}, // its umount would be the container's own
+		{below, "1", "", "orphan-reaper unmount " + string(uid)},
+		{below, "7", "", ""}, // what a container has mounted goes with it
 		{below, "1", "/run/ns", ""},
 		{"/data", "1", "", ""},
 		{"/pods/" + string(newUID()), "1", "", ""},
 	} {
 		m := &Answer{Pods: map[parsers.PodUID]Hit{uid: {Target: tt.target, view: &view{pid: tt.pid, held: tt.held}}}}
-		if got := m.Umount(uid); got != tt.want {
+		if got := m.Unmount(uid); got != tt.want {
 			t.Errorf("%+v: %s", tt, got)
 		}
 	}
-	if got := (&Answer{}).Umount(uid); got != "" {
+	if got := (&Answer{}).Unmount(uid); got != "" {
 		t.Errorf("without a mount: %s", got)
 	}
 }

@@ -60,7 +60,7 @@ func (s *scan) kept(p *procfs.Process, w parsers.PodSet, each lines) ([]byte, er
 		switch {
 		case l.Cut && s.hides(l):
 			cut = procfs.ErrShare
-		case matters(l, w):
+		case matters(l, w) || s.gather.wants(l):
 			text = appendLine(text, l)
 			ids[string(l.ID)] = true
 			if string(l.Target) != "/" || names(l, w) {

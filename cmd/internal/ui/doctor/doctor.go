@@ -152,7 +152,7 @@ func newPod(p *summary.Pod, now time.Time) pod {
 	if e := p.Evidence; e != nil {
 		v.Namespace, v.Name, v.Bytes, v.unread = e.Namespace, e.PodName, p.Bytes, e.Unread
 		if p.Fate == summary.Person {
-			v.Command = e.Umount
+			v.Command = e.Unmount
 		}
 		v.DueSeconds = int(p.Verdict.Due.Seconds())
 		for _, w := range p.Verdict.Why {

@@ -86,7 +86,7 @@ var doctored = map[string]func(*summary.Case){
 	},
 	// The main cause comes first, whatever else there is to do.
 	"observemore": func(x *summary.Case) {
-		doctoredUmount(x)
+		doctoredUnmount(x)
 		x.Daemon.Mode, x.Rules.Observe = "observe", true
 		x.Conflicts = []parsers.PodUID{uidConflict}
 		x.Pods = append(x.Pods, policy.Judged{Evidence: policy.Evidence{Name: "backup"}, Verdict: policy.Verdict{Decision: policy.Keep}})
@@ -115,7 +115,7 @@ var doctored = map[string]func(*summary.Case){
 			x.Pods[i].Facts[policy.FactNamed].Truth = policy.Yes
 		}
 	},
-	"umount": doctoredUmount,
+	"unmount": doctoredUnmount,
 	"past": func(x *summary.Case) {
 		complain(x)
 		s := &x.Said[0]
@@ -194,7 +194,7 @@ var doctored = map[string]func(*summary.Case){
 			p := x.Pods[0]
 			p.UID = uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
 			if i%2 == 1 {
-				p.Umount = "umount '/var/lib/kubelet/pods/" + string(p.UID) + "/v'"
+				p.Unmount = "orphan-reaper unmount " + string(p.UID)
 				p.Decision, p.Why = policy.Keep, []policy.Why{{Reason: policy.ReasonMounted}}
 			}
 			x.Pods = append(x.Pods, p)
@@ -203,12 +203,12 @@ var doctored = map[string]func(*summary.Case){
 	},
 }
 
-// doctoredUmount has a volume of a dead pod mounted.
-func doctoredUmount(x *summary.Case) {
+// doctoredUnmount has a volume of a dead pod mounted.
+func doctoredUnmount(x *summary.Case) {
 	complain(x)
 	r := only(testReport(), uidMounted)
 	p := r.Pods[0]
-	p.Umount = "umount '/var/lib/kubelet/pods/" + string(uidMounted) + "/volumes/kubernetes.io~csi/pvc-0d5f2c1e-6f0e-4c39-9d3b-0d6a1e9f6b11/mount'"
+	p.Unmount = "orphan-reaper unmount " + string(uidMounted)
 	x.Pods = append(x.Pods, p)
 }
 

@@ -71,11 +71,11 @@ func testReport() reaper.Report {
 	e := evidence(uidMounted, "db", "postgres-1", skeleton, projected, data)
 	e.Facts.Set(policy.FactMounted, policy.Yes, "/proc/3150/mountinfo",
 		"/var/lib/kubelet/pods/"+string(uidMounted)+"/volumes/kubernetes.io~local-volume/pgdata")
-	e.Umount = "umount '/var/lib/kubelet/pods/" + string(uidMounted) + "/volumes/kubernetes.io~local-volume/pgdata'"
+	e.Unmount = "orphan-reaper unmount " + string(uidMounted)
 	e.Facts.Set(policy.FactTeardown, policy.Yes, "log of the kubelet, PID 812", "the kubelet's volume manager cannot tear down pgdata")
 	e.Facts.Set(policy.FactInUse, policy.Unknown, "/proc", "cannot read /proc/4242/fd: permission denied")
 	add(e, policy.Keep, 0,
-		policy.Why{Reason: policy.ReasonMounted, Detail: e.Facts[policy.FactMounted].Detail + policy.Unmounting(e.Umount)},
+		policy.Why{Reason: policy.ReasonMounted, Detail: e.Facts[policy.FactMounted].Detail + policy.Unmounting(e.Unmount)},
 		policy.Why{Reason: policy.ReasonKubeletHolds, Detail: e.Facts[policy.FactTeardown].Detail},
 		policy.Why{Reason: policy.ReasonInUse, Detail: e.Facts[policy.FactInUse].Detail})
 	e = evidence(uidAlive, "kube-system", "cilium-x2b9q", skeleton)

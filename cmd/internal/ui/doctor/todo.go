@@ -59,10 +59,10 @@ func (v *Screen) todoFor(p *summary.Pod, reason policy.Reason) (text, command st
 	brief := ui.BriefOf(reason)
 	then := v.place.Commands(p.Evidence, reason).Then
 	switch {
-	case len(then) > 0 && then[0] == p.Evidence.Umount && v.Daemon.Runs == policy.Yes:
-		return "If the pod is gone, umount what is still mounted; the rest follows automatically:", then[0]
-	case len(then) > 0 && then[0] == p.Evidence.Umount:
-		return "If the pod is gone, umount what is still mounted; a sweep can then remove the rest:", then[0]
+	case len(then) > 0 && then[0] == p.Evidence.Unmount && v.Daemon.Runs == policy.Yes:
+		return "If the pod is gone, unmount what is still mounted; the rest follows automatically:", then[0]
+	case len(then) > 0 && then[0] == p.Evidence.Unmount:
+		return "If the pod is gone, unmount what is still mounted; a sweep can then remove the rest:", then[0]
 	case len(then) > 0:
 		return brief.Do, then[0]
 	case reason == policy.ReasonKubeletUnknown && v.c.Node.Kubelet.Truth != policy.Yes:

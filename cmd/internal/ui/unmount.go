@@ -1,0 +1,217 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// mountView is one mount, and what became of it.
+type mountView struct {
+	policy.Mount
+	Copies int           `json:"copies"` // in other mount namespaces
+	Result policy.Result `json:"result,omitempty"`
+	Error  string        `json:"error,omitempty"`
+}
+
+// Unmount is what unmount writes in JSON.
+type Unmount struct {
+	UID       string          `json:"uid"`
+	Namespace string          `json:"namespace"`
+	Name      string          `json:"name"`
+	DryRun    bool            `json:"dry_run"`
+	Verdict   policy.Decision `json:"verdict"` // with the mounts set aside: reap is dead
+	Why       []policy.Why    `json:"why"`
+	Mounts    []mountView     `json:"mounts"`
+	Stopped   string          `json:"stopped,omitempty"`
+	Before    *time.Time      `json:"unmounted_before,omitempty"`
+	Next      []string        `json:"next"` // what to do now: commands
+
+	left    int
+	kept    []policy.Reason
+	remover Remover
+}
+
+// NewUnmount shows what is mounted of a pod, and what was done.
+func NewUnmount(u *reaper.Unmounting, c Context, dryRun bool) Unmount {
+	v := Unmount{
+		UID: string(u.UID), Namespace: u.Evidence.Namespace, Name: u.Evidence.PodName, DryRun: dryRun, Verdict: u.Verdict.Decision,
+		Why: list(u.Verdict.Why), Mounts: []mountView{}, Stopped: u.Stopped, Next: []string{}, left: len(u.Left),
+		remover: RemoverOf(u.Node, false, c.Daemon, c.Observe, c.Hold+c.Confirm),
+	}
+	for _, m := range u.Mounts.Mounts {
+		view := mountView{Mount: m, Copies: len(m.Copies)}
+		if i := slices.IndexFunc(u.Outcomes, func(o policy.MountOutcome) bool { return m.Is(o.Mount) && !o.Covered }); i >= 0 {
+			view.Result, view.Error = u.Outcomes[i].Result, cmp.Or(u.Outcomes[i].Err, u.Outcomes[i].Why)
+		} else if len(u.Outcomes) > 0 && !slices.ContainsFunc(u.Left, m.Is) {
+			view.Result = policy.Gone
+		}
+		v.Mounts = append(v.Mounts, view)
+	}
+	if u.Before != nil {
+		v.Before = &u.Before.At.Wall
+	}
+	if u.Next != nil {
+		for _, w := range u.Next.Why {
+			if u.Next.Decision == policy.Keep && w.Reason != policy.ReasonMounted && w.Reason != policy.ReasonWaived {
+				v.kept = append(v.kept, w.Reason)
+			}
+		}
+	}
+	v.next()
+	return v
+}
+
+func (v *Unmount) next() {
+	switch {
+	case v.DryRun && v.Verdict != policy.Keep && v.left > 0:
+		v.Next = append(v.Next, "orphan-reaper unmount "+v.UID)
+	case v.left > 0 || len(v.kept) > 0:
+		v.Next = append(v.Next, "orphan-reaper explain "+v.UID)
+	case v.remover.Now("it", "") != "":
+		v.Next = append(v.Next, "orphan-reaper sweep "+v.UID)
+	}
+}
+
+// NeedsPerson reports whether something stays that needs an operator.
+func (v *Unmount) NeedsPerson() bool {
+	if v.DryRun {
+		return v.Verdict == policy.Keep || slices.ContainsFunc(v.Mounts, func(m mountView) bool { return m.Stays != "" })
+	}
+	return v.left > 0
+}
+
+// Done counts the mounts that were unmounted.
+func (v *Unmount) Done() (n int) {
+	for _, m := range v.Mounts {
+		if m.Result == policy.Done {
+			n++
+		}
+	}
+	return n
+}
+
+// UnmountQuestion returns what an unmount would detach.
+func UnmountQuestion(v *Unmount) string {
+	text := v.heading() + "\n"
+	for _, m := range v.Mounts {
+		text += "  " + m.text() + "\n"
+	}
+	return text + "Unmount " + UnmountSum(v) + "? The files stay where they are mounted from. orphan-reaper mounts nothing again."
+}
+
+// UnmountSum sums up what an unmount would detach.
+func UnmountSum(v *Unmount) string {
+	n := 0
+	for _, m := range v.Mounts {
+		if m.Stays == "" {
+			n++
+		}
+	}
+	return human.Count(n, "mount") + " of pod " + v.UID
+}
+
+func (v *Unmount) heading() string {
+	name := clean.Text(policy.FullName(v.Namespace, v.Name))
+	if name != "" {
+		name = ", " + name
+	}
+	return "Mounted below the directory of pod " + v.UID + name + ", in the node's mount namespace:"
+}
+
+// text describes the mount in one line.
+func (m mountView) text() string {
+	text := m.Words()
+	if m.Copies > 0 {
+		text += ", and " + human.Count(m.Copies, "copy") + " that " + human.Plural(m.Copies, "goes", "go") + " with it"
+	}
+	if m.Stays != "" {
+		text += "; stays: " + clean.Text(m.Stays)
+	}
+	return text
+}
+
+// Unmount writes what is mounted of a pod, and what was done.
+func (p *Printer) Unmount(v Unmount) {
+	if v.Before != nil {
+		p.Printf("unmounted already, at %s: %s\n", human.When(*v.Before), v.UID)
+		p.after(&v)
+		return
+	}
+	if v.DryRun {
+		p.Para("", v.heading())
+		for _, m := range v.Mounts {
+			p.Para("  ", m.text())
+		}
+		p.verdict(&v)
+	} else {
+		for _, m := range v.Mounts {
+			switch {
+			case m.Result == policy.Done:
+				p.Para("", "unmounted: "+m.Words())
+			case m.Result == policy.Gone:
+				p.Para("", "gone already: "+m.Words())
+			case m.Result != "":
+				p.Para("", "still mounted: "+m.Words()+": "+clean.Text(m.Error))
+			default:
+				p.Para("", "still mounted: "+m.text())
+			}
+		}
+		if v.Stopped != "" && v.left > 0 {
+			p.Para("", "Stopped: "+clean.Text(v.Stopped)+".")
+		}
+	}
+	p.after(&v)
+}
+
+// verdict writes whether the pod is proved dead, of a dry run.
+func (p *Printer) verdict(v *Unmount) {
+	p.Gap()
+	switch {
+	case v.Verdict == policy.Reap:
+		p.Para("", "The pod is proved dead. A dry run changes nothing.")
+	default:
+		words := "The pod is not proved dead"
+		if v.Verdict == policy.Wait {
+			words += " yet; the command waits for the hold"
+		}
+		p.Para("", words+": "+clean.Text(policy.WhyWords(v.Why))+".")
+	}
+}
+
+// after writes what comes next.
+func (p *Printer) after(v *Unmount) {
+	p.Gap()
+	switch {
+	case v.left > 0 && !v.DryRun:
+		p.Para("", "When what stands in the way has ended, give the same command again.")
+	case v.left > 0:
+	case len(v.kept) > 0:
+		p.Para("", fmt.Sprintf("Nothing is mounted below its directory any more. It is still kept (%s). The kubelet may end that by itself "+
+			"within seconds; this shows what is left to do:", joinReasons(v.kept)))
+	case len(v.Next) == 0:
+		p.Para("", "Nothing is mounted below its directory any more. The daemon does the rest, or the kubelet itself.")
+	default:
+		p.Para("", "Nothing is mounted below its directory any more. This, or the kubelet itself, does the rest:")
+	}
+	for _, command := range v.Next {
+		p.Printf("  %s\n", command)
+	}
+}
+
+func joinReasons(reasons []policy.Reason) string {
+	text := ""
+	for i, r := range reasons {
+		if i > 0 {
+			text += ", "
+		}
+		text += string(r)
+	}
+	return text
+}

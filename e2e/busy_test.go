@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// busy is kubernetes#135698: a pod with a subPath of a hostPath is deleted by force while its kubelet is down. The kubelet
+// that starts ends its containers, knows nothing of the mount, and complains for ever that it is busy. Of a living pod
+// unmount refuses each mount; of the dead one it unmounts that, and nothing of the host's directory is lost.
+func busy(t *testing.T, n *node) {
+	host := mkdir(t, filepath.Join(n.dir, "busy"))
+	part := mkdir(t, filepath.Join(host, "part"))
+	plantCanaries(t, part)
+	p := pod{
+		uid: n.uid("5a11fe00-0000-4000-8000-0000000000d_"), name: "busy", spec: "volumes: [{name: host, hostPath: {path: " + host + "}}]",
+		mounts: "[{name: host, mountPath: /sub, subPath: part}]", dirs: "/sub", files: []string{"volume-subpaths/host/app/0"},
+	}
+	tasks := len(n.tasks())
+	n.run(t, p)
+	eventually(t, 60*time.Second, func() string { return n.beating(p) })
+	d := n.reap(t)
+	if out, code := d.try("unmount", "--yes", p.uid); code != 1 || !strings.Contains(out, "not proved dead") {
+		t.Errorf("of a living pod: %d\n%s", code, out)
+	}
+	throughout(t, 2*time.Second, func() string { return n.beating(p) })
+
+	n.restartKubelet(t, func() {
+		if err := os.Remove(filepath.Join(n.dir, "manifests", p.name+".yaml")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	mark := n.kubelet.size()
+	eventually(t, 90*time.Second, func() string {
+		return missing(len(n.tasks()) == tasks && strings.Contains(n.said(p.uid, mark), "device or resource busy"),
+			"the kubelet says %q, %d tasks", n.said(p.uid, mark), len(n.tasks()))
+	})
+	d.tells(t, 60*time.Second, p.uid, "it is mounted, and how to end that", func(r policy.Record) bool {
+		return keptFor(policy.ReasonMounted)(r) && strings.Contains(policy.WhyWords(r.Why), "orphan-reaper unmount "+p.uid)
+	})
+	t.Log(d.command(t, "unmount", "--dry-run", p.uid))
+	eventually(t, 3*time.Minute, func() string { // the kubelet may just have started, or its garbage collection waits
+		out, code := d.try("unmount", "--yes", p.uid)
+		return missing(code == 0 && strings.Contains(out, "unmounted"), "unmount ended with %d\n%s", code, out)
+	})
+	eventually(t, 2*time.Minute, func() string {
+		return missing(!exists(filepath.Join(n.pods, p.uid)), "%s is still there: %s", p.uid, n.said(p.uid, mark))
+	})
+	checkCanaries(t, part)
+	quiet := n.kubelet.size()
+	throughout(t, 10*time.Second, func() string { return n.said(p.uid, quiet) })
+	if out, code := d.try("unmount", "--yes", p.uid); code != 0 || !strings.Contains(out, "unmounted already") {
+		t.Errorf("the same command again: %d\n%s", code, out)
+	}
+}
+
+// try is command for one that may fail, and returns what it wrote and its exit code.
+func (d *daemon) try(args ...string) (string, int) {
+	out, err := exec.Command(d.binary(), append(args, d.flags...)...).CombinedOutput()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		return string(out), e.ExitCode()
+	} else if err != nil {
+		return err.Error(), -1
+	}
+	return string(out), 0
+}
+
+// lost is containerd#13784: the runtime has forgotten a pod whose processes run on. The kubelet names it as an orphan, no
+// list has it, and it stays alive for us by its cgroup and processes.
+func lost(t *testing.T, n *node) {
+	p := pod{
+		uid: n.uid("5a11fe00-0000-4000-8000-0000000000e_"), name: "lost", spec: "hostNetwork: true, volumes: [{name: data, emptyDir: {}}]",
+		mounts: "[{name: data, mountPath: /data}]", dirs: "/data", files: []string{"volumes/kubernetes.io~empty-dir/data"},
+	}
+	n.run(t, p)
+	eventually(t, 60*time.Second, func() string { return n.beating(p) })
+	n.kubelet.signal(stopSignal) // one that is awake ends what is in the cgroup
+	ids := n.forgetContainers(t, p.uid)
+	t.Cleanup(func() { n.killProcesses(ids) })
+	if err := os.Remove(filepath.Join(n.dir, "manifests", p.name+".yaml")); err != nil {
+		t.Fatal(err)
+	}
+	d := n.reap(t)
+	eventually(t, 60*time.Second, func() string {
+		n.forge(t, p.uid)
+		time.Sleep(time.Second)
+		return missing(len(d.of(p.uid)) > 0, "nothing is told of it")
+	})
+	d.tells(t, 60*time.Second, p.uid, "its cgroup shows that it lives", keptFor(policy.ReasonCgroup))
+	throughout(t, hold+settle+10*time.Second, func() string {
+		for _, r := range d.of(p.uid) {
+			if r.Kind != policy.KindKept || keptFor(policy.ReasonSandbox)(r) || keptFor(policy.ReasonContainer)(r) {
+				return string(r.Kind) + ": " + policy.WhyWords(r.Why)
+			}
+		}
+		return n.beating(p)
+	})
+	n.kubelet.signal(contSignal)
+	n.killProcesses(ids)
+	eventually(t, 2*time.Minute, func() string {
+		return missing(!exists(filepath.Join(n.pods, p.uid)), "%s is still there: %s", p.uid, n.kubelet.tail(2))
+	})
+}
+
+// forgetContainers has the runtime lose the pod's sandbox and containers, whose processes go on: while it is down, what
+// it knows of their shims is moved away; then they are removed from its database.
+func (n *node) forgetContainers(t *testing.T, uid string) []string {
+	t.Helper()
+	ctr := []string{"ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "containers"}
+	out, err := runQuietly(append(ctr, "ls", "-q", `labels."io.kubernetes.pod.uid"==`+uid)...)
+	ids := strings.Fields(out)
+	if err != nil || len(ids) < 2 {
+		t.Fatalf("containers %q: %v", ids, err)
+	}
+	n.containerd.kill()
+	away := mkdir(t, filepath.Join(n.dir, "lost"))
+	for _, id := range ids {
+		rename(t, filepath.Join(n.dir, "containerd", "state", "io.containerd.runtime.v2.task", "k8s.io", id), filepath.Join(away, id))
+	}
+	n.containerd = n.startContainerd(t, "containerd")
+	must(t, append(append(ctr, "rm"), ids...)...)
+	n.containerd.kill() // it lists its own until it starts anew
+	n.containerd = n.startContainerd(t, "containerd")
+	return ids
+}
+
+// killProcesses ends the processes of containers that no runtime knows, and their shims.
+func (n *node) killProcesses(ids []string) {
+	names, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return
+	}
+	for _, dir := range names {
+		text := ""
+		for _, file := range []string{"cmdline", "cgroup"} {
+			if b, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
+				text += string(b)
+			}
+		}
+		for _, id := range ids {
+			if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && strings.Contains(text, id) && pid != os.Getpid() {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+	}
+}

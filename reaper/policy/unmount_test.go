@@ -1,0 +1,122 @@
+package policy
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// TestJudgeMounted: nothing is set aside but the mounts in the node's own namespace, a volume that is staged, and an empty
+// cgroup of a pod that the kubelet released. Of all else the verdict is that of a sweep.
+func TestJudgeMounted(t *testing.T) {
+	now := Instant{Wall: time.Unix(1e9, 0), BootID: "b", Boot: 10 * time.Hour}
+	n := Node{Kubelet: Fact{Truth: Yes}, KubeletID: KubeletID{PID: 1}, RuntimeLists: Fact{Truth: Yes}, MayEnforce: Fact{Truth: Yes}, Agrees: Fact{Truth: Yes}}
+	dead := func() Evidence {
+		e := Evidence{Name: "1", UID: "1", Changed: now.Wall.Add(-time.Hour)}
+		for f := range NumFacts {
+			e.Facts.Set(f, No, "", "")
+		}
+		for _, f := range []FactName{FactDirectory, FactContent, FactNamed, FactAnyNamed} {
+			e.Facts.Set(f, Yes, "", "")
+		}
+		return e
+	}
+	judge := func(e Evidence, outside Truth) Verdict {
+		return JudgeMounted(e, Fact{Truth: outside}, n, Hold{}, Rules{}, now)
+	}
+	if v := judge(dead(), No); v.Decision != Reap {
+		t.Fatalf("%+v", v)
+	}
+	for f := range NumFacts {
+		for _, truth := range []Truth{Unknown, No, Yes} {
+			e := dead()
+			e.Facts.Set(f, truth, "", "")
+			want := Judge(e, n, Hold{}, Rules{}, now)
+			if f == FactMounted || f == FactStaged && truth == Yes {
+				want.Decision, want.Why = Reap, nil
+			}
+			if got := judge(e, No); got.Decision != want.Decision || !reflect.DeepEqual(got.Why, want.Why) {
+				t.Errorf("%s %s: %+v, a sweep's is %+v", f, truth, got, want)
+			}
+		}
+	}
+	for _, outside := range []Truth{Unknown, Yes} {
+		if v := judge(dead(), outside); v.Decision != Keep {
+			t.Errorf("mounted outside %s: %+v", outside, v)
+		}
+	}
+	for _, tt := range []struct {
+		what     string
+		idle     bool
+		released FactName
+		want     Decision
+	}{
+		{"a process is in it", false, FactNamed, Keep},
+		{"empty, and named", true, FactNamed, Reap},
+		{"empty, and nobody released it", true, FactAnyNamed, Keep},
+		{"empty, and a list omits it", true, FactReleased, Reap},
+	} {
+		e := dead()
+		e.Facts.Set(FactNamed, No, "", "")
+		e.Facts.Set(tt.released, Yes, "", "")
+		e.Facts.Set(FactCgroup, Yes, "", "")
+		e.CgroupIdle = tt.idle
+		if v := judge(e, No); v.Decision != tt.want {
+			t.Errorf("%s: %+v", tt.what, v)
+		}
+	}
+}
+
+// TestKeepMounts: what would take something along stays, a CSI volume of another pod stays unless its driver is named,
+// and what they are mounted on stays.
+func TestKeepMounts(t *testing.T) {
+	db := "volumes/kubernetes.io~csi/db"
+	volData := map[string]string{db + "/vol_data.json": `{"driverName":"d.example"}`}
+	other := []parsers.PodUID{"2"}
+	for _, tt := range []struct {
+		what   string
+		mounts []Mount
+		gone   []string
+		stay   []uint64
+	}{
+		{"plain", []Mount{{ID: 1, Path: db + "/mount"}}, nil, nil},
+		{"shared", []Mount{{ID: 2, Parent: 1, Path: "volumes/l/v/in", Shares: []string{"/data"}}, {ID: 1, Path: "volumes/l/v"}}, nil, []uint64{1, 2}},
+		{"CSI in use", []Mount{{ID: 1, Path: db + "/mount", Users: other}}, nil, []uint64{1}},
+		{"the driver is gone", []Mount{{ID: 1, Path: db + "/mount", Users: other}}, []string{"x", "d.example"}, nil},
+		{"another driver is gone", []Mount{{ID: 1, Path: db + "/mount", Users: other}}, []string{"x"}, []uint64{1}},
+		{"no vol_data.json", []Mount{{ID: 1, Path: "volumes/kubernetes.io~csi/q/mount", Users: other}}, []string{""}, []uint64{1}},
+		{"not of CSI", []Mount{{ID: 1, Path: "volume-subpaths/db/app/0", Users: other}}, nil, nil},
+		{"beside", []Mount{{ID: 1, Path: db + "/mount", Users: other}, {ID: 2, Path: "volumes/b"}}, nil, []uint64{1}},
+	} {
+		p := PodMounts{Mounts: tt.mounts}
+		p.KeepMounts(volData, tt.gone)
+		var stay []uint64
+		for _, m := range p.Mounts {
+			if m.Stays != "" {
+				stay = append(stay, m.ID)
+			}
+		}
+		slices.Sort(stay)
+		if !slices.Equal(stay, tt.stay) || len(p.Todo()) != len(p.Mounts)-len(stay) {
+			t.Errorf("%s: %+v", tt.what, p.Mounts)
+		}
+	}
+}
+
+// TestSortMounts: children come before what they are mounted on, also where the paths are the same.
+func TestSortMounts(t *testing.T) {
+	p := PodMounts{Mounts: []Mount{{ID: 1, Parent: 9, Path: "a"}, {ID: 2, Parent: 1, Path: "a"}, {ID: 3, Parent: 2, Path: "a/b"}, {ID: 4, Parent: 9, Path: "c/d/e/f"}}}
+	p.Sort()
+	var ids []uint64
+	for _, m := range p.Mounts {
+		ids = append(ids, m.ID)
+	}
+	if !slices.Equal(ids, []uint64{3, 2, 4, 1}) {
+		t.Error(ids)
+	}
+	p = PodMounts{Mounts: []Mount{{ID: 1, Parent: 2}, {ID: 2, Parent: 1}}} // no kernel shows this, and it ends
+	p.Sort()
+}

@@ -1,0 +1,238 @@
+package mounts
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// below is a node with a pod, on a file system that shares its mounts, as systemd has "/".
+type below struct {
+	t    *testing.T
+	root string // the kubelet's
+	dir  string // the pod's
+	*Reader
+}
+
+func newBelow(t *testing.T) below {
+	t.Helper()
+	base := t.TempDir()
+	testkit.Mount(t, "tmpfs", base, "tmpfs", 0, "")
+	testkit.Must(t, unix.Mount("", base, "", unix.MS_SHARED, ""))
+	b := below{t: t, root: base + "/kubelet", dir: base + "/kubelet/pods/" + string(testkit.PodA)}
+	for _, dir := range []string{b.dir + "/volumes/v", b.dir + "/volumes/kubernetes.io~csi/db/mount", b.dir + "/volume-subpaths/v/app/0", base + "/data/in"} {
+		testkit.Must(t, os.MkdirAll(dir, 0o755))
+	}
+	b.Reader = &Reader{ProcDir: "/proc", RootDir: b.root, QuarantineDir: b.root + "/orphan-reaper", CgroupRoot: "/none", Guard: &bounded.Guard{}}
+	return b
+}
+
+// mount mounts a tmpfs, or binds a directory.
+func (b below) mount(source, at string) {
+	b.t.Helper()
+	fs, flags := "tmpfs", uintptr(0)
+	if strings.HasPrefix(source, "/") {
+		fs, flags = "", unix.MS_BIND
+	}
+	if err := unix.Mount(source, at, fs, flags, ""); err != nil {
+		testkit.Skip(b.t, "nothing can be mounted: ", err)
+	}
+}
+
+func (b below) read() policy.PodMounts { return b.Below(b.t.Context(), testkit.PodA, nil, true) }
+
+// namespace starts a process in a mount namespace of its own, which gets what is mounted here as flags say.
+func (b below) namespace(flags uintptr) *exec.Cmd {
+	b.t.Helper()
+	how := map[uintptr]string{unix.MS_PRIVATE: "private", unix.MS_SLAVE: "slave", unix.MS_SHARED: "unchanged"}[flags]
+	cmd := exec.Command("unshare", "--mount", "--propagation", how, "sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	testkit.Must(b.t, cmd.Start())
+	b.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for { // until it is there
+		comm, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/comm")
+		testkit.Must(b.t, err)
+		if string(comm) == "sleep\n" {
+			return cmd
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// all returns the mounts of all namespaces that have the text in their mount point.
+func (b below) all(text string, pids ...int) (found []string) {
+	for _, pid := range append(pids, os.Getpid()) {
+		mounts, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/mountinfo")
+		testkit.Must(b.t, err)
+		for line := range strings.Lines(string(mounts)) {
+			if f := strings.Fields(line); strings.Contains(f[4], text) {
+				found = append(found, f[0])
+			}
+		}
+	}
+	return found
+}
+
+// TestBelowCopies: copies in a peer and in a slave namespace are the pod's own, and go with the mount. One in a private
+// namespace, or a bind of the volume elsewhere, speaks against it.
+func TestBelowCopies(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	testkit.NeedCommand(t, "unshare")
+	b := newBelow(t)
+	slave, peer := b.namespace(unix.MS_SLAVE), b.namespace(unix.MS_SHARED)
+	b.mount("mem", b.dir+"/volumes/v")
+	testkit.Must(t, os.Mkdir(b.dir+"/volumes/v/in", 0o755))
+	b.mount("in", b.dir+"/volumes/v/in")
+	p := b.read()
+	if p.Outside.Truth != policy.No || len(p.Mounts) != 2 || p.Mounts[0].Path != "volumes/v/in" || p.Mounts[0].Source != "in" {
+		t.Fatalf("%+v", p)
+	}
+	for _, m := range p.Mounts {
+		if len(m.Copies) != 2 || len(m.Shares) > 0 {
+			t.Errorf("%+v", m)
+		}
+	}
+	// What goes is what was said to go.
+	before := b.all("/volumes/v/in", slave.Process.Pid, peer.Process.Pid)
+	testkit.Must(t, unix.Unmount(b.dir+"/volumes/v/in", 0))
+	said := []string{strconv.FormatUint(p.Mounts[0].ID, 10)}
+	for _, id := range p.Mounts[0].Copies {
+		said = append(said, strconv.FormatUint(id, 10))
+	}
+	slices.Sort(said)
+	if slices.Sort(before); !slices.Equal(said, before) || len(b.all("/volumes/v/in", slave.Process.Pid, peer.Process.Pid)) > 0 {
+		t.Errorf("said %q, were %q", said, before)
+	}
+	private := b.namespace(unix.MS_PRIVATE)
+	if p = b.read(); p.Outside.Truth != policy.Yes || len(p.Mounts) != 1 {
+		t.Errorf("a private copy: %+v", p)
+	}
+	testkit.Must(t, private.Process.Kill())
+	_ = private.Wait()
+	elsewhere := b.root + "/../elsewhere"
+	testkit.Must(t, os.Mkdir(elsewhere, 0o755))
+	b.mount(b.dir+"/volumes", elsewhere)
+	if p = b.read(); p.Outside.Truth != policy.Yes {
+		t.Errorf("bound elsewhere: %+v", p)
+	}
+}
+
+// TestBelowShares: a bind of a node's directory is a peer of the node's own mount: a mount in it would be unmounted
+// there, too. That is said, and true.
+func TestBelowShares(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	b := newBelow(t)
+	data := strings.TrimSuffix(b.root, "kubelet") + "data"
+	b.mount(data, b.dir+"/volumes/v")
+	b.mount("live", data+"/in")
+	p := b.read()
+	if len(p.Mounts) != 2 || p.Outside.Truth != policy.No {
+		t.Fatalf("%+v", p)
+	}
+	if in := p.Mounts[0]; in.Path != "volumes/v/in" || len(in.Shares) != 1 || in.Shares[0] != data+"/in" {
+		t.Errorf("%+v", in)
+	}
+	if len(p.Mounts[1].Shares) > 0 {
+		t.Errorf("what lies on the mount of the pods directory: %+v", p.Mounts[1])
+	}
+	testkit.Must(t, unix.Unmount(b.dir+"/volumes/v/in", 0))
+	if testkit.MountAt(t, data+"/in") != "" { // the loss that Shares prevents
+		t.Error("the node's own mount is there still")
+	}
+	p.KeepMounts(nil, nil)
+	if len(p.Todo()) > 0 {
+		t.Errorf("%+v", p.Mounts)
+	}
+}
+
+// TestBelowHidden: what the kubelet's bind of its root directory on itself covers is a copy, and is not shown twice.
+func TestBelowHidden(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	b := newBelow(t)
+	b.mount(b.root, b.root)
+	b.mount("mem", b.dir+"/volumes/v")
+	b.mount("top", b.dir+"/volumes/v")
+	p := b.read()
+	if p.Outside.Truth != policy.No || len(p.Mounts) != 2 || p.Mounts[0].Source != "top" || len(p.Mounts[0].Copies) != 1 || len(p.Mounts[1].Copies) != 1 {
+		t.Errorf("%+v", p)
+	}
+	for range 2 {
+		testkit.Must(t, unix.Unmount(b.dir+"/volumes/v", 0))
+	}
+	if left := b.all("/volumes/v"); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// TestBelowUsers: another pod with a mount of the same CSI volume is found, a subPath of the same pod is none.
+func TestBelowUsers(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	b := newBelow(t)
+	global := b.root + "/plugins/kubernetes.io/csi/d/h/globalmount"
+	other := b.root + "/pods/" + string(testkit.PodB) + "/volumes/kubernetes.io~csi/db/mount"
+	for _, dir := range []string{global, other} {
+		testkit.Must(t, os.MkdirAll(dir, 0o755))
+	}
+	b.mount("csi", global)
+	b.mount(global, b.dir+"/volumes/kubernetes.io~csi/db/mount")
+	b.mount(global, b.dir+"/volume-subpaths/v/app/0")
+	users := func() (n int) {
+		p := b.read()
+		if p.Outside.Truth != policy.No || len(p.Mounts) != 2 {
+			t.Fatalf("%+v", p)
+		}
+		for _, m := range p.Mounts {
+			if len(m.Users) > 0 && (!m.CSI() || m.Users[0] != testkit.PodB) {
+				t.Errorf("%+v", m)
+			}
+			n += len(m.Users)
+		}
+		return n
+	}
+	if n := users(); n != 0 {
+		t.Errorf("%d users without another pod", n)
+	}
+	b.mount(global, other)
+	if n := users(); n != 1 {
+		t.Errorf("%d users", n)
+	}
+	if got := b.Holders(t.Context(), b.read().Mounts[0]); len(got) > 0 {
+		t.Errorf("held by %q", got)
+	}
+	f, err := os.Open(b.dir + "/" + b.read().Mounts[0].Path)
+	testkit.Must(t, err)
+	defer f.Close() //nolint:errcheck // read only
+	if got := b.Holders(t.Context(), b.read().Mounts[0]); len(got) != 1 || !strings.HasPrefix(got[0], "PID "+strconv.Itoa(os.Getpid())) {
+		t.Errorf("held by %q", got)
+	}
+}
+
+// TestBelowElsewhere: a process in another mount namespace than the node's is told so.
+func TestBelowElsewhere(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	b := newBelow(t)
+	if p := b.Below(t.Context(), testkit.PodA, nil, false); p.Outside.Truth != policy.Unknown || !strings.Contains(p.Outside.Detail, "not in the mount namespace of PID 1") {
+		t.Errorf("%+v", p)
+	}
+}

@@ -1,0 +1,296 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+)
+
+// Unmounter reads and detaches what is mounted below a pod's directory. Only an operator's command has one: the daemon
+// never unmounts.
+type Unmounter interface {
+	// Mounts reads what is mounted of the pod, whose directory is id. What cannot be read makes Outside Unknown.
+	Mounts(ctx context.Context, uid parsers.PodUID, id policy.DirID) policy.PodMounts
+	// Unmount detaches one of all mounts, if it is the same as there and nothing uses it. It returns in bounded time.
+	Unmount(ctx context.Context, permit policy.Permit, uid parsers.PodUID, id policy.DirID, m policy.Mount, all []policy.Mount) policy.MountOutcome
+}
+
+// UnmountOptions say how an unmount goes.
+type UnmountOptions struct {
+	Unmounter   Unmounter
+	DryRun      bool // show, and change nothing
+	DriversGone []string
+	// Claims reads what the kubelet's log has said lately.
+	Claims func() []reported.Claim
+	// Agree asks the operator about what is shown; an error ends the command.
+	Agree func(shown *Unmounting) error
+	// History returns the pod's records in the ledger.
+	History func(uid parsers.PodUID) ([]policy.Record, error)
+	// Progress is called before each wait for the hold. Sleep waits, or returns early with ctx's error.
+	Progress func(shown *Unmounting, wait time.Duration)
+	Sleep    func(ctx context.Context, d time.Duration) error
+}
+
+// Unmounting is what one look found of a pod whose mounts an operator wants to be gone, and what was done.
+type Unmounting struct {
+	UID      parsers.PodUID
+	Evidence policy.Evidence
+	Verdict  policy.Verdict // with the mounts in the node's own namespace set aside: Reap is dead
+	Node     policy.Node
+	Mounts   policy.PodMounts
+	Outcomes []policy.MountOutcome
+	// Stopped is why not all were unmounted that were to be, and Left what is mounted now.
+	Stopped string
+	Left    []policy.Mount
+	// Before is the record of what an earlier command unmounted, if nothing is mounted now.
+	Before *policy.Record
+	// Next is the pod's own verdict when all was done.
+	Next *policy.Verdict
+}
+
+// ErrRefused is for an unmount of a pod that is not proved dead; the verdict has the reasons.
+var ErrRefused = errors.New("the pod is not proved dead, so nothing is unmounted")
+
+// ErrNotMounted is for a pod of which nothing is mounted, and nothing was.
+var ErrNotMounted = errors.New("nothing is mounted below the pod's directory in the node's mount namespace")
+
+// Unmount unmounts what is mounted below the directory of a dead pod, by an operator's command. The pod is judged by
+// the rules and the gate of a sweep, for as long as its hold takes; then the operator is asked. All that is judged again
+// before the first mount and after each one, and the first doubt ends the command. So what is mounted stays, or is
+// unmounted; nothing is left half done, and the same command goes on.
+func (r *Reaper) Unmount(ctx context.Context, uid parsers.PodUID, opt UnmountOptions) (*Unmounting, error) {
+	shown, err := r.proveDead(ctx, uid, opt)
+	switch {
+	case err != nil:
+		return shown, err
+	case len(shown.Mounts.Mounts) == 0:
+		return r.unmountedBefore(ctx, shown, opt)
+	case opt.DryRun:
+		return shown, nil
+	case shown.Verdict.Decision != policy.Reap:
+		return shown, ErrRefused
+	}
+	if len(shown.Mounts.Todo()) == 0 {
+		shown.Stopped = "each of the mounts has to stay"
+		return shown, nil
+	}
+	if opt.Agree != nil {
+		if err := opt.Agree(shown); err != nil {
+			return shown, err
+		}
+	}
+	return r.unmountShown(ctx, shown, opt)
+}
+
+// proveDead looks at the pod until its hold is over, or something else speaks against unmounting.
+func (r *Reaper) proveDead(ctx context.Context, uid parsers.PodUID, opt UnmountOptions) (*Unmounting, error) {
+	for {
+		shown, err := r.lookMounted(ctx, uid, opt, opt.Claims())
+		v := shown.Verdict
+		if err != nil || opt.DryRun || len(shown.Mounts.Mounts) == 0 || v.Decision != policy.Wait || v.Due <= 0 {
+			return shown, err
+		}
+		if opt.Progress != nil {
+			opt.Progress(shown, v.Due)
+		}
+		if err := opt.Sleep(ctx, v.Due); err != nil {
+			return shown, err
+		}
+	}
+}
+
+// lookMounted takes one look at the pod, and judges it with its mounts in the node's own namespace set aside.
+func (r *Reaper) lookMounted(
+	ctx context.Context, uid parsers.PodUID, opt UnmountOptions, claims []reported.Claim,
+) (*Unmounting, error) {
+	u := &Unmounting{UID: uid}
+	progress.From(ctx).Begin("looking at the node", "", 0)
+	look, err := r.Prober.Look(ctx, nil, []parsers.PodUID{uid})
+	if err != nil {
+		return u, err
+	}
+	was := r.memory.Memory
+	d := decide.Decide(decide.Case{
+		Look: look, Claims: claims, Memory: was, Entries: r.Ledger.Entries(), Breaker: r.stopped(), Rules: r.Rules, Only: true, DryRun: true,
+	})
+	i := slices.IndexFunc(d.Pods, func(p policy.Judged) bool { return p.UID == uid && p.Stage == policy.InPlace && !p.RuntimeOnly })
+	if i < 0 {
+		return u, nil
+	}
+	u.Evidence, u.Node = d.Pods[i].Evidence, d.Look.Node
+	u.Mounts = opt.Unmounter.Mounts(ctx, uid, u.Evidence.ID)
+	u.Mounts.KeepMounts(u.Evidence.VolData, opt.DriversGone)
+	u.Left = u.Mounts.Mounts
+	u.Next = &d.Pods[i].Verdict
+	u.Verdict = policy.JudgeMounted(u.Evidence, u.Mounts.Outside, u.Node, was.Holds[uid], r.Rules, d.Look.At)
+	u.Verdict.Gate(r.permit(&Report{Look: d.Look}))
+	r.memory.Memory = d.Memory
+	r.memory.Holds[uid] = u.Verdict.Hold // this command's own: it is not saved
+	return u, nil
+}
+
+// unmountShown unmounts what the operator was shown, under the ledger's lock.
+func (r *Reaper) unmountShown(ctx context.Context, shown *Unmounting, opt UnmountOptions) (*Unmounting, error) {
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return shown, err
+	}
+	defer leave()
+	now, err := r.lookMounted(ctx, shown.UID, opt, opt.Claims())
+	if err != nil {
+		return now, err
+	}
+	if now.Verdict.Decision != policy.Reap {
+		return now, ErrRefused
+	}
+	if now.Evidence.ID != shown.Evidence.ID {
+		return now, fmt.Errorf("%w: the pod's directory is another one", ErrMountsChanged)
+	}
+	if how := policy.ChangedMounts(shown.Mounts.Mounts, now.Mounts.Mounts); how != "" {
+		return now, fmt.Errorf("%w: %s", ErrMountsChanged, how)
+	}
+	todo := now.Mounts.Todo()
+	if err := r.closeIntent(now, opt); err != nil {
+		return now, err
+	}
+	if len(todo) == 0 {
+		return now, nil
+	}
+	if err := r.write(policy.UnmountIntent(now.Evidence, todo, now.Node, r.Clock.Now())); err != nil {
+		return now, fmt.Errorf("cannot write to the ledger, so nothing was unmounted: %w", err)
+	}
+	last := r.unmountAll(ctx, now, todo, opt)
+	gone := policy.Unmounted(todo, last.Left)
+	var why []policy.Why
+	if last.Stopped != "" {
+		why = []policy.Why{{Reason: policy.ReasonMounted, Detail: last.Stopped}}
+	}
+	err = r.write(policy.UnmountOutcome(now.Evidence, gone, why, "", now.Node, r.Clock.Now()))
+	if err != nil {
+		err = fmt.Errorf("cannot write to the ledger what was unmounted; the same command again does: %w", err)
+	}
+	r.publish(&Report{}, nil)
+	return last, err
+}
+
+// ErrMountsChanged is for an unmount of other mounts than the operator was shown.
+var ErrMountsChanged = errors.New("since the mounts were shown, there was a change, and nothing was unmounted; give the command again")
+
+// unmountAll unmounts one after the other, those first that others are not mounted on, and looks after each one.
+func (r *Reaper) unmountAll(ctx context.Context, now *Unmounting, todo []policy.Mount, opt UnmountOptions) *Unmounting {
+	first := *now
+	var outs []policy.MountOutcome
+	stop := func(u *Unmounting, why string) *Unmounting {
+		u.Outcomes, u.Stopped, u.Mounts = outs, why, first.Mounts
+		return u
+	}
+	for len(todo) > 0 {
+		i, out := r.unmountOne(ctx, now, todo, opt)
+		outs = append(outs, out...)
+		if i < 0 {
+			return stop(now, remains(outs))
+		}
+		todo = slices.Delete(slices.Clone(todo), i, i+1)
+		after, err := r.lookMounted(context.WithoutCancel(ctx), now.UID, opt, nil)
+		switch {
+		case err != nil:
+			return stop(now, "the node could not be looked at after that: "+err.Error())
+		case ctx.Err() != nil:
+			return stop(after, "interrupted")
+		case len(after.Left) == 0:
+			return stop(after, "")
+		case after.Verdict.Decision != policy.Reap:
+			return stop(after, "the pod is no longer proved dead: "+policy.WhyWords(after.Verdict.Why))
+		}
+		if how := policy.ChangedMounts(first.Mounts.Mounts, after.Left); how != "" {
+			return stop(after, how)
+		}
+		if last := outs[len(outs)-1]; last.Result == policy.Done && slices.ContainsFunc(after.Left, last.Mount.Is) {
+			return stop(after, last.Mount.Path+" is still mounted: the kernel detached another mount, which came there at that moment")
+		}
+		now = after
+	}
+	return stop(now, remains(outs))
+}
+
+// unmountOne unmounts the first mount that it can, and returns its index. Those that cannot be unmounted now are
+// refused: what is busy, what hangs, what they are mounted on. A doubt ends it.
+func (r *Reaper) unmountOne(ctx context.Context, now *Unmounting, todo []policy.Mount, opt UnmountOptions) (int, []policy.MountOutcome) {
+	permit := r.permit(&Report{Look: policy.Look{Node: now.Node}})
+	var outs []policy.MountOutcome
+	for i, m := range todo {
+		if up := slices.IndexFunc(now.Left, func(o policy.Mount) bool { return o.Parent == m.ID }); up >= 0 {
+			continue // what is on it stays for now
+		}
+		out := opt.Unmounter.Unmount(ctx, permit, now.UID, now.Evidence.ID, m, now.Left)
+		outs = append(outs, out)
+		switch {
+		case out.Result == policy.Done || out.Result == policy.Gone:
+			return i, outs
+		case !out.Busy && !out.Covered && !out.Hangs:
+			return -1, outs
+		}
+	}
+	return -1, outs
+}
+
+// remains returns why not all were unmounted.
+func remains(outs []policy.MountOutcome) string {
+	var words []string
+	for _, o := range outs {
+		if text := strings.TrimSpace(o.Why + " " + o.Err); text != "" && o.Result != policy.Gone && o.Result != policy.Done {
+			if line := o.Mount.Path + ": " + text; !slices.Contains(words, line) {
+				words = append(words, line)
+			}
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+// unmountedBefore ends the command for a pod of which nothing is mounted: it is done if an earlier command did it.
+func (r *Reaper) unmountedBefore(ctx context.Context, u *Unmounting, opt UnmountOptions) (*Unmounting, error) {
+	if outside := u.Mounts.Outside; outside.Truth == policy.Unknown && outside.Detail != "" {
+		return u, fmt.Errorf("cannot read what is mounted: %s", outside.Detail)
+	} else if outside.Truth == policy.Yes {
+		return u, fmt.Errorf("%w; it is %s", ErrNotMounted, outside.Detail)
+	}
+	if !opt.DryRun {
+		if err := r.Locked(ctx, func() error { return r.closeIntent(u, opt) }); err != nil {
+			return u, err
+		}
+	}
+	records, err := opt.History(u.UID)
+	if err != nil {
+		return u, err
+	}
+	for _, rec := range slices.Backward(records) {
+		if rec.Kind == policy.KindUnmounted {
+			u.Before = &rec
+			return u, nil
+		}
+	}
+	return u, ErrNotMounted
+}
+
+// closeIntent writes what became of an earlier command that was killed: its intent is the last record of the pod.
+func (r *Reaper) closeIntent(u *Unmounting, opt UnmountOptions) error {
+	records, err := opt.History(u.UID)
+	if err != nil || len(records) == 0 || records[len(records)-1].Kind != policy.KindUnmounting {
+		return err
+	}
+	was := records[len(records)-1]
+	e := policy.Evidence{UID: was.UID, Namespace: was.Namespace, PodName: was.PodName, ID: was.ID}
+	why := []policy.Why{{Reason: policy.ReasonMounted, Detail: "found after the command had been cut short"}}
+	rec := policy.UnmountOutcome(e, policy.Unmounted(was.Mounts, u.Left), why, "", policy.Node{KubeletID: was.Kubelet}, r.Clock.Now())
+	rec.By = policy.KnownUser(was.By)
+	return r.write(rec)
+}

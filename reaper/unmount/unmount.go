@@ -1,0 +1,311 @@
+package unmount
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/internal/change"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Config says where an Unmounter works.
+type Config struct {
+	PodsDir string // the kubelet's pods directory: its root directory, which may be behind a link, and one name
+	// Patience is how long a file system may take to answer, and ten times that an unmount. 0 is 5 s.
+	Patience time.Duration
+	// FuseDir is where the kernel shows what FUSE connections wait for. "" is /sys/fs/fuse/connections.
+	FuseDir string
+}
+
+// Unmounter detaches mounts. It holds nothing open between calls.
+type Unmounter struct {
+	cfg    Config
+	open   *beneath.Opener
+	guard  bounded.Guard
+	checks checks
+}
+
+// checks are those before the call, as values so that a test can take one out and show what is lost then.
+type checks struct {
+	id, crossing, hung bool
+	before             func() // called right before umount2; nil but in tests
+}
+
+// New asks the kernel how steps are made. It changes nothing.
+func New(cfg Config) (*Unmounter, error) {
+	open, err := beneath.New(false)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Patience, cfg.FuseDir = cmp.Or(cfg.Patience, 5*time.Second), cmp.Or(cfg.FuseDir, "/sys/fs/fuse/connections")
+	return &Unmounter{cfg: cfg, open: open, checks: checks{id: true, crossing: true, hung: true}}, nil
+}
+
+// Pod is the directory whose mounts are meant.
+type Pod struct {
+	UID    parsers.PodUID
+	ID     policy.DirID // the directory that was judged
+	Mounts []policy.Mount
+}
+
+// place is where a mount can be detached: its mount point's directory, and the name there.
+type place struct {
+	dir  *beneath.Dir
+	name string
+	err  error
+}
+
+// Discard closes a place that was found too late.
+func (p place) Discard() { p.dir.Close() }
+
+var (
+	errNoPermit = errors.New("this process may not change the node now")
+	errReplaced = errors.New("the pod directory is another one by now")
+	errCovered  = errors.New("another mount of the pod covers it")
+	errGone     = errors.New("nothing is mounted there any more")
+	errOther    = errors.New("another mount is there by now than was shown")
+)
+
+// Unmount detaches one mount of the pod. It returns in bounded time.
+func (u *Unmounter) Unmount(ctx context.Context, permit policy.Permit, pod Pod, m policy.Mount) policy.MountOutcome {
+	if !permit.Removes() {
+		return refused(m, errNoPermit)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return refused(m, err)
+	}
+	at, err := bounded.Within(ctx, &u.guard, "find "+m.Path, 2*u.cfg.Patience, func() place { return u.find(ctx, pod, m) })
+	if err = cmp.Or(err, at.err); err != nil {
+		return refused(m, err)
+	}
+	end, err := bounded.Within(context.WithoutCancel(ctx), &u.guard, "unmount "+m.Path, 10*u.cfg.Patience, func() error {
+		defer at.dir.Close()
+		return u.detach(at, m)
+	})
+	if err != nil {
+		return policy.MountOutcome{Mount: m, Result: policy.Failed, Err: "the kernel has not ended the unmount: " + err.Error()}
+	}
+	if end != nil {
+		return refused(m, end)
+	}
+	return policy.MountOutcome{Mount: m, Result: policy.Done}
+}
+
+// refused is the outcome of a mount that is as it was.
+func refused(m policy.Mount, err error) policy.MountOutcome {
+	o := policy.MountOutcome{Mount: m, Result: policy.Refused, Why: err.Error()}
+	switch {
+	case errors.Is(err, errGone), beneath.Gone(err):
+		o.Result = policy.Gone
+	case errors.Is(err, errCovered):
+		o.Covered = true
+	case errors.Is(err, unix.EBUSY):
+		o.Busy, o.Why = true, "it is in use"
+	case errors.Is(err, unix.EPERM):
+		o.Why = "the kernel refuses it: " + err.Error() + " (this takes CAP_SYS_ADMIN in the node's namespaces)"
+	case errors.Is(err, bounded.ErrHangs), errors.Is(err, bounded.ErrStuck):
+		o.Hangs, o.Why = true, "its file system hangs: "+err.Error()
+	}
+	return o
+}
+
+// find walks to the mount point and makes sure that its file system answers.
+func (u *Unmounter) find(ctx context.Context, pod Pod, m policy.Mount) (p place) {
+	p.dir, p.name, p.err = u.walk(ctx, pod, m.Path)
+	if p.err == nil {
+		p.err = u.is(p, pod, m)
+	}
+	if p.err == nil && u.checks.hung {
+		p.err = u.answers(ctx, p, m)
+	}
+	if p.err != nil {
+		p.dir.Close()
+		p.dir = nil
+	}
+	return p
+}
+
+// walk opens the directory that has the mount point.
+func (u *Unmounter) walk(ctx context.Context, pod Pod, path string) (*beneath.Dir, string, error) {
+	if _, ok := parsers.ParsePodUID(string(pod.UID)); !ok {
+		return nil, "", fmt.Errorf("%q is no pod UID", string(pod.UID))
+	}
+	pods, err := u.open.Descend(filepath.Dir(u.cfg.PodsDir), filepath.Base(u.cfg.PodsDir))
+	if err != nil {
+		return nil, "", err
+	}
+	defer pods.Close()
+	at, err := pods.Walk(string(pod.UID))
+	if err != nil {
+		return nil, "", err
+	}
+	if id, err := at.ID(); err != nil || id != pod.ID {
+		at.Close()
+		return nil, "", cmp.Or(err, errReplaced)
+	}
+	names := strings.Split(path, "/")
+	for i, name := range names[:len(names)-1] {
+		next, err := at.Step(name)
+		if errors.Is(err, unix.EXDEV) {
+			next, err = u.cross(ctx, place{dir: at, name: name}, pod, strings.Join(names[:i+1], "/"))
+		}
+		at.Close()
+		if err != nil {
+			return nil, "", beneath.PathError("open", strings.Join(names[:i+1], "/"), err)
+		}
+		at = next
+	}
+	return at, names[len(names)-1], nil
+}
+
+// cross steps onto a mount of the pod.
+func (u *Unmounter) cross(ctx context.Context, p place, pod Pod, path string) (*beneath.Dir, error) {
+	id, unique, _, err := p.dir.MountAt(p.name)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(pod.Mounts, func(m policy.Mount) bool { return m.Path == path && sameID(m, id, unique) })
+	if i < 0 && u.checks.crossing {
+		return nil, errCovered // by one of the pod's mounts, or the list is old: then it stays covered
+	}
+	if i >= 0 {
+		if err := u.answers(ctx, p, pod.Mounts[i]); err != nil {
+			return nil, err
+		}
+	}
+	next, err := p.dir.Cross(p.name)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := next.Stat(); err != nil || st.Mnt_id != id && u.checks.crossing {
+		next.Close()
+		return nil, cmp.Or(err, errOther)
+	}
+	return next, nil
+}
+
+// sameID compares what is mounted with what was shown. Of a mount that was covered when it was shown, the ID that is
+// never used again is not known.
+func sameID(m policy.Mount, id, unique uint64) bool {
+	return m.ID == id && (m.Unique == unique || m.Unique == 0 || unique == 0)
+}
+
+// is makes sure that the mount is the topmost at the place.
+func (u *Unmounter) is(p place, pod Pod, m policy.Mount) error {
+	id, unique, root, err := p.dir.MountAt(p.name)
+	switch {
+	case err != nil:
+		return err
+	case !root:
+		return errGone
+	case sameID(m, id, unique) || !u.checks.id:
+		return nil
+	case slices.ContainsFunc(pod.Mounts, func(o policy.Mount) bool { return o.Path == m.Path && sameID(o, id, unique) }):
+		return errCovered
+	}
+	return errOther
+}
+
+// detach makes the call on a thread with a working directory of its own.
+func (u *Unmounter) detach(p place, m policy.Mount) error {
+	end := make(chan error, 1)
+	bounded.OnOwnThread(func() {
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			end <- fmt.Errorf("cannot have a working directory of its own: %w", err)
+			return
+		}
+		err := u.is(p, Pod{}, m) // the last thing before the call
+		if u.checks.before != nil {
+			u.checks.before()
+		}
+		if err == nil {
+			err = change.Unmount(p.dir, p.name)
+		}
+		end <- err
+	})
+	return <-end
+}
+
+// Identify notes the IDs that are never used again, of the mounts that are not covered. It returns in bounded time.
+func (u *Unmounter) Identify(ctx context.Context, pod Pod) {
+	for i := range pod.Mounts {
+		m := pod.Mounts[i]
+		unique, err := bounded.Within(ctx, &u.guard, "identify "+m.Path, 2*u.cfg.Patience, func() uint64 {
+			dir, name, err := u.walk(ctx, pod, m.Path)
+			if err != nil {
+				return 0
+			}
+			defer dir.Close()
+			id, unique, _, err := dir.MountAt(name)
+			if err != nil || id != m.ID {
+				return 0
+			}
+			return unique
+		})
+		if err == nil {
+			pod.Mounts[i].Unique = unique
+		}
+	}
+}
+
+// localTypes are file systems that no server has. The kernel answers for them by itself.
+var localTypes = []string{
+	"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "iso9660", "squashfs", "erofs", "tmpfs", "ramfs", "devtmpfs", "proc", "sysfs",
+	"mqueue", "cgroup", "cgroup2", "hugetlbfs", "nsfs", "bpf", "securityfs", "debugfs", "tracefs",
+}
+
+// answers makes sure that the file system of the mount answers, in bounded time.
+//
+// A server of FUSE that has read a request and does not answer it keeps the asking thread beyond SIGKILL, and so this
+// process: so nothing is asked, and the kernel's count of requests without an answer is read. A plain unmount asks a
+// FUSE server nothing. All other servers are asked: a wait for NFS and its like ends with the process.
+func (u *Unmounter) answers(ctx context.Context, p place, m policy.Mount) error {
+	switch {
+	case slices.Contains(localTypes, m.Type):
+		return nil
+	case m.Type == "fuse", m.Type == "fuseblk", m.Type == "virtiofs", strings.HasPrefix(m.Type, "fuse."):
+		return u.fuseAnswers(ctx, m)
+	}
+	asked, err := bounded.Within(ctx, &u.guard, "ask "+m.Path, u.cfg.Patience, func() error { return p.dir.Answers(p.name) })
+	if err == nil && errors.Is(asked, unix.ETIMEDOUT) { // a soft mount gives up by itself
+		err = fmt.Errorf("%w (%s)", bounded.ErrHangs, asked.Error())
+	}
+	return err // a server that is gone has answered so
+}
+
+// fuseAnswers waits until no request is without an answer, once.
+func (u *Unmounter) fuseAnswers(ctx context.Context, m policy.Mount) error {
+	var major, minor uint32
+	if _, err := fmt.Sscanf(m.Dev, "%d:%d", &major, &minor); err != nil {
+		return fmt.Errorf("cannot read %q as a device: %w", m.Dev, err)
+	}
+	waiting := filepath.Join(u.cfg.FuseDir, strconv.FormatUint(uint64(major<<20|minor), 10), "waiting") // the kernel's dev_t
+	until := time.NewTimer(u.cfg.Patience)
+	defer until.Stop()
+	for {
+		text, err := beneath.ReadNamed(waiting, 64)
+		if n := strings.TrimSpace(string(text)); err != nil || n == "0" {
+			return nil // the file is missing where fusectl is not mounted; then nothing shows that it hangs
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-until.C:
+			return fmt.Errorf("%w: %s requests wait for its server", bounded.ErrHangs, clean.Text(strings.TrimSpace(string(text))))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

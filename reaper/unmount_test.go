@@ -1,0 +1,271 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
+)
+
+// fakeMounts are the mounts of the first pod of a fakeNode.
+type fakeMounts struct {
+	*fakeNode
+	mounts  []policy.Mount
+	outside policy.Fact
+	busy    uint64 // the ID of one that is in use
+	// after is called after each mount that was unmounted, and top is what goes in place of the next.
+	after func()
+	top   *policy.Mount
+}
+
+func (f *fakeMounts) Mounts(context.Context, parsers.PodUID, policy.DirID) policy.PodMounts {
+	return policy.PodMounts{Mounts: slices.Clone(f.mounts), Outside: f.outside}
+}
+
+func (f *fakeMounts) Unmount(
+	_ context.Context, permit policy.Permit, _ parsers.PodUID, _ policy.DirID, m policy.Mount, _ []policy.Mount,
+) policy.MountOutcome {
+	i := slices.IndexFunc(f.mounts, m.Is)
+	switch {
+	case !permit.Removes():
+		return policy.MountOutcome{Mount: m, Result: policy.Refused, Why: "no permit"}
+	case i < 0:
+		return policy.MountOutcome{Mount: m, Result: policy.Gone}
+	case m.ID == f.busy:
+		return policy.MountOutcome{Mount: m, Result: policy.Refused, Busy: true, Why: "it is in use by PID 7"}
+	}
+	f.step()
+	if f.top == nil {
+		f.mounts = slices.Delete(slices.Clone(f.mounts), i, i+1)
+	}
+	if f.after != nil {
+		f.after()
+	}
+	return policy.MountOutcome{Mount: m, Result: policy.Done}
+}
+
+// mountedNode is a node with one pod that is dead but for three mounts, of which the first lies on the second.
+func mountedNode(facts map[policy.FactName]policy.Truth) (*fakeNode, *fakeMounts, policy.Rules) {
+	n := newFakeNode()
+	all := map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes, policy.FactNamed: policy.Yes, policy.FactAnyNamed: policy.Yes}
+	for name, truth := range facts {
+		all[name] = truth
+	}
+	n.add(1, all)
+	rules := testRules
+	return n, &fakeMounts{fakeNode: n, outside: policy.Fact{Truth: policy.No}, mounts: []policy.Mount{
+		{ID: 3, Parent: 2, Path: "volumes/a/in"}, {ID: 2, Parent: 1, Path: "volumes/a"}, {ID: 4, Parent: 1, Path: "volumes/b"},
+	}}, rules
+}
+
+// unmount gives the command. What it waits for passes.
+func (f *fakeMounts) unmount(t *testing.T, rules policy.Rules, agree func(*Unmounting) error) (*Unmounting, error) {
+	t.Helper()
+	r := f.reaper(t, rules)
+	return r.Unmount(t.Context(), uidOf(1), UnmountOptions{
+		Unmounter: f, Claims: func() []reported.Claim { return []reported.Claim{f.claim(1)} }, Agree: agree,
+		History: func(uid parsers.PodUID) (all []policy.Record, _ error) {
+			for _, rec := range f.records {
+				if rec.UID == uid {
+					all = append(all, rec)
+				}
+			}
+			return all, nil
+		},
+		Sleep: func(_ context.Context, d time.Duration) error { f.pass(d); return nil },
+	})
+}
+
+func (f *fakeMounts) kinds() (kinds []policy.Kind) {
+	for _, r := range f.records {
+		kinds = append(kinds, r.Kind)
+	}
+	return kinds
+}
+
+// TestUnmount: after a whole hold and the operator's consent the mounts go, the innermost first, with an intent before and
+// the outcome after. The same command again is done.
+func TestUnmount(t *testing.T) {
+	n, f, rules := mountedNode(nil)
+	began := n.now
+	u, err := f.unmount(t, rules, func(shown *Unmounting) error {
+		if waited, _ := n.now.Since(began); waited < rules.Hold || len(shown.Mounts.Todo()) != 3 || len(n.records) > 0 {
+			t.Errorf("asked after %s: %+v, %d records", waited, shown.Mounts, len(n.records))
+		}
+		return nil
+	})
+	if err != nil || len(f.mounts) != 0 || len(u.Outcomes) != 3 || u.Outcomes[0].Mount.ID != 3 || u.Stopped != "" {
+		t.Fatalf("%+v, %v", u, err)
+	}
+	if got := f.kinds(); !slices.Equal(got, []policy.Kind{policy.KindUnmounting, policy.KindUnmounted}) {
+		t.Errorf("records %v", got)
+	}
+	u, err = f.unmount(t, rules, nil)
+	if err != nil || u.Before == nil || len(f.records) != 2 {
+		t.Errorf("again: %+v, %v", u, err)
+	}
+}
+
+// TestUnmountRefused: whatever keeps a pod in a sweep keeps its mounts, and a doubt does, too. Nothing is written.
+func TestUnmountRefused(t *testing.T) {
+	living := map[policy.FactName]policy.Reason{
+		policy.FactSandbox: policy.ReasonSandbox, policy.FactContainer: policy.ReasonContainer, policy.FactCgroup: policy.ReasonCgroup,
+		policy.FactStaticPod: policy.ReasonStaticPod, policy.FactKubeletLists: policy.ReasonKubeletLists, policy.FactAPILists: policy.ReasonAPILists,
+		policy.FactInUse: policy.ReasonInUse, policy.FactOwnMount: policy.ReasonOwnMount,
+	}
+	refused := func(name string, f *fakeMounts, rules policy.Rules, reason policy.Reason) {
+		t.Helper()
+		u, err := f.unmount(t, rules, func(*Unmounting) error { t.Errorf("%s: asked", name); return nil })
+		if !errors.Is(err, ErrRefused) || !u.Verdict.For(reason) || len(f.mounts) != 3 || len(f.records) > 0 {
+			t.Errorf("%s: %+v, %v", name, u.Verdict, err)
+		}
+	}
+	for fact, reason := range living {
+		_, f, rules := mountedNode(map[policy.FactName]policy.Truth{fact: policy.Yes})
+		refused(fact.String(), f, rules, reason)
+	}
+	for _, fact := range []policy.FactName{policy.FactSandbox, policy.FactCgroup, policy.FactStaticPod, policy.FactStaged, policy.FactContent} {
+		_, f, rules := mountedNode(map[policy.FactName]policy.Truth{fact: policy.Unknown})
+		u, err := f.unmount(t, rules, nil)
+		if !errors.Is(err, ErrRefused) || len(f.mounts) != 3 {
+			t.Errorf("%s unknown: %+v, %v", fact, u.Verdict, err)
+		}
+	}
+	for name, outside := range map[string]policy.Fact{"elsewhere": {Truth: policy.Yes}, "unknown": {Detail: "a process hides them"}} {
+		_, f, rules := mountedNode(nil)
+		f.outside = outside
+		if u, err := f.unmount(t, rules, nil); !errors.Is(err, ErrRefused) || len(f.mounts) != 3 {
+			t.Errorf("%s: %+v, %v", name, u.Verdict, err)
+		}
+	}
+	n, f, rules := mountedNode(nil)
+	n.node.MayEnforce = policy.Fact{Truth: policy.No}
+	refused("namespaces", f, rules, policy.ReasonNamespaces)
+	n, f, rules = mountedNode(nil)
+	n.node.Agrees = policy.Fact{Truth: policy.No}
+	refused("contradiction", f, rules, policy.ReasonContradiction)
+	n, f, rules = mountedNode(nil)
+	if _, err := n.Append(policy.Record{Kind: policy.KindBreaker, UID: uidOf(2), At: n.now}); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := f.unmount(t, rules, nil); !errors.Is(err, ErrRefused) || !u.Verdict.For(policy.ReasonBreaker) || len(f.mounts) != 3 {
+		t.Errorf("breaker: %+v, %v", u.Verdict, err)
+	}
+}
+
+// TestUnmountDoubts: the first doubt after a mount ends the command, and what was done is recorded.
+func TestUnmountDoubts(t *testing.T) {
+	for name, come := range map[string]func(f *fakeMounts){
+		"sandbox": func(f *fakeMounts) { f.pods[uidOf(1)].facts[policy.FactSandbox] = policy.Yes },
+		"unknown": func(f *fakeMounts) { f.outside = policy.Fact{Detail: "a process hides them"} },
+		"mounted": func(f *fakeMounts) { f.mounts = append(f.mounts, policy.Mount{ID: 9, Parent: 1, Path: "volumes/c"}) },
+		"removed": func(f *fakeMounts) { f.node.Kubelet = policy.Fact{} },
+	} {
+		_, f, rules := mountedNode(nil)
+		f.after = func() { come(f) }
+		u, err := f.unmount(t, rules, nil)
+		if err != nil || u.Stopped == "" || len(u.Outcomes) != 1 || len(policy.Unmounted([]policy.Mount{{ID: 2, Path: "volumes/a"}, {ID: 4, Path: "volumes/b"}}, f.mounts)) > 0 {
+			t.Errorf("%s: %+v, %v", name, u, err)
+		}
+		last := f.records[len(f.records)-1]
+		if last.Kind != policy.KindUnmounted || len(last.Mounts) != 1 || last.Mounts[0].ID != 3 || len(last.Why) == 0 {
+			t.Errorf("%s: %+v", name, last)
+		}
+	}
+	_, f, rules := mountedNode(nil)
+	f.top = &policy.Mount{} // another one goes in its place
+	if u, err := f.unmount(t, rules, nil); err != nil || !strings.Contains(u.Stopped, "still mounted") || len(u.Outcomes) != 1 {
+		t.Errorf("another mount: %+v, %v", u, err)
+	}
+}
+
+// TestUnmountShown: what was shown is what is done. Nothing is, if more is mounted by then, or the operator does not agree.
+func TestUnmountShown(t *testing.T) {
+	_, f, rules := mountedNode(nil)
+	_, err := f.unmount(t, rules, func(*Unmounting) error {
+		f.mounts = append(f.mounts, policy.Mount{ID: 9, Parent: 1, Path: "volumes/c"})
+		return nil
+	})
+	if !errors.Is(err, ErrMountsChanged) || len(f.mounts) != 4 || len(f.records) > 0 {
+		t.Errorf("%v, %v", err, f.records)
+	}
+	_, f, rules = mountedNode(nil)
+	no := errors.New("no")
+	if _, err := f.unmount(t, rules, func(*Unmounting) error { return no }); !errors.Is(err, no) || len(f.mounts) != 3 || len(f.records) > 0 {
+		t.Errorf("%v, %v", err, f.records)
+	}
+	_, f, rules = mountedNode(nil)
+	if _, err := f.unmount(t, rules, func(*Unmounting) error {
+		f.pods[uidOf(1)].facts[policy.FactCgroup] = policy.Yes
+		return nil
+	}); !errors.Is(err, ErrRefused) || len(f.mounts) != 3 || len(f.records) > 0 {
+		t.Errorf("it lives by then: %v, %v", err, f.records)
+	}
+}
+
+// TestUnmountBusy: what is in use stays, with what it is mounted on, and the rest goes. The same command goes on.
+func TestUnmountBusy(t *testing.T) {
+	_, f, rules := mountedNode(nil)
+	f.busy = 3
+	u, err := f.unmount(t, rules, nil)
+	if err != nil || len(f.mounts) != 2 || !strings.Contains(u.Stopped, "PID 7") {
+		t.Errorf("%+v, %v", u, err)
+	}
+	f.busy = 0
+	if u, err = f.unmount(t, rules, nil); err != nil || len(f.mounts) != 0 || u.Stopped != "" {
+		t.Errorf("again: %+v, %v", u, err)
+	}
+}
+
+// TestUnmountNothing: a pod without a mount is an error, unless it had some.
+func TestUnmountNothing(t *testing.T) {
+	_, f, rules := mountedNode(nil)
+	f.mounts = nil
+	if _, err := f.unmount(t, rules, nil); !errors.Is(err, ErrNotMounted) {
+		t.Error(err)
+	}
+	f.outside = policy.Fact{Detail: "it could not be read"}
+	if _, err := f.unmount(t, rules, nil); err == nil || errors.Is(err, ErrNotMounted) {
+		t.Error(err)
+	}
+}
+
+// TestUnmountCutOff kills the command before each of its steps, and gives it again: it ends well, each mount that went is
+// in the ledger, and nothing else is.
+func TestUnmountCutOff(t *testing.T) {
+	for cut := 1; ; cut++ {
+		n, f, rules := mountedNode(nil)
+		n.cutAt = n.steps + cut
+		if !cutShort(func() { _, _ = f.unmount(t, rules, nil) }) {
+			if cut < 5 {
+				t.Fatalf("it has only %d steps", cut)
+			}
+			return
+		}
+		n.cutAt = 0
+		u, err := f.unmount(t, rules, nil)
+		if err != nil || len(f.mounts) != 0 || u.Stopped != "" {
+			t.Errorf("killed at step %d, again: %+v, %v", cut, u, err)
+		}
+		var gone []uint64
+		open := false
+		for _, rec := range f.records {
+			open = rec.Kind == policy.KindUnmounting
+			if rec.Kind == policy.KindUnmounted {
+				for _, m := range rec.Mounts {
+					gone = append(gone, m.ID)
+				}
+			}
+		}
+		slices.Sort(gone)
+		if open || !slices.Equal(gone, []uint64{2, 3, 4}) {
+			t.Errorf("killed at step %d: the ledger has %v, open %t", cut, gone, open)
+		}
+	}
+}
