@@ -115,7 +115,7 @@ var doctored = map[string]func(*summary.Case){
 			x.Pods[i].Facts[policy.FactNamed].Truth = policy.Yes
 		}
 	},
-	"unmount": doctoredUnmount,
+	"umount": doctoredUnmount,
 	"past": func(x *summary.Case) {
 		complain(x)
 		s := &x.Said[0]
