@@ -3,6 +3,7 @@ package reaper
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -54,9 +55,7 @@ func (f *fakeMounts) Unmount(
 func mountedNode(facts map[policy.FactName]policy.Truth) (*fakeNode, *fakeMounts, policy.Rules) {
 	n := newFakeNode()
 	all := map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes, policy.FactNamed: policy.Yes, policy.FactAnyNamed: policy.Yes}
-	for name, truth := range facts {
-		all[name] = truth
-	}
+	maps.Copy(all, facts)
 	n.add(1, all)
 	rules := testRules
 	return n, &fakeMounts{fakeNode: n, outside: policy.Fact{Truth: policy.No}, mounts: []policy.Mount{

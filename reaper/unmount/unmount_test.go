@@ -211,7 +211,10 @@ func TestAttackers(t *testing.T) {
 		return unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE) == nil
 	}
 	for name, toggle := range map[string]func() bool{
-		"link": func() bool { return swap() && swap() },
+		"link": func() bool {
+			there := swap()
+			return swap() && there
+		},
 		"mount": func() bool {
 			return unix.Mount(canaries, at, "", unix.MS_BIND, "") == nil && unix.Unmount(at, unix.UMOUNT_NOFOLLOW) == nil
 		},
@@ -251,7 +254,8 @@ func TestAttackers(t *testing.T) {
 			if lost := n.Lost(); lost != nil {
 				t.Fatalf("%s: lost %v", name, lost)
 			}
-			for unix.Unmount(at, unix.UMOUNT_NOFOLLOW) == nil {
+			for left := true; left; {
+				left = unix.Unmount(at, unix.UMOUNT_NOFOLLOW) == nil
 			}
 		}
 		close(stop)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
@@ -99,11 +100,11 @@ func (v *Unmount) Done() (n int) {
 
 // UnmountQuestion returns what an unmount would detach.
 func UnmountQuestion(v *Unmount) string {
-	text := v.heading() + "\n"
+	lines := []string{v.heading()}
 	for _, m := range v.Mounts {
-		text += "  " + m.text() + "\n"
+		lines = append(lines, "  "+m.text())
 	}
-	return text + "Unmount " + UnmountSum(v) + "? The files stay where they are mounted from. orphan-reaper mounts nothing again."
+	return strings.Join(lines, "\n") + "\nUnmount " + UnmountSum(v) + "? The files stay where they are mounted from. orphan-reaper mounts nothing again."
 }
 
 // UnmountSum sums up what an unmount would detach.
@@ -173,16 +174,16 @@ func (p *Printer) Unmount(v Unmount) {
 // verdict writes whether the pod is proved dead, of a dry run.
 func (p *Printer) verdict(v *Unmount) {
 	p.Gap()
-	switch {
-	case v.Verdict == policy.Reap:
+	words := "The pod is not proved dead"
+	switch v.Verdict {
+	case policy.Reap:
 		p.Para("", "The pod is proved dead. A dry run changes nothing.")
-	default:
-		words := "The pod is not proved dead"
-		if v.Verdict == policy.Wait {
-			words += " yet; the command waits for the hold"
-		}
-		p.Para("", words+": "+clean.Text(policy.WhyWords(v.Why))+".")
+		return
+	case policy.Wait:
+		words += " yet; the command waits for the hold"
+	case policy.Keep, policy.Return:
 	}
+	p.Para("", words+": "+clean.Text(policy.WhyWords(v.Why))+".")
 }
 
 // after writes what comes next.
@@ -206,12 +207,9 @@ func (p *Printer) after(v *Unmount) {
 }
 
 func joinReasons(reasons []policy.Reason) string {
-	text := ""
-	for i, r := range reasons {
-		if i > 0 {
-			text += ", "
-		}
-		text += string(r)
+	words := make([]string, 0, len(reasons))
+	for _, r := range reasons {
+		words = append(words, string(r))
 	}
-	return text
+	return strings.Join(words, ", ")
 }

@@ -109,7 +109,7 @@ func (r *Reader) Below(ctx context.Context, uid parsers.PodUID, sockets []string
 	m := r.gathering(ctx, w, sockets, first)
 	found, rest := split(first.lines, own, pods+"/"+string(uid))
 	found = foldHidden(found, on)
-	p := policy.PodMounts{Outside: m.outside(uid, first, own, found, rest)}
+	p := policy.PodMounts{Outside: m.outside(uid, own, found, rest)}
 	if p.Outside.Truth == policy.No {
 		r.others(ctx, w, sockets, found, own, pods, &p.Outside)
 	}
@@ -225,7 +225,7 @@ func foldHidden(found []seen, on uint64) (shown []seen) {
 }
 
 // outside reports what else is mounted of the pod, and notes copies with the mounts whose copies they are.
-func (m *Answer) outside(uid parsers.PodUID, g *gather, own string, found, rest []seen) policy.Fact {
+func (m *Answer) outside(uid parsers.PodUID, own string, found, rest []seen) policy.Fact {
 	if !slices.ContainsFunc(m.views, func(v *view) bool { return v.first == own && v.whole }) && m.Err == nil {
 		m.Err = errors.New("the node's own mount namespace was not seen in whole")
 	}
