@@ -227,3 +227,21 @@ func TestWrittenOff(t *testing.T) {
 		t.Errorf("not written off: %+v", left)
 	}
 }
+
+// TestStaticPodBackWhileHeld: its manifest came back; that freezes what is held, and no
+// judgement was wrong.
+func TestStaticPodBackWhileHeld(t *testing.T) {
+	n := newFakeNode()
+	rules := testRules
+	rules.Hold, rules.Confirm = 0, 0
+	n.add(1, nil).ephemeral = true
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(1))
+	mustPass(t, r)
+	n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactStaticPod: policy.Yes, policy.FactCgroup: policy.Yes}}
+	n.pass(rules.Retention + time.Hour)
+	mustPass(t, r)
+	if len(n.quarantine) != 1 || n.BreakerOpen() {
+		t.Errorf("quarantine %v, breaker %t", n.quarantine, n.BreakerOpen())
+	}
+}

@@ -570,3 +570,19 @@ func TestTwiceInOneSecond(t *testing.T) {
 		t.Errorf("%d in quarantine, of which the ledger holds %d", len(n.quarantine), known)
 	}
 }
+
+// TestLedgerFirst: an intent that cannot be written is not carried out (law 7).
+func TestLedgerFirst(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	rules := testRules
+	rules.Hold = 0
+	n.ledgerErr = errors.New("no space left on device")
+	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
+	if n.pods[uidOf(1)] == nil {
+		t.Fatal("a pod was moved without an intent in the ledger")
+	}
+	if len(rep.Look.Errors) == 0 {
+		t.Error("the look reports no error")
+	}
+}

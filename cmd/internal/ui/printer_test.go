@@ -83,6 +83,7 @@ func TestGiven(t *testing.T) {
 	write(others, func() { p.Printf("%s", others) })
 	const named = "ls -ld '/pods/orphan-reaper run' '/a/b orphan-reaper scan'\n"
 	write(named, func() { p.Printf("%s", named) })
+	write("orphan-reaper scan -o json "+flags+"\n", func() { p.Printf("orphan-reaper scan -o json\n") })
 	write("orphan-reaper scan --verdict=keep "+flags+"\n", func() { p.Printf("orphan-reaper scan --verdict=keep\n") })
 	write("{\n  \"directory\": \"\\\"orphan-reaper run\\\"\"\n}\n", func() {
 		if err := p.JSON(map[string]string{"directory": `"orphan-reaper run"`}); err != nil {
