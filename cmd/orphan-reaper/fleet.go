@@ -13,7 +13,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
@@ -91,13 +90,17 @@ func newFleetListCommand(a *cli) *cobra.Command {
 				if watch {
 					a.printer(a.stdout).Clear()
 				}
-				if err := a.writeFleet(shown, which); err != nil {
+				if err := a.writeFleet(shown); err != nil {
 					return err
 				}
 				if !watch {
 					return exit.Attention(shown.NeedsPerson())
 				}
-				time.Sleep(watchEvery)
+				select {
+				case <-cmd.Context().Done():
+					return cmd.Context().Err()
+				case <-time.After(watchEvery):
+				}
 			}
 		},
 	}
@@ -138,7 +141,7 @@ func bytesOf(text string) (int64, error) {
 }
 
 // writeFleet writes the list in the format that was asked for.
-func (a *cli) writeFleet(shown *ui.FleetList, which ui.FleetScope) error {
+func (a *cli) writeFleet(shown *ui.FleetList) error {
 	switch a.output {
 	case "yaml":
 		return a.printer(a.stdout).YAML(shown)
@@ -222,7 +225,7 @@ func newFleetSweepCommand(a *cli) *cobra.Command {
 					work.Add(1)
 				})
 			} else {
-				shown.Breakers = fleet.Sweep(cmd.Context(), most, wait, func(at report.Target, s *cluster.Swept, asked bool, err error) {
+				shown.Breakers = fleet.Sweep(cmd.Context(), most, wait, func(at report.Target, s *report.Swept, asked bool, err error) {
 					shown.Add(at, s, asked, err)
 					work.Add(1)
 				})

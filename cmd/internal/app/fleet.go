@@ -223,9 +223,9 @@ func (f *Fleet) List(ctx context.Context, each func(at report.Target, r *report.
 // Sweep asks each node for a look, and with wait > 0 waits for its end, until more than mostBreakers have an open
 // breaker. asked is false for a node that was not asked for that.
 func (f *Fleet) Sweep(
-	ctx context.Context, mostBreakers int, wait time.Duration, each func(at report.Target, s *cluster.Swept, asked bool, err error),
+	ctx context.Context, mostBreakers int, wait time.Duration, each func(at report.Target, s *report.Swept, asked bool, err error),
 ) (breakers int) {
-	return f.client.Sweep(ctx, f.Targets, mostBreakers, wait, func(t report.Target, s *cluster.Swept, err error) {
+	return f.client.Sweep(ctx, f.Targets, mostBreakers, wait, func(t report.Target, s *report.Swept, err error) {
 		each(t, s, !errors.Is(err, cluster.ErrNotAsked), err)
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// mostFleetPods bounds the pods of all nodes together: 5,000 nodes may have 100 each.
+// mostFleetPods bounds the pods of all nodes together: 5,000 nodes may have 100 each. The second half has one of each node.
 const mostFleetPods = 10_000
 
 // FleetList is what the nodes of a fleet reported about their orphans.
@@ -127,10 +127,11 @@ func (f *FleetList) Add(at report.Target, r *report.Report, err error) {
 		return
 	}
 	f.Nodes = append(f.Nodes, n)
+	had := len(f.Pods)
 	for _, p := range r.Pods {
 		switch {
 		case !f.scope.pod(p):
-		case len(f.Pods) < mostFleetPods:
+		case len(f.Pods) < mostFleetPods/2 || len(f.Pods) == had && had < mostFleetPods:
 			p.Why = list(p.Why)
 			f.Pods = append(f.Pods, FleetPod{node, at.URL, p})
 		default:

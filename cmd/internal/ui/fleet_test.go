@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -64,7 +63,7 @@ func TestFleetListNames(t *testing.T) {
 		t.Error(text)
 	}
 	s := NewFleetSweep(1)
-	s.Add(report.Target{Node: "worker-evil", URL: "http://10.0.0.2", Named: true}, &cluster.Swept{Answer: report.Answer{Node: "worker-good"}}, true, nil)
+	s.Add(report.Target{Node: "worker-evil", URL: "http://10.0.0.2", Named: true}, &report.Swept{Answer: report.Answer{Node: "worker-good"}}, true, nil)
 	if a := s.Asked[0]; a.Node != "worker-evil" || a.CallsItself != "worker-good" {
 		t.Errorf("%+v", a)
 	}
@@ -74,14 +73,14 @@ func TestFleetListNames(t *testing.T) {
 func TestFleetSweepNames(t *testing.T) {
 	f := NewFleetSweep(6)
 	says := func(at report.Target, name string) {
-		f.Add(at, &cluster.Swept{Answer: report.Answer{Node: name}}, true, nil)
+		f.Add(at, &report.Swept{Answer: report.Answer{Node: name}}, true, nil)
 	}
 	says(report.Target{Node: "worker-good", URL: "http://10.0.0.1", Named: true}, "worker-good")
 	says(report.Target{Node: "10.0.0.3", URL: "http://10.0.0.3"}, "worker-good")
 	says(report.Target{Node: "10.0.0.4", URL: "http://10.0.0.4"}, "worker-gone")
 	says(report.Target{Node: "10.0.0.5", URL: "http://10.0.0.5"}, "worker-5")
 	says(report.Target{Node: "10.0.0.7", URL: "http://10.0.0.7"}, "worker-later")
-	f.Add(report.Target{Node: "worker-gone", URL: "http://10.0.0.6", Named: true}, &cluster.Swept{}, true, errors.New("refused"))
+	f.Add(report.Target{Node: "worker-gone", URL: "http://10.0.0.6", Named: true}, &report.Swept{}, true, errors.New("refused"))
 	f.Add(report.Target{Node: "worker-later", URL: "http://10.0.0.8", Named: true}, nil, false, nil)
 	f.Sort()
 	var got []string
@@ -184,11 +183,11 @@ func TestFleetListShort(t *testing.T) {
 func TestFleetSweepResult(t *testing.T) {
 	f := NewFleetSweep(4)
 	for i, r := range []report.Report{{Done: report.Done{Parked: 5, Bytes: 2048}}, {BreakerOpen: true, Done: report.Done{PutBack: 1}}, {}} {
-		s := &cluster.Swept{Answer: report.Answer{Look: 1, BreakerOpen: r.BreakerOpen}, Ended: &r}
+		s := &report.Swept{Answer: report.Answer{Look: 1, BreakerOpen: r.BreakerOpen}, Ended: &r}
 		s.Done.Parked = min(2, r.Done.Parked)
 		f.Add(report.Target{Node: fmt.Sprint("node-", i), Named: true}, s, true, nil)
 	}
-	f.Add(report.Target{Node: "node-9", Named: true}, &cluster.Swept{Answer: report.Answer{BreakerOpen: true}}, true, errors.New("its look has not ended"))
+	f.Add(report.Target{Node: "node-9", Named: true}, &report.Swept{Answer: report.Answer{BreakerOpen: true}}, true, errors.New("its look has not ended"))
 	f.Breakers = 2
 	f.Sort()
 	var out bytes.Buffer

@@ -7,7 +7,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
@@ -52,7 +51,7 @@ func NewFleetSweep(nodes int) *FleetSweep {
 }
 
 // Add adds the answer of one node.
-func (f *FleetSweep) Add(at report.Target, s *cluster.Swept, asked bool, err error) {
+func (f *FleetSweep) Add(at report.Target, s *report.Swept, asked bool, err error) {
 	switch {
 	case !asked:
 		f.NotAsked = append(f.NotAsked, at.Node)
@@ -86,7 +85,7 @@ func (f *FleetSweep) Add(at report.Target, s *cluster.Swept, asked bool, err err
 // AddReport adds what a node would do, as its last look found.
 func (f *FleetSweep) AddReport(at report.Target, r *report.Report, err error) {
 	f.DryRun = true
-	s := &cluster.Swept{}
+	s := &report.Swept{}
 	if err == nil {
 		s.Answer = report.Answer{Node: r.Node, Look: r.Look, BreakerOpen: r.BreakerOpen, Done: r.Done}
 		s.Ended = r

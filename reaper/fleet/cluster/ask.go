@@ -76,24 +76,17 @@ func (c *Client) report(ctx context.Context, t report.Target) (r report.Report, 
 // ErrNotAsked is for a node that was not asked, since the sweep had stopped before.
 var ErrNotAsked = errors.New("not asked")
 
-// Swept is how a node answered the request for a look.
-type Swept struct {
-	report.Answer
-	// Ended is the node's report once the look had ended, nil where that was not waited for.
-	Ended *report.Report
-}
-
 // Sweep asks each target for a look, in a random order, and with wait > 0 waits for the end of each. Once more than mostBreakers nodes have
 // an open breaker, no more are asked: what opens breakers on many nodes is no fault of a node.
 // mostBreakers+1 nodes are asked alone, then groups of twice as many each: a group waits for the
 // one before it, since otherwise all requests of a small fleet are under way before any is answered.
 func (c *Client) Sweep(
-	ctx context.Context, targets []report.Target, mostBreakers int, wait time.Duration, each func(t report.Target, s *Swept, err error),
+	ctx context.Context, targets []report.Target, mostBreakers int, wait time.Duration, each func(t report.Target, s *report.Swept, err error),
 ) (breakers int) {
 	targets = slices.Clone(targets)
 	rand.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
 	var open atomic.Int64
-	ask := func(ctx context.Context, t report.Target) (s Swept, err error) {
+	ask := func(ctx context.Context, t report.Target) (s report.Swept, err error) {
 		if int(open.Load()) > mostBreakers {
 			return s, ErrNotAsked
 		}
@@ -123,23 +116,23 @@ const pollEvery = 2 * time.Second
 
 // ended asks a node for its report until that is of the look, or of a later one.
 func (c *Client) ended(ctx context.Context, t report.Target, look uint64, wait time.Duration) (*report.Report, error) {
-	began, started := time.Now(), time.Time{}
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("its look has not ended after %s", wait))
+	defer cancel()
+	var started time.Time
 	for {
 		r, err := c.report(ctx, t)
 		switch {
-		case err == nil && !started.IsZero() && !r.Started.Equal(started):
+		case err != nil: // it is asked again
+		case !started.IsZero() && !r.Started.Equal(started):
 			return nil, errors.New("its daemon was started again during the look")
-		case err == nil && r.Look >= look:
+		case r.Look >= look:
 			return &r, nil
-		case err == nil:
+		default:
 			started = r.Started
-		}
-		if time.Since(began) >= wait {
-			return nil, errors.Join(fmt.Errorf("its look has not ended after %s", wait), err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, errors.Join(context.Cause(ctx), err)
 		case <-time.After(pollEvery):
 		}
 	}

@@ -136,7 +136,7 @@ func TestSweepStops(t *testing.T) {
 		}
 		results := 0
 		client := Client{Parallel: 1, Patience: 10 * time.Second}
-		breakers := client.Sweep(t.Context(), targets, c.most, 0, func(_ report.Target, a *Swept, err error) {
+		breakers := client.Sweep(t.Context(), targets, c.most, 0, func(_ report.Target, a *report.Swept, err error) {
 			if err != nil && !errors.Is(err, ErrNotAsked) || err == nil && a.Look != 7 {
 				t.Errorf("%+v, %v", a, err)
 			}
@@ -165,7 +165,7 @@ func TestSweepAsksFewFirst(t *testing.T) {
 		}
 		results := 0
 		client := Client{Parallel: 100, Patience: 10 * time.Second}
-		client.Sweep(t.Context(), targets, c.most, 0, func(report.Target, *Swept, error) { results++ })
+		client.Sweep(t.Context(), targets, c.most, 0, func(report.Target, *report.Swept, error) { results++ })
 		if int(asked.Load()) != c.asked || results != 50 {
 			t.Errorf("%+v: %d asked, %d reported", c, asked.Load(), results)
 		}
@@ -192,7 +192,7 @@ func TestCredentials(t *testing.T) {
 			}
 		}
 		c.List(t.Context(), []report.Target{at}, func(_ report.Target, _ *report.Report, err error) { check(err) })
-		c.Sweep(t.Context(), []report.Target{at}, 0, 0, func(_ report.Target, _ *Swept, err error) { check(err) })
+		c.Sweep(t.Context(), []report.Target{at}, 0, 0, func(_ report.Target, _ *report.Swept, err error) { check(err) })
 	}
 }
 
@@ -237,7 +237,7 @@ func TestHostileAnswers(t *testing.T) {
 		c := Client{Parallel: 1, Patience: time.Minute}
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		c.List(t.Context(), []report.Target{at}, func(_ report.Target, r *report.Report, _ error) {
+		c.List(t.Context(), []report.Target{at}, func(report.Target, *report.Report, error) {
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 		})
@@ -269,12 +269,12 @@ func TestSweepWaits(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"started":%q,"look":1}`, time.Now().Format(time.RFC3339Nano))
 	})
 	c := Client{Parallel: 1, Patience: time.Minute}
-	breakers := c.Sweep(t.Context(), []report.Target{at}, 5, time.Minute, func(_ report.Target, s *Swept, err error) {
+	breakers := c.Sweep(t.Context(), []report.Target{at}, 5, time.Minute, func(_ report.Target, s *report.Swept, err error) {
 		if err != nil || s.Ended == nil || s.Ended.Look != 7 || s.Ended.Done.Parked-s.Done.Parked != 2 || !s.BreakerOpen {
 			t.Errorf("%+v, %v", s, err)
 		}
 	})
-	c.Sweep(t.Context(), []report.Target{again}, 5, time.Minute, func(_ report.Target, _ *Swept, err error) {
+	c.Sweep(t.Context(), []report.Target{again}, 5, time.Minute, func(_ report.Target, _ *report.Swept, err error) {
 		if err == nil || !strings.Contains(err.Error(), "started again") {
 			t.Error(err)
 		}
@@ -294,7 +294,7 @@ func TestSweepOrder(t *testing.T) {
 		}
 		asked := ""
 		c := Client{Parallel: 1, Patience: time.Minute}
-		c.Sweep(t.Context(), targets, 0, 0, func(at report.Target, _ *Swept, _ error) { asked = cmp.Or(asked, at.Node) })
+		c.Sweep(t.Context(), targets, 0, 0, func(at report.Target, _ *report.Swept, _ error) { asked = cmp.Or(asked, at.Node) })
 		first[asked] = true
 	}
 	if len(first) < 5 {

@@ -23,6 +23,13 @@ type Target struct {
 	Named bool   // the caller gave the name Node
 }
 
+// Swept is how a node answered the request for a look.
+type Swept struct {
+	Answer
+	// Ended is the node's report once the look had ended, nil where that was not waited for.
+	Ended *Report
+}
+
 // Name returns the name under which a node is shown whose report has the name own. A name that the
 // caller gave wins, and other is then own if it differs, else "".
 func (t Target) Name(own string) (name, other string) {

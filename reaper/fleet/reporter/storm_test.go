@@ -34,7 +34,11 @@ type moments []moment
 func (m moments) Len() int           { return len(m) }
 func (m moments) Less(i, j int) bool { return m[i].at.Before(m[j].at) }
 func (m moments) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
-func (m *moments) Push(x any)        { *m = append(*m, x.(moment)) }
+func (m *moments) Push(x any) {
+	one, _ := x.(moment)
+	*m = append(*m, one)
+}
+
 func (m *moments) Pop() any {
 	last := (*m)[len(*m)-1]
 	*m = (*m)[:len(*m)-1]
@@ -90,7 +94,7 @@ func (s *storm) run(nodes int, lasts time.Duration, random *rand.Rand) {
 		heap.Push(&s.events, moment{start, i, change})
 	}
 	for s.events.Len() > 0 {
-		next := heap.Pop(&s.events).(moment)
+		next, _ := heap.Pop(&s.events).(moment)
 		s.now = next.at
 		next.act(s, next.node)
 	}
