@@ -30,8 +30,9 @@ of the node. The daemon never unmounts anything.
 
 The evidence must stay good for --hold, and is read again after each mount. The
 first doubt ends the command. What is in use stays mounted: nothing is detached
-lazily or by force. The files that were mounted stay where they are.
-orphan-reaper mounts nothing again.
+lazily or by force. Files on disks and servers stay where they are. What lies in
+memory (tmpfs) is lost, as when the kubelet ends a pod. orphan-reaper mounts
+nothing again.
 
 A CSI volume stays if another pod has it mounted: its driver unmounts it. If the
 driver no longer runs on this node, name it with --driver-gone. A mount also

@@ -104,7 +104,7 @@ func UnmountQuestion(v *Unmount) string {
 	for _, m := range v.Mounts {
 		lines = append(lines, "  "+m.text())
 	}
-	return strings.Join(lines, "\n") + "\nUnmount " + UnmountSum(v) + "? The files stay where they are mounted from. orphan-reaper mounts nothing again."
+	return strings.Join(lines, "\n") + "\nUnmount " + UnmountSum(v) + "? Files on disks and servers stay; those in memory (tmpfs) are lost. orphan-reaper mounts nothing again."
 }
 
 // UnmountSum sums up what an unmount would detach.
@@ -129,6 +129,9 @@ func (v *Unmount) heading() string {
 // text describes the mount in one line.
 func (m mountView) text() string {
 	text := m.Words()
+	if m.Type == "tmpfs" || m.Type == "ramfs" {
+		text += ", in memory: lost, unless it is mounted elsewhere, too"
+	}
 	if m.Copies > 0 {
 		text += ", and " + human.Count(m.Copies, "copy") + " that " + human.Plural(m.Copies, "goes", "go") + " with it"
 	}
