@@ -56,8 +56,12 @@ func busy() *Metrics {
 	}
 	yes, no := policy.Fact{Truth: policy.Yes}, policy.Fact{Truth: policy.No}
 	staged := []policy.GlobalMount{
-		{Mounted: yes, Wanted: no}, {Mounted: no, Wanted: no}, {Mounted: yes}, {Mounted: yes, Wanted: yes},
-		{Mounted: yes, Wanted: yes, Lives: true}, {Mounted: yes, Wanted: no, Since: noon.Add(-time.Minute)},
+		{Mounted: yes, Wanted: no},
+		{Mounted: no, Wanted: no},
+		{Mounted: yes},
+		{Mounted: yes, Wanted: yes},
+		{Mounted: yes, Wanted: yes, Lives: true},
+		{Mounted: yes, Wanted: no, Since: noon.Add(-time.Minute)},
 	}
 	look := policy.Look{At: policy.Instant{Wall: noon}, Globals: policy.GlobalMounts{All: staged, Read: true}, Node: policy.Node{Gauges: policy.KubeletGauges{
 		Uncleaned: new(int64(4)), Desired: new(int64(30)), Mirror: new(int64(4)), Working: []policy.WorkingPods{{Count: 30}, {Lifecycle: "terminating", Count: 1}},

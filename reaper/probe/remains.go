@@ -181,7 +181,7 @@ func (p *Probe) leftMounts() (n int, err error) {
 		err := p.each(p.cfg.usual("/"), path, func(dir *beneath.Dir, e beneath.Entry) error {
 			task, err := dir.Step(e.Name)
 			if err != nil {
-				return nil //nolint:nilerr // it is no task, or has just gone
+				return nil // it is no task, or has just gone
 			}
 			defer task.Close()
 			if !mounted(task, "rootfs") {
@@ -189,7 +189,7 @@ func (p *Probe) leftMounts() (n int, err error) {
 			}
 			pid, err := task.ReadFile("init.pid", 32)
 			if err != nil || strings.Trim(string(pid), "0123456789") != "" || len(pid) == 0 {
-				return nil //nolint:nilerr // a shim of another kind, which may run
+				return nil // a shim of another kind, which may run
 			}
 			if _, err := beneath.StatName(proc, string(pid)); beneath.Gone(err) {
 				n++

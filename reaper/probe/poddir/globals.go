@@ -99,7 +99,7 @@ func (g *globals) dirs(parent *beneath.Dir, path string, do func(dir *beneath.Di
 }
 
 func (g *globals) plugins(dir *beneath.Dir) {
-	g.dirs(dir, "kubernetes.io", func(plugin *beneath.Dir, name, path string) {
+	g.dirs(dir, "kubernetes.io", func(plugin *beneath.Dir, _, path string) {
 		switch {
 		case plugin == nil:
 			g.fail(path, errMount)

@@ -386,8 +386,10 @@ func TestDoctorElsewhere(t *testing.T) {
 			Wanted: policy.Fact{Truth: policy.No, Detail: "no pod directory has it"}, Attached: policy.Fact{Detail: "not asked: no API server was named"},
 		}}}}
 		x.Leftovers = []policy.Leftover{
-			{What: policy.LeftNamespaces, Problem: "permission denied\x1b[2J"}, {What: policy.LeftCgroups, Count: new(1200), Remover: "the kubelet"},
-			{What: policy.LeftMounts, Count: new(0)}, {What: policy.LeftCheckpoints, Count: new(1), Bytes: 3 << 20, Remover: "you"},
+			{What: policy.LeftNamespaces, Problem: "permission denied\x1b[2J"},
+			{What: policy.LeftCgroups, Count: new(1200), Remover: "the kubelet"},
+			{What: policy.LeftMounts, Count: new(0)},
+			{What: policy.LeftCheckpoints, Count: new(1), Bytes: 3 << 20, Remover: "you"},
 		}
 	})
 	for _, want := range []string{
