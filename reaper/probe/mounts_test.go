@@ -86,21 +86,6 @@ func TestParkedMount(t *testing.T) {
 	check(t, look.Parked[0], facts{policy.FactMounted: policy.Yes, policy.FactRemade: policy.No, policy.FactDirectory: policy.Yes})
 }
 
-// TestChrootedProcess: it shows the mounts below its root only, as seen from there. Others of
-// its namespace show the rest.
-func TestChrootedProcess(t *testing.T) {
-	if !inNamespace(t) {
-		return
-	}
-	n, uid := newNode(t), newUID()
-	n.Mkdir(n.PodDir(uid), "jail")
-	check(t, n.one(uid), dead())
-	t.Run("in our namespace", func(t *testing.T) {
-		jailed(t, n.Path("jail"), 0)
-		check(t, n.one(uid), dead())
-	})
-}
-
 // jailEnv makes a copy of the test binary change its root and wait for its input to end.
 const jailEnv = "ORPHAN_REAPER_TEST_JAIL"
 
@@ -117,15 +102,6 @@ func TestJail(t *testing.T) {
 	must(t, unix.Chroot(dir))
 	fmt.Println("ready")
 	_, _ = os.Stdin.Read(make([]byte, 1))
-}
-
-// jailed runs TestJail until the test ends.
-func jailed(t *testing.T, root string, flags uintptr) {
-	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestJail$")
-	cmd.Env = append(os.Environ(), jailEnv+"="+root)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: flags}
-	testkit.UntilReady(t, cmd)
 }
 
 // TestZombies: their mountinfo gives EINVAL, and that is no doubt.

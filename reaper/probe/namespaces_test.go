@@ -68,7 +68,7 @@ func TestHiddenNamespaces(t *testing.T) {
 			}
 			check(t, n.one(held), dead())
 			must(t, os.Chmod(n.Base, 0o755)) // a user namespace's root is nobody here
-			jailedWith(t, c.flags|unix.CLONE_NEWNS, n.Path("jail"), n.Path(vol))
+			jailed(t, c.flags|unix.CLONE_NEWNS, n.Path("jail"), n.Path(vol))
 			if c.removed {
 				must(t, os.Remove(n.Path("jail")))
 			}
@@ -87,17 +87,26 @@ func TestHiddenNamespaces(t *testing.T) {
 			check(t, n.oneEntered(other), dead())
 		})
 	}
-	t.Run("another process has the namespace's root", func(t *testing.T) {
-		n, uid := newNode(t), newUID()
-		n.Mkdir(n.PodDir(uid), "jail")
-		jailedWith(t, 0, n.Path("jail"), "")
-		check(t, n.oneWith(uid, !byFile), dead())
-	})
 }
 
-// jailedWith runs TestJail until the test ends: it mounts a tmpfs at the second path, in the
+// TestChrootedProcess: it shows the mounts below its root only, as seen from there, and where that is a mount point a line
+// for "/", too. Others of its namespace show the rest.
+func TestChrootedProcess(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	n.Mkdir(n.PodDir(uid), "jail", "mounted")
+	n.mount("", "mounted")
+	for _, root := range []string{"jail", "mounted"} {
+		jailed(t, 0, n.Path(root), "")
+		check(t, n.oneWith(uid, !byFile), dead())
+	}
+}
+
+// jailed runs TestJail until the test ends: it mounts a tmpfs at the second path, in the
 // namespaces of the flags, before it changes its root.
-func jailedWith(t *testing.T, flags uintptr, root, mount string) {
+func jailed(t *testing.T, flags uintptr, root, mount string) {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestJail$")
 	cmd.Env = append(os.Environ(), jailEnv+"="+root, jailEnv+"_MOUNT="+mount)

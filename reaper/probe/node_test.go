@@ -3,13 +3,12 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -19,63 +18,45 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
+// TestMayEnforce: what is read of both namespaces comes to the rule, and what cannot be read is unknown.
 func TestMayEnforce(t *testing.T) {
-	const initial = procfs.InitialPIDNamespace
 	const (
-		jail     = "20 1 8:1 /jail / rw - ext4 /dev/sda1 rw\n"
-		hostRoot = "20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
-		hostPods = "21 20 8:2 / /var/lib/kubelet rw shared:9 - ext4 /dev/sdb1 rw\n"
-		private  = "40 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
-		slave    = "40 1 8:1 / / rw master:1 - ext4 /dev/sda1 rw\n"
-		peer     = "40 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
-		stranger = "40 1 8:1 / / rw shared:5 master:7 - ext4 /dev/sda1 rw\n"
+		initial = procfs.InitialPIDNamespace
+		host    = "20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
+		slave   = "40 1 8:1 / / rw master:1 - ext4 /dev/sda1 rw\n"
+		private = "40 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
 	)
-	kubelet := policy.Fact{Truth: policy.Yes}
-	cases := []struct {
-		name      string
-		pidNS     string
-		kubelet   policy.Fact
-		own, host string
-		self      bool
-		want      policy.Truth
-		detail    string
+	for name, c := range map[string]struct {
+		pidNS, own, host string
+		want             policy.Truth
+		detail           string
 	}{
-		{"on the host", initial, policy.Fact{}, hostRoot + hostPods, hostRoot + hostPods, false, policy.Yes, "of PID 1"},
-		{"slave", initial, policy.Fact{}, slave, hostRoot, false, policy.Yes, "a slave"},
-		{"peer", initial, policy.Fact{}, peer, hostRoot, false, policy.Yes, "a slave"},
-		{"private", initial, policy.Fact{}, private, hostRoot, false, policy.No, "later mounts"},
-		{"slave of another", initial, policy.Fact{}, stranger, hostRoot, false, policy.No, "later mounts"},
-		{"slave of what the host does not share", initial, policy.Fact{}, slave, strings.Replace(hostRoot, "shared:1", "master:1", 1), false, policy.No, ""},
-		{"another root", initial, policy.Fact{}, jail, strings.Replace(hostRoot, " / / ", " / /jail ", 1), false, policy.No, ""},
-		{"a slave in a private root", initial, policy.Fact{}, strings.Replace(slave, " / / ", " / /k ", 1) + private, hostRoot, false, policy.Yes, "a slave"},
-		{"own PID namespace", "pid:[4026532999]", policy.Fact{}, hostRoot, hostRoot, false, policy.No, "PID namespace"},
-		{"own PID namespace with a kubelet", "pid:[4026532999]", kubelet, hostRoot, hostRoot, false, policy.Yes, ""},
-		{"self", "pid:[4026532999]", policy.Fact{}, private, hostRoot, true, policy.Yes, "self"},
-		{"no PID namespace link", "", policy.Fact{}, hostRoot, hostRoot, false, policy.Unknown, "PID namespace"},
-		{"no PID 1", initial, policy.Fact{}, hostRoot, "", false, policy.Unknown, "PID 1"},
-		{"PID 1 with junk", initial, policy.Fact{}, hostRoot, "junk\n", false, policy.Unknown, "PID 1"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
+		"slave":                 {initial, slave, host, policy.Yes, "a slave"},
+		"private":               {initial, private, host, policy.No, "later mounts"},
+		"own PID namespace":     {"pid:[4026532999]", slave, host, policy.No, "PID namespace"},
+		"no PID namespace link": {"", slave, host, policy.Unknown, "PID namespace"},
+		"no PID 1":              {initial, slave, "", policy.Unknown, "PID 1"},
+		"PID 1 with junk":       {initial, slave, "junk\n", policy.Unknown, "PID 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			n.cfg.NodeNamespacesSelf = c.self
-			files := map[string]string{"self": c.own}
-			if c.host != "" {
-				files["1"] = c.host
-			}
-			n.cfg.ProcDir = testkit.ProcMounts(t, files)
-			if c.pidNS != "" {
-				must(t, os.MkdirAll(filepath.Join(n.cfg.ProcDir, "self/ns"), 0o755))
-				must(t, os.Symlink(c.pidNS, filepath.Join(n.cfg.ProcDir, "self/ns/pid")))
-			}
-			id, err := strconv.ParseUint(c.own[:strings.Index(c.own, " ")], 10, 64)
-			must(t, err)
-			f := n.probe().mayEnforce(c.kubelet, mountOf{id: id})
-			if f.Truth != c.want {
+			n.enforces(c.pidNS, map[string]string{"self": c.own, "1": c.host})
+			f := n.probe().mayEnforce(policy.Fact{}, mountOf{id: 40})
+			if wantDetail(t, f, c.detail); f.Truth != c.want {
 				t.Errorf("may enforce is %+v, want %s", f, c.want)
 			}
-			wantDetail(t, f, c.detail)
 		})
+	}
+}
+
+// enforces has the node ask for its namespaces, in a proc directory with these mounts.
+func (n *testNode) enforces(pidNS string, mountinfo map[string]string) {
+	n.T.Helper()
+	maps.DeleteFunc(mountinfo, func(_, text string) bool { return text == "" })
+	n.cfg.NodeNamespacesSelf, n.cfg.ProcDir = false, testkit.ProcMounts(n.T, mountinfo)
+	must(n.T, os.MkdirAll(filepath.Join(n.cfg.ProcDir, "self/ns"), 0o755))
+	if pidNS != "" {
+		must(n.T, os.Symlink(pidNS, filepath.Join(n.cfg.ProcDir, "self/ns/pid")))
 	}
 }
 
@@ -115,11 +96,8 @@ func TestLaterMount(t *testing.T) {
 			if err == nil {
 				must(t, unix.Unmount(n.Path("kubelet/pods/"+c.name+"/volume"), 0))
 			}
-			own, asked := *n, n.cfg
-			asked.NodeNamespacesSelf, asked.ProcDir = false, testkit.ProcMounts(t, texts)
-			own.cfg = asked
-			must(t, os.MkdirAll(filepath.Join(asked.ProcDir, "self/ns"), 0o755))
-			must(t, os.Symlink(procfs.InitialPIDNamespace, filepath.Join(asked.ProcDir, "self/ns/pid")))
+			own := *n
+			own.enforces(procfs.InitialPIDNamespace, texts)
 			if f := own.probe().mayEnforce(policy.Fact{}, at); f.Truth != c.may {
 				t.Errorf("may enforce is %+v, want %s", f, c.may)
 			}
@@ -228,13 +206,6 @@ func TestMountPointSeenOnlyByTheWalk(t *testing.T) {
 				t.Errorf("residue is %s", got)
 			}
 		})
-	}
-}
-
-func TestChildrenAreReaped(t *testing.T) {
-	// The helper itself: a child that does not start is a skip or a failure, never silence.
-	if pid := child(t, &syscall.SysProcAttr{}, "/", ""); pid <= 0 {
-		t.Errorf("the child has PID %d", pid)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -116,39 +115,4 @@ func TestNamesElsewhere(t *testing.T) {
 		n.mount(n.PodDir(uid)+"/v", "x")
 		check(t, n.one(uid), but(facts{policy.FactMounted: policy.Yes}))
 	})
-}
-
-// TestLongLine: a line of an overlay with hundreds of layers is longer than any parser's buffer;
-// anybody can make one in a user namespace of his own.
-func TestLongLine(t *testing.T) {
-	if !inNamespace(t) {
-		return
-	}
-	n, uid := newNode(t), newUID()
-	n.Mkdir(n.PodDir(uid), "over")
-	var layers []string
-	for i := range 400 {
-		layers = append(layers, "l/"+strings.Repeat("x", 190)+strconv.Itoa(i))
-	}
-	n.Mkdir(layers...)
-	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
-	must(t, err)
-	defer beneath.Close(fs)
-	for _, l := range layers {
-		if err := unix.FsconfigSetString(fs, "lowerdir+", n.Path(l)); err != nil {
-			skipWithout(t, "Linux 6.8", err)
-		}
-	}
-	must(t, unix.FsconfigCreate(fs))
-	m, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
-	must(t, err)
-	defer beneath.Close(m)
-	must(t, unix.MoveMount(m, "", unix.AT_FDCWD, n.Path("over"), unix.MOVE_MOUNT_F_EMPTY_PATH))
-	t.Cleanup(func() { _ = unix.Unmount(n.Path("over"), unix.MNT_DETACH) })
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	must(t, err)
-	if len(text) < 64<<10 {
-		t.Fatalf("mountinfo has %d bytes: the test shows nothing", len(text))
-	}
-	check(t, n.one(uid), dead())
 }

@@ -91,20 +91,6 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestChrootedOntoMount: its mountinfo has a line for "/", and yet shows nothing outside.
-func TestChrootedOntoMount(t *testing.T) {
-	if !inNamespace(t) {
-		return
-	}
-	n, uid := newNode(t), newUID()
-	n.Mkdir(n.PodDir(uid))
-	n.mount("", "jail")
-	t.Run("in our namespace", func(t *testing.T) {
-		jailed(t, n.Path("jail"), 0)
-		check(t, n.one(uid), dead())
-	})
-}
-
 // TestChain: a chain of processes, each of which starts the next and ends, keeps a namespace
 // and a working directory. It must never be missed.
 func TestChain(t *testing.T) {

@@ -74,16 +74,6 @@ func TestStagedForSuccessor(t *testing.T) {
 			s.mount("", s.volume(s.next, "pv-1", goodVolData))
 			s.runs(s.next, 0)
 		}, policy.Yes},
-		"another volume of the same driver": {func(s volumeScene) {
-			s.mount("", hashed)
-			s.mount("", s.volume(s.next, "pv-1", with("vol-1", "vol-2")))
-			s.runs(s.next, 1)
-		}, policy.Yes},
-		"the same handle of another driver": {func(s volumeScene) {
-			s.mount("", hashed)
-			s.mount("", s.volume(s.next, "pv-1", with("ebs.", "efs.")))
-			s.runs(s.next, 1)
-		}, policy.Yes},
 		"the old layout's name is another": {func(s volumeScene) {
 			s.mount("", old)
 			s.mount("", s.volume(s.next, "pv-2", with("pv-1", "pv-2")))
@@ -94,15 +84,6 @@ func TestStagedForSuccessor(t *testing.T) {
 			mount := s.PodDir(s.next) + "/volumes/kubernetes.io~csi/pv-1/mount"
 			s.mount("", mount)
 			s.Write(mount+"/vol_data.json", goodVolData)
-			s.runs(s.next, 1)
-		}, policy.Yes},
-		"one volume is the successor's and one nobody's": {func(s volumeScene) {
-			s.mount("", hashed)
-			s.mount("", csi+"pv/pv-9/globalmount")
-			for _, uid := range []parsers.PodUID{s.orphan, s.second} {
-				s.volume(uid, "pv-9", with("pv-1", "pv-9"))
-			}
-			s.mount("", s.volume(s.next, "pv-1", goodVolData))
 			s.runs(s.next, 1)
 		}, policy.Yes},
 		"a block volume published for the successor": {func(s volumeScene) {
@@ -118,13 +99,6 @@ func TestStagedForSuccessor(t *testing.T) {
 			block(s, published)
 			s.Write(csi+"volumeDevices/publish/pv-2/"+string(s.next), "")
 			s.mount("device", csi+"volumeDevices/publish/pv-2/"+string(s.next))
-		}, policy.Yes},
-		"a block volume of which the dead have more than the file": {func(s volumeScene) {
-			block(s, published)
-			s.mount("device", published+string(s.next))
-			for _, uid := range []parsers.PodUID{s.orphan, s.second} {
-				s.Symlink("/dev/null", mapped+string(uid))
-			}
 		}, policy.Yes},
 	} {
 		for way, mode := range modes {

@@ -35,3 +35,30 @@ func TestLogless(t *testing.T) {
 		}
 	}
 }
+
+// TestPodLogs: where a pod of the kubelet's runs and has no log directory, somebody removes them, and that another has none
+// says nothing; unless that one never ran.
+func TestPodLogs(t *testing.T) {
+	const ran, kept = parsers.PodUID("a"), parsers.PodUID("b")
+	logs := PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{kept: true}}
+	for name, c := range map[string]struct {
+		uid, logless parsers.PodUID
+		has          string // in the pod's directory, "" where that is not known
+		want         policy.Truth
+	}{
+		"kept":                   {kept, "", "etc-hosts", policy.Yes},
+		"removed":                {ran, "", "etc-hosts", policy.No},
+		"one that runs has none": {ran, "c", "etc-hosts", policy.Unknown},
+		"one that runs has none, after containers":      {ran, "c", "containers/app", policy.Unknown},
+		"one that runs has none, and this never ran":    {ran, "c", "volumes", policy.No},
+		"one that runs has none, and this is not known": {ran, "c", "", policy.Unknown},
+	} {
+		e := &policy.Evidence{UID: c.uid, Residue: []policy.Residue{{Path: c.has}}}
+		if c.has != "" {
+			e.Facts.Set(policy.FactContent, policy.Yes, "", "")
+		}
+		if f := logs.Fact(e, c.logless); f.Truth != c.want {
+			t.Errorf("%s: %+v, want %s", name, f, c.want)
+		}
+	}
+}
