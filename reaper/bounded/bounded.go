@@ -44,6 +44,26 @@ func Do[T any](ctx context.Context, g *Guard, key string, work func() T) (T, err
 	return Within(ctx, g, key, g.Limit(), work)
 }
 
+// Try is Do for work that may fail.
+func Try[T any](ctx context.Context, g *Guard, key string, work func() (T, error)) (T, error) {
+	a, err := Do(ctx, g, key, func() result[T] {
+		v, err := work()
+		return result[T]{v, err}
+	})
+	return a.value, cmp.Or(err, a.err)
+}
+
+type result[T any] struct {
+	value T
+	err   error
+}
+
+func (r result[T]) Discard() {
+	if d, ok := any(r.value).(Discarder); ok && r.err == nil {
+		d.Discard()
+	}
+}
+
 // Within is Do with a time of its own.
 func Within[T any](ctx context.Context, g *Guard, key string, limit time.Duration, work func() T) (T, error) {
 	r := Runner[T]{Guard: g}
@@ -90,6 +110,9 @@ type Handle struct {
 
 // NewHandle takes fd over, with one reference, the caller's. It is closed when none is left.
 func NewHandle(fd int) *Handle { return &Handle{FD: fd, uses: 1} }
+
+// Discard gives up the only reference to a handle that came too late.
+func (h *Handle) Discard() { h.Unref() }
 
 // Ref adds a reference: the handle stays open until one more Unref. A nil handle is one that is not
 // there.

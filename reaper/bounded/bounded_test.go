@@ -55,6 +55,17 @@ func TestGuardDiscards(t *testing.T) {
 	}
 	close(release)
 	<-answer.closed
+	release, answer = make(chan struct{}), late{make(chan struct{})}
+	g.Patience = time.Nanosecond
+	if _, err := Try(t.Context(), &g, "b", func() (late, error) { <-release; return answer, nil }); !errors.Is(err, ErrHangs) {
+		t.Fatalf("a hung part gives %v", err)
+	}
+	close(release)
+	<-answer.closed
+	g.Patience = time.Hour
+	if _, err := Try(t.Context(), &g, "c", func() (late, error) { return late{}, ErrStuck }); !errors.Is(err, ErrStuck) {
+		t.Errorf("a part that fails gives %v", err)
+	}
 }
 
 // TestGuardIsBounded: hung keys are not begun without end.

@@ -43,24 +43,16 @@ func publish(d *reaper.Daemon, who report.Report, to publishers) {
 
 // openAPIServer reads which API server a setting names and with which credentials; nil for none.
 func openAPIServer(ctx context.Context, guard *bounded.Guard, which string, now time.Time) (*kube.Server, error) {
-	type answer struct {
-		server *kube.Server
-		err    error
-	}
-	a, hung := bounded.Do(ctx, guard, "credentials", func() (a answer) {
+	return bounded.Try(ctx, guard, "credentials", func() (*kube.Server, error) {
 		switch which {
 		case config.None:
+			return nil, nil // none is an answer, not an error
 		case config.InCluster:
-			a.server, a.err = kube.InCluster(now)
+			return kube.InCluster(now)
 		default:
-			a.server, a.err = kube.ReadConfig(which, now)
+			return kube.ReadConfig(which, now)
 		}
-		return a
 	})
-	if hung != nil {
-		return nil, hung
-	}
-	return a.server, a.err
 }
 
 // writeReports writes the node's OrphanReport, where it is to be written, until the returned function

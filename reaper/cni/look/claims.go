@@ -115,7 +115,7 @@ func (f *facts) enterUnclaimed(ctx context.Context) {
 	for i := range f.unclaimed[:min(len(f.unclaimed), mostAddressed)] {
 		u := &f.unclaimed[i]
 		place, id := u.place, u.id
-		addresses, err := do(ctx, f.s.r.Guard, "namespace "+place, func() (map[netip.Addr]bool, error) { return addressesIn(place, id) })
+		addresses, err := bounded.Try(ctx, f.s.r.Guard, "namespace "+place, func() (map[netip.Addr]bool, error) { return addressesIn(place, id) })
 		if errors.Is(err, unix.EPERM) || errors.Is(err, bounded.ErrHangs) {
 			return
 		}

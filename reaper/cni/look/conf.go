@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
@@ -108,7 +109,7 @@ func (r *Reader) readConfs(ctx context.Context) netConf {
 	var missing error
 	read := 0
 	for _, dir := range all.dirs {
-		c, err := do(ctx, r.Guard, "cni "+dir, func() (netConf, error) { return readConfDir(dir) })
+		c, err := bounded.Try(ctx, r.Guard, "cni "+dir, func() (netConf, error) { return readConfDir(dir) })
 		if beneath.Gone(err) {
 			missing = cmp.Or(missing, err)
 			continue

@@ -37,7 +37,7 @@ type openDir struct {
 }
 
 func (r *Reader) openDir(ctx context.Context, d directory) (*openDir, error) {
-	return do(ctx, r.Guard, "cni "+d.path(), func() (*openDir, error) {
+	return bounded.Try(ctx, r.Guard, "cni "+d.path(), func() (*openDir, error) {
 		dir, err := d.open(r.Open)
 		if err != nil {
 			return nil, err

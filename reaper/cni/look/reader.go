@@ -76,28 +76,6 @@ func New(r Reader) (*Reader, error) {
 	return &r, err
 }
 
-// answer is a value or why there is none.
-type answer[T any] struct {
-	value T
-	err   error
-}
-
-// Discard closes a handle that came too late.
-func (a answer[T]) Discard() {
-	if h, ok := any(a.value).(interface{ Unref() }); ok && a.err == nil {
-		h.Unref()
-	}
-}
-
-// do asks the file system within the guard's patience.
-func do[T any](ctx context.Context, g *bounded.Guard, key string, ask func() (T, error)) (T, error) {
-	a, err := bounded.Do(ctx, g, key, func() answer[T] {
-		v, err := ask()
-		return answer[T]{v, err}
-	})
-	return a.value, cmp.Or(err, a.err)
-}
-
 // openPath opens a directory for listing by the administrator's path, through links.
 func openPath(path string) (int, error) {
 	fd, err := beneath.Retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
@@ -166,7 +144,7 @@ const mostNetworks = 10_000
 
 // networks returns the names of host-local's networks, sorted.
 func (r *Reader) networks(ctx context.Context, base string) ([]string, error) {
-	names, err := do(ctx, r.Guard, "cni "+base, func() (names []string, err error) {
+	names, err := bounded.Try(ctx, r.Guard, "cni "+base, func() (names []string, err error) {
 		fd, err := openPath(base)
 		if err != nil {
 			return nil, err
@@ -229,7 +207,7 @@ func (r *Reader) stillIn(ctx context.Context, files []cni.File, some []int) {
 		for n, i := range some {
 			names[n], ids[n] = files[i].Name, files[i].ID
 		}
-		errs, err = do(ctx, r.Guard, "cni still "+d.path(), func() ([]error, error) { return d.changes(r.Open, names, ids) })
+		errs, err = bounded.Try(ctx, r.Guard, "cni still "+d.path(), func() ([]error, error) { return d.changes(r.Open, names, ids) })
 	}
 	for n, i := range some {
 		f := &files[i]

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 )
 
 // Where microk8s and k3s keep what is not on their command lines.
@@ -77,14 +78,14 @@ func (k *Kubelet) k3sFlags(own flags) (flags, error) {
 	if !named {
 		path = k3sConfig
 	}
-	dropIns, err := k.files.list(path + ".d")
+	dropIns, err := k.files.list(path+".d", mostFiles)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	paths := []string{path}
 	for _, e := range dropIns {
-		if ext := strings.ToLower(filepath.Ext(e.Name())); !e.IsDir() && (ext == ".yaml" || ext == ".yml") {
-			paths = append(paths, filepath.Join(path+".d", e.Name()))
+		if ext := strings.ToLower(filepath.Ext(e.Name)); e.Kind != unix.DT_DIR && (ext == ".yaml" || ext == ".yml") {
+			paths = append(paths, filepath.Join(path+".d", e.Name))
 		}
 	}
 	f := flags{"--" + flagDataDir + "=" + k3sDataDir}

@@ -173,15 +173,24 @@ func (k kubeletFiles) read(path string) ([]byte, error) {
 	return beneath.ReadOpened(f, maxConfig)
 }
 
-// list returns a directory's entries by name.
-func (k kubeletFiles) list(dir string) ([]fs.DirEntry, error) {
+// mostFiles is far above the few files that a directory of a kubelet's configuration or manifests has.
+const mostFiles = 512
+
+// list returns up to so many entries of a directory by name. The error is one of fs.ErrNotExist only where the directory was
+// not there to be opened.
+func (k kubeletFiles) list(dir string, most int) ([]beneath.Entry, error) {
 	f, err := k.open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	entries, err := f.ReadDir(-1)
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	entries, err := beneath.List(int(f.Fd()), most)
+	if errors.Is(err, beneath.ErrTooMany) {
+		err = fmt.Errorf("%s holds more than %d files", dir, most)
+	} else if err != nil {
+		err = fmt.Errorf("cannot list %s: %v", dir, err) //nolint:errorlint // see above
+	}
+	slices.SortFunc(entries, func(a, b beneath.Entry) int { return cmp.Compare(a.Name, b.Name) })
 	return entries, err
 }
 
@@ -206,14 +215,14 @@ func (k kubeletFiles) below(dir string, depth int) ([]string, error) {
 	case depth > deepestDropIn:
 		return nil, fmt.Errorf("cannot read %s: it lies too deep", dir)
 	}
-	entries, err := k.list(dir)
+	entries, err := k.list(dir, mostFiles)
 	if err != nil {
 		return nil, err
 	}
 	var files []string
 	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		if !e.IsDir() {
+		path := filepath.Join(dir, e.Name)
+		if e.Kind != unix.DT_DIR && e.Kind != unix.DT_UNKNOWN {
 			files = append(files, path)
 			continue
 		}

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -45,21 +44,9 @@ func (r *Reader) readPodLogs(running *Kubelet) *reading.PodLogs {
 		}
 		l.Dir = cmp.Or(running.told.PodLogsDir, l.Dir)
 	}
-	f, err := files.open(l.Dir, unix.O_RDONLY|unix.O_DIRECTORY)
-	if errors.Is(err, fs.ErrNotExist) {
-		return l // a kubelet makes it at its start
-	}
-	if err != nil {
+	entries, err := files.list(l.Dir, mostLogDirs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kubelet makes it at its start
 		l.Err = errors.Join(l.Err, fmt.Errorf("cannot read the pods' log directories: %w", err))
-		return l
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	entries, err := beneath.List(int(f.Fd()), mostLogDirs)
-	if err == nil && len(entries) == mostLogDirs {
-		err = fmt.Errorf("there are more than %d", mostLogDirs)
-	}
-	if err != nil {
-		l.Err = errors.Join(l.Err, fmt.Errorf("cannot read the pods' log directories: %w", beneath.PathError("list", l.Dir, err)))
 	}
 	for _, d := range entries {
 		uid, ok := parsers.ParsePodUID(d.Name[strings.LastIndexByte(d.Name, '_')+1:])

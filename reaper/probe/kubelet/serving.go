@@ -27,26 +27,18 @@ const (
 // Door returns where and how the kubelet's port, which wants credentials, is asked: scheme, host and
 // port, and a TLS configuration that accepts the kubelet only.
 func (r *Reader) Door(ctx context.Context, k *Kubelet) (base string, config *tls.Config, err error) {
-	type door struct {
-		at  string
-		tls *tls.Config
-		err error
+	at, err := k.hostPort()
+	if err != nil {
+		return "", nil, err
 	}
-	d, err := bounded.Do(ctx, r.Guard, "kubelet's port", func() door {
-		at, err := k.hostPort()
-		if err != nil {
-			return door{err: err}
-		}
+	config, err = bounded.Try(ctx, r.Guard, "kubelet's port", func() (*tls.Config, error) {
 		leafs, files, err := k.servingLeafs()
-		if err != nil {
-			return door{err: fmt.Errorf("cannot find the kubelet's certificate: %w", err)}
-		}
-		return door{at: at, tls: pinned(leafs, files)}
+		return pinned(leafs, files), err
 	})
 	if err != nil {
-		err = fmt.Errorf("cannot find the kubelet's port: %w", err)
+		return "", nil, fmt.Errorf("cannot find the kubelet's certificate: %w", err)
 	}
-	return "https://" + d.at, d.tls, cmp.Or(err, d.err)
+	return "https://" + at, config, nil
 }
 
 // hostPort returns where this host reaches the kubelet's port: at the address that the

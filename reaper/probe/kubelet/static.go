@@ -8,21 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
-
-// mostManifests is far above the few that a node has. Each has a few KiB and may have
-// maxConfig; the kubelet reads up to 10 MiB.
-const mostManifests = 512
 
 // StaticPods is what the manifests say, with the kubelet's view of their files.
 type StaticPods struct {
@@ -84,37 +77,20 @@ func (s *StaticPods) read(path string) error {
 	if !info.IsDir() {
 		return s.add(path)
 	}
-	names, err := s.manifestNames(path)
+	entries, err := s.files.list(path, mostFiles)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if e := s.add(filepath.Join(path, name)); e != nil && err == nil {
+	for _, d := range entries {
+		if strings.HasPrefix(d.Name, ".") {
+			continue
+		}
+		if e := s.add(filepath.Join(path, d.Name)); e != nil && err == nil {
 			// Without ErrNotExist: a file that is not there any more is just being replaced.
 			err = errors.New(e.Error())
 		}
 	}
 	return err
-}
-
-func (s *StaticPods) manifestNames(dir string) ([]string, error) {
-	f, err := s.files.open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	entries, err := beneath.List(int(f.Fd()), mostManifests+1)
-	if err == nil && len(entries) > mostManifests {
-		err = fmt.Errorf("%s holds more than %d files", dir, mostManifests)
-	}
-	var names []string
-	for _, d := range entries {
-		if !strings.HasPrefix(d.Name, ".") {
-			names = append(names, d.Name)
-		}
-	}
-	slices.Sort(names)
-	return names, err
 }
 
 func (s *StaticPods) add(file string) error {

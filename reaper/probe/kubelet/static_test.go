@@ -169,7 +169,7 @@ func TestStaticPodPaths(t *testing.T) {
 	dangling := t.TempDir()
 	testkit.Must(t, os.Symlink("missing", filepath.Join(dangling, "e")))
 	crowd := t.TempDir()
-	for i := range mostManifests + 1 {
+	for i := range mostFiles + 1 {
 		testkit.WriteText(t, filepath.Join(crowd, fmt.Sprint(i)), "kind: List\n")
 	}
 	for _, c := range []struct {

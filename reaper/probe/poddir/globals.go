@@ -12,7 +12,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
@@ -220,14 +219,12 @@ func (v *Global) data(dir *beneath.Dir) {
 	if st.Mask&unix.STATX_MTIME != 0 {
 		v.Since = time.Unix(0, beneath.Nanos(st.Mtime))
 	}
-	text, err := dir.ReadFile(contents.VolData, mostGlobalData)
+	data, err := readVolData(dir, mostGlobalData)
+	if len(data.VolumeHandle) > longestHandle || len(data.DriverName) > longestHandle {
+		err = errNoVolume
+	}
 	if err != nil {
 		v.Unclear = err.Error()
-		return
-	}
-	data, ok := parseVolData(text)
-	if !ok || len(data.VolumeHandle) > longestHandle || len(data.DriverName) > longestHandle {
-		v.Unclear = "its " + contents.VolData + " does not name its volume"
 		return
 	}
 	v.Volume = data.volume()
@@ -264,7 +261,7 @@ func (r *Reader) Want(ctx context.Context, d *Dirs, all []Global) (doubt string)
 			if !ok || ctx.Err() != nil {
 				continue
 			}
-			why := eachVolData(open.At(pods), e.Name, func(v volData) {
+			why := eachVolume(open.At(pods), uid, func(_ *beneath.Dir, v volData) {
 				i, known := byVolume[v.volume()]
 				for _, at := range v.globalMounts() {
 					if n, ok := byPath[at.path()]; ok && !known {
@@ -291,39 +288,4 @@ func (r *Reader) Want(ctx context.Context, d *Dirs, all []Global) (doubt string)
 		all[i].Users = append(all[i].Users, users...)
 	}
 	return a.doubt
-}
-
-// eachVolData gives what vol_data.json says of each CSI volume of the pod. The error is the first of those that were not read.
-func eachVolData(pods *beneath.Dir, uid string, do func(volData)) (first error) {
-	dir, err := pods.Walk(uid, "volumes", csiPlugin)
-	if err != nil {
-		if beneath.Gone(err) {
-			return nil // it has no volume
-		}
-		return err
-	}
-	defer dir.Close()
-	names, first := beneath.List(dir.FD(), mostVolumes)
-	for _, e := range names {
-		volume, err := dir.Walk(e.Name)
-		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-			continue
-		}
-		var text []byte
-		if err == nil {
-			text, err = volume.ReadFile(contents.VolData, mostVolData)
-			volume.Close()
-		}
-		v, ok := parseVolData(text)
-		switch {
-		case err == nil && ok:
-			do(v)
-		case err == nil:
-			err = fmt.Errorf("%s of %s does not name its volume", contents.VolData, clean.Name(e.Name))
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return first
 }

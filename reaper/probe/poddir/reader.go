@@ -1,7 +1,6 @@
 package poddir
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +44,9 @@ func (d *Dirs) Close() {
 	d.csi.Unref()
 }
 
+// Discard closes those that come too late.
+func (d *Dirs) Discard() { d.Close() }
+
 // Kind reports whether name was in the pods directory when it was listed, and of what type (DT_…) it was.
 func (d *Dirs) Kind(name string) (uint8, bool) {
 	i, ok := slices.BinarySearchFunc(d.Names, name, func(e beneath.Entry, name string) int { return strings.Compare(e.Name, name) })
@@ -54,18 +56,6 @@ func (d *Dirs) Kind(name string) (uint8, bool) {
 	return d.Names[i].Kind, true
 }
 
-// listed are the directories or why they could not be opened.
-type listed struct {
-	*Dirs
-	err error
-}
-
-func (l listed) Discard() {
-	if l.Dirs != nil {
-		l.Close()
-	}
-}
-
 // mostNames bounds the pods directory; a node runs some hundred pods.
 const mostNames = 1_000_000
 
@@ -73,14 +63,11 @@ const mostNames = 1_000_000
 // symlink, and below it the pods directory, which must be none. pods may be a mount point:
 // some nodes give it a disk of its own.
 func (r *Reader) List(ctx context.Context) (*Dirs, error) {
-	a, err := bounded.Do(ctx, r.Guard, "pods directory", func() listed {
-		d, err := r.readListing()
-		return listed{d, err}
-	})
-	if err = cmp.Or(err, a.err); err != nil {
+	d, err := bounded.Try(ctx, r.Guard, "pods directory", r.readListing)
+	if err != nil {
 		return nil, fmt.Errorf("cannot list the pods directory %s/pods: %w", r.RootDir, err)
 	}
-	return a.Dirs, nil
+	return d, nil
 }
 
 func (r *Reader) readListing() (*Dirs, error) {

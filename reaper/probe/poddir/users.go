@@ -1,8 +1,10 @@
 package poddir
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -10,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
@@ -39,7 +42,7 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 	users, err := bounded.On(ctx, r.Guard, "volumes of living pods", d.Pods, func(pods int) (u reading.VolumeUsers) {
 		for _, uid := range living {
 			if staged && ctx.Err() == nil {
-				u.Files = append(u.Files, r.fileUsers(r.Open.At(pods), uid)...)
+				u.Files = append(u.Files, fileUsers(r.Open.At(pods), uid)...)
 			}
 		}
 		return u
@@ -53,7 +56,7 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 	blocks, err := bounded.On(ctx, r.Guard, "block volumes", d.csi, func(csi int) map[string][]reading.VolumeUser {
 		found := map[string][]reading.VolumeUser{}
 		for _, name := range slices.Compact(names) {
-			found[name] = r.blockUsers(r.Open.At(csi), name, living)
+			found[name] = blockUsers(r.Open.At(csi), name, living)
 		}
 		return found
 	})
@@ -65,52 +68,65 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 
 // fileUsers are the CSI volumes of one pod that it has mounted. The open itself tells that:
 // mountinfo could name a mount of somebody else's making.
-func (r *Reader) fileUsers(pods *beneath.Dir, uid parsers.PodUID) []reading.StagedUser {
-	dir, err := pods.Walk(string(uid), "volumes", csiPlugin)
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, err := beneath.List(dir.FD(), mostVolumes)
-	if err != nil && !errors.Is(err, beneath.ErrTooMany) {
-		return nil
-	}
-	var users []reading.StagedUser
-	for _, d := range names {
-		if u, ok := r.fileUser(dir, d.Name); ok {
-			u.UID, u.Lives = uid, true
-			users = append(users, u)
+func fileUsers(pods *beneath.Dir, uid parsers.PodUID) (users []reading.StagedUser) {
+	_ = eachVolume(pods, uid, func(dir *beneath.Dir, v volData) { // what cannot be read uses nothing
+		u := reading.StagedUser{VolumeUser: reading.VolumeUser{UID: uid, Volume: v.volume(), Lives: true, Mounted: mountPoint(dir, "mount")}}
+		for _, at := range v.globalMounts() {
+			u.Paths = append(u.Paths, at.path())
 		}
-	}
+		users = append(users, u)
+	})
 	return users
 }
 
-func (r *Reader) fileUser(dir *beneath.Dir, name string) (reading.StagedUser, bool) {
-	volume, err := dir.Walk(name)
+// eachVolume gives each CSI volume of the pod that has a vol_data.json to do. The error is the first of those that were not read.
+func eachVolume(pods *beneath.Dir, uid parsers.PodUID, do func(dir *beneath.Dir, v volData)) (first error) {
+	dir, err := pods.Walk(string(uid), "volumes", csiPlugin)
 	if err != nil {
-		return reading.StagedUser{}, false
+		if beneath.Gone(err) {
+			return nil // it has no volume
+		}
+		return err
 	}
-	defer volume.Close()
-	text, err := volume.ReadFile(contents.VolData, mostVolData)
+	defer dir.Close()
+	names, first := beneath.List(dir.FD(), mostVolumes)
+	for _, e := range names {
+		volume, err := dir.Walk(e.Name)
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			continue
+		}
+		var v volData
+		if err == nil {
+			if v, err = readVolData(volume, mostVolData); err == nil {
+				do(volume, v)
+			} else {
+				err = fmt.Errorf("%s: %w", clean.Name(e.Name), err)
+			}
+			volume.Close()
+		}
+		first = cmp.Or(first, err)
+	}
+	return first
+}
+
+// readVolData reads the volume from the vol_data.json in its directory.
+func readVolData(dir *beneath.Dir, limit int64) (volData, error) {
+	text, err := dir.ReadFile(contents.VolData, limit)
 	if err != nil {
-		return reading.StagedUser{}, false
+		return volData{}, err
 	}
 	v, ok := parseVolData(text)
 	if !ok {
-		return reading.StagedUser{}, false
+		return v, errNoVolume
 	}
-	var u reading.StagedUser
-	u.Volume = v.volume()
-	for _, at := range v.globalMounts() {
-		u.Paths = append(u.Paths, at.path())
-	}
-	u.Mounted = mountPoint(volume, "mount")
-	return u, true
+	return v, nil
 }
+
+var errNoVolume = errors.New("its " + contents.VolData + " does not name its volume")
 
 // blockUsers are the pods, of those that live, for which the block volume is published or mapped:
 // publish/VOLUME/UID and VOLUME/dev/UID are bind mounts of its device.
-func (r *Reader) blockUsers(csi *beneath.Dir, volume string, living []parsers.PodUID) []reading.VolumeUser {
+func blockUsers(csi *beneath.Dir, volume string, living []parsers.PodUID) []reading.VolumeUser {
 	var users []reading.VolumeUser
 	for _, at := range [...][]string{{"volumeDevices", "publish", volume}, {"volumeDevices", volume, "dev"}} {
 		dir, err := csi.Walk(at...)

@@ -1,7 +1,6 @@
 package podlists
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -64,15 +63,7 @@ func (r *Reader) API(ctx context.Context, told string) *APIAnswer {
 
 // server reads the kubeconfig.
 func (r *Reader) server(ctx context.Context) (*kube.Server, error) {
-	type found struct {
-		c   *kube.Server
-		err error
-	}
-	f, err := bounded.Do(ctx, r.Guard, "kubeconfig", func() found {
-		c, err := kube.ReadConfig(r.Kubeconfig, r.Now())
-		return found{c, err}
-	})
-	return f.c, cmp.Or(err, f.err)
+	return bounded.Try(ctx, r.Guard, "kubeconfig", func() (*kube.Server, error) { return kube.ReadConfig(r.Kubeconfig, r.Now()) })
 }
 
 func newAPIList(origin string) *APIAnswer {

@@ -1,7 +1,6 @@
 package podlists
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -36,23 +35,16 @@ func (r *Reader) Kubelet(ctx context.Context, origin string, door Door) *Kubelet
 		return unlisted(origin, "no credentials were given for the kubelet's port (--kubelet-token-file, --kubelet-client-certificate)", nil)
 	}
 	base, config, err := door(ctx)
-	type login struct {
-		token string
-		err   error
-	}
-	var c login
+	var token string
 	if err == nil {
-		c, err = bounded.Do(ctx, r.Guard, "kubelet's credentials", func() login {
-			token, err := r.login(config)
-			return login{token, err}
-		})
+		token, err = bounded.Try(ctx, r.Guard, "kubelet's credentials", func() (string, error) { return r.login(config) })
 	}
-	if err = cmp.Or(err, c.err); err != nil {
+	if err != nil {
 		return unlisted(origin, err.Error(), err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Guard.Limit(), bounded.ErrHangs)
 	defer cancel()
-	a := kube.NewAsker(base, c.token, config)
+	a := kube.NewAsker(base, token, config)
 	defer a.Close()
 	l := newPodList(base + "/pods")
 	gauges, err := askGauges(ctx, a, base) // before the list, which it proves whole
