@@ -217,6 +217,39 @@ func TestFleetBreakersBelowNothing(t *testing.T) {
 	}
 }
 
+// TestWholeFleetWait: a daemon that changes to mode enforce waits a part of enforce_spread, and all say so; one without that removes
+// what fleet sweep waits for.
+func TestWholeFleetWait(t *testing.T) {
+	for _, spread := range []string{"1000h", "0s"} {
+		n := newWholeNode(t)
+		n.write("log", "")
+		address := freeAddress(t)
+		daemon := n.start(n.command("run", "--log-source", "file", "--log-file", n.path("log"), "--web-listen-address", address, "--node-name", "worker-1",
+			"--enforce-spread", spread))
+		ready := fetch(t, "GET", "http://"+address+"/readyz", 200)
+		n.pod(1, false)
+		_, dry, _ := call(t, "fleet", "sweep", "--dry-run", "http://"+address)
+		code, out, said := call(t, "fleet", "sweep", "--wait=1m", "http://"+address)
+		_, list, _ := call(t, "fleet", "list", "http://"+address)
+		out, list, dry = strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(list), " "), strings.Join(strings.Fields(dry), " ")
+		want, waits := "1 of 1 node have looked: 1 pod moved to quarantine, 1 removed there, 0 put back;", spread != "0s"
+		if waits {
+			want = "1 of 1 node have looked: 0 pods moved to quarantine,"
+		}
+		if code != 0 || !strings.Contains(out, want) || strings.Contains(ready, "enforces from") != waits || strings.Contains(list, "by enforce_spread") != waits ||
+			!strings.Contains(dry, "none was asked to look. 0 pods can be removed") {
+			t.Errorf("spread %s: code %d, %s\n%s\n%s\n%s\n%s", spread, code, said, ready, dry, out, list)
+		}
+		_, err := os.Stat(n.path("root/pods/" + wholeUID(1)))
+		if (err == nil) != waits {
+			t.Errorf("spread %s: the pod's directory: %v", spread, err)
+		}
+		if code := daemon.end(); code != 0 {
+			t.Errorf("exit code %d: %s", code, daemon.said())
+		}
+	}
+}
+
 // TestWholeWebTaken: somebody who takes the port keeps nobody from the node.
 func TestWholeWebTaken(t *testing.T) {
 	n := newWholeNode(t)
