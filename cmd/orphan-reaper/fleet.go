@@ -184,7 +184,7 @@ func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, 
 	}
 	shown = ui.NewFleetList(len(fleet.Targets), which)
 	work.Begin("asking the nodes", "node", int64(len(fleet.Targets)))
-	fleet.List(ctx, func(at report.Target, r *report.Report, err error) {
+	fleet.List(ctx, fleet.Targets, func(at report.Target, r *report.Report, err error) {
 		shown.Add(at, r, err)
 		work.Add(1)
 	})
@@ -220,13 +220,13 @@ func newFleetSweepCommand(a *cli) *cobra.Command {
 			work := progress.From(cmd.Context())
 			work.Begin("asking the nodes", "node", int64(len(fleet.Targets)))
 			if dryRun {
-				fleet.List(cmd.Context(), func(at report.Target, r *report.Report, err error) {
+				fleet.List(cmd.Context(), fleet.Targets, func(at report.Target, r *report.Report, err error) {
 					shown.AddReport(at, r, err)
 					work.Add(1)
 				})
 			} else {
-				shown.Breakers = fleet.Sweep(cmd.Context(), most, wait, func(at report.Target, s *report.Swept, asked bool, err error) {
-					shown.Add(at, s, asked, err)
+				shown.Breakers = fleet.Sweep(cmd.Context(), fleet.Targets, most, wait, func(at report.Target, s *report.Swept, err error) {
+					shown.Add(at, s, err)
 					work.Add(1)
 				})
 			}

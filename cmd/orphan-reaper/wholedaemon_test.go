@@ -232,9 +232,9 @@ func TestWholeFleetWait(t *testing.T) {
 		code, out, said := call(t, "fleet", "sweep", "--wait=1m", "http://"+address)
 		_, list, _ := call(t, "fleet", "list", "http://"+address)
 		out, list, dry = strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(list), " "), strings.Join(strings.Fields(dry), " ")
-		want, waits := "1 of 1 node have looked: 1 pod moved to quarantine, 1 removed there, 0 put back;", spread != "0s"
+		want, waits := "1 of 1 node has looked: 1 pod moved to quarantine, 1 removed there, 0 put back;", spread != "0s"
 		if waits {
-			want = "1 of 1 node have looked: 0 pods moved to quarantine,"
+			want = "1 of 1 node has looked: 0 pods moved to quarantine,"
 		}
 		if code != 0 || !strings.Contains(out, want) || strings.Contains(ready, "enforces from") != waits || strings.Contains(list, "by enforce_spread") != waits ||
 			!strings.Contains(dry, "none was asked to look. 0 pods can be removed") {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -45,15 +44,16 @@ type FleetOptions struct {
 	Patience time.Duration
 }
 
-// Fleet is the nodes that are asked.
+// Fleet is the nodes that are asked, and what asks them.
 type Fleet struct {
+	cluster.Client
+
 	Targets []report.Target
-	client  cluster.Client
 }
 
 // OpenFleet reads which nodes are asked, and the credentials for them.
 func OpenFleet(ctx context.Context, o FleetOptions) (*Fleet, error) {
-	f := &Fleet{client: cluster.Client{Parallel: o.Parallel, Patience: o.Patience, User: o.User}}
+	f := &Fleet{Client: cluster.Client{Parallel: o.Parallel, Patience: o.Patience, User: o.User}}
 	switch {
 	case o.Parallel < 1 || o.Patience <= 0:
 		return nil, exit.Usagef("", "--parallel and --timeout want more than 0")
@@ -78,18 +78,18 @@ func (f *Fleet) credentials(o FleetOptions) error {
 		if err != nil {
 			return fmt.Errorf("cannot read the password: %w", err)
 		}
-		f.client.Password, _, _ = strings.Cut(string(text), "\n")
+		f.Password, _, _ = strings.Cut(string(text), "\n")
 	}
 	if o.TokenFile != "" {
 		file, err := filepath.Abs(o.TokenFile)
 		if err != nil {
 			return err
 		}
-		if f.client.Token, err = kube.ReadToken(file); err != nil {
+		if f.Token, err = kube.ReadToken(file); err != nil {
 			return err
 		}
 	}
-	f.client.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName}
+	f.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName}
 	if o.CAFile == "" {
 		return nil
 	}
@@ -97,8 +97,8 @@ func (f *Fleet) credentials(o FleetOptions) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the authority's certificate: %w", err)
 	}
-	f.client.TLS.RootCAs = x509.NewCertPool()
-	if !f.client.TLS.RootCAs.AppendCertsFromPEM(text) {
+	f.TLS.RootCAs = x509.NewCertPool()
+	if !f.TLS.RootCAs.AppendCertsFromPEM(text) {
 		return exit.Usagef("", "%s holds no certificate in PEM", o.CAFile)
 	}
 	return nil
@@ -213,21 +213,6 @@ func byLoopback(address string) bool {
 	u := url.URL{Host: address}
 	ip, err := netip.ParseAddr(u.Hostname())
 	return u.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
-}
-
-// List asks each node for its report; each gets them one at a time, as they come.
-func (f *Fleet) List(ctx context.Context, each func(at report.Target, r *report.Report, err error)) {
-	f.client.List(ctx, f.Targets, each)
-}
-
-// Sweep asks each node for a look, and with wait > 0 waits for its end, until more than mostBreakers have an open
-// breaker. asked is false for a node that was not asked for that.
-func (f *Fleet) Sweep(
-	ctx context.Context, mostBreakers int, wait time.Duration, each func(at report.Target, s *report.Swept, asked bool, err error),
-) (breakers int) {
-	return f.client.Sweep(ctx, f.Targets, mostBreakers, wait, func(t report.Target, s *report.Swept, err error) {
-		each(t, s, !errors.Is(err, cluster.ErrNotAsked), err)
-	})
 }
 
 // MostBreakers returns how many open breakers --max-breakers allows: a number, or a share of the nodes such as 1%, rounded up.

@@ -83,7 +83,7 @@ func TestService(t *testing.T) {
 		f, err := OpenFleet(t.Context(), o)
 		testkit.Must(t, err)
 		told := 0
-		f.Sweep(t.Context(), 2, 0, func(at report.Target, a *report.Swept, _ bool, err error) {
+		f.Sweep(t.Context(), f.Targets, 2, 0, func(at report.Target, a *report.Swept, err error) {
 			told++
 			if at.Node != "n1" || !at.Named || (err == nil) != (want == "") || err == nil && a.Look != 7 || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %+v %+v %v", name, at, a, err)

@@ -63,7 +63,7 @@ func TestFleetListNames(t *testing.T) {
 		t.Error(text)
 	}
 	s := NewFleetSweep(1)
-	s.Add(report.Target{Node: "worker-evil", URL: "http://10.0.0.2", Named: true}, &report.Swept{Answer: report.Answer{Node: "worker-good"}}, true, nil)
+	s.Add(report.Target{Node: "worker-evil", URL: "http://10.0.0.2", Named: true}, &report.Swept{Answer: report.Answer{Node: "worker-good"}}, nil)
 	if a := s.Asked[0]; a.Node != "worker-evil" || a.CallsItself != "worker-good" {
 		t.Errorf("%+v", a)
 	}
@@ -73,15 +73,15 @@ func TestFleetListNames(t *testing.T) {
 func TestFleetSweepNames(t *testing.T) {
 	f := NewFleetSweep(6)
 	says := func(at report.Target, name string) {
-		f.Add(at, &report.Swept{Answer: report.Answer{Node: name}}, true, nil)
+		f.Add(at, &report.Swept{Answer: report.Answer{Node: name}}, nil)
 	}
 	says(report.Target{Node: "worker-good", URL: "http://10.0.0.1", Named: true}, "worker-good")
 	says(report.Target{Node: "10.0.0.3", URL: "http://10.0.0.3"}, "worker-good")
 	says(report.Target{Node: "10.0.0.4", URL: "http://10.0.0.4"}, "worker-gone")
 	says(report.Target{Node: "10.0.0.5", URL: "http://10.0.0.5"}, "worker-5")
 	says(report.Target{Node: "10.0.0.7", URL: "http://10.0.0.7"}, "worker-later")
-	f.Add(report.Target{Node: "worker-gone", URL: "http://10.0.0.6", Named: true}, &report.Swept{}, true, errors.New("refused"))
-	f.Add(report.Target{Node: "worker-later", URL: "http://10.0.0.8", Named: true}, nil, false, nil)
+	f.Add(report.Target{Node: "worker-gone", URL: "http://10.0.0.6", Named: true}, &report.Swept{}, errors.New("refused"))
+	f.Add(report.Target{Node: "worker-later", URL: "http://10.0.0.8", Named: true}, nil, report.ErrNotAsked)
 	f.Sort()
 	var got []string
 	for _, a := range f.Asked {
@@ -185,9 +185,9 @@ func TestFleetSweepResult(t *testing.T) {
 	for i, r := range []report.Report{{Done: report.Done{Parked: 5, Bytes: 2048}}, {BreakerOpen: true, Done: report.Done{PutBack: 1}}, {}} {
 		s := &report.Swept{Answer: report.Answer{Look: 1, BreakerOpen: r.BreakerOpen}, Ended: &r}
 		s.Done.Parked = min(2, r.Done.Parked)
-		f.Add(report.Target{Node: fmt.Sprint("node-", i), Named: true}, s, true, nil)
+		f.Add(report.Target{Node: fmt.Sprint("node-", i), Named: true}, s, nil)
 	}
-	f.Add(report.Target{Node: "node-9", Named: true}, &report.Swept{Answer: report.Answer{BreakerOpen: true}}, true, errors.New("its look has not ended"))
+	f.Add(report.Target{Node: "node-9", Named: true}, &report.Swept{Answer: report.Answer{BreakerOpen: true}}, errors.New("its look has not ended"))
 	f.Breakers = 2
 	f.Sort()
 	var out bytes.Buffer

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,9 +52,9 @@ func NewFleetSweep(nodes int) *FleetSweep {
 }
 
 // Add adds the answer of one node.
-func (f *FleetSweep) Add(at report.Target, s *report.Swept, asked bool, err error) {
+func (f *FleetSweep) Add(at report.Target, s *report.Swept, err error) {
 	switch {
-	case !asked:
+	case errors.Is(err, report.ErrNotAsked):
 		f.NotAsked = append(f.NotAsked, at.Node)
 		return
 	case err != nil:
@@ -93,7 +94,7 @@ func (f *FleetSweep) AddReport(at report.Target, r *report.Report, err error) {
 			f.Breakers++
 		}
 	}
-	f.Add(at, s, true, err)
+	f.Add(at, s, err)
 }
 
 func (r *FleetResult) add(o *FleetResult) {
@@ -132,11 +133,11 @@ func (p *Printer) FleetSweep(f *FleetSweep) {
 	nodes := fmt.Sprintf("%s of %s ", human.Thousands(len(f.Asked)), human.Count(f.Nodes, "node"))
 	switch r := f.Result; {
 	case f.DryRun && r != nil:
-		p.Para("", fmt.Sprintf("%sanswer, and none was asked to look. %s can be removed, %s wait, %s are kept.", nodes,
+		p.Para("", fmt.Sprintf("%s%s, and none was asked to look. %s can be removed, %s wait, %s are kept.", nodes, human.Plural(len(f.Asked), "answers", "answer"),
 			human.Count(r.Reap, "pod"), human.Thousands(r.Wait), human.Thousands(r.Kept)))
 	case r != nil:
-		p.Para("", fmt.Sprintf("%shave looked: %s moved to quarantine, %s removed there, %s put back; %s freed. %s can be removed later, %s wait, %s are kept.",
-			nodes, human.Count(r.Parked, "pod"), human.Thousands(r.Removed), human.Thousands(r.PutBack), human.Size(r.Bytes),
+		p.Para("", fmt.Sprintf("%s%s looked: %s moved to quarantine, %s removed there, %s put back; %s freed. %s can be removed later, %s wait, %s are kept.",
+			nodes, human.Plural(len(f.Asked), "has", "have"), human.Count(r.Parked, "pod"), human.Thousands(r.Removed), human.Thousands(r.PutBack), human.Size(r.Bytes),
 			human.Thousands(r.Reap), human.Thousands(r.Wait), human.Thousands(r.Kept)))
 	default:
 		p.Para("", nodes+"look now.")

@@ -73,9 +73,6 @@ func (c *Client) report(ctx context.Context, t report.Target) (r report.Report, 
 	return r, nil
 }
 
-// ErrNotAsked is for a node that was not asked, since the sweep had stopped before.
-var ErrNotAsked = errors.New("not asked")
-
 // Sweep asks each target for a look, in a random order, and with wait > 0 waits for the end of each. Once more than mostBreakers nodes have
 // an open breaker, no more are asked: what opens breakers on many nodes is no fault of a node.
 // mostBreakers+1 nodes are asked alone, then groups of twice as many each: a group waits for the
@@ -88,7 +85,7 @@ func (c *Client) Sweep(
 	var open atomic.Int64
 	ask := func(ctx context.Context, t report.Target) (s report.Swept, err error) {
 		if int(open.Load()) > mostBreakers {
-			return s, ErrNotAsked
+			return s, report.ErrNotAsked
 		}
 		if err = c.ask(ctx, t, http.MethodPost, "/v1/sweep", &s.Answer); err != nil {
 			return s, err

@@ -137,7 +137,7 @@ func TestSweepStops(t *testing.T) {
 		results := 0
 		client := Client{Parallel: 1, Patience: 10 * time.Second}
 		breakers := client.Sweep(t.Context(), targets, c.most, 0, func(_ report.Target, a *report.Swept, err error) {
-			if err != nil && !errors.Is(err, ErrNotAsked) || err == nil && a.Look != 7 {
+			if err != nil && !errors.Is(err, report.ErrNotAsked) || err == nil && a.Look != 7 {
 				t.Errorf("%+v, %v", a, err)
 			}
 			results++

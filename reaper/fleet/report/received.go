@@ -23,6 +23,9 @@ type Target struct {
 	Named bool   // the caller gave the name Node
 }
 
+// ErrNotAsked is for a node that was not asked, since the sweep had stopped before.
+var ErrNotAsked = errors.New("not asked")
+
 // Swept is how a node answered the request for a look.
 type Swept struct {
 	Answer
