@@ -205,8 +205,9 @@ func (o *oracle) slowly(n *node, p *pod) {
 	if o.proven {
 		return
 	}
-	released := n.version >= 37 || n.asksKubelet || n.log.said[p.uid] == n.kubelet.run
 	r, quiet, first := o.readings, false, false
+	// The kubelet that the look saw counts, also if another has started since.
+	released := n.version >= 37 || n.asksKubelet || 800+n.log.said[p.uid] == r.id.PID
 	for name := range o.first {
 		d := n.quarantine[name]
 		if d == nil {
