@@ -1,0 +1,184 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// FleetNames writes the nodes that are shown, as kubectl does with -o name.
+func (p *Printer) FleetNames(f *FleetList) {
+	for _, n := range f.shown() {
+		p.Printf("node/%s\n", clean.Name(n.Node))
+	}
+}
+
+// FleetList writes the sums, the nodes on which something lies, the pods that need an operator, and the silent nodes.
+// wide has more columns.
+func (p *Printer) FleetList(f *FleetList, wide bool) {
+	t := f.Totals
+	heading := "%s asked, %s answered."
+	if f.reported {
+		heading = "%s, %s have reported lately."
+	}
+	goes := human.Thousands(t.Reap-t.WouldReap) + " can be removed"
+	if t.WouldReap > 0 {
+		goes += ", " + human.Thousands(t.WouldReap) + " would be removed in mode enforce"
+	}
+	p.Para("", fmt.Sprintf(heading+" %s, %s wait, %s are kept, and %s of them need you; %s in quarantine, %s.",
+		human.Count(t.Nodes, "node"), human.Thousands(t.Answered), goes, human.Thousands(t.Wait), human.Thousands(t.Keep),
+		human.Thousands(t.NeedsPerson), human.Thousands(t.Quarantine), human.Size(t.QuarantineBytes)))
+	if t.Observing > 0 {
+		p.Para("", human.Count(t.Observing, "node")+" of them: mode observe, or something is missing, so that nothing is removed there.")
+	}
+	if t.Waiting > 0 {
+		p.Para("", human.Count(t.Waiting, "node")+" of them: mode enforce begins later, by enforce_spread.")
+	}
+	if t.Breakers > 0 {
+		p.Para("", fmt.Sprintf("On %s the daemon has stopped: a quarantined pod turned out to be alive. Inspect it there: orphan-reaper quarantine list and "+
+			"explain UID; after quarantine resume the daemon removes pods again, this one too.",
+			human.Count(t.Breakers, "node")))
+	}
+	for _, note := range f.Notes {
+		p.Para("", clean.Text(note))
+	}
+	p.fleetSums(f)
+	p.fleetNodes(f, wide)
+	p.fleetPods(f, wide)
+	p.silent(f.Silent, f.scope.All)
+}
+
+// What of a long list is shown.
+const (
+	mostSilent  = 20 // else so many are counted, and
+	someSilent  = 5  // are named
+	mostOfASum  = 10
+	mostPodRows = 20
+)
+
+// silent writes the nodes that did not answer.
+func (p *Printer) silent(silent []FleetSilence, all bool) {
+	if len(silent) > 0 {
+		p.Heading("NODES THAT ARE SILENT")
+	}
+	if len(silent) > mostSilent && !all {
+		var some []string
+		for _, s := range silent[:someSilent] {
+			some = append(some, clean.Text(s.Node))
+		}
+		p.Para("", fmt.Sprintf("%s, such as %s: %s. --all names each.", human.Count(len(silent), "node"), strings.Join(some, ", "), clean.Text(silent[0].Error)))
+		return
+	}
+	for _, s := range silent {
+		p.Item("", clean.Text(s.Node), fleetWidth, Red, clean.Text(s.Error))
+	}
+}
+
+// fleetWidth is that of the column of nodes.
+const fleetWidth = 28
+
+// fleetSums writes how many pods have which reason and driver, and are how old.
+func (p *Printer) fleetSums(f *FleetList) {
+	by, rows := "", 0
+	for _, s := range f.Sums {
+		if s.By != by {
+			by, rows = s.By, 0
+			p.Heading(human.Pad("BY "+strings.ToUpper(clean.Text(by)), fleetWidth) + fmt.Sprintf("%8s%12s", "PODS", "SIZE"))
+		}
+		if rows++; rows <= mostOfASum || f.scope.All {
+			p.Printf("%s%8d%12s\n", human.Pad(human.Short(clean.Text(s.Name), fleetWidth-1), fleetWidth), s.Pods, human.Size(s.Bytes))
+		}
+	}
+}
+
+// rows are the nodes that there is something to say of, and the first of them that are shown.
+func (f *FleetList) rows() (all, shown []FleetNode) {
+	for _, n := range f.Nodes {
+		if c := n.Counts; f.scope.All || c.Reap+c.Wait+c.Keep+c.Quarantine > 0 || n.BreakerOpen || len(n.Missing) > 0 || n.CallsItself != "" {
+			all = append(all, n)
+		}
+	}
+	if f.scope.Top > 0 && !f.scope.All {
+		return all, all[:min(len(all), f.scope.Top)]
+	}
+	return all, all
+}
+
+func (f *FleetList) shown() []FleetNode {
+	_, shown := f.rows()
+	return shown
+}
+
+func (p *Printer) fleetNodes(f *FleetList, wide bool) {
+	all, rows := f.rows()
+	if len(rows) == 0 {
+		return
+	}
+	head := human.Pad("NODE", fleetWidth) + human.Pad("MODE", 10) + fmt.Sprintf("%6s%6s%6s%8s%12s%10s", "REAP", "WAIT", "KEEP", "FOR YOU", "QUARANTINE", "SIZE")
+	if wide {
+		head += "  VERSION"
+	}
+	p.Heading(head)
+	for _, n := range rows {
+		mode := n.Mode
+		switch {
+		case n.BreakerOpen:
+			mode = "stopped"
+		case mode == "enforce" && len(n.Missing) > 0:
+			mode = "lacks"
+		case !n.EnforcesFrom.IsZero():
+			mode = "waits"
+		}
+		c := n.Counts
+		p.Printf("%s%s%6d%6d%6d%8d%12d%10s", human.Pad(human.Short(clean.Text(n.Node), fleetWidth-1), fleetWidth), human.Pad(human.Short(clean.Text(mode), 9), 10),
+			c.Reap, c.Wait, c.Keep, c.NeedsPerson, c.Quarantine, human.Size(c.Bytes+c.QuarantineBytes))
+		if wide {
+			p.Printf("  %s", human.Short(clean.Text(n.Version), fleetWidth))
+		}
+		p.Printf("\n")
+		if n.CallsItself != "" {
+			p.Para(strings.Repeat(" ", 4), strings.TrimSpace(n.URL+" calls itself "+clean.Text(n.CallsItself)))
+		}
+		for _, text := range n.Missing {
+			p.Para(strings.Repeat(" ", 4), clean.Text(text))
+		}
+	}
+	if more := len(all) - len(rows); more > 0 {
+		p.Printf("… and %s: --all, or --top %d\n", human.Count(more, "more node"), len(all))
+	}
+}
+
+func (p *Printer) fleetPods(f *FleetList, wide bool) {
+	if len(f.Pods) == 0 {
+		return
+	}
+	head := "PODS THAT NEED YOU: orphan-reaper explain UID, on that node, shows what to do"
+	if f.scope.All || f.scope.Reason+f.scope.Driver+f.scope.Namespace != "" {
+		head = "PODS"
+	}
+	p.Heading(head)
+	pods := f.Pods
+	if !f.scope.All {
+		pods = pods[:min(len(pods), mostPodRows)]
+	}
+	for i := range pods {
+		pod := &pods[i]
+		words := []string{pod.UID, string(pod.Verdict), policy.FullName(pod.Namespace, pod.Name)}
+		for _, w := range pod.Why {
+			words = append(words, string(w.Reason))
+		}
+		if wide {
+			words = append(words, human.Size(pod.Bytes), pod.Driver)
+			if !pod.Since.IsZero() {
+				words = append(words, "since "+human.When(pod.Since))
+			}
+		}
+		p.Item("", human.Short(clean.Text(pod.Node), fleetWidth-1), fleetWidth, "", clean.Text(strings.Join(words, " ")))
+	}
+	if more := f.More + len(f.Pods) - len(pods); more > 0 {
+		p.Printf("… and %s more\n", human.Thousands(more))
+	}
+}
