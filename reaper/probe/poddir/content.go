@@ -85,7 +85,11 @@ func (c *Content) row(path string, class contents.Class) int {
 	return c.byKey[k]
 }
 
-func (c *Content) crossed(rel []string) {
+// crossed notes a mount point that was met, in t where that is not nil.
+func (c *Content) crossed(rel []string, t *tree) {
+	if t != nil {
+		t.Partial = true
+	}
 	if c.Mount == "" {
 		c.Mount = clean.Name(strings.Join(rel, "/"))
 	}

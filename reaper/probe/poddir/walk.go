@@ -137,7 +137,7 @@ func (w *walker) mixed(dir *beneath.Dir, rel []string) {
 			w.unread(rel, err)
 			return
 		}
-		w.entry(dir, append(rel, d.Name), d)
+		w.entry(dir, append(rel, d.Name), d, nil)
 	}
 }
 
@@ -173,20 +173,33 @@ func (w *walker) cut(rel []string, read int) {
 	w.unread(rel, fmt.Errorf("it has more than %d entries, and no kubelet makes so many; see what they are: ls -U %s | head", read, path))
 }
 
-func (w *walker) entry(parent *beneath.Dir, rel []string, d beneath.Entry) {
+// entry reads one entry of a directory of the skeleton, where t is nil, or of a tree.
+func (w *walker) entry(parent *beneath.Dir, rel []string, d beneath.Entry, t *tree) {
 	dir, st, err := w.enter(parent, d)
 	switch {
 	case errors.Is(err, unix.EXDEV):
-		w.crossed(rel)
+		w.crossed(rel, t)
 		return
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		w.file(parent, rel, d)
+		w.file(parent, rel, d, t)
+		return
+	case err != nil && t == nil:
+		w.unread(rel, err)
+		return
+	case beneath.Gone(err):
+		t.Entries--
 		return
 	case err != nil:
-		w.unread(rel, err)
+		t.Partial = true
+		w.fail(rel, err)
 		return
 	}
 	defer dir.Close()
+	if t != nil {
+		t.Bytes += blocksOf(&st)
+		w.count(dir, rel, t)
+		return
+	}
 	if len(rel) == 3 && rel[0] == "volumes" {
 		w.Volumes = append(w.Volumes, Volume{Plugin: rel[1], Name: rel[2]})
 	}
@@ -221,19 +234,26 @@ func (w *walker) enter(parent *beneath.Dir, d beneath.Entry) (*beneath.Dir, unix
 	return dir, st, nil
 }
 
-// file classes what is no directory. A mount point among the files shows by the mount ID
+// file classes what is no directory, or counts it. A mount point among the files shows by the mount ID
 // that statx has given since Linux 5.8; before, mountinfo alone tells.
-func (w *walker) file(parent *beneath.Dir, rel []string, d beneath.Entry) {
+func (w *walker) file(parent *beneath.Dir, rel []string, d beneath.Entry, t *tree) {
+	if t != nil {
+		t.files = true
+	}
 	st, err := parent.StatName(d.Name)
 	if err != nil {
 		w.fail(rel, err)
 		return
 	}
-	if w.foreign(&st) {
-		w.crossed(rel)
+	if st.Mask&unix.STATX_MNT_ID != 0 && w.mount != 0 && st.Mnt_id != w.mount {
+		w.crossed(rel, t)
 		return
 	}
 	w.note(&st)
+	if t != nil {
+		t.Bytes += blocksOf(&st)
+		return
+	}
 	kind := entryType(st.Mode)
 	size := int64(min(st.Size, 1<<62))
 	class := contents.ClassOf(rel, kind, size)
@@ -255,10 +275,6 @@ func (w *walker) file(parent *beneath.Dir, rel []string, d beneath.Entry) {
 			w.PodName = hostsName(text)
 		}
 	}
-}
-
-func (w *walker) foreign(st *unix.Statx_t) bool {
-	return st.Mask&unix.STATX_MNT_ID != 0 && w.mount != 0 && st.Mnt_id != w.mount
 }
 
 // keepVolData keeps the file's content: it names the volume that may still be staged, and
