@@ -106,8 +106,6 @@ func TestResting(t *testing.T) {
 	if e.Entry != entry.Entry || e.PodName != "web" || len(e.Residue) != 0 || e.Facts[policy.FactDirectory].Origin == "" {
 		t.Errorf("%+v", e)
 	}
-	if err := os.Mkdir(n.Path(n.PodDir(uid)), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(n.Path(n.PodDir(uid)), 0o755))
 	check(t, n.look(entry).Resting[0], facts{policy.FactRemade: policy.Yes})
 }

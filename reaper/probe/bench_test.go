@@ -30,14 +30,10 @@ func benchNode(b *testing.B, n size) Config {
 		Waive: true, RuntimeEndpoint: cri.EndpointNone, NodeNamespacesSelf: true, Clock: fixedClock{},
 	}
 	mkdir := func(path string) {
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		must(b, os.MkdirAll(path, 0o755))
 	}
 	write := func(path, text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			b.Fatal(err)
-		}
+		must(b, os.WriteFile(path, []byte(text), 0o600))
 	}
 	mkdir(cfg.LogPodsDir)
 	for range 100 {
@@ -91,13 +87,9 @@ func benchNamespacesUp(b *testing.B, n size, cfg Config) (stop func(), ok bool) 
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s/pods/%s", mounterEnv, each, dir, cfg.RootDir, pods[i%len(pods)].Name()))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
 		in, err := cmd.StdinPipe()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		if err := cmd.Start(); err != nil {
 			stop()
 			return nil, false
@@ -167,9 +159,7 @@ func benchLook(b *testing.B, n size) {
 	}
 	defer stop()
 	p, err := New(cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.ReportAllocs()
 	defer reportCPU(b)()
 	for b.Loop() {
@@ -185,9 +175,7 @@ func reportCPU(b *testing.B) func() {
 	b.Helper()
 	used := func() int64 {
 		var u unix.Rusage
-		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
+		must(b, unix.Getrusage(unix.RUSAGE_SELF, &u))
 		return unix.TimevalToNsec(u.Utime) + unix.TimevalToNsec(u.Stime)
 	}
 	before := used()
@@ -203,9 +191,7 @@ func BenchmarkParts(b *testing.B) {
 	}
 	defer stop()
 	p, err := New(cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	l := &gathering{probe: p, rootDir: cfg.RootDir, wanted: parsers.PodSet{}}
 	if l.Dirs, err = p.dirs.List(b.Context()); err != nil {
 		b.Fatal(err)
@@ -219,9 +205,7 @@ func BenchmarkParts(b *testing.B) {
 	}{
 		{"list", func() {
 			list, err := p.dirs.List(b.Context())
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			list.Close()
 		}},
 		{"mounts", func() { p.readMounts(b.Context(), l.wanted) }},

@@ -46,10 +46,9 @@ func TestAgreesAfterARestart(t *testing.T) {
 // TestForeignCgroups: a hierarchy in which none of the running pods has its cgroup proves
 // nothing, and a living pod's cgroup was looked for in vain.
 func TestForeignCgroups(t *testing.T) {
-	n, uid := newNode(t), newUID()
+	n, runtime := runtimeNode(t)
+	uid := newUID()
 	n.Mkdir(n.PodDir(uid), "cgroup/kubepods/besteffort/pod"+string(newUID()), "cgroup/kubepods/besteffort/pod"+string(uidDone))
-	runtime := startCRI(t, fakecri.Options{})
-	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, runtime.Endpoint()
 	// Who says that these namespaces are the node names its cgroups, too.
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No}))
 	n.cfg.NodeNamespacesSelf = false

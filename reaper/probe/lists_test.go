@@ -13,13 +13,11 @@ import (
 // TestListsInALook has the whole way: real processes, sockets with TLS, a runtime and
 // cgroups, and a look at three directories of which the lists decide.
 func TestListsInALook(t *testing.T) {
-	n := newNode(t)
+	n, cri := runtimeNode(t)
 	n.Mkdir(n.PodDir(testkit.UIDHere), n.PodDir(testkit.UIDQuiet), n.PodDir(testkit.UIDAway), "cgroup/kubepods/pod"+string(testkit.UIDHere))
-	cri := startCRI(t, fakecri.Options{Version: fakecri.V1})
 	here := fakecri.Pod{UID: string(testkit.UIDHere), Namespace: "a", Name: "here", Running: 1}
 	cri.SetPods(here)
 	api := testkit.TLSServer(t, "", testkit.Answer(testkit.MetadataOf("", testkit.HerePod, testkit.QuietPod)))
-	n.cfg.Waive, n.cfg.RootDirSet, n.cfg.RuntimeEndpoint = false, true, cri.Endpoint()
 	n.cfg.Kubeconfig = testkit.KubeconfigOf(t, api.URL, testkit.CertOf(api), "token: x")
 	kubelet := testkit.TLSServer(t, "", testkit.Serve(map[string]http.HandlerFunc{
 		"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod, testkit.StaticPod)), "/runningpods/": testkit.Refuse(403, "forbidden"),
@@ -27,9 +25,6 @@ func TestListsInALook(t *testing.T) {
 			`kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"),
 	}))
 	n.cfg.KubeletTokenFile = testkit.File(t, "token", "x")
-	self, err := os.Executable()
-	testkit.Must(t, err)
-	n.Symlink(self, "bin/kubelet")
 	look := n.look()
 	check(t, find(t, look, testkit.UIDAway), facts{policy.FactReleased: policy.Unknown, policy.FactKubeletLists: policy.Unknown, policy.FactAPILists: policy.No})
 	// Of another node, for all that this one shows.
@@ -39,7 +34,7 @@ func TestListsInALook(t *testing.T) {
 	testkit.Must(t, os.Remove(n.Path("cgroup/kubepods/pod"+string(testkit.UIDHere))))
 	check(t, find(t, n.look(), testkit.UIDAway), facts{policy.FactAPILists: policy.Unknown})
 	n.Mkdir("cgroup/kubepods/pod" + string(testkit.UIDHere))
-	testkit.StartProcess(t, "idle", n.Path("bin/kubelet"), "kubelet", "--root-dir", n.Path("kubelet"), "--hostname-override=n1",
+	n.kubelet("idle", "--hostname-override=n1",
 		"--port="+testkit.PortOf(t, kubelet), "--tls-cert-file="+testkit.File(t, "kubelet.crt", testkit.CertOf(kubelet)))
 	look = n.look()
 	check(t, find(t, look, testkit.UIDHere), facts{policy.FactReleased: policy.No, policy.FactKubeletLists: policy.Yes, policy.FactAPILists: policy.Yes})

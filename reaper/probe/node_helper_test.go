@@ -3,7 +3,7 @@ package probe
 import (
 	"maps"
 	"os"
-	"path/filepath"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -22,6 +22,7 @@ var (
 	newStaticUID = testkit.NewStaticUID
 	openTest     = testkit.Open
 	wantDetail   = testkit.WantDetail
+	must         = testkit.Must
 	inNamespace  = testkit.InNamespace
 )
 
@@ -79,12 +80,21 @@ func newNode(t *testing.T) *testNode {
 // runtimeNode is a node with a runtime.
 func runtimeNode(t *testing.T) (*testNode, *fakecri.Server) {
 	t.Helper()
-	n := newNode(t)
-	s, err := fakecri.Start(t.Context(), filepath.Join(t.TempDir(), "s"), fakecri.Options{})
-	must(t, err)
-	t.Cleanup(s.Close)
+	n, s := newNode(t), startCRI(t)
 	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, s.Endpoint()
 	return n, s
+}
+
+// kubelet starts a process that is the node's kubelet, in a role of testkit.EnvProcess.
+func (n *testNode) kubelet(role string, args ...string) *exec.Cmd {
+	n.T.Helper()
+	bin := n.Path("bin/kubelet")
+	if _, err := os.Lstat(bin); err != nil {
+		self, err := os.Executable()
+		must(n.T, err)
+		n.Symlink(self, "bin/kubelet")
+	}
+	return testkit.StartProcess(n.T, role, bin, append([]string{"kubelet", "--root-dir", n.Path("kubelet")}, args...)...)
 }
 
 // mount mounts a tmpfs, or binds from where that is given.
@@ -165,13 +175,6 @@ func but(changed facts) facts {
 	f := dead()
 	maps.Copy(f, changed)
 	return f
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }
 
 // modes are the two ways to open: a test of what is opened runs in both.

@@ -64,11 +64,8 @@ func TestPodsAPIInALook(t *testing.T) {
 		"/metrics": func(w http.ResponseWriter, r *http.Request) { testkit.Answer(gauge)(w, r) },
 	}))
 	n.cfg.Waive, n.cfg.RootDirSet, n.cfg.KubeletTokenFile = false, true, testkit.File(t, "token", "x")
-	self, err := os.Executable()
-	testkit.Must(t, err)
-	n.Symlink(self, "bin/kubelet")
 	args := []string{
-		"kubelet", "--root-dir", n.Path("kubelet"), "--hostname-override=n1",
+		"--hostname-override=n1",
 		"--port=" + testkit.PortOf(t, port), "--tls-cert-file=" + testkit.File(t, "kubelet.crt", testkit.CertOf(port)),
 	}
 	look := func(name string, away, released, unlisted policy.Truth) {
@@ -83,12 +80,12 @@ func TestPodsAPIInALook(t *testing.T) {
 	}
 	testkit.Must(t, servePodsAPI(t.Context(), n.Path("kubelet/pods-api/pods-api.sock")))
 	gauge = `kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"
-	idle := testkit.StartProcess(t, "idle", n.Path("bin/kubelet"), args...)
+	idle := n.kubelet("idle", args...)
 	look("another process", policy.Unknown, policy.Unknown, policy.Unknown)
 	testkit.Must(t, idle.Process.Kill())
 	_, _ = idle.Process.Wait()
 	testkit.Must(t, os.Remove(n.Path("kubelet/pods-api/pods-api.sock")))
-	testkit.StartProcess(t, podsAPI, n.Path("bin/kubelet"), args...)
+	n.kubelet(podsAPI, args...)
 	look("the kubelet", policy.No, policy.Yes, policy.Yes)
 	gauge = "kubelet_orphan_pod_cleaned_volumes_errors 0\n"
 	look("no gauge yet", policy.No, policy.Unknown, policy.Yes)

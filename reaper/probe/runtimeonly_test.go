@@ -25,9 +25,9 @@ type atNoon struct{}
 
 func (atNoon) Now() policy.Instant { return policy.Instant{Wall: testkit.Noon} }
 
-func startCRI(t *testing.T, o fakecri.Options) *fakecri.Server {
+func startCRI(t *testing.T) *fakecri.Server {
 	t.Helper()
-	s, err := fakecri.Start(t.Context(), filepath.Join(t.TempDir(), "s"), o)
+	s, err := fakecri.Start(t.Context(), filepath.Join(t.TempDir(), "s"), fakecri.Options{})
 	must(t, err)
 	t.Cleanup(s.Close)
 	s.SetPods(
@@ -42,9 +42,7 @@ func startCRI(t *testing.T, o fakecri.Options) *fakecri.Server {
 func TestLookRuntimeOnly(t *testing.T) {
 	const forgotten, named, parked = parsers.PodUID("0badf00d-0001-4aaa-8bbb-cccc00000001"), parsers.PodUID("0badf00d-0002-4aaa-8bbb-cccc00000002"),
 		parsers.PodUID("0badf00d-0003-4aaa-8bbb-cccc00000003")
-	n := newNode(t)
-	s := startCRI(t, fakecri.Options{})
-	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, s.Endpoint()
+	n, s := runtimeNode(t)
 	s.SetPods(fakecri.Pod{UID: string(uidLive), Namespace: "shop", Name: "db-0", Running: 1},
 		fakecri.Pod{UID: string(forgotten), Namespace: "shop", Name: "old", NotReady: true, Exited: 1},
 		fakecri.Pod{UID: string(named), Namespace: "shop", Name: "pinned", NotReady: true},

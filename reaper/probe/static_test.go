@@ -14,22 +14,17 @@ import (
 // TestStaticPodInALook has a real process for the kubelet and a socket for the runtime. It
 // shows what the fact is for: every other one says that the pod is dead.
 func TestStaticPodInALook(t *testing.T) {
-	n, alive, older, api := newNode(t), newStaticUID(), newStaticUID(), newUID()
+	n, runtime := runtimeNode(t)
+	alive, older, api := newStaticUID(), newStaticUID(), newUID()
 	n.Mkdir(n.PodDir(alive), n.PodDir(older), n.PodDir(api), "logs/kube-system_etcd-node-1_"+string(alive))
 	n.Write("manifests/etcd.yaml", testkit.EtcdManifest)
 	n.Write("manifests/proxy.yaml", "kind: Pod\nmetadata: {name: proxy, namespace: kube-system}\n")
-	self, err := os.Executable()
-	must(t, err)
-	n.Symlink(self, "bin/kubelet")
-	testkit.StartProcess(t, "idle", n.Path("bin/kubelet"), "kubelet", "--root-dir", n.Path("kubelet"),
-		"--hostname-override=node-1", "--pod-manifest-path", n.Path("manifests"))
-	runtime := startCRI(t, fakecri.Options{})
+	n.kubelet("idle", "--hostname-override=node-1", "--pod-manifest-path", n.Path("manifests"))
 	runs := fakecri.Pod{
 		UID: string(newStaticUID()), Namespace: "kube-system", Name: "proxy-node-1", Static: true,
 		Created: time.Now().Add(time.Hour).UnixNano(), Running: 1,
 	}
 	runtime.SetPods(runs)
-	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, runtime.Endpoint()
 	n.Mkdir("cgroup/kubepods/besteffort/pod" + runs.UID)
 	look := n.look()
 	if look.Node.Kubelet.Truth != policy.Yes {

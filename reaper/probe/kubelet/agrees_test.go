@@ -37,16 +37,13 @@ func TestAgrees(t *testing.T) {
 	testkit.Must(t, os.MkdirAll(filepath.Join(tree, "its/own"), 0o700))
 	socketAt(t, filepath.Join(tree, "c.sock"))
 
-	kubelet := func(pid int, args ...string) testkit.FakeProc {
-		return testkit.FakeProc{PID: pid, Comm: "kubelet", Args: append([]string{"kubelet"}, args...)}
-	}
 	apart := func(p testkit.FakeProc) testkit.FakeProc {
 		p.Root = tree
 		return p
 	}
-	a, b := kubelet(42, "--root-dir="+path("a")), kubelet(43, "--root-dir="+path("b"))
+	a, b := proc(42, "--root-dir="+path("a")), proc(43, "--root-dir="+path("b"))
 	with := func(endpoint string) testkit.FakeProc {
-		return kubelet(42, "--root-dir="+path("a"), "--container-runtime-endpoint="+endpoint)
+		return proc(42, "--root-dir="+path("a"), "--container-runtime-endpoint="+endpoint)
 	}
 	for _, c := range []struct {
 		name     string
@@ -70,10 +67,10 @@ func TestAgrees(t *testing.T) {
 		{"root set, one of two", []testkit.FakeProc{a, b}, path("a"), "", policy.Yes, "PID 42"},
 		{"root set, none of two", []testkit.FakeProc{a, b}, path("x"), "", policy.No, "PID 42, root directory " + path("a") + "; kubelet, PID 43"},
 		{"two kubelets, none named", []testkit.FakeProc{a, b}, "", "", policy.No, "set --root-dir to"},
-		{"two other kubelets, none named", []testkit.FakeProc{b, kubelet(44, "--root-dir=/c")}, "", "", policy.No, "several kubelets run"},
+		{"two other kubelets, none named", []testkit.FakeProc{b, proc(44, "--root-dir=/c")}, "", "", policy.No, "several kubelets run"},
 		{"restarted with another root", []testkit.FakeProc{b}, "", "", policy.No, "restart orphan-reaper"},
-		{"its root cannot be told", []testkit.FakeProc{a, kubelet(43, "--root-dir=rel")}, "", "", policy.Unknown, "set --root-dir"},
-		{"its root cannot be told, root set", []testkit.FakeProc{a, kubelet(43, "--root-dir=rel")}, path("a"), "", policy.Unknown, "agrees with --root-dir"},
+		{"its root cannot be told", []testkit.FakeProc{a, proc(43, "--root-dir=rel")}, "", "", policy.Unknown, "set --root-dir"},
+		{"its root cannot be told, root set", []testkit.FakeProc{a, proc(43, "--root-dir=rel")}, path("a"), "", policy.Unknown, "agrees with --root-dir"},
 		{
 			"k3s hides its root",
 			[]testkit.FakeProc{{PID: 42, Comm: "k3s-server", Raw: "/usr/local/bin/k3s server\x00\x00"}},
@@ -81,7 +78,7 @@ func TestAgrees(t *testing.T) {
 			"", policy.Unknown, "kubelet-arg: [root-dir=" + path("a") + "]",
 		},
 		{"another tree, another directory", []testkit.FakeProc{apart(a)}, "", "", policy.No, "a mount namespace of its own"},
-		{"another tree, the same directory elsewhere", []testkit.FakeProc{apart(kubelet(42, "--root-dir=/its/own"))}, tree + "/its/own", "", policy.Yes, "PID 42"},
+		{"another tree, the same directory elsewhere", []testkit.FakeProc{apart(proc(42, "--root-dir=/its/own"))}, tree + "/its/own", "", policy.Yes, "PID 42"},
 
 		{"endpoint set, no kubelet", nil, path("a"), url("run/c.sock"), policy.Yes, ""},
 		{"endpoint set, kubelet told none", []testkit.FakeProc{a}, path("a"), url("run/c.sock"), policy.Yes, ""},
@@ -99,7 +96,7 @@ func TestAgrees(t *testing.T) {
 		{"another, with the root found", []testkit.FakeProc{with(url("run/c.sock"))}, "", url("run/other.sock"), policy.No, "leave --runtime-endpoint out"},
 		{
 			"another in the file",
-			[]testkit.FakeProc{kubelet(42, "--root-dir="+path("a"), "--config="+config)},
+			[]testkit.FakeProc{proc(42, "--root-dir="+path("a"), "--config="+config)},
 			path("a"),
 			url("run/other.sock"), policy.No, url("run/c.sock"),
 		},
@@ -107,23 +104,23 @@ func TestAgrees(t *testing.T) {
 		{"no socket of this machine", []testkit.FakeProc{with("tcp://1.2.3.4:5")}, path("a"), url("run/c.sock"), policy.No, "tcp://1.2.3.4:5"},
 		{
 			"its file cannot be read",
-			[]testkit.FakeProc{kubelet(42, "--root-dir="+path("a"), "--config=/nonexistent/c.yaml")},
+			[]testkit.FakeProc{proc(42, "--root-dir="+path("a"), "--config=/nonexistent/c.yaml")},
 			path("a"),
 			url("run/c.sock"), policy.Unknown, "can be read",
 		},
 		{
 			"its file cannot be read, nothing set",
-			[]testkit.FakeProc{kubelet(42, "--root-dir="+path("a"), "--config=/nonexistent/c.yaml")},
+			[]testkit.FakeProc{proc(42, "--root-dir="+path("a"), "--config=/nonexistent/c.yaml")},
 			path("a"), "", policy.Yes, "",
 		},
 		{
 			"another tree, another socket of that name",
-			[]testkit.FakeProc{apart(kubelet(42, "--root-dir=/its/own", "--container-runtime-endpoint="+url("run/c.sock")))},
+			[]testkit.FakeProc{apart(proc(42, "--root-dir=/its/own", "--container-runtime-endpoint="+url("run/c.sock")))},
 			tree + "/its/own", url("run/c.sock"), policy.No, "uses",
 		},
 		{
 			"another tree, the same socket elsewhere",
-			[]testkit.FakeProc{apart(kubelet(42, "--root-dir=/its/own", "--container-runtime-endpoint=unix:///c.sock"))},
+			[]testkit.FakeProc{apart(proc(42, "--root-dir=/its/own", "--container-runtime-endpoint=unix:///c.sock"))},
 			tree + "/its/own", "unix://" + tree + "/c.sock", policy.Yes, "",
 		},
 	} {

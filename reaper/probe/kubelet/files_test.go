@@ -26,18 +26,14 @@ func containerTree(t *testing.T) (tree string) {
 	tree = t.TempDir()
 	outside := filepath.Join(t.TempDir(), "real")
 	for _, d := range []string{filepath.Join(tree, outside), outside} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(d, 0o700))
 	}
 	for dir, endpoint := range map[string]string{filepath.Join(tree, outside): "unix:///its/own", outside: "unix:///of/the/host"} {
 		testkit.WriteText(t, filepath.Join(dir, "config.yaml"), "containerRuntimeEndpoint: "+endpoint+"\n")
 		testkit.WriteText(t, filepath.Join(dir, "10.conf"), "port: "+map[string]string{outside: "1"}[dir]+"0\n")
 		testkit.WriteText(t, filepath.Join(dir, "args"), "--root-dir=/r\n--container-runtime-endpoint="+endpoint+"\n")
 	}
-	if err := os.Symlink(outside, filepath.Join(tree, "etc")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(outside, filepath.Join(tree, "etc")))
 	return tree
 }
 
@@ -112,9 +108,7 @@ func TestKubeletFilesErrors(t *testing.T) {
 	if _, err := files(42, 7).read("/etc"); err == nil || !strings.Contains(err.Error(), "it is a directory") {
 		t.Errorf("a directory: %v", err)
 	}
-	if err := os.Remove(filepath.Join(s.procDir, "42", "root")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(filepath.Join(s.procDir, "42", "root")))
 	if _, err := files(42, 7).read("/etc/config.yaml"); !errors.Is(err, procfs.ErrEnded) || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the root is gone: %v", err)
 	}
@@ -124,9 +118,7 @@ func TestKubeletFilesErrors(t *testing.T) {
 			t.Errorf("a mountinfo of %d bytes passes for ours", len(text))
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(s.procDir, "self")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.RemoveAll(filepath.Join(s.procDir, "self")))
 	if fact, _ := findIn(t, s.procDir, "/var/lib/kubelet"); fact.Truth != policy.Unknown || !strings.Contains(fact.Detail, "sees") {
 		t.Errorf("our own mounts are not known: %+v", fact)
 	}

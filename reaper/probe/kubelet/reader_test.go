@@ -15,6 +15,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
+// proc is a kubelet with these arguments.
+func proc(pid int, args ...string) testkit.FakeProc {
+	return testkit.FakeProc{PID: pid, Comm: "kubelet", Args: append([]string{"kubelet"}, args...)}
+}
+
 func findIn(t *testing.T, procDir, rootDir string) (policy.Fact, policy.KubeletID) {
 	t.Helper()
 	r := Reader{ProcDir: procDir, RootDir: rootDir, Guard: &bounded.Guard{}}
@@ -38,20 +43,13 @@ func TestFindKubelet(t *testing.T) {
 		want  int // PID, 0 for none
 	}{
 		{"plain", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"/usr/bin/kubelet"}}}, usual, 42},
-		{"root-dir with =", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/data/k8s/kubelet/"}}}, "/data/k8s/kubelet", 42},
-		{"root-dir after a space", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--v", "2", "--root-dir", "/d"}}}, "/d", 42},
-		{"the last one holds", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/a", "--root_dir=/b"}}}, "/b", 42},
-		{"nothing after --", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--", "--root-dir=/a"}}}, usual, 42},
-		{"another root", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/other"}}}, usual, 0},
+		{"root-dir with =", []testkit.FakeProc{proc(42, "--root-dir=/data/k8s/kubelet/")}, "/data/k8s/kubelet", 42},
+		{"root-dir after a space", []testkit.FakeProc{proc(42, "--v", "2", "--root-dir", "/d")}, "/d", 42},
+		{"the last one holds", []testkit.FakeProc{proc(42, "--root-dir=/a", "--root_dir=/b")}, "/b", 42},
+		{"nothing after --", []testkit.FakeProc{proc(42, "--", "--root-dir=/a")}, usual, 42},
+		{"another root", []testkit.FakeProc{proc(42, "--root-dir=/other")}, usual, 0},
 		{"relative root", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Cwd: "/srv", Args: []string{"kubelet", "--root-dir=k"}}}, "/srv/k", 42},
-		{
-			"two roots",
-			[]testkit.FakeProc{
-				{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/a"}},
-				{PID: 43, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/b"}},
-			},
-			"/b", 43,
-		},
+		{"two roots", []testkit.FakeProc{proc(42, "--root-dir=/a"), proc(43, "--root-dir=/b")}, "/b", 43},
 		{"a version in its name", []testkit.FakeProc{{PID: 42, Comm: "kubelet-v1.34.4", Args: []string{"/x/kubelet-v1.34.4", "--root-dir=/d"}}}, "/d", 42},
 		{"renamed, with a kubelet's flags", []testkit.FakeProc{{PID: 42, Comm: "node-kubelet", Args: []string{"/opt/node-kubelet", "--root-dir", "/d"}}}, "/d", 42},
 		{"another with that word", []testkit.FakeProc{{PID: 42, Comm: "kubelet-csr-app", Args: []string{"kubelet-csr-approver", "--kubeconfig=/x"}}}, usual, 0},
@@ -124,7 +122,7 @@ func TestFindKubelet(t *testing.T) {
 		{
 			"a fork before its execve",
 			[]testkit.FakeProc{
-				{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "-v=2"}},
+				proc(42, "-v=2"),
 				{PID: 43, Parent: 42, Comm: "kubelet", Args: []string{"kubelet", "-v=2"}},
 			},
 			usual, 42,
@@ -150,7 +148,7 @@ func TestFindKubelet(t *testing.T) {
 // TestFindKubeletInDoubt: where it cannot be told which kubelet runs, it is unknown.
 func TestFindKubeletInDoubt(t *testing.T) {
 	const usual = "/var/lib/kubelet"
-	plain := testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{"kubelet"}}
+	plain := proc(42)
 	second := plain
 	second.PID = 4711
 	orphanFork := second
@@ -167,12 +165,8 @@ func TestFindKubeletInDoubt(t *testing.T) {
 		{"a directory in place of cmdline", []testkit.FakeProc{plain}, func(t *testing.T, procDir string) {
 			t.Helper()
 			path := filepath.Join(procDir, "42", "cmdline")
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Remove(path))
+			testkit.Must(t, os.Mkdir(path, 0o700))
 		}, "it is a directory"},
 		{"stat that ends early", []testkit.FakeProc{plain}, func(t *testing.T, procDir string) {
 			t.Helper()
@@ -188,11 +182,9 @@ func TestFindKubeletInDoubt(t *testing.T) {
 		}, "no Uid line"},
 		{"no PID 1", []testkit.FakeProc{plain}, func(t *testing.T, procDir string) {
 			t.Helper()
-			if err := os.RemoveAll(filepath.Join(procDir, "1")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.RemoveAll(filepath.Join(procDir, "1")))
 		}, "does not show all processes"},
-		{"relative root without cwd", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=k"}}}, nil, "cwd"},
+		{"relative root without cwd", []testkit.FakeProc{proc(42, "--root-dir=k")}, nil, "cwd"},
 		{
 			"its file cannot be read",
 			[]testkit.FakeProc{{PID: 42, Comm: "k3s-agent", Args: []string{"k3s", "agent", "--config=/nonexistent/x.yaml"}}},
@@ -222,8 +214,8 @@ func TestFindKubeletInDoubt(t *testing.T) {
 // never answer for. It is not asked for where another user or a pod runs the process, nor is the length of its
 // groups an error.
 func TestStrangerNamedKubelet(t *testing.T) {
-	own := testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{"kubelet"}}
-	setuid := testkit.ProcTree(t, own, testkit.FakeProc{PID: 7, Comm: "kubelet", Args: []string{"kubelet"}})
+	own := proc(42)
+	setuid := testkit.ProcTree(t, own, proc(7))
 	testkit.WriteText(t, filepath.Join(setuid, "7", "status"), "Name:\tkubelet\nUid:\t1000\t0\t0\t0\nNSpid:\t7\n")
 	if fact, id := findIn(t, setuid, "/var/lib/kubelet"); fact.Truth != policy.Yes || id.PID != 42 {
 		t.Errorf("a program of root's that a user runs by another name: %+v", fact)
@@ -247,10 +239,8 @@ func TestStrangerNamedKubelet(t *testing.T) {
 // TestFindKubeletProcessesThatEnd removes files as an ending process does.
 func TestFindKubeletProcessesThatEnd(t *testing.T) {
 	for _, file := range []string{"comm", "cmdline", "stat", "status"} {
-		procDir := testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{"kubelet"}})
-		if err := os.Remove(filepath.Join(procDir, "42", file)); err != nil {
-			t.Fatal(err)
-		}
+		procDir := testkit.ProcTree(t, proc(42))
+		testkit.Must(t, os.Remove(filepath.Join(procDir, "42", file)))
 		if fact, _ := findIn(t, procDir, "/var/lib/kubelet"); fact.Truth != policy.No {
 			t.Errorf("%s gone: %+v", file, fact)
 		}
@@ -260,14 +250,10 @@ func TestFindKubeletProcessesThatEnd(t *testing.T) {
 func TestFindKubeletBehindASymlink(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
-	if err := os.Mkdir(target, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("real", link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(target, 0o700))
+	testkit.Must(t, os.Symlink("real", link))
 	for _, pair := range [][2]string{{target, link}, {link, target}} {
-		procDir := testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir", pair[0]}})
+		procDir := testkit.ProcTree(t, proc(42, "--root-dir", pair[0]))
 		if fact, id := findIn(t, procDir, pair[1]); fact.Truth != policy.Yes || id.PID != 42 {
 			t.Errorf("%v: %+v", pair, fact)
 		}
@@ -278,9 +264,7 @@ func TestFindKubeletStart(t *testing.T) {
 	// A name may hold what looks like the end of it.
 	procDir := testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kube) S 9 (let", Args: []string{"kubelet"}, Start: 12345})
 	tick, err := procfs.ClockTick()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, id := findIn(t, procDir, "/var/lib/kubelet"); id.Start != 12345*tick || tick != 10*time.Millisecond {
 		t.Errorf("start %s with a tick of %s", id.Start, tick)
 	}
@@ -288,12 +272,10 @@ func TestFindKubeletStart(t *testing.T) {
 
 func TestKubeletRootDir(t *testing.T) {
 	tree := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(tree, tree), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	one := testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/a"}}
-	same := testkit.FakeProc{PID: 43, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/a/"}}
-	other := testkit.FakeProc{PID: 44, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/b"}}
+	testkit.Must(t, os.MkdirAll(filepath.Join(tree, tree), 0o700))
+	one := proc(42, "--root-dir=/a")
+	same := proc(43, "--root-dir=/a/")
+	other := proc(44, "--root-dir=/b")
 	for _, c := range []struct {
 		name      string
 		procs     []testkit.FakeProc
@@ -303,7 +285,7 @@ func TestKubeletRootDir(t *testing.T) {
 		{"one", []testkit.FakeProc{one}, "/a", "the running kubelet, PID 42"},
 		{"two with one root", []testkit.FakeProc{one, same}, "/a", "PID 42"},
 		{"two roots", []testkit.FakeProc{one, other}, "", "PID 42, root directory /a; kubelet, PID 44, root directory /b; set --root-dir"},
-		{"its root cannot be told", []testkit.FakeProc{one, {PID: 45, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=k"}}}, "", "PID 45"},
+		{"its root cannot be told", []testkit.FakeProc{one, proc(45, "--root-dir=k")}, "", "PID 45"},
 		{
 			"another tree, the same directory",
 			[]testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/proc"}, Root: "/"}},
@@ -346,22 +328,16 @@ func TestCheckWaived(t *testing.T) {
 		{"a socket that nothing listens at", nil, []string{testkit.StaleSocket(t)}, ""},
 		{"a socket that listens", nil, []string{missing, listens}, "a runtime listens at "},
 		{"a socket that hangs", nil, []string{testkit.MuteSocket(t, "")}, "a runtime listens at "},
-		{"a kubelet", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet"}}}, nil, "a kubelet runs here: kubelet, PID 42"},
+		{"a kubelet", []testkit.FakeProc{proc(42)}, nil, "a kubelet runs here: kubelet, PID 42"},
 		{"a kubelet by its first argument only", []testkit.FakeProc{{PID: 42, Comm: "exe", Args: []string{"/x/kubelet"}}}, nil, "PID 42"},
-		{
-			"two kubelets",
-			[]testkit.FakeProc{
-				{PID: 42, Comm: "kubelet", Args: []string{"kubelet"}}, {PID: 43, Comm: "kubelet", Args: []string{"kubelet"}},
-			},
-			nil, "a kubelet runs here",
-		},
+		{"two kubelets", []testkit.FakeProc{proc(42), proc(43)}, nil, "a kubelet runs here"},
 		{"a script of that name", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"/bin/sh", "/x/kubelet"}}}, nil, "PID 42"},
 		{"a script and a kubelet with the root", []testkit.FakeProc{
 			{PID: 41, Comm: "kubelet", Args: []string{"/bin/sh", "/x/kubelet", "--root-dir=/elsewhere"}},
 			{PID: 42, Parent: 41, Comm: "kubelet", Args: []string{"kubelet"}},
 		}, nil, "PID 42"},
-		{"a kubelet with another root", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/elsewhere"}}}, nil, ""},
-		{"a kubelet whose root is not known", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=k"}}}, nil, "cannot find out"},
+		{"a kubelet with another root", []testkit.FakeProc{proc(42, "--root-dir=/elsewhere")}, nil, ""},
+		{"a kubelet whose root is not known", []testkit.FakeProc{proc(42, "--root-dir=k")}, nil, "cannot find out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := CheckWaived(t.Context(), testkit.ProcTree(t, c.procs...), root, c.sockets)
@@ -380,12 +356,8 @@ func BenchmarkFindKubelet(b *testing.B) {
 	dir := b.TempDir()
 	for pid := 1; pid <= 1000; pid++ {
 		path := filepath.Join(dir, strconv.Itoa(pid))
-		if err := os.Mkdir(path, 0o700); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(path, "comm"), []byte("nginx\n"), 0o600); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, os.Mkdir(path, 0o700))
+		testkit.Must(b, os.WriteFile(filepath.Join(path, "comm"), []byte("nginx\n"), 0o600))
 	}
 	for b.Loop() {
 		if _, err := oneKubelet(dir, "/var/lib/kubelet"); err != nil {

@@ -21,6 +21,7 @@ var (
 	newStaticUID = testkit.NewStaticUID
 	openTest     = testkit.Open
 	wantDetail   = testkit.WantDetail
+	must         = testkit.Must
 	stick        = testkit.Stick
 )
 
@@ -117,13 +118,6 @@ func rows(a *Answer) string {
 		out = append(out, row)
 	}
 	return strings.Join(out, ", ")
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // statOf is what statx has of an open file.

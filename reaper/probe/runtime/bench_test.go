@@ -10,14 +10,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // BenchmarkAskRuntime asks a runtime with 500 pods of three containers each.
 func BenchmarkAskRuntime(b *testing.B) {
 	s, err := fakecri.Start(b.Context(), filepath.Join(b.TempDir(), "s"), fakecri.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	defer s.Close()
 	var pods []fakecri.Pod
 	for i := range 500 {

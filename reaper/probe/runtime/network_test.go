@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestNetworkReady: what each version of CRI says of the pods' network, and that a runtime
@@ -19,9 +20,7 @@ func TestNetworkReady(t *testing.T) {
 	for name, version := range map[string]fakecri.Version{"v1": fakecri.V1, "v1alpha2": fakecri.V1Alpha2} {
 		path := filepath.Join(t.TempDir(), "s")
 		s, err := fakecri.Start(t.Context(), path, fakecri.Options{Version: version})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(s.Close)
 		ask := func() policy.Fact {
 			a := cri.List(t.Context(), path, 20*time.Second, cri.MaxAnswer)

@@ -36,18 +36,14 @@ func init() {
 // takes the connection and the request for it, and no answer ever comes.
 func TestAskRuntimeStoppedProcess(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	socket := filepath.Join(t.TempDir(), "s")
 	cmd := testkit.StartProcess(t, socket, self, "runtime")
 	r := newReader(t, "unix://"+socket)
 	if a := r.Ask(t.Context()); a.Lists.Truth != policy.No {
 		t.Fatalf("before: %+v", a)
 	}
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, cmd.Process.Signal(syscall.SIGSTOP))
 	// A signal is only asked for when kill(2) returns.
 	testkit.Must(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WSTOPPED, nil))
 	r.Guard.Patience = 100 * time.Millisecond
@@ -59,9 +55,7 @@ func TestAskRuntimeStoppedProcess(t *testing.T) {
 	}
 	wantNoGRPC(t)
 
-	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, cmd.Process.Signal(syscall.SIGCONT))
 	r.Guard.Patience = time.Minute
 	if a := r.Ask(t.Context()); a.Lists.Truth != policy.No {
 		t.Errorf("after: %+v", a)

@@ -57,9 +57,7 @@ func (r *reader) at(paths ...string) *reader {
 func startCRI(t *testing.T, o fakecri.Options) *fakecri.Server {
 	t.Helper()
 	s, err := fakecri.Start(t.Context(), filepath.Join(t.TempDir(), "s"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(s.Close)
 	s.SetPods(
 		fakecri.Pod{UID: string(uidLive), Namespace: "shop", Name: "db-0", Running: 1, Exited: 1, Created: testkit.Noon.Add(-3 * time.Hour).UnixNano()},
@@ -97,9 +95,7 @@ func wantNoGRPC(t *testing.T) {
 	var dump strings.Builder
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		dump.Reset()
-		if err := pprof.Lookup("goroutine").WriteTo(&dump, 1); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, pprof.Lookup("goroutine").WriteTo(&dump, 1))
 		if !strings.Contains(dump.String(), "google.golang.org/grpc") && !strings.Contains(dump.String(), "reaper/cri.") {
 			return
 		}
@@ -380,13 +376,9 @@ func TestAskRuntimeHugeAnswers(t *testing.T) {
 func TestAskRuntimeNamedSocket(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 	fifo := filepath.Join(dir, "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Mkfifo(fifo, 0o600))
 	noCRI := startCRI(t, fakecri.Options{Version: fakecri.NoCRI})
 	for endpoint, want := range map[string]string{
 		"unix://" + file:                   "it is a regular file, no socket",
@@ -413,9 +405,7 @@ func TestAskRuntimeNamedSocket(t *testing.T) {
 func TestAskRuntimeMuteSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "unaccepted")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = l.Close() }()
 	for _, path := range []string{testkit.MuteSocket(t, ""), path} {
 		r := newReader(t, "unix://"+path)
@@ -436,9 +426,7 @@ func TestAskRuntimeAuto(t *testing.T) {
 	failing.SetFault(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Unknown, "server is not initialized yet")})
 	missing, dir := filepath.Join(t.TempDir(), "missing"), t.TempDir()
 	alias := filepath.Join(t.TempDir(), "alias")
-	if err := os.Symlink(socketOf(containerd), alias); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(socketOf(containerd), alias))
 	const no, yes, unknown = policy.No, policy.Yes, policy.Unknown
 	for _, c := range []struct {
 		name       string
