@@ -6,29 +6,16 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // EnvProcess makes the test binary another program, as StartProcess starts it: "idle" waits
 // until its standard input ends. Other roles are for the init of the tests themselves.
 const EnvProcess = "ORPHAN_REAPER_TEST_PROCESS"
 
-// envBinds has that program first bind FROM:TO, for each word; it must then be one with a
-// mount namespace of its own.
-const envBinds = "ORPHAN_REAPER_TEST_BINDS"
-
 // This is an init rather than a test, so that the program may have any command line.
 func init() {
-	for bind := range strings.FieldsSeq(os.Getenv(envBinds)) {
-		from, to, _ := strings.Cut(bind, ":")
-		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-			panic(err)
-		}
-	}
 	if os.Getenv(EnvProcess) == "idle" {
 		WaitToEnd()
 	}
@@ -45,24 +32,18 @@ func WaitToEnd() {
 // ends when the test does.
 func StartProcess(t *testing.T, role, path string, args ...string) *exec.Cmd {
 	t.Helper()
-	return start(t, &exec.Cmd{Path: path, Args: args, Env: append(os.Environ(), EnvProcess+"="+role), SysProcAttr: &syscall.SysProcAttr{}})
+	return StartApart(t, 0, role, path, args...)
 }
 
-// StartApart does so in a mount namespace of its own, a slave of this one, with binds.
-func StartApart(t *testing.T, binds, path string, args ...string) *exec.Cmd {
-	t.Helper()
-	NeedRoot(t)
-	env := append(os.Environ(), EnvProcess+"=idle", envBinds+"="+binds)
-	return start(t, &exec.Cmd{Path: path, Args: args, Env: env, SysProcAttr: &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}})
-}
-
-func start(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
+// StartApart does so in new namespaces, by the flags of unshare(2).
+func StartApart(t *testing.T, flags uintptr, role, path string, args ...string) *exec.Cmd {
 	t.Helper()
 	// The kernel ends the process with the thread that started it, also where the tests are
 	// killed while it is stopped.
-	cmd.Stderr, cmd.SysProcAttr.Pdeathsig = os.Stderr, syscall.SIGKILL
+	attr := &syscall.SysProcAttr{Unshareflags: flags, Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
+	cmd := &exec.Cmd{Path: path, Args: args, Env: append(os.Environ(), EnvProcess+"="+role), Stderr: os.Stderr, SysProcAttr: attr}
 	UntilReady(t, cmd)
 	return cmd
 }

@@ -141,7 +141,8 @@ func TestKubeletFilesRefused(t *testing.T) {
 	self, err := os.Executable()
 	testkit.Must(t, err)
 	config := testkit.WriteText(t, filepath.Join(t.TempDir(), "config.yaml"), "port: 1\n")
-	pid := testkit.StartApart(t, "", self, "kubelet").Process.Pid
+	testkit.NeedRoot(t)
+	pid := testkit.StartApart(t, unix.CLONE_NEWNS, "idle", self, "kubelet").Process.Pid
 	s := scanner{procDir: "/proc"}
 	st, err := procfs.StatOf(s.procDir, pid)
 	testkit.Must(t, err)

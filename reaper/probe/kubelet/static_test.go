@@ -43,7 +43,7 @@ func (c staticCase) run(t *testing.T) {
 	t.Helper()
 	dir := manifests(t, c.manifests)
 	s := readStaticPods(told(t, "kubelet", append([]string{"--pod-manifest-path", dir}, c.args...)...))
-	e := policy.Evidence{UID: staticUID, Namespace: c.namespace, PodName: c.pod, ID: policy.DirID{Btime: c.btime}}
+	e := policy.Evidence{UID: testkit.StaticUID, Namespace: c.namespace, PodName: c.pod, ID: policy.DirID{Btime: c.btime}}
 	if c.uid != "" {
 		e.UID = c.uid
 	}
@@ -55,8 +55,8 @@ func (c staticCase) run(t *testing.T) {
 }
 
 func TestStaticPod(t *testing.T) {
-	etcd := map[string]string{"etcd.yaml": etcdManifest}
-	stated := map[string]string{"etcd.yaml": "kind: Pod\nmetadata:\n  name: etcd\n  uid: " + string(apiUID) + "\n"}
+	etcd := map[string]string{"etcd.yaml": testkit.EtcdManifest}
+	stated := map[string]string{"etcd.yaml": "kind: Pod\nmetadata:\n  name: etcd\n  uid: " + string(testkit.APIUID) + "\n"}
 	for _, c := range []staticCase{
 		{name: "no manifest", namespace: "kube-system", pod: "etcd-node-1", want: policy.No},
 		{name: "no manifest and no name", want: policy.No},
@@ -76,11 +76,11 @@ func TestStaticPod(t *testing.T) {
 			name: "JSON with tabs", namespace: "default", pod: "web-node-1",
 			manifests: map[string]string{"w.json": "{\n\t\"kind\": \"Pod\",\n\t\"metadata\": {\"name\": \"web\"}\n}"}, want: policy.Yes,
 		},
-		{name: "any file name", namespace: "kube-system", pod: "etcd-node-1", manifests: map[string]string{"etcd.yaml.bak": etcdManifest}, want: policy.Yes},
-		{name: "a hidden file", namespace: "kube-system", pod: "etcd-node-1", manifests: map[string]string{".etcd.yaml": etcdManifest}, want: policy.No},
+		{name: "any file name", namespace: "kube-system", pod: "etcd-node-1", manifests: map[string]string{"etcd.yaml.bak": testkit.EtcdManifest}, want: policy.Yes},
+		{name: "a hidden file", namespace: "kube-system", pod: "etcd-node-1", manifests: map[string]string{".etcd.yaml": testkit.EtcdManifest}, want: policy.No},
 		{name: "a hidden file that cannot be parsed", manifests: map[string]string{".etcd.yaml.swp": "\x00"}, want: policy.No},
-		{name: "an API pod", uid: apiUID, namespace: "kube-system", pod: "etcd-node-1", manifests: etcd, want: policy.No},
-		{name: "a stated UID", uid: apiUID, manifests: stated, want: policy.Yes, detail: "states this UID"},
+		{name: "an API pod", uid: testkit.APIUID, namespace: "kube-system", pod: "etcd-node-1", manifests: etcd, want: policy.No},
+		{name: "a stated UID", uid: testkit.APIUID, manifests: stated, want: policy.Yes, detail: "states this UID"},
 		{name: "another stated UID", namespace: "default", pod: "etcd-node-1", manifests: stated, want: policy.No},
 		{name: "another kind", manifests: map[string]string{"k.yaml": "kind: Kustomization\n"}, want: policy.No},
 		{name: "no kind", manifests: map[string]string{"README": ""}, want: policy.Unknown, detail: "it names no kind"},
@@ -88,20 +88,20 @@ func TestStaticPod(t *testing.T) {
 		{name: "no YAML", manifests: map[string]string{"a": "kind: [\n"}, want: policy.Unknown, detail: "cannot read the static pods' manifests"},
 		{
 			name: "not its own, and one that cannot be read", namespace: "kube-system", pod: "x-node-1",
-			manifests: map[string]string{"a": "", "etcd": etcdManifest}, want: policy.Unknown, detail: "it names no kind",
+			manifests: map[string]string{"a": "", "etcd": testkit.EtcdManifest}, want: policy.Unknown, detail: "it names no kind",
 		},
 		{
 			name: "its own, and one that cannot be read", namespace: "kube-system", pod: "etcd-node-1",
-			manifests: map[string]string{"a": "", "etcd": etcdManifest}, want: policy.Yes,
+			manifests: map[string]string{"a": "", "etcd": testkit.EtcdManifest}, want: policy.Yes,
 		},
-		{name: "an API pod, and one that cannot be read", uid: apiUID, manifests: map[string]string{"a": ""}, want: policy.No},
+		{name: "an API pod, and one that cannot be read", uid: testkit.APIUID, manifests: map[string]string{"a": ""}, want: policy.No},
 		{name: "too long", manifests: map[string]string{"a": strings.Repeat("#", maxConfig+1)}, want: policy.Unknown, detail: "longer than"},
 		{name: "more from a URL", args: []string{"--manifest-url=http://x/"}, want: policy.Unknown, detail: "URL"},
 		{
 			name: "its own, more from a URL", namespace: "kube-system", pod: "etcd-node-1", manifests: etcd,
 			args: []string{"--manifest-url=http://x/"}, want: policy.Yes,
 		},
-		{name: "an API pod, more from a URL", uid: apiUID, args: []string{"--manifest-url=http://x/"}, want: policy.No},
+		{name: "an API pod, more from a URL", uid: testkit.APIUID, args: []string{"--manifest-url=http://x/"}, want: policy.No},
 	} {
 		t.Run(c.name, c.run)
 	}
@@ -110,25 +110,25 @@ func TestStaticPod(t *testing.T) {
 // TestStaticPodOfAnOlderKubelet: the manifest runs under another UID since the directory
 // was made, so the directory's is one that the manifest had before.
 func TestStaticPodOfAnOlderKubelet(t *testing.T) {
-	etcd := map[string]string{"etcd.yaml": etcdManifest}
-	two := map[string]string{"etcd.yaml": etcdManifest, "events.yaml": "kind: Pod\nmetadata: {name: etcd-events, namespace: kube-system}\n"}
+	etcd := map[string]string{"etcd.yaml": testkit.EtcdManifest}
+	two := map[string]string{"etcd.yaml": testkit.EtcdManifest, "events.yaml": "kind: Pod\nmetadata: {name: etcd-events, namespace: kube-system}\n"}
 	runs := func(name string, created int64, uids ...string) map[policy.PodName][]policy.StaticSandbox {
 		return map[policy.PodName][]policy.StaticSandbox{{Namespace: "kube-system", Name: name}: {{UIDs: uids, Created: created}}}
 	}
 	for _, c := range []staticCase{
-		{name: "runs under another UID", running: runs("etcd-node-1", 20, otherStatic), want: policy.No, detail: "under another UID: " + otherStatic},
+		{name: "runs under another UID", running: runs("etcd-node-1", 20, testkit.OtherStatic), want: policy.No, detail: "under another UID: " + testkit.OtherStatic},
 		{
-			name: "runs under another UID, the name not known", uncertain: true, running: runs("etcd-node-1", 20, otherStatic),
+			name: "runs under another UID, the name not known", uncertain: true, running: runs("etcd-node-1", 20, testkit.OtherStatic),
 			want: policy.No, detail: "etcd.yaml is the manifest of etcd-node-1",
 		},
-		{name: "a node of another name, the name not known", uncertain: true, running: runs("etcd-renamed", 20, otherStatic), want: policy.Unknown},
-		{name: "runs under this UID", running: runs("etcd-node-1", 20, string(staticUID)), want: policy.Yes},
-		{name: "runs under this UID by its annotation", running: runs("etcd-node-1", 20, string(apiUID), string(staticUID)), want: policy.Yes},
-		{name: "the sandbox is older than the directory", running: runs("etcd-node-1", 5, otherStatic), want: policy.Yes},
-		{name: "another pod's sandbox", running: runs("etcd-events-node-1", 20, otherStatic), want: policy.Yes},
+		{name: "a node of another name, the name not known", uncertain: true, running: runs("etcd-renamed", 20, testkit.OtherStatic), want: policy.Unknown},
+		{name: "runs under this UID", running: runs("etcd-node-1", 20, string(testkit.StaticUID)), want: policy.Yes},
+		{name: "runs under this UID by its annotation", running: runs("etcd-node-1", 20, string(testkit.APIUID), string(testkit.StaticUID)), want: policy.Yes},
+		{name: "the sandbox is older than the directory", running: runs("etcd-node-1", 5, testkit.OtherStatic), want: policy.Yes},
+		{name: "another pod's sandbox", running: runs("etcd-events-node-1", 20, testkit.OtherStatic), want: policy.Yes},
 		{
 			name: "one of two runs, the name not known", uncertain: true, manifests: two,
-			running: runs("etcd-events-node-1", 20, otherStatic), want: policy.Unknown, detail: "etcd.yaml may be",
+			running: runs("etcd-events-node-1", 20, testkit.OtherStatic), want: policy.Unknown, detail: "etcd.yaml may be",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestStaticPodOfAnOlderKubelet(t *testing.T) {
 }
 
 func TestStaticPodPaths(t *testing.T) {
-	dir := manifests(t, map[string]string{"etcd.yaml": etcdManifest})
+	dir := manifests(t, map[string]string{"etcd.yaml": testkit.EtcdManifest})
 	config := t.TempDir()
 	file := func(name, text string) string { return testkit.WriteText(t, filepath.Join(config, name), text) }
 	testkit.Must(t, os.Mkdir(filepath.Join(config, "bad"), 0o700))
@@ -199,17 +199,10 @@ func TestStaticPodPaths(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := readStaticPods(told(t, c.comm, c.args...))
-			f := s.Fact(&policy.Evidence{UID: staticUID, Namespace: "kube-system", PodName: "etcd-node-1", CertainName: true}, nil)
+			f := s.Fact(&policy.Evidence{UID: testkit.StaticUID, Namespace: "kube-system", PodName: "etcd-node-1", CertainName: true}, nil)
 			if f.Truth != c.want || f.Origin == "" {
 				t.Errorf("%+v, want %s", f, c.want)
 			}
 		})
 	}
 }
-
-const (
-	staticUID    = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
-	otherStatic  = "541dfae681928ae5ecce3afd849bc260"
-	apiUID       = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
-	etcdManifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: etcd, namespace: kube-system}\n"
-)

@@ -33,15 +33,14 @@ func podOf(uid string) []byte {
 	return field(1, slices.Concat(field(1, meta), field(2, field(5, []byte("no UID"))), field(3, nil)))
 }
 
-// servePods answers at the node's socket.
-func servePods(t *testing.T, root, service string, answer func(context.Context) ([]byte, error)) {
+// serveAt answers at a socket of the kubelet of a root directory.
+func serveAt(t *testing.T, root, entry, service, method string, answer func(context.Context) ([]byte, error)) {
 	t.Helper()
-	path := podsSocketBelow(t, root)
-	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socketBelow(t, root, entry))
 	testkit.Must(t, err)
 	s := grpc.NewServer(grpc.ForceServerCodec(wireCodec{}))
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
-		MethodName: "ListPods",
+		MethodName: method,
 		Handler: func(_ any, ctx context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 			return answer(ctx)
 		},
@@ -50,9 +49,15 @@ func servePods(t *testing.T, root, service string, answer func(context.Context) 
 	t.Cleanup(s.Stop)
 }
 
-func podsSocketBelow(t *testing.T, root string) string {
+func servePods(t *testing.T, root, service string, answer func(context.Context) ([]byte, error)) {
 	t.Helper()
-	path := filepath.Join(root, podsAPIEntry)
+	serveAt(t, root, podsAPIEntry, service, "ListPods", answer)
+}
+
+// socketBelow makes the directory of a socket of the kubelet.
+func socketBelow(t *testing.T, root, entry string) string {
+	t.Helper()
+	path := filepath.Join(root, entry)
 	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o750))
 	return path
 }
@@ -138,8 +143,12 @@ func TestPodsAPISilent(t *testing.T) {
 		"before 1.37": {func(*testing.T, *Reader) {}, "no such socket"},
 		"a symlink": {func(t *testing.T, r *Reader) {
 			t.Helper()
-			testkit.Must(t, os.Symlink("/dev/null", podsSocketBelow(t, r.RootDir)))
+			testkit.Must(t, os.Symlink("/dev/null", socketBelow(t, r.RootDir, podsAPIEntry)))
 		}, "is no socket"},
+		"dead": {func(t *testing.T, r *Reader) {
+			t.Helper()
+			testkit.Must(t, os.Rename(testkit.StaleSocket(t), socketBelow(t, r.RootDir, podsAPIEntry)))
+		}, "refused"},
 		"after its start": {func(t *testing.T, r *Reader) {
 			t.Helper()
 			servePods(t, r.RootDir, "v1alpha1.Pods", func(context.Context) ([]byte, error) {

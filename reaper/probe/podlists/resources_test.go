@@ -4,18 +4,12 @@ import (
 	"bytes"
 	"context"
 	"maps"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // podResourcesOf is an answer on the wire: each pod with a field that nobody here reads.
@@ -30,30 +24,6 @@ func podResourcesOf(pods ...policy.PodName) []byte {
 		all = protowire.AppendBytes(protowire.AppendTag(all, 1, protowire.BytesType), pod)
 	}
 	return all
-}
-
-// servePodResources answers at the node's socket, by the service of that version.
-func servePodResources(t *testing.T, root, version string, answer func(context.Context) []byte) {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socketBelow(t, root))
-	testkit.Must(t, err)
-	s := grpc.NewServer(grpc.ForceServerCodec(wireCodec{}))
-	s.RegisterService(&grpc.ServiceDesc{ServiceName: version + ".PodResourcesLister", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
-		MethodName: "List",
-		Handler: func(_ any, ctx context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			return answer(ctx), nil
-		},
-	}}}, new(any))
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(s.Stop)
-}
-
-// socketBelow is where the kubelet of a root directory listens.
-func socketBelow(t *testing.T, root string) string {
-	t.Helper()
-	path := filepath.Join(root, podResourcesEntry)
-	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	return path
 }
 
 // TestPodResources: the socket's answer in both versions, and what is none.
@@ -78,7 +48,7 @@ func TestPodResources(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
-			servePodResources(t, root, tt.version, func(context.Context) []byte { return tt.answer })
+			serveAt(t, root, podResourcesEntry, tt.version+".PodResourcesLister", "List", func(context.Context) ([]byte, error) { return tt.answer, nil })
 			r := newReader(Reader{RootDir: root}).Resources(t.Context())
 			if tt.silent != "" {
 				if !strings.Contains(r.Silent, tt.silent) || r.Names != nil {
@@ -89,6 +59,11 @@ func TestPodResources(t *testing.T) {
 			}
 		})
 	}
+	t.Run("waived", func(t *testing.T) {
+		if r := newReader(Reader{RootDir: t.TempDir(), Waive: true}).Resources(t.Context()); !strings.Contains(r.Silent, "not asked") {
+			t.Errorf("it says %q", r.Silent)
+		}
+	})
 	t.Run("more pods than any node has", func(t *testing.T) {
 		pods := make([]policy.PodName, 0, mostPods+1)
 		for i := range mostPods + 1 {
@@ -98,44 +73,4 @@ func TestPodResources(t *testing.T) {
 			t.Errorf("it lists %d pods, %v", len(names), err)
 		}
 	})
-}
-
-// TestPodResourcesSilent: a socket that is not there, is none, is dead or does not answer holds up
-// nobody, and is silent.
-func TestPodResourcesSilent(t *testing.T) {
-	for name, tt := range map[string]struct {
-		setUp  func(t *testing.T, r *Reader)
-		silent string
-	}{
-		"not there": {func(*testing.T, *Reader) {}, "no such socket"},
-		"a file": {func(t *testing.T, r *Reader) {
-			t.Helper()
-			testkit.WriteText(t, socketBelow(t, r.RootDir), "")
-		}, "is no socket"},
-		"a symlink": {func(t *testing.T, r *Reader) {
-			t.Helper()
-			testkit.Must(t, os.Symlink("/dev/null", socketBelow(t, r.RootDir)))
-		}, "is no socket"},
-		"dead": {func(t *testing.T, r *Reader) {
-			t.Helper()
-			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socketBelow(t, r.RootDir), Net: "unix"})
-			testkit.Must(t, err)
-			l.SetUnlinkOnClose(false)
-			testkit.Must(t, l.Close())
-		}, "refused"},
-		"slow": {func(t *testing.T, r *Reader) {
-			t.Helper()
-			r.Guard.Patience = 200 * time.Millisecond
-			servePodResources(t, r.RootDir, "v1", func(ctx context.Context) []byte { <-ctx.Done(); return nil })
-		}, "in time"},
-		"waived": {func(_ *testing.T, r *Reader) { r.Waive = true }, "not asked"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			reader := newReader(Reader{RootDir: t.TempDir()})
-			tt.setUp(t, reader)
-			if r := reader.Resources(t.Context()); !strings.Contains(r.Silent, tt.silent) || r.Names != nil {
-				t.Errorf("it says %q and lists %v, want %q", r.Silent, r.Names, tt.silent)
-			}
-		})
-	}
 }
