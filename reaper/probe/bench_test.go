@@ -26,7 +26,7 @@ func benchNode(b *testing.B, n size) Config {
 	b.Helper()
 	dir := b.TempDir()
 	cfg := Config{
-		RootDir: dir + "/kubelet", CgroupRoot: dir + "/cgroup", ProcDir: "/proc", LogPodsDir: dir + "/logs",
+		NodeRoot: dir, RootDir: dir + "/kubelet", CgroupRoot: dir + "/cgroup", ProcDir: "/proc",
 		Waive: true, RuntimeEndpoint: cri.EndpointNone, NodeNamespacesSelf: true, Clock: fixedClock{},
 	}
 	mkdir := func(path string) {
@@ -35,7 +35,7 @@ func benchNode(b *testing.B, n size) Config {
 	write := func(path, text string) {
 		must(b, os.WriteFile(path, []byte(text), 0o600))
 	}
-	mkdir(cfg.LogPodsDir)
+	mkdir(cfg.usual(podLogs))
 	for range 100 {
 		mkdir(cfg.CgroupRoot + "/kubepods/burstable/pod" + string(newUID()) + "/c")
 	}

@@ -236,7 +236,7 @@ func TestHungParts(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.Mkdir(n.PodDir(uid), "kubelet/orphan-reaper")
 	n.patience = 300 * time.Millisecond
-	release := []func(){hungFUSE(t, n.cfg.CgroupRoot), hungFUSE(t, n.cfg.LogPodsDir), hungFUSE(t, n.cfg.QuarantineDir)}
+	release := []func(){hungFUSE(t, n.cfg.CgroupRoot), hungFUSE(t, n.Path(logs)), hungFUSE(t, n.cfg.QuarantineDir)}
 	p := n.probe()
 	for _, words := range []string{bounded.ErrHangs.Error(), bounded.ErrStuck.Error()} {
 		look, err := p.Look(t.Context(), nil, nil)
@@ -318,7 +318,7 @@ func TestAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			n.Mkdir(n.PodDir(uid), fmt.Sprintf("logs/monitoring_agent-x7k2p_%s", agent))
+			n.Mkdir(n.PodDir(uid), logs+"/monitoring_agent-x7k2p_"+string(agent))
 			n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(20, "/", "/") + c.one, "7": testkit.MountLine(60, "/", "/") + c.other})
 			must(t, os.WriteFile(filepath.Join(n.cfg.ProcDir, "7", "cgroup"), []byte(c.cgroup), 0o600))
 			f := n.one(uid).Facts[policy.FactMounted]

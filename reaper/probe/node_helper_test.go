@@ -48,6 +48,9 @@ func (fixedClock) Now() policy.Instant {
 	return policy.Instant{Wall: time.Unix(1_700_000_000, 0), BootID: "boot", Boot: time.Hour}
 }
 
+// logs are a node's directories of logs.
+const logs = "var/log/pods"
+
 // lonely is the first of the users that no process has but the test that runs as one.
 const lonely = 1 << 30
 
@@ -66,10 +69,10 @@ func newNode(t *testing.T) *testNode {
 	n := &testNode{Node: testkit.NewNode(t), patience: 20 * time.Second}
 	n.cfg = Config{
 		NodeRoot: n.Base, RootDir: n.Base + "/kubelet", RootDirSet: true, QuarantineDir: n.Base + "/kubelet/orphan-reaper", CgroupRoot: n.Base + "/cgroup",
-		ProcDir: "/proc", LogPodsDir: n.Base + "/logs", DevicePlugins: n.Base + "/device-plugins", Waive: true, RuntimeEndpoint: cri.EndpointNone,
+		ProcDir: "/proc", Waive: true, RuntimeEndpoint: cri.EndpointNone,
 		NodeNamespacesSelf: true, Clock: fixedClock{}, SysBlockDir: n.Base + "/block",
 	}
-	n.Mkdir("kubelet/pods", "cgroup/kubepods.slice", "logs")
+	n.Mkdir("kubelet/pods", "cgroup/kubepods.slice", logs)
 	if os.Getuid() < lonely {
 		testkit.NeedProcesses(t)
 		child(t, nil, "/", "") // so that a process can be read besides ourselves

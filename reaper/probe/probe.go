@@ -27,7 +27,7 @@ type Clock interface {
 // Config says where the node's things are. The zero value of a path is its usual place.
 type Config struct {
 	// NodeRoot is the directory below which the usual places are: default /. What the kernel
-	// shows, ProcDir, SysBlockDir and DevDir, is not below it.
+	// shows, /dev, ProcDir and SysBlockDir, is not below it.
 	NodeRoot      string
 	RootDir       string // the kubelet's root directory, default /var/lib/kubelet; may lie behind a symlink
 	RootDirSet    bool   // the operator chose it; else it was found when the program started
@@ -35,12 +35,6 @@ type Config struct {
 	CgroupRoot    string // default /sys/fs/cgroup
 	ProcDir       string // default /proc
 	SysBlockDir   string // the block devices; default /sys/block
-	DevDir        string // their nodes; default /dev
-	LogPodsDir    string // the containers' logs, for pod names; default /var/log/pods
-	// DevicePlugins is where the kubelet keeps its device plugins' checkpoint whatever its
-	// root directory is: default /var/lib/kubelet/device-plugins, a constant there. Below the
-	// root directory it is looked for as well, since distributions have moved it.
-	DevicePlugins string
 	// NodeNamespacesSelf says that this process's own namespaces are the node.
 	NodeNamespacesSelf bool
 	// Waive says that there is no runtime and no kubelet (--runtime-endpoint none).
@@ -69,6 +63,9 @@ type Probe struct {
 	dirs *poddir.Reader
 }
 
+// podLogs is where the containers' logs usually are.
+const podLogs = "/var/log/pods"
+
 // usual is where one of the usual places is.
 func (c *Config) usual(path string) string { return filepath.Join("/", c.NodeRoot, path) }
 
@@ -86,9 +83,6 @@ func New(cfg Config) (*Probe, error) {
 		{&cfg.CgroupRoot, cfg.usual(cgroup.DefaultRoot)},
 		{&cfg.ProcDir, "/proc"},
 		{&cfg.SysBlockDir, "/sys/block"},
-		{&cfg.DevDir, "/dev"},
-		{&cfg.LogPodsDir, cfg.usual("/var/log/pods")},
-		{&cfg.DevicePlugins, cfg.usual("/var/lib/kubelet/device-plugins")},
 	} {
 		if *d.path == "" {
 			*d.path = d.usual
@@ -111,7 +105,9 @@ func New(cfg Config) (*Probe, error) {
 			ProcDir: cfg.ProcDir, RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, CgroupRoot: cfg.CgroupRoot, Guard: guard,
 		},
 		dirs: &poddir.Reader{
-			RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, DevicePlugins: cfg.DevicePlugins, Open: open, Guard: guard,
+			RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, Open: open, Guard: guard,
+			// A constant of the kubelet's, whatever its root directory is. Distributions have moved it below that.
+			DevicePlugins: cfg.usual("/var/lib/kubelet/device-plugins"),
 		},
 	}, nil
 }
@@ -121,7 +117,7 @@ func (p *Probe) kubelets() *kubelet.Reader {
 	c := &p.cfg
 	return &kubelet.Reader{
 		ProcDir: c.ProcDir, RootDir: c.RootDir, RootDirSet: c.RootDirSet, Waive: c.Waive,
-		RuntimeEndpoint: c.RuntimeEndpoint, LogPodsDir: c.LogPodsDir, Guard: p.guard,
+		RuntimeEndpoint: c.RuntimeEndpoint, LogPodsDir: c.usual(podLogs), Guard: p.guard,
 	}
 }
 
@@ -142,7 +138,7 @@ func (p *Probe) lists() *podlists.Reader {
 func (p *Probe) openFiles() *openfiles.Reader {
 	c := &p.cfg
 	return &openfiles.Reader{
-		ProcDir: c.ProcDir, SysBlockDir: c.SysBlockDir, DevDir: c.DevDir, SelfIsNode: c.NodeNamespacesSelf, CgroupRoot: c.CgroupRoot,
+		ProcDir: c.ProcDir, SysBlockDir: c.SysBlockDir, DevDir: "/dev", SelfIsNode: c.NodeNamespacesSelf, CgroupRoot: c.CgroupRoot,
 		Open: p.open, Guard: p.guard, Apart: &p.apart,
 	}
 }

@@ -16,7 +16,7 @@ import (
 func TestStaticPodInALook(t *testing.T) {
 	n, runtime := runtimeNode(t)
 	alive, older, api := newStaticUID(), newStaticUID(), newUID()
-	n.Mkdir(n.PodDir(alive), n.PodDir(older), n.PodDir(api), "logs/kube-system_etcd-node-1_"+string(alive))
+	n.Mkdir(n.PodDir(alive), n.PodDir(older), n.PodDir(api), logs+"/kube-system_etcd-node-1_"+string(alive))
 	n.Write("manifests/etcd.yaml", testkit.EtcdManifest)
 	n.Write("manifests/proxy.yaml", "kind: Pod\nmetadata: {name: proxy, namespace: kube-system}\n")
 	n.kubelet("idle", "--hostname-override=node-1", "--pod-manifest-path", n.Path("manifests"))
