@@ -399,8 +399,8 @@ func (n *fakeNode) Append(records ...policy.Record) ([]policy.Record, error) {
 	if n.appends++; n.appends == n.fullAt {
 		return nil, errFull
 	}
-	n.step()
 	for _, r := range records {
+		n.step() // a write can be torn: each beginning of whole lines counts
 		r.Seq = int64(len(n.records) + 1)
 		n.records = append(n.records, r)
 	}

@@ -19,6 +19,9 @@ type Hold struct {
 	// long such pauses before it took: that time does not count.
 	Paused Instant       `json:"paused,omitzero"`
 	Lost   time.Duration `json:"lost,omitempty"`
+	// Wanted is true where the hold ran while silence could not release the pod, since its kubelet kept its
+	// log directory or listed its name, or that was not known: see sinceSilent.
+	Wanted bool `json:"wanted,omitempty"`
 }
 
 // A look can meet a doubt that is about the node and not about one pod: the runtime did not
@@ -79,7 +82,7 @@ func (v *Verdict) pause(of, h Hold, r Rules, now Instant) {
 	if !ok {
 		lasted, h.Paused = 0, now
 	}
-	h.Unwanted = v.Hold.Unwanted
+	h.Unwanted, h.Wanted = v.Hold.Unwanted, h.Wanted || of.Wanted
 	v.Hold = h
 	again := max(soonest, min(lasted, latest))
 	if v.Again == 0 || again < v.Again {
@@ -94,8 +97,18 @@ func (v *Verdict) hold(of, h Hold, r Rules, now Instant) time.Duration {
 	if !ok {
 		since, h = 0, Hold{Since: now}
 	}
-	v.Hold.Since, v.Hold.ID, v.Hold.Lost = h.Since, of.ID, h.Lost
+	v.Hold.Since, v.Hold.ID, v.Hold.Lost, v.Hold.Wanted = h.Since, of.ID, h.Lost, h.Wanted || of.Wanted
 	return since
+}
+
+// sinceSilent returns the hold without the time before silence could release the pod. The kubelet's log directory
+// may be all that shows that a pod is wanted, and any program can remove it: what silence alone releases then has a
+// hold of its own. A report or a complete list counts the time before.
+func (h Hold) sinceSilent(of Hold, silent bool) Hold {
+	if h.Wanted && !of.Wanted && silent {
+		h.Since, h.Wanted = Instant{}, false
+	}
+	return h
 }
 
 // ReleasedByKubelet reports whether the running kubelet reported the pod as an orphan, or its complete list omits it.

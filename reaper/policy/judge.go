@@ -284,18 +284,20 @@ func (j *judgement) weigh(assume unless) Verdict {
 			}
 		}
 	}
-	of := Hold{ID: j.e.ID}
+	silent := !j.r.Waive && !released(j.e.Facts)
+	of := Hold{ID: j.e.ID, Wanted: silent && !unlisted(j.e.Facts)}
+	h := j.h.sinceSilent(of, silent)
 	if !against && doubt&^unlessDoubt == 0 && doubt != 0 {
-		v.pause(of, j.h, j.r, j.now)
+		v.pause(of, h, j.r, j.now)
 	}
 	if !j.e.RuntimeOnly {
 		v.Aged("directory", j.e.Changed, j.r.Hold, "the hold of "+j.r.Hold.String(), j.now)
 	}
 	switch {
 	case good:
-		v.Good(v.hold(of, j.h, j.r, j.now), j.r)
+		v.Good(v.hold(of, h, j.r, j.now), j.r)
 	case !against && doubt == 0 && !forgotten:
-		v.hold(of, j.h, j.r, j.now)
+		v.hold(of, h, j.r, j.now)
 	}
 	return v
 }

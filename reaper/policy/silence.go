@@ -61,8 +61,11 @@ func (j *judgement) silenceReleases() (unless, bool) {
 			return 0, false
 		}
 	}
-	return need, f[FactPodLogs].Truth == No && f[FactPodResources].Truth != Yes
+	return need, unlisted(*f)
 }
+
+// unlisted reports whether the kubelet has neither the pod's log directory nor its name at the pod-resources socket.
+func unlisted(f Facts) bool { return f[FactPodLogs].Truth == No && f[FactPodResources].Truth != Yes }
 
 // kubelet objects unless the kubelet that runs now has released the pod.
 func (j *judgement) kubelet() {

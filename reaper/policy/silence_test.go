@@ -1,6 +1,9 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestSilenceAlone: log directory and pod-resources socket are the two sources whose yes keeps only
 // what the kubelet's silence lets go. Neither stands against its word, a whole list, or Rules.Waive.
@@ -45,6 +48,49 @@ func TestPodLogsKeep(t *testing.T) {
 		}
 		if v.Living() { // an orphan whose kubelet is slow to remove it is looked at again soon
 			t.Errorf("pod_logs %s: it is not looked at again", truth)
+		}
+	}
+}
+
+// TestLogsRemovedDuringTheHold: the kubelet has reported other orphans for an hour, and the log directory is all that
+// shows that a completed pod is wanted. Somebody removes it: the pod is held from then on. One that the kubelet
+// reports has been held before: a backlog whose log directories cannot be removed takes one hold.
+func TestLogsRemovedDuringTheHold(t *testing.T) {
+	for _, fact := range []FactName{FactPodLogs, FactPodResources} {
+		for _, before := range []Truth{Yes, Unknown} {
+			if fact == FactPodResources && before == Unknown {
+				continue // most nodes have no such socket
+			}
+			for _, reported := range []bool{false, true} {
+				s := deadScene()
+				s.hold = Hold{}
+				s.ev.Facts.Set(FactNamed, No, "", "")
+				s.ev.Facts.Set(fact, before, "test", "as the test says")
+				look := func() Verdict {
+					v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
+					s.hold = v.Hold
+					s.now.Boot, s.now.Wall = s.now.Boot+time.Minute, s.now.Wall.Add(time.Minute)
+					return v
+				}
+				for range 60 {
+					if v := look(); v.Decision != Keep {
+						t.Fatalf("%s %s: %s %v", fact, before, v.Decision, v.Why)
+					}
+				}
+				s.ev.Facts.Set(fact, No, "test", "")
+				if reported {
+					s.ev.Facts.Set(FactNamed, Yes, "test", "")
+				}
+				if v := look(); (v.Decision == Reap) != reported {
+					t.Errorf("%s was %s and is no, reported %t: %s %v", fact, before, reported, v.Decision, v.Why)
+				}
+				for range 5 {
+					look()
+				}
+				if v := look(); v.Decision != Reap {
+					t.Errorf("%s was %s, a hold later: %s %v", fact, before, v.Decision, v.Why)
+				}
+			}
 		}
 	}
 }
