@@ -32,23 +32,23 @@ func (r *Reaper) write(records ...policy.Record) error {
 // writeSeen writes what the look has seen of pods that live again: their entries stay, and enforcing
 // stops. Where that fails nothing of them is planned in this look, and the next one sees the same.
 func (r *Reaper) writeSeen(rep *Report, plan decide.Plan) {
-	records := slices.Clone(plan.Frozen)
+	var records []policy.Record
 	if plan.Breaker != nil && !r.stopped() {
 		rec := *plan.Breaker
 		rec.At = r.Clock.Now()
 		records = append(records, rec)
 	}
-	if err := r.write(records...); err != nil {
+	if err := r.write(append(records, plan.Frozen...)...); err != nil {
 		r.fail(rep, "cannot write to the ledger which pods live again: "+err.Error())
 	}
 }
 
-// livesAfterAll returns the record that opens the breaker, unless it is open, where an outcome shows
-// that its pod lives. It is written together with the outcomes: killed between the two, nobody would
-// know of it. Killed before both, the next start finds the same on disk. A step that was refused is
-// tried again for as long as it is not known whether the directory is used: it opens the breaker once,
-// so that an operator's command to go on holds.
-func (r *Reaper) livesAfterAll(outs []policy.Outcome) []policy.Record {
+// misjudged returns the record that opens the breaker, unless it is open, where a pod lives by an outcome, or by why its
+// directory is put back. It is written before the intents and the outcomes that show that, in the same write: of a write
+// that a crash tears the beginning remains, and no later look would show it again. If all is lost, the next start
+// finds the same on disk. A step that was refused is tried again for as long as it is not known whether the directory
+// is used: it opens the breaker once, so that an operator's command to go on holds.
+func (r *Reaper) misjudged(outs []policy.Outcome) []policy.Record {
 	i := slices.IndexFunc(outs, func(o policy.Outcome) bool {
 		return o.Misjudged() && (o.Conflict != "" || !r.memory.Tried(o.Action.Entry))
 	})

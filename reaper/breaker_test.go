@@ -208,3 +208,58 @@ func TestBreakerWhereUseIsUnknown(t *testing.T) {
 		t.Error("it is used, and the breaker is closed")
 	}
 }
+
+// TestBreakerCutOffAfterTheRename kills the process before every single step, and within each write, of a pass in which
+// a pod comes to life right after its rename. Whatever it was cut at, the pod goes back and the breaker is open: once
+// the pod is back, no look shows that it was judged wrongly.
+func TestBreakerCutOffAfterTheRename(t *testing.T) {
+	moved := 0
+	for cut, cutOff := 1, true; cutOff; cut++ {
+		n, rules := newFakeNode(), testRules
+		rules.Hold = 0
+		n.add(1, nil)
+		lives := false
+		n.still = func() {
+			for _, p := range n.quarantine {
+				p.facts, lives = map[policy.FactName]policy.Truth{policy.FactCgroup: policy.Yes}, true
+			}
+		}
+		n.cutAt = cut
+		cutOff = untilCut(func() { mustPass(t, n.reaper(t, rules), n.claim(1)) })
+		n.cutAt = 0
+		if !lives {
+			continue
+		}
+		moved++
+		mustPass(t, n.reaper(t, rules))
+		if n.pods[uidOf(1)] == nil || !n.BreakerOpen() {
+			t.Errorf("cut at %d: back %t, breaker open %t: %v", cut, n.pods[uidOf(1)] != nil, n.BreakerOpen(), n.kinds(uidOf(1)))
+		}
+	}
+	if moved < 4 {
+		t.Errorf("it was cut only %d times after the rename", moved)
+	}
+}
+
+// TestBreakerCutOffWhileFrozen kills the process within the write that freezes what lies in quarantine of a pod that
+// lives again. The entry is inspected no more once it is frozen, so the breaker must be there first.
+func TestBreakerCutOffWhileFrozen(t *testing.T) {
+	for cut, cutOff := 1, true; cutOff; cut++ {
+		n, rules := newFakeNode(), testRules
+		rules.Hold, rules.Confirm = 0, 0
+		n.add(1, nil).data = true
+		mustPass(t, n.reaper(t, rules), n.claim(1))
+		mustPass(t, n.reaper(t, rules))
+		if len(n.quarantine) != 1 || n.BreakerOpen() {
+			t.Fatal("it is not held")
+		}
+		n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactSandbox: policy.Yes}}
+		n.cutAt = n.steps + cut
+		cutOff = untilCut(func() { mustPass(t, n.reaper(t, rules)) })
+		n.cutAt = 0
+		mustPass(t, n.reaper(t, rules))
+		if !n.BreakerOpen() {
+			t.Errorf("cut at %d, and the breaker is closed: %v", cut, n.kinds(uidOf(1)))
+		}
+	}
+}

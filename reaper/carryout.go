@@ -100,15 +100,16 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	}
 	now := r.Clock.Now()
 	intents := make([]policy.Record, 0, len(batch.Actions))
+	begun := make([]policy.Outcome, 0, len(batch.Actions))
 	for i := range batch.Actions {
 		a := &batch.Actions[i]
 		rec := policy.Intent(*a, rep.Look.Node, now)
-		intents = append(intents, rec)
+		intents, begun = append(intents, rec), append(begun, policy.Outcome{Action: *a, Why: a.Why})
 		if a.Kind == policy.Park || a.Kind == policy.Clear {
 			a.Manifest = manifest(rec)
 		}
 	}
-	if err := r.write(intents...); err != nil {
+	if err := r.write(append(r.misjudged(begun), intents...)...); err != nil {
 		r.fail(rep, "cannot write to the ledger, so nothing is done: "+err.Error())
 		return nil
 	}
@@ -124,8 +125,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 		done = append(done, policy.Recorded(o, rep.Look.Node, now)...)
 		r.Meter.Outcome(o)
 	}
-	done = append(done, r.livesAfterAll(outs)...)
-	if err := r.write(done...); err != nil {
+	if err := r.write(append(r.misjudged(outs), done...)...); err != nil {
 		// The intents are there: the next pass, or the next start, finds out from the disk.
 		r.fail(rep, "cannot write outcomes to the ledger; the next look finds them on disk: "+err.Error())
 	}
