@@ -29,7 +29,7 @@ func benchLog(tb testing.TB, size int) string {
 		`Nov 21 00:37:12 node1 kernel: [11859608.%06d] IPv6: ADDRCONF(NETDEV_CHANGE): veth0: link becomes ready`,
 		`Nov 21 00:37:12 node1 kubelet[21115]: I1121 00:37:12.475744   21115 reconciler_common.go:218] "operationExecutor.MountVolume started for volume \"kube-api-access-%d\" (UniqueName: \"kubernetes.io/projected/6f1c2d3e-4a5b-4c6d-8e7f-00112233aa01-kube-api-access\") pod \"web\" (UID: \"6f1c2d3e-4a5b-4c6d-8e7f-00112233aa01\") " pod="default/web"`,
 	}
-	// The second kind carries the searched words; real kubelets write it seldom.
+	// The second kind contains the searched text; real kubelets rarely write it.
 	path := filepath.Join(tb.TempDir(), "messages")
 	file, err := os.Create(path)
 	if err != nil {

@@ -64,7 +64,7 @@ func (b *Blocks) Whole() int64 { return b.from }
 func (b *Blocks) Lines(n int) iter.Seq[RawLine] {
 	return func(yield func(RawLine) bool) {
 		data := b.buf[:b.head+n]
-		offset := func(i int) int64 { return b.next + int64(i-b.head) } // of what the head is not the cut one of
+		offset := func(i int) int64 { return b.next + int64(i-b.head) } // unless the head is the cut line
 		first := bytes.IndexByte(data[b.head:], '\n')
 		if first < 0 {
 			b.keep(data, n)
@@ -114,7 +114,7 @@ func (b *Blocks) Last() (last RawLine, ok bool) {
 	return last, ok
 }
 
-// keep keeps the head of an unfinished line, and goes past the n bytes of the block.
+// keep saves the beginning of an unfinished line and skips the n bytes of the block.
 func (b *Blocks) keep(line []byte, n int) {
 	b.next += int64(n)
 	if b.cut {

@@ -25,7 +25,7 @@ func scan(tb testing.TB, r io.Reader, o Options) []Found {
 	return all
 }
 
-// lineByLine is what Scan must find, found without blocks.
+// lineByLine finds without blocks what Scan must find.
 func lineByLine(data []byte, o Options) []Found {
 	var all []Found
 	p, n, offset := NewParser(o), 0, int64(0)

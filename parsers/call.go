@@ -101,7 +101,7 @@ func textFields(s string) ([]field, error) {
 	}
 }
 
-// cutValue takes one value from the front of s.
+// cutValue removes one value from the front of s.
 func cutValue(f field, s string) (field, string, error) {
 	switch {
 	case strings.HasPrefix(s, `"`):
@@ -130,10 +130,9 @@ func cutValue(f field, s string) (field, string, error) {
 	}
 }
 
-// cutBlock takes a block value, in one piece as a transport gives it that keeps newlines, or as
-// rsyslog escapes them. The last line is " >", and all others begin with a tab, so that
-// no name in an error ends it. Where the end is missing the first line is all that counts: what
-// comes after it may be anything that a directory is called.
+// cutBlock removes a block value from the front of s. A transport either keeps its newlines or, like rsyslog,
+// escapes them. The last line is " >" and all others begin with a tab, so no name in an error can end the
+// block. If the end is missing, only the first line counts: a directory's name could have written the rest.
 func cutBlock(s string) (value, rest string, cut, ok bool) {
 	for _, sep := range [...][2]string{{"\n", "\t"}, {"#012", "#011"}} {
 		body, ok := strings.CutPrefix(s, "<"+sep[0]+sep[1])
@@ -194,15 +193,14 @@ func isKey(s string) bool {
 	return true
 }
 
-// isCutKey reports whether s is what a cut line leaves of " key", or a pager's mark
-// that the line was cut.
+// isCutKey reports whether s is the beginning of " key", cut short, or a pager's mark of a cut.
 func isCutKey(s string) bool {
 	s, ok := strings.CutPrefix(s, " ")
 	s = trimCutMark(s)
 	return (ok && (s == "" || isKey(s))) || s == ""
 }
 
-// trimCutMark takes away what a pager (">"), systemctl ("…", "...") puts where it cut.
+// trimCutMark removes the mark that a pager (">") or systemctl ("…", "...") puts where it cut the line.
 func trimCutMark(s string) string {
 	for _, mark := range [...]string{">", "…", "..."} {
 		if t, ok := strings.CutSuffix(s, mark); ok {

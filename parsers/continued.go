@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// What a line means can depend on the line before it, in two cases.
+// The meaning of a line can depend on the line before it, in two cases.
 //
-// A CRI runtime cuts lines at 16 KiB: the record after a partial one (tag P) starts
-// somewhere within a line, where a container's output may stand.
+// A CRI runtime cuts lines at 16 KiB: the record after a partial one (tag P) starts in the middle of a line,
+// where the text may be a container's output.
 //
 // klog prints an error that holds a newline as a block. Its first line is the
 // kubelet's, the others are the error's:
@@ -19,7 +19,7 @@ import (
 //		the rest of a name
 //	 > numErrs=1
 
-// context is what earlier lines show about the next one.
+// context is the state that earlier lines leave for the next one.
 type context struct {
 	partial bool   // the last CRI record of stderr was partial
 	block   *block // the line before opened a block

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// corpusRow is one line of testdata/kubelet-lines.tsv, whose format ORIGIN.md tells.
+// corpusRow is one line of testdata/kubelet-lines.tsv; ORIGIN.md describes the format.
 type corpusRow struct {
 	id, transport string
 	report        bool
@@ -154,6 +154,6 @@ func TestDetails(t *testing.T) {
 		}
 	}
 	if _, ok := NewParser(Options{}).Parse(Line{Text: []byte(held)}); ok {
-		t.Error("a hint that nobody asked for")
+		t.Error("an unrequested hint")
 	}
 }

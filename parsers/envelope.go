@@ -31,7 +31,7 @@ const (
 	transportK0s      = "k0s" // a line of k0s's own log, around the kubelet's
 )
 
-// envelope is what a transport adds around a program's text.
+// envelope holds the fields that a transport adds around a program's text.
 type envelope struct {
 	Transport string // "" for a line without any, until call
 	Program   string // the program that the transport names, "" where it names none

@@ -50,7 +50,8 @@ func rsyslog(line string) string {
 	return "Mar 31 15:47:45 host kubelet[2154]: " + strings.NewReplacer("\n", "#012", "\t", "#011").Replace(line)
 }
 
-// TestPodsAPILines: what a kubelet of 1.37 writes at each call of ListPods, and of each pod that changes, names no orphan.
+// TestPodsAPILines checks that the lines of a 1.37 kubelet about ListPods and about changed pods report no
+// orphan.
 func TestPodsAPILines(t *testing.T) {
 	for _, line := range []string{
 		`I1124 06:12:01.123456    2154 server.go:101] "ListPods called"`,

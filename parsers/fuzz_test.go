@@ -102,7 +102,7 @@ func FuzzParsePodUID(f *testing.F) {
 			case strings.ContainsRune("0123456789abcdef", r):
 				return 'h'
 			case r == 'h':
-				return '!' // no digit, and not to be taken for the sign of one
+				return '!' // not a digit and not a sign
 			}
 			return r
 		}, s)

@@ -261,7 +261,7 @@ func TestEachFormInEachTransport(t *testing.T) {
 
 var loneU = regexp.MustCompile(`(^|[^A-Za-z])U\b`)
 
-// TestTimes holds what a line's time is taken from: only what says year and zone.
+// TestTimes checks that a time is parsed only from a stamp with year and zone.
 func TestTimes(t *testing.T) {
 	inner := klogLine(forms()[6], testUID)
 	for transport, want := range map[string]string{

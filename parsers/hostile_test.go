@@ -13,7 +13,7 @@ const otherUID = "0bba3f2e-6a0c-4d55-9a55-0c7b1f0c7f11"
 
 func parse(s string) (Sighting, bool) { return ParseLine(Line{Text: []byte(s)}) }
 
-// hostile are lines that hold a report's words and are none.
+// hostile returns lines that contain the text of a report but are not reports.
 func hostile() map[string]string {
 	const at = "Aug 31 14:21:49 mgt02 "
 	old := `E0831 14:21:49.324206 2240370 kubelet_volumes.go:154] Orphaned pod "` + testUID + `" found, but volume paths are still present on disk : There were a total of 1 errors similar to this. Turn up verbosity to see them.`

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// header is what stands before a klog message.
+// header holds the fields before a klog message.
 type header struct {
 	file string // the Go source file, as it is known here: "kubelet_volumes.go"
 	pid  int    // klog's thread ID, which is the process ID; 0 where cut off

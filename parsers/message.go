@@ -20,9 +20,9 @@ const (
 	countTail = " errors similar to this. Turn up verbosity to see them."
 )
 
-// parseRecord reads a record from its beginning, by the grammar of the kubelet's own
-// format strings. What it returns has nothing of the line around the record. Nothing is searched for: a report inside another message, a path or
-// a quoted output is at no place where the grammar looks.
+// parseRecord parses a record from its beginning, by the kubelet's own format strings. It searches for nothing,
+// so a report inside another message, a path or a quoted output is never matched. The result shares no memory
+// with the line.
 func parseRecord(c *call) (Sighting, bool) {
 	switch c.File {
 	case "", "kubelet_volumes.go", "kubelet_pods.go", "kubelet.go":
@@ -174,9 +174,8 @@ func startsOrCut(s, text string) bool {
 	return strings.HasPrefix(s, text) || strings.HasPrefix(text, trimCutMark(s))
 }
 
-// cutUID takes a quoted UID from the front of s. The kubelet quotes with %q whatever a
-// directory is called, so that the first quote after the opening one closes it, or
-// belongs to a name that is no UID.
+// cutUID removes a quoted UID from the front of s. The kubelet quotes every directory name with %q, so the
+// first quote after the opening one either closes the UID or belongs to a name that is not a UID.
 func cutUID(s string) (PodUID, string, bool) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", "", false
@@ -189,8 +188,8 @@ func cutUID(s string) (PodUID, string, bool) {
 	return uid, rest, ok
 }
 
-// cutCount takes the roll-up's count from the end of s, or what a cut line left of it.
-// The last one is the kubelet's; an earlier one stands in a path or an error.
+// cutCount removes the roll-up's count, whole or cut short, from the end of s. The last one is the kubelet's;
+// an earlier one belongs to a path or an error.
 func cutCount(s string) (string, int) {
 	i := strings.LastIndex(s, countHead)
 	if i < 0 {

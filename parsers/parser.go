@@ -38,7 +38,7 @@ func NewParser(o Options) *Parser {
 // ParseLine parses one line by itself, with hints and without further units.
 func ParseLine(l Line) (Sighting, bool) { return NewParser(Options{Hints: true}).Parse(l) }
 
-// Parse returns what the next line reports, and false where it reports nothing.
+// Parse returns the next line's sighting, and false if the line reports nothing.
 func (p *Parser) Parse(l Line) (Sighting, bool) {
 	text := l.Text[:min(len(l.Text), maxLine)]
 	before := p.prev
@@ -74,8 +74,8 @@ func (p *Parser) Parse(l Line) (Sighting, bool) {
 	return s, true
 }
 
-// envelope takes the transport off a line of a file. Of a journal entry it has the fields, and false
-// where those are not trusted.
+// envelope parses the transport of a line. For a journal entry it uses the fields, and returns false if they
+// are not trusted.
 func (p *Parser) envelope(line string, j *JournalFields) (envelope, bool) {
 	if j != nil {
 		e := envelope{Transport: transportJournal, Program: j.Identifier, PID: j.PID, Time: j.Time, Text: line, whole: true}
@@ -117,7 +117,7 @@ func sighting(e *envelope) (Sighting, bool) {
 	return placed(s, e, c.PID), true
 }
 
-// placed adds what the envelope has, and copies what s has of the line.
+// placed adds the envelope's fields to s and copies the strings that s shares with the line.
 func placed(s Sighting, e *envelope, klogPID int) Sighting {
 	s.UID, s.Leaf = PodUID(strings.Clone(string(s.UID))), strings.Clone(s.Leaf)
 	if len(s.Leaf) > maxPath {
@@ -131,8 +131,8 @@ func placed(s Sighting, e *envelope, klogPID int) Sighting {
 	return s
 }
 
-// A sighting is kept, its line is not: what it holds of the line is copied, and bounded. A pod chooses
-// what its volumes are called, and a forger of lines can use 64 KiB.
+// A sighting outlives its line, so its strings are copied and bounded: a pod chooses the names of its volumes,
+// and a forged line can have 64 KiB.
 const (
 	maxName = 256
 	maxPath = 1024 // volumes/PLUGIN/VOLUME/mount, of 255 bytes each, below the kubelet's root directory

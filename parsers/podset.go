@@ -5,9 +5,9 @@ import "bytes"
 // PodSet are the pods that a text is searched for.
 type PodSet map[PodUID]bool
 
-// InPath appends those that are a component of path, or begin one that goes on with a dot: a
-// quarantine entry is UID.n. The lengths come first, they rule out nearly all components of a
-// node's mounts at the price of finding the slashes.
+// InPath appends the UIDs that are a component of path, or the start of one that continues with a dot (a
+// quarantine entry is UID.n). It compares the lengths first, which rules out nearly all components of a node's
+// mounts.
 func (s PodSet) InPath(found []PodUID, path []byte) []PodUID {
 	for len(path) >= 32 {
 		part := path

@@ -19,23 +19,23 @@ type needle struct {
 }
 
 var (
-	// "Orphaned pod" and "orphaned pod": every report in words.
+	// "Orphaned pod" and "orphaned pod": every textual report.
 	needleReport = needle{"rp", "haned pod", nil}
 	// An error of subpaths, which hints name.
 	needleSubpath = needle{"cleaning sub", "Path mounts", nil}
 	// UnmountVolume and UnmapVolume, which hints name.
 	needleUnm = needle{"", "Unm", volumeFollows}
-	// A MESSAGE that journalctl prints as an array of numbers hides its words, so that
-	// every such array counts; spaces and a colon follow.
+	// journalctl prints some MESSAGEs as an array of numbers, which hides the text: every such array matches.
+	// Spaces and a colon follow.
 	needleArray = needle{`"MESSA`, `GE"`, arrayFollows}
-	// A CRI record that is not the last of its line is no sighting, but makes the next record none.
+	// A partial CRI record is not a sighting, but it changes the meaning of the next record.
 	needlePartial = needle{" stderr ", "P ", nil}
 	// Nor is the head of a klog block, whose first line is one (see context).
 	needleBlock = needle{`" err=`, "<", nil}
 )
 
-// find returns where n in b starts, and -1 where it is not. It compares the last byte first, since words
-// of the same beginning are common.
+// find returns the index of n in b, or -1. It compares the last byte first, since texts with the same beginning
+// are common.
 func (n *needle) find(b []byte) int {
 	last := len(n.from) - 1
 	for from := 0; ; {
@@ -53,13 +53,13 @@ func (n *needle) find(b []byte) int {
 	}
 }
 
-// arrayFollows reports whether b goes on with a colon and a bracket.
+// arrayFollows reports whether b starts with a colon and a bracket.
 func arrayFollows(b []byte) bool {
 	b = bytes.TrimLeft(b[:min(len(b), 16)], " ")
 	return len(b) > 0 && b[0] == ':' && bytes.HasPrefix(bytes.TrimLeft(b[1:], " "), []byte{'['})
 }
 
-// volumeFollows reports whether b goes on as UnmountVolume or UnmapVolume do.
+// volumeFollows reports whether b starts with the rest of UnmountVolume or UnmapVolume.
 func volumeFollows(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("ountVolume")) || bytes.HasPrefix(b, []byte("apVolume"))
 }
@@ -102,5 +102,5 @@ func index(block []byte, hints, cri bool) int {
 // transport. A needle that the block's end cuts is the caller's to carry over.
 func Index(block []byte) int { return index(block, true, true) }
 
-// Interesting reports whether block, a line or many, holds what a Parser must see.
+// Interesting reports whether block, one line or many, contains text that a Parser must see.
 func Interesting(block []byte) bool { return Index(block) >= 0 }

@@ -17,8 +17,8 @@ import (
 //	1.36         failed to remove subpath at path P: E
 //	V(3)         volumes are not cleaned up; volumes not yet removed.  Reducing cpu to minimum
 
-// classify returns what a text after "found, but " reports, and false where a fixed text
-// is followed by something that no kubelet writes there.
+// classify returns the report in a text after "found, but ", and false if an unknown suffix follows a fixed
+// text.
 func classify(s string) (Report, bool) {
 	for _, fixed := range [...]struct {
 		text string
@@ -77,8 +77,8 @@ func classifyEarly(s string) Report {
 	return ReportOther
 }
 
-// classifyErrno reads the error that a text ends with: ENOTDIR, ENOTEMPTY (and their
-// words on Windows), or any other.
+// classifyErrno classifies the error at the end of a text: ENOTDIR, ENOTEMPTY (also in the texts of Windows),
+// or any other.
 func classifyErrno(s string) Report {
 	s = strings.ToLower(strings.TrimRight(s, " ."))
 	switch {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parseTeardown reads the errors of volume operations that take a volume away from a
-// pod, which show that the kubelet's volume manager still holds it:
+// parseTeardown parses the errors of volume operations that remove a volume from a pod. They show that the
+// kubelet's volume manager still holds the volume:
 //
 //	Operation for "KEY" failed. No retries permitted until T (durationBeforeRetry 4s). Error: DETAIL
 //	operationExecutor.UnmountVolume failed (controllerAttachDetachEnabled true) for volume … : DETAIL
@@ -131,7 +131,7 @@ func teardownDetail(s string) (Sighting, bool) {
 	}, true
 }
 
-// takeQuoted takes lead and a quoted string from the front of s.
+// takeQuoted removes lead and a quoted string from the front of s.
 func takeQuoted(s, lead string) (quoted, rest string, ok bool) {
 	s, ok = strings.CutPrefix(s, lead)
 	if !ok || !strings.HasPrefix(s, `"`) {
@@ -141,9 +141,9 @@ func takeQuoted(s, lead string) (quoted, rest string, ok bool) {
 	return strings.Trim(quoted, `"`), rest, !cut
 }
 
-// notEmpty returns the directory that could not be removed since it was not empty, from
-// the pod directory on, and "" where the error says anything else. It is os.Remove's own
-// error, bare or at the end of a plugin's message, and the line must have its end:
+// notEmpty returns the directory, from the pod directory on, that could not be removed because it was not
+// empty, and "" for any other error. The error is os.Remove's own, bare or at the end of a plugin's message,
+// and the line must be complete:
 //
 //	remove /var/lib/kubelet/pods/UID/volumes/kubernetes.io~nfs/VOLUME: directory not empty
 //	… failed to remove dir […/VOLUME/mount]: remove …/kubernetes.io~csi/VOLUME/mount: directory not empty

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLeaf: which directory a tear-down error says is not empty. Whatever else it says, and
-// whatever a directory may be called, there is none.
+// TestLeaf checks which directory of a tear-down error is reported as not empty. For any other error there is
+// none, regardless of the names in it.
 func TestLeaf(t *testing.T) {
 	const pod = "/var/lib/kubelet/pods/" + testUID + "/"
 	const nfs = "volumes/kubernetes.io~nfs/vol1"

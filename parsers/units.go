@@ -9,7 +9,7 @@ import (
 // kubenswrapper and openshift are OpenShift's (4 and 3), localkube was minikube's.
 var kubelets = []string{"kubelet", "kubelite", "hyperkube", "kubenswrapper", "k3s", "rke2", "openshift", "localkube"}
 
-// wrapping are the words that distributions put around them.
+// wrapping lists the words that distributions put around the kubelet's name.
 var wrapping = []string{
 	"wrapper", "daemon", "start", "run", "launch", "sh", "bash", "service", "snap",
 	"microk8s", "k8s", "server", "agent", "worker", "node", "eks", "docker", "atomic", "kube", "kubernetes",
@@ -21,10 +21,9 @@ var wrapping = []string{
 // looks like klog by itself.
 var whole = []string{"sh", "bash", "dash", "origin-node", "origin-node.service"}
 
-// kubeletProgram reports whether a transport's program name is one under which
-// kubelets log: a kubelet's name with nothing but wrapping words around it (kubelet,
-// kubelet-wrapper, start-kubelet.sh, microk8s.daemon-kubelite, kubelet.service), or
-// one of a few others. No other program's text is parsed.
+// kubeletProgram reports whether a kubelet logs under this program name: a kubelet's name with only wrapping
+// words around it (kubelet, kubelet-wrapper, start-kubelet.sh, microk8s.daemon-kubelite, kubelet.service), or
+// one of a few others. The text of no other program is parsed.
 func kubeletProgram(name string) bool {
 	if slices.Contains(whole, name) {
 		return true
@@ -41,7 +40,7 @@ func kubeletProgram(name string) bool {
 	return held
 }
 
-// isVersion reports whether a word is a part of a version: v1, 34, 4.
+// isVersion reports whether word is part of a version: v1, 34, 4.
 func isVersion(word string) bool {
 	word = strings.TrimPrefix(word, "v")
 	return word != "" && len(word) <= 4 && allDigits(word)
@@ -89,8 +88,8 @@ func (u *units) trusts(unit, comm, uid string) bool {
 	if slices.ContainsFunc(u.Named, func(name string) bool { return name != "" && (unit == name || unit == name+".service") }) {
 		return true
 	}
-	// Which command of the unit wrote it matters less: kubelet-1.30 and what the kernel cut
-	// to start-kubelet.s are kubelets too; logger is not.
+	// Which command of the unit wrote it matters less: kubelet-1.30 and start-kubelet.s, as cut by the kernel,
+	// are kubelets, too; logger is not.
 	known := comm == "" || kubeletProgram(comm) || strings.Contains(comm, "kubelet") || slices.Contains(comms, comm)
 	return known && (slices.Contains(kubeletUnits, unit) || (u.Runs != nil && u.Runs(unit)))
 }

@@ -49,8 +49,8 @@ func (u *units) unwrapStart(line string) (envelope, bool) {
 	return envelope{}, false
 }
 
-// maxHead bounds what is matched of a line's beginning: a line may be long, and a match takes longer
-// than a search.
+// maxHead bounds how much of a line's beginning is matched: lines may be long, and a match is slower than a
+// search.
 const maxHead = 1024
 
 // cutHead returns the groups of form, which describes the beginning of s, and the rest of s.
@@ -62,7 +62,7 @@ func cutHead(form *regexp.Regexp, s string) (groups []string, rest string) {
 	return groups, s[len(groups[0]):]
 }
 
-// grepPlace is what grep puts before a line: "file:", "line:" or "file:line:".
+// grepPlace matches grep's prefix of a line: "file:", "line:" or "file:line:".
 var grepPlace = regexp.MustCompile(`^(?:\d+:|[^ \t"'={}[\]<>\\():]+:(?:\d+:)?)`)
 
 // priority is that of syslog(3).
@@ -143,8 +143,7 @@ func cri(_ *units, s string) (envelope, bool) {
 	return envelope{Transport: transportCRI, Time: at, Text: text, whole: true}, ok
 }
 
-// piece reports whether the line is a CRI record of stderr, and whether the next such record goes on
-// with it.
+// piece reports whether the line is a CRI record of stderr, and whether the next such record continues it.
 func piece(line []byte) (partial, ok bool) {
 	m := criHead.FindSubmatch(line[:min(len(line), maxCRIHead)])
 	if m == nil || string(m[2]) != "stderr" {
@@ -160,15 +159,15 @@ func beginsCRI(block []byte) bool { return criHead.Match(block[:min(len(block), 
 // units where journalctl prints them.
 var k0sPrograms = []string{"k0s", "k0sworker", "k0scontroller", "k0sworker.service", "k0scontroller.service"}
 
-// k0sForm is what k0s's supervisor puts around a line of the kubelet, whatever else it runs:
+// k0sForm matches the form in which k0s's supervisor logs a line of the kubelet:
 //
 //	time="2026-11-21 09:15:33" level=info msg="E1121 09:15:33.1 …" component=kubelet stream=stderr
 //
-// Nothing else stands beside it: of a line that is longer than its buffer k0s numbers the pieces
-// (chunk=2), and a piece's beginning is no line's.
+// It has no other field: k0s numbers the pieces of a line longer than its buffer (chunk=2), and the beginning
+// of a piece is not the beginning of a line.
 var k0sForm = regexp.MustCompile(`^time="[^"\\]*" level=\w+ msg=("(?:[^"\\]|\\.)*") component=kubelet(?: stream=(?:stderr|stdout))?$`)
 
-// repeated is what syslog daemons put before repetitions, with "]" at the end.
+// repeated matches the prefix that syslog daemons put before repetitions; "]" follows at the end.
 var repeated = regexp.MustCompile(`^message repeated \d+ times: \[ ?`)
 
 func cutRepeated(s string) string {
@@ -178,8 +177,8 @@ func cutRepeated(s string) string {
 	return s
 }
 
-// trimEnd takes off the escaped newlines that rsyslog leaves of messages that end with
-// one (octal, or as sd-journal and others print them), and white space.
+// trimEnd removes white space and the escaped newlines that rsyslog leaves at the end of messages (octal, or in
+// the form of sd-journal and others).
 func trimEnd(s string) string {
 	for {
 		t := strings.TrimRight(s, " \r\n")

@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// mostWords bounds what Words returns.
+// mostWords bounds the length of Words' result.
 const mostWords = 400
 
-// Words returns the complaint in a line for people to read: without a header, a transport's escapes
-// and the counter at the end. It searches for the texts of the reports and parses nothing else; only a
-// Sighting is evidence.
+// Words returns the report in a line in readable form: without header, escapes and the counter at the end. It
+// searches for the texts of the reports and parses nothing else; only a Sighting is evidence.
 func Words(text []byte) string {
 	text = text[:min(len(text), 64<<10)]
 	from := 0

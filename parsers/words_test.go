@@ -41,11 +41,11 @@ func TestWords(t *testing.T) {
 		t.Errorf("%d bytes", len(got))
 	}
 	if Words(nil) != "" {
-		t.Error("nothing has words")
+		t.Error("an empty line returned text")
 	}
 }
 
-// TestWordsOfCorpus: the words of each report have the pod's UID and no header.
+// TestWordsOfCorpus checks that each report's text contains the pod's UID and no header.
 func TestWordsOfCorpus(t *testing.T) {
 	seen := 0
 	for _, r := range corpus(t) {

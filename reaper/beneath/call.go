@@ -43,11 +43,11 @@ func Close(fd int) {
 	}
 }
 
-// PathError returns an error with the call that failed and what it failed on. The path is for
-// people and goes to no call.
+// PathError returns an error with the failed call and its path. The path is for messages only and is never
+// passed to a call.
 func PathError(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: clean.Name(path), Err: err}
 }
 
-// Gone reports whether somebody was faster, which is no error.
+// Gone reports whether the name no longer exists, which is not an error here.
 func Gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

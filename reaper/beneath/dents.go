@@ -11,7 +11,7 @@ import (
 // Entry is one name of a directory as getdents64(2) gives it. Names are bytes.
 type Entry struct {
 	Name string
-	Kind uint8 // DT_DIR and so on; DT_UNKNOWN where the file system does not say
+	Kind uint8 // DT_DIR and so on; DT_UNKNOWN where the file system does not report it
 	Ino  uint64
 }
 
@@ -20,8 +20,8 @@ var ErrTooMany = errors.New("too many entries")
 
 var errBadEntry = errors.New("getdents64 gave an entry that does not fit")
 
-// Names reads an open directory piece by piece, so that one of a hundred thousand names
-// needs no more memory than a short one. A copy of it goes on from the same place.
+// Names reads an open directory piece by piece, so a directory of a hundred thousand names needs no more memory
+// than a short one. A copy of it continues from the same place.
 type Names struct {
 	buf, rest []byte // scratch, and what of it has not been given yet
 	fd        int
@@ -68,7 +68,7 @@ func (n *Names) fill() (bool, error) {
 	return size > 0, err
 }
 
-// take cuts one entry off:
+// take parses one entry and advances past it:
 //
 //	u64 d_ino; s64 d_off; u16 d_reclen; u8 d_type; char d_name[] with a NUL
 func (n *Names) take() (Entry, error) {

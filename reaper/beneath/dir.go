@@ -9,8 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Dir is a handle of a directory, or of whatever Handle has found. Every way down begins at one and takes
-// one name. nil is no directory: Close does nothing with it.
+// Dir is a handle of a directory, or of any file that Handle found. Every path starts at one and is resolved
+// one name at a time. A nil Dir is valid: Close does nothing.
 type Dir struct {
 	fd   int
 	open *Opener
@@ -22,7 +22,7 @@ func (o *Opener) At(fd int) *Dir { return &Dir{fd, o} }
 // Open gives an O_PATH handle of a directory by the path that the administrator gives, through links.
 func (o *Opener) Open(path string) (*Dir, error) { return o.dir(OpenDirPath(path)) }
 
-// OpenDirPath is Open where no step is taken.
+// OpenDirPath is Open for paths that need no step.
 func OpenDirPath(path string) (int, error) {
 	fd, err := Retry(func() (int, error) {
 		return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -56,8 +56,8 @@ func (d *Dir) Close() {
 	}
 }
 
-// Step opens the directory name to list it. EXDEV: it is a mount point. ENOTDIR, ELOOP: it is no
-// directory. Where it cannot be told whether it is a mount point, the error is none of a system call.
+// Step opens the directory name to list it. EXDEV: it is a mount point. ENOTDIR, ELOOP: it is not a
+// directory. If it cannot be determined whether it is a mount point, the error wraps no errno.
 func (d *Dir) Step(name string) (*Dir, error) { return d.step(name, ReadDir) }
 
 func (d *Dir) step(name string, flags int) (*Dir, error) {
@@ -83,8 +83,8 @@ func (d *Dir) Cross(name string) (*Dir, error) {
 	return d.open.dir(d.open.resolve(d.fd, name, flags, d.open.down&^unix.RESOLVE_NO_XDEV))
 }
 
-// Descend opens the directory base by the path that the administrator gives, through links, and takes at least one step down from it,
-// through none. Mounts on the way are crossed. The error has the name, and what it is where that is no directory.
+// Descend opens the administrator's path base, following links, and then at least one name below it, following
+// none. Mounts on the way are crossed. The error contains the name and, if it is not a directory, its type.
 func (o *Opener) Descend(base string, names ...string) (*Dir, error) {
 	at, err := o.Open(base)
 	for _, name := range names {
@@ -108,7 +108,7 @@ func (d *Dir) Parent() (*Dir, error) {
 	return d.open.dir(d.open.resolve(d.fd, "..", ReadDir, d.open.up))
 }
 
-// Walk takes one or more steps. The error has the name, and what it is where that is a mount point.
+// Walk opens one or more names in turn. The error contains the name and, if it is a mount point, reports that.
 func (d *Dir) Walk(names ...string) (*Dir, error) {
 	at := d
 	for _, name := range names {

@@ -1,36 +1,35 @@
-// Package beneath is the one way to open a name: one step below a directory that is
-// open, never a joined path. All of the safety of reading, moving and removing rests on it.
+// Package beneath is the one way to open a name: one step below a directory that is open, never a joined path.
+// All of the safety of reading, moving and removing rests on it.
 //
-// An Opener has asked the kernel how steps are made. A Dir is a directory that is held open; Step,
-// Walk, Identify and ReadFile take a name in it, and the caller closes what they return. An error
-// wraps an errno; where it is not known whether a name is a mount point, it wraps none.
+// An Opener knows which system calls the kernel has. A Dir is a directory that is held open; Step, Walk,
+// Identify and ReadFile open one name in it, and the caller closes the result. An error wraps an errno, unless
+// it is unknown whether the name is a mount point.
 //
-// It opens, lists, reads and identifies. It changes nothing on the disk, and it decides nothing.
+// The package opens, lists, reads and identifies. It changes nothing on the disk and decides nothing.
 //
-// A step is one openat2(2). Each of its flags stands for an attack, and TestFlags shows that
-// the attack succeeds where the flag is missing:
+// A step is one openat2(2). Each of its flags stops an attack, and TestFlags shows that the attack succeeds
+// without the flag:
 //
-//   - RESOLVE_BENEATH: the step ends below the directory that is open. It refuses "..",
-//     absolute paths, and a directory that is moved away in the middle of the step.
-//   - RESOLVE_NO_XDEV: the step ends on the mount of that directory. It refuses (EXDEV) a
-//     bind, a file system that is mounted there, and whatever is mounted over the name
-//     between a check and the step. The mounted file system is not asked for anything,
-//     so a dead server does not hang the caller.
-//   - RESOLVE_NO_SYMLINKS: no component is a symbolic link. O_NOFOLLOW says so of the last
-//     component, and a step has no other; this stands even if a caller forgets that flag.
+//   - RESOLVE_BENEATH: the step ends below the open directory. It refuses "..", absolute paths,
+//     and a directory that is moved away during the step.
+//   - RESOLVE_NO_XDEV: the step ends on the mount of that directory. It refuses (EXDEV) a bind
+//     mount and any file system that is mounted over the name between a check and the step. No
+//     request reaches the mounted file system, so a dead server does not block the caller.
+//   - RESOLVE_NO_SYMLINKS: no component is a symbolic link. O_NOFOLLOW covers the last
+//     component, which is a step's only one; this flag covers a caller that forgets O_NOFOLLOW.
 //   - RESOLVE_NO_MAGICLINKS: no component is a link of procfs, which leads anywhere without a
 //     path. NO_SYMLINKS implies it today; openat2(2) says that it may not always.
-//   - O_DIRECTORY: whatever else has the name by now is refused (ENOTDIR) and not opened.
+//   - O_DIRECTORY: any other type of file is refused (ENOTDIR) and not opened.
 //   - O_NONBLOCK: without it, the open of a FIFO or device waits for its other end.
-//   - O_NOATIME: a look changes no access time. Where the caller may not ask for that, the
-//     step is taken again without it.
-//   - O_PATH: the step gives a handle and opens nothing, so no file system or driver is asked.
+//   - O_NOATIME: reading changes no access time. If the caller may not use the flag, the step
+//     is repeated without it.
+//   - O_PATH: the step returns a handle and opens nothing, so it calls no file system or driver.
 //
-// Where the kernel has no openat2, or a filter of system calls hides it, O_PATH and O_NOFOLLOW
-// give a handle of the name, the handle's mount is compared with its parent's, and only then "."
-// is opened from the handle. The handle is bound to one mount and one directory for good, so
-// what is mounted over the name in between changes nothing. Doubt about a mount is a refusal.
+// If the kernel has no openat2, or a system call filter hides it, a step opens a handle of the name with O_PATH
+// and O_NOFOLLOW, compares the handle's mount with its parent's, and only then opens "." from the handle. The
+// handle is bound to one mount and one directory, so a mount over the name in between changes nothing. Doubt
+// about a mount is a refusal.
 //
-// New asks the kernel once, at a real mount, which of the two stops there. After that no
-// failure of the strong way is answered by the weak one.
+// New tests once, at a real mount, which of the two ways stops there. Afterwards a failure of openat2 never
+// leads to the fallback.
 package beneath

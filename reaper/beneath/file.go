@@ -45,10 +45,9 @@ func (d *Dir) openRegular(name string) (int, unix.Statx_t, error) {
 	return fd, st, nil
 }
 
-// RootFile opens a regular file in two system calls instead of five, in directories that nobody but
-// root writes to and that have very many files. kind is what the listing has. A FIFO or device that
-// takes the place of the file after its type was read is opened, without waiting and without a
-// byte read.
+// RootFile opens a regular file with two system calls instead of five, for directories with very many files
+// that only root can write to. kind is the type in the listing. If a FIFO or device replaces the file after the
+// listing, it is opened without waiting, and no byte of it is read.
 func (d *Dir) RootFile(name string, kind uint8) (int, unix.Statx_t, error) {
 	var st unix.Statx_t
 	if kind != unix.DT_REG {
@@ -109,7 +108,7 @@ func (d *Dir) ReadDated(name string, limit int64) ([]byte, time.Time, error) {
 	return text, time.Unix(after.Mtime.Sec, int64(after.Mtime.Nsec)), nil
 }
 
-// ReadAll reads to the end, size being what the file's length was said to be.
+// ReadAll reads to the end; size is the file's reported length.
 func ReadAll(fd int, size, limit int64) ([]byte, error) {
 	room := min(size, limit) + 1
 	if size == 0 {
@@ -118,10 +117,9 @@ func ReadAll(fd int, size, limit int64) ([]byte, error) {
 	return ReadInto(fd, make([]byte, 0, room), size, limit)
 }
 
-// ReadInto does so into a buffer, which it gives back grown to no more than a byte above the limit. A read
-// that had room for more and gave what the file's length was said to be has reached the end: it is
-// not asked for once more, which for 300,000 small files is 300,000 calls. A size of 0 says
-// nothing, since the files of procfs and cgroupfs have it.
+// ReadInto is ReadAll into a buffer, which it returns grown to at most one byte above the limit. A read that
+// had room for more and returned exactly the reported length has reached the end and is not repeated, which
+// saves 300,000 calls for 300,000 small files. The files of procfs and cgroupfs report a size of 0.
 func ReadInto(fd int, text []byte, size, limit int64) ([]byte, error) {
 	tooLong := func() error { return fmt.Errorf("longer than %d bytes", limit) }
 	if size > limit {
@@ -178,7 +176,7 @@ func ReadOpened(f *os.File, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// TypeOf returns the type of an open file in words.
+// TypeOf returns the name of an open file's type.
 func TypeOf(f *os.File) string {
 	st, err := Stat(int(f.Fd()))
 	if err != nil {

@@ -32,7 +32,7 @@ func TestNotRegular(t *testing.T) {
 			if _, _, err := d.openRegular(name); err == nil {
 				t.Errorf("%s: %s was opened", way, name)
 			}
-			// As if it had taken the place of a file after its type was read.
+			// As if it had replaced a file after its type was read.
 			if _, _, err := d.RootFile(name, unix.DT_REG); err == nil {
 				t.Errorf("%s: %s was opened by its listing", way, name)
 			}
@@ -56,7 +56,7 @@ func TestNotRegular(t *testing.T) {
 	}
 }
 
-// TestListing: every name is given once, whatever the buffer holds, and the limit is told.
+// TestListing checks that every name is returned once with any buffer, and that the limit is reported.
 func TestListing(t *testing.T) {
 	dir := t.TempDir()
 	want := make([]string, 500)

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a step may open; doc.go has what each flag is for.
+// What a step may open; doc.go has the purpose of each flag.
 const (
 	// ReadDir opens a directory to list it.
 	ReadDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOATIME
-	// OPathDir gives a handle of a directory, to know it again.
+	// OPathDir opens a handle of a directory to compare its identity later.
 	OPathDir = OPath | unix.O_DIRECTORY
 	// OPath gives a handle of whatever has the name, a symbolic link or device too.
 	OPath = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
@@ -25,7 +25,7 @@ const (
 	resolveUp   = unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 )
 
-// Opener takes one step at a time. Its fields are set by New and never change.
+// Opener opens one name at a time. New sets its fields, and they never change.
 type Opener struct {
 	// fallback is why there is no openat2, nil where it is used for every step.
 	fallback error
@@ -33,10 +33,9 @@ type Opener struct {
 	same     func(a, b int) (bool, error)
 }
 
-// New asks the kernel whether openat2 is there and stops at a mount. The kernel's version
-// does not tell: distributions backport openat2, and a seccomp filter takes it away
-// (RestrictSUIDSGID= makes it ENOSYS on systemd 252 and 257, EPERM on 247). noOpenat2 is for
-// tests of the other way.
+// New tests whether the kernel has openat2 and whether it stops at a mount. The kernel's version is no
+// evidence: distributions backport openat2, and a seccomp filter hides it (RestrictSUIDSGID= makes it ENOSYS on
+// systemd 252 and 257, EPERM on 247). noOpenat2 is for tests of the fallback.
 func New(noOpenat2 bool) (*Opener, error) {
 	o := &Opener{down: resolveDown, up: resolveUp, same: sameMount}
 	root, err := unix.Open("/", OPathDir, 0)
@@ -112,9 +111,8 @@ func refuses(fd int, err error) error {
 // Fallback returns why openat2 is not used, nil where it is.
 func (o *Opener) Fallback() error { return o.fallback }
 
-// step opens name, one name and not "..", below the directory parent. EXDEV: it is a mount point.
-// ENOTDIR, ELOOP: it is no directory. Where it cannot be told whether it is a mount point, the error
-// is none of a system call.
+// step opens name, one name and not "..", below the directory parent. EXDEV: it is a mount point. ENOTDIR,
+// ELOOP: it is not a directory. If that cannot be determined, the error wraps no errno.
 func (o *Opener) step(parent int, name string, flags int) (int, error) {
 	if err := oneName(name); err != nil {
 		return -1, err

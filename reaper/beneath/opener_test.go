@@ -44,8 +44,8 @@ var attacks = map[string]attack{
 	"absolute": {"/", func(*testing.T, string, string) {}},
 }
 
-// TestFlags shows of each flag of a step what it stops: with all flags the attack fails, and
-// without that one, and those that would stop it too, it succeeds.
+// TestFlags shows which attack each flag stops: with all flags the attack fails; without that flag, and the
+// flags that also stop it, it succeeds.
 func TestFlags(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -117,8 +117,8 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
-// TestMagicLink: a link of procfs leads to what a descriptor holds. BENEATH and NO_SYMLINKS stop
-// it as well, so they are off.
+// TestMagicLink: a link of procfs leads to the file of a descriptor. BENEATH and NO_SYMLINKS stop it, too, so
+// they are off.
 func TestMagicLink(t *testing.T) {
 	target := open(t, "/proc/self/task")
 	fds := open(t, "/proc/self/fd")
@@ -142,10 +142,10 @@ func TestMagicLink(t *testing.T) {
 	}
 }
 
-// ways are the two ways to take a step.
+// ways are the two ways to open a name.
 var ways = map[string]bool{"openat2": false, "mount ID": true}
 
-// TestAttacked takes real steps in both ways.
+// TestAttacked opens attacked names in both ways.
 func TestAttacked(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -197,9 +197,9 @@ func TestMountIDGuard(t *testing.T) {
 	}
 }
 
-// TestMountIDUnknown: without openat2, and where no mount ID can be read, a step says that it does
-// not know: neither that the name is a mount point, which some take for the end of a search, nor
-// that it is not there, as ENOENT of a missing /proc would.
+// TestMountIDUnknown: without openat2 and without a readable mount ID, a step must report neither a mount
+// point, which some callers treat as the end of a search, nor a missing name, as ENOENT of a missing /proc
+// would.
 func TestMountIDUnknown(t *testing.T) {
 	broken := func(int) (uint64, error) { return 0, unix.ENOENT }
 	o := &Opener{fallback: errors.ErrUnsupported, same: func(a, b int) (bool, error) { return sameBy(a, b, broken, broken) }}

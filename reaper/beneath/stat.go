@@ -58,7 +58,7 @@ func IDOf(fd int) (policy.DirID, error) {
 // Nanos returns a time as nanoseconds since 1970.
 func Nanos(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
-// TypeName returns the type of a file in words.
+// TypeName returns the name of a file's type.
 func TypeName(mode uint16) string {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFLNK:
@@ -79,8 +79,8 @@ func TypeName(mode uint16) string {
 // of their own, so one way must answer for both.
 func sameMount(a, b int) (bool, error) { return sameBy(a, b, mountByStatx, MountID) }
 
-// sameBy asks in the given ways. The error ends the chain: without /proc it is ENOENT, which would
-// say of the name that it is not there.
+// sameBy compares a and b in the given ways. The error is not wrapped: without /proc it is ENOENT, which
+// callers would read as a missing name.
 func sameBy(a, b int, ways ...func(fd int) (uint64, error)) (bool, error) {
 	var first error
 	for _, id := range ways {
@@ -148,7 +148,7 @@ func (d *Dir) MountAt(name string) (id, unique uint64, root bool, err error) {
 	return st.Mnt_id, unique, st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, err
 }
 
-// Answers asks the server of what is mounted at the name, and waits for as long as that takes.
+// Answers sends a request to the server of the file system mounted at name, and waits until it returns.
 func (d *Dir) Answers(name string) error {
 	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_FORCE_SYNC
 	var st unix.Statx_t
