@@ -16,8 +16,9 @@ import (
 // archiveSuffix ends the name of an archive's file. Its content is the caller's (reaper/cni/archive).
 const archiveSuffix = ".tar.gz"
 
-// CreateArchive writes an archive, all of it or nothing: when it returns nil it is on disk, and what it holds may be removed. A name
-// that is taken is an error, since it may be the last copy of something.
+// CreateArchive writes an archive, all of it or nothing: when it returns nil, the archive is on disk and the
+// archived files may be removed. An existing name is an error, since that archive may be the last copy of
+// something.
 func (s *Store) CreateArchive(name string, write func(File) error) error {
 	file, release, err := s.lockArchive(name)
 	if err != nil {
@@ -53,7 +54,7 @@ func (s *Store) ArchiveNames() (names []string, err error) {
 	return names, err
 }
 
-// DropArchive removes an archive, and what it holds for good.
+// DropArchive removes an archive and its content for good.
 func (s *Store) DropArchive(name string) error {
 	file, release, err := s.lockArchive(name)
 	if err != nil {
@@ -77,7 +78,7 @@ func archiveFile(name string) (string, error) {
 	return path.Join(archiveDir, name+archiveSuffix), nil
 }
 
-// lockArchive returns the file of an archive, and takes the append lock for a change.
+// lockArchive returns the path of an archive and acquires the append lock for a change.
 func (s *Store) lockArchive(name string) (file string, release func(), err error) {
 	if file, err = archiveFile(name); err != nil {
 		return "", nil, err
@@ -124,8 +125,8 @@ func (s *Store) archiveEntries() ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// dropUnfinished removes what a crash left of archives that were being written. The caller holds the append lock, so no process is
-// writing one now. What cannot be removed takes space and does no harm.
+// dropUnfinished removes the residue of a crash during CreateArchive. The caller holds the append lock, so no
+// process is writing an archive now. A file that cannot be removed only uses space.
 func (s *Store) dropUnfinished() {
 	entries, err := s.archiveEntries()
 	for _, e := range entries {

@@ -27,12 +27,12 @@ func holding(n int) func(File) error {
 	}
 }
 
-// TestArchiveNames: a name is one of a file, and one that is taken is not given again.
+// TestArchiveNames: a name is a plain file name, and an existing name is refused.
 func TestArchiveNames(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	for _, name := range []string{"", ".", "../x", "a/b", "A", "x.y", strings.Repeat("x", 101)} {
 		if _, err := s.OpenArchive(name); err == nil || s.CreateArchive(name, holding(1)) == nil || s.DropArchive(name) == nil {
-			t.Errorf("%q took", name)
+			t.Errorf("%q was accepted", name)
 		}
 	}
 	testkit.Must(t, s.CreateArchive("cni-1", holding(1)))
@@ -48,8 +48,8 @@ func TestArchiveNames(t *testing.T) {
 	}
 }
 
-// TestArchiveCutOff kills a process while it archives: what is there is whole, and the next
-// start takes the rest away.
+// TestArchiveCutOff kills a process while it archives: every archive that exists is whole, and the next start
+// removes the rest.
 func TestArchiveCutOff(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 20 {

@@ -9,8 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestBy: each record of a command names who gave it, and what it finishes of another's names that one.
-// Records of the daemon, and those of an older program, name nobody.
+// TestBy: each record of a command names the user who ran it, also in records that finish another user's
+// intent. Records of the daemon and of an older program name no user.
 func TestBy(t *testing.T) {
 	dir := copyState(t)
 	uid := uint32(1000)
@@ -21,7 +21,7 @@ func TestBy(t *testing.T) {
 	if got[0].By != alice || got[1].By != bob {
 		t.Errorf("appended %+v", got)
 	}
-	// What the daemon began and this command finishes is nobody's.
+	// An intent of the daemon that this command finishes belongs to no user.
 	began := policy.EntryState{Entry: "w.1", UID: "w", Phase: policy.PhaseParking}
 	rec, _ := policy.Recover(began, true, policy.Instant{})
 	if got := appendTo(t, s, *rec); got[0].By != nil {

@@ -20,11 +20,11 @@ func (s *Store) compactIfLarge() error {
 	return err
 }
 
-// compact writes the ledger anew without the old records that nothing needs: those that
-// the journal has, whose entry is gone, and that are not among the last KeepRecords.
-// All records of an entry that is in quarantine or was restored stay, as do the last ones
-// of the breaker, so what is folded from the rest is the same. The sums by day are saved
-// first. The caller holds the append lock; other processes notice the new file at their next append.
+// compact rewrites the ledger without old records that are no longer needed: those that are in the journal,
+// whose entry is gone, and that are not among the last KeepRecords. It keeps all records of an entry that is in
+// quarantine or was restored, and the last ones of the breaker, so folding the rest has the same result. It
+// saves the sums by day first. The caller holds the append lock; other processes notice the new file at their
+// next append.
 func (s *Store) compact() error {
 	keep, bytes, err := s.kept()
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) compact() error {
 	return nil
 }
 
-// kept returns the numbers of the records that stay, and how many bytes they have.
+// kept returns the numbers and the total size of the records to keep.
 func (s *Store) kept() (keep map[int64]bool, bytes int64, err error) {
 	l := &s.ledger
 	keep = map[int64]bool{}

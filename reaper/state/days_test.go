@@ -55,7 +55,7 @@ func TestDays(t *testing.T) {
 	counted(300, true)
 	testkit.Must(t, s.Close())
 
-	// A table that is damaged or lost begins anew, with what the ledger has.
+	// A damaged or lost table is rebuilt from the ledger.
 	for _, text := range []string{"{", ""} {
 		if text == "" {
 			testkit.Must(t, os.Remove(filepath.Join(dir, "days.json")))
@@ -66,7 +66,7 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestNew: a directory that nobody has written to is told from one without records.
+// TestNew: a directory that was never written to is distinguished from one without records.
 func TestNew(t *testing.T) {
 	dir := memDir(t)
 	for _, where := range []string{dir, filepath.Join(dir, "none")} {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is what a store needs of its directory: an os.Root, or a simulator's memory.
+// Dir is a store's directory: an os.Root, or a simulator's memory.
 type Dir interface {
 	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
@@ -30,7 +30,7 @@ func (absent) ReadFile(string) ([]byte, error)                 { return nil, fs.
 func (absent) OpenFile(string, int, fs.FileMode) (File, error) { return nil, fs.ErrNotExist }
 func (absent) Close() error                                    { return nil }
 
-// File is what a store needs of one of its files.
+// File is one of a store's files.
 type File interface {
 	io.ReadWriteSeeker
 	io.ReaderAt
@@ -47,7 +47,7 @@ type File interface {
 	Room() (Room, error)                // of its file system
 }
 
-// Room is what a file system has left for others than root.
+// Room is the free space of a file system for users other than root.
 type Room struct {
 	Bytes   uint64
 	NoInode bool // it can make no further file

@@ -33,9 +33,8 @@ func copyState(t *testing.T) string {
 	return dir
 }
 
-// TestFormatOfRecords: every record of an older ledger is read whole and means what it
-// meant: written anew it is the same, byte for byte. A field that was renamed or dropped,
-// or that is written where it was left out, shows here.
+// TestFormatOfRecords: every record of an older ledger keeps its meaning: written again it is identical, byte
+// for byte. A renamed or dropped field, or one that is no longer left out when empty, fails here.
 func TestFormatOfRecords(t *testing.T) {
 	seen := map[policy.Kind]bool{}
 	for line := range bytes.Lines(readFile(t, formatV1, ledgerFile)) {
@@ -80,13 +79,13 @@ func TestFormatV1(t *testing.T) {
 		t.Errorf("what is held: %+v", held)
 	}
 	if s.BreakerOpen() {
-		t.Error("the breaker is open, and a person had closed it")
+		t.Error("the breaker is open although an operator closed it")
 	}
 	if first := s.Unsent()[0].Seq; first <= 30 {
 		t.Errorf("record %d is shown again", first)
 	}
 	if got := appendTo(t, s, policy.Record{Kind: policy.KindResumed}); got[0].Seq != int64(bytes.Count(readFile(t, formatV1, ledgerFile), []byte{'\n'})+1) {
-		t.Errorf("goes on with number %d", got[0].Seq)
+		t.Errorf("continues with number %d", got[0].Seq)
 	}
 	if archives, err := s.ArchiveNames(); err != nil || !slices.Equal(archives, []string{"cni-20261101-020304-000"}) {
 		t.Errorf("archives %v, %v", archives, err)
@@ -102,8 +101,8 @@ func TestFormatV1(t *testing.T) {
 	}
 }
 
-// TestNewerRecordIsLeftUntouched: a record of a kind that is not known tells of something
-// that a newer program did. To leave it out would be to forget what lies in quarantine.
+// TestNewerRecordIsLeftUntouched: a record of an unknown kind reports an action of a newer program. Ignoring it
+// would lose track of what is in quarantine.
 func TestNewerRecordIsLeftUntouched(t *testing.T) {
 	dir := copyState(t)
 	ledger := append(readFile(t, dir, ledgerFile), `{"seq":90,"kind":"teleported","at":{},"uid":"u","entry":"e","text":""}`+"\n"...)

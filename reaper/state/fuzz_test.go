@@ -10,9 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// FuzzLedger opens any bytes as a ledger. Either that is refused, as damaged or as a newer
-// program's, and the bytes stay; or what is read is in order, nothing whole is lost, and the
-// ledger goes on.
+// FuzzLedger opens any bytes as a ledger. Either Open refuses it, as damaged or as a newer program's, and keeps
+// the bytes; or the records are in order, no whole line is lost, and appending works.
 func FuzzLedger(f *testing.F) {
 	line := func(seq int, kind string) string {
 		return `{"seq":` + string(rune('0'+seq)) + `,"kind":"` + kind + `","at":{"wall":"2026-01-02T03:04:05Z","boot_id":"b","boot":1},` +

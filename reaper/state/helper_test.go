@@ -108,7 +108,7 @@ func uid(n int) parsers.PodUID {
 	return parsers.PodUID(fmt.Sprintf("00000000-0000-4000-8000-%012x", n))
 }
 
-// life is what one pod leaves in the ledger, up to the given kind.
+// life returns the records of one pod, up to the given kind.
 func life(n int, until policy.Kind) []policy.Record {
 	at := policy.Instant{
 		Wall:   time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC),
@@ -151,7 +151,7 @@ func writeFile(t *testing.T, b []byte, elem ...string) {
 
 func removeFile(elem ...string) error { return os.Remove(filepath.Join(elem...)) }
 
-// logged returns a logger and what it has written.
+// logged returns a logger and the buffer that it writes to.
 func logged() (*slog.Logger, *bytes.Buffer) {
 	var b bytes.Buffer
 	return slog.New(slog.NewTextHandler(&b, nil)), &b

@@ -7,8 +7,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestHistory: the ledger tells of a pod that is long gone, of no other, and of an intent
-// only where nothing came of it.
+// TestHistory: the ledger returns the records of a pod that is long gone and of no other pod, and an intent
+// only if it has no outcome.
 func TestHistory(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
@@ -39,7 +39,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("of the pod that is put back: %v", got)
 		}
 		if got := kinds(s, 3); got != nil {
-			t.Errorf("of a pod that nobody knows: %v", got)
+			t.Errorf("of an unknown pod: %v", got)
 		}
 	}
 	none, err := OpenReadOnly(dir+"/missing", Options{})

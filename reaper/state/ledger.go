@@ -50,8 +50,8 @@ func (l *ledger) apply(r policy.Record, length int) {
 		l.resumed = r.Seq
 	}
 	policy.Fold(l.entries, r)
-	// An entry that is no longer in quarantine would only fill memory. A restored pod stays: its UID
-	// is kept until an operator has it forgotten.
+	// Drop an entry that is no longer in quarantine, to save memory. Keep a restored pod: its UID is kept until
+	// an operator has it forgotten.
 	if e := l.entries[r.Entry]; e != nil && !e.Restored && e.Phase.Over() {
 		delete(l.entries, r.Entry)
 	}
@@ -113,15 +113,15 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 	}
 	s.keepReserve()
 	if err := s.compactIfLarge(); err != nil {
-		// The records are written and synced; a ledger that stays large does no harm now.
+		// The records are written and synced; a ledger that remains large is harmless now.
 		s.log.Warn("cannot drop old records from the ledger", errAttr(err))
 	}
 	return numbered, nil
 }
 
-// write puts b behind the last whole line and syncs. Where either fails it takes back
-// what it wrote, so that the file stays whole; where that fails too (or the process is
-// killed here) the next append or open finds an unfinished line and cuts it off.
+// write appends b after the last whole line and syncs. If either fails, it truncates the file to what it was;
+// if that fails too (or the process is killed here), the next append or open finds an unfinished line and cuts
+// it off.
 func (s *Store) write(b []byte) error {
 	f := s.ledger.file
 	_, err := f.WriteAt(b, s.ledger.size)
@@ -236,9 +236,9 @@ func (s *Store) records(from int64) iter.Seq2[line, error] {
 	}
 }
 
-// History returns what the ledger still has of one pod, the oldest first: every outcome,
-// and a last intent without an outcome. The ledger keeps the last records however old they are, so it
-// also has pods that the journal has no records of any more.
+// History returns the ledger's records of one pod, the oldest first: every outcome, and a last intent without
+// an outcome. The ledger keeps the last records regardless of age, so it can have pods that the journal no
+// longer has.
 func (s *Store) History(uid parsers.PodUID) ([]policy.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

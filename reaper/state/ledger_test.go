@@ -71,7 +71,7 @@ func TestAppendRefusesWhatCannotBeReadBack(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	if _, err := s.Append(policy.Record{Kind: policy.KindStarted}, policy.Record{}); err == nil {
-		t.Error("a record without a kind was taken")
+		t.Error("a record without a kind was accepted")
 	}
 	if b := readFile(t, dir, ledgerFile); len(b) != 0 {
 		t.Errorf("a part of the batch was written: %s", b)
@@ -127,7 +127,7 @@ func TestCutAtEveryByte(t *testing.T) {
 				t.Fatalf("cut at %d: kept %q, want %q", n, kept, cut[len(good):])
 			}
 			if !strings.Contains(said.String(), "ledger.torn-1") {
-				t.Fatalf("cut at %d: the log does not say where the rest is: %s", n, said)
+				t.Fatalf("cut at %d: the log does not name the file with the rest: %s", n, said)
 			}
 		} else if said.Len() > 0 {
 			t.Fatalf("cut at %d: a whole file was reported: %s", n, said)
@@ -299,7 +299,7 @@ func TestKilledWriter(t *testing.T) {
 		}
 		testkit.Must(t, cmd.Process.Kill())
 		for out.Scan() {
-			// What it still got out counts as acknowledged, too.
+			// Numbers that it printed before the kill count as acknowledged, too.
 			if n, err := strconv.ParseInt(out.Text(), 10, 64); err == nil {
 				acked = n
 			}
@@ -370,7 +370,7 @@ func TestAppendSeesWhatOthersWrote(t *testing.T) {
 	if n := len(a.Entries()); n != 2 {
 		t.Errorf("%d entries after Refresh, want 2", n)
 	}
-	// What the guard is for: without reading on, the same numbers would be given again.
+	// Without reading the other process's records first, the same numbers would be assigned again.
 	if a.ledger.seq != 4 {
 		t.Errorf("the last number is %d, want 4", a.ledger.seq)
 	}

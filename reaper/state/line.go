@@ -17,9 +17,9 @@ import (
 //	{"seq":7,"kind":"parked",…,"text":""    ,"crc":"89abcdef"}    \n
 //	------------ what is summed ---------
 //
-// Lines from before the checksum have none and are still read. Only fields that this
-// program knows may stand in those: so a bit flip in the name of the checksum's field does
-// not make a line pass for an old one. An older program ignores the field.
+// Lines from before the checksum have none and are still read. They may contain only fields that this program
+// knows, so a bit flip in the name of the checksum's field does not make a line pass for an old one. An older
+// program ignores the field.
 const (
 	sumField = `,"crc":"`
 	sumEnd   = "\"}\n"
@@ -28,8 +28,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maxSeq is the highest number that a record can have. It takes longer to get there than
-// anything lasts; a number beyond it is damage, and counting on from it would overflow.
+// maxSeq is the highest number of a record. No ledger reaches it; a higher number is damage, and counting on
+// from it would overflow.
 const maxSeq = 1 << 53
 
 // fewestZeros is the shortest run of zeros inside a line that a power cut can leave: it
@@ -60,8 +60,8 @@ func appendSum(to, body []byte) []byte {
 	return fmt.Appendf(to, "%s%08x%s", sumField, crc32.Checksum(body, castagnoli), sumEnd)
 }
 
-// decode reads one line with its newline. Fields that it does not know are left out where
-// the checksum is right; the version of the directory decides whether that is safe.
+// decode parses one line with its newline. It ignores unknown fields if the checksum is right; the version of
+// the directory decides whether that is safe.
 func decode(line []byte) (policy.Record, error) {
 	var r policy.Record
 	if !bytes.HasSuffix(line, []byte{'\n'}) {

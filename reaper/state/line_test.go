@@ -41,8 +41,7 @@ func countFlips(t *testing.T, b []byte) (accepted, all int) {
 	return accepted, all
 }
 
-// TestEveryBitFlipStops: without the checksum most flips change a UID, a number or a word,
-// and the ledger tells another story.
+// TestEveryBitFlipStops: without the checksum most flips change a UID, a number or a name unnoticed.
 func TestEveryBitFlipStops(t *testing.T) {
 	dir := memDir(t)
 	s, err := Open(dir, Options{})
@@ -73,8 +72,8 @@ func withoutSums(t *testing.T, b []byte) []byte {
 	return old
 }
 
-// TestOldLinesAreRead: a ledger from before the checksum is read and goes on with it, and
-// goes on after an older program has written to it again.
+// TestOldLinesAreRead: Open reads a ledger from before the checksum, appends lines with it, and accepts lines
+// without it that an older program adds later.
 func TestOldLinesAreRead(t *testing.T) {
 	dir := memDir(t)
 	add := func(records ...policy.Record) {

@@ -26,8 +26,8 @@ const appendWait = 30 * time.Second
 // wait by itself, but not with a limit; such a wait is rare.
 const lockPoll = 20 * time.Millisecond
 
-// LockRun takes the lock that one daemon or sweep at a time holds, without waiting. The
-// error names the process that holds it.
+// LockRun acquires the lock that one daemon or sweep at a time holds, without waiting. The error names the
+// process that holds it.
 func (s *Store) LockRun() (release func(), err error) {
 	release, err = s.tryLock(runLock, true)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -36,8 +36,8 @@ func (s *Store) LockRun() (release func(), err error) {
 	return release, err
 }
 
-// Enter takes the lock around one pass of the daemon or one command of an operator, and waits
-// for it until ctx ends. It then reads what other processes have written meanwhile.
+// Enter acquires the lock around one pass of the daemon or one command of an operator, and waits for it until
+// ctx ends. Then it reads the records that other processes have written meanwhile.
 func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
 	leave, err = s.waitLock(ctx.Done(), actLock, true)
 	if err == nil {
@@ -52,8 +52,8 @@ func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
 	return nil, err
 }
 
-// lockAppend takes the short lock around each change of a file of the directory. The
-// goroutines of one process queue at a mutex first, so they never poll for each other.
+// lockAppend acquires the short lock around each change of a file of the directory. The goroutines of one
+// process queue at a mutex first, so they never poll for each other.
 func (s *Store) lockAppend() (release func(), err error) {
 	s.changing.Lock()
 	expired := make(chan struct{})
@@ -70,7 +70,7 @@ func (s *Store) lockAppend() (release func(), err error) {
 	}, nil
 }
 
-// waitLock takes a lock, or gives up when end is closed.
+// waitLock acquires a lock, or returns an error when end is closed.
 func (s *Store) waitLock(end <-chan struct{}, name string, sign bool) (release func(), err error) {
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
@@ -88,8 +88,8 @@ func (s *Store) waitLock(end <-chan struct{}, name string, sign bool) (release f
 	}
 }
 
-// tryLock takes a lock or returns EWOULDBLOCK. sign writes our PID into the file, for the
-// error of the next process; the lock itself is the kernel's and never stale.
+// tryLock acquires a lock or returns EWOULDBLOCK. sign writes our PID into the file, for the error of the next
+// process; the kernel drops the lock with its process, so it is never stale.
 func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 	if s.readOnly {
 		return nil, ErrReadOnly

@@ -39,7 +39,7 @@ func (s *Store) load() error {
 	}
 	s.ledger.reset()
 	sent, err := s.readSent()
-	if err != nil && !s.readOnly { // a reader shows nothing anew, so it need not know
+	if err != nil && !s.readOnly { // a reader repairs nothing
 		return err
 	}
 	s.ledger.sent = sent
@@ -153,10 +153,9 @@ func lines(f io.ReaderAt, offset, end int64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// unfinished deals with a line that cannot be read, the first behind the last good one.
-// What a crash leaves of one write is a beginning of it, or, where the power failed
-// between the file's size and its data, a run of zeros. Both lie at the end with no good
-// line behind them; anything else is damage.
+// unfinished handles the first line that cannot be read. A crash leaves either the beginning of one write or,
+// if the power failed between the file's size and its data, a run of zeros. Both are at the end, with no good
+// line after them; anything else is damage.
 func (s *Store) unfinished(end int64, cause error) error {
 	l := &s.ledger
 	whole, zeros, good := false, false, false
@@ -186,7 +185,7 @@ func onlyNewlineWrong(line []byte) bool {
 	return bad == nil
 }
 
-// cutOff takes the unfinished rest from the ledger and keeps it beside.
+// cutOff moves the unfinished rest from the ledger to a file beside it.
 func (s *Store) cutOff(end int64) error {
 	l := &s.ledger
 	aside, err := s.freeName("ledger.torn-")

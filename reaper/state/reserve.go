@@ -25,7 +25,7 @@ const (
 	// earlier, other writers would use it. There are several: a pod that was moved frees nothing before it is removed, which is
 	// another intent.
 	reserveSlice = 256 << 10
-	// reserveRoom is how much must be free before the reserve is made: it takes nothing from a disk that is nearly full.
+	// reserveRoom must be free before the reserve is made, so that it never fills a disk that is nearly full.
 	reserveRoom = 16 << 20
 )
 
@@ -86,8 +86,8 @@ func (s *Store) giveSlice() bool {
 	return true
 }
 
-// keepReserve makes the reserve, makes it whole again where it has become smaller, and allocates what a copy has left out, where the disk
-// has room. The caller holds the append lock.
+// keepReserve creates the reserve, restores its size, and allocates the holes of a copy, if the disk has room.
+// The caller holds the append lock.
 func (s *Store) keepReserve() {
 	var was int64
 	if info, err := s.root.Lstat(reserveFile); err == nil {

@@ -70,7 +70,7 @@ func TestReserve(t *testing.T) {
 		left -= reserveSlice
 		appendTo(t, s, intent)
 		check("after an intent", left)
-		fill(t, dir) // by somebody else
+		fill(t, dir) // by another process
 	}
 	if _, err := s.Append(intent); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("without a reserve: %v", err)
@@ -131,8 +131,8 @@ func fill(t *testing.T, dir string) {
 	testkit.Must(t, f.Close())
 }
 
-// TestReserveOnFullExt: ext4 says of 16 MiB that they are free, for root as well, and gives them to nobody. The reserve is spent a slice at
-// a time all the same, and what cannot be made whole again stays as it is.
+// TestReserveOnFullExt: ext4 reports 16 MiB as free, also to root, that no process can allocate. The reserve is
+// still spent slice by slice, and a reserve that cannot be refilled keeps its size.
 func TestReserveOnFullExt(t *testing.T) {
 	testkit.NeedRoot(t)
 	if !testkit.InNamespace(t) {
@@ -168,7 +168,8 @@ func TestReserveOnFullExt(t *testing.T) {
 	testkit.Must(t, s.Save("home", "x"))
 }
 
-// TestReserveForMuch: what one slice cannot hold gets more of them: what a removed vol_data.json said is nowhere else.
+// TestReserveForMuch: a batch larger than one slice gets several of them, since the content of a removed
+// vol_data.json is nowhere else.
 func TestReserveForMuch(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -188,7 +189,8 @@ func TestReserveForMuch(t *testing.T) {
 	}
 }
 
-// TestReserveForTornLine: a line that a crash cut off is kept beside the ledger, also where the disk is full: else nobody could start.
+// TestReserveForTornLine: a line that a crash cut off is kept beside the ledger, also on a full disk; otherwise
+// no program could start.
 func TestReserveForTornLine(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -208,7 +210,7 @@ func TestReserveForTornLine(t *testing.T) {
 	}
 }
 
-// TestReserveRefillFails: where the reserve cannot be made whole again, what is left of it stays.
+// TestReserveRefillFails: a reserve that cannot be refilled keeps its size.
 func TestReserveRefillFails(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return

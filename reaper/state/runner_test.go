@@ -31,7 +31,7 @@ func TestRunner(t *testing.T) {
 	testkit.Must(t, err)
 	defer func() { testkit.Must(t, s.Close()) }()
 	if pid := runner(); pid != 0 {
-		t.Errorf("nobody has run yet: %d", pid)
+		t.Errorf("no run yet, but PID %d", pid)
 	}
 	release, err := s.LockRun()
 	testkit.Must(t, err)

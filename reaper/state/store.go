@@ -86,10 +86,10 @@ type Store struct {
 	compactAt int64
 }
 
-// Open opens dir for a process that may append, and makes it with mode 0700 where it is
-// missing. It cuts off what a crash left of an unfinished write, and drops old records
-// of a ledger that has grown large. A directory that is a symlink, that another user
-// owns or may write to, or that a newer version wrote is an error, and nothing is touched.
+// Open opens dir for a process that may append, and creates it with mode 0700 if it is missing. It cuts off the
+// residue of an unfinished write, and drops old records of a large ledger. It refuses, without changing
+// anything, a directory that is a symlink, that another user owns or may write to, or that a newer version
+// wrote.
 func Open(dir string, opts Options) (*Store, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
@@ -145,10 +145,9 @@ func (s *Store) openForWriting() error {
 	return nil
 }
 
-// OpenReadOnly opens dir for scan, explain and quarantine list: it changes nothing, takes
-// no lock, works for any user who may read the files, and reads a directory that is not
-// there as an empty one. An unfinished last line, which may be an append going on now, is
-// left out.
+// OpenReadOnly opens dir for scan, explain and quarantine list. It changes nothing, acquires no lock, works for
+// any user who may read the files, and treats a missing directory as empty. It ignores an unfinished last line,
+// which may be an append in progress.
 func OpenReadOnly(dir string, opts Options) (*Store, error) {
 	s, err := openDir(dir, opts)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -209,8 +208,8 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// openDir opens dir as the root that every file is reached through, so that a directory
-// that takes its name later is never written to.
+// openDir opens dir as the root through which every file is reached, so that a directory that replaces it later
+// is never written to.
 func openDir(dir string, opts Options) (*Store, error) {
 	opts = opts.withDefaults()
 	before, err := os.Lstat(dir)

@@ -187,7 +187,7 @@ func TestReadOnlyForOtherUsers(t *testing.T) {
 	w := open(t, dir, Options{})
 	appendTo(t, w, life(1, policy.KindParked)...)
 
-	// setfsuid(2) is of the thread, and takes its capabilities on files with it.
+	// setfsuid(2) changes the thread only, and drops its capabilities on files.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	testkit.Must(t, unix.Setfsuid(65534))
@@ -254,7 +254,7 @@ func TestValues(t *testing.T) {
 		}
 	}
 	if err := s.Save("fn", func() {}); err == nil {
-		t.Error("Save took a function")
+		t.Error("Save accepted a function")
 	}
 }
 
@@ -275,7 +275,7 @@ func TestSent(t *testing.T) {
 		t.Errorf("an unsent record is\n%+v\nwant\n%+v", got, rs[3])
 	}
 	testkit.Must(t, s.Sent(rs[1].Seq))
-	testkit.Must(t, s.Sent(1)) // an older word changes nothing
+	testkit.Must(t, s.Sent(1)) // an older number changes nothing
 	want := []policy.Kind{policy.KindStripped, policy.KindRemoved}
 	if got := kinds(s); !reflect.DeepEqual(got, want) {
 		t.Errorf("unsent: %v, want %v", got, want)
@@ -334,7 +334,7 @@ func TestCompact(t *testing.T) {
 		t.Errorf("of a restored pod, and of one that was forgotten: %v, %v", entries["three"], entries["four"])
 	}
 
-	// What a compaction that was killed has left does no harm.
+	// The residue of a killed compaction is harmless.
 	writeFile(t, bytes.Repeat([]byte("half a ledger\n"), 100_000), dir, ledgerFile+".tmp")
 	small := Options{CompactBytes: 1000, KeepRecords: 50}
 	s = open(t, dir, small)
@@ -351,7 +351,7 @@ func TestCompact(t *testing.T) {
 	if r, open := s.Breaker(); !open || r.UID != uid(2) {
 		t.Errorf("the breaker is %v of %s", open, r.UID)
 	}
-	// A process that had the old file open goes on in the new one.
+	// A process that had the old file open continues in the new one.
 	testkit.Must(t, reader.Refresh())
 	if !reflect.DeepEqual(reader.Entries(), entries) {
 		t.Error("a reader's entries differ after Refresh")
@@ -425,7 +425,7 @@ func TestLocks(t *testing.T) {
 	release()
 	release() // a second call does nothing
 
-	// Nobody keeps the function, and still the lock holds until Close.
+	// The release function is dropped, and still the lock is held until Close.
 	c := open(t, dir, Options{})
 	_, err = c.LockRun()
 	testkit.Must(t, err)
@@ -457,7 +457,7 @@ func TestLocks(t *testing.T) {
 		defer leave()
 		entered <- len(b.Entries())
 	}()
-	// Appending needs no more than a moment's lock, whoever is inside.
+	// Appending needs the short lock only, also while another process is inside.
 	appendTo(t, b, policy.Record{Kind: policy.KindStarted})
 	appendTo(t, a, life(1, policy.KindParked)...)
 	leave()
