@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// maxEntry bounds one line of the child's output. A MESSAGE that journalctl prints as
-	// numbers takes up to five bytes a byte.
+	// maxEntry bounds one line of the child's output. A MESSAGE that journalctl prints as numbers has up to
+	// five bytes for each byte.
 	maxEntry = 1 << 20
 	// maxStderr bounds what is kept of the child's messages.
 	maxStderr = 4 << 10
@@ -224,13 +224,12 @@ func cursorTime(cursor string) (time.Time, bool) {
 // errEnough ends a reading before the child ends.
 var errEnough = errors.New("enough was read")
 
-// lookupPatience is how long journalctl may take to find one entry.
+// lookupPatience bounds the time of one journalctl lookup.
 const lookupPatience = 10 * time.Second
 
-// present returns the matches that find an entry from the start on, and all of them where that
-// cannot be found out. At each entry journalctl compares every unit that it was given, so the 15 that a
-// node does not have double its time for the one that it has. Each reading returns the first entry of
-// the units that are left, and takes a few milliseconds.
+// present returns the matches that find an entry from start on, or all of them if that cannot be determined.
+// journalctl compares each entry with every unit in its arguments, so the 15 units that a node does not have
+// double its time. Each lookup returns the first entry of the remaining units, and needs a few milliseconds.
 func (j *Journal) present(ctx context.Context, start string) []string {
 	left := slices.Clone(j.matches)
 	var found []string

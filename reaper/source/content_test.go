@@ -47,8 +47,8 @@ func TestFileLongLinesAndJunk(t *testing.T) {
 	}
 }
 
-// TestFileHandsOverBlocks: the line after one that opens a block goes with it, in
-// whatever pieces the two are written.
+// TestFileHandsOverBlocks: the line after one that opens a block is sent with it, in whatever pieces the two
+// are written.
 func TestFileHandsOverBlocks(t *testing.T) {
 	path := logPath(t)
 	w := open(t, path)

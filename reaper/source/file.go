@@ -154,8 +154,8 @@ func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watche
 	if w == nil {
 		w, err = f.watcher()
 	}
-	// A directory that is made, or a link that is changed, just before its watch is set goes
-	// unnoticed: what is to be watched must be the same afterwards.
+	// A directory that is created, or a link that is changed, just before its watch is set goes unnoticed, so
+	// the set of watches must be the same afterwards.
 	for wanted, tries := f.watches(), 0; err == nil && tries < 16; tries++ {
 		err = w.watch(wanted)
 		now := f.watches()
@@ -226,8 +226,7 @@ func (f *File) read(ctx context.Context, t *tailed, lines chan<- parsers.Line) (
 	return false, err
 }
 
-// find makes cur the file that has the name now. A file that has lost the name stays open as
-// the old one.
+// find makes cur the file that has the name now. A file that has lost the name remains open as the old one.
 func (f *File) find() error {
 	info, err := os.Stat(f.path)
 	switch {

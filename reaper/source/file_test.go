@@ -134,8 +134,8 @@ func TestFileMissingAtStart(t *testing.T) {
 	f.sees(1)
 }
 
-// TestFileCatchUpFlag: what another file brings with it when it takes the log's name may be of any age,
-// even of another boot, whose kubelet may have had the same PID: it may not pass for new.
+// TestFileCatchUpFlag: a file that replaces the log may have content of any age, even of another boot whose
+// kubelet had the same PID, so its content must not count as new.
 func TestFileCatchUpFlag(t *testing.T) {
 	path := logPath(t)
 	w := open(t, path)
@@ -237,7 +237,7 @@ func TestFileReplacedByWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// TestFilesOfTheKernelAreNone: by its mode /proc/kmsg is a regular file. Reading it takes the kernel's
+// TestFilesOfTheKernelAreNone: by its mode /proc/kmsg is a regular file. Reading it steals the kernel's
 // messages from syslogd, and never ends.
 func TestFilesOfTheKernelAreNone(t *testing.T) {
 	for _, path := range []string{"/proc/version", "/sys/kernel/fscaps"} {

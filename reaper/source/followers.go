@@ -79,8 +79,8 @@ func (f *Followers) sources() []Source {
 	return slices.Clone(f.all)
 }
 
-// stragglers is how long sources may take to end. A read that hangs, of a log on a file
-// system whose server is gone, ends with the process only.
+// stragglers is how long sources may need to end. A hanging read of a log on a dead server's file system ends
+// only with the process.
 const stragglers = 2 * time.Second
 
 // Wait returns when all sources have ended after their context, or after the time for stragglers.
@@ -125,7 +125,7 @@ func NewUnits(find func(context.Context) []string, log *slog.Logger) *Units {
 	return &Units{find: find, log: log}
 }
 
-// Find returns the units. One that was found stays: while a kubelet is restarted find returns none.
+// Find returns the units. It keeps units that were found once: while a kubelet restarts, find returns none.
 func (u *Units) Find(ctx context.Context) []string {
 	if u.find == nil {
 		return nil

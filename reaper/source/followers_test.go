@@ -40,8 +40,8 @@ func TestHungLog(t *testing.T) {
 	f.Wait()
 }
 
-// TestRelook: a kubelet that was started again with its standard error in a file is heard, and its
-// file followed once.
+// TestRelook: the log of a kubelet that was restarted with its standard error in a file is followed, and the
+// file only once.
 func TestRelook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubelet.log")
 	testkit.Must(t, os.WriteFile(path, []byte(orphan(1)+"\n"), 0o600))
@@ -61,7 +61,7 @@ func TestRelook(t *testing.T) {
 	tick <- time.Time{}
 	line := <-f.lines
 	if line.Source != path || string(line.Text) != orphan(1) || !line.CatchUp {
-		t.Errorf("heard %+v", line)
+		t.Errorf("received %+v", line)
 	}
 	if all := f.sources(); len(all) != 1 {
 		t.Errorf("follows %v", all)
@@ -71,7 +71,7 @@ func TestRelook(t *testing.T) {
 	f.Wait()
 }
 
-// TestStates: of each log is told whether it was read to its end, and what is in the way.
+// TestStates: the state of each log reports whether it was read to its end, and the error, if any.
 func TestStates(t *testing.T) {
 	dir := t.TempDir()
 	good, none, odd := filepath.Join(dir, "messages"), filepath.Join(dir, "syslog"), filepath.Join(dir, "directory")
@@ -101,7 +101,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestUnits: one that was found stays, and is none of the usual ones.
+// TestUnits: a unit that was found once is kept, and is not one of the default units.
 func TestUnits(t *testing.T) {
 	found := []string{"k3s-shop.service", "kubelet.service"}
 	u := NewUnits(func(context.Context) []string { return found }, quiet())

@@ -26,7 +26,7 @@ func orphan(n int) string {
 
 const junk = "I0331 15:47:45.892216    3416 kubelet.go:1] SyncLoop (housekeeping), nothing to see in this line\n"
 
-// follower runs a source and keeps what it hands over.
+// follower runs a source and keeps the lines that it sends.
 type follower struct {
 	t      *testing.T
 	src    Source

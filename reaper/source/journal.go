@@ -248,8 +248,8 @@ func (j *Journal) deliver(ctx context.Context, e entry, every bool, lines chan<-
 	return nil
 }
 
-// reachedEnd reports whether a child that does not follow has read everything. Exit status 1
-// without a message is what --grep gives when nothing matches.
+// reachedEnd reports whether a child that does not follow has read everything. journalctl --grep exits with
+// status 1 and no message if nothing matches.
 func reachedEnd(err error) bool {
 	e, ok := errors.AsType[*childError](err)
 	return err == nil || (ok && e.status == 1 && e.stderr == "")

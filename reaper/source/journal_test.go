@@ -132,8 +132,8 @@ type fake struct {
 	calls string
 }
 
-// newFake writes a script. In it follow says whether it is to follow, $calls how often it
-// was called before, and the function hit N prints the n-th orphan.
+// newFake writes a script. In it $follow is set if it must follow, $calls is the number of earlier calls, and
+// the function hit N prints the n-th orphan.
 func newFake(t *testing.T, script string) *fake {
 	t.Helper()
 	return newAsked(t, "exit 0", script)
@@ -222,8 +222,8 @@ func TestJournalIsStartedAgainAndResumes(t *testing.T) {
 	}
 }
 
-// TestJournalRenewsItsFollower: a child follows for a while only, also one that hangs; what
-// it had not said its successor does, and nobody is told.
+// TestJournalRenewsItsFollower: a child follows for a limited time, also one that hangs; its successor sends
+// the lines that it had not sent, and no error is logged.
 func TestJournalRenewsItsFollower(t *testing.T) {
 	k := newFake(t, `[ -z "$follow" ] && exit 0; hit 1; [ $n -ge 4 ] && hit 2; [ $n -ge 6 ] && hit 3; exec sleep 100`)
 	var log lockedBuffer
@@ -248,7 +248,7 @@ func TestJournalRenewsItsFollower(t *testing.T) {
 	}
 }
 
-// TestJournalReadsUnitsThatAreFound: each child is told the units anew, and each unit once.
+// TestJournalReadsUnitsThatAreFound: each new child gets the current units, and each unit once.
 func TestJournalReadsUnitsThatAreFound(t *testing.T) {
 	k := newFake(t, `[ -z "$follow" ] && exit 0; hit $n; [ $n -ge 3 ] && exec sleep 100; exit 1`)
 	j := k.journal(quiet())

@@ -14,10 +14,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// BenchmarkCatchUpJournal catches up with a journal of a million entries of the kubelet, one in a
-// thousand about an orphan, from the start of the source to its last such entry. By turns with it
-// journalctl --grep searches the same journal for the same pattern and prints what it finds: of
-// kubelet.service, as a person would ask, and of all units that a kubelet may have, which we find.
+// BenchmarkCatchUpJournal reads a journal of a million entries of the kubelet, one in a thousand about an
+// orphan, from the start of the source to its last such entry. In turns with it, journalctl --grep searches the
+// same journal for the same pattern: in kubelet.service, as an operator would, and in all units that a kubelet
+// may have, as we do.
 func BenchmarkCatchUpJournal(b *testing.B) {
 	remote := journalRemote(b)
 	dir := b.TempDir()

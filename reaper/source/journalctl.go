@@ -26,8 +26,8 @@ func (p Journalctl) Dirs() []string {
 // node's files are, and needs CAP_SYS_PTRACE (proc_pid_root(5)).
 const nodeRoot = "/proc/1/root"
 
-// ownPIDNamespace links to the PID namespace of this process, and initialPIDNamespace is what the
-// link reads in the machine's first one: PROC_PID_INIT_INO of linux/proc_ns.h.
+// ownPIDNamespace links to the PID namespace of this process. initialPIDNamespace is the link's target in the
+// machine's initial one: PROC_PID_INIT_INO of linux/proc_ns.h.
 const (
 	ownPIDNamespace     = "/proc/self/ns/pid"
 	initialPIDNamespace = "pid:[4026531836]"

@@ -108,7 +108,7 @@ func TestOwnPIDNamespace(t *testing.T) {
 	}
 }
 
-// TestNoJournalctl: what is missing is said.
+// TestNoJournalctl: the error names what is missing.
 func TestNoJournalctl(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return

@@ -35,7 +35,7 @@ func LogFiles(sources, named []string, journal bool, rke2 string, own ...string)
 	return paths
 }
 
-// JournaldRuns reports whether journald takes messages here.
+// JournaldRuns reports whether journald receives messages here.
 func JournaldRuns() bool {
 	var st unix.Stat_t
 	err := unix.Stat("/run/systemd/journal/socket", &st)

@@ -76,7 +76,7 @@ func TestCatchUpHoldsItsPosition(t *testing.T) {
 	f.stop()
 	calls := k.called()
 	if !strings.Contains(calls[1], "--follow --no-tail") || !strings.Contains(calls[1], " --since=@1790000090 ") {
-		t.Errorf("the first follower goes on from another time: %s", calls[1])
+		t.Errorf("the first follower starts at another time: %s", calls[1])
 	}
 	if len(unitsOf(calls[2])) < 10 || !strings.Contains(calls[3], "--follow --no-tail") || !strings.Contains(calls[3], "--after-cursor=s=a;i=5a995c2;") {
 		t.Errorf("the second reading: %s\n%s", calls[2], calls[3])

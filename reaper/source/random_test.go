@@ -117,7 +117,7 @@ func (x *world) remake(f *follower) {
 	x.w = open(x.t, x.path)
 }
 
-// lose lets the follower read all first, or what it has not read be lost.
+// lose lets the follower read everything first, or accepts that unread lines are lost.
 func (x *world) lose(f *follower) {
 	if x.rng.IntN(2) == 0 {
 		x.catchUp(f)
@@ -218,7 +218,7 @@ func (x *world) step(f **follower) {
 		x.lose(*f)
 		from := (*f).stop()
 		g := start(x.t, newFile(x.path), from)
-		// What the last one has handed over counts for this one, too.
+		// Lines that the previous follower sent count for this one, too.
 		(*f).mu.Lock()
 		g.mu.Lock()
 		g.got = append(append(g.got[:0:0], (*f).got...), g.got...)

@@ -50,8 +50,8 @@ func kubeletEntry(unit, message string) string {
 	return "_SYSTEMD_UNIT=" + unit + "\n_COMM=kubelet\n_PID=3416\nSYSLOG_IDENTIFIER=kubelet\nMESSAGE=" + message
 }
 
-// A real journalctl on real journal files: what it hands over, in what form, that it follows, and
-// that it resumes.
+// TestRealJournal runs a real journalctl on real journal files: which lines it sends, in what form, and that it
+// follows and resumes.
 func TestRealJournal(t *testing.T) {
 	remote := journalRemote(t)
 	dir := t.TempDir()
@@ -102,7 +102,7 @@ func TestRealJournal(t *testing.T) {
 		f := start(t, fresh(), Position{})
 		f.sees(1)
 		p := f.stop()
-		// Written while nobody follows, older than ten minutes, younger than the cursor.
+		// Written while no source follows, older than ten minutes, younger than the cursor.
 		p.Alive = now.Add(-20 * time.Minute)
 		export(t, remote, filepath.Join(dir, "b.journal"), now.Add(-15*time.Minute), kubeletEntry("kubelet.service", orphan(2)))
 		f = start(t, fresh(), p)

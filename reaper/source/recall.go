@@ -13,7 +13,8 @@ const (
 	// enoughSame is how many known texts in a row end the reading: a kubelet repeats a report of one
 	// orphan for weeks, every 2 s.
 	enoughSame = 2000
-	// maxRecalled bounds how many different texts are read: whoever can make entries cannot buy memory.
+	// maxRecalled bounds how many different texts are read: any process can write entries and must not use up
+	// memory.
 	maxRecalled = 16384
 )
 

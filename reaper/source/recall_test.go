@@ -9,8 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestRecall: what the kubelet said long before, the youngest first and each text once; and
-// a kubelet that has named one orphan for days is not read to the end.
+// TestRecall: earlier messages are returned youngest first and each text once, and the log of a kubelet that
+// has reported one orphan for days is not read to the end.
 func TestRecall(t *testing.T) {
 	remote := journalRemote(t)
 	dir := t.TempDir()

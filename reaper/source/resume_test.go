@@ -34,7 +34,7 @@ func TestResume(t *testing.T) {
 		"appended":  {func(_ *testing.T, _ string, w *writer) { w.orphans(2, 3) }, []int{2, 3}},
 		"renamed": {func(t *testing.T, path string, w *writer) {
 			t.Helper()
-			w.orphans(2) // nobody reads it any more: the kubelet repeats it
+			w.orphans(2) // never read: the kubelet repeats it
 			rename(t, path, path+".1")
 			open(t, path).orphans(3)
 		}, []int{3}},
@@ -71,7 +71,7 @@ func TestResume(t *testing.T) {
 	} {
 		for _, large := range []string{"", strings.Repeat(junk, 30)} {
 			if name == "edited" && large == "" {
-				continue // shorter than a fingerprint: a copy is not told from another file
+				continue // shorter than a fingerprint: a copy cannot be distinguished from another file
 			}
 			t.Run(name, func(t *testing.T) {
 				path := logPath(t)

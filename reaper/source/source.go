@@ -21,13 +21,13 @@ type Source interface {
 	// Run sends lines until ctx ends, and then returns nil. It returns an error only
 	// where trying again cannot help. lines must be unbuffered. Run is called once.
 	Run(ctx context.Context, from Position, lines chan<- parsers.Line) error
-	// Position is where a later Run goes on. It covers no line that has not been received.
+	// Position is where a later Run continues. It covers no line that has not been received.
 	Position() Position
-	// State is how the reading goes. Both may be called at any time, from any goroutine.
+	// State returns the state of the reading. Both may be called at any time, from any goroutine.
 	State() State
 }
 
-// State is how the reading of a log goes, for people.
+// State is the state of reading a log, for messages.
 type State struct {
 	// Reached is true once all that was there at the start has been read.
 	Reached bool
@@ -35,8 +35,8 @@ type State struct {
 	Err error
 }
 
-// Position is where a source goes on: the content of a checkpoint. The zero value is a first
-// start. A Position of another kind of source counts as one.
+// Position is where a source continues: the content of a checkpoint. The zero value is a first start. A
+// Position of another kind of source counts as the zero value.
 type Position struct {
 	// Cursor is journald's cursor of the last line received, and Hit that line's time.
 	Cursor string    `json:"cursor,omitempty"`
@@ -56,7 +56,7 @@ var ErrBuffered = errors.New("cannot follow a log into a buffered channel")
 // errBadPath is for a name that no file can have.
 var errBadPath = errors.New("cannot follow a log without a proper name")
 
-// errClass is what is to be done about an error.
+// errClass is how an error is handled.
 type errClass int
 
 const (

@@ -75,9 +75,9 @@ func openTailed(path string) (*tailed, error) {
 // descriptor returns the path by which the kernel opens an open file again.
 func descriptor(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// madeByKernel reports whether the kernel makes up the files of a file system: /proc/kmsg is a
-// regular file by its mode, and its reader takes the kernel's messages from syslogd, and waits for
-// the next one for ever (proc_kmsg(5)). Whoever can write to the log's directory can link to it.
+// madeByKernel reports whether the kernel generates the files of a file system. /proc/kmsg is a regular file by
+// its mode; reading it steals the kernel's messages from syslogd, and waits for the next one for ever
+// (proc_kmsg(5)). Any user who can write to the log's directory can link to it.
 func madeByKernel(fs *unix.Statfs_t) bool {
 	switch uint32(fs.Type) {
 	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
@@ -90,10 +90,9 @@ func madeByKernel(fs *unix.Statfs_t) bool {
 
 func (t *tailed) close() { _ = t.file.Close() } // nothing is written to it
 
-// same reports whether the file still is what it was when its prefix was read, up to
-// size end, and lengthens the prefix when the file has grown. It is asked after a
-// block has been read and before it is used: where it returns true, the block belongs to
-// the same content as the prefix.
+// same reports whether the file has not changed since its prefix was read, up to size end, and extends the
+// prefix when the file has grown. It is called after a block is read and before it is used: if it returns true,
+// the block belongs to the same content as the prefix.
 func (t *tailed) same(end int64) (bool, error) {
 	info, err := t.file.Stat()
 	if err != nil {
@@ -124,7 +123,7 @@ func (t *tailed) begin(offset int64) {
 	t.setDone(offset)
 }
 
-// rewind begins the file anew. What it holds by now may be of any age.
+// rewind starts at the beginning of the file. The content may be of any age.
 func (t *tailed) rewind() {
 	t.begin(0)
 	t.mu.Lock()

@@ -10,12 +10,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// An entry is not always a line. journald ends an entry of a stdout stream at a newline, but
-// also at a NUL and at LineMax (48 KiB), records that in _LINE_BREAK (systemd.journal-fields(7)),
-// and begins another entry with the rest. That one has the kubelet's own _PID, _COMM and
-// _SYSTEMD_UNIT, and begins where a pod chose: kubelets print what a probe printed. So an entry is a
-// whole line only where neither it nor the one before it in its stream has a _LINE_BREAK.
-// Other causes can hide the one before, or make a line begin inside a message:
+// An entry is not always a line. journald ends an entry of a stdout stream at a newline, but also at a NUL and
+// at LineMax (48 KiB); it records these in _LINE_BREAK (systemd.journal-fields(7)) and begins another entry
+// with the rest. That entry has the kubelet's own _PID, _COMM and _SYSTEMD_UNIT, but a pod may have chosen its
+// beginning: kubelets log the output of probes. So an entry is a whole line only if neither it nor the previous
+// one in its stream has a _LINE_BREAK. Other causes can hide the previous entry, or make a line begin inside a
+// message:
 //
 //   - journald drops entries of a busy unit, by priority, and records that with the message ID
 //     dropped. A line that starts with "<3>" has another priority than the kubelet's own lines
@@ -30,13 +30,14 @@ import (
 const (
 	// dropped is the message ID of "Suppressed N messages from UNIT" (sd-messages.h).
 	dropped = "a596d6fe7bfa4994828e72309e95d61e"
-	// usualPriority is what a stream's lines have without a prefix (SyslogLevel= in systemd.exec(5)).
+	// usualPriority is the priority of a stream's lines without a prefix (SyslogLevel= in systemd.exec(5)).
 	usualPriority = "6"
-	// moment is how long pieces of one message may take to be written.
+	// moment bounds the time in which the pieces of one message are written.
 	moment = time.Second
 	// maxStreams bounds what is remembered. A kubelet has one or two.
 	maxStreams = 64
-	// maxLookups bounds the lookups of one child: whoever can make entries cannot buy processes.
+	// maxLookups bounds the lookups of one child: any process can write entries and must not start processes
+	// without limit.
 	maxLookups = 32
 	// reach is how many entries before one are read.
 	reach = 16
@@ -62,7 +63,7 @@ func (e *entry) key() string {
 	return ""
 }
 
-// stream is what is known of the entries of one stream up to now. In the zero value nothing is.
+// stream is the state of one stream's entries so far. The zero value is an unknown stream.
 type stream struct {
 	known   bool
 	broken  bool      // the last one did not end with a newline
@@ -180,8 +181,8 @@ func (j *Journal) before(ctx context.Context, e *entry) (s stream) {
 	return history(found, e)
 }
 
-// history returns what the entries before e, youngest first and e itself the first, show of its
-// stream. Where no entry comes before it, e begins a line.
+// history returns the stream's state from the entries before e, youngest first, with e itself the first. If no
+// entry comes before it, e begins a line.
 func history(found []entry, e *entry) (s stream) {
 	if len(found) == 0 || found[0].cursor != e.cursor {
 		return stream{}

@@ -20,7 +20,7 @@ type speaker struct {
 	conn *net.UnixConn
 }
 
-// speak opens a stream, systemd's way: a header of seven lines, then the process's own words.
+// speak opens a stream as systemd does: a header of seven lines, then the process's own lines.
 func speak(t *testing.T) *speaker {
 	t.Helper()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: "/run/systemd/journal/stdout", Net: "unix"})
@@ -40,9 +40,9 @@ func (s *speaker) say(text string) {
 
 const probed = "I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=<\n\tx\n"
 
-// TestWholeLinesOfARealJournald: what a pod has the kubelet print is never taken for a
-// line of the kubelet's, whatever makes journald end an entry. Each n-th forged line is a whole
-// line to whoever does not ask how the one before it ended.
+// TestWholeLinesOfARealJournald: text that a pod has the kubelet log is never accepted as a line of the
+// kubelet, whatever makes journald end an entry. Each n-th forged line looks whole unless the end of the
+// previous entry is checked.
 func TestWholeLinesOfARealJournald(t *testing.T) {
 	journaldPath(t)
 	if !testkit.InNamespace(t) {
@@ -93,7 +93,7 @@ func TestWholeLinesOfARealJournald(t *testing.T) {
 		whole := wholes(f)
 		for _, n := range []int{51, 52, 53, 54, 55} {
 			if whole[orphan(n)] {
-				t.Errorf("%s: what a pod wrote counts as the kubelet's word: %d", name, n)
+				t.Errorf("%s: a pod's text was accepted as the kubelet's: %d", name, n)
 			}
 		}
 		for _, n := range []int{2, 5, 7, 8} {
@@ -122,7 +122,7 @@ func manyInTurn(t *testing.T, follow func() *follower) {
 	whole := wholes(f)
 	for n := range 100 {
 		if whole[orphan(300+n)] {
-			t.Fatalf("what a pod wrote counts as the kubelet's word: %d", 300+n)
+			t.Fatalf("a pod's text was accepted as the kubelet's: %d", 300+n)
 		}
 	}
 	if !whole[orphan(500)] {
@@ -140,7 +140,7 @@ func wholes(f *follower) map[string]bool {
 	return whole
 }
 
-// TestWholeStream: what each entry says of the next one in its stream.
+// TestWholeStream: how each entry changes the state of its stream.
 func TestWholeStream(t *testing.T) {
 	at := time.Unix(1_790_000_000, 0)
 	entryOf := func(after time.Duration, text string, p piece) *entry {
