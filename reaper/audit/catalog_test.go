@@ -65,7 +65,7 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 	}
 	r, ok := bare[k]
 	if !ok {
-		r = policy.Record{Kind: k} // started, stopped, resumed; intents, which nobody sees
+		r = policy.Record{Kind: k} // started, stopped, resumed; intents, which are not logged
 	}
 	if r.Kind != k {
 		t.Fatalf("the barest %s is a %s", k, r.Kind)
@@ -152,7 +152,7 @@ func TestCatalog(t *testing.T) {
 		}
 	}
 	for id := range entries {
-		t.Errorf("the catalog explains %s, which is nobody's", id)
+		t.Errorf("the catalog explains %s, which no record has", id)
 	}
 }
 
@@ -209,8 +209,8 @@ func journalDoc(t *testing.T) string {
 
 var byClass = regexp.MustCompile(`^(ORPHAN_REAPER_TAKEN)_[A-Z]+_(ENTRIES|BYTES)$`)
 
-// TestFieldsDoc: docs/journal.md names every field that a record may have, and says truly
-// which records never lack it.
+// TestFieldsDoc: docs/journal.md lists every field that a record may have, and correctly marks those that a
+// record always has.
 func TestFieldsDoc(t *testing.T) {
 	whole := sample(policy.KindStripped)
 	whole.Leaf, whole.Sandbox, whole.Archive, whole.Pods, whole.Undo = "l", "s", "a", []string{"p"}, "u"
@@ -289,7 +289,7 @@ func TestQueriesDoc(t *testing.T) {
 					t.Errorf("%s: no field %s: %s", name, m[1], line)
 				}
 				if m[1] == "ORPHAN_REAPER_KIND" && policy.Kind(m[3]).Means().ID == "" || m[1] == "MESSAGE_ID" && !ids[m[3]] {
-					t.Errorf("%s: nobody sends %s", name, cmp.Or(m[0], line))
+					t.Errorf("%s: no record sends %s", name, cmp.Or(m[0], line))
 				}
 			}
 		}

@@ -41,8 +41,8 @@ func fleetRules(t *testing.T) []fleetRule {
 	return file.Groups[0].Rules
 }
 
-// TestFleetRules: each rule asks for metrics that are exported and for sums that are made, and
-// each alert says what to do, and has its case in the tests and its words in the docs.
+// TestFleetRules: each rule uses metrics that are exported and sums that are defined. Each alert has an
+// instruction, a case in the tests and a paragraph in the docs.
 func TestFleetRules(t *testing.T) {
 	names := exported(t)
 	made := map[string]bool{}
@@ -54,7 +54,7 @@ func TestFleetRules(t *testing.T) {
 		said := r.Expr + r.Annotations["description"]
 		for _, name := range metricName.FindAllString(recorded.ReplaceAllString(said, ""), -1) {
 			if !names[name] {
-				t.Errorf("%s%s asks for %s, which nobody exports", r.Record, r.Alert, name)
+				t.Errorf("%s%s uses %s, which is not exported", r.Record, r.Alert, name)
 			}
 		}
 		for _, name := range recorded.FindAllString(said, -1) {
@@ -135,7 +135,7 @@ func TestDashboard(t *testing.T) {
 	}
 	for _, name := range asked {
 		if !exported(t)[name] {
-			t.Errorf("the dashboard or a rule asks for %s, which nobody exports", name)
+			t.Errorf("the dashboard or a rule uses %s, which is not exported", name)
 		}
 	}
 	out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", "--lint=none", testkit.File(t, "queries.yaml", b.String())).CombinedOutput()

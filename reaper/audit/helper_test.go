@@ -88,7 +88,7 @@ func decodeNative(t *testing.T, b []byte) fields {
 		n := binary.LittleEndian.Uint64(rest)
 		e[string(line)] = append(e[string(line)], string(rest[8:8+n]))
 		if rest[8+n] != '\n' {
-			t.Fatalf("%s is longer than its length says", line)
+			t.Fatalf("%s is longer than its length field", line)
 		}
 		b = rest[8+n+1:]
 	}
@@ -121,7 +121,7 @@ func kinds() []policy.Kind {
 	return ks
 }
 
-// nasty are names that must stay within their field and line.
+// nasty lists names that must not break out of their field or line.
 var nasty = []string{
 	"a\nORPHAN_REAPER_POD_UID=forged\nMESSAGE=forged", "a\x00b", "\x1b[31mred\x1b[0m", "\xff\xfe", "a\u202eb", "a=b", "a\u2028b",
 	strings.Repeat("x", 5000),

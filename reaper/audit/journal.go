@@ -80,7 +80,7 @@ func (j *Journal) Record(r policy.Record) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrStuck):
-		// Under systemd stderr goes to the same journald, and writing to it would hang for good.
+		// Under systemd stderr goes to the same journald, so writing to it would block for ever.
 		return err
 	}
 	if j.opts.Fallback == nil {

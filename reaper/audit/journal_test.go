@@ -58,7 +58,7 @@ func TestTable(t *testing.T) {
 		}
 		seen[m.ID] = k
 		if !k.Known() || policy.Kind(string(k)+"x").Known() {
-			t.Errorf("policy does not know %s, or more than that", k)
+			t.Errorf("Known is wrong for %s", k)
 		}
 		// A random UUID, version 4, as sd-id128 and systemd's own IDs are.
 		if !regexp.MustCompile(`^[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}$`).MatchString(m.ID) {
@@ -71,7 +71,7 @@ func TestTable(t *testing.T) {
 	if none := policy.Kind("nonsense").Means(); none.ID != "" || none.Level != policy.LevelNotice {
 		t.Error("what is no kind looks like one")
 	}
-	// IDs are for ever: whoever changes one must change this, too.
+	// An ID never changes: a new value here breaks users' journalctl queries.
 	if got := policy.KindRemoved.Means().ID; got != "4ea9a81c415a40cb96e0a1a629658fc7" {
 		t.Errorf("the ID of removed records has changed to %s", got)
 	}
@@ -206,7 +206,7 @@ func TestUntrustedNamesForgeNoField(t *testing.T) {
 	}
 }
 
-// TestVolumesInJournal: no value but driver and handle goes to where the journal is sent.
+// TestVolumesInJournal: of a volume only driver and handle are sent to the journal.
 func TestVolumesInJournal(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"driverName":"d","volumeHandle":"h","volumeAttributes":{"password":"SECRET"},"token":"SECRET"}`: `{"a":{"driverName":"d","volumeHandle":"h",` +
@@ -234,7 +234,7 @@ func TestLargeRecord(t *testing.T) {
 	testkit.Must(t, NewJournal(JournalOptions{}).Record(r))
 	e, inFile := d.read(t)
 	if !inFile {
-		t.Error("1 MiB came in a datagram: the test does not test what it should")
+		t.Error("1 MiB arrived in a datagram: the test does not reach the memfd")
 	}
 	want := `{"vol_data.json":{"volumeHandle":"` + large + `","keys":["volumeHandle"]}}`
 	if e.get("ORPHAN_REAPER_VOL_DATA") != want || e.get("ORPHAN_REAPER_POD_UID") != testUID {
@@ -260,14 +260,14 @@ func TestWithoutJournal(t *testing.T) {
 		t.Errorf("without a journal the stream got %q", &out)
 	}
 	if err := NewJournal(JournalOptions{}).Record(sample(policy.KindParked)); err == nil {
-		t.Error("with neither journal nor stream a record counts as told")
+		t.Error("with neither journal nor stream a record counts as sent")
 	}
-	// A socket that nobody listens on, as after a crash of journald.
+	// A socket without a listener, as after a crash of journald.
 	testkit.Must(t, listenJournald(t).conn.Close())
 	out.Reset()
 	testkit.Must(t, j.Record(sample(policy.KindParked)))
 	if out.Len() == 0 {
-		t.Error("nothing on the stream while nobody listens on the socket")
+		t.Error("nothing on the stream while the socket has no listener")
 	}
 	testkit.Must(t, os.Remove("/run/systemd/journal/socket"))
 	d = listenJournald(t)
@@ -350,11 +350,11 @@ func TestNoJournal(t *testing.T) {
 	testkit.Must(t, err)
 	defer func() { _ = full.Close() }()
 	if err := NewJournal(JournalOptions{Fallback: full, NoJournal: true}).Record(sample(policy.KindStarted)); err == nil {
-		t.Error("a record that could not be written counts as told")
+		t.Error("a record that could not be written counts as sent")
 	}
 }
 
-// TestLevel: a stream gets no record below its level. That is no failure: nobody wants to see it.
+// TestLevel: a stream gets no record below its level, and that is not a failure.
 func TestLevel(t *testing.T) {
 	for level, want := range map[slog.Level]int{slog.LevelDebug: 4, slog.LevelInfo: 3, slog.LevelWarn: 2, slog.LevelError: 1} {
 		var out bytes.Buffer
@@ -368,7 +368,7 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-// TestShow: a record on a terminal is shown in another way, and JSON is what it was.
+// TestShow: a terminal shows a record in another form, and its JSON does not change.
 func TestShow(t *testing.T) {
 	for format, want := range map[Format]int{FormatText: 1, FormatJSON: 0} {
 		var out bytes.Buffer

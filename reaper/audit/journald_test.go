@@ -16,8 +16,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestRealJournald sends to the host's own systemd-journald, started in a mount namespace
-// with an empty /run, and asks journalctl what the README tells people to ask.
+// TestRealJournald sends to the host's own systemd-journald, started in a mount namespace with an empty /run,
+// and runs the journalctl commands of the README.
 func TestRealJournald(t *testing.T) {
 	daemon := "/usr/lib/systemd/systemd-journald"
 	if _, err := os.Stat(daemon); err != nil {
@@ -99,8 +99,8 @@ func TestRealJournald(t *testing.T) {
 	}
 }
 
-// explained asks journalctl -x for what the catalog says of the parked record, with the
-// record's own fields in it.
+// explained checks the catalog's text for the parked record in journalctl -x, with the record's own fields in
+// it.
 func explained(t *testing.T, entry string) {
 	t.Helper()
 	text, err := os.ReadFile(catalogFile)
@@ -119,7 +119,7 @@ func explained(t *testing.T, entry string) {
 		"    orphan-reaper quarantine restore " + testUID,
 	} {
 		if !strings.Contains(string(out), want) {
-			t.Errorf("journalctl -x does not say %q:\n%s", want, out)
+			t.Errorf("journalctl -x does not print %q:\n%s", want, out)
 		}
 	}
 }

@@ -30,9 +30,9 @@ const (
 )
 
 // Metrics has the daemon's counters and gauges. A new counter is one row of NewMetrics and a method that
-// counts, a new gauge one row of lookGauges or quarantineGauges. The counters begin at 0 with each
-// process, which Prometheus takes as a counter's reset; every series with known labels exists from the
-// start, so that its first increase is seen. The methods may be called from several goroutines.
+// counts, a new gauge one row of lookGauges or quarantineGauges. The counters begin at 0 with each process,
+// which Prometheus treats as a counter's reset. Every series with known labels exists from the start, so that
+// its first increase is visible. The methods may be called from several goroutines.
 type Metrics struct {
 	registry *prometheus.Registry
 

@@ -159,7 +159,7 @@ func TestMetricsGolden(t *testing.T) {
 	}
 }
 
-// TestUnknownHasNoSeries: what a look does not know is absent from then on, and no 0.
+// TestUnknownHasNoSeries: a value that a look cannot determine is absent afterwards, and not 0.
 func TestUnknownHasNoSeries(t *testing.T) {
 	m := busy()
 	m.Look(policy.Look{At: policy.Instant{Wall: noon}, Partial: true}, nil, time.Second)
@@ -183,8 +183,7 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 		testkit.Must(t, err)
 		names := map[string]bool{}
 		for line := range strings.Lines(string(b)) {
-			// What a source or a kubelet says is not known before it is asked, nor which networks there are, nor whether there
-			// is an API server.
+			// Absent until first read: values of a source, a kubelet or an API server, and the CNI networks.
 			if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_source_") && !strings.Contains(line, "_kubelet_orphan_errors ") &&
 				!strings.Contains(line, "_kubelet_pods{") && !strings.Contains(line, "_last_report_") &&
 				!strings.HasPrefix(line, "orphan_reaper_pods{") && !strings.Contains(line, "_sandbox_age_") &&
@@ -306,7 +305,7 @@ func TestWriteFileWhereItCannot(t *testing.T) {
 			t.Errorf("%s: error %v, want %v with the path", name, err, want)
 		}
 		if !bytes.Equal(readAll(t, path), before) {
-			t.Errorf("%s: the old file did not stay", name)
+			t.Errorf("%s: the old file was not kept", name)
 		}
 		if failures() != n+1 {
 			t.Errorf("%s: not counted", name)
@@ -385,8 +384,8 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	}
 }
 
-// TestCNINetworksBounded: 3,000 networks were 6,000 series. The sums stay what they were, and
-// those that leak most are seen by their names.
+// TestCNINetworksBounded: 3,000 networks were 6,000 series. The sums do not change, and the networks that leak
+// most keep their names.
 func TestCNINetworksBounded(t *testing.T) {
 	census := cni.NewCensus()
 	for i := range 3000 {

@@ -56,22 +56,22 @@ func alertRules(t *testing.T) []alertRule {
 	return file.Groups[0].Rules
 }
 
-// TestAlertRules: each alert asks for metrics that are exported, says what to do, and has
-// its case in the tests and its words in the docs.
+// TestAlertRules: each alert uses metrics that are exported, and has an instruction, a case in the tests and a
+// paragraph in the docs.
 func TestAlertRules(t *testing.T) {
 	names := exported(t)
 	var seen []string
 	for _, r := range alertRules(t) {
 		for _, name := range metricName.FindAllString(r.Expr, -1) {
 			if !names[name] {
-				t.Errorf("%s asks for %s, which nobody exports", r.Alert, name)
+				t.Errorf("%s uses %s, which is not exported", r.Alert, name)
 			}
 		}
 		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
 			t.Errorf("%s has severity %q", r.Alert, r.Labels["severity"])
 		}
 		if !strings.Contains(r.Annotations["summary"], "{{ $labels.instance }}") || len(r.Annotations["description"]) < 60 {
-			t.Errorf("%s does not say where and what to do: %v", r.Alert, r.Annotations)
+			t.Errorf("%s lacks the place or the action: %v", r.Alert, r.Annotations)
 		}
 		link, ok := strings.CutPrefix(r.Annotations["runbook_url"], "https://github.com/orphan-reaper/orphan-reaper/blob/main/")
 		if !ok || !strings.HasSuffix(link, "#"+strings.ToLower(r.Alert)) {
@@ -128,8 +128,8 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// notExported are the names in a text that look like a metric, and that nobody exports. What ends in _ or * stands
-// for several.
+// notExported returns the names in a text that look like a metric and are not exported. A name that ends in _
+// or * stands for several.
 func notExported(names map[string]bool, text string) (missing []string) {
 	for _, name := range metricName.FindAllString(text, -1) {
 		if !names[name] && !strings.HasSuffix(name, "_") {
@@ -144,13 +144,13 @@ func TestMetricsDoc(t *testing.T) {
 	names := exported(t)
 	for page, text := range pages(t) {
 		for _, name := range notExported(names, text) {
-			t.Errorf("%s tells of %s, which nobody exports", page, name)
+			t.Errorf("%s describes %s, which is not exported", page, name)
 		}
 	}
 	table := pages(t)["docs/metrics.md"]
 	for name := range names {
 		if !strings.Contains(table, "`"+name+"`") {
-			t.Errorf("docs/metrics.md does not tell of %s", name)
+			t.Errorf("docs/metrics.md does not describe %s", name)
 		}
 	}
 	if wrong := notExported(names, "orphan_reaper_orphans, orphan_reaper_pod"); !slices.Equal(wrong, []string{"orphan_reaper_pod"}) {
@@ -185,7 +185,7 @@ func recordFaults(text string) (faults []string) {
 func TestRecordsDoc(t *testing.T) {
 	for page, text := range pages(t) {
 		if page == "CHANGELOG.md" || page == "CONTRIBUTING.md" {
-			continue // they may tell of what was
+			continue // they may describe older versions
 		}
 		for _, fault := range recordFaults(text) {
 			t.Errorf("%s: no record has %s", page, fault)

@@ -12,10 +12,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// WriteFile replaces the file at path by all metrics. A reader sees the old file or the
-// new one, never a part; on an error the old one stays and the failure is counted. It is
-// for after something happened: the node exporter shows the file's time
-// (node_textfile_mtime_seconds), which is then the daemon's heartbeat.
+// WriteFile replaces the file at path by all metrics. A reader sees the old file or the new one, never a part;
+// on an error the old one is kept and the failure is counted. Call it after each event: the node exporter
+// exports the file's time (node_textfile_mtime_seconds), which serves as the daemon's heartbeat.
 //
 // It is not prometheus.WriteToTextfile, which changes the mode by the temporary file's
 // path: where the node exporter's user owns the directory, that user can put a symlink
@@ -31,8 +30,8 @@ func (m *Metrics) WriteFile(path string) error {
 	return nil
 }
 
-// RemoveFile removes the file of WriteFile at an ordinary stop: figures that are no longer
-// updated mislead. After a crash they stay, and their age shows it.
+// RemoveFile removes the file of WriteFile at an ordinary stop: figures that are no longer updated mislead.
+// After a crash the file remains, and its age reveals the crash.
 func RemoveFile(path string) error {
 	dir, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
