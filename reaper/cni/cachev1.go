@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// cacheV1 is what libcni 0.8.0 and newer write:
+// cacheV1 is the format of libcni 0.8.0 and newer:
 //
 //	{"kind":"cniCacheV1","containerId":…,"config":base64,"ifName":…,"networkName":…,"netns":…,
 //	 "cniArgs":[["K8S_POD_UID",…],…],"capabilityArgs":{…},"result":{…}}
@@ -90,7 +90,8 @@ func isResult(content []byte) bool {
 	})
 }
 
-// tie ties the file where its name is what libcni makes of the content (getCacheFilePath), and no two values contradict each other.
+// tie ties the file to its container if libcni's getCacheFilePath makes the file's name of the content, and no
+// two values contradict each other.
 func (v *cacheV1) tie(f *File, content []byte) untied {
 	f.Namespace, f.PodName = v.podText("K8S_POD_NAMESPACE"), v.podText("K8S_POD_NAME")
 	if slices.Max(v.copies()) > 1 {
@@ -136,8 +137,8 @@ func (v *cacheV1) tiePod(f *File) untied {
 	case v.NetNS.copies == 0:
 		return ""
 	case !strings.HasPrefix(netns, "/"), len(netns) >= 4096, strings.ContainsAny(netns, "\x00\ufffd"):
-		// A namespace that cannot be looked for cannot be shown to be gone. U+FFFD is what libcni's json.Marshal made of a byte
-		// that is lost.
+		// A namespace that cannot be searched for cannot be shown to be gone. U+FFFD is what libcni's
+		// json.Marshal writes for an invalid byte.
 		return untiedContent
 	}
 	f.NetNS = netns

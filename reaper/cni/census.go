@@ -18,7 +18,7 @@ const (
 	OfOthers   = "foreign"
 )
 
-// Census counts what a sweep found, for metrics and totals.
+// Census counts the results of a sweep, for metrics and totals.
 type Census struct {
 	Files   map[Kind]map[string]policy.Tally // by state
 	Reasons map[policy.Reason]int64          // of what is kept or waits
@@ -29,7 +29,7 @@ type Census struct {
 	// Verdicts counts what was judged, and Left how much of that is still there.
 	Verdicts map[policy.Decision]int64
 	Left     int64
-	// ForPerson counts what is kept for a reason about which a person should do something.
+	// ForPerson counts the files that are kept for a reason that needs an operator.
 	ForPerson int64
 	// Reserved and InUse count addresses by network.
 	Reserved, InUse map[string]int64
@@ -114,8 +114,8 @@ func (c *Census) away(f *File) {
 	}
 }
 
-// Merge returns the census of two sweeps, the later of which saw what the earlier had left: what was removed adds up, and what is
-// there, or failed, is what the later one found.
+// Merge returns the census of two sweeps in succession. Removed files add up; files that are there or failed
+// are those of the later sweep.
 func (c Census) Merge(later Census) Census {
 	for kind, t := range c.Taken {
 		sum := later.Taken[kind]

@@ -1,10 +1,10 @@
-// Package cni sweeps over what CNI leaves of dead pods: cache files of libcni, the delegates of
+// Package cni removes the residue of dead pods that CNI plugins leave: cache files of libcni, the delegates of
 // Multus and flannel, and the addresses of host-local.
 //
-// [File.Parse] ties a [File] to its container, [Judge] decides from the facts of one look, and a [Sweeper] goes
-// one way: look, judge, archive, ledger, remove. [Sweeper.Restore] goes the reverse. [Listings] keep what the
-// runtime has listed since the first look, and a [Census] counts.
+// [File.Parse] ties a [File] to its container, and [Judge] decides from the facts of one look. A [Sweeper]
+// looks, judges, archives, records in the ledger and removes; [Sweeper.Restore] reverses that. [Listings]
+// remember which containers the runtime has listed since the first look, and a [Census] counts.
 //
-// It opens no file and makes no system call: package look reads the node, package remove archives, removes and
-// writes back.
+// It opens no file and makes no system call: package look reads the node, and package remove archives, removes
+// and restores files.
 package cni

@@ -11,9 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// FuzzCache compares with encoding/json: a file is unreadable if and only if it is not
-// JSON, and a tie holds only what encoding/json finds too, all copies of it, and what
-// the name says.
+// FuzzCache compares with encoding/json: a file is unreadable if and only if it is not JSON, and a tie has only
+// values that encoding/json finds, too, all copies of them, and the values in the name.
 func FuzzCache(f *testing.F) {
 	for _, ifname := range []string{"eth0", "lo"} {
 		name, data := recordedCNI(f, ifname)
@@ -137,7 +136,8 @@ func sameAsJSON(t *testing.T, content []byte, f parseResult) {
 	}
 }
 
-// FuzzHostLocal holds that a reservation is tied only by what the plugin itself would compare, or a fork.
+// FuzzHostLocal checks that a reservation is tied only by the values that the plugin itself, or a fork, would
+// compare.
 func FuzzHostLocal(f *testing.F) {
 	f.Add("10.0.0.1", []byte(boxID+"\r\neth0"))
 	f.Add("2001:db8::1", []byte(boxID))

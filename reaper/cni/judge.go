@@ -7,9 +7,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Listing is what the runtime has listed since a moment, in an unbroken series of complete answers. It is a hold for every file at once:
-// container IDs are never used twice, so an ID that no answer since then has had, of a file that was there before, has been absent in
-// every look since. It costs the memory of what lives, not of the residue.
+// Listing is the set of containers that the runtime has listed since a moment, in an unbroken series of
+// complete answers. It is a hold for every file at once: container IDs are never reused, so an ID that no
+// answer since then contains has been absent in every look since. Its memory grows with the living containers
+// and not with the residue.
 type Listing struct {
 	Since policy.Instant  `json:"since"`
 	IDs   map[string]bool `json:"ids"`
@@ -120,8 +121,8 @@ func absent(v *policy.Verdict, f *File, l Listing, repair bool, r policy.Rules, 
 	}
 }
 
-// OutlookOf returns what a verdict on a file asks of a person. in-use is a task or a cgroup of the container: it lives, and keeps its
-// file.
+// OutlookOf returns whether a verdict on a file needs an operator. in-use is a task or a cgroup of the
+// container: it lives, so its file is kept.
 func OutlookOf(d policy.Decision, why []policy.Why) policy.Outlook {
 	if d == policy.Keep && slices.ContainsFunc(why, func(w policy.Why) bool { return w.Reason == policy.ReasonInUse }) {
 		return policy.OutlookAlive

@@ -136,7 +136,7 @@ func TestCNIDoubtKeeps(t *testing.T) {
 			for n := range NumFacts {
 				for _, turn := range []policy.Truth{policy.Unknown, alive[n]} {
 					if broken && n == Listed && turn == policy.Yes && s.f.Facts[Ready].Truth == policy.No {
-						continue // that is what a repair is for
+						continue // that is the purpose of a repair
 					}
 					after := *s
 					after.f.Facts[n].Truth = turn
@@ -162,8 +162,7 @@ func truths(f File) (s string) {
 	return s
 }
 
-// TestOutlookOf: the file of a container that lives is no matter for a person; a pod's open
-// file is.
+// TestOutlookOf: the file of a living container needs no operator; a file that a pod has open does.
 func TestOutlookOf(t *testing.T) {
 	inUse := []policy.Why{{Reason: policy.ReasonWaived}, {Reason: policy.ReasonInUse}}
 	if policy.OutlookOf(policy.Keep, inUse) != policy.OutlookPerson || OutlookOf(policy.Keep, inUse) != policy.OutlookAlive {
@@ -176,8 +175,8 @@ func TestOutlookOf(t *testing.T) {
 	}
 }
 
-// TestListings: what counts is what no whole answer has listed for a hold, and what lived
-// long ago is forgotten.
+// TestListings: only containers that no complete answer has listed for a hold count, and those that lived long
+// ago are forgotten.
 func TestListings(t *testing.T) {
 	const hold = 5 * time.Minute
 	at := func(minutes int) policy.Instant {

@@ -32,7 +32,7 @@ type fakeCNI struct {
 	appends    int             // writes to the ledger so far
 	fullAt     int             // the disk is full at this write, and at no other
 	there      map[string]File // by name
-	listed     []string        // what the runtime lists
+	listed     []string        // containers that the runtime lists
 	archives   map[string][]File
 	at         map[string]time.Time
 	going      map[string]bool // files that a plugin's DEL removes after they were judged
@@ -241,7 +241,7 @@ func (n *fakeCNI) DropArchive(name string) error {
 
 var testRules = policy.Rules{Hold: 5 * time.Minute, Settle: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour, CNIOlderThan: 24 * time.Hour}
 
-// turn sweeps once, and keeps what the next turn is to know.
+// turn sweeps once, and keeps the memory for the next turn.
 func (n *fakeCNI) turn(s *Sweeper, t reaper.Turn) *Report {
 	t.Node, t.Memory = n.node, n.memory
 	if t.Rules == (policy.Rules{}) {
@@ -267,7 +267,7 @@ func TestCNIStory(t *testing.T) {
 	n.listed = append(n.listed, "id4")
 	rep := sweepOnce(n)
 	if len(n.there) != 6 || !rep.Pending || rep.Next != testRules.Hold {
-		t.Fatalf("the first sweep took some, or does not wait for the hold: %d left, %+v", len(n.there), rep)
+		t.Fatalf("the first sweep removed some, or does not wait for the hold: %d left, %+v", len(n.there), rep)
 	}
 	n.pass(rep.Next)
 	rep = sweepOnce(n) // another process
@@ -283,7 +283,7 @@ func TestCNIStory(t *testing.T) {
 			removed = append(removed, r)
 		}
 	}
-	// Chunks of two, so three of them held something to take.
+	// With chunks of two, three chunks had a file to remove.
 	if len(removed) != 2 || !strings.HasPrefix(removed[0].Archive, ArchivePrefix) || !slices.Contains(removed[0].Pods, "shop/pod-0") {
 		t.Errorf("records %+v", removed)
 	}
@@ -485,7 +485,7 @@ func TestCNIRestoreUnwritten(t *testing.T) {
 	}
 }
 
-// stopping is a fakeCNI with a person who stops the command while the first files come back.
+// stopping is a fakeCNI whose operator stops the command while the first files are restored.
 type stopping struct {
 	*fakeCNI
 	stop context.CancelFunc
@@ -542,12 +542,12 @@ func TestCNIReportBounded(t *testing.T) {
 		}
 	}
 	if c := got.Census; len(got.Files) != 15 || stay != 5 || len(got.Outcomes) != 11 || refused != 1 || c.Removed() != 34 || c.Left != 6 {
-		t.Errorf("%d files, %d of them stay, %d outcomes, %d refused; %d removed, %d left",
+		t.Errorf("%d files, %d of them kept, %d outcomes, %d refused; %d removed, %d left",
 			len(got.Files), stay, len(got.Outcomes), refused, c.Removed(), c.Left)
 	}
 }
 
-// TestCNIGoneMeanwhile: what a plugin's DEL removed after it was judged is in no archive: an undo of the
+// TestCNIGoneMeanwhile: a file that a plugin's DEL removed after it was judged is in no archive: undoing the
 // sweep would reserve its address for no pod.
 func TestCNIGoneMeanwhile(t *testing.T) {
 	n := newFakeCNI()
@@ -617,7 +617,7 @@ func TestCNILockedForEver(t *testing.T) {
 	}
 }
 
-// TestCNIRestoredUnfinished: an operator restores what a run was removing when it was killed. The
+// TestCNIRestoredUnfinished: an operator restores files of a run that was killed while it removed them. The
 // next start must not finish that run.
 func TestCNIRestoredUnfinished(t *testing.T) {
 	n := newFakeCNI()
@@ -637,8 +637,8 @@ func TestCNIRestoredUnfinished(t *testing.T) {
 	}
 }
 
-// TestCNIFinishAsksTheGate: what a crash cut short is finished only once the gate allows it. Without the gate 2,048
-// files would go under an open breaker.
+// TestCNIFinishAsksTheGate: the removal that a crash interrupted is finished only once the gate allows it.
+// Without the gate 2,048 files would be removed under an open breaker.
 func TestCNIFinishAsksTheGate(t *testing.T) {
 	for name, stop := range map[string]func(n *fakeCNI, yes bool){
 		"namespaces":    func(n *fakeCNI, yes bool) { n.node.MayEnforce.Truth = truthIf(!yes) },

@@ -144,9 +144,9 @@ func (f *File) parseScratch(content []byte) untied {
 	return ""
 }
 
-// parseAddress parses a reservation of host-local: "ID\r\nIFNAME" since plugins 0.8.0, the ID alone before, "ID\nIFNAME" by forks. The
-// plugin strips white space from both ends (strings.TrimSpace, and not from those of the lines) and compares the rest. A word that
-// stands alone must be a whole ID: a shorter one may be a piece.
+// parseAddress parses a reservation of host-local: "ID\r\nIFNAME" since plugins 0.8.0, the ID alone before,
+// "ID\nIFNAME" by forks. The plugin strips white space from both ends of the text (strings.TrimSpace), but not
+// of the lines, and compares the rest. A single field must be a whole ID: a shorter one may be a piece.
 func (f *File) parseAddress(content []byte) untied {
 	if !f.Addr().IsValid() {
 		return untiedName

@@ -71,7 +71,7 @@ type Archive interface {
 	DropArchive(name string) error
 }
 
-// Ledger is what a sweep needs of the durable record of every intent and outcome.
+// Ledger is the durable record of every intent and outcome, as far as a sweep uses it.
 type Ledger interface {
 	Append(records ...policy.Record) ([]policy.Record, error)
 	Entries() map[string]*policy.EntryState
@@ -83,7 +83,7 @@ type Meter interface {
 	CNI(c *Census)
 }
 
-// Report is what one sweep found and did.
+// Report is the result of one sweep.
 type Report struct {
 	At policy.Instant
 	// Files and their verdicts, without those of living pods, and the Outcomes, the files that were removed or could not be, as many of
@@ -117,7 +117,7 @@ func (rep *Report) Due() (in time.Duration, pending bool) {
 // Problems returns the errors.
 func (rep *Report) Problems() []string { return rep.Errors }
 
-// Memory returns what the next sweep needs of this one, nil where that is nothing.
+// Memory returns the state for the next sweep, or nil if there is none.
 func (rep *Report) Memory() json.RawMessage { return rep.memory }
 
 // After adds an earlier sweep: newer verdicts win, outcomes add up.
@@ -163,7 +163,7 @@ type sweep struct {
 	*Sweeper
 	reaper.Turn
 	rep      Report
-	listings Listings // what the runtime has listed in the sweeps before, and in this one
+	listings Listings // the containers listed in earlier sweeps and in this one
 	under    *batch   // being removed, nil where none is
 	// name names the archives of this sweep together, and archives counts them.
 	name     string

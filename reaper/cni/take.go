@@ -14,7 +14,7 @@ import (
 // batchSize is how many files have one archive, and are synced together.
 const batchSize = 2048
 
-// batch is what was archived and recorded, and is being removed.
+// batch is a set of files that is archived, recorded and being removed.
 type batch struct {
 	archive string
 	node    policy.Node
@@ -85,7 +85,7 @@ func (w *sweep) wait() {
 	w.took(b.archive, files)
 }
 
-// took adds the results of files that have an archive, and the command that restores what was removed.
+// took adds the results of archived files, and the command that restores the removed ones.
 func (w *sweep) took(archive string, files []File) {
 	removed := slices.ContainsFunc(files, func(f File) bool { return f.Result == policy.Done })
 	if undo := Undo(archive); removed && !slices.Contains(w.rep.Undo, undo) {
@@ -108,8 +108,9 @@ func (w *sweep) fail(ctx context.Context, keep []File, what string, err error) {
 	w.Log.ErrorContext(ctx, "the sweep over the CNI directories was cut short", slog.String("error", text))
 }
 
-// finish ends what a crash cut short: the ledger has the intent and not the outcome. A file that is still what was archived is removed,
-// since its sandbox was proved gone and container IDs are never used again; the rest is kept.
+// finish completes a removal that a crash interrupted: the ledger has the intent without an outcome. It removes
+// files that still equal the archive, since their sandbox was proved gone and container IDs are never reused,
+// and keeps the rest.
 func (w *sweep) finish(ctx context.Context, permit policy.Permit) {
 	for name, e := range w.Ledger.Entries() {
 		if e.Phase != policy.PhaseCNIRemoving {

@@ -194,8 +194,8 @@ func TestCNIReusedPID(t *testing.T) {
 	}
 }
 
-// TestCNIConfDirs: without a directory that a person named, the configurations are where K3s
-// and RKE2 have them, or in the runtime's directory.
+// TestCNIConfDirs: if no directory is configured, the configurations are read from those of K3s and RKE2, or
+// from the runtime's directory.
 func TestCNIConfDirs(t *testing.T) {
 	const conf = `{"name":"elsewhere","type":"bridge","ipam":{"type":"host-local","dataDir":"%s"}}`
 	for _, c := range []struct {

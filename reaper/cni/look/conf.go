@@ -22,7 +22,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
-// netConf is what the network configurations of the node define.
+// netConf holds the networks that the node's configurations define.
 type netConf struct {
 	networks map[string]bool
 	dataDirs []string

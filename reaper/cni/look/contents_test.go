@@ -22,7 +22,7 @@ func (n *cniNode) files() []cni.File {
 	return files
 }
 
-// TestContents has what a restore needs of each file, in both ways of opening.
+// TestContents: the sweep has all of each file that a restore needs, in both ways of opening.
 func TestContents(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
 		n := newCNINode(t)

@@ -1,18 +1,18 @@
-// Package look reads the files that CNI plugins leave on the node, and gathers the facts of
-// each: libcni's, Multus's and flannel's caches, and the addresses that host-local has reserved.
+// Package look reads the files that CNI plugins leave on the node, and gathers the facts of each: libcni's,
+// Multus's and flannel's caches, and the addresses that host-local has reserved.
 //
-// A [Reader] has the directories. A [Sweep] reads all of them in chunks, so that 300,000 files need no
-// more memory than 4,096. Each [Sweep.Next] reads the files of a chunk (read.go), and only then asks the
-// runtime, the cgroups, the kubelet, the tasks, the stores of other engines and the
-// network namespaces, all by the full container ID (facts.go, runtime.go, known.go, netns.go): a sandbox that is
-// made meanwhile is in the answers and not in the chunk. Where no file has a container's network namespace,
-// claims.go finds whose each namespace is. A sweep that removes has the content of each file from this one
-// reading. [Reader.StillCNI] marks files that are gone or changed before they are archived, and package remove
-// compares each file again, byte by byte.
+// A [Reader] has the directories. A [Sweep] reads all of them in chunks, so that 300,000 files need no more
+// memory than 4,096. Each [Sweep.Next] reads the files of a chunk (read.go), and only then asks the runtime,
+// the cgroups, the kubelet, the tasks, the stores of other engines and the network namespaces, all by the full
+// container ID (facts.go, runtime.go, known.go, netns.go): a sandbox that is created meanwhile is in the
+// answers and not in the chunk. If no file has a container's network namespace, claims.go finds the owner of
+// each namespace. A sweep that removes gets each file's content from this one reading. [Reader.StillCNI] marks
+// files that are gone or changed before they are archived, and package remove compares each file again, byte by
+// byte.
 //
-// It changes nothing and judges nothing: what cannot be read is Unknown. It opens nothing but
-// directories, regular files and namespaces, and never compares an ID by its beginning. It
-// enters a namespace only to read the addresses of one without an owner, where it may.
+// It changes nothing and judges nothing: a value that cannot be read is Unknown. It opens only directories,
+// regular files and namespaces, and never compares an ID by its beginning. It enters a namespace only to read
+// the addresses of one without an owner, if it has the right.
 //
 // Versions: libcni's cache since 0.7, Multus since 3.7.2, containerd since 1.0 and CRI-O since 1.19
 // for the namespace of a sandbox; the formats are those of package parse.

@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 )
 
-// owner is what all files of one container ID have.
+// owner holds the facts that all files of one container ID share.
 type owner struct {
 	uid            parsers.PodUID
 	namespace, pod string
@@ -39,7 +39,7 @@ func (o *owner) add(f *cni.File) {
 	}
 }
 
-// facts is what was asked of the node after a chunk was read, and the containers whose files are in the chunk.
+// facts holds the node's answers after a chunk was read, and the containers whose files are in the chunk.
 type facts struct {
 	s       *Sweep
 	at      policy.Instant

@@ -308,7 +308,7 @@ func TestCNINetnsReal(t *testing.T) {
 	if got := f.netnsOf(t.Context(), &owner{}, &cni.File{}); got.Truth != policy.Unknown {
 		t.Errorf("of a file of no age, netns is %s", got.Truth)
 	}
-	// What was bound is gone: the file below it is not the namespace, but it was made as late.
+	// After the unmount, the file below is not the namespace, but has the same time.
 	testkit.Must(t, unix.Unmount(n.path("run/netns/cni-1"), unix.MNT_DETACH))
 	testkit.Must(t, os.Remove(n.path("run/netns/cni-1")))
 	for _, name := range []string{"10.244.0.8", "10.244.0.9"} {

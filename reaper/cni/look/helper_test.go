@@ -240,7 +240,7 @@ func errorsOf(looks []cni.Look) string {
 	return strings.Join(all, "; ")
 }
 
-// cniFacts are what a test expects of a file.
+// cniFacts are the expected facts of a file.
 type cniFacts map[cni.FactName]policy.Truth
 
 // goneFacts are those of a file whose container is gone, but for some.

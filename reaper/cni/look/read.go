@@ -20,8 +20,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// batchSize is how many files are read at a time: so many are read within the patience even
-// from a disk that takes ten milliseconds for each.
+// batchSize files are read at a time: the patience suffices for them even on a disk that needs ten milliseconds
+// for each.
 const batchSize = 512
 
 // mostContent bounds the contents that one chunk holds in memory: 5,000 usual cache files.
@@ -156,7 +156,8 @@ func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, roo
 	return text, true
 }
 
-// hold keeps what a restore needs. The remover compares all of it again before it removes the file.
+// hold keeps the values that a restore needs. The remover compares all of them again before it removes the
+// file.
 func hold(f *cni.File, fd int, st *unix.Statx_t, text []byte) {
 	label, err := label(fd)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 type Reader struct {
 	Node     Node
 	NodeRoot string
-	// CacheDirs are the directories below which libcni, Multus and flannel keep what they need for a teardown, and DataDirs
-	// host-local's, besides those that a configuration names.
+	// CacheDirs are the cache directories of libcni, Multus and flannel, and DataDirs those of host-local,
+	// besides the ones in a configuration.
 	CacheDirs, DataDirs []string
 	// ConfDir has the network configurations. ConfDirSet: the operator chose it; else those of distributions and of the runtime are
 	// read besides.
@@ -41,7 +41,7 @@ type Reader struct {
 	Chunk            int // the most files of a chunk, 0 for the usual
 }
 
-// Node is what the core reads: a probe.Probe.
+// Node is the part of probe.Probe that this package uses.
 type Node interface {
 	// Sockets are the runtimes'.
 	Sockets(ctx context.Context) []string

@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 )
 
-// runtimeIDs is what the runtimes list, by full ID, whether a pod owns it or not: any sandbox may have an address.
+// runtimeIDs holds the full IDs that the runtimes list, with or without a pod: any sandbox may have an address.
 type runtimeIDs struct {
 	ids map[string]listedID
 	// lists is Node.RuntimeLists; Yes where each runtime has answered both questions wholly,
@@ -39,7 +39,7 @@ type listedID struct {
 	sandbox bool
 }
 
-// listedIDs returns what the runtimes list.
+// listedIDs returns the IDs that the runtimes list.
 func listedIDs(a probe.Containers) runtimeIDs {
 	if a.Unasked != nil {
 		return runtimeIDs{lists: policy.Fact{Detail: a.Unasked.Error()}}

@@ -15,9 +15,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// usualChunk is how many names are read before anything is asked. A chunk costs one question to the runtime, the cgroups and so on (some
-// 50 ms on a busy node), and about a KiB for each of its files, besides what they contain: 4,096 make the questions cheaper than the
-// reading, and a sweep of 300,000 files needs no more memory than one of 4,096.
+// usualChunk is how many names are read before the node is asked. A chunk costs one question to the runtime,
+// the cgroups and so on (some 50 ms on a busy node), and about a KiB of memory for each file, besides its
+// content. With 4,096 the questions cost less than the reading, and a sweep of 300,000 files needs no more
+// memory than one of 4,096.
 const usualChunk = 4096
 
 func (r *Reader) chunk() int { return cmp.Or(r.Chunk, usualChunk) }
@@ -41,12 +42,12 @@ type Sweep struct {
 	// asked are the sandboxes whose namespace the runtime was asked for.
 	asked    map[string]bool
 	podNets  map[string]bool // networks that a cache file of a pod is of
-	contents bool            // files come with what a restore needs
+	contents bool            // files have the values that a restore needs
 	caches   bool            // those of libcni have been begun
 	errors   []string
 }
 
-// chunk is what was read of some files.
+// chunk holds the files that were read together.
 type chunk struct {
 	at     policy.Instant
 	dir    *bounded.Handle // the first directory, nil where there is none
@@ -73,7 +74,7 @@ func (r *Reader) sweep(contents bool) *Sweep {
 	return &Sweep{r: r, contents: contents, claims: map[string]bool{}, asked: map[string]bool{}, podNets: map[string]bool{}}
 }
 
-// Close closes what the sweep has open.
+// Close closes the sweep's open directories.
 func (s *Sweep) Close() {
 	if s.open != nil {
 		s.open.Unref()

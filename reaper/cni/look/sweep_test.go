@@ -272,8 +272,8 @@ func TestSweepCNIVersion(t *testing.T) {
 	}
 }
 
-// TestSweepCNIChunks has directories that are longer than a chunk: each file is reported once,
-// and what a file lacks comes from a file of another chunk.
+// TestSweepCNIChunks has directories longer than a chunk: each file is reported once, and a value that a file
+// lacks comes from a file of another chunk.
 func TestSweepCNIChunks(t *testing.T) {
 	n := newCNINode(t)
 	n.chunk = 4
@@ -383,7 +383,7 @@ func TestSweepCNIOpensNothingElse(t *testing.T) {
 	}
 }
 
-// TestSweepCNIMemory: what a sweep holds does not grow with the files in a directory.
+// TestSweepCNIMemory: a sweep's memory does not grow with the files in a directory.
 func TestSweepCNIMemory(t *testing.T) {
 	const files, chunk = 10_000, 500
 	n := newCNINode(t)
@@ -405,7 +405,7 @@ func TestSweepCNIMemory(t *testing.T) {
 		most = max(most, m.HeapAlloc)
 		seen += len(look.Files)
 	}
-	// A tenth of what the files of all chunks would take.
+	// A tenth of the memory of all chunks' files.
 	if grown := int64(most) - int64(first); seen != files || grown > files*int64(unsafe.Sizeof(cni.File{}))/10 {
 		t.Errorf("%d files, and %d KiB more held than after the first %d", seen, grown>>10, chunk)
 	}

@@ -20,10 +20,10 @@ import (
 // version is the version of an archive's members.
 const version = 1
 
-// An archive is NAME.tar.gz with these members: what the archive is; a
-// line of JSON for each file, which has what tar cannot store (nanoseconds, the SELinux label,
-// whose file it was); and the files by their whole paths without the first slash, in the
-// order of the lines, so that tar -C / -xzf puts them back, though over whatever is there.
+// An archive is NAME.tar.gz with these members: a header that identifies the archive; a line of JSON for each
+// file with the values that tar cannot store (nanoseconds, the SELinux label, the owning pod); and the files by
+// their whole paths without the first slash, in the order of the lines. tar -C / -xzf restores them,
+// overwriting existing files.
 const (
 	aboutMember = "orphan-reaper.json"
 	indexMember = "orphan-reaper.index.jsonl"
@@ -116,9 +116,9 @@ func splitName(member string) (dir, name string) {
 	return strings.TrimSuffix(dir, "/"), name
 }
 
-// writeArchive writes an archive. It compresses at gzip's fastest. Cache files are alike, so 300,000 of them take 54 MB instead of 760 MB of a
-// disk that may be nearly full, and the smaller write saves more than the compression costs: 8.5 µs of processor time a file, 13 µs
-// without it, both with the sync.
+// writeArchive writes an archive at gzip's fastest level. Cache files are alike, so 300,000 of them need 54 MB
+// instead of 760 MB of a disk that may be nearly full, and the smaller write saves more than the compression
+// costs: 8.5 µs of processor time a file, 13 µs without it, both with the sync.
 func writeArchive(to io.Writer, head, index []byte, files []cni.File) error {
 	buf := bufio.NewWriterSize(to, 256<<10)
 	zip, err := gzip.NewWriterLevel(buf, gzip.BestSpeed)
@@ -208,8 +208,8 @@ func (r archiveReader) data(h *tar.Header, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// walkArchive calls each with each file, in the order in which they were archived, and stops at its first error. What it gave before an error
-// counts for nothing: the checksum comes at the end.
+// walkArchive calls each with each file, in archive order, and stops at its first error. The checksum comes at
+// the end, so discard all files if it returns an error.
 func walkArchive(from io.Reader, each func(cni.File) error) error {
 	r, a, err := openArchive(from)
 	if err != nil {

@@ -128,7 +128,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestArchiveForTar: a person without this program gets at the files by tar.
+// TestArchiveForTar: an operator without this program can extract the files with tar.
 func TestArchiveForTar(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	s := openStore(t, dir)

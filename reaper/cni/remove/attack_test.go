@@ -81,8 +81,8 @@ func TestCacheMadeAnewWithoutAside(t *testing.T) {
 	}
 }
 
-// TestCacheMadeAnewTwice: the name was taken a second time while the first newcomer was
-// moved back. Both are kept, and the error has their names.
+// TestCacheMadeAnewTwice: the name was created a second time while the first new file was moved back. Both are
+// kept, and the error has their names.
 func TestCacheMadeAnewTwice(t *testing.T) {
 	x := newCNI(t, false)
 	c := x.cache(1)
@@ -195,7 +195,7 @@ func TestDirectoryUnderAttack(t *testing.T) {
 	}
 }
 
-// cutOff is what the helper process is to do, and before which change it is to die.
+// cutOff configures the helper process: its task, and the change before which it dies.
 type cutOff struct {
 	Files   []passed
 	Dir     string
@@ -304,7 +304,7 @@ func TestCutOffWithNewcomer(t *testing.T) {
 	testkit.There(t, at+asideSuffix, true)
 	x.Must(os.Remove(at))
 	ended(t, x.restore(c), policy.Refused, "interrupted run has left")
-	// What a restore had begun is begun again.
+	// A restore that had begun begins again.
 	x.Must(os.WriteFile(at+asideSuffix, c.Data[:2], 0o600))
 	ended(t, x.restore(c), policy.Done)
 	testkit.There(t, at+asideSuffix, false)

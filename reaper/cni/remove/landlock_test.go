@@ -11,8 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// needLandlock fails where the kernel cannot confine: what it would refuse is not tested
-// then, and a skip would hide that.
+// needLandlock fails if the kernel has no Landlock: the refusals would be untested, and a skip would hide that.
 func needLandlock(t *testing.T, r *Remover) {
 	t.Helper()
 	if f := r.run.Landlock(); f.Truth != policy.Yes {

@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
-// lockName is the file in a network's directory on which host-local takes flock(2).
+// lockName is the file in a network's directory that host-local locks with flock(2).
 const lockName = "lock"
 
 // lockWait is how long a batch waits in all for locks. The plugin holds one for as long as

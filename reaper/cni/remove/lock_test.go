@@ -22,9 +22,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// hostLocal is what the plugin does to a network's directory, after its documentation and
-// recorded files: everything under flock(2) on its lock file; the address after the last
-// one that was given out and that O_EXCL grants; DEL reads all files for its own.
+// hostLocal does what the plugin does to a network's directory, after its documentation and recorded files:
+// everything under flock(2) on its lock file; ADD reserves the address after the last one, if O_EXCL succeeds;
+// DEL reads all files to find its own.
 type hostLocal struct {
 	dir  string
 	lock int
@@ -250,7 +250,7 @@ func TestCNILockHeldForManyBatches(t *testing.T) {
 	}
 }
 
-// TestCNILockFile: what the lock file may be.
+// TestCNILockFile: which kinds of lock file are accepted.
 func TestCNILockFile(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {
 		// The plugin makes it; without it no process would be excluded.
@@ -279,7 +279,7 @@ func TestCNILockFile(t *testing.T) {
 		})
 	}
 	t.Run("replaced", func(t *testing.T) {
-		// Whoever comes next locks the file that has the name, so we must hold that one.
+		// The next process locks the file that has the name, so we must hold that one.
 		x := newCNI(t, false)
 		a, b := x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8")
 		x.Must(os.WriteFile(x.network+"/lock", nil, 0o600))

@@ -62,21 +62,19 @@ func newRemover(dirs func() []string, open *beneath.Opener, run *confine.Runner)
 
 var errNoPermit = errors.New("this process may not change the node now")
 
-// RemoveCNI removes files that CNI wrote, which the caller has archived and synced, with a permit of the gate. It
-// removes a file only if it is still the one that was archived, by device, inode, size,
-// change time and content. What is no longer there is Gone; what is another, or no file at
-// all by now, is Refused. The results are in the order of the files, and are returned
-// after the directories are synced.
+// RemoveCNI removes CNI's files, which the caller has archived and synced, with a permit of the gate. It
+// removes a file only if device, inode, size, change time and content are still those of the archive. A missing
+// file is Gone; a different file, or one that is not regular, is Refused. The results are in the order of the
+// files, and are returned after the directories are synced.
 //
-// A cache file has no lock. It is first moved aside in its own directory, so that no
-// program finds it any more, checked again, and then removed. Where something took its name
-// in between, that is what was moved, and it is moved back. A run that was killed
-// between the two leaves NAME.~orphan-reaper, which RemoveCNI with the same files finishes.
+// A cache file has no lock. It is first moved aside in its own directory, so that no program finds it any more,
+// checked again, and then removed. If a program replaced it in between, the check finds the replacement, and it
+// is moved back. A run that was killed between the two leaves NAME.~orphan-reaper; RemoveCNI with the same
+// files finishes it.
 //
 // An address is read again and removed under host-local's own lock.
 //
-// The context, and a file system that does not answer, end it as they end Runner.Run of package
-// confine.
+// The context, and a file system that does not answer, end RemoveCNI as they end Runner.Run of package confine.
 func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
 	return r.change(ctx, files, permit.Removes(), false)
 }
@@ -114,7 +112,7 @@ type batch struct {
 	files   []cni.File
 	restore bool
 	out     []cni.File
-	// patience is what is left of the time for which locks are waited for.
+	// patience is the remaining time to wait for locks.
 	patience time.Duration
 	buf      []byte
 }

@@ -36,9 +36,8 @@ func (d *dirHandle) restore(ctx context.Context) {
 	}
 }
 
-// restoreTogether writes all files under their other names, syncs them, and then gives them their
-// own, so that no program finds half of one, also after a power cut. What a second run
-// finds when the process was killed after each step:
+// restoreTogether writes all files under their other names, syncs them, and then renames them to their own, so
+// that no program finds a partial file, also after a power cut. A second run after a kill finds:
 //
 //  1. begun: files and a part of one under the other names: begin again;
 //  2. synced: the same;

@@ -68,7 +68,7 @@ func (x *cniTree) disk() *disk {
 }
 
 func (d *disk) mount() {
-	// Nothing is written that was not asked for: what a power cut keeps must not depend on how slow the test is.
+	// Only requested writes reach the disk: the result of a power cut must not depend on the speed of the test.
 	if err := unix.Mount(d.device, d.x.results, "ext4", 0, "commit=300"); err != nil {
 		testkit.Skip(d.x.T, "nothing can be mounted: ", err)
 	}
@@ -124,7 +124,7 @@ func TestRestoreCNIPowerCut(t *testing.T) {
 		}
 		if n < step {
 			if step < 9 {
-				t.Errorf("it took %d steps", n)
+				t.Errorf("it needed %d steps", n)
 			}
 			break
 		}

@@ -39,7 +39,7 @@ func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx
 	case !sameFile(want, &st):
 		return st, errAltered
 	}
-	// What was opened is what counts; the name may be another's since it was checked.
+	// The opened file is judged; the name may be another file's since it was checked.
 	fd, st, err := d.dir.RootFile(name, unix.DT_REG)
 	if err != nil {
 		return st, err
@@ -126,8 +126,7 @@ func (d *dirHandle) unlink(name string) (policy.Result, error) {
 	return policy.Done, nil
 }
 
-// remove removes a file. An address is under its lock. What a second run finds of another file when the process was
-// killed after each step:
+// remove removes a file; an address under its lock. A second run after a kill finds, of a cache file:
 //
 //  1. moved aside: no NAME, and the archived file under its other name: on to its end;
 //  2. removed: neither: Gone.
