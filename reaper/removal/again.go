@@ -13,20 +13,18 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// A directory that a kubelet has made again and uses always wins: what is mounted in it
-// would go to quarantine with it, and what its containers hold would be out of sight. So it
-// is checked once more, immediately before it would change places with its elder, in two
-// ways: by the caller, who sees the mounts of all namespaces, the open files and the runtime;
-// and from here, by handle, which sees what lies in it and each mount that is on it or right
-// below it. After the exchange it is checked by handle once more, and what came in between goes back.
+// A directory that a kubelet has created again and uses always wins: a swap would move its mounts to
+// quarantine, and hide the files that its containers hold. So it is checked immediately before it would be
+// exchanged with its elder, in two ways: by the caller, who sees the mounts of all namespaces, the open files
+// and the runtime; and from here, by handle, which sees its content and each mount on it or right below it.
+// After the exchange it is checked by handle once more, and exchanged back if anything was added in between.
 
 var (
 	errUsed    = errors.New("the directory was made again and is used")
 	errNotTold = errors.New("the directory was made again, and it is not known whether it is used")
 )
 
-// unused does exchange where nothing uses pods/UID. Else that stays as it is, and the entry
-// is the conflict.
+// unused calls exchange if nothing uses pods/UID. Otherwise pods/UID is kept, and the entry is the conflict.
 func (b *batch) unused(ctx context.Context, a policy.Action, exchange func() policy.Outcome) policy.Outcome {
 	if !b.r.guards.used {
 		return exchange()
@@ -60,20 +58,20 @@ func (b *batch) asked(ctx context.Context, a policy.Action) policy.Fact {
 	}
 }
 
-// stays is the outcome of an entry that cannot go back, since its pod has another directory.
+// stays is the outcome of an entry that cannot be put back, since its pod has another directory.
 func stays(a policy.Action, err error) policy.Outcome {
 	o := refuse(a, policy.ReasonRemade, err)
 	o.Conflict = a.Entry
 	return o
 }
 
-// holdsMore returns why parent/name is more than what a kubelet makes before there is any volume
-// (contents.MadeFirst); nil where it is not. It opens no more than two levels.
+// holdsMore returns why parent/name has more than a kubelet creates before any volume (contents.MadeFirst), or
+// nil if it has not. It opens at most two levels.
 func (b *batch) holdsMore(parent *beneath.Dir, name string) error {
 	dir, err := parent.Step(name)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return nil // gone again: the rename will tell
+		return nil // gone again: the rename will fail
 	case err != nil:
 		return fmt.Errorf("%w: %w", errUsed, beneath.PathError("open", b.r.podsPath(name), err))
 	}
@@ -128,7 +126,7 @@ func (b *batch) usedAfter(a policy.Action) error {
 	return b.holdsMore(b.h.quar, a.Entry)
 }
 
-// exchangedBack takes an exchange back: something came to the newer directory meanwhile.
+// exchangedBack reverses an exchange, since something was added to the newer directory meanwhile.
 func (b *batch) exchangedBack(a policy.Action, why error) policy.Outcome {
 	b.before("renameat2", string(a.UID))
 	err := change.Renameat2(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE)

@@ -12,13 +12,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestAgainUsed: what was made again of a parked pod and is used stays where it is, with its
-// mounts, and the elder is the conflict. With the guard off a living pod's directory goes to
-// quarantine, and what is mounted in it with it.
+// TestAgainUsed: a directory that was created again for a parked pod and is used is kept, with its mounts, and
+// the elder is the conflict. Without the guard the directory of a living pod is moved to quarantine with its
+// mounts.
 func TestAgainUsed(t *testing.T) {
 	cases := map[string]struct {
 		specs []string
-		used  policy.Truth // what the caller says
+		used  policy.Truth // the caller's result
 	}{
 		"a secret is mounted in it":      {specs: []string{"tmpfs volumes/kubernetes.io~secret/token"}, used: policy.No},
 		"the same, and the caller sees":  {specs: []string{"tmpfs volumes/kubernetes.io~secret/token"}, used: policy.Yes},
@@ -67,8 +67,7 @@ func TestAgainUsed(t *testing.T) {
 	}
 }
 
-// TestAgainUnknown: where nobody knows whether it is used, nothing is exchanged and nothing
-// decided.
+// TestAgainUnknown: if it is unknown whether the directory is used, nothing is exchanged or decided.
 func TestAgainUnknown(t *testing.T) {
 	tr := newTree(t, "file old 1")
 	for name, used := range map[string]func(context.Context, parsers.PodUID, policy.Instant) policy.Fact{

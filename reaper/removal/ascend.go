@@ -64,14 +64,14 @@ func (w *walker) rmdir(f *frame, up *beneath.Dir) (again bool, err error) {
 		w.count(f.class, f.bytes)
 		return false, nil
 	case change.Is(err, unix.ENOENT, unix.ENOTDIR):
-		// Removed by somebody is well. Moved is not: whatever else is open may be elsewhere.
+		// A removed directory is done. A moved one is not: the other open directories may be elsewhere, too.
 		if st, err := f.dir.Stat(); err == nil && st.Nlink == 0 {
 			return false, nil
 		}
 		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", errMoved)
 	case change.Is(err, unix.ENOTEMPTY, unix.EEXIST):
 		if f.mode == prune {
-			// It held nothing but directories a moment ago. What came is not ours to take.
+			// A moment ago it held only directories. A file that is new is not removed.
 			w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), errWriter))
 			return false, nil
 		}
@@ -119,14 +119,15 @@ func (w *walker) reopen(f, parent *frame) error {
 	}
 	parent.dir = dir
 	w.closed--
-	// Its place in the listing is lost. What is left is read again from the start, unless
-	// something stays: that would be walked down for ever.
+	// Its place in the listing is lost, so the rest is read again from the start, unless something is kept: the
+	// walk would descend into that for ever.
 	parent.read = parent.read || parent.kept || f.kept
 	return nil
 }
 
-// check reports whether the walk may go on: whether the context lives and, every checkEvery removals, whether each open directory still
-// hangs in the one below it. A host process that moves a directory out of quarantine has taken it away from us with all that is in it.
+// check reports whether the walk may continue: the context has not ended and, every checkEvery removals, each
+// open directory is still in its parent. A directory that a process of the host moves out of quarantine is no
+// longer ours.
 func (w *walker) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return w.stop(policy.ReasonRemoval, "unlinkat", &w.stack[len(w.stack)-1], "", err)

@@ -16,8 +16,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// attackers change one directory of a pod's tree while it is removed. Each call of what
-// attack returns is a toggle: the attack is made and taken back.
+// attackers change one directory of a pod's tree while it is removed. Each call of attack's result makes the
+// attack or reverses it.
 var attackers = []struct {
 	name   string
 	attack func(tr *tree) func(target string) bool
@@ -74,7 +74,7 @@ func exchanger(mine string, build func(string)) func(string) bool {
 			return false
 		}
 		if !swap() {
-			// The walker has taken what came into the tree, as it may: a link is only a name.
+			// The walker may have removed the attacker's link, since a link is only a name.
 			_ = os.RemoveAll(mine)
 			build(mine)
 		}
@@ -153,9 +153,8 @@ func TestAttackersBeatRemoveAll(t *testing.T) {
 // targets is how many directories of a tree the attacker chooses from.
 const targets = 32
 
-// underAttack calls remove again and again on a tree that is made anew each time, while
-// the attacker works on it, until it has toggled often enough or remove says stop. Only
-// toggles made while remove runs count.
+// underAttack calls remove repeatedly on a new tree, while the attacker works on it, until it has toggled often
+// enough or remove returns true. Only toggles while remove runs count.
 func underAttack(tr *tree, attack func(*tree) func(string) bool, toggles int, remove func() bool) int {
 	tr.T.Helper()
 	entry := tr.Quar + "/" + entryA

@@ -36,7 +36,7 @@ func BenchmarkRemovePods(b *testing.B) {
 	})
 }
 
-// podTree is what a dead pod leaves: some 40 entries.
+// podTree is the residue of a dead pod: some 40 entries.
 var podTree = []string{
 	"file etc-hosts 200", "file containers/app/0a1b2c3d 0", "file containers/side/0a1b2c3e 0",
 	"dir plugins/kubernetes.io~empty-dir/cache", "file plugins/kubernetes.io~empty-dir/cache/ready 0",
@@ -156,7 +156,7 @@ func BenchmarkParkConfined(b *testing.B) {
 	b.ReportMetric(testkit.Median(took[false]), "unconfined-ms")
 }
 
-// BenchmarkConfine is what a thread and its restriction cost, for an empty batch.
+// BenchmarkConfine measures a thread and its restriction, for an empty batch.
 func BenchmarkConfine(b *testing.B) {
 	for _, confined := range []bool{true, false} {
 		b.Run(fmt.Sprint(confined), func(b *testing.B) {

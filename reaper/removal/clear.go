@@ -20,9 +20,8 @@ var (
 	errFilled  = errors.New("something new appears in it as fast as it is moved")
 )
 
-// clear moves what lies in one leaf of pods/UID into the same path below quarantine/Entry.
-// The leaf and everything beside it stay. The steps, and what a second run finds when the
-// process was killed after each:
+// clear moves the content of one leaf of pods/UID into the same path below quarantine/Entry. The leaf and its
+// siblings remain. The steps, and what a second run finds after a kill:
 //
 //  1. manifest written: nothing was moved, the manifest is written anew;
 //  2. the entry or some of the directories in it made: those that are there are used;
@@ -32,7 +31,7 @@ var (
 func (b *batch) clear(ctx context.Context, a policy.Action) policy.Outcome {
 	out := b.clearLeaf(ctx, a)
 	if (out.Result == policy.Refused || out.Result == policy.Gone) && b.h.quarErr == nil && b.there(a.Entry) {
-		// Of a run that was killed: what it moved is there, so the intent stays open.
+		// A run that was killed may have moved something, so the intent remains open.
 		out.Result = policy.Failed
 	}
 	return out
@@ -102,8 +101,8 @@ func (b *batch) leafPath(a policy.Action) string {
 	return b.r.podsPath(string(a.UID) + "/" + a.Leaf)
 }
 
-// openLeaf goes down to the leaf one name at a time. The pod directory must be the one
-// that was judged, where the action says which.
+// openLeaf opens the path to the leaf one name at a time. The pod directory must be the one that was judged, if
+// the action has its identity.
 func (b *batch) openLeaf(a policy.Action, rel []string) (*beneath.Dir, error) {
 	pod, err := b.h.pods.Step(string(a.UID))
 	if err != nil {
@@ -220,7 +219,7 @@ func (b *batch) names(dir *beneath.Dir) ([]string, error) {
 	for {
 		more, err := b.dents.read(dir)
 		if errors.Is(err, unix.ENOENT) {
-			return names, nil // the directory itself was removed by somebody
+			return names, nil // the directory itself was removed
 		}
 		if err != nil || !more {
 			return names, err
@@ -231,9 +230,9 @@ func (b *batch) names(dir *beneath.Dir) ([]string, error) {
 	}
 }
 
-// stillThere sees that what was emptied is the leaf still: somebody may have moved the
-// directory away while it was open, and with it what is not ours. A leaf that is no longer
-// there was empty, and the kubelet was quick.
+// stillThere checks that the emptied directory is still the leaf: another process may have moved it away while
+// it was open, and files that are not ours with it. A leaf that no longer exists was empty when the kubelet
+// removed it.
 func (b *batch) stillThere(a policy.Action, rel []string, leaf *beneath.Dir) error {
 	now, err := b.openLeaf(a, rel)
 	if errors.Is(err, unix.ENOENT) {
@@ -257,7 +256,7 @@ func (b *batch) stillThere(a policy.Action, rel []string, leaf *beneath.Dir) err
 	return nil
 }
 
-// unclear moves everything back into the leaf by its handle, and says why.
+// unclear moves everything back into the leaf by its handle, and returns the outcome with the cause.
 func (b *batch) unclear(a policy.Action, leaf, dest *beneath.Dir, cause error) policy.Outcome {
 	reason := policy.ReasonCannotMove
 	if errors.Is(cause, unix.EBUSY) {
@@ -305,7 +304,7 @@ func (b *batch) cleared(ctx context.Context, out policy.Outcome) policy.Outcome 
 	out.ID = id
 	b.buffer()
 	var rows policy.Outcome
-	w := &walker{b: b, entry: a.Entry, out: &rows} // which may take nothing, and so only looks
+	w := &walker{b: b, entry: a.Entry, out: &rows} // which may remove nothing, so it only reads
 	if err := w.start(ctx, entry, id); err != nil || len(rows.Left) == 0 {
 		rows.Left = []policy.Residue{{Path: quoted([]string{a.Leaf}), Class: contents.ClassData, Entries: 1, Partial: true}}
 	}

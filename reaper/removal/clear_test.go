@@ -57,7 +57,7 @@ func TestClear(t *testing.T) {
 					o := run1(t, r, a)
 					want(t, o, policy.Done, "")
 					if o.ID != idAt(t, tr.Quar+"/"+entryLeaf) {
-						t.Errorf("again %t: the outcome does not say which directory was made", again)
+						t.Errorf("again %t: the outcome lacks the directory that was created", again)
 					}
 					if len(o.Left) != 1 || o.Left[0].Path != leaf || o.Left[0].Class != contents.ClassData || o.Left[0].Entries < 2 {
 						t.Errorf("again %t: left %+v", again, o.Left)
@@ -86,7 +86,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestClearRefused: what is refused stays as it was, and nothing is left in quarantine.
+// TestClearRefused: a refused leaf is unchanged, and nothing is in quarantine.
 func TestClearRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		setup  func(tr *tree, a *policy.Action, leaf string)
@@ -248,7 +248,7 @@ func TestClearEndless(t *testing.T) {
 	}
 }
 
-// TestClearStopped: the daemon is told to stop in the middle: nothing stays half moved.
+// TestClearStopped: the daemon stops during a move: nothing is left half moved.
 func TestClearStopped(t *testing.T) {
 	testkit.OnTmpfs(t)
 	tr := newTree(t, heldPod...)
@@ -273,8 +273,8 @@ func TestClearStopped(t *testing.T) {
 	}
 }
 
-// TestPutLeafBack: a person, or the daemon after a crash, wants it back, and the pod has
-// changed since. What cannot go back stays, and the outcome says why.
+// TestPutLeafBack: an operator, or the daemon after a crash, puts the leaf back, and the pod has changed since.
+// Names that cannot be put back are kept in quarantine, and the outcome gives the reason.
 func TestPutLeafBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		setup  func(tr *tree, pod string)
@@ -307,7 +307,7 @@ func TestPutLeafBack(t *testing.T) {
 				testkit.There(t, tr.Quar+"/"+entryLeaf+"/"+leafNFS+"/a/b/c", tc.result == policy.Partly)
 				testkit.There(t, tr.Quar+"/"+entryLeaf+".json", tc.result == policy.Partly)
 				if tc.result == policy.Partly && (o.ID != done.ID || len(o.Left) != 1 || o.Left[0].Path != leafNFS) {
-					t.Errorf("the outcome does not say what stays: %+v", o)
+					t.Errorf("the outcome lacks the kept names: %+v", o)
 				}
 				tr.mine(t, "a/b/c")
 			})
@@ -315,7 +315,7 @@ func TestPutLeafBack(t *testing.T) {
 	}
 }
 
-// TestTakeLeaf: what was cleared goes by its class.
+// TestTakeLeaf: cleared content is removed by its class.
 func TestTakeLeaf(t *testing.T) {
 	for _, leaf := range []string{leafNFS, leafCSI} {
 		testkit.OnTmpfs(t)
@@ -336,8 +336,8 @@ func TestTakeLeaf(t *testing.T) {
 	}
 }
 
-// TestClearCutUndone kills before each change, and takes the way back that the next start
-// takes: the pod is as it was, and the quarantine empty.
+// TestClearCutUndone kills before each change, and undoes it as the next start does: the pod is unchanged, and
+// the quarantine empty.
 func TestClearCutUndone(t *testing.T) {
 	for _, leaf := range []string{leafNFS, leafCSI} {
 		t.Run(leaf, func(t *testing.T) {

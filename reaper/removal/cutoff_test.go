@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// cutOff is what the helper process is to do, and before which change it is to die.
+// cutOff configures the helper process: its task, and the change before which it dies.
 type cutOff struct {
 	Pods    string
 	Actions []policy.Action
@@ -145,7 +145,7 @@ func cutPutBack(t *testing.T, remade, known bool) (*tree, []policy.Action) {
 		// The file system's clock is coarse, and the newer directory is known by its birth.
 		old := idAt(t, tr.Quar+"/"+entryA)
 		if old.Btime == 0 {
-			t.Skip("this file system knows no birth times")
+			t.Skip("this file system has no birth times")
 		}
 		for tr.Pod(uidA, "dir volumes"); idAt(t, tr.Pods+"/"+string(uidA)).Btime <= old.Btime; tr.Pod(uidA, "dir volumes") {
 			tr.Must(os.RemoveAll(tr.Pods + "/" + string(uidA)))
@@ -154,7 +154,7 @@ func cutPutBack(t *testing.T, remade, known bool) (*tree, []policy.Action) {
 	return tr, []policy.Action{a}
 }
 
-// finished runs the plan again and compares: the tree, and what Where says.
+// finished runs the plan again and compares the tree and Where's result.
 func finished(t *testing.T, tr *tree, actions []policy.Action, end, when string) {
 	t.Helper()
 	r := tr.open(false)
@@ -177,7 +177,7 @@ func finished(t *testing.T, tr *tree, actions []policy.Action, end, when string)
 	tr.movedB()
 }
 
-// movedB takes account of uidB, which holds a canary, having been parked by the test.
+// movedB accounts for uidB, which holds a canary, after the test has parked it.
 func (tr *tree) movedB() {
 	if _, err := os.Lstat(tr.Quar + "/" + string(uidB) + ".1"); err == nil {
 		tr.Moved(tr.Pods+"/"+string(uidB)+"/", tr.Quar+"/"+string(uidB)+".1/")

@@ -37,8 +37,8 @@ func ephemeralPod(t *testing.T, no bool, take contents.ClassSet) (*tree, *Remove
 	return tr, r, a
 }
 
-// TestTakeEphemeralCSI: what an ephemeral CSI volume left goes as an emptyDir does, and the file
-// that tells it is ephemeral not before it.
+// TestTakeEphemeralCSI: the residue of an ephemeral CSI volume is removed like an emptyDir, and last of all the
+// file that identifies it as ephemeral.
 func TestTakeEphemeralCSI(t *testing.T) {
 	users := []string{".125", ".77", "big", "big/userns", "canary", "volumes", "volumes/kubernetes.io~csi"}
 	for _, name := range []string{
@@ -62,7 +62,7 @@ func TestTakeEphemeralCSI(t *testing.T) {
 		ephemeral []string
 	}{
 		"strip": {contents.TakeStrip, strip, []string{"both/mount", "both/vol_data.json", "secrets/mount", "secrets/vol_data.json"}},
-		// What a person has put beside it keeps the volume, and is then not tried for ever.
+		// A file that an operator added keeps the volume, and the walk does not retry for ever.
 		"aged": {contents.TakeAged, aged, nil},
 	} {
 		for way, no := range testkit.Ways {
@@ -120,7 +120,7 @@ func TestEphemeralCSICutOff(t *testing.T) {
 	}
 }
 
-// TestUsernsIsSkeleton: the pod above, with nothing of a user's, goes to the last entry.
+// TestUsernsIsSkeleton: the pod above, without user data, is removed completely.
 func TestUsernsIsSkeleton(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeStrip, "file etc-hosts 20", "dir volumes/kubernetes.io~csi/s/mount")
 	for name, text := range map[string]string{"userns": kubeletUserns, "volumes/kubernetes.io~csi/s/vol_data.json": ephemeralCSI} {

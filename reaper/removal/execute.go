@@ -19,16 +19,17 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
 
-// Execute carries out the plan and says for each action, in the plan's order, how it ended. It syncs the pods directory and the quarantine
-// once, after the last action and before it returns: an outcome is told only when it is on disk. A plan
-// without actions only removes the manifests of entries that are not there, as every other does at its end.
+// Execute carries out the plan and returns one outcome for each action, in the plan's order. It syncs the pods
+// directory and the quarantine once, after the last action, so an outcome is returned only when it is on disk.
+// Like every plan, one without actions removes the manifests of entries that no longer exist.
 //
-// When ctx ends, the action under way stops at its next step and those that were not begun are Refused. A system call that does not
-// return is waited for no longer than Config.Grace: then its action is Failed, its thread is left behind, and what had ended is Failed as
-// not synced, with all that it says of what was removed. The call may still take effect when it returns, but nothing is begun after it;
-// until then every other Execute waits for its own context and is Refused. Where tells what came of it.
+// When ctx ends, the current action stops at its next step, and actions that were not begun are Refused. A
+// system call that does not return is waited for at most Config.Grace. Then its action is Failed and its thread
+// is abandoned; actions that had ended are Failed as not synced, with their records of removed files. The call
+// may still take effect when it returns, but nothing is begun after it; until then every other Execute waits
+// for its own context and is Refused. Where finds the result on disk.
 //
-// A batch that the permit does not allow is refused whole, and changes nothing.
+// A batch that the permit does not allow is refused as a whole, and changes nothing.
 func (r *Remover) Execute(ctx context.Context, permit policy.Permit, plan policy.Batch) []policy.Outcome {
 	if refused := unpermitted(permit, plan); refused != nil || !permit.Undoes() && len(plan.Actions) == 0 {
 		return refused
@@ -68,7 +69,7 @@ type batch struct {
 	dents   dents
 	widest  *sync.Mutex    // held for the directory that has the widest buffer, of all threads
 	work    *progress.Work // nil in the daemon
-	// movedPods and movedQuar say which parent has to be synced.
+	// movedPods and movedQuar report which parent has to be synced.
 	movedPods, movedQuar bool
 	// notes are what stops no action: manifests that could not be removed, a thread that could not be
 	// confined. They are logged when the thread has ended: it may not do all that a logger does.
@@ -95,9 +96,10 @@ func (b *batch) run(ctx context.Context) {
 	b.sync()
 }
 
-// share carries the actions out. What removes goes to several threads, each under Landlock by itself: an entry is one thread's from its
-// first name to its last, and a thread that hangs holds up no entry but its own. What is parked, cleared or put back is moved between the
-// same two directories, which the kernel locks for each rename: more threads would only wait.
+// share carries the actions out. Removals are spread over several threads, each under Landlock by itself: one
+// thread handles an entry from its first name to its last, so a thread that hangs delays no entry but its own.
+// Park, clear and put back move between the same two directories, which the kernel locks for each rename: more
+// threads would only wait.
 func (b *batch) share(ctx context.Context) {
 	order, next := b.order(), atomic.Int64{}
 	take := func(b *batch) {
@@ -118,7 +120,7 @@ func (b *batch) share(ctx context.Context) {
 		bounded.OnOwnThread(func() {
 			defer wg.Done()
 			if err := other.r.run.Confine(other.grants()...); err != nil {
-				other.notes = append(other.notes, err) // it takes nothing, and the first thread all
+				other.notes = append(other.notes, err) // it removes nothing, and the first thread everything
 				return
 			}
 			take(other)
@@ -147,8 +149,8 @@ func (b *batch) turn(ctx context.Context, i int) {
 	b.results.end(i, o)
 }
 
-// grants are the directories that the batch may change. One that moves nothing has no business in the
-// pods directory: what somebody moves there while it is removed is out of reach.
+// grants returns the directories that the batch may change. A batch that moves nothing gets no right to the
+// pods directory, so a tree that is moved there during its removal is out of reach.
 func (b *batch) grants() []confine.Grant {
 	grants := []confine.Grant{{FD: b.h.quar.FD(), Rights: confine.MayMove}}
 	if slices.ContainsFunc(b.actions, func(a policy.Action) bool { return !a.Removes() }) {
@@ -159,11 +161,11 @@ func (b *batch) grants() []confine.Grant {
 
 var errBusy = errors.New("another orphan-reaper is at work in the quarantine; try again")
 
-// lock keeps a second process, as a person's restore beside the daemon, from working in the quarantine at the same time. The kernel lets it go
-// when the handle is closed, however the process ends.
+// lock keeps a second process, such as an operator's restore beside the daemon, from working in the quarantine
+// at the same time. The kernel releases it when the handle is closed, however the process ends.
 func (b *batch) lock() error {
 	if b.h.quarErr != nil {
-		return nil //nolint:nilerr // each action says so itself
+		return nil //nolint:nilerr // each action reports it
 	}
 	err := beneath.Uninterrupted(func() error { return unix.Flock(b.h.quar.FD(), unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -175,8 +177,8 @@ func (b *batch) lock() error {
 	return nil
 }
 
-// order takes the actions by inode, as the walker takes entries. A plan of several kinds
-// keeps its own order.
+// order returns the actions in the order of their inodes, in which the walker reads entries, too. A plan of
+// several kinds keeps its own order.
 func (b *batch) order() []int {
 	order := make([]int, len(b.actions))
 	for i := range order {
@@ -211,8 +213,8 @@ func (b *batch) one(ctx context.Context, a policy.Action) policy.Outcome {
 	return refuse(a, policy.ReasonRemoval, fmt.Errorf("no action is called %q", a.Kind))
 }
 
-// sync makes the batch durable. An outcome whose move may be lost with the power is Failed:
-// the disk knows better than the ledger then, and Where tells.
+// sync makes the batch durable. An outcome whose move may be lost in a power cut is Failed: then Where finds
+// the result on disk.
 func (b *batch) sync() {
 	var err error
 	if b.movedQuar {
@@ -230,7 +232,7 @@ func (b *batch) sync() {
 	}
 }
 
-// before tells a test which change comes next.
+// before is the test hook before each change.
 func (b *batch) before(op, name string) {
 	if b.r.guards.before != nil {
 		b.r.guards.before(op, name)

@@ -104,7 +104,7 @@ func (r *Remover) openQuarantine(h *handles, create bool) error {
 	return nil
 }
 
-// syncDirOf syncs a directory of which there is an O_PATH handle, which fsync does not take.
+// syncDirOf syncs a directory through an O_PATH handle, which fsync rejects.
 func syncDirOf(at *beneath.Dir) error {
 	dir, err := at.Step(".")
 	if err != nil {
@@ -148,8 +148,8 @@ func orInvalid(err error) error {
 	return err
 }
 
-// tighten takes the others' rights from a quarantine that is still empty. One that holds
-// something may be any directory that was named by mistake: its mode is its owner's.
+// tighten removes the others' rights from an empty quarantine. One with content may be a directory that was
+// configured by mistake, so its mode is not changed.
 func (r *Remover) tighten(dir *beneath.Dir, mode uint16, change bool) error {
 	d := dents{buf: make([]byte, 4096)}
 	more, err := d.read(dir)

@@ -107,7 +107,7 @@ func TestStuckBatch(t *testing.T) {
 	want(t, run1(t, r, a), policy.Done, "")
 }
 
-// TestNothingLeaks: no thread, goroutine or descriptor stays after a batch.
+// TestNothingLeaks: no thread, goroutine or descriptor remains after a batch.
 func TestNothingLeaks(t *testing.T) {
 	testkit.OnTmpfs(t)
 	tr := newTree(t, "file etc-hosts 1")
@@ -135,9 +135,9 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// TestForeignNamespace writes down what the kernel does not stop: a mount point that only
-// another mount namespace has. The removal here detaches the mount there, without an
-// error; what lies behind it lives. The caller's scan of all namespaces is the guard.
+// TestForeignNamespace documents a gap of the kernel: a mount point that only another mount namespace has. The
+// removal detaches the mount there, without an error, and its files survive. The caller's scan of all
+// namespaces is the guard.
 func TestForeignNamespace(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~csi/pv/mount")
 	at := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~csi/pv/mount"
@@ -163,7 +163,7 @@ func TestForeignNamespace(t *testing.T) {
 	tr.Must(err)
 	n, _ = out.Read(buf)
 	if got := strings.TrimSpace(string(buf[:n])); got != "0" {
-		t.Errorf("the other namespace still has %s mounts; the kernel does better than we say", got)
+		t.Errorf("the other namespace still has %s mounts; the kernel protects more than the comment claims", got)
 	}
 	tr.Must(cmd.Wait())
 }

@@ -40,8 +40,8 @@ func labels(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// label gives everything in a directory a label of its own, as a pod with MCS categories has.
-// Where no SELinux runs the kernel takes any.
+// label gives everything in a directory a label of its own, as a pod with MCS categories has. Without SELinux
+// the kernel accepts any label.
 func label(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	if _, err := os.Stat("/sys/fs/selinux/enforce"); err == nil {

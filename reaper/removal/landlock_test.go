@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// needLandlock skips where the kernel cannot confine: what it would refuse is not tested then.
+// needLandlock skips if the kernel has no Landlock, since the refusals cannot be tested then.
 func needLandlock(t *testing.T, r *Remover) {
 	t.Helper()
 	if r.Means().Landlock.Truth != policy.Yes {
@@ -80,9 +80,9 @@ var attempts = []attempt{
 	{"truncate in quarantine", func(x *elsewhere) error { return unix.Truncate(x.quar+"/mine/file", 0) }},
 }
 
-// TestConfined: on the thread of a batch the kernel refuses whatever is not the batch's, at
-// whatever path and by whatever handle, while the batch itself goes on and other threads do
-// as they like. Without Landlock each attempt succeeds, so it is Landlock that refuses.
+// TestConfined: on the thread of a batch the kernel refuses changes of all other files, by any path and any
+// handle, while the batch works and other threads are not restricted. Without Landlock each attempt succeeds,
+// so Landlock is what refuses.
 func TestConfined(t *testing.T) {
 	for _, confined := range []bool{true, false} {
 		for _, at := range attempts {
@@ -173,7 +173,7 @@ func descriptorOf(t *testing.T, end string) int {
 	return -1
 }
 
-// TestConfinedVersions: a pod goes all the way with the rights of each version of Landlock.
+// TestConfinedVersions: a pod is parked and removed with the rights of each version of Landlock.
 func TestConfinedVersions(t *testing.T) {
 	const first = 0x1fff // all of Linux 5.13
 	for _, handled := range []uint64{0, first | 0x2000, first | 0x2000 | 0x4000, first | 0x2000 | 0x4000 | 0x8000} {
@@ -190,15 +190,14 @@ func TestConfinedVersions(t *testing.T) {
 	}
 }
 
-// TestConfineFails: a kernel that has Landlock and refuses stops the batch before its first
-// change, and in words.
+// TestConfineFails: a kernel whose Landlock refuses stops the batch before its first change, with a message.
 func TestConfineFails(t *testing.T) {
 	tr := newTree(t, "file volumes/x/one 10")
 	tr.Mkdir(tr.Quar)
 	tr.Must(os.Chmod(tr.Quar, 0o700))
 	r := tr.open(false)
 	needLandlock(t, r)
-	testkit.Set(r.run, "handled", uint64(1<<63)) // no kernel knows it
+	testkit.Set(r.run, "handled", uint64(1<<63)) // no kernel has it
 	changes := 0
 	r.guards.before = func(string, string) { changes++ }
 	o := run1(t, r, tr.parkAction(uidA))
@@ -209,7 +208,7 @@ func TestConfineFails(t *testing.T) {
 	testkit.There(t, tr.Pods+"/"+string(uidA)+"/volumes/x/one", true)
 }
 
-// TestMeans: what people are told of the ways the Remover is held.
+// TestMeans: the reported means by which the Remover is confined.
 func TestMeans(t *testing.T) {
 	tr := newTree(t)
 	r := tr.open(false)

@@ -57,14 +57,14 @@ func quoted(rel []string) string {
 }
 
 const (
-	// surveyEntries and surveyDepth bound the survey of a tree that stays: it is for the
-	// record, and to find that the tree holds nothing but directories. The depth leaves all
-	// of its directories open, so that none is listed twice.
+	// surveyEntries and surveyDepth bound the survey of a tree that is kept: it is for the record, and to find
+	// trees that hold only directories. All directories up to surveyDepth remain open, so that none is listed
+	// twice.
 	surveyEntries = 10_000
 	surveyDepth   = 40
 )
 
-// survey is what the walk of a tree found that may not be removed, in mode count.
+// survey is the result of a walk in mode count over a tree that may not be removed.
 type survey struct {
 	root      int // its place in the stack
 	residue   policy.Residue

@@ -10,9 +10,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// liftFrom is how many levels of a tree that goes whole are walked down before what lies deeper is moved to its top. Landlock looks at
-// each level from a name up to the quarantine, at each step: without moving, a tree of 12,000 levels took 47 s of processor time, and one
-// of 160,000 would take hours. Any pod can make such a tree. What a program makes by itself is rarely this deep.
+// liftFrom is the number of levels of a tree to be removed that the walk descends; deeper directories are moved
+// to the tree's top first. Landlock checks each level up to the quarantine at each step: without moving, a tree
+// of 12,000 levels took 47 s of processor time, and one of 160,000 would take hours. Any pod can create such a
+// tree. Programs rarely create one this deep.
 const liftFrom = 128
 
 // uniform returns the topmost directory of the walk that is not judged, -1 where there is none.
@@ -20,9 +21,9 @@ func (w *walker) uniform() int {
 	return slices.IndexFunc(w.stack, func(f frame) bool { return f.mode != judge })
 }
 
-// lift moves a directory of f that lies too deep to the top of the tree that goes whole, from where it is walked in its turn. All below
-// that top is of one class, so that a run that is killed changes nothing in what may go. Where it cannot be moved, it is removed where it
-// lies.
+// lift moves a directory of f that is too deep to the top of the tree to be removed, where the walk reaches it
+// later. The whole tree is of one class, so a kill in between does not change what may be removed. If it cannot
+// be moved, it is removed in place.
 func (w *walker) lift(ctx context.Context, f, child *frame) (bool, error) {
 	top := w.uniform()
 	if child.mode != whole || top < 0 || len(w.stack)-top < w.b.r.guards.liftFrom {

@@ -13,7 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// deepEntry has 1,000 levels in an emptyDir of an entry that goes whole.
+// deepEntry returns a tree with 1,000 levels in an emptyDir of an entry that is removed completely.
 func deepEntry(t *testing.T) (tr *tree, r *Remover, a policy.Action, top string) {
 	t.Helper()
 	testkit.OnTmpfs(t)
@@ -42,7 +42,7 @@ func TestLift(t *testing.T) {
 				switch {
 				case op == "renameat2":
 					tried++
-				case name == "file": // each level has one, and it goes on the way down
+				case name == "file": // each level has one, removed on the way down
 					depth++
 					deepest = max(deepest, depth)
 				case name == "d" || strings.HasPrefix(name, "lifted-"):
@@ -61,7 +61,7 @@ func TestLift(t *testing.T) {
 	}
 }
 
-// TestLiftOther: where another directory has taken the place of one, since that was opened, the walk stops.
+// TestLiftOther: if a directory was replaced after it was opened, the walk stops.
 func TestLiftOther(t *testing.T) {
 	tr, r, a, top := deepEntry(t)
 	r.guards.before = testkit.Outside(func(op, name string) {
@@ -85,7 +85,7 @@ func TestLiftOther(t *testing.T) {
 	if !strings.Contains(o.Err, errChanges.Error()) {
 		t.Error(o.Err)
 	}
-	want(t, run1(t, r, a), policy.Done, "") // the next look takes all
+	want(t, run1(t, r, a), policy.Done, "") // the next look removes everything
 }
 
 // TestLiftCutOff kills before each lift and before the first removal after it, and runs again.

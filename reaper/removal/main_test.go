@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// granted is what the gate grants on a healthy node.
+// granted is the gate's permit on a healthy node.
 var granted = policy.Standing{Node: policy.Node{MayEnforce: policy.Fact{Truth: policy.Yes}, Agrees: policy.Fact{Truth: policy.Yes}}}.Gate()
 
 // TestNoPermit: without what only the gate grants nothing is moved, made or removed.

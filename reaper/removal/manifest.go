@@ -13,8 +13,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// writeManifest lays the manifest beside the place where the entry will be. It is not
-// synced: the ledger is, and this is for a person who has lost it.
+// writeManifest writes the manifest beside the future entry. It is not synced: the ledger is, and the manifest
+// is for an operator who has lost the ledger.
 func (b *batch) writeManifest(a policy.Action) error {
 	taken, err := b.h.quar.Exists(a.Entry)
 	if err != nil {
@@ -67,8 +67,8 @@ func (b *batch) dropStrays() {
 	}
 }
 
-// dropManifest removes the manifest of an entry that is not in quarantine. One that stays
-// behind is removed by the next batch, so an error is told and stops nothing.
+// dropManifest removes the manifest of an entry that is not in quarantine. The next batch removes one that
+// remains, so an error is logged and stops nothing.
 func (b *batch) dropManifest(entry string) {
 	name := entry + manifestSuffix
 	b.before("unlinkat", name)

@@ -23,7 +23,7 @@ var (
 	modelEphemeral = regexp.MustCompile(`^\w+ volumes/kubernetes\.io~empty-dir/[^/]+/`)
 )
 
-// unitDepth is at which level the tree that c lies in is kept or taken as a whole.
+// unitDepth returns the level at which the tree of c is kept or removed as a whole.
 func unitDepth(c []string) int {
 	switch {
 	case c[0] == "containers", c[0] == "volumeDevices":
@@ -36,8 +36,8 @@ func unitDepth(c []string) int {
 	return 1
 }
 
-// model says which of the paths (with their kinds) must be left. A unit that holds nothing
-// but directories goes; one of which anything stays, stays whole.
+// model returns which of the paths (with their kinds) must be kept. A unit that holds only directories is
+// removed; a unit with anything kept is kept whole.
 func model(kinds map[string]string, take contents.ClassSet) []string {
 	left := map[string]bool{}
 	for p, kind := range kinds {
@@ -113,7 +113,7 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// randomTree is what a pod directory may look like, and somewhat worse.
+// randomTree returns a random pod directory, with worse content than real ones have.
 func randomTree(rnd *rand.Rand) map[string]string {
 	stems := []string{
 		"", "containers", "containers/app", "plugins/kubernetes.io~empty-dir/c", "volumes", "volumes/kubernetes.io~csi", "volumes/kubernetes.io~csi/pv",

@@ -19,8 +19,7 @@ var (
 	errTwoMount = errors.New("quarantine and pods directory are on two mounts; set --quarantine-dir to a directory on the mount of the pods directory")
 )
 
-// park moves pods/UID to quarantine/Entry. The steps, and what a second run finds when the
-// process was killed after each:
+// park moves pods/UID to quarantine/Entry. The steps, and what a second run finds after a kill:
 //
 //  1. manifest written: the entry is not there, the manifest is written anew;
 //  2. renamed: the entry is there and is the judged directory: done;
@@ -47,7 +46,7 @@ func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
 	if err := ctx.Err(); err != nil {
-		// A call above may have hung for long, and nobody waits for this batch any more.
+		// A call above may have blocked for long, and the batch may have been abandoned.
 		b.dropManifest(a.Entry)
 		return refuse(a, policy.ReasonRemoval, err)
 	}
@@ -65,9 +64,8 @@ func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 	return policy.Outcome{Action: a, Result: policy.Done}
 }
 
-// parkedBefore is Done where the judged directory already lies in quarantine: a run that
-// was killed has moved it. What has taken its name in pods/ since is for the next look.
-// Else it is otherwise.
+// parkedBefore returns Done if the judged directory is already in quarantine, since a run that was killed has
+// moved it. The next look judges a directory that has its name in pods/ since. Otherwise it returns otherwise.
 func (b *batch) parkedBefore(a policy.Action, otherwise policy.Outcome) policy.Outcome {
 	id, err := b.h.quar.Identify(a.Entry)
 	switch {
@@ -80,8 +78,8 @@ func (b *batch) parkedBefore(a policy.Action, otherwise policy.Outcome) policy.O
 	return otherwise
 }
 
-// unpark moves back what arrived in quarantine and is not what was judged: something took
-// the name between the check and the rename.
+// unpark moves back a directory that is in quarantine and was not judged: it had replaced the judged one
+// between the check and the rename.
 func (b *batch) unpark(a policy.Action) policy.Outcome {
 	wrong := beneath.PathError("renameat2", b.r.podsPath(string(a.UID)), errOther)
 	err := b.rename(b.h.quar, a.Entry, b.h.pods, string(a.UID))
@@ -89,7 +87,7 @@ func (b *batch) unpark(a policy.Action) policy.Outcome {
 		b.dropManifest(a.Entry)
 		return refuse(a, policy.ReasonCannotMove, wrong)
 	}
-	// A third one has the name in pods/ by now. The second stays where nothing purges it.
+	// A third directory has the name in pods/ now. The second remains in quarantine, where it is never purged.
 	out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w, and cannot be moved back: %w", wrong, err))
 	out.Result, out.Remade = policy.Failed, true
 	if name, err := b.asConflict(a.Entry); err == nil {
@@ -117,7 +115,7 @@ func (b *batch) rename(from *beneath.Dir, name string, to *beneath.Dir, as strin
 	return change.Renameat2(from, name, to, as, b.r.guards.noreplace)
 }
 
-// refuseStep is for a step to a directory that could not be taken.
+// refuseStep is the outcome if a directory on the way could not be opened.
 func (b *batch) refuseStep(a policy.Action, path string, err error) policy.Outcome {
 	wrapped := beneath.PathError("openat2", path, err)
 	switch {
@@ -129,7 +127,7 @@ func (b *batch) refuseStep(a policy.Action, path string, err error) policy.Outco
 	return refuse(a, policy.ReasonCannotMove, wrapped)
 }
 
-// explain adds what a person can do about it.
+// explain adds what an operator can do about the error.
 func explain(err error) error {
 	if errors.Is(err, unix.EXDEV) {
 		return fmt.Errorf("%w (set --quarantine-dir to a directory on the mount of the pods directory)", err)

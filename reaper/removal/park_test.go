@@ -53,7 +53,7 @@ func TestPark(t *testing.T) {
 	}
 }
 
-// TestParkRefused: what is refused stays as it was, and no manifest is left.
+// TestParkRefused: a refused directory is unchanged, and no manifest is left.
 func TestParkRefused(t *testing.T) {
 	pod := func(tr *tree) string { return tr.Pods + "/" + string(uidA) }
 	cases := []struct {
@@ -140,7 +140,7 @@ func TestParkRefused(t *testing.T) {
 					o := run1(t, tr.open(no), a)
 					want(t, o, c.result, c.reason)
 					if !strings.Contains(o.Err, c.words) {
-						t.Fatalf("%q does not say %q", o.Err, c.words)
+						t.Fatalf("%q does not contain %q", o.Err, c.words)
 					}
 					if after := testkit.Listing(t, tr.Pods); strings.Join(before, "|") != strings.Join(after, "|") {
 						t.Fatalf("%q, was %q", after, before)
@@ -152,8 +152,8 @@ func TestParkRefused(t *testing.T) {
 	}
 }
 
-// TestParkDiskFull: where there is no room for the manifest, the pod is parked without: a full disk is often what is to be mended, and
-// the ledger has all that the manifest says.
+// TestParkDiskFull: without room for the manifest, the pod is parked without it: a full disk is often the
+// problem to solve, and the ledger has all that the manifest has.
 func TestParkDiskFull(t *testing.T) {
 	base := t.TempDir()
 	if err := unix.Mount("tmpfs", base, "tmpfs", 0, "size=64k"); err != nil {
@@ -171,8 +171,9 @@ func TestParkDiskFull(t *testing.T) {
 	testkit.UnmountBelow(t, base)
 }
 
-// TestNoInodeLeft: a pod that was parked where no inode was left for its manifest is known by the identity that the ledger has. It is
-// stripped, purged and put back like any other, while the disk is full and after that. What the ledger does not know needs the manifest.
+// TestNoInodeLeft: a pod that was parked while no inode was left for its manifest is identified by the ledger.
+// It is stripped, purged and put back like any other, while the disk is full and later. An entry that is not in
+// the ledger needs the manifest.
 func TestNoInodeLeft(t *testing.T) {
 	const inodes = 96
 	actions := map[string]policy.Action{
@@ -223,7 +224,7 @@ func TestNoInodeLeft(t *testing.T) {
 	}
 }
 
-// TestParkCarriesMounts: a mount below a parked directory goes with it, and back with it.
+// TestParkCarriesMounts: a mount below a parked directory moves with it, and back with it.
 func TestParkCarriesMounts(t *testing.T) {
 	tr := newTree(t, "bind volumes/kubernetes.io~csi/db/mount", "tmpfs volumes/kubernetes.io~empty-dir/mem")
 	r := tr.open(false)
@@ -238,8 +239,8 @@ func TestParkCarriesMounts(t *testing.T) {
 	}
 }
 
-// TestParkSwapped: another directory takes the name between the check and the rename. It is
-// moved back. With the guard off it would stay in quarantine, and be removed there.
+// TestParkSwapped: another directory takes the name between the check and the rename. It is moved back. Without
+// the guard it would remain in quarantine, and be removed there.
 func TestParkSwapped(t *testing.T) {
 	for _, guard := range []bool{true, false} {
 		tr := newTree(t, "dir volumes")
@@ -285,7 +286,7 @@ func TestParkSwappedTwice(t *testing.T) {
 	o := run1(t, r, tr.parkAction(uidA))
 	want(t, o, policy.Failed, policy.ReasonCannotMove)
 	if !o.MadeAgain() {
-		t.Error("made again twice, and nobody is told that the pod lives")
+		t.Error("created again twice, and the outcome does not report a living pod")
 	}
 	testkit.There(t, tr.Quar+"/"+o.Conflict+"/second", true)
 	testkit.There(t, tr.Pods+"/"+string(uidA)+"/third", true)
@@ -369,7 +370,7 @@ func TestWhereAndList(t *testing.T) {
 	}
 	testkit.There(t, tr.Quar, false)
 
-	// Looking changes nothing, parking takes the others' rights from a quarantine that is empty.
+	// Reading changes nothing; parking removes the others' rights from an empty quarantine.
 	tr.Mkdir(tr.Quar)
 	for range 2 {
 		if _, _, err := r.Where(uidA, entryA); err != nil {
@@ -397,8 +398,7 @@ func TestWhereAndList(t *testing.T) {
 	want(t, run1(t, nowhere, a), policy.Refused, policy.ReasonRemoval)
 }
 
-// TestStrayManifest: a manifest whose entry is not there is gone after the next batch,
-// whatever that does; nobody else's file is touched.
+// TestStrayManifest: the next batch of any kind removes a manifest without an entry, and touches no other file.
 func TestStrayManifest(t *testing.T) {
 	tr := newTree(t, "file etc-hosts 1")
 	r := tr.open(false)
@@ -420,7 +420,7 @@ func TestStrayManifest(t *testing.T) {
 	}
 }
 
-// TestNothingToDo: a batch without actions makes no quarantine, and waits for nobody's.
+// TestNothingToDo: a batch without actions creates no quarantine, and waits for no lock.
 func TestNothingToDo(t *testing.T) {
 	tr := newTree(t)
 	r := tr.open(false)

@@ -13,11 +13,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// putBack moves quarantine/Entry back to pods/UID. Where the directory was made again and
-// anything uses it, or nobody knows, it is left alone, and the entry stays as the conflict:
-// see again.go. Where nothing uses it, the two change places in one call, so that a kubelet
-// never finds none, and the newer becomes a conflict. What a second run finds when the
-// process was killed after each step:
+// putBack moves quarantine/Entry back to pods/UID. If the directory was created again and is used, or may be,
+// it is kept, and the entry remains as the conflict: see again.go. If nothing uses it, the two change places in
+// one call, so that a kubelet always finds one, and the newer becomes a conflict. A second run after a kill
+// finds, after each step:
 //
 //  1. renamed: no entry; pods/UID is the parked one: done;
 //  2. exchanged: the entry is the newer one and pods/UID the parked one: on to the conflict;
@@ -73,8 +72,8 @@ func (b *batch) neverMoved(a policy.Action) bool {
 	return err == nil && sameParked(a.ID, live)
 }
 
-// exchanged reports whether a killed run has already exchanged the two. Where the plan does
-// not know the parked one, the older of them is it: the other was made while it was away.
+// exchanged reports whether a killed run has already exchanged the two. If the plan has no identity of the
+// parked one, it is the older of them: the other was created while it was away.
 func exchanged(want, inQuarantine, inPods policy.DirID) bool {
 	if want != (policy.DirID{}) {
 		return !sameParked(want, inQuarantine) && sameParked(want, inPods)
@@ -122,7 +121,7 @@ func (b *batch) exchange(a policy.Action, parked policy.DirID) policy.Outcome {
 	b.before("renameat2", string(a.UID))
 	err := change.Renameat2(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.ENOENT) {
-		// The newer one has gone meanwhile (or the parked one: the next run will tell).
+		// The newer one is gone (or the parked one is, which the next run finds).
 		err = b.rename(b.h.quar, a.Entry, b.h.pods, string(a.UID))
 		if err == nil {
 			b.movedPods, b.movedQuar = true, true

@@ -58,7 +58,7 @@ func TestPutBackConflict(t *testing.T) {
 				}
 				tr.Pod(uidA, "dir volumes", "dir plugins") // nothing uses it yet
 				newer := idAt(t, tr.Pods+"/"+string(uidA))
-				tr.Mkdir(tr.Quar + "/" + entryA + ".conflict") // taken
+				tr.Mkdir(tr.Quar + "/" + entryA + ".conflict") // the name exists
 				o := run1(t, r, a)
 				want(t, o, policy.Conflict, "")
 				if o.Conflict != entryA+".conflict.2" {
@@ -83,8 +83,7 @@ func TestPutBackConflict(t *testing.T) {
 	}
 }
 
-// TestNoreplace: without RENAME_NOREPLACE the directory that a kubelet has made again is
-// replaced without a word.
+// TestNoreplace: without RENAME_NOREPLACE a directory that a kubelet has created again is replaced silently.
 func TestNoreplace(t *testing.T) {
 	for _, guard := range []bool{true, false} {
 		tr := newTree(t, "file old 1")
@@ -147,7 +146,7 @@ func TestPutBackRefused(t *testing.T) {
 	}
 }
 
-// TestPutBackOverFile: whatever has the name in pods/ and is no empty directory stays there.
+// TestPutBackOverFile: anything but an empty directory that has the name in pods/ is kept.
 func TestPutBackOverFile(t *testing.T) {
 	tr := newTree(t, "file old 1")
 	r := tr.open(false)
@@ -181,8 +180,8 @@ func TestPutBackSwapped(t *testing.T) {
 	testkit.There(t, tr.Pods+"/"+string(uidA), false)
 }
 
-// TestPutBackNeverMoved: a park that was killed before it made the quarantine is closed by
-// what hangs in the pods directory; without the plan's directory there nothing is said.
+// TestPutBackNeverMoved: a park that was killed before it created the quarantine is closed if the plan's
+// directory is in the pods directory; without it nothing is reported.
 func TestPutBackNeverMoved(t *testing.T) {
 	base := t.TempDir()
 	const uid = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")

@@ -24,11 +24,11 @@ var (
 	errNotMade  = errors.New("it holds more than the path of one leaf")
 )
 
-// putBackLeaf moves what clear has moved back into the leaf, once it is seen that all of it
-// fits. Which leaf it was is read from the entry itself, so that it can be put back without the
-// ledger. What cannot go back (the leaf is gone, or mounted on, or holds one of the names)
-// stays in quarantine and is Partly. Where the whole pod directory is gone and a person
-// wants it back, the entry, which is laid out like one, becomes it.
+// putBackLeaf moves cleared content back into the leaf, after checking that all of it fits. The entry itself
+// shows which leaf it was, so that it can be put back without the ledger. Names that cannot be put back (the
+// leaf is gone, or mounted on, or has one of the names) remain in quarantine, and the result is Partly. If the
+// whole pod directory is gone and an operator restores it, the entry, which has the same layout, becomes the
+// pod directory.
 //
 // A second run after a kill finds the rest in quarantine and moves it, too.
 func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome {
@@ -87,9 +87,8 @@ func (b *batch) putBackWhole(a policy.Action, id policy.DirID) policy.Outcome {
 	return b.arrived(a, id)
 }
 
-// openEntry goes down the entry, which holds one directory in another as makeEntry has
-// made them, to what lay in the leaf, and says which leaf it was. The handle is nil
-// where the path ends before.
+// openEntry opens the nested directories of the entry, as makeEntry made them, down to the content of the leaf,
+// and returns the leaf's path. The handle is nil if the path ends before.
 func (b *batch) openEntry(a policy.Action) (rel []string, dir *beneath.Dir, err error) {
 	at, err := b.h.quar.Step(a.Entry)
 	if err != nil {
@@ -147,15 +146,15 @@ func (b *batch) fits(from, leaf *beneath.Dir, path string) error {
 	return nil
 }
 
-// stays leaves the content in quarantine, as it was before.
+// stays keeps the content in quarantine, unchanged.
 func (b *batch) stays(ctx context.Context, a policy.Action, why error) policy.Outcome {
 	out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w; it lies in %s", why, b.r.quarPath(a.Entry+"/"+a.Leaf)))
 	out.Result = policy.Partly
 	return b.cleared(ctx, out)
 }
 
-// half is for a way back that ended in the middle. Nothing is lost: some lies in the leaf and
-// the rest in quarantine. What a second try cannot change stays so.
+// half is the outcome of a way back that ended in the middle. Nothing is lost: some is in the leaf and the rest
+// in quarantine. Content that a second try cannot move remains so.
 func (b *batch) half(ctx context.Context, a policy.Action, cause error) policy.Outcome {
 	err := fmt.Errorf("only some of it could be moved back: %w", explain(beneath.PathError("renameat2", b.leafPath(a), cause)))
 	if change.Is(cause, unix.EEXIST, unix.ENOENT) {
@@ -176,8 +175,8 @@ func (b *batch) undone(a policy.Action) policy.Outcome {
 	return policy.Outcome{Action: a, Result: policy.Done}
 }
 
-// dropEntry removes the directories of an entry whose content has gone back, by rmdir, which
-// takes nothing that holds anything, and then the manifest.
+// dropEntry removes the directories of an entry whose content has been put back, by rmdir, which removes only
+// empty ones, and then the manifest.
 func (b *batch) dropEntry(a policy.Action) error {
 	if !b.there(a.Entry) {
 		b.dropManifest(a.Entry)
@@ -195,7 +194,7 @@ func (b *batch) dropEntry(a policy.Action) error {
 			return beneath.PathError("openat2", b.r.quarPath(a.Entry), err)
 		}
 		dirs = append(dirs, dir)
-		// The leaf's own directory is the last of ours; should it hold anything, rmdir says so.
+		// The leaf's own directory is the last of ours; if it has content, rmdir fails.
 		if _, ok := contents.SplitLeaf(strings.Join(rel, "/")); ok {
 			break
 		}

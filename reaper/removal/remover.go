@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
 
-// Config says where a Remover works.
+// Config configures where a Remover works.
 type Config struct {
 	// PodsDir is the kubelet's pods directory: its root directory, which may be behind a
 	// symbolic link, and one name.
@@ -26,9 +26,9 @@ type Config struct {
 	// QuarantineDir lies on the same mount as PodsDir, outside it, and is made with mode
 	// 0700 by the first park if it is not there. "" is orphan-reaper beside PodsDir.
 	QuarantineDir string
-	// Used says, at this moment, whether anything uses the pod directory that was made again since then: mounts of all namespaces, open files,
-	// the runtime. It is asked before that directory changes places with its elder, on a goroutine that may read the node. nil, and an
-	// Unknown, exchange nothing.
+	// Used reports whether anything uses the pod directory that was created again since then, at this moment:
+	// mounts of all namespaces, open files, the runtime. It is called before that directory is exchanged with
+	// its elder, on a goroutine that may read the node. If it is nil or returns Unknown, nothing is exchanged.
 	Used func(ctx context.Context, uid parsers.PodUID, since policy.Instant) policy.Fact
 	// Logger gets what belongs to no pod. nil discards.
 	Logger *slog.Logger
@@ -56,8 +56,8 @@ type Remover struct {
 // mostThreads bounds the threads of a batch that removes: they share one file system and its journal.
 const mostThreads = 4
 
-// guards are the checks between steps, as values so that a test can take one out and show
-// what is lost then. Open sets them all and nothing else does.
+// guards are the checks between steps, as values so that a test can disable one and show the consequence. Only
+// Open sets them, and sets all.
 type guards struct {
 	noreplace uint                              // renameat2's flag
 	same      func(want, got policy.DirID) bool // Park's check of identity
@@ -110,7 +110,7 @@ func Open(cfg Config) (*Remover, error) {
 	return r, nil
 }
 
-// Means reports how the Remover is kept to what it is to change, for messages.
+// Means reports how the Remover is confined, for messages.
 func (r *Remover) Means() policy.Means {
 	m := policy.Means{
 		Openat2:  policy.Fact{Truth: policy.Yes, Detail: "the kernel stops each step at a mount"},
@@ -171,8 +171,8 @@ func (r *Remover) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine 
 	return inPods, inQuarantine, nil
 }
 
-// List returns the names of the entries that lie in quarantine, sorted, whether or not
-// anybody knows of them: what the ledger is compared with. Manifests are not listed.
+// List returns the names of the entries in quarantine, sorted, whether or not the ledger has them. Manifests
+// are not listed.
 func (r *Remover) List() ([]string, error) {
 	h := r.openHandles(false)
 	defer h.close()
@@ -210,7 +210,7 @@ const (
 	conflictSuffix = policy.ConflictSuffix
 )
 
-// validate checks both names of an action. They come from the ledger or from a person.
+// validate checks both names of an action. They come from the ledger or from an operator.
 func validate(uid parsers.PodUID, entry string) error {
 	if _, ok := parsers.ParsePodUID(string(uid)); !ok {
 		return fmt.Errorf("%q is no pod UID", string(uid))
@@ -228,6 +228,6 @@ func validate(uid parsers.PodUID, entry string) error {
 	return nil
 }
 
-// isConflict reports whether the entry is a directory that had been made again while its
-// predecessor was parked: a living pod's, never purged but by a person.
+// isConflict reports whether the entry is a directory that was created again while its predecessor was parked:
+// that of a living pod, which only an operator may purge.
 func isConflict(entry string) bool { return strings.Contains(entry, conflictSuffix) }

@@ -8,8 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
 
-// results are the outcomes of a batch, in the plan's order. An outcome that is in it is never changed by the thread that made it, so
-// Execute can take all of them while another thread hangs: what they say of removed files stands nowhere else.
+// results are the outcomes of a batch, in the plan's order. The thread that added an outcome never changes it,
+// so Execute can read all of them while another thread hangs: their records of removed files are nowhere else.
 type results struct {
 	mu sync.Mutex
 	// of holds ErrNotBegun of what has not ended.
@@ -49,9 +49,10 @@ func (r *results) notSynced(err error) {
 	}
 }
 
-// giveUp returns the outcomes as far as they are known, and lets nothing begin after it. What has ended is not synced: its intent stays
-// open, and the next start finds out from the disk. What hangs is for a person; which of the files that tell its volumes are gone is not
-// known, so all go into the record.
+// giveUp returns the outcomes as far as they are known, and lets nothing begin after it. An action that has
+// ended is not synced: its intent remains open, and the next start reads the disk. An action that hangs needs
+// an operator; since it is unknown which of the files that identify its volumes are gone, the record gets all
+// of them.
 func (r *results) giveUp() []policy.Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +73,7 @@ func (r *results) giveUp() []policy.Outcome {
 	return out
 }
 
-// notSynced makes an outcome Failed that says more than the disk may hold.
+// notSynced marks an outcome as Failed if the disk may not hold all of it.
 func notSynced(o *policy.Outcome, err error) bool {
 	if o.Result != policy.Done && o.Result != policy.Partly && o.Result != policy.Conflict {
 		return false

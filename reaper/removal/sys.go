@@ -24,8 +24,8 @@ type dents struct {
 	list []beneath.Entry
 }
 
-// sortFrom: from here on the entries are taken in the order of their inodes, which on
-// ext4 lie on disk in another order than the hashed names do.
+// sortFrom is the number of entries from which they are removed in the order of their inodes, which on ext4
+// differs from the order of the hashed names.
 const sortFrom = 1000
 
 // read fills the list with the next entries but "." and "..". It is false at the end.
@@ -42,21 +42,21 @@ func (d *dents) read(dir *beneath.Dir) (bool, error) {
 }
 
 const (
-	// firstBuffer is what a thread reads all directories into until one of them gives wideFrom names at once: fewer never fill it, since
-	// a name takes at most 280 bytes. Then it takes wideBuffer.
+	// firstBuffer is the size of the buffer for all directories of a thread until one of them returns wideFrom
+	// names at once: fewer never fill it, since a name needs at most 280 bytes. Then the size is wideBuffer.
 	firstBuffer = 64 << 10
 	wideFrom    = 200
 	wideBuffer  = 1 << 20
-	// widestBuffer is for a directory that gives widestFrom names at once, by the same sum. What is read in one piece is sorted in one
-	// piece: with 1 MiB a million files went in 33 rounds over the inode table, and the journal wrote each block of it 33 times (1.57
-	// times the time of rm; with 16 MiB 0.90). Only what a directory fills becomes memory, and the names are five times that: so one
-	// directory of a batch has it at a time.
+	// widestBuffer is for a directory that returns widestFrom names at once, by the same sum. The names of one
+	// piece are sorted together: with 1 MiB a million files needed 33 rounds over the inode table, and the
+	// journal wrote each block of it 33 times (1.57 times the time of rm; with 16 MiB 0.90). Only the filled
+	// part uses memory, and the names use five times that, so only one directory of a batch has it at a time.
 	widestBuffer = 16 << 20
 	widestFrom   = 3500
-	// deepBuffer is for all levels below deepFrom: a tree of 128 wide ones took 148 MiB with wideBuffer.
+	// deepBuffer is for all levels below deepFrom: a tree of 128 wide ones needed 148 MiB with wideBuffer.
 	deepFrom   = 8
 	deepBuffer = firstBuffer - 4<<10
-	// mostListed is how many names stay in memory for the next directory to be read into.
+	// mostListed bounds the names that are kept in memory for reuse by the next directory.
 	mostListed = 10_000
 )
 

@@ -20,8 +20,9 @@ var (
 	errThere   = errors.New("it was gone and is there again, so it has to be judged anew")
 )
 
-// remove removes from quarantine/Entry what the plan may remove. The identity in the ledger is enough: a full disk may have had no room for
-// the manifest. An entry that the ledger does not know needs its manifest, which is therefore removed last.
+// remove removes from quarantine/Entry what the plan allows. The identity in the ledger suffices: a full disk
+// may have had no room for the manifest. An entry that is not in the ledger needs its manifest, which is
+// therefore removed last.
 func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 	out := policy.Outcome{Action: a}
 	entry := a.Entry
@@ -108,7 +109,7 @@ func (w *walker) finish(err error) {
 	}
 }
 
-// file takes or leaves one name of f that is no directory, or was none a moment ago.
+// file removes or keeps one name of f that is not a directory, or was none a moment ago.
 func (w *walker) file(f *frame, name string) error {
 	st, err := f.dir.StatName(name)
 	switch {
@@ -165,7 +166,7 @@ func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.St
 	case change.Is(err, unix.EBUSY):
 		return w.stop(policy.ReasonMounted, "unlinkat", f, name, err)
 	case change.Is(err, unix.EPERM, unix.EACCES):
-		// Immutable or append-only, most of all. It is told and never cleared.
+		// Mostly immutable or append-only. It is reported and the attribute never cleared.
 		w.leftRow(f, name, class, st)
 		w.note(beneath.PathError("unlinkat", w.path(f, name), err))
 		return nil
@@ -174,8 +175,8 @@ func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.St
 	}
 }
 
-// judged says the class of a name at a level where each has its own, and whether it goes.
-// A vol_data.json goes only when its content is in the outcome.
+// judged returns the class of a name at a level where each has its own, and whether it is removed. A
+// vol_data.json is removed only when its content is in the outcome.
 func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (contents.Class, bool) {
 	rel := w.rel(f, name)
 	class := contents.ClassOf(rel, typeOf(st.Mode), int64(st.Size)) // a file's size is an off_t
@@ -203,8 +204,8 @@ func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (contents.Class
 	return class, goes
 }
 
-// last takes what was put off, now that all else of f is done. Where something stays, so does
-// the file that tells what it is: until it has aged, and then for a person.
+// last removes the file that was put off, after the rest of f. If something is kept, so is the file that
+// identifies it, until it has aged; then an operator decides.
 func (w *walker) last(f *frame) error {
 	f.putOff, f.ephemeral = false, false
 	if !f.kept {
@@ -212,7 +213,7 @@ func (w *walker) last(f *frame) error {
 	}
 	st, err := f.dir.StatName(contents.VolData)
 	if err != nil {
-		return nil //nolint:nilerr // somebody took it
+		return nil //nolint:nilerr // removed meanwhile
 	}
 	class := contents.ClassEphemeral
 	if w.take.Has(class) {
@@ -248,7 +249,7 @@ func (w *walker) leaveOne(f *frame, name string, err error) {
 	w.row(policy.Residue{Path: quoted(w.rel(f, name)), Class: f.class, Entries: 1, Partial: true})
 }
 
-// leftRow tells of one file that stays.
+// leftRow reports one file that is kept.
 func (w *walker) leftRow(f *frame, name string, class contents.Class, st *unix.Statx_t) {
 	f.kept = true
 	w.row(policy.Residue{Path: quoted(w.rel(f, name)), Class: class, Entries: 1, Bytes: share(st)})

@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// quarantined makes a tree whose pod uidA lies in quarantine, and the action to take of it.
+// quarantined makes a tree whose pod uidA is in quarantine, and the action that removes from it.
 func quarantined(tb testing.TB, no bool, take contents.ClassSet, specs ...string) (*tree, *Remover, policy.Action) {
 	tb.Helper()
 	tr := newTree(tb)
@@ -142,7 +142,7 @@ func blocks(t *testing.T, path string) int64 {
 	return st.Blocks * 512
 }
 
-// TestVolDataKept: what no kubelet wrote is not taken before it can be recorded.
+// TestVolDataKept: a vol_data.json that no kubelet wrote is not removed before it can be recorded.
 func TestVolDataKept(t *testing.T) {
 	const path = "volumes/kubernetes.io~csi/pv/vol_data.json"
 	for _, spec := range []string{"file " + path + " 1048577", "link " + path, "fifo " + path, "dir " + path} {
@@ -239,7 +239,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestImmutable: reported, never cleared, and the rest goes.
+// TestImmutable: an immutable file is reported, its attribute never cleared, and the rest is removed.
 func TestImmutable(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "file volumes/kubernetes.io~empty-dir/e/d/fixed 10", "file volumes/kubernetes.io~empty-dir/e/other 10")
 	fixed := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/d/fixed"
@@ -257,8 +257,8 @@ func TestImmutable(t *testing.T) {
 	want(t, run1(t, r, a), policy.Done, "")
 }
 
-// TestDeep: more levels than there are descriptors, with something at every 500th, and
-// something that stays at the bottom.
+// TestDeep: more levels than there are descriptors, with something at every 500th, and a file at the bottom
+// that is kept.
 func TestDeep(t *testing.T) {
 	levels := 3000
 	if testkit.Long() {
@@ -375,8 +375,8 @@ func TestMovedAway(t *testing.T) {
 	}
 }
 
-// TestMovedAwayTree: of a tree of small directories that is moved away no more goes than of a large
-// directory. With a check at every 256 removals all of it went.
+// TestMovedAwayTree: when a tree of small directories is moved away, no more of it is removed than of a large
+// directory. With a check at every 256 removals all of it was removed.
 func TestMovedAwayTree(t *testing.T) {
 	const dirs = 100
 	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e/keep")
@@ -397,8 +397,7 @@ func TestMovedAwayTree(t *testing.T) {
 	}
 }
 
-// TestWriter: a directory into which somebody keeps writing is read again three times and
-// then left for later.
+// TestWriter: a directory that a process keeps writing to is read again three times and then left for later.
 func TestWriter(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "file volumes/kubernetes.io~empty-dir/e/log 1", "file etc-hosts 1")
 	at := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e"
@@ -419,7 +418,7 @@ func TestWriter(t *testing.T) {
 	want(t, run1(t, r, a), policy.Done, "")
 }
 
-// TestSurveyBounds: a tree of directories only goes, unless it is deeper or has more in it than a survey counts.
+// TestSurveyBounds: a tree of directories only is removed, unless it is deeper or larger than a survey counts.
 func TestSurveyBounds(t *testing.T) {
 	const csi = "volumes/kubernetes.io~csi/"
 	tr, r, a := quarantined(t, false, contents.TakeStrip, "dir "+csi+"goes/mount/"+strings.Repeat("d/", surveyDepth-2),
@@ -459,7 +458,8 @@ func TestPruneNeverTakesFiles(t *testing.T) {
 	testkit.There(t, late, true)
 }
 
-// TestNoManifest: of an entry that the ledger does not know nothing is removed without a manifest, but all of it on request.
+// TestNoManifest: nothing of an entry that is in neither the ledger nor a manifest is removed, but all of it on
+// request.
 func TestNoManifest(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAged, "file etc-hosts 1")
 	a.ID = policy.DirID{}
@@ -507,7 +507,7 @@ func TestCancelled(t *testing.T) {
 	o := r.Execute(ctx, granted, policy.Batch{Actions: []policy.Action{a}})[0]
 	want(t, o, policy.Failed, policy.ReasonRemoval)
 	if n := o.Taken[contents.ClassEphemeral].Entries; n != 1 || !o.Stopped {
-		t.Fatalf("%d taken, stopped: %v", n, o.Stopped)
+		t.Fatalf("%d removed, stopped: %v", n, o.Stopped)
 	}
 	r.guards.before = nil
 	want(t, run1(t, r, a), policy.Done, "")
@@ -538,7 +538,8 @@ func TestTakeNone(t *testing.T) {
 	testkit.There(t, tr.Quar+"/"+entryA+".json", false)
 }
 
-// readOnly has a bind mount refuse writes. In a user namespace the flags of the mount beneath, such as nosuid, are locked: they stay.
+// readOnly has a bind mount refuse writes. In a user namespace the flags of the mount beneath, such as nosuid,
+// are locked, so they are kept.
 func readOnly(tb testing.TB, path string) {
 	tb.Helper()
 	var st unix.Statfs_t

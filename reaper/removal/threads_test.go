@@ -57,7 +57,7 @@ type threadsSeen struct {
 	of   map[string]int   // by entry
 	all  map[int]bool     // threads
 	four chan struct{}    // closed when four have come
-	late <-chan time.Time // nobody waits longer
+	late <-chan time.Time // the time limit
 }
 
 func newThreadsSeen() *threadsSeen {
@@ -131,9 +131,9 @@ func TestThreadsMoveAlone(t *testing.T) {
 	}
 }
 
-// TestThreadsHang: one thread hangs in its entry. The others take all that is left, and what they say of
-// it is not lost: the content of each vol_data.json stands nowhere else. Nothing is begun
-// after the context has ended, and when the call returns nothing more of that entry is removed.
+// TestThreadsHang: one thread hangs in its entry. The others remove all that is left, and their outcomes are
+// not lost: the content of each vol_data.json is nowhere else. Nothing is begun after the context has ended,
+// and when the call returns nothing more of that entry is removed.
 func TestThreadsHang(t *testing.T) {
 	const volData = "volumes/kubernetes.io~csi/pv/vol_data.json"
 	tr, r, actions := several(t, 40)
@@ -221,8 +221,8 @@ func TestThreadsConfined(t *testing.T) {
 	}
 }
 
-// TestThreadsFault: an entry with a mount in it is left, and so is one that another directory has
-// taken the place of, while the entries beside them go.
+// TestThreadsFault: an entry with a mount in it is kept, and so is one that was replaced by another directory,
+// while the entries beside them are removed.
 func TestThreadsFault(t *testing.T) {
 	tr, r, actions := several(t, 40)
 	at := tr.Quar + "/" + actions[3].Entry + "/volumes/kubernetes.io~empty-dir/e/m"
@@ -245,8 +245,8 @@ func TestThreadsFault(t *testing.T) {
 	tr.Check()
 }
 
-// TestThreadsCutOff kills before each change of a batch that several threads remove, and runs it
-// again: nothing is left, and nothing else was taken.
+// TestThreadsCutOff kills before each change of a batch that several threads remove, and runs it again: all is
+// removed, and nothing else.
 func TestThreadsCutOff(t *testing.T) {
 	for kill := 1; ; kill++ {
 		tr, _, actions := several(t, 6)
@@ -268,8 +268,8 @@ func TestThreadsCutOff(t *testing.T) {
 	}
 }
 
-// TestThreadsStop: when the context ends, each thread stops at its next step, and what was not begun
-// says so.
+// TestThreadsStop: when the context ends, each thread stops at its next step, and actions that were not begun
+// are Refused.
 func TestThreadsStop(t *testing.T) {
 	tr, r, actions := several(t, 40)
 	seen := newThreadsSeen()
@@ -295,8 +295,8 @@ func TestThreadsStop(t *testing.T) {
 	}
 }
 
-// TestWidestOnce: of all directories that a batch has open, one has the widest buffer, and when it is
-// closed another may. What a wide directory gave does not stay in memory.
+// TestWidestOnce: of all directories that a batch has open, one has the widest buffer, and when it is closed
+// another may. The names of a wide directory are not kept in memory.
 func TestWidestOnce(t *testing.T) {
 	testkit.OnTmpfs(t)
 	tr := newTree(t)
@@ -317,7 +317,7 @@ func TestWidestOnce(t *testing.T) {
 			tr.Must(w.list(t.Context(), f))
 		}
 		if len(b.dents.list) > mostListed {
-			t.Errorf("%d names stay", len(b.dents.list))
+			t.Errorf("%d names are still in memory", len(b.dents.list))
 		}
 		walkers, frames = append(walkers, w), append(frames, f)
 	}
@@ -328,7 +328,7 @@ func TestWidestOnce(t *testing.T) {
 	tr.Must(frames[1].dir.Rewind())
 	tr.Must(walkers[1].list(t.Context(), frames[1]))
 	if frames[1].widest == nil {
-		t.Error("nobody may have it any more")
+		t.Error("the widest buffer was given out again")
 	}
 	walkers[1].close(frames[1])
 

@@ -19,7 +19,7 @@ const (
 	entryA = string(uidA) + ".1"
 )
 
-// tree is a kubelet's root with what a Remover does to it.
+// tree is a kubelet's root that a Remover works on.
 type tree struct{ *testkit.Tree }
 
 func newTree(tb testing.TB, specs ...string) *tree {

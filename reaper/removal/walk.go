@@ -19,22 +19,22 @@ const (
 	maxOpen = 64
 	// maxRescans is how often a directory that is not empty when it should be is read again.
 	maxRescans = 3
-	// checkEvery is the number of removals after which it is checked again that the open directories still hang where they did. At 32 it
-	// cannot be told from 256 by the time that a pod takes; at each removal it takes a third more, on tmpfs.
+	// checkEvery is the number of removals after which the open directories are checked again to be in place.
+	// At 32 the time for a pod is the same as at 256; at each removal it is a third more, on tmpfs.
 	checkEvery = 32
-	// maxSwaps is how often names may turn from directory to something else under one walk
-	// before it stops: each time, somebody has to win a race.
+	// maxSwaps is how often names may turn from directory to something else under one walk before it stops:
+	// each time, an attacker has to win a race.
 	maxSwaps = 10_000
 )
 
-// mode is what a walk does with what it finds in a directory.
+// mode is how a walk treats the content of a directory.
 type mode uint8
 
 const (
 	judge mode = iota // each child by its own class
-	whole             // everything goes
-	prune             // empty directories go, anything else stays
-	count             // nothing goes, see survey
+	whole             // remove everything
+	prune             // remove empty directories, keep the rest
+	count             // remove nothing, see survey
 )
 
 // frame is one directory on the way down. Its handle is nil while it waits below more
@@ -49,10 +49,10 @@ type frame struct {
 	pending []string // directories in it that were read and not yet entered
 	next    int
 	read    bool // to its end
-	kept    bool // something in it stays
+	kept    bool // something in it is kept
 	rescans int
-	// ephemeral is true of the directory of a CSI volume that lives as long as its pod. Its
-	// vol_data.json says so, and goes last: put off until then.
+	// ephemeral reports the directory of a CSI volume that lives as long as its pod. Its vol_data.json says so
+	// and is removed last: putOff until then.
 	ephemeral, putOff bool
 	lifted            bool   // something was moved into it that is not among pending
 	widest            []byte // the buffer that one directory of the batch has; nil in all others
@@ -68,7 +68,7 @@ type walker struct {
 	closedFrom, closed int
 	removals, checkAt  int
 	swaps              int
-	left               bool // something stays, so the entry does
+	left               bool // something is kept, so the entry is, too
 	survey             survey
 	tally              [4]policy.Tally
 	out                *policy.Outcome
@@ -133,7 +133,7 @@ func (w *walker) list(ctx context.Context, f *frame) error {
 	more, err := w.piece(f)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		// The directory itself was removed by somebody.
+		// The directory itself was removed meanwhile.
 		more = false
 	case err != nil:
 		return w.stop(policy.ReasonRemoval, "getdents64", f, "", err)
@@ -163,7 +163,7 @@ func (w *walker) list(ctx context.Context, f *frame) error {
 	return nil
 }
 
-// enter takes up one directory of f.
+// enter opens one directory of f and pushes it.
 func (w *walker) enter(ctx context.Context, f *frame, name string) error {
 	child := frame{name: name, mode: f.mode, class: f.class}
 	surveyed := false
@@ -209,8 +209,8 @@ func (w *walker) enter(ctx context.Context, f *frame, name string) error {
 	return w.push(child)
 }
 
-// known fills in what the child is and stops at another file system: what openat2 lets
-// through and has another device is a btrfs subvolume.
+// known records the child's identity and rejects another device: what openat2 lets through and has another
+// device is a btrfs subvolume.
 func (w *walker) known(f, child *frame) error {
 	st, err := child.dir.Stat()
 	if err != nil {
@@ -235,7 +235,7 @@ func (w *walker) notEntered(f *frame, name string, err error) error {
 		return w.file(f, name)
 	case change.Is(err, unix.EXDEV):
 		return w.stop(policy.ReasonMounted, "openat2", f, name, err)
-	case f.mode == count: // what cannot be opened stays
+	case f.mode == count: // a directory that cannot be opened is kept
 		w.survey.files = true
 		return nil
 	case change.Is(err, unix.EPERM, unix.EACCES):
@@ -246,8 +246,8 @@ func (w *walker) notEntered(f *frame, name string, err error) error {
 	}
 }
 
-// push makes the child the top, and puts down the oldest descriptor of a uniform tree when too many are open. The levels that are judged
-// are at most five and stay open, and so does the next.
+// push makes the child the top, and closes the oldest descriptor of a uniform tree when too many are open. The
+// at most five levels that are judged remain open, and so does the next one.
 func (w *walker) push(child frame) error {
 	w.stack = append(w.stack, child)
 	if len(w.stack)-w.closed <= maxOpen {

@@ -23,7 +23,7 @@ func TestOwnThread(t *testing.T) {
 	}
 }
 
-// TestHandled: no right is asked of a kernel that does not know it.
+// TestHandled: a ruleset has only rights that the kernel's Landlock version has.
 func TestHandled(t *testing.T) {
 	const first = 0x1fff // all of Linux 5.13
 	for abi, handled := range map[int]uint64{

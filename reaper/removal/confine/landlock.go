@@ -14,12 +14,12 @@ import (
 // allowed at all (REFER, Linux 5.19): before it nothing could be parked.
 const landlockABI = 2
 
-// handledSince are the rights that each version of Landlock's ABI brought to refuse
-// (landlock(7), "Filesystem actions"). A kernel refuses a ruleset with a right that it does
-// not know. Right is what the thread then has only where a rule gives it.
+// handledSince lists the rights that each version of Landlock's ABI can refuse (landlock(7), "Filesystem
+// actions"). A kernel rejects a ruleset with an unknown right. The thread has such a right only where a rule
+// grants it.
 //
-// Neither its scopes nor the rights to networks and sockets are among them: the Go runtime
-// sends signals from every thread to every other, and a batch has no network to lose.
+// Landlock's scopes and the rights to networks and sockets are left out: the Go runtime sends signals from
+// every thread to every other, and a batch uses no network.
 var handledSince = [...]struct {
 	abi    int
 	rights uint64
@@ -31,16 +31,15 @@ var handledSince = [...]struct {
 	{5, ll.AccessFSIoctlDev}, // Linux 6.10
 }
 
-// What a batch may do in and below a directory. Nobody may execute, truncate, or control a
+// The rights of a batch in and below a directory. None of them allows to execute, to truncate, or to control a
 // device.
 const (
 	makeAny = ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSym | ll.AccessFSMakeSock |
 		ll.AccessFSMakeFifo | ll.AccessFSMakeChar | ll.AccessFSMakeBlock
 	// MayRead is for what is only counted.
 	MayRead = ll.AccessFSReadFile | ll.AccessFSReadDir
-	// MayMove is for the pods directory and for the quarantine: what is renamed from one to the
-	// other may gain no right by that (EXDEV), and it goes both ways. To make any type of file
-	// is what a rename of it into the directory is called.
+	// MayMove is for the pods directory and the quarantine. A rename between them may gain no right (EXDEV), in
+	// either direction, and renaming a file into a directory requires the right to create its type there.
 	MayMove = MayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | makeAny | ll.AccessFSRefer
 	// MayReplace is for a directory of CNI's: files only, and none out of it or into it.
 	MayReplace = MayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveFile | ll.AccessFSMakeReg
@@ -71,25 +70,23 @@ func (r *Runner) Landlock() policy.Fact {
 	return policy.Fact{Truth: policy.Yes, Detail: fmt.Sprintf("ABI %d: a batch can change nothing but below the directories that it has opened", r.abi)}
 }
 
-// Grant is what may be done in and below a directory that is open.
+// Grant is a set of rights in and below an open directory.
 type Grant struct {
 	FD     int // -1 is none
 	Rights uint64
 }
 
-// Confine keeps the calling thread, until it ends, to reading and changing what lies below
-// the given directories: whatever the code that runs on it gets wrong, the kernel says
-// EACCES. The rules hold on to the directories and not to their paths. What is open already
-// stays usable for reading and syncing, but nothing is removed through it that no rule
-// allows, since that is asked for the place in the tree.
+// Confine restricts the calling thread, until it ends, to reading and changing files below the given
+// directories. The kernel refuses everything else with EACCES. The rules refer to the directories themselves
+// and not to their paths. Descriptors that are already open can still be read and synced, but a removal through
+// them needs a rule, since Landlock checks the place in the tree.
 //
-// It is for the thread of Run: a thread's own restriction can never be
-// taken back, threads that it starts inherit it, and the Go runtime starts none from a
-// locked one. The calls are those of go-landlock's system call package; its other one
-// restricts all threads of the process.
+// It is for the thread of Run: a thread's restriction can never be lifted, threads that it starts inherit it,
+// and the Go runtime starts none from a locked one. The calls are those of go-landlock's system call package;
+// its high-level package restricts all threads of the process.
 //
-// Where the kernel has no Landlock that would do, nothing is confined. Where it has and
-// refuses, that is an error, and the batch must not begin.
+// If the kernel has no sufficient Landlock, nothing is confined. If it has and refuses, Confine returns an
+// error, and the batch must not begin.
 func (r *Runner) Confine(grants ...Grant) error {
 	if r.handled == 0 {
 		return nil
