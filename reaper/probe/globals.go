@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"os"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
@@ -20,7 +19,7 @@ func (l *gathering) globalMounts(ctx context.Context) policy.GlobalMounts {
 		return all
 	}
 	doubt := l.probe.dirs.Want(ctx, l.Dirs, found)
-	if why := sameDevice(l.probe.cfg.ProcDir+"/self/mountinfo", found, l.wanted); doubt == "" {
+	if why := sameDevice(l.probe.cfg.ProcDir, found, l.wanted); doubt == "" {
 		doubt = why
 	}
 	for _, v := range found {
@@ -71,7 +70,7 @@ func (l *gathering) mountedAt(v poddir.Global) policy.Fact {
 
 // sameDevice adds to each mounted volume without a user the pods at whose directories the same device is mounted, or a part
 // of what is mounted of it. It returns why some may be missing. Usually each volume has a user, and nothing is read.
-func sameDevice(mountinfo string, all []poddir.Global, pods parsers.PodSet) (doubt string) {
+func sameDevice(procDir string, all []poddir.Global, pods parsers.PodSet) (doubt string) {
 	type device struct{ dev, root string }
 	ids, devices := map[uint64]int{}, map[int]device{}
 	for i := range all {
@@ -84,16 +83,12 @@ func sameDevice(mountinfo string, all []poddir.Global, pods parsers.PodSet) (dou
 		}
 	}
 	each := func(do func(l *procfs.MountLine)) {
-		f, err := os.Open(mountinfo)
-		if err == nil {
-			defer f.Close() //nolint:errcheck // read only
-			err = procfs.EachMount(f, func(l *procfs.MountLine) error {
-				if !l.Later {
-					do(l)
-				}
-				return nil
-			})
-		}
+		err := procfs.EachMountOf(procDir, "self", func(l *procfs.MountLine) error {
+			if !l.Later {
+				do(l)
+			}
+			return nil
+		})
 		if err != nil {
 			doubt = "cannot read the mounts: " + err.Error()
 		}
@@ -108,7 +103,7 @@ func sameDevice(mountinfo string, all []poddir.Global, pods parsers.PodSet) (dou
 		}
 	})
 	if len(devices) < len(ids) && doubt == "" {
-		doubt = "a mount of plugins/ is not in " + mountinfo
+		doubt = "a mount of plugins/ is not in " + procDir + "/self/mountinfo"
 	}
 	var uids []parsers.PodUID
 	each(func(l *procfs.MountLine) {

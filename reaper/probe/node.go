@@ -86,8 +86,8 @@ func (p *Probe) mayEnforce(kubelet policy.Fact, places ...mountOf) policy.Fact {
 		var link string
 		link, n.PIDErr = os.Readlink(p.cfg.ProcDir + "/self/ns/pid")
 		n.Initial = link == procfs.InitialPIDNamespace
-		n.Own, n.OwnErr = readMounts(p.cfg.ProcDir + "/self/mountinfo")
-		n.First, n.FirstErr = readMounts(p.cfg.ProcDir + "/1/mountinfo")
+		n.Own, n.OwnErr = readMounts(p.cfg.ProcDir, "self")
+		n.First, n.FirstErr = readMounts(p.cfg.ProcDir, "1")
 		for _, at := range places {
 			n.PlacesErr = cmp.Or(n.PlacesErr, at.err)
 			n.Places = append(n.Places, at.id)
@@ -96,20 +96,15 @@ func (p *Probe) mayEnforce(kubelet policy.Fact, places ...mountOf) policy.Fact {
 	return n.MayEnforce(p.cfg.ProcDir)
 }
 
-// readMounts reads a mountinfo file. A path there may be as long as a user likes that may mount by FUSE.
-func readMounts(path string) (mounts []reading.Mount, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // read only
-	err = procfs.EachMount(f, func(l *procfs.MountLine) error {
+// readMounts reads the mounts that a process shows. A path there may be as long as a user likes that may mount by FUSE.
+func readMounts(procDir, pid string) (mounts []reading.Mount, err error) {
+	err = procfs.EachMountOf(procDir, pid, func(l *procfs.MountLine) error {
 		if l.Later {
 			return nil
 		}
 		id, ok := l.Number()
 		if !ok {
-			return fmt.Errorf("cannot read %s: a mount without a number", path)
+			return fmt.Errorf("cannot read the mounts of PID %s: one without a number", pid)
 		}
 		_, optional, _ := strings.Cut(string(l.Rest), " ")
 		optional, _, _ = strings.Cut(optional, "- ")

@@ -42,7 +42,7 @@ func Main(m *testing.M) {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), envInside+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = OwnMounts()
+	cmd.SysProcAttr = ownMounts()
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	if err := cmd.Start(); err != nil {
 		if os.Getenv("REQUIRE_ROOT") == "1" {

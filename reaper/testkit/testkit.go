@@ -105,7 +105,7 @@ func InNamespace(t *testing.T) bool {
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), envNamespace+"="+t.Name())
-	cmd.SysProcAttr = OwnMounts()
+	cmd.SysProcAttr = ownMounts()
 	out, err := cmd.CombinedOutput()
 	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 		Skip(t, "there is no mount namespace here: ", err)
@@ -143,9 +143,9 @@ func Golden(tb testing.TB, path, got string) {
 	}
 }
 
-// OwnMounts has a command start in a mount namespace of its own, and in a user namespace
+// ownMounts has a command start in a mount namespace of its own, and in a user namespace
 // where the test does not run as root.
-func OwnMounts() *syscall.SysProcAttr {
+func ownMounts() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER

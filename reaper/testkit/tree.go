@@ -196,11 +196,11 @@ func (tr *Tree) Mount(kind, path string) {
 	if err != nil {
 		Skip(tr.T, "nothing can be mounted: ", err)
 	}
-	tr.BehindMount(path, behind)
+	tr.behindMount(path, behind)
 }
 
-// BehindMount makes the file a canary together with the mount that it is reached by.
-func (tr *Tree) BehindMount(mountPoint, file string) {
+// behindMount makes the file a canary together with the mount that it is reached by.
+func (tr *Tree) behindMount(mountPoint, file string) {
 	tr.T.Helper()
 	want, err := os.ReadFile(file)
 	tr.Must(err)

@@ -148,14 +148,11 @@ func (s scanner) inPod(pid int) bool {
 	return pod != "" && pod != s.podOf(1)
 }
 
-// podOf returns the innermost pod whose cgroup a process is in, "" where it is in none or
-// it is not known.
+// podOf returns the innermost pod whose cgroup a process is in, "" where it is in none or it is not known. That is the
+// outermost, as procfs.PodOf returns it, but on a node that is a container in a pod: there all have the same outermost one.
 func (s scanner) podOf(pid int) (pod parsers.PodUID) {
-	text, err := procfs.Read(s.procDir, pid, "cgroup", 64<<10)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
+	text, _ := procfs.Cgroup(s.procDir, strconv.Itoa(pid))
+	for line := range strings.Lines(text) {
 		for part := range strings.SplitSeq(strings.TrimSuffix(line, "\n"), "/") {
 			if uid, ok := parsers.PodOfCgroup(part); ok {
 				pod = uid

@@ -80,7 +80,7 @@ func (p *places) ask(key string, work func() answered) (inode, error) {
 	if p.hang {
 		return inode{}, bounded.ErrHangs
 	}
-	a, err := bounded.Within(p.ctx, p.Guard, "file "+key, p.Guard.Limit()/8, func() answered { return work() })
+	a, err := bounded.Within(p.ctx, p.Guard, "file "+key, p.Guard.Limit()/8, work)
 	if err != nil {
 		p.hang = true
 		return inode{}, err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -76,12 +75,7 @@ func devicesOf(procDir string, dirs ...*bounded.Handle) map[uint64]device {
 
 // mountDevice is the device that mountinfo has for a mount of our namespace.
 func mountDevice(procDir string, id uint64) (dev uint64, ok bool) {
-	f, err := os.Open(procDir + "/self/mountinfo")
-	if err != nil {
-		return 0, false
-	}
-	defer f.Close() //nolint:errcheck // read only
-	err = procfs.EachMount(f, func(l *procfs.MountLine) error {
+	err := procfs.EachMountOf(procDir, "self", func(l *procfs.MountLine) error {
 		if n, is := l.Number(); !is || n != id {
 			return nil
 		}

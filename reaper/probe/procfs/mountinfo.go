@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 )
 
 // MountLine is a line of mountinfo, cut and not parsed: proc_pid_mountinfo(5).
@@ -54,6 +55,16 @@ func EachMount(from io.Reader, do func(l *MountLine) error) error {
 			return err
 		}
 	}
+}
+
+// EachMountOf calls do for each line that a process shows.
+func EachMountOf(dir, pid string, do func(l *MountLine) error) error {
+	f, err := os.Open(dir + "/" + pid + "/mountinfo")
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	return EachMount(f, do)
 }
 
 // CutMount cuts a whole line.

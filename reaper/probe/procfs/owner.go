@@ -141,13 +141,8 @@ func RegionOf(dir string, fd int) (Region, error) {
 	if err != nil {
 		return Region{}, unix.EINVAL
 	}
-	f, err := os.Open(dir + "/self/mountinfo")
-	if err != nil {
-		return Region{}, unix.EINVAL
-	}
-	defer f.Close() //nolint:errcheck // read only
 	found := Region{}
-	err = EachMount(f, func(l *MountLine) error {
+	err = EachMountOf(dir, "self", func(l *MountLine) error {
 		if id, ok := l.Number(); !ok || id != mount || l.Cut {
 			return nil
 		}
@@ -233,7 +228,7 @@ func (s *Shares) Shows(pid string, in []Region, o Owner) bool {
 		return nil
 	}
 	if link == "/" {
-		err = eachMountOf(s.dir, pid, do)
+		err = EachMountOf(s.dir, pid, do)
 	} else { // mountinfo ends at its root
 		err = namespaceMountsOf(s.dir, pid, do)
 	}
@@ -241,15 +236,6 @@ func (s *Shares) Shows(pid string, in []Region, o Owner) bool {
 		return !o.Apart
 	}
 	return err != nil && !Vanished(err) || err == nil && !whole
-}
-
-func eachMountOf(dir, pid string, do func(l *MountLine) error) error {
-	f, err := os.Open(dir + "/" + pid + "/mountinfo")
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // read only
-	return EachMount(f, do)
 }
 
 func namespaceMountsOf(dir, pid string, do func(l *MountLine) error) error {

@@ -41,16 +41,11 @@ const theirListings, unknownListings = 8, 20
 // listing comes to that.
 const quietListings = 2
 
-// Each calls do for every process of the open directory proc, which is dir, and tells how many
-// there were. do says whether the process had ended before it could be read. What it had, its
+// each calls do for every process of the open directory proc, which is dir, and returns how many
+// there were. do reports whether the process had ended before it could be read. What it had, its
 // mount namespace or an open directory, may be that of a child by then, which was not there when
 // the processes were listed: so they are listed once more, and again as long as one of the new
-// ones had ended.
-func Each(ctx context.Context, dir string, proc int, do func(pid string) (ended bool)) (int, error) {
-	return each(ctx, dir, proc, do, func() bool { return false })
-}
-
-// each is Each. rest reads what do has left until no process ends any more, and says whether one had ended.
+// ones had ended. rest reads what do has left until no process ends any more, and reports whether one had ended.
 func each(ctx context.Context, dir string, proc int, do func(pid string) (ended bool), rest func() (again bool)) (int, error) {
 	seen := map[string]bool{}
 	quiet := 0

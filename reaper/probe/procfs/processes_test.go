@@ -47,12 +47,12 @@ func TestEachProcess(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var seen []string
-			count, err := Each(t.Context(), dir, proc, func(pid string) bool {
+			count, err := each(t.Context(), dir, proc, func(pid string) bool {
 				seen = append(seen, pid)
 				i, err := strconv.Atoi(pid)
 				testkit.Must(t, err)
 				return c.do(i)
-			})
+			}, func() bool { return false })
 			if !errors.Is(err, c.err) || (c.err == nil && err != nil) || count != len(seen) {
 				t.Errorf("%d processes and %v, want %v", count, err, c.err)
 			}
