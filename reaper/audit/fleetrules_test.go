@@ -49,7 +49,6 @@ func TestFleetRules(t *testing.T) {
 	asked := map[string]bool{}
 	text, err := os.ReadFile(fleetTests)
 	testkit.Must(t, err)
-	alerts := 0
 	for _, r := range fleetRules(t) {
 		said := r.Expr + r.Annotations["description"]
 		for _, name := range metricName.FindAllString(recorded.ReplaceAllString(said, ""), -1) {
@@ -66,7 +65,6 @@ func TestFleetRules(t *testing.T) {
 			made[r.Record] = true
 			continue
 		}
-		alerts++
 		if strings.Contains(r.Expr, "instance") {
 			t.Errorf("%s is about single nodes: %s", r.Alert, r.Expr)
 		}
@@ -84,9 +82,6 @@ func TestFleetRules(t *testing.T) {
 		if !strings.Contains(string(text), "alertname: "+r.Alert+", exp_alerts: []") {
 			t.Errorf("no test in which %s does not fire", r.Alert)
 		}
-	}
-	if alerts < 8 || alerts > 12 {
-		t.Errorf("%d alerts", alerts)
 	}
 }
 
