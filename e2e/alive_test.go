@@ -20,9 +20,9 @@ const (
 	contSignal = unix.SIGCONT
 )
 
-// waitingPod never gets further than its directories: a volume of it is not there. It has
-// a cgroup, and neither sandbox, nor container, nor mount; the log line of an orphan is
-// all that it takes to look dead to anyone who believes a log.
+// waitingPod is a pod that gets no further than its directories, because one of its volumes is missing. It has
+// a cgroup, and neither sandbox, nor container, nor mount: with an orphan's log line it looks dead to a program
+// that trusts logs.
 func (n *node) waitingPod(t *testing.T) pod {
 	t.Helper()
 	return pod{
@@ -35,10 +35,10 @@ func (n *node) waitingPod(t *testing.T) pod {
 
 func (n *node) late() string { return filepath.Join(n.dir, "late") }
 
-// alive: every fact lies. The runtime is another one, the cgroups are another tree, the
-// kubelet's log is forged, and the pod comes from where no manifest lies; so a pod that
-// cannot start is parked. The kubelet makes its
-// directory again: it is put back with all its files, the new one is set aside, and nothing
+// alive: every sensor is misled. The runtime is another one, the cgroups are another tree, the kubelet's log is
+// forged, and the pod comes from a source without a manifest, so a pod that cannot start is parked. The kubelet
+// creates its directory again: it is put back with all its files, the new one becomes a conflict, and nothing
+// more is removed until an operator decides.
 // more is taken until a person says so.
 func alive(t *testing.T, n *node) {
 	p := n.stubbornPod()
@@ -55,8 +55,7 @@ func alive(t *testing.T, n *node) {
 		n.forge(t, p.uid)
 		time.Sleep(time.Second)
 		told := d.of(p.uid)
-		// Since 1.33 the kubelet writes down which pods it has admitted. What it seems to say after
-		// that counts more.
+		// Since 1.33 the kubelet stores which pods it has admitted. That counts more than the forged report.
 		return missing(slices.ContainsFunc(told, kind(policy.KindParked)), "nothing believes the lies")
 	})
 	putBack(t, n, d, p.uid)
@@ -82,9 +81,8 @@ func (n *node) stubbornPod() pod {
 	}
 }
 
-// lies makes a runtime that knows one pod of no interest, and a cgroup tree in which one
-// pod is not: what lies about the pod that waits would take that one, and its kubelet is
-// too slow to say otherwise.
+// lies makes a runtime that lists one unrelated pod, and a cgroup tree without the pod of the scenario. The
+// tree has the waiting pod, which would otherwise be parked, too, since its kubelet objects too late.
 func (n *node) lies(t *testing.T) (flags []string) {
 	t.Helper()
 	dir := mkdir(t, filepath.Join(n.dir, "lies"))
@@ -124,7 +122,7 @@ func (n *node) lies(t *testing.T) (flags []string) {
 	return []string{"--runtime-endpoint", endpoint, "--cgroup-root", filepath.Join(dir, "cgroup")}
 }
 
-// putBack is what follows when the kubelet makes the directory of a parked pod again.
+// putBack checks what follows when the kubelet creates the directory of a parked pod again.
 func putBack(t *testing.T, n *node, d *daemon, uid string) {
 	t.Helper()
 	parked := d.tells(t, time.Second, uid, "it is parked", kind(policy.KindParked))

@@ -19,9 +19,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// asked: the kubelet has no read-only port, and asks at its other one for a certificate. Who
-// shows one is told which pods it wants, and how many orphans it could not clean: also the
-// one that its log hides.
+// asked: the kubelet has no read-only port, and its other port requires a certificate. A client with one gets
+// the wanted pods and the number of orphans that it could not clean, also the one that its log hides.
 func asked(t *testing.T, n *node) {
 	named, hidden := n.uid("0badf00d-8000-4000-8000-00000000001_"), n.uid("0badf00d-8000-4000-8000-00000000002_")
 	authority, certificate := issue(t, n.dir, "authority")
@@ -36,7 +35,7 @@ func asked(t *testing.T, n *node) {
 	n.restartKubelet(t, func() { write(t, config, closed) })
 	t.Cleanup(func() {
 		n.restartKubelet(t, func() { write(t, config, string(told)) })
-		// A kubelet that is told to end a pod before it has looked at it leaves it alone.
+		// A kubelet that has to end a pod before it has seen it does not touch it.
 		eventually(t, 60*time.Second, func() string {
 			return missing(strings.Count(n.get("/pods"), `"phase":"Running"`) == 2, "the kubelet has not taken in its pods")
 		})
@@ -61,7 +60,7 @@ func asked(t *testing.T, n *node) {
 		if f.Value != want || !port && !(n.minor(t) >= 37 && strings.HasSuffix(f.Origin, "/pods-api/pods-api.sock")) {
 			t.Errorf("%s: is it in the kubelet's list? %+v, want %s", uid, f, want)
 		}
-		// No pod of the list is of an API server, so it may not be whole: nothing goes by it.
+		// No pod of the list is from an API server, so the list may be incomplete and releases nothing.
 		if let := seen.facts(uid).Released; (let.Value == "no") != (want == "yes") || let.Value == "yes" {
 			t.Errorf("%s: has a whole list come without it? %+v", uid, let)
 		}
@@ -95,7 +94,7 @@ func asked(t *testing.T, n *node) {
 	})
 }
 
-// asking is the part of scan -o json that tells what the kubelet answered.
+// asking is the part of scan -o json with the kubelet's answers.
 type asking struct {
 	Node struct {
 		Gauges struct {
@@ -111,7 +110,7 @@ type asking struct {
 	Errors []string
 }
 
-// askedFacts are what the kubelet's list says of a pod, and whether that lets it go.
+// askedFacts are the facts of a pod from the kubelet's list, and whether they release it.
 type askedFacts struct {
 	Lists    fact `json:"kubelet_lists"`
 	Released fact
@@ -137,7 +136,7 @@ func (n *node) counts(t *testing.T, a asking, orphans int) bool {
 	return a.errors() == orphans
 }
 
-// errors is what the kubelet counts, -1 where it does not say.
+// errors returns the kubelet's counter, or -1 if it exports none.
 func (a asking) errors() int {
 	if a.Node.Gauges.Errors == nil {
 		return -1

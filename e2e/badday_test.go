@@ -18,9 +18,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// flood: somebody writes lines of orphans that do not exist into the kubelet's log, with
-// its PID, as fast as a log can be filled. The real orphan goes all the same, and what the
-// daemon remembers has an end.
+// flood: a process writes lines of orphans that do not exist into the kubelet's log, with its PID, as fast as
+// it can. The real orphan is removed all the same, and the daemon's memory is bounded.
 func flood(t *testing.T, n *node) {
 	uid := n.uid("2badf00d-0000-4000-8000-00000000e25_")
 	o := n.plant(t, skeleton, uid)
@@ -101,10 +100,9 @@ func sizeOf(t *testing.T, dir string) int64 {
 	return sum
 }
 
-// reboot: everything is killed, what /run and the cgroup file systems held is gone, and the
-// kubelet comes back while its API server is away: it does not know which pods are its
-// own, and says nothing. Every pod of the node looks dead then; somebody even forges the
-// line for each.
+// reboot: everything is killed, the content of /run and the cgroup file systems is gone, and the kubelet comes
+// back while its API server is away: it does not have its list of pods, and reports nothing. Every pod of the
+// node looks dead then; a forged line for each is added.
 func reboot(t *testing.T, n *node, pods []pod) {
 	for _, p := range pods {
 		write(t, filepath.Join(n.pods, p.uid, "volumes", emptyDir, "data", "user"), p.uid)

@@ -15,9 +15,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// busy is kubernetes#135698: a pod with a subPath of a hostPath is deleted by force while its kubelet is down. The kubelet
-// that starts ends its containers, knows nothing of the mount, and complains for ever that it is busy. Of a living pod
-// unmount refuses each mount; of the dead one it unmounts that, and nothing of the host's directory is lost.
+// busy is kubernetes#135698: a pod with a subPath of a hostPath is deleted by force while its kubelet is down.
+// The kubelet that starts ends its containers, has no record of the mount, and reports for ever that it is
+// busy. unmount refuses each mount of a living pod; it unmounts that of the dead one, and nothing of the host's
+// directory is lost.
 func busy(t *testing.T, n *node) {
 	host := mkdir(t, filepath.Join(n.dir, "busy"))
 	part := mkdir(t, filepath.Join(host, "part"))
@@ -64,7 +65,7 @@ func busy(t *testing.T, n *node) {
 	}
 }
 
-// try is command for one that may fail, and returns what it wrote and its exit code.
+// try is command for one that may fail, and returns its output and exit code.
 func (d *daemon) try(args ...string) (string, int) {
 	out, err := exec.Command(d.binary(), append(args, d.flags...)...).CombinedOutput()
 	if e, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -75,8 +76,8 @@ func (d *daemon) try(args ...string) (string, int) {
 	return string(out), 0
 }
 
-// lost is containerd#13784: the runtime has forgotten a pod whose processes run on. The kubelet names it as an orphan, no
-// list has it, and it stays alive for us by its cgroup and processes.
+// lost is containerd#13784: the runtime has forgotten a pod whose processes still run. The kubelet reports it
+// as an orphan and no list contains it, but its cgroup and processes show that it lives.
 func lost(t *testing.T, n *node) {
 	p := pod{
 		uid: n.uid("5a11fe00-0000-4000-8000-0000000000e_"), name: "lost", spec: "hostNetwork: true, volumes: [{name: data, emptyDir: {}}]",
@@ -112,8 +113,8 @@ func lost(t *testing.T, n *node) {
 	})
 }
 
-// forgetContainers has the runtime lose the pod's sandbox and containers, whose processes go on: while it is down, what
-// it knows of their shims is moved away; then they are removed from its database.
+// forgetContainers has the runtime lose the pod's sandbox and containers, whose processes keep running: while
+// it is down, its records of their shims are moved away; then they are removed from its database.
 func (n *node) forgetContainers(t *testing.T, uid string) []string {
 	t.Helper()
 	ctr := []string{"ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "containers"}
@@ -134,7 +135,7 @@ func (n *node) forgetContainers(t *testing.T, uid string) []string {
 	return ids
 }
 
-// killProcesses ends the processes of containers that no runtime knows, and their shims.
+// killProcesses ends the processes of containers that no runtime lists, and their shims.
 func (n *node) killProcesses(ids []string) {
 	names, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

@@ -31,10 +31,10 @@ func churnPods(t *testing.T) int {
 	return pods
 }
 
-// TestChurn makes and deletes pods with every kind of volume that needs no API server, while
-// kubelet and runtime are killed and started again, the pod network goes away, namespaces and
-// chroots come and go, and forged lines rain. No living pod may be parked or miss a file, and
-// every orphan must go in time. It runs alone: what it kills and chroots others would notice.
+// TestChurn creates and deletes pods with every kind of volume that needs no API server, while kubelet and
+// runtime are killed and restarted, the pod network fails, namespaces and chroots come and go, and forged lines
+// are written. No living pod may be parked or lose a file, and every orphan must be removed in time. It runs
+// alone, since its kills and chroots would disturb other tests.
 func TestChurn(t *testing.T) {
 	if len(versions) == 0 {
 		t.Fatal("E2E_VERSIONS names no kubelet; make e2e does")
@@ -63,8 +63,7 @@ func TestChurn(t *testing.T) {
 	c.end()
 }
 
-// life is one time that a static pod was wanted: from when its manifest was there until that
-// was taken away.
+// life is one time that a static pod was wanted: from the creation of its manifest to its removal.
 type life struct {
 	pod      pod
 	kind     int
@@ -72,7 +71,7 @@ type life struct {
 	from, to time.Time
 	ends     time.Time
 	logged   int64             // how long the kubelet's log was then
-	born     map[string]string // what the application wrote at its start, by file
+	born     map[string]string // the application's content at its start, by file
 }
 
 type churn struct {
@@ -84,7 +83,7 @@ type churn struct {
 	alive   map[string]*life // by name
 	lives   []*life
 	steady  []*life              // those that live all the time
-	orphans map[string]bool      // by UID: what the kubelet cannot remove
+	orphans map[string]bool      // by UID: those that the kubelet cannot remove
 	free    map[string]time.Time // since when nothing keeps an orphan but the hold
 	volumes map[string]bool      // those in which a kubelet that starts finds a volume, and holds it
 	dead    []*life              // those that may come back
@@ -112,7 +111,7 @@ const (
 	within = hold + confirm + 2*time.Minute
 )
 
-// turn is one step of everything that goes on.
+// turn is one step of all activities.
 func (c *churn) turn() {
 	now := time.Now()
 	for _, l := range c.alive {
@@ -209,9 +208,9 @@ func (c *churn) serve() {
 	c.n.serve(pods...)
 }
 
-// remove takes the pod's manifest away. Of every third the kubelet finds something in the
-// directory that it cannot remove: an orphan of a pod that really ran. It lies where a kubelet
-// that starts does not take it for a volume of its own, which it would hold for 10 minutes.
+// remove removes the pod's manifest. In every third directory the kubelet finds something that it cannot
+// remove: an orphan of a pod that really ran. It is in a place that a starting kubelet does not adopt as a
+// volume, which it would hold for 10 minutes.
 func (c *churn) remove(l *life) {
 	delete(c.alive, l.pod.name)
 	subpaths := filepath.Join(c.n.pods, l.pod.uid, "volume-subpaths")
@@ -282,7 +281,7 @@ func rename(t *testing.T, from, to string) {
 	}
 }
 
-// forge writes the kubelet's word that each living pod is an orphan, and some that never were.
+// forge writes the kubelet's orphan line for each living pod, and for some that never existed.
 func (c *churn) forge() {
 	if !c.n.kubelet.running() {
 		return
@@ -295,7 +294,7 @@ func (c *churn) forge() {
 	c.lines++
 }
 
-// check looks at what lives, at what was told, and at what is left.
+// check inspects the living pods, the records, and the residue.
 func (c *churn) check() {
 	c.t.Helper()
 	if !c.d.running() {
@@ -325,8 +324,8 @@ func (c *churn) check() {
 	}
 }
 
-// note follows what the record says of an orphan: from when nothing keeps it but the hold, which
-// is where the daemon's time begins.
+// note follows the records of an orphan from when only the hold keeps it, which is when the daemon's time
+// begins.
 func (c *churn) note(r policy.Record) {
 	uid := string(r.UID)
 	switch r.Kind {
@@ -360,7 +359,7 @@ func (c *churn) left(uid string) {
 	}
 }
 
-// told reads on in the daemon's records.
+// told reads the daemon's new records.
 func (c *churn) told(lines []string) []policy.Record {
 	from := c.d.from
 	defer func() { c.d.from = from }()
@@ -371,9 +370,9 @@ func (c *churn) told(lines []string) []policy.Record {
 	return c.d.records()
 }
 
-// same fails where the application of a living pod was started again, as it is when it misses
-// its files, or where a file of it is gone; but not where the kubelet took the volume down, as it
-// does late with that of a life before under the same UID.
+// same fails if the application of a living pod was restarted, as it is when it misses its files, or if a file
+// of it is gone; unless the kubelet took the volume down, as it does late with that of an earlier life under
+// the same UID.
 func (c *churn) same(l *life) {
 	c.t.Helper()
 	for _, dir := range l.pod.files {
@@ -404,19 +403,19 @@ func (c *churn) tornDown(l *life) bool {
 	return slices.ContainsFunc(c.n.kubelet.since(l.logged), func(line string) bool { return strings.Contains(line, word) })
 }
 
-// mayGo fails where the pod of the record was wanted when it was taken.
+// mayGo fails if the pod of the record was wanted when it was parked.
 func (c *churn) mayGo(r policy.Record) {
 	c.t.Helper()
 	for _, l := range c.lives {
 		wanted := r.At.Wall.After(l.from) && (l.to.IsZero() || r.At.Wall.Before(l.to))
 		if wanted && l.pod.uid == string(r.UID) {
-			c.t.Errorf("%s, which lives since %s, was taken at %s: %s", l.pod.name, l.from, r.At.Wall, r.Text)
+			c.t.Errorf("%s, which lives since %s, was parked at %s: %s", l.pod.name, l.from, r.At.Wall, r.Text)
 		}
 	}
 }
 
-// end takes all pods away but the steady ones, without which a runtime that lists nothing
-// proves nothing, waits for all orphans to go, and says how it went.
+// end removes all pods but the steady ones, without which an empty list of the runtime proves nothing, waits
+// until all orphans are removed, and logs the totals.
 func (c *churn) end() {
 	if c.undo != nil {
 		c.undo()
@@ -445,7 +444,7 @@ func (c *churn) end() {
 		c.made, time.Since(c.started).Round(time.Second), c.returned, living, c.gone, len(c.orphans), c.parked, c.slowest.Round(time.Second),
 		c.disturbances[0], c.disturbances[4], c.disturbances[1], c.disturbances[2], c.disturbances[3], c.lines, c.firstRSS, c.lastRSS, c.mostRSS)
 	if c.parked == 0 || len(c.steady[0].born) == 0 {
-		c.t.Error("nothing was taken, or nothing lived: this shows nothing")
+		c.t.Error("no pod was parked, or none lived: the run proves nothing")
 	}
 }
 

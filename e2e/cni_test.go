@@ -28,19 +28,19 @@ import (
 // cacheDir is where Debian's containerd has libcni's cache: in no configuration.
 const cacheDir = "/var/lib/cni"
 
-// cniTurn: all runtimes share that cache, and a daemon that waits for no age takes what the
-// scenario of another node has leaked.
+// cniTurn: all runtimes share that cache, and a daemon without a minimum age removes files that the scenario of
+// another node has leaked.
 var cniTurn sync.Mutex
 
-// cniLeft: sandboxes that are lost the way they are lost in life, their containers removed behind
-// CRI's back and containerd killed: cache files, two addresses and the namespace stay, and
-// the runtime knows nothing of them. While the namespace is there they stay; then exactly
-// they go. The addresses are given out again, and what was taken can be put back.
+// cniLeft: sandboxes are lost as on real nodes: their containers are removed behind CRI's back and containerd
+// is killed. Cache files, two addresses and the namespace remain, and the runtime does not list them. They are
+// kept as long as the namespace exists; then exactly they are removed. The addresses are allocated again, and
+// the removed files can be restored.
 func cniLeft(t *testing.T, n *node) {
 	cniTurn.Lock()
 	defer cniTurn.Unlock()
 	cri := n.cri(t)
-	n.kubelet.kill() // one that runs would stop sandboxes of pods that it does not know
+	n.kubelet.kill() // a running one would stop sandboxes of unknown pods
 	lost := n.sandbox(t, cri, n.uid("0badf00d-a000-4000-8000-00000000001_"))
 	blocked := n.sandbox(t, cri, n.uid("0badf00d-a000-4000-8000-00000000002_"))
 	netns := n.netnsOf(t, lost)
@@ -104,8 +104,8 @@ func cniLeft(t *testing.T, n *node) {
 	n.restartKubelet(t)
 }
 
-// undoes has the real plugin give out a freed address and take it back, and puts back what
-// the archive holds before and after.
+// undoes has the real plugin allocate a freed address and release it, and restores the archive before and
+// after.
 func (d *daemon) undoes(t *testing.T, archive string, files map[string]string, freed []string) {
 	t.Helper()
 	n := d.node
@@ -160,7 +160,7 @@ func (d *daemon) undoes(t *testing.T, archive string, files map[string]string, f
 			t.Errorf("put back %s: %q, %v, %v", path, b, errors.Join(err, serr), st)
 		}
 	}
-	// They are what they were: of a sandbox that is gone.
+	// The restored files still belong to a sandbox that is gone.
 	d = n.reapCNI(t)
 	d.sweeps(t, slices.Sorted(maps.Keys(files))...)
 	d.end(t)
@@ -172,7 +172,7 @@ func (n *node) reapCNI(t *testing.T) *daemon {
 	return n.reap(t, "--cni-cache-dir", cacheDir, "--cni-conf-dir", filepath.Join(n.dir, "cni"), "--cni-older-than", "1s")
 }
 
-// sweeps waits until the files are gone, and returns the one record that tells of them all.
+// sweeps waits until the files are gone, and returns the one record of all of them.
 func (d *daemon) sweeps(t *testing.T, paths ...string) policy.Record {
 	t.Helper()
 	var found policy.Record
@@ -196,7 +196,7 @@ func (d *daemon) sweeps(t *testing.T, paths ...string) policy.Record {
 	return found
 }
 
-// holds says whether an archive has all the files.
+// holds reports whether an archive has all the files.
 func (d *daemon) holds(t *testing.T, archive string, paths []string) bool {
 	t.Helper()
 	files := archived(t, d.archive(archive))
@@ -234,14 +234,14 @@ func archived(t *testing.T, path string) (files []file) {
 		if err != nil {
 			t.Fatal(path, err)
 		}
-		if !strings.HasPrefix(h.Name, "orphan-reaper.") { // what it says of itself
+		if !strings.HasPrefix(h.Name, "orphan-reaper.") { // the archive's own members
 			files = append(files, file{h.Name, string(text)})
 		}
 	}
 }
 
-// oneRecordEach: a batch is told once, however many files are in it. It returns how many
-// batches there were.
+// oneRecordEach checks that each batch has one record, however many files are in it, and returns the number of
+// batches.
 func (d *daemon) oneRecordEach(t *testing.T) int {
 	t.Helper()
 	told := map[string]int{}
@@ -252,13 +252,13 @@ func (d *daemon) oneRecordEach(t *testing.T) int {
 	}
 	for batch, times := range told {
 		if times != 1 {
-			t.Errorf("%s is told %d times", batch, times)
+			t.Errorf("%s has %d records", batch, times)
 		}
 	}
 	return len(told)
 }
 
-// keeps says what is missing for a scan to find the files kept for those reasons alone.
+// keeps returns what is missing for a scan to find the files kept for those reasons alone.
 func (d *daemon) keeps(t *testing.T, paths []string, reasons ...policy.Reason) string {
 	t.Helper()
 	var r struct {
@@ -297,7 +297,7 @@ func (d *daemon) promtool(t *testing.T) {
 	}
 }
 
-// restores puts an archive's files back and returns what is said of it.
+// restores restores an archive's files and returns the output.
 func (d *daemon) restores(t *testing.T, archive string, code int) string {
 	t.Helper()
 	cmd := exec.Command(d.binary(), append([]string{"quarantine", "restore", archive}, d.flags...)...)
@@ -308,8 +308,7 @@ func (d *daemon) restores(t *testing.T, archive string, code int) string {
 	return string(out)
 }
 
-// lose takes a sandbox's containers away behind CRI's back, and the runtime's memory of them
-// with a crash.
+// lose removes a sandbox's containers behind CRI's back, and kills the runtime, which loses its memory of them.
 func (n *node) lose(t *testing.T, cri runtimeapi.RuntimeServiceClient, id string) {
 	t.Helper()
 	containers, err := cri.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: id}})
@@ -357,7 +356,7 @@ func (n *node) truncate(t *testing.T, id string) file {
 
 var sandboxPath = regexp.MustCompile(`"sandbox":"([^"]+)"`)
 
-// netnsOf is the sandbox's network namespace, as its cache file tells.
+// netnsOf returns the sandbox's network namespace from its cache file.
 func (n *node) netnsOf(t *testing.T, id string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(cacheDir, "results", n.tag+"-"+id+"-eth0"))

@@ -63,7 +63,7 @@ func runPlugin(ctx context.Context, name, conf, command, id, netns, ifName strin
 
 const loopbackConf = `{"cniVersion": "0.3.1", "name": "cni-loopback", "type": "loopback"}`
 
-// attachment is one sandbox's network: what a runtime and libcni do for it.
+// attachment is one sandbox's network, attached as a runtime and libcni attach it.
 type attachment struct {
 	s       *stream
 	id      string
@@ -148,7 +148,7 @@ func (a *attachment) writeCache(network, ifName, conf string, result []byte) err
 	return os.WriteFile(path, b, 0o600)
 }
 
-// end looks whether all is there, and then takes it down in a runtime's order.
+// end checks that everything is there, and then takes it down in a runtime's order.
 func (a *attachment) end() error {
 	var errs []error
 	for path, text := range a.files {

@@ -21,8 +21,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// How many real ADD and DEL run beside the sweeps. A file that is younger than streamHold
-// stays; whatever lives longer than two of them must be protected by the runtime's list or by its namespace.
+// How many real ADD and DEL run beside the sweeps. A file younger than streamHold is kept; files that live
+// longer than two of them must be protected by the runtime's list or by their namespace.
 const (
 	streamed   = 5200 // attachments, each with one ADD and one DEL
 	whole      = 200  // those with bridge and loopback in a network namespace of their own
@@ -30,9 +30,9 @@ const (
 	resident   = 2*streamHold + 2*time.Second
 )
 
-// TestCNIStream: the real plugins add and delete in parallel, dual-stack, in one store that
-// is short of addresses, while sandboxes die without a DEL in it all the time, and sweep
-// after sweep goes over it. Nothing of the living is lost, and nothing of the dead is left.
+// TestCNIStream: the real plugins add and delete in parallel, dual-stack, in one store that is short of
+// addresses, while sandboxes die without a DEL in it, and sweeps run one after another. Nothing of the living
+// is lost, and all of the dead is removed.
 func TestCNIStream(t *testing.T) {
 	t.Parallel()
 	s := newStream(t)
@@ -66,7 +66,7 @@ func TestCNIStream(t *testing.T) {
 		return missing(len(left) == 0, "left of the dead: %v", left)
 	})
 	batches := d.oneRecordEach(t)
-	t.Logf("%d ADD, %d DEL; %d batches took %d files of the dead, %d of them during the stream; the plugin found no free address %d times",
+	t.Logf("%d ADD, %d DEL; %d batches removed %d files of the dead, %d of them during the stream; the plugin found no free address %d times",
 		s.adds.Load(), s.dels.Load(), batches, len(s.dead), during, s.full.Load())
 	if s.adds.Load()+s.dels.Load() < 10_000 || during < len(s.dead)/3 {
 		t.Error("that shows too little")
@@ -133,8 +133,8 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// live runs the living in four threads: most are short, and of those half are listed by the
-// runtime; one in twenty stays so long that its age protects it no more.
+// live runs the living in four threads: most are short, and of those half are listed by the runtime; one in
+// twenty lives so long that its age no longer protects it.
 func (s *stream) live() {
 	var workers, residents sync.WaitGroup
 	var next atomic.Int64
@@ -153,7 +153,7 @@ func (s *stream) live() {
 					s.fail(err)
 					return
 				}
-				// A namespace protects what nobody lists.
+				// A namespace protects a sandbox that is not listed.
 				if i%20 == 0 || i%2 == 0 && !a.real() {
 					s.runtime.list(a.id)
 				}
@@ -217,7 +217,7 @@ func (s *stream) leftOfDead() []string {
 	})
 }
 
-// checkArchives: all that was taken is archived once, and nothing of the living is among it.
+// checkArchives: all removed files are archived once, and nothing of the living is among them.
 func (s *stream) checkArchives(t *testing.T, d *daemon) {
 	t.Helper()
 	archives, err := filepath.Glob(d.archive("*"))

@@ -63,9 +63,9 @@ func (n *node) share(t *testing.T, dir string) string {
 	return dir
 }
 
-// daemonPod is the manifest of a pod with the rights that docs/install.md asks for, and no others.
-// What the suite keeps elsewhere than a node does lies in its directory: that is there to be read.
-// follow is how the mount of the kubelet's root directory gets the node's mounts.
+// daemonPod is the manifest of a pod with exactly the rights of docs/install.md. Directories that the suite has
+// elsewhere than a node are mounted, too, to be read. follow is how the mount of the kubelet's root directory
+// gets the node's mounts.
 func (n *node) daemonPod(p pod, follow, state string, flags []string) string {
 	quoted := make([]string, len(flags))
 	for i, f := range flags {
@@ -103,7 +103,7 @@ spec:
 `, p.name, p.uid, daemonImage, strings.Join(quoted, ", "), n.dir, n.root, follow, state)
 }
 
-// inPod runs the daemon's image as a pod of this kubelet. Its log is what the kubelet keeps of it.
+// inPod runs the daemon's image as a pod of this kubelet. Its log is the one that the kubelet keeps.
 func (n *node) inPod(t *testing.T, p pod, follow string, flags ...string) *daemon {
 	t.Helper()
 	state := filepath.Join(n.dir, p.name+".state")
@@ -141,7 +141,7 @@ func (n *node) flags(state string) []string {
 // places are the flags that differ from the defaults for the place alone.
 func (n *node) places(state string) []string {
 	return []string{
-		// Nothing of this machine's, but for what a scenario names.
+		// Nothing of this machine, except what a scenario configures.
 		"--config", "/dev/null", "--cni-cache-dir", filepath.Join(n.dir, "cni-cache"), "--cni-data-dir", filepath.Join(n.dir, "ipam"),
 		"--cni-conf-dir", filepath.Join(n.dir, "cni"),
 		"--root-dir", n.root, "--log-source", "file", "--log-file", n.kubeletLog(),
@@ -151,12 +151,12 @@ func (n *node) places(state string) []string {
 	}
 }
 
-// daemonset: the image runs as a pod with the rights of the DaemonSet and reaps. What is mounted after
-// its start keeps its pod, and comes into its own mount namespace. Without HostToContainer it could
-// take such a mount away from the node: then it only observes, and says so. The image has no journalctl:
-// where the machine has one, that is started in the node's root directory. Where PID 1 shows its root
-// directory to nobody, as on some virtual machines, or the suite's PID namespace is not the machine's first,
-// so that PID 1 may be anybody, it cannot be, and the daemon follows the file alone.
+// daemonset: the image runs as a pod with the rights of the DaemonSet and reaps. A mount that is made after its
+// start keeps its pod, and appears in its own mount namespace. Without HostToContainer it could remove such a
+// mount from the node, so it only observes, and reports that. The image has no journalctl: if the machine has
+// one, it is started in the node's root directory. It cannot be if PID 1 hides its root directory, as on some
+// virtual machines, or if the suite's PID namespace is not the initial one, so that PID 1 is not proved to be
+// the machine's. Then the daemon follows the file alone.
 func daemonset(t *testing.T, n *node) {
 	must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "images", "import", filepath.Join(n.host.dir, "daemon.tar"))
 	orphaned, mounted := n.uid("2badf00d-0000-4000-8000-00000000d51_"), n.uid("2badf00d-0000-4000-8000-00000000d52_")
@@ -208,7 +208,7 @@ func daemonset(t *testing.T, n *node) {
 		dead := n.plant(t, skeleton, observed)
 		told := d.tells(t, 60*time.Second, observed, "it is kept", keptFor(policy.ReasonNamespaces))
 		if !strings.Contains(told.Text, "HostToContainer") || !strings.Contains(told.Text, n.root) {
-			t.Errorf("it says: %s", told.Text)
+			t.Errorf("it reports: %s", told.Text)
 		}
 		if code, said := get(t, address, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(said, "HostToContainer") {
 			t.Errorf("/readyz: %d %s", code, said)

@@ -63,7 +63,7 @@ func TestDefaults(t *testing.T) {
 // defaultBacklog is how many pods end at once: a hundred that run would slow down all other tests.
 const defaultBacklog = 10
 
-// The default of settle, and for how long a kubelet must say nothing to be silent.
+// The default of settle, and the time without a message after which a kubelet counts as silent.
 const (
 	defaultSettle = 5 * time.Minute
 	silence       = 20 * time.Second
@@ -85,8 +85,8 @@ func (n *node) backlogPods(t *testing.T, from, count int) []pod {
 	return all
 }
 
-// silenced ends the pods and leaves in each what the kubelet cannot remove; it fails where the kubelet
-// names one of them later than that after it named the first.
+// silenced ends the pods and leaves in each a file that the kubelet cannot remove; it fails if the kubelet
+// reports one of them more than within after the first.
 func (n *node) silenced(t *testing.T, pods []pod, within time.Duration) {
 	t.Helper()
 	d := n.start(t, n.places)

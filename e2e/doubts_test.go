@@ -15,13 +15,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// briefly is a confirm time for pods of which the test knows that they are dead.
+// briefly is a confirm time for pods that are surely dead.
 const briefly = 2 * time.Second
 
-// doubts: an agent works in a chroot of a mount namespace of its own, outside of which it has
-// something mounted in one dead pod. The kubelet names that one, and no other. A second one goes by
-// its silence, agent or not, but not while the pods' network is not ready. The first one goes
-// when the agent has ended.
+// doubts: an agent works in a chroot of a mount namespace of its own, which has a private mount in one dead
+// pod. The kubelet reports only that one. A second one is removed by the kubelet's silence, agent or not, but
+// not while the pods' network is not ready. The first one is removed when the agent has ended.
 func doubts(t *testing.T, n *node) {
 	mounted, dead := n.uid("0badf00d-a000-4000-8000-00000000001_"), n.uid("0badf00d-a000-4000-8000-00000000002_")
 	config := filepath.Join(n.dir, "cni", "10-e2e.conflist")
@@ -56,7 +55,7 @@ func doubts(t *testing.T, n *node) {
 	n.networkIs(t, true)
 	d.tells(t, hold+settle+briefly+60*time.Second, dead, "it is removed", goes)
 	if !exists(held.dir) || slices.ContainsFunc(d.of(mounted), kind(policy.KindParking)) {
-		t.Errorf("the pod in which the agent has a mount was taken:\n%s", d.story())
+		t.Errorf("the pod in which the agent has a mount was parked:\n%s", d.story())
 	}
 	agent.end(t)
 	d.tells(t, hold+settle+briefly+60*time.Second, mounted, "it is removed", goes)

@@ -17,16 +17,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// forgotten: sandboxes that have stopped, with their address and an exited container, which
-// the kubelet never removes: its garbage collection leaves young containers alone, and a
-// sandbox that has some. They are told and kept. Once an operator has had the runtime remove that of
-// the pod that the kubelet names as an orphan, its directory goes. Of a pod that nobody has let go
-// nothing is touched.
+// forgotten: sandboxes that have stopped, with their address and an exited container, which the kubelet never
+// removes: its garbage collection skips young containers, and a sandbox that has some. They are reported and
+// kept. Once an operator has had the runtime remove the sandbox of the pod that the kubelet reports as an
+// orphan, its directory is removed. Nothing of a pod that was not released is touched.
 func forgotten(t *testing.T, n *node) {
 	dead, unnamed := n.uid("0badf00d-6000-4000-8000-00000000001_"), n.uid("0badf00d-6000-4000-8000-00000000002_")
 	cri := n.cri(t)
 	var gone, left string
-	n.kubelet.kill() // one that runs would stop them, as pods that it does not know
+	n.kubelet.kill() // a running one would stop them, as unknown pods
 	gone, left = n.sandbox(t, cri, dead), n.sandbox(t, cri, unnamed)
 	n.startKubelet(t, "--minimum-container-ttl-duration=1h")
 	n.verbose = false
@@ -52,7 +51,7 @@ func forgotten(t *testing.T, n *node) {
 		return r.Kind == policy.KindStripped || r.Kind == policy.KindRemoved
 	})
 	if n.addressOf(left) == "" {
-		t.Error("a sandbox that nobody has let go is gone")
+		t.Error("a sandbox that was not released is gone")
 	}
 	for _, r := range d.of(unnamed) {
 		if r.Kind != policy.KindKept {
@@ -122,7 +121,7 @@ func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid st
 	return id
 }
 
-// state is what the runtime says of the sandbox.
+// state returns the runtime's state of the sandbox.
 func state(ctx context.Context, cri runtimeapi.RuntimeServiceClient, id string) string {
 	boxes, err := cri.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{Id: id}})
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// taken is what becomes of a leftover that a kubelet finds at its start.
+// taken is the fate of a leftover that a kubelet finds at its start.
 type taken string
 
 const (
@@ -36,12 +36,12 @@ var heldKinds = []struct {
 	{"emptyDir", "0badf00d-5000-4000-8000-00000000015_", emptyDir + "/vol", itself},
 }
 
-// held: leftovers that a kubelet finds at its start. What its volume manager holds is never
-// parked: only what lies in the directory that it cannot remove goes to quarantine, and the
-// kubelet finishes by itself.
+// held: leftovers that a kubelet finds at its start. A pod that its volume manager holds is never parked: only
+// the content of the directory that it cannot remove is moved to quarantine, and the kubelet finishes by
+// itself.
 func held(t *testing.T, n *node) {
-	// A kubelet of 1.24 fails in umount(8), "not mounted", whatever lies in the NFS volume: to take
-	// that out would not help, so nothing is cleared.
+	// A kubelet of 1.24 fails in umount(8), "not mounted", whatever is in the NFS volume. Clearing it would not
+	// help, so nothing is cleared.
 	clears, heldKinds := n.minor(t) > 24, heldKinds
 	if !clears {
 		heldKinds = heldKinds[1:]
@@ -101,7 +101,7 @@ func held(t *testing.T, n *node) {
 	if !clears {
 		return
 	}
-	// A person wants it back; the pod is gone by now, so it comes as a pod's directory.
+	// An operator restores it; the pod is gone by now, so it becomes a pod's directory.
 	d.command(t, "quarantine", "restore", nfsUID)
 	back := filepath.Join(n.pods, nfsUID)
 	if data, err := os.ReadFile(filepath.Join(back, cleared.Leaf, "data")); err != nil || string(data) != canary {
@@ -113,8 +113,7 @@ func held(t *testing.T, n *node) {
 	}
 }
 
-// tearDowns counts what the kubelet that runs has said of its tries to tear down the one
-// volume of a pod.
+// tearDowns counts the running kubelet's messages about tearing down the one volume of a pod.
 func (n *node) tearDowns(uid, how string) int {
 	count := 0
 	for _, line := range n.kubelet.since(n.started) {

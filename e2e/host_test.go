@@ -23,16 +23,15 @@ var sysctls = []string{
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// builtIn are the places outside their own directories that the programs write to, whatever
-// they are told: the kubelet's device plugin socket and its pods' logs, libcni's cache, the
-// network namespaces of CRI, the shims' sockets.
+// builtIn are the places outside their own directories that the programs always write to: the kubelet's device
+// plugin socket and its pods' logs, libcni's cache, the network namespaces of CRI, the shims' sockets.
 var builtIn = []string{
 	"/var/lib/kubelet", "/var/log/pods", "/var/log/containers", "/var/lib/cni", netnsDir,
 	"/run/containerd", "/opt/containerd", "/opt/cni", "/usr/libexec/kubernetes",
 }
 
-// The suite has one place on a machine, which is its lock as well: two runs at once would
-// take each other's traces for their own.
+// The suite has one place on a machine, which is also its lock: two runs at once would mistake each other's
+// residue for their own.
 const (
 	place = "/var/tmp/orphan-reaper-e2e"
 	// tag begins the names of our bridges and cgroups.
@@ -53,8 +52,8 @@ type host struct {
 	lock        *os.File
 }
 
-// newHost takes the place, and writes into it how the machine is. Where an earlier run was
-// killed, it first takes away what that one left, by what it had written.
+// newHost acquires the place, and records the machine's state in it. If an earlier run was killed, it first
+// removes that run's residue, by its record.
 func newHost() (*host, error) {
 	h := &host{dir: place, Sysctl: map[string]string{}}
 	if err := os.Mkdir(place, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -97,8 +96,8 @@ func newHost() (*host, error) {
 	return h, os.WriteFile(note, b, 0o600)
 }
 
-// restore ends what is still running and takes away what is left. It is called when all
-// scenarios have stopped what they started, or in their place when the run is cut short.
+// restore ends what still runs and removes the residue. It is called when all scenarios have stopped their
+// programs, or in their place when the run is cut short.
 func (h *host) restore() error {
 	for range 50 {
 		pids := h.processes()

@@ -90,7 +90,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// startKubelet starts the kubelet; what it finds in its directories it takes over.
+// startKubelet starts the kubelet, which adopts what it finds in its directories.
 func (n *node) startKubelet(t *testing.T, flags ...string) {
 	t.Helper()
 	n.started = (&process{log: n.kubeletLog()}).size()
@@ -133,12 +133,12 @@ func (n *node) metric(name string) string {
 	return "absent"
 }
 
-// logged says whether the kubelet that runs has said that.
+// logged reports whether the running kubelet has logged text.
 func (n *node) logged(text string) bool {
 	return slices.ContainsFunc(n.kubelet.since(n.started), func(line string) bool { return strings.Contains(line, text) })
 }
 
-// tookOver reports whether the kubelet that runs has taken over the volumes that it found.
+// tookOver reports whether the running kubelet has adopted the volumes that it found.
 func (n *node) tookOver(t *testing.T) bool {
 	t.Helper()
 	if n.minor(t) <= 24 {

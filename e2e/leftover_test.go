@@ -20,17 +20,16 @@ type leftover struct {
 	name string // for people, in the table
 	uid  string // or another name of the directory
 	make func(o orphan)
-	// before and after say what the kubelet says of it; did, what orphan-reaper must have
-	// done with it in the end.
+	// before and after are the kubelet's messages about it; did is the required final state.
 	before, after words
 	did           deed
 	old           *old
 	emptied       bool // the kubelet itself empties the canary behind the mount
-	// undo takes the obstacle away that only a person may, when all has been seen.
+	// undo removes the obstacle that only an operator may remove, after the checks.
 	undo func(o orphan)
 }
 
-// old is what differs beside kubelets up to that minor version, as far as it was tried: 1.29 was not.
+// old lists the differences beside kubelets up to that minor version, as far as tried: 1.29 was not.
 type old struct {
 	until         int
 	before, after words
@@ -50,7 +49,7 @@ func (n *node) kinds(t *testing.T) []leftover {
 	return all
 }
 
-// words are what a kubelet says of an orphan.
+// words are the kubelet's messages about an orphan.
 type words string
 
 const (
@@ -103,7 +102,7 @@ func (o orphan) mount(source, fstype string, flags uintptr, data string, path ..
 	}
 }
 
-// canary is what each file of a user's holds.
+// canary is the content of each user file.
 const canary = "a user's, not to be lost"
 
 // plantCanaries fills a directory with files that must survive.
@@ -127,7 +126,7 @@ func checkCanaries(t *testing.T, dir string) {
 	}
 }
 
-// volData is what the kubelet's CSI plugin writes beside a volume's mount directory.
+// volData is the file that the kubelet's CSI plugin writes beside a volume's mount directory.
 const volData = `{"attachmentID":"csi-1","driverName":"e2e.csi.invalid","nodeName":"e2e","specVolID":"pvc-e2e","volumeHandle":"vol-1","volumeLifecycleMode":"Persistent"}`
 
 const (

@@ -16,18 +16,18 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// row is what one kubelet and orphan-reaper did with one kind of leftover.
+// row is the result of one kubelet and orphan-reaper with one kind of leftover.
 type row struct {
-	said  string // the kubelet's own words before
+	said  string // the kubelet's own messages before
 	did   deed
 	after string
 }
 
-// housekept is how long the kubelet gets to say all that it has to say: its housekeeping runs every 2 s.
+// housekept is how long the kubelet gets to report everything: its housekeeping runs every 2 s.
 const housekept = 7 * time.Second
 
-// leftovers plants every kind of leftover beside the living pods, hears what the kubelet
-// says, lets orphan-reaper act, and hears the kubelet again.
+// leftovers plants every kind of leftover beside the living pods, collects the kubelet's messages, lets
+// orphan-reaper act, and collects the messages again.
 func leftovers(t *testing.T, n *node) {
 	all := map[string]orphan{}
 	kinds := n.kinds(t)
@@ -59,7 +59,7 @@ func leftovers(t *testing.T, n *node) {
 	compared.add(n.version, rows)
 	d.tells(t, time.Second, waiting.uid, "kept for its cgroup", keptFor(policy.ReasonCgroup))
 
-	// What only a person may take away, a person takes away; then the rest goes.
+	// Obstacles that only an operator may remove are removed here; then the rest is reaped.
 	for _, k := range kinds {
 		if k.undo != nil {
 			k.undo(all[k.name])
@@ -84,9 +84,9 @@ func leftovers(t *testing.T, n *node) {
 	})
 }
 
-// hear returns what the kubelet says of each kind, by the table's names, and from where on
-// in its log; it fails where that is not of the sort that was recorded. A machine that is
-// busy does its housekeeping late, so there are some tries.
+// hear returns the kubelet's messages about each kind, by the table's names, and their start in its log; it
+// fails if they are not of the recorded kind. A busy machine does its housekeeping late, so it tries several
+// times.
 func (n *node) hear(t *testing.T, after bool) (said map[string]string, mark int64) {
 	t.Helper()
 	var wrong []string
@@ -119,15 +119,15 @@ func (n *node) hear(t *testing.T, after bool) (said map[string]string, mark int6
 	return said, mark
 }
 
-// The kubelet's own report, at the default verbosity and at 5, and what it says of a
-// volume that it cannot take down.
+// The kubelet's own report, at the default verbosity and at 5, and its message about a volume that it cannot
+// take down.
 var (
 	orphanLine = regexp.MustCompile(`(?:"Orphan pod"|"There were many similar errors\. Turn up verbosity to see them\.") err="((?:[^"\\]|\\.)*)"`)
 	orphanText = regexp.MustCompile(`^orphaned pod "[^"]*" found, but `)
 )
 
-// said returns what the kubelet has said of the orphan since the mark, each thing once and
-// without what differs from run to run.
+// said returns the kubelet's messages about the orphan since the mark, each once and without parts that differ
+// from run to run.
 func (n *node) said(uid string, mark int64) string {
 	all := map[string]bool{}
 	for _, line := range n.kubelet.since(mark) {
@@ -147,8 +147,8 @@ func (n *node) said(uid string, mark int64) string {
 	return strings.Join(slices.Sorted(maps.Keys(all)), "; ")
 }
 
-// forge writes the line of an orphan into the kubelet's log, as the kubelet would: with its
-// own PID and the time. Nothing in a file can tell it from a real one.
+// forge writes the line of an orphan into the kubelet's log, as the kubelet would: with its own PID and the
+// time. In a file it cannot be distinguished from a real one.
 func (n *node) forge(t *testing.T, uid string) {
 	t.Helper()
 	f, err := os.OpenFile(n.kubeletLog(), os.O_WRONLY|os.O_APPEND, 0)
@@ -164,7 +164,7 @@ func (n *node) forge(t *testing.T, uid string) {
 	}
 }
 
-// deeds says how orphan-reaper has left each kind, by the table's names.
+// deeds returns how orphan-reaper has treated each kind, by the table's names.
 func (d *daemon) deeds(t *testing.T) map[string]deed {
 	t.Helper()
 	report := d.scan(t)

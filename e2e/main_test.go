@@ -17,9 +17,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/e2e/image"
 )
 
-// How long things take here. A living pod's directory is made again when the kubelet next
-// syncs it, up to 1.5 times its syncFrequency later, which is 1 min by default; so the
-// default --confirm is 2 min, and with a syncFrequency of 5 s, 20 s are as good.
+// The times of this suite. A living pod's directory is created again when the kubelet next syncs it, up to 1.5
+// times its syncFrequency later, which is 1 min by default; so the default --confirm is 2 min, and with a
+// syncFrequency of 5 s, 20 s are as good.
 const (
 	syncFrequency = "5s"
 	confirm       = 20 * time.Second
@@ -30,7 +30,7 @@ const (
 // versions are the kubelets to run beside; E2E_VERSIONS chooses, make e2e builds them.
 var versions = strings.Fields(os.Getenv("E2E_VERSIONS"))
 
-// machine is what the suite must leave as it was.
+// machine is the host that the suite must restore.
 var machine *host
 
 func TestMain(m *testing.M) {
@@ -78,11 +78,11 @@ func run(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// snapshotter is how ctr(8) is told which one unpacks images.
+// snapshotter is the variable that selects the snapshotter for ctr(8).
 const snapshotter = "CONTAINERD_SNAPSHOTTER"
 
-// chooseSnapshotter takes containerd's usual one, but where dir is on an overlay itself, as in
-// a container: there no overlay can have its upper layer.
+// chooseSnapshotter keeps containerd's default, unless dir is on an overlay itself, as in a container: no
+// overlay can have its upper layer there.
 func chooseSnapshotter(dir string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -94,7 +94,7 @@ func chooseSnapshotter(dir string) error {
 	return os.Setenv(snapshotter, "overlayfs")
 }
 
-// keepLogs saves the logs of a run that failed where a person finds them.
+// keepLogs saves the logs of a failed run in .cache/e2e/logs.
 func keepLogs(dir string) {
 	to := filepath.Join("..", ".cache", "e2e", "logs")
 	_ = os.RemoveAll(to)
@@ -154,7 +154,7 @@ func TestBesideKubelets(t *testing.T) {
 	}
 }
 
-// compared is what all kubelets have said.
+// compared collects the messages of all kubelets.
 var compared table
 
 func beside(t *testing.T, n *node) {

@@ -55,8 +55,8 @@ func (n *node) uid(uid string) string {
 // kubeletLog is the one file that all kubelets of the node write, and orphan-reaper reads.
 func (n *node) kubeletLog() string { return filepath.Join(n.dir, "kubelet.log") }
 
-// newNode starts a containerd and a kubelet of the version. It ends them, and takes away
-// what they leave by design, when the test ends.
+// newNode starts a containerd and a kubelet of the version. It ends them, and removes their usual residue, when
+// the test ends.
 func newNode(t *testing.T, h *host, version string, number int) *node {
 	t.Helper()
 	dir := mkdir(t, filepath.Join(h.dir, fmt.Sprintf("%s-%d", version, number)))
@@ -77,8 +77,8 @@ func newNode(t *testing.T, h *host, version string, number int) *node {
 	n.use(t, "containerd")
 	n.importImage(t)
 	n.configure(t)
-	// At the default verbosity the kubelet names one orphan in a housekeeping run. What it says of each
-	// it tells at 5, of the one file that says it.
+	// At the default verbosity the kubelet reports one orphan in a housekeeping run. At 5, for that one file,
+	// it reports each.
 	n.startKubelet(t, "--vmodule=kubelet_volumes=5")
 	n.verbose = true
 	return n
@@ -119,7 +119,7 @@ func (n *node) cgroup(t *testing.T) {
 			continue
 		}
 		own := mkdir(t, filepath.Join(dir, n.tag))
-		// A new cpuset allows no CPU until it is told which (cpuset(7)).
+		// A new cpuset allows no CPU until some are assigned (cpuset(7)).
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			if b, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
 				write(t, filepath.Join(own, file), string(b))
@@ -181,8 +181,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 	return p
 }
 
-// stop ends all in order: the pods, the kubelet, the runtimes; then what they leave for
-// their next start.
+// stop ends all in order: the pods, the kubelet, the runtimes; then their residue.
 func (n *node) stop(t *testing.T) {
 	if n.kubelet != nil && n.kubelet.running() {
 		manifests, err := filepath.Glob(filepath.Join(n.dir, "manifests", "*"))
@@ -225,8 +224,8 @@ func (n *node) stop(t *testing.T) {
 	n.dropCgroups()
 }
 
-// dropMounts takes away the kubelet's bind mount of its root directory on itself, which it
-// leaves, and what else is mounted below the node.
+// dropMounts removes the kubelet's bind mount of its root directory on itself, which it leaves, and all other
+// mounts below the node.
 func (n *node) dropMounts(t *testing.T) {
 	t.Helper()
 	for _, path := range slices.Backward(n.host.mounts()) {
@@ -247,7 +246,7 @@ func (n *node) dropCgroups() {
 	}
 }
 
-// importImage gives the image to CRI, and to containers that CRI does not know.
+// importImage adds the image to CRI, and to containerd's namespace for containers outside of CRI.
 func (n *node) importImage(t *testing.T) {
 	t.Helper()
 	for _, namespace := range []string{"k8s.io", "e2e"} {

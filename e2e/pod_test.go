@@ -51,8 +51,8 @@ func (n *node) livingPods(t *testing.T) []pod {
 	}
 }
 
-// parts are metadata and spec in YAML. A manifest must not begin with a brace: the kubelet
-// takes that for JSON.
+// parts are metadata and spec in YAML. A manifest must not begin with a brace: the kubelet would parse it as
+// JSON.
 func (p pod) parts() (metadata, spec string) {
 	return fmt.Sprintf("{name: %s, namespace: e2e, uid: %s}", p.name, p.uid),
 		fmt.Sprintf("{%s, terminationGracePeriodSeconds: 2, containers: [{name: app, image: %s, imagePullPolicy: Never, "+
@@ -82,8 +82,7 @@ func (n *node) run(t *testing.T, p pod) {
 	}
 }
 
-// beating says what is missing for the pod to be at work with all its files, "" for
-// nothing.
+// beating returns what is missing for the pod to be at work with all its files, or "".
 func (n *node) beating(p pod) string {
 	for _, dir := range p.files {
 		path := filepath.Join(n.pods, p.uid, dir)
@@ -98,7 +97,7 @@ func (n *node) beating(p pod) string {
 	return ""
 }
 
-// census is what lives on a node at one time, to compare with later.
+// census lists what lives on a node at one time, to compare with later.
 type census struct {
 	tasks []string
 	born  map[string]string

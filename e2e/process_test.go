@@ -97,13 +97,13 @@ func (p *process) since(mark int64) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
-// tail is what a failure shows.
+// tail returns the last lines of its output, for a failure.
 func (p *process) tail(n int) string {
 	lines := p.since(0)
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// The suite's words for how it waits.
+// Short names of the waiting helpers.
 var (
 	eventually = await.Eventually
 	throughout = await.Throughout

@@ -12,10 +12,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// racing: something mounts a user's directory in orphans and unmounts it again, so fast that
-// many a mount is made after the look that saw none, and goes along when its pod is parked;
-// first in the host's mount namespace, then where only one process sees it. Such a pod goes
-// back. When that has an end, all go, and nothing of the user's is lost.
+// racing: a process mounts a user's directory in orphans and unmounts it again, so fast that many a mount is
+// made after the look that saw none, and moves along when its pod is parked; first in the host's mount
+// namespace, then in one that only the process sees. Such a pod is put back. When the process ends, all are
+// removed, and no user file is lost.
 func racing(t *testing.T, n *node) {
 	d := n.reap(t, "--hold", "0s")
 	for i, enter := range [][]string{nil, {"unshare", "--mount", "--propagation", "private"}} {

@@ -15,10 +15,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// ran: two pods that really ran. One is deleted, and the kubelet stumbles over what lies in its
-// directory: kubelets from 1.33 on go on naming it in allocated_pods_state, and it goes all the
-// same. The other has completed and lost its sandbox, as on a full disk: its kubelet alone knows
-// it, and what shows that is its log directory.
+// ran: two pods that really ran. One is deleted, and the kubelet cannot remove its directory because of a file
+// in it: kubelets from 1.33 on still list it in allocated_pods_state, and it is removed all the same. The other
+// has completed and lost its sandbox, as on a full disk: only its kubelet lists it, and its log directory shows
+// that.
 func ran(t *testing.T, n *node) {
 	dead := pod{
 		uid: n.uid("0badf00d-9000-4000-8000-00000000001_"), name: "dead",
@@ -58,7 +58,7 @@ func ran(t *testing.T, n *node) {
 	}
 	// Of its emptyDir nothing is left: the kubelet removes that of a pod that has completed.
 	if !exists(filepath.Join(n.pods, done.uid)) || slices.ContainsFunc(d.of(done.uid), kind(policy.KindParking)) {
-		t.Errorf("the completed pod was taken:\n%s", d.story())
+		t.Errorf("the completed pod was parked:\n%s", d.story())
 	}
 	d.end(t)
 	n.serve()
@@ -67,7 +67,7 @@ func ran(t *testing.T, n *node) {
 	})
 }
 
-// complete ends the pod's container well, and takes its sandbox away once the kubelet knows.
+// complete ends the pod's container with exit code 0, and removes its sandbox once the kubelet has seen that.
 func (n *node) complete(t *testing.T, uid string) {
 	t.Helper()
 	cri := n.cri(t)
@@ -95,7 +95,7 @@ func (n *node) complete(t *testing.T, uid string) {
 	}
 }
 
-// known is what the look says of the pod's log directory, and of its name in the kubelet's list.
+// known holds the look's facts of the pod's log directory, and of its name in the kubelet's list.
 type known struct {
 	Logs      fact `json:"pod_logs"`
 	Resources fact `json:"pod_resources"`

@@ -13,9 +13,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// ready: a sandbox that runs, of a pod that the kubelet has named as an orphan. Whatever was
-// set, nobody but the kubelet ends what runs. It stands still meanwhile: it would stop what
-// it does not know within seconds, and so nothing else changes while the pods are counted.
+// ready: a running sandbox of a pod that the kubelet has reported as an orphan. With any settings, only the
+// kubelet may end what runs. The kubelet is stopped meanwhile: it would stop unknown sandboxes within seconds,
+// so nothing else changes while the pods are counted.
 func ready(t *testing.T, n *node) {
 	uid := n.uid("0badf00d-9000-4000-8000-00000000001_")
 	cri := n.cri(t)
@@ -60,8 +60,8 @@ func ready(t *testing.T, n *node) {
 	})
 }
 
-// inventory counts what is there by itself: the entries of the pods directory, what CRI
-// lists, and the manifests. A pod whose sandbox runs is no orphan, whatever a line says.
+// inventory counts independently: the entries of the pods directory, the sandboxes of CRI, and the manifests. A
+// pod whose sandbox runs is no orphan, whatever a line reports.
 func (n *node) inventory(t *testing.T, cri runtimeapi.RuntimeServiceClient) summary.Counts {
 	t.Helper()
 	dirs, err := os.ReadDir(n.pods)

@@ -25,7 +25,7 @@ type daemon struct {
 	from    int64 // where in its output the records begin that still count
 }
 
-// forget leaves out of the records what was told so far.
+// forget drops the records up to now.
 func (d *daemon) forget() { d.from = d.size() }
 
 // reap starts the daemon with a state of its own. It must end well when the scenario ends.
@@ -56,8 +56,8 @@ func (n *node) start(t *testing.T, of func(state string) []string, flags ...stri
 
 func (d *daemon) binary() string { return filepath.Join(d.node.host.dir, "orphan-reaper") }
 
-// command runs another command of the binary with the daemon's settings, where it takes
-// them; exit code 3 says that something is kept, and is no failure.
+// command runs another command of the binary with the daemon's settings, if it has those flags; exit code 3
+// reports that something is kept, and is no failure.
 func (d *daemon) command(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(d.binary(), append(args, d.flags...)...).Output()
@@ -100,7 +100,7 @@ func (d *daemon) scan(t *testing.T) report {
 // criHead stands before each line in a container's log.
 var criHead = regexp.MustCompile(`^\S+ (stdout|stderr) [FP] `)
 
-// records are what the daemon has told since forget, in order.
+// records returns the daemon's records since forget, in order.
 func (d *daemon) records() []policy.Record { return recordsOf(d.since(d.from)) }
 
 func recordsOf(lines []string) []policy.Record {
@@ -115,7 +115,7 @@ func recordsOf(lines []string) []policy.Record {
 	return all
 }
 
-// story is what a failure shows: the text of the last records.
+// story returns the text of the last records, for a failure.
 func (d *daemon) story() string {
 	var lines []string
 	for _, line := range d.since(0) {
@@ -135,7 +135,7 @@ func (d *daemon) of(uid string) []policy.Record {
 	return slices.DeleteFunc(d.records(), func(r policy.Record) bool { return string(r.UID) != uid })
 }
 
-// tells waits for a record of the pod that is so, and returns it.
+// tells waits for a record of the pod for which is returns true, and returns it.
 func (d *daemon) tells(t *testing.T, limit time.Duration, uid, what string, is func(policy.Record) bool) policy.Record {
 	t.Helper()
 	var found policy.Record
@@ -158,7 +158,7 @@ func kind(k policy.Kind) func(policy.Record) bool {
 	return func(r policy.Record) bool { return r.Kind == k }
 }
 
-// keptFor says whether the record tells that the pod is kept, or waits, for the reason.
+// keptFor returns a function that reports whether a record keeps the pod, or lets it wait, for the reason.
 func keptFor(reason policy.Reason) func(policy.Record) bool {
 	return func(r policy.Record) bool {
 		return r.Kind == policy.KindKept && slices.ContainsFunc(r.Why, func(w policy.Why) bool { return w.Reason == reason })

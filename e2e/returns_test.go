@@ -20,11 +20,11 @@ import (
 const (
 	returningPods   = 38
 	returningStarts = 80 // RETURN_STARTS makes the long form of it: 600
-	returningParks  = 2  // at least, unless that takes five minutes
-	// startsWithin is how long the kubelet may take to have a pod at work, on two cores that are busy.
+	returningParks  = 2  // at least, unless five minutes are over
+	// startsWithin is how long the kubelet may need to have a pod at work, on two busy cores.
 	startsWithin = 2 * time.Minute
-	// exchangesWithin is how long a living directory may be away: as long as it takes to see it and
-	// to exchange it back.
+	// exchangesWithin is how long a living directory may be away: the time to notice it and to exchange it
+	// back.
 	exchangesWithin = 2 * time.Second
 	// returnsWithin is how soon a manifest comes back when only the hold still keeps its pod, and
 	// returnsAnyhow how soon otherwise.
@@ -114,7 +114,7 @@ type slot struct {
 	next   time.Time // of the next change
 	from   time.Time // of this life
 	logged int64     // how long the kubelet's log was then
-	volume uint64    // the inode of what the kubelet made in this life
+	volume uint64    // the inode of the volume that the kubelet made in this life
 	gone   time.Time // since when that is not there
 	told   bool
 }
@@ -215,7 +215,7 @@ func dying(rec policy.Record) bool {
 	})
 }
 
-// lines are what the daemon and the kubelet said last of the pod.
+// lines returns the daemon's and the kubelet's last messages about the pod.
 func (r *returns) lines(uid string) string {
 	var all []string
 	for _, rec := range r.records {

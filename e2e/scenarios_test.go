@@ -37,14 +37,14 @@ func (n *node) make(t *testing.T, k leftover, uid string) orphan {
 	return o
 }
 
-// Two kinds that the scenarios use: one of which nothing stays, one that is data.
+// Two kinds that the scenarios use: one without residue, one that is data.
 const (
 	skeleton = "CSI: vol_data.json, no `mount/`"
 	dataFile = "a file as a volume"
 )
 
-// returning: a static pod whose UID is in hold comes back with its manifest. The directory
-// that the kubelet has let go is then a living pod's again, with all that lay in it.
+// returning: a static pod whose UID is in hold comes back with its manifest. The released directory is then a
+// living pod's again, with all its content.
 func returning(t *testing.T, n *node) {
 	p := pod{
 		uid: n.uid("5a11fe00-0000-4000-8000-0000000000b_"), name: "returning",
@@ -79,13 +79,13 @@ func returning(t *testing.T, n *node) {
 	eventually(t, 20*time.Second, func() string { return missing(!exists(o.dir), "the kubelet has not removed %s", o.dir) })
 }
 
-// restarts: a kubelet that starts anew has said nothing yet. So in the middle of a hold it
-// must first name the pod itself, and be settled; and in the middle of the confirm time its
-// silence on the parked pod proves nothing: that goes back, and through it all again.
+// restarts: a kubelet that has just started has reported nothing yet. So in the middle of a hold it must first
+// report the pod itself, and be settled; and in the middle of the confirm time its silence on the parked pod
+// proves nothing: the pod is put back, and passes through all of it again.
 func restarts(t *testing.T, n *node) {
 	uid, held := n.uid("2badf00d-0000-4000-8000-00000000e21_"), n.uid("2badf00d-0000-4000-8000-00000000e22_")
-	// A kubelet that starts takes over what it finds in volumes/, and nothing else: of this
-	// pod each must speak for itself.
+	// A starting kubelet adopts what it finds in volumes/, and nothing else, so each kubelet must report this
+	// pod itself.
 	o := n.plant(t, "subpath with data", uid)
 	d := n.reap(t, "--hold", "8s")
 	d.tells(t, 30*time.Second, uid, "it waits for the hold", keptFor(policy.ReasonHold))
@@ -97,12 +97,12 @@ func restarts(t *testing.T, n *node) {
 		t.Errorf("parked %s after the kubelet was restarted", since)
 	}
 	if parked.Kubelet.PID != n.kubelet.cmd.Process.Pid || n.said(uid, mark) == "" {
-		t.Errorf("parked by the word of the kubelet with PID %d, which is not the one that runs", parked.Kubelet.PID)
+		t.Errorf("parked by a report of the kubelet with PID %d, which is not the one that runs", parked.Kubelet.PID)
 	}
 
-	// While the kubelet is away another dead pod appears: a volume that the next kubelet
-	// takes over, and that its volume manager can never take down (directory not empty).
-	// What lies in it is moved; the kubelet, which tries ever more seldom, does the rest.
+	// While the kubelet is away another dead pod appears, with a volume that the next kubelet adopts and that
+	// its volume manager can never take down (directory not empty). Its content is moved; the kubelet, which
+	// tries ever more seldom, does the rest.
 	d.forget()
 	var h orphan
 	n.restartKubelet(t, func() { h = n.plant(t, "data in a volume directory", held) })
@@ -114,8 +114,8 @@ func restarts(t *testing.T, n *node) {
 	if n.minor(t) > 24 {
 		d.tells(t, 2*time.Minute, held, "its leaf is cleared", kind(policy.KindCleared))
 	} else {
-		// A kubelet of 1.24 fails in umount(8), "not mounted", whatever lies there: to clear it
-		// would not help. A person takes the whole directory of the volume away.
+		// A kubelet of 1.24 fails in umount(8), "not mounted", whatever is there, so clearing would not help.
+		// The test, as an operator, removes the whole directory of the volume.
 		o.remove(filepath.Join(h.dir, "volumes", nfs, "vol", "data"))
 		o.remove(filepath.Join(h.dir, "volumes", nfs, "vol"))
 	}
@@ -134,15 +134,15 @@ func restarts(t *testing.T, n *node) {
 	})
 }
 
-// backlog: hundreds of orphans at once, of which a kubelet at its default verbosity names
-// the first in sorted order. One look takes them all.
+// backlog: hundreds of orphans at once, of which a kubelet at its default verbosity reports the first in sorted
+// order. One look removes them all.
 func backlog(t *testing.T, n *node) {
 	const many = 500
 	if n.verbose {
 		n.restartKubelet(t)
 	}
-	// What a kubelet finds at its start it takes for volumes of its own, tries to take down,
-	// and fails: that is another story.
+	// A starting kubelet adopts what it finds as volumes of its own, tries to take them down, and fails:
+	// another test covers that.
 	eventually(t, 30*time.Second, func() string {
 		return missing(n.tookOver(t), "the kubelet is still taking over")
 	})
@@ -180,7 +180,7 @@ func backlog(t *testing.T, n *node) {
 	// The second is named while the first is confirmed; a batch of 256 is parked at a time,
 	// and a housekeeping run may fall between.
 	if len(named) == 0 || len(named) > 5 {
-		t.Errorf("the kubelet named %d orphans: this does not show that one sighting takes all", len(named))
+		t.Errorf("the kubelet named %d orphans: this does not show that one sighting suffices for all", len(named))
 	}
 	if rest := d.scan(t).Quarantine; len(rest) > 0 {
 		t.Errorf("%d entries are left in quarantine", len(rest))
@@ -189,9 +189,9 @@ func backlog(t *testing.T, n *node) {
 
 var namedUID = regexp.MustCompile(`err="orphaned pod \\"([0-9a-f-]*)\\" found`)
 
-// runtimeFails: the runtime is a fresh one that lists nothing, hangs, crashes and starts again, and hangs
-// again while a pod is parked. Each time nothing is taken, for a reason that says why; and
-// each time it goes on by itself.
+// runtimeFails: the runtime is a fresh one that lists nothing, hangs, crashes and starts again, and hangs again
+// while a pod is parked. Each time nothing is removed, and the reason names the runtime; and each time the
+// daemon continues by itself.
 func runtimeFails(t *testing.T, n *node) {
 	uid := n.uid("2badf00d-0000-4000-8000-00000000e23_")
 	empty := n.startContainerd(t, "empty")
@@ -220,7 +220,7 @@ func runtimeFails(t *testing.T, n *node) {
 	refuses(policy.ReasonRuntimeUnknown)
 	n.containerd.kill()
 	n.containerd = n.startContainerd(t, "containerd")
-	// The hold has only paused while nobody answered.
+	// The hold has only paused while the runtime did not answer.
 	d.tells(t, 60*time.Second, uid, "it is parked", kind(policy.KindParked))
 	n.containerd.signal(stopSignal)
 	throughout(t, confirm+10*time.Second, func() string {

@@ -20,7 +20,7 @@ type table struct {
 	cni  map[string]map[string]cniRow
 }
 
-// cniRow is what became of one kind of what CNI leaves.
+// cniRow is the result for one kind of CNI residue.
 type cniRow struct{ runtime, did, then string }
 
 // The rows of the second table.
@@ -85,7 +85,7 @@ mount is removed when the mount is gone.
 // line is a row of either table for one kubelet: what stands in its columns after the version.
 type line struct{ kind, version, cells string }
 
-// lines are what this run says.
+// lines returns the results of this run.
 func (tb *table) lines() []line {
 	var all []line
 	for _, version := range versions {
@@ -162,8 +162,8 @@ func cell(said string, did deed) string {
 	return "nothing"
 }
 
-// check compares what this run says with the page of the repository, or writes it there beside
-// what other kubelets have said.
+// check compares the results of this run with the page of the repository, or writes them there beside those of
+// other kubelets.
 func (tb *table) check(t *testing.T) {
 	if t.Failed() || len(tb.rows) != len(versions) || len(tb.cni) != len(versions) {
 		return // a part of the run is no table
@@ -186,14 +186,13 @@ func (tb *table) check(t *testing.T) {
 		case i < 0:
 			t.Logf("docs/compatibility.md has no row of %q for kubelet %s: E2E_WRITE_DOCS=1 make e2e writes it", l.kind, l.version)
 		case was[i].cells != l.cells:
-			t.Errorf("docs/compatibility.md says of %q beside kubelet %s:\n%s\nthis run says:\n%s\nE2E_WRITE_DOCS=1 make e2e writes it, read the diff",
+			t.Errorf("docs/compatibility.md has for %q beside kubelet %s:\n%s\nthis run has:\n%s\nE2E_WRITE_DOCS=1 make e2e writes it, read the diff",
 				l.kind, l.version, was[i].cells, l.cells)
 		}
 	}
 }
 
-// TestPage holds that the page of the repository is one that page writes: what a run adds
-// changes nothing else in it.
+// TestPage checks that the page of the repository is one that page writes: a run changes only its own part.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile(compatibility)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Slowness is how much longer than on the machine they were written on things may take on one
-// that others use, too. It is no time that a run needs: who waits goes on as soon as it is so.
+// Slowness is the factor by which a step may be slower on a shared machine than on the one for which its time
+// was chosen. It costs no time: Eventually returns as soon as the condition holds.
 const Slowness = 3
 
 const pause = 200 * time.Millisecond
@@ -40,7 +40,7 @@ func Throughout(t *testing.T, span time.Duration, what func() string) {
 	}
 }
 
-// Missing is what Eventually waits for.
+// Missing returns the text for Eventually: "" if ok.
 func Missing(ok bool, format string, args ...any) string {
 	if ok {
 		return ""

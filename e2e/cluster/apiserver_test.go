@@ -9,13 +9,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// away: the API server dies. A kubelet can then not tell whose the daemon's token is, and answers no more. The daemon
-// goes on reaping by what it hears. A program that was told to ask the API server keeps everything meanwhile.
+// away: the API server dies. A kubelet cannot check the daemon's token then, and answers no more. The daemon
+// continues to reap by the log. A program that must ask the API server keeps everything meanwhile.
 func away(t *testing.T, c *cluster) {
 	n := c.nodes[0]
 	killed := time.Now()
 	c.apiserver.kill()
-	time.Sleep(6 * time.Second) // what a kubelet remembers of tokens is forgotten: cacheTTL
+	time.Sleep(6 * time.Second) // until a kubelet's cache of tokens expires: cacheTTL
 	heard := n.dead(t, newUID(t), unmounted)
 	n.tells(t, heard, policy.KindParked, "")
 	t.Run("a kubeconfig keeps everything meanwhile", func(t *testing.T) {

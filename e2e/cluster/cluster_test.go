@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The addresses of the cluster. Nobody translates the service's address: it is one of the bridge's, and the API
+// The addresses of the cluster. The service's address is not translated: it is one of the bridge's, and the API
 // server listens on the service's port.
 const (
 	bridge        = "orcluster0"
@@ -130,7 +130,7 @@ func (c *cluster) kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
-// kubectlEventually waits for what the cluster does; what says what is missing.
+// kubectlEventually waits for a state of the cluster; missing returns what is missing.
 func (c *cluster) kubectlEventually(t *testing.T, what string, missing func() string) {
 	t.Helper()
 	eventually(t, patience, func() string {

@@ -8,8 +8,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// deaf: the kubelet of this node is not heard. That its list has not the pod is not enough to let it go: the kubelet may
-// work on one of the pod's volumes, and only its log tells of that. The pod is kept, and the report says why.
+// deaf: the daemon receives no log of this node's kubelet. The pod's absence from the kubelet's list is not
+// enough to release it: the kubelet may work on one of its volumes, which only its log shows. The pod is kept,
+// and the report has the reason.
 func deaf(t *testing.T, c *cluster) {
 	d := c.daemon(t, c.nodes[1])
 	uid := d.dead(t, newUID(t), unmounted)

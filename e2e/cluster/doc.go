@@ -3,16 +3,16 @@
 // journald, containerd and kubelet. make e2e-cluster runs it, as root on Debian.
 //
 // The suite has a network, a PID and a mount namespace of its own. A bridge in it joins the nodes, and the
-// control plane listens on the bridge's address; there is no way out. With the suite end all processes, mounts
-// and links; of a run that was killed empty cgroups and a directory below /var/tmp are left, which the next one
-// takes away.
+// control plane listens on the bridge's address; there is no route to the outside. All processes, mounts and
+// links end with the suite; a run that was killed leaves empty cgroups and a directory below /var/tmp, which
+// the next one removes.
 //
-// The scenarios are the steps of TestCluster, a file for each group of them. What they stand on:
+// The scenarios are the steps of TestCluster, a file for each group of them. They use:
 //
-//   - cluster (cluster_test.go): kubectl and apply, and what of the cluster is waited for;
+//   - cluster (cluster_test.go): kubectl and apply, and how to wait for the cluster;
 //   - node (node_test.go): a Debian in its container: path and run reach into it, withoutKubelet has its kubelet die;
 //   - release (release_test.go): the chart as helm has installed it, and the daemon of a node: scan, look, tells, token;
-//   - remains (orphans_test.go): what a pod leaves that the kubelet does not remove, and what becomes of it;
+//   - remains (orphans_test.go): residue that the kubelet does not remove, and its fate;
 //   - ask (rights_test.go): a request with any token, from within a node.
 //
 // A scenario leaves the cluster as it found it: nodes ready, kubelets running, the chart with short times only (upgrade).

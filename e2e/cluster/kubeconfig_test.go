@@ -18,14 +18,14 @@ func kubeconfig(t *testing.T, c *cluster) {
 			lives = p
 		}
 	}
-	// The daemon would take it at once, but for a file that somebody holds open.
+	// The daemon would remove it at once, but for a file that a process holds open.
 	dead := n.dead(t, newUID(t), unmounted)
 	hold := n.holdOpen(t, "/var/lib/kubelet/pods/"+dead+"/volumes/"+csi+"/pvc-e2e/vol_data.json")
 	defer hold()
 	own := n.scanAs(t, n.name)
 	for uid, want := range map[string]string{lives.Metadata.UID: "yes", dead: "no"} {
 		if fact := own.pod(t, uid).Facts["api_lists"]; fact.Value != want || want == "yes" && !strings.Contains(fact.Origin+fact.Detail, "10.213.78.1") {
-			t.Errorf("of %s the API server says %+v, should say %s", uid, fact, want)
+			t.Errorf("the API server's fact of %s is %+v, want %s", uid, fact, want)
 		}
 	}
 	if p := own.pod(t, lives.Metadata.UID); p.Verdict != "keep" || !slices.Contains(p.Reasons, string(policy.ReasonAPILists)) {

@@ -18,8 +18,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/e2e/image"
 )
 
-// What make e2e-cluster says: where the programs of Kubernetes lie, the Debian that is booted, helm, and the
-// program under test.
+// The parameters from make e2e-cluster: the programs of Kubernetes, the Debian to boot, helm, and the program
+// under test.
 var (
 	bin     = os.Getenv("CLUSTER_BIN")
 	tree    = os.Getenv("CLUSTER_TREE")
@@ -36,7 +36,7 @@ const tag = "orcluster"
 // patience is how long a step may take here. A report is written up to 70 s after a change.
 const patience = 2 * time.Minute
 
-// The suite's words for how it waits.
+// Short names of the waiting helpers.
 var (
 	eventually = await.Eventually
 	throughout = await.Throughout
@@ -94,10 +94,10 @@ func run(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// shown is what the run tells when it is over.
+// shown is the summary at the end of the run.
 var shown []string
 
-// timed tells how long a part took.
+// timed adds the duration of a part to the summary.
 func timed(what string, do func()) {
 	began := time.Now()
 	do()
@@ -177,7 +177,7 @@ func build() error {
 	return nil
 }
 
-// keepLogs saves the logs of a run that failed where a person finds them.
+// keepLogs saves the logs of a failed run in logs/cluster beside CLUSTER_BIN.
 func keepLogs() {
 	to := filepath.Join(filepath.Dir(bin), "logs", "cluster")
 	_ = os.RemoveAll(to)
@@ -254,7 +254,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// command runs one to its end, and returns what it said without the end of line.
+// command runs a command to its end, and returns its output without the end of line.
 func command(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := try(args...)

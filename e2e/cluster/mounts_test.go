@@ -7,8 +7,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// mountedLater: what the node mounts below the directory of a dead pod after the daemon's pod has started comes into
-// the daemon's own mount namespace, and keeps that pod. When it is gone, the pod goes.
+// mountedLater: a mount that the node makes below the directory of a dead pod after the start of the daemon's
+// pod appears in the daemon's own mount namespace, and keeps that pod. When it is gone, the pod is removed.
 func mountedLater(t *testing.T, c *cluster) {
 	n := c.nodes[0]
 	d, uid := c.daemon(t, n), newUID(t)

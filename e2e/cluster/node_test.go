@@ -32,8 +32,8 @@ type node struct {
 	leader  int // its PID 1, as we see it
 }
 
-// setUp is what the container's program needs, in a mount namespace of its own: the tree below a tmpfs for what is
-// changed. It joins a cgroup of its own in every hierarchy, which is the node's root.
+// setUp prepares the container, in a mount namespace of its own: the tree below a tmpfs for changes. It joins a
+// cgroup of its own in every hierarchy, which is the node's root.
 const setUp = `set -e
 dir=$1 tree=$2 cgroup=$3
 mkdir -p /run/systemd
@@ -85,7 +85,7 @@ LIST
 ln -sf /dev/null /dev/kmsg
 `
 
-// boot starts the node's container; start goes on with it.
+// boot starts the node's container; start continues with it.
 func (c *cluster) boot(t *testing.T, name string, number int) *node {
 	t.Helper()
 	n := &node{
@@ -139,12 +139,12 @@ func logFileIn(t *testing.T, name string) string {
 	return logFile(name)
 }
 
-// configure writes what the node's administrator has put there.
+// configure writes the administrator's files.
 //
-// The daemon reads a node's journal by the node's own journalctl only where PID 1 is proved to be the node's, which it
-// is not in a container: what is proved of that, is so by make e2e. So the kubelet of the first node writes a file that
-// the daemon can see, and finds. That of the second writes to the journal alone: that daemon hears nothing, and looks
-// when it is told to.
+// The daemon reads a node's journal by the node's own journalctl only if PID 1 is proved to be the node's,
+// which it is not in a container; make e2e covers that. So the kubelet of the first node writes a file that the
+// daemon can see, and finds. That of the second writes to the journal alone: its daemon receives no log, and
+// looks only on request.
 func (n *node) configure(t *testing.T, c *cluster) {
 	t.Helper()
 	crt, key := c.ca.sign(t, n.name, "system:node:"+n.name, []string{"system:nodes"}, n.address, n.name)
@@ -181,8 +181,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 	lay(t, filepath.Join(kubelet, "pki", "ca.crt"), read(t, c.ca.file("ca.crt")))
 	lay(t, filepath.Join(kubelet, "pki", "kubelet.crt"), read(t, crt))
 	lay(t, filepath.Join(kubelet, "pki", "kubelet.key"), read(t, key))
-	// With a syncFrequency of 5 s a --confirm of 20 s is as good as the default with the default of 1 min. What the
-	// API server said of a token is soon forgotten, so that its absence is noticed.
+	// With a syncFrequency of 5 s a --confirm of 20 s is as good as the default with the default of 1 min. The
+	// API server's answers about tokens are cached briefly, so that its absence is noticed.
 	lay(t, filepath.Join(kubelet, "config.yaml"), `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication:
@@ -250,7 +250,7 @@ func (n *node) running() bool {
 	}
 }
 
-// stop keeps what the node's journal holds, and switches it off.
+// stop saves the node's journal, and switches the node off.
 func (n *node) stop(t *testing.T) {
 	t.Helper()
 	if n.leader != 0 && n.running() {
@@ -334,8 +334,8 @@ func (n *node) run(t *testing.T, args ...string) string {
 	return out
 }
 
-// withoutKubelet has the kubelet die, does what happens meanwhile, and starts it again. It waits until that kubelet
-// has taken over the volumes that it found.
+// withoutKubelet kills the kubelet, calls do, and starts the kubelet again. It waits until that kubelet has
+// adopted the volumes that it found.
 func (n *node) withoutKubelet(t *testing.T, do func()) {
 	t.Helper()
 	took := func() int { return strings.Count(n.kubeletSaid(), `"Volume reconstruction finished"`) }
@@ -395,7 +395,7 @@ func (n *node) client(t *testing.T, transport *http.Transport) *http.Client {
 			runtime.UnlockOSThread()
 			return nil, err
 		}
-		// A socket stays in the namespace that it was made in.
+		// A socket belongs to the namespace that it was created in.
 		conn, err := net.DialTimeout(network, address, 10*time.Second)
 		if back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); back != nil {
 			return nil, back // and the thread ends with the goroutine

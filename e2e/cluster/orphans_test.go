@@ -13,21 +13,21 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// The directories of volume plugins that the kubelet's own code knows.
+// The directories of the volume plugins in the kubelet's own code.
 const (
 	csi      = "kubernetes.io~csi"
 	emptyDir = "kubernetes.io~empty-dir"
 )
 
-// remains is what a pod leaves that the kubelet does not remove: files by their place in the pod's directory.
+// remains is residue of a pod that the kubelet does not remove: files by their place in the pod's directory.
 type remains map[string]string
 
 var (
-	// unmounted is what is left of a CSI volume when its tear-down was cut short: it holds nothing of a user's, and
-	// goes. A kubelet that starts takes it for a volume, and holds it; so it is left while the kubelet runs.
+	// unmounted is the residue of a CSI volume whose tear-down was interrupted: it has no user data, and is
+	// removed. A starting kubelet adopts it as a volume, and holds it, so it is planted while the kubelet runs.
 	unmounted = remains{filepath.Join("volumes", csi, "pvc-e2e", "vol_data.json"): `{"attachmentID":"csi-1","driverName":"e2e.csi.invalid",` +
 		`"nodeName":"e2e","specVolID":"pvc-e2e","volumeHandle":"vol-1","volumeLifecycleMode":"Persistent"}`}
-	// data may be a user's: it stays in quarantine until a person decides.
+	// data may be a user's: it remains in quarantine until an operator decides.
 	data = remains{filepath.Join("volume-subpaths", "vol", "app", "0", "precious"): precious}
 )
 
@@ -51,8 +51,8 @@ func newUID(t *testing.T) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// dead makes an orphan of a pod that the API server has never heard of, as after a cluster was restored: the
-// kubelet that runs finds it, and names it.
+// dead makes an orphan of a pod that the API server never had, as after a cluster was restored: the running
+// kubelet finds and reports it.
 func (n *node) dead(t *testing.T, uid string, left remains) string {
 	t.Helper()
 	mkdir(t, n.podDir(uid))
@@ -72,7 +72,7 @@ func (d *daemon) removed(t *testing.T, uid string) {
 	}
 }
 
-// parked waits until what the pod left lies in quarantine for good, with all that may be a user's.
+// parked waits until the pod's residue is in quarantine for good, with everything that may be a user's.
 func (d *daemon) parked(t *testing.T, uid string) {
 	t.Helper()
 	d.tells(t, uid, policy.KindParked, "")
@@ -115,7 +115,7 @@ func template(name, node string) string {
 // living are pods of a DaemonSet that run beside all scenarios, and must not notice any of them.
 const living = "living"
 
-// life is what of them must not change: by node the pod, its containers and its file.
+// life is the part of the living pods that must not change: by node the pod, its containers and its file.
 type life map[string]string
 
 func (c *cluster) startLiving(t *testing.T) life {

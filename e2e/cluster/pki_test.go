@@ -67,7 +67,7 @@ func (a *authority) sign(t *testing.T, name, who string, groups []string, addres
 	return lay(t, a.file(name+".crt"), text("CERTIFICATE", der)), writeKey(t, a.file(name+".key"), k)
 }
 
-// kubeconfig signs a client and writes what it needs to reach the API server; the file stands for itself.
+// kubeconfig signs a client and writes a self-contained kubeconfig with which it reaches the API server.
 func (a *authority) kubeconfig(t *testing.T, name, who string, groups ...string) string {
 	t.Helper()
 	crt, key := a.sign(t, name, who, groups)

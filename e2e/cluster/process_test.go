@@ -67,7 +67,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// tail is the end of what it said.
+// tail returns the end of its output.
 func (p *process) tail() string { return tailOf(logFile(p.name)) }
 
 func tailOf(path string) string {

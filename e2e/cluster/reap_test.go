@@ -7,9 +7,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// end: pods of a Deployment and a StatefulSet are deleted by force, one of a Job while its node's kubelet is dead, and
-// leave what no kubelet removes. Its garbage collection of sandboxes comes once a minute, and before it no pod goes; so
-// other scenarios come between this and reaped.
+// end: pods of a Deployment and a StatefulSet are deleted by force, one of a Job while its node's kubelet is
+// dead, and leave residue that no kubelet removes. The kubelet's garbage collection of sandboxes runs once a
+// minute, and before it no pod is removed, so other scenarios run between this and reaped.
 func end(t *testing.T, c *cluster) {
 	n := c.nodes[0]
 	c.kubectl(t, "create", "namespace", "apps")
@@ -31,14 +31,14 @@ func end(t *testing.T, c *cluster) {
 		c.kubectl(t, "--namespace", "apps", "delete", "pod", "--force", "--grace-period=0", "--ignore-not-found", once.Metadata.Name)
 	})
 	for _, p := range []pod{web, db} {
-		n.leave(t, p.Metadata.UID, unmounted) // after the kubelet's start, which takes it for a volume
+		n.leave(t, p.Metadata.UID, unmounted) // after the kubelet's start, at which it would adopt it as a volume
 	}
 	c.kubectl(t, "--namespace", "apps", "delete", "pod", "--force", "--grace-period=0", web.Metadata.Name, db.Metadata.Name)
 	c.ended.web, c.ended.db, c.ended.once = web, db, once
 }
 
-// reaped: what they have left goes; what may be a user's is parked. Who takes a pod's place, under its name, is not
-// touched.
+// reaped: their residue is removed, and possible user data is parked. A pod that has replaced one, under its
+// name, is not touched.
 func reaped(t *testing.T, c *cluster) {
 	n := c.nodes[0]
 	d, web, db, once := c.daemon(t, n), c.ended.web, c.ended.db, c.ended.once

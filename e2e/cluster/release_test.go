@@ -32,8 +32,9 @@ minReadySeconds: 2
 // short are times for people who do not wait. The chart's schema refuses them, and is left out with them.
 const short = "extraArgs: [--hold=5s, --settle=5s, --confirm=20s]\n"
 
-// install installs the chart as docs/fleet.md says, and waits until its pods are ready. Another release was there before, under another name
-// and in another namespace: the definition of OrphanReports outlives it, and does not stand in the way.
+// install installs the chart as docs/fleet.md describes, and waits until its pods are ready. Another release
+// was there before, under another name and in another namespace: its definition of OrphanReports remains, and
+// does not interfere.
 func (c *cluster) install(t *testing.T) {
 	t.Helper()
 	c.kubectl(t, "create", "namespace", namespace)
@@ -123,7 +124,7 @@ type scannedPod struct {
 	Facts   map[string]struct{ Value, Origin, Detail string }
 }
 
-// pod is what the report has of one.
+// pod returns the report's row of one pod.
 func (r report) pod(t *testing.T, uid string) scannedPod {
 	t.Helper()
 	i := slices.IndexFunc(r.Pods, func(p scannedPod) bool { return p.UID == uid })
@@ -133,7 +134,7 @@ func (r report) pod(t *testing.T, uid string) scannedPod {
 	return r.Pods[i]
 }
 
-// scan is what the program says in the daemon's pod.
+// scan returns the result of scan in the daemon's pod.
 func (d *daemon) scan(t *testing.T) report {
 	t.Helper()
 	out, err := d.c.try("--namespace", namespace, "exec", d.pod.Metadata.Name, "--",
@@ -141,7 +142,7 @@ func (d *daemon) scan(t *testing.T) report {
 	return parse(t, out, err)
 }
 
-// parse reads a report; err is an exit code, of which 3 says that a person should look.
+// parse parses a report; err is an exit code, of which 3 means that an operator is needed.
 func parse(t *testing.T, out string, err error) (r report) {
 	t.Helper()
 	if e := json.Unmarshal([]byte(out), &r); e != nil {
@@ -168,7 +169,7 @@ func (e event) get(field string) string {
 	return s
 }
 
-// told is what the node's journal has of the pod from its daemons, oldest first.
+// told returns the daemons' records of the pod in the node's journal, oldest first.
 func (n *node) told(t *testing.T, uid string) (all []event) {
 	t.Helper()
 	out, err := n.try("journalctl", "--no-pager", "--quiet", "--all", "--output=json", "--identifier=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
@@ -185,10 +186,11 @@ func (n *node) told(t *testing.T, uid string) (all []event) {
 	return all
 }
 
-// tells waits for a record of the pod of that kind, with the reason where one is given.
+// tells waits for a record of the pod of that kind, with the given reason, if any.
 func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) (found event) {
 	t.Helper()
-	// The kubelet's garbage collection of sandboxes comes once a minute, and after a start one pod goes first, alone.
+	// The kubelet's garbage collection of sandboxes runs once a minute, and after a start one pod is removed
+	// first, alone.
 	eventually(t, 2*patience, func() string {
 		all := n.told(t, uid)
 		for _, e := range all {
@@ -253,8 +255,8 @@ func (d *daemon) token(t *testing.T) string {
 	return strings.TrimSpace(read(t, d.podDir(d.pod.Metadata.UID, "volumes", "kubernetes.io~projected", "token", "token")))
 }
 
-// ready: each node has a daemon that enforces, says what it follows, and has never been restarted. So it is with the chart's own
-// times; the scenarios go on with short ones.
+// ready: each node has a daemon that enforces, reports which logs it follows, and was never restarted. This
+// holds with the chart's own times; the later scenarios use short ones.
 func ready(t *testing.T, c *cluster) {
 	for _, n := range c.nodes {
 		d := c.daemon(t, n)
@@ -272,7 +274,7 @@ func ready(t *testing.T, c *cluster) {
 			t.Errorf("%s: it does not follow %s: %s", n.name, n.log, started)
 		}
 		if said := c.kubectl(t, "--namespace", namespace, "logs", d.pod.Metadata.Name); n.log == "" && !strings.Contains(said, "the journal cannot be read") {
-			t.Errorf("%s: it does not say that it hears nothing: %s", n.name, said)
+			t.Errorf("%s: it does not report that it receives no log: %s", n.name, said)
 		}
 	}
 	c.helmTest(t)

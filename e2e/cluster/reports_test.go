@@ -47,8 +47,8 @@ func lists(uid string) func(fleetreport.Report) bool {
 	}
 }
 
-// reports: every node has one, which tells what its daemon has told the journal, goes with its node, and is written by nobody
-// else; people find it, and the pods in it.
+// reports: every node has a report, which agrees with the daemon's records in the journal, is removed with its
+// node, and can be written only by that daemon; kubectl shows it, and the pods in it.
 func reports(t *testing.T, c *cluster) {
 	d := c.daemon(t, c.nodes[0])
 	uid := d.dead(t, newUID(t), data)
@@ -82,7 +82,7 @@ func reports(t *testing.T, c *cluster) {
 	})
 }
 
-// stolen: what a thief can write with the token of a daemon, or with one that he makes of its account.
+// stolen: what a thief can write with the token of a daemon, or with one that is made of its account.
 func stolen(t *testing.T, c *cluster, d *daemon, other string) {
 	token := d.token(t)
 	unbound := c.kubectl(t, "--namespace", namespace, "create", "token", "orphan-reaper")
@@ -145,7 +145,7 @@ func kubelets(t *testing.T, c *cluster, own, other string) {
 	}
 }
 
-// collected: a report goes when its node does.
+// collected: a report is removed with its node.
 func (c *cluster) collected(t *testing.T) {
 	t.Helper()
 	c.apply(t, `{apiVersion: v1, kind: Node, metadata: {name: gone}, spec: {taints: [{key: e2e, effect: NoSchedule}]}}`)
@@ -159,8 +159,8 @@ func (c *cluster) collected(t *testing.T) {
 	})
 }
 
-// send sends a request with a token from within a node, and returns the status and what was said. APPLY is a PATCH by
-// server-side apply.
+// send sends a request with a token from within a node, and returns the status and the body. APPLY is a PATCH
+// by server-side apply.
 func (c *cluster) send(t *testing.T, n *node, token, method, url, body string) (int, string) {
 	t.Helper()
 	kind := "application/json"

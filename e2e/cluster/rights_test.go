@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// refused asks with the daemon's own token for what a thief would want. Of the API server it gets nothing of the
-// cluster; of a kubelet no more than its pods, its metrics and its health.
+// refused sends the requests of a thief with the daemon's own token. The API server returns nothing of the
+// cluster; a kubelet returns only its pods, its metrics and its health.
 func refused(t *testing.T, c *cluster) {
 	d := c.daemon(t, c.nodes[0])
 	token := d.token(t)
@@ -83,7 +83,7 @@ func refused(t *testing.T, c *cluster) {
 	})
 }
 
-// granted is what the chart gives the daemon at these values, as kubectl auth can-i --list tells it.
+// granted lists the daemon's rights with these values, as kubectl auth can-i --list prints them.
 var granted = map[string]bool{
 	// Kubernetes gives it to every service account (system:cluster-trust-bundle-discovery, 1.37).
 	"clustertrustbundles.certificates.k8s.io [get list watch]": true,
@@ -105,7 +105,7 @@ func trust(t *testing.T, authority []byte, name string) *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: name}
 }
 
-// ask sends a request with a token from within a node, and returns the status and what was said.
+// ask sends a request with a token from within a node, and returns the status and the body.
 func (c *cluster) ask(t *testing.T, n *node, token, method, url string) (int, string) {
 	t.Helper()
 	return c.askWith(t, n, trust(t, []byte(read(t, c.ca.file("ca.crt"))), ""), token, method, url)

@@ -8,8 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// rollout: a node is drained, and a new image goes to one node after the other. The daemon of the drained node works on;
-// what was parked with a user's data is still there, what was under way is finished.
+// rollout: a node is drained, and a new image is rolled out node by node. The daemon of the drained node keeps
+// working; parked user data is still there, and unfinished actions are finished.
 func rollout(t *testing.T, c *cluster) {
 	n := c.nodes[0]
 	old := c.daemon(t, n)
@@ -27,7 +27,7 @@ func rollout(t *testing.T, c *cluster) {
 		n.leave(t, web.Metadata.UID, unmounted)
 		c.kubectl(t, "drain", n.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
 		if d := c.daemon(t, n); d.pod.Metadata.UID != old.pod.Metadata.UID || d.pod.Status.ContainerStatuses[0].RestartCount != 0 {
-			t.Error("the drain took the daemon away")
+			t.Error("the drain removed the daemon")
 		}
 	})
 	t.Run("upgrade", func(t *testing.T) {

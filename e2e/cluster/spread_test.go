@@ -11,9 +11,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// hurried: all pods are replaced at once, first to observe and within a minute to enforce: the DaemonSet's controller does not
-// hold back where minReadySeconds rises. enforceSpread does: no second node parks before the first one has proved that its pod
-// was dead. It is the last scenario, since the second node's kubelet is heard from here on.
+// hurried: all pods are replaced at once, first to observe and within a minute to enforce: the DaemonSet's
+// controller does not hold back when minReadySeconds rises. enforceSpread does: no second node parks before the
+// first one has proved that its pod was dead. It is the last scenario, since the second node's log is followed
+// from here on.
 func hurried(t *testing.T, c *cluster) {
 	c.nodes[1].logToFile(t)
 	const apart = 40 * time.Second // a confirm of 20 s, and the looks before and after it
@@ -119,7 +120,8 @@ func (n *node) toldAt(t *testing.T, uid string, kind policy.Kind) time.Time {
 	return time.Time{}
 }
 
-// logToFile has the node's kubelet log as that of the first node does, so that its daemon hears it.
+// logToFile has the node's kubelet log to a file like that of the first node, so that its daemon receives the
+// log.
 func (n *node) logToFile(t *testing.T) {
 	t.Helper()
 	n.log = "/var/lib/kubelet/kubelet.log"

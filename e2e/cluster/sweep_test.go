@@ -12,8 +12,8 @@ import (
 // sweepValues are the chart's for the Job, with a certificate that helm makes.
 var sweepValues = []string{"web.expose=true", "web.certificate=helm", "web.tokenReview=true", "sweep.enabled=true"}
 
-// swept: the CronJob's Job has all nodes look, and fails visibly where one does not answer. The daemons let in by
-// RBAC, and take tokens that are made for them only.
+// swept: the CronJob's Job has all nodes look, and fails visibly if one does not answer. The daemons authorize
+// by RBAC, and accept only tokens that are made for them.
 func swept(t *testing.T, c *cluster) {
 	c.upgrade(t, sweepValues...)
 	c.rolledOut(t) // by https: the probe asks for /readyz
@@ -75,7 +75,7 @@ func (c *cluster) podsReachNodes(t *testing.T) {
 	}
 }
 
-// job runs the CronJob by hand, and returns what its pod said and whether it succeeded.
+// job runs the CronJob by hand, and returns the output of its pod and whether it succeeded.
 func (c *cluster) job(t *testing.T, name string) (said string, succeeded bool) {
 	t.Helper()
 	c.kubectl(t, "--namespace", namespace, "create", "job", "--from=cronjob/orphan-reaper-sweep", name)
@@ -133,8 +133,8 @@ func (c *cluster) whoMayAsk(t *testing.T) {
 			t.Errorf("%s: %s %s: %d %s, want %d", r.what, r.method, r.path, code, said, r.want)
 		}
 	}
-	// What a node has been sent opens nothing at the API server.
+	// A token that a node was sent is rejected by the API server.
 	if code, said := c.ask(t, from, sweeper, "GET", apiServer+"/api"); code != http.StatusUnauthorized {
-		t.Errorf("the API server takes the token that each node is sent: %d %s", code, said)
+		t.Errorf("the API server accepts the token that each node is sent: %d %s", code, said)
 	}
 }

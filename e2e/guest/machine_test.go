@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// cache is where prepare.sh and the other suites keep what takes long to get.
+// cache is the directory in which prepare.sh and the other suites keep slow downloads and builds.
 const cache = "../../.cache"
 
 // initScript is the first process of a guest. It loads the disk's driver, and goes on there, or
@@ -35,11 +35,11 @@ mount -t ext4 /dev/vda /root || poweroff -f
 exec switch_root /root /sbin/init
 `
 
-// machine is one guest: what it boots and what it wrote to its console.
+// machine is one guest: its boot parameters and its console output.
 type machine struct {
 	t         *testing.T
 	dir       string
-	memory    string // as qemu takes it
+	memory    string // in qemu's notation
 	arguments string // of the kernel
 	disk      string // empty: the initramfs is all it has
 }
@@ -76,8 +76,8 @@ func copyModules(t *testing.T, root string, names ...string) {
 	copyFile(t, filepath.Join(from, "modules.dep"), filepath.Join(to, "modules.dep"), 0o644)
 }
 
-// boot starts the guest with the initramfs of that directory, and returns what it wrote once it has
-// powered itself off. A guest that does not within the time has failed.
+// boot starts the guest with the initramfs of that directory, and returns its output once it has powered itself
+// off. A guest that does not within the time has failed.
 func (m *machine) boot(initramfs string, within time.Duration) string {
 	m.t.Helper()
 	busybox, err := exec.LookPath("busybox")

@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/e2e/image"
 )
 
-// nodeScript is what the guest does as a node, and what it checks.
+// nodeScript makes the guest a node, and checks it.
 //
 //go:embed node.sh
 var nodeScript string

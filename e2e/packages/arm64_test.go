@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestARM64: the program in the other architecture's package starts, on an emulated processor,
-// and reads what kubelets wrote as this one does. What it asks of the kernel is answered by the
-// emulator, so nothing is said here of mounts.
+// TestARM64: the program in the other architecture's package starts, on an emulated processor, and parses
+// kubelet logs as this one does. The emulator implements the system calls, so mounts are not tested.
 func TestARM64(t *testing.T) {
 	dir := t.TempDir()
 	command := func(arg ...string) string {
@@ -31,7 +30,7 @@ func TestARM64(t *testing.T) {
 	}
 	ours, other := program("amd64"), append([]string{"qemu-aarch64"}, program("arm64")...)
 	if got := command(append(other, "version")...); !strings.Contains(got, "linux/arm64") {
-		t.Errorf("it says that it is\n%s", got)
+		t.Errorf("its version is\n%s", got)
 	}
 	if got := command(append(other, "config", "print")...); got != command(append(ours, "config", "print")...) {
 		t.Errorf("its configuration is another one:\n%s", got)

@@ -18,8 +18,8 @@ const (
 	badSilence  = "2badf00d-0000-4000-8000-000000000096"
 )
 
-// TestBadDays is one node on which one thing after the other is not as it should be; on each
-// day an orphan goes all the same.
+// TestBadDays is one node on which one thing after the other fails; an orphan is removed each time all the
+// same.
 func TestBadDays(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
 		n := newNode(t, release, nil)
@@ -61,7 +61,7 @@ func badDayDisk(t *testing.T, n *node) {
 	n.run(t, "systemctl", "restart", "kubelet")
 }
 
-// again restarts the daemon, and has it take one orphan.
+// again restarts the daemon, and has it remove one orphan.
 func (n *node) again(t *testing.T, uid string) {
 	t.Helper()
 	n.run(t, "systemctl", "restart", "orphan-reaper")
@@ -71,7 +71,7 @@ func (n *node) again(t *testing.T, uid string) {
 	n.stays(t, living)
 }
 
-// badDayBus: nobody needs D-Bus for this.
+// badDayBus: the daemon needs no D-Bus.
 func badDayBus(t *testing.T, n *node) {
 	n.sh(t, "systemctl mask --now dbus.socket dbus.service")
 	if got := n.show("dbus", "ActiveState"); got == "active" {
@@ -80,8 +80,7 @@ func badDayBus(t *testing.T, n *node) {
 	n.again(t, badBus)
 }
 
-// badDayTextfile: without the node exporter's directory there are no metrics, and no word
-// about them more than once.
+// badDayTextfile: without the node exporter's directory there are no metrics, and one message about that.
 func badDayTextfile(t *testing.T, n *node) {
 	n.sh(t, "systemctl stop prometheus-node-exporter; mv /var/lib/prometheus /var/lib/elsewhere")
 	n.again(t, badTextfile)
@@ -114,13 +113,13 @@ func badDayJournal(t *testing.T, n *node) {
 	// A journald that is stopped, not restarted, leaves its clients without a stderr.
 	n.run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
 	if left := n.of(t, badJournal); len(left) > 0 {
-		t.Fatalf("the journal still knows it: %s", texts(left))
+		t.Fatalf("the journal still has it: %s", texts(left))
 	}
 	if out := n.run(t, "orphan-reaper", "quarantine", "list"); !strings.Contains(out, badJournal) {
 		t.Errorf("quarantine list: %s", out)
 	}
 	for uid, word := range map[string]string{badJournal: "parked", badTextfile: "removed"} {
-		out, _ := n.try("orphan-reaper", "explain", uid) // its exit code may say that a person should look
+		out, _ := n.try("orphan-reaper", "explain", uid) // its exit code may report that an operator is needed
 		if !strings.Contains(out, word) {
 			t.Errorf("explain %s: %s", uid, out)
 		}
@@ -133,8 +132,8 @@ func badDayEtc(t *testing.T, n *node) {
 	n.again(t, badEtc)
 }
 
-// TestWithoutJournald: where no journald runs the kubelet's words come through a file, and
-// the daemon's go where systemd has it write them.
+// TestWithoutJournald: without journald the kubelet's log comes from a file, and the daemon's log is where
+// systemd redirects it.
 func TestWithoutJournald(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
 		const told = "/var/log/orphan-reaper.log"
@@ -143,7 +142,7 @@ func TestWithoutJournald(t *testing.T) {
 			"etc/systemd/system/kubelet.service.d/file.conf": "[Service]\nStandardError=append:/var/log/messages\n",
 		})
 		n.install(t)
-		// Its sockets, which a boot without it would not have made, stay in the file system.
+		// Its sockets, which a boot without it would not have created, remain in the file system.
 		n.sh(t, "systemctl mask --runtime --now systemd-journald.socket systemd-journald-dev-log.socket systemd-journald-audit.socket systemd-journald.service; rm -r /run/systemd/journal")
 		if got := n.show("systemd-journald", "ActiveState"); got == "active" {
 			t.Fatalf("journald is %s", got)

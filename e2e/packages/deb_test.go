@@ -37,8 +37,8 @@ const (
 	quick  = "[Service]\nExecStart=\nExecStart=/usr/sbin/orphan-reaper run --hold 2s --settle 2s --confirm 5s\n"
 )
 
-// debInstalled: apt installs, enables and starts it without a network and without a
-// question; it is ready, follows journald, and takes away a real orphan.
+// debInstalled: apt installs, enables and starts it without a network and without a question; it is ready,
+// follows journald, and removes a real orphan.
 func debInstalled(t *testing.T, n *node) {
 	n.pod(t, debOrphan)
 	n.pod(t, debData)
@@ -48,7 +48,7 @@ func debInstalled(t *testing.T, n *node) {
 	installed := time.Since(began)
 	for _, word := range []string{"good: /etc/orphan-reaper/config.yaml", "A daemon that starts now enforces from ", "(hold_reported 2s, hold 2s)", "mode: observe"} {
 		if !strings.Contains(strings.Join(strings.Fields(said), " "), word) {
-			t.Errorf("the installation does not say %q: %s", word, said)
+			t.Errorf("the installation does not print %q: %s", word, said)
 		}
 	}
 	if got := n.state(); got != "enabled active notify" {
@@ -65,12 +65,12 @@ func debInstalled(t *testing.T, n *node) {
 	// In the real unit, which filters system calls.
 	for _, word := range []string{"the walker uses openat2", "Landlock confines each batch"} {
 		if all := n.journal(t, "--unit=orphan-reaper", "--grep", word); len(all) != 1 {
-			t.Errorf("at its start it does not say %q: %s", word, texts(n.journal(t, "--unit=orphan-reaper")))
+			t.Errorf("at its start it does not log %q: %s", word, texts(n.journal(t, "--unit=orphan-reaper")))
 		}
 	}
 }
 
-// debRecord: what the journal says of it, by its fields and with the catalog's words.
+// debRecord: the journal's record of it, by its fields and with the catalog's text.
 func debRecord(t *testing.T, n *node) {
 	e := n.tells(t, debOrphan, policy.KindRemoved, "")
 	if e.get("MESSAGE_ID") != "4ea9a81c415a40cb96e0a1a629658fc7" || e.get("_EXE") != "/usr/sbin/orphan-reaper" {
@@ -79,7 +79,7 @@ func debRecord(t *testing.T, n *node) {
 	said := n.run(t, "journalctl", "--no-pager", "-x", "-u", "orphan-reaper", "MESSAGE_ID="+e.get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+debOrphan)
 	for _, word := range []string{"Subject: ", "Defined-By: orphan-reaper", "Documentation: "} {
 		if !strings.Contains(said, word) {
-			t.Errorf("journalctl -x does not say %q: %s", word, said)
+			t.Errorf("journalctl -x does not print %q: %s", word, said)
 		}
 	}
 }
@@ -92,12 +92,12 @@ func debMetrics(t *testing.T, n *node) {
 	})
 }
 
-// debRemoved: state, configuration and what was taken stay; the unit and its metrics go.
+// debRemoved: state, configuration and quarantine are kept; the unit and its metrics are removed.
 func debRemoved(t *testing.T, n *node) {
 	said := n.sh(t, "apt-get remove -y orphan-reaper 2>&1")
 	for _, word := range []string{"/var/lib/kubelet/orphan-reaper (entries: 1, size: ", "/var/lib/orphan-reaper", "/etc/orphan-reaper"} {
 		if !strings.Contains(said, word) {
-			t.Errorf("the removal does not say %q: %s", word, said)
+			t.Errorf("the removal does not print %q: %s", word, said)
 		}
 	}
 	if !exists(n.path(config)) {
@@ -108,7 +108,7 @@ func debRemoved(t *testing.T, n *node) {
 	n.holdsData(t)
 }
 
-// uninstalled: no program, no unit, wherever they were; the state stays.
+// uninstalled checks that no program and no unit is left anywhere, and that the state is kept.
 func (n *node) uninstalled(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/usr/sbin/orphan-reaper", "/opt/orphan-reaper", "/usr/lib/systemd/system/orphan-reaper.service", "/etc/systemd/system/orphan-reaper.service"} {
@@ -124,7 +124,7 @@ func (n *node) uninstalled(t *testing.T) {
 	}
 }
 
-// untold: the node exporter no longer tells what nobody writes any more.
+// untold checks that the node exporter no longer exports the daemon's metrics.
 func (n *node) untold(t *testing.T) {
 	t.Helper()
 	eventually(t, patience, func() string {
@@ -133,12 +133,12 @@ func (n *node) untold(t *testing.T) {
 	})
 }
 
-// debPurged: what may be a user's is never touched; its place is told, and what is needed to
-// give it back stays with it. Without it nothing stays.
+// debPurged: possible user data is never touched; its place is printed, and the files that a restore needs are
+// kept with it. Without user data everything is removed.
 func debPurged(t *testing.T, n *node) {
 	said := n.sh(t, "apt-get purge -y orphan-reaper 2>&1")
 	if !strings.Contains(said, "/var/lib/kubelet/orphan-reaper (entries: 1, size: ") {
-		t.Errorf("purge does not say where the data is: %s", said)
+		t.Errorf("purge does not print where the data is: %s", said)
 	}
 	n.holdsData(t)
 	n.sh(t, "apt-get install -y ./orphan-reaper_*_amd64.deb")
@@ -156,24 +156,24 @@ func debPurged(t *testing.T, n *node) {
 	n.stays(t, living)
 }
 
-// state is what systemctl says of the unit.
+// state returns the unit's state from systemctl.
 func (n *node) state() string {
 	enabled, _ := n.try("systemctl", "is-enabled", "orphan-reaper")
 	active, _ := n.try("systemctl", "is-active", "orphan-reaper")
 	return enabled + " " + active + " " + n.show("orphan-reaper", "Type")
 }
 
-// started reads what the daemon said at its last start.
+// started checks the daemon's messages at its last start.
 func (n *node) started(t *testing.T, words ...string) {
 	t.Helper()
 	all := n.journal(t, "--identifier=orphan-reaper", "MESSAGE_ID=31ef80b5113940adaecfb7a43fd035cc")
 	if len(all) == 0 {
-		t.Fatal("it has not told that it has started")
+		t.Fatal("it has not logged that it has started")
 	}
 	said := all[len(all)-1].get("MESSAGE")
 	for _, word := range words {
 		if !strings.Contains(said, word) {
-			t.Errorf("at its start it does not say %q: %s", word, said)
+			t.Errorf("at its start it does not log %q: %s", word, said)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func (n *node) exporter() (string, error) {
 	return n.try("bash", "-c", `exec 3<>/dev/tcp/127.0.0.1/9100; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3`)
 }
 
-// grep is what a failure shows of a long text.
+// grep returns the lines of a long text that a failure prints.
 func grep(text, word string) string {
 	var found strings.Builder
 	for line := range strings.Lines(text) {

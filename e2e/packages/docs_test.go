@@ -12,7 +12,7 @@ import (
 
 const docOrphan = "2badf00d-0000-4000-8000-0000000000a1"
 
-// chapter is one heading of docs/install.md with its commands, and what they must have done.
+// chapter is one heading of docs/install.md with its commands and their required effect.
 type chapter struct {
 	heading string
 	before  func(t *testing.T, n *node)
@@ -66,7 +66,7 @@ func TestInstallDoc(t *testing.T) {
 	blocks := docBlocks(t)
 	for heading := range blocks {
 		if !slices.ContainsFunc(slices.Collect(chapters), func(c chapter) bool { return c.heading == heading }) && !slices.Contains(elsewhere, heading) {
-			t.Errorf("nothing runs what docs/install.md says below %q", heading)
+			t.Errorf("no test runs the commands of docs/install.md below %q", heading)
 		}
 	}
 	for way, all := range ways {
@@ -156,7 +156,7 @@ func docLooked(t *testing.T, n *node, said string) {
 	}
 }
 
-// docWatching: it runs, and takes nothing.
+// docWatching: it runs, and removes nothing.
 func docWatching(t *testing.T, n *node, _ string) {
 	if got := n.state(); got != "enabled active notify" {
 		t.Errorf("the unit is %s", got)

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guest is a Debian that has booted in a container: a systemd of its own is PID 1 there,
-// with its journald. What it changes lies in a tmpfs over the tree that trees.sh made.
+// guest is a Debian that has booted in a container, with a systemd of its own as PID 1 and its journald. Its
+// changes are in a tmpfs over the tree that trees.sh made.
 type guest struct {
 	dir    string
 	cmd    *exec.Cmd
@@ -24,9 +24,8 @@ type guest struct {
 	leader int // its PID 1, as we see it
 }
 
-// setUp is what the container's program needs, in a mount namespace of its own: a cgroup
-// file system that is all version 2, whatever this machine has, and the tree. The layer is
-// what an administrator has installed.
+// setUp prepares the container, in a mount namespace of its own: a cgroup file system that is all version 2,
+// whatever this machine has, and the tree. The layer is what an administrator has installed.
 const setUp = `set -e
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mkdir -p /run/systemd
@@ -39,8 +38,7 @@ exec systemd-nspawn --boot --register=no --keep-unit --private-network --console
 	--system-call-filter='landlock_create_ruleset landlock_add_rule landlock_restrict_self'
 `
 
-// boot starts the guest and waits until its systemd has started what it starts. The layer
-// lies in dir already.
+// boot starts the guest and waits until its systemd has started its units. The layer is in dir already.
 func boot(t *testing.T, release, dir string) *guest {
 	t.Helper()
 	tree, err := filepath.Abs(treeOf(release))
@@ -122,7 +120,7 @@ func (g *guest) cgroup(t *testing.T) *os.File {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The kernel takes a process out of its cgroup a moment after it has ended.
+		// The kernel removes a process from its cgroup a moment after it has ended.
 		eventually(t, 10*time.Second, func() string {
 			for _, dir := range slices.Backward(below(g.ownCgroup())) {
 				if err := unix.Rmdir(dir); err != nil {
@@ -139,7 +137,7 @@ func (g *guest) ownCgroup() string {
 	return filepath.Join(place, "cgroup", tag+"-"+filepath.Base(g.dir))
 }
 
-// stop switches the guest off as a person would, and if that does not help, as a power cut.
+// stop shuts the guest down, and if that does not help, kills it like a power cut.
 func (g *guest) stop(t *testing.T) {
 	t.Helper()
 	if t.Failed() {
@@ -155,8 +153,8 @@ func (g *guest) stop(t *testing.T) {
 			t.Errorf("the guest did not stop within 30 s of SIGRTMIN+4: %s", g.tail())
 		}
 	}
-	// With PID 1 the kernel ends all of its namespace (pid_namespaces(7)), and systemd-nspawn
-	// waits for it; then whoever is still in the cgroup.
+	// With PID 1 the kernel ends all of its namespace (pid_namespaces(7)), and systemd-nspawn waits for it;
+	// then all processes that are still in the cgroup.
 	if g.leader != 0 {
 		_ = unix.Kill(g.leader, unix.SIGKILL)
 		select {
@@ -186,7 +184,7 @@ func (g *guest) running() bool {
 	}
 }
 
-// tail is the end of what the console said.
+// tail returns the end of the console's output.
 func (g *guest) tail() string {
 	b, err := os.ReadFile(filepath.Join(g.dir, "console.log"))
 	if err != nil {
@@ -213,8 +211,7 @@ func (g *guest) inCgroup() []int {
 	return pids
 }
 
-// keepJournal writes what the guest's journal holds beside the console's output, where
-// keepLogs finds it.
+// keepJournal writes the guest's journal beside the console's output, where keepLogs finds it.
 func (g *guest) keepJournal() {
 	if g.leader == 0 {
 		return
@@ -229,8 +226,8 @@ func (g *guest) path(path string) string {
 	return filepath.Join("/proc", strconv.Itoa(g.leader), "root", path)
 }
 
-// try runs a command in all the guest's namespaces, and returns its output without the end
-// of line. It stays in our cgroup, so journald takes it for no unit's.
+// try runs a command in all the guest's namespaces, and returns its output without the end of line. It remains
+// in our cgroup, so journald assigns it to no unit.
 func (g *guest) try(args ...string) (string, error) {
 	cmd := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(g.leader), "--all", "--"}, args...)...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"}

@@ -31,8 +31,8 @@ var (
 	journalHeld   = []string{journalRotated, journalRestart, journalConfirm, journalMounted, journalHid}
 )
 
-// killing has the unit's filter of system calls kill whoever makes one that is refused: what
-// the daemon, its journalctl and the shell of a reload need is not among them.
+// killing has the unit's filter of system calls kill a process that makes a refused one: the daemon, its
+// journalctl and the shell of a reload must make none.
 const killing = "etc/systemd/system/orphan-reaper.service.d/kill.conf"
 
 // TestJournald runs the daemon as its package installs it: below a real systemd, with the
@@ -49,8 +49,8 @@ func TestJournald(t *testing.T) {
 // journald are the steps.
 func journald(t *testing.T, n *node) {
 	t.Helper()
-	// The order matters: a kubelet that has named one orphan has finished a housekeeping run, which
-	// lets others go that neither runtime nor cgroups know.
+	// The order matters: a kubelet that has reported one orphan has finished a housekeeping run, which releases
+	// others that neither runtime nor cgroups have.
 	steps(t, n, []step{
 		{"ready", journalReady},
 		{"forged", journalForgery},
@@ -94,8 +94,8 @@ func journalReady(t *testing.T, n *node) {
 	}
 }
 
-// journalForgery: the kubelet's own line, with its PID, by whoever is not the kubelet. What
-// the kubelet itself says later of another pod comes through, so these lines were passed.
+// journalForgery: the kubelet's own line, with its PID, from other processes. A later report of the kubelet
+// itself about another pod arrives, so these lines were passed.
 func journalForgery(t *testing.T, n *node) {
 	pid := n.show("kubelet", "MainPID")
 	line := func(uid string) string {
@@ -141,8 +141,8 @@ func journalForgery(t *testing.T, n *node) {
 	}
 }
 
-// journalRemoved: what the kubelet names goes, but for a pod that lives; and what others
-// named goes with it, since the kubelet has now finished a housekeeping run and nobody knows them.
+// journalRemoved: pods that the kubelet reports are removed, except a living one; so are those in the forged
+// lines, since the kubelet has now finished a housekeeping run and no sensor shows them alive.
 func journalRemoved(t *testing.T, n *node) {
 	n.pod(t, journalOrphan)
 	n.says(t, "names", living, journalOrphan)
@@ -205,8 +205,8 @@ func journalRotation(t *testing.T, n *node) {
 	n.goes(t, journalRestart)
 }
 
-// journalRestarts: a pod is parked, and as long as it is to be confirmed the daemon is
-// restarted; what it had begun it ends. A reload says how long that is.
+// journalRestarts: a pod is parked, and during its confirm time the daemon is restarted repeatedly; it finishes
+// what it had begun. A reload sets that time.
 func journalRestarts(t *testing.T, n *node) {
 	n.configure(t, "hold: 2s\nsettle: 2s\nconfirm: 10m\n")
 	n.says(t, "names", journalConfirm)
@@ -231,7 +231,7 @@ func journalRestarts(t *testing.T, n *node) {
 		kinds[e.get("ORPHAN_REAPER_KIND")]++
 	}
 	if kinds[string(policy.KindParked)] != 1 || kinds[string(policy.KindRemoved)] != 1 {
-		t.Errorf("told: %v", kinds)
+		t.Errorf("records: %v", kinds)
 	}
 }
 
@@ -244,7 +244,7 @@ func journalMount(t *testing.T, n *node) {
 	n.stays(t, journalMounted)
 	n.busy(t, on)
 	n.run(t, "umount", on)
-	// A kubelet says it again every 2 s, and that is what asks for another look.
+	// A kubelet repeats it every 2 s, and each report triggers another look.
 	eventually(t, patience, func() string {
 		n.says(t, "names", journalMounted)
 		return missing(!exists(n.dirOf(journalMounted)), "it is still there: %s", texts(n.of(t, journalMounted)))
@@ -256,8 +256,8 @@ func journalMount(t *testing.T, n *node) {
 	n.stays(t, living)
 }
 
-// journalHidden: where a filter takes Landlock and openat2 away, the daemon says so once, and
-// a pod goes as before.
+// journalHidden: if a filter hides Landlock and openat2, the daemon logs that once, and a pod is removed as
+// before.
 func journalHidden(t *testing.T, n *node) {
 	lay(t, n.path("/etc/systemd/system/orphan-reaper.service.d/zz-hidden.conf"),
 		"[Service]\nSystemCallFilter=~landlock_create_ruleset openat2\nSystemCallErrorNumber=ENOSYS\n")

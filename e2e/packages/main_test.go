@@ -21,7 +21,7 @@ import (
 // tag begins the names of our cgroups.
 const tag = "orpkg"
 
-// What make test-packages says: the releases to boot, and where the packages lie: those of
+// The parameters from make test-packages: the releases to boot, and the directories of the packages: those of
 // this tree, and the same with a higher version.
 var (
 	releases = strings.Fields(os.Getenv("PACKAGES_RELEASES"))
@@ -29,11 +29,11 @@ var (
 	next     = os.Getenv("PACKAGES_NEXT")
 )
 
-// place is where the suite's files lie. It is its lock as well: two runs at once would take
-// each other's cgroups for left ones.
+// place is the directory of the suite's files. It is also its lock: two runs at once would mistake each other's
+// cgroups for residue.
 const place = "/var/tmp/orphan-reaper-packages"
 
-// The suite's words for how it waits.
+// Short names of the waiting helpers.
 var (
 	eventually = await.Eventually
 	throughout = await.Throughout
@@ -90,7 +90,7 @@ func run(m *testing.M) (code int, err error) {
 	return code, sizes()
 }
 
-// shown is what the run tells when it is over, passed or failed.
+// shown is the summary at the end of the run, passed or failed.
 var shown struct {
 	sync.Mutex
 
@@ -103,7 +103,7 @@ func show(format string, args ...any) {
 	shown.lines = append(shown.lines, fmt.Sprintf(format, args...))
 }
 
-// sizes tells how big the packages are.
+// sizes adds the packages' sizes to the summary.
 func sizes() error {
 	all, err := os.ReadDir(dist)
 	for _, entry := range all {
@@ -138,8 +138,8 @@ func takePlace() (*os.File, error) {
 	return lock, err
 }
 
-// mountCgroups mounts the cgroup file system, of which a machine may have none that is all
-// version 2, and takes away what a run that was killed has left: cgroups without a process.
+// mountCgroups mounts the cgroup file system, since a machine may have none that is all version 2, and removes
+// the residue of a killed run: cgroups without a process.
 func mountCgroups(on string) error {
 	if err := errors.Join(os.Mkdir(on, 0o755), unix.Mount("cgroup2", on, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")); err != nil {
 		return fmt.Errorf("cannot mount cgroup2: %w", err)
@@ -157,7 +157,7 @@ func mountCgroups(on string) error {
 	return errors.Join(errs...)
 }
 
-// keepLogs saves the consoles and the journals of a run that failed where a person finds them.
+// keepLogs saves the consoles and the journals of a failed run in .cache/packages/logs.
 func keepLogs() {
 	to := filepath.Join("..", "..", ".cache", "packages", "logs")
 	_ = os.RemoveAll(to)
@@ -197,7 +197,7 @@ type step struct {
 	run  func(*testing.T, *node)
 }
 
-// steps goes through them; each stands on those before.
+// steps runs the steps in order; each depends on those before.
 func steps(t *testing.T, n *node, all []step) {
 	t.Helper()
 	for _, s := range all {

@@ -8,15 +8,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// unitPrivate: who gives the daemon a mount namespace of its own has one that takes nothing.
-// From there the node's mounts cannot be seen, and what follows is the loss.
+// unitPrivate: a daemon in a mount namespace of its own removes nothing. It cannot see the node's mounts from
+// there, and what follows shows the loss.
 func unitPrivate(t *testing.T, n *node) {
 	n.override(t, "MountFlags=private\n"+hasty)
 	n.run(t, "systemctl", "restart", "orphan-reaper")
 	on := n.mounted(t, unitHidden)
 	n.pod(t, unitAlone)
 	n.says(t, "names", unitHidden, unitAlone)
-	// It has read of the mount in PID 1's mountinfo, and takes nothing else either.
+	// It has read of the mount in PID 1's mountinfo, and removes nothing else either.
 	n.tells(t, unitHidden, policy.KindKept, policy.ReasonMounted)
 	n.tells(t, unitAlone, policy.KindKept, policy.ReasonNamespaces)
 	n.stays(t, unitHidden)
@@ -65,7 +65,7 @@ func (n *node) mounted(t *testing.T, uid string) string {
 	return on
 }
 
-// busy: from where the daemon is, the kernel refuses to take away what a mount is on.
+// busy: from the daemon's namespace, the kernel refuses to remove a mount point.
 func (n *node) busy(t *testing.T, on string) {
 	t.Helper()
 	pid := n.show("orphan-reaper", "MainPID")

@@ -32,7 +32,7 @@ const (
 	say    = "/run/kubelet.say" // as in standin
 )
 
-// newNode boots a node. The layer is what its administrator has put there before.
+// newNode boots a node. The layer has the administrator's files.
 func newNode(t *testing.T, release string, layer map[string]string) *node {
 	t.Helper()
 	dir := mkdir(t, filepath.Join(place, strings.ReplaceAll(t.Name(), "/", "-")))
@@ -99,22 +99,22 @@ func copyTo(t *testing.T, dir string, files ...string) {
 
 func (n *node) dirOf(uid string) string { return n.path("/var/lib/kubelet/pods/" + uid) }
 
-// nfs is the directory of a plugin that the kubelet's own code knows.
+// nfs is the directory of a plugin in the kubelet's own code.
 const nfs = "kubernetes.io~nfs"
 
-// pod makes what a pod has left; nothing of it is a user's.
+// pod makes the residue of a pod, without user data.
 func (n *node) pod(t *testing.T, uid string) {
 	t.Helper()
 	mkdir(t, filepath.Join(n.dirOf(uid), "volumes", nfs, "vol"))
 	lay(t, filepath.Join(n.dirOf(uid), "etc-hosts"), "127.0.0.1 localhost\n")
 }
 
-// says has the kubelet say a word of the pods.
+// says has the stand-in kubelet log the named line for each pod.
 func (n *node) says(t *testing.T, word string, uids ...string) {
 	t.Helper()
 	var f *os.File
 	eventually(t, patience, func() string {
-		// There is nobody to hear it (ENXIO, fifo(7)) as long as a kubelet is starting.
+		// The FIFO has no reader (ENXIO, fifo(7)) while a kubelet starts.
 		var err error
 		f, err = os.OpenFile(n.path(say), os.O_WRONLY|unix.O_NONBLOCK, 0)
 		return missing(err == nil, "the kubelet cannot be told: %v", err)
@@ -132,7 +132,7 @@ func (n *node) show(unit, property string) string {
 	return out
 }
 
-// event is one entry of the journal, in journald's words.
+// event is one entry of the journal, by journald's field names.
 type event map[string]any
 
 func (e event) get(field string) string {
@@ -144,7 +144,7 @@ func (e event) get(field string) string {
 func (n *node) journal(t *testing.T, match ...string) []event {
 	t.Helper()
 	out, err := n.try(append([]string{"journalctl", "--no-pager", "--quiet", "--all", "--output=json"}, match...)...)
-	// With --grep it ends with 1 and says nothing where nothing matches.
+	// With --grep it exits with 1 and no output if nothing matches.
 	if e, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || e.ExitCode() != 1 || out != "" || len(e.Stderr) > 0) {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func (n *node) of(t *testing.T, uid string) []event {
 	return n.journal(t, "--unit=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
 }
 
-// tells waits for a record of the kind, with the reason where one is given.
+// tells waits for a record of the kind, with the given reason, if any.
 func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) event {
 	t.Helper()
 	var found event
@@ -191,7 +191,7 @@ func texts(all []event) string {
 	return b.String()
 }
 
-// goes waits until the pod is removed and the record says so.
+// goes waits until the pod is removed and has a record of that.
 func (n *node) goes(t *testing.T, uid string) {
 	t.Helper()
 	n.tells(t, uid, policy.KindRemoved, "")
@@ -200,7 +200,7 @@ func (n *node) goes(t *testing.T, uid string) {
 	}
 }
 
-// stays: nothing was taken of the pod.
+// stays checks that nothing of the pod was removed.
 func (n *node) stays(t *testing.T, uid string) {
 	t.Helper()
 	if !exists(filepath.Join(n.dirOf(uid), "volumes", nfs, "vol")) {
@@ -230,24 +230,24 @@ type report struct {
 	}
 }
 
-// scan is what the same program says that is no daemon.
+// scan returns the result of the program's scan beside the daemon.
 func (n *node) scan(t *testing.T) (r report) {
 	t.Helper()
-	out, _ := n.try("orphan-reaper", "scan", "-o", "json") // 3 says that something is kept
+	out, _ := n.try("orphan-reaper", "scan", "-o", "json") // 3 reports that something is kept
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
 	return r
 }
 
-// short is a configuration for people who do not wait, and what a step needs beside it.
+// short is a configuration with short times, plus the lines of a step.
 func short(more ...string) string {
 	return "hold: 2s\nsettle: 2s\nconfirm: 5s\n" + strings.Join(more, "")
 }
 
 const config = "/etc/orphan-reaper/config.yaml"
 
-// install installs the package as apt does, and returns what was said.
+// install installs the package with apt, and returns the output.
 func (n *node) install(t *testing.T) string {
 	t.Helper()
 	return n.sh(t, "apt-get install -y ./orphan-reaper_*_amd64.deb")

@@ -7,15 +7,14 @@ import (
 
 const rpmOrphan = "2badf00d-0000-4000-8000-0000000000b1"
 
-// asRPM has rpm take a Debian for its own: before Debian 13 it refuses to install anything and
-// keeps its database in the home directory, and it knows nothing of what dpkg has installed.
+// asRPM has rpm accept a Debian: before Debian 13 it refuses to install anything and keeps its database in the
+// home directory, and it does not see dpkg's packages.
 const asRPM = `force=$(command rpm --force-debian --version >/dev/null 2>&1 && echo --force-debian || true)
 rpm() { command rpm $force --nodeps --dbpath /var/lib/rpm "$@"; }
 `
 
-// TestRPM is the life of the other package, with a real rpm. Its scriptlets do what the
-// macros of rpm-based distributions do; whether the service starts is theirs to say, by
-// presets.
+// TestRPM is the life of the other package, with a real rpm. Its scriptlets do what the macros of rpm-based
+// distributions do; presets decide whether the service starts.
 func TestRPM(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
 		n := newNode(t, release, map[string]string{
@@ -34,7 +33,7 @@ func TestRPM(t *testing.T) {
 func rpmInstalled(t *testing.T, n *node) {
 	if said := n.sh(t, asRPM+"rpm --install ./orphan-reaper-*.x86_64.rpm 2>&1"); !strings.Contains(said, "A daemon that starts now enforces from ") ||
 		!strings.Contains(said, "systemctl enable --now orphan-reaper") {
-		t.Errorf("the installation says %s", said)
+		t.Errorf("the installation printed %s", said)
 	}
 	if got := n.state(); got != "disabled inactive notify" {
 		t.Errorf("by its preset it is disabled; it is %s", got)
@@ -75,7 +74,7 @@ func rpmUpgraded(t *testing.T, n *node) {
 func rpmErased(t *testing.T, n *node) {
 	edited := n.read(t, config)
 	if said := n.sh(t, asRPM+"rpm --erase orphan-reaper 2>&1"); !strings.Contains(said, "the state stays in /var/lib/orphan-reaper") {
-		t.Errorf("the removal says %s", said)
+		t.Errorf("the removal printed %s", said)
 	}
 	if got := n.read(t, config+".rpmsave"); got != edited {
 		t.Errorf("the configuration that was saved is\n%s", got)

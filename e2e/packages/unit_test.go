@@ -23,8 +23,7 @@ const (
 	unitMended = "2badf00d-0000-4000-8000-0000000000e3"
 )
 
-// TestUnit is what systemd does with the service when it is told to, when it hangs, when it
-// is killed and when it cannot start.
+// TestUnit tests how systemd runs the service: start, stop, reload, hang, kill, and a failing start.
 func TestUnit(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
 		n := newNode(t, release, nil)
@@ -44,8 +43,8 @@ func TestUnit(t *testing.T) {
 	})
 }
 
-// unitHardened: systemd finds nothing wrong with the unit and has warned of nothing in it since it was
-// installed, and what it thinks of it is printed.
+// unitHardened: systemd finds no fault in the unit and has logged no warning about it since it was installed,
+// and its security rating is printed.
 func unitHardened(t *testing.T, n *node) {
 	// Debian 11 has no --man=no, and no man to look for the page.
 	out, _ := n.try("bash", "-c", "systemd-analyze verify /usr/lib/systemd/system/orphan-reaper.service 2>&1")
@@ -59,18 +58,18 @@ func unitHardened(t *testing.T, n *node) {
 			t.Errorf("systemd warns: %s", e.get("MESSAGE"))
 		}
 	}
-	// A key that no systemd knows is warned of: else there would be nothing to see above.
+	// systemd must warn of an unknown key; otherwise the check above proves nothing.
 	n.override(t, "Nonsense=yes\n")
 	n.run(t, "systemctl", "show", "orphan-reaper")
 	if all := n.journal(t, "_PID=1", "--priority=warning", "--grep", "Nonsense"); len(all) == 0 {
-		t.Error("systemd does not warn of a key that it does not know")
+		t.Error("systemd does not warn of an unknown key")
 	}
 	n.override(t, "")
 	security := n.run(t, "systemd-analyze", "security", "--no-pager", "orphan-reaper.service")
 	show("%s: systemd-analyze security: %s", n.release, strings.TrimSpace(grep(security, "Overall exposure level")))
 }
 
-// unitReload: what is changed is taken without a restart.
+// unitReload: changed settings are applied without a restart.
 func unitReload(t *testing.T, n *node) {
 	n.configure(t, short("mode: observe\n"))
 	n.pod(t, unitBefore)
@@ -82,15 +81,15 @@ func unitReload(t *testing.T, n *node) {
 	n.goes(t, unitBefore)
 }
 
-// unitBroken: a configuration that is wrong is refused in words, and the old one stays.
+// unitBroken: a wrong configuration is refused with a message, and the old one stays in force.
 func unitBroken(t *testing.T, n *node) {
 	pid := n.show("orphan-reaper", "MainPID")
 	lay(t, n.path(config), "hold: soon\n")
 	if out, err := n.try("orphan-reaper", "config", "check"); err == nil {
-		t.Errorf("config check takes it: %s", out)
+		t.Errorf("config check accepts it: %s", out)
 	}
 	if out, err := n.try("systemctl", "reload", "orphan-reaper"); err == nil {
-		t.Errorf("a reload takes it: %s", out)
+		t.Errorf("a reload accepts it: %s", out)
 	}
 	eventually(t, patience, func() string {
 		all := n.journal(t, "--unit=orphan-reaper", "--grep", "hold: .*soon")
@@ -157,8 +156,8 @@ func unitWatchdog(t *testing.T, n *node) {
 	n.override(t, hasty)
 }
 
-// unitKilled: killed in the middle of a batch, again and again. In the end each directory is
-// at one place, and the ledger says which.
+// unitKilled: killed repeatedly in the middle of a batch. In the end each directory is at one place, and the
+// ledger has which.
 func unitKilled(t *testing.T, n *node) {
 	var uids []string
 	for i := range 400 {

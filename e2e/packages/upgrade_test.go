@@ -13,14 +13,14 @@ const (
 	upgradeAfter  = "2badf00d-0000-4000-8000-0000000000c2"
 )
 
-// The two releases, as apt and dpkg take them. What an administrator has edited is kept, as
-// unattended upgrades have it.
+// The two releases, in apt's and dpkg's notation. Files that an administrator has edited are kept, as
+// unattended upgrades do.
 const (
 	toNext = "DEBIAN_FRONTEND=noninteractive apt-get install -y -o Dpkg::Options::=--force-confold ./next/orphan-reaper_*_amd64.deb"
 	back   = "dpkg --install --force-confold --force-downgrade ./orphan-reaper_*_amd64.deb"
 )
 
-// TestUpgrade: a later release and back again, and what the administrator has chosen stays.
+// TestUpgrade: an upgrade and a downgrade, both of which keep the administrator's choices.
 func TestUpgrade(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
 		n := newNode(t, release, map[string]string{dropIn: quick})
@@ -35,29 +35,29 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
-// upgradeWrong: with a configuration that is wrong the old daemon goes on, and the upgrade does not fail.
+// upgradeWrong: with a wrong configuration the old daemon keeps running, and the upgrade does not fail.
 func upgradeWrong(t *testing.T, n *node) {
 	good, pid := n.read(t, config), n.show("orphan-reaper", "MainPID")
 	lay(t, n.path(config), good+"\nretention: soon\n")
 	said := n.sh(t, "("+toNext+") 2>&1")
 	for _, word := range []string{config + ":", "retention: ", "the old daemon goes on running", "systemctl restart orphan-reaper"} {
 		if !strings.Contains(said, word) {
-			t.Errorf("the upgrade does not say %q: %s", word, said)
+			t.Errorf("the upgrade does not print %q: %s", word, said)
 		}
 	}
 	if got := n.show("orphan-reaper", "MainPID"); got != pid {
 		t.Errorf("PID %s was %s", got, pid)
 	}
 	if strings.Contains(said, "A daemon that starts now") {
-		t.Errorf("an upgrade says what a first installation says: %s", said)
+		t.Errorf("an upgrade prints the text of a first installation: %s", said)
 	}
 	lay(t, n.path(config), good)
 	n.sh(t, back)
 	n.restarted(t, pid)
 }
 
-// upgradeEdited: the edited configuration stays, the new one lies beside it, and the new
-// daemon goes on with the old one's state.
+// upgradeEdited: the edited configuration is kept, the new one is written beside it, and the new daemon
+// continues with the old one's state.
 func upgradeEdited(t *testing.T, n *node) {
 	edited := n.read(t, config) + "\nretention: 7h\n"
 	lay(t, n.path(config), edited)

@@ -1,7 +1,6 @@
-// Command pause is the one program in the suite's image. Without arguments it is a pod
-// sandbox: it waits for its end. With directories it is an application with data: it
-// leaves a file in each, goes on writing beside it, and fails as soon as it misses what
-// it wrote, so that a pod that lost something shows up as a container that ended.
+// Command pause is the one program in the suite's image. Without arguments it is a pod sandbox: it waits for
+// its end. With directories it is an application with data: it creates a file in each, keeps writing beside it,
+// and fails as soon as a file is missing, so that a pod that lost something shows as a container that ended.
 package main
 
 import (

@@ -1,10 +1,10 @@
-// Command toggle mounts a directory on others and unmounts it again, as fast as it can, until
-// it is told to end. Then it leaves nothing mounted.
+// Command toggle mounts a directory on others and unmounts it again, as fast as it can, until it is told to
+// end. Then it leaves nothing mounted.
 //
 //	toggle SOURCE PATTERN
 //
-// The others are those that match the pattern, at any time. One that is moved away while it
-// is mounted on is waited for. At the end it says how often it has mounted.
+// The others are those that match the pattern, at any time. If one is moved away while it is mounted on, toggle
+// waits for it. At the end it prints how often it has mounted.
 package main
 
 import (
@@ -45,7 +45,7 @@ func toggle(source, pattern string) error {
 			case err == nil:
 				delete(mounted, target)
 			case errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EINVAL):
-				// Somebody looks into it, or it was moved away, and comes back with the mount.
+				// A process has it open, or it was moved away, and comes back with the mount.
 			default:
 				return err
 			}

@@ -1,10 +1,9 @@
-// Command standin stands in for a kubelet and for a container runtime, on a machine where
-// what is tested is the way of a kubelet's words: through stderr, systemd and journald.
+// Command standin stands in for a kubelet and for a container runtime, where a test is about the path of a
+// kubelet's lines through stderr, systemd and journald.
 //
-// By the name kubelet it runs with a kubelet's command line and says what it is told, in a
-// real kubelet's words with its own PID: each line of the FIFO /run/kubelet.say is a word
-// (names, holds) and a pod's UID. By any other name it is a runtime: its arguments are a CRI
-// socket and the UIDs of the pods that run.
+// By the name kubelet it runs with a kubelet's command line and logs lines of a real kubelet, with its own PID,
+// on request: each line of the FIFO /run/kubelet.say is the name of a line (names, holds) and a pod's UID. By
+// any other name it is a runtime: its arguments are a CRI socket and the UIDs of the running pods.
 package main
 
 import (
@@ -61,7 +60,7 @@ func runtime(socket string, uids []string) error {
 	return nil
 }
 
-// The words of kubelet 1.30 (testdata/recorded), with $POD for its UID.
+// words are the lines of kubelet 1.30 (testdata/recorded), with $POD for its UID.
 var words = map[string]string{
 	"names": `kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." ` +
 		`err="orphaned pod \"$POD\" found, but error occurred when trying to remove the volumes dir: not a directory" numErrs=1`,
@@ -90,13 +89,13 @@ func kubelet() error {
 		word, uid, _ := strings.Cut(lines.Text(), " ")
 		text, ok := words[word]
 		if !ok {
-			return fmt.Errorf("standin: cannot say %q", lines.Text())
+			return fmt.Errorf("standin: no line for %q", lines.Text())
 		}
 		if err := klog('E', strings.ReplaceAll(text, "$POD", uid)); err != nil {
 			return err
 		}
 	}
-	return errors.New("standin: nobody says anything any more")
+	return errors.New("standin: the FIFO has ended")
 }
 
 // klog writes one line as k8s.io/klog does.
