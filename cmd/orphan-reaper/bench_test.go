@@ -62,7 +62,7 @@ func (n *benchNode) uid() string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(n.next)*2654435761, n.next)
 }
 
-// orphan makes what a dead pod leaves that holds no data, some 30 entries.
+// orphan makes the residue of a dead pod without data, some 30 entries.
 func (n *benchNode) orphan(dir string) {
 	n.b.Helper()
 	n.write(dir+"/etc-hosts", "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n10.0.0.1\tweb\n")
@@ -226,7 +226,7 @@ func BenchmarkToParked(b *testing.B) {
 	b.Run("journal", benchJournal)
 }
 
-// toParked makes one orphan after another, says so in the log, and waits.
+// toParked makes one orphan after another, logs a line for it, and waits.
 func (n *benchNode) toParked(say func(line string)) {
 	n.b.Helper()
 	var took []float64
@@ -256,10 +256,9 @@ const (
 	benchUnit       = "orphan-reaper-bench.service"
 )
 
-// benchJournal starts the host's own systemd-journald on a /run of its own, as the tests
-// of audit do, and has a process in the cgroup of a unit write the kubelet's lines through
-// journald's stream socket: journald takes _SYSTEMD_UNIT from that cgroup, so the daemon's
-// journalctl sees what a kubelet's unit would give.
+// benchJournal starts the host's own systemd-journald on a /run of its own, as the tests of audit do. A process
+// in the cgroup of a unit writes the kubelet's lines through journald's stream socket: journald derives
+// _SYSTEMD_UNIT from that cgroup, so the daemon's journalctl sees the entries of a kubelet's unit.
 func benchJournal(b *testing.B) {
 	cgroup := "/sys/fs/cgroup/unified"
 	if _, err := os.Stat(cgroup); err != nil {
@@ -292,7 +291,7 @@ func benchJournal(b *testing.B) {
 	b.ReportMetric(childrenRSS(b, daemon.cmd.Process.Pid), "journalctl-MiB")
 }
 
-// journald starts it, and a process in the cgroup whose lines it takes.
+// journald starts it, and a process in the cgroup whose lines it receives.
 func (n *benchNode) journald(cgroup string) (say func(line string)) {
 	n.b.Helper()
 	for _, d := range []string{"/run/systemd/journald.conf.d", "/run/systemd/journal"} {
@@ -364,8 +363,8 @@ func reportAgain(b *testing.B, out string) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkIdle is what the daemon costs while nothing happens, after a first look that
-// asked a runtime with 100 pods.
+// BenchmarkIdle measures the daemon while nothing happens, after a first look that asked a runtime with 100
+// pods.
 func BenchmarkIdle(b *testing.B) {
 	if os.Getenv(benchProgramEnv) == "" {
 		b.Skip("needs the program itself in " + benchProgramEnv + ": make bench")
@@ -468,7 +467,7 @@ func processorTime(b *testing.B, pid int) (sum time.Duration) {
 	return sum
 }
 
-// childrenRSS is what the daemon's children take, in MiB.
+// childrenRSS returns the memory of the daemon's children, in MiB.
 func childrenRSS(b *testing.B, pid int) (sum float64) {
 	b.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))

@@ -16,7 +16,8 @@ import (
 
 const bundleNote = "It has names of pods, namespaces and processes, and paths; it has no content of files, and no credentials. Read it before you send it."
 
-// bundle writes what a bug report needs into one file, and which it is. Its pieces are what other commands print.
+// bundle writes the parts of a bug report into one file, and prints its name. The parts are the output of other
+// commands.
 func (a *cli) bundle(ctx context.Context, cfg config.Config, shown *doctor.Screen, file string) error {
 	seen := a.viewContext(ctx, cfg)
 	var wrong []error
@@ -65,7 +66,7 @@ func (a *cli) bundle(ctx context.Context, cfg config.Config, shown *doctor.Scree
 	return p.Flush()
 }
 
-// nameRune keeps what a file's name may have.
+// nameRune replaces a rune that a file's name may not have.
 func nameRune(r rune) rune {
 	if r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
 		return r

@@ -36,7 +36,7 @@ type cli struct {
 	carried    *ui.Given           // the flags that printed commands carry, nil before the first one
 	quiet      bool                // --quiet
 	verbose    bool                // --verbose
-	tells      bool                // the result has what the records have
+	tells      bool                // the result repeats the records
 
 	stopSignals, stopFollowing func()
 }
@@ -54,7 +54,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(stri
 	return runAs(app.Person{LoginUID: "/proc/self/loginuid", SudoUser: env("SUDO_USER")}, args, stdin, stdout, stderr, env)
 }
 
-// runAs is run for a person whose records go to stderr where there is no journal.
+// runAs is run for an operator whose records are written to stderr where there is no journal.
 func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
 	console := ui.NewConsole(stdout, stderr, env)
 	person.Stderr = console.Stderr()
@@ -185,7 +185,7 @@ func (a *cli) write(v any, text func(*ui.Printer)) error {
 	return p.Flush()
 }
 
-// process is what the daemon needs to know of this process.
+// process returns the daemon's description of this process.
 func (a *cli) process() app.Process {
 	return app.Process{Version: version().Version, Stderr: a.stderr}
 }

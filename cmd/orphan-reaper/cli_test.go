@@ -39,7 +39,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// TestComplain: a line for each error, cleaned of what the node put there, and the hint.
+// TestComplain: a line for each error, without the node's control characters, and the hint.
 func TestComplain(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -59,7 +59,7 @@ func TestComplain(t *testing.T) {
 	}
 }
 
-// TestHintFor: who lacks a right is told that root has it; root itself is not.
+// TestHintFor: a user who lacks a right gets the hint to use root; root does not.
 func TestHintFor(t *testing.T) {
 	denied := fmt.Errorf("cannot open the state directory: %w", fs.ErrPermission)
 	for _, c := range []struct {
@@ -167,12 +167,12 @@ func TestHintsLeadThere(t *testing.T) {
 	_, help, _ := call(t, "run", "--help")
 	for _, key := range []string{"in the file log_sources", "in the file log_files", "in the file web.config_file"} {
 		if !strings.Contains(strings.Join(strings.Fields(help), " "), key) {
-			t.Errorf("--help does not say %q", key)
+			t.Errorf("--help does not have %q", key)
 		}
 	}
 }
 
-// TestHelp: every command's help fits 80 columns, has an example and says what it is.
+// TestHelp: every command's help fits 80 columns, and has an example and a description.
 func TestHelp(t *testing.T) {
 	var walk func(path []string, c *cobra.Command)
 	walk = func(path []string, c *cobra.Command) {
@@ -224,7 +224,7 @@ func TestContractFlags(t *testing.T) {
 	}
 }
 
-// goneReader is a pipe that nobody reads any more.
+// goneReader is a pipe whose reader has closed it.
 type goneReader struct{ err error }
 
 func (g goneReader) Write([]byte) (int, error) { return 0, g.err }

@@ -37,7 +37,8 @@ func completeFlags(root *cobra.Command) {
 // completing limits how long a shell waits.
 const completing = 3 * time.Second
 
-// completePods completes a pod that is on disk, in the runtime or in quarantine. explain and unmount take one.
+// completePods completes a pod that is on disk, in the runtime or in quarantine. explain and unmount accept
+// one.
 func (a *cli) completePods(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if (cmd.Name() == "explain" || cmd.Name() == "unmount") && len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -137,8 +137,8 @@ func TestConfigCheckAs(t *testing.T) {
 	}
 }
 
-// TestConfigCheckAsRelative: relative paths of the daemon begin in its working directory, not in that of
-// dpkg or rpm. Where it cannot be told, that is no wrong configuration.
+// TestConfigCheckAsRelative: relative paths of the daemon begin in its working directory, not in that of dpkg
+// or rpm. If that is unknown, the configuration is not reported as wrong.
 func TestConfigCheckAsRelative(t *testing.T) {
 	theirs := filepath.Join(t.TempDir(), "theirs")
 	write := func(dir, text string) {
@@ -173,16 +173,16 @@ func TestConfigCheckAsRelative(t *testing.T) {
 	check("the directory is gone, and nothing begins in it", absolute, 0, "good: "+theirs)
 }
 
-// foundOut are the keys whose default is found out on the node: to name one, even by the
-// value shown, is a word of its own, so the file shows them with what they are mostly.
+// foundOut are the keys whose default is discovered on the node. Setting one, even to the discovered value, has
+// a meaning of its own, so the file shows them with their most common value.
 var foundOut = map[string]string{
 	"root_dir":       config.DefaultRootDir,
 	"quarantine_dir": config.DefaultRootDir + "/orphan-reaper",
 }
 
-// configDoc writes packaging/config.yaml, which packages install: every key, what it means,
-// and its default, as a comment. So the file as it comes is the default configuration, and a
-// new default of a newer version is not held back by an old file.
+// configDoc returns packaging/config.yaml, which packages install: every key, its meaning, and its default, as
+// a comment. So the installed file is the default configuration, and an old file does not hold back a new
+// default.
 func configDoc() string {
 	var b strings.Builder
 	b.WriteString(`# The configuration of orphan-reaper. See orphan-reaper.yaml(5).
@@ -247,16 +247,16 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// TestConfigDoc: the file that is installed is what the code says.
+// TestConfigDoc: the installed file is generated from the code.
 func TestConfigDoc(t *testing.T) {
 	testkit.Golden(t, filepath.Join("..", "..", "packaging", "config.yaml"), configDoc())
 }
 
-// commentedKey is a line of the file that holds a default, not words about one.
+// commentedKey matches a line of the file with a default, not with text about one.
 var commentedKey = regexp.MustCompile(`(?m)^#(( {2,4})?[a-z_]+:.*| {2,4}- \S+)$`)
 
-// TestConfigDocIsTheDefault: as it comes the file changes nothing; and with every # taken
-// away it is read without an error, names every key, and says the same.
+// TestConfigDocIsTheDefault: the file changes nothing as installed; with every # removed it is read without an
+// error, has every key, and results in the same configuration.
 func TestConfigDocIsTheDefault(t *testing.T) {
 	want, err := loadText(t, "")
 	testkit.Must(t, err)
@@ -268,7 +268,7 @@ func TestConfigDocIsTheDefault(t *testing.T) {
 	text := commentedKey.ReplaceAllString(configDoc(), "$1")
 	got, err := loadText(t, text)
 	if err != nil {
-		t.Fatalf("with every # taken away: %v\n%s", err, text)
+		t.Fatalf("with every # removed: %v\n%s", err, text)
 	}
 	if live, restart := want.Diff(got); len(live)+len(restart) > 0 {
 		t.Errorf("not the defaults: %v %v", live, restart)

@@ -50,8 +50,8 @@ var (
 	commandEnd = regexp.MustCompile(`&&|\|\||[|;]`)
 )
 
-// docCode is what stands in code font: the lines of a page's blocks, and the spans in its words. Of a page that
-// is no Markdown the words are all there is.
+// docCode returns the text in code font: the lines of a page's blocks, and the spans in its sentences. In a
+// page that is not Markdown, every line is checked.
 func docCode(page, text string) (lines, words []string) {
 	if filepath.Ext(page) != ".md" {
 		return nil, []string{text}
@@ -73,7 +73,7 @@ var foreignFlags = map[string]string{
 	"since": "journalctl",
 }
 
-// commandFaults parses the commands of ours that code has, and says what no command takes.
+// commandFaults parses our commands in code, and returns those that no command accepts.
 func commandFaults(root *cobra.Command, code string) (faults []string) {
 	code, _, _ = strings.Cut(code, " #")
 	top := func(name string) bool {
@@ -111,7 +111,7 @@ func anyFlag(c *cobra.Command, name string) bool {
 		slices.ContainsFunc(c.Commands(), func(c *cobra.Command) bool { return anyFlag(c, name) })
 }
 
-// callFaults are what a command does not take of its flags.
+// callFaults returns the arguments that a command does not accept.
 func callFaults(root *cobra.Command, words []string) []string {
 	call := "orphan-reaper " + strings.Join(words, " ")
 	c, _, err := root.Find(words)
@@ -154,7 +154,7 @@ func yamlFaults(t *testing.T, text string) (faults []string) {
 	return faults
 }
 
-// factFaults are what a page has of commands, flags and configurations that is wrong.
+// factFaults returns a page's wrong commands, flags and configurations.
 func factFaults(t *testing.T, root *cobra.Command, page, text string) []string {
 	t.Helper()
 	lines, words := docCode(page, text)
@@ -198,8 +198,7 @@ func TestDocFacts(t *testing.T) {
 	}
 }
 
-// TestSymptomForms: each form of the complaint that README.md and docs/faq.md show is one that
-// the parsers take for a kubelet's report.
+// TestSymptomForms: the parsers recognize each form of the kubelet's message in README.md and docs/faq.md.
 func TestSymptomForms(t *testing.T) {
 	const uid = "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
 	pages := docPages(t)
@@ -235,7 +234,7 @@ func TestJSONDoc(t *testing.T) {
 	keys := allJSONKeys()
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if !told[key] {
-			t.Errorf("docs/json.md does not tell of %s", key)
+			t.Errorf("docs/json.md does not describe %s", key)
 		}
 	}
 	if len(keys) < 80 {

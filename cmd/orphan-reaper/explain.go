@@ -73,7 +73,8 @@ func (a *cli) explainName(ctx context.Context, name string, none error) error {
 	return a.explain(ctx, cfg, nil, name, nil, none)
 }
 
-// explain prints what a look and the ledger have of one pod, or of an entry that is no pod's. If that is nothing it returns none.
+// explain prints what a look and the ledger have of one pod, or of an entry that is no pod's. It returns none
+// if they have nothing.
 func (a *cli) explain(ctx context.Context, cfg config.Config, uids []parsers.PodUID, name string, done []policy.Record, none error) error {
 	report, err := app.Survey(ctx, cfg, uids)
 	if err != nil {

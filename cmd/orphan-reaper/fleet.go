@@ -31,7 +31,7 @@ func newFleetCommand(a *cli) *cobra.Command {
 	return group
 }
 
-// fleetFlags adds the flags that say who is asked, and how.
+// fleetFlags adds the flags that select the nodes and the connection.
 func fleetFlags(cmd *cobra.Command, o *app.FleetOptions) {
 	f := cmd.Flags()
 	f.SortFlags = false

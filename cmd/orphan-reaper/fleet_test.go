@@ -17,7 +17,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// reported are two Nodes and the report of the first, with one pod that needs a person and one that does not, as kubectl writes them.
+// reported returns two Nodes and the report of the first, with one pod that needs an operator and one that does
+// not, as kubectl writes them.
 func reported() string {
 	const pod = `{"uid":"00000001-0000-4000-8000-00000000000%d","namespace":"shop","name":"db","verdict":"keep","why":[{"reason":"restored"}],"needs_person":%t}`
 	return fmt.Sprintf(`{"kind":"List","metadata":{},"items":[{"kind":"Node","metadata":{"name":"worker-1"}},{"kind":"Node","metadata":{"name":"worker-2"}},`+
@@ -28,7 +29,7 @@ func reported() string {
 		time.Now().Format(time.RFC3339), fmt.Sprintf(pod, 1, true), fmt.Sprintf(pod, 2, false))
 }
 
-// TestFleetListReports: without an address, what the nodes have written is shown.
+// TestFleetListReports: without an address, the nodes' OrphanReports are shown.
 func TestFleetListReports(t *testing.T) {
 	file := testkit.File(t, "reports.json", reported())
 	for args, c := range map[string]struct {
@@ -55,20 +56,20 @@ func TestFleetListReports(t *testing.T) {
 			out := stdout.String()
 			for _, word := range c.says {
 				if !strings.Contains(out, word) {
-					t.Errorf("%s does not say %q:\n%s", args, word, out)
+					t.Errorf("%s does not print %q:\n%s", args, word, out)
 				}
 			}
 			for _, word := range c.not {
 				if strings.Contains(out, word) {
-					t.Errorf("%s says %q:\n%s", args, word, out)
+					t.Errorf("%s prints %q:\n%s", args, word, out)
 				}
 			}
 		}
 	}
 }
 
-// TestFleetListNobody: where nobody has reported, and which nodes there are is not known, every daemon may
-// be dead: the exit code says so, and so do the words.
+// TestFleetListNobody: if no node has reported, and the nodes are unknown, every daemon may be dead: the exit
+// code and the text report that.
 func TestFleetListNobody(t *testing.T) {
 	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v1/nodes" {
@@ -95,7 +96,7 @@ func TestFleetListNobody(t *testing.T) {
 	}
 }
 
-// TestFleetListCluster: by a kubeconfig; where it cannot be used, the way around is told.
+// TestFleetListCluster: by a kubeconfig; if it cannot be used, the message has the alternative.
 func TestFleetListCluster(t *testing.T) {
 	nodes := "[" + strings.Split(strings.SplitN(reported(), "[", 2)[1], `,{"kind":"OrphanReport"`)[0] + "]"
 	list := reported()

@@ -108,7 +108,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// orphan makes what the kubelet leaves of a pod, and with data a user's file.
+// orphan makes the residue of a pod, and with data a user's file.
 func orphan(ts *testscript.TestScript, _ bool, args []string) {
 	pod := ts.MkAbs("node/var/lib/kubelet/pods/" + args[0])
 	files := []string{"etc-hosts", "volumes/kubernetes.io~projected/token/..data/token"}
@@ -244,7 +244,7 @@ func TestOnlyNodesStartTheProgram(t *testing.T) {
 	}
 	for word := range allowed {
 		if !seen[word] {
-			t.Errorf("no test has %s: this one looks for nothing", word)
+			t.Errorf("no test has %s: this one checks nothing", word)
 		}
 	}
 }

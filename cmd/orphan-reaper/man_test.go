@@ -21,8 +21,8 @@ import (
 
 const manDir = "../../packaging/man"
 
-// roff makes text plain to roff: no escapes, no request at a line's start, and hyphens that
-// stay what they are when somebody copies a flag.
+// roff escapes text for roff: no escapes, no request at a line's start, and hyphens that survive copying a
+// flag.
 func roff(text string) string {
 	text = "\n" + strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...").Replace(text)
 	return strings.NewReplacer("\n.", "\n\\&.", "\n'", "\n\\&'").Replace(text)[1:]
@@ -37,7 +37,7 @@ func prose(text, between string) string {
 	return strings.Join(parts, between+"\n")
 }
 
-// item writes a term in bold and what it means.
+// item writes a term in bold and its meaning.
 func item(term, text string) string { return ".TP\n.B " + roff(term) + "\n" + prose(text, ".IP") }
 
 // commands are the commands that do something, in the order of --help.
@@ -133,8 +133,8 @@ func keySections() map[string]string {
 	return map[string]string{"KEYS": keys}
 }
 
-// TestManPages: the sections that the code decides are as it says, from their first item, command or line on. The words before that, and
-// the other sections, are written by hand.
+// TestManPages: the sections that are generated from the code agree with it, from their first item, command or
+// line on. The text before that, and the other sections, are written by hand.
 func TestManPages(t *testing.T) {
 	for name, sections := range map[string]map[string]string{"orphan-reaper.8": commandSections(), "orphan-reaper.yaml.5": keySections()} {
 		text, err := os.ReadFile(filepath.Join(manDir, name))
@@ -197,9 +197,8 @@ func TestManPagesRead(t *testing.T) {
 	}
 }
 
-// manual says of each key of the configuration file what an operator should know of it, beside
-// its default, its choices and its flag. It is the source of packaging/config.yaml and of
-// orphan-reaper.yaml(5). Paragraphs are apart by an empty line.
+// manual documents each key of the configuration file, beside its default, its choices and its flag. It is the
+// source of packaging/config.yaml and of orphan-reaper.yaml(5). An empty line separates paragraphs.
 var manual = map[string]string{
 	"root_dir": `The kubelet's root directory, as its --root-dir. If you leave it out, the kubelet that runs is asked. Name it only where several ` +
 		`kubelets run, to show which one you mean. If you name a directory that no running kubelet uses, nothing is removed (reason contradiction).`,

@@ -210,7 +210,7 @@ func followFile(ctx context.Context, name string) (io.Reader, error) {
 	go func() {
 		for line := range t.Lines {
 			if _, err := io.WriteString(out, line.Text+"\n"); err != nil {
-				return // nobody reads it any more
+				return // the reader is gone
 			}
 		}
 		_ = out.CloseWithError(t.Err()) // nil is the end of the file

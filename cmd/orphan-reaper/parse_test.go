@@ -45,8 +45,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestParseLines: line numbers count lines, not pieces, and a failing reader is told with
-// the place.
+// TestParseLines: line numbers count lines, not pieces, and an error of the reader has the place.
 func TestParseLines(t *testing.T) {
 	var lines []int
 	emit := func(_ parsers.Sighting, line int) error { lines = append(lines, line); return nil }
@@ -116,8 +115,8 @@ func TestSightingJSON(t *testing.T) {
 	}
 }
 
-// TestParseCompressed: what logrotate compressed is read, or refused with the way to read
-// it, and never taken for a log without reports.
+// TestParseCompressed: a file that logrotate compressed is read, or refused with the way to read it, and never
+// treated as a log without reports.
 func TestParseCompressed(t *testing.T) {
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
@@ -152,8 +151,7 @@ func TestParseCompressed(t *testing.T) {
 	}
 }
 
-// TestParseFollow: what is written later is shown as it comes, also in the file that takes the
-// name of one that was rotated.
+// TestParseFollow: later lines are shown as they come, also from the file that replaces a rotated one.
 func TestParseFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	testkit.Must(t, os.WriteFile(path, []byte("x\n"+orphanLine+"\n"), 0o600))

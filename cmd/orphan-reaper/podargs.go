@@ -41,7 +41,7 @@ its entry in quarantine. quarantine list shows them. You cannot use
 NAMESPACE/NAME here: a pod can write the name under which it is shown, and so
 use the name of another pod.`
 
-// naming is what a command accepts as the name of a pod.
+// naming is the kind of pod names that a command accepts.
 type naming int
 
 const (
@@ -214,14 +214,14 @@ func (a *cli) surveyed(ctx context.Context, args []string, how naming, past bool
 	return cfg, uids, err
 }
 
-// meant is what the argument of restore or purge means.
+// meant is the parsed argument of restore or purge.
 type meant struct {
 	uid     parsers.PodUID      // "" without an argument
 	entries []policy.EntryState // the entries of that pod in quarantine, or without an argument all entries
 }
 
-// quarantined returns the configuration, and what the argument of restore or purge means. It lists the quarantine once, so
-// that the argument, the screen and the action are about the same entries.
+// quarantined returns the configuration, and the parsed argument of restore or purge. It lists the quarantine
+// once, so that the argument, the screen and the action refer to the same entries.
 func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config, means meant, err error) {
 	if cfg, err = a.nodeConfig(ctx); err != nil {
 		return cfg, means, err

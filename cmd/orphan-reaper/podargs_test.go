@@ -52,7 +52,7 @@ func TestWholePodArgs(t *testing.T) {
 		t.Errorf("explain of what lies in quarantine: %d\n%s", code, out)
 	}
 	n.mkdir("root/pods/" + wholeUID(0xabcdef01) + "/volumes")
-	// Neither restore nor purge goes by a name, or by what is less or more than an entry.
+	// Neither restore nor purge accepts a name, or a part of an entry, or more than an entry.
 	for _, word := range []string{"shop/db-0", n.path("root/pods/" + wholeUID(0xabcdef01)), n.path("root/orphan-reaper/" + n.entryOf(0xabcdef01) + "/volumes")} {
 		for _, command := range []string{"restore", "purge"} {
 			args := []string{"quarantine", command, word}
@@ -88,8 +88,8 @@ func (n *wholeNode) entryOf(i int) string {
 	return filepath.Base(found[0])
 }
 
-// TestWholePurgeWhileAsked: an entry that comes while the question waits for its answer is not
-// removed, and neither is what was shown: the person sees the new list first.
+// TestWholePurgeWhileAsked: if an entry appears while the question waits for its answer, neither it nor the
+// shown ones are removed: the operator sees the new list first.
 func TestWholePurgeWhileAsked(t *testing.T) {
 	n := newWholeNode(t)
 	entry := "root/orphan-reaper/" + wholeUID(1)
@@ -117,7 +117,7 @@ func TestWholePurgeWhileAsked(t *testing.T) {
 		}
 		rest, err := io.ReadAll(stderr)
 		testkit.Must(t, err)
-		_ = cmd.Wait() // the exit code says it
+		_ = cmd.Wait() // the exit code is checked
 		return strings.Join(strings.Fields(b.String()+string(rest)), " "), cmd.ProcessState.ExitCode()
 	}
 	said, code := purge(func() { n.write(entry+".8/volumes/kubernetes.io~nfs/share/file", "canary") })
@@ -200,7 +200,8 @@ func TestPodUIDs(t *testing.T) {
 	}
 }
 
-// TestWholeExplainUsed: a pod that a process uses is said to go when that process ends, and not to take a sweep now.
+// TestWholeExplainUsed: for a pod that a process uses, the text announces the removal after that process ends,
+// and recommends no sweep now.
 func TestWholeExplainUsed(t *testing.T) {
 	t.Parallel()
 	n := newWholeNode(t)

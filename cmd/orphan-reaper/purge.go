@@ -87,7 +87,7 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 	return a.purged(outcomes, err)
 }
 
-// purged prints what a purge did. An entry that was not removed is an error.
+// purged prints the results of a purge. An entry that was not removed is an error.
 func (a *cli) purged(outcomes []policy.Outcome, err error) error {
 	var errs []error
 	if err != nil {
@@ -115,7 +115,8 @@ func confirmed(entries []policy.EntryState) []policy.EntryState {
 // errNotConfirmed is for an operator who did not type yes.
 var errNotConfirmed = errors.New("not confirmed; nothing was changed")
 
-// confirm asks on the terminal. Only "yes" is yes. verb is the command, and would what a yes does, for who has no terminal.
+// confirm asks on the terminal. Only "yes" is yes. Without a terminal, the error has verb, the command, and
+// would, its effect.
 func (a *cli) confirm(question, verb, would string) error {
 	f, ok := a.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

@@ -41,8 +41,8 @@ $PROGRAM report -o json $ARGS
 $PROGRAM report $ARGS
 `
 
-// TestWholeQuiet: the real daemon beside a process named kubelet says when its message stopped, and the
-// report has that without a daemon. Nothing else comes of a node that is none, and of no records.
+// TestWholeQuiet: the real daemon beside a process named kubelet records when its message stopped, and the
+// report shows that without a daemon. Without a node, or without records, the report has nothing else.
 func TestWholeQuiet(t *testing.T) {
 	t.Parallel()
 	n := newKubeletNode(t, "")
@@ -58,14 +58,14 @@ func TestWholeQuiet(t *testing.T) {
 		t.Fatalf("%v\n%s%s", err, &out, &errs)
 	}
 	if said := errs.String(); !strings.Contains(said, wholeUID(1)+" quiet: The kubelet's message about the pod stopped at ") {
-		t.Errorf("no record says that it went quiet:\n%s", said)
+		t.Errorf("no record of its silence:\n%s", said)
 	}
 	for _, want := range []string{
 		`"parked": 1`, `"removed": 1`, `"quiet_pods": 1`, `"incomplete": true`,
 		"1 moved to quarantine, 1 permanently removed", ") about 1 pod, until the message stopped", "Records        They begin at",
 	} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report does not say %q:\n%s", want, &out)
+			t.Errorf("the report does not have %q:\n%s", want, &out)
 		}
 	}
 	before := trace(t, n.dir)

@@ -52,7 +52,7 @@ func newRootCommand(a *cli) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	a.addFlags(root.PersistentFlags())
 	completeFlags(root)
-	root.InitDefaultVersionFlag() // what people try first; the command says more
+	root.InitDefaultVersionFlag() // users try the flag first; the command prints more
 	root.SetVersionTemplate("orphan-reaper {{.Version}}\n")
 	root.AddCommand(
 		a.worksLong(newDoctorCommand(a)), newRunCommand(a), a.worksLong(newScanCommand(a)), a.worksLong(newExplainCommand(a)),
@@ -81,7 +81,7 @@ func (a *cli) addFlags(flags *pflag.FlagSet) {
 	a.output = "text"
 }
 
-// choiceValue is a flag that takes one of some words.
+// choiceValue is a flag whose value is one of some words.
 type choiceValue struct {
 	value   *string
 	choices []string
@@ -94,7 +94,7 @@ func (v *choiceValue) String() string { return *v.value }
 // Type returns what stands for the value in --help.
 func (v *choiceValue) Type() string { return v.meta }
 
-// Set takes one of the words.
+// Set accepts one of the words.
 func (v *choiceValue) Set(s string) error {
 	if slices.Contains(v.choices, s) {
 		*v.value = s

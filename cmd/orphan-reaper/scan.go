@@ -63,14 +63,14 @@ func newScanCommand(a *cli) *cobra.Command {
 	return cmd
 }
 
-// scan takes one look and prints it.
+// scan looks once and prints the result.
 func (a *cli) scan(ctx context.Context, cfg config.Config, show ui.Show) error {
 	report, err := app.Survey(ctx, cfg, show.Only)
 	if err != nil {
 		return err
 	}
 	if !a.json() {
-		show.Lying, _ = a.inQuarantine(ctx, cfg) // an error leaves what the report has
+		show.Lying, _ = a.inQuarantine(ctx, cfg) // on an error the report's own list is shown
 	}
 	shown := ui.NewReport(report, a.viewContext(ctx, cfg), show)
 	if err := a.write(shown, func(p *ui.Printer) { p.Report(&shown) }); err != nil {

@@ -62,7 +62,7 @@ func (a *cli) sweep(noWait bool) func(context.Context, config.Config, []parsers.
 	}
 }
 
-// printSweep prints what a sweep did, or would do, and returns the error with its exit code.
+// printSweep prints the results of a sweep or its plan, and returns the error with its exit code.
 func (a *cli) printSweep(ctx context.Context, cfg config.Config, report reaper.Report, show ui.Show) error {
 	shown := ui.NewReport(report, a.viewContext(ctx, cfg), show)
 	if err := a.write(shown, func(p *ui.Printer) { p.Report(&shown) }); err != nil {

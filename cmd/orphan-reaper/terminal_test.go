@@ -19,7 +19,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// onTerminal runs the program on a terminal of so many columns, whose user has typed answer, and returns what it showed.
+// onTerminal runs the program on a terminal of so many columns, whose user has typed answer, and returns the
+// screen.
 func onTerminal(t *testing.T, node string, columns int, answer string, env map[string]string, args ...string) (shown string, code int) {
 	t.Helper()
 	master, tty := testkit.Terminal(t, columns)
@@ -41,7 +42,7 @@ func onTerminal(t *testing.T, node string, columns int, answer string, env map[s
 // sgr is a change of colour.
 var sgr = regexp.MustCompile(`\x1b\[[0-9;]*[mKAJ]`)
 
-// TestOnTerminal: a screen fits terminals of two widths, and colours add nothing to the words.
+// TestOnTerminal: a screen fits terminals of two widths, and colours change no text.
 func TestOnTerminal(t *testing.T) {
 	node := t.TempDir()
 	testkit.Must(t, makeNode(node))
@@ -57,7 +58,7 @@ func TestOnTerminal(t *testing.T) {
 			fits(t, strings.Join(args, " "), shown, columns)
 			colours, _ := onTerminal(t, node, columns, "", map[string]string{"TERM": "xterm"}, args...)
 			if !strings.Contains(colours, "\x1b[1m") || len(strings.Fields(sgr.ReplaceAllString(colours, ""))) != len(strings.Fields(shown)) {
-				t.Errorf("%v: with colours other words are shown:\n%s\nand\n%s", args, colours, shown)
+				t.Errorf("%v: with colours another text is shown:\n%s\nand\n%s", args, colours, shown)
 			}
 		}
 	}
@@ -114,8 +115,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestLongCommands: every command that may take its time has both flags, and the root's -v stays
-// the version's.
+// TestLongCommands: every command that may run long has both flags, and the root's -v remains the version's.
 func TestLongCommands(t *testing.T) {
 	root := newRootCommand(&cli{env: noEnv, given: map[string][]string{}})
 	for _, path := range []string{

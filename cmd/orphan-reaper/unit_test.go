@@ -55,8 +55,8 @@ const (
 	notOurs   = "the daemon must see the node's own processes, users and files"
 )
 
-// forbidden are the settings that the unit must never have, and what they would cost:
-// systemd.exec(5) for each, tried on systemd 247, 252 and 257.
+// forbidden are the settings that the unit must never have, and their cost: systemd.exec(5) for each, tried on
+// systemd 247, 252 and 257.
 var forbidden = map[string]string{
 	"ProtectSystem": ownMounts, "ProtectHome": ownMounts, "PrivateTmp": ownMounts, "PrivateDevices": ownMounts, "PrivateIPC": ownMounts,
 	"ProtectKernelTunables": ownMounts, "ProtectKernelModules": ownMounts, "ProtectKernelLogs": ownMounts, "ProtectControlGroups": ownMounts,
@@ -72,7 +72,7 @@ var forbidden = map[string]string{
 	"PartOf": "the daemon must not be stopped with kubelet or runtime", "AmbientCapabilities": "nothing that it starts needs any",
 }
 
-// TestUnitForbidden: what would take the ground from under the daemon is not there.
+// TestUnitForbidden: the unit has no setting that would disable the daemon's protections.
 func TestUnitForbidden(t *testing.T) {
 	u, _ := readUnit(t)
 	for at := range u {
@@ -83,19 +83,19 @@ func TestUnitForbidden(t *testing.T) {
 	}
 }
 
-// TestUnit: what the unit promises.
+// TestUnit checks the unit's settings.
 func TestUnit(t *testing.T) {
 	u, _ := readUnit(t)
 	// Without it the Go runtime makes a thread for each processor and dies of TasksMax, on 256 of them before main begins.
 	if got := u["Service/Environment"]; !slices.Equal(got, []string{"GOMAXPROCS=4"}) {
 		t.Errorf("Environment=%q", got)
 	}
-	// A call that the filter does not know must look as on a kernel that has none, not kill.
+	// A call that is unknown to the filter must fail as on a kernel without it, and not kill.
 	if got := u["Service/SystemCallErrorNumber"]; !slices.Equal(got, []string{"ENOSYS"}) {
 		t.Errorf("SystemCallErrorNumber=%q", got)
 	}
-	// An allow list first: what comes after takes from it and adds to it (systemd.exec(5)). The
-	// landlock calls are in no group before systemd 256, and a name takes precedence.
+	// An allow list first: later lines remove from it and add to it (systemd.exec(5)). The landlock calls are
+	// in no group before systemd 256, and a name has precedence.
 	filters := u["Service/SystemCallFilter"]
 	if len(filters) != 3 || filters[0] != "@system-service" || !strings.HasPrefix(filters[1], "~@privileged ") {
 		t.Fatalf("the filters: %q", filters)
@@ -165,8 +165,8 @@ var capabilityNeeds = map[string]struct {
 	"CAP_SYS_PTRACE":   {unix.CAP_SYS_PTRACE, []string{"process"}},
 }
 
-// TestUnitCapabilities: with the unit's bounding set all is done, and with each capability
-// taken from it something is lost that the comment in the unit names.
+// TestUnitCapabilities: with the unit's bounding set everything works, and without any one capability something
+// fails that the comment in the unit names.
 func TestUnitCapabilities(t *testing.T) {
 	u, _ := readUnit(t)
 	for name, c := range capabilityNeeds {
@@ -186,8 +186,7 @@ func TestUnitCapabilities(t *testing.T) {
 	}
 }
 
-// withCapabilities has a process with this bounding set do what the daemon does, and says
-// what it could not do.
+// withCapabilities has a process with this bounding set do the daemon's work, and returns what failed.
 func withCapabilities(t *testing.T, set []string) (lost []string) {
 	t.Helper()
 	const uid = "0a1b2c3d-0000-4000-8000-00000000000a"

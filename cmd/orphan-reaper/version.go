@@ -22,8 +22,8 @@ type versionView struct {
 	Platform string `json:"platform"`
 }
 
-// stamped is the version as make build sets it by the linker, from packaging/version.sh. Built by go
-// build alone it is empty: Go's own version then knows tags, but not which version comes next.
+// stamped is the version from packaging/version.sh that make build sets by the linker. A plain go build leaves
+// it empty: Go's own version then has the tags, but not the next version.
 var stamped string
 
 // version reads the build information that the Go linker puts into every binary.

@@ -41,7 +41,7 @@ func newWholeNode(tb testing.TB) *wholeNode {
 	return n
 }
 
-// newNode makes a node of which --runtime-endpoint is not yet told.
+// newNode makes a node without --runtime-endpoint.
 func newNode(tb testing.TB) *wholeNode {
 	tb.Helper()
 	n := &wholeNode{t: tb, dir: tb.TempDir()}
@@ -52,7 +52,7 @@ func newNode(tb testing.TB) *wholeNode {
 		"--cni-cache-dir", n.path("cni"), "--cni-data-dir", n.path("cni/networks"), "--cni-conf-dir", n.path("net.d"),
 		"--hold", "0s", "--confirm", "0s", "--metrics-file", n.path("metrics.prom"), "--log-format", "text",
 	}
-	// A configuration that names no network: what it does not name is another engine's.
+	// A configuration without any network: all networks are another engine's.
 	n.write("net.d/99-loopback.conf", `{"cniVersion":"1.0.0","name":"lo","type":"loopback"}`)
 	return n
 }
@@ -72,7 +72,7 @@ func (n *wholeNode) write(name, text string) {
 
 func wholeUID(i int) string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i) }
 
-// pod makes an orphan that holds what the kubelet made, and with data a user's file.
+// pod makes an orphan with the kubelet's own files, and with data a user's file.
 func (n *wholeNode) pod(i int, data bool) {
 	n.t.Helper()
 	pod := "root/pods/" + wholeUID(i) + "/"
@@ -222,7 +222,7 @@ func TestWholeKilled(t *testing.T) {
 	n.checkAgrees(pods)
 }
 
-// checkAgrees: each pod's data is where the ledger says, and what held none is gone.
+// checkAgrees: each pod's data is where the ledger records it, and pods without data are gone.
 func (n *wholeNode) checkAgrees(pods int) {
 	n.t.Helper()
 	store, err := state.OpenReadOnly(n.path("state"), state.Options{})
@@ -250,7 +250,7 @@ func (n *wholeNode) checkAgrees(pods int) {
 				n.t.Errorf("%s is still there: %v", uid, err)
 			}
 		case i%3 != 0 || e == nil || e.Phase != policy.PhaseConfirmed:
-			n.t.Errorf("%s with data=%t: the ledger says %+v", uid, i%3 == 0, e)
+			n.t.Errorf("%s with data=%t: the ledger has %+v", uid, i%3 == 0, e)
 		default:
 			text, err := os.ReadFile(filepath.Join(n.path("root/orphan-reaper"), e.Entry, "volumes/kubernetes.io~nfs/share/file"))
 			if err != nil || string(text) != "data of "+uid {
@@ -266,7 +266,7 @@ func (n *wholeNode) checkAgrees(pods int) {
 	}
 }
 
-// background is the program at work while a test goes on: the daemon, or a sweep that waits.
+// background is the program running beside a test: the daemon, or a sweep that waits.
 type background struct {
 	cmd *exec.Cmd
 	t   testing.TB
@@ -286,7 +286,7 @@ func (n *wholeNode) start(cmd *exec.Cmd) *background {
 	return b
 }
 
-// said returns what it has written to stderr so far.
+// said returns its stderr so far.
 func (b *background) said() string {
 	b.t.Helper()
 	text, err := os.ReadFile(b.log)
@@ -294,7 +294,7 @@ func (b *background) said() string {
 	return string(text)
 }
 
-// says waits until it has written the words.
+// says waits until its stderr contains the words.
 func (b *background) says(words string) {
 	b.t.Helper()
 	until(b.t, words, func() bool { return strings.Contains(b.said(), words) })

@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// entry is what quarantine list says of the only entry of the first pod.
+// entry returns the only entry of the first pod from quarantine list.
 func (n *wholeNode) entry() ui.Entry {
 	n.t.Helper()
 	out, code := n.run("quarantine", "list", "-o", "json")
@@ -52,8 +52,8 @@ func (n *wholeNode) holds(file, want string) {
 	}
 }
 
-// TestWholeLivesAgainParked: a pod lives again under the UID that it had while its elder is
-// parked. What it uses stays where it is, whoever sweeps or restores, and the elder stays.
+// TestWholeLivesAgainParked: a pod lives again under its UID while its elder is parked. The new directory is
+// kept by every sweep and restore, and so is the elder.
 func TestWholeLivesAgainParked(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("root/pods/"+wholeUID(1)+"/volumes/kubernetes.io~empty-dir/cache/old", "of its elder")
@@ -73,9 +73,9 @@ func TestWholeLivesAgainParked(t *testing.T) {
 	if e.Phase != "conflict" || e.Purge != "by-a-person" || len(e.Merge) < 2 {
 		t.Errorf("%+v", e)
 	}
-	// The commands that it prints do what they say.
+	// The printed commands work.
 	if out, _ := n.run("explain", wholeUID(1)); !strings.Contains(out, e.Merge[1]) {
-		t.Errorf("explain does not say how to merge with %q:\n%s", e.Merge[1], out)
+		t.Errorf("explain does not print the merge command %q:\n%s", e.Merge[1], out)
 	}
 	n.asksForPerson()
 	if _, code := n.run("quarantine", "restore", wholeUID(1)); code != 1 {
@@ -84,7 +84,7 @@ func TestWholeLivesAgainParked(t *testing.T) {
 	n.holds(living, "of the living pod")
 	n.holds(elder, "of its elder")
 	if _, code := n.run("quarantine", "purge", "--yes", wholeUID(1)); code != 1 {
-		t.Errorf("purge of what a living pod may miss ends with %d", code)
+		t.Errorf("purge of an entry whose pod lives ends with %d", code)
 	}
 	n.holds(elder, "of its elder")
 	if !strings.HasPrefix(e.Merge[1], "#") {
@@ -100,7 +100,7 @@ func TestWholeLivesAgainParked(t *testing.T) {
 	}
 }
 
-// asksForPerson: once enforcing goes on, the conflict alone is left, and whoever watches the exit codes learns of it.
+// asksForPerson: once enforcing goes on, only the conflict is left, and the exit codes report it.
 func (n *wholeNode) asksForPerson() {
 	n.t.Helper()
 	if out, code := n.run("quarantine", "resume"); code != 0 {
@@ -115,8 +115,8 @@ func (n *wholeNode) asksForPerson() {
 	}
 }
 
-// TestWholeLivesAgainHeld: a pod lives again while its emptyDir waits for the end of retention:
-// it is no longer purged, that is told, and nothing else is taken before a person says so.
+// TestWholeLivesAgainHeld: a pod lives again while its emptyDir waits for the end of retention: it is no longer
+// purged, that is reported, and nothing else is removed before an operator decides.
 func TestWholeLivesAgainHeld(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("root/pods/"+wholeUID(1)+"/volumes/kubernetes.io~empty-dir/cache/old", "of its elder")
@@ -164,8 +164,9 @@ const (
 	full   = "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
 )
 
-// fullDisk fills a disk with a dead pod, the state directory on it, and has the daemon run until that is gone, or for so many seconds.
-// A living pod takes what becomes free meanwhile, and a daemon that was started before has saved what it had to.
+// fullDisk fills a disk with a dead pod, the state directory on it, and has the daemon run until the pod is
+// gone, or for so many seconds. A living pod uses each byte that is freed meanwhile, and an earlier daemon has
+// saved its state.
 const fullDisk = `mount -t tmpfs -o size=32m,mode=700 tmpfs "$DISK"
 mkdir -p "$DISK/kubelet/pods/` + before + `/volumes/kubernetes.io~projected/token"
 "$@" sweep $NODE >/dev/null
@@ -185,8 +186,9 @@ kill $daemon 2>/dev/null
 wait $daemon
 ls "$DISK/kubelet/pods" "$DISK/kubelet/orphan-reaper" | sed 's/^/there: /'`
 
-// TestWholeFullDisk: a pod that is dead has filled the disk, with the state directory on it, to its last block, and others write to it. The
-// daemon takes that pod all the same, with the space that was kept for that day. TestReserve shows that without it no intent is written.
+// TestWholeFullDisk: a dead pod has filled the disk, with the state directory on it, to its last block, and
+// others write to it. The daemon removes that pod all the same, with the reserved space. TestReserve shows that
+// without it no intent is written.
 func TestWholeFullDisk(t *testing.T) {
 	needNamespaces(t)
 	n := newWholeNode(t)
@@ -196,13 +198,13 @@ func TestWholeFullDisk(t *testing.T) {
 	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec", fullDisk, "sh", program.Args[0])
 	cmd.Env = append(program.Env, "DISK="+disk, "LIMIT=60",
 		"NODE="+strings.Join(append(n.args, "--root-dir", disk+"/kubelet", "--state-dir", disk+"/state"), " "))
-	out, _ := cmd.CombinedOutput() // what is there tells
+	out, _ := cmd.CombinedOutput() // the output is checked
 	if strings.Contains(string(out), "there: "+full) || !strings.Contains(string(out), "a part of the reserve was given up") {
 		t.Errorf("the pod is still there:\n%s", out)
 	}
 }
 
-// said runs the program and returns all that it wrote, and its exit code.
+// said runs the program and returns all of its output, and its exit code.
 func (n *wholeNode) said(args ...string) (text string, code int) {
 	n.t.Helper()
 	cmd := n.command(args...)
@@ -213,8 +215,8 @@ func (n *wholeNode) said(args ...string) (text string, code int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// TestWholeLargeVolumes: what fills disks goes as anything else does. Each number is above what
-// is counted of one tree or read of one directory.
+// TestWholeLargeVolumes: volumes that fill disks are removed like any other. Each number is above the limit of
+// one survey or of one read of a directory.
 func TestWholeLargeVolumes(t *testing.T) {
 	n := newWholeNode(t)
 	files := 10_100

@@ -32,7 +32,7 @@ func unpack(t *testing.T, packed []byte) map[string]string {
 	}
 }
 
-// TestWholeBundle: the bundle has what a bug report needs, and nothing secret of what the program reads.
+// TestWholeBundle: the bundle has the parts of a bug report, and nothing secret that the program reads.
 func TestWholeBundle(t *testing.T) {
 	n := doctorNode(t)
 	n.write("root/pods/"+wholeUID(1)+"/volumes/kubernetes.io~csi/pvc/vol_data.json",

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// asked runs a command of somebody who has logged in with this UID and sets SUDO_USER.
+// asked runs a command of a user who has logged in with this UID and sets SUDO_USER.
 func (n *wholeNode) asked(loginUID, sudoUser string, args ...string) (stdout, stderr string) {
 	n.t.Helper()
 	n.write("loginuid", loginUID)
@@ -20,7 +20,7 @@ func (n *wholeNode) asked(loginUID, sudoUser string, args ...string) (stdout, st
 	cmd.Env = append(os.Environ(), testLoginUID+"="+n.path("loginuid"), "SUDO_USER="+sudoUser)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // exit code 3 says that something is kept
+	_ = cmd.Run() // exit code 3 reports that something is kept
 	return out.String(), errs.String()
 }
 
@@ -37,8 +37,8 @@ func (n *wholeNode) records() (all []policy.Record) {
 	return all
 }
 
-// TestWholeBy: each record of a command names who gave it, by the kernel's word before SUDO_USER's, and
-// explain shows it. What a caller writes into SUDO_USER stays one word.
+// TestWholeBy: each record of a command names the user who ran it, by the kernel's login UID before SUDO_USER,
+// and explain shows it. A caller's SUDO_USER stays one word.
 func TestWholeBy(t *testing.T) {
 	n := newWholeNode(t)
 	n.cni()
@@ -105,7 +105,7 @@ func TestWholeBy(t *testing.T) {
 	}
 }
 
-// TestWholeDaemonByNobody: what the daemon does nobody has asked for, whoever started it.
+// TestWholeDaemonByNobody: the daemon's actions name no user, whoever started it.
 func TestWholeDaemonByNobody(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("log", "")
@@ -114,7 +114,7 @@ func TestWholeDaemonByNobody(t *testing.T) {
 	cmd := n.command("run", "--log-source", "file", "--log-file", n.path("log"))
 	cmd.Env = append(os.Environ(), testLoginUID+"="+n.path("loginuid"), "SUDO_USER=alice")
 	daemon := n.start(cmd)
-	n.appears("root/orphan-reaper") // the quarantine, which the first intent goes before
+	n.appears("root/orphan-reaper") // the quarantine, made after the first intent
 	if code := daemon.end(); code != 0 {
 		t.Errorf("exit code %d: %s", code, daemon.said())
 	}

@@ -54,9 +54,8 @@ func (n *wholeNode) archives() (names []string) {
 	return names
 }
 
-// TestWholeCNIAttributes: what comes back from an archive is what was taken, with owner, mode,
-// modification time to the nanosecond and SELinux label: without its label a confined runtime
-// may not read its own cache.
+// TestWholeCNIAttributes: an archive restores the removed files with owner, mode, modification time to the
+// nanosecond and SELinux label: without its label a confined runtime may not read its own cache.
 func TestWholeCNIAttributes(t *testing.T) {
 	testkit.NeedRoot(t)
 	n := newWholeNode(t)
@@ -97,7 +96,7 @@ func TestWholeCNIAttributes(t *testing.T) {
 	out, code := n.run("sweep")
 	for name := range before {
 		if _, err := os.Lstat(n.path(name)); err == nil {
-			t.Fatalf("%s stays: %d\n%s", name, code, out)
+			t.Fatalf("%s was kept: %d\n%s", name, code, out)
 		}
 	}
 	archives := n.archives()
@@ -114,8 +113,7 @@ func TestWholeCNIAttributes(t *testing.T) {
 	}
 }
 
-// TestWholeCNIDiskFull: where the archive cannot be written, nothing goes; and once there is
-// room, it does.
+// TestWholeCNIDiskFull: if the archive cannot be written, nothing is removed; once there is room, it is.
 func TestWholeCNIDiskFull(t *testing.T) {
 	needNamespaces(t)
 	n := newWholeNode(t)
@@ -131,7 +129,7 @@ func TestWholeCNIDiskFull(t *testing.T) {
 	sweep := func(size string) (string, int) {
 		cmd := exec.Command("unshare", append([]string{"--mount", "sh", "-ec", script, "sh"}, n.command("sweep").Args...)...)
 		cmd.Env = append(os.Environ(), "SIZE="+size, "STATE="+n.path("state"))
-		out, _ := cmd.CombinedOutput() // the exit code tells
+		out, _ := cmd.CombinedOutput() // the exit code is checked
 		return string(out), cmd.ProcessState.ExitCode()
 	}
 	there := func(name string) bool {
@@ -153,9 +151,9 @@ func TestWholeCNIDiskFull(t *testing.T) {
 	}
 }
 
-// TestWholeCNINames: names in these directories are whatever somebody has written there. What
-// no API server would take for a pod's name is not told as one, a file's name that ties it to
-// no container leaves it where it is, and none begins a line of its own or moves the cursor.
+// TestWholeCNINames: any process may have chosen the names in these directories. A name that no API server
+// would accept for a pod is not shown as one, a file whose name ties it to no container is kept, and no name
+// begins a line of its own or moves the cursor.
 func TestWholeCNINames(t *testing.T) {
 	n := newWholeNode(t)
 	n.cni()
@@ -168,10 +166,10 @@ func TestWholeCNINames(t *testing.T) {
 	out, _ := cmd.Output() // the exit code is of no interest here
 	listed, _ := n.run("quarantine", "list")
 	if _, err := os.Lstat(n.path(file)); err == nil {
-		t.Errorf("%q stays\n%s\n%s", file, out, logged.String())
+		t.Errorf("%q was kept\n%s\n%s", file, out, logged.String())
 	}
 	if _, err := os.Lstat(n.path(odd)); err != nil {
-		t.Errorf("%q is of nobody, and is gone", odd)
+		t.Errorf("%q belongs to no container, and is gone", odd)
 	}
 	for what, text := range map[string]string{"table": string(out), "log": logged.String(), "list": listed} {
 		if m := regexp.MustCompile(`(?m)^\s*FORGED|\x1b\[2J|\r`).FindString(text); m != "" {
@@ -179,7 +177,7 @@ func TestWholeCNINames(t *testing.T) {
 		}
 	}
 	if !strings.Contains(string(out), `cbr0\nFORGED`) {
-		t.Errorf("the table does not name the file that stays:\n%s", out)
+		t.Errorf("the table does not name the kept file:\n%s", out)
 	}
 	if archives := n.archives(); len(archives) != 1 {
 		t.Fatalf("archives %q", archives)
@@ -191,8 +189,8 @@ func TestWholeCNINames(t *testing.T) {
 	}
 }
 
-// TestWholeCNIArchiveDamaged: a person who undoes a sweep gets back what the archives hold that can be read, and reads how
-// much that is, in text and in JSON; the error names the other one. The report counts what came back once.
+// TestWholeCNIArchiveDamaged: undoing a sweep restores the files of the readable archives, and reports their
+// number, in text and in JSON; the error names the damaged one. The report counts each restored file once.
 func TestWholeCNIArchiveDamaged(t *testing.T) {
 	const files = 2100 // 2,048 are in the first archive
 	n := newWholeNode(t)
@@ -217,7 +215,7 @@ func TestWholeCNIArchiveDamaged(t *testing.T) {
 	restore := func(code int, words string, more ...string) {
 		t.Helper()
 		cmd := n.command(append([]string{"quarantine", "restore", "--batch", batch}, more...)...)
-		said, _ := cmd.CombinedOutput() // the exit code tells
+		said, _ := cmd.CombinedOutput() // the exit code is checked
 		out, got := string(said), cmd.ProcessState.ExitCode()
 		if got != code || !regexp.MustCompile("(?s)"+words).MatchString(out) || strings.Contains(out, path) != (code != 0) {
 			t.Errorf("restore: %d\n%s", got, out[max(0, len(out)-1000):])

@@ -21,7 +21,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestWholeReload: a reload changes the level of the log and of the records, and says what the daemon does now.
+// TestWholeReload: a reload changes the level of the log and of the records, and logs the daemon's new
+// behaviour.
 func TestWholeReload(t *testing.T) {
 	t.Parallel() // it listens for seconds
 	n := newWholeNode(t)
@@ -41,7 +42,7 @@ func TestWholeReload(t *testing.T) {
 	}
 }
 
-// TestWholeNoRoot: a daemon says of a root directory that is not there what every command says.
+// TestWholeNoRoot: the daemon reports a missing root directory as every command does.
 func TestWholeNoRoot(t *testing.T) {
 	t.Parallel() // it listens for seconds
 	n := newWholeNode(t)
@@ -51,8 +52,8 @@ func TestWholeNoRoot(t *testing.T) {
 	daemon.says("cannot find the kubelet's root directory " + n.path("none"))
 }
 
-// TestMetricsFileAtTheEnd: figures that nobody keeps up go with a stop that somebody wanted,
-// and stay after a kill: their age is then the alarm.
+// TestMetricsFileAtTheEnd: an ordinary stop removes the metrics file, since its figures would be stale; a kill
+// leaves it, and its age is the alarm.
 func TestMetricsFileAtTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		signal syscall.Signal
@@ -70,8 +71,8 @@ func TestMetricsFileAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestWholeReport: the daemon writes its node's report to the API server that a kubeconfig names, after
-// that server was away, and its metrics say when.
+// TestWholeReport: the daemon writes its node's report to the API server of a kubeconfig, after that server was
+// away, and its metrics have the time.
 func TestWholeReport(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("log", "")
@@ -112,11 +113,11 @@ users: [{name: u, user: {token: abc}}]
 	})
 	code := daemon.end()
 	if text := daemon.said(); code != 0 || strings.Count(text, "cannot write the node's OrphanReport") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
-		t.Errorf("%d, and it says\n%s", code, text)
+		t.Errorf("%d, and its text is\n%s", code, text)
 	}
 }
 
-// freeAddress returns an address on which nobody listens at the moment.
+// freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -150,8 +151,7 @@ func fetch(t *testing.T, method, url string, code int) string {
 	}
 }
 
-// TestWholeWeb: the daemon tells over HTTP which orphan it has and why, and looks when it is
-// asked to.
+// TestWholeWeb: the daemon reports over HTTP which orphan it has and why, and looks on request.
 func TestWholeWeb(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("log", "")
@@ -201,7 +201,7 @@ func TestWholeWeb(t *testing.T) {
 		}
 		for _, word := range want {
 			if !strings.Contains(out, word) {
-				t.Errorf("fleet %s does not say %q:\n%s", args, word, out)
+				t.Errorf("fleet %s does not print %q:\n%s", args, word, out)
 			}
 		}
 	}
@@ -210,15 +210,15 @@ func TestWholeWeb(t *testing.T) {
 	}
 }
 
-// TestFleetBreakersBelowNothing: nobody would be asked.
+// TestFleetBreakersBelowNothing: a negative limit is refused.
 func TestFleetBreakersBelowNothing(t *testing.T) {
 	if code, out, said := call(t, "fleet", "sweep", "--max-breakers", "-1", "http://127.0.0.1:1"); code != 2 || !strings.Contains(said, "negative") {
 		t.Errorf("%d %s %s", code, out, said)
 	}
 }
 
-// TestWholeFleetWait: a daemon that changes to mode enforce waits a part of enforce_spread, and all say so; one without that removes
-// what fleet sweep waits for.
+// TestWholeFleetWait: a daemon that changes to mode enforce waits a part of enforce_spread, and all screens
+// show it; one without enforce_spread removes what fleet sweep waits for.
 func TestWholeFleetWait(t *testing.T) {
 	for _, spread := range []string{"1000h", "0s"} {
 		n := newWholeNode(t)
@@ -250,7 +250,7 @@ func TestWholeFleetWait(t *testing.T) {
 	}
 }
 
-// TestWholeWebTaken: somebody who takes the port keeps nobody from the node.
+// TestWholeWebTaken: a process that occupies the port does not stop the daemon's work on the node.
 func TestWholeWebTaken(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("log", "")

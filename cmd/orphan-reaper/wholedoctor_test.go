@@ -55,7 +55,7 @@ func doctorNode(t *testing.T) *wholeNode {
 	return n
 }
 
-// doctorView is what the tests read of doctor's JSON.
+// doctorView is the part of doctor's JSON that the tests read.
 type doctorView struct {
 	Complaints struct {
 		Lines    int    `json:"lines"`
@@ -86,8 +86,8 @@ func (n *wholeNode) doctor(wantCode int) (v doctorView) {
 	return v
 }
 
-// TestWholeDoctor: the real program on a node that nobody has set up. It tells what the log says, what
-// may go and what takes it, and leaves no trace: no state directory, lock, checkpoint or metrics.
+// TestWholeDoctor: the real program on a node without any setup. It shows the log's messages, which pods may be
+// removed and how, and leaves no trace: no state directory, lock, checkpoint or metrics.
 func TestWholeDoctor(t *testing.T) {
 	t.Parallel() // each listens for seconds
 	n := doctorNode(t)
@@ -113,14 +113,14 @@ func TestWholeDoctor(t *testing.T) {
 	if n := strings.Count(out, "\n"); n > 24 || strings.Contains(out, "\x1b") {
 		t.Errorf("%d lines\n%s", n, out)
 	}
-	// What it says is true: once that command has run, it has nothing more to say.
+	// Its advice works: after that command, nothing is left to report.
 	if _, code := n.run("sweep"); code != 0 {
 		t.Fatalf("sweep: %d", code)
 	}
 	if v = n.doctor(0); len(v.Pods) != 1 || v.Pods[0].Fate != "gone" {
 		t.Errorf("after the sweep: %+v", v.Pods)
 	}
-	// What lay in an emptyDir is the exception: it goes later, and the command keeps it.
+	// The content of an emptyDir is the exception: it is removed later, and the command keeps it.
 	out, _ = n.run("doctor")
 	_, command, _ := strings.Cut(out, " To keep it:\n    ")
 	command, _, _ = strings.Cut(command, "\n")
@@ -137,8 +137,8 @@ func TestWholeDoctor(t *testing.T) {
 	}
 }
 
-// TestWholeDoctorElsewhere: where the root directory is not there, and a line names another, a person is told. It is
-// not looked at.
+// TestWholeDoctorElsewhere: if the root directory is missing, and a line names another, the message names that
+// one. It is not opened.
 func TestWholeDoctorElsewhere(t *testing.T) {
 	t.Parallel() // each listens for seconds
 	n := doctorNode(t)
@@ -154,7 +154,7 @@ func TestWholeDoctorElsewhere(t *testing.T) {
 	}
 }
 
-// TestWholeDoctorDaemon: a daemon that runs is seen by its lock, with the mode that it was told.
+// TestWholeDoctorDaemon: a running daemon is detected by its lock, with its mode.
 func TestWholeDoctorDaemon(t *testing.T) {
 	t.Parallel() // each listens for seconds
 	n := doctorNode(t)
@@ -166,8 +166,8 @@ func TestWholeDoctorDaemon(t *testing.T) {
 	}
 }
 
-// TestWholeDoctorSweep: a sweep that holds the daemon's lock is no daemon: what may go after it has ended is a
-// person's matter.
+// TestWholeDoctorSweep: a sweep that holds the daemon's lock is not a daemon: after it has ended, removal needs
+// an operator.
 func TestWholeDoctorSweep(t *testing.T) {
 	t.Parallel() // each listens for seconds
 	n := doctorNode(t)
@@ -184,7 +184,7 @@ func TestWholeDoctorSweep(t *testing.T) {
 	}
 }
 
-// TestWholeDoctorPoor: with no kubelet, no runtime and a log that is not there, the screen says so.
+// TestWholeDoctorPoor: without a kubelet, a runtime and a log, the screen reports that.
 func TestWholeDoctorPoor(t *testing.T) {
 	t.Parallel() // each listens for seconds
 	n := newNode(t)
@@ -208,10 +208,10 @@ func TestWholeDoctorPoor(t *testing.T) {
 	}
 }
 
-// TestWholeDoctorUser: without root the log is told, and what root would see besides.
+// TestWholeDoctorUser: without root the log is shown, and the parts that need root are listed.
 //
-// Alone: root without CAP_SYS_PTRACE cannot read the other user's process, nor then this one, of which the kernel takes the right to
-// be read where its child changes users before it executes.
+// Alone: root without CAP_SYS_PTRACE cannot read the other user's process, nor then this one, since the kernel
+// makes a process unreadable when its child changes users before it executes.
 func TestWholeDoctorUser(t *testing.T) {
 	defer func() { testkit.Must(t, unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)) }()
 	n := doctorNode(t)
@@ -240,8 +240,9 @@ func TestWholeDoctorUser(t *testing.T) {
 	}
 }
 
-// TestWholeBegins: what a daemon that starts now does. Where a look has left holds, no time from now on is given: what has
-// been seen dead long enough goes at the first look. The daemon's first record has the same words.
+// TestWholeBegins: the actions of a daemon that starts now. If a look has left holds, no time from now on is
+// printed: a pod that has been seen dead long enough is removed at the first look. The daemon's first record
+// has the same text.
 func TestWholeBegins(t *testing.T) {
 	t.Parallel()
 	n := newWholeNode(t)

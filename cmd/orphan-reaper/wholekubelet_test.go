@@ -47,7 +47,7 @@ func (n *kubeletNode) do(command string, args ...string) (stdout, stderr string)
 	cmd := n.beside(command, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // exit code 3 says that something is kept
+	_ = cmd.Run() // exit code 3 reports that something is kept
 	return out.String(), errs.String()
 }
 
@@ -70,8 +70,8 @@ func (n *kubeletNode) there(of int) (left []int) {
 	return left
 }
 
-// TestWholeSilence: a pod that the kubelet does not name goes when it names another one; not when it
-// names one that never was here, and not while the pods' network is not ready.
+// TestWholeSilence: a pod that the kubelet does not report is removed when it reports another one; not when it
+// reports one that never was here, and not while the pods' network is not ready.
 func TestWholeSilence(t *testing.T) {
 	for name, c := range map[string]struct {
 		named   int
@@ -98,8 +98,8 @@ func TestWholeSilence(t *testing.T) {
 	}
 }
 
-// TestWholeReadsBack: scan and sweep listen for a moment and then read what the kubelet that runs
-// has said since its start, before they did.
+// TestWholeReadsBack: scan and sweep follow the log for a moment and then read the running kubelet's earlier
+// messages since its start.
 func TestWholeReadsBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		pid  string // of the kubelet that said it
@@ -166,8 +166,8 @@ name() {
 }
 `
 
-// TestContradiction has the real program beside processes named kubelet. The first case is
-// what the others differ from: there the pod goes.
+// TestContradiction has the real program beside processes named kubelet. In the first case, the control, the
+// pod is removed.
 func TestContradiction(t *testing.T) {
 	needNamespaces(t)
 	for _, c := range []struct {
@@ -259,14 +259,14 @@ func TestContradiction(t *testing.T) {
 				t.Errorf("sweep: exit code %d, %s", code, said)
 			}
 			if _, err := os.Stat(n.path("root/pods/" + wholeUID(1) + "/etc-hosts")); err != nil {
-				t.Errorf("the pod was taken: %v", err)
+				t.Errorf("the pod was parked: %v", err)
 			}
 		})
 	}
 }
 
-// TestDoctorBesideKubelet: beside a kubelet that names an orphan, with a volume of another still mounted,
-// the first goes by itself, and the command that is printed for the second takes the mount away.
+// TestDoctorBesideKubelet: beside a kubelet that reports an orphan, with a volume of another still mounted, the
+// first is removed without help, and the command that is printed for the second removes the mount.
 func TestDoctorBesideKubelet(t *testing.T) {
 	t.Parallel() // it listens for seconds
 	n := newKubeletNode(t, "")

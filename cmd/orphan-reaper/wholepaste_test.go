@@ -11,8 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// pasteNode is a node that a person names by three flags only, of which two have to be quoted; its shell knows
-// orphan-reaper by name.
+// pasteNode is a node that an operator selects by three flags only, of which two have to be quoted; its shell
+// finds orphan-reaper by name.
 func pasteNode(t *testing.T) (n *wholeNode, shell func(command string) (said string, code int)) {
 	t.Helper()
 	n = newWholeNode(t)
@@ -34,8 +34,8 @@ func pasteNode(t *testing.T) (n *wholeNode, shell func(command string) (said str
 	}
 }
 
-// TestWholePaste: a command that the program prints is about the node that the person named, wherever it is printed: on
-// the screen, in JSON, and in an error.
+// TestWholePaste: a printed command refers to the operator's node, wherever it is printed: on the screen, in
+// JSON, and in an error.
 func TestWholePaste(t *testing.T) {
 	n, shell := pasteNode(t)
 	uid := wholeUID(1)
@@ -47,7 +47,7 @@ func TestWholePaste(t *testing.T) {
 		out, _ := shell(command + " " + flags)
 		want += " " + flags
 		if !strings.Contains(out, want+"\n") && !strings.Contains(out, want+" ") && !strings.Contains(out, want+`"`) {
-			t.Fatalf("%s does not say %s:\n%s", command, want, out)
+			t.Fatalf("%s does not print %s:\n%s", command, want, out)
 		}
 		return want
 	}

@@ -22,16 +22,16 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestWholeShares: what one foreign user makes far too much of is a doubt about no other pod, and fits
-// into the memory that the unit gives. Each row is a reader of what processes control, and takes more
-// than a look's time, or its memory, where the reader has no share for one user.
+// TestWholeShares: one foreign user's excess of something is a doubt about no other pod, and fits into the
+// memory that the unit allows. Each row is a reader of data that processes control, and exceeds a look's time,
+// or its memory, if the reader has no share for one user.
 func TestWholeShares(t *testing.T) {
 	testkit.NeedUsers(t)
 	testkit.NeedProcesses(t)
 	group := newMemoryGroup(t)
 	for _, row := range []struct {
 		reader, kind, what string
-		most               int64 // MiB that a look takes, where its share is of memory
+		most               int64 // MiB of a look, if its share is of memory
 	}{
 		{"descriptors", "bytes", "fds 60 long", 512},
 		{"descriptors", "entries", "fds 400 short", 512},
@@ -220,8 +220,8 @@ func hostile(what string, args []string) error {
 	return errors.New("no such hostile: " + what)
 }
 
-// deep makes directories in the working directory and goes down there: a long path of few names, or a
-// slow one of very many. The path of a file there is no longer than the kernel gives a link of.
+// deep makes nested directories below the working directory and changes to the last: a long path of few names,
+// or a slow one of very many. A file's path there is no longer than the kernel's limit for a link.
 func deep(how string) error {
 	name, most := "d", 3000
 	if how == "long" {

@@ -14,8 +14,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestSaidOnce: where records go to a terminal, those that the command's own line tells again are left out, unless
-// somebody asked for all. Into a file all of them go.
+// TestSaidOnce: on a terminal, records that the command's own line repeats are left out, unless the user asked
+// for all. A file gets all of them.
 func TestSaidOnce(t *testing.T) {
 	_, tty := testkit.Terminal(t, 80)
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestSaidOnce(t *testing.T) {
 		testkit.Must(t, a.before(cmd))
 		a.stopSignals()
 		if a.tells != want {
-			t.Errorf("%s tells what its records do: %t", command, a.tells)
+			t.Errorf("%s repeats its records: %t", command, a.tells)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (n *wholeNode) stateFiles() map[string]string {
 	return all
 }
 
-// TestUpgrade: what an older program left is shown and told of by this one.
+// TestUpgrade: this program shows the state of an older one.
 func TestUpgrade(t *testing.T) {
 	n := oldNode(t)
 	out, code := n.run("quarantine", "list")
@@ -107,8 +107,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestRollback: each file that a newer program wrote is refused in words, whoever asks, and
-// all of the state stays as it is, so that the newer one finds it.
+// TestRollback: each file that a newer program wrote is refused with a message, by every command, and all of
+// the state is kept, so that the newer one finds it.
 func TestRollback(t *testing.T) {
 	const uid = "2c9a1c3e-5f0e-4c39-9d3b-000000000001"
 	daemon := []string{"run", "--log-source", "file", "--log-file"}

@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// APIServer says which API server a person's command asks.
+// APIServer selects the API server of an operator's command.
 type APIServer struct {
 	Kubeconfig string // "" to find it as kubectl does
 	Context    string // "" for the current one

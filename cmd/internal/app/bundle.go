@@ -91,11 +91,11 @@ func lastRecords(s *state.Store, most int) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// WriteBundle writes the files as one tar.gz: to the named file, which it makes and which only its owner can read, or to w
-// where the name is "-". Every file is in the directory dir. It returns how many bytes that took.
+// WriteBundle writes the files as one tar.gz: to the named file, which it creates for its owner only, or to w
+// if the name is "-". Every file is in the directory dir. It returns the size in bytes.
 func WriteBundle(name, dir string, files []BundleFile, at time.Time, w io.Writer) (size int64, err error) {
 	if name != "-" {
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // a link of somebody else's is not followed
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // another user's link is not followed
 		if errors.Is(err, os.ErrExist) {
 			return 0, exit.Usagef("name another file with --bundle-file", "%s is already there", name)
 		}

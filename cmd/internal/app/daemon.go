@@ -24,8 +24,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 )
 
-// stuckAfter is how long a pass may take before systemd's watchdog gets no more messages. Removing a million files takes
-// minutes; a pass that takes this long hangs.
+// stuckAfter is the time of a pass after which systemd's watchdog gets no more messages. Removing a million
+// files needs minutes; a pass this long hangs.
 const stuckAfter = time.Hour
 
 // Process is the process in which the daemon runs.
@@ -91,7 +91,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	stopReports := writeReports(ctx, cfg, &to, metrics, log)
 	defer stopReports()
 	publish(d, report.Report{Node: NodeName(cfg), Version: proc.Version, Started: time.Now().UTC()}, to)
-	// After an installation or a change the first record describes what the daemon will do.
+	// After an installation or a change the first record describes the daemon's behaviour.
 	say(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + does(cfg)})
 	notify(daemon.SdNotifyReady)
 	go watchdog(ctx, d, r.Clock)
@@ -100,7 +100,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	cancel()
 	logs.Wait()
 	stopReports()
-	if err == nil { // it was told to stop
+	if err == nil { // the context ended
 		metrics.Remove()
 	}
 	say(recorder, log, policy.Record{Kind: policy.KindStopped, At: r.Clock.Now(), Text: "orphan-reaper stopped"})
@@ -113,7 +113,7 @@ func limitHeap() {
 	limitMemory("/proc", "/sys/fs/cgroup")
 }
 
-// say writes a record of the daemon itself, which is of no pod and not in the ledger.
+// say writes a record of the daemon itself, which belongs to no pod and is not in the ledger.
 func say(recorder reaper.Recorder, log *slog.Logger, r policy.Record) {
 	if err := recorder.Record(r); err != nil {
 		log.Error("cannot write a record", slog.String("kind", string(r.Kind)), slog.Any("error", err))
@@ -165,9 +165,9 @@ func watchdog(ctx context.Context, d *reaper.Daemon, clock reaper.Clock) {
 	}
 }
 
-// reloads reads the configuration again at each SIGHUP. It applies the settings that can change at run time; took applies
-// those of the log and the metrics, and returns what the daemon does now. It logs the others. A wrong configuration
-// changes nothing.
+// reloads reads the configuration again at each SIGHUP. It applies the settings that can change at run time and
+// logs the others; took applies those of the log and the metrics, and returns the daemon's new behaviour. A
+// wrong configuration changes nothing.
 func reloads(
 	ctx context.Context, cfg config.Config, reload func(context.Context) (config.Config, error), took func(config.Config) string, log *slog.Logger,
 ) <-chan policy.Rules {

@@ -31,7 +31,8 @@ import (
 // time.
 const doctorPeriod = 24 * time.Hour
 
-// Examine reads the logs and takes one look, with what this process may read. It changes nothing and takes no lock.
+// Examine reads the logs and looks once, with the rights of this process. It changes nothing and acquires no
+// lock.
 func Examine(ctx context.Context, cfg config.Config) (x summary.Case, err error) {
 	defer progress.From(ctx).End()
 	log := slog.New(slog.DiscardHandler)
@@ -124,7 +125,7 @@ func logsRead(states map[string]source.State, since time.Time) []summary.Source 
 
 const journaldName = "journald"
 
-// lookFor takes the look of scan, without the files of CNI, and sets what it finds in x.
+// lookFor looks as scan does, without CNI's files, and stores the result in x.
 func lookFor(ctx context.Context, x *summary.Case, cfg config.Config, claims []reported.Claim) error {
 	n, err := open(ctx, cfg, options{})
 	if err != nil {
@@ -210,7 +211,7 @@ func standing(ctx context.Context, cfg config.Config, store *state.Store) (d sum
 	return d
 }
 
-// proving returns d with what the ledger has of the pods that the daemon parked since its start.
+// proving returns d with the ledger's records of the pods that the daemon parked since its start.
 func proving(cfg config.Config, d summary.Daemon) summary.Daemon {
 	if d.Runs != policy.Yes {
 		return d

@@ -54,7 +54,7 @@ func TestStanding(t *testing.T) {
 	defer closeQuietly(store)
 	cfg := config.Config{NodeRoot: t.TempDir()}
 	if d := standing(t.Context(), cfg, store); d.Runs != policy.No || d.PID != 0 || d.Installed {
-		t.Errorf("nobody holds the lock: %+v", d)
+		t.Errorf("the lock is free: %+v", d)
 	}
 	release, err := store.LockRun()
 	testkit.Must(t, err)

@@ -184,7 +184,7 @@ func daemonsOf(ctx context.Context, o FleetOptions) ([]report.Target, error) {
 }
 
 // checkClear refuses to send a password or token without TLS: others could read it on the way, and on this host
-// whoever takes the port while the daemon is down would be handed it.
+// a process that opens the port while the daemon is down would receive it.
 func (f *Fleet) checkClear(o FleetOptions) error {
 	flag, secret := "--user", "password"
 	if o.TokenFile != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestPasswordInTheClear: a password or token goes by TLS only. On this host nobody reads it on the way, but any
-// process may hold the port while the daemon is down.
+// TestPasswordInTheClear: a password or token is sent by TLS only. On this host it cannot be read on the way,
+// but any process may open the port while the daemon is down.
 func TestPasswordInTheClear(t *testing.T) {
 	file := testkit.File(t, "pw", "secret\n")
 	open := func(user string, targets ...string) error {
@@ -90,7 +90,7 @@ func TestService(t *testing.T) {
 			}
 		})
 		if told != 1 {
-			t.Errorf("%d told", told)
+			t.Errorf("%d reported", told)
 		}
 	}
 	o.CAFile, o.ServerName = "", ""
@@ -117,7 +117,7 @@ func TestWhichAPIServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		flag string
 		env  map[string]string
-		want string // the server, or a word of the error
+		want string // the server, or a part of the error
 	}{
 		"the flag":        {config("https://10.0.0.1"), map[string]string{"KUBECONFIG": config("https://10.0.0.2"), "HOME": home}, "https://10.0.0.1"},
 		"the environment": {"", map[string]string{"KUBECONFIG": config("https://10.0.0.2"), "HOME": home}, "https://10.0.0.2"},

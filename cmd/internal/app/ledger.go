@@ -64,7 +64,7 @@ func ListQuarantine(_ context.Context, cfg config.Config) ([]policy.EntryState, 
 	})
 }
 
-// Reported is what the state directory has of a range of days.
+// Reported holds the state directory's records of a range of days.
 type Reported struct {
 	Account summary.Account
 	Entries []policy.EntryState // of the quarantine

@@ -19,7 +19,7 @@ import (
 const (
 	// listen is how long a command that runs once follows the logs: the kubelet repeats a report every 2 s.
 	listen = 2500 * time.Millisecond
-	// readBackTime limits the reading of earlier lines: a million entries of a unit take some 2 s.
+	// readBackTime limits the reading of earlier lines: a unit's million entries need some 2 s.
 	readBackTime = 10 * time.Second
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// limitMemory has the runtime collect before the cgroup's memory is used up. An operator's GOMEMLIMIT
-// that is lower stays.
+// limitMemory has the runtime collect before the cgroup's memory is used up. It keeps an operator's lower
+// GOMEMLIMIT.
 func limitMemory(procDir, cgroupRoot string) {
 	if limit := memoryLimit(procDir, cgroupRoot); limit < debug.SetMemoryLimit(-1) {
 		debug.SetMemoryLimit(limit)

@@ -13,8 +13,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestMetricsFileFollows: the directory comes after the start, moves and goes; each change is
-// told once, and none is an error of the daemon's.
+// TestMetricsFileFollows: the directory appears after the start, moves and disappears; each change is logged
+// once, and none is an error of the daemon.
 func TestMetricsFileFollows(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
@@ -28,7 +28,7 @@ func TestMetricsFileFollows(t *testing.T) {
 			testkit.Must(t, m.Flush())
 		}
 		if got := strings.Count(log.String(), "\n"); said == "" && got != 0 || said != "" && (got != 1 || !strings.Contains(log.String(), said)) {
-			t.Errorf("want %q, once, said:\n%s", said, log.String())
+			t.Errorf("want %q, once, logged:\n%s", said, log.String())
 		}
 	}
 	there := func(path string) bool {
@@ -55,7 +55,7 @@ func TestMetricsFileFollows(t *testing.T) {
 	m.Remove()
 }
 
-// TestMetricsFileMissing: a directory that was named and is not there is told once.
+// TestMetricsFileMissing: a configured directory that is missing is logged once.
 func TestMetricsFileMissing(t *testing.T) {
 	var log bytes.Buffer
 	path := filepath.Join(t.TempDir(), "later", "x.prom")
@@ -64,7 +64,7 @@ func TestMetricsFileMissing(t *testing.T) {
 		testkit.Must(t, m.Flush())
 	}
 	if got := strings.Count(log.String(), "cannot write the metrics file"); got != 1 {
-		t.Errorf("told %d times:\n%s", got, log.String())
+		t.Errorf("logged %d times:\n%s", got, log.String())
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err == nil {
 		t.Error("the directory was made")

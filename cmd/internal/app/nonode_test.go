@@ -14,8 +14,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestNoNode: a root directory that is not there, or is no directory, is told with what to do, in the same words
-// whatever failed first.
+// TestNoNode: a root directory that is missing or is not a directory is reported with the action, in the same
+// words whatever failed first.
 func TestNoNode(t *testing.T) {
 	here := config.Config{RootDir: t.TempDir()}
 	for err, want := range map[error]bool{fs.ErrNotExist: true, unix.ENOTDIR: true, unix.EIO: false} {

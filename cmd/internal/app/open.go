@@ -142,7 +142,7 @@ func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (note
 	return notes, nil
 }
 
-// Access is what a command may do on the node.
+// Access is the access of a command to the node.
 type Access int
 
 // The accesses.
@@ -357,11 +357,11 @@ func (n *Node) warnUnlisted() {
 	}
 }
 
-// mostShown limits the CNI files in the table and in JSON, of those that are removed and of those that are kept: 300,000
-// in JSON took 2.4 GB. All of them are counted, and the archives have the removed ones.
+// mostShown limits the CNI files in the table and in JSON, removed ones and kept ones: 300,000 in JSON needed
+// 2.4 GB. All of them are counted, and the archives contain the removed ones.
 const mostShown = 1000
 
-// Survey takes one look for scan and explain.
+// Survey looks once for scan and explain.
 func Survey(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reaper.Report, error) {
 	defer progress.From(ctx).End()
 	n, err := open(ctx, cfg, options{})

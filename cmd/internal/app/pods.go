@@ -27,7 +27,7 @@ type Pod struct {
 	// Certain marks a name from the runtime or the kubelet's log directories. Another name may be from etc-hosts, which
 	// the pod's containers can write.
 	Certain bool
-	Where   string // in words
+	Where   string // for messages
 	Entry   string // in quarantine, "" for any other place
 	Past    bool   // only the ledger has it
 }
@@ -102,8 +102,8 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 	return append(pods, ledgersPods(n.Store)...), nil
 }
 
-// ledgersPods lists the pods of the ledger's records, each with its last name. It leaves out what it cannot read: a whole
-// UID needs no ledger.
+// ledgersPods lists the pods of the ledger's records, each with its last name. It skips unreadable records: a
+// whole UID needs no ledger.
 func ledgersPods(store *state.Store) (pods []Pod) {
 	at := map[parsers.PodUID]int{}
 	for r, err := range store.Records() {

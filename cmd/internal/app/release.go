@@ -17,11 +17,11 @@ func releaseMemory() {
 	unmapProgram()
 }
 
-// unmapProgram unmaps the program's instructions and constants with MADV_DONTNEED (madvise(2)). A look touches some
-// 25 MiB of them, and waiting for the next one a fraction. They stay in the page cache, so that using them again costs
-// minor faults and no reading. A mapping with a changed page, which proc(5) calls anonymous, keeps its pages: the
-// relocations of a PIE and the breakpoints of a debugger are nowhere else. An error only costs memory: an idle daemon
-// takes 31 MiB without this.
+// unmapProgram unmaps the program's instructions and constants with MADV_DONTNEED (madvise(2)). A look uses
+// some 25 MiB of them, and waiting for the next one a fraction. They remain in the page cache, so using them
+// again costs minor faults and no reading. A mapping with a changed page, which proc(5) calls anonymous, keeps
+// its pages: the relocations of a PIE and the breakpoints of a debugger are nowhere else. An error only costs
+// memory: an idle daemon has 31 MiB without this.
 func unmapProgram() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -43,7 +43,7 @@ func unmapProgram() {
 		case name == "Anonymous:":
 			same = strings.TrimSpace(rest) == "0 kB"
 		case ours && same && name == "Swap:" && strings.TrimSpace(rest) == "0 kB": // a changed page in swap is not counted as anonymous
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED) //nolint:forbidigo // unix.Madvise takes a slice
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED) //nolint:forbidigo // unix.Madvise needs a slice
 		}
 	}
 }

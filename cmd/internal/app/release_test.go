@@ -53,7 +53,7 @@ func mapProgram(t *testing.T, size, prot int) []byte {
 	return pages
 }
 
-// resident is what smaps says of the mapping of the pages, in bytes.
+// resident returns smaps' size of the mapping of the pages, in bytes.
 func resident(t *testing.T, pages []byte) int {
 	t.Helper()
 	f, err := os.Open("/proc/self/smaps")

@@ -32,7 +32,8 @@ func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err
 		"the quarantine is now %s (root directory: %s), and the entries of the ledger lie in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
 }
 
-// lockQuarantine does the same for the daemon or a sweep, takes their lock, and saves which quarantine it is.
+// lockQuarantine does the same for the daemon or a sweep, acquires their lock, and saves the quarantine's
+// identity.
 func lockQuarantine(ctx context.Context, cfg config.Config, store *state.Store) (release func(), err error) {
 	release, err = lockRun(ctx, cfg, store)
 	if err != nil {
@@ -55,7 +56,7 @@ func sameDir(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// lockRun takes the lock of the daemon and the sweep.
+// lockRun acquires the lock of the daemon and the sweep.
 func lockRun(ctx context.Context, cfg config.Config, store *state.Store) (release func(), err error) {
 	release, err = store.LockRun()
 	if err == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestSeen: holds of pods and of CNI that were there before count, and those of the daemon that has just been
-// started do not: it is told of in the words of a fresh installation.
+// TestSeen: earlier holds of pods and of CNI count, and those of the daemon that has just been started do not:
+// it reports a fresh installation.
 func TestSeen(t *testing.T) {
 	cfg := config.Config{StateDir: filepath.Join(t.TempDir(), "state")}
 	says := func(what string, want, running bool) {

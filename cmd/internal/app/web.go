@@ -101,7 +101,7 @@ func askLook(ctx context.Context, asks chan<- func(reaper.Asked)) (fleet.Asked, 
 	case <-ctx.Done():
 		return fleet.Asked{}, context.Cause(ctx)
 	}
-	a := <-answer // the daemon answers at once what it takes
+	a := <-answer // the daemon answers at once
 	return fleet.Asked(a), nil
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// isPath reports whether a value is a path. The words auto and none are none, also for a setting that does not take
-// them: they are more probably an error than a file's name.
+// isPath reports whether a value is a path. The words auto and none are not, also for a setting without them:
+// they are more probably an error than a file's name.
 func isPath(v string) bool { return v != "" && v != Auto && v != None }
 
 // problems collects errors, each with the place of its value.
@@ -110,10 +110,9 @@ func (c *Config) checkPaths(p *problems) {
 	}
 }
 
-// remakeTime is how long a kubelet takes at most to make a living pod's directory again.
-// Its pod workers come by every 60 to 90 s (syncFrequency with jitter); but a pod that
-// waits for its volumes holds its worker for podAttachAndMountTimeout, 2m3s, and a
-// back-off of 10 to 15 s (seen on 1.30: 165 s from one try to the next).
+// remakeTime is the longest time after which a kubelet creates a living pod's directory again. Its pod workers
+// run every 60 to 90 s (syncFrequency with jitter); but a pod that waits for its volumes holds its worker for
+// podAttachAndMountTimeout, 2m3s, and a back-off of 10 to 15 s (seen on 1.30: 165 s from one try to the next).
 const remakeTime = 3 * time.Minute
 
 // Notes lists settings that are allowed and probably a mistake.

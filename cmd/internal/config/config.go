@@ -118,7 +118,7 @@ func (c Config) Diff(other Config) (live, needsRestart []string) {
 	return live, needsRestart
 }
 
-// Input is what a configuration is made from, beside the defaults.
+// Input is the source of a configuration, beside the defaults.
 type Input struct {
 	File  string              // --config
 	Usual string              // the file that is read without File, if it exists
@@ -187,7 +187,7 @@ func (in Input) withoutFlags() (Config, error) {
 	return c, nil
 }
 
-// applyFlags sets what the flags have. A relative path begins in the working directory, or Input.Dir.
+// applyFlags applies the flags. A relative path begins in the working directory, or Input.Dir.
 func (c *Config) applyFlags(in Input) error {
 	for i := range Settings {
 		s := &Settings[i]

@@ -64,7 +64,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestPrecedence: flags over file over discovery over defaults, and each value knows.
+// TestPrecedence: flags over file over discovery over defaults, and each value has its source.
 func TestPrecedence(t *testing.T) {
 	find := func(context.Context) (string, string, bool) { return "/data/kubelet", "kubelet, PID 812", true }
 	c, err := load(t, "# a comment\nhold: 10m\nconfirm: 3m\nlog_files: [/a, /b]\nmax_per_look: 7\n", find,
@@ -199,8 +199,8 @@ func TestGoodFile(t *testing.T) {
 	}
 }
 
-// TestNodeRoot: what nobody names is below the node's root, and the machine's own kubelet is
-// not the node's.
+// TestNodeRoot: a path that is not set is below the node's root, and the machine's own kubelet is not the
+// node's.
 func TestNodeRoot(t *testing.T) {
 	root := t.TempDir()
 	flags := []string{"--node-root", root, "--node-namespaces", "self"}
@@ -234,7 +234,7 @@ func TestNodeRoot(t *testing.T) {
 	}
 }
 
-// TestAllErrorsAtOnce: a person need not mend a file one error at a time.
+// TestAllErrorsAtOnce: one check reports all errors of a file.
 func TestAllErrorsAtOnce(t *testing.T) {
 	_, err := load(t, "hodl: 1m\nmode: x\nretention: 1d\n", nil)
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
@@ -271,7 +271,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// TestDiff: every setting is told apart, and goes to the right list.
+// TestDiff: a change of every setting is detected, and is in the right list.
 func TestDiff(t *testing.T) {
 	base := Default()
 	if live, restart := base.Diff(Default()); len(live)+len(restart) > 0 {

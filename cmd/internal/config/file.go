@@ -44,8 +44,8 @@ func readConfigFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// applyFile sets what the file has. A key or value that is not understood is an error: a typing error in a limit
-// must not remove the limit. It returns all errors together, each with its file and line.
+// applyFile applies the file. An unknown key or value is an error: a typing error in a limit must not remove
+// the limit. It returns all errors together, each with its file and line.
 func (c *Config) applyFile(name string, data []byte) error {
 	r := fileReader{c: c, name: name, lines: map[string]int{}}
 	root, err := parseYAML(data)

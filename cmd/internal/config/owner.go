@@ -33,7 +33,7 @@ func checkConfigOwner(f *os.File) error {
 	if err := unix.Fstatfs(int(f.Fd()), &on); err != nil {
 		return err
 	}
-	// /tmp is sticky: nobody replaces another's file there. A ConfigMap is mounted read-only, from a
+	// /tmp is sticky: only the owner can replace a file there. A ConfigMap is mounted read-only, from a
 	// directory of mode 0777.
 	if in.Mode()&fs.ModeSticky != 0 || on.Flags&unix.ST_RDONLY != 0 {
 		return nil
@@ -61,8 +61,8 @@ func onlyOurs(name string, info fs.FileInfo) error {
 // overflowUID is how a user namespace shows a user that it does not have (user_namespaces(7)).
 const overflowUID = 65534
 
-// inUserNamespace reports whether this is a user namespace that does not have all users: the host's root
-// is shown as nobody there.
+// inUserNamespace reports whether this is a user namespace without all users: it shows the host's root as
+// nobody.
 func inUserNamespace() bool {
 	users, err := os.ReadFile("/proc/self/uid_map")
 	return err == nil && !strings.Contains(string(users), " 4294967295")

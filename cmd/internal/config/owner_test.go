@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestConfigOwner: whoever may write the configuration decides what root removes.
+// TestConfigOwner: a user who can write the configuration decides what root removes.
 func TestConfigOwner(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, dir os.FileMode

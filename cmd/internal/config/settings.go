@@ -13,7 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// Words that a setting takes in place of a value.
+// Words that replace a setting's value.
 const (
 	Auto      = "auto"       // the program finds the value
 	None      = "none"       // there is no value
@@ -38,7 +38,7 @@ type Setting struct {
 	Choices   []string
 	Live      bool // a reload changes it; the others need a restart
 	usual     []string
-	words     []string // the words that a path setting takes in place of a path
+	words     []string // the words that a path setting accepts in place of a path
 	usage     string
 	value     any // a *string, *int, *time.Duration or *[]string
 	index     int // of the value's field in Config
@@ -164,7 +164,7 @@ func settingByKey(key string) *Setting {
 	return nil
 }
 
-// List reports whether the setting takes several values.
+// List reports whether the setting has several values.
 func (s *Setting) List() bool {
 	_, ok := s.value.(*[]string)
 	return ok
@@ -195,7 +195,7 @@ func (s *Setting) paths(c *Config) (paths []*string) {
 	return paths
 }
 
-// set writes the values into the configuration. A setting that is no list takes the last value.
+// set writes the values into the configuration. A setting that is no list uses the last value.
 func (s *Setting) set(c *Config, values []string) (err error) {
 	for _, v := range values {
 		if len(s.Choices) > 0 && !slices.Contains(s.Choices, v) {

@@ -1,7 +1,7 @@
-// Package human writes values as people read them: sizes, durations, times, counts, lines of
-// a width, and the word that was meant where one was mistyped.
+// Package human formats values for people: sizes, durations, times, counts, and lines of a width. It also finds
+// the nearest valid word to a mistyped one.
 //
-// It is pure: a string or a number in, a string out. It has no words about pods.
+// It is pure: a string or a number in, a string out. It has no text about pods.
 package human
 
 import (
@@ -28,7 +28,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.0f PiB", v/1024)
 }
 
-// Span writes a duration without the units that say nothing: 5m, not 5m0s.
+// Span formats a duration without zero units: 5m, not 5m0s.
 func Span(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -71,7 +71,7 @@ func Count[N int | int64](n N, noun string) string {
 	return Thousands(n) + " " + noun + "s"
 }
 
-// Plural returns the word that goes with a number: "is" or "are".
+// Plural returns one or many for a number: "is" or "are".
 func Plural[N int | int64](n N, one, many string) string {
 	if n == 1 {
 		return one

@@ -56,7 +56,7 @@ func cutAt(word string, width int) int {
 	return end
 }
 
-// Columns counts the columns that s takes.
+// Columns returns the width of s in columns.
 func Columns(s string) int { return utf8.RuneCountInString(s) }
 
 // Short cuts s to width columns and marks the cut.

@@ -2,8 +2,8 @@ package human
 
 import "strings"
 
-// Nearest returns the word that s was most likely meant to be, "" where none is near: at
-// most two changes away, or one that s begins.
+// Nearest returns the word that s most likely stands for, or "" if none is near: at most two changes away, or
+// with s as its beginning.
 func Nearest(s string, words []string) string {
 	best, found := 3, ""
 	for _, w := range words {

@@ -93,7 +93,7 @@ func cniOutcomes(done cni.Restored) ([]CNIOutcome, RestoreTotals) {
 	return views, RestoreTotals{done.All(), done.Done, done.Gone, done.Failed, done.More()}
 }
 
-// ArchiveRestored is what the restore of an archive or a batch writes in JSON.
+// ArchiveRestored is the JSON of restoring an archive or a batch.
 type ArchiveRestored struct {
 	Outcomes []CNIOutcome  `json:"outcomes"`
 	Totals   RestoreTotals `json:"totals"`

@@ -8,8 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// TestGoesByTheBootClock: a wall clock that was set forward within a boot purges nothing, so the
-// list does not say that something goes now.
+// TestGoesByTheBootClock: a wall clock that is set forward within a boot purges nothing, so the list does not
+// announce a purge.
 func TestGoesByTheBootClock(t *testing.T) {
 	at := func(ago time.Duration) policy.Instant {
 		return policy.Instant{Wall: time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC).Add(-ago), BootID: "b", Boot: 1000*time.Hour - ago}

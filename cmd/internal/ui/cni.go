@@ -45,8 +45,8 @@ func viewCNIFile(f *cni.File, d policy.Decision, why []policy.Why) cniView {
 	return v
 }
 
-// viewCNI shows what a sweep over the CNI directories found, sorted by path. Outcomes are of
-// earlier sweeps as well, whose files the last one no longer saw.
+// viewCNI returns the results of a sweep over the CNI directories, sorted by path. They include outcomes of
+// earlier sweeps, whose files the last one no longer saw.
 func viewCNI(r *cni.Report, show Show) []cniView {
 	ended := map[string]*cni.File{}
 	for i := range r.Outcomes {
@@ -112,8 +112,8 @@ type cniTotalsView struct {
 	left int64    // of those that were judged last, what is still there
 }
 
-// totalCNI counts. What a sweep's earlier looks took is no longer among the verdicts of its
-// last one.
+// totalCNI counts the files. Those that earlier looks of a sweep removed are no longer among the verdicts of
+// its last one.
 func totalCNI(r *cni.Report, listed int) cniTotalsView {
 	c := &r.Census
 	t := cniTotalsView{
@@ -165,7 +165,7 @@ var cniNouns = map[cni.Kind]string{
 	cni.Cache: "cache file", cni.Multus: "Multus file", cni.Flannel: "flannel file", cni.Address: "address",
 }
 
-// What a row of CNI files names, and how many rows there are at the most.
+// The subject of a row of CNI files, and the largest number of rows.
 const (
 	mostNames = 3
 	mostRows  = 40

@@ -8,9 +8,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestCNITotals: the sum agrees with what the sweeps before it took, whenever the last look
-// came. One that came after the removal finds only what was kept, and read "3 CNI files: 3
-// removed" where two more were kept.
+// TestCNITotals: the sum includes the files that earlier sweeps removed, whenever the last look came. A look
+// after the removal finds only kept files, and the sum was "3 CNI files: 3 removed" although two more were
+// kept.
 func TestCNITotals(t *testing.T) {
 	file := func(i int, r policy.Result) *cni.File {
 		return &cni.File{Kind: cni.Cache, Name: string(rune('a' + i)), Result: r}
@@ -32,7 +32,7 @@ func TestCNITotals(t *testing.T) {
 		return c
 	}
 	done, gone, failed, refused := policy.Done, policy.Gone, policy.Failed, policy.Refused
-	finished := cni.NewCensus() // what a crash had cut short, before anything was judged
+	finished := cni.NewCensus() // the removal that a crash interrupted, before any verdict
 	finished.Ended(file(9, done))
 	for _, c := range []struct {
 		want   string

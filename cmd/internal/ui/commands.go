@@ -14,8 +14,8 @@ import (
 // Place is where a pod's things are: the directories and the node, "" where its name is not known.
 type Place struct{ PodsDir, QuarantineDir, Node string }
 
-// Commands are what an operator pastes: to inspect what a reason is about, which changes nothing, and then to end it,
-// if the pod is gone.
+// Commands are for an operator to paste: Look inspects the reason's cause and changes nothing, and Then ends
+// it, if the pod is gone.
 type Commands struct{ Look, Then []string }
 
 // Commands fills in the commands of a reason for one pod.

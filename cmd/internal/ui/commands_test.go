@@ -15,8 +15,7 @@ import (
 
 const commandUID = "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
 
-// TestCommands: what a person pastes has the pod's own values, no placeholder, and is one line that a
-// shell takes.
+// TestCommands: each command to paste has the pod's own values, no placeholder, and is one line of valid shell.
 func TestCommands(t *testing.T) {
 	x := Place{PodsDir: "/var/lib/kubelet/pods", QuarantineDir: "/var/lib/kubelet/orphan-reaper", Node: "n1"}
 	e := policy.Evidence{
@@ -52,13 +51,13 @@ func TestCommands(t *testing.T) {
 				}
 			}
 			if out, err := exec.Command("sh", "-n", "-c", command).CombinedOutput(); err != nil || strings.Contains(command, "\n") {
-				t.Errorf("%s: a shell does not take %q: %v %s", reason, command, err, out)
+				t.Errorf("%s: a shell rejects %q: %v %s", reason, command, err, out)
 			}
 		}
 	}
 }
 
-// TestInUseNamesTheProcess: what a person pastes to see who has a file of the pod open has the PID.
+// TestInUseNamesTheProcess: the command that shows which process has a file of the pod open has its PID.
 func TestInUseNamesTheProcess(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), commandUID))
 	testkit.Must(t, err)

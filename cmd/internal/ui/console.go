@@ -14,9 +14,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// Console owns the streams of a command: the output, and stderr for notes and records. On a terminal it draws one line
-// below them, with what the command does and for how long. Nothing is drawn in a pipe, and on a terminal that knows
-// no escapes (TERM=dumb).
+// Console owns the streams of a command: the output, and stderr for notes and records. On a terminal it draws
+// one line below them with the current activity and its duration. It draws nothing in a pipe and on a terminal
+// without escapes (TERM=dumb).
 type Console struct {
 	stdout, stderr io.Writer
 
@@ -130,7 +130,7 @@ func (c *Console) draw(w *progress.Work, now func() time.Time) {
 	}
 	line := clean.Text(phaseText(p, human.Age(now().Sub(p.Began))))
 	c.drawn = true
-	// The last column stays free: some terminals break the line when it is written.
+	// The last column remains free: some terminals break the line when it is written.
 	_, _ = io.WriteString(c.tty, "\r"+human.Short(line, columns-1)+"\x1b[K")
 }
 
@@ -142,7 +142,7 @@ func (c *Console) erase() {
 	c.drawn = false
 }
 
-// phaseText is the line: what is done, how much of it, and the time that it took.
+// phaseText is the line's text: what is done, how much of it, and the time so far.
 func phaseText(p *progress.Phase, took string) string {
 	amount := func(n int64) string {
 		if p.Unit == progress.Bytes {

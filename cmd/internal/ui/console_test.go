@@ -55,7 +55,7 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// TestConsoleSilent: nothing is drawn in a pipe, and on a terminal that knows no escapes.
+// TestConsoleSilent: nothing is drawn in a pipe, and on a terminal without escapes.
 func TestConsoleSilent(t *testing.T) {
 	var out bytes.Buffer
 	_, tty := testkit.Terminal(t, 80)

@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Explanation is what there is of one pod: in a report, in quarantine and in the ledger.
+// Explanation is everything about one pod: in a report, in quarantine and in the ledger.
 type Explanation struct {
 	Report
 	Advice  []Advice       `json:"advice"`
@@ -39,8 +39,8 @@ type HistoryEntry struct {
 	Undo    string                  `json:"undo"`
 }
 
-// NewExplanation gathers what a report has of one pod; done are the ledger's records of it. Without a UID it is about the
-// entry of the pods directory of this name, which is no pod's.
+// NewExplanation collects a report's data of one pod; done are the ledger's records of it. Without a UID it
+// describes the entry of the pods directory of this name, which is no pod's.
 func NewExplanation(r reaper.Report, c Context, uid parsers.PodUID, name string, done []policy.Record) Explanation {
 	x := Explanation{Report: NewReport(r, c, Show{}), Advice: []Advice{}, History: []HistoryEntry{}, context: c, uid: uid, done: done}
 	other := func(pod podView) bool { return pod.UID != string(uid) || uid == "" && pod.evidence.Name != name }

@@ -40,7 +40,7 @@ func (p *Printer) Explain(e Explanation) {
 		x.Para("", "Nothing of this pod is in the pods directory or in quarantine. The ledger has its history.")
 	}
 	x.history()
-	if !there { // what the records have kept of these files is nowhere else
+	if !there { // the content in the records is nowhere else
 		all := map[string]string{}
 		for _, r := range e.done {
 			maps.Copy(all, r.VolData)
@@ -116,7 +116,7 @@ func (x explainer) pod(pod *podView) {
 	x.Para("  ", "What was removed by then (skeleton, projected) cannot be restored. What may be a user's data is never removed automatically.")
 }
 
-// sandbox returns what the runtime lists of one sandbox, with its age.
+// sandbox formats one sandbox of the runtime's list, with its age.
 func (x explainer) sandbox(s policy.Sandbox) string {
 	text := clean.Text(s.ID) + map[bool]string{true: " READY", false: " NOTREADY"}[s.Ready]
 	if !s.Created.IsZero() {
@@ -155,8 +155,8 @@ func (x explainer) summary(pod *podView) string {
 	return "Kept. Each reason by itself is enough:"
 }
 
-// reasons writes each reason: what was seen, what it means, what to do and, each once, the commands for that.
-// ReasonWaived keeps no pod: it states how the pod was judged.
+// reasons writes each reason: the finding, its meaning, the action and, each once, the commands for that.
+// ReasonWaived keeps no pod: it describes how the pod was judged.
 func (x explainer) reasons(why []policy.Why, e *policy.Evidence, commands bool) {
 	shown, waived := map[string]bool{}, ""
 	write := func(label, command string) {
@@ -340,7 +340,7 @@ func (x explainer) entry(e *policy.EntryState) {
 	}
 }
 
-// taken writes what was removed, by class.
+// taken writes the removed files, by class.
 func (p *Printer) taken(heading string, taken map[string]policy.Tally) {
 	if len(taken) == 0 {
 		return
@@ -351,8 +351,8 @@ func (p *Printer) taken(heading string, taken map[string]policy.Tally) {
 	}
 }
 
-// volData writes what the record has kept of the vol_data.json files that are gone, unbroken, so that it can be copied
-// back into a file.
+// volData writes the recorded content of removed vol_data.json files, unbroken, so that it can be copied back
+// into a file.
 func (p *Printer) volData(files map[string]string) {
 	if len(files) == 0 {
 		return

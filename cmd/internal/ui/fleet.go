@@ -14,7 +14,7 @@ import (
 // mostFleetPods bounds the pods of all nodes together: 5,000 nodes may have 100 each. The second half has one of each node.
 const mostFleetPods = 10_000
 
-// FleetList is what the nodes of a fleet reported about their orphans.
+// FleetList lists the orphans that the nodes of a fleet reported.
 type FleetList struct {
 	Totals FleetTotals    `json:"totals"`
 	Sums   []report.Sum   `json:"sums"`
@@ -25,10 +25,10 @@ type FleetList struct {
 	Notes  []string       `json:"notes"`
 
 	scope    FleetScope
-	reported bool                      // by what the nodes have written, and not by asking them
+	reported bool                      // made from the nodes' reports, without a request to them
 	nobody   bool                      // no node has, and which nodes there are is not known
 	hosts    map[string]string         // of the addresses that the operator gave no name
-	sums     map[report.Sum]report.Sum // by what they are of
+	sums     map[report.Sum]report.Sum // by their subject
 }
 
 // FleetScope selects the nodes and pods that are shown; the sums are always those of all.
@@ -87,7 +87,8 @@ type FleetSilence struct {
 	Error string `json:"error"`
 }
 
-// NewFleetList is empty. Without scope.All it has of the pods only those that need an operator, or are what the scope asks for.
+// NewFleetList returns an empty list. Without scope.All it holds only pods that need an operator or match the
+// scope.
 func NewFleetList(nodes int, scope FleetScope) *FleetList {
 	return &FleetList{
 		Totals: FleetTotals{Nodes: nodes}, Sums: []report.Sum{}, Nodes: []FleetNode{}, Pods: []FleetPod{}, Silent: []FleetSilence{}, Notes: []string{},
@@ -101,8 +102,8 @@ func (f *FleetList) AddReport(at report.Target, r *report.Report, err error) {
 	f.Add(at, r, err)
 }
 
-// Reported marks the list as made from reports. notes are what could not be found out; nobody is true where no node has
-// reported and the nodes are not known.
+// Reported marks the list as made from reports. notes lists what could not be determined; nobody is true if no
+// node has reported and the nodes are not known.
 func (f *FleetList) Reported(notes []string, nobody bool) {
 	f.reported, f.nobody = true, nobody
 	f.Notes = append(f.Notes, notes...)
@@ -178,7 +179,8 @@ func (f *FleetList) add(r *report.Report) {
 // mostFleetSums bounds the sums by different names.
 const mostFleetSums = 1000
 
-// hits returns how many pods of a node have the scope's reason and driver, as far as the node's sums and pods tell.
+// hits returns how many pods of a node have the scope's reason and driver, as far as the node's sums and pods
+// show.
 func (s *FleetScope) hits(r *report.Report) int {
 	least := r.Counts.Reap + r.Counts.Wait + r.Counts.Keep
 	for _, want := range []report.Sum{{By: report.ByReason, Name: s.Reason}, {By: report.ByDriver, Name: s.Driver}} {
@@ -222,8 +224,9 @@ type namedNode struct {
 	url               string
 }
 
-// tellApart replaces a name that several nodes have by the host of the address, where the operator gave no name: no node is
-// taken for another. others are the names of nodes that did not answer; hosts has the host of each address.
+// tellApart replaces a name that several nodes have by the host of the address, if the operator gave no name,
+// so that nodes are not confused. others are the names of nodes that did not answer; hosts has the host of each
+// address.
 func tellApart(nodes []namedNode, hosts map[string]string, others []string) {
 	count := map[string]int{}
 	for _, name := range others {

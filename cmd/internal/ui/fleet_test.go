@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// textOf is fleet list as a person sees it.
+// textOf returns the text of fleet list.
 func textOf(t *testing.T, f *FleetList) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -96,7 +96,7 @@ func TestFleetSweepNames(t *testing.T) {
 	}
 }
 
-// TestFleetListObserving: what goes and what would go in mode enforce are two sums.
+// TestFleetListObserving: eligible pods in mode enforce and in mode observe are two sums.
 func TestFleetListObserving(t *testing.T) {
 	f := NewFleetList(3, FleetScope{})
 	for name, r := range map[string]report.Report{
@@ -119,7 +119,7 @@ func TestFleetListObserving(t *testing.T) {
 	}
 }
 
-// TestFleetListSilence: what a node says in an error is cut as well.
+// TestFleetListSilence: a node's error text is shortened as well.
 func TestFleetListSilence(t *testing.T) {
 	f := NewFleetList(1, FleetScope{})
 	f.Add(report.Target{Node: "n"}, nil, fmt.Errorf("403: %s\x1b[2J", strings.Repeat("a", 1000)))
@@ -128,7 +128,7 @@ func TestFleetListSilence(t *testing.T) {
 	}
 }
 
-// TestFleetListBreaker: whoever resumes a node that has stopped is told to look first.
+// TestFleetListBreaker: before the command that resumes a stopped node comes the one that inspects it.
 func TestFleetListBreaker(t *testing.T) {
 	f := NewFleetList(1, FleetScope{})
 	f.Add(report.Target{Node: "n1", URL: "http://10.0.0.1", Named: true}, &report.Report{Node: "n1", Mode: "enforce", BreakerOpen: true}, nil)
@@ -179,7 +179,8 @@ func TestFleetListShort(t *testing.T) {
 	}
 }
 
-// TestFleetSweepResult: each node whose breaker is open is named, and what the looks did is shown for each and in sum.
+// TestFleetSweepResult: each node whose breaker is open is named, and the results of the looks are shown for
+// each node and in sum.
 func TestFleetSweepResult(t *testing.T) {
 	f := NewFleetSweep(4)
 	for i, r := range []report.Report{{Done: report.Done{Parked: 5, Bytes: 2048}}, {BreakerOpen: true, Done: report.Done{PutBack: 1}}, {}} {

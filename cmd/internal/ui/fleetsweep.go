@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
-// FleetSweep is what became of asking the nodes of a fleet for a look.
+// FleetSweep is the result of requesting a look from the nodes of a fleet.
 type FleetSweep struct {
 	Nodes    int            `json:"nodes"`
 	DryRun   bool           `json:"dry_run"`
@@ -35,7 +35,7 @@ type FleetAsked struct {
 	Result *FleetResult `json:"result,omitempty"`
 }
 
-// FleetResult is what a look did, and what it left. In a dry run nothing was done.
+// FleetResult is the result of a look, and its residue. In a dry run nothing was done.
 type FleetResult struct {
 	Parked  int   `json:"parked"`
 	Removed int   `json:"removed"`
@@ -83,7 +83,7 @@ func (f *FleetSweep) Add(at report.Target, s *report.Swept, err error) {
 	f.Asked = append(f.Asked, a)
 }
 
-// AddReport adds what a node would do, as its last look found.
+// AddReport adds the planned actions of a node from its last look.
 func (f *FleetSweep) AddReport(at report.Target, r *report.Report, err error) {
 	f.DryRun = true
 	s := &report.Swept{}
@@ -159,7 +159,7 @@ func (p *Printer) breakers(f *FleetSweep) {
 	}
 }
 
-// fleetResults writes what the looks did, of the nodes on which something is left or was done.
+// fleetResults writes the results of the nodes on which something is left or was done.
 func (p *Printer) fleetResults(f *FleetSweep) {
 	head, rows := human.Pad("NODE", fleetWidth)+fmt.Sprintf("%8s%9s%10s%6s%6s%6s%10s", "PARKED", "REMOVED", "PUT BACK", "REAP", "WAIT", "KEPT", "FREED"), 0
 	for _, a := range f.Asked {

@@ -94,7 +94,7 @@ func (p *Printer) fleetSums(f *FleetList) {
 	}
 }
 
-// rows are the nodes that there is something to say of, and the first of them that are shown.
+// rows returns the nodes with something to report, and the first of them that are shown.
 func (f *FleetList) rows() (all, shown []FleetNode) {
 	for _, n := range f.Nodes {
 		if c := n.Counts; f.scope.All || c.Reap+c.Wait+c.Keep+c.Quarantine > 0 || n.BreakerOpen || len(n.Missing) > 0 || n.CallsItself != "" {

@@ -12,8 +12,8 @@ import (
 // it is about the same node and judges it alike when it is pasted.
 type Given string
 
-// own is a command of this program that takes these flags, with what follows it and belongs to it. It may follow the end
-// of a colour, whose last byte is a letter.
+// own matches a command of this program that accepts these flags, with its arguments. It may follow the end of
+// a colour, whose last byte is a letter.
 var own = regexp.MustCompile(`(?:\x1b\[[0-9;]*m|\b)(?:sudo )?orphan-reaper ` +
 	`(?:config check|doctor|explain|quarantine (?:forget|list|purge|restore|resume)|report|run|scan|sweep|unmount)\b` +
 	`(?: (?:-o [a-z]+|--?[a-z][a-z-]*(?:=[a-z]+)?|UID|POD|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|cni-[0-9-]+))*`)

@@ -93,7 +93,7 @@ func (p *Printer) Globals(all []GlobalMount, most int, rest string, now time.Tim
 // notAsked begins the detail of a volume about which no API server was asked.
 const notAsked = "not asked: "
 
-// words returns what is known of the volume.
+// words describes the volume.
 func (v *GlobalMount) words(now time.Time) string {
 	text := map[policy.Truth]string{
 		policy.Yes: "mounted", policy.No: "a directory, not mounted", policy.Unknown: "it is not known whether it is mounted",

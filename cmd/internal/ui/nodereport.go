@@ -33,12 +33,12 @@ type NodeReport struct {
 	wider bool
 }
 
-// QuarantineSum is what lies there now.
+// QuarantineSum is the content of the quarantine now.
 type QuarantineSum struct {
 	Entries   int   `json:"entries"`
 	Bytes     int64 `json:"bytes"`
-	ForPerson int   `json:"for_person"` // entries that stay until somebody acts
-	// ForPersonBytes is what these hold of Bytes.
+	ForPerson int   `json:"for_person"` // entries that are kept until an operator acts
+	// ForPersonBytes is the part of Bytes in these.
 	ForPersonBytes int64 `json:"for_person_bytes"`
 }
 

@@ -21,7 +21,7 @@ type outcomeView struct {
 	Error   string                  `json:"error,omitempty"`
 }
 
-// Outcomes is what restore and purge write in JSON.
+// Outcomes is the JSON of restore and purge.
 type Outcomes struct {
 	Outcomes []outcomeView `json:"outcomes"`
 }
@@ -45,7 +45,7 @@ func takenByName(taken map[contents.Class]policy.Tally) map[string]policy.Tally 
 	return byName
 }
 
-// Restored is what restore writes in JSON.
+// Restored is the JSON of restore.
 type Restored struct {
 	Outcomes
 	CNI    []CNIOutcome  `json:"cni"`

@@ -46,7 +46,7 @@ const (
 type Printer struct {
 	w       *bufio.Writer
 	Columns int
-	// Given is what the commands carry that are shown.
+	// Given holds the flags that the shown commands carry.
 	Given Given
 	// Piped is true where there is no terminal: the reader may be a program.
 	Piped  bool
@@ -63,7 +63,7 @@ func NewPrinter(w io.Writer, env func(string) string) *Printer {
 		return p
 	}
 	p.Piped = false
-	// https://no-color.org: present and not empty. TERM=dumb knows no escapes.
+	// https://no-color.org: present and not empty. TERM=dumb has no escapes.
 	p.colour = env("NO_COLOR") == "" && env("TERM") != "dumb"
 	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width >= 40 {
 		p.Columns = min(width, mostWidth)
@@ -140,7 +140,7 @@ func (p *Printer) Aside(text func()) {
 	to := *p
 	p.w, p.Columns = bufio.NewWriter(&b), p.Columns-len("# ")
 	text()
-	_ = p.w.Flush() // a buffer takes all
+	_ = p.w.Flush() // a buffer never fails
 	*p = to
 	for line := range strings.Lines(b.String()) {
 		if line = strings.TrimSuffix(line, "\n"); line != "" {
@@ -206,7 +206,7 @@ func (p *Printer) encode(v any, indent string) error {
 	return enc.Encode(v)
 }
 
-// escaper takes JSON in one piece, as an encoder writes it: of many nodes that is megabytes.
+// escaper accepts JSON in one piece, as an encoder writes it: of many nodes that is megabytes.
 type escaper struct{ *Printer }
 
 // Write escapes what is not printable. Who pastes a command from JSON means the same node.
@@ -214,12 +214,12 @@ func (e escaper) Write(text []byte) (int, error) {
 	return len(text), e.escape([]byte(e.Given.quoted().In(string(text))))
 }
 
-// escape writes JSON with each rune that is not printable as \uXXXX, which is the same value:
-// encoding/json leaves U+007F, U+009B and U+202E as they are, and a terminal obeys them. Outside
-// of strings JSON has none but the line's end.
+// escape writes JSON with each unprintable rune as \uXXXX, which is the same value: encoding/json leaves
+// U+007F, U+009B and U+202E unescaped, and a terminal obeys them. Outside of strings JSON has no such rune but
+// the line's end.
 func (p *Printer) escape(text []byte) error {
 	for len(text) > 0 {
-		plain := 0 // most of it is ASCII, which goes in one piece
+		plain := 0 // most of it is ASCII, which is written in one piece
 		for plain < len(text) && (text[plain] == '\n' || text[plain] >= ' ' && text[plain] < 0x7f) {
 			plain++
 		}

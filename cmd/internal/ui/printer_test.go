@@ -13,8 +13,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestJSONIsPrintable: what a name or a node holds moves no terminal through -o json either, and
-// the value stays the same.
+// TestJSONIsPrintable: a name or a node's text cannot control the terminal through -o json either, and the
+// value is the same.
 func TestJSONIsPrintable(t *testing.T) {
 	want := map[string]string{
 		"plain": "a <b> & 'ä' 漢 😀 \\ \"", "csi": "a\u009b2Jb", "esc": "\x1b[2J", "del": "a\x7fb", "bidi": "a\u202eb",
@@ -50,7 +50,8 @@ func TestColour(t *testing.T) {
 	}
 }
 
-// TestGiven: each command of the program carries what the person gave, once and unbroken, and nothing else does.
+// TestGiven: each command of the program carries the operator's flags, once and unbroken, and no other text
+// does.
 func TestGiven(t *testing.T) {
 	const uid = "0badf00d-0001-4aaa-8bbb-cccc00000001"
 	var out bytes.Buffer

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// PurgeDone writes what a purge removed.
+// PurgeDone writes the results of a purge.
 func (p *Printer) PurgeDone(outcomes []policy.Outcome) {
 	for _, o := range outcomes {
 		switch o.Result {
@@ -35,10 +35,9 @@ const (
 	mostAskedVolumes = 8
 )
 
-// PurgeQuestion returns what a purge would remove: each entry with its pod, volumes, drivers and
-// bytes, then the sum. What lies in an entry is known only once what holds no data was removed from
-// it: of one that was not yet confirmed dead, or that is not in the ledger, nothing has read the
-// content, and it may be anything.
+// PurgeQuestion returns the effect of a purge: each entry with its pod, volumes, drivers and bytes, then the
+// sum. An entry's content is known only once its data-free part was removed: if the entry was not yet confirmed
+// dead, or is not in the ledger, its content was never read and may be anything.
 func PurgeQuestion(entries []policy.EntryState) string {
 	var b strings.Builder
 	named := false
@@ -108,7 +107,7 @@ func filesOf(sum policy.Tally) string {
 	return files + ", " + human.Size(sum.Bytes)
 }
 
-// PurgeSum sums up in one line what a purge would remove.
+// PurgeSum summarizes in one line what a purge would remove.
 func PurgeSum(entries []policy.EntryState) string {
 	data, unread := 0, 0
 	pods := map[parsers.PodUID]bool{}

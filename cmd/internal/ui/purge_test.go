@@ -9,8 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// TestPurgeQuestion: a question names each pod with its entry, volumes, drivers and bytes, and what
-// nobody has read is never called empty. Nothing that a pod wrote moves the terminal.
+// TestPurgeQuestion: a question names each pod with its entry, volumes, drivers and bytes, and unread content
+// is never called empty. A pod's text cannot control the terminal.
 func TestPurgeQuestion(t *testing.T) {
 	skeleton := policy.EntryState{UID: "a", Entry: "a", Left: []policy.Residue{
 		{Path: "etc-hosts", Class: contents.ClassSkeleton, Entries: 1, Bytes: 4096},

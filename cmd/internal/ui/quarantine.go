@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// Context is what is shown beside what was found: when, where, and when an entry goes.
+// Context is what a screen needs beside the results: when, where, and when an entry is purged.
 type Context struct {
 	Now                      policy.Instant
 	Hold, Confirm, Retention time.Duration
@@ -22,7 +22,7 @@ type Context struct {
 	Observe bool
 }
 
-// The words of "purge" in JSON: how an entry ends.
+// The values of "purge" in JSON: how an entry ends.
 const (
 	purgeConfirming = "confirming"      // it waits for a sign of life first
 	purgeRetention  = "after-retention" // at purge_at
@@ -52,7 +52,7 @@ type Entry struct {
 	PurgeAt *time.Time `json:"purge_at"`
 
 	since time.Time
-	elder bool // of a conflict: what the pod had before it lived again
+	elder bool // of a conflict: the pod's earlier directory
 	data  bool // data that may be a user's is among it
 }
 
@@ -68,7 +68,7 @@ func viewEntry(e policy.EntryState, c Context) Entry {
 	if e.Phase == policy.PhaseConfirmed || e.Phase.OnlyByPerson() {
 		v.Purge = purgePerson
 	}
-	// Ephemeral data goes after retention even where data stays behind.
+	// Ephemeral data is purged after retention even if data is kept.
 	if left, ok := policy.PurgeIn(e, policy.Rules{Retention: c.Retention}, c.Now, false); ok {
 		at := c.Now.Wall.Add(left).UTC()
 		v.Purge, v.PurgeAt = purgeRetention, &at
@@ -98,7 +98,8 @@ func (v *Entry) fate(now time.Time) string {
 	return "waits for a sign of life first"
 }
 
-// colour is that of colourOf: red for what stays until an operator acts, yellow for what waits for a sign of life.
+// colour is that of colourOf: red for entries that are kept until an operator acts, yellow for those that wait
+// for a sign of life.
 func (v *Entry) colour() Colour {
 	switch {
 	case v.Phase.OnlyByPerson():
@@ -109,7 +110,7 @@ func (v *Entry) colour() Colour {
 	return ""
 }
 
-// in returns how long it takes until PurgeAt.
+// in returns the time until PurgeAt.
 func (v *Entry) in(now time.Time) string { return inTime(v.PurgeAt.Sub(now)) }
 
 // inTime is "in 3m" or "now".
@@ -120,7 +121,7 @@ func inTime(d time.Duration) string {
 	return "now"
 }
 
-// Quarantine is what lies in quarantine.
+// Quarantine is the content of the quarantine.
 type Quarantine struct {
 	Quarantine []Entry   `json:"quarantine"`
 	Archives   []Archive `json:"archives"`
@@ -156,7 +157,7 @@ func (p *Printer) Quarantine(v Quarantine) {
 	p.archiveTable(v.Archives, v.now, v.archive)
 }
 
-// Stopped is what opened the breaker, in JSON null while enforcing goes on.
+// Stopped describes why the breaker is open, in JSON null while enforcing goes on.
 type Stopped struct {
 	Since time.Time    `json:"since"`
 	UID   string       `json:"uid"`
@@ -170,7 +171,7 @@ func viewStopped(r *policy.Record) *Stopped {
 	return &Stopped{Since: r.At.Wall.UTC(), UID: string(r.UID), Why: list(r.Why)}
 }
 
-// sizeOf is what the entries hold together. Nobody has looked yet into one that was just parked.
+// sizeOf returns the entries' total size. A pod that was just parked has not been measured yet.
 func sizeOf(views []Entry) string {
 	var sum int64
 	unknown := 0

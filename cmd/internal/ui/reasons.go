@@ -9,7 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// ReasonText is what a reason means and what an operator can do about it. A command in Todo stands between backticks,
+// ReasonText is the meaning of a reason and an operator's action. A command in Todo is between backticks,
 // unless it is one of this program, which the printer recognizes.
 type ReasonText struct {
 	Reason policy.Reason
@@ -17,8 +17,8 @@ type ReasonText struct {
 	Means  string
 	Todo   string
 	Do     string // Todo in one sentence, for doctor; "" is all of Todo
-	// Look are commands that inspect what the reason is about and change nothing. Then are those that end it, if the
-	// pod is gone. See Place.fill for what stands between braces.
+	// Look are commands that inspect the reason's cause and change nothing. Then are those that end it, if the
+	// pod is gone. Place.fill replaces the names in braces.
 	Look, Then []string
 	First      string // the command that doctor prints; "" is explain's
 }
@@ -366,7 +366,7 @@ type Advice struct {
 
 var ownUID = regexp.MustCompile(`(\borphan-reaper (?:explain|quarantine forget) )UID\b`)
 
-// AdviceOf returns what a reason means and what to do about it, with the pod's UID in the commands of this program.
+// AdviceOf returns the meaning of a reason and the action, with the pod's UID in the commands of this program.
 func AdviceOf(r policy.Reason, uid parsers.PodUID) Advice {
 	a := of(r)
 	todo := strings.ReplaceAll(a.Todo, "`", "")
@@ -379,8 +379,8 @@ func AdviceOf(r policy.Reason, uid parsers.PodUID) Advice {
 // Brief is a row of the table for a reader without time.
 type Brief struct{ Means, Do, Command string }
 
-// BriefOf returns what a reason means and what to do about it, in a sentence each, and the command that shows more; ""
-// is explain's.
+// BriefOf returns the meaning of a reason and the action, in a sentence each, and the command that shows more;
+// "" stands for explain.
 func BriefOf(r policy.Reason) Brief {
 	a := of(r)
 	first, _, more := strings.Cut(a.Means, ". ")

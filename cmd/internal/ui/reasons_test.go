@@ -28,12 +28,13 @@ func TestReasonTable(t *testing.T) {
 	}
 }
 
-// TestReasonsDoc: docs/reasons.md is what the table says.
+// TestReasonsDoc: docs/reasons.md is generated from the table.
 func TestReasonsDoc(t *testing.T) {
 	testkit.Golden(t, "../../../docs/reasons.md", reasonsDoc())
 }
 
-// TestAdvice: what to do about one pod has its UID and no mark, and each brief form is one sentence that says what to do.
+// TestAdvice: the advice for one pod has its UID and no mark, and each brief form is one sentence with an
+// action.
 func TestAdvice(t *testing.T) {
 	for _, r := range policy.Reasons() {
 		text, brief := AdviceOf(r, commandUID).Advice, BriefOf(r)

@@ -22,7 +22,7 @@ var noon = time.Date(2026, 3, 1, 8, 31, 34, 0, time.UTC)
 
 func uid(i int) parsers.PodUID { return parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i)) }
 
-// onTerminal returns what a terminal of 80 columns shows, by the colours that env allows.
+// onTerminal returns the screen of a terminal of 80 columns, with the colours that env allows.
 func onTerminal(t *testing.T, env func(string) string, write func(*SweepScreen)) string {
 	t.Helper()
 	master, tty := testkit.Terminal(t, 80)
@@ -97,7 +97,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestWaits: all that wait for time alone have one line, which is not said twice.
+// TestWaits: all that wait for time alone share one line, which is not repeated.
 func TestWaits(t *testing.T) {
 	rep := func(n int, due time.Duration) *reaper.Report {
 		r := &reaper.Report{Look: policy.Look{At: policy.Instant{Wall: noon}}}

@@ -19,8 +19,8 @@ type Remover struct {
 	wait  time.Duration
 }
 
-// RemoverOf returns who removes what a look found. observe is the configuration's mode, which counts where no daemon
-// states its own; wait is its hold and its confirm time together.
+// RemoverOf returns which process removes the pods of a look. observe is the configuration's mode, used if no
+// daemon reports its own; wait is its hold and its confirm time together.
 func RemoverOf(n policy.Node, breaker bool, d summary.Daemon, observe bool, wait time.Duration) Remover {
 	if d.Mode != "" {
 		observe = d.Mode != "enforce"
@@ -38,7 +38,7 @@ func RemoverOf(n policy.Node, breaker bool, d summary.Daemon, observe bool, wait
 		r.note, r.final = "Nothing is removed yet: "+why.Detail+".", true
 	case stopped:
 		r.note, r.final = "Nothing is removed: "+clean.Text(why.Detail)+".", true
-	case d.Runs == policy.No && d.PID > 0: // only a sweep takes the daemon's lock
+	case d.Runs == policy.No && d.PID > 0: // only a sweep holds the daemon's lock
 		r.note, r.final = fmt.Sprintf("A sweep (PID %d) is at work.", d.PID), true
 	case d.Runs == policy.No:
 		r.note = "No daemon runs here."
@@ -48,7 +48,7 @@ func RemoverOf(n policy.Node, breaker bool, d summary.Daemon, observe bool, wait
 	return r
 }
 
-// Nobody reports whether no daemon runs: no hold begins then.
+// Nobody reports whether no daemon runs, in which case no hold begins.
 func (r Remover) Nobody() bool { return r.none }
 
 // Now returns what removes eligible pods now, "" for the daemon. it is "it" or "them", and sweep the command.

@@ -7,7 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// TestAfter: a pod that something uses goes when that ends, and is not said to go before.
+// TestAfter: a pod in use is removed when the use ends, and the text announces no earlier removal.
 func TestAfter(t *testing.T) {
 	detail := map[string]string{
 		"PID 4242 (tail) has volumes/log as an open file": "PID 4242 (tail) ends",

@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// The words of "outcome" in sweep's output.
+// The values of "outcome" in sweep's output.
 const (
 	outcomeQuarantined     = "quarantined"
 	outcomeRemoved         = "removed"
@@ -45,7 +45,7 @@ type Report struct {
 	lying   []Entry // in quarantine, and what lies there beside
 }
 
-// Show selects what a report has, and what its table lists. JSON always has all pods that were asked for.
+// Show selects the pods of a report and of its table. JSON always has all requested pods.
 type Show struct {
 	Swept   bool                // with the outcomes of a sweep
 	DryRun  bool                // those that it would have
@@ -66,8 +66,8 @@ type podView struct {
 	Why       []policy.Why     `json:"why"`
 	Facts     factsView        `json:"facts"`
 	Residue   []policy.Residue `json:"residue"`
-	// Clear lists the directories whose content goes to quarantine so that the kubelet can
-	// finish, of a pod that its volume manager holds.
+	// Clear lists the directories whose content is moved to quarantine so that the kubelet can finish, of a pod
+	// that its volume manager holds.
 	Clear []string `json:"clear,omitempty"`
 	// Directory is the entry's name, quoted, where it is no UID.
 	Directory string `json:"directory,omitempty"`
@@ -82,7 +82,7 @@ type podView struct {
 	evidence *policy.Evidence // the report's, not copied: it is large
 }
 
-// nodeView is what the look found out about the node itself.
+// nodeView is the look's result about the node itself.
 type nodeView struct {
 	Kubelet      policy.Fact `json:"kubelet"`
 	KubeletPID   int         `json:"kubelet_pid,omitempty"`
@@ -91,8 +91,8 @@ type nodeView struct {
 	MayEnforce   policy.Fact `json:"may_enforce"`
 	Agrees       policy.Fact `json:"agrees"`
 	policy.Means
-	// Gauges are the kubelet's own; OrphansNamed and OrphansOnDisk are what it has named in
-	// its log since its start and what we see, of the entries in this report.
+	// Gauges are the kubelet's own; OrphansNamed and OrphansOnDisk count the entries in this report that the
+	// kubelet has reported in its log since its start, and that are on disk.
 	Gauges        policy.KubeletGauges `json:"kubelet_gauges"`
 	OrphansNamed  int                  `json:"orphans_named"`
 	OrphansOnDisk int                  `json:"orphans_on_disk"`

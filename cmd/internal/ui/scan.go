@@ -215,7 +215,7 @@ func (p *Printer) unlisted(n int, listed bool, one, many string) {
 	p.Para("", text+".")
 }
 
-// quarantined returns how much lies in quarantine, and how much of it stays until an operator acts.
+// quarantined describes the quarantine's size, and the part that is kept until an operator acts.
 func quarantined(entries []Entry) string {
 	if len(entries) == 0 {
 		return ""
@@ -241,7 +241,7 @@ func quarantined(entries []Entry) string {
 // mostConflicts bounds the commands for what is in conflict.
 const mostConflicts = 3
 
-// conflicts are the pods, of those that were asked for, of which something in quarantine stays until an operator acts.
+// conflicts returns the requested pods with an entry in quarantine that is kept until an operator acts.
 func (v *Report) conflicts() (uids []parsers.PodUID) {
 	for i := range v.Quarantine {
 		e := &v.Quarantine[i]
@@ -273,7 +273,7 @@ const mostGlobals = 10
 
 const sweepCommand = "orphan-reaper sweep"
 
-// whatToDo writes for each word of the table what ends it.
+// whatToDo writes for each word of the table how it ends.
 func (p *Printer) whatToDo(v *Report, shown []podView) {
 	counts := map[string]int{}
 	var clears, runtimeOnly, used int
@@ -347,7 +347,7 @@ func within(d time.Duration) string {
 	return " The next change comes within " + human.Age(d) + "."
 }
 
-// node writes what the look found out about the node.
+// node writes the look's result about the node.
 func (p *Printer) node(n *nodeView) {
 	if n == nil {
 		return

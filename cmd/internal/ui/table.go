@@ -42,7 +42,7 @@ func (r Row) line() string {
 	return strings.Join(append(fields, r.Notes...), "\t")
 }
 
-// details is what the last column of a terminal has: the name, the reasons and the notes.
+// details returns the last column of a terminal: the name, the reasons and the notes.
 func (r Row) details() string {
 	var parts []string
 	if r.Name != "" {

@@ -21,7 +21,7 @@ type mountView struct {
 	Error  string        `json:"error,omitempty"`
 }
 
-// Unmount is what unmount writes in JSON.
+// Unmount is the JSON of unmount.
 type Unmount struct {
 	UID       string          `json:"uid"`
 	Namespace string          `json:"namespace"`
@@ -80,7 +80,7 @@ func (v *Unmount) next() {
 	}
 }
 
-// NeedsPerson reports whether something stays that needs an operator.
+// NeedsPerson reports whether a mount is left that needs an operator.
 func (v *Unmount) NeedsPerson() bool {
 	if v.DryRun {
 		return v.Verdict == policy.Keep || slices.ContainsFunc(v.Mounts, func(m mountView) bool { return m.Stays != "" })

@@ -41,7 +41,7 @@ func TestOutcomeWords(t *testing.T) {
 	}
 }
 
-// TestFactWords: a fact that is added has words of its own.
+// TestFactWords: a new fact needs its own text.
 func TestFactWords(t *testing.T) {
 	seen := map[string]bool{}
 	for n, words := range Facts {

@@ -19,7 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// Screen is what doctor shows.
+// Screen is the content of doctor's screen.
 type Screen struct {
 	NeedsPerson bool              `json:"needs_person"`
 	Looked      bool              `json:"looked"` // false where the pods directory could not be read
@@ -42,7 +42,7 @@ type Screen struct {
 	unattended bool   // the first thing to do is to have something remove eligible pods
 }
 
-// complaints is what the logs have about all pods together.
+// complaints summarizes the logs' messages about all pods.
 type complaints struct {
 	Lines    int              `json:"lines"`
 	LastHour int              `json:"last_hour"`
@@ -167,7 +167,7 @@ func newPod(p *summary.Pod, now time.Time) pod {
 	return v
 }
 
-// says is what becomes of a pod in one sentence.
+// says returns what will happen to a pod, in one sentence.
 func says(p *summary.Pod, recent bool) string {
 	switch {
 	case p.Fate == summary.Lives && recent:
@@ -199,7 +199,7 @@ var ofNode = []policy.Reason{
 	policy.ReasonObserve, policy.ReasonSpread, policy.ReasonBreaker, policy.ReasonNamespaces, policy.ReasonContradiction,
 }
 
-// means is what a reason means for a pod, in one sentence. It claims nothing that was not read.
+// means returns the meaning of a reason for a pod, in one sentence. It claims only what was read.
 func means(r policy.Reason, e *policy.Evidence) string {
 	if r == policy.ReasonInUse && e.Facts[policy.FactInUse].Truth == policy.Unknown {
 		return "Whether something has a file of it open could not be read."
@@ -210,8 +210,8 @@ func means(r policy.Reason, e *policy.Evidence) string {
 	return ui.BriefOf(r).Means
 }
 
-// mainReason is the reason that an operator has to know first: mounted, else restored, else the first that does not
-// end by itself, and of those the first that needs an operator.
+// mainReason returns the reason that an operator needs first: mounted, else restored, else the first that does
+// not end by itself, and of those the first that needs an operator.
 func mainReason(p *summary.Pod) policy.Reason {
 	rank := func(r policy.Reason) int {
 		o := r.Outlook()
@@ -270,7 +270,7 @@ func (v *Screen) deaf() bool {
 	return !slices.ContainsFunc(v.c.Sources, func(s summary.Source) bool { return s.Read })
 }
 
-// sum is how many pods there are of a kind, and what they hold.
+// sum counts pods of a kind and their bytes.
 type sum struct {
 	pods  int
 	bytes int64

@@ -94,7 +94,7 @@ var doctored = map[string]func(*summary.Case){
 	// One may go, one waits for its hold, and one for a process.
 	"inuse":      doctoredInUse,
 	"inusealone": func(x *summary.Case) { doctoredInUse(x); x.Daemon = summary.Daemon{Runs: policy.No} },
-	// What ends by itself hides nothing that stays.
+	// A reason that ends by itself hides no reason that remains.
 	"settling": func(x *summary.Case) {
 		complain(x)
 		keep(x, policy.ReasonKubeletStarting, "the kubelet (PID 812) has run for 1m0s of 10m0s")
@@ -262,7 +262,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 		if strings.Contains(out, "\x1b") {
-			t.Errorf("%s: colours, or what the node wrote", name)
+			t.Errorf("%s: colours, or control characters of the node", name)
 		}
 	}
 	shown, _ := screen(t, doctored["umount"])
@@ -294,7 +294,7 @@ func TestDoctorCommands(t *testing.T) {
 	}
 }
 
-// TestDoctorGone: what is gone and what lies in quarantine are told apart, one or several of each.
+// TestDoctorGone: removed pods and pods in quarantine are distinguished, one or several of each.
 func TestDoctorGone(t *testing.T) {
 	for _, tt := range []struct {
 		gone, parked int

@@ -9,8 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestDoctorTerminal: on a terminal there are colours unless NO_COLOR or TERM says otherwise, and they
-// carry nothing: without them the text is that of a pipe. A narrow terminal gets narrow lines, and a wide one
+// TestDoctorTerminal: a terminal gets colours unless NO_COLOR or TERM disables them, and they carry no
+// information: without them the text is that of a pipe. A narrow terminal gets narrow lines, and a wide one
 // none that are too long to read.
 func TestDoctorTerminal(t *testing.T) {
 	_, piped := screen(t, doctored["umount"])

@@ -52,7 +52,7 @@ func Write(printer *ui.Printer, v *Screen) {
 	p.missing(v)
 }
 
-// complaints writes what the kubelet complains of, since when and how often.
+// complaints writes the subject of the kubelet's messages, since when and how often.
 func (p writer) complaints(v *Screen) {
 	c := &v.Complaints
 	switch {
@@ -302,7 +302,7 @@ func (p writer) commands(commands []string, rest string) {
 	}
 }
 
-// leftoverNouns are the words for one of each kind.
+// leftoverNouns are the singular nouns of each kind.
 var leftoverNouns = map[string]string{
 	policy.LeftNamespaces: "network namespace", policy.LeftMounts: "containerd mount",
 	policy.LeftCgroups: "empty cgroup", policy.LeftCheckpoints: "checkpoint",

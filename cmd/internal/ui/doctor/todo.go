@@ -54,7 +54,7 @@ func (v *Screen) todo(d *summary.Diagnosis) {
 	}
 }
 
-// todoFor returns what to do about a pod that stays until an operator acts.
+// todoFor returns the action for a pod that is kept until an operator acts.
 func (v *Screen) todoFor(p *summary.Pod, reason policy.Reason) (text, command string) {
 	brief := ui.BriefOf(reason)
 	then := v.place.Commands(p.Evidence, reason).Then
@@ -89,7 +89,7 @@ func (v *Screen) strays(names []string) {
 
 // unattended returns what removes the eligible pods where no daemon is known to run.
 func unattended(d summary.Daemon, pods int) Todo {
-	if d.Runs == policy.No && d.PID > 0 { // only a sweep takes the daemon's lock
+	if d.Runs == policy.No && d.PID > 0 { // only a sweep holds the daemon's lock
 		return Todo{
 			Text:     fmt.Sprintf("No daemon runs here. A sweep (PID %d) is at work; run this again when it has ended:", d.PID),
 			Commands: []string{"orphan-reaper doctor"},
