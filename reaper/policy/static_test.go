@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 // TestStaticPods is one pod beside the manifest of kube-system/etcd on node-1.
 func TestStaticPods(t *testing.T) {
 	const api, other = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"), "541dfae681928ae5ecce3afd849bc260"
+	const static = "4d145df0c0ffee00decafbad4d145df0"
 	etcd := policy.Manifest{File: "etcd.yaml", Namespace: "kube-system", Name: "etcd"}
 	stated := policy.Manifest{File: "etcd.yaml", Namespace: "kube-system", Name: "etcd", UID: string(api)}
 	for name, c := range map[string]struct {
@@ -22,7 +24,8 @@ func TestStaticPods(t *testing.T) {
 		manifest  policy.Manifest
 		unsure    string
 		err       error
-		runs      string // a sandbox of that name, and of another UID
+		runs      string // a sandbox of that name
+		as        string // its UID, default another pod's
 		created   int64  // of it; the directory was made at 10
 		want      policy.Truth
 		detail    string
@@ -48,8 +51,14 @@ func TestStaticPods(t *testing.T) {
 			namespace: "kube-system", pod: "etcd-node-1", certain: true, manifest: etcd, runs: "etcd-node-1", created: 20,
 			want: policy.No, detail: "under another UID: " + other,
 		},
-		"runs anew, no name": {manifest: etcd, runs: "etcd-node-1", created: 20, want: policy.No},
-		"ran before":         {namespace: "kube-system", pod: "etcd-node-1", certain: true, manifest: etcd, runs: "etcd-node-1", created: 5, want: policy.Yes},
+		"runs anew, no name":                    {manifest: etcd, runs: "etcd-node-1", created: 20, want: policy.No},
+		"runs anew, a node of another name":     {manifest: etcd, runs: "etcd-renamed", created: 20, want: policy.Unknown},
+		"another runs, and the name is unknown": {manifest: etcd, runs: "etcd-events-node-1", created: 20, want: policy.Unknown, detail: "may be"},
+		"runs under this UID": {
+			namespace: "kube-system", pod: "etcd-node-1", certain: true, manifest: etcd, runs: "etcd-node-1", as: static, created: 20, want: policy.Yes,
+		},
+		"without the node's name": {namespace: "kube-system", pod: "etcd", certain: true, manifest: etcd, want: policy.Yes},
+		"ran before":              {namespace: "kube-system", pod: "etcd-node-1", certain: true, manifest: etcd, runs: "etcd-node-1", created: 5, want: policy.Yes},
 		"another runs": {
 			namespace: "kube-system", pod: "etcd-node-1", certain: true,
 			manifest: etcd, runs: "etcd-events-node-1", created: 20, want: policy.Yes,
@@ -59,11 +68,11 @@ func TestStaticPods(t *testing.T) {
 		if c.manifest == (policy.Manifest{}) {
 			s.Manifests = nil
 		}
-		e := policy.Evidence{UID: "4d145df0c0ffee00decafbad4d145df0", Namespace: c.namespace, PodName: c.pod, CertainName: c.certain, ID: policy.DirID{Btime: 10}}
+		e := policy.Evidence{UID: static, Namespace: c.namespace, PodName: c.pod, CertainName: c.certain, ID: policy.DirID{Btime: 10}}
 		if c.uid != "" {
 			e.UID = c.uid
 		}
-		running := map[policy.PodName][]policy.StaticSandbox{{Namespace: "kube-system", Name: c.runs}: {{UIDs: []string{other}, Created: c.created}}}
+		running := map[policy.PodName][]policy.StaticSandbox{{Namespace: "kube-system", Name: c.runs}: {{UIDs: []string{cmp.Or(c.as, other)}, Created: c.created}}}
 		f := s.Fact(&e, running)
 		if f.Truth != c.want || !strings.Contains(f.Detail, c.detail) || f.Truth == policy.Unknown && f.Detail == "" {
 			t.Errorf("%s: %+v, want %s with %q", name, f, c.want, c.detail)

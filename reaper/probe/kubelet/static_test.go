@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -24,130 +23,43 @@ func manifests(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// staticCase is one pod beside the manifest of kube-system/etcd.
-type staticCase struct {
-	name      string
-	uid       parsers.PodUID // default staticUID2
-	namespace string
-	pod       string
-	uncertain bool
-	manifests map[string]string
-	args      []string
-	running   map[policy.PodName][]policy.StaticSandbox
-	btime     int64
-	want      policy.Truth
-	detail    string
-}
-
-func (c staticCase) run(t *testing.T) {
-	t.Helper()
-	dir := manifests(t, c.manifests)
-	s := readStaticPods(told(t, "kubelet", append([]string{"--pod-manifest-path", dir}, c.args...)...))
-	e := policy.Evidence{UID: testkit.StaticUID, Namespace: c.namespace, PodName: c.pod, ID: policy.DirID{Btime: c.btime}}
-	if c.uid != "" {
-		e.UID = c.uid
-	}
-	e.CertainName = c.pod != "" && !c.uncertain
-	f := s.Fact(&e, c.running)
-	if f.Truth != c.want || !strings.Contains(f.Detail, c.detail) || f.Truth == policy.Unknown && f.Detail == "" {
-		t.Errorf("%+v, want %s with %q", f, c.want, c.detail)
-	}
-}
-
-func TestStaticPod(t *testing.T) {
-	etcd := map[string]string{"etcd.yaml": testkit.EtcdManifest}
-	stated := map[string]string{"etcd.yaml": "kind: Pod\nmetadata:\n  name: etcd\n  uid: " + string(testkit.APIUID) + "\n"}
-	for _, c := range []staticCase{
-		{name: "no manifest", namespace: "kube-system", pod: "etcd-node-1", want: policy.No},
-		{name: "no manifest and no name", want: policy.No},
-		{name: "its manifest", namespace: "kube-system", pod: "etcd-node-1", manifests: etcd, want: policy.Yes, detail: "etcd.yaml is this pod's manifest"},
-		{name: "its manifest without the node's name", namespace: "kube-system", pod: "etcd", manifests: etcd, want: policy.Yes},
-		{name: "its manifest on a node of another name", namespace: "kube-system", pod: "etcd-renamed", manifests: etcd, want: policy.Yes},
-		{name: "another name", namespace: "kube-system", pod: "etcdctl-node-1", manifests: etcd, want: policy.No},
-		{name: "another namespace", namespace: "default", pod: "etcd-node-1", manifests: etcd, want: policy.No},
-		{name: "the name is not known", manifests: etcd, want: policy.Unknown, detail: "the pod's name is not known"},
-		{name: "a host name that fits", pod: "etcd-node-1", uncertain: true, manifests: etcd, want: policy.Yes},
-		{name: "a host name that does not", pod: "db", uncertain: true, manifests: etcd, want: policy.Unknown},
-		{
-			name: "the default namespace", namespace: "default", pod: "web-node-1",
-			manifests: map[string]string{"w": "kind: Pod\nmetadata: {name: web}\n"}, want: policy.Yes,
-		},
-		{
-			name: "JSON with tabs", namespace: "default", pod: "web-node-1",
-			manifests: map[string]string{"w.json": "{\n\t\"kind\": \"Pod\",\n\t\"metadata\": {\"name\": \"web\"}\n}"}, want: policy.Yes,
-		},
-		{name: "any file name", namespace: "kube-system", pod: "etcd-node-1", manifests: map[string]string{"etcd.yaml.bak": testkit.EtcdManifest}, want: policy.Yes},
-		{name: "a hidden file", namespace: "kube-system", pod: "etcd-node-1", manifests: map[string]string{".etcd.yaml": testkit.EtcdManifest}, want: policy.No},
-		{name: "a hidden file that cannot be parsed", manifests: map[string]string{".etcd.yaml.swp": "\x00"}, want: policy.No},
-		{name: "an API pod", uid: testkit.APIUID, namespace: "kube-system", pod: "etcd-node-1", manifests: etcd, want: policy.No},
-		{name: "a stated UID", uid: testkit.APIUID, manifests: stated, want: policy.Yes, detail: "states this UID"},
-		{name: "another stated UID", namespace: "default", pod: "etcd-node-1", manifests: stated, want: policy.No},
-		{name: "another kind", manifests: map[string]string{"k.yaml": "kind: Kustomization\n"}, want: policy.No},
-		{name: "no kind", manifests: map[string]string{"README": ""}, want: policy.Unknown, detail: "it names no kind"},
-		{name: "no name", manifests: map[string]string{"a": "kind: Pod\n"}, want: policy.Unknown, detail: "no name"},
-		{name: "no YAML", manifests: map[string]string{"a": "kind: [\n"}, want: policy.Unknown, detail: "cannot read the static pods' manifests"},
-		{
-			name: "not its own, and one that cannot be read", namespace: "kube-system", pod: "x-node-1",
-			manifests: map[string]string{"a": "", "etcd": testkit.EtcdManifest}, want: policy.Unknown, detail: "it names no kind",
-		},
-		{
-			name: "its own, and one that cannot be read", namespace: "kube-system", pod: "etcd-node-1",
-			manifests: map[string]string{"a": "", "etcd": testkit.EtcdManifest}, want: policy.Yes,
-		},
-		{name: "an API pod, and one that cannot be read", uid: testkit.APIUID, manifests: map[string]string{"a": ""}, want: policy.No},
-		{name: "too long", manifests: map[string]string{"a": strings.Repeat("#", maxConfig+1)}, want: policy.Unknown, detail: "longer than"},
-		{name: "more from a URL", args: []string{"--manifest-url=http://x/"}, want: policy.Unknown, detail: "URL"},
-		{
-			name: "its own, more from a URL", namespace: "kube-system", pod: "etcd-node-1", manifests: etcd,
-			args: []string{"--manifest-url=http://x/"}, want: policy.Yes,
-		},
-		{name: "an API pod, more from a URL", uid: testkit.APIUID, args: []string{"--manifest-url=http://x/"}, want: policy.No},
+// TestManifests: what a manifest tells of its pod. One that cannot be read is an error beside the others.
+func TestManifests(t *testing.T) {
+	const etcd, unread = "etcd kube-system/etcd ", "a kube-system/a , c kube-system/c "
+	for name, c := range map[string]struct {
+		files     map[string]string
+		want, err string // file, namespace, name and UID of each
+	}{
+		"none":                     {},
+		"one":                      {map[string]string{"etcd": testkit.EtcdManifest}, etcd, ""},
+		"a stated UID":             {map[string]string{"a": "kind: Pod\nmetadata:\n  name: etcd\n  uid: U\n"}, "a default/etcd U", ""},
+		"JSON with tabs":           {map[string]string{"a": "{\n\t\"kind\": \"Pod\",\n\t\"metadata\": {\"name\": \"web\"}\n}"}, "a default/web ", ""},
+		"any file name":            {map[string]string{"etcd.bak": testkit.EtcdManifest}, "etcd.bak kube-system/etcd ", ""},
+		"hidden":                   {map[string]string{".etcd": testkit.EtcdManifest}, "", ""},
+		"hidden, and not readable": {map[string]string{".etcd.swp": "\x00"}, "", ""},
+		"another kind":             {map[string]string{"a": "kind: Kustomization\n"}, "", ""},
+		"no kind":                  {map[string]string{"README": ""}, "", "README: it names no kind"},
+		"no name":                  {map[string]string{"a": "kind: Pod\n"}, "", "no name"},
+		"no YAML":                  {map[string]string{"a": "kind: [\n"}, "", "cannot read the static pods' manifests"},
+		"too long":                 {map[string]string{"a": strings.Repeat("#", maxConfig+1)}, "", "longer than"},
+		"between two": {map[string]string{
+			"a": strings.ReplaceAll(testkit.EtcdManifest, "etcd", "a"), "b": "", "c": strings.ReplaceAll(testkit.EtcdManifest, "etcd", "c"),
+		}, unread, "b: it names no kind"},
 	} {
-		t.Run(c.name, c.run)
-	}
-}
-
-// TestStaticPodOfAnOlderKubelet: the manifest runs under another UID since the directory
-// was made, so the directory's is one that the manifest had before.
-func TestStaticPodOfAnOlderKubelet(t *testing.T) {
-	etcd := map[string]string{"etcd.yaml": testkit.EtcdManifest}
-	two := map[string]string{"etcd.yaml": testkit.EtcdManifest, "events.yaml": "kind: Pod\nmetadata: {name: etcd-events, namespace: kube-system}\n"}
-	runs := func(name string, created int64, uids ...string) map[policy.PodName][]policy.StaticSandbox {
-		return map[policy.PodName][]policy.StaticSandbox{{Namespace: "kube-system", Name: name}: {{UIDs: uids, Created: created}}}
-	}
-	for _, c := range []staticCase{
-		{name: "runs under another UID", running: runs("etcd-node-1", 20, testkit.OtherStatic), want: policy.No, detail: "under another UID: " + testkit.OtherStatic},
-		{
-			name: "runs under another UID, the name not known", uncertain: true, running: runs("etcd-node-1", 20, testkit.OtherStatic),
-			want: policy.No, detail: "etcd.yaml is the manifest of etcd-node-1",
-		},
-		{name: "a node of another name, the name not known", uncertain: true, running: runs("etcd-renamed", 20, testkit.OtherStatic), want: policy.Unknown},
-		{name: "runs under this UID", running: runs("etcd-node-1", 20, string(testkit.StaticUID)), want: policy.Yes},
-		{name: "runs under this UID by its annotation", running: runs("etcd-node-1", 20, string(testkit.APIUID), string(testkit.StaticUID)), want: policy.Yes},
-		{name: "the sandbox is older than the directory", running: runs("etcd-node-1", 5, testkit.OtherStatic), want: policy.Yes},
-		{name: "another pod's sandbox", running: runs("etcd-events-node-1", 20, testkit.OtherStatic), want: policy.Yes},
-		{
-			name: "one of two runs, the name not known", uncertain: true, manifests: two,
-			running: runs("etcd-events-node-1", 20, testkit.OtherStatic), want: policy.Unknown, detail: "etcd.yaml may be",
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.btime = 10
-			if c.manifests == nil {
-				c.manifests = etcd
+		dir := manifests(t, c.files)
+		for _, url := range []string{"", "http://x/"} {
+			s := readStaticPods(told(t, "kubelet", "--pod-manifest-path", dir, "--manifest-url="+url))
+			var got []string
+			for _, m := range s.Manifests {
+				got = append(got, fmt.Sprintf("%s %s/%s %s", strings.TrimPrefix(m.File, dir+"/"), m.Namespace, m.Name, m.UID))
 			}
-			if !c.uncertain {
-				c.namespace, c.pod = "kube-system", "etcd-node-1"
+			if strings.Join(got, ", ") != c.want || s.Node != "node-1" || (s.Unsure == "") != (url == "") {
+				t.Errorf("%s: %q, %q, want %q", name, got, s.Unsure, c.want)
 			}
-			c.run(t)
-			if c.want == policy.No {
-				c.btime, c.want, c.detail = 0, policy.Yes, "" // a file system without birth times
-				if c.uncertain {
-					c.want = policy.Unknown
-				}
-				c.run(t)
+			if (s.Err != nil) != (c.err != "") || c.err != "" && !strings.Contains(s.Err.Error(), c.err) {
+				t.Errorf("%s: %v, want %q", name, s.Err, c.err)
 			}
-		})
+		}
 	}
 }
 
