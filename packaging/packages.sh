@@ -7,9 +7,9 @@
 #
 # TOOLS is the directory with nfpm and cyclonedx-gomod (packaging/tools/go.mod).
 #
-# What goes in comes from the tree, the module files and the commit's date, so two builds of
-# one commit are the same, byte for byte (make repro). The version is that of packaging/version.sh;
-# PACKAGE_VERSION sets another one, to test upgrades.
+# All content comes from the tree, the module files and the commit's date, so two builds of one commit are the
+# same, byte for byte (make repro). The version is that of packaging/version.sh; PACKAGE_VERSION sets another
+# one, to test upgrades.
 set -eu
 cd "$(dirname "$0")/.."
 if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)}; then
@@ -22,7 +22,7 @@ tools=$(cd "$1" && pwd)
 mkdir -p "$2"
 out=$(cd "$2" && pwd)
 umask 022
-# The oldest machines that Go knows, and no dynamic linker, whatever the builder is set to.
+# The oldest processors that Go supports, and no dynamic linker, whatever the builder's settings.
 export LC_ALL=C TZ=UTC GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= CGO_ENABLED=0
 date=$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)
 maintainer=$(sed -n 's/^maintainer: //p' packaging/nfpm.yaml)
@@ -79,13 +79,13 @@ pack() {
 	tar -C "$1" --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$epoch" --format=gnu -cf - orphan-reaper | gzip -9n >"$2"
 }
 
-# chart: as helm package makes it, but the same bytes each time. Without a tag of its own it takes
-# the image of the same version.
+# chart: as helm package makes it, but reproducible. Without a tag of its own it uses the image of the same
+# version.
 chart() (
 	mkdir "$work/chart"
 	cp -r packaging/chart "$work/chart/orphan-reaper"
 	cd "$work/chart"
-	rm -r orphan-reaper/ci # as .helmignore says
+	rm -r orphan-reaper/ci # as in .helmignore
 	sed -i "s/^version: .*/version: $semver/; s/^appVersion: .*/appVersion: \"$(echo "$version" | tr '~+' '-_')\"/" orphan-reaper/Chart.yaml
 	pack "$work/chart" "$work/chart.tgz"
 )
@@ -101,7 +101,7 @@ native=$work/$(go env GOHOSTARCH)/orphan-reaper
 put 0644 LICENSE /usr/share/doc/orphan-reaper/LICENSE
 licenses "$native" >"$root/usr/share/doc/orphan-reaper/third-party-licenses"
 
-# The chart and the image for both architectures: the program, what it is made of, and the licences that go with it.
+# The chart and the image for both architectures: the program, its list of components, and the licences.
 chart
 for arch in amd64 arm64; do
 	doc=$work/$arch/image/usr/share/doc/orphan-reaper

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Makes a release from the tag of this commit: make release calls it.
 #
-#   packaging/release.sh TOOLS    make it (packaging/packages.sh has more about TOOLS)
-#   packaging/release.sh check    only say whether it can be made
+#   packaging/release.sh TOOLS    make it (packaging/packages.sh documents TOOLS)
+#   packaging/release.sh check    only check whether it can be made
 #   packaging/release.sh refresh  sign apt's index in RELEASE_DIR again, before it expires; needs no tag
 #
-# Who calls sets, by make release NAME=VALUE or in the environment:
+# The caller sets, by make release NAME=VALUE or in the environment:
 #
-#   RELEASE_URL         where it will be served; it stands in the files that a node takes
+#   RELEASE_URL         the URL that will serve it; it is in the files for nodes
 #   RELEASE_KEY         the fingerprint of the key that signs, in the keyring of GNUPGHOME (gpg(1))
 #   RELEASE_IMAGE_KEY   a PEM file with the ECDSA P-256 key that signs image, chart and provenance
 #   RELEASE_BUILDER     a URI that names who builds, for the provenance
@@ -20,10 +20,10 @@
 #   pool/1.2.3/      the packages and all else of a release; SHA256SUMS and provenance.json with signatures
 #   dists/stable/    for apt: the index of all packages in pool, signed
 #   repodata/        for dnf and zypper: the same
-#   orphan-reaper.{asc,sources,repo}  the public key, and what a node takes
+#   orphan-reaper.{asc,sources,repo}  the public key, and the files for nodes
 #
-# From one tag come the same bytes each time, but for signatures, the digests of what has one inside (RPMs, image),
-# the dates of apt's index, and the vulnerabilities that were known. packaging/unsign.sh removes the signatures inside.
+# A tag always gives the same bytes, except for signatures, the digests of signed content (RPMs, image), the
+# dates of apt's index, and the known vulnerabilities. packaging/unsign.sh removes the signatures inside.
 set -eu
 cd "$(dirname "$0")/.."
 export LC_ALL=C TZ=UTC
@@ -83,7 +83,7 @@ fi
 mkdir -p "$out/pool"
 out=$(cd "$out" && pwd -P)
 work=$(mktemp -d)
-site=$work/site # what is signed is made here, from copies: nobody else can change them meanwhile
+site=$work/site # signed files are made here, from copies that no other process changes
 new=$out/.new   # where it lies, complete, before it is renamed
 placed=
 # A release that fails leaves what is served as it was.

@@ -7,8 +7,8 @@
 #   v1.2.3+DATE.COMMIT            after it, and CHANGELOG.md has no later version yet
 #   v1.2.3-dev                    no git here
 #
-# With changes that are not committed .dirty is added. PACKAGE_VERSION, as a package has it, goes before
-# all this. A package has ~ for -, and no v: so dpkg and rpm sort what comes before a version before it.
+# Uncommitted changes add .dirty. PACKAGE_VERSION, in a package's notation, overrides all this. A package has ~
+# for -, and no v, so that dpkg and rpm sort a pre-release before its version.
 set -eu
 cd "$(dirname "$0")/.."
 export LC_ALL=C TZ=UTC

@@ -31,7 +31,7 @@ commands() (
 	done
 )
 
-# contract TREE PROGRAM: one line for each thing that must stay.
+# contract TREE PROGRAM: one line for each thing that must not change.
 contract() {
 	(cd "$1" && go build -o "$2" ./cmd/orphan-reaper)
 	commands "$2"

@@ -1,4 +1,4 @@
-# Prints of a log of go test -v what the tests that failed have printed, and what was printed outside of a test in a package that
+# Prints from a log of go test -v the output of failed tests, and the output outside of a test in a package that
 # failed: a build's error, a panic. test.sh calls it, last.
 /^=== (RUN|CONT|NAME|PAUSE) / { name = $3; next }
 /^ *--- (PASS|SKIP): / { delete text[$3]; name = ""; next }

@@ -13,8 +13,8 @@ found=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# fuzz runs $target in $dir. A run may end in "context deadline exceeded" when its time is up
-# while an input is under way: no input has failed then, and it goes again.
+# fuzz runs $target in $dir. A run may end in "context deadline exceeded" when its time is up during an input:
+# no input has failed then, and fuzz repeats it.
 fuzz() {
 	for _ in 1 2 3; do
 		if (cd "$dir" && go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 100x .) >"$log" 2>&1; then

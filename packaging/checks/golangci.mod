@@ -1,6 +1,5 @@
-// The linter's own modules: apart from go.mod and tools.mod, so that its hundreds
-// of dependencies move nobody else's versions (its authors advise against sharing).
-// make lint builds it from here.
+// The linter's own modules: apart from go.mod and tools.mod, so that its hundreds of dependencies change no
+// other versions (its authors advise against sharing). make lint builds it from here.
 module github.com/orphan-reaper/orphan-reaper/packaging/checks/golangci
 
 go 1.26.0

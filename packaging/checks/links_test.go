@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// tree is what a link can lead to: the files of the repository, and the headings of its pages.
+// tree holds the targets of links: the files of the repository, and the headings of its pages.
 type tree map[string]string // by path from the top; the content of what is not Markdown is left out
 
 var (
@@ -53,7 +53,7 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// dead says what is wrong with a link from a page to a target, which may have an anchor; "" is nothing.
+// dead returns what is wrong with a link from a page to a target, which may have an anchor, or "".
 func (files tree) dead(page, target string) string {
 	name, anchor, _ := strings.Cut(target, "#")
 	to := page
@@ -146,8 +146,8 @@ func readTree(t *testing.T, mention func(file, text string)) tree {
 	return files
 }
 
-// TestLinks: each link of each page leads to a file and a heading that are there; and so does what
-// code, rules, templates and man pages say of a page.
+// TestLinks: each link of each page leads to an existing file and heading, and so does each reference to a page
+// in code, rules, templates and man pages.
 func TestLinks(t *testing.T) {
 	others := map[string]string{}
 	files := readTree(t, func(file, text string) { others[file] = text })

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Has lintian and rpmlint read the packages below OUT, and fails on anything they say.
-# What is expected stands, with its reason, in orphan-reaper.lintian-overrides and rpmlint.toml.
+# Has lintian and rpmlint read the packages below OUT, and fails on any finding. Expected findings are listed,
+# with their reason, in orphan-reaper.lintian-overrides and rpmlint.toml.
 set -eu
 cd "$(dirname "$0")/../.."
 out=$1
@@ -22,7 +22,7 @@ if [ -n "$missing" ]; then
 fi
 
 lintian --allow-root --fail-on error,warning "$out"/*.deb
-# rpmlint tells errors by its exit code, and warnings only in words.
+# rpmlint reports errors by its exit code, and warnings only as text.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 log=$work/log

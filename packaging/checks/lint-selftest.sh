@@ -1,6 +1,6 @@
 #!/bin/sh
-# Plants a fault for each ban of .golangci.yml in an empty module and checks that the
-# linter finds every one, and nothing else: a ban that does not fire protects nobody.
+# Plants a fault for each ban of .golangci.yml in an empty module and checks that the linter finds every one,
+# and nothing else: a ban that never fires is useless.
 #
 #   packaging/checks/lint-selftest.sh GOLANGCI_LINT
 set -eu

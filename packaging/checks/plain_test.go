@@ -13,10 +13,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// dialect matches words that messages do without: the reader has to translate them.
+// dialect matches words that messages must not use: readers would have to translate them.
 var dialect = regexp.MustCompile(`(?i)\b(says?|said|tells?|told|heard|whoever|nobody|somebody|a person|lets? (it|them|the pod) go|turned out to live)\b`)
 
-// TestPlainMessages: no message, screen or help text of the program has such a word.
+// TestPlainMessages: no message, screen or help text of the program contains such a word.
 func TestPlainMessages(t *testing.T) {
 	texts := 0
 	check := func(path string) {

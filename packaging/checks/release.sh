@@ -1,7 +1,7 @@
 #!/bin/bash
-# Makes a release of the committed tree in clones, twice, by a key made for it, and has real apt and
-# dnf install from it as docs/install.md says, and refuse what somebody has changed. A web server
-# on loopback in a network of its own serves it; nothing of this machine changes but its packages.
+# Makes a release of the committed tree in clones, twice, with a new key, and has real apt and dnf install from
+# it as docs/install.md describes, and refuse a tampered one. A web server on loopback in a network of its own
+# serves it; only packages of this machine change.
 #
 #   unshare --mount ... packaging/checks/release.sh TOOLS TREES RELEASE...   (make test-release)
 #
@@ -18,7 +18,7 @@ fail() {
 	echo "test-release: $*" >&2
 	exit 1
 }
-# refused WORDS COMMAND...: it fails, and says one of the words (grep -E).
+# refused WORDS COMMAND...: the command fails, and prints one of the words (grep -E).
 refused() {
 	local words=$1
 	shift
@@ -60,7 +60,7 @@ RELEASE_KEY=$(key ours)
 theirs=$(key theirs)
 export RELEASE_KEY
 
-# What a release needs, and what is said when it is not there.
+# The requirements of a release, and the messages without them.
 git clone -q --no-local . "$work/one"
 one=$work/one
 version=$(sed -n 's/^## \[\([0-9][^]]*\)\].*/\1/p' "$one/CHANGELOG.md" | head -n 1)
@@ -113,7 +113,7 @@ refused 'not as it was released' release one a
 gpg --batch --quiet --yes --armor --local-user "$RELEASE_KEY" --output "$sums.asc" --detach-sign "$sums"
 cp -a "$work/a/pool/0.0.1" "$work/b/pool/"
 
-# What somebody has put beside it: it would be signed. Each lies in a directory of its own.
+# Added files, which would be signed. Each is in a directory of its own.
 planted() {
 	rm -rf "$work/planted"
 	cp -a "$work/a" "$work/planted"
@@ -138,7 +138,8 @@ release one a
 pool=$work/a/pool/$version
 refused 'is there already' release one a
 
-# An outsider builds the same, as CONTRIBUTING.md says, in another directory, with another umask, time zone and language.
+# An independent builder gets the same, as CONTRIBUTING.md describes, in another directory, with another umask,
+# time zone and language.
 mkdir -p "$work/an/outsider"
 awk '/^#/ { on = $0 == "### Rebuild a release" } /^```/ { block = !block; next } on && block' CONTRIBUTING.md |
 	sed "s|URL|file://$work/a|g; s|https://github.com/orphan-reaper/orphan-reaper|file://$one orphan-reaper|; s|VERSION|$version|g" >"$work/outsider.sh"

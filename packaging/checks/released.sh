@@ -9,7 +9,7 @@ fail() {
 	exit 1
 }
 
-# What is served: the release, and what somebody has made of it.
+# The served directories: the release, and tampered copies.
 mkdir "$WORK/www"
 served() { cp -a "$RELEASED" "$WORK/www/$1"; cd "$WORK/www/$1"; }
 sign_by() { gpg --batch --quiet --yes --armor --local-user "$@"; }
@@ -41,7 +41,7 @@ for of in index key; do
 done
 cp -a "$WORK/www/expired" "$WORK/www/refreshed"
 refresh refreshed >/dev/null
-# What the RPM needs and an empty database of packages does not have.
+# Dependencies of the RPM that an empty database of packages does not have.
 mkdir "$WORK/www/system"
 printf '%s\n' 'name: system' 'arch: amd64' 'version: 1' 'maintainer: a <a@b>' 'description: system' 'provides: [/bin/sh]' >"$WORK/system.yaml"
 "$TOOLS/nfpm" package --config "$WORK/system.yaml" --packager rpm --target "$WORK/www/system/" >/dev/null
@@ -78,7 +78,7 @@ doc() {
 		$0 == "```sh" { in_sh = 1 }' docs/install.md >"$WORK/doc"
 	[ -s "$WORK/doc" ] || fail "docs/install.md has no commands below $1"
 }
-# node RELEASE NAME: a Debian that may be changed, as $WORK/NAME, with what a node takes in /srv.
+# node RELEASE NAME: a writable Debian, as $WORK/NAME, with a node's files from the release in /srv.
 node() {
 	mkdir -p "$WORK/$2" "$WORK/upper/$2" "$WORK/over/$2"
 	mount -t overlay -o "lowerdir=$TREES/$1,upperdir=$WORK/upper/$2,workdir=$WORK/over/$2" overlay "$WORK/$2"
@@ -88,12 +88,12 @@ node() {
 	cp "$RELEASED"/orphan-reaper.* "$WORK/doc" "$WORK/tls.pem" "$WORK/$2/srv"
 	echo 'Acquire::https::CAInfo "/srv/tls.pem";' >"$WORK/$2/etc/apt/apt.conf.d/tls"
 }
-# said NAME OF WORDS: NAME has said one of the words, and has installed nothing of OF.
+# said NAME OF WORDS: NAME has printed one of the words, and has installed nothing of OF.
 said() {
 	grep -qE "$3" "$WORK/said.$1" || { cat "$WORK/said.$1" >&2; fail "$1 does not say \"$3\" of $2"; }
 	if [[ -e $WORK/$1/usr/sbin/orphan-reaper ]]; then fail "$1 has installed it from $2"; fi
 }
-# installed NAME: it is there, and is what was released.
+# installed NAME: it is installed, and equals the release.
 installed() {
 	local says
 	says=$(chroot "$WORK/$1" orphan-reaper version) || true

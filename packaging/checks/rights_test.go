@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestRightsTold: SECURITY.md tells of each right that the chart gives to anybody.
+// TestRightsTold: SECURITY.md lists each right that the chart grants.
 func TestRightsTold(t *testing.T) {
 	text, err := os.ReadFile("../../SECURITY.md")
 	testkit.Must(t, err)
@@ -20,12 +20,12 @@ func TestRightsTold(t *testing.T) {
 	for _, file := range charts {
 		template, err := os.ReadFile(file)
 		testkit.Must(t, err)
-		// Each right that the chart gives; a policy's rules name what it watches.
+		// Each right that the chart grants; a policy's rules list the resources that it watches.
 		for _, m := range regexp.MustCompile(`(?:resources|nonResourceURLs): \[([^\]]+)\]\n +verbs:`).FindAllStringSubmatch(string(template), -1) {
 			for right := range strings.SplitSeq(m[1], ", ") {
 				rights++
 				if !strings.Contains(string(text), strings.Trim(right, `"`)) {
-					t.Errorf("%s gives %s, of which SECURITY.md does not tell", file, right)
+					t.Errorf("%s grants %s, which SECURITY.md does not list", file, right)
 				}
 			}
 		}

@@ -1,6 +1,6 @@
-# Counts in a log of go test -v the tests that could not run, by reason, and says how they can: test.sh calls
-# it. root is the user's ID, canary and enter are what the tests ran by, "" for nothing;
-# missing names the packages whose programs are not here.
+# Counts in a log of go test -v the skipped tests, by reason, and prints how to run them: test.sh calls it. root
+# is the user's ID, canary and enter are the wrappers of the tests, "" for none; missing lists the packages of
+# missing programs.
 
 # skipped counts a test that was skipped under its reason: the last line that it printed, without what differs from test to test.
 function skipped(test) {

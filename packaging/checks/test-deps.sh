@@ -1,14 +1,14 @@
 #!/bin/sh
-# Gives the tests the programs that they call. As root on Debian and its kin it
-# installs what is missing and nothing else; elsewhere it does nothing.
+# Installs the programs that the tests call. As root on Debian and its derivatives it installs only what is
+# missing; elsewhere it does nothing.
 #
 #   packaging/checks/test-deps.sh           install
 #   packaging/checks/test-deps.sh list      print "command package" pairs, one a line
 #   packaging/checks/test-deps.sh missing   print the packages that are missing
 #
-# promtool and the node exporter come out of their packages with dpkg-deb -x, into
-# .cache/debian: so no service is started, no user is made, and the host stays as it
-# was. The Makefile puts that directory at the end of PATH.
+# promtool and the node exporter are extracted from their packages with dpkg-deb -x, into .cache/debian, so that
+# no service is started, no user is added, and the host is unchanged. The Makefile appends that directory to
+# PATH.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -48,7 +48,7 @@ missing() {
 install=$(missing "$installed")
 extract=$(missing "$extracted")
 
-# available LIST prints of alternatives, a|b, the first that apt knows here, else the first.
+# available LIST prints of alternatives, a|b, the first that apt has here, else the first.
 available() {
 	for packages in $1; do
 		chosen=${packages%%|*}

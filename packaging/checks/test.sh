@@ -1,11 +1,10 @@
 #!/bin/sh
-# Runs all tests that can run here, and says at the end which could not, why, and how they can.
+# Runs all tests that can run here, and prints at the end which could not, why, and how to run them.
 #
-# As root each package's tests run by testdata/canary, on a machine of their own: it fails
-# what touches the one beneath. Elsewhere the packages that mount run as root of a user and
-# mount namespace of their own, with a PID namespace in which every process can be read, where
-# the kernel allows these. With REQUIRE_ROOT=1, as CI has
-# it, a test that could not run has failed. What failed comes last, without the rest.
+# As root each package's tests run by testdata/canary, on a machine of their own: it fails a test that touches
+# the real one. For other users the packages that mount run as root of a user and mount namespace of their own,
+# with a PID namespace in which every process can be read, if the kernel allows these. With REQUIRE_ROOT=1, as
+# CI has it, a skipped test is a failure. Failures are printed last, without the rest.
 set -eu
 cd "$(dirname "$0")/../.."
 # Tests need no commit in their binaries, and git may refuse a checkout that another user owns.
@@ -19,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 log=$work/log
 code=$work/code
 
-# What a machine lacks is found by trying: root in a container has not all that root has.
+# A test decides whether a machine has the rights: root in a container has not all rights of root.
 canary=
 enter=
 if [ "$(id -u)" -eq 0 ]; then

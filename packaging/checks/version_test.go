@@ -11,7 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestVersion: what packaging/version.sh says along a history, and that dpkg sorts it as the commits are.
+// TestVersion: the output of packaging/version.sh along a history, and that dpkg sorts the versions as the
+// commits.
 func TestVersion(t *testing.T) {
 	script, err := os.ReadFile("../version.sh")
 	testkit.Must(t, err)
@@ -56,7 +57,7 @@ func TestVersion(t *testing.T) {
 		{"03", "1.2.0", "v1.2.0-rc.1", `v1\.2\.0-rc\.1`},
 		{"04", "1.2.0", "", `v1\.2\.0-rc\.1\+20260203040000\.[0-9a-f]{12}`},
 		{"05", "1.2.0", "v1.2.0", `v1\.2\.0`},
-		{"06", "1.2.0", "", `v1\.2\.0\+20260203060000\.[0-9a-f]{12}`}, // nobody has opened the next section
+		{"06", "1.2.0", "", `v1\.2\.0\+20260203060000\.[0-9a-f]{12}`}, // the next section is missing
 		{"07", "1.2.1", "", `v1\.2\.1-dev\.20260203070000\+[0-9a-f]{12}`},
 		{"08", "1.2.1", "v1.2.1", `v1\.2\.1`},
 	} {

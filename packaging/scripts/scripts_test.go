@@ -44,7 +44,7 @@ func (n node) put(name, text string) {
 	}
 }
 
-// remember has the state say where the quarantine is and what was done, as the daemon does.
+// remember writes the quarantine's place and the records into the state, as the daemon does.
 func (n node) remember(quarantine string, kinds ...policy.Kind) {
 	n.t.Helper()
 	dir := filepath.Join(n.root, stateDir)
@@ -113,8 +113,8 @@ const (
 	elsewhere = "srv/quarantine"
 )
 
-// TestPurge: the state goes, unless something that was taken still lies in a quarantine, or
-// nobody can say whether it does. What was taken never goes.
+// TestPurge: the state is removed, unless quarantined data is, or may be, still there. Quarantined data is
+// never removed.
 func TestPurge(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -169,17 +169,17 @@ func TestPurge(t *testing.T) {
 				t.Errorf("state is there: %t", n.has(stateDir))
 			}
 			if (len(c.keeps) > 0) != strings.Contains(out, "It stays") {
-				t.Errorf("said %q", out)
+				t.Errorf("printed %q", out)
 			}
 			if len(c.keeps) == 0 && (n.has(usual) || n.has("etc/orphan-reaper")) {
-				t.Error("an empty directory stays behind")
+				t.Error("an empty directory remains")
 			}
 		})
 	}
 }
 
-// TestRemoveTakesMetricsAway: only ours, at the usual places and where the configuration says;
-// and only when the package goes, not at an upgrade.
+// TestRemoveTakesMetricsAway: only our metrics are removed, at the default places and the configured one, and
+// only with the package, not at an upgrade.
 func TestRemoveTakesMetricsAway(t *testing.T) {
 	const ours, theirs = "# HELP orphan_reaper_orphans Orphans.\n", "# HELP another_orphans Orphans.\n"
 	set := func(n node) {
@@ -196,20 +196,20 @@ func TestRemoveTakesMetricsAway(t *testing.T) {
 		set(n)
 		n.run(c.script, c.keep)
 		if !n.has("srv/reaper.prom") || !n.has("var/lib/prometheus/node-exporter/orphan-reaper.prom") {
-			t.Errorf("%s: an upgrade takes metrics away", c.script)
+			t.Errorf("%s: an upgrade removes metrics", c.script)
 		}
 		n.run(c.script, c.remove)
 		if n.has("srv/reaper.prom") || n.has("var/lib/prometheus/node-exporter/orphan-reaper.prom") {
-			t.Errorf("%s: metrics stay behind", c.script)
+			t.Errorf("%s: metrics remain", c.script)
 		}
 		if !n.has("var/lib/node_exporter/orphan-reaper.prom") || !n.has("var/lib/prometheus/node-exporter/other.prom") {
-			t.Errorf("%s: took what is not ours", c.script)
+			t.Errorf("%s: removed a file that is not ours", c.script)
 		}
 	}
 }
 
-// withSystemd has the scripts find a systemd in which a daemon runs as PID 812. What they have it do is in the
-// file called.
+// withSystemd has the scripts find a systemd in which a daemon runs as PID 812. The file called has the
+// scripts' requests to it.
 func (n node) withSystemd() {
 	n.put("run/systemd/system/x", "")
 	note := "echo \"$@\" >>" + n.root + "/called\n"
@@ -219,7 +219,7 @@ func (n node) withSystemd() {
 }
 
 // TestUpgradeChecks: a daemon is not restarted with a configuration that is wrong for the new version, and the
-// package manager does not fail by that. What cannot be told does not keep an upgrade back.
+// package manager does not fail by that. A check that cannot run does not hold up an upgrade.
 func TestUpgradeChecks(t *testing.T) {
 	for _, c := range []struct {
 		script  string
@@ -250,12 +250,12 @@ func TestUpgradeChecks(t *testing.T) {
 			t.Errorf("%s, check ends with %s: called %s", c.script, c.code, called)
 		}
 		if told := strings.Contains(out, "hold: soon") && strings.Contains(out, "systemctl restart orphan-reaper"); told == c.restart {
-			t.Errorf("%s, check ends with %s: said %q", c.script, c.code, out)
+			t.Errorf("%s, check ends with %s: printed %q", c.script, c.code, out)
 		}
 	}
 }
 
-// TestFirstInstall: what the daemon will do is told once, and not at an upgrade.
+// TestFirstInstall: the daemon's actions are printed once, and not at an upgrade.
 func TestFirstInstall(t *testing.T) {
 	for script, calls := range map[string][2][]string{"deb.postinst": {{"configure", ""}, {"configure", "1.0"}}, "rpm.post": {{"1"}, {"2"}}} {
 		for i, args := range calls {
@@ -264,7 +264,7 @@ func TestFirstInstall(t *testing.T) {
 			n.put("usr/sbin/orphan-reaper", "#!/bin/sh\necho A daemon that starts now enforces from 04:12\n")
 			out := n.run(script, args...)
 			if first := i == 0; first != strings.Contains(out, "enforces from 04:12") || first != strings.Contains(out, "mode: observe") {
-				t.Errorf("%s %q said %q", script, args, out)
+				t.Errorf("%s %q printed %q", script, args, out)
 			}
 		}
 	}
@@ -284,7 +284,7 @@ func TestRemoveSaysWhatStays(t *testing.T) {
 			n.root + "/" + elsewhere + " (entries: 2, size: 1", "K)", "stays in " + n.root + "/" + stateDir, n.root + "/etc/orphan-reaper",
 		} {
 			if !strings.Contains(out, word) {
-				t.Errorf("%s does not say %q: %s", script, word, out)
+				t.Errorf("%s does not print %q: %s", script, word, out)
 			}
 		}
 		if !n.has(elsewhere + "/a.1/volumes/data") {
@@ -295,7 +295,7 @@ func TestRemoveSaysWhatStays(t *testing.T) {
 	n.remember(elsewhere)
 	n.put(elsewhere+"/2c9a/volumes/data", strings.Repeat("x", 100_000))
 	if out := n.run("deb.postrm", "purge"); !strings.Contains(out, elsewhere+" (entries: 1, size: 1") {
-		t.Errorf("purge said %q", out)
+		t.Errorf("purge printed %q", out)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestWithoutSystemd(t *testing.T) {
 	} {
 		for _, args := range calls {
 			if out := newNode(t).run(script, args...); out != "" {
-				t.Errorf("%s %v said %q", script, args, out)
+				t.Errorf("%s %v printed %q", script, args, out)
 			}
 		}
 	}

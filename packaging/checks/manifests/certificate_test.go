@@ -97,7 +97,8 @@ func TestCertificateByHelm(t *testing.T) {
 	}
 }
 
-// TestCertManager: without an issuer of its own the chart has cert-manager make an authority; both times the daemons use what it issues.
+// TestCertManager: without a configured issuer the chart has cert-manager make an authority; in both cases the
+// daemons use the issued certificate.
 func TestCertManager(t *testing.T) {
 	const set = "web.certificate=cert-manager"
 	all := rendered(t, "--set", set)

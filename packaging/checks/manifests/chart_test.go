@@ -43,8 +43,8 @@ var granted = map[string][]rbacv1.PolicyRule{
 	"-read":  {{NonResourceURLs: []string{"/v1/orphans"}, Verbs: []string{"get"}}},
 }
 
-// TestRights: with all values every pod has the security context of docs/fleet.md, mounts what it lists and sees what the
-// node mounts later, and the account may do no more than ask the kubelet and write reports and events.
+// TestRights: with all values every pod has the security context of docs/fleet.md, mounts what it lists and
+// sees later mounts of the node, and the account may only ask the kubelet and write reports and events.
 func TestRights(t *testing.T) {
 	var documented corev1.SecurityContext
 	must(t, yaml.UnmarshalStrict([]byte(block(t, "securityContext")), &documented))
@@ -159,7 +159,7 @@ func mounts(t *testing.T, name string, pod *corev1.PodSpec) {
 	}
 }
 
-// block is what stands in docs/fleet.md in a code block that begins with "# NAME".
+// block returns the code block of docs/fleet.md that begins with "# NAME".
 func block(t *testing.T, name string) string {
 	t.Helper()
 	_, text, ok := strings.Cut(read(t, fleetDoc), "```yaml\n# "+name+"\n")
@@ -194,7 +194,7 @@ func TestNever(t *testing.T) {
 	}
 }
 
-// TestPodSecurity: of what Pod Security's baseline asks for, the pods lack what docs/fleet.md says, and no more.
+// TestPodSecurity: the pods violate exactly those rules of Pod Security's baseline that docs/fleet.md lists.
 func TestPodSecurity(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	must(t, err)
@@ -461,7 +461,8 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// TestMonitors: a ServiceMonitor collects as a PodMonitor does; the job has the one name by which the alert on silent nodes knows it.
+// TestMonitors: a ServiceMonitor collects as a PodMonitor does; the job has the name that the alert on silent
+// nodes uses.
 func TestMonitors(t *testing.T) {
 	const more = "web.expose=true,fullnameOverride=x,podMonitor.endpoint.scheme=https,podMonitor.labels.a=b"
 	pods := kinds[*monitoringv1.PodMonitor](rendered(t, "--set", more+",podMonitor.enabled=true"))[0]
@@ -476,7 +477,7 @@ func TestMonitors(t *testing.T) {
 	_, silent, _ := strings.Cut(read(t, chart+"/files/orphan-reaper-fleet.rules.yaml"), `up{job=~"`)
 	silent, _, _ = strings.Cut(silent, `"`)
 	if job.TargetLabel != "job" || job.Replacement == nil || !regexp.MustCompile(`^(?:`+silent+`)$`).MatchString(*job.Replacement) {
-		t.Errorf("the job is named by %+v, and the alert knows %s", job, silent)
+		t.Errorf("the job is named by %+v, and the alert uses %s", job, silent)
 	}
 }
 

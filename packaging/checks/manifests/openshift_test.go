@@ -40,7 +40,8 @@ type strategy struct {
 	UID  *int64 `json:"uid"`
 }
 
-// TestOpenShift: the constraints allow what the pod is and has, and nothing else; the service account alone may use them, in its namespace.
+// TestOpenShift: the constraints allow exactly the pod's own settings; only the service account may use them,
+// in its namespace.
 func TestOpenShift(t *testing.T) {
 	if n := len(kinds[*constraints](rendered(t))); n != 0 {
 		t.Errorf("%d constraints by default", n)

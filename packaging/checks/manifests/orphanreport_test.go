@@ -18,7 +18,8 @@ const (
 	reportCRD   = "orphanreports." + reportGroup
 )
 
-// TestOrphanReport: what the daemon writes and what lets it do so come and go together; the definition can be somebody else's.
+// TestOrphanReport: the reports and the rights to write them are enabled together; another release can have the
+// definition.
 func TestOrphanReport(t *testing.T) {
 	for name, args := range values(t) {
 		all := rendered(t, args...)
@@ -33,7 +34,7 @@ func TestOrphanReport(t *testing.T) {
 		if n := len(kinds[*admissionv1.ValidatingAdmissionPolicy](all)); n > 0 != writes {
 			t.Errorf("%s: %d policies", name, n)
 		}
-		if n := len(kinds[*rbacv1.Role](all)); n > 0 != (writes && name != "enforce-tls") { // there the account is somebody else's
+		if n := len(kinds[*rbacv1.Role](all)); n > 0 != (writes && name != "enforce-tls") { // there the account is not the chart's
 			t.Errorf("%s: %d roles", name, n)
 		}
 	}
@@ -56,7 +57,7 @@ func closed(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
 	t.Helper()
 	switch {
 	case s.XPreserveUnknownFields != nil, s.AdditionalProperties != nil, s.XIntOrString:
-		t.Errorf("%s takes what it does not name", path)
+		t.Errorf("%s accepts an unnamed field", path)
 	case s.Type == "array" && (s.MaxItems == nil || s.XListType == nil || *s.XListType != "atomic"):
 		t.Errorf("%s has no maxItems, or is not atomic", path)
 	case strings.HasPrefix(path, ".report") && s.Type == "string" && s.MaxLength == nil && s.Enum == nil && s.Format != "date-time":
@@ -70,7 +71,8 @@ func closed(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// TestOwnReportOnly: the policies are bound, deny, fail closed, and cover each way to change what the account may write.
+// TestOwnReportOnly: the policies are bound, deny, fail closed, and cover each way to change the account's
+// objects.
 func TestOwnReportOnly(t *testing.T) {
 	all := rendered(t)
 	policies := kinds[*admissionv1.ValidatingAdmissionPolicy](all)

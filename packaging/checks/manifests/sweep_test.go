@@ -15,8 +15,8 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// TestSweep: the Job may list the daemons' addresses and have them look, as a pod that Pod Security's strictest level takes; the token that each
-// daemon gets is for the daemons alone.
+// TestSweep: the Job may list the daemons' addresses and have them look, as a pod that Pod Security's strictest
+// level admits; each token is valid for the daemons alone.
 func TestSweep(t *testing.T) {
 	for name, args := range values(t) {
 		all := rendered(t, args...)
@@ -44,7 +44,7 @@ func TestSweep(t *testing.T) {
 		restricted(t, &template)
 		for _, service := range kinds[*corev1.Service](all) {
 			if picked := picked(template.Labels, service.Spec.Selector); reflect.DeepEqual(picked, service.Spec.Selector) {
-				t.Errorf("the Service takes the Job's pod for a daemon: %v", picked)
+				t.Errorf("the Service selects the Job's pod as a daemon: %v", picked)
 			}
 		}
 		sources := map[string]corev1.VolumeProjection{}
@@ -64,7 +64,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// restricted: Pod Security's level restricted takes the pod.
+// restricted checks that Pod Security's level restricted admits the pod.
 func restricted(t *testing.T, pod *corev1.PodTemplateSpec) {
 	t.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
@@ -117,7 +117,7 @@ func TestReviewsAlone(t *testing.T) {
 	}
 }
 
-// TestSweepFlags: the program that is built from this tree takes what the Job starts it with.
+// TestSweepFlags: the program of this tree accepts the arguments of the Job.
 func TestSweepFlags(t *testing.T) {
 	program := built(t)
 	c := kinds[*batchv1.CronJob](rendered(t, values(t)["sweep"]...))[0].Spec.JobTemplate.Spec.Template.Spec.Containers[0]

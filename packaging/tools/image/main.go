@@ -81,9 +81,9 @@ func write(args []string) error {
 		}
 		index.Manifests = append(index.Manifests, image)
 	}
-	// containerd takes the name as it stands, and the kubelet's short name orphan-reaper:TAG
-	// becomes this one there; skopeo and podman choose by the tag alone. The chart and the signatures
-	// have no name: containerd would try to unpack them.
+	// containerd uses the name verbatim, and the kubelet's short name orphan-reaper:TAG becomes this one there;
+	// skopeo and podman choose by the tag alone. The chart and the signatures have no name: containerd would
+	// try to unpack them.
 	image, err := list(dir, index, v1.Descriptor{MediaType: types.OCIImageIndex, Annotations: map[string]string{
 		"io.containerd.image.name":          "docker.io/library/orphan-reaper:" + r.tag(),
 		"org.opencontainers.image.ref.name": r.tag(),
@@ -105,7 +105,7 @@ func write(args []string) error {
 	return r.chart(dir, args[4], image)
 }
 
-// release is what the images are of.
+// release describes the content of the images.
 type release struct {
 	version  string // as the packages have it
 	at       v1.Time
@@ -214,7 +214,7 @@ func chartMetadata(packed []byte) (metadata map[string]any, err error) {
 func refer(dir layout.Path, subject v1.Descriptor, m v1.Manifest, config, layer []byte, annotations map[string]string) error {
 	m.SchemaVersion, m.MediaType = 2, types.OCIManifestSchema1
 	m.Subject = &v1.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size}
-	// Registries before OCI 1.1 know an artifact by its config's type.
+	// Registries before OCI 1.1 identify an artifact by its config's type.
 	m.Config.MediaType = types.MediaType(m.ArtifactType)
 	var err error
 	if m.Config.Digest, m.Config.Size, err = blob(dir, config); err != nil {
