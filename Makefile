@@ -6,7 +6,7 @@
 SHELL := /bin/sh
 export CGO_ENABLED ?= 0
 
-# What a caller may set.
+# Variables for the caller.
 FUZZTIME ?= 60s
 BENCH ?= .
 COUNT ?= 1
@@ -116,7 +116,7 @@ test-root: ## Run the tests as root; the compiler stays with you, only the tests
 race: ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 sh packaging/checks/test.sh -race $(TESTFLAGS)
 
-# The kubelets are built once and kept in .cache/e2e; no other target knows of them.
+# The kubelets are built once and kept in .cache/e2e; no other target needs them.
 E2E_VERSIONS ?= 1.34.4 1.37.2
 
 .PHONY: e2e-runtime
@@ -284,7 +284,7 @@ lint-chart: chart-tools ## Check the Helm chart with helm and Kubernetes' types
 	cd $(CHART_CHECKS) && HELM=$(CURDIR)/$(HELM) go test -count=1 $(TESTFLAGS) .
 	cd $(CHART_CHECKS) && go mod tidy -diff
 
-# A build of minutes, so it says what it does.
+# A build of minutes, so it prints a line.
 $(LINT):
 	@echo "building golangci-lint $(LINT_VERSION), once; this takes some minutes"
 	go build -modfile=packaging/checks/golangci.mod -trimpath -buildvcs=false -o $@ $(LINT_MODULE)/cmd/golangci-lint

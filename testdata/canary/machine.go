@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the machine has. A file whose loss would be a disaster contains "precious".
+// The content of the machine. A file whose loss would be a disaster contains "precious".
 const (
 	podUID    = "2d1f0c5e-5b1f-4c55-9d0a-6f1f1b7a2c99"
 	container = "0af10af10af10af10af10af10af10af10af10af10af10af10af10af10af10af1"
@@ -89,8 +89,7 @@ func newMachine(beneath string) (*machine, error) {
 	return m, m.watch()
 }
 
-// trees are the directories in which the machine's things are. What else is in them stays
-// visible, but for that in /run.
+// trees are the directories with the machine's files. Other content of them remains visible, except in /run.
 var trees = []string{"/etc", "/var/lib", "/var/log", "/run"}
 
 // ownTree puts a tmpfs over each tree, with links to what lies below it: a link needs no
@@ -234,7 +233,7 @@ func look() (map[string]string, error) {
 	})
 }
 
-// check returns what the command has done to the machine.
+// check returns the changes that the command made to the machine.
 func (m *machine) check() error {
 	m.readWatch()
 	// All was sent before the command ended, so neither waits long.

@@ -63,8 +63,7 @@ func outside() (code int, err error) {
 	return codeOf(unix.WaitStatus(cmd.ProcessState.Sys().(syscall.WaitStatus))), nil
 }
 
-// forward passes on what ends a command: go test asks with SIGQUIT for the stacks of a test
-// that takes too long.
+// forward passes signals on to the command: go test sends SIGQUIT for the stacks of a test that runs too long.
 func forward(pid int) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGQUIT, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)

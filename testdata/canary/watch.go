@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// touched is what changes a file or a directory; IN_CLOSE_WRITE is the end of every opening
-// for writing, even where nothing was written (inotify(7)).
+// touched are the events of a changed file or directory; IN_CLOSE_WRITE is the end of every opening for
+// writing, even if nothing was written (inotify(7)).
 const touched = unix.IN_CLOSE_WRITE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE |
 	unix.IN_DELETE_SELF | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
 
@@ -44,8 +44,7 @@ func (m *machine) watch() (err error) {
 	})
 }
 
-// readWatch notes what the kernel has reported. The queue holds 16,384 events, and an event reports
-// its overflow.
+// readWatch adds the kernel's events. The queue holds 16,384 of them, and an event reports its overflow.
 func (m *machine) readWatch() {
 	buf := make([]byte, 64<<10)
 	for {

@@ -14,8 +14,8 @@ dir=$(printf '/tmp/node-%07d' $$)
 trap 'rm -rf --one-file-system "$work" "$dir"' EXIT
 trap 'exit 1' INT TERM HUP
 mkdir -m 700 "$dir"
-# The flags of make build, so that what it has compiled is not compiled again. The checkout
-# may be another user's, which stamping would refuse.
+# The flags of make build, to reuse its build cache. The checkout may belong to another user, and stamping would
+# refuse it.
 go build -trimpath -tags=grpcnotrace,nethttpomithttp2 -buildvcs=false -o "$work/kubelet" ./testdata/demo
 DEMO_LINE=$(grep -m 1 '^E.*failed to rmdir() volume.*: directory not empty' testdata/recorded/kubelet-1.30.log)
 export DEMO_LINE TZ=UTC DEMO_REFUSED=

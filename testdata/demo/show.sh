@@ -94,7 +94,7 @@ confirm: 3s                     # default 5m: how long a parked pod may be misse
 	mkdir bin
 	ln -s "$binary" bin/orphan-reaper
 	export PATH="$dir/bin:$PATH"
-	# The kernel takes a process's name from the path that is executed, a link's own.
+	# The kernel derives a process's name from the executed path, for a link its own.
 	ln -s "$kubelet" kubelet/kubelet
 	"$dir/kubelet/kubelet" --root-dir="$dir/kubelet" --container-runtime-endpoint="unix://$dir/cri.sock" >>log/messages &
 	children=$!
