@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -29,12 +30,8 @@ func benchNode(b *testing.B, n size) Config {
 		NodeRoot: dir, RootDir: dir + "/kubelet", CgroupRoot: dir + "/cgroup", ProcDir: "/proc",
 		Waive: true, RuntimeEndpoint: cri.EndpointNone, NodeNamespacesSelf: true, Clock: fixedClock{},
 	}
-	mkdir := func(path string) {
-		must(b, os.MkdirAll(path, 0o755))
-	}
-	write := func(path, text string) {
-		must(b, os.WriteFile(path, []byte(text), 0o600))
-	}
+	mkdir := func(path string) { must(b, os.MkdirAll(path, 0o755)) }
+	write := func(path, text string) { must(b, os.WriteFile(path, []byte(text), 0o600)) }
 	mkdir(cfg.usual(podLogs))
 	for range 100 {
 		mkdir(cfg.CgroupRoot + "/kubepods/burstable/pod" + string(newUID()) + "/c")
@@ -127,13 +124,7 @@ func TestMounter(t *testing.T) {
 
 func countMounts() int {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
-	n := 0
-	for _, c := range text {
-		if c == '\n' {
-			n++
-		}
-	}
-	return n
+	return bytes.Count(text, []byte{'\n'})
 }
 
 // BenchmarkLook is one look over a node with real mount namespaces: over orphans alone, beside pods

@@ -121,8 +121,8 @@ func (p *Probe) kubelets() *kubelet.Reader {
 	}
 }
 
-// Agrees reports whether what the operator set agrees with the kubelets that run: see its room.
-func (p *Probe) Agrees(ctx context.Context) policy.Fact { return p.kubelets().Agrees(ctx) }
+// Agrees reports whether root directory and socket, as the operator set them, agree with the kubelets that run.
+func (p *Probe) Agrees(ctx context.Context) policy.Fact { return p.kubelets().Find(ctx).Agrees }
 
 // lists asks who has which pods.
 func (p *Probe) lists() *podlists.Reader {

@@ -18,14 +18,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// Agrees reports whether what the operator set agrees with the kubelets that run: the root
-// directory and the runtime's socket. A kubelet's own word is the better one on both, and
-// a wrong one makes facts of another node: a socket that does not know the pods, or a
-// directory whose pods nobody wants. Every look asks the same anew.
-func (r *Reader) Agrees(ctx context.Context) policy.Fact {
-	return r.Find(ctx).Agrees
-}
-
 // settings are what is compared with the kubelets that run.
 func (r *Reader) settings() reading.Settings {
 	s := reading.Settings{Waive: r.Waive, RootDir: r.RootDir, RootDirSet: r.RootDirSet}
@@ -47,7 +39,8 @@ func compared(ks []*Kubelet, s reading.Settings) []reading.Kubelet {
 	return all
 }
 
-// agrees compares what was found; doubt says why that may not be all.
+// agrees reports whether what the operator set agrees with the kubelets that were found: a wrong root directory or socket
+// makes facts of another node. doubt is why there may be more kubelets.
 func (r *Reader) agrees(ks kubelets, doubt error) (agrees policy.Fact, moved bool) {
 	s := r.settings()
 	others := compared(ks.others, reading.Settings{}) // nobody asks for the socket of another kubelet

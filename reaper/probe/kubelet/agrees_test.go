@@ -114,12 +114,12 @@ func TestAgrees(t *testing.T) {
 			if c.root != "" {
 				r.RootDir, r.RootDirSet = c.root, true
 			}
-			f := r.Agrees(t.Context())
+			f := r.Find(t.Context()).Agrees
 			if f.Truth != c.want || !strings.Contains(f.Detail, c.words) || f.Detail == "" || f.Origin == "" {
 				t.Errorf("%+v, want %s with %q", f, c.want, c.words)
 			}
 			r.Waive = true
-			if f := r.Agrees(t.Context()); f.Truth != policy.Yes {
+			if f := r.Find(t.Context()).Agrees; f.Truth != policy.Yes {
 				t.Errorf("waived: %+v", f)
 			}
 		})
