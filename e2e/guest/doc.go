@@ -5,5 +5,9 @@
 //   - TestNode boots a Debian with systemd on cgroup v2. The DEB is installed there beside
 //     containerd and a kubelet, once with each cgroup driver. The work is done by node.sh.
 //
-// make test-guest calls it; e2e/guest/prepare.sh gets the kernel.
+//   - TestSELinux boots a kernel that enforces Debian's policy with the module of packaging/selinux.
+//     The daemon, and the tests of beneath and removal, run in its domain, and what the domain must
+//     not do is refused. TestNever has the compiler check the module. The work is done by selinux.sh.
+//
+// make test-guest calls it; e2e/guest/prepare.sh gets kernel and policy.
 package guest

@@ -27,13 +27,32 @@ if [ -n "$missing" ]; then
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing </dev/null >/dev/null
 fi
 
-kernel=.cache/guest/kernel
-[ ! -d "$kernel" ] || exit 0
-echo "guest: getting Debian's cloud kernel, once" >&2
-rm -rf "$kernel.new"
-mkdir -p "$kernel.new"
 [ -n "$(find /var/lib/apt/lists -name '*_Packages*' -print -quit)" ] || apt-get update -qq
-package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
-(cd "$kernel.new" && apt-get download -qq "$package" && dpkg-deb -x ./*.deb . && rm ./*.deb)
-busybox depmod -b "$kernel.new" "$(ls "$kernel.new/lib/modules")"
-mv "$kernel.new" "$kernel"
+# unpack DIRECTORY PACKAGE...: without installing them.
+unpack() {
+	(cd "$1" && shift && apt-get download -qq "$@" && for deb in ./*.deb; do dpkg-deb -x "$deb" .; done && rm ./*.deb)
+}
+
+kernel=.cache/guest/kernel
+if [ ! -d "$kernel" ]; then
+	echo "guest: getting Debian's cloud kernel, once" >&2
+	rm -rf "$kernel.new"
+	mkdir -p "$kernel.new"
+	unpack "$kernel.new" "$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)"
+	busybox depmod -b "$kernel.new" "$(ls "$kernel.new/lib/modules")"
+	mv "$kernel.new" "$kernel"
+fi
+
+# The base of Debian's policy, which needs only the module unconfined, in the language of secilc.
+policy=.cache/guest/selinux
+if [ ! -d "$policy" ]; then
+	echo "guest: getting Debian's SELinux policy, once" >&2
+	rm -rf "$policy.new"
+	mkdir -p "$policy.new/debian"
+	unpack "$policy.new/debian" selinux-policy-default policycoreutils
+	for module in base unconfined; do
+		bunzip2 <"$policy.new/debian/usr/share/selinux/default/$module.pp.bz2" | "$policy.new/debian/usr/libexec/selinux/hll/pp" >"$policy.new/$module.cil"
+	done
+	rm -r "$policy.new/debian"
+	mv "$policy.new" "$policy"
+fi
