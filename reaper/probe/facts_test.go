@@ -15,67 +15,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-func TestCgroups(t *testing.T) {
-	uid := newUID()
-	static := newStaticUID()
-	under := strings.ReplaceAll(string(uid), "-", "_")
-	cases := []struct {
-		name string
-		dirs []string
-		want policy.Truth
-	}{
-		{"none", []string{"kubepods.slice"}, policy.No},
-		{"cgroupfs driver", []string{"kubepods/burstable/pod" + string(uid) + "/0123"}, policy.Yes},
-		{"cgroupfs driver, guaranteed", []string{"kubepods/pod" + string(uid)}, policy.Yes},
-		{"systemd driver", []string{"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + under + ".slice"}, policy.Yes},
-		{"systemd driver, guaranteed", []string{"kubepods.slice/kubepods-pod" + under + ".slice"}, policy.Yes},
-		{"version 1", []string{"cpu/kubepods", "memory/kubepods/besteffort/pod" + string(uid)}, policy.Yes},
-		{"below another slice", []string{"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod" + under +
-			".slice"}, policy.Yes},
-		{"deep", []string{"docker/0123/kubelet/kubepods/burstable/pod" + string(uid)}, policy.Yes},
-		{"another pod's", []string{"kubepods/burstable/pod" + string(newUID())}, policy.No},
-		{"a name that only holds it", []string{"kubepods/x" + string(uid), "kubepods/pod" + string(uid) + "x"}, policy.No},
-		{"no kubepods", []string{"system.slice"}, policy.Unknown},
-		{"empty", nil, policy.Unknown},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			n := newNode(t)
-			n.cfg.CgroupRoot = n.Path("cg")
-			n.Mkdir("cg", n.PodDir(uid))
-			for _, d := range c.dirs {
-				n.Mkdir("cg/" + d)
-			}
-			check(t, n.one(uid), but(facts{policy.FactCgroup: c.want}))
-		})
-	}
-	t.Run("static pods", func(t *testing.T) {
-		for _, d := range []string{"kubepods/burstable/pod" + string(static), "kubepods.slice/kubepods-burstable-pod" + string(static) + ".slice"} {
-			n := newNode(t)
-			n.Mkdir(n.PodDir(static), "cgroup/"+d)
-			check(t, n.one(static), but(facts{policy.FactCgroup: policy.Yes}))
-		}
-	})
-	t.Run("symlinks are not followed", func(t *testing.T) {
-		n := newNode(t)
-		n.Mkdir(n.PodDir(uid), "elsewhere/pod"+string(uid))
-		n.Symlink(n.Path("elsewhere"), "cgroup/link")
-		n.Symlink(n.Path("cgroup"), "cgroup/loop")
-		check(t, n.one(uid), dead())
-	})
-	t.Run("root is missing", func(t *testing.T) {
-		n := newNode(t)
-		n.cfg.CgroupRoot = n.Path("nowhere")
-		n.Mkdir(n.PodDir(uid))
-		check(t, n.one(uid), but(facts{policy.FactCgroup: policy.Unknown}))
-	})
-	t.Run("too deep", func(t *testing.T) {
-		n := newNode(t)
-		n.Mkdir(n.PodDir(uid), "cgroup/"+strings.Repeat("d/", 34))
-		check(t, n.one(uid), but(facts{policy.FactCgroup: policy.Unknown}))
-	})
-}
-
 // asNobody says whether this is a copy of the test binary run by a user who owns nothing;
 // elsewhere it runs that copy, and the test is to return.
 func asNobody(t *testing.T) bool {
@@ -237,44 +176,6 @@ func TestParked(t *testing.T) {
 	})
 }
 
-// TestCgroupIdle: a cgroup is idle only where its kernel files say so, at any depth and in every
-// hierarchy.
-func TestCgroupIdle(t *testing.T) {
-	uid := newUID()
-	pod := "cgroup/kubepods.slice/pod" + string(uid)
-	tests := []struct {
-		name  string
-		files map[string]string
-		want  bool
-	}{
-		{"version 2, no process", map[string]string{pod + "/cgroup.events": "populated 0\nfrozen 0\n"}, true},
-		{"version 2, a process somewhere below", map[string]string{pod + "/cgroup.events": "populated 1\nfrozen 0\n"}, false},
-		{"version 2, without the word", map[string]string{pod + "/cgroup.events": "frozen 0\n"}, false},
-		{"version 1, no process", map[string]string{pod + "/cgroup.procs": "", pod + "/a/cgroup.procs": ""}, true},
-		{"version 1, a process", map[string]string{pod + "/cgroup.procs": "12\n"}, false},
-		{"version 1, a process below", map[string]string{pod + "/cgroup.procs": "", pod + "/a/cgroup.procs": "", pod + "/a/b/cgroup.procs": "0\n"}, false},
-		{"one below that cannot be read", map[string]string{pod + "/cgroup.procs": "", pod + "/a/x": ""}, false},
-		{"no kernel file", map[string]string{pod + "/x": ""}, false},
-		{"another hierarchy has a process", map[string]string{
-			pod + "/cgroup.procs": "", "cgroup/memory/kubepods/pod" + string(uid) + "/cgroup.procs": "12\n",
-		}, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			n := newNode(t)
-			n.Mkdir(n.PodDir(uid))
-			for file, text := range tt.files {
-				n.Write(file, text)
-			}
-			e := n.one(uid)
-			check(t, e, facts{policy.FactCgroup: policy.Yes})
-			if e.CgroupIdle != tt.want {
-				t.Errorf("idle is %t, want %t", e.CgroupIdle, tt.want)
-			}
-		})
-	}
-}
-
 // TestLivingIsNotWalked: what a process runs in is passed over, and a dead or doubtful pod is not.
 func TestLivingIsNotWalked(t *testing.T) {
 	n := newNode(t)
@@ -303,7 +204,7 @@ func TestLivingIsNotWalked(t *testing.T) {
 	for _, uid := range []parsers.PodUID{idle, plain, dead} {
 		e := find(t, look, uid)
 		check(t, e, facts{policy.FactContent: policy.Yes, policy.FactStaged: policy.No})
-		if e.Unread || len(e.Residue) != 2 {
+		if e.Unread || len(e.Residue) != 2 || e.CgroupIdle != (uid == idle) {
 			t.Errorf("a pod without a process: %+v", e)
 		}
 	}
