@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -46,6 +47,9 @@ func (r *Reaper) carryOutParked(ctx context.Context, rep *Report, batches []poli
 	return true
 }
 
+// putBackTime is how long pods that live right after a rename may take to go back.
+const putBackTime = 30 * time.Second
+
 // parkAndClear moves what is new, batch by batch, and puts back at once what lives by the same question as before
 // the rename.
 func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy.Batch) {
@@ -54,11 +58,13 @@ func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy
 		outs := r.execute(ctx, rep, batch)
 		moved := slices.DeleteFunc(slices.Clone(outs), func(o policy.Outcome) bool { return !o.Moved() })
 		if len(moved) > 0 {
-			// The pods go back even when the daemon is told to stop.
-			ctx := context.WithoutCancel(ctx)
+			// The pods go back even when the daemon is told to stop, but a file system that hangs does not keep it.
+			// The intent of what does not go back in time is in the ledger: the next start puts it back.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTime)
 			for _, back := range r.batches(policy.PutBacks(moved, r.Prober.Still(ctx, batch.LastAsked()), at)) {
 				r.execute(ctx, rep, back)
 			}
+			cancel()
 		}
 		if outs == nil || r.stopped() {
 			return

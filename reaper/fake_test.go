@@ -40,6 +40,7 @@ type fakeNode struct {
 	ledgerErr  error
 	appends    int    // writes to the ledger so far
 	fullAt     int    // the disk is full at this write, and at no other
+	unsynced   bool   // what is parked may be lost with the power
 	immutable  bool   // nothing can be parked
 	stays      bool   // nothing can be taken from quarantine
 	unwanted   string // by whose list no pod is wanted
@@ -296,6 +297,9 @@ func (n *fakeNode) move(a policy.Action) policy.Outcome {
 		n.step()
 		delete(n.pods, a.UID)
 		n.quarantine[a.Entry] = there
+		if n.unsynced {
+			o.Result, o.Err, o.Why = policy.Failed, "input/output error", []policy.Why{{Reason: policy.ReasonRemoval, Detail: "not synced"}}
+		}
 	case a.Kind == policy.PutBack && there != nil && there.used != policy.No:
 		o.Result, o.Err, o.Why = policy.Refused, "used", []policy.Why{{Reason: policy.ReasonRemade, Detail: "used"}}
 		if o.Remade = true; there.used == policy.Yes {

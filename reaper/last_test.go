@@ -34,3 +34,23 @@ func TestLastQuestion(t *testing.T) {
 		}
 	}
 }
+
+// TestLastQuestionAfterAFailure: the fsync after the rename fails, and the pod comes to life in between. It goes back in
+// the same pass: the next one may be minutes away.
+func TestLastQuestionAfterAFailure(t *testing.T) {
+	n, rules := newFakeNode(), testRules
+	rules.Hold, n.unsynced = 0, true
+	n.add(1, nil)
+	n.still = func() {
+		for _, p := range n.quarantine {
+			p.facts = map[policy.FactName]policy.Truth{policy.FactCgroup: policy.Yes}
+		}
+	}
+	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
+	if len(rep.Outcomes) == 0 || rep.Outcomes[0].Result != policy.Failed {
+		t.Fatalf("it did not fail: %+v", rep.Outcomes)
+	}
+	if n.pods[uidOf(1)] == nil || !n.BreakerOpen() {
+		t.Errorf("back %t, breaker open %t: %v", n.pods[uidOf(1)] != nil, n.BreakerOpen(), n.kinds(uidOf(1)))
+	}
+}

@@ -133,7 +133,9 @@ func (b Batch) Unmounted(mounts map[parsers.PodUID]Fact) Batch {
 	})}
 }
 
-// Moved reports whether something went to quarantine that a mount may have gone along with.
+// Moved reports whether something may have gone to quarantine that a mount may have gone along with: also by an action
+// that failed, since its rename may have been made before an fsync failed or a call hung. A directory that was made
+// again opens the breaker by itself.
 func (o Outcome) Moved() bool {
-	return (o.Action.Kind == Park || o.Action.Kind == Clear) && o.Result == Done
+	return o.Action.moves() && o.Result != Gone && o.Result != Refused && !o.MadeAgain()
 }
