@@ -93,7 +93,8 @@ func mayReturn(e Evidence) bool {
 const StaticUIDLen = 32
 
 // returned reports whether the pod is back, or was, although the judgement that it was dead was right: a static
-// pod whose manifest was gone came back. What the runtime has of it must be younger than the parking.
+// pod whose manifest was gone came back. What the runtime has of it must be younger than the parking. Where the runtime
+// does not answer the pod counts as back: its cgroup may come in the look that read the manifests a moment before.
 func returned(e Evidence, p Parked, now Instant) bool {
 	runs := e.Facts[FactSandbox].Truth == Yes || e.Facts[FactContainer].Truth == Yes
 	parking := p.At

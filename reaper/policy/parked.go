@@ -130,18 +130,17 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict
 		// Somebody moved it away: the action finds nothing and the ledger learns that it is
 		// gone. Should it be there after all, nothing is removed of what this look has not seen.
 		if s.Phase == PhaseParked {
-			return Verdict{Decision: Return}, &Action{Kind: PutBack}
+			return notThere(Return, nil, e, s, now), &Action{Kind: PutBack}
 		}
-		return Verdict{Decision: Reap}, &Action{Kind: Strip, Take: contents.TakeNone}
+		return notThere(Reap, nil, e, s, now), &Action{Kind: Strip, Take: contents.TakeNone}
 	case Unknown:
-		return Verdict{Decision: Wait, Why: []Why{{ReasonContentUnknown, unknownDetail(FactDirectory, f)}}}, nil
+		return notThere(Wait, []Why{{ReasonContentUnknown, unknownDetail(FactDirectory, f)}}, e, s, now), nil
 	}
 	if s.Phase != PhaseParked {
-		return finish(e, n, s, r, now)
+		return goOn(e, n, s, r, now)
 	}
 	if e.ID != s.ID {
-		return Verdict{Decision: Return, Why: []Why{{ReasonCannotMove, "it is another directory than the one that was judged"}}},
-			&Action{Kind: PutBack}
+		return notThere(Return, []Why{{ReasonCannotMove, "it is another directory than the one that was judged"}}, e, s, now), &Action{Kind: PutBack}
 	}
 	v := JudgeParked(e, n, s.Parked, r, now)
 	switch v.Decision {
@@ -154,11 +153,25 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict
 	return v, nil
 }
 
-// finish goes on with what was begun, or purges what is due, once nothing is mounted or in use there and the pod shows no sign of life:
+// notThere returns the verdict on an entry whose directory is gone, unknown or another one. What becomes of it does not
+// depend on its pod; a sign of life opens the breaker all the same. That there is a pods/UID is none: it may be the
+// directory itself.
+func notThere(d Decision, why []Why, e Evidence, s EntryState, now Instant) Verdict {
+	v := Verdict{Decision: d, Why: why}
+	for _, rule := range rules {
+		if f := e.Facts[rule.fact]; f.Truth == Yes && rule.has(sign) && rule.has(breaks) && rule.fact != FactRemade {
+			v.Alive, v.Why = true, addWhy(v.Why, rule.alive, f.Detail)
+		}
+	}
+	v.Alive = v.Alive && !returned(e, s.Parked, now)
+	return v
+}
+
+// goOn goes on with what was begun, or purges what is due, once nothing is mounted or in use there and the pod shows no sign of life:
 // a strip that was cut short may be days old, and a static pod comes again with its UID. An entry whose strip was begun is never put back,
 // also where nothing was removed yet: it is not known how much is gone, and an old kubelet that finds a half-cleared directory deletes through
 // its binds. It waits for an operator.
-func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Action) {
+func goOn(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Action) {
 	v := Lives(e, n, s, r, now)
 	v.read(ruleOf(FactMounted), &e, Wait, true)
 	v.read(ruleOf(FactInUse), &e, Wait, true)

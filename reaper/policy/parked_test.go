@@ -109,6 +109,39 @@ func TestParkedNotThere(t *testing.T) {
 	}
 }
 
+// TestSignWhereTheDirectoryIsNot: a pod lives whose entry is gone, cannot be read or is another directory. What becomes of
+// the entry stays the same, and the breaker opens. Doubt opens none, and neither does a directory in the pods directory:
+// an operator may have moved it back.
+func TestSignWhereTheDirectoryIsNot(t *testing.T) {
+	for _, fact := range []FactName{FactCgroup, FactSandbox, FactContainer, FactKubeletFile, FactKubeletLists, FactAPILists, FactRemade, FactMounted} {
+		for _, truth := range []Truth{No, Unknown, Yes} {
+			for _, phase := range []Phase{PhaseParked, PhaseStripping} {
+				for name, change := range map[string]func(*scene){
+					"gone":      func(s *scene) { s.ev.Facts[FactDirectory].Truth = No },
+					"not known": func(s *scene) { s.ev.Facts[FactDirectory].Truth = Unknown },
+					"another":   func(s *scene) { s.ev.ID.Ino++ },
+				} {
+					s := deadScene()
+					st := EntryState{Phase: phase, ID: s.ev.ID, Parked: s.parked}
+					change(s)
+					dead, do := JudgeEntry(s.ev, s.node, st, s.rules, s.now)
+					s.ev.Facts[fact].Truth = truth
+					v, a := JudgeEntry(s.ev, s.node, st, s.rules, s.now)
+					if name == "another" && phase != PhaseParked {
+						continue // judged as if it were the same
+					}
+					if want := truth == Yes && fact != FactRemade && fact != FactMounted; v.Alive != want {
+						t.Errorf("%s is %s, %s and %s: alive %t, want %t", fact, truth, phase, name, v.Alive, want)
+					}
+					if v.Decision != dead.Decision || kindOfAction(a) != kindOfAction(do) {
+						t.Errorf("%s is %s, %s and %s: %s %q, want %s %q", fact, truth, phase, name, v.Decision, kindOfAction(a), dead.Decision, kindOfAction(do))
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestStripCutShort: a strip that goes on after a crash stops at a sign of life, as a purge
 // of what was confirmed does: a static pod comes again with its UID.
 func TestStripCutShort(t *testing.T) {
