@@ -117,27 +117,42 @@ func TestLivesWhileHeld(t *testing.T) {
 	}
 }
 
-// TestLeafOfALivingPod: what was cleared of one leaf stays, is told of, and that the pod's
+// TestLeafOfALivingPod: what was cleared of one leaf goes back where the pod shows a sign of life within the confirm time,
+// also where the process was killed before it could ask after the move. Later it stays, and is told of. That the pod's
 // directory is there says nothing: it was never away.
 func TestLeafOfALivingPod(t *testing.T) {
-	n := newFakeNode()
-	rules := testRules
-	rules.Hold = 0
-	p := n.add(1, nil)
-	p.leaf = 2
-	r := n.reaper(t, rules)
-	for range 2 {
-		mustPass(t, r, n.held(1))
-		n.pass(time.Second)
-	}
-	if len(n.quarantine) != 1 || n.BreakerOpen() {
-		t.Fatalf("quarantine %v, breaker %t, told %v", n.quarantine, n.BreakerOpen(), n.kinds(uidOf(1)))
-	}
-	n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactSandbox: policy.Yes}}
-	mustPass(t, r)
-	for _, e := range n.Entries() {
-		if e.Phase != policy.PhaseConflict || !n.BreakerOpen() {
-			t.Errorf("%s, breaker %t", e.Phase, n.BreakerOpen())
+	for _, late := range []bool{false, true} {
+		n := newFakeNode()
+		rules := testRules
+		rules.Hold = 0
+		p := n.add(1, nil)
+		p.leaf = 2
+		n.still = func() {
+			if len(n.quarantine) > 0 {
+				panic(errCut)
+			}
+		}
+		if !passUntilCut(t, n, rules) {
+			t.Fatal("it was not killed before the question")
+		}
+		n.still = nil
+		r := n.reaper(t, rules)
+		mustPass(t, r)
+		if len(n.quarantine) != 1 || n.BreakerOpen() {
+			t.Fatalf("quarantine %v, breaker %t, told %v", n.quarantine, n.BreakerOpen(), n.kinds(uidOf(1)))
+		}
+		if late {
+			n.pass(rules.Confirm)
+		}
+		n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactSandbox: policy.Yes}}
+		mustPass(t, r)
+		if !n.BreakerOpen() || (p.leaf == 2) == late || (len(n.quarantine) == 0) == late {
+			t.Errorf("late %t: breaker %t, %d of 2 in the leaf, quarantine %v", late, n.BreakerOpen(), p.leaf, n.quarantine)
+		}
+		for _, e := range n.Entries() {
+			if late && e.Phase != policy.PhaseConflict {
+				t.Errorf("it is %s", e.Phase)
+			}
 		}
 	}
 }

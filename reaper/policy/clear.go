@@ -78,3 +78,16 @@ func (e *Evidence) holds(leaf string) bool {
 	}
 	return false
 }
+
+// PutBackCleared returns the action that puts back what was cleared less than the confirm time ago of a pod that shows a
+// sign of life; nil where it stays. The question after the move may have been cut off by a crash, and the pod directory
+// was never away: its volume lacks what was cleared. One try is enough, since what cannot go back now lies in the way.
+func PutBackCleared(p *Judged, s EntryState, r Rules, now Instant) *Action {
+	since, ok := now.Since(s.Parked.Begun)
+	if s.Leaf == "" || s.Phase != PhaseConfirmed || s.Tried || p.Decision != Keep || !ok || since >= r.Confirm {
+		return nil
+	}
+	a := s.Action(PutBack)
+	a.Why, a.Evidence = p.Why, &p.Evidence
+	return &a
+}

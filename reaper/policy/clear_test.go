@@ -98,3 +98,31 @@ func TestClearLedger(t *testing.T) {
 		t.Errorf("something was moved: %+v %+v", r, b)
 	}
 }
+
+// TestPutBackClearedOnce: what was cleared goes back for a sign of life within the confirm time, in the same boot, and
+// is tried once: what lies in the way of the way back still does at the next look.
+func TestPutBackClearedOnce(t *testing.T) {
+	s := deadScene()
+	s.rules.Confirm = 5 * time.Minute
+	for name, tt := range map[string]struct {
+		begun    Instant
+		decision Decision
+		failed   string
+		back     bool
+	}{
+		"a sign of life":      {s.ago(time.Minute), Keep, "", true},
+		"doubt":               {s.ago(time.Minute), Wait, "", false},
+		"dead":                {s.ago(time.Minute), Reap, "", false},
+		"after confirm":       {s.ago(5 * time.Minute), Keep, "", false},
+		"in an earlier boot":  {Instant{BootID: "earlier"}, Keep, "", false},
+		"it cannot be put in": {s.ago(time.Minute), Keep, "the leaf is gone", false},
+	} {
+		states := map[string]*EntryState{}
+		Fold(states, Record{Kind: KindClearing, Entry: "e", At: tt.begun, Leaf: "volumes/a~b/c"})
+		Fold(states, Record{Kind: KindCleared, Entry: "e", At: s.now, Leaf: "volumes/a~b/c", Err: tt.failed})
+		a := PutBackCleared(&Judged{Verdict: Verdict{Decision: tt.decision}}, *states["e"], s.rules, s.now)
+		if (a != nil) != tt.back {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}

@@ -234,7 +234,9 @@ func clearing(s *EntryState, r Record) {
 	s.ID, s.Leaf = DirID{}, r.Leaf
 }
 
-func cleared(s *EntryState, r Record) { s.ConfirmedAt, s.Left, s.ID = r.At, r.Left, r.ID }
+func cleared(s *EntryState, r Record) {
+	s.ConfirmedAt, s.Left, s.ID, s.Tried = r.At, r.Left, r.ID, r.Err != ""
+}
 
 func stripped(s *EntryState, r Record) {
 	s.ConfirmedAt, s.Left, s.TakeAll = r.At, r.Left, false

@@ -75,6 +75,7 @@ type EntryState struct {
 	Parked      Parked
 	ID          DirID
 	Leaf        string // the directory below pods/UID whose content this is; "": a whole pod directory
+	Tried       bool   // it could not be put back there
 	ConfirmedAt Instant
 	Why         []Why
 	Left        []Residue

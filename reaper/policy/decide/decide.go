@@ -114,9 +114,11 @@ func (d *Ruling) planEntries(c Case, todo map[*policy.Judged]*policy.Action) (po
 }
 
 // noteLife plans what follows where a pod lives of which something lies in quarantine: its entry
-// stays there, and where it was judged wrongly, nothing more is moved of any pod.
+// stays there unless it was cleared a moment ago, and where it was judged wrongly, nothing more is moved of any pod.
 func (d *Ruling) noteLife(c Case, p *policy.Judged, state *policy.EntryState) {
-	if p.Decision == policy.Keep {
+	if back := policy.PutBackCleared(p, *state, c.Rules, d.Look.At); back != nil {
+		d.Plan.Undo = append(d.Plan.Undo, *back)
+	} else if p.Decision == policy.Keep {
 		d.Plan.Frozen = append(d.Plan.Frozen, policy.Frozen(p.Evidence, *state, p.Verdict, d.Look.Node, d.Look.At))
 	}
 	if !p.Alive || d.Plan.Breaker != nil {
