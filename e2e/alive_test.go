@@ -39,7 +39,6 @@ func (n *node) late() string { return filepath.Join(n.dir, "late") }
 // forged, and the pod comes from a source without a manifest, so a pod that cannot start is parked. The kubelet
 // creates its directory again: it is put back with all its files, the new one becomes a conflict, and nothing
 // more is removed until an operator decides.
-// more is taken until a person says so.
 func alive(t *testing.T, n *node) {
 	p := n.stubbornPod()
 	n.serve(p)

@@ -142,7 +142,7 @@ func (c *churn) turn() {
 }
 
 // churnVolumes are the kinds of volumes that a kubelet without an API server mounts: volumes,
-// the container's mounts, where the application keeps files, and where they lie in the pod's
+// the container's mounts, where the application keeps files, and where they are in the pod's
 // directory.
 func churnVolumes(hostPath string) []pod {
 	const empty = "volumes/kubernetes.io~empty-dir/"

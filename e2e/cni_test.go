@@ -168,7 +168,7 @@ func (d *daemon) undoes(t *testing.T, archive string, files map[string]string, f
 
 func (n *node) reapCNI(t *testing.T) *daemon {
 	t.Helper()
-	// The dataDir stands in the network's configuration.
+	// The dataDir is in the network's configuration.
 	return n.reap(t, "--cni-cache-dir", cacheDir, "--cni-conf-dir", filepath.Join(n.dir, "cni"), "--cni-older-than", "1s")
 }
 
@@ -196,7 +196,6 @@ func (d *daemon) sweeps(t *testing.T, paths ...string) policy.Record {
 	return found
 }
 
-// holds reports whether an archive has all the files.
 func (d *daemon) holds(t *testing.T, archive string, paths []string) bool {
 	t.Helper()
 	files := archived(t, d.archive(archive))
@@ -210,7 +209,6 @@ func (d *daemon) archive(name string) string {
 	return filepath.Join(d.state, "archive", name+".tar.gz")
 }
 
-// archived reads the files of an archive.
 func archived(t *testing.T, path string) (files []file) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -297,7 +295,6 @@ func (d *daemon) promtool(t *testing.T) {
 	}
 }
 
-// restores restores an archive's files and returns the output.
 func (d *daemon) restores(t *testing.T, archive string, code int) string {
 	t.Helper()
 	cmd := exec.Command(d.binary(), append([]string{"quarantine", "restore", archive}, d.flags...)...)

@@ -118,7 +118,7 @@ func (n *node) inPod(t *testing.T, p pod, follow string, flags ...string) *daemo
 	d.process = &process{name: p.name, log: log, done: make(chan struct{})}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("orphan-reaper said in its pod:\n%s", d.story())
+			t.Logf("orphan-reaper's log in its pod:\n%s", d.story())
 		}
 		if err := os.Remove(manifest); err != nil {
 			t.Error(err)

@@ -121,7 +121,6 @@ func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid st
 	return id
 }
 
-// state returns the runtime's state of the sandbox.
 func state(ctx context.Context, cri runtimeapi.RuntimeServiceClient, id string) string {
 	boxes, err := cri.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{Id: id}})
 	switch {

@@ -19,7 +19,7 @@ const (
 	stuck taken = "its volume manager tries for ever"
 	// It cannot: it is tried once, and the pod is named when its turn comes.
 	once taken = "tried once"
-	// The plugin removes what lies there by itself.
+	// The plugin removes what is there by itself.
 	itself taken = "the kubelet removes it"
 )
 

@@ -166,7 +166,7 @@ func (h *host) left() []string {
 	return all
 }
 
-// changed names what is not as it was.
+// changed lists the differences from the recorded state.
 func (h *host) changed() []string {
 	all := h.left()
 	for name, was := range h.Sysctl {

@@ -66,7 +66,6 @@ syncFrequency: %[6]s
 	}
 }
 
-// minor is the kubelet's minor version.
 func (n *node) minor(t *testing.T) int {
 	t.Helper()
 	var minor int
@@ -133,7 +132,6 @@ func (n *node) metric(name string) string {
 	return "absent"
 }
 
-// logged reports whether the running kubelet has logged text.
 func (n *node) logged(text string) bool {
 	return slices.ContainsFunc(n.kubelet.since(n.started), func(line string) bool { return strings.Contains(line, text) })
 }

@@ -102,7 +102,6 @@ func (o orphan) mount(source, fstype string, flags uintptr, data string, path ..
 	}
 }
 
-// canary is the content of each user file.
 const canary = "a user's, not to be lost"
 
 // plantCanaries fills a directory with files that must survive.
@@ -186,7 +185,7 @@ var kinds = []leftover{
 		undo: func(o orphan) { o.unmount(o.at("volumes", nfs, "vol")) },
 	},
 	{
-		// Kubelets up to 1.28 remove what lies beside volumes/ with RemoveAllOneFilesystem, which stops
+		// Kubelets up to 1.28 remove what is beside volumes/ with RemoveAllOneFilesystem, which stops
 		// where st_dev differs: they empty a bind of the same file system within their first housekeeping run.
 		name: "bind in containers/", before: reports, after: reports, did: keptMounted,
 		old:  &old{until: 28, before: reports, after: reports, did: keptMounted, emptied: true},

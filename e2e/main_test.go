@@ -113,7 +113,7 @@ func keepLogs(dir string) {
 	_, _ = fmt.Fprintln(os.Stderr, "e2e: the logs are in .cache/e2e/logs")
 }
 
-// build builds what is tested, as make build does, and the image that the pods run.
+// build builds the program, as make build does, and the image that the pods run.
 func build(dir string) error {
 	for _, c := range []struct{ in, name, pkg string }{
 		{"..", "orphan-reaper", "./cmd/orphan-reaper"},

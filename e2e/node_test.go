@@ -100,7 +100,7 @@ func (n *node) ranges() string {
 	return `[[{"subnet": "10.213.77.0/24"}], [{"subnet": "fd00:213:77::/120"}]]`
 }
 
-// cgroup makes the kubelet's cgroup root: its hierarchy stands below a name of ours, and
+// cgroup makes the kubelet's cgroup root: its hierarchy is below a name of ours, and
 // no other kubepods of this machine is touched.
 func (n *node) cgroup(t *testing.T) {
 	t.Helper()

@@ -60,7 +60,7 @@ func (p pod) parts() (metadata, spec string) {
 }
 
 // serve makes the kubelet run the pods, and no others, from its other source of static
-// pods: a URL, where no manifest lies on the node.
+// pods: a URL, where no manifest is on the node.
 func (n *node) serve(pods ...pod) {
 	items := make([]string, 0, len(pods))
 	for _, p := range pods {

@@ -31,7 +31,7 @@ func (n *node) race(t *testing.T, d *daemon, prefix string, enter []string) {
 	plantCanaries(t, canaries)
 	t.Cleanup(func() { checkCanaries(t, canaries) })
 	d.forget()
-	// Of what lies there, below containers/, orphan-reaper would remove everything.
+	// Of what is there, below containers/, orphan-reaper would remove everything.
 	toggle := launch(t, "toggle", filepath.Join(n.dir, "toggle"+prefix+".log"), append(enter,
 		filepath.Join(n.host.dir, "toggle"), canaries, filepath.Join(n.pods, prefix+"*", "containers", "app", "bound"))...)
 	t.Cleanup(func() { toggle.end(t) })

@@ -48,7 +48,7 @@ func (n *node) start(t *testing.T, of func(state string) []string, flags ...stri
 			t.Errorf("the daemon ended with %d", code)
 		}
 		if t.Failed() {
-			t.Logf("orphan-reaper said:\n%s", d.story())
+			t.Logf("orphan-reaper's records:\n%s", d.story())
 		}
 	})
 	return d
@@ -97,7 +97,7 @@ func (d *daemon) scan(t *testing.T) report {
 	return r
 }
 
-// criHead stands before each line in a container's log.
+// criHead is before each line in a container's log.
 var criHead = regexp.MustCompile(`^\S+ (stdout|stderr) [FP] `)
 
 // records returns the daemon's records since forget, in order.

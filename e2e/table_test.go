@@ -82,7 +82,7 @@ mount is removed when the mount is gone.
 | --- | --- | --- | --- | --- |
 `
 
-// line is a row of either table for one kubelet: what stands in its columns after the version.
+// line is a row of either table for one kubelet: what is in its columns after the version.
 type line struct{ kind, version, cells string }
 
 // lines returns the results of this run.

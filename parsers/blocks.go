@@ -45,7 +45,7 @@ func NewBlocks(hints bool, offset int64) *Blocks {
 	return &Blocks{hints: hints, from: offset, next: offset}
 }
 
-// Room returns where the caller puts the next block, which it then gives to Lines.
+// Room returns the buffer for the next block, which the caller then passes to Lines.
 func (b *Blocks) Room() []byte {
 	if b.buf == nil {
 		b.buf = make([]byte, maxLine+blockSize)
@@ -124,7 +124,7 @@ func (b *Blocks) keep(line []byte, n int) {
 	b.head = copy(b.buf, line[:min(len(line), maxLine)])
 }
 
-// give completes l and yields it, unless what is of interest was cut off.
+// give completes l and yields it, unless its interesting part was cut off.
 func (b *Blocks) give(text []byte, l RawLine, yield func(RawLine) bool) bool {
 	b.line++
 	if len(text) > maxLine {

@@ -15,7 +15,6 @@ type call struct {
 	Fields     []field
 }
 
-// field is one key and value of a structured call.
 type field struct {
 	Key, Value string
 	Cut        bool // the line ends inside the value
@@ -74,7 +73,7 @@ func textCall(file, msg string) (call, bool) {
 //		second line
 //	 > numErrs=1
 //
-// What is neither ends the parsing with an error, so that nothing after it counts.
+// Anything else ends the parsing with an error, so that nothing after it counts.
 func textFields(s string) ([]field, error) {
 	var fields []field
 	for {

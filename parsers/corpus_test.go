@@ -124,7 +124,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestDetails holds what stands beside the UID.
+// TestDetails checks the fields beside the UID.
 func TestDetails(t *testing.T) {
 	const volume = "/var/lib/kubelet/pods/" + testUID + "/volumes/kubernetes.io~nfs/v"
 	rmdir := `E0331 15:47:45.892216    3416 kubelet_volumes.go:263] "Orphan pod" err="orphaned pod \"` + testUID + `\" found, but failed to rmdir() volume at path ` + volume + `: directory not empty"`

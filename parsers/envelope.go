@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// maxLine bounds what is parsed of one line. The kubelet's own lines are a few
+// maxLine bounds the parsed part of a line. The kubelet's own lines are a few
 // hundred bytes; paths are below 4,096 bytes each.
 const maxLine = 64 << 10
 
-// The transports, as parsers.Sighting.Transport has them.
+// The values of Sighting.Transport.
 const (
 	transportKlog     = "klog"
 	transportKlogJSON = "klog-json"

@@ -68,7 +68,7 @@ func forms() []form {
 	}
 }
 
-// klogLine puts uid for each U that stands alone.
+// klogLine puts uid for each U that is alone.
 func klogLine(f form, uid string) string {
 	return "E0331 15:47:45.892216    3416 " + f.line + "] " + loneU.ReplaceAllString(f.text, "${1}"+uid)
 }

@@ -64,7 +64,7 @@ func (o object) text(key string) (string, bool) {
 //	{"jsonPayload":{"MESSAGE":…,"_SYSTEMD_UNIT":…},…}        Google Cloud's and fluentd's wrapper of it
 //	{"log":"…\n","stream":"stderr","time":…}                 Docker's json-file driver
 //
-// What is none of these may be a log shipper's.
+// Any other object may be a log shipper's.
 func (u *units) unwrapJSON(s string) (envelope, bool) {
 	if !strings.HasPrefix(s, "{") {
 		return envelope{}, false

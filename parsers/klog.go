@@ -32,7 +32,6 @@ func cutHeader(s string) (h header, msg string, ok bool) {
 	return h, msg, ok && (h.pid != 0 || m[2] == "")
 }
 
-// hasHeader reports whether s begins with a full header.
 func hasHeader(s string) bool {
 	h, _, ok := cutHeader(s)
 	return ok && h.full

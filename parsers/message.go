@@ -13,7 +13,7 @@ const (
 	msgFailedSub  = "Failed to remove orphaned pod subdir"
 )
 
-// countTail ends the roll-up of a formatted report; the number stands between the two.
+// countTail ends the roll-up of a formatted report; the number is between the two.
 // 1.7 has two spaces before "Turn", all others one.
 const (
 	countHead = " : There were a total of "

@@ -36,7 +36,7 @@ func (s PodSet) Component(part []byte) (PodUID, bool) {
 	return "", false
 }
 
-// InText finds every UID of the set in text, whatever stands around it: the "d" of "podUID" is
+// InText finds every UID of the set in text, whatever is around it: the "d" of "podUID" is
 // a hexadecimal digit too, so each window of a run of such bytes is looked up.
 func (s PodSet) InText(text []byte, found func(PodUID)) {
 	for i := 0; i < len(text); {

@@ -5,7 +5,7 @@ import "bytes"
 // The prefilter looks for needles: byte strings without which no line can be a
 // sighting in any transport. Each is searched for by one byte of it that is rare in
 // logs, since bytes.IndexByte uses the processor's vector instructions and is as fast
-// as that byte is rare; what stands around the place is compared afterwards. Measured on a
+// as that byte is rare; what is around the place is compared afterwards. Measured on a
 // syslog against one pass for all needles (Wu and Manber): two to three times faster.
 
 // chunk is how much is searched for all needles in turn, so that it is read from the
@@ -15,7 +15,7 @@ const chunk = 16 << 10
 // needle is a byte string, split before the byte that the search looks for.
 type needle struct {
 	before, from string
-	follows      func([]byte) bool // what must stand after it; nil for anything
+	follows      func([]byte) bool // what must be after it; nil for anything
 }
 
 var (

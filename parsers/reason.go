@@ -131,7 +131,7 @@ func isHexAnyCase(c byte) bool {
 	return (c >= '0' && c <= '9') || (c|0x20 >= 'a' && c|0x20 <= 'f')
 }
 
-// volumePath returns the first path in s that lies in uid's pod directory, "" where
+// volumePath returns the first path in s that is in uid's pod directory, "" where
 // there is none. It is for people to read: the name may hold anything, and where it
 // ends is a guess.
 func volumePath(s string, uid PodUID) string {

@@ -48,7 +48,7 @@ type stamp struct {
 //	Mar 31 15:47:45 host kubelet[3416]: text        RFC 3164, journalctl short (precise with a fraction)
 //	May 17 16:45:26 kubelet[3292]: text             the same without the host
 //	Mar 31 2024 15:47:45 host kubelet[3416]: text   some daemons
-//	 3월 31 16:03:01 host kubelet[21294]: text       month as the locale has it
+//	 3월 31 16:03:01 host kubelet[21294]: text       month in the locale
 //	Mar 31 15:47:45 E0331 15:47:45…                 kubelet 2>&1 | ts
 //	Mar 31 15:47:45 host daemon.err kubelet[1]: …   BusyBox syslogd
 //	Tue 2024-08-23 10:31:01 UTC host kubelet[1]: t  short-full, with-unit

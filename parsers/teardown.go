@@ -58,7 +58,6 @@ func teardownOperation(s string) (Sighting, bool) {
 	return rep, true
 }
 
-// keyPod returns the pod that an operation's key names.
 func keyPod(key string) (PodUID, bool) {
 	if i := strings.LastIndex(key, " podName:"); i >= 0 {
 		name, _, _ := strings.Cut(key[i+len(" podName:"):], " ")

@@ -32,7 +32,6 @@ func TestTruncatedLines(t *testing.T) {
 	}
 }
 
-// holdsQuoted reports whether s has uid with the quote that ends it.
 func holdsQuoted(s string, uid PodUID) bool {
 	return strings.Contains(s, string(uid)+`"`) || strings.Contains(s, string(uid)+`\"`)
 }

@@ -40,7 +40,6 @@ func kubeletProgram(name string) bool {
 	return held
 }
 
-// isVersion reports whether word is part of a version: v1, 34, 4.
 func isVersion(word string) bool {
 	word = strings.TrimPrefix(word, "v")
 	return word != "" && len(word) <= 4 && allDigits(word)

@@ -152,7 +152,6 @@ func piece(line []byte) (partial, ok bool) {
 	return string(m[3]) == "P", true
 }
 
-// beginsCRI reports whether a block begins with a CRI record.
 func beginsCRI(block []byte) bool { return criHead.Match(block[:min(len(block), maxCRIHead)]) }
 
 // k0sPrograms are the names under which k0s's supervisor logs: its own, and those of its

@@ -61,7 +61,6 @@ func (a *cli) restoreArchive(ctx context.Context, name string, batch bool) error
 	return errors.Join(shown, cniErrors(done), err)
 }
 
-// cniErrors returns the first errors of a restore.
 func cniErrors(done cni.Restored) error {
 	var errs []error
 	for _, o := range done.Outcomes {

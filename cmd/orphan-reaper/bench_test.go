@@ -484,5 +484,4 @@ func childrenRSS(b *testing.B, pid int) (sum float64) {
 	return sum
 }
 
-// closeFile closes a file that was read.
 func closeFile(f *os.File) { _ = f.Close() }

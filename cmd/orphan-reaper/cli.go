@@ -167,12 +167,10 @@ func (a *cli) where() ui.Given {
 	return *a.carried
 }
 
-// input returns the input of the configuration.
 func (a *cli) input() config.Input {
 	return config.Input{File: a.configFile, Usual: config.DefaultFile, Given: a.given, Discover: app.DiscoverRoot}
 }
 
-// json reports whether the output is JSON.
 func (a *cli) json() bool { return a.output == "json" }
 
 // write writes v as JSON, or as text does.

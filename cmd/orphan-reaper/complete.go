@@ -52,7 +52,6 @@ func (a *cli) completePods(cmd *cobra.Command, args []string, begun string) ([]c
 	})
 }
 
-// completeQuarantined completes a pod in quarantine.
 func (a *cli) completeQuarantined(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -56,7 +56,6 @@ func TestPrintJSON(t *testing.T) {
 	}
 }
 
-// loadText reads a configuration file's text.
 func loadText(t *testing.T, text string) (config.Config, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")

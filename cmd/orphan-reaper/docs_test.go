@@ -105,7 +105,6 @@ func commandFaults(root *cobra.Command, code string) (faults []string) {
 	return faults
 }
 
-// anyFlag reports whether a command has the flag.
 func anyFlag(c *cobra.Command, name string) bool {
 	return c.Flags().Lookup(name) != nil || c.PersistentFlags().Lookup(name) != nil || name == "help" || name == "version" ||
 		slices.ContainsFunc(c.Commands(), func(c *cobra.Command) bool { return anyFlag(c, name) })

@@ -154,7 +154,7 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// TestManPageFields: every journal field of a record stands in orphan-reaper(8).
+// TestManPageFields: every journal field of a record is in orphan-reaper(8).
 func TestManPageFields(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(manDir, "orphan-reaper.8"))
 	testkit.Must(t, err)

@@ -87,7 +87,7 @@ func TestParseDoesNotHoldBack(t *testing.T) {
 	}
 }
 
-// TestSightingJSON holds the keys, their order, and what is null.
+// TestSightingJSON checks the keys, their order, and which are null.
 func TestSightingJSON(t *testing.T) {
 	s := parsers.Sighting{UID: testUID, Report: parsers.ReportPathsPresent, Count: 2044, Transport: "syslog", Program: "<kubelet>", Time: testNow}
 	for _, c := range []struct {

@@ -243,7 +243,7 @@ func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config
 	return cfg, means, nil
 }
 
-// podsOf returns the pods of entries that lie in quarantine, and as pods of the past those that the operator put back: the
+// podsOf returns the pods of entries that are in quarantine, and as pods of the past those that the operator put back: the
 // same command again then reports that it is done.
 func podsOf(entries []policy.EntryState) (pods []app.Pod) {
 	for _, e := range entries {

@@ -49,7 +49,7 @@ func TestWholePodArgs(t *testing.T) {
 		t.Errorf("sweep by directory: %d\n%s", code, out)
 	}
 	if out, code := n.run("explain", wholeUID(0xabcdef01)); code != 0 || !strings.Contains(out, "Pod "+wholeUID(0xabcdef01)) {
-		t.Errorf("explain of what lies in quarantine: %d\n%s", code, out)
+		t.Errorf("explain of a quarantined pod: %d\n%s", code, out)
 	}
 	n.mkdir("root/pods/" + wholeUID(0xabcdef01) + "/volumes")
 	// Neither restore nor purge accepts a name, or a part of an entry, or more than an entry.

@@ -43,7 +43,6 @@ to be alive. Find out why that happened before you resume.`,
 	return group
 }
 
-// inQuarantine returns the entries that lie in quarantine.
 func (a *cli) inQuarantine(ctx context.Context, cfg config.Config) ([]policy.EntryState, error) {
 	all, err := app.ListQuarantine(ctx, cfg)
 	if err != nil {

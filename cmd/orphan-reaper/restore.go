@@ -150,7 +150,6 @@ quarantine, and it does not close the breaker: quarantine resume does.
 	}
 }
 
-// completeRestored completes a pod that the operator restored.
 func (a *cli) completeRestored(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.completions(cmd.Context(), begun, args, noName, func(ctx context.Context, cfg config.Config) ([]app.Pod, error) {
 		entries, err := app.ListQuarantine(ctx, cfg)

@@ -91,7 +91,7 @@ type choiceValue struct {
 // String returns the value.
 func (v *choiceValue) String() string { return *v.value }
 
-// Type returns what stands for the value in --help.
+// Type returns the placeholder of the value in --help.
 func (v *choiceValue) Type() string { return v.meta }
 
 // Set accepts one of the words.

@@ -155,7 +155,7 @@ func TestUnitVerify(t *testing.T) {
 
 const envCapabilities = "ORPHAN_REAPER_TEST_CAPABILITIES"
 
-// capabilityNeeds are what each capability of the unit is for: what is not done without it.
+// capabilityNeeds maps each capability of the unit to the work that fails without it.
 var capabilityNeeds = map[string]struct {
 	number int
 	needed []string

@@ -63,7 +63,7 @@ if its file system hangs. The same command again continues.
 	return cmd
 }
 
-// unmount unmounts what is mounted of one pod, after the operator agreed.
+// unmount unmounts the mounts of one pod, after the operator agreed.
 func (a *cli) unmount(ctx context.Context, cfg config.Config, uid parsers.PodUID, o app.UnmountOptions, yes bool) error {
 	view := func(u *reaper.Unmounting) ui.Unmount { return ui.NewUnmount(u, a.viewContext(ctx, cfg), o.DryRun) }
 	o.Agree = func(u *reaper.Unmounting) error {

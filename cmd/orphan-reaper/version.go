@@ -12,7 +12,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 )
 
-// versionView is the build information.
 type versionView struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

@@ -105,7 +105,7 @@ func TestWholeBy(t *testing.T) {
 	}
 }
 
-// TestWholeDaemonByNobody: the daemon's actions name no user, whoever started it.
+// TestWholeDaemonByNobody: the daemon's actions name no user, also if a user started it.
 func TestWholeDaemonByNobody(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("log", "")

@@ -43,7 +43,6 @@ func (n *wholeNode) cache(i int, name, config string) (file string) {
 	return file
 }
 
-// archives are the names of the archives in the state directory.
 func (n *wholeNode) archives() (names []string) {
 	n.t.Helper()
 	files, err := filepath.Glob(n.path("state/archive/*"))

@@ -117,7 +117,6 @@ users: [{name: u, user: {token: abc}}]
 	}
 }
 
-// freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -102,7 +102,7 @@ func TestWholeSilence(t *testing.T) {
 // messages since its start.
 func TestWholeReadsBack(t *testing.T) {
 	for name, c := range map[string]struct {
-		pid  string // of the kubelet that said it
+		pid  string // of the kubelet that logged it
 		want policy.Truth
 		left []int
 	}{
@@ -250,7 +250,7 @@ func TestContradiction(t *testing.T) {
 			if !slices.Equal(reasons, []policy.Reason{policy.ReasonContradiction}) || !slices.Contains(view.Errors, agrees.Detail) || code != 3 {
 				t.Errorf("reasons %v, errors %q, exit code %d", reasons, view.Errors, code)
 			}
-			// What is not known for certain is no error of the settings.
+			// A doubt is no error of the settings.
 			wrong := map[policy.Truth]int{policy.No: 3}[c.want]
 			if text, _, code := do("config check"); code != wrong || !strings.Contains(text, "note:") || !strings.Contains(text, "nothing will be removed") {
 				t.Errorf("config check: %d, %s", code, text)

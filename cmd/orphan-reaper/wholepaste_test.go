@@ -66,7 +66,7 @@ func TestWholePaste(t *testing.T) {
 	}
 	if out, code := shell("orphan-reaper explain " + uid + " " + flags); code != 0 || strings.Contains(out, "waived") ||
 		!strings.Contains(out, "\nHow it was judged: --runtime-endpoint none: no kubelet and no runtime were\nasked.\n") {
-		t.Errorf("that nobody was asked keeps the pod: %d\n%s", code, out)
+		t.Errorf("the missing runtime keeps the pod: %d\n%s", code, out)
 	}
 	paste(printed("orphan-reaper scan", "orphan-reaper sweep"), uid)
 	paste(printed("orphan-reaper sweep "+uid, "orphan-reaper explain "+uid), "How to undo")

@@ -65,7 +65,6 @@ func TestWholeShares(t *testing.T) {
 	}
 }
 
-// unitMemory is the unit's MemoryMax.
 const unitMemory = 512 << 20
 
 // memoryGroup is a memory cgroup of its own, of either version.
@@ -185,7 +184,7 @@ func beStranger() error {
 		var lim unix.Rlimit
 		_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &lim)
 		most := unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}
-		if unix.Setrlimit(unix.RLIMIT_NOFILE, &most) != nil { // it takes CAP_SYS_RESOURCE
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &most) != nil { // it needs CAP_SYS_RESOURCE
 			lim.Cur = lim.Max
 			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &lim)
 		}

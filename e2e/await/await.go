@@ -13,7 +13,7 @@ const Slowness = 3
 
 const pause = 200 * time.Millisecond
 
-// Eventually waits until what is so; what returns what is still missing, "" for nothing.
+// Eventually waits until what returns ""; what returns the text of what is missing.
 func Eventually(t *testing.T, limit time.Duration, what func() string) {
 	t.Helper()
 	limit *= Slowness

@@ -103,7 +103,6 @@ func (c *cluster) apiReady(t *testing.T, with ...*process) {
 	})
 }
 
-// node returns the node of that name.
 func (c *cluster) node(t *testing.T, name string) *node {
 	t.Helper()
 	for _, n := range c.nodes {

@@ -27,7 +27,7 @@ var (
 	program = os.Getenv("CLUSTER_PROGRAM")
 )
 
-// place is where the suite's files lie. It is its lock as well.
+// place is the directory of the suite's files, and its lock.
 const place = "/var/tmp/orphan-reaper-cluster"
 
 // tag begins the names of our cgroups.

@@ -308,7 +308,6 @@ func (n *node) path(elements ...string) string {
 	return filepath.Join(append([]string{"/proc", strconv.Itoa(n.leader), "root"}, elements...)...)
 }
 
-// podDir is the directory of a pod, as path.
 func (n *node) podDir(uid string, elements ...string) string {
 	return n.path(append([]string{"/var/lib/kubelet/pods", uid}, elements...)...)
 }

@@ -33,7 +33,6 @@ var (
 
 const precious = "a user's, not to be lost"
 
-// leave writes the remains into the pod's directory.
 func (n *node) leave(t *testing.T, uid string, left remains) {
 	t.Helper()
 	for path, text := range left {

@@ -86,7 +86,6 @@ func (c *cluster) rolledOut(t *testing.T) {
 	})
 }
 
-// daemon is the daemon of one node, in its pod.
 type daemon struct {
 	*node
 
@@ -94,7 +93,6 @@ type daemon struct {
 	pod pod
 }
 
-// daemon returns the one of the node that is there now.
 func (c *cluster) daemon(t *testing.T, n *node) *daemon {
 	t.Helper()
 	d := &daemon{node: n, c: c}
@@ -134,7 +132,6 @@ func (r report) pod(t *testing.T, uid string) scannedPod {
 	return r.Pods[i]
 }
 
-// scan returns the result of scan in the daemon's pod.
 func (d *daemon) scan(t *testing.T) report {
 	t.Helper()
 	out, err := d.c.try("--namespace", namespace, "exec", d.pod.Metadata.Name, "--",
@@ -249,7 +246,7 @@ func (d *daemon) look(t *testing.T) {
 	}
 }
 
-// token is the daemon's own, as it lies in its pod.
+// token is the daemon's own, as it is in its pod.
 func (d *daemon) token(t *testing.T) string {
 	t.Helper()
 	return strings.TrimSpace(read(t, d.podDir(d.pod.Metadata.UID, "volumes", "kubernetes.io~projected", "token", "token")))

@@ -16,7 +16,6 @@ import (
 
 const reportsURL = apiServer + fleetreport.ResourcePath
 
-// orphanReport is a node's report as the cluster has it.
 func (c *cluster) orphanReport(t *testing.T, node string) (r fleetreport.Resource) {
 	t.Helper()
 	out, err := c.try("get", "orphanreport", node, "-o", "json")
@@ -40,7 +39,6 @@ func (c *cluster) reported(t *testing.T, node, what string, has func(fleetreport
 	return r
 }
 
-// lists reports whether the report has the pod.
 func lists(uid string) func(fleetreport.Report) bool {
 	return func(r fleetreport.Report) bool {
 		return slices.ContainsFunc(r.Pods, func(p fleetreport.Pod) bool { return p.UID == uid })
@@ -145,7 +143,6 @@ func kubelets(t *testing.T, c *cluster, own, other string) {
 	}
 }
 
-// collected: a report is removed with its node.
 func (c *cluster) collected(t *testing.T) {
 	t.Helper()
 	c.apply(t, `{apiVersion: v1, kind: Node, metadata: {name: gone}, spec: {taints: [{key: e2e, effect: NoSchedule}]}}`)

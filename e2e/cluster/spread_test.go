@@ -50,7 +50,7 @@ type drawn struct {
 	uid  string
 }
 
-// drawn has all daemons observe and enforce again until they have drawn parts of enforceSpread that lie so far apart: the first ones
+// drawn has all daemons observe and enforce again until they have drawn parts of enforceSpread that are so far apart: the first ones
 // of many nodes do, two nodes may not.
 func (c *cluster) drawn(t *testing.T, apart time.Duration) (first, second drawn, began time.Time) {
 	t.Helper()

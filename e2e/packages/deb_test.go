@@ -156,7 +156,6 @@ func debPurged(t *testing.T, n *node) {
 	n.stays(t, living)
 }
 
-// state returns the unit's state from systemctl.
 func (n *node) state() string {
 	enabled, _ := n.try("systemctl", "is-enabled", "orphan-reaper")
 	active, _ := n.try("systemctl", "is-active", "orphan-reaper")
@@ -178,7 +177,7 @@ func (n *node) started(t *testing.T, words ...string) {
 	}
 }
 
-// holdsData: what is a user's lies in quarantine, and no byte of it has changed.
+// holdsData checks that the user data is in quarantine, unchanged.
 func (n *node) holdsData(t *testing.T) {
 	t.Helper()
 	found, err := filepath.Glob(n.path("/var/lib/kubelet/orphan-reaper/*/volumes/" + nfs + "/vol/precious"))

@@ -112,7 +112,6 @@ func firstOf(parent int) int {
 	return 0
 }
 
-// cgroup makes the guest's cgroup.
 func (g *guest) cgroup(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Open(mkdir(t, g.ownCgroup()))

@@ -13,7 +13,7 @@ import (
 )
 
 // The pods of the guest's node. Those that the kubelet holds may go only once it has named
-// them: nothing but a line of its log lets them go.
+// them: only a line of its log releases them.
 const (
 	journalOrphan   = "2badf00d-0000-4000-8000-0000000000f1"
 	journalByUnit   = "2badf00d-0000-4000-8000-0000000000f2"
@@ -46,7 +46,6 @@ func TestJournald(t *testing.T) {
 	})
 }
 
-// journald are the steps.
 func journald(t *testing.T, n *node) {
 	t.Helper()
 	// The order matters: a kubelet that has reported one orphan has finished a housekeeping run, which releases

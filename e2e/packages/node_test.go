@@ -66,7 +66,7 @@ func newNode(t *testing.T, release string, layer map[string]string) *node {
 	return n
 }
 
-// packagesIn are the files of a release as they lie beside each other.
+// packagesIn are the files of a release as they are beside each other.
 func packagesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, "*"))

@@ -122,7 +122,6 @@ func upgradeMasked(t *testing.T, n *node) {
 	}
 }
 
-// read is a file of the guest.
 func (n *node) read(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(n.path(path))

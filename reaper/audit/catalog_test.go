@@ -77,7 +77,6 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 	return fields
 }
 
-// catalogEntry is one message of the catalog.
 type catalogEntry struct {
 	headers map[string][]string
 	body    string

@@ -191,7 +191,6 @@ func (l looked) oldestSandbox() values {
 	return only(oldest.Seconds())
 }
 
-// known returns the counts that are known.
 func known(counts map[string]*int64) values {
 	all := values{}
 	for label, n := range counts {

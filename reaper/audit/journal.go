@@ -114,7 +114,7 @@ func (j *Journal) write(r policy.Record) error {
 
 // Line returns the record as one line of a stream, with its newline: as text, the pod's
 // UID and the kind come first, where eye and grep find them; as JSON, the record as it
-// stands in the ledger, with a level.
+// is in the ledger, with a level.
 func Line(r policy.Record, f Format) ([]byte, error) {
 	if f != FormatJSON {
 		uid, text := "-", Text(r)
@@ -233,7 +233,7 @@ func takenFields(own func(name, value string), t map[string]policy.Tally) {
 	own("TAKEN_BYTES", strconv.FormatInt(sum.Bytes, 10))
 }
 
-// jsonField gives a list or a map as JSON, which holds any name.
+// jsonField formats a list or a map as JSON, which can hold any name.
 func jsonField(own func(name, value string), name string, v any, n int) {
 	if n == 0 {
 		return

@@ -60,7 +60,7 @@ func TestRealJournald(t *testing.T) {
 	r.UID, r.VolData = "another", nil
 	testkit.Must(t, NewJournal(JournalOptions{}).Record(r))
 
-	// What was sent is in the journal once journald has answered a request to sync.
+	// Sent records are in the journal once journald has answered a request to sync.
 	out, err := exec.CommandContext(t.Context(), "journalctl", "--sync").CombinedOutput()
 	if err != nil {
 		t.Fatalf("journalctl --sync: %v\n%s", err, out)

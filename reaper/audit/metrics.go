@@ -22,7 +22,7 @@ const reasonNone = "none"
 
 // The operations of orphan_reaper_failures_total besides the kinds of actions.
 const (
-	OpLook    = "look"    // a look could not be taken
+	OpLook    = "look"    // a look failed
 	OpLedger  = "ledger"  // the ledger could not be written
 	OpJournal = "journal" // a record could not be shown
 	OpMetrics = "metrics" // the metrics file could not be written

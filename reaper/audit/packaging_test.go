@@ -95,7 +95,6 @@ func TestAlertRulesFire(t *testing.T) {
 	rulesPass(t, rulesFile, strings.Replace(rulesFile, ".rules.", ".test.", 1))
 }
 
-// rulesPass has promtool check a file of rules, and run its tests.
 func rulesPass(t *testing.T, file, tests string) {
 	t.Helper()
 	promtool := testkit.NeedCommand(t, "promtool")
@@ -200,7 +199,7 @@ func TestRecordsDoc(t *testing.T) {
 
 // TestNodeProblemDetector: the patterns find the records that they are for, and those only.
 // They are compiled as node-problem-detector does: a pattern must match up to the end of
-// the last message, and the messages before it stand in lines of their own.
+// the last message, and the messages before it are in lines of their own.
 func TestNodeProblemDetector(t *testing.T) {
 	text, err := os.ReadFile(monitorFile)
 	testkit.Must(t, err)

@@ -15,7 +15,7 @@ import (
 )
 
 // maxText bounds the line for people. journalctl -o json shows no MESSAGE over 4,096
-// bytes without --all; the whole stands in the fields and in the ledger.
+// bytes without --all; the whole is in the fields and in the ledger.
 const maxText = 2000
 
 // Text returns the line that describes r: what, why, who requested it, and how to undo it.

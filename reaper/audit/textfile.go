@@ -89,7 +89,6 @@ func replace(dir *os.Root, tmp, name string, content []byte) error {
 	return dir.Rename(tmp, name)
 }
 
-// text returns all metrics in the text format.
 func (m *Metrics) text() ([]byte, error) {
 	families, err := m.registry.Gather()
 	if err != nil {

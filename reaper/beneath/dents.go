@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Entry is one name of a directory as getdents64(2) gives it. Names are bytes.
+// Entry is one name of a directory from getdents64(2). Names are bytes.
 type Entry struct {
 	Name string
 	Kind uint8 // DT_DIR and so on; DT_UNKNOWN where the file system does not report it

@@ -19,7 +19,7 @@ type Dir struct {
 // At makes a Dir of a directory that is open. Close closes the descriptor.
 func (o *Opener) At(fd int) *Dir { return &Dir{fd, o} }
 
-// Open gives an O_PATH handle of a directory by the path that the administrator gives, through links.
+// Open returns an O_PATH handle of the directory at the administrator's path, following links.
 func (o *Opener) Open(path string) (*Dir, error) { return o.dir(OpenDirPath(path)) }
 
 // OpenDirPath is Open for paths that need no step.
@@ -40,7 +40,7 @@ func (o *Opener) dir(fd int, err error) (*Dir, error) {
 	return o.At(fd), nil
 }
 
-// FD is the descriptor, for calls that change what lies in the directory, and -1 for nil.
+// FD returns the descriptor, for calls that change the directory's content, and -1 for nil.
 func (d *Dir) FD() int {
 	if d == nil {
 		return -1
@@ -67,7 +67,7 @@ func (d *Dir) step(name string, flags int) (*Dir, error) {
 	return d.open.dir(d.open.step(d.fd, name, flags))
 }
 
-// Handle gives an O_PATH handle of whatever has the name, a symbolic link or device too.
+// Handle returns an O_PATH handle of a file of any type, also a symbolic link or device.
 func (d *Dir) Handle(name string) (*Dir, error) { return d.step(name, OPath) }
 
 // Cross is Step for a directory that may be a mount point: for the directories that the

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NotRegularError is about what is there and is no regular file, so it was not opened or not read.
+// NotRegularError reports a file that is not regular, so it was not opened or not read.
 type NotRegularError struct{ mode uint16 }
 
 func (e NotRegularError) Error() string { return "it is " + TypeName(e.mode) + ", no regular file" }

@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestNotRegular: what is no regular file is neither opened nor waited for.
+// TestNotRegular: a file that is not regular is neither opened nor waited for.
 func TestNotRegular(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, os.WriteFile(dir+"/file", []byte("text"), 0o600))

@@ -14,7 +14,7 @@ const (
 	ReadDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOATIME
 	// OPathDir opens a handle of a directory to compare its identity later.
 	OPathDir = OPath | unix.O_DIRECTORY
-	// OPath gives a handle of whatever has the name, a symbolic link or device too.
+	// OPath opens a handle of a file of any type, also a symbolic link or device.
 	OPath = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
 	// ReadRegular opens a regular file that StatName has just shown; see RootFile.

@@ -254,7 +254,7 @@ func TestSameBy(t *testing.T) {
 	}
 }
 
-// TestMountedInBetween mounts over the name after it is held: the step still opens what lies below.
+// TestMountedInBetween mounts over the name after it is held: the step still opens what is below.
 func TestMountedInBetween(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return

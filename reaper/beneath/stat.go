@@ -37,7 +37,7 @@ func statx(dirfd int, name string, flags int) (st unix.Statx_t, err error) {
 	return st, err
 }
 
-// DevOf returns the device as stat(2) has it.
+// DevOf returns the device number of stat(2).
 func DevOf(st *unix.Statx_t) uint64 { return unix.Mkdev(st.Dev_major, st.Dev_minor) }
 
 // DirID returns which directory it is.

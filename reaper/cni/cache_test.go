@@ -19,7 +19,6 @@ const (
 	podNS   = "/var/run/netns/cni-05f97e31-df8a-4d5c-120b-e9e26d85e3ab"
 )
 
-// parseResult has the fields that Parse sets.
 type parseResult struct {
 	V1, Broken, Sandbox                 bool
 	Untied                              untied

@@ -109,7 +109,7 @@ func Judge(f *File, n policy.Node, l Listing, r policy.Rules, now policy.Instant
 }
 
 // absent waits until the runtime has not listed the container for a hold, in at least two looks; the file must be older than the
-// first of them. What is repaired is listed, and only its file's age shows that no program is writing it now.
+// first of them. A repaired container is listed, and only its file's age shows that no program is writing it now.
 func absent(v *policy.Verdict, f *File, l Listing, repair bool, r policy.Rules, now policy.Instant) {
 	since, ok := now.Since(l.Since)
 	if !ok || (r.Hold > 0 && !f.Changed.Before(l.Since.Wall)) {

@@ -191,7 +191,7 @@ func TestListings(t *testing.T) {
 			t.Errorf("minute %d: the listing that counts is only %s old", minute, since)
 		}
 		if minute < 5 && !l.Older.IDs["old"] {
-			t.Errorf("minute %d: what was listed during the hold is forgotten", minute)
+			t.Errorf("minute %d: a container listed during the hold is forgotten", minute)
 		}
 	}
 	if l.Older.IDs["old"] || !l.Older.IDs["new"] {

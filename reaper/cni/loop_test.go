@@ -496,7 +496,7 @@ func (s stopping) RestoreCNI(ctx context.Context, permit policy.Permit, files []
 	return s.fakeCNI.RestoreCNI(ctx, permit, files)
 }
 
-// TestCNIRestoreStopped: what was not begun when the command is interrupted has no record, and the error has its amount.
+// TestCNIRestoreStopped: files that were not begun when the command is interrupted have no record, and the error has their number.
 func TestCNIRestoreStopped(t *testing.T) {
 	n := sweptCNI(t)
 	ctx, stop := context.WithCancel(t.Context())

@@ -57,13 +57,13 @@ type Look struct {
 
 // Remover is the only thing that changes the CNI directories. Both return the files with their results, in order.
 type Remover interface {
-	// RemoveCNI unlinks those files that are still what was archived.
+	// RemoveCNI unlinks the files that still equal the archive.
 	RemoveCNI(ctx context.Context, permit policy.Permit, files []File) []File
 	// RestoreCNI writes files back that are not there, an address only if it is free.
 	RestoreCNI(ctx context.Context, permit policy.Permit, files []File) []File
 }
 
-// Archive keeps what is removed, each batch whole and synced before the first unlink.
+// Archive archives the files to remove, each batch whole and synced before the first unlink.
 type Archive interface {
 	Archive(name string, files []File) error
 	Archives() ([]ArchiveState, error)
@@ -92,7 +92,7 @@ type Report struct {
 	Verdicts []policy.Verdict
 	Outcomes []File
 	Census   Census
-	// Undo are the commands that put back what was removed: one for each sweep that removed something.
+	// Undo lists the commands that restore the removed files: one for each sweep that removed any.
 	Undo   []string
 	Errors []string
 	// Next is when time alone could change a verdict, 0 where it cannot; Pending where that is worth waiting for.
@@ -145,7 +145,6 @@ func ReportOf(t reaper.Turned) *Report {
 // mostErrors bounds the errors of one sweep: each network that a tenant has made may be one.
 const mostErrors = 100
 
-// complain adds errors.
 func (rep *Report) complain(errors ...string) {
 	for _, e := range errors {
 		switch n := len(rep.Errors); {
@@ -218,7 +217,7 @@ func (w *sweep) sweep(ctx context.Context) {
 	w.rep.Errors = slices.Compact(w.rep.Errors)
 }
 
-// permit asks the gate with what is known of the node now.
+// permit asks the gate with the node's current facts.
 func (w *sweep) permit(n policy.Node) policy.Permit {
 	return policy.Standing{Node: n, Breaker: w.stopped(), Rules: w.Rules, DryRun: w.DryRun}.Gate()
 }
@@ -247,7 +246,7 @@ func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool) []File {
 				rep.Next = v.Due
 			}
 		}
-		// What is kept is counted apart, so that it is shown beside 300,000 files that are removed.
+		// Kept files are counted apart, so that it is shown beside 300,000 files that are removed.
 		n := &rep.kept
 		if v.Decision == policy.Reap {
 			n = &rep.reaped

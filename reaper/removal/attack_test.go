@@ -53,7 +53,6 @@ func mountToggler(source, below string) func(string) bool {
 	}
 }
 
-// symlinkToggler exchanges the target with a link to canaries.
 func symlinkToggler(tr *tree) func(string) bool {
 	canaries := tr.CanaryDir()
 	return exchanger(tr.Outside+"/link", func(mine string) { tr.Must(os.Symlink(canaries, mine)) })
@@ -117,7 +116,7 @@ func TestAttackers(t *testing.T) {
 						return !t.Failed()
 					})
 					all += n
-					if results[policy.Done] == 0 { // on a busy machine it met the attacker each time; without one it goes
+					if results[policy.Done] == 0 { // on a busy machine it met the attacker each time; without one the tree is removed
 						want(t, run(t, r, a)[0], policy.Done, "")
 					}
 					tr.Check()

@@ -185,7 +185,7 @@ func (b *batch) make(parent *beneath.Dir, name string) (*beneath.Dir, error) {
 	return dir, nil
 }
 
-// empty moves all that lies in the leaf. What appears meanwhile is moved, too; a writer who
+// empty moves the content of the leaf. Files that appear meanwhile are moved, too; a writer who
 // does not stop is in use, and wins.
 func (b *batch) empty(ctx context.Context, leaf, dest *beneath.Dir, a policy.Action) error {
 	for range maxRescans + 1 {
@@ -277,7 +277,7 @@ func (b *batch) unclear(a policy.Action, leaf, dest *beneath.Dir, cause error) p
 	return out
 }
 
-// fill moves all that lies in from into leaf, and replaces nothing.
+// fill moves the content of from into leaf, and replaces nothing.
 func (b *batch) fill(from, leaf *beneath.Dir) error {
 	names, err := b.names(from)
 	if err != nil {
@@ -291,7 +291,7 @@ func (b *batch) fill(from, leaf *beneath.Dir) error {
 	return errors.Join(change.Fsync(leaf.FD()), change.Fsync(from.FD()))
 }
 
-// cleared returns what lies in the entry now.
+// cleared returns the content of the entry now.
 func (b *batch) cleared(ctx context.Context, out policy.Outcome) policy.Outcome {
 	a := out.Action
 	entry := a.Entry

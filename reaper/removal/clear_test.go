@@ -38,7 +38,7 @@ func (tr *tree) clearAction(leaf string) policy.Action {
 	return a
 }
 
-// back is the way back of a, as the ledger has it.
+// back returns the action that undoes a.
 func back(a policy.Action) policy.Action {
 	a.Kind, a.ID, a.Manifest = policy.PutBack, policy.DirID{}, nil
 	return a

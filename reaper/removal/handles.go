@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// handles are the directories of one batch. Each has an error of its own: what lies in
+// handles are the directories of one batch. Each has an error of its own: what is in
 // quarantine can be purged while the pods directory is not there.
 type handles struct {
 	pods, quar       *beneath.Dir

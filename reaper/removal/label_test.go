@@ -17,7 +17,6 @@ import (
 
 const selinux = "security.selinux"
 
-// labels are the SELinux labels of all that lies in a directory, by path.
 func labels(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

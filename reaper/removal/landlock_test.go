@@ -134,9 +134,9 @@ func attempted(t *testing.T, at attempt, confined bool) {
 	}
 }
 
-// TestConfinedMixUp: a bug for which no check stands in the code. While a directory is
-// emptied in quarantine, its descriptor's number comes to mean another directory, in which
-// the same names lie. The kernel keeps what lies there; without Landlock it is lost.
+// TestConfinedMixUp: a bug that the code does not check for. While a directory is emptied in
+// quarantine, its descriptor's number comes to mean another directory with the same names. The
+// kernel protects the files there; without Landlock they are lost.
 func TestConfinedMixUp(t *testing.T) {
 	for _, confined := range []bool{true, false} {
 		tr, r, a := quarantined(t, false, contents.TakeAll, "file volumes/kubernetes.io~empty-dir/e/f 10")

@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// maxLeft is the most rows of what is left; the rest is summed in one.
+// maxLeft bounds the rows of kept files; the rest is summed in one.
 const maxLeft = 256
 
 // note keeps the first error that stopped no more than one entry.
@@ -26,7 +26,7 @@ func share(st *unix.Statx_t) int64 {
 	return int64(st.Blocks) * 512 / max(1, int64(st.Nlink)) // no file has 2^63 bytes
 }
 
-// row adds to what is left. Beyond maxLeft, rows of one class are summed.
+// row adds a row of kept files. Beyond maxLeft, rows of one class are summed.
 func (w *walker) row(r policy.Residue) {
 	left := w.out.Left
 	if len(left) < maxLeft {

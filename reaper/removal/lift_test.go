@@ -23,7 +23,7 @@ func deepEntry(t *testing.T) (tr *tree, r *Remover, a policy.Action, top string)
 	return tr, r, a, top
 }
 
-// TestLift: nothing is removed that lies deeper than liftFrom below the top of its tree, since each step
+// TestLift: nothing is removed that is deeper than liftFrom below the top of its tree, since each step
 // there costs as many more. Without lifting it is, and so it is where nothing can be moved.
 func TestLift(t *testing.T) {
 	for how, c := range map[string]struct {

@@ -144,7 +144,7 @@ func (b *batch) exchange(a policy.Action, parked policy.DirID) policy.Outcome {
 	return b.conflict(a)
 }
 
-// conflict gives the newer directory, which lies under the entry's name, a name of its own.
+// conflict gives the newer directory, which is under the entry's name, a name of its own.
 func (b *batch) conflict(a policy.Action) policy.Outcome {
 	name, err := b.asConflict(a.Entry)
 	if err != nil {

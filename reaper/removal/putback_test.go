@@ -161,7 +161,7 @@ func TestPutBackOverFile(t *testing.T) {
 	testkit.There(t, tr.Quar+"/"+entryA+"/old", true)
 }
 
-// TestPutBackSwapped: another directory takes the entry's name before the rename.
+// TestPutBackSwapped: another directory replaces the entry before the rename.
 func TestPutBackSwapped(t *testing.T) {
 	tr := newTree(t)
 	r := tr.open(false)

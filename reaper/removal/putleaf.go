@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// isLeaf reports whether the entry holds what lay in a leaf.
+// isLeaf reports whether the entry holds the content of a leaf.
 func isLeaf(entry string) bool { return strings.HasSuffix(entry, policy.LeafSuffix) }
 
 var (
@@ -127,7 +127,7 @@ func cannotOpen(path string, err error) error {
 	return beneath.PathError("openat2", path, err)
 }
 
-// fits returns why what is in from cannot all go into leaf.
+// fits returns why the content of from cannot be moved into leaf.
 func (b *batch) fits(from, leaf *beneath.Dir, path string) error {
 	mine, err := b.names(from)
 	if err != nil {

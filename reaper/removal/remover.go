@@ -23,7 +23,7 @@ type Config struct {
 	// PodsDir is the kubelet's pods directory: its root directory, which may be behind a
 	// symbolic link, and one name.
 	PodsDir string
-	// QuarantineDir lies on the same mount as PodsDir, outside it, and is made with mode
+	// QuarantineDir is on the same mount as PodsDir, outside it, and is made with mode
 	// 0700 by the first park if it is not there. "" is orphan-reaper beside PodsDir.
 	QuarantineDir string
 	// Used reports whether anything uses the pod directory that was created again since then, at this moment:
@@ -127,7 +127,7 @@ func (r *Remover) podsPath(name string) string { return filepath.Join(r.root, r.
 
 func (r *Remover) quarPath(name string) string { return filepath.Join(r.quarParent, r.quar, name) }
 
-// QuarantineParent returns which directory the quarantine lies in, or would: by default the kubelet's root
+// QuarantineParent returns which directory the quarantine is in, or would: by default the kubelet's root
 // directory. One that is not mounted yet is another one.
 func (r *Remover) QuarantineParent() (policy.DirID, error) {
 	dir, err := r.open.Open(r.quarParent)
@@ -186,7 +186,6 @@ func (r *Remover) List() ([]string, error) {
 	return slices.DeleteFunc(all, func(name string) bool { return strings.HasSuffix(name, manifestSuffix) }), err
 }
 
-// quarNames returns all names in quarantine, sorted.
 func (r *Remover) quarNames(h *handles) ([]string, error) {
 	var names []string
 	d := dents{buf: make([]byte, 64<<10)}

@@ -68,7 +68,7 @@ func (b *batch) buffer() {
 }
 
 // piece reads one piece of f. A directory that turns out to be wide gets the widest buffer for the rest, unless another one has it: that
-// may be of a thread that hangs, or have f in it. Each level keeps its names until what lies below it is gone, so deep ones read little.
+// may be of a thread that hangs, or have f in it. Each level keeps its names until what is below it is gone, so deep ones read little.
 func (w *walker) piece(f *frame) (more bool, err error) {
 	d, own := &w.b.dents, w.b.dents.buf
 	switch {

@@ -146,7 +146,6 @@ func (w *walker) file(f *frame, name string) error {
 	return w.unlink(f, name, class, &st)
 }
 
-// unlink removes one name of f that is no directory.
 func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.Statx_t) error {
 	w.b.before("unlinkat", name)
 	err := change.Unlinkat(f.dir, name, 0)

@@ -41,7 +41,7 @@ func several(t *testing.T, n int) (*tree, *Remover, []policy.Action) {
 	return tr, r, actions
 }
 
-// whose returns of which entry of several the file is, "" for what is no file of one.
+// whose returns the entry that the file belongs to, or "".
 func whose(name string) string {
 	entry, _, ok := strings.Cut(name, "-")
 	if !ok || strings.Contains(name, ".") {
@@ -117,7 +117,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestThreadsMoveAlone: what is moved is one thread's, whatever stands beside it in the batch.
+// TestThreadsMoveAlone: one thread does all moves, whatever else the batch does.
 func TestThreadsMoveAlone(t *testing.T) {
 	tr, r, actions := several(t, 10)
 	tr.Pod(uidA, "file etc-hosts 1")

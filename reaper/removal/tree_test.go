@@ -32,7 +32,6 @@ func newTreeAt(tb testing.TB, base string, specs ...string) *tree {
 	return &tree{testkit.NewTreeAt(tb, base, specs...)}
 }
 
-// open makes a Remover for the tree.
 func (tr *tree) open(noOpenat2 bool) *Remover {
 	tr.T.Helper()
 	r, err := Open(Config{PodsDir: tr.Pods, NoOpenat2: noOpenat2, Used: unused})

@@ -126,7 +126,7 @@ func (w *walker) run(ctx context.Context) error {
 	return nil
 }
 
-// list reads one buffer of the directory, removes what is no directory, and notes the rest.
+// list reads one buffer of the directory, removes all but directories, and notes the rest.
 func (w *walker) list(ctx context.Context, f *frame) error {
 	f.pending, f.next = f.pending[:0], 0
 	d := &w.b.dents

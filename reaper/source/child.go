@@ -23,7 +23,7 @@ const (
 	// maxEntry bounds one line of the child's output. A MESSAGE that journalctl prints as numbers has up to
 	// five bytes for each byte.
 	maxEntry = 1 << 20
-	// maxStderr bounds what is kept of the child's messages.
+	// maxStderr bounds the kept part of the child's messages.
 	maxStderr = 4 << 10
 	// straggle is how long a process that the child started may keep its stderr open.
 	straggle = 2 * time.Second
@@ -124,7 +124,7 @@ func eachLine(r io.Reader, each func(line []byte) error) error {
 	}
 }
 
-// head keeps the beginning of what is written to it.
+// head keeps the beginning of the data written to it.
 type head struct{ text []byte }
 
 func (h *head) Write(p []byte) (int, error) {
@@ -224,7 +224,6 @@ func cursorTime(cursor string) (time.Time, bool) {
 // errEnough ends a reading before the child ends.
 var errEnough = errors.New("enough was read")
 
-// lookupPatience bounds the time of one journalctl lookup.
 const lookupPatience = 10 * time.Second
 
 // present returns the matches that find an entry from start on, or all of them if that cannot be determined.

@@ -21,7 +21,7 @@ func TestFileLongLinesAndJunk(t *testing.T) {
 	path := logPath(t)
 	w := open(t, path)
 	long := strings.Repeat("x", 3*(256<<10))
-	w.raw(long + orphan(1) + "\n")                         // The report lies beyond what is kept.
+	w.raw(long + orphan(1) + "\n")                         // The report is beyond the kept part.
 	w.raw(orphan(2) + long + "\n")                         // It is kept, the rest is not.
 	w.raw(strings.Repeat("\x00", 100_000))                 // A hole, as a writer without O_APPEND leaves,
 	w.raw(orphan(3) + "\n")                                // with a line behind it.

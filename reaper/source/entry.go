@@ -11,7 +11,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// entry is one journal entry.
 type entry struct {
 	cursor   string
 	messages [][]byte

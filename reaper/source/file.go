@@ -286,7 +286,7 @@ func (f *File) closeOld() {
 	}
 }
 
-// report logs what is wrong with the file, once per change.
+// report logs an error of the file, once per change.
 func (f *File) report(ctx context.Context, err error) {
 	missing := errors.Is(err, fs.ErrNotExist)
 	status := ""

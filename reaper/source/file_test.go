@@ -157,7 +157,6 @@ func TestFileCatchUpFlag(t *testing.T) {
 	}
 }
 
-// waitOpened waits until the source has opened its file.
 func waitOpened(t *testing.T, src Source) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

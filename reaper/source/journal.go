@@ -210,7 +210,7 @@ func (j *Journal) child(ctx context.Context, args []string, every bool, lines ch
 	})
 }
 
-// forget clears what is known of the entries before: another child begins elsewhere.
+// forget clears the state of the earlier entries: another child begins elsewhere.
 func (j *Journal) forget() {
 	clear(j.streams)
 	clear(j.asked)

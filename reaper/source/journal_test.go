@@ -237,7 +237,7 @@ func TestJournalRenewsItsFollower(t *testing.T) {
 	}
 	f.stop()
 	if !resumed() || log.String() != "" {
-		t.Errorf("called with %q, said:\n%s", k.called(), log.String())
+		t.Errorf("called with %q, logged:\n%s", k.called(), log.String())
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

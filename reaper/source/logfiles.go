@@ -51,7 +51,7 @@ func journals(dirs []string, name string) (files []string) {
 	return files
 }
 
-// JournalKept reports whether a journal lies in any of the directories. With Storage=none
+// JournalKept reports whether a journal is in any of the directories. With Storage=none
 // journald passes lines on to syslog and keeps none: there is nothing to follow.
 func JournalKept(dirs ...string) bool { return len(journals(dirs, "*.journal")) > 0 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// unitsOf returns the units that a call names.
 func unitsOf(call string) (units []string) {
 	for word := range strings.FieldsSeq(call) {
 		if unit, ok := strings.CutPrefix(word, "_SYSTEMD_UNIT="); ok {
@@ -67,7 +66,7 @@ printf '{"__CURSOR":"s=1;t=1","_SYSTEMD_UNIT":"%s"}\n' $u; exec sleep 100;; esac
 // units and moves it.
 func TestCatchUpHoldsItsPosition(t *testing.T) {
 	const answer = `case "$*" in *=kubelet.service*) echo '{"__CURSOR":"s=1;t=1","_SYSTEMD_UNIT":"kubelet.service"}';; esac; exit 0`
-	// The clock stands at second 100, so that the last 10 s begin at 90.
+	// The clock is at second 100, so that the last 10 s begin at 90.
 	k := newAsked(t, answer, `[ -n "$follow" ] && { hit $((95000000+n)); exec sleep 100; }; [ $n = 0 ] && hit 89000000; hit $((95000000+n)); exit 0`)
 	j := k.journal(quiet())
 	j.renewal = 200 * time.Millisecond

@@ -19,7 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// maxStep bounds what is read before names and watches are checked again.
+// maxStep bounds the bytes read before names and watches are checked again.
 const maxStep = 64 << 20
 
 var (
@@ -191,7 +191,7 @@ func (t *tailed) whole(start int64) bool {
 	return !mayBeCut(len(line) - 1 - bytes.LastIndexByte(line, '\n'))
 }
 
-// position returns where the file stands.
+// position returns the position in the file.
 func (t *tailed) position() FilePosition {
 	t.mu.Lock()
 	defer t.mu.Unlock()

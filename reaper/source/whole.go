@@ -34,7 +34,7 @@ const (
 	usualPriority = "6"
 	// moment bounds the time in which the pieces of one message are written.
 	moment = time.Second
-	// maxStreams bounds what is remembered. A kubelet has one or two.
+	// maxStreams bounds the streams in memory. A kubelet has one or two.
 	maxStreams = 64
 	// maxLookups bounds the lookups of one child: any process can write entries and must not start processes
 	// without limit.
@@ -103,7 +103,6 @@ func mayBeCut(n int) bool { return n >= 1000 && n < 1200 || n >= 2000 }
 // puts a value's further lines (and " >" after the last). In all of these what comes from a pod is quoted.
 var beginning = regexp.MustCompile(`^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |time="|\{"|\t| >)`)
 
-// begins reports whether the entry begins as a line of a log does.
 func (e *entry) begins() bool { return len(e.messages) == 1 && beginning.Match(e.messages[0]) }
 
 // whole reports whether an entry is a whole line of what its process wrote. Where the entry before it

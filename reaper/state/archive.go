@@ -67,7 +67,7 @@ func (s *Store) DropArchive(name string) error {
 	return s.syncDirOf(archiveDir)
 }
 
-// ArchivePath is where the archive of a state directory lies.
+// ArchivePath returns the path of an archive of a state directory.
 func ArchivePath(dir, name string) string { return filepath.Join(dir, archiveDir, name+archiveSuffix) }
 
 // archiveFile returns the file of an archive. A name may come from an operator.

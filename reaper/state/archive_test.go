@@ -128,7 +128,7 @@ func TestArchiveDiskFull(t *testing.T) {
 	testkit.Must(t, unix.Unmount(dir, 0))
 }
 
-// TestArchiveSymlink: what lies at the archives' place and is no directory is not used.
+// TestArchiveSymlink: anything but a directory at the archives' place is not used.
 func TestArchiveSymlink(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	s := open(t, dir, Options{})

@@ -48,7 +48,7 @@ func TestBy(t *testing.T) {
 }
 
 // TestLaterField: a program from before a field reads the record without it, and leaves the line as it is.
-// So what is written today is read by the program of yesterday, which has this reader.
+// An older program, which has this reader, can read today's records.
 func TestLaterField(t *testing.T) {
 	dir := memDir(t)
 	body, err := json.Marshal(policy.Record{Seq: 1, Kind: policy.KindParked, UID: "u", Entry: "u.1"})

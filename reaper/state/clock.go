@@ -31,7 +31,7 @@ func NewClock() (Clock, error) {
 // so that no duration is ever computed from the instant: policy then waits.
 func (c Clock) Now() policy.Instant {
 	// In UTC and without Go's monotonic reading, an instant equals itself read back.
-	now := policy.Instant{Wall: time.Now().UTC().Round(0), BootID: c.bootID} //nolint:forbidigo // state owns the clock: everything else takes an Instant from here
+	now := policy.Instant{Wall: time.Now().UTC().Round(0), BootID: c.bootID} //nolint:forbidigo // state owns the clock: everything else gets an Instant from here
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {
 		now.BootID = ""

@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestDays: what was dropped from the ledger is still counted, each record once: after a compaction, after
+// TestDays: dropped records of the ledger are still counted, each record once: after a compaction, after
 // one that was killed between its two files, and after another one.
 func TestDays(t *testing.T) {
 	dir := memDir(t)

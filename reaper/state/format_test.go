@@ -76,7 +76,7 @@ func TestFormatV1(t *testing.T) {
 		t.Errorf("entries %v, want %v", phases, want)
 	}
 	if held := s.Entries()[entry("1")]; held.Left[0].Class != contents.ClassData || held.ID.Ino != 9 || held.ConfirmedAt.Wall.Year() != 2026 {
-		t.Errorf("what is held: %+v", held)
+		t.Errorf("the held pods: %+v", held)
 	}
 	if s.BreakerOpen() {
 		t.Error("the breaker is open although an operator closed it")
@@ -97,7 +97,7 @@ func TestFormatV1(t *testing.T) {
 		}
 	}
 	if said.Len() > 0 {
-		t.Errorf("said %s", said)
+		t.Errorf("logged %s", said)
 	}
 }
 

@@ -49,7 +49,7 @@ func FuzzLedger(f *testing.F) {
 			t.Fatal("more than the end was changed")
 		}
 		if len(rest) < len(b) && !bytes.Equal(readFile(t, dir, "ledger.torn-1"), b[len(rest):]) {
-			t.Fatal("what was cut off was not kept")
+			t.Fatal("the rest that was cut off was not kept")
 		}
 		before := all(t, s)
 		for i, r := range before {

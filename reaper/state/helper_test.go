@@ -66,7 +66,6 @@ func writer(arg string) error {
 	return s.Close()
 }
 
-// startWriter starts a writer and returns it with its output.
 func startWriter(t *testing.T, dir, name string, batches int) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -151,7 +150,6 @@ func writeFile(t *testing.T, b []byte, elem ...string) {
 
 func removeFile(elem ...string) error { return os.Remove(filepath.Join(elem...)) }
 
-// logged returns a logger and the buffer that it writes to.
 func logged() (*slog.Logger, *bytes.Buffer) {
 	var b bytes.Buffer
 	return slog.New(slog.NewTextHandler(&b, nil)), &b

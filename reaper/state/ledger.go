@@ -35,7 +35,6 @@ func (l *ledger) reset() {
 	*l = ledger{sent: l.sent, entries: map[string]*policy.EntryState{}}
 }
 
-// apply folds one record.
 func (l *ledger) apply(r policy.Record, length int) {
 	l.seq = r.Seq
 	l.size += int64(length)

@@ -47,7 +47,7 @@ func TestLedgerOutlivesTheProcess(t *testing.T) {
 	}
 	delete(folded, string(uid(2))+"-1")
 	if !reflect.DeepEqual(entries, folded) {
-		t.Errorf("entries are not those that Fold makes, without what is gone:\n%+v\n%+v", entries, folded)
+		t.Errorf("entries are not those that Fold makes, without removed ones:\n%+v\n%+v", entries, folded)
 	}
 	if next := appendTo(t, s, policy.Record{Kind: policy.KindStarted}); next[0].Seq != int64(len(want))+1 {
 		t.Errorf("the next record has number %d, want %d", next[0].Seq, len(want)+1)
@@ -376,7 +376,7 @@ func TestAppendSeesWhatOthersWrote(t *testing.T) {
 	}
 }
 
-// The guards are needed: each test here leaves one out and shows what is lost.
+// Each test here disables one guard and shows the loss.
 
 func TestWithoutReadingOnARecordIsLost(t *testing.T) {
 	dir := t.TempDir()

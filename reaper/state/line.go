@@ -15,7 +15,7 @@ import (
 // (Castagnoli) in hexadecimal, of every byte before that field:
 //
 //	{"seq":7,"kind":"parked",…,"text":""    ,"crc":"89abcdef"}    \n
-//	------------ what is summed ---------
+//	------------ the summed part --------
 //
 // Lines from before the checksum have none and are still read. They may contain only fields that this program
 // knows, so a bit flip in the name of the checksum's field does not make a line pass for an old one. An older

@@ -94,7 +94,7 @@ func (s *Store) refresh() error {
 	return nil
 }
 
-// readOn reads and folds what lies behind the last line that was read.
+// readOn reads and folds the lines after the last one that was read.
 func (s *Store) readOn() error {
 	l := &s.ledger
 	info, err := l.file.Stat()

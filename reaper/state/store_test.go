@@ -156,7 +156,7 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	if after := snapshot(t, dir); !reflect.DeepEqual(before, after) {
 		t.Errorf("the directory was changed: %v, before %v", after, before)
 	}
-	// It sees what is appended later.
+	// It sees later records.
 	w = open(t, dir, Options{})
 	appendTo(t, w, life(2, policy.KindParked)...)
 	testkit.Must(t, s.Refresh())
@@ -236,7 +236,7 @@ func TestValues(t *testing.T) {
 			}
 			if told := strings.Contains(said.String(), "holds.corrupt-"); told != (i == 0) {
 				if i == 0 || strings.Count(said.String(), "holds.corrupt-") > 1 {
-					t.Fatalf("cut at %d: told %v at load %d: %s", n, told, i, said)
+					t.Fatalf("cut at %d: returned %v at load %d: %s", n, told, i, said)
 				}
 			}
 		}

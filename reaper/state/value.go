@@ -22,7 +22,7 @@ const valueVersion = 1
 // never starts again.
 var most = map[string]int64{"heard": 32 << 20}
 
-// envelope is what NAME.json holds.
+// envelope is the content of NAME.json.
 type envelope struct {
 	Version int             `json:"version"`
 	Value   json.RawMessage `json:"value"`
@@ -113,7 +113,7 @@ func (s *Store) freeName(prefix string) (string, error) {
 	return "", fmt.Errorf("cannot find a free name for %sN in %s", prefix, s.dir)
 }
 
-// Save keeps v under name. After a crash the file holds either v or what it held before.
+// Save stores v under name. After a crash the file holds either v or its earlier content.
 func (s *Store) Save(name string, v any) error {
 	file, err := valueFile(name)
 	if err != nil {

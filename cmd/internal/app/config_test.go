@@ -44,7 +44,6 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// loadFile reads a configuration file's text.
 func loadFile(t *testing.T, text string) (config.Config, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")

@@ -98,7 +98,6 @@ func klogTime(line []byte, now time.Time) time.Time {
 	return at
 }
 
-// logsRead returns how each log was read.
 func logsRead(states map[string]source.State, since time.Time) []summary.Source {
 	var all []summary.Source
 	for name, s := range states {

@@ -40,7 +40,7 @@ func Breaker(_ context.Context, cfg config.Config) (*policy.Record, error) {
 	})
 }
 
-// ListQuarantine returns the ledger's entries, sorted by name, and what else lies in quarantine. Entries that are gone
+// ListQuarantine returns the ledger's entries, sorted by name, and the other directories in quarantine. Entries that are gone
 // may be among them.
 func ListQuarantine(_ context.Context, cfg config.Config) ([]policy.EntryState, error) {
 	return reading(cfg, func(s *state.Store) ([]policy.EntryState, error) {
@@ -126,5 +126,5 @@ func seen(store *state.Store, before time.Time) bool {
 	return counts(m.CNI.Older.Since)
 }
 
-// ArchivePath is where an archive of CNI files lies.
+// ArchivePath returns the path of an archive of CNI files.
 func ArchivePath(cfg config.Config, name string) string { return state.ArchivePath(cfg.StateDir, name) }

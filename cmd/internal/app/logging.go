@@ -21,7 +21,6 @@ func logsToJournal(cfg config.Config) bool {
 	return cfg.LogFormat == "journal"
 }
 
-// logLevel returns the level of the configuration.
 func logLevel(cfg config.Config) slog.Level {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
@@ -56,7 +55,6 @@ func newRecorder(cfg config.Config, fallback io.Writer, show func(policy.Record)
 	})
 }
 
-// silent drops records.
 type silent struct{}
 
 func (silent) Record(policy.Record) error { return nil }

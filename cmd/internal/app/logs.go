@@ -43,7 +43,6 @@ type observer struct {
 	ended func(states map[string]source.State, since time.Time)
 }
 
-// readLogs returns the claims of the logs.
 func readLogs(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger, h observer) []reported.Claim {
 	progress.From(ctx).Begin("listening to the kubelet's log", "", 0)
 	ctx, cancel := context.WithTimeout(ctx, readBackTime)

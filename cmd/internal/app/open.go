@@ -344,7 +344,7 @@ func Now() policy.Instant {
 	return clock.Now()
 }
 
-// warnUnlisted logs how many entries lie in quarantine that the ledger does not have.
+// warnUnlisted logs how many entries are in quarantine that the ledger does not have.
 func (n *Node) warnUnlisted() {
 	names, err := n.Reaper.Remover.List()
 	if err != nil {
@@ -388,5 +388,5 @@ func (n *Node) attachments(ctx context.Context, rep *reaper.Report) {
 // errNoSource is for a configuration whose logs cannot be followed.
 var errNoSource = fmt.Errorf("no log can be followed")
 
-// closeQuietly closes what was read, or synced before.
+// closeQuietly closes a file that was read, or synced before.
 func closeQuietly(c io.Closer) { _ = c.Close() }

@@ -35,7 +35,7 @@ func firstMiB(file string) string {
 		return ""
 	}
 	defer closeQuietly(f)
-	b, _ := io.ReadAll(io.LimitReader(f, 1<<20)) // what was read before an error counts
+	b, _ := io.ReadAll(io.LimitReader(f, 1<<20)) // a part read before an error counts
 	return string(b)
 }
 

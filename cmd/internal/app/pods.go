@@ -52,7 +52,6 @@ func NameThere(cfg config.Config, name string) bool {
 	return err == nil
 }
 
-// noNodeHint is the hint for a missing pods directory.
 const noNodeHint = "is this a Kubernetes node? --root-dir names the kubelet's root directory where it is another"
 
 // noNode returns the error of RootThere for an error of a missing file.

@@ -17,7 +17,7 @@ type quarantined struct {
 	Dir string `json:"dir"`
 }
 
-// sameQuarantine fails if the ledger's entries lie in another quarantine than the configured one.
+// sameQuarantine fails if the ledger's entries are in another quarantine than the configured one.
 func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err error) {
 	if _, err := store.Load("quarantine", &was); err != nil {
 		return was, err

@@ -58,7 +58,7 @@ func laterFiles(ctx context.Context, cfg config.Config, guard *bounded.Guard) []
 	usual, err := bounded.Do(ctx, guard, "log files", func() []string {
 		ctl, err := source.FindJournalctl()
 		if err != nil {
-			ctl = source.Journalctl{} // the journal may lie here all the same
+			ctl = source.Journalctl{} // the journal may be here all the same
 		}
 		return source.WrittenAfterJournal(ctl.Dirs(), cfg.LogFiles)
 	})

@@ -24,7 +24,7 @@ type UnmountOptions struct {
 	Waits func(*reaper.Unmounting, time.Duration)
 }
 
-// Unmount unmounts what is mounted below the directory of a dead pod, in the node's own mount namespace.
+// Unmount unmounts the mounts below the directory of a dead pod, in the node's own mount namespace.
 func (by Person) Unmount(ctx context.Context, cfg config.Config, uid parsers.PodUID, o UnmountOptions) (*reaper.Unmounting, error) {
 	defer progress.From(ctx).End()
 	opened := options{access: Reads}

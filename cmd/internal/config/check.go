@@ -143,7 +143,7 @@ func (c Config) Notes() []string {
 	return notes
 }
 
-// within reports whether path is dir or lies below it, by their names.
+// within reports whether path is dir or is below it, by their names.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

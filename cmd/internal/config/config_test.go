@@ -242,7 +242,7 @@ func TestAllErrorsAtOnce(t *testing.T) {
 	}
 }
 
-// TestSection: a key that stands below another, from the file and from the flag.
+// TestSection: a key that is below another, from the file and from the flag.
 func TestSection(t *testing.T) {
 	const key, text = "web.config_file", "hold: 10m\nweb:\n  config_file: /w\n  listen_addresses: [systemd]\n"
 	if c, err := load(t, text, nil); err != nil || c.WebConfigFile != "/w" || c.Source(key) != c.File+":3" {

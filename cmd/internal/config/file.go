@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 )
 
-// maxConfigFile bounds what is read of a file that may be a device.
+// maxConfigFile bounds the read of a file that may be a device.
 const maxConfigFile = 1 << 20
 
 // retiredSection and retiredFlags configured traces, which earlier versions sent. They have no effect; command
@@ -79,11 +79,10 @@ func parseYAML(data []byte) (*yaml.Node, error) {
 	return nil, nil // the file has only comments
 }
 
-// fileReader sets the keys of one file.
 type fileReader struct {
 	c     *Config
 	name  string
-	lines map[string]int // where each key stands
+	lines map[string]int // the line of each key
 	errs  []error
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // checkConfigOwner returns an error for a configuration that others than root, or we, can change: it determines which files
-// are removed as root. What is no regular file (a pipe, /dev/null) is from the user who started the program.
+// are removed as root. A file that is not regular (a pipe, /dev/null) is from the user who started the program.
 func checkConfigOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {

@@ -170,7 +170,6 @@ func (s *Setting) List() bool {
 	return ok
 }
 
-// field returns the pointer to the setting's value in c.
 func (s *Setting) field(c *Config) any {
 	return reflect.ValueOf(c).Elem().Field(s.index).Addr().Interface()
 }
@@ -221,7 +220,7 @@ func (s *Setting) set(c *Config, values []string) (err error) {
 	return err
 }
 
-// Values returns the values that the configuration has, as the file has them.
+// Values returns the configuration's values in the notation of the file.
 func (s *Setting) Values(c *Config) []string {
 	switch p := s.field(c).(type) {
 	case *string:

@@ -108,8 +108,8 @@ type cniTotalsView struct {
 	ForPerson int64 `json:"for_person"`
 	// More is how many of them are not listed.
 	More int64    `json:"more"`
-	Undo []string `json:"undo,omitempty"` // the commands that put back what was removed
-	left int64    // of those that were judged last, what is still there
+	Undo []string `json:"undo,omitempty"` // the commands that restore the removed files
+	left int64    // of the files judged last, those that are still there
 }
 
 // totalCNI counts the files. Those that earlier looks of a sweep removed are no longer among the verdicts of

@@ -17,7 +17,7 @@ import (
 
 func noEnv(string) string { return "" }
 
-// TestConsole: on a terminal one line is drawn in place. It fits the terminal. Notes and records stand above it, whole,
+// TestConsole: on a terminal one line is drawn in place. It fits the terminal. Notes and records are above it, whole,
 // and nothing of it is left in the end.
 func TestConsole(t *testing.T) {
 	for columns, want := range map[int]string{

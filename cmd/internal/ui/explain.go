@@ -72,7 +72,7 @@ func NewExplanation(r reaper.Report, c Context, uid parsers.PodUID, name string,
 // Empty reports whether there is nothing of the pod.
 func (x Explanation) Empty() bool { return len(x.pods) == 0 && len(x.entries) == 0 && len(x.done) == 0 }
 
-// NeedsPerson reports whether an operator should look at the pod: it is kept, or lies in quarantine in conflict.
+// NeedsPerson reports whether an operator should look at the pod: it is kept, or is in quarantine in conflict.
 func (x Explanation) NeedsPerson() bool {
 	return slices.ContainsFunc(x.entries, func(e policy.EntryState) bool { return e.Phase.OnlyByPerson() }) ||
 		slices.ContainsFunc(x.pods, func(pod *podView) bool { return pod.outlook() == policy.OutlookPerson })

@@ -15,7 +15,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// explainer writes one pod.
 type explainer struct {
 	*Printer
 	*Explanation
@@ -295,7 +294,6 @@ func (x explainer) residue(heading string, rs []policy.Residue, fates bool) {
 	}
 }
 
-// entry writes a pod that is in quarantine, or was.
 func (x explainer) entry(e *policy.EntryState) {
 	v := viewEntry(*e, x.c)
 	x.head(v.UID, policy.FullName(e.Namespace, e.PodName))
@@ -363,7 +361,7 @@ func (p *Printer) volData(files map[string]string) {
 	}
 }
 
-// history writes what was done with the pod, the oldest first.
+// history writes the actions on the pod, the oldest first.
 func (x explainer) history() {
 	if len(x.done) == 0 {
 		return
@@ -375,6 +373,6 @@ func (x explainer) history() {
 			by = ", asked for by " + person
 		}
 		x.Printf("  %s  %s%s\n", human.When(r.At.Wall), r.Kind, by)
-		x.Para("    ", audit.What(r)) // what undoes it now stands above, where something does
+		x.Para("    ", audit.What(r)) // the command that undoes it is above, if there is one
 	}
 }

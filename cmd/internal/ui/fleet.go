@@ -198,7 +198,6 @@ func (s *FleetScope) hits(r *report.Report) int {
 	return least
 }
 
-// shows reports whether a node is in the list.
 func (s *FleetScope) shows(n *FleetNode) bool {
 	switch {
 	case s.NeedsPerson && n.Counts.NeedsPerson == 0 && !n.BreakerOpen:

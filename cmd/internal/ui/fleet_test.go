@@ -12,7 +12,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// textOf returns the text of fleet list.
 func textOf(t *testing.T, f *FleetList) string {
 	t.Helper()
 	var out bytes.Buffer

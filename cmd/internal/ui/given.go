@@ -18,7 +18,7 @@ var own = regexp.MustCompile(`(?:\x1b\[[0-9;]*m|\b)(?:sudo )?orphan-reaper ` +
 	`(?:config check|doctor|explain|quarantine (?:forget|list|purge|restore|resume)|report|run|scan|sweep|unmount)\b` +
 	`(?: (?:-o [a-z]+|--?[a-z][a-z-]*(?:=[a-z]+)?|UID|POD|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|cni-[0-9-]+))*`)
 
-// In has each command of text carry the flags. What stands within a shell's quotes, or behind an escaped quote of JSON,
+// In has each command of text carry the flags. What is within a shell's quotes, or behind an escaped quote of JSON,
 // may be the name of a file.
 func (g Given) In(text string) string {
 	if g == "" {

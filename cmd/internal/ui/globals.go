@@ -27,7 +27,7 @@ type GlobalMount struct {
 	state string
 }
 
-// GlobalMounts turns the staged volumes of a look into what is shown, those that are mounted first.
+// GlobalMounts converts the staged volumes of a look for display, mounted ones first.
 func GlobalMounts(l *policy.Look, c Context) []GlobalMount {
 	var all, rest []GlobalMount
 	for _, g := range summary.GlobalMounts(l) {

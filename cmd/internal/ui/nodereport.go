@@ -55,7 +55,7 @@ type KubeletLines struct {
 	Going    int64 `json:"going_lines"`
 	GoingOn  int   `json:"going_pods"`
 	Estimate int64 `json:"estimate_by_now"`
-	// The same in bytes, as the log has them.
+	// The same in bytes of the log.
 	Bytes         int64 `json:"bytes"`
 	GoingBytes    int64 `json:"going_bytes"`
 	EstimateBytes int64 `json:"estimate_bytes"`
@@ -165,7 +165,6 @@ func WriteNodeReport(p *Printer, v *NodeReport) {
 	}
 }
 
-// begins returns since when there are records.
 func (v *NodeReport) begins() string {
 	if v.RecordsSince == nil {
 		return "There are none: nothing was done yet, or not with this state directory."

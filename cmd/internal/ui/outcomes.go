@@ -58,7 +58,7 @@ func NewRestored(outcomes Outcomes, files cni.Restored) Restored {
 	return Restored{outcomes, views, totals}
 }
 
-// Restored writes what was put back, and what was not.
+// Restored writes the restored entries, and the others.
 func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Outcome, files cni.Restored) {
 	left := total(entry.Left)
 	place := c.PodsDir + "/" + string(entry.UID)

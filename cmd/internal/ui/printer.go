@@ -52,13 +52,13 @@ type Printer struct {
 	Piped  bool
 	colour bool
 	begun  bool // something was written
-	gap    bool // an empty line precedes what is written next
+	gap    bool // an empty line precedes the next text
 }
 
 // NewPrinter writes to w; env is the environment.
 func NewPrinter(w io.Writer, env func(string) string) *Printer {
 	p := &Printer{w: bufio.NewWriter(w), Columns: maxWidth, Piped: true}
-	f, ok := w.(interface{ Fd() uintptr }) // a file, or what stands for one
+	f, ok := w.(interface{ Fd() uintptr }) // a file, or a substitute
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return p
 	}
@@ -102,7 +102,7 @@ func (p *Printer) Heading(s string) {
 	p.Printf("%s\n", p.Paint(Bold, s))
 }
 
-// Gap puts one empty line between what was written and what follows. It writes none at the beginning or the end.
+// Gap puts one empty line between the last text and the next. It writes none at the beginning or the end.
 func (p *Printer) Gap() { p.gap = p.begun }
 
 // TextColumns is the width of text: lines that are longer are hard to read.
@@ -209,7 +209,7 @@ func (p *Printer) encode(v any, indent string) error {
 // escaper accepts JSON in one piece, as an encoder writes it: of many nodes that is megabytes.
 type escaper struct{ *Printer }
 
-// Write escapes what is not printable. Who pastes a command from JSON means the same node.
+// Write escapes unprintable text. A command that is pasted from JSON refers to the same node.
 func (e escaper) Write(text []byte) (int, error) {
 	return len(text), e.escape([]byte(e.Given.quoted().In(string(text))))
 }

@@ -31,7 +31,7 @@ func TestJSONIsPrintable(t *testing.T) {
 			t.Errorf("%s: %q", name, text)
 		}
 		if !strings.Contains(text, `a <b> & 'ä' 漢 😀 \\ \"`) {
-			t.Errorf("%s: what is printable is not left as it is:\n%s", name, text)
+			t.Errorf("%s: printable text was changed:\n%s", name, text)
 		}
 		got := map[string]string{}
 		if err := json.Unmarshal(out.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) {

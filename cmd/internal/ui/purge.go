@@ -84,7 +84,7 @@ func askEntry(b *strings.Builder, e policy.EntryState) {
 	}
 }
 
-// held returns how much lies in entries of the quarantine.
+// held describes the size of entries of the quarantine.
 func held(entries ...policy.EntryState) string {
 	var sum policy.Tally
 	least := ""

@@ -145,7 +145,7 @@ func NewQuarantine(entries []policy.EntryState, archives []cni.ArchiveState, bre
 	return v
 }
 
-// Quarantine writes what lies in quarantine.
+// Quarantine writes the content of the quarantine.
 func (p *Printer) Quarantine(v Quarantine) {
 	if v.breaker != nil { // an operator who inspects the quarantine must know this first
 		p.Aside(func() {

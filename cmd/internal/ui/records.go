@@ -47,12 +47,12 @@ func (s *SweepScreen) Show(r policy.Record) error {
 	return p.Flush()
 }
 
-// kindsRemoved are the kinds of records on what was removed.
+// kindsRemoved are the kinds of records of removals.
 var kindsRemoved = []policy.Kind{
 	policy.KindParked, policy.KindCleared, policy.KindStripped, policy.KindRemoved, policy.KindRemovedSandbox, policy.KindCNIRemoved,
 }
 
-// recordColour is green for what was removed, yellow for what waits and red for what needs an operator.
+// recordColour is green for a removal, yellow for a pod that waits and red for one that needs an operator.
 func recordColour(r policy.Record) Colour {
 	switch {
 	case slices.Contains(kindsRemoved, r.Kind):

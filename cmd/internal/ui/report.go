@@ -25,7 +25,7 @@ const (
 	outcomeWouldRemove     = "would-remove"
 )
 
-// Report is a reaper.Report as JSON has it. Lists are never null.
+// Report is a reaper.Report in JSON. Lists are never null.
 type Report struct {
 	Pods []podView `json:"pods"`
 	// RuntimeOnly are the pods that the runtime has and the pods directory has not.
@@ -42,7 +42,7 @@ type Report struct {
 	now     time.Time
 	remover Remover
 	halted  bool    // by the breaker
-	lying   []Entry // in quarantine, and what lies there beside
+	lying   []Entry // in quarantine, and other directories there
 }
 
 // Show selects the pods of a report and of its table. JSON always has all requested pods.
@@ -52,7 +52,7 @@ type Show struct {
 	Only    []parsers.PodUID    // the pods that were asked for, none for all
 	All     bool                // list all the living as well, and each file of CNI by itself
 	Verdict string              // list only what has this verdict, or "alive"
-	Lying   []policy.EntryState // what lies in quarantine, also what is not in the ledger; nil for the report's entries
+	Lying   []policy.EntryState // what is in quarantine, also what is not in the ledger; nil for the report's entries
 }
 
 // podView is one pod directory, or one parked pod.
@@ -126,7 +126,6 @@ func list[T any](s []T) []T {
 	return s
 }
 
-// reasonsOf lists the reasons of why.
 func reasonsOf(why []policy.Why) []policy.Reason {
 	reasons := []policy.Reason{}
 	for _, w := range why {
@@ -147,7 +146,7 @@ func viewPod(p *policy.Judged) podView {
 	switch {
 	case !pod.Parked:
 		pod.Clear, pod.DueSeconds = p.Verdict.Leaves, int(p.Due.Seconds())
-	case p.Decision == policy.Return: // what is put back is kept
+	case p.Decision == policy.Return: // a pod that is put back is kept
 		pod.Verdict = policy.Keep
 	}
 	return pod
@@ -162,7 +161,7 @@ func viewPods(pods []policy.Judged, stages ...policy.Stage) []podView {
 	return views
 }
 
-// NewReport turns a report into what is shown.
+// NewReport converts a report for display.
 func NewReport(r reaper.Report, c Context, show Show) Report {
 	v := Report{
 		Pods: viewPods(r.Pods, policy.InPlace, policy.InQuarantine), RuntimeOnly: viewPods(r.Pods, policy.InRuntime),
@@ -221,7 +220,6 @@ func (v *podView) ended() bool {
 	return v.outlook() == policy.OutlookAlive && v.evidence.Stopped() && !slices.ContainsFunc(v.Reasons, shows)
 }
 
-// title is the pod's UID, or its quoted name.
 func (v *podView) title() string {
 	if v.UID == "" {
 		return strconv.QuoteToASCII(v.evidence.Name)
@@ -232,7 +230,7 @@ func (v *podView) title() string {
 // podName is NAMESPACE/NAME or the name alone, "" where neither is known.
 func podName(namespace, name string) string { return clean.Text(policy.FullName(namespace, name)) }
 
-// NeedsPerson reports whether anything in the report is kept, or lies in quarantine, that needs an operator.
+// NeedsPerson reports whether anything in the report is kept, or is in quarantine, that needs an operator.
 func (v *Report) NeedsPerson() bool {
 	for _, pods := range [][]podView{v.Pods, v.RuntimeOnly} {
 		for i := range pods {
@@ -274,7 +272,6 @@ func (v *Report) listsWord(word string) bool {
 	return v.show.All || word != wordAlive
 }
 
-// listsEnded reports whether the table lists pods that have ended.
 func (v *Report) listsEnded() bool { return v.show.All || v.show.Verdict == string(policy.Keep) }
 
 // narrow drops the pods that were not asked for and that no sweep worked on. It adds an error for each that was asked for and

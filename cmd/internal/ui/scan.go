@@ -67,7 +67,6 @@ var tableWords = []struct {
 	{wordAlive, "", "lives", "live", false},
 }
 
-// orderOf returns the place of a word in the table.
 func orderOf(word string) int {
 	for i := range tableWords {
 		if tableWords[i].word == word {
@@ -148,7 +147,7 @@ func (v *Report) holdEnds(pod *podView) (at string, ok bool) {
 	return human.Clock(v.now.Add(time.Duration(pod.DueSeconds)*time.Second), v.now), true
 }
 
-// sums writes how many pods and files there are of each word, and what lies in quarantine.
+// sums writes how many pods and files there are of each word, and the size of the quarantine.
 func (p *Printer) sums(v *Report, shown []podView) {
 	if v.halted {
 		p.Para("", Halted)
@@ -238,7 +237,7 @@ func quarantined(entries []Entry) string {
 	return strings.Join(parts, "; ") + "."
 }
 
-// mostConflicts bounds the commands for what is in conflict.
+// mostConflicts bounds the commands for conflicts.
 const mostConflicts = 3
 
 // conflicts returns the requested pods with an entry in quarantine that is kept until an operator acts.

@@ -78,7 +78,7 @@ func outcomeWord(o *policy.Outcome) string {
 		return outcomeFailed
 	case policy.Refused, policy.Conflict:
 		if o.Action.Kind == policy.Strip || o.Action.Kind == policy.Purge {
-			return outcomeQuarantined // Nothing was removed, and it lies where it lay.
+			return outcomeQuarantined // Nothing was removed or moved.
 		}
 		return outcomeKept
 	case policy.Partly:

@@ -13,7 +13,7 @@ import (
 type Row struct {
 	Word    string
 	Colour  Colour
-	Title   string // the pod's UID, or what stands for it
+	Title   string // the pod's UID, or a substitute
 	Name    string // NAMESPACE/NAME, or the network
 	Bytes   int64
 	Unread  bool // the size is not known

@@ -39,7 +39,7 @@ type Unmount struct {
 	remover Remover
 }
 
-// NewUnmount shows what is mounted of a pod, and what was done.
+// NewUnmount converts a pod's mounts and the results for display.
 func NewUnmount(u *reaper.Unmounting, c Context, dryRun bool) Unmount {
 	v := Unmount{
 		UID: string(u.UID), Namespace: u.Evidence.Namespace, Name: u.Evidence.PodName, DryRun: dryRun, Verdict: u.Verdict.Decision,
@@ -141,7 +141,7 @@ func (m mountView) text() string {
 	return text
 }
 
-// Unmount writes what is mounted of a pod, and what was done.
+// Unmount writes a pod's mounts and the results.
 func (p *Printer) Unmount(v Unmount) {
 	if v.Before != nil {
 		p.Printf("unmounted already, at %s: %s\n", human.When(*v.Before), v.UID)

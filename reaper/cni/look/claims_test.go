@@ -109,7 +109,7 @@ func TestCNIRuntimeHangs(t *testing.T) {
 	begun := time.Now()
 	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{cni.Netns: policy.Unknown})
 	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("the sweep took %s", took)
+		t.Errorf("the sweep lasted %s", took)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestContentsBounded: a chunk holds so many bytes of content and no more, whatever lies there; the
+// TestContentsBounded: a chunk holds so many bytes of content and no more, whatever is there; the
 // next has the rest, and each file comes once.
 func TestContentsBounded(t *testing.T) {
 	n := newCNINode(t)

@@ -182,7 +182,6 @@ func (f *facts) lives(file *cni.File) bool {
 	return f.runtime.listed(file.Container) && !file.BrokenCache()
 }
 
-// fill sets the facts of a file that is tied to a container.
 func (f *facts) fill(ctx context.Context, file *cni.File) {
 	o := f.owners[file.Container]
 	if o.disagree {

@@ -33,7 +33,6 @@ var (
 	stick      = testkit.Stick
 )
 
-// realClock is the real time: files have real times.
 type realClock struct{}
 
 func (realClock) Now() policy.Instant {
@@ -240,7 +239,6 @@ func errorsOf(looks []cni.Look) string {
 	return strings.Join(all, "; ")
 }
 
-// cniFacts are the expected facts of a file.
 type cniFacts map[cni.FactName]policy.Truth
 
 // goneFacts are those of a file whose container is gone, but for some.

@@ -219,7 +219,6 @@ func pidOf(path string) (int, bool) {
 	return pid, ok && err == nil && path == fmt.Sprintf("/proc/%d/ns/net", pid)
 }
 
-// netnsOfProcess returns the namespace of a process.
 func (r *Reader) netnsOfProcess(pid int) (nsID, error) {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, fmt.Sprintf("%s/%d/ns/net", r.ProcDir, pid), unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)

@@ -88,7 +88,7 @@ func openPath(path string) (int, error) {
 // directory is one directory in which CNI keeps files.
 type directory struct {
 	kind cni.Kind
-	// base is configured by the administrator and may lie behind symlinks; names below it are opened one step at a time.
+	// base is configured by the administrator and may be behind symlinks; names below it are opened one step at a time.
 	base  string
 	names []string
 }

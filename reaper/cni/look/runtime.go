@@ -31,7 +31,6 @@ type runtimeIDs struct {
 	versions map[string]string
 }
 
-// listedID is one that is listed.
 type listedID struct {
 	text    string // for people
 	ready   policy.Truth
@@ -39,7 +38,6 @@ type listedID struct {
 	sandbox bool
 }
 
-// listedIDs returns the IDs that the runtimes list.
 func listedIDs(a probe.Containers) runtimeIDs {
 	if a.Unasked != nil {
 		return runtimeIDs{lists: policy.Fact{Detail: a.Unasked.Error()}}

@@ -173,7 +173,7 @@ func TestSweepCNIRuntime(t *testing.T) {
 			if c.want != nil {
 				checkCNI(t, cniFile(t, looks, name), c.want)
 			} else if len(looks[0].Files) != 0 {
-				t.Errorf("what is listed in some state is reported as residue: %+v", looks[0].Files)
+				t.Errorf("a sandbox that is listed in some state is reported as residue: %+v", looks[0].Files)
 			}
 		})
 	}

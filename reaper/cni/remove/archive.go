@@ -31,7 +31,7 @@ func (s ArchiveStore) Archive(name string, files []cni.File) error {
 	return s.CreateArchive(name, func(f state.File) error { return writeArchive(f, head, index, files) })
 }
 
-// Archives lists what is archived, the oldest first. It reads the beginning of each; one that cannot be used is listed with its Err.
+// Archives lists the archives, the oldest first. It reads the beginning of each; one that cannot be used is listed with its Err.
 func (s ArchiveStore) Archives() ([]cni.ArchiveState, error) {
 	names, err := s.ArchiveNames()
 	var list []cni.ArchiveState

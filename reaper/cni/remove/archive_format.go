@@ -17,7 +17,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// version is the version of an archive's members.
 const version = 1
 
 // An archive is NAME.tar.gz with these members: a header that identifies the archive; a line of JSON for each
@@ -159,7 +158,6 @@ func writeArchive(to io.Writer, head, index []byte, files []cni.File) error {
 	return buf.Flush()
 }
 
-// archiveReader reads one archive.
 type archiveReader struct {
 	zip *gzip.Reader
 	tar *tar.Reader

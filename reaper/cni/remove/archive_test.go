@@ -183,7 +183,7 @@ func TestArchiveNames(t *testing.T) {
 	}
 }
 
-// TestArchiveDamaged: cut or flipped anywhere, an archive gives nothing at all, and the
+// TestArchiveDamaged: cut or flipped anywhere, an archive returns nothing at all, and the
 // others live.
 func TestArchiveDamaged(t *testing.T) {
 	dir := t.TempDir()

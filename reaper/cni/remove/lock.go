@@ -78,7 +78,7 @@ func (d *dirHandle) lock(ctx context.Context) (unlock func(), err error) {
 func (d *dirHandle) openLock() (int, error) {
 	name := lockName
 	d.before("openat", name)
-	// O_NONBLOCK and O_NOFOLLOW: what is no regular file is refused below, not waited for.
+	// O_NONBLOCK and O_NOFOLLOW: a file that is not regular is refused below, not waited for.
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Openat(d.dir.FD(), lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o750)
 	})

@@ -176,7 +176,6 @@ func stream(dir, name string, count int) error {
 	return nil
 }
 
-// startPlugin starts the helper and returns it with its output.
 func startPlugin(tb testing.TB, arg string) (*exec.Cmd, *bufio.Scanner) {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), "/proc/self/exe")

@@ -87,7 +87,6 @@ func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []
 	return r.change(ctx, files, permit.Undoes(), true)
 }
 
-// change removes or restores files.
 func (r *Remover) change(ctx context.Context, files []cni.File, permitted, restore bool) []cni.File {
 	if !permitted {
 		return cni.Ended(files, policy.Refused, errNoPermit)

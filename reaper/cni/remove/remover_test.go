@@ -43,7 +43,6 @@ func newCNI(tb testing.TB, no bool) *cniTree {
 	return x
 }
 
-// open makes a Remover as package removal does.
 func open(dir string, no bool) (*Remover, error) {
 	o, err := beneath.New(no)
 	if err != nil {
@@ -205,7 +204,7 @@ func TestCNIPermit(t *testing.T) {
 	testkit.There(t, c.Dir+"/"+c.Name, false)
 }
 
-// TestRemoveCNIRefuses: what is not exactly the archived file is kept, and whatever lies behind it.
+// TestRemoveCNIRefuses: anything but exactly the archived file is kept, and so is a link's target.
 func TestRemoveCNIRefuses(t *testing.T) {
 	at := func(c cni.File) string { return c.Dir + "/" + c.Name }
 	cases := map[string]struct {
@@ -434,7 +433,7 @@ func TestRestoreCNIDiskFull(t *testing.T) {
 	ended(t, x.restore(other), policy.Failed, "read-only")
 }
 
-// TestRemoveCNIStops: what was not begun when the context ends is kept.
+// TestRemoveCNIStops: files that were not begun when the context ends are kept.
 func TestRemoveCNIStops(t *testing.T) {
 	x := newCNI(t, false)
 	files := append(x.caches(), x.address(1, "10.0.0.7"))

@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// begun is how a file stands that is written under its other name.
+// begun is the state of a file that is written under its other name.
 const begun policy.Result = "begun"
 
 // restore writes files back, those one after the other that have the same other name.
@@ -72,7 +72,7 @@ func (d *dirHandle) begin(c *cni.File) (policy.Result, error) {
 	return begun, nil
 }
 
-// giveName gives a file its own name. Nothing that has it is replaced.
+// giveName renames a file to its own name. It replaces no other file.
 func (d *dirHandle) giveName(c *cni.File) (policy.Result, error) {
 	err := d.rename(asideName(c.Name), c.Name)
 	if errors.Is(err, unix.EEXIST) {
@@ -114,7 +114,7 @@ func (d *dirHandle) vacant(name string, c *cni.File) (policy.Result, error) {
 		time.Unix(0, id.Ctime).UTC().Format(time.RFC3339), todo)
 }
 
-// part reports whether name is a file that holds the beginning of what is to be written, or all of it.
+// part reports whether name is a file with the beginning of the content to write, or all of it.
 func (d *dirHandle) part(name string, st *unix.Statx_t, c *cni.File) bool {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > uint64(len(c.Data)) {
 		return false
@@ -167,7 +167,7 @@ func (d *dirHandle) dropPart(aside string, c *cni.File) error {
 	return nil
 }
 
-// dress gives the file the owner, mode, label and modification time that it had.
+// dress restores the file's owner, mode, label and modification time.
 func dress(fd int, c *cni.File) error {
 	if err := unix.Fchown(fd, int(c.Owner[0]), int(c.Owner[1])); err != nil {
 		return err

@@ -55,7 +55,7 @@ func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx
 	return st, err
 }
 
-// sameFile compares with what was archived; a change time of 0 is any.
+// sameFile compares with the archived file; a change time of 0 matches any.
 func sameFile(want cni.FileID, st *unix.Statx_t) bool {
 	got := fileIDOf(st)
 	if want.Ctime == 0 {
@@ -174,7 +174,7 @@ func untouched(read, now *unix.Statx_t) bool {
 	return sameFile(want, now) && read.Mtime == now.Mtime
 }
 
-// putBack moves what is not the archived file to its place again.
+// putBack moves a file that is not the archived one back to its place.
 func (d *dirHandle) putBack(name, aside string) (policy.Result, error) {
 	err := d.rename(aside, name)
 	switch {

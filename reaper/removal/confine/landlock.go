@@ -36,7 +36,7 @@ var handledSince = [...]struct {
 const (
 	makeAny = ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSym | ll.AccessFSMakeSock |
 		ll.AccessFSMakeFifo | ll.AccessFSMakeChar | ll.AccessFSMakeBlock
-	// MayRead is for what is only counted.
+	// MayRead is for trees that are only counted.
 	MayRead = ll.AccessFSReadFile | ll.AccessFSReadDir
 	// MayMove is for the pods directory and the quarantine. A rename between them may gain no right (EXDEV), in
 	// either direction, and renaming a file into a directory requires the right to create its type there.

@@ -72,7 +72,7 @@ type pod struct {
 	Command    string          `json:"command,omitempty"`
 
 	unread bool
-	parked bool   // it lies in quarantine
+	parked bool   // it is in quarantine
 	recent bool   // the kubelet may have reported it just now
 	ends   string // what has to end before it can be removed, "" for nothing but time
 }

@@ -32,7 +32,6 @@ func screenOf(change func(*summary.Case), env func(string) string, out io.Writer
 	return shown, p.Flush()
 }
 
-// screen is screenOf in a pipe.
 func screen(t *testing.T, change func(*summary.Case)) (Screen, string) {
 	t.Helper()
 	var out strings.Builder
@@ -271,7 +270,7 @@ func TestDoctor(t *testing.T) {
 	testkit.Golden(t, "testdata/doctor.json", out.String())
 }
 
-// TestDoctorCommands: a command stands on a line of its own, so that no width breaks it and it can be pasted.
+// TestDoctorCommands: a command is on a line of its own, so that no width breaks it and it can be pasted.
 func TestDoctorCommands(t *testing.T) {
 	seen := 0
 	for name, change := range doctored {
@@ -320,7 +319,7 @@ func TestDoctorGone(t *testing.T) {
 	}
 }
 
-// TestDoctorReadsOnly: no sentence claims what was not read.
+// TestDoctorReadsOnly: every claim is about something that was read.
 func TestDoctorReadsOnly(t *testing.T) {
 	for name, tt := range map[string]struct {
 		node      func(*summary.Case)

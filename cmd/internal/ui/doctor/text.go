@@ -194,7 +194,7 @@ func (p writer) removal(v *Screen) {
 	if s := v.sumOf(func(p *pod) bool { return p.Fate == summary.Stopped }); s.pods > 0 {
 		why := v.Stops.Detail
 		if v.Stops.Reason == policy.ReasonBreaker {
-			why, _, _ = strings.Cut(why, ";") // what to do about it stands below, as commands
+			why, _, _ = strings.Cut(why, ";") // what to do about it is below, as commands
 		}
 		p.Heading("What could be removed")
 		p.Para("  ", s.String()+" can be removed, and nothing is: "+clean.Text(why)+".")

@@ -71,7 +71,7 @@ func (v *Screen) todoFor(p *summary.Pod, reason policy.Reason) (text, command st
 	return brief.Do, cmp.Or(brief.Command, "orphan-reaper explain "+string(p.UID))
 }
 
-// strays names what lies among the pods and is no pod's.
+// strays names the entries of the pods directory that are no pod's.
 func (v *Screen) strays(names []string) {
 	if len(names) == 0 {
 		return
