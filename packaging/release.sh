@@ -121,7 +121,7 @@ place() {
 	placed=
 }
 
-# What is there gets into the indexes again, and so below a signature of ours: only what has one, and nothing lies beside it.
+# What is there gets into the indexes again, and so below a signature of ours: only what has one, and nothing is beside it.
 rm -rf "$new"
 mkdir -p "$new/pool" "$new/old"
 if [ "$1" = refresh ]; then

@@ -35,7 +35,7 @@ PATH=$work/bin:$PATH rpmlint --config packaging/checks/rpmlint.toml "$out"/*.rpm
 if grep ': [EW]: ' "$log"; then
 	exit 1
 fi
-# An image-based host has a /var of its own: nothing that is installed lies there.
+# An image-based host has a /var of its own: nothing that is installed is there.
 for package in "$out"/*.deb "$out"/*.rpm; do
 	case $package in
 	*.deb) dpkg-deb --fsys-tarfile "$package" | tar -tf - | sed 's|^\./|/|' ;;

@@ -14,7 +14,7 @@ mkdir "$WORK/www"
 served() { cp -a "$RELEASED" "$WORK/www/$1"; cd "$WORK/www/$1"; }
 sign_by() { gpg --batch --quiet --yes --armor --local-user "$@"; }
 sign() { sign_by "$THEIRS" "$@"; }
-# repodata: an index of what lies here, with our signature.
+# repodata: an index of what is here, with our signature.
 repodata() {
 	createrepo_c --quiet . 2>/dev/null
 	sign_by "$RELEASE_KEY" --output repodata/repomd.xml.asc --detach-sign repodata/repomd.xml

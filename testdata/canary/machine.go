@@ -44,7 +44,7 @@ var files = map[string]string{
 		`"netns":"/run/netns/gone","cniArgs":[["K8S_POD_UID","` + podUID + `"],["K8S_POD_NAME","db-0"],["K8S_POD_NAMESPACE","shop"]],"result":{}}`,
 }
 
-// machine is the machine and what was done to it.
+// machine is the machine and its changes.
 type machine struct {
 	before  map[string]string
 	inotify int
@@ -92,7 +92,7 @@ func newMachine(beneath string) (*machine, error) {
 // trees are the directories with the machine's files. Other content of them remains visible, except in /run.
 var trees = []string{"/etc", "/var/lib", "/var/log", "/run"}
 
-// ownTree puts a tmpfs over each tree, with links to what lies below it: a link needs no
+// ownTree puts a tmpfs over each tree, with links to what is below it: a link needs no
 // mount, and nothing of the machine beneath must be made for one.
 func ownTree(beneath string) error {
 	if err := unix.Mount("tmpfs", beneath, "tmpfs", 0, "mode=0755"); err != nil {

@@ -7,7 +7,7 @@
 // make test as root runs each package's tests with it: go test -exec. Tests that ran as root
 // once deleted the addresses of a machine's own networks, since one directory was not set.
 //
-// It lies in testdata, which ./... leaves out: it is no part of what is built and shipped.
+// It is in testdata, which ./... leaves out: it is no part of what is built and shipped.
 package main
 
 import (

@@ -4,7 +4,7 @@
 // own PID and the time: the first in order, until that is gone. It reports no pod with a mount, as kubelets do since 1.14: the
 // volume manager has to unmount that first. On its CRI socket it lists one pod that runs (package fakecri).
 //
-// It lies in testdata, which ./... leaves out, so that it is no part of what is built, tested and shipped; go vet
+// It is in testdata, which ./... leaves out, so that it is no part of what is built, tested and shipped; go vet
 // ./testdata/demo checks it.
 package main
 
@@ -67,7 +67,7 @@ func run(root, socket string) error {
 }
 
 var (
-	// klogHeader is what klog puts before its text: severity, date, time, PID in seven columns,
+	// klogHeader matches klog's header: severity, date, time, PID in seven columns,
 	// file and line (klog's format, k8s.io/klog/v2 klog.go, formatHeader).
 	klogHeader = regexp.MustCompile(`^E\d{4} [0-9:.]{15} [ 0-9]{7} `)
 	podPath    = regexp.MustCompile(`path \S+:`)

@@ -124,7 +124,7 @@ func release(values string) string {
 	return map[bool]string{true: "reaper", false: "orphan-reaper"}[values == "extras"]
 }
 
-// mounts: every directory of the node is one of docs/fleet.md, follows the node's mounts, and lies in the pod where it lies
+// mounts: every directory of the node is one of docs/fleet.md, follows the node's mounts, and has the same path in the pod as
 // on the node; what else is mounted is the token and the web configuration.
 func mounts(t *testing.T, name string, pod *corev1.PodSpec) {
 	t.Helper()
@@ -170,7 +170,7 @@ func block(t *testing.T, name string) string {
 	return text
 }
 
-// TestNever: no values render what is never needed.
+// TestNever: no values render an object that is never needed.
 func TestNever(t *testing.T) {
 	never := regexp.MustCompile(`privileged: true|nodes/proxy|nodes/exec|pods/|resources: \[[^\]]*\bsecrets|resources: \[([^\]]*[ ,])?pods|` +
 		`SYS_ADMIN|hostIPC: true|Bidirectional|"\*"|\[\*\]|image: [^\n/]*[.:][^\n/]*/`) // the last one: a registry's host

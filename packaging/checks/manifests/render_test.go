@@ -58,7 +58,6 @@ func tool(t *testing.T, variable string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// built returns the program of this tree.
 func built(t *testing.T) string {
 	t.Helper()
 	program := t.TempDir() + "/orphan-reaper"
@@ -144,7 +143,7 @@ func fresh(kind string) metav1.Object {
 	return nil
 }
 
-// decode reads the objects of a stream; a field that Kubernetes' types do not have, and one that stands twice, is an error.
+// decode reads the objects of a stream; a field that Kubernetes' types do not have, and a duplicate one, is an error.
 func decode(t *testing.T, stream string) []metav1.Object {
 	t.Helper()
 	var all []metav1.Object

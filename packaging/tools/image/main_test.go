@@ -24,7 +24,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// made returns the directory of a layout.
 func made(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -228,7 +227,6 @@ func newKey(t *testing.T, curve elliptic.Curve) string {
 	return file
 }
 
-// verified reports whether the public key of file made the signature.
 func verified(t *testing.T, file string, message, signature []byte) bool {
 	t.Helper()
 	block, _ := pem.Decode([]byte(do(t, "public", file)))
@@ -240,7 +238,6 @@ func verified(t *testing.T, file string, message, signature []byte) bool {
 	return ecdsa.VerifyASN1(key.(*ecdsa.PublicKey), digest[:], signature)
 }
 
-// snapshot returns the content of all files.
 func snapshot(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
