@@ -1,5 +1,5 @@
 // Package state stores what must outlive the process: the ledger of every intent and outcome, small values such
-// as holds and checkpoints, and the archives of removed files (package cni/archive). All of it is in one
+// as holds and checkpoints, and the archives of removed files (package cni/remove). All of it is in one
 // directory of root's. The package also has the clock.
 //
 // It does not depend on Kubernetes, does not judge, and touches nothing outside its directory.

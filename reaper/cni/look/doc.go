@@ -15,5 +15,5 @@
 // the addresses of one without an owner, if it has the right.
 //
 // Versions: libcni's cache since 0.7, Multus since 3.7.2, containerd since 1.0 and CRI-O since 1.19
-// for the namespace of a sandbox; the formats are those of package parse.
+// for the namespace of a sandbox; package cni parses the formats.
 package look
