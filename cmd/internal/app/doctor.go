@@ -53,6 +53,9 @@ func Examine(ctx context.Context, cfg config.Config) (x summary.Case, err error)
 		x.Rules.Delay = policy.Delay{Until: from, Left: from.Sub(clock.Now().Wall)}
 	}
 	x.Err = lookFor(ctx, &x, cfg, claims)
+	if x.Root && !cfg.OtherNodeRoot() {
+		x.Refused = refused("/proc/self/attr/current", cfg.PodsDir(), procDir+"/1/root")
+	}
 	if e, ok := errors.AsType[*exit.Error](x.Err); ok && e.Code == exit.UsageCode || ctx.Err() != nil {
 		return x, x.Err
 	}

@@ -79,7 +79,8 @@ type Case struct {
 	Look   policy.Look
 	// Leftovers are what dead pods left outside of the pods directory.
 	Leftovers []policy.Leftover
-	Root      bool // this process has root's rights
+	Root      bool   // this process has root's rights
+	Refused   string // what security label keeps it from reading all the same, "" for none
 	Node      policy.Node
 	Pods      []policy.Judged
 	Parked    []parsers.PodUID // what lies in quarantine

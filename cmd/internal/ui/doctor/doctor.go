@@ -250,6 +250,9 @@ func (v *Screen) missing() {
 		}
 		add("no log was read: name the kubelet's by --log-file FILE or --journal-unit UNIT")
 	}
+	if v.c.Refused != "" {
+		add(v.c.Refused)
+	}
 	if v.Daemon.Runs == policy.Unknown {
 		add("whether the daemon runs is not known: " + v.Daemon.Problem)
 	}
