@@ -67,6 +67,8 @@ func (o *oracle) starts() { o.first, o.proven = map[string]bool{}, false }
 
 // written takes in a record that the ledger has.
 func (o *oracle) written(n *node, r policy.Record) {
+	// A strip that failed was of a confirmed entry all the same.
+	o.proven = o.proven || o.first[r.Entry] && r.Kind == policy.KindFailed && o.intents[r.Entry] == policy.KindStripping
 	switch {
 	case r.Kind.Means().Intent:
 		o.intents[r.Entry], o.intended[r.Entry] = r.Kind, n.now
