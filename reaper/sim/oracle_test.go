@@ -509,6 +509,9 @@ func (o *oracle) ends(n *node) {
 			o.fail(n, "%s is wanted and cannot start", p)
 		}
 	}
+	if err := n.program.store.Refresh(); err != nil { // an operator's command may have written last
+		o.fail(n, "the ledger cannot be read at the end: %v", err)
+	}
 	for _, name := range slices.Sorted(maps.Keys(n.quarantine)) {
 		d := n.quarantine[name]
 		e := n.program.store.Entries()[name]
