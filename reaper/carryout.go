@@ -14,8 +14,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
-// carryOut carries out the plan: what is in quarantine first, then what is new, and one mount scan
-// for all that was moved. Decide has left out what is new where a parked pod lives.
+// carryOut carries out the plan: what is in quarantine first, then what is new, with the last question before and after
+// each batch of it. Nothing new is moved where the breaker is open, by this look or by an outcome.
 func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	if r.Remover == nil {
 		return
@@ -156,7 +156,7 @@ func (r *Reaper) ask(ctx context.Context, rep *Report, batch *policy.Batch) (wit
 // pass itself, since only a look may say that nothing is mounted.
 //
 // What cannot be closed now stays as it is and is told; the other pods are served. Whether an action may end an
-// intent takes a look at the node: see finish.
+// intent takes a look at the node: see endCutOff.
 func (r *Reaper) recover() (cut cutOff) {
 	if r.Rules.Observe || r.Remover == nil {
 		return cut
@@ -196,8 +196,8 @@ type cutOff struct {
 	closed   bool            // some intents were closed without an action
 }
 
-// finish carries out what recover found, as far as the gate allows, and returns how it ended.
-func (r *Reaper) finish(ctx context.Context, rep *Report, cut cutOff) []policy.Outcome {
+// endCutOff carries out what recover found, as far as the gate allows, and returns how it ended.
+func (r *Reaper) endCutOff(ctx context.Context, rep *Report, cut cutOff) []policy.Outcome {
 	if permit := r.permit(rep); cut.closed && permit.Undoes() {
 		r.Remover.Execute(ctx, permit, policy.Batch{}) // what was never moved may have left its manifest
 	}

@@ -143,7 +143,7 @@ func TestClearCutOff(t *testing.T) {
 			return in
 		}
 		r := n.reaper(t, rules)
-		r.finish(t.Context(), &Report{Look: policy.Look{Node: n.node}}, r.recover())
+		r.endCutOff(t.Context(), &Report{Look: policy.Look{Node: n.node}}, r.recover())
 		check("after the next start")
 		mustPass(t, r, n.held(1))
 		if in := check("after a pass"); in != 3 {

@@ -108,7 +108,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		if len(d.Plan.Undo)+len(d.Plan.Remove)+len(d.Plan.Moves) > 0 {
 			progress.From(ctx).Begin("removing", "entry", 0)
 		}
-		r.finish(ctx, &rep, cut)
+		r.endCutOff(ctx, &rep, cut)
 		r.carryOut(ctx, &rep, d.Plan)
 	}
 	r.turn(ctx, &rep, opt)

@@ -40,7 +40,7 @@ func (r *Reaper) byPerson(
 	defer leave()
 	begun := r.begun(uid, kind)
 	rep := Report{byPerson: true}
-	recovered := r.finish(ctx, &rep, r.recover())
+	recovered := r.endCutOff(ctx, &rep, r.recover())
 	finished := slices.DeleteFunc(recovered, func(o policy.Outcome) bool { return !begun[o.Action.Entry] || !reached(kind, o) })
 	meant, err := r.entriesOf(uid, kind)
 	if len(finished) > 0 && (err != nil || kind == policy.PutBack) {

@@ -34,7 +34,7 @@ func (f *fakeMounts) Unmount(
 ) policy.MountOutcome {
 	i := slices.IndexFunc(f.mounts, m.Is)
 	switch {
-	case !permit.Removes():
+	case !permit.MayRemove():
 		return policy.MountOutcome{Mount: m, Result: policy.Refused, Why: "no permit"}
 	case i < 0:
 		return policy.MountOutcome{Mount: m, Result: policy.Gone}

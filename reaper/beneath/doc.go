@@ -1,5 +1,5 @@
-// Package beneath is the one way to open a name: one step below a directory that is open, never a joined path.
-// All of the safety of reading, moving and removing rests on it.
+// Package beneath opens a name of the node that another process may change: one step below a directory that is open,
+// never a joined path. Only the directories that the administrator names are opened by their paths.
 //
 // An Opener knows which system calls the kernel has. A Dir is a directory that is held open; Step, Walk,
 // Identify and ReadFile open one name in it, and the caller closes the result. An error wraps an errno, unless

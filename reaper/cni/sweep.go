@@ -190,7 +190,7 @@ func (s *Sweeper) Turn(ctx context.Context, t reaper.Turn) reaper.Turned {
 
 func (w *sweep) sweep(ctx context.Context) {
 	removes := !w.DryRun && w.Remover != nil
-	if permit := w.permit(w.Node); permit.Removes() && removes {
+	if permit := w.permit(w.Node); permit.MayRemove() && removes {
 		w.finish(ctx, permit)
 	}
 	dead := reaped(w.Ledger.Entries())

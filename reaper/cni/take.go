@@ -25,7 +25,7 @@ type batch struct {
 // meanwhile, since both wait for the disk.
 func (w *sweep) begin(ctx context.Context, files []File, n policy.Node) {
 	permit := w.permit(n)
-	if !permit.Removes() {
+	if !permit.MayRemove() {
 		return // judge has kept them already, unless the breaker opened since
 	}
 	w.Prober.StillCNI(ctx, files)

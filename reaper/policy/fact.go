@@ -63,7 +63,7 @@ const (
 	FactContainer                    // does the runtime list a container, in any state?
 	FactCgroup                       // is there a cgroup of the pod?
 	FactNamed                        // has the kubelet that runs now named this UID as an orphan?
-	FactAnyNamed                     // has the kubelet that runs now named any orphan at all?
+	FactAnyNamed                     // "swept": has the kubelet that runs now named any orphan at all?
 	FactTeardown                     // does its volume manager still work on the pod?
 	FactKubeletFile                  // does a state file of the kubelet name the UID?
 	FactKubeletLists                 // does the kubelet's own pod list, where it can be had, have the UID?

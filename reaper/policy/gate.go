@@ -61,13 +61,14 @@ func (s Standing) Gate() Permit {
 // Undoes reports whether what was moved or removed may be put back.
 func (p Permit) Undoes() bool { return p.undo }
 
-// Removes reports whether something may be moved to quarantine or removed.
-func (p Permit) Removes() bool { return p.remove }
+// MayRemove reports whether something may be moved to quarantine or removed.
+func (p Permit) MayRemove() bool { return p.remove }
 
 // Stops returns why nothing may be removed, and false where something may.
 func (p Permit) Stops() (Why, bool) { return p.stops, !p.remove }
 
-// Allows reports whether the action may be carried out. One that takes nothing only closes what is over.
+// Allows reports whether the action may be carried out. A strip that takes nothing writes down that the entry is gone, which
+// an open breaker does not forbid.
 func (p Permit) Allows(a Action) bool {
 	if a.Kind == PutBack || a.Kind == Strip && a.Take == contents.TakeNone {
 		return p.undo

@@ -36,7 +36,7 @@ func TestPermit(t *testing.T) {
 				t.Errorf("%s: %s is allowed: %t", tt.name, action.Kind, !want)
 			}
 		}
-		if p.Undoes() != tt.undo || p.Removes() != tt.remove || (Permit{}).Allows(Action{Kind: PutBack}) {
+		if p.Undoes() != tt.undo || p.MayRemove() != tt.remove || (Permit{}).Allows(Action{Kind: PutBack}) {
 			t.Errorf("%s: %+v", tt.name, p)
 		}
 	}

@@ -35,8 +35,9 @@ const (
 	doubt
 )
 
-// rule names the one truth of a fact that releases a pod, the reasons of the other two, and what becomes then of a
-// pod in place and of one that waits in quarantine ("" is not asked). Unknown keeps the former and has the latter wait.
+// rule names the one truth of a fact that does not object, the reasons of the other two, and what becomes then of a pod
+// in place and of one that waits in quarantine ("" is not asked). Unknown keeps the former and has the latter wait,
+// but for silent rules. What releases a pod that nothing objects to is in silence.go.
 type rule struct {
 	fact     FactName
 	about    group
@@ -138,9 +139,9 @@ type objection struct {
 	decision Decision
 	why      Why
 	unless   unless
-	// reported is true where a report of the running kubelet, or its complete list, lifts the objection
-	// whatever else is so. The hold runs meanwhile: see weigh.
-	reported bool
+	// untilReported is true where a report of the running kubelet, or a complete list, lifts the objection,
+	// whatever unless has. The hold runs meanwhile: see weigh.
+	untilReported bool
 }
 
 // judgement is the judging of one pod: what is known, and all objections to releasing it.
@@ -256,21 +257,21 @@ func (j *judgement) doubts(rule rule) bool {
 // A kubelet reports one orphan at a time, the first in sorted order, until its directory is gone. So the
 // hold of the others runs before their turn: a backlog takes one hold, not one for each pod.
 //
-// stands: something objects that nothing can lift. need: what would lift all the others. good:
-// nothing objects. forgotten: only stopped sandboxes object. against and doubt are the same as stands
-// and need without the objections that a report lifts.
+// stands: something objects that no condition lifts. need: the conditions that would lift all the others. good:
+// nothing objects. forgotten: only stopped sandboxes object. standsWithout and needWithout are stands and need without
+// the objections that a report lifts.
 func (j *judgement) weigh(assume unless) Verdict {
 	v := j.start
 	v.Why = slices.Clip(v.Why)
-	var need, doubt unless
+	var need, needWithout unless
 	stands := v.Decision != Reap // the kubelet is not there, or has just started
-	against := stands
+	standsWithout := stands
 	for _, o := range j.against {
 		need |= o.unless &^ assume
 		stands = stands || o.unless == 0
-		if !o.reported {
-			doubt |= o.unless &^ assume
-			against = against || o.unless == 0
+		if !o.untilReported {
+			needWithout |= o.unless &^ assume
+			standsWithout = standsWithout || o.unless == 0
 		}
 	}
 	good := !stands && need == 0
@@ -287,7 +288,7 @@ func (j *judgement) weigh(assume unless) Verdict {
 	silent := !j.r.Waive && !released(j.e.Facts)
 	of := Hold{ID: j.e.ID, Wanted: silent && !unlisted(j.e.Facts)}
 	h := j.h.sinceSilent(of, silent)
-	if !against && doubt&^unlessDoubt == 0 && doubt != 0 {
+	if !standsWithout && needWithout&^unlessDoubt == 0 && needWithout != 0 {
 		v.pause(of, h, j.r, j.now)
 	}
 	if !j.e.RuntimeOnly {
@@ -296,7 +297,7 @@ func (j *judgement) weigh(assume unless) Verdict {
 	switch {
 	case good:
 		v.Good(v.hold(of, h, j.r, j.now), j.r)
-	case !against && doubt == 0 && !forgotten:
+	case !standsWithout && needWithout == 0 && !forgotten:
 		v.hold(of, h, j.r, j.now)
 	}
 	return v

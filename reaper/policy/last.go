@@ -66,8 +66,8 @@ func lastObjections(e Evidence, n Node, r Rules) []Why {
 	return why
 }
 
-// PutBacks puts back what was just moved of pods that live by the answers to the same question, asked after the
-// rename: a mount that came between was carried along, and a pod that came to life misses its directory. A mount
+// PutBacks returns the actions that put back what was just moved of pods that live by the answers to the same question,
+// asked after the rename: a mount that came between was carried along, and a pod that came to life misses its directory. A mount
 // scan that failed counts as a hit. Every other doubt is left to the confirm time.
 func PutBacks(moved []Outcome, answers []Evidence, at Instant) []Action {
 	now := map[string]Evidence{}
@@ -121,7 +121,7 @@ func (o Outcome) Misjudged() bool {
 	return lived || o.MadeAgain()
 }
 
-// Removes reports whether the action empties what lies in quarantine.
+// Removes reports whether the action removes what lies in quarantine.
 func (a Action) Removes() bool { return a.Kind == Strip || a.Kind == Purge }
 
 // Unmounted leaves of a batch what a scan of the mounts, made immediately before, releases: since

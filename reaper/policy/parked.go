@@ -140,7 +140,8 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict
 		return goOn(e, n, s, r, now)
 	}
 	if e.ID != s.ID {
-		return notThere(Return, []Why{{ReasonCannotMove, "it is another directory than the one that was judged"}}, e, s, now), &Action{Kind: PutBack}
+		other := Why{ReasonCannotMove, "it is another directory than the one that was judged"}
+		return notThere(Return, []Why{other}, e, s, now), &Action{Kind: PutBack}
 	}
 	v := JudgeParked(e, n, s.Parked, r, now)
 	switch v.Decision {
@@ -188,9 +189,9 @@ func goOn(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Act
 	return v, &Action{Kind: Purge, Take: contents.TakeAged} // begun now, and so by who asks now
 }
 
-// Unproven reports whether a parked pod still has to prove dead and holds up the others until then. A pod does not that waits
-// for a process to close a file, a static pod that is back, and one whose name is not known while there is a manifest: if
-// that was its own, its directory would have been made again within the confirm time.
+// Unproven reports whether a parked pod holds up the others, since it is not yet proved dead. Three do not: a pod that
+// waits for a process to close a file; a static pod that is back; and a pod whose name is not known while there is a
+// manifest, since its kubelet would have made its directory again if the manifest were its own.
 func (v Verdict) Unproven() bool {
 	if v.Decision != Wait || v.Back {
 		return false

@@ -24,8 +24,8 @@ import (
 // socket has, is a successor of that name which has neither sandbox nor log directory yet, and it
 // may wait for a volume for ever.
 //
-// So of all facts these two alone do not keep by their yes: not once the pod was released, and not
-// under Rules.Waive, where no kubelet's silence is asked and no kubelet removes a log directory.
+// So the yes of these two keeps only a pod that no report and no list has released. Under Rules.Waive it keeps
+// none: no kubelet's silence is asked, and no kubelet removes a log directory.
 //
 // That the directory is gone is no ground for releasing a pod. The kubelet does not tell that it
 // was the one to remove it, and programs that make room on a full disk remove the logs of pods

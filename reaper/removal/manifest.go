@@ -45,7 +45,8 @@ func (b *batch) writeManifest(a policy.Action) error {
 }
 
 // dropStrays removes the manifests whose entry is not in quarantine: their unlink failed, or a
-// run was killed before it. A manifest that is left would promise a restore that cannot be.
+// run was killed before it. A manifest that is left would promise a restore that cannot be. The ledger has no intent of
+// it: a manifest is our own copy of what the ledger has.
 func (b *batch) dropStrays() {
 	if b.h.quarErr != nil {
 		return

@@ -19,7 +19,9 @@ import (
 // finds, after each step:
 //
 //  1. renamed: no entry; pods/UID is the parked one: done;
-//  2. exchanged: the entry is the newer one and pods/UID the parked one: on to the conflict;
+//  2. exchanged: the entry is the newer one and pods/UID the parked one: on to the conflict. What came to the newer
+//     one in that moment stays in it, in quarantine: the kubelet may have used the other since, and a second
+//     exchange would take that from it;
 //  3. the newer one's manifest renamed: the same;
 //  4. the newer one renamed: no entry; pods/UID is the parked one and a conflict is there.
 func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {

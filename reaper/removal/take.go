@@ -50,7 +50,7 @@ func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 	}
 	b.buffer()
 	w := &walker{b: b, entry: a.Entry, take: a.Take, out: &out}
-	w.finish(w.start(ctx, entry, id))
+	w.outcome(w.start(ctx, entry, id))
 	return out
 }
 
@@ -76,8 +76,8 @@ func (w *walker) start(ctx context.Context, entry string, id policy.DirID) error
 	return w.run(ctx)
 }
 
-// finish records how the walk ended.
-func (w *walker) finish(err error) {
+// outcome records how the walk ended.
+func (w *walker) outcome(err error) {
 	o := w.out
 	for class, t := range w.tally {
 		if t.Entries == 0 {

@@ -110,7 +110,7 @@ func (c cniRooms) StillCNI(_ context.Context, files []cni.File) {
 func (c cniRooms) RemoveCNI(_ context.Context, permit policy.Permit, files []cni.File) []cni.File {
 	var outs []cni.File
 	for _, f := range files {
-		if !permit.Removes() {
+		if !permit.MayRemove() {
 			return cni.Ended(files, policy.Refused, errDoubt)
 		}
 		outs = append(outs, c.unlink(f))

@@ -81,7 +81,7 @@ var (
 
 // Unmount detaches one mount of the pod. It returns in bounded time.
 func (u *Unmounter) Unmount(ctx context.Context, permit policy.Permit, pod Pod, m policy.Mount) policy.MountOutcome {
-	if !permit.Removes() {
+	if !permit.MayRemove() {
 		return refused(m, errNoPermit)
 	}
 	if err := context.Cause(ctx); err != nil {

@@ -76,7 +76,7 @@ var errNoPermit = errors.New("this process may not change the node now")
 //
 // The context, and a file system that does not answer, end RemoveCNI as they end Runner.Run of package confine.
 func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
-	return r.change(ctx, files, permit.Removes(), false)
+	return r.change(ctx, files, permit.MayRemove(), false)
 }
 
 // RestoreCNI writes files back that RemoveCNI has removed, with a permit of the gate, and with mode, owner, modification

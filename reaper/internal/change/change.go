@@ -1,6 +1,6 @@
-// Package change has the system calls that unlink, rename, make files and unmount: nothing else of
-// orphan-reaper may call them (.golangci.yml), and only removal, cni/remove and unmount import
-// this. Each takes a directory that is held open and one name in it. It decides nothing, and
+// Package change has the system calls that unlink, rename and unmount, and that make and write the files beside what
+// they moved: no other room that changes the node may call them (.golangci.yml), and only removal, cni/remove and unmount import
+// this. Directories are made by removal itself. Each takes a directory that is held open and one name in it. It decides nothing, and
 // opens nothing that is there already.
 package change
 

@@ -10,7 +10,8 @@ import (
 )
 
 // assemble completes the evidence of the look by what the log, the ledger and earlier looks give, and keeps in the
-// memory what this look adds to it. After that nothing changes evidence.
+// memory what this look adds to it. The rest of Decide changes no evidence; the last question, after it, reads some facts
+// anew into copies.
 func (d *Ruling) assemble(c Case) {
 	look, m := &d.Look, &d.Memory
 	d.Pods = make([]policy.Judged, 0, len(look.Pods)+len(look.RuntimeOnly)+len(look.Parked)+len(look.Resting))

@@ -25,7 +25,7 @@ type Plan struct {
 type pace struct {
 	proven bool // one pod has been confirmed dead since the start
 	quiet  bool // the first pod parked since the start has shown no sign of life for HoldReported
-	inWork int  // pods parked that have yet to prove dead, or whose kubelet has yet to finish
+	inWork int  // pods that are parked and not yet proved dead, or cleared and not yet finished by their kubelet
 }
 
 // moves turns the verdicts of one look into actions. A verdict on a pod in place may be Reap, or have leaves to
