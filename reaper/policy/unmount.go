@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
@@ -26,8 +25,8 @@ type Mount struct {
 	Copies []uint64 `json:"-"`
 	// Shares are mounts at other places that receive what is unmounted here, for people.
 	Shares []string `json:"-"`
-	// Users are other pods with a mount of the same file system.
-	Users []parsers.PodUID `json:"-"`
+	// Users are others with a mount of the same file system: "pod UID" or "PID N".
+	Users []string `json:"-"`
 	// Stays is why the mount is not unmounted, "" if nothing speaks against it.
 	Stays string `json:"stays,omitempty"`
 }
@@ -68,6 +67,8 @@ type PodMounts struct {
 	// Outside reports whether anything else is mounted of the pod: its directory itself, elsewhere, or in another
 	// namespace without being a copy of one of Mounts.
 	Outside Fact
+	// Whole reports whether all was read. If not, a mount that is not among Mounts may be there.
+	Whole bool
 }
 
 // Sort puts mounts before those that they are mounted on, and of one place the topmost first.
@@ -101,7 +102,7 @@ func (p *PodMounts) KeepMounts(volData map[string]string, driversGone []string) 
 		case len(m.Shares) > 0:
 			m.Stays = "the mount that it is on shares its mounts, so this would also unmount " + strings.Join(m.Shares, ", ")
 		case m.CSI() && len(m.Users) > 0 && (driver == "" || !slices.Contains(driversGone, driver)):
-			m.Stays = fmt.Sprintf("pod %s has the same volume mounted, and the CSI driver unmounts it", m.Users[0])
+			m.Stays = fmt.Sprintf("%s has the same volume mounted, and the CSI driver unmounts it", m.Users[0])
 			if driver != "" {
 				m.Stays += "; if " + clean.Name(driver) + " no longer runs on this node: --driver-gone " + clean.Shell(driver)
 			}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // TestJudgeMounted: nothing is set aside but the mounts in the node's own namespace, a volume that is staged, and an empty
@@ -75,7 +73,7 @@ func TestJudgeMounted(t *testing.T) {
 func TestKeepMounts(t *testing.T) {
 	db := "volumes/kubernetes.io~csi/db"
 	volData := map[string]string{db + "/vol_data.json": `{"driverName":"d.example"}`}
-	other := []parsers.PodUID{"2"}
+	other := []string{"2"}
 	for _, tt := range []struct {
 		what   string
 		mounts []Mount

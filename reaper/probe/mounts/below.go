@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -28,7 +29,9 @@ import (
 //     It goes along, as it does when the kubelet unmounts. All other mounts of the pod speak against it.
 //   - Who else receives what is unmounted? If the mount point lies on the mount that has the pods directory,
 //     nobody: all copies lie in the dead pod's own directory. If it lies on a mount of the pod, that may be a
-//     bind of a directory of the node, and the peer is the node's own: see Mount.Shares.
+//     bind of a directory of the node, and the peer is the node's own: see Mount.Shares. A slave that is shared
+//     itself passes it on to its own peers and slaves. At each place the kernel detaches what is mounted there,
+//     whatever that is.
 
 // seen is a line of mountinfo that counts for the unmounting of one pod.
 type seen struct {
@@ -37,6 +40,9 @@ type seen struct {
 	target         string
 	peers, masters string // the peer group, and that of which it is a slave; "" if there is none
 	concerns       bool   // it is about the pod by where it lies, and not by its name alone
+	// on is the pod's mount that has the mount point, if that is shared, and receivers are the peer groups that it passes on to.
+	on        *seen
+	receivers map[string]bool
 }
 
 // mostLines bounds what is held of all namespaces.
@@ -47,7 +53,61 @@ type gather struct {
 	uid   parsers.PodUID
 	also  func(l *procfs.MountLine) bool // what the second reading is for
 	lines []seen                         // of the pod in the first reading, and those of also in the second
+	links map[link]bool                  // of all mounts in the first reading
 	more  bool
+}
+
+// link is what a mount receives from, and passes on to.
+type link struct{ peers, masters, dev string }
+
+// mostLinks bounds what is held of all namespaces.
+const mostLinks = 200_000
+
+// anew returns a gather for one reading. That may be abandoned, and go on: nobody else has what it writes to.
+func (g *gather) anew() *gather {
+	if g == nil {
+		return nil
+	}
+	return &gather{uid: g.uid, also: g.also, links: map[link]bool{}}
+}
+
+// note takes in how the mount passes on what is mounted and unmounted on it.
+func (g *gather) note(l *procfs.MountLine) {
+	if g == nil || g.also != nil || l.Later {
+		return
+	}
+	peers, masters := propagation(l)
+	if peers == "" && masters == "" {
+		return
+	}
+	if len(g.links) == mostLinks {
+		g.more = true
+		return
+	}
+	g.links[link{peers, masters, string(l.Dev)}] = true
+}
+
+// receivers returns the peer groups of which each mount, and each slave, receives what is unmounted on a mount of the
+// group from. A group that no process shows counts as one: what its master is cannot be known.
+func (g *gather) receivers(from, dev string) map[string]bool {
+	in, shown := map[string]bool{from: true}, map[string]bool{}
+	for l := range g.links {
+		shown[l.peers] = true
+	}
+	for l := range g.links {
+		if l.masters != "" && l.dev == dev && !shown[l.masters] {
+			in[l.masters] = true
+		}
+	}
+	for grown := true; grown; {
+		grown = false
+		for l := range g.links {
+			if l.peers != "" && in[l.masters] && !in[l.peers] {
+				in[l.peers], grown = true, true
+			}
+		}
+	}
+	return in
 }
 
 func (g *gather) wants(l *procfs.MountLine) bool { return g != nil && g.also != nil && g.also(l) }
@@ -64,7 +124,7 @@ func (g *gather) add(v *view, l *procfs.MountLine, named bool, concerns func() b
 		return
 	}
 	id, _ := l.Number()
-	if slices.ContainsFunc(g.lines, func(o seen) bool { return o.view == v && o.mount.ID == id }) {
+	if last := len(g.lines) - 1; last >= 0 && g.lines[last].view == v && g.lines[last].mount.ID == id {
 		return // a further part of a long line
 	}
 	parent, _ := strconv.ParseUint(string(l.Parent), 10, 64)
@@ -105,14 +165,14 @@ func (r *Reader) Below(ctx context.Context, uid parsers.PodUID, sockets []string
 		return policy.PodMounts{Outside: policy.Fact{Origin: r.ProcDir, Detail: err.Error()}}
 	}
 	w := parsers.PodSet{uid: true}
-	first := &gather{uid: uid}
-	m := r.gathering(ctx, w, sockets, first)
+	m, first := r.gathering(ctx, w, sockets, &gather{uid: uid})
 	found, rest := split(first.lines, own, pods+"/"+string(uid))
 	found = foldHidden(found, on)
 	p := policy.PodMounts{Outside: m.outside(uid, own, found, rest)}
 	if p.Outside.Truth == policy.No {
-		r.others(ctx, w, sockets, found, own, pods, &p.Outside)
+		p.Outside = r.others(ctx, w, sockets, first, found, nodeView{own, pods, uid}, p.Outside)
 	}
+	p.Whole = m.Err == nil && p.Outside.Truth != policy.Unknown
 	for _, l := range found {
 		p.Mounts = append(p.Mounts, l.mount)
 	}
@@ -165,14 +225,19 @@ func firstMount(path string) (id string, err error) {
 	return "", cmp.Or(err, errors.New(path+" shows no mount"))
 }
 
-func (r *Reader) gathering(ctx context.Context, w parsers.PodSet, sockets []string, g *gather) *Answer {
+// gathering reads the mounts, and returns what want asks for. Nothing is returned of a reading that takes too long.
+func (r *Reader) gathering(ctx context.Context, w parsers.PodSet, sockets []string, want *gather) (*Answer, *gather) {
 	own := *r
-	own.gather = g
+	own.gather = want
 	m := own.Read(ctx, w, sockets)
+	g := m.gather
+	if g == nil {
+		g = want.anew()
+	}
 	if g.more {
 		m.Err = cmp.Or(m.Err, errors.New("there are more mounts than are looked at"))
 	}
-	return m
+	return m, g
 }
 
 // split returns the mounts below dir in the node's own namespace, and all other lines.
@@ -254,14 +319,26 @@ func copyOf(l seen, found []seen, uid parsers.PodUID) bool {
 	return false
 }
 
+// nodeView is where the pod's mounts are read: the node's own namespace, and the pods directory in it.
+type nodeView struct {
+	own, pods string
+	uid       parsers.PodUID
+}
+
 // others reads the namespaces once more for who shares the mounts that other mounts of the pod are on, and for who
-// uses the same CSI volumes.
-func (r *Reader) others(ctx context.Context, w parsers.PodSet, sockets []string, found []seen, own, pods string, doubt *policy.Fact) {
-	groups, volumes := map[string]bool{}, map[string]bool{}
-	for _, l := range found {
+// uses the same CSI volumes. It returns outside, or why that is not known.
+func (r *Reader) others(
+	ctx context.Context, w parsers.PodSet, sockets []string, first *gather, found []seen, at nodeView, outside policy.Fact,
+) policy.Fact {
+	groups, copies, volumes := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i, l := range found {
 		for _, up := range found {
 			if up.mount.ID == l.mount.Parent && up.peers != "" {
-				groups[up.peers] = true
+				found[i].on, found[i].receivers = &up, first.receivers(up.peers, up.mount.Dev)
+				maps.Copy(groups, found[i].receivers)
+				for _, id := range up.mount.Copies {
+					copies[strconv.FormatUint(id, 10)] = true
+				}
 			}
 		}
 		if l.mount.CSI() {
@@ -269,46 +346,51 @@ func (r *Reader) others(ctx context.Context, w parsers.PodSet, sockets []string,
 		}
 	}
 	if len(groups)+len(volumes) == 0 {
-		return
+		return outside
 	}
-	second := &gather{also: func(l *procfs.MountLine) bool {
+	m, second := r.gathering(ctx, w, sockets, &gather{also: func(l *procfs.MountLine) bool {
 		peers, masters := propagation(l)
-		return groups[peers] || groups[masters] || volumes[string(l.Dev)] && strings.Contains(string(l.Target), "/pods/")
-	}}
-	m := r.gathering(ctx, w, sockets, second)
+		return groups[peers] || groups[masters] || copies[string(l.Parent)] ||
+			volumes[string(l.Dev)] && slices.ContainsFunc(found, func(f seen) bool { return sameVolume(l, f.mount) })
+	}})
 	if m.Err == nil && len(groups) > 0 && slices.ContainsFunc(m.views, func(v *view) bool { return v.byFile }) {
 		m.Err = errors.New("of a mount namespace in which every process has another root, it is not known who receives what is unmounted")
 	}
 	if m.Err != nil {
-		*doubt = policy.Fact{Origin: m.origin, Detail: m.Err.Error()}
-		return
+		return policy.Fact{Origin: m.origin, Detail: m.Err.Error()}
 	}
 	for i := range found {
 		l := &found[i]
 		for _, o := range second.lines {
-			l.mount.Shares = addShare(l.mount.Shares, l, o, found, own, m)
-			l.mount.Users = addUser(l.mount.Users, l, o, own, pods)
+			if where, ok := l.sharesWith(o, at.uid); ok {
+				l.mount.Shares = addShare(l.mount.Shares, where, o, at.own, m)
+			}
+			l.mount.Users = addUser(l.mount.Users, l, o, at, m)
 		}
 	}
+	return outside
 }
 
-// addShare adds the place at which a mount of the same group, or a slave, receives what is unmounted at l. Copies of the
-// pod's own mounts do not count. Whether anything is mounted there is not asked: doubt keeps.
-func addShare(shares []string, l *seen, o seen, found []seen, own string, m *Answer) []string {
-	i := slices.IndexFunc(found, func(f seen) bool { return f.mount.ID == l.mount.Parent })
-	if i < 0 {
-		return shares
+// sharesWith returns the place at which o receives what is unmounted at l, or has another mount in the place of one.
+// Whether anything is mounted there is asked of copies of the pod's own mounts alone: doubt keeps.
+func (l *seen) sharesWith(o seen, uid parsers.PodUID) (string, bool) {
+	if l.on == nil || o.mount.ID == l.on.mount.ID {
+		return "", false
 	}
-	up := found[i]
-	if up.peers == "" || o.peers != up.peers && o.masters != up.peers || o.mount.ID == up.mount.ID || slices.Contains(up.mount.Copies, o.mount.ID) {
-		return shares
+	if slices.Contains(l.on.mount.Copies, o.mount.Parent) { // it is mounted on a copy
+		mine := o.mount.ID == l.mount.ID || slices.Contains(l.mount.Copies, o.mount.ID)
+		return o.target, !mine && strings.HasSuffix(o.target, "/pods/"+string(uid)+"/"+l.mount.Path)
 	}
-	below, _ := procfs.Relative(l.target, up.target)
-	at, reached := procfs.Relative(path.Join(up.mount.Root, below), o.mount.Root)
-	if !reached {
-		return shares // it shows another part of the file system
+	if !l.receivers[o.peers] && !l.receivers[o.masters] || slices.Contains(l.on.mount.Copies, o.mount.ID) {
+		return "", false
 	}
-	words := clean.Name(path.Join(o.target, at))
+	below, _ := procfs.Relative(l.target, l.on.target)
+	at, reached := procfs.Relative(path.Join(l.on.mount.Root, below), o.mount.Root)
+	return path.Join(o.target, at), reached // or it shows another part of the file system
+}
+
+func addShare(shares []string, where string, o seen, own string, m *Answer) []string {
+	words := clean.Name(where)
 	if o.view.first != own {
 		words += " in " + o.view.words(m.procDir)
 	}
@@ -318,19 +400,39 @@ func addShare(shares []string, l *seen, o seen, found []seen, own string, m *Ans
 	return shares
 }
 
-// mostShares bounds what is shown.
+// mostShares bounds what is shown of who shares a mount, or uses its volume.
 const mostShares = 3
 
-// addUser adds another pod that has the file system of l mounted. Of devtmpfs all block volumes have the same device.
-func addUser(users []parsers.PodUID, l *seen, o seen, own, pods string) []parsers.PodUID {
-	if !l.mount.CSI() || o.view.first != own || o.mount.Dev != l.mount.Dev || o.mount.Type == "devtmpfs" && o.mount.Root != l.mount.Root {
+// sameVolume reports whether the line shows the CSI volume that m shows, or a part of it.
+func sameVolume(l *procfs.MountLine, m policy.Mount) bool {
+	if !m.CSI() || string(l.Dev) != m.Dev {
+		return false
+	}
+	_, part := procfs.Relative(procfs.Unescape(l.Root), m.Root)
+	return part || m.Type != "devtmpfs" && strings.Contains(string(l.Target), "/pods/") // of devtmpfs all block volumes have the same device
+}
+
+// addUser adds who else has the file system of l mounted: another pod below pods, or a process at a place of its own.
+func addUser(users []string, l *seen, o seen, at nodeView, m *Answer) []string {
+	if !l.mount.CSI() || o.mount.Dev != l.mount.Dev || o.mount.Type == "devtmpfs" && o.mount.Root != l.mount.Root {
 		return users
 	}
-	below, ok := strings.CutPrefix(o.target, pods+"/")
+	var words string
+	below, ok := strings.CutPrefix(o.target, at.pods+"/")
 	name, _, _ := strings.Cut(below, "/")
 	uid, isPod := parsers.ParsePodUID(name)
-	if !ok || !isPod || strings.HasPrefix(l.target, pods+"/"+name+"/") || slices.Contains(users, uid) {
+	switch {
+	case o.view.first != at.own:
+		_, part := procfs.Relative(o.mount.Root, l.mount.Root)
+		if !part || strings.Contains(o.target, "/pods/") || strings.Contains(o.target, string(pluginsDir)) {
+			return users // an agent's copy of the node's mounts, or the driver's own
+		}
+		words = o.view.user(m.procDir)
+	case ok && isPod && uid != at.uid:
+		words = "pod " + string(uid)
+	}
+	if words == "" || len(users) == mostShares || slices.Contains(users, words) {
 		return users
 	}
-	return append(users, uid)
+	return append(users, words)
 }

@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -55,8 +56,13 @@ func (b below) read() policy.PodMounts { return b.Below(b.t.Context(), testkit.P
 // namespace starts a process in a mount namespace of its own, which gets what is mounted here as flags say.
 func (b below) namespace(flags uintptr) *exec.Cmd {
 	b.t.Helper()
-	how := map[uintptr]string{unix.MS_PRIVATE: "private", unix.MS_SLAVE: "slave", unix.MS_SHARED: "unchanged"}[flags]
-	cmd := exec.Command("unshare", "--mount", "--propagation", how, "sleep", "60")
+	return b.start(map[uintptr]string{unix.MS_PRIVATE: "private", unix.MS_SLAVE: "slave", unix.MS_SHARED: "unchanged"}[flags], "true")
+}
+
+// start does the same, and runs the script there first.
+func (b below) start(how, script string) *exec.Cmd {
+	b.t.Helper()
+	cmd := exec.Command("unshare", "--mount", "--propagation", how, "sh", "-ec", script+"\nexec sleep 60")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	testkit.Must(b.t, cmd.Start())
 	b.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
@@ -160,6 +166,53 @@ func TestBelowShares(t *testing.T) {
 	}
 }
 
+// TestBelowSlaves: a slave that is shared passes on to its own peers and slaves, and at each place goes what is mounted
+// there. So a living process's own mount speaks against the pod's.
+func TestBelowSlaves(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	testkit.NeedCommand(t, "unshare")
+	for name, script := range map[string]string{
+		"a slave of a slave": `mount --make-rshared /; mount --rbind $V $D; mount --make-rslave $D; umount $D/c; mount -t tmpfs own $D/c`,
+		"on a copy":          `umount $V/c; mount -t tmpfs own $V/c`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBelow(t)
+			b.mount("mem", b.dir+"/volumes/v")
+			testkit.Must(t, os.Mkdir(b.dir+"/volumes/v/c", 0o755))
+			b.mount("child", b.dir+"/volumes/v/c")
+			data := strings.TrimSuffix(b.root, "kubelet") + "data"
+			cmd := b.start("slave", "V="+b.dir+"/volumes/v; D="+data+"; "+script)
+			p := b.read()
+			if p.Outside.Truth != policy.No || len(p.Mounts) != 2 || len(p.Mounts[0].Shares) == 0 || len(p.Mounts[1].Shares) > 0 {
+				t.Fatalf("%+v", p)
+			}
+			p.KeepMounts(nil, nil)
+			if len(p.Todo()) > 0 {
+				t.Errorf("%+v", p.Mounts)
+			}
+			testkit.Must(t, unix.Unmount(b.dir+"/volumes/v/c", 0))
+			mounts, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/mountinfo")
+			if err != nil || strings.Contains(string(mounts), " own ") { // the loss that Shares prevents
+				t.Errorf("%v, %s", err, mounts)
+			}
+		})
+	}
+}
+
+// TestReceivers: a group passes on to its slaves, and theirs, and so does one whose own master no process shows.
+func TestReceivers(t *testing.T) {
+	g := gather{links: map[link]bool{
+		{"shared:2", "shared:1", "0:5"}: true, {"shared:3", "shared:2", "0:5"}: true, {"", "shared:3", "0:5"}: true, {"shared:1", "", "0:5"}: true,
+		{"shared:8", "shared:7", "0:5"}: true, {"shared:7", "", "0:5"}: true, {"", "shared:9", "0:5"}: true, {"", "shared:6", "0:4"}: true,
+	}}
+	got := slices.Sorted(maps.Keys(g.receivers("shared:1", "0:5")))
+	if want := []string{"shared:1", "shared:2", "shared:3", "shared:9"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestBelowHidden: what the kubelet's bind of its root directory on itself covers is a copy, and is not shown twice.
 func TestBelowHidden(t *testing.T) {
 	if !testkit.InNamespace(t) {
@@ -201,7 +254,7 @@ func TestBelowUsers(t *testing.T) {
 			t.Fatalf("%+v", p)
 		}
 		for _, m := range p.Mounts {
-			if len(m.Users) > 0 && (!m.CSI() || m.Users[0] != testkit.PodB) {
+			if len(m.Users) > 0 && (!m.CSI() || m.Users[0] != "pod "+string(testkit.PodB)) {
 				t.Errorf("%+v", m)
 			}
 			n += len(m.Users)

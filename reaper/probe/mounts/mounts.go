@@ -42,6 +42,14 @@ func (v *view) words(procDir string) string {
 	return "the mount namespace of PID " + procfs.Who(procDir, v.pid)
 }
 
+// user names who uses what the view has mounted.
+func (v *view) user(procDir string) string {
+	if v.held != "" {
+		return v.words(procDir)
+	}
+	return "PID " + procfs.Who(procDir, v.pid)
+}
+
 // Answer is what all mount namespaces say about the wanted pods and staged volumes.
 type Answer struct {
 	Pods   map[parsers.PodUID]Hit    // a mount that names the pod, or an entry of it in quarantine
@@ -145,7 +153,7 @@ type Reader struct {
 	CgroupRoot             string
 	Guard                  *bounded.Guard
 
-	gather *gather // of Below, nil for a look
+	gather *gather // what Below asks for, nil for a look
 	// Tests have an older kernel with these, or fewer capabilities.
 	rereads, noListing, noEntering bool
 }
@@ -173,7 +181,7 @@ func (r *Reader) read(ctx context.Context, w parsers.PodSet, sockets []string, h
 // takes over the mount ID of one that ended during the scan is not taken for it.
 func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string, held map[string]string) *Answer {
 	m := newAnswer(r.ProcDir)
-	m.cgroups, m.gather = r.CgroupRoot, r.gather
+	m.cgroups, m.gather = r.CgroupRoot, r.gather.anew()
 	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
 		m.Err = err
@@ -181,7 +189,7 @@ func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string
 	}
 	defer beneath.Close(proc)
 	s := r.newScan(proc, sockets)
-	s.where = s.findRegions()
+	s.gathered, s.where = m.gather, s.findRegions()
 	m.where = s.where
 	first := false
 	_, err = s.Each(ctx, func(p *procfs.Process) (ended bool, _ error) {
@@ -220,14 +228,15 @@ func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string
 type scan struct {
 	*Reader
 	*procfs.Shares
-	proc    int
-	seed    maphash.Seed
-	known   map[uint64]bool // by first line, of any length
-	views   []*view
-	where   regions
-	buf     []byte
-	sockets []string         // of runtimes
-	specs   map[string]*spec // by container, nil where the runtime did not tell
+	proc     int
+	seed     maphash.Seed
+	gathered *gather
+	known    map[uint64]bool // by first line, of any length
+	views    []*view
+	where    regions
+	buf      []byte
+	sockets  []string         // of runtimes
+	specs    map[string]*spec // by container, nil where the runtime did not tell
 }
 
 func (r *Reader) newScan(proc int, sockets []string) *scan {

@@ -57,10 +57,11 @@ func (s *scan) kept(p *procfs.Process, w parsers.PodSet, each lines) ([]byte, er
 	}
 	ids, below := map[string]bool{}, map[string]bool{}
 	err := each(func(l *procfs.MountLine) error {
+		s.gathered.note(l)
 		switch {
 		case l.Cut && s.hides(l):
 			cut = procfs.ErrShare
-		case matters(l, w) || s.gather.wants(l):
+		case matters(l, w) || s.gathered.wants(l):
 			text = appendLine(text, l)
 			ids[string(l.ID)] = true
 			if string(l.Target) != "/" || names(l, w) {
