@@ -51,6 +51,8 @@ type Unmounting struct {
 	// Stopped is why not all were unmounted that were to be, and Left what is mounted now.
 	Stopped string
 	Left    []policy.Mount
+	// Doubt is true if after the last mount it could not be found out what is mounted: Left is older than that.
+	Doubt bool
 	// Before is the record of what an earlier command unmounted, if nothing is mounted now.
 	Before *policy.Record
 	// Next is the pod's own verdict when all was done.
@@ -149,6 +151,15 @@ func (r *Reaper) unmountShown(ctx context.Context, shown *Unmounting, opt Unmoun
 	if err != nil {
 		return now, err
 	}
+	if len(now.Mounts.Mounts) == 0 && (now.Mounts.Whole || now.Next == nil) { // it went while this waited
+		if err := r.closeIntent(now, opt); err != nil {
+			return now, err
+		}
+		if now, err = before(now, opt); errors.Is(err, ErrNotMounted) && now.Next != nil {
+			err = nil
+		}
+		return now, err
+	}
 	if now.Verdict.Decision != policy.Reap {
 		return now, ErrRefused
 	}
@@ -158,23 +169,32 @@ func (r *Reaper) unmountShown(ctx context.Context, shown *Unmounting, opt Unmoun
 	if how := policy.ChangedMounts(shown.Mounts.Mounts, now.Mounts.Mounts); how != "" {
 		return now, fmt.Errorf("%w: %s", ErrMountsChanged, how)
 	}
-	todo := now.Mounts.Todo()
 	if err := r.closeIntent(now, opt); err != nil {
 		return now, err
 	}
+	todo := now.Mounts.Todo()
 	if len(todo) == 0 {
+		now.Stopped = "each of the mounts has to stay"
 		return now, nil
 	}
+	more := max(0, len(todo)-mostUnmounts)
+	todo = todo[:len(todo)-more]
 	if err := r.write(policy.UnmountIntent(now.Evidence, todo, now.Node, r.Clock.Now())); err != nil {
 		return now, fmt.Errorf("cannot write to the ledger, so nothing was unmounted: %w", err)
 	}
 	last := r.unmountAll(ctx, now, todo, opt)
-	gone := policy.Unmounted(todo, last.Left)
+	if last.Doubt {
+		return last, nil // the next command finds out, and closes the intent
+	}
+	if more > 0 {
+		words := fmt.Sprintf("one command unmounts at most %d mounts; for the other %d give the same command again", mostUnmounts, more)
+		last.Stopped = strings.TrimPrefix(last.Stopped+"; "+words, "; ")
+	}
 	var why []policy.Why
 	if last.Stopped != "" {
 		why = []policy.Why{{Reason: policy.ReasonMounted, Detail: last.Stopped}}
 	}
-	err = r.write(policy.UnmountOutcome(now.Evidence, gone, why, "", now.Node, r.Clock.Now()))
+	err = r.write(policy.UnmountOutcome(now.Evidence, last.Gone(), why, "", now.Node, r.Clock.Now()))
 	if err != nil {
 		err = fmt.Errorf("cannot write to the ledger what was unmounted; the same command again does: %w", err)
 	}
@@ -182,65 +202,134 @@ func (r *Reaper) unmountShown(ctx context.Context, shown *Unmounting, opt Unmoun
 	return last, err
 }
 
+// mostUnmounts bounds one command: it looks at the node after each mount, and the daemon waits for it.
+const mostUnmounts = 256
+
+// Gone returns what was unmounted and is not mounted any more.
+func (u *Unmounting) Gone() (gone []policy.Mount) {
+	for _, o := range u.Outcomes {
+		if o.Result == policy.Done && !u.Doubt && !slices.ContainsFunc(u.Left, o.Mount.Is) {
+			gone = append(gone, o.Mount)
+		}
+	}
+	return gone
+}
+
 // ErrMountsChanged is for an unmount of other mounts than the operator was shown.
 var ErrMountsChanged = errors.New("since the mounts were shown, there was a change, and nothing was unmounted; give the command again")
+
+// unmounts is what one command has done so far.
+type unmounts struct {
+	first, now *Unmounting // the first look, and the last that read all
+	todo       []policy.Mount
+	outs       []policy.MountOutcome
+	tried      map[uint64]bool // since the last one that went
+	hangs      map[uint64]bool
+	again      bool // one went since all were tried
+	end        *Unmounting
+}
+
+// stop ends it with what the last look found.
+func (s *unmounts) stop(u *Unmounting, why string) {
+	u.Outcomes, u.Stopped, u.Mounts = s.outs, why, s.first.Mounts
+	s.end = u
+}
+
+// doubt ends it without knowing what is mounted now.
+func (s *unmounts) doubt(why string) {
+	s.now.Doubt = true
+	s.stop(s.now, why)
+}
 
 // unmountAll unmounts one after the other, those first that others are not mounted on, and looks after each one.
 func (r *Reaper) unmountAll(ctx context.Context, now *Unmounting, todo []policy.Mount, opt UnmountOptions) *Unmounting {
 	first := *now
-	var outs []policy.MountOutcome
-	stop := func(u *Unmounting, why string) *Unmounting {
-		u.Outcomes, u.Stopped, u.Mounts = outs, why, first.Mounts
-		return u
+	s := &unmounts{first: &first, now: now, todo: todo, tried: map[uint64]bool{}, hangs: map[uint64]bool{}}
+	for s.end == nil {
+		did, before := r.unmountOne(ctx, s, opt), len(s.todo)
+		missing := slices.ContainsFunc(s.outs, func(o policy.MountOutcome) bool { return o.Result == policy.Gone })
+		if s.end == nil && (did || missing) {
+			r.lookAfter(ctx, s, opt)
+		}
+		if s.end == nil && (len(s.todo) == 0 || !did && len(s.todo) == before) {
+			s.stop(s.now, remains(s.outs))
+		}
 	}
-	for len(todo) > 0 {
-		i, out := r.unmountOne(ctx, now, todo, opt)
-		outs = append(outs, out...)
-		if i < 0 {
-			return stop(now, remains(outs))
-		}
-		todo = slices.Delete(slices.Clone(todo), i, i+1)
-		after, err := r.lookMounted(context.WithoutCancel(ctx), now.UID, opt, nil)
-		switch {
-		case err != nil:
-			return stop(now, "the node could not be looked at after that: "+err.Error())
-		case ctx.Err() != nil:
-			return stop(after, "interrupted")
-		case len(after.Left) == 0:
-			return stop(after, "")
-		case after.Verdict.Decision != policy.Reap:
-			return stop(after, "the pod is no longer proved dead: "+policy.WhyWords(after.Verdict.Why))
-		}
-		if how := policy.ChangedMounts(first.Mounts.Mounts, after.Left); how != "" {
-			return stop(after, how)
-		}
-		if last := outs[len(outs)-1]; last.Result == policy.Done && slices.ContainsFunc(after.Left, last.Mount.Is) {
-			return stop(after, last.Mount.Path+" is still mounted: the kernel detached another mount, which came there at that moment")
-		}
-		now = after
-	}
-	return stop(now, remains(outs))
+	return s.end
 }
 
-// unmountOne unmounts the first mount that it can, and returns its index. Those that cannot be unmounted now are
-// refused: what is busy, what hangs, what they are mounted on. A doubt ends it.
-func (r *Reaper) unmountOne(ctx context.Context, now *Unmounting, todo []policy.Mount, opt UnmountOptions) (int, []policy.MountOutcome) {
-	permit := r.permit(&Report{Look: policy.Look{Node: now.Node}})
-	var outs []policy.MountOutcome
-	for i, m := range todo {
-		if up := slices.IndexFunc(now.Left, func(o policy.Mount) bool { return o.Parent == m.ID }); up >= 0 {
-			continue // what is on it stays for now
+// unmountOne unmounts the first mount that it can, and reports whether it did. Those that cannot be unmounted now are
+// refused: what is busy, what hangs, what is covered, and what they are mounted on. A doubt ends it.
+func (r *Reaper) unmountOne(ctx context.Context, s *unmounts, opt UnmountOptions) bool {
+	permit := r.permit(&Report{Look: policy.Look{Node: s.now.Node}})
+	for range 2 { // once more those that something else may have kept
+		for _, m := range s.todo {
+			if s.tried[m.ID] || s.hangs[m.ID] || slices.ContainsFunc(s.now.Left, func(o policy.Mount) bool { return o.Parent == m.ID }) {
+				continue
+			}
+			s.tried[m.ID] = true
+			out := opt.Unmounter.Unmount(ctx, permit, s.now.UID, s.now.Evidence.ID, m, s.now.Left)
+			s.outs = slices.DeleteFunc(s.outs, func(o policy.MountOutcome) bool { return o.Mount.Is(m) })
+			s.outs = append(s.outs, out)
+			switch {
+			case out.Result == policy.Done:
+				s.again = true
+				return true
+			case out.Result == policy.Failed:
+				s.doubt(remains(s.outs))
+				return false
+			case out.Hangs:
+				s.hangs[m.ID] = true
+			case !out.Busy && !out.Covered && out.Result != policy.Gone:
+				s.stop(s.now, remains(s.outs))
+				return false
+			}
 		}
-		out := opt.Unmounter.Unmount(ctx, permit, now.UID, now.Evidence.ID, m, now.Left)
-		outs = append(outs, out)
-		switch {
-		case out.Result == policy.Done || out.Result == policy.Gone:
-			return i, outs
-		case !out.Busy && !out.Covered && !out.Hangs:
-			return -1, outs
+		if !s.again {
+			break
+		}
+		s.again = false
+		clear(s.tried)
+	}
+	return false
+}
+
+// lookAfter looks at the pod, and ends it if anything is in doubt, or all is done.
+func (r *Reaper) lookAfter(ctx context.Context, s *unmounts, opt UnmountOptions) {
+	after, err := r.lookMounted(context.WithoutCancel(ctx), s.now.UID, opt, nil)
+	switch {
+	case err != nil:
+		s.doubt("the node could not be looked at after that: " + err.Error())
+		return
+	case after.Next == nil || after.Evidence.ID != s.first.Evidence.ID:
+		s.doubt("the pod's directory is no longer where it was")
+		return
+	case !after.Mounts.Whole:
+		s.doubt("it is not known what is mounted now: " + after.Mounts.Outside.Detail)
+		return
+	}
+	s.todo = slices.DeleteFunc(slices.Clone(s.todo), func(m policy.Mount) bool { return !slices.ContainsFunc(after.Left, m.Is) })
+	for i := range s.outs {
+		if o := &s.outs[i]; o.Result == policy.Gone && slices.ContainsFunc(after.Left, o.Mount.Is) {
+			o.Result, o.Covered, o.Why = policy.Refused, true, "another mount covers it"
 		}
 	}
-	return -1, outs
+	done := func(o policy.MountOutcome) bool {
+		return o.Result == policy.Done && slices.ContainsFunc(after.Left, o.Mount.Is)
+	}
+	switch i := slices.IndexFunc(s.outs, done); {
+	case len(after.Left) == 0:
+		s.stop(after, "")
+	case ctx.Err() != nil:
+		s.stop(after, "interrupted")
+	case after.Verdict.Decision != policy.Reap:
+		s.stop(after, "the pod is no longer proved dead: "+policy.WhyWords(after.Verdict.Why))
+	case policy.ChangedMounts(s.first.Mounts.Mounts, after.Left) != "":
+		s.stop(after, policy.ChangedMounts(s.first.Mounts.Mounts, after.Left))
+	case i >= 0:
+		s.stop(after, s.outs[i].Mount.Path+" is still mounted: the kernel detached another mount, which came there at that moment")
+	}
+	s.now = after
 }
 
 // remains returns why not all were unmounted.
@@ -258,7 +347,7 @@ func remains(outs []policy.MountOutcome) string {
 
 // unmountedBefore ends the command for a pod of which nothing is mounted: it is done if an earlier command did it.
 func (r *Reaper) unmountedBefore(ctx context.Context, u *Unmounting, opt UnmountOptions) (*Unmounting, error) {
-	if outside := u.Mounts.Outside; outside.Truth == policy.Unknown && outside.Detail != "" {
+	if outside := u.Mounts.Outside; u.Next != nil && !u.Mounts.Whole {
 		return u, fmt.Errorf("cannot read what is mounted: %s", outside.Detail)
 	} else if outside.Truth == policy.Yes {
 		return u, fmt.Errorf("%w; it is %s", ErrNotMounted, outside.Detail)
@@ -268,6 +357,11 @@ func (r *Reaper) unmountedBefore(ctx context.Context, u *Unmounting, opt Unmount
 			return u, err
 		}
 	}
+	return before(u, opt)
+}
+
+// before returns the record of what an earlier command unmounted.
+func before(u *Unmounting, opt UnmountOptions) (*Unmounting, error) {
 	records, err := opt.History(u.UID)
 	if err != nil {
 		return u, err
@@ -281,16 +375,37 @@ func (r *Reaper) unmountedBefore(ctx context.Context, u *Unmounting, opt Unmount
 	return u, ErrNotMounted
 }
 
-// closeIntent writes what became of an earlier command that was killed: its intent is the last record of the pod.
+// closeIntent writes what became of an earlier command that was killed, or stopped in doubt: its intent has no outcome.
 func (r *Reaper) closeIntent(u *Unmounting, opt UnmountOptions) error {
 	records, err := opt.History(u.UID)
-	if err != nil || len(records) == 0 || records[len(records)-1].Kind != policy.KindUnmounting {
+	if err != nil {
 		return err
 	}
-	was := records[len(records)-1]
+	var was *policy.Record
+	for i, rec := range records {
+		switch rec.Kind {
+		case policy.KindUnmounting:
+			was = &records[i]
+		case policy.KindUnmounted, policy.KindNotUnmounted:
+			was = nil
+		default:
+		}
+	}
+	if was == nil {
+		return nil
+	}
+	now := r.Clock.Now()
 	e := policy.Evidence{UID: was.UID, Namespace: was.Namespace, PodName: was.PodName, ID: was.ID}
-	why := []policy.Why{{Reason: policy.ReasonMounted, Detail: "found after the command had been cut short"}}
-	rec := policy.UnmountOutcome(e, policy.Unmounted(was.Mounts, u.Left), why, "", policy.Node{KubeletID: was.Kubelet}, r.Clock.Now())
+	why, gone := "found after the command had been cut short", policy.Unmounted(was.Mounts, u.Left)
+	switch {
+	case was.At.BootID != now.BootID:
+		why, gone = "the node has started anew since; it is not known what was unmounted before that", nil
+	case !u.Mounts.Whole || u.Evidence.ID != was.ID:
+		why, gone = "the command was cut short, and the pod's directory is no longer there: it is not known what was unmounted", nil
+	}
+	rec := policy.UnmountOutcome(
+		e, gone, []policy.Why{{Reason: policy.ReasonMounted, Detail: why}}, "", policy.Node{KubeletID: was.Kubelet}, now,
+	)
 	rec.By = policy.KnownUser(was.By)
 	return r.write(rec)
 }

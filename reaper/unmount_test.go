@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,23 +21,30 @@ type fakeMounts struct {
 	mounts  []policy.Mount
 	outside policy.Fact
 	busy    uint64 // the ID of one that is in use
+	covers  uint64 // the ID of one without which what is below it is not found
+	tries   map[uint64]int
 	// after is called after each mount that was unmounted, and top is what goes in place of the next.
 	after func()
 	top   *policy.Mount
 }
 
 func (f *fakeMounts) Mounts(context.Context, parsers.PodUID, policy.DirID) policy.PodMounts {
-	return policy.PodMounts{Mounts: slices.Clone(f.mounts), Outside: f.outside}
+	return policy.PodMounts{Mounts: slices.Clone(f.mounts), Outside: f.outside, Whole: f.outside.Truth != policy.Unknown}
 }
 
 func (f *fakeMounts) Unmount(
 	_ context.Context, permit policy.Permit, _ parsers.PodUID, _ policy.DirID, m policy.Mount, _ []policy.Mount,
 ) policy.MountOutcome {
 	i := slices.IndexFunc(f.mounts, m.Is)
+	covered := f.covers != m.ID && slices.ContainsFunc(f.mounts, func(o policy.Mount) bool { return o.ID == f.covers })
+	if f.tries == nil {
+		f.tries = map[uint64]int{}
+	}
+	f.tries[m.ID]++
 	switch {
 	case !permit.MayRemove():
 		return policy.MountOutcome{Mount: m, Result: policy.Refused, Why: "no permit"}
-	case i < 0:
+	case i < 0 || covered:
 		return policy.MountOutcome{Mount: m, Result: policy.Gone}
 	case m.ID == f.busy:
 		return policy.MountOutcome{Mount: m, Result: policy.Refused, Busy: true, Why: "it is in use by PID 7"}
@@ -173,6 +181,12 @@ func TestUnmountDoubts(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, u, err)
 		}
 		last := f.records[len(f.records)-1]
+		if name == "unknown" { // the intent stays open
+			if last.Kind != policy.KindUnmounting || !u.Doubt || len(u.Gone()) > 0 {
+				t.Errorf("%s: %+v", name, last)
+			}
+			continue
+		}
 		if last.Kind != policy.KindUnmounted || len(last.Mounts) != 1 || last.Mounts[0].ID != 3 || len(last.Why) == 0 {
 			t.Errorf("%s: %+v", name, last)
 		}
@@ -266,5 +280,86 @@ func TestUnmountCutOff(t *testing.T) {
 		if open || !slices.Equal(gone, []uint64{2, 3, 4}) {
 			t.Errorf("killed at step %d: the ledger has %v, open %t", cut, gone, open)
 		}
+	}
+}
+
+// TestUnmountUnknown: if after a mount it cannot be read what is mounted, nothing is recorded as gone, however little the
+// reading shows. The same command finds out.
+func TestUnmountUnknown(t *testing.T) {
+	_, f, rules := mountedNode(nil)
+	var all []policy.Mount
+	f.after = func() {
+		all, f.mounts, f.outside = f.mounts, nil, policy.Fact{Detail: "it did not answer in time"}
+	}
+	u, err := f.unmount(t, rules, nil)
+	if err != nil || !u.Doubt || !strings.Contains(u.Stopped, "did not answer") || len(u.Gone()) > 0 || len(f.records) != 1 {
+		t.Fatalf("%+v, %v, %+v", u, err, f.records)
+	}
+	f.after, f.mounts, f.outside = nil, all, policy.Fact{Truth: policy.No}
+	if u, err = f.unmount(t, rules, nil); err != nil || len(f.mounts) > 0 || u.Doubt {
+		t.Errorf("again: %+v, %v", u, err)
+	}
+	if got := f.records[1]; got.Kind != policy.KindUnmounted || len(got.Mounts) != 1 || got.Mounts[0].ID != 3 {
+		t.Errorf("%+v", got)
+	}
+	// Of a directory that was moved away nothing is read.
+	_, f, rules = mountedNode(nil)
+	f.after = func() { delete(f.pods, uidOf(1)) }
+	if u, err = f.unmount(t, rules, nil); err != nil || !u.Doubt || len(f.mounts) != 2 || len(f.records) != 1 {
+		t.Fatalf("moved: %+v, %v, %+v", u, err, f.records)
+	}
+	if _, err = f.unmount(t, rules, nil); !errors.Is(err, ErrNotMounted) || f.records[1].Kind != policy.KindNotUnmounted || len(f.records) != 2 {
+		t.Errorf("moved, again: %v, %+v", err, f.records)
+	}
+}
+
+// TestUnmountNames: the ledger has no name that is not UTF-8 as it is. The mount is known by its ID.
+func TestUnmountNames(t *testing.T) {
+	was := []policy.Mount{{ID: 1, Path: "volumes/\ufffd", Dev: "0:5"}, {ID: 2, Path: "volumes/b", Dev: "0:6"}}
+	now := []policy.Mount{{ID: 1, Path: "volumes/\xff", Dev: "0:5"}}
+	if gone := policy.Unmounted(was, now); len(gone) != 1 || gone[0].ID != 2 {
+		t.Errorf("%+v", gone)
+	}
+}
+
+// TestUnmountCovered: a mount that is not found at its place while another covers it is not gone, and goes after that.
+func TestUnmountCovered(t *testing.T) {
+	_, f, rules := mountedNode(nil)
+	f.covers = 4
+	u, err := f.unmount(t, rules, nil)
+	if err != nil || len(f.mounts) > 0 || len(u.Gone()) != 3 || u.Stopped != "" {
+		t.Errorf("%+v, %v", u, err)
+	}
+	_, f, rules = mountedNode(nil)
+	f.covers, f.busy = 4, 4
+	u, err = f.unmount(t, rules, nil)
+	if err != nil || len(f.mounts) != 3 || len(u.Gone()) > 0 || slices.ContainsFunc(u.Outcomes, func(o policy.MountOutcome) bool { return o.Result == policy.Gone }) {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// TestUnmountMany: one command has an end, and what is in use is not tried after each mount that goes.
+func TestUnmountMany(t *testing.T) {
+	_, f, rules := mountedNode(nil)
+	f.mounts, f.busy = nil, 1
+	for id := uint64(1); id <= mostUnmounts+10; id++ {
+		f.mounts = append(f.mounts, policy.Mount{ID: id, Path: "volumes/v" + strconv.FormatUint(id, 10)})
+	}
+	u, err := f.unmount(t, rules, nil)
+	if err != nil || len(u.Gone()) != mostUnmounts-1 || len(f.mounts) != 11 || f.tries[1] > 2 {
+		t.Errorf("%d gone, tried %d times: %v, %v", len(u.Gone()), f.tries[1], u.Stopped, err)
+	}
+	f.busy = 0
+	if u, err = f.unmount(t, rules, nil); err != nil || len(u.Gone()) != 11 || len(f.mounts) > 0 {
+		t.Errorf("again: %+v, %v", u, err)
+	}
+}
+
+// TestUnmountWent: what was unmounted by somebody else while the operator was asked is no error.
+func TestUnmountWent(t *testing.T) {
+	_, f, rules := mountedNode(nil)
+	u, err := f.unmount(t, rules, func(*Unmounting) error { f.mounts = nil; return nil })
+	if err != nil || len(u.Left) > 0 || len(f.records) > 0 {
+		t.Errorf("%+v, %v", u, err)
 	}
 }

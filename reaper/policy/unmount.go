@@ -33,8 +33,11 @@ type Mount struct {
 
 // Is reports whether both are the same mount at the same place.
 func (m Mount) Is(o Mount) bool {
-	return m.ID == o.ID && (m.Unique == o.Unique || m.Unique == 0 || o.Unique == 0) &&
-		m.Path == o.Path && m.Dev == o.Dev && m.Root == o.Root && m.Type == o.Type && m.Source == o.Source
+	return m.sameID(o) && m.Path == o.Path && m.Dev == o.Dev && m.Root == o.Root && m.Type == o.Type && m.Source == o.Source
+}
+
+func (m Mount) sameID(o Mount) bool {
+	return m.ID == o.ID && (m.Unique == o.Unique || m.Unique == 0 || o.Unique == 0)
 }
 
 // Words describes the mount for people.
@@ -167,10 +170,11 @@ func ChangedMounts(shown, now []Mount) string {
 	return ""
 }
 
-// Unmounted returns those of the mounts before that are not among those after.
+// Unmounted returns those of the mounts before, as the ledger has them, that are not among those after. What is not
+// UTF-8 in a name is not the same there.
 func Unmounted(before, after []Mount) (gone []Mount) {
 	for _, m := range before {
-		if !slices.ContainsFunc(after, m.Is) {
+		if !slices.ContainsFunc(after, func(o Mount) bool { return m.sameID(o) && m.Dev == o.Dev }) {
 			gone = append(gone, m)
 		}
 	}

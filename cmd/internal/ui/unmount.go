@@ -35,6 +35,7 @@ type Unmount struct {
 	Next      []string        `json:"next"` // what to do now: commands
 
 	left    int
+	doubt   bool
 	kept    []policy.Reason
 	remover Remover
 }
@@ -43,15 +44,18 @@ type Unmount struct {
 func NewUnmount(u *reaper.Unmounting, c Context, dryRun bool) Unmount {
 	v := Unmount{
 		UID: string(u.UID), Namespace: u.Evidence.Namespace, Name: u.Evidence.PodName, DryRun: dryRun, Verdict: u.Verdict.Decision,
-		Why: list(u.Verdict.Why), Mounts: []mountView{}, Stopped: u.Stopped, Next: []string{}, left: len(u.Left),
+		Why: list(u.Verdict.Why), Mounts: []mountView{}, Stopped: u.Stopped, Next: []string{}, left: len(u.Left), doubt: u.Doubt,
 		remover: RemoverOf(u.Node, false, c.Daemon, c.Observe, c.Hold+c.Confirm),
 	}
 	for _, m := range u.Mounts.Mounts {
 		view := mountView{Mount: m, Copies: len(m.Copies)}
 		if i := slices.IndexFunc(u.Outcomes, func(o policy.MountOutcome) bool { return m.Is(o.Mount) && !o.Covered }); i >= 0 {
 			view.Result, view.Error = u.Outcomes[i].Result, cmp.Or(u.Outcomes[i].Err, u.Outcomes[i].Why)
-		} else if len(u.Outcomes) > 0 && !slices.ContainsFunc(u.Left, m.Is) {
+		} else if len(u.Outcomes) > 0 && !u.Doubt && !slices.ContainsFunc(u.Left, m.Is) {
 			view.Result = policy.Gone
+		}
+		if u.Doubt && (view.Result == policy.Gone || view.Result == policy.Done && slices.ContainsFunc(u.Left, m.Is)) {
+			view.Result, view.Error = policy.Failed, "it is not known whether it is still mounted"
 		}
 		v.Mounts = append(v.Mounts, view)
 	}
@@ -73,6 +77,8 @@ func (v *Unmount) next() {
 	switch {
 	case v.DryRun && v.Verdict != policy.Keep && v.left > 0:
 		v.Next = append(v.Next, "orphan-reaper unmount "+v.UID)
+	case v.doubt:
+		v.Next = append(v.Next, "orphan-reaper unmount "+v.UID)
 	case v.left > 0 || len(v.kept) > 0:
 		v.Next = append(v.Next, "orphan-reaper explain "+v.UID)
 	case v.remover.Now("it", "") != "":
@@ -85,7 +91,7 @@ func (v *Unmount) NeedsPerson() bool {
 	if v.DryRun {
 		return v.Verdict == policy.Keep || slices.ContainsFunc(v.Mounts, func(m mountView) bool { return m.Stays != "" })
 	}
-	return v.left > 0
+	return v.left > 0 || v.doubt
 }
 
 // Done counts the mounts that were unmounted.
@@ -161,13 +167,15 @@ func (p *Printer) Unmount(v Unmount) {
 				p.Para("", "unmounted: "+m.Words())
 			case m.Result == policy.Gone:
 				p.Para("", "gone already: "+m.Words())
+			case m.Result == policy.Failed:
+				p.Para("", "not known: "+m.Words()+": "+clean.Text(m.Error))
 			case m.Result != "":
 				p.Para("", "still mounted: "+m.Words()+": "+clean.Text(m.Error))
 			default:
 				p.Para("", "still mounted: "+m.text())
 			}
 		}
-		if v.Stopped != "" && v.left > 0 {
+		if v.Stopped != "" && v.NeedsPerson() {
 			p.Para("", "Stopped: "+clean.Text(v.Stopped)+".")
 		}
 	}
@@ -193,6 +201,8 @@ func (p *Printer) verdict(v *Unmount) {
 func (p *Printer) after(v *Unmount) {
 	p.Gap()
 	switch {
+	case v.doubt:
+		p.Para("", "This finds out what is mounted now, and goes on:")
 	case v.left > 0 && !v.DryRun:
 		p.Para("", "When what stands in the way has ended, give the same command again.")
 	case v.left > 0:
