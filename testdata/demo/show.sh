@@ -138,7 +138,7 @@ if ! cat /proc/1/mountinfo >/dev/null 2>&1; then
 	exit 0
 fi
 try 3 "orphan-reaper doctor --config node.yaml"
-umount=$(sed -n "s/^    \(umount '.*'\)$/\1/p" out)
+unmount=$(sed -n "s/^    \(orphan-reaper unmount .*\)$/\1 --yes/p" out)
 
 say "At work. The daemon moves one dead pod to quarantine. If nothing misses it, what holds no data is removed, and the others follow." \
 	"Seconds here are minutes by default. The records are shortened:"
@@ -149,8 +149,8 @@ children="$children $daemon"
 wait_for "^$cart removed: " daemon.log
 wait_for "^$orders stripped: " daemon.log
 if [ -z "$DEMO_REFUSED" ]; then
-	say "It never unmounts anything. You do, as doctor said; the rest goes by itself:"
-	try 0 "$umount"
+	say "The daemon never unmounts anything. You do, with the command that doctor printed (--yes: without the question). The rest goes by itself:"
+	try 0 "$unmount"
 	wait_for "^$reports removed: " daemon.log
 fi
 
