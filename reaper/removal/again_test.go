@@ -121,3 +121,24 @@ func TestAgainRace(t *testing.T) {
 	}
 	testkit.There(t, tr.Quar+"/"+entryA+"/old", true)
 }
+
+// TestAgainKilledAfterExchange: the process was killed between the exchange and the look after it, and something came to
+// the newer directory in that moment. It is kept as the conflict. A second exchange would take away what the kubelet may
+// have begun to use since.
+func TestAgainKilledAfterExchange(t *testing.T) {
+	tr := newTree(t, "file old 1")
+	r := tr.open(false)
+	a := tr.parked(r)
+	a.Kind = policy.PutBack
+	tr.Pod(uidA, "dir volumes")
+	pod := tr.Pods + "/" + string(uidA)
+	tr.Must(unix.Renameat2(unix.AT_FDCWD, tr.Quar+"/"+entryA, unix.AT_FDCWD, pod, unix.RENAME_EXCHANGE))
+	tr.One(tr.Quar+"/"+entryA, "file volumes/kubernetes.io~empty-dir/cache/new 1")
+	o := run1(t, r, a)
+	want(t, o, policy.Conflict, "")
+	testkit.There(t, pod+"/old", true)
+	testkit.There(t, tr.Quar+"/"+o.Conflict+"/volumes/kubernetes.io~empty-dir/cache/new", true)
+	if !o.MadeAgain() {
+		t.Error("the breaker stays closed")
+	}
+}
