@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -19,6 +20,10 @@ func TestHistory(t *testing.T) {
 		policy.Record{Kind: policy.KindPurging, UID: uid(1), Entry: "a"},
 		policy.Record{Kind: policy.KindRemoved, UID: uid(1), Entry: "a"},
 		policy.Record{Kind: policy.KindPutting, UID: uid(2), Entry: "b"})
+	appendTo(t, s,
+		policy.Record{Kind: policy.KindUnmounting, UID: uid(4)}, policy.Record{Kind: policy.KindUnmounted, UID: uid(4)},
+		policy.Record{Kind: policy.KindUnmounting, UID: uid(4)}, // the command was killed, and the daemon went on
+		policy.Record{Kind: policy.KindParking, UID: uid(4), Entry: "c"}, policy.Record{Kind: policy.KindParked, UID: uid(4), Entry: "c"})
 	kinds := func(s *Store, n int) (ks []policy.Kind) {
 		t.Helper()
 		rs, err := s.History(uid(n))
@@ -37,6 +42,9 @@ func TestHistory(t *testing.T) {
 		}
 		if got := kinds(s, 2); len(got) != 2 || got[0] != policy.KindParked || got[1] != policy.KindPutting {
 			t.Errorf("of the pod that is put back: %v", got)
+		}
+		if got := kinds(s, 4); !slices.Equal(got, []policy.Kind{policy.KindUnmounted, policy.KindUnmounting, policy.KindParked}) {
+			t.Errorf("of an unmount that was cut short: %v", got)
 		}
 		if got := kinds(s, 3); got != nil {
 			t.Errorf("of an unknown pod: %v", got)

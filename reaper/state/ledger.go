@@ -235,8 +235,8 @@ func (s *Store) records(from int64) iter.Seq2[line, error] {
 	}
 }
 
-// History returns the ledger's records of one pod, the oldest first: every outcome, and a last intent without
-// an outcome. The ledger keeps the last records regardless of age, so it can have pods that the journal no
+// History returns the ledger's records of one pod, the oldest first: every outcome, a last intent without an outcome,
+// and that of an unmount without one, whatever came after it. The ledger keeps the last records regardless of age, so it can have pods that the journal no
 // longer has.
 func (s *Store) History(uid parsers.PodUID) ([]policy.Record, error) {
 	s.mu.Lock()
@@ -252,8 +252,14 @@ func (s *Store) History(uid parsers.PodUID) ([]policy.Record, error) {
 			return nil, err
 		case r.UID != uid:
 		case !r.Kind.Means().Intent:
+			if open != nil && open.Kind == policy.KindUnmounting && r.Kind != policy.KindUnmounted && r.Kind != policy.KindNotUnmounted {
+				all = append(all, *open)
+			}
 			all, open = append(all, r.Record), nil
 		default:
+			if open != nil && open.Kind == policy.KindUnmounting {
+				all = append(all, *open)
+			}
 			open = &r.Record
 		}
 	}
