@@ -205,6 +205,11 @@ func (r *Reaper) unmountShown(ctx context.Context, shown *Unmounting, opt Unmoun
 // mostUnmounts bounds one command: it looks at the node after each mount, and the daemon waits for it.
 const mostUnmounts = 256
 
+// Touched reports whether anything may have been unmounted.
+func (u *Unmounting) Touched() bool {
+	return u.Doubt || slices.ContainsFunc(u.Outcomes, func(o policy.MountOutcome) bool { return o.Result == policy.Done })
+}
+
 // Gone returns what was unmounted and is not mounted any more.
 func (u *Unmounting) Gone() (gone []policy.Mount) {
 	for _, o := range u.Outcomes {
@@ -396,16 +401,15 @@ func (r *Reaper) closeIntent(u *Unmounting, opt UnmountOptions) error {
 	}
 	now := r.Clock.Now()
 	e := policy.Evidence{UID: was.UID, Namespace: was.Namespace, PodName: was.PodName, ID: was.ID}
-	why, gone := "found after the command had been cut short", policy.Unmounted(was.Mounts, u.Left)
+	why := []policy.Why{{Reason: policy.ReasonMounted, Detail: "found after the command had been cut short"}}
+	gone, unknown := policy.Unmounted(was.Mounts, u.Left), ""
 	switch {
 	case was.At.BootID != now.BootID:
-		why, gone = "the node has started anew since; it is not known what was unmounted before that", nil
+		why, gone, unknown = nil, nil, "the node has started anew since"
 	case !u.Mounts.Whole || u.Evidence.ID != was.ID:
-		why, gone = "the command was cut short, and the pod's directory is no longer there: it is not known what was unmounted", nil
+		why, gone, unknown = nil, nil, "the command was cut short, and the pod's directory is no longer there"
 	}
-	rec := policy.UnmountOutcome(
-		e, gone, []policy.Why{{Reason: policy.ReasonMounted, Detail: why}}, "", policy.Node{KubeletID: was.Kubelet}, now,
-	)
+	rec := policy.UnmountOutcome(e, gone, why, unknown, policy.Node{KubeletID: was.Kubelet}, now)
 	rec.By = policy.KnownUser(was.By)
 	return r.write(rec)
 }

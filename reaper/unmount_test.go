@@ -193,7 +193,7 @@ func TestUnmountDoubts(t *testing.T) {
 	}
 	_, f, rules := mountedNode(nil)
 	f.top = &policy.Mount{} // another one goes in its place
-	if u, err := f.unmount(t, rules, nil); err != nil || !strings.Contains(u.Stopped, "still mounted") || len(u.Outcomes) != 1 {
+	if u, err := f.unmount(t, rules, nil); err != nil || !strings.Contains(u.Stopped, "still mounted") || len(u.Outcomes) != 1 || len(u.Gone()) > 0 || !u.Touched() {
 		t.Errorf("another mount: %+v, %v", u, err)
 	}
 }

@@ -31,11 +31,11 @@ of the node. The daemon never unmounts anything.
 The evidence must stay good for --hold, and is read again after each mount. The
 first doubt ends the command. What is in use stays mounted: nothing is detached
 lazily or by force. Files on disks and servers stay where they are. What lies in
-memory (tmpfs) is lost, as when the kubelet ends a pod. orphan-reaper mounts
+memory (tmpfs, hugetlbfs) is lost, as when the kubelet ends a pod. orphan-reaper mounts
 nothing again.
 
-A CSI volume stays if another pod has it mounted: its driver unmounts it. If the
-driver no longer runs on this node, name it with --driver-gone. A mount also
+A CSI volume stays if another pod or a process has it mounted: its driver
+unmounts it. If the driver no longer runs on this node, name it with --driver-gone. A mount also
 stays if something outside of the pod's directory would be unmounted with it, or
 if its file system hangs. The same command again continues.
 
@@ -80,6 +80,8 @@ func (a *cli) unmount(ctx context.Context, cfg config.Config, uid parsers.PodUID
 	}
 	u, err := a.person.Unmount(ctx, cfg, uid, o)
 	switch {
+	case errors.Is(err, reaper.ErrRefused) && policy.Stopped(u.Verdict.Why):
+		return exit.Failf("", "nothing is unmounted now: %s", policy.WhyWords(u.Verdict.Why))
 	case errors.Is(err, reaper.ErrRefused):
 		return exit.Failf("orphan-reaper explain "+string(uid)+" shows all of the evidence", "%w: %s", err, policy.WhyWords(u.Verdict.Why))
 	case errors.Is(err, reaper.ErrNotMounted):
@@ -91,8 +93,8 @@ func (a *cli) unmount(ctx context.Context, cfg config.Config, uid parsers.PodUID
 	if shown := a.write(v, func(p *ui.Printer) { p.Unmount(v) }); shown != nil || err != nil {
 		return errors.Join(err, shown)
 	}
-	if !o.DryRun && v.Before == nil && v.Done() == 0 && len(u.Left) > 0 && !u.Doubt {
-		return exit.Failf("orphan-reaper explain "+string(uid)+" shows what keeps it", "nothing was unmounted: %s", u.Stopped)
+	if !o.DryRun && v.Before == nil && !u.Touched() && len(u.Left) > 0 {
+		return exit.Failf("", "nothing was unmounted: %s", u.Stopped)
 	}
 	return exit.Attention(v.NeedsPerson())
 }

@@ -1,10 +1,18 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
+
+// Stopped reports whether it is this node or this process that stands still, and not the pod.
+func Stopped(why []Why) bool {
+	return slices.ContainsFunc(why, func(w Why) bool {
+		return w.Reason == ReasonBreaker || w.Reason == ReasonNamespaces || w.Reason == ReasonContradiction
+	})
+}
 
 const breakerOpen = "a quarantined pod turned out to be alive; inspect it with orphan-reaper quarantine list, then run orphan-reaper quarantine resume"
 

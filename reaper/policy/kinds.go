@@ -109,7 +109,8 @@ var meanings = [...]Meaning{
 	},
 	{
 		Kind: KindNotUnmounted, ID: "42c9d434f82444088c7c67f3e361fcda", Level: LevelInfo,
-		Text: "Left what is mounted of {pod} as it was{why}",
+		Text:    "Left what is mounted of {pod} as it was{why}",
+		instead: []wording{{erred, "It is not known what an operator unmounted of {pod}{why}"}},
 	},
 	{Kind: KindRemovingSandbox, ID: "c2bb86f841cf4068949d77daff7921fe", Level: LevelDebug, Intent: true, Text: intended},
 	{

@@ -27,6 +27,8 @@ type Mount struct {
 	Shares []string `json:"-"`
 	// Users are others with a mount of the same file system: "pod UID" or "PID N".
 	Users []string `json:"-"`
+	// Deleted is true if it shows a file that has no other name, or a loop device of one: without it that would be lost.
+	Deleted bool `json:"-"`
 	// Stays is why the mount is not unmounted, "" if nothing speaks against it.
 	Stays string `json:"stays,omitempty"`
 }
@@ -48,6 +50,12 @@ func (m Mount) Words() string {
 	}
 	return fmt.Sprintf("%s (%s, %s)", clean.Name(m.Path), clean.Name(m.Type), clean.Name(from))
 }
+
+// memoryTypes are file systems that are gone with their last mount.
+var memoryTypes = []string{"tmpfs", "ramfs", "hugetlbfs", "bpf", "devpts", "mqueue", "binder"}
+
+// InMemory reports whether what the mount holds is lost with its last mount.
+func (m Mount) InMemory() bool { return slices.Contains(memoryTypes, m.Type) }
 
 const csiPlugin = "kubernetes.io~csi"
 
@@ -102,8 +110,11 @@ func (p *PodMounts) KeepMounts(volData map[string]string, driversGone []string) 
 		m := &p.Mounts[i]
 		m.Stays = ""
 		switch driver := m.driver(volData); {
+		case m.Deleted:
+			m.Stays = "the file that it shows was deleted, and only this mount keeps its content: copy what is needed, then unmount it by umount"
 		case len(m.Shares) > 0:
-			m.Stays = "the mount that it is on shares its mounts, so this would also unmount " + strings.Join(m.Shares, ", ")
+			m.Stays = "the mount that it is on shares its mounts, so this would also unmount " + strings.Join(m.Shares, ", ") +
+				": end the processes that use that, or unmount it there if nothing does"
 		case m.CSI() && len(m.Users) > 0 && (driver == "" || !slices.Contains(driversGone, driver)):
 			m.Stays = fmt.Sprintf("%s has the same volume mounted, and the CSI driver unmounts it", m.Users[0])
 			if driver != "" {

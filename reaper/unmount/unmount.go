@@ -28,6 +28,8 @@ type Config struct {
 	Patience time.Duration
 	// FuseDir is where the kernel shows what FUSE connections wait for. "" is /sys/fs/fuse/connections.
 	FuseDir string
+	// BlockDir is where the kernel shows block devices by number. "" is /sys/dev/block.
+	BlockDir string
 }
 
 // Unmounter detaches mounts. It holds nothing open between calls.
@@ -50,6 +52,7 @@ func New(cfg Config) (*Unmounter, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.BlockDir = cmp.Or(cfg.BlockDir, "/sys/dev/block")
 	cfg.Patience, cfg.FuseDir = cmp.Or(cfg.Patience, 5*time.Second), cmp.Or(cfg.FuseDir, "/sys/fs/fuse/connections")
 	return &Unmounter{cfg: cfg, open: open, checks: checks{id: true, crossing: true, hung: true}}, nil
 }
@@ -239,26 +242,52 @@ func (u *Unmounter) detach(p place, m policy.Mount) error {
 	return <-end
 }
 
-// Identify notes the IDs that are never used again, of the mounts that are not covered. It returns in bounded time.
+// Identify notes the IDs that are never used again, of the mounts that are not covered, and which show a deleted file. It
+// returns in bounded time.
 func (u *Unmounter) Identify(ctx context.Context, pod Pod) {
 	for i := range pod.Mounts {
 		m := pod.Mounts[i]
-		unique, err := bounded.Within(ctx, &u.guard, "identify "+m.Path, 2*u.cfg.Patience, func() uint64 {
-			dir, name, err := u.walk(ctx, pod, m.Path)
-			if err != nil {
-				return 0
-			}
-			defer dir.Close()
-			id, unique, _, err := dir.MountAt(name)
-			if err != nil || id != m.ID {
-				return 0
-			}
-			return unique
-		})
+		known, err := bounded.Within(ctx, &u.guard, "identify "+m.Path, 2*u.cfg.Patience, func() identity { return u.identity(ctx, pod, m) })
 		if err == nil {
-			pod.Mounts[i].Unique = unique
+			pod.Mounts[i].Unique = known.unique
 		}
+		pod.Mounts[i].Deleted = strings.HasSuffix(m.Root, deleted) && !known.dir || u.loopDeleted(m)
 	}
+}
+
+// deleted ends the root of a mount whose directory or file was removed.
+const deleted = "//deleted"
+
+type identity struct {
+	unique uint64
+	dir    bool // a directory: nothing is in it, if it was removed
+}
+
+func (u *Unmounter) identity(ctx context.Context, pod Pod, m policy.Mount) (known identity) {
+	dir, name, err := u.walk(ctx, pod, m.Path)
+	if err != nil {
+		return identity{}
+	}
+	defer dir.Close()
+	id, unique, _, err := dir.MountAt(name)
+	if err != nil || id != m.ID {
+		return identity{}
+	}
+	known.unique = unique
+	if strings.HasSuffix(m.Root, deleted) {
+		st, err := dir.StatName(name)
+		known.dir = err == nil && st.Mnt_id == id && st.Mode&unix.S_IFMT == unix.S_IFDIR
+	}
+	return known
+}
+
+// loopDeleted reports whether the file of a loop device was deleted.
+func (u *Unmounter) loopDeleted(m policy.Mount) bool {
+	if !strings.HasPrefix(m.Dev, "7:") {
+		return false
+	}
+	text, err := beneath.ReadNamed(filepath.Join(u.cfg.BlockDir, m.Dev, "loop/backing_file"), 8192)
+	return err == nil && strings.HasSuffix(strings.TrimSuffix(string(text), "\n"), " (deleted)")
 }
 
 // localTypes are file systems that no server has. The kernel answers for them by itself.
@@ -304,7 +333,7 @@ func (u *Unmounter) fuseAnswers(ctx context.Context, m policy.Mount) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-until.C:
-			return fmt.Errorf("%w: %s requests wait for its server", bounded.ErrHangs, clean.Text(strings.TrimSpace(string(text))))
+			return fmt.Errorf("%w: requests that wait for its server: %s", bounded.ErrHangs, clean.Text(strings.TrimSpace(string(text))))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -299,7 +300,7 @@ func TestHangs(t *testing.T) {
 	n.Mkdir(waiting)
 	n.Must(os.WriteFile(waiting+"/waiting", []byte("2\n"), 0o600))
 	began := time.Now()
-	if o := n.unmount(pod, pod.Mounts[0]); !o.Hangs || !strings.Contains(o.Why, "2 requests wait") {
+	if o := n.unmount(pod, pod.Mounts[0]); !o.Hangs || !strings.Contains(o.Why, "its server: 2") {
 		t.Errorf("%+v", o)
 	}
 	if took := time.Since(began); took > 5*time.Second {
@@ -342,5 +343,32 @@ func TestInterrupted(t *testing.T) {
 	cancel()
 	if o := n.u.Unmount(ctx, granted, pod, pod.Mounts[0]); o.Result != policy.Refused || len(n.pod().Mounts) != 1 {
 		t.Errorf("%+v", o)
+	}
+}
+
+// TestDeleted: a bind of a file that was deleted is all that keeps its content, and so is a mount of a loop device. A
+// directory that was removed holds nothing.
+func TestDeleted(t *testing.T) {
+	n := newNode(t, "dir volumes/d", "dir volumes/loop", "file volumes/f", "dir ../was", "file ../gone")
+	dir := n.Pods + "/" + string(testkit.PodA)
+	for from, to := range map[string]string{"gone": "volumes/f", "was": "volumes/d"} {
+		from = filepath.Join(dir, "..", from)
+		if err := unix.Mount(from, dir+"/"+to, "", unix.MS_BIND, ""); err != nil {
+			testkit.Skip(t, "nothing can be mounted: ", err)
+		}
+		n.Must(os.Remove(from))
+	}
+	for _, m := range n.pod().Mounts {
+		if m.Deleted != (m.Path == "volumes/f") {
+			t.Errorf("%+v", m)
+		}
+	}
+	n.u.cfg.BlockDir = t.TempDir()
+	n.Mkdir(n.u.cfg.BlockDir + "/7:3/loop")
+	for text, want := range map[string]bool{"/x (deleted)\n": true, "/x\n": false} {
+		n.Must(os.WriteFile(n.u.cfg.BlockDir+"/7:3/loop/backing_file", []byte(text), 0o600))
+		if got := n.u.loopDeleted(policy.Mount{Dev: "7:3"}); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 type mountView struct {
 	policy.Mount
 	Copies int           `json:"copies"` // in other mount namespaces
+	Memory bool          `json:"in_memory"`
 	Result policy.Result `json:"result,omitempty"`
 	Error  string        `json:"error,omitempty"`
 }
@@ -48,11 +49,14 @@ func NewUnmount(u *reaper.Unmounting, c Context, dryRun bool) Unmount {
 		remover: RemoverOf(u.Node, false, c.Daemon, c.Observe, c.Hold+c.Confirm),
 	}
 	for _, m := range u.Mounts.Mounts {
-		view := mountView{Mount: m, Copies: len(m.Copies)}
+		view := mountView{Mount: m, Copies: len(m.Copies), Memory: m.InMemory()}
 		if i := slices.IndexFunc(u.Outcomes, func(o policy.MountOutcome) bool { return m.Is(o.Mount) && !o.Covered }); i >= 0 {
 			view.Result, view.Error = u.Outcomes[i].Result, cmp.Or(u.Outcomes[i].Err, u.Outcomes[i].Why)
 		} else if len(u.Outcomes) > 0 && !u.Doubt && !slices.ContainsFunc(u.Left, m.Is) {
 			view.Result = policy.Gone
+		}
+		if !u.Doubt && view.Result == policy.Done && slices.ContainsFunc(u.Left, m.Is) {
+			view.Result, view.Error = policy.Refused, "the kernel detached another mount, which came there at that moment"
 		}
 		if u.Doubt && (view.Result == policy.Gone || view.Result == policy.Done && slices.ContainsFunc(u.Left, m.Is)) {
 			view.Result, view.Error = policy.Failed, "it is not known whether it is still mounted"
@@ -77,7 +81,7 @@ func (v *Unmount) next() {
 	switch {
 	case v.DryRun && v.Verdict != policy.Keep && v.left > 0:
 		v.Next = append(v.Next, "orphan-reaper unmount "+v.UID)
-	case v.doubt:
+	case v.doubt, v.left > 0 && !v.DryRun && v.Verdict == policy.Reap:
 		v.Next = append(v.Next, "orphan-reaper unmount "+v.UID)
 	case v.left > 0 || len(v.kept) > 0:
 		v.Next = append(v.Next, "orphan-reaper explain "+v.UID)
@@ -110,7 +114,7 @@ func UnmountQuestion(v *Unmount) string {
 	for _, m := range v.Mounts {
 		lines = append(lines, "  "+m.text())
 	}
-	return strings.Join(lines, "\n") + "\nUnmount " + UnmountSum(v) + "? Files on disks and servers stay; those in memory (tmpfs) are lost. orphan-reaper mounts nothing again."
+	return strings.Join(lines, "\n") + "\nUnmount " + UnmountSum(v) + "? Files on disks and servers stay; those in memory are lost. orphan-reaper mounts nothing again."
 }
 
 // UnmountSum sums up what an unmount would detach.
@@ -135,16 +139,20 @@ func (v *Unmount) heading() string {
 // text describes the mount in one line.
 func (m mountView) text() string {
 	text := m.Words()
-	if m.Type == "tmpfs" || m.Type == "ramfs" {
+	if m.Memory && m.Stays == "" {
 		text += ", in memory: lost, unless it is mounted elsewhere, too"
 	}
-	if m.Copies > 0 {
+	if m.Copies > 0 && m.Stays == "" {
 		text += ", and " + human.Count(m.Copies, "copy") + " that " + human.Plural(m.Copies, "goes", "go") + " with it"
 	}
-	if m.Stays != "" {
-		text += "; stays: " + clean.Text(m.Stays)
+	return text + m.stays()
+}
+
+func (m mountView) stays() string {
+	if m.Stays == "" {
+		return ""
 	}
-	return text
+	return "; stays: " + clean.Text(m.Stays)
 }
 
 // Unmount writes a pod's mounts and the results.
@@ -171,8 +179,10 @@ func (p *Printer) Unmount(v Unmount) {
 				p.Para("", "not known: "+m.Words()+": "+clean.Text(m.Error))
 			case m.Result != "":
 				p.Para("", "still mounted: "+m.Words()+": "+clean.Text(m.Error))
+			case v.doubt:
+				p.Para("", "not tried: "+m.Words()+m.stays())
 			default:
-				p.Para("", "still mounted: "+m.text())
+				p.Para("", "still mounted: "+m.Words()+m.stays())
 			}
 		}
 		if v.Stopped != "" && v.NeedsPerson() {
@@ -186,6 +196,9 @@ func (p *Printer) Unmount(v Unmount) {
 func (p *Printer) verdict(v *Unmount) {
 	p.Gap()
 	words := "The pod is not proved dead"
+	if policy.Stopped(v.Why) {
+		words = "Nothing can be unmounted now"
+	}
 	switch v.Verdict {
 	case policy.Reap:
 		p.Para("", "The pod is proved dead. A dry run changes nothing.")
@@ -203,8 +216,10 @@ func (p *Printer) after(v *Unmount) {
 	switch {
 	case v.doubt:
 		p.Para("", "This finds out what is mounted now, and goes on:")
+	case v.left > 0 && !v.DryRun && v.Verdict != policy.Reap:
+		p.Para("", "This shows what keeps the pod:")
 	case v.left > 0 && !v.DryRun:
-		p.Para("", "When what stands in the way has ended, give the same command again.")
+		p.Para("", "The same command goes on with what is left, once nothing stands in its way:")
 	case v.left > 0:
 	case len(v.kept) > 0:
 		p.Para("", fmt.Sprintf("Nothing is mounted below its directory any more. It is still kept (%s). The kubelet may end that by itself "+
