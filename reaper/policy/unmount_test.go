@@ -87,6 +87,7 @@ func TestKeepMounts(t *testing.T) {
 		{"another driver is gone", []Mount{{ID: 1, Path: db + "/mount", Users: other}}, []string{"x"}, []uint64{1}},
 		{"no vol_data.json", []Mount{{ID: 1, Path: "volumes/kubernetes.io~csi/q/mount", Users: other}}, []string{""}, []uint64{1}},
 		{"not of CSI", []Mount{{ID: 1, Path: "volume-subpaths/db/app/0", Users: other}}, nil, nil},
+		{"a deleted file", []Mount{{ID: 2, Parent: 1, Path: "volumes/x/f", Deleted: true}, {ID: 1, Path: "volumes/x"}}, nil, []uint64{1, 2}},
 		{"beside", []Mount{{ID: 1, Path: db + "/mount", Users: other}, {ID: 2, Path: "volumes/b"}}, nil, []uint64{1}},
 	} {
 		p := PodMounts{Mounts: tt.mounts}

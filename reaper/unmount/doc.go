@@ -18,5 +18,7 @@
 //     Only who has CAP_SYS_ADMIN over the node's mount namespace, or over one that shares its mounts, can do that.
 //     A process in another namespace may rename a directory that is a mount point here; that takes the mount along, and
 //     what then has the name is no mount or one with another ID.
+//   - What else the kernel would detach is for package mounts: copies at other places, and what a slave of a slave has
+//     mounted there. A mount of a deleted file stays. Who uses a CSI volume's device without a mount is not seen.
 //   - No server of a mounted file system is waited for without bound: see answers.
 package unmount

@@ -268,6 +268,14 @@ func TestBelowUsers(t *testing.T) {
 	if n := users(); n != 1 {
 		t.Errorf("%d users", n)
 	}
+	testkit.Must(t, unix.Unmount(other, 0))
+	testkit.NeedCommand(t, "unshare")
+	cmd := b.start("private", "mount --bind "+global+" "+b.root+"/../data; umount "+b.dir+"/volumes/kubernetes.io~csi/db/mount "+b.dir+"/volume-subpaths/v/app/0")
+	if p := b.read(); p.Outside.Truth != policy.No || !slices.ContainsFunc(p.Mounts, func(m policy.Mount) bool {
+		return m.CSI() && len(m.Users) == 1 && strings.HasPrefix(m.Users[0], "PID "+strconv.Itoa(cmd.Process.Pid))
+	}) {
+		t.Errorf("a process of its own namespace: %+v", p)
+	}
 	if got := b.Holders(t.Context(), b.read().Mounts[0]); len(got) > 0 {
 		t.Errorf("held by %q", got)
 	}

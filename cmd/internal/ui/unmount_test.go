@@ -1,0 +1,51 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestUnmountResults: a mount counts as unmounted if the kernel did it and it is not there any more. In doubt nothing
+// else is said of it.
+func TestUnmountResults(t *testing.T) {
+	a := policy.Mount{ID: 1, Path: "volumes/a", Type: "tmpfs", Source: "t", Root: "/"}
+	b := policy.Mount{ID: 2, Path: "volumes/b", Type: "hugetlbfs", Source: "t", Root: "/", Stays: "another needs it"}
+	done := []policy.MountOutcome{{Mount: a, Result: policy.Done}}
+	for _, tt := range []struct {
+		what      string
+		u         reaper.Unmounting
+		done      int
+		want, not []string
+	}{
+		{"gone", reaper.Unmounting{Outcomes: done, Left: []policy.Mount{b}}, 1, []string{"unmounted: volumes/a", "still mounted: volumes/b"}, []string{"lost"}},
+		{"still there", reaper.Unmounting{Outcomes: done, Left: []policy.Mount{a, b}}, 0, []string{"still mounted: volumes/a"}, []string{"unmounted:"}},
+		{
+			"in doubt", reaper.Unmounting{Outcomes: done, Left: []policy.Mount{a, b}, Doubt: true}, 0,
+			[]string{"not known: volumes/a", "not tried: volumes/b", "orphan-reaper unmount u"}, []string{"unmounted:", "still mounted:"},
+		},
+	} {
+		tt.u.UID, tt.u.Mounts.Mounts = parsers.PodUID("u"), []policy.Mount{a, b}
+		v := NewUnmount(&tt.u, Context{}, false)
+		var text strings.Builder
+		p := NewPrinter(&text, func(string) string { return "" })
+		p.Unmount(v)
+		_ = p.Flush()
+		for _, want := range tt.want {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("%s: no %q in\n%s", tt.what, want, text.String())
+			}
+		}
+		for _, not := range tt.not {
+			if strings.Contains(text.String(), not) {
+				t.Errorf("%s: %q in\n%s", tt.what, not, text.String())
+			}
+		}
+		if v.Done() != tt.done || !v.NeedsPerson() || !v.Mounts[1].Memory {
+			t.Errorf("%s: %+v", tt.what, v)
+		}
+	}
+}
