@@ -388,12 +388,11 @@ func (r *Reaper) closeIntent(u *Unmounting, opt UnmountOptions) error {
 	}
 	var was *policy.Record
 	for i, rec := range records {
-		switch rec.Kind {
-		case policy.KindUnmounting:
+		if rec.Kind == policy.KindUnmounting {
 			was = &records[i]
-		case policy.KindUnmounted, policy.KindNotUnmounted:
+		}
+		if rec.Kind == policy.KindUnmounted || rec.Kind == policy.KindNotUnmounted {
 			was = nil
-		default:
 		}
 	}
 	if was == nil {

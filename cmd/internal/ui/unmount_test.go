@@ -14,21 +14,19 @@ import (
 func TestUnmountResults(t *testing.T) {
 	a := policy.Mount{ID: 1, Path: "volumes/a", Type: "tmpfs", Source: "t", Root: "/"}
 	b := policy.Mount{ID: 2, Path: "volumes/b", Type: "hugetlbfs", Source: "t", Root: "/", Stays: "another needs it"}
-	done := []policy.MountOutcome{{Mount: a, Result: policy.Done}}
+	both, doubt := []policy.Mount{a, b}, []string{"not known: volumes/a", "not tried: volumes/b", "orphan-reaper unmount u"}
 	for _, tt := range []struct {
 		what      string
 		u         reaper.Unmounting
 		done      int
 		want, not []string
 	}{
-		{"gone", reaper.Unmounting{Outcomes: done, Left: []policy.Mount{b}}, 1, []string{"unmounted: volumes/a", "still mounted: volumes/b"}, []string{"lost"}},
-		{"still there", reaper.Unmounting{Outcomes: done, Left: []policy.Mount{a, b}}, 0, []string{"still mounted: volumes/a"}, []string{"unmounted:"}},
-		{
-			"in doubt", reaper.Unmounting{Outcomes: done, Left: []policy.Mount{a, b}, Doubt: true}, 0,
-			[]string{"not known: volumes/a", "not tried: volumes/b", "orphan-reaper unmount u"}, []string{"unmounted:", "still mounted:"},
-		},
+		{"gone", reaper.Unmounting{Left: []policy.Mount{b}}, 1, []string{"unmounted: volumes/a", "still mounted: volumes/b"}, []string{"lost"}},
+		{"still there", reaper.Unmounting{Left: both}, 0, []string{"still mounted: volumes/a"}, []string{"unmounted:"}},
+		{"in doubt", reaper.Unmounting{Left: both, Doubt: true}, 0, doubt, []string{"unmounted:", "still mounted:"}},
 	} {
-		tt.u.UID, tt.u.Mounts.Mounts = parsers.PodUID("u"), []policy.Mount{a, b}
+		tt.u.UID, tt.u.Mounts.Mounts = parsers.PodUID("u"), both
+		tt.u.Outcomes = []policy.MountOutcome{{Mount: a, Result: policy.Done}}
 		v := NewUnmount(&tt.u, Context{}, false)
 		var text strings.Builder
 		p := NewPrinter(&text, func(string) string { return "" })
