@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -124,8 +125,10 @@ func TestWholeDoctor(t *testing.T) {
 	out, _ = n.run("doctor")
 	_, command, _ := strings.Cut(out, " To keep it:\n    ")
 	command, _, _ = strings.Cut(command, "\n")
-	if command != n.given("orphan-reaper quarantine restore "+wholeUID(2)) || !strings.Contains(out, "1 pod's emptyDir (30") ||
-		!strings.Contains(out, " KiB) is permanently removed in 23h59m, if a daemon or a\nsweep enforces. To") ||
+	// Where this machine's disk is nearly full, the retention is ten minutes.
+	words := strings.Join(strings.Fields(out), " ")
+	after := regexp.MustCompile(`1 pod's emptyDir \(30\d KiB\) is permanently removed in (23h59m|9m), if a daemon or a sweep enforces\. To`)
+	if command != n.given("orphan-reaper quarantine restore "+wholeUID(2)) || !after.MatchString(words) ||
 		!strings.Contains(out, "1 pod that it named is gone.") {
 		t.Fatalf("%q in %s", command, out)
 	}
