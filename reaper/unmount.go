@@ -322,15 +322,16 @@ func (r *Reaper) lookAfter(ctx context.Context, s *unmounts, opt UnmountOptions)
 	done := func(o policy.MountOutcome) bool {
 		return o.Result == policy.Done && slices.ContainsFunc(after.Left, o.Mount.Is)
 	}
-	switch i := slices.IndexFunc(s.outs, done); {
+	i, changed := slices.IndexFunc(s.outs, done), policy.ChangedMounts(s.first.Mounts.Mounts, after.Left)
+	switch {
 	case len(after.Left) == 0:
 		s.stop(after, "")
 	case ctx.Err() != nil:
 		s.stop(after, "interrupted")
 	case after.Verdict.Decision != policy.Reap:
 		s.stop(after, "the pod is no longer proved dead: "+policy.WhyWords(after.Verdict.Why))
-	case policy.ChangedMounts(s.first.Mounts.Mounts, after.Left) != "":
-		s.stop(after, policy.ChangedMounts(s.first.Mounts.Mounts, after.Left))
+	case changed != "":
+		s.stop(after, changed)
 	case i >= 0:
 		s.stop(after, s.outs[i].Mount.Path+" is still mounted: the kernel detached another mount, which came there at that moment")
 	}

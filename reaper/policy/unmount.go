@@ -170,11 +170,15 @@ func (p *PodMounts) Todo() (todo []Mount) {
 // ChangedMounts returns what is mounted now and was not shown, "" if there is nothing. That less is mounted is no
 // change.
 func ChangedMounts(shown, now []Mount) string {
+	was := make(map[uint64]*Mount, len(shown))
+	for i := range shown {
+		was[shown[i].ID] = &shown[i]
+	}
 	for _, m := range now {
-		switch i := slices.IndexFunc(shown, m.Is); {
-		case i < 0:
+		switch o := was[m.ID]; {
+		case o == nil || !m.Is(*o):
 			return clean.Name(m.Path) + " was mounted since"
-		case shown[i].Stays == "" && m.Stays != "":
+		case o.Stays == "" && m.Stays != "":
 			return clean.Name(m.Path) + " has to stay by now: " + m.Stays
 		}
 	}

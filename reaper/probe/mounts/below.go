@@ -261,7 +261,8 @@ func foldHidden(found []seen, on uint64) (shown []seen) {
 	for _, l := range found {
 		here[l.mount.ID] = true
 	}
-	for range found { // until what is on a hidden mount is hidden, too
+	for known := -1; known < len(hidden); { // until what is on a hidden mount is hidden, too
+		known = len(hidden)
 		for _, l := range found {
 			if !here[l.mount.Parent] || hidden[l.mount.Parent] {
 				hidden[l.mount.ID] = true
@@ -331,14 +332,16 @@ func (r *Reader) others(
 	ctx context.Context, w parsers.PodSet, sockets []string, first *gather, found []seen, at nodeView, outside policy.Fact,
 ) policy.Fact {
 	groups, copies, volumes := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	byID := map[uint64]*seen{}
+	for i := range found {
+		byID[found[i].mount.ID] = &found[i]
+	}
 	for i, l := range found {
-		for _, up := range found {
-			if up.mount.ID == l.mount.Parent && up.peers != "" {
-				found[i].on, found[i].receivers = &up, first.receivers(up.peers, up.mount.Dev)
-				maps.Copy(groups, found[i].receivers)
-				for _, id := range up.mount.Copies {
-					copies[strconv.FormatUint(id, 10)] = true
-				}
+		if up := byID[l.mount.Parent]; up != nil && up.peers != "" {
+			found[i].on, found[i].receivers = up, first.receivers(up.peers, up.mount.Dev)
+			maps.Copy(groups, found[i].receivers)
+			for _, id := range up.mount.Copies {
+				copies[strconv.FormatUint(id, 10)] = true
 			}
 		}
 		if l.mount.CSI() {
