@@ -31,13 +31,14 @@ of the node. The daemon never unmounts anything.
 The evidence must stay good for --hold, and is read again after each mount. The
 first doubt ends the command. What is in use stays mounted: nothing is detached
 lazily or by force. Files on disks and servers stay where they are. What lies in
-memory (tmpfs, hugetlbfs) is lost, as when the kubelet ends a pod. orphan-reaper mounts
-nothing again.
+memory (tmpfs, hugetlbfs) is lost, as when the kubelet ends a pod. orphan-reaper
+mounts nothing again.
 
 A CSI volume stays if another pod or a process has it mounted: its driver
-unmounts it. If the driver no longer runs on this node, name it with --driver-gone. A mount also
-stays if something outside of the pod's directory would be unmounted with it, or
-if its file system hangs. The same command again continues.
+unmounts it. If the driver no longer runs on this node, name it with
+--driver-gone. A mount also stays if something outside of the pod's directory
+would be unmounted with it, or if its file system hangs. The same command again
+continues.
 
 ` + sweepArgHelp + "\n\n" + attentionHelp,
 		Example: "  orphan-reaper unmount --dry-run 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper unmount 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
