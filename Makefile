@@ -153,7 +153,7 @@ e2e-cluster: e2e-cluster-runtime e2e-cluster-tools build ## Install the chart in
 	cd e2e/cluster && CLUSTER_BIN=$(CURDIR)/.cache/e2e/$(CLUSTER_VERSION) CLUSTER_TREE=$(CURDIR)/.cache/packages/$(CLUSTER_RELEASE) \
 		CLUSTER_HELM=$(CURDIR)/$(HELM) CLUSTER_PROGRAM=$(CURDIR)/$(BIN) \
 		go test -exec 'unshare --mount --net --propagation private --pid --fork --kill-child --mount-proc' \
-		-count=1 -timeout 25m $(TESTFLAGS)
+		-count=1 -timeout 40m $(TESTFLAGS)
 
 # The same node as a virtual machine, with a kernel and cgroups of its own.
 .PHONY: test-guest
