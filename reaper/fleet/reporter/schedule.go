@@ -5,7 +5,8 @@ import "time"
 const (
 	// What changes on one node may change on all of them at the same moment.
 	spread = time.Minute
-	// busyShare is how many times the time that a write took passes before the next: an API server that is slow is left alone.
+	// busyShare is how many times the time that a write took passes before the next: an API server that is slow is left alone,
+	// for mostBack at most. One write that hung must not make a report old.
 	busyShare = 200
 	// Between two writes because of changes, as long as no more than burst of them were made quickly;
 	// after these one each slowGap. What an unprivileged pod does on its node, and however it spaces
@@ -59,7 +60,7 @@ func (s *schedule) written(now time.Time, took time.Duration) {
 	if s.paid.Before(now) {
 		s.paid = now
 	}
-	s.paid, s.free = s.paid.Add(slowGap), now.Add(min(busyShare*took, refresh))
+	s.paid, s.free = s.paid.Add(slowGap), now.Add(min(busyShare*took, mostBack))
 	s.wrote, s.due, s.back = now, time.Time{}, 0
 }
 
