@@ -445,7 +445,8 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 	switch v := v.(type) {
 	case *memory:
 		if m, ok := n.files[name].(memory); ok {
-			*v = memory{Memory: decide.Memory{Holds: maps.Clone(m.Holds), Recorded: maps.Clone(m.Recorded), NetworkDown: m.NetworkDown}, CNI: m.CNI}
+			kept := decide.Memory{Holds: maps.Clone(m.Holds), Recorded: maps.Clone(m.Recorded), NetworkDown: m.NetworkDown, NetworkLost: m.NetworkLost}
+			*v = memory{Memory: kept, CNI: m.CNI}
 		}
 	case *quarantineParent:
 		if h, ok := n.files[name].(quarantineParent); ok {

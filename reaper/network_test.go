@@ -38,7 +38,7 @@ func TestNetworkDown(t *testing.T) {
 				t.Fatalf("%s: went as soon as the network was ready", down.Truth)
 			}
 		}
-		n.pass(time.Minute)
+		n.pass(rules.Confirm)
 		if mustPass(t, r); n.pods[uidOf(1)] != nil {
 			t.Errorf("%s: it stays though the network has been ready for a confirm", down.Truth)
 		}
@@ -71,7 +71,7 @@ func TestNetworkDownConfirm(t *testing.T) {
 	if mustPass(t, r); p.files != 3 {
 		t.Fatal("confirmed as soon as the network was ready")
 	}
-	n.pass(rules.Confirm)
+	n.pass(rules.Confirm + time.Minute)
 	if mustPass(t, r); p.files != 0 {
 		t.Error("not confirmed though the network has been ready for a confirm")
 	}

@@ -70,8 +70,8 @@ type Node struct {
 	// RuntimeLists reports whether the runtime answered in time (Unknown: it did not) with
 	// at least one sandbox (No: with none: a fresh runtime, or the wrong socket).
 	RuntimeLists Fact
-	// Network reports whether the runtime calls the pods' network ready, and NetworkDown when a
-	// look last saw that it was not, or could not tell.
+	// Network reports whether the runtime calls the pods' network ready, and NetworkDown until when
+	// it may not have been: see decide.Memory.
 	Network     Fact
 	NetworkDown Instant
 	// MayEnforce reports whether this process sees the node's own mounts and processes.

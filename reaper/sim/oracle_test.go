@@ -23,6 +23,9 @@ type oracle struct {
 	report    reaper.Report // of the last pass
 	readings  *readings     // of its look
 	intents   map[string]policy.Kind
+	begun     map[string]policy.Kind           // the intents that were open when the look began
+	parks     bool                             // something lay in quarantine then
+	cutShort  bool                             // an operator's command left something half done
 	intended  map[string]time.Duration         // when each intent was written down
 	kubelets  map[string]policy.KubeletID      // that ran when each entry was parked, until it is confirmed
 	confirmed map[string]policy.KubeletID      // the one that ran when the first strip of an entry was intended
@@ -60,7 +63,10 @@ func (o *oracle) fail(n *node, format string, args ...any) {
 const exchange = 20 * time.Second
 
 // looks notes that a look begins.
-func (o *oracle) looks(n *node) { o.looked, o.readings, o.moved, o.lives = n.now, nil, nil, nil }
+func (o *oracle) looks(n *node) {
+	o.looked, o.readings, o.moved, o.lives = n.now, nil, nil, nil
+	o.begun, o.parks = maps.Clone(o.intents), len(n.quarantine) > 0
+}
 
 // starts notes that the program starts.
 func (o *oracle) starts() { o.first, o.proven = map[string]bool{}, false }
@@ -446,7 +452,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonInUse:
 		return r.of[i].used || r.useErr != nil
 	case policy.ReasonRestored:
-		return p.restored
+		return p.restored || n.oracle.restores(p)
 	case policy.ReasonYoung:
 		return d != nil && r.at.Wall.Sub(d.changed) < n.rules.Hold
 	case policy.ReasonHold:
@@ -456,7 +462,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonCannotMove:
 		return n.faults.refused > 0
 	case policy.ReasonLimit:
-		return n.rules.MaxPerLook > 0 || len(n.quarantine) > 0 || n.oracle.reaps()
+		return n.rules.MaxPerLook > 0 || n.oracle.parks || len(n.oracle.begun) > 0 || n.oracle.reaps()
 	case policy.ReasonBreaker:
 		return n.oracle.open
 	case policy.ReasonObserve:
@@ -465,6 +471,16 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 		return r.mayEnforce.Truth != policy.Yes
 	case policy.ReasonContradiction:
 		return r.agrees.Truth != policy.Yes
+	}
+	return false
+}
+
+// restores reports whether a restore of the pod was begun when the look began, and the ledger has no outcome of it.
+func (o *oracle) restores(p *pod) bool {
+	for entry, kind := range o.begun {
+		if kind == policy.KindRestoring && strings.HasPrefix(entry, string(p.uid)) {
+			return true
+		}
 	}
 	return false
 }
@@ -481,6 +497,9 @@ func (n *node) patience() time.Duration {
 	d := r.Settle + max(r.Hold, r.HoldReported) + r.Confirm + 5*time.Minute + time.Duration(len(n.pods))*n.turns()
 	if tries := n.faults.refused; tries > 0 { // what was refused is tried again at longer and longer intervals
 		d += min(5*time.Minute<<min(tries-1, 4), time.Hour)
+	}
+	if n.oracle.cutShort { // the daemon sees it at its next look
+		d += time.Hour
 	}
 	return d + n.back // for so long, file times may lie ahead of the clock
 }
@@ -509,7 +528,7 @@ func (o *oracle) ends(n *node) {
 			o.fail(n, "%s is wanted and cannot start", p)
 		}
 	}
-	if err := n.program.store.Refresh(); err != nil { // an operator's command may have written last
+	if err := n.program.store.Refresh(); err != nil {
 		o.fail(n, "the ledger cannot be read at the end: %v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.quarantine)) {

@@ -261,6 +261,9 @@ func (n *node) settled() bool {
 			return false
 		}
 	}
+	if n.program.store.Refresh() != nil { // an operator's command may have written last
+		return false
+	}
 	entries := n.program.store.Entries()
 	for name := range n.quarantine {
 		if e := entries[name]; e == nil || e.Phase == policy.PhaseParked || e.Phase.Intent() {

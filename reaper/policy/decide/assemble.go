@@ -21,8 +21,11 @@ func (d *Ruling) assemble(c Case) {
 		}
 	}
 	look.Pods, look.RuntimeOnly, look.Parked, look.Resting = nil, nil, nil, nil
-	if look.Node.Network.Truth != policy.Yes && !c.Rules.Waive {
-		m.NetworkDown = look.At
+	if down := look.Node.Network.Truth != policy.Yes; !c.Rules.Waive {
+		if down || m.NetworkLost { // the first look that sees it ready does not show since when it is
+			m.NetworkDown = look.At
+		}
+		m.NetworkLost = down
 	}
 	m.Pressed, look.Node.NetworkDown = look.Node.Pressed(), m.NetworkDown
 	d.addClaims(c)
@@ -30,7 +33,7 @@ func (d *Ruling) assemble(c Case) {
 	d.addStateFiles(c)
 	restored := map[parsers.PodUID]*policy.EntryState{}
 	for _, name := range slices.Sorted(maps.Keys(c.Entries)) {
-		if e := c.Entries[name]; e.Restored {
+		if e := c.Entries[name]; e.Restored || e.Phase == policy.PhaseRestoring { // a crash may have cut off the record
 			restored[e.UID] = e
 		}
 	}

@@ -21,8 +21,10 @@ type Memory struct {
 	Names map[parsers.PodUID]policy.PodName `json:"names,omitempty"`
 	// Static are the pods among them that were seen to be static ones.
 	Static map[parsers.PodUID]bool `json:"static,omitempty"`
-	// NetworkDown is when a look last saw the pods' network not ready.
+	// NetworkDown is until when the pods' network may not have been ready: the last look that saw it so, or the first
+	// after that. NetworkLost is true where the last look saw it so.
 	NetworkDown policy.Instant `json:"network_down,omitzero"`
+	NetworkLost bool           `json:"network_lost,omitempty"`
 
 	// StateFiles has since when looks have seen each of the kubelet's state files that names a pod as it is now.
 	StateFiles map[string]StateFile `json:"state_files,omitempty"`
