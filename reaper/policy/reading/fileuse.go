@@ -11,8 +11,6 @@ type FileUse struct {
 	User  string // who uses one
 	Doubt string // who names the pod, and may use one
 	Err   error  // why not all could be asked
-	// Stray is who uses a file of the pod's file system that may be one that was not looked at.
-	Stray string
 	// Read and Refused count the other processes that could be asked and those that could not.
 	Read, Refused int
 	First         string // one of those that could not be asked, for people
@@ -38,8 +36,6 @@ func (u FileUse) Fact(origin string) policy.Fact {
 		f.Detail = u.Err.Error()
 	case u.Read == 0 && !u.Alone:
 		f.Detail = "no other process could be read"
-	case u.Stray != "":
-		f.Detail = u.Stray
 	case u.Refused > 0:
 		f.Detail = Refusal(u.Refused, u.First).Error()
 	case u.Init != "":

@@ -24,9 +24,8 @@ func TestFileUse(t *testing.T) {
 		"PID 1 alone was asked":         {FileUse{Init: "1 (init)"}, policy.Fact{Detail: "no other process could be read"}},
 		"all refuse":                    {FileUse{Refused: 7}, policy.Fact{Detail: "no other process could be read"}},
 		"one could not be asked":        {FileUse{Read: 7, Err: errors.New("x")}, policy.Fact{Detail: "x"}},
-		"a file that may be the pod's":  {FileUse{Read: 7, Refused: 1, Stray: "s"}, policy.Fact{Detail: "s"}},
-		"one names it":                  {FileUse{Read: 7, Doubt: "d", Err: errors.New("x"), Stray: "s"}, policy.Fact{Detail: "d"}},
-		"one uses it, whatever else is": {FileUse{User: "u", Doubt: "d", Err: errors.New("x"), Stray: "s"}, policy.Fact{Truth: policy.Yes, Detail: "u"}},
+		"one names it":                  {FileUse{Read: 7, Doubt: "d", Err: errors.New("x")}, policy.Fact{Detail: "d"}},
+		"one uses it, whatever else is": {FileUse{User: "u", Doubt: "d", Err: errors.New("x")}, policy.Fact{Truth: policy.Yes, Detail: "u"}},
 	} {
 		c.want.Origin = "/proc"
 		if got := c.use.Fact("/proc"); got != c.want {

@@ -1,7 +1,6 @@
 package openfiles
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -59,76 +58,47 @@ func (s *scan) loops(part bool) error {
 	return nil
 }
 
-// loop follows up the file of one loop device. Its path is the one in the mount namespace in
-// which the device was set up, which may have ended: so the device itself is asked for the
-// inode. Where that is not to be had, what the path leads to here is taken for the file.
+// loop follows up the file of one loop device. Its path is the one in the mount namespace in which the device was set up,
+// which may have ended: so the device itself is asked for the inode. Where it cannot be, a file of that path is taken for it.
 func (s *scan) loop(device, number, path string) error {
 	words := fmt.Sprintf("the loop device %s has %s; remove it with losetup -d %[1]s if nothing uses it", clean.Name(device), clean.Name(path))
 	id, err := s.places.ask(device, func() answered { return statLoop(device, number) })
-	asked := !errors.Is(err, errDevice)
-	if asked && err != nil {
+	known := err == nil
+	if !known && !errors.Is(err, errDevice) {
 		return err
 	}
-	if s.kernelHolds(words, path, id, asked) || asked {
+	for _, at := range spots(s.wanted, path) {
+		// Below volumeDevices is the kubelet's own device for a block volume of the pod.
+		volume := strings.Contains(at.prefix, "/volumeDevices/")
+		truth := policy.Yes
+		if !volume {
+			truth = s.places.below(at, link{id: id, sure: known})
+		}
+		if truth == policy.Yes || truth == policy.Unknown && !known {
+			s.pods[at.uid] = words
+			return nil
+		}
+		if truth == policy.Unknown {
+			s.doubts[at.uid] = words
+		}
+	}
+	if known {
+		if s.devs[id.dev] {
+			s.stray(id, stray{what: words})
+		}
 		return nil
+	}
+	// A container has neither the devices nor the files of the node: then PID 1 must show it.
+	for _, at := range [...]string{s.ownRoot + path, s.ProcDir + "/1/root" + path} {
+		if _, err := s.places.ask("of the kernel: "+at, func() answered { return statLink(at) }); err == nil {
+			return nil
+		}
 	}
 	return fmt.Errorf("the loop device %s has %s, which is not there, and it is not known whether that is a pod's, since %w; "+
 		"losetup --list shows it", clean.Name(device), clean.Name(path), errDevice)
 }
 
-// kernelHolds follows up a file that the kernel itself holds open, by its path and, where it is
-// known, its inode. It says whether the path leads somewhere.
-func (s *scan) kernelHolds(words, path string, id inode, known bool) bool {
-	for _, at := range spots(s.wanted, path) {
-		switch s.kernelHoldsAt(at, id, known) {
-		case policy.Yes:
-			s.pods[at.uid] = words
-			return true
-		case policy.Unknown:
-			s.doubts[at.uid] = words
-		case policy.No:
-		}
-	}
-	_, err := s.places.ask("of the kernel: "+path, func() answered { return s.places.statBelow(cmp.Or(s.ownRoot, "/"), path) })
-	if known && s.devs[id.dev] == (device{id.dev, true}) {
-		s.stray(id, stray{what: words, sure: true})
-	}
-	if err == nil || known {
-		return err == nil
-	}
-	// A container has neither the devices nor the files of the node: what the path leads to for PID 1 must do.
-	root, ok := s.places.rootOf("1")
-	if ok {
-		_, err = s.places.ask("of the kernel, for PID 1: "+path, func() answered { return s.places.statBelow(root, path) })
-	}
-	return err == nil
-}
-
-// kernelHoldsAt is places.below for such a file.
-func (s *scan) kernelHoldsAt(at spot, id inode, known bool) policy.Truth {
-	if strings.Contains(at.prefix, "/volumeDevices/") {
-		return policy.Yes // the kubelet's own device for a block volume of the pod
-	}
-	dir, err := s.places.find(at)
-	switch {
-	case err == nil:
-		defer dir.Close()
-		st, err := dir.Stat()
-		if err == nil && !known {
-			return policy.Yes
-		}
-		return same(id, idOf(&st), err)
-	case errors.Is(err, unix.EXDEV):
-		return policy.Yes
-	case !notThere(err):
-		return policy.Unknown
-	case strings.HasSuffix(at.rest, deletedMark):
-		return s.places.wasBelow(at, link{process: "self"})
-	}
-	return policy.No
-}
-
-// errDevice says that the device cannot be asked.
+// errDevice is of a device that cannot be asked.
 var errDevice = errors.New("the device cannot be opened")
 
 // statLoop asks a loop device for its file (loop(4), LOOP_GET_STATUS64). Anybody may who may

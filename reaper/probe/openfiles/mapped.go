@@ -90,18 +90,17 @@ func (s *scan) mapsAt(p *procfs.Process, pid string) (some bool, _ error) {
 		return false, err
 	}
 	for _, f := range m.found {
-		at, ours := s.devs[f.id.dev]
-		id, sure := inode{at.stat, f.id.ino}, ours && at.numbers
+		sure := s.devs[f.id.dev]
 		if f.named {
-			s.hint(p, link{process: pid, id: id, sure: sure}, f.path, "a mapped file")
+			s.hint(p, link{process: pid, id: f.id, sure: sure}, f.path, "a mapped file")
 		}
-		if _, known := s.strays[id]; known || !ours || f.named && !sure {
+		if _, known := s.strays[f.id]; known || !sure {
 			continue
 		}
 		if err := p.Hold(len(f.path)); err != nil {
 			return m.some, err
 		}
-		s.stray(id, stray{process: pid, path: f.path, what: "a mapped file", sure: at.numbers})
+		s.stray(f.id, stray{process: pid, path: f.path, what: "a mapped file"})
 	}
 	return m.some, m.err
 }
@@ -123,9 +122,9 @@ type found struct {
 // mapReader reads the mappings of one process after the other, and changes nothing of the scan.
 type mapReader struct {
 	procDir string
-	devs    map[uint64]device
+	devs    map[uint64]bool
 	wanted  parsers.PodSet
-	unsure  bool // a file of the pods may have another device there
+	unsure  bool // a file of the pods may have other numbers there
 	text    *bufio.Reader
 	met     map[inode]bool
 	named   int
@@ -133,8 +132,8 @@ type mapReader struct {
 
 func (s *scan) newMapReader() *mapReader {
 	r := &mapReader{procDir: s.ProcDir, devs: s.devs, wanted: s.wanted, text: bufio.NewReaderSize(nil, 64<<10), met: map[inode]bool{}}
-	for _, d := range s.devs {
-		r.unsure = r.unsure || !d.numbers
+	for _, sure := range s.devs {
+		r.unsure = r.unsure || !sure
 	}
 	return r
 }
@@ -191,13 +190,13 @@ func (r *mapReader) mapping(to *mappings, line []byte) error {
 	if !ok {
 		return errors.New("a mapping without device and inode number")
 	}
-	at, ours := r.devs[id.dev]
-	if !ours && !r.unsure || r.met[id] && at.numbers {
+	sure := r.devs[id.dev]
+	if !sure && !r.unsure || sure && r.met[id] {
 		return nil
 	}
 	var uids [4]parsers.PodUID
 	named := len(r.wanted.InPath(uids[:0], m.path)) > 0
-	if !named && (!ours || r.met[id]) {
+	if !named && !sure {
 		return nil
 	}
 	if r.met[id] = true; len(r.met) > procfs.MostHeld {
@@ -209,10 +208,8 @@ func (r *mapReader) mapping(to *mappings, line []byte) error {
 			return procfs.ErrShare
 		}
 		f.path = string(bytes.ReplaceAll(m.path, []byte(`\012`), []byte{'\n'}))
-	} else if at.numbers {
-		f.path = string(m.path[:min(len(m.path), longestStray)])
 	} else {
-		f.path = string(m.path)
+		f.path = string(m.path[:min(len(m.path), longestStray)])
 	}
 	to.found = append(to.found, f)
 	return nil

@@ -42,10 +42,11 @@ func TestMapped(t *testing.T) {
 	holder(t, "a mapped file", n.Path("bound/a\nb"))
 	must(t, unix.Unmount(n.Path("bound"), unix.MNT_DETACH))
 	a := n.read()
-	for _, uid := range []parsers.PodUID{deleted, alias, linked, detached} {
+	for _, uid := range []parsers.PodUID{alias, linked, detached} {
 		n.want(a, uid, policy.Yes, "as a mapped file")
 	}
 	n.unused(a, other)
+	n.unused(a, deleted)
 	t.Run("the guard off", func(t *testing.T) {
 		s := n.scan(deleted, alias, linked, detached)
 		_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) {
@@ -68,7 +69,7 @@ func TestMappedDeep(t *testing.T) {
 	n.process("65534", newUID(), true)
 	n.Write("proc/7/maps", fmt.Sprintf("0-1 r--s 0 ff:ff 1 %s\n0-1 r--s 0 %x:%x %d /link\n", deep, st.Dev_major, st.Dev_minor, st.Ino))
 	s := n.scan(uid)
-	s.devs[unix.Mkdev(st.Dev_major, st.Dev_minor)] = device{beneath.DevOf(&st), true}
+	s.devs[beneath.DevOf(&st)] = true
 	mappedBy(t, s)
 	if _, met := s.strays[idOf(&st)]; !met {
 		t.Errorf("what follows a deep path is not met: %v", s.strays)

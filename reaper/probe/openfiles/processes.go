@@ -24,7 +24,7 @@ import (
 func (r *Reader) readAll(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
 	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
-		return r.newAnswer(ctx, err)
+		return r.newAnswer(err)
 	}
 	defer beneath.Close(proc)
 	var buf [4096]byte
@@ -83,6 +83,7 @@ type scan struct {
 	*Reader
 	*Answer
 	*procfs.Shares
+	places places
 	wanted parsers.PodSet
 	proc   int
 	ours   bool // the proc directory is that of this process's PID namespace
@@ -96,13 +97,13 @@ type scan struct {
 
 func (r *Reader) newScan(ctx context.Context, proc int, pods, quarantine *bounded.Handle, w parsers.PodSet) *scan {
 	s := &scan{
-		Reader: r, Answer: r.newAnswer(ctx, nil), wanted: w, proc: proc, names: make([]byte, 32<<10),
+		Reader: r, Answer: r.newAnswer(nil), wanted: w, proc: proc, names: make([]byte, 32<<10),
 		Shares: procfs.NewShares(r.ProcDir, proc, r.CgroupRoot, r.Guard.Limit()),
 		run:    bounded.Runner[mappings]{Guard: cmp.Or(r.Apart, r.Guard)},
 	}
-	s.devs = devicesOf(r.ProcDir, pods, quarantine)
+	s.places = places{Reader: r, pods: pods, quarantine: quarantine, ctx: ctx}
+	s.devs = devicesOf(pods, quarantine)
 	s.maps = s.newMapReader()
-	s.places.pods, s.places.quarantine = pods, quarantine
 	return s
 }
 
@@ -213,7 +214,6 @@ func (s *scan) hint(p *procfs.Process, l link, path, what string) {
 	words := func() string {
 		return "PID " + procfs.Who(s.ProcDir, l.process) + " has " + clean.Name(path) + " as " + what
 	}
-	l.near = func() bool { return s.whose(p).near }
 	for range 3 {
 		var doubts []parsers.PodUID
 		for _, at := range spots(s.wanted, path) {

@@ -12,8 +12,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestInUse: working directory, program and open files of a process, removed ones too, of a pod and
-// of an entry of the quarantine.
+// TestInUse: working directory, program and open files of a process, of a pod and of an entry of the quarantine. A file
+// that was deleted has no name that a removal could take.
 func TestInUse(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -43,10 +43,11 @@ func TestInUse(t *testing.T) {
 	child(t, nil, n.Path("kubelet/orphan-reaper/"+string(parked)+".1/volumes"), "")
 
 	a := n.read()
-	for uid, words := range map[parsers.PodUID]string{cwd: "as cwd", fd: "as fd 7", deleted: "as fd 7", exe: "as exe"} {
+	for uid, words := range map[parsers.PodUID]string{cwd: "as cwd", fd: "as fd 7", exe: "as exe"} {
 		n.want(a, uid, policy.Yes, words)
 	}
 	n.unused(a, none)
+	n.unused(a, deleted)
 	if f := a.Fact(parked, nil); f.Truth != policy.Yes {
 		t.Errorf("an entry of the quarantine: %+v", f)
 	}

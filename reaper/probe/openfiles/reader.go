@@ -28,7 +28,7 @@ type Reader struct {
 	// Apart is for what hangs with one process, so that it takes nothing from other work; nil is Guard.
 	Apart *bounded.Guard
 
-	ownRoot string // this process's root directory, "/" but in tests
+	ownRoot string // this process's root directory, "" but in tests
 }
 
 // Answer is who uses files of the wanted pods.
@@ -41,10 +41,9 @@ type Answer struct {
 	// namespaces are mount namespaces as mnt:[N], with a descriptor of each below the proc directory
 	namespaces map[string]string
 	strays     map[inode]stray
-	places     *places           // to follow strays
-	devs       map[uint64]device // the devices of the pods' files, as /proc and as statx has them
-	read       int               // processes that could be read, ourselves left out
-	refused    int               // processes that could not
+	devs       map[uint64]bool // the devices of the pods' files: see devicesOf
+	read       int             // processes that could be read, ourselves left out
+	refused    int             // processes that could not
 	refusing   string
 	init       string // PID 1, where it could not be read
 	alone      bool   // this process is PID 1 and the only one of its namespace
@@ -54,10 +53,10 @@ type Answer struct {
 	origin     string // what was read
 }
 
-func (r *Reader) newAnswer(ctx context.Context, err error) *Answer {
+func (r *Reader) newAnswer(err error) *Answer {
 	return &Answer{
 		pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}, again: map[parsers.PodUID]string{},
-		strays: map[inode]stray{}, places: &places{Reader: r, ctx: ctx}, Err: err, procDir: r.ProcDir,
+		strays: map[inode]stray{}, Err: err, procDir: r.ProcDir,
 		namespaces: map[string]string{},
 	}
 }
@@ -73,7 +72,7 @@ type Walked struct {
 func (a *Answer) Fact(uid parsers.PodUID, walked *Walked) policy.Fact {
 	u := reading.FileUse{User: a.pods[uid], Doubt: a.doubts[uid], Err: a.Err, Read: a.read, Refused: a.refused, First: a.refusing, Init: a.init, Alone: a.alone}
 	if u.User == "" && walked != nil && len(a.strays) > 0 {
-		a.addStrays(&u, walked)
+		u.User = a.user(walked)
 	}
 	return u.Fact(a.origin)
 }
@@ -106,7 +105,7 @@ func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w p
 		quarantine.Unref() // the reading has not begun
 	}
 	if err != nil {
-		a = r.newAnswer(ctx, fmt.Errorf("cannot read the processes: %w", err))
+		a = r.newAnswer(fmt.Errorf("cannot read the processes: %w", err))
 	}
 	a.origin = fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %s", a.procDir, count(a.read))
 	if a.partly > 0 {

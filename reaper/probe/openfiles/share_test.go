@@ -178,16 +178,16 @@ func TestMappedNameOnly(t *testing.T) {
 	n.process("0", newUID(), true)
 	st, err := beneath.StatName(unix.AT_FDCWD, n.Path(n.PodDir(uid)+"/etc-hosts"))
 	must(t, err)
-	path := "/j/" + string(uid) + "/etc-hosts"
+	path, dev := "/j/"+string(uid)+"/etc-hosts", fmt.Sprintf("%x:%x", st.Dev_major, st.Dev_minor)
 	for line, held := range map[string]bool{
-		"0-1 r--s 0 07:00 14 " + path:                            false,
-		"0-1 r--s 0 08:01 14 " + path:                            false,
-		fmt.Sprintf("0-1 r--s 0 08:01 %d %s", st.Ino, path):      true,
-		"0-1 r--s 0 08:01 15 /j/" + string(uid) + "/x (deleted)": false,
+		"0-1 r--s 0 07:00 14 " + path:                                  false,
+		"0-1 r--s 0 " + dev + " 14 " + path:                            false,
+		fmt.Sprintf("0-1 r--s 0 %s %d %s", dev, st.Ino, path):          true,
+		"0-1 r--s 0 " + dev + " 15 /j/" + string(uid) + "/x (deleted)": false,
 	} {
 		n.Write("proc/7/maps", line+"\n")
 		s := n.scan(uid)
-		s.devs = map[uint64]device{unix.Mkdev(8, 1): {beneath.DevOf(&st), true}}
+		s.devs = map[uint64]bool{beneath.DevOf(&st): true}
 		s.maps = s.newMapReader()
 		mappedBy(t, s)
 		if s.Err != nil || len(s.pods)+len(s.doubts) > 0 != held {
@@ -208,7 +208,7 @@ func TestManyMappedFiles(t *testing.T) {
 	}
 	n.Write("proc/7/maps", maps.String())
 	s := n.scan(own, dead)
-	s.devs = map[uint64]device{unix.Mkdev(8, 1): {1, true}}
+	s.devs = map[uint64]bool{unix.Mkdev(8, 1): true}
 	s.maps = s.newMapReader()
 	var over error
 	_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) { _, err := s.mapsOf(p); return false, err },
