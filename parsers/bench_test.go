@@ -63,7 +63,7 @@ func benchSize() int {
 	return 64 << 20
 }
 
-func scanFile(tb testing.TB, path string, o Options) int {
+func scanFile(tb testing.TB, path string, o Parser) int {
 	tb.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -78,11 +78,11 @@ func scanFile(tb testing.TB, path string, o Options) int {
 // where it sees that it writes to /dev/null.
 func BenchmarkScan(b *testing.B) {
 	path := benchLog(b, benchSize())
-	b.Run("reports", func(b *testing.B) { benchScan(b, path, Options{}) })
-	b.Run("hints", func(b *testing.B) { benchScan(b, path, Options{Hints: true}) })
+	b.Run("reports", func(b *testing.B) { benchScan(b, path, Parser{}) })
+	b.Run("hints", func(b *testing.B) { benchScan(b, path, Parser{Hints: true}) })
 }
 
-func benchScan(b *testing.B, path string, o Options) {
+func benchScan(b *testing.B, path string, o Parser) {
 	b.Helper()
 	const rounds = 5
 	var ours, grep []float64
@@ -140,7 +140,7 @@ func BenchmarkJunk(b *testing.B) {
 	data := strings.Repeat(line, 10000)
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		if len(scan(b, strings.NewReader(data), Options{})) > 0 {
+		if len(scan(b, strings.NewReader(data), Parser{})) > 0 {
 			b.Fatal("found something")
 		}
 	}

@@ -18,7 +18,6 @@ var newline = []byte{'\n'}
 // head is kept and the rest skipped, in bounded memory. It opens and reads nothing itself.
 type Blocks struct {
 	hints bool
-	cri   bool // a block began or ended with a CRI record
 
 	buf  []byte // the head of the last line, which has no newline yet, and room for a block
 	head int    // the length of that head
@@ -26,9 +25,6 @@ type Blocks struct {
 	from int64  // the offset of that line
 	next int64  // the offset of the next block
 	line int    // the lines before
-
-	must    bool // the next line is given out whatever it holds
-	partial bool // the last CRI record of stderr was partial
 }
 
 // RawLine is one line that a Parser must see.
@@ -40,7 +36,7 @@ type RawLine struct {
 	Number int    // of the first line: 1
 }
 
-// NewBlocks returns Blocks of a log from the offset on, where a line begins. hints is that of Options.
+// NewBlocks returns Blocks of a log from the offset on, where a line begins. hints is that of Parser.
 func NewBlocks(hints bool, offset int64) *Blocks {
 	return &Blocks{hints: hints, from: offset, next: offset}
 }
@@ -71,8 +67,6 @@ func (b *Blocks) Lines(n int) iter.Seq[RawLine] {
 			return
 		}
 		begin, end := 0, b.head+bytes.LastIndexByte(data[b.head:], '\n')+1
-		whole := data[:end-1]
-		b.cri = b.cri || beginsCRI(whole) || beginsCRI(whole[bytes.LastIndexByte(whole, '\n')+1:])
 		if b.cut {
 			begin = b.head + first + 1
 			if !b.give(data[:b.head], RawLine{Cut: true, Start: b.from, End: offset(begin)}, yield) {
@@ -80,14 +74,11 @@ func (b *Blocks) Lines(n int) iter.Seq[RawLine] {
 			}
 		}
 		for begin < end {
-			hit := begin
-			if !b.must {
-				i := index(data[begin:end], b.hints, b.cri)
-				if i < 0 {
-					break
-				}
-				hit += i
+			hit := index(data[begin:end], b.hints)
+			if hit < 0 {
+				break
 			}
+			hit += begin
 			start := begin + bytes.LastIndexByte(data[begin:hit], '\n') + 1
 			stop := hit + bytes.IndexByte(data[hit:end], '\n')
 			b.line += bytes.Count(data[begin:start], newline)
@@ -130,13 +121,8 @@ func (b *Blocks) give(text []byte, l RawLine, yield func(RawLine) bool) bool {
 	if len(text) > maxLine {
 		text, l.Cut = text[:maxLine], true
 	}
-	wanted := b.must || !l.Cut || index(text, b.hints, b.cri) >= 0
-	if partial, ok := piece(text); ok {
-		b.partial = partial
-	}
-	b.must = b.partial || OpensBlock(text)
 	l.Text, l.Number = text, b.line
-	return !wanted || yield(l)
+	return l.Cut && index(text, b.hints) < 0 || yield(l)
 }
 
 // Found is a sighting with its place in a log.
@@ -148,11 +134,11 @@ type Found struct {
 
 // Scan reads a log and yields its sightings. The last pair has the error of r, if there is one, and
 // the offset behind the last line.
-func Scan(r io.Reader, o Options) iter.Seq2[Found, error] {
+func Scan(r io.Reader, p Parser) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
-		b, parser := NewBlocks(o.Hints, 0), NewParser(o)
+		b := NewBlocks(p.Hints, 0)
 		parse := func(l RawLine) bool {
-			s, ok := parser.Parse(Line{Text: l.Text})
+			s, ok := p.Parse(Line{Text: l.Text})
 			return !ok || yield(Found{s, l.Number, l.Start}, nil)
 		}
 		for empty := 0; ; {

@@ -65,15 +65,9 @@ func textCall(file, msg string) (call, bool) {
 	return c, err == nil
 }
 
-// textFields parses the " key=value" pairs of a structured line. A value is quoted by
-// Go, bare up to the next space, or, where it holds a newline, a block (klog 2.x):
-//
-//	err=<
-//		first line
-//		second line
-//	 > numErrs=1
-//
-// Anything else ends the parsing with an error, so that nothing after it counts.
+// textFields parses the " key=value" pairs of a structured line. A value is quoted by Go, or bare up to the next
+// space. Anything else is an error. That includes klog's block for a value with a newline ("err=<"): no volume that
+// Kubernetes names has one.
 func textFields(s string) ([]field, error) {
 	var fields []field
 	for {
@@ -112,13 +106,6 @@ func cutValue(f field, s string) (field, string, error) {
 		text, err := strconv.Unquote(quoted)
 		f.Value = text
 		return f, rest, err
-	case strings.HasPrefix(s, "<"):
-		var rest string
-		var ok bool
-		if f.Value, rest, f.Cut, ok = cutBlock(s); !ok {
-			return f, "", strconv.ErrSyntax
-		}
-		return f, rest, nil
 	default:
 		end := strings.IndexByte(s, ' ')
 		if end < 0 {
@@ -127,24 +114,6 @@ func cutValue(f field, s string) (field, string, error) {
 		f.Value = s[:end]
 		return f, s[end:], nil
 	}
-}
-
-// cutBlock removes a block value from the front of s. A transport either keeps its newlines or, like rsyslog,
-// escapes them. The last line is " >" and all others begin with a tab, so no name in an error can end the
-// block. If the end is missing, only the first line counts: a directory's name could have written the rest.
-func cutBlock(s string) (value, rest string, cut, ok bool) {
-	for _, sep := range [...][2]string{{"\n", "\t"}, {"#012", "#011"}} {
-		body, ok := strings.CutPrefix(s, "<"+sep[0]+sep[1])
-		if !ok {
-			continue
-		}
-		if value, rest, ok := strings.Cut(body, sep[0]+" >"); ok && (rest == "" || rest[0] == ' ') {
-			return strings.ReplaceAll(value, sep[0]+sep[1], "\n"), rest, false, true
-		}
-		first, _, _ := strings.Cut(body, sep[0])
-		return first, "", true, true
-	}
-	return "", "", false, false
 }
 
 // cutQuoted splits s, which starts with a quote, after the quote that ends it; cut

@@ -153,7 +153,7 @@ func TestDetails(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, s, tc.want)
 		}
 	}
-	if _, ok := NewParser(Options{}).Parse(Line{Text: []byte(held)}); ok {
+	if _, ok := (&Parser{}).Parse(Line{Text: []byte(held)}); ok {
 		t.Error("an unrequested hint")
 	}
 }

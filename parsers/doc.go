@@ -13,10 +13,9 @@
 // or in another program's log. A UID that another place in the same line contradicts is rejected.
 //
 // Two forgeries cannot be detected: the text of `logger -t kubelet` in a syslog file, and a line that a
-// directory's name with a newline adds to a message of an old kubelet (1.20 and older; newer ones quote, or
-// print a block whose lines start with a tab). Therefore only journald's trusted fields make a sighting
-// Trusted.
+// directory's name with a newline adds to a message of an old kubelet (1.20 and older; newer ones quote it).
+// Therefore only journald's trusted fields make a sighting Trusted.
 //
-// Parser parses one line at a time. Blocks finds the few lines of a log that are worth parsing, and Scan does
+// Parser parses each line by itself. Blocks finds the few lines of a log that are worth parsing, and Scan does
 // both for a whole log.
 package parsers

@@ -36,10 +36,11 @@ func TestJournal(t *testing.T) {
 		{"similar", JournalFields{Unit: "kubelet.service.d", Comm: "kubelet"}, false},
 		{"containerd", JournalFields{Unit: "containerd.service", Comm: "containerd", Identifier: "kubelet"}, false},
 	} {
-		s, ok := NewParser(Options{
+		p := Parser{
 			Units:       []string{"my-node.service", "other-node", ""},
 			RunsKubelet: func(unit string) bool { return unit == "k3s-shop.service" },
-		}).Parse(Line{Text: text, Source: "journald", Journal: &tc.j})
+		}
+		s, ok := p.Parse(Line{Text: text, Source: "journald", Journal: &tc.j})
 		if ok != tc.want {
 			t.Errorf("%s: %v", tc.name, ok)
 			continue
@@ -71,6 +72,18 @@ func TestJournal(t *testing.T) {
 		want := name == "raw" || name == "k0s" || strings.TrimRight(line, " \r") == string(text)
 		if ok != want {
 			t.Errorf("%s inside an entry of the journal: %v", name, ok)
+		}
+	}
+}
+
+// TestRuntimesCutLines checks that a record of a container runtime never counts as a whole line: the runtime cuts lines
+// at 16 KiB, and the rest of one begins with what a pod may have chosen.
+func TestRuntimesCutLines(t *testing.T) {
+	for name, wrap := range transports() {
+		s, ok := ParseLine(Line{Text: []byte(wrap(klogLine(forms()[6], testUID))), Whole: true})
+		runtime := strings.HasPrefix(name, "cri") || strings.HasPrefix(name, "docker json")
+		if !ok || s.Whole == runtime {
+			t.Errorf("%s: %t, whole %t", name, ok, s.Whole)
 		}
 	}
 }

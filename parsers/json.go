@@ -65,7 +65,7 @@ func (o object) text(key string) (string, bool) {
 //	{"log":"…\n","stream":"stderr","time":…}                 Docker's json-file driver
 //
 // Any other object may be a log shipper's.
-func (u *units) unwrapJSON(s string) (envelope, bool) {
+func (p *Parser) unwrapJSON(s string) (envelope, bool) {
 	if !strings.HasPrefix(s, "{") {
 		return envelope{}, false
 	}
@@ -77,13 +77,13 @@ func (u *units) unwrapJSON(s string) (envelope, bool) {
 	case o["MESSAGE"] != nil && o["PROGRAM"] != nil && !o.ofJournal():
 		return shipped(o) // syslog-ng's
 	case o["MESSAGE"] != nil:
-		return u.journalObject(o, transportJSON)
+		return p.journalObject(o, transportJSON)
 	case o["jsonPayload"] != nil:
 		inner, err := parseObject(string(o["jsonPayload"]))
 		if err != nil {
 			return envelope{}, false
 		}
-		return u.journalObject(inner, transportGCP)
+		return p.journalObject(inner, transportGCP)
 	case o["log"] != nil && o.only("log", "stream", "time", "attrs"):
 		return dockerObject(o)
 	case o["msg"] != nil && o["ts"] != nil:
@@ -129,7 +129,7 @@ func dockerObject(o object) (envelope, bool) {
 }
 
 // journalObject reads a journal entry in JSON, by its trusted fields.
-func (u *units) journalObject(o object, transport string) (envelope, bool) {
+func (p *Parser) journalObject(o object, transport string) (envelope, bool) {
 	var unit, comm, uid string
 	for key, to := range map[string]*string{"_SYSTEMD_UNIT": &unit, "_COMM": &comm, "_UID": &uid} {
 		if o[key] == nil {
@@ -140,7 +140,7 @@ func (u *units) journalObject(o object, transport string) (envelope, bool) {
 			return envelope{}, false
 		}
 	}
-	if !u.trusts(unit, comm, uid) && !o.onlyMessage() {
+	if !p.trusts(unit, comm, uid) && !o.onlyMessage() {
 		return envelope{}, false
 	}
 	text, ok := o.text("MESSAGE")

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Options select the lines that a Parser accepts and the sightings that it returns.
-type Options struct {
+// A Parser turns lines into sightings, each line by itself. Lines that are not Interesting may be left out. The zero
+// value is ready.
+type Parser struct {
 	// Units are journal units that the operator named, beside KubeletUnits. All their commands are
 	// trusted.
 	Units []string
@@ -19,33 +20,12 @@ type Options struct {
 	Hints bool
 }
 
-// A Parser turns lines into sightings. It keeps what must be known of the lines
-// before: a line can be the continuation of one that a container runtime or klog
-// broke up, and a continuation's beginning is no beginning. Use one Parser for each
-// file or journal, and give it the lines in order; those that are not Interesting, and
-// do not follow one that OpensBlock, may be left out.
-type Parser struct {
-	units units
-	hints bool
-	prev  context
-}
-
-// NewParser returns a Parser.
-func NewParser(o Options) *Parser {
-	return &Parser{units: units{Named: o.Units, Runs: o.RunsKubelet}, hints: o.Hints}
-}
-
 // ParseLine parses one line by itself, with hints and without further units.
-func ParseLine(l Line) (Sighting, bool) { return NewParser(Options{Hints: true}).Parse(l) }
+func ParseLine(l Line) (Sighting, bool) { return (&Parser{Hints: true}).Parse(l) }
 
-// Parse returns the next line's sighting, and false if the line reports nothing.
+// Parse returns a line's sighting, and false if the line reports nothing.
 func (p *Parser) Parse(l Line) (Sighting, bool) {
 	text := l.Text[:min(len(l.Text), maxLine)]
-	before := p.prev
-	p.prev.block = nil
-	if partial, ok := piece(text); ok {
-		p.prev.partial = partial
-	}
 	if !Interesting(text) {
 		return Sighting{}, false
 	}
@@ -53,21 +33,13 @@ func (p *Parser) Parse(l Line) (Sighting, bool) {
 	if !ok {
 		return Sighting{}, false
 	}
-	if OpensBlock(text) {
-		p.prev.block = e.opens()
-	}
-	if e.Transport == transportCRI && before.partial {
-		return Sighting{}, false
-	}
 	s, ok := sighting(&e)
-	if !ok {
-		s, ok = e.continued(before.block)
-	}
 	// Hints only where they are asked for, and only a UID that the text holds.
-	if !ok || (s.Report == ReportTeardown && !p.hints) || !literal(text, s.UID) {
+	if !ok || (s.Report == ReportTeardown && !p.Hints) || !literal(text, s.UID) {
 		return Sighting{}, false
 	}
-	s.CatchUp, s.Whole = l.CatchUp, l.Whole
+	// Container runtimes cut lines at 16 KiB: a record may begin with text that the kubelet quotes.
+	s.CatchUp, s.Whole = l.CatchUp, l.Whole && e.Transport != transportCRI && e.Transport != transportDocker
 	if l.Journal != nil {
 		s.Trusted, s.BootID = true, l.Journal.BootID
 	}
@@ -79,12 +51,12 @@ func (p *Parser) Parse(l Line) (Sighting, bool) {
 func (p *Parser) envelope(line string, j *JournalFields) (envelope, bool) {
 	if j != nil {
 		e := envelope{Transport: transportJournal, Program: j.Identifier, PID: j.PID, Time: j.Time, Text: line, whole: true}
-		return e, p.units.trusts(j.Unit, j.Comm, j.UID)
+		return e, p.trusts(j.Unit, j.Comm, j.UID)
 	}
 	// A crash, and a writer whose file copytruncate emptied, leave NULs before a line.
 	line = strings.TrimLeft(line, "\x00")
 	line = strings.TrimPrefix(line, "\ufeff") // A byte order mark, at a file's beginning.
-	return p.units.unwrap(stripColour(strings.TrimRight(line, "\r\n")))
+	return p.unwrap(stripColour(strings.TrimRight(line, "\r\n")))
 }
 
 // literal reports whether the line holds uid as it is, with no hex digit before it. No

@@ -28,10 +28,6 @@ var (
 	// journalctl prints some MESSAGEs as an array of numbers, which hides the text: every such array matches.
 	// Spaces and a colon follow.
 	needleArray = needle{`"MESSA`, `GE"`, arrayFollows}
-	// A partial CRI record is not a sighting, but it changes the meaning of the next record.
-	needlePartial = needle{" stderr ", "P ", nil}
-	// Nor is the head of a klog block, whose first line is one (see context).
-	needleBlock = needle{`" err=`, "<", nil}
 )
 
 // find returns the index of n in b, or -1. It compares the last byte first, since texts with the same beginning
@@ -67,15 +63,14 @@ func volumeFollows(b []byte) bool {
 // overlap is how far a chunk reaches into the next, so that no needle is cut.
 const overlap = 32
 
-// index returns where the first needle in block starts, -1 where there is none. A log that has no
-// CRI records needs no search for their pieces.
-func index(block []byte, hints, cri bool) int {
-	needles := append(make([]*needle, 0, 6), &needleReport, &needleArray, &needleBlock)
-	if cri {
-		needles = append(needles, &needlePartial)
-	}
-	if hints {
-		needles = append(needles, &needleSubpath, &needleUnm)
+// needles are all of them. Without hints the first two are enough.
+var needles = [...]*needle{&needleReport, &needleArray, &needleSubpath, &needleUnm}
+
+// index returns where the first needle in block starts, -1 where there is none.
+func index(block []byte, hints bool) int {
+	needles := needles[:]
+	if !hints {
+		needles = needles[:2]
 	}
 	for from := 0; from < len(block); from += chunk {
 		part := block[from:min(from+chunk+overlap, len(block))]
@@ -96,11 +91,9 @@ func index(block []byte, hints, cri bool) int {
 	return -1
 }
 
-// Index returns where in block the first line that a Parser must see has what makes it
-// one, and -1 where there is none. A caller that reads blocks of its own can leave out all
-// other lines, but for one after a line that OpensBlock: they are sightings in no
-// transport. A needle that the block's end cuts is the caller's to carry over.
-func Index(block []byte) int { return index(block, true, true) }
+// Index returns where in block the first line that a Parser must see has what makes it one, and -1 where there is none.
+// A needle that the block's end cuts is the caller's to carry over.
+func Index(block []byte) int { return index(block, true) }
 
 // Interesting reports whether block, one line or many, contains text that a Parser must see.
 func Interesting(block []byte) bool { return Index(block) >= 0 }

@@ -47,7 +47,7 @@ func TestShipped(t *testing.T) {
 		object("app: "+line, "message", "LINE"):                                  false,
 		object(`err="orphaned pod \"`+uid+`\" found, but x"`, "message", "LINE"): false,
 	} {
-		s, ok := NewParser(Options{}).Parse(Line{Text: []byte(text)})
+		s, ok := (&Parser{}).Parse(Line{Text: []byte(text)})
 		if ok != want || want && (s.UID != uid || s.PID != 2154 || s.Count != 2) {
 			t.Errorf("%s: %t, %+v", text, ok, s)
 		}

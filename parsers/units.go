@@ -67,28 +67,19 @@ var comms = []string{"docker", "podman", "conmon", "nerdctl", "crictl", "rkt", "
 // KubeletUnits returns the units whose journal entries are trusted by default.
 func KubeletUnits() []string { return slices.Clone(kubeletUnits) }
 
-// units are the units whose journal entries are trusted beside KubeletUnits.
-type units struct {
-	// Named are those that the operator named. All their commands are trusted.
-	Named []string
-	// Runs reports whether a kubelet runs in another unit, which is then like one of KubeletUnits; it may
-	// be nil.
-	Runs func(unit string) bool
-}
-
-// trusts reports whether a kubelet wrote an entry, by the fields that journald itself adds. SYSLOG_IDENTIFIER is no such field: `logger -t kubelet` sets it. A
-// unit that the operator named may run any command. An absent _COMM or _UID is no
-// objection: output fields may have been chosen.
-func (u *units) trusts(unit, comm, uid string) bool {
+// trusts reports whether a kubelet wrote an entry, by the fields that journald itself adds. SYSLOG_IDENTIFIER is
+// no such field: `logger -t kubelet` sets it. A unit that the operator named may run any command. An absent _COMM or
+// _UID is no objection: output fields may have been chosen.
+func (p *Parser) trusts(unit, comm, uid string) bool {
 	if uid != "" && uid != "0" {
 		return false
 	}
 	// As with systemctl, a name without a suffix is a service's.
-	if slices.ContainsFunc(u.Named, func(name string) bool { return name != "" && (unit == name || unit == name+".service") }) {
+	if slices.ContainsFunc(p.Units, func(name string) bool { return name != "" && (unit == name || unit == name+".service") }) {
 		return true
 	}
 	// Which command of the unit wrote it matters less: kubelet-1.30 and start-kubelet.s, as cut by the kernel,
 	// are kubelets, too; logger is not.
 	known := comm == "" || kubeletProgram(comm) || strings.Contains(comm, "kubelet") || slices.Contains(comms, comm)
-	return known && (slices.Contains(kubeletUnits, unit) || (u.Runs != nil && u.Runs(unit)))
+	return known && (slices.Contains(kubeletUnits, unit) || (p.RunsKubelet != nil && p.RunsKubelet(unit)))
 }

@@ -7,23 +7,23 @@ import (
 )
 
 // unwrappers parse the transports whose lines begin with something of their own, in this order.
-var unwrappers = [...]func(u *units, line string) (envelope, bool){
-	(*units).unwrapJSON, withPriority, rfc5424, messageField, cri, bulleted,
-	func(_ *units, line string) (envelope, bool) { return dated(line) },
-	func(_ *units, line string) (envelope, bool) { return envelope{Text: line}, hasHeader(line) },
+var unwrappers = [...]func(p *Parser, line string) (envelope, bool){
+	(*Parser).unwrapJSON, withPriority, rfc5424, messageField, cri, bulleted,
+	func(_ *Parser, line string) (envelope, bool) { return dated(line) },
+	func(_ *Parser, line string) (envelope, bool) { return envelope{Text: line}, hasHeader(line) },
 }
 
 // unwrap removes the transport from a line of a file. Every transport is recognised from
 // the line's first byte on, each has one place for the program's text, and a line
 // that starts like none of them is no kubelet's.
-func (u *units) unwrap(line string) (envelope, bool) {
-	if e, ok := u.unwrapStart(line); ok {
+func (p *Parser) unwrap(line string) (envelope, bool) {
+	if e, ok := p.unwrapStart(line); ok {
 		return e, true
 	}
 	if node, rest, ok := strings.Cut(line, ": "); ok {
 		// talosctl logs kubelet puts the node's address before each line.
 		if _, err := netip.ParseAddr(node); err == nil {
-			return u.unwrapStart(rest)
+			return p.unwrapStart(rest)
 		}
 	}
 	if e, ok := tagged(tag, line, envelope{Transport: transportSyslog}); ok {
@@ -31,18 +31,18 @@ func (u *units) unwrap(line string) (envelope, bool) {
 	}
 	if m, rest := cutHead(grepPlace, line); m != nil {
 		// Everything but a bare fragment, which may start after any colon.
-		if e, ok := u.unwrapStart(rest); ok {
+		if e, ok := p.unwrapStart(rest); ok {
 			return e, true
 		}
 	}
-	// klog puts a tab before every line of a message but the first.
+	// klog begins every line of a message but the first with a tab.
 	continues := strings.HasPrefix(line, "\t")
 	return envelope{Text: line, bare: !continues}, line != "" && line[0] != ' '
 }
 
-func (u *units) unwrapStart(line string) (envelope, bool) {
+func (p *Parser) unwrapStart(line string) (envelope, bool) {
 	for _, unwrap := range unwrappers {
-		if e, ok := unwrap(u, line); ok {
+		if e, ok := unwrap(p, line); ok {
 			return e, true
 		}
 	}
@@ -72,7 +72,7 @@ var priority = regexp.MustCompile(`^<\d{1,3}>`)
 //
 //	<27>Mar 31 15:47:45 host kubelet[3416]: text
 //	<27>kubelet[3416]: text
-func withPriority(_ *units, s string) (envelope, bool) {
+func withPriority(_ *Parser, s string) (envelope, bool) {
 	m, rest := cutHead(priority, s)
 	if m == nil {
 		return envelope{}, false
@@ -91,7 +91,7 @@ func withPriority(_ *units, s string) (envelope, bool) {
 // Structured data is "-" or `[id name="value"]…` (6.3), and a byte order mark may begin the text.
 var form5424 = regexp.MustCompile(`^(?:<\d{1,3}>)?1 ([^ ]+) [^ ]+ ([^ ]+) ([^ ]+) [^ ]+ (?:-|(?:\[(?:[^\]"]|"(?:[^"\\]|\\.)*")*\])*) \x{feff}?`)
 
-func rfc5424(_ *units, s string) (envelope, bool) {
+func rfc5424(_ *Parser, s string) (envelope, bool) {
 	m, text := cutHead(form5424, s)
 	if m == nil {
 		return envelope{}, false
@@ -106,13 +106,13 @@ func rfc5424(_ *units, s string) (envelope, bool) {
 }
 
 // messageField parses a line that people copy out of journalctl -o verbose.
-func messageField(_ *units, s string) (envelope, bool) {
+func messageField(_ *Parser, s string) (envelope, bool) {
 	msg, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "MESSAGE=")
 	return envelope{Transport: transportMessage, Text: msg}, ok
 }
 
 // bulleted parses minikube logs up to 1.13.
-func bulleted(_ *units, s string) (envelope, bool) {
+func bulleted(_ *Parser, s string) (envelope, bool) {
 	line, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "* ")
 	if !ok {
 		return envelope{}, false
@@ -129,12 +129,9 @@ func bulleted(_ *units, s string) (envelope, bool) {
 // P for a piece that is not the last (kubelet's cri-client logs.go).
 var criHead = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT[^ ]{9,26}) (stderr|stdout) ([FP])(?::[^ ]*)? `)
 
-// maxCRIHead is enough for the head of any record.
-const maxCRIHead = 128
-
 // cri parses a record of a kubelet that runs in a container. klog writes to stderr; stdout has the text
 // of others.
-func cri(_ *units, s string) (envelope, bool) {
+func cri(_ *Parser, s string) (envelope, bool) {
 	m, text := cutHead(criHead, s)
 	if m == nil || m[2] != "stderr" {
 		return envelope{}, false
@@ -142,17 +139,6 @@ func cri(_ *units, s string) (envelope, bool) {
 	at, ok := parseISO(m[1])
 	return envelope{Transport: transportCRI, Time: at, Text: text, whole: true}, ok
 }
-
-// piece reports whether the line is a CRI record of stderr, and whether the next such record continues it.
-func piece(line []byte) (partial, ok bool) {
-	m := criHead.FindSubmatch(line[:min(len(line), maxCRIHead)])
-	if m == nil || string(m[2]) != "stderr" {
-		return false, false
-	}
-	return string(m[3]) == "P", true
-}
-
-func beginsCRI(block []byte) bool { return criHead.Match(block[:min(len(block), maxCRIHead)]) }
 
 // k0sPrograms are the names under which k0s's supervisor logs: its own, and those of its
 // units where journalctl prints them.

@@ -39,7 +39,7 @@ the file is replaced, the command continues with the new one.`,
 		Annotations: map[string]string{noSettings: "yes", usesFlag: "journal-unit"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := cmd.Flags().Changed("output") && !a.json()
-			o := parsers.Options{Units: a.given["journal-unit"], Hints: hints}
+			o := parsers.Parser{Units: a.given["journal-unit"], Hints: hints}
 			if !follow {
 				return a.parse(cmd, args, o, text)
 			}
@@ -60,7 +60,7 @@ the file is replaced, the command continues with the new one.`,
 }
 
 // parse reads each file in turn. One that cannot be read does not stop the others.
-func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Options, text bool) error {
+func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Parser, text bool) error {
 	p := a.printer(a.stdout)
 	emit := func(v ui.Sighting) error { return p.JSONLine(v) }
 	if text {
@@ -126,7 +126,7 @@ func reading(ctx context.Context, name string, in io.Reader, out *ui.Printer) pr
 }
 
 // parseFile reads one input, "-" being stdin.
-func (a *cli) parseFile(ctx context.Context, name string, p *ui.Printer, o parsers.Options, emit func(parsers.Sighting, int) error) error {
+func (a *cli) parseFile(ctx context.Context, name string, p *ui.Printer, o parsers.Parser, emit func(parsers.Sighting, int) error) error {
 	if name == "-" {
 		return parseLines(reading(ctx, "stdin", a.stdin, p), "stdin", o, emit)
 	}
@@ -173,7 +173,7 @@ func plainText(r io.Reader, source string) (io.Reader, error) {
 }
 
 // parseLines calls emit with the sightings of one log. Lines have any length; memory is bounded.
-func parseLines(r io.Reader, source string, o parsers.Options, emit func(parsers.Sighting, int) error) error {
+func parseLines(r io.Reader, source string, o parsers.Parser, emit func(parsers.Sighting, int) error) error {
 	r, err := plainText(r, source)
 	if err != nil {
 		return err

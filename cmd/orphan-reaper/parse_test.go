@@ -51,11 +51,11 @@ func TestParseLines(t *testing.T) {
 	emit := func(_ parsers.Sighting, line int) error { lines = append(lines, line); return nil }
 	long := strings.Repeat("junk ", 1<<20)
 	in := orphanLine + "\n" + long + "\n" + orphanLine + "\n\n" + orphanLine
-	testkit.Must(t, parseLines(strings.NewReader(in), "x", parsers.Options{}, emit))
+	testkit.Must(t, parseLines(strings.NewReader(in), "x", parsers.Parser{}, emit))
 	if !slices.Equal(lines, []int{1, 3, 5}) {
 		t.Errorf("sightings in lines %v", lines)
 	}
-	err := parseLines(io.MultiReader(strings.NewReader("a\nb\n"), &endless{left: 1000}), "x", parsers.Options{}, emit)
+	err := parseLines(io.MultiReader(strings.NewReader("a\nb\n"), &endless{left: 1000}), "x", parsers.Parser{}, emit)
 	if !errors.Is(err, errTest) || !strings.Contains(err.Error(), "byte 4 of x") {
 		t.Errorf("%v", err)
 	}
@@ -144,7 +144,7 @@ func TestParseCompressed(t *testing.T) {
 		"fails after bytes": {io.MultiReader(strings.NewReader(orphanLine+"\n"), iotest.ErrReader(errTest)), []int{1}, errTest.Error()},
 	} {
 		var lines []int
-		err := parseLines(c.in, "x", parsers.Options{}, func(_ parsers.Sighting, line int) error { lines = append(lines, line); return nil })
+		err := parseLines(c.in, "x", parsers.Parser{}, func(_ parsers.Sighting, line int) error { lines = append(lines, line); return nil })
 		if !slices.Equal(lines, c.want) || (err == nil) != (c.err == "") || (err != nil && !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%s: lines %v, %v", name, lines, err)
 		}

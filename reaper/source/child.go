@@ -136,9 +136,8 @@ func (h *head) String() string { return strings.TrimSpace(strings.ToValidUTF8(st
 
 // pattern finds what parsers can use: reports of orphaned pods, and errors of the volume
 // operations TearDown, NewUnmounter, FindPluginByName, UnmapDevice and UnmapPodDevice, which
-// all are steps of UnmountVolume or UnmapVolume, or of their subpaths. klog's blocks are left
-// out: only the line right after a block's head is the kubelet's own, and grep would hide it.
-// It is case sensitive, since journalctl ignores the case of a pattern in lower case.
+// all are steps of UnmountVolume or UnmapVolume, or of their subpaths. It is case sensitive, since journalctl
+// ignores the case of a pattern in lower case.
 const pattern = `rphaned pod|Un(mount|map)Volume.*failed|cleaning subPath mounts`
 
 // outputFields are all that is read of an entry. journalctl adds its cursor and times.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,27 +43,6 @@ func TestFileLongLinesAndJunk(t *testing.T) {
 	f.sees(5, 7)
 	if texts = f.texts(); len(texts) < 3 || count(prefixes(texts, len(orphan(6))), orphan(6)) != 1 {
 		t.Error("the beginning of the never-ending line is not handed over once")
-	}
-}
-
-// TestFileHandsOverBlocks: the line after one that opens a block is sent with it, in whatever pieces the two
-// are written.
-func TestFileHandsOverBlocks(t *testing.T) {
-	path := logPath(t)
-	w := open(t, path)
-	const head = `E0831 14:21:49.324206 3416 kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." err=<`
-	w.raw("junk\n" + head + "\n\tits first line\n\tits second\n > numErrs=1\n")
-	w.orphans(1)
-	f := start(t, newFile(path), Position{})
-	f.sees(1)
-	w.raw(head + "\n")
-	w.raw("\tanother first")
-	w.raw(" line\n\tand second\n")
-	w.orphans(2)
-	f.sees(1, 2)
-	want := []string{head, "\tits first line", orphan(1), head, "\tanother first line", orphan(2)}
-	if got := f.texts(); !slices.Equal(got, want) {
-		t.Errorf("handed over %q", got)
 	}
 }
 

@@ -80,21 +80,13 @@ func newUnits(cfg config.Config, log *slog.Logger) *source.Units {
 	return source.NewUnits(func(ctx context.Context) []string { return kubelet.Units(ctx, procDir) }, log)
 }
 
-// newParse parses the lines of several sources, each in its own order.
+// newParse returns the parser of the lines of all sources.
 func newParse(cfg config.Config, units *source.Units) func(parsers.Line) (parsers.Sighting, bool) {
-	each := map[string]*parsers.Parser{}
-	o := parsers.Options{RunsKubelet: units.RunsKubelet, Hints: true}
+	p := parsers.Parser{RunsKubelet: units.RunsKubelet, Hints: true}
 	if cfg.Named("journal_units") {
-		o.Units = cfg.JournalUnits
+		p.Units = cfg.JournalUnits
 	}
-	return func(l parsers.Line) (parsers.Sighting, bool) {
-		p := each[l.Source]
-		if p == nil {
-			p = parsers.NewParser(o)
-			each[l.Source] = p
-		}
-		return p.Parse(l)
-	}
+	return p.Parse
 }
 
 // counted counts the lines of each source before parse.
