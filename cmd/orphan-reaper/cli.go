@@ -26,14 +26,13 @@ import (
 type cli struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	console        *ui.Console // that these are of
 	env            func(string) string
 	person         app.Person
 
 	configFile string              // --config
 	output     string              // --output
 	given      map[string][]string // the settings' flags as they were given, by flag
-	carried    *ui.Given           // the flags that printed commands carry, nil before the first one
+	carried    *ui.Given           // the flags that printed commands need, nil before the first one
 	quiet      bool                // --quiet
 	verbose    bool                // --verbose
 	tells      bool                // the result repeats the records
@@ -56,8 +55,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(stri
 
 // runAs is run for an operator whose records are written to stderr where there is no journal.
 func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	console := ui.NewConsole(stdout, stderr, env)
-	person.Stderr = console.Stderr()
+	person.Stderr = stderr
 	// A reader that has seen enough (| head) must not kill us in the middle of a change:
 	// with a handler in place a write gives EPIPE instead of the signal.
 	pipes := make(chan os.Signal, 1)
@@ -65,7 +63,7 @@ func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.
 	defer signal.Stop(pipes)
 
 	a := &cli{
-		stdin: stdin, stdout: console.Stdout(), stderr: console.Stderr(), console: console, env: env, person: person,
+		stdin: stdin, stdout: stdout, stderr: stderr, env: env, person: person,
 		given: map[string][]string{}, stopSignals: func() {}, stopFollowing: func() {},
 	}
 	root := newRootCommand(a)
@@ -110,12 +108,14 @@ func (a *cli) complain(err error) {
 		err = errors.New("interrupted")
 	}
 	var b strings.Builder
-	given := a.where()
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", given.In(clean.Text(strings.TrimSuffix(line, "\n"))))
+		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", clean.Text(strings.TrimSuffix(line, "\n")))
 	}
 	if hint := hintFor(err, s, os.Geteuid() == 0); hint != "" {
-		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", given.In(hint))
+		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", hint)
+	}
+	if given := a.where(); given.Needed(b.String()) {
+		fmt.Fprintf(&b, "orphan-reaper: hint: these flags of this call belong to each command above: %s\n", given)
 	}
 	_, _ = io.WriteString(a.stderr, b.String()) // nothing is left to report it to
 }
@@ -159,7 +159,7 @@ func (a *cli) printer(w io.Writer) *ui.Printer {
 	return p
 }
 
-// where returns the flags that printed commands carry. The file is read once: a reload prints no commands.
+// where returns the flags that printed commands need. The file is read once: a reload prints no commands.
 func (a *cli) where() ui.Given {
 	if a.carried == nil {
 		a.carried = new(ui.Given(a.input().CommandLine()))
@@ -188,7 +188,7 @@ func (a *cli) process() app.Process {
 	return app.Process{Version: version().Version, Stderr: a.stderr}
 }
 
-// worksLong adds --quiet and --verbose to a command, and a line of progress.
+// worksLong adds --quiet and --verbose to a command, and notes on its progress.
 func (a *cli) worksLong(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress and no notes, only the answer and errors")
 	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "log on stderr what each phase did and its duration")
@@ -205,10 +205,10 @@ func (a *cli) worksLong(cmd *cobra.Command) *cobra.Command {
 
 // follow prints the progress of the command.
 func (a *cli) follow(cmd *cobra.Command) {
-	if a.quiet || a.console == nil {
+	if a.quiet {
 		return
 	}
-	work, stop := a.console.Follow(func() time.Time { return app.Now().Wall }, a.verbose)
+	work, stop := ui.Follow(a.stderr, func() time.Time { return app.Now().Wall }, a.verbose)
 	if work != nil {
 		cmd.SetContext(progress.With(cmd.Context(), work))
 	}

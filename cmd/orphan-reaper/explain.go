@@ -38,7 +38,6 @@ drivers are filled in.
 			}
 			return nil
 		},
-		ValidArgsFunction: a.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, uids, err := a.surveyed(cmd.Context(), args, anyName, true)
 			if err != nil {

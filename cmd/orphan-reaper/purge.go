@@ -46,8 +46,7 @@ removes nothing of it without --force.
 			}
 			return nil
 		},
-		ValidArgsFunction: a.completeQuarantined,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.purge(cmd.Context(), args, yes, force) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.purge(cmd.Context(), args, yes, force) },
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "purge every pod that is confirmed dead")
 	cmd.Flags().BoolVar(&force, "force", false, "purge also a pod that lives again")

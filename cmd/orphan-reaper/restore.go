@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
@@ -48,7 +47,6 @@ command puts back the files of all archives of the same sweep.
 			}
 			return nil
 		},
-		ValidArgsFunction: a.completeQuarantined,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if batch != "" {
 				return a.restoreArchive(cmd.Context(), batch, true)
@@ -138,7 +136,6 @@ quarantine, and it does not close the breaker: quarantine resume does.
 			}
 			return nil
 		},
-		ValidArgsFunction: a.completeRestored,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, uids, err := a.surveyed(cmd.Context(), args, certainName, true)
 			if err != nil {
@@ -148,13 +145,6 @@ quarantine, and it does not close the breaker: quarantine resume does.
 			return a.forget(cmd.Context(), cfg, uids)
 		},
 	}
-}
-
-func (a *cli) completeRestored(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.completions(cmd.Context(), begun, args, noName, func(ctx context.Context, cfg config.Config) ([]app.Pod, error) {
-		entries, err := app.ListQuarantine(ctx, cfg)
-		return podsOf(slices.DeleteFunc(entries, func(e policy.EntryState) bool { return !e.Restored })), err
-	})
 }
 
 // forget ends the keeping of restored pods. A pod that was not restored is an error, unless the same command ran before.

@@ -81,6 +81,27 @@ func (a *cli) addFlags(flags *pflag.FlagSet) {
 	a.output = "text"
 }
 
+// completeFlags has a shell complete the values of settings: words, directories, or nothing.
+func completeFlags(root *cobra.Command) {
+	register := func(flag string, f cobra.CompletionFunc) {
+		if err := root.RegisterFlagCompletionFunc(flag, f); err != nil {
+			panic(err) // The flag is not there, or twice: the first call of any command shows it.
+		}
+	}
+	register("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	for i := range config.Settings {
+		s := &config.Settings[i]
+		switch {
+		case len(s.Choices) > 0:
+			register(s.Flag, cobra.FixedCompletions(s.Choices, cobra.ShellCompDirectiveNoFileComp))
+		case s.Meta == "DIR":
+			register(s.Flag, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
+		case s.Meta != "FILE":
+			register(s.Flag, cobra.NoFileCompletions)
+		}
+	}
+}
+
 // choiceValue is a flag whose value is one of some words.
 type choiceValue struct {
 	value   *string

@@ -37,7 +37,6 @@ func newScanCommand(a *cli) *cobra.Command {
 		Long:  scanHelp + "\n\n" + podArgHelp + "\n\n" + attentionHelp,
 		Example: "  orphan-reaper scan\n  orphan-reaper scan --verdict keep\n  orphan-reaper scan | grep ^reap | cut -f 2\n" +
 			"  orphan-reaper scan -o json | jq '.pods[] | select(.verdict == \"reap\") | .uid'",
-		ValidArgsFunction: a.completePods,
 		PreRunE: func(*cobra.Command, []string) error {
 			if a.json() && show.Verdict != "" {
 				return exit.Usagef("jq '.pods[] | select(.verdict == \""+show.Verdict+"\")' does", "--verdict filters text, and JSON has all pods")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 func newSweepCommand(a *cli) *cobra.Command {
@@ -22,12 +24,10 @@ func newSweepCommand(a *cli) *cobra.Command {
 		Long: "Look, remove every orphaned pod that is proved dead, and exit. In between, the\ncommand waits for --hold and --confirm to pass. " +
 			"Use it in cron and in jobs. The\ndaemon does the same by itself.\n\n" +
 			"With --no-wait the command does not wait. The next run continues where this one\nstopped.\n\n" +
-			"On a terminal each action has a line, and all pods that wait share one line.\n" +
-			"With --verbose each of them has a line. A pipe gets every record.\n\n" +
+			"On a terminal all pods that wait share one line. With --verbose each of them has\na line, as in a pipe.\n\n" +
 			sweepArgHelp + "\n\n" + attentionHelp,
-		Example:           "  orphan-reaper sweep --dry-run\n  orphan-reaper sweep --no-wait -o json",
-		Annotations:       marks(allSettings),
-		ValidArgsFunction: a.completePods,
+		Example:     "  orphan-reaper sweep --dry-run\n  orphan-reaper sweep --no-wait -o json",
+		Annotations: marks(allSettings),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, uids, err := a.surveyed(cmd.Context(), args, certainName, false)
 			if err != nil {
@@ -50,13 +50,22 @@ func newSweepCommand(a *cli) *cobra.Command {
 	return cmd
 }
 
-// sweep returns what sweeps the pods of these UIDs, none for all. On a terminal it shows the records as they come.
+// sweep returns what sweeps the pods of these UIDs, none for all. On a terminal the pods that wait share one line, which
+// is not repeated.
 func (a *cli) sweep(noWait bool) func(context.Context, config.Config, []parsers.PodUID) (reaper.Report, error) {
 	return func(ctx context.Context, cfg config.Config, only []parsers.PodUID) (reaper.Report, error) {
 		o := app.SweepOptions{Only: only, NoWait: noWait}
 		if !a.printer(a.stderr).Piped && cfg.LogFormat != "json" {
-			screen := &ui.SweepScreen{Printer: func() *ui.Printer { return a.printer(a.stderr) }, Waiting: a.verbose}
-			o.Show, o.Waits = screen.Show, screen.Waits
+			last := ""
+			o.Leave = func(r policy.Record) bool {
+				return r.Kind == policy.KindKept && r.Decision == policy.Wait && !a.verbose
+			}
+			o.Waits = func(r *reaper.Report) {
+				if line := ui.Waiting(r); line != "" && line != last {
+					last = line
+					_, _ = fmt.Fprintln(a.stderr, line) // a lost note is no failure
+				}
+			}
 		}
 		return a.person.Sweep(ctx, cfg, version().Version, o)
 	}

@@ -48,7 +48,6 @@ continues.
 			}
 			return nil
 		},
-		ValidArgsFunction: a.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, uids, err := a.surveyed(cmd.Context(), args, certainName, true)
 			if err != nil {

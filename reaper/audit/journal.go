@@ -50,8 +50,8 @@ type JournalOptions struct {
 	Format   Format // of Fallback; the zero value is text
 	// NoJournal sends everything to Fallback, as --log-format text and json ask.
 	NoJournal bool
-	// Show, if it is set, shows a record on a terminal instead of a line of text on Fallback.
-	Show func(policy.Record) error
+	// Leave, if it is set, selects the records that Fallback does not get.
+	Leave func(policy.Record) bool
 	// Level is the least that Fallback gets; nil is all. The journal and the ledger have every record.
 	Level slog.Leveler
 }
@@ -94,14 +94,11 @@ func (j *Journal) write(r policy.Record) error {
 	if j.opts.Fallback == nil {
 		return errors.New("cannot show a record: no journal and no stream")
 	}
-	if j.opts.Level != nil && levelOf(priorityOf(r)) < j.opts.Level.Level() {
+	if j.opts.Level != nil && levelOf(priorityOf(r)) < j.opts.Level.Level() || j.opts.Leave != nil && j.opts.Leave(r) {
 		return nil
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.opts.Show != nil && j.opts.Format != FormatJSON {
-		return j.opts.Show(r)
-	}
 	line, err := Line(r, j.opts.Format)
 	if err != nil {
 		return err

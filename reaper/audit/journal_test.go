@@ -368,18 +368,15 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-// TestShow: a terminal shows a record in another form, and its JSON does not change.
-func TestShow(t *testing.T) {
-	for format, want := range map[Format]int{FormatText: 1, FormatJSON: 0} {
-		var out bytes.Buffer
-		shown := 0
-		show := func(policy.Record) error { shown++; return nil }
-		j := NewJournal(JournalOptions{Fallback: &out, NoJournal: true, Format: format, Show: show, Level: slog.LevelInfo})
-		testkit.Must(t, j.Record(sample(policy.KindParked)))
-		testkit.Must(t, j.Record(sample(policy.KindParking))) // below the level
-		if shown != want || (out.Len() == 0) != (want == 1) {
-			t.Errorf("%s: %d records were shown, and %q written", format, shown, &out)
-		}
+// TestLeave: a stream does not get the records that are left out.
+func TestLeave(t *testing.T) {
+	var out bytes.Buffer
+	leave := func(r policy.Record) bool { return r.Kind == policy.KindParked }
+	j := NewJournal(JournalOptions{Fallback: &out, NoJournal: true, Leave: leave})
+	testkit.Must(t, j.Record(sample(policy.KindParked)))
+	testkit.Must(t, j.Record(sample(policy.KindRemoved)))
+	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, " removed: ") {
+		t.Errorf("%q", text)
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 type SweepOptions struct {
 	Only   []parsers.PodUID // none for all
 	NoWait bool             // leave what must wait to the next run
-	// Show prints a record on a terminal. Waits prints what a pass found, before each wait. Both are nil in a pipe.
-	Show  func(policy.Record) error
-	Waits func(*reaper.Report) error
+	// Leave selects the records that stderr does not get. Waits gets what a pass found, before each wait. Both may be nil.
+	Leave func(policy.Record) bool
+	Waits func(*reaper.Report)
 }
 
 // Sweep does the daemon's work once. It writes the daemon's metrics file, because cron jobs run it in place of the daemon.
@@ -31,7 +31,7 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 	limitHeap()
 	log := newLogger(cfg, by.Stderr, logLevel(cfg))
 	n, err := open(ctx, cfg, options{
-		access: Runs, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, o.Show, logLevel(cfg)),
+		access: Runs, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, o.Leave, logLevel(cfg)),
 		metrics: newMetricsFile(ctx, cfg, version, log, slog.LevelDebug),
 	})
 	if err != nil {
@@ -43,9 +43,7 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 		NoWait:  o.NoWait,
 		Progress: func(rep reaper.Report, _ time.Duration) {
 			if o.Waits != nil && logLevel(cfg) <= slog.LevelInfo {
-				if err := o.Waits(&rep); err != nil {
-					log.DebugContext(ctx, "cannot print which pods wait", slog.Any("error", err))
-				}
+				o.Waits(&rep)
 			}
 			work.Begin("waiting for the next step", "", 0)
 		},

@@ -1,0 +1,79 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+)
+
+// noteEvery is how often a terminal gets a line on a phase that goes on.
+const noteEvery = 10 * time.Second
+
+// Follow returns the Work in which a command counts, and writes its phases to stderr until stop is called: on a terminal those
+// that last, and with verbose each one that has ended. It returns nil where nothing would be written.
+func Follow(stderr io.Writer, now func() time.Time, verbose bool) (w *progress.Work, stop func()) {
+	tty, ok := stderr.(*os.File)
+	terminal := ok && term.IsTerminal(int(tty.Fd()))
+	if !terminal && !verbose {
+		return nil, func() {}
+	}
+	note := func(p *progress.Phase, took string) {
+		_, _ = fmt.Fprintf(stderr, "orphan-reaper: %s\n", clean.Text(phaseText(p, took))) // a lost note is no failure
+	}
+	w = progress.New(now, func(p *progress.Phase) {
+		if verbose {
+			note(p, human.Span(now().Sub(p.Began).Round(time.Millisecond)))
+		}
+	})
+	var wg sync.WaitGroup
+	ended := make(chan struct{})
+	if terminal {
+		wg.Go(func() {
+			tick := time.NewTicker(noteEvery)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ended:
+					return
+				case <-tick.C:
+					if p := w.Phase(); p != nil {
+						note(p, human.Age(now().Sub(p.Began)))
+					}
+				}
+			}
+		})
+	}
+	return w, sync.OnceFunc(func() {
+		close(ended)
+		wg.Wait()
+		w.End()
+	})
+}
+
+// phaseText returns what is done, how much of it, and the time so far.
+func phaseText(p *progress.Phase, took string) string {
+	amount := func(n int64) string {
+		if p.Unit == progress.Bytes {
+			return human.Size(n)
+		}
+		return human.Count(n, p.Unit)
+	}
+	switch done := p.Done(); {
+	case p.Unit == "" || done+p.Total == 0:
+		return p.What + ": " + took
+	case p.Total <= done:
+		return p.What + ": " + amount(done) + ", " + took
+	case p.Unit == progress.Bytes:
+		return p.What + ": " + amount(done) + " of " + amount(p.Total) + ", " + took
+	default:
+		return p.What + ": " + human.Thousands(done) + " of " + amount(p.Total) + ", " + took
+	}
+}
