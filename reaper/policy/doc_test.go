@@ -11,7 +11,7 @@ import (
 var (
 	factRow   = regexp.MustCompile("(?m)^\\| (`[^|]+) \\|[^|]*\\|([^|]*)\\|([^|]*)\\|$")
 	docWord   = regexp.MustCompile("`([a-z_]+)`")
-	docReason = regexp.MustCompile(`\[([a-z-]+)\]\(reasons\.md#([a-z-]+)\)`)
+	docReason = regexp.MustCompile("`([a-z-]+)`")
 )
 
 // toldFact is a row of the table of facts: the reasons that it gives, and whether it says that the pod waits.
@@ -28,9 +28,7 @@ func toldFacts(page string) map[string]toldFact {
 	for _, row := range factRow.FindAllStringSubmatch(table, -1) {
 		var reasons []string
 		for _, m := range docReason.FindAllStringSubmatch(row[3], -1) {
-			if m[1] == m[2] {
-				reasons = append(reasons, m[1])
-			}
+			reasons = append(reasons, m[1])
 		}
 		for _, m := range docWord.FindAllStringSubmatch(row[1], -1) {
 			told[m[1]] = toldFact{reasons, strings.Contains(row[2], "the pod waits")}
