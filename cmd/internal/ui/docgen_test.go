@@ -17,12 +17,12 @@ func reasonsDoc() string {
 After two minutes you know why a pod is kept and what ends that: ` + "`orphan-reaper explain UID`" + ` shows its reasons, what was
 seen on this node, and the commands below with the pod's own UID, paths and names.
 
-A reason is one name of this closed list, the same in ` + "`scan`" + `, JSON, the journal and the metrics. Each reason by itself is
-enough to keep a pod.
+A reason is one name of this closed list, the same in ` + "`scan`" + `, JSON, the journal and the metrics. Each reason by itself
+is enough to keep a pod.
 
-**Exit code 3** of ` + "`scan` and `sweep`" + ` asks for your attention. They end with it when a pod is kept for one of these reasons,
-unless its text has another rule, and when a conflict lies in quarantine. A pod that only waits never asks. One reason with "no,
-it lives" outweighs the others, except those with "yes, whatever other reasons it has".
+**Exit code 3** of ` + "`scan` and `sweep`" + ` asks for your attention. They end with it when a conflict lies in quarantine, or
+when a pod is kept for a reason that has no line "Attention" below, or a "yes" there. A pod that only waits never asks.
+One reason with "no, it lives" outweighs all others, except those with "yes".
 
 `)
 	for _, a := range Reasons {

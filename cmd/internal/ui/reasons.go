@@ -28,9 +28,8 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonSandbox,
 		Means:  "The container runtime still lists a sandbox of this pod. If the sandbox has stopped and nothing else shows the pod, the pod has ended.",
-		Todo: "Nothing, while the pod runs. If the pod should be gone, `crictl stopp` and `crictl rmp` remove the sandbox, and the reason " +
-			"ends.",
-		Look: []string{"{crictl} pods --label io.kubernetes.pod.uid={uid}"},
+		Todo:   "Nothing, while the pod runs. If the pod should be gone, `crictl stopp` and `crictl rmp` remove the sandbox.",
+		Look:   []string{"{crictl} pods --label io.kubernetes.pod.uid={uid}"},
 	},
 	{
 		Reason: policy.ReasonContainer,
@@ -41,26 +40,26 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonSandboxOrphaned,
 		Short:  "The container runtime keeps a stopped sandbox of it.",
-		Means: "The container runtime keeps a stopped sandbox of a pod that no other source shows any more. The kubelet should have had the " +
-			"sandbox removed. The sandbox keeps the pod's directory, and most likely an IP address.",
-		Todo: "Find out why it stays: the logs of the runtime and the kubelet show why StopPodSandbox failed. The usual cause is the CNI plugin. " +
-			"`crictl stopp` and `crictl rmp` have the runtime remove it, which runs CNI DEL.",
+		Means: "The container runtime keeps a stopped sandbox of a pod that no other source shows any more. The sandbox keeps the " +
+			"pod's directory, and most likely an IP address.",
+		Todo: "Find out why it stays: the runtime's log shows why StopPodSandbox failed, mostly because of the CNI plugin. `crictl " +
+			"stopp` and `crictl rmp` remove the sandbox, which runs CNI DEL.",
 		Do:   "If the pod is gone, this has the runtime stop and remove it:",
 		Then: []string{"{crictl} stopp {sandbox} && {crictl} rmp {sandbox}"},
 	},
 	{
 		Reason: policy.ReasonTerminating,
 		Short:  "The kubelet tries to end it, and does not finish.",
-		Means: "The kubelet seems to be stuck while it terminates this pod. The runtime has the pod, nothing has wanted the pod for at least 10 minutes, " +
-			"and the kubelet does not finish. kubernetes#113145 is one of several causes.",
-		Todo: "Search the kubelet's log for this UID: it shows what fails. Restart the kubelet to end it. orphan-reaper does not touch the pod.",
+		Means: "The kubelet seems to be stuck while it terminates this pod. The runtime has the pod, and nothing has wanted it for " +
+			"at least 10 minutes. kubernetes#113145 is one of several causes.",
+		Todo: "Search the kubelet's log for this UID: it shows what fails. A restart of the kubelet ends it.",
 		Do:   "Search the kubelet's log for what fails. A restart of the kubelet ends it.",
 		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
 	},
 	{
 		Reason: policy.ReasonCgroup,
-		Means: "A cgroup of this pod is still there. The kubelet makes the cgroup before the directory and removes it itself. So the pod runs, " +
-			"starts, or is being torn down.",
+		Means: "A cgroup of this pod is still there. The kubelet makes it before the directory and removes it itself. So the pod " +
+			"runs, starts, or is being torn down.",
 		Todo: "Nothing, while the pod runs. If the pod has been gone for hours, list the processes in the cgroup that the fact names.",
 		Look: []string{"find /sys/fs/cgroup -name cgroup.procs '(' -path '*{uid}*' -o -path '*{uid_}*' ')' -exec grep . {} +"},
 	},
@@ -97,10 +96,9 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonInUse,
 		Short:  "Something still has a file of it open.",
-		Means: "A process has a file of the pod open or mapped, or works in the pod's directory. Or a loop device uses a file of the pod. Or it " +
-			"could not be found out whether anything does.",
-		Todo: "If the fact names what uses a file: nothing; the reason ends when that process or loop device does. For a loop device, the fact has the " +
-			"command. If the fact names what could not be read: run orphan-reaper as root. The next look asks again.",
+		Means:  "A process or a loop device uses a file of the pod, or it could not be found out whether anything does.",
+		Todo: "If the fact names what uses a file: nothing; the reason ends when that process or loop device does. If the fact " +
+			"names what could not be read: run orphan-reaper as root.",
 		Do:   "See what uses a file of it, or why that is not known:",
 		Look: []string{"find /proc/[0-9]*/fd /proc/[0-9]*/cwd -lname '*{uid}*' 2>/dev/null"},
 	},
@@ -108,10 +106,10 @@ var Reasons = []ReasonText{
 		Reason: policy.ReasonKubeletHolds,
 		Short:  "The kubelet still works on a volume of it, and fails.",
 		Means:  "The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
-		Todo: "If the pod waits: nothing. The kubelet cannot remove a directory, because it is not empty. Once everything else shows that the pod " +
-			"is dead, the content of that directory is moved to quarantine. The kubelet then finishes by itself within some minutes. If the pod " +
-			"is kept: the kubelet's log names the volume and the cause (UnmountVolume.TearDown failed). The other reasons name the other " +
-			"obstacles.",
+		Todo: "If the pod waits: nothing. Once everything else shows that it is dead, the content of the directory that the " +
+			"kubelet cannot remove is moved to quarantine. The kubelet then finishes by itself within some minutes. If the pod " +
+			"is kept: the other reasons name the obstacles. The kubelet's log names the volume and the cause " +
+			"(UnmountVolume.TearDown failed).",
 		Do:   "Search the kubelet's log for TearDown failed: it has the volume and the cause.",
 		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
 	},
@@ -119,9 +117,8 @@ var Reasons = []ReasonText{
 		Reason: policy.ReasonKubeletFile,
 		Short:  "A state file of the kubelet still names it.",
 		Means:  "A state file of the kubelet names this pod, or such a file could not be read.",
-		Todo: "If a file could not be read, repair it. If a file names the pod and the pod only waits: nothing. The file no longer counts once " +
-			"the running kubelet has reported the pod as an orphan, and is rewritten when a pod is next started on this node. A kubelet reports " +
-			"only the first of its orphans, by UID: while that one is kept, the others wait for a rewritten file.",
+		Todo: "If a file could not be read, repair it. If the pod waits: nothing. The file no longer counts once the running " +
+			"kubelet has reported the pod as an orphan. It is also rewritten when a pod is next started on this node.",
 		Look: []string{"grep -c {uid} {file}"},
 	},
 	{
@@ -134,15 +131,15 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonPodResources,
 		Means:  "The kubelet's pod-resources socket lists a pod of this name, and no other pod of this name is known.",
-		Todo: "Nothing, while the pod is wanted. If it should be gone, delete it at the API server. If it is a static pod, move its manifest " +
-			"away.",
+		Todo: "Nothing, while the pod is wanted. If it should be gone, delete it at the API server. Of a static pod, move the " +
+			"manifest away.",
 		Look: []string{"kubectl --namespace {namespace} get pod {name} -o wide"},
 	},
 	{
 		Reason: policy.ReasonKubeletLists,
 		Means:  "The kubelet's own list has this pod. It lists the pods that the kubelet wants or runs.",
-		Todo: "Nothing, while the pod is wanted. If it should be gone, delete it at the API server. If it is a static pod, move its manifest " +
-			"away.",
+		Todo: "Nothing, while the pod is wanted. If it should be gone, delete it at the API server. Of a static pod, move the " +
+			"manifest away.",
 		Look: []string{"kubectl --namespace {namespace} get pod {name} -o wide"},
 	},
 	{
@@ -160,24 +157,25 @@ var Reasons = []ReasonText{
 		Reason: policy.ReasonStaticPod,
 		Means: "This UID belongs, or may belong, to a manifest in the kubelet's staticPodPath, or a manifest there could not be read. A static pod " +
 			"comes back with the same UID and the same directory.",
-		Todo: "Nothing, if you want the pod. If you do not, move its manifest out of the staticPodPath. Also move away any file there that is no " +
-			"manifest. If the pod's name is not known, check that each manifest's pod runs. The runtime then shows which " +
-			"UIDs belong to the manifests.",
+		Todo: "Nothing, if you want the pod. If you do not, move its manifest out of the staticPodPath. Also move away any file " +
+			"there that is no manifest. If the pod's name is not known, check that each manifest's pod runs: the runtime then " +
+			"shows their UIDs.",
 	},
 	{
 		Reason: policy.ReasonNotRunning,
 		Short:  "Nothing of it runs, and the kubelet cannot finish with it.",
 		Means: "A cgroup of this pod is there, no process is in it, and nothing lists the pod. The pod waits for a volume, or it is dead and the " +
 			"kubelet cannot finish.",
-		Todo: "If you want the pod, find out why it does not start. If it is gone and has the reason mounted, too, unmount its volumes: the " +
-			"kubelet then finishes by itself. If it has not, search the kubelet's log for this UID.",
+		Todo: "If you want the pod, find out why it does not start. If it is gone and has the reason mounted, too, unmount its " +
+			"volumes: the kubelet then finishes by itself. Otherwise search the kubelet's log for this UID.",
 		Look: []string{"grep {uid} /proc/[0-9]*/mountinfo"},
 		Then: []string{"{unmount}"},
 	},
 	{
 		Reason: policy.ReasonKubeletUnknown,
 		Short:  "It is not certain that the running kubelet has released it.",
-		Means:  "Nothing shows that the kubelet has released this pod. The kubelet has not reported the pod as an orphan, and no other source shows that it was released.",
+		Means: "Nothing shows that the kubelet has released this pod. The kubelet has not reported it as an orphan, and no complete " +
+			"list of pods omits it.",
 		Todo: "Wait, if the kubelet has just started or cannot reach its API server. If not, check that a kubelet runs and that its log arrives. " +
 			"orphan-reaper parse shows what it reads in the log.",
 		Do:   "If this lasts longer than ten minutes, have the kubelet's journal read: JSON lines in a file do not count. This has what is missing:",
@@ -261,8 +259,8 @@ var Reasons = []ReasonText{
 		Reason: policy.ReasonRestored,
 		Short:  "An operator put it back: it is kept until quarantine forget.",
 		Means:  "An operator put this pod back from quarantine. The pod is kept until quarantine forget.",
-		Todo: "If you need the pod: nothing; the kubelet may keep complaining about it. If you do not need the pod, " +
-			"have it judged again: orphan-reaper quarantine forget UID.",
+		Todo: "If you need the pod: nothing; the kubelet may keep complaining about it. Otherwise have it judged again: " +
+			"orphan-reaper quarantine forget UID.",
 		Do:   "An operator put this pod back, so it is kept, and the kubelet keeps complaining. If it is not needed, have it judged again:",
 		Then: []string{"orphan-reaper quarantine forget {uid}"},
 	},
@@ -303,8 +301,8 @@ var Reasons = []ReasonText{
 		Short:  "A setting contradicts the kubelet that runs.",
 		Means: "A setting of orphan-reaper does not match the kubelet that runs here, or that could not be checked. Or several kubelets run, and " +
 			"you have named none. Or the kubelet was restarted with another root directory.",
-		Todo: "The detail names what does not match. Remove the setting, so that the kubelet's own is used, or correct it. If several kubelets " +
-			"run, name yours by its --root-dir. If the kubelet's root directory has changed, restart orphan-reaper.",
+		Todo: "The detail names what does not match. Remove the setting, so that the kubelet's own is used, or correct it. If " +
+			"several kubelets run, name yours by its --root-dir. If the root directory has changed, restart orphan-reaper.",
 		Do:    "A setting contradicts the kubelet that runs. This names both sides:",
 		First: "orphan-reaper config check",
 	},
