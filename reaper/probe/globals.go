@@ -84,9 +84,7 @@ func sameDevice(procDir string, all []poddir.Global, pods parsers.PodSet) (doubt
 	}
 	each := func(do func(l *procfs.MountLine)) {
 		err := procfs.EachMountOf(procDir, "self", func(l *procfs.MountLine) error {
-			if !l.Later {
-				do(l)
-			}
+			do(l)
 			return nil
 		})
 		if err != nil {

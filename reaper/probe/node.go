@@ -99,9 +99,6 @@ func (p *Probe) mayEnforce(kubelet policy.Fact, places ...mountOf) policy.Fact {
 // readMounts reads the mounts that a process shows. A path there may be as long as a user likes that may mount by FUSE.
 func readMounts(procDir, pid string) (mounts []reading.Mount, err error) {
 	err = procfs.EachMountOf(procDir, pid, func(l *procfs.MountLine) error {
-		if l.Later {
-			return nil
-		}
 		id, ok := l.Number()
 		if !ok {
 			return fmt.Errorf("cannot read the mounts of PID %s: one without a number", pid)

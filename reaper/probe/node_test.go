@@ -217,7 +217,7 @@ func TestReadMounts(t *testing.T) {
 	got, err := readMounts(testkit.ProcMounts(t, map[string]string{"1": text}), "1")
 	must(t, err)
 	if len(got) != 3 || got[0].ID != 21 || !slices.Equal(got[0].Peers, []string{"shared:1", "master:2"}) || len(got[1].Peers) != 0 ||
-		got[2].Point != "/my disk" || !slices.Equal(got[2].Peers, []string{"master:7"}) || len(got[1].Point) > 32<<10 {
+		got[2].Point != "/my disk" || !slices.Equal(got[2].Peers, []string{"master:7"}) || len(got[1].Point) > 64<<10 {
 		t.Errorf("%d mounts: %.300v", len(got), got)
 	}
 	if _, err := readMounts(testkit.ProcMounts(t, map[string]string{"1": "x 1 8:1 / / rw - ext4 d rw\n"}), "1"); err == nil {

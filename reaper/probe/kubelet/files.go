@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,12 +33,10 @@ type kubeletFiles struct {
 	start int64 // ticks, so that no other process of that number is taken for it
 }
 
-// filesOf reports whether a process sees the files that this one sees. The first line of
-// mountinfo tells mount namespaces apart, and processes with another root (see
-// readMounts); unlike the link ns/mnt it needs no capability.
+// filesOf finds out whether a process sees the files that this one sees.
 func (s scanner) filesOf(pid int, start int64) (kubeletFiles, error) {
 	files := kubeletFiles{scan: s, pid: pid, start: start}
-	theirs, err := firstMount(procfs.Path(s.procDir, pid, "mountinfo"))
+	theirs, err := procfs.FirstMountAt(procfs.Path(s.procDir, pid, "mountinfo"))
 	switch {
 	case err != nil && procfs.Vanished(err):
 		return files, procfs.ErrEnded
@@ -47,34 +44,13 @@ func (s scanner) filesOf(pid int, start int64) (kubeletFiles, error) {
 		files.err = fmt.Errorf("cannot find out which files it sees: %w", err)
 		return files, nil
 	}
-	ours, err := firstMount(filepath.Join(s.procDir, "self", "mountinfo"))
+	ours, err := procfs.FirstMountAt(filepath.Join(s.procDir, "self", "mountinfo"))
 	if err != nil {
-		files.err = fmt.Errorf("cannot find out which files this process sees: %w", err)
+		files.err = fmt.Errorf("cannot find out which files this process sees: %v", err) //nolint:errorlint // not that a file of the kubelet's is not there
 		return files, nil
 	}
 	files.apart = len(theirs) == 0 || !bytes.Equal(theirs, ours)
 	return files, nil
-}
-
-// firstMount reads the first line of a mountinfo. The kernel hands out whole lines only,
-// as many as fit, so one read of a page has it (proc_pid_mountinfo(5); seq_read enlarges
-// its own buffer for a longer one).
-func firstMount(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	buf := make([]byte, 16<<10)
-	n, err := f.Read(buf)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	line, _, whole := bytes.Cut(buf[:n], []byte{'\n'})
-	if n > 0 && !whole {
-		return nil, fmt.Errorf("the first line of %s does not end", path)
-	}
-	return line, nil
 }
 
 // open opens a file as the kubelet sees it. O_NONBLOCK keeps the open of a FIFO from

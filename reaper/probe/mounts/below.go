@@ -73,7 +73,7 @@ func (g *gather) anew() *gather {
 
 // note takes in how the mount passes on what is mounted and unmounted on it.
 func (g *gather) note(l *procfs.MountLine) {
-	if g == nil || g.also != nil || l.Later {
+	if g == nil || g.also != nil {
 		return
 	}
 	peers, masters := propagation(l)
@@ -124,9 +124,6 @@ func (g *gather) add(v *view, l *procfs.MountLine, named bool, concerns func() b
 		return
 	}
 	id, _ := l.Number()
-	if last := len(g.lines) - 1; last >= 0 && g.lines[last].view == v && g.lines[last].mount.ID == id {
-		return // a further part of a long line
-	}
 	parent, _ := strconv.ParseUint(string(l.Parent), 10, 64)
 	n := seen{view: v, concerns: about, target: procfs.Unescape(l.Target), mount: policy.Mount{
 		ID: id, Parent: parent, Dev: string(l.Dev), Root: procfs.Unescape(l.Root), Type: procfs.Unescape(l.FSType()), Source: source(l),
@@ -183,10 +180,10 @@ func (r *Reader) Below(ctx context.Context, uid parsers.PodUID, sockets []string
 // own returns the path of the pods directory and the ID of its mount, and the first mount of the node's mount namespace,
 // by which that is known. This process must be in it.
 func (r *Reader) own(self bool) (pods string, on uint64, namespace string, err error) {
-	namespace, err = firstMount(r.ProcDir + "/self/mountinfo")
+	namespace, err = r.firstMount("self")
 	if err == nil && !self {
 		var node string
-		if node, err = firstMount(r.ProcDir + "/1/mountinfo"); err == nil && node != namespace {
+		if node, err = r.firstMount("1"); err == nil && node != namespace {
 			err = errors.New("this process is not in the mount namespace of PID 1: run it in a root shell of the node")
 		}
 	}
@@ -207,22 +204,14 @@ func (r *Reader) own(self bool) (pods string, on uint64, namespace string, err e
 	return pods, on, namespace, err
 }
 
-// firstMount returns the ID of the first mount that a mountinfo shows. It is the same in two processes only if they share
-// the mount namespace; unlike the link of the namespace it needs no capability.
-func firstMount(path string) (id string, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
+// firstMount returns the ID of the first mount that a process shows.
+func (r *Reader) firstMount(pid string) (id string, err error) {
+	path := r.ProcDir + "/" + pid + "/mountinfo"
+	line, err := procfs.FirstMountAt(path)
+	if id, _, _ = strings.Cut(string(line), " "); err == nil && id == "" {
+		err = errors.New(path + " shows no mount")
 	}
-	defer f.Close() //nolint:errcheck // read only
-	err = procfs.EachMount(f, func(l *procfs.MountLine) error {
-		id = string(l.ID)
-		return errFound
-	})
-	if errors.Is(err, errFound) {
-		return id, nil
-	}
-	return "", cmp.Or(err, errors.New(path+" shows no mount"))
+	return id, err
 }
 
 // gathering reads the mounts, and returns what want asks for. Nothing is returned of a reading that takes too long.

@@ -49,20 +49,15 @@ func (h Hit) Words() string {
 var pluginsDir = []byte("/plugins/")
 
 // scanMounts finds in one mountinfo the lines that name a wanted pod or something below
-// a plugins directory, and looks closer at those only.
-func (m *Answer) scanMounts(v *view, hold func(length int) error, text []byte, w parsers.PodSet) error {
+// a plugins directory, and inspects those only.
+func (m *Answer) scanMounts(v *view, hold func(length int) error, t *table, w parsers.PodSet) error {
 	var uids []parsers.PodUID
-	table := mountTable{text: text}
-	for line := range bytes.Lines(text) {
-		line = bytes.TrimSuffix(line, []byte{'\n'})
-		l, ok := procfs.CutMount(line)
-		if !ok {
-			return errors.New("a line without root and mount point")
-		}
+	for i := range t.lines {
+		l := &t.lines[i]
 		if !v.whole && string(l.Target) == "/" {
 			v.whole = true
 		}
-		if l.Root[0] == 'm' && procfs.IsMountNamespace(l.Root) {
+		if procfs.IsMountNamespace(l.Root) {
 			if _, ok := m.pinned[string(l.Root)]; !ok {
 				if err := hold(len(l.Target)); err != nil {
 					return err
@@ -75,7 +70,7 @@ func (m *Answer) scanMounts(v *view, hold func(length int) error, text []byte, w
 		// An overlay's upper directory, or the one below a bindfs, is named here only.
 		w.InText(l.Rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
 		if g := m.gather; g != nil {
-			g.add(v, &l, slices.Contains(uids, g.uid), func() bool { return v.concerns(&l, &table, &m.where, g.uid) })
+			g.add(v, l, slices.Contains(uids, g.uid), func() bool { return v.concerns(l, t, &m.where, g.uid) })
 		}
 		if len(uids) == 0 && !plugins {
 			continue
@@ -87,17 +82,17 @@ func (m *Answer) scanMounts(v *view, hold func(length int) error, text []byte, w
 		for _, uid := range uids {
 			// One is enough to keep it. The node's own is the one to tell people of.
 			old, known := m.Pods[uid]
-			if (!known || v.pid == "1" && old.view.pid != "1") && v.concerns(&l, &table, &m.where, uid) {
+			if (!known || v.pid == "1" && old.view.pid != "1") && v.concerns(l, t, &m.where, uid) {
 				m.Pods[uid] = h
 			}
-			if _, known := m.Again[uid]; !known && parsers.BareUID(line, uid) {
+			if _, known := m.Again[uid]; !known && parsers.BareUID(l.Text, uid) {
 				m.Again[uid] = h
 			}
-			if _, known := m.elder[uid]; !known && bytes.Contains(line, []byte(string(uid)+".")) {
+			if _, known := m.elder[uid]; !known && bytes.Contains(l.Text, []byte(string(uid)+".")) {
 				m.elder[uid] = h
 			}
 		}
-		if plugins && v.staged(&l, &table, &m.where) {
+		if plugins && v.staged(l, t, &m.where) {
 			if err := m.addPlugin(h, hold); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 
@@ -174,11 +175,9 @@ func (r *Reader) read(ctx context.Context, w parsers.PodSet, sockets []string, h
 	return m
 }
 
-// readAll reads the mounts of all mount namespaces that are known. They are told
-// apart by the first line of mountinfo, which needs no capability: the mount ID in it is
-// the same in two processes only where they share the namespace. The whole line is the
-// key, so that a process with another root is a view of its own, and a namespace that
-// takes over the mount ID of one that ended during the scan is not taken for it.
+// readAll reads the mounts of all mount namespaces that are known. The first line of mountinfo is the key of each
+// (procfs.FirstMount), so that a process with another root is a view of its own, and a namespace that has the mount ID of
+// one that ended during the scan is not mistaken for it.
 func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string, held map[string]string) *Answer {
 	m := newAnswer(r.ProcDir)
 	m.cgroups, m.gather = r.CgroupRoot, r.gather.anew()
@@ -247,10 +246,6 @@ func (r *Reader) newScan(proc int, sockets []string) *scan {
 	}
 }
 
-// firstBlock is enough for the first line of nearly every mountinfo; the kernel makes no
-// more lines than are asked for.
-const firstBlock = 512
-
 // process reads the mounts that a process sees, and those that a thread of it sees in a
 // mount namespace of its own. The error is one of vanished where nothing could be read.
 func (s *scan) process(m *Answer, p *procfs.Process, w parsers.PodSet) error {
@@ -290,21 +285,10 @@ func (s *scan) thread(m *Answer, p *procfs.Process, pid string, w parsers.PodSet
 		return err
 	}
 	defer func() { beneath.Close(fd) }()
-	n, err := s.fill(fd, 0, firstBlock)
+	line, err := procfs.FirstMount(fd, s.buf)
 	if err != nil {
 		return err
 	}
-	for n < len(s.buf) && !bytes.Contains(s.buf[:n], []byte{'\n'}) {
-		more, err := s.fill(fd, n, min(n+firstBlock, len(s.buf)))
-		if err != nil {
-			return err
-		}
-		if more == n {
-			break
-		}
-		n = more
-	}
-	line, _, _ := bytes.Cut(s.buf[:n], []byte{'\n'})
 	key := maphash.Bytes(s.seed, line)
 	if len(line) > 0 && s.known[key] {
 		return nil
@@ -313,13 +297,10 @@ func (s *scan) thread(m *Answer, p *procfs.Process, pid string, w parsers.PodSet
 	if err != nil {
 		return err
 	}
-	text, err := s.kept(p, w, s.lines(fd))
-	if err == nil && s.losesLines() {
-		text, err = s.agreed(p, w, text, s.lines(fd))
-	}
+	t, err := s.agreed(p, w, s.lines(fd))
 	first, _, _ := bytes.Cut(line, []byte{' '})
 	v := &view{pid: pid, first: string(first), apart: s.Apart(pid)}
-	if found := m.scanMounts(v, p.Hold, text, w); err == nil {
+	if found := m.scanMounts(v, p.Hold, &t, w); err == nil {
 		err = found
 	}
 	if err != nil {
@@ -366,29 +347,25 @@ func (s *scan) open1(pid string) (int, error) {
 	})
 }
 
-// fill reads from fd into buf[from:to], at most once, and returns where it got to.
-func (s *scan) fill(fd, from, to int) (int, error) {
-	n, err := beneath.Retry(func() (int, error) { return unix.Read(fd, s.buf[from:to]) })
-	if err != nil {
-		return from, err
+// agreed is kept, and reads until two readings agree if the kernel may lose lines.
+func (s *scan) agreed(p *procfs.Process, w parsers.PodSet, from lines) (table, error) {
+	last, err := s.kept(p, w, from)
+	if err != nil || !s.losesLines() {
+		return last, err
 	}
-	return from + n, nil
-}
-
-// agreed reads until two readings agree: before Linux 5.8 a mount that comes or goes
-// between two reads can hide another (fixed by 9f6c61f96f2d).
-func (s *scan) agreed(p *procfs.Process, w parsers.PodSet, last []byte, from lines) ([]byte, error) {
 	for range 5 {
-		text, err := s.kept(p, w, from)
-		if err != nil || bytes.Equal(text, last) {
-			return text, err
+		t, err := s.kept(p, w, from)
+		same := func(a, b procfs.MountLine) bool { return bytes.Equal(a.Text, b.Text) }
+		if err != nil || slices.EqualFunc(t.lines, last.lines, same) {
+			return t, err
 		}
-		last = text
+		last = t
 	}
-	return nil, errChanging
+	return table{}, errChanging
 }
 
-// losesLines is true on kernels that may lose lines of mountinfo under churn.
+// losesLines is true on kernels that may lose lines of mountinfo under churn: before Linux 5.8 a mount that comes or goes
+// between two reads can hide another (fixed by 9f6c61f96f2d).
 func (r *Reader) losesLines() bool { return r.rereads || oldMountinfo() }
 
 var oldMountinfo = sync.OnceValue(func() bool { return kernelOlderThan(5, 8) })

@@ -1,15 +1,18 @@
 package mounts
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -146,9 +149,13 @@ func BenchmarkScan(b *testing.B) {
 		w[newUID()] = true
 	}
 	b.SetBytes(int64(len(text)))
+	r := &Reader{Guard: &bounded.Guard{}}
+	p := &procfs.Process{Until: time.Now().Add(time.Hour)}
 	for b.Loop() {
 		m := newAnswer("/proc")
-		testkit.Must(b, m.scanMounts(&view{}, func(int) error { return nil }, text, w))
+		t, err := r.newScan(-1, nil).kept(p, w, func(do func(l *procfs.MountLine) error) error { return procfs.EachMount(bytes.NewReader(text), do) })
+		testkit.Must(b, err)
+		testkit.Must(b, m.scanMounts(&view{}, func(int) error { return nil }, &t, w))
 	}
 }
 

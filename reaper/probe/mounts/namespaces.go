@@ -78,13 +78,13 @@ func (s *scan) readNamespace(m *Answer, v *view, p *procfs.Process, path string,
 }
 
 func (s *scan) readOpenNamespace(m *Answer, v *view, p *procfs.Process, fd int, w parsers.PodSet) error {
-	text, err := s.list(p, w, fd)
+	t, err := s.list(p, w, fd)
 	if errors.Is(err, procfs.ErrNoNamespaces) {
 		if entered, cannot := s.enteredMounts(p, w, fd); cannot == nil {
-			text, err = entered, nil
+			t, err = entered, nil
 		}
 	}
-	if found := m.scanMounts(v, p.Hold, text, w); err == nil {
+	if found := m.scanMounts(v, p.Hold, &t, w); err == nil {
 		err = found
 	}
 	if err == nil {
@@ -93,9 +93,9 @@ func (s *scan) readOpenNamespace(m *Answer, v *view, p *procfs.Process, fd int, 
 	return err
 }
 
-func (s *scan) list(p *procfs.Process, w parsers.PodSet, ns int) ([]byte, error) {
+func (s *scan) list(p *procfs.Process, w parsers.PodSet, ns int) (table, error) {
 	if s.noListing {
-		return nil, procfs.ErrNoNamespaces
+		return table{}, procfs.ErrNoNamespaces
 	}
 	return s.kept(p, w, func(do func(l *procfs.MountLine) error) error { return procfs.NamespaceMounts(ns, do) })
 }
@@ -243,26 +243,17 @@ func (s *scan) readPinned(m *Answer, v *view, by *procfs.Process, p pin, inode s
 // errChanging is for mounts that change all the time; before Linux 5.8 that may hide one.
 var errChanging = errors.New("no two readings agree")
 
-// enteredMounts returns what matters of the mount namespace whose file is open, seen from the
-// namespace's root.
-func (s *scan) enteredMounts(p *procfs.Process, w parsers.PodSet, ns int) ([]byte, error) {
-	fd, err := s.open(ns)
+// enteredMounts reads the mount namespace whose file is open, seen from the namespace's root.
+func (s *scan) enteredMounts(p *procfs.Process, w parsers.PodSet, ns int) (table, error) {
+	if s.noEntering {
+		return table{}, unix.EPERM
+	}
+	fd, err := enterMounts(ns)
 	if err != nil {
-		return nil, err
+		return table{}, err
 	}
 	defer beneath.Close(fd)
-	text, err := s.kept(p, w, s.lines(fd))
-	if err != nil || !s.losesLines() {
-		return text, err
-	}
-	return s.agreed(p, w, text, s.lines(fd))
-}
-
-func (s *scan) open(ns int) (int, error) {
-	if s.noEntering {
-		return -1, unix.EPERM
-	}
-	return enterMounts(ns)
+	return s.agreed(p, w, s.lines(fd))
 }
 
 // enterMounts opens mountinfo in a mount namespace. An open mountinfo stays that of the namespace

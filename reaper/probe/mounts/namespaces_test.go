@@ -74,7 +74,7 @@ func TestNamespaceByFile(t *testing.T) {
 	testkit.Must(t, err)
 	defer beneath.Close(fd)
 	var text []byte
-	testkit.Must(t, procfs.NamespaceMounts(fd, func(l *procfs.MountLine) error { text = appendLine(text, l); return nil }))
+	testkit.Must(t, procfs.NamespaceMounts(fd, func(l *procfs.MountLine) error { text = append(append(text, l.Text...), '\n'); return nil }))
 	own, err := os.ReadFile("/proc/self/mountinfo")
 	testkit.Must(t, err)
 	got, want := map[string]bool{}, 0

@@ -1,7 +1,6 @@
 package mounts
 
 import (
-	"bytes"
 	"path"
 	"strings"
 
@@ -60,25 +59,6 @@ func (s *scan) region(dir string) (region, error) {
 	return procfs.RegionOf(s.ProcDir, fd)
 }
 
-// mountTable finds the lines of one mountinfo by their mount ID, once one is asked for.
-type mountTable struct {
-	text  []byte
-	lines map[string]procfs.MountLine
-}
-
-func (t *mountTable) find(id []byte) (procfs.MountLine, bool) {
-	if t.lines == nil {
-		t.lines = map[string]procfs.MountLine{}
-		for line := range bytes.Lines(t.text) {
-			if l, ok := procfs.CutMount(bytes.TrimSuffix(line, []byte{'\n'})); ok {
-				t.lines[string(l.ID)] = l
-			}
-		}
-	}
-	l, ok := t.lines[string(id)]
-	return l, ok
-}
-
 // bearing is what a path in a line of mountinfo is to a region.
 type bearing int
 
@@ -116,8 +96,8 @@ var oneSuperblock = map[string]bool{
 }
 
 // mountPoint says where the mount point lies: the mount below has it.
-func (t *mountTable) mountPoint(l *procfs.MountLine, in []region) (bearing, string) {
-	p, ok := t.find(l.Parent)
+func (t *table) mountPoint(l *procfs.MountLine, in []region) (bearing, string) {
+	p, ok := t.byID[string(l.Parent)]
 	if !ok {
 		return unplaced, ""
 	}
@@ -135,7 +115,7 @@ func origin(l *procfs.MountLine, in []region) (bearing, string) {
 
 // concerns reports whether the line is about a mount of the pod, or of something in it. What is
 // known of neither side by its device counts where no stranger can have written it.
-func (v *view) concerns(l *procfs.MountLine, t *mountTable, r *regions, uid parsers.PodUID) bool {
+func (v *view) concerns(l *procfs.MountLine, t *table, r *regions, uid parsers.PodUID) bool {
 	if len(r.pods) == 0 {
 		return true
 	}
@@ -169,7 +149,7 @@ func (v *view) concerns(l *procfs.MountLine, t *mountTable, r *regions, uid pars
 
 // staged reports whether the line is about a mount below the plugins directory. A driver's
 // container may see that at any path, so its name counts, but for a stranger's word.
-func (v *view) staged(l *procfs.MountLine, t *mountTable, r *regions) bool {
+func (v *view) staged(l *procfs.MountLine, t *table, r *regions) bool {
 	if len(r.plugins) == 0 || !v.apart {
 		return true
 	}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -41,13 +40,22 @@ func (s *scan) lines(fd int) lines {
 	}
 }
 
-// kept returns the lines that matter for the wanted pods, and those of the mounts below them.
-func (s *scan) kept(p *procfs.Process, w parsers.PodSet, each lines) ([]byte, error) {
-	var text []byte
+// table is what is held of one mountinfo: the lines that matter for the wanted pods, and those of the mounts below them.
+type table struct {
+	lines []procfs.MountLine
+	byID  map[string]*procfs.MountLine
+}
+
+// kept reads a table.
+func (s *scan) kept(p *procfs.Process, w parsers.PodSet, each lines) (t table, _ error) {
 	var cut error
-	count := 0
+	count, length := 0, 0
+	add := func(l *procfs.MountLine) {
+		t.lines = append(t.lines, l.Clone())
+		length += len(l.Text)
+	}
 	spends := func() error {
-		if count++; len(text) > mostKept {
+		if count++; length > mostKept {
 			return procfs.ErrShare
 		}
 		if count%64 == 0 {
@@ -55,27 +63,28 @@ func (s *scan) kept(p *procfs.Process, w parsers.PodSet, each lines) ([]byte, er
 		}
 		return nil
 	}
-	ids, below := map[string]bool{}, map[string]bool{}
+	below := map[string]bool{}
 	err := each(func(l *procfs.MountLine) error {
 		s.gathered.note(l)
 		switch {
 		case l.Cut && s.hides(l):
 			cut = procfs.ErrShare
 		case matters(l, w) || s.gathered.wants(l):
-			text = appendLine(text, l)
-			ids[string(l.ID)] = true
+			add(l)
 			if string(l.Target) != "/" || names(l, w) {
 				below[string(l.Parent)] = true
 			}
 		}
 		return spends()
 	})
-	maps.DeleteFunc(below, func(id string, _ bool) bool { return ids[id] })
+	for i := range t.lines {
+		delete(below, string(t.lines[i].ID))
+	}
 	if err == nil && len(below) > 0 {
 		err = each(func(l *procfs.MountLine) error {
 			if id := string(l.ID); below[id] {
 				delete(below, id)
-				if text = appendLine(text, l); len(below) == 0 {
+				if add(l); len(below) == 0 {
 					return errFound
 				}
 			}
@@ -85,13 +94,17 @@ func (s *scan) kept(p *procfs.Process, w parsers.PodSet, each lines) ([]byte, er
 			err = nil
 		}
 	}
-	return text, cmp.Or(err, cut)
+	t.byID = make(map[string]*procfs.MountLine, len(t.lines))
+	for i := range t.lines {
+		t.byID[string(t.lines[i].ID)] = &t.lines[i]
+	}
+	return t, cmp.Or(err, cut)
 }
 
-// hides reports whether the line, whose paths were cut, may be below another mount that shows a pod. Anybody can
+// hides reports whether the line, of which something is missing, may be of a mount that shows a pod. Anybody can
 // have a path be as long as that: the mount point of FUSE is its user's to move.
 func (s *scan) hides(l *procfs.MountLine) bool {
-	return len(l.Root) == 0 || len(s.where.pods) == 0 || l.Reaches(s.where.pods, "")
+	return len(l.Root) == 0 || len(l.Rest) == 0 || len(s.where.pods) == 0 || l.Reaches(s.where.pods, "")
 }
 
 // over puts the doubt about what was not read where it belongs. A namespace that another process has shown
@@ -129,15 +142,4 @@ func names(l *procfs.MountLine, w parsers.PodSet) bool {
 	named := len(w.InPath(w.InPath(found[:0], l.Target), l.Root)) > 0
 	w.InText(l.Rest, func(parsers.PodUID) { named = true })
 	return named
-}
-
-// appendLine writes a line. Of a later part of a long one, what names a pod comes as a line of its own.
-func appendLine(text []byte, l *procfs.MountLine) []byte {
-	for _, field := range [...][]byte{l.ID, l.Parent, l.Dev, l.Root, l.Target} {
-		text = append(append(text, field...), ' ')
-	}
-	if l.Later {
-		text = append(append(append(text, "rw - "...), l.FSType()...), ' ')
-	}
-	return append(append(text, l.Rest...), '\n')
 }

@@ -80,12 +80,11 @@ func NamespaceMounts(ns int, do func(l *MountLine) error) error {
 				continue
 			}
 			some, sourced = true, sourced || line
-			l, ok := CutMount(bytes.TrimSuffix(text, []byte{'\n'}))
+			var l MountLine
 			if errors.Is(err, unix.EOVERFLOW) { // its paths are as long as whoever made it likes
-				l, ok, err = MountLine{Cut: true}, true, nil
-			}
-			if err == nil && !ok {
-				err = errors.New("a mount without root and mount point")
+				l, err = MountLine{Cut: true}, nil
+			} else if err == nil {
+				l, err = CutMount(text)
 			}
 			if err == nil {
 				err = do(&l)
@@ -166,7 +165,7 @@ func appendMount(text, buf []byte, ns int, id uint64) (more, grown []byte, sourc
 	text = append(appendEscaped(text, field(statmountFSType, atFSType, "none")), ' ')
 	text = append(appendEscaped(text, field(statmountSBSource, atSBSource, "none")), ' ')
 	// The options are escaped already, as the file system gives them.
-	text = append(append(text, bytes.ReplaceAll(field(statmountMntOpts, atOpts, "rw"), []byte{'\n'}, []byte(`\012`))...), '\n')
+	text = append(text, bytes.ReplaceAll(field(statmountMntOpts, atOpts, "rw"), []byte{'\n'}, []byte(`\012`))...)
 	return text, buf, has&statmountSBSource != 0, nil
 }
 

@@ -6,55 +6,77 @@ import (
 	"errors"
 	"io"
 	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
-// MountLine is a line of mountinfo, cut and not parsed: proc_pid_mountinfo(5).
+// MountLine is a line of mountinfo, cut into fields and not parsed: proc_pid_mountinfo(5).
 type MountLine struct {
 	ID, Parent, Dev, Root, Target, Rest []byte
-	// Cut says that Root or Target is longer than is kept, and Later that this is a further part of
-	// the same line: all is as before but Rest.
-	Cut, Later bool
-	fsType     []byte
+
+	Text []byte // the line
+	// Cut reports that the line, Root or Target is longer than is kept. Root and Target may then end early or be missing.
+	// Rest is complete or missing.
+	Cut bool
 }
 
 // What a line may take. A process chooses how long a path or the options are: each path of 4,096
-// bytes is kept whole, with all of its bytes escaped.
+// bytes is kept, with all of its bytes escaped.
 const (
 	lineBlock   = 64 << 10
 	longestPath = 16 << 10
-	restOverlap = 256
 )
 
 var errMountLine = errors.New("a line without root and mount point")
 
-// EachMount calls do for each line, which is valid until do returns. It reads block by block and
-// holds one of them.
+// EachMount calls do for each line, which is valid until do returns. It reads block by block.
 func EachMount(from io.Reader, do func(l *MountLine) error) error {
 	in := bufio.NewReaderSize(from, lineBlock)
-	var held []byte
 	for {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, io.EOF) && len(line) == 0 {
 			return nil
 		}
+		var l MountLine
 		if errors.Is(err, bufio.ErrBufferFull) {
-			if held, err = longMount(in, append(held[:0], line...), do); err != nil {
-				return err
-			}
-			continue
+			l, err = longMount(in, line)
+		} else if err == nil || errors.Is(err, io.EOF) {
+			l, err = CutMount(bytes.TrimSuffix(line, []byte{'\n'}))
+			l.Cut = len(l.Root) > longestPath || len(l.Target) > longestPath
 		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
+		if err == nil {
+			err = do(&l)
 		}
-		l, ok := CutMount(bytes.TrimSuffix(line, []byte{'\n'}))
-		if !ok {
-			return errMountLine
-		}
-		l.Cut = len(l.Root) > longestPath || len(l.Target) > longestPath
-		if err := do(&l); err != nil {
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// longMount reads the rest of a line that does not fit into a block, of which it keeps the first block and the last one or
+// two. Only a path is as long as that: if what is left out may be of the options, Rest is missing.
+func longMount(in *bufio.Reader, first []byte) (MountLine, error) {
+	const mostOptions = 256 // fields 6 and 7 are the kernel's own words
+	text, from := bytes.Clone(first), 0
+	for more := true; more; {
+		part, err := in.ReadSlice('\n')
+		if more = errors.Is(err, bufio.ErrBufferFull); err != nil && !more && !errors.Is(err, io.EOF) {
+			return MountLine{}, err
+		}
+		if len(text) >= 3*lineBlock {
+			text, from = append(text[:lineBlock], text[2*lineBlock:]...), lineBlock
+		}
+		text = append(text, part...)
+	}
+	text = bytes.TrimSuffix(text, []byte{'\n'})
+	l, _ := CutMount(text[:lineBlock])
+	l.Text, l.Rest, l.Cut = text, nil, true
+	if at := bytes.Index(text, []byte(" - ")); at > from+mostOptions {
+		_, l.Rest, _ = bytes.Cut(text[at-mostOptions:], []byte{' '})
+	}
+	return l, nil
 }
 
 // EachMountOf calls do for each line that a process shows.
@@ -68,81 +90,33 @@ func EachMountOf(dir, pid string, do func(l *MountLine) error) error {
 }
 
 // CutMount cuts a whole line.
-func CutMount(line []byte) (l MountLine, ok bool) {
+func CutMount(line []byte) (MountLine, error) {
+	l := MountLine{Text: line}
 	for _, field := range [...]*[]byte{&l.ID, &l.Parent, &l.Dev, &l.Root, &l.Target} {
-		*field, line, ok = bytes.Cut(line, []byte{' '})
-		if !ok || len(*field) == 0 {
-			return l, false
+		var ok bool
+		if *field, line, ok = bytes.Cut(line, []byte{' '}); !ok || len(*field) == 0 {
+			return l, errMountLine
 		}
 	}
 	l.Rest = line
-	return l, true
+	return l, nil
 }
 
-// longMount goes on with a line of which the beginning is held. Paths are cut, and the rest comes
-// in parts that overlap. What it holds is given back, to be used again.
-func longMount(in *bufio.Reader, held []byte, do func(l *MountLine) error) ([]byte, error) {
-	var l MountLine
-	var ends [5]int
-	text, ended := bytes.Clone(held), false
-	next := func() error {
-		part, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			err = nil
-		} else if err == nil || errors.Is(err, io.EOF) {
-			ended, err = true, nil
-		}
-		text = append(text[:0], bytes.TrimSuffix(part, []byte{'\n'})...)
-		return err
+// Clone returns a line that stays valid.
+func (l *MountLine) Clone() MountLine {
+	text := bytes.Clone(l.Text)
+	c, _ := CutMount(text[:min(len(text), lineBlock)])
+	if c.Text, c.Cut = text, l.Cut; l.Cut {
+		c.Rest = bytes.Clone(l.Rest)
 	}
-	held = held[:0]
-	for i, field := 0, 0; field < len(ends); {
-		part, _, found := bytes.Cut(text, []byte{' '})
-		keep := min(len(part), max(0, longestPath-(len(held)-i)))
-		held, l.Cut = append(held, part[:keep]...), l.Cut || keep < len(part)
-		if found {
-			if len(held) == i {
-				return held, errMountLine
-			}
-			text, ends[field], i = text[len(part)+1:], len(held), len(held)
-			field++
-			continue
-		}
-		if ended {
-			return held, errMountLine
-		}
-		if err := next(); err != nil {
-			return held, err
-		}
-	}
-	from := 0
-	for i, field := range [...]*[]byte{&l.ID, &l.Parent, &l.Dev, &l.Root, &l.Target} {
-		*field, from = held[from:ends[i]:ends[i]], ends[i]
-	}
-	before := []byte(nil)
-	for {
-		l.Rest = append(before, text...)
-		before = bytes.Clone(l.Rest[max(0, len(l.Rest)-restOverlap):])
-		if !l.Later {
-			l.fsType = bytes.Clone(l.FSType())
-		}
-		if err := do(&l); err != nil || ended {
-			return held, err
-		}
-		l.Later = true
-		if err := next(); err != nil {
-			return held, err
-		}
-	}
+	return c
 }
 
 // FSType is field 9, or nothing in a line that has none.
 func (l *MountLine) FSType() []byte {
-	if l.fsType == nil {
-		_, rest, _ := bytes.Cut(l.Rest, []byte(" - "))
-		l.fsType, _, _ = bytes.Cut(rest, []byte{' '})
-	}
-	return l.fsType
+	_, rest, _ := bytes.Cut(l.Rest, []byte(" - "))
+	fsType, _, _ := bytes.Cut(rest, []byte{' '})
+	return fsType
 }
 
 // Number is the mount ID.
@@ -154,4 +128,34 @@ func (l *MountLine) Number() (id uint64, ok bool) {
 		id = 10*id + uint64(c-'0')
 	}
 	return id, true
+}
+
+// FirstMount reads the first line of an open mountinfo, or as much of it as buf has room for. It tells mount namespaces
+// apart, and processes with another root: the mount ID in it is the same in two processes only if they share the namespace.
+// Unlike the link ns/mnt it needs no capability. The kernel makes no more lines than are asked for.
+func FirstMount(fd int, buf []byte) ([]byte, error) {
+	const usual = 512
+	n := 0
+	for n < len(buf) && !bytes.Contains(buf[:n], []byte{'\n'}) {
+		more, err := beneath.Retry(func() (int, error) { return unix.Read(fd, buf[n:min(n+usual, len(buf))]) })
+		if err != nil {
+			return nil, err
+		}
+		if more == 0 {
+			break
+		}
+		n += more
+	}
+	line, _, _ := bytes.Cut(buf[:n], []byte{'\n'})
+	return line, nil
+}
+
+// FirstMountAt does so for a path.
+func FirstMountAt(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	return FirstMount(int(f.Fd()), make([]byte, lineBlock))
 }

@@ -222,7 +222,7 @@ func (s *Shares) Shows(pid string, in []Region, o Owner) bool {
 		if IsMountNamespace(l.Root) || l.Reaches(in, o.Pod) {
 			return errShows
 		}
-		if read += len(l.Root) + len(l.Target) + len(l.Rest); read > showsLimit || time.Now().After(until) || len(l.Root) == 0 {
+		if read += len(l.Text); read > showsLimit || time.Now().After(until) || len(l.Root) == 0 {
 			return ErrShare
 		}
 		return nil
