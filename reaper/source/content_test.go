@@ -171,7 +171,7 @@ func TestFileReadErrorIsRetriedAndLoggedOnce(t *testing.T) {
 	src := NewFile(path, slog.New(slog.NewTextHandler(&log, nil)))
 	lines := make(chan parsers.Line, 100)
 	for range 3 {
-		testkit.Must(t, src.find())
+		testkit.Must(t, src.open())
 		_ = src.cur.file.Close()
 		var err error
 		src.cur.file, err = os.OpenFile(path, os.O_WRONLY, 0)
@@ -185,6 +185,7 @@ func TestFileReadErrorIsRetriedAndLoggedOnce(t *testing.T) {
 	if n := strings.Count(log.String(), "cannot follow"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, log.String())
 	}
+	_, _ = src.step(t.Context(), lines) // it opens the file
 	if _, err := src.step(t.Context(), lines); err != nil || len(lines) != 1 {
 		t.Errorf("%d lines after the error is gone, want 1: %v", len(lines), err)
 	}

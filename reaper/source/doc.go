@@ -25,14 +25,14 @@
 //
 // The file that is open is followed by its inode, whatever becomes of its name:
 //
-//   - Renamed or deleted: the old file stays open and is read on, until it has been
-//     quiet for two minutes or the next one is rotated, while the file that now has the name is
+//   - Renamed: the file stays open and is read on until the file that has the name now has content, which is then
 //     read from its beginning. A writer that is slow to reopen loses nothing.
+//   - Deleted: it is read to its end and closed, since an open file keeps its space.
 //   - Truncated: detected by the size, or, when the file has grown again, by the first 1,024
 //     bytes, which are compared after each block is read and before it is used. Then it
 //     is read from its new beginning.
 //
-// One place is saved for each log: that in the file that has the name. Lines that are only in a file
+// One place is saved for each log: that in the file that is open. Lines that are only in a file
 // that was renamed while the daemon did not run, in a copy that copytruncate made, or in a file
 // that existed only between two wake-ups are not read: the kubelet repeats its message every two
 // seconds, and an error of a volume every two minutes.

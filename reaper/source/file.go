@@ -25,7 +25,8 @@ const (
 	gather = 50 * time.Millisecond
 )
 
-// File follows one log file over rotations of any kind.
+// File follows one log file over rotations of any kind. A file that lost the name is read until the next one has
+// content: until then its writer may not have reopened the log.
 type File struct {
 	path     string
 	log      *slog.Logger
@@ -33,14 +34,12 @@ type File struct {
 	watcher  func() (*watcher, error)
 
 	// Used by Run's goroutine only.
-	opened bool // a file was opened after the watches were set
 	polls  bool // there is no inotify
 	status string
 
 	mu    sync.Mutex
-	cur   *tailed      // the file that has the name, nil where there is none
-	old   *tailed      // the file that had it before, which its writer may still use
-	last  FilePosition // where the file that had the name last was left, while cur is nil
+	cur   *tailed      // the open file, nil where there is none
+	last  FilePosition // where the file that was open last was left, while cur is nil
 	state State
 }
 
@@ -52,7 +51,7 @@ func NewFile(path string, log *slog.Logger) *File {
 // Name returns the file's path.
 func (f *File) Name() string { return f.path }
 
-// Position implements Source: the place in the file that has the name, or had it last.
+// Position implements Source: the place in the file that is open, or was open last.
 func (f *File) Position() Position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,8 +91,7 @@ func (f *File) Run(ctx context.Context, from Position, lines chan<- parsers.Line
 	}
 	var w *watcher
 	defer func() {
-		f.setCurrent(nil)
-		f.closeOld()
+		f.leave()
 		if w != nil {
 			w.close()
 		}
@@ -136,12 +134,6 @@ func (f *File) wait(ctx context.Context, w *watcher, ticker *time.Ticker) bool {
 		return false
 	case <-wake:
 	case <-ticker.C:
-		if f.old == nil {
-			break
-		}
-		if f.old.quiet += f.period(); f.old.quiet >= 2*f.interval {
-			f.closeOld()
-		}
 	}
 	return true
 }
@@ -149,7 +141,6 @@ func (f *File) wait(ctx context.Context, w *watcher, ticker *time.Ticker) bool {
 // arm sets the watches before the name is read, so that whatever happens after that wakes the
 // follower. Without inotify the follower polls, and arm tries again each time.
 func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watcher {
-	f.opened = false
 	var err error
 	if w == nil {
 		w, err = f.watcher()
@@ -187,102 +178,74 @@ func (f *File) period() time.Duration {
 	return f.interval
 }
 
-// step finds the file that has the name, and reads it and the one before it to their ends. more
-// reports whether there is more to read at once.
+// step reads the open file to its end, and then goes on to the one that has the name now. more reports whether there is
+// more to read at once.
 func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, err error) {
-	// The old file is read before it may give its place to the next one.
-	first, oldErr := f.read(ctx, f.old, lines)
-	nameErr := f.find()
-	second, readErr := f.read(ctx, f.old, lines)
-	third, curErr := f.read(ctx, f.cur, lines)
-	err = errors.Join(nameErr, oldErr, readErr, curErr)
-	// A file that was opened is to be watched and then read once more. One that cannot be read is
-	// opened again at the next wake-up, and not at once.
-	return first || second || third || f.opened && f.cur != nil, err
-}
-
-// read reads t to its end, and closes it where that fails. A truncated file is read again from its
-// beginning.
-func (f *File) read(ctx context.Context, t *tailed, lines chan<- parsers.Line) (more bool, err error) {
-	if t == nil {
+	// The name is looked up first: a writer that has begun the next file writes no more to this one.
+	info, nameErr := os.Stat(f.path)
+	more, err = f.read(ctx, lines)
+	switch {
+	case more || ctx.Err() != nil:
+		return more, err
+	case err != nil: // it is opened again at the next wake-up, and not at once
+		return false, errors.Join(nameErr, err)
+	case nameErr != nil:
+		if f.cur != nil && f.cur.deleted() {
+			f.leave()
+		}
+		return false, nameErr
+	case f.cur != nil && (os.SameFile(f.cur.info, info) || info.Size() == 0 && !f.cur.deleted()):
 		return false, nil
 	}
-	more, err = f.drain(ctx, t, lines)
-	if err == nil || ctx.Err() != nil {
-		return more, err
+	if err := f.open(); err != nil {
+		return false, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if errors.Is(err, errTruncated) {
-		t.rewind()
+	return true, nil // it is watched, and then read
+}
+
+// read reads the open file to its end, and closes it where that fails. A truncated file is read again from its
+// beginning.
+func (f *File) read(ctx context.Context, lines chan<- parsers.Line) (more bool, err error) {
+	if f.cur == nil {
+		return false, nil
+	}
+	more, err = f.drain(ctx, f.cur, lines)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return more, err
+	case errors.Is(err, errTruncated):
+		f.cur.rewind()
 		return true, nil
 	}
-	if t == f.cur {
-		f.last, f.cur = t.position(), nil
-	} else {
-		f.old = nil
-	}
-	t.close()
+	f.leave()
 	return false, err
 }
 
-// find makes cur the file that has the name now. A file that has lost the name remains open as the old one.
-func (f *File) find() error {
-	info, err := os.Stat(f.path)
-	switch {
-	case err != nil:
-		f.setCurrent(nil)
-		return err
-	case f.cur != nil && os.SameFile(f.cur.info, info):
-		return nil
-	case f.old != nil && os.SameFile(f.old.info, info): // it has its name back
-		f.mu.Lock()
-		f.cur, f.old = f.old, f.cur
-		f.mu.Unlock()
-		return nil
-	}
+// open opens the file that has the name. It begins where it was left if it is the file of before, after a restart or
+// an error, or an editor's copy of that.
+func (f *File) open() error {
 	t, err := openTailed(f.path)
+	f.leave()
 	if err != nil {
-		f.setCurrent(nil)
 		return err
 	}
-	f.opened = true
-	f.mu.Lock()
-	p := f.at()
-	f.mu.Unlock()
-	if p.matches(t) {
-		// The same file after a restart or an error, or an editor's copy of it. Nothing is added to
-		// the one that was copied.
-		t.begin(p.Offset)
-		if f.cur != nil {
-			f.cur.close()
-			f.mu.Lock()
-			f.cur = nil
-			f.mu.Unlock()
-		}
-	}
-	f.setCurrent(t)
-	return nil
-}
-
-// setCurrent makes t the current file, and the current file the old one.
-func (f *File) setCurrent(t *tailed) {
-	if f.cur != nil {
-		f.closeOld()
+	if f.last.matches(t) {
+		t.begin(f.last.Offset)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.cur != nil {
-		f.last, f.old = f.cur.position(), f.cur
-		f.old.quiet = 0
-	}
 	f.cur = t
+	return nil
 }
 
-func (f *File) closeOld() {
-	if f.old != nil {
-		f.old.close()
-		f.old = nil
+// leave closes the open file.
+func (f *File) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cur != nil {
+		f.last = f.cur.position()
+		f.cur.close()
+		f.cur = nil
 	}
 }
 

@@ -106,15 +106,13 @@ func unwatchable(err error) bool {
 // maxLinks is the kernel's own bound on symlinks in one path (path_resolution(7)).
 const maxLinks = 40
 
-// watches returns what must wake the follower: each open file by its descriptor, and the
+// watches returns what must wake the follower: the open file by its descriptor, the file that has the name, and the
 // directory of the name and of every link on the way to the file. Where such a
 // directory is missing, the nearest one above that exists.
 func (f *File) watches() []watch {
-	all := make([]watch, 0, 4)
-	for _, t := range []*tailed{f.old, f.cur} {
-		if t != nil {
-			all = append(all, watch{path: descriptor(t.file), mask: fileEvents})
-		}
+	all := []watch{{path: f.path, mask: fileEvents}}
+	if f.cur != nil {
+		all = append(all, watch{path: descriptor(f.cur.file), mask: fileEvents})
 	}
 	path := f.path
 	for range maxLinks {

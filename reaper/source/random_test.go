@@ -64,8 +64,11 @@ func (x *world) shift() {
 }
 
 // rotate renames the log once the follower has it open: of two renames between two looks it may
-// see the second only.
+// see the second only. An empty file is not opened while the one before it has another name.
 func (x *world) rotate(f *follower, late bool) {
+	if info, err := x.w.Stat(); err == nil && info.Size() == 0 {
+		x.write()
+	}
 	if !late {
 		x.finish()
 	}

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,7 +31,6 @@ type tailed struct {
 	file   *os.File
 	info   os.FileInfo // of when it was opened: its identity, and its size then
 	blocks *parsers.Blocks
-	quiet  time.Duration
 
 	mu     sync.Mutex
 	prefix []byte // the first maxPrefix bytes, fewer while the file is shorter
@@ -86,6 +84,16 @@ func madeByKernel(fs *unix.Statfs_t) bool {
 		return true
 	}
 	return false
+}
+
+// deleted reports whether the file has no name any more. To keep such a file open would keep its space from being freed.
+func (t *tailed) deleted() bool {
+	info, err := t.file.Stat()
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 0
 }
 
 func (t *tailed) close() { _ = t.file.Close() } // nothing is written to it
@@ -156,9 +164,6 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 		}
 		if !ok {
 			return false, errTruncated
-		}
-		if n > 0 {
-			t.quiet = 0
 		}
 		for l := range t.blocks.Lines(n) {
 			// A writer that does not append leaves a hole of NULs when its file is truncated.
