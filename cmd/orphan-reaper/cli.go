@@ -32,7 +32,7 @@ type cli struct {
 	configFile string              // --config
 	output     string              // --output
 	given      map[string][]string // the settings' flags as they were given, by flag
-	carried    *ui.Given           // the flags that printed commands need, nil before the first one
+	carried    *ui.Given           // the flags that printed commands carry, nil before the first one
 	quiet      bool                // --quiet
 	verbose    bool                // --verbose
 	tells      bool                // the result repeats the records
@@ -108,14 +108,12 @@ func (a *cli) complain(err error) {
 		err = errors.New("interrupted")
 	}
 	var b strings.Builder
+	given := a.where()
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", clean.Text(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", given.In(clean.Text(strings.TrimSuffix(line, "\n"))))
 	}
 	if hint := hintFor(err, s, os.Geteuid() == 0); hint != "" {
-		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", hint)
-	}
-	if given := a.where(); given.Needed(b.String()) {
-		fmt.Fprintf(&b, "orphan-reaper: hint: these flags of this call belong to each command above: %s\n", given)
+		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", given.In(hint))
 	}
 	_, _ = io.WriteString(a.stderr, b.String()) // nothing is left to report it to
 }
@@ -159,7 +157,7 @@ func (a *cli) printer(w io.Writer) *ui.Printer {
 	return p
 }
 
-// where returns the flags that printed commands need. The file is read once: a reload prints no commands.
+// where returns the flags that printed commands carry. The file is read once: a reload prints no commands.
 func (a *cli) where() ui.Given {
 	if a.carried == nil {
 		a.carried = new(ui.Given(a.input().CommandLine()))

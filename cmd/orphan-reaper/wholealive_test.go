@@ -106,7 +106,7 @@ func (n *wholeNode) asksForPerson() {
 	if out, code := n.run("quarantine", "resume"); code != 0 {
 		n.t.Fatalf("%d: %s", code, out)
 	}
-	command := "orphan-reaper explain " + wholeUID(1)
+	command := n.given("orphan-reaper explain " + wholeUID(1))
 	for _, args := range [][]string{{"scan"}, {"scan", "-o", "json"}, {"sweep", "--dry-run"}, {"doctor"}, {"doctor", "-o", "json"}} {
 		out, code := n.run(args...)
 		if says := strings.Contains(out, command); code != 3 || !says && args[len(args)-1] != "json" || !says && args[0] == "doctor" {

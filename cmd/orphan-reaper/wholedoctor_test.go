@@ -128,7 +128,7 @@ func TestWholeDoctor(t *testing.T) {
 	// Where this machine's disk is nearly full, the retention is ten minutes.
 	words := strings.Join(strings.Fields(out), " ")
 	after := regexp.MustCompile(`1 pod's emptyDir \(30\d KiB\) is permanently removed in (23h59m|9m), if a daemon or a sweep enforces\. To`)
-	if command != "orphan-reaper quarantine restore "+wholeUID(2) || !after.MatchString(words) ||
+	if command != n.given("orphan-reaper quarantine restore "+wholeUID(2)) || !after.MatchString(words) ||
 		!strings.Contains(out, "1 pod that it named is gone.") {
 		t.Fatalf("%q in %s", command, out)
 	}

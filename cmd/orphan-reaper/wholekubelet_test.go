@@ -288,7 +288,7 @@ mount -t tmpfs tmpfs "$VOLUME"
 kubelet --container-runtime-endpoint=unix://$CRI; name $pid
 "$@" -o json || [ $? = 3 ]
 "$@" >"$SAID" || [ $? = 3 ]
-eval "$(sed -n "s|^    orphan-reaper unmount|$1 unmount --yes|p" "$SAID") $(sed -n '/^These flags/{n;p}' "$SAID")" >"$SAID.unmount"
+eval "$(sed -n "s|^    orphan-reaper unmount|$1 unmount --yes|p" "$SAID")" >"$SAID.unmount"
 "$@" -o json || [ $? = 3 ]
 `, "sh"}, doctor...)...)
 	var out, errs bytes.Buffer

@@ -46,15 +46,13 @@ const (
 type Printer struct {
 	w       *bufio.Writer
 	Columns int
-	// Given holds the flags that the shown commands need.
+	// Given holds the flags that the shown commands carry.
 	Given Given
 	// Piped is true where there is no terminal: the reader may be a program.
 	Piped  bool
 	colour bool
 	begun  bool // something was written
 	gap    bool // an empty line precedes the next text
-	flags  bool // a command that needs Given was written
-	asides bool // lines that are no rows begin with "# "
 }
 
 // NewPrinter writes to w; env is the environment.
@@ -74,11 +72,12 @@ func NewPrinter(w io.Writer, env func(string) string) *Printer {
 }
 
 // Printf writes formatted text as fmt.Fprintf does.
-func (p *Printer) Printf(format string, args ...any) { p.put(fmt.Sprintf(format, args...)) }
+func (p *Printer) Printf(format string, args ...any) {
+	p.put(p.Given.In(fmt.Sprintf(format, args...)))
+}
 
 // put writes text as it is.
 func (p *Printer) put(text string) {
-	p.flags = p.flags || p.Given.Needed(text)
 	if p.gap {
 		text = "\n" + text
 	}
@@ -111,7 +110,7 @@ func (p *Printer) TextColumns() int { return min(p.Columns, textWidth) }
 
 // Wrap breaks text into lines of at most width columns, but no command.
 func (p *Printer) Wrap(text string, width int) []string {
-	return human.Wrap(own.ReplaceAllStringFunc(text, human.Unbroken), width)
+	return human.Wrap(p.Given.unbroken(text), width)
 }
 
 // Para writes text wrapped, each line behind indent.
@@ -137,7 +136,6 @@ func (p *Printer) Aside(text func()) {
 		text()
 		return
 	}
-	p.asides = true
 	var b bytes.Buffer
 	to := *p
 	p.w, p.Columns = bufio.NewWriter(&b), p.Columns-len("# ")
@@ -151,21 +149,8 @@ func (p *Printer) Aside(text func()) {
 	}
 }
 
-// Flush hands everything to the stream, with the flags that its commands need. A reader that has gone is no error.
+// Flush hands everything to the stream. A reader that has gone is no error.
 func (p *Printer) Flush() error {
-	if p.flags {
-		p.flags = false
-		note := func() {
-			p.Gap()
-			p.put("These flags of this call belong to each command above:\n  " + string(p.Given) + "\n")
-		}
-		if p.asides {
-			p.Aside(note)
-		} else {
-			note()
-		}
-		p.flags = false // a path among them may look like a command
-	}
 	return QuietPipe(p.w.Flush())
 }
 
@@ -226,7 +211,7 @@ type escaper struct{ *Printer }
 
 // Write escapes unprintable text. A command that is pasted from JSON refers to the same node.
 func (e escaper) Write(text []byte) (int, error) {
-	return len(text), e.escape([]byte(e.Given.inJSON(string(text))))
+	return len(text), e.escape([]byte(e.Given.quoted().In(string(text))))
 }
 
 // escape writes JSON with each unprintable rune as \uXXXX, which is the same value: encoding/json leaves

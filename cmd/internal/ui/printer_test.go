@@ -3,6 +3,7 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
 	"strconv"
@@ -49,36 +50,52 @@ func TestColour(t *testing.T) {
 	}
 }
 
-// TestGiven: text has the flags of the call once, behind its commands, and JSON in each command; other text has none.
+// TestGiven: each command of the program carries the operator's flags, once and unbroken, and no other text
+// does.
 func TestGiven(t *testing.T) {
-	const explain, flags = "orphan-reaper explain 0badf00d-0001-4aaa-8bbb-cccc00000001", `--config 'a "b".yaml'`
+	const uid = "0badf00d-0001-4aaa-8bbb-cccc00000001"
 	var out bytes.Buffer
-	p := NewPrinter(&out, noEnv)
+	p := NewPrinter(&out, func(string) string { return "" })
+	const flags = `--config 'a "b".yaml'`
 	p.Given = flags
-	shown := func(write func()) string {
+	const explain = `orphan-reaper explain ` + uid + ` --config 'a "b".yaml'`
+	write := func(want string, write func()) {
 		t.Helper()
 		out.Reset()
-		p.begun = false
 		write()
-		testkit.Must(t, p.Flush())
-		return out.String()
-	}
-	const note = "\nThese flags of this call belong to each command above:\n  " + flags + "\n"
-	for text, want := range map[string]string{
-		"What keeps the pod and how to go on from here is what " + explain + " shows.": "  What keeps the pod and how to go on from here is what\n  " + explain + " shows.\n" + note,
-		"sudo orphan-reaper doctor":                              "  sudo orphan-reaper doctor\n" + note,
-		"ls '/pods/orphan-reaper run' '/a/b orphan-reaper scan'": "  ls '/pods/orphan-reaper run' '/a/b orphan-reaper scan'\n",
-		"orphan-reaper fleet list, orphan-reaper config print":   "  orphan-reaper fleet list, orphan-reaper config print\n",
-		"orphan-reaper run --help":                               "  orphan-reaper run --help\n",
-	} {
-		if got := shown(func() { p.Para("  ", text) }); got != want {
-			t.Errorf("%q, want %q", got, want)
+		if err := p.Flush(); err != nil || out.String() != want {
+			t.Errorf("%v\n%s\nwant\n%s", err, out.String(), want)
 		}
 	}
-	texts := []string{explain, "orphan-reaper quarantine restore --batch cni-20261120-001415-000", `"orphan-reaper run"`}
+	write(explain+"\n", func() { p.Printf("orphan-reaper %s %s\n", "explain", uid) })
+	write("  sudo orphan-reaper doctor --config 'a \"b\".yaml'\n", func() { p.Printf("  sudo orphan-reaper doctor\n") })
+	write("  What keeps the pod and how to go on from here is what\n  "+explain+"\n  says.\n", func() {
+		p.Para("  ", "What keeps the pod and how to go on from here is what orphan-reaper explain "+uid+" says.")
+	})
+	write("do   see\n     "+explain+"\n     first\n", func() { p.Item("", "do", 5, "", "see orphan-reaper explain "+uid+" first") })
+	write("# "+explain+"\n", func() { p.Aside(func() { p.Para("", "orphan-reaper explain "+uid) }) })
+	p.colour = true
+	for _, name := range []string{"sudo orphan-reaper", "orphan-reaper"} {
+		write("\x1b[32mdo \x1b[0m"+name+" doctor "+flags+"\n", func() { p.Printf("%s%s doctor\n", p.Paint(Green, "do "), name) })
+		write("\x1b[1m"+name+" doctor "+flags+"\x1b[0m\n", func() { p.Printf("%s\n", p.Paint(Bold, name+" doctor")) })
+		write("\x1b[1m"+name+" doctor "+flags+"\x1b[0m\n", func() { p.Para("", p.Paint(Bold, name+" doctor")) })
+	}
+	const others = "orphan-reaper fleet list, orphan-reaper config print, orphan-reaper version, orphan-reaper takes nothing, my-orphan-reaper runs\n"
+	write(others, func() { p.Printf("%s", others) })
+	const named = "ls -ld '/pods/orphan-reaper run' '/a/b orphan-reaper scan'\n"
+	write(named, func() { p.Printf("%s", named) })
+	write("orphan-reaper scan -o json "+flags+"\n", func() { p.Printf("orphan-reaper scan -o json\n") })
+	write("orphan-reaper scan --verdict=keep "+flags+"\n", func() { p.Printf("orphan-reaper scan --verdict=keep\n") })
+	write("{\n  \"directory\": \"\\\"orphan-reaper run\\\"\"\n}\n", func() {
+		if err := p.JSON(map[string]string{"directory": `"orphan-reaper run"`}); err != nil {
+			t.Error(err)
+		}
+	})
+	want := []string{explain, "orphan-reaper quarantine restore --batch cni-20261120-001415-000 " + flags}
+	out.Reset()
+	err := p.JSON([]string{"orphan-reaper explain " + uid, "orphan-reaper quarantine restore --batch cni-20261120-001415-000"})
 	var got []string
-	err := json.Unmarshal([]byte(shown(func() { testkit.Must(t, p.JSON(texts)) })), &got)
-	if want := []string{texts[0] + " " + flags, texts[1] + " " + flags, texts[2]}; err != nil || !slices.Equal(got, want) {
+	if err = errors.Join(err, json.Unmarshal(out.Bytes(), &got)); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v %q", err, got)
 	}
 }
