@@ -63,7 +63,7 @@ func (n *node) share(t *testing.T, dir string) string {
 	return dir
 }
 
-// daemonPod is the manifest of a pod with exactly the rights of docs/install.md. Directories that the suite has
+// daemonPod is the manifest of a pod with exactly the rights of docs/fleet.md. Directories that the suite has
 // elsewhere than a node are mounted, too, to be read. follow is how the mount of the kubelet's root directory
 // gets the node's mounts.
 func (n *node) daemonPod(p pod, follow, state string, flags []string) string {
