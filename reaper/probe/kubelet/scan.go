@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
@@ -89,8 +88,11 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	if !s.thorough && !strings.Contains(name, "kube") && !strings.Contains(name, "k3s") {
 		return nil, nil // no kubelet is an answer, not an error
 	}
-	if ours, err := s.isOurs(pid); err != nil || !ours || (!s.thorough && s.inPod(pid)) {
+	if ours, err := s.isOurs(pid); err != nil || !ours {
 		return nil, err
+	}
+	if _, inPod := procfs.PodOf(s.procDir, "", strconv.Itoa(pid)); inPod && !s.thorough {
+		return nil, nil // no kubelet is an answer, not an error
 	}
 	cmdline, err := procfs.Read(s.procDir, pid, "cmdline", procfs.MaxCmdline)
 	if err != nil {
@@ -139,25 +141,4 @@ func (s scanner) isOurs(pid int) (bool, error) {
 	}
 	user := ids[0] // the effective one is root's for anybody who executes a program that is set-user-ID
 	return depth <= 1 && (user == "0" || user == strconv.Itoa(os.Geteuid())), nil
-}
-
-// inPod reports whether the process is in the cgroup of a pod of this node. Where the node is
-// a container in a pod of another, and sees that one's cgroups, so is everything, its init first.
-func (s scanner) inPod(pid int) bool {
-	pod := s.podOf(pid)
-	return pod != "" && pod != s.podOf(1)
-}
-
-// podOf returns the innermost pod whose cgroup a process is in, "" where it is in none or it is not known. That is the
-// outermost, as procfs.PodOf returns it, but on a node that is a container in a pod: there all have the same outermost one.
-func (s scanner) podOf(pid int) (pod parsers.PodUID) {
-	text, _ := procfs.Cgroup(s.procDir, strconv.Itoa(pid))
-	for line := range strings.Lines(text) {
-		for part := range strings.SplitSeq(strings.TrimSuffix(line, "\n"), "/") {
-			if uid, ok := parsers.PodOfCgroup(part); ok {
-				pod = uid
-			}
-		}
-	}
-	return pod
 }

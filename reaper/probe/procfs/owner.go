@@ -39,7 +39,7 @@ const capEnters = 1<<1 | 1<<2 | 1<<19 | 1<<21
 // one that has ended.
 func (s *Shares) Whose(pid string) (Owner, error) {
 	o := Owner{Enters: true}
-	o.Pod, _ = PodOf(s.dir, s.cgroups, pid)
+	o.Pod, _ = podOf(s.dir, s.cgroups, pid, s.node)
 	text, err := beneath.ReadNamed(s.dir+"/"+pid+"/status", 1<<20)
 	if Vanished(err) {
 		return o, err
@@ -78,10 +78,17 @@ func StatusField(text []byte, name string) string {
 	return string(text)
 }
 
-// PodOf reads which pod's cgroup a process is in. root is where the cgroup file systems are mounted. Who
-// has a cgroup of their own (Delegate= of systemd.resource-control(5)) may make one below it and call it as
-// a pod's, so one that neither root nor we have made is none.
+// PodOf reads which pod's cgroup a process is in. root is where the cgroup file systems are mounted. A node that is a
+// container in a pod of another, and sees that one's cgroups, has everything in that pod, its init first: so that pod
+// does not count.
 func PodOf(dir, root, pid string) (parsers.PodUID, bool) {
+	node, _ := podOf(dir, root, "1", "")
+	return podOf(dir, root, pid, node)
+}
+
+// podOf returns the outermost pod below that of the node. Who has a cgroup of their own (Delegate= of
+// systemd.resource-control(5)) may make one below it and call it as a pod's, so one that neither root nor we have made is none.
+func podOf(dir, root, pid string, node parsers.PodUID) (parsers.PodUID, bool) {
 	text, _ := Cgroup(dir, pid)
 	for line := range strings.Lines(text) {
 		_, line, _ = strings.Cut(strings.TrimSuffix(line, "\n"), ":")
@@ -91,7 +98,7 @@ func PodOf(dir, root, pid string) (parsers.PodUID, bool) {
 			if end = strings.IndexByte(at[from:], '/') + from; end < from {
 				end = len(at)
 			}
-			if uid, ok := parsers.PodOfCgroup(at[from:end]); ok && !madeByOthers(root, hierarchy, at[:end]) {
+			if uid, ok := parsers.PodOfCgroup(at[from:end]); ok && uid != node && !madeByOthers(root, hierarchy, at[:end]) {
 				return uid, true
 			}
 		}

@@ -159,11 +159,14 @@ func TestShowsOutsideOfRoot(t *testing.T) {
 // TestPodOf: the cgroup of a pod is one that root or we have made.
 func TestPodOf(t *testing.T) {
 	testkit.NeedUsers(t)
-	own, forged := testkit.NewUID(), testkit.NewUID()
+	own, forged, outer := testkit.NewUID(), testkit.NewUID(), testkit.NewUID()
+	nested := "0::/kubepods/pod" + string(outer) + "/node"
 	for name, c := range map[string]struct {
 		line, theirs string
 		want         parsers.PodUID
 	}{
+		"of a node nested in a pod":   {nested + "/kubepods/pod" + string(own) + "/c", "", own},
+		"that node's own":             {nested + "/kubelet", "", ""},
 		"by the cgroupfs driver":      {"0::/kubepods/pod" + string(own) + "/c", "", own},
 		"by systemd":                  {"0::/kubepods.slice/kubepods-pod" + strings.ReplaceAll(string(own), "-", "_") + ".slice/c.scope", "", own},
 		"seen from a cgroup below":    {"0::/../../pod" + string(own) + "/c", "", own},
@@ -175,7 +178,11 @@ func TestPodOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			testkit.Must(t, os.MkdirAll(filepath.Join(dir, "7"), 0o755))
+			testkit.Must(t, os.MkdirAll(filepath.Join(dir, "1"), 0o755))
 			testkit.WriteText(t, filepath.Join(dir, "7/cgroup"), c.line+"\n")
+			if strings.HasPrefix(c.line, nested) {
+				testkit.WriteText(t, filepath.Join(dir, "1/cgroup"), nested+"\n")
+			}
 			if c.theirs != "" {
 				testkit.Must(t, os.MkdirAll(filepath.Join(dir, "cg", c.theirs), 0o755))
 				testkit.Must(t, os.Chown(filepath.Join(dir, "cg", c.theirs), 65534, 65534))

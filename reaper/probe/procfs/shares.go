@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
@@ -28,7 +29,8 @@ type Shares struct {
 
 	dir, cgroups string
 	proc         int
-	ours         string // our user namespace
+	ours         string         // our user namespace
+	node         parsers.PodUID // the pod that the node is in
 	small, most  time.Duration
 	end          time.Time
 	payers       map[string]*payer
@@ -68,8 +70,9 @@ var (
 // are mounted.
 func NewShares(dir string, proc int, cgroups string, limit time.Duration) *Shares {
 	ours, _ := os.Readlink(dir + "/self/ns/user")
+	node, _ := podOf(dir, cgroups, "1", "")
 	return &Shares{
-		dir: dir, proc: proc, cgroups: cgroups, ours: ours, small: limit / 32, most: limit / 4, end: time.Now().Add(limit * 3 / 4),
+		dir: dir, proc: proc, cgroups: cgroups, ours: ours, node: node, small: limit / 32, most: limit / 4, end: time.Now().Add(limit * 3 / 4),
 		payers: map[string]*payer{}, creators: map[string]string{},
 	}
 }
@@ -168,7 +171,7 @@ func (s *Shares) read(p *Process, share time.Duration, do func(p *Process) (bool
 }
 
 func (s *Shares) payer(pid string) *payer {
-	pod, ok := PodOf(s.dir, s.cgroups, pid)
+	pod, ok := podOf(s.dir, s.cgroups, pid, s.node)
 	name := "pod " + string(pod)
 	if !ok {
 		name = s.user(pid)
