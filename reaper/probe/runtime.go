@@ -109,12 +109,3 @@ func (p *Probe) mayEnforceOn(ctx context.Context, h *bounded.Handle, kubelet pol
 	}
 	return f
 }
-
-// Sockets are those of the runtimes, none where they are not asked or cannot be found.
-func (p *Probe) Sockets(ctx context.Context) []string {
-	found, err := p.runtimes().Sockets(ctx)
-	if err != nil {
-		return nil
-	}
-	return found.Paths
-}

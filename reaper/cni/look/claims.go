@@ -3,17 +3,10 @@ package look
 import (
 	"cmp"
 	"context"
-	"errors"
-	"net"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
-	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 )
 
@@ -22,13 +15,11 @@ type unclaimed struct {
 	namespace
 
 	place string
-	// addresses are all of its addresses, nil where they could not be read.
-	addresses map[netip.Addr]bool
 }
 
 // claim finds the owners of the namespaces that no cache file names. libcni writes a namespace into its cache since 1.2.0, and before
-// that there is one only where the plugin put it into its result, which Calico's does not. So the runtime is asked for the namespaces of
-// its sandboxes. Of a namespace that has no owner then, the addresses are read.
+// that there is one only if the plugin put it into its result, which Calico's does not. So the runtime is asked for the namespaces of
+// its sandboxes.
 func (f *facts) claim(ctx context.Context) {
 	f.findUnclaimed()
 	if !f.needsOwners() {
@@ -53,7 +44,6 @@ func (f *facts) claim(ctx context.Context) {
 		}
 	}
 	f.findUnclaimed()
-	f.enterUnclaimed(ctx)
 }
 
 // findUnclaimed finds the namespaces that may belong to a container whose files have none,
@@ -62,7 +52,7 @@ func (f *facts) findUnclaimed() {
 	f.unclaimed = f.unclaimed[:0]
 	for place, n := range f.netns.have {
 		if !f.s.claims[place] {
-			f.unclaimed = append(f.unclaimed, unclaimed{n, place, nil})
+			f.unclaimed = append(f.unclaimed, unclaimed{n, place})
 		}
 	}
 	slices.SortFunc(f.unclaimed, func(a, b unclaimed) int {
@@ -89,68 +79,11 @@ func (f *facts) needsOwners() bool {
 // with a clock that is never set; an hour allows for one that is.
 const netnsMargin = time.Hour
 
-// mayBeIn returns the first namespace that may be that of the file's container, "" where there is none.
-// One that was made long after the file is another's; so is, for an address, one that does not
-// have it.
+// mayBeIn returns a namespace that may be that of the file's container, "" if there is none: the oldest, unless it was
+// made long after the file.
 func (f *facts) mayBeIn(file *cni.File) string {
-	address := file.Addr()
-	for i := range f.unclaimed {
-		u := &f.unclaimed[i]
-		if !file.Changed.IsZero() && u.since.After(file.Changed.Add(netnsMargin)) {
-			return "" // as are all that follow
-		}
-		if u.addresses == nil || !address.IsValid() || u.addresses[address] {
-			return u.place
-		}
+	if len(f.unclaimed) == 0 || !file.Changed.IsZero() && f.unclaimed[0].since.After(file.Changed.Add(netnsMargin)) {
+		return ""
 	}
-	return ""
-}
-
-// mostAddressed bounds the namespaces whose addresses are read; one that is not read may have any address.
-const mostAddressed = 256
-
-// enterUnclaimed reads the addresses of the namespaces without an owner, where this process may enter them. That needs CAP_SYS_ADMIN,
-// which an operator's shell has and the service has not.
-func (f *facts) enterUnclaimed(ctx context.Context) {
-	for i := range f.unclaimed[:min(len(f.unclaimed), mostAddressed)] {
-		u := &f.unclaimed[i]
-		place, id := u.place, u.id
-		addresses, err := bounded.Try(ctx, f.s.r.Guard, "namespace "+place, func() (map[netip.Addr]bool, error) { return addressesIn(place, id) })
-		if errors.Is(err, unix.EPERM) || errors.Is(err, bounded.ErrHangs) {
-			return
-		}
-		if err == nil {
-			u.addresses = addresses
-		}
-	}
-}
-
-// addressesIn reads the addresses of the network namespace that is bound at a place, on a thread that enters it (setns(2)) and ends.
-func addressesIn(place string, id nsID) (map[netip.Addr]bool, error) {
-	ns, err := beneath.Retry(func() (int, error) {
-		return unix.Open(place, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer beneath.Close(ns)
-	st, err := beneath.Stat(ns)
-	if err != nil || id != nsIDOf(&st) {
-		return nil, cmp.Or(err, error(unix.ESTALE))
-	}
-	found, done := map[netip.Addr]bool{}, make(chan error)
-	bounded.OnOwnThread(func() {
-		var addresses []net.Addr
-		err := unix.Setns(ns, unix.CLONE_NEWNET)
-		if err == nil {
-			addresses, err = net.InterfaceAddrs()
-		}
-		for _, a := range addresses {
-			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-				found[prefix.Addr().Unmap()] = true
-			}
-		}
-		done <- err
-	})
-	return found, <-done
+	return f.unclaimed[0].place
 }

@@ -1,19 +1,13 @@
 package look
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -113,57 +107,6 @@ func TestCNIRuntimeHangs(t *testing.T) {
 	}
 }
 
-// TestCNILeakedNamespace: a namespace that is left over, without a process, keeps the addresses that it
-// has, where this process may enter it.
-func TestCNILeakedNamespace(t *testing.T) {
-	testkit.NeedRoot(t)
-	if !testkit.InNamespace(t) {
-		return
-	}
-	n := newCNINode(t)
-	n.write("run/netns/leaked", "")
-	if err := leakNetns(n.path("run/netns/leaked"), [4]byte{10, 244, 0, 8}); err != nil {
-		testkit.Skip(t, "this needs network namespaces: ", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(n.path("run/netns/leaked"), unix.MNT_DETACH) })
-	n.address("cbr0", "10.244.0.8", id("gone"))
-	n.address("cbr0", "10.244.0.9", id("gone"))
-	looks := n.sweep()
-	checkCNI(t, cniFile(t, looks, "10.244.0.8"), cniFacts{cni.Netns: policy.Unknown})
-	checkCNI(t, cniFile(t, looks, "10.244.0.9"), cniFacts{cni.Netns: policy.No})
-	if now, err := net.InterfaceAddrs(); err != nil || slices.ContainsFunc(now, func(a net.Addr) bool { return strings.HasPrefix(a.String(), "10.244.0.8/") }) {
-		t.Errorf("this process is in the other namespace: %v, %v", now, err)
-	}
-}
-
-// leakNetns leaves a network namespace with that address, and no process, at the path. The thread
-// that makes it ends with it.
-func leakNetns(path string, address [4]byte) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // for good
-		done <- func() error {
-			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-				return err
-			}
-			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = unix.Close(fd) }()
-			lo, err := unix.NewIfreq("lo")
-			if err != nil {
-				return err
-			}
-			if err := errors.Join(lo.SetInet4Addr(address[:]), unix.IoctlIfreq(fd, unix.SIOCSIFADDR, lo)); err != nil {
-				return err
-			}
-			return unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, "")
-		}()
-	}()
-	return <-done
-}
-
 // TestCNIReusedPID is /proc/PID/ns/net of dockershim or cri-dockerd, and another process that
 // has the number by now.
 func TestCNIReusedPID(t *testing.T) {
@@ -194,8 +137,7 @@ func TestCNIReusedPID(t *testing.T) {
 	}
 }
 
-// TestCNIConfDirs: if no directory is configured, the configurations are read from those of K3s and RKE2, or
-// from the runtime's directory.
+// TestCNIConfDirs: if no directory is configured, the configurations are read from those of K3s and RKE2, too.
 func TestCNIConfDirs(t *testing.T) {
 	const conf = `{"name":"elsewhere","type":"bridge","ipam":{"type":"host-local","dataDir":"%s"}}`
 	for _, c := range []struct {
@@ -216,24 +158,6 @@ func TestCNIConfDirs(t *testing.T) {
 			n.cfg.ConfDir = n.path("none")
 		}, policy.No},
 		{"K3s, whose file is broken", func(n *cniNode) { n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", "{") }, policy.Unknown},
-		{"containerd says where it has loaded them from", func(n *cniNode) {
-			n.write("told/1.conf", fmt.Sprintf(conf, n.path("data")))
-			n.cri.SetStatusInfo(map[string]string{"cniconfig": `{"PluginDirs":["/opt/cni/bin"],"PluginConfDir":"` + n.path("told") + `","Prefix":"eth"}`})
-		}, policy.No},
-		{"containerd says what is configured", func(n *cniNode) {
-			n.write("told/1.conf", fmt.Sprintf(conf, n.path("data")))
-			n.cri.SetStatusInfo(map[string]string{"config": `{"cni":{"binDir":"/opt/cni/bin","confDir":"` + n.path("told") + `"}}`})
-		}, policy.No},
-		{"containerd says it of one runtime class", func(n *cniNode) {
-			n.write("told/1.conf", fmt.Sprintf(conf, n.path("data")))
-			n.cri.SetStatusInfo(map[string]string{"config": `{"containerd":{"runtimes":{"kata":{"cniConfDir":"` + n.path("told") + `"}}}}`})
-		}, policy.No},
-		{"CRI-O says nothing of it", func(n *cniNode) {
-			n.cri.SetStatusInfo(map[string]string{"config": `{"sandboxImage":"registry.k8s.io/pause:3.10"}`})
-		}, policy.Yes},
-		{"containerd does not answer", func(n *cniNode) {
-			n.cri.SetFault(fakecri.GetStatus, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
-		}, policy.Yes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newCNINode(t)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,13 +12,11 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
 // netConf holds the networks that the node's configurations define.
@@ -41,71 +38,21 @@ var usualConfDirs = []string{
 	"/var/lib/rancher/k3s/agent/etc/cni/net.d", "/var/lib/rancher/rke2/agent/etc/cni/net.d", "/var/snap/microk8s/current/args/cni-network",
 }
 
-// confDirs returns the directories of network configurations: the configured one; else the usual one, those of distributions, and
-// those that the runtime reports.
-func (r *Reader) confDirs(ctx context.Context) []string {
+// confDirs returns the directories of network configurations: the configured one; else the usual one and those of distributions.
+func (r *Reader) confDirs() []string {
 	dirs := []string{r.ConfDir}
-	if r.ConfDirSet {
-		return dirs
-	}
-	var more []string
-	for _, dir := range usualConfDirs {
-		more = append(more, filepath.Join("/", r.NodeRoot, dir))
-	}
-	for _, dir := range append(more, r.runtimeConfDirs(ctx)...) {
-		if dir = filepath.Clean(dir); filepath.IsAbs(dir) && !slices.Contains(dirs, dir) {
-			dirs = append(dirs, dir)
+	if !r.ConfDirSet {
+		for _, dir := range usualConfDirs {
+			dirs = append(dirs, filepath.Join("/", r.NodeRoot, dir))
 		}
 	}
 	return dirs
-}
-
-// runtimeConfDirs asks the runtime where its network configurations are, by Status with its verbose flag, which containerd answers.
-func (r *Reader) runtimeConfDirs(ctx context.Context) (dirs []string) {
-	for _, path := range r.Node.Sockets(ctx) {
-		conn, err := cri.Dial(path, r.Guard.Limit(), cri.MaxVerbose)
-		if err != nil {
-			continue
-		}
-		var st runtimeapi.StatusResponse
-		if conn.Call(ctx, "Status", &runtimeapi.StatusRequest{Verbose: true}, &st) == nil {
-			dirs = append(dirs, confDirsIn(st.GetInfo())...)
-		}
-		conn.Close()
-	}
-	return dirs
-}
-
-// confDirsIn reads the directories from what containerd adds to its verbose status:
-//
-//	cniconfig: {"PluginDirs":["/opt/cni/bin"],"PluginConfDir":"/etc/cni/net.d",…}
-//	config:    {"cni":{"confDir":"/etc/cni/net.d",…},"containerd":{"runtimes":{"runc":{"cniConfDir":"",…}}},…}
-func confDirsIn(info map[string]string) (dirs []string) {
-	var loaded struct{ PluginConfDir string }
-	if json.Unmarshal([]byte(info["cniconfig"]), &loaded) == nil {
-		dirs = append(dirs, loaded.PluginConfDir)
-	}
-	var config struct {
-		CNI        struct{ ConfDir string }
-		Containerd struct {
-			Runtimes map[string]struct{ CNIConfDir string }
-		}
-	}
-	if json.Unmarshal([]byte(info["config"]), &config) == nil {
-		dirs = append(dirs, config.CNI.ConfDir)
-		for _, r := range config.Containerd.Runtimes {
-			dirs = append(dirs, r.CNIConfDir)
-		}
-	}
-	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })
-	slices.Sort(dirs)
-	return slices.Compact(dirs)
 }
 
 // readConfs reads every configuration that libcni would (ConfFiles: .conf, .conflist and .json). It is an error if no directory
 // exists.
 func (r *Reader) readConfs(ctx context.Context) netConf {
-	all := netConf{networks: map[string]bool{}, dirs: r.confDirs(ctx)}
+	all := netConf{networks: map[string]bool{}, dirs: r.confDirs()}
 	var missing error
 	read := 0
 	for _, dir := range all.dirs {

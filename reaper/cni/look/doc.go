@@ -10,9 +10,8 @@
 // files that are gone or changed before they are archived, and package remove compares each file again, byte by
 // byte.
 //
-// It changes nothing and judges nothing: a value that cannot be read is Unknown. It opens only directories,
-// regular files and namespaces, and never compares an ID by its beginning. It enters a namespace only to read
-// the addresses of one without an owner, if it has the right.
+// It changes nothing and judges nothing: a value that cannot be read is Unknown. It opens only directories and
+// regular files, and never compares an ID by its beginning. It enters no namespace.
 //
 // Versions: libcni's cache since 0.7, Multus since 3.7.2, containerd since 1.0 and CRI-O since 1.19
 // for the namespace of a sandbox; package cni parses the formats.

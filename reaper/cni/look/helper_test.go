@@ -115,14 +115,6 @@ func (n *cniNode) sockets() cri.Sockets {
 	return cri.NamedSocket(n.cri.Endpoint(), "--runtime-endpoint")
 }
 
-// Sockets are the runtime's.
-func (n *cniNode) Sockets(context.Context) []string {
-	if n.waive {
-		return nil
-	}
-	return n.sockets().Paths
-}
-
 // Containers asks what probe asks: the node's own namespaces are seen, and no kubelet is looked for.
 func (n *cniNode) Containers(ctx context.Context, _ *bounded.Handle) probe.Containers {
 	cgroups := cgroup.Reader{Root: n.cgroupRoot, Guard: &bounded.Guard{Patience: n.patience}}

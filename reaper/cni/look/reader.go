@@ -26,8 +26,7 @@ type Reader struct {
 	// CacheDirs are the cache directories of libcni, Multus and flannel, and DataDirs those of host-local,
 	// besides the ones in a configuration.
 	CacheDirs, DataDirs []string
-	// ConfDir has the network configurations. ConfDirSet: the operator chose it; else those of distributions and of the runtime are
-	// read besides.
+	// ConfDir has the network configurations. ConfDirSet: the operator chose it; else those of distributions are read besides.
 	ConfDir    string
 	ConfDirSet bool
 	NetnsDirs  []string // where network namespaces are bound
@@ -43,8 +42,6 @@ type Reader struct {
 
 // Node is the part of probe.Probe that this package uses.
 type Node interface {
-	// Sockets are the runtimes'.
-	Sockets(ctx context.Context) []string
 	// Containers asks for all containers, after a chunk was read. dir is a directory of the chunk, nil where it has none.
 	Containers(ctx context.Context, dir *bounded.Handle) probe.Containers
 }

@@ -113,7 +113,7 @@ type batch struct {
 	out     []cni.File
 	// patience is the remaining time to wait for locks.
 	patience time.Duration
-	buf      []byte
+	buf      []byte // of the file that is compared
 }
 
 // run opens all directories before it handles the first, since the thread may change nothing but what is below one that is open by then.

@@ -48,10 +48,17 @@ func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx
 	if !sameFile(want, &st) {
 		return st, errAltered
 	}
-	got, err := d.b.read(fd, len(data)+1, want.Size)
-	if err == nil && !bytes.Equal(got, data) {
-		err = errAltered
+	if want.Size != int64(len(data)) {
+		return st, errAltered
 	}
+	if d.b.buf == nil {
+		d.b.buf = make([]byte, 0, 64<<10)
+	}
+	got, err := beneath.ReadInto(fd, d.b.buf[:0], want.Size, want.Size)
+	if errors.Is(err, beneath.ErrTooLong) || err == nil && !bytes.Equal(got, data) {
+		return st, errAltered
+	}
+	d.b.buf = got
 	return st, err
 }
 
@@ -62,27 +69,6 @@ func sameFile(want cni.FileID, st *unix.Statx_t) bool {
 		got.Ctime = 0
 	}
 	return st.Mode&unix.S_IFMT == unix.S_IFREG && want == got && want.Ino != 0
-}
-
-// read reads at most n bytes into a buffer that the next read overwrites; no further than
-// size, which the file was just seen to have.
-func (b *batch) read(fd, n int, size int64) ([]byte, error) {
-	if cap(b.buf) < n {
-		b.buf = make([]byte, n, max(n, 64<<10))
-	}
-	buf := b.buf[:n]
-	at := 0
-	for at < n && (at == 0 || int64(at) != size) {
-		k, err := beneath.Retry(func() (int, error) { return unix.Read(fd, buf[at:]) })
-		if err != nil {
-			return nil, err
-		}
-		if k == 0 {
-			break
-		}
-		at += k
-	}
-	return buf[:at], nil
 }
 
 func typeName(mode uint16) string {

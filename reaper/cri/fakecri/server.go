@@ -67,7 +67,6 @@ type Server struct {
 	filtered   bool
 	network    string // why the pods' network is not ready, "" where it is
 	info       map[string]map[string]string
-	statusInfo map[string]string
 }
 
 // Start listens on the unix socket and serves until Close. Whoever may write to the
@@ -157,13 +156,6 @@ func (s *Server) SetInfo(id string, info map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.info[id] = info
-}
-
-// SetStatusInfo sets what the verbose status of the runtime has besides.
-func (s *Server) SetStatusInfo(info map[string]string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.statusInfo = info
 }
 
 // Filtered reports whether any call carried a filter, and so could not list all states.

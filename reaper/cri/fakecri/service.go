@@ -68,15 +68,11 @@ func (s *Server) listContainers(r *runtimeapi.ListContainersRequest) (*runtimeap
 	return &runtimeapi.ListContainersResponse{Containers: s.containers}, nil
 }
 
-func (s *Server) status(r *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
-	a := &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+func (s *Server) status(*runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	return &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
 		{Type: runtimeapi.RuntimeReady, Status: true},
 		{Type: runtimeapi.NetworkReady, Status: s.network == "", Reason: "NetworkPluginNotReady", Message: s.network},
-	}}}
-	if r.GetVerbose() {
-		a.Info = s.statusInfo
-	}
-	return a, nil
+	}}}, nil
 }
 
 // podSandboxStatus, as a real runtime, accepts the beginning of an ID.
