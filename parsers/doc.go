@@ -6,7 +6,7 @@
 // sure that the text is the kubelet's own, and not text that the kubelet or another program quotes.
 //
 // A grammar parses each line from its first byte to its last, outside in. The transport (unwrap.go: the forms
-// of syslog, journalctl and container runtimes, the JSON of loggers and shippers, k0s's log) contains the name
+// of syslog, journalctl and container runtimes, the JSON of loggers, k0s's log) contains the name
 // of the program and the one place where its text starts. klog's header or JSON object contains the source file
 // of the kubelet. The message (message.go, teardown.go) is compared from its beginning with that file's own
 // format strings. Nothing is searched for, so no rule matches a report in a probe's output, in a volume's name

@@ -27,7 +27,6 @@ const (
 	transportDocker   = "docker-json"
 	transportStamped  = "container-timestamps"
 	transportGCP      = "gcp-json"
-	transportShipped  = "shipped-json"
 	transportK0s      = "k0s" // a line of k0s's own log, around the kubelet's
 )
 

@@ -63,8 +63,6 @@ func (o object) text(key string) (string, bool) {
 //	{"__REALTIME_TIMESTAMP":…,"_SYSTEMD_UNIT":…,"MESSAGE":…} journalctl -o json
 //	{"jsonPayload":{"MESSAGE":…,"_SYSTEMD_UNIT":…},…}        Google Cloud's and fluentd's wrapper of it
 //	{"log":"…\n","stream":"stderr","time":…}                 Docker's json-file driver
-//
-// Any other object may be a log shipper's.
 func (p *Parser) unwrapJSON(s string) (envelope, bool) {
 	if !strings.HasPrefix(s, "{") {
 		return envelope{}, false
@@ -74,8 +72,6 @@ func (p *Parser) unwrapJSON(s string) (envelope, bool) {
 		return envelope{}, false
 	}
 	switch {
-	case o["MESSAGE"] != nil && o["PROGRAM"] != nil && !o.ofJournal():
-		return shipped(o) // syslog-ng's
 	case o["MESSAGE"] != nil:
 		return p.journalObject(o, transportJSON)
 	case o["jsonPayload"] != nil:
@@ -89,18 +85,7 @@ func (p *Parser) unwrapJSON(s string) (envelope, bool) {
 	case o["msg"] != nil && o["ts"] != nil:
 		return envelope{Text: s}, true
 	}
-	return shipped(o)
-}
-
-// ofJournal reports whether an entry has any field that journald adds: those begin with an
-// underscore, and some are always printed.
-func (o object) ofJournal() bool {
-	for key := range o {
-		if strings.HasPrefix(key, "_") {
-			return true
-		}
-	}
-	return false
+	return envelope{}, false
 }
 
 // only reports whether an object has no other keys than these.
