@@ -177,6 +177,35 @@ func (d *Dir) SameMount(other *Dir) bool {
 	return err == nil && same
 }
 
+// Beyond returns what is in the directory besides empty directories of the names that empty accepts, "" if nothing is. It
+// is a name, or two, for messages.
+func (d *Dir) Beyond(empty func(name string) bool) (string, error) {
+	names, listed := List(d.FD(), 3)
+	for _, e := range names {
+		if !empty(e.Name) {
+			return e.Name, nil
+		}
+		below, err := d.Step(e.Name)
+		switch {
+		case Gone(err):
+			continue
+		case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+			return e.Name + " (no directory, or a mount point)", nil
+		case err != nil:
+			return "", openError(e.Name, err)
+		}
+		in, err := List(below.FD(), 1)
+		below.Close()
+		if len(in) > 0 {
+			return e.Name + "/" + in[0].Name, nil
+		}
+		if err != nil {
+			return "", PathError("getdents64", e.Name, err)
+		}
+	}
+	return "", listed
+}
+
 // Rewind lists the directory from its beginning the next time.
 func (d *Dir) Rewind() error {
 	_, err := unix.Seek(d.fd, 0, 0)

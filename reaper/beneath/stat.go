@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 const (
@@ -73,6 +74,19 @@ func TypeName(mode uint16) string {
 		return "a socket"
 	}
 	return "a device"
+}
+
+// EntryType returns a file's type as package contents has it.
+func EntryType(mode uint16) contents.EntryType {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return contents.TypeRegular
+	case unix.S_IFLNK:
+		return contents.TypeSymlink
+	case unix.S_IFDIR:
+		return contents.TypeDirectory
+	}
+	return contents.TypeOther
 }
 
 // sameMount reports whether both descriptors are on one mount. The two ways to ask have IDs

@@ -76,46 +76,14 @@ func (b *batch) holdsMore(parent *beneath.Dir, name string) error {
 		return fmt.Errorf("%w: %w", errUsed, beneath.PathError("open", b.r.podsPath(name), err))
 	}
 	defer dir.Close()
-	dents := dents{buf: make([]byte, 4096)}
-	for {
-		more, err := dents.read(dir)
-		if err != nil {
-			return fmt.Errorf("%w: %w", errUsed, beneath.PathError("getdents64", b.r.podsPath(name), err))
-		}
-		if !more {
-			return nil
-		}
-		for _, e := range dents.list {
-			below := e.Name
-			if !contents.MadeFirst(below) {
-				return fmt.Errorf("%w: it holds %q", errUsed, below)
-			}
-			if err := b.holdsNothing(dir, below); err != nil {
-				return fmt.Errorf("%w: %w", errUsed, err)
-			}
-		}
+	more, err := dir.Beyond(contents.MadeFirst)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", errUsed, beneath.PathError("getdents64", b.r.podsPath(name), err))
+	case more != "":
+		return fmt.Errorf("%w: it holds %q", errUsed, more)
 	}
-}
-
-// holdsNothing returns why the directory is not an empty one of the same mount.
-func (b *batch) holdsNothing(parent *beneath.Dir, name string) error {
-	dir, err := parent.Step(name)
-	if err != nil {
-		return beneath.PathError("open", name, err)
-	}
-	defer dir.Close()
-	dents := dents{buf: make([]byte, 4096)}
-	for {
-		more, err := dents.read(dir)
-		switch {
-		case err != nil:
-			return beneath.PathError("getdents64", name, err)
-		case len(dents.list) > 0 && more:
-			return fmt.Errorf("it holds %q", name+"/"+dents.list[0].Name)
-		case !more:
-			return nil
-		}
-	}
+	return nil
 }
 
 // usedAfter looks once more at what has just gone to quarantine under the entry's name.

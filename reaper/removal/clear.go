@@ -209,25 +209,13 @@ func (b *batch) empty(ctx context.Context, leaf, dest *beneath.Dir, a policy.Act
 	return beneath.PathError("renameat2", b.leafPath(a), errFilled)
 }
 
-// names lists a directory from its beginning.
+// names lists a directory from its beginning. One that was removed meanwhile has none.
 func (b *batch) names(dir *beneath.Dir) ([]string, error) {
-	if err := dir.Rewind(); err != nil {
-		return nil, err
+	names, err := namesOf(dir)
+	if errors.Is(err, unix.ENOENT) {
+		err = nil
 	}
-	b.buffer()
-	var names []string
-	for {
-		more, err := b.dents.read(dir)
-		if errors.Is(err, unix.ENOENT) {
-			return names, nil // the directory itself was removed
-		}
-		if err != nil || !more {
-			return names, err
-		}
-		for _, e := range b.dents.list {
-			names = append(names, e.Name)
-		}
-	}
+	return names, err
 }
 
 // stillThere checks that the emptied directory is still the leaf: another process may have moved it away while

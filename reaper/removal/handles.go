@@ -151,17 +151,13 @@ func orInvalid(err error) error {
 // tighten removes the others' rights from an empty quarantine. One with content may be a directory that was
 // configured by mistake, so its mode is not changed.
 func (r *Remover) tighten(dir *beneath.Dir, mode uint16, change bool) error {
-	d := dents{buf: make([]byte, 4096)}
-	more, err := d.read(dir)
-	if err != nil {
-		return beneath.PathError("getdents64", r.quarPath(""), err)
-	}
-	if more && len(d.list) > 0 {
+	names, err := beneath.List(dir.FD(), 1)
+	if len(names) > 0 {
 		return fmt.Errorf("the quarantine %s has mode %#o and is not empty; chmod 0700 it if it is the right one: %w",
 			r.quarPath(""), mode&0o7777, unix.EPERM)
 	}
-	if err := dir.Rewind(); err != nil {
-		return beneath.PathError("lseek", r.quarPath(""), err)
+	if err != nil {
+		return beneath.PathError("getdents64", r.quarPath(""), err)
 	}
 	if !change {
 		return nil // only looked at

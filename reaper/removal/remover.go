@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -187,21 +188,25 @@ func (r *Remover) List() ([]string, error) {
 }
 
 func (r *Remover) quarNames(h *handles) ([]string, error) {
-	var names []string
-	d := dents{buf: make([]byte, 64<<10)}
-	for {
-		more, err := d.read(h.quar)
-		if err != nil {
-			return nil, beneath.PathError("getdents64", r.quarPath(""), err)
-		}
-		if !more {
-			slices.Sort(names)
-			return names, nil
-		}
-		for _, e := range d.list {
-			names = append(names, e.Name)
-		}
+	names, err := namesOf(h.quar)
+	if err != nil {
+		return nil, beneath.PathError("getdents64", r.quarPath(""), err)
 	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// namesOf lists a directory from its beginning.
+func namesOf(dir *beneath.Dir) ([]string, error) {
+	if err := dir.Rewind(); err != nil {
+		return nil, err
+	}
+	entries, err := beneath.List(dir.FD(), math.MaxInt)
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name
+	}
+	return names, err
 }
 
 const (

@@ -178,9 +178,9 @@ func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.St
 // vol_data.json is removed only when its content is in the outcome.
 func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (contents.Class, bool) {
 	rel := w.rel(f, name)
-	class := contents.ClassOf(rel, typeOf(st.Mode), int64(st.Size)) // a file's size is an off_t
+	class := contents.ClassOf(rel, beneath.EntryType(st.Mode), int64(st.Size)) // a file's size is an off_t
 	volData := class == contents.ClassSkeleton && name == contents.VolData && rel[0] == "volumes"
-	if contents.ByText(rel, typeOf(st.Mode), int64(st.Size)) { // as above
+	if contents.ByText(rel, beneath.EntryType(st.Mode), int64(st.Size)) { // as above
 		if content, err := f.dir.ReadFile(name, contents.BiggestText); err == nil {
 			class = contents.ClassOfText(rel, content)
 		}
@@ -220,18 +220,6 @@ func (w *walker) last(f *frame) error {
 	}
 	w.leftRow(f, contents.VolData, class, &st)
 	return nil
-}
-
-func typeOf(mode uint16) contents.EntryType {
-	switch mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return contents.TypeRegular
-	case unix.S_IFLNK:
-		return contents.TypeSymlink
-	case unix.S_IFDIR:
-		return contents.TypeDirectory
-	}
-	return contents.TypeOther
 }
 
 // count counts one entry that was removed, for the record and for who waits.

@@ -3,7 +3,6 @@ package poddir
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -41,42 +40,12 @@ func holdsMore(parent *beneath.Dir, name string) policy.Fact {
 		return policy.Fact{Detail: err.Error()}
 	}
 	defer dir.Close()
-	names, err := firstNames(dir)
-	if err != nil {
+	more, err := dir.Beyond(contents.MadeFirst)
+	switch {
+	case err != nil:
 		return policy.Fact{Detail: err.Error()}
-	}
-	for _, d := range names {
-		if !contents.MadeFirst(d.Name) {
-			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean.Name(d.Name)}
-		}
-		below, err := dir.Walk(d.Name)
-		if err != nil {
-			if beneath.Gone(err) {
-				continue
-			}
-			return policy.Fact{Truth: policy.Yes, Detail: fmt.Sprintf("%s in it is no directory, or a mount point", clean.Name(d.Name))}
-		}
-		in, err := firstNames(below)
-		below.Close()
-		switch {
-		case err != nil:
-			return policy.Fact{Detail: err.Error()}
-		case len(in) > 0:
-			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean.Name(d.Name+"/"+in[0].Name)}
-		}
+	case more != "":
+		return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean.Name(more)}
 	}
 	return policy.Fact{Truth: policy.No}
-}
-
-// firstNames lists no more of a directory than it takes.
-func firstNames(dir *beneath.Dir) ([]beneath.Entry, error) {
-	var names []beneath.Entry
-	err := beneath.EachName(dir.FD(), make([]byte, 4096), func(d beneath.Entry) bool {
-		names = append(names, d)
-		return len(names) < 3
-	})
-	if errors.Is(err, beneath.ErrTooMany) {
-		err = nil // one more than the kubelet makes is enough
-	}
-	return names, err
 }

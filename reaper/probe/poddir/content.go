@@ -111,18 +111,6 @@ func (c *Content) unread(rel []string, err error) {
 
 func blocksOf(st *unix.Statx_t) int64 { return int64(min(st.Blocks, 1<<53)) * 512 }
 
-func entryType(mode uint16) contents.EntryType {
-	switch mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return contents.TypeRegular
-	case unix.S_IFLNK:
-		return contents.TypeSymlink
-	case unix.S_IFDIR:
-		return contents.TypeDirectory
-	}
-	return contents.TypeOther
-}
-
 // hostsName reads the pod's host name, which is its name unless its spec says otherwise,
 // from the etc-hosts that the kubelet writes:
 //

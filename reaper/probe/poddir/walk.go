@@ -254,7 +254,7 @@ func (w *walker) file(parent *beneath.Dir, rel []string, d beneath.Entry, t *tre
 		t.Bytes += blocksOf(&st)
 		return
 	}
-	kind := entryType(st.Mode)
+	kind := beneath.EntryType(st.Mode)
 	size := int64(min(st.Size, 1<<62))
 	class := contents.ClassOf(rel, kind, size)
 	if contents.ByText(rel, kind, size) {
