@@ -62,7 +62,7 @@ const (
 type deed string
 
 const (
-	nothing     deed = "nothing: the kubelet was faster"
+	nothing     deed = "nothing: the kubelet removed it"
 	removed     deed = "removed, nothing is left"
 	heldData    deed = "moved to quarantine: data waits for an operator"
 	heldAged    deed = "moved to quarantine: ephemeral data waits for retention"

@@ -25,9 +25,9 @@ type cniRow struct{ runtime, did, then string }
 
 // The rows of the second table.
 const (
-	cniLost     = "cache files and both addresses of a sandbox that the runtime has lost; its network namespace is there"
+	cniLost     = "cache files and addresses of a lost sandbox, whose network namespace is there"
 	cniGone     = "the same; its namespace is gone"
-	cniGiven    = "one of these addresses, from the archive, while another sandbox has it"
+	cniGiven    = "one of the addresses, put back while another sandbox has it"
 	cniNotReady = "an empty cache file of a sandbox that is not ready"
 	cniReady    = "an empty cache file of a sandbox that runs"
 )
@@ -49,10 +49,10 @@ func (tb *table) addCNI(version, kind string, r cniRow) {
 const aboutCNI = `
 ## What CNI left
 
-With Debian's bridge, host-local (IPv4 and IPv6) and loopback plugins. A sandbox is lost as in life: its containers are removed behind CRI's back,
-and containerd is killed and started again. [What CNI left](cni.md) shows what is judged.
+With Debian's bridge, host-local (IPv4 and IPv6) and loopback plugins. A sandbox is lost as in life: its containers are
+removed behind CRI's back, and containerd is killed and started again. [What CNI left](cni.md) shows what is judged.
 
-| CNI left | kubelet | the runtime | orphan-reaper | then |
+| CNI left | kubelets | the runtime | orphan-reaper | then |
 | --- | --- | --- | --- | --- |
 `
 
@@ -67,36 +67,32 @@ func (tb *table) add(version string, rows map[string]row) {
 
 const about = `# Leftovers by kubelet version
 
-After two minutes you know what orphan-reaper does with the leftover on your node: find the kubelet's message below. Each row was seen beside a real
-kubelet: its message, what orphan-reaper did, and the message after that. ` + "`E2E_WRITE_DOCS=1 make e2e`" + ` writes this page; ` + "`make e2e`" + ` fails where a run differs.
+After two minutes you know what orphan-reaper does with the leftover on your node: search this page for the kubelet's
+message. Each item was seen beside a real kubelet. It has what orphan-reaper did, and the kubelet's messages before
+that: the text after ` + "`orphaned pod \"UID\" found, but`" + `, where ` + "`…`" + ` is the pod directory. Afterwards there were none, unless
+the item states that they stay. ` + "`E2E_WRITE_DOCS=1 make e2e`" + ` writes this page, and ` + "`make e2e`" + ` fails where a run differs.
 
-All leftovers were on one node, among living pods, which lost nothing. Files behind every mount and symlink survived, with one exception: the kubelet itself,
-at least of 1.24 to 1.28, removes through a bind of the same file system in ` + "`containers/`" + `, in its first housekeeping run. These kubelets report bind-mounted
-volumes, too; 1.30 and later do not.
+All leftovers were on one node, among living pods, which lost nothing. Files behind every mount and symlink survived,
+with one exception: a kubelet of 1.24 to 1.28 itself removes files through a bind of the same file system in
+` + "`containers/`" + `. A pod that is kept for a mount is removed when the mount is gone.
 
-A message is what follows ` + "`orphaned pod \"UID\" found, but`" + `; ` + "`…`" + ` is the pod directory. At its default verbosity a kubelet logs only the first one, of the first
-pod in sorted order, until that pod is gone. A pod without a message is in the metric kubelet_orphan_pod_cleaned_volumes_errors only. A pod that is kept for a
-mount is removed when the mount is gone.
+At its default verbosity a kubelet logs only the first message, of the first pod in sorted order, until that pod is
+gone. A pod without a message is in the metric kubelet_orphan_pod_cleaned_volumes_errors only.
 
-| leftover | kubelet | message | orphan-reaper | message after that |
-| --- | --- | --- | --- | --- |
 `
 
-// line is a row of either table for one kubelet: what is in its columns after the version.
-type line struct{ kind, version, cells string }
+// The kubelets of the page, in its own words.
+const aboutVersions = "The kubelets are "
+
+// line is what one kubelet made of one kind: an item of the list, or a row of the table, without the versions.
+type line struct{ kind, version, text string }
 
 // lines returns the results of this run.
 func (tb *table) lines() []line {
 	var all []line
 	for _, version := range versions {
 		for _, k := range kinds {
-			r := tb.rows[version][k.name]
-			after := cell(r.after, "")
-			if r.after != "" && r.after == r.said {
-				after = "the same"
-			}
-			cells := fmt.Sprintf("%s | %s | %s", cell(r.said, r.did), r.did, after)
-			all = append(all, line{k.name, version, cells})
+			all = append(all, line{k.name, version, item(tb.rows[version][k.name])})
 		}
 		for _, kind := range cniKinds {
 			r := tb.cni[version][kind]
@@ -106,40 +102,105 @@ func (tb *table) lines() []line {
 	return all
 }
 
+// item is the deed, and a line for each message before it.
+func item(r row) string {
+	text := string(r.did)
+	switch r.after {
+	case "":
+	case r.said:
+		text += "; the messages stay"
+	default:
+		text += "; then `" + r.after + "`"
+	}
+	if r.said != "" {
+		text += "\n  - `" + strings.ReplaceAll(r.said, "; ", "`\n  - `") + "`"
+	}
+	return text
+}
+
 // parsePage reads the lines of a page, kubelet by kubelet.
 func parsePage(page string) []line {
+	_, list, _ := strings.Cut(page, aboutVersions)
+	list, _, _ = strings.Cut(list, ".\n")
+	known := strings.Split(list, ", ")
 	var all []line
-	for text := range strings.Lines(page) {
-		cells := strings.SplitN(strings.Trim(text, "| \n"), " | ", 3)
-		if len(cells) < 3 || !strings.HasPrefix(cells[1], "1.") {
+	add := func(kind, list, text string) {
+		for _, version := range expand(list, known) {
+			all = append(all, line{kind, version, text})
+		}
+	}
+	kind, list, text := "", "", ""
+	for l := range strings.Lines(page + "\n") {
+		l = strings.TrimSuffix(l, "\n")
+		if l, more := strings.CutPrefix(l, "  - "); more {
+			text += "\n  - " + l
 			continue
 		}
-		for version := range strings.SplitSeq(cells[1], ", ") {
-			all = append(all, line{cells[0], version, cells[2]})
+		if list != "" {
+			add(kind, list, text)
+			list = ""
+		}
+		switch cells := strings.SplitN(strings.Trim(l, "| "), " | ", 3); {
+		case strings.HasPrefix(l, "**"):
+			kind = strings.Trim(l, "*")
+		case strings.HasPrefix(l, "- "):
+			list, text, _ = strings.Cut(strings.TrimPrefix(l, "- "), ": ")
+		case len(cells) == 3 && slices.Contains(cniKinds, cells[0]):
+			add(cells[0], cells[1], cells[2])
 		}
 	}
 	return all
 }
 
-// page writes the lines, kind by kind; kubelets that follow each other and did the same share a row.
+// expand returns the versions of a list as shorten writes it.
+func expand(list string, known []string) []string {
+	if list == "all" {
+		return known
+	}
+	if from, to, ok := strings.Cut(list, " to "); ok {
+		return known[slices.Index(known, from) : slices.Index(known, to)+1]
+	}
+	return strings.Split(list, ", ")
+}
+
+// shorten writes versions as "all", as a range of those that are known, or as a list.
+func shorten(of, known []string) string {
+	first := slices.Index(known, of[0])
+	switch {
+	case slices.Equal(of, known):
+		return "all"
+	case len(of) > 1 && len(known) >= first+len(of) && slices.Equal(of, known[first:first+len(of)]):
+		return of[0] + " to " + of[len(of)-1]
+	}
+	return strings.Join(of, ", ")
+}
+
+// page writes the lines, kind by kind; kubelets that follow each other and did the same share an item.
 func page(lines []line) string {
+	var known []string
+	for _, l := range lines {
+		known = append(known, l.version)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
 	var b strings.Builder
-	b.WriteString(about)
+	b.WriteString(about + aboutVersions + strings.Join(known, ", ") + ".\n")
 	for _, k := range kinds {
-		writeKind(&b, lines, k.name)
+		fmt.Fprintf(&b, "\n**%s**\n\n", k.name)
+		writeKind(&b, lines, known, k.name, "- %[2]s: %[3]s\n")
 	}
 	b.WriteString(aboutCNI)
 	for _, kind := range cniKinds {
-		writeKind(&b, lines, kind)
+		writeKind(&b, lines, known, kind, "| %s | %s | %s |\n")
 	}
 	return b.String()
 }
 
-func writeKind(b *strings.Builder, lines []line, kind string) {
+func writeKind(b *strings.Builder, lines []line, known []string, kind, format string) {
 	lines = slices.DeleteFunc(slices.Clone(lines), func(l line) bool { return l.kind != kind })
 	slices.SortFunc(lines, func(x, y line) int { return strings.Compare(x.version, y.version) })
 	for len(lines) > 0 {
-		same := slices.IndexFunc(lines, func(l line) bool { return l.cells != lines[0].cells })
+		same := slices.IndexFunc(lines, func(l line) bool { return l.text != lines[0].text })
 		if same < 0 {
 			same = len(lines)
 		}
@@ -147,19 +208,9 @@ func writeKind(b *strings.Builder, lines []line, kind string) {
 		for _, l := range lines[:same] {
 			of = append(of, l.version)
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", kind, strings.Join(of, ", "), lines[0].cells)
+		fmt.Fprintf(b, format, kind, shorten(of, known), lines[0].text)
 		lines = lines[same:]
 	}
-}
-
-func cell(said string, did deed) string {
-	switch {
-	case said != "":
-		return "`" + strings.ReplaceAll(said, "; ", "`; `") + "`"
-	case did == nothing:
-		return "nothing, and removed it"
-	}
-	return "nothing"
 }
 
 // check compares the results of this run with the page of the repository, or writes them there beside those of
@@ -184,10 +235,10 @@ func (tb *table) check(t *testing.T) {
 	for _, l := range said {
 		switch i := slices.IndexFunc(was, func(o line) bool { return o.kind == l.kind && o.version == l.version }); {
 		case i < 0:
-			t.Logf("docs/compatibility.md has no row of %q for kubelet %s: E2E_WRITE_DOCS=1 make e2e writes it", l.kind, l.version)
-		case was[i].cells != l.cells:
+			t.Logf("docs/compatibility.md has nothing of %q for kubelet %s: E2E_WRITE_DOCS=1 make e2e writes it", l.kind, l.version)
+		case was[i].text != l.text:
 			t.Errorf("docs/compatibility.md has for %q beside kubelet %s:\n%s\nthis run has:\n%s\nE2E_WRITE_DOCS=1 make e2e writes it, read the diff",
-				l.kind, l.version, was[i].cells, l.cells)
+				l.kind, l.version, was[i].text, l.text)
 		}
 	}
 }
