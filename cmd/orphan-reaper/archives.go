@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,14 +27,14 @@ func (a *cli) archive(ctx context.Context, name string, batch bool) (config.Conf
 	if err != nil {
 		return cfg, err
 	}
-	all, err := app.ListArchives(ctx, cfg)
-	if err != nil {
-		return cfg, fmt.Errorf("cannot list the archives: %w", err)
+	q, err := app.ReadQuarantine(cfg)
+	if err := cmp.Or(err, q.Unread); err != nil {
+		return cfg, err
 	}
 	is := func(s cni.ArchiveState) bool {
 		return s.Name == name || batch && cni.BatchOf(s.Name) == cni.BatchOf(name)
 	}
-	if what := map[bool]string{false: "archive", true: "batch"}[batch]; !slices.ContainsFunc(all, is) {
+	if what := map[bool]string{false: "archive", true: "batch"}[batch]; !slices.ContainsFunc(q.Archives, is) {
 		return cfg, exit.Failf(seeQuarantine, "there is no %s %s", what, clean.Text(name))
 	}
 	return cfg, nil

@@ -19,7 +19,7 @@ const bundleNote = "It has names of pods, namespaces and processes, and paths; i
 // bundle writes the parts of a bug report into one file, and prints its name. The parts are the output of other
 // commands.
 func (a *cli) bundle(ctx context.Context, cfg config.Config, shown *doctor.Screen, file string) error {
-	seen := a.viewContext(ctx, cfg)
+	node := app.NodeName(cfg)
 	var wrong []error
 	piece := func(name string, write func(*ui.Printer) error) app.BundleFile {
 		var text bytes.Buffer
@@ -31,7 +31,7 @@ func (a *cli) bundle(ctx context.Context, cfg config.Config, shown *doctor.Scree
 	}
 	files := []app.BundleFile{
 		piece("README.txt", func(p *ui.Printer) error {
-			p.Para("", "What orphan-reaper doctor -o bundle wrote on node "+seen.Node+". "+bundleNote)
+			p.Para("", "What orphan-reaper doctor -o bundle wrote on node "+node+". "+bundleNote)
 			return nil
 		}),
 		piece("version.json", func(p *ui.Printer) error { return p.JSON(version()) }),
@@ -39,8 +39,8 @@ func (a *cli) bundle(ctx context.Context, cfg config.Config, shown *doctor.Scree
 		piece("doctor.txt", func(p *ui.Printer) error { doctor.Write(p, shown); return nil }),
 		piece("doctor.json", func(p *ui.Printer) error { return p.JSON(shown) }),
 	}
-	if report, err := app.Survey(ctx, cfg, nil); err == nil { // doctor has the error
-		scan := ui.NewReport(report, seen, ui.Show{All: true})
+	if s, err := app.Look(ctx, cfg, nil); err == nil { // doctor has the error
+		scan := ui.NewReport(s.Report, a.lookContext(cfg, &s), ui.Show{All: true})
 		files = append(files,
 			piece("scan.txt", func(p *ui.Printer) error { p.Report(&scan); return nil }),
 			piece("scan.json", func(p *ui.Printer) error { return p.JSON(scan) }))
@@ -49,7 +49,7 @@ func (a *cli) bundle(ctx context.Context, cfg config.Config, shown *doctor.Scree
 		return err
 	}
 	at := app.Now().Wall.UTC()
-	dir := "orphan-reaper-" + strings.Map(nameRune, seen.Node) + "-" + at.Format("20060102T150405Z")
+	dir := "orphan-reaper-" + strings.Map(nameRune, node) + "-" + at.Format("20060102T150405Z")
 	if file == "" {
 		file = dir + ".tar.gz"
 	}

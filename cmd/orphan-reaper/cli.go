@@ -141,14 +141,21 @@ func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 	return cfg, err
 }
 
-// viewContext returns what views show besides the result.
-func (a *cli) viewContext(ctx context.Context, cfg config.Config) ui.Context {
+// viewContext returns what views show besides the result. Those of a look add the daemon.
+func (a *cli) viewContext(cfg config.Config) ui.Context {
 	return ui.Context{
 		Now: app.Now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention,
 		Place:       ui.Place{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Node: app.NodeName(cfg)},
 		ArchivePath: func(name string) string { return app.ArchivePath(cfg, name) },
-		Observe:     cfg.Observe(), Daemon: app.Standing(ctx, cfg),
+		Observe:     cfg.Observe(),
 	}
+}
+
+// lookContext is viewContext for a look.
+func (a *cli) lookContext(cfg config.Config, s *app.Survey) ui.Context {
+	c := a.viewContext(cfg)
+	c.Daemon, c.Unlisted = s.Daemon, s.Unlisted
+	return c
 }
 
 func (a *cli) printer(w io.Writer) *ui.Printer {

@@ -49,7 +49,7 @@ func newDoctorCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := doctor.New(x, a.viewContext(cmd.Context(), cfg))
+			shown := doctor.New(x, a.viewContext(cfg))
 			if a.output == bundleFormat {
 				return a.bundle(cmd.Context(), cfg, &shown, file)
 			}

@@ -14,7 +14,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 func newExplainCommand(a *cli) *cobra.Command {
@@ -43,13 +42,9 @@ drivers are filled in.
 			if err != nil {
 				return a.explainName(cmd.Context(), args[0], err)
 			}
-			done, err := app.History(cmd.Context(), cfg, uids[0])
-			if err != nil {
-				return fmt.Errorf("cannot read what was done with %s: %w", uids[0], err)
-			}
 			none := exit.Failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s shows what became of it", uids[0]),
 				"there is no pod %s in %s, none in quarantine and nothing of it in the ledger", uids[0], cfg.PodsDir())
-			return a.explain(cmd.Context(), cfg, uids, "", done, none)
+			return a.explain(cmd.Context(), cfg, uids, "", none)
 		},
 	}
 }
@@ -69,22 +64,22 @@ func (a *cli) explainName(ctx context.Context, name string, none error) error {
 	}
 	none = exit.Failf("nothing is to be done about it",
 		"%s is no pod's: a file system has such a directory of its own, and orphan-reaper passes it over", strconv.Quote(name))
-	return a.explain(ctx, cfg, nil, name, nil, none)
+	return a.explain(ctx, cfg, nil, name, none)
 }
 
 // explain prints what a look and the ledger have of one pod, or of an entry that is no pod's. It returns none
 // if they have nothing.
-func (a *cli) explain(ctx context.Context, cfg config.Config, uids []parsers.PodUID, name string, done []policy.Record, none error) error {
-	report, err := app.Survey(ctx, cfg, uids)
+func (a *cli) explain(ctx context.Context, cfg config.Config, uids []parsers.PodUID, name string, none error) error {
+	s, err := app.Look(ctx, cfg, uids)
 	if err != nil {
 		return err
 	}
-	x := ui.NewExplanation(report, a.viewContext(ctx, cfg), cmp.Or(uids...), name, done)
+	x := ui.NewExplanation(s.Report, a.lookContext(cfg, &s), cmp.Or(uids...), name, s.History)
 	if err := a.write(x, func(p *ui.Printer) { p.Explain(x) }); err != nil {
 		return err
 	}
 	if x.Empty() {
 		return none
 	}
-	return exit.Attention(x.NeedsPerson() || contradicted(report))
+	return exit.Attention(x.NeedsPerson() || contradicted(s.Report))
 }

@@ -226,14 +226,14 @@ func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config
 	if cfg, err = a.nodeConfig(ctx); err != nil {
 		return cfg, means, err
 	}
-	all, err := app.ListQuarantine(ctx, cfg)
+	q, err := app.ReadQuarantine(cfg)
 	if err != nil {
 		return cfg, means, fmt.Errorf("cannot list the quarantine: %w", err)
 	}
-	if means.entries = lying(all); len(args) == 0 {
+	if means.entries = lying(q.Entries); len(args) == 0 {
 		return cfg, means, nil
 	}
-	uids, err := podUIDs(cfg, args, noName, func() ([]app.Pod, error) { return podsOf(all), nil })
+	uids, err := podUIDs(cfg, args, noName, func() ([]app.Pod, error) { return podsOf(q.Entries), nil })
 	if err != nil {
 		return cfg, means, err
 	}

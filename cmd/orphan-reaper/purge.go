@@ -65,7 +65,7 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 	}
 	entries := means.entries
 	if means.uid != "" && len(entries) == 0 {
-		last, done, err := a.doneBefore(ctx, cfg, means.uid, policy.KindRemoved)
+		last, done, err := doneBefore(cfg, means.uid, policy.KindRemoved)
 		if err != nil {
 			return err
 		}

@@ -43,14 +43,6 @@ to be alive. Find out why that happened before you resume.`,
 	return group
 }
 
-func (a *cli) inQuarantine(ctx context.Context, cfg config.Config) ([]policy.EntryState, error) {
-	all, err := app.ListQuarantine(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list the quarantine: %w", err)
-	}
-	return lying(all), nil
-}
-
 // lying leaves out entries that are gone.
 func lying(all []policy.EntryState) []policy.EntryState {
 	return slices.DeleteFunc(slices.Clone(all), func(e policy.EntryState) bool { return !e.Phase.InQuarantine() })
@@ -61,25 +53,20 @@ func (a *cli) quarantineList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	entries, err := a.inQuarantine(ctx, cfg)
+	q, err := app.ReadQuarantine(cfg)
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot list the quarantine: %w", err)
 	}
-	archives, err := app.ListArchives(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("cannot list the archives: %w", err)
+	if q.Unread != nil {
+		return q.Unread
 	}
-	stopped, err := app.Breaker(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("cannot find out whether enforcing is stopped: %w", err)
-	}
-	shown := ui.NewQuarantine(entries, archives, stopped, a.viewContext(ctx, cfg))
+	shown := ui.NewQuarantine(lying(q.Entries), q.Archives, q.Breaker, a.viewContext(cfg))
 	return a.write(shown, func(p *ui.Printer) { p.Quarantine(shown) })
 }
 
 // lastOutcome returns the last record of an entry of the pod, the zero value if there is none.
-func (a *cli) lastOutcome(ctx context.Context, cfg config.Config, uid parsers.PodUID) (policy.Record, error) {
-	all, err := app.History(ctx, cfg, uid)
+func lastOutcome(cfg config.Config, uid parsers.PodUID) (policy.Record, error) {
+	all, err := app.History(cfg, uid)
 	if err != nil {
 		return policy.Record{}, fmt.Errorf("cannot read what became of %s: %w", uid, err)
 	}
@@ -93,8 +80,8 @@ func (a *cli) lastOutcome(ctx context.Context, cfg config.Config, uid parsers.Po
 
 // doneBefore ends a command on a pod that has nothing in quarantine: the ledger has how the same command ended before, as a
 // record of this kind. Else it is an error.
-func (a *cli) doneBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID, kind policy.Kind) (policy.Record, ui.Outcomes, error) {
-	last, err := a.lastOutcome(ctx, cfg, uid)
+func doneBefore(cfg config.Config, uid parsers.PodUID, kind policy.Kind) (policy.Record, ui.Outcomes, error) {
+	last, err := lastOutcome(cfg, uid)
 	if err == nil && last.Kind != kind {
 		became := ""
 		if words := last.Kind.Means().Became; words != "" {
@@ -127,16 +114,17 @@ func (a *cli) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stopped, err := app.Breaker(ctx, cfg)
-	if err == nil && stopped != nil {
+	q, err := app.ReadQuarantine(cfg)
+	stopped := q.Breaker != nil
+	if err == nil && stopped {
 		err = a.person.Resume(ctx, cfg)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot resume: %w", err)
 	}
 	text := "Enforcing resumed."
-	if stopped == nil {
+	if !stopped {
 		text = "Nothing to resume: the breaker has not stopped anything."
 	}
-	return a.write(map[string]bool{"resumed": stopped != nil}, func(p *ui.Printer) { p.Para("", text) })
+	return a.write(map[string]bool{"resumed": stopped}, func(p *ui.Printer) { p.Para("", text) })
 }

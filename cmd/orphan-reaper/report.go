@@ -47,7 +47,7 @@ func newReportCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := app.Report(cmd.Context(), cfg, from, now)
+			r, err := app.Report(cfg, from, now)
 			if err != nil {
 				return fmt.Errorf("cannot report: %w", err)
 			}

@@ -83,7 +83,7 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 		return errors.Join(outcomeError("restore", outcome), mergeError(cfg, entry, outcome))
 	}
 	return a.restoreCNI(ctx, cfg, uid, ui.NewOutcomes([]policy.Outcome{outcome}), func(p *ui.Printer, files cni.Restored) {
-		p.Restored(a.viewContext(ctx, cfg), entry, outcome, files)
+		p.Restored(a.viewContext(cfg), entry, outcome, files)
 	})
 }
 
@@ -99,7 +99,7 @@ func (a *cli) restoreCNI(
 // restoredBefore ends a restore of a pod that has nothing in quarantine. If the ledger has a restore of the pod, an earlier
 // run may have been killed before it put the pod's CNI files back.
 func (a *cli) restoredBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
-	last, done, err := a.doneBefore(ctx, cfg, uid, policy.KindRestored)
+	last, done, err := doneBefore(cfg, uid, policy.KindRestored)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodU
 			outcomes = append(outcomes, o)
 			continue
 		}
-		last, err := a.lastOutcome(ctx, cfg, uid)
+		last, err := lastOutcome(cfg, uid)
 		switch {
 		case err != nil:
 			errs = append(errs, err)

@@ -64,18 +64,15 @@ func newScanCommand(a *cli) *cobra.Command {
 
 // scan looks once and prints the result.
 func (a *cli) scan(ctx context.Context, cfg config.Config, show ui.Show) error {
-	report, err := app.Survey(ctx, cfg, show.Only)
+	s, err := app.Look(ctx, cfg, show.Only)
 	if err != nil {
 		return err
 	}
-	if !a.json() {
-		show.Lying, _ = a.inQuarantine(ctx, cfg) // on an error the report's own list is shown
-	}
-	shown := ui.NewReport(report, a.viewContext(ctx, cfg), show)
+	shown := ui.NewReport(s.Report, a.lookContext(cfg, &s), show)
 	if err := a.write(shown, func(p *ui.Printer) { p.Report(&shown) }); err != nil {
 		return err
 	}
-	return exit.Attention(shown.NeedsPerson() || contradicted(report))
+	return exit.Attention(shown.NeedsPerson() || contradicted(s.Report))
 }
 
 // contradicted reports whether a setting contradicts the running kubelet. Then nothing is removed, and the operator has to

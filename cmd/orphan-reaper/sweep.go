@@ -33,16 +33,18 @@ func newSweepCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			sweep := app.Survey
-			if !dryRun {
+			var s app.Survey
+			if dryRun {
+				s, err = app.Look(cmd.Context(), cfg, uids)
+			} else {
 				a.tellPods(args, uids)
-				sweep = a.sweep(noWait)
+				s.Report, err = a.sweep(cmd.Context(), cfg, uids, noWait)
+				s.Daemon = app.Standing(cmd.Context(), cfg)
 			}
-			report, err := sweep(cmd.Context(), cfg, uids)
 			if err != nil {
 				return err
 			}
-			return a.printSweep(cmd.Context(), cfg, report, ui.Show{Swept: true, DryRun: dryRun, Only: uids, All: len(uids) > 0})
+			return a.printSweep(cfg, &s, ui.Show{Swept: true, DryRun: dryRun, Only: uids, All: len(uids) > 0})
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed, and change nothing")
@@ -50,30 +52,28 @@ func newSweepCommand(a *cli) *cobra.Command {
 	return cmd
 }
 
-// sweep returns what sweeps the pods of these UIDs, none for all. On a terminal the pods that wait share one line, which
-// is not repeated.
-func (a *cli) sweep(noWait bool) func(context.Context, config.Config, []parsers.PodUID) (reaper.Report, error) {
-	return func(ctx context.Context, cfg config.Config, only []parsers.PodUID) (reaper.Report, error) {
-		o := app.SweepOptions{Only: only, NoWait: noWait}
-		if !a.printer(a.stderr).Piped && cfg.LogFormat != "json" {
-			last := ""
-			o.Leave = func(r policy.Record) bool {
-				return r.Kind == policy.KindKept && r.Decision == policy.Wait && !a.verbose
-			}
-			o.Waits = func(r *reaper.Report) {
-				if line := ui.Waiting(r); line != "" && line != last {
-					last = line
-					_, _ = fmt.Fprintln(a.stderr, line) // a lost note is no failure
-				}
+// sweep sweeps the pods of these UIDs, none for all. On a terminal the pods that wait share one line, which is not
+// repeated.
+func (a *cli) sweep(ctx context.Context, cfg config.Config, only []parsers.PodUID, noWait bool) (reaper.Report, error) {
+	o := app.SweepOptions{Only: only, NoWait: noWait}
+	if !a.printer(a.stderr).Piped && cfg.LogFormat != "json" {
+		last := ""
+		o.Leave = func(r policy.Record) bool {
+			return r.Kind == policy.KindKept && r.Decision == policy.Wait && !a.verbose
+		}
+		o.Waits = func(r *reaper.Report) {
+			if line := ui.Waiting(r); line != "" && line != last {
+				last = line
+				_, _ = fmt.Fprintln(a.stderr, line) // a lost note is no failure
 			}
 		}
-		return a.person.Sweep(ctx, cfg, version().Version, o)
 	}
+	return a.person.Sweep(ctx, cfg, version().Version, o)
 }
 
 // printSweep prints the results of a sweep or its plan, and returns the error with its exit code.
-func (a *cli) printSweep(ctx context.Context, cfg config.Config, report reaper.Report, show ui.Show) error {
-	shown := ui.NewReport(report, a.viewContext(ctx, cfg), show)
+func (a *cli) printSweep(cfg config.Config, s *app.Survey, show ui.Show) error {
+	shown := ui.NewReport(s.Report, a.lookContext(cfg, s), show)
 	if err := a.write(shown, func(p *ui.Printer) { p.Report(&shown) }); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (a *cli) printSweep(ctx context.Context, cfg config.Config, report reaper.R
 	if failed := shown.Failed(); failed > 0 {
 		return exit.Failf("orphan-reaper explain UID shows why", "%s failed", human.Count(failed, "pod"))
 	}
-	return exit.Attention(shown.NeedsPerson() || contradicted(report))
+	return exit.Attention(shown.NeedsPerson() || contradicted(s.Report))
 }
 
 func newRunCommand(a *cli) *cobra.Command {

@@ -65,7 +65,9 @@ continues.
 
 // unmount unmounts the mounts of one pod, after the operator agreed.
 func (a *cli) unmount(ctx context.Context, cfg config.Config, uid parsers.PodUID, o app.UnmountOptions, yes bool) error {
-	view := func(u *reaper.Unmounting) ui.Unmount { return ui.NewUnmount(u, a.viewContext(ctx, cfg), o.DryRun) }
+	shown := a.viewContext(cfg)
+	shown.Daemon = app.Standing(ctx, cfg)
+	view := func(u *reaper.Unmounting) ui.Unmount { return ui.NewUnmount(u, shown, o.DryRun) }
 	o.Agree = func(u *reaper.Unmounting) error {
 		if yes {
 			return nil

@@ -45,7 +45,7 @@ func Examine(ctx context.Context, cfg config.Config) (x summary.Case, err error)
 	if err := ctx.Err(); err != nil {
 		return x, err
 	}
-	x.Daemon = proving(cfg, Standing(ctx, cfg))
+	x.Daemon = Standing(ctx, cfg)
 	if mode := x.Daemon.Mode; mode != "" {
 		x.Rules.Observe = mode != config.ModeEnforce // the screen shows what the running daemon removes
 	}
@@ -209,41 +209,6 @@ func standing(ctx context.Context, cfg config.Config, store *state.Store) (d sum
 			return d
 		}
 		holder(ctx, &d, args, store)
-	}
-	return d
-}
-
-// proving returns d with the ledger's records of the pods that the daemon parked since its start.
-func proving(cfg config.Config, d summary.Daemon) summary.Daemon {
-	if d.Runs != policy.Yes {
-		return d
-	}
-	parked, err := reading(cfg, func(s *state.Store) (map[string]time.Time, error) {
-		parked := map[string]time.Time{}
-		for r, err := range s.Records() {
-			if err != nil {
-				return nil, err
-			}
-			if r.At.Wall.Before(d.Since) {
-				continue
-			}
-			switch r.Kind { //nolint:exhaustive // the others begin and end no quarantine
-			case policy.KindParked:
-				parked[r.Entry] = r.At.Wall
-			case policy.KindStripped, policy.KindRemoved:
-				d.Proven = d.Proven || !parked[r.Entry].IsZero()
-				delete(parked, r.Entry)
-			case policy.KindPutBack, policy.KindRestored, policy.KindConflict:
-				delete(parked, r.Entry)
-			}
-		}
-		return parked, nil
-	})
-	d.Proven = d.Proven || err != nil // the screen shows no wait that was not read
-	for _, at := range parked {
-		if d.Parked.IsZero() || at.Before(d.Parked) {
-			d.Parked = at
-		}
 	}
 	return d
 }

@@ -73,33 +73,3 @@ func TestMissingLog(t *testing.T) {
 		}
 	}
 }
-
-// TestProving: the others wait for the first pod that was parked since the daemon's start, until one was confirmed.
-func TestProving(t *testing.T) {
-	cfg := config.Config{StateDir: t.TempDir()}
-	store, err := state.Open(cfg.StateDir, state.Options{})
-	testkit.Must(t, err)
-	defer closeQuietly(store)
-	start := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
-	add := func(after time.Duration, kind policy.Kind, entry string) {
-		_, err := store.Append(policy.Record{Kind: kind, At: policy.Instant{Wall: start.Add(after)}, UID: "u", Entry: entry})
-		testkit.Must(t, err)
-	}
-	want := func(parked time.Duration, proven bool) {
-		t.Helper()
-		d := proving(cfg, summary.Daemon{Runs: policy.Yes, Since: start})
-		if d.Proven != proven || d.Parked.IsZero() != (parked == 0) || parked != 0 && !d.Parked.Equal(start.Add(parked)) {
-			t.Errorf("%t, %s: %+v", proven, parked, d)
-		}
-	}
-	add(-time.Hour, policy.KindParked, "a")
-	add(time.Minute, policy.KindStripped, "a") // of an earlier start
-	want(0, false)
-	add(2*time.Minute, policy.KindParked, "b")
-	add(3*time.Minute, policy.KindParked, "c")
-	want(2*time.Minute, false)
-	add(4*time.Minute, policy.KindPutBack, "b")
-	want(3*time.Minute, false)
-	add(5*time.Minute, policy.KindRemoved, "c")
-	want(0, true)
-}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -20,48 +19,53 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// ListArchives lists the archives of CNI files, the oldest first.
-func ListArchives(_ context.Context, cfg config.Config) ([]cni.ArchiveState, error) {
-	return reading(cfg, func(s *state.Store) ([]cni.ArchiveState, error) { return remove.ArchiveStore{Store: s}.Archives() })
+// Quarantine is what the state directory has of the quarantine.
+type Quarantine struct {
+	// Entries are those of the ledger, sorted by name, and the other directories in quarantine. Entries that are gone may be
+	// among them.
+	Entries  []policy.EntryState
+	Archives []cni.ArchiveState // of CNI files, the oldest first
+	Unread   error              // why not all archives are listed
+	Breaker  *policy.Record     // the record that stopped enforcing, nil if the breaker is closed
 }
 
-// History returns the ledger's records of one pod, the oldest first.
-func History(_ context.Context, cfg config.Config, uid parsers.PodUID) ([]policy.Record, error) {
-	return reading(cfg, func(s *state.Store) ([]policy.Record, error) { return s.History(uid) })
-}
-
-// Breaker returns the record that stopped enforcing, nil if the breaker is closed.
-func Breaker(_ context.Context, cfg config.Config) (*policy.Record, error) {
-	return reading(cfg, func(s *state.Store) (*policy.Record, error) {
-		if r, open := s.Breaker(); open {
-			return &r, nil
-		}
-		return nil, nil
-	})
-}
-
-// ListQuarantine returns the ledger's entries, sorted by name, and the other directories in quarantine. Entries that are gone
-// may be among them.
-func ListQuarantine(_ context.Context, cfg config.Config) ([]policy.EntryState, error) {
-	return reading(cfg, func(s *state.Store) ([]policy.EntryState, error) {
+// ReadQuarantine reads the quarantine.
+func ReadQuarantine(cfg config.Config) (Quarantine, error) {
+	return reading(cfg, func(s *state.Store) (q Quarantine, err error) {
 		if _, err := sameQuarantine(cfg, s); err != nil {
-			return nil, err
-		}
-		known := s.Entries()
-		var entries []policy.EntryState
-		for _, e := range known {
-			entries = append(entries, *e)
+			return q, err
 		}
 		rem, err := removal.Open(removal.Config{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir})
 		if err != nil {
-			return nil, err
+			return q, err
 		}
-		if names, err := rem.List(); err == nil { // a user who may not read the quarantine gets the ledger's entries
-			entries = append(entries, decide.Unlisted(names, known)...)
+		for _, e := range s.Entries() {
+			q.Entries = append(q.Entries, *e)
 		}
-		slices.SortFunc(entries, func(a, b policy.EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
-		return entries, nil
+		q.Entries = append(q.Entries, unlisted(rem, s)...)
+		slices.SortFunc(q.Entries, func(a, b policy.EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
+		if r, open := s.Breaker(); open {
+			q.Breaker = &r
+		}
+		if q.Archives, err = (remove.ArchiveStore{Store: s}).Archives(); err != nil {
+			q.Unread = fmt.Errorf("cannot list the archives: %w", err)
+		}
+		return q, nil
 	})
+}
+
+// unlisted returns the directories in quarantine that the ledger does not have; none for a user who may not read it.
+func unlisted(quarantine interface{ List() ([]string, error) }, s *state.Store) []policy.EntryState {
+	names, err := quarantine.List()
+	if err != nil {
+		return nil
+	}
+	return decide.Unlisted(names, s.Entries())
+}
+
+// History returns the ledger's records of one pod, the oldest first.
+func History(cfg config.Config, uid parsers.PodUID) ([]policy.Record, error) {
+	return reading(cfg, func(s *state.Store) ([]policy.Record, error) { return s.History(uid) })
 }
 
 // Reported holds the state directory's records of a range of days.
@@ -73,7 +77,7 @@ type Reported struct {
 
 // Report returns what was done on this node since a day. It needs no daemon. A state directory that has no records is
 // an error.
-func Report(_ context.Context, cfg config.Config, from, now time.Time) (Reported, error) {
+func Report(cfg config.Config, from, now time.Time) (Reported, error) {
 	return reading(cfg, func(s *state.Store) (Reported, error) {
 		if s.New() {
 			return Reported{}, exit.Failf("has the daemon run on this node? --state-dir names the directory where it is another",

@@ -361,20 +361,34 @@ func (n *Node) warnUnlisted() {
 // 2.4 GB. All of them are counted, and the archives contain the removed ones.
 const mostShown = 1000
 
-// Survey looks once for scan and explain.
-func Survey(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reaper.Report, error) {
+// Survey is one look, with what the state directory has besides.
+type Survey struct {
+	reaper.Report
+	Unlisted []policy.EntryState // directories in quarantine that the ledger does not have
+	Daemon   summary.Daemon
+	History  []policy.Record // the ledger's records of the pod, if the look is at one
+}
+
+// Look looks once, and changes nothing.
+func Look(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (s Survey, err error) {
 	defer progress.From(ctx).End()
 	n, err := open(ctx, cfg, options{})
 	if err != nil {
-		return reaper.Report{}, err
+		return s, err
 	}
 	defer n.Close()
-	rep, err := n.Reaper.Pass(ctx, reaper.Options{DryRun: true, CNI: true, Only: uids, Claims: recentClaims(ctx, cfg, n.Reaper.Clock, n.log)})
-	n.attachments(ctx, &rep)
+	s.Unlisted, s.Daemon = unlisted(n.Reaper.Remover, n.Store), standing(ctx, cfg, n.Store)
+	if len(uids) == 1 {
+		if s.History, err = n.Store.History(uids[0]); err != nil {
+			return s, fmt.Errorf("cannot read what was done with %s: %w", uids[0], err)
+		}
+	}
+	s.Report, err = n.Reaper.Pass(ctx, reaper.Options{DryRun: true, CNI: true, Only: uids, Claims: recentClaims(ctx, cfg, n.Reaper.Clock, n.log)})
+	n.attachments(ctx, &s.Report)
 	if err == nil {
 		err = ctx.Err() // half of a look is no result
 	}
-	return rep, err
+	return s, err
 }
 
 // attachments asks the API server about the volumes that are staged here, for a user who looks: a daemon's look does not.

@@ -15,7 +15,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -63,7 +62,7 @@ func noNode(cfg config.Config, err error) error {
 }
 
 // PodsHere lists the pods of one look, the quarantine and, with past, the ledger: a pod once for each place. It reads no
-// log, so it is faster than Survey. It changes nothing.
+// log, so it is faster than Look. It changes nothing.
 func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) {
 	defer progress.From(ctx).End()
 	n, err := open(ctx, cfg, options{})
@@ -88,11 +87,7 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 			pods = append(pods, Pod{UID: p.UID, Name: policy.FullName(p.Namespace, p.PodName), Certain: p.CertainName, Where: where})
 		}
 	}
-	entries := rep.Entries
-	if names, err := n.Reaper.Remover.List(); err == nil { // a user who may not read it gets the ledger's entries
-		entries = append(entries, decide.Unlisted(names, n.Store.Entries())...)
-	}
-	for _, e := range entries {
+	for _, e := range append(rep.Entries, unlisted(n.Reaper.Remover, n.Store)...) {
 		pods = append(pods, Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
 	}
 	if !past {

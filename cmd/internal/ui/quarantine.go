@@ -18,8 +18,9 @@ type Context struct {
 	Place                                                // where the commands for a reason look
 	ArchivePath              func(archive string) string // of an archive of CNI files
 	// Daemon and Observe determine what removes eligible pods: the daemon, or a sweep in the configured mode.
-	Daemon  summary.Daemon
-	Observe bool
+	Daemon   summary.Daemon
+	Observe  bool
+	Unlisted []policy.EntryState // directories in quarantine that the ledger does not have
 }
 
 // The values of "purge" in JSON: how an entry ends.

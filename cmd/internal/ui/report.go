@@ -41,18 +41,18 @@ type Report struct {
 	show    Show
 	now     time.Time
 	remover Remover
-	halted  bool    // by the breaker
-	lying   []Entry // in quarantine, and other directories there
+	halted  bool // by the breaker
+	// unlisted counts the directories in quarantine that the ledger does not have.
+	unlisted int
 }
 
 // Show selects the pods of a report and of its table. JSON always has all requested pods.
 type Show struct {
-	Swept   bool                // with the outcomes of a sweep
-	DryRun  bool                // those that it would have
-	Only    []parsers.PodUID    // the pods that were asked for, none for all
-	All     bool                // list all the living as well, and each file of CNI by itself
-	Verdict string              // list only what has this verdict, or "alive"
-	Lying   []policy.EntryState // what is in quarantine, also what is not in the ledger; nil for the report's entries
+	Swept   bool             // with the outcomes of a sweep
+	DryRun  bool             // those that it would have
+	Only    []parsers.PodUID // the pods that were asked for, none for all
+	All     bool             // list all the living as well, and each file of CNI by itself
+	Verdict string           // list only what has this verdict, or "alive"
 }
 
 // podView is one pod directory, or one parked pod.
@@ -175,13 +175,7 @@ func NewReport(r reaper.Report, c Context, show Show) Report {
 			v.Quarantine = append(v.Quarantine, viewEntry(e, c))
 		}
 	}
-	v.lying = v.Quarantine
-	if show.Lying != nil {
-		v.lying = nil
-		for _, e := range show.Lying {
-			v.lying = append(v.lying, viewEntry(e, c))
-		}
-	}
+	v.unlisted = len(c.Unlisted)
 	if show.Swept {
 		v.outcomes(r.Outcomes)
 	} else {

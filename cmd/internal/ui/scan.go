@@ -197,7 +197,7 @@ func (p *Printer) sums(v *Report, shown []podView) {
 	}
 	p.unlisted(sums[wordAlive].pods, v.listsWord(wordAlive), "lives", "live")
 	p.unlisted(ended, v.listsEnded(), "that has ended stays in the runtime", "that have ended stay in the runtime")
-	if text := quarantined(v.lying); text != "" && !v.show.Swept {
+	if text := quarantined(v.Quarantine, v.unlisted); text != "" && !v.show.Swept {
 		p.Para("", text)
 	}
 }
@@ -215,26 +215,24 @@ func (p *Printer) unlisted(n int, listed bool, one, many string) {
 }
 
 // quarantined describes the quarantine's size, and the part that is kept until an operator acts.
-func quarantined(entries []Entry) string {
-	if len(entries) == 0 {
+func quarantined(entries []Entry, unlisted int) string {
+	if len(entries)+unlisted == 0 {
 		return ""
 	}
-	parts := []string{"In quarantine: " + human.Count(len(entries), "entry") + ", " + sizeOf(entries)}
-	for _, phase := range []struct {
-		phase policy.Phase
-		words string
-	}{{policy.PhaseConflict, " in conflict"}, {policy.PhaseUnlisted, " not in the ledger"}} {
-		n := 0
-		for i := range entries {
-			if entries[i].Phase == phase.phase {
-				n++
-			}
-		}
-		if n > 0 {
-			parts = append(parts, human.Thousands(n)+phase.words)
+	text := "In quarantine: " + human.Count(len(entries), "entry") + ", " + sizeOf(entries)
+	conflicts := 0
+	for i := range entries {
+		if entries[i].Phase == policy.PhaseConflict {
+			conflicts++
 		}
 	}
-	return strings.Join(parts, "; ") + "."
+	if conflicts > 0 {
+		text += "; " + human.Thousands(conflicts) + " in conflict"
+	}
+	if unlisted > 0 {
+		text += "; " + human.Count(unlisted, "more directory") + " that the ledger does not have"
+	}
+	return text + "."
 }
 
 // mostConflicts bounds the commands for conflicts.

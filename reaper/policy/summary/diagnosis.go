@@ -51,10 +51,6 @@ type Daemon struct {
 	// EnforcesFrom is when its part of enforce_spread ends; zero where it does not wait.
 	EnforcesFrom time.Time `json:"enforces_from,omitzero"`
 	Installed    bool      `json:"installed"` // there is a systemd unit of it
-	// Proven: a pod that it parked since its start was confirmed, so no other waits for the first one. Parked
-	// is when the first of those was parked that have yet to be confirmed, zero where there is none.
-	Proven bool      `json:"-"`
-	Parked time.Time `json:"-"`
 }
 
 // Pod is one pod that the kubelet complains of, or that is left here.

@@ -47,7 +47,7 @@ func healthyNode() summary.Case {
 	return summary.Case{
 		Root:    true,
 		Sources: []summary.Source{{Name: "journald", Read: true, Since: testNow.Add(-24 * time.Hour)}},
-		Daemon:  summary.Daemon{Runs: policy.Yes, PID: 612, Since: testNow.Add(-50 * time.Hour), Mode: "enforce", Installed: true, Proven: true},
+		Daemon:  summary.Daemon{Runs: policy.Yes, PID: 612, Since: testNow.Add(-50 * time.Hour), Mode: "enforce", Installed: true},
 		Looked:  true, Node: r.Look.Node, Pods: r.Pods, Rules: policy.Rules{Confirm: 5 * time.Minute},
 	}
 }
@@ -106,15 +106,7 @@ var doctored = map[string]func(*summary.Case){
 		x.Pods[0].Decision, x.Pods[0].FilesGoStale = policy.Wait, true
 	},
 	"limited": doctoredLimited,
-	// Both wait for one that is in quarantine already; the kubelet reported both.
-	"follow": func(x *summary.Case) {
-		doctoredLimited(x)
-		x.Daemon.Parked, x.Rules.HoldReported = testNow.Add(-20*time.Second), time.Minute
-		for i := range x.Pods {
-			x.Pods[i].Facts[policy.FactNamed].Truth = policy.Yes
-		}
-	},
-	"umount": doctoredUnmount,
+	"umount":  doctoredUnmount,
 	"past": func(x *summary.Case) {
 		complain(x)
 		s := &x.Said[0]
@@ -214,7 +206,7 @@ func doctoredUnmount(x *summary.Case) {
 // doctoredLimited has two pods that may go, and a daemon that has just started.
 func doctoredLimited(x *summary.Case) {
 	complain(x)
-	x.Daemon.Proven = false
+	x.Daemon.Since = testNow.Add(-time.Minute)
 	r := only(testReport(), uidReap, uidHold)
 	x.Pods = r.Pods
 	x.Pods[1].Due = 0
@@ -239,7 +231,7 @@ func keep(x *summary.Case, reason policy.Reason, detail string) {
 func TestDoctor(t *testing.T) {
 	doctored["healthy"] = nil
 	defer delete(doctored, "healthy")
-	easy := strings.Fields("healthy aging manyaging goes past files restored restorednow inuse limited follow stale user")
+	easy := strings.Fields("healthy aging manyaging goes past files restored restorednow inuse limited stale user")
 	for name, change := range doctored {
 		shown, out := screen(t, change)
 		if shown.NeedsPerson == slices.Contains(easy, name) {

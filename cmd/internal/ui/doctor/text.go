@@ -206,7 +206,7 @@ func (p writer) removal(v *Screen) {
 	}
 	p.Heading("What is removed automatically")
 	text := eligible + "."
-	if !v.Daemon.Proven && v.sumOf(func(p *pod) bool { return p.Fate == summary.Goes }).pods > 1 {
+	if v.now.Sub(v.Daemon.Since) < time.Hour && v.sumOf(func(p *pod) bool { return p.Fate == summary.Goes }).pods > 1 {
 		text += " After its start the daemon moves one pod, and the others once that one has shown no sign of life in quarantine."
 	}
 	if from := v.Daemon.EnforcesFrom; !from.IsZero() {
@@ -242,9 +242,6 @@ func (v *Screen) eligible(one, many string) string {
 	}
 	if byTime.pods > 1 {
 		when = ", the first" + when
-	}
-	if !v.Daemon.Proven && !v.Daemon.Parked.IsZero() {
-		when = "" // they wait for a pod that is in quarantine
 	}
 	add(byTime, when)
 	ends := ""
