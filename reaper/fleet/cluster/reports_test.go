@@ -101,7 +101,7 @@ func TestReports(t *testing.T) {
 				"a", "new", "ahead" + ahead + ": check its clock",
 				"bad silent: its report is none of orphan-reaper's: it counts less than nothing, or more than a node has",
 				"none silent: it has written no report", "old" + old,
-				"text silent: its report is none of orphan-reaper's: json: cannot unmarshal string into Go value of type report.report",
+				"text silent: its report is none of orphan-reaper's: json: cannot unmarshal string into Go value of type report.plain",
 			},
 			"",
 		},

@@ -91,9 +91,15 @@ func (d *Done) plausible() bool {
 	return plausible([]int{d.Parked, d.PutBack, d.Removed}, []int64{d.Bytes})
 }
 
+// mostPlain is the length of JSON that is read as it is, because no list in it can be long.
+const mostPlain = 4 * mostResource
+
 // UnmarshalJSON reads a report, and of each list no more than a report has: an answer of 1 MiB may hold 340,000 empty pods.
 func (r *Report) UnmarshalJSON(b []byte) (err error) {
 	type plain Report
+	if len(b) <= mostPlain {
+		return json.Unmarshal(b, (*plain)(r))
+	}
 	type report struct {
 		*plain
 		Pods    json.RawMessage `json:"pods"`
@@ -106,28 +112,31 @@ func (r *Report) UnmarshalJSON(b []byte) (err error) {
 		return err
 	}
 	var more int
-	var wrong [4]error
-	r.Pods, more, wrong[0] = first[Pod](raw.Pods, mostPods)
+	var wrong [5]error
+	var pods []json.RawMessage
+	pods, more, wrong[0] = first[json.RawMessage](raw.Pods, mostPods)
 	r.Sums, _, wrong[1] = first[Sum](raw.Sums, mostSums)
 	r.Missing, _, wrong[2] = first[string](raw.Missing, mostErrors)
 	r.Errors, _, wrong[3] = first[string](raw.Errors, mostErrors)
 	r.More += more
+	for _, b := range pods {
+		p, err := readPod(b)
+		r.Pods, wrong[4] = append(r.Pods, p), cmp.Or(wrong[4], err)
+	}
 	return errors.Join(wrong[:]...)
 }
 
-// UnmarshalJSON reads a pod, and no more reasons than one has.
-func (p *Pod) UnmarshalJSON(b []byte) (err error) {
-	type plain Pod
-	type pod struct {
-		*plain
+// readPod reads a pod, and no more reasons than one has.
+func readPod(b []byte) (p Pod, err error) {
+	raw := struct {
+		*Pod
 		Why json.RawMessage `json:"why"`
-	}
-	raw := pod{plain: (*plain)(p)}
+	}{Pod: &p}
 	if err := json.Unmarshal(b, &raw); err != nil {
-		return err
+		return p, err
 	}
 	p.Why, _, err = first[policy.Why](raw.Why, mostReasons)
-	return err
+	return p, err
 }
 
 // mostMore bounds how many items are counted beyond those that a report has.
