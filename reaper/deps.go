@@ -52,6 +52,8 @@ type Ledger interface {
 	// Entries returns the quarantine entries, folded from all records; the caller must not
 	// change them.
 	Entries() map[string]*policy.EntryState
+	// Unmounting returns the intents of operators' unmounts that have no outcome, by pod.
+	Unmounting() map[parsers.PodUID]policy.Record
 	// BreakerOpen reports whether enforcing stopped and no operator has resumed removals.
 	BreakerOpen() bool
 	// Unsent returns the records that the journal has not got, and Sent reports that it has

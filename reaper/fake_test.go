@@ -419,6 +419,19 @@ func (n *fakeNode) Entries() map[string]*policy.EntryState {
 	return states
 }
 
+func (n *fakeNode) Unmounting() map[parsers.PodUID]policy.Record {
+	open := map[parsers.PodUID]policy.Record{}
+	for _, r := range n.records {
+		switch r.Kind {
+		case policy.KindUnmounting:
+			open[r.UID] = r
+		case policy.KindUnmounted, policy.KindNotUnmounted:
+			delete(open, r.UID)
+		}
+	}
+	return open
+}
+
 func (n *fakeNode) BreakerOpen() bool {
 	open := false
 	for _, r := range n.records {

@@ -109,6 +109,9 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 			progress.From(ctx).Begin("removing", "entry", 0)
 		}
 		r.endCutOff(ctx, &rep, cut)
+		if r.Remover != nil && !r.Rules.Observe && len(opt.Only) == 0 {
+			r.closeUnmounts(&rep)
+		}
 		r.carryOut(ctx, &rep, d.Plan)
 	}
 	r.turn(ctx, &rep, opt)

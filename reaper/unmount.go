@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -152,7 +153,7 @@ func (r *Reaper) unmountShown(ctx context.Context, shown *Unmounting, opt Unmoun
 		return now, err
 	}
 	if len(now.Mounts.Mounts) == 0 && (now.Mounts.Whole || now.Next == nil) { // it went while this waited
-		if err := r.closeIntent(now, opt); err != nil {
+		if err := r.closeIntent(now); err != nil {
 			return now, err
 		}
 		if now, err = before(now, opt); errors.Is(err, ErrNotMounted) && now.Next != nil {
@@ -169,7 +170,7 @@ func (r *Reaper) unmountShown(ctx context.Context, shown *Unmounting, opt Unmoun
 	if how := policy.ChangedMounts(shown.Mounts.Mounts, now.Mounts.Mounts); how != "" {
 		return now, fmt.Errorf("%w: %s", ErrMountsChanged, how)
 	}
-	if err := r.closeIntent(now, opt); err != nil {
+	if err := r.closeIntent(now); err != nil {
 		return now, err
 	}
 	todo := now.Mounts.Todo()
@@ -223,119 +224,81 @@ func (u *Unmounting) Gone() (gone []policy.Mount) {
 // ErrMountsChanged is for an unmount of other mounts than the operator was shown.
 var ErrMountsChanged = errors.New("since the mounts were shown, there was a change, and nothing was unmounted; give the command again")
 
-// unmounts is what one command has done so far.
-type unmounts struct {
-	first, now *Unmounting // the first look, and the last that read all
-	todo       []policy.Mount
-	outs       []policy.MountOutcome
-	tried      map[uint64]bool // since the last one that went
-	hangs      map[uint64]bool
-	again      bool // one went since all were tried
-	end        *Unmounting
-}
-
-// stop ends it with what the last look found.
-func (s *unmounts) stop(u *Unmounting, why string) {
-	u.Outcomes, u.Stopped, u.Mounts = s.outs, why, s.first.Mounts
-	s.end = u
-}
-
-// doubt ends it without knowing what is mounted now.
-func (s *unmounts) doubt(why string) {
-	s.now.Doubt = true
-	s.stop(s.now, why)
-}
-
-// unmountAll unmounts one after the other, those first that others are not mounted on, and looks after each one.
-func (r *Reaper) unmountAll(ctx context.Context, now *Unmounting, todo []policy.Mount, opt UnmountOptions) *Unmounting {
-	first := *now
-	s := &unmounts{first: &first, now: now, todo: todo, tried: map[uint64]bool{}, hangs: map[uint64]bool{}}
-	for s.end == nil {
-		did, before := r.unmountOne(ctx, s, opt), len(s.todo)
-		missing := slices.ContainsFunc(s.outs, func(o policy.MountOutcome) bool { return o.Result == policy.Gone })
-		if s.end == nil && (did || missing) {
-			r.lookAfter(ctx, s, opt)
-		}
-		if s.end == nil && (len(s.todo) == 0 || !did && len(s.todo) == before) {
-			s.stop(s.now, remains(s.outs))
-		}
+// unmountAll unmounts the mounts in their order, the innermost first, and looks at the pod after each one. What is in use or
+// covered is tried again as long as others go: one of them may have been what kept it. The first doubt ends it.
+func (r *Reaper) unmountAll(ctx context.Context, first *Unmounting, todo []policy.Mount, opt UnmountOptions) *Unmounting {
+	now, shown := first, first.Mounts
+	var outs []policy.MountOutcome
+	end := func(u *Unmounting, stopped string, doubt bool) *Unmounting {
+		u.Outcomes, u.Mounts, u.Stopped, u.Doubt = outs, shown, stopped, doubt
+		return u
 	}
-	return s.end
-}
-
-// unmountOne unmounts the first mount that it can, and reports whether it did. Those that cannot be unmounted now are
-// refused: what is busy, what hangs, what is covered, and what they are mounted on. A doubt ends it.
-func (r *Reaper) unmountOne(ctx context.Context, s *unmounts, opt UnmountOptions) bool {
-	permit := r.permit(&Report{Look: policy.Look{Node: s.now.Node}})
-	for range 2 { // once more those that something else may have kept
-		for _, m := range s.todo {
-			if s.tried[m.ID] || s.hangs[m.ID] || slices.ContainsFunc(s.now.Left, func(o policy.Mount) bool { return o.Parent == m.ID }) {
+	hangs := map[uint64]bool{}
+	for again := true; again; {
+		again = false
+		for _, m := range todo {
+			covered := slices.ContainsFunc(now.Left, func(o policy.Mount) bool { return o.Parent == m.ID })
+			if covered || hangs[m.ID] || !slices.ContainsFunc(now.Left, m.Is) {
 				continue
 			}
-			s.tried[m.ID] = true
-			out := opt.Unmounter.Unmount(ctx, permit, s.now.UID, s.now.Evidence.ID, m, s.now.Left)
-			s.outs = slices.DeleteFunc(s.outs, func(o policy.MountOutcome) bool { return o.Mount.Is(m) })
-			s.outs = append(s.outs, out)
+			out := opt.Unmounter.Unmount(ctx, r.permit(&Report{Look: policy.Look{Node: now.Node}}), now.UID, now.Evidence.ID, m, now.Left)
+			outs = append(slices.DeleteFunc(outs, func(o policy.MountOutcome) bool { return o.Mount.Is(m) }), out)
+			hangs[m.ID] = out.Hangs
 			switch {
-			case out.Result == policy.Done:
-				s.again = true
-				return true
 			case out.Result == policy.Failed:
-				s.doubt(remains(s.outs))
-				return false
-			case out.Hangs:
-				s.hangs[m.ID] = true
-			case !out.Busy && !out.Covered && out.Result != policy.Gone:
-				s.stop(s.now, remains(s.outs))
-				return false
+				return end(now, remains(outs), true)
+			case out.Busy, out.Covered, out.Hangs:
+				continue
+			case out.Result == policy.Refused:
+				return end(now, remains(outs), false)
 			}
+			after, err := r.lookMounted(context.WithoutCancel(ctx), now.UID, opt, nil)
+			if doubt := doubtAfter(after, err, now.Evidence.ID); doubt != "" {
+				return end(now, doubt, true)
+			}
+			if stop := stopAfter(ctx, after, shown.Mounts, outs); stop != "" || len(after.Left) == 0 {
+				return end(after, stop, false)
+			}
+			now, again = after, again || out.Result == policy.Done
 		}
-		if !s.again {
-			break
-		}
-		s.again = false
-		clear(s.tried)
 	}
-	return false
+	return end(now, remains(outs), false)
 }
 
-// lookAfter looks at the pod, and ends it if anything is in doubt, or all is done.
-func (r *Reaper) lookAfter(ctx context.Context, s *unmounts, opt UnmountOptions) {
-	after, err := r.lookMounted(context.WithoutCancel(ctx), s.now.UID, opt, nil)
+// doubtAfter returns why it is not known what is mounted after an unmount, "" if it is.
+func doubtAfter(after *Unmounting, err error, id policy.DirID) string {
 	switch {
 	case err != nil:
-		s.doubt("the node could not be looked at after that: " + err.Error())
-		return
-	case after.Next == nil || after.Evidence.ID != s.first.Evidence.ID:
-		s.doubt("the pod's directory is no longer where it was")
-		return
+		return "the node could not be looked at after that: " + err.Error()
+	case after.Next == nil || after.Evidence.ID != id:
+		return "the pod's directory is no longer where it was"
 	case !after.Mounts.Whole:
-		s.doubt("it is not known what is mounted now: " + after.Mounts.Outside.Detail)
-		return
+		return "it is not known what is mounted now: " + after.Mounts.Outside.Detail
 	}
-	s.todo = slices.DeleteFunc(slices.Clone(s.todo), func(m policy.Mount) bool { return !slices.ContainsFunc(after.Left, m.Is) })
-	for i := range s.outs {
-		if o := &s.outs[i]; o.Result == policy.Gone && slices.ContainsFunc(after.Left, o.Mount.Is) {
+	return ""
+}
+
+// stopAfter returns why no other mount may be unmounted, "" if one may. A mount that was not found and is still there is
+// covered.
+func stopAfter(ctx context.Context, after *Unmounting, shown []policy.Mount, outs []policy.MountOutcome) string {
+	for i := range outs {
+		o := &outs[i]
+		switch left := slices.ContainsFunc(after.Left, o.Mount.Is); {
+		case left && o.Result == policy.Gone:
 			o.Result, o.Covered, o.Why = policy.Refused, true, "another mount covers it"
+		case left && o.Result == policy.Done:
+			return o.Mount.Path + " is still mounted: the kernel detached another mount, which came there at that moment"
 		}
 	}
-	done := func(o policy.MountOutcome) bool {
-		return o.Result == policy.Done && slices.ContainsFunc(after.Left, o.Mount.Is)
-	}
-	i, changed := slices.IndexFunc(s.outs, done), policy.ChangedMounts(s.first.Mounts.Mounts, after.Left)
 	switch {
 	case len(after.Left) == 0:
-		s.stop(after, "")
+		return ""
 	case ctx.Err() != nil:
-		s.stop(after, "interrupted")
+		return "interrupted"
 	case after.Verdict.Decision != policy.Reap:
-		s.stop(after, "the pod is no longer proved dead: "+policy.WhyWords(after.Verdict.Why))
-	case changed != "":
-		s.stop(after, changed)
-	case i >= 0:
-		s.stop(after, s.outs[i].Mount.Path+" is still mounted: the kernel detached another mount, which came there at that moment")
+		return "the pod is no longer proved dead: " + policy.WhyWords(after.Verdict.Why)
 	}
-	s.now = after
+	return policy.ChangedMounts(shown, after.Left)
 }
 
 // remains returns why not all were unmounted.
@@ -359,7 +322,7 @@ func (r *Reaper) unmountedBefore(ctx context.Context, u *Unmounting, opt Unmount
 		return u, fmt.Errorf("%w; it is %s", ErrNotMounted, outside.Detail)
 	}
 	if !opt.DryRun {
-		if err := r.Locked(ctx, func() error { return r.closeIntent(u, opt) }); err != nil {
+		if err := r.Locked(ctx, func() error { return r.closeIntent(u) }); err != nil {
 			return u, err
 		}
 	}
@@ -381,35 +344,32 @@ func before(u *Unmounting, opt UnmountOptions) (*Unmounting, error) {
 	return u, ErrNotMounted
 }
 
-// closeIntent writes what became of an earlier command that was killed, or stopped in doubt: its intent has no outcome.
-func (r *Reaper) closeIntent(u *Unmounting, opt UnmountOptions) error {
-	records, err := opt.History(u.UID)
-	if err != nil {
-		return err
-	}
-	var was *policy.Record
-	for i, rec := range records {
-		if rec.Kind == policy.KindUnmounting {
-			was = &records[i]
-		}
-		if rec.Kind == policy.KindUnmounted || rec.Kind == policy.KindNotUnmounted {
-			was = nil
-		}
-	}
-	if was == nil {
+// closeIntent records what became of an earlier command that was killed, or stopped in doubt: its intent has no outcome.
+func (r *Reaper) closeIntent(u *Unmounting) error {
+	was, open := r.Ledger.Unmounting()[u.UID]
+	if !open {
 		return nil
 	}
-	now := r.Clock.Now()
-	e := policy.Evidence{UID: was.UID, Namespace: was.Namespace, PodName: was.PodName, ID: was.ID}
-	why := []policy.Why{{Reason: policy.ReasonMounted, Detail: "found after the command had been cut short"}}
-	gone, unknown := policy.Unmounted(was.Mounts, u.Left), ""
-	switch {
-	case was.At.BootID != now.BootID:
-		why, gone, unknown = nil, nil, "the node has started anew since"
-	case !u.Mounts.Whole || u.Evidence.ID != was.ID:
-		why, gone, unknown = nil, nil, "the command was cut short, and the pod's directory is no longer there"
+	return r.write(policy.UnmountFound(was, u.Evidence.ID, u.Left, u.Mounts.Whole, r.Clock.Now()))
+}
+
+// closeUnmounts records what became of commands that were killed, by a look at all pods. Of a pod that still has mounts only
+// the next command on it can find out which.
+func (r *Reaper) closeUnmounts(rep *Report) {
+	open := r.Ledger.Unmounting()
+	for _, uid := range slices.Sorted(maps.Keys(open)) {
+		var e policy.Evidence
+		for p := range policy.At(rep.Pods, policy.InPlace) {
+			if p.UID == uid {
+				e = p.Evidence
+			}
+		}
+		sameBoot := open[uid].At.BootID == rep.Look.At.BootID
+		if sameBoot && e.UID != "" && e.Facts[policy.FactMounted].Truth != policy.No {
+			continue
+		}
+		if err := r.write(policy.UnmountFound(open[uid], e.ID, nil, e.UID != "", rep.Look.At)); err != nil {
+			r.fail(rep, "cannot write to the ledger what an operator unmounted: "+err.Error())
+		}
 	}
-	rec := policy.UnmountOutcome(e, gone, why, unknown, policy.Node{KubeletID: was.Kubelet}, now)
-	rec.By = policy.KnownUser(was.By)
-	return r.write(rec)
 }

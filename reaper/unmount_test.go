@@ -283,6 +283,39 @@ func TestUnmountCutOff(t *testing.T) {
 	}
 }
 
+// TestUnmountClosedByAPass checks that the daemon's next pass closes the intent of a command that was killed, if nothing of the
+// pod is mounted any more or the node has booted since. Of what is still mounted only the same command can tell.
+func TestUnmountClosedByAPass(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		mounted policy.Truth
+		change  func(n *fakeNode)
+		want    policy.Kind
+		gone    int
+	}{
+		{"all gone", policy.No, func(*fakeNode) {}, policy.KindUnmounted, 3},
+		{"some left", policy.Yes, func(*fakeNode) {}, policy.KindUnmounting, 0},
+		{"not known", policy.Unknown, func(*fakeNode) {}, policy.KindUnmounting, 0},
+		{"another boot", policy.Yes, func(n *fakeNode) { n.now.BootID = "c" }, policy.KindNotUnmounted, 0},
+		{"removed by somebody", policy.No, func(n *fakeNode) { clear(n.pods) }, policy.KindNotUnmounted, 0},
+	} {
+		n, f, rules := mountedNode(nil)
+		n.cutAt = 4 // after the intent and two mounts
+		if !cutShort(func() { _, _ = f.unmount(t, rules, nil) }) || n.records[len(n.records)-1].Kind != policy.KindUnmounting {
+			t.Fatal("not cut off within the command")
+		}
+		n.cutAt = 0
+		n.pods[uidOf(1)].facts[policy.FactMounted] = c.mounted
+		c.change(n)
+		mustPass(t, n.reaper(t, rules))
+		i := slices.IndexFunc(n.records[1:], func(r policy.Record) bool { return r.Kind == policy.KindUnmounted || r.Kind == policy.KindNotUnmounted })
+		last := n.records[i+1]
+		if last.Kind != c.want || c.want == policy.KindUnmounted && len(last.Mounts) != c.gone {
+			t.Errorf("%s: %s with %d mounts", c.name, last.Kind, len(last.Mounts))
+		}
+	}
+}
+
 // TestUnmountUnknown: if after a mount it cannot be read what is mounted, nothing is recorded as gone, however little the
 // reading shows. The same command finds out.
 func TestUnmountUnknown(t *testing.T) {

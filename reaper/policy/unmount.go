@@ -244,3 +244,20 @@ func UnmountOutcome(e Evidence, gone []Mount, why []Why, failed string, n Node, 
 	}
 	return r
 }
+
+// UnmountFound is the record of an intent without an outcome, of a command that was cut short: by what is mounted now below the
+// directory id, as far as that was read as a whole.
+func UnmountFound(was Record, id DirID, left []Mount, whole bool, now Instant) Record {
+	e := Evidence{UID: was.UID, Namespace: was.Namespace, PodName: was.PodName, ID: was.ID}
+	why := []Why{{ReasonMounted, "found after the command had been cut short"}}
+	gone, unknown := Unmounted(was.Mounts, left), ""
+	switch {
+	case was.At.BootID != now.BootID:
+		why, gone, unknown = nil, nil, "the node has started anew since"
+	case !whole || id != was.ID:
+		why, gone, unknown = nil, nil, "the command was cut short, and the pod's directory is no longer there"
+	}
+	r := UnmountOutcome(e, gone, why, unknown, Node{KubeletID: was.Kubelet}, now)
+	r.By = KnownUser(was.By)
+	return r
+}

@@ -22,7 +22,7 @@ func (s *Store) compactIfLarge() error {
 
 // compact rewrites the ledger without old records that are no longer needed: those that are in the journal,
 // whose entry is gone, and that are not among the last KeepRecords. It keeps all records of an entry that is in
-// quarantine or was restored, and the last ones of the breaker, so folding the rest has the same result. It
+// quarantine or was restored, intents of unmounts without an outcome, and the last records of the breaker, so folding the rest has the same result. It
 // saves the sums by day first. The caller holds the append lock; other processes notice the new file at their
 // next append.
 func (s *Store) compact() error {
@@ -76,7 +76,7 @@ func (s *Store) kept() (keep map[int64]bool, bytes int64, err error) {
 			return nil, 0, err
 		}
 		if n >= l.lines-s.opts.KeepRecords || r.Seq > l.sent ||
-			l.entries[r.Entry] != nil || r.Seq == l.breaker.Seq || r.Seq == l.resumed {
+			l.entries[r.Entry] != nil || r.Seq == l.unmounting[r.UID].Seq || r.Seq == l.breaker.Seq || r.Seq == l.resumed {
 			keep[r.Seq] = true
 			bytes += int64(len(r.text))
 		}

@@ -43,8 +43,11 @@ func TestHistory(t *testing.T) {
 		if got := kinds(s, 2); len(got) != 2 || got[0] != policy.KindParked || got[1] != policy.KindPutting {
 			t.Errorf("of the pod that is put back: %v", got)
 		}
-		if got := kinds(s, 4); !slices.Equal(got, []policy.Kind{policy.KindUnmounted, policy.KindUnmounting, policy.KindParked}) {
+		if got := kinds(s, 4); !slices.Equal(got, []policy.Kind{policy.KindUnmounted, policy.KindParked}) {
 			t.Errorf("of an unmount that was cut short: %v", got)
+		}
+		if open := s.Unmounting(); len(open) != 1 || open[uid(4)].Kind != policy.KindUnmounting {
+			t.Errorf("open unmounts: %v", open)
 		}
 		if got := kinds(s, 3); got != nil {
 			t.Errorf("of an unknown pod: %v", got)

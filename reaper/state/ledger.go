@@ -25,6 +25,9 @@ type ledger struct {
 	lines   int   // lines up to size
 	seq     int64 // of the last record
 	entries map[string]*policy.EntryState
+	// unmounting has the intents of unmounts without an outcome, by pod.
+	unmounting map[parsers.PodUID]policy.Record
+
 	breaker policy.Record
 	resumed int64 // Seq of the last KindResumed
 	sent    int64 // the journal has all up to this Seq
@@ -32,7 +35,7 @@ type ledger struct {
 }
 
 func (l *ledger) reset() {
-	*l = ledger{sent: l.sent, entries: map[string]*policy.EntryState{}}
+	*l = ledger{sent: l.sent, entries: map[string]*policy.EntryState{}, unmounting: map[parsers.PodUID]policy.Record{}}
 }
 
 func (l *ledger) apply(r policy.Record, length int) {
@@ -42,11 +45,15 @@ func (l *ledger) apply(r policy.Record, length int) {
 		l.shown = l.size
 	}
 	l.lines++
-	if r.Kind == policy.KindBreaker {
+	switch r.Kind {
+	case policy.KindBreaker:
 		l.breaker = r
-	}
-	if r.Kind == policy.KindResumed {
+	case policy.KindResumed:
 		l.resumed = r.Seq
+	case policy.KindUnmounting:
+		l.unmounting[r.UID] = r
+	case policy.KindUnmounted, policy.KindNotUnmounted:
+		delete(l.unmounting, r.UID)
 	}
 	policy.Fold(l.entries, r)
 	// Drop an entry that is no longer in quarantine, to save memory. Keep a restored pod: its UID is kept until
@@ -151,6 +158,13 @@ func (s *Store) Entries() map[string]*policy.EntryState {
 	return entries
 }
 
+// Unmounting returns the intents of unmounts that have no outcome, by pod.
+func (s *Store) Unmounting() map[parsers.PodUID]policy.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.ledger.unmounting)
+}
+
 // Refresh reads what other processes have appended since.
 func (s *Store) Refresh() error {
 	s.mu.Lock()
@@ -235,36 +249,25 @@ func (s *Store) records(from int64) iter.Seq2[line, error] {
 	}
 }
 
-// History returns the ledger's records of one pod, the oldest first: every outcome, a last intent without an outcome,
-// and that of an unmount without one, whatever came after it. The ledger keeps the last records regardless of age, so it can have pods that the journal no
-// longer has.
+// History returns the ledger's records of one pod, the oldest first: every outcome, and a last intent without an outcome.
+// The ledger keeps the last records regardless of age, so it can have pods that the journal no longer has.
 func (s *Store) History(uid parsers.PodUID) ([]policy.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if uid == "" {
 		return nil, nil
 	}
-	var all []policy.Record
-	var open *policy.Record
+	var all, open []policy.Record
 	for r, err := range s.records(0) {
 		switch {
 		case err != nil:
 			return nil, err
 		case r.UID != uid:
-		case !r.Kind.Means().Intent:
-			if open != nil && open.Kind == policy.KindUnmounting && r.Kind != policy.KindUnmounted && r.Kind != policy.KindNotUnmounted {
-				all = append(all, *open)
-			}
-			all, open = append(all, r.Record), nil
+		case r.Kind.Means().Intent:
+			open = []policy.Record{r.Record}
 		default:
-			if open != nil && open.Kind == policy.KindUnmounting {
-				all = append(all, *open)
-			}
-			open = &r.Record
+			all, open = append(all, r.Record), nil
 		}
 	}
-	if open != nil {
-		all = append(all, *open)
-	}
-	return all, nil
+	return append(all, open...), nil
 }
