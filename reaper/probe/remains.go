@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -25,15 +26,18 @@ const (
 	leftFor = 24 * time.Hour
 )
 
-// tasksOf and tmpMountsOf are where containerd has its tasks and the mounts that it works with, of k3s and RKE2 too.
-var (
-	tasksOf = []string{
-		"run/containerd/io.containerd.runtime.v2.task/k8s.io", "run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io",
-	}
-	tmpMountsOf = []string{
-		"var/lib/containerd/tmpmounts", "var/lib/rancher/k3s/agent/containerd/tmpmounts", "var/lib/rancher/rke2/agent/containerd/tmpmounts",
-	}
-)
+// leftMounts are what containerd has mounted, of k3s and RKE2 too: the root file system of a task, whose directory has the PID of its
+// first process in init.pid, and the mounts that it works with.
+var leftMounts = []struct {
+	pattern string
+	task    bool
+}{
+	{"/run/containerd/io.containerd.runtime.v2.task/k8s.io/*/rootfs", true},
+	{"/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/*/rootfs", true},
+	{"/var/lib/containerd/tmpmounts/*", false},
+	{"/var/lib/rancher/k3s/agent/containerd/tmpmounts/*", false},
+	{"/var/lib/rancher/rke2/agent/containerd/tmpmounts/*", false},
+}
 
 // Leftovers counts what dead pods have left outside of the pods directory, for a user who looks. Another program removes it.
 func (p *Probe) Leftovers(ctx context.Context, l *policy.Look) []policy.Leftover {
@@ -101,8 +105,8 @@ func (p *Probe) emptyCgroups(ctx context.Context, c *cgroup.Answer, listed map[p
 }
 
 // each gives each name of a directory below base to do. One that is not there has none. Links are not followed.
-func (p *Probe) each(base, path string, do func(dir *beneath.Dir, e beneath.Entry) error) error {
-	dir, err := p.open.Descend(base, strings.Split(path, "/")...)
+func (p *Probe) each(base, at string, do func(dir *beneath.Dir, e beneath.Entry) error) error {
+	dir, err := p.open.Descend(base, strings.Split(at, "/")...)
 	if err != nil {
 		if beneath.Gone(err) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 			return nil
@@ -112,7 +116,7 @@ func (p *Probe) each(base, path string, do func(dir *beneath.Dir, e beneath.Entr
 	defer dir.Close()
 	names, err := beneath.List(dir.FD(), mostLeft)
 	if err != nil {
-		return beneath.PathError("list", path, err)
+		return beneath.PathError("list", at, err)
 	}
 	for _, e := range names {
 		if err := do(dir, e); err != nil {
@@ -126,8 +130,8 @@ func (p *Probe) each(base, path string, do func(dir *beneath.Dir, e beneath.Entr
 // is in. The inode of a namespace has the time at which it was bound.
 func (p *Probe) idleNamespaces(ctx context.Context, now time.Time) (map[string]bool, error) {
 	found := map[string]bool{}
-	for _, path := range [...]string{"run/netns", "var/run/netns"} { // the second is a link where it is the first
-		err := p.each(p.cfg.usual("/"), path, func(dir *beneath.Dir, e beneath.Entry) error {
+	for _, at := range [...]string{"run/netns", "var/run/netns"} { // the second is a link where it is the first
+		err := p.each(p.cfg.usual("/"), at, func(dir *beneath.Dir, e beneath.Entry) error {
 			st, err := dir.StatName(e.Name)
 			if beneath.Gone(err) {
 				return nil
@@ -164,54 +168,35 @@ func (p *Probe) idleNamespaces(ctx context.Context, now time.Time) (map[string]b
 	return found, err
 }
 
-// leftMounts counts the root file systems that containerd has mounted for tasks whose first process is gone, and the mounts
-// that it works with. Its snapshots are not counted: only its database shows which of them are in use.
+// leftMounts counts the root file systems of tasks whose first process is gone, and the mounts that containerd works with.
+// Its snapshots are not counted: only its database shows which of them are in use.
 func (p *Probe) leftMounts() (n int, err error) {
-	mounted := func(dir *beneath.Dir, name string) bool {
-		at, err := dir.Handle(name)
-		at.Close()
-		return errors.Is(err, unix.EXDEV)
-	}
-	proc, err := procfs.Open(p.cfg.ProcDir)
+	root := p.cfg.usual("/")
+	err = procfs.EachMountOf(p.cfg.ProcDir, "self", func(l *procfs.MountLine) error {
+		at, _ := procfs.Relative(procfs.Unescape(l.Target), root)
+		for _, m := range leftMounts {
+			if ok, _ := path.Match(m.pattern, at); ok && (!m.task || p.taskEnded(root, path.Dir(at))) {
+				n++
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// taskEnded reports whether the first process of a task is known to be gone. A shim of another kind has no such file, and may run.
+func (p *Probe) taskEnded(root, at string) bool {
+	task, err := p.open.Descend(root, strings.Split(at[1:], "/")...)
 	if err != nil {
-		return 0, err
+		return false
 	}
-	defer beneath.Close(proc)
-	for _, path := range tasksOf {
-		err := p.each(p.cfg.usual("/"), path, func(dir *beneath.Dir, e beneath.Entry) error {
-			task, err := dir.Step(e.Name)
-			if err != nil {
-				return nil // it is no task, or has just gone
-			}
-			defer task.Close()
-			if !mounted(task, "rootfs") {
-				return nil
-			}
-			pid, err := task.ReadFile("init.pid", 32)
-			if err != nil || strings.Trim(string(pid), "0123456789") != "" || len(pid) == 0 {
-				return nil // a shim of another kind, which may run
-			}
-			if _, err := beneath.StatName(proc, string(pid)); beneath.Gone(err) {
-				n++
-			}
-			return nil
-		})
-		if err != nil {
-			return 0, err
-		}
+	defer task.Close()
+	pid, err := task.ReadFile("init.pid", 32)
+	if err != nil || strings.Trim(string(pid), "0123456789") != "" || len(pid) == 0 {
+		return false
 	}
-	for _, path := range tmpMountsOf {
-		err := p.each(p.cfg.usual("/"), path, func(dir *beneath.Dir, e beneath.Entry) error {
-			if mounted(dir, e.Name) {
-				n++
-			}
-			return nil
-		})
-		if err != nil {
-			return 0, err
-		}
-	}
-	return n, nil
+	_, err = beneath.StatName(unix.AT_FDCWD, p.cfg.ProcDir+"/"+string(pid))
+	return beneath.Gone(err)
 }
 
 // checkpoints counts what the kubelet's checkpoint API has written. Nothing ever removes it.
