@@ -20,7 +20,7 @@ func TestListsInALook(t *testing.T) {
 	api := testkit.TLSServer(t, "", testkit.Answer(testkit.MetadataOf("", testkit.HerePod, testkit.QuietPod)))
 	n.cfg.Kubeconfig = testkit.KubeconfigOf(t, api.URL, testkit.CertOf(api), "token: x")
 	kubelet := testkit.TLSServer(t, "", testkit.Serve(map[string]http.HandlerFunc{
-		"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod, testkit.StaticPod)), "/runningpods/": testkit.Refuse(403, "forbidden"),
+		"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod, testkit.StaticPod)),
 		"/metrics": testkit.Answer("kubelet_orphan_pod_cleaned_volumes 2\nkubelet_orphan_pod_cleaned_volumes_errors 1\n" +
 			`kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"),
 	}))

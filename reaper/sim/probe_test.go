@@ -380,13 +380,13 @@ func (r *readings) readLists(err error) {
 		return
 	}
 	if r.asksKubelet {
-		l.Silent, l.Pods, l.Wanted = "", map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
+		l.Silent, l.Pods = "", map[parsers.PodUID]bool{}
 		if k.swept && k.version >= 27 {
 			l.Gauges.Working = []policy.WorkingPods{{Lifecycle: "sync", Config: "desired"}}
 		}
 		for _, p := range r.pods {
 			if p.admitted && !p.ending {
-				l.Pods[p.uid], l.Wanted[p.uid] = true, true
+				l.Pods[p.uid] = true
 				l.Listed++
 				if !p.static {
 					l.FromAPI++

@@ -39,11 +39,8 @@ func (l *PodList) weigh(doubt string) {
 // see Weigh.
 type KubeletList struct {
 	PodList
-	More bool // the list goes on elsewhere
-	// Wanted are those of /pods alone, and FromAPI how many of them came from the API server.
-	Wanted  map[parsers.PodUID]bool
-	FromAPI int
-	Running string // why /runningpods did not answer, "" where it did or was not asked
+	More    bool // the list goes on elsewhere
+	FromAPI int  // how many of the pods came from the API server
 	Gauges  policy.KubeletGauges
 	Metrics string // why /metrics did not answer, "" where it did
 	// Own is the list that it gives root at its own socket.
@@ -129,9 +126,6 @@ func (l *KubeletList) Fact(uid parsers.PodUID) policy.Fact {
 		f.Detail = l.Silent
 	default:
 		f.Truth, f.Detail = policy.No, policy.Count(l.Listed, "pod")+" listed"
-		if l.Running != "" {
-			f.Detail += "; " + l.Running
-		}
 	}
 	return f
 }
@@ -249,12 +243,12 @@ func (l *PodLists) Unlisted(uid parsers.PodUID) policy.Fact {
 // A kubelet whose sources are not ready yet lists its static pods only, and so looks as if it
 // wanted none of the others. So its list counts where it has a pod of the API server's (see
 // Weigh), or where the kubelet reports that it is terminating pods that nobody wants: it does
-// so only once all its sources are ready. /runningpods is left out: what terminates runs.
+// so only once all its sources are ready.
 func (l *PodLists) Unwanted(uid parsers.PodUID) string {
 	k, a := &l.Kubelet, &l.API
 	ending, _ := k.Gauges.Ending()
 	switch {
-	case k.Wanted[uid], k.Own.Pods[uid], a.Pods[uid]:
+	case k.Pods[uid], k.Own.Pods[uid], a.Pods[uid]:
 		return ""
 	case k.Silent == "" && (k.FromAPI > 0 || ending > 0):
 		return "the kubelet's list of " + policy.Count(k.Listed, "pod") + " does not contain it"

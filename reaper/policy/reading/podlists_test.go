@@ -19,7 +19,7 @@ const (
 func wholeKubelet() KubeletList {
 	has := map[parsers.PodUID]bool{listedUID: true}
 	return KubeletList{
-		PodList: PodList{Origin: "kubelet", Pods: has, Listed: 3}, Wanted: has, FromAPI: 1,
+		PodList: PodList{Origin: "kubelet", Pods: has, Listed: 3}, FromAPI: 1,
 		Gauges: policy.KubeletGauges{Working: []policy.WorkingPods{{Lifecycle: "sync", Config: "desired", Count: 3}}},
 	}
 }
@@ -108,10 +108,9 @@ func TestUnwanted(t *testing.T) {
 			unlistedUID, "the kubelet's list of 3 pods",
 		},
 		"it lists it":              {func(l *PodLists) { l.Kubelet = wholeKubelet() }, listedUID, ""},
-		"it runs":                  {func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.Wanted = nil }, listedUID, "the kubelet's list of 3 pods"},
 		"the answer breaks off":    {func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.Silent = "not answered" }, unlistedUID, ""},
 		"API server":               {func(l *PodLists) { l.API = wholeAPI(); l.API.Whole = true }, unlistedUID, "the API server's list of 5 pods"},
-		"the API server lists it":  {func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.Wanted, l.API = nil, wholeAPI() }, listedUID, ""},
+		"the API server lists it":  {func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.Pods, l.API = nil, wholeAPI() }, listedUID, ""},
 		"the API server, a static": {func(l *PodLists) { l.API = wholeAPI(); l.API.Whole = true }, staticUID, ""},
 		"another node's list":      {func(l *PodLists) { l.API = wholeAPI() }, unlistedUID, ""},
 	} {

@@ -68,8 +68,8 @@ func TestGaugesAsked(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := testkit.Serve(map[string]http.HandlerFunc{
-				"/pods":         testkit.Answer(testkit.ListOf(testkit.HerePod)),
-				"/runningpods/": testkit.Answer(testkit.ListOf()), "/metrics": c.h,
+				"/pods":    testkit.Answer(testkit.ListOf(testkit.HerePod)),
+				"/metrics": c.h,
 			})
 			s := testkit.TLSServer(t, "", h)
 			p, k := kubeletAt(t, s, testkit.CertOf(s))

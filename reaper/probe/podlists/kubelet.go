@@ -52,14 +52,13 @@ func (r *Reader) Kubelet(ctx context.Context, origin string, door Door) *Kubelet
 		l.Metrics = err.Error() + kubeletAdvice(err)
 	}
 	l.askPods(ctx, a)
-	l.askRunning(ctx, a)
 	l.Weigh()
 	return l
 }
 
 func newPodList(origin string) *KubeletAnswer {
 	l := &KubeletAnswer{}
-	l.Origin, l.Pods, l.Wanted = origin, map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
+	l.Origin, l.Pods = origin, map[parsers.PodUID]bool{}
 	return l
 }
 
@@ -96,7 +95,6 @@ func (l *KubeletAnswer) askPods(ctx context.Context, a getter) {
 	r := podReader{each: func(pod *listedPod) {
 		l.Listed++
 		pod.note(l.Pods)
-		pod.note(l.Wanted)
 		if pod.Metadata.Annotations[cri.AnnotationSource] == "api" {
 			l.FromAPI++
 		}
@@ -122,13 +120,4 @@ func kubeletAdvice(err error) string {
 		return "; the right to get nodes/proxy is missing, or from 1.33 on nodes/pods and nodes/metrics"
 	}
 	return ""
-}
-
-// askRunning adds the pods that the kubelet finds in its runtime. Not everybody who may read
-// /pods may read these: their absence is no doubt about the list.
-func (l *KubeletAnswer) askRunning(ctx context.Context, a getter) {
-	r := podReader{each: func(pod *listedPod) { pod.note(l.Pods) }}
-	if err := a.Get(ctx, "/runningpods/", acceptJSON, r.read); err != nil {
-		l.Running = fmt.Sprintf("/runningpods not answered: %v", err)
-	}
 }

@@ -43,7 +43,7 @@ func TestKubeletTakesInPods(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := testkit.TLSServer(t, "", testkit.Serve(map[string]http.HandlerFunc{
-				"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod)), "/runningpods/": testkit.Answer(testkit.ListOf()), "/metrics": c.metrics,
+				"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod)), "/metrics": c.metrics,
 			}))
 			p, k := kubeletAt(t, s, testkit.CertOf(s))
 			l := listing(p.of(t.Context(), k), nil)
@@ -61,30 +61,28 @@ func TestKubeletTakesInPods(t *testing.T) {
 	}
 }
 
-// TestKubeletSecure: at its own port the kubelet is asked with a token, its list is whole
-// where it has a pod of the API server's, and /runningpods only adds.
+// TestKubeletSecure: at its own port the kubelet is asked with a token, and its list is complete
+// if it has a pod of the API server's.
 func TestKubeletSecure(t *testing.T) {
 	for _, c := range []struct {
-		name, pods, running  string
+		name, pods           string
 		quiet, away, static  policy.Truth // kubelet_lists
 		released, staticGone policy.Truth // of uidAway, and of a static UID that is nobody's
 		doubt                string
 	}{
 		{
-			"whole", testkit.ListOf(testkit.HerePod, testkit.QuietPod, testkit.StaticPod), testkit.ListOf(testkit.HerePod), policy.Yes,
+			"whole", testkit.ListOf(testkit.HerePod, testkit.QuietPod, testkit.StaticPod), policy.Yes,
 			policy.No, policy.Yes, policy.Yes, policy.Yes, "",
 		},
 		{
 			"duplicates", testkit.ListOf(testkit.HerePod, testkit.HerePod, testkit.QuietPod, testkit.QuietPod),
-			testkit.ListOf(testkit.HerePod, testkit.HerePod), policy.Yes, policy.No, policy.No, policy.Yes, policy.Yes, "",
+			policy.Yes, policy.No, policy.No, policy.Yes, policy.Yes, "",
 		},
-		{"running only", testkit.ListOf(testkit.HerePod), testkit.ListOf(testkit.AwayPod), policy.No, policy.Yes, policy.No, policy.No, policy.Yes, ""},
-		{"no runningpods", testkit.ListOf(testkit.HerePod), "", policy.No, policy.No, policy.No, policy.Yes, policy.Yes, ""},
 		{
-			"static pods alone", testkit.ListOf(testkit.StaticPod), testkit.ListOf(), policy.No, policy.No, policy.Yes, policy.Unknown,
+			"static pods alone", testkit.ListOf(testkit.StaticPod), policy.No, policy.No, policy.Yes, policy.Unknown,
 			policy.Unknown, "no pod of the API server's",
 		},
-		{"no pods", testkit.EmptyList, testkit.ListOf(), policy.No, policy.No, policy.No, policy.Unknown, policy.Unknown, "no pod of the API server's"},
+		{"no pods", testkit.EmptyList, policy.No, policy.No, policy.No, policy.Unknown, policy.Unknown, "no pod of the API server's"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			paths := map[string]http.HandlerFunc{"/pods": func(w http.ResponseWriter, r *http.Request) {
@@ -93,9 +91,6 @@ func TestKubeletSecure(t *testing.T) {
 				}
 				testkit.Answer(c.pods)(w, r)
 			}}
-			if c.running != "" {
-				paths["/runningpods/"] = testkit.Answer(c.running)
-			}
 			s := testkit.TLSServer(t, "", testkit.Serve(paths))
 			p, k := kubeletAt(t, s, testkit.CertOf(s))
 			l := listing(p.of(t.Context(), k), nil)
@@ -135,7 +130,6 @@ func TestKubeletBadAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := testkit.TLSServer(t, "", testkit.Serve(map[string]http.HandlerFunc{
 				"/pods": c.h, "/elsewhere": c.h,
-				"/runningpods/": testkit.Answer(testkit.ListOf(testkit.HerePod)),
 			}))
 			p, k := kubeletAt(t, s, testkit.CertOf(s))
 			if p.Guard.Patience = time.Minute; !c.patient {
@@ -229,7 +223,7 @@ func TestKubeletClientCertificate(t *testing.T) {
 // TestNothingIsKept: between looks there is no connection.
 func TestNothingIsKept(t *testing.T) {
 	s := httptest.NewUnstartedServer(testkit.Serve(map[string]http.HandlerFunc{
-		"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod)), "/runningpods/": testkit.Answer(testkit.ListOf()), "/metrics": testkit.Answer(""),
+		"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod)), "/metrics": testkit.Answer(""),
 	}))
 	states := make(chan http.ConnState, 100)
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) { states <- state }
@@ -259,7 +253,6 @@ func TestGaugeBeforeList(t *testing.T) {
 			testkit.Answer(testkit.ListOf(testkit.HerePod))(w, r)
 			taken.Store(true)
 		},
-		"/runningpods/": testkit.Answer(testkit.ListOf()),
 		"/metrics": func(w http.ResponseWriter, r *http.Request) {
 			text := "kubelet_orphan_pod_cleaned_volumes_errors 0\n"
 			if taken.Load() {
