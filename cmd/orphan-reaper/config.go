@@ -48,14 +48,14 @@ output as a configuration file.`,
 				if err != nil {
 					return err
 				}
-				contradicts, err := a.configCheck(cmd.Context(), c, false)
+				contradicts, err := a.configCheck(cmd.Context(), c)
 				return cmp.Or(err, exit.Attention(contradicts))
 			}
 			c, err := app.ConfigOf(cmd.Context(), pid, config.DefaultFile, app.DiscoverRoot)
 			if err != nil {
 				return err
 			}
-			_, err = a.configCheck(cmd.Context(), c, true) // what contradicts the kubelet holds up no reload that may mend it
+			_, err = a.configCheck(cmd.Context(), c) // what contradicts the kubelet holds up no reload that may mend it
 			return err
 		},
 	}
@@ -81,9 +81,8 @@ func (a *cli) configPrint(cmd *cobra.Command) error {
 	})
 }
 
-// configCheck prints that the configuration is good, with notes, and reports whether it contradicts this node. running
-// marks the configuration of the running daemon.
-func (a *cli) configCheck(ctx context.Context, c config.Config, running bool) (contradicts bool, err error) {
+// configCheck prints that the configuration is good, with notes, and reports whether it contradicts this node.
+func (a *cli) configCheck(ctx context.Context, c config.Config) (contradicts bool, err error) {
 	notes, contradicts, err := app.CheckConfig(ctx, c, app.Now().Wall)
 	if err != nil {
 		return false, err
@@ -96,7 +95,7 @@ func (a *cli) configCheck(ctx context.Context, c config.Config, running bool) (c
 		}
 		p.Printf("good: %s\n", file)
 		if !contradicts { // else the daemon would remove nothing
-			p.Para("", "A daemon that starts now "+c.Begins(app.Now().Wall, app.Seen(c, running))+".")
+			p.Para("", "A daemon that starts now "+c.Begins()+".")
 		}
 		for _, note := range notes {
 			p.Item("", "note:", 6, ui.Yellow, note)

@@ -106,7 +106,7 @@ func TestConfigCheckAs(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, out, said)
 	}
 	write("mode: enforce\n")
-	if code, out, said := call(t, "config", "check", "--as", daemon); code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "(hold_reported 1m, hold 7m)") {
+	if code, out, said := call(t, "config", "check", "--as", daemon); code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "seen dead for hold (7m), or hold_reported (1m)") {
 		t.Errorf("exit code %d: %s%s", code, out, said)
 	}
 	write("mode: observe\nhold: soon\n")

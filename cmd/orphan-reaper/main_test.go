@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -196,56 +193,6 @@ func TestOwnNode(t *testing.T) {
 	}
 	if err := ownNode(append([]string{"sweep"}, newWholeNode(t).args...)); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestOnlyNodesStartTheProgram: no test has another way to the real program than a node's
-// command, neither as a process nor in this one.
-func TestOnlyNodesStartTheProgram(t *testing.T) {
-	allowed := map[string][]string{
-		// ownNode holds for all of them.
-		"orphan-reaper-whole": {"main_test.go", "whole_test.go", "wholekubelet_test.go", "wholepaste_test.go"},
-		"benchProgramEnv":     {"main_test.go", "bench_test.go", "parse_test.go", "whole_test.go"},
-		"runAs":               {"main_test.go", "parse_test.go", "fleet_test.go"}, // parse and fleet use no node
-	}
-	files, err := filepath.Glob("*_test.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
-	seen := map[string]bool{}
-	for _, file := range files {
-		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		testkit.Must(t, err)
-		note := func(word string) {
-			seen[word] = true
-			if !slices.Contains(allowed[word], file) {
-				t.Errorf("%s: %s starts the program; newNode has a command for that", file, word)
-			}
-		}
-		ast.Inspect(tree, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.BasicLit:
-				for word := range allowed {
-					if strings.Contains(word, "-") && strings.Contains(n.Value, word) {
-						note(word)
-					}
-				}
-			case *ast.CallExpr:
-				if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "run" || f.Name == "runAs") {
-					note(f.Name)
-				}
-			case *ast.Ident:
-				if n.Name == "benchProgramEnv" {
-					note(n.Name)
-				}
-			}
-			return true
-		})
-	}
-	for word := range allowed {
-		if !seen[word] {
-			t.Errorf("no test has %s: this one checks nothing", word)
-		}
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -64,25 +62,6 @@ func TestOnTerminal(t *testing.T) {
 	}
 }
 
-// TestQuestionFits: the question before a purge is broken between words, and "no" removes nothing.
-func TestQuestionFits(t *testing.T) {
-	node := t.TempDir()
-	testkit.Must(t, makeNode(node))
-	share := filepath.Join(node, "var/lib/kubelet/pods", testUID, "volumes/kubernetes.io~nfs/share")
-	testkit.Must(t, os.MkdirAll(share, 0o755))
-	testkit.Must(t, os.WriteFile(filepath.Join(share, "data"), []byte("of a user"), 0o600))
-	env := map[string]string{"NO_COLOR": "1"}
-	if shown, code := onTerminal(t, node, 80, "", env, "sweep", "--hold", "0s", "--confirm", "0s"); code != exit.DoneCode {
-		t.Fatalf("sweep: %d: %s", code, shown)
-	}
-	shown, code := onTerminal(t, node, 60, "no\n", env, "quarantine", "purge", testUID)
-	question, _, asked := strings.Cut(shown, "\nType yes: ")
-	if code != exit.FailedCode || !asked || !strings.Contains(question, "Permanently remove 1 pod with ") || !strings.Contains(question, "\n  volumes/") {
-		t.Errorf("%d: %s", code, shown)
-	}
-	fits(t, "question", question, 60)
-}
-
 // TestQuiet: --quiet leaves out progress and notes, --verbose adds the phases; the result is the same.
 func TestQuiet(t *testing.T) {
 	n := newWholeNode(t)
@@ -112,42 +91,6 @@ func TestQuiet(t *testing.T) {
 	}
 	if _, errs, code := answers("quarantine", "purge", "-q", "--yes", "abcdef01"); errs != "" || code != 0 {
 		t.Errorf("a note in spite of -q: %d %s", code, errs)
-	}
-}
-
-// TestLongCommands: every command that may run long has both flags, and the root's -v remains the version's.
-func TestLongCommands(t *testing.T) {
-	root := newRootCommand(&cli{env: noEnv, given: map[string][]string{}})
-	for _, path := range []string{
-		"doctor", "scan", "explain", "sweep", "parse", "quarantine restore", "quarantine purge", "fleet list", "fleet sweep",
-	} {
-		c, _, err := root.Find(strings.Fields(path))
-		testkit.Must(t, err)
-		q, v := c.Flags().ShorthandLookup("q"), c.Flags().ShorthandLookup("v")
-		if q == nil || q.Name != "quiet" || v == nil || v.Name != "verbose" {
-			t.Errorf("%s: -q is %v, -v is %v", path, q, v)
-		}
-	}
-	if code, out, _ := call(t, "-v"); code != 0 || !strings.HasPrefix(out, "orphan-reaper ") {
-		t.Errorf("-v: %d %s", code, out)
-	}
-}
-
-// TestParseVerbose: a file is counted in its own bytes, also where gzip compressed it.
-func TestParseVerbose(t *testing.T) {
-	plain := bytes.Repeat([]byte("no line of a kubelet\n"), 1000)
-	var z bytes.Buffer
-	w := gzip.NewWriter(&z)
-	_, err := w.Write(plain)
-	testkit.Must(t, err)
-	testkit.Must(t, w.Close())
-	for size, content := range map[string][]byte{"21 KiB": plain, human.Size(int64(z.Len())): z.Bytes()} {
-		file := filepath.Join(t.TempDir(), "log")
-		testkit.Must(t, os.WriteFile(file, content, 0o600))
-		code, _, errs := call(t, "parse", "-v", file)
-		if code != 0 || !strings.HasPrefix(errs, "orphan-reaper: reading "+file+": "+size+", ") {
-			t.Errorf("%s: %d %s", size, code, errs)
-		}
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 
 // wholeNode is a node in a temporary directory, for the real program. It is the one way by
 // which tests and benchmarks start it: with --node-root nothing of this machine is a place
-// of the node (ownNode, TestOnlyNodesStartTheProgram).
+// of the node (ownNode).
 type wholeNode struct {
 	t    testing.TB
 	dir  string

@@ -242,30 +242,3 @@ func TestWholeDoctorUser(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
-
-// TestWholeBegins: the actions of a daemon that starts now. If a look has left holds, no time from now on is
-// printed: a pod that has been seen dead long enough is removed at the first look. The daemon's first record
-// has the same text.
-func TestWholeBegins(t *testing.T) {
-	t.Parallel()
-	n := newWholeNode(t)
-	n.pod(1, false)
-	n.args = append(n.args, "--hold", "1h", "--confirm", "1h")
-	check := func() string {
-		out, code := n.run("config", "check")
-		if code != 0 {
-			t.Fatalf("config check: %d, %s", code, out)
-		}
-		return strings.Join(strings.Fields(out), " ")
-	}
-	if out := check(); !strings.Contains(out, "A daemon that starts now enforces from ") || strings.Contains(out, "at once") {
-		t.Errorf("a fresh state directory: %s", out)
-	}
-	if out, code := n.run("sweep", "--no-wait"); code != 0 {
-		t.Fatalf("sweep: %d, %s", code, out)
-	}
-	if out := check(); !strings.Contains(out, "enforces at once: what was already seen dead for its hold (") || strings.Contains(out, "enforces from") {
-		t.Errorf("after a look: %s", out)
-	}
-	n.start(n.command("run")).says("It enforces at once: what was already seen dead for its hold (")
-}

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -287,40 +286,6 @@ func TestKindsDoc(t *testing.T) {
 	for _, k := range kinds() {
 		if inList := slices.Contains(strings.Split(intents, ", "), string(k)); inList == shown[k] {
 			t.Errorf("%s: in the table %v, among the intents %v", k, shown[k], inList)
-		}
-	}
-}
-
-// TestQueriesDoc: the queries of the docs ask for fields, kinds and message IDs that exist.
-func TestQueriesDoc(t *testing.T) {
-	fields := map[string]bool{"_AUDIT_LOGINUID": true} // journald's own, systemd.journal-fields(7)
-	for name := range fieldsDoc(t) {
-		fields[name] = true
-	}
-	ids := map[string]bool{}
-	for _, m := range policy.Kinds() {
-		ids[m.ID] = true
-	}
-	for _, name := range []string{"README.md", "docs/journal.md"} {
-		b, err := os.ReadFile("../../" + name)
-		testkit.Must(t, err)
-		queries := 0
-		for line := range strings.Lines(string(b)) {
-			if !strings.HasPrefix(line, "journalctl ") {
-				continue
-			}
-			queries++
-			for _, m := range regexp.MustCompile(`\b([A-Z_]{5,})(=(\S+))?`).FindAllStringSubmatch(line, -1) {
-				if !fields[m[1]] {
-					t.Errorf("%s: no field %s: %s", name, m[1], line)
-				}
-				if m[1] == "ORPHAN_REAPER_KIND" && policy.Kind(m[3]).Means().ID == "" || m[1] == "MESSAGE_ID" && !ids[m[3]] {
-					t.Errorf("%s: no record sends %s", name, cmp.Or(m[0], line))
-				}
-			}
-		}
-		if queries < 2 {
-			t.Errorf("%s has %d queries", name, queries)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func sample(k policy.Kind) policy.Record {
 	}
 }
 
-// kinds are all kinds, from the table: TestTable checks that against policy's source.
+// kinds are all kinds, from the table.
 func kinds() []policy.Kind {
 	var ks []policy.Kind
 	for _, m := range policy.Kinds() {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -340,48 +339,6 @@ func readAll(t *testing.T, path string) []byte {
 	b, err := os.ReadFile(path)
 	testkit.Must(t, err)
 	return b
-}
-
-// TestReadersSeeWholeFiles reads while the file is written again and again.
-func TestReadersSeeWholeFiles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "orphan-reaper.prom")
-	m := NewMetrics("1.2.3")
-	testkit.Must(t, m.WriteFile(path))
-	done := make(chan error)
-	go func() {
-		var err error
-		for range 300 {
-			m.Sighting(parsers.ReportOther)
-			err = errors.Join(err, m.WriteFile(path))
-		}
-		done <- err
-	}()
-	last, reads := 0, 0
-	for writing := true; writing; reads++ {
-		select {
-		case err := <-done:
-			testkit.Must(t, err)
-			writing = false
-		default:
-		}
-		b := readAll(t, path)
-		if !bytes.HasSuffix(b, []byte("orphan_reaper_verdicts_total{reason=\"young\",verdict=\"wait\"} 0\n")) {
-			t.Fatalf("read %d ends with %q", reads, b[max(0, len(b)-80):])
-		}
-		match := regexp.MustCompile(`sightings_total{reason="other"} (\d+)`).FindSubmatch(b)
-		if match == nil {
-			t.Fatal("the counter is missing")
-		}
-		n, err := strconv.Atoi(string(match[1]))
-		testkit.Must(t, err)
-		if n < last {
-			t.Fatalf("the counter went back from %d to %d", last, n)
-		}
-		last = n
-	}
-	if last != 300 {
-		t.Errorf("the last read has %d, want 300", last)
-	}
 }
 
 // TestCNINetworksBounded: 3,000 networks were 6,000 series. The sums do not change, and the networks that leak

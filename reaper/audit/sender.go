@@ -1,51 +1,35 @@
 package audit
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
-// sender sends to the journal and gives up after a time. go-systemd keeps one socket for
-// the process and gives no way to bound the wait, so what hangs is left behind in a
-// goroutine, at most one: until it comes back every other record is refused at once.
+// sender sends to the journal and gives up after a time: go-systemd has no way to bound the wait. While one send hangs,
+// every other record is refused at once.
 type sender struct {
 	send    func(message string, p journal.Priority, vars map[string]string) error
 	timeout time.Duration
 
-	mu    sync.Mutex
-	stuck <-chan struct{} // ends when the send that hangs comes back, nil where none does
+	mu    sync.Mutex // one send at a time
+	guard bounded.Guard
 }
 
 func (s *sender) do(message string, p journal.Priority, vars map[string]string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stuck != nil {
-		select {
-		case <-s.stuck: // its record counts as not sent, whatever became of it
-			s.stuck = nil
-		default:
-			return ErrStuck
-		}
-	}
-	done := make(chan struct{})
-	var err error
-	go func() {
-		defer close(done)
-		err = s.send(message, p, vars)
-	}()
-	timer := time.NewTimer(s.timeout)
-	defer timer.Stop()
-	select {
-	case <-done:
-		if err != nil {
-			return fmt.Errorf("cannot send to the journal: %w", err)
-		}
-		return nil
-	case <-timer.C:
-		s.stuck = done
+	err, hangs := bounded.Within(context.Background(), &s.guard, "journal", s.timeout, func() error { return s.send(message, p, vars) })
+	switch {
+	case hangs != nil:
 		return ErrStuck
+	case err != nil:
+		return fmt.Errorf("cannot send to the journal: %w", err)
 	}
+	return nil
 }

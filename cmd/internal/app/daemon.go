@@ -71,11 +71,10 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	defer again.Stop()
 	var guard bounded.Guard
 	logs.Relook(ctx, again.C, func() []string { return laterFiles(ctx, cfg, &guard) })
-	does := func(cfg config.Config) string { return cfg.Begins(r.Clock.Now().Wall, seen(store, time.Time{})) }
 	took := func(next config.Config) string {
 		metrics.Enforcing(!next.Observe())
 		level.Set(logLevel(next))
-		return does(next)
+		return next.Begins()
 	}
 	d := &reaper.Daemon{
 		Reaper: r, Lines: logs.Lines(), Parse: counted(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, took, log),
@@ -92,7 +91,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	defer stopReports()
 	publish(d, report.Report{Node: NodeName(cfg), Version: proc.Version, Started: time.Now().UTC()}, to)
 	// After an installation or a change the first record describes the daemon's behaviour.
-	say(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + does(cfg)})
+	say(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + cfg.Begins()})
 	notify(daemon.SdNotifyReady)
 	go watchdog(ctx, d, r.Clock)
 	err = d.Run(ctx)

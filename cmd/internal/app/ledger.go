@@ -97,38 +97,5 @@ func Report(cfg config.Config, from, now time.Time) (Reported, error) {
 	})
 }
 
-// Seen reports whether earlier looks have left holds, which a daemon that starts continues. With running, only holds
-// from before the start of the running daemon count. If it cannot be read, it is true.
-func Seen(cfg config.Config, running bool) bool {
-	has, err := reading(cfg, func(s *state.Store) (bool, error) {
-		if !running {
-			return seen(s, time.Time{}), nil
-		}
-		_, started, err := s.Runner()
-		return seen(s, started), err
-	})
-	return has || err != nil
-}
-
-// seen reports whether the store has holds that began before a time; zero is any time.
-func seen(store *state.Store, before time.Time) bool {
-	var m struct {
-		decide.Memory
-		CNI cni.Listings `json:"cni"`
-	}
-	if _, err := store.Load("holds", &m); err != nil {
-		return true
-	}
-	counts := func(since policy.Instant) bool {
-		return !since.Wall.IsZero() && (before.IsZero() || since.Wall.Before(before))
-	}
-	for _, h := range m.Holds {
-		if counts(h.Since) {
-			return true
-		}
-	}
-	return counts(m.CNI.Older.Since)
-}
-
 // ArchivePath returns the path of an archive of CNI files.
 func ArchivePath(cfg config.Config, name string) string { return state.ArchivePath(cfg.StateDir, name) }

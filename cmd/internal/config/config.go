@@ -67,23 +67,17 @@ func (c Config) PodsDir() string { return filepath.Join(c.RootDir, "pods") }
 // Observe reports whether nothing may be changed.
 func (c Config) Observe() bool { return c.Mode != ModeEnforce }
 
-// Begins describes what a daemon that starts now does, how to preview it, and how to change it. seen reports that the
-// state directory may have holds of an earlier look, which continue.
-func (c Config) Begins(now time.Time, seen bool) string {
+// Begins describes what a daemon that starts now does, how to preview it, and how to change it.
+func (c Config) Begins() string {
 	if c.Observe() {
 		return "changes nothing (mode observe); orphan-reaper scan shows what mode: enforce would remove"
 	}
-	first := min(c.HoldReported, c.Hold)
-	from := "from " + human.Clock(now.Add(first), now) + " (hold_reported " + human.Span(first) + ", hold " + human.Span(c.Hold) + ")"
-	if seen {
-		from = "at once: what was already seen dead for its hold (" + human.Span(c.Hold) +
-			"), in mode observe or by an earlier sweep, is moved at the first look, " +
-			"files of CNI too"
-	}
+	text := "moves pods that were seen dead for hold (" + human.Span(c.Hold) + "), or hold_reported (" + human.Span(min(c.HoldReported, c.Hold)) +
+		"); what a sweep or mode observe saw before its start counts"
 	if c.EnforceSpread > 0 {
-		from += ", and if it has only observed so far, after a random part of " + human.Span(c.EnforceSpread) + " (enforce_spread)"
+		text += "; if it has only observed so far, it waits a random part of " + human.Span(c.EnforceSpread) + " first (enforce_spread)"
 	}
-	return "enforces " + from + "; orphan-reaper scan shows what would be removed, mode: observe only looks"
+	return text + "; orphan-reaper scan shows what would be removed, mode: observe only looks"
 }
 
 // Waive reports whether there is neither kubelet nor runtime here (--runtime-endpoint none).

@@ -11,7 +11,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // Report writes the result of scan or of sweep: the sums, the table, and what to do.
@@ -349,31 +348,16 @@ func (p *Printer) node(n *nodeView) {
 	if n == nil {
 		return
 	}
-	para := func(text string) { p.Gap(); p.Para("", text) }
 	if n.Gauges.Uncleaned != nil {
 		text := fmt.Sprintf("The kubelet counts %s that it cannot clean up. Since its start its log has named %s of those here; %s on disk.",
 			human.Count(*n.Gauges.Uncleaned, "orphan"), human.Thousands(n.OrphansNamed), human.Verb(n.OrphansOnDisk, "is", "are"))
 		if *n.Gauges.Uncleaned > int64(n.OrphansNamed) {
 			text += " It names one at a time, and none in which something is mounted."
 		}
-		para(text)
-	}
-	var words []string
-	for _, s := range summary.States() {
-		if count, ok := n.Pods[s]; ok {
-			words = append(words, human.Thousands(count)+" "+strings.ReplaceAll(string(s), "_", " "))
-		}
-	}
-	if len(words) > 0 {
-		para("Pods of this node: " + strings.Join(words, ", ") + ".")
+		p.Gap()
+		p.Para("", text)
 	}
 	p.ending(n)
-	if n.Landlock.Truth == policy.No {
-		para("Landlock is not used: " + clean.Text(n.Landlock.Detail) + ".")
-	}
-	if n.Openat2.Truth == policy.No {
-		para("openat2 is not used: " + clean.Text(n.Openat2.Detail) + ".")
-	}
 }
 
 // ending writes how many pods the kubelet is terminating: its own count names none of them.

@@ -3,12 +3,10 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
@@ -241,33 +239,6 @@ func checkLists(t *testing.T, path string, v any) {
 		for _, value := range v {
 			checkLists(t, path, value)
 		}
-	}
-}
-
-// TestNarrow: on a terminal of 80 columns each screen keeps to its width, but for commands and contents of files.
-func TestNarrow(t *testing.T) {
-	master, tty := testkit.Terminal(t, 80)
-	read := make(chan string)
-	go func() {
-		b, _ := io.ReadAll(master) // EIO is how a terminal ends, pty(7)
-		read <- string(b)
-	}()
-	all := screens()
-	for _, name := range []string{"scan", "explain", "quarantine-list", "report"} {
-		p := NewPrinter(tty, func(key string) string { return map[string]string{"NO_COLOR": "1"}[key] })
-		all[name].write(p)
-		testkit.Must(t, p.Flush())
-	}
-	testkit.Must(t, tty.Close())
-	shown := strings.ReplaceAll(<-read, "\r\n", "\n")
-	for line := range strings.Lines(shown) {
-		command := strings.Contains(line, "orphan-reaper ") || strings.Contains(line, "umount ") || strings.Contains(line, "find ") || strings.Contains(line, "findmnt ") || strings.Contains(line, "grep ")
-		if n := human.Columns(strings.TrimSuffix(line, "\n")); n > 80 && !command || strings.ContainsRune(line, '\x1b') {
-			t.Errorf("%d columns: %q", n, line)
-		}
-	}
-	if _, scan, ok := strings.Cut(shown, "VERDICT"); !ok || !strings.Contains(scan, "\nreap     "+uidReap) {
-		t.Errorf("no table in\n%s", shown)
 	}
 }
 

@@ -40,14 +40,3 @@ func TestOutcomeWords(t *testing.T) {
 		}
 	}
 }
-
-// TestFactWords: a new fact needs its own text.
-func TestFactWords(t *testing.T) {
-	seen := map[string]bool{}
-	for n, words := range Facts {
-		if words == "" || len(words) > 18 || seen[words] {
-			t.Errorf("fact %s: words %q", policy.FactName(n), words)
-		}
-		seen[words] = true
-	}
-}
