@@ -85,21 +85,37 @@ func (k *Kubelet) sameSocket(theirs, ours string) (bool, error) {
 }
 
 // namedSocket is the socket that the kubelet was told to use. Where it sees other files
-// than we, the path must lead to the same socket here.
-func (k *Kubelet) namedSocket(endpoint string) cri.Sockets {
+// than we, the path must lead to the same socket here. A container has /run/crio, and no link
+// /var/run to it: then the usual place with the kubelet's socket is asked.
+func (k *Kubelet) namedSocket(endpoint string, usual []string) cri.Sockets {
 	from := fmt.Sprintf("the kubelet (PID %d)", k.ID.PID)
 	s := cri.NamedSocket(endpoint, from)
-	if s.Err != nil || !k.files.apart && k.files.err == nil {
+	if !k.files.apart && k.files.err == nil {
 		return s
 	}
-	same, err := k.sameFile(s.Paths[0], s.Paths[0])
-	if err == nil && !same {
+	path, ok := cri.SocketPath(endpoint)
+	if !ok {
+		return s
+	}
+	same, err := k.sameFile(path, path)
+	switch {
+	case err == nil && same:
+		return s
+	case err == nil && !errors.Is(s.Err, fs.ErrNotExist):
 		err = errors.New("the kubelet has a mount namespace of its own, where that is another socket than here; " +
 			"set --runtime-endpoint to where it is here")
+	case err == nil:
+		for _, here := range usual {
+			if same, err := k.sameFile(path, here); err == nil && same {
+				return cri.NamedSocket(here, from)
+			}
+		}
+		if _, err := k.files.stat(path); err != nil {
+			return s // the runtime is down
+		}
+		err = errors.New("the kubelet sees it, and this process does not; in a container, mount its directory: host.runtime of the chart")
 	}
-	if err != nil {
-		s.Err = s.Explain(s.Paths[0], err)
-	}
+	s.Err = s.Explain(path, err)
 	return s
 }
 
@@ -117,7 +133,7 @@ func (r *Reader) Sockets(usual []string) cri.Sockets {
 			return cri.Sockets{Err: fmt.Errorf("the kubelet (PID %d) does not show it: %w; %s", k.ID.PID, err, reading.AdviceReadable)}
 		}
 		if endpoint != "" {
-			return k.namedSocket(endpoint)
+			return k.namedSocket(endpoint, usual)
 		}
 	}
 	found, err := cri.ExistingSockets(usual)

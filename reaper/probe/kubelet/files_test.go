@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -228,17 +229,33 @@ func TestDropIns(t *testing.T) {
 	}
 }
 
-// TestSocketInItsOwnMountNamespace: what another socket of that name says is no answer.
+// TestSocketInItsOwnMountNamespace: the kubelet's path counts where it leads to the same socket here. In a container, which has no
+// link /var/run, the usual place does that leads to it. What another socket of that name returns is no answer.
 func TestSocketInItsOwnMountNamespace(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "s")
-	socketAt(t, socket)
-	tree, args := t.TempDir(), []string{"kubelet", "--root-dir=/", "--container-runtime-endpoint=unix://" + socket}
-	socketAt(t, filepath.Join(tree, socket))
-	for root, bad := range map[string]bool{"/": false, tree: true} {
-		procDir := testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: args, Root: root})
-		r := Reader{ProcDir: procDir, RootDir: root, Guard: &bounded.Guard{}}
-		if s := r.Sockets(nil); (s.Err != nil) != bad {
-			t.Errorf("%s: %+v", root, s)
+	dir, tree := t.TempDir(), t.TempDir()
+	named, usual := filepath.Join(dir, "var/run/s"), filepath.Join(dir, "run/s")
+	socketAt(t, usual)
+	socketAt(t, filepath.Join(dir, "run/other"))
+	socketAt(t, filepath.Join(dir, "both"))
+	socketAt(t, filepath.Join(tree, dir, "both"))
+	testkit.Must(t, os.MkdirAll(filepath.Join(tree, filepath.Dir(named)), 0o700))
+	testkit.Must(t, os.Link(usual, filepath.Join(tree, named)))
+	socketAt(t, filepath.Join(tree, "unseen"))
+	for _, c := range []struct{ name, endpoint, root, want, words string }{
+		{"the same files", usual, "/", usual, ""},
+		{"another socket of that name", filepath.Join(dir, "both"), tree, "", "another socket than here"},
+		{"at the usual place", named, tree, usual, ""},
+		{"down", filepath.Join(dir, "var/run/down"), tree, "", "no such file"},
+		{"seen by the kubelet alone", "/unseen", tree, "", "host.runtime"},
+		{"of no machine", "tcp://1.2.3.4:5", tree, "", "no unix"},
+	} {
+		args := []string{"kubelet", "--root-dir=/", "--container-runtime-endpoint=" + c.endpoint}
+		procDir := testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: args, Root: c.root})
+		r := Reader{ProcDir: procDir, RootDir: c.root, Guard: &bounded.Guard{}}
+		s := r.Sockets([]string{filepath.Join(dir, "run/none"), filepath.Join(dir, "run/other"), usual})
+		if c.want != "" && (s.Err != nil || !slices.Equal(s.Paths, []string{c.want})) ||
+			c.want == "" && (s.Err == nil || !strings.Contains(s.Err.Error(), c.words)) {
+			t.Errorf("%s: %+v", c.name, s)
 		}
 	}
 }
