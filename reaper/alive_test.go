@@ -23,8 +23,7 @@ var signsOfLife = []policy.FactName{
 func TestMadeAgainAndUsed(t *testing.T) {
 	for _, static := range []bool{true, false} {
 		n := newFakeNode()
-		rules := testRules
-		rules.Hold = 0
+		rules := noHold()
 		elder := n.add(1, nil)
 		elder.ephemeral = true
 		r := n.reaper(t, rules)
@@ -54,9 +53,7 @@ func TestMadeAgainAndUsed(t *testing.T) {
 		// It dies: what it had goes the usual way, and the elder stays.
 		living.facts = nil
 		n.signs = nil
-		if err := r.Resume(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		resume(t, r)
 		for range 3 {
 			mustPass(t, r, n.claim(1))
 			n.pass(rules.Confirm)
@@ -73,8 +70,7 @@ func TestLivesWhileHeld(t *testing.T) {
 	for _, sign := range append(signsOfLife, policy.FactRemade) {
 		for _, data := range []bool{false, true} {
 			n := newFakeNode()
-			rules := testRules
-			rules.Hold, rules.Confirm = 0, 0
+			rules := atOnce()
 			p := n.add(1, nil)
 			p.data, p.ephemeral = data, !data
 			r := n.reaper(t, rules)
@@ -98,9 +94,7 @@ func TestLivesWhileHeld(t *testing.T) {
 			if !n.BreakerOpen() || !slices.Contains(n.kinds(uidOf(1)), policy.KindConflict) {
 				t.Errorf("%s, data %t: breaker %t, told %v", sign, data, n.BreakerOpen(), n.kinds(uidOf(1)))
 			}
-			if err := r.Resume(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			resume(t, r)
 			n.pass(1000 * time.Hour)
 			mustPass(t, r)
 			if len(n.quarantine) != 1 || n.BreakerOpen() {
@@ -123,8 +117,7 @@ func TestLivesWhileHeld(t *testing.T) {
 func TestLeafOfALivingPod(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		n := newFakeNode()
-		rules := testRules
-		rules.Hold = 0
+		rules := noHold()
 		p := n.add(1, nil)
 		p.leaf = 2
 		n.still = func() {
@@ -161,8 +154,7 @@ func TestLeafOfALivingPod(t *testing.T) {
 // directory in use, and says that the elder stays.
 func TestRestoreBesideALivingPod(t *testing.T) {
 	n := newFakeNode()
-	rules := testRules
-	rules.Hold, rules.Confirm = 0, 0
+	rules := atOnce()
 	elder := n.add(1, nil)
 	elder.data = true
 	r := n.reaper(t, rules)
@@ -199,8 +191,7 @@ func (n absentNode) Look(ctx context.Context, parked []policy.EntryState, only [
 func TestBackSinceTheLook(t *testing.T) {
 	n := newFakeNode()
 	p := n.add(1, nil)
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.claim(1))
 	for _, e := range policy.Listed(n.Entries()) {
@@ -226,8 +217,7 @@ func TestBackSinceTheLook(t *testing.T) {
 func TestWrittenOff(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil).ephemeral = true
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.claim(1))
 	n.pass(rules.Confirm)
@@ -247,8 +237,7 @@ func TestWrittenOff(t *testing.T) {
 // judgement was wrong.
 func TestStaticPodBackWhileHeld(t *testing.T) {
 	n := newFakeNode()
-	rules := testRules
-	rules.Hold, rules.Confirm = 0, 0
+	rules := atOnce()
 	n.add(1, nil).ephemeral = true
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.claim(1))

@@ -1,7 +1,6 @@
 package reaper
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,20 +9,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// untilCut does something and reports whether it was cut off.
-func untilCut(do func()) (cut bool) {
-	defer func() {
-		if r := recover(); r != nil {
-			if err, ok := r.(error); !ok || !errors.Is(err, errCut) {
-				panic(r)
-			}
-			cut = true
-		}
-	}()
-	do()
-	return false
-}
-
 // remade is a node on which a pod goes back for another reason than a sign of life, a mount that came
 // late, and meets a directory that its kubelet made meanwhile.
 func remade(used policy.Truth) (*fakeNode, policy.Rules) {
@@ -31,9 +16,7 @@ func remade(used policy.Truth) (*fakeNode, policy.Rules) {
 	n.add(1, nil)
 	n.scans[uidOf(1)] = policy.Fact{Truth: policy.Yes, Detail: "mounted at the last moment"}
 	n.remakes = map[parsers.PodUID]policy.Truth{uidOf(1): used}
-	rules := testRules
-	rules.Hold, rules.Confirm = 0, 0
-	return n, rules
+	return n, atOnce()
 }
 
 // TestBreakerCutOff kills the process before every single step of a pass in which a pod that goes back
@@ -42,10 +25,10 @@ func remade(used policy.Truth) (*fakeNode, policy.Rules) {
 func TestBreakerCutOff(t *testing.T) {
 	for _, used := range []policy.Truth{policy.No, policy.Yes} {
 		exchanged := 0
-		for cut, cutOff := 1, true; cutOff; cut++ {
+		for cut, more := 1, true; more; cut++ {
 			n, rules := remade(used)
 			n.cutAt = cut
-			cutOff = untilCut(func() { mustPass(t, n.reaper(t, rules), n.claim(1)) })
+			more = killed(func() { mustPass(t, n.reaper(t, rules), n.claim(1)) })
 			met := n.met
 			n.cutAt, n.scans, n.remakes = 0, nil, nil
 			mustPass(t, n.reaper(t, rules))
@@ -69,8 +52,7 @@ func TestBreakerDiskFull(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		for fullAt, writes := 1, 1; fullAt <= writes; fullAt++ {
 			n := newFakeNode()
-			rules := testRules
-			rules.Hold = 0
+			rules := noHold()
 			r := n.reaper(t, rules)
 			r.memory.Proven = true
 			n.add(1, nil)
@@ -101,8 +83,7 @@ func TestBreakerDiskFull(t *testing.T) {
 // also where what opened it was seen only once, and it is written as soon as that can be.
 func TestBreakerKnownInMemory(t *testing.T) {
 	n := newFakeNode()
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	r := n.reaper(t, rules)
 	mustPass(t, r)
 	n.add(1, nil)
@@ -131,8 +112,8 @@ func TestBreakerKnownInMemory(t *testing.T) {
 func TestBreakerStopsTheSameLook(t *testing.T) {
 	for _, pods := range []int{3, 2*policy.BatchSize + 10} {
 		n := newFakeNode()
-		rules := testRules
-		rules.Hold, rules.MaxPerLook = 0, 0
+		rules := noHold()
+		rules.MaxPerLook = 0
 		r := n.reaper(t, rules)
 		r.memory.Proven = true
 		var all []*fakePod
@@ -160,8 +141,8 @@ func TestBreakerStopsTheSameLook(t *testing.T) {
 // parked lives. No more pods are parked in that look, and none of those that were is stripped.
 func TestBreakerWhileParking(t *testing.T) {
 	n := newFakeNode()
-	rules := testRules
-	rules.Hold, rules.MaxPerLook = 0, 0
+	rules := noHold()
+	rules.MaxPerLook = 0
 	r := n.reaper(t, rules)
 	r.memory.Proven = true
 	var all []*fakePod
@@ -190,9 +171,7 @@ func TestBreakerWhereUseIsUnknown(t *testing.T) {
 	if !n.met || !n.BreakerOpen() {
 		t.Fatalf("met %t, breaker open %t", n.met, n.BreakerOpen())
 	}
-	if err := r.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	resume(t, r)
 	n.scans = nil
 	n.pods[uidOf(1)].facts = map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes}
 	tries := len(n.records)
@@ -214,9 +193,8 @@ func TestBreakerWhereUseIsUnknown(t *testing.T) {
 // the pod is back, no look shows that it was judged wrongly.
 func TestBreakerCutOffAfterTheRename(t *testing.T) {
 	moved := 0
-	for cut, cutOff := 1, true; cutOff; cut++ {
-		n, rules := newFakeNode(), testRules
-		rules.Hold = 0
+	for cut, more := 1, true; more; cut++ {
+		n, rules := newFakeNode(), noHold()
 		n.add(1, nil)
 		lives := false
 		n.still = func() {
@@ -225,7 +203,7 @@ func TestBreakerCutOffAfterTheRename(t *testing.T) {
 			}
 		}
 		n.cutAt = cut
-		cutOff = untilCut(func() { mustPass(t, n.reaper(t, rules), n.claim(1)) })
+		more = killed(func() { mustPass(t, n.reaper(t, rules), n.claim(1)) })
 		n.cutAt = 0
 		if !lives {
 			continue
@@ -244,9 +222,8 @@ func TestBreakerCutOffAfterTheRename(t *testing.T) {
 // TestBreakerCutOffWhileFrozen kills the process within the write that freezes what lies in quarantine of a pod that
 // lives again. The entry is inspected no more once it is frozen, so the breaker must be there first.
 func TestBreakerCutOffWhileFrozen(t *testing.T) {
-	for cut, cutOff := 1, true; cutOff; cut++ {
-		n, rules := newFakeNode(), testRules
-		rules.Hold, rules.Confirm = 0, 0
+	for cut, more := 1, true; more; cut++ {
+		n, rules := newFakeNode(), atOnce()
 		n.add(1, nil).data = true
 		mustPass(t, n.reaper(t, rules), n.claim(1))
 		mustPass(t, n.reaper(t, rules))
@@ -255,7 +232,7 @@ func TestBreakerCutOffWhileFrozen(t *testing.T) {
 		}
 		n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactSandbox: policy.Yes}}
 		n.cutAt = n.steps + cut
-		cutOff = untilCut(func() { mustPass(t, n.reaper(t, rules)) })
+		more = killed(func() { mustPass(t, n.reaper(t, rules)) })
 		n.cutAt = 0
 		mustPass(t, n.reaper(t, rules))
 		if !n.BreakerOpen() {

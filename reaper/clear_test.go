@@ -1,7 +1,6 @@
 package reaper
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -73,8 +72,7 @@ func TestClearedAgain(t *testing.T) {
 // TestClearMounted: what the scan after clearing finds, or cannot read, goes back.
 func TestClearMounted(t *testing.T) {
 	for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
-		n, rules := newFakeNode(), testRules
-		rules.Hold = 0
+		n, rules := newFakeNode(), noHold()
 		p := n.add(1, nil)
 		p.leaf = 2
 		n.scans[uidOf(1)] = policy.Fact{Truth: truth, Detail: "mounted at the last moment"}
@@ -87,8 +85,7 @@ func TestClearMounted(t *testing.T) {
 
 // TestClearRestored: a person takes it back, and the pod is kept from then on.
 func TestClearRestored(t *testing.T) {
-	n, rules := newFakeNode(), testRules
-	rules.Hold = 0
+	n, rules := newFakeNode(), noHold()
 	p := n.add(1, nil)
 	p.leaf = 2
 	r := n.reaper(t, rules)
@@ -118,8 +115,7 @@ func TestClearRestored(t *testing.T) {
 // TestClearCutOff cuts the loop off before each of its steps and starts anew: what lay in the
 // leaf is there, or in quarantine as the ledger says, and in the end the leaf is cleared.
 func TestClearCutOff(t *testing.T) {
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	for cut := 1; ; cut++ {
 		n := newFakeNode()
 		p := n.add(1, nil)
@@ -158,16 +154,7 @@ func TestClearCutOff(t *testing.T) {
 	}
 }
 
-func passUntilCut(t *testing.T, n *fakeNode, rules policy.Rules) (died bool) {
+func passUntilCut(t *testing.T, n *fakeNode, rules policy.Rules) bool {
 	t.Helper()
-	defer func() {
-		if v := recover(); v != nil {
-			if err, ok := v.(error); !ok || !errors.Is(err, errCut) {
-				panic(v)
-			}
-			died = true
-		}
-	}()
-	mustPass(t, n.reaper(t, rules), n.held(1))
-	return false
+	return killed(func() { mustPass(t, n.reaper(t, rules), n.held(1)) })
 }

@@ -129,8 +129,7 @@ func TestDaemonForgedFlood(t *testing.T) {
 func TestDaemonSeesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode()
-		rules := testRules
-		rules.Hold = 0
+		rules := noHold()
 		lines, stop := startDaemon(t, n, rules)
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -280,8 +279,8 @@ func TestDaemonTellsOfASlowPass(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := newFakeNode()
 			n.add(1, nil)
-			rules := testRules
-			rules.Hold, rules.Confirm = 0, time.Hour
+			rules := noHold()
+			rules.Confirm = time.Hour
 			clock := bubbleClock{time.Now(), n.now}
 			r := n.reaper(t, rules)
 			node := slowNode{clockedNode{n, clock}, hangs}

@@ -15,8 +15,7 @@ func TestForgedName(t *testing.T) {
 		want  bool
 	}{"never here": {9, false, false}, "here": {2, false, true}, "here at the look before": {2, true, true}} {
 		n := newFakeNode()
-		rules := testRules
-		rules.Hold = 0
+		rules := noHold()
 		n.add(1, nil)
 		n.add(2, map[policy.FactName]policy.Truth{policy.FactStaged: policy.Yes})
 		r := n.reaper(t, rules)

@@ -11,8 +11,7 @@ import (
 // lives and waits. That the kubelet named another lets it not go, by a restart of the program
 // neither, and not before a confirm has passed with the network ready. What it names goes.
 func TestNetworkDown(t *testing.T) {
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	for _, down := range []policy.Fact{{Truth: policy.No, Detail: "cni config uninitialized"}, {Detail: "no answer in time"}} {
 		n := newFakeNode()
 		n.node.Network = down
@@ -48,8 +47,7 @@ func TestNetworkDown(t *testing.T) {
 // TestNetworkDownConfirm: the confirm time of a pod that silence let go does not run while the
 // pods' network is not ready: its kubelet would make nothing again.
 func TestNetworkDownConfirm(t *testing.T) {
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	n := newFakeNode()
 	p := n.add(1, nil)
 	n.add(2, map[policy.FactName]policy.Truth{policy.FactStaged: policy.Yes})

@@ -15,8 +15,7 @@ func heldNode(t *testing.T) (*fakeNode, policy.Rules) {
 	t.Helper()
 	n := newFakeNode()
 	n.add(1, nil).data = true
-	rules := testRules
-	rules.Hold, rules.Confirm = 0, 0
+	rules := atOnce()
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.claim(1))
 	mustPass(t, r)
@@ -24,20 +23,6 @@ func heldNode(t *testing.T) (*fakeNode, policy.Rules) {
 		t.Fatal("not in quarantine")
 	}
 	return n, rules
-}
-
-// cutShort runs f and reports whether it was cut off.
-func cutShort(f func()) (cut bool) {
-	defer func() {
-		if r := recover(); r != nil {
-			if err, ok := r.(error); !ok || !errors.Is(err, errCut) {
-				panic(r)
-			}
-			cut = true
-		}
-	}()
-	f()
-	return false
 }
 
 // TestSameCommandAgain kills restore and purge before each of their steps, and gives the same
@@ -56,7 +41,7 @@ func TestSameCommandAgain(t *testing.T) {
 		for cut := 1; ; cut++ {
 			n, rules := heldNode(t)
 			n.cutAt = n.steps + cut
-			if !cutShort(func() { _, _ = command(n.reaper(t, rules), n.shown(1)) }) {
+			if !killed(func() { _, _ = command(n.reaper(t, rules), n.shown(1)) }) {
 				if cut < 3 {
 					t.Fatalf("%s has only %d steps", name, cut)
 				}
@@ -79,7 +64,7 @@ func TestSameCommandAgain(t *testing.T) {
 func TestPassFinishesPurge(t *testing.T) {
 	n, rules := heldNode(t)
 	n.cutAt = n.steps + 2 // the intent is written, and nothing is removed
-	if !cutShort(func() { _, _ = n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), n.shown(1), false) }) {
+	if !killed(func() { _, _ = n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), n.shown(1), false) }) {
 		t.Fatal("not cut off")
 	}
 	n.cutAt = 0
@@ -210,7 +195,7 @@ func TestForgetKilled(t *testing.T) {
 	for cut := 1; ; cut++ {
 		n, rules := restoredNode(t)
 		n.cutAt = n.steps + cut
-		if !cutShort(func() { _, _ = n.reaper(t, rules).Forget(t.Context(), only) }) {
+		if !killed(func() { _, _ = n.reaper(t, rules).Forget(t.Context(), only) }) {
 			if cut < 2 {
 				t.Fatal("it has no step")
 			}

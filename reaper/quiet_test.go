@@ -63,8 +63,7 @@ func TestQuietForged(t *testing.T) {
 // quietNode is a node on which a pod was parked and the confirm time is over.
 func quietNode(t *testing.T) (*fakeNode, policy.Rules) {
 	t.Helper()
-	n, rules := newFakeNode(), testRules
-	rules.Hold = 0
+	n, rules := newFakeNode(), noHold()
 	n.add(1, nil)
 	r := n.reaper(t, rules)
 	c := n.claim(1)
@@ -83,15 +82,7 @@ func TestQuietCutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
 		n, rules := quietNode(t)
 		n.cutAt = n.steps + cut
-		whole := func() (whole bool) {
-			defer func() {
-				if v := recover(); v != nil && v != errCut { //nolint:errorlint // the very value that was thrown
-					panic(v)
-				}
-			}()
-			mustPass(t, n.reaper(t, rules))
-			return true
-		}()
+		whole := !killed(func() { mustPass(t, n.reaper(t, rules)) })
 		n.cutAt = 0
 		n.pass(time.Minute)
 		mustPass(t, n.reaper(t, rules))

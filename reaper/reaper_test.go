@@ -81,8 +81,7 @@ func TestMountBetweenLookAndRename(t *testing.T) {
 		n := newFakeNode()
 		p := n.add(1, nil)
 		n.scans[uidOf(1)] = policy.Fact{Truth: truth, Detail: "mounted at the last moment"}
-		rules := testRules
-		rules.Hold = 0
+		rules := noHold()
 		rep := mustPass(t, n.reaper(t, rules), n.claim(1))
 		if n.pods[uidOf(1)] != p || len(n.quarantine) != 0 || p.files != 3 {
 			t.Errorf("%s: not put back: %v", truth, rep.Outcomes)
@@ -99,8 +98,8 @@ func TestMountBeforeRemoval(t *testing.T) {
 	for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
 		n := newFakeNode()
 		p := n.add(1, nil)
-		rules := testRules
-		rules.Hold, rules.Retention = 0, time.Hour
+		rules := noHold()
+		rules.Retention = time.Hour
 		r := n.reaper(t, rules)
 		mustPass(t, r, n.claim(1))
 		other := n.add(2, nil)
@@ -118,36 +117,11 @@ func TestMountBeforeRemoval(t *testing.T) {
 	}
 }
 
-// TestMountBeforePurge: what waited for its retention waits on where it is mounted by then.
-func TestMountBeforePurge(t *testing.T) {
-	n := newFakeNode()
-	p := n.add(1, nil)
-	p.ephemeral = true
-	rules := testRules
-	rules.Hold, rules.Retention = 0, time.Hour
-	r := n.reaper(t, rules)
-	mustPass(t, r, n.claim(1))
-	n.pass(rules.Confirm)
-	mustPass(t, r)
-	n.pass(rules.Retention)
-	n.scans[uidOf(1)] = policy.Fact{Truth: policy.Yes, Detail: "mounted at the last moment"}
-	mustPass(t, r)
-	if p.files != 3 {
-		t.Fatalf("%d of 3 files are left", p.files)
-	}
-	delete(n.scans, uidOf(1))
-	mustPass(t, r)
-	if p.files != 0 {
-		t.Fatal("nothing was removed without the mount")
-	}
-}
-
 // TestSignOfLife: a parked pod whose directory was made again goes back, the new one
 // becomes a conflict, and nothing more is taken until a person says go on.
 func TestSignOfLife(t *testing.T) {
 	n := newFakeNode()
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	p := n.add(1, nil)
 	n.add(2, nil)
 	r := n.reaper(t, rules)
@@ -179,9 +153,7 @@ func TestSignOfLife(t *testing.T) {
 	if n.pods[uidOf(2)] == nil {
 		t.Fatal("a pod was taken with the breaker open")
 	}
-	if err := r.Resume(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	resume(t, r)
 	n.pods[uidOf(1)].facts = map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes}
 	mustPass(t, r, n.claim(2))
 	if n.pods[uidOf(2)] != nil {
@@ -207,8 +179,7 @@ func remadeEntry(n *fakeNode, p *fakePod) string {
 // first back.
 func TestSignOfLifeStopsRemoval(t *testing.T) {
 	n := newFakeNode()
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	n.add(0, nil)
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.claim(0))
@@ -230,9 +201,7 @@ func TestSignOfLifeStopsRemoval(t *testing.T) {
 	if other.files != 3 {
 		t.Fatalf("%d of 3 files are left of the other", other.files)
 	}
-	if err := r.Resume(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	resume(t, r)
 	n.pods[uidOf(1)].facts = map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes}
 	mustPass(t, r)
 	if other.files != 0 {
@@ -308,21 +277,13 @@ func TestCutBeforeParking(t *testing.T) {
 // story starts a daemon and lets it work until nothing changes, or until it is cut off.
 func story(t *testing.T, n *fakeNode) (cut bool) {
 	t.Helper()
-	defer func() {
-		if r := recover(); r != nil {
-			if err, ok := r.(error); !ok || !errors.Is(err, errCut) {
-				panic(r)
-			}
-			cut = true
+	return killed(func() {
+		r := n.reaper(t, testRules)
+		for range 6 {
+			mustPass(t, r, n.claim(1))
+			n.pass(testRules.Hold)
 		}
-	}()
-	rules := testRules
-	r := n.reaper(t, rules)
-	for range 6 {
-		mustPass(t, r, n.claim(1))
-		n.pass(rules.Hold)
-	}
-	return false
+	})
 }
 
 // TestDryRunChangesNothing: the same way, without the last step and without a trace.
@@ -331,8 +292,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	for i := range 3 {
 		n.add(i, nil)
 	}
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	n.cutAt = 1 // any change panics
 	rep, err := n.reaper(t, rules).Pass(context.Background(), Options{
 		DryRun: true, Claims: []reported.Claim{n.claim(0)},
@@ -347,8 +307,8 @@ func TestDryRunChangesNothing(t *testing.T) {
 func TestObserve(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
-	rules := testRules
-	rules.Hold, rules.Observe = 0, true
+	rules := noHold()
+	rules.Observe = true
 	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
 	if n.pods[uidOf(1)] == nil || len(n.records) != 0 {
 		t.Error("observe has changed something")
@@ -405,8 +365,7 @@ func TestLivingToldOnce(t *testing.T) {
 func TestRestore(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil).data = true
-	rules := testRules
-	rules.Hold, rules.Confirm = 0, 0
+	rules := atOnce()
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.claim(1))
 	mustPass(t, r)
@@ -427,8 +386,7 @@ func TestRestore(t *testing.T) {
 func TestDataStays(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil).data = true
-	rules := testRules
-	rules.Hold, rules.Confirm = 0, 0
+	rules := atOnce()
 	r := n.reaper(t, rules)
 	for range 4 {
 		mustPass(t, r, n.claim(1))
@@ -526,8 +484,7 @@ func TestFirstCannotMove(t *testing.T) {
 		n.add(i, nil)
 	}
 	n.immutable = true
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	r := n.reaper(t, rules)
 	var took time.Duration
 	rep := mustPass(t, r, n.claim(1))
@@ -548,8 +505,7 @@ func TestFirstCannotMove(t *testing.T) {
 // entry of its own, also where the clock says the same.
 func TestTwiceInOneSecond(t *testing.T) {
 	n := newFakeNode()
-	rules := testRules
-	rules.Hold, rules.Confirm = 0, 0
+	rules := atOnce()
 	r := n.reaper(t, rules)
 	for range 3 {
 		n.add(1, nil).data = true
@@ -575,8 +531,7 @@ func TestTwiceInOneSecond(t *testing.T) {
 func TestLedgerFirst(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	n.ledgerErr = errors.New("no space left on device")
 	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
 	if n.pods[uidOf(1)] == nil {

@@ -11,8 +11,7 @@ import (
 func TestFirstNotProved(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
-	rules := testRules
-	rules.Hold = 0
+	rules := noHold()
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.claim(1))
 	other := n.add(2, nil)

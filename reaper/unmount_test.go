@@ -255,7 +255,7 @@ func TestUnmountCutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
 		n, f, rules := mountedNode(nil)
 		n.cutAt = n.steps + cut
-		if !cutShort(func() { _, _ = f.unmount(t, rules, nil) }) {
+		if !killed(func() { _, _ = f.unmount(t, rules, nil) }) {
 			if cut < 5 {
 				t.Fatalf("it has only %d steps", cut)
 			}
@@ -301,7 +301,7 @@ func TestUnmountClosedByAPass(t *testing.T) {
 	} {
 		n, f, rules := mountedNode(nil)
 		n.cutAt = 4 // after the intent and two mounts
-		if !cutShort(func() { _, _ = f.unmount(t, rules, nil) }) || n.records[len(n.records)-1].Kind != policy.KindUnmounting {
+		if !killed(func() { _, _ = f.unmount(t, rules, nil) }) || n.records[len(n.records)-1].Kind != policy.KindUnmounting {
 			t.Fatal("not cut off within the command")
 		}
 		n.cutAt = 0
