@@ -5,11 +5,9 @@ import (
 	"time"
 )
 
-// A pod whose directory was parked may live again, under the same UID and with a directory
-// of its own: a static pod whose manifest came back, or a pod that was judged wrongly. What
-// its kubelet has made again and uses is the truth. Containers hold binds of it, tmpfs is
-// mounted in it, and nobody can exchange it for its elder without taking that from them. So
-// it stays where it is, and the elder stays in quarantine until an operator has merged the two.
+// A parked pod may live again under its UID, with a directory that its kubelet made anew: a static pod whose manifest came
+// back, or one that was judged wrongly. If the new directory is used it stays, since containers hold binds and mounts of
+// it, and the elder stays in quarantine until an operator has merged the two.
 
 // Span returns when the runtime made what it lists of a pod, sandboxes and containers alike.
 type Span struct {
@@ -32,10 +30,9 @@ func (s *Span) Add(t time.Time) {
 	}
 }
 
-// since returns the earliest that the moment at can be by the clock that stamps files and
-// sandboxes now. The wall clock may have been set in either direction since, so the earlier
-// of both counts: what is not older than that may be younger than at. A clock that was set back and forth again leaves no
-// trace here: what was made meanwhile looks older, and the breaker may open without need.
+// since returns the earliest time that the moment at can have by the wall clock of now, which may have been set in either
+// direction since. A clock that was set back and forth again leaves no trace: what was made meanwhile looks older, and the
+// breaker may open without need.
 func (i Instant) since(at Instant) time.Time {
 	age, ok := i.Since(at)
 	if !ok {
@@ -47,14 +44,12 @@ func (i Instant) since(at Instant) time.Time {
 	return at.Wall
 }
 
-// Used reports whether anything uses the directory that was made again while the pod was parked: a mount,
-// an open file or its content (FactUsed), or a container that is younger than the parking. One that is older
-// was started in the parked directory and holds binds of that one.
+// Used reports whether the directory that was made again is used: by a mount, an open file or its content (FactUsed), or
+// by a container that is younger than the parking. An older one holds binds of the parked directory.
 //
-// A kubelet sets up a pod's volumes, then has its sandbox made, then its containers (Kubelet.SyncPod). It does
-// not set up a volume twice. So a mount in the elder, which had none when it was judged, or a sandbox that is
-// younger than the parking while the new directory has no volume, shows that the volumes are in the elder: the
-// containers cannot start before the two have changed places.
+// A kubelet sets up a pod's volumes once, then its sandbox, then its containers (Kubelet.SyncPod). So a mount in the elder,
+// or a younger sandbox beside a new directory without a volume, shows that the volumes are in the elder: the containers
+// cannot start before the two have changed places.
 func Used(e Evidence, p Parked, r Rules, now Instant) Fact {
 	used := e.Facts[FactUsed]
 	if used.Truth == Yes || used.Truth == No && e.Elder.Truth == Yes {
@@ -92,9 +87,8 @@ func mayReturn(e Evidence) bool {
 // FNV-128a since, in hexadecimal. The API server's have 36 characters.
 const StaticUIDLen = 32
 
-// returned reports whether the pod is back, or was, although the judgement that it was dead was right: a static
-// pod whose manifest was gone came back. What the runtime has of it must be younger than the parking. Where the runtime
-// does not answer the pod counts as back: its cgroup may come in the look that read the manifests a moment before.
+// returned reports whether a static pod came back although it was dead when it was judged: what the runtime has of it is
+// younger than the parking. Without an answer of the runtime the pod counts as back: its cgroup may come before that.
 func returned(e Evidence, p Parked, now Instant) bool {
 	runs := e.Facts[FactSandbox].Truth == Yes || e.Facts[FactContainer].Truth == Yes
 	parking := p.At
@@ -104,10 +98,9 @@ func returned(e Evidence, p Parked, now Instant) bool {
 	return mayReturn(e) && (!runs || !e.Made.Undated && !e.Made.First.Before(now.since(parking)))
 }
 
-// again decides about a parked pod that has a directory again. What is used is left alone. Where nothing uses
-// it, the two change places: containers that are older than the parking hold binds of the parked one, and
-// volumes that were set up at the moment of the parking are in it. A static pod that has just come back, and
-// of which nothing shows that yet, is about to use what its kubelet makes, so that waits.
+// again decides about a parked pod that has a directory again. A used one stays. If nothing uses it, the two change
+// places: older containers hold binds of the parked one, and volumes set up during the parking are in it. A static pod
+// that has just come back waits, since it is about to use the new one.
 func (v *Verdict) again(e Evidence, p Parked, r Rules, now Instant) {
 	cameBack := returned(e, p, now)
 	if cameBack {
@@ -147,12 +140,9 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// Lives looks for signs of life of a pod that was confirmed dead and of which something is
-// left in quarantine: ephemeral data until retention is over, data until an operator purges it,
-// what a crash left half removed. Decision is Keep where there is one, Wait
-// where one is in doubt, else Reap.
-//
-// The directory of a pod of which only a leaf was cleared was never away.
+// Lives looks for signs of life of a pod that was confirmed dead and whose residue is in quarantine. Decision is Keep
+// if there is one, Wait if one is in doubt, else Reap. The directory of a pod of which only a leaf was cleared was never
+// away.
 func Lives(e Evidence, n Node, s EntryState, r Rules, now Instant) Verdict {
 	v := Verdict{Stage: Resting, Decision: Reap}
 	for _, rule := range rules {

@@ -2,25 +2,19 @@ package policy
 
 import "time"
 
-// A kubelet that has been restarted takes a dead pod's leftover volume directory for a
-// volume of its own, and where something lies in it tries for ever to remove it:
-// "UnmountVolume.TearDown failed … directory not empty", with a back-off of at most 2 min
-// 2 s (pkg/volume/util/operationexecutor, NFS and others on 1.30 to 1.36). It never names
-// such a pod as an orphan, and parking the pod would pull the directory from under it. So
-// the pod stays where it is. Only what lies in the leaf, the directory that the kubelet
-// cannot remove, is moved to quarantine; then the kubelet removes the leaf, releases, and
-// removes the pod's directory by itself.
+// A restarted kubelet takes a dead pod's leftover volume directory for a volume, and if it is not empty tries for ever to
+// remove it: "UnmountVolume.TearDown failed … directory not empty" (NFS and others on 1.30 to 1.36). It never reports such
+// a pod as an orphan. So the pod stays in place, and only the content of that directory, the leaf, is moved to quarantine.
+// The kubelet then removes the leaf and the pod's directory by itself.
 
-// LeafSuffix ends the quarantine name of an entry that holds what lay in one leaf, below
-// the same path, and not a whole pod directory. Whoever puts it back must know that without
-// the ledger: exchanging it with the pod's directory would take that one away.
+// LeafSuffix ends the quarantine name of an entry that holds the content of one leaf, below the same path. The name shows
+// that without the ledger: such an entry must not be exchanged with the pod's directory.
 const LeafSuffix = ".leaf"
 
-// LastWord is for how long the kubelet's last word on a volume stands for what it does now:
-// it repeats itself at least every 2 min 2 s.
+// LastWord is how long the kubelet's last report on a volume counts: it repeats it at least every 2 min 2 s.
 const LastWord = 5 * time.Minute
 
-// VolumeTeardown is the kubelet's last word on one volume that it cannot tear down.
+// VolumeTeardown is the kubelet's last report on one volume that it cannot tear down.
 type VolumeTeardown struct {
 	At Instant `json:"at"`
 	// Leaf is the directory that was not empty, from the pod directory on; "" where the
@@ -31,11 +25,8 @@ type VolumeTeardown struct {
 // clear judges a pod that the volume manager holds. Where everything else shows that it is dead, the pod is not kept: it
 // waits, for a hold, then for its leaves to be cleared, then for the kubelet.
 //
-// That the kubelet has named some orphan since its start stands for its sources being
-// ready. Here the error itself says so: the volume manager takes nothing down before the
-// desired state was populated with all sources ready (reconciler.readyToUnmount, and before
-// 1.27 the reconstruction itself waited for that), so the objection that none was named falls
-// with the error. The runtime and the cgroups must not know the pod in any case.
+// No report of an orphan is needed: the error itself shows that all sources were ready (reconciler.readyToUnmount; before
+// 1.27 the reconstruction waited for that).
 func (j *judgement) clear(v Verdict) Verdict {
 	e, now := &j.e, j.now
 	if j.r.Waive || len(e.Leaves) == 0 || e.Facts[FactTeardown].Truth != Yes {
@@ -59,7 +50,7 @@ func (j *judgement) clear(v Verdict) Verdict {
 	}
 	switch {
 	case len(full) == 0 && (word < 0 || word > LastWord):
-		return v // nothing is in its way, and it says nothing more: a matter for an operator
+		return v // nothing is in its way, and it no longer tries: an operator has to act
 	case len(full) == 0: // it has yet to try again
 		return Verdict{Stage: v.Stage, Decision: Wait, Why: []Why{held}}
 	case w.Decision == Reap:

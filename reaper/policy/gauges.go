@@ -1,10 +1,8 @@
 package policy
 
-// KubeletGauges is what the kubelet that runs counts itself, from its /metrics. A nil value
-// is not known: most came with 1.27, and many a node lets nobody ask. They are shown to
-// people and in metrics. Two verdicts ask for them: whether the kubelet's list is whole, which a
-// missing Working makes a doubt (reading.KubeletList.Weigh), and whether a pod is told of as one that
-// the kubelet terminates for ever, which keeps it either way.
+// KubeletGauges are the running kubelet's own counts, from its /metrics, for display. A nil value is not known: most came
+// with 1.27. Two rules use them: a missing Working is a doubt about the kubelet's list (reading.KubeletList.Weigh), and
+// Ending is part of the reason terminating.
 type KubeletGauges struct {
 	Origin string `json:"origin,omitempty"` // the address that was asked
 	Detail string `json:"detail,omitempty"` // why nothing is known, "" where something is

@@ -24,29 +24,24 @@ type Hold struct {
 	Wanted bool `json:"wanted,omitempty"`
 }
 
-// A look can meet a doubt that is about the node and not about one pod: the runtime did not
-// answer in time, a process hides what is mounted, the API server is away. Such a doubt keeps
-// every pod while it lasts. It says nothing against what was seen of a pod before, so the hold
-// pauses: the time from the doubt to the next good look does not count, the rest does. Without
-// this a build machine, on which some process has a root of its own for a moment each minute,
-// begins every hold anew for ever.
-//
-// A doubt about the pod itself (its directory, its content), every sign of life, and
-// a kubelet that is not there or has just started begin the hold anew, as ever.
+// A doubt about the node (the runtime does not answer, a process hides its mounts, the API server is away) keeps every pod
+// while it lasts, and pauses the holds: the time from the doubt to the next good look does not count, the rest does. Else
+// a build machine, where some process has a root of its own for a moment each minute, would begin every hold anew for
+// ever. A doubt about the pod itself, a sign of life, and a kubelet that is not there or has just started begin the hold
+// anew.
 
 // longestPause bounds what the pauses of one hold may take together: beyond it the first look
 // is too old to be evidence.
 const longestPause = time.Hour
 
-// The look is repeated after soonest, and then as long after the last as the doubt has lasted,
-// up to latest: what goes away by itself costs seconds, what stays buys no more looks than any
-// orphan that is kept.
+// The look is repeated after soonest, and then after as long as the doubt has lasted, up to latest.
 const (
 	soonest = 5 * time.Second
 	latest  = 5 * time.Minute
 )
 
-// resume returns for how long the evidence has been good, pauses left out, and ends the pause. It is false where the hold begins anew.
+// resume ends the pause and returns how long the evidence has been good, not counting pauses. It returns false if the
+// hold begins anew.
 func (h *Hold) resume(of Hold, r Rules, now Instant) (time.Duration, bool) {
 	since, ok := now.Since(h.Since)
 	if !ok || h.ID != of.ID || h.Sandboxes {
@@ -70,9 +65,8 @@ func (h *Hold) resume(of Hold, r Rules, now Instant) (time.Duration, bool) {
 	return good, true
 }
 
-// pause keeps the hold of a pod that nothing keeps but doubts about the node, as far as it
-// has come, and asks for another look soon. It never makes a verdict weaker: it changes only
-// what is remembered of the looks before. of is the hold that the pod would have without them.
+// pause keeps the hold of a pod that only doubts about the node keep, and asks for another look soon. It changes nothing
+// but what is remembered. of is the hold that the pod would have without the doubts.
 func (v *Verdict) pause(of, h Hold, r Rules, now Instant) {
 	resumed := h
 	if _, ok := resumed.resume(of, r, now); !ok {
@@ -101,9 +95,8 @@ func (v *Verdict) hold(of, h Hold, r Rules, now Instant) time.Duration {
 	return since
 }
 
-// sinceSilent returns the hold without the time before silence could release the pod. The kubelet's log directory
-// may be all that shows that a pod is wanted, and any program can remove it: what silence alone releases then has a
-// hold of its own. A report or a complete list counts the time before.
+// sinceSilent returns the hold without the time before silence could release the pod. Any program can remove the log
+// directory that shows that a pod is wanted, so what silence alone releases then has a hold of its own.
 func (h Hold) sinceSilent(of Hold, silent bool) Hold {
 	if h.Wanted && !of.Wanted && silent {
 		h.Since, h.Wanted = Instant{}, false
@@ -114,13 +107,9 @@ func (h Hold) sinceSilent(of Hold, silent bool) Hold {
 // ReleasedByKubelet reports whether the running kubelet reported the pod as an orphan, or its complete list omits it.
 func (e *Evidence) ReleasedByKubelet() bool { return e.Facts[FactNamed].Truth == Yes || e.Omitted }
 
-// holdOf returns the hold of a pod: HoldReported where the running kubelet reported it as an orphan, or
-// its complete list omits it, else Hold. HoldReported never makes it longer, and 0 leaves it at Hold.
-//
-// The hold guards against one look that is wrong at one moment. What the kubelet itself releases rests on
-// the kubelet's own state besides: it names a pod only once no volume of it is in use, and would remove
-// the directory in that very run if it could. For all others the node's silence is the only evidence, and
-// that has to last longer.
+// holdOf returns the hold of a pod: HoldReported, if that is shorter, for one that the kubelet itself releases, else Hold.
+// The kubelet reports a pod only once no volume of it is in use, and would remove the directory in that very run. For
+// others the node's silence is the only evidence, which has to last longer. HoldReported 0 leaves it at Hold.
 func (r Rules) holdOf(e *Evidence) time.Duration {
 	if r.HoldReported > 0 && !r.Waive && e.ReleasedByKubelet() {
 		return min(r.Hold, r.HoldReported)

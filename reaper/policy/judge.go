@@ -19,14 +19,12 @@ const (
 type traits uint8
 
 const (
-	// waivable: left out under Rules.Waive unless the fact shows alive. A rule about the kubelet then is not
-	// asked at all: see judgement.kubelet.
+	// waivable: left out under Rules.Waive unless the fact shows alive, and about the kubelet also then.
 	waivable traits = 1 << iota
 	// shared: an unknown is a doubt about the node and not about this pod.
 	shared
 	// breaks, of an entry: what shows alive shows that a judgement was wrong, and opens the breaker. A static pod's
-	// manifest that came back does not: the pod is wanted again under the same UID, and the judgement that it was
-	// not wanted before was right all the same: see returned.
+	// manifest that came back does not: see returned.
 	breaks
 	// sign, of an entry: a sign of life for as long as anything of the pod lies in quarantine, and doubt: its
 	// Unknown keeps what was confirmed dead. A mount or an open file is none once the entry is confirmed: an operator
@@ -35,9 +33,9 @@ const (
 	doubt
 )
 
-// rule names the one truth of a fact that does not object, the reasons of the other two, and what becomes then of a pod
-// in place and of one that waits in quarantine ("" is not asked). Unknown keeps the former and has the latter wait,
-// but for silent rules. What releases a pod that nothing objects to is in silence.go.
+// rule has the one truth of a fact that does not object, the reasons of the other two, and the decision then for a pod in
+// place and for one that waits in quarantine ("" is not asked). Unknown keeps the former and has the latter wait, but for
+// silent rules. What releases a pod is in silence.go.
 type rule struct {
 	fact     FactName
 	about    group
@@ -100,10 +98,7 @@ func (r rule) asked(e *Evidence) bool {
 	return true
 }
 
-// onlyYesCounts reports of which sources only a yes counts: the kubelet's lists, its pod-resources
-// socket, and an API server unless the operator needs it. Unknown keeps for every other fact, but
-// for those that Rules.Waive leaves out, and in Lives, which takes nothing from a pod that was not
-// confirmed dead. None of these may be the ground for releasing a pod.
+// onlyYesCounts reports whether only a yes of the source counts. None of these may be the ground for releasing a pod.
 func (r Rules) onlyYesCounts(n FactName) bool {
 	return n == FactKubeletLists || n == FactPodResources || n == FactAPILists && !r.NeedAPI
 }
@@ -155,12 +150,9 @@ type judgement struct {
 	start   Verdict // the verdict before any objection
 }
 
-// Judge returns what may happen to one entry of the pods directory, from one look's
-// evidence, the hold that the looks before it left, the rules and the time. It is pure:
-// the same values give the same verdict.
-//
-// The evidence is read once, into objections, and these are weighed. Only a pod without any
-// objection may be Reap, and only once time has passed.
+// Judge returns the verdict on one entry of the pods directory, by one look's evidence, the hold of the looks before it,
+// the rules and the time. It is pure. The evidence is read once, into objections, and these are weighed: only a pod
+// without any objection may be Reap, and only once time has passed.
 func Judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 	r.Hold = r.holdOf(&e)
 	j := &judgement{e: e, n: n, h: h, r: r, now: now, start: Verdict{Decision: Reap}}
@@ -238,15 +230,14 @@ func (j *judgement) apply(rule rule, need unless) {
 	}
 }
 
-// doubts reports whether the rule meets a doubt that is about the node and not about this pod.
-// A runtime that lists nothing has answered.
+// doubts reports whether the fact is unknown, and the doubt is about the node. A runtime that lists nothing has answered.
 func (j *judgement) doubts(rule rule) bool {
 	f := j.e.Facts[rule.fact]
 	return rule.has(shared) && f.Truth == Unknown && !f.Own && !j.r.silent(rule) && !j.n.noRuntime(rule)
 }
 
-// weigh makes a verdict of the objections. Those are left out that fall with what is assumed; only
-// clear.go assumes anything, and what it makes of the verdict is never Reap.
+// weigh makes a verdict of the objections, without those that the assumed conditions lift. Only clear.go assumes any, and
+// never makes the verdict Reap.
 //
 //	no objection                      Reap, once time has passed
 //	the stopped sandboxes alone       Wait for their removal by the kubelet, then Keep
@@ -254,8 +245,8 @@ func (j *judgement) doubts(rule rule) bool {
 //	doubts about the node alone       Keep, and the hold pauses
 //	anything else                     Keep, or Wait where all that objects ends by itself
 //
-// A kubelet reports one orphan at a time, the first in sorted order, until its directory is gone. So the
-// hold of the others runs before their turn: a backlog takes one hold, not one for each pod.
+// A kubelet reports one orphan at a time until its directory is gone. The hold of the others runs meanwhile, so that a
+// backlog takes one hold.
 //
 // stands: something objects that no condition lifts. need: the conditions that would lift all the others. good:
 // nothing objects. forgotten: only stopped sandboxes object. standsWithout and needWithout are stands and need without

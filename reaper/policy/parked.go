@@ -14,11 +14,9 @@ type Parked struct {
 	Kubelet KubeletID // the kubelet that ran then; zero under Rules.Waive
 }
 
-// JudgeParked returns what becomes of a parked pod. A living pod's kubelet makes its
-// directory again within 90 s (measured on 1.30: 25 s), one that waits for volumes within
-// three minutes (165 s), so the confirm time must pass under one kubelet: one that has
-// restarted since may still wait for its sources, and then a missing directory proves
-// nothing and the pod is put back.
+// JudgeParked returns the verdict on a parked pod. A living pod's kubelet makes its directory again within three minutes
+// (measured on 1.30: 25 s, with volumes 165 s). So the confirm time must pass under one kubelet: one that has restarted
+// may still wait for its sources, and the pod is put back.
 func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) Verdict {
 	v := Verdict{Stage: InQuarantine, Decision: Reap}
 	for _, rule := range rules {
@@ -65,9 +63,8 @@ func (v *Verdict) sameKubelet(n Node, p Parked) {
 	}
 }
 
-// Below these shares of free space or inodes the retention of ephemeral data shrinks to
-// pressedRetention: the kubelet evicts living pods at nodefs.available<10% and
-// nodefs.inodesFree<5% (its default thresholds), and dead ones must go first.
+// Below these shares of free space or inodes the retention of ephemeral data shrinks to pressedRetention. The kubelet
+// evicts living pods at nodefs.available<10% and nodefs.inodesFree<5%.
 const (
 	pressedBytes     = 0.15
 	pressedInodes    = 0.08
@@ -102,9 +99,8 @@ func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, b
 	}
 	since, ok := now.Since(e.ConfirmedAt)
 	if !ok {
-		// Another boot: only the wall clock knows, and one that was set knows nothing. A machine
-		// without a battery clock boots into its past and then leaps over years. It has been held
-		// for all of this boot, and that much is certain.
+		// Another boot: by the wall clock, but no longer than this boot has lasted. A machine without a battery clock
+		// boots into its past and then leaps over years.
 		since = min(max(0, now.Wall.Sub(e.ConfirmedAt.Wall)), now.Boot)
 	}
 	return retention - since, true
@@ -127,8 +123,8 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict
 	switch f := e.Facts[FactDirectory]; f.Truth {
 	case Yes:
 	case No:
-		// Somebody moved it away: the action finds nothing and the ledger learns that it is
-		// gone. Should it be there after all, nothing is removed of what this look has not seen.
+		// It was moved away: the action finds nothing, and the ledger records that it is gone. If it is there after
+		// all, nothing of it is removed.
 		if s.Phase == PhaseParked {
 			return notThere(Return, nil, e, s, now), &Action{Kind: PutBack}
 		}
@@ -154,9 +150,8 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict
 	return v, nil
 }
 
-// notThere returns the verdict on an entry whose directory is gone, unknown or another one. What becomes of it does not
-// depend on its pod; a sign of life opens the breaker all the same. That there is a pods/UID is none: it may be the
-// directory itself.
+// notThere returns the verdict on an entry whose directory is gone, unknown or another one, whatever its pod is. A sign of
+// life opens the breaker all the same, but not a pods/UID, which may be the directory itself.
 func notThere(d Decision, why []Why, e Evidence, s EntryState, now Instant) Verdict {
 	v := Verdict{Decision: d, Why: why}
 	for _, rule := range rules {
@@ -168,10 +163,9 @@ func notThere(d Decision, why []Why, e Evidence, s EntryState, now Instant) Verd
 	return v
 }
 
-// goOn goes on with what was begun, or purges what is due, once nothing is mounted or in use there and the pod shows no sign of life:
-// a strip that was cut short may be days old, and a static pod comes again with its UID. An entry whose strip was begun is never put back,
-// also where nothing was removed yet: it is not known how much is gone, and an old kubelet that finds a half-cleared directory deletes through
-// its binds. It waits for an operator.
+// goOn goes on with what was begun, or purges what is due, once nothing is mounted or in use there and the pod shows no
+// sign of life. An entry whose strip was begun is never put back: it is not known how much is gone, and an old kubelet that
+// finds a half-cleared directory deletes through its binds. It waits for an operator.
 func goOn(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Action) {
 	v := Lives(e, n, s, r, now)
 	v.read(ruleOf(FactMounted), &e, Wait, true)
@@ -189,9 +183,9 @@ func goOn(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Act
 	return v, &Action{Kind: Purge, Take: contents.TakeAged} // begun now, and so by who asks now
 }
 
-// Unproven reports whether a parked pod holds up the others, since it is not yet proved dead. Three do not: a pod that
-// waits for a process to close a file; a static pod that is back; and a pod whose name is not known while there is a
-// manifest, since its kubelet would have made its directory again if the manifest were its own.
+// Unproven reports whether a parked pod holds up the others, since it is not yet proved dead. A pod that waits for a process
+// to close a file does not, nor does a static pod that is back, nor one without a name beside a manifest: its kubelet would
+// have made its directory again.
 func (v Verdict) Unproven() bool {
 	if v.Decision != Wait || v.Back {
 		return false

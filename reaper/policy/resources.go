@@ -7,9 +7,8 @@ type PodResources struct {
 	Silent string // why it did not answer, "" where it did
 }
 
-// ListedByName answers whether the kubelet lists the pod's name at its pod-resources socket. A name that
-// it lists is this pod's where no other pod is known by it. The name of a StatefulSet's pod goes to its
-// successor: as soon as that has a sandbox or a log directory, the name is the successor's.
+// ListedByName reports whether the kubelet lists the pod's name at its pod-resources socket, and no other pod has the name.
+// That of a StatefulSet's pod goes to its successor.
 func (l *Look) ListedByName(e *Evidence) Fact {
 	r := l.Resources
 	if r == nil {

@@ -18,16 +18,9 @@ type Sandbox struct {
 	Shared bool `json:"shared,omitempty"`
 }
 
-// A sandbox that has stopped and is still listed is what the kubelet's garbage collection
-// takes away within a minute, once the pod is deleted: StopPodSandbox, which runs CNI DEL,
-// and then RemovePodSandbox (pkg/kubelet/kuberuntime/kuberuntime_gc.go). It stays where that
-// fails, mostly since CNI DEL does, or where the kubelet has forgotten the pod. It keeps the
-// pod's directory, its IP and its CNI cache.
-//
-// The sandbox of a pod that lives can stop as well: the node was restarted, or the pause
-// process was killed. Such a pod is wanted, and the kubelet makes it another one. A job that
-// has completed keeps its own for as long as its pod is there. So a sandbox that has stopped
-// says nothing by itself, and everything else must show dead.
+// The kubelet removes the stopped sandboxes of a deleted pod within a minute (kuberuntime_gc.go). One stays if CNI DEL
+// fails or the kubelet has forgotten the pod; it then keeps the pod's directory, IP and CNI cache. The sandbox of a wanted
+// pod can stop as well, so a stopped sandbox shows nothing by itself.
 
 // Stopped reports whether all that the runtime has of the pod are sandboxes that have stopped,
 // with nothing but exited containers in them.
@@ -43,9 +36,8 @@ func (e *Evidence) Stopped() bool {
 	return true
 }
 
-// forgotten reports whether only sandboxes that have stopped speak for the pod's life, as far
-// as the kubelet is concerned: it named the pod as an orphan itself, or a whole list came
-// without it. That it has named others says nothing of a pod that the runtime knows.
+// forgotten reports whether the pod is released and only stopped sandboxes are left of it. The kubelet's silence
+// releases no pod that the runtime knows.
 func (e *Evidence) forgotten() bool { return e.Stopped() && released(e.Facts) }
 
 // cleanedWithin is how long a stopped sandbox may be left after its pod's end before an operator
@@ -86,20 +78,14 @@ func (e *Evidence) OldestSandbox() (time.Time, bool) {
 	return oldest, !oldest.IsZero()
 }
 
-// stuckAfter is for how long the runtime must have had a pod that nobody wants before it is
-// said to be terminating for ever. A kubelet stops such a pod within its grace period, 30 s
-// unless the pod says otherwise, and retries what fails within seconds; ten minutes is
-// beyond what all but very patient pods ask for.
+// stuckAfter is how long the runtime must have had an unwanted pod before it counts as terminating for ever. The grace
+// period is 30 s by default, and a kubelet retries within seconds.
 const stuckAfter = 10 * time.Minute
 
-// terminating recognises a pod that the kubelet seems to terminate for ever: the runtime has
-// it, the list of the pods that are wanted was answered without it, and that for long. An
-// error of the runtime while a force-deleted pod was stopped makes a kubelet forget to try
-// again (kubernetes#113145); newer ones do so for other reasons. Only its restart ends it.
-//
-// Where the kubelet counts the pods that it works on and nobody wants, and counts none, it
-// does not work on this one. Where it counts nothing, a pod of which nothing runs any more
-// is not said to be terminated by anybody.
+// terminating recognises a pod that the kubelet seems to terminate for ever: the runtime has it, and the list of wanted
+// pods has omitted it for long. After an error of the runtime a kubelet may not try again (kubernetes#113145) until it is
+// restarted. A kubelet that counts no unwanted pods among those that it works on does not work on this one; without that
+// count a pod of which nothing runs is not terminating.
 func (j *judgement) terminating() {
 	e, n, now, v := &j.e, j.n, j.now, &j.start
 	f := &e.Facts
@@ -135,14 +121,9 @@ func (j *judgement) terminating() {
 // before its directory, and no process is in it until its volumes are mounted.
 const startsWithin = 10 * time.Minute
 
-// notRunning recognises a pod of which there is a cgroup and no process in it: it waits for a
-// volume, or it is dead and the kubelet cannot finish. A kubelet keeps the cgroup of a dead pod
-// for as long as one of its volumes is mounted (kubelet_pods.go, HandlePodCleanups: "Orphaned
-// pod found, but volumes not yet removed", at V(3)), and names no pod in which something is
-// mounted. So nothing but this tells of it. It is kept all the same; what changes is that it is
-// not reported to live.
-//
-// Whoever lists the pod, and whatever may run, reports that it lives.
+// notRunning recognises a pod with a cgroup and no process in it, which no list has and of which nothing may run. A
+// kubelet keeps the cgroup of a dead pod while one of its volumes is mounted, and logs that at V(3) only
+// (kubelet_pods.go, HandlePodCleanups). The pod is kept all the same, but does not count as living.
 func (j *judgement) notRunning() {
 	e, n, now := &j.e, j.n, j.now
 	f := &e.Facts

@@ -6,46 +6,27 @@ import (
 	"time"
 )
 
-// What it proves that the running kubelet named some orphan, and not this pod (source of 1.19 to
-// 1.36, see docs/how-it-decides.md): all its sources were ready then, so it had every pod of the
-// API server's and every manifest. It went through all pod directories in that housekeeping run. One that it
-// did not name it knows, or could not remove either and named another in its place, or has a
-// volume of it that is still mounted, which it says at V(3) only. The runtime and the cgroups tell
-// the first from the rest but for one kind: a pod that has completed, whose sandboxes were removed
-// since the disk ran full. Its kubelet has it in its list, and nothing but its directory is left.
+// If the running kubelet reported some orphan and not this pod (source of 1.19 to 1.36), all its sources were ready, and
+// it has inspected every pod directory. Either it knows this pod; or it could not remove this one and reported another; or
+// a volume of this one is mounted, which it logs at V(3) only. Runtime and cgroups show the first case, but for a completed
+// pod whose sandboxes were evicted: its kubelet has it in its list, and only its directory is left.
 //
-// The log directory tells these apart. Every minute the same kubelet removes those of the pods
-// that it does not know or has finished with, by the same knowledge. So while it is there the pod
-// counts as known. What the kubelet reports of the pod itself, or a whole list, is better evidence: a
-// log directory that cannot be removed stays for ever.
+// That pod still has its log directory. Every minute the kubelet removes those of the pods that it does not know or has
+// finished with. A name at the pod-resources socket shows the same, but a name may be a successor's, which may wait for a
+// volume for ever. So both keep a pod only until the kubelet reports it or a complete list omits it, and under Rules.Waive
+// not at all.
 //
-// A name that the kubelet lists at its pod-resources socket keeps in the same way, and no further. It
-// is a name, and the kubelet's word and a whole list are about the UID: what they do not have, and the
-// socket has, is a successor of that name which has neither sandbox nor log directory yet, and it
-// may wait for a volume for ever.
-//
-// So the yes of these two keeps only a pod that no report and no list has released. Under Rules.Waive it keeps
-// none: no kubelet's silence is asked, and no kubelet removes a log directory.
-//
-// That the directory is gone is no ground for releasing a pod. The kubelet does not tell that it
-// was the one to remove it, and programs that make room on a full disk remove the logs of pods
-// that do not run: exactly of those that completed, at just the time at which their sandboxes go.
+// A log directory that is gone releases no pod: programs that make room on a full disk remove the logs of exactly those
+// pods that completed.
 
-// released reports whether the pod is known not to be wanted: the kubelet that runs now named
-// the UID; or a list that is known to be whole came without it; or the kubelet's silence says so.
-//
-// That the kubelet's pod list answers without the UID is no such sign by itself. A kubelet
-// that has started while the API server is away lists its static pods and not one of the API
-// pods that live on the node; so which list is whole is for FactReleased to say.
+// released reports whether the running kubelet reported the pod as an orphan, or a complete list omits it. Which list is
+// complete is for FactReleased: a kubelet that started without the API server lists its static pods only.
 func released(f Facts) bool { return f[FactNamed].Truth == Yes || f[FactReleased].Truth == Yes }
 
-// silenceReleases reports whether the kubelet's silence is enough to release the pod: it named some
-// orphan, which it does only once its sources are ready, and neither runtime nor cgroups know
-// the pod, nor does it keep the pod's log directory. The kubelet makes a living pod's cgroup
-// before its directory, so a pod that merely waits for a volume has one.
-//
-// It returns the conditions that are missing for that, none where it is so, and false where
-// nothing would help.
+// silenceReleases reports whether the kubelet's silence is enough to release the pod: it reported some orphan, and
+// neither runtime nor cgroups nor its log directories have the pod. The kubelet makes a pod's cgroup before its
+// directory, so a pod that waits for a volume has one. It returns the conditions that are missing, and false if no
+// condition would help.
 func (j *judgement) silenceReleases() (unless, bool) {
 	f := &j.e.Facts
 	var need unless
@@ -109,12 +90,10 @@ func doubtful(f Facts) string {
 	return strings.TrimSuffix("the kubelet keeps its log directory: "+logs.Detail, ": ")
 }
 
-// While the pod network is not ready (CRI Status, condition NetworkReady), syncPod returns before
-// it makes a pod's cgroup, secrets and directories, unless the pod uses the host's network
-// (source of 1.24 and 1.34). So after a reboot, or for pods that were bound just now, nothing on
-// the node knows a pod that lives and waits, and its kubelet makes nothing again that was parked.
-// That the kubelet named others then says nothing of this one, and neither does its silence
-// while a parked pod is confirmed. What it says of the pod itself, and a whole list, still count.
+// While the pod network is not ready (CRI Status, NetworkReady), syncPod returns before it makes a pod's cgroup and
+// directories (source of 1.24 and 1.34). So after a reboot nothing on the node shows a pod that waits, and its kubelet
+// does not make again what was parked: the kubelet's silence proves nothing. Its report on the pod itself and a complete
+// list still count.
 
 // networkMargin is for a runtime that notices late: CRI-O still said that the network was ready
 // 2 s after its only configuration had gone.

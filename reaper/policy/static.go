@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// Manifest is a static pod's manifest, as far as it says whose it is.
+// Manifest identifies a static pod's manifest.
 type Manifest struct {
 	File            string
 	Namespace, Name string
@@ -23,10 +23,8 @@ type StaticSandbox struct {
 
 // StaticPods are the manifests of the kubelet that runs now, as one look read them.
 //
-// A static pod's UID is a hash of its decoded manifest, the node's name and the file's
-// path. What is hashed is the printed form of the kubelet's own Go type of a pod, which
-// gains fields with releases (kubernetes#67537), and the hash function has changed too; so
-// no other program can compute it, and whether a manifest owns a UID is found by names.
+// A static pod's UID is a hash of the kubelet's own Go type of a pod, which gains fields with releases (kubernetes#67537).
+// No other program can compute it, so names show whether a manifest owns a UID.
 type StaticPods struct {
 	Origin    string
 	Node      string // what the kubelet appends to the manifests' names
@@ -74,12 +72,8 @@ func (s *StaticPods) Fact(e *Evidence, running map[PodName][]StaticSandbox) Fact
 	return f
 }
 
-// owns reports whether the manifest owns the UID, with words for people.
-//
-// One that the runtime runs under another UID, in a sandbox younger than the directory,
-// does not: the directory has the UID that the same manifest had in an older kubelet, or
-// an older manifest of that name. The sandbox must be ready: a new UID's pod may wait
-// while the old one's sandbox is still listed.
+// owns reports whether the manifest owns the UID, with a detail for display. It does not if the runtime runs it under
+// another UID, in a ready sandbox younger than the directory: an older kubelet or manifest gave it the UID.
 func (m Manifest) owns(e *Evidence, node string, running map[PodName][]StaticSandbox) (Truth, string) {
 	switch {
 	case m.UID != "" && m.UID == string(e.UID):

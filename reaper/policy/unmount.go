@@ -196,13 +196,9 @@ func Unmounted(before, after []Mount) (gone []Mount) {
 	return gone
 }
 
-// JudgeMounted judges a pod as Judge does, for an operator's unmount: what its mounts in the node's own namespace cause
-// is set aside, and nothing else. That is
-//
-//   - the fact mounted, for which outside stands: what else is mounted of the pod, and what could not be read;
-//   - that a volume of it is staged: a mount of the node, too, which stays. One that could not be found out keeps;
-//   - a cgroup without a process, if the running kubelet released the pod: it keeps that for as long as a volume is
-//     mounted (kubelet_pods.go, HandlePodCleanups).
+// JudgeMounted judges a pod as Judge does, but sets aside what its mounts in the node's own namespace cause: the fact
+// mounted, in place of which outside counts; a staged volume; and a cgroup without a process of a released pod, which the
+// kubelet keeps while a volume is mounted (kubelet_pods.go, HandlePodCleanups).
 func JudgeMounted(e Evidence, outside Fact, n Node, h Hold, r Rules, now Instant) Verdict {
 	e.Facts[FactMounted], e.Unmount = outside, ""
 	if f := &e.Facts[FactStaged]; f.Truth == Yes {

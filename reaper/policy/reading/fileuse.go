@@ -6,7 +6,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// FileUse is what a look at all processes found on the use of the files of one pod.
+// FileUse is what the processes show of the use of the files of one pod.
 type FileUse struct {
 	User  string // who uses one
 	Doubt string // who names the pod, and may use one
@@ -21,10 +21,8 @@ type FileUse struct {
 	Alone bool
 }
 
-// Fact answers whether the pod's files are in use. Where one process cannot be asked, it is not known:
-// it may have a file of the pod open. With CAP_SYS_PTRACE, as root and the service have it, each can
-// be asked, so that no healthy node is kept by this; elsewhere the words say what is missing. Only
-// PID 1 may refuse: that of some virtual machines refuses root as well.
+// Fact reports whether the pod's files are in use. It is not known if one process could not be read, which takes
+// CAP_SYS_PTRACE. Only PID 1 may refuse: that of some virtual machines refuses root as well.
 func (u FileUse) Fact(origin string) policy.Fact {
 	f := policy.Fact{Origin: origin}
 	switch {
@@ -46,21 +44,20 @@ func (u FileUse) Fact(origin string) policy.Fact {
 	return f
 }
 
-// Refusal says that processes could not be asked, and what is missing.
+// Refusal is the error of processes that could not be read.
 func Refusal(n int, first string) error {
 	return fmt.Errorf("processes that could not be read: %d, one of them PID %s; CAP_SYS_PTRACE is needed", n, first)
 }
 
-// NewUse is what one source says on the use of a directory that was made again. What it says of
-// the elder, which has another name by now, is left out.
+// NewUse is what one source shows of the use of a directory that was made again, and not of its elder.
 type NewUse struct {
 	User  string // who uses it
 	Doubt string // why that is not known of this pod
 	Err   error  // why not all could be asked
 }
 
-// UsedAgain puts together what shows that a directory that was made again is used, but for what
-// the runtime reports (FactUsed). content reports whether it holds more than a kubelet makes first.
+// UsedAgain returns FactUsed, of a directory that was made again. content reports whether it holds more than a kubelet
+// makes first.
 func UsedAgain(content policy.Fact, sources ...NewUse) policy.Fact {
 	f := policy.Fact{Origin: content.Origin}
 	for _, s := range sources {

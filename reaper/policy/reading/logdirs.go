@@ -8,11 +8,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// PodLogs are the directories of the pods' logs, NAMESPACE_NAME_UID since 1.14. The kubelet makes
-// one before the pod's first sandbox. Every minute, once its sources are ready, it removes those
-// of the pods whose content should go: that it does not know, or has finished with
-// (kuberuntime_gc.go, evictPodLogsDirectories). A reboot, a lost sandbox, the end of all
-// containers leave it.
+// PodLogs are the directories of the pods' logs, NAMESPACE_NAME_UID since 1.14. The kubelet makes one before the pod's
+// first sandbox. Every minute, once its sources are ready, it removes those of the pods that it does not know or has
+// finished with (kuberuntime_gc.go, evictPodLogsDirectories).
 type PodLogs struct {
 	Dir   string
 	Pods  map[parsers.PodUID]bool
@@ -20,9 +18,8 @@ type PodLogs struct {
 	Err   error // why not all of them are known
 }
 
-// Fact reports whether the kubelet keeps the pod's log directory. That it is not there counts where
-// the directories are all there: an operator or a program that cleans /var/log may have removed it.
-// So it does not where a pod of the kubelet's runs and has none, which is logless; "" is no such pod.
+// Fact reports whether the kubelet keeps the pod's log directory. That it is missing counts only if no running pod of the
+// kubelet's lacks one (logless): a program may have cleaned /var/log.
 func (l *PodLogs) Fact(e *policy.Evidence, logless parsers.PodUID) policy.Fact {
 	f := policy.Fact{Origin: l.Dir}
 	switch {
@@ -52,12 +49,11 @@ func neverRan(e *policy.Evidence) bool {
 	})
 }
 
-// CertainName reports whether the evidence has the pod's own name and namespace, and not the
-// host name of its etc-hosts, which its spec may have set to anything. told is true where the
-// runtime or the log directory says the name. That of a parked pod stood in the evidence on
-// which it was parked.
-func CertainName(e *policy.Evidence, told bool) bool {
-	return e.Namespace != "" && e.PodName != "" && (told || e.Entry != "")
+// CertainName reports whether the evidence has the pod's own name and namespace, and not the host name of its etc-hosts,
+// which its spec may have set to anything. named reports whether the runtime or the log directory has the name. That of a
+// parked pod was in the evidence on which it was parked.
+func CertainName(e *policy.Evidence, named bool) bool {
+	return e.Namespace != "" && e.PodName != "" && (named || e.Entry != "")
 }
 
 // Logless is one of the pods that run and have a directory here, and has no log directory; "" where

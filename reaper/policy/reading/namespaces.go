@@ -30,9 +30,8 @@ type Namespaces struct {
 	PlacesErr error
 }
 
-// MayEnforce reports whether this process sees the node's own processes and mounts. From a
-// private mount namespace, rmdir of a directory that is a mount point on the host succeeds
-// and detaches the host's mount: who cannot see a mount must not remove anything.
+// MayEnforce reports whether this process sees the node's own processes and mounts. From a private mount namespace, rmdir
+// of a directory that is a mount point on the host succeeds, and detaches the host's mount.
 func (n *Namespaces) MayEnforce(origin string) policy.Fact {
 	f := policy.Fact{Origin: origin}
 	switch {
@@ -58,16 +57,13 @@ func (n *Namespaces) MayEnforce(origin string) policy.Fact {
 	return f
 }
 
-// same reports whether the first lines name the same mount at the same place: then the namespaces
-// and the roots are the same.
+// same reports whether the first lines have the same mount, so that namespaces and roots are the same.
 func (n *Namespaces) same() bool {
 	return len(n.Own) > 0 && len(n.First) > 0 && n.Own[0].ID == n.First[0].ID && n.Own[0].Point == n.First[0].Point
 }
 
-// follow reports whether each mount of Places gets what is mounted in PID 1's namespace: as a slave
-// (master:N) or as a peer (shared:N) of a mount that is shared:N there.
-// The root of this namespace need not: nothing is changed on it, and CRI runtimes make the root of
-// a container private.
+// follow reports whether each mount of Places receives what is mounted in PID 1's namespace: as a slave (master:N) or as a
+// peer (shared:N). The root need not: nothing is changed on it.
 func (n *Namespaces) follow() (policy.Truth, string) {
 	groups := map[string]bool{}
 	for _, m := range n.First {

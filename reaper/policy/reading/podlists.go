@@ -9,17 +9,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// PodList is what one source lists of the pods of this node.
+// PodList is one source's list of the pods of this node.
 type PodList struct {
 	Origin string
 	Silent string // "", or why the source was not asked or did not answer
-	// Pods are all that it has, by the names of their directories: each keeps its pod, whatever
-	// the list is worth.
+	// Pods are by the names of their directories. Each keeps its pod, also if the list is not complete.
 	Pods     map[parsers.PodUID]bool
 	Listed   int
 	Nameless int // of them without a UID
-	// Whole says that what the list has not is not wanted on this node; else Doubt says why
-	// that is not known.
+	// Whole reports whether a pod that the list omits is not wanted on this node. If not, Doubt has the reason.
 	Whole bool
 	Doubt string
 }
@@ -32,11 +30,8 @@ func (l *PodList) weigh(doubt string) {
 	l.Whole, l.Doubt = doubt == "", doubt
 }
 
-// KubeletList is what the kubelet reports of its pods: /pods has those that it wants to run,
-// from all of its sources, and no orphans.
-//
-// It is asked at the port at which it has to show who it is, so that its answer may release a pod:
-// see Weigh.
+// KubeletList is what the kubelet reports of its pods: /pods has those that it wants to run, from all of its sources, and
+// no orphans.
 type KubeletList struct {
 	PodList
 	More    bool // the list goes on elsewhere
@@ -47,12 +42,9 @@ type KubeletList struct {
 	Own PodsAPI
 }
 
-// PodsAPI is what the kubelet lists at its socket pods-api (1.37): all pods of its pod manager.
-//
-// It gives no list until each source has delivered. The pods then enter the manager one after the
-// other, each once it is admitted: see KubeletList.Weigh. So a list that looks complete is so where
-// this kubelet took in all of them before it was asked. Its gauge shows that, or that it has named an
-// orphan: it names none before (HandlePodCleanups).
+// PodsAPI is what the kubelet lists at its socket pods-api (1.37): all pods of its pod manager, once each source has
+// delivered. The pods enter the manager one after the other, each once it is admitted (KubeletList.Weigh). Its gauge, or
+// that it has reported an orphan (HandlePodCleanups), shows that it had taken in all of them.
 type PodsAPI struct {
 	Origin string
 	Silent string // why there is no list, "" where there is one
@@ -69,29 +61,17 @@ func (l *KubeletList) complete() bool {
 	return l.Own.answered() && l.Metrics == "" && l.Gauges.Working != nil
 }
 
-// Weigh reports whether the list is whole.
+// Weigh reports whether the list is complete. Read in 1.21, 1.30 and 1.36: pkg/kubelet/config, pkg/kubelet/pod,
+// kubelet_pods.go GetPods.
 //
-// The kubelet's pod manager holds what its sources have delivered: manifests, a URL, and the
-// API server's pods. The last of them deliver nothing until the kubelet reaches the API
-// server, and then everything at once: the reflector hands over complete states only
-// (cache.UndeltaStore; a streamed list is gathered beforehand), PodConfig merges each as one
-// SET. So one pod whose source is "api" shows that a whole list of them has come. (Mirror pods
-// come from the API server too, but /pods does not list them.) The sources of static pods are
-// read by ourselves: see Released.
-// Read in 1.21, 1.30 and 1.36: pkg/kubelet/config, pkg/kubelet/pod, kubelet_pods.go GetPods.
+// The source "api" delivers nothing until the kubelet reaches the API server, and then everything at once
+// (cache.UndeltaStore; PodConfig merges it as one SET). So one pod of that source shows that a complete list has come.
+// Mirror pods are not in /pods; static pods are read by ourselves (Released).
 //
-// That all of them are in the manager yet, /metrics shows. HandlePodAdditions puts one pod into
-// the manager and admits it before it puts in the next, and to admit one may take for ever: a
-// device plugin that is asked for its devices has no time limit (endpointImpl.allocate,
-// kubernetes#129249). The pods behind it live, and after a reboot their directories may be all
-// that there is of them. Only when the whole batch was taken in does the loop call a source
-// ready, and only when all are does HandlePodCleanups run, which sets every series of
-// kubelet_working_pods. Before the first time there is none.
-//
-// A kubelet before 1.27 has no such gauge, nor has one that was told to leave it out
-// (--disabled-metrics, --show-hidden-metrics-for-version). That it is not there says as little as
-// that /metrics does not answer: such a list keeps what it has and releases no pod. What such a
-// kubelet names in its log goes as ever.
+// The gauge kubelet_working_pods shows that all of them are in the pod manager. HandlePodAdditions admits each pod before
+// the next, and a device plugin may hold that up for ever (kubernetes#129249); after a reboot the pods behind it may have
+// nothing but their directories. HandlePodCleanups, which sets the gauge, runs only after that. Without the gauge (before
+// 1.27, --disabled-metrics, no answer) a list keeps what it has and releases no pod.
 func (l *KubeletList) Weigh() {
 	switch {
 	case l.More: // no kubelet does so; but then this is a part
@@ -138,14 +118,9 @@ type APIList struct {
 	Own map[parsers.PodUID]bool
 }
 
-// Weigh reports whether the list is whole and this node's: an empty list, another node's and
-// another cluster's look alike. It must have a pod that lives here, with a sandbox in the
-// runtime and a cgroup in this kernel (the image of a disk that was copied has old sandboxes).
-// A name that is not this node's has other pods or none, and so has another cluster's node of
-// the same name.
-//
-// Mirror pods prove nothing: up to 1.20 the same manifest gives the same static UID on every
-// node, and with a node of the same name in another cluster it still does.
+// Weigh reports whether the list is complete and this node's, and not that of a node of another name or cluster: it must
+// have a pod that lives here, with a sandbox in the runtime and a cgroup in this kernel. Mirror pods prove nothing: the
+// same manifest may give the same UID on another node.
 func (l *APIList) Weigh(lives func(parsers.PodUID) bool) {
 	if l.Nameless > 0 {
 		l.weigh("the API server's list has pods without a UID")
@@ -174,22 +149,17 @@ func (l *APIList) Fact(uid parsers.PodUID) policy.Fact {
 	return f
 }
 
-// PodLists is all that says which pods are wanted on this node.
+// PodLists are the lists of the pods that are wanted on this node.
 type PodLists struct {
 	Kubelet KubeletList
 	API     APIList
-	// Manifests says where the manifests of static pods are; ManifestDoubt why there may be
-	// more of them than were read, "" where there are not.
+	// Manifests is where the manifests of static pods are, ManifestDoubt why there may be more than were read.
 	Manifests, ManifestDoubt string
 }
 
-// Released reports whether a list that is known to be whole came without the pod, from the
-// kubelet or from the API server, and the manifests could be read.
-//
-// The manifests, because neither list shows that the kubelet's sources of static pods have
-// delivered: a static pod whose manifest can be read is kept by the fact static_pod, and
-// while one cannot, any UID may be one that it states. The API server's word alone lets no
-// static pod go: its mirror may be made later, or refused by an admission plugin.
+// Released reports whether a complete list of the kubelet or the API server omits the pod, and all manifests could be
+// read: neither list shows that the sources of static pods have delivered, and a manifest may state any UID. The API
+// server's list alone releases no static pod: its mirror may come later, or be refused.
 func (l *PodLists) Released(uid parsers.PodUID) policy.Fact {
 	k, a := &l.Kubelet, &l.API
 	switch {
@@ -228,8 +198,7 @@ func (l *PodLists) KubeletOmits(uid parsers.PodUID) bool {
 	return (l.Kubelet.Whole || l.Kubelet.complete()) && l.Released(uid).Truth == policy.Yes
 }
 
-// Unlisted is Yes where the kubelet's list at its socket omits the pod, and is complete if the kubelet has
-// taken in all of its pods: see Evidence.Unlisted.
+// Unlisted returns Evidence.Unlisted.
 func (l *PodLists) Unlisted(uid parsers.PodUID) policy.Fact {
 	if k := &l.Kubelet; k.Own.answered() && l.ManifestDoubt == "" && !k.Own.Pods[uid] && !k.Pods[uid] && !l.API.Pods[uid] {
 		return k.Own.omits()
@@ -237,13 +206,8 @@ func (l *PodLists) Unlisted(uid parsers.PodUID) policy.Fact {
 	return policy.Fact{}
 }
 
-// Unwanted returns who answered with the list of the pods that are wanted here, without this
-// one; "" where nobody did, or one has it.
-//
-// A kubelet whose sources are not ready yet lists its static pods only, and so looks as if it
-// wanted none of the others. So its list counts where it has a pod of the API server's (see
-// Weigh), or where the kubelet reports that it is terminating pods that nobody wants: it does
-// so only once all its sources are ready.
+// Unwanted returns which list of wanted pods omits this one, "" if none does or one has it. The kubelet's counts if it has
+// a pod of the API server's (Weigh), or if the kubelet terminates unwanted pods: both show that its sources are ready.
 func (l *PodLists) Unwanted(uid parsers.PodUID) string {
 	k, a := &l.Kubelet, &l.API
 	ending, _ := k.Gauges.Ending()

@@ -33,20 +33,15 @@ type Endpoint struct {
 	Err  error  // why that is not known, or where Told is empty why it is not known what it was told
 }
 
-// Moved reports whether a restart of this program would find another root directory, that of the one
-// kubelet that runs. At the boot of a node whose kubelet comes late (k0s, microk8s) there was none
-// to ask.
+// Moved reports whether a restart of this program would find another root directory: at the boot of a node whose kubelet
+// comes late (k0s, microk8s) it was a guess.
 func (s Settings) Moved(ours, others []Kubelet) bool {
 	return !s.Waive && !s.RootDirSet && len(ours) == 0 && len(others) == 1 && !others[0].Apart
 }
 
-// Agree reports whether the settings agree with the kubelets that run. Ours have the root directory,
-// others another; doubt says why that may not be all.
-//
-// A kubelet's own word is the better one: a socket that does not know the pods, or a directory
-// whose pods nobody wants, makes facts of another node. What was left to the kubelet cannot
-// contradict it, but for the root directory: it was looked for once, at the start, and a guess or
-// a kubelet of before is no choice.
+// Agree reports whether the settings agree with the kubelets that run. Ours have the root directory, others another; doubt
+// is why there may be more. A wrong socket or directory would make facts of another node. A setting that was left to the
+// kubelet cannot contradict it, but for the root directory, which was found once, at the start.
 func (s Settings) Agree(origin string, ours, others []Kubelet, doubt error) policy.Fact {
 	f := policy.Fact{Origin: origin}
 	switch {
@@ -77,8 +72,7 @@ func (s Settings) Agree(origin string, ours, others []Kubelet, doubt error) poli
 	return f
 }
 
-// rootAgrees reports whether the root directory is that of a kubelet that runs, or of none
-// that could say otherwise.
+// rootAgrees reports whether the root directory is that of a kubelet that runs, or no kubelet has another.
 func (s Settings) rootAgrees(ours, others []Kubelet) (policy.Truth, string) {
 	hidden := slices.ContainsFunc(others, func(k Kubelet) bool { return k.Hidden })
 	switch {
@@ -103,8 +97,7 @@ func (s Settings) rootAgrees(ours, others []Kubelet) (policy.Truth, string) {
 		s.RootDir, others[0].Words)
 }
 
-// endpointAgrees compares --runtime-endpoint with what the kubelet was told. A kubelet that was
-// told nothing contradicts nothing.
+// endpointAgrees compares --runtime-endpoint with the kubelet's setting, if it has one.
 func (s Settings) endpointAgrees(k Kubelet) (policy.Truth, string) {
 	e := k.Endpoint
 	switch {
@@ -125,8 +118,7 @@ func (s Settings) endpointAgrees(k Kubelet) (policy.Truth, string) {
 	return policy.Yes, ""
 }
 
-// AdviceReadable is what an operator can do where the kubelet's own files cannot be read: to
-// set the same in our configuration does not help, since that could not be checked.
+// AdviceReadable is for a kubelet whose own files cannot be read. A setting of ours could not be checked against them.
 const AdviceReadable = "put that right, or restart the kubelet with a configuration that can be read"
 
 func wordsOf(ks []Kubelet) string {

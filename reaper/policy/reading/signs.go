@@ -2,8 +2,7 @@ package reading
 
 import "github.com/orphan-reaper/orphan-reaper/reaper/policy"
 
-// Life is what runtime and kernel show of the life of one pod while a look is taken. What one
-// of them did not tell is false, and so is no sign of it.
+// Life is what runtime and kernel show of one pod during a look. What was not read is false.
 type Life struct {
 	Ready              bool // the runtime has a sandbox of it that is ready
 	Sandbox, Container bool // the runtime has one in whatever state
@@ -11,9 +10,8 @@ type Life struct {
 	Process            bool // a process is in it
 }
 
-// PassOver returns why the pod plainly lives, "" where its directory has to be walked. A pod that
-// plainly lives is kept in any case, and the walk costs more than all the rest of the look. A pod
-// that somebody asked for by its UID is walked all the same, and so is a parked one.
+// PassOver returns why the pod plainly lives, "" if its directory has to be walked. The walk costs more than all the rest of
+// the look. A parked pod, and one that was asked for by its UID, is walked in any case.
 func (l Life) PassOver(askedFor, parked bool) string {
 	switch {
 	case askedFor, parked:
@@ -29,14 +27,11 @@ func (l Life) PassOver(askedFor, parked bool) string {
 // Any reports whether something of the pod may still use its volumes: of VolumeUser it is Lives.
 func (l Life) Any() bool { return l.Sandbox || l.Container || l.Process }
 
-// Here reports whether the pod is this node's for certain; a list that has it is then this node's,
-// too. A sandbox alone does not show that: a copied disk has old ones. Only this kernel has the
-// cgroup.
+// Here reports whether the pod is certainly this node's. A sandbox alone does not show that: a copied disk has old ones.
 func (l Life) Here() bool { return l.Sandbox && l.Cgroup }
 
-// Mounted reports whether something is mounted in a pod, by the mountinfo of all namespaces and by
-// what was met when the pod was opened. A mount that was met is one, whatever mountinfo said a
-// moment before. That none was met shows nothing, since not all of a pod is opened.
+// Mounted reports whether something is mounted in a pod, by the mountinfo of all namespaces and by the mounts that were met
+// when the pod was opened. That none was met shows nothing, since not all of a pod is opened.
 func Mounted(known policy.Fact, met ...policy.Fact) policy.Fact {
 	for _, f := range met {
 		if known.Truth != policy.Yes && f.Truth == policy.Yes {
@@ -46,18 +41,12 @@ func Mounted(known policy.Fact, met ...policy.Fact) policy.Fact {
 	return known
 }
 
-// ForeignCgroups gives why a hierarchy of cgroups may not be that of the running kubelet's pods,
-// "" where it is believed. found reports whether one of the pods that the runtime runs has its
-// cgroup there. If none has, the hierarchy is another node's, or what a kubelet with other settings
-// left (with cgroupsPerQOS: false it makes no pod's cgroup at all), or --cgroup-root is wrong: a
-// living pod's cgroup would not be found there. One is enough, since the runtime and the cgroups
-// are read at the same time, and pods come and go.
+// ForeignCgroups returns why a hierarchy of cgroups may not be that of the running kubelet's pods, "" if it is. found
+// reports whether one of the pods that the runtime runs has its cgroup there. If none has, the hierarchy is another node's
+// or of other settings (cgroupsPerQOS: false, --cgroup-root), and a living pod's cgroup would not be found.
 //
-// Where the runtime runs no pod nothing can be compared: then the usual place is believed, and
-// another one is not. This is a doubt that does not keep: it would keep all on a node without pods
-// for as long as it has none. What it costs is small. A hierarchy of cgroups does not outlive a boot,
-// so at the usual place lies what a kubelet of this boot made; only one that was given another
-// cgroupRoot, or cgroupsPerQOS: false, since then has its pods elsewhere.
+// If the runtime runs no pod, the usual place counts and no other: a doubt would keep everything on a node without pods.
+// Cgroups do not outlive a boot, so at the usual place is what a kubelet of this boot made.
 func ForeignCgroups(running int, found, usual bool) string {
 	switch {
 	case found:

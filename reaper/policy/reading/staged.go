@@ -24,11 +24,9 @@ type VolumeUser struct {
 	Lives, Mounted bool
 }
 
-// KeepsStaged reports whether the volume is staged for the pod, and not for the dead one that has it, too.
-// The kubelet stages a volume once for all its pods on the node, and unstages it after the last
-// of them: a successor that lives and has the volume mounted is one that the kubelet knows, and
-// with it it will unstage the volume. Without its own mount it may be a pod that waits for the
-// volume, of which the kubelet knows nothing once it is deleted.
+// KeepsStaged reports whether the volume is staged for the pod, and not for the dead one that has it, too. The kubelet
+// unstages a volume after the last of its pods on the node. A successor that lives and has it mounted is one that the
+// kubelet knows; one without a mount may wait for the volume, and be forgotten once it is deleted.
 func (u VolumeUser) KeepsStaged(dead parsers.PodUID, v CSIVolume) bool {
 	return v.Driver != "" && v.Handle != "" && u.Volume == v && u.UID != "" && u.UID != dead && u.Lives && u.Mounted
 }
@@ -39,8 +37,8 @@ type StagedUser struct {
 	Paths []string // at which the volume would be staged, below plugins/
 }
 
-// VolumeUsers are the pods that live and the CSI volumes that they have. They are asked for only where
-// a volume of a dead pod is staged; nobody is known to use what was not asked for.
+// VolumeUsers are the pods that live and the CSI volumes that they have. They are read only if a volume of a dead pod is
+// staged.
 type VolumeUsers struct {
 	Files  []StagedUser
 	Blocks map[string][]VolumeUser // by the volume's name, for block volumes
@@ -109,8 +107,7 @@ type PodVolumes struct {
 	Left []string
 }
 
-// Staged answers whether a volume of the pod is still staged or mapped on the node, and is so
-// on its account.
+// Staged reports whether a volume is still staged or mapped on the node for the pod.
 func (o *PodVolumes) Staged(origin string, users *VolumeUsers) policy.Fact {
 	f := policy.Fact{Origin: origin}
 	others, own := o.usedBy(users)
@@ -134,8 +131,7 @@ func (o *PodVolumes) Staged(origin string, users *VolumeUsers) policy.Fact {
 	return f
 }
 
-// usedBy returns which other pods use what is staged or mapped of the pod's volumes, or what is there
-// on its own account.
+// usedBy returns which other pods use what is staged or mapped of the pod's volumes, or what is the pod's own.
 func (o *PodVolumes) usedBy(users *VolumeUsers) (others []string, own string) {
 	if o.Mapped != "" {
 		if others = o.blockUsers(users); others == nil {
@@ -152,8 +148,8 @@ func (o *PodVolumes) usedBy(users *VolumeUsers) (others []string, own string) {
 	return others, ""
 }
 
-// blockUsers returns who uses each block volume that has an entry for the pod, or nothing where
-// one of them may be the pod's own.
+// blockUsers returns which pods use the block volumes that have an entry for the pod, or nothing if one may be the pod's
+// own.
 func (o *PodVolumes) blockUsers(users *VolumeUsers) (words []string) {
 	for _, b := range o.Blocks {
 		user, ok := users.blockUser(o.Pod, b.Name)
