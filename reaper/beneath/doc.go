@@ -18,7 +18,7 @@
 //   - RESOLVE_NO_SYMLINKS: no component is a symbolic link. O_NOFOLLOW covers the last
 //     component, which is a step's only one; this flag covers a caller that forgets O_NOFOLLOW.
 //   - RESOLVE_NO_MAGICLINKS: no component is a link of procfs, which leads anywhere without a
-//     path. NO_SYMLINKS implies it today; openat2(2) says that it may not always.
+//     path. NO_SYMLINKS implies it today; by openat2(2) it may not always.
 //   - O_DIRECTORY: any other type of file is refused (ENOTDIR) and not opened.
 //   - O_NONBLOCK: without it, the open of a FIFO or device waits for its other end.
 //   - O_NOATIME: reading changes no access time. If the caller may not use the flag, the step

@@ -46,7 +46,7 @@ type late struct{ closed chan struct{} }
 
 func (l late) Discard() { close(l.closed) }
 
-// TestGuardDiscards: what comes too late is closed, since nobody else will.
+// TestGuardDiscards: what comes too late is closed.
 func TestGuardDiscards(t *testing.T) {
 	var g Guard
 	release, answer := make(chan struct{}), late{make(chan struct{})}

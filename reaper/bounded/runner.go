@@ -13,14 +13,14 @@ type Runner[T any] struct {
 	Guard *Guard
 
 	jobs  chan job[T]
-	done  chan T // unbuffered: an answer is taken, or it is late
+	done  chan T // unbuffered: an answer is received, or it is late
 	timer *time.Timer
 }
 
 type job[T any] struct {
 	key  string
 	work func() T
-	left chan struct{} // closed when nobody waits for the answer
+	left chan struct{} // closed when the answer is no longer waited for
 }
 
 // On is bounded.On on the runner's goroutine.

@@ -98,7 +98,8 @@ func (v *cacheV1) tie(f *File, content []byte) untied {
 		return untiedContradiction
 	}
 	// For what is not UTF-8, encoding/json puts U+FFFD.
-	odd := !utf8.Valid(content) || v.CNIArgs.copies > 0 && v.CNIArgs.value == nil || slices.ContainsFunc(v.CNIArgs.value, func(p []string) bool { return len(p) != 2 })
+	odd := !utf8.Valid(content) || v.CNIArgs.copies > 0 && v.CNIArgs.value == nil ||
+		slices.ContainsFunc(v.CNIArgs.value, func(p []string) bool { return len(p) != 2 })
 	for _, err := range []error{v.ContainerID.err, v.IfName.err, v.NetworkName.err, v.NetNS.err, v.CNIArgs.err} {
 		odd = odd || err != nil
 	}

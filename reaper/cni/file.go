@@ -101,7 +101,7 @@ func (f *File) Set(n FactName, t policy.Truth, origin, detail string) {
 // BrokenCache reports whether the file may make a runtime's teardown fail.
 func (f *File) BrokenCache() bool { return f.Broken && f.Kind == Cache }
 
-// Path is the file's path for people: the name may hold any byte.
+// Path is the file's path for messages: the name may hold any byte.
 func (f *File) Path() string {
 	name := f.Name
 	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\ufffd' }) {

@@ -7,7 +7,7 @@ import (
 
 func TestParseHostLocal(t *testing.T) {
 	tied := func(id, ifname string) parseResult { return parseResult{ContainerID: id, Network: "d", IfName: ifname} }
-	nobody := func(why untied) parseResult { return parseResult{Network: "d", Untied: why} }
+	none := func(why untied) parseResult { return parseResult{Network: "d", Untied: why} }
 	for _, test := range []struct {
 		name, content string
 		want          parseResult
@@ -26,23 +26,23 @@ func TestParseHostLocal(t *testing.T) {
 		{"2001:db8::8", boxID + "\r\neth0", tied(boxID, "eth0")},
 		{"2001:0DB8:0::0008", boxID + "\r\neth0", tied(boxID, "eth0")},
 
-		{"10.244.0.8", "", nobody(untiedContent)},
-		{"10.244.0.8", " \r\n", nobody(untiedContent)},
-		{"10.244.0.8", boxID[:63], nobody(untiedContent)},
-		{"10.244.0.8", "test-1", nobody(untiedContent)},
-		{"10.244.0.8", "10.244.0.8", nobody(untiedContent)},
-		{"10.244.0.8", strings.ToUpper(boxID), nobody(untiedContent)},
-		{"10.244.0.8", boxID + " \r\neth0", nobody(untiedContent)},
-		{"10.244.0.8", boxID + "\r\n eth0", nobody(untiedContent)},
-		{"10.244.0.8", boxID + "\r\n\r\neth0", nobody(untiedContent)},
-		{"10.244.0.8", boxID + "\r\neth0\r\neth1", nobody(untiedContent)},
-		{"10.244.0.8", boxID + "\r\n" + strings.Repeat("e", 16), nobody(untiedContent)},
-		{"10.244.0.8", boxID + "\r\n..", nobody(untiedContent)},
-		{"10.244.0.8", "../" + boxID + "\r\neth0", nobody(untiedContent)},
-		{"10.244.0.8", boxID + "\x00\r\neth0", nobody(untiedContent)},
-		{"10.244.0.8", "\ufeff" + boxID, nobody(untiedContent)},
-		{"10.244.0.8", strings.Repeat("\x00", 70), nobody(untiedContent)},
-		{"10.244.0.8", boxID + strings.Repeat("\n", 500), nobody(untiedSize)},
+		{"10.244.0.8", "", none(untiedContent)},
+		{"10.244.0.8", " \r\n", none(untiedContent)},
+		{"10.244.0.8", boxID[:63], none(untiedContent)},
+		{"10.244.0.8", "test-1", none(untiedContent)},
+		{"10.244.0.8", "10.244.0.8", none(untiedContent)},
+		{"10.244.0.8", strings.ToUpper(boxID), none(untiedContent)},
+		{"10.244.0.8", boxID + " \r\neth0", none(untiedContent)},
+		{"10.244.0.8", boxID + "\r\n eth0", none(untiedContent)},
+		{"10.244.0.8", boxID + "\r\n\r\neth0", none(untiedContent)},
+		{"10.244.0.8", boxID + "\r\neth0\r\neth1", none(untiedContent)},
+		{"10.244.0.8", boxID + "\r\n" + strings.Repeat("e", 16), none(untiedContent)},
+		{"10.244.0.8", boxID + "\r\n..", none(untiedContent)},
+		{"10.244.0.8", "../" + boxID + "\r\neth0", none(untiedContent)},
+		{"10.244.0.8", boxID + "\x00\r\neth0", none(untiedContent)},
+		{"10.244.0.8", "\ufeff" + boxID, none(untiedContent)},
+		{"10.244.0.8", strings.Repeat("\x00", 70), none(untiedContent)},
+		{"10.244.0.8", boxID + strings.Repeat("\n", 500), none(untiedSize)},
 	} {
 		if got := parsed(Address, test.name, []byte(test.content)); got != test.want {
 			t.Errorf("%s %q:\n got %+v\nwant %+v", test.name, test.content, got, test.want)

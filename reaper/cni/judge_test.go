@@ -51,7 +51,7 @@ func TestJudge(t *testing.T) {
 		why    []policy.Reason
 	}{
 		{"gone", func(*scene) {}, policy.Reap, nil},
-		{"tied to nobody", func(s *scene) { s.f.Set(Tied, policy.No, "", "") }, policy.Keep, []policy.Reason{policy.ReasonUntied}},
+		{"tied to none", func(s *scene) { s.f.Set(Tied, policy.No, "", "") }, policy.Keep, []policy.Reason{policy.ReasonUntied}},
 		{"listed", func(s *scene) { s.f.Set(Listed, policy.Yes, "", "") }, policy.Keep, []policy.Reason{policy.ReasonSandbox}},
 		{"not answered", func(s *scene) { s.f.Set(Listed, policy.Unknown, "", "") }, policy.Keep, []policy.Reason{policy.ReasonRuntimeUnknown}},
 		{"an empty answer", func(s *scene) {

@@ -329,8 +329,8 @@ func TestCNINothingGoes(t *testing.T) {
 		"another boot": func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) {
 			n.now.BootID, n.now.Boot, n.node.KubeletID.Start = "c", time.Hour, 0
 		},
-		"no remover at all":       func(_ *fakeCNI, s *Sweeper, _ *reaper.Turn) { s.Remover = nil },
-		"only another pod's word": func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.Only = []parsers.PodUID{uidOf(2)} },
+		"no remover at all": func(_ *fakeCNI, s *Sweeper, _ *reaper.Turn) { s.Remover = nil },
+		"only another pod":  func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.Only = []parsers.PodUID{uidOf(2)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newFakeCNI()

@@ -24,7 +24,7 @@ const (
 	maxDepth = 64
 )
 
-// untied is why a file is tied to no container, for people; "" where it is tied to one.
+// untied is why a file is tied to no container, for messages; "" if it is tied to one.
 type untied string
 
 const (

@@ -52,7 +52,7 @@ type Look struct {
 	Files  []File
 	Live   map[Kind]policy.Tally
 	InUse  map[string]int64 // the addresses of sandboxes that the runtime lists, by network
-	Errors []string         // what could not be read, for people
+	Errors []string         // what could not be read, for messages
 }
 
 // Remover is the only thing that changes the CNI directories. Both return the files with their results, in order.

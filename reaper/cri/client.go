@@ -19,8 +19,8 @@ import (
 // CRI-O's grpc_max_send_msg_size is 80 MiB). More is an error, and so Unknown.
 const MaxAnswer = 80 << 20
 
-// MaxVerbose is more than a runtime tells of itself, or of one sandbox or container with its whole
-// OCI specification, environment and mounts.
+// MaxVerbose is more than a runtime returns of itself, or of one sandbox or container with its whole OCI specification,
+// environment and mounts.
 const MaxVerbose = 4 << 20
 
 // The services that answer the calls. Runtimes before containerd 1.6 and CRI-O 1.20 have
@@ -64,8 +64,7 @@ func Connect(path string, maxAnswer int, options ...grpc.DialOption) (*grpc.Clie
 // Close ends the connection. What was sent was answered, or it is not known what became of it.
 func (c *Conn) Close() { _ = c.conn.Close() }
 
-// Call tries both versions. Unimplemented is the one error that says "not here": every
-// other one, from whichever version, is a runtime that failed.
+// Call tries both versions. Every error but Unimplemented, from whichever version, is a runtime that failed.
 func (c *Conn) Call(ctx context.Context, method string, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -86,7 +85,7 @@ func (c *Conn) Call(ctx context.Context, method string, in, out any) error {
 	return fmt.Errorf("%s: %w", method, errNoCRI)
 }
 
-// Reason takes gRPC's wrapping off an error: people read it in a table.
+// Reason removes gRPC's wrapping from an error, for messages.
 func Reason(err error) string {
 	s, ok := status.FromError(err)
 	if !ok {
@@ -103,7 +102,7 @@ type Lists struct {
 	Path       string // of the socket
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
-	// NoCRI says that a gRPC server answered which knows neither version of CRI.
+	// NoCRI: a gRPC server answered that has neither version of CRI.
 	NoCRI                    bool
 	SandboxErr, ContainerErr error
 	// Status has the runtime's conditions, StatusErr why there are none.

@@ -15,7 +15,7 @@ const (
 	// AnnotationHash is the UID of a static pod, which is also the name of its directory,
 	// where a mirror pod's own UID stands in the label.
 	AnnotationHash = "kubernetes.io/config.hash"
-	// AnnotationSource says where the kubelet has the pod from: file, http or api.
+	// AnnotationSource is where the kubelet has the pod from: file, http or api.
 	AnnotationSource = "kubernetes.io/config.source"
 
 	labelPrefix      = "io.kubernetes."
@@ -39,8 +39,7 @@ func PodNames(s *runtimeapi.PodSandbox) []string {
 	return Distinct(s.GetLabels()[LabelUID], s.GetMetadata().GetUid(), s.GetAnnotations()[AnnotationHash])
 }
 
-// Distinct returns the names of a pod, each once. They need not be well-formed UIDs: a
-// manifest's metadata.uid is taken as it is, and a pod whose name is no UID is a pod.
+// Distinct returns the names of a pod, each once. They need not be well-formed UIDs: a manifest may have any metadata.uid.
 func Distinct(names ...string) []string {
 	var found []string
 	for _, n := range names {

@@ -48,18 +48,17 @@ func UsualSockets(nodeRoot string) []string {
 	return all
 }
 
-// Sockets says where to ask.
+// Sockets are where to ask.
 type Sockets struct {
 	Paths []string
-	// Named says that somebody chose the socket: the operator or the kubelet's own
-	// configuration. It must then be a CRI.
+	// Named: the operator or the kubelet's own configuration chose the socket. It must then have CRI.
 	Named bool
 	From  string   // who named it, for messages
 	Tried []string // the usual places, where none was named
 	Err   error
 }
 
-// AdviceSet is what a person can do about the wrong socket.
+// AdviceSet is what an operator can do about the wrong socket.
 const AdviceSet = "if it is not the kubelet's, set --runtime-endpoint"
 
 // Explain adds to an error of one socket what can be done about it.
@@ -89,7 +88,7 @@ func SocketPath(endpoint string) (path string, ok bool) {
 	return path, strings.HasPrefix(path, "/")
 }
 
-// NamedSocket is the socket of an endpoint that somebody named, by words that say who.
+// NamedSocket is the socket of an endpoint that was named, and from is by whom.
 func NamedSocket(endpoint, from string) Sockets {
 	path, ok := SocketPath(endpoint)
 	if !ok {
@@ -102,17 +101,15 @@ func NamedSocket(endpoint, from string) Sockets {
 	case err != nil:
 		s.Err = s.Explain(path, beneath.PathError("stat", path, err))
 	case st.Mode&unix.S_IFMT != unix.S_IFSOCK:
-		// connect(2) would say "connection refused", which sends people looking for a
-		// runtime that is down.
+		// The error of connect(2), "connection refused", would suggest a runtime that is down.
 		s.Err = s.Explain(path, fmt.Errorf("it is %s, no socket", beneath.TypeName(uint16(st.Mode))))
 	}
 	return s
 }
 
-// ExistingSockets returns those of the paths that are sockets, each socket once though it
-// may be reached by several paths. What is no socket is left out: nothing can listen
-// there, and container engines leave a directory wherever somebody bind-mounted a socket
-// that was not there yet. A path that cannot be looked at is an error.
+// ExistingSockets returns those of the paths that are sockets, each socket once though it may have several paths. What is no
+// socket is left out: nothing can listen there, and container engines leave a directory if a socket was bind-mounted before
+// it was there. A path that cannot be read is an error.
 func ExistingSockets(paths []string) ([]string, error) {
 	var found []string
 	var infos []fs.FileInfo

@@ -47,7 +47,7 @@ func TestMadeAgain(t *testing.T) {
 	}
 }
 
-// TestMadeAgainMounted: a mount of the new directory is told from one of the elder, also where
+// TestMadeAgainMounted: a mount of the new directory is distinguished from one of the elder, also where
 // both have one, and a purge of the elder asks for the elder's alone.
 func TestMadeAgainMounted(t *testing.T) {
 	if !inNamespace(t) {

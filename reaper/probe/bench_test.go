@@ -15,10 +15,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
-// size is how big a node is that the benchmarks look at.
+// size is how big the node of the benchmarks is.
 type size struct{ orphans, living, files, namespaces, mounts int }
 
-// usualSize is a node with as many orphans as anybody has reported.
+// usualSize is a node with as many orphans as were ever reported.
 var usualSize = size{orphans: 2044, namespaces: 200, mounts: 10_000}
 
 // benchNode makes pod directories as a node's orphans have them, and pods that live with so many

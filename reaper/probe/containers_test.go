@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestContainers has the rooms put together: each answer comes from the room that knows it, and what has none says why.
+// TestContainers has the rooms put together: each answer comes from the room that knows it, and what has none has a reason.
 func TestContainers(t *testing.T) {
 	id := fmt.Sprintf("%x", sha256.Sum256([]byte("gone")))
 	for _, c := range []struct {
@@ -31,7 +31,10 @@ func TestContainers(t *testing.T) {
 		{"the runtime is not asked", func(n *testNode, _ *fakecri.Server) { n.cfg.Waive = true }, func(a Containers) bool {
 			return errors.Is(a.Unasked, runtime.ErrNotAsked) && len(a.Errors) == 0
 		}, ""},
-		{"the runtime cannot be found", func(_ *testNode, s *fakecri.Server) { s.Close() }, func(a Containers) bool { return a.Unasked != nil }, "cannot find the runtime"},
+		{
+			"the runtime cannot be found", func(_ *testNode, s *fakecri.Server) { s.Close() },
+			func(a Containers) bool { return a.Unasked != nil }, "cannot find the runtime",
+		},
 		{"a cgroup has an ID", func(n *testNode, _ *fakecri.Server) { n.Mkdir("cgroup/kubepods.slice/crio-" + id + ".scope") }, func(a Containers) bool {
 			return a.Cgroups.Err == nil && a.Cgroups.Kube && a.Cgroups.Found[id] != ""
 		}, ""},
@@ -52,8 +55,8 @@ func TestContainers(t *testing.T) {
 			if !c.good(a) || a.Node.MayEnforce.Truth != policy.Yes {
 				t.Errorf("%+v", a)
 			}
-			if said := fmt.Sprint(a.Errors); !strings.Contains(said, c.words) {
-				t.Errorf("the errors are %s, want %q", said, c.words)
+			if got := fmt.Sprint(a.Errors); !strings.Contains(got, c.words) {
+				t.Errorf("the errors are %s, want %q", got, c.words)
 			}
 			if a := n.probe().Containers(t.Context(), nil); a.Node.MayEnforce.Truth != policy.Unknown {
 				t.Errorf("without a directory the namespaces are %+v", a.Node.MayEnforce)

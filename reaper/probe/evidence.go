@@ -24,7 +24,7 @@ func (l *gathering) life(uid parsers.PodUID) reading.Life {
 func (l *gathering) evidence(name string, r *poddir.Answer) policy.Evidence {
 	uid, ok := parsers.ParsePodUID(name)
 	if !ok {
-		return policy.Evidence{Name: name} // nothing is looked at, and it is never touched
+		return policy.Evidence{Name: name} // it is not read, and never touched
 	}
 	e := policy.Evidence{Name: name, UID: uid}
 	l.fill(&e, r)
@@ -65,7 +65,7 @@ func (l *gathering) allListed() map[parsers.PodUID]bool {
 	return all
 }
 
-// fill sets the facts that every pod has, and what tells people which pod it is.
+// fill sets the facts that every pod has, and its name.
 func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	p, f, lists := l.probe, &e.Facts, l.lists
 	e.ID, e.Changed = r.ID, r.Changed
@@ -85,7 +85,7 @@ func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
 	f[policy.FactAPILists], f[policy.FactReleased] = l.api.Fact(e.UID), lists.Released(e.UID)
 	l.name(e, r)
-	l.runtime.Tell(e) // the runtime's word on the name is the best: it comes last
+	l.runtime.Fill(e) // last, since the runtime's name is the best
 	e.Unlisted = lists.Unlisted(e.UID)
 	e.Unwanted, e.Omitted, e.CertainName = lists.Unwanted(e.UID), lists.KubeletOmits(e.UID), l.certainName(e)
 	f[policy.FactPodLogs] = l.logs.Fact(e, l.logless)
@@ -100,7 +100,7 @@ func walked(r *poddir.Answer) *openfiles.Walked {
 	return &openfiles.Walked{Dev: r.ID.Dev, Inodes: r.Content.Inodes}
 }
 
-// podLists is all that says which pods are wanted here.
+// podLists are the lists of the pods that are wanted here.
 func (l *gathering) podLists() *reading.PodLists {
 	return &reading.PodLists{
 		Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt(),
@@ -124,7 +124,7 @@ func (l *gathering) complain(err error) {
 	}
 }
 
-// complainOf tells what could not be read, of each source.
+// complainOf records what could not be read, of each source.
 func (l *gathering) complainOf(found kubelet.Answer) {
 	for _, err := range [...]error{l.mounts.Err, l.cgroups.Err, l.inStateFiles.Err, l.openFiles.Err, l.blocks.Err, l.runtime.Err} {
 		l.complain(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// asNobody says whether this is a copy of the test binary run by a user who owns nothing;
+// asNobody reports whether this is a copy of the test binary run by a user who owns nothing;
 // elsewhere it runs that copy, and the test is to return.
 func asNobody(t *testing.T) bool {
 	t.Helper()
@@ -36,7 +36,7 @@ func asNobody(t *testing.T) bool {
 		skipWithout(t, "other users than this user namespace's root", err)
 	}
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Fatalf("as nobody: %v\n%s", err, out)
+		t.Fatalf("as another user: %v\n%s", err, out)
 	}
 	return false
 }
@@ -105,7 +105,7 @@ func TestPodsDirectory(t *testing.T) {
 					t.Errorf("%s: the look gives %v and %d pods", name, err, len(look.Pods))
 				}
 				if name == "a symlink" && !strings.Contains(fmt.Sprint(err), "it is a symlink") {
-					t.Errorf("the error does not say what is wrong: %v", err)
+					t.Errorf("the error does not name the fault: %v", err)
 				}
 			}
 		})
@@ -160,7 +160,7 @@ func TestParked(t *testing.T) {
 	check(t, look.Parked[4], facts{policy.FactDirectory: policy.Unknown, policy.FactContent: policy.Unknown})
 	if e := look.Parked[0]; e.Entry != states[0].Entry || e.PodName != "web" || e.ID.Ino == 0 ||
 		e.VolData["volumes/kubernetes.io~csi/pv-1/vol_data.json"] != goodVolData || len(e.Residue) != 2 {
-		t.Errorf("the parked pod is not told: %+v", e)
+		t.Errorf("the parked pod is not shown: %+v", e)
 	}
 	if len(look.Pods) != 2 {
 		t.Errorf("%d entries in the pods directory, want 2", len(look.Pods))
@@ -209,7 +209,7 @@ func TestLivingIsNotWalked(t *testing.T) {
 		}
 	}
 	for _, err := range look.Errors {
-		t.Errorf("passing over is told as an error: %s", err)
+		t.Errorf("passing over is reported as an error: %s", err)
 	}
 	// Whoever asks for one pod gets all of it.
 	one, err := n.probe().Look(t.Context(), nil, []parsers.PodUID{v2})

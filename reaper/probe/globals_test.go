@@ -169,7 +169,7 @@ func TestGlobalMountsBounded(t *testing.T) {
 		t.Errorf("%d are listed, %t, %v", len(g.All), g.Read, look.Errors)
 	}
 	if look, err := n.probe().Look(t.Context(), nil, []parsers.PodUID{newUID()}); err != nil || look.Globals.Read {
-		t.Errorf("a look at one pod: %+v, %v", look.Globals, err)
+		t.Errorf("a look for one pod: %+v, %v", look.Globals, err)
 	}
 	n = newNode(t)
 	n.Write("kubelet/plugins", "")

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAgreesAfterARestart: one probe, and a kubelet that comes back with another root. The
-// directory that it had is gone, so the look fails; the error says why.
+// directory that it had is gone, so the look fails; the error has the reason.
 func TestAgreesAfterARestart(t *testing.T) {
 	a := t.TempDir()
 	procDir := testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=" + a}})
@@ -35,7 +35,7 @@ func TestAgreesAfterARestart(t *testing.T) {
 	}
 	must(t, os.Mkdir(filepath.Join(a, "pods"), 0o750))
 	if _, err := p.Look(t.Context(), nil, nil); !errors.Is(err, policy.ErrRootMoved) {
-		t.Errorf("a look at a pods directory that is not the kubelet's: %v", err)
+		t.Errorf("a look with a pods directory that is not the kubelet's: %v", err)
 	}
 	testkit.AddProc(t, procDir, testkit.FakeProc{PID: 44, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/c"}})
 	if _, err := p.Look(t.Context(), nil, nil); errors.Is(err, policy.ErrRootMoved) {
@@ -49,7 +49,7 @@ func TestForeignCgroups(t *testing.T) {
 	n, runtime := runtimeNode(t)
 	uid := newUID()
 	n.Mkdir(n.PodDir(uid), "cgroup/kubepods/besteffort/pod"+string(newUID()), "cgroup/kubepods/besteffort/pod"+string(uidDone))
-	// Who says that these namespaces are the node names its cgroups, too.
+	// An operator who states that these namespaces are the node names its cgroups, too.
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No}))
 	n.cfg.NodeNamespacesSelf = false
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No, policy.FactCgroup: policy.Unknown}))
@@ -58,7 +58,7 @@ func TestForeignCgroups(t *testing.T) {
 	n.Mkdir("cgroup/kubepods/burstable/pod" + string(uidLive))
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No}))
 
-	// A runtime that runs nothing can show nothing: only the usual place is believed then.
+	// A runtime that runs nothing can show nothing: only the usual place counts then.
 	runtime.SetPods(fakecri.Pod{UID: string(uidDone), Namespace: "shop", Name: "job", NotReady: true, Exited: 1})
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No, policy.FactCgroup: policy.Unknown}))
 }

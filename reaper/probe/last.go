@@ -15,11 +15,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/runtime"
 )
 
-// A directory that was made again while its elder was parked: does anything use it? Mounts
-// and open files are told from those of the elder by the name: that one is UID.n by now,
-// in every path that the kernel shows. A text that is neither counts as a use.
+// Whether anything uses a directory that was made again while its elder was parked: in every path that the kernel shows the
+// elder is UID.n by now. A text that is neither counts as a use.
 
-// split takes the entries that rest out of those that are parked, and wants the pods of both.
+// split separates the entries that rest from the others, and wants the pods of both.
 func (l *gathering) split(all []policy.EntryState) (parked, resting []policy.EntryState) {
 	for _, e := range all {
 		l.wanted[e.UID] = true
@@ -45,8 +44,7 @@ func (l *gathering) readAgain(ctx context.Context, parked []policy.EntryState) {
 	}
 }
 
-// used puts together what shows that a directory that was made again is used, but for what
-// the runtime says.
+// used puts together what shows that a directory that was made again is used, without the runtime's list.
 func (l *gathering) used(uid parsers.PodUID) policy.Fact {
 	return reading.UsedAgain(l.again[uid], l.mounts.Use(uid), l.openFiles.Use(uid))
 }
@@ -65,7 +63,7 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	// After the runtime: a sandbox that it lists was made after the pod's volumes were set up.
 	content, m, files := p.dirs.MadeAgain(ctx, d, uid), p.readMounts(ctx, w), p.openFiles().Read(ctx, d.Pods, nil, w)
 	e.Facts[policy.FactUsed], e.Elder = reading.UsedAgain(content, m.Use(uid), files.Use(uid)), m.Parked(uid)
-	runtime.Tell(&e)
+	runtime.Fill(&e)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
 }
 
@@ -103,7 +101,7 @@ func (p *Probe) Still(ctx context.Context, pods []policy.Evidence) []policy.Evid
 	now := slices.Clone(pods)
 	for i := range now {
 		e := &now[i]
-		asked.Tell(e)
+		asked.Fill(e)
 		e.Facts[policy.FactMounted] = mounted.Fact(e.UID)
 		e.Facts[policy.FactCgroup] = cgroups.Fact(e.UID, p.cfg.CgroupRoot)
 		e.Facts[policy.FactStaticPod] = static.Fact(e, asked.Running)

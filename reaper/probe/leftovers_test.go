@@ -164,7 +164,7 @@ func TestNamesThatAreNoPodDirectory(t *testing.T) {
 				if e.UID == "" {
 					strange++
 					if e.Facts != (policy.Facts{}) || e.Residue != nil {
-						t.Errorf("%q is no pod and was looked at", e.Name)
+						t.Errorf("%q is no pod and was read", e.Name)
 					}
 				}
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // TestListsInALook has the whole way: real processes, sockets with TLS, a runtime and
-// cgroups, and a look at three directories of which the lists decide.
+// cgroups, and a look with three directories of which the lists decide.
 func TestListsInALook(t *testing.T) {
 	n, cri := runtimeNode(t)
 	n.Mkdir(n.PodDir(testkit.UIDHere), n.PodDir(testkit.UIDQuiet), n.PodDir(testkit.UIDAway), "cgroup/kubepods/pod"+string(testkit.UIDHere))

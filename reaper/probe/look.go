@@ -21,7 +21,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/runtime"
 )
 
-// gathering is one look while it is taken.
+// gathering is one look under way.
 type gathering struct {
 	probe   *Probe
 	rootDir string // the root directory as configured, for messages
@@ -50,13 +50,12 @@ type gathering struct {
 	errors       []string
 }
 
-// Look gathers the facts about every entry of the pods directory, or about those of only,
-// and about the parked pods. What cannot be read is Unknown and told in Look.Errors; the
-// error is for a look that could not be taken at all. It returns in bounded time whatever
-// hangs: what has not answered by then is Unknown.
+// Look gathers the facts about every entry of the pods directory, or about those of only, and about the parked pods. What
+// cannot be read is Unknown and in Look.Errors; the error is for a look without a listing. It returns in bounded time
+// whatever hangs: what has not answered by then is Unknown.
 //
-// The pods directory is listed before anything else is asked, so that no answer is older
-// than the listing: a pod that appears in between is then not in the look at all.
+// The pods directory is listed before anything else is asked, so that no answer is older than the listing: a pod that
+// appears in between is not in the look.
 func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
 	at := p.cfg.Clock.Now()
 	dirs, err := p.dirs.List(ctx)
@@ -110,7 +109,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	return look, nil
 }
 
-// choose returns the entries to look at.
+// choose returns the entries to read.
 func (l *gathering) choose(only []parsers.PodUID) []beneath.Entry {
 	if len(only) == 0 {
 		for _, d := range l.Names {
@@ -202,12 +201,12 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	return reads
 }
 
-// relate weighs what some have answered by the answers of others, and asks what only they tell.
+// relate weighs some answers by others, and asks for what depends on them.
 func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*poddir.Answer) {
 	p := l.probe
 	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.Namespaces(), l.wanted, l.runtime.Sockets)
 	l.api.Weigh(func(uid parsers.PodUID) bool { return l.life(uid).Here() })
-	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
+	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // else the operator has named the cgroups, too
 		l.cgroups.Compare(l.runtime.Ready(), p.cfg.CgroupRoot)
 	}
 	l.logless = l.logs.Logless(l.running())

@@ -128,7 +128,7 @@ func TestMountsWithoutProc(t *testing.T) {
 		policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown, policy.FactInUse: policy.Unknown,
 	}))
 	if !strings.Contains(strings.Join(look.Errors, "\n"), "cannot list processes") {
-		t.Errorf("the look does not tell what it could not read: %q", look.Errors)
+		t.Errorf("the look does not report what it could not read: %q", look.Errors)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestMountsUnderChurn(t *testing.T) {
 }
 
 // TestHungFUSE mounts a FUSE file system whose server never answers below one pod and as
-// another pod's directory. The look returns, says mounted, and serves the others.
+// another pod's directory. The look returns, reports the mount, and reads the others.
 func TestHungFUSE(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -201,7 +201,7 @@ func TestHungFUSE(t *testing.T) {
 	}
 }
 
-// hungFUSE mounts a FUSE file system that nobody serves; release ends all who wait for it.
+// hungFUSE mounts a FUSE file system without a server; release ends all who wait for it.
 func hungFUSE(t *testing.T, dir string) (release func()) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -299,9 +299,9 @@ func TestOverlayText(t *testing.T) {
 	}
 }
 
-// TestAgent: a mount that only a process of another pod has is told with that pod's name, since
+// TestAgent: a mount that only a process of another pod has is shown with that pod's name, since
 // its restart is all that helps. What the node itself has mounted, or the pod's own container, is
-// told as it was.
+// shown as it was.
 func TestAgent(t *testing.T) {
 	uid, agent, unnamed := newUID(), newUID(), newUID()
 	mount := testkit.MountLine(61, "/", "/host/var/lib/kubelet/pods/"+string(uid)+"/volumes/v")

@@ -15,7 +15,7 @@ func (l *gathering) certainName(e *policy.Evidence) bool {
 	return reading.CertainName(e, logged || listed)
 }
 
-// uids are the pods of each name, as runtime and log directories tell them.
+// uids are the pods of each name, by runtime and log directories.
 func (l *gathering) uids() map[policy.PodName][]parsers.PodUID {
 	uids := map[policy.PodName][]parsers.PodUID{}
 	add := func(uid parsers.PodUID, name policy.PodName) {

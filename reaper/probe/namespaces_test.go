@@ -42,7 +42,7 @@ func (n *testNode) oneEntered(uid parsers.PodUID) policy.Evidence {
 
 // TestHiddenNamespaces: a process alone in its mount namespace, with a root of its own, shows
 // next to nothing of it. A kernel that lists it by its file shows what is mounted outside of
-// that root; an older one leaves every pod unknown, and says whose root and which.
+// that root; an older one leaves every pod unknown, and names the process and its root.
 func TestHiddenNamespaces(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -67,7 +67,7 @@ func TestHiddenNamespaces(t *testing.T) {
 				n.mount("", "jail")
 			}
 			check(t, n.one(held), dead())
-			must(t, os.Chmod(n.Base, 0o755)) // a user namespace's root is nobody here
+			must(t, os.Chmod(n.Base, 0o755)) // a user namespace's root is another user here
 			jailed(t, c.flags|unix.CLONE_NEWNS, n.Path("jail"), n.Path(vol))
 			if c.removed {
 				must(t, os.Remove(n.Path("jail")))
@@ -136,7 +136,7 @@ func TestPinnedNamespace(t *testing.T) {
 	e = n.oneWith(held, !byFile)
 	check(t, e, dead()) // lost without the guard; where PID 1 shows the bind it is unknown, see below
 	if o := e.Facts[policy.FactMounted].Origin; !strings.Contains(o, "1 without a process not read") {
-		t.Errorf("what was not read is not told: %s", o)
+		t.Errorf("what was not read is not shown: %s", o)
 	}
 	check(t, n.oneEntered(held), facts{policy.FactMounted: policy.Yes})
 	check(t, n.oneEntered(other), dead())
@@ -194,9 +194,9 @@ func TestNamespaceHeldByDescriptor(t *testing.T) {
 	holdNamespace(t, "mount -t tmpfs tmpfs '"+n.Path(vol)+"'")
 	// The one that enters comes last: its thread is in the namespace until the kernel has ended it.
 	e := n.oneWith(held, !byFile)
-	check(t, e, dead()) // lost without the guard, and told
+	check(t, e, dead()) // lost without the guard, and shown
 	if o := e.Facts[policy.FactMounted].Origin; o != "/proc/*/mountinfo, "+fmt.Sprint(views(t, o))+" mount namespaces, 1 without a process not read" {
-		t.Errorf("what was not read is not told: %s", o)
+		t.Errorf("what was not read is not shown: %s", o)
 	}
 	e = n.oneWith(held, byFile)
 	check(t, e, facts{policy.FactMounted: policy.Yes})

@@ -177,7 +177,7 @@ func TestFileMountIsSeen(t *testing.T) {
 	n.Write("elsewhere", strings.Repeat("x", 1<<20))
 	n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~nfs/v/f", "")
 	n.mount("elsewhere", n.PodDir(uid)+"/volumes/kubernetes.io~nfs/v/f")
-	n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(1, "/", "/")}) // mountinfo does not tell
+	n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(1, "/", "/")}) // mountinfo does not have it
 	e := n.one(uid)
 	check(t, e, facts{policy.FactMounted: policy.Yes})
 	for _, r := range e.Residue {
@@ -188,7 +188,7 @@ func TestFileMountIsSeen(t *testing.T) {
 }
 
 // TestMountPointSeenOnlyByTheWalk: what openat2 refuses to cross is a mount, whatever
-// mountinfo said a moment before.
+// mountinfo had a moment before.
 func TestMountPointSeenOnlyByTheWalk(t *testing.T) {
 	if !inNamespace(t) {
 		return

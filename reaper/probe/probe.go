@@ -19,12 +19,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
 
-// Clock tells the time on both clocks.
+// Clock reads both clocks.
 type Clock interface {
 	Now() policy.Instant
 }
 
-// Config says where the node's things are. The zero value of a path is its usual place.
+// Config has the places of the node. The zero value of a path is its usual place.
 type Config struct {
 	// NodeRoot is the directory below which the usual places are: default /. What the kernel
 	// shows, /dev, ProcDir and SysBlockDir, is not below it.
@@ -35,9 +35,9 @@ type Config struct {
 	CgroupRoot    string // default /sys/fs/cgroup
 	ProcDir       string // default /proc
 	SysBlockDir   string // the block devices; default /sys/block
-	// NodeNamespacesSelf says that this process's own namespaces are the node.
+	// NodeNamespacesSelf: this process's own namespaces are the node.
 	NodeNamespacesSelf bool
-	// Waive says that there is no runtime and no kubelet (--runtime-endpoint none).
+	// Waive: there is no runtime and no kubelet (--runtime-endpoint none).
 	Waive           bool
 	RuntimeEndpoint string
 	// KubeletTokenFile, or KubeletClientCertificate with its key ("": in the same file), let

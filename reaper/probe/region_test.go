@@ -31,8 +31,8 @@ func stranger(t *testing.T, script string) int {
 	}, "", script)
 }
 
-// TestStrangersMounts: in a user namespace of his own anybody mounts what he likes wherever he
-// may write, and calls it as he likes. That says nothing of a pod, unless it lies below the
+// TestStrangersMounts: in a user namespace of their own any user mounts anything wherever they
+// may write, under any name. That shows nothing of a pod, unless it lies below the
 // pod's own directory.
 func TestStrangersMounts(t *testing.T) {
 	if !inNamespace(t) {
@@ -40,7 +40,7 @@ func TestStrangersMounts(t *testing.T) {
 	}
 	n, uid := newNode(t), newUID()
 	n.Mkdir(n.PodDir(uid)+"/volumes/kubernetes.io~csi/pv-1/mount", "y/"+string(uid), "y/plugins/kubernetes.io/csi/pv/pv-1/globalmount", "kubelet/plugins", "x")
-	must(t, os.Chmod(n.Base, 0o755)) // root of the user namespace is nobody here
+	must(t, os.Chmod(n.Base, 0o755)) // root of the user namespace is another user here
 	y, staged := n.Path("y/"+string(uid)), n.Path("y/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
 	for name, script := range map[string]string{
 		"a mount point of that name": "mount -t tmpfs tmpfs '" + y + "'",
@@ -76,7 +76,7 @@ func TestStrangersMounts(t *testing.T) {
 	}
 }
 
-// TestNamesElsewhere: the same of mounts in our own user namespace, as far as devices tell: what
+// TestNamesElsewhere: the same of mounts in our own user namespace, as far as devices show: what
 // lies in the pods' file system and not in a pod, or in one of another kind, is no pod's.
 func TestNamesElsewhere(t *testing.T) {
 	if !inNamespace(t) {

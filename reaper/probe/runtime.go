@@ -16,8 +16,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/runtime"
 )
 
-// runtimes asks the container runtimes. Which sockets are theirs is what the operator or the
-// kubelet says.
 func (p *Probe) runtimes() *runtime.Reader {
 	c := &p.cfg
 	return &runtime.Reader{
@@ -28,7 +26,7 @@ func (p *Probe) runtimes() *runtime.Reader {
 
 // wantDetached adds to the wanted pods those that the runtime has and the pods directory has
 // not. The runtime was asked after the listing, so a pod that was made in between is among
-// them; everything else says that it lives.
+// them; all other facts show that it lives.
 func (l *gathering) wantDetached() {
 	for uid := range l.runtime.Pods {
 		if _, ok := l.Kind(string(uid)); !ok && (!l.partial || l.wanted[uid]) {

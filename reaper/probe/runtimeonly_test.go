@@ -37,7 +37,7 @@ func startCRI(t *testing.T) *fakecri.Server {
 	return s
 }
 
-// TestLookRuntimeOnly: a pod that only the runtime has is looked at like any other. Its facts
+// TestLookRuntimeOnly: a pod that only the runtime has is read like any other. Its facts
 // are found though its name came from the runtime and not from the pods directory.
 func TestLookRuntimeOnly(t *testing.T) {
 	const forgotten, named, parked = parsers.PodUID("0badf00d-0001-4aaa-8bbb-cccc00000001"), parsers.PodUID("0badf00d-0002-4aaa-8bbb-cccc00000002"),

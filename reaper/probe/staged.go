@@ -19,7 +19,7 @@ func (l *gathering) livingVolumes(ctx context.Context, reads []*poddir.Answer) r
 	return l.probe.dirs.Users(ctx, l.Dirs, l.blocks, staged, func(uid parsers.PodUID) bool { return l.lives(ctx, uid) })
 }
 
-// lives also asks the cgroups that nobody has asked yet.
+// lives also asks the cgroups that were not asked yet.
 func (l *gathering) lives(ctx context.Context, uid parsers.PodUID) bool {
 	life := l.life(uid)
 	life.Process = life.Process || !life.Any() && l.cgroups.HasProcess(ctx, uid)
@@ -61,7 +61,7 @@ func (l *gathering) staged(r *poddir.Answer) []reading.StagedMount {
 	return all
 }
 
-// unstage is what a person can do about a mount that no driver takes away any more.
+// unstage is what an operator can do about a mount that no driver unmounts any more.
 func unstage(path string) string {
 	if command := mounts.UmountCommand(path); command != "" {
 		return "; if no pod uses the volume any more: " + command
@@ -113,7 +113,7 @@ func (l *gathering) agent(uid parsers.PodUID) string {
 	return "; the process is of " + l.podName(owner) + ": restart that pod to end the mount"
 }
 
-// podName is how people call a pod: by its name where the runtime or the log directory has it.
+// podName returns a pod's name for messages, by the runtime or the log directory, else its UID.
 func (l *gathering) podName(owner parsers.PodUID) string {
 	name := "pod " + string(owner)
 	if n, ok := l.runtime.Name(owner); ok {

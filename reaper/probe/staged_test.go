@@ -119,7 +119,7 @@ func TestStaged(t *testing.T) {
 }
 
 // TestStagedSeenOnlyByTheWalk: a staging path that openat2 refuses to cross is mounted,
-// whatever mountinfo said a moment before.
+// whatever mountinfo had a moment before.
 func TestStagedSeenOnlyByTheWalk(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -12,7 +12,7 @@ import (
 )
 
 // TestStaticPodInALook has a real process for the kubelet and a socket for the runtime. It
-// shows what the fact is for: every other one says that the pod is dead.
+// shows what the fact is for: every other one shows that the pod is dead.
 func TestStaticPodInALook(t *testing.T) {
 	n, runtime := runtimeNode(t)
 	alive, older, api := newStaticUID(), newStaticUID(), newUID()
@@ -55,6 +55,6 @@ func TestStaticPodInALook(t *testing.T) {
 	check(t, find(t, look, alive), but(facts{policy.FactStaticPod: policy.Unknown}))
 	check(t, find(t, look, api), but(facts{policy.FactStaticPod: policy.No}))
 	if !strings.Contains(strings.Join(look.Errors, "\n"), "manifests/half: it names no kind") {
-		t.Errorf("the errors do not tell: %q", look.Errors)
+		t.Errorf("the errors have no reason: %q", look.Errors)
 	}
 }

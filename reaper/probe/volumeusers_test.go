@@ -53,7 +53,7 @@ func TestStagedForSuccessor(t *testing.T) {
 			s.mount("", s.volume(s.next, "pv-1", goodVolData))
 			s.runs(s.next, 1)
 		}, policy.No},
-		"by nobody": {func(s volumeScene) { s.mount("", hashed) }, policy.Yes},
+		"by no pod": {func(s volumeScene) { s.mount("", hashed) }, policy.Yes},
 		"of the layout before 1.24": {func(s volumeScene) {
 			s.mount("", old)
 			s.mount("", s.volume(s.next, "pv-1", goodVolData))
@@ -79,7 +79,7 @@ func TestStagedForSuccessor(t *testing.T) {
 			s.mount("", s.volume(s.next, "pv-2", with("pv-1", "pv-2")))
 			s.runs(s.next, 1)
 		}, policy.Yes},
-		"the successor says it inside its mount": {func(s volumeScene) {
+		"the successor has it inside its mount": {func(s volumeScene) {
 			s.mount("", hashed)
 			mount := s.PodDir(s.next) + "/volumes/kubernetes.io~csi/pv-1/mount"
 			s.mount("", mount)

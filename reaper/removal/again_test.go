@@ -71,7 +71,7 @@ func TestAgainUsed(t *testing.T) {
 func TestAgainUnknown(t *testing.T) {
 	tr := newTree(t, "file old 1")
 	for name, used := range map[string]func(context.Context, parsers.PodUID, policy.Instant) policy.Fact{
-		"nobody to ask": nil,
+		"nothing to ask": nil,
 		"no answer": func(context.Context, parsers.PodUID, policy.Instant) policy.Fact {
 			return policy.Fact{Detail: "too late"}
 		},

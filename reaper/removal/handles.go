@@ -160,7 +160,7 @@ func (r *Remover) tighten(dir *beneath.Dir, mode uint16, change bool) error {
 		return beneath.PathError("getdents64", r.quarPath(""), err)
 	}
 	if !change {
-		return nil // only looked at
+		return nil // it is only read
 	}
 	if err := unix.Fchmod(dir.FD(), 0o700); err != nil {
 		return beneath.PathError("fchmod", r.quarPath(""), err)

@@ -18,7 +18,8 @@ import (
 // The model of what may go, written apart from policy: a path is of the first class whose
 // pattern fits, else it is data.
 var (
-	modelSkeleton  = regexp.MustCompile(`^file (etc-hosts|containers/[^/]+/[^/]+|plugins/[^/]+/[^/]+/ready|volumes/kubernetes\.io~csi/[^/]+/vol_data\.json)$|^empty volume-subpaths/[^/]+/[^/]+/[^/]+$|^link volumeDevices/[^/]+/[^/]+$`)
+	modelSkeleton = regexp.MustCompile(`^file (etc-hosts|containers/[^/]+/[^/]+|plugins/[^/]+/[^/]+/ready|volumes/kubernetes\.io~csi/[^/]+/vol_data\.json)$|` +
+		`^empty volume-subpaths/[^/]+/[^/]+/[^/]+$|^link volumeDevices/[^/]+/[^/]+$`)
 	modelProjected = regexp.MustCompile(`^\w+ volumes/kubernetes\.io~(secret|configmap|projected|downward-api)/[^/]+/`)
 	modelEphemeral = regexp.MustCompile(`^\w+ volumes/kubernetes\.io~empty-dir/[^/]+/`)
 )

@@ -23,7 +23,7 @@ var (
 //
 //  1. manifest written: the entry is not there, the manifest is written anew;
 //  2. renamed: the entry is there and is the judged directory: done;
-//  3. looked at again and another one: see unpark.
+//  3. identified again and another one: see unpark.
 func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 	if err := b.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)

@@ -51,8 +51,8 @@ type frame struct {
 	read    bool // to its end
 	kept    bool // something in it is kept
 	rescans int
-	// ephemeral reports the directory of a CSI volume that lives as long as its pod. Its vol_data.json says so
-	// and is removed last: putOff until then.
+	// ephemeral reports the directory of a CSI volume that lives as long as its pod. Its vol_data.json shows
+	// that and is removed last: putOff until then.
 	ephemeral, putOff bool
 	lifted            bool   // something was moved into it that is not among pending
 	widest            []byte // the buffer that one directory of the batch has; nil in all others

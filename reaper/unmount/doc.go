@@ -13,8 +13,8 @@
 //     immediately before.
 //   - Never MNT_DETACH: a mount that any process uses, in this namespace or as a copy in another, is busy and stays. A
 //     process with an open file never loses it. Never MNT_FORCE: no write is given up.
-//   - A held handle of the mount itself would make it busy, so between the reading of the ID and the call somebody may
-//     mount something on top, and that would be detached in its place: it was mounted a moment ago and nothing uses it.
+//   - A held handle of the mount itself would make it busy, so between the reading of the ID and the call another
+//     process may mount something on top, and that would be detached in its place: it was mounted a moment ago and nothing uses it.
 //     Only who has CAP_SYS_ADMIN over the node's mount namespace, or over one that shares its mounts, can do that.
 //     A process in another namespace may rename a directory that is a mount point here; that takes the mount along, and
 //     what then has the name is no mount or one with another ID.

@@ -21,7 +21,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Config says where an Unmounter works.
+// Config has the places where an Unmounter works.
 type Config struct {
 	PodsDir string // the kubelet's pods directory: its root directory, which may be behind a link, and one name
 	// Patience is how long a file system may take to answer, and ten times that an unmount. 0 is 5 s.

@@ -159,7 +159,7 @@ func TestOther(t *testing.T) {
 	}
 }
 
-// TestCrossing: what somebody mounted over a directory on the way, after the list was made, is not crossed: a mount of
+// TestCrossing: what was mounted over a directory on the way, after the list was made, is not crossed: a mount of
 // the same ID cannot be there, and one of the same name is another. Without the checks it is lost.
 func TestCrossing(t *testing.T) {
 	for _, check := range []bool{true, false} {
@@ -199,7 +199,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// TestAttackers: while mounts are unmounted, somebody exchanges a directory on the way with a link to a mount elsewhere,
+// TestAttackers: while mounts are unmounted, another process exchanges a directory on the way with a link to a mount elsewhere,
 // or mounts a canary over the mount point and takes it away. What is elsewhere, and what was mounted, lives.
 func TestAttackers(t *testing.T) {
 	n := newNode(t, "dir "+csiMount)

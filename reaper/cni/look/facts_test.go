@@ -62,7 +62,7 @@ func TestCNIForeign(t *testing.T) {
 		{"a pod's", "podman", string(newUID()), nil, policy.No, policy.No},
 		{"a pod's, from a runtime that gives no UID", "podman", "", nil, policy.No, policy.No},
 		{"another's, in a network of the node", "cbr0", "other", nil, policy.No, policy.No},
-		{"another's, in a network of nobody", "podman", "other", nil, policy.Yes, policy.Yes},
+		{"another's, in an unknown network", "podman", "other", nil, policy.Yes, policy.Yes},
 		{"another's, in a network of a delegate", "inner", "other", func(n *cniNode) {
 			n.write("net.d/00-multus.conf", `{"name":"multus","type":"multus","delegates":[{"name":"inner","type":"bridge"}]}`)
 		}, policy.No, policy.No},
@@ -284,11 +284,11 @@ func TestCNINetnsReal(t *testing.T) {
 		t.Cleanup(func() { _ = unix.Unmount(n.path("run/netns/"+name), unix.MNT_DETACH) })
 	}
 	bind("cni-1")
-	told := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.path("run/netns/cni-1"))
+	named := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.path("run/netns/cni-1"))
 	n.address("cbr0", "10.244.0.8", id("young"))
 	n.address("cbr0", "10.244.0.9", id("old"))
-	checkCNI(t, cniFile(t, n.sweep(), told), goneFacts(cniFacts{cni.Netns: policy.Yes}))
-	testkit.Must(t, os.Remove(n.path("cni/results/"+told)))
+	checkCNI(t, cniFile(t, n.sweep(), named), goneFacts(cniFacts{cni.Netns: policy.Yes}))
+	testkit.Must(t, os.Remove(n.path("cni/results/"+named)))
 
 	r := n.reader()
 	set := r.netnsSet(t.Context())

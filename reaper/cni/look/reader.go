@@ -90,7 +90,7 @@ type directory struct {
 	names []string
 }
 
-// path is base and names, for people and in File.Dir.
+// path is base and names, for messages and in File.Dir.
 func (d directory) path() string { return filepath.Join(d.base, filepath.Join(d.names...)) }
 
 // cacheDirs are the caches below a cache directory: libcni's own; that of the kubelet's dockershim and of cri-dockerd (--cni-cache-dir,

@@ -32,7 +32,7 @@ type runtimeIDs struct {
 }
 
 type listedID struct {
-	text    string // for people
+	text    string // for messages
 	ready   policy.Truth
 	path    string // of the socket that lists it
 	sandbox bool
@@ -145,7 +145,7 @@ func (r *Reader) runtimeVersion(ctx context.Context, path string) string {
 }
 
 // version returns the version of the runtime that lists a container, or of all where none does: whether a runtime fails on a broken
-// cache file depends on it. It is for people: no verdict needs it, and its failure is no failure of the look.
+// cache file depends on it. It is for messages: no verdict needs it, and its failure is no failure of the look.
 func (f *facts) version(ctx context.Context, id string) string {
 	ask := f.runtime.paths
 	if l, ok := f.runtime.ids[id]; ok {

@@ -58,7 +58,7 @@ func TestStill(t *testing.T) {
 	}
 }
 
-// TestStillElsewhere: a file is looked at in no directory but those of the sweep.
+// TestStillElsewhere: a file is read in no directory but those of the sweep.
 func TestStillElsewhere(t *testing.T) {
 	n := newCNINode(t)
 	files := []cni.File{{Kind: cni.Cache, Dir: "/etc", Name: "passwd"}}

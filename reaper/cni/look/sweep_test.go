@@ -153,7 +153,7 @@ func TestSweepCNIRuntime(t *testing.T) {
 		{"no containers", fail(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Unavailable, "x")}), policy.Unknown, unknown},
 		{"it hangs", fail(fakecri.ListPodSandbox, fakecri.Fault{Hang: true}), policy.Unknown, unknown},
 		{"not asked", func(n *cniNode) { n.waive = true }, policy.Unknown, unknown},
-		{"nobody listens", func(n *cniNode) { n.cri.Close() }, policy.Unknown, unknown},
+		{"nothing listens", func(n *cniNode) { n.cri.Close() }, policy.Unknown, unknown},
 		{"a container of it runs, its sandbox is not listed", func(n *cniNode) { n.container(id("c"), gone, true) }, policy.Yes, nil},
 		{"a container of it has ended", func(n *cniNode) { n.container(id("c"), gone, false) }, policy.Yes, nil},
 		{"its sandbox is not ready", func(n *cniNode) { n.sandbox(gone, false) }, policy.Yes, nil},

@@ -43,7 +43,7 @@ type about struct {
 	Bytes   int64     `json:"bytes"`
 }
 
-// archived is a line of the second member. Path is for people: JSON cannot hold each byte that a name may, so the name comes from the
+// archived is a line of the second member. Path is for messages: JSON cannot hold each byte that a name may, so the name comes from the
 // tar header. The two times hide those of File.
 type archived struct {
 	Path string `json:"path"`

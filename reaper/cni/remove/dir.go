@@ -21,7 +21,7 @@ import (
 // dirHandle is a directory that is open while its files are removed or written back.
 type dirHandle struct {
 	b       *batch
-	path    string       // for people
+	path    string       // for messages
 	dir     *beneath.Dir // nil because of err
 	err     error
 	files   []int // of the batch
@@ -135,7 +135,7 @@ func (d *dirHandle) sync(op string, files []int) {
 	}
 }
 
-// filePath is a path for people; no call gets it.
+// filePath is a path for messages; no call gets it.
 func (d *dirHandle) filePath(name string) string { return path.Join(d.path, name) }
 
 func (d *dirHandle) before(op, name string) {

@@ -52,7 +52,7 @@ type Options struct {
 	CutAfter int
 }
 
-// Server is a runtime that lists what it is told to. Its methods may be called at any
+// Server is a runtime that lists what a test sets. Its methods may be called at any
 // time from any goroutine.
 type Server struct {
 	socket string
@@ -70,7 +70,7 @@ type Server struct {
 }
 
 // Start listens on the unix socket and serves until Close. Whoever may write to the
-// socket's directory decides who is heard: keep it in a directory of your own.
+// socket's directory decides who may connect: keep it in a directory of your own.
 func Start(ctx context.Context, socket string, o Options) (*Server, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "unix", socket)
@@ -165,7 +165,7 @@ func (s *Server) Filtered() bool {
 	return s.filtered
 }
 
-// enter counts the call and goes wrong as the fault says.
+// enter counts the call and fails by the fault.
 func (s *Server) enter(ctx context.Context, c Call) error {
 	s.mu.Lock()
 	s.calls[c]++

@@ -64,7 +64,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestIdle: a cgroup is idle only where its kernel files say so, at any depth and in every
+// TestIdle: a cgroup is idle only if its kernel files show it, at any depth and in every
 // hierarchy.
 func TestIdle(t *testing.T) {
 	const pod = "kubepods.slice/pod" + string(uid)
@@ -75,7 +75,7 @@ func TestIdle(t *testing.T) {
 	}{
 		{"version 2, no process", map[string]string{pod + "/cgroup.events": "populated 0\nfrozen 0\n"}, true},
 		{"version 2, a process somewhere below", map[string]string{pod + "/cgroup.events": "populated 1\nfrozen 0\n"}, false},
-		{"version 2, without the word", map[string]string{pod + "/cgroup.events": "frozen 0\n"}, false},
+		{"version 2, without the field", map[string]string{pod + "/cgroup.events": "frozen 0\n"}, false},
 		{"version 1, no process", map[string]string{pod + "/cgroup.procs": "", pod + "/a/cgroup.procs": ""}, true},
 		{"version 1, a process", map[string]string{pod + "/cgroup.procs": "12\n"}, false},
 		{"version 1, a process below", map[string]string{pod + "/cgroup.procs": "", pod + "/a/cgroup.procs": "", pod + "/a/b/cgroup.procs": "0\n"}, false},
@@ -108,7 +108,7 @@ func TestIdleAsksNotOfThoseThatRun(t *testing.T) {
 	}
 }
 
-// TestUsualPlace: where the runtime runs nothing, only the usual place is believed.
+// TestUsualPlace: where the runtime runs nothing, only the usual place counts.
 func TestUsualPlace(t *testing.T) {
 	c := &Answer{kube: "kubepods"}
 	if c.Compare(nil, DefaultRoot); c.Fact(uid, DefaultRoot).Truth != policy.No {

@@ -1,4 +1,4 @@
-// Package cgroup says which pods have a cgroup, whether a process is in it, and which
+// Package cgroup reports which pods have a cgroup, whether a process is in it, and which
 // containers have one.
 //
 // A Reader walks the hierarchies below one root, the unified one or those of version 1, and

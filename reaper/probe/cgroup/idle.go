@@ -60,8 +60,8 @@ func processesIn(ctx context.Context, paths []string) (idle, busy bool) {
 	return idle, false
 }
 
-// populated reports whether a process is in the cgroup or in one below it. Version 2 says so in
-// cgroup.events (cgroups(7)). In version 1 each has its own list.
+// populated reports whether a process is in the cgroup or in one below it. Version 2 has
+// cgroup.events for it (cgroups(7)). In version 1 each has its own list.
 func populated(ctx context.Context, path string) (bool, error) {
 	if text, err := os.ReadFile(filepath.Join(path, "cgroup.events")); err == nil {
 		if !bytes.Contains(text, []byte("populated ")) {

@@ -33,7 +33,7 @@ func compared(ks []*Kubelet, s reading.Settings) []reading.Kubelet {
 	for i, k := range ks {
 		all[i] = reading.Kubelet{Words: k.String(), PID: k.ID.PID, Hidden: k.hidden, Apart: k.files.apart}
 		if s.Endpoint != "" {
-			all[i].Endpoint = k.toldEndpoint(s.Endpoint)
+			all[i].Endpoint = k.compareEndpoint(s.Endpoint)
 		}
 	}
 	return all
@@ -43,7 +43,7 @@ func compared(ks []*Kubelet, s reading.Settings) []reading.Kubelet {
 // makes facts of another node. doubt is why there may be more kubelets.
 func (r *Reader) agrees(ks kubelets, doubt error) (agrees policy.Fact, moved bool) {
 	s := r.settings()
-	others := compared(ks.others, reading.Settings{}) // nobody asks for the socket of another kubelet
+	others := compared(ks.others, reading.Settings{}) // the socket of another kubelet does not matter
 	if r.Waive || doubt != nil {
 		return s.Agree(r.ProcDir, nil, others, doubt), false
 	}
@@ -51,8 +51,8 @@ func (r *Reader) agrees(ks kubelets, doubt error) (agrees policy.Fact, moved boo
 	return s.Agree(r.ProcDir, ours, others, nil), s.Moved(ours, others)
 }
 
-// toldEndpoint returns what the kubelet was told of the runtime's socket, and whether that is ours.
-func (k *Kubelet) toldEndpoint(ours string) (e reading.Endpoint) {
+// compareEndpoint returns the kubelet's endpoint of the runtime, and whether that is ours.
+func (k *Kubelet) compareEndpoint(ours string) (e reading.Endpoint) {
 	theirs, err := k.endpoint()
 	if err != nil || theirs == "" {
 		e.Err = err
@@ -84,9 +84,8 @@ func (k *Kubelet) sameSocket(theirs, ours string) (bool, error) {
 	return k.sameFile(filepath.Dir(a), filepath.Dir(b))
 }
 
-// namedSocket is the socket that the kubelet was told to use. Where it sees other files
-// than we, the path must lead to the same socket here. A container has /run/crio, and no link
-// /var/run to it: then the usual place with the kubelet's socket is asked.
+// namedSocket is the kubelet's configured socket. If it sees other files than we, the path must lead to the same socket
+// here. A container has /run/crio, and no link /var/run to it: then the usual place with the kubelet's socket is asked.
 func (k *Kubelet) namedSocket(endpoint string, usual []string) cri.Sockets {
 	from := fmt.Sprintf("the kubelet (PID %d)", k.ID.PID)
 	s := cri.NamedSocket(endpoint, from)
@@ -119,9 +118,8 @@ func (k *Kubelet) namedSocket(endpoint string, usual []string) cri.Sockets {
 	return s
 }
 
-// Sockets decides where to ask: where the operator says; else where the running
-// kubelet's own configuration says; else at every usual place that exists, since nothing
-// tells which of several runtimes holds a pod.
+// Sockets decides where to ask: at the operator's socket; else at that of the running kubelet's configuration; else at every
+// usual place that exists, since any of several runtimes may have a pod.
 func (r *Reader) Sockets(usual []string) cri.Sockets {
 	if e := r.RuntimeEndpoint; e != "" && e != cri.EndpointAuto {
 		return cri.NamedSocket(e, "--runtime-endpoint")
@@ -140,21 +138,18 @@ func (r *Reader) Sockets(usual []string) cri.Sockets {
 	return cri.Sockets{Paths: found, Tried: usual, Err: err}
 }
 
-// CheckWaived returns an error, in words for the user, where it would be wrong to say
-// that there is neither kubelet nor runtime here: a kubelet with this root directory
-// runs, or something listens at one of the sockets. It asks once, at the start, and in
-// doubt refuses.
+// CheckWaived returns an error if there is a kubelet with this root directory, or a runtime at one of the sockets. It asks
+// once, at the start, and in doubt refuses.
 //
-// A socket that refuses the connection (ECONNREFUSED) is no reason: nothing listens, and
-// the file is what a runtime left when it was killed or uninstalled. A runtime that is
-// merely down could come back, but its kubelet runs on meanwhile and is found.
+// A socket that refuses the connection (ECONNREFUSED) is no reason: nothing listens, and the file is what a runtime left
+// when it was killed or uninstalled. A runtime that is down could come back, but its kubelet runs on meanwhile and is found.
 func CheckWaived(ctx context.Context, procDir, rootDir string, sockets []string) error {
 	err, hung := bounded.Do(ctx, new(bounded.Guard), "waived", func() error {
 		if err := noKubelet(procDir, rootDir); err != nil {
 			return err
 		}
 		for _, path := range sockets {
-			if err := nobodyListens(ctx, path); err != nil {
+			if err := notListening(ctx, path); err != nil {
 				return err
 			}
 		}
@@ -180,7 +175,7 @@ func noKubelet(procDir, rootDir string) error {
 	return nil
 }
 
-func nobodyListens(ctx context.Context, path string) error {
+func notListening(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):

@@ -62,7 +62,7 @@ func TestAgrees(t *testing.T) {
 			path("a"), "", policy.No,
 			"--root-dir is " + path("a") + ", and the kubelet that runs has another: kubelet, PID 43, root directory " + path("b"),
 		},
-		{"its root cannot be told", []testkit.FakeProc{a, proc(43, "--root-dir=rel")}, "", "", policy.Unknown, "set --root-dir"},
+		{"its root cannot be read", []testkit.FakeProc{a, proc(43, "--root-dir=rel")}, "", "", policy.Unknown, "set --root-dir"},
 		{
 			"k3s hides its root",
 			[]testkit.FakeProc{{PID: 42, Comm: "k3s-server", Raw: "/usr/local/bin/k3s server\x00\x00"}},
@@ -72,7 +72,7 @@ func TestAgrees(t *testing.T) {
 		{"another tree, another directory", []testkit.FakeProc{apart(a)}, "", "", policy.No, "a mount namespace of its own"},
 		{"another tree, the same directory elsewhere", []testkit.FakeProc{apart(proc(42, "--root-dir=/its/own"))}, tree + "/its/own", "", policy.Yes, "PID 42"},
 
-		{"endpoint set, kubelet told none", []testkit.FakeProc{a}, path("a"), url("run/c.sock"), policy.Yes, ""},
+		{"endpoint set, the kubelet has none", []testkit.FakeProc{a}, path("a"), url("run/c.sock"), policy.Yes, ""},
 		{"the same", []testkit.FakeProc{with(url("run/c.sock"))}, path("a"), url("run/c.sock"), policy.Yes, ""},
 		{"the same as a bare path", []testkit.FakeProc{with(path("run/c.sock"))}, path("a"), url("run/c.sock"), policy.Yes, ""},
 		{"the same through a symlink", []testkit.FakeProc{with(url("var-run/c.sock"))}, path("a"), url("run/c.sock"), policy.Yes, ""},

@@ -1,4 +1,4 @@
-// Package kubelet finds the kubelet that runs on this node and what it was told: its root
+// Package kubelet finds the kubelet that runs on this node and its configuration: its root
 // directory, its runtime's socket, its port and certificate, its static pods' manifests and
 // its pods' log directories. It also reports whether what the operator set agrees with that.
 //

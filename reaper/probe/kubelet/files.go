@@ -30,7 +30,7 @@ type kubeletFiles struct {
 	err   error // why it is not known whether its files are apart
 	scan  scanner
 	pid   int
-	start int64 // ticks, so that no other process of that number is taken for it
+	start int64 // ticks, since a PID is used again
 }
 
 // filesOf finds out whether a process sees the files that this one sees.
@@ -118,7 +118,7 @@ func (k kubeletFiles) root() (int, error) {
 		return -1, fmt.Errorf("cannot read the files of PID %d, which has a mount namespace of its own: %w; "+
 			"orphan-reaper needs CAP_SYS_PTRACE for that", k.pid, beneath.PathError("open", procfs.Path(k.scan.procDir, k.pid, "root"), err))
 	case err != nil && procfs.Vanished(err):
-		return -1, procfs.ErrEnded // not ErrNotExist: that would say that the file is not there
+		return -1, procfs.ErrEnded // not ErrNotExist, which is of the file
 	case err != nil:
 		return -1, beneath.PathError("open", procfs.Path(k.scan.procDir, k.pid, "root"), err)
 	}

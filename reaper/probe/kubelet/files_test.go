@@ -185,7 +185,7 @@ func withoutOpenat2() error {
 		return err
 	}
 	const load, equal, give = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
-	filter := []unix.SockFilter{ // of struct seccomp_data, whose first word is the call
+	filter := []unix.SockFilter{ // of struct seccomp_data, of which the first field is the call
 		{Code: load, K: 0},
 		{Code: equal, K: unix.SYS_OPENAT2, Jf: 1},
 		{Code: give, K: 0x00050000 | uint32(unix.ENOSYS)}, // SECCOMP_RET_ERRNO

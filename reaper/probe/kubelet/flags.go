@@ -95,7 +95,7 @@ var kubeletOnly = [...]string{"root-dir", "container-runtime-endpoint", "pod-man
 
 // renamed reports whether it is a kubelet whose program has another name: a version in it, or
 // kubelet as one of its words (kubelet.real, node-kubelet) and flags that only a kubelet takes. There are
-// others with that word, as kubelet-csr-approver.
+// others, such as kubelet-csr-approver.
 func (k *Kubelet) renamed() bool {
 	words := strings.FieldsFunc(k.name, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
 	is := versioned.MatchString(k.name) || slices.Contains(words, nameKubelet) &&

@@ -39,10 +39,10 @@ func (r *Reader) readPodLogs(running *Kubelet) *reading.PodLogs {
 	var files kubeletFiles
 	if running != nil {
 		files = running.files
-		if running.toldErr != nil { // the usual place is good enough for names
-			l.Err = fmt.Errorf("cannot find out where the kubelet keeps the pods' logs: %w", running.toldErr)
+		if running.configErr != nil { // the usual place is good enough for names
+			l.Err = fmt.Errorf("cannot find out where the kubelet keeps the pods' logs: %w", running.configErr)
 		}
-		l.Dir = cmp.Or(running.told.PodLogsDir, l.Dir)
+		l.Dir = cmp.Or(running.config.PodLogsDir, l.Dir)
 	}
 	entries, err := files.list(l.Dir, mostLogDirs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kubelet makes it at its start

@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestPodLogsDir: the directory is where the configuration of the kubelet that runs says.
+// TestPodLogsDir: the directory is that of the configuration of the kubelet that runs.
 func TestPodLogsDir(t *testing.T) {
 	const uid = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
 	dir := t.TempDir()
@@ -22,7 +22,7 @@ func TestPodLogsDir(t *testing.T) {
 	testkit.WriteText(t, filepath.Join(dir, "logs", "shop_file_"+string(uid)), "")
 	testkit.Must(t, os.Symlink(dir, filepath.Join(dir, "logs", "shop_link_"+string(uid))))
 	config := testkit.WriteText(t, filepath.Join(dir, "config.yaml"), "podLogsDir: "+dir+"/elsewhere\n")
-	k := told(t, "kubelet", "--config="+config)
+	k := configured(t, "kubelet", "--config="+config)
 	r := Reader{LogPodsDir: dir + "/logs", Guard: &bounded.Guard{}}
 	got := r.readPodLogs(k)
 	if got.Err != nil || len(got.Pods) != 1 || got.Names[uid] != (policy.PodName{Namespace: "shop", Name: "web-0"}) {
@@ -40,7 +40,7 @@ func TestPodLogsDir(t *testing.T) {
 		t.Error("a file is no log directory")
 	}
 	testkit.WriteText(t, config, "podLogsDir: [\n")
-	if got := r.readPodLogs(told(t, "kubelet", "--config="+config)); got.Err == nil || got.Pods[uid] {
+	if got := r.readPodLogs(configured(t, "kubelet", "--config="+config)); got.Err == nil || got.Pods[uid] {
 		t.Errorf("with a configuration that cannot be read: %+v", got)
 	}
 }

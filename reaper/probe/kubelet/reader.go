@@ -44,8 +44,8 @@ type Kubelet struct {
 	name      string   // kubelet, hyperkube, k3s, kubelite
 	args      []string // its command line after the name
 	flags     flags    // what the kubelet itself is given
-	told      settings
-	toldErr   error // why its configuration is not known; told has its flags nevertheless
+	config    settings
+	configErr error // why its configuration is not known; config has its flags nevertheless
 	files     kubeletFiles
 	rootDir   string
 	rootErr   error // why rootDir is not known
@@ -99,7 +99,6 @@ func (r *Reader) Find(ctx context.Context) (a Answer) {
 	return a
 }
 
-// String describes it for messages.
 func (k *Kubelet) String() string {
 	return fmt.Sprintf("%s, PID %d, root directory %s", k.name, k.ID.PID, clean.Name(k.rootDir))
 }
@@ -112,7 +111,7 @@ func list(ks []*Kubelet) string {
 	return strings.Join(words, "; ")
 }
 
-// find returns the kubelets that run, and an error where one cannot be told.
+// find returns the kubelets that run, and an error if one cannot be identified.
 func (s scanner) find(rootDir string) (kubelets, error) {
 	var ks kubelets
 	all, err := s.kubelets()
@@ -150,7 +149,6 @@ func (ks kubelets) one(rootDir string) (*Kubelet, error) {
 	return nil, fmt.Errorf("several kubelets run with the root directory %s: PIDs %s", rootDir, strings.Join(pids, " and "))
 }
 
-// oneKubelet is find and one.
 func oneKubelet(procDir, rootDir string) (*Kubelet, error) {
 	ks, err := scanner{procDir: procDir}.find(rootDir)
 	if err != nil {
@@ -159,11 +157,9 @@ func oneKubelet(procDir, rootDir string) (*Kubelet, error) {
 	return ks.one(rootDir)
 }
 
-// hasRoot reports whether its root directory is dir, by whatever path. Only where the paths
-// differ, or the kubelet sees other files than we, is the disk asked, and then whether
-// both are the same directory: that holds through symlinks, through bind mounts (the
-// Kubelet's of its root on itself, those of a container), and it tells apart two
-// directories of one name in two mount namespaces.
+// hasRoot reports whether its root directory is dir, by whatever path. If the paths differ, or the kubelet sees other files
+// than we, both must be the same directory: through symlinks, through bind mounts (the kubelet's of its root on itself,
+// those of a container), and not two directories of one name in two mount namespaces.
 func (k *Kubelet) hasRoot(dir string) (bool, error) {
 	if k.rootErr != nil {
 		return false, fmt.Errorf("root directory of %s (PID %d): %w", k.name, k.ID.PID, k.rootErr)
@@ -194,10 +190,9 @@ func (k *Kubelet) sameFile(theirs, ours string) (bool, error) {
 	return os.SameFile(a, b), nil
 }
 
-// RootDir finds the root directory of the kubelet that runs on this node, for the
-// default of --root-dir, and words that say where it comes from. With no kubelet running
-// it is the kubelet's own default. Kubelets with different root directories are an error:
-// only a person can choose.
+// RootDir finds the root directory of the kubelet that runs on this node, for the default of --root-dir, and where it comes
+// from, for messages. Without a kubelet it is the kubelet's own default. Kubelets with different root directories are an
+// error: only an operator can choose.
 func RootDir(ctx context.Context, procDir string) (dir, from string, err error) {
 	type found struct {
 		k   *Kubelet

@@ -52,7 +52,7 @@ func TestFindKubelet(t *testing.T) {
 		{"two roots", []testkit.FakeProc{proc(42, "--root-dir=/a"), proc(43, "--root-dir=/b")}, "/b", 43},
 		{"a version in its name", []testkit.FakeProc{{PID: 42, Comm: "kubelet-v1.34.4", Args: []string{"/x/kubelet-v1.34.4", "--root-dir=/d"}}}, "/d", 42},
 		{"renamed, with a kubelet's flags", []testkit.FakeProc{{PID: 42, Comm: "node-kubelet", Args: []string{"/opt/node-kubelet", "--root-dir", "/d"}}}, "/d", 42},
-		{"another with that word", []testkit.FakeProc{{PID: 42, Comm: "kubelet-csr-app", Args: []string{"kubelet-csr-approver", "--kubeconfig=/x"}}}, usual, 0},
+		{"another with such a name", []testkit.FakeProc{{PID: 42, Comm: "kubelet-csr-app", Args: []string{"kubelet-csr-approver", "--kubeconfig=/x"}}}, usual, 0},
 		{"beside one in a pod", []testkit.FakeProc{
 			{PID: 42, Comm: "kubelet", Args: []string{"kubelet"}, Cgroup: "/system.slice/kubelet.service"},
 			{
@@ -127,7 +127,7 @@ func TestFindKubelet(t *testing.T) {
 			},
 			usual, 42,
 		},
-		{"somebody's own", []testkit.FakeProc{{PID: 42, Comm: "kubelet", UID: "12345", Args: []string{"kubelet"}}}, usual, 0},
+		{"another user's", []testkit.FakeProc{{PID: 42, Comm: "kubelet", UID: "12345", Args: []string{"kubelet"}}}, usual, 0},
 		{"a node in a container", []testkit.FakeProc{{PID: 42, Comm: "kubelet", NSpid: "42\t7", Args: []string{"kubelet"}}}, usual, 0},
 		{"ourselves", []testkit.FakeProc{{PID: os.Getpid(), Comm: "kubelet", Args: []string{"kubelet"}}}, usual, 0},
 		{"none", nil, usual, 0},
@@ -145,7 +145,7 @@ func TestFindKubelet(t *testing.T) {
 	}
 }
 
-// TestFindKubeletInDoubt: where it cannot be told which kubelet runs, it is unknown.
+// TestFindKubeletInDoubt: which kubelet runs is unknown.
 func TestFindKubeletInDoubt(t *testing.T) {
 	const usual = "/var/lib/kubelet"
 	plain := proc(42)
@@ -285,7 +285,7 @@ func TestKubeletRootDir(t *testing.T) {
 		{"one", []testkit.FakeProc{one}, "/a", "the running kubelet, PID 42"},
 		{"two with one root", []testkit.FakeProc{one, same}, "/a", "PID 42"},
 		{"two roots", []testkit.FakeProc{one, other}, "", "PID 42, root directory /a; kubelet, PID 44, root directory /b; set --root-dir"},
-		{"its root cannot be told", []testkit.FakeProc{one, proc(45, "--root-dir=k")}, "", "PID 45"},
+		{"its root cannot be read", []testkit.FakeProc{one, proc(45, "--root-dir=k")}, "", "PID 45"},
 		{
 			"another tree, the same directory",
 			[]testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/proc"}, Root: "/"}},

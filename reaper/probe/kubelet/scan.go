@@ -17,8 +17,8 @@ import (
 // scanner looks for kubelets among the processes of a /proc.
 type scanner struct {
 	procDir string
-	// thorough also reads the command line of processes whose name says nothing, and
-	// counts scripts: for refusals, where one process too many is the safe error.
+	// thorough also reads the command line of processes of any name, and counts scripts: for refusals, where one process
+	// too many is the safe error.
 	thorough bool
 }
 
@@ -27,8 +27,8 @@ type scanner struct {
 // command line and so are none.
 //
 // Not every process that calls itself kubelet is this node's:
-//   - one that another user than root or ours has started is anybody's: its PID would otherwise turn
-//     that user's forged log lines into evidence;
+//   - not one of another user than root or ours: its PID would otherwise turn that user's forged log lines into
+//     evidence;
 //   - one in a PID namespace below this /proc's is the kubelet of a node in a container
 //     (kind), whose root directory is another one of the same name; a kubelet that runs in
 //     a container of this node shares the host's PID namespace, since it must see all
@@ -139,6 +139,6 @@ func (s scanner) isOurs(pid int) (bool, error) {
 	if len(ids) == 0 {
 		return false, fmt.Errorf("cannot read %s: no Uid line", procfs.Path(s.procDir, pid, "status"))
 	}
-	user := ids[0] // the effective one is root's for anybody who executes a program that is set-user-ID
+	user := ids[0] // the effective one is root's for any user who executes a program that is set-user-ID
 	return depth <= 1 && (user == "0" || user == strconv.Itoa(os.Geteuid())), nil
 }

@@ -41,18 +41,18 @@ func (r *Reader) Door(ctx context.Context, k *Kubelet) (base string, config *tls
 	return "https://" + at, config, nil
 }
 
-// hostPort returns where this host reaches the kubelet's port: at the address that the
-// kubelet was told to bind, or on the loopback where that is all of them.
+// hostPort returns where this host reaches the kubelet's port: at its configured address, or on the loopback if that is
+// all of them.
 func (k *Kubelet) hostPort() (string, error) {
-	address, port := k.told.Address, k.told.Port
+	address, port := k.config.Address, k.config.Port
 	if port == "" || port == "0" {
 		port = defaultPort // the kubelet's defaulting takes 0 for nothing
 	}
 	ip := net.ParseIP(address)
 	_, err := strconv.ParseUint(port, 10, 16)
 	switch {
-	case k.toldErr != nil:
-		return "", fmt.Errorf("cannot find the kubelet's port: %w", k.toldErr)
+	case k.configErr != nil:
+		return "", fmt.Errorf("cannot find the kubelet's port: %w", k.configErr)
 	case err != nil:
 		return "", fmt.Errorf("cannot find the kubelet's port: %w", err)
 	case address != "" && ip == nil:
@@ -65,15 +65,15 @@ func (k *Kubelet) hostPort() (string, error) {
 
 // servingCertificates names the files that may hold the certificate that the kubelet
 // presents: in its certificate directory the one that it asked the API server for
-// (serverTLSBootstrap), and the one that it was told or signed itself.
-// k3s tells its kubelet a file in its own data directory, and hides its command line.
+// (serverTLSBootstrap), and the configured one or that which it signed itself.
+// k3s has a file in its own data directory, and hides its command line.
 func (k *Kubelet) servingCertificates() []string {
-	dir := cmp.Or(k.told.CertDir, defaultCertDir)
+	dir := cmp.Or(k.config.CertDir, defaultCertDir)
 	usual := filepath.Join(dir, "kubelet.crt")
 	if k.name == nameK3s {
 		usual = filepath.Join(k.flags.last(flagDataDir), "agent", "serving-kubelet.crt")
 	}
-	return []string{filepath.Join(dir, "kubelet-server-current.pem"), cmp.Or(k.told.TLSCertFile, usual)}
+	return []string{filepath.Join(dir, "kubelet-server-current.pem"), cmp.Or(k.config.TLSCertFile, usual)}
 }
 
 // servingLeafs reads the certificates that the kubelet may present.
@@ -118,11 +118,9 @@ func (k *Kubelet) readLeaf(file string) (*x509.Certificate, error) {
 	}
 }
 
-// pinned returns a TLS configuration that takes a server for the kubelet only if it presents
-// the very certificate that the running kubelet's files hold. Usually nobody but the kubelet
-// itself has signed it, so there is no authority to ask and no name to compare; but who does
-// not have its key cannot present it, and the key lies in a directory of root's. Whether it
-// is out of date does not matter.
+// pinned returns a TLS configuration that accepts only a server with the certificate of the running kubelet's files.
+// Usually the kubelet itself has signed it, so there is no authority to ask and no name to compare; but only who has its
+// key can present it, and the key lies in a directory of root's. Whether it is out of date does not matter.
 func pinned(leafs []*x509.Certificate, files []string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -140,10 +138,10 @@ func pinned(leafs []*x509.Certificate, files []string) *tls.Config {
 	}
 }
 
-// NodeName is the name that the kubelet was told to have at the API server, "" for none.
+// NodeName is the configured name of the node at the API server, "" for none.
 func (k *Kubelet) NodeName() string {
 	if k == nil {
 		return ""
 	}
-	return strings.ToLower(strings.TrimSpace(k.told.Hostname))
+	return strings.ToLower(strings.TrimSpace(k.config.Hostname))
 }

@@ -13,11 +13,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// maxConfig bounds a configuration file. Only root's and our own processes come so far as
-// to have one read: nobody else can have us open a file.
+// maxConfig bounds a configuration file. Only those that root's and our own processes name are opened.
 const maxConfig = 1 << 20
 
-// settings are what a kubelet was told: "" is nothing.
+// settings are a kubelet's: "" is not set.
 type settings struct {
 	Endpoint      string `yaml:"containerRuntimeEndpoint"`
 	StaticPodPath string `yaml:"staticPodPath"`
@@ -56,11 +55,11 @@ func (s *settings) all() []setting {
 // configure reads the flags, and the configuration that they name.
 func (k *Kubelet) configure() {
 	if k.flags, k.rootErr = k.effective(); k.rootErr != nil {
-		k.toldErr = k.rootErr
+		k.configErr = k.rootErr
 		return
 	}
-	k.told, k.toldErr = k.configured()
-	for _, s := range k.told.all() {
+	k.config, k.configErr = k.configured()
+	for _, s := range k.config.all() {
 		if v := k.flags.last(s.flag); v != "" {
 			*s.value = v
 		}
@@ -155,33 +154,31 @@ func (k *Kubelet) findRootDir(cwd string) (string, error) {
 	return filepath.Join(base, dir), err
 }
 
-// endpoint returns the CRI endpoint that the kubelet was told to use, "" where it was told none.
-// A flag stands even where the configuration file cannot be read: it wins over that.
+// endpoint returns the configured CRI endpoint, "" for none. A flag counts even if the configuration file cannot be read:
+// it wins over that.
 func (k *Kubelet) endpoint() (string, error) {
-	if k.told.Endpoint != "" {
-		return k.told.Endpoint, nil
+	if k.config.Endpoint != "" {
+		return k.config.Endpoint, nil
 	}
-	return "", k.toldErr
+	return "", k.configErr
 }
 
 // logsIn returns the format in which the kubelet logs (component-base/logs/api/v1). A kubelet that
 // hides its command line may have been given a flag that does not show.
 func (k *Kubelet) logsIn() policy.LogFormat {
-	switch named := policy.LogFormat(k.told.Logging.Format); {
+	switch named := policy.LogFormat(k.config.Logging.Format); {
 	case named == policy.LogText, named == policy.LogJSON:
 		return named
-	case named == "" && k.toldErr == nil && !k.hidden:
+	case named == "" && k.configErr == nil && !k.hidden:
 		return policy.LogText // the default
 	}
 	return policy.LogUnknown
 }
 
-// manifestPaths returns where the kubelet was told to find static pods.
-//
-// k3s tells its kubelet to use agent/pod-manifests in its own data directory unless the
-// user named another place, and hides its command line; so both places count there.
+// manifestPaths returns where static pods are. k3s uses agent/pod-manifests in its own data directory unless the user named
+// another place, and hides its command line; so both places count there.
 func (k *Kubelet) manifestPaths() (paths []string, err error) {
-	if path := k.told.StaticPodPath; path != "" {
+	if path := k.config.StaticPodPath; path != "" {
 		paths = append(paths, path)
 	}
 	if k.name == nameK3s {
@@ -192,5 +189,5 @@ func (k *Kubelet) manifestPaths() (paths []string, err error) {
 			return nil, fmt.Errorf("cannot find out where its static pods' path %q begins", path)
 		}
 	}
-	return slices.Compact(paths), k.toldErr
+	return slices.Compact(paths), k.configErr
 }

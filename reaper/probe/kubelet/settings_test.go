@@ -11,8 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// told is a kubelet on node-1 with the arguments given.
-func told(t *testing.T, comm string, args ...string) *Kubelet {
+// configured is a kubelet on node-1 with the arguments given.
+func configured(t *testing.T, comm string, args ...string) *Kubelet {
 	t.Helper()
 	k, ok := parseCommand(comm, append([]string{comm}, args...))
 	if !ok {
@@ -21,7 +21,7 @@ func told(t *testing.T, comm string, args ...string) *Kubelet {
 	if k.configure(); k.rootErr != nil {
 		t.Fatal(k.rootErr)
 	}
-	k.told.Hostname = "Node-1"
+	k.config.Hostname = "Node-1"
 	return k
 }
 
@@ -53,7 +53,10 @@ logging: {format: json, verbosity: 2}
 		want       string // endpoint, static path and URL, logs, where its port is, log format
 	}{
 		{"kubelet", "", "||||127.0.0.1:10250|text"},
-		{"kubelet", "--container_runtime_endpoint /x --pod-manifest-path=/m --manifest-url=http://x --address=:: --port=1 --logging-format json", "/x|/m|http://x||127.0.0.1:1|json"},
+		{
+			"kubelet", "--container_runtime_endpoint /x --pod-manifest-path=/m --manifest-url=http://x --address=:: --port=1 --logging-format json",
+			"/x|/m|http://x||127.0.0.1:1|json",
+		},
 		{"kubelet", "--port=0", "||||127.0.0.1:10250|text"},
 		{"kubelet", "--config=" + config, "unix:///file|/file|http://file|/logs|10.0.0.5:10300|json"},
 		{"kubelet", "--config " + config + " --config-dir=" + dir + "/d", "unix:///20|/file|http://file|/logs|10.0.0.5:10301|text"},
@@ -75,7 +78,7 @@ logging: {format: json, verbosity: 2}
 		{"kubelet", "--config " + file("broken", "port: [\n"), "error|error|||error|"},
 		{"kubelet", "--config-dir " + dir + "/missing", "error|error|||error|"},
 	} {
-		k := told(t, c.comm, strings.Fields(c.args)...)
+		k := configured(t, c.comm, strings.Fields(c.args)...)
 		or := func(value string, err error) string {
 			if err != nil {
 				return "error"
@@ -84,12 +87,12 @@ logging: {format: json, verbosity: 2}
 		}
 		paths, err := k.manifestPaths()
 		static := or(strings.Join(paths, " "), err)
-		got := []string{or(k.endpoint()), static, k.told.StaticPodURL, k.told.PodLogsDir, or(k.hostPort()), string(k.logsIn())}
+		got := []string{or(k.endpoint()), static, k.config.StaticPodURL, k.config.PodLogsDir, or(k.hostPort()), string(k.logsIn())}
 		if s := strings.Join(got, "|"); s != c.want {
 			t.Errorf("%s %s: %s, want %s", c.comm, c.args, s, c.want)
 		}
 	}
-	hidden := told(t, "k3s", "server")
+	hidden := configured(t, "k3s", "server")
 	hidden.hidden = true
 	if f := hidden.logsIn(); f != policy.LogUnknown {
 		t.Errorf("a hidden command line may have set the format: %q", f)
@@ -106,11 +109,11 @@ func TestServingFiles(t *testing.T) {
 		{"kubelet", "--cert-dir=/pki --tls-cert-file=/x.crt --config " + config, "[/pki/kubelet-server-current.pem /x.crt]"},
 		{"k3s-agent", "--data-dir=/k3s", "[/var/lib/kubelet/pki/kubelet-server-current.pem /k3s/agent/serving-kubelet.crt]"},
 	} {
-		if got := fmt.Sprint(told(t, c.comm, strings.Fields(c.args)...).servingCertificates()); got != c.want {
+		if got := fmt.Sprint(configured(t, c.comm, strings.Fields(c.args)...).servingCertificates()); got != c.want {
 			t.Errorf("%s: %s, want %s", c.args, got, c.want)
 		}
 	}
-	k := told(t, "kubelet", "--cert-dir="+dir)
+	k := configured(t, "kubelet", "--cert-dir="+dir)
 	if _, _, err := k.servingLeafs(); err == nil || !strings.Contains(err.Error(), "is not there") {
 		t.Errorf("no file: %v", err)
 	}

@@ -17,13 +17,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// StaticPods is what the manifests say, with the kubelet's view of their files.
+// StaticPods are the pods of the manifests, with the kubelet's view of their files.
 type StaticPods struct {
 	policy.StaticPods
 	files kubeletFiles
 }
 
-// StaticPods reads the manifests. It is asked after the listing, like everything else.
+// StaticPods reads the manifests.
 func (r *Reader) StaticPods(ctx context.Context, k *Kubelet) *StaticPods {
 	if k == nil {
 		return &StaticPods{StaticPods: policy.StaticPods{Origin: r.ProcDir, Unsure: "no kubelet is known whose static pods could be read"}}
@@ -45,18 +45,17 @@ func readStaticPods(k *Kubelet) *StaticPods {
 	if len(paths) > 0 {
 		s.Origin = strings.Join(paths, ", ")
 	}
-	if k.told.StaticPodURL != "" {
+	if k.config.StaticPodURL != "" {
 		s.Unsure = "the kubelet has static pods from a URL too"
 	}
-	if s.Node = k.told.Hostname; s.Node == "" {
+	if s.Node = k.config.Hostname; s.Node == "" {
 		s.Node, _ = os.Hostname() // without it no pod is found to run, and more is kept
 	}
 	s.Node = strings.ToLower(strings.TrimSpace(s.Node))
 	for _, path := range paths {
 		err := s.read(path)
 		if errors.Is(err, fs.ErrNotExist) && k.name != nameK3s {
-			// The kubelet takes a path that is not there for an empty directory. k3s makes its
-			// own, so there it means that we look at the wrong place.
+			// To the kubelet a missing path is an empty directory. k3s makes its own, so there it is the wrong place.
 			err = nil
 		}
 		if err != nil && s.Err == nil {
@@ -66,9 +65,8 @@ func readStaticPods(k *Kubelet) *StaticPods {
 	return s
 }
 
-// read reads what the kubelet would: the path may be one file or a directory, symlinks are
-// followed, names that begin with a dot and directories are passed over, and whatever a
-// file is called it is taken for a manifest.
+// read reads what the kubelet would: the path may be one file or a directory, symlinks are followed, names that begin with
+// a dot and directories are passed over, and a file of any other name is a manifest.
 func (s *StaticPods) read(path string) error {
 	info, err := s.files.stat(path)
 	if err != nil {
@@ -116,8 +114,8 @@ func (s *StaticPods) add(file string) error {
 	return nil
 }
 
-// parseManifest returns nil for an object of another kind, which the kubelet refuses. What
-// does not even say its kind may be a manifest that is just being written.
+// parseManifest returns nil for an object of another kind, which the kubelet refuses. Without a kind it may be a manifest
+// that is just being written.
 func parseManifest(text []byte) (*policy.Manifest, error) {
 	var pod struct {
 		Kind     string `yaml:"kind"`

@@ -23,7 +23,7 @@ func manifests(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestManifests: what a manifest tells of its pod. One that cannot be read is an error beside the others.
+// TestManifests: what a manifest has of its pod. One that cannot be read is an error beside the others.
 func TestManifests(t *testing.T) {
 	const etcd, unread = "etcd kube-system/etcd ", "a kube-system/a , c kube-system/c "
 	for name, c := range map[string]struct {
@@ -48,7 +48,7 @@ func TestManifests(t *testing.T) {
 	} {
 		dir := manifests(t, c.files)
 		for _, url := range []string{"", "http://x/"} {
-			s := readStaticPods(told(t, "kubelet", "--pod-manifest-path", dir, "--manifest-url="+url))
+			s := readStaticPods(configured(t, "kubelet", "--pod-manifest-path", dir, "--manifest-url="+url))
 			var got []string
 			for _, m := range s.Manifests {
 				got = append(got, fmt.Sprintf("%s %s/%s %s", strings.TrimPrefix(m.File, dir+"/"), m.Namespace, m.Name, m.UID))
@@ -110,7 +110,7 @@ func TestStaticPodPaths(t *testing.T) {
 		{"k3s whose directory is not where it should be", "k3s", []string{"agent", "--data-dir=" + config + "/d"}, policy.Unknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := readStaticPods(told(t, c.comm, c.args...))
+			s := readStaticPods(configured(t, c.comm, c.args...))
 			f := s.Fact(&policy.Evidence{UID: testkit.StaticUID, Namespace: "kube-system", PodName: "etcd-node-1", CertainName: true}, nil)
 			if f.Truth != c.want || f.Origin == "" {
 				t.Errorf("%+v, want %s", f, c.want)

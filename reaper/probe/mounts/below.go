@@ -28,7 +28,7 @@ import (
 //     in the peer group of the mount, or its slave. No process can put a mount of its own into that group.
 //     It goes along, as it does when the kubelet unmounts. All other mounts of the pod speak against it.
 //   - Who else receives what is unmounted? If the mount point lies on the mount that has the pods directory,
-//     nobody: all copies lie in the dead pod's own directory. If it lies on a mount of the pod, that may be a
+//     none: all copies lie in the dead pod's own directory. If it lies on a mount of the pod, that may be a
 //     bind of a directory of the node, and the peer is the node's own: see Mount.Shares. A slave that is shared
 //     itself passes it on to its own peers and slaves. At each place the kernel detaches what is mounted there,
 //     whatever that is.
@@ -63,7 +63,7 @@ type link struct{ peers, masters, dev string }
 // mostLinks bounds what is held of all namespaces.
 const mostLinks = 200_000
 
-// anew returns a gather for one reading. That may be abandoned, and go on: nobody else has what it writes to.
+// anew returns a gather for one reading. That may be abandoned, and go on: nothing else uses what it writes to.
 func (g *gather) anew() *gather {
 	if g == nil {
 		return nil
@@ -224,7 +224,7 @@ func (r *Reader) gathering(ctx context.Context, w parsers.PodSet, sockets []stri
 		g = want.anew()
 	}
 	if g.more {
-		m.Err = cmp.Or(m.Err, errors.New("there are more mounts than are looked at"))
+		m.Err = cmp.Or(m.Err, errors.New("there are more mounts than are inspected"))
 	}
 	return m, g
 }

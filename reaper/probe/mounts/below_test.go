@@ -53,7 +53,7 @@ func (b below) mount(source, at string) {
 
 func (b below) read() policy.PodMounts { return b.Below(b.t.Context(), testkit.PodA, nil, true) }
 
-// namespace starts a process in a mount namespace of its own, which gets what is mounted here as flags say.
+// namespace starts a process in a mount namespace of its own, which gets what is mounted here by the flags.
 func (b below) namespace(flags uintptr) *exec.Cmd {
 	b.t.Helper()
 	return b.start(map[uintptr]string{unix.MS_PRIVATE: "private", unix.MS_SLAVE: "slave", unix.MS_SHARED: "unchanged"}[flags], "true")
@@ -111,16 +111,16 @@ func TestBelowCopies(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	// What goes is what was said to go.
+	// What is unmounted is what was shown.
 	before := b.all("/volumes/v/in", slave.Process.Pid, peer.Process.Pid)
 	testkit.Must(t, unix.Unmount(b.dir+"/volumes/v/in", 0))
-	said := []string{strconv.FormatUint(p.Mounts[0].ID, 10)}
+	shown := []string{strconv.FormatUint(p.Mounts[0].ID, 10)}
 	for _, id := range p.Mounts[0].Copies {
-		said = append(said, strconv.FormatUint(id, 10))
+		shown = append(shown, strconv.FormatUint(id, 10))
 	}
-	slices.Sort(said)
-	if slices.Sort(before); !slices.Equal(said, before) || len(b.all("/volumes/v/in", slave.Process.Pid, peer.Process.Pid)) > 0 {
-		t.Errorf("said %q, were %q", said, before)
+	slices.Sort(shown)
+	if slices.Sort(before); !slices.Equal(shown, before) || len(b.all("/volumes/v/in", slave.Process.Pid, peer.Process.Pid)) > 0 {
+		t.Errorf("shown %q, were %q", shown, before)
 	}
 	private := b.namespace(unix.MS_PRIVATE)
 	if p = b.read(); p.Outside.Truth != policy.Yes || len(p.Mounts) != 1 {
@@ -137,7 +137,7 @@ func TestBelowCopies(t *testing.T) {
 }
 
 // TestBelowShares: a bind of a node's directory is a peer of the node's own mount: a mount in it would be unmounted
-// there, too. That is said, and true.
+// there, too. That is shown, and true.
 func TestBelowShares(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -287,13 +287,14 @@ func TestBelowUsers(t *testing.T) {
 	}
 }
 
-// TestBelowElsewhere: a process in another mount namespace than the node's is told so.
+// TestBelowElsewhere: a process in another mount namespace than the node's is refused.
 func TestBelowElsewhere(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
 	}
 	b := newBelow(t)
-	if p := b.Below(t.Context(), testkit.PodA, nil, false); p.Outside.Truth != policy.Unknown || !strings.Contains(p.Outside.Detail, "not in the mount namespace of PID 1") {
+	p := b.Below(t.Context(), testkit.PodA, nil, false)
+	if p.Outside.Truth != policy.Unknown || !strings.Contains(p.Outside.Detail, "not in the mount namespace of PID 1") {
 		t.Errorf("%+v", p)
 	}
 }

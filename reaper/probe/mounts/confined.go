@@ -15,12 +15,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// Before Linux 6.13 nobody can read a mount namespace of which every process has another root. Any
-// container that chroots is alone in one, and would stop all work on the node. But what a container
-// without privileges can have mounted is known: what its runtime mounted for it, and in a user
-// namespace of its own what it reaches from there. The runtime tells the first, as the OCI
-// specification of the container, and whether it had privileges. Where all of that is of the pod
-// itself, nothing of another pod is hidden.
+// Before Linux 6.13 no call reads a mount namespace of which every process has another root. Any container that chroots is
+// alone in one, and would stop all work on the node. But what a container without privileges can have mounted is known: what
+// its runtime mounted for it, and in a user namespace of its own what it reaches from there. The runtime has the first, as
+// the OCI specification of the container, and whether it had privileges. If all of that is of the pod itself, nothing of
+// another pod is hidden.
 
 // spec is what of the verbose status of a container counts here, as containerd and CRI-O have it.
 //
@@ -46,8 +45,8 @@ type specMount struct {
 	Options                   []string
 }
 
-// harmless are the capabilities with which nobody mounts anything outside of a user namespace of
-// his own, or gets more: those that runtimes give by default, and the commonest besides.
+// harmless are the capabilities that allow no mount outside of a user namespace of one's own, and lead to no others: those
+// that runtimes give by default, and the commonest besides.
 var harmless = map[string]bool{
 	"CAP_AUDIT_WRITE": true, "CAP_CHOWN": true, "CAP_DAC_OVERRIDE": true, "CAP_FOWNER": true, "CAP_FSETID": true, "CAP_KILL": true, "CAP_MKNOD": true,
 	"CAP_NET_BIND_SERVICE": true, "CAP_NET_RAW": true, "CAP_SETFCAP": true, "CAP_SETGID": true, "CAP_SETPCAP": true, "CAP_SETUID": true,
@@ -80,9 +79,8 @@ func (s *scan) confined(ctx context.Context, v *view, link string) (parsers.PodU
 }
 
 // confines: own are the names that the directories of the pod, the container and its sandbox have.
-// In the container's first namespace nobody without privileges mounts anything, so that what the
-// process has for its root is the only mount that may be anybody's: all of it is seen. In a later
-// one, what is reached may be bound anywhere.
+// In the container's first namespace only privileges mount anything, so that the process's root is the only mount that may
+// be of another pod: all of it is seen. In a later one, what is reached may be bound anywhere.
 func (c *spec) confines(own []string, root string, first bool) bool {
 	for _, set := range c.RuntimeSpec.Process.Capabilities {
 		if slices.ContainsFunc(set, func(capability string) bool { return !harmless[capability] }) {
@@ -102,7 +100,7 @@ func (c *spec) confines(own []string, root string, first bool) bool {
 	return true
 }
 
-// askSpec asks the runtime for a container that runs; nil where it does not tell all that counts.
+// askSpec asks the runtime for a container that runs; nil if something that counts is missing.
 func (s *scan) askSpec(ctx context.Context, uid parsers.PodUID, id string) *spec {
 	limit := s.Guard.Limit() / 8
 	ctx, cancel := context.WithTimeout(ctx, limit)

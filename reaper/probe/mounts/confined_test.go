@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// usualSpec is what containerd tells of a container without privileges, in short. It has places
+// usualSpec is what containerd returns of a container without privileges, in short. It has places
 // for the pod's UID, the container's ID and its sandbox's.
 const usualSpec = `{"pid":7,"sandboxID":"%[3]s","runtimeSpec":{"hooks":{"prestart":[]},
 	"process":{"capabilities":{"bounding":["CAP_CHOWN","CAP_SYS_CHROOT","CAP_MKNOD"]}},
@@ -62,7 +62,7 @@ func TestConfined(t *testing.T) {
 		"another pod's directory":                 {old: dev, new: bind("/var/lib/kubelet/pods/"+string(newUID())+"/volumes", "/x"), want: policy.Unknown},
 		"a capability to mount":                   {old: `"CAP_MKNOD"`, new: `"CAP_SYS_ADMIN"`, want: policy.Unknown},
 		"a capability that leads to all":          {old: `"CAP_MKNOD"`, new: `"CAP_SYS_MODULE"`, want: policy.Unknown},
-		"capabilities not told":                   {old: `"capabilities"`, new: `"x"`, want: policy.Unknown},
+		"without capabilities":                    {old: `"capabilities"`, new: `"x"`, want: policy.Unknown},
 		"no capabilities":                         {old: `"bounding":["CAP_CHOWN","CAP_SYS_CHROOT","CAP_MKNOD"]`, want: policy.No},
 		"a capability to mount, in another set":   {old: `"bounding":`, new: `"ambient":["CAP_SYS_ADMIN"],"bounding":`, want: policy.Unknown},
 		"an overlay":                              {old: `"type":"tmpfs"`, new: `"type":"overlay"`, want: policy.Unknown},
@@ -124,8 +124,8 @@ func TestConfined(t *testing.T) {
 			if own := m.Fact(uid); own.Truth != policy.Unknown {
 				t.Errorf("the pod's own mounts, which are hidden, are %s", own.Truth)
 			}
-			if told := strings.Contains(f.Origin, "containers of 1 pod known by the runtime"); told != (c.want == policy.No) {
-				t.Errorf("what is not read is told: %t, in %s", told, f.Origin)
+			if shown := strings.Contains(f.Origin, "containers of 1 pod known by the runtime"); shown != (c.want == policy.No) {
+				t.Errorf("what is not read is shown: %t, in %s", shown, f.Origin)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ type Hit struct {
 // something else may hold that, a bind of its file or a descriptor.
 func (h Hit) PID() (pid string, in bool) { return h.view.pid, h.view.held == "" }
 
-// Words says where the mount is, for messages. comm is read only now, for what is shown.
+// Words describes the mount for messages. comm is read only now, for what is shown.
 func (h Hit) Words() string {
 	at := "mounted at " + clean.Name(h.Target)
 	if h.root != "/" {
@@ -80,7 +80,7 @@ func (m *Answer) scanMounts(v *view, hold func(length int) error, t *table, w pa
 		}
 		h := Hit{Target: procfs.Unescape(l.Target), view: v, root: procfs.Unescape(l.Root), fsType: procfs.Unescape(l.FSType()), procDir: m.procDir}
 		for _, uid := range uids {
-			// One is enough to keep it. The node's own is the one to tell people of.
+			// One is enough to keep it, and the node's own is the one to show.
 			old, known := m.Pods[uid]
 			if (!known || v.pid == "1" && old.view.pid != "1") && v.concerns(l, t, &m.where, uid) {
 				m.Pods[uid] = h
@@ -149,9 +149,8 @@ func addFirst(to map[string]Hit, key string, h Hit) {
 	}
 }
 
-// An agent with a hostPath of the node's root, and the usual propagation (None), has a copy of
-// every mount that there was when it started, and keeps each until it ends: the kubelet's
-// umount does not reach it. Nothing but its restart ends that.
+// An agent with a hostPath of the node's root, and the usual propagation (None), has a copy of every mount that there was
+// when it started, and keeps each until it ends: the kubelet's umount does not reach it.
 
 // Agent returns the other pod of which a process keeps the pod's mount that the namespace of PID 1
 // has not, and false where there is none.
@@ -186,8 +185,8 @@ func (m *Answer) Unmount(uid parsers.PodUID) string {
 	return "orphan-reaper unmount " + string(uid)
 }
 
-// UmountCommand is the command that takes a mount of no pod away from the node's own namespace, "" where the
-// path is none that a person should copy.
+// UmountCommand is the command that unmounts a mount of no pod in the node's own namespace, "" if the path is none to
+// copy.
 func UmountCommand(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == '\\' || r > '~' }) {
 		return ""

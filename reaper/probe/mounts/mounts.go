@@ -21,16 +21,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// view is one process's mountinfo that stands for all that show the same mounts, or what the
-// kernel says of a mount namespace by a file of it.
+// view is one process's mountinfo that stands for all that show the same mounts, or the kernel's listing of a mount
+// namespace by a file of it.
 type view struct {
-	pid   string
-	link  string // its mount namespace, "" where that is not known
-	first string // the ID of the first mount that it shows
-	whole bool   // it has a line for "/", and the process is not known to be chrooted
-	root  string // the process's root, where it is another than that of its mount namespace
-	// byFile is true where the kernel told by the file of the namespace.
-	byFile bool
+	pid    string
+	link   string // its mount namespace, "" where that is not known
+	first  string // the ID of the first mount that it shows
+	whole  bool   // it has a line for "/", and the process is not known to be chrooted
+	root   string // the process's root, where it is another than that of its mount namespace
+	byFile bool   // listed by the file of the namespace
 	apart  bool   // the process is in another user namespace, where it takes no privilege of the node's to mount
 	held   string // what holds the namespace, where no process is in it
 }
@@ -51,7 +50,7 @@ func (v *view) user(procDir string) string {
 	return "PID " + procfs.Who(procDir, v.pid)
 }
 
-// Answer is what all mount namespaces say about the wanted pods and staged volumes.
+// Answer has the mounts of the wanted pods and staged volumes in all mount namespaces.
 type Answer struct {
 	Pods   map[parsers.PodUID]Hit    // a mount that names the pod, or an entry of it in quarantine
 	Again  map[parsers.PodUID]Hit    // by a name that is the UID itself, and so not in quarantine
@@ -69,7 +68,7 @@ type Answer struct {
 	pinned map[string]pin
 	unread int
 	// confined are the pods with a container whose mount namespace was not read, and can have nothing
-	// of another pod, by what the runtime told.
+	// of another pod, by the runtime.
 	confined map[parsers.PodUID]bool
 	gather   *gather
 	procDir  string
@@ -94,7 +93,6 @@ func (m *Answer) InPlugin(plugin, volume string) (Hit, bool) {
 	return h, ok
 }
 
-// sources returns what was read.
 func (m *Answer) sources() string {
 	s := m.procDir + "/*/mountinfo, " + policy.Count(len(m.views), "mount namespace")
 	if m.unread > 0 {
@@ -159,8 +157,8 @@ type Reader struct {
 	rereads, noListing, noEntering bool
 }
 
-// Read reads the mounts of all namespaces for the pods of w. The sockets are those of runtimes
-// that tell of a container. It returns in bounded time.
+// Read reads the mounts of all namespaces for the pods of w. The sockets are those of runtimes, for containers whose
+// mounts are hidden. It returns in bounded time.
 func (r *Reader) Read(ctx context.Context, w parsers.PodSet, sockets []string) *Answer {
 	return r.read(ctx, w, sockets, nil)
 }
@@ -235,7 +233,7 @@ type scan struct {
 	where    regions
 	buf      []byte
 	sockets  []string         // of runtimes
-	specs    map[string]*spec // by container, nil where the runtime did not tell
+	specs    map[string]*spec // by container, nil if the runtime does not have it
 }
 
 func (r *Reader) newScan(proc int, sockets []string) *scan {

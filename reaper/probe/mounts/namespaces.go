@@ -101,7 +101,7 @@ func (s *scan) list(p *procfs.Process, w parsers.PodSet, ns int) (table, error) 
 }
 
 // root returns the process's root where it is known to be below that of its mount namespace.
-// A line for "/" does not tell: the new root may be a mount point. The link goes up to the
+// A line for "/" does not show it: the new root may be a mount point. The link goes up to the
 // namespace's root, since ours is not on the way; pivot_root(2) leaves "/". The error is that
 // of a process that has ended.
 func (s *scan) root(pid string) (string, error) {
@@ -148,11 +148,9 @@ func (r *Reader) ReadHeld(ctx context.Context, m *Answer, held map[string]string
 // Ubuntu: only root can write there.
 const snapsDir = "/run/snapd/ns/"
 
-// pins reads the mount namespaces that no process is in and that a bind of their file
-// keeps. On a kernel that cannot list them, those of snapd are left unread, and so are
-// those that are bound elsewhere than in the namespace of PID 1: anybody can bind some in a
-// mount namespace of his own, and must not make every mount of the node unknown by that.
-// docs/how-it-decides.md says so.
+// pins reads the mount namespaces that no process is in and that a bind of their file keeps. On a kernel that cannot list
+// them, those of snapd are left unread, and so are those that are bound elsewhere than in the namespace of PID 1: any user
+// can bind some in a mount namespace of their own, and must not make every mount of the node unknown (docs/how-it-decides.md).
 func (s *scan) pins(m *Answer, w parsers.PodSet) error {
 	read := map[string]bool{}
 	var refused error
@@ -188,8 +186,7 @@ func (s *scan) pins(m *Answer, w parsers.PodSet) error {
 const resolveCached = 0x20
 
 // at holds a mount point of a view by O_PATH, from the root of the process that shows it.
-// RESOLVE_CACHED asks no file system on the way: it may be anybody's FUSE, and a mount point is
-// always cached.
+// RESOLVE_CACHED asks no file system on the way: it may be any user's FUSE, and a mount point is always cached.
 func (s *scan) at(v *view, target string) (int, error) {
 	up := ""
 	if v.byFile { // its paths begin at the namespace's root, where ".." ends
@@ -238,7 +235,7 @@ func (s *scan) readPinned(m *Answer, v *view, by *procfs.Process, p pin, inode s
 // Before Linux 6.13 no call lists a mount namespace by its file. What a process outside shows of
 // it ends at that process's root. So a thread of ours enters the namespace, where its root is the
 // namespace's, and opens its own mountinfo. setns(2) wants CAP_SYS_ADMIN and CAP_SYS_CHROOT for
-// that: a person's shell has them, the service has not unless a drop-in gives them (docs/how-it-decides.md).
+// that: root's shell has them, the service only by a drop-in (docs/how-it-decides.md).
 
 // errChanging is for mounts that change all the time; before Linux 5.8 that may hide one.
 var errChanging = errors.New("no two readings agree")
@@ -256,8 +253,8 @@ func (s *scan) enteredMounts(p *procfs.Process, w parsers.PodSet, ns int) (table
 	return s.agreed(p, w, s.lines(fd))
 }
 
-// enterMounts opens mountinfo in a mount namespace. An open mountinfo stays that of the namespace
-// and the root that its thread had, whoever reads it.
+// enterMounts opens mountinfo in a mount namespace. An open mountinfo stays that of the namespace and the root of its
+// thread.
 func enterMounts(ns int) (fd int, err error) {
 	done := make(chan struct{})
 	bounded.OnOwnThread(func() {

@@ -47,7 +47,7 @@ func TestPinnedOnOldKernels(t *testing.T) {
 	}
 }
 
-// TestNamespaceByFile: what the kernel says of our own namespace by its file is what mountinfo says.
+// TestNamespaceByFile: the kernel lists of our own namespace by its file what mountinfo has.
 func TestNamespaceByFile(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -84,7 +84,7 @@ func TestNamespaceByFile(t *testing.T) {
 	for l := range strings.Lines(string(own)) {
 		want++
 		if !got[comparable1(t, l)] {
-			t.Errorf("not in what the kernel says by the file: %q", l)
+			t.Errorf("not in the list by the file: %q", l)
 		}
 	}
 	if len(got) != want || want < 2000 {

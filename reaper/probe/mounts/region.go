@@ -11,16 +11,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// A line of mountinfo says of a mount where in its file system it begins (field 4), and where it
-// is mounted as a path of the process's view (field 5). The name of a pod in such a path is a
-// hint and no more: in a user namespace of his own anybody can mount a tmpfs at /tmp/y/UID, from
-// a source that he calls as he likes. What counts is where that lies in the pods' own file
-// system: of field 4 its device tells, of field 5 the mount below it, which has the mount point.
+// A line of mountinfo has the place in its file system where a mount begins (field 4), and the mount point as a path of the
+// process's view (field 5). The name of a pod in such a path is a hint: in a user namespace of their own any user can mount a
+// tmpfs at /tmp/y/UID, from a source of any name. What counts is where that lies in the pods' own file system: of field 4
+// by its device, of field 5 by the mount below it, which has the mount point.
 //
 // Field 4 is no proof of more than that: a directory that was moved shows where it is now, and
 // one that was removed where it was.
 
-// region is a directory of the node as mountinfo would say it.
 type region = procfs.Region
 
 // regions are the directories that can hold what must not be taken: pods, quarantine, plugins.
@@ -29,8 +27,7 @@ type regions struct {
 	plugins []region
 }
 
-// findRegions asks for the mount of each of the directories, and what mountinfo says of that.
-// Where that is not known none is, and a name in a path counts.
+// findRegions finds the directories by the mount of each. If one is not known none is, and a name in a path counts.
 func (s *scan) findRegions() regions {
 	var r regions
 	for _, d := range []struct {
@@ -68,7 +65,7 @@ const (
 	within
 )
 
-// place says where a path of a file system lies, and under which name below the region.
+// place returns where a path of a file system lies, and under which name below the region.
 func place(dev, fsType []byte, at string, in []region) (bearing, string) {
 	if len(in) == 0 {
 		return unplaced, ""
@@ -95,7 +92,7 @@ var oneSuperblock = map[string]bool{
 	"proc": true, "sysfs": true, "devtmpfs": true, "devpts": true, "mqueue": true, "cgroup": true, "cgroup2": true, "nsfs": true, "rootfs": true,
 }
 
-// mountPoint says where the mount point lies: the mount below has it.
+// mountPoint returns where the mount point lies: the mount below has it.
 func (t *table) mountPoint(l *procfs.MountLine, in []region) (bearing, string) {
 	p, ok := t.byID[string(l.Parent)]
 	if !ok {
@@ -108,7 +105,7 @@ func (t *table) mountPoint(l *procfs.MountLine, in []region) (bearing, string) {
 	return place(p.Dev, p.FSType(), path.Join(procfs.Unescape(p.Root), below), in)
 }
 
-// origin says where the root of the mount lies.
+// origin returns where the root of the mount lies.
 func origin(l *procfs.MountLine, in []region) (bearing, string) {
 	return place(l.Dev, l.FSType(), procfs.Unescape(l.Root), in)
 }
@@ -148,7 +145,7 @@ func (v *view) concerns(l *procfs.MountLine, t *table, r *regions, uid parsers.P
 }
 
 // staged reports whether the line is about a mount below the plugins directory. A driver's
-// container may see that at any path, so its name counts, but for a stranger's word.
+// container may see that at any path, so its name counts, unless a stranger may have written it.
 func (v *view) staged(l *procfs.MountLine, t *table, r *regions) bool {
 	if len(r.plugins) == 0 || !v.apart {
 		return true

@@ -54,7 +54,7 @@ func (s *scan) all(t *testing.T, m *Answer, w parsers.PodSet) {
 }
 
 // TestMountsOverTheirShare: what a process has too much of is a doubt about its pod, and about the
-// node only where its mounts show those of others and nobody but root can have made them.
+// node only where its mounts show those of others and only root can have made them.
 func TestMountsOverTheirShare(t *testing.T) {
 	own, dead := newUID(), newUID()
 	const pods = "/var/lib/kubelet/pods"

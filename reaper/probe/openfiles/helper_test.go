@@ -149,7 +149,7 @@ func (n *node) want(a *Answer, uid parsers.PodUID, truth policy.Truth, detail st
 	}
 }
 
-// unused checks that nobody uses a pod's files.
+// unused checks that a pod's files are not used.
 func (n *node) unused(a *Answer, uid parsers.PodUID) {
 	n.T.Helper()
 	n.want(a, uid, policy.No, "")

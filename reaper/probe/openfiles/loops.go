@@ -24,7 +24,7 @@ const mostDevices = 100_000
 // for which it has no device nodes: there a device that cannot be asked is the machine's.
 func (s *scan) loops(part bool) error {
 	dir := s.SysBlockDir
-	s.places.hang = false // that a process's file hangs says nothing of these
+	s.places.hang = false // that was a process's file
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
@@ -59,7 +59,7 @@ func (s *scan) loops(part bool) error {
 }
 
 // loop follows up the file of one loop device. Its path is the one in the mount namespace in which the device was set up,
-// which may have ended: so the device itself is asked for the inode. Where it cannot be, a file of that path is taken for it.
+// which may have ended: so the device itself is asked for the inode. If it cannot be, a file of that path counts as it.
 func (s *scan) loop(device, number, path string) error {
 	words := fmt.Sprintf("the loop device %s has %s; remove it with losetup -d %[1]s if nothing uses it", clean.Name(device), clean.Name(path))
 	id, err := s.places.ask(device, func() answered { return statLoop(device, number) })

@@ -59,7 +59,7 @@ func TestLoopDevice(t *testing.T) {
 		if err := s.loops(false); err != nil || len(s.pods)+len(s.doubts) > 0 {
 			t.Errorf("%v, %v, %v", err, s.pods, s.doubts)
 		}
-		must(t, os.Remove(n.Path("proc/1/root"))) // PID 1 shows it to nobody
+		must(t, os.Remove(n.Path("proc/1/root"))) // PID 1 cannot be read
 		if err := s.loops(false); !errors.Is(err, errDevice) {
 			t.Errorf("%v", err)
 		}
@@ -83,7 +83,7 @@ func loopOf(t *testing.T, n *node, file string) (sysBlock, device string) {
 }
 
 // TestLoopByInode: the path of a loop device that was set up in a mount namespace that has ended,
-// or on a bind mount that was detached, begins nowhere. The device tells the inode.
+// or on a bind mount that was detached, begins nowhere. The device has the inode.
 func TestLoopByInode(t *testing.T) {
 	testkit.NeedRoot(t)
 	if !testkit.InNamespace(t) {

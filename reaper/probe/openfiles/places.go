@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// inode is what tells one file of this node from another.
+// inode identifies a file of this node.
 type inode struct{ dev, ino uint64 }
 
 func idOf(st *unix.Statx_t) inode { return inode{beneath.DevOf(st), st.Ino} }
@@ -110,7 +110,7 @@ func (p *places) below(at spot, l link) policy.Truth {
 	return policy.Unknown
 }
 
-// notThere reports whether the error says that no file has the name.
+// notThere reports whether the error means that no file has the name.
 func notThere(err error) bool {
 	return beneath.Gone(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
 		errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, unix.EINVAL)
@@ -138,9 +138,9 @@ func (p *places) find(at spot) (*beneath.Dir, error) {
 	return dir, err
 }
 
-// statLink asks where a link of /proc leads. It asks for no attribute: device and inode
-// number come all the same, and FUSE would ask its server for an attribute that it has not
-// cached, whatever DONT_SYNC says (fuse_update_get_attr of fs/fuse/dir.c).
+// statLink finds where a link of /proc leads. It asks for no attribute: device and inode number come all the same, and FUSE
+// would ask its server for an attribute that it has not cached, in spite of DONT_SYNC (fuse_update_get_attr of
+// fs/fuse/dir.c).
 func statLink(path string) answered {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, 0, &st)

@@ -86,7 +86,7 @@ func TestHeldByAnotherName(t *testing.T) {
 	}
 }
 
-// TestHintInDoubt: where a link that names the pod cannot be followed, nobody knows.
+// TestHintInDoubt: where a link that names the pod cannot be followed, it is unknown.
 func TestHintInDoubt(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return

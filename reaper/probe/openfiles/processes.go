@@ -278,8 +278,8 @@ const (
 )
 
 // sameFiles reports whether two threads of a process share open files, root and working
-// directory. A thread may leave each of them (unshare(2)), and nothing in /proc tells but a
-// listing. kcmp takes what a listing takes, CAP_SYS_PTRACE; where the kernel or a filter has
+// directory. A thread may leave each of them (unshare(2)), and in /proc only a listing shows
+// that. kcmp takes what a listing takes, CAP_SYS_PTRACE; where the kernel or a filter has
 // none, each thread is read.
 func (s *scan) sameFiles(a, b string) bool {
 	if !s.ours {

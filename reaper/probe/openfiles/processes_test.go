@@ -78,7 +78,7 @@ func TestInUseOwnHandles(t *testing.T) {
 	n.unused(n.read(), uid)
 }
 
-// TestInUseAlone: where this process is PID 1 and the only one, nobody uses anything. Where
+// TestInUseAlone: where this process is PID 1 and the only one, nothing is used. Where
 // it merely sees no other (hidepid=), nothing is known.
 func TestInUseAlone(t *testing.T) {
 	for self, want := range map[string]policy.Truth{"1": policy.No, "7": policy.Unknown} {

@@ -19,8 +19,7 @@ type Reader struct {
 	ProcDir     string
 	SysBlockDir string // the block devices
 	DevDir      string // their nodes
-	// SelfIsNode says that this process's own namespaces are the node, which may then be a part of
-	// a machine.
+	// SelfIsNode: this process's own namespaces are the node, which may then be a part of a machine.
 	SelfIsNode bool
 	CgroupRoot string
 	Open       *beneath.Opener

@@ -17,7 +17,7 @@ import (
 type known struct {
 	procfs.Owner
 	pid string
-	// near says that what is unknown of it is a doubt about more than its own pod.
+	// near reports that what is unknown of it is a doubt about more than its own pod.
 	near bool
 }
 

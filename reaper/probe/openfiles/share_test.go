@@ -38,7 +38,7 @@ func (n *node) process(uid string, pod parsers.PodUID, all bool) {
 	n.ProcDir = n.Path("proc")
 }
 
-// each reads process 7, until it is over its share where over says so.
+// each reads process 7, until it is over its share.
 func (s *scan) each(t *testing.T, do func(p *procfs.Process) error) error {
 	t.Helper()
 	_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) { return false, do(p) },
@@ -75,8 +75,8 @@ func TestOverItsShare(t *testing.T) {
 	}
 }
 
-// TestStrangersDoubts: what nobody can tell of a file is a doubt about the pod that its path names, but not where
-// a stranger has called the file so, or moves it all the time. A file of the pod is one whoever has it.
+// TestStrangersDoubts: what is unknown of a file is a doubt about the pod that its path names, but not where
+// a stranger has called the file so, or moves it all the time. A file of the pod is one in any hands.
 func TestStrangersDoubts(t *testing.T) {
 	for _, uid := range []string{"0", "65534"} {
 		n, own, dead, held := newNode(t), newUID(), newUID(), newUID()

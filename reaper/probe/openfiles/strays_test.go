@@ -10,7 +10,7 @@ import (
 )
 
 // TestOverlayNumbers: /proc/PID/maps has other inode numbers for the files of an overlay than
-// statx. They alone must not say that a file is a pod's: a daemon whose own program lay on the same
+// statx. They alone must not show that a file is a pod's: a daemon whose own program lay on the same
 // overlay kept a pod in use for ever.
 func TestOverlayNumbers(t *testing.T) {
 	if !testkit.InNamespace(t) {

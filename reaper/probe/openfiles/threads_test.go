@@ -43,14 +43,14 @@ const (
 	mapsFromOutside = "another root, and a file from outside of it"
 )
 
-// apart runs work on a thread of its own, not the first one, that has left what flags say.
+// apart runs work on a thread of its own, not the first one, that has left what the flags name.
 func apart(flags int, work func() error) error {
 	done := make(chan error)
 	var once func()
 	once = func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
-			go once() // while this thread is taken
+			go once() // while this thread is in use
 			select {}
 		}
 		err := unix.Unshare(flags)

@@ -17,8 +17,8 @@ import (
 
 // MadeAgain reports whether pods/UID holds more than a kubelet makes before there is any volume:
 // pods/UID, pods/UID/volumes and pods/UID/plugins, all empty (Kubelet.makePodDataDirs).
-// Whatever else lies there is used by somebody. The directory is younger than the parking, since
-// parking moved the elder away, and so is all that is in it.
+// Whatever else lies there is used. The directory is younger than the parking, since parking moved the elder away, and so is
+// all that is in it.
 func (r *Reader) MadeAgain(ctx context.Context, d *Dirs, uid parsers.PodUID) policy.Fact {
 	origin := filepath.Join(r.RootDir, "pods", string(uid))
 	f, err := bounded.On(ctx, r.Guard, origin, d.Pods, func(fd int) policy.Fact { return holdsMore(r.Open.At(fd), string(uid)) })

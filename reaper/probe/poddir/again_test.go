@@ -9,7 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestMadeAgain: what a kubelet makes first is nobody's yet, and whatever is more is somebody's.
+// TestMadeAgain: what a kubelet makes first is no use yet, and whatever is more is one.
 func TestMadeAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		make   func(n *testTree, pod string)

@@ -32,7 +32,7 @@ func (r *Reader) Absent() *Answer {
 	return a
 }
 
-// Resting answers for an entry of the quarantine that is left as it is: nobody looks into it.
+// Resting answers for an entry of the quarantine that is not read.
 func (r *Reader) Resting(e policy.EntryState) *Answer {
 	a := &Answer{Err: errors.New("not read: it rests")}
 	a.Directory.Origin = r.quarantined(e)
@@ -40,7 +40,7 @@ func (r *Reader) Resting(e policy.EntryState) *Answer {
 	return a
 }
 
-// Complaint is what went wrong, for messages.
+// Complaint returns what went wrong, for messages.
 func (a *Answer) Complaint() error {
 	if a.Err == nil && a.Content != nil && a.Content.Err != nil {
 		return fmt.Errorf("%s: %w", a.Directory.Origin, a.Content.Err)
@@ -86,8 +86,8 @@ func (r *Reader) notOpened(out *Answer, d Dir, parent *beneath.Dir, err error) {
 	}
 }
 
-// identify takes over what tells this directory from another of its name, and the later
-// of birth and change: a rename or a new child changes the one, a copy keeps neither.
+// identify records the directory's identity, and the later of birth and change: a rename or a new child changes the one,
+// a copy keeps neither.
 func (a *Answer) identify(st *unix.Statx_t) {
 	changed := time.Unix(st.Ctime.Sec, int64(st.Ctime.Nsec))
 	a.ID = policy.DirID{Dev: beneath.DevOf(st), Ino: st.Ino}

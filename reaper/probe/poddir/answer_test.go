@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestMountUnknown: where it cannot be told whether a pod directory is a mount point, nothing is
+// TestMountUnknown: where it is unknown whether a pod directory is a mount point, nothing is
 // known of it, and not that it is one.
 func TestMountUnknown(t *testing.T) {
 	n := modes["fallback"](t)
@@ -29,7 +29,7 @@ func TestMountUnknown(t *testing.T) {
 	}
 }
 
-// TestChangedIsTheLater: a file system may tell a birth after the last change, where the
+// TestChangedIsTheLater: a file system may have a birth after the last change, where the
 // clock was set back in between.
 func TestChangedIsTheLater(t *testing.T) {
 	for _, c := range []struct{ born, changed, want int64 }{{5, 9, 9}, {9, 5, 9}} {

@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// TestBlocks: every entry of a block volume is found, and those of a pod are told one by one only
+// TestBlocks: every entry of a block volume is found, and those of a pod are listed one by one only
 // where all are of CSI volumes.
 func TestBlocks(t *testing.T) {
 	const plugins, csi = "kubelet/plugins/kubernetes.io/", "kubelet/plugins/kubernetes.io/csi/volumeDevices/"

@@ -26,7 +26,7 @@ type Content struct {
 	Volumes []Volume
 	VolData map[string]string // by path, vol_data.json as it is
 	Inodes  []uint64          // of all that was met, on the directory's device
-	PodName policy.PodName    // by etc-hosts, where that was asked for and tells
+	PodName policy.PodName    // by etc-hosts, if that was asked for and has it
 	Mount   string            // the first mount point that was met
 	Err     error
 	// Unlisted is the error where the skeleton itself was not read to its end: then it is not
@@ -48,7 +48,6 @@ func (c *Content) Whole() bool {
 	return c.Err == nil && c.Unlisted == nil
 }
 
-// note remembers what the walk met.
 func (c *Content) note(st *unix.Statx_t) { c.Inodes = append(c.Inodes, st.Ino) }
 
 type rowKey struct {
@@ -111,14 +110,14 @@ func (c *Content) unread(rel []string, err error) {
 
 func blocksOf(st *unix.Statx_t) int64 { return int64(min(st.Blocks, 1<<53)) * 512 }
 
-// hostsName reads the pod's host name, which is its name unless its spec says otherwise,
+// hostsName reads the pod's host name, which is its name unless its spec has another,
 // from the etc-hosts that the kubelet writes:
 //
 //	# Kubernetes-managed hosts file.
 //	127.0.0.1	localhost
 //	10.0.0.7	web-0.web.shop.svc.cluster.local	web-0
 //
-// With the host's network it is a copy of the host's file and tells nothing.
+// With the host's network it is a copy of the host's file.
 func hostsName(text []byte) policy.PodName {
 	if !bytes.HasPrefix(text, []byte("# Kubernetes-managed hosts file.\n")) {
 		return policy.PodName{}

@@ -22,7 +22,7 @@ import (
 
 // Dir is one directory to read: a pod's, or a parked pod's in quarantine.
 type Dir struct {
-	UID    parsers.PodUID // "" where the name is none: nothing is looked at
+	UID    parsers.PodUID // "" if the name is none: then nothing is read
 	Parked bool           // it is an entry of the quarantine
 	Skip   string         // why the content must not be walked
 	Alive  string         // why it need not be
@@ -59,8 +59,7 @@ func (r *Reader) quarantined(e policy.EntryState) string {
 // look, which passes them over: a look ends in bounded time whatever hangs.
 const mostHangs = 4
 
-// Read reads the directories, each guarded for itself, so that one that hangs costs
-// nobody else's facts.
+// Read reads the directories, each guarded for itself, so that one that hangs costs no facts of others.
 func (r *Reader) Read(ctx context.Context, dirs *Dirs, all []Dir) []*Answer {
 	out := make([]*Answer, len(all))
 	var next, hangs atomic.Int64

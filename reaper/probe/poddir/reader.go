@@ -95,8 +95,8 @@ func (r *Reader) readListing() (*Dirs, error) {
 	return d, nil
 }
 
-// fileSystems reports whether an entry is a file system's own directory, mklost+found(8): where the pods have a disk
-// of their own it lies among them, for ever, and nobody has anything to do about it.
+// fileSystems reports whether an entry is a file system's own directory, mklost+found(8): if the pods have a disk of their
+// own it lies among them.
 func fileSystems(e beneath.Entry) bool {
 	return e.Name == "lost+found" && (e.Kind == unix.DT_DIR || e.Kind == unix.DT_UNKNOWN)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// volData is what vol_data.json must say for its volume's staging path to be known.
+// volData is what vol_data.json must have for its volume's staging path to be known.
 type volData struct {
 	SpecVolID    string `json:"specVolID"`
 	VolumeHandle string `json:"volumeHandle"`
@@ -47,14 +47,14 @@ func (v volData) volume() reading.CSIVolume {
 	return reading.CSIVolume{Driver: v.DriverName, Handle: v.VolumeHandle}
 }
 
-// parseVolData is false for what does not tell its volume.
+// parseVolData is false for what does not name its volume.
 func parseVolData(text []byte) (volData, bool) {
 	var v volData
 	err := json.Unmarshal(text, &v)
 	return v, err == nil && v.DriverName != "" && v.VolumeHandle != ""
 }
 
-// Staging is what one pod's volumes say about where they would be staged.
+// Staging is where one pod's volumes would be staged.
 type Staging struct {
 	Paths   []StagingPath
 	Left    []string // those that exist and are no mount point here, for messages
@@ -64,10 +64,10 @@ type Staging struct {
 // StagingPath is one, as a path below plugins/, which would be a mount point.
 type StagingPath struct {
 	Path    string
-	Volume  reading.CSIVolume // whose it is, where vol_data.json tells
-	Mounted bool              // it is a mount point here, whatever mountinfo says
+	Volume  reading.CSIVolume // whose it is, by vol_data.json
+	Mounted bool              // it is a mount point here, by the open itself
 
-	told bool // vol_data.json tells
+	known bool // vol_data.json names it
 }
 
 // stagingOf works the paths out and looks whether they exist, by the handle of
@@ -106,13 +106,12 @@ func sorted[V any](m map[string]V) []string {
 	return keys
 }
 
-// of notes whose the path is. A path of two volumes is nobody's: no user of one of them explains
-// what is mounted there.
+// of records whose the path is. A path of two volumes is of none: no user of one of them explains what is mounted there.
 func (p *StagingPath) of(v reading.CSIVolume) {
-	if p.told && p.Volume != v {
+	if p.known && p.Volume != v {
 		v = reading.CSIVolume{}
 	}
-	p.Volume, p.told = v, true
+	p.Volume, p.known = v, true
 }
 
 const csiPlugin = "kubernetes.io~csi"

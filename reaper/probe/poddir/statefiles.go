@@ -30,7 +30,7 @@ const deviceCheckpoint = "kubelet_internal_checkpoint"
 // biggestStateFile bounds what is read; a real one has some 100 KiB.
 const biggestStateFile = 64 << 20
 
-// StateFiles is what the state files say about the wanted pods.
+// StateFiles are the wanted pods in the state files.
 type StateFiles struct {
 	Err error // why not all of them are known
 
@@ -97,7 +97,7 @@ func (r *Reader) readStateFiles(root *beneath.Dir, w parsers.PodSet) *StateFiles
 	return s
 }
 
-// add takes in one file, or why it could not be read. A file that is not there names nobody.
+// add adds one file, or why it could not be read. A missing file names no pod.
 func (s *StateFiles) add(file policy.StateFile, text []byte, err error, w parsers.PodSet) {
 	switch {
 	case err == nil:

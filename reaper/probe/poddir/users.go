@@ -48,7 +48,7 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 		return u
 	})
 	if err != nil {
-		return none // nobody is known to use a volume: what is staged keeps
+		return none // no user of a volume is known: what is staged keeps
 	}
 	if d.csi == nil || len(names) == 0 {
 		return users
@@ -66,8 +66,8 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 	return users
 }
 
-// fileUsers are the CSI volumes of one pod that it has mounted. The open itself tells that:
-// mountinfo could name a mount of somebody else's making.
+// fileUsers are the CSI volumes of one pod that it has mounted, by the open itself: mountinfo could name a mount of another
+// user's making.
 func fileUsers(pods *beneath.Dir, uid parsers.PodUID) (users []reading.StagedUser) {
 	_ = eachVolume(pods, uid, func(dir *beneath.Dir, v volData) { // what cannot be read uses nothing
 		u := reading.StagedUser{VolumeUser: reading.VolumeUser{UID: uid, Volume: v.volume(), Lives: true, Mounted: mountPoint(dir, "mount")}}

@@ -19,10 +19,10 @@ import (
 
 // The bounds of a walk. A pod's directory is a skeleton that the kubelet makes, at most four
 // levels deep, and below it trees of one class each: volumes, most of all. The skeleton must be
-// read to its end, since it says which volumes there are. A tree's class is known by its path,
+// read to its end, since it shows which volumes there are. A tree's class is known by its path,
 // so a tree is counted for the report only, and no verdict waits for the sum: beyond the bounds it
-// is Partial. Mounts below a tree are mountinfo's to tell; a walk that meets one tells it, too,
-// and what removes stops at each.
+// is Partial. Mounts below a tree are found by mountinfo; a walk that meets one reports it, too,
+// and a removal stops at each.
 const (
 	// mostEntries is the most of one directory of the skeleton, and what is counted of one tree.
 	mostEntries = 10_000
@@ -50,7 +50,7 @@ type walker struct {
 	ephemeral bool
 }
 
-// errSubvolume: a btrfs subvolume is no mount and may be anybody's; it is not entered.
+// errSubvolume is of a btrfs subvolume: it is no mount, may be of any use, and is not entered.
 var errSubvolume = errors.New("another device without a mount: a subvolume")
 
 // bounds are what one walk may take, and what it is for.
@@ -75,7 +75,7 @@ func newCounting(ctx context.Context) *counting {
 	return c
 }
 
-// late says that the time for counting is over, that of the pod or that of the look.
+// late reports whether the time for counting is over, that of the pod or that of the look.
 func (w *walker) late() bool {
 	return w.counts.ended() != nil || time.Now().After(w.until) //nolint:forbidigo // as a context's deadline: no verdict rests on it
 }
@@ -128,7 +128,7 @@ func (w *walker) mixed(dir *beneath.Dir, rel []string) {
 		// What another directory takes must not be taken from the volumes.
 		first(entries, "volumes")
 	case contents.IsCSIVolume(rel):
-		// It tells the class of what lies beside it.
+		// It has the class of what lies beside it.
 		w.ephemeral = false
 		first(entries, contents.VolData)
 	}
@@ -211,8 +211,7 @@ func (w *walker) entry(parent *beneath.Dir, rel []string, d beneath.Entry, t *tr
 	w.mixed(dir, rel)
 }
 
-// enter opens one entry where it is or may be a directory: ENOTDIR for what the listing
-// says is none, without touching it.
+// enter opens one entry that is or may be a directory: ENOTDIR for what is none by the listing, without touching it.
 func (w *walker) enter(parent *beneath.Dir, d beneath.Entry) (*beneath.Dir, unix.Statx_t, error) {
 	var st unix.Statx_t
 	if d.Kind != unix.DT_DIR && d.Kind != unix.DT_UNKNOWN {
@@ -235,7 +234,7 @@ func (w *walker) enter(parent *beneath.Dir, d beneath.Entry) (*beneath.Dir, unix
 }
 
 // file classes what is no directory, or counts it. A mount point among the files shows by the mount ID
-// that statx has given since Linux 5.8; before, mountinfo alone tells.
+// of statx (Linux 5.8); before, only in mountinfo.
 func (w *walker) file(parent *beneath.Dir, rel []string, d beneath.Entry, t *tree) {
 	if t != nil {
 		t.files = true

@@ -185,7 +185,7 @@ func TestContentStopsWithItsTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if c := readContent(ctx, n.Open.At(int(dir.Fd())), &st, testBounds(t)); c.Err == nil {
-		t.Error("a walk without time left says that it saw everything")
+		t.Error("a walk without time left claims to be complete")
 	}
 	slow := testBounds(t)
 	slow.end = time.Now().Add(-time.Second)
@@ -299,7 +299,7 @@ func TestScratch(t *testing.T) {
 	}
 }
 
-// TestHostsName: what the kubelet has written tells the name, and nothing else does.
+// TestHostsName: what the kubelet has written has the name, and nothing else does.
 func TestHostsName(t *testing.T) {
 	const managed = "# Kubernetes-managed hosts file.\n"
 	const localhost = managed + "127.0.0.1\tlocalhost\n"
@@ -307,13 +307,13 @@ func TestHostsName(t *testing.T) {
 		text string
 		want policy.PodName
 	}{
-		"with a subdomain":     {localhost + "10.0.0.7\tweb-0.web.shop.svc.cluster.local\tweb-0\n", policy.PodName{Namespace: "shop", Name: "web-0"}},
-		"without one":          {managed + "10.0.0.7\tweb-0\n", policy.PodName{Name: "web-0"}},
-		"with aliases":         {managed + "10.0.0.7\tweb-0\n\n# Entries added by HostAliases.\n1.2.3.4\tother\n", policy.PodName{Name: "web-0"}},
-		"no name of a pod":     {managed + "10.0.0.1\t\x1b[31mred\n", policy.PodName{}},
-		"localhost alone":      {localhost, policy.PodName{}},
-		"the host's network":   {"# Kubernetes-managed hosts file (host network).\n10.0.0.7\tnode-1\n", policy.PodName{}},
-		"somebody else's file": {"10.0.0.7\tweb-0\n", policy.PodName{}},
+		"with a subdomain":   {localhost + "10.0.0.7\tweb-0.web.shop.svc.cluster.local\tweb-0\n", policy.PodName{Namespace: "shop", Name: "web-0"}},
+		"without one":        {managed + "10.0.0.7\tweb-0\n", policy.PodName{Name: "web-0"}},
+		"with aliases":       {managed + "10.0.0.7\tweb-0\n\n# Entries added by HostAliases.\n1.2.3.4\tother\n", policy.PodName{Name: "web-0"}},
+		"no name of a pod":   {managed + "10.0.0.1\t\x1b[31mred\n", policy.PodName{}},
+		"localhost alone":    {localhost, policy.PodName{}},
+		"the host's network": {"# Kubernetes-managed hosts file (host network).\n10.0.0.7\tnode-1\n", policy.PodName{}},
+		"another file":       {"10.0.0.7\tweb-0\n", policy.PodName{}},
 	} {
 		if got := hostsName([]byte(c.text)); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

@@ -26,7 +26,7 @@ const (
 	mostPages = 100
 )
 
-// APIAnswer is what the API server says of the pods that are bound to this node.
+// APIAnswer is what the API server lists of the pods that are bound to this node.
 //
 // It is asked without a resourceVersion, so that the answer is as new as etcd
 // (resourceVersion=0 would be a cache's, of any age), and only a list that was read to its
@@ -36,8 +36,8 @@ type APIAnswer struct {
 	Err error
 }
 
-// API asks the API server; told is the name of this node that the kubelet was told. It is asked after the listing, like everything else.
-func (r *Reader) API(ctx context.Context, told string) *APIAnswer {
+// API asks the API server; node is the name of this node in the kubelet's configuration.
+func (r *Reader) API(ctx context.Context, node string) *APIAnswer {
 	l := newAPIList(r.Kubeconfig)
 	if r.Kubeconfig == "" {
 		l.Silent = "not asked: no API server was named (--kubeconfig)"
@@ -45,7 +45,7 @@ func (r *Reader) API(ctx context.Context, told string) *APIAnswer {
 	}
 	c, err := r.server(ctx)
 	if err == nil {
-		l.Node, err = r.nodeName(c, told)
+		l.Node, err = r.nodeName(c, node)
 	}
 	if err != nil {
 		l.fail("not asked", err)
@@ -77,18 +77,17 @@ func (l *APIAnswer) fail(how string, err error) {
 	l.Err = fmt.Errorf("cannot read the API server's list of pods (%s): %w", l.Origin, err)
 }
 
-// nodeName returns the name under which the API server knows this node: the one that was
-// set, that of the kubelet whose credentials we use, the one that the running kubelet was
-// told, or this host's.
-func (r *Reader) nodeName(c *kube.Server, told string) (string, error) {
+// nodeName returns this node's name at the API server: the one that was set, that of the kubelet whose credentials are
+// used, that of the running kubelet's configuration, or this host's.
+func (r *Reader) nodeName(c *kube.Server, configured string) (string, error) {
 	if r.NodeName != "" {
 		return r.NodeName, nil
 	}
 	if n := c.Node(); n != "" {
 		return n, nil
 	}
-	if told != "" {
-		return told, nil
+	if configured != "" {
+		return configured, nil
 	}
 	n, err := os.Hostname()
 	if n = strings.ToLower(strings.TrimSpace(n)); err == nil && n == "" {
@@ -136,7 +135,7 @@ func (l *APIAnswer) pages(ctx context.Context, a getter) error {
 	return fmt.Errorf("the list does not end after %d pages", mostPages)
 }
 
-// advice returns what a person can do about an error.
+// advice returns what an operator can do about an error.
 func (l *APIAnswer) advice(err error, user string) string {
 	_, verify := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {

@@ -58,19 +58,19 @@ func TestAPIList(t *testing.T) {
 			})
 			a := apiOf(t, s, time.Minute)
 			l := listing(nil, a)
-			nobody := parsers.PodUID("cccccccc-1111-4222-8333-444444444444")
+			unlisted := parsers.PodUID("cccccccc-1111-4222-8333-444444444444")
 			for uid, want := range map[parsers.PodUID]policy.Truth{testkit.UIDQuiet: c.quiet, testkit.UIDAway: c.away, testkit.StaticUID: c.static} {
 				if f := a.Fact(uid); f.Truth != want || f.Origin != s.URL+", node node-1" {
 					t.Errorf("%s: %+v, want %s", uid, f, want)
 				}
 			}
-			if f := l.podLists().Released(nobody); f.Truth != c.released || !strings.Contains(f.Detail, c.doubt) {
+			if f := l.podLists().Released(unlisted); f.Truth != c.released || !strings.Contains(f.Detail, c.doubt) {
 				t.Errorf("released: %+v, want %s", f, c.released)
 			}
-			if v := judged(l, nobody, true); (v.Decision == policy.Reap) != (c.released == policy.Yes) || v.For(policy.ReasonAPIUnknown) != (c.released != policy.Yes) {
+			if v := judged(l, unlisted, true); (v.Decision == policy.Reap) != (c.released == policy.Yes) || v.For(policy.ReasonAPIUnknown) != (c.released != policy.Yes) {
 				t.Errorf("%s %v", v.Decision, v.Why)
 			}
-			// The mirror of a static pod may be made later: the API server's word lets none go.
+			// The mirror of a static pod may be made later: the API server's list releases none.
 			if f := l.podLists().Released(testkit.OtherStatic); f.Truth == policy.Yes {
 				t.Errorf("a static pod: %+v", f)
 			}
@@ -82,7 +82,7 @@ func TestAPIList(t *testing.T) {
 }
 
 // TestAPIListForeign: what the guard against another node's list is for. A living pod that
-// only the API server knows of is let go by such a list, were it not doubted.
+// only the API server knows of is released by such a list, were it not doubted.
 func TestAPIListForeign(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": testkit.MetadataOf(""), "another node's": testkit.MetadataOf("", testkit.AwayPod),
@@ -208,7 +208,7 @@ func TestAPIListPages(t *testing.T) {
 	})
 }
 
-// TestAPIListReachable: what a person is told of a server that cannot be asked.
+// TestAPIListReachable: the message about a server that cannot be asked.
 func TestAPIListReachable(t *testing.T) {
 	s := testkit.TLSServer(t, "", testkit.Refuse(403, "pods is forbidden"))
 	other, _ := testkit.NewCert(t, "ca", testkit.Later)
@@ -257,7 +257,7 @@ func TestNodeName(t *testing.T) {
 	}
 }
 
-// TestTruncatedLists: wherever an answer ends, a pod that the whole one has is not let go,
+// TestTruncatedLists: wherever an answer ends, a pod that the whole one has is not released,
 // by either list; and where the whole one is read, only what it has not is.
 func TestTruncatedLists(t *testing.T) {
 	for _, whole := range []string{
@@ -319,11 +319,11 @@ func FuzzPodReader(f *testing.F) {
 			return
 		}
 		if !strings.Contains(string(text), "List") || !strings.Contains(string(text), "}") {
-			t.Errorf("%q is taken for a list of %d", text, n)
+			t.Errorf("%q passes for a list of %d", text, n)
 		}
 		cut := slices.Index(text, '{') + 1
 		if err := (&podReader{each: func(*listedPod) {}}).read(strings.NewReader(string(text[:cut]))); err == nil {
-			t.Errorf("%q is taken for a list", text[:cut])
+			t.Errorf("%q passes for a list", text[:cut])
 		}
 	})
 }

@@ -42,13 +42,12 @@ var wantedGauges = map[string]bool{
 	metricWorking: true, metricDesired: true, metricActive: true, metricMirror: true,
 }
 
-// askGauges reads the kubelet's own gauges. Only lines with their names are looked at, one at
-// a time: expfmt would make a tree of the whole text for them.
+// askGauges reads the kubelet's own gauges, line by line: expfmt would make a tree of the whole text for them.
 func askGauges(ctx context.Context, a getter, base string) (policy.KubeletGauges, error) {
 	g := policy.KubeletGauges{Origin: base + "/metrics"}
 	err := a.Get(ctx, "/metrics", "text/plain", func(r io.Reader) error { return readGauges(r, &g) })
 	if err != nil {
-		// What an answer that breaks off has told is left out too: a sum may miss a series.
+		// An answer that breaks off is not used: a sum may miss a series.
 		return policy.KubeletGauges{Origin: g.Origin, Detail: fmt.Sprintf("not answered: %v", err)}, err
 	}
 	if g.Uncleaned == nil {

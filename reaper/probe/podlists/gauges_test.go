@@ -60,7 +60,7 @@ func TestGaugesAsked(t *testing.T) {
 		h    http.HandlerFunc
 		want string
 	}{
-		{"told", testkit.Answer(testkit.SomeMetrics), ""},
+		{"complete", testkit.Answer(testkit.SomeMetrics), ""},
 		{"forbidden", testkit.Refuse(403, "Forbidden (user=bob, verb=get, resource=nodes, subresource=metrics)"), "subresource=metrics"},
 		{"cut off", cutOff(testkit.SomeMetrics), "unexpected EOF"},
 		{"without end", func(w http.ResponseWriter, _ *http.Request) { endless(w, strings.Repeat("x 1\n", 1<<18)) }, "longer than"},

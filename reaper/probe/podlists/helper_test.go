@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// judged is what the rules say of a pod of which all but the three facts of the lists says
+// judged is the verdict on a pod of which all but the three facts of the lists shows
 // dead, and which the kubelet has never named: whether it goes is up to the lists.
 func judged(l *bothLists, uid parsers.PodUID, needAPI bool) policy.Verdict {
 	now := policy.Instant{Wall: testkit.Noon, BootID: "boot", Boot: 10 * time.Hour}
@@ -103,7 +103,7 @@ func badAnswers() []badAnswer {
 		{"nothing", testkit.Answer(""), "EOF", true},
 		{"cut off between pods", cutOff(whole[:cut]), "unexpected EOF", true},
 		{"cut off in a pod", cutOff(whole[:cut+20]), "unexpected EOF", true},
-		{"shorter than said", func(w http.ResponseWriter, _ *http.Request) {
+		{"shorter than its length", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100000")
 			_, _ = w.Write([]byte(whole[:cut]))
 		}, "unexpected EOF", true},

@@ -15,7 +15,7 @@ import (
 // acceptJSON is what we ask a kubelet for.
 const acceptJSON = "application/json"
 
-// KubeletAnswer is what the kubelet says of its pods.
+// KubeletAnswer is what the kubelet lists of its pods.
 type KubeletAnswer struct {
 	reading.KubeletList
 	Err error
@@ -115,7 +115,8 @@ func (l *KubeletAnswer) askPods(ctx context.Context, a getter) {
 func kubeletAdvice(err error) string {
 	switch {
 	case kube.Refused(err, 401):
-		return "; it does not know these credentials (authentication.x509.clientCAFile, authentication.webhook of its configuration), or could not ask the API server about a token, which it does on every new one"
+		return "; it does not know these credentials (authentication.x509.clientCAFile, authentication.webhook of its configuration), " +
+			"or could not ask the API server about a token, which it does on every new one"
 	case kube.Refused(err, 403):
 		return "; the right to get nodes/proxy is missing, or from 1.33 on nodes/pods and nodes/metrics"
 	}

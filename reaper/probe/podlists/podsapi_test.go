@@ -26,7 +26,7 @@ func field(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }
 
-// podOf is a pod of the kubelet's answer on the wire, with fields that nobody here reads.
+// podOf is a pod of the kubelet's answer on the wire, with fields that is not read here.
 func podOf(uid string) []byte {
 	meta := slices.Concat(field(1, []byte("web-0")), field(3, []byte("shop")), field(5, []byte(uid)), field(12, field(1, []byte("5"))))
 	meta = protowire.AppendVarint(protowire.AppendTag(meta, 7, protowire.VarintType), 1)
@@ -126,7 +126,7 @@ func TestPodsAPIPeer(t *testing.T) {
 		good bool
 	}{
 		"root": {peers{us}, true}, "twice": {peers{us, us}, true}, "another at the second time": {peers{us, {Pid: 8}}, false},
-		"a user": {peers{{Pid: 7, Uid: 1000}}, false}, "none": {nil, false}, "not told": {peers{{}}, false},
+		"a user": {peers{{Pid: 7, Uid: 1000}}, false}, "none": {nil, false}, "without credentials": {peers{{}}, false},
 	} {
 		if err := c.by.is(7); (err == nil) != c.good {
 			t.Errorf("%s: %v", name, err)

@@ -29,8 +29,8 @@ type getter interface {
 	Get(ctx context.Context, path, accept string, take func(io.Reader) error) error
 }
 
-// CheckCredentials says in words for the user why the kubelet or the API server cannot be
-// asked with what the configuration names. It asks nobody.
+// CheckCredentials returns why the kubelet or the API server cannot be asked with what the configuration names. It sends
+// nothing.
 func (r *Reader) CheckCredentials(ctx context.Context) []error {
 	now := r.Now()
 	errs, hung := bounded.Do(ctx, r.Guard, "credentials", func() (errs []error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// podResourcesOf is an answer on the wire: each pod with a field that nobody here reads.
+// podResourcesOf is an answer on the wire: each pod with a field that is not read here.
 func podResourcesOf(pods ...policy.PodName) []byte {
 	var all []byte
 	for _, p := range pods {
@@ -52,7 +52,7 @@ func TestPodResources(t *testing.T) {
 			r := newReader(Reader{RootDir: root}).Resources(t.Context())
 			if tt.silent != "" {
 				if !strings.Contains(r.Silent, tt.silent) || r.Names != nil {
-					t.Errorf("it says %q and lists %v, want %q and nothing", r.Silent, r.Names, tt.silent)
+					t.Errorf("it is silent for %q and lists %v, want %q and nothing", r.Silent, r.Names, tt.silent)
 				}
 			} else if want := map[policy.PodName]bool{web: true, etcd: true}; r.Silent != "" || !maps.Equal(r.Names, want) {
 				t.Errorf("it lists %v, %s, want %v", r.Names, r.Silent, want)
@@ -61,7 +61,7 @@ func TestPodResources(t *testing.T) {
 	}
 	t.Run("waived", func(t *testing.T) {
 		if r := newReader(Reader{RootDir: t.TempDir(), Waive: true}).Resources(t.Context()); !strings.Contains(r.Silent, "not asked") {
-			t.Errorf("it says %q", r.Silent)
+			t.Errorf("it is silent for %q", r.Silent)
 		}
 	})
 	t.Run("more pods than any node has", func(t *testing.T) {

@@ -37,7 +37,7 @@ func TestKubeletTakesInPods(t *testing.T) {
 	}{
 		{"has taken them in", testkit.Answer(cleaned + `kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"), policy.Yes, "is complete"},
 		{"has not", testkit.Answer(cleaned), policy.Unknown, "still taking in"},
-		{"not told", testkit.Refuse(403, "no"), policy.Unknown, "nodes/metrics"},
+		{"refused", testkit.Refuse(403, "no"), policy.Unknown, "nodes/metrics"},
 		{"before 1.27", testkit.Answer("go_goroutines 5\n"), policy.Unknown, "1.27 and newer have it"},
 		{"--disabled-metrics", testkit.Answer("kubelet_orphan_pod_cleaned_volumes 0\nkubelet_desired_pods 5\n"), policy.Unknown, "1.27 and newer have"},
 	} {
@@ -67,7 +67,7 @@ func TestKubeletSecure(t *testing.T) {
 	for _, c := range []struct {
 		name, pods           string
 		quiet, away, static  policy.Truth // kubelet_lists
-		released, staticGone policy.Truth // of uidAway, and of a static UID that is nobody's
+		released, staticGone policy.Truth // of uidAway, and of a static UID of no pod
 		doubt                string
 	}{
 		{
@@ -103,7 +103,7 @@ func TestKubeletSecure(t *testing.T) {
 				t.Errorf("released: %+v, want %s", f, c.released)
 			}
 			if f := l.podLists().Released(testkit.OtherStatic); f.Truth != c.staticGone {
-				t.Errorf("a static UID that nobody has: released %+v, want %s", f, c.staticGone)
+				t.Errorf("a static UID of no pod: released %+v, want %s", f, c.staticGone)
 			}
 			if v := judged(l, testkit.UIDAway, false); (v.Decision == policy.Reap) != (c.released == policy.Yes) {
 				t.Errorf("%s %v", v.Decision, v.Why)
@@ -154,7 +154,7 @@ func TestKubeletBadAnswers(t *testing.T) {
 }
 
 // TestPretender: another program at the kubelet's port, with a certificate of its own, gets
-// neither our token nor a word.
+// neither our token nor a request.
 func TestPretender(t *testing.T) {
 	asked := false
 	list := testkit.Serve(map[string]http.HandlerFunc{"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod))})
@@ -174,14 +174,14 @@ func TestPretender(t *testing.T) {
 	if v := judged(l, testkit.UIDQuiet, false); v.Decision != policy.Keep {
 		t.Errorf("%s %v", v.Decision, v.Why)
 	}
-	// The same answer of one that is taken for the kubelet lets the pod go.
+	// The same answer of one that passes for the kubelet releases the pod.
 	p, k = kubeletAt(t, s, testkit.CertOf(s))
 	if v := judged(listing(p.of(t.Context(), k), nil), testkit.UIDQuiet, false); v.Decision != policy.Reap || !asked {
 		t.Errorf("without the comparison the verdict would be %s %v", v.Decision, v.Why)
 	}
 }
 
-// TestKubeletWithoutTLS: somebody at the port who speaks plain HTTP.
+// TestKubeletWithoutTLS: a program at the port that has plain HTTP.
 func TestKubeletWithoutTLS(t *testing.T) {
 	s := httptest.NewServer(testkit.Answer(testkit.ListOf(testkit.HerePod)))
 	t.Cleanup(s.Close)

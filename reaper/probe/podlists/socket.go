@@ -244,10 +244,9 @@ func readPodsAPI(text []byte) (uids map[parsers.PodUID]bool, listed int, doubt e
 	return uids, listed, doubt
 }
 
-// The kubelet's own socket tells root, without credentials, the names of the pods that it has in
-// its pod manager; from 1.34 on, with KubeletPodResourcesListUseActivePods, of those that are
-// active (pkg/kubelet/apis/podresources). It lies below the root directory. v1 is of 1.20,
-// v1alpha1 of 1.13; the messages are the same for what is read here.
+// The kubelet's own socket lists to root, without credentials, the names of the pods in its pod manager; from 1.34 on, with
+// KubeletPodResourcesListUseActivePods, of those that are active (pkg/kubelet/apis/podresources). It lies below the root
+// directory. v1 is of 1.20, v1alpha1 of 1.13; the messages are the same for what is read here.
 var podResourceLists = []string{"/v1.PodResourcesLister/List", "/v1alpha1.PodResourcesLister/List"}
 
 const (

@@ -16,15 +16,16 @@ import (
 // A process shows in its mountinfo only what is mounted below its root. Of a mount namespace
 // in which every process has a root of its own (chroot(2)), in which the root of every process
 // was removed, or that no process is in, nothing else shows. listmount(2) and statmount(2)
-// list a namespace by an open file of it, whatever anybody's root is. They are of Linux 6.8,
-// take the file of a namespace since 6.12, and say the source of a mount since 6.13. What
-// follows makes mountinfo's lines of what they say, so that one code reads both.
+// list a namespace by an open file of it, whatever the roots of its processes. They are of Linux 6.8,
+// accept the file of a namespace since 6.12, and return the source of a mount since 6.13. What
+// follows makes lines of mountinfo of them, so that one code reads both.
 //
 // By that file they need no capability but those for opening it: CAP_SYS_PTRACE for
 // /proc/PID/ns/mnt. A mount costs 3 to 4 µs, where a line of mountinfo costs 1 to 3.
 
 // ErrNoNamespaces is for a kernel, or a filter of system calls, without them.
-var ErrNoNamespaces = errors.New("this kernel lists no mount namespace by its file (Linux 6.13 does), and to enter it takes CAP_SYS_ADMIN and CAP_SYS_CHROOT")
+var ErrNoNamespaces = errors.New("this kernel lists no mount namespace by its file (Linux 6.13 does), " +
+	"and to enter it takes CAP_SYS_ADMIN and CAP_SYS_CHROOT")
 
 // From linux/mount.h.
 const (
@@ -59,7 +60,7 @@ const (
 	idsAtOnce        = 1024
 )
 
-// NamespaceMounts calls do for what mountinfo would say of the mount namespace whose file is open, seen
+// NamespaceMounts calls do for each line that mountinfo would have of the mount namespace whose file is open, seen
 // from its root. The file must be one: before a fix of November 2025 (78f0e33cd6c9) any other
 // harms the kernel.
 func NamespaceMounts(ns int, do func(l *MountLine) error) error {
@@ -81,7 +82,7 @@ func NamespaceMounts(ns int, do func(l *MountLine) error) error {
 			}
 			some, sourced = true, sourced || line
 			var l MountLine
-			if errors.Is(err, unix.EOVERFLOW) { // its paths are as long as whoever made it likes
+			if errors.Is(err, unix.EOVERFLOW) { // its paths are as long as its maker likes
 				l, err = MountLine{Cut: true}, nil
 			} else if err == nil {
 				l, err = CutMount(text)
@@ -98,7 +99,7 @@ func NamespaceMounts(ns int, do func(l *MountLine) error) error {
 		}
 	}
 	if !sourced && some {
-		return ErrNoNamespaces // before 6.13: where an overlay or a bindfs has its files from is not said
+		return ErrNoNamespaces // before 6.13: the source of an overlay or a bindfs is missing
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func noNamespaces(err error) error {
 	return err
 }
 
-// appendMount adds the line of one mount, and reports whether the kernel told its source.
+// appendMount adds the line of one mount, and reports whether it has its source.
 func appendMount(text, buf []byte, ns int, id uint64) (more, grown []byte, sourced bool, _ error) {
 	const mask = statmountSBBasic | statmountMntBasic | statmountMntRoot | statmountMntPoint | statmountFSType | statmountMntOpts | statmountSBSource
 	req := mntIDReq{size: uint32(unsafe.Sizeof(mntIDReq{})), ns: uint32(ns), id: id, param: mask}

@@ -23,11 +23,11 @@ import (
 type Owner struct {
 	UID string         // its effective user ID
 	Pod parsers.PodUID // by its cgroup, "" where it is in none
-	// Enters says that it has user ID 0, or in our user namespace a capability that opens the
+	// Enters reports user ID 0, or in our user namespace a capability that opens the
 	// directories of others. What cannot be read counts as that. A program of root's that another user
 	// has executed does not: it has open what that user had.
 	Enters bool
-	// Apart says that it is in another user namespace, where it takes no privilege of the node's to mount.
+	// Apart reports another user namespace, where it takes no privilege of the node's to mount.
 	Apart bool
 }
 
@@ -65,8 +65,8 @@ func (s *Shares) Apart(pid string) bool {
 }
 
 // Near reports whether what goes unread of a process is a doubt about more than its own pod. Who may not
-// enter the directories of others has files of its own open. But what anybody in our user namespace has mounted,
-// root has mounted, and it may be anybody's.
+// enter the directories of others has files of its own open. But what a process in our user namespace has mounted, root
+// has mounted, and it may be of any pod.
 func (s *Shares) Near(pid string, in []Region, o Owner) bool {
 	return (o.Enters || s.Mounts && !o.Apart) && s.Shows(pid, in, o)
 }
@@ -122,15 +122,15 @@ func madeByOthers(root, hierarchy, path string) bool {
 // MadeByOthers reports whether another user than root and us has made a cgroup.
 func MadeByOthers(st *unix.Statx_t) bool { return st.Uid != 0 && int(st.Uid) != os.Geteuid() }
 
-// Region is a directory of the node as mountinfo would say it.
+// Region is a directory of the node in the terms of mountinfo.
 type Region struct {
 	Dev    string // major:minor of its file system
 	Path   string // from the root of that
 	FSType string
 }
 
-// RegionOf finds what mountinfo says of an open directory. Its handle may be one of O_PATH: the
-// file system is not asked. The error is never that the directory is not there.
+// RegionOf finds an open directory in mountinfo. Its handle may be one of O_PATH: the file system is not asked. The error is
+// never that the directory is not there.
 func RegionOf(dir string, fd int) (Region, error) {
 	st, err := beneath.Stat(fd)
 	if err != nil {
@@ -205,7 +205,7 @@ var errShows = errors.New("it shows the pods' file system")
 
 // Shows reports whether the mount namespace of a process shows another part of the regions than the
 // directory of one pod. What cannot be read counts as yes, unless the process has ended. Who may mount
-// more than is read may do all, but in another user namespace anybody may mount that much.
+// more than is read may do all, but in another user namespace any user may mount that much.
 func (s *Shares) Shows(pid string, in []Region, o Owner) bool {
 	link, err := os.Readlink(s.dir + "/" + pid + "/root")
 	if Vanished(err) { // also where its first thread alone has ended

@@ -100,7 +100,7 @@ func TestSetuid(t *testing.T) {
 	}
 }
 
-// TestShowsTooMuch: what is too much to read is a doubt about the node, but not where anybody can mount that much.
+// TestShowsTooMuch: what is too much to read is a doubt about the node, but not where any user can mount that much.
 func TestShowsTooMuch(t *testing.T) {
 	long := "/" + strings.Repeat("d", 8<<10)
 	mounts := "1 1 0:9 / / rw - overlay o rw\n" + strings.Repeat("2 1 0:9 / "+long+" rw - tmpfs t rw\n", showsLimit>>13+1)

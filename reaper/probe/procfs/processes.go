@@ -31,9 +31,8 @@ func Open(dir string) (int, error) {
 	return proc, nil
 }
 
-// Anybody can have one process start the next and end, for ever. So these are how many listings wait for the
-// processes of pods and of other users than root and us, and for those of which nobody knows whose they were.
-// Root's may never be missed.
+// Any user can have one process start the next and end, for ever. So these are how many listings wait for the processes of
+// pods and of other users than root and us, and for those of unknown owners. Root's may never be missed.
 const theirListings, unknownListings = 8, 20
 
 // quietListings are how many in a row must show no process that ends. In one alone a chain may be missed: once the
@@ -110,7 +109,7 @@ func Numbers(fd int) ([]string, error) {
 
 // Threads lists the threads of a process but its first, as paths below the proc directory.
 // Each may have a mount namespace and a working directory of its own (unshare(2)), and when
-// the first has ended (pthread_exit(3)) the process's own files tell nothing, as a zombie's.
+// the first has ended (pthread_exit(3)) the process's own files show nothing, as a zombie's.
 // The link count of the directory is two more than there are threads, so that the many
 // processes that have one cost one call.
 func Threads(proc int, pid string) ([]string, error) {
@@ -142,13 +141,13 @@ func Threads(proc int, pid string) ([]string, error) {
 	return paths, nil
 }
 
-// Vanished says that a process is gone: ENOENT and ESRCH for a process that ended, EINVAL for a zombie.
+// Vanished reports whether the error means that a process is gone: ENOENT and ESRCH for one that ended, EINVAL for a zombie.
 func Vanished(err error) bool {
 	return beneath.Gone(err) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
 }
 
-// Ended reports whether the process has ended meanwhile. The links of one that was reaped after
-// its name was looked up say EACCES (proc_pid_readlink of fs/proc/base.c).
+// Ended reports whether the process has ended meanwhile. The error of a link of one that was reaped after its name was
+// resolved is EACCES (proc_pid_readlink of fs/proc/base.c).
 func Ended(proc int, pid string, err error) bool {
 	if !errors.Is(err, unix.EACCES) {
 		return false

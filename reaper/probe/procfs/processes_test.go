@@ -87,7 +87,7 @@ func TestNumbersBeginAnew(t *testing.T) {
 	}
 }
 
-// TestEnded: a link of a process that was reaped while it was looked up says EACCES.
+// TestEnded: a link of a process that was reaped meanwhile gives EACCES.
 func TestEnded(t *testing.T) {
 	proc, err := Open("/proc")
 	testkit.Must(t, err)
@@ -111,7 +111,8 @@ func TestPassedOver(t *testing.T) {
 	testkit.Must(t, err)
 	defer beneath.Close(proc)
 	for listing, unseen := range map[int]bool{theirListings - 1: false, theirListings: false, unknownListings: true, mostListings - 1: true} {
-		if got := passedOver(dir, proc, []string{"1", "2", "3"}, listing); got["1"] || got["2"] != unseen || os.Geteuid() == 0 && got["3"] != (listing >= theirListings) {
+		got := passedOver(dir, proc, []string{"1", "2", "3"}, listing)
+		if got["1"] || got["2"] != unseen || os.Geteuid() == 0 && got["3"] != (listing >= theirListings) {
 			t.Errorf("listing %d passes over %v", listing, got)
 		}
 	}

@@ -88,7 +88,7 @@ func (p *Process) Over() error {
 	return nil
 }
 
-// Payer is whose share the process has.
+// Payer names whose share the process has.
 func (p *Process) Payer() string { return p.of.name }
 
 // Hold takes note that one thing more is remembered of the process's owner, with a text of some length.
@@ -113,7 +113,7 @@ func (s *Shares) Each(ctx context.Context, do func(p *Process) (ended bool, err 
 	}, func() bool { return s.rest(do, over) })
 }
 
-// rest reads the processes that need more than the small share, and says whether one has ended. Those of
+// rest reads the processes that need more than the small share, and reports whether one has ended. Those of
 // root come first: what is unread of them is a doubt about the node.
 func (s *Shares) rest(do func(p *Process) (bool, error), over func(p *Process, err error)) (again bool) {
 	late, owners := s.late, map[*payer]bool{}
@@ -184,8 +184,8 @@ func (s *Shares) payer(pid string) *payer {
 	return o
 }
 
-// user is who pays for a process in no pod: the user who runs it, and in another user namespace whoever made
-// that, since one user has thousands of user IDs there.
+// user is who pays for a process in no pod: the user who runs it, and in another user namespace its maker, since one user
+// has thousands of user IDs there.
 func (s *Shares) user(pid string) string {
 	var buf [64]byte
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/user", buf[:]) })
@@ -205,8 +205,8 @@ func (s *Shares) user(pid string) string {
 	return "user ID " + uid
 }
 
-// userOf returns the user ID that a process has, and of one of root's that which it was started with: anybody
-// may execute a program that is set-user-ID.
+// userOf returns the user ID of a process, and of one of root's that which it was started with: any user may execute a
+// program that is set-user-ID.
 func userOf(dir string, proc int, pid string) (string, error) {
 	st, err := beneath.StatName(proc, pid)
 	if err == nil && st.Uid == 0 {

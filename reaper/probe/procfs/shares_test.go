@@ -33,7 +33,7 @@ func shared(t *testing.T, limit time.Duration, users map[string]int) *Shares {
 	return NewShares(dir, proc, dir+"/cgroup", limit)
 }
 
-// TestShares: processes that take all that they get are read last and over their share, whoever they are of,
+// TestShares: processes that take all that they get are read last and over their share, of any owner,
 // and all others are read.
 func TestShares(t *testing.T) {
 	testkit.NeedUsers(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Answer is what the container runtime, or all of several, said in one look.
+// Answer is what the container runtimes list in one look.
 //
 // A UID that was found is known to live even where a list failed; a UID that was not
 // found is known to be gone only where that list was answered wholly, in time, by every
@@ -25,7 +25,7 @@ type Answer struct {
 	InRuntime int
 	// Running holds the sandboxes of static pods that are ready.
 	Running map[policy.PodName][]policy.StaticSandbox
-	// SandboxErr and ContainerErr say why the list cannot be relied on to be whole.
+	// SandboxErr and ContainerErr are why the list may not be complete.
 	SandboxErr, ContainerErr error
 	Origin                   string // the sockets
 	// Network reports whether all of them call the pods' network ready.
@@ -34,8 +34,8 @@ type Answer struct {
 	Sockets []string // those that were found
 }
 
-// Tell sets the two facts that only the runtime can give, and the pod's name.
-func (a Answer) Tell(e *policy.Evidence) {
+// Fill sets the two facts that only the runtime can give, and the pod's name.
+func (a Answer) Fill(e *policy.Evidence) {
 	pod := a.Pods[e.UID]
 	if pod == nil {
 		pod = &Pod{}
@@ -88,8 +88,7 @@ func (a Answer) fact(found string, err error) policy.Fact {
 	case err != nil:
 		f.Detail = err.Error()
 	case a.Lists.Truth != policy.Yes:
-		// A runtime that knows no pod at all has just been made anew, or is not the
-		// kubelet's: its silence about one pod proves nothing.
+		// A runtime that lists no pod at all was just made anew, or is not the kubelet's.
 		f.Detail = a.Lists.Detail
 	default:
 		f.Truth = policy.No
@@ -97,7 +96,6 @@ func (a Answer) fact(found string, err error) policy.Fact {
 	return f
 }
 
-// unanswered is the answer of nobody.
 func unanswered(err error) Answer {
 	return Answer{
 		Lists:      policy.Fact{Detail: err.Error()},
@@ -106,8 +104,8 @@ func unanswered(err error) Answer {
 	}
 }
 
-// merge makes one answer of those of all sockets. A socket that speaks no CRI is left
-// out where it was merely found at a usual place; one that was named must answer.
+// merge makes one answer of those of all sockets. A socket without CRI is left out if it was only found at a usual place; one
+// that was named must answer.
 func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 	c := newCensus(now)
 	var origins []string
@@ -154,7 +152,7 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 }
 
 // networkReady reads the condition NetworkReady, which every runtime must have (api.proto,
-// RuntimeStatus). One that does not tell is not known to have a network.
+// RuntimeStatus). Without it the network is unknown.
 func networkReady(l cri.Lists) policy.Fact {
 	if l.StatusErr != nil {
 		return policy.Fact{Detail: l.StatusErr.Error()}

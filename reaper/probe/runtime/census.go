@@ -16,11 +16,9 @@ import (
 
 // census counts what the runtimes listed, by pod.
 //
-// Of what names no pod, two kinds are told apart. A sandbox or container without any of
-// the kubelet's marks was made by somebody else (crictl, a test, another client of the
-// runtime): the kubelet marks everything, so it belongs to no pod, and it is counted and
-// left out. One with some of the marks but no UID was the kubelet's and has lost its
-// owner: it may belong to any pod, so that list decides nothing.
+// A sandbox or container without any of the kubelet's marks belongs to no pod (crictl, a test, another client of the
+// runtime): it is counted and left out. One with some of the marks but no UID may belong to any pod, so that list decides
+// nothing.
 type census struct {
 	now            time.Time
 	has            map[parsers.PodUID]*Pod
@@ -80,7 +78,6 @@ func (t tally) String() string {
 	return t.words
 }
 
-// String sums up for messages.
 func (c *census) String() string {
 	s := fmt.Sprintf("%s, %s", count(c.pods, "sandbox", "sandboxes"), count(c.contained, "container", "containers"))
 	if c.strangers > 0 {
@@ -238,7 +235,7 @@ func (c *census) container(box *policy.Sandbox, owners, names []string, k *runti
 	}
 }
 
-// stamp reads CRI's created_at, zero where the runtime does not say.
+// stamp parses CRI's created_at; zero is unknown.
 func stamp(at int64) (t time.Time) {
 	if at > 0 {
 		t = time.Unix(0, at)

@@ -14,8 +14,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestNetworkReady: what each version of CRI says of the pods' network, and that a runtime
-// which cannot tell is not believed to have one.
+// TestNetworkReady: what each version of CRI reports of the pods' network. It is unknown of a runtime
+// without that condition.
 func TestNetworkReady(t *testing.T) {
 	for name, version := range map[string]fakecri.Version{"v1": fakecri.V1, "v1alpha2": fakecri.V1Alpha2} {
 		path := filepath.Join(t.TempDir(), "s")

@@ -66,7 +66,7 @@ func TestRuntimePods(t *testing.T) {
 			s.SetSandboxes(c.boxes...)
 			s.SetContainers(c.containers...)
 			a := newReader(t, s.Endpoint()).Ask(t.Context())
-			e := toldOf(a, uidDone)
+			e := evidenceOf(a, uidDone)
 			var words []string
 			for _, b := range e.Sandboxes {
 				if b.Socket != socketOf(s) || !b.Created.Equal(testkit.Noon.Add(-time.Hour)) {
@@ -91,18 +91,18 @@ func TestRuntimePods(t *testing.T) {
 	}
 }
 
-// TestRuntimePodsOfAPart: where one list failed nobody knows what else the pod has, and no
-// sandbox is told one by one.
+// TestRuntimePodsOfAPart: where one list failed it is unknown what else the pod has, and no
+// sandbox is listed one by one.
 func TestRuntimePodsOfAPart(t *testing.T) {
 	for _, call := range []fakecri.Call{fakecri.ListPodSandbox, fakecri.ListContainers} {
 		whole, part := startCRI(t, fakecri.Options{}), startCRI(t, fakecri.Options{})
 		part.SetFault(call, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
 		a := newReader(t, "auto").at(socketOf(whole), socketOf(part)).Ask(t.Context())
-		if e := toldOf(a, uidDone); e.Facts[policy.FactSandbox].Truth != policy.Yes || e.Sandboxes != nil {
+		if e := evidenceOf(a, uidDone); e.Facts[policy.FactSandbox].Truth != policy.Yes || e.Sandboxes != nil {
 			t.Errorf("%+v", e.Sandboxes)
 		}
 		a.SandboxErr, a.ContainerErr, a.Lists.Truth = nil, nil, policy.Yes // the guard off
-		if e := toldOf(a, uidDone); len(e.Sandboxes) == 0 {
+		if e := evidenceOf(a, uidDone); len(e.Sandboxes) == 0 {
 			t.Error("the test tries nothing")
 		}
 	}

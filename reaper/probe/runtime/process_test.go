@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// A role that is no word of testkit's is a socket to serve CRI at.
+// A role that testkit does not have is a socket to serve CRI at.
 //
 // This is an init rather than a test, so that the program may have any command line.
 func init() {

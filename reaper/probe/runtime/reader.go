@@ -13,15 +13,15 @@ import (
 
 // Reader asks the container runtimes of the node.
 type Reader struct {
-	Silent bool     // nobody is to be asked: the operator says that there is no runtime
+	Silent bool     // nothing is asked: the operator has stated that there is no runtime
 	Usual  []string // the usual places of sockets
-	// Find decides which sockets are asked, of the usual ones or of those that somebody named.
+	// Find decides which sockets are asked, of the usual ones or of those that were named.
 	Find  func(usual []string) cri.Sockets
 	Now   func() time.Time
 	Guard *bounded.Guard
 }
 
-// ErrNotAsked is a choice of the operator's, and no failure.
+// ErrNotAsked is the operator's choice, and no failure.
 var ErrNotAsked = errors.New("not asked: --runtime-endpoint none")
 
 // Sockets finds the runtimes that are to be asked.
@@ -68,7 +68,7 @@ func (r *Reader) Ask(ctx context.Context) Answer {
 		a = merge(answers, found, r.Now())
 	case errors.Is(err, ErrNotAsked):
 		a = unanswered(err)
-		a.Err = nil // it is a choice, no failure
+		a.Err = nil
 	default:
 		a = unanswered(err)
 	}

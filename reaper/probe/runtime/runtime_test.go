@@ -34,7 +34,7 @@ const (
 )
 
 // reader asks on a node without processes, so that no kubelet of the machine that runs the tests
-// is heard.
+// answers.
 type reader struct {
 	*Reader
 	kubelet *kubelet.Reader
@@ -68,24 +68,24 @@ func startCRI(t *testing.T, o fakecri.Options) *fakecri.Server {
 
 func socketOf(s *fakecri.Server) string { return strings.TrimPrefix(s.Endpoint(), "unix://") }
 
-// told returns the evidence on one pod as the answer tells it.
-func toldOf(a Answer, uid parsers.PodUID) policy.Evidence {
+// evidenceOf returns the evidence on one pod in the answer.
+func evidenceOf(a Answer, uid parsers.PodUID) policy.Evidence {
 	e := policy.Evidence{UID: uid}
-	a.Tell(&e)
+	a.Fill(&e)
 	return e
 }
 
 // wantTruths checks sandbox and container of a pod.
 func wantTruths(t *testing.T, a Answer, uid parsers.PodUID, sandbox, container policy.Truth) {
 	t.Helper()
-	e := toldOf(a, uid)
+	e := evidenceOf(a, uid)
 	for name, want := range map[policy.FactName]policy.Truth{policy.FactSandbox: sandbox, policy.FactContainer: container} {
 		got := e.Facts[name]
 		if got.Truth != want {
 			t.Errorf("%s: %s is %s (%s), want %s", uid, name, got.Truth, got.Detail, want)
 		}
 		if got.Truth != policy.No && got.Detail == "" {
-			t.Errorf("%s: %s is %s without a word why", uid, name, got.Truth)
+			t.Errorf("%s: %s is %s without a reason", uid, name, got.Truth)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestAskRuntime(t *testing.T) {
 			wantTruths(t, a, uidLive, policy.Yes, policy.Yes)
 			wantTruths(t, a, uidDone, policy.Yes, policy.Yes)
 			wantTruths(t, a, uidDead, policy.No, policy.No)
-			e := toldOf(a, uidLive)
+			e := evidenceOf(a, uidLive)
 			if e.Namespace != "shop" || e.PodName != "db-0" {
 				t.Errorf("name %s/%s", e.Namespace, e.PodName)
 			}
@@ -124,7 +124,7 @@ func TestAskRuntime(t *testing.T) {
 			if got := e.Facts[policy.FactContainer].Detail; got != "container container-of RUNNING, created 3h ago, and 1 more" {
 				t.Errorf("container %q", got)
 			}
-			if got := toldOf(a, uidDone).Facts[policy.FactSandbox].Detail; got != "sandbox sandbox-of-1 NOTREADY" {
+			if got := evidenceOf(a, uidDone).Facts[policy.FactSandbox].Detail; got != "sandbox sandbox-of-1 NOTREADY" {
 				t.Errorf("stopped sandbox %q", got)
 			}
 			if version == fakecri.V1 && (s.Calls(fakecri.ListPodSandbox) != 1 || s.Calls(fakecri.ListContainers) != 1) {
@@ -201,7 +201,7 @@ func TestAskRuntimeAnswersThatAreNotWhole(t *testing.T) {
 	for after := 50; after < 4000; after += 150 {
 		s := startCRI(t, fakecri.Options{CutAfter: after})
 		a := newReader(t, s.Endpoint()).Ask(t.Context())
-		e := toldOf(a, uidDead)
+		e := evidenceOf(a, uidDead)
 		for name, err := range map[policy.FactName]error{policy.FactSandbox: a.SandboxErr, policy.FactContainer: a.ContainerErr} {
 			if err == nil {
 				whole++
@@ -229,7 +229,7 @@ func TestAskRuntimeEmpty(t *testing.T) {
 	}
 	wantTruths(t, a, uidLive, policy.Unknown, policy.Unknown)
 
-	// With the guard off, a runtime that was just made anew says that every pod is dead.
+	// With the guard off, every pod seems dead to a runtime that was just made anew.
 	a.Lists.Truth = policy.Yes
 	wantTruths(t, a, uidLive, policy.No, policy.No)
 }
@@ -295,7 +295,7 @@ func TestAskRuntimeIdentity(t *testing.T) {
 			uidLive, no, yes, "1 sandbox, 1 container",
 		},
 		{
-			"somebody else's",
+			"of another",
 			[]*runtimeapi.PodSandbox{{Id: "a"}},
 			[]*runtimeapi.Container{{Id: "k", Labels: labels("app", "x")}},
 			uidLive, no, no,
@@ -400,8 +400,8 @@ func TestAskRuntimeNamedSocket(t *testing.T) {
 	}
 }
 
-// TestAskRuntimeMuteSocket meets a server that takes the connection and never says a
-// word, and one that does not even accept: both are bounded and leave nothing behind.
+// TestAskRuntimeMuteSocket meets a server that accepts the connection and never answers,
+// and one that does not even accept: both are bounded and leave nothing behind.
 func TestAskRuntimeMuteSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "unaccepted")
 	l, err := net.Listen("unix", path)
@@ -453,12 +453,12 @@ func TestAskRuntimeAuto(t *testing.T) {
 			a := newReader(t, "auto").at(c.paths...).Ask(t.Context())
 			got := map[parsers.PodUID]policy.Truth{}
 			for _, uid := range []parsers.PodUID{uidLive, uidStatic} {
-				got[uid] = toldOf(a, uid).Facts[policy.FactSandbox].Truth
+				got[uid] = evidenceOf(a, uid).Facts[policy.FactSandbox].Truth
 			}
 			if want := map[parsers.PodUID]policy.Truth{uidLive: c.live, uidStatic: c.etcd}; !maps.Equal(got, want) {
 				t.Errorf("sandboxes %v, want %v", got, want)
 			}
-			if got := toldOf(a, uidDead).Facts[policy.FactContainer].Truth; got != c.dead {
+			if got := evidenceOf(a, uidDead).Facts[policy.FactContainer].Truth; got != c.dead {
 				t.Errorf("dead pod's container %s, want %s", got, c.dead)
 			}
 			if a.Lists.Truth != c.lists || !strings.Contains(a.Lists.Detail, c.text) {
@@ -499,7 +499,7 @@ func TestAskRuntimeNotAsked(t *testing.T) {
 	a := r.Ask(t.Context())
 	wantTruths(t, a, uidLive, policy.Unknown, policy.Unknown)
 	if a.Err != nil || a.Sockets != nil || s.Calls(fakecri.ListPodSandbox) != 1 {
-		t.Errorf("a choice is told as an error: %v, or somebody was asked: %v", a.Err, a.Sockets)
+		t.Errorf("a choice is reported as an error: %v, or something was asked: %v", a.Err, a.Sockets)
 	}
 }
 
