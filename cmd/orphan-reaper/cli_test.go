@@ -18,27 +18,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestExitCode: the code is that of the error that was wrapped, not of the wrapping.
-func TestExitCode(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want int
-	}{
-		{nil, 0},
-		{errTest, 1},
-		{exit.Usagef("", "x"), 2},
-		{fmt.Errorf("cannot look: %w", exit.Usagef("", "x")), 2},
-		{errors.Join(errTest, exit.Usagef("", "x")), 2},
-		{exit.Attention(true), 3},
-		{exit.Attention(false), 0},
-		{exit.Failf("", "x"), 1},
-	} {
-		if got := exit.Code(c.err); got != c.want {
-			t.Errorf("%v: %d, want %d", c.err, got, c.want)
-		}
-	}
-}
-
 // TestComplain: a line for each error, without the node's control characters, and the hint.
 func TestComplain(t *testing.T) {
 	for _, c := range []struct {
@@ -196,32 +175,6 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	walk(nil, newRootCommand(&cli{env: noEnv, given: map[string][]string{}}))
-}
-
-// TestContractFlags: every flag and command of the command line's contract is there.
-func TestContractFlags(t *testing.T) {
-	root := newRootCommand(&cli{env: noEnv, given: map[string][]string{}})
-	for name := range strings.FieldsSeq(`config root-dir mode hold settle confirm retention max-per-look quarantine-dir state-dir
-		log-source journal-unit log-file runtime-endpoint node-namespaces node-root cgroup-root kubelet-token-file kubelet-client-certificate kubelet-client-key
-		kubeconfig node-name api-unreachable cni-cache-dir cni-data-dir cni-conf-dir
-		cni-older-than metrics-file web-listen-address web-config-file web-token-review tracing-endpoint tracing-ca-file orphan-report output log-level log-format`) {
-		if root.PersistentFlags().Lookup(name) == nil {
-			t.Errorf("no flag --%s", name)
-		}
-	}
-	for _, path := range []string{
-		"doctor", "run", "scan", "explain", "sweep", "report", "parse", "quarantine list", "quarantine restore", "quarantine purge",
-		"quarantine forget", "quarantine resume",
-		"fleet list", "fleet sweep",
-		"config print", "config check", "version", "completion",
-	} {
-		if c, rest, err := root.Find(strings.Fields(path)); err != nil || len(rest) > 0 || !c.Runnable() {
-			t.Errorf("no command %s", path)
-		}
-	}
-	if c, _, err := root.Find([]string{"parse"}); err != nil || c.Flags().Lookup("hints") == nil {
-		t.Error("no parse --hints")
-	}
 }
 
 // goneReader is a pipe whose reader has closed it.

@@ -17,7 +17,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui/doctor"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -194,31 +193,6 @@ func TestDocFacts(t *testing.T) {
 	}
 	if calls < 100 {
 		t.Errorf("only %d commands were found", calls)
-	}
-}
-
-// TestSymptomForms: the parsers recognize each form of the kubelet's message in README.md and docs/faq.md.
-func TestSymptomForms(t *testing.T) {
-	const uid = "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
-	pages := docPages(t)
-	readme, faq := pages["README.md"], pages["docs/faq.md"]
-	_, block, _ := strings.Cut(readme, "```\n")
-	block, _, _ = strings.Cut(block, "```")
-	const klog = `E0331 15:47:45.892216    3416 kubelet_volumes.go:263] `
-	var forms []string
-	for line := range strings.Lines(block) {
-		forms = append(forms, klog+strings.Replace(strings.TrimSpace(line), "…", uid, 1))
-	}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(found, but [^`]*)`").FindAllStringSubmatch(faq, -1) {
-		forms = append(forms, klog+`orphaned pod "`+uid+`" `+m[1])
-	}
-	if len(forms) != 14 {
-		t.Errorf("%d forms", len(forms))
-	}
-	for _, form := range forms {
-		if s, ok := parsers.ParseLine(parsers.Line{Text: []byte(form)}); !ok || s.UID != uid || s.Report == parsers.ReportTeardown {
-			t.Errorf("%t %+v: %s", ok, s, form)
-		}
 	}
 }
 

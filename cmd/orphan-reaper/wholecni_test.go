@@ -263,11 +263,10 @@ func (n *benchNode) leaveCNI(dir string, count int) {
 }
 
 // BenchmarkSweepCNIWhole has one sweep judge, archive and remove 300,000 stale cache files,
-// from the program's start to its end, beside rm, which does none of the three, by turns; and
-// beside a script with processes for each file, on some hundred of them.
+// from the program's start to its end, beside rm, which does none of the three, by turns.
 func BenchmarkSweepCNIWhole(b *testing.B) {
 	count, rounds := testkit.Size(300_000, 3000), testkit.Size(3, 1)
-	var ours, cpu, memory, theirs, script []float64
+	var ours, cpu, memory, theirs []float64
 	for i := range b.N * rounds {
 		n := newBenchNode(b)
 		n.args = append(n.args, "--runtime-endpoint", "none", "--cni-older-than", "0s")
@@ -302,7 +301,6 @@ func BenchmarkSweepCNIWhole(b *testing.B) {
 		if len(left) != benchLive {
 			b.Fatalf("%d files are left of %d that live", len(left), benchLive)
 		}
-		script = append(script, n.scriptCNI(testkit.Size(500, 20)))
 		n.must(os.RemoveAll(n.dir)) // a round has a GiB
 	}
 	b.ReportMetric(0, "ns/op")
@@ -311,33 +309,4 @@ func BenchmarkSweepCNIWhole(b *testing.B) {
 	b.ReportMetric(percentile(memory, 100), "MiB-peak")
 	b.ReportMetric(percentile(theirs, 50), "rm-s")
 	b.ReportMetric(percentile(ours, 50)/percentile(theirs, 50), "ratio-to-rm")
-	b.ReportMetric(percentile(script, 50)*1000, "script-ms/file")
-	b.ReportMetric(percentile(ours, 50)/float64(count)/percentile(script, 50), "ratio-to-script")
-}
-
-// scriptCNI does what the cron job of StarlingX does for each name, a process for each step,
-// and returns the seconds for one.
-func (n *benchNode) scriptCNI(count int) float64 {
-	n.b.Helper()
-	dir := "script"
-	n.mkdir(dir)
-	for i := range count {
-		n.write(fmt.Sprintf("%s/cbr0-%064x-eth0", dir, i), "{}")
-	}
-	const script = `pods=$2
-for f in "$1"/*; do
-	id=$(echo "$f" | sed -nE 's/^.*-([0-9a-zA-Z]{64})-[0-9a-zA-Z]+$/\1/p')
-	[ -n "$id" ] || continue
-	echo "$pods" | grep -q "$id" && continue
-	age=$(( ($(date +%s) - $(stat -c %Z "$f")) / 3600 ))
-	[ "$age" -ge 0 ] && rm -f "$f"
-done`
-	begin := time.Now()
-	out, err := exec.Command("sh", "-c", script, "sh", n.path(dir), strings.Repeat("f", 64)).CombinedOutput()
-	took := time.Since(begin).Seconds()
-	left, rerr := os.ReadDir(n.path(dir))
-	if err != nil || rerr != nil || len(left) > 0 {
-		n.b.Fatalf("the script left %d: %v\n%s", len(left), err, out)
-	}
-	return took / float64(count)
 }

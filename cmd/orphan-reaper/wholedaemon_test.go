@@ -209,13 +209,6 @@ func TestWholeWeb(t *testing.T) {
 	}
 }
 
-// TestFleetBreakersBelowNothing: a negative limit is refused.
-func TestFleetBreakersBelowNothing(t *testing.T) {
-	if code, out, said := call(t, "fleet", "sweep", "--max-breakers", "-1", "http://127.0.0.1:1"); code != 2 || !strings.Contains(said, "negative") {
-		t.Errorf("%d %s %s", code, out, said)
-	}
-}
-
 // TestWholeFleetWait: a daemon that changes to mode enforce waits a part of enforce_spread, and all screens
 // show it; one without enforce_spread removes what fleet sweep waits for.
 func TestWholeFleetWait(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -25,11 +24,11 @@ func Text(r policy.Record) string {
 	if s == "" {
 		s = compose(r)
 	}
-	return cut(clean.Text(s), maxText)
+	return clean.Cut(clean.Text(s), maxText)
 }
 
 // What returns Text without who requested it and how to undo it.
-func What(r policy.Record) string { return cut(clean.Text(cmp.Or(r.Text, sentence(r))), maxText) }
+func What(r policy.Record) string { return clean.Cut(clean.Text(cmp.Or(r.Text, sentence(r))), maxText) }
 
 func compose(r policy.Record) string {
 	s := sentence(r)
@@ -269,16 +268,4 @@ func size(n int64) string {
 		f, unit = f/1024, unit+1
 	}
 	return fmt.Sprintf("%.1f %ciB", f, "KMGTP"[unit])
-}
-
-// cut shortens s to at most n bytes, at a rune's end, with an ellipsis.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	n -= len("…")
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }

@@ -53,11 +53,19 @@ const mostBrief = 200
 func Brief(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
 	if len(s) > mostBrief {
-		s = s[:mostBrief]
-		for !utf8.ValidString(s) {
-			s = s[:len(s)-1]
-		}
-		s += " …"
+		s = Cut(s, mostBrief)
 	}
 	return Name(s)
+}
+
+// Cut returns text with at most so many bytes, with an ellipsis and no part of a rune at its end.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := most - len("…")
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
 }

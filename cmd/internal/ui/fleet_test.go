@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -65,33 +64,6 @@ func TestFleetListNames(t *testing.T) {
 	s.Add(report.Target{Node: "worker-evil", URL: "http://10.0.0.2", Named: true}, &report.Swept{Answer: report.Answer{Node: "worker-good"}}, nil)
 	if a := s.Asked[0]; a.Node != "worker-evil" || a.CallsItself != "worker-good" {
 		t.Errorf("%+v", a)
-	}
-}
-
-// TestFleetSweepNames: as TestFleetListNames, of a sweep.
-func TestFleetSweepNames(t *testing.T) {
-	f := NewFleetSweep(6)
-	says := func(at report.Target, name string) {
-		f.Add(at, &report.Swept{Answer: report.Answer{Node: name}}, nil)
-	}
-	says(report.Target{Node: "worker-good", URL: "http://10.0.0.1", Named: true}, "worker-good")
-	says(report.Target{Node: "10.0.0.3", URL: "http://10.0.0.3"}, "worker-good")
-	says(report.Target{Node: "10.0.0.4", URL: "http://10.0.0.4"}, "worker-gone")
-	says(report.Target{Node: "10.0.0.5", URL: "http://10.0.0.5"}, "worker-5")
-	says(report.Target{Node: "10.0.0.7", URL: "http://10.0.0.7"}, "worker-later")
-	f.Add(report.Target{Node: "worker-gone", URL: "http://10.0.0.6", Named: true}, &report.Swept{}, errors.New("refused"))
-	f.Add(report.Target{Node: "worker-later", URL: "http://10.0.0.8", Named: true}, nil, report.ErrNotAsked)
-	f.Sort()
-	var got []string
-	for _, a := range f.Asked {
-		got = append(got, a.URL+" "+a.Node+" "+a.CallsItself)
-	}
-	slices.Sort(got)
-	if want := []string{
-		"http://10.0.0.1 worker-good ", "http://10.0.0.3 10.0.0.3 worker-good", "http://10.0.0.4 10.0.0.4 worker-gone",
-		"http://10.0.0.5 worker-5 ", "http://10.0.0.7 10.0.0.7 worker-later",
-	}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 

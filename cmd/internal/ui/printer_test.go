@@ -40,16 +40,6 @@ func TestJSONIsPrintable(t *testing.T) {
 	}
 }
 
-func TestColour(t *testing.T) {
-	p := &Printer{colour: true}
-	if got := p.Paint(Red, "x"); got != "\x1b[31mx\x1b[0m" {
-		t.Errorf("%q", got)
-	}
-	if p.colour = false; p.Paint(Red, "x") != "x" {
-		t.Error("colour where there is none")
-	}
-}
-
 // TestGiven: each command of the program carries the operator's flags, once and unbroken, and no other text
 // does.
 func TestGiven(t *testing.T) {

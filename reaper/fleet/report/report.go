@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -293,16 +292,4 @@ func flag(b bool) int {
 }
 
 // Short returns text fit to be shown, with at most mostText bytes. It reads no more of it.
-func Short(text string) string { return cut(clean.Text(cut(text, mostText)), mostText) }
-
-// cut returns text with at most that many bytes, and no part of a rune at its end.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	end := most - len("…")
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
-}
+func Short(text string) string { return clean.Cut(clean.Text(clean.Cut(text, mostText)), mostText) }

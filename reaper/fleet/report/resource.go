@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"sort"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // What Kubernetes calls a node's report. The definition is in packaging/chart, and is made of the same
@@ -56,7 +58,7 @@ func NewResource(r Report, m Metadata) (res Resource, text []byte, err error) {
 		p := &r.Pods[i]
 		p.Why = slices.Clone(p.Why)
 		for j := range p.Why {
-			p.Why[j].Detail = cut(p.Why[j].Detail, mostDetail)
+			p.Why[j].Detail = clean.Cut(p.Why[j].Detail, mostDetail)
 		}
 	}
 	with := func(n int) []byte {

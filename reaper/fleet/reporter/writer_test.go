@@ -155,6 +155,20 @@ func TestPromise(t *testing.T) {
 	}
 }
 
+// TestBusy: an API server that is slow is left alone for as long as 200 writes take, and for mostBack at most.
+func TestBusy(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for took, want := range map[time.Duration]time.Duration{
+		8 * time.Millisecond: quickGap, 100 * time.Millisecond: 20 * time.Second, 4 * time.Second: mostBack,
+	} {
+		s := schedule{random: func(time.Duration) time.Duration { return 0 }}
+		s.written(now, took)
+		if s.published(now, true); s.due.Sub(now) != want {
+			t.Errorf("after a write of %v it waits for %v, want %v", took, s.due.Sub(now), want)
+		}
+	}
+}
+
 // TestAway: while the API server cannot be asked, it is tried less and less often, whatever changes;
 // that is logged once, as is the end of it.
 func TestAway(t *testing.T) {
