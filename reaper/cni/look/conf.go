@@ -33,9 +33,11 @@ const (
 	mostDataDirs = 256
 )
 
-// usualConfDirs are where distributions that bring their own runtime have the network configurations: K3s and RKE2, and MicroK8s.
+// usualConfDirs are where distributions that bring their own runtime have the network configurations: K3s and RKE2, MicroK8s, and
+// OpenShift, whose CRI-O does not report its network_dir.
 var usualConfDirs = []string{
 	"/var/lib/rancher/k3s/agent/etc/cni/net.d", "/var/lib/rancher/rke2/agent/etc/cni/net.d", "/var/snap/microk8s/current/args/cni-network",
+	"/etc/kubernetes/cni/net.d",
 }
 
 // confDirs returns the directories of network configurations: the configured one; else the usual one and those of distributions.
@@ -56,7 +58,7 @@ func (r *Reader) readConfs(ctx context.Context) netConf {
 	var missing error
 	read := 0
 	for _, dir := range all.dirs {
-		c, err := bounded.Try(ctx, r.Guard, "cni "+dir, func() (netConf, error) { return readConfDir(dir) })
+		c, err := bounded.Try(ctx, r.Guard, "cni "+dir, func() (netConf, error) { return r.readConfDir(dir) })
 		if beneath.Gone(err) {
 			missing = cmp.Or(missing, err)
 			continue
@@ -85,9 +87,9 @@ func (r *Reader) onNode(dir string) string {
 	return filepath.Join(root, dir)
 }
 
-func readConfDir(dir string) (netConf, error) {
+func (r *Reader) readConfDir(dir string) (netConf, error) {
 	c := netConf{networks: map[string]bool{}}
-	fd, err := openPath(dir)
+	fd, err := r.openUsual(dir)
 	if err != nil {
 		return c, err
 	}

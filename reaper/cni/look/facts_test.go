@@ -163,6 +163,13 @@ func TestCNINetns(t *testing.T) {
 			testkit.Must(n.t, os.Remove(n.path("run/netns")))
 			n.symlink("netns", "run/netns")
 		}, policy.Unknown, "cannot read the network namespaces"},
+		{"in a container, gone", "%/var/run/netns/x", (*cniNode).inContainer, policy.No, ""},
+		{"in a container, there", "%/var/run/netns/y", (*cniNode).inContainer, policy.Yes, "exists"},
+		{"in a container, in another directory, there", "/run/elsewhere/netns/y", (*cniNode).inContainer, policy.Yes, "exists"},
+		{"in a container that may not look", "%/run/netns/x", func(n *cniNode) {
+			n.inContainer()
+			n.cfg.InitRoot = n.path("nothing")
+		}, policy.Unknown, "what the node has at"},
 		{"a process's, gone", "/proc/4194305/ns/net", nil, policy.No, ""},
 		{"a process's, there", "/proc/300/ns/net", func(n *cniNode) { n.process(300) }, policy.Yes, "exists"},
 		{"in another directory, gone", "/run/there-is-none/x", nil, policy.No, ""},
@@ -190,6 +197,21 @@ func TestCNINetns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// inContainer makes PID 1 another tree, with the namespaces, and hides what the node has in /run.
+func (n *cniNode) inContainer() {
+	n.t.Helper()
+	n.cfg.InitRoot = n.t.TempDir()
+	tree := filepath.Join(n.cfg.InitRoot, n.dir)
+	testkit.Must(n.t, os.MkdirAll(filepath.Join(tree, "run/netns"), 0o755))
+	testkit.Must(n.t, os.MkdirAll(filepath.Join(tree, "var"), 0o755))
+	testkit.Must(n.t, os.MkdirAll(filepath.Join(n.cfg.InitRoot, "run/elsewhere/netns"), 0o755))
+	testkit.Must(n.t, os.Symlink(n.path("run"), filepath.Join(tree, "var/run"))) // absolute, as Debian's
+	testkit.Must(n.t, os.WriteFile(filepath.Join(tree, "run/netns/y"), nil, 0o600))
+	testkit.Must(n.t, os.WriteFile(filepath.Join(n.cfg.InitRoot, "run/elsewhere/netns/y"), nil, 0o600))
+	testkit.Must(n.t, os.RemoveAll(n.path("run")))
+	testkit.Must(n.t, os.Remove(n.path("var/run")))
 }
 
 // process makes a process's namespace file in the node's proc directory.

@@ -46,6 +46,7 @@ const criNamespace = "k8s.io"
 
 // idDirs are the container IDs that some directories have an entry for.
 type idDirs struct {
+	r     *Reader
 	found map[string]idDir
 	buf   []byte
 	err   error
@@ -67,7 +68,7 @@ func (r *Reader) idDirs(ctx context.Context, patterns []string) idDirs {
 	var errs []error
 	for _, pattern := range patterns {
 		got, err := bounded.Do(ctx, r.Guard, "ids "+pattern, func() idDirs {
-			d := idDirs{found: map[string]idDir{}, buf: make([]byte, 32<<10)}
+			d := idDirs{r: r, found: map[string]idDir{}, buf: make([]byte, 32<<10)}
 			d.read("/", strings.Split(strings.Trim(filepath.Clean(pattern), "/"), "/"), "")
 			return d
 		})
@@ -88,7 +89,7 @@ func (d *idDirs) read(path string, rest []string, under string) {
 	for len(rest) > 0 && !strings.Contains(rest[0], "*") {
 		path, rest = filepath.Join(path, rest[0]), rest[1:]
 	}
-	fd, err := openPath(path)
+	fd, err := d.r.openUsual(path)
 	if err != nil {
 		d.fail(path, err)
 		return

@@ -47,7 +47,7 @@ func (r *Reader) netnsSet(ctx context.Context) netnsSet {
 		n := netnsSet{dirs: map[string]string{}, have: map[string]namespace{}}
 		seen := map[nsID]string{}
 		for _, dir := range r.NetnsDirs {
-			n.read(filepath.Clean(dir), seen)
+			n.read(r, filepath.Clean(dir), seen)
 		}
 		return n
 	})
@@ -57,9 +57,9 @@ func (r *Reader) netnsSet(ctx context.Context) netnsSet {
 	return n
 }
 
-func (n *netnsSet) read(dir string, seen map[nsID]string) {
+func (n *netnsSet) read(r *Reader, dir string, seen map[nsID]string) {
 	n.dirs[dir] = dir
-	fd, err := openPath(dir)
+	fd, err := r.openUsual(dir)
 	if err != nil {
 		n.fail(dir, err)
 		return
@@ -194,6 +194,12 @@ func (r *Reader) statNamespace(path string, now policy.Instant) elsewhere {
 		at = r.ProcDir + strings.TrimPrefix(path, "/proc")
 	}
 	_, err := beneath.StatName(unix.AT_FDCWD, at)
+	if beneath.Gone(err) && !isProc(path) {
+		var fd int
+		if fd, err = r.openOnNode(path, unix.O_PATH|unix.O_NOFOLLOW, err); err == nil {
+			beneath.Close(fd)
+		}
+	}
 	switch {
 	case beneath.Gone(err), errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOTDIR):
 		return elsewhere{Fact: policy.Fact{Truth: policy.No, Origin: path}}

@@ -23,6 +23,9 @@ import (
 type Reader struct {
 	Node     Node
 	NodeRoot string
+	// InitRoot is /proc/1/root, below which a container finds what was not mounted into it; "" where this process's own files are
+	// the node's.
+	InitRoot string
 	// CacheDirs are the cache directories of libcni, Multus and flannel, and DataDirs those of host-local,
 	// besides the ones in a configuration.
 	CacheDirs, DataDirs []string
@@ -78,6 +81,41 @@ func openPath(path string) (int, error) {
 	fd, err := beneath.Retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return -1, beneath.PathError("open", path, err)
+	}
+	return fd, nil
+}
+
+// openUsual opens a directory at its usual place. In a container, one that is not there may be on the node: without it a namespace
+// or task that lives would count as gone.
+func (r *Reader) openUsual(path string) (int, error) {
+	fd, err := openPath(path)
+	if beneath.Gone(err) {
+		return r.openOnNode(path, unix.O_RDONLY|unix.O_DIRECTORY, err)
+	}
+	return fd, err
+}
+
+// openOnNode opens a path as PID 1 sees it. gone is the error where PID 1 has the same root directory as this process.
+func (r *Reader) openOnNode(path string, flags int, gone error) (int, error) {
+	if r.InitRoot == "" {
+		return -1, gone
+	}
+	root, err := beneath.Retry(func() (int, error) { return unix.Open(r.InitRoot, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return -1, fmt.Errorf("what the node has at %s is not known: %v", clean.Name(path), beneath.PathError("open", r.InitRoot, err)) //nolint:errorlint // it is not gone
+	}
+	defer beneath.Close(root)
+	node, err := beneath.Stat(root)
+	if err != nil {
+		return -1, beneath.PathError("stat", r.InitRoot, err)
+	}
+	if own, err := beneath.StatName(unix.AT_FDCWD, "/"); err == nil && nsIDOf(&own) == nsIDOf(&node) {
+		return -1, gone
+	}
+	how := unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := beneath.Retry(func() (int, error) { return unix.Openat2(root, path, &how) })
+	if err != nil {
+		return -1, beneath.PathError("openat2", path+" of PID 1", err)
 	}
 	return fd, nil
 }
