@@ -18,7 +18,7 @@ func (d DirID) Is(remembered DirID) bool {
 
 // Listed returns the entries that are in quarantine, sorted.
 func Listed(all map[string]*EntryState) []EntryState {
-	var in []EntryState
+	in := make([]EntryState, 0, len(all))
 	for _, e := range all {
 		if e.Phase.InQuarantine() {
 			in = append(in, *e)

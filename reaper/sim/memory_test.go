@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ type memory struct {
 	inodes uint64
 	free   int64    // where the disk is full: what somebody gave back
 	undo   []func() // the changes of names since the last sync
+	spare  []byte   // of a file that was replaced
 }
 
 type file struct {
@@ -78,7 +80,8 @@ func (m *memory) OpenFile(name string, flag int, _ fs.FileMode) (state.File, err
 	}
 	if f == nil {
 		m.inodes++
-		f = &file{name: name, ino: m.inodes}
+		f = &file{name: name, ino: m.inodes, data: m.spare[:0]}
+		m.spare = nil
 		m.files[name] = f
 		m.undo = append(m.undo, func() { delete(m.files, name) })
 	}
@@ -99,7 +102,9 @@ func (m *memory) Rename(from, to string) error {
 	}
 	old := m.files[to]
 	if old != nil {
-		m.free += old.size()
+		if m.free += old.size(); !m.powerFails && strings.HasSuffix(to, ".json") { // nobody holds a value's file open
+			m.spare = old.data
+		}
 	}
 	delete(m.files, from)
 	f.name, m.files[to] = to, f

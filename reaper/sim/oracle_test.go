@@ -23,7 +23,8 @@ type oracle struct {
 	report    reaper.Report // of the last pass
 	readings  *readings     // of its look
 	intents   map[string]policy.Kind
-	begun     map[string]policy.Kind           // the intents that were open when the look began
+	unclosed  map[string]policy.Kind           // the intents of which no outcome but a failure is written
+	begun     map[string]policy.Kind           // these when the look began
 	parks     bool                             // something lay in quarantine then
 	cutShort  bool                             // an operator's command left something half done
 	intended  map[string]time.Duration         // when each intent was written down
@@ -47,7 +48,7 @@ type question struct {
 }
 
 func (o *oracle) begin() {
-	o.intents, o.intended, o.kubelets = map[string]policy.Kind{}, map[string]time.Duration{}, map[string]policy.KubeletID{}
+	o.intents, o.unclosed, o.intended, o.kubelets = map[string]policy.Kind{}, map[string]policy.Kind{}, map[string]time.Duration{}, map[string]policy.KubeletID{}
 	o.confirmed = map[string]policy.KubeletID{}
 	o.asked, o.signs = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}
 }
@@ -65,7 +66,7 @@ const exchange = 20 * time.Second
 // looks notes that a look begins.
 func (o *oracle) looks(n *node) {
 	o.looked, o.readings, o.moved, o.lives = n.now, nil, nil, nil
-	o.begun, o.parks = maps.Clone(o.intents), len(n.quarantine) > 0
+	o.begun, o.parks = maps.Clone(o.unclosed), len(n.quarantine) > 0
 }
 
 // starts notes that the program starts.
@@ -77,15 +78,19 @@ func (o *oracle) written(n *node, r policy.Record) {
 	o.proven = o.proven || o.first[r.Entry] && r.Kind == policy.KindFailed && o.intents[r.Entry] == policy.KindStripping
 	switch {
 	case r.Kind.Means().Intent:
-		o.intents[r.Entry], o.intended[r.Entry] = r.Kind, n.now
+		o.intents[r.Entry], o.unclosed[r.Entry], o.intended[r.Entry] = r.Kind, r.Kind, n.now
 	case r.Entry != "":
-		delete(o.intents, r.Entry)
+		if delete(o.intents, r.Entry); r.Kind != policy.KindFailed {
+			delete(o.unclosed, r.Entry)
+		}
+	}
+	if r.Kind == policy.KindPurging { // an operator has taken the pod out of the slow start
+		delete(o.first, r.Entry)
 	}
 	if r.Kind == policy.KindParking || r.Kind == policy.KindParked {
 		o.kubelets[r.Entry] = r.Kubelet
 	}
 	if first := o.first[r.Entry]; first && !r.Kind.Means().Intent && r.Kind != policy.KindParked && r.Kind != policy.KindFailed {
-		o.proven = o.proven || r.Kind == policy.KindStripped || r.Kind == policy.KindRemoved
 		delete(o.first, r.Entry)
 	}
 	if _, begun := o.confirmed[r.Entry]; r.Kind == policy.KindStripping && !begun {
@@ -100,6 +105,12 @@ func (o *oracle) written(n *node, r policy.Record) {
 	if r.Kind == policy.KindBreaker && !n.misleads(n.byUID[r.UID]) {
 		o.fail(n, "the breaker opened, though no judgement was wrong: %s, %v", n.byUID[r.UID], r.Why)
 	}
+}
+
+// ended takes in how an action ended, which may not be written down.
+func (o *oracle) ended(out policy.Outcome) {
+	done := out.Result == policy.Done || out.Result == policy.Partly
+	o.proven = o.proven || o.first[out.Action.Entry] && out.Action.Kind == policy.Strip && done
 }
 
 // misleads reports whether a pod that is dead, or that came back after it had ended, looks like one that lived all along.

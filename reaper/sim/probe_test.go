@@ -181,6 +181,7 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 // parked adds what is known of what lies in quarantine.
 func (p prober) parked(r *readings, look *policy.Look, parked []policy.EntryState, there func(parsers.PodUID) bool) {
 	n := p.node
+	look.Parked = make([]policy.Evidence, 0, len(parked))
 	for _, s := range parked {
 		pod := n.byUID[s.UID]
 		e := policy.Evidence{Name: string(s.UID), UID: s.UID, Entry: s.Entry, Namespace: s.Namespace, PodName: s.PodName}

@@ -131,7 +131,7 @@ func (n *node) order(do func(r *reaper.Reaper, ctx context.Context) error, words
 		if err == nil {
 			err = do(r, context.Background())
 		}
-		n.oracle.cutShort = n.oracle.cutShort || len(n.oracle.intents) > 0
+		n.oracle.cutShort = n.oracle.cutShort || len(n.oracle.unclosed) > 0
 		n.tell("the operator: %s: %v", words, err)
 	}
 	if n.program.busy {

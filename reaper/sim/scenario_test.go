@@ -122,7 +122,7 @@ func newScenario(seed uint64, lives int) scenario {
 	for i := range pods {
 		pods[i] = makePod(i, chance)
 	}
-	s.calm = 10*time.Minute + time.Duration(chance.IntN(50))*time.Minute
+	s.calm = 10*time.Minute + time.Duration(chance.IntN([]int{15, 15, 50}[chance.IntN(3)]))*time.Minute
 	at := func() time.Duration { return time.Duration(chance.Int64N(int64(s.calm))) }
 	if !one(8) { // a pod of a DaemonSet, which is always there
 		p := makePod(len(pods), chance)
@@ -182,7 +182,7 @@ func newScenario(seed uint64, lives int) scenario {
 		s.calm, s.rules.Retention = max(s.calm, 35*time.Minute), 11*time.Minute
 		s.acts = append(s.acts, act{kind: programKilled, at: 15*time.Minute + at()/4, lasts: time.Second})
 	}
-	if lives >= 10 && one(200) {
+	if lives >= 10 && seed%1000 == 500 {
 		s, pods = s.backlog(chance)
 	}
 	slices.SortStableFunc(s.acts, func(a, b act) int { return int(a.at - b.at) })

@@ -40,6 +40,9 @@ func TestSimulate(t *testing.T) {
 				for _, p := range n.pods {
 					lived.Add(uint64(p.lives))
 				}
+				if (i+1)%20_000 == 0 {
+					t.Logf("%d seeds with %d lives", i+1, lived.Load())
+				}
 				if n.oracle.failed != "" {
 					failed.Add(1)
 					small, told := s, n
