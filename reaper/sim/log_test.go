@@ -86,13 +86,13 @@ func (l *log) rotate() {
 // parse is the program's parser: each line is the sighting that it was made of.
 func (l *log) parse(parsers.Line) (parsers.Sighting, bool) { return l.current, true }
 
-// forge is a line that another process made, about any pod. Each kind lacks one of the four things by which a line is the kubelet's: the
-// process, the time, the format, or that it is whole.
+// forge is a line that another process made, about any pod. Each kind lacks one of the five things by which a line is the kubelet's: the
+// process, the time, the format, that it is whole, or the pod.
 func (l *log) forge(uid parsers.PodUID, kind int) {
 	s := parsers.Sighting{
 		UID: uid, Report: parsers.ReportNotADirectory, Count: parsers.NoCount, PID: l.kubelet.id.PID, Whole: true, Trusted: l.journald, Time: l.wall(),
 	}
-	switch kind % 5 {
+	switch kind % 6 {
 	case 0:
 		s.PID += 7
 	case 1:
@@ -103,8 +103,10 @@ func (l *log) forge(uid parsers.PodUID, kind int) {
 		s.Time, s.CatchUp, s.Trusted = time.Time{}, true, false
 	case 4:
 		s.JSON = true
+	case 5: // one that the node never had
+		s.UID = "eeeeeeee-0000-4000-8000-000000000000"
 	}
-	if kind%2 == 0 {
+	if kind/6%2 == 0 && kind%6 != 5 {
 		s.Report, s.Leaf, s.Volume = parsers.ReportTeardown, "volumes/kubernetes.io~nfs/other", "other"
 	}
 	l.arrive(s)

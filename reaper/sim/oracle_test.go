@@ -184,7 +184,10 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 	}
 	o.slowly(n, p)
 	o.first[entry] = true
-	last, hold := o.asked[p.uid], min(n.rules.Hold, n.rules.HoldReported)
+	last, hold := o.asked[p.uid], n.rules.Hold
+	if n.released(p) {
+		hold = min(hold, n.rules.HoldReported)
+	}
 	o.speaks(n, r, p, append(alive, policy.ReasonRuntimeEmpty, policy.ReasonKubeletStarting, policy.ReasonRestored))
 	if last.readings == nil || last.at < o.intended[entry] {
 		o.fail(n, "%s was parked without the last question", p)
@@ -211,6 +214,8 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 		o.fail(n, "%s was parked, though its kubelet tears down a volume of it", p)
 	case !lists && n.log.said[p.uid] < ran && (r.logs.Pods[p.uid] || r.logs.Err != nil || r.network.Truth != policy.Yes || spoke < ran):
 		o.fail(n, "%s was parked, though its kubelet did not release it", p)
+	case n.now-n.booted < hold:
+		o.fail(n, "%s was parked %s after the machine was switched on", p, n.now-n.booted)
 	case r.at.Wall.Sub(r.of[p.index].seen.changed) < hold:
 		o.fail(n, "%s was parked, though its directory had just changed", p)
 	case o.signs[p.uid] > n.faults.last && n.now-o.signs[p.uid] < hold:
@@ -225,8 +230,6 @@ func (o *oracle) slowly(n *node, p *pod) {
 		return
 	}
 	r, quiet, first := o.readings, false, false
-	// The kubelet that the look saw counts, also if another has started since.
-	released := n.version >= 37 || n.asksKubelet || 800+n.log.said[p.uid] == r.id.PID
 	for name := range o.first {
 		d := n.quarantine[name]
 		if d == nil {
@@ -236,9 +239,15 @@ func (o *oracle) slowly(n *node, p *pod) {
 		of := &r.of[n.byUID[d.uid].index] // what is back, or is only in use, says nothing of the others
 		first = first || !of.manifest && of.seen == nil && !of.used && r.useErr == nil && r.static.Err == nil && !n.nameless(n.byUID[d.uid])
 	}
-	if first && (!released || n.rules.HoldReported == 0 || !quiet) {
+	if first && (!n.released(p) || n.rules.HoldReported == 0 || !quiet) {
 		o.fail(n, "%s was parked before the first pod since the start was confirmed", p)
 	}
+}
+
+// released reports whether the kubelet that the look saw may have released the pod itself, by a line or a list. It counts also if another
+// has started since.
+func (n *node) released(p *pod) bool {
+	return n.version >= 37 || n.asksKubelet || 800+n.log.said[p.uid] == n.oracle.readings.id.PID
 }
 
 // speaks fails where one of the reasons is so.
@@ -256,7 +265,7 @@ func (o *oracle) speaks(n *node, r *readings, p *pod, reasons []policy.Reason) {
 // parked judges that a directory went to quarantine.
 func (o *oracle) parked(n *node, d *dir) {
 	p := n.byUID[d.uid]
-	d.by = n.kubelet.run
+	d.by, d.steps = n.kubelet.run, n.steps
 	switch {
 	case o.person:
 	case p.deserted && o.readings.api.Silent != "":
@@ -587,11 +596,21 @@ func (n *node) keeps(p *pod, d *dir) string {
 		return "nobody knows its name, and there is a manifest"
 	case n.rules.NeedAPI && !slices.ContainsFunc(n.pods, func(q *pod) bool { return !q.static && q.wanted && q.runs() }):
 		return "nothing shows that the API server's list is of this node"
+	case n.undated(d):
+		return "a state file names it, and the clock was set since it was parked"
+	case d.entry == "" && !n.oracle.proven && slices.ContainsFunc(slices.Collect(maps.Keys(n.oracle.first)), func(name string) bool {
+		return n.quarantine[name] != nil && n.undated(n.quarantine[name])
+	}):
+		return "the first pod since the start waits for a state file"
 	case n.kubelet.inFile[p.uid] && n.hides(p):
 		return "a state file names it, and the kubelet names another before it"
 	}
 	return ""
 }
+
+// undated reports whether it is not known if the state file that names what lies in quarantine was written since it was parked. The kubelet
+// writes it anew when it takes in the next pod.
+func (n *node) undated(d *dir) bool { return d.entry != "" && n.kubelet.inFile[d.uid] && n.steps > d.steps }
 
 // nameless reports whether the program cannot know whose a static pod's directory is: in no look since the directory was made there was a
 // sandbox or a log directory of it.

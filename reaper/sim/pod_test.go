@@ -121,6 +121,7 @@ type dir struct {
 	inUse   int  // processes that have a file of it open
 	by      int  // the kubelet that ran when it was parked
 	parked  time.Duration
+	steps   int // how often the clock had been set then
 }
 
 // tree is what lies on the kubelet's disk: its pods directory, and the quarantine with the manifests beside the entries.

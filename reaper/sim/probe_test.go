@@ -125,6 +125,11 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 			look.Listed[pod.uid] = true
 		}
 	}
+	for _, s := range parked {
+		if since, ok := look.At.Since(s.Parked.At); ok && s.Phase == policy.PhaseParked && since >= n.rules.Confirm {
+			n.reach(stepConfirm, s.UID)
+		}
+	}
 	there := func(uid parsers.PodUID) bool { return look.Listed[uid] }
 	slices.SortFunc(listed, func(a, b *pod) int { return cmp.Compare(a.uid, b.uid) })
 	n.read(r.readRuntime)

@@ -26,6 +26,7 @@ const (
 	stepAppend      // records are about to be written
 	stepWrite       // a file of the state directory is half written
 	stepSweep       // files of CNI are about to be removed
+	stepConfirm     // a look begins by which a parked pod may be confirmed
 	numSteps
 )
 
@@ -33,6 +34,7 @@ func (s step) String() string {
 	return [...]string{
 		"", "between two reads", "once a parking was written down", "at the last question", "right before a rename", "right after a rename",
 		"before something is removed", "before records are written", "in the middle of a write", "before files of CNI are removed",
+		"when a parked pod may be confirmed",
 	}[s]
 }
 
@@ -144,6 +146,9 @@ func newScenario(seed uint64, lives int) scenario {
 			begin.at = at()
 			if !one(3) {
 				begin.step, begin.skip, begin.lasts = step(1+chance.IntN(int(stepUnlink))), chance.IntN(1+chance.IntN(12)), time.Duration(chance.Int64N(int64(time.Second)<<chance.IntN(3)))
+				if one(5) {
+					begin.step = stepConfirm
+				}
 				if begin.step != stepRead {
 					begin.skip = 0
 				}
@@ -181,6 +186,14 @@ func newScenario(seed uint64, lives int) scenario {
 	if one(20) { // a retention ends while the program only observes
 		s.calm, s.rules.Retention = max(s.calm, 35*time.Minute), 11*time.Minute
 		s.acts = append(s.acts, act{kind: programKilled, at: 15*time.Minute + at()/4, lasts: time.Second})
+	}
+	if one(10) { // the kubelet takes up volumes of dead pods, and the program is killed while it clears them
+		for i := range pods {
+			pods[i].leaves = leavesLeaf
+		}
+		restart := at()
+		s.acts = append(s.acts, act{kind: kubeletRestarts, at: restart, lasts: time.Second, pod: -1})
+		s.acts = append(s.acts, act{kind: programKilled, at: restart, step: []step{stepMoved, stepAppend}[chance.IntN(2)], skip: chance.IntN(3), pod: -1, lasts: time.Second, arg: 1})
 	}
 	if lives >= 10 && seed%1000 == 500 {
 		s, pods = s.backlog(chance)
