@@ -610,7 +610,9 @@ func (n *node) keeps(p *pod, d *dir) string {
 
 // undated reports whether it is not known if the state file that names what lies in quarantine was written since it was parked. The kubelet
 // writes it anew when it takes in the next pod.
-func (n *node) undated(d *dir) bool { return d.entry != "" && n.kubelet.inFile[d.uid] && n.steps > d.steps }
+func (n *node) undated(d *dir) bool {
+	return d.entry != "" && n.kubelet.inFile[d.uid] && n.steps > d.steps
+}
 
 // nameless reports whether the program cannot know whose a static pod's directory is: in no look since the directory was made there was a
 // sandbox or a log directory of it.

@@ -16,17 +16,17 @@ import (
 type step uint8
 
 const (
-	atOnce     step = iota
-	stepRead        // a source has answered, in a look or to a question
-	stepIntent      // it is written down that a directory is to be parked
-	stepAsk         // the last question is asked, before a rename and again after it
-	stepRename      // a directory is about to be renamed
-	stepMoved       // it was
-	stepUnlink      // something in quarantine is about to be removed
-	stepAppend      // records are about to be written
-	stepWrite       // a file of the state directory is half written
-	stepSweep       // files of CNI are about to be removed
-	stepConfirm     // a look begins by which a parked pod may be confirmed
+	atOnce      step = iota
+	stepRead         // a source has answered, in a look or to a question
+	stepIntent       // it is written down that a directory is to be parked
+	stepAsk          // the last question is asked, before a rename and again after it
+	stepRename       // a directory is about to be renamed
+	stepMoved        // it was
+	stepUnlink       // something in quarantine is about to be removed
+	stepAppend       // records are about to be written
+	stepWrite        // a file of the state directory is half written
+	stepSweep        // files of CNI are about to be removed
+	stepConfirm      // a look begins by which a parked pod may be confirmed
 	numSteps
 )
 
