@@ -51,14 +51,16 @@ func (k *kubelet) start() {
 		for len(of) > 0 && !k.wants(of[0]) {
 			of = of[1:]
 		}
+		if k.faults.away && (len(of) == 0 || !of[0].static) { // it has its static pods, and waits for the API server's
+			k.later(housekeeping, func() { admit(of) })
+			return
+		}
 		if len(of) == 0 {
 			k.ready = true
 			k.later(housekeeping, k.keepHouse)
 			k.later(k.between(0, time.Minute), k.collect)
 			k.tell("the kubelet has taken in all of its pods")
-			for _, p := range k.pods { // what changed meanwhile
-				k.notice(p)
-			}
+			k.noticeAll() // what changed meanwhile
 			return
 		}
 		k.admit(of[0])
@@ -126,7 +128,7 @@ func (k *kubelet) stop() {
 // notice has the kubelet see whether a pod is wanted.
 func (k *kubelet) notice(p *pod) {
 	switch {
-	case !k.up || !k.ready || p.ending:
+	case !k.up || !k.ready || p.ending || !p.static && k.faults.away:
 	case k.wants(p) && !p.admitted:
 		k.admit(p)
 	case !k.wants(p) && p.admitted:

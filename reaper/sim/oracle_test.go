@@ -212,6 +212,8 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 		o.fail(n, "%s was parked, though a state file names it or cannot be read", p)
 	case p.held && n.log.tore[p.uid].by(n, o.looked) && n.now-n.log.tore[p.uid].at < 10*time.Minute:
 		o.fail(n, "%s was parked, though its kubelet tears down a volume of it", p)
+	case p.held && spoke < ran:
+		o.fail(n, "%s was parked, though its kubelet tears down a volume of it, of which no line was read", p)
 	case !lists && n.log.said[p.uid] < ran && (r.logs.Pods[p.uid] || r.logs.Err != nil || r.network.Truth != policy.Yes || spoke < ran):
 		o.fail(n, "%s was parked, though its kubelet did not release it", p)
 	case n.now-n.booted < hold:

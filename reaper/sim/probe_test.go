@@ -333,8 +333,8 @@ func (r *readings) readAPI(err error) {
 	if !r.asksAPI {
 		return
 	}
-	if r.api.Silent = ""; err != nil {
-		r.api.Silent = err.Error()
+	if r.api.Silent = ""; err != nil || r.faults.away {
+		r.api.Silent = errDoubt.Error()
 		return
 	}
 	r.api.Pods, r.api.Own = map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}

@@ -74,6 +74,7 @@ const (
 	sourceFails
 	gateShuts
 	operatorScans
+	serverAway
 	numKinds
 )
 
@@ -295,6 +296,7 @@ type faults struct {
 	dark    source        // this one is never answered
 	shut    int           // the program may not change the node, for one of two reasons, or does not know whether it may
 	full    bool          // the disk has no block left
+	away    bool          // the API server does not answer
 	last    time.Duration // when something went wrong last
 	wasFull time.Duration // when it had none last
 	refused int           // so many changes were refused so far
@@ -323,6 +325,7 @@ func (n *node) calmDown() {
 		n.kubelet.alone = false
 	}
 	n.kubelet.start()
+	n.noticeAll()
 	if n.observes {
 		n.observes = false
 		n.kill(0)
@@ -352,8 +355,19 @@ var troubles = map[kind]trouble{
 	writesFail:      {"some changes are refused", func(n *node, a act, on bool) { n.faults.writes = oneOf(1+a.arg%4, on) }},
 	ioFails:         {"some writes fail", func(n *node, a act, on bool) { n.faults.io = oneOf(1+a.arg%8, on) }},
 	diskFull:        {"the disk is full", func(n *node, _ act, on bool) { n.faults.full, n.faults.wasFull, n.state.free = on, n.now, 0 }},
-	linesLate:       {"lines come late", func(n *node, _ act, on bool) { n.log.late = 30 * time.Second * time.Duration(oneOf(1, on)) }},
-	linesLost:       {"lines are lost", func(n *node, _ act, on bool) { n.log.lost = on }},
+	serverAway: {"the API server is away", func(n *node, _ act, on bool) {
+		n.faults.away = on
+		n.noticeAll()
+	}},
+	linesLate: {"lines come late", func(n *node, _ act, on bool) { n.log.late = 30 * time.Second * time.Duration(oneOf(1, on)) }},
+	linesLost: {"lines are lost", func(n *node, _ act, on bool) { n.log.lost = on }},
+}
+
+// noticeAll has the kubelet see what it has missed.
+func (n *node) noticeAll() {
+	for _, p := range n.pods {
+		n.kubelet.notice(p)
+	}
 }
 
 // oneOf is how many times are to one in which something fails; 0 is never.
