@@ -188,13 +188,8 @@ func newScenario(seed uint64, lives int) scenario {
 		s.calm, s.rules.Retention = max(s.calm, 35*time.Minute), 11*time.Minute
 		s.acts = append(s.acts, act{kind: programKilled, at: 15*time.Minute + at()/4, lasts: time.Second})
 	}
-	if one(10) { // the kubelet takes up volumes of dead pods, and the program is killed while it clears them
-		for i := range pods {
-			pods[i].leaves = leavesLeaf
-		}
-		restart := at()
-		s.acts = append(s.acts, act{kind: kubeletRestarts, at: restart, lasts: time.Second, pod: -1})
-		s.acts = append(s.acts, act{kind: programKilled, at: restart, step: []step{stepMoved, stepAppend}[chance.IntN(2)], skip: chance.IntN(3), pod: -1, lasts: time.Second, arg: 1})
+	if one(8) {
+		s.mishap(chance, pods)
 	}
 	if lives >= 10 && seed%1000 == 500 {
 		s, pods = s.backlog(chance)
@@ -202,6 +197,33 @@ func newScenario(seed uint64, lives int) scenario {
 	slices.SortStableFunc(s.acts, func(a, b act) int { return int(a.at - b.at) })
 	s.throw, s.pods = chance.Uint64(), pods
 	return s
+}
+
+// mishap adds what rarely comes together by chance.
+func (s *scenario) mishap(chance *rand.Rand, pods []spec) {
+	at := time.Duration(chance.Int64N(int64(s.calm)))
+	add := func(after time.Duration, a act) {
+		a.at, a.pod = at+after, 0
+		s.acts = append(s.acts, a)
+	}
+	if chance.IntN(2) == 0 { // a node that has lost all sandboxes starts while the API server is away, and somebody forges lines
+		at /= 4
+		s.calm = max(s.calm, 35*time.Minute)
+		add(0, act{kind: serverAway, lasts: 20 * time.Minute})
+		add(time.Second, act{kind: nodeReboots, arg: 1})
+		add(5*time.Minute, act{kind: linesForged, arg: 20 + chance.IntN(4)})
+		return
+	}
+	// A kubelet that starts takes up volumes of dead pods. Its lines are lost, or the program is killed while it clears these.
+	for i := range pods {
+		pods[i].leaves = leavesLeaf
+	}
+	add(0, act{kind: kubeletRestarts, lasts: time.Second})
+	if chance.IntN(3) == 0 {
+		add(0, act{kind: linesLost, lasts: 20 * time.Minute})
+		return
+	}
+	add(0, act{kind: programKilled, step: []step{stepMoved, stepAppend}[chance.IntN(2)], skip: chance.IntN(3), lasts: time.Second, arg: 1})
 }
 
 // backlog makes of a scenario one in which nothing happens but that a hundred pods, which all ran, end within a minute.
