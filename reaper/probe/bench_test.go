@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
@@ -171,46 +170,4 @@ func reportCPU(b *testing.B) func() {
 	}
 	before := used()
 	return func() { b.ReportMetric(float64(used()-before)/float64(b.N)/1e6, "cpu-ms/op") }
-}
-
-// BenchmarkParts is the same look part by part.
-func BenchmarkParts(b *testing.B) {
-	cfg := benchNode(b, usualSize)
-	stop, ok := benchNamespacesUp(b, usualSize, cfg)
-	if !ok {
-		b.Skip("needs root for mount namespaces")
-	}
-	defer stop()
-	p, err := New(cfg)
-	must(b, err)
-	l := &gathering{probe: p, rootDir: cfg.RootDir, wanted: parsers.PodSet{}}
-	if l.Dirs, err = p.dirs.List(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	pods := l.choose(nil)
-	all := l.readings(pods, nil)
-	for _, part := range []struct {
-		name string
-		run  func()
-	}{
-		{"list", func() {
-			list, err := p.dirs.List(b.Context())
-			must(b, err)
-			list.Close()
-		}},
-		{"mounts", func() { p.readMounts(b.Context(), l.wanted) }},
-		{"processes", func() { p.openFiles().Read(b.Context(), l.Pods, nil, l.wanted) }},
-		{"cgroups", func() { p.cgroups().Pods(b.Context()) }},
-		{"kubelet", func() { p.kubelets().Find(b.Context()) }},
-		{"pods", func() { p.dirs.Read(b.Context(), l.Dirs, all) }},
-	} {
-		b.Run(part.name, func(b *testing.B) {
-			b.ReportAllocs()
-			defer reportCPU(b)()
-			for b.Loop() {
-				part.run()
-			}
-		})
-	}
 }

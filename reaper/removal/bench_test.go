@@ -12,10 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -118,66 +116,4 @@ func against(b *testing.B, rounds int, build func(tr *tree, dir string) []policy
 	b.ReportMetric(testkit.Median(ours), "s")
 	b.ReportMetric(testkit.Median(theirs), "rm-s")
 	b.ReportMetric(testkit.Median(ours)/testkit.Median(theirs), "ratio-to-rm")
-}
-
-// BenchmarkParkConfined parks 2,044 pods in batches of 256, each on a thread that is confined
-// by Landlock and then without, by turns.
-func BenchmarkParkConfined(b *testing.B) {
-	const n = 2044
-	took := map[bool][]float64{}
-	for i := range b.N * 2 * testkit.Size(15, 3) {
-		confined := i%2 == 0
-		tr := newTree(b)
-		r := tr.open(false)
-		if !confined {
-			testkit.Set(r.run, "handled", uint64(0))
-		} else if r.Means().Landlock.Truth != policy.Yes {
-			b.Fatalf("%+v", r.Means().Landlock)
-		}
-		var actions []policy.Action
-		for i := range n {
-			uid := parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(i)*2654435761, i))
-			tr.Pod(uid)
-			actions = append(actions, tr.parkAction(uid))
-		}
-		unix.Sync()
-		begin := time.Now()
-		for batch := range slices.Chunk(actions, policy.BatchSize) {
-			for _, o := range r.Execute(context.Background(), granted, policy.Batch{Actions: batch}) {
-				if o.Result != policy.Done {
-					b.Fatalf("%+v", o)
-				}
-			}
-		}
-		took[confined] = append(took[confined], time.Since(begin).Seconds()*1000)
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(testkit.Median(took[true]), "ms")
-	b.ReportMetric(testkit.Median(took[false]), "unconfined-ms")
-}
-
-// BenchmarkConfine measures a thread and its restriction, for an empty batch.
-func BenchmarkConfine(b *testing.B) {
-	for _, confined := range []bool{true, false} {
-		b.Run(fmt.Sprint(confined), func(b *testing.B) {
-			r := newTree(b).open(false)
-			if !confined {
-				testkit.Set(r.run, "handled", uint64(0))
-			}
-			fd, err := beneath.OpenDirPath(r.root)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer beneath.Close(fd)
-			for b.Loop() {
-				if err := r.run.Run(b.Context(), func() {
-					if err := r.run.Confine(confine.Grant{FD: fd, Rights: confine.MayMove}); err != nil {
-						b.Error(err)
-					}
-				}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

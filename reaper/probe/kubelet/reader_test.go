@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -348,20 +347,5 @@ func TestCheckWaived(t *testing.T) {
 	}
 	if err := CheckWaived(t.Context(), t.TempDir(), root, nil); err == nil {
 		t.Error("allowed with a /proc that shows nothing")
-	}
-}
-
-// BenchmarkFindKubelet looks for the kubelet among 1,000 processes.
-func BenchmarkFindKubelet(b *testing.B) {
-	dir := b.TempDir()
-	for pid := 1; pid <= 1000; pid++ {
-		path := filepath.Join(dir, strconv.Itoa(pid))
-		testkit.Must(b, os.Mkdir(path, 0o700))
-		testkit.Must(b, os.WriteFile(filepath.Join(path, "comm"), []byte("nginx\n"), 0o600))
-	}
-	for b.Loop() {
-		if _, err := oneKubelet(dir, "/var/lib/kubelet"); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -1,18 +1,15 @@
 package mounts
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -134,28 +131,6 @@ func TestUnmount(t *testing.T) {
 	}
 	if got := (&Answer{}).Unmount(uid); got != "" {
 		t.Errorf("without a mount: %s", got)
-	}
-}
-
-// BenchmarkScan is the search alone, over a mountinfo of a container host.
-func BenchmarkScan(b *testing.B) {
-	var text []byte
-	for i := range 10_000 {
-		text = fmt.Appendf(text, "%d 1 0:%d / /run/containerd/io.containerd.runtime.v2.task/k8s.io/%064x/rootfs rw,relatime shared:%d - ", i, i, i, i)
-		text = fmt.Appendf(text, "overlay overlay rw,lowerdir=/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/%d/fs\n", i)
-	}
-	w := parsers.PodSet{}
-	for range 1000 {
-		w[newUID()] = true
-	}
-	b.SetBytes(int64(len(text)))
-	r := &Reader{Guard: &bounded.Guard{}}
-	p := &procfs.Process{Until: time.Now().Add(time.Hour)}
-	for b.Loop() {
-		m := newAnswer("/proc")
-		t, err := r.newScan(-1, nil).kept(p, w, func(do func(l *procfs.MountLine) error) error { return procfs.EachMount(bytes.NewReader(text), do) })
-		testkit.Must(b, err)
-		testkit.Must(b, m.scanMounts(&view{}, func(int) error { return nil }, &t, w))
 	}
 }
 
