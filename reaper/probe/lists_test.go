@@ -34,7 +34,7 @@ func TestListsInALook(t *testing.T) {
 	testkit.Must(t, os.Remove(n.Path("cgroup/kubepods/pod"+string(testkit.UIDHere))))
 	check(t, find(t, n.look(), testkit.UIDAway), facts{policy.FactAPILists: policy.Unknown})
 	n.Mkdir("cgroup/kubepods/pod" + string(testkit.UIDHere))
-	n.kubelet("idle", "--hostname-override=n1",
+	n.kubelet("--hostname-override=n1",
 		"--port="+testkit.PortOf(t, kubelet), "--tls-cert-file="+testkit.File(t, "kubelet.crt", testkit.CertOf(kubelet)))
 	look = n.look()
 	check(t, find(t, look, testkit.UIDHere), facts{policy.FactReleased: policy.No, policy.FactKubeletLists: policy.Yes, policy.FactAPILists: policy.Yes})

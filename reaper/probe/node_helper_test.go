@@ -3,7 +3,6 @@ package probe
 import (
 	"maps"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -88,8 +87,8 @@ func runtimeNode(t *testing.T) (*testNode, *fakecri.Server) {
 	return n, s
 }
 
-// kubelet starts a process that is the node's kubelet, in a role of testkit.EnvProcess.
-func (n *testNode) kubelet(role string, args ...string) *exec.Cmd {
+// kubelet starts a process that is the node's kubelet.
+func (n *testNode) kubelet(args ...string) {
 	n.T.Helper()
 	bin := n.Path("bin/kubelet")
 	if _, err := os.Lstat(bin); err != nil {
@@ -97,7 +96,7 @@ func (n *testNode) kubelet(role string, args ...string) *exec.Cmd {
 		must(n.T, err)
 		n.Symlink(self, "bin/kubelet")
 	}
-	return testkit.StartProcess(n.T, role, bin, append([]string{"kubelet", "--root-dir", n.Path("kubelet")}, args...)...)
+	testkit.StartProcess(n.T, "idle", bin, append([]string{"kubelet", "--root-dir", n.Path("kubelet")}, args...)...)
 }
 
 // mount mounts a tmpfs, or binds from where that is given.

@@ -19,7 +19,7 @@ func TestStaticPodInALook(t *testing.T) {
 	n.Mkdir(n.PodDir(alive), n.PodDir(older), n.PodDir(api), logs+"/kube-system_etcd-node-1_"+string(alive))
 	n.Write("manifests/etcd.yaml", testkit.EtcdManifest)
 	n.Write("manifests/proxy.yaml", "kind: Pod\nmetadata: {name: proxy, namespace: kube-system}\n")
-	n.kubelet("idle", "--hostname-override=node-1", "--pod-manifest-path", n.Path("manifests"))
+	n.kubelet("--hostname-override=node-1", "--pod-manifest-path", n.Path("manifests"))
 	runs := fakecri.Pod{
 		UID: string(newStaticUID()), Namespace: "kube-system", Name: "proxy-node-1", Static: true,
 		Created: time.Now().Add(time.Hour).UnixNano(), Running: 1,
