@@ -3,7 +3,10 @@ package bounded
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Runner is Do for one piece of work after the other, each with a key and the time of its own. They
@@ -87,4 +90,24 @@ func serve[T any](g *Guard, jobs <-chan job[T], done chan<- T) {
 			}
 		}
 	}
+}
+
+// OnOwnThread runs f on an OS thread that ends with it: the goroutine never unlocks, so the
+// runtime throws the thread away with whatever namespace or Landlock domain it is in. The process's first thread
+// cannot end and stands for the process in /proc, so it is not used.
+func OnOwnThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return
+		}
+		done := make(chan struct{})
+		OnOwnThread(func() {
+			defer close(done)
+			f()
+		})
+		<-done
+		runtime.UnlockOSThread()
+	}()
 }

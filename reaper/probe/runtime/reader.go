@@ -4,12 +4,175 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
+
+// Answer is what the container runtimes list in one look.
+//
+// A UID that was found is known to live even where a list failed; a UID that was not
+// found is known to be gone only where that list was answered wholly, in time, by every
+// runtime of the node, and the runtime knows at least one pod.
+type Answer struct {
+	// Lists is Node.RuntimeLists: was there an answer with at least one pod's sandbox?
+	Lists policy.Fact
+	// Pods holds what is listed of each pod, and InRuntime is how many pods there are.
+	Pods      map[parsers.PodUID]*Pod
+	InRuntime int
+	// Running holds the sandboxes of static pods that are ready.
+	Running map[policy.PodName][]policy.StaticSandbox
+	// SandboxErr and ContainerErr are why the list may not be complete.
+	SandboxErr, ContainerErr error
+	Origin                   string // the sockets
+	// Network reports whether all of them call the pods' network ready.
+	Network policy.Fact
+	Err     error    // both errors, for Look.Errors
+	Sockets []string // those that were found
+}
+
+// Fill sets the two facts that only the runtime can give, and the pod's name.
+func (a Answer) Fill(e *policy.Evidence) {
+	pod := a.Pods[e.UID]
+	if pod == nil {
+		pod = &Pod{}
+	}
+	e.Facts[policy.FactSandbox] = a.fact(pod.boxes.String(), a.SandboxErr)
+	e.Facts[policy.FactContainer] = a.fact(pod.containers.String(), a.ContainerErr)
+	if pod.Name != (policy.PodName{}) {
+		e.Namespace, e.PodName = pod.Name.Namespace, pod.Name.Name
+	}
+	e.Made, e.Static = pod.made, pod.static
+	if a.whole() {
+		for _, s := range pod.sandboxes {
+			e.Sandboxes = append(e.Sandboxes, *s)
+		}
+		e.LooseContainers = pod.loose
+	}
+}
+
+// Name returns the pod's name by its sandboxes, and whether they have one.
+func (a Answer) Name(uid parsers.PodUID) (policy.PodName, bool) {
+	pod := a.Pods[uid]
+	if pod == nil || pod.Name == (policy.PodName{}) {
+		return policy.PodName{}, false
+	}
+	return pod.Name, true
+}
+
+// Ready returns the pods that have a sandbox that is ready.
+func (a Answer) Ready() map[parsers.PodUID]bool {
+	all := map[parsers.PodUID]bool{}
+	for uid, pod := range a.Pods {
+		if pod.boxes.live {
+			all[uid] = true
+		}
+	}
+	return all
+}
+
+// whole reports whether every list was answered to its end, so that the sandboxes and
+// containers that were found are all that there are.
+func (a Answer) whole() bool {
+	return a.SandboxErr == nil && a.ContainerErr == nil && a.Lists.Truth == policy.Yes
+}
+
+func (a Answer) fact(found string, err error) policy.Fact {
+	f := policy.Fact{Origin: a.Origin}
+	switch {
+	case found != "":
+		f.Truth, f.Detail = policy.Yes, found
+	case err != nil:
+		f.Detail = err.Error()
+	case a.Lists.Truth != policy.Yes:
+		// A runtime that lists no pod at all was just made anew, or is not the kubelet's.
+		f.Detail = a.Lists.Detail
+	default:
+		f.Truth = policy.No
+	}
+	return f
+}
+
+func unanswered(err error) Answer {
+	return Answer{
+		Lists:      policy.Fact{Detail: err.Error()},
+		Network:    policy.Fact{Detail: err.Error()},
+		SandboxErr: err, ContainerErr: err, Err: err,
+	}
+}
+
+// merge makes one answer of those of all sockets. A socket without CRI is left out if it was only found at a usual place; one
+// that was named must answer.
+func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
+	c := newCensus(now)
+	var origins []string
+	var network policy.Fact
+	var sandboxErrs, containerErrs []error
+	for _, a := range answers {
+		if a.NoCRI && !found.Named {
+			continue
+		}
+		origins = append(origins, "unix://"+a.Path)
+		if err := a.SandboxErr; err != nil {
+			sandboxErrs = append(sandboxErrs, found.Explain(a.Path, err))
+		}
+		if err := a.ContainerErr; err != nil {
+			containerErrs = append(containerErrs, found.Explain(a.Path, err))
+		}
+		c.add(a)
+		if n := networkReady(a); len(origins) == 1 || network.Truth == policy.Yes || n.Truth == policy.No {
+			network = n // the worst of all
+		}
+	}
+	if len(origins) == 0 {
+		return unanswered(found.Nobody())
+	}
+	sandboxErrs, containerErrs = append(sandboxErrs, doubt("sandbox", c.lostSandboxes)), append(containerErrs, doubt("container", c.lostContainers))
+	r := Answer{
+		Running: c.running, Pods: c.has, InRuntime: len(c.known),
+		SandboxErr: policy.OneLine(sandboxErrs...), ContainerErr: policy.OneLine(containerErrs...),
+		Origin: strings.Join(origins, ", "),
+	}
+	r.Err = policy.OneLine(r.SandboxErr, r.ContainerErr)
+	r.Lists, r.Network = policy.Fact{Origin: r.Origin}, network
+	r.Network.Origin = r.Origin
+	switch {
+	case r.SandboxErr != nil:
+		r.Lists.Detail = r.SandboxErr.Error()
+	case c.pods == 0:
+		r.Lists.Truth = policy.No
+		r.Lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + cri.AdviceSet
+	default:
+		r.Lists.Truth, r.Lists.Detail = policy.Yes, c.String()
+	}
+	return r
+}
+
+// networkReady reads the condition NetworkReady, which every runtime must have (api.proto,
+// RuntimeStatus). Without it the network is unknown.
+func networkReady(l cri.Lists) policy.Fact {
+	if l.StatusErr != nil {
+		return policy.Fact{Detail: l.StatusErr.Error()}
+	}
+	for _, cond := range l.Status.GetConditions() {
+		switch {
+		case cond.GetType() != runtimeapi.NetworkReady:
+		case cond.GetStatus():
+			return policy.Fact{Truth: policy.Yes}
+		default:
+			return policy.Fact{Truth: policy.No, Detail: strings.Trim(clean.Name(cond.GetReason()+": "+cond.GetMessage()), ": ")}
+		}
+	}
+	return policy.Fact{Detail: "the runtime has no condition " + runtimeapi.NetworkReady}
+}
 
 // Reader asks the container runtimes of the node.
 type Reader struct {
