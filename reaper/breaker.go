@@ -10,9 +10,8 @@ import (
 // stopped reports whether the breaker is open, also where only this process knows.
 func (r *Reaper) stopped() bool { return r.owed != nil || r.Ledger.BreakerOpen() }
 
-// write appends records to the ledger. A breaker among them that could not be written counts as open,
-// and stands before whatever is written next: no intent reaches the ledger without it, and so
-// nothing is done that would hide from the next look why it opened.
+// write appends records to the ledger. A breaker among them that could not be written counts as open, and is written before
+// all else: no intent reaches the ledger without it.
 func (r *Reaper) write(records ...policy.Record) error {
 	if r.owed != nil {
 		records = slices.Concat([]policy.Record{*r.owed}, records)
@@ -29,8 +28,8 @@ func (r *Reaper) write(records ...policy.Record) error {
 	return err
 }
 
-// writeSeen writes what the look has seen of pods that live again: their entries stay, and enforcing
-// stops. Where that fails nothing of them is planned in this look, and the next one sees the same.
+// writeSeen writes what the look has seen of pods that live again: their entries stay, and the breaker opens. If that fails,
+// the next look sees the same.
 func (r *Reaper) writeSeen(rep *Report, plan decide.Plan) {
 	var records []policy.Record
 	if plan.Breaker != nil && !r.stopped() {
@@ -43,11 +42,10 @@ func (r *Reaper) writeSeen(rep *Report, plan decide.Plan) {
 	}
 }
 
-// misjudged returns the record that opens the breaker, unless it is open, where a pod lives by an outcome, or by why its
-// directory is put back. It is written before the intents and the outcomes that show that, in the same write: of a write
-// that a crash tears the beginning remains, and no later look would show it again. If all is lost, the next start
-// finds the same on disk. A step that was refused is tried again for as long as it is not known whether the directory
-// is used: it opens the breaker once, so that an operator's command to go on holds.
+// misjudged returns the record that opens the breaker, unless it is open, if a pod lives by an outcome or by why it is put
+// back. It precedes the intents and outcomes that show that, in the same write: of a torn write the beginning remains, and
+// no later look would show it again. A step that is refused again and again opens the breaker once, so that an operator's
+// resume holds.
 func (r *Reaper) misjudged(outs []policy.Outcome) []policy.Record {
 	i := slices.IndexFunc(outs, func(o policy.Outcome) bool {
 		return o.Misjudged() && (o.Conflict != "" || !r.memory.Tried(o.Action.Entry))

@@ -91,9 +91,8 @@ func uidsOf(actions []policy.Action, as func(policy.Action) bool) []parsers.PodU
 	return uids
 }
 
-// execute writes the intents of one batch to the ledger, carries it out, and writes down how
-// it ended. What the gate forbids by now is left out. It returns nil where the intents could not be written: then
-// nothing is done.
+// execute writes the intents of one batch to the ledger, carries it out, and writes the outcomes. It leaves out what the gate
+// forbids by now. It returns nil if the intents could not be written: then nothing is done.
 func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) []policy.Outcome {
 	permit := r.permit(rep)
 	batch.Actions = slices.DeleteFunc(slices.Clone(batch.Actions), func(a policy.Action) bool { return !permit.Allows(a) })
@@ -140,8 +139,8 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	return outs
 }
 
-// ask asks the last question about what the batch is to move out of the pods directory. It takes those actions out of
-// the batch whose pods are no longer known to be dead, and returns their outcomes.
+// ask asks the last question about what the batch is to move out of the pods directory. It removes the actions from the
+// batch whose pods are no longer known to be dead, and returns their outcomes.
 func (r *Reaper) ask(ctx context.Context, rep *Report, batch *policy.Batch) (withdrawn []policy.Outcome) {
 	pods := batch.LastAsked()
 	if len(pods) == 0 {
@@ -151,12 +150,9 @@ func (r *Reaper) ask(ctx context.Context, rep *Report, batch *policy.Batch) (wit
 	return withdrawn
 }
 
-// recover closes the intents whose outcome is not in the ledger, by what is on disk: a
-// crash, or a ledger that could not be written. Stripping and purging are finished by the
-// pass itself, since only a look may say that nothing is mounted.
-//
-// What cannot be closed now stays as it is and is told; the other pods are served. Whether an action may end an
-// intent takes a look at the node: see endCutOff.
+// recover closes the intents whose outcome is not in the ledger, by what is on disk: after a crash, or if the ledger could
+// not be written. The pass itself finishes stripping and purging, since only a look shows that nothing is mounted. An
+// action that ends an intent takes a look at the node first: see endCutOff.
 func (r *Reaper) recover() (cut cutOff) {
 	if r.Rules.Observe || r.Remover == nil {
 		return cut
@@ -219,8 +215,7 @@ func (r *Reaper) fail(rep *Report, text string) {
 	r.Log.Error("the pass was cut short", slog.String("error", text))
 }
 
-// manifest is what lies beside a quarantine entry, for an operator who has lost our state
-// directory.
+// manifest is the file beside a quarantine entry, for an operator without our state directory.
 func manifest(r policy.Record) []byte {
 	about := "The directory beside this file was pods/" + string(r.UID) + " of the kubelet; orphan-reaper moved it here. "
 	if r.Leaf != "" {

@@ -18,13 +18,13 @@ type Daemon struct {
 	// Lines are the log lines of all sources; Parse makes sightings of them.
 	Lines <-chan parsers.Line
 	Parse func(parsers.Line) (parsers.Sighting, bool)
-	// Reload brings new rules at run time.
+	// Reload has new rules.
 	Reload <-chan policy.Rules
 	// Asks are questions for a look now, each answered at once, and before Ended of that look. An answer must not wait.
 	Asks <-chan func(Asked)
-	// Ended is told how each pass ended, and must not wait; nil where nobody wants to know.
+	// Ended is called with how each pass ended, and must not wait; it may be nil.
 	Ended func(look uint64, rep Report, err error)
-	// Status is told what the daemon does, in one line, when it changes.
+	// Status is called with what the daemon does, in one line, when that changes.
 	Status func(string)
 	// Checkpoint keeps how far the sources have read; called after passes, at most once a
 	// minute while lines come, and at the end.
@@ -32,24 +32,21 @@ type Daemon struct {
 	// Part returns the wait of this node, at most the given time; nil for a random one.
 	Part      func(most time.Duration) time.Duration
 	failing   string // the last look's error, "" where it succeeded
-	disagrees string // what the last look said of settings that contradict the kubelet
+	disagrees string // how settings contradict the kubelet by the last look
 	// cniDue is when the neighbour's next turn is due, and cniEnded when the last ended.
 	cniDue, cniEnded time.Duration
 	begun            uint64 // how many looks
 	// beat is when the pass under way began, or 0 while none runs.
 	beat atomic.Int64
-	// slow is how long the pass under way had been running when that was told last.
+	// slow is how long the pass under way had been running when that was logged last.
 	slow time.Duration
 	next *pending // what the next pass is for
 }
 
-// slowPass is how long a pass may run before people are told: a file system that hangs, a
-// runtime that does not answer, or a great deal to remove. It is told again each time twice as late.
+// slowPass is how long a pass may run before that is logged. It is logged again each time twice as late.
 const slowPass = 30 * time.Second
 
-// firstLook is how long the first look waits for the log, in which the kubelet repeats
-// itself every 2 s: a look that knows nothing of it would tell of every orphan that the
-// kubelet is unknown, only to tell otherwise a moment later.
+// firstLook is how long the first look waits for the log, in which the kubelet repeats itself every 2 s.
 const firstLook = 2500 * time.Millisecond
 
 // failedAgain is how soon a look is tried again that could not be taken.
@@ -64,9 +61,9 @@ type passed struct {
 	err    error
 }
 
-// Run looks once soon after the start and then whenever something asks for it, until ctx
-// ends, or until only a new start can find the kubelet's root directory or the state directory. A pass that is under
-// way is then finished as far as it must be. At most one pass is in flight; sightings that come meanwhile are coalesced for the next.
+// Run looks once soon after the start and then whenever something asks for it, until ctx ends, or only a new start can find
+// the kubelet's root directory or the state directory. A pass under way is finished as far as it must be. At most one pass
+// is in flight; sightings that come meanwhile are coalesced for the next.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.Begin()
 	p := d.next
@@ -152,7 +149,7 @@ func (d *Daemon) taken(now time.Duration) []reported.Claim {
 	return d.next.take()
 }
 
-// finished takes in how a pass ended.
+// finished handles the end of a pass.
 func (d *Daemon) finished(end passed) error {
 	d.recovered(d.Clock.Now().Boot)
 	d.beat.Store(0)
@@ -164,8 +161,8 @@ func (d *Daemon) finished(end passed) error {
 	return nil
 }
 
-// lags tells that the pass under way has been running for long, and returns when to tell
-// it again. The metrics may lie on what hangs, so nobody waits for them.
+// lags logs that the pass under way has been running for long, and returns when to log it again. The metrics may be on what
+// hangs, so it does not wait for them.
 func (d *Daemon) lags(running time.Duration) time.Duration {
 	if running < slowPass {
 		return slowPass - running
@@ -179,12 +176,12 @@ func (d *Daemon) lags(running time.Duration) time.Duration {
 	}
 	d.slow = running
 	go func() {
-		_ = d.Meter.Flush() // it tells by itself
+		_ = d.Meter.Flush() // it logs its errors
 	}()
 	return running
 }
 
-// recovered tells the end of a pass of which lags has told.
+// recovered logs the end of a slow pass.
 func (d *Daemon) recovered(now time.Duration) {
 	if d.slow > 0 {
 		d.Log.Info("the slow pass has ended", slog.Duration("ran", d.Stuck(now).Round(time.Second)))
@@ -223,11 +220,11 @@ func (d *Daemon) ended(p *pending, end passed) {
 	}
 	if end.err != nil {
 		if text := end.err.Error(); text != d.failing {
-			d.failing = text // told once, and again when it changes
+			d.failing = text // logged once, and again when it changes
 			d.Log.Error("cannot read the node; trying again every 30 s", slog.String("error", text))
 		}
 		d.Status("cannot read the node: " + end.err.Error())
-		// What the lines said is not lost: they count at the next look.
+		// The lines count at the next look.
 		for _, c := range end.claims {
 			p.sighted(c)
 		}
@@ -248,8 +245,7 @@ func (d *Daemon) ended(p *pending, end passed) {
 	d.Status(status)
 }
 
-// agrees tells once of settings that contradict the kubelet, and of the end of that: where
-// no pod would be taken, no record of a pod tells of it.
+// agrees logs once that settings contradict the kubelet, and the end of that.
 func (d *Daemon) agrees(f policy.Fact) {
 	words := ""
 	if f.Truth != policy.Yes {

@@ -11,26 +11,23 @@ import (
 
 // Prober reads the node and changes nothing.
 type Prober interface {
-	// Look gathers the facts on the pods directory, or on the UIDs of only where that is
-	// not empty, and on the parked quarantine entries, of which those that rest are not read.
-	// Whatever cannot be read is Unknown
-	// and told in Look.Errors; the error is for a look that could not be taken at all (the
-	// pods directory is not there). It returns in bounded time whatever hangs.
+	// Look gathers the facts on the pods directory, or on the UIDs of only if that is not empty, and on the parked
+	// quarantine entries, of which those that rest are not read. What cannot be read is Unknown, with an error in
+	// Look.Errors; the returned error is for a pods directory that is not there. It returns in bounded time.
 	Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error)
-	// Mounts says for each UID whether a mount of any namespace names it, as FactMounted.
+	// Mounts returns FactMounted of each UID.
 	Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact
 	// Still reads the facts of policy.LastFacts anew for these pods, one call of each source, and returns a
 	// copy of each pod's evidence with them. A source that does not answer in time leaves its facts Unknown.
 	Still(ctx context.Context, pods []policy.Evidence) []policy.Evidence
-	// MountsParked says so of what lies of the pod in quarantine.
+	// MountsParked returns the same of the pods' entries in quarantine.
 	MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact
 }
 
 // Remover is the only thing that changes the disk but for our own files: the state directory and the metrics.
 type Remover interface {
-	// Execute carries out the batch and says for each action how it ended, in order. It
-	// stops early only where ctx ends; actions that were not begun are then Refused. Whatever
-	// the batch, one without actions too, it removes the manifests of entries that are not there.
+	// Execute carries out the batch and returns the outcome of each action, in order. It stops early only if ctx ends;
+	// actions that were not begun are then Refused. It also removes the manifests of entries that are not there.
 	Execute(ctx context.Context, permit policy.Permit, batch policy.Batch) []policy.Outcome
 	// Where reports whether there is a pods/UID, and whether there is the quarantine entry.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
@@ -88,7 +85,7 @@ type Meter interface {
 	Quiet(lines int64)
 	Quarantine(entries map[string]*policy.EntryState)
 	Breaker(open bool)
-	// Success says that a pass ended without a failure.
+	// Success records that a pass ended without a failure.
 	Success(at policy.Instant)
 	// Slow counts a pass that has been running for long.
 	Slow()
@@ -96,7 +93,7 @@ type Meter interface {
 	Flush() error
 }
 
-// Neighbour is a product beside the core that takes its turn at the end of a pass: the sweep over what CNI left (reaper/cni).
+// Neighbour is a product beside the core with a turn at the end of a pass: the sweep over stale CNI files (reaper/cni).
 type Neighbour interface {
 	Turn(ctx context.Context, t Turn) Turned
 }

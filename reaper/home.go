@@ -16,16 +16,12 @@ type quarantineParent struct {
 // errOtherQuarantine ends a pass before it begins.
 var errOtherQuarantine = errors.New("no entry of the ledger lies in the quarantine, and the directory that it is in is another one than before")
 
-// checkQuarantine refuses to work with a quarantine in which none of the ledger's entries can be: each would be written
-// off as gone, and a parked pod would never be put back. No setting need have changed for that:
+// checkQuarantine refuses to work with a quarantine in which none of the ledger's entries can be: each would be recorded as
+// gone, and a parked pod would never be put back. The root directory may have been a guess at the boot of a node whose
+// kubelet starts late (k0s, microk8s), or be on a disk that is not mounted yet.
 //
-//   - Where the root directory is left to the kubelet and none runs yet, as at the boot of a node
-//     whose kubelet is started late (k0s, microk8s), its path is a guess.
-//   - The kubelet's root directory is on a disk of its own that is not mounted yet, and a kubelet
-//     that was faster has made a pods directory below the mount point.
-//
-// One entry that is found shows that the quarantine is the right one, also after a move to another
-// disk. An empty quarantine in the same directory is no doubt: an operator has emptied it.
+// One entry that is found shows that the quarantine is the right one. An empty one in the same directory was emptied by an
+// operator.
 func (r *Reaper) checkQuarantine() error {
 	known := policy.Listed(r.Ledger.Entries())
 	if len(known) == 0 || r.Store == nil {
@@ -47,7 +43,7 @@ func (r *Reaper) checkQuarantine() error {
 			return r.Store.Save("home", quarantineParent{now})
 		}
 	}
-	if !remembered { // an older program has filled it
+	if !remembered {
 		return nil
 	}
 	text := "is its disk mounted? If what lay there is gone for good, move home.json out of the state directory"

@@ -132,14 +132,13 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	return rep, nil
 }
 
-// does returns what the pass does now: to a daemon's watcher, and to an operator who waits for it.
+// does records what the pass does now, for the daemon's watcher and the progress line.
 func (r *Reaper) does(ctx context.Context, what, unit string) {
 	r.doing.Store(what)
 	progress.From(ctx).Begin(what, unit, 0)
 }
 
-// enter takes the lock under which anything is changed, and makes sure that the quarantine is
-// the one in which the ledger's entries lie.
+// enter acquires the lock under which anything is changed, and checks the quarantine.
 func (r *Reaper) enter(ctx context.Context) (leave func(), err error) {
 	leave, err = r.Ledger.Enter(ctx)
 	if err != nil {

@@ -19,24 +19,20 @@ const (
 	// knownMax, however often the kubelet names it.
 	knownGap = 10 * time.Second
 	knownMax = 5 * time.Minute
-	// livingMax is the longest between two looks that lines about living pods buy: one of them
-	// may die while somebody has it named all the time.
+	// livingMax is the longest time between two looks for lines about living pods: one of them may die meanwhile.
 	livingMax = time.Minute
 )
 
-// pending gathers sightings until the next look and says when that is due. It knows time
-// only as what is passed in, on CLOCK_BOOTTIME.
+// pending gathers sightings until the next look, and has when that is due, on CLOCK_BOOTTIME.
 type pending struct {
 	claims reported.Claims
 	known  map[parsers.PodUID]*knownPod
 	due    time.Duration // when to look; 0: nothing asks for a look
 	ended  time.Duration // when the last look ended
 	gap    time.Duration
-	// asked says that somebody wants the next look, or wanted the last. It found what it found: that
-	// it had no lines to go by does not mean that lines are worth a look again at once.
+	// asked is true if the next look, or the last, was asked for and not caused by lines.
 	asked bool
-	// alive puts off the looks on account of all pods that live, together: any pod can have the
-	// kubelet write a line that names any other.
+	// alive puts off the looks for lines about any living pod: a pod can have the kubelet write a line about any other.
 	alive knownPod
 }
 
@@ -86,7 +82,7 @@ func (p *pending) take() []reported.Claim {
 	return p.claims.Take()
 }
 
-// lookEnded learns from the report of the look that has just ended.
+// lookEnded sets when lines are worth the next look, by the report of the one that has just ended.
 func (p *pending) lookEnded(rep Report, claims []reported.Claim, now time.Duration) {
 	fresh := len(rep.Outcomes) > 0
 	known := make(map[parsers.PodUID]*knownPod, len(rep.Pods))
@@ -123,8 +119,7 @@ func (p *pending) lookEnded(rep Report, claims []reported.Claim, now time.Durati
 	}
 }
 
-// backOff puts off the next look on account of a pod that a look has just seen, or has
-// just not found.
+// backOff puts off the next look for lines about a pod that a look has just seen, or not found.
 func (p *pending) backOff(known map[parsers.PodUID]*knownPod, uid parsers.PodUID, now time.Duration) {
 	a := known[uid]
 	if a == nil {
@@ -146,8 +141,8 @@ func (p *pending) backOff(known map[parsers.PodUID]*knownPod, uid parsers.PodUID
 	}
 }
 
-// living puts off the looks on account of pods that live, after one that found what it was asked
-// for to live. Where such a pod lives no more, the lines are worth a look again.
+// living puts off the looks for lines about living pods, after one that found one alive. If such a pod lives no more, lines
+// are worth a look again.
 func (p *pending) living(known map[parsers.PodUID]*knownPod, claims []reported.Claim, now time.Duration) {
 	lives := false
 	for _, c := range claims {
@@ -167,7 +162,7 @@ func (p *pending) living(known map[parsers.PodUID]*knownPod, claims []reported.C
 	}
 }
 
-// Asked is the daemon's answer to somebody who wants a look now.
+// Asked is the daemon's answer to a request for a look.
 type Asked struct {
 	// Look is the number of the look, counted from the daemon's start.
 	Look uint64
@@ -182,8 +177,7 @@ const (
 	askedCNIGap = 5 * time.Minute
 )
 
-// asked answers a question for a look: whoever asks while one runs, or waits to begin, gets
-// the same one.
+// asked answers a request for a look with the one that runs, or waits to begin.
 func (d *Daemon) asked(p *pending, running bool, now time.Duration) Asked {
 	if running {
 		return Asked{Look: d.begun}

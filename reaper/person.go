@@ -11,9 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
-// Restore puts the youngest quarantine entry of a pod back, by an operator's command. The pod is
-// kept from then on. shown is what lay in quarantine of the pod when the operator said so: where
-// another entry is the youngest by now, nothing is put back.
+// Restore puts the youngest quarantine entry of a pod back, by an operator's command. The pod is kept from then on. shown are
+// the entries that the operator was shown: if another one is the youngest by now, nothing is put back.
 func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID, shown []policy.EntryState) (policy.Outcome, error) {
 	outs, err := r.byPerson(ctx, uid, policy.PutBack, shown, false)
 	if err != nil {
@@ -22,10 +21,9 @@ func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID, shown []policy
 	return outs[0], nil
 }
 
-// PurgeEntries removes what is left of all quarantine entries of a pod, data and all, by an
-// operator's command. shown are the entries to which the operator said yes: where another one lies there
-// by now, nothing is removed. Of a pod that lives again nothing is removed unless living says so:
-// what lies in quarantine may be what that pod misses.
+// PurgeEntries removes all quarantine entries of a pod, data and all, by an operator's command. shown are the entries that
+// the operator agreed to: if another one is there by now, nothing is removed. If the pod lives again, nothing is removed
+// unless living is true: the entries may be what it misses.
 func (r *Reaper) PurgeEntries(ctx context.Context, uid parsers.PodUID, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
 	return r.byPerson(ctx, uid, policy.Purge, shown, living)
 }
@@ -105,9 +103,8 @@ func (r *Reaper) lookAt(ctx context.Context, uid parsers.PodUID, entries []polic
 	return r.Prober.Look(ctx, resting, []parsers.PodUID{uid})
 }
 
-// purgeable returns why nothing of a pod may be removed now, also not by an operator's command: from a
-// private mount namespace removing a directory detaches the node's mount on it. A pod that
-// lives again may have mounts of its own; then only those count that are in quarantine.
+// purgeable returns why an operator's command may remove nothing of a pod now: from a private mount namespace it would detach
+// the node's mounts. Of a pod that lives again only mounts in quarantine count.
 func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID, look policy.Look, entries []policy.EntryState, living bool) error {
 	if may := look.Node.MayEnforce; may.Truth != policy.Yes {
 		return fmt.Errorf("cannot purge %s from here: %s", uid, may.Detail)
@@ -163,8 +160,8 @@ func (r *Reaper) Resume(ctx context.Context) error {
 	})
 }
 
-// Forget has pods judged again that an operator has restored, by an operator's command, and returns those
-// that were. All of them are written down at once, or none.
+// Forget has restored pods judged again, by an operator's command, and returns those that were. All are recorded at once, or
+// none.
 func (r *Reaper) Forget(ctx context.Context, uids []parsers.PodUID) (forgotten []parsers.PodUID, err error) {
 	err = r.Locked(ctx, func() error {
 		records := decide.Forgotten(r.Ledger.Entries(), uids, r.Clock.Now())
@@ -179,8 +176,7 @@ func (r *Reaper) Forget(ctx context.Context, uids []parsers.PodUID) (forgotten [
 	return slices.Compact(forgotten), err
 }
 
-// Locked does something under the ledger's lock, and shows people what it wrote down, also where it ended with an
-// error: what was done before that is no less done.
+// Locked does something under the ledger's lock, and publishes what it recorded, also after an error.
 func (r *Reaper) Locked(ctx context.Context, do func() error) error {
 	leave, err := r.Ledger.Enter(ctx)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
-// publish shows people what is new: refusals whose reasons changed, and every record of the
-// ledger that the journal has not got. What cannot be sent now is sent at the next pass.
+// publish writes to the journal what is new: refusals whose reasons changed, and every record of the ledger that it has not
+// got. What cannot be sent now is sent at the next pass.
 func (r *Reaper) publish(rep *Report, claims []reported.Claim) {
 	named := map[parsers.PodUID]bool{}
 	for _, c := range claims {
@@ -78,8 +78,8 @@ func (r *Reaper) sendVerdict(p *policy.Judged, named bool, at policy.Instant) bo
 	return true
 }
 
-// writeQuiet records that the kubelet's messages about pods have stopped. What was recorded is forgotten only
-// once the ledger has it: a crash in between records it twice, and counts it once in the table by days.
+// writeQuiet records that the kubelet's messages about pods have stopped, and forgets them once the ledger has that: a crash
+// in between records it twice.
 func (r *Reaper) writeQuiet(rep *Report) {
 	records, after, _ := r.memory.Messages.Due(r.Rules, r.Clock.Now())
 	if len(records) == 0 {

@@ -28,26 +28,25 @@ func (i Instant) Since(earlier Instant) (time.Duration, bool) {
 	return i.Boot - earlier.Boot, true
 }
 
-// DirID tells one directory from another that has taken its name.
+// DirID identifies a directory, also after another one has its name.
 type DirID struct {
 	Dev   uint64 `json:"dev"`
 	Ino   uint64 `json:"ino"`
 	Btime int64  `json:"btime"` // birth time, nanoseconds since the epoch; 0 where the file system has none
 }
 
-// KubeletID tells one run of a kubelet from the next.
+// KubeletID identifies one run of a kubelet.
 type KubeletID struct {
 	PID   int           `json:"pid"`
 	Start time.Duration `json:"start"` // its start on CLOCK_BOOTTIME, from /proc/PID/stat
 }
 
-// ErrRootMoved is for a look at a root directory that was left to the kubelet, found or
-// guessed when the program started, where the one kubelet that runs now has another. Only a
-// new start looks there.
+// ErrRootMoved is for a root directory that was found or guessed when the program started, if the one kubelet that runs now
+// has another. Only a new start looks there.
 var ErrRootMoved = errors.New("this is not the kubelet's root directory")
 
-// ErrStateRemoved is for a state directory that was removed, or emptied, while it was open: the lock that keeps another daemon away is gone
-// as well. A new start makes it anew.
+// ErrStateRemoved is for a state directory that was removed, or emptied, while it was open, and its locks with it. A new
+// start makes it anew.
 var ErrStateRemoved = errors.New("the state directory was removed while it was in use")
 
 // LogFormat is the kubelet's --logging-format.
@@ -76,8 +75,7 @@ type Node struct {
 	NetworkDown Instant
 	// MayEnforce reports whether this process sees the node's own mounts and processes.
 	MayEnforce Fact
-	// Agrees reports whether what we were told (the root directory, the runtime's socket)
-	// agrees with the kubelet that runs, or with there being none.
+	// Agrees reports whether the settings (root directory, the runtime's socket) agree with the kubelet that runs.
 	Agrees Fact
 	// FreeBytes and FreeInodes are what is free on the quarantine's file system, as a
 	// share from 0 to 1; negative where it is not known.
@@ -86,7 +84,7 @@ type Node struct {
 	Gauges KubeletGauges
 }
 
-// Residue is something that a dead pod left.
+// Residue is a file or directory of a dead pod.
 type Residue struct {
 	Path    string         `json:"path"` // relative to the pod directory, quoted where it is no clean UTF-8
 	Class   contents.Class `json:"class"`
@@ -104,16 +102,15 @@ type StateFile struct {
 	Seen Instant
 }
 
-// Evidence is all that one look found out about one entry of the pods directory, or
-// about one parked pod.
+// Evidence is all that one look found of one entry of the pods directory, or of one parked pod.
 type Evidence struct {
 	Name      string         // the name in the pods directory; may hold any byte but slash and NUL
 	UID       parsers.PodUID // "" where Name is no UID
 	Entry     string         // the name in quarantine, "" for a pod that is not parked
-	Namespace string         // the pod's namespace and name, "" where nobody told
+	Namespace string         // the pod's namespace and name, "" if they are not known
 	PodName   string
-	// CertainName is true where these are the pod's own: the host name in its etc-hosts, which
-	// its spec may have set to anything, is shown to people only.
+	// CertainName is true if these are the pod's own, and not the host name in its etc-hosts, which its spec may have
+	// set to anything.
 	CertainName bool
 	ID          DirID
 	// Changed is the later of the directory's birth and change times by the wall clock;
@@ -122,14 +119,13 @@ type Evidence struct {
 	Facts   Facts
 	// StateFiles are the kubelet's own files that name the pod, where all of them could be read.
 	StateFiles []StateFile
-	// FilesGoStale is true where all of these are files that the kubelet leaves as they are when it releases a pod.
+	// FilesGoStale is true if the kubelet leaves all of these as they are when it releases a pod.
 	FilesGoStale bool
-	// Leaves are the volume directories that the kubelet cannot remove since something lies
-	// in them, where that is all that its volume manager complains of.
+	// Leaves are the volume directories that the kubelet cannot remove since they are not empty, if its volume manager
+	// reports no other error.
 	Leaves  []VolumeTeardown
 	Residue []Residue
-	// Unread is true where the content was passed over, since the runtime or the cgroups show
-	// that the pod lives.
+	// Unread is true if the content was passed over, since runtime or cgroups show that the pod lives.
 	Unread bool
 	// VolData holds the content of each vol_data.json by its path, for the record.
 	VolData map[string]string
@@ -137,12 +133,10 @@ type Evidence struct {
 	CgroupIdle bool
 	// Unmount is the command with which an operator unmounts what was found, "" if there is none.
 	Unmount string
-	// RuntimeOnly is true where there is no such directory: nothing but the runtime shows
-	// that there was a pod.
+	// RuntimeOnly is true if there is no such directory, and only the runtime has the pod.
 	RuntimeOnly bool
-	// Sandboxes are all that the runtime lists of the pod, where it is known to have listed
-	// all sandboxes and containers; else none. LooseContainers counts the pod's containers
-	// that are in none of them.
+	// Sandboxes are those that the runtime lists of the pod, if its list is complete; else none. LooseContainers counts the
+	// pod's containers that are in none of them.
 	Sandboxes       []Sandbox
 	LooseContainers int
 	// Made is when they and their containers were made.
@@ -156,10 +150,9 @@ type Evidence struct {
 	// Static is true where the runtime lists a sandbox of the pod that the kubelet made from a manifest or a
 	// URL (annotation kubernetes.io/config.source), now or in an earlier look: such a pod returns under its UID.
 	Static bool
-	// Elder says, of a parked pod, whether a mount of any namespace is in the directory that lies in quarantine.
+	// Elder, of a parked pod, reports whether a mount of any namespace is in the directory in quarantine.
 	Elder Fact
-	// Unwanted returns who answered with the list of the pods that are wanted on this node, and
-	// without this one; "" where nobody did, or one of them has it.
+	// Unwanted is which list of the pods that are wanted on this node omits this one, "" if none does.
 	Unwanted string
 }
 
@@ -173,15 +166,13 @@ type Look struct {
 	Resting []Evidence
 	// RuntimeOnly has one for each pod that the runtime has and the pods directory has not.
 	RuntimeOnly []Evidence
-	// Listed has every pod that the pods directory or the runtime has, also those that were not
-	// asked for.
+	// Listed has every pod of the pods directory or the runtime, also those that were not asked for.
 	Listed map[parsers.PodUID]bool
-	// Resources is what the kubelet's pod-resources socket said, and UIDs has the pods by their
-	// names, as runtime and log directories tell them.
+	// Resources is the answer of the kubelet's pod-resources socket, and UIDs has the pods by their names, of runtime and
+	// log directories.
 	Resources *PodResources
 	UIDs      map[PodName][]parsers.PodUID
-	// Manifests are those of static pods, nil where none were read, and StaticSandboxes the sandboxes of static pods by
-	// their pods' names: a name that an earlier look found may show whose a manifest is.
+	// Manifests are those of static pods, nil if none were read, and StaticSandboxes their sandboxes by the pods' names.
 	Manifests       *StaticPods
 	StaticSandboxes map[PodName][]StaticSandbox
 	// Partial is true where only some pods were asked for: nothing can be counted.
@@ -193,8 +184,7 @@ type Look struct {
 	Globals                 GlobalMounts
 }
 
-// Means returns how what changes the disk is kept to what it is to change. It is for people:
-// no verdict rests on it.
+// Means is how the kernel confines changes of the disk, for display.
 type Means struct {
 	// Openat2 reports whether the kernel itself stops each step at a mount, and why not.
 	Openat2 Fact `json:"openat2"`

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Truth is what is known of one question. The zero value is Unknown, and Unknown never releases anything.
+// Truth is the answer to one question. The zero value is Unknown, and Unknown never releases anything.
 type Truth uint8
 
 // The three truths.

@@ -7,7 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Stopped reports whether it is this node or this process that stands still, and not the pod.
+// Stopped reports whether the node or this process is the reason, and not the pod.
 func Stopped(why []Why) bool {
 	return slices.ContainsFunc(why, func(w Why) bool {
 		return w.Reason == ReasonBreaker || w.Reason == ReasonNamespaces || w.Reason == ReasonContradiction
@@ -34,11 +34,9 @@ type Permit struct {
 	wait         time.Duration // until that ends by itself; 0 where it does not
 }
 
-// Gate is the one place that decides whether this process may change the node now. An open breaker, and a
-// setting that contradicts the running kubelet, leave only the way back.
-//
-// An operator may put back from anywhere: a rename that replaces nothing takes mounts along and detaches none. To
-// remove, this process must see the mounts of the node.
+// Gate is the one place that decides whether this process may change the node now. An open breaker, and a setting that
+// contradicts the running kubelet, allow only to put back. An operator may put back from any mount namespace: a rename
+// that replaces nothing detaches no mount. To remove, this process must see the mounts of the node.
 func (s Standing) Gate() Permit {
 	n := &s.Node
 	if s.DryRun {
@@ -75,8 +73,7 @@ func (p Permit) MayRemove() bool { return p.remove }
 // Stops returns why nothing may be removed, and false where something may.
 func (p Permit) Stops() (Why, bool) { return p.stops, !p.remove }
 
-// Allows reports whether the action may be carried out. A strip that takes nothing writes down that the entry is gone, which
-// an open breaker does not forbid.
+// Allows reports whether the action may be carried out. A strip that removes nothing only records that the entry is gone.
 func (p Permit) Allows(a Action) bool {
 	if a.Kind == PutBack || a.Kind == Strip && a.Take == contents.TakeNone {
 		return p.undo

@@ -2,8 +2,7 @@ package policy
 
 import "time"
 
-// GlobalMount is a place below plugins/kubernetes.io at which a volume is staged for all pods of the node. It is for
-// people: no verdict rests on it, and nothing here unmounts it.
+// GlobalMount is a place below plugins/kubernetes.io at which a volume is staged for all pods of the node, for display.
 type GlobalMount struct {
 	Path           string    // below the kubelet's root directory
 	Driver, Handle string    // "" where they are not known
@@ -21,8 +20,7 @@ type GlobalMounts struct {
 	Read bool   // all were read
 }
 
-// Leftover counts one kind of what dead pods leave outside of the pods directory. It is for people, and nothing here removes
-// it.
+// Leftover counts one kind of residue of dead pods outside of the pods directory, for display.
 type Leftover struct {
 	What    string `json:"what"`
 	Count   *int   `json:"count"` // null where it is not known

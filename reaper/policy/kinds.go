@@ -19,16 +19,15 @@ const (
 type Meaning struct {
 	Kind  Kind
 	Phase Phase // where the entry stands from then on; PhaseNone: where it stood
-	// ID is the MESSAGE_ID: fixed for ever, random(4) once. Scripts and alerts rely on it: it is
-	// never changed and never given to another kind.
+	// ID is the MESSAGE_ID, once from random(4). Scripts and alerts rely on it: it never changes.
 	ID     string
 	Level  Level
-	Intent bool   // people are shown what follows, and not this
-	Became string // what has become of the entry, in words, where that is the end of it
-	// Restores is true where quarantine restore takes it back.
+	Intent bool   // not shown: its outcome is
+	Became string // what became of the entry, if that is its end
+	// Restores is true if quarantine restore reverts it.
 	Restores bool
-	// Text is the sentence for people, with names in braces for what the record reports; instead
-	// has what is said where that is not it, the first that fits.
+	// Text is the sentence to show, with names in braces for fields of the record; instead has other sentences, of which
+	// the first that fits counts.
 	Text    string
 	instead []wording
 	person  func(Record) bool // nil: no person need act
@@ -180,8 +179,7 @@ func (k Kind) means() *Meaning {
 	return &Meaning{Kind: k, Level: LevelNotice, Text: "{kind}: {pod}{why}"}
 }
 
-// Known reports whether this program has the kind. A ledger with another one tells of
-// something that it would misread: what a newer program did.
+// Known reports whether this program has the kind. A newer program wrote any other.
 func (k Kind) Known() bool { return k.means().ID != "" }
 
 // Sentence is what the record reports, with names in braces for its fields.
@@ -195,7 +193,7 @@ func (r *Record) Sentence() string {
 	return m.Text
 }
 
-// NeedsPerson reports whether what r tells stays as it is until an operator acts.
+// NeedsPerson reports whether an operator has to act.
 func (r Record) NeedsPerson() bool {
 	asks := r.Kind.means().person
 	return asks != nil && asks(r)

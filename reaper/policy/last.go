@@ -6,10 +6,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// The window between a look and the rename is as long as the look: seconds on a loaded node. A static pod whose
-// manifest comes back in it has its volumes set up in the directory that is about to be moved, and its kubelet
-// does not set up a volume twice. So right before a batch is renamed, and again right after, the sources that
-// show such a pod first are asked once more, about the batch's pods only.
+// Between a look and the rename are seconds on a loaded node. A static pod whose manifest comes back meanwhile has its
+// volumes set up in the directory that is about to be moved, and its kubelet does not set up a volume twice. So right
+// before a batch is renamed, and again right after, the sources that show such a pod first are read once more.
 
 // LastFacts are the facts that the last question asks for, and no others.
 func LastFacts() []FactName {
@@ -66,9 +65,8 @@ func lastObjections(e Evidence, n Node, r Rules) []Why {
 	return why
 }
 
-// PutBacks returns the actions that put back what was just moved of pods that live by the answers to the same question,
-// asked after the rename: a mount that came between was carried along, and a pod that came to life misses its directory. A mount
-// scan that failed counts as a hit. Every other doubt is left to the confirm time.
+// PutBacks returns the actions that put back what was just moved of pods that live by the same question, asked after the
+// rename. A mount scan that failed counts as a mount. Every other doubt is left to the confirm time.
 func PutBacks(moved []Outcome, answers []Evidence, at Instant) []Action {
 	now := map[string]Evidence{}
 	for _, e := range answers {
@@ -108,9 +106,8 @@ func putBack(o Outcome, e Evidence, why []Why, at Instant) Action {
 	return a
 }
 
-// Misjudged reports whether the outcome shows that a pod lived all along. One that met a directory that its
-// kubelet made again, or came to life right after the rename, did, unless it is a static pod, which may return
-// at any moment. A mount may have come without a pod.
+// Misjudged reports whether the outcome shows that a pod lived: it met a directory that its kubelet made again, or showed
+// life right after the rename. A static pod may return at any moment, and a mount may have come without a pod.
 func (o Outcome) Misjudged() bool {
 	e := o.Action.Evidence
 	if e != nil && mayReturn(*e) {
@@ -124,18 +121,15 @@ func (o Outcome) Misjudged() bool {
 // Removes reports whether the action removes what lies in quarantine.
 func (a Action) Removes() bool { return a.Kind == Strip || a.Kind == Purge }
 
-// Unmounted leaves of a batch what a scan of the mounts, made immediately before, releases: since
-// the look read them it has read directories, and batches before this one have taken their time.
-// What is mounted by now, or not known, stays for the next look.
+// Unmounted returns the batch without the removals of what is mounted, or not known, by a scan made immediately before.
 func (b Batch) Unmounted(mounts map[parsers.PodUID]Fact) Batch {
 	return Batch{Actions: slices.DeleteFunc(slices.Clone(b.Actions), func(a Action) bool {
 		return a.Removes() && mounts[a.UID].Truth != No
 	})}
 }
 
-// Moved reports whether something may have gone to quarantine that a mount may have gone along with: also by an action
-// that failed, since its rename may have been made before an fsync failed or a call hung. A directory that was made
-// again opens the breaker by itself.
+// Moved reports whether something may have been moved to quarantine, also by an action that failed: its rename may have been
+// made before an fsync failed or a call hung. A directory that was made again opens the breaker by itself.
 func (o Outcome) Moved() bool {
 	return o.Action.moves() && o.Result != Gone && o.Result != Refused && !o.MadeAgain()
 }

@@ -11,11 +11,11 @@ package policy
 // (kinds.go) has the phase after each kind of record. A new kind is a constant and a row there. A new action is a row
 // here, and a case in Memory.Ended, in Action's methods, in reaper/removal and in the views.
 
-// Kind returns what a record reports. Each kind has a MESSAGE_ID of its own in the journal.
+// Kind is what a record reports.
 type Kind string
 
-// The kinds of records. Those that end in "ing" are intents: they are written to the
-// ledger before the disk changes, and are not shown to people.
+// The kinds of records. Those that end in "ing" are intents: they are written to the ledger before the disk changes, and
+// are not shown.
 const (
 	KindKept            Kind = "kept"             // a verdict, when its reasons changed
 	KindParking         Kind = "parking"          // intent
@@ -77,9 +77,9 @@ const (
 	PhaseGone        Phase = "gone" // no longer in quarantine
 )
 
-// deed is one action: the intent that is written down before it, the kind of record that follows each result, and what
-// ends the intent after a crash, where the entry is found in quarantine and where it is not. A result without a kind is
-// a failure, and leaves the intent open: the next pass closes it by what is on disk.
+// deed is one action: its intent, the kind of record after each result, and what ends the intent after a crash if the entry
+// is in quarantine (here) or not (away). A result without a kind is a failure, and leaves the intent open: the next pass
+// closes it by what is on disk.
 type deed struct {
 	action   ActionKind
 	byPerson bool
@@ -89,8 +89,7 @@ type deed struct {
 	away     step
 }
 
-// step is what ends an intent after a crash: a record that says how it ended, or the action
-// that ends it, or neither, where a look must come first.
+// step is what ends an intent after a crash: a record, or an action, or neither if a look must come first.
 type step struct {
 	record Kind
 	action ActionKind
@@ -138,8 +137,7 @@ var deeds = [...]deed{
 	},
 }
 
-// deedOf returns the row of an action. That an operator asked for it changes the words of putting
-// back alone.
+// deedOf returns the row of an action. An operator's has a row of its own for PutBack only.
 func deedOf(a Action) deed {
 	for _, d := range deeds {
 		if d.action == a.Kind && d.byPerson == (a.ByPerson && a.Kind == PutBack) {
@@ -183,8 +181,7 @@ func (p Phase) OnlyByPerson() bool { return p == PhaseConflict || p == PhaseUnli
 // not have.
 func (p Phase) InQuarantine() bool { return !p.Over() && p != PhaseCNIRemoving }
 
-// Begun is the phase of an entry on which an operator's command was begun, with no outcome in the
-// ledger.
+// Begun is the phase of an entry on which an operator's command was begun and has no outcome.
 func Begun(kind ActionKind) Phase {
 	return deedOf(Action{Kind: kind, ByPerson: true}).intent.means().Phase
 }
@@ -267,7 +264,7 @@ func conflict(s *EntryState, r Record) {
 	}
 }
 
-// take takes in what ended an action. That Taken is there says so, even where nothing was removed.
+// take adds what an action removed. Taken is set also if that was nothing.
 func (s *EntryState) take(r Record) {
 	if s.Taken == nil {
 		s.Taken = map[string]Tally{}
@@ -280,7 +277,7 @@ func (s *EntryState) take(r Record) {
 	cutShort(s, r)
 }
 
-// cutShort takes in what an action that has not ended yet has read and removed.
+// cutShort adds what an action that has not ended has read.
 func cutShort(s *EntryState, r Record) {
 	for path, text := range r.VolData {
 		if s.VolData == nil {

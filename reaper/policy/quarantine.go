@@ -10,8 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Is reports whether the directory is the one that was remembered, as far as two boots can tell:
-// device numbers are given anew at each.
+// Is reports whether the directory is the remembered one. Device numbers change with each boot.
 func (d DirID) Is(remembered DirID) bool {
 	return d.Ino == remembered.Ino && d.Btime == remembered.Btime
 }
@@ -28,16 +27,14 @@ func Listed(all map[string]*EntryState) []EntryState {
 	return in
 }
 
-// IsElder reports whether an entry in conflict is what the pod had before, and not what its
-// kubelet made anew: that one has a name of its own kind.
+// IsElder reports whether an entry in conflict is what the pod had before, and not what its kubelet made anew.
 func (s EntryState) IsElder() bool { return !strings.Contains(s.Entry, ConflictSuffix) }
 
 // ConflictSuffix ends the quarantine name of a directory that was made again and was not
 // used, so that it could change places with its elder.
 const ConflictSuffix = ".conflict"
 
-// Frozen is the record of an entry that stays in quarantine since its pod lives again: from
-// then on nothing but an operator removes it.
+// Frozen is the record of an entry that stays in quarantine until an operator removes it, since its pod lives again.
 func Frozen(e Evidence, s EntryState, v Verdict, n Node, now Instant) Record {
 	r := Record{
 		Kind: KindConflict, At: now, UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Entry: s.Entry, ID: s.ID, Leaf: s.Leaf,
@@ -62,8 +59,8 @@ func Frozen(e Evidence, s EntryState, v Verdict, n Node, now Instant) Record {
 // mergeCopy is no command: as root it would copy to wherever a living container leads it.
 const mergeCopy = "# stop the pod, and only then copy what is missing: its containers can put a link in the way of a copy"
 
-// Merge returns how an operator brings what lies in quarantine, at elder, into the directory live that
-// the pod has now: look at both, copy what may be missing while the pod is stopped, and remove the rest.
+// Merge returns the commands with which an operator merges elder, in quarantine, into the directory live that the pod has
+// now: compare, copy what may be missing while the pod is stopped, and remove the rest.
 func Merge(elder, live string, uid parsers.PodUID, left []Residue) []string {
 	cmds := []string{"diff -rq " + clean.Shell(elder) + " " + clean.Shell(live)}
 	kept := func(l Residue) bool { return l.Class == contents.ClassData || l.Class == contents.ClassEphemeral }

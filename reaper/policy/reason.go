@@ -8,8 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Reason is a word of the closed list that says why a pod is kept or waits: log text,
-// metric label and JSON value alike.
+// Reason is why a pod is kept or waits, of a closed list: log text, metric label and JSON value alike.
 type Reason string
 
 // The closed list. Each is explained in docs/reasons.md.
@@ -114,19 +113,16 @@ func (w Why) AfterFirst() bool {
 	return w.Reason == ReasonLimit && strings.HasPrefix(w.Detail, FirstPod)
 }
 
-// Outlook reports whether a pod that is kept for a reason is a matter for an operator.
+// Outlook is whether an operator should inspect a pod that is kept for a reason.
 type Outlook uint8
 
-// The outlooks. The zero value is that an operator should look: so it is for a reason that
-// nobody has thought about.
+// The outlooks. The zero value, also of an unknown reason, asks for an operator.
 const (
-	OutlookPerson Outlook = iota // an operator should look
-	OutlookAlive                 // the pod lives: all is well, whatever else is said of it
-	OutlookQuiet                 // somebody wanted it so
-	OutlookStuck                 // something of it is left, and should not be: an operator should look
-	// outlookKnown: its kubelet still keeps something of it. That is well, and worth a word all
-	// the same: nothing else may be left of it.
-	outlookKnown
+	OutlookPerson Outlook = iota // an operator should inspect it
+	OutlookAlive                 // the pod lives
+	OutlookQuiet                 // it is kept as an operator asked
+	OutlookStuck                 // something of it is left and should not be: an operator should inspect it
+	outlookKnown                 // its kubelet keeps something of it: it lives, and is recorded all the same
 )
 
 var outlooks = map[Reason]Outlook{
@@ -149,9 +145,8 @@ func (r Reason) Passing() bool {
 	return r == ReasonYoung || r == ReasonHold || r == ReasonKubeletStarting
 }
 
-// life is what a verdict's reasons say together of whether the pod lives. A pod that should be
-// gone, and of which something is left all the same, is stuck, whatever shows of it; else one
-// sign of life is enough.
+// life returns the outlook of all reasons together. A pod that should be gone is stuck, whatever else shows; else one sign of
+// life is enough.
 func life(why []Why) Outlook {
 	all, restored := [outlookKnown + 1]bool{}, has(why, ReasonRestored)
 	for _, w := range why {
@@ -166,13 +161,11 @@ func life(why []Why) Outlook {
 	return OutlookQuiet
 }
 
-// Living reports whether the pod plainly lives, so that keeping it needs no word: the runtime
-// or the cgroups know it, or the kubelet or the API server lists it, as it does those that have completed.
-// A pod that waits does not: its stopped sandboxes go by themselves.
+// Living reports whether the pod plainly lives, so that no record is needed: runtime or cgroups have it, or the kubelet or
+// the API server lists it. A pod that waits does not: its kubelet removes its stopped sandboxes.
 func (v *Verdict) Living() bool { return v.Decision != Wait && life(v.Why) == OutlookAlive }
 
-// OutlookOf returns what a verdict asks of an operator: of a pod that waits or goes nothing, of
-// a living one neither.
+// OutlookOf returns what a verdict asks of an operator.
 func OutlookOf(d Decision, why []Why) Outlook {
 	if d != Keep {
 		return OutlookQuiet
@@ -188,8 +181,7 @@ func OutlookOf(d Decision, why []Why) Outlook {
 	return OutlookPerson
 }
 
-// CountedAs returns as what a verdict counts in sums: a pod that only mode observe keeps as one that goes,
-// since it would in mode enforce. The verdict itself stays keep.
+// CountedAs returns as what a verdict counts in sums: a pod that only mode observe keeps counts as reap.
 func CountedAs(d Decision, why []Why) Decision {
 	if d == Keep && OnlyFor(why, ReasonObserve) {
 		return Reap
@@ -197,8 +189,7 @@ func CountedAs(d Decision, why []Why) Decision {
 	return d
 }
 
-// OnlyFor reports whether nothing else keeps a pod than the reason. ReasonWaived keeps none: it says
-// how the pod was judged.
+// OnlyFor reports whether only the reason keeps a pod. ReasonWaived keeps none.
 func OnlyFor(why []Why, reason Reason) bool {
 	one := false
 	for _, w := range why {
@@ -210,9 +201,8 @@ func OnlyFor(why []Why, reason Reason) bool {
 	return one
 }
 
-// NeedsPerson reports whether what is left stays until an operator acts. What is ephemeral goes by
-// itself, however much of it was counted; of what should have gone and was not seen to its end
-// it is not known why it stays.
+// NeedsPerson reports whether what is left stays until an operator acts: data, or what should have been removed and was not
+// read to its end. What is ephemeral is purged by itself.
 func (r Residue) NeedsPerson() bool {
 	return r.Class == contents.ClassData || r.Partial && r.Class != contents.ClassEphemeral
 }

@@ -7,13 +7,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Record is one entry of the ledger, and what the journal shows of it. The ledger is the
-// truth; the journal is its picture.
+// Record is one entry of the ledger, which the journal shows.
 type Record struct {
 	Seq       int64            `json:"seq"` // counts up over the ledger's whole life
 	Kind      Kind             `json:"kind"`
 	At        Instant          `json:"at"`
-	By        *User            `json:"by,omitempty"` // whose command it was; nil: the daemon's work, or not known
+	By        *User            `json:"by,omitempty"` // who gave the command; nil for the daemon, or if not known
 	UID       parsers.PodUID   `json:"uid,omitempty"`
 	Namespace string           `json:"namespace,omitempty"`
 	PodName   string           `json:"pod_name,omitempty"`
@@ -46,14 +45,14 @@ type Record struct {
 	LastLine time.Time `json:"last_line,omitzero"`
 	Gone     time.Time `json:"gone,omitzero"`
 	Err      string    `json:"error,omitempty"`
-	Undo     string    `json:"undo,omitempty"` // the command that takes it back
+	Undo     string    `json:"undo,omitempty"` // the command that reverts it
 	// Merge are the commands with which an operator brings what lies in quarantine into the
 	// directory that the pod has now.
 	Merge []string `json:"merge,omitempty"`
 	Text  string   `json:"text"` // one line for people
 }
 
-// FullName is NAMESPACE/NAME, or the name alone: the file etc-hosts tells no namespace.
+// FullName is NAMESPACE/NAME, or the name alone: etc-hosts has no namespace.
 func (r Record) FullName() string { return FullName(r.Namespace, r.PodName) }
 
 // FullName joins a pod's namespace and name, of which either may not be known.
@@ -81,16 +80,14 @@ type EntryState struct {
 	Left        []Residue
 	Taken       map[string]Tally
 	VolData     map[string]string
-	// Restored is set where an operator put the pod back: the UID is then kept until an operator has that
-	// forgotten.
+	// Restored is set if an operator put the pod back: the UID is then kept until the operator revokes that.
 	Restored bool
 	// TakeAll is set while a purge is under way that an operator asked for: data goes, too.
 	TakeAll bool
 	By      *User // who asked for what is under way
 	// Merge is what an operator can do about an entry whose pod lives again.
 	Merge []string
-	// Rests is true for an entry that a look takes no further: it gathers signs of life of the
-	// pod, and does not read the directory. The loop sets it, it is not folded.
+	// Rests is true for an entry of whose pod a look gathers signs of life only. The loop sets it, it is not folded.
 	Rests bool
 }
 
@@ -102,7 +99,7 @@ func (s EntryState) Action(kind ActionKind) Action {
 	}
 }
 
-// Undo is the command that takes a removal back as far as it can be taken back.
+// Undo is the command that reverts a removal as far as possible.
 func Undo(uid parsers.PodUID) string { return "orphan-reaper quarantine restore " + string(uid) }
 
 // Intent is the record that stands in the ledger before the action changes the disk.
@@ -124,7 +121,7 @@ func recordOf(a Action, n Node, now Instant) Record {
 	return r
 }
 
-// Recorded tells the outcome of one action, in one record or, for a conflict, two.
+// Recorded returns the records of the outcome of one action: one, or two for a conflict.
 func Recorded(o Outcome, n Node, now Instant) []Record {
 	r := recordOf(o.Action, n, now)
 	if len(o.Why) > 0 {
@@ -151,7 +148,7 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 	case "":
 		return []Record{r}
 	case o.Action.Entry:
-		// It stays in quarantine, whatever was to become of it: the pod has another directory.
+		// It stays in quarantine: the pod has another directory.
 		r.Kind = KindConflict
 		if e := o.Action.Evidence; e != nil && r.Leaf == "" {
 			was := EntryState{UID: r.UID, Entry: r.Entry, ID: r.ID, Left: e.Residue}
@@ -166,9 +163,8 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 	return []Record{r, c}
 }
 
-// stillOpen tells of an action that the end of the program stopped. Nothing has failed: the intent stays
-// open, and the next start goes on with it. Where something was removed already, the intent is written
-// once more, with that: it stands nowhere else.
+// stillOpen returns the record of an action that the end of the program stopped. The intent stays open, and the next start
+// goes on with it. If something was removed already, the intent is written once more, with that.
 func stillOpen(r Record, o Outcome) []Record {
 	if len(r.Taken)+len(r.VolData) == 0 {
 		return nil
@@ -178,10 +174,8 @@ func stillOpen(r Record, o Outcome) []Record {
 	return []Record{intent}
 }
 
-// Recover closes an intent whose outcome is not in the ledger, by where the directory
-// is found on disk: a record that says how it ended, or the action that ends it, or
-// neither, where a look must come first. An action on an entry that is no longer there
-// takes nothing but what lay beside it, and its outcome says how it ended.
+// Recover closes an intent whose outcome is not in the ledger, by where the directory is found on disk. It returns the
+// outcome's record, or the action that ends it, or neither if a look must come first.
 func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 	d, _ := e.Phase.deed()
 	do := d.away
@@ -207,9 +201,8 @@ func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 // ActionKind is one way to change the disk. There are no others.
 type ActionKind string
 
-// Park moves a pod directory from the pods directory into quarantine, Clear only what lies
-// in one leaf of it, and PutBack moves either back. Strip removes, in quarantine, what holds no user's data; Purge also what is
-// ephemeral, or all of it.
+// Park moves a pod directory to quarantine, Clear only the content of one leaf, and PutBack moves either back. In
+// quarantine, Strip removes what holds no user's data; Purge also what is ephemeral, or all of it.
 const (
 	Park    ActionKind = "park"
 	Clear   ActionKind = "clear"
@@ -223,11 +216,10 @@ type Action struct {
 	Kind  ActionKind
 	UID   parsers.PodUID
 	Entry string // the name in quarantine
-	// ID is the directory that was judged; another one that has taken its name is left
-	// alone. The zero value means any, and is for PutBack and later only.
+	// ID is the directory that was judged; another one of that name stays. The zero value means any, and is for PutBack
+	// and later only.
 	ID DirID
-	// Leaf is what Clear is to empty, from the pod directory on, or where what lies in the
-	// entry came from.
+	// Leaf is what Clear is to empty, from the pod directory on, or where the entry's content came from.
 	Leaf string
 	Take contents.ClassSet
 	Why  []Why
@@ -237,8 +229,8 @@ type Action struct {
 	// ByPerson is true for what an operator asked for: a pod that an operator restored is kept.
 	ByPerson bool
 	By       *User // who asked for what a crash cut short; the ledger knows who asks now
-	// Manifest is the text that is laid beside the entry in quarantine, so that an operator
-	// without our state directory still knows what it is. Park and Clear only.
+	// Manifest is the text of the file beside the entry in quarantine, which describes it without our state directory.
+	// Park and Clear only.
 	Manifest []byte
 	// Evidence is what the action was judged from, for the record.
 	Evidence *Evidence
@@ -255,10 +247,9 @@ type Batch struct {
 // Result is how one action ended.
 type Result string
 
-// Done: as planned. Gone: somebody else was faster (the kubelet removes what it can), no
-// error; look again. Refused: it was left, or put back, as it was, with a reason. Partly:
-// something is left in quarantine that may not go, or of a cleared leaf cannot go back. Failed: an error that an operator should
-// see. Conflict: put back by exchange, since the directory had been made again.
+// Done: as planned. Gone: the kubelet, or another process, removed it first. Refused: unchanged, or put back, with a reason.
+// Partly: something stays in quarantine that may not be removed, or of a cleared leaf cannot go back. Failed: an error for
+// an operator. Conflict: put back by exchange, since the directory had been made again.
 const (
 	Done     Result = "done"
 	Gone     Result = "gone"
@@ -306,9 +297,8 @@ func (o Outcome) Ended() bool {
 	return o.Result == Done || o.Result == Gone || o.Result == Conflict
 }
 
-// MadeAgain reports whether a pod met a directory that its kubelet had made again since the pod was
-// judged, on its way to quarantine or back: it lived. That an operator put it back shows no wrong
-// judgement; that the new directory is used does.
+// MadeAgain reports whether a pod, on its way to quarantine or back, met a directory that its kubelet had made again: it
+// lived. After an operator's restore only a new directory that is used shows a wrong judgement.
 func (o Outcome) MadeAgain() bool {
 	if o.Action.ByPerson {
 		return o.Action.Kind == PutBack && o.Conflict != "" && o.Conflict == o.Action.Entry

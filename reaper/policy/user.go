@@ -5,21 +5,20 @@ import (
 	"strings"
 )
 
-// User is who gave a command, as far as the node shows it. No rule asks for it.
+// User is who gave a command, as far as the node shows it. No rule uses it.
 type User struct {
-	// UID is the user who logged in. The kernel keeps it through su and sudo (pam_loginuid(8)). It is
-	// nil where nobody has logged in, as in a container.
+	// UID is the user who logged in. The kernel keeps it through su and sudo (pam_loginuid(8)). It is nil without a
+	// login, as in a container.
 	UID   *uint32 `json:"uid,omitempty"`
 	Login string  `json:"login,omitempty"` // the name of UID, where the node has one
-	// SudoUser is what the variable SUDO_USER says. The caller can set it to anything.
+	// SudoUser is the variable SUDO_USER. The caller can set it to anything.
 	SudoUser string `json:"sudo_user,omitempty"`
 }
 
-// noLogin is how the kernel writes that nobody has logged in.
+// noLogin is the kernel's number for no login.
 const noLogin = 1<<32 - 1
 
-// UserOf returns the User of /proc/self/loginuid, of a table as passwd(5) has it, and of SUDO_USER. It is nil
-// where none of them names anybody.
+// UserOf returns the User of /proc/self/loginuid, of a table as in passwd(5), and of SUDO_USER, nil if there is none.
 func UserOf(loginUID, passwd, sudoUser string) *User {
 	p := &User{SudoUser: userName(sudoUser)}
 	if n, err := strconv.ParseUint(strings.TrimSpace(loginUID), 10, 32); err == nil && n != noLogin {
@@ -32,7 +31,7 @@ func UserOf(loginUID, passwd, sudoUser string) *User {
 	return p
 }
 
-// KnownUser is who asked for what another command or the daemon began: nobody where p is nil, and so not whoever finishes it.
+// KnownUser is the user of what another command or the daemon began: no user if p is nil, and not the one who finishes it.
 func KnownUser(p *User) *User {
 	if p == nil {
 		return new(User)
@@ -55,8 +54,7 @@ func loginOf(uid, passwd string) string {
 // mostUserName is the longest name that is kept, in bytes.
 const mostUserName = 64
 
-// userName keeps a name short, on its line and one word. What cannot be in the name of a user shows as "?",
-// so that no other user's name comes of it.
+// userName returns a short, printable name of one word. What cannot be in the name of a user shows as "?".
 func userName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == '\uFFFD' || r == '/' || r == ' ' || !strconv.IsPrint(r) { // of spaces, ' ' alone is printable
@@ -70,7 +68,7 @@ func userName(s string) string {
 	return strings.ToValidUTF8(s[:mostUserName-len("…")], "") + "…"
 }
 
-// Name is the login name, or the number of a user who has none, "" where nobody has logged in.
+// Name is the login name, or the number of a user without one, "" without a login.
 func (p *User) Name() string {
 	if p == nil || p.UID == nil {
 		return ""
@@ -81,7 +79,7 @@ func (p *User) Name() string {
 	return strconv.FormatUint(uint64(*p.UID), 10)
 }
 
-// String names the operator for people, and says so where it is SUDO_USER's word alone.
+// String returns the user for display, and marks what only SUDO_USER has.
 func (p *User) String() string {
 	login := p.Name()
 	switch {

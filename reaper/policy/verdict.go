@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Rules are the operator's choices. All durations are as configured; none is read from the node.
+// Rules are the operator's settings.
 type Rules struct {
 	Hold time.Duration // how long evidence must stay good, on CLOCK_BOOTTIME
 	// HoldReported is the hold of a pod that the running kubelet reported, or that its complete list omits.
@@ -23,10 +23,8 @@ type Rules struct {
 	// EnforceSpread is how long a daemon that changes to mode enforce waits at most, and Wait what is left of that.
 	EnforceSpread time.Duration
 	Delay         Delay
-	// Waive leaves out what only a kubelet or a runtime can say (--runtime-endpoint
-	// none). A source that shows alive keeps all the same, but for the log directory and the
-	// pod-resources socket: they keep what only a kubelet's silence would release, and nobody is
-	// left to remove a log directory.
+	// Waive leaves out what only a kubelet or a runtime can report (--runtime-endpoint none). A source that shows alive
+	// keeps all the same, but for the log directory and the pod-resources socket: no kubelet is left to remove them.
 	Waive bool
 	// NeedAPI: an API server was named, and while it cannot be asked everything is kept.
 	NeedAPI bool
@@ -82,10 +80,9 @@ type Verdict struct {
 	// Leaves are the directories whose content is to go to quarantine, of a pod that waits
 	// for nothing but the kubelet's volume manager.
 	Leaves []string
-	// Again returns how long from now another look could tell something that is no verdict: that
-	// the pod terminates for ever. 0 is never.
+	// Again is after how long another look could show that the pod terminates for ever. 0 is never.
 	Again time.Duration
-	// Due returns how long from now time alone could change the verdict; 0 where it cannot.
+	// Due is after how long time alone could change the verdict; 0 if it cannot.
 	Due time.Duration
 }
 
@@ -111,8 +108,7 @@ func (v *Verdict) Waived() {
 	v.Why = addWhy(v.Why, ReasonWaived, "--runtime-endpoint none: no kubelet and no runtime were asked")
 }
 
-// NeedKubelet keeps without a kubelet that runs, and for a while after its start: it makes and
-// tears down sandboxes then that the runtime and the caches of CNI know differently.
+// NeedKubelet keeps what was judged without a kubelet that runs, and for a while after its start.
 func (v *Verdict) NeedKubelet(n Node, r Rules, now Instant) {
 	if n.Kubelet.Truth != Yes {
 		if n.Agrees.Truth == No { // the better answer to why none is known
@@ -127,9 +123,8 @@ func (v *Verdict) NeedKubelet(n Node, r Rules, now Instant) {
 	}
 }
 
-// Aged waits until what was judged, a directory or a file, has not changed for least, by the
-// wall clock that file times use. A time in the future is young: the clock was set back, and
-// doubt waits. than is least in words.
+// Aged waits until what was judged has not changed for least, by the wall clock of file times. A time in the future is
+// young: the clock was set back. than describes least.
 func (v *Verdict) Aged(what string, changed time.Time, least time.Duration, than string, now Instant) {
 	if least <= 0 {
 		return
@@ -159,8 +154,7 @@ func (v *Verdict) Good(since time.Duration, r Rules) {
 // KeepFor keeps what was judged for a reason.
 func (v *Verdict) KeepFor(reason Reason, detail string) { v.keep(Keep, reason, detail) }
 
-// WaitFor makes what was judged wait, for d at the least. The longest wait counts: only when
-// all are over can the verdict change.
+// WaitFor makes what was judged wait, for d at the least. The longest wait counts.
 func (v *Verdict) WaitFor(d time.Duration, reason Reason, detail string) {
 	v.keep(Wait, reason, detail)
 	v.Due = max(v.Due, d)
@@ -183,8 +177,7 @@ func addWhy(why []Why, reason Reason, detail string) []Why {
 	return append(why, Why{reason, detail})
 }
 
-// Refuse keeps a pod that the rules would release, for a reason that only trying could show.
-// Its words take the place of what was known before.
+// Refuse keeps a pod that the rules would release, for reasons that only a try could show. They replace earlier ones.
 func (v *Verdict) Refuse(why []Why) {
 	for _, w := range why {
 		v.Why = slices.DeleteFunc(v.Why, func(old Why) bool { return old.Reason == w.Reason })
@@ -199,10 +192,9 @@ func has(why []Why, reason Reason) bool {
 	return slices.ContainsFunc(why, func(w Why) bool { return w.Reason == reason })
 }
 
-// Signature is what makes two refusals the same: the reasons, not the seconds in their
-// details, and of a pod that is kept not those that end by themselves. Of a pod that lives it
-// is always the same: which of the facts show that changes all the time, and a pod that has
-// itself named by forged lines must not buy a record or a look for each change.
+// Signature is the same for two verdicts with the same reasons, without details, and for a pod that is kept without those
+// that end by themselves. All living pods have one: a pod that forges lines about itself must not buy a record or a look
+// for each fact that changes.
 func (v *Verdict) Signature() string {
 	if v.Living() {
 		return "living"

@@ -9,9 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
-// assemble completes the evidence of the look by what the log, the ledger and earlier looks give, and keeps in the
-// memory what this look adds to it. The rest of Decide changes no evidence; the last question, after it, reads some facts
-// anew into copies.
+// assemble completes the evidence of the look by log, ledger and earlier looks, and adds to the memory. Nothing after it
+// changes evidence; the last question reads some facts anew into copies.
 func (d *Ruling) assemble(c Case) {
 	look, m := &d.Look, &d.Memory
 	d.Pods = make([]policy.Judged, 0, len(look.Pods)+len(look.RuntimeOnly)+len(look.Parked)+len(look.Resting))
@@ -62,8 +61,7 @@ func completeEntry(e *policy.Evidence, log *reported.Log, look *policy.Look, sta
 	}
 }
 
-// addRestored sets the fact restored. It sets the pod's name, too, where what had the name was
-// removed before the restore.
+// addRestored sets the fact restored, and the pod's name if it has none.
 func addRestored(e *policy.Evidence, was *policy.EntryState) {
 	if was == nil {
 		e.Facts.Set(policy.FactRestored, policy.No, "ledger", "")
@@ -75,8 +73,8 @@ func addRestored(e *policy.Evidence, was *policy.EntryState) {
 	}
 }
 
-// addClaims adds the lines of the log since the last pass to the memory: as evidence those about pods that the node
-// has by this look or had by the last one, in the pods directory, in the runtime or in quarantine.
+// addClaims adds the lines of the log since the last pass to the memory: as evidence those about pods that the node has by
+// this look or had by the last one.
 func (d *Ruling) addClaims(c Case) {
 	m, node, at := &d.Memory, d.Look.Node, d.Look.At
 	now := maps.Clone(c.Look.Listed)
@@ -103,9 +101,8 @@ func (d *Ruling) addClaims(c Case) {
 	}
 }
 
-// addNames sets the name of each pod where this look did not find it and an earlier one did, and answers anew whether
-// a manifest owns the pod. It remembers the names of the pods that have a directory, here or in quarantine. A name
-// from the pod's log directory or the runtime is certain. The log directory goes within a minute after the pod.
+// addNames sets the name of each pod that this look did not find and an earlier one did, and reads anew whether a manifest
+// owns the pod. It remembers the certain names of the pods that have a directory, here or in quarantine.
 func (d *Ruling) addNames(c Case) {
 	look, before := &d.Look, c.Memory.Names
 	after := make(map[parsers.PodUID]policy.PodName, len(d.Pods))
@@ -134,9 +131,8 @@ func (d *Ruling) addNames(c Case) {
 	d.Memory.Names = after
 }
 
-// addStatic sets Evidence.Static where this look or an earlier one saw that the pod is a static one, by its sandbox
-// or its manifest, and remembers that of the pods that have a directory. The kubelet removes the sandboxes within
-// minutes after the pod, and a pod that waits for a volume has none.
+// addStatic sets Evidence.Static if this look or an earlier one saw that the pod is a static one, by its sandbox or its
+// manifest, and remembers that of the pods that have a directory.
 func (d *Ruling) addStatic(c Case) {
 	m, before := &d.Memory, c.Memory.Static
 	m.Static = map[parsers.PodUID]bool{}
@@ -154,9 +150,8 @@ func (d *Ruling) addStatic(c Case) {
 	}
 }
 
-// addStateFiles sets since when looks have seen each of the kubelet's state files as it is now, and remembers that. A
-// file that was seen before a pod was parked was not written since, whatever the wall clock was set to. What was seen
-// in this boot stays remembered while the file cannot be read.
+// addStateFiles sets since when looks have seen each of the kubelet's state files as it is now, and remembers that for this
+// boot, also while the file cannot be read. A file that was seen before a pod was parked was not written since.
 func (d *Ruling) addStateFiles(c Case) {
 	at, before, after := d.Look.At, c.Memory.StateFiles, map[string]StateFile{}
 	for name, was := range before {

@@ -21,8 +21,7 @@ type Case struct {
 	DryRun  bool // the slow start is left out, so that the plan shows all that would go in the end
 }
 
-// InWork lists the quarantine entries that a pass may take further, and those that rest:
-// their pods may live again for as long as anything of them is left.
+// InWork lists the quarantine entries that a pass may take further, and those that rest, whose pods may live again.
 func InWork(all map[string]*policy.EntryState, r policy.Rules, now policy.Instant, pressed bool) []policy.EntryState {
 	var in []policy.EntryState
 	for _, e := range policy.Listed(all) {
@@ -42,8 +41,7 @@ type Ruling struct {
 	Memory Memory
 }
 
-// Decide judges every pod of a look and every entry of the quarantine, and plans what follows.
-// It is pure: what it is given it does not change, and the same values give the same ruling.
+// Decide judges every pod of a look and every entry of the quarantine, and plans what follows. It is pure.
 func Decide(c Case) Ruling {
 	d := Ruling{Look: c.Look, Memory: c.Memory.copied(len(c.Claims) > 0)}
 	d.assemble(c)
@@ -113,8 +111,8 @@ func (d *Ruling) planEntries(c Case, todo map[*policy.Judged]*policy.Action) (po
 	return permit, g
 }
 
-// noteLife plans what follows where a pod lives of which something lies in quarantine: its entry
-// stays there unless it was cleared a moment ago, and where it was judged wrongly, nothing more is moved of any pod.
+// noteLife plans what follows if a pod lives whose entry is in quarantine: the entry stays there unless it was cleared a
+// moment ago, and if the pod was judged wrongly the breaker opens.
 func (d *Ruling) noteLife(c Case, p *policy.Judged, state *policy.EntryState) {
 	if back := policy.PutBackCleared(p, *state, c.Rules, d.Look.At); back != nil {
 		d.Plan.Undo = append(d.Plan.Undo, *back)

@@ -33,7 +33,8 @@ type Memory struct {
 	Log reported.Log `json:"-"`
 	// Messages counts the lines about each pod, for people. It is saved by itself.
 	Messages reported.Messages `json:"-"`
-	// Proven: since the start one pod has been parked, and no sign of life came for the confirm time. What an earlier process parked was judged by its settings.
+	// Proven: since the start one pod was parked and no sign of life came for the confirm time. What an earlier process
+	// parked was judged by its settings.
 	Proven bool `json:"-"`
 	// Pressed is what the last look said of the free space.
 	Pressed bool `json:"-"`
@@ -64,8 +65,7 @@ func (m *Memory) copied(claims bool) Memory {
 	return c
 }
 
-// refusal is a step that the kernel or the file system refused. Trying again at every look
-// would fill the ledger with the same words.
+// refusal is a step that the kernel or the file system refused. A try at every look would fill the ledger.
 type refusal struct {
 	why  []policy.Why
 	next time.Duration // not to be tried before, on the boot clock
@@ -89,8 +89,7 @@ func (no refusal) again(first time.Duration, why []policy.Why, now time.Duration
 	return refusal{why: why, next: now + gap, gap: min(2*gap, retryLast)}
 }
 
-// TooSoon reports whether the last step with the entry failed not long ago. Each try writes to
-// the ledger, which drops nothing of an entry that is there.
+// TooSoon reports whether the last step with the entry failed not long ago.
 func (m *Memory) TooSoon(entry string, now policy.Instant) bool {
 	return now.Boot < m.stuck[entry].next
 }
@@ -107,8 +106,8 @@ func (m *Memory) backOff(now policy.Instant, pods []policy.Judged) {
 	}
 }
 
-// Ended takes in how actions ended: what was refused is not tried at every look, a cleared pod
-// is its kubelet's to finish, and a stripped one has been confirmed dead.
+// Ended records how actions ended: a refused one is not tried at every look, the kubelet finishes a cleared pod, and a
+// stripped one has been confirmed dead.
 func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 	if m.refused == nil {
 		m.refused, m.stuck, m.cleared = map[parsers.PodUID]refusal{}, map[string]refusal{}, map[parsers.PodUID]time.Duration{}
@@ -146,7 +145,7 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 	}
 }
 
-// entryEnded takes in how an action on an entry of the quarantine ended.
+// entryEnded records how an action on an entry of the quarantine ended.
 func (m *Memory) entryEnded(o policy.Outcome, refused bool, now policy.Instant) {
 	switch {
 	case o.Action.Kind == policy.PutBack:
@@ -165,8 +164,8 @@ func (m *Memory) entryEnded(o policy.Outcome, refused bool, now policy.Instant) 
 // proves reports whether a pod proves dead by the action: it was parked since the start, and confirmed.
 func (m *Memory) proves(a policy.Action) bool { return a.Kind == policy.Strip && m.parked[a.Entry] }
 
-// kubeletFinishes is for how long a pod whose leaf was cleared counts as not yet proven: the
-// kubelet tries again within 2 min 2 s, and finishes. One that does not is no longer waited for.
+// kubeletFinishes is how long a pod whose leaf was cleared counts as not yet proven: the kubelet tries again within 2 min
+// 2 s.
 const kubeletFinishes = 5 * time.Minute
 
 // unfinished counts the pods of which a leaf was cleared and that the kubelet still holds.
@@ -184,9 +183,8 @@ func (m *Memory) unfinished(pods []policy.Judged, now policy.Instant, only bool)
 	return len(m.cleared)
 }
 
-// News reports whether people are told why a pod is kept or waits, and returns the words by which to
-// remember that: each set of reasons is told once. Of a pod that plainly lives nothing is told,
-// unless the kubelet's log named it. The slow start is not told: it is over in a moment.
+// News reports whether to record why a pod is kept or waits, and returns the text by which to remember that: each set of
+// reasons is recorded once. A pod that plainly lives is recorded only if the log named it, the slow start never.
 func (m *Memory) News(p *policy.Judged, named bool) (string, bool) {
 	last, known := m.Recorded[p.UID]
 	now := p.Signature()

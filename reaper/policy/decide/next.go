@@ -28,9 +28,8 @@ func (s *schedule) soon(d time.Duration, waiting bool) {
 	s.pending = s.pending || waiting
 }
 
-// Next returns after how long to look again where nothing asks for a look before, and whether a pod
-// can go further by waiting for it. outs are how the plan's actions ended, entries what is in quarantine
-// now.
+// Next returns after how long to look again if nothing asks for a look before, and whether that can take a pod further.
+// outs are how the plan's actions ended, entries what is in quarantine now.
 func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r policy.Rules, now policy.Instant) (time.Duration, bool) {
 	s := &schedule{Ruling: d, outs: outs, entries: entries, next: lookRarely}
 	limited := false
@@ -53,8 +52,7 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 		s.soon(left, false) // the kubelet's message about a pod may have stopped
 	}
 	if limited && Stripped(outs) {
-		// The first pod after a start has been confirmed. What was taken may let the next one go,
-		// and the kubelet names the next at once.
+		// The first pod after a start has been confirmed, so the others may follow.
 		s.soon(0, false)
 	}
 	return s.next, s.pending
@@ -112,8 +110,8 @@ func (s *schedule) entry(e *policy.EntryState, r policy.Rules, now policy.Instan
 
 func (s *schedule) ended(as func(policy.Outcome) bool) bool { return slices.ContainsFunc(s.outs, as) }
 
-// nextTry is when to try another pod after the one that was to go first could not be moved:
-// soon, and the later the more of them there are, since then the cause is not the pod's.
+// nextTry is when to try another pod after the first could not be moved: the later the more of them there are, since then
+// the cause is not the pod's.
 func (s *schedule) nextTry() time.Duration {
 	wait := time.Second
 	for p := range policy.At(s.Pods, policy.InPlace) {
@@ -124,8 +122,8 @@ func (s *schedule) nextTry() time.Duration {
 	return min(wait, lookSoon)
 }
 
-// untilPurge is when to look at a confirmed entry that is purged after left. One that was due
-// in this pass already and was left alone (in use, mode observe) is not asked at once again.
+// untilPurge is when to look at a confirmed entry that is purged after left. One that was due in this pass and was not
+// purged (in use, mode observe) is not inspected at once again.
 func (s *schedule) untilPurge(entry string, left time.Duration) time.Duration {
 	due := slices.ContainsFunc(s.Pods, func(p policy.Judged) bool { return p.Stage == policy.InQuarantine && p.Entry == entry })
 	acted := s.ended(func(o policy.Outcome) bool { return o.Action.Entry == entry })

@@ -12,9 +12,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
-// Unlisted returns the entries among names, which lie in quarantine, that the ledger does
-// not know: the state directory was lost, or this is another one. Which directory it was
-// is not known either, so only an operator does something about it.
+// Unlisted returns the entries among names, which are in quarantine, that the ledger does not have: the state directory was
+// lost, or is another one. Only an operator does something about them.
 func Unlisted(names []string, known map[string]*policy.EntryState) []policy.EntryState {
 	var entries []policy.EntryState
 	for _, name := range names {
@@ -35,9 +34,8 @@ func Unlisted(names []string, known map[string]*policy.EntryState) []policy.Entr
 	return entries
 }
 
-// Meant finds among the entries of one pod what an operator means: to restore, the youngest entry
-// that is no conflict, the ledger's before others, or else the elder of one; to purge, all that
-// there are.
+// Meant returns those of a pod's entries that an operator means: to restore, the youngest that is no conflict, the ledger's
+// before others, or else the elder of one; to purge, all.
 func Meant(of []policy.EntryState, kind policy.ActionKind) []policy.EntryState {
 	if kind == policy.Purge {
 		return of
@@ -55,9 +53,8 @@ func Meant(of []policy.EntryState, kind policy.ActionKind) []policy.EntryState {
 	return nil
 }
 
-// Changed returns how what is meant now differs from what the operator was shown and said yes to, ""
-// where it does not: each entry has to be among those shown, as the same directory, and confirmed
-// dead still if it was shown so. That less is left than was shown is no matter.
+// Changed returns how what is meant now differs from what the operator agreed to, "" if it does not: each entry has to be
+// among those shown, as the same directory, and still confirmed dead if it was shown so. Fewer entries are no change.
 func Changed(meant, shown []policy.EntryState) string {
 	for _, e := range meant {
 		i := slices.IndexFunc(shown, func(s policy.EntryState) bool { return s.Entry == e.Entry })
@@ -94,8 +91,7 @@ func PlanCommand(meant []policy.EntryState, rests []policy.Evidence, kind policy
 	return actions
 }
 
-// Forgotten are the records by which an operator takes back that pods were restored: one for each
-// entry that was. What lies in quarantine of the pods, and whatever else keeps them, stays.
+// Forgotten are the records by which an operator revokes that pods were restored: one for each entry that was.
 func Forgotten(entries map[string]*policy.EntryState, uids []parsers.PodUID, now policy.Instant) []policy.Record {
 	var records []policy.Record
 	for _, name := range slices.Sorted(maps.Keys(entries)) {

@@ -28,11 +28,8 @@ type pace struct {
 	inWork int  // pods that are parked and not yet proved dead, or cleared and not yet finished by their kubelet
 }
 
-// moves turns the verdicts of one look into actions. A verdict on a pod in place may be Reap, or have leaves to
-// clear; where none of that is planned, the reason is added to it. entry returns a new name in quarantine for what is
-// moved of a pod.
-//
-// A pod whose leaves are cleared counts as one that is parked: it was judged from the same evidence.
+// moves turns the verdicts on pods in place into actions, or adds to them why none is planned. entry returns a new name in
+// quarantine. A pod whose leaves are cleared counts as one that is parked: it was judged from the same evidence.
 func moves(pods []policy.Judged, permit policy.Permit, g pace, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string) []policy.Action {
 	most := len(pods)
 	if r.MaxPerLook > 0 {
@@ -66,10 +63,9 @@ func moves(pods []policy.Judged, permit policy.Permit, g pace, r policy.Rules, e
 	return actions
 }
 
-// limit returns how many pods may be planned when it is the turn of this one. A pod that its kubelet itself let
-// go need not wait until the first one is confirmed: that guards against evidence of this node that is wrong for
-// all pods alike, and the kubelet's report is evidence of its own. It waits as long as its hold is, since a
-// kubelet makes the directory of a pod that lives again within 25 s (1.30).
+// limit returns how many pods may be planned when it is the turn of this one. A pod that its kubelet itself released need
+// not wait until the first one is confirmed, but only as long as its hold is: that guards against evidence that is wrong
+// for all pods alike, and the kubelet's report is evidence of its own.
 func (g *pace) limit(e *policy.Evidence, slow, most int) int {
 	if g.quiet && e.ReleasedByKubelet() {
 		return most
@@ -87,9 +83,8 @@ func limitDetail(e *policy.Evidence, g pace, r policy.Rules) string {
 	return fmt.Sprintf("at most %d in one look", r.MaxPerLook)
 }
 
-// freeEntry names a pod in quarantine: by the time, or by the next number that no entry has.
-// The clock may have been set back, and a pod may come twice in one second; an intent under
-// the name of another entry would take its place in the ledger.
+// freeEntry names a pod in quarantine by the time, or by the next number that no entry has: the clock may have been set
+// back, and an intent under the name of another entry would replace it in the ledger.
 func freeEntry(uid parsers.PodUID, kind policy.ActionKind, at int64, taken func(string) bool) string {
 	suffix := ""
 	if kind == policy.Clear {

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Claim is one sighting that counts once the kubelet that made it is known to run.
+// Claim is one sighting, with when it was read. It counts if the running kubelet wrote it.
 type Claim struct {
 	Sighting parsers.Sighting
 	At       policy.Instant // when we read it
@@ -23,7 +23,7 @@ type Claim struct {
 	Dropped bool
 }
 
-// DroppedAt is the claim that tear-down errors of the journal were dropped that were written at that time or before.
+// DroppedAt is the claim that tear-down errors of the journal, written at that time or before, were dropped.
 func DroppedAt(at policy.Instant) Claim {
 	return Claim{Dropped: true, At: at, Sighting: parsers.Sighting{Report: parsers.ReportTeardown, Trusted: true, Whole: true}}
 }
@@ -39,10 +39,9 @@ func (c Claim) Size() int {
 // 10 ms against the boot clock, may lie after the first line that the process wrote.
 const startSlack = 2 * time.Second
 
-// Evident reports whether the line is of the kubelet k of this boot. journald's trusted
-// fields show that, or its PID in a line that is not older than the kubelet and has the format that
-// it writes. Only a whole line counts: a pod chooses what its probe prints, and so how the second
-// half begins of a line that journald cut in two.
+// Evident reports whether the kubelet k of this boot wrote the line: it has its PID and its format, and is not older than
+// the kubelet. Only a whole line counts: a pod chooses what its probe prints, and so how the second half of a cut line
+// begins.
 func (c Claim) Evident(k policy.KubeletID, format policy.LogFormat, now policy.Instant) bool {
 	s := c.Sighting
 	if c.Dropped || !s.Whole || !inFormat(s, format) {
@@ -56,18 +55,16 @@ func (c Claim) Evident(k policy.KubeletID, format policy.LogFormat, now policy.I
 	}
 	start := now.Wall.Add(k.Start - now.Boot - startSlack)
 	if !s.Time.IsZero() {
-		// A time in the future comes from a clock that was set back since. Such a line may be of
-		// another boot, in which another kubelet had this PID: a machine without a battery clock
-		// boots into its own past.
+		// A line from the future may be of another boot, in which another kubelet had this PID: a machine without a
+		// battery clock boots into its past.
 		return !s.Time.Before(start) && !s.Time.After(c.At.Wall.Add(startSlack))
 	}
 	// A line without a certain time counts only where it was read as it was written.
 	return !s.CatchUp && c.At.Boot >= k.Start
 }
 
-// inFormat reports whether the kubelet writes such lines. JSON holds no PID of its own: only
-// journald's fields show then whose it is, and only a kubelet that is known to write JSON
-// writes it at a line's beginning.
+// inFormat reports whether the kubelet writes such lines. JSON has no PID: only journald's fields show whose it is, and only
+// a kubelet that is known to write JSON begins a line with it.
 func inFormat(s parsers.Sighting, format policy.LogFormat) bool {
 	if s.JSON {
 		return s.Trusted && format == policy.LogJSON
@@ -84,16 +81,14 @@ func (c Claim) Written() policy.Instant {
 	return at
 }
 
-// OfNode returns the claims that name a pod which this node has. A process that can write a
-// line can make up a UID, and a line about a pod that was never here does not show that the
-// kubelet's sources are ready. A pod that the kubelet itself removed between
-// its line and the look is no longer here either: its line is not missed.
+// OfNode returns the claims about pods that this node has. Any process that writes a line can make up a UID, and a line
+// about a pod that was never here does not show that the kubelet's sources are ready.
 func OfNode(claims []Claim, has map[parsers.PodUID]bool) []Claim {
 	return slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return !c.Dropped && !has[c.Sighting.UID] })
 }
 
-// MostClaims and mostClaimBytes bound what a flood of lines can occupy between two looks: once for whole lines by journald's trusted fields,
-// and once for all others, which any process can forge.
+// MostClaims and mostClaimBytes bound what a flood of lines can occupy between two looks: once for whole lines by
+// journald's trusted fields, and once for all others, which any process can forge.
 const (
 	MostClaims     = 16384
 	mostClaimBytes = 8 << 20
@@ -106,8 +101,8 @@ type Claims struct {
 	dropped [2]Claim // the last tear-down error of each room that found no space, or the zero value
 }
 
-// claimKey has the pod, the kind of report, the kubelet and the volume, and what makes a line evidence: a forged line cannot replace the
-// kubelet's own.
+// claimKey has the pod, the kind of report, the kubelet and the volume, and what makes a line evidence: a forged line cannot
+// replace the kubelet's own.
 type claimKey struct {
 	uid                            parsers.PodUID
 	volume                         string
@@ -120,7 +115,7 @@ func keyOf(c Claim) claimKey {
 	return claimKey{s.UID, s.Volume, s.PID, s.Report == parsers.ReportTeardown, s.Trusted, s.Whole, s.JSON}
 }
 
-// compare is a total order of claims with different keys. Claims that were made at the same time have the order of their keys.
+// compare is a total order of claims with different keys: by time, then by key.
 func (c Claim) compare(d Claim) int {
 	a, b := keyOf(c), keyOf(d)
 	return cmp.Or(
@@ -176,8 +171,8 @@ func (g *Claims) Add(c Claim) {
 	g.rooms[which], g.of[key] = used, c
 }
 
-// drop records that a tear-down error was dropped: the pod that it is about may be held. A line that is not whole is no evidence in any case,
-// and an orphan that is not reported waits.
+// drop records that a tear-down error was dropped: its pod may be held. A line that is not whole is no evidence, and an
+// orphan that is not reported waits.
 func (g *Claims) drop(room int, c Claim) {
 	s := c.Sighting
 	if !s.Whole || s.Report != parsers.ReportTeardown || g.dropped[room].Dropped && c.At.Boot < g.dropped[room].At.Boot {

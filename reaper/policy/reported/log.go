@@ -13,9 +13,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Log is what one run of a kubelet has reported in its log about orphans, as far as its
-// lines count as evidence. It is kept across our own restarts and begins anew with each
-// kubelet.
+// Log is what one run of a kubelet has reported about orphans, by lines that are evidence. It is kept across our own
+// restarts and begins anew with each kubelet.
 type Log struct {
 	Kubelet policy.KubeletID        `json:"kubelet"`
 	BootID  string                  `json:"boot_id"`
@@ -27,12 +26,11 @@ type Log struct {
 	// began: for all that time the log was there and was read.
 	Last  policy.Instant `json:"last,omitzero"`
 	Since policy.Instant `json:"since,omitzero"`
-	// Full is set once a teardown error was dropped, Dropped is when the last one was: of the pods without one it is
-	// not known whether the kubelet holds a volume, until it has repeated what still counts.
+	// Full is set once a teardown error was dropped, Dropped is when the last one was: it is not known whether the
+	// kubelet holds a volume of a pod without one, until it has repeated those that still count.
 	Full    bool           `json:"full,omitempty"`
 	Dropped policy.Instant `json:"dropped,omitzero"`
-	// Trusted is set once journald's fields showed a line to be the kubelet's: then its lines come that way, and what
-	// floods the other way is not the kubelet's.
+	// Trusted is set once journald's fields showed a line to be the kubelet's: a flood in a file is then not its own.
 	Trusted bool `json:"trusted,omitempty"`
 
 	bytes int // of Teardowns, as Teardown.size counts
@@ -47,19 +45,17 @@ type Teardown struct {
 }
 
 const (
-	// mostPods bounds what is remembered of each kind: a file's lines can be forged. A kubelet
-	// has a few thousand pod directories at the most, and repeats its reports.
+	// mostPods bounds each kind: a file's lines can be forged. A kubelet has a few thousand pod directories at most.
 	mostPods = 16384
-	// mostTeardownBytes bounds the names and paths in Teardowns, in memory and in the saved file. Beyond it a
-	// pod is known to be held, and no more: it is kept, and nothing of it is cleared.
+	// mostTeardownBytes bounds the names and paths in Teardowns. Beyond it a pod is only known to be held, and nothing
+	// of it is cleared.
 	mostTeardownBytes = 4 << 20
 	// mostVolumes bounds what is remembered of one pod. Of a pod with more volumes that fail nothing is cleared.
 	mostVolumes = 16
-	// silence is a time within which a kubelet that still holds a volume reports it again: it
-	// tries again after 2 min 2 s at the latest (exponentialbackoff.maxDurationBeforeRetry).
+	// silence is longer than a kubelet that holds a volume waits to report it again: 2 min 2 s
+	// (exponentialbackoff.maxDurationBeforeRetry).
 	silence = 10 * time.Minute
-	// unbroken is the longest time between two lines of one row: the longest between two
-	// looks while there is an orphan, and some.
+	// unbroken is the longest time between two lines of one row: longer than between two looks while there is an orphan.
 	unbroken = 6 * time.Minute
 )
 
@@ -86,8 +82,7 @@ func (l *Log) Clone() Log {
 	return c
 }
 
-// Add adds the claims that are evident for the kubelet that runs now, and forgets what
-// another kubelet reported.
+// Add adds the claims that are evident for the running kubelet, and forgets what another kubelet reported.
 func (l *Log) Add(claims []Claim, n policy.Node, now policy.Instant) {
 	if n.Kubelet.Truth != policy.Yes {
 		return
@@ -159,11 +154,9 @@ func (l *Log) addTeardown(c Claim) {
 	l.Teardowns[uid] = t
 }
 
-// addOrphan records that the kubelet named the pod as an orphan.
-//
-// The kubelet names a pod only when its volume manager has no volume of it any more
-// (podVolumesExist). After a restart it tries once to clean up what it cannot
-// reconstruct, fails with a TearDown error, and names the pod from then on.
+// addOrphan records that the kubelet reported the pod as an orphan, which it does only once its volume manager has no
+// volume of it (podVolumesExist). After a restart it tries once to clean up what it cannot reconstruct, fails with a
+// TearDown error, and reports the pod from then on.
 func (l *Log) addOrphan(c Claim) {
 	uid := c.Sighting.UID
 	if t, ok := l.Teardowns[uid]; ok && c.At.Boot > t.At.Boot {
@@ -188,23 +181,20 @@ func (l *Log) eldest() parsers.PodUID {
 	})
 }
 
-// over reports whether the volume manager has given up, or finished: the kubelet has reported
-// other things for so long after its last report on the pod that it must have tried again. What it
-// cannot reconstruct as a volume it tries to clean up once, at its start. Later it names that pod
-// among all other orphans, one at a time. A backlog of such pods need not wait for each to be named.
+// over reports whether the volume manager has given up, or finished: the kubelet has reported other things for so long since
+// that it must have tried again. It cleans up once, at its start, what it cannot reconstruct, and then reports such pods
+// one at a time; a backlog of them need not wait for that.
 func (l *Log) over(at policy.Instant) bool {
 	since, ok := l.Last.Since(at)
 	row, here := l.Last.Since(l.Since)
 	return ok && here && min(since, row) > silence
 }
 
-// empty reports whether no line of this kubelet was read. One that has a directory it cannot remove
-// reports that every 2 s, and one that cannot tear down a volume at least every 2 min 2 s. So a log in which
-// there is neither, beside a directory that stays, is one that is not read.
+// empty reports whether no line of this kubelet was read. It repeats its reports at least every 2 min 2 s, so beside a
+// directory that stays an empty log is one that is not read.
 func (l *Log) empty() bool { return l.Last.BootID == "" && len(l.Named)+len(l.Teardowns) == 0 }
 
-// Complete adds what only the kubelet's log can give: FactNamed, FactAnyNamed and FactTeardown, and the
-// leaves. With no kubelet running all of them stay unknown.
+// Complete sets FactNamed, FactAnyNamed, FactTeardown and the leaves. If no kubelet runs they stay unknown.
 func (l *Log) Complete(e *policy.Evidence, n policy.Node, now policy.Instant) {
 	if n.Kubelet.Truth != policy.Yes || l.Kubelet != n.KubeletID {
 		return
@@ -245,7 +235,7 @@ func (l *Log) teardown(e *policy.Evidence, now policy.Instant) (policy.Truth, st
 	return policy.No, ""
 }
 
-// omit releases a pod that the kubelet's list at its socket omits, where the kubelet named any orphan before it was asked.
+// omit releases a pod that the kubelet's list at its socket omits, if the kubelet reported any orphan before that.
 func (l *Log) omit(e *policy.Evidence, now policy.Instant) {
 	if e.Unlisted.Truth != policy.Yes || e.Facts[policy.FactReleased].Truth == policy.No {
 		return
@@ -289,8 +279,8 @@ func bare(at policy.Instant) Teardown {
 	return Teardown{At: at, Volumes: map[string]policy.VolumeTeardown{"": {At: at}}}
 }
 
-// leaves returns the directories that the kubelet cannot remove since they are not empty, or
-// none where it fails for any other reason, too. An error that it no longer repeats is over.
+// leaves returns the directories that the kubelet cannot remove since they are not empty, or none if it fails for any other
+// reason, too. An error that it no longer repeats does not count.
 func (t Teardown) leaves(now policy.Instant) []policy.VolumeTeardown {
 	var all []policy.VolumeTeardown
 	for _, v := range t.Volumes {

@@ -14,11 +14,11 @@ import (
 const Housekeeping = 2 * time.Second
 
 const (
-	// fewestRuns is the shortest silence that counts, whatever the confirm time: five housekeeping runs.
+	// fewestRuns is the shortest silence that counts: five housekeeping runs.
 	fewestRuns = 5 * Housekeeping
 	// teardownSilence is longer than the longest time between two tries to tear a volume down.
 	teardownSilence = 5 * time.Minute
-	// insists is for how long a kubelet has to name a pod whose directory is gone until that is recorded.
+	// insists is how long a kubelet has to report a pod whose directory is gone until that is recorded.
 	insists = 10 * time.Minute
 	// between is the least time between two records. What stops meanwhile is recorded together.
 	between = time.Minute
@@ -30,13 +30,11 @@ const (
 	mostNamed = 16
 )
 
-// Messages counts the lines about each pod that has a directory, or had one until a moment ago, until the kubelet's
-// message about the pod has stopped. It is for people. It is kept across restarts, the kubelet's too. The zero value
-// is ready.
+// Messages counts the lines about each pod until the kubelet's message about it has stopped, for display. It is kept across
+// restarts, the kubelet's too. The zero value is ready.
 //
-// Of several orphans a kubelet names the first by name only, so silence about a pod shows nothing while the
-// pod's directory is there. A message has stopped once the directory is gone and no line came for longer than the
-// kubelet waits between two of them.
+// A kubelet reports one orphan at a time, so silence shows nothing while the directory is there. A message has stopped once
+// the directory is gone and no line came for longer than the kubelet waits between two.
 type Messages struct {
 	Pods map[parsers.PodUID]PodLines `json:"pods,omitempty"`
 	// Recorded is when it was last recorded that a message stopped.
@@ -105,9 +103,8 @@ func (m *Messages) Count(claims ...Claim) {
 	}
 }
 
-// Update records which pods have a directory, by a look at all of them. A pod that is gone is forgotten
-// where the kubelet never named it as an orphan and nothing of it was moved: its volumes were torn
-// down after all, which is no news.
+// Update records which pods have a directory, by a look at all of them. A pod that is gone is forgotten if the kubelet never
+// reported it as an orphan and nothing of it was moved: its volumes were torn down after all.
 func (m *Messages) Update(pods []policy.Judged, at policy.Instant) {
 	here := make(map[parsers.PodUID]*policy.Evidence, len(m.Pods))
 	for p := range policy.At(pods, policy.InPlace) {
@@ -144,8 +141,8 @@ func (m *Messages) Moved(uid parsers.PodUID, whole bool, at policy.Instant) {
 	m.Pods[uid] = s
 }
 
-// Due returns the records of what has stopped and what has not, and the messages once these are written.
-// Where there is none, next is after how long there may be one, or 0.
+// Due returns the records of messages that have stopped, or go on without a directory, and the messages once these are
+// written. If there is none, next is after how long there may be one, or 0.
 func (m *Messages) Due(r policy.Rules, now policy.Instant) (records []policy.Record, after Messages, next time.Duration) {
 	var ended []parsers.PodUID
 	var going parsers.PodUID // the kubelet names one at a time
@@ -184,8 +181,8 @@ func (m *Messages) Due(r policy.Rules, now policy.Instant) (records []policy.Rec
 	return records, after, 0
 }
 
-// left is for how long there must be no line until the message has stopped; false while the pod has a
-// directory, or where it is not known since when there is none.
+// left is how long there must be no line until the message has stopped; false while the pod has a directory, or if it is
+// not known since when there is none.
 func (s *PodLines) left(r policy.Rules, now policy.Instant) (time.Duration, bool) {
 	silent, ok := now.Since(s.Gone)
 	if !ok {

@@ -8,25 +8,18 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// goesStale has the state files that still name a pod after the kubelet has let it go, until
-// something else makes the kubelet write them (source of 1.19, 1.21, 1.24, 1.27, 1.30, 1.33, 1.34, 1.36):
-//   - allocated_pods_state and actuated_pods_state, since 1.33, are written when a pod is taken
-//     in or resized. RemovePod and RemoveOrphanedPods leave the file as it is.
-//   - kubelet_internal_checkpoint is written when devices are allocated or a plugin reports its
-//     devices. Only an allocation forgets the pods that are gone.
-//   - memory_manager_state, since 1.21: what the end of a container did not take out stays until
-//     the next pod is taken in.
-//   - pod_status_manager_state is of 1.27 to 1.32. Later kubelets neither read nor remove it.
-//
-// Of cpu_manager_state and dra_manager_state the kubelet takes such pods out by itself, every
-// 10 s and, since 1.33, every minute.
+// goesStale has the state files that may name a pod after the kubelet has released it, until it writes them for another
+// reason (source of 1.19 to 1.36). It removes such pods from cpu_manager_state and dra_manager_state by itself.
+//   - allocated_pods_state and actuated_pods_state (1.33): written when a pod is admitted or resized.
+//   - kubelet_internal_checkpoint: only an allocation of devices forgets the pods that are gone.
+//   - memory_manager_state (1.21): what the end of a container left stays until the next pod is admitted.
+//   - pod_status_manager_state (1.27 to 1.32): later kubelets neither read nor remove it.
 var goesStale = map[string]bool{
 	"allocated_pods_state": true, "actuated_pods_state": true, "kubelet_internal_checkpoint": true,
 	"memory_manager_state": true, "pod_status_manager_state": true,
 }
 
-// staleSlack is what the times of a file and of a log line may differ by without saying which
-// was first: file times are those of the last tick, and a line is written after its time is read.
+// staleSlack is by how much the times of a file and of a log line may differ without showing which was first.
 const staleSlack = 2 * time.Second
 
 // goStale reports whether all files that name the pod are of those that go stale.
@@ -39,8 +32,8 @@ func goStale(e *policy.Evidence) bool {
 	return len(e.StateFiles) > 0 && e.Facts[policy.FactKubeletFile].Truth == policy.Yes
 }
 
-// unwrittenSince reports whether none of the files that name the pod was written after at. Both
-// clocks must say so: the wall clock may have been set meanwhile.
+// unwrittenSince reports whether none of the files that name the pod was written after at, by both clocks: the wall clock
+// may have been set meanwhile.
 func unwrittenSince(e *policy.Evidence, at, now policy.Instant) bool {
 	since, ok := now.Since(at)
 	for _, f := range e.StateFiles {
@@ -69,9 +62,8 @@ func lastWritten(e *policy.Evidence) time.Time {
 	return last
 }
 
-// discount makes the fact kubelet_file a No where the state file is stale: since it was written the running
-// kubelet has reported the pod as an orphan, or its complete list has come without the pod. It reports no pod
-// that it knows.
+// discount makes the fact kubelet_file a No if the state file is stale: since it was written the running kubelet has reported
+// the pod as an orphan, or its complete list omits the pod.
 func (l *Log) discount(e *policy.Evidence, now policy.Instant) {
 	if e.FilesGoStale = goStale(e); !e.FilesGoStale {
 		return
@@ -83,14 +75,12 @@ func (l *Log) discount(e *policy.Evidence, now policy.Instant) {
 	}
 }
 
-// rewritten is how much older than the parking a state file must be to be the one that was
-// judged then: a look may have read it some time before.
+// rewritten is how much older than the parking a state file must be to be the one that was judged then.
 const rewritten = 5 * time.Minute
 
-// CompleteEntry does for a pod in quarantine what Complete does for the others, as far as it is a sign of life.
-// A state file that goes stale is one only where it was written since the pod was parked. A kubelet
-// that has started since writes what it read at its start, and it is not known whether it has admitted
-// the pod: such a file then shows nothing.
+// CompleteEntry does for a pod in quarantine what Complete does for the others. A state file that goes stale is a sign of
+// life only if it was written since the pod was parked, and by the same kubelet: another one writes what it read at its
+// start.
 func (l *Log) CompleteEntry(e *policy.Evidence, n policy.Node, s policy.EntryState, now policy.Instant) {
 	current := n.Kubelet.Truth == policy.Yes && l.Kubelet == n.KubeletID
 	if current {
@@ -125,8 +115,8 @@ func (l *Log) CompleteEntry(e *policy.Evidence, n policy.Node, s policy.EntrySta
 	}
 }
 
-// seenBefore reports whether looks have seen each of the files as it is now since before the pod was parked. That
-// holds whatever the wall clock was set to since.
+// seenBefore reports whether looks have seen each of the files as it is now since before the pod was parked, whatever the
+// wall clock was set to since.
 func seenBefore(e *policy.Evidence, p policy.Parked) bool {
 	for _, f := range e.StateFiles {
 		if _, ok := p.Begun.Since(f.Seen); !ok {

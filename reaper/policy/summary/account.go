@@ -12,7 +12,7 @@ import (
 // mostDays bounds the table: some 200 bytes a day.
 const mostDays = 400
 
-// Done is what was done.
+// Done counts what was done.
 type Done struct {
 	Parked   int64 `json:"parked"`  // pod directories moved to quarantine
 	Removed  int64 `json:"removed"` // of which nothing is left
@@ -23,8 +23,8 @@ type Done struct {
 	// Addresses are those of CNIFiles that reserved an address.
 	Addresses int64 `json:"addresses"`
 	CNIBack   int64 `json:"cni_put_back"` // files of CNI that an operator put back
-	// Entries are directory entries that were removed for good, files of CNI too, and Bytes what they had allocated. On a
-	// day on which more files of CNI came back than went they are below zero.
+	// Entries are directory entries that were removed for good, files of CNI too, and Bytes their allocated bytes. They are
+	// below zero on a day on which more files of CNI came back.
 	Entries int64 `json:"entries"`
 	Bytes   int64 `json:"bytes"`
 	Failed  int64 `json:"failed"`
@@ -36,17 +36,16 @@ type Day struct {
 	Done
 }
 
-// Table has the days on which something was done, the oldest first. It is folded from the records in
-// their order, each once.
+// Table has the days on which something was done, the oldest first. It is folded from the records.
 type Table struct {
 	Seq int64 `json:"seq"` // of the last record that was folded
-	// Since is when the records begin from which the table is whole; zero where there was none.
+	// Since is from when on the table is complete; zero without records.
 	Since time.Time `json:"since,omitzero"`
 	Days  []Day     `json:"days,omitempty"`
 }
 
-// Add folds one record. One that was folded before counts for nothing. Where records before it are
-// missing, the table is whole from this one on.
+// Add folds one record, unless it was folded before. If records before it are missing, the table is complete from this one
+// on.
 func (t *Table) Add(r policy.Record) {
 	if r.Seq <= t.Seq {
 		return
@@ -74,7 +73,7 @@ func (t *Table) Add(r policy.Record) {
 	}
 }
 
-// add counts one record. Stripped and swept records, and intents that were cut short, have no count of their own, but what they took.
+// add counts one record. Of some kinds only what they removed counts.
 func (s *Done) add(r policy.Record) {
 	var none int64
 	count, ok := map[policy.Kind]*int64{
@@ -120,7 +119,7 @@ func (s *Done) plus(o Done) {
 	s.Failed += o.Failed
 }
 
-// Account is all that there is to report of one range of whole days of UTC.
+// Account is the report of one range of whole days of UTC.
 type Account struct {
 	From, Now time.Time
 	// Since is when the records begin; zero where there are none.
@@ -133,9 +132,8 @@ type Account struct {
 	// GoingPods how many these pods are.
 	Going, GoingBytes int64
 	GoingPods         int
-	// Estimate is how many more lines the kubelet would have written by now, had nothing been done: one in
-	// each housekeeping run since the first message stopped, as long as one pod stays, less all the
-	// lines that it has written. EstimateBytes is how many bytes these are, at the mean length of those written.
+	// Estimate is how many more lines the kubelet would have written by now: one in each housekeeping run since the first
+	// message stopped, less those that it has written. EstimateBytes is that at their mean length.
 	Estimate, EstimateBytes int64
 }
 

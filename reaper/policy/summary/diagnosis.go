@@ -10,26 +10,26 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Fate is what becomes of a pod, as far as an operator has to know.
+// Fate is what becomes of a pod.
 type Fate string
 
 // The fates.
 const (
-	// Person stays until an operator does something.
+	// Person stays until an operator acts.
 	Person Fate = "person"
-	// Goes by itself, once somebody sweeps; time alone is in the way, if anything.
+	// Goes with the next sweep, at the latest once time has passed.
 	Goes Fate = "goes"
-	// Stopped would go by itself, but something stops all enforcing.
+	// Stopped would go, but something stops all enforcing.
 	Stopped Fate = "stopped"
 	// Quiet stays as an operator asked.
 	Quiet Fate = "quiet"
-	// Gone has no pod directory here: the lines about it are old, or not the kubelet's.
+	// Gone has no pod directory here: its lines are old, or not the kubelet's.
 	Gone Fate = "gone"
 	// Lives and is left alone.
 	Lives Fate = "lives"
 )
 
-// fates lists them in the order in which people see them.
+// fates are in the order of the screen.
 var fates = []Fate{Person, Goes, Stopped, Quiet, Gone, Lives}
 
 // Source is one log, and how it was read.
@@ -41,7 +41,7 @@ type Source struct {
 	Since   time.Time `json:"since,omitzero"`    // from when on it was read; zero is from its beginning on
 }
 
-// Daemon is what is known of the one process that takes pods by itself.
+// Daemon is the one process that removes pods by itself.
 type Daemon struct {
 	Runs    policy.Truth `json:"runs"`
 	Problem string       `json:"problem,omitempty"` // why that is not known
@@ -53,10 +53,10 @@ type Daemon struct {
 	Installed    bool      `json:"installed"` // there is a systemd unit of it
 }
 
-// Pod is one pod that the kubelet complains of, or that is left here.
+// Pod is one pod that the log reports, or that is left here.
 type Pod struct {
 	UID      parsers.PodUID
-	Said     Said             // zero where the log does not name it
+	Said     Said             // zero if the log does not report it
 	Evidence *policy.Evidence // nil where there is no directory
 	Verdict  *policy.Verdict
 	Fate     Fate
@@ -69,7 +69,7 @@ type Case struct {
 	Said    []Said
 	Sources []Source
 	Daemon  Daemon
-	// Looked is false where the pods directory could not be looked at: then nothing is said of pods.
+	// Looked is false if the pods directory could not be read: then nothing is known of pods.
 	Looked bool
 	Err    error // why not
 	Look   policy.Look
@@ -126,26 +126,26 @@ func AgingOf(entries []policy.EntryState, r policy.Rules, now policy.Instant, pr
 	return a
 }
 
-// Diagnosis is what there is to say, and to do.
+// Diagnosis is what doctor shows.
 type Diagnosis struct {
 	Pods   []Pod
 	Count  map[Fate]int
 	Bytes  map[Fate]int64
 	Living int // pod directories of pods that live, named or not
-	// Strays are the names in the pods directory that are no pod's: nobody but an operator touches them.
+	// Strays are the names in the pods directory that are no pod's: only an operator removes them.
 	Strays []string
 	// Stops is what keeps everything that may go, where Stopped is true.
 	Stops   policy.Why
 	Stopped bool
-	// Unattended: something may go by itself, and no daemon is known to run that would take it.
+	// Unattended: something may go, and no daemon is known to run.
 	Unattended bool
 	// Deaf: no log could be read.
 	Deaf bool
-	// NeedsPerson: somebody has something to do.
+	// NeedsPerson: an operator has to act.
 	NeedsPerson bool
 }
 
-// Diagnose sorts what was said and judged.
+// Diagnose sorts the pods by their fates.
 func Diagnose(c Case) Diagnosis {
 	d := Diagnosis{Count: map[Fate]int{}, Bytes: map[Fate]int64{}}
 	d.Deaf = !slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Read })
@@ -169,7 +169,7 @@ func Diagnose(c Case) Diagnosis {
 	return d
 }
 
-// pods lists the pods that there is something to say of: the named ones, and those that do not live.
+// pods lists the pods to show: the reported ones, and those that do not live.
 func (d *Diagnosis) pods(c Case) {
 	said := map[parsers.PodUID]Said{}
 	for _, s := range c.Said {
@@ -180,7 +180,7 @@ func (d *Diagnosis) pods(c Case) {
 		e, v := &p.Evidence, &p.Verdict
 		if e.UID == "" {
 			d.Strays = append(d.Strays, e.Name)
-			continue // no kubelet complains of it
+			continue // no kubelet reports it
 		}
 		here[e.UID] = true
 		s, named := said[e.UID]
@@ -204,13 +204,12 @@ func (d *Diagnosis) pods(c Case) {
 	})
 }
 
-// Cleaned reports whether the pod has ended just now: the kubelet removes its stopped sandboxes first.
+// Cleaned reports whether the pod has just ended: the kubelet removes its stopped sandboxes first.
 func (p *Pod) Cleaned() bool {
 	return p.Verdict != nil && p.Verdict.Decision == policy.Wait && p.Verdict.For(policy.ReasonSandbox) && !p.Verdict.For(policy.ReasonSandboxOrphaned)
 }
 
-// rank orders what is shown: what the kubelet complains of and what lies here, then the other orphans,
-// and at last what there is nothing to say of any more.
+// rank orders what is shown: reported orphans, other orphans, and those that live or are gone.
 func (p *Pod) rank() int {
 	switch {
 	case p.Fate == Gone || p.Fate == Lives:

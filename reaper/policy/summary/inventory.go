@@ -6,8 +6,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Counts is how many pods are in which state, from one look. A state that is not known is not in
-// it: it is never a false 0.
+// Counts is how many pods are in which state, from one look. A state that is not known is left out.
 type Counts map[State]int
 
 // State is one of the states that Counts has. A pod may be in several.
@@ -20,9 +19,8 @@ const (
 	OnDisk         State = "on_disk"
 	InRuntime      State = "in_runtime"
 	KnownToKubelet State = "known_to_kubelet"
-	// OrphanedOnDisk have a directory, and the kubelet named them as orphans or nothing
-	// on the node knows them; OrphanedInRuntime have something in the runtime, and are
-	// wanted by nobody.
+	// OrphanedOnDisk have a directory, and the kubelet reported them as orphans or no source has them; OrphanedInRuntime
+	// have something in the runtime, and are not wanted.
 	OrphanedOnDisk    State = "orphaned_on_disk"
 	OrphanedInRuntime State = "orphaned_in_runtime"
 	// Terminating are those that the kubelet terminates now, by its own count.
@@ -84,11 +82,9 @@ func (c Counts) count(s State, pods []*policy.Evidence, is func(*policy.Evidence
 	c[s] = sum
 }
 
-// orphaned reports whether a pod directory counts as an orphan's: nothing on the node shows that
-// the pod lives, no cgroup, and no sandbox or container that the runtime knows; and the
-// kubelet has named it, or it is in no list and no manifest owns it. To be named alone makes
-// no orphan: a pod can have a line written that names any other. It is for counting; policy.Judge
-// decides.
+// orphaned reports whether a pod directory counts as an orphan's: runtime and cgroups do not have the pod; and the kubelet
+// has reported it, or no list and no manifest has it. A report alone makes no orphan: it may be forged. It is for counting;
+// policy.Judge decides.
 func orphaned(e *policy.Evidence) policy.Truth {
 	f := &e.Facts
 	known := []policy.FactName{policy.FactCgroup, policy.FactSandbox, policy.FactContainer}
@@ -115,9 +111,8 @@ func orphaned(e *policy.Evidence) policy.Truth {
 	return result
 }
 
-// orphanedInRuntime reports whether the runtime has something of a pod that is not wanted. Of a
-// pod that has a cgroup or a sandbox that is ready nobody doubts that it is wanted, unless
-// a list says so; to be named alone, which a pod can bring about, counts where none is ready.
+// orphanedInRuntime reports whether the runtime has something of a pod that is not wanted. A pod with a cgroup or a ready
+// sandbox counts as wanted unless a list omits it; a report alone, which may be forged, counts if no sandbox is ready.
 func orphanedInRuntime(e *policy.Evidence) policy.Truth {
 	f := &e.Facts
 	switch {

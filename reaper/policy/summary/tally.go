@@ -9,26 +9,25 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// Said is what a log says of one pod.
+// Said sums up the lines of a log about one pod.
 type Said struct {
 	UID    parsers.PodUID
 	Source string
-	// Lines were counted, and LastHour of them were written in the last hour. Untimed of them have no
-	// time that is certain: a klog header names no year and no zone.
+	// LastHour of the Lines were written in the last hour. Untimed of them have no certain time: klog writes neither year
+	// nor zone.
 	Lines, LastHour, Untimed int
 	First, Last              time.Time // of those that have one
-	// Now is true where a line came while the log was read: the kubelet still says it.
+	// Now is true if a line came while the log was read: the kubelet still repeats it.
 	Now bool
-	// Words is what the last line complains of, and Teardown is true where it is no report of an
-	// orphan but of a volume that cannot be torn down.
+	// Words is the report of the last line, and Teardown is true if that is about a volume that cannot be torn down.
 	Words    string
 	Teardown bool
 }
 
-// mostSaid bounds the pods of one source: who can make lines can make up UIDs.
+// mostSaid bounds the pods of one source: forged lines may have any UID.
 const mostSaid = 4096
 
-// Tally counts what the logs say, by source and pod. The zero value is ready.
+// Tally counts lines by source and pod.
 type Tally struct {
 	now  time.Time
 	said map[tallyKey]*Said
@@ -45,8 +44,7 @@ func NewTally(now time.Time) *Tally {
 	return &Tally{now: now, said: map[tallyKey]*Said{}, size: map[string]int{}}
 }
 
-// Add counts one sighting of a source. again reports that the line is counted elsewhere, and is here only
-// since it came just now.
+// Add counts one sighting of a source. again reports that the line is counted elsewhere, and only shows that it came now.
 func (t *Tally) Add(s parsers.Sighting, source, words string, again bool) {
 	key := tallyKey{source, s.UID}
 	said := t.said[key]
@@ -80,8 +78,7 @@ func (t *Tally) Add(s parsers.Sighting, source, words string, again bool) {
 	}
 }
 
-// Pods returns what was said of each pod, those first that were named most. Several logs may have the same
-// lines: the one counts that has most.
+// Pods returns the sums of all pods, the most lines first. Several logs may have the same lines: the one with most counts.
 func (t *Tally) Pods() []Said {
 	most := map[parsers.PodUID]Said{}
 	for _, s := range t.said {
@@ -103,7 +100,7 @@ func (t *Tally) Pods() []Said {
 	return all
 }
 
-// Total adds up what was said of all pods; Words are those of the pod that was named last.
+// Total adds up all pods; Words are those of the pod of the last line.
 func Total(pods []Said) (all Said) {
 	for i, s := range pods {
 		all.Lines += s.Lines
@@ -113,7 +110,7 @@ func Total(pods []Said) (all Said) {
 		if all.First.IsZero() || !s.First.IsZero() && s.First.Before(all.First) {
 			all.First = s.First
 		}
-		// A report of an orphan is what people search for: it comes before a tear-down error.
+		// A report of an orphan comes before a tear-down error.
 		if i == 0 || all.Teardown && !s.Teardown || all.Teardown == s.Teardown && s.Last.After(all.Last) {
 			all.UID, all.Words, all.Teardown, all.Source = s.UID, s.Words, s.Teardown, s.Source
 		}
@@ -124,8 +121,8 @@ func Total(pods []Said) (all Said) {
 	return all
 }
 
-// RootNamed is the directory before "/pods/UID" in what was said of a pod, "" where none was said that a shell
-// takes as it stands. It is a hint for an operator: whoever can write a line chooses it.
+// RootNamed is the directory before "/pods/UID" in a line, "" if none needs no quoting. It is a hint: a forged line may have
+// any.
 func RootNamed(said []Said) string {
 	for _, s := range said {
 		before, _, found := strings.Cut(s.Words, "/pods/"+string(s.UID))
@@ -137,5 +134,5 @@ func RootNamed(said []Said) string {
 	return ""
 }
 
-// plainPath are the characters that no shell reads as anything but themselves.
+// plainPath are the characters that no shell interprets.
 const plainPath = "/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
