@@ -151,22 +151,22 @@ func percentile(x []float64, p int) float64 {
 
 // running is the daemon under test.
 type running struct {
-	n    *benchNode
-	cmd  *exec.Cmd
-	said *bytes.Buffer
+	n       *benchNode
+	cmd     *exec.Cmd
+	printed *bytes.Buffer
 }
 
 // start runs the daemon until the benchmark ends, and waits for its first look.
 func (n *benchNode) start(args ...string) *running {
 	n.b.Helper()
-	r := &running{n: n, cmd: n.command(append([]string{"run"}, args...)...), said: new(bytes.Buffer)}
-	r.cmd.Stderr = r.said
+	r := &running{n: n, cmd: n.command(append([]string{"run"}, args...)...), printed: new(bytes.Buffer)}
+	r.cmd.Stderr = r.printed
 	n.must(r.cmd.Start())
 	n.b.Cleanup(func() {
 		_ = r.cmd.Process.Signal(unix.SIGTERM) // it may have ended,
 		_ = r.cmd.Wait()                       // and then its log is not of interest
 		if n.b.Failed() {
-			n.b.Logf("the daemon said:\n%.4000s", r.said.String())
+			n.b.Logf("the daemon printed:\n%.4000s", r.printed.String())
 		}
 	})
 	for end := time.Now().Add(benchPatience); ; time.Sleep(10 * time.Millisecond) {

@@ -35,7 +35,7 @@ type cli struct {
 	carried    *ui.Given           // the flags that printed commands carry, nil before the first one
 	quiet      bool                // --quiet
 	verbose    bool                // --verbose
-	tells      bool                // the result repeats the records
+	repeats    bool                // the result repeats the records
 
 	stopSignals, stopFollowing func()
 }
@@ -125,7 +125,7 @@ func (a *cli) config(ctx context.Context) (config.Config, error) {
 		cfg.LogLevel = "error"
 	}
 	// Without a journal records go to stderr. On a terminal that would be the same text twice.
-	if a.tells && !a.verbose && cfg.LogLevel == "info" && a.given["log-level"] == nil && !a.printer(a.stderr).Piped {
+	if a.repeats && !a.verbose && cfg.LogLevel == "info" && a.given["log-level"] == nil && !a.printer(a.stderr).Piped {
 		cfg.LogLevel = "warn"
 	}
 	return cfg, err

@@ -90,26 +90,26 @@ func TestNothingIsThere(t *testing.T) {
 	}
 	for _, path := range all {
 		name := strings.Join(path, " ")
-		try := func(more ...string) (code int, said string) {
-			code, out, said := call(t, append(append(append([]string{}, path...), arguments[name]...), more...)...)
-			return code, out + said
+		try := func(more ...string) (code int, printed string) {
+			code, out, printed := call(t, append(append(append([]string{}, path...), arguments[name]...), more...)...)
+			return code, out + printed
 		}
 		// The daemon waits for a kubelet and a disk that come late, and print shows what was set.
 		if name != "run" && name != "config print" {
-			if code, said := try("--root-dir", "/nope"); code == exit.DoneCode || said == "" {
-				t.Errorf("%s --root-dir /nope: exit code %d: %s", name, code, said)
+			if code, printed := try("--root-dir", "/nope"); code == exit.DoneCode || printed == "" {
+				t.Errorf("%s --root-dir /nope: exit code %d: %s", name, code, printed)
 			}
 		}
-		if code, said := try("--confirm", "0s"); code != exit.UsageCode || said == "" {
-			t.Errorf("%s --confirm 0s: exit code %d: %s", name, code, said)
+		if code, printed := try("--confirm", "0s"); code != exit.UsageCode || printed == "" {
+			t.Errorf("%s --confirm 0s: exit code %d: %s", name, code, printed)
 		}
 	}
 	// Batches and archives are named otherwise.
 	for _, args := range [][]string{
 		{"restore", "cni-20261120-001415-000"}, {"restore", "--batch", "cni-20261120-001415-000"}, {"purge", "--yes", "cni-20261120-001415-000"}, {"purge", "--yes", "--all"},
 	} {
-		if code, out, said := call(t, append(append([]string{"quarantine"}, args...), "--root-dir", "/nope")...); code != exit.FailedCode {
-			t.Errorf("%q: exit code %d: %s%s", args, code, out, said)
+		if code, out, printed := call(t, append(append([]string{"quarantine"}, args...), "--root-dir", "/nope")...); code != exit.FailedCode {
+			t.Errorf("%q: exit code %d: %s%s", args, code, out, printed)
 		}
 	}
 	if code, out, _ := call(t, "config", "check", "--root-dir", "/nope"); code != exit.AttentionCode ||
@@ -132,9 +132,9 @@ func TestHintsLeadThere(t *testing.T) {
 		{[]string{"scan", "--verdict", "5"}, []string{"scan", "--help"}, "--verdict"},
 		{[]string{"fleet", "list", "--config", "/x"}, []string{"fleet", "list", "--help"}, "--output"},
 	} {
-		_, _, said := call(t, c.args...)
-		if !strings.Contains(said, "hint: orphan-reaper "+strings.Join(c.page, " ")) {
-			t.Errorf("%v: %s", c.args, said)
+		_, _, printed := call(t, c.args...)
+		if !strings.Contains(printed, "hint: orphan-reaper "+strings.Join(c.page, " ")) {
+			t.Errorf("%v: %s", c.args, printed)
 		}
 		if _, help, _ := call(t, c.page...); !strings.Contains(help, c.flag+" ") {
 			t.Errorf("%v does not list %s", c.page, c.flag)

@@ -101,24 +101,24 @@ func TestConfigCheckAs(t *testing.T) {
 	}
 	write("mode: observe\n")
 	daemon := process(t, "run", "--config", file, "--hold", "7m")
-	code, out, said := call(t, "config", "check", "--as", daemon)
+	code, out, printed := call(t, "config", "check", "--as", daemon)
 	if code != 0 || !strings.Contains(out, "good: "+file) || !strings.Contains(out, "A daemon that starts now changes nothing (mode observe)") {
-		t.Errorf("exit code %d: %s%s", code, out, said)
+		t.Errorf("exit code %d: %s%s", code, out, printed)
 	}
 	write("mode: enforce\n")
-	if code, out, said := call(t, "config", "check", "--as", daemon); code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "seen dead for hold (7m), or hold_reported (1m)") {
-		t.Errorf("exit code %d: %s%s", code, out, said)
+	if code, out, printed := call(t, "config", "check", "--as", daemon); code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "seen dead for hold (7m), or hold_reported (1m)") {
+		t.Errorf("exit code %d: %s%s", code, out, printed)
 	}
 	write("mode: observe\nhold: soon\n")
-	code, out, said = call(t, "config", "check", "--as", daemon)
-	if code != exit.UsageCode || out != "" || !strings.Contains(said, file+":2") {
-		t.Errorf("a wrong file: exit code %d: %s%s", code, out, said)
+	code, out, printed = call(t, "config", "check", "--as", daemon)
+	if code != exit.UsageCode || out != "" || !strings.Contains(printed, file+":2") {
+		t.Errorf("a wrong file: exit code %d: %s%s", code, out, printed)
 	}
 	// Good by its file alone, wrong with the daemon's flags.
 	write("confirm: 5m\n")
 	contradicted := process(t, "run", "--config", file, "--confirm", "0s")
-	if code, out, said := call(t, "config", "check", "--as", contradicted); code != exit.UsageCode || !strings.Contains(said, "--confirm") {
-		t.Errorf("a contradiction: exit code %d: %s%s", code, out, said)
+	if code, out, printed := call(t, "config", "check", "--as", contradicted); code != exit.UsageCode || !strings.Contains(printed, "--confirm") {
+		t.Errorf("a contradiction: exit code %d: %s%s", code, out, printed)
 	}
 	for _, c := range []struct {
 		args []string
@@ -130,8 +130,8 @@ func TestConfigCheckAs(t *testing.T) {
 		{[]string{"--as", daemon, "--config", file}, exit.UsageCode},
 		{[]string{"--as", "me"}, exit.UsageCode},
 	} {
-		if code, out, said := call(t, append([]string{"config", "check"}, c.args...)...); code != c.code || said == "" || out != "" {
-			t.Errorf("%q: exit code %d, want %d: %s%s", c.args, code, c.code, out, said)
+		if code, out, printed := call(t, append([]string{"config", "check"}, c.args...)...); code != c.code || printed == "" || out != "" {
+			t.Errorf("%q: exit code %d, want %d: %s%s", c.args, code, c.code, out, printed)
 		}
 	}
 }
@@ -151,8 +151,8 @@ func TestConfigCheckAsRelative(t *testing.T) {
 	absolute := processIn(t, theirs, "run", "--config", filepath.Join(theirs, "config.yaml"))
 	check := func(what, pid string, want int, words string) {
 		t.Helper()
-		if code, out, said := call(t, "config", "check", "--as", pid); code != want || !strings.Contains(out+said, words) {
-			t.Errorf("%s: exit code %d, want %d and %q: %s%s", what, code, want, words, out, said)
+		if code, out, printed := call(t, "config", "check", "--as", pid); code != want || !strings.Contains(out+printed, words) {
+			t.Errorf("%s: exit code %d, want %d and %q: %s%s", what, code, want, words, out, printed)
 		}
 	}
 	check("here is none", daemon, 0, "good: "+theirs+"/config.yaml")

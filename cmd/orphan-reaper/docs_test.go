@@ -200,13 +200,13 @@ func TestDocFacts(t *testing.T) {
 func TestJSONDoc(t *testing.T) {
 	b, err := os.ReadFile("../../docs/json.md")
 	testkit.Must(t, err)
-	told := map[string]bool{}
+	described := map[string]bool{}
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(string(b), -1) {
-		told[m[1]] = true
+		described[m[1]] = true
 	}
 	keys := allJSONKeys()
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if !told[key] {
+		if !described[key] {
 			t.Errorf("docs/json.md does not describe %s", key)
 		}
 	}

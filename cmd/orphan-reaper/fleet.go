@@ -55,13 +55,19 @@ func newFleetListCommand(a *cli) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use: "list [ADDRESS...]", Short: "Show the orphans of many nodes, and what needs you",
-		Long: "Show the orphans of many nodes: sums by reason, driver and age first, then the\n20 worst nodes, the pods that need you, and the nodes that are silent.\n\n" +
-			"If you name no node, the command asks the API server for the OrphanReports. The\n" +
-			"daemons of a cluster write them about once an hour and within a minute after a\n" +
-			"change. A node is silent if it has no report, or one that is older than two and\n" +
-			"a half hours, unless no DaemonSet of the chart selects it. If no node has\n" +
-			"reported and the nodes are not known, the exit code is 3.\n\n" +
-			"A report has the sums of all pods, and as many pods as 8 KiB hold. For more, ask\nthe daemons: give their addresses or --service.\n\n" + fleetHelp,
+		Long: `Show the orphans of many nodes: sums by reason, driver and age first, then the
+20 worst nodes, the pods that need you, and the nodes that are silent.
+
+If you name no node, the command asks the API server for the OrphanReports. The
+daemons of a cluster write them about once an hour and within a minute after a
+change. A node is silent if it has no report, or one that is older than two and
+a half hours, unless no DaemonSet of the chart selects it. If no node has
+reported and the nodes are not known, the exit code is 3.
+
+A report has the sums of all pods, and as many pods as 8 KiB hold. For more, ask
+the daemons: give their addresses or --service.
+
+` + fleetHelp,
 		Example: "  orphan-reaper fleet list\n" +
 			"  orphan-reaper fleet list --selector pool=gpu --reason mounted --sort bytes\n" +
 			"  orphan-reaper fleet list http://10.0.0.1:9477 http://10.0.0.2:9477\n" +
@@ -175,7 +181,7 @@ func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, 
 		if err != nil {
 			return nil, err
 		}
-		shown.Reported(doubt.Notes, doubt.Nobody)
+		shown.Reported(doubt.Notes, doubt.NoReport)
 		return shown, nil
 	}
 	fleet, err := app.OpenFleet(ctx, o)
@@ -198,10 +204,14 @@ func newFleetSweepCommand(a *cli) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use: "sweep [ADDRESS...]", Short: "Have the daemons of many nodes look now",
-		Long: "Ask the daemon of each node to look now, in a random order. It then does what\n" +
-			"its settings and the facts allow, as it does by itself. No hold becomes shorter.\n\n" +
-			"With --wait the command waits until each look has ended, and shows what was\nmoved, removed and kept. With --dry-run no node looks: it shows what the last\n" +
-			"looks found. If the breaker of a node is open, the exit code is 3.\n\n" + fleetHelp,
+		Long: `Ask the daemon of each node to look now, in a random order. It then does what
+its settings and the facts allow, as it does by itself. No hold becomes shorter.
+
+With --wait the command waits until each look has ended, and shows what was
+moved, removed and kept. With --dry-run no node looks: it shows what the last
+looks found. If the breaker of a node is open, the exit code is 3.
+
+` + fleetHelp,
 		Example: "  orphan-reaper fleet sweep --from nodes.txt --dry-run\n" +
 			"  orphan-reaper fleet sweep --from nodes.txt --wait --max-breakers 1%\n" +
 			"  orphan-reaper fleet sweep --user sweeper --password-file pw --ca-file ca.pem \\\n    https://10.0.0.1:9477",

@@ -82,17 +82,17 @@ func TestFleetListNobody(t *testing.T) {
 	for _, from := range [][]string{{"--kubeconfig", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: a")}, {"--reports", empty}} {
 		for _, more := range [][]string{nil, {"--needs-person"}, {"-o", "json"}} {
 			args := slices.Concat([]string{"fleet", "list"}, from, more)
-			code, out, said := call(t, args...)
-			if text := strings.Join(strings.Fields(out), " "); code != 3 || said != "" ||
+			code, out, printed := call(t, args...)
+			if text := strings.Join(strings.Fields(out), " "); code != 3 || printed != "" ||
 				!strings.Contains(text, "No node has written a report, and which nodes there are is not known") ||
 				len(more) < 2 && !strings.Contains(text, "0 nodes, 0 have reported lately.") {
-				t.Errorf("%q: code %d, %s\n%s", args, code, said, out)
+				t.Errorf("%q: code %d, %s\n%s", args, code, printed, out)
 			}
 		}
 	}
 	known := testkit.File(t, "known.json", `{"kind":"List","items":[{"kind":"Node","metadata":{"name":"win","labels":{"kubernetes.io/os":"windows"}}}]}`)
-	if code, out, said := call(t, "fleet", "list", "--reports", known); code != 0 {
-		t.Errorf("no node is for the daemon: %d %s\n%s", code, said, out)
+	if code, out, printed := call(t, "fleet", "list", "--reports", known); code != 0 {
+		t.Errorf("no node is for the daemon: %d %s\n%s", code, printed, out)
 	}
 }
 
@@ -111,19 +111,19 @@ func TestFleetListCluster(t *testing.T) {
 		}
 		testkit.Answer(`{"kind":"OrphanReportList","items":[`+list[strings.Index(list, `{"kind":"OrphanReport"`):])(w, r)
 	})
-	code, out, said := call(t, "fleet", "list", "--kubeconfig", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: a"), "-o", "json")
+	code, out, printed := call(t, "fleet", "list", "--kubeconfig", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: a"), "-o", "json")
 	var got struct {
 		ui.FleetList
 		Pods []struct{ Node string } `json:"pods"`
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 3 || got.Totals.Nodes != 3 || got.Totals.Answered != 2 || got.Totals.Keep != 3 ||
 		len(got.Pods) != 1 || got.Pods[0].Node != "worker-1" || len(got.Silent) != 1 || got.Silent[0].Node != "worker-2" || got.Notes == nil {
-		t.Errorf("%d, %v, %s\n%s", code, err, said, out)
+		t.Errorf("%d, %v, %s\n%s", code, err, printed, out)
 	}
 	old := testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "auth-provider: {name: oidc}")
-	if code, _, said := call(t, "fleet", "list", "--kubeconfig", old); code != 2 ||
-		!strings.Contains(said, "hint: kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -") {
-		t.Errorf("%d %s", code, said)
+	if code, _, printed := call(t, "fleet", "list", "--kubeconfig", old); code != 2 ||
+		!strings.Contains(printed, "hint: kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -") {
+		t.Errorf("%d %s", code, printed)
 	}
 	for args, want := range map[string]string{
 		"--user a --password-file b":                      "no node is named",
@@ -132,8 +132,8 @@ func TestFleetListCluster(t *testing.T) {
 		"--wide --needs-person":                           "exclude each other",
 		"--reports " + filepath.Join(t.TempDir(), "none"): "no such file",
 	} {
-		if code, _, said := call(t, append([]string{"fleet", "list"}, strings.Fields(args)...)...); code != 2 && code != 1 || !strings.Contains(said, want) {
-			t.Errorf("%s: %d %s", args, code, said)
+		if code, _, printed := call(t, append([]string{"fleet", "list"}, strings.Fields(args)...)...); code != 2 && code != 1 || !strings.Contains(printed, want) {
+			t.Errorf("%s: %d %s", args, code, printed)
 		}
 	}
 }
@@ -157,9 +157,9 @@ func TestFleetListFormats(t *testing.T) {
 		"-o name --selector !a":     "node/worker-1\nnode/worker-3\n",
 		"-o name --selector a=b":    "",
 	} {
-		code, out, said := call(t, append([]string{"fleet", "list", "--reports", file}, strings.Fields(args)...)...)
-		if said != "" || code != 3 && !strings.HasSuffix(args, "a=b") || strings.HasPrefix(args, "-o name") && out != want || !strings.Contains(out, want) {
-			t.Errorf("%s: code %d, %q, want %q, %s", args, code, out, want, said)
+		code, out, printed := call(t, append([]string{"fleet", "list", "--reports", file}, strings.Fields(args)...)...)
+		if printed != "" || code != 3 && !strings.HasSuffix(args, "a=b") || strings.HasPrefix(args, "-o name") && out != want || !strings.Contains(out, want) {
+			t.Errorf("%s: code %d, %q, want %q, %s", args, code, out, want, printed)
 		}
 		if strings.ContainsAny(out, "\x1b\u202e") {
 			t.Errorf("%s: %q", args, out)
@@ -169,8 +169,8 @@ func TestFleetListFormats(t *testing.T) {
 		"--top -1": "negative", "--min-bytes x": "is no size", "--sort x": "not one of worst", "--selector ==": "--selector", "--all --needs-person": "exclude",
 		"--selector a=b http://127.0.0.1": "leave out the daemons", "-o xml": "not one of text, wide", "--watch --reports -": "cannot read standard input again",
 	} {
-		if code, _, said := call(t, append([]string{"fleet", "list"}, strings.Fields(args)...)...); code != 2 || !strings.Contains(said, want) {
-			t.Errorf("%s: %d %s", args, code, said)
+		if code, _, printed := call(t, append([]string{"fleet", "list"}, strings.Fields(args)...)...); code != 2 || !strings.Contains(printed, want) {
+			t.Errorf("%s: %d %s", args, code, printed)
 		}
 	}
 }
@@ -210,13 +210,13 @@ func TestFleetExec(t *testing.T) {
 	testkit.Must(t, os.Chmod(program, 0o755))
 	exec := fmt.Sprintf("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: %q}", program)
 	config := testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), exec)
-	if code, out, said := call(t, "fleet", "list", "--kubeconfig", config); code != 0 || !strings.Contains(out, "0 nodes") {
-		t.Errorf("%d %s %s", code, out, said)
+	if code, out, printed := call(t, "fleet", "list", "--kubeconfig", config); code != 0 || !strings.Contains(out, "0 nodes") {
+		t.Errorf("%d %s %s", code, out, printed)
 	}
-	if code, _, said := call(t, "fleet", "list", "--kubeconfig", config, "--context", "other"); code == 0 || !strings.Contains(said, `"other"`) {
-		t.Errorf("another context: %d %s", code, said)
+	if code, _, printed := call(t, "fleet", "list", "--kubeconfig", config, "--context", "other"); code == 0 || !strings.Contains(printed, `"other"`) {
+		t.Errorf("another context: %d %s", code, printed)
 	}
-	if code, _, said := call(t, "config", "check", "--orphan-report", config); code != 2 || !strings.Contains(said, "come from a program (exec)") {
-		t.Errorf("the daemon: %d %s", code, said)
+	if code, _, printed := call(t, "config", "check", "--orphan-report", config); code != 2 || !strings.Contains(printed, "come from a program (exec)") {
+		t.Errorf("the daemon: %d %s", code, printed)
 	}
 }

@@ -237,7 +237,7 @@ func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config
 	if err != nil {
 		return cfg, means, err
 	}
-	a.tellPods(args, uids)
+	a.printPods(args, uids)
 	means.uid = uids[0]
 	means.entries = slices.DeleteFunc(means.entries, func(e policy.EntryState) bool { return e.UID != means.uid })
 	return cfg, means, nil
@@ -261,8 +261,8 @@ func podsOf(entries []policy.EntryState) (pods []app.Pod) {
 	return pods
 }
 
-// tellPods prints which pods the arguments mean, before anything is done.
-func (a *cli) tellPods(args []string, uids []parsers.PodUID) {
+// printPods prints which pods the arguments mean, before anything is done.
+func (a *cli) printPods(args []string, uids []parsers.PodUID) {
 	for i, uid := range uids {
 		if args[i] != string(uid) && !a.quiet {
 			_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: %s is pod %s\n", clean.Text(args[i]), uid) // the result names it, too

@@ -73,8 +73,8 @@ func TestWholePodArgs(t *testing.T) {
 	n.mkdir("root/orphan-reaper/" + wholeUID(0xabcdef01) + ".7")
 	n.mkdir("root/orphan-reaper/" + wholeUID(0xabcdef01) + ".8")
 	one := n.path("root/orphan-reaper/" + wholeUID(0xabcdef01) + ".7")
-	if said, code := n.said("quarantine", "purge", "--yes", one); code != 2 || !strings.Contains(said, "may mean several") {
-		t.Errorf("purge of one entry of two: %d\n%s", code, said)
+	if printed, code := n.printed("quarantine", "purge", "--yes", one); code != 2 || !strings.Contains(printed, "may mean several") {
+		t.Errorf("purge of one entry of two: %d\n%s", code, printed)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestWholePurgeWhileAsked(t *testing.T) {
 		t.Fatal("sweep")
 	}
 	first := n.entryOf(1)
-	purge := func(meanwhile func()) (said string, code int) {
+	purge := func(meanwhile func()) (printed string, code int) {
 		master, tty := testkit.Terminal(t, 80)
 		cmd := n.command("quarantine", "purge", wholeUID(1))
 		cmd.Stdin = tty
@@ -120,17 +120,17 @@ func TestWholePurgeWhileAsked(t *testing.T) {
 		_ = cmd.Wait() // the exit code is checked
 		return strings.Join(strings.Fields(b.String()+string(rest)), " "), cmd.ProcessState.ExitCode()
 	}
-	said, code := purge(func() { n.write(entry+".8/volumes/kubernetes.io~nfs/share/file", "canary") })
-	if code != 1 || !strings.Contains(said, "Pod "+wholeUID(1)+", entry "+first+": ") || !strings.Contains(said, wholeUID(1)+".8 has come since") {
-		t.Errorf("%d: %s", code, said)
+	printed, code := purge(func() { n.write(entry+".8/volumes/kubernetes.io~nfs/share/file", "canary") })
+	if code != 1 || !strings.Contains(printed, "Pod "+wholeUID(1)+", entry "+first+": ") || !strings.Contains(printed, wholeUID(1)+".8 has come since") {
+		t.Errorf("%d: %s", code, printed)
 	}
 	for _, e := range []string{"root/orphan-reaper/" + first, entry + ".8"} {
 		if _, err := os.Stat(n.path(e + "/volumes/kubernetes.io~nfs/share/file")); err != nil {
 			t.Error(err)
 		}
 	}
-	if said, code := purge(func() {}); code != 0 || !strings.Contains(said, "1 pod in 2 entries") {
-		t.Errorf("shown anew: %d: %s", code, said)
+	if printed, code := purge(func() {}); code != 0 || !strings.Contains(printed, "1 pod in 2 entries") {
+		t.Errorf("shown anew: %d: %s", code, printed)
 	}
 	if left, err := filepath.Glob(n.path(entry + "*")); err != nil || len(left) != 0 {
 		t.Errorf("shown anew: %v, %v", left, err)

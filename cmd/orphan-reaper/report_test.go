@@ -57,8 +57,8 @@ func TestWholeQuiet(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s%s", err, &out, &errs)
 	}
-	if said := errs.String(); !strings.Contains(said, wholeUID(1)+" quiet: The kubelet's message about the pod stopped at ") {
-		t.Errorf("no record of its silence:\n%s", said)
+	if printed := errs.String(); !strings.Contains(printed, wholeUID(1)+" quiet: The kubelet's message about the pod stopped at ") {
+		t.Errorf("no record of its silence:\n%s", printed)
 	}
 	for _, want := range []string{
 		`"parked": 1`, `"removed": 1`, `"quiet_pods": 1`, `"incomplete": true`,

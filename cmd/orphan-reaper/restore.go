@@ -141,7 +141,7 @@ quarantine, and it does not close the breaker: quarantine resume does.
 			if err != nil {
 				return err
 			}
-			a.tellPods(args, uids)
+			a.printPods(args, uids)
 			return a.forget(cmd.Context(), cfg, uids)
 		},
 	}

@@ -37,7 +37,7 @@ func newSweepCommand(a *cli) *cobra.Command {
 			if dryRun {
 				s, err = app.Look(cmd.Context(), cfg, uids)
 			} else {
-				a.tellPods(args, uids)
+				a.printPods(args, uids)
 				s.Report, err = a.sweep(cmd.Context(), cfg, uids, noWait)
 				s.Daemon = app.Standing(cmd.Context(), cfg)
 			}

@@ -53,7 +53,7 @@ continues.
 			if err != nil {
 				return err
 			}
-			a.tellPods(args, uids)
+			a.printPods(args, uids)
 			return a.unmount(cmd.Context(), cfg, uids[0], app.UnmountOptions{DryRun: dryRun, DriversGone: gone}, yes)
 		},
 	}

@@ -186,7 +186,7 @@ func TestWholeNamed(t *testing.T) {
 		t.Fatalf("the other pod: %v", err)
 	}
 	n.mkdir("root/pods/" + wholeUID(1) + "/volumes")
-	out, code := n.said("quarantine", "restore", "--verbose", wholeUID(1))
+	out, code := n.printed("quarantine", "restore", "--verbose", wholeUID(1))
 	if code != 0 || !strings.Contains(out, ".conflict") || !strings.Contains(out, "orphan-reaper: putting the directory back: ") {
 		t.Fatalf("restore: %d, %s", code, out)
 	}
@@ -286,8 +286,8 @@ func (n *wholeNode) start(cmd *exec.Cmd) *background {
 	return b
 }
 
-// said returns its stderr so far.
-func (b *background) said() string {
+// printed returns its stderr so far.
+func (b *background) printed() string {
 	b.t.Helper()
 	text, err := os.ReadFile(b.log)
 	testkit.Must(b.t, err)
@@ -297,7 +297,7 @@ func (b *background) said() string {
 // says waits until its stderr contains the words.
 func (b *background) says(words string) {
 	b.t.Helper()
-	until(b.t, words, func() bool { return strings.Contains(b.said(), words) })
+	until(b.t, words, func() bool { return strings.Contains(b.printed(), words) })
 }
 
 // end sends SIGTERM, and returns the exit code.
@@ -337,7 +337,7 @@ func TestSweepInterrupted(t *testing.T) {
 	n.args = append(n.args, "--hold", "1h", "--confirm", "1h")
 	sweep := n.start(n.command("sweep"))
 	sweep.says("Waiting with ")
-	if code := sweep.end(); code != 1 || !strings.Contains(sweep.said(), "orphan-reaper: error: interrupted\n") {
-		t.Errorf("exit code %d: %s", code, sweep.said())
+	if code := sweep.end(); code != 1 || !strings.Contains(sweep.printed(), "orphan-reaper: error: interrupted\n") {
+		t.Errorf("exit code %d: %s", code, sweep.printed())
 	}
 }

@@ -204,8 +204,8 @@ func TestWholeFullDisk(t *testing.T) {
 	}
 }
 
-// said runs the program and returns all of its output, and its exit code.
-func (n *wholeNode) said(args ...string) (text string, code int) {
+// printed runs the program and returns all of its output, and its exit code.
+func (n *wholeNode) printed(args ...string) (text string, code int) {
 	n.t.Helper()
 	cmd := n.command(args...)
 	out, err := cmd.CombinedOutput()

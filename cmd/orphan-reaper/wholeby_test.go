@@ -63,7 +63,7 @@ func TestWholeBy(t *testing.T) {
 		if _, err := os.Stat(n.path("state")); err == nil {
 			before = len(n.records())
 		}
-		out, said := n.asked(c.loginUID, c.sudoUser, c.args...)
+		out, printed := n.asked(c.loginUID, c.sudoUser, c.args...)
 		done := map[policy.Kind]bool{}
 		for _, r := range n.records()[before:] {
 			done[r.Kind] = true
@@ -73,11 +73,11 @@ func TestWholeBy(t *testing.T) {
 		}
 		for _, kind := range c.kinds {
 			if !done[kind] {
-				t.Errorf("%v wrote no record %s:\n%s%s", c.args, kind, out, said)
+				t.Errorf("%v wrote no record %s:\n%s%s", c.args, kind, out, printed)
 			}
 		}
-		if strings.Contains(said, ". Requested by ") != (c.by != "") || !strings.Contains(said, c.by) {
-			t.Errorf("%v shows no %q:\n%s", c.args, c.by, said)
+		if strings.Contains(printed, ". Requested by ") != (c.by != "") || !strings.Contains(printed, c.by) {
+			t.Errorf("%v shows no %q:\n%s", c.args, c.by, printed)
 		}
 	}
 	out, _ := n.run("explain", uid)
@@ -116,7 +116,7 @@ func TestWholeDaemonByNobody(t *testing.T) {
 	daemon := n.start(cmd)
 	n.appears("root/orphan-reaper") // the quarantine, made after the first intent
 	if code := daemon.end(); code != 0 {
-		t.Errorf("exit code %d: %s", code, daemon.said())
+		t.Errorf("exit code %d: %s", code, daemon.printed())
 	}
 	all := n.records()
 	if len(all) == 0 {

@@ -214,8 +214,8 @@ func TestWholeCNIArchiveDamaged(t *testing.T) {
 	restore := func(code int, words string, more ...string) {
 		t.Helper()
 		cmd := n.command(append([]string{"quarantine", "restore", "--batch", batch}, more...)...)
-		said, _ := cmd.CombinedOutput() // the exit code is checked
-		out, got := string(said), cmd.ProcessState.ExitCode()
+		printed, _ := cmd.CombinedOutput() // the exit code is checked
+		out, got := string(printed), cmd.ProcessState.ExitCode()
 		if got != code || !regexp.MustCompile("(?s)"+words).MatchString(out) || strings.Contains(out, path) != (code != 0) {
 			t.Errorf("restore: %d\n%s", got, out[max(0, len(out)-1000):])
 		}

@@ -34,11 +34,11 @@ func TestWholeReload(t *testing.T) {
 	const again = "the configuration was read again"
 	daemon.says(again)
 	daemon.end()
-	before, after, _ := strings.Cut(daemon.said(), again)
+	before, after, _ := strings.Cut(daemon.printed(), again)
 	line, rest, _ := strings.Cut(after, "\n")
 	if strings.Contains(before, "\n") || !strings.Contains(line, "mode") || !strings.Contains(line, "log_level") ||
 		!strings.Contains(line, `now="changes nothing (mode observe); `) || !strings.Contains(rest, "orphan-reaper stopped") {
-		t.Error(daemon.said())
+		t.Error(daemon.printed())
 	}
 }
 
@@ -112,7 +112,7 @@ users: [{name: u, user: {token: abc}}]
 		return err == nil && strings.Contains(string(text), "\norphan_reaper_last_report_timestamp_seconds ")
 	})
 	code := daemon.end()
-	if text := daemon.said(); code != 0 || strings.Count(text, "cannot write the node's OrphanReport") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
+	if text := daemon.printed(); code != 0 || strings.Count(text, "cannot write the node's OrphanReport") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
 		t.Errorf("%d, and its text is\n%s", code, text)
 	}
 }
@@ -205,7 +205,7 @@ func TestWholeWeb(t *testing.T) {
 		}
 	}
 	if code := daemon.end(); code != 0 {
-		t.Errorf("exit code %d: %s", code, daemon.said())
+		t.Errorf("exit code %d: %s", code, daemon.printed())
 	}
 }
 
@@ -221,7 +221,7 @@ func TestWholeFleetWait(t *testing.T) {
 		ready := fetch(t, "GET", "http://"+address+"/readyz", 200)
 		n.pod(1, false)
 		_, dry, _ := call(t, "fleet", "sweep", "--dry-run", "http://"+address)
-		code, out, said := call(t, "fleet", "sweep", "--wait=1m", "http://"+address)
+		code, out, printed := call(t, "fleet", "sweep", "--wait=1m", "http://"+address)
 		_, list, _ := call(t, "fleet", "list", "http://"+address)
 		out, list, dry = strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(list), " "), strings.Join(strings.Fields(dry), " ")
 		want, waits := "1 of 1 node has looked: 1 pod moved to quarantine, 1 removed there, 0 put back;", spread != "0s"
@@ -230,14 +230,14 @@ func TestWholeFleetWait(t *testing.T) {
 		}
 		if code != 0 || !strings.Contains(out, want) || strings.Contains(ready, "enforces from") != waits || strings.Contains(list, "by enforce_spread") != waits ||
 			!strings.Contains(dry, "none was asked to look. 0 pods can be removed") {
-			t.Errorf("spread %s: code %d, %s\n%s\n%s\n%s\n%s", spread, code, said, ready, dry, out, list)
+			t.Errorf("spread %s: code %d, %s\n%s\n%s\n%s\n%s", spread, code, printed, ready, dry, out, list)
 		}
 		_, err := os.Stat(n.path("root/pods/" + wholeUID(1)))
 		if (err == nil) != waits {
 			t.Errorf("spread %s: the pod's directory: %v", spread, err)
 		}
 		if code := daemon.end(); code != 0 {
-			t.Errorf("exit code %d: %s", code, daemon.said())
+			t.Errorf("exit code %d: %s", code, daemon.printed())
 		}
 	}
 }
@@ -255,7 +255,7 @@ func TestWholeWebTaken(t *testing.T) {
 		_, err := os.Stat(n.path("root/pods/" + wholeUID(1)))
 		return errors.Is(err, fs.ErrNotExist)
 	})
-	if code := daemon.end(); code != 0 || !strings.Contains(daemon.said(), "cannot serve HTTP") {
-		t.Errorf("exit code %d: %s", code, daemon.said())
+	if code := daemon.end(); code != 0 || !strings.Contains(daemon.printed(), "cannot serve HTTP") {
+		t.Errorf("exit code %d: %s", code, daemon.printed())
 	}
 }

@@ -132,8 +132,8 @@ func TestWholeDoctor(t *testing.T) {
 		!strings.Contains(out, "1 pod that it named is gone.") {
 		t.Fatalf("%q in %s", command, out)
 	}
-	if said, code := n.run(strings.Fields(command)[1:]...); code != 0 {
-		t.Errorf("%s: %d, %s", command, code, said)
+	if printed, code := n.run(strings.Fields(command)[1:]...); code != 0 {
+		t.Errorf("%s: %d, %s", command, code, printed)
 	}
 	if _, err := os.Stat(n.path("root/pods/" + wholeUID(2) + "/volumes/kubernetes.io~empty-dir/cache/file")); err != nil {
 		t.Error(err)
@@ -149,9 +149,9 @@ func TestWholeDoctorElsewhere(t *testing.T) {
 		"path /tmp/nonexistent/kubelet/pods/%s/volumes/a: directory not empty\n",
 		time.Now().Format("2006-01-02T15:04:05.000000-07:00"), time.Now().Format("0102 15:04:05.000000"), wholeUID(1), wholeUID(1)))
 	n.args = append(n.args, "--root-dir", "/nonexistent")
-	said, err := n.command("doctor").CombinedOutput()
+	printed, err := n.command("doctor").CombinedOutput()
 	e, failed := errors.AsType[*exec.ExitError](err)
-	if out := string(said); !failed || e.ExitCode() != 1 || !strings.HasPrefix(out, "cannot find the kubelet's root directory /nonexistent.\n") || !strings.Contains(out, "error: cannot find the kubelet's root directory /nonexistent\n") ||
+	if out := string(printed); !failed || e.ExitCode() != 1 || !strings.HasPrefix(out, "cannot find the kubelet's root directory /nonexistent.\n") || !strings.Contains(out, "error: cannot find the kubelet's root directory /nonexistent\n") ||
 		!strings.Contains(out, "hint: the kubelet's line names /tmp/nonexistent/kubelet: try --root-dir /tmp/nonexistent/kubelet\n") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -182,8 +182,8 @@ func TestWholeDoctorSweep(t *testing.T) {
 		v.Todo[0].Commands[0] != n.given("orphan-reaper doctor") {
 		t.Errorf("%+v", v)
 	}
-	if said, code := n.said("sweep"); code != 1 || !strings.Contains(said, "hint: a sweep is at work, and ends by itself: try again then") {
-		t.Errorf("a second sweep: %d, %s", code, said)
+	if printed, code := n.printed("sweep"); code != 1 || !strings.Contains(printed, "hint: a sweep is at work, and ends by itself: try again then") {
+		t.Errorf("a second sweep: %d, %s", code, printed)
 	}
 }
 

@@ -90,9 +90,9 @@ func TestWholeSilence(t *testing.T) {
 			n.pod(1, false)
 			n.pod(2, false)
 			n.cri.SetNetwork(c.network)
-			out, said := n.do("sweep -o json", "--log-source", "file", "--log-file", n.path("log"))
+			out, printed := n.do("sweep -o json", "--log-source", "file", "--log-file", n.path("log"))
 			if left := n.there(2); !slices.Equal(left, c.left) {
-				t.Errorf("left are %v, want %v\n%s%s", left, c.left, out, said)
+				t.Errorf("left are %v, want %v\n%s%s", left, c.left, out, printed)
 			}
 		})
 	}
@@ -130,19 +130,19 @@ esac
 				t.Fatal(err)
 			}
 			n.pod(1, false)
-			out, said := n.do("scan -o json", "--log-source", "journald")
+			out, printed := n.do("scan -o json", "--log-source", "journald")
 			var view struct {
 				Pods []struct{ Facts map[string]policy.Fact }
 			}
 			if err := json.Unmarshal([]byte(out), &view); err != nil || len(view.Pods) != 1 {
-				t.Fatalf("%v in %s%s", err, out, said)
+				t.Fatalf("%v in %s%s", err, out, printed)
 			}
 			if f := view.Pods[0].Facts["named"]; f.Truth != c.want {
-				t.Errorf("named is %+v, want %s\n%s", f, c.want, said)
+				t.Errorf("named is %+v, want %s\n%s", f, c.want, printed)
 			}
-			out, said = n.do("sweep -o json", "--log-source", "journald")
+			out, printed = n.do("sweep -o json", "--log-source", "journald")
 			if left := n.there(1); !slices.Equal(left, c.left) {
-				t.Errorf("left are %v, want %v\n%s%s", left, c.left, out, said)
+				t.Errorf("left are %v, want %v\n%s%s", left, c.left, out, printed)
 			}
 		})
 	}
@@ -177,11 +177,11 @@ func TestContradiction(t *testing.T) {
 		words          string
 	}{
 		{
-			"all is told alike", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`,
+			"all settings agree", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`,
 			[]string{"--root-dir", "$ROOT", "--runtime-endpoint", "unix://$CRI"},
 			policy.Yes, "",
 		},
-		{"nothing is told", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`, nil, policy.Yes, ""},
+		{"nothing is set", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`, nil, policy.Yes, ""},
 		{
 			"one of two is named", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid; kubelet --root-dir=/b`,
 			[]string{"--root-dir", "$ROOT"},
@@ -228,14 +228,14 @@ func TestContradiction(t *testing.T) {
 				return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 			}
 
-			text, said, code := do("scan -o json")
+			text, printed, code := do("scan -o json")
 			var view struct {
 				Pods   []struct{ Reasons []policy.Reason }
 				Node   struct{ Agrees policy.Fact }
 				Errors []string
 			}
 			if err := json.Unmarshal([]byte(text), &view); err != nil || len(view.Pods) != 1 {
-				t.Fatalf("%v in %s%s", err, text, said)
+				t.Fatalf("%v in %s%s", err, text, printed)
 			}
 			agrees, reasons := view.Node.Agrees, view.Pods[0].Reasons
 			if agrees.Truth != c.want || !strings.Contains(agrees.Detail, c.words) {
@@ -255,8 +255,8 @@ func TestContradiction(t *testing.T) {
 			if text, _, code := do("config check"); code != wrong || !strings.Contains(text, "note:") || !strings.Contains(text, "nothing will be removed") {
 				t.Errorf("config check: %d, %s", code, text)
 			}
-			if _, said, code := do("sweep --no-wait"); code != 3 || !strings.Contains(said, "contradiction") {
-				t.Errorf("sweep: exit code %d, %s", code, said)
+			if _, printed, code := do("sweep --no-wait"); code != 3 || !strings.Contains(printed, "contradiction") {
+				t.Errorf("sweep: exit code %d, %s", code, printed)
 			}
 			if _, err := os.Stat(n.path("root/pods/" + wholeUID(1) + "/etc-hosts")); err != nil {
 				t.Errorf("the pod was parked: %v", err)
@@ -293,7 +293,7 @@ eval "$(sed -n "s|^    orphan-reaper unmount|$1 unmount --yes|p" "$SAID")" >"$SA
 `, "sh"}, doctor...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Env = append(n.env, "POD="+wholeUID(1), "VOLUME="+n.path(volume), "SAID="+n.path("said"))
+	cmd.Env = append(n.env, "POD="+wholeUID(1), "VOLUME="+n.path(volume), "SAID="+n.path("printed"))
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s%s", err, out.String(), errs.String())
 	}

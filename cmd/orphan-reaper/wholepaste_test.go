@@ -13,7 +13,7 @@ import (
 
 // pasteNode is a node that an operator selects by three flags only, of which two have to be quoted; its shell
 // finds orphan-reaper by name.
-func pasteNode(t *testing.T) (n *wholeNode, shell func(command string) (said string, code int)) {
+func pasteNode(t *testing.T) (n *wholeNode, shell func(command string) (text string, code int)) {
 	t.Helper()
 	n = newWholeNode(t)
 	n.write("my settings.yaml", fmt.Sprintf("cgroup_root: %q\ncni_cache_dir: %q\ncni_data_dir: %q\ncni_conf_dir: %q\nmetrics_file: %q\n"+

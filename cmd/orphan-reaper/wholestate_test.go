@@ -23,12 +23,12 @@ func TestSaidOnce(t *testing.T) {
 		a    cli
 		want string
 	}{
-		{"a terminal", cli{tells: true, stderr: tty}, "warn"},
+		{"a terminal", cli{repeats: true, stderr: tty}, "warn"},
 		{"a command that says nothing itself", cli{stderr: tty}, "info"},
-		{"verbose", cli{tells: true, verbose: true, stderr: tty}, "info"},
-		{"asked for", cli{tells: true, stderr: tty, given: map[string][]string{"log-level": {"info"}}}, "info"},
-		{"quiet", cli{tells: true, quiet: true, stderr: tty}, "error"},
-		{"a file", cli{tells: true, stderr: io.Discard}, "info"},
+		{"verbose", cli{repeats: true, verbose: true, stderr: tty}, "info"},
+		{"asked for", cli{repeats: true, stderr: tty, given: map[string][]string{"log-level": {"info"}}}, "info"},
+		{"quiet", cli{repeats: true, quiet: true, stderr: tty}, "error"},
+		{"a file", cli{repeats: true, stderr: io.Discard}, "info"},
 	} {
 		c.a.env = noEnv
 		if c.a.given == nil {
@@ -46,8 +46,8 @@ func TestSaidOnce(t *testing.T) {
 		cmd.SetContext(t.Context())
 		testkit.Must(t, a.before(cmd))
 		a.stopSignals()
-		if a.tells != want {
-			t.Errorf("%s repeats its records: %t", command, a.tells)
+		if a.repeats != want {
+			t.Errorf("%s repeats its records: %t", command, a.repeats)
 		}
 	}
 }
@@ -142,8 +142,8 @@ func TestRollback(t *testing.T) {
 				if args[0] == "run" {
 					args = append(slices.Clip(args), n.path("log"))
 				}
-				if said, code := n.said(args...); code != 1 || !strings.Contains(said, "newer version of orphan-reaper") {
-					t.Errorf("%v: exit code %d\n%s", args, code, said)
+				if printed, code := n.printed(args...); code != 1 || !strings.Contains(printed, "newer version of orphan-reaper") {
+					t.Errorf("%v: exit code %d\n%s", args, code, printed)
 				}
 			}
 			if after := n.stateFiles(); !maps.Equal(before, after) {

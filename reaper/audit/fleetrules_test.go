@@ -50,13 +50,13 @@ func TestFleetRules(t *testing.T) {
 	text, err := os.ReadFile(fleetTests)
 	testkit.Must(t, err)
 	for _, r := range fleetRules(t) {
-		said := r.Expr + r.Annotations["description"]
-		for _, name := range metricName.FindAllString(recorded.ReplaceAllString(said, ""), -1) {
+		printed := r.Expr + r.Annotations["description"]
+		for _, name := range metricName.FindAllString(recorded.ReplaceAllString(printed, ""), -1) {
 			if !names[name] {
 				t.Errorf("%s%s uses %s, which is not exported", r.Record, r.Alert, name)
 			}
 		}
-		for _, name := range recorded.FindAllString(said, -1) {
+		for _, name := range recorded.FindAllString(printed, -1) {
 			if asked[name] = true; !made[name] {
 				t.Errorf("%s asks for %s, which no rule before it makes", r.Alert, name)
 			}

@@ -50,13 +50,13 @@ func TestTexts(t *testing.T) {
 	}
 	wait := policy.Record{Kind: policy.KindKept, UID: testUID, Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonYoung}}}
 	one := policy.Record{Kind: policy.KindRemoved, UID: testUID, Taken: map[string]policy.Tally{"skeleton": {Entries: 1, Bytes: 1}}}
-	said := policy.Record{Kind: policy.KindNotParked, UID: testUID, Text: "it had not been moved"}
+	printed := policy.Record{Kind: policy.KindNotParked, UID: testUID, Text: "it had not been moved"}
 	newer := policy.Record{Kind: policy.KindConflict, UID: testUID, Entry: testUID + ".1" + policy.ConflictSuffix}
 	elder := policy.Record{Kind: policy.KindConflict, UID: testUID, Entry: testUID + ".1", Merge: []string{"diff -rq a b", "orphan-reaper quarantine purge --force a"}}
 	quiet := policy.Record{Kind: policy.KindQuiet, At: policy.Instant{Wall: noon}, UID: testUID, Lines: 2044, PodCount: 1, LastLine: noon.Add(-9 * time.Minute)}
 	many := policy.Record{Kind: policy.KindQuiet, At: policy.Instant{Wall: noon}, Lines: 1234567, PodCount: 2044, LastLine: noon.Add(-24 * time.Hour)}
 	still := policy.Record{Kind: policy.KindStillNamed, At: policy.Instant{Wall: noon}, UID: testUID, Lines: 1, LastLine: noon, Gone: noon.Add(-time.Hour)}
-	for _, r := range []policy.Record{wait, one, said, newer, elder, quiet, many, still} {
+	for _, r := range []policy.Record{wait, one, printed, newer, elder, quiet, many, still} {
 		fmt.Fprintf(&b, "%s\n  %s\n", r.Kind, Text(r))
 	}
 	testkit.Golden(t, "testdata/texts.txt", b.String())

@@ -168,11 +168,11 @@ func recordFaults(text string) (faults []string) {
 	for _, m := range policy.Kinds() {
 		known[m.ID], known[string(m.Kind)] = true, true
 	}
-	told := messageID.FindAllString(text, -1)
+	words := messageID.FindAllString(text, -1)
 	for _, m := range kindInText.FindAllStringSubmatch(text, -1) {
-		told = append(told, m[1])
+		words = append(words, m[1])
 	}
-	for _, word := range told {
+	for _, word := range words {
 		if !known[word] {
 			faults = append(faults, word)
 		}

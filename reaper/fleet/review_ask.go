@@ -60,7 +60,8 @@ func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (admi
 	}
 	defer server.Close()
 	var who tokenReview
-	err = create(ctx, server, "authentication.k8s.io", "tokenreviews", "TokenReview", map[string]any{"token": token, "audiences": []string{Audience}}, &who, &who.Kind)
+	asked := map[string]any{"token": token, "audiences": []string{Audience}}
+	err = create(ctx, server, "authentication.k8s.io", "tokenreviews", "TokenReview", asked, &who, &who.Kind)
 	if err != nil {
 		return unavailable, err
 	}

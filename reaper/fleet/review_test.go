@@ -193,8 +193,8 @@ func TestNotAnswered(t *testing.T) {
 			}
 			f.at = f.at.Add(time.Minute)
 		}
-		if said := f.log.String(); strings.Count(said, "level=WARN") != 1 || !strings.Contains(said, c.want) {
-			t.Errorf("%s: %s", name, said)
+		if printed := f.log.String(); strings.Count(printed, "level=WARN") != 1 || !strings.Contains(printed, c.want) {
+			t.Errorf("%s: %s", name, printed)
 		}
 	}
 	f := newFixture(t)

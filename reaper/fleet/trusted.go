@@ -64,7 +64,7 @@ func verified(r *http.Request) bool {
 }
 
 // local reports whether the client is on this host: it came by loopback or by a Unix socket,
-// whose file says who may open it. By loopback it must ask for this host by address or as
+// whose file mode limits its clients. By loopback it must ask for this host by address or as
 // localhost: a web page whose name leads to 127.0.0.1 asks by that name.
 func local(r *http.Request) bool {
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)

@@ -130,7 +130,7 @@ func Refused(err error, code int) bool {
 // mostAfter bounds how long a server can have its clients wait.
 const mostAfter = time.Hour
 
-// RetryAfter returns how long a server that refused a request wants to be left alone, 0 where it does not say so.
+// RetryAfter returns how long a server that refused a request wants to be left alone, 0 without such an answer.
 func RetryAfter(err error) time.Duration {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.after

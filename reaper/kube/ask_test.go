@@ -28,31 +28,31 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestSend: what is sent arrives as it is; any success is one, and what is none is told in the
+// TestSend: what is sent arrives as it is; any success is one, and what is none is reported in the
 // server's words.
 func TestSend(t *testing.T) {
 	var code int
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		told := r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + r.Header.Get("Authorization") + " " + string(body)
+		text := r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + r.Header.Get("Authorization") + " " + string(body)
 		w.WriteHeader(code)
 		if code >= 300 {
-			told = `{"kind":"Status","message":"no: ` + r.Method + `"}`
+			text = `{"kind":"Status","message":"no: ` + r.Method + `"}`
 		}
-		_, _ = io.WriteString(w, told)
+		_, _ = io.WriteString(w, text)
 	}))
 	defer s.Close()
 	server, err := NewServer(testkit.ConfigOf(s, "abc"), "")
 	testkit.Must(t, err)
 	defer server.Close()
 	for _, code = range []int{200, 201, 202, 302, 403, 409, 422, 503} {
-		var told []byte
+		var text []byte
 		err := server.Send(t.Context(), http.MethodPatch, "/x", "application/apply-patch+yaml", []byte("{}"), func(r io.Reader) (err error) {
-			told, err = io.ReadAll(r)
+			text, err = io.ReadAll(r)
 			return err
 		})
-		if good := code < 300; good != (err == nil) || good && string(told) != "PATCH /x application/apply-patch+yaml Bearer abc {}" {
-			t.Errorf("%d: %q, %v", code, told, err)
+		if good := code < 300; good != (err == nil) || good && string(text) != "PATCH /x application/apply-patch+yaml Bearer abc {}" {
+			t.Errorf("%d: %q, %v", code, text, err)
 		}
 		if code >= 300 && (!Refused(err, code) || !strings.HasSuffix(err.Error(), ": no: PATCH")) {
 			t.Errorf("%d: %v", code, err)

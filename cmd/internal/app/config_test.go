@@ -39,7 +39,7 @@ func TestAsked(t *testing.T) {
 	next, err := loadFile(t, "kubeconfig: /k\napi_unreachable: ignore\n")
 	testkit.Must(t, err)
 	live, restart := was.Diff(next)
-	if strings.Join(live, " ") != "api_unreachable" || restart != nil || Rules(was.Take(next, live)).NeedAPI {
+	if strings.Join(live, " ") != "api_unreachable" || restart != nil || Rules(was.With(next, live)).NeedAPI {
 		t.Errorf("a reload changes %v, and a restart %v", live, restart)
 	}
 }

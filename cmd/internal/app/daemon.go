@@ -71,13 +71,13 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	defer again.Stop()
 	var guard bounded.Guard
 	logs.Relook(ctx, again.C, func() []string { return laterFiles(ctx, cfg, &guard) })
-	took := func(next config.Config) string {
+	apply := func(next config.Config) string {
 		metrics.Enforcing(!next.Observe())
 		level.Set(logLevel(next))
 		return next.Begins()
 	}
 	d := &reaper.Daemon{
-		Reaper: r, Lines: logs.Lines(), Parse: counted(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, took, log),
+		Reaper: r, Lines: logs.Lines(), Parse: counted(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, apply, log),
 		Status:     func(text string) { notify("STATUS=" + text); releaseMemory() },
 		Checkpoint: func() { keep(store, logs.Positions(), log) },
 	}
@@ -91,7 +91,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	defer stopReports()
 	publish(d, report.Report{Node: NodeName(cfg), Version: proc.Version, Started: time.Now().UTC()}, to)
 	// After an installation or a change the first record describes the daemon's behaviour.
-	say(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + cfg.Begins()})
+	recordOwn(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + cfg.Begins()})
 	notify(daemon.SdNotifyReady)
 	go watchdog(ctx, d, r.Clock)
 	err = d.Run(ctx)
@@ -102,7 +102,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	if err == nil { // the context ended
 		metrics.Remove()
 	}
-	say(recorder, log, policy.Record{Kind: policy.KindStopped, At: r.Clock.Now(), Text: "orphan-reaper stopped"})
+	recordOwn(recorder, log, policy.Record{Kind: policy.KindStopped, At: r.Clock.Now(), Text: "orphan-reaper stopped"})
 	return err
 }
 
@@ -112,8 +112,8 @@ func limitHeap() {
 	limitMemory("/proc", "/sys/fs/cgroup")
 }
 
-// say writes a record of the daemon itself, which belongs to no pod and is not in the ledger.
-func say(recorder reaper.Recorder, log *slog.Logger, r policy.Record) {
+// recordOwn writes a record of the daemon itself, which belongs to no pod and is not in the ledger.
+func recordOwn(recorder reaper.Recorder, log *slog.Logger, r policy.Record) {
 	if err := recorder.Record(r); err != nil {
 		log.Error("cannot write a record", slog.String("kind", string(r.Kind)), slog.Any("error", err))
 	}
@@ -165,10 +165,10 @@ func watchdog(ctx context.Context, d *reaper.Daemon, clock reaper.Clock) {
 }
 
 // reloads reads the configuration again at each SIGHUP. It applies the settings that can change at run time and
-// logs the others; took applies those of the log and the metrics, and returns the daemon's new behaviour. A
+// logs the others; apply applies those of the log and the metrics, and returns the daemon's new behaviour. A
 // wrong configuration changes nothing.
 func reloads(
-	ctx context.Context, cfg config.Config, reload func(context.Context) (config.Config, error), took func(config.Config) string, log *slog.Logger,
+	ctx context.Context, cfg config.Config, reload func(context.Context) (config.Config, error), apply func(config.Config) string, log *slog.Logger,
 ) <-chan policy.Rules {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -192,8 +192,8 @@ func reloads(
 			if len(restart) > 0 {
 				log.WarnContext(ctx, "some settings change only with a restart: systemctl restart orphan-reaper", slog.Any("settings", restart))
 			}
-			cfg = cfg.Take(next, live)
-			does := took(cfg)
+			cfg = cfg.With(next, live)
+			does := apply(cfg)
 			select {
 			case out <- Rules(cfg):
 				log.InfoContext(ctx, "the configuration was read again", slog.Any("changed", live), slog.String("now", does))

@@ -82,15 +82,15 @@ func TestService(t *testing.T) {
 		o.ServerName = name
 		f, err := OpenFleet(t.Context(), o)
 		testkit.Must(t, err)
-		told := 0
+		results := 0
 		f.Sweep(t.Context(), f.Targets, 2, 0, func(at report.Target, a *report.Swept, err error) {
-			told++
+			results++
 			if at.Node != "n1" || !at.Named || (err == nil) != (want == "") || err == nil && a.Look != 7 || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %+v %+v %v", name, at, a, err)
 			}
 		})
-		if told != 1 {
-			t.Errorf("%d reported", told)
+		if results != 1 {
+			t.Errorf("%d reported", results)
 		}
 	}
 	o.CAFile, o.ServerName = "", ""

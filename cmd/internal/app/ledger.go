@@ -87,11 +87,11 @@ func Report(cfg config.Config, from, now time.Time) (Reported, error) {
 		if err != nil {
 			return Reported{}, fmt.Errorf("cannot sum up the records: %w", err)
 		}
-		var heard reported.Messages
-		if _, err := s.Load("quiet", &heard); err != nil {
+		var messages reported.Messages
+		if _, err := s.Load("quiet", &messages); err != nil {
 			return Reported{}, err
 		}
-		r := Reported{Account: summary.AccountOf(table, heard, from, now), Entries: policy.Listed(s.Entries())}
+		r := Reported{Account: summary.AccountOf(table, messages, from, now), Entries: policy.Listed(s.Entries())}
 		_, err = s.Load("holds", &r.Memory)
 		return r, err
 	})

@@ -57,7 +57,7 @@ func readLogs(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 	past, oldest := readBack(ctx, cfg, began, all, since, log), began.Wall
 	earlier := past.lines
 	parse, parseOld := newParse(cfg, units), newParse(cfg, units)
-	var said reported.Claims
+	var claims reported.Claims
 	tick := time.NewTicker(listen)
 	defer tick.Stop()
 	states := map[string]source.State{}
@@ -65,7 +65,7 @@ func readLogs(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 		select {
 		case line := <-f.Lines():
 			if s, ok := parse(line); ok {
-				said.Add(reported.Claim{Sighting: s, At: clock.Now()})
+				claims.Add(reported.Claim{Sighting: s, At: clock.Now()})
 				h.note(line, s, false)
 			}
 		case line, more := <-earlier:
@@ -75,12 +75,12 @@ func readLogs(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 				}
 				if !past.dropped.IsZero() {
 					since = past.dropped
-					said.Add(reported.DroppedAt(before(clock.Now(), past.dropped)))
+					claims.Add(reported.DroppedAt(before(clock.Now(), past.dropped)))
 				}
 				continue
 			}
 			if s, ok := parseOld(line); ok && !s.Time.IsZero() {
-				said.Add(reported.Claim{Sighting: s, At: before(clock.Now(), s.Time)})
+				claims.Add(reported.Claim{Sighting: s, At: before(clock.Now(), s.Time)})
 				h.note(line, s, true)
 				oldest = s.Time
 			}
@@ -99,7 +99,7 @@ func readLogs(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 	if h.ended != nil {
 		h.ended(states, since)
 	}
-	return said.Take()
+	return claims.Take()
 }
 
 // unsettled reports whether a log is still being read for the first time.

@@ -40,9 +40,9 @@ type metricsFile struct {
 	good slog.Level // of success
 	dirs []string   // the first that exists gets the file; nil if the path is set
 
-	mu   sync.Mutex
-	path string // "" for nowhere
-	told string
+	mu     sync.Mutex
+	path   string // "" for nowhere
+	logged string
 }
 
 // newMetricsFile returns the metrics with the file of --metrics-file. Success is logged at level good: a cron job does not
@@ -110,8 +110,8 @@ func (m *metricsFile) search() {
 
 // changed reports whether a message differs from the last one.
 func (m *metricsFile) changed(what string) bool {
-	before := m.told
-	m.told = what
+	before := m.logged
+	m.logged = what
 	return before != what
 }
 

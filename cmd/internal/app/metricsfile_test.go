@@ -21,14 +21,14 @@ func TestMetricsFileFollows(t *testing.T) {
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	m := newMetricsFile(t.Context(), config.Config{MetricsFile: config.None}, "v0", slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
 	m.dirs = []string{two, one}
-	flush := func(times int, said string) {
+	flush := func(times int, printed string) {
 		t.Helper()
 		log.Reset()
 		for range times {
 			testkit.Must(t, m.Flush())
 		}
-		if got := strings.Count(log.String(), "\n"); said == "" && got != 0 || said != "" && (got != 1 || !strings.Contains(log.String(), said)) {
-			t.Errorf("want %q, once, logged:\n%s", said, log.String())
+		if got := strings.Count(log.String(), "\n"); printed == "" && got != 0 || printed != "" && (got != 1 || !strings.Contains(log.String(), printed)) {
+			t.Errorf("want %q, once, logged:\n%s", printed, log.String())
 		}
 	}
 	there := func(path string) bool {

@@ -16,8 +16,8 @@ import (
 // publishers get the report of each pass, or the error of a look that failed, and how long it is until the next.
 type publishers []func(r *report.Report, err error, next time.Duration)
 
-func (p *publishers) add(take func(r *report.Report, err error, next time.Duration)) {
-	*p = append(*p, take)
+func (p *publishers) add(receive func(r *report.Report, err error, next time.Duration)) {
+	*p = append(*p, receive)
 }
 
 // publish makes one report of each pass for all publishers.
@@ -35,8 +35,8 @@ func publish(d *reaper.Daemon, who report.Report, to publishers) {
 				BreakerOpen: rep.Stopped, Observe: d.Rules.Observe, EnforcesFrom: d.Rules.Delay.Until, Done: done,
 			})
 		}
-		for _, take := range to {
-			take(&r, err, rep.Next)
+		for _, receive := range to {
+			receive(&r, err, rep.Next)
 		}
 	}
 }

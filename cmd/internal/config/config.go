@@ -253,8 +253,8 @@ func (c *Config) discover(ctx context.Context, find func(context.Context) (dir, 
 	}
 }
 
-// Take returns the configuration with the values of the named keys from next.
-func (c Config) Take(next Config, keys []string) Config {
+// With returns the configuration with the values of the named keys from next.
+func (c Config) With(next Config, keys []string) Config {
 	c.sources = maps.Clone(c.sources)
 	for i := range Settings {
 		s := &Settings[i]

@@ -26,7 +26,7 @@ type FleetList struct {
 
 	scope    FleetScope
 	reported bool                      // made from the nodes' reports, without a request to them
-	nobody   bool                      // no node has, and which nodes there are is not known
+	noReport bool                      // no node has, and which nodes there are is not known
 	hosts    map[string]string         // of the addresses that the operator gave no name
 	sums     map[report.Sum]report.Sum // by their subject
 }
@@ -102,10 +102,10 @@ func (f *FleetList) AddReport(at report.Target, r *report.Report, err error) {
 	f.Add(at, r, err)
 }
 
-// Reported marks the list as made from reports. notes lists what could not be determined; nobody is true if no
+// Reported marks the list as made from reports. notes lists what could not be determined; noReport is true if no
 // node has reported and the nodes are not known.
-func (f *FleetList) Reported(notes []string, nobody bool) {
-	f.reported, f.nobody = true, nobody
+func (f *FleetList) Reported(notes []string, noReport bool) {
+	f.reported, f.noReport = true, noReport
 	f.Notes = append(f.Notes, notes...)
 }
 
@@ -300,5 +300,5 @@ func (s *FleetScope) compare(a, b *FleetNode) int {
 // NeedsPerson reports whether an operator should inspect a pod or a node. Where nothing is known, one should: otherwise a
 // monitor would see no difference once every daemon is dead.
 func (f *FleetList) NeedsPerson() bool {
-	return f.nobody || len(f.Silent) > 0 || f.Totals.NeedsPerson > 0 || f.Totals.Breakers > 0
+	return f.noReport || len(f.Silent) > 0 || f.Totals.NeedsPerson > 0 || f.Totals.Breakers > 0
 }

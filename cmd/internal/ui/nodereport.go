@@ -98,9 +98,9 @@ func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memo
 }
 
 // keptOf sums up the refusals of verdict keep, the most frequent first.
-func keptOf(told map[parsers.PodUID]string) []KeptSum {
+func keptOf(recorded map[parsers.PodUID]string) []KeptSum {
 	counts := map[string]int{}
-	for _, words := range told {
+	for _, words := range recorded {
 		if reasons, ok := strings.CutPrefix(words, string(policy.Keep)+" "); ok {
 			counts[reasons]++
 		}
@@ -215,8 +215,8 @@ func (v *NodeReport) lines() (texts []string) {
 		texts = append(texts, human.Thousands(l.Lines)+sized(l.Bytes)+" about "+human.Count(l.Pods, "pod")+", until the message stopped")
 	}
 	if l.Estimate > 0 {
-		texts = append(texts, "about "+human.Thousands(l.Estimate)+sized(l.EstimateBytes)+" more by now without orphan-reaper. This is an estimate: one line every 2 s since "+
-			human.When(*l.First)+", when the first message stopped, less all lines that were written.")
+		texts = append(texts, "about "+human.Thousands(l.Estimate)+sized(l.EstimateBytes)+" more by now without orphan-reaper (an estimate: "+
+			"one line every 2 s since "+human.When(*l.First)+", when the first message stopped, less all lines that were written)")
 	}
 	if l.GoingOn > 0 {
 		texts = append(texts, human.Thousands(l.Going)+sized(l.GoingBytes)+" about "+human.Count(l.GoingOn, "pod")+" of which the message has not stopped yet")

@@ -48,8 +48,8 @@ func RemoverOf(n policy.Node, breaker bool, d summary.Daemon, observe bool, wait
 	return r
 }
 
-// Nobody reports whether no daemon runs, in which case no hold begins.
-func (r Remover) Nobody() bool { return r.none }
+// NoDaemon reports whether no daemon runs, in which case no hold begins.
+func (r Remover) NoDaemon() bool { return r.none }
 
 // Now returns what removes eligible pods now, "" for the daemon. it is "it" or "them", and sweep the command.
 func (r Remover) Now(it, sweep string) string { return r.with(" To remove " + it + " now: " + sweep) }

@@ -140,7 +140,7 @@ func (v *Report) holdEnds(pod *podView) (at string, ok bool) {
 		return r == policy.ReasonHold || r == policy.ReasonYoung || r == policy.ReasonWaived
 	}
 	others := slices.ContainsFunc(pod.Reasons, func(r policy.Reason) bool { return !byTime(r) })
-	if pod.Verdict != policy.Wait || pod.DueSeconds == 0 || others || len(pod.Clear) > 0 || v.remover.Nobody() && !v.show.Swept {
+	if pod.Verdict != policy.Wait || pod.DueSeconds == 0 || others || len(pod.Clear) > 0 || v.remover.NoDaemon() && !v.show.Swept {
 		return "", false
 	}
 	return human.Clock(v.now.Add(time.Duration(pod.DueSeconds)*time.Second), v.now), true

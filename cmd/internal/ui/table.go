@@ -54,7 +54,8 @@ func (r Row) details() string {
 	return strings.Join(append(parts, r.Notes...), "; ")
 }
 
-// Table writes rows; head, what and details are the titles of its columns. In a pipe each row is one line. On a terminal the last column is wrapped at its width.
+// Table writes rows; head, what and details are the titles of its columns. In a pipe each row is one line. On a terminal the
+// last column is wrapped at its width.
 func (p *Printer) Table(head string, width int, what, details string, rows []Row) {
 	if p.Piped {
 		for _, r := range rows {

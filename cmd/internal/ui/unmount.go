@@ -114,7 +114,8 @@ func UnmountQuestion(v *Unmount) string {
 	for _, m := range v.Mounts {
 		lines = append(lines, "  "+m.text())
 	}
-	return strings.Join(lines, "\n") + "\nUnmount " + UnmountSum(v) + "? Files on disks and servers stay; those in memory are lost. orphan-reaper mounts nothing again."
+	return strings.Join(lines, "\n") + "\nUnmount " + UnmountSum(v) +
+		"? Files on disks and servers stay; those in memory are lost. orphan-reaper mounts nothing again."
 }
 
 // UnmountSum sums up what an unmount would detach.

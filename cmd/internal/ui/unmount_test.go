@@ -10,7 +10,7 @@ import (
 )
 
 // TestUnmountResults: a mount counts as unmounted if the kernel did it and it is not there any more. In doubt nothing
-// else is said of it.
+// else is printed of it.
 func TestUnmountResults(t *testing.T) {
 	a := policy.Mount{ID: 1, Path: "volumes/a", Type: "tmpfs", Source: "t", Root: "/"}
 	b := policy.Mount{ID: 2, Path: "volumes/b", Type: "hugetlbfs", Source: "t", Root: "/", Stays: "another needs it"}

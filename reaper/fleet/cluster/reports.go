@@ -35,9 +35,9 @@ type Each func(at report.Target, r *report.Report, err error)
 // Doubt is what is not known of the nodes.
 type Doubt struct {
 	Notes []string // for people
-	// Nobody: no node has ever reported, and which nodes there are is not known. So it is unknown
+	// NoReport: no node has ever reported, and which nodes there are is not known. So it is unknown
 	// whether a daemon runs anywhere.
-	Nobody bool
+	NoReport bool
 }
 
 // item is what is read of an OrphanReport, a Node or a DaemonSet.
@@ -237,7 +237,7 @@ func (c *census) doubt(why string) Doubt {
 		return Doubt{Notes: []string{"A node that never wrote a report is missing here: " + why + "."}}
 	}
 	note := "No node has written a report, and which nodes there are is not known: " + why + ". It is not known whether a daemon runs there."
-	return Doubt{Notes: []string{note}, Nobody: true}
+	return Doubt{Notes: []string{note}, NoReport: true}
 }
 
 // target names a node that was not asked itself.

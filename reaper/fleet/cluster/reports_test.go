@@ -117,7 +117,7 @@ func TestReports(t *testing.T) {
 	} {
 		got, doubt, err := clusterOf(t, c.nodes, c.pages...)
 		notes, nobody := strings.Join(doubt.Notes, ""), c.nodes == "" && len(c.want) == 0
-		if err != nil || !slices.Equal(got, c.want) || (notes != "") != (c.note != "") || !strings.Contains(notes, c.note) || doubt.Nobody != nobody {
+		if err != nil || !slices.Equal(got, c.want) || (notes != "") != (c.note != "") || !strings.Contains(notes, c.note) || doubt.NoReport != nobody {
 			t.Errorf("%s: %v, %+v\n%s\nwant\n%s", name, err, doubt, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 		}
 	}
@@ -161,7 +161,7 @@ func TestReadReports(t *testing.T) {
 		if len(doubt.Notes) > 0 {
 			got = append(got, "note")
 		}
-		if doubt.Nobody {
+		if doubt.NoReport {
 			got = append(got, "nobody")
 		}
 		if err != nil || !slices.Equal(got, want) {

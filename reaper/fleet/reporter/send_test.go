@@ -159,9 +159,9 @@ func TestRefusals(t *testing.T) {
 		p.BreakerOpen = true
 		publish(t, w, pass(0, 1))
 		publish(t, w, p)
-		said := log.String()
-		if strings.Count(said, "level=") != 1 || !strings.Contains(said, c.want) || strings.Contains(said, "\x1b") || strings.Contains(said, "e30.") {
-			t.Errorf("%s: the log has %s", name, said)
+		printed := log.String()
+		if strings.Count(printed, "level=") != 1 || !strings.Contains(printed, c.want) || strings.Contains(printed, "\x1b") || strings.Contains(printed, "e30.") {
+			t.Errorf("%s: the log has %s", name, printed)
 		}
 		if w.plan.due.IsZero() || len(s.requests) != 2 || w.wrote != 0 {
 			t.Errorf("%s: %d requests, next %v", name, len(s.requests), w.plan.due)

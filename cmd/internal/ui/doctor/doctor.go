@@ -163,12 +163,12 @@ func newPod(p *summary.Pod, now time.Time) pod {
 			v.ends = "the kubelet reports it or starts another pod"
 		}
 	}
-	v.Says = says(p, v.recent)
+	v.Says = sentence(p, v.recent)
 	return v
 }
 
-// says returns what will happen to a pod, in one sentence.
-func says(p *summary.Pod, recent bool) string {
+// sentence returns what will happen to a pod, in one sentence.
+func sentence(p *summary.Pod, recent bool) string {
 	switch {
 	case p.Fate == summary.Lives && recent:
 		return "Something of it is still listed. If the pod has ended, the kubelet cleans it up in some minutes."

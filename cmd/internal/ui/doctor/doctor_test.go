@@ -296,12 +296,12 @@ func TestDoctorGone(t *testing.T) {
 	} {
 		_, out := screen(t, func(x *summary.Case) {
 			complain(x)
-			said := x.Said[0]
+			printed := x.Said[0]
 			for i := range tt.gone + tt.parked {
-				said.UID = uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
-				x.Said = append(x.Said, said)
+				printed.UID = uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
+				x.Said = append(x.Said, printed)
 				if i < tt.parked {
-					x.Parked = append(x.Parked, said.UID)
+					x.Parked = append(x.Parked, printed.UID)
 				}
 			}
 		})
