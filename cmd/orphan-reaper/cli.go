@@ -145,9 +145,8 @@ func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 func (a *cli) viewContext(cfg config.Config) ui.Context {
 	return ui.Context{
 		Now: app.Now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention,
-		Place:       ui.Place{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Node: app.NodeName(cfg)},
-		ArchivePath: func(name string) string { return app.ArchivePath(cfg, name) },
-		Observe:     cfg.Observe(),
+		Place:   ui.Place{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Node: app.NodeName(cfg)},
+		Observe: cfg.Observe(),
 	}
 }
 

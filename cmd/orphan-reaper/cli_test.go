@@ -118,39 +118,6 @@ func TestNothingIsThere(t *testing.T) {
 	}
 }
 
-// TestHintsLeadThere: a hint names a page that lists what was wrong.
-func TestHintsLeadThere(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		page []string
-		flag string
-	}{
-		{[]string{"scan", "--hold", "5"}, []string{"run", "--help"}, "--hold"},
-		{[]string{"scan", "--confirm", "5"}, []string{"run", "--help"}, "--confirm"},
-		{[]string{"scan", "--hold"}, []string{"run", "--help"}, "--hold"},
-		{[]string{"sweep", "--hold", "5"}, []string{"sweep", "--help"}, "--hold"},
-		{[]string{"scan", "--verdict", "5"}, []string{"scan", "--help"}, "--verdict"},
-		{[]string{"fleet", "list", "--config", "/x"}, []string{"fleet", "list", "--help"}, "--output"},
-	} {
-		_, _, printed := call(t, c.args...)
-		if !strings.Contains(printed, "hint: orphan-reaper "+strings.Join(c.page, " ")) {
-			t.Errorf("%v: %s", c.args, printed)
-		}
-		if _, help, _ := call(t, c.page...); !strings.Contains(help, c.flag+" ") {
-			t.Errorf("%v does not list %s", c.page, c.flag)
-		}
-	}
-	if _, help, _ := call(t, "parse", "--help"); !strings.Contains(help, "text or json (default json)") {
-		t.Errorf("parse writes JSON by default: %s", help)
-	}
-	_, help, _ := call(t, "run", "--help")
-	for _, key := range []string{"in the file log_sources", "in the file log_files", "in the file web.config_file"} {
-		if !strings.Contains(strings.Join(strings.Fields(help), " "), key) {
-			t.Errorf("--help does not have %q", key)
-		}
-	}
-}
-
 // TestHelp: every command's help fits 80 columns, and has an example and a description.
 func TestHelp(t *testing.T) {
 	var walk func(path []string, c *cobra.Command)

@@ -31,12 +31,7 @@ drivers are filled in.
 
 ` + podArgHelp + "\n\n" + attentionHelp,
 		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper explain default/web-0",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return exit.Usagef("orphan-reaper scan lists all pods", "name one pod")
-			}
-			return nil
-		},
+		Args:    onePod,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, uids, err := a.surveyed(cmd.Context(), args, anyName, true)
 			if err != nil {

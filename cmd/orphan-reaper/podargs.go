@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spf13/cobra"
+
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
@@ -40,6 +42,14 @@ const entryArgHelp = `POD is a pod's UID, the first 4 or more digits of the UID,
 its entry in quarantine. quarantine list shows them. You cannot use
 NAMESPACE/NAME here: a pod can write the name under which it is shown, and so
 use the name of another pod.`
+
+// onePod is for a command that acts on one pod.
+func onePod(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return exit.Usagef("orphan-reaper scan lists all pods", "name one pod")
+	}
+	return nil
+}
 
 // naming is the kind of pod names that a command accepts.
 type naming int

@@ -107,10 +107,8 @@ func TestWholeRecords(t *testing.T) {
 		parked   string
 	}{
 		{"on a terminal", true, nil, false, true, " parked: Moved "},
-		{"on a terminal, all of it", true, []string{"--verbose"}, true, true, " parked: Moved "},
 		{"on a terminal, quiet", true, []string{"--quiet"}, false, false, ""},
 		{"in a pipe", false, nil, true, false, " parked: Moved "},
-		{"as JSON", true, []string{"--log-format", "json"}, true, false, `"kind":"parked"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -239,23 +237,5 @@ func TestWholeFleetWait(t *testing.T) {
 		if code := daemon.end(); code != 0 {
 			t.Errorf("exit code %d: %s", code, daemon.printed())
 		}
-	}
-}
-
-// TestWholeWebTaken: a process that occupies the port does not stop the daemon's work on the node.
-func TestWholeWebTaken(t *testing.T) {
-	n := newWholeNode(t)
-	n.write("log", "")
-	n.pod(1, false)
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	defer func() { _ = l.Close() }()
-	daemon := n.start(n.command("run", "--log-source", "file", "--log-file", n.path("log"), "--web-listen-address", l.Addr().String()))
-	until(t, "the pod is removed", func() bool {
-		_, err := os.Stat(n.path("root/pods/" + wholeUID(1)))
-		return errors.Is(err, fs.ErrNotExist)
-	})
-	if code := daemon.end(); code != 0 || !strings.Contains(daemon.printed(), "cannot serve HTTP") {
-		t.Errorf("exit code %d: %s", code, daemon.printed())
 	}
 }

@@ -187,30 +187,6 @@ func TestWholeDoctorSweep(t *testing.T) {
 	}
 }
 
-// TestWholeDoctorPoor: without a kubelet, a runtime and a log, the screen reports that.
-func TestWholeDoctorPoor(t *testing.T) {
-	t.Parallel() // each listens for seconds
-	n := newNode(t)
-	n.mkdir("cgroup/kubepods")
-	n.pod(1, false)
-	n.args = append(n.args, "--log-source", "file", "--log-file", n.path("log/messages"))
-	before := trace(t, n.dir)
-	out, code := n.run("doctor")
-	for _, want := range []string{"no log could be read", wholeUID(1), "kubelet: ", "container runtime: ", "What you have to do"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("want %q", want)
-		}
-	}
-	if code != 3 || trace(t, n.dir) != before {
-		t.Errorf("code %d\n%s", code, out)
-	}
-	fits(t, "doctor", out)
-	testkit.Must(t, os.RemoveAll(n.path("root")))
-	if out, code = n.run("doctor"); code != 1 || strings.Contains(out, "What lies there\n") {
-		t.Errorf("no pods directory: code %d\n%s", code, out)
-	}
-}
-
 // TestWholeDoctorUser: without root the log is shown, and the parts that need root are listed.
 //
 // Alone: root without CAP_SYS_PTRACE cannot read the other user's process, nor then this one, since the kernel

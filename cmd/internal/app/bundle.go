@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
@@ -36,25 +35,15 @@ const (
 func BundleOf(cfg config.Config) []BundleFile {
 	records, err := reading(cfg, func(s *state.Store) ([]byte, error) { return lastRecords(s, mostRecords) })
 	files := []BundleFile{orError("records.jsonl", records, err)}
-	path, dirs := cfg.MetricsFile, []string(nil)
+	path := cfg.MetricsFile
 	if path == config.Auto {
-		path, dirs = "", textfileDirs
-	}
-	for _, dir := range dirs {
-		if file := filepath.Join(cfg.NodeRoot, dir, metricsName); path == "" && exists(file) {
-			path = file
-		}
+		path = metricsIn(cfg.NodeRoot, textfileDirs)
 	}
 	if path == "" || path == config.None {
 		return append(files, orError("metrics.prom", nil, errors.New("no metrics are written")))
 	}
 	metrics, err := beneath.ReadNamed(path, mostMetrics)
 	return append(files, orError("metrics.prom", metrics, err))
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 func orError(name string, text []byte, err error) BundleFile {

@@ -96,6 +96,3 @@ func Report(cfg config.Config, from, now time.Time) (Reported, error) {
 		return r, err
 	})
 }
-
-// ArchivePath returns the path of an archive of CNI files.
-func ArchivePath(cfg config.Config, name string) string { return state.ArchivePath(cfg.StateDir, name) }

@@ -93,19 +93,24 @@ func (m *metricsFile) Flush() error {
 // search finds the directory of the file again, and removes the file from an earlier one.
 func (m *metricsFile) search() {
 	before := m.path
-	m.path = ""
-	for _, dir := range m.dirs {
-		if st, err := os.Stat(dir); err == nil && st.IsDir() {
-			m.path = filepath.Join(dir, metricsName)
-			break
-		}
-	}
+	m.path = metricsIn("/", m.dirs)
 	if before != "" && before != m.path {
 		_ = audit.RemoveFile(before) // mostly its directory is gone
 	}
 	if m.path == "" && m.changed("nowhere") {
 		m.log.Log(m.ctx, m.good, "no metrics are written: there is no directory of a node exporter's textfile collector; --metrics-file names one")
 	}
+}
+
+// metricsIn returns the file in the first of the directories that exists, "" for none.
+func metricsIn(root string, dirs []string) string {
+	for _, dir := range dirs {
+		dir = filepath.Join(root, dir)
+		if st, err := os.Stat(dir); err == nil && st.IsDir() {
+			return filepath.Join(dir, metricsName)
+		}
+	}
+	return ""
 }
 
 // changed reports whether a message differs from the last one.

@@ -31,7 +31,7 @@ func viewArchives(archives []cni.ArchiveState, c Context) []Archive {
 }
 
 // archiveTable writes one row for the archives of each sweep. One that cannot be read has a row of its own.
-func (p *Printer) archiveTable(views []Archive, now time.Time, path func(archive string) string) {
+func (p *Printer) archiveTable(views []Archive, now time.Time) {
 	if len(views) == 0 {
 		return
 	}
@@ -59,14 +59,12 @@ func (p *Printer) archiveTable(views []Archive, now time.Time, path func(archive
 		rows = append(rows, r)
 	}
 	p.Table("", 11, "ARCHIVE OF CNI FILES", "FILES; PURGE", rows)
-	p.Aside(func() {
-		p.Gap()
-		if batch != "" {
+	if batch != "" {
+		p.Aside(func() {
+			p.Gap()
 			p.Item("", "restore", 9, "", "Puts back all that the last of these sweeps removed: "+cni.Undo(batch))
-		}
-		p.Printf("%star tf %s\n", human.Pad("look", 9), clean.Shell(clean.Text(path(views[len(views)-1].Archive))))
-		p.Item("", "", 9, "", "shows the files of the last archive; the others lie beside it.")
-	})
+		})
+	}
 }
 
 // CNIOutcome is the result for one file that an operator restored.

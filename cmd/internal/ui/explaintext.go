@@ -224,9 +224,11 @@ var Facts = [policy.NumFacts]string{
 	policy.FactUsed:         "new one in use",
 }
 
-// facts writes each fact with its value, where it was read and what was found there.
+// facts writes the facts with their values, where they were read and what was found there; of the node those that are not as
+// they should be.
 func (x explainer) facts(pod *podView) {
 	x.Heading("What was looked at")
+	var plain []string // no by this fact, and nothing to add
 	write := func(name string, f policy.Fact) {
 		c := Colour("")
 		if f.Truth == policy.Unknown {
@@ -239,20 +241,30 @@ func (x explainer) facts(pod *podView) {
 			first = strings.Repeat(" ", 29)
 		}
 	}
-	for name := range policy.NumFacts {
-		if (name == policy.FactRemade || name == policy.FactUsed) && !pod.Parked {
-			continue
+	for name, f := range pod.evidence.Facts {
+		switch name := policy.FactName(name); {
+		case (name == policy.FactRemade || name == policy.FactUsed) && !pod.Parked:
+		case f.Truth == policy.No && f.Detail == "":
+			plain = append(plain, Facts[name])
+		default:
+			write(Facts[name], f)
 		}
-		write(Facts[name], pod.evidence.Facts[name])
+	}
+	if len(plain) > 0 {
+		x.Item("  ", "no", 20, "", strings.Join(plain, ", "))
 	}
 	if n := x.Node; n != nil {
-		write("kubelet runs", n.Kubelet)
-		write("runtime has pods", n.RuntimeLists)
-		write("pod network ready", n.Network)
-		write("whole node seen", n.MayEnforce)
-		write("flags agree", n.Agrees)
-		write("openat2", n.Openat2)
-		write("Landlock", n.Landlock)
+		for _, f := range []struct {
+			name string
+			policy.Fact
+		}{
+			{"kubelet runs", n.Kubelet}, {"runtime has pods", n.RuntimeLists}, {"pod network ready", n.Network}, {"whole node seen", n.MayEnforce},
+			{"flags agree", n.Agrees}, {"openat2", n.Openat2}, {"Landlock", n.Landlock},
+		} {
+			if f.Truth != policy.Yes {
+				write(f.name, f.Fact)
+			}
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -260,7 +259,7 @@ func (f *FleetList) Sort() {
 	for _, n := range f.Nodes {
 		at[n.URL] = n.Node
 	}
-	slices.SortStableFunc(f.Nodes, func(a, b FleetNode) int { return cmp.Or(f.scope.compare(&a, &b), human.Natural(a.Node, b.Node)) })
+	slices.SortStableFunc(f.Nodes, func(a, b FleetNode) int { return cmp.Or(f.scope.compare(&a, &b), cmp.Compare(a.Node, b.Node)) })
 	for i, n := range f.Nodes {
 		rank[n.Node] = i
 	}
@@ -270,7 +269,7 @@ func (f *FleetList) Sort() {
 		}
 	}
 	slices.SortStableFunc(f.Pods, func(a, b FleetPod) int { return rank[a.Node] - rank[b.Node] })
-	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return human.Natural(a.Node, b.Node) })
+	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return cmp.Compare(a.Node, b.Node) })
 	f.Sums = slices.AppendSeq(f.Sums, maps.Values(f.sums))
 	report.SortSums(f.Sums)
 }

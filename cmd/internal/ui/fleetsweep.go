@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -117,15 +118,15 @@ func (f *FleetSweep) Sort() {
 		nodes = append(nodes, namedNode{&f.Asked[i].Node, &f.Asked[i].CallsItself, f.Asked[i].URL})
 	}
 	tellApart(nodes, f.hosts, append(names(f.Silent), f.NotAsked...))
-	slices.SortStableFunc(f.Asked, func(a, b FleetAsked) int { return human.Natural(a.Node, b.Node) })
-	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return human.Natural(a.Node, b.Node) })
-	slices.SortFunc(f.NotAsked, human.Natural)
+	slices.SortStableFunc(f.Asked, func(a, b FleetAsked) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return cmp.Compare(a.Node, b.Node) })
+	slices.Sort(f.NotAsked)
 	for _, a := range f.Asked {
 		if a.BreakerOpen {
 			f.Open = append(f.Open, a.Node)
 		}
 	}
-	slices.SortFunc(f.Open, human.Natural)
+	slices.Sort(f.Open)
 }
 
 // FleetSweep writes which nodes look now, what came of it, and on which the breaker is open.

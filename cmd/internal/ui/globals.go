@@ -48,8 +48,8 @@ func GlobalMounts(l *policy.Look, c Context) []GlobalMount {
 	return append(all, rest...)
 }
 
-// Globals writes the staged volumes, at most so many of them, and where the rest is.
-func (p *Printer) Globals(all []GlobalMount, most int, rest string, now time.Time) {
+// Globals writes the staged volumes, at most so many of them.
+func (p *Printer) Globals(all []GlobalMount, most int, now time.Time) {
 	if len(all) == 0 {
 		return
 	}
@@ -70,7 +70,7 @@ func (p *Printer) Globals(all []GlobalMount, most int, rest string, now time.Tim
 	for i := range all {
 		v := &all[i]
 		if i == most {
-			p.Printf("  … and %s: %s\n", human.Count(len(all)-i, "more volume"), rest)
+			p.Printf("  … and %s: -o json has all\n", human.Count(len(all)-i, "more volume"))
 			break
 		}
 		p.Para("  ", cmp.Or(human.Short(v.Driver, 60), "?")+" "+cmp.Or(human.Short(v.Handle, 80), "?")+": "+v.words(now))

@@ -15,8 +15,7 @@ import (
 type Context struct {
 	Now                      policy.Instant
 	Hold, Confirm, Retention time.Duration
-	Place                                                // where the commands for a reason look
-	ArchivePath              func(archive string) string // of an archive of CNI files
+	Place                    // where the commands for a reason look
 	// Daemon and Observe determine what removes eligible pods: the daemon, or a sweep in the configured mode.
 	Daemon   summary.Daemon
 	Observe  bool
@@ -130,7 +129,6 @@ type Quarantine struct {
 
 	now     time.Time
 	breaker *policy.Record
-	archive func(name string) string
 }
 
 // NewQuarantine shows the entries, the archives of CNI files and the record that opened the
@@ -138,7 +136,7 @@ type Quarantine struct {
 func NewQuarantine(entries []policy.EntryState, archives []cni.ArchiveState, breaker *policy.Record, c Context) Quarantine {
 	v := Quarantine{
 		Quarantine: []Entry{}, Archives: viewArchives(archives, c), Stopped: viewStopped(breaker),
-		now: c.Now.Wall, breaker: breaker, archive: c.ArchivePath,
+		now: c.Now.Wall, breaker: breaker,
 	}
 	for _, e := range entries {
 		v.Quarantine = append(v.Quarantine, viewEntry(e, c))
@@ -155,7 +153,7 @@ func (p *Printer) Quarantine(v Quarantine) {
 		})
 	}
 	p.entryTable(v.Quarantine, v.now)
-	p.archiveTable(v.Archives, v.now, v.archive)
+	p.archiveTable(v.Archives, v.now)
 }
 
 // Stopped describes why the breaker is open, in JSON null while enforcing goes on.

@@ -27,8 +27,13 @@ func (p *Printer) Report(v *Report) {
 		p.whatToDo(v, shown)
 		p.conflicts(v)
 		if !v.show.Swept {
-			p.Globals(v.Globals, mostGlobals, "-o json has all", v.now)
-			p.node(v.Node)
+			if n := len(v.Globals); n > 0 {
+				p.Gap()
+				p.Para("", human.Count(n, "volume")+" "+human.Plural(n, "is", "are")+" staged here that no living pod uses: orphan-reaper doctor")
+			}
+			if v.Node != nil {
+				p.ending(v.Node)
+			}
 		}
 	})
 }
@@ -264,9 +269,6 @@ func (p *Printer) conflicts(v *Report) {
 	}
 }
 
-// mostGlobals bounds the staged volumes in text.
-const mostGlobals = 10
-
 const sweepCommand = "orphan-reaper sweep"
 
 // whatToDo writes for each word of the table how it ends.
@@ -341,23 +343,6 @@ func within(d time.Duration) string {
 		return ""
 	}
 	return " The next change comes within " + human.Age(d) + "."
-}
-
-// node writes the look's result about the node.
-func (p *Printer) node(n *nodeView) {
-	if n == nil {
-		return
-	}
-	if n.Gauges.Uncleaned != nil {
-		text := fmt.Sprintf("The kubelet counts %s that it cannot clean up. Since its start its log has named %s of those here; %s on disk.",
-			human.Count(*n.Gauges.Uncleaned, "orphan"), human.Thousands(n.OrphansNamed), human.Verb(n.OrphansOnDisk, "is", "are"))
-		if *n.Gauges.Uncleaned > int64(n.OrphansNamed) {
-			text += " It names one at a time, and none in which something is mounted."
-		}
-		p.Gap()
-		p.Para("", text)
-	}
-	p.ending(n)
 }
 
 // ending writes how many pods the kubelet is terminating: its own count names none of them.

@@ -39,9 +39,8 @@ func ago(d time.Duration) policy.Instant {
 func busyContext() Context {
 	return Context{
 		Now: ago(0), Hold: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour,
-		Place:       Place{PodsDir: pods, QuarantineDir: "/var/lib/kubelet/orphan-reaper"},
-		ArchivePath: func(name string) string { return "/var/lib/orphan-reaper/archive/" + name + ".tar.gz" },
-		Daemon:      summary.Daemon{Runs: policy.Yes, Mode: "enforce"},
+		Place:  Place{PodsDir: pods, QuarantineDir: "/var/lib/kubelet/orphan-reaper"},
+		Daemon: summary.Daemon{Runs: policy.Yes, Mode: "enforce"},
 	}
 }
 

@@ -46,7 +46,7 @@ func Write(printer *ui.Printer, v *Screen) {
 	p.pods(v)
 	p.removal(v)
 	p.quarantine(v)
-	p.Globals(v.Globals, mostPods, "orphan-reaper scan", v.now)
+	p.Globals(v.Globals, mostPods, v.now)
 	p.leftovers(v)
 	p.todo(v)
 	p.missing(v)
