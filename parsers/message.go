@@ -20,9 +20,7 @@ const (
 	countTail = " errors similar to this. Turn up verbosity to see them."
 )
 
-// parseRecord parses a record from its beginning, by the kubelet's own format strings. It searches for nothing,
-// so a report inside another message, a path or a quoted output is never matched. The result shares no memory
-// with the line.
+// parseRecord parses a record from its beginning, by the kubelet's own format strings.
 func parseRecord(c *call) (Sighting, bool) {
 	switch c.File {
 	case "", "kubelet_volumes.go", "kubelet_pods.go", "kubelet.go":

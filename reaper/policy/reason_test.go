@@ -6,6 +6,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
+func whyOf(reasons []Reason) (why []Why) {
+	for _, r := range reasons {
+		why = append(why, Why{Reason: r})
+	}
+	return why
+}
+
 // TestOutlook: exit code 3 is for what is kept and neither lives nor was asked for.
 func TestOutlook(t *testing.T) {
 	for _, c := range []struct {
@@ -29,15 +36,16 @@ func TestOutlook(t *testing.T) {
 		{Keep, []Reason{ReasonWaived, ReasonObserve}, OutlookQuiet},
 		{Keep, []Reason{ReasonRestored}, OutlookQuiet},
 		{Keep, []Reason{ReasonRestored, ReasonStaged}, OutlookPerson},
+		// A restore changes the directory, so that it is young.
+		{Keep, []Reason{ReasonRestored, ReasonYoung}, OutlookQuiet},
+		{Keep, []Reason{ReasonKubeletStarting, ReasonRestored, ReasonHold}, OutlookQuiet},
+		{Keep, []Reason{ReasonRestored, ReasonYoung, ReasonMounted}, OutlookPerson},
+		{Keep, []Reason{ReasonYoung}, OutlookPerson}, // its age is not known
 		{Keep, []Reason{ReasonInvalidUID}, OutlookPerson},
 		{Keep, []Reason{ReasonBreaker}, OutlookPerson},
 		{Keep, []Reason{"a-reason-of-a-newer-program"}, OutlookPerson},
 	} {
-		var why []Why
-		for _, r := range c.reasons {
-			why = append(why, Why{Reason: r})
-		}
-		if got := OutlookOf(c.decision, why); got != c.want {
+		if got := OutlookOf(c.decision, whyOf(c.reasons)); got != c.want {
 			t.Errorf("%s %v: %d, want %d", c.decision, c.reasons, got, c.want)
 		}
 	}
@@ -63,34 +71,8 @@ func TestCountedAs(t *testing.T) {
 		{Reap, nil, Reap},
 		{Reap, []Reason{ReasonWaived}, Reap},
 	} {
-		var why []Why
-		for _, r := range c.reasons {
-			why = append(why, Why{Reason: r})
-		}
-		if got := CountedAs(c.decision, why); got != c.want {
+		if got := CountedAs(c.decision, whyOf(c.reasons)); got != c.want {
 			t.Errorf("%s %v counts as %s, want %s", c.decision, c.reasons, got, c.want)
-		}
-	}
-}
-
-// TestRestoredIsQuiet: whoever puts a pod back changes its directory. That it is young then asks for nobody, what stays does.
-func TestRestoredIsQuiet(t *testing.T) {
-	for _, c := range []struct {
-		reasons []Reason
-		want    Outlook
-	}{
-		{[]Reason{ReasonRestored}, OutlookQuiet},
-		{[]Reason{ReasonRestored, ReasonYoung}, OutlookQuiet},
-		{[]Reason{ReasonKubeletStarting, ReasonRestored, ReasonHold}, OutlookQuiet},
-		{[]Reason{ReasonRestored, ReasonYoung, ReasonMounted}, OutlookPerson},
-		{[]Reason{ReasonYoung}, OutlookPerson}, // its age is not known
-	} {
-		var why []Why
-		for _, r := range c.reasons {
-			why = append(why, Why{Reason: r})
-		}
-		if got := OutlookOf(Keep, why); got != c.want {
-			t.Errorf("%v: %d, want %d", c.reasons, got, c.want)
 		}
 	}
 }

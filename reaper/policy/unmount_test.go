@@ -4,24 +4,14 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 )
 
 // TestJudgeMounted: nothing is set aside but the mounts in the node's own namespace, a volume that is staged, and an empty
 // cgroup of a pod that the kubelet released. Of all else the verdict is that of a sweep.
 func TestJudgeMounted(t *testing.T) {
-	now := Instant{Wall: time.Unix(1e9, 0), BootID: "b", Boot: 10 * time.Hour}
-	n := Node{Kubelet: Fact{Truth: Yes}, KubeletID: KubeletID{PID: 1}, RuntimeLists: Fact{Truth: Yes}, MayEnforce: Fact{Truth: Yes}, Agrees: Fact{Truth: Yes}}
-	dead := func() Evidence {
-		e := Evidence{Name: "1", UID: "1", Changed: now.Wall.Add(-time.Hour)}
-		for f := range NumFacts {
-			e.Facts.Set(f, No, "", "")
-		}
-		for _, f := range []FactName{FactDirectory, FactContent, FactNamed, FactAnyNamed} {
-			e.Facts.Set(f, Yes, "", "")
-		}
-		return e
-	}
+	s := deadScene()
+	now, n := s.now, s.node
+	dead := func() Evidence { return s.ev }
 	judge := func(e Evidence, outside Truth) Verdict {
 		return JudgeMounted(e, Fact{Truth: outside}, n, Hold{}, Rules{}, now)
 	}

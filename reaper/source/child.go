@@ -191,13 +191,11 @@ func (j *Journal) start(margin time.Duration) string {
 
 func since(t time.Time) string { return "--since=@" + strconv.FormatInt(t.Unix(), 10) }
 
-// cursorTime returns the realtime that a cursor carries, and whether it looks like one of
-// journald's:
+// cursorTime returns the realtime of a cursor, and whether it has the form of journald's:
 //
 //	s=SEQNUM-ID;i=SEQNUM;b=BOOT-ID;m=MONOTONIC;t=REALTIME;x=XOR-HASH (all hexadecimal)
 //
-// One of another machine or of a journal that is gone looks the same and may be accepted
-// in silence (journalctl then seeks by its time), so the time must be the one noted
+// journalctl may accept one of another machine or a lost journal and seek by its time, so the time must be the one noted
 // with it.
 func cursorTime(cursor string) (time.Time, bool) {
 	var t time.Time
@@ -225,9 +223,8 @@ var errEnough = errors.New("enough was read")
 
 const lookupPatience = 10 * time.Second
 
-// present returns the matches that find an entry from start on, or all of them if that cannot be determined.
-// journalctl compares each entry with every unit in its arguments, so the 15 units that a node does not have
-// double its time. Each lookup returns the first entry of the remaining units, and needs a few milliseconds.
+// present returns the matches that find an entry from start on, or all of them if that cannot be determined. The 15 units
+// that a node does not have would double journalctl's time. Each lookup takes a few milliseconds.
 func (j *Journal) present(ctx context.Context, start string) []string {
 	left := slices.Clone(j.matches)
 	var found []string

@@ -187,7 +187,7 @@ func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, 
 	switch {
 	case more || ctx.Err() != nil:
 		return more, err
-	case err != nil: // it is opened again at the next wake-up, and not at once
+	case err != nil: // it is opened again at the next wake-up
 		return false, errors.Join(nameErr, err)
 	case nameErr != nil:
 		if f.cur != nil && f.cur.deleted() {
@@ -200,7 +200,8 @@ func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, 
 	if err := f.open(); err != nil {
 		return false, err
 	}
-	return true, nil // it is watched, and then read
+	_, err = f.read(ctx, lines)
+	return f.cur != nil, err // it is watched, and then read once more
 }
 
 // read reads the open file to its end, and closes it where that fails. A truncated file is read again from its

@@ -23,46 +23,42 @@ type scene struct {
 
 // TestFileFollows: what becomes of a log while it is followed.
 func TestFileFollows(t *testing.T) {
-	for name, run := range map[string]func(t *testing.T, s *scene){
-		"appended": func(_ *testing.T, s *scene) {
+	for name, run := range map[string]func(s *scene){
+		"appended": func(s *scene) {
 			s.w.orphans(2, 3)
 			s.sees(1, 2, 3)
 		},
-		"its directory moved away": func(t *testing.T, s *scene) {
-			t.Helper()
+		"its directory moved away": func(s *scene) {
 			dir := filepath.Dir(s.path)
-			rename(t, dir, dir+".away")
-			testkit.Must(t, os.Mkdir(dir, 0o700))
-			open(t, s.path).orphans(2)
+			rename(s.t, dir, dir+".away")
+			testkit.Must(s.t, os.Mkdir(dir, 0o700))
+			open(s.t, s.path).orphans(2)
 			s.sees(1, 2)
 		},
-		"its directory becomes a file": func(t *testing.T, s *scene) {
-			t.Helper()
+		"its directory becomes a file": func(s *scene) {
 			dir := filepath.Dir(s.path)
-			rename(t, dir, dir+".away")
-			open(t, dir).raw("now a file\n")
+			rename(s.t, dir, dir+".away")
+			open(s.t, dir).raw("now a file\n")
 			s.w.orphans(2)
 			s.sees(1, 2)
-			remove(t, dir)
-			rename(t, dir+".away", dir)
+			remove(s.t, dir)
+			rename(s.t, dir+".away", dir)
 			s.w.orphans(3)
 			s.sees(1, 2, 3)
 		},
-		"renamed while its writer keeps it open": func(t *testing.T, s *scene) {
-			t.Helper()
-			rename(t, s.path, s.path+".1")
+		"renamed while its writer keeps it open": func(s *scene) {
+			rename(s.t, s.path, s.path+".1")
 			s.w.orphans(2)
 			s.sees(2)
-			next := open(t, s.path)
+			next := open(s.t, s.path)
 			s.w.orphans(3) // The writer still has not noticed.
 			s.sees(3)
 			s.w.orphans(4)
 			next.orphans(5)
 			s.sees(1, 2, 3, 4, 5)
 		},
-		"deleted and never made again": func(t *testing.T, s *scene) {
-			t.Helper()
-			remove(t, s.path)
+		"deleted and never made again": func(s *scene) {
+			remove(s.t, s.path)
 			for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 				file, _ := s.src.(*File)
 				file.mu.Lock()
@@ -72,47 +68,42 @@ func TestFileFollows(t *testing.T) {
 					break
 				}
 				if time.Now().After(deadline) {
-					t.Fatal("the deleted file stays open")
+					s.t.Fatal("the deleted file stays open")
 				}
 			}
 		},
-		"renamed and back": func(t *testing.T, s *scene) {
-			t.Helper()
-			rename(t, s.path, s.path+".1")
+		"renamed and back": func(s *scene) {
+			rename(s.t, s.path, s.path+".1")
 			s.w.orphans(2)
 			s.sees(2)
-			rename(t, s.path+".1", s.path)
+			rename(s.t, s.path+".1", s.path)
 			s.w.orphans(3)
 			s.sees(1, 2, 3)
 		},
-		"copied and truncated": func(t *testing.T, s *scene) {
-			t.Helper()
-			copyTruncate(t, s.path, s.path+".1")
+		"copied and truncated": func(s *scene) {
+			copyTruncate(s.t, s.path, s.path+".1")
 			s.w.orphans(3)
 			s.sees(1, 3)
 		},
-		"deleted and made again": func(t *testing.T, s *scene) {
-			t.Helper()
+		"deleted and made again": func(s *scene) {
 			for n := 2; n <= 10; n++ {
-				remove(t, s.path)
-				open(t, s.path).orphans(n)
+				remove(s.t, s.path)
+				open(s.t, s.path).orphans(n)
 				s.sees(n)
 			}
 		},
-		"edited": func(t *testing.T, s *scene) {
-			t.Helper()
+		"edited": func(s *scene) {
 			s.w.raw(strings.Repeat(junk, 20))
 			s.w.orphans(2)
 			s.sees(2)
 			b, err := os.ReadFile(s.path)
-			testkit.Must(t, err)
-			testkit.Must(t, os.WriteFile(s.path+"~", b, 0o600))
-			rename(t, s.path+"~", s.path)
-			open(t, s.path).orphans(3)
+			testkit.Must(s.t, err)
+			testkit.Must(s.t, os.WriteFile(s.path+"~", b, 0o600))
+			rename(s.t, s.path+"~", s.path)
+			open(s.t, s.path).orphans(3)
 			s.sees(1, 2, 3)
 		},
-		"a line in two pieces": func(t *testing.T, s *scene) {
-			t.Helper()
+		"a line in two pieces": func(s *scene) {
 			s.w.raw(orphan(2)[:90])
 			s.w.raw(orphan(2)[90:] + "\n")
 			s.w.orphans(3)
@@ -120,7 +111,7 @@ func TestFileFollows(t *testing.T) {
 			s.w.raw(orphan(4)[:100])
 			from := s.stop()
 			s.w.raw(orphan(4)[100:] + "\n")
-			g := start(t, newFile(s.path), from)
+			g := start(s.t, newFile(s.path), from)
 			g.sees(4)
 			g.seesNot(1, 2, 3)
 		},
@@ -134,7 +125,7 @@ func TestFileFollows(t *testing.T) {
 			s.w.orphans(1)
 			s.follower = start(t, newFile(s.path), Position{})
 			s.sees(1)
-			run(t, s)
+			run(s)
 		})
 	}
 }

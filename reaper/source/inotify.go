@@ -25,9 +25,8 @@ type watch struct {
 	ino  uint64 // of a directory when it was looked up, to see that it is replaced
 }
 
-// watcher turns inotify events into wake-ups, whatever they are about: other names in a log's directory
-// change seldom, and a wake-up without a reason costs one stat(2). Until a wake-up is received no event
-// is read, so that the kernel merges those of a busy file into one.
+// watcher turns all inotify events into wake-ups: one without a reason costs one stat(2). Until a wake-up is received no
+// event is read, so that the kernel merges those of a busy file into one.
 type watcher struct {
 	file *os.File
 	fd   int
@@ -71,9 +70,8 @@ func (w *watcher) run() {
 	}
 }
 
-// watch makes exactly these watches. Adding one that is there changes nothing, so that it
-// is safe to call it each time. What does not exist is left out; the error is for what
-// leaves the follower without wake-ups: no watches left (ENOSPC), no memory.
+// watch makes exactly these watches. What does not exist is left out; the error is for what leaves the follower without
+// wake-ups: no watches left (ENOSPC), no memory.
 func (w *watcher) watch(watches []watch) error {
 	set := make(map[int]bool, len(watches))
 	var failed error

@@ -36,12 +36,9 @@ const (
 // programs are where distributions have it: /bin before /usr was merged, the last NixOS.
 var programs = []string{"/usr/bin/journalctl", "/bin/journalctl", "/run/current-system/sw/bin/journalctl"}
 
-// FindJournalctl finds the program: on PATH, or on the node, where this process is in a container
-// whose image has none. The node's is started in the node's root directory, since its libraries
-// and its journal are there; chroot(2) needs CAP_SYS_CHROOT. Entering the node's mount namespace
-// would need CAP_SYS_ADMIN. Only in the initial PID namespace is PID 1 the node's: in any other it
-// may be of a container, and its files those of any pod (docker run --pid=container:X, a pod with
-// shareProcessNamespace). The error names what is missing.
+// FindJournalctl finds the program on PATH, or in a container without one the node's, which is started in the node's root
+// directory, since its libraries and its journal are there; chroot(2) needs CAP_SYS_CHROOT. Only in the initial PID
+// namespace is PID 1 the node's: in any other its files may be any pod's. The error names what is missing.
 func FindJournalctl() (Journalctl, error) {
 	if _, err := exec.LookPath("journalctl"); err == nil {
 		return Journalctl{}, nil

@@ -27,44 +27,38 @@ func resumed(t *testing.T, f *follower, path string, change func()) *follower {
 // now, from its beginning. Rotated files are not read back.
 func TestResume(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(t *testing.T, path string, w *writer)
+		change func(path string, w *writer)
 		want   []int
 	}{
-		"unchanged": {func(*testing.T, string, *writer) {}, nil},
-		"appended":  {func(_ *testing.T, _ string, w *writer) { w.orphans(2, 3) }, []int{2, 3}},
-		"renamed": {func(t *testing.T, path string, w *writer) {
-			t.Helper()
+		"unchanged": {func(string, *writer) {}, nil},
+		"appended":  {func(_ string, w *writer) { w.orphans(2, 3) }, []int{2, 3}},
+		"renamed": {func(path string, w *writer) {
 			w.orphans(2) // never read: the kubelet repeats it
 			rename(t, path, path+".1")
 			open(t, path).orphans(3)
 		}, []int{3}},
-		"renamed and not made again yet": {func(t *testing.T, path string, w *writer) {
-			t.Helper()
+		"renamed and not made again yet": {func(path string, w *writer) {
 			w.orphans(2)
 			rename(t, path, path+".1")
 		}, nil},
-		"edited": {func(t *testing.T, path string, w *writer) {
-			t.Helper()
+		"edited": {func(path string, w *writer) {
 			w.orphans(2)
 			b, err := os.ReadFile(path)
 			testkit.Must(t, err)
 			remove(t, path)
 			open(t, path).raw(string(b))
 		}, []int{2}},
-		"copied and truncated": {func(t *testing.T, path string, w *writer) {
-			t.Helper()
+		"copied and truncated": {func(path string, w *writer) {
 			w.orphans(2)
 			copyTruncate(t, path, path+".1")
 			w.orphans(3)
 		}, []int{3}},
-		"copied and truncated, larger": {func(t *testing.T, path string, w *writer) {
-			t.Helper()
+		"copied and truncated, larger": {func(path string, w *writer) {
 			w.orphans(2)
 			copyTruncate(t, path, path+".1")
 			w.orphans(3, 4, 5, 6, 7, 8, 9)
 		}, []int{3, 4, 5, 6, 7, 8, 9}},
-		"deleted and made again": {func(t *testing.T, path string, _ *writer) {
-			t.Helper()
+		"deleted and made again": {func(path string, _ *writer) {
 			remove(t, path)
 			open(t, path).orphans(3)
 		}, []int{3}},
@@ -80,7 +74,7 @@ func TestResume(t *testing.T) {
 				w.orphans(1)
 				f := start(t, newFile(path), Position{})
 				f.sees(1)
-				g := resumed(t, f, path, func() { c.change(t, path, w) })
+				g := resumed(t, f, path, func() { c.change(path, w) })
 				g.sees(c.want...)
 				h := resumed(t, g, path, func() { open(t, path).orphans(50) })
 				h.sees(50)

@@ -65,8 +65,7 @@ const (
 	classHopeless                 // no retry can mend it
 )
 
-// classify is the one place that decides which errors end a source. What an
-// administrator can mend while the daemon runs is retried: missing files and directories,
+// classify decides which errors end a source. What can be mended while the daemon runs is retried: missing files,
 // permissions, I/O errors, exhausted descriptors.
 func classify(ctx context.Context, err error) errClass {
 	switch {

@@ -37,9 +37,8 @@ type tailed struct {
 	done   int64  // where the first line begins that has not been handed over
 }
 
-// openTailed opens a regular file at its beginning. O_PATH opens anything without a side effect
-// and follows symlinks, as log files often are some; only what then proves to be a file of a disk
-// is opened for reading, by its descriptor.
+// openTailed opens a regular file at its beginning. O_PATH opens anything without a side effect and follows symlinks; only
+// what proves to be a file of a disk is opened for reading, by its descriptor.
 func openTailed(path string) (*tailed, error) {
 	found, err := os.OpenFile(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -73,9 +72,8 @@ func openTailed(path string) (*tailed, error) {
 // descriptor returns the path by which the kernel opens an open file again.
 func descriptor(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// madeByKernel reports whether the kernel generates the files of a file system. /proc/kmsg is a regular file by
-// its mode; reading it steals the kernel's messages from syslogd, and waits for the next one for ever
-// (proc_kmsg(5)). Any user who can write to the log's directory can link to it.
+// madeByKernel reports whether the kernel generates the files of a file system. /proc/kmsg is a regular file by its mode;
+// reading it steals the kernel's messages from syslogd, and waits for ever (proc_kmsg(5)).
 func madeByKernel(fs *unix.Statfs_t) bool {
 	switch uint32(fs.Type) {
 	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
@@ -98,9 +96,8 @@ func (t *tailed) deleted() bool {
 
 func (t *tailed) close() { _ = t.file.Close() } // nothing is written to it
 
-// same reports whether the file has not changed since its prefix was read, up to size end, and extends the
-// prefix when the file has grown. It is called after a block is read and before it is used: if it returns true,
-// the block belongs to the same content as the prefix.
+// same reports whether the file has not changed since its prefix was read, up to size end, and extends the prefix. It is
+// called after a block is read and before it is used.
 func (t *tailed) same(end int64) (bool, error) {
 	info, err := t.file.Stat()
 	if err != nil {
@@ -148,9 +145,8 @@ func (t *tailed) setDone(offset int64) {
 	t.done = offset
 }
 
-// drain reads t to its end, or to maxStep, and hands over what may be sightings. more
-// reports that the end has not been reached. errTruncated: the file has other content than
-// before, and none of the new content has been used.
+// drain reads t to its end, or to maxStep, and sends what may be sightings. more reports that the end has not been reached.
+// errTruncated: the file has other content than before, none of which was used.
 func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) (more bool, err error) {
 	for limit := t.blocks.Next() + maxStep; t.blocks.Next() < limit; {
 		n, readErr := t.file.ReadAt(t.blocks.Room(), t.blocks.Next())
@@ -226,9 +222,8 @@ func fingerprint(prefix []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// matches reports whether t is the file of the position, still or again. Device numbers are left
-// out, since they change over a reboot. Another inode is an editor's copy if the whole fingerprint
-// is the same.
+// matches reports whether t is the file of the position. Device numbers change over a reboot. Another inode is an editor's
+// copy if the whole fingerprint is the same.
 func (p FilePosition) matches(t *tailed) bool {
 	if p.Offset < 0 || p.Offset > t.info.Size() || p.Length < 0 || p.Length > len(t.prefix) {
 		return false

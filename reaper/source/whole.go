@@ -10,22 +10,17 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// An entry is not always a line. journald ends an entry of a stdout stream at a newline, but also at a NUL and
-// at LineMax (48 KiB); it records these in _LINE_BREAK (systemd.journal-fields(7)) and begins another entry
-// with the rest. That entry has the kubelet's own _PID, _COMM and _SYSTEMD_UNIT, but a pod may have chosen its
-// beginning: kubelets log the output of probes. So an entry is a whole line only if neither it nor the previous
-// one in its stream has a _LINE_BREAK. Other causes can hide the previous entry, or make a line begin inside a
-// message:
+// journald ends an entry of a stdout stream at a newline, but also at a NUL and at LineMax (48 KiB), which it records in
+// _LINE_BREAK (systemd.journal-fields(7)), and begins another entry with the rest. That entry has the kubelet's own
+// trusted fields, but a pod may have chosen its beginning: kubelets log the output of probes. So an entry is a whole line
+// only if neither it nor the previous one in its stream has a _LINE_BREAK. Besides:
 //
-//   - journald drops entries of a busy unit, by priority, and records that with the message ID
-//     dropped. A line that starts with "<3>" has another priority than the kubelet's own lines
-//     (sd-daemon(3)), and so passes when the others are dropped. klog writes no such prefix: an
-//     entry with another priority than a stream's default is a hint.
-//   - Messages with newlines make entries of their own. mount's errors do, in every kubelet that
-//     logs text, with names of a pod's volumes in them; the lines around these do not
-//     begin as any line of a log does. What comes within a moment of one may belong to it.
-//   - journald before 235 has neither _LINE_BREAK nor _STREAM_ID, and breaks a line at 2,048 bytes;
-//     logger(1) does at 1,024.
+//   - journald drops entries of a busy unit, by priority, and records that with the message ID dropped. A line that starts
+//     with "<3>" has another priority (sd-daemon(3)), and so passes when the others are dropped. klog writes no such
+//     prefix: an entry with another priority than a stream's default is a hint.
+//   - Messages with newlines make several entries, which do not begin as any line of a log does: mount's errors, with names
+//     of a pod's volumes in them. What comes within a moment of one may belong to it.
+//   - journald before 235 has neither _LINE_BREAK nor _STREAM_ID, and breaks a line at 2,048 bytes; logger(1) does at 1,024.
 
 const (
 	// dropped is the message ID of "Suppressed N messages from UNIT" (sd-messages.h).

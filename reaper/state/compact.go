@@ -9,8 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// compactIfLarge drops old records where the ledger has outgrown its limit, and sets the
-// next one, so that a ledger that is large for good reason is not read at every append.
+// compactIfLarge drops old records if the ledger has outgrown its limit, and sets the next limit.
 func (s *Store) compactIfLarge() error {
 	if s.ledger.size <= s.compactAt {
 		return nil
@@ -20,8 +19,7 @@ func (s *Store) compactIfLarge() error {
 	return err
 }
 
-// compact rewrites the ledger without old records that are no longer needed: those that are in the journal,
-// whose entry is gone, and that are not among the last KeepRecords. It keeps all records of an entry that is in
+// compact rewrites the ledger without old records that are in the journal and not among the last KeepRecords. It keeps all records of an entry that is in
 // quarantine or was restored, intents of unmounts without an outcome, and the last records of the breaker, so folding the rest has the same result. It
 // saves the sums by day first. The caller holds the append lock; other processes notice the new file at their
 // next append.
@@ -108,9 +106,8 @@ func (s *Store) addTo(table *summary.Table) error {
 	return nil
 }
 
-// saveDays sums up all records before some of them are dropped. After a crash in between the ledger
-// still has them, and they count once. A table that cannot be read begins anew: it then has the
-// time from which on it is complete. The caller holds the append lock.
+// saveDays sums up all records before some of them are dropped; after a crash in between they count once. A damaged table
+// begins anew. The caller holds the append lock.
 func (s *Store) saveDays() error {
 	var table summary.Table
 	if _, err := s.read(daysName+".json", 0, &table); errors.Is(err, errDamaged) {

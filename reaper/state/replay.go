@@ -153,9 +153,8 @@ func lines(f io.ReaderAt, offset, end int64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// unfinished handles the first line that cannot be read. A crash leaves either the beginning of one write or,
-// if the power failed between the file's size and its data, a run of zeros. Both are at the end, with no good
-// line after them; anything else is damage.
+// unfinished handles the first line that cannot be read. A crash leaves the beginning of one write or, if the power failed
+// between the file's size and its data, a run of zeros, with no good line after them; anything else is damage.
 func (s *Store) unfinished(end int64, cause error) error {
 	l := &s.ledger
 	whole, zeros, good := false, false, false

@@ -15,15 +15,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// reserveFile is space for a disk without any free block: pods often fill it, and no pod may be
-// removed before its intent is written. Usually the pods directory is on the same disk, so that there is
-// room for the manifest in quarantine as well.
+// reserveFile is space for a disk without any free block: pods often fill it, and no pod may be removed before its intent is
+// written.
 const (
 	reserveFile = "reserve"
 	reserveSize = 2 << 20
-	// reserveSlice is the part for one batch of intents, and for the record of how it ended. It is given up when these are written:
-	// earlier, other writers would use it. There are several: a pod that was moved frees nothing before it is removed, which is
-	// another intent.
+	// reserveSlice is the part for one batch of intents and their outcomes. It is given up when these are written: earlier,
+	// other writers would use it. There are several: a pod that was moved frees nothing before it is removed.
 	reserveSlice = 256 << 10
 	// reserveRoom must be free before the reserve is made, so that it never fills a disk that is nearly full.
 	reserveRoom = 16 << 20
@@ -46,8 +44,8 @@ func fullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(
 // beforeIntents are the values that must be saved before anything may be moved.
 var beforeIntents = map[string]bool{"home": true}
 
-// spending writes, and as long as the disk is full gives up one slice of the reserve after the other and writes again. The caller holds
-// the append lock.
+// spending writes, and as long as the disk is full gives up one slice of the reserve and writes again. The caller holds the
+// append lock.
 func (s *Store) spending(write func() error) error {
 	err := write()
 	for fullDisk(err) && !s.lacksInode(err) && s.giveSlice() {
@@ -63,8 +61,8 @@ func (s *Store) lacksInode(err error) bool {
 	return ok && e.Op == "openat" && statErr == nil && room.NoInode
 }
 
-// makeRoom gives up one slice where the disk does not have as much left. It tries, since no figure is
-// reliable: ext4 counts blocks as free that no process can get, and a quota is not counted. The caller holds the append lock.
+// makeRoom gives up one slice if the disk does not have as much left. It tries to allocate, since no figure is reliable: ext4
+// counts blocks as free that no process can get. The caller holds the append lock.
 func (s *Store) makeRoom() {
 	if info, err := s.root.Lstat(reserveFile); err == nil && fullDisk(s.resizeReserve(info.Size(), info.Size()+reserveSlice, info.Size())) {
 		s.giveSlice()
@@ -106,15 +104,15 @@ func (s *Store) keepReserve() {
 	}
 }
 
-// resizeReserve allocates so many bytes from the reserve's beginning and then gives it its size; where they are not to be had, the size
-// that it was. It removes what has no bytes left.
+// resizeReserve allocates so many bytes from the reserve's beginning and then sets its size, or keeps it if there is no room.
+// It removes an empty file.
 func (s *Store) resizeReserve(was, allocated, size int64) error {
 	f, err := s.openRegular(reserveFile, os.O_WRONLY|os.O_CREATE)
 	if err != nil {
 		return err
 	}
-	// Slice by slice: btrfs frees no part of what was allocated at once. And no zeros are written: of those a file system that compresses
-	// keeps nothing.
+	// Slice by slice: btrfs frees no part of what was allocated at once. No zeros are written: a file system that
+	// compresses keeps nothing of them.
 	for at := int64(0); at < allocated && err == nil; at += reserveSlice {
 		err = unix.EINTR
 		for errors.Is(err, unix.EINTR) {

@@ -56,49 +56,29 @@ func TestOpenMakesAPrivateDirectory(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
+	mkdir := func(dir string) error { return os.Mkdir(dir, 0o700) }
+	version := func(dir, text string) error {
+		return errors.Join(mkdir(dir), os.WriteFile(filepath.Join(dir, versionFile), []byte(text), 0o600))
+	}
 	for name, tc := range map[string]struct {
-		make func(t *testing.T, dir string)
+		make func(dir string) error
 		want string
-		root bool
 	}{
-		"symlink": {make: func(t *testing.T, dir string) {
-			t.Helper()
-			testkit.Must(t, os.Symlink(t.TempDir(), dir))
-		}, want: "a symlink is not followed"},
-		"file": {make: func(t *testing.T, dir string) {
-			t.Helper()
-			writeFile(t, nil, dir)
-		}, want: "is no directory"},
-		"others may write": {make: func(t *testing.T, dir string) {
-			t.Helper()
-			testkit.Must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o770)))
-		}, want: "others may write to it"},
-		"another owner": {root: true, make: func(t *testing.T, dir string) {
-			t.Helper()
-			testkit.Must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 4711, 0)))
-		}, want: "user 4711 owns it"},
-		"newer version": {make: func(t *testing.T, dir string) {
-			t.Helper()
-			testkit.Must(t, os.Mkdir(dir, 0o700))
-			writeFile(t, []byte("2\n"), dir, versionFile)
-			writeFile(t, []byte("a form that we do not know"), dir, ledgerFile)
-		}, want: "newer version"},
-		"version that is none": {make: func(t *testing.T, dir string) {
-			t.Helper()
-			testkit.Must(t, os.Mkdir(dir, 0o700))
-			writeFile(t, []byte("x\n"), dir, versionFile)
-		}, want: "should hold a number"},
-		"ledger that is a FIFO": {make: func(t *testing.T, dir string) {
-			t.Helper()
-			testkit.Must(t, errors.Join(os.Mkdir(dir, 0o700), unix.Mkfifo(filepath.Join(dir, ledgerFile), 0o600)))
-		}, want: "no regular file"},
+		"symlink":              {func(dir string) error { return os.Symlink(t.TempDir(), dir) }, "a symlink is not followed"},
+		"file":                 {func(dir string) error { return os.WriteFile(dir, nil, 0o600) }, "is no directory"},
+		"others may write":     {func(dir string) error { return errors.Join(mkdir(dir), os.Chmod(dir, 0o770)) }, "others may write to it"},
+		"another owner":        {func(dir string) error { return errors.Join(mkdir(dir), os.Chown(dir, 4711, 0)) }, "user 4711 owns it"},
+		"version that is none": {func(dir string) error { return version(dir, "x\n") }, "should hold a number"},
+		"ledger that is a FIFO": {func(dir string) error {
+			return errors.Join(mkdir(dir), unix.Mkfifo(filepath.Join(dir, ledgerFile), 0o600))
+		}, "no regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tc.root {
+			if name == "another owner" {
 				testkit.NeedUsers(t)
 			}
 			dir := filepath.Join(t.TempDir(), "state")
-			tc.make(t, dir)
+			testkit.Must(t, tc.make(dir))
 			_, err := Open(dir, Options{})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("error %v, want one with %q", err, tc.want)

@@ -17,9 +17,7 @@ const tmpSuffix = ".tmp"
 // valueVersion is the version of the wrapper around each value.
 const valueVersion = 1
 
-// most bounds, where they are read, values with content of log lines. Much less is saved of them
-// now; older versions saved all of it, and a program that has too little memory for that
-// never starts again.
+// most bounds values with content of log lines. Older versions saved all of it.
 var most = map[string]int64{"heard": 32 << 20}
 
 // envelope is the content of NAME.json.
@@ -31,10 +29,8 @@ type envelope struct {
 // errDamaged is for a value that cannot be used.
 var errDamaged = errors.New("the value is damaged")
 
-// Load reads the value that Save kept under name into v, and returns false where there is
-// none. A file that is damaged is moved aside to NAME.corrupt-N, logged, and counts as
-// none: holds that are lost begin anew, which waits longer. A file of a newer version is
-// an error, and stays.
+// Load reads the value that Save kept under name into v, and returns false if there is none. A damaged file is moved aside to
+// NAME.corrupt-N, logged, and counts as none. A file of a newer version is an error, and stays.
 func (s *Store) Load(name string, v any) (bool, error) {
 	file, err := valueFile(name)
 	if err != nil {
