@@ -2,9 +2,11 @@ package probe
 
 import (
 	"context"
+	"os"
+	"strconv"
+	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
@@ -12,7 +14,8 @@ import (
 
 // globalMounts finds the volumes that are staged for all pods, and which pods of this node have them.
 func (l *gathering) globalMounts(ctx context.Context) policy.GlobalMounts {
-	found, err := l.probe.dirs.Globals(ctx, l.Dirs)
+	mounts := func() (map[string]poddir.PluginMount, error) { return pluginMounts(l.probe.cfg.ProcDir, l.Root.FD) }
+	found, err := l.probe.dirs.Globals(ctx, l.Dirs, l.blocks, mounts)
 	l.complain(err)
 	all := policy.GlobalMounts{Read: err == nil, Node: l.api.Node}
 	if len(found) == 0 {
@@ -58,7 +61,7 @@ func (p *Probe) Attachments(ctx context.Context, node string, all []policy.Globa
 func (l *gathering) mountedAt(v poddir.Global) policy.Fact {
 	hit, below := l.mounts.Below[v.Path]
 	switch {
-	case v.Mounted:
+	case v.Mounted != nil:
 		return policy.Fact{Truth: policy.Yes, Detail: "it is a mount point"}
 	case below:
 		return policy.Fact{Truth: policy.Yes, Detail: hit.Words()}
@@ -68,51 +71,48 @@ func (l *gathering) mountedAt(v poddir.Global) policy.Fact {
 	return policy.Fact{Truth: policy.No, Detail: "only the directory is left"}
 }
 
+// pluginMounts reads what is mounted below plugins/ of an open directory, by path.
+func pluginMounts(procDir string, root int) (map[string]poddir.PluginMount, error) {
+	base, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(root))
+	if err != nil {
+		return nil, err
+	}
+	mounts := map[string]poddir.PluginMount{}
+	err = procfs.EachMountOf(procDir, "self", func(l *procfs.MountLine) error {
+		if at, ok := strings.CutPrefix(procfs.Unescape(l.Target), base+"/plugins/"); ok {
+			mounts[at] = poddir.PluginMount{Dev: string(l.Dev), Root: procfs.Unescape(l.Root)}
+		}
+		return nil
+	})
+	return mounts, err
+}
+
 // sameDevice adds to each mounted volume without a user the pods at whose directories the same device is mounted, or a part
 // of what is mounted of it. It returns why some may be missing. Usually each volume has a user, and nothing is read.
 func sameDevice(procDir string, all []poddir.Global, pods parsers.PodSet) (doubt string) {
-	type device struct{ dev, root string }
-	ids, devices := map[uint64]int{}, map[int]device{}
+	var open []*poddir.Global
 	for i := range all {
-		switch v := &all[i]; {
-		case !v.Mounted || len(v.Users) > 0:
-		case v.MountID == 0:
-			doubt = "which device is mounted at plugins/" + clean.Name(v.Path) + " is not known"
-		default:
-			ids[v.MountID] = i
+		if all[i].Mounted != nil && len(all[i].Users) == 0 {
+			open = append(open, &all[i])
 		}
 	}
-	each := func(do func(l *procfs.MountLine)) {
-		err := procfs.EachMountOf(procDir, "self", func(l *procfs.MountLine) error {
-			do(l)
-			return nil
-		})
-		if err != nil {
-			doubt = "cannot read the mounts: " + err.Error()
-		}
-	}
-	if len(ids) == 0 {
-		return doubt
-	}
-	each(func(l *procfs.MountLine) {
-		id, _ := l.Number()
-		if i, ok := ids[id]; ok {
-			devices[i] = device{string(l.Dev), procfs.Unescape(l.Root)}
-		}
-	})
-	if len(devices) < len(ids) && doubt == "" {
-		doubt = "a mount of plugins/ is not in " + procDir + "/self/mountinfo"
+	if len(open) == 0 {
+		return ""
 	}
 	var uids []parsers.PodUID
-	each(func(l *procfs.MountLine) {
+	err := procfs.EachMountOf(procDir, "self", func(l *procfs.MountLine) error {
 		if uids = pods.InPath(uids[:0], l.Target); len(uids) == 0 {
-			return
+			return nil
 		}
-		for i, d := range devices {
-			if _, within := procfs.Relative(procfs.Unescape(l.Root), d.root); within && string(l.Dev) == d.dev {
-				all[i].Users = append(all[i].Users, uids...)
+		for _, v := range open {
+			if _, within := procfs.Relative(procfs.Unescape(l.Root), v.Mounted.Root); within && string(l.Dev) == v.Mounted.Dev {
+				v.Users = append(v.Users, uids...)
 			}
 		}
+		return nil
 	})
-	return doubt
+	if err != nil {
+		return "cannot read the mounts: " + err.Error()
+	}
+	return ""
 }

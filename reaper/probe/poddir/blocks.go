@@ -21,7 +21,9 @@ type Blocks struct {
 	Pods map[parsers.PodUID]string // by words for messages
 	// CSI has the entries of those pods all of whose entries are of CSI block volumes.
 	CSI map[parsers.PodUID][]reading.BlockEntry
-	Err error
+	// Users are the pods with an entry of a CSI block volume, by the volume's name.
+	Users map[string][]reading.VolumeUser
+	Err   error
 }
 
 // deepestBlock: plugins/kubernetes.io/PLUGIN/volumeDevices/publish/SPEC/UID, and
@@ -44,7 +46,7 @@ func (r *Reader) Blocks(ctx context.Context, d *Dirs, w parsers.PodSet) *Blocks 
 // readBlocks lists below plugins/kubernetes.io/*/volumeDevices whatever is named by a
 // wanted UID, in all layouts at once. Nothing there is opened but directories.
 func readBlocks(root *beneath.Dir, w parsers.PodSet) *Blocks {
-	b := &Blocks{Pods: map[parsers.PodUID]string{}, CSI: map[parsers.PodUID][]reading.BlockEntry{}}
+	b := &Blocks{Pods: map[parsers.PodUID]string{}, CSI: map[parsers.PodUID][]reading.BlockEntry{}, Users: map[string][]reading.VolumeUser{}}
 	left := mostBlocks
 	dir, err := root.Walk("plugins", "kubernetes.io")
 	if err == nil {
@@ -81,9 +83,14 @@ func (b *Blocks) list(dir *beneath.Dir, path string, depth int, left *int, w par
 	*left -= len(entries)
 	for _, d := range entries {
 		at := path + "/" + d.Name
+		volume, csi := csiBlock(at)
+		if uid, ok := parsers.ParsePodUID(d.Name); ok && csi { // publish/VOLUME/UID and VOLUME/dev/UID are bind mounts of its device
+			b.Users[volume] = append(b.Users[volume], reading.VolumeUser{
+				UID: uid, Volume: reading.BlockVolume(volume), Mounted: mountPoint(dir, d.Name),
+			})
+		}
 		if uid, ok := w.Component([]byte(d.Name)); ok {
-			volume, ok := csiBlock(at)
-			if _, known := b.Pods[uid]; ok && d.Name == string(uid) && (!known || b.CSI[uid] != nil) {
+			if _, known := b.Pods[uid]; csi && d.Name == string(uid) && (!known || b.CSI[uid] != nil) {
 				b.CSI[uid] = append(b.CSI[uid], reading.BlockEntry{Name: volume, Shown: clean.Name(volume), Bare: bareFile(dir, d.Name)})
 			} else {
 				delete(b.CSI, uid)

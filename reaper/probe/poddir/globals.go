@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,11 +23,13 @@ type Global struct {
 	Path    string // below the plugins directory
 	Volume  reading.CSIVolume
 	Since   time.Time
-	Mounted bool             // it is a mount point here
-	MountID uint64           // of mountinfo(5), 0 where it is not known
+	Mounted *PluginMount     // what is mounted there in this mount namespace
 	Users   []parsers.PodUID // whose volumes have it, or for which a block volume is published
 	Unclear string           // why it is not known whose volume it is
 }
+
+// PluginMount is a mount below the plugins directory in the terms of mountinfo(5).
+type PluginMount struct{ Dev, Root string }
 
 // A node attaches some hundred volumes. The kubelet writes some 200 bytes of each, and CSI has handles of 128 bytes.
 const (
@@ -33,27 +37,39 @@ const (
 	mostGlobalNames = 10_000
 	mostGlobalData  = 64 << 10
 	longestHandle   = 4 << 10
-	deepestInTree   = 4 // mounts/aws/REGION/VOLUME
 )
 
 // globals are the places that were found. Names counts down what may still be listed.
 type globals struct {
-	found []Global
-	names int
-	err   error // the first: there may be more places
+	found  []Global
+	names  int
+	mounts map[string]PluginMount // by path below the plugins directory
+	paths  []string               // of mounts, in order
+	err    error                  // the first: there may be more places
 }
 
 // Globals lists the places at which volumes are staged: of CSI in the layouts since 1.24 and before, of CSI's block volumes,
-// and what is mounted below mounts/ of the plugins of the kubelet's own tree. With an error it lists what was read.
-func (r *Reader) Globals(ctx context.Context, d *Dirs) ([]Global, error) {
+// whose entries b has, and what is mounted below mounts/ of the plugins of the kubelet's own tree. mounts returns what is
+// mounted below the plugins directory, by path. With an error it lists what was read.
+func (r *Reader) Globals(ctx context.Context, d *Dirs, b *Blocks, mounts func() (map[string]PluginMount, error)) ([]Global, error) {
 	g, err := bounded.On(ctx, r.Guard, "global mounts", d.Root, func(fd int) *globals {
-		g := &globals{names: mostGlobalNames}
+		g := &globals{names: mostGlobalNames, err: b.Err}
 		dir, err := r.Open.At(fd).Walk("plugins", "kubernetes.io")
 		g.fail("plugins/kubernetes.io", err)
 		defer dir.Close()
-		if err == nil {
-			g.plugins(dir)
+		if err != nil {
+			return g
 		}
+		g.mounts, err = mounts()
+		g.fail("mountinfo", err)
+		g.paths = slices.Sorted(maps.Keys(g.mounts))
+		if csi, err := dir.Walk("csi"); err == nil {
+			g.csi(csi, b)
+			csi.Close()
+		} else {
+			g.fail(CSIDir, err)
+		}
+		g.inTree()
 		return g
 	})
 	if err != nil {
@@ -69,62 +85,35 @@ func (g *globals) fail(path string, err error) {
 	}
 }
 
-// list returns the names in dir.
-func (g *globals) list(dir *beneath.Dir, path string) []string {
-	entries, err := beneath.List(dir.FD(), g.names)
+// dirs calls do for each directory in parent, with nil for one that is a mount point.
+func (g *globals) dirs(parent *beneath.Dir, path string, do func(dir *beneath.Dir, name, path string)) {
+	entries, err := beneath.List(parent.FD(), g.names)
 	g.fail(path, err)
 	g.names -= len(entries)
-	names := make([]string, 0, len(entries))
+	slices.SortFunc(entries, func(a, b beneath.Entry) int { return strings.Compare(a.Name, b.Name) })
 	for _, e := range entries {
-		names = append(names, e.Name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// dirs gives each directory in parent to do: nil for one that is a mount point.
-func (g *globals) dirs(parent *beneath.Dir, path string, do func(dir *beneath.Dir, name, path string)) {
-	for _, name := range g.list(parent, path) {
-		at, err := parent.Step(name)
+		at, err := parent.Step(e.Name)
 		switch {
 		case err == nil, errors.Is(err, unix.EXDEV):
-			do(at, name, path+"/"+name)
+			do(at, e.Name, path+"/"+e.Name)
 			at.Close()
 		case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		default:
-			g.fail(path+"/"+name, err)
+			g.fail(path+"/"+e.Name, err)
 		}
 	}
-}
-
-func (g *globals) plugins(dir *beneath.Dir) {
-	g.dirs(dir, "kubernetes.io", func(plugin *beneath.Dir, _, path string) {
-		switch {
-		case plugin == nil:
-			g.fail(path, errMount)
-		case path == CSIDir:
-			g.csi(plugin)
-		default:
-			if mounts, err := plugin.Step("mounts"); err == nil {
-				g.inTree(mounts, path, path+"/mounts", deepestInTree)
-				mounts.Close()
-			} else if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
-				g.fail(path+"/mounts", err)
-			}
-		}
-	})
 }
 
 var errMount = errors.New("it is a mount point")
 
 // csi reads DRIVER/HASH/globalmount, and pv/PV/globalmount of the kubelet before 1.24.
-func (g *globals) csi(dir *beneath.Dir) {
+func (g *globals) csi(dir *beneath.Dir, b *Blocks) {
 	g.dirs(dir, CSIDir, func(driver *beneath.Dir, name, path string) {
 		switch {
 		case driver == nil:
 			g.fail(path, errMount)
 		case name == "volumeDevices":
-			g.blocks(driver, path)
+			g.blocks(driver, path, b)
 		default:
 			g.dirs(driver, path, func(volume *beneath.Dir, _, path string) {
 				if volume == nil {
@@ -135,77 +124,64 @@ func (g *globals) csi(dir *beneath.Dir) {
 				if v.data(volume); v.Volume.Driver == "" && name != "pv" {
 					v.Volume.Driver = name
 				}
-				v.mounted(volume, "globalmount")
-				g.add(v)
+				g.add(v, v.Path)
 			})
 		}
 	})
 }
 
-// blocks reads staging/SPEC, publish/SPEC/UID, and SPEC/data and SPEC/dev/UID beside them.
-func (g *globals) blocks(dir *beneath.Dir, path string) {
-	at := map[string]*Global{}
-	place := func(spec, path string) *Global {
-		if at[spec] == nil {
-			at[spec] = &Global{Path: path}
-		}
-		return at[spec]
+// blocks reads the volumes in staging/, and those with an entry for a pod.
+func (g *globals) blocks(dir *beneath.Dir, path string, b *Blocks) {
+	at := map[string]string{}
+	for volume := range b.Users {
+		at[volume] = path + "/publish/" + volume
 	}
-	published := func(v *Global, dir *beneath.Dir, path string) {
-		for _, name := range g.list(dir, path) {
-			v.mounted(dir, name)
-			if uid, ok := parsers.ParsePodUID(name); ok {
-				v.Users = append(v.Users, uid)
-			}
-		}
+	if staging, err := dir.Step("staging"); err == nil {
+		g.dirs(staging, path+"/staging", func(_ *beneath.Dir, volume, path string) { at[volume] = path })
+		staging.Close()
+	} else {
+		g.fail(path+"/staging", err)
 	}
-	for _, kind := range [...]string{"staging", "publish"} {
-		if specs, err := dir.Step(kind); err == nil {
-			g.dirs(specs, path+"/"+kind, func(spec *beneath.Dir, name, path string) {
-				v := place(name, path)
-				if v.Mounted = v.Mounted || spec == nil; spec != nil {
-					published(v, spec, path)
-				}
-			})
-			specs.Close()
-		} else {
-			g.fail(path+"/"+kind, err)
+	for _, volume := range slices.Sorted(maps.Keys(at)) {
+		v := Global{Path: at[volume]}
+		for _, u := range b.Users[volume] {
+			v.Users = append(v.Users, u.UID)
 		}
-	}
-	for _, spec := range sorted(at) {
-		v := at[spec]
-		if data, err := dir.Walk(spec, "data"); err == nil {
+		if data, err := dir.Walk(volume, "data"); err == nil {
 			v.data(data)
 			data.Close()
 		} else {
 			v.Unclear = err.Error()
 		}
-		if dev, err := dir.Walk(spec, "dev"); err == nil {
-			published(v, dev, path+"/"+spec+"/dev")
-			dev.Close()
-		}
-		g.add(*v)
+		g.add(v, path+"/staging/"+volume, path+"/publish/"+volume, path+"/"+volume+"/dev")
 	}
 }
 
-// inTree reads what is mounted below mounts/. What is no mount point may be a directory on the way to one.
-func (g *globals) inTree(dir *beneath.Dir, plugin, path string, depth int) {
-	g.dirs(dir, path, func(below *beneath.Dir, name, path string) {
-		if below != nil && depth > 1 {
-			g.inTree(below, plugin, path, depth-1)
+// inTree adds what is mounted below mounts/ of the other plugins.
+func (g *globals) inTree() {
+	last := "/"
+	for _, path := range g.paths {
+		parts := strings.SplitN(path, "/", 4)
+		if len(parts) < 4 || parts[0] != "kubernetes.io" || parts[1] == "csi" || parts[2] != "mounts" || strings.HasPrefix(path, last+"/") {
+			continue
 		}
-		if below == nil {
-			v := Global{Path: path, Volume: reading.CSIVolume{Driver: plugin, Handle: path[len(plugin)+len("/mounts/"):]}}
-			v.mounted(dir, name)
-			g.add(v)
-		}
-	})
+		last = path
+		g.add(Global{Path: path, Volume: reading.CSIVolume{Driver: parts[0] + "/" + parts[1], Handle: parts[3]}}, path)
+	}
 }
 
-func (g *globals) add(v Global) {
+// add adds a volume, and the first that is mounted at or below one of the paths.
+func (g *globals) add(v Global, at ...string) {
 	if len(g.found) >= mostGlobals {
 		g.fail(v.Path, beneath.ErrTooMany)
 		return
+	}
+	for _, on := range g.paths {
+		m := g.mounts[on]
+		if slices.ContainsFunc(at, func(path string) bool { return on == path || strings.HasPrefix(on, path+"/") }) {
+			v.Mounted = &m
+			break
+		}
 	}
 	g.found = append(g.found, v)
 }
@@ -228,17 +204,6 @@ func (v *Global) data(dir *beneath.Dir) {
 		return
 	}
 	v.Volume = data.volume()
-}
-
-// mounted reads whether name is a mount point, by the open itself. What is mounted there is not asked.
-func (v *Global) mounted(parent *beneath.Dir, name string) {
-	if !mountPoint(parent, name) {
-		return
-	}
-	v.Mounted = true
-	if st, err := parent.StatName(name); err == nil && st.Mask&unix.STATX_MNT_ID != 0 {
-		v.MountID = st.Mnt_id
-	}
 }
 
 // Want adds to each volume of all the pods whose directories have it, by vol_data.json. It returns why some pod may have one

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -75,7 +76,7 @@ type StagingPath struct {
 func stagingOf(csi *beneath.Dir, c *Content, recorded map[string]string) Staging {
 	var s Staging
 	for _, texts := range [...]map[string]string{c.VolData, recorded} {
-		for _, path := range sorted(texts) {
+		for _, path := range slices.Sorted(maps.Keys(texts)) {
 			v, ok := parseVolData([]byte(texts[path]))
 			if !ok {
 				s.Unclear = path + " does not name its volume"
@@ -86,7 +87,7 @@ func stagingOf(csi *beneath.Dir, c *Content, recorded map[string]string) Staging
 			}
 		}
 	}
-	for _, path := range sorted(c.badData) {
+	for _, path := range slices.Sorted(maps.Keys(c.badData)) {
 		s.Unclear = fmt.Sprintf("cannot read %s: %v", path, c.badData[path])
 	}
 	for _, v := range c.Volumes {
@@ -95,15 +96,6 @@ func stagingOf(csi *beneath.Dir, c *Content, recorded map[string]string) Staging
 		}
 	}
 	return s
-}
-
-func sorted[V any](m map[string]V) []string {
-	var keys []string
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // of records whose the path is. A path of two volumes is of none: no user of one of them explains what is mounted there.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -21,26 +20,19 @@ import (
 const mostVolumes = 1000
 
 // Users finds the pods that use volumes now, of those of the listing that live: the CSI volumes
-// of all of them, where staged is true, and the block volumes that b has.
+// of all of them, if staged is true, and the block volumes that b has.
 func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, lives func(parsers.PodUID) bool) (none reading.VolumeUsers) {
-	var names []string
-	for _, entries := range b.CSI {
-		for _, e := range entries {
-			names = append(names, e.Name)
-		}
-	}
-	if !staged && len(names) == 0 {
+	if !staged && len(b.CSI) == 0 {
 		return none
 	}
-	var living []parsers.PodUID
+	living := map[parsers.PodUID]bool{}
 	for _, e := range d.Names {
 		if uid, ok := parsers.ParsePodUID(e.Name); ok && lives(uid) {
-			living = append(living, uid)
+			living[uid] = true
 		}
 	}
-	slices.Sort(names)
 	users, err := bounded.On(ctx, r.Guard, "volumes of living pods", d.Pods, func(pods int) (u reading.VolumeUsers) {
-		for _, uid := range living {
+		for uid := range living {
 			if staged && ctx.Err() == nil {
 				u.Files = append(u.Files, fileUsers(r.Open.At(pods), uid)...)
 			}
@@ -50,18 +42,13 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 	if err != nil {
 		return none // no user of a volume is known: what is staged keeps
 	}
-	if d.csi == nil || len(names) == 0 {
-		return users
-	}
-	blocks, err := bounded.On(ctx, r.Guard, "block volumes", d.csi, func(csi int) map[string][]reading.VolumeUser {
-		found := map[string][]reading.VolumeUser{}
-		for _, name := range slices.Compact(names) {
-			found[name] = blockUsers(r.Open.At(csi), name, living)
+	users.Blocks = map[string][]reading.VolumeUser{}
+	for volume, all := range b.Users {
+		for _, u := range all {
+			if u.Lives = living[u.UID]; u.Lives {
+				users.Blocks[volume] = append(users.Blocks[volume], u)
+			}
 		}
-		return found
-	})
-	if err == nil {
-		users.Blocks = blocks
 	}
 	return users
 }
@@ -123,25 +110,6 @@ func readVolData(dir *beneath.Dir, limit int64) (volData, error) {
 }
 
 var errNoVolume = errors.New("its " + contents.VolData + " does not name its volume")
-
-// blockUsers are the pods, of those that live, for which the block volume is published or mapped:
-// publish/VOLUME/UID and VOLUME/dev/UID are bind mounts of its device.
-func blockUsers(csi *beneath.Dir, volume string, living []parsers.PodUID) []reading.VolumeUser {
-	var users []reading.VolumeUser
-	for _, at := range [...][]string{{"volumeDevices", "publish", volume}, {"volumeDevices", volume, "dev"}} {
-		dir, err := csi.Walk(at...)
-		if err != nil {
-			continue
-		}
-		for _, uid := range living {
-			users = append(users, reading.VolumeUser{
-				UID: uid, Volume: reading.BlockVolume(volume), Lives: true, Mounted: mountPoint(dir, string(uid)),
-			})
-		}
-		dir.Close()
-	}
-	return users
-}
 
 // mountPoint reports whether name is one, by the open itself, which nothing mounted answers.
 func mountPoint(parent *beneath.Dir, name string) bool {
