@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"regexp"
 	"strings"
 
@@ -13,10 +12,8 @@ import (
 // unless it is one of this program, which the printer recognizes.
 type ReasonText struct {
 	Reason policy.Reason
-	Short  string // Means in one sentence, for doctor; "" is the first one of Means
-	Means  string
+	Means  string // the first sentences of this and Todo are what doctor shows
 	Todo   string
-	Do     string // Todo in one sentence, for doctor; "" is all of Todo
 	// Look are commands that inspect the reason's cause and change nothing. Then are those that end it, if the
 	// pod is gone. Place.fill replaces the names in braces.
 	Look, Then []string
@@ -39,21 +36,17 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonSandboxOrphaned,
-		Short:  "The container runtime keeps a stopped sandbox of it.",
 		Means: "The container runtime keeps a stopped sandbox of a pod that no other source shows any more. The sandbox keeps the " +
 			"pod's directory, and most likely an IP address.",
 		Todo: "Find out why it stays: the runtime's log shows why StopPodSandbox failed, mostly because of the CNI plugin. `crictl " +
 			"stopp` and `crictl rmp` remove the sandbox, which runs CNI DEL.",
-		Do:   "If the pod is gone, this has the runtime stop and remove it:",
 		Then: []string{"{crictl} stopp {sandbox} && {crictl} rmp {sandbox}"},
 	},
 	{
 		Reason: policy.ReasonTerminating,
-		Short:  "The kubelet tries to end it, and does not finish.",
 		Means: "The kubelet seems to be stuck while it terminates this pod. The runtime has the pod, and nothing has wanted it for " +
 			"at least 10 minutes. kubernetes#113145 is one of several causes.",
 		Todo: "Search the kubelet's log for this UID: it shows what fails. A restart of the kubelet ends it.",
-		Do:   "Search the kubelet's log for what fails. A restart of the kubelet ends it.",
 		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
 	},
 	{
@@ -65,11 +58,9 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonMounted,
-		Short:  "A volume of it is still mounted.",
-		Means:  "Something is mounted below the pod directory, in some mount namespace of this node. A removal would reach into the volume.",
+		Means:  "Something is mounted below the pod directory. It may be in any mount namespace of this node. A removal would reach into the volume.",
 		Todo: "See what is mounted. orphan-reaper unmount proves that the pod is dead and unmounts it. A mount that a container holds ends with " +
 			"that container. Never remove anything below a mount by hand.",
-		Do:   "See what holds the mount, and end that. Never remove anything below it.",
 		Look: []string{"grep {uid} /proc/[0-9]*/mountinfo"},
 		Then: []string{"{unmount}"},
 	},
@@ -81,41 +72,32 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonMountsUnknown,
-		Short:  "Whether a volume of it is mounted could not be read.",
 		Means:  "The mounts of some process could not be read. So something may be mounted here.",
-		Todo:   "The fact names the process and the error. Run orphan-reaper as root, in the host's PID namespace.",
+		Todo:   "Run orphan-reaper as root, in the host's PID namespace. The fact names the process and the error.",
 	},
 	{
 		Reason: policy.ReasonStaged,
-		Short:  "A volume of it is still staged here.",
 		Means:  "A volume of this pod is still staged or mapped here, or it is not known whether one is.",
-		Todo:   "The fact names the path. Check that the CSI driver's node pod runs on this node. If nothing uses the volume any more, umount that path.",
-		Do:     "See that the volume's CSI driver runs here; explain has the path.",
+		Todo:   "See that the CSI driver's node pod runs on this node. The fact names the path. If nothing uses the volume any more, umount that path.",
 		Look:   []string{"kubectl get csinode {node} -o jsonpath='{.spec.drivers[*].name}' | grep -F {driver}"},
 	},
 	{
 		Reason: policy.ReasonInUse,
-		Short:  "Something still has a file of it open.",
 		Means:  "A process or a loop device uses a file of the pod, or it could not be found out whether anything does.",
-		Todo: "If the fact names what uses a file: nothing; the reason ends when that process or loop device does. If the fact " +
+		Todo: "See what uses a file of it, or why that is not known. If the fact names what uses a file: nothing; the reason ends when that process or loop device does. If the fact " +
 			"names what could not be read: run orphan-reaper as root.",
-		Do:   "See what uses a file of it, or why that is not known:",
 		Look: []string{"find /proc/[0-9]*/fd /proc/[0-9]*/cwd -lname '*{uid}*' 2>/dev/null"},
 	},
 	{
 		Reason: policy.ReasonKubeletHolds,
-		Short:  "The kubelet still works on a volume of it, and fails.",
 		Means:  "The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
-		Todo: "If the pod waits: nothing. Once everything else shows that it is dead, the content of the directory that the " +
+		Todo: "Search the kubelet's log for TearDown failed: it has the volume and the cause. If the pod waits: nothing. Once everything else shows that it is dead, the content of the directory that the " +
 			"kubelet cannot remove is moved to quarantine. The kubelet then finishes by itself within some minutes. If the pod " +
-			"is kept: the other reasons name the obstacles. The kubelet's log names the volume and the cause " +
-			"(UnmountVolume.TearDown failed).",
-		Do:   "Search the kubelet's log for TearDown failed: it has the volume and the cause.",
+			"is kept: the other reasons name the obstacles.",
 		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
 	},
 	{
 		Reason: policy.ReasonKubeletFile,
-		Short:  "A state file of the kubelet still names it.",
 		Means:  "A state file of the kubelet names this pod, or such a file could not be read.",
 		Todo: "If a file could not be read, repair it. If the pod waits: nothing. The file no longer counts once the running " +
 			"kubelet has reported the pod as an orphan. It is also rewritten when a pod is next started on this node.",
@@ -151,7 +133,7 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonAPIUnknown,
 		Means:  "You named an API server (--kubeconfig). It could not be asked, or its answer is not about this node.",
-		Todo:   "The fact has the error. Correct it. To do without the API server, set --api-unreachable ignore.",
+		Todo:   "Correct the error that the fact names. To do without the API server, set --api-unreachable ignore.",
 	},
 	{
 		Reason: policy.ReasonStaticPod,
@@ -163,7 +145,6 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonNotRunning,
-		Short:  "Nothing of it runs, and the kubelet cannot finish with it.",
 		Means: "A cgroup of this pod is there, no process is in it, and nothing lists the pod. The pod waits for a volume, or it is dead and the " +
 			"kubelet cannot finish.",
 		Todo: "If you want the pod, find out why it does not start. If it is gone and has the reason mounted, too, unmount its " +
@@ -173,12 +154,10 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonKubeletUnknown,
-		Short:  "It is not certain that the running kubelet has released it.",
 		Means: "Nothing shows that the kubelet has released this pod. The kubelet has not reported it as an orphan, and no complete " +
 			"list of pods omits it.",
-		Todo: "Wait, if the kubelet has just started or cannot reach its API server. If not, check that a kubelet runs and that its log arrives. " +
+		Todo: "If this lasts longer than ten minutes, check that a kubelet runs and that its log arrives: JSON lines in a file do not count. " +
 			"orphan-reaper parse shows what it reads in the log.",
-		Do:   "If this lasts longer than ten minutes, have the kubelet's journal read: JSON lines in a file do not count. This has what is missing:",
 		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
 	},
 	{
@@ -189,10 +168,8 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonRuntimeUnknown,
-		Short:  "The container runtime could not be asked about it.",
 		Means:  "The container runtime could not be asked, or it answered too late.",
-		Todo:   "Check that it runs. If its socket is at an unusual place, name the socket with --runtime-endpoint.",
-		Do:     "See that the container runtime runs; --runtime-endpoint names its socket:",
+		Todo:   "Check that the container runtime runs. If its socket is at an unusual place, name the socket with --runtime-endpoint.",
 		Look:   []string{"{crictl} info"},
 		First:  "crictl info",
 	},
@@ -205,7 +182,6 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonCgroupUnknown,
-		Short:  "The cgroups of the pods could not be read.",
 		Means: "The pods' cgroups could not be read, or there is no kubepods hierarchy, or no running pod has its cgroup there. With " +
 			"cgroupsPerQOS: false no pod has a cgroup, and a starting pod looks like a dead one.",
 		Todo: "Leave --cgroup-root out. If you need it, set it to where the cgroup file system is.",
@@ -214,18 +190,16 @@ var Reasons = []ReasonText{
 		Reason: policy.ReasonNotADirectory,
 		Means:  "The entry is not a directory, or it is a symbolic link. The kubelet makes neither.",
 		Todo:   "Find out what it is and who made it. orphan-reaper never touches it.",
-		Do:     "Find out what it is and who made it. It is never touched. This shows what is known of it:",
 	},
 	{
 		Reason: policy.ReasonInvalidUID,
 		Means:  "The name is not a pod UID. orphan-reaper touches only names that a kubelet gives.",
-		Todo: "orphan-reaper never touches it. Find out what it is and who made it. Then move it out of the pods directory: " +
-			"the kubelet treats every name there as a pod.",
+		Todo: "Find out what it is and who made it. Then move it out of the pods directory: the kubelet treats every name there as a pod. " +
+			"orphan-reaper never touches it.",
 		Look: []string{"ls -ld {entry}"},
 	},
 	{
 		Reason: policy.ReasonContentUnknown,
-		Short:  "What lies in it could not be read wholly.",
 		Means: "Part of the directories that the kubelet makes could not be read, or something in a volume could not be read at all. The amount of " +
 			"data does not matter.",
 		Todo: "The fact names the path and the error: a bad disk, a dead network mount, a missing right, or more entries than a kubelet makes.",
@@ -249,19 +223,16 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonRemade,
-		Short:  "It was made again after it had been removed: it lives.",
 		Means:  "The pod directory was made again, so the pod lives. If the pod uses the new directory, the old one stays in quarantine.",
-		Todo: "Merge the two: orphan-reaper explain UID shows how. If enforcing has stopped, find out why. Then resume with orphan-reaper " +
+		Todo: "Merge the two directories. orphan-reaper explain UID shows how. If enforcing has stopped, find out why. Then resume with orphan-reaper " +
 			"quarantine resume.",
 		Look: []string{"orphan-reaper quarantine list"},
 	},
 	{
 		Reason: policy.ReasonRestored,
-		Short:  "An operator put it back: it is kept until quarantine forget.",
 		Means:  "An operator put this pod back from quarantine. The pod is kept until quarantine forget.",
 		Todo: "If you need the pod: nothing; the kubelet may keep complaining about it. Otherwise have it judged again: " +
 			"orphan-reaper quarantine forget UID.",
-		Do:   "An operator put this pod back, so it is kept, and the kubelet keeps complaining. If it is not needed, have it judged again:",
 		Then: []string{"orphan-reaper quarantine forget {uid}"},
 	},
 	{
@@ -273,7 +244,7 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonRemoval,
 		Means:  "The kernel or the file system refused the removal.",
-		Todo:   "The detail has the error. The usual causes are immutable files (lsattr) and read-only file systems. dmesg may have more.",
+		Todo:   "Find the cause of the error in the detail. The usual causes are immutable files (lsattr) and read-only file systems. dmesg may have more.",
 		Look:   []string{"lsattr -R {dir} | grep -e '-[ia]-'"},
 	},
 	{
@@ -284,9 +255,8 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonBreaker,
 		Means:  "Enforcing has stopped, because a quarantined pod turned out to be alive.",
-		Todo: "Inspect first: orphan-reaper quarantine list, then orphan-reaper explain UID. After that, resume with orphan-reaper quarantine " +
-			"resume. The daemon then removes pods again, this one too.",
-		Do:    "STOPPED: a quarantined pod turned out to be alive. Inspect it; after quarantine resume the daemon removes pods again, this one too:",
+		Todo: "Find out why the pod is alive before you resume: the daemon then removes pods again, this one too. Inspect it with " +
+			"orphan-reaper quarantine list and orphan-reaper explain UID. Then run orphan-reaper quarantine resume.",
 		Look:  []string{"orphan-reaper quarantine list"},
 		First: "orphan-reaper quarantine list",
 	},
@@ -298,12 +268,10 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonContradiction,
-		Short:  "A setting contradicts the kubelet that runs.",
 		Means: "A setting of orphan-reaper does not match the kubelet that runs here, or that could not be checked. Or several kubelets run, and " +
 			"you have named none. Or the kubelet was restarted with another root directory.",
-		Todo: "The detail names what does not match. Remove the setting, so that the kubelet's own is used, or correct it. If " +
+		Todo: "Correct the setting that the detail names, or remove it, so that the kubelet's own is used. If " +
 			"several kubelets run, name yours by its --root-dir. If the root directory has changed, restart orphan-reaper.",
-		Do:    "A setting contradicts the kubelet that runs. This names both sides:",
 		First: "orphan-reaper config check",
 	},
 	{
@@ -381,9 +349,12 @@ type Brief struct{ Means, Do, Command string }
 // "" stands for explain.
 func BriefOf(r policy.Reason) Brief {
 	a := of(r)
-	first, _, more := strings.Cut(a.Means, ". ")
-	if more {
-		first += "."
+	sentence := func(text string) string {
+		first, _, more := strings.Cut(strings.ReplaceAll(text, "`", ""), ". ")
+		if more {
+			first += "."
+		}
+		return first
 	}
-	return Brief{cmp.Or(a.Short, first), cmp.Or(a.Do, strings.ReplaceAll(a.Todo, "`", "")), a.First}
+	return Brief{sentence(a.Means), sentence(a.Todo), a.First}
 }

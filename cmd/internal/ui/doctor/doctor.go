@@ -204,6 +204,9 @@ func means(r policy.Reason, e *policy.Evidence) string {
 	if r == policy.ReasonInUse && e.Facts[policy.FactInUse].Truth == policy.Unknown {
 		return "Whether something has a file of it open could not be read."
 	}
+	if r == policy.ReasonInUse {
+		return "Something still has a file of it open."
+	}
 	if r == policy.ReasonKubeletFile && e.FilesGoStale {
 		return "It waits until the kubelet reports it or starts another pod: a state file that may be stale has it."
 	}

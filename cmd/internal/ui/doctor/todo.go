@@ -64,7 +64,7 @@ func (v *Screen) todoFor(p *summary.Pod, reason policy.Reason) (text, command st
 	case len(then) > 0 && then[0] == p.Evidence.Unmount:
 		return "If the pod is gone, unmount what is still mounted; a sweep can then remove the rest:", then[0]
 	case len(then) > 0:
-		return brief.Do, then[0]
+		return brief.Means + " If the pod is not needed, this ends that:", then[0]
 	case reason == policy.ReasonKubeletUnknown && v.c.Node.Kubelet.Truth != policy.Yes:
 		return "Check that the kubelet runs. Without it, no pod is known to be released.", "systemctl status kubelet"
 	}
