@@ -34,11 +34,12 @@ type oracle struct {
 	signs     map[parsers.PodUID]time.Duration // the last look in which something spoke for the pod
 	scan      error                            // of the last scan of the mounts
 	scanned   map[parsers.PodUID]bool          // whether it found one
-	moved     []*dir                           // in this pass
-	lives     *pod                             // what the look saw to live though it was parked, and never comes back
-	scans     bool                             // an operator's scan is under way
-	first     map[string]bool                  // what was parked since the start and is not confirmed
-	proven    bool                             // one of these was confirmed
+	scannedAt time.Duration
+	moved     []*dir          // in this pass
+	lives     *pod            // what the look saw to live though it was parked, and never comes back
+	scans     bool            // an operator's scan is under way
+	first     map[string]bool // what was parked since the start and is not confirmed
+	proven    bool            // one of these was confirmed
 }
 
 // question is what the last question found.
@@ -318,8 +319,9 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 	if a.Kind == policy.Strip && o.readings.static.Err != nil && len(p.uid) == policy.StaticUIDLen { // of what is confirmed it is no doubt
 		o.fail(n, "%s was confirmed dead, though the manifests could not be read", p)
 	}
-	if o.speaks(n, o.readings, p, alive); o.scan != nil {
-		o.fail(n, "something of %s was removed, though the mounts could not be read right before", p)
+	o.speaks(n, o.readings, p, alive)
+	if found, asked := o.scanned[p.uid]; found || !asked || o.scan != nil || o.scannedAt < o.looked {
+		o.fail(n, "something of %s was removed, and the mounts were not read right before, or one was found", p)
 	}
 	if a.Leaf == "" && o.readings.of[p.index].seen != nil {
 		o.fail(n, "something of %s was removed, though it has a directory again", p)
@@ -403,7 +405,7 @@ func (o *oracle) stays(n *node, d *dir) {
 	if last.at < d.parked {
 		o.fail(n, "%s was parked, and nothing was asked after that", p)
 	}
-	if n.quarantine[d.entry] != d || n.dirs[d.uid] != nil || n.faults.last >= o.looked {
+	if n.quarantine[d.entry] != d || n.dirs[d.uid] != nil || n.faults.undone >= o.looked {
 		return
 	}
 	of := last.of[p.index]
@@ -565,10 +567,21 @@ func (o *oracle) ends(n *node) {
 		if n.kubelet.inFile[d.uid] && d.by != n.kubelet.run {
 			continue
 		}
+		if e.Phase == policy.PhaseConfirmed && n.agedFor(d) > n.rules.Retention+10*time.Minute && n.keeps(n.byUID[d.uid], d) == "" {
+			o.fail(n, "the emptyDir of %s lies in quarantine %s after it was confirmed dead", n.byUID[d.uid], n.agedFor(d))
+		}
 		if due && (e.Phase == policy.PhaseParked || e.Phase.Intent()) && n.keeps(n.byUID[d.uid], d) == "" {
 			o.fail(n, "%s was parked %s ago, and what holds no data is still there (%s)", n.byUID[d.uid], n.now-d.parked, e.Phase)
 		}
 	}
+}
+
+// agedFor is for how long an emptyDir has lain in quarantine since its pod was confirmed; 0 is none.
+func (n *node) agedFor(d *dir) time.Duration {
+	if d.has[contents.ClassEphemeral] == 0 || d.confirmed == 0 {
+		return 0
+	}
+	return n.now - d.confirmed
 }
 
 // keeps is what truly keeps a pod's directory where it is; "" is nothing.

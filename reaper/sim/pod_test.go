@@ -122,6 +122,8 @@ type dir struct {
 	by      int  // the kubelet that ran when it was parked
 	parked  time.Duration
 	steps   int // how often the clock had been set then
+
+	confirmed time.Duration // when it was stripped
 }
 
 // tree is what lies on the kubelet's disk: its pods directory, and the quarantine with the manifests beside the entries.

@@ -642,7 +642,9 @@ func (p prober) MountsParked(_ context.Context, uids []parsers.PodUID) map[parse
 func (p prober) mountFacts(uids []parsers.PodUID, in func(*readings, int) bool) map[parsers.PodUID]policy.Fact {
 	r := p.reading()
 	p.scans(uids...)
+	p.reach(stepAsk, uids[0])
 	p.read(r.readMounts)
+	p.oracle.scannedAt = p.now
 	p.oracle.scan, p.oracle.scanned = r.mountErr, map[parsers.PodUID]bool{}
 	facts := map[parsers.PodUID]policy.Fact{}
 	for _, uid := range uids {

@@ -81,7 +81,8 @@ func (n *node) kill(d time.Duration) {
 		return
 	}
 	n.tell("the program is killed")
-	p.up, n.faults.last = false, n.now
+	p.up = false
+	n.undoes()
 	n.after(d, n.start)
 	if p.busy {
 		panic(killed{})

@@ -28,7 +28,7 @@ func (m remover) change(step step, uid parsers.PodUID) bool {
 	m.pass(m.between(0, 20*time.Millisecond))
 	m.reach(step, uid)
 	if m.faults.writes > 0 && m.oneIn(m.faults.writes) {
-		m.faults.last = m.now
+		m.undoes()
 		m.faults.refused++
 		return false
 	}
@@ -258,6 +258,9 @@ func (m remover) take(a policy.Action) policy.Outcome {
 			d.leaf = 0
 		}
 		o.Taken[class] = policy.Tally{Entries: int64(count) + 1}
+	}
+	if d.confirmed == 0 {
+		d.confirmed = m.now
 	}
 	if d.ran = false; d.stuck() {
 		o.Result, o.Left = policy.Partly, d.residue()

@@ -19,7 +19,7 @@ const (
 	atOnce      step = iota
 	stepRead         // a source has answered, in a look or to a question
 	stepIntent       // it is written down that a directory is to be parked
-	stepAsk          // the last question is asked, before a rename and again after it
+	stepAsk          // the last question is asked: before a rename and again after it, and about mounts before a removal
 	stepRename       // a directory is about to be renamed
 	stepMoved        // it was
 	stepUnlink       // something in quarantine is about to be removed
@@ -252,7 +252,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 	n.net = network{archives: map[string][]cni.File{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
 	n.state = &memory{node: n, files: map[string]*file{}}
-	n.faults = faults{slow: n.pace(false), last: -time.Hour, wasFull: -time.Hour}
+	n.faults = faults{slow: n.pace(false), last: -time.Hour, undone: -time.Hour, wasFull: -time.Hour}
 	n.oracle.begin()
 	n.program.plant = plant
 	for i, has := range s.pods {
@@ -301,8 +301,12 @@ func (n *node) settled() bool {
 		return false
 	}
 	entries := n.program.store.Entries()
-	for name := range n.quarantine {
-		if e := entries[name]; e == nil || e.Phase == policy.PhaseParked || e.Phase.Intent() {
+	for name, d := range n.quarantine {
+		e := entries[name]
+		if e == nil || e.Phase == policy.PhaseParked || e.Phase.Intent() {
+			return false
+		}
+		if e.Phase == policy.PhaseConfirmed && n.agedFor(d) > 0 && n.rules.Retention < time.Hour { // it goes soon
 			return false
 		}
 	}
@@ -320,9 +324,13 @@ type faults struct {
 	full    bool          // the disk has no block left
 	away    bool          // the API server does not answer
 	last    time.Duration // when something went wrong last
+	undone  time.Duration // when a change or a write went wrong last
 	wasFull time.Duration // when it had none last
 	refused int           // so many changes were refused so far
 }
+
+// undoes notes that a change or a write goes wrong.
+func (n *node) undoes() { n.faults.last, n.faults.undone = n.now, n.now }
 
 // calmDown ends everything that is out of order. From now on the program has no excuse.
 func (n *node) calmDown() {
@@ -331,7 +339,7 @@ func (n *node) calmDown() {
 	if n.faults.full {
 		n.faults.wasFull = n.now
 	}
-	n.faults = faults{slow: n.pace(false), last: n.faults.last, wasFull: n.faults.wasFull, refused: n.faults.refused}
+	n.faults = faults{slow: n.pace(false), last: n.faults.last, undone: n.faults.undone, wasFull: n.faults.wasFull, refused: n.faults.refused}
 	n.log.late, n.log.lost = 0, false
 	n.runtime.up, n.runtime.emptied, n.runtime.network, n.runtime.hidden = true, false, true, false
 	for _, p := range n.pods {
