@@ -152,7 +152,7 @@ func (m *memory) grow(bytes int64) error {
 		return nil
 	}
 	if m.free < bytes {
-		m.undoes()
+		m.breaks()
 		return unix.ENOSPC
 	}
 	m.free -= bytes
@@ -191,7 +191,7 @@ func (h *handle) ReadAt(b []byte, at int64) (int, error) {
 func (h *handle) WriteAt(b []byte, at int64) (int, error) {
 	m := h.m
 	if m.faults.io > 0 && m.oneIn(m.faults.io) {
-		m.undoes()
+		m.breaks()
 		return 0, unix.EIO
 	}
 	half := int64(len(b) / 2)

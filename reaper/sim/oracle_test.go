@@ -405,7 +405,7 @@ func (o *oracle) stays(n *node, d *dir) {
 	if last.at < d.parked {
 		o.fail(n, "%s was parked, and nothing was asked after that", p)
 	}
-	if n.quarantine[d.entry] != d || n.dirs[d.uid] != nil || n.faults.undone >= o.looked {
+	if n.quarantine[d.entry] != d || n.dirs[d.uid] != nil || n.faults.broken >= o.looked {
 		return
 	}
 	of := last.of[p.index]

@@ -82,7 +82,7 @@ func (n *node) kill(d time.Duration) {
 	}
 	n.tell("the program is killed")
 	p.up = false
-	n.undoes()
+	n.breaks()
 	n.after(d, n.start)
 	if p.busy {
 		panic(killed{})
@@ -130,15 +130,17 @@ func (n *node) turn() {
 	}
 }
 
-// order is a command of the operator.
-func (n *node) order(do func(r *reaper.Reaper, ctx context.Context) error, words string) {
+// order is a command of the operator. It waits for the lock of a pass.
+func (n *node) order(what kind, p *pod) {
 	command := func() {
+		n.oracle.person, n.oracle.scans = what != operatorScans, what == operatorScans
+		defer func() { n.oracle.person, n.oracle.scans = false, false }()
 		r, _, err := n.reaper()
 		if err == nil {
-			err = do(r, context.Background())
+			err = n.obey(r, what, p)
 		}
 		n.oracle.cutShort = n.oracle.cutShort || len(n.oracle.unclosed) > 0
-		n.tell("the operator: %s: %v", words, err)
+		n.tell("the operator: %s (%s): %v", commands[what], p, err)
 	}
 	if n.program.busy {
 		n.program.orders = append(n.program.orders, command)
@@ -147,57 +149,37 @@ func (n *node) order(do func(r *reaper.Reaper, ctx context.Context) error, words
 	n.guarded(command)
 }
 
+var commands = map[kind]string{
+	operatorRestores: "quarantine restore", operatorPurges: "quarantine purge", operatorResumes: "quarantine resume",
+	operatorForgets: "quarantine forget", operatorScans: "scan",
+}
+
+// obey carries out a command. A scan leaves no trace.
+func (n *node) obey(r *reaper.Reaper, what kind, p *pod) (err error) {
+	ctx, was := context.Background(), n.state.copied()
+	switch what { //nolint:exhaustive // the others are no commands
+	case operatorRestores:
+		_, err = r.Restore(ctx, p.uid, n.shown(r, p.uid))
+	case operatorPurges:
+		_, err = r.PurgeEntries(ctx, p.uid, n.shown(r, p.uid), false)
+	case operatorResumes:
+		err = r.Resume(ctx)
+	case operatorForgets:
+		_, err = r.Forget(ctx, []parsers.PodUID{p.uid})
+	case operatorScans:
+		if _, err = r.Pass(ctx, reaper.Options{DryRun: true}); !maps.EqualFunc(was, n.state.copied(), slices.Equal) {
+			n.oracle.fail(n, "a scan changed the state directory")
+		}
+	}
+	return err
+}
+
 // shown is what quarantine list shows of a pod.
 func (n *node) shown(r *reaper.Reaper, uid parsers.PodUID) []policy.EntryState {
 	names, _ := r.Remover.List()
 	entries := r.Ledger.Entries()
 	all := append(policy.Listed(entries), decide.Unlisted(names, entries)...)
 	return slices.DeleteFunc(all, func(e policy.EntryState) bool { return e.UID != uid })
-}
-
-// restore has the operator put a pod back.
-func (n *node) restore(p *pod) {
-	n.order(func(r *reaper.Reaper, ctx context.Context) error {
-		n.oracle.person = true
-		defer func() { n.oracle.person = false }()
-		_, err := r.Restore(ctx, p.uid, n.shown(r, p.uid))
-		return err
-	}, "quarantine restore "+p.name.Name)
-}
-
-// purge has the operator remove for good what lies in quarantine of a pod.
-func (n *node) purge(p *pod) {
-	n.order(func(r *reaper.Reaper, ctx context.Context) error {
-		n.oracle.person = true
-		defer func() { n.oracle.person = false }()
-		_, err := r.PurgeEntries(ctx, p.uid, n.shown(r, p.uid), false)
-		return err
-	}, "quarantine purge "+p.name.Name)
-}
-
-func (n *node) resume() {
-	n.order(func(r *reaper.Reaper, ctx context.Context) error { return r.Resume(ctx) }, "quarantine resume")
-}
-
-func (n *node) forget(p *pod) {
-	n.order(func(r *reaper.Reaper, ctx context.Context) error {
-		_, err := r.Forget(ctx, []parsers.PodUID{p.uid})
-		return err
-	}, "quarantine forget "+p.name.Name)
-}
-
-// scan has the operator look, which leaves no trace.
-func (n *node) scan() {
-	n.order(func(r *reaper.Reaper, ctx context.Context) error {
-		was := n.state.copied()
-		n.oracle.scans = true
-		defer func() { n.oracle.scans = false }()
-		_, err := r.Pass(ctx, reaper.Options{DryRun: true})
-		if !maps.EqualFunc(was, n.state.copied(), slices.Equal) {
-			n.oracle.fail(n, "a scan changed the state directory")
-		}
-		return err
-	}, "scan")
 }
 
 // ledger is the real one, and the oracle reads along.

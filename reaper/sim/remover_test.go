@@ -28,7 +28,7 @@ func (m remover) change(step step, uid parsers.PodUID) bool {
 	m.pass(m.between(0, 20*time.Millisecond))
 	m.reach(step, uid)
 	if m.faults.writes > 0 && m.oneIn(m.faults.writes) {
-		m.undoes()
+		m.breaks()
 		m.faults.refused++
 		return false
 	}

@@ -252,7 +252,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 	n.net = network{archives: map[string][]cni.File{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
 	n.state = &memory{node: n, files: map[string]*file{}}
-	n.faults = faults{slow: n.pace(false), last: -time.Hour, undone: -time.Hour, wasFull: -time.Hour}
+	n.faults = faults{slow: n.pace(false), last: -time.Hour, broken: -time.Hour, wasFull: -time.Hour}
 	n.oracle.begin()
 	n.program.plant = plant
 	for i, has := range s.pods {
@@ -282,7 +282,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 		if resumed++; resumed > 3 {
 			n.oracle.fail(n, "the breaker opens again and again, though nothing happens to the node")
 		}
-		n.resume() // it opened rightly, and the operator has the program go on
+		n.order(operatorResumes, n.pods[0]) // it opened rightly, and the operator has the program go on
 		end = n.now + n.patience()
 	}
 	n.oracle.ends(n)
@@ -324,13 +324,13 @@ type faults struct {
 	full    bool          // the disk has no block left
 	away    bool          // the API server does not answer
 	last    time.Duration // when something went wrong last
-	undone  time.Duration // when a change or a write went wrong last
+	broken  time.Duration // when a change or a write went wrong last
 	wasFull time.Duration // when it had none last
 	refused int           // so many changes were refused so far
 }
 
-// undoes notes that a change or a write goes wrong.
-func (n *node) undoes() { n.faults.last, n.faults.undone = n.now, n.now }
+// breaks notes that a change or a write goes wrong.
+func (n *node) breaks() { n.faults.last, n.faults.broken = n.now, n.now }
 
 // calmDown ends everything that is out of order. From now on the program has no excuse.
 func (n *node) calmDown() {
@@ -339,7 +339,7 @@ func (n *node) calmDown() {
 	if n.faults.full {
 		n.faults.wasFull = n.now
 	}
-	n.faults = faults{slow: n.pace(false), last: n.faults.last, undone: n.faults.undone, wasFull: n.faults.wasFull, refused: n.faults.refused}
+	n.faults = faults{slow: n.pace(false), last: n.faults.last, broken: n.faults.broken, wasFull: n.faults.wasFull, refused: n.faults.refused}
 	n.log.late, n.log.lost = 0, false
 	n.runtime.up, n.runtime.emptied, n.runtime.network, n.runtime.hidden = true, false, true, false
 	for _, p := range n.pods {
@@ -362,7 +362,7 @@ func (n *node) calmDown() {
 	}
 	n.start()
 	if n.oracle.open {
-		n.resume()
+		n.order(operatorResumes, n.pods[0])
 	}
 }
 
@@ -485,16 +485,8 @@ func (n *node) act(a act) {
 		n.steps, n.skew, n.back = n.steps+1, n.skew+step, n.back-min(0, step)
 		n.faults.last = n.now
 		n.tell("the wall clock is set by %s", step)
-	case operatorRestores:
-		n.restore(p)
-	case operatorPurges:
-		n.purge(p)
-	case operatorResumes:
-		n.resume()
-	case operatorForgets:
-		n.forget(p)
-	case operatorScans:
-		n.scan()
+	case operatorRestores, operatorPurges, operatorResumes, operatorForgets, operatorScans:
+		n.order(a.kind, p)
 	default:
 		if d := n.anyDir(p); d != nil {
 			n.inside(a, p, d)
