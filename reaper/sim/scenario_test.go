@@ -206,7 +206,12 @@ func (s *scenario) mishap(chance *rand.Rand, pods []spec) {
 		a.at, a.pod = at+after, 0
 		s.acts = append(s.acts, a)
 	}
-	if chance.IntN(2) == 0 { // a node that has lost all sandboxes starts while the API server is away, and somebody forges lines
+	switch chance.IntN(3) {
+	case 0: // mounts come, or cannot be read, just when that counts
+		what := []kind{mountsHidden, mountAppears, sourceFails, readsFail}[chance.IntN(4)]
+		add(0, act{kind: what, step: stepAsk, skip: chance.IntN(6), lasts: 10 * time.Second, arg: int(ofMounts) - 1})
+		return
+	case 1: // a node that has lost all sandboxes starts while the API server is away, and somebody forges lines
 		at /= 4
 		s.calm = max(s.calm, 35*time.Minute)
 		add(0, act{kind: serverAway, lasts: 20 * time.Minute})
