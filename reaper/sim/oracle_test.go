@@ -19,6 +19,7 @@ type oracle struct {
 	class     string // the same for all failures of a kind
 	person    bool   // an operator's command is under way
 	open      bool   // the breaker
+	wasOpen   bool   // when the look began
 	looked    time.Duration
 	report    reaper.Report // of the last pass
 	readings  *readings     // of its look
@@ -29,7 +30,7 @@ type oracle struct {
 	cutShort  bool                             // an operator's command left something half done
 	intended  map[string]time.Duration         // when each intent was written down
 	kubelets  map[string]policy.KubeletID      // that ran when each entry was parked, until it is confirmed
-	confirmed map[string]policy.KubeletID      // the one that ran when the first strip of an entry was intended
+	confirmed map[string]*readings             // of the look by which the first strip of an entry was intended
 	asked     map[parsers.PodUID]question      // the last one about each pod
 	signs     map[parsers.PodUID]time.Duration // the last look in which something spoke for the pod
 	scan      error                            // of the last scan of the mounts
@@ -50,7 +51,7 @@ type question struct {
 
 func (o *oracle) begin() {
 	o.intents, o.unclosed, o.intended, o.kubelets = map[string]policy.Kind{}, map[string]policy.Kind{}, map[string]time.Duration{}, map[string]policy.KubeletID{}
-	o.confirmed = map[string]policy.KubeletID{}
+	o.confirmed = map[string]*readings{}
 	o.asked, o.signs = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}
 }
 
@@ -67,7 +68,7 @@ const exchange = 20 * time.Second
 // looks notes that a look begins.
 func (o *oracle) looks(n *node) {
 	o.looked, o.readings, o.moved, o.lives = n.now, nil, nil, nil
-	o.begun, o.parks = maps.Clone(o.unclosed), len(n.quarantine) > 0
+	o.begun, o.parks, o.wasOpen = maps.Clone(o.unclosed), len(n.quarantine) > 0, o.open
 }
 
 // starts notes that the program starts.
@@ -95,7 +96,7 @@ func (o *oracle) written(n *node, r policy.Record) {
 		delete(o.first, r.Entry)
 	}
 	if _, begun := o.confirmed[r.Entry]; r.Kind == policy.KindStripping && !begun {
-		o.confirmed[r.Entry] = o.readings.id // a strip that is cut short goes on under whatever kubelet runs then
+		o.confirmed[r.Entry] = o.readings // a strip that is cut short goes on under whatever kubelet runs then
 	}
 	if r.Kind == policy.KindBreaker || r.Kind == policy.KindResumed {
 		o.open = r.Kind == policy.KindBreaker
@@ -155,8 +156,12 @@ func (o *oracle) begins(n *node, a policy.Action) {
 		o.fail(n, "%s of %s without an intent in the ledger", a.Kind, n.byUID[a.UID])
 	}
 	if by, ok := o.kubelets[a.Entry]; ok && a.Kind == policy.Strip && a.Take != contents.TakeNone {
-		if delete(o.kubelets, a.Entry); by != o.confirmed[a.Entry] {
-			o.fail(n, "%s was confirmed dead by another kubelet than ran when it was parked", n.byUID[a.UID])
+		p, seen := n.byUID[a.UID], o.confirmed[a.Entry]
+		if delete(o.kubelets, a.Entry); by != seen.id {
+			o.fail(n, "%s was confirmed dead by another kubelet than ran when it was parked", p)
+		}
+		if seen.network.Truth != policy.Yes && !n.asksAPI && !n.released(p) {
+			o.fail(n, "%s was confirmed dead while the pods' network was not ready, and its kubelet did not release it", p)
 		}
 	}
 	for name, f := range n.state.files {
@@ -391,12 +396,22 @@ func (o *oracle) passed(n *node) {
 	}
 	for v := range policy.At(o.report.Pods, policy.InPlace, policy.InRuntime) {
 		p := n.byUID[v.UID]
+		if len(v.Why) == 0 && o.idle(n, p) {
+			o.fail(n, "the program keeps %s, and gives no reason", p)
+		}
 		for _, w := range v.Why {
 			if !r.so(p, w.Reason) {
 				o.fail(n, "the program keeps a pod for %s, which is not so (%s, %s)", w.Reason, w.Detail, p)
 			}
 		}
 	}
+}
+
+// idle reports whether a pass did nothing to a pod, though nothing that came up after its look forbade it.
+func (o *oracle) idle(n *node, p *pod) bool {
+	acted := slices.ContainsFunc(o.report.Outcomes, func(out policy.Outcome) bool { return out.Action.UID == p.uid })
+	stopped := o.open && !o.wasOpen || !o.proven && len(o.first) > 0
+	return !acted && !stopped && n.faults.broken < o.looked
 }
 
 // stays judges what a pass has parked: it was asked about once more, and went back at once where anything showed that it lives.
