@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -124,6 +125,11 @@ func List(ctx context.Context, path string, timeout time.Duration, maxAnswer int
 
 	var containers runtimeapi.ListContainersResponse
 	l.ContainerErr = conn.Call(ctx, "ListContainers", &runtimeapi.ListContainersRequest{}, &containers)
+	if l.ContainerErr != nil && conn.conn.GetState() != connectivity.Ready {
+		// It does not even greet, as a runtime that has been stopped: three questions would wait three times as long.
+		l.SandboxErr, l.StatusErr = l.ContainerErr, l.ContainerErr
+		return l
+	}
 	var sandboxes runtimeapi.ListPodSandboxResponse
 	l.SandboxErr = conn.Call(ctx, "ListPodSandbox", &runtimeapi.ListPodSandboxRequest{}, &sandboxes)
 	var status runtimeapi.StatusResponse

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"net"
 	"path/filepath"
 	"testing"
 	"time"
@@ -40,6 +41,20 @@ func TestNetworkReady(t *testing.T) {
 		s.SetFault(fakecri.GetStatus, fakecri.Fault{Err: status.Error(codes.Unavailable, "x")})
 		if f := ask(); f.Truth != policy.Unknown || f.Detail == "" {
 			t.Errorf("%s, no answer: %+v", name, f)
+		}
+	}
+}
+
+// TestListDeaf: a runtime that was stopped (SIGSTOP) has the kernel take the connection, and does not greet. It is asked once.
+func TestListDeaf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	testkit.Must(t, err)
+	defer func() { _ = l.Close() }()
+	a := cri.List(t.Context(), path, 100*time.Millisecond, cri.MaxAnswer)
+	for _, err := range []error{a.ContainerErr, a.SandboxErr, a.StatusErr} {
+		if err == nil || err.Error() != "ListContainers: no answer in time" {
+			t.Errorf("%v", err)
 		}
 	}
 }
