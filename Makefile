@@ -132,6 +132,14 @@ e2e-kubelets: ## Build the kubelets that make e2e runs beside, once
 e2e: e2e-runtime e2e-kubelets ## Run beside real kubelets and a real containerd (root, on Debian; builds the kubelets once)
 	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -parallel 4 -timeout 45m $(TESTFLAGS) .
 
+# A CRI-O that the Go module proxy serves.
+CRIO_VERSION ?= 1.34.0
+
+.PHONY: e2e-crio
+e2e-crio: e2e-runtime e2e-kubelets ## Run those scenarios that need no containerd beside the newest kubelet and a real CRI-O (root, on Debian; builds it once)
+	sh e2e/prepare.sh crio $(CRIO_VERSION)
+	cd e2e && E2E_RUNTIME=crio E2E_VERSIONS='$(lastword $(E2E_VERSIONS))' go test -count=1 -timeout 45m -run '^TestBesideKubelets$$' $(TESTFLAGS) .
+
 # The cluster is of the newest of them, and its nodes run the Debian that this machine is.
 CLUSTER_VERSION ?= $(lastword $(E2E_VERSIONS))
 CLUSTER_RELEASE ?= $(shell . /etc/os-release && echo $$VERSION_CODENAME)

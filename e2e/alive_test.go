@@ -111,7 +111,7 @@ func (n *node) lies(t *testing.T) (flags []string) {
 			t.Fatal(err)
 		}
 		n.use(t, "lies")
-		t.Cleanup(func() { n.use(t, "containerd") })
+		t.Cleanup(func() { n.use(t, engine) })
 		endpoint = "unix://" + n.endpoint
 	}
 	if n.minor(t) >= 37 { // nor does its own list answer

@@ -109,7 +109,7 @@ func reboot(t *testing.T, n *node, pods []pod) {
 	}
 	networks := n.networks()
 	n.kubelet.kill()
-	n.containerd.kill()
+	n.runtime.kill()
 	for range 50 {
 		pids := n.processes()
 		if len(pids) == 0 {
@@ -128,7 +128,7 @@ func reboot(t *testing.T, n *node, pods []pod) {
 			t.Error(err)
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(n.dir, "containerd")); err != nil {
+	if err := os.RemoveAll(filepath.Join(n.dir, engine)); err != nil {
 		t.Fatal(err)
 	}
 	away := filepath.Join(n.dir, "manifests.away")
@@ -137,7 +137,7 @@ func reboot(t *testing.T, n *node, pods []pod) {
 	}
 	mkdir(t, filepath.Join(n.dir, "manifests"))
 
-	n.containerd = n.startContainerd(t, "containerd")
+	n.runtime = n.startRuntime(t, engine)
 	n.importImage(t)
 	kubeconfig := filepath.Join(n.dir, "kubeconfig")
 	write(t, kubeconfig, `{apiVersion: v1, kind: Config, current-context: away,

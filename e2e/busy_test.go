@@ -117,21 +117,21 @@ func lost(t *testing.T, n *node) {
 // it is down, its records of their shims are moved away; then they are removed from its database.
 func (n *node) forgetContainers(t *testing.T, uid string) []string {
 	t.Helper()
-	ctr := []string{"ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "containers"}
+	ctr := []string{"ctr", "-a", n.socket(engine), "-n", "k8s.io", "containers"}
 	out, err := runQuietly(append(ctr, "ls", "-q", `labels."io.kubernetes.pod.uid"==`+uid)...)
 	ids := strings.Fields(out)
 	if err != nil || len(ids) < 2 {
 		t.Fatalf("containers %q: %v", ids, err)
 	}
-	n.containerd.kill()
+	n.runtime.kill()
 	away := mkdir(t, filepath.Join(n.dir, "lost"))
 	for _, id := range ids {
 		rename(t, filepath.Join(n.dir, "containerd", "state", "io.containerd.runtime.v2.task", "k8s.io", id), filepath.Join(away, id))
 	}
-	n.containerd = n.startContainerd(t, "containerd")
+	n.runtime = n.startRuntime(t, engine)
 	must(t, append(append(ctr, "rm"), ids...)...)
-	n.containerd.kill() // it lists its own until it starts anew
-	n.containerd = n.startContainerd(t, "containerd")
+	n.runtime.kill() // it lists its own until it starts anew
+	n.runtime = n.startRuntime(t, engine)
 	return ids
 }
 

@@ -252,8 +252,8 @@ func (c *churn) disturb() {
 	case 0:
 		c.n.restartKubelet(c.t)
 	case 1:
-		c.n.containerd.kill()
-		c.n.containerd = c.n.startContainerd(c.t, "containerd")
+		c.n.runtime.kill()
+		c.n.runtime = c.n.startRuntime(c.t, engine)
 	case 2: // NetworkReady is false for some time
 		config := filepath.Join(c.n.dir, "cni", "10-e2e.conflist")
 		rename(c.t, config, config+".away")

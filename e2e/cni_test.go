@@ -313,11 +313,11 @@ func (n *node) lose(t *testing.T, cri runtimeapi.RuntimeServiceClient, id string
 		t.Fatal(err)
 	}
 	for _, c := range containers.GetContainers() {
-		must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "containers", "rm", c.GetId())
+		must(t, "ctr", "-a", n.socket(engine), "-n", "k8s.io", "containers", "rm", c.GetId())
 	}
-	must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "containers", "rm", id)
-	n.containerd.kill()
-	n.containerd = n.startContainerd(t, "containerd")
+	must(t, "ctr", "-a", n.socket(engine), "-n", "k8s.io", "containers", "rm", id)
+	n.runtime.kill()
+	n.runtime = n.startRuntime(t, engine)
 	eventually(t, 60*time.Second, func() string {
 		return missing(state(t.Context(), cri, id) == "gone", "the sandbox is %s", state(t.Context(), cri, id))
 	})

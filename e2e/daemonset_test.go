@@ -158,7 +158,7 @@ func (n *node) places(state string) []string {
 // virtual machines, or if the suite's PID namespace is not the initial one, so that PID 1 is not proved to be
 // the machine's. Then the daemon follows the file alone.
 func daemonset(t *testing.T, n *node) {
-	must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "images", "import", filepath.Join(n.host.dir, "daemon.tar"))
+	must(t, "ctr", "-a", n.socket(engine), "-n", "k8s.io", "images", "import", filepath.Join(n.host.dir, "daemon.tar"))
 	orphaned, mounted := n.uid("2badf00d-0000-4000-8000-00000000d51_"), n.uid("2badf00d-0000-4000-8000-00000000d52_")
 	observed := n.uid("2badf00d-0000-4000-8000-00000000d53_")
 	ownState := func(name string) pod {

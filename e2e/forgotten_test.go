@@ -65,7 +65,7 @@ func forgotten(t *testing.T, n *node) {
 // cri speaks to the runtime as the kubelet does.
 func (n *node) cri(t *testing.T) runtimeapi.RuntimeServiceClient {
 	t.Helper()
-	conn, err := grpc.NewClient("unix://"+n.socket("containerd"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+n.socket(engine), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid st
 		t.Fatal(err)
 	}
 	for _, task := range []string{container.GetContainerId(), id} {
-		must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", task)
+		must(t, "ctr", "-a", n.socket(engine), "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", task)
 	}
 	eventually(t, 30*time.Second, func() string {
 		return missing(state(ctx, cri, id) == runtimeapi.PodSandboxState_SANDBOX_NOTREADY.String(), "the sandbox has not stopped")

@@ -207,7 +207,7 @@ var kinds = []leftover{
 			}
 			o.ctr("task", "kill", "-s", "KILL", o.n.tag)
 			eventually(o.t, 10*time.Second, func() string {
-				_, err := runQuietly("ctr", "-a", o.n.socket("containerd"), "-n", "e2e", "task", "rm", o.n.tag)
+				_, err := runQuietly("ctr", "-a", o.n.socket(engine), "-n", "e2e", "task", "rm", o.n.tag)
 				return missing(err == nil, "the container runs on: %v", err)
 			})
 			o.ctr("container", "rm", o.n.tag)
@@ -292,7 +292,7 @@ func (o orphan) remove(path string) {
 // ctr acts on a namespace of containerd that CRI does not look at.
 func (o orphan) ctr(args ...string) {
 	o.t.Helper()
-	must(o.t, append([]string{"ctr", "-a", o.n.socket("containerd"), "-n", "e2e"}, args...)...)
+	must(o.t, append([]string{"ctr", "-a", o.n.socket(engine), "-n", "e2e"}, args...)...)
 }
 
 // deadFuse mounts a FUSE file system whose server is gone at once: every access gives

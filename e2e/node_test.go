@@ -32,15 +32,15 @@ type node struct {
 	podLogs string // where the kubelet keeps the pods' logs
 	// endpoint is a symlink to containerd's socket: the runtime that "auto" or a
 	// configuration names may be replaced by another.
-	endpoint   string
-	containerd *process
-	kubelet    *process
-	args       []string     // the kubelet's command line
-	verbose    bool         // it names every orphan in a housekeeping run
-	served     atomic.Value // the text at its staticPodURL
-	url        string
-	started    int64  // where in its log the kubelet that runs begins
-	readOnly   string // its read-only port
+	endpoint string
+	runtime  *process
+	kubelet  *process
+	args     []string     // the kubelet's command line
+	verbose  bool         // it names every orphan in a housekeeping run
+	served   atomic.Value // the text at its staticPodURL
+	url      string
+	started  int64  // where in its log the kubelet that runs begins
+	readOnly string // its read-only port
 }
 
 // uid makes a UID the node's own: a mount or a cgroup of the other node's pod that had the
@@ -73,8 +73,8 @@ func newNode(t *testing.T, h *host, version string, number int) *node {
 	t.Cleanup(func() { n.stop(t) })
 	n.network(t)
 	n.cgroup(t)
-	n.containerd = n.startContainerd(t, "containerd")
-	n.use(t, "containerd")
+	n.runtime = n.startRuntime(t, engine)
+	n.use(t, engine)
 	n.importImage(t)
 	n.configure(t)
 	// At the default verbosity the kubelet reports one orphan in a housekeeping run. At 5, for that one file,
@@ -142,10 +142,13 @@ func (n *node) use(t *testing.T, name string) {
 	}
 }
 
-// startContainerd starts one with a root, a state and a socket of its own.
-func (n *node) startContainerd(t *testing.T, name string) *process {
+// startRuntime starts one with a root, a state and a socket of its own.
+func (n *node) startRuntime(t *testing.T, name string) *process {
 	t.Helper()
 	config := filepath.Join(n.dir, name+".toml")
+	if engine == crio {
+		return n.listens(t, n.startCRIO(t, name, config))
+	}
 	write(t, config, fmt.Sprintf(`version = 2
 root = "%[1]s/%[2]s/root"
 state = "%[1]s/%[2]s/state"
@@ -166,12 +169,17 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
     bin_dir = "/usr/lib/cni"
     conf_dir = "%[1]s/cni"
 `, n.dir, name, n.socket(name), image.Name, os.Getenv(snapshotter)))
-	p := launch(t, name, filepath.Join(n.dir, name+".log"), "containerd", "--config", config)
+	return n.listens(t, launch(t, name, filepath.Join(n.dir, name+".log"), "containerd", "--config", config))
+}
+
+// listens waits until the runtime accepts connections.
+func (n *node) listens(t *testing.T, p *process) *process {
+	t.Helper()
 	eventually(t, 60*time.Second, func() string {
 		if !p.running() {
-			return name + " has ended: " + p.tail(5)
+			return p.name + " has ended: " + p.tail(5)
 		}
-		c, err := net.Dial("unix", n.socket(name))
+		c, err := net.Dial("unix", n.socket(p.name))
 		if err != nil {
 			return err.Error()
 		}
@@ -212,8 +220,8 @@ func (n *node) stop(t *testing.T) {
 			t.Errorf("%s is still mounted", path)
 		}
 	}
-	if n.containerd != nil && n.containerd.running() {
-		n.containerd.end(t)
+	if n.runtime != nil && n.runtime.running() {
+		n.runtime.end(t)
 	}
 	n.dropMounts(t)
 	for _, link := range n.host.links() {
@@ -249,14 +257,21 @@ func (n *node) dropCgroups() {
 // importImage adds the image to CRI, and to containerd's namespace for containers outside of CRI.
 func (n *node) importImage(t *testing.T) {
 	t.Helper()
+	if engine == crio {
+		n.importIntoCRIO(t)
+		return
+	}
 	for _, namespace := range []string{"k8s.io", "e2e"} {
-		must(t, "ctr", "-a", n.socket("containerd"), "-n", namespace, "images", "import", filepath.Join(n.host.dir, "image.tar"))
+		must(t, "ctr", "-a", n.socket(engine), "-n", namespace, "images", "import", filepath.Join(n.host.dir, "image.tar"))
 	}
 }
 
-// tasks are the lines "CONTAINER PID STATUS" of what runs in containerd.
+// tasks are the lines "CONTAINER PID STATUS" of what runs in containerd, or what CRI-O lists as running.
 func (n *node) tasks() []string {
-	out, err := runQuietly("ctr", "-a", n.socket("containerd"), "--connect-timeout", "2s", "-n", "k8s.io", "tasks", "ls")
+	if engine == crio {
+		return n.runsInCRIO()
+	}
+	out, err := runQuietly("ctr", "-a", n.socket(engine), "--connect-timeout", "2s", "-n", "k8s.io", "tasks", "ls")
 	if err != nil {
 		return nil
 	}

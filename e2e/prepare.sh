@@ -8,6 +8,7 @@
 #   e2e/prepare.sh etcd
 #   e2e/prepare.sh kubelets VERSION...
 #   e2e/prepare.sh cluster VERSION...
+#   e2e/prepare.sh crio VERSION
 #
 # Kubernetes' programs are built by the ordinary Go client from the module k8s.io/kubernetes,
 # in a module made for it under .cache/e2e, and kept there: minutes for the first time,
@@ -16,7 +17,7 @@
 # are published as v0.x.y of the same release, and the replacements name those.
 set -eu
 cd "$(dirname "$0")/.."
-what=${1:?runtime, guests, etcd, or kubelets or cluster and the versions}
+what=${1:?runtime, guests, etcd, or kubelets, cluster or crio and the versions}
 shift
 
 # Command, Debian package.
@@ -38,6 +39,11 @@ qemu-aarch64 qemu-user
 ' ;;
 etcd) needed='
 etcd etcd-server
+' ;;
+crio) needed='
+conmon conmon
+skopeo skopeo
+gcc gcc
 ' ;;
 *) needed= ;;
 esac
@@ -66,11 +72,31 @@ fi
 
 case $what in
 kubelets) commands=kubelet ;;
+crio) commands= ;;
 cluster) commands='kubectl kube-scheduler kube-controller-manager kube-apiserver' ;;
 *) exit 0 ;;
 esac
 cache=$PWD/.cache/e2e
 mkdir -p "$cache"
+
+# CRI-O is built in a module of its own with the versions and the checksums that CRI-O names.
+if [ "$what" = crio ]; then
+	[ ! -x "$cache/crio/crio" ] || exit 0
+	echo "e2e: building CRI-O $1, once; this takes some minutes" >&2
+	mkdir -p "$cache/crio/module"
+	cd "$cache/crio/module"
+	upstream=$(go mod download -json "github.com/cri-o/cri-o@v$1" | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')
+	{
+		sed 's/^module .*/module crio/' "$upstream/go.mod"
+		echo "require github.com/cri-o/cri-o v$1"
+	} >go.mod
+	install -m 0644 "$upstream/go.sum" go.sum
+	GOFLAGS=-mod=mod CGO_ENABLED=1 nice go build -trimpath -buildvcs=false -ldflags '-s -w' -o ../crio.new \
+		-tags 'containers_image_openpgp exclude_graphdriver_btrfs exclude_graphdriver_devicemapper' github.com/cri-o/cri-o/cmd/crio
+	gcc -O2 -o ../pinns "$upstream"/pinns/src/*.c
+	mv ../crio.new ../crio
+	exit 0
+fi
 
 # module VERSION makes the module to build from.
 module() {

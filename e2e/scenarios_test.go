@@ -194,7 +194,7 @@ var namedUID = regexp.MustCompile(`err="orphaned pod \\"([0-9a-f-]*)\\" found`)
 // daemon continues by itself.
 func runtimeFails(t *testing.T, n *node) {
 	uid := n.uid("2badf00d-0000-4000-8000-00000000e23_")
-	empty := n.startContainerd(t, "empty")
+	empty := n.startRuntime(t, "empty")
 	defer empty.end(t)
 	o := n.plant(t, skeleton, uid)
 	d := n.reap(t, "--hold", "10s")
@@ -214,15 +214,15 @@ func runtimeFails(t *testing.T, n *node) {
 	holds()
 	n.use(t, "empty")
 	refuses(policy.ReasonRuntimeEmpty)
-	n.use(t, "containerd")
+	n.use(t, engine)
 	holds() // anew
-	n.containerd.signal(stopSignal)
+	n.runtime.signal(stopSignal)
 	refuses(policy.ReasonRuntimeUnknown)
-	n.containerd.kill()
-	n.containerd = n.startContainerd(t, "containerd")
+	n.runtime.kill()
+	n.runtime = n.startRuntime(t, engine)
 	// The hold has only paused while the runtime did not answer.
 	d.tells(t, 60*time.Second, uid, "it is parked", kind(policy.KindParked))
-	n.containerd.signal(stopSignal)
+	n.runtime.signal(stopSignal)
 	throughout(t, confirm+10*time.Second, func() string {
 		for _, r := range d.of(uid) {
 			if r.Kind == policy.KindRemoved || r.Kind == policy.KindPutBack {
@@ -231,6 +231,6 @@ func runtimeFails(t *testing.T, n *node) {
 		}
 		return ""
 	})
-	n.containerd.signal(contSignal)
+	n.runtime.signal(contSignal)
 	d.tells(t, 90*time.Second, uid, "it is removed", kind(policy.KindRemoved))
 }
