@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -139,9 +138,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 
 var errTest = errors.New("the node is away")
 
-// testNow and testUID are a moment and a pod for tests that need any.
-var testNow = time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC)
-
+// testUID is a pod for tests that need any.
 const testUID = "0badf00d-0001-4aaa-8bbb-cccc00000001"
 
 func noEnv(string) string { return "" }

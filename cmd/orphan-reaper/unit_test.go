@@ -26,13 +26,13 @@ const unitFile = "../../packaging/orphan-reaper.service"
 // unit is a unit file: the values of each key of each section, "Service/Type", in order.
 type unit map[string][]string
 
-func readUnit(t *testing.T) (u unit, text string) {
+func readUnit(t *testing.T) unit {
 	t.Helper()
 	b, err := os.ReadFile(unitFile)
 	testkit.Must(t, err)
-	u, text = unit{}, string(b)
+	u := unit{}
 	section := ""
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(string(b)) {
 		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
 		switch {
 		case key == "" || key[0] == '#':
@@ -44,7 +44,7 @@ func readUnit(t *testing.T) (u unit, text string) {
 			t.Fatalf("no setting: %q", line)
 		}
 	}
-	return u, text
+	return u
 }
 
 const (
@@ -74,7 +74,7 @@ var forbidden = map[string]string{
 
 // TestUnitForbidden: the unit has no setting that would disable the daemon's protections.
 func TestUnitForbidden(t *testing.T) {
-	u, _ := readUnit(t)
+	u := readUnit(t)
 	for at := range u {
 		_, key, _ := strings.Cut(at, "/")
 		if why, ok := forbidden[key]; ok {
@@ -85,7 +85,7 @@ func TestUnitForbidden(t *testing.T) {
 
 // TestUnit checks the unit's settings.
 func TestUnit(t *testing.T) {
-	u, _ := readUnit(t)
+	u := readUnit(t)
 	// Without it the Go runtime makes a thread for each processor and dies of TasksMax, on 256 of them before main begins.
 	if got := u["Service/Environment"]; !slices.Equal(got, []string{"GOMAXPROCS=4"}) {
 		t.Errorf("Environment=%q", got)
@@ -140,7 +140,7 @@ var capabilityNeeds = map[string]struct {
 // TestUnitCapabilities: with the unit's bounding set everything works, and without any one capability something
 // fails that the comment in the unit names.
 func TestUnitCapabilities(t *testing.T) {
-	u, _ := readUnit(t)
+	u := readUnit(t)
 	for name, c := range capabilityNeeds {
 		needCapability(t, name, c.number)
 	}

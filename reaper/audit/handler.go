@@ -81,7 +81,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 		vars[prefix+fieldName(f.name)] = strings.ToValidUTF8(f.value, "\uFFFD")
 		fmt.Fprintf(&text, " %s=%s", f.name, quoted(f.value))
 	}
-	err := h.out.do(clean.Cut(clean.Text(text.String()), maxText), priority(r.Level), vars)
+	err := h.out.do(clean.Cut(clean.Text(text.String()), maxText), priority(r.Level), vars) //nolint:contextcheck // it is sent whatever becomes of the caller
 	if err == nil || h.fallback == nil || errors.Is(err, ErrStuck) {
 		return err // stuck: the fallback's stderr would be, too
 	}

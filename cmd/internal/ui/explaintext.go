@@ -258,8 +258,13 @@ func (x explainer) facts(pod *podView) {
 			name string
 			policy.Fact
 		}{
-			{"kubelet runs", n.Kubelet}, {"runtime has pods", n.RuntimeLists}, {"pod network ready", n.Network}, {"whole node seen", n.MayEnforce},
-			{"flags agree", n.Agrees}, {"openat2", n.Openat2}, {"Landlock", n.Landlock},
+			{"kubelet runs", n.Kubelet},
+			{"runtime has pods", n.RuntimeLists},
+			{"pod network ready", n.Network},
+			{"whole node seen", n.MayEnforce},
+			{"flags agree", n.Agrees},
+			{"openat2", n.Openat2},
+			{"Landlock", n.Landlock},
 		} {
 			if f.Truth != policy.Yes {
 				write(f.name, f.Fact)

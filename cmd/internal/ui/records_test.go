@@ -1,18 +1,14 @@
 package ui
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 var noon = time.Date(2026, 3, 1, 8, 31, 34, 0, time.UTC)
-
-func uid(i int) parsers.PodUID { return parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i)) }
 
 // TestWaiting: all pods that wait for time alone share one line.
 func TestWaiting(t *testing.T) {

@@ -172,88 +172,68 @@ func (r *Report) Failed(err error) {
 	r.Errors = append([]string{Short("the node cannot be looked at: " + err.Error())}, r.Errors[:min(len(r.Errors), mostErrors-1)]...)
 }
 
-// candidate is a pod that may be in the report: most of the texts are made only of those that are.
-type candidate struct {
-	e      *policy.Evidence
-	d      policy.Decision
-	why    []policy.Why
-	due    time.Duration
-	person bool
-	bytes  int64
-	since  time.Time
-	driver string
-}
-
 // pods counts the pods that do not live, and adds the first of them: those that need an
 // operator, then those that are kept, that wait, and that will be removed.
 func (r *Report) pods(p *Pass) {
-	var all []candidate
-	entries := map[string]policy.EntryState{}
+	entries, sums := map[string]policy.EntryState{}, sums{}
 	for _, e := range p.Entries {
 		entries[e.Entry] = e
 	}
+	r.Pods = []Pod{}
 	for v := range policy.At(p.Pods, policy.InPlace, policy.InRuntime, policy.InQuarantine) {
-		c := candidate{e: &v.Evidence, d: v.Decision, why: v.Why, due: v.Due}
+		verdict := v.Verdict
 		if v.Stage == policy.InPlace {
 			r.Counts.PodDirectories++
 		}
 		if v.Stage == policy.InQuarantine && v.Decision != policy.Keep {
-			c.d = policy.Wait
+			verdict.Decision = policy.Wait
 		}
-		if e, ok := entries[c.e.Entry]; ok {
-			c.bytes, c.since, c.driver = bytesOf(e.Left), e.Parked.At.Wall, driverOf(e.VolData, e.Left, "")
+		if verdict.Living() {
+			continue
 		}
-		all = r.count(all, c)
+		pod := podOf(&v.Evidence, verdict, entries)
+		r.Counts.NeedsPerson += flag(pod.NeedsPerson)
+		if pod.UID == "" {
+			continue // a name that is no pod's
+		}
+		switch policy.CountedAs(verdict.Decision, verdict.Why) {
+		case policy.Reap:
+			r.Counts.Reap++
+		case policy.Wait:
+			r.Counts.Wait++
+		case policy.Keep:
+			r.Counts.Keep++
+		case policy.Return: // of entries of the quarantine only
+		}
+		if !pod.Parked {
+			r.Counts.Bytes += pod.Bytes
+		}
+		sums.add(&pod, verdict.Why, p.Look.At.Wall)
+		r.Pods = append(r.Pods, pod)
 	}
-	r.sum(all, p.Look.At.Wall)
+	r.Sums = sums.first()
 	order := map[policy.Decision]int{policy.Keep: 0, policy.Wait: 1, policy.Reap: 2}
-	slices.SortStableFunc(all, func(a, b candidate) int {
-		return cmp.Or(flag(b.person)-flag(a.person), order[a.d]-order[b.d], cmp.Compare(a.e.UID, b.e.UID))
+	slices.SortStableFunc(r.Pods, func(a, b Pod) int {
+		return cmp.Or(flag(b.NeedsPerson)-flag(a.NeedsPerson), order[a.Verdict]-order[b.Verdict], cmp.Compare(a.UID, b.UID))
 	})
-	r.More = max(0, len(all)-mostPods)
-	r.Pods = []Pod{}
-	for _, c := range all[:len(all)-r.More] {
-		r.Pods = append(r.Pods, c.pod())
-	}
+	r.More = max(0, len(r.Pods)-mostPods)
+	r.Pods = slices.Clone(r.Pods[:len(r.Pods)-r.More])
 }
 
-// count counts a pod by its verdict and appends it, unless it lives.
-func (r *Report) count(all []candidate, c candidate) []candidate {
-	v := policy.Verdict{Decision: c.d, Why: c.why}
-	if v.Living() {
-		return all
-	}
-	c.person = policy.OutlookOf(c.d, c.why) == policy.OutlookPerson
-	r.Counts.NeedsPerson += flag(c.person)
-	if c.e.UID == "" {
-		return all // a name that is no pod's
-	}
-	switch policy.CountedAs(c.d, c.why) {
-	case policy.Reap:
-		r.Counts.Reap++
-	case policy.Wait:
-		r.Counts.Wait++
-	case policy.Keep:
-		r.Counts.Keep++
-	case policy.Return: // of entries of the quarantine only
-	}
-	if c.e.Entry == "" {
-		c.bytes, c.since, c.driver = bytesOf(c.e.Residue), c.e.Changed, driverOf(c.e.VolData, c.e.Residue, nodeMount(c.e))
-		r.Counts.Bytes += c.bytes
-	}
-	return append(all, c)
-}
-
-func (c *candidate) pod() Pod {
+// podOf returns a pod as it is reported, with the quarantine's entry of a parked one.
+func podOf(e *policy.Evidence, v policy.Verdict, entries map[string]policy.EntryState) Pod {
 	p := Pod{
-		UID: string(c.e.UID), Namespace: Short(c.e.Namespace), Name: Short(c.e.PodName), Verdict: c.d, Why: []policy.Why{},
-		NeedsPerson: c.person, Parked: c.e.Entry != "", DueSeconds: int(min(c.due.Seconds(), mostCount)),
-		Bytes: c.bytes, Since: c.since.UTC().Truncate(time.Second), Driver: c.driver,
+		UID: string(e.UID), Namespace: Short(e.Namespace), Name: Short(e.PodName), Verdict: v.Decision, Why: []policy.Why{},
+		NeedsPerson: policy.OutlookOf(v.Decision, v.Why) == policy.OutlookPerson, Parked: e.Entry != "",
+		DueSeconds: int(min(v.Due.Seconds(), mostCount)),
 	}
-	for i, w := range c.why {
-		if i == mostReasons {
-			break
-		}
+	if entry, ok := entries[e.Entry]; p.Parked && ok {
+		p.Bytes, p.Since, p.Driver = bytesOf(entry.Left), entry.Parked.At.Wall, driverOf(entry.VolData, entry.Left, "")
+	} else if !p.Parked {
+		p.Bytes, p.Since, p.Driver = bytesOf(e.Residue), e.Changed, driverOf(e.VolData, e.Residue, nodeMount(e))
+	}
+	p.Since = p.Since.UTC().Truncate(time.Second)
+	for _, w := range v.Why[:min(len(v.Why), mostReasons)] {
 		p.Why = append(p.Why, policy.Why{Reason: w.Reason, Detail: Short(w.Detail)})
 	}
 	return p

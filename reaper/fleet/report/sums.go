@@ -33,33 +33,37 @@ func ageOf(since, now time.Time) string {
 	return ages[len(ages)-1].name
 }
 
-// sum adds up the pods by reason, driver and age. What most pods have stands first.
-func (r *Report) sum(all []candidate, now time.Time) {
-	sums := map[Sum]*Sum{}
-	add := func(by, name string, bytes int64) {
+// sums are pods by reason, driver and age; the key has no numbers.
+type sums map[Sum]*Sum
+
+// add adds a pod with all of its reasons.
+func (s sums) add(p *Pod, why []policy.Why, now time.Time) {
+	one := func(by, name string) {
 		if name == "" {
 			return
 		}
 		key := Sum{By: by, Name: name}
-		if sums[key] == nil {
-			sums[key] = &Sum{By: by, Name: name}
+		if s[key] == nil {
+			s[key] = &Sum{By: by, Name: name}
 		}
-		sums[key].Pods++
-		sums[key].Bytes += bytes
+		s[key].Pods++
+		s[key].Bytes += p.Bytes
 	}
-	for _, c := range all {
-		for _, w := range c.why {
-			add(ByReason, string(w.Reason), c.bytes)
-		}
-		add(ByDriver, c.driver, c.bytes)
-		add(ByAge, ageOf(c.since, now), c.bytes)
+	for _, w := range why {
+		one(ByReason, string(w.Reason))
 	}
-	r.Sums = []Sum{}
-	for _, s := range sums {
-		r.Sums = append(r.Sums, *s)
+	one(ByDriver, p.Driver)
+	one(ByAge, ageOf(p.Since, now))
+}
+
+// first returns the sums that a report has: what most pods have stands first.
+func (s sums) first() []Sum {
+	all := []Sum{}
+	for _, one := range s {
+		all = append(all, *one)
 	}
-	SortSums(r.Sums)
-	r.Sums = r.Sums[:min(len(r.Sums), mostSums)]
+	SortSums(all)
+	return all[:min(len(all), mostSums)]
 }
 
 // SortSums brings sums into their order: reasons and drivers, of which most pods have the first, and then ages, the youngest first.
