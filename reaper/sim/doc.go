@@ -38,8 +38,9 @@
 //     allow it. A scan changes nothing. An operator's purge spares what may be a living pod's.
 //   - The first pod after a start is confirmed, or quiet and released by its kubelet, before others follow.
 //   - The breaker opens if a pod that never comes back does, and only if one looked like that.
-//   - Each reason for which the program keeps a pod is true at the moment at which its source was read.
-//   - Once nothing happens any more, each dead pod leaves within the time that its rules give it, a hundred as fast as one.
+//   - Each pod that the program keeps has a reason, which is true at the moment at which its source was read.
+//   - Once nothing happens any more, each dead pod leaves within the time that its rules give it, a hundred as fast as one,
+//     and its emptyDir at the end of the retention.
 //
 // Where it excuses the program, the code gives the behaviour of real nodes that forces it to (misleads, patience, keeps).
 //
@@ -47,11 +48,14 @@
 //
 // A failing run is shrunk to few events and printed as a story: one line for each event, with the virtual time since the
 // start. Lines in parentheses are the steps at which the next event was to happen, "record" lines are what the program
-// shows people, and the last line before FAILED is what the program did wrong. After the story comes the scenario as
+// shows people, and the last line before FAILED is what the program did wrong. Looks in which nothing happens are left
+// out. After the story comes the scenario as
 // text. It is kept in testdata once the defect is mended, under a line that gives the defect, and TestKept runs it.
 //
 //	make simulate SEEDS=100000 LIVES=10        many nodes, from a seed of its own
 //	make simulate SEEDS=1 SEED=4312            one node again
+//
+// FAILURES is after how many stories a run ends (10). SHRINK=0 prints no stories.
 //
 // TestPlanted puts defects back that real nodes showed, and must find each from random seeds.
 package sim
