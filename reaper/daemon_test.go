@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // bubbleClock ties the fake node's clocks to the bubble's time.
@@ -258,7 +259,7 @@ func (n slowNode) Execute(ctx context.Context, permit policy.Permit, plan policy
 
 // slowMeter counts the slow passes, and how often the metrics were written.
 type slowMeter struct {
-	nopMeter
+	testkit.Meter
 	slow, flushed *atomic.Int64
 }
 

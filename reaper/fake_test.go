@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // fakeNode is a node in memory: pods directory, quarantine, ledger and clock. It plays
@@ -139,7 +140,7 @@ func (n *fakeNode) add(i int, facts map[policy.FactName]policy.Truth) *fakePod {
 func (n *fakeNode) reaper(t *testing.T, rules policy.Rules) *Reaper {
 	t.Helper()
 	r := &Reaper{
-		Prober: n, Remover: n, Ledger: n, Store: n, Clock: n, Recorder: n, Meter: nopMeter{},
+		Prober: n, Remover: n, Ledger: n, Store: n, Clock: n, Recorder: n, Meter: testkit.Meter{},
 		Log: slog.New(slog.DiscardHandler), Rules: rules,
 	}
 	if err := r.Load(); err != nil {
@@ -548,18 +549,6 @@ func (n *fakeNode) held(i int) reported.Claim {
 	c.Sighting.Report, c.Sighting.Volume, c.Sighting.Leaf = parsers.ReportTeardown, "v", fakeLeaf
 	return c
 }
-
-type nopMeter struct{}
-
-func (nopMeter) Success(policy.Instant)                           {}
-func (nopMeter) Sighting(parsers.Report)                          {}
-func (nopMeter) Look(policy.Look, []policy.Judged, time.Duration) {}
-func (nopMeter) Outcome(policy.Outcome)                           {}
-func (nopMeter) Quarantine(map[string]*policy.EntryState)         {}
-func (nopMeter) Breaker(bool)                                     {}
-func (nopMeter) Quiet(int64)                                      {}
-func (nopMeter) Slow()                                            {}
-func (nopMeter) Flush() error                                     { return nil }
 
 // TestFakeNode: the fake itself keeps what it is given, and cuts off where it is told.
 func TestFakeNode(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // program is orphan-reaper, as a daemon and as the commands of an operator.
@@ -214,15 +215,7 @@ func (t recorder) Record(r policy.Record) error {
 	return nil
 }
 
-type meter struct{}
+// meter counts nothing.
+type meter struct{ testkit.Meter }
 
-func (meter) CNI(*cni.Census)                                  {}
-func (meter) Success(policy.Instant)                           {}
-func (meter) Sighting(parsers.Report)                          {}
-func (meter) Look(policy.Look, []policy.Judged, time.Duration) {}
-func (meter) Outcome(policy.Outcome)                           {}
-func (meter) Quarantine(map[string]*policy.EntryState)         {}
-func (meter) Breaker(bool)                                     {}
-func (meter) Quiet(int64)                                      {}
-func (meter) Slow()                                            {}
-func (meter) Flush() error                                     { return nil }
+func (meter) CNI(*cni.Census) {}
