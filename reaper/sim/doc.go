@@ -10,9 +10,10 @@
 //   - pod_test.go: pods, their directories, mounts and volumes, and what is left of them.
 //   - kubelet_test.go: the kubelet. What it makes, cleans up, logs and keeps on disk, in releases 1.24, 1.28, 1.33 and 1.37.
 //   - log_test.go: what becomes of its lines on their way, and lines that others forge.
-//   - probe_test.go and remover_test.go: the node as the loop reads and changes it.
+//   - reading_test.go: what each source shows. probe_test.go and remover_test.go: the node as the loop reads and changes it.
 //   - memory_test.go: the state directory. cni_test.go: what CNI leaves.
 //   - program_test.go: how the program starts, is killed and starts again, and the operator's commands.
+//   - scenario_test.go: what a seed decides. act_test.go: what then happens. life_test.go: a run from its begin to its end.
 //
 // Where the real thing is not certain, the model does the worst that it may.
 //
@@ -26,7 +27,8 @@
 //
 // # The oracle
 //
-// The oracle (oracle_test.go) knows the truth and judges the program:
+// The oracle knows the truth and judges what the program does (oracle_test.go), the reasons that it gives (reasons_test.go) and how
+// long it takes (patience_test.go):
 //
 //   - A living pod has its directory, but for as long as an exchange takes.
 //   - Nothing is removed from quarantine while its pod lives, before the confirm time, or while something is mounted in it.

@@ -1,0 +1,161 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
+
+// patience is how long a dead pod may take to leave from the moment at which nothing keeps it: the kubelet's start, the hold and the confirm
+// time, and two looks, whose distance is five minutes at the most; the first pod after a start goes before the others.
+func (n *node) patience() time.Duration {
+	r := n.rules
+	d := r.Settle + max(r.Hold, r.HoldReported) + r.Confirm + 5*time.Minute + time.Duration(len(n.pods))*n.turns()
+	if tries := n.faults.refused; tries > 0 { // what was refused is tried again at longer and longer intervals
+		d += min(5*time.Minute<<min(tries-1, 4), time.Hour)
+	}
+	if n.oracle.cutShort { // the daemon sees it at its next look
+		d += time.Hour
+	}
+	return d + n.back // for so long, file times may lie ahead of the clock
+}
+
+// turns is how long each pod of a backlog may hold up the next: up to 1.36 a kubelet names one at a time, and what it names is its only word
+// on a pod that a state file still has.
+func (n *node) turns() time.Duration {
+	if n.version >= 37 {
+		return 2 * time.Second
+	}
+	return 15 * time.Second // two looks have at least 10 s between them, and each takes some
+}
+
+// ends judges what is left once nothing more has happened for long.
+func (o *oracle) ends(n *node) {
+	if o.failed != "" {
+		return
+	}
+	for _, p := range n.pods {
+		if d := n.dirs[p.uid]; d != nil {
+			if why := n.keeps(p, d); why == "" {
+				o.fail(n, "%s is dead, nothing keeps it, and its directory is still there; the program says %v", p, o.says(p))
+			}
+		}
+		if p.wanted && !p.waits && !p.done && !p.runs() && p.stage != hasVolumes && n.now-max(p.since, n.booted+n.kubelet.id.Start) > 20*time.Minute {
+			o.fail(n, "%s is wanted and cannot start", p)
+		}
+	}
+	if err := n.program.store.Refresh(); err != nil {
+		o.fail(n, "the ledger cannot be read at the end: %v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.quarantine)) {
+		d := n.quarantine[name]
+		e := n.program.store.Entries()[name]
+		if e == nil || e.Phase.Over() {
+			o.fail(n, "%s lies in quarantine, and the ledger does not have it", n.byUID[d.uid])
+			continue
+		}
+		due := n.now-d.parked > n.rules.Confirm+5*time.Minute
+		// A kubelet that has started since wrote down what it had read, and it names no pod that has no directory.
+		if n.kubelet.inFile[d.uid] && d.by != n.kubelet.run {
+			continue
+		}
+		if e.Phase == policy.PhaseConfirmed && n.agedFor(d) > n.rules.Retention+10*time.Minute && n.keeps(n.byUID[d.uid], d) == "" {
+			o.fail(n, "the emptyDir of %s lies in quarantine %s after it was confirmed dead", n.byUID[d.uid], n.agedFor(d))
+		}
+		if due && (e.Phase == policy.PhaseParked || e.Phase.Intent()) && n.keeps(n.byUID[d.uid], d) == "" {
+			o.fail(n, "%s was parked %s ago, and what holds no data is still there (%s)", n.byUID[d.uid], n.now-d.parked, e.Phase)
+		}
+	}
+}
+
+// agedFor is for how long an emptyDir has lain in quarantine since its pod was confirmed; 0 is none.
+func (n *node) agedFor(d *dir) time.Duration {
+	if d.has[contents.ClassEphemeral] == 0 || d.confirmed == 0 {
+		return 0
+	}
+	return n.now - d.confirmed
+}
+
+// keeps is what truly keeps a pod's directory where it is; "" is nothing.
+func (n *node) keeps(p *pod, d *dir) string {
+	switch {
+	case p.alive():
+		return "it lives"
+	case p.admitted || p.ending:
+		return "the kubelet has it"
+	case p.cgroup:
+		return "it has a cgroup"
+	case len(p.sandboxes) > 0:
+		return "the runtime has a sandbox"
+	case len(d.mounts) > 0:
+		return "something is mounted in it"
+	case d.csi > 0 && n.runtime.staged[d.csi]:
+		return "its volume is staged"
+	case p.restored:
+		return "the operator restored it"
+	case p.held:
+		return "the kubelet tears down its volume"
+	case n.listsNothing():
+		return "the runtime lists no pod"
+	case len(n.parkedMounts(p)) > 0:
+		return "something is mounted in what lies of it in quarantine"
+	case n.nameless(p):
+		return "nobody knows its name, and there is a manifest"
+	case n.rules.NeedAPI && !slices.ContainsFunc(n.pods, func(q *pod) bool { return !q.static && q.wanted && q.runs() }):
+		return "nothing shows that the API server's list is of this node"
+	case n.undated(d):
+		return "a state file names it, and the clock was set since it was parked"
+	case d.entry == "" && !n.oracle.proven && slices.ContainsFunc(slices.Collect(maps.Keys(n.oracle.first)), func(name string) bool {
+		return n.quarantine[name] != nil && n.undated(n.quarantine[name])
+	}):
+		return "the first pod since the start waits for a state file"
+	case n.kubelet.inFile[p.uid] && n.hides(p):
+		return "a state file names it, and the kubelet names another before it"
+	}
+	return ""
+}
+
+// undated reports whether it is not known if the state file that names what lies in quarantine was written since it was parked. The kubelet
+// writes it anew when it takes in the next pod.
+func (n *node) undated(d *dir) bool {
+	return d.entry != "" && n.kubelet.inFile[d.uid] && n.steps > d.steps
+}
+
+// nameless reports whether the program cannot know whose a static pod's directory is: in no look since the directory was made there was a
+// sandbox or a log directory of it.
+func (n *node) nameless(p *pod) bool {
+	return p.static && !p.stated && !p.named && slices.ContainsFunc(n.pods, func(q *pod) bool { return q.static && !q.stated && q.wanted })
+}
+
+func (n *node) listsNothing() bool {
+	return !slices.ContainsFunc(n.pods, func(q *pod) bool { return len(q.sandboxes) > 0 })
+}
+
+func (n *node) parkedMounts(p *pod) []mount {
+	_, parked := n.mountsOf(p.uid)
+	return parked
+}
+
+// hides reports whether the kubelet names another pod before this one, of which something keeps the directory.
+func (n *node) hides(p *pod) bool {
+	first := p
+	for _, q := range n.pods {
+		if d := n.dirs[q.uid]; d != nil && q.uid < first.uid && !q.alive() && d.stuck() {
+			first = q
+		}
+	}
+	return first != p && n.keeps(first, n.dirs[first.uid]) != ""
+}
+
+// says is why the program keeps a pod.
+func (o *oracle) says(p *pod) []policy.Why {
+	for v := range policy.At(o.report.Pods, policy.InPlace) {
+		if v.UID == p.uid {
+			return v.Why
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// passed judges a pass that has ended: each reason that the program gives must be so in the world, at the moment at which its source was read.
+func (o *oracle) passed(n *node) {
+	r := o.readings
+	if r == nil || !n.program.up {
+		return
+	}
+	o.names(n)
+	if o.lives != nil && !o.open && n.faults.last < o.looked {
+		o.fail(n, "%s was parked and turned out to live, and the breaker did not open", o.lives)
+	}
+	for _, d := range o.moved {
+		o.stays(n, d)
+	}
+	for i, p := range n.pods {
+		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest {
+			o.signs[p.uid] = o.looked
+		}
+	}
+	for v := range policy.At(o.report.Pods, policy.InPlace, policy.InRuntime) {
+		p := n.byUID[v.UID]
+		if len(v.Why) == 0 && o.idle(n, p) {
+			o.fail(n, "the program keeps %s, and gives no reason", p)
+		}
+		for _, w := range v.Why {
+			if !r.so(p, w.Reason) {
+				o.fail(n, "the program keeps a pod for %s, which is not so (%s, %s)", w.Reason, w.Detail, p)
+			}
+		}
+	}
+}
+
+// idle reports whether a pass did nothing to a pod, though nothing that came up after its look forbade it.
+func (o *oracle) idle(n *node, p *pod) bool {
+	acted := slices.ContainsFunc(o.report.Outcomes, func(out policy.Outcome) bool { return out.Action.UID == p.uid })
+	stopped := o.open && !o.wasOpen || !o.proven && len(o.first) > 0
+	return !acted && !stopped && n.faults.broken < o.looked
+}
+
+// names notes of which pods the program knows the name now: it remembers that for as long as the pod has a directory, unless it could not be
+// written down.
+func (o *oracle) names(n *node) {
+	has := map[parsers.PodUID]bool{}
+	for e := range policy.At(o.report.Pods, policy.InPlace, policy.InQuarantine, policy.Resting) {
+		p := n.byUID[e.UID]
+		has[e.UID], p.named = true, p.named || e.CertainName && n.faults.last < o.looked
+	}
+	for _, p := range n.pods {
+		p.named = p.named && has[p.uid]
+	}
+}
+
+// so reports whether a reason for keeping a pod is true. One that this node never gives, and a new one, is not.
+func (r *readings) so(p *pod, reason policy.Reason) bool {
+	n, i := r.node, p.index
+	d := r.of[i].seen
+	switch reason { //nolint:exhaustive // the others are never given by this node
+	case policy.ReasonMounted:
+		return r.of[i].mounted
+	case policy.ReasonMountsUnknown:
+		return r.mountErr != nil
+	case policy.ReasonSandbox, policy.ReasonSandboxOrphaned, policy.ReasonTerminating:
+		return len(r.of[i].sandboxes) > 0
+	case policy.ReasonContainer:
+		return r.of[i].container
+	case policy.ReasonRuntimeUnknown:
+		return r.runtimeErr() != nil && r.lists.Truth != policy.No
+	case policy.ReasonRuntimeEmpty:
+		return r.lists.Truth == policy.No
+	case policy.ReasonCgroup:
+		return r.of[i].cgroup
+	case policy.ReasonCgroupUnknown:
+		return r.cgroupErr != nil
+	case policy.ReasonNotRunning:
+		return r.of[i].cgroup && !r.of[i].busy
+	case policy.ReasonKubeletUnknown:
+		return !r.kubeletOK || !n.log.heard(p, n.oracle.looked)
+	case policy.ReasonKubeletStarting:
+		return r.kubeletOK && r.at.Boot-r.id.Start < n.rules.Settle
+	case policy.ReasonKubeletHolds:
+		return n.log.tore[p.uid].run > 0
+	case policy.ReasonKubeletFile:
+		return r.of[i].file || r.fileErr != nil
+	case policy.ReasonPodLogs:
+		return r.logs.Pods[p.uid]
+	case policy.ReasonPodResources:
+		return r.resources.Names[p.name]
+	case policy.ReasonKubeletLists:
+		return r.list.Pods[p.uid] || r.list.Own.Pods[p.uid]
+	case policy.ReasonAPILists:
+		return r.api.Pods[p.uid]
+	case policy.ReasonAPIUnknown:
+		return n.rules.NeedAPI && !r.api.Pods[p.uid]
+	case policy.ReasonStaticPod:
+		return r.static.Err != nil || p.static && len(r.static.Manifests) > 0
+	case policy.ReasonStaged:
+		return d != nil && d.csi > 0
+	case policy.ReasonInUse:
+		return r.of[i].used || r.useErr != nil
+	case policy.ReasonRestored:
+		return p.restored || n.oracle.restores(p)
+	case policy.ReasonYoung:
+		return d != nil && r.at.Wall.Sub(d.changed) < n.rules.Hold
+	case policy.ReasonHold:
+		return true // its end is what patience measures
+	case policy.ReasonContentUnknown:
+		return r.contentErr != nil || r.of[i].ready || r.of[i].busy
+	case policy.ReasonCannotMove:
+		return n.faults.refused > 0
+	case policy.ReasonLimit:
+		return n.rules.MaxPerLook > 0 || n.oracle.parks || len(n.oracle.begun) > 0 || n.oracle.reaps()
+	case policy.ReasonBreaker:
+		return n.oracle.open
+	case policy.ReasonObserve:
+		return n.observes
+	case policy.ReasonNamespaces:
+		return r.mayEnforce.Truth != policy.Yes
+	case policy.ReasonContradiction:
+		return r.agrees.Truth != policy.Yes
+	}
+	return false
+}
+
+// restores reports whether a restore of the pod was begun when the look began, and the ledger has no outcome of it.
+func (o *oracle) restores(p *pod) bool {
+	for entry, kind := range o.begun {
+		if kind == policy.KindRestoring && strings.HasPrefix(entry, string(p.uid)) {
+			return true
+		}
+	}
+	return false
+}
+
+// reaps reports whether another pod was to go in this pass, also if the ledger could then not be written or the last question kept it.
+func (o *oracle) reaps() bool {
+	return slices.ContainsFunc(o.report.Pods, func(p policy.Judged) bool { return p.Stage == policy.InPlace && p.Goes() })
+}
