@@ -122,6 +122,9 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	outs := r.ask(ctx, rep, &batch)
 	if len(batch.Actions) > 0 {
 		outs = append(outs, r.Remover.Execute(ctx, permit, batch)...)
+		if err := r.rememberQuarantine(batch); err != nil { // the next pass tries again, by what lies there
+			r.Log.Warn("cannot remember which directory the quarantine is", slog.Any("error", err))
+		}
 	}
 	now = r.Clock.Now()
 	var done []policy.Record

@@ -31,8 +31,9 @@ type Remover interface {
 	Execute(ctx context.Context, permit policy.Permit, batch policy.Batch) []policy.Outcome
 	// Where reports whether there is a pods/UID, and whether there is the quarantine entry.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
-	// QuarantineParent returns which directory the quarantine lies in, or would.
-	QuarantineParent() (policy.DirID, error)
+	// Home identifies the directory that the quarantine lies in, or would, and the quarantine, zero where there is none
+	// or it cannot be used.
+	Home() (parent, quarantine policy.DirID, err error)
 	// List returns the names that lie in quarantine, manifests left out.
 	List() ([]string, error)
 	// Means returns how it is kept to what it is to change.

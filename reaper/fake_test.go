@@ -27,8 +27,9 @@ type fakeNode struct {
 	node       policy.Node
 	pods       map[parsers.PodUID]*fakePod
 	quarantine map[string]*fakePod
-	home       policy.DirID
+	home       quarantineHome
 	homeErr    error
+	makes      policy.DirID // the quarantine that the first move makes
 	records    []policy.Record
 	sent       int64
 	told       []policy.Record
@@ -122,6 +123,7 @@ func newFakeNode() *fakeNode {
 			FreeBytes: 0.5, FreeInodes: 0.5,
 		},
 		pods: map[parsers.PodUID]*fakePod{}, quarantine: map[string]*fakePod{},
+		home:  quarantineHome{policy.DirID{Dev: 1, Ino: 100, Btime: 1}, policy.DirID{Dev: 1, Ino: 101, Btime: 1}},
 		files: map[string]any{}, scans: map[parsers.PodUID]policy.Fact{},
 	}
 }
@@ -273,7 +275,9 @@ func (n *fakeNode) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine
 	return n.pods[uid] != nil, n.quarantine[entry] != nil, nil
 }
 
-func (n *fakeNode) QuarantineParent() (policy.DirID, error) { return n.home, n.homeErr }
+func (n *fakeNode) Home() (parent, quarantine policy.DirID, err error) {
+	return n.home.Parent, n.home.Quarantine, n.homeErr
+}
 
 func (n *fakeNode) Means() policy.Means { return policy.Means{} }
 
@@ -291,6 +295,9 @@ func (n *fakeNode) List() ([]string, error) {
 func (n *fakeNode) Execute(_ context.Context, _ policy.Permit, plan policy.Batch) []policy.Outcome {
 	if len(plan.Actions) == 0 {
 		n.tidied++
+	}
+	if n.home.Quarantine == (policy.DirID{}) {
+		n.home.Quarantine = n.makes
 	}
 	outs := make([]policy.Outcome, 0, len(plan.Actions))
 	for _, a := range plan.Actions {
@@ -497,8 +504,8 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 			kept := decide.Memory{Holds: maps.Clone(m.Holds), Recorded: maps.Clone(m.Recorded), NetworkDown: m.NetworkDown, NetworkLost: m.NetworkLost}
 			*v = memory{Memory: kept, CNI: m.CNI}
 		}
-	case *quarantineParent:
-		if h, ok := n.files[name].(quarantineParent); ok {
+	case *quarantineHome:
+		if h, ok := n.files[name].(quarantineHome); ok {
 			*v = h
 		}
 	case *reported.Log:

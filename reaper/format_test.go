@@ -14,7 +14,7 @@ import (
 // TestFormatOfMemory: what an older program remembered of holds and of the kubelet's words is
 // read whole, and written the same.
 func TestFormatOfMemory(t *testing.T) {
-	for name, v := range map[string]any{"holds": new(memory), "heard": new(reported.Log), "home": new(quarantineParent)} {
+	for name, v := range map[string]any{"holds": new(memory), "heard": new(reported.Log), "home": new(quarantineHome)} {
 		b, err := os.ReadFile("state/testdata/v1/" + name + ".json")
 		if err != nil {
 			t.Fatal(err)

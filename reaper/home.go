@@ -3,69 +3,92 @@ package reaper
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// quarantineParent is the directory in which the quarantine lies that the ledger's entries are in.
-type quarantineParent struct {
-	ID policy.DirID `json:"id"`
+// quarantineHome identifies the quarantine that the ledger's entries are in.
+type quarantineHome struct {
+	Parent policy.DirID `json:"id"`
+	// Quarantine is zero where the quarantine was not made yet, or an earlier version wrote this.
+	Quarantine policy.DirID `json:"quarantine,omitzero"`
 }
 
 // errOtherQuarantine ends a pass before it begins.
-var errOtherQuarantine = errors.New("no entry of the ledger lies in the quarantine, and the directory that it is in is another one than before")
+var errOtherQuarantine = errors.New("no entry of the ledger lies in the quarantine, and it is another directory than before")
 
 // checkQuarantine refuses to work with a quarantine in which none of the ledger's entries can be: each would be recorded as
 // gone, and a parked pod would never be put back. The root directory may have been a guess at the boot of a node whose
-// kubelet starts late (k0s, microk8s), or be on a disk that is not mounted yet.
+// kubelet starts late (k0s, microk8s), or be on a disk that is not mounted yet, or an operator moved the quarantine away.
 //
-// One entry that is found shows that the quarantine is the right one. An empty one in the same directory was emptied by an
+// One entry that is found shows that the quarantine is the right one. The same directory without any was emptied by an
 // operator.
 func (r *Reaper) checkQuarantine() error {
 	known := policy.Listed(r.Ledger.Entries())
 	if len(known) == 0 || r.Store == nil {
 		return nil
 	}
-	var was quarantineParent
+	var was quarantineHome
 	remembered, err := r.Store.Load("home", &was)
 	if err != nil {
 		return err
 	}
-	now, err := r.Remover.QuarantineParent()
-	if err == nil && now.Is(was.ID) {
+	parent, quarantine, err := r.Remover.Home()
+	if err == nil && was.Quarantine != (policy.DirID{}) && quarantine.Is(was.Quarantine) {
+		r.home = was
 		return nil
 	}
 	if err == nil {
 		var names []string
 		names, err = r.Remover.List()
 		if slices.ContainsFunc(known, func(e policy.EntryState) bool { return slices.Contains(names, e.Entry) }) {
-			return r.Store.Save("home", quarantineParent{now})
+			r.saveHome(quarantineHome{parent, quarantine})
+			return nil
 		}
 	}
-	if !remembered {
+	mayHaveMoved := func(e policy.EntryState) bool {
+		return e.Phase != policy.PhaseParking && e.Phase != policy.PhaseClearing
+	}
+	first := was.Quarantine == (policy.DirID{}) && parent.Is(was.Parent) && !slices.ContainsFunc(known, mayHaveMoved)
+	if !remembered || err == nil && first { // the very first move was killed before it made the quarantine
 		return nil
 	}
-	text := "is its disk mounted? If what lay there is gone for good, move home.json out of the state directory"
+	text := "was it moved, or is its disk not mounted? If what lay there is gone for good, move home.json out of the state directory"
 	if err != nil {
 		return fmt.Errorf("%w (%w); %s", errOtherQuarantine, err, text)
 	}
 	return fmt.Errorf("%w; %s", errOtherQuarantine, text)
 }
 
-// rememberQuarantine remembers where the quarantine is, before anything is moved there.
+// saveHome remembers the quarantine that was found to be the right one. A full disk stops nothing: the next pass finds the
+// same.
+func (r *Reaper) saveHome(now quarantineHome) {
+	if err := r.Store.Save("home", now); err != nil {
+		r.Log.Warn("cannot remember which directory the quarantine is", slog.Any("error", err))
+		return
+	}
+	r.home = now
+}
+
+// rememberQuarantine remembers the quarantine before something is moved there, and again after that made it.
 func (r *Reaper) rememberQuarantine(batch policy.Batch) error {
 	moves := func(a policy.Action) bool { return a.Kind == policy.Park || a.Kind == policy.Clear }
 	if r.Store == nil || !slices.ContainsFunc(batch.Actions, moves) {
 		return nil
 	}
-	now, err := r.Remover.QuarantineParent()
-	if err != nil || now == r.parent.ID {
+	parent, quarantine, err := r.Remover.Home()
+	now := quarantineHome{parent, quarantine}
+	if err != nil || now == r.home {
 		return err
 	}
-	if err := r.Store.Save("home", quarantineParent{now}); err != nil {
+	if r.home.Quarantine != (policy.DirID{}) && !quarantine.Is(r.home.Quarantine) && len(policy.Listed(r.Ledger.Entries())) > 0 {
+		return errOtherQuarantine // it was exchanged since the pass began
+	}
+	if err := r.Store.Save("home", now); err != nil {
 		return err
 	}
-	r.parent.ID = now
+	r.home = now
 	return nil
 }

@@ -9,9 +9,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestNotHome: a disk that is not mounted yet is no empty quarantine.
+// TestNotHome: a disk that is not mounted yet is no empty quarantine, nor is a directory that was made in its place.
 func TestNotHome(t *testing.T) {
-	disk, below := policy.DirID{Dev: 8, Ino: 2, Btime: 100}, policy.DirID{Dev: 1, Ino: 4711, Btime: 50}
+	root, below := policy.DirID{Dev: 8, Ino: 2, Btime: 100}, policy.DirID{Dev: 1, Ino: 4711, Btime: 50}
+	made, other := policy.DirID{Dev: 8, Ino: 77, Btime: 200}, policy.DirID{Dev: 8, Ino: 91, Btime: 300}
+	disk, empty := quarantineHome{root, made}, map[string]*fakePod{}
 	for _, c := range []struct {
 		name    string
 		change  func(n *fakeNode)
@@ -19,14 +21,22 @@ func TestNotHome(t *testing.T) {
 		gone    bool // without the guard: written off
 	}{
 		{"as it was", func(*fakeNode) {}, false, false},
-		{"another boot gives another device number", func(n *fakeNode) { n.home.Dev = 253 }, false, false},
-		{"not mounted", func(n *fakeNode) { n.home, n.quarantine = below, map[string]*fakePod{} }, true, false},
-		{"the mount point is missing", func(n *fakeNode) { n.homeErr, n.quarantine = fs.ErrNotExist, map[string]*fakePod{} }, true, false},
-		{"copied to another disk", func(n *fakeNode) { n.home = below }, false, false},
-		{"emptied by somebody", func(n *fakeNode) { n.quarantine = map[string]*fakePod{} }, false, true},
-		{"an older program's state", func(n *fakeNode) {
+		{"another boot gives another device number", func(n *fakeNode) { n.home.Parent.Dev, n.home.Quarantine.Dev = 253, 253 }, false, false},
+		{"not mounted", func(n *fakeNode) { n.home, n.quarantine = quarantineHome{Parent: below}, empty }, true, false},
+		{"the mount point is missing", func(n *fakeNode) { n.homeErr, n.quarantine = fs.ErrNotExist, empty }, true, false},
+		{"another directory was made in its place", func(n *fakeNode) { n.home.Quarantine, n.quarantine = other, empty }, true, false},
+		{"moved away", func(n *fakeNode) { n.home.Quarantine, n.quarantine = policy.DirID{}, empty }, true, false},
+		{"moved away, and an older program's home", func(n *fakeNode) {
+			n.home.Quarantine, n.quarantine = other, empty
+			n.files["home"] = quarantineHome{Parent: root}
+		}, true, false},
+		{"as it was, and an older program's home", func(n *fakeNode) { n.files["home"] = quarantineHome{Parent: root} }, false, false},
+		{"the root directory was renamed", func(n *fakeNode) { n.home.Parent = below }, false, false},
+		{"copied to another disk", func(n *fakeNode) { n.home = quarantineHome{below, other} }, false, false},
+		{"emptied by somebody", func(n *fakeNode) { n.quarantine = empty }, false, true},
+		{"no home", func(n *fakeNode) {
 			delete(n.files, "home")
-			n.home, n.quarantine = below, map[string]*fakePod{}
+			n.home, n.quarantine = quarantineHome{below, other}, empty
 		}, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -36,7 +46,7 @@ func TestNotHome(t *testing.T) {
 			mustPass(t, n.reaper(t, testRules), n.claim(1))
 			n.pass(testRules.Hold)
 			mustPass(t, n.reaper(t, testRules))
-			if len(n.quarantine) != 1 || n.files["home"] != (quarantineParent{disk}) {
+			if len(n.quarantine) != 1 || n.files["home"] != disk {
 				t.Fatalf("parked: %v, home %v", n.quarantine, n.files["home"])
 			}
 			lies := n.quarantine
@@ -76,5 +86,44 @@ func TestNotHome(t *testing.T) {
 				t.Errorf("in quarantine: %v", n.quarantine)
 			}
 		})
+	}
+}
+
+// TestHomeOfFirstMove: the quarantine is made by the first move, and remembered with it. One that was removed while nothing
+// lay there is made anew.
+func TestHomeOfFirstMove(t *testing.T) {
+	n := newFakeNode()
+	n.home = quarantineHome{Parent: policy.DirID{Ino: 2}}
+	for i := range 2 {
+		made := policy.DirID{Ino: uint64(70 + i)}
+		n.add(i, nil)
+		r := n.reaper(t, testRules)
+		mustPass(t, r, n.claim(i))
+		n.pass(testRules.Hold)
+		n.makes = made
+		mustPass(t, r)
+		if len(n.quarantine) != 1 || n.files["home"] != (quarantineHome{policy.DirID{Ino: 2}, made}) {
+			t.Fatalf("parked: %v, home %v", n.quarantine, n.files["home"])
+		}
+		n.pass(testRules.Confirm)
+		mustPass(t, r)
+		n.home.Quarantine = policy.DirID{}
+	}
+}
+
+// TestHomeMovedDuringPass: a quarantine that is moved away after the pass has begun gets nothing new.
+func TestHomeMovedDuringPass(t *testing.T) {
+	n := newFakeNode()
+	n.home = quarantineHome{policy.DirID{Ino: 2}, policy.DirID{Ino: 70}}
+	n.add(1, nil)
+	r := n.reaper(t, testRules)
+	mustPass(t, r, n.claim(1))
+	n.pass(testRules.Hold)
+	mustPass(t, r)
+	home := n.files["home"]
+	n.home.Quarantine = policy.DirID{Ino: 71}
+	err := r.rememberQuarantine(policy.Batch{Actions: []policy.Action{{Kind: policy.Park, UID: uidOf(2)}}})
+	if !errors.Is(err, errOtherQuarantine) || n.files["home"] != home {
+		t.Errorf("%v, home %v", err, n.files["home"])
 	}
 }

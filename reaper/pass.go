@@ -32,8 +32,8 @@ type Reaper struct {
 
 	memory    memory
 	enforcing enforcing
-	owed      *policy.Record   // the breaker, where it opened and the ledger could not be written
-	parent    quarantineParent // where the quarantine was when something was moved there last
+	owed      *policy.Record // the breaker, where it opened and the ledger could not be written
+	home      quarantineHome // the quarantine to which something was moved last
 	// doing is a string that says what the pass under way does now.
 	doing atomic.Value
 }
@@ -52,7 +52,7 @@ func (r *Reaper) Load() error {
 	if _, err := r.Store.Load("holds", &r.memory); err != nil {
 		return err
 	}
-	if _, err := r.Store.Load("home", &r.parent); err != nil {
+	if _, err := r.Store.Load("home", &r.home); err != nil {
 		return err
 	}
 	_, err := r.Store.Load("heard", &r.memory.Log)

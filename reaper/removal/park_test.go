@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -436,4 +437,31 @@ func TestNothingToDo(t *testing.T) {
 	tr.Must(unix.Flock(other, unix.LOCK_EX))
 	run(t, r)
 	testkit.There(t, stray, true)
+}
+
+// TestHome: the quarantine is identified before and after it was made, and another one in its place is another one.
+func TestHome(t *testing.T) {
+	tr := newTree(t)
+	r := tr.open(false)
+	expect := func(want policy.DirID) {
+		t.Helper()
+		if parent, quarantine, err := r.Home(); err != nil || parent != idAt(t, filepath.Dir(tr.Quar)) || quarantine != want {
+			t.Errorf("%v, %v, %v, want %v", parent, quarantine, err, want)
+		}
+	}
+	expect(policy.DirID{})
+	tr.parked(r)
+	made := idAt(t, tr.Quar)
+	expect(made)
+	tr.Must(os.Rename(tr.Quar, tr.Quar+".x"))
+	expect(policy.DirID{})
+	tr.Mkdir(tr.Quar)
+	if other := idAt(t, tr.Quar); other.Is(made) {
+		t.Error("another directory has the same identity")
+	} else {
+		expect(other)
+	}
+	tr.Must(os.Remove(tr.Quar))
+	tr.Must(os.Symlink(tr.Quar+".x", tr.Quar))
+	expect(policy.DirID{})
 }

@@ -128,19 +128,22 @@ func (r *Remover) podsPath(name string) string { return filepath.Join(r.root, r.
 
 func (r *Remover) quarPath(name string) string { return filepath.Join(r.quarParent, r.quar, name) }
 
-// QuarantineParent returns which directory the quarantine is in, or would: by default the kubelet's root
-// directory. One that is not mounted yet is another one.
-func (r *Remover) QuarantineParent() (policy.DirID, error) {
+// Home identifies the directory that the quarantine is in, or would be, and the quarantine: by default the kubelet's root
+// directory and one in it. One that is not mounted yet is another one. The quarantine is zero where it is not there or
+// cannot be used.
+func (r *Remover) Home() (parent, quarantine policy.DirID, err error) {
 	dir, err := r.open.Open(r.quarParent)
 	if err != nil {
-		return policy.DirID{}, err
+		return policy.DirID{}, policy.DirID{}, err
 	}
 	defer dir.Close()
-	id, err := dir.ID()
-	if err != nil {
-		return policy.DirID{}, beneath.PathError("statx", r.quarParent, err)
+	if parent, err = dir.ID(); err != nil {
+		return policy.DirID{}, policy.DirID{}, beneath.PathError("statx", r.quarParent, err)
 	}
-	return id, nil
+	if id, err := dir.Identify(r.quar); err == nil {
+		quarantine = id
+	}
+	return parent, quarantine, nil
 }
 
 // Where looks whether there is a pods/UID, of whatever type, and whether there is a

@@ -275,8 +275,8 @@ func (m remover) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine b
 	return m.dirs[uid] != nil, m.quarantine[entry] != nil, nil
 }
 
-func (m remover) QuarantineParent() (policy.DirID, error) {
-	return policy.DirID{Dev: 1, Ino: 2, Btime: 1}, nil
+func (m remover) Home() (parent, quarantine policy.DirID, err error) {
+	return policy.DirID{Dev: 1, Ino: 2, Btime: 1}, policy.DirID{Dev: 1, Ino: 3, Btime: 1}, nil
 }
 
 func (m remover) List() ([]string, error) { return slices.Sorted(maps.Keys(m.quarantine)), nil }
