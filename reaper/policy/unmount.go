@@ -25,7 +25,7 @@ type Mount struct {
 	Copies []uint64 `json:"-"`
 	// Shares are mounts at other places that receive what is unmounted here, for people.
 	Shares []string `json:"-"`
-	// Users are others with a mount of the same file system: "pod UID" or "PID N".
+	// Users are others with a mount of the same volume: "pod UID" or "PID N".
 	Users []string `json:"-"`
 	// Deleted is true if it shows a file that has no other name, or a loop device of one: without it that would be lost.
 	Deleted bool `json:"-"`

@@ -395,18 +395,28 @@ func addShare(shares []string, where string, o seen, own string, m *Answer) []st
 // mostShares bounds what is shown of who shares a mount, or uses its volume.
 const mostShares = 3
 
-// sameVolume reports whether the line shows the CSI volume that m shows, or a part of it.
+// sameVolume reports whether the line may show the CSI volume that m shows: a process's mount of it or of a part of it, or
+// a mount in a pod's directory that overlaps with it.
 func sameVolume(l *procfs.MountLine, m policy.Mount) bool {
 	if !m.CSI() || string(l.Dev) != m.Dev {
 		return false
 	}
-	_, part := procfs.Relative(procfs.Unescape(l.Root), m.Root)
-	return part || m.Type != "devtmpfs" && strings.Contains(string(l.Target), "/pods/") // of devtmpfs all block volumes have the same device
+	root := procfs.Unescape(l.Root)
+	_, part := procfs.Relative(root, m.Root)
+	return part || strings.Contains(string(l.Target), "/pods/") && overlap(root, m.Root)
 }
 
-// addUser adds who else has the file system of l mounted: another pod below pods, or a process at a place of its own.
+// overlap reports whether one of two directories of a file system is the other or lies in it. Different directories of one
+// file system are different volumes, as different block devices are of devtmpfs.
+func overlap(a, b string) bool {
+	_, below := procfs.Relative(a, b)
+	_, above := procfs.Relative(b, a)
+	return below || above
+}
+
+// addUser adds who else has the volume of l mounted: another pod below pods, or a process at a place of its own.
 func addUser(users []string, l *seen, o seen, at nodeView, m *Answer) []string {
-	if !l.mount.CSI() || o.mount.Dev != l.mount.Dev || o.mount.Type == "devtmpfs" && o.mount.Root != l.mount.Root {
+	if !l.mount.CSI() || o.mount.Dev != l.mount.Dev || !overlap(o.mount.Root, l.mount.Root) {
 		return users
 	}
 	var words string

@@ -287,6 +287,27 @@ func TestBelowUsers(t *testing.T) {
 	}
 }
 
+// TestBelowUsersOfOneDisk: another directory of the same file system is another volume, the same one or a part of it is not.
+func TestBelowUsersOfOneDisk(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	b := newBelow(t)
+	disk := b.root + "/../disk"
+	other := b.root + "/pods/" + string(testkit.PodB) + "/volumes/kubernetes.io~csi/db/mount"
+	for _, dir := range []string{disk + "/one/part", disk + "/one-more", other} {
+		testkit.Must(t, os.MkdirAll(dir, 0o755))
+	}
+	b.mount(disk+"/one", b.dir+"/volumes/kubernetes.io~csi/db/mount")
+	for dir, want := range map[string]int{"one-more": 0, "one": 1, "one/part": 1, ".": 1} {
+		b.mount(disk+"/"+dir, other)
+		if p := b.read(); p.Outside.Truth != policy.No || len(p.Mounts) != 1 || len(p.Mounts[0].Users) != want {
+			t.Errorf("%s: want %d users: %+v", dir, want, p)
+		}
+		testkit.Must(t, unix.Unmount(other, 0))
+	}
+}
+
 // TestBelowElsewhere: a process in another mount namespace than the node's is refused.
 func TestBelowElsewhere(t *testing.T) {
 	if !testkit.InNamespace(t) {
