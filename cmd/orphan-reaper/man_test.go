@@ -106,7 +106,7 @@ func commandSections() map[string]string {
 		}
 	}
 	for _, a := range ui.Reasons {
-		reasons += item(string(a.Reason), a.Means+"\n\n"+ui.AdviceOf(a.Reason, "").Advice)
+		reasons += item(string(a.Reason), a.Means+"\n\n"+ui.AdviceOf(a.Reason, &policy.Evidence{Unmount: "unmount"}).Advice)
 	}
 	return map[string]string{"SYNOPSIS": synopsis + ".fi\n", "COMMANDS": all, "OPTIONS": options, "EXIT STATUS": exit, "REASONS": reasons}
 }

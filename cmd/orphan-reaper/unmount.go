@@ -79,8 +79,12 @@ func (a *cli) unmount(ctx context.Context, cfg config.Config, uid parsers.PodUID
 	switch {
 	case errors.Is(err, reaper.ErrRefused) && policy.Stopped(u.Verdict.Why):
 		return exit.Failf("", "nothing is unmounted now: %s", policy.WhyWords(u.Verdict.Why))
+	case errors.Is(err, reaper.ErrRefused) && u.Verdict.For(policy.ReasonMounted):
+		return exit.Failf(ui.MountedBeyond, "%w: %s", err, policy.WhyWords(u.Verdict.Why))
 	case errors.Is(err, reaper.ErrRefused):
 		return exit.Failf("orphan-reaper explain "+string(uid)+" shows all of the evidence", "%w: %s", err, policy.WhyWords(u.Verdict.Why))
+	case errors.Is(err, reaper.ErrNotMounted) && u.Mounts.Outside.Truth == policy.Yes:
+		return exit.Failf(ui.MountedBeyond, "cannot unmount %s: %w", uid, err)
 	case errors.Is(err, reaper.ErrNotMounted):
 		return exit.Failf("orphan-reaper explain "+string(uid)+" shows what keeps it", "cannot unmount %s: %w", uid, err)
 	case err != nil && (u == nil || len(u.Outcomes) == 0):

@@ -30,6 +30,9 @@ One reason with "no, it lives" outweighs all others, except those with "yes".
 		paragraph := func(text string) { b.WriteString(strings.Join(human.Wrap(text, 120), "\n") + "\n\n") }
 		paragraph(a.Means)
 		paragraph("**What to do:** " + a.Todo)
+		if a.Beyond != "" {
+			paragraph(a.Beyond)
+		}
 		c := anywhere.Commands(&anyPod, a.Reason)
 		for _, command := range append(c.Look, c.Then...) {
 			b.WriteString("    " + command + "\n")

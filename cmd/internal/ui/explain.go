@@ -50,7 +50,7 @@ func NewExplanation(r reaper.Report, c Context, uid parsers.PodUID, name string,
 			pod := &(*pods)[i]
 			x.pods = append(x.pods, pod)
 			for _, r := range pod.Reasons {
-				x.Advice = append(x.Advice, AdviceOf(r, uid))
+				x.Advice = append(x.Advice, AdviceOf(r, pod.evidence))
 			}
 		}
 	}

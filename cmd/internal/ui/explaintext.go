@@ -169,7 +169,7 @@ func (x explainer) reasons(why []policy.Why, e *policy.Evidence, commands bool) 
 			waived = clean.Text(w.Detail)
 			continue
 		}
-		advice := AdviceOf(w.Reason, e.UID)
+		advice := AdviceOf(w.Reason, e)
 		x.Gap()
 		x.Printf("  %s\n", x.Paint(Bold, string(w.Reason)))
 		if w.Detail != "" { // without the command, which has a line of its own

@@ -4,16 +4,17 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // ReasonText is the meaning of a reason and an operator's action. A command in Todo is between backticks,
-// unless it is one of this program, which the printer recognizes.
+// unless it is one of this program, which the printer recognizes. No punctuation follows such a command: the printer
+// appends flags, and a reader copies the line.
 type ReasonText struct {
 	Reason policy.Reason
 	Means  string // the first sentences of this and Todo are what doctor shows
 	Todo   string
+	Beyond string // Todo where unmount, which that is about, does not reach the mount
 	// Look are commands that inspect the reason's cause and change nothing. Then are those that end it, if the
 	// pod is gone. Place.fill replaces the names in braces.
 	Look, Then []string
@@ -59,10 +60,10 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonMounted,
 		Means:  "Something is mounted below the pod directory. It may be in any mount namespace of this node. A removal would reach into the volume.",
-		Todo: "See what is mounted. orphan-reaper unmount proves that the pod is dead and unmounts it. A mount that a container holds ends with " +
-			"that container. Never remove anything below a mount by hand.",
-		Look: []string{"grep {uid} /proc/[0-9]*/mountinfo"},
-		Then: []string{"{unmount}"},
+		Todo:   "See what is mounted. The unmount command proves that the pod is dead and unmounts it. Never remove anything below a mount by hand.",
+		Beyond: MountedBeyond,
+		Look:   []string{"grep {uid} /proc/[0-9]*/mountinfo"},
+		Then:   []string{"{unmount}"},
 	},
 	{
 		Reason: policy.ReasonOwnMount,
@@ -212,7 +213,7 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonHold,
 		Means:  "Everything shows that the pod is dead, but not yet for the time of --hold.",
-		Todo: "Nothing, where a daemon runs: it ends by itself. Without a daemon: orphan-reaper sweep, which waits until the hold is over. A scan " +
+		Todo: "Nothing, where a daemon runs: it ends by itself. Without a daemon, orphan-reaper sweep waits until the hold is over. A scan " +
 			"does not wait.",
 	},
 	{
@@ -224,15 +225,15 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonRemade,
 		Means:  "The pod directory was made again, so the pod lives. If the pod uses the new directory, the old one stays in quarantine.",
-		Todo: "Merge the two directories. orphan-reaper explain UID shows how. If enforcing has stopped, find out why. Then resume with orphan-reaper " +
-			"quarantine resume.",
+		Todo: "Merge the two directories. orphan-reaper explain UID shows how. If enforcing has stopped, find out why. Then " +
+			"orphan-reaper quarantine resume starts it again.",
 		Look: []string{"orphan-reaper quarantine list"},
 	},
 	{
 		Reason: policy.ReasonRestored,
 		Means:  "An operator put this pod back from quarantine. The pod is kept until quarantine forget.",
-		Todo: "If you need the pod: nothing; the kubelet may keep complaining about it. Otherwise have it judged again: " +
-			"orphan-reaper quarantine forget UID.",
+		Todo: "If you need the pod: nothing; the kubelet may keep complaining about it. Otherwise " +
+			"orphan-reaper quarantine forget UID has it judged again.",
 		Then: []string{"orphan-reaper quarantine forget {uid}"},
 	},
 	{
@@ -255,8 +256,8 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonBreaker,
 		Means:  "Enforcing has stopped, because a quarantined pod turned out to be alive.",
-		Todo: "Find out why the pod is alive before you resume: the daemon then removes pods again, this one too. Inspect it with " +
-			"orphan-reaper quarantine list and orphan-reaper explain UID. Then run orphan-reaper quarantine resume.",
+		Todo: "Find out why the pod is alive before you resume: the daemon then removes pods again, this one too. First " +
+			"orphan-reaper quarantine list and orphan-reaper explain UID show it. Then orphan-reaper quarantine resume starts it again.",
 		Look:  []string{"orphan-reaper quarantine list"},
 		First: "orphan-reaper quarantine list",
 	},
@@ -309,9 +310,13 @@ var Reasons = []ReasonText{
 	},
 }
 
+// MountedBeyond is what ends a mount that unmount does not reach.
+const MountedBeyond = "Unmount does not reach this mount. One in the mount namespace of a container or another process ends with that process. " +
+	"One in the node's own ends by umount of its path, once nothing uses it. Never remove anything below a mount by hand."
+
 // Halted is the headline of an open breaker: who resumes has to look first.
-const Halted = "STOPPED: a quarantined pod turned out to be alive. Inspect it with orphan-reaper quarantine list and orphan-reaper explain UID. " +
-	"Then run orphan-reaper quarantine resume: the daemon removes pods again, this one too."
+const Halted = "STOPPED: a quarantined pod turned out to be alive. First orphan-reaper quarantine list and orphan-reaper explain UID show it. " +
+	"Then orphan-reaper quarantine resume has the daemon remove pods again, this one too."
 
 // of returns a reason's row of the table; of one that is newer than the table, only its name.
 func of(r policy.Reason) ReasonText {
@@ -332,12 +337,15 @@ type Advice struct {
 
 var ownUID = regexp.MustCompile(`(\borphan-reaper (?:explain|quarantine forget) )UID\b`)
 
-// AdviceOf returns the meaning of a reason and the action, with the pod's UID in the commands of this program.
-func AdviceOf(r policy.Reason, uid parsers.PodUID) Advice {
+// AdviceOf returns the meaning of a reason and the action for one pod, with the pod's UID in the commands of this program.
+func AdviceOf(r policy.Reason, e *policy.Evidence) Advice {
 	a := of(r)
 	todo := strings.ReplaceAll(a.Todo, "`", "")
-	if uid != "" {
-		todo = ownUID.ReplaceAllString(todo, "${1}"+string(uid))
+	if a.Beyond != "" && e.Unmount == "" {
+		todo = a.Beyond
+	}
+	if e.UID != "" {
+		todo = ownUID.ReplaceAllString(todo, "${1}"+string(e.UID))
 	}
 	return Advice{r, a.Means, todo}
 }

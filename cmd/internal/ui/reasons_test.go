@@ -33,19 +33,38 @@ func TestReasonsDoc(t *testing.T) {
 	testkit.Golden(t, "../../../docs/reasons.md", reasonsDoc())
 }
 
-// TestAdvice: the advice for one pod has its UID and no mark, and each brief form is one sentence with an
-// action.
+// TestAdvice: the advice for one pod has its UID and no mark, each brief form is one sentence with an action, and each command
+// of this program runs as it is copied.
 func TestAdvice(t *testing.T) {
+	e := &policy.Evidence{UID: commandUID}
+	texts := []string{Halted}
 	for _, r := range policy.Reasons() {
-		text, brief := AdviceOf(r, commandUID).Advice, BriefOf(r)
+		text, brief := AdviceOf(r, e).Advice, BriefOf(r)
 		if strings.Contains(text+brief.Do, "`") || strings.Contains(text, "explain UID") || strings.Contains(text, "forget UID") {
 			t.Errorf("%s: %q, %q", r, text, brief.Do)
 		}
 		if !strings.HasSuffix(brief.Means, ".") || brief.Do == "" {
 			t.Errorf("%s: %+v", r, brief)
 		}
+		texts = append(texts, text, brief.Do)
 	}
-	if text := AdviceOf(policy.ReasonRestored, commandUID).Advice; !strings.Contains(text, "orphan-reaper quarantine forget "+commandUID+".") {
-		t.Error(text)
+	for _, text := range texts {
+		if printed := Given("--config 'X'").In(text); strings.Contains(printed+" ", "'X'. ") || strings.Contains(printed, "'X',") ||
+			strings.Contains(printed, "'X':") || strings.Contains(printed, "'X';") {
+			t.Errorf("punctuation breaks the command when it is copied: %q", printed)
+		}
+	}
+}
+
+// TestAdviceOfAMount: the command to unmount is printed with the UID where it can act, and else what ends the mount.
+func TestAdviceOfAMount(t *testing.T) {
+	e := &policy.Evidence{UID: commandUID}
+	if got := AdviceOf(policy.ReasonMounted, e).Advice; got != MountedBeyond || len((Place{}).Commands(e, policy.ReasonMounted).Then) > 0 {
+		t.Error(got)
+	}
+	e.Unmount = "orphan-reaper unmount " + commandUID
+	text, then := AdviceOf(policy.ReasonMounted, e).Advice, (Place{}).Commands(e, policy.ReasonMounted).Then
+	if strings.Contains(text, "orphan-reaper unmount") || len(then) != 1 || then[0] != e.Unmount {
+		t.Errorf("%q, %q", text, then)
 	}
 }

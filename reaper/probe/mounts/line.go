@@ -37,6 +37,11 @@ type Hit struct {
 // something else may hold that, a bind of its file or a descriptor.
 func (h Hit) PID() (pid string, in bool) { return h.view.pid, h.view.held == "" }
 
+// below reports whether the mount point is a place below the pod's directory, by its path.
+func (h Hit) below(uid parsers.PodUID) bool {
+	return strings.Contains(h.Target, "/pods/"+string(uid)+"/")
+}
+
 // Words describes the mount for messages. comm is read only now, for what is shown.
 func (h Hit) Words() string {
 	at := "mounted at " + clean.Name(h.Target)
@@ -80,10 +85,18 @@ func (m *Answer) scanMounts(v *view, hold func(length int) error, t *table, w pa
 		}
 		h := Hit{Target: procfs.Unescape(l.Target), view: v, root: procfs.Unescape(l.Root), fsType: procfs.Unescape(l.FSType()), procDir: m.procDir}
 		for _, uid := range uids {
-			// One is enough to keep it, and the node's own is the one to show.
+			// One is enough to keep it, and the node's own is the one to show, or one that an unmount does not reach.
 			old, known := m.Pods[uid]
-			if (!known || v.pid == "1" && old.view.pid != "1") && v.concerns(l, t, &m.where, uid) {
-				m.Pods[uid] = h
+			first := !known || v.pid == "1" && old.view.pid != "1"
+			_, beyond := m.beyond[uid]
+			beyond = !beyond && !h.below(uid)
+			if (first || beyond) && v.concerns(l, t, &m.where, uid) {
+				if first {
+					m.Pods[uid] = h
+				}
+				if beyond {
+					m.beyond[uid] = h
+				}
 			}
 			if _, known := m.Again[uid]; !known && parsers.BareUID(l.Text, uid) {
 				m.Again[uid] = h
@@ -172,11 +185,11 @@ func (m *Answer) Owner(h Hit) (parsers.PodUID, bool) {
 	return procfs.PodOf(m.procDir, m.cgroups, pid)
 }
 
-// Unmount is the command with which an operator unmounts the pod's mount, "" if there is none. It is for the
-// node's own namespace only. What a container has mounted goes with the container.
+// Unmount is the command with which an operator unmounts what is mounted of the pod, "" if there is none. It is for the
+// node's own namespace and the pod's directory only. What is mounted elsewhere has to end first: see Reader.Below.
 func (m *Answer) Unmount(uid parsers.PodUID) string {
 	h, ok := m.Pods[uid]
-	if !ok || !strings.Contains(h.Target, "/pods/"+string(uid)+"/") {
+	if _, beyond := m.beyond[uid]; !ok || beyond {
 		return ""
 	}
 	if pid, in := h.PID(); !in || pid != "1" {

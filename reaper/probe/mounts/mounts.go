@@ -58,11 +58,13 @@ type Answer struct {
 	Unsure map[parsers.PodUID]string // why it is not known of one pod
 	Err    error                     // something could not be read: what was not found is not known
 
-	elder map[parsers.PodUID]Hit // by the name of a quarantine entry
-	named map[string]Hit         // by plugin, NUL and path component
-	seen  map[string]bool        // paths below plugins/ that are filed already
-	views []*view
-	where regions
+	// beyond has, of each pod, a mount that is not below its directory: an unmount of the pod does not reach it.
+	beyond map[parsers.PodUID]Hit
+	elder  map[parsers.PodUID]Hit // by the name of a quarantine entry
+	named  map[string]Hit         // by plugin, NUL and path component
+	seen   map[string]bool        // paths below plugins/ that are filed already
+	views  []*view
+	where  regions
 	// pinned are the mount namespaces that something but a process holds, by mnt:[inode], and
 	// unread how many of them could not be read.
 	pinned map[string]pin
@@ -78,7 +80,7 @@ type Answer struct {
 
 func newAnswer(procDir string) *Answer {
 	return &Answer{
-		Pods: map[parsers.PodUID]Hit{}, Again: map[parsers.PodUID]Hit{}, elder: map[parsers.PodUID]Hit{},
+		Pods: map[parsers.PodUID]Hit{}, Again: map[parsers.PodUID]Hit{}, beyond: map[parsers.PodUID]Hit{}, elder: map[parsers.PodUID]Hit{},
 		Below: map[string]Hit{}, named: map[string]Hit{}, seen: map[string]bool{}, pinned: map[string]pin{}, confined: map[parsers.PodUID]bool{},
 		Unsure: map[parsers.PodUID]string{}, procDir: procDir,
 	}
@@ -104,9 +106,12 @@ func (m *Answer) sources() string {
 	return s
 }
 
-// Fact answers for one pod.
+// Fact answers for one pod. Of several mounts it shows the one that an unmount does not reach.
 func (m *Answer) Fact(uid parsers.PodUID) policy.Fact {
 	h, ok := m.Pods[uid]
+	if beyond, found := m.beyond[uid]; found && h.view.pid == "1" {
+		h = beyond
+	}
 	return m.fact(uid, h, ok)
 }
 

@@ -113,24 +113,33 @@ func TestNamespacesAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestUnmount: the command is for a mount below the pod's directory, in the node's own namespace.
+// TestUnmount: the command is for a mount below the pod's directory, in the node's own namespace, where nothing else of
+// the pod is mounted. If something is, that is shown.
 func TestUnmount(t *testing.T) {
 	uid := newUID()
-	below := "/var/lib/kubelet/pods/" + string(uid) + "/volumes/v"
-	for _, tt := range []struct{ target, pid, held, want string }{
-		{below, "1", "", "orphan-reaper unmount " + string(uid)},
-		{below, "7", "", ""}, // what a container has mounted goes with it
-		{below, "1", "/run/ns", ""},
-		{"/data", "1", "", ""},
-		{"/pods/" + string(newUID()), "1", "", ""},
+	dir := "/var/lib/kubelet/pods/" + string(uid)
+	root, volume := line(20, "/", "/"), line(21, "/", dir+"/volumes/v")
+	command := "orphan-reaper unmount " + string(uid)
+	for name, tt := range map[string]struct{ node, other, want, shown string }{
+		"a volume":                               {volume, "", command, dir + "/volumes/v"},
+		"a volume, and a copy of it":             {volume, line(31, "/", "/host"+dir+"/volumes/v"), command, dir + "/volumes/v"},
+		"in a container":                         {"", line(31, dir+"/volumes/v", "/data"), "", "/data"},
+		"a volume, and in a container":           {volume, line(31, dir+"/volumes/v", "/data"), "", "/data"},
+		"a bind of it elsewhere":                 {line(22, dir, "/ext"), "", "", "/ext"},
+		"a volume, and a bind of it elsewhere":   {volume + line(22, dir, "/ext"), "", "", "/ext"},
+		"a bind in the directory of another pod": {line(22, dir, "/var/lib/kubelet/pods/"+string(newUID())+"/x") + volume, "", "", "/x, from " + dir},
+		"the directory itself":                   {line(22, "/", dir), "", "", dir},
+		"nothing":                                {"", "", "", ""},
 	} {
-		m := &Answer{Pods: map[parsers.PodUID]Hit{uid: {Target: tt.target, view: &view{pid: tt.pid, held: tt.held}}}}
-		if got := m.Unmount(uid); got != tt.want {
-			t.Errorf("%+v: %s", tt, got)
+		m := reader(t, testkit.ProcMounts(t, map[string]string{"1": root + tt.node, "7": line(30, "/", "/") + tt.other})).
+			Read(t.Context(), parsers.PodSet{uid: true}, nil)
+		if got := m.Unmount(uid); got != tt.want || !strings.Contains(m.Fact(uid).Detail, tt.shown) {
+			t.Errorf("%s: %q, %q", name, got, m.Fact(uid).Detail)
 		}
 	}
-	if got := (&Answer{}).Unmount(uid); got != "" {
-		t.Errorf("without a mount: %s", got)
+	held := &Answer{Pods: map[parsers.PodUID]Hit{uid: {Target: dir + "/v", view: &view{pid: "1", held: "/run/ns"}}}}
+	if got := held.Unmount(uid); got != "" {
+		t.Errorf("in a namespace that a file holds: %s", got)
 	}
 }
 
