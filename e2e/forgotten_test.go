@@ -83,7 +83,12 @@ func (n *node) runSandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid
 			"io.kubernetes.pod.uid": uid, "io.kubernetes.pod.namespace": "e2e", "io.kubernetes.pod.name": "forgotten",
 			"io.kubernetes.container.name": "app",
 		},
-		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/" + n.tag + "/forgotten"},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent: "/" + n.tag + "/forgotten",
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+			},
+		},
 	}
 	box, err := cri.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
 	if err != nil {

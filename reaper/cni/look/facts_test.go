@@ -71,6 +71,12 @@ func TestCNIForeign(t *testing.T) {
 		}, policy.Yes, policy.Yes},
 		{"a configuration that cannot be parsed", "podman", "other", func(n *cniNode) { n.write("net.d/1.conf", "{") }, policy.Unknown, policy.Unknown},
 		{"no configuration directory", "podman", "other", func(n *cniNode) { n.cfg.ConfDir = n.path("none") }, policy.Unknown, policy.Unknown},
+		{"OpenShift's configuration, on the node of a container", "ovn", "other", func(n *cniNode) {
+			n.cfg.InitRoot = n.t.TempDir()
+			dir := filepath.Join(n.cfg.InitRoot, n.path("etc/kubernetes/cni/net.d"))
+			testkit.Must(n.t, os.MkdirAll(dir, 0o755))
+			testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "10.conf"), []byte(`{"name":"ovn","type":"ovn-k8s-cni-overlay"}`), 0o600))
+		}, policy.No, policy.No},
 		{"Podman has it", "cbr0", string(newUID()), func(n *cniNode) { n.mkdir("storage/overlay-containers/" + gone) }, policy.Yes, policy.Yes},
 		{"Docker has it", "cbr0", "other", func(n *cniNode) { n.mkdir("docker/containers/" + gone) }, policy.Yes, policy.Yes},
 		{"it runs in another namespace of containerd", "cbr0", "other", func(n *cniNode) { n.mkdir("run/task/default/" + gone) }, policy.Yes, policy.Yes},
