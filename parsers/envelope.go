@@ -88,7 +88,7 @@ func (e *envelope) call() (call, bool) {
 }
 
 // bareMessage returns the message of a line without any header, where it starts as a report does.
-// People cut lines so; it is a hint like the others, and never evidence.
+// Users cut lines so; it is never evidence.
 func bareMessage(text string) (msg string, ok bool) {
 	if strings.HasPrefix(text, `err="orphaned pod `) {
 		return `"` + msgManyErrors + `" ` + text, true

@@ -12,7 +12,7 @@ type header struct {
 	full bool   // all of the header is there, not its tail only
 }
 
-// headerForm is klog's header, glog's alike, or what people leave of it when they cut a line:
+// headerForm is klog's header, glog's alike, or the end of it in a line that a user cut:
 //
 //	E0331 15:47:45.892216    3416 kubelet_volumes.go:245] message
 //	Lmmdd hh:mm:ss.uuuuuu threadid file:line] message

@@ -110,7 +110,7 @@ const (
 	maxPath = 1024 // volumes/PLUGIN/VOLUME/mount, of 255 bytes each, below the kubelet's root directory
 )
 
-// bounded is for text that people read: the rest of a longer one is cut off.
+// bounded is for text that is shown: the rest of a longer one is cut off.
 func bounded(s string, most int) string {
 	if len(s) > most {
 		return s[:most-len("…")] + "…"

@@ -66,7 +66,7 @@ type Store interface {
 	Save(name string, v any) error
 }
 
-// Clock tells the time on both clocks.
+// Clock returns the time of both clocks.
 type Clock interface {
 	Now() policy.Instant
 }
@@ -105,7 +105,7 @@ type Turn struct {
 	Only   []parsers.PodUID // empty: all pods
 	DryRun bool             // the same way, without the last step and without a trace
 	Node   policy.Node      // what the look found out about the node
-	// Stopped: the breaker is open, whatever the ledger says.
+	// Stopped: the breaker is open, also if the ledger could not be written.
 	Stopped bool
 	// Memory is what the turn before returned, also in an earlier process.
 	Memory json.RawMessage
@@ -115,7 +115,7 @@ type Turn struct {
 type Turned interface {
 	// Due is how long from now the next turn is worth while, and whether it can take something further.
 	Due() (in time.Duration, pending bool)
-	// Problems are what could not be read or changed, for people.
+	// Problems are what could not be read or changed, for display.
 	Problems() []string
 	Memory() json.RawMessage
 	// After returns the sum of this turn and an earlier one.

@@ -7,7 +7,7 @@
 //	decide    decide.Decide: every rule is there, and none is here
 //	carryOut  ledger, disk, ledger, with a scan of the mounts before and after
 //	remember  what the next pass starts from
-//	publish   records and metrics, for people
+//	publish   records and metrics
 //
 // Daemon returns when to take one, Sweep takes them until nothing is left that time could change.
 // A product beside the core, a Neighbour, takes its turn at the end of a pass: the sweep over what CNI left.

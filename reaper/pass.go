@@ -15,7 +15,7 @@ import (
 )
 
 // Reaper takes passes over the node. It is not safe for concurrent use: at most one look
-// is in flight, whoever asks for it.
+// is in flight.
 type Reaper struct {
 	Prober   Prober
 	Remover  Remover // nil where nothing may change
@@ -32,9 +32,9 @@ type Reaper struct {
 
 	memory    memory
 	enforcing enforcing
-	owed      *policy.Record // the breaker, where it opened and the ledger could not be written
+	owed      *policy.Record // the breaker, if it opened and the ledger could not be written
 	home      quarantineHome // the quarantine to which something was moved last
-	// doing is a string that says what the pass under way does now.
+	// doing is a string: what the pass under way does now.
 	doing atomic.Value
 }
 
@@ -55,21 +55,19 @@ func (r *Reaper) Load() error {
 	if _, err := r.Store.Load("home", &r.home); err != nil {
 		return err
 	}
-	_, err := r.Store.Load("heard", &r.memory.Log)
-	r.memory.Log.Bound()
-	if err != nil {
+	if _, err := r.Store.Load("heard", &r.memory.Log); err != nil {
 		return err
 	}
-	if _, err = r.Store.Load("quiet", &r.memory.Messages); err != nil {
+	if _, err := r.Store.Load("quiet", &r.memory.Messages); err != nil {
 		return err
 	}
-	_, err = r.Store.Load("enforcing", &r.enforcing)
+	_, err := r.Store.Load("enforcing", &r.enforcing)
 	return err
 }
 
-// Options say what one pass is for.
+// Options are the options of one pass.
 type Options struct {
-	Claims []reported.Claim // what the log has said since the last pass
+	Claims []reported.Claim // of the log since the last pass
 	Only   []parsers.PodUID // empty: the whole pods directory
 	DryRun bool             // the same way, without the last step and without a trace
 	CNI    bool             // the neighbour's turn is due

@@ -171,7 +171,7 @@ type Asked struct {
 }
 
 const (
-	// askedGap is the least time from the end of a look to one that somebody asked for, and
+	// askedGap is the least time from the end of a look to one that was asked for, and
 	// askedCNIGap between two turns of the neighbour: the CNI directories may hold 300,000 files.
 	askedGap    = 10 * time.Second
 	askedCNIGap = 5 * time.Minute

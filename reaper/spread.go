@@ -28,7 +28,7 @@ func (e enforcing) left(now policy.Instant, most time.Duration) policy.Delay {
 	return policy.Delay{Until: now.Wall.Add(left).Truncate(time.Second), Left: left}
 }
 
-// spread begins the wait of a daemon that has changed to mode enforce, and tells the gate what is left of it.
+// spread begins the wait of a daemon that has changed to mode enforce, and sets what is left of it for the gate.
 func (d *Daemon) spread() {
 	now, was := d.Clock.Now(), d.enforcing
 	switch {

@@ -10,12 +10,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// SweepOptions say how a sweep goes.
+// SweepOptions are the options of a sweep.
 type SweepOptions struct {
 	Options
 	// NoWait leaves what has to wait for hold or confirm to the next run.
 	NoWait bool
-	// Progress is told before each wait how long it is; nil for silence.
+	// Progress is called before each wait with its length; it may be nil.
 	Progress func(rep Report, wait time.Duration)
 	// Sleep waits, or returns early with ctx's error.
 	Sleep func(ctx context.Context, d time.Duration) error

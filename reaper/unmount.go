@@ -25,12 +25,12 @@ type Unmounter interface {
 	Unmount(ctx context.Context, permit policy.Permit, uid parsers.PodUID, id policy.DirID, m policy.Mount, all []policy.Mount) policy.MountOutcome
 }
 
-// UnmountOptions say how an unmount goes.
+// UnmountOptions are the options of an unmount.
 type UnmountOptions struct {
 	Unmounter   Unmounter
 	DryRun      bool // show, and change nothing
 	DriversGone []string
-	// Claims reads what the kubelet's log has said lately.
+	// Claims reads the kubelet's latest lines.
 	Claims func() []reported.Claim
 	// Agree asks the operator about what is shown; an error ends the command.
 	Agree func(shown *Unmounting) error

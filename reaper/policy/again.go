@@ -124,7 +124,7 @@ func (v *Verdict) again(e Evidence, p Parked, r Rules, now Instant) {
 	}
 }
 
-// word puts other words to a reason that the verdict has.
+// word replaces the detail of a reason that the verdict has.
 func (v *Verdict) word(reason Reason, detail string) {
 	for i := range v.Why {
 		if v.Why[i].Reason == reason {

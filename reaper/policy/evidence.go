@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Instant is one moment on two clocks: the wall's, for people and for file times, and
+// Instant is one moment on two clocks: the wall's, for display and for file times, and
 // CLOCK_BOOTTIME within one boot, for every decision about how long something lasts.
 // The wall clock may jump; the boot clock cannot.
 type Instant struct {
@@ -180,7 +180,7 @@ type Look struct {
 	// InRuntime is how many pods the runtime has, in any state, and KubeletLists how many the
 	// kubelet's list of the pods that it wants; nil is not known.
 	InRuntime, KubeletLists *int
-	Errors                  []string // what could not be read, in words, for people
+	Errors                  []string // what could not be read, for display
 	Globals                 GlobalMounts
 }
 

@@ -15,7 +15,7 @@ type KubeletGauges struct {
 	// runtime had and nobody desired, and pods that came back with the same UID.
 	OrphanedRuntimePods *int64 `json:"orphaned_runtime_pods,omitempty"`
 	RestartedPods       *int64 `json:"restarted_pods,omitempty"`
-	// Desired, Active and Mirror are how many pods the kubelet is to run, has not let go of,
+	// Desired, Active and Mirror are how many pods the kubelet is to run, has not released,
 	// and shows the API server for static pods.
 	Desired *int64 `json:"desired_pods,omitempty"`
 	Active  *int64 `json:"active_pods,omitempty"`
@@ -33,7 +33,7 @@ type WorkingPods struct {
 }
 
 // Ending is how many pods the kubelet terminates, or has terminated and not yet forgotten,
-// that nobody wants; false where that is not known.
+// and are not wanted; false where that is not known.
 func (g KubeletGauges) Ending() (int64, bool) {
 	var sum int64
 	for _, w := range g.Working {

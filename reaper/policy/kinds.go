@@ -30,7 +30,7 @@ type Meaning struct {
 	// the first that fits counts.
 	Text    string
 	instead []wording
-	person  func(Record) bool // nil: no person need act
+	person  func(Record) bool // nil: no operator need act
 	fold    func(*EntryState, Record)
 }
 

@@ -37,7 +37,7 @@ const (
 	KindUnmounted       Kind = "unmounted"        // by an operator: some or all of what was mounted of a dead pod
 	KindNotUnmounted    Kind = "not-unmounted"    // an operator's unmount that changed nothing
 	KindRemovingSandbox Kind = "removing-sandbox" // intent; an earlier version wrote it, and the next two
-	KindRemovedSandbox  Kind = "removed-sandbox"  // by the runtime, on our word
+	KindRemovedSandbox  Kind = "removed-sandbox"  // by the runtime, at our request
 	KindKeptSandbox     Kind = "kept-sandbox"     // it is gone, or no longer what the look has seen
 	KindConflict        Kind = "conflict"         // of two directories of one pod, one stays in quarantine
 	KindFailed          Kind = "failed"           // an action that an operator should look at

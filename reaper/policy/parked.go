@@ -30,7 +30,7 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) Verdict {
 	v.networkConfirms(e, n, r, now)
 	const booted = "the machine has booted since the pod was parked"
 	switch since, ok := now.Since(p.At); {
-	case !ok && r.Waive: // nobody but the clock could confirm, and the clock has started anew
+	case !ok && r.Waive: // only the clock could confirm, and it has started anew
 		v.keep(Return, ReasonConfirm, booted)
 	case !ok:
 		v.keep(Wait, ReasonConfirm, booted)

@@ -46,7 +46,7 @@ const (
 	ReasonInvalidUID     Reason = "invalid-uid"
 	// ReasonNamespaces: this process does not see the node's own mounts and processes.
 	ReasonNamespaces Reason = "namespaces"
-	// ReasonContradiction: a flag of ours says otherwise than the kubelet that runs.
+	// ReasonContradiction: a setting of ours contradicts the kubelet that runs.
 	ReasonContradiction Reason = "contradiction"
 	// ReasonUntied: a CNI file's name and content do not tie it to exactly one container.
 	ReasonUntied Reason = "untied"
@@ -65,7 +65,7 @@ const (
 	// ReasonSpread: a daemon that changed to mode enforce waits a part of enforce_spread.
 	ReasonSpread Reason = "enforce-spread"
 	ReasonWaived Reason = "waived"
-	// ReasonSandboxOrphaned: the runtime keeps a stopped sandbox of a pod that nobody else knows.
+	// ReasonSandboxOrphaned: the runtime keeps a stopped sandbox of a pod that no other source has.
 	ReasonSandboxOrphaned Reason = "sandbox-orphaned"
 	// ReasonTerminating: the kubelet seems to terminate the pod for ever.
 	ReasonTerminating Reason = "terminating"
@@ -87,7 +87,7 @@ func Reasons() []Reason {
 	}
 }
 
-// Why is one reason with the words of the fact behind it.
+// Why is one reason with the detail of its fact.
 type Why struct {
 	Reason Reason `json:"reason"`
 	Detail string `json:"detail,omitempty"`
@@ -151,7 +151,7 @@ func life(why []Why) Outlook {
 	all, restored := [outlookKnown + 1]bool{}, has(why, ReasonRestored)
 	for _, w := range why {
 		o := outlooks[w.Reason]
-		all[o] = all[o] || !restored || !w.Reason.Passing() // whoever put it back changed it just now
+		all[o] = all[o] || !restored || !w.Reason.Passing() // the restore changed it just now
 	}
 	for _, o := range [...]Outlook{OutlookStuck, OutlookAlive, outlookKnown, OutlookPerson} {
 		if all[o] {

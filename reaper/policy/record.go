@@ -49,7 +49,7 @@ type Record struct {
 	// Merge are the commands with which an operator brings what lies in quarantine into the
 	// directory that the pod has now.
 	Merge []string `json:"merge,omitempty"`
-	Text  string   `json:"text"` // one line for people
+	Text  string   `json:"text"` // one line for display
 }
 
 // FullName is NAMESPACE/NAME, or the name alone: etc-hosts has no namespace.
@@ -288,7 +288,7 @@ type Outcome struct {
 	Remade bool
 	// Withdrawn is set where the last question, before anything was tried, found the pod no longer known to be dead.
 	Withdrawn bool
-	// Stopped is set where the program was told to end before the action had ended.
+	// Stopped is set where the program had to end before the action had ended.
 	Stopped bool
 }
 

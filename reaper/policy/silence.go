@@ -95,7 +95,7 @@ func doubtful(f Facts) string {
 // does not make again what was parked: the kubelet's silence proves nothing. Its report on the pod itself and a complete
 // list still count.
 
-// networkMargin is for a runtime that notices late: CRI-O still said that the network was ready
+// networkMargin is for a runtime that notices late: CRI-O still reported the network as ready
 // 2 s after its only configuration had gone.
 const networkMargin = 10 * time.Second
 

@@ -23,7 +23,7 @@ type Mount struct {
 	Parent uint64 `json:"-"`      // the ID of the mount that has the mount point
 	// Copies are the IDs of the same mount in other namespaces. It goes from those as well, or stays in all.
 	Copies []uint64 `json:"-"`
-	// Shares are mounts at other places that receive what is unmounted here, for people.
+	// Shares are mounts at other places that receive what is unmounted here, for display.
 	Shares []string `json:"-"`
 	// Users are others with a mount of the same volume: "pod UID" or "PID N".
 	Users []string `json:"-"`
@@ -42,7 +42,7 @@ func (m Mount) sameID(o Mount) bool {
 	return m.ID == o.ID && (m.Unique == o.Unique || m.Unique == 0 || o.Unique == 0)
 }
 
-// Words describes the mount for people.
+// Words describes the mount for display.
 func (m Mount) Words() string {
 	from := m.Source
 	if m.Root != "/" {

@@ -32,7 +32,7 @@ type Rules struct {
 
 // Delay is how long a daemon still waits before it enforces. The zero value is no delay.
 type Delay struct {
-	Until time.Time // by the wall clock, for people
+	Until time.Time // by the wall clock, for display
 	Left  time.Duration
 }
 

@@ -110,7 +110,7 @@ func (s *Store) addTo(table *summary.Table) error {
 // begins anew. The caller holds the append lock.
 func (s *Store) saveDays() error {
 	var table summary.Table
-	if _, err := s.read(daysName+".json", 0, &table); errors.Is(err, errDamaged) {
+	if _, err := s.read(daysName+".json", &table); errors.Is(err, errDamaged) {
 		table = summary.Table{}
 	} else if err != nil {
 		return err

@@ -108,7 +108,7 @@ func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 		return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", f.Name(), err), f.Close())
 	}
 	if sign {
-		// A full disk must not keep the daemon from its lock: the PID is for people.
+		// A full disk must not keep the daemon from its lock: the PID is for display.
 		_ = f.Truncate(0)
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}

@@ -526,27 +526,6 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestLoadOfATooLargeValue: what an older version saved of a flood of lines is set aside unread,
-// instead of taking more memory than there is at each start.
-func TestLoadOfATooLargeValue(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, Options{})
-	large := append([]byte(`{"version":1,"value":{"x":"`), bytes.Repeat([]byte("y"), int(most["heard"]))...)
-	writeFile(t, append(large, `"}}`...), dir, "heard.json")
-	for range 2 {
-		if ok, err := s.Load("heard", new(map[string]string)); ok || err != nil {
-			t.Fatalf("%t, %v", ok, err)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "heard.corrupt-1")); err != nil {
-		t.Error(err)
-	}
-	testkit.Must(t, s.Save("heard", map[string]string{"x": "y"}))
-	if ok, err := s.Load("heard", new(map[string]string)); !ok || err != nil {
-		t.Errorf("%t, %v", ok, err)
-	}
-}
-
 // TestStateRemoved: a state directory that is removed or emptied while it is open ends the daemon, and a new start makes it anew. Until then
 // nothing is written, so that nothing is moved.
 func TestStateRemoved(t *testing.T) {

@@ -17,9 +17,6 @@ const tmpSuffix = ".tmp"
 // valueVersion is the version of the wrapper around each value.
 const valueVersion = 1
 
-// most bounds values with content of log lines. Older versions saved all of it.
-var most = map[string]int64{"heard": 32 << 20}
-
 // envelope is the content of NAME.json.
 type envelope struct {
 	Version int             `json:"version"`
@@ -36,18 +33,15 @@ func (s *Store) Load(name string, v any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ok, err := s.read(file, most[name], v)
+	ok, err := s.read(file, v)
 	if errors.Is(err, errDamaged) {
 		return false, s.setAside(name, file, err)
 	}
 	return ok, err
 }
 
-// read reads a value of at most so many bytes; 0 is no bound.
-func (s *Store) read(file string, most int64, v any) (bool, error) {
-	if info, err := s.root.Stat(file); err == nil && most > 0 && info.Size() > most {
-		return false, fmt.Errorf("%w: it has %d bytes, more than %d", errDamaged, info.Size(), most)
-	}
+// read reads a value.
+func (s *Store) read(file string, v any) (bool, error) {
 	b, err := s.root.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

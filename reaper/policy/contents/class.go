@@ -33,7 +33,7 @@ func (c Class) String() string {
 // MarshalText writes the class as String does.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads what MarshalText writes. Any other word is data: an older program
+// UnmarshalText reads what MarshalText writes. Any other text is data: an older program
 // that reads a newer manifest must not purge what it does not know.
 func (c *Class) UnmarshalText(b []byte) error {
 	*c = ClassData
@@ -210,7 +210,7 @@ func ClassInCSI(rel []string, ephemeral bool) (Class, bool) {
 
 // MadeFirst reports whether a kubelet makes this directory of a pod before there is any volume
 // (Kubelet.makePodDataDirs: the pod's directory, and below it these two). While no more than
-// that is there, and nothing in it, nobody uses it.
+// that is there, and nothing in it, it is not used.
 func MadeFirst(name string) bool { return name == "volumes" || name == "plugins" }
 
 // SplitLeaf returns the components of a directory in which a volume is mounted:

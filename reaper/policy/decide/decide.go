@@ -12,7 +12,7 @@ import (
 // Case is all that Decide weighs.
 type Case struct {
 	Look    policy.Look
-	Claims  []reported.Claim // what the log has said since the last pass
+	Claims  []reported.Claim // of the log since the last pass
 	Memory  Memory
 	Entries map[string]*policy.EntryState // what the ledger knows of
 	Breaker bool                          // the ledger's: enforcing has stopped, and no operator has resumed removals

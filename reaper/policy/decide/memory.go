@@ -15,9 +15,9 @@ type Memory struct {
 	Holds map[parsers.PodUID]policy.Hold `json:"holds"`
 	// Recorded is the last refusal that was recorded of a pod: it is recorded again only when it changes.
 	Recorded map[parsers.PodUID]string `json:"told"`
-	// Looked is when the look was that saw all pods and left this. It is for people.
+	// Looked is when the look was that saw all pods and left this, for display.
 	Looked policy.Instant `json:"looked,omitzero"`
-	// Names are those of the pods that have a directory, as long as somebody told them.
+	// Names are those of the pods that have a directory, if they are known.
 	Names map[parsers.PodUID]policy.PodName `json:"names,omitempty"`
 	// Static are the pods among them that were seen to be static ones.
 	Static map[parsers.PodUID]bool `json:"static,omitempty"`
@@ -31,12 +31,12 @@ type Memory struct {
 
 	// Log is what the running kubelet reported. It is saved by itself.
 	Log reported.Log `json:"-"`
-	// Messages counts the lines about each pod, for people. It is saved by itself.
+	// Messages counts the lines about each pod, for display. It is saved by itself.
 	Messages reported.Messages `json:"-"`
 	// Proven: since the start one pod was parked and no sign of life came for the confirm time. What an earlier process
 	// parked was judged by its settings.
 	Proven bool `json:"-"`
-	// Pressed is what the last look said of the free space.
+	// Pressed is Node.Pressed of the last look.
 	Pressed bool `json:"-"`
 
 	listed  map[parsers.PodUID]bool    // the pods that the last look has seen
@@ -80,7 +80,7 @@ const (
 	retryStuck = 30 * time.Second
 )
 
-// again returns the refusal after another one, for which people are told why.
+// again returns the refusal after another one.
 func (no refusal) again(first time.Duration, why []policy.Why, now time.Duration) refusal {
 	gap := no.gap
 	if gap == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// How soon to look again where nothing but a look can tell whether something changed.
+// How soon to look again where only a look can show whether something changed.
 const (
 	lookSoon   = 30 * time.Second // a parked pod waits for an answer
 	lookAgain  = 5 * time.Minute  // an orphan is kept
@@ -90,7 +90,7 @@ func (s *schedule) entry(e *policy.EntryState, r policy.Rules, now policy.Instan
 		case ok && since < r.Confirm:
 			s.soon(r.Confirm-since, true)
 			if since < r.HoldReported && !s.Memory.Proven {
-				s.soon(r.HoldReported-since, true) // pods that the kubelet let go follow then
+				s.soon(r.HoldReported-since, true) // pods that the kubelet released follow then
 			}
 		case s.justParked(e.Entry):
 			s.soon(0, true)

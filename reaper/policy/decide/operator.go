@@ -104,7 +104,7 @@ func Forgotten(entries map[string]*policy.EntryState, uids []parsers.PodUID, now
 	return records
 }
 
-// LivesAgain says of entries that a look saw whether their pod lives again, and by what.
+// LivesAgain reports whether the pod of entries that a look saw lives again, and by what.
 func LivesAgain(log *reported.Log, look policy.Look, entries []policy.EntryState, r policy.Rules) (string, bool) {
 	for i := range look.Resting {
 		e := look.Resting[i]

@@ -5,7 +5,7 @@
 //   - whether a hierarchy of cgroups is that of the kubelet's pods (ForeignCgroups)
 //   - which pods plainly live (Life)
 //   - whether what is staged or mapped is a pod's own (PodVolumes)
-//   - whether somebody uses a pod's files, or a directory that was made again (FileUse, UsedAgain)
+//   - whether a process uses a pod's files, or a directory that was made again (FileUse, UsedAgain)
 //   - which pods this node is to have, by the lists of the kubelet and the API server (PodLists) and by the log
 //     directories (PodLogs)
 //

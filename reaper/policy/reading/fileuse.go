@@ -13,11 +13,11 @@ type FileUse struct {
 	Err   error  // why not all could be asked
 	// Read and Refused count the other processes that could be asked and those that could not.
 	Read, Refused int
-	First         string // one of those that could not be asked, for people
+	First         string // one of those that could not be read, for display
 	// Init is what PID 1 is called where it could not be asked. It is no pod's: it is counted
 	// with neither, and shown.
 	Init string
-	// Alone says that there is no other process.
+	// Alone reports that there is no other process.
 	Alone bool
 }
 

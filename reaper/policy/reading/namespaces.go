@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Mount is a line of mountinfo(5), as far as it says where mounts come from and go to.
+// Mount is a line of mountinfo(5), as far as it shows where mounts propagate.
 type Mount struct {
 	ID    int
 	Point string
@@ -17,7 +17,7 @@ type Mount struct {
 
 // Namespaces are what this process sees the node through. The zero value may not enforce.
 type Namespaces struct {
-	Self    bool  // the operator says that these are the node
+	Self    bool  // a setting: these are the node
 	Initial bool  // the PID namespace is the host's
 	PIDErr  error // why that is not known
 	Kubelet bool  // a kubelet is seen to run

@@ -110,10 +110,10 @@ func (l *KubeletList) Fact(uid parsers.PodUID) policy.Fact {
 	return f
 }
 
-// APIList is what the API server says of the pods that are bound to this node.
+// APIList is the API server's list of the pods that are bound to this node.
 type APIList struct {
 	PodList
-	Node string // the name that was asked for, for people
+	Node string // the name that was asked for, for display
 	// Own are the pods by their own UIDs, which no sandbox of a mirror pod has.
 	Own map[parsers.PodUID]bool
 }

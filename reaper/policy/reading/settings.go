@@ -18,7 +18,7 @@ type Settings struct {
 
 // Kubelet is a kubelet that runs, as far as settings are compared with it.
 type Kubelet struct {
-	Words  string // for people
+	Words  string // for display
 	PID    int
 	Hidden bool // it shows a title in place of its command line
 	Apart  bool // it has a mount namespace of its own, where its root directory is another than here
@@ -26,11 +26,11 @@ type Kubelet struct {
 	Endpoint Endpoint
 }
 
-// Endpoint is the runtime's socket that a kubelet was told to use, by flag, file or drop-in.
+// Endpoint is the runtime's socket that a kubelet is set to use, by flag, file or drop-in.
 type Endpoint struct {
-	Told string // for people; "" where it was told none
+	Told string // for display; "" if it has no setting
 	Same bool   // it is the socket of Settings
-	Err  error  // why that is not known, or where Told is empty why it is not known what it was told
+	Err  error  // why that is not known, or if Told is empty why the setting is not known
 }
 
 // Moved reports whether a restart of this program would find another root directory: at the boot of a node whose kubelet

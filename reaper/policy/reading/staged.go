@@ -9,7 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// CSIVolume is what tells a CSI volume from another on this node: its driver and its handle
+// CSIVolume identifies a CSI volume on this node: its driver and its handle
 // there. The zero value is no volume.
 type CSIVolume struct {
 	Driver, Handle string
@@ -70,15 +70,15 @@ func (u *VolumeUsers) blockUser(dead parsers.PodUID, name string) (parsers.PodUI
 // StagedMount is a mount at or below a path at which a volume of the pod would be staged.
 type StagedMount struct {
 	Path   string    // below plugins/
-	Shown  string    // the same, for people
-	Volume CSIVolume // whose the path is; the zero value where nothing tells, or several volumes do
-	What   string    // the mount, for people
+	Shown  string    // the same, for display
+	Volume CSIVolume // whose the path is; the zero value if that is not known, or several volumes have it
+	What   string    // the mount, for display
 }
 
 // BlockEntry is an entry that a CSI block volume has for the pod.
 type BlockEntry struct {
 	Name  string // the volume's
-	Shown string // the same, for people
+	Shown string // the same, for display
 	// Bare is true where nothing is left at it but the file that was mounted on.
 	Bare bool
 }
@@ -87,11 +87,11 @@ type BlockEntry struct {
 type PodVolumes struct {
 	Pod    parsers.PodUID
 	Mounts []StagedMount
-	// Mapped is an entry that a block volume has for the pod, for people; "" where there is none.
+	// Mapped is an entry that a block volume has for the pod, for display; "" where there is none.
 	Mapped string
 	// Blocks are all such entries, where all are of CSI volumes; else none.
 	Blocks []BlockEntry
-	// InTree is a mount of a plugin of the kubelet's own tree, for people; "" where there is none.
+	// InTree is a mount of a plugin of the kubelet's own tree, for display; "" where there is none.
 	InTree string
 
 	// Err returns why not all of that was found.
@@ -103,7 +103,7 @@ type PodVolumes struct {
 	// volume is staged on the node at all.
 	Unclear string
 	AnyCSI  bool
-	// Left are the paths, for people, that are there and at which nothing is mounted.
+	// Left are the paths, for display, that are there and at which nothing is mounted.
 	Left []string
 }
 

@@ -42,17 +42,4 @@ func TestHeardBounds(t *testing.T) {
 			t.Fatalf("pod %d is not known to be held", n)
 		}
 	}
-	// What an older version saved: the same, without bounds.
-	old := Log{Kubelet: s.Node.KubeletID, BootID: s.Now.BootID, Teardowns: map[parsers.PodUID]Teardown{}}
-	for n := range 100 {
-		old.Teardowns[uid(n)] = Teardown{At: s.Now, Volumes: map[string]policy.VolumeTeardown{
-			strings.Repeat("v", 60<<10): {At: s.Now, Leaf: "volumes/kubernetes.io~nfs/v"},
-		}}
-	}
-	old.Bound()
-	e := policy.Evidence{UID: uid(1)}
-	old.Complete(&e, s.Node, s.Now)
-	if size := old.bytes; size > mostTeardownBytes || e.Facts[policy.FactTeardown].Truth != policy.Yes || e.Leaves != nil {
-		t.Errorf("%d bytes are kept, held %v, leaves %v", size, e.Facts[policy.FactTeardown].Truth, e.Leaves)
-	}
 }

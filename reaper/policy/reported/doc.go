@@ -4,7 +4,7 @@
 // write. Claim.Evident reports whether a line is of the kubelet that runs now, OfNode drops what is about pods that
 // this node does not have. Claims gathers lines between two looks, within bounds: a teardown error that it drops
 // leaves FactTeardown unknown. Log keeps, within bounds, what evident lines reported; Complete and CompleteEntry add
-// it to the evidence of one pod, each as one fact among many. Messages counts the lines about each pod, for people: no
+// it to the evidence of one pod, each as one fact among many. Messages counts the lines about each pod, for display: no
 // verdict rests on it.
 //
 // One thing here discards a sign of life that another room has read: discount makes the fact

@@ -59,22 +59,6 @@ const (
 	unbroken = 6 * time.Minute
 )
 
-// Bound is called on what was loaded: it cuts what was saved by a version without bounds.
-func (l *Log) Bound() {
-	l.bytes = 0
-	for _, t := range l.Teardowns {
-		l.bytes += t.size()
-	}
-	if l.bytes <= mostTeardownBytes {
-		return
-	}
-	l.bytes = 0
-	for uid, t := range l.Teardowns {
-		l.Teardowns[uid] = bare(t.At)
-		l.bytes += l.Teardowns[uid].size()
-	}
-}
-
 // Clone returns a copy that can be changed without changing l.
 func (l *Log) Clone() Log {
 	c := *l
@@ -98,6 +82,11 @@ func (l *Log) Add(claims []Claim, n policy.Node, now policy.Instant) {
 	}
 	if l.Teardowns == nil {
 		l.Teardowns = map[parsers.PodUID]Teardown{}
+	}
+	if l.bytes == 0 { // it was loaded
+		for _, t := range l.Teardowns {
+			l.bytes += t.size()
+		}
 	}
 	slices.SortFunc(claims, Claim.compare)
 	for _, c := range claims {

@@ -80,7 +80,7 @@ type Case struct {
 	Node      policy.Node
 	Pods      []policy.Judged
 	Parked    []parsers.PodUID // what lies in quarantine
-	// Conflicts are those of which an entry lies there that nobody ends but an operator.
+	// Conflicts are those of which an entry lies there that only an operator ends.
 	Conflicts []parsers.PodUID
 	Breaker   bool
 	// Revived is the pod that opened the breaker: it showed life while it was parked.

@@ -1,4 +1,4 @@
-// Package summary sums up for people what policy has judged and what was done:
+// Package summary sums up for display what policy has judged and what was done:
 //
 //   - Diagnose: what the kubelet complains of, what becomes of each orphan, and what an operator has to do. Tally
 //     counts the lines of the logs for it, forged ones too.

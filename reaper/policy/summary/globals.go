@@ -6,7 +6,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// settles is for how long a new global mount is nobody's: the kubelet stages a volume before the pod's directory has it.
+// settles is for how long a new global mount counts as used: the kubelet stages a volume before the pod's directory has it.
 const settles = 5 * time.Minute
 
 // GlobalMounts lists the staged volumes of a look that no living pod uses, and that are not as new as one of a pod that

@@ -29,7 +29,7 @@ const (
 	Static State = "static"
 )
 
-// States lists all states in the order in which people see them.
+// States lists all states in the order in which they are shown.
 func States() []State {
 	return []State{
 		OnDisk, InRuntime, KnownToKubelet, OrphanedOnDisk, OrphanedInRuntime, Terminating, Static,
