@@ -119,7 +119,7 @@ func (n *node) act(a act) {
 		}
 	case logsCleaned:
 		n.tell("somebody removes the log directory of %s", p)
-		p.logs = p.logs && p.runs()
+		p.logs, p.cleaned = p.logs && p.runs(), p.cleaned || p.done
 	case clockSet:
 		step := time.Duration(a.arg-32) * 3 * time.Minute
 		n.steps, n.skew, n.back = n.steps+1, n.skew+step, n.back-min(0, step)
@@ -204,6 +204,12 @@ func (n *node) complete(p *pod) {
 	n.tell("%s has completed", p)
 	p.done = true
 	p.stop()
+	n.kubelet.later(n.between(time.Second, 6*time.Second), func() { // SyncTerminatedPod
+		if p.done {
+			n.kubelet.unmount(p)
+			p.cgroup = false
+		}
+	})
 }
 
 // losePower switches the machine off at once: of the changes that nobody synced, the last are lost.

@@ -284,13 +284,12 @@ func (p *pod) stop() {
 	}
 }
 
-// tearDown takes away what the kubelet has made, and leaves what it cannot.
-func (k *kubelet) tearDown(p *pod) {
+// unmount takes away the mounts of a pod's volumes, but for those that it cannot, and returns the directory.
+func (k *kubelet) unmount(p *pod) *dir {
 	d := k.dirs[p.uid]
 	if d == nil {
-		return
+		return nil
 	}
-	d.changed = k.wall()
 	if p.volume > 0 && p.leaves != leavesMount && !slices.ContainsFunc(k.pods, func(q *pod) bool { return q != p && q.volume == p.volume && q.home > 0 }) {
 		k.runtime.staged[p.volume] = false // it was the last one
 	}
@@ -301,6 +300,16 @@ func (k *kubelet) tearDown(p *pod) {
 		}
 	}
 	d.mounts = kept
+	return d
+}
+
+// tearDown takes away what the kubelet has made, and leaves what it cannot.
+func (k *kubelet) tearDown(p *pod) {
+	d := k.unmount(p)
+	if d == nil {
+		return
+	}
+	d.changed = k.wall()
 	if p.leaves == leavesAll {
 		d.has[contents.ClassProjected] = 2
 		d.has[contents.ClassData] += k.dice.IntN(2)

@@ -276,7 +276,7 @@ func (o *oracle) parked(n *node, d *dir) {
 	d.by, d.steps = n.kubelet.run, n.steps
 	switch {
 	case o.person:
-	case p.deserted && o.readings.api.Silent != "":
+	case o.hidden(p):
 	case p.alive() && !p.static:
 		o.fail(n, "%s lives, and its directory was parked", p)
 	case p.alive() && p.wanted && p.since < o.looked && p.home == d.id.Ino:
@@ -290,13 +290,19 @@ func (o *oracle) parked(n *node, d *dir) {
 	o.miss(n, p, d)
 }
 
+// hidden reports whether the node shows nothing of a pod that lives: what completed and lost its log directory, or what the kubelet does not
+// want since it has no API server, where the program asks none either. docs/why-it-is-safe.md has both.
+func (o *oracle) hidden(p *pod) bool {
+	return p.cleaned || p.deserted && o.readings.api.Silent != ""
+}
+
 // miss has the oracle look whether a living pod got back what it has.
 func (o *oracle) miss(n *node, p *pod, d *dir) {
 	n.after(exchange, func() {
 		if d.entry == "" || n.quarantine[d.entry] != d {
 			return
 		}
-		missing := p.alive() && p.home == d.id.Ino
+		missing := p.alive() && p.home == d.id.Ino && !p.cleaned
 		for _, m := range d.mounts {
 			missing = missing || m.since < d.parked
 		}
@@ -332,7 +338,7 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 		o.fail(n, "something of %s was removed, though it has a directory again", p)
 	}
 	switch {
-	case p.deserted && o.readings.api.Silent != "", a.By != nil, a.Take == contents.TakeAll:
+	case o.hidden(p), a.By != nil, a.Take == contents.TakeAll:
 	case p.alive() && p.home == d.id.Ino:
 		o.fail(n, "%s lives, and what it uses was removed", p)
 	case p.wanted && p.since < o.looked:

@@ -76,7 +76,7 @@ func (n *node) agedFor(d *dir) time.Duration {
 	if d.has[contents.ClassEphemeral] == 0 || d.confirmed == 0 {
 		return 0
 	}
-	return n.now - d.confirmed
+	return n.now - max(d.confirmed, n.booted) - n.back // over a reboot only the wall clock counts on
 }
 
 // keeps is what truly keeps a pod's directory where it is; "" is nothing.

@@ -64,6 +64,7 @@ type pod struct {
 	restored  bool // by the operator
 	named     bool // the program knows its name
 	shown     bool // a source has shown the program that it is a static pod
+	cleaned   bool // somebody removed its log directory after it had completed
 	deserted  bool // a kubelet without the API server did not want it, though the server did
 }
 
