@@ -60,8 +60,9 @@ func simulate(s scenario, plant plant, telling bool) *node {
 // settled reports whether nothing is left to wait for: each directory is a living pod's, and what lies in quarantine waits for its retention or an
 // operator.
 func (n *node) settled() bool {
-	for uid := range n.dirs {
-		if p := n.byUID[uid]; !p.alive() || !p.waits && !p.done && !p.runs() {
+	for _, p := range n.pods {
+		starts := p.wanted && !p.waits && !p.done && !p.runs()
+		if starts || n.dirs[p.uid] != nil && !p.alive() {
 			return false
 		}
 	}
