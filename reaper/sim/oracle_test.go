@@ -33,6 +33,7 @@ type oracle struct {
 	confirmed map[string]*readings             // of the look by which the first strip of an entry was intended
 	asked     map[parsers.PodUID]question      // the last one about each pod
 	signs     map[parsers.PodUID]time.Duration // the last look in which something spoke for the pod
+	logged    map[parsers.PodUID]time.Duration // the last look in which it had a log directory
 	scan      error                            // of the last scan of the mounts
 	scanned   map[parsers.PodUID]bool          // whether it found one
 	scannedAt time.Duration
@@ -52,7 +53,7 @@ type question struct {
 func (o *oracle) begin() {
 	o.intents, o.unclosed, o.intended, o.kubelets = map[string]policy.Kind{}, map[string]policy.Kind{}, map[string]time.Duration{}, map[string]policy.KubeletID{}
 	o.confirmed = map[string]*readings{}
-	o.asked, o.signs = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}
+	o.asked, o.signs, o.logged = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}, map[parsers.PodUID]time.Duration{}
 }
 
 func (o *oracle) fail(n *node, format string, args ...any) {
@@ -226,6 +227,8 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 		o.fail(n, "%s was parked %s after the machine was switched on", p, n.now-n.booted)
 	case r.at.Wall.Sub(r.of[p.index].seen.changed) < hold:
 		o.fail(n, "%s was parked, though its directory had just changed", p)
+	case !lists && !n.released(p) && o.logged[p.uid] > n.faults.last && n.now-o.logged[p.uid] < hold:
+		o.fail(n, "%s was parked %s after a look saw its log directory, and its kubelet did not release it", p, n.now-o.logged[p.uid])
 	case o.signs[p.uid] > n.faults.last && n.now-o.signs[p.uid] < hold:
 		o.fail(n, "%s was parked %s after a look saw a sign of life", p, n.now-o.signs[p.uid])
 	}

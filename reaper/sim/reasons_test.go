@@ -25,6 +25,9 @@ func (o *oracle) passed(n *node) {
 		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest {
 			o.signs[p.uid] = o.looked
 		}
+		if r.logs.Pods[p.uid] {
+			o.logged[p.uid] = o.looked
+		}
 	}
 	for v := range policy.At(o.report.Pods, policy.InPlace, policy.InRuntime) {
 		p := n.byUID[v.UID]

@@ -224,7 +224,7 @@ func (s *scenario) addMishap(c chance) {
 		a.at = at + after
 		s.acts = append(s.acts, a)
 	}
-	switch c.IntN(3) {
+	switch c.IntN(4) {
 	case 0: // mounts come, or cannot be read, just when that counts
 		what := []kind{mountsHidden, mountAppears, sourceFails, readsFail}[c.IntN(4)]
 		add(0, act{kind: what, step: stepAsk, skip: c.IntN(6), lasts: 10 * time.Second, arg: int(ofMounts) - 1})
@@ -234,7 +234,12 @@ func (s *scenario) addMishap(c chance) {
 		add(0, act{kind: serverAway, lasts: 20 * time.Minute})
 		add(time.Second, act{kind: nodeReboots, arg: 1})
 		add(5*time.Minute, act{kind: linesForged, arg: 20 + c.IntN(4)})
-	case 2: // a kubelet that starts takes up volumes of dead pods: its lines are lost, or the program is killed while it clears these
+	case 2: // jobs complete, and their sandboxes are removed to make room
+		for i := range s.pods {
+			add(0, act{kind: podCompletes, pod: i})
+		}
+		add(time.Minute, act{kind: sandboxesEvicted})
+	case 3: // a kubelet that starts takes up volumes of dead pods: its lines are lost, or the program is killed while it clears these
 		for i := range s.pods {
 			s.pods[i].leaves = leavesLeaf
 		}
