@@ -5,7 +5,8 @@
 #   packaging/image.sh sign FILE KEY
 #   packaging/image.sh unsign FILE
 #
-# make writes a tar to stdout: an image for each tree, and the chart if there is one. TREE has the program as
+# make writes a tar to stdout: an image for each tree, and the chart if there is one. CHART is its directory, or ''; its
+# values get the digest of the image, and it is packed as CHART.tgz. TREE has the program as
 # orphan-reaper; of it count names, contents and what is executable, so that the same trees always give the same bytes.
 # sign and unsign change FILE; unsign gives back the bytes of make.
 set -eu
@@ -39,5 +40,12 @@ for arg; do
 	pack "${arg#*=}" >"$work/${arg%%=*}.tar"
 	set -- "$@" "${arg%%=*}=$work/${arg%%=*}.tar"
 done
-go run ./image make "$version" "$epoch" "$revision" "$layout" "$chart" "$@"
+digest=$(go run ./image make "$version" "$epoch" "$revision" "$layout" "$@")
+if [ -n "$chart" ]; then
+	sed -i "s/^  digest: \"\"\$/  digest: $digest/" "$chart/values.yaml"
+	grep -q "^  digest: sha256:" "$chart/values.yaml" || { echo "image: $chart/values.yaml has no empty digest of the image" >&2; exit 1; }
+	tar -C "${chart%/*}" --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$epoch" --format=gnu \
+		-cf - "${chart##*/}" | gzip -9n >"$chart.tgz"
+	go run ./image chart "$version" "$epoch" "$revision" "$layout" "$chart.tgz"
+fi
 pack "$layout"

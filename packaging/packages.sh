@@ -79,15 +79,13 @@ pack() {
 	tar -C "$1" --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$epoch" --format=gnu -cf - orphan-reaper | gzip -9n >"$2"
 }
 
-# chart: as helm package makes it, but reproducible. Without a tag of its own it uses the image of the same
-# version.
+# chart: as helm package makes it, but reproducible: image.sh packs it with the image's digest.
 chart() (
 	mkdir "$work/chart"
 	cp -r packaging/chart "$work/chart/orphan-reaper"
 	cd "$work/chart"
 	rm -r orphan-reaper/ci # as in .helmignore
 	sed -i "s/^version: .*/version: $semver/; s/^appVersion: .*/appVersion: \"$(echo "$version" | tr '~+' '-_')\"/" orphan-reaper/Chart.yaml
-	pack "$work/chart" "$work/chart.tgz"
 )
 
 for arch in amd64 arm64; do
@@ -110,7 +108,7 @@ for arch in amd64 arm64; do
 	cp "$root/usr/share/doc/orphan-reaper/LICENSE" "$root/usr/share/doc/orphan-reaper/third-party-licenses" "$doc"
 done
 revision=$(git rev-parse HEAD 2>/dev/null || true)
-sh packaging/image.sh make "$version" "$epoch" "$revision" "$work/chart.tgz" "amd64=$work/amd64/image" "arm64=$work/arm64/image" \
+sh packaging/image.sh make "$version" "$epoch" "$revision" "$work/chart/orphan-reaper" "amd64=$work/amd64/image" "arm64=$work/arm64/image" \
 	>"$out/orphan-reaper-$version.oci.tar"
 if [ "$only" = image ]; then
 	ls -l "$out"/*.oci.tar
@@ -175,7 +173,7 @@ selinux() (
 	"$tools/nfpm" package --config nfpm.yaml --packager rpm --target "$out/orphan-reaper-selinux-$version-1.noarch.rpm" >nfpm.log || { cat nfpm.log >&2; exit 1; }
 )
 
-cp "$work/chart.tgz" "$out/orphan-reaper-$semver.tgz"
+cp "$work/chart/orphan-reaper.tgz" "$out/orphan-reaper-$semver.tgz"
 find "$root" -exec touch -h -d "@$epoch" {} +
 for arch in amd64 arm64; do
 	cp "$work/$arch.cdx.json" "$out/orphan-reaper_${version}_linux_$arch.cdx.json"

@@ -171,7 +171,7 @@ appVersion: \"$version\"
 mkdir "$work/layout" "$work/rpmdb"
 tar -xf "$pool/orphan-reaper-$version.oci.tar" -C "$work/layout"
 python3 - "$work/layout" "$pool" "$work/signed" <<'PYTHON'
-import base64, hashlib, json, sys
+import base64, hashlib, json, sys, tarfile
 layout, pool, out = sys.argv[1:]
 def read(file): return open(file, "rb").read()
 def blob(digest):
@@ -190,7 +190,10 @@ for name, of, entry in zip(("image", "chart"), (image, chart), signatures):
     write(name, message, m["layers"][0]["annotations"]["dev.cosignproject.cosign/signature"])
 m = json.loads(blob(chart["digest"]))
 assert m["subject"]["digest"] == image["digest"], m
-assert blob(m["layers"][0]["digest"]) == read(pool + "/orphan-reaper-%s.tgz" % json.loads(blob(m["config"]["digest"]))["version"])
+packed = pool + "/orphan-reaper-%s.tgz" % json.loads(blob(m["config"]["digest"]))["version"]
+assert blob(m["layers"][0]["digest"]) == read(packed)
+values = tarfile.open(packed).extractfile("orphan-reaper/values.yaml").read().decode()
+assert "\n  digest: %s\n" % image["digest"] in values, "the chart installs another image than the release's"
 e = json.loads(read(pool + "/provenance.intoto.jsonl"))
 body, kind = base64.b64decode(e["payload"]), e["payloadType"].encode()
 assert body == read(pool + "/provenance.json") and kind == b"application/vnd.in-toto+json"

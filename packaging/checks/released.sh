@@ -36,7 +36,7 @@ repodata() {
 	sign_by "$RELEASE_KEY" --output InRelease --clearsign Release && sign_by "$RELEASE_KEY" --output Release.gpg --detach-sign Release)
 # An index that expires is signed again, if it is ours.
 refresh() { RELEASE_DIR=$WORK/www/$1 sh packaging/release.sh refresh; }
-for of in index key; do
+for of in index signed key unsigned; do
 	if refresh $of >"$WORK/said" 2>&1 || ! grep -q 'is not as it was released' "$WORK/said"; then cat "$WORK/said" >&2; fail "refresh takes $of"; fi
 done
 cp -a "$WORK/www/expired" "$WORK/www/refreshed"

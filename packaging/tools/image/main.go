@@ -29,7 +29,8 @@ import (
 )
 
 const usage = `usage:
-image make VERSION EPOCH REVISION DIR CHART ARCH=LAYER...   CHART may be ''; LAYER is a tar with the program as orphan-reaper
+image make VERSION EPOCH REVISION DIR ARCH=LAYER...   write a layout and print the image's digest; LAYER is a tar with the program as orphan-reaper
+image chart VERSION EPOCH REVISION DIR CHART          add the packed chart to that layout
 image sign KEY DIR        sign image and chart of the layout in DIR
 image unsign DIR          remove the signatures
 image envelope KEY TYPE   wrap stdin as DSSE
@@ -48,8 +49,16 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		command, args = args[0], args[1:]
 	}
 	switch {
-	case command == "make" && len(args) > 5:
-		return write(args)
+	case command == "make" && len(args) > 4, command == "chart" && len(args) == 5:
+		seconds, err := strconv.ParseInt(args[1], 10, 64)
+		if err != nil {
+			return fmt.Errorf("cannot read the time %q: want seconds since 1970", args[1])
+		}
+		r := release{version: args[0], at: v1.Time{Time: time.Unix(seconds, 0).UTC()}, revision: args[2]}
+		if command == "chart" {
+			return r.chart(layout.Path(args[3]), args[4])
+		}
+		return r.write(args[3], args[4:], out)
 	case command == "sign" && len(args) == 2:
 		return sign(args[0], layout.Path(args[1]))
 	case command == "unsign" && len(args) == 1:
@@ -62,18 +71,14 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return errors.New(usage)
 }
 
-func write(args []string) error {
-	seconds, err := strconv.ParseInt(args[1], 10, 64)
-	if err != nil {
-		return fmt.Errorf("cannot read the time %q: want seconds since 1970", args[1])
-	}
-	r := release{version: args[0], at: v1.Time{Time: time.Unix(seconds, 0).UTC()}, revision: args[2]}
-	dir, err := layout.Write(args[3], empty.Index)
+// write writes the layout with an image for each layer, and prints the digest of the index.
+func (r release) write(path string, layers []string, out io.Writer) error {
+	dir, err := layout.Write(path, empty.Index)
 	if err != nil {
 		return err
 	}
 	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Annotations: r.labels()}
-	for _, arg := range args[5:] {
+	for _, arg := range layers {
 		arch, layer, _ := strings.Cut(arg, "=")
 		image, err := r.image(dir, v1.Platform{OS: "linux", Architecture: arch, Variant: map[string]string{"arm64": "v8"}[arch]}, layer)
 		if err != nil {
@@ -99,10 +104,8 @@ func write(args []string) error {
 	if err := validate.Index(written); err != nil {
 		return err
 	}
-	if args[4] == "" {
-		return nil
-	}
-	return r.chart(dir, args[4], image)
+	_, err = fmt.Fprintln(out, image.Digest)
+	return err
 }
 
 // release describes the content of the images.
@@ -168,7 +171,14 @@ func (r release) image(dir layout.Path, p v1.Platform, tar string) (v1.Descripto
 
 // chart adds the packed Helm chart as helm push would, as a referrer of the image.
 // The media types: https://helm.sh/docs/topics/registries/.
-func (r release) chart(dir layout.Path, file string, image v1.Descriptor) error {
+func (r release) chart(dir layout.Path, file string) error {
+	made, err := listed(dir)
+	if err != nil {
+		return err
+	}
+	if len(made) != 1 {
+		return fmt.Errorf("%s lists %d manifests: want the image's index alone", dir, len(made))
+	}
 	packed, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -185,7 +195,7 @@ func (r release) chart(dir layout.Path, file string, image v1.Descriptor) error 
 	for _, key := range []string{"description", "version"} {
 		annotations["org.opencontainers.image."+key] = fmt.Sprint(metadata[key])
 	}
-	return refer(dir, image, v1.Manifest{
+	return refer(dir, made[0], v1.Manifest{
 		ArtifactType: "application/vnd.cncf.helm.config.v1+json",
 		Layers:       []v1.Descriptor{{MediaType: "application/vnd.cncf.helm.chart.content.v1.tar+gzip"}},
 		Annotations:  annotations,

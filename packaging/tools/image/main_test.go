@@ -50,7 +50,12 @@ func made(t *testing.T) string {
 	}
 	at := filepath.Join(dir, "layout")
 	tarred := filepath.Join(dir, "layer")
-	do(t, "make", "1.2.0~rc.1+2026.abc", "86400", "cafe", at, filepath.Join(dir, "chart"), "amd64="+tarred, "arm64="+tarred)
+	release := []string{"1.2.0~rc.1+2026.abc", "86400", "cafe", at}
+	digest := do(t, append(append([]string{"make"}, release...), "amd64="+tarred, "arm64="+tarred)...)
+	do(t, append(append([]string{"chart"}, release...), filepath.Join(dir, "chart"))...)
+	if image := entries(t, at)[0].Digest.String(); digest != image+"\n" {
+		t.Errorf("make printed %q, the image is %s", digest, image)
+	}
 	return at
 }
 
