@@ -16,19 +16,18 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// churnPods is how many pods TestChurn makes at the least: CHURN_PODS, which make churn sets,
-// or enough for some minutes.
-func churnPods(t *testing.T) int {
+// churnSetting returns a number of the environment, which make churn sets, or what is enough for some minutes.
+func churnSetting(t *testing.T, name string, usual int) int {
 	t.Helper()
-	text := os.Getenv("CHURN_PODS")
+	text := os.Getenv(name)
 	if text == "" {
-		return 60
+		return usual
 	}
-	pods, err := strconv.Atoi(text)
+	number, err := strconv.Atoi(text)
 	if err != nil {
-		t.Fatalf("CHURN_PODS: %v", err)
+		t.Fatalf("%s: %v", name, err)
 	}
-	return pods
+	return number
 }
 
 // TestChurn creates and deletes pods with every kind of volume that needs no API server, while kubelet and
@@ -49,7 +48,8 @@ func TestChurn(t *testing.T) {
 	n.restartKubelet(t)
 	c := &churn{
 		t: t, n: n, d: n.reap(t), random: rand.New(rand.NewPCG(1, 2)), // the same pods in each run
-		alive: map[string]*life{}, orphans: map[string]bool{}, free: map[string]time.Time{}, volumes: map[string]bool{}, started: time.Now(),
+		alive: map[string]*life{}, orphans: map[string]time.Time{}, free: map[string]time.Time{}, volumes: map[string]bool{}, started: time.Now(),
+		wanted: churnSetting(t, "CHURN_ALIVE", 20), longest: churnSetting(t, "CHURN_SECONDS", 25), slow: churnSetting(t, "CHURN_SLOW", 1),
 	}
 	for _, p := range n.livingPods(t) {
 		l := &life{pod: p, from: time.Now(), ends: time.Now().Add(24 * time.Hour), born: map[string]string{}}
@@ -57,8 +57,11 @@ func TestChurn(t *testing.T) {
 		n.run(t, p)
 		eventually(t, 90*time.Second, func() string { return n.beating(p) })
 	}
-	for want := churnPods(t); c.made < want || slices.Contains(c.disturbances[:], 0); c.turn() {
-		time.Sleep(200 * time.Millisecond)
+	// A machine without KVM may be too slow for that many lives in the time there is.
+	deadline := c.started.Add(time.Duration(churnSetting(t, "CHURN_MINUTES", 24*60)) * time.Minute)
+	for want := churnSetting(t, "CHURN_PODS", 60); c.ran < want && time.Now().Before(deadline) || slices.Contains(c.disturbances[:], 0); c.turn() {
+		c.draw(want / 40)
+		time.Sleep(time.Duration(c.slow) * stepEvery)
 	}
 	c.end()
 }
@@ -83,7 +86,10 @@ type churn struct {
 	alive   map[string]*life // by name
 	lives   []*life
 	steady  []*life              // those that live all the time
-	orphans map[string]bool      // by UID: those that the kubelet cannot remove
+	wanted  int                  // how many live at once
+	longest int                  // life in seconds
+	slow    int                  // how many times rarer a step, what disturbs and what is forged are than on a machine of its own
+	orphans map[string]time.Time // by UID: since when there is one that the kubelet cannot remove
 	free    map[string]time.Time // since when nothing keeps an orphan but the hold
 	volumes map[string]bool      // those in which a kubelet that starts finds a volume, and holds it
 	dead    []*life              // those that may come back
@@ -93,17 +99,20 @@ type churn struct {
 	undo                                func() // ends what disturbs now
 	undoAt                              time.Time
 
-	made, returned, plants, gone, parked int
-	slowest                              time.Duration
-	disturbances                         [5]int
-	next                                 []int // the disturbances that this round has still to bring
-	lines                                int
-	firstRSS, lastRSS, mostRSS           int
+	made, returned, ran, plants, gone, parked int
+	slowest                                   time.Duration
+	disturbances                              [5]int
+	next                                      []int // the disturbances that this round has still to bring
+	lines                                     int
+	firstRSS, lastRSS, mostRSS                int
+
+	drawn, rowRSS int             // of the row of the chart that is under way
+	rowTimes      []time.Duration // from an orphan to its end
 }
 
 // Beats of the churn.
 const (
-	churnAlive   = 20 // pods that live at once
+	stepEvery    = 200 * time.Millisecond
 	plantEvery   = 5 * time.Second
 	disturbEvery = 40 * time.Second
 	forgeEvery   = 2 * time.Second
@@ -115,11 +124,11 @@ const (
 func (c *churn) turn() {
 	now := time.Now()
 	for _, l := range c.alive {
-		if now.After(l.ends) {
+		if now.After(l.ends) && c.lived(l) {
 			c.remove(l)
 		}
 	}
-	if len(c.alive) < churnAlive {
+	for i := 0; i < c.slow && len(c.alive) < c.wanted; i++ {
 		c.create()
 	}
 	if now.Sub(c.planted) > plantEvery {
@@ -130,15 +139,20 @@ func (c *churn) turn() {
 		c.undo()
 		c.undo = nil
 	}
-	if c.undo == nil && now.Sub(c.disturbed) > disturbEvery {
+	if c.undo == nil && now.Sub(c.disturbed) > time.Duration(c.slow)*disturbEvery {
 		c.disturbed = now
 		c.disturb()
 	}
-	if now.Sub(c.forged) > forgeEvery {
+	if now.Sub(c.forged) > time.Duration(c.slow)*forgeEvery {
 		c.forged = now
 		c.forge()
 	}
 	c.check()
+}
+
+// lived reports whether the pod may end: nine of ten have run by then, however slow the machine is.
+func (c *churn) lived(l *life) bool {
+	return len(l.born) > 0 || l.kind%10 == 0 || time.Since(l.from) > 2*time.Minute
 }
 
 // churnVolumes are the kinds of volumes that a kubelet without an API server mounts: volumes,
@@ -186,7 +200,7 @@ func (c *churn) create() {
 		l.pod.name = fmt.Sprintf("churn-%d", c.made)
 		l.pod.uid = c.n.uid(fmt.Sprintf("5a11fe00-%04x-4000-8000-%011x_", c.made&0xffff, c.made))
 	}
-	l.ends = l.from.Add(time.Duration(3+c.random.IntN(22)) * time.Second)
+	l.ends = l.from.Add(time.Duration(3+c.random.IntN(c.longest-3)) * time.Second)
 	delete(c.orphans, l.pod.uid)
 	delete(c.free, l.pod.uid)
 	c.alive[l.pod.name], c.lives = l, append(c.lives, l)
@@ -213,12 +227,15 @@ func (c *churn) serve() {
 // volume, which it would hold for 10 minutes.
 func (c *churn) remove(l *life) {
 	delete(c.alive, l.pod.name)
+	if len(l.born) > 0 {
+		c.ran++
+	}
 	subpaths := filepath.Join(c.n.pods, l.pod.uid, "volume-subpaths")
 	if l.kind%3 == 0 && len(l.born) > 0 && exists(filepath.Dir(subpaths)) {
 		write(c.t, filepath.Join(mkdir(c.t, filepath.Join(subpaths, "vol", "app", "0")), "data"), "a user's")
 	}
 	if exists(subpaths) { // of this life, or of one before it
-		c.orphans[l.pod.uid] = true
+		c.orphans[l.pod.uid] = time.Now()
 	}
 	l.to = time.Now()
 	if l.url {
@@ -235,7 +252,7 @@ func (c *churn) plant() {
 	uid := c.n.uid(fmt.Sprintf("%x0badf00-c4c4-4000-8000-%011x_", []int{1, 4, 0xd}[c.plants%3], c.plants))
 	kind := []string{"subpath with data", "volume-subpaths is a file", skeleton, dataFile}[c.plants%4]
 	c.n.plant(c.t, kind, uid)
-	c.orphans[uid] = true
+	c.orphans[uid] = time.Now()
 	c.volumes[uid] = kind == skeleton || kind == dataFile
 }
 
@@ -320,8 +337,24 @@ func (c *churn) check() {
 		if c.firstRSS == 0 && time.Since(c.started) > 30*time.Second {
 			c.firstRSS = rss
 		}
-		c.lastRSS, c.mostRSS = rss, max(c.mostRSS, rss)
+		c.lastRSS, c.mostRSS, c.rowRSS = rss, max(c.mostRSS, rss), max(c.rowRSS, rss)
 	}
+}
+
+// draw logs a row of the chart after each so many lives: the most memory of the daemon, and how long those orphans were
+// there that the daemon removed.
+func (c *churn) draw(every int) {
+	if c.ran < (c.drawn+1)*max(every, 1) {
+		return
+	}
+	c.drawn++
+	slices.Sort(c.rowTimes)
+	if n := len(c.rowTimes); n > 0 {
+		median, most := c.rowTimes[n/2], c.rowTimes[n-1]
+		c.t.Logf("%6d lives, %5d ran, %3.0f min | %2d MiB %-30s | %4d orphans, median %3.0f s, most %3.0f s %s", len(c.lives), c.ran, time.Since(c.started).Minutes(),
+			c.rowRSS>>10, strings.Repeat("#", c.rowRSS>>10), n, median.Seconds(), most.Seconds(), strings.Repeat("#", int(median.Seconds()/5)))
+	}
+	c.rowRSS, c.rowTimes = 0, nil
 }
 
 // note follows the records of an orphan from when only the hold keeps it, which is when the daemon's time
@@ -349,10 +382,12 @@ func (c *churn) note(r policy.Record) {
 // left notes that an orphan is gone, and fails where that came late.
 func (c *churn) left(uid string) {
 	c.gone++
+	whole := time.Since(c.orphans[uid])
 	delete(c.orphans, uid)
 	if c.free[uid].IsZero() || c.volumes[uid] {
 		return // the kubelet has removed it, or held it
 	}
+	c.rowTimes = append(c.rowTimes, whole)
 	after := time.Since(c.free[uid])
 	if c.slowest = max(c.slowest, after); after > within {
 		c.t.Errorf("%s went %s after nothing kept it any more", uid, after.Round(time.Second))
@@ -438,10 +473,11 @@ func (c *churn) end() {
 		slices.Sort(left)
 		return missing(len(left) == 0, "%d orphans are left: %s", len(left), strings.Join(left, " "))
 	})
-	c.t.Logf("%d pods in %s, %d lives again under the same UID, %d alive at the end; %d orphans gone and %d held as volumes, %d parked or cleared, "+
+	c.draw(c.ran / (c.drawn + 1))
+	c.t.Logf("%d pods in %s, %d with a container that ran, %d lives again under the same UID, %d alive at the end; %d orphans gone and %d held as volumes, %d parked or cleared, "+
 		"the slowest after %s; "+
 		"kubelet killed %d and away %d times, runtime killed %d times, network away %d times, %d chroots; %d forged lines; resident %d, %d, at most %d KiB",
-		c.made, time.Since(c.started).Round(time.Second), c.returned, living, c.gone, len(c.orphans), c.parked, c.slowest.Round(time.Second),
+		c.made, time.Since(c.started).Round(time.Second), c.ran, c.returned, living, c.gone, len(c.orphans), c.parked, c.slowest.Round(time.Second),
 		c.disturbances[0], c.disturbances[4], c.disturbances[1], c.disturbances[2], c.disturbances[3], c.lines, c.firstRSS, c.lastRSS, c.mostRSS)
 	if c.parked == 0 || len(c.steady[0].born) == 0 {
 		c.t.Error("no pod was parked, or none lived: the run proves nothing")

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"io"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -86,11 +88,15 @@ func (p *process) size() int64 {
 
 // since returns the whole lines of its output from the mark on.
 func (p *process) since(mark int64) []string {
-	b, err := os.ReadFile(p.log)
-	if err != nil || mark > int64(len(b)) {
+	f, err := os.Open(p.log)
+	if err != nil {
 		return nil
 	}
-	b = b[mark:]
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.NewSectionReader(f, mark, math.MaxInt64-mark))
+	if err != nil {
+		return nil
+	}
 	if b = b[:bytes.LastIndexByte(b, '\n')+1]; len(b) == 0 {
 		return nil // and not one empty line, by which a reader would move on
 	}

@@ -66,7 +66,7 @@ func TestNode(t *testing.T) {
 	run(t, "truncate", "-s", "2G", m.disk)
 	run(t, "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", root, m.disk)
 	initramfs := filepath.Join(dir, "initrd")
-	copyModules(t, initramfs, "virtio_pci", "virtio_blk")
+	copyModules(t, initramfs, modules, "virtio_pci", "virtio_blk")
 	text := m.boot(initramfs, 35*time.Minute)
 	m.passed(text,
 		"systemd: the DEB is installed", "systemd: all orphans are gone", "systemd: the pod lives", "systemd: the kubelet is silent",

@@ -43,6 +43,15 @@ if [ ! -d "$kernel" ]; then
 	mv "$kernel.new" "$kernel"
 fi
 
+# What loads AppArmor's profiles, and the abstractions that containerd's profile includes.
+apparmor=.cache/guest/apparmor
+if [ ! -d "$apparmor" ]; then
+	rm -rf "$apparmor.new"
+	mkdir -p "$apparmor.new"
+	unpack "$apparmor.new" apparmor
+	mv "$apparmor.new" "$apparmor"
+fi
+
 # The base of Debian's policy, which needs only the module unconfined, in the language of secilc.
 policy=.cache/guest/selinux
 if [ ! -d "$policy" ]; then
@@ -55,4 +64,22 @@ if [ ! -d "$policy" ]; then
 	done
 	rm -r "$policy.new/debian"
 	mv "$policy.new" "$policy"
+fi
+
+# semodule with Debian's policy, for the scriptlets of the module's RPM.
+semodule=.cache/guest/semodule
+if [ ! -d "$semodule" ]; then
+	rm -rf "$semodule.new"
+	mkdir -p "$semodule.new"
+	unpack "$semodule.new" policycoreutils selinux-utils libsemanage2 libsemanage-common libsepol2 selinux-policy-default
+	mv "$semodule.new" "$semodule"
+fi
+
+# A kernel that is a program.
+uml=.cache/guest/uml
+if [ ! -d "$uml" ]; then
+	rm -rf "$uml.new"
+	mkdir -p "$uml.new"
+	unpack "$uml.new" user-mode-linux
+	mv "$uml.new" "$uml"
 fi

@@ -72,14 +72,7 @@ func TestSELinux(t *testing.T) {
 	for _, room := range []string{"beneath", "removal"} {
 		run(t, "env", "CGO_ENABLED=0", "go", "-C", "../..", "test", "-trimpath", "-c", "-o", absolute(t, filepath.Join(programs, room+".test")), "./reaper/"+room)
 	}
-	run(t, "env", "CGO_ENABLED=0", "go", "-C", "../..", "build", "-trimpath", "-o", absolute(t, filepath.Join(programs, "orphan-reaper")), "./cmd/orphan-reaper")
-	run(t, "env", "CGO_ENABLED=0", "go", "-C", "../..", "build", "-trimpath", "-o", absolute(t, filepath.Join(programs, "kubelet")), "./testdata/demo")
-	line, err := os.ReadFile("../../testdata/recorded/kubelet-1.30.log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	report := regexp.MustCompile(`(?m)^E.*failed to rmdir\(\) volume.*: directory not empty`).Find(line)
-	write(t, filepath.Join(root, "line"), string(report)+"\n", 0o644)
+	played(t, root)
 	write(t, filepath.Join(root, "task"), selinuxScript, 0o644)
 	write(t, filepath.Join(root, "node", "here"), "", 0o644)
 	text := m.boot(root, 5*time.Minute)
@@ -94,4 +87,17 @@ func absolute(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return abs
+}
+
+// played adds the program, the kubelet and runtime of the demo, and a line of a real kubelet.
+func played(t *testing.T, root string) {
+	t.Helper()
+	run(t, "env", "CGO_ENABLED=0", "go", "-C", "../..", "build", "-trimpath", "-o", absolute(t, filepath.Join(root, "programs", "orphan-reaper")), "./cmd/orphan-reaper")
+	run(t, "env", "CGO_ENABLED=0", "go", "-C", "../..", "build", "-trimpath", "-o", absolute(t, filepath.Join(root, "programs", "kubelet")), "./testdata/demo")
+	line, err := os.ReadFile("../../testdata/recorded/kubelet-1.30.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := regexp.MustCompile(`(?m)^E.*failed to rmdir\(\) volume.*: directory not empty`).Find(line)
+	write(t, filepath.Join(root, "line"), string(report)+"\n", 0o644)
 }
