@@ -146,14 +146,12 @@ func (n *node) use(t *testing.T, name string) {
 func (n *node) startRuntime(t *testing.T, name string) *process {
 	t.Helper()
 	config := filepath.Join(n.dir, name+".toml")
-<<<<<<< HEAD
 	if engine == crio {
 		return n.listens(t, n.startCRIO(t, name, config))
-=======
-	args := []string{"containerd", "--config", config}
+	}
 	if standIn != "" {
-		args = []string{standIn, n.socket(name), mkdir(t, filepath.Join(n.dir, name)), filepath.Join(n.dir, "cni")}
->>>>>>> fac01d51 (Try AppArmor, the scriptlets and the churn on cgroup v2 in guests)
+		return n.listens(t, launch(t, name, filepath.Join(n.dir, name+".log"), standIn, n.socket(name),
+			mkdir(t, filepath.Join(n.dir, name)), filepath.Join(n.dir, "cni")))
 	}
 	write(t, config, fmt.Sprintf(`version = 2
 root = "%[1]s/%[2]s/root"
@@ -175,16 +173,12 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
     bin_dir = "/usr/lib/cni"
     conf_dir = "%[1]s/cni"
 `, n.dir, name, n.socket(name), image.Name, os.Getenv(snapshotter)))
-<<<<<<< HEAD
 	return n.listens(t, launch(t, name, filepath.Join(n.dir, name+".log"), "containerd", "--config", config))
 }
 
 // listens waits until the runtime accepts connections.
 func (n *node) listens(t *testing.T, p *process) *process {
 	t.Helper()
-=======
-	p := launch(t, name, filepath.Join(n.dir, name+".log"), args...)
->>>>>>> fac01d51 (Try AppArmor, the scriptlets and the churn on cgroup v2 in guests)
 	eventually(t, 60*time.Second, func() string {
 		if !p.running() {
 			return p.name + " has ended: " + p.tail(5)
@@ -267,12 +261,11 @@ func (n *node) dropCgroups() {
 // importImage adds the image to CRI, and to containerd's namespace for containers outside of CRI.
 func (n *node) importImage(t *testing.T) {
 	t.Helper()
-<<<<<<< HEAD
+	if standIn != "" {
+		return
+	}
 	if engine == crio {
 		n.importIntoCRIO(t)
-=======
-	if standIn != "" {
->>>>>>> fac01d51 (Try AppArmor, the scriptlets and the churn on cgroup v2 in guests)
 		return
 	}
 	for _, namespace := range []string{"k8s.io", "e2e"} {
