@@ -159,7 +159,7 @@ func (m remover) putBack(a policy.Action) policy.Outcome {
 }
 
 func (m remover) back(d *dir) {
-	d.entry, m.dirs[d.uid] = "", d
+	d.entry, d.confirmed, m.dirs[d.uid] = "", 0, d
 }
 
 // conflict gives the newer directory a name of its own.
