@@ -123,7 +123,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	if len(batch.Actions) > 0 {
 		outs = append(outs, r.Remover.Execute(ctx, permit, batch)...)
 		if err := r.rememberQuarantine(batch); err != nil { // the next pass tries again, by what lies there
-			r.Log.Warn("cannot remember which directory the quarantine is", slog.Any("error", err))
+			r.Log.WarnContext(ctx, "cannot remember which directory the quarantine is", slog.Any("error", err))
 		}
 	}
 	now = r.Clock.Now()

@@ -465,10 +465,9 @@ func (n *fakeNode) Entries() map[string]*policy.EntryState {
 func (n *fakeNode) Unmounting() map[parsers.PodUID]policy.Record {
 	open := map[parsers.PodUID]policy.Record{}
 	for _, r := range n.records {
-		switch r.Kind {
-		case policy.KindUnmounting:
+		if r.Kind == policy.KindUnmounting {
 			open[r.UID] = r
-		case policy.KindUnmounted, policy.KindNotUnmounted:
+		} else if r.Kind == policy.KindUnmounted || r.Kind == policy.KindNotUnmounted {
 			delete(open, r.UID)
 		}
 	}

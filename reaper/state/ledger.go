@@ -45,14 +45,14 @@ func (l *ledger) apply(r policy.Record, length int) {
 		l.shown = l.size
 	}
 	l.lines++
-	switch r.Kind {
-	case policy.KindBreaker:
+	switch kind := r.Kind; {
+	case kind == policy.KindBreaker:
 		l.breaker = r
-	case policy.KindResumed:
+	case kind == policy.KindResumed:
 		l.resumed = r.Seq
-	case policy.KindUnmounting:
+	case kind == policy.KindUnmounting:
 		l.unmounting[r.UID] = r
-	case policy.KindUnmounted, policy.KindNotUnmounted:
+	case kind == policy.KindUnmounted, kind == policy.KindNotUnmounted:
 		delete(l.unmounting, r.UID)
 	}
 	policy.Fold(l.entries, r)
