@@ -109,7 +109,7 @@ func use(file string, raw *api.Config, now time.Time, programs bool) (*Server, e
 func current(raw *api.Config, now time.Time, programs bool) (*Server, error) {
 	in := raw.Contexts[raw.CurrentContext]
 	if in == nil {
-		return nil, fmt.Errorf("its current-context %q is none of its contexts", raw.CurrentContext)
+		return nil, fmt.Errorf("its current-context %q is not among its contexts", raw.CurrentContext)
 	}
 	cluster, user := raw.Clusters[in.Cluster], raw.AuthInfos[in.AuthInfo]
 	if cluster == nil || user == nil {

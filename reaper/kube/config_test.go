@@ -16,8 +16,8 @@ import (
 func TestKubeconfigCurrent(t *testing.T) {
 	const context = "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
 	for text, want := range map[string]string{
-		"":                     `current-context "" is none`,
-		"current-context: a\n": `current-context "a" is none`,
+		"":                     `current-context "" is not among`,
+		"current-context: a\n": `current-context "a" is not among`,
 		context:                `no cluster "c" or no user "u"`,
 		context + "clusters: [{name: c, cluster: {server: 'https://a'}}]\n":                   `no user "u"`,
 		context + "users: [{name: u}]\nclusters: [{name: d, cluster: {server: 'https://a'}}]": `no cluster "c"`,

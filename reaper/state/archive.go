@@ -67,9 +67,6 @@ func (s *Store) DropArchive(name string) error {
 	return s.syncDirOf(archiveDir)
 }
 
-// ArchivePath returns the path of an archive of a state directory.
-func ArchivePath(dir, name string) string { return filepath.Join(dir, archiveDir, name+archiveSuffix) }
-
 // archiveFile returns the file of an archive. A name may come from an operator.
 func archiveFile(name string) (string, error) {
 	if name == "" || len(name) > 100 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {

@@ -71,7 +71,7 @@ func TestArchiveCutOff(t *testing.T) {
 			t.Fatalf("%d archives, %v", len(list), entries)
 		}
 		for _, name := range list {
-			if got := readFile(t, ArchivePath(dir, name)); len(got) != longArchive || !bytes.Equal(got, bytes.Repeat(got[:1], longArchive)) {
+			if got := readFile(t, filepath.Join(dir, archiveDir, name+archiveSuffix)); len(got) != longArchive || !bytes.Equal(got, bytes.Repeat(got[:1], longArchive)) {
 				t.Fatalf("%s: %d bytes", name, len(got))
 			}
 			testkit.Must(t, s.DropArchive(name))
@@ -120,7 +120,7 @@ func TestArchiveDiskFull(t *testing.T) {
 	if err := s.CreateArchive("cni-4", holding(10<<10)); !errors.Is(err, unix.EROFS) {
 		t.Error(err)
 	}
-	if len(readFile(t, ArchivePath(dir, "cni-3"))) != 10<<10 {
+	if len(readFile(t, filepath.Join(dir, archiveDir, "cni-3"+archiveSuffix))) != 10<<10 {
 		t.Error("a read-only disk cannot be read")
 	}
 	testkit.Must(t, unix.Unmount(archives, 0))

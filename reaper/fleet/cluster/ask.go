@@ -136,7 +136,17 @@ func (c *Client) ended(ctx context.Context, t report.Target, look uint64, wait t
 }
 
 // foreign is the error of an answer that no daemon gives.
-func foreign(err error) error { return fmt.Errorf("its answer is none of orphan-reaper's: %w", err) }
+func foreign(err error) error {
+	return fmt.Errorf("its answer is not from orphan-reaper: %w", shape(err))
+}
+
+// shape replaces the error of a JSON value of the wrong type, which names a type of Go.
+func shape(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("a JSON %s is at byte %d, where another type is expected", wrong.Value, wrong.Offset)
+	}
+	return err
+}
 
 // all asks each target, at most so many at once, and passes on the results one at a time.
 func all[T any](

@@ -58,8 +58,8 @@ func TestList(t *testing.T) {
 		"403": func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "only for clients of this host", http.StatusForbidden)
 		},
-		"302":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, good.URL, http.StatusFound) },
-		"none of": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+		"302":                    func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, good.URL, http.StatusFound) },
+		"not from orphan-reaper": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
 		"counts less than nothing": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"counts":{"reap":-1000}}`)
 		},

@@ -190,7 +190,7 @@ func (c *census) add(i *item) error {
 		err = r.Bound()
 	}
 	if err != nil {
-		c.old[name] = fmt.Errorf("its report is none of orphan-reaper's: %w", err)
+		c.old[name] = fmt.Errorf("cannot read its report: %w", shape(err))
 		return nil
 	}
 	switch age := c.now.Sub(r.At); {

@@ -99,9 +99,9 @@ func TestReports(t *testing.T) {
 				`{"metadata":{"name":"text"},"report":"x"}`, reportOf("gone", 3*time.Hour), reportOf("new", 0))},
 			[]string{
 				"a", "new", "ahead" + ahead + ": check its clock",
-				"bad silent: its report is none of orphan-reaper's: it counts less than nothing, or more than a node has",
+				"bad silent: cannot read its report: it counts less than nothing, or more than a node has",
 				"none silent: it has written no report", "old" + old,
-				"text silent: its report is none of orphan-reaper's: json: cannot unmarshal string into Go value of type report.plain",
+				"text silent: cannot read its report: a JSON string is at byte 3, where another type is expected",
 			},
 			"",
 		},

@@ -90,7 +90,7 @@ func (e *endpoints) add(s *slice) error {
 		}
 		ip, err := netip.ParseAddr(p.Addresses[0]) // the others are the same endpoint's
 		if err != nil || ip.Zone() != "" {
-			return fmt.Errorf("the address %q of an endpoint is none", clean.Name(report.Short(p.Addresses[0])))
+			return fmt.Errorf("the address %q of an endpoint is invalid", clean.Name(report.Short(p.Addresses[0])))
 		}
 		one := endpoint{netip.AddrPortFrom(ip, port), p.NodeName}
 		i, again := e.byPod[p.TargetRef.UID]

@@ -149,7 +149,7 @@ func first[T any](list []byte, most int) (items []T, more int, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(list))
 	if t, err := d.Token(); err != nil || t != json.Delim('[') {
-		return nil, 0, errors.Join(err, errors.New("a list is none"))
+		return nil, 0, errors.Join(err, errors.New("a value that must be a list is not one"))
 	}
 	var skipped json.RawMessage
 	for more < mostMore && d.More() {

@@ -40,9 +40,9 @@ func TestPodResources(t *testing.T) {
 		{"another service", "v2", good, "has no List"},
 		{"cut off", "v1", good[:len(good)-1], "cannot read"},
 		{"no protobuf", "v1", bytes.Repeat([]byte{0xff}, 64), "cannot read"},
-		{"a name that is none", "v1", podResourcesOf(policy.PodName{Namespace: "shop", Name: "\x1b[2J"}), "name is none"},
-		{"a pod without a name", "v1", podResourcesOf(policy.PodName{Namespace: "shop"}), "name is none"},
-		{"a long name", "v1", podResourcesOf(policy.PodName{Namespace: "shop", Name: strings.Repeat("a", 1<<20)}), "name is none"},
+		{"an invalid name", "v1", podResourcesOf(policy.PodName{Namespace: "shop", Name: "\x1b[2J"}), "an invalid name"},
+		{"a pod without a name", "v1", podResourcesOf(policy.PodName{Namespace: "shop"}), "an invalid name"},
+		{"a long name", "v1", podResourcesOf(policy.PodName{Namespace: "shop", Name: strings.Repeat("a", 1<<20)}), "an invalid name"},
 		{"too long", "v1", make([]byte, maxAnswer+1), "larger than max"},
 	}
 	for _, tt := range tests {

@@ -295,7 +295,7 @@ func readPodResources(text []byte) (map[policy.PodName]bool, error) {
 		case err != nil:
 			return err
 		case !policy.IsDNSName(name.Name) || !policy.IsDNSName(name.Namespace):
-			return errors.New("it lists a pod whose name is none")
+			return errors.New("it lists a pod with an invalid name")
 		case len(names) >= mostPods:
 			return fmt.Errorf("it lists more than %d pods", mostPods)
 		}
