@@ -129,9 +129,12 @@ type Report struct {
 	Outcomes []policy.Outcome
 	Entries  []policy.EntryState // what lies in quarantine, sorted by entry
 	Stopped  bool                // by the breaker: an operator must resume removals
-	CNI      Turned              // nil where no turn was due
-	Means    policy.Means        // how the remover is kept to what it is to change
-	byPerson bool                // an operator's command
+	// Unfinished counts the entries with which the last pass could not go on, though they wait for nothing that ends by
+	// itself.
+	Unfinished int
+	CNI        Turned       // nil where no turn was due
+	Means      policy.Means // how the remover is kept to what it is to change
+	byPerson   bool         // an operator's command
 	// Next is when time alone could change something, from the end of the pass; 0 is now.
 	Next time.Duration
 	// Pending is true where waiting for Next can take a pod further.

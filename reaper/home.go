@@ -55,7 +55,7 @@ func (r *Reaper) checkQuarantine() error {
 	if !remembered || err == nil && first { // the very first move was killed before it made the quarantine
 		return nil
 	}
-	text := "was it moved, or is its disk not mounted? If what lay there is gone for good, move home.json out of the state directory"
+	text := "is its disk mounted? If it was moved, move it back. If what lay there is gone for good, move home.json out of the state directory"
 	if err != nil {
 		return fmt.Errorf("%w (%w); %s", errOtherQuarantine, err, text)
 	}

@@ -120,6 +120,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		r.publish(&rep, opt.Claims)
 	}
 	rep.Entries, rep.Stopped = policy.Listed(r.Ledger.Entries()), r.stopped()
+	rep.Unfinished = d.Unfinished(rep.Entries, r.Rules)
 	d.Memory = r.memory.Memory
 	rep.Next, rep.Pending = d.Next(rep.Outcomes, rep.Entries, r.Rules, r.Clock.Now())
 	if rep.CNI != nil {

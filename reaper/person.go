@@ -127,6 +127,10 @@ func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID, look policy.
 // ErrChanged is for a restore or purge of other entries than the operator was shown.
 var ErrChanged = errors.New("since it was shown, there is a change in what lies in quarantine")
 
+// ErrNotThere is for a restore or purge of a pod of which nothing lies in quarantine: the same command may have ended a moment
+// before.
+var ErrNotThere = errors.New("nothing of the pod lies in quarantine")
+
 // ErrLives is for a purge of what lies in quarantine of a pod that lives.
 var ErrLives = errors.New("lives again")
 
@@ -144,7 +148,7 @@ func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy
 		found = append(found, of(decide.Unlisted(names, r.Ledger.Entries()))...)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("cannot find pod %s in quarantine: orphan-reaper quarantine list shows what is there", uid)
+		return nil, fmt.Errorf("cannot find %s: %w; orphan-reaper quarantine list shows what is there", uid, ErrNotThere)
 	}
 	if meant := decide.Meant(found, kind); len(meant) > 0 {
 		return meant, nil

@@ -249,3 +249,18 @@ func TestForgetLeavesTheRest(t *testing.T) {
 		t.Errorf("entry %+v, quarantine %v, breaker %t", e, n.quarantine, n.BreakerOpen())
 	}
 }
+
+// TestCommandBesideItself: of two same commands at once the second finds nothing, which is its own error.
+func TestCommandBesideItself(t *testing.T) {
+	n, rules := heldNode(t)
+	shown := n.shown(1)
+	if _, err := n.reaper(t, rules).Restore(t.Context(), uidOf(1), shown); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.reaper(t, rules).Restore(t.Context(), uidOf(1), shown); !errors.Is(err, ErrNotThere) {
+		t.Errorf("restore: %v", err)
+	}
+	if _, err := n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), shown, false); !errors.Is(err, ErrNotThere) || len(n.pods) != 1 {
+		t.Errorf("purge: %v", err)
+	}
+}

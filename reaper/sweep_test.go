@@ -43,3 +43,35 @@ func TestMerge(t *testing.T) {
 		}
 	}
 }
+
+// TestUnfinished: a pod in quarantine that a pass cannot take further is counted, unless it waits for what ends by itself.
+func TestUnfinished(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	r := n.reaper(t, testRules)
+	mustPass(t, r, n.claim(1))
+	n.pass(testRules.Hold)
+	expect := func(what string, want int) {
+		t.Helper()
+		if rep := mustPass(t, r); rep.Unfinished != want {
+			t.Errorf("%s: %d unfinished, want %d", what, rep.Unfinished, want)
+		}
+	}
+	expect("just parked", 0)
+	n.pass(testRules.Confirm / 2)
+	expect("it confirms", 0)
+	n.pass(testRules.Confirm)
+	in, uid := n.quarantine, uidOf(1)
+	n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uid: {policy.FactInUse: policy.Yes}}
+	expect("a process has a file open", 0)
+	n.signs[uid] = map[policy.FactName]policy.Truth{policy.FactMounted: policy.Unknown}
+	expect("its mounts are not known", 1)
+	n.signs = nil
+	n.scans[uid] = policy.Fact{Detail: "too many open files"}
+	expect("the mounts are not known right before the removal", 1)
+	delete(n.scans, uid)
+	expect("it is removed", 0)
+	if len(in) != 0 {
+		t.Errorf("in quarantine: %v", in)
+	}
+}

@@ -64,24 +64,10 @@ func (a *cli) quarantineList(ctx context.Context) error {
 	return a.write(shown, func(p *ui.Printer) { p.Quarantine(shown) })
 }
 
-// lastOutcome returns the last record of an entry of the pod, the zero value if there is none.
-func lastOutcome(cfg config.Config, uid parsers.PodUID) (policy.Record, error) {
-	all, err := app.History(cfg, uid)
-	if err != nil {
-		return policy.Record{}, fmt.Errorf("cannot read what became of %s: %w", uid, err)
-	}
-	for _, r := range slices.Backward(all) {
-		if r.Entry != "" {
-			return r, nil
-		}
-	}
-	return policy.Record{}, nil
-}
-
 // doneBefore ends a command on a pod that has nothing in quarantine: the ledger has how the same command ended before, as a
 // record of this kind. Else it is an error.
 func doneBefore(cfg config.Config, uid parsers.PodUID, kind policy.Kind) (policy.Record, ui.Outcomes, error) {
-	last, err := lastOutcome(cfg, uid)
+	last, err := app.LastOutcome(cfg, uid)
 	if err == nil && last.Kind != kind {
 		became := ""
 		if words := last.Kind.Means().Became; words != "" {

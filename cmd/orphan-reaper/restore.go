@@ -10,11 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -72,6 +74,9 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 		return a.restoredBefore(ctx, cfg, uid)
 	}
 	outcome, err := a.person.Restore(ctx, cfg, uid, entries)
+	if errors.Is(err, reaper.ErrNotThere) { // the same command beside this one was faster
+		return a.restoredBefore(ctx, cfg, uid)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot restore %s: %w", uid, err)
 	}
@@ -163,7 +168,7 @@ func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodU
 			outcomes = append(outcomes, o)
 			continue
 		}
-		last, err := lastOutcome(cfg, uid)
+		last, err := app.LastOutcome(cfg, uid)
 		switch {
 		case err != nil:
 			errs = append(errs, err)

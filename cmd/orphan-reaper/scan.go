@@ -13,11 +13,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-const attentionHelp = `Exit code 3: something is kept that needs you, or something in quarantine
-conflicts with a directory that was made again, or a setting contradicts the
-running kubelet. Three kinds of pods do not lead to exit code 3: pods that live
-(sandbox, container, cgroup), pods that wait, and pods that an operator wants
-kept (mode observe, restored).`
+const attentionHelp = `Exit code 3: something is kept that needs you, or lies in quarantine of a pod
+that lives again, or a setting contradicts the running kubelet, or a sweep
+cannot go on with a pod in quarantine. Three kinds of pods do not lead to exit
+code 3: pods that live (sandbox, container, cgroup), pods that wait, and pods
+that an operator wants kept (mode observe, restored).`
 
 const scanHelp = `Take one look at the pods directory. Show what would happen to each entry, and
 why. The command changes nothing.

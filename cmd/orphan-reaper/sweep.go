@@ -83,6 +83,10 @@ func (a *cli) printSweep(cfg config.Config, s *app.Survey, show ui.Show) error {
 	if failed := shown.Failed(); failed > 0 {
 		return exit.Failf("orphan-reaper explain UID shows why", "%s failed", human.Count(failed, "pod"))
 	}
+	if n := s.Unfinished; n > 0 && !show.DryRun {
+		err := fmt.Errorf("%s in quarantine could not be finished yet; the next run goes on with it", human.Count(n, "entry"))
+		return &exit.Error{Code: exit.AttentionCode, Err: err, Hint: "orphan-reaper quarantine list shows what is there, orphan-reaper explain UID why"}
+	}
 	return exit.Attention(shown.NeedsPerson() || contradicted(s.Report))
 }
 

@@ -59,7 +59,7 @@ func ruleOf(n FactName) rule {
 var rules = [...]rule{
 	// fact, when asked, the truth that releases, reason if the other, reason if unknown, then, then in quarantine, traits
 	{FactRemade, aboutEntry, No, ReasonRemade, ReasonRemade, Keep, Return, breaks | sign | doubt},
-	{FactDirectory, aboutDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, "", 0},
+	{FactDirectory, aboutDirectory, Yes, ReasonNotADirectory, ReasonContentUnknown, Keep, "", 0},
 	{FactOwnMount, aboutDirectory, No, ReasonOwnMount, ReasonMountsUnknown, Keep, "", 0},
 	{FactMounted, aboutPod, No, ReasonMounted, ReasonMountsUnknown, Keep, Return, shared | breaks},
 	{FactSandbox, aboutRuntime, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, Return, waivable | shared | breaks | sign | doubt},

@@ -171,6 +171,9 @@ func (p Phase) Intent() bool { _, ok := p.deed(); return ok }
 // due reports whether a look can take an entry further that is in this phase, whatever the time.
 func (p Phase) due() bool { return p == PhaseParked || p == PhaseStripping || p == PhasePurging }
 
+// Unfinished reports whether something was begun with the entry that has not ended yet.
+func (p Phase) Unfinished() bool { return p.Intent() || p.due() }
+
 // Over reports whether nothing is left of the entry, or never was.
 func (p Phase) Over() bool { return p == PhaseNone || p == PhaseGone }
 

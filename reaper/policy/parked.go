@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
@@ -196,6 +197,13 @@ func (v Verdict) Unproven() bool {
 		}
 	}
 	return false
+}
+
+// OnlyWaits reports whether what lies in quarantine waits for nothing but what ends by itself: a time, or a process that
+// closes a file.
+func (v *Verdict) OnlyWaits() bool {
+	ends := func(w Why) bool { return w.Reason == ReasonConfirm || w.Reason == ReasonInUse || w.Reason.Passing() }
+	return len(v.Why) > 0 && !slices.ContainsFunc(v.Why, func(w Why) bool { return !ends(w) })
 }
 
 // OnlyConfirms reports whether the pod waits for nothing but the end of its confirm time.

@@ -452,3 +452,13 @@ func FuzzJudge(f *testing.F) {
 		}
 	})
 }
+
+// TestDirectoryNotRead: a name that could not be opened is a doubt, and no symbolic link.
+func TestDirectoryNotRead(t *testing.T) {
+	s := deadScene()
+	s.ev.Facts[FactDirectory] = Fact{Detail: "too many open files"}
+	v := Judge(s.ev, s.node, Hold{}, s.rules, s.now)
+	if v.Decision != Keep || !v.For(ReasonContentUnknown) || v.For(ReasonNotADirectory) {
+		t.Errorf("%+v", v)
+	}
+}

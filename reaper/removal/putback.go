@@ -55,6 +55,8 @@ func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
 	case err == nil:
 		b.movedPods, b.movedQuar = true, true
 		return b.arrived(a, parked)
+	case errors.Is(err, unix.EEXIST) && change.Is(liveErr, unix.ENOTDIR, unix.ELOOP):
+		return refuse(a, policy.ReasonCannotMove, b.inTheWay(pod))
 	case errors.Is(err, unix.EEXIST):
 		out := b.unused(ctx, a, func() policy.Outcome { return b.exchange(a, parked) })
 		out.Remade = true
@@ -63,6 +65,15 @@ func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
 		return policy.Outcome{Action: a, Result: policy.Gone}
 	}
 	return refuse(a, policy.ReasonCannotMove, explain(beneath.PathError("renameat2", b.r.quarPath(a.Entry), err)))
+}
+
+// inTheWay returns the error for a name in the pods directory that is no directory, so no kubelet made it.
+func (b *batch) inTheWay(name string) error {
+	what := "no directory"
+	if st, err := b.h.pods.StatName(name); err == nil {
+		what = beneath.TypeName(st.Mode)
+	}
+	return fmt.Errorf("%s is in the way: it is %s, which no kubelet makes; move it elsewhere", b.r.podsPath(name), what)
 }
 
 // neverMoved reports whether the directory of the plan hangs in the pods directory.

@@ -3,6 +3,7 @@ package removal
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -146,21 +147,6 @@ func TestPutBackRefused(t *testing.T) {
 	}
 }
 
-// TestPutBackOverFile: anything but an empty directory that has the name in pods/ is kept.
-func TestPutBackOverFile(t *testing.T) {
-	tr := newTree(t, "file old 1")
-	r := tr.open(false)
-	a := tr.parked(r)
-	a.Kind = policy.PutBack
-	tr.One(tr.Pods, "file "+string(uidA)+" 3")
-	o := run1(t, r, a)
-	want(t, o, policy.Refused, policy.ReasonRemade)
-	if fi, err := os.Lstat(tr.Pods + "/" + string(uidA)); err != nil || fi.Size() != 3 || o.Conflict != entryA {
-		t.Fatal(fi, err, o.Conflict)
-	}
-	testkit.There(t, tr.Quar+"/"+entryA+"/old", true)
-}
-
 // TestPutBackSwapped: another directory replaces the entry before the rename.
 func TestPutBackSwapped(t *testing.T) {
 	tr := newTree(t)
@@ -208,5 +194,30 @@ func TestPutBackNeverMoved(t *testing.T) {
 	id.Ino++
 	if o := back(id); o.Result != policy.Refused {
 		t.Errorf("another directory: %s", o.Result)
+	}
+}
+
+// TestPutBackInTheWay: a link or a file at the pod's place shows no life. It is named, and the entry stays as it is.
+func TestPutBackInTheWay(t *testing.T) {
+	for what, put := range map[string]func(tr *tree, path string){
+		"a symlink":      func(tr *tree, path string) { tr.Must(os.Symlink("/", path)) },
+		"a regular file": func(tr *tree, path string) { tr.Must(os.WriteFile(path, nil, 0o600)) },
+	} {
+		for _, byPerson := range []bool{true, false} {
+			tr := newTree(t, "file old 1")
+			r := tr.open(!byPerson)
+			a := tr.parked(r)
+			a.Kind, a.ByPerson = policy.PutBack, byPerson
+			path := tr.Pods + "/" + string(uidA)
+			put(tr, path)
+			o := run1(t, r, a)
+			want(t, o, policy.Refused, policy.ReasonCannotMove)
+			if o.Conflict != "" || o.MadeAgain() || !strings.Contains(o.Err, path+" is in the way: it is "+what) {
+				t.Errorf("%s: conflict %q, made again: %t, %s", what, o.Conflict, o.MadeAgain(), o.Err)
+			}
+			testkit.There(t, tr.Quar+"/"+entryA+"/old", true)
+			tr.Must(os.Remove(path))
+			want(t, run1(t, r, a), policy.Done, "")
+		}
 	}
 }

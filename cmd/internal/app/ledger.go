@@ -68,6 +68,20 @@ func History(cfg config.Config, uid parsers.PodUID) ([]policy.Record, error) {
 	return reading(cfg, func(s *state.Store) ([]policy.Record, error) { return s.History(uid) })
 }
 
+// LastOutcome returns the last record of an entry of the pod, the zero value if there is none.
+func LastOutcome(cfg config.Config, uid parsers.PodUID) (policy.Record, error) {
+	all, err := History(cfg, uid)
+	if err != nil {
+		return policy.Record{}, fmt.Errorf("cannot read what became of %s: %w", uid, err)
+	}
+	for _, r := range slices.Backward(all) {
+		if r.Entry != "" {
+			return r, nil
+		}
+	}
+	return policy.Record{}, nil
+}
+
 // Reported holds the state directory's records of a range of days.
 type Reported struct {
 	Account summary.Account

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
@@ -70,6 +71,12 @@ func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.En
 				continue
 			}
 			done, err := n.Reaper.PurgeEntries(ctx, e.UID, shown, living)
+			if errors.Is(err, reaper.ErrNotThere) { // the same command beside this one may have been faster
+				if last, readErr := LastOutcome(cfg, e.UID); readErr == nil && last.Kind == policy.KindRemoved {
+					gone := policy.Action{Kind: policy.Purge, UID: e.UID, Entry: last.Entry}
+					done, err = []policy.Outcome{{Action: gone, Result: policy.Gone}}, nil
+				}
+			}
 			if err != nil {
 				errs = append(errs, err)
 				continue

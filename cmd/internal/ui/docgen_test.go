@@ -22,7 +22,8 @@ is enough to keep a pod.
 
 **Exit code 3** of ` + "`scan` and `sweep`" + ` asks for your attention. They end with it when a conflict lies in quarantine, or
 when a pod is kept for a reason that has no line "Attention" below, or a "yes" there. A pod that only waits never asks.
-One reason with "no, it lives" outweighs all others, except those with "yes".
+One reason with "no, it lives" outweighs all others, except those with "yes". A sweep also asks while it cannot go on
+with a pod in quarantine.
 
 `)
 	for _, a := range Reasons {

@@ -88,6 +88,8 @@ func (v *Entry) fate(now time.Time) string {
 		return "its pod lives again; stays until you purge it"
 	case v.Phase == policy.PhaseConflict:
 		return "made again while it was parked; stays until you purge it"
+	case v.Phase.Intent():
+		return "begun and not finished; the next run goes on"
 	case v.PurgeAt != nil && v.data:
 		return "emptyDir " + v.in(now) + ", the rest when you purge it"
 	case v.PurgeAt != nil:

@@ -58,6 +58,26 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 	return s.next, s.pending
 }
 
+// Unfinished counts the entries with which something was begun that this pass could not end, other than those that wait for
+// what ends by itself. An entry that this pass has not judged and that is no intent was moved there by it.
+func (d *Ruling) Unfinished(entries []policy.EntryState, r policy.Rules) (n int) {
+	if r.Observe { // it changes nothing
+		return 0
+	}
+	waits := map[string]bool{}
+	for p := range policy.At(d.Pods, policy.InQuarantine) {
+		waits[p.Entry] = p.OnlyWaits()
+	}
+	for i := range entries {
+		e := &entries[i]
+		only, judged := waits[e.Entry]
+		if e.Phase.Intent() && !only || e.Phase.Unfinished() && judged && !only {
+			n++
+		}
+	}
+	return n
+}
+
 // pod returns when time alone could change the verdict on a pod.
 func (s *schedule) pod(p *policy.Judged, r policy.Rules) {
 	if p.Again > 0 {
