@@ -270,12 +270,8 @@ func (n *Node) openState(ctx context.Context, o options) (err error) {
 
 // openCNI opens the rooms of CNI beside those of the core.
 func (n *Node) openCNI(p *probe.Probe, clock reaper.Clock, w watched) error {
-	initRoot := procDir + "/1/root"
-	if n.cfg.NodeNamespaces == config.Self {
-		initRoot = ""
-	}
 	reader, err := look.New(look.Reader{
-		Node: p, NodeRoot: n.cfg.NodeRoot, InitRoot: initRoot, CacheDirs: []string{n.cfg.CNICacheDir}, DataDirs: []string{n.cfg.CNIDataDir},
+		Node: p, NodeRoot: n.cfg.NodeRoot, Self: n.cfg.NodeNamespaces == config.Self, CacheDirs: []string{n.cfg.CNICacheDir}, DataDirs: []string{n.cfg.CNIDataDir},
 		ConfDir: n.cfg.CNIConfDir, ConfDirSet: n.cfg.Named("cni_conf_dir"), Now: clock.Now,
 	})
 	if err != nil {

@@ -72,8 +72,7 @@ func TestCNIForeign(t *testing.T) {
 		{"a configuration that cannot be parsed", "podman", "other", func(n *cniNode) { n.write("net.d/1.conf", "{") }, policy.Unknown, policy.Unknown},
 		{"no configuration directory", "podman", "other", func(n *cniNode) { n.cfg.ConfDir = n.path("none") }, policy.Unknown, policy.Unknown},
 		{"OpenShift's configuration, on the node of a container", "ovn", "other", func(n *cniNode) {
-			n.cfg.InitRoot = n.t.TempDir()
-			dir := filepath.Join(n.cfg.InitRoot, n.path("etc/kubernetes/cni/net.d"))
+			dir := filepath.Join(n.apart(), n.path("etc/kubernetes/cni/net.d"))
 			testkit.Must(n.t, os.MkdirAll(dir, 0o755))
 			testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "10.conf"), []byte(`{"name":"ovn","type":"ovn-k8s-cni-overlay"}`), 0o600))
 		}, policy.No, policy.No},
@@ -174,8 +173,9 @@ func TestCNINetns(t *testing.T) {
 		{"in a container, in another directory, there", "/run/elsewhere/netns/y", (*cniNode).inContainer, policy.Yes, "exists"},
 		{"in a container that may not look", "%/run/netns/x", func(n *cniNode) {
 			n.inContainer()
-			n.cfg.InitRoot = n.path("nothing")
+			testkit.Must(n.t, os.Remove(filepath.Join(n.cfg.ProcDir, "1/root")))
 		}, policy.Unknown, "what the node has at"},
+		{"PID 1 hides its root", "%/run/netns/x", func(n *cniNode) { testkit.Must(n.t, os.Remove(n.path("run/netns"))) }, policy.No, ""},
 		{"a process's, gone", "/proc/4194305/ns/net", nil, policy.No, ""},
 		{"a process's, there", "/proc/300/ns/net", func(n *cniNode) { n.process(300) }, policy.Yes, "exists"},
 		{"in another directory, gone", "/run/there-is-none/x", nil, policy.No, ""},
@@ -205,19 +205,29 @@ func TestCNINetns(t *testing.T) {
 	}
 }
 
-// inContainer makes PID 1 another tree, with the namespaces, and hides what the node has in /run.
+// inContainer makes PID 1 see another tree, with the namespaces, and hides what the node has in /run.
 func (n *cniNode) inContainer() {
 	n.t.Helper()
-	n.cfg.InitRoot = n.t.TempDir()
-	tree := filepath.Join(n.cfg.InitRoot, n.dir)
+	root := n.apart()
+	tree := filepath.Join(root, n.dir)
 	testkit.Must(n.t, os.MkdirAll(filepath.Join(tree, "run/netns"), 0o755))
 	testkit.Must(n.t, os.MkdirAll(filepath.Join(tree, "var"), 0o755))
-	testkit.Must(n.t, os.MkdirAll(filepath.Join(n.cfg.InitRoot, "run/elsewhere/netns"), 0o755))
+	testkit.Must(n.t, os.MkdirAll(filepath.Join(root, "run/elsewhere/netns"), 0o755))
 	testkit.Must(n.t, os.Symlink(n.path("run"), filepath.Join(tree, "var/run"))) // absolute, as Debian's
 	testkit.Must(n.t, os.WriteFile(filepath.Join(tree, "run/netns/y"), nil, 0o600))
-	testkit.Must(n.t, os.WriteFile(filepath.Join(n.cfg.InitRoot, "run/elsewhere/netns/y"), nil, 0o600))
+	testkit.Must(n.t, os.WriteFile(filepath.Join(root, "run/elsewhere/netns/y"), nil, 0o600))
 	testkit.Must(n.t, os.RemoveAll(n.path("run")))
 	testkit.Must(n.t, os.Remove(n.path("var/run")))
+}
+
+// apart gives PID 1 a root directory of its own, and returns that.
+func (n *cniNode) apart() (root string) {
+	n.t.Helper()
+	root = n.t.TempDir()
+	init := filepath.Join(n.cfg.ProcDir, "1")
+	testkit.Must(n.t, os.WriteFile(filepath.Join(init, "mountinfo"), []byte("30 1 8:1 / / rw - ext4 /dev/sda1 rw\n"), 0o600))
+	testkit.Must(n.t, os.Symlink(root, filepath.Join(init, "root")))
+	return root
 }
 
 // process makes a process's namespace file in the node's proc directory.

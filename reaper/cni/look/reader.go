@@ -1,6 +1,7 @@
 package look
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -17,15 +18,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // Reader has the places of CNI's files and of what else is read. The zero value of a field is its usual place below NodeRoot.
 type Reader struct {
 	Node     Node
 	NodeRoot string
-	// InitRoot is /proc/1/root, below which a container finds what was not mounted into it; "" where this process's own files are
-	// the node's.
-	InitRoot string
+	// Self: the node is this process's own namespaces. Elsewhere, what a container lacks is looked for as PID 1 sees it.
+	Self bool
 	// CacheDirs are the cache directories of libcni, Multus and flannel, and DataDirs those of host-local,
 	// besides the ones in a configuration.
 	CacheDirs, DataDirs []string
@@ -95,23 +96,27 @@ func (r *Reader) openUsual(path string) (int, error) {
 	return fd, err
 }
 
-// openOnNode opens a path as PID 1 sees it. gone is the error where PID 1 has the same root directory as this process.
+// openOnNode opens a path as PID 1 sees it. gone is the error where both have the same mounts: what mountinfo shows first needs no
+// right to PID 1's root directory, which a confined daemon has not.
 func (r *Reader) openOnNode(path string, flags int, gone error) (int, error) {
-	if r.InitRoot == "" {
+	if r.Self {
 		return -1, gone
 	}
-	root, err := beneath.Retry(func() (int, error) { return unix.Open(r.InitRoot, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	ours, err := procfs.FirstMountAt(r.ProcDir + "/self/mountinfo")
+	theirs, err1 := procfs.FirstMountAt(r.ProcDir + "/1/mountinfo")
+	if err == nil && err1 == nil && bytes.Equal(ours, theirs) {
+		return -1, gone
+	}
+	root := -1
+	if err = cmp.Or(err, err1); err == nil {
+		root, err = beneath.Retry(func() (int, error) {
+			return unix.Open(r.ProcDir+"/1/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		})
+	}
 	if err != nil {
-		return -1, fmt.Errorf("what the node has at %s is not known: %v", clean.Name(path), beneath.PathError("open", r.InitRoot, err)) //nolint:errorlint // it is not gone
+		return -1, fmt.Errorf("what the node has at %s is not known: %v", clean.Name(path), err) //nolint:errorlint // it is not gone
 	}
 	defer beneath.Close(root)
-	node, err := beneath.Stat(root)
-	if err != nil {
-		return -1, beneath.PathError("stat", r.InitRoot, err)
-	}
-	if own, err := beneath.StatName(unix.AT_FDCWD, "/"); err == nil && nsIDOf(&own) == nsIDOf(&node) {
-		return -1, gone
-	}
 	how := unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := beneath.Retry(func() (int, error) { return unix.Openat2(root, path, &how) })
 	if err != nil {
