@@ -290,7 +290,8 @@ func (k *kubelet) unmount(p *pod) *dir {
 	if d == nil {
 		return nil
 	}
-	if p.volume > 0 && p.leaves != leavesMount && !slices.ContainsFunc(k.pods, func(q *pod) bool { return q != p && q.volume == p.volume && q.home > 0 }) {
+	shared := slices.ContainsFunc(k.pods, func(q *pod) bool { return q != p && q.volume == p.volume && q.home > 0 })
+	if p.volume > 0 && p.leaves != leavesMount && !shared {
 		k.runtime.staged[p.volume] = false // it was the last one
 	}
 	kept := d.mounts[:0:0]

@@ -155,7 +155,8 @@ func (n *node) tell(format string, args ...any) {
 		return
 	}
 	at := n.now.Truncate(time.Millisecond)
-	n.story = append(n.story, fmt.Sprintf("%02d:%02d:%06.3f  ", int(at.Hours()), int(at.Minutes())%60, (at%time.Minute).Seconds())+fmt.Sprintf(format, args...))
+	when := fmt.Sprintf("%02d:%02d:%06.3f  ", int(at.Hours()), int(at.Minutes())%60, (at % time.Minute).Seconds())
+	n.story = append(n.story, when+fmt.Sprintf(format, args...))
 }
 
 // reach is a step of the program at which something may happen that waits for it.

@@ -51,7 +51,8 @@ type question struct {
 }
 
 func (o *oracle) begin() {
-	o.intents, o.unclosed, o.intended, o.kubelets = map[string]policy.Kind{}, map[string]policy.Kind{}, map[string]time.Duration{}, map[string]policy.KubeletID{}
+	o.intents, o.unclosed, o.intended = map[string]policy.Kind{}, map[string]policy.Kind{}, map[string]time.Duration{}
+	o.kubelets = map[string]policy.KubeletID{}
 	o.confirmed = map[string]*readings{}
 	o.asked, o.signs, o.logged = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}, map[parsers.PodUID]time.Duration{}
 }

@@ -43,7 +43,8 @@ func (o *oracle) ends(n *node) {
 				o.fail(n, "%s is dead, nothing keeps it, and its directory is still there; the program says %v", p, o.says(p))
 			}
 		}
-		if p.wanted && !p.waits && !p.done && !p.runs() && p.stage != hasVolumes && n.now-max(p.since, n.booted+n.kubelet.id.Start, n.calm) > 10*time.Minute {
+		begun := max(p.since, n.booted+n.kubelet.id.Start, n.calm)
+		if p.wanted && !p.waits && !p.done && !p.runs() && p.stage != hasVolumes && n.now-begun > 10*time.Minute {
 			o.fail(n, "%s is wanted and cannot start", p)
 		}
 	}
