@@ -62,9 +62,10 @@ prints() {
 }
 
 below $profile /programs/orphan-reaper run --config /config.yaml >/tmp/daemon 2>&1 &
-prints "$cart.* kept"
+prints "$cart kept: .*could not be read"
 below $profile /programs/orphan-reaper doctor --config /config.yaml -o json >/tmp/doctor 2>&1
 say "doctor: $(grep -o 'AppArmor: [^"]*' /tmp/doctor)"
+say "below the profile: $(grep "$cart" /tmp/daemon | tail -n 1)"
 kill "$(pidof orphan-reaper)"
 wait $!
 [ -d $pods/$cart ] || failed "an orphan went below $profile"
