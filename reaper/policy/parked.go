@@ -165,8 +165,8 @@ func notThere(d Decision, why []Why, e Evidence, s EntryState, now Instant) Verd
 }
 
 // goOn goes on with what was begun, or purges what is due, once nothing is mounted or in use there and the pod shows no
-// sign of life. An entry whose strip was begun is never put back: it is not known how much is gone, and an old kubelet that
-// finds a half-cleared directory deletes through its binds. It waits for an operator.
+// sign of life. An entry whose strip was begun, or has ended, is never put back, whether its pod has a directory or not: it is
+// half cleared, and an old kubelet that finds such a directory deletes through its binds. It waits for an operator.
 func goOn(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Action) {
 	v := Lives(e, n, s, r, now)
 	v.read(ruleOf(FactMounted), &e, Wait, true)

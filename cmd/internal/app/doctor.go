@@ -151,16 +151,7 @@ func lookFor(ctx context.Context, x *summary.Case, cfg config.Config, claims []r
 	if opened, open := n.Store.Breaker(); open {
 		x.Revived = opened.UID
 	}
-	data := map[parsers.PodUID]bool{}
 	for _, e := range rep.Entries {
-		if e.Phase.InQuarantine() && !e.Phase.OnlyByPerson() {
-			for _, r := range e.Left {
-				if r.NeedsPerson() {
-					data[e.UID] = true
-					x.DataBytes += r.Bytes
-				}
-			}
-		}
 		if e.Phase.InQuarantine() {
 			x.Parked = append(x.Parked, e.UID)
 		}
@@ -168,7 +159,7 @@ func lookFor(ctx context.Context, x *summary.Case, cfg config.Config, claims []r
 			x.Conflicts = append(x.Conflicts, e.UID)
 		}
 	}
-	x.DataPods = len(data)
+	x.DataPods, x.DataBytes = summary.DataOf(rep.Entries)
 	x.Aging = summary.AgingOf(rep.Entries, x.Rules, n.Reaper.Clock.Now(), x.Node.Pressed())
 	return nil
 }

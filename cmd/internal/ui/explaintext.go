@@ -71,6 +71,8 @@ func (x explainer) pod(pod *podView) {
 	e := pod.evidence
 	x.head(pod.title(), policy.FullName(e.Namespace, e.PodName))
 	switch {
+	case e.RuntimeOnly && slices.ContainsFunc(x.entries, func(s policy.EntryState) bool { return s.Phase.InQuarantine() }):
+		x.line("directory", "in quarantine, as below")
 	case e.RuntimeOnly:
 		x.line("directory", "none: only the runtime has the pod")
 	case pod.Parked:

@@ -84,6 +84,8 @@ func (v *Entry) fate(now time.Time) string {
 	switch {
 	case v.Phase == policy.PhaseUnlisted:
 		return "not in the ledger; if " + v.Entry + ".json is beside it, that names the pod; stays until you purge it"
+	case v.Phase == policy.PhaseConflict && v.elder && len(v.Merge) == 0:
+		return "its pod lives again; stays until you restore or purge it"
 	case v.Phase == policy.PhaseConflict && v.elder:
 		return "its pod lives again; stays until you purge it"
 	case v.Phase == policy.PhaseConflict:

@@ -259,7 +259,8 @@ func (p *Printer) conflicts(v *Report) {
 		return
 	}
 	p.Gap()
-	p.Para("", "In conflict: "+human.Count(len(uids), "pod")+" had another directory made while one lay in quarantine. That one stays until you decide:")
+	p.Para("", "In conflict: "+human.Count(len(uids), "pod")+" "+human.Plural(len(uids), "lives", "live")+
+		" again, with a directory in quarantine. That one stays until you decide:")
 	for i, uid := range uids {
 		if i == mostConflicts {
 			p.Printf("  # … and %s: orphan-reaper quarantine list\n", human.Count(len(uids)-i, "more pod"))

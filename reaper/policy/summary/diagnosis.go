@@ -85,7 +85,7 @@ type Case struct {
 	Breaker   bool
 	// Revived is the pod that opened the breaker: it showed life while it was parked.
 	Revived parsers.PodUID
-	// DataPods and DataBytes are what waits in quarantine for an operator's command, the conflicts apart.
+	// DataPods and DataBytes are what waits in quarantine for an operator's command.
 	DataPods  int
 	DataBytes int64
 	Aging     Aging
@@ -247,4 +247,20 @@ func (d *Diagnosis) fate(v *policy.Verdict) Fate {
 // gated reports whether nothing keeps the pod but what stops all enforcing.
 func (d *Diagnosis) gated(v *policy.Verdict) bool {
 	return d.Stopped && policy.OnlyFor(v.Why, d.Stops.Reason)
+}
+
+// DataOf returns of how many pods, and how much, stays in quarantine until an operator acts. Of a pod that lives again that
+// is its emptyDirs, too.
+func DataOf(entries []policy.EntryState) (pods int, bytes int64) {
+	data := map[parsers.PodUID]bool{}
+	for i := range entries {
+		e := &entries[i]
+		for _, r := range e.Left {
+			if e.Phase.InQuarantine() && (r.NeedsPerson() || e.Phase.OnlyByPerson() && r.Class == contents.ClassEphemeral) {
+				data[e.UID] = true
+				bytes += r.Bytes
+			}
+		}
+	}
+	return len(data), bytes
 }

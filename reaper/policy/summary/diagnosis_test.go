@@ -196,6 +196,10 @@ func TestAging(t *testing.T) {
 	if none := AgingOf(entries[3:], rules, now, false); len(none.UIDs) != 0 || none.Bytes != 0 {
 		t.Errorf("nothing goes: %+v", none)
 	}
+	// "late" and "data" have data, and nobody but an operator purges what is in conflict.
+	if pods, bytes := DataOf(entries); pods != 3 || bytes != 1014 {
+		t.Errorf("%d pods with %d bytes wait for an operator", pods, bytes)
+	}
 }
 
 // TestRootNamed: a person is told a root directory that a line names, if it can be pasted as it stands.

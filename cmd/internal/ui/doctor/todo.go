@@ -42,7 +42,7 @@ func (v *Screen) todo(d *summary.Diagnosis) {
 		}
 	}
 	if len(c.Conflicts) > 0 {
-		t := Todo{Text: "In conflict: another directory was made while one lay in quarantine. It stays until you merge or purge it; this shows how:"}
+		t := Todo{Text: "In conflict: a pod lives again, with a directory in quarantine. It stays until you restore, merge or purge it; this shows how:"}
 		for _, uid := range c.Conflicts {
 			t.Commands = append(t.Commands, "orphan-reaper explain "+string(uid))
 		}
