@@ -38,15 +38,26 @@ type cli struct {
 	repeats    bool                // the result repeats the records
 
 	stopSignals, stopFollowing func()
+	abandoned                  chan struct{} // closed where a command does not end after a signal
 }
 
-// catchSignals lets SIGINT and SIGTERM end ctx, so that a change to the disk is finished
-// or undone first; a second signal kills.
+// catchSignals lets SIGINT and SIGTERM end ctx, so that a change to the disk is finished or undone first; a second signal
+// kills. A command that changes nothing and does not end hangs in a file system: it is abandoned.
 func (a *cli) catchSignals(ctx context.Context) context.Context {
+	ctx, changes := app.WithChanges(ctx)
 	ctx, a.stopSignals = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, a.stopSignals)
+	context.AfterFunc(ctx, func() {
+		a.stopSignals()
+		time.Sleep(signalPatience)
+		if !changes.Load() {
+			close(a.abandoned)
+		}
+	})
 	return ctx
 }
+
+// signalPatience is how long a command may take to end after a signal.
+const signalPatience = 2 * time.Second
 
 // run is the program without the process around it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
@@ -64,11 +75,15 @@ func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.
 
 	a := &cli{
 		stdin: stdin, stdout: stdout, stderr: stderr, env: env, person: person,
-		given: map[string][]string{}, stopSignals: func() {}, stopFollowing: func() {},
+		given: map[string][]string{}, stopSignals: func() {}, stopFollowing: func() {}, abandoned: make(chan struct{}),
 	}
 	root := newRootCommand(a)
 	root.SetArgs(args)
-	err := root.ExecuteContext(context.Background())
+	abandoned, err := a.await(func() error { return root.ExecuteContext(context.Background()) })
+	if abandoned { // the command still uses a
+		_, _ = fmt.Fprintln(stderr, "orphan-reaper: error: interrupted") // nothing is left to report it to
+		return exit.FailedCode
+	}
 	a.stopFollowing()
 	a.stopSignals()
 	code := exit.Code(err)
@@ -76,6 +91,18 @@ func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.
 		a.complain(err)
 	}
 	return code
+}
+
+// await runs a command until it ends or is abandoned.
+func (a *cli) await(command func() error) (abandoned bool, err error) {
+	ended := make(chan error, 1)
+	go func() { ended <- command() }()
+	select {
+	case err = <-ended:
+		return false, err
+	case <-a.abandoned:
+		return true, nil
+	}
 }
 
 // hintFor returns the hint of an error: its own, or one for a missing right or a full disk. A missing right of root has

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -339,5 +340,16 @@ func TestSweepInterrupted(t *testing.T) {
 	sweep.says("Waiting with ")
 	if code := sweep.end(); code != 1 || !strings.Contains(sweep.printed(), "orphan-reaper: error: interrupted\n") {
 		t.Errorf("exit code %d: %s", code, sweep.printed())
+	}
+}
+
+// TestInterruptedWhileItHangs: one SIGTERM ends a command that hangs in a file system and changes nothing.
+func TestInterruptedWhileItHangs(t *testing.T) {
+	a := &cli{abandoned: make(chan struct{})}
+	ctx := a.catchSignals(t.Context())
+	testkit.Must(t, unix.Kill(os.Getpid(), unix.SIGTERM))
+	<-ctx.Done()
+	if abandoned, _ := a.await(func() error { select {} }); !abandoned {
+		t.Error("the command has ended")
 	}
 }

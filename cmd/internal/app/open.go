@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
@@ -196,6 +197,9 @@ func open(ctx context.Context, cfg config.Config, o options) (*Node, error) {
 	}
 	err := n.openState(ctx, o)
 	if err == nil {
+		if changes, ok := ctx.Value(changing{}).(*atomic.Bool); ok && o.access != Reads {
+			changes.Store(true)
+		}
 		err = n.openRooms(ctx, o)
 	}
 	if err != nil {
@@ -203,6 +207,15 @@ func open(ctx context.Context, cfg config.Config, o options) (*Node, error) {
 		return nil, err
 	}
 	return n, nil
+}
+
+// changing is the context's key for whether the command may be changing the node.
+type changing struct{}
+
+// WithChanges returns a context for one command, and a flag that is true from when that may change the node.
+func WithChanges(ctx context.Context) (context.Context, *atomic.Bool) {
+	changes := new(atomic.Bool)
+	return context.WithValue(ctx, changing{}, changes), changes
 }
 
 // openRooms opens what looks at the node and changes it.

@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 )
 
-// maxConfigFile bounds the read of a file that may be a device.
+// maxConfigFile bounds the read.
 const maxConfigFile = 1 << 20
 
 // retiredSection and retiredFlags configured traces, which earlier versions sent. They have no effect; command
@@ -28,8 +29,9 @@ const (
 
 var retiredFlags = []string{"tracing-endpoint", "tracing-ca-file"}
 
+// readConfigFile reads a regular file, or /dev/null. Anything else is refused: a FIFO would be waited for.
 func readConfigFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -14,13 +14,19 @@ import (
 )
 
 // checkConfigOwner returns an error for a configuration that others than root, or we, can change: it determines which files
-// are removed as root. A file that is not regular (a pipe, /dev/null) is from the user who started the program.
+// are removed as root.
 func checkConfigOwner(f *os.File) error {
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	if err != nil {
 		return err
 	}
 	name := f.Name()
+	if !info.Mode().IsRegular() {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && info.Mode()&fs.ModeCharDevice != 0 && st.Rdev == unix.Mkdev(1, 3) {
+			return nil // /dev/null, see null(4)
+		}
+		return exit.Usagef("", "cannot read the configuration: %s is not a file", name)
+	}
 	if err := onlyOurs(name, info); err != nil {
 		return err
 	}

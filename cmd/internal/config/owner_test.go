@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -39,6 +41,13 @@ func TestConfigOwner(t *testing.T) {
 		}
 		_, err := load(t, "", nil, "--config", file)
 		if e, _ := errors.AsType[*exit.Error](err); (e != nil) != c.unsafe || e != nil && !strings.HasPrefix(e.Hint, "chown root:root ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	testkit.Must(t, unix.Mkfifo(fifo, 0o600))
+	for _, name := range []string{fifo, "/dev/zero", t.TempDir()} { // a FIFO without a writer would be waited for
+		if _, err := readConfigFile(name); err == nil || !strings.Contains(err.Error(), "is not a file") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
