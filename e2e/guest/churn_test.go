@@ -38,6 +38,7 @@ poweroff -f
 // TestChurn runs the churn of the suite above on cgroup v2, in Debian's user mode Linux, which takes a fifth of the time
 // that qemu takes without KVM. Kubelet, daemon, the pods' cgroups, volumes and mounts are real. Not real are the runtime,
 // the stand-in of ./runtime, and the hardware; this kernel has no cpuset and no Landlock.
+// It needs a core of its own: with a tenth of one the daemon's readings run out of time, and it keeps all orphans.
 func TestChurn(t *testing.T) {
 	if os.Getenv("CHURN_PODS") == "" {
 		t.Skip("CHURN_PODS is not set: make churn-guest sets it")
