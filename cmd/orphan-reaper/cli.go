@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +68,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(stri
 
 // runAs is run for an operator whose records are written to stderr where there is no journal.
 func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	person.Stderr = stderr
 	// A reader that has seen enough (| head) must not kill us in the middle of a change:
 	// with a handler in place a write gives EPIPE instead of the signal.
 	pipes := make(chan os.Signal, 1)
@@ -77,6 +78,7 @@ func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.
 		stdin: stdin, stdout: stdout, stderr: stderr, env: env, person: person,
 		given: map[string][]string{}, stopSignals: func() {}, stopFollowing: func() {}, abandoned: make(chan struct{}),
 	}
+	a.person.Stderr = carrying{a}
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	abandoned, err := a.await(func() error { return root.ExecuteContext(context.Background()) })
@@ -166,6 +168,20 @@ func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 		err = app.RootThere(cfg)
 	}
 	return cfg, err
+}
+
+// carrying writes the records and the log of an operator's command to stderr. On a terminal their commands carry the flags of
+// this call, so that they run as they are printed.
+type carrying struct{ a *cli }
+
+// Write writes a whole line or several.
+func (c carrying) Write(b []byte) (int, error) {
+	text := string(b)
+	if p := c.a.printer(c.a.stderr); !p.Piped && !json.Valid(bytes.TrimSpace(b)) {
+		text = p.Given.In(text)
+	}
+	_, err := io.WriteString(c.a.stderr, text)
+	return len(b), err
 }
 
 // viewContext returns what views show besides the result. Those of a look add the daemon.

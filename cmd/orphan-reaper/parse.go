@@ -26,10 +26,11 @@ func newParseCommand(a *cli) *cobra.Command {
 		Use:   "parse [FILE...]",
 		Short: "Show the orphans that log lines name; touches nothing",
 		Long: `Read log lines (stdin by default) and write one JSON object for each line in
-which a kubelet reports an orphaned pod. The lines may be in any transport:
-klog text or JSON, syslog, the forms of journalctl with one line for an
-entry, container logs. You can give it logs that gzip has compressed. With
--o text it writes lines for people, and no JSON.
+which a kubelet reports an orphaned pod. The lines may be klog's text or JSON,
+syslog's, container logs, or those of journalctl -o short and its variants,
+with-unit, cat and json, where MESSAGE is one string or a list of bytes. You can
+give it logs that gzip has compressed. With -o text it writes lines for people,
+and no JSON.
 
 With --follow the command reads one file as it grows, until you interrupt it. If
 the file is replaced, the command continues with the new one.`,

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -150,5 +151,23 @@ func TestWholeRecords(t *testing.T) {
 				t.Errorf("%d pods were parked:\n%s", n, shown)
 			}
 		})
+	}
+}
+
+// TestRecordsOnATerminal: commands in the records carry the flags of the call on a terminal, and elsewhere do not.
+func TestRecordsOnATerminal(t *testing.T) {
+	const record = "Undo: orphan-reaper quarantine restore " + testUID + "\n"
+	master, tty := testkit.Terminal(t, 80)
+	var piped bytes.Buffer
+	for _, stderr := range []io.Writer{tty, &piped} {
+		a := &cli{stderr: stderr, env: func(string) string { return "" }, carried: new(ui.Given("--config X"))}
+		_, err := carrying{a}.Write([]byte(record))
+		testkit.Must(t, err)
+	}
+	shown := make([]byte, 200)
+	n, err := master.Read(shown)
+	testkit.Must(t, err)
+	if got := strings.TrimSpace(string(shown[:n])); got != strings.TrimSpace(record)+" --config X" || piped.String() != record {
+		t.Errorf("%q, %q", got, piped.String())
 	}
 }

@@ -40,6 +40,8 @@ type QuarantineSum struct {
 	ForPerson int   `json:"for_person"` // entries that are kept until an operator acts
 	// ForPersonBytes is the part of Bytes in these.
 	ForPersonBytes int64 `json:"for_person_bytes"`
+
+	unknown int // entries that have not been measured yet
 }
 
 // KeptSum is how many pods the last look kept for the same reasons.
@@ -61,6 +63,16 @@ type KubeletLines struct {
 	EstimateBytes int64 `json:"estimate_bytes"`
 	// First is when the first message stopped, null where none did.
 	First *time.Time `json:"first_stopped"`
+
+	goingLast time.Time // when the last line of Going was written
+}
+
+// last returns when the last line was written about pods of which no end of the message is recorded.
+func (l *KubeletLines) last(now time.Time) string {
+	if l.goingLast.IsZero() {
+		return ""
+	}
+	return "; the last line is of " + human.Clock(l.goingLast, now)
 }
 
 // NewNodeReport makes the report of the time since asked, which begins with a whole day.
@@ -71,7 +83,7 @@ func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memo
 		Node:  node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Done, Days: append([]summary.Day{}, a.Days...), Kept: keptOf(m.Recorded),
 		Lines: KubeletLines{
 			Pods: a.Quiet.Pods, Lines: a.Quiet.Lines, Going: a.Going, GoingOn: a.GoingPods, Estimate: a.Estimate,
-			Bytes: a.Quiet.Bytes, GoingBytes: a.GoingBytes, EstimateBytes: a.EstimateBytes,
+			Bytes: a.Quiet.Bytes, GoingBytes: a.GoingBytes, EstimateBytes: a.EstimateBytes, goingLast: a.GoingLast,
 		},
 	}
 	if !a.Since.IsZero() {
@@ -89,6 +101,9 @@ func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memo
 		}
 		v.Quarantine.Entries++
 		v.Quarantine.Bytes += total(e.Left).Bytes
+		if len(e.Left) == 0 {
+			v.Quarantine.unknown++
+		}
 		if e.Phase.OnlyByPerson() || hasData(e.Left) {
 			v.Quarantine.ForPerson++
 			v.Quarantine.ForPersonBytes += total(e.Left).Bytes
@@ -192,7 +207,7 @@ func (v *NodeReport) quarantine() string {
 	if q.Entries == 0 {
 		return "nothing"
 	}
-	text := human.Count(q.Entries, "entry") + ", " + human.Size(q.Bytes)
+	text := human.Count(q.Entries, "entry") + ", " + sizes(q.Bytes, q.unknown, q.Entries)
 	if q.ForPerson > 0 {
 		text += "; " + human.Thousands(q.ForPerson) + sized(q.ForPersonBytes) + " " + human.Plural(q.ForPerson, "stays", "stay") + " until you act"
 	}
@@ -219,7 +234,7 @@ func (v *NodeReport) lines() (texts []string) {
 			"one line every 2 s since "+human.When(*l.First)+", when the first message stopped, less all lines that were written)")
 	}
 	if l.GoingOn > 0 {
-		texts = append(texts, human.Thousands(l.Going)+sized(l.GoingBytes)+" about "+human.Count(l.GoingOn, "pod")+" of which the message has not stopped yet")
+		texts = append(texts, human.Thousands(l.Going)+sized(l.GoingBytes)+" about "+human.Count(l.GoingOn, "pod")+", of which no end of the message is recorded yet"+l.last(v.Until))
 	}
 	if len(texts) == 0 {
 		texts = append(texts, "none were counted: only the daemon counts them")

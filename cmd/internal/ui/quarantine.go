@@ -174,7 +174,7 @@ func viewStopped(r *policy.Record) *Stopped {
 	return &Stopped{Since: r.At.Wall.UTC(), UID: string(r.UID), Why: list(r.Why)}
 }
 
-// sizeOf returns the entries' total size. A pod that was just parked has not been measured yet.
+// sizeOf returns the entries' total size.
 func sizeOf(views []Entry) string {
 	var sum int64
 	unknown := 0
@@ -184,10 +184,15 @@ func sizeOf(views []Entry) string {
 			unknown++
 		}
 	}
+	return sizes(sum, unknown, len(views))
+}
+
+// sizes returns the total size of entries, some of them unknown: a pod that was just parked has not been measured yet.
+func sizes(sum int64, unknown, all int) string {
 	switch unknown {
 	case 0:
 		return human.Size(sum)
-	case len(views):
+	case all:
 		return "size not yet known"
 	}
 	return human.Size(sum) + " and " + human.Thousands(unknown) + " of a size not yet known"

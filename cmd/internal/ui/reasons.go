@@ -344,6 +344,9 @@ func AdviceOf(r policy.Reason, e *policy.Evidence) Advice {
 	if a.Beyond != "" && e.Unmount == "" {
 		todo = a.Beyond
 	}
+	if r == policy.ReasonStaged && e.Facts[policy.FactStaged].Truth == policy.Unknown {
+		todo = "Repair what could not be read. The fact names it, and the error."
+	}
 	if e.UID != "" {
 		todo = ownUID.ReplaceAllString(todo, "${1}"+string(e.UID))
 	}

@@ -258,3 +258,36 @@ func TestExplainAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestSizesNotYetKnown: report and quarantine list state alike that an entry has not been measured.
+func TestSizesNotYetKnown(t *testing.T) {
+	parked := policy.EntryState{Entry: shortUID, UID: shortUID, Phase: policy.PhaseParked}
+	measured := parked
+	measured.Left = []policy.Residue{{Bytes: 4096, Entries: 1, Class: contents.ClassSkeleton}}
+	for want, entries := range map[string][]policy.EntryState{
+		"1 entry, size not yet known":                      {parked},
+		"2 entries, 4.0 KiB and 1 of a size not yet known": {parked, measured},
+	} {
+		v := NewNodeReport(summary.Account{}, entries, decide.Memory{}, screenNow, "n1")
+		if got := v.quarantine(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestUnmountDryRun: a dry run of a pod for which the command would be refused states that, and the exit code asks for an operator.
+func TestUnmountDryRun(t *testing.T) {
+	for due, refused := range map[time.Duration]bool{0: true, time.Minute: false} {
+		u := &reaper.Unmounting{UID: shortUID, Left: []policy.Mount{{Path: "volumes/v"}}}
+		u.Verdict = policy.Verdict{Decision: policy.Wait, Due: due, Why: []policy.Why{{Reason: policy.ReasonInUse}}}
+		v := NewUnmount(u, Context{}, true)
+		var b bytes.Buffer
+		p := NewPrinter(&b, func(string) string { return "" })
+		p.Unmount(v)
+		testkit.Must(t, p.Flush())
+		if v.NeedsPerson() != refused || strings.Contains(b.String(), "waits for the hold") == refused ||
+			strings.HasPrefix(v.Next[0], "orphan-reaper explain") != refused {
+			t.Errorf("%s: %v %s", due, v.Next, b.String())
+		}
+	}
+}

@@ -35,6 +35,7 @@ type Unmount struct {
 	Before    *time.Time      `json:"unmounted_before,omitempty"`
 	Next      []string        `json:"next"` // what to do now: commands
 
+	refused bool // the pod is not proved dead, and no hold runs that would prove it
 	left    int
 	doubt   bool
 	kept    []policy.Reason
@@ -46,6 +47,7 @@ func NewUnmount(u *reaper.Unmounting, c Context, dryRun bool) Unmount {
 	v := Unmount{
 		UID: string(u.UID), Namespace: u.Evidence.Namespace, Name: u.Evidence.PodName, DryRun: dryRun, Verdict: u.Verdict.Decision,
 		Why: list(u.Verdict.Why), Mounts: []mountView{}, Stopped: u.Stopped, Next: []string{}, left: len(u.Left), doubt: u.Doubt,
+		refused: u.Verdict.Decision == policy.Keep || u.Verdict.Decision == policy.Wait && u.Verdict.Due <= 0,
 		remover: RemoverOf(u.Node, false, c.Daemon, c.Observe, c.Hold+c.Confirm),
 	}
 	for _, m := range u.Mounts.Mounts {
@@ -79,7 +81,7 @@ func NewUnmount(u *reaper.Unmounting, c Context, dryRun bool) Unmount {
 
 func (v *Unmount) next() {
 	switch {
-	case v.DryRun && v.Verdict != policy.Keep && v.left > 0:
+	case v.DryRun && !v.refused && v.left > 0:
 		v.Next = append(v.Next, "orphan-reaper unmount "+v.UID)
 	case v.doubt, v.left > 0 && !v.DryRun && v.Verdict == policy.Reap:
 		v.Next = append(v.Next, "orphan-reaper unmount "+v.UID)
@@ -93,7 +95,7 @@ func (v *Unmount) next() {
 // NeedsPerson reports whether a mount is left that needs an operator.
 func (v *Unmount) NeedsPerson() bool {
 	if v.DryRun {
-		return v.Verdict == policy.Keep || slices.ContainsFunc(v.Mounts, func(m mountView) bool { return m.Stays != "" })
+		return v.refused || slices.ContainsFunc(v.Mounts, func(m mountView) bool { return m.Stays != "" })
 	}
 	return v.left > 0 || v.doubt
 }
@@ -200,13 +202,12 @@ func (p *Printer) verdict(v *Unmount) {
 	if policy.Stopped(v.Why) {
 		words = "Nothing can be unmounted now"
 	}
-	switch v.Verdict {
-	case policy.Reap:
+	switch {
+	case v.Verdict == policy.Reap:
 		p.Para("", "The pod is proved dead. A dry run changes nothing.")
 		return
-	case policy.Wait:
+	case !v.refused:
 		words += " yet; the command waits for the hold"
-	case policy.Keep, policy.Return:
 	}
 	p.Para("", words+": "+clean.Text(policy.WhyWords(v.Why))+".")
 }

@@ -132,6 +132,7 @@ type Account struct {
 	// GoingPods how many these pods are.
 	Going, GoingBytes int64
 	GoingPods         int
+	GoingLast         time.Time // of these lines
 	// Estimate is how many more lines the kubelet would have written by now: one in each housekeeping run since the first
 	// message stopped, less those that it has written. EstimateBytes is that at their mean length.
 	Estimate, EstimateBytes int64
@@ -161,6 +162,9 @@ func AccountOf(t Table, heard reported.Messages, from, now time.Time) Account {
 	}
 	for _, s := range heard.Pods {
 		a.GoingPods++
+		if s.Last.Wall.After(a.GoingLast) {
+			a.GoingLast = s.Last.Wall
+		}
 		a.Going += s.Lines
 		a.GoingBytes += s.Bytes
 	}

@@ -81,10 +81,10 @@ func TestEstimate(t *testing.T) {
 			{Day: "2026-03-01", First: noon, Pods: 2, Lines: 100, Bytes: 20000},
 			{Day: "2026-03-02", First: noon.AddDate(0, 0, 1), Pods: 1, Lines: 50, Bytes: 10000},
 		},
-		Pods: map[parsers.PodUID]reported.PodLines{"a": {Lines: 7, Bytes: 1400}},
+		Pods: map[parsers.PodUID]reported.PodLines{"a": {Lines: 7, Bytes: 1400, Last: policy.Instant{Wall: noon}}},
 	}
 	a := AccountOf(Table{}, heard, noon, noon.AddDate(0, 0, 2))
-	if a.Quiet.Pods != 3 || a.Quiet.Lines != 150 || a.Going != 7 || a.GoingPods != 1 || a.Estimate != 2*43200-157 ||
+	if a.Quiet.Pods != 3 || a.Quiet.Lines != 150 || a.Going != 7 || a.GoingPods != 1 || !a.GoingLast.Equal(noon) || a.Estimate != 2*43200-157 ||
 		a.EstimateBytes != 200*a.Estimate || a.GoingBytes != 1400 {
 		t.Errorf("%+v", a)
 	}

@@ -207,6 +207,9 @@ func means(r policy.Reason, e *policy.Evidence) string {
 	if r == policy.ReasonInUse {
 		return "Something still has a file of it open."
 	}
+	if r == policy.ReasonStaged && e.Facts[policy.FactStaged].Truth == policy.Unknown {
+		return "Whether a volume of it is staged here could not be read."
+	}
 	if r == policy.ReasonKubeletFile && e.FilesGoStale {
 		return "It waits until the kubelet reports it or starts another pod: a state file that may be stale has it."
 	}

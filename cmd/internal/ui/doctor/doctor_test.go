@@ -395,3 +395,22 @@ func TestDoctorElsewhere(t *testing.T) {
 		t.Errorf("%t\n%s", shown.NeedsPerson, text)
 	}
 }
+
+// TestDoctorStrays: names that must not be pasted are counted, and the command that shows all names is printed.
+func TestDoctorStrays(t *testing.T) {
+	for _, tt := range []struct {
+		names []string
+		want  []string
+	}{
+		{[]string{"a", "b"}, []string{"ls -ld /pods/a", "ls -ld /pods/b"}},
+		{[]string{"a", "b", "c\nd"}, []string{"ls -ld /pods/a", "ls -ld /pods/b", "orphan-reaper scan --verdict=keep"}},
+		{[]string{"\x1b"}, []string{"orphan-reaper scan --verdict=keep"}},
+		{[]string{"a", "b", "c", "d"}, []string{"ls -ld /pods/a", "ls -ld /pods/b", "orphan-reaper scan --verdict=keep"}},
+	} {
+		v := Screen{place: ui.Place{PodsDir: "/pods"}}
+		v.strays(tt.names)
+		if got := v.Todo[0].Commands; !slices.Equal(got, tt.want) || strings.Contains(v.Todo[0].Text, "shows all") != (len(tt.want) == 3 || len(tt.names) == 1) {
+			t.Errorf("%q: %q %q", tt.names, v.Todo[0].Text, got)
+		}
+	}
+}

@@ -26,18 +26,17 @@ func (v *Screen) todo(d *summary.Diagnosis) {
 			last.Commands = append(last.Commands, "orphan-reaper explain "+string(c.Revived))
 		}
 	}
-	at := map[policy.Reason]int{}
+	at := map[string]int{}
 	for i := range d.Pods {
 		if d.Pods[i].Fate != summary.Person {
 			continue
 		}
-		reason := mainReason(&d.Pods[i])
-		text, command := v.todoFor(&d.Pods[i], reason)
-		if _, known := at[reason]; !known {
-			at[reason] = len(v.Todo)
+		text, command := v.todoFor(&d.Pods[i], mainReason(&d.Pods[i]))
+		if _, known := at[text]; !known {
+			at[text] = len(v.Todo)
 			add(text)
 		}
-		if t := &v.Todo[at[reason]]; !slices.Contains(t.Commands, command) {
+		if t := &v.Todo[at[text]]; !slices.Contains(t.Commands, command) {
 			t.Commands = append(t.Commands, command)
 		}
 	}
@@ -65,6 +64,8 @@ func (v *Screen) todoFor(p *summary.Pod, reason policy.Reason) (text, command st
 		return "If the pod is gone, unmount what is still mounted; a sweep can then remove the rest:", then[0]
 	case len(then) > 0:
 		return brief.Means + " If the pod is not needed, this ends that:", then[0]
+	case reason == policy.ReasonStaged && p.Evidence.Facts[policy.FactStaged].Truth == policy.Unknown:
+		return "See what could not be read of its volumes, and why:", "orphan-reaper explain " + string(p.UID)
 	case reason == policy.ReasonKubeletUnknown && v.c.Node.Kubelet.Truth != policy.Yes:
 		return "Check that the kubelet runs. Without it, no pod is known to be released.", "systemctl status kubelet"
 	}
@@ -77,13 +78,15 @@ func (v *Screen) strays(names []string) {
 		return
 	}
 	t := Todo{Text: human.Count(len(names), "name") + " in the pods directory " + human.Plural(len(names), "is no pod's", "are no pods'") +
-		". orphan-reaper never touches such a thing. See whose it is, and move it elsewhere:"}
-	for _, name := range names[:min(len(names), mostCommands)] {
+		". orphan-reaper never touches such a thing. See whose it is, and move it elsewhere"}
+	for _, name := range names { // a name that must not be pasted has none
 		t.Commands = append(t.Commands, v.place.Commands(&policy.Evidence{Name: name}, policy.ReasonInvalidUID).Look...)
 	}
-	if len(t.Commands) == 0 {
-		t.Commands = []string{"orphan-reaper scan --verdict=keep"}
+	if len(t.Commands) < len(names) || len(names) > mostCommands {
+		t.Commands = append(t.Commands[:min(len(t.Commands), mostCommands-1)], "orphan-reaper scan --verdict=keep")
+		t.Text += "; the last command shows all of them"
 	}
+	t.Text += ":"
 	v.Todo = append(v.Todo, t)
 }
 
