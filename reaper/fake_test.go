@@ -465,10 +465,12 @@ func (n *fakeNode) Entries() map[string]*policy.EntryState {
 func (n *fakeNode) Unmounting() map[parsers.PodUID]policy.Record {
 	open := map[parsers.PodUID]policy.Record{}
 	for _, r := range n.records {
-		if r.Kind == policy.KindUnmounting {
+		switch r.Kind {
+		case policy.KindUnmounting:
 			open[r.UID] = r
-		} else if r.Kind == policy.KindUnmounted || r.Kind == policy.KindNotUnmounted {
+		case policy.KindUnmounted, policy.KindNotUnmounted:
 			delete(open, r.UID)
+		default:
 		}
 	}
 	return open

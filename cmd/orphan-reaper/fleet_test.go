@@ -39,7 +39,7 @@ func TestFleetListReports(t *testing.T) {
 		if code != 3 || errs != "" || strings.Contains(out, c.hidden) {
 			t.Errorf("%s: code %d, %s\n%s", args, code, errs, out)
 		}
-		for _, word := range strings.Split(c.shown, "|") {
+		for word := range strings.SplitSeq(c.shown, "|") {
 			if !strings.Contains(out, word) {
 				t.Errorf("%s does not print %q:\n%s", args, word, out)
 			}

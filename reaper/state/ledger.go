@@ -45,15 +45,16 @@ func (l *ledger) apply(r policy.Record, length int) {
 		l.shown = l.size
 	}
 	l.lines++
-	switch kind := r.Kind; {
-	case kind == policy.KindBreaker:
+	switch r.Kind {
+	case policy.KindBreaker:
 		l.breaker = r
-	case kind == policy.KindResumed:
+	case policy.KindResumed:
 		l.resumed = r.Seq
-	case kind == policy.KindUnmounting:
+	case policy.KindUnmounting:
 		l.unmounting[r.UID] = r
-	case kind == policy.KindUnmounted, kind == policy.KindNotUnmounted:
+	case policy.KindUnmounted, policy.KindNotUnmounted:
 		delete(l.unmounting, r.UID)
+	default:
 	}
 	policy.Fold(l.entries, r)
 	// Drop an entry that is no longer in quarantine, to save memory. Keep a restored pod: its UID is kept until

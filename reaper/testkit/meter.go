@@ -10,13 +10,29 @@ import (
 // Meter is a reaper.Meter that counts nothing.
 type Meter struct{}
 
-// Each method of it does nothing.
-func (Meter) Success(policy.Instant)                           {}
-func (Meter) Sighting(parsers.Report)                          {}
+// Success counts nothing.
+func (Meter) Success(policy.Instant) {}
+
+// Sighting counts nothing.
+func (Meter) Sighting(parsers.Report) {}
+
+// Look counts nothing.
 func (Meter) Look(policy.Look, []policy.Judged, time.Duration) {}
-func (Meter) Outcome(policy.Outcome)                           {}
-func (Meter) Quarantine(map[string]*policy.EntryState)         {}
-func (Meter) Breaker(bool)                                     {}
-func (Meter) Quiet(int64)                                      {}
-func (Meter) Slow()                                            {}
-func (Meter) Flush() error                                     { return nil }
+
+// Outcome counts nothing.
+func (Meter) Outcome(policy.Outcome) {}
+
+// Quarantine counts nothing.
+func (Meter) Quarantine(map[string]*policy.EntryState) {}
+
+// Breaker counts nothing.
+func (Meter) Breaker(bool) {}
+
+// Quiet counts nothing.
+func (Meter) Quiet(int64) {}
+
+// Slow counts nothing.
+func (Meter) Slow() {}
+
+// Flush counts nothing.
+func (Meter) Flush() error { return nil }
