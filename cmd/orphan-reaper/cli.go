@@ -50,10 +50,11 @@ func (a *cli) catchSignals(ctx context.Context) context.Context {
 	ctx, a.stopSignals = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
 		a.stopSignals()
-		time.Sleep(signalPatience)
-		if !changes.Load() {
-			close(a.abandoned)
-		}
+		time.AfterFunc(signalPatience, func() {
+			if !changes.Load() {
+				close(a.abandoned)
+			}
+		})
 	})
 	return ctx
 }
