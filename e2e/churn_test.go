@@ -344,7 +344,7 @@ func (c *churn) check() {
 // draw logs a row of the chart after each so many lives: the most memory of the daemon, and how long those orphans were
 // there that the daemon removed.
 func (c *churn) draw(every int) {
-	if c.ran < (c.drawn+1)*max(every, 1) {
+	if c.ran < (c.drawn+1)*max(every, 25) {
 		return
 	}
 	c.drawn++
