@@ -90,7 +90,7 @@ func (n *node) act(a act) {
 		n.during(a, t)
 		return
 	}
-	switch a.kind { //nolint:exhaustive // the others are in troubles, or happen in a directory
+	switch a.kind { // the others are in troubles, or happen in a directory
 	case podStarts:
 		n.after(a.lasts, func() { n.want(p) })
 	case podEnds:

@@ -259,7 +259,7 @@ func (o *oracle) slowly(n *node, p *pod) {
 // released reports whether the kubelet that the look saw may have released the pod itself, by a line or a list. It counts also if another
 // has started since.
 func (n *node) released(p *pod) bool {
-	return n.version >= 37 || n.asksKubelet || 800+n.log.said[p.uid] == n.oracle.readings.id.PID
+	return n.version >= 37 || n.asksKubelet || 800+n.log.said[p.uid] >= n.oracle.readings.id.PID
 }
 
 // speaks fails where one of the reasons is so.
