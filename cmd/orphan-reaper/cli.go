@@ -40,7 +40,7 @@ type cli struct {
 	repeats    bool                // the result repeats the records
 
 	stopSignals, stopFollowing func()
-	abandoned                  chan struct{} // closed where a command does not end after a signal
+	abandoned                  chan struct{} // closed if a command does not end after a signal; nil if nothing waits for that
 }
 
 // catchSignals lets SIGINT and SIGTERM end ctx, so that a change to the disk is finished or undone first; a second signal
@@ -51,7 +51,7 @@ func (a *cli) catchSignals(ctx context.Context) context.Context {
 	context.AfterFunc(ctx, func() {
 		a.stopSignals()
 		time.AfterFunc(signalPatience, func() {
-			if !changes.Load() {
+			if !changes.Load() && a.abandoned != nil {
 				close(a.abandoned)
 			}
 		})

@@ -238,7 +238,7 @@ func (n *node) reboot(a act) {
 	for _, p := range n.pods {
 		p.stop()
 		if p.cgroup, p.home, p.stage = false, 0, unmade; bare {
-			p.sandboxes, p.logs = nil, false
+			p.sandboxes, p.logs, p.cleaned = nil, false, p.cleaned || p.done
 		}
 	}
 	for _, d := range n.dirs {

@@ -42,6 +42,7 @@ type oracle struct {
 	scans     bool            // an operator's scan is under way
 	first     map[string]bool // what was parked since the start and is not confirmed
 	proven    bool            // one of these was confirmed
+	misled    map[string]bool // the entries for which the breaker opened when the pod misled; it opens again if the outcome is not written
 }
 
 // question is what the last question found.
@@ -52,7 +53,7 @@ type question struct {
 
 func (o *oracle) begin() {
 	o.intents, o.unclosed, o.intended = map[string]policy.Kind{}, map[string]policy.Kind{}, map[string]time.Duration{}
-	o.kubelets = map[string]policy.KubeletID{}
+	o.kubelets, o.misled = map[string]policy.KubeletID{}, map[string]bool{}
 	o.confirmed = map[string]*readings{}
 	o.asked, o.signs, o.logged = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}, map[parsers.PodUID]time.Duration{}
 }
@@ -106,7 +107,9 @@ func (o *oracle) written(n *node, r policy.Record) {
 	if r.Kind == policy.KindRestored || r.Kind == policy.KindForgotten {
 		n.byUID[r.UID].restored = r.Kind == policy.KindRestored
 	}
-	if r.Kind == policy.KindBreaker && !n.misleads(n.byUID[r.UID]) {
+	if r.Kind == policy.KindBreaker && n.misleads(n.byUID[r.UID]) {
+		o.misled[r.Entry] = true
+	} else if r.Kind == policy.KindBreaker && !o.misled[r.Entry] {
 		o.fail(n, "the breaker opened, though no judgement was wrong: %s, %v", n.byUID[r.UID], r.Why)
 	}
 }
@@ -126,6 +129,9 @@ func (n *node) misleads(p *pod) bool {
 	}
 	if n.steps > 1 {
 		return true // of two sandboxes it is then not known which is the older one
+	}
+	if r := n.oracle.readings; r != nil && (r.so(p, policy.ReasonRuntimeEmpty) || r.so(p, policy.ReasonRuntimeUnknown)) {
+		return true // the age of its sandbox is not known
 	}
 	if p.deserted {
 		return true // it was misjudged, since its kubelet was, and nobody asked the API server
