@@ -46,7 +46,7 @@ func debInstalled(t *testing.T, n *node) {
 	began := time.Now()
 	said := n.install(t)
 	installed := time.Since(began)
-	for _, word := range []string{"good: /etc/orphan-reaper/config.yaml", "A daemon that starts now enforces from ", "(hold_reported 2s, hold 2s)", "mode: observe"} {
+	for _, word := range []string{"good: /etc/orphan-reaper/config.yaml", "A daemon that starts now enforces: ", "hold (2s), or hold_reported (2s)", "mode: observe"} {
 		if !strings.Contains(strings.Join(strings.Fields(said), " "), word) {
 			t.Errorf("the installation does not print %q: %s", word, said)
 		}
@@ -61,7 +61,7 @@ func debInstalled(t *testing.T, n *node) {
 	n.tells(t, debData, policy.KindParked, "")
 	n.stays(t, living)
 	n.holdsData(t)
-	n.started(t, "following journald", "It enforces from ", "(hold_reported 2s, hold 2s)")
+	n.started(t, "following journald", "It enforces: ", "hold (2s), or hold_reported (2s)")
 	// In the real unit, which filters system calls.
 	for _, word := range []string{"the walker uses openat2", "Landlock confines each batch"} {
 		if all := n.journal(t, "--unit=orphan-reaper", "--grep", word); len(all) != 1 {

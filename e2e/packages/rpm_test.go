@@ -31,7 +31,7 @@ func TestRPM(t *testing.T) {
 }
 
 func rpmInstalled(t *testing.T, n *node) {
-	if said := n.sh(t, asRPM+"rpm --install ./orphan-reaper-*.x86_64.rpm 2>&1"); !strings.Contains(said, "A daemon that starts now enforces from ") ||
+	if said := n.sh(t, asRPM+"rpm --install ./orphan-reaper-*.x86_64.rpm 2>&1"); !strings.Contains(said, "A daemon that starts now enforces: ") ||
 		!strings.Contains(said, "systemctl enable --now orphan-reaper") {
 		t.Errorf("the installation printed %s", said)
 	}

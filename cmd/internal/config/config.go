@@ -72,7 +72,7 @@ func (c Config) Begins() string {
 	if c.Observe() {
 		return "changes nothing (mode observe); orphan-reaper scan shows what mode: enforce would remove"
 	}
-	text := "moves pods that were seen dead for hold (" + human.Span(c.Hold) + "), or hold_reported (" + human.Span(min(c.HoldReported, c.Hold)) +
+	text := "enforces: it moves pods that were seen dead for hold (" + human.Span(c.Hold) + "), or hold_reported (" + human.Span(min(c.HoldReported, c.Hold)) +
 		"); what a sweep or mode observe saw before its start counts"
 	if c.EnforceSpread > 0 {
 		text += "; if it has only observed so far, it waits a random part of " + human.Span(c.EnforceSpread) + " first (enforce_spread)"
