@@ -411,7 +411,16 @@ func TestNothingKnownNothingReaped(t *testing.T) {
 
 // FuzzJudge holds the laws over any mixture of facts, times and rules.
 func FuzzJudge(f *testing.F) {
-	f.Add([]byte{2, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1, 2, 1}, int64(time.Hour), int64(time.Minute), byte(0))
+	var dead []byte
+	for _, fact := range deadScene().ev.Facts {
+		dead = append(dead, byte(fact.Truth))
+	}
+	silent := slices.Clone(dead)
+	silent[FactNamed] = byte(No)
+	for bits := range byte(6) { // each with the kubelet's three truths
+		f.Add(dead, int64(time.Hour), int64(time.Hour), bits)
+		f.Add(silent, int64(time.Hour), int64(time.Hour), bits)
+	}
 	f.Fuzz(func(t *testing.T, facts []byte, hold, changed int64, bits byte) {
 		s := deadScene()
 		for i := range min(len(facts), int(NumFacts)) {
@@ -441,12 +450,15 @@ func FuzzJudge(f *testing.F) {
 			t.Fatalf("reaped after %s, changed %s ago", held, time.Duration(changed))
 		}
 		for n := range NumFacts {
-			e := s.ev
-			if e.Facts[n].Truth = Unknown; s.rules.Waive && mayWaive(n) {
+			switch {
+			case s.ev.Facts[n].Truth == Unknown, s.rules.onlyYesCounts(n), s.rules.Waive && ruleOf(n).has(waivable),
+				n == FactPodLogs && released(s.ev.Facts), // it counts beside silence only
+				n == FactRemade, n == FactUsed, n == FactNamed, n == FactAnyNamed, n == FactReleased:
 				continue
 			}
-			if w := Judge(e, s.node, s.hold, s.rules, s.now); w.Decision == Reap && s.ev.Facts[n].Truth != Unknown &&
-				n != FactRemade && n != FactUsed && n != FactNamed && n != FactAnyNamed && n != FactReleased && !s.rules.onlyYesCounts(n) {
+			e := s.ev
+			e.Facts[n].Truth = Unknown
+			if w := Judge(e, s.node, s.hold, s.rules, s.now); w.Decision == Reap {
 				t.Fatalf("reaped without knowing %s", n)
 			}
 		}
