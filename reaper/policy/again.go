@@ -90,17 +90,18 @@ const StaticUIDLen = 32
 // returned reports whether a static pod came back although it was dead when it was judged: what the runtime has of it is
 // younger than the parking. Without an answer of the runtime the pod counts as back: its cgroup may come before that.
 func returned(e Evidence, p Parked, now Instant) bool {
-	runs := e.Facts[FactSandbox].Truth == Yes || e.Facts[FactContainer].Truth == Yes
 	parking := p.At
 	if p.Begun != (Instant{}) { // of what a crash cut short, At is when the next start found it
 		parking = p.Begun
 	}
-	return mayReturn(e) && (!runs || !e.Made.Undated && !e.Made.First.Before(now.since(parking)))
+	return mayReturn(e) && (!runs(e) || !e.Made.Undated && !e.Made.First.Before(now.since(parking)))
 }
+
+func runs(e Evidence) bool { return e.Facts[FactSandbox].Truth == Yes || e.Facts[FactContainer].Truth == Yes }
 
 // again decides about a parked pod that has a directory again. A used one stays. If nothing uses it, the two change
 // places: older containers hold binds of the parked one, and volumes set up during the parking are in it. A static pod
-// that has just come back waits, since it is about to use the new one.
+// that has just come back waits before it has a sandbox, since it is about to use the new one.
 func (v *Verdict) again(e Evidence, p Parked, r Rules, now Instant) {
 	cameBack := returned(e, p, now)
 	if cameBack {
@@ -118,7 +119,7 @@ func (v *Verdict) again(e Evidence, p Parked, r Rules, now Instant) {
 	case used.Truth == Unknown:
 		v.Decision = Wait
 		v.word(ReasonRemade, join(remade.Detail, "it is not known whether it is used: "+used.Detail))
-	case cameBack && v.Decision == Return && e.Elder.Truth != Yes && !onlySandboxes(e):
+	case cameBack && v.Decision == Return && e.Elder.Truth != Yes && !runs(e):
 		v.Decision = Wait
 		v.word(ReasonRemade, join(remade.Detail, "nothing uses it yet"))
 	}
