@@ -86,7 +86,8 @@ func (d *Ruling) planEntries(c Case, todo map[*policy.Judged]*policy.Action) (po
 	permit := policy.Standing{Node: d.Look.Node, Breaker: c.Breaker || d.Plan.Breaker != nil, Rules: c.Rules}.Gate()
 	for p := range policy.At(d.Pods, policy.InQuarantine) {
 		if state := c.Entries[p.Entry]; state != nil {
-			if state.Phase == policy.PhaseParked && p.Unproven() {
+			returns := p.Decision == policy.Return && m.parked[p.Entry] // it may be refused, and it proves nothing
+			if state.Phase == policy.PhaseParked && (returns || p.Unproven()) {
 				g.inWork++
 			}
 			if m.parked[p.Entry] && p.OnlyConfirms() {
