@@ -115,6 +115,9 @@ func (d *Ruling) addNames(c Case) {
 		switch {
 		case e.UID == "", stage == policy.InRuntime:
 		case stage >= policy.InQuarantine:
+			if !known && e.CertainName { // the ledger has it, also if what earlier looks left was lost
+				name, known = policy.PodName{Namespace: e.Namespace, Name: e.PodName}, true
+			}
 			if known {
 				after[e.UID] = name
 			}
