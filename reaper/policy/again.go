@@ -97,7 +97,9 @@ func returned(e Evidence, p Parked, now Instant) bool {
 	return mayReturn(e) && (!runs(e) || !e.Made.Undated && !e.Made.First.Before(now.since(parking)))
 }
 
-func runs(e Evidence) bool { return e.Facts[FactSandbox].Truth == Yes || e.Facts[FactContainer].Truth == Yes }
+func runs(e Evidence) bool {
+	return e.Facts[FactSandbox].Truth == Yes || e.Facts[FactContainer].Truth == Yes
+}
 
 // again decides about a parked pod that has a directory again. A used one stays. If nothing uses it, the two change
 // places: older containers hold binds of the parked one, and volumes set up during the parking are in it. A static pod
