@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 )
 
 // noSettings marks a command that reads no configuration. A flag of a setting is an error there.
@@ -40,7 +38,7 @@ func newRootCommand(a *cli) *cobra.Command {
 	root := &cobra.Command{
 		Use: "orphan-reaper", Short: "Remove the directories of orphaned pods, safely",
 		Long: rootLong, Example: rootExample,
-		SilenceErrors: true, SilenceUsage: true,
+		SilenceErrors: true, SilenceUsage: true, SuggestionsMinimumDistance: 2,
 		Args: noCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, Version: version().Version,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.before(cmd) },
 	}
@@ -147,45 +145,15 @@ func (a *cli) before(cmd *cobra.Command) error {
 	return nil
 }
 
-// flagError puts pflag's errors into one line, with a suggestion if there is one.
+// flagError names the page that lists the flags.
 func flagError(cmd *cobra.Command, err error) error {
-	hint := cmd.CommandPath() + " --help"
-	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		var names []string
-		collect := func(f *pflag.Flag) { names = append(names, f.Name) }
-		cmd.Flags().VisitAll(collect)
-		cmd.InheritedFlags().VisitAll(collect)
-		name := e.GetSpecifiedName()
-		if best := human.Nearest(name, names); best != "" && len(name) > 1 {
-			hint = "did you mean --" + best + "?"
-		}
-		if e.GetSpecifiedShortnames() != "" {
-			return exit.Usagef(hint, "unknown flag -%s", name)
-		}
-		return exit.Usagef(hint, "unknown flag --%s", name)
-	}
-	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return exit.Usagef(pageOf(cmd, e.GetFlag()), "--%s: %w", e.GetFlag().Name, e.Unwrap())
-	}
-	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		return exit.Usagef(pageOf(cmd, e.GetFlag()), "--%s needs a value", e.GetFlag().Name)
-	}
-	return exit.Usagef(hint, "%w", err)
-}
-
-// pageOf returns the command whose help lists a flag.
-func pageOf(cmd *cobra.Command, f *pflag.Flag) string {
-	page := cmd.CommandPath()
-	if _, setting := f.Value.(config.FlagValue); setting && cmd.Annotations[allSettings] == "" && f.Name != cmd.Annotations[usesFlag] {
-		page = cmd.Root().Name() + " run"
-	}
-	return page + " --help"
+	return exit.Usagef(cmd.CommandPath()+" --help", "%w", err)
 }
 
 // newGroup returns a command that only has subcommands.
 func newGroup(use, short, long string) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Long: long,
+		Use: use, Short: short, Long: long, SuggestionsMinimumDistance: 2,
 		Args: noCommand, RunE: func(*cobra.Command, []string) error { return nil },
 	}
 }
@@ -199,13 +167,9 @@ func noCommand(cmd *cobra.Command, args []string) error {
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {
-	var names []string
-	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
-	}
 	hint := cmd.CommandPath() + " --help"
-	if best := human.Nearest(name, names); best != "" {
-		hint = "did you mean " + cmd.CommandPath() + " " + best + "?"
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		hint = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
 	}
 	return exit.Usagef(hint, "unknown command %s", strconv.Quote(name))
 }

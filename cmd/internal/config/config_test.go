@@ -100,10 +100,7 @@ func TestPrecedence(t *testing.T) {
 // TestBadFile: each error names file, line and key.
 func TestBadFile(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"\n\nhodl: 5m\n", `:3: unknown key "hodl" (did you mean "hold"?)`},
-		{"max-per-look: 3\n", `:1: unknown key "max-per-look" (did you mean "max_per_look"?)`},
-		{"log_source: auto\n", `:1: unknown key "log_source" (did you mean "log_sources"?)`},
-		{"runtime: {remove_sandboxes: true}\n", `:1: unknown key "runtime": remove_sandboxes, its only key, is no setting any more; delete the section`},
+		{"\n\nhodl: 5m\n", `:3: unknown key "hodl"`},
 		{"output: json\n", `:1: unknown key "output"`},
 		{"hold: 5m\nhold: 5m\n", `:2: key "hold" is here a second time, after line 1`},
 		{"hold: 300\n", `:1: hold: "300" is not a duration: write one such as 90s, 5m or 1h30m`},
@@ -117,10 +114,10 @@ func TestBadFile(t *testing.T) {
 		{"max_per_look: 99999999999999999999\n", `:1: max_per_look: "99999999999999999999" is not a whole number`},
 		{"log_files: /x\n", `:1: log_files: want a list, such as [A, B]`},
 		{"log_files:\n  - /x\n  - {a: b}\n", `:2: log_files: want one FILE in line 3, found a list or a section`},
-		{"web.token_review: none\n", `:1: unknown key "web.token_review" (write "token_review" below "web:")`},
+		{"web.token_review: none\n", `:1: unknown key "web.token_review"`},
 		{"token_review: none\n", `:1: unknown key "token_review"`},
 		{"web: true\n", `:1: web: want keys with values, such as "hold: 5m"`},
-		{"web:\n  listen_address: x\n", `:2: unknown key "web.listen_address" (did you mean "web.listen_addresses"?)`},
+		{"web:\n  listen_address: x\n", `:2: unknown key "web.listen_address"`},
 		{"web: {hold: 5m}\n", `:1: unknown key "web.hold"`},
 		{"web: {token_review: none}\nweb: {token_review: none}\n", `:2: key "web" is here a second time, after line 1`},
 		{"- hold\n", `:1: want keys with values, such as "hold: 5m"`},

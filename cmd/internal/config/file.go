@@ -109,7 +109,7 @@ func (r *fileReader) mapping(section string, n *yaml.Node) {
 		case full == retiredSection:
 			r.c.unused = append(r.c.unused, fmt.Sprintf("%s:%d: %s: %s", r.name, key.Line, full, retiredNote))
 		case !isSection && (s == nil || strings.Contains(key.Value, ".")): // a dotted key is no second spelling
-			r.fail(key, "unknown key %s%s", strconv.Quote(full), suggestKey(full))
+			r.fail(key, "unknown key %s", strconv.Quote(full))
 		case first != 0:
 			r.fail(key, "key %s is here a second time, after line %d", strconv.Quote(full), first)
 		case isSection:
@@ -156,22 +156,4 @@ func (s *Setting) fromYAML(n *yaml.Node) (values []string, err error) {
 		values = append(values, one.Value)
 	}
 	return values, nil
-}
-
-// suggestKey returns the key that an unknown one probably means.
-func suggestKey(key string) string {
-	if key == "runtime" {
-		return ": remove_sandboxes, its only key, is no setting any more; delete the section"
-	}
-	if section, name, _ := strings.Cut(key, "."); settingByKey(key) != nil {
-		return fmt.Sprintf(" (write %s below %s)", strconv.Quote(name), strconv.Quote(section+":"))
-	}
-	var keys []string
-	for _, s := range Settings {
-		keys = append(keys, s.Key)
-	}
-	if best := human.Nearest(strings.ReplaceAll(key, "-", "_"), keys); best != "" {
-		return fmt.Sprintf(" (did you mean %s?)", strconv.Quote(best))
-	}
-	return ""
 }

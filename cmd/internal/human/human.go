@@ -1,5 +1,4 @@
-// Package human formats values for people: sizes, durations, times, counts, and lines of a width. It also finds
-// the nearest valid word to a mistyped one.
+// Package human formats values for people: sizes, durations, times, counts, and lines of a width.
 //
 // It is pure: a string or a number in, a string out. It has no text about pods.
 package human

@@ -66,18 +66,6 @@ func TestHuman(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	words := []string{"hold", "settle", "confirm", "max_per_look", "log_sources", "log_files"}
-	for in, want := range map[string]string{
-		"hodl": "hold", "hol": "hold", "Hold": "hold", "setle": "settle", "confrim": "confirm", "max_per": "max_per_look",
-		"x": "", "": "", "zzzz": "", "log_file": "log_files", "hold": "hold",
-	} {
-		if got := Nearest(in, words); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestThousands(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", -1234: "-1,234", -123: "-123", 1234567: "1,234,567"} {
 		if got := Thousands(n); got != want {
