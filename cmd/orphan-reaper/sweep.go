@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -11,9 +10,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 func newSweepCommand(a *cli) *cobra.Command {
@@ -24,7 +20,6 @@ func newSweepCommand(a *cli) *cobra.Command {
 		Long: "Look, remove every orphaned pod that is proved dead, and exit. In between, the\ncommand waits for --hold and --confirm to pass. " +
 			"Use it in cron and in jobs. The\ndaemon does the same by itself.\n\n" +
 			"With --no-wait the command does not wait. The next run continues where this one\nstopped.\n\n" +
-			"On a terminal all pods that wait share one line. With --verbose each of them has\na line, as in a pipe.\n\n" +
 			sweepArgHelp + "\n\n" + attentionHelp,
 		Example:     "  orphan-reaper sweep --dry-run\n  orphan-reaper sweep --no-wait -o json",
 		Annotations: marks(allSettings),
@@ -38,7 +33,7 @@ func newSweepCommand(a *cli) *cobra.Command {
 				s, err = app.Look(cmd.Context(), cfg, uids)
 			} else {
 				a.printPods(args, uids)
-				s.Report, err = a.sweep(cmd.Context(), cfg, uids, noWait)
+				s.Report, err = a.person.Sweep(cmd.Context(), cfg, version().Version, uids, noWait)
 				s.Daemon = app.Standing(cmd.Context(), cfg)
 			}
 			if err != nil {
@@ -50,25 +45,6 @@ func newSweepCommand(a *cli) *cobra.Command {
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed, and change nothing")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait; leave what must wait to the next run")
 	return cmd
-}
-
-// sweep sweeps the pods of these UIDs, none for all. On a terminal the pods that wait share one line, which is not
-// repeated.
-func (a *cli) sweep(ctx context.Context, cfg config.Config, only []parsers.PodUID, noWait bool) (reaper.Report, error) {
-	o := app.SweepOptions{Only: only, NoWait: noWait}
-	if !a.printer(a.stderr).Piped && cfg.LogFormat != "json" {
-		last := ""
-		o.Leave = func(r policy.Record) bool {
-			return r.Kind == policy.KindKept && r.Decision == policy.Wait && !a.verbose
-		}
-		o.Waits = func(r *reaper.Report) {
-			if line := ui.Waiting(r); line != "" && line != last {
-				last = line
-				_, _ = fmt.Fprintln(a.stderr, line) // a lost note is no failure
-			}
-		}
-	}
-	return a.person.Sweep(ctx, cfg, version().Version, o)
 }
 
 // printSweep prints the results of a sweep or its plan, and returns the error with its exit code.

@@ -50,8 +50,6 @@ type JournalOptions struct {
 	Format   Format // of Fallback; the zero value is text
 	// NoJournal sends everything to Fallback, as --log-format text and json ask.
 	NoJournal bool
-	// Leave, if it is set, selects the records that Fallback does not get.
-	Leave func(policy.Record) bool
 	// Level is the least that Fallback gets; nil is all. The journal and the ledger have every record.
 	Level slog.Leveler
 }
@@ -94,7 +92,7 @@ func (j *Journal) write(r policy.Record) error {
 	if j.opts.Fallback == nil {
 		return errors.New("cannot show a record: no journal and no stream")
 	}
-	if j.opts.Level != nil && levelOf(priorityOf(r)) < j.opts.Level.Level() || j.opts.Leave != nil && j.opts.Leave(r) {
+	if j.opts.Level != nil && levelOf(priorityOf(r)) < j.opts.Level.Level() {
 		return nil
 	}
 	j.mu.Lock()

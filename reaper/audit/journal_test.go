@@ -331,18 +331,6 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-// TestLeave: a stream does not get the records that are left out.
-func TestLeave(t *testing.T) {
-	var out bytes.Buffer
-	leave := func(r policy.Record) bool { return r.Kind == policy.KindParked }
-	j := NewJournal(JournalOptions{Fallback: &out, NoJournal: true, Leave: leave})
-	testkit.Must(t, j.Record(sample(policy.KindParked)))
-	testkit.Must(t, j.Record(sample(policy.KindRemoved)))
-	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, " removed: ") {
-		t.Errorf("%q", text)
-	}
-}
-
 func TestHandler(t *testing.T) {
 	var got map[string]string
 	var message string

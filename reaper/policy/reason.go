@@ -105,14 +105,6 @@ func WhyWords(why []Why) string {
 	return strings.Join(slices.Compact(words), "; ")
 }
 
-// FirstPod begins the detail of a ReasonLimit that ends once one pod has been confirmed dead.
-const FirstPod = "the first pod after a start"
-
-// AfterFirst reports whether the pod waits for the first one after a start.
-func (w Why) AfterFirst() bool {
-	return w.Reason == ReasonLimit && strings.HasPrefix(w.Detail, FirstPod)
-}
-
 // Outlook is whether an operator should inspect a pod that is kept for a reason.
 type Outlook uint8
 

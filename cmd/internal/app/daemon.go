@@ -47,7 +47,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	for _, note := range append(cfg.Notes(), notes...) {
 		log.WarnContext(ctx, "the configuration is unusual", slog.String("note", note))
 	}
-	metrics, recorder := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelInfo), newRecorder(cfg, proc.Stderr, nil, level)
+	metrics, recorder := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelInfo), newRecorder(cfg, proc.Stderr, level)
 	n, err := open(ctx, cfg, options{access: Runs, log: log, recorder: recorder, metrics: metrics})
 	if err != nil {
 		return err

@@ -42,14 +42,14 @@ func newLogger(cfg config.Config, stderr io.Writer, level slog.Leveler) *slog.Lo
 	return slog.New(h)
 }
 
-// newRecorder returns where records go: the journal where there is one, else to stderr, without those that leave selects.
-func newRecorder(cfg config.Config, fallback io.Writer, leave func(policy.Record) bool, level slog.Leveler) *audit.Journal {
+// newRecorder returns where records go: the journal where there is one, else to stderr.
+func newRecorder(cfg config.Config, fallback io.Writer, level slog.Leveler) *audit.Journal {
 	format := audit.FormatText
 	if cfg.LogFormat == "json" {
 		format = audit.FormatJSON
 	}
 	return audit.NewJournal(audit.JournalOptions{
-		Fallback: fallback, Format: format, Leave: leave, Level: level,
+		Fallback: fallback, Format: format, Level: level,
 		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json" || (cfg.LogFormat == config.Auto && cfg.OtherNodeRoot()),
 	})
 }

@@ -44,7 +44,7 @@ func firstMiB(file string) string {
 func act[T any](ctx context.Context, by Person, cfg config.Config, do func(*Node) (T, error)) (result T, err error) {
 	defer progress.From(ctx).End()
 	log := newLogger(cfg, by.Stderr, logLevel(cfg))
-	n, err := open(ctx, cfg, options{access: Acts, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, nil, logLevel(cfg))})
+	n, err := open(ctx, cfg, options{access: Acts, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, logLevel(cfg))})
 	if err != nil {
 		return result, err
 	}

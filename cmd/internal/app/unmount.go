@@ -30,7 +30,7 @@ func (by Person) Unmount(ctx context.Context, cfg config.Config, uid parsers.Pod
 	opened := options{access: Reads}
 	if !o.DryRun {
 		log := newLogger(cfg, by.Stderr, logLevel(cfg))
-		opened = options{access: Acts, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, nil, logLevel(cfg))}
+		opened = options{access: Acts, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, logLevel(cfg))}
 	}
 	n, err := open(ctx, cfg, opened)
 	if err != nil {

@@ -200,32 +200,6 @@ func (x explainer) reasons(why []policy.Why, e *policy.Evidence, commands bool) 
 	}
 }
 
-// Facts are the labels of the facts.
-var Facts = [policy.NumFacts]string{
-	policy.FactDirectory:    "a directory",
-	policy.FactOwnMount:     "a mount point",
-	policy.FactMounted:      "mounts below it",
-	policy.FactSandbox:      "sandbox",
-	policy.FactContainer:    "container",
-	policy.FactCgroup:       "cgroup",
-	policy.FactNamed:        "named as orphan",
-	policy.FactAnyNamed:     "any orphan named",
-	policy.FactTeardown:     "kubelet holds it",
-	policy.FactKubeletFile:  "in kubelet's files",
-	policy.FactKubeletLists: "in kubelet's list",
-	policy.FactAPILists:     "in API's list",
-	policy.FactReleased:     "list without it",
-	policy.FactStaticPod:    "static pod's own",
-	policy.FactStaged:       "volume staged",
-	policy.FactInUse:        "files in use",
-	policy.FactRestored:     "restored before",
-	policy.FactContent:      "content read",
-	policy.FactPodLogs:      "kubelet keeps logs",
-	policy.FactPodResources: "kubelet lists name",
-	policy.FactRemade:       "made again",
-	policy.FactUsed:         "new one in use",
-}
-
 // facts writes the facts with their values, where they were read and what was found there; of the node those that are not as
 // they should be.
 func (x explainer) facts(pod *podView) {
@@ -247,9 +221,9 @@ func (x explainer) facts(pod *podView) {
 		switch name := policy.FactName(name); {
 		case (name == policy.FactRemade || name == policy.FactUsed) && !pod.Parked:
 		case f.Truth == policy.No && f.Detail == "":
-			plain = append(plain, Facts[name])
+			plain = append(plain, name.String())
 		default:
-			write(Facts[name], f)
+			write(name.String(), f)
 		}
 	}
 	if len(plain) > 0 {
@@ -260,13 +234,13 @@ func (x explainer) facts(pod *podView) {
 			name string
 			policy.Fact
 		}{
-			{"kubelet runs", n.Kubelet},
-			{"runtime has pods", n.RuntimeLists},
-			{"pod network ready", n.Network},
-			{"whole node seen", n.MayEnforce},
-			{"flags agree", n.Agrees},
+			{"kubelet", n.Kubelet},
+			{"runtime_lists", n.RuntimeLists},
+			{"network_ready", n.Network},
+			{"may_enforce", n.MayEnforce},
+			{"agrees", n.Agrees},
 			{"openat2", n.Openat2},
-			{"Landlock", n.Landlock},
+			{"landlock", n.Landlock},
 		} {
 			if f.Truth != policy.Yes {
 				write(f.name, f.Fact)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf16"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
@@ -206,44 +205,23 @@ func (p *Printer) encode(v any, indent string) error {
 	return enc.Encode(v)
 }
 
-// escaper accepts JSON in one piece, as an encoder writes it: of many nodes that is megabytes.
+// escaper writes JSON with each unprintable rune as \uXXXX, which is the same value: encoding/json leaves U+007F, U+009B and
+// U+202E unescaped, and a terminal obeys them. A command that is pasted from JSON refers to the same node.
 type escaper struct{ *Printer }
 
-// Write escapes unprintable text. A command that is pasted from JSON refers to the same node.
+// Write writes the JSON of a value, which an encoder passes in one piece.
 func (e escaper) Write(text []byte) (int, error) {
-	return len(text), e.escape([]byte(e.Given.quoted().In(string(text))))
-}
-
-// escape writes JSON with each unprintable rune as \uXXXX, which is the same value: encoding/json leaves
-// U+007F, U+009B and U+202E unescaped, and a terminal obeys them. Outside of strings JSON has no such rune but
-// the line's end.
-func (p *Printer) escape(text []byte) error {
-	for len(text) > 0 {
-		plain := 0 // most of it is ASCII, which is written in one piece
-		for plain < len(text) && (text[plain] == '\n' || text[plain] >= ' ' && text[plain] < 0x7f) {
-			plain++
+	var err error // bufio keeps it, so the last one is enough
+	for _, r := range e.Given.quoted().In(string(text)) {
+		if r == '\n' || strconv.IsPrint(r) {
+			_, err = e.w.WriteRune(r)
+			continue
 		}
-		if _, err := p.w.Write(text[:plain]); err != nil || plain == len(text) {
-			return err
+		for _, unit := range utf16.Encode([]rune{r}) {
+			_, err = fmt.Fprintf(e.w, `\u%04x`, unit)
 		}
-		text = text[plain:]
-		r, n := utf8.DecodeRune(text)
-		var err error
-		switch {
-		case strconv.IsPrint(r):
-			_, err = p.w.Write(text[:n])
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			_, err = fmt.Fprintf(p.w, `\u%04x\u%04x`, high, low)
-		default:
-			_, err = fmt.Fprintf(p.w, `\u%04x`, r)
-		}
-		if err != nil {
-			return err
-		}
-		text = text[n:]
 	}
-	return nil
+	return len(text), err
 }
 
 // QuietPipe returns nil for a pipe that is no longer read.

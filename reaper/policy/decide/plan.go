@@ -76,9 +76,9 @@ func (g *pace) limit(e *policy.Evidence, slow, most int) int {
 func limitDetail(e *policy.Evidence, g pace, r policy.Rules) string {
 	if !g.proven {
 		if r.HoldReported > 0 && e.ReleasedByKubelet() {
-			return fmt.Sprintf(policy.FirstPod+" must be in quarantine for %s without a sign of life before this one follows", r.HoldReported)
+			return fmt.Sprintf("the first pod after a start must be in quarantine for %s without a sign of life before this one follows", r.HoldReported)
 		}
-		return policy.FirstPod + " is confirmed before the rest"
+		return "the first pod after a start is confirmed before the rest"
 	}
 	return fmt.Sprintf("at most %d in one look", r.MaxPerLook)
 }
