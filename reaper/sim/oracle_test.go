@@ -42,6 +42,7 @@ type oracle struct {
 	scans     bool            // an operator's scan is under way
 	first     map[string]bool // what was parked since the start and is not confirmed
 	proven    bool            // one of these was confirmed
+	wasProven bool            // when the look began
 	misled    map[string]bool // the entries for which the breaker opened when the pod misled; it opens again if the outcome is not written
 }
 
@@ -72,6 +73,7 @@ const exchange = 20 * time.Second
 func (o *oracle) looks(n *node) {
 	o.looked, o.readings, o.moved, o.lives = n.now, nil, nil, nil
 	o.begun, o.parks, o.wasOpen = maps.Clone(o.unclosed), len(n.quarantine) > 0, o.open
+	o.wasProven = o.proven
 }
 
 // starts notes that the program starts.
