@@ -44,9 +44,9 @@ func simulate(s scenario, plant plant, telling bool) *node {
 	n.after(n.between(0, time.Minute), n.start)
 	n.run(s.calm)
 	n.calmDown()
-	end := s.calm + n.patience()
-	for resumed := 0; n.now < end && n.oracle.failed == "" && !n.settled(); {
-		n.run(min(end, n.now+10*time.Minute))
+	from := s.calm
+	for resumed := 0; n.now < from+n.patience() && n.oracle.failed == "" && !n.settled(); {
+		n.run(min(from+n.patience(), n.now+10*time.Minute))
 		if !n.oracle.open {
 			continue
 		}
@@ -54,7 +54,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 			n.oracle.fail(n, "the breaker opens again and again, though nothing happens to the node")
 		}
 		n.order(operatorResumes, n.pods[0]) // it opened rightly, and the operator has the program go on
-		end = n.now + n.patience()
+		from = n.now
 	}
 	n.oracle.ends(n)
 	return n

@@ -20,6 +20,12 @@ func (n *node) patience() time.Duration {
 	if n.oracle.cutShort { // the daemon sees it at its next look
 		d += time.Hour
 	}
+	for _, q := range n.quarantine {
+		if q.leaf > 0 { // its kubelet tries again within 2 min 2 s, and what is left then changed just now
+			d += r.Hold + 3*time.Minute
+			break
+		}
+	}
 	return d + n.back // for so long, file times may lie ahead of the clock
 }
 
