@@ -34,6 +34,7 @@ type oracle struct {
 	asked     map[parsers.PodUID]question      // the last one about each pod
 	signs     map[parsers.PodUID]time.Duration // the last look in which something spoke for the pod
 	logged    map[parsers.PodUID]time.Duration // the last look in which it had a log directory
+	blind     time.Duration                    // when the last look began that could not identify the kubelet: whose lines came before is not known
 	scan      error                            // of the last scan of the mounts
 	scanned   map[parsers.PodUID]bool          // whether it found one
 	scannedAt time.Duration
@@ -226,7 +227,7 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 		o.fail(n, "%s was parked, though its volume is staged", p)
 	case r.fileErr != nil, !lists && file:
 		o.fail(n, "%s was parked, though a state file names it or cannot be read", p)
-	case p.held && n.log.tore[p.uid].by(n, o.looked) && n.now-n.log.tore[p.uid].at < 10*time.Minute:
+	case p.held && n.log.tore[p.uid].by(n, o.looked) && n.log.tore[p.uid].at > o.blind && n.now-n.log.tore[p.uid].at < 10*time.Minute:
 		o.fail(n, "%s was parked, though its kubelet tears down a volume of it", p)
 	case p.held && spoke < ran:
 		o.fail(n, "%s was parked, though its kubelet tears down a volume of it, of which no line was read", p)

@@ -214,7 +214,7 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 	e.CertainName = reading.CertainName(e, logged || len(r.of[i].sandboxes) > 0)
 	f[policy.FactPodLogs] = r.logs.Fact(e, r.logless())
 	f[policy.FactStaticPod] = r.static.Fact(e, r.running())
-	p.shown = p.shown || !r.oracle.scans && !r.oracle.person && (e.Static || f[policy.FactStaticPod].Truth == policy.Yes) // a command leaves no memory
+	r.of[i].static = !r.oracle.scans && !r.oracle.person && (e.Static || f[policy.FactStaticPod].Truth == policy.Yes) // a command leaves no memory
 }
 
 func (r *readings) logless() parsers.PodUID {

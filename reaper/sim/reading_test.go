@@ -22,6 +22,7 @@ type sight struct {
 	again, parked, mounted bool // a mount in pods/UID, in quarantine, in either
 	file, used             bool
 	manifest, staged       bool
+	static                 bool // it was shown to be a static pod's
 	seen                   *dir // its directory in place
 }
 

@@ -21,7 +21,11 @@ func (o *oracle) passed(n *node) {
 	for _, d := range o.moved {
 		o.stays(n, d)
 	}
+	if !r.kubeletOK {
+		o.blind = o.looked
+	}
 	for i, p := range n.pods {
+		p.shown = p.shown || r.of[i].static
 		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest {
 			o.signs[p.uid] = o.looked
 		}
