@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -200,19 +199,6 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 	}
 	if len(first) < 100 {
 		t.Errorf("only %d series", len(first))
-	}
-}
-
-func TestPromtool(t *testing.T) {
-	promtool := testkit.NeedCommand(t, "promtool")
-	for _, m := range []*Metrics{fresh(), busy()} {
-		b, err := m.text()
-		testkit.Must(t, err)
-		cmd := exec.CommandContext(t.Context(), promtool, "check", "metrics")
-		cmd.Stdin = bytes.NewReader(b)
-		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-			t.Errorf("promtool check metrics: %v\n%s", err, out)
-		}
 	}
 }
 

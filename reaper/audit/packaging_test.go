@@ -60,33 +60,34 @@ func alertRules(t *testing.T) []alertRule {
 // paragraph in the docs.
 func TestAlertRules(t *testing.T) {
 	names := exported(t)
-	var seen []string
+	tests, err := os.ReadFile(strings.Replace(rulesFile, ".rules.", ".test.", 1))
+	testkit.Must(t, err)
 	for _, r := range alertRules(t) {
 		for _, name := range metricName.FindAllString(r.Expr, -1) {
 			if !names[name] {
 				t.Errorf("%s uses %s, which is not exported", r.Alert, name)
 			}
 		}
-		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
-			t.Errorf("%s has severity %q", r.Alert, r.Labels["severity"])
+		if !strings.Contains(r.Annotations["summary"], "{{ $labels.instance }}") {
+			t.Errorf("%s lacks the place: %v", r.Alert, r.Annotations)
 		}
-		if !strings.Contains(r.Annotations["summary"], "{{ $labels.instance }}") || len(r.Annotations["description"]) < 60 {
-			t.Errorf("%s lacks the place or the action: %v", r.Alert, r.Annotations)
-		}
-		link, ok := strings.CutPrefix(r.Annotations["runbook_url"], "https://github.com/orphan-reaper/orphan-reaper/blob/main/")
-		if !ok || !strings.HasSuffix(link, "#"+strings.ToLower(r.Alert)) {
-			t.Errorf("%s has the runbook %s", r.Alert, r.Annotations["runbook_url"])
-		}
-		checkLink(t, "../..", link)
-		seen = append(seen, r.Alert)
+		checkAlert(t, r, string(tests))
 	}
-	text, err := os.ReadFile(strings.Replace(rulesFile, ".rules.", ".test.", 1))
-	testkit.Must(t, err)
-	for _, alert := range seen {
-		_, cases, _ := strings.Cut(string(text), "alertname: "+alert+"\n")
-		if !strings.Contains(string(text), alert) || !strings.Contains(cases, "exp_labels") {
-			t.Errorf("no test in which %s fires", alert)
-		}
+}
+
+// checkAlert checks what every alert has.
+func checkAlert(t *testing.T, r alertRule, tests string) {
+	t.Helper()
+	if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) || len(r.Annotations["description"]) < 60 {
+		t.Errorf("%s: labels %v, annotations %v", r.Alert, r.Labels, r.Annotations)
+	}
+	link, ok := strings.CutPrefix(r.Annotations["runbook_url"], "https://github.com/orphan-reaper/orphan-reaper/blob/main/")
+	if !ok || !strings.HasSuffix(link, "#"+strings.ToLower(r.Alert)) {
+		t.Errorf("%s has the runbook %s", r.Alert, r.Annotations["runbook_url"])
+	}
+	checkLink(t, "../..", link)
+	if _, cases, _ := strings.Cut(tests, "alertname: "+r.Alert+"\n"); !strings.Contains(cases, "exp_labels") {
+		t.Errorf("no test in which %s fires", r.Alert)
 	}
 }
 
