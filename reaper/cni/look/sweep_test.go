@@ -43,8 +43,8 @@ func TestSweepCNI(t *testing.T) {
 	n.write("cni/networks/cbr0/lock", "")
 	n.write("cni/networks/cbr0/last_reserved_ip.0", "10.244.0.9")
 	looks := n.sweep()
-	if len(looks) != 1 || len(looks[0].Errors) != 0 {
-		t.Fatalf("%d looks, errors %q", len(looks), errorsOf(looks))
+	if asked := n.cri.Calls(fakecri.GetVersion); len(looks) != 1 || len(looks[0].Errors) != 0 || asked != 0 { // nothing is broken
+		t.Fatalf("%d looks, errors %q, asked %d times for the version", len(looks), errorsOf(looks), asked)
 	}
 	look := looks[0]
 	if look.Node.RuntimeLists.Truth != policy.Yes || !slices.Equal(look.Listed, []string{id("a live pod")}) {
@@ -179,35 +179,38 @@ func TestSweepCNIRuntime(t *testing.T) {
 	}
 }
 
-// TestSweepCNIBroken is a cache file without bytes or cut off: it hinders the teardown of a
-// sandbox that is not ready, and that of a ready one is left to it.
+// TestSweepCNIBroken is a cache file without bytes or cut off: it hinders the teardown of a sandbox that is not ready, and
+// that of a ready one is left to it. Which runtime stumbles over it depends on its version, so that is reported with the
+// file; without an answer, the file is judged all the same.
 func TestSweepCNIBroken(t *testing.T) {
+	const version = "fakecri 1.2.3"
+	listed := goneFacts(cniFacts{cni.Listed: policy.Yes})
+	ready := goneFacts(cniFacts{cni.Listed: policy.Yes, cni.Ready: policy.Yes})
+	doubt := goneFacts(cniFacts{cni.Listed: policy.Yes, cni.Ready: policy.Unknown})
+	versionFails := func(f fakecri.Fault) func(*cniNode, string) {
+		return func(n *cniNode, s string) { n.sandbox(s, false); n.cri.SetFault(fakecri.GetVersion, f) }
+	}
 	for _, c := range []struct {
-		name  string
-		state func(n *cniNode, id string)
-		want  cniFacts
+		name    string
+		state   func(n *cniNode, id string)
+		want    cniFacts
+		runtime string
 	}{
-		{"gone", func(*cniNode, string) {}, goneFacts(nil)},
-		{"not ready", func(n *cniNode, id string) { n.sandbox(id, false) }, goneFacts(cniFacts{cni.Listed: policy.Yes})},
-		{"ready", func(n *cniNode, id string) { n.sandbox(id, true) }, goneFacts(cniFacts{cni.Listed: policy.Yes, cni.Ready: policy.Yes})},
-		{
-			"not ready, but a container of it runs", func(n *cniNode, s string) { n.sandbox(s, false); n.container(id("c"), s, true) },
-			goneFacts(cniFacts{cni.Listed: policy.Yes, cni.Ready: policy.Yes}),
-		},
-		{
-			"known by a container that has ended", func(n *cniNode, s string) { n.container(id("c"), s, false) },
-			goneFacts(cniFacts{cni.Listed: policy.Yes, cni.Ready: policy.Unknown}),
-		},
-		{
-			"not ready, and the containers are not known", func(n *cniNode, s string) {
-				n.sandbox(s, false)
-				n.cri.SetFault(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
-			},
-			goneFacts(cniFacts{cni.Listed: policy.Yes, cni.Ready: policy.Unknown}),
-		},
+		{"gone", func(*cniNode, string) {}, goneFacts(nil), version},
+		{"not ready", func(n *cniNode, s string) { n.sandbox(s, false) }, listed, version},
+		{"ready", func(n *cniNode, s string) { n.sandbox(s, true) }, ready, ""},
+		{"not ready, but a container of it runs", func(n *cniNode, s string) { n.sandbox(s, false); n.container(id("c"), s, true) }, ready, ""},
+		{"known by a container that has ended", func(n *cniNode, s string) { n.container(id("c"), s, false) }, doubt, ""},
+		{"not ready, and the containers are not known", func(n *cniNode, s string) {
+			n.sandbox(s, false)
+			n.cri.SetFault(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
+		}, doubt, ""},
+		{"its version fails", versionFails(fakecri.Fault{Err: status.Error(codes.Internal, "x\ny")}), listed, "Version: x"},
+		{"its version hangs", versionFails(fakecri.Fault{Hang: true}), listed, "(Version: no answer in time)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newCNINode(t)
+			n.patience = time.Second
 			id := id("broken")
 			c.state(n, id)
 			empty, cut := "cbr0-"+id+"-eth0", "cni-loopback-"+id+"-lo"
@@ -216,57 +219,10 @@ func TestSweepCNIBroken(t *testing.T) {
 			looks := n.sweep()
 			for _, name := range []string{empty, cut} {
 				f := cniFile(t, looks, name)
-				if !f.Broken || f.Container != id {
-					t.Errorf("%s: broken %v, of %q", name, f.Broken, f.Container)
+				if !f.Broken || f.Container != id || !strings.Contains(f.Runtime, c.runtime) || strings.Contains(f.Runtime, "\n") {
+					t.Errorf("%s: broken %v, of %q, runtime %q", name, f.Broken, f.Container, f.Runtime)
 				}
 				checkCNI(t, f, c.want)
-			}
-		})
-	}
-}
-
-// TestSweepCNIVersion: which runtime stumbles over an empty cache file depends on its version,
-// so it is reported with the file; without an answer, the file is judged all the same.
-func TestSweepCNIVersion(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		broken bool
-		fault  fakecri.Fault
-		want   string
-	}{
-		{name: "nothing is broken"},
-		{name: "not ready", broken: true, want: "fakecri 1.2.3"},
-		{name: "it fails", broken: true, fault: fakecri.Fault{Err: status.Error(codes.Internal, "x\ny")}, want: "Version: x"},
-		{name: "it hangs", broken: true, fault: fakecri.Fault{Hang: true}, want: "(Version: no answer in time)"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			n := newCNINode(t)
-			if c.fault.Hang {
-				n.patience = time.Second
-			}
-			n.cri.SetFault(fakecri.GetVersion, c.fault)
-			listed, gone := id("broken"), id("broken and gone")
-			n.sandbox(listed, false)
-			whole := n.cache("cbr0", id("whole"), "eth0", string(newUID()), n.netns("whole"))
-			if c.broken {
-				n.write("cni/results/cbr0-"+listed+"-eth0", "")
-				n.write("cni/results/cbr0-"+gone+"-eth0", "")
-			}
-			looks := n.sweep()
-			if f := cniFile(t, looks, whole); f.Runtime != "" {
-				t.Errorf("a whole file hinders %q", f.Runtime)
-			}
-			if got := n.cri.Calls(fakecri.GetVersion); got > 0 != c.broken {
-				t.Errorf("it was asked %d times", got)
-			}
-			if !c.broken {
-				return
-			}
-			for _, id := range []string{listed, gone} {
-				f := cniFile(t, looks, "cbr0-"+id+"-eth0")
-				if !strings.Contains(f.Runtime, c.want) || strings.ContainsAny(f.Runtime, "\n") || f.Facts[cni.Ready].Truth != policy.No {
-					t.Errorf("runtime %q, want %q; ready: %v", f.Runtime, c.want, f.Facts[cni.Ready])
-				}
 			}
 		})
 	}

@@ -2,15 +2,10 @@ package remove
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net/netip"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -22,9 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// hostLocal does what the plugin does to a network's directory, after its documentation and recorded files:
-// everything under flock(2) on its lock file; ADD reserves the address after the last one, if O_EXCL succeeds;
-// DEL reads all files to find its own.
+// hostLocal does what the plugin does to a network's directory, under flock(2) on its lock file.
 type hostLocal struct {
 	dir  string
 	lock int
@@ -35,13 +28,6 @@ func openHostLocal(dir string) (*hostLocal, error) {
 	return &hostLocal{dir, fd}, err
 }
 
-func (h *hostLocal) locked(f func() error) error {
-	if err := flockWait(h.lock); err != nil {
-		return err
-	}
-	return errors.Join(f(), unix.Flock(h.lock, unix.LOCK_UN))
-}
-
 func flockWait(fd int) error {
 	for {
 		if err := unix.Flock(fd, unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
@@ -50,145 +36,42 @@ func flockWait(fd int) error {
 	}
 }
 
-var errFull = errors.New("no address is free")
-
-// add reserves one of 10.0.0.1 to 10.0.0.most.
-func (h *hostLocal) add(id string, most int) (addr string, err error) {
-	err = h.locked(func() error {
-		last := 0
-		if b, err := os.ReadFile(h.dir + "/last_reserved_ip.0"); err == nil {
-			a, err := netip.ParseAddr(string(b))
-			if err != nil {
-				return err
-			}
-			last = int(a.As4()[3])
-		}
-		for i := range most {
-			addr = fmt.Sprintf("10.0.0.%d", 1+(last+i)%most)
-			f, err := os.OpenFile(h.dir+"/"+addr, os.O_RDWR|os.O_EXCL|os.O_CREATE, 0o600)
-			if errors.Is(err, os.ErrExist) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			_, err = f.WriteString(id + "\r\neth0")
-			return errors.Join(err, f.Close(), os.WriteFile(h.dir+"/last_reserved_ip.0", []byte(addr), 0o600))
-		}
-		return errFull
-	})
-	return addr, err
-}
-
-// del releases the addresses of the ID, and reports whether there were any.
-func (h *hostLocal) del(id string) (found bool, err error) {
-	err = h.locked(func() error {
-		entries, err := os.ReadDir(h.dir)
-		for _, e := range entries {
-			b, err := os.ReadFile(h.dir + "/" + e.Name())
-			if err == nil && strings.TrimSpace(string(b)) == id+"\r\neth0" {
-				found = true
-				if err := os.Remove(h.dir + "/" + e.Name()); err != nil {
-					return err
-				}
-			}
-		}
+// reuse releases the address, as a late DEL does, and gives it to another container, as the next ADD does.
+func (h *hostLocal) reuse(addr, id string) error {
+	if err := flockWait(h.lock); err != nil {
 		return err
-	})
-	return found, err
+	}
+	err := os.Remove(h.dir + "/" + addr)
+	if err == nil || errors.Is(err, os.ErrNotExist) {
+		err = os.WriteFile(h.dir+"/"+addr, []byte(id+"\r\neth0"), 0o600)
+	}
+	return errors.Join(err, unix.Flock(h.lock, unix.LOCK_UN))
 }
 
-// pluginHelper is a second process: "hold FILE" locks it and waits to be killed; "stream DIR
-// NAME COUNT" is a node on which pods come and go.
-func pluginHelper(arg string) int {
-	f := strings.Fields(arg)
-	if f[0] == "hold" {
-		fd, err := unix.Open(f[1], unix.O_RDONLY, 0)
-		if err != nil || flockWait(fd) != nil {
-			return 2
-		}
-		fmt.Println("held")
-		for {
-			_ = unix.Pause()
-		}
-	}
-	n, err := strconv.Atoi(f[3])
-	if err != nil {
+// holdHelper is a second process, which locks the file and waits to be killed.
+func holdHelper(path string) int {
+	fd, err := unix.Open(path, unix.O_RDONLY, 0)
+	if err != nil || flockWait(fd) != nil {
 		return 2
 	}
-	if err := stream(f[1], f[2], n); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	fmt.Println("held")
+	for {
+		_ = unix.Pause()
 	}
-	return 0
 }
 
-// streamed is how many addresses the range of the stream has.
-const streamed = 64
-
-// stream adds and deletes count times and complains of each reservation that it lost. Some
-// of its containers are dead from the start: their DEL comes late or never.
-func stream(dir, name string, count int) error {
-	h, err := openHostLocal(dir)
-	if err != nil {
-		return err
-	}
-	var live, dead []string
-	at := map[string]string{}
-	for i := 0; i < count; {
-		id := fmt.Sprintf("%s-%s-%064x", map[bool]string{true: "dead", false: "live"}[rand.IntN(3) == 0], name, i)
-		addr, err := h.add(id, streamed)
-		switch {
-		case errors.Is(err, errFull):
-		case err != nil:
-			return err
-		case id[0] == 'd':
-			i++
-			dead = append(dead, id)
-		default:
-			i++
-			live, at[id] = append(live, id), addr
-		}
-		if len(dead) > 0 && rand.IntN(8) == 0 {
-			k := rand.IntN(len(dead))
-			if _, err := h.del(dead[k]); err != nil {
-				return err
-			}
-			dead[k] = dead[len(dead)-1]
-			dead = dead[:len(dead)-1]
-		}
-		if len(live) > 12 || errors.Is(err, errFull) && len(live) > 0 {
-			k := rand.IntN(len(live))
-			id := live[k]
-			b, rerr := os.ReadFile(dir + "/" + at[id])
-			found, err := h.del(id)
-			if err != nil {
-				return err
-			}
-			if !found || rerr != nil || !strings.HasPrefix(string(b), id) {
-				fmt.Println("lost", id, at[id])
-			}
-			live[k] = live[len(live)-1]
-			live = live[:len(live)-1]
-		}
-	}
-	fmt.Println("end", count)
-	return nil
-}
-
-func startPlugin(tb testing.TB, arg string) (*exec.Cmd, *bufio.Scanner) {
-	tb.Helper()
-	cmd := exec.CommandContext(tb.Context(), "/proc/self/exe")
-	cmd.Env = append(os.Environ(), envPlugin+"="+arg)
+func startHolder(t *testing.T, path string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), envHolder+"="+path)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
+	testkit.Must(t, err)
+	testkit.Must(t, cmd.Start())
+	if !bufio.NewScanner(out).Scan() {
+		t.Fatal("the helper did not get the lock")
 	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	return cmd, bufio.NewScanner(out)
+	return cmd
 }
 
 // TestCNILockHeld: a lock that another process never gives back is waited for once. What needs no lock, or another one, is removed.
@@ -202,10 +85,7 @@ func TestCNILockHeld(t *testing.T) {
 			x.Must(os.Rename(x.network+"/10.0.0.9", x.cni+"/networks/other/10.0.0.9"))
 			other = x.read(other.Kind, x.cni+"/networks/other", "10.0.0.9")
 			x.Must(os.WriteFile(x.network+"/lock", nil, 0o600))
-			cmd, out := startPlugin(t, "hold "+x.network+"/"+held)
-			if !out.Scan() {
-				t.Fatal("the helper did not get the lock")
-			}
+			holder := startHolder(t, x.network+"/"+held)
 			waits := 0
 			x.r.guards.before = testkit.Outside(func(op, name string) {
 				if op == "openat" && name == "lock" {
@@ -220,8 +100,8 @@ func TestCNILockHeld(t *testing.T) {
 				t.Errorf("the lock file was opened %d times", waits)
 			}
 			ended(t, x.restore(files[0]), policy.Refused, "is locked by another process")
-			x.Must(cmd.Process.Kill())
-			_ = cmd.Wait()
+			x.Must(holder.Process.Kill())
+			_ = holder.Wait()
 			ended(t, x.take(files[:2]...), policy.Done)
 		})
 	}
@@ -315,13 +195,7 @@ func TestCNILockSaves(t *testing.T) {
 			x.Must(err)
 			defer beneath.Close(h.lock)
 			done := make(chan error, 1)
-			plugin := func() {
-				_, err := h.del(containerID(1))
-				if err == nil {
-					_, err = h.add(containerID(2), 1)
-				}
-				done <- err
-			}
+			plugin := func() { done <- h.reuse("10.0.0.1", containerID(2)) }
 			x.r.guards.before = testkit.Outside(func(op, _ string) {
 				switch {
 				case op != "unlinkat":
@@ -338,72 +212,5 @@ func TestCNILockSaves(t *testing.T) {
 			x.Must(<-done)
 			testkit.There(t, x.network+"/10.0.0.1", locks)
 		})
-	}
-}
-
-// TestCNIStream: pods come and go, thousands of them, while the addresses of those that
-// are dead are removed, and no live one is lost.
-func TestCNIStream(t *testing.T) {
-	testkit.OnTmpfs(t)
-	count := 500
-	if testkit.Long() {
-		count = 5000
-	}
-	x := newCNI(t, false)
-	x.r.lockWait = lockWait
-	lines := make(chan string)
-	for _, name := range []string{"a", "b"} {
-		cmd, out := startPlugin(t, fmt.Sprintf("stream %s %s %d", x.network, name, count))
-		go func() {
-			for out.Scan() {
-				lines <- out.Text()
-			}
-			if err := cmd.Wait(); err != nil {
-				lines <- err.Error()
-			}
-			lines <- ""
-		}()
-	}
-	results, words := map[policy.Result]int{}, map[bool]int{}
-	for running := 2; running > 0; {
-		select {
-		case line := <-lines:
-			switch {
-			case line == "":
-				running--
-			case !strings.HasPrefix(line, "end"):
-				t.Error(line)
-			}
-			continue
-		default:
-		}
-		var files []cni.File
-		entries, err := os.ReadDir(x.network)
-		x.Must(err)
-		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), "10.") {
-				continue
-			}
-			c, err := readCNI(cni.Address, x.network, e.Name())
-			id, _, _ := bytes.Cut(c.Data, []byte("\r"))
-			if err != nil || !bytes.HasPrefix(id, []byte("dead-")) {
-				continue
-			}
-			c.Container = string(id)
-			files = append(files, c)
-		}
-		for _, o := range x.r.remove(context.Background(), files) {
-			results[o.Result]++
-			if o.Result == policy.Refused {
-				words[strings.Contains(o.Err, "locked")]++
-			}
-			if o.Result == policy.Failed {
-				t.Errorf("%+v", o)
-			}
-		}
-	}
-	t.Logf("%d added beside %v, refused as locked %v", 2*count, results, words)
-	if results[policy.Done] < count/100 {
-		t.Error("hardly anything was removed")
 	}
 }

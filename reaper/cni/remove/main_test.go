@@ -9,13 +9,13 @@ import (
 
 const (
 	envCutOff = "CNI_TEST_CUT_OFF"
-	envPlugin = "CNI_TEST_PLUGIN"
+	envHolder = "CNI_TEST_HOLDER"
 )
 
 func TestMain(m *testing.M) {
 	switch {
-	case os.Getenv(envPlugin) != "":
-		os.Exit(pluginHelper(os.Getenv(envPlugin)))
+	case os.Getenv(envHolder) != "":
+		os.Exit(holdHelper(os.Getenv(envHolder)))
 	case os.Getenv(envCutOff) != "":
 		os.Exit(cutOffHelper())
 	}

@@ -433,23 +433,6 @@ func TestRestoreCNIDiskFull(t *testing.T) {
 	ended(t, x.restore(other), policy.Failed, "read-only")
 }
 
-// TestRemoveCNIStops: files that were not begun when the context ends are kept.
-func TestRemoveCNIStops(t *testing.T) {
-	x := newCNI(t, false)
-	files := append(x.caches(), x.address(1, "10.0.0.7"))
-	ctx, cancel := context.WithCancel(context.Background())
-	x.r.guards.before = testkit.Outside(func(op, _ string) {
-		if op == "unlinkat" {
-			cancel()
-		}
-	})
-	out := x.r.remove(ctx, files)
-	ended(t, out[:1], policy.Done)
-	ended(t, out[1:], policy.Refused, "before it was begun")
-	testkit.There(t, x.results+"/"+files[1].Name, true)
-	testkit.There(t, x.network+"/10.0.0.7", true)
-}
-
 // TestRemoveCNIHangs: a call that does not return is waited for as long as the grace; when it
 // returns, nothing more is begun.
 func TestRemoveCNIHangs(t *testing.T) {
