@@ -25,5 +25,5 @@
 // wake-ups are not read: the kubelet repeats its message every two seconds, and an error of a volume every two minutes.
 //
 // Wake-ups come by inotify(7), with a timer of one minute as a fallback. nxadm/tail is used by parse only: its reader has no
-// bound on memory, and its watcher may end the process (TestTailWatchEndsTheProcess).
+// bound on memory, and its watcher ends the process where a path can no longer be read (log.Fatalf in its inotify.go).
 package source

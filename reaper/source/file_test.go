@@ -188,28 +188,6 @@ func TestFileCopyTruncateWithALargerRefill(t *testing.T) {
 	f.seesNot(2)
 }
 
-// The guard off: by size alone the refill's beginning is never read.
-func TestFileSizeAloneWouldLoseTheRefill(t *testing.T) {
-	path := logPath(t)
-	w := open(t, path)
-	w.orphans(1)
-	tl, err := openTailed(path)
-	testkit.Must(t, err)
-	defer tl.close()
-	copyTruncate(t, path, path+".1")
-	w.orphans(10, 11, 12)
-	if info, err := tl.file.Stat(); err != nil || info.Size() < int64(len(tl.prefix)) {
-		t.Fatal("the refill is not larger", err)
-	}
-	if ok, _ := tl.same(0); ok {
-		t.Error("the beginning has changed and is not seen to have")
-	}
-	tl.prefix = nil
-	if ok, _ := tl.same(0); !ok {
-		t.Error("without a prefix it should look the same")
-	}
-}
-
 func TestFileReplacedByWhatIsNoFile(t *testing.T) {
 	for name, replace := range map[string]func(path string) error{
 		"directory": func(p string) error { return os.Mkdir(p, 0o700) },
@@ -237,19 +215,6 @@ func TestFileReplacedByWhatIsNoFile(t *testing.T) {
 			open(t, path).orphans(2)
 			f.sees(1, 2)
 		})
-	}
-}
-
-// TestFilesOfTheKernelAreNone: by its mode /proc/kmsg is a regular file. Reading it steals the kernel's
-// messages from syslogd, and never ends.
-func TestFilesOfTheKernelAreNone(t *testing.T) {
-	for _, path := range []string{"/proc/version", "/sys/kernel/fscaps"} {
-		if _, err := os.Stat(path); err != nil {
-			continue // /sys is not everywhere
-		}
-		if _, err := openTailed(path); !errors.Is(err, errNotRegular) {
-			t.Errorf("%s: %v", path, err)
-		}
 	}
 }
 

@@ -21,17 +21,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-func TestUnitNames(t *testing.T) {
-	for in, want := range map[string]string{
-		"kubelet": "kubelet.service", "k3s.service": "k3s.service", "a.slice": "a.slice",
-		"snap.microk8s.daemon-kubelite": "snap.microk8s.daemon-kubelite.service",
-	} {
-		if got := unitName(in); got != want {
-			t.Errorf("unitName(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestDecodeEntry(t *testing.T) {
 	const head = `{"__CURSOR":"s=1;t=5","__REALTIME_TIMESTAMP":"5","_PID":"12","_COMM":"kubelet","_SYSTEMD_UNIT":"kubelet.service","_BOOT_ID":"b","SYSLOG_IDENTIFIER":"x",`
 	for name, c := range map[string]struct {
