@@ -359,23 +359,6 @@ func TestTwoProcessesAppend(t *testing.T) {
 	}
 }
 
-func TestAppendSeesWhatOthersWrote(t *testing.T) {
-	dir := t.TempDir()
-	a, b := open(t, dir, Options{}), open(t, dir, Options{})
-	appendTo(t, a, life(1, policy.KindParked)...)
-	if done := appendTo(t, b, life(2, policy.KindParked)...); done[0].Seq != 3 {
-		t.Errorf("number %d was given twice", done[0].Seq)
-	}
-	testkit.Must(t, a.Refresh())
-	if n := len(a.Entries()); n != 2 {
-		t.Errorf("%d entries after Refresh, want 2", n)
-	}
-	// Without reading the other process's records first, the same numbers would be assigned again.
-	if a.ledger.seq != 4 {
-		t.Errorf("the last number is %d, want 4", a.ledger.seq)
-	}
-}
-
 // Each test here disables one guard and shows the loss.
 
 func TestWithoutReadingOnARecordIsLost(t *testing.T) {

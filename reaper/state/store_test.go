@@ -446,21 +446,6 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-func TestLocksEndWithTheirProcess(t *testing.T) {
-	dir := memDir(t)
-	cmd, out := startWriter(t, dir, "w", 100_000)
-	if !out.Scan() {
-		t.Fatal("the writer ended by itself")
-	}
-	testkit.Must(t, cmd.Process.Kill())
-	_ = cmd.Wait()
-	s := open(t, dir, Options{})
-	release, err := s.LockRun()
-	testkit.Must(t, err)
-	release()
-	appendTo(t, s, policy.Record{Kind: policy.KindStarted})
-}
-
 func TestConcurrentUse(t *testing.T) {
 	s := open(t, memDir(t), Options{})
 	var wg sync.WaitGroup
