@@ -70,22 +70,6 @@ func TestContainerBind(t *testing.T) {
 	}
 }
 
-// TestParkedMount: a mount below a parked pod names UID.n.
-func TestParkedMount(t *testing.T) {
-	if !inNamespace(t) {
-		return
-	}
-	n, uid := newNode(t), newUID()
-	n.Mkdir("kubelet/orphan-reaper/" + string(uid) + ".3/volumes/kubernetes.io~nfs/v")
-	n.mount("", "kubelet/orphan-reaper/"+string(uid)+".3/volumes/kubernetes.io~nfs/v")
-	f := n.probe().Mounts(t.Context(), []parsers.PodUID{uid})[uid]
-	if f.Truth != policy.Yes {
-		t.Errorf("the mount below the parked pod is not seen: %+v", f)
-	}
-	look := n.look(policy.EntryState{Entry: string(uid) + ".3", UID: uid})
-	check(t, look.Parked[0], facts{policy.FactMounted: policy.Yes, policy.FactRemade: policy.No, policy.FactDirectory: policy.Yes})
-}
-
 // jailEnv makes a copy of the test binary change its root and wait for its input to end.
 const jailEnv = "ORPHAN_REAPER_TEST_JAIL"
 

@@ -181,18 +181,6 @@ func TestPretender(t *testing.T) {
 	}
 }
 
-// TestKubeletWithoutTLS: a program at the port that has plain HTTP.
-func TestKubeletWithoutTLS(t *testing.T) {
-	s := httptest.NewServer(testkit.Answer(testkit.ListOf(testkit.HerePod)))
-	t.Cleanup(s.Close)
-	cert, _ := testkit.NewCert(t, "kubelet", testkit.Later)
-	p, k := kubeletAt(t, s, cert)
-	l := listing(p.of(t.Context(), k), nil)
-	if f := l.podLists().Released(testkit.UIDQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "HTTP response to HTTPS client") {
-		t.Errorf("%+v", f)
-	}
-}
-
 func TestKubeletClientCertificate(t *testing.T) {
 	cert, key := testkit.NewCert(t, "kube-apiserver-kubelet-client", testkit.Later)
 	old, oldKey := testkit.NewCert(t, "kube-apiserver-kubelet-client", testkit.Noon.Add(-time.Hour))

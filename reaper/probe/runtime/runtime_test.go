@@ -234,16 +234,6 @@ func TestAskRuntimeEmpty(t *testing.T) {
 	wantTruths(t, a, uidLive, policy.No, policy.No)
 }
 
-// TestAskRuntimeFailureWithTheGuardOff shows what the errors of a list guard against.
-func TestAskRuntimeFailureWithTheGuardOff(t *testing.T) {
-	s := startCRI(t, fakecri.Options{})
-	s.SetFault(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
-	a := newReader(t, s.Endpoint()).Ask(t.Context())
-	wantTruths(t, a, uidLive, policy.Yes, policy.Unknown)
-	a.ContainerErr = nil
-	wantTruths(t, a, uidLive, policy.Yes, policy.No) // a living pod without a container
-}
-
 func TestAskRuntimeIdentity(t *testing.T) {
 	labels := func(kv ...string) map[string]string {
 		m := map[string]string{}
