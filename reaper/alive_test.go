@@ -17,53 +17,6 @@ var signsOfLife = []policy.FactName{
 	policy.FactSandbox, policy.FactContainer, policy.FactCgroup, policy.FactKubeletLists, policy.FactAPILists, policy.FactKubeletFile,
 }
 
-// TestMadeAgainAndUsed: a static pod whose manifest came back runs again, under the same UID
-// and with a directory that its kubelet made anew, while the elder is parked. What runs is
-// never moved, the elder is never removed, and nothing was judged wrongly.
-func TestMadeAgainAndUsed(t *testing.T) {
-	for _, static := range []bool{true, false} {
-		n := newFakeNode()
-		rules := noHold()
-		elder := n.add(1, nil)
-		elder.ephemeral = true
-		r := n.reaper(t, rules)
-		mustPass(t, r, n.claim(1))
-		n.pass(26 * time.Second)
-		alive := map[policy.FactName]policy.Truth{policy.FactCgroup: policy.Yes}
-		if static {
-			alive[policy.FactStaticPod] = policy.Yes
-		}
-		living := n.add(1, alive)
-		living.used = policy.Yes
-		n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): alive}
-		for range 5 {
-			mustPass(t, r)
-			n.pass(30 * time.Hour)
-		}
-		if n.pods[uidOf(1)] != living {
-			t.Fatalf("static %t: the living pod's directory was moved", static)
-		}
-		if elder.files != 3 || len(n.quarantine) != 1 || n.BreakerOpen() == static {
-			t.Errorf("static %t: %d of 3 files, %d in quarantine, breaker %t", static, elder.files, len(n.quarantine), n.BreakerOpen())
-		}
-		conflicts := slices.DeleteFunc(slices.Clone(n.told), func(rec policy.Record) bool { return rec.Kind != policy.KindConflict })
-		if len(conflicts) != 1 || n.Entries()[conflicts[0].Entry].Phase != policy.PhaseConflict {
-			t.Fatalf("static %t: told %v", static, n.kinds(uidOf(1)))
-		}
-		// It dies: what it had goes the usual way, and the elder stays.
-		living.facts = nil
-		n.signs = nil
-		resume(t, r)
-		for range 3 {
-			mustPass(t, r, n.claim(1))
-			n.pass(rules.Confirm)
-		}
-		if n.pods[uidOf(1)] != nil || n.quarantine[conflicts[0].Entry] != elder {
-			t.Errorf("static %t: pods %v, quarantine %v", static, n.pods, n.quarantine)
-		}
-	}
-}
-
 // TestLivesWhileHeld: a pod that lives again while its emptyDir waits for the end of its
 // retention, or its data for a person, is told and frozen, and stops what judged it.
 func TestLivesWhileHeld(t *testing.T) {

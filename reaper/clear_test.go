@@ -46,29 +46,6 @@ func TestClearedStory(t *testing.T) {
 	}
 }
 
-// TestClearedAgain: what appears in a leaf that was cleared waits for a hold of its own.
-func TestClearedAgain(t *testing.T) {
-	n := newFakeNode()
-	p := n.add(1, nil)
-	p.leaf = 1
-	r := n.reaper(t, testRules)
-	mustPass(t, r, n.held(1))
-	n.pass(testRules.Hold)
-	mustPass(t, r, n.held(1))
-	for range 3 {
-		p.leaf = 1
-		n.pass(testRules.Hold / 4)
-		if rep := mustPass(t, r, n.held(1)); p.leaf != 1 {
-			t.Fatalf("cleared again after a quarter of a hold: %+v", rep.Outcomes)
-		}
-	}
-	n.pass(testRules.Hold)
-	mustPass(t, r, n.held(1))
-	if p.leaf != 0 || len(n.quarantine) != 2 {
-		t.Errorf("%d in the leaf, %d in quarantine", p.leaf, len(n.quarantine))
-	}
-}
-
 // TestClearMounted: what the scan after clearing finds, or cannot read, goes back.
 func TestClearMounted(t *testing.T) {
 	for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
@@ -79,35 +56,6 @@ func TestClearMounted(t *testing.T) {
 		rep := mustPass(t, n.reaper(t, rules), n.held(1))
 		if p.leaf != 2 || len(n.quarantine) != 0 || len(rep.Entries) != 0 || n.BreakerOpen() {
 			t.Errorf("%s: %d in the leaf, %d in quarantine: %+v", truth, p.leaf, len(n.quarantine), rep.Outcomes)
-		}
-	}
-}
-
-// TestClearRestored: a person takes it back, and the pod is kept from then on.
-func TestClearRestored(t *testing.T) {
-	n, rules := newFakeNode(), noHold()
-	p := n.add(1, nil)
-	p.leaf = 2
-	r := n.reaper(t, rules)
-	mustPass(t, r, n.held(1))
-	o, err := r.Restore(t.Context(), uidOf(1), n.shown(1))
-	if err != nil || o.Result != policy.Done || p.leaf != 2 || len(n.quarantine) != 0 {
-		t.Fatalf("%+v, %v", o, err)
-	}
-	rep := mustPass(t, r, n.held(1))
-	if v := rep.Pods[0]; !v.For(policy.ReasonRestored) || p.leaf != 2 {
-		t.Errorf("%+v", v)
-	}
-	// Where the pod is gone, it stays in quarantine, and the person can ask again.
-	n.add(2, nil).leaf = 2
-	mustPass(t, r, n.held(2))
-	delete(n.pods, uidOf(2))
-	for range 2 {
-		if o, err := r.Restore(t.Context(), uidOf(2), n.shown(2)); err != nil || o.Result != policy.Partly {
-			t.Fatalf("%+v, %v", o, err)
-		}
-		if e := policy.Listed(n.Entries()); len(e) != 1 || e[0].Phase != policy.PhaseConfirmed {
-			t.Fatalf("%+v", e)
 		}
 	}
 }

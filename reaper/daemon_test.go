@@ -126,24 +126,6 @@ func TestDaemonForgedFlood(t *testing.T) {
 	})
 }
 
-// TestDaemonSeesAtOnce: from the line to the parked pod with no hold.
-func TestDaemonSeesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNode()
-		rules := noHold()
-		lines, stop := startDaemon(t, n, rules)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		n.add(1, nil)
-		lines <- parsers.Line{Text: []byte(uidOf(1))}
-		time.Sleep(400 * time.Millisecond)
-		stop()
-		if len(n.quarantine) != 1 {
-			t.Error("not parked within 400 ms")
-		}
-	})
-}
-
 // TestDaemonTellsOfAContradiction: once, again when it changes, and when it ends; the
 // status line has it for as long as it lasts.
 func TestDaemonTellsOfAContradiction(t *testing.T) {
@@ -204,46 +186,6 @@ func daemonEnds(t *testing.T, moved error) {
 			t.Errorf("it goes on, and ends with %v", err)
 		}
 	})
-}
-
-// TestDaemonBuildNode: once a minute, for a while, a process on the node hides what is mounted.
-// With the defaults the orphans go within hold, confirm and three minutes all the same; no look
-// is bought that a quiet node would not have had, but for one a few seconds after each doubt.
-func TestDaemonBuildNode(t *testing.T) {
-	for _, lasts := range []time.Duration{time.Second, 20 * time.Second, 40 * time.Second} {
-		for _, phase := range []time.Duration{0, 15 * time.Second, 45 * time.Second} {
-			synctest.Test(t, func(t *testing.T) {
-				n := newFakeNode()
-				for i := range 4 {
-					n.add(i, nil)
-				}
-				doubts := 0
-				n.doubted = func(now policy.Instant) bool {
-					if (now.Boot+phase)%time.Minute >= lasts {
-						return false
-					}
-					doubts++
-					return true
-				}
-				rules := testRules
-				rules.Hold, rules.Confirm = 5*time.Minute, 5*time.Minute
-				lines, stop := startDaemon(t, n, rules)
-				lines <- parsers.Line{Text: []byte(uidOf(0))}
-				// The first pod goes all the way before the others: twice confirm.
-				time.Sleep(rules.Hold + 2*rules.Confirm + 3*time.Minute)
-				stop()
-				if len(n.pods) != 0 || len(n.quarantine) != 0 {
-					t.Errorf("%s from %s on: %d pods are there still, %d in quarantine", lasts, phase, len(n.pods), len(n.quarantine))
-				}
-				if n.looks > 60 {
-					t.Errorf("%s from %s on: %d looks", lasts, phase, n.looks)
-				}
-				if phase == 0 && doubts == 0 {
-					t.Error("no look met the doubt: the test shows nothing")
-				}
-			})
-		}
-	}
 }
 
 // slowNode is a node whose disk hangs for a while at each batch.

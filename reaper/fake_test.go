@@ -54,11 +54,8 @@ type fakeNode struct {
 	// crowded is a pod of which another directory arrives in quarantine than was judged, while a third
 	// one has taken its name.
 	crowded parsers.PodUID
-	static  bool // the pods are static ones
 	// still, if set, is called at the beginning of each last question.
 	still func()
-	// doubted says when the mounts of no pod are known.
-	doubted func(now policy.Instant) bool
 }
 
 type fakePod struct {
@@ -69,8 +66,6 @@ type fakePod struct {
 	files     int          // what a strip removes
 	leaf      int          // entries in the one leaf, of a pod or of what was cleared
 	used      policy.Truth // of what was made again
-	// stated are the kubelet's files that name the pod.
-	stated []policy.StateFile
 }
 
 var (
@@ -176,15 +171,9 @@ func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
 	if p.leaf > 0 {
 		e.Residue = []policy.Residue{{Path: fakeLeaf, Class: contents.ClassData, Entries: int64(p.leaf) + 1}}
 	}
-	e.Unwanted, e.StateFiles, e.Static = n.unwanted, p.stated, n.static
+	e.Unwanted, e.StateFiles = n.unwanted, []policy.StateFile{{Name: "cpu_manager_state", Written: n.now.Wall}}
 	for f, v := range p.facts {
 		e.Facts.Set(f, v, "fake", "as the test says")
-	}
-	if e.StateFiles == nil {
-		e.StateFiles = []policy.StateFile{{Name: "cpu_manager_state", Written: n.now.Wall}}
-	}
-	if n.doubted != nil && n.doubted(n.now) {
-		e.Facts.Set(policy.FactMounted, policy.Unknown, "fake", "a process hides them")
 	}
 	return e
 }
@@ -228,9 +217,6 @@ func (n *fakeNode) Mounts(_ context.Context, uids []parsers.PodUID) map[parsers.
 	facts := map[parsers.PodUID]policy.Fact{}
 	for _, uid := range uids {
 		facts[uid] = policy.Fact{Truth: policy.No}
-		if n.doubted != nil && n.doubted(n.now) {
-			facts[uid] = policy.Fact{Detail: "a process hides them"}
-		}
 		if f, ok := n.scans[uid]; ok {
 			facts[uid] = f
 		}
@@ -556,23 +542,4 @@ func (n *fakeNode) held(i int) reported.Claim {
 	c := n.claim(i)
 	c.Sighting.Report, c.Sighting.Volume, c.Sighting.Leaf = parsers.ReportTeardown, "v", fakeLeaf
 	return c
-}
-
-// TestFakeNode: the fake itself keeps what it is given, and cuts off where it is told.
-func TestFakeNode(t *testing.T) {
-	n := newFakeNode()
-	p := n.add(1, nil)
-	a := policy.Action{Kind: policy.Park, UID: uidOf(1), Entry: "e"}
-	if o := n.move(a); o.Result != policy.Done || n.quarantine["e"] != p || n.pods[uidOf(1)] != nil {
-		t.Fatalf("park: %+v", o)
-	}
-	n.add(1, nil)
-	a.Kind = policy.PutBack
-	if o := n.move(a); o.Result != policy.Conflict || n.pods[uidOf(1)] != p || n.quarantine["e.conflict"] == nil {
-		t.Fatalf("put back: %+v", o)
-	}
-	n.cutAt = n.steps + 1
-	if !killed(func() { _, _ = n.Append(policy.Record{}) }) {
-		t.Fatal("not cut off")
-	}
 }

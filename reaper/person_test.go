@@ -230,26 +230,6 @@ func TestForgetKilled(t *testing.T) {
 	}
 }
 
-// TestForgetLeavesTheRest: another entry of the pod, and the breaker, stay.
-func TestForgetLeavesTheRest(t *testing.T) {
-	n, rules := restoredNode(t)
-	other := string(uidOf(1)) + ".2"
-	n.quarantine[other] = &fakePod{data: true, files: 1}
-	for _, rec := range []policy.Record{
-		{Kind: policy.KindConflict, UID: uidOf(1), Entry: other, At: n.now}, {Kind: policy.KindBreaker, UID: uidOf(1), At: n.now},
-	} {
-		if _, err := n.Append(rec); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if done, err := n.reaper(t, rules).Forget(t.Context(), []parsers.PodUID{uidOf(1)}); err != nil || len(done) != 1 {
-		t.Fatalf("forgot %v, %v", done, err)
-	}
-	if e := n.Entries()[other]; e == nil || e.Phase != policy.PhaseConflict || n.quarantine[other] == nil || !n.BreakerOpen() {
-		t.Errorf("entry %+v, quarantine %v, breaker %t", e, n.quarantine, n.BreakerOpen())
-	}
-}
-
 // TestCommandBesideItself: of two same commands at once the second finds nothing, which is its own error.
 func TestCommandBesideItself(t *testing.T) {
 	n, rules := heldNode(t)

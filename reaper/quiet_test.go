@@ -4,10 +4,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
@@ -15,33 +13,6 @@ import (
 // wentQuiet are the records of that kind that people were told.
 func (n *fakeNode) wentQuiet() []policy.Record {
 	return slices.DeleteFunc(slices.Clone(n.told), func(r policy.Record) bool { return r.Kind != policy.KindQuiet })
-}
-
-// TestDaemonTellsWhenItGoesQuiet: the kubelet names a pod every 2 s until the pod is parked. Then one
-// record says when it stopped and after how many lines, and no look is taken for it that is not due.
-func TestDaemonTellsWhenItGoesQuiet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNode()
-		n.add(1, nil)
-		lines, stop := startDaemon(t, n, testRules)
-		sent, last := int64(0), time.Time{}
-		for range 200 { // the kubelet names what has a directory
-			if time.Sleep(2 * time.Second); n.pods[uidOf(1)] != nil {
-				lines <- parsers.Line{Text: []byte(uidOf(1))}
-				sent, last = sent+1, n.now.Wall.Add(0)
-			}
-			synctest.Wait()
-		}
-		time.Sleep(time.Hour)
-		stop()
-		told := n.wentQuiet()
-		if len(told) != 1 || told[0].UID != uidOf(1) || told[0].Lines != sent || sent < 100 || told[0].LastLine.Before(last) {
-			t.Fatalf("%d lines, the last at %s or later: %+v", sent, last, told)
-		}
-		if n.looks > 20 {
-			t.Errorf("%d looks", n.looks)
-		}
-	})
 }
 
 // TestQuietForged: lines that anyone can write count for nothing, whoever they name.

@@ -53,27 +53,6 @@ func TestOnePodsStory(t *testing.T) {
 	}
 }
 
-// TestHoldSurvivesRestart: the second of the two looks may be another process's.
-func TestHoldSurvivesRestart(t *testing.T) {
-	n := newFakeNode()
-	n.add(1, nil)
-	mustPass(t, n.reaper(t, testRules), n.claim(1))
-	n.pass(testRules.Hold)
-	mustPass(t, n.reaper(t, testRules))
-	if len(n.quarantine) != 1 {
-		t.Error("the hold began anew with the restart")
-	}
-	n = newFakeNode()
-	n.add(1, nil)
-	mustPass(t, n.reaper(t, testRules), n.claim(1))
-	n.pass(testRules.Hold)
-	n.now.BootID = "another boot"
-	mustPass(t, n.reaper(t, testRules), n.claim(1))
-	if len(n.quarantine) != 0 {
-		t.Error("a hold was kept across a reboot")
-	}
-}
-
 // TestMountBetweenLookAndRename: what the scan after parking finds, or cannot read, goes
 // back; without the scan the pod would be stripped with the mount in it.
 func TestMountBetweenLookAndRename(t *testing.T) {
@@ -341,26 +320,6 @@ func TestRefusalToldOnce(t *testing.T) {
 	}
 }
 
-// TestLivingToldOnce: a pod that has forged lines name it is told once, whatever shows that it
-// lives in each look.
-func TestLivingToldOnce(t *testing.T) {
-	n := newFakeNode()
-	p := n.add(1, nil)
-	for _, facts := range []map[policy.FactName]policy.Truth{
-		{policy.FactSandbox: policy.Yes},
-		{policy.FactSandbox: policy.Yes, policy.FactMounted: policy.Yes},
-		{policy.FactContainer: policy.Yes, policy.FactInUse: policy.Yes},
-		{policy.FactKubeletLists: policy.Yes},
-	} {
-		p.facts = facts
-		mustPass(t, n.reaper(t, testRules), n.claim(1))
-		n.pass(time.Minute)
-	}
-	if len(n.told) != 1 {
-		t.Errorf("told %d times", len(n.told))
-	}
-}
-
 // TestRestore: what a person restored is kept from then on.
 func TestRestore(t *testing.T) {
 	n := newFakeNode()
@@ -498,32 +457,6 @@ func TestFirstCannotMove(t *testing.T) {
 	}
 	if rep.Next != 30*time.Second || took < time.Minute {
 		t.Errorf("where nothing can be moved, 7 tries took %s and the next comes in %s", took, rep.Next)
-	}
-}
-
-// TestTwiceInOneSecond: a pod that comes again while its elder lies in quarantine gets an
-// entry of its own, also where the clock says the same.
-func TestTwiceInOneSecond(t *testing.T) {
-	n := newFakeNode()
-	rules := atOnce()
-	r := n.reaper(t, rules)
-	for range 3 {
-		n.add(1, nil).data = true
-		mustPass(t, r, n.claim(1))
-		if err := r.Resume(t.Context()); err != nil { // its elder stopped it: the pod was made again
-			t.Fatal(err)
-		}
-		mustPass(t, r, n.claim(1))
-		mustPass(t, r)
-	}
-	known := 0
-	for name := range n.quarantine {
-		if e := n.Entries()[name]; e != nil && (e.Phase == policy.PhaseConfirmed || e.Phase == policy.PhaseConflict) {
-			known++
-		}
-	}
-	if len(n.quarantine) != 3 || known != 3 {
-		t.Errorf("%d in quarantine, of which the ledger holds %d", len(n.quarantine), known)
 	}
 }
 
