@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -189,7 +190,7 @@ func TestWholeExplainUsed(t *testing.T) {
 		}
 	}
 	out, _ := n.run("doctor")
-	if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, "can be removed when PID") || strings.Contains(words, "can be removed now") {
+	if words := strings.Join(strings.Fields(out), " "); !regexp.MustCompile(`Can be removed: 1 pod \([^)]*\) when PID`).MatchString(words) {
 		t.Errorf("doctor:\n%s", out)
 	}
 }

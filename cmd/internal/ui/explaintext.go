@@ -144,10 +144,8 @@ func (x explainer) summary(pod *podView) string {
 	case len(pod.Clear) > 0:
 		return "Dead, but the kubelet cannot finish. The next sweep would quarantine what lies in " + clean.Text(strings.Join(pod.Clear, ", ")) +
 			", and nothing else; then the kubelet removes the rest by itself."
-	case pod.Verdict == policy.Wait && InUse(pod.Why) != "":
-		return "Not yet. " + x.remover.After(InUse(pod.Why), sweep)
-	case pod.Verdict == policy.Wait && slices.Contains(pod.Reasons, policy.ReasonKubeletFile):
-		return "Not yet. " + x.remover.After("the kubelet has reported it as an orphan or started another pod", sweep)
+	case pod.Verdict == policy.Wait && Ends(pod.Why) != "":
+		return "Not yet. " + x.remover.After(Ends(pod.Why), sweep)
 	case pod.Verdict == policy.Wait:
 		return "Not yet. " + cmp.Or(x.remover.Later(sweep), "The reasons end by themselves."+within(time.Duration(pod.DueSeconds)*time.Second))
 	case pod.outlook() == policy.OutlookQuiet:

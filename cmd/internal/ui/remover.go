@@ -38,14 +38,24 @@ func RemoverOf(n policy.Node, breaker bool, d summary.Daemon, observe bool, wait
 		r.note, r.final = "Nothing is removed yet: "+why.Detail+".", true
 	case stopped:
 		r.note, r.final = "Nothing is removed: "+clean.Text(why.Detail)+".", true
-	case d.Runs == policy.No && d.PID > 0: // only a sweep holds the daemon's lock
-		r.note, r.final = fmt.Sprintf("A sweep (PID %d) is at work.", d.PID), true
-	case d.Runs == policy.No:
-		r.note = "No daemon runs here."
-	case d.Runs == policy.Unknown:
-		r.note = "Whether a daemon runs here is not known."
+	default:
+		r.note, r.final = Absent(d)
 	}
 	return r
+}
+
+// Absent returns which process removes pods in place of a daemon, "" if a daemon runs, and whether it is a sweep that is
+// at work.
+func Absent(d summary.Daemon) (note string, sweeps bool) {
+	switch {
+	case d.Runs == policy.No && d.PID > 0: // only a sweep holds the daemon's lock
+		return fmt.Sprintf("A sweep (PID %d) is at work.", d.PID), true
+	case d.Runs == policy.No:
+		return "No daemon runs here.", false
+	case d.Runs == policy.Unknown:
+		return "Whether a daemon runs here is not known.", false
+	}
+	return "", false
 }
 
 // NoDaemon reports whether no daemon runs, in which case no hold begins.
@@ -74,16 +84,17 @@ func (r Remover) with(command string) string {
 	return r.note + command
 }
 
-// InUse returns what has to end before a dead pod that is in use can be removed, "" for any other pod.
-func InUse(why []policy.Why) string {
+// Ends returns what has to end before a dead pod can be removed, other than time; "" if nothing has to.
+func Ends(why []policy.Why) string {
 	for _, w := range why {
-		if w.Reason != policy.ReasonInUse {
-			continue
-		}
-		if process, _, one := strings.Cut(w.Detail, " has "); one && strings.HasPrefix(process, "PID ") {
+		switch process, _, one := strings.Cut(w.Detail, " has "); {
+		case w.Reason == policy.ReasonKubeletFile:
+			return "the kubelet reports it as an orphan or starts another pod"
+		case w.Reason == policy.ReasonInUse && one && strings.HasPrefix(process, "PID "):
 			return clean.Text(process) + " ends"
+		case w.Reason == policy.ReasonInUse:
+			return "no process or loop device is found to use a file of it"
 		}
-		return "no process or loop device is found to use a file of it"
 	}
 	return ""
 }

@@ -15,11 +15,11 @@ func TestAfter(t *testing.T) {
 		"cannot read /proc/7/fd":                          "no process or loop device is found to use a file of it",
 	}
 	for text, want := range detail {
-		if got := InUse([]policy.Why{{Reason: policy.ReasonYoung}, {Reason: policy.ReasonInUse, Detail: text}}); got != want {
+		if got := Ends([]policy.Why{{Reason: policy.ReasonYoung}, {Reason: policy.ReasonInUse, Detail: text}}); got != want {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
-	if got := InUse([]policy.Why{{Reason: policy.ReasonHold, Detail: "PID 1 has it"}}); got != "" {
+	if got := Ends([]policy.Why{{Reason: policy.ReasonHold, Detail: "PID 1 has it"}}); got != "" {
 		t.Errorf("a hold: %q", got)
 	}
 	sweeps := RemoverOf(policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}, false,

@@ -291,8 +291,8 @@ func (p *Printer) whatToDo(v *Report, shown []podView) {
 		switch word := v.word(pod); {
 		case len(pod.Clear) > 0 && word != outcomeQuarantined:
 			clears++
-		case word == wordWait && InUse(pod.Why) != "":
-			used, ends = used+1, InUse(pod.Why)
+		case word == wordWait && Ends(pod.Why) != "":
+			used, ends = used+1, Ends(pod.Why)
 		case (word == string(policy.Keep) || word == outcomeKept) && pod.outlook() != policy.OutlookPerson:
 		default:
 			counts[word]++
@@ -316,7 +316,7 @@ func (p *Printer) whatToDo(v *Report, shown []podView) {
 		item("clear", Green, human.Count(clears, "pod")+": a sweep would quarantine what keeps the kubelet from finishing. What that is: orphan-reaper explain POD")
 	}
 	if used > 1 {
-		ends = "no process or loop device uses a file of them"
+		ends = "nothing uses a file of them, or the kubelet reports them"
 	}
 	switch {
 	case used > 0 && v.show.Swept:

@@ -38,7 +38,8 @@ type Unmount struct {
 	refused bool // the pod is not proved dead, and no hold runs that would prove it
 	left    int
 	doubt   bool
-	kept    []policy.Reason
+	kept    []string // reasons
+	after   string   // what Next does
 	remover Remover
 }
 
@@ -71,7 +72,7 @@ func NewUnmount(u *reaper.Unmounting, c Context, dryRun bool) Unmount {
 	if u.Next != nil {
 		for _, w := range u.Next.Why {
 			if u.Next.Decision == policy.Keep && w.Reason != policy.ReasonMounted && w.Reason != policy.ReasonWaived {
-				v.kept = append(v.kept, w.Reason)
+				v.kept = append(v.kept, string(w.Reason))
 			}
 		}
 	}
@@ -79,16 +80,27 @@ func NewUnmount(u *reaper.Unmounting, c Context, dryRun bool) Unmount {
 	return v
 }
 
+// next sets what comes now, in words and as a command.
 func (v *Unmount) next() {
+	again, explain := "orphan-reaper unmount "+v.UID, "orphan-reaper explain "+v.UID
+	done := "Nothing is mounted below its directory any more. "
 	switch {
-	case v.DryRun && !v.refused && v.left > 0:
-		v.Next = append(v.Next, "orphan-reaper unmount "+v.UID)
-	case v.doubt, v.left > 0 && !v.DryRun && v.Verdict == policy.Reap:
-		v.Next = append(v.Next, "orphan-reaper unmount "+v.UID)
-	case v.left > 0 || len(v.kept) > 0:
-		v.Next = append(v.Next, "orphan-reaper explain "+v.UID)
+	case v.doubt:
+		v.after, v.Next = "This finds out what is mounted now, and goes on:", []string{again}
+	case v.left > 0 && v.DryRun && !v.refused:
+		v.after, v.Next = "This unmounts it:", []string{again}
+	case v.left > 0 && (v.DryRun || v.Verdict != policy.Reap):
+		v.after, v.Next = "This shows what keeps the pod:", []string{explain}
+	case v.left > 0:
+		v.after, v.Next = "The same command goes on with what is left, once nothing stands in its way:", []string{again}
+	case len(v.kept) > 0:
+		v.after = fmt.Sprintf("%sIt is still kept (%s). The kubelet may end that by itself within seconds; this shows what is left to do:", done,
+			strings.Join(v.kept, ", "))
+		v.Next = []string{explain}
 	case v.remover.Now("it", "") != "":
-		v.Next = append(v.Next, "orphan-reaper sweep "+v.UID)
+		v.after, v.Next = done+"This, or the kubelet itself, does the rest:", []string{"orphan-reaper sweep " + v.UID}
+	default:
+		v.after = done + "The daemon does the rest, or the kubelet itself."
 	}
 }
 
@@ -98,16 +110,6 @@ func (v *Unmount) NeedsPerson() bool {
 		return v.refused || slices.ContainsFunc(v.Mounts, func(m mountView) bool { return m.Stays != "" })
 	}
 	return v.left > 0 || v.doubt
-}
-
-// Done counts the mounts that were unmounted.
-func (v *Unmount) Done() (n int) {
-	for _, m := range v.Mounts {
-		if m.Result == policy.Done {
-			n++
-		}
-	}
-	return n
 }
 
 // UnmountQuestion returns what an unmount would detach.
@@ -162,37 +164,43 @@ func (m mountView) stays() string {
 func (p *Printer) Unmount(v Unmount) {
 	if v.Before != nil {
 		p.Printf("unmounted already, at %s: %s\n", human.When(*v.Before), v.UID)
-		p.after(&v)
-		return
-	}
-	if v.DryRun {
+	} else if v.DryRun {
 		p.Para("", v.heading())
 		for _, m := range v.Mounts {
 			p.Para("  ", m.text())
 		}
 		p.verdict(&v)
 	} else {
-		for _, m := range v.Mounts {
-			switch {
-			case m.Result == policy.Done:
-				p.Para("", "unmounted: "+m.Words())
-			case m.Result == policy.Gone:
-				p.Para("", "gone already: "+m.Words())
-			case m.Result == policy.Failed:
-				p.Para("", "not known: "+m.Words()+": "+clean.Text(m.Error))
-			case m.Result != "":
-				p.Para("", "still mounted: "+m.Words()+": "+clean.Text(m.Error))
-			case v.doubt:
-				p.Para("", "not tried: "+m.Words()+m.stays())
-			default:
-				p.Para("", "still mounted: "+m.Words()+m.stays())
-			}
-		}
-		if v.Stopped != "" && v.NeedsPerson() {
-			p.Para("", "Stopped: "+clean.Text(v.Stopped)+".")
+		p.unmounted(&v)
+	}
+	p.Gap()
+	p.Para("", v.after)
+	for _, command := range v.Next {
+		p.Printf("  %s\n", command)
+	}
+}
+
+// unmounted writes what became of each mount.
+func (p *Printer) unmounted(v *Unmount) {
+	for _, m := range v.Mounts {
+		switch {
+		case m.Result == policy.Done:
+			p.Para("", "unmounted: "+m.Words())
+		case m.Result == policy.Gone:
+			p.Para("", "gone already: "+m.Words())
+		case m.Result == policy.Failed:
+			p.Para("", "not known: "+m.Words()+": "+clean.Text(m.Error))
+		case m.Result != "":
+			p.Para("", "still mounted: "+m.Words()+": "+clean.Text(m.Error))
+		case v.doubt:
+			p.Para("", "not tried: "+m.Words()+m.stays())
+		default:
+			p.Para("", "still mounted: "+m.Words()+m.stays())
 		}
 	}
-	p.after(&v)
+	if v.Stopped != "" && v.NeedsPerson() {
+		p.Para("", "Stopped: "+clean.Text(v.Stopped)+".")
+	}
 }
 
 // verdict writes whether the pod is proved dead, of a dry run.
@@ -210,36 +218,4 @@ func (p *Printer) verdict(v *Unmount) {
 		words += " yet; the command waits for the hold"
 	}
 	p.Para("", words+": "+clean.Text(policy.WhyWords(v.Why))+".")
-}
-
-// after writes what comes next.
-func (p *Printer) after(v *Unmount) {
-	p.Gap()
-	switch {
-	case v.doubt:
-		p.Para("", "This finds out what is mounted now, and goes on:")
-	case v.left > 0 && !v.DryRun && v.Verdict != policy.Reap:
-		p.Para("", "This shows what keeps the pod:")
-	case v.left > 0 && !v.DryRun:
-		p.Para("", "The same command goes on with what is left, once nothing stands in its way:")
-	case v.left > 0:
-	case len(v.kept) > 0:
-		p.Para("", fmt.Sprintf("Nothing is mounted below its directory any more. It is still kept (%s). The kubelet may end that by itself "+
-			"within seconds; this shows what is left to do:", joinReasons(v.kept)))
-	case len(v.Next) == 0:
-		p.Para("", "Nothing is mounted below its directory any more. The daemon does the rest, or the kubelet itself.")
-	default:
-		p.Para("", "Nothing is mounted below its directory any more. This, or the kubelet itself, does the rest:")
-	}
-	for _, command := range v.Next {
-		p.Printf("  %s\n", command)
-	}
-}
-
-func joinReasons(reasons []policy.Reason) string {
-	words := make([]string, 0, len(reasons))
-	for _, r := range reasons {
-		words = append(words, string(r))
-	}
-	return strings.Join(words, ", ")
 }

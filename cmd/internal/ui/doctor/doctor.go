@@ -158,10 +158,7 @@ func newPod(p *summary.Pod, now time.Time) pod {
 		for _, w := range p.Verdict.Why {
 			v.Reasons = append(v.Reasons, w.Reason)
 		}
-		v.ends = ui.InUse(p.Verdict.Why)
-		if v.ends == "" && p.Verdict.For(policy.ReasonKubeletFile) {
-			v.ends = "the kubelet reports it or starts another pod"
-		}
+		v.ends = ui.Ends(p.Verdict.Why)
 	}
 	v.Says = sentence(p, v.recent)
 	return v
@@ -179,7 +176,7 @@ func sentence(p *summary.Pod, recent bool) string {
 	case p.Fate == summary.Gone:
 		return "Its directory is gone. The kubelet has nothing to complain of any more."
 	case p.Fate != summary.Goes && p.Fate != summary.Stopped:
-		return means(mainReason(p), p.Evidence)
+		return ui.BriefOf(mainReason(p)).Means
 	case p.Cleaned():
 		return "Ended, being cleaned up by the kubelet."
 	case len(p.Verdict.Leaves) > 0:
@@ -187,7 +184,7 @@ func sentence(p *summary.Pod, recent bool) string {
 	}
 	for _, w := range p.Verdict.Why {
 		if !slices.Contains(ofNode, w.Reason) {
-			return means(w.Reason, p.Evidence)
+			return ui.BriefOf(w.Reason).Means
 		}
 	}
 	return "Dead: nothing of it runs, is mounted or in use."
@@ -197,23 +194,6 @@ func sentence(p *summary.Pod, recent bool) string {
 var ofNode = []policy.Reason{
 	policy.ReasonYoung, policy.ReasonHold, policy.ReasonKubeletStarting, policy.ReasonLimit, policy.ReasonWaived,
 	policy.ReasonObserve, policy.ReasonSpread, policy.ReasonBreaker, policy.ReasonNamespaces, policy.ReasonContradiction,
-}
-
-// means returns the meaning of a reason for a pod, in one sentence. It claims only what was read.
-func means(r policy.Reason, e *policy.Evidence) string {
-	if r == policy.ReasonInUse && e.Facts[policy.FactInUse].Truth == policy.Unknown {
-		return "Whether something has a file of it open could not be read."
-	}
-	if r == policy.ReasonInUse {
-		return "Something still has a file of it open."
-	}
-	if r == policy.ReasonStaged && e.Facts[policy.FactStaged].Truth == policy.Unknown {
-		return "Whether a volume of it is staged here could not be read."
-	}
-	if r == policy.ReasonKubeletFile && e.FilesGoStale {
-		return "It waits until the kubelet reports it or starts another pod: a state file that may be stale has it."
-	}
-	return ui.BriefOf(r).Means
 }
 
 // mainReason returns the reason that an operator needs first: mounted, else restored, else the first that does

@@ -200,7 +200,7 @@ func (p writer) removal(v *Screen) {
 		p.Para("  ", s.String()+" can be removed, and nothing is: "+clean.Text(why)+".")
 		return
 	}
-	eligible := v.eligible(" is quarantined", " are quarantined")
+	eligible := v.eligible()
 	if eligible == "" || v.unattended || v.Daemon.Runs != policy.Yes {
 		return
 	}
@@ -215,14 +215,9 @@ func (p writer) removal(v *Screen) {
 	p.Para("  ", fmt.Sprintf("%s The daemon has run since %s (mode %s).", text, human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
 }
 
-// eligible returns how many pods can be removed without an operator, and when; one and many are the verbs.
-func (v *Screen) eligible(one, many string) string {
+// eligible returns how many pods can be removed without an operator, and when.
+func (v *Screen) eligible() string {
 	var parts []string
-	add := func(s sum, when string) {
-		if s.pods > 0 {
-			parts = append(parts, s.String()+human.Plural(s.pods, one, many)+when)
-		}
-	}
 	due := time.Duration(-1)
 	byTime := v.sumOf(func(p *pod) bool {
 		if p.Fate != summary.Goes || p.ends != "" {
@@ -243,18 +238,22 @@ func (v *Screen) eligible(one, many string) string {
 	if byTime.pods > 1 {
 		when = ", the first" + when
 	}
-	add(byTime, when)
+	if byTime.pods > 0 {
+		parts = append(parts, byTime.String()+when)
+	}
 	ends := ""
 	used := v.sumOf(func(p *pod) bool {
-		if p.Fate == summary.Goes && p.ends != "" {
-			ends = p.ends
+		if p.Fate == summary.Goes {
+			ends = cmp.Or(p.ends, ends)
 		}
 		return p.Fate == summary.Goes && p.ends != ""
 	})
 	if used.pods > 1 {
 		ends = "nothing uses them any more, or the kubelet reports them"
 	}
-	add(used, " when "+ends)
+	if used.pods > 0 {
+		parts = append(parts, used.String()+" when "+ends)
+	}
 	return strings.Join(parts, "; ")
 }
 
@@ -351,7 +350,7 @@ func (p writer) todo(v *Screen) {
 			break
 		}
 		if i == 0 && v.unattended {
-			t.Text = v.eligible(" can be removed", " can be removed") + ". " + t.Text
+			t.Text = "Can be removed: " + v.eligible() + ". " + t.Text
 		}
 		p.Para("  ", t.Text)
 		p.commands(t.Commands, "scan")

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
@@ -92,21 +91,13 @@ func (v *Screen) strays(names []string) {
 
 // unattended returns what removes the eligible pods where no daemon is known to run.
 func unattended(d summary.Daemon, pods int) Todo {
-	if d.Runs == policy.No && d.PID > 0 { // only a sweep holds the daemon's lock
-		return Todo{
-			Text:     fmt.Sprintf("No daemon runs here. A sweep (PID %d) is at work; run this again when it has ended:", d.PID),
-			Commands: []string{"orphan-reaper doctor"},
-		}
+	state, sweeps := ui.Absent(d)
+	if sweeps {
+		return Todo{state + " Run this again when it has ended:", []string{"orphan-reaper doctor"}}
 	}
-	state, moves := "No daemon runs here.", "This moves"
-	t := Todo{Commands: []string{"orphan-reaper sweep"}}
-	if d.Runs == policy.Unknown {
-		state = "Whether a daemon runs here is not known: check that one does."
-	}
+	moves, commands := "This moves", []string{"orphan-reaper sweep"}
 	if d.Installed {
-		moves = "Either of these moves"
-		t.Commands = append(t.Commands, "systemctl enable --now orphan-reaper")
+		moves, commands = "Either of these moves", append(commands, "systemctl enable --now orphan-reaper")
 	}
-	t.Text = state + " " + moves + " " + human.Plural(pods, "it", "them") + " to quarantine and removes what holds no data:"
-	return t
+	return Todo{state + " " + moves + " " + human.Plural(pods, "it", "them") + " to quarantine and removes what holds no data:", commands}
 }
