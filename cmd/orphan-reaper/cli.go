@@ -37,7 +37,6 @@ type cli struct {
 	carried    *ui.Given           // the flags that printed commands carry, nil before the first one
 	quiet      bool                // --quiet
 	verbose    bool                // --verbose
-	repeats    bool                // the result repeats the records
 
 	stopSignals, stopFollowing func()
 	abandoned                  chan struct{} // closed if a command does not end after a signal; nil if nothing waits for that
@@ -153,10 +152,6 @@ func (a *cli) config(ctx context.Context) (config.Config, error) {
 	cfg, err := config.Load(ctx, a.input())
 	if a.quiet {
 		cfg.LogLevel = "error"
-	}
-	// Without a journal records go to stderr. On a terminal that would be the same text twice.
-	if a.repeats && !a.verbose && cfg.LogLevel == "info" && a.given["log-level"] == nil && !a.printer(a.stderr).Piped {
-		cfg.LogLevel = "warn"
 	}
 	return cfg, err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
 func newParseCommand(a *cli) *cobra.Command {
@@ -76,7 +75,7 @@ func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Parser, text b
 		if len(files) > 1 {
 			label = name
 		}
-		err := a.parseFile(cmd.Context(), name, p, o, func(s parsers.Sighting, line int) error {
+		err := a.parseFile(name, p, o, func(s parsers.Sighting, line int) error {
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
@@ -89,7 +88,6 @@ func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Parser, text b
 			errs = append(errs, err)
 		}
 	}
-	progress.From(cmd.Context()).End()
 	if err := p.Flush(); err != nil {
 		errs = append(errs, err)
 	}
@@ -98,38 +96,20 @@ func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Parser, text b
 
 // promptly flushes the output before each read, which may wait, as in journalctl -f | orphan-reaper parse.
 type promptly struct {
-	in   io.Reader
-	out  *ui.Printer
-	work *progress.Work // nil without progress
+	in  io.Reader
+	out *ui.Printer
 }
 
 // Read flushes and reads. The next write returns the error of a failed one.
 func (r promptly) Read(b []byte) (int, error) {
 	_ = r.out.Flush()
-	n, err := r.in.Read(b)
-	r.work.Add(int64(n))
-	return n, err
-}
-
-// reading returns a reader that counts the bytes of a file for the progress. A pipe has no known size.
-func reading(ctx context.Context, name string, in io.Reader, out *ui.Printer) promptly {
-	f, ok := in.(*os.File)
-	if !ok {
-		return promptly{in, out, nil}
-	}
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return promptly{in, out, nil}
-	}
-	work := progress.From(ctx)
-	work.Begin("reading "+name, progress.Bytes, info.Size())
-	return promptly{in, out, work}
+	return r.in.Read(b)
 }
 
 // parseFile reads one input, "-" being stdin.
-func (a *cli) parseFile(ctx context.Context, name string, p *ui.Printer, o parsers.Parser, emit func(parsers.Sighting, int) error) error {
+func (a *cli) parseFile(name string, p *ui.Printer, o parsers.Parser, emit func(parsers.Sighting, int) error) error {
 	if name == "-" {
-		return parseLines(reading(ctx, "stdin", a.stdin, p), "stdin", o, emit)
+		return parseLines(promptly{a.stdin, p}, "stdin", o, emit)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -139,7 +119,7 @@ func (a *cli) parseFile(ctx context.Context, name string, p *ui.Printer, o parse
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return fmt.Errorf("cannot read: %s is a directory", name)
 	}
-	return parseLines(reading(ctx, name, f, p), name, o, emit)
+	return parseLines(promptly{f, p}, name, o, emit)
 }
 
 // unreadable are the first bytes of files in other formats, with the program that prints them as text. Reading them

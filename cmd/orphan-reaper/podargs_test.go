@@ -93,7 +93,7 @@ func TestWholePurgeWhileAsked(t *testing.T) {
 		return strings.Join(strings.Fields(b.String()+string(rest)), " "), cmd.ProcessState.ExitCode()
 	}
 	printed, code := purge(func() { n.write(entry+".8/volumes/kubernetes.io~nfs/share/file", "canary") })
-	if code != 1 || !strings.Contains(printed, "Pod "+wholeUID(1)+", entry "+first+": ") || !strings.Contains(printed, wholeUID(1)+".8 has come since") {
+	if code != 1 || !strings.Contains(printed, "held "+wholeUID(1)+" ") || !strings.Contains(printed, wholeUID(1)+".8 has come since") {
 		t.Errorf("%d: %s", code, printed)
 	}
 	for _, e := range []string{"root/orphan-reaper/" + first, entry + ".8"} {

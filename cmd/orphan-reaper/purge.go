@@ -78,7 +78,8 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 		return a.write(ui.NewOutcomes(nil), func(p *ui.Printer) { p.Para("", "Nothing to purge: no pod in quarantine is confirmed dead.") })
 	}
 	if !yes {
-		if err := a.confirm(ui.PurgeQuestion(entries), "purge", "remove "+ui.PurgeSum(entries)); err != nil {
+		sum, shown := ui.PurgeSum(entries), func(p *ui.Printer) { p.Purging(entries, a.viewContext(cfg)) }
+		if err := a.confirm(shown, "Permanently remove "+sum+"? This cannot be undone.", "purge", "remove "+sum); err != nil {
 			return err
 		}
 	}
@@ -114,28 +115,25 @@ func confirmed(entries []policy.EntryState) []policy.EntryState {
 // errNotConfirmed is for an operator who did not type yes.
 var errNotConfirmed = errors.New("not confirmed; nothing was changed")
 
-// confirm asks on the terminal. Only "yes" is yes. Without a terminal, the error has verb, the command, and
-// would, its effect.
-func (a *cli) confirm(question, verb, would string) error {
+// confirm shows what would be changed and asks on the terminal. Only "yes" is yes. Without a terminal, the error has verb, the
+// command, and would, its effect.
+func (a *cli) confirm(show func(*ui.Printer), question, verb, would string) error {
 	f, ok := a.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return exit.Usagef("--yes "+verb+"s without asking; it cannot be undone", "%s asks first, and there is no terminal; it would %s", verb, would)
 	}
-	p, lines := a.printer(a.stderr), []string{}
-	for line := range strings.Lines(question) {
-		text := strings.TrimLeft(line, " ")
-		indent := line[:len(line)-len(text)]
-		for _, part := range p.Wrap(text, p.TextColumns()-len(indent)) {
-			lines = append(lines, indent+part)
-		}
-	}
-	return ask(f, a.stderr, strings.Join(lines, "\n"))
-}
-
-func ask(in io.Reader, out io.Writer, question string) error {
-	if _, err := fmt.Fprintf(out, "%s\nType yes: ", question); err != nil {
+	p := a.printer(a.stderr)
+	show(p)
+	p.Para("", question)
+	p.Printf("Type yes: ")
+	if err := p.Flush(); err != nil {
 		return fmt.Errorf("cannot ask: %w", err)
 	}
+	return answered(f)
+}
+
+// answered returns an error unless the answer is yes.
+func answered(in io.Reader) error {
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if strings.TrimSpace(answer) == "yes" {
 		return nil
@@ -153,7 +151,8 @@ func (a *cli) purgeArchive(ctx context.Context, name string, yes bool) error {
 		return err
 	}
 	if !yes {
-		if err := a.confirm("Drop the archive "+name+" of CNI files permanently?", "purge", "remove the archive "+name+" of CNI files"); err != nil {
+		what := "remove the archive " + name + " of CNI files"
+		if err := a.confirm(func(*ui.Printer) {}, "Permanently "+what+"? This cannot be undone.", "purge", what); err != nil {
 			return err
 		}
 	}

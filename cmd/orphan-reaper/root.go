@@ -124,7 +124,6 @@ func (v *choiceValue) Set(s string) error {
 
 // before runs before every command.
 func (a *cli) before(cmd *cobra.Command) error {
-	a.repeats = cmd.HasParent() && cmd.Parent().Name() == "quarantine" || cmd.Name() == "unmount"
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
 		return exit.Usagef("", "--config is empty") // an empty variable of a shell does not mean the usual file
 	}

@@ -68,7 +68,8 @@ func (a *cli) unmount(ctx context.Context, cfg config.Config, uid parsers.PodUID
 			return nil
 		}
 		v := view(u)
-		return a.confirm(ui.UnmountQuestion(&v), "unmount", "unmount "+ui.UnmountSum(&v))
+		question := "Unmount " + ui.UnmountSum(&v) + "? Files on disks and servers stay; those in memory are lost. orphan-reaper mounts nothing again."
+		return a.confirm(func(p *ui.Printer) { p.Mounts(&v) }, question, "unmount", "unmount "+ui.UnmountSum(&v))
 	}
 	o.Waits = func(u *reaper.Unmounting, wait time.Duration) {
 		if !a.quiet {

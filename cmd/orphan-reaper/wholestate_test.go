@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,44 +12,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
-
-// TestSaidOnce: on a terminal, records that the command's own line repeats are left out, unless the user asked
-// for all. A file gets all of them.
-func TestSaidOnce(t *testing.T) {
-	_, tty := testkit.Terminal(t, 80)
-	for _, c := range []struct {
-		name string
-		a    cli
-		want string
-	}{
-		{"a terminal", cli{repeats: true, stderr: tty}, "warn"},
-		{"a command that says nothing itself", cli{stderr: tty}, "info"},
-		{"verbose", cli{repeats: true, verbose: true, stderr: tty}, "info"},
-		{"asked for", cli{repeats: true, stderr: tty, given: map[string][]string{"log-level": {"info"}}}, "info"},
-		{"quiet", cli{repeats: true, quiet: true, stderr: tty}, "error"},
-		{"a file", cli{repeats: true, stderr: io.Discard}, "info"},
-	} {
-		c.a.env = noEnv
-		if c.a.given == nil {
-			c.a.given = map[string][]string{}
-		}
-		c.a.given["node-root"], c.a.given["node-namespaces"] = []string{t.TempDir()}, []string{"self"}
-		if cfg, err := c.a.config(t.Context()); err != nil || cfg.LogLevel != c.want {
-			t.Errorf("%s: %s, %v; want %s", c.name, cfg.LogLevel, err, c.want)
-		}
-	}
-	a := &cli{env: noEnv, given: map[string][]string{}}
-	for command, want := range map[string]bool{"quarantine restore": true, "quarantine purge": true, "sweep": false} {
-		cmd, _, err := newRootCommand(a).Find(strings.Fields(command))
-		testkit.Must(t, err)
-		cmd.SetContext(t.Context())
-		testkit.Must(t, a.before(cmd))
-		a.stopSignals()
-		if a.repeats != want {
-			t.Errorf("%s repeats its records: %t", command, a.repeats)
-		}
-	}
-}
 
 // formatV1 is a state directory as an older program left it.
 const formatV1 = "../../reaper/state/testdata/v1"

@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// Bytes is the unit that is shown in KiB, MiB and so on. Every other unit is a noun: file, entry, node.
-const Bytes = "byte"
-
 // Work is what one command does, phase by phase. Begin and End are for one goroutine, Add and Phase for any.
 type Work struct {
 	now   func() time.Time
@@ -26,7 +23,7 @@ type Work struct {
 // Phase is one part of the work.
 type Phase struct {
 	What  string // as an operator reads it: "looking at the node"
-	Unit  string // of what is counted, "" where nothing is
+	Unit  string // a noun for what is counted, "" where nothing is
 	Total int64  // how much there is to do, 0 where that is not known
 	Began time.Time
 

@@ -6,8 +6,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -191,28 +189,12 @@ func (f *Fleet) checkClear(o FleetOptions) error {
 		flag, secret = "--token-file", "token"
 	}
 	for _, t := range f.Targets {
-		address, plain := strings.CutPrefix(t.URL, "http://")
-		if o.User == "" && o.TokenFile == "" || !plain {
-			continue
+		if (o.User != "" || o.TokenFile != "") && strings.HasPrefix(t.URL, "http://") {
+			return exit.Usagef("use https:// (for a Service: --ca-file or --tls-server-name), or leave out "+flag+": by loopback none is needed",
+				"%s has no TLS, so another process or anybody on the way could read the %s", t.URL, secret)
 		}
-		hint, who := "use https:// and --ca-file, or leave out "+flag, "everybody on the way could read"
-		switch {
-		case o.Service != "":
-			hint = "with --ca-file or --tls-server-name the daemons of a Service are asked by https://"
-		case byLoopback(address):
-			hint = "leave out " + flag + ": by loopback none is needed; a daemon with basic_auth_users needs TLS as well: use https:// and --ca-file"
-			who = "a process that holds that port while the daemon is down would get"
-		}
-		return exit.Usagef(hint, "%s has no TLS, so %s the %s", t.URL, who, secret)
 	}
 	return nil
-}
-
-// byLoopback reports whether HOST:PORT is asked for on this host.
-func byLoopback(address string) bool {
-	u := url.URL{Host: address}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // MostBreakers returns how many open breakers --max-breakers allows: a number, or a share of the nodes such as 1%, rounded up.

@@ -30,7 +30,8 @@ type NodeReport struct {
 	KeptAt *time.Time   `json:"kept_at"`
 	Lines  KubeletLines `json:"kubelet_lines"`
 	// wider: less than whole days were asked for.
-	wider bool
+	wider   bool
+	entries []Entry
 }
 
 // QuarantineSum is the content of the quarantine now.
@@ -40,8 +41,6 @@ type QuarantineSum struct {
 	ForPerson int   `json:"for_person"` // entries that are kept until an operator acts
 	// ForPersonBytes is the part of Bytes in these.
 	ForPersonBytes int64 `json:"for_person_bytes"`
-
-	unknown int // entries that have not been measured yet
 }
 
 // KeptSum is how many pods the last look kept for the same reasons.
@@ -76,11 +75,11 @@ func (l *KubeletLines) last(now time.Time) string {
 }
 
 // NewNodeReport makes the report of the time since asked, which begins with a whole day.
-func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memory, asked time.Time, node string) NodeReport {
+func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memory, asked time.Time, c Context) NodeReport {
 	const day = 24 * time.Hour
 	v := NodeReport{
 		wider: !asked.Equal(a.From) && a.Now.Sub(asked)%day != 0,
-		Node:  node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Done, Days: append([]summary.Day{}, a.Days...), Kept: keptOf(m.Recorded),
+		Node:  c.Node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Done, Days: append([]summary.Day{}, a.Days...), Kept: keptOf(m.Recorded),
 		Lines: KubeletLines{
 			Pods: a.Quiet.Pods, Lines: a.Quiet.Lines, Going: a.Going, GoingOn: a.GoingPods, Estimate: a.Estimate,
 			Bytes: a.Quiet.Bytes, GoingBytes: a.GoingBytes, EstimateBytes: a.EstimateBytes, goingLast: a.GoingLast,
@@ -99,14 +98,13 @@ func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memo
 		if !e.Phase.InQuarantine() {
 			continue
 		}
+		one := viewEntry(e, c)
+		v.entries = append(v.entries, one)
 		v.Quarantine.Entries++
-		v.Quarantine.Bytes += total(e.Left).Bytes
-		if len(e.Left) == 0 {
-			v.Quarantine.unknown++
-		}
-		if e.Phase.OnlyByPerson() || hasData(e.Left) {
+		v.Quarantine.Bytes += one.Bytes
+		if one.Phase.OnlyByPerson() || one.data {
 			v.Quarantine.ForPerson++
-			v.Quarantine.ForPersonBytes += total(e.Left).Bytes
+			v.Quarantine.ForPersonBytes += one.Bytes
 		}
 	}
 	return v
@@ -162,8 +160,10 @@ func WriteNodeReport(p *Printer, v *NodeReport) {
 	if d.Failed > 0 {
 		item("Failed", human.Count(d.Failed, "action")+": journalctl -t orphan-reaper ORPHAN_REAPER_KIND=failed")
 	}
-	item("In quarantine", v.quarantine())
-	if v.Quarantine.Entries > 0 {
+	if len(v.entries) == 0 {
+		item("In quarantine", "nothing")
+	} else {
+		item("In quarantine", entrySum(v.entries))
 		item("", "orphan-reaper quarantine list")
 	}
 	if len(v.Kept) > 0 {
@@ -200,18 +200,6 @@ func andMore(n int64, what string) string {
 		return ""
 	}
 	return ", " + human.Thousands(n) + what
-}
-
-func (v *NodeReport) quarantine() string {
-	q := v.Quarantine
-	if q.Entries == 0 {
-		return "nothing"
-	}
-	text := human.Count(q.Entries, "entry") + ", " + sizes(q.Bytes, q.unknown, q.Entries)
-	if q.ForPerson > 0 {
-		text += "; " + human.Thousands(q.ForPerson) + sized(q.ForPersonBytes) + " " + human.Plural(q.ForPerson, "stays", "stay") + " until you act"
-	}
-	return text
 }
 
 // sized returns a size in parentheses, "" for 0: earlier versions did not count the bytes of lines.

@@ -60,20 +60,12 @@ func Follow(stderr io.Writer, now func() time.Time, verbose bool) (w *progress.W
 
 // phaseText returns what is done, how much of it, and the time so far.
 func phaseText(p *progress.Phase, took string) string {
-	amount := func(n int64) string {
-		if p.Unit == progress.Bytes {
-			return human.Size(n)
-		}
-		return human.Count(n, p.Unit)
-	}
 	switch done := p.Done(); {
 	case p.Unit == "" || done+p.Total == 0:
 		return p.What + ": " + took
 	case p.Total <= done:
-		return p.What + ": " + amount(done) + ", " + took
-	case p.Unit == progress.Bytes:
-		return p.What + ": " + amount(done) + " of " + amount(p.Total) + ", " + took
+		return p.What + ": " + human.Count(done, p.Unit) + ", " + took
 	default:
-		return p.What + ": " + human.Thousands(done) + " of " + amount(p.Total) + ", " + took
+		return p.What + ": " + human.Thousands(done) + " of " + human.Count(p.Total, p.Unit) + ", " + took
 	}
 }

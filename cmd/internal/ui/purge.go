@@ -3,13 +3,10 @@ package ui
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // PurgeDone writes the results of a purge.
@@ -29,58 +26,22 @@ func (p *Printer) PurgeDone(outcomes []policy.Outcome) {
 	}
 }
 
-// A question lists this many entries, and of each this many volumes, at the most.
-const (
-	mostAskedEntries = 20
-	mostAskedVolumes = 8
-)
+// mostAsked is how many entries a question lists.
+const mostAsked = 20
 
-// PurgeQuestion returns the effect of a purge: each entry with its pod, volumes, drivers and bytes, then the
-// sum. An entry's content is known only once its data-free part was removed: if the entry was not yet confirmed
-// dead, or is not in the ledger, its content was never read and may be anything.
-func PurgeQuestion(entries []policy.EntryState) string {
-	var b strings.Builder
-	named := false
-	for i, e := range entries {
-		if i == mostAskedEntries {
-			fmt.Fprintf(&b, "and %d more\n", len(entries)-i)
-			break
-		}
-		named = named || e.PodName != ""
-		askEntry(&b, e)
+// Purging lists the entries that a purge would remove. The content of one is known only once its data-free part was removed:
+// if the entry was not yet confirmed dead, or is not in the ledger, it was never read and may be anything.
+func (p *Printer) Purging(entries []policy.EntryState, c Context) {
+	var views []Entry
+	for _, e := range entries[:min(len(entries), mostAsked)] {
+		views = append(views, viewEntry(e, c))
 	}
-	if named {
-		b.WriteString("A pod may have written its name itself: its UID counts.\n")
+	p.Table("PHASE", 11, "POD", "NAME; SINCE; PURGE", entryRows(views, c.Now.Wall))
+	if more := len(entries) - len(views); more > 0 {
+		p.Printf("… and %s\n", human.Count(more, "more entry"))
 	}
-	return b.String() + "Permanently remove " + PurgeSum(entries) + "? This cannot be undone."
-}
-
-// askEntry describes one entry in a question.
-func askEntry(b *strings.Builder, e policy.EntryState) {
-	fmt.Fprintf(b, "Pod %s", e.UID)
-	if name := clean.Text(policy.FullName(e.Namespace, e.PodName)); name != "" {
-		b.WriteString(", " + name)
-	}
-	if e.Entry != string(e.UID) {
-		b.WriteString(", entry " + clean.Text(e.Entry))
-	}
-	if len(e.Left) == 0 {
-		b.WriteString(": its content is not known\n")
-		return
-	}
-	fmt.Fprintf(b, ": %s\n", held(e))
-	volumes := slices.DeleteFunc(slices.Clone(e.Left), func(r policy.Residue) bool {
-		return r.Class != contents.ClassEphemeral && !r.NeedsPerson()
-	})
-	for i, r := range volumes {
-		if i == mostAskedVolumes {
-			fmt.Fprintf(b, "  and %d more\n", len(volumes)-i)
-			break
-		}
-		fmt.Fprintf(b, "  %s: %s, %s\n", clean.Text(r.Path), r.Class, human.Size(r.Bytes))
-	}
-	if drivers := Drivers(e.VolData); len(drivers) > 0 {
-		fmt.Fprintf(b, "  CSI driver: %s\n", strings.Join(drivers, ", "))
+	if slices.ContainsFunc(entries, func(e policy.EntryState) bool { return e.PodName != "" }) {
+		p.Para("", "A pod may have written its name itself: its UID counts.")
 	}
 }
 

@@ -174,45 +174,51 @@ func viewStopped(r *policy.Record) *Stopped {
 	return &Stopped{Since: r.At.Wall.UTC(), UID: string(r.UID), Why: list(r.Why)}
 }
 
-// sizeOf returns the entries' total size.
-func sizeOf(views []Entry) string {
-	var sum int64
-	unknown := 0
+// entrySum returns how many entries there are, their size as far as it was measured, and how many need an operator.
+func entrySum(views []Entry) string {
+	var bytes int64
+	unknown, conflicts, data := 0, 0, 0
 	for i := range views {
-		sum += views[i].Bytes
-		if len(views[i].Residue) == 0 {
+		v := &views[i]
+		bytes += v.Bytes
+		if len(v.Residue) == 0 {
 			unknown++
 		}
+		if v.Phase == policy.PhaseConflict {
+			conflicts++
+		}
+		if v.data {
+			data++
+		}
 	}
-	return sizes(sum, unknown, len(views))
+	text := human.Count(len(views), "entry")
+	if unknown < len(views) {
+		text += ", " + human.Size(bytes)
+	}
+	for _, part := range []struct {
+		n     int
+		words string
+	}{{unknown, "of a size not yet known"}, {conflicts, "in conflict"}, {data, "with data that may be a user's"}} {
+		if part.n > 0 {
+			text += "; " + human.Thousands(part.n) + " " + part.words
+		}
+	}
+	return text
 }
 
-// sizes returns the total size of entries, some of them unknown: a pod that was just parked has not been measured yet.
-func sizes(sum int64, unknown, all int) string {
-	switch unknown {
-	case 0:
-		return human.Size(sum)
-	case all:
-		return "size not yet known"
+// entryRows returns one row for each entry: its phase, UID and name, what is left of it, and when it is purged.
+func entryRows(views []Entry, now time.Time) (rows []Row) {
+	entries := map[string]int{}
+	for i := range views {
+		entries[views[i].UID]++
 	}
-	return human.Size(sum) + " and " + human.Thousands(unknown) + " of a size not yet known"
-}
-
-// entryTable writes one row for each entry: its phase, UID and name, what is left of it, and when it is purged.
-func (p *Printer) entryTable(views []Entry, now time.Time) {
-	if len(views) == 0 {
-		p.Printf("Nothing lies in quarantine.\n")
-		return
-	}
-	var rows []Row
-	data := 0
 	for i := range views {
 		v := &views[i]
 		r := Row{
 			Word: string(v.Phase), Colour: v.colour(), Title: clean.Text(v.UID), Name: podName(v.Namespace, v.Name),
 			Bytes: v.Bytes, Unread: len(v.Residue) == 0, // not yet read
 		}
-		if v.Phase == policy.PhaseConflict { // the UID may be there twice
+		if v.Phase == policy.PhaseConflict || entries[v.UID] > 1 {
 			r.Notes = append(r.Notes, "entry "+clean.Text(v.Entry))
 		}
 		if v.Leaf != "" {
@@ -221,21 +227,22 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 		if v.Since != nil {
 			r.Notes = append(r.Notes, human.Age(now.Sub(v.since))+" ago")
 		}
+		r.Notes = append(r.Notes, v.fate(now))
 		rows = append(rows, r)
-		last := &rows[len(rows)-1]
-		last.Notes = append(last.Notes, v.fate(now))
-		if v.data {
-			data++
-		}
 	}
-	p.Table("PHASE", 11, "POD", "NAME; SINCE; PURGE", rows)
-	text := human.Count(len(views), "entry") + ", " + sizeOf(views)
-	if data > 0 {
-		text += "; " + human.Thousands(data) + " with data that may be a user's"
+	return rows
+}
+
+// entryTable writes the entries and their sum.
+func (p *Printer) entryTable(views []Entry, now time.Time) {
+	if len(views) == 0 {
+		p.Printf("Nothing lies in quarantine.\n")
+		return
 	}
+	p.Table("PHASE", 11, "POD", "NAME; SINCE; PURGE", entryRows(views, now))
 	p.Aside(func() {
 		p.Gap()
-		p.Printf("%s\n", text)
+		p.Printf("%s\n", entrySum(views))
 		p.Item("", "restore", 9, "", "Puts a pod back: orphan-reaper quarantine restore UID")
 		p.Item("", "purge", 9, "", "Removes it permanently: orphan-reaper quarantine purge UID")
 	})

@@ -223,16 +223,7 @@ func quarantined(entries []Entry, unlisted int) string {
 	if len(entries)+unlisted == 0 {
 		return ""
 	}
-	text := "In quarantine: " + human.Count(len(entries), "entry") + ", " + sizeOf(entries)
-	conflicts := 0
-	for i := range entries {
-		if entries[i].Phase == policy.PhaseConflict {
-			conflicts++
-		}
-	}
-	if conflicts > 0 {
-		text += "; " + human.Thousands(conflicts) + " in conflict"
-	}
+	text := "In quarantine: " + entrySum(entries)
 	if unlisted > 0 {
 		text += "; " + human.Count(unlisted, "more directory") + " that the ledger does not have"
 	}

@@ -39,7 +39,7 @@ func ago(d time.Duration) policy.Instant {
 func busyContext() Context {
 	return Context{
 		Now: ago(0), Hold: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour,
-		Place:  Place{PodsDir: pods, QuarantineDir: "/var/lib/kubelet/orphan-reaper"},
+		Place:  Place{PodsDir: pods, QuarantineDir: "/var/lib/kubelet/orphan-reaper", Node: "n1"},
 		Daemon: summary.Daemon{Runs: policy.Yes, Mode: "enforce"},
 	}
 }
@@ -162,7 +162,7 @@ func busyNodeReport() NodeReport {
 	}
 	from := screenNow.AddDate(0, 0, -30)
 	kept := decide.Memory{Recorded: map[parsers.PodUID]string{uidMounted: "keep in-use mounted", uidHold: "wait hold"}, Looked: ago(9 * time.Minute)}
-	return NewNodeReport(summary.AccountOf(table, lines, from, screenNow), busyReport().Entries, kept, from, "n1")
+	return NewNodeReport(summary.AccountOf(table, lines, from, screenNow), busyReport().Entries, kept, from, busyContext())
 }
 
 // screens are all screens of the busy node, each with the struct that JSON encodes.
@@ -259,17 +259,13 @@ func TestExplainAnswers(t *testing.T) {
 	}
 }
 
-// TestSizesNotYetKnown: report and quarantine list state alike that an entry has not been measured.
+// TestSizesNotYetKnown: an entry that has not been measured is not of size 0.
 func TestSizesNotYetKnown(t *testing.T) {
-	parked := policy.EntryState{Entry: shortUID, UID: shortUID, Phase: policy.PhaseParked}
-	measured := parked
-	measured.Left = []policy.Residue{{Bytes: 4096, Entries: 1, Class: contents.ClassSkeleton}}
-	for want, entries := range map[string][]policy.EntryState{
-		"1 entry, size not yet known":                      {parked},
-		"2 entries, 4.0 KiB and 1 of a size not yet known": {parked, measured},
+	for want, views := range map[string][]Entry{
+		"1 entry; 1 of a size not yet known":            {{}},
+		"2 entries, 4.0 KiB; 1 of a size not yet known": {{}, {Bytes: 4096, Residue: []policy.Residue{{}}}},
 	} {
-		v := NewNodeReport(summary.Account{}, entries, decide.Memory{}, screenNow, "n1")
-		if got := v.quarantine(); got != want {
+		if got := entrySum(views); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -112,16 +112,6 @@ func (v *Unmount) NeedsPerson() bool {
 	return v.left > 0 || v.doubt
 }
 
-// UnmountQuestion returns what an unmount would detach.
-func UnmountQuestion(v *Unmount) string {
-	lines := []string{v.heading()}
-	for _, m := range v.Mounts {
-		lines = append(lines, "  "+m.text())
-	}
-	return strings.Join(lines, "\n") + "\nUnmount " + UnmountSum(v) +
-		"? Files on disks and servers stay; those in memory are lost. orphan-reaper mounts nothing again."
-}
-
 // UnmountSum sums up what an unmount would detach.
 func UnmountSum(v *Unmount) string {
 	n := 0
@@ -133,12 +123,16 @@ func UnmountSum(v *Unmount) string {
 	return human.Count(n, "mount") + " of pod " + v.UID
 }
 
-func (v *Unmount) heading() string {
+// Mounts writes what is mounted.
+func (p *Printer) Mounts(v *Unmount) {
 	name := clean.Text(policy.FullName(v.Namespace, v.Name))
 	if name != "" {
 		name = ", " + name
 	}
-	return "Mounted below the directory of pod " + v.UID + name + ", in the node's mount namespace:"
+	p.Para("", "Mounted below the directory of pod "+v.UID+name+", in the node's mount namespace:")
+	for _, m := range v.Mounts {
+		p.Para("  ", m.text())
+	}
 }
 
 // text describes the mount in one line.
@@ -165,10 +159,7 @@ func (p *Printer) Unmount(v Unmount) {
 	if v.Before != nil {
 		p.Printf("unmounted already, at %s: %s\n", human.When(*v.Before), v.UID)
 	} else if v.DryRun {
-		p.Para("", v.heading())
-		for _, m := range v.Mounts {
-			p.Para("  ", m.text())
-		}
+		p.Mounts(&v)
 		p.verdict(&v)
 	} else {
 		p.unmounted(&v)
