@@ -11,14 +11,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui/doctor"
 )
 
 const bundleNote = "It has names of pods, namespaces and processes, and paths; it has no content of files, and no credentials. Read it before you send it."
 
 // bundle writes the parts of a bug report into one file, and prints its name. The parts are the output of other
 // commands.
-func (a *cli) bundle(ctx context.Context, cfg config.Config, shown *doctor.Screen, file string) error {
+func (a *cli) bundle(ctx context.Context, cfg config.Config, shown *ui.Doctor, file string) error {
 	node := app.NodeName(cfg)
 	var wrong []error
 	piece := func(name string, write func(*ui.Printer) error) app.BundleFile {
@@ -36,7 +35,7 @@ func (a *cli) bundle(ctx context.Context, cfg config.Config, shown *doctor.Scree
 		}),
 		piece("version.json", func(p *ui.Printer) error { return p.JSON(version()) }),
 		piece("config.json", func(p *ui.Printer) error { return p.JSON(cfg.JSON()) }),
-		piece("doctor.txt", func(p *ui.Printer) error { doctor.Write(p, shown); return nil }),
+		piece("doctor.txt", func(p *ui.Printer) error { p.Doctor(shown); return nil }),
 		piece("doctor.json", func(p *ui.Printer) error { return p.JSON(shown) }),
 	}
 	if s, err := app.Look(ctx, cfg, nil); err == nil { // doctor has the error

@@ -16,7 +16,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui/doctor"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -220,7 +219,7 @@ func allJSONKeys() map[string]bool {
 	keys := map[string]bool{"good": true, "notes": true, "settings": true, "archives": true, "stopped": true, "advice": true, "history": true, "resumed": true}
 	for _, view := range []any{
 		ui.Report{},
-		doctor.Screen{},
+		ui.Doctor{},
 		ui.NodeReport{},
 		ui.Advice{},
 		ui.HistoryEntry{},

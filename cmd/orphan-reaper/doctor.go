@@ -8,7 +8,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui/doctor"
 )
 
 const doctorLong = `Show on one screen why the kubelet complains about orphaned pods, as in
@@ -49,11 +48,11 @@ func newDoctorCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := doctor.New(x, a.viewContext(cfg))
+			shown := ui.NewDoctor(x, a.viewContext(cfg))
 			if a.output == bundleFormat {
 				return a.bundle(cmd.Context(), cfg, &shown, file)
 			}
-			if err := a.write(shown, func(p *ui.Printer) { doctor.Write(p, &shown) }); err != nil {
+			if err := a.write(shown, func(p *ui.Printer) { p.Doctor(&shown) }); err != nil {
 				return err
 			}
 			return cmp.Or(x.Err, exit.Attention(shown.NeedsPerson))

@@ -1,4 +1,4 @@
-package doctor
+package ui
 
 import (
 	"fmt"
@@ -10,29 +10,26 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // screenOf returns the screen of a healthy node that change has changed, as doctor prints it into a pipe or to out.
-func screenOf(change func(*summary.Case), env func(string) string, out io.Writer) (Screen, error) {
+func screenOf(change func(*summary.Case), env func(string) string, out io.Writer) (Doctor, error) {
 	x := healthyNode()
 	if change != nil {
 		change(&x)
 	}
-	shown := New(x, ui.Context{
-		Now: at(0), Hold: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour,
-		Place: ui.Place{PodsDir: "/var/lib/kubelet/pods", QuarantineDir: "/var/lib/kubelet/orphan-reaper", Node: "n1"},
-	})
-	p := ui.NewPrinter(out, env)
-	Write(p, &shown)
+	shown := NewDoctor(x, busyContext())
+	p := NewPrinter(out, env)
+	p.Doctor(&shown)
 	return shown, p.Flush()
 }
 
-func screen(t *testing.T, change func(*summary.Case)) (Screen, string) {
+func doctorScreen(t *testing.T, change func(*summary.Case)) (Doctor, string) {
 	t.Helper()
 	var out strings.Builder
 	shown, err := screenOf(change, func(string) string { return "" }, &out)
@@ -42,12 +39,12 @@ func screen(t *testing.T, change func(*summary.Case)) (Screen, string) {
 
 // healthyNode is a node with a daemon, and one pod that lives.
 func healthyNode() summary.Case {
-	r := only(testReport(), uidAlive)
+	r := only(busyReport(), uidAlive)
 	r.Look.Node.Network = policy.Fact{Truth: policy.Yes}
 	return summary.Case{
 		Root:    true,
-		Sources: []summary.Source{{Name: "journald", Read: true, Since: testNow.Add(-24 * time.Hour)}},
-		Daemon:  summary.Daemon{Runs: policy.Yes, PID: 612, Since: testNow.Add(-50 * time.Hour), Mode: "enforce", Installed: true},
+		Sources: []summary.Source{{Name: "journald", Read: true, Since: screenNow.Add(-24 * time.Hour)}},
+		Daemon:  summary.Daemon{Runs: policy.Yes, PID: 612, Since: screenNow.Add(-50 * time.Hour), Mode: "enforce", Installed: true},
 		Looked:  true, Node: r.Look.Node, Pods: r.Pods, Rules: policy.Rules{Confirm: 5 * time.Minute},
 	}
 }
@@ -57,10 +54,10 @@ const oldWords = `orphaned pod "0badf00d-0001-4aaa-8bbb-cccc00000001" found, but
 // complain has the kubelet name the pod that may go, every 2 s for longer than was read.
 func complain(x *summary.Case) {
 	x.Said = []summary.Said{{
-		UID: uidReap, Source: "journald", Lines: 43150, LastHour: 1799, First: testNow.Add(-24*time.Hour + time.Second),
-		Last: testNow.Add(-time.Second), Now: true, Words: oldWords,
+		UID: uidReap, Source: "journald", Lines: 43150, LastHour: 1799, First: screenNow.Add(-24*time.Hour + time.Second),
+		Last: screenNow.Add(-time.Second), Now: true, Words: oldWords,
 	}}
-	r := only(testReport(), uidReap, uidAlive)
+	r := only(busyReport(), uidReap, uidAlive)
 	x.Pods = r.Pods
 }
 
@@ -77,7 +74,7 @@ var doctored = map[string]func(*summary.Case){
 	},
 	"sweeps": func(x *summary.Case) {
 		complain(x)
-		x.Daemon = summary.Daemon{Runs: policy.No, PID: 612, Since: testNow.Add(-time.Minute)}
+		x.Daemon = summary.Daemon{Runs: policy.No, PID: 612, Since: screenNow.Add(-time.Minute)}
 	},
 	"observe": func(x *summary.Case) {
 		complain(x)
@@ -87,7 +84,7 @@ var doctored = map[string]func(*summary.Case){
 	"observemore": func(x *summary.Case) {
 		doctoredUnmount(x)
 		x.Daemon.Mode, x.Rules.Observe = "observe", true
-		x.Conflicts = []parsers.PodUID{uidConflict}
+		x.Conflicts = []parsers.PodUID{uidElder}
 		x.Pods = append(x.Pods, policy.Judged{Evidence: policy.Evidence{Name: "backup"}, Verdict: policy.Verdict{Decision: policy.Keep}})
 	},
 	// One may go, one waits for its hold, and one for a process.
@@ -110,7 +107,7 @@ var doctored = map[string]func(*summary.Case){
 	"past": func(x *summary.Case) {
 		complain(x)
 		s := &x.Said[0]
-		s.Now, s.Lines, s.LastHour, s.First, s.Last = false, 40, 0, testNow.Add(-11*time.Hour), testNow.Add(-9*time.Hour)
+		s.Now, s.Lines, s.LastHour, s.First, s.Last = false, 40, 0, screenNow.Add(-11*time.Hour), screenNow.Add(-9*time.Hour)
 		x.Pods = x.Pods[1:]
 	},
 	"aging": func(x *summary.Case) {
@@ -120,14 +117,14 @@ var doctored = map[string]func(*summary.Case){
 	"manyaging": func(x *summary.Case) {
 		x.Daemon = summary.Daemon{Runs: policy.No}
 		for i := range 5 {
-			x.Aging.UIDs = append(x.Aging.UIDs, uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i)))
+			x.Aging.UIDs = append(x.Aging.UIDs, another(i))
 		}
 		x.Aging.Bytes = 5 << 20
 	},
 	"waits": func(x *summary.Case) {
 		complain(x)
 		x.Daemon.Runs = policy.No
-		r := only(testReport(), uidHold)
+		r := only(busyReport(), uidHold)
 		x.Pods = r.Pods
 	},
 	"files": func(x *summary.Case) {
@@ -140,7 +137,7 @@ var doctored = map[string]func(*summary.Case){
 		s.Source, s.Untimed, s.LastHour, s.First, s.Last = "/var/log/messages", s.Lines, 0, time.Time{}, time.Time{}
 	},
 	"conflict": func(x *summary.Case) {
-		x.Parked, x.Conflicts = []parsers.PodUID{uidHeld, uidConflict}, []parsers.PodUID{uidConflict}
+		x.Parked, x.Conflicts = []parsers.PodUID{uidHeld, uidElder}, []parsers.PodUID{uidElder}
 	},
 	"breaker": func(x *summary.Case) {
 		complain(x)
@@ -183,7 +180,7 @@ var doctored = map[string]func(*summary.Case){
 		complain(x)
 		for i := range 40 {
 			p := x.Pods[0]
-			p.UID = uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
+			p.UID = another(i)
 			if i%2 == 1 {
 				p.Unmount = "orphan-reaper unmount " + string(p.UID)
 				p.Decision, p.Why = policy.Keep, []policy.Why{{Reason: policy.ReasonMounted}}
@@ -197,7 +194,7 @@ var doctored = map[string]func(*summary.Case){
 // doctoredUnmount has a volume of a dead pod mounted.
 func doctoredUnmount(x *summary.Case) {
 	complain(x)
-	r := only(testReport(), uidMounted)
+	r := only(busyReport(), uidMounted)
 	p := r.Pods[0]
 	p.Unmount = "orphan-reaper unmount " + string(uidMounted)
 	x.Pods = append(x.Pods, p)
@@ -206,8 +203,8 @@ func doctoredUnmount(x *summary.Case) {
 // doctoredLimited has two pods that may go, and a daemon that has just started.
 func doctoredLimited(x *summary.Case) {
 	complain(x)
-	x.Daemon.Since = testNow.Add(-time.Minute)
-	r := only(testReport(), uidReap, uidHold)
+	x.Daemon.Since = screenNow.Add(-time.Minute)
+	r := only(busyReport(), uidReap, uidHold)
 	x.Pods = r.Pods
 	x.Pods[1].Due = 0
 }
@@ -215,8 +212,8 @@ func doctoredLimited(x *summary.Case) {
 // doctoredInUse has three pods that go: one may, one waits for its hold, and one for a process.
 func doctoredInUse(x *summary.Case) {
 	complain(x)
-	r := only(testReport(), uidHold)
-	used := policy.Judged{Evidence: evidence(uidMounted, "db", "postgres-1", scratch), Verdict: policy.Verdict{Decision: policy.Wait}}
+	r := only(busyReport(), uidHold)
+	used := policy.Judged{Evidence: deadEvidence(uidMounted, "db", "postgres-1"), Verdict: policy.Verdict{Decision: policy.Wait}}
 	used.Why = []policy.Why{{Reason: policy.ReasonInUse, Detail: "PID 4242 (tail) has volumes/log as an open file"}}
 	x.Pods = append(x.Pods, r.Pods[0], used)
 }
@@ -233,7 +230,7 @@ func TestDoctor(t *testing.T) {
 	defer delete(doctored, "healthy")
 	easy := strings.Fields("healthy aging manyaging goes past files restored restorednow inuse limited stale user")
 	for name, change := range doctored {
-		shown, out := screen(t, change)
+		shown, out := doctorScreen(t, change)
 		if shown.NeedsPerson == slices.Contains(easy, name) {
 			t.Errorf("%s: needs the operator: %t", name, shown.NeedsPerson)
 		}
@@ -256,9 +253,9 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: colours, or control characters of the node", name)
 		}
 	}
-	shown, _ := screen(t, doctored["umount"])
+	shown, _ := doctorScreen(t, doctored["umount"])
 	var out strings.Builder
-	testkit.Must(t, ui.NewPrinter(&out, func(string) string { return "" }).JSON(shown))
+	testkit.Must(t, NewPrinter(&out, func(string) string { return "" }).JSON(shown))
 	testkit.Golden(t, "testdata/doctor.json", out.String())
 }
 
@@ -266,7 +263,7 @@ func TestDoctor(t *testing.T) {
 func TestDoctorCommands(t *testing.T) {
 	seen := 0
 	for name, change := range doctored {
-		_, out := screen(t, change)
+		_, out := doctorScreen(t, change)
 		for line := range strings.Lines(out) {
 			before, command, found := strings.Cut(line, "orphan-reaper")
 			if !found {
@@ -294,11 +291,11 @@ func TestDoctorGone(t *testing.T) {
 		{2, 0, "2 pods that it named are gone."},
 		{1, 3, "1 pod that it named is gone. 3 pods that it named lie in quarantine."},
 	} {
-		_, out := screen(t, func(x *summary.Case) {
+		_, out := doctorScreen(t, func(x *summary.Case) {
 			complain(x)
 			printed := x.Said[0]
 			for i := range tt.gone + tt.parked {
-				printed.UID = uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
+				printed.UID = another(i)
 				x.Said = append(x.Said, printed)
 				if i < tt.parked {
 					x.Parked = append(x.Parked, printed.UID)
@@ -324,7 +321,7 @@ func TestDoctorReadsOnly(t *testing.T) {
 		"listed, and reported long ago": {func(x *summary.Case) {
 			complain(x)
 			keep(x, policy.ReasonSandbox, "")
-			x.Said[0].Now, x.Said[0].Last = false, testNow.Add(-time.Hour)
+			x.Said[0].Now, x.Said[0].Last = false, screenNow.Add(-time.Hour)
 		}, "It lives.", "still listed"},
 		"listed, and reported a second ago": {func(x *summary.Case) {
 			complain(x)
@@ -349,7 +346,7 @@ func TestDoctorReadsOnly(t *testing.T) {
 			doctored["contradiction"](x)
 		}, "A setting contradicts the running kubelet: --root-dir", "are gone"},
 	} {
-		_, out := screen(t, tt.node)
+		_, out := doctorScreen(t, tt.node)
 		if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, tt.want) || strings.Contains(words, tt.not) {
 			t.Errorf("%s: want %q and not %q:\n%s", name, tt.want, tt.not, out)
 		}
@@ -361,8 +358,8 @@ func TestDoctorReadsOnly(t *testing.T) {
 
 // TestDoctorElsewhere: staged volumes and what else is left are shown, and are no reason for exit code 3.
 func TestDoctorElsewhere(t *testing.T) {
-	shown, text := screen(t, func(x *summary.Case) {
-		x.Look = policy.Look{At: at(0), Globals: policy.GlobalMounts{All: []policy.GlobalMount{{
+	shown, text := doctorScreen(t, func(x *summary.Case) {
+		x.Look = policy.Look{At: ago(0), Globals: policy.GlobalMounts{All: []policy.GlobalMount{{
 			Path: "plugins/kubernetes.io/csi/d\x1b[2J/h/globalmount", Driver: "d", Handle: "vol-1", Mounted: policy.Fact{Truth: policy.Yes},
 			Wanted: policy.Fact{Truth: policy.No, Detail: "no pod directory has it"}, Attached: policy.Fact{Detail: "not asked: no API server was named"},
 		}}}}
@@ -397,10 +394,22 @@ func TestDoctorStrays(t *testing.T) {
 		{[]string{"\x1b"}, []string{"orphan-reaper scan --verdict=keep"}},
 		{[]string{"a", "b", "c", "d"}, []string{"ls -ld /pods/a", "ls -ld /pods/b", "orphan-reaper scan --verdict=keep"}},
 	} {
-		v := Screen{place: ui.Place{PodsDir: "/pods"}}
+		v := Doctor{place: Place{PodsDir: "/pods"}}
 		v.strays(tt.names)
 		if got := v.Todo[0].Commands; !slices.Equal(got, tt.want) || strings.Contains(v.Todo[0].Text, "shows all") != (len(tt.want) == 3 || len(tt.names) == 1) {
 			t.Errorf("%q: %q %q", tt.names, v.Todo[0].Text, got)
 		}
 	}
+}
+
+// only leaves the pods of some UIDs in a report, as a survey of them does.
+func only(r reaper.Report, uids ...parsers.PodUID) reaper.Report {
+	r.Look = policy.Look{Node: r.Look.Node}
+	r.Pods = slices.DeleteFunc(r.Pods, func(p policy.Judged) bool { return p.UID == "" || !slices.Contains(uids, p.UID) })
+	return r
+}
+
+// another is one of many pods.
+func another(i int) parsers.PodUID {
+	return parsers.PodUID(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
 }

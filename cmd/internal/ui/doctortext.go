@@ -1,4 +1,4 @@
-package doctor
+package ui
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
@@ -30,17 +29,18 @@ const (
 // every 2 s.
 const quietFor = 5 * time.Minute
 
-// writer writes the screen as text.
-type writer struct{ *ui.Printer }
+// doctorPrinter writes the screen as text.
+type doctorPrinter struct{ *Printer }
 
-// Write writes the screen.
-func Write(printer *ui.Printer, v *Screen) {
-	p := writer{printer}
+// Doctor writes the screen.
+func (p *Printer) Doctor(v *Doctor) { doctorPrinter{p}.write(v) }
+
+func (p doctorPrinter) write(v *Doctor) {
 	if !v.Looked && v.c.Root && len(v.Errors) > 0 {
-		p.Para("", p.Paint(ui.Red, clean.Text(v.Errors[len(v.Errors)-1])+"."))
+		p.Para("", p.Paint(Red, clean.Text(v.Errors[len(v.Errors)-1])+"."))
 	}
 	if v.elsewhere != "" {
-		p.Para("", p.Paint(ui.Red, "A setting contradicts the running kubelet: "+clean.Text(v.elsewhere)))
+		p.Para("", p.Paint(Red, "A setting contradicts the running kubelet: "+clean.Text(v.elsewhere)))
 	}
 	p.complaints(v)
 	p.pods(v)
@@ -53,11 +53,11 @@ func Write(printer *ui.Printer, v *Screen) {
 }
 
 // complaints writes the subject of the kubelet's messages, since when and how often.
-func (p writer) complaints(v *Screen) {
+func (p doctorPrinter) complaints(v *Doctor) {
 	c := &v.Complaints
 	switch {
 	case c.Lines == 0 && v.deaf():
-		p.Para("", p.Paint(ui.Yellow, "What the kubelet complains of is not known: no log could be read."))
+		p.Para("", p.Paint(Yellow, "What the kubelet complains of is not known: no log could be read."))
 		return
 	case c.Lines == 0 && !c.Now:
 		p.Para("", "The kubelet complains of no orphaned pod: no such line in "+v.read()+".")
@@ -67,13 +67,13 @@ func (p writer) complaints(v *Screen) {
 	if v.stopped() {
 		verb = "complained"
 	}
-	p.Printf("%s\n", p.Paint(ui.Bold, "The kubelet "+verb+" of "+human.Count(c.Pods, "pod")+":"))
-	p.cut("  ", "  ", ui.Red, c.Message)
+	p.Printf("%s\n", p.Paint(Bold, "The kubelet "+verb+" of "+human.Count(c.Pods, "pod")+":"))
+	p.cut("  ", "  ", Red, c.Message)
 	p.Para("", v.often())
 }
 
 // cut writes at most mostMessage lines of a text, those after the first behind hang.
-func (p writer) cut(indent, hang string, c ui.Colour, text string) {
+func (p doctorPrinter) cut(indent, hang string, c Colour, text string) {
 	lines := human.Wrap(text, p.TextColumns()-len(hang))
 	if len(lines) > mostMessage {
 		lines = lines[:mostMessage]
@@ -86,7 +86,7 @@ func (p writer) cut(indent, hang string, c ui.Colour, text string) {
 }
 
 // read names the logs that were read.
-func (v *Screen) read() string {
+func (v *Doctor) read() string {
 	var words []string
 	for _, s := range v.Complaints.Sources {
 		switch {
@@ -101,7 +101,7 @@ func (v *Screen) read() string {
 }
 
 // readFor returns how far back a log was read.
-func (v *Screen) readFor(s summary.Source) string {
+func (v *Doctor) readFor(s summary.Source) string {
 	d := v.now.Sub(s.Since)
 	if d > time.Hour {
 		return human.Span(d.Round(time.Hour))
@@ -110,19 +110,19 @@ func (v *Screen) readFor(s summary.Source) string {
 }
 
 // stopped reports whether the complaints have ended: the last one is old, or nothing that it named is left.
-func (v *Screen) stopped() bool {
+func (v *Doctor) stopped() bool {
 	last := v.Complaints.Last
 	if v.Complaints.Now || v.elsewhere != "" {
 		return false
 	}
-	left := slices.ContainsFunc(v.Pods, func(p pod) bool {
+	left := slices.ContainsFunc(v.Pods, func(p complained) bool {
 		return p.Lines > 0 && p.Fate != summary.Gone && (p.Fate != summary.Lives || p.recent)
 	})
 	return last != nil && v.now.Sub(*last) > quietFor || v.Looked && !left
 }
 
 // often returns how often the kubelet complains, since when, and whether it still does.
-func (v *Screen) often() string {
+func (v *Doctor) often() string {
 	c := &v.Complaints
 	text := human.Count(c.LastHour, "line") + " in the last hour"
 	if c.Untimed > c.Lines/2 || c.LastHour == 0 {
@@ -151,7 +151,7 @@ func (v *Screen) often() string {
 }
 
 // pods writes the pods that are there, two lines each, and how many are not there any more.
-func (p writer) pods(v *Screen) {
+func (p doctorPrinter) pods(v *Doctor) {
 	if !v.Looked {
 		return
 	}
@@ -162,7 +162,7 @@ func (p writer) pods(v *Screen) {
 	const uidWidth, sizeWidth = 38, 8
 	name := min(p.Columns-2-uidWidth-sizeWidth, 60)
 	p.Heading("What lies there")
-	here := slices.DeleteFunc(slices.Clone(v.Pods), func(pod pod) bool { return pod.Fate == summary.Gone })
+	here := slices.DeleteFunc(slices.Clone(v.Pods), func(pod complained) bool { return pod.Fate == summary.Gone })
 	for i, pod := range here {
 		if i == mostPods {
 			p.Printf("  … and %s: orphan-reaper scan\n", human.Count(len(here)-i, "more pod"))
@@ -176,7 +176,7 @@ func (p writer) pods(v *Screen) {
 		p.Printf("  %s%s%*s\n", human.Pad(human.Short(pod.UID, uidWidth-2), uidWidth), human.Pad(full, max(name, 2)), sizeWidth, size)
 		p.Para("    ", pod.Says)
 	}
-	parked := v.sumOf(func(p *pod) bool { return p.Fate == summary.Gone && p.parked }).pods
+	parked := v.sumOf(func(p *complained) bool { return p.Fate == summary.Gone && p.parked }).pods
 	var parts []string
 	if gone := len(v.Pods) - len(here) - parked; gone > 0 {
 		parts = append(parts, human.Count(gone, "pod")+" that it named "+human.Plural(gone, "is", "are")+" gone.")
@@ -190,8 +190,8 @@ func (p writer) pods(v *Screen) {
 }
 
 // removal writes what is removed without an operator, and when, or what stops that.
-func (p writer) removal(v *Screen) {
-	if s := v.sumOf(func(p *pod) bool { return p.Fate == summary.Stopped }); s.pods > 0 {
+func (p doctorPrinter) removal(v *Doctor) {
+	if s := v.sumOf(func(p *complained) bool { return p.Fate == summary.Stopped }); s.pods > 0 {
 		why := v.Stops.Detail
 		if v.Stops.Reason == policy.ReasonBreaker {
 			why, _, _ = strings.Cut(why, ";") // what to do about it is below, as commands
@@ -206,7 +206,7 @@ func (p writer) removal(v *Screen) {
 	}
 	p.Heading("What is removed automatically")
 	text := eligible + "."
-	if v.now.Sub(v.Daemon.Since) < time.Hour && v.sumOf(func(p *pod) bool { return p.Fate == summary.Goes }).pods > 1 {
+	if v.now.Sub(v.Daemon.Since) < time.Hour && v.sumOf(func(p *complained) bool { return p.Fate == summary.Goes }).pods > 1 {
 		text += " After its start the daemon moves one pod, and the others once that one has shown no sign of life in quarantine."
 	}
 	if from := v.Daemon.EnforcesFrom; !from.IsZero() {
@@ -216,10 +216,10 @@ func (p writer) removal(v *Screen) {
 }
 
 // eligible returns how many pods can be removed without an operator, and when.
-func (v *Screen) eligible() string {
+func (v *Doctor) eligible() string {
 	var parts []string
 	due := time.Duration(-1)
-	byTime := v.sumOf(func(p *pod) bool {
+	byTime := v.sumOf(func(p *complained) bool {
 		if p.Fate != summary.Goes || p.ends != "" {
 			return false
 		}
@@ -242,7 +242,7 @@ func (v *Screen) eligible() string {
 		parts = append(parts, byTime.String()+when)
 	}
 	ends := ""
-	used := v.sumOf(func(p *pod) bool {
+	used := v.sumOf(func(p *complained) bool {
 		if p.Fate == summary.Goes {
 			ends = cmp.Or(p.ends, ends)
 		}
@@ -258,7 +258,7 @@ func (v *Screen) eligible() string {
 }
 
 // quarantine writes what is purged from the quarantine by itself, how that is kept, and what waits for a decision.
-func (p writer) quarantine(v *Screen) {
+func (p doctorPrinter) quarantine(v *Doctor) {
 	if a := v.Aging; a != nil {
 		pods := len(a.UIDs)
 		when, it := " now", "it"
@@ -288,7 +288,7 @@ func (p writer) quarantine(v *Screen) {
 func whose(pods int) string { return human.Count(pods, "pod") + human.Plural(pods, "'s", "'") }
 
 // commands writes commands, each on a line of its own, and names the command that has those that are too many.
-func (p writer) commands(commands []string, rest string) {
+func (p doctorPrinter) commands(commands []string, rest string) {
 	for i, c := range commands {
 		if i == mostCommands {
 			p.Printf("    # … and %s: orphan-reaper %s\n", human.Count(len(commands)-i, "more pod"), rest)
@@ -305,7 +305,7 @@ var leftoverNouns = map[string]string{
 }
 
 // leftovers writes what dead pods left elsewhere, and who removes it.
-func (p writer) leftovers(v *Screen) {
+func (p doctorPrinter) leftovers(v *Doctor) {
 	var parts, unknown []string
 	for _, l := range v.Leftovers {
 		noun := leftoverNouns[l.What]
@@ -330,7 +330,7 @@ func (p writer) leftovers(v *Screen) {
 }
 
 // todo writes what an operator has to do.
-func (p writer) todo(v *Screen) {
+func (p doctorPrinter) todo(v *Doctor) {
 	var back []string
 	for i := range v.Pods { // put back, and kept by nothing else
 		if v.Pods[i].Fate != summary.Person && slices.Contains(v.Pods[i].Reasons, policy.ReasonRestored) {
@@ -342,7 +342,7 @@ func (p writer) todo(v *Screen) {
 		p.Heading("What you have to do")
 	case v.Looked && !v.NeedsPerson && len(back) == 0 && len(v.Globals) == 0:
 		p.Gap()
-		p.Printf("%s\n", p.Paint(ui.Green, "You have nothing to do."))
+		p.Printf("%s\n", p.Paint(Green, "You have nothing to do."))
 	}
 	for i, t := range v.Todo {
 		if i == mostTodo {
@@ -363,7 +363,7 @@ func (p writer) todo(v *Screen) {
 }
 
 // missing writes what is missing here, and what root would add.
-func (p writer) missing(v *Screen) {
+func (p doctorPrinter) missing(v *Doctor) {
 	if len(v.Missing) > 0 {
 		p.Heading("What is missing here")
 		for i, m := range v.Missing {

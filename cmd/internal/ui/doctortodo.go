@@ -1,17 +1,16 @@
-package doctor
+package ui
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
 // todo lists what an operator has to do: what stops all removal first, then what keeps pods, by reason.
-func (v *Screen) todo(d *summary.Diagnosis) {
+func (v *Doctor) todo(d *summary.Diagnosis) {
 	c := v.c
 	add := func(text string, commands ...string) { v.Todo = append(v.Todo, Todo{text, commands}) }
 	if d.Unattended {
@@ -19,7 +18,7 @@ func (v *Screen) todo(d *summary.Diagnosis) {
 		v.Todo = append(v.Todo, unattended(c.Daemon, d.Count[summary.Goes]))
 	}
 	if d.Stopped && (d.Count[summary.Stopped] > 0 || d.NeedsPerson && d.Stops.Reason != policy.ReasonObserve) {
-		brief := ui.BriefOf(d.Stops.Reason)
+		brief := BriefOf(d.Stops.Reason)
 		add(brief.Do, cmp.Or(brief.Command, "orphan-reaper config check"))
 		if last := &v.Todo[len(v.Todo)-1]; d.Stops.Reason == policy.ReasonBreaker && c.Revived != "" {
 			last.Commands = append(last.Commands, "orphan-reaper explain "+string(c.Revived))
@@ -53,8 +52,8 @@ func (v *Screen) todo(d *summary.Diagnosis) {
 }
 
 // todoFor returns the action for a pod that is kept until an operator acts.
-func (v *Screen) todoFor(p *summary.Pod, reason policy.Reason) (text, command string) {
-	brief := ui.BriefOf(reason)
+func (v *Doctor) todoFor(p *summary.Pod, reason policy.Reason) (text, command string) {
+	brief := BriefOf(reason)
 	then := v.place.Commands(p.Evidence, reason).Then
 	switch {
 	case len(then) > 0 && then[0] == p.Evidence.Unmount && v.Daemon.Runs == policy.Yes:
@@ -72,7 +71,7 @@ func (v *Screen) todoFor(p *summary.Pod, reason policy.Reason) (text, command st
 }
 
 // strays names the entries of the pods directory that are no pod's.
-func (v *Screen) strays(names []string) {
+func (v *Doctor) strays(names []string) {
 	if len(names) == 0 {
 		return
 	}
@@ -91,7 +90,7 @@ func (v *Screen) strays(names []string) {
 
 // unattended returns what removes the eligible pods where no daemon is known to run.
 func unattended(d summary.Daemon, pods int) Todo {
-	state, sweeps := ui.Absent(d)
+	state, sweeps := Absent(d)
 	if sweeps {
 		return Todo{state + " Run this again when it has ended:", []string{"orphan-reaper doctor"}}
 	}

@@ -1,10 +1,4 @@
-// Package doctor shows the result of the command doctor: one screen on why a kubelet complains, and what an operator
-// has to do.
-//
-// It opens nothing and reads no clock. Package diagnosis decides what becomes of a pod and whether an operator has
-// something to do; the texts for a reason are in the table of package ui. Screen is the model: JSON encodes it, and
-// Write prints it.
-package doctor
+package ui
 
 import (
 	"slices"
@@ -12,24 +6,24 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// Screen is the content of doctor's screen.
-type Screen struct {
+// Doctor is the content of doctor's screen: why a kubelet complains, and what an operator has to do. Package summary decides what
+// becomes of a pod, and whether an operator has something to do.
+type Doctor struct {
 	NeedsPerson bool              `json:"needs_person"`
 	Looked      bool              `json:"looked"` // false where the pods directory could not be read
 	Complaints  complaints        `json:"complaints"`
-	Pods        []pod             `json:"pods"`
+	Pods        []complained      `json:"pods"`
 	Living      int               `json:"living"` // pod directories of pods that live
 	Daemon      summary.Daemon    `json:"daemon"`
 	Stops       *policy.Why       `json:"stops,omitempty"` // what stops all removal
 	Todo        []Todo            `json:"todo"`
-	Globals     []ui.GlobalMount  `json:"global_mounts,omitempty"`
+	Globals     []GlobalMount     `json:"global_mounts,omitempty"`
 	Leftovers   []policy.Leftover `json:"leftovers"`
 	Aging       *aging            `json:"aging,omitempty"` // nil where nothing is purged by itself
 	Missing     []string          `json:"missing"`
@@ -37,7 +31,7 @@ type Screen struct {
 
 	c          *summary.Case
 	now        time.Time
-	place      ui.Place
+	place      Place
 	elsewhere  string // what contradicts the running kubelet: these may not be its pods
 	unattended bool   // the first thing to do is to have something remove eligible pods
 }
@@ -56,7 +50,7 @@ type complaints struct {
 }
 
 // pod is one pod that the kubelet complains of, or that is left.
-type pod struct {
+type complained struct {
 	UID        string          `json:"uid"`
 	Namespace  string          `json:"namespace"`
 	Name       string          `json:"name"`
@@ -91,12 +85,12 @@ type aging struct {
 	Commands   []string         `json:"commands"`
 }
 
-// New shows a diagnosis.
-func New(c summary.Case, x ui.Context) Screen {
+// NewDoctor shows a diagnosis.
+func NewDoctor(c summary.Case, x Context) Doctor {
 	d := summary.Diagnose(c)
-	v := Screen{
-		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []pod{}, Todo: []Todo{},
-		Missing: []string{}, Errors: append([]string{}, c.Look.Errors...), Globals: ui.GlobalMounts(&c.Look, x), c: &c, now: x.Now.Wall, place: x.Place,
+	v := Doctor{
+		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []complained{}, Todo: []Todo{},
+		Missing: []string{}, Errors: append([]string{}, c.Look.Errors...), Globals: GlobalMounts(&c.Look, x), c: &c, now: x.Now.Wall, place: x.Place,
 	}
 	v.Leftovers = append([]policy.Leftover{}, c.Leftovers...)
 	for i := range v.Leftovers {
@@ -142,8 +136,8 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-func newPod(p *summary.Pod, now time.Time) pod {
-	v := pod{
+func newPod(p *summary.Pod, now time.Time) complained {
+	v := complained{
 		UID: string(p.UID), Lines: p.Said.Lines, LastHour: p.Said.LastHour, First: timeOrNil(p.Said.First), Last: timeOrNil(p.Said.Last),
 		Fate: p.Fate, Reasons: []policy.Reason{}, parked: p.Parked,
 	}
@@ -158,7 +152,7 @@ func newPod(p *summary.Pod, now time.Time) pod {
 		for _, w := range p.Verdict.Why {
 			v.Reasons = append(v.Reasons, w.Reason)
 		}
-		v.ends = ui.Ends(p.Verdict.Why)
+		v.ends = Ends(p.Verdict.Why)
 	}
 	v.Says = sentence(p, v.recent)
 	return v
@@ -176,7 +170,7 @@ func sentence(p *summary.Pod, recent bool) string {
 	case p.Fate == summary.Gone:
 		return "Its directory is gone. The kubelet has nothing to complain of any more."
 	case p.Fate != summary.Goes && p.Fate != summary.Stopped:
-		return ui.BriefOf(mainReason(p)).Means
+		return BriefOf(mainReason(p)).Means
 	case p.Cleaned():
 		return "Ended, being cleaned up by the kubelet."
 	case len(p.Verdict.Leaves) > 0:
@@ -184,7 +178,7 @@ func sentence(p *summary.Pod, recent bool) string {
 	}
 	for _, w := range p.Verdict.Why {
 		if !slices.Contains(ofNode, w.Reason) {
-			return ui.BriefOf(w.Reason).Means
+			return BriefOf(w.Reason).Means
 		}
 	}
 	return "Dead: nothing of it runs, is mounted or in use."
@@ -223,7 +217,7 @@ func mainReason(p *summary.Pod) policy.Reason {
 }
 
 // missing lists why nothing can be removed on this node, and what could not be read.
-func (v *Screen) missing() {
+func (v *Doctor) missing() {
 	add := func(text string) { v.Missing = append(v.Missing, clean.Text(text)) }
 	for _, s := range v.c.Sources {
 		if !s.Read && !s.Absent {
@@ -255,21 +249,21 @@ func (v *Screen) missing() {
 }
 
 // deaf reports whether no log was read at all.
-func (v *Screen) deaf() bool {
+func (v *Doctor) deaf() bool {
 	return !slices.ContainsFunc(v.c.Sources, func(s summary.Source) bool { return s.Read })
 }
 
-// sum counts pods of a kind and their bytes.
-type sum struct {
+// podSum counts pods of a kind and their bytes.
+type podSum struct {
 	pods  int
 	bytes int64
 }
 
 // String returns the sum, and what becomes of it.
-func (s sum) String() string { return human.Count(s.pods, "pod") + " (" + human.Size(s.bytes) + ")" }
+func (s podSum) String() string { return human.Count(s.pods, "pod") + " (" + human.Size(s.bytes) + ")" }
 
 // sumOf sums up the pods that one selects.
-func (v *Screen) sumOf(one func(*pod) bool) (s sum) {
+func (v *Doctor) sumOf(one func(*complained) bool) (s podSum) {
 	for i := range v.Pods {
 		if one(&v.Pods[i]) {
 			s.pods++
