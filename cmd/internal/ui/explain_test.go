@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -25,3 +26,36 @@ func TestEachCommandOnce(t *testing.T) {
 }
 
 const shortUID = "0badf00d-0001-4aaa-8bbb-cccc00000001"
+
+// TestAfter: a pod in use is removed when the use ends, and the text announces no earlier removal.
+func TestAfter(t *testing.T) {
+	detail := map[string]string{
+		"PID 4242 (tail) has volumes/log as an open file": "PID 4242 (tail) ends",
+		"a loop device has a file of it":                  "no process or loop device is found to use a file of it",
+		"cannot read /proc/7/fd":                          "no process or loop device is found to use a file of it",
+	}
+	for text, want := range detail {
+		if got := Ends([]policy.Why{{Reason: policy.ReasonYoung}, {Reason: policy.ReasonInUse, Detail: text}}); got != want {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+	if got := Ends([]policy.Why{{Reason: policy.ReasonHold, Detail: "PID 1 has it"}}); got != "" {
+		t.Errorf("a hold: %q", got)
+	}
+	sweeps := RemoverOf(policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}, false,
+		summary.Daemon{Runs: policy.No, PID: 612}, false, 0)
+	if now, later := sweeps.Now("it", ""), sweeps.Later(""); now != "A sweep (PID 612) is at work." || later != now {
+		t.Errorf("%q, %q", now, later)
+	}
+	n := policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}
+	for want, remover := range map[string]Remover{
+		"It is removed when it ends.": RemoverOf(n, false, summary.Daemon{Runs: policy.Yes, Mode: "enforce"}, false, 0),
+		"It can be removed when it ends. No daemon runs here. Then run: do sweep": RemoverOf(n, false, summary.Daemon{Runs: policy.No}, false, 0),
+		"It can be removed when it ends. Nothing is removed: the daemon runs in mode observe.": RemoverOf(
+			n, false, summary.Daemon{Runs: policy.Yes, Mode: "observe"}, false, 0),
+	} {
+		if got := remover.After("it ends", "do sweep"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

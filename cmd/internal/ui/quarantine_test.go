@@ -5,11 +5,63 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
+
+// TestConflictWithoutDirectory: a pod lives again whose only directory is in quarantine. No screen reports another directory
+// or that there is none, and explain has the command that puts it back.
+func TestConflictWithoutDirectory(t *testing.T) {
+	screen := func(write func(*Printer)) string {
+		var out bytes.Buffer
+		p := NewPrinter(&out, noEnv)
+		write(p)
+		testkit.Must(t, p.Flush())
+		return out.String()
+	}
+	c := busyContext()
+	e := policy.EntryState{Entry: uidElder + ".1", UID: uidElder, Phase: policy.PhaseConflict, Parked: policy.Parked{At: c.Now}}
+	alive := policy.Judged{
+		Evidence: policy.Evidence{UID: uidElder, Name: uidElder, RuntimeOnly: true},
+		Verdict:  policy.Verdict{Stage: policy.InRuntime, Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonSandbox}}},
+	}
+	rep := reaper.Report{Entries: []policy.EntryState{e}, Pods: []policy.Judged{alive}}
+	view := viewEntry(e, c)
+	if fate := view.fate(c.Now.Wall); !strings.Contains(fate, "restore or purge") {
+		t.Errorf("quarantine list: %s", fate)
+	}
+	r := NewReport(rep, c, Show{})
+	scan := screen(func(p *Printer) { p.Report(&r) })
+	if strings.Contains(scan, "another directory") || !strings.Contains(scan, "1 pod lives again") {
+		t.Errorf("scan:\n%s", scan)
+	}
+	explain := screen(func(p *Printer) { p.Explain(NewExplanation(rep, c, uidElder, "", nil)) })
+	if strings.Contains(explain, "none: only the runtime") || !strings.Contains(explain, "orphan-reaper quarantine restore "+uidElder) {
+		t.Errorf("explain:\n%s", explain)
+	}
+}
+
+// TestGoesByTheBootClock: a wall clock that is set forward within a boot purges nothing, so the list does not
+// announce a purge.
+func TestGoesByTheBootClock(t *testing.T) {
+	at := func(ago time.Duration) policy.Instant {
+		return policy.Instant{Wall: time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC).Add(-ago), BootID: "b", Boot: 1000*time.Hour - ago}
+	}
+	scratch := policy.Residue{Path: "volumes/kubernetes.io~empty-dir/cache", Class: contents.ClassEphemeral}
+	e := policy.EntryState{Phase: policy.PhaseConfirmed, ConfirmedAt: at(time.Hour), Left: []policy.Residue{scratch}}
+	stepped := at(0)
+	stepped.Wall = stepped.Wall.Add(1000 * time.Hour)
+	for _, now := range []policy.Instant{at(0), stepped} {
+		v := viewEntry(e, Context{Now: now, Retention: 24 * time.Hour})
+		if got := v.fate(now.Wall); got != "purged in 23h00m" {
+			t.Errorf("at %v: %q", now, got)
+		}
+	}
+}
 
 // TestPurging: a question has each entry and the sum, and unread content is never called empty. A pod's text cannot control
 // the terminal.
