@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -171,31 +170,5 @@ func TestPluginCommand(t *testing.T) {
 		if got := strings.Join(pluginCommand(words[0], words[1:]), " "); got != want {
 			t.Errorf("%s: %q, want %q", call, got, want)
 		}
-	}
-}
-
-// TestFleetExec: a kubeconfig whose credentials come from a program works for an operator's command, in the named context; the
-// daemon refuses it.
-func TestFleetExec(t *testing.T) {
-	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer from-a-program" {
-			testkit.Refuse(http.StatusUnauthorized, "Unauthorized")(w, r)
-			return
-		}
-		testkit.Answer(`{"kind":"List","items":[]}`)(w, r)
-	})
-	program := testkit.File(t, "plugin", "#!/bin/sh\necho '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\","+
-		"\"status\":{\"token\":\"from-a-program\"}}'\n")
-	testkit.Must(t, os.Chmod(program, 0o755))
-	exec := fmt.Sprintf("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: %q}", program)
-	config := testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), exec)
-	if code, out, printed := call(t, "fleet", "list", "--kubeconfig", config); code != 0 || !strings.Contains(out, "0 nodes") {
-		t.Errorf("%d %s %s", code, out, printed)
-	}
-	if code, _, printed := call(t, "fleet", "list", "--kubeconfig", config, "--context", "other"); code == 0 || !strings.Contains(printed, `"other"`) {
-		t.Errorf("another context: %d %s", code, printed)
-	}
-	if code, _, printed := call(t, "config", "check", "--orphan-report", config); code != 2 || !strings.Contains(printed, "come from a program (exec)") {
-		t.Errorf("the daemon: %d %s", code, printed)
 	}
 }

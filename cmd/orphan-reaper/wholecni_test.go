@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -15,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -51,103 +48,6 @@ func (n *wholeNode) archives() (names []string) {
 		names = append(names, strings.TrimSuffix(filepath.Base(f), ".tar.gz"))
 	}
 	return names
-}
-
-// TestWholeCNIAttributes: an archive restores the removed files with owner, mode, modification time to the
-// nanosecond and SELinux label: without its label a confined runtime may not read its own cache.
-func TestWholeCNIAttributes(t *testing.T) {
-	testkit.NeedRoot(t)
-	n := newWholeNode(t)
-	n.cni()
-	cache := n.cache(1, "web-0", "")
-	address := "cni/networks/cbr0/fd00::7"
-	n.write(address, fmt.Sprintf("%064x\r\neth0", 1+0xabc))
-	const label = "system_u:object_r:container_var_lib_t:s0:c1,c2"
-	old := time.Date(2019, 4, 1, 2, 3, 4, 567891234, time.UTC)
-	type attributes struct {
-		mode, uid, gid uint32
-		mtime          int64
-		label, text    string
-	}
-	read := func(name string) (a attributes) {
-		t.Helper()
-		var st unix.Stat_t
-		testkit.Must(t, unix.Lstat(n.path(name), &st))
-		text, err := os.ReadFile(n.path(name))
-		testkit.Must(t, err)
-		buf := make([]byte, 1000)
-		size, err := unix.Lgetxattr(n.path(name), "security.selinux", buf)
-		testkit.Must(t, err)
-		return attributes{st.Mode, st.Uid, st.Gid, st.Mtim.Nano(), strings.TrimRight(string(buf[:size]), "\x00"), string(text)}
-	}
-	for _, name := range []string{cache, address} {
-		if err := unix.Lsetxattr(n.path(name), "security.selinux", []byte(label+"\x00"), 0); err != nil {
-			t.Skip("this file system keeps no labels: ", err)
-		}
-		for _, err := range []error{os.Chown(n.path(name), 12, 34), os.Chmod(n.path(name), 0o640), os.Chtimes(n.path(name), old, old)} {
-			testkit.Must(t, err)
-		}
-	}
-	before := map[string]attributes{cache: read(cache), address: read(address)}
-	if before[cache].label != label || before[cache].mtime != old.UnixNano() || before[cache].uid != 12 {
-		t.Fatalf("the test's own file is %+v", before[cache])
-	}
-	out, code := n.run("sweep")
-	for name := range before {
-		if _, err := os.Lstat(n.path(name)); err == nil {
-			t.Fatalf("%s was kept: %d\n%s", name, code, out)
-		}
-	}
-	archives := n.archives()
-	if len(archives) != 1 {
-		t.Fatalf("archives %q", archives)
-	}
-	if out, code := n.run("quarantine", "restore", archives[0]); code != 0 {
-		t.Fatalf("restore: %d\n%s", code, out)
-	}
-	for name, want := range before {
-		if got := read(name); got != want {
-			t.Errorf("%s came back as\n%+v\nwant\n%+v", name, got, want)
-		}
-	}
-}
-
-// TestWholeCNIDiskFull: if the archive cannot be written, nothing is removed; once there is room, it is.
-func TestWholeCNIDiskFull(t *testing.T) {
-	needNamespaces(t)
-	n := newWholeNode(t)
-	n.cni()
-	n.mkdir("state")
-	noise := make([]byte, 900<<10) // no compression makes a megabyte of it small
-	if _, err := rand.Read(noise); err != nil {
-		t.Fatal(err)
-	}
-	big, small := n.cache(1, "web-0", base64.StdEncoding.EncodeToString(noise)), n.cache(2, "web-1", "")
-	const script = `mount -t tmpfs -o size="$SIZE",mode=700 tmpfs "$STATE"; set +e; "$@"; code=$?; [ -e "$STATE/archive" ] && ls "$STATE/archive" | ` +
-		`sed 's/^/kept: /'; exit $code`
-	sweep := func(size string) (string, int) {
-		cmd := exec.Command("unshare", append([]string{"--mount", "sh", "-ec", script, "sh"}, n.command("sweep").Args...)...)
-		cmd.Env = append(os.Environ(), "SIZE="+size, "STATE="+n.path("state"))
-		out, _ := cmd.CombinedOutput() // the exit code is checked
-		return string(out), cmd.ProcessState.ExitCode()
-	}
-	there := func(name string) bool {
-		_, err := os.Lstat(n.path(name))
-		return err == nil
-	}
-	out, code := sweep("512k")
-	if code == 0 || !strings.Contains(out, "cannot write the archive") || !strings.Contains(out, "no space left") {
-		t.Errorf("exit code %d\n%s", code, out)
-	}
-	if !there(big) || !there(small) {
-		t.Error("a file is gone, and no archive has it")
-	}
-	if strings.Contains(out, "kept: cni-") {
-		t.Errorf("half an archive is left\n%s", out)
-	}
-	if out, code := sweep("16m"); code != 0 || there(big) || there(small) || !strings.Contains(out, "kept: cni-") {
-		t.Errorf("with room for it: exit code %d\n%s", code, out)
-	}
 }
 
 // TestWholeCNINames: any process may have chosen the names in these directories. A name that no API server

@@ -40,16 +40,6 @@ func TestWholeReload(t *testing.T) {
 	}
 }
 
-// TestWholeNoRoot: the daemon reports a missing root directory as every command does.
-func TestWholeNoRoot(t *testing.T) {
-	t.Parallel() // it listens for seconds
-	n := newWholeNode(t)
-	n.args = append(n.args, "--root-dir", n.path("none"))
-	daemon := n.start(n.command("run"))
-	daemon.says("cannot read the node")
-	daemon.says("cannot find the kubelet's root directory " + n.path("none"))
-}
-
 // TestMetricsFileAtTheEnd: an ordinary stop removes the metrics file, since its figures would be stale; a kill
 // leaves it, and its age is the alarm.
 func TestMetricsFileAtTheEnd(t *testing.T) {

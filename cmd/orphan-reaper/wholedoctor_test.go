@@ -144,23 +144,6 @@ func TestWholeDoctor(t *testing.T) {
 	}
 }
 
-// TestWholeDoctorElsewhere: if the root directory is missing, and a line names another, the message names that
-// one. It is not opened.
-func TestWholeDoctorElsewhere(t *testing.T) {
-	t.Parallel() // each listens for seconds
-	n := doctorNode(t)
-	n.write("log/messages", fmt.Sprintf("%s node1 kubelet[812]: E%s     812 kubelet_volumes.go:263] orphaned pod %q found, but failed to rmdir() volume at "+
-		"path /tmp/nonexistent/kubelet/pods/%s/volumes/a: directory not empty\n",
-		time.Now().Format("2006-01-02T15:04:05.000000-07:00"), time.Now().Format("0102 15:04:05.000000"), wholeUID(1), wholeUID(1)))
-	n.args = append(n.args, "--root-dir", "/nonexistent")
-	printed, err := n.command("doctor").CombinedOutput()
-	e, failed := errors.AsType[*exec.ExitError](err)
-	if out := string(printed); !failed || e.ExitCode() != 1 || !strings.HasPrefix(out, "cannot find the kubelet's root directory /nonexistent.\n") || !strings.Contains(out, "error: cannot find the kubelet's root directory /nonexistent\n") ||
-		!strings.Contains(out, "hint: the kubelet's line names /tmp/nonexistent/kubelet: try --root-dir /tmp/nonexistent/kubelet\n") {
-		t.Errorf("%v: %s", err, out)
-	}
-}
-
 // TestWholeDoctorDaemon: a running daemon is detected by its lock, with its mode.
 func TestWholeDoctorDaemon(t *testing.T) {
 	t.Parallel() // each listens for seconds

@@ -167,59 +167,23 @@ name() {
 `
 
 // TestContradiction has the real program beside processes named kubelet. In the first case, the control, the
-// pod is removed.
+// pod is removed. TestAgrees of probe has the other settings.
 func TestContradiction(t *testing.T) {
-	needNamespaces(t)
 	for _, c := range []struct {
 		name, kubelets string
-		args           []string
 		want           policy.Truth
 		words          string
+		check          int // the exit code of config check: a doubt is no error of the settings
 	}{
-		{
-			"all settings agree", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`,
-			[]string{"--root-dir", "$ROOT", "--runtime-endpoint", "unix://$CRI"},
-			policy.Yes, "",
-		},
-		{"nothing is set", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`, nil, policy.Yes, ""},
-		{
-			"one of two is named", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid; kubelet --root-dir=/b`,
-			[]string{"--root-dir", "$ROOT"},
-			policy.Yes, "",
-		},
-		{"none of two is named", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid; kubelet --root-dir=/b`, nil, policy.No, "several kubelets run"},
-		{
-			"another socket", `kubelet --container-runtime-endpoint=unix://$OTHER; name $pid`,
-			[]string{"--runtime-endpoint", "unix://$CRI"},
-			policy.No,
-			"--runtime-endpoint is unix://",
-		},
-		{
-			"a configuration that cannot be read", `kubelet --config=/none.yaml; name $pid`,
-			[]string{"--runtime-endpoint", "unix://$CRI"},
-			policy.Unknown,
-			"cannot find out whether the kubelet",
-		},
+		{"all settings agree", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`, policy.Yes, "", 0},
+		{"another socket", `kubelet --container-runtime-endpoint=unix://$DIR/other; name $pid`, policy.No, "--runtime-endpoint is unix://", 3},
+		{"a configuration that cannot be read", `kubelet --config=/none.yaml; name $pid`, policy.Unknown, "cannot find out whether the kubelet", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			n := newKubeletNode(t, c.kubelets)
 			n.pod(1, false)
-			n.mkdir("var/lib")
-			if err := os.Symlink("../../root", n.path("var/lib/kubelet")); err != nil { // the usual place
-				t.Fatal(err)
-			}
-			other, err := fakecri.Start(t.Context(), n.path("OTHER"), fakecri.Options{})
-			testkit.Must(t, err)
-			defer other.Close()
-			n.env = append(n.env, "OTHER="+n.path("OTHER"), "POD="+wholeUID(1))
-			for _, flag := range []string{"--root-dir", "--runtime-endpoint"} { // the kubelet's, unless the case names them
-				at := slices.Index(n.args, flag)
-				n.args = slices.Delete(n.args, at, at+2)
-			}
-			for _, arg := range c.args {
-				n.args = append(n.args, os.Expand(arg, func(name string) string { return map[string]string{"ROOT": n.path("root"), "CRI": n.path("CRI")}[name] }))
-			}
+			n.env = append(n.env, "POD="+wholeUID(1))
 			do := func(command string) (stdout, stderr string, code int) {
 				cmd := n.beside(command, "--log-source", "file", "--log-file", n.path("log"))
 				var out, errs bytes.Buffer
@@ -227,7 +191,6 @@ func TestContradiction(t *testing.T) {
 				_ = cmd.Run() // its exit code is compared
 				return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 			}
-
 			text, printed, code := do("scan -o json")
 			var view struct {
 				Pods   []struct{ Reasons []policy.Reason }
@@ -250,9 +213,7 @@ func TestContradiction(t *testing.T) {
 			if !slices.Equal(reasons, []policy.Reason{policy.ReasonContradiction}) || !slices.Contains(view.Errors, agrees.Detail) || code != 3 {
 				t.Errorf("reasons %v, errors %q, exit code %d", reasons, view.Errors, code)
 			}
-			// A doubt is no error of the settings.
-			wrong := map[policy.Truth]int{policy.No: 3}[c.want]
-			if text, _, code := do("config check"); code != wrong || !strings.Contains(text, "note:") || !strings.Contains(text, "nothing will be removed") {
+			if text, _, code := do("config check"); code != c.check || !strings.Contains(text, "note:") || !strings.Contains(text, "nothing will be removed") {
 				t.Errorf("config check: %d, %s", code, text)
 			}
 			if _, printed, code := do("sweep --no-wait"); code != 3 || !strings.Contains(printed, "contradiction") {

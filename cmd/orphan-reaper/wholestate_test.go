@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"io/fs"
 	"maps"
 	"os"
@@ -194,47 +193,6 @@ func TestWholeBy(t *testing.T) {
 	for _, want := range []string{"  restored, asked for by alice (SUDO_USER bob)\n", "  forgotten, asked for by 4711\n", "  removed\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-	out, _ = n.run("explain", "-o", "json", uid)
-	var view struct {
-		History []struct {
-			Kind policy.Kind
-			By   *struct {
-				UID      *uint32
-				Login    string
-				SudoUser string `json:"sudo_user"`
-			}
-		}
-	}
-	if err := json.Unmarshal([]byte(out), &view); err != nil || len(view.History) == 0 {
-		t.Fatalf("%v in %s", err, out)
-	}
-	if by := view.History[0].By; by == nil || by.UID == nil || *by.UID != 1000 || by.Login != "alice" || by.SudoUser != "alice" {
-		t.Errorf("by %+v in %s", by, out)
-	}
-}
-
-// TestWholeDaemonByNobody: the daemon's actions name no user, also if a user started it.
-func TestWholeDaemonByNobody(t *testing.T) {
-	n := newWholeNode(t)
-	n.write("log", "")
-	n.write("loginuid", "0")
-	n.pod(1, true)
-	cmd := n.command("run", "--log-source", "file", "--log-file", n.path("log"))
-	cmd.Env = append(os.Environ(), testLoginUID+"="+n.path("loginuid"), "SUDO_USER=alice")
-	daemon := n.start(cmd)
-	n.appears("root/orphan-reaper") // the quarantine, made after the first intent
-	if code := daemon.end(); code != 0 {
-		t.Errorf("exit code %d: %s", code, daemon.printed())
-	}
-	all := n.records()
-	if len(all) == 0 {
-		t.Error("the daemon has left no record")
-	}
-	for _, r := range all {
-		if r.By != nil {
-			t.Errorf("%s is by %s", r.Kind, r.By)
 		}
 	}
 }

@@ -2,13 +2,10 @@ package app
 
 import (
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
@@ -43,24 +40,6 @@ func TestHolder(t *testing.T) {
 			(d.Problem != "") != (want.Problem != "") || !strings.Contains(d.Problem, want.Problem) {
 			t.Errorf("%s: %+v, want %+v", args, d, want)
 		}
-	}
-}
-
-// TestStanding: this test holds the lock, and is no daemon.
-func TestStanding(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	store, err := state.Open(dir, state.Options{})
-	testkit.Must(t, err)
-	defer closeQuietly(store)
-	cfg := config.Config{NodeRoot: t.TempDir()}
-	if d := standing(t.Context(), cfg, store); d.Runs != policy.No || d.PID != 0 || d.Installed {
-		t.Errorf("the lock is free: %+v", d)
-	}
-	release, err := store.LockRun()
-	testkit.Must(t, err)
-	defer release()
-	if d := standing(t.Context(), cfg, store); d.Runs == policy.Yes || d.PID != os.Getpid() || d.Since.IsZero() || d.Mode != "" {
-		t.Errorf("a test holds it: %+v", d)
 	}
 }
 

@@ -67,45 +67,12 @@ func TestFleetListNames(t *testing.T) {
 	}
 }
 
-// TestFleetListObserving: eligible pods in mode enforce and in mode observe are two sums.
-func TestFleetListObserving(t *testing.T) {
-	f := NewFleetList(3, FleetScope{})
-	for name, r := range map[string]report.Report{
-		"a": {Mode: "enforce", Counts: report.Counts{Reap: 1}},
-		"b": {Mode: "observe", Counts: report.Counts{Reap: 2}},
-		"c": {Mode: "observe", Counts: report.Counts{Reap: 1200}},
-	} {
-		f.Add(report.Target{Node: name}, &r, nil)
-	}
-	if f.Totals.Reap != 1203 || f.Totals.WouldReap != 1202 {
-		t.Errorf("%+v", f.Totals)
-	}
-	if text := strings.Join(strings.Fields(textOf(t, f)), " "); !strings.Contains(text, " 1 can be removed, 1,202 would be removed in mode enforce, 0 wait,") {
-		t.Error(text)
-	}
-	f = NewFleetList(1, FleetScope{})
-	f.Add(report.Target{Node: "a"}, &report.Report{Mode: "enforce", Counts: report.Counts{Reap: 1}}, nil)
-	if text := textOf(t, f); !strings.Contains(text, " 1 can be removed, 0 wait,") {
-		t.Error(text)
-	}
-}
-
 // TestFleetListSilence: a node's error text is shortened as well.
 func TestFleetListSilence(t *testing.T) {
 	f := NewFleetList(1, FleetScope{})
 	f.Add(report.Target{Node: "n"}, nil, fmt.Errorf("403: %s\x1b[2J", strings.Repeat("a", 1000)))
 	if text := f.Silent[0].Error; len(text) > 256 || strings.Contains(text, "\x1b") {
 		t.Errorf("%q", text)
-	}
-}
-
-// TestFleetListBreaker: before the command that resumes a stopped node comes the one that inspects it.
-func TestFleetListBreaker(t *testing.T) {
-	f := NewFleetList(1, FleetScope{})
-	f.Add(report.Target{Node: "n1", URL: "http://10.0.0.1", Named: true}, &report.Report{Node: "n1", Mode: "enforce", BreakerOpen: true}, nil)
-	text := strings.Join(strings.Fields(textOf(t, f)), " ")
-	if !strings.Contains(text, "On 1 node the daemon has stopped: a quarantined pod turned out to be alive. Inspect it there: orphan-reaper quarantine list") {
-		t.Error(text)
 	}
 }
 

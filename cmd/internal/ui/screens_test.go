@@ -3,6 +3,7 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,6 +181,9 @@ func screens() map[string]struct {
 	list := NewQuarantine(busyReport().Entries, archives, &policy.Record{Kind: policy.KindBreaker, UID: uidElder, At: ago(5 * time.Hour)}, c)
 	outcome := policy.Outcome{Action: policy.Action{Kind: policy.PutBack, UID: uidHeld, Entry: uidHeld}, Result: policy.Done}
 	node := busyNodeReport()
+	many := healthyNode()
+	doctored["many"](&many)
+	doctor := NewDoctor(many, c)
 	type screen = struct {
 		model any
 		write func(*Printer)
@@ -188,6 +192,7 @@ func screens() map[string]struct {
 		"scan":            {scan, func(p *Printer) { p.Report(&scan) }},
 		"sweep":           {swept, func(p *Printer) { p.Report(&swept) }},
 		"sweep-dry-run":   {dry, func(p *Printer) { p.Report(&dry) }},
+		"doctor":          {doctor, func(p *Printer) { p.Doctor(&doctor) }},
 		"explain":         {mounted, func(p *Printer) { p.Explain(mounted) }},
 		"explain-entry":   {held, func(p *Printer) { p.Explain(held) }},
 		"quarantine-list": {list, func(p *Printer) { p.Quarantine(list) }},
@@ -227,7 +232,7 @@ func checkLists(t *testing.T, path string, v any) {
 	t.Helper()
 	switch v := v.(type) {
 	case nil:
-		if !strings.HasSuffix(path, "/purge_at") && !strings.HasSuffix(path, "/by") && !strings.HasSuffix(path, "/stopped") {
+		if key := path[strings.LastIndex(path, "/")+1:]; !slices.Contains([]string{"purge_at", "by", "stopped", "first", "last"}, key) {
 			t.Errorf("%s is null", path)
 		}
 	case map[string]any:
