@@ -24,7 +24,7 @@ const crio = "crio"
 
 // besideCRIO are the scenarios that need nothing of containerd's own. CRI-O remains ready when its network's configuration is gone.
 var besideCRIO = map[string]bool{
-	"returning": true, "restarts": true, "held": true, "ran": true, "ready": true, "racing": true,
+	"returning": true, "restarts": true, "held": true, "ran": true, "racing": true,
 	"asked": true, "pods API": true, "backlog": true, "runtime": true, "alive": true,
 }
 

@@ -73,8 +73,9 @@ func (n *node) cri(t *testing.T) runtimeapi.RuntimeServiceClient {
 	return runtimeapi.NewRuntimeServiceClient(conn)
 }
 
-// runSandbox makes a pod's sandbox, as a kubelet would.
-func (n *node) runSandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid string) (string, *runtimeapi.PodSandboxConfig) {
+// sandbox makes a pod's sandbox with a container, as a kubelet would, and kills both behind the runtime's back:
+// no CNI DEL was run for it.
+func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -94,16 +95,7 @@ func (n *node) runSandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid
 	if err != nil {
 		t.Fatal(err)
 	}
-	return box.GetPodSandboxId(), config
-}
-
-// sandbox makes a pod's sandbox with a container, and kills both behind the runtime's back:
-// no CNI DEL was run for it.
-func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid string) string {
-	t.Helper()
-	id, config := n.runSandbox(t, cri, uid)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	id := box.GetPodSandboxId()
 	container, err := cri.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
 		PodSandboxId: id, SandboxConfig: config,
 		Config: &runtimeapi.ContainerConfig{

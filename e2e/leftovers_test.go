@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/e2e/await"
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -90,7 +90,7 @@ func leftovers(t *testing.T, n *node) {
 func (n *node) hear(t *testing.T, after bool) (said map[string]string, mark int64) {
 	t.Helper()
 	var wrong []string
-	for range 2 * await.Slowness {
+	for range 2 * kit.Slowness {
 		said, wrong, mark = map[string]string{}, nil, n.kubelet.size()
 		time.Sleep(housekept)
 		for _, k := range n.kinds(t) {

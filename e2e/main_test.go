@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/e2e/image"
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
 // The times of this suite. A living pod's directory is created again when the kubelet next syncs it, up to 1.5
@@ -67,7 +68,7 @@ func run(m *testing.M) (code int, err error) {
 	code = m.Run()
 	left := machine.left()
 	if code != 0 {
-		keepLogs(machine.dir)
+		kit.KeepLogs("e2e", machine.dir+"/*/*.log", filepath.Join("..", ".cache", "e2e", "logs"))
 	}
 	if err := machine.restore(); err != nil {
 		return 1, err
@@ -92,25 +93,6 @@ func chooseSnapshotter(dir string) error {
 		return os.Setenv(snapshotter, "native")
 	}
 	return os.Setenv(snapshotter, "overlayfs")
-}
-
-// keepLogs saves the logs of a failed run in .cache/e2e/logs.
-func keepLogs(dir string) {
-	to := filepath.Join("..", ".cache", "e2e", "logs")
-	_ = os.RemoveAll(to)
-	if err := os.MkdirAll(to, 0o700); err != nil {
-		return
-	}
-	logs, err := filepath.Glob(dir + "/*/*.log")
-	if err != nil {
-		return
-	}
-	for _, log := range logs {
-		if b, err := os.ReadFile(log); err == nil {
-			_ = os.WriteFile(filepath.Join(to, filepath.Base(filepath.Dir(log))+"-"+filepath.Base(log)), b, 0o600)
-		}
-	}
-	_, _ = fmt.Fprintln(os.Stderr, "e2e: the logs are in .cache/e2e/logs")
 }
 
 // built is the directory of the programs where there is no compiler, and standIn is what runs there in place of
@@ -199,7 +181,6 @@ func beside(t *testing.T, n *node) {
 		{"busy", busy},
 		{"lost", lost},
 		{"successor", successor},
-		{"ready", ready},
 		{"cni", cniLeft},
 		{"racing", racing},
 		{"asked", asked},

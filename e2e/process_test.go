@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/e2e/await"
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
 // process is one program that the suite started. Its output goes to a file.
@@ -109,11 +109,13 @@ func (p *process) tail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// Short names of the waiting helpers.
+// Short names of what the suites share.
 var (
-	eventually = await.Eventually
-	throughout = await.Throughout
-	missing    = await.Missing
+	eventually = kit.Eventually
+	throughout = kit.Throughout
+	missing    = kit.Missing
+	mkdir      = kit.Mkdir
+	exists     = kit.Exists
 )
 
 // must runs a command to its end.
@@ -130,17 +132,4 @@ func write(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func mkdir(t *testing.T, path string) string {
-	t.Helper()
-	if err := os.MkdirAll(path, 0o750); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -17,7 +18,7 @@ func deaf(t *testing.T, c *cluster) {
 	d.look(t)
 	d.tells(t, uid, policy.KindKept, policy.ReasonKubeletUnknown)
 	throughout(t, 8*time.Second, func() string { // longer than the hold
-		return missing(exists(d.podDir(uid)), "it is gone: %s", texts(d.told(t, uid)))
+		return missing(exists(d.podDir(uid)), "it is gone: %s", kit.Texts(d.told(t, uid)))
 	})
 	p := d.scan(t).pod(t, uid)
 	if p.Facts["kubelet_lists"].Value != "no" || p.Facts["held"].Value != "unknown" {

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/e2e/await"
 	"github.com/orphan-reaper/orphan-reaper/e2e/image"
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
 // The parameters from make e2e-cluster: the programs of Kubernetes, the Debian to boot, helm, and the program
@@ -36,11 +36,14 @@ const tag = "orcluster"
 // patience is how long a step may take here. A report is written up to 70 s after a change.
 const patience = 2 * time.Minute
 
-// Short names of the waiting helpers.
+// Short names of what the suites share.
 var (
-	eventually = await.Eventually
-	throughout = await.Throughout
-	missing    = await.Missing
+	eventually = kit.Eventually
+	throughout = kit.Throughout
+	missing    = kit.Missing
+	below      = kit.Below
+	mkdir      = kit.Mkdir
+	exists     = kit.Exists
 )
 
 // steps are the scenarios, in order.
@@ -76,17 +79,20 @@ func run(m *testing.M) (code int, err error) {
 	if os.Getuid() != 0 || os.Getpid() != 1 || bin == "" {
 		return 1, errors.New("run this as root with make e2e-cluster")
 	}
-	lock, err := takePlace()
+	lock, err := kit.TakePlace(place)
 	if err != nil {
 		return 1, err
 	}
 	defer func() { _ = lock.Close() }()
+	if err := dropCgroups(); err != nil { // of a run that was killed
+		return 1, err
+	}
 	defer func() { err = errors.Join(err, dropCgroups(), os.RemoveAll(place)) }()
 	if err := build(); err != nil {
 		return 1, err
 	}
 	if code = m.Run(); code != 0 {
-		keepLogs()
+		kit.KeepLogs("cluster", place+"/logs/*", filepath.Join(filepath.Dir(bin), "logs", "cluster"))
 	}
 	for _, line := range shown {
 		_, _ = fmt.Println(line)
@@ -113,29 +119,6 @@ func TestCluster(t *testing.T) {
 		timed(s.name, func() { t.Run(s.name, func(t *testing.T) { s.run(t, c) }) })
 		c.sameLife(t, before)
 	}
-}
-
-// takePlace makes the suite's directory anew.
-func takePlace() (*os.File, error) {
-	if err := os.Mkdir(place, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	lock, err := os.OpenFile(place, unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(int(lock.Fd()), &st); err != nil || st.Uid != 0 || st.Mode&0o777 != 0o700 {
-		return nil, errors.Join(fmt.Errorf("%s is not ours", place), err)
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("another run of the suite is under way: %w", err)
-	}
-	left, err := os.ReadDir(place)
-	for _, entry := range left {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(place, entry.Name())))
-	}
-	return lock, errors.Join(err, dropCgroups())
 }
 
 // build makes the images: the one that the pods run, and the daemon's under the tags before and after an upgrade.
@@ -177,25 +160,6 @@ func build() error {
 	return nil
 }
 
-// keepLogs saves the logs of a failed run in logs/cluster beside CLUSTER_BIN.
-func keepLogs() {
-	to := filepath.Join(filepath.Dir(bin), "logs", "cluster")
-	_ = os.RemoveAll(to)
-	if err := os.MkdirAll(to, 0o700); err != nil {
-		return
-	}
-	logs, err := filepath.Glob(place + "/logs/*")
-	if err != nil {
-		return
-	}
-	for _, log := range logs {
-		if b, err := os.ReadFile(log); err == nil {
-			_ = os.WriteFile(filepath.Join(to, filepath.Base(log)), b, 0o600)
-		}
-	}
-	_, _ = fmt.Fprintln(os.Stderr, "cluster: the logs are in .cache/e2e/logs/cluster")
-}
-
 // dropCgroups removes our cgroups from every hierarchy; there is no process in them.
 func dropCgroups() error { return dropCgroupsOf("*") }
 
@@ -220,38 +184,10 @@ func dropCgroupsOf(node string) error {
 	return errors.Join(errs...)
 }
 
-// below are the directory and all below it, parents first.
-func below(top string) (all []string) {
-	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			all = append(all, path)
-		}
-		return nil
-	})
-	return all
-}
-
-func mkdir(t *testing.T, path string) string {
-	t.Helper()
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // lay writes a file and the directories above it.
 func lay(t *testing.T, path, text string) string {
 	t.Helper()
-	mkdir(t, filepath.Dir(path))
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+	return kit.Lay(t, path, text, 0o600)
 }
 
 // command runs a command to its end, and returns its output without the end of line.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -20,10 +21,10 @@ func mountedLater(t *testing.T, c *cluster) {
 	d.look(t)
 	n.tells(t, uid, policy.KindKept, policy.ReasonMounted)
 	throughout(t, 10*time.Second, func() string { // longer than the hold
-		return missing(exists(n.path(volume, "precious")), "the file in the later mount is gone: %s", texts(n.told(t, uid)))
+		return missing(exists(n.path(volume, "precious")), "the file in the later mount is gone: %s", kit.Texts(n.told(t, uid)))
 	})
 	if told := n.kinds(t, uid); told[string(policy.KindParked)] {
-		t.Errorf("it was parked: %s", texts(n.told(t, uid)))
+		t.Errorf("it was parked: %s", kit.Texts(n.told(t, uid)))
 	}
 	n.run(t, "umount", volume)
 	d.removed(t, uid)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/e2e/image"
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -80,7 +81,7 @@ func (d *daemon) parked(t *testing.T, uid string) {
 	}
 	eventually(t, patience, func() string {
 		phase := d.scan(t).phase(uid)
-		return missing(phase == "held", "%s is %q in quarantine: %s", uid, phase, texts(d.told(t, uid)))
+		return missing(phase == "held", "%s is %q in quarantine: %s", uid, phase, kit.Texts(d.told(t, uid)))
 	})
 	d.checkData(t, uid)
 }

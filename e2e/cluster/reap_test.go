@@ -58,8 +58,8 @@ func reaped(t *testing.T, c *cluster) {
 			t.Error("its successor has lost its file")
 		}
 		for _, e := range n.told(t, next.Metadata.UID) {
-			if e.get("ORPHAN_REAPER_KIND") == string(policy.KindParked) {
-				t.Errorf("its successor was parked: %s", e.get("MESSAGE"))
+			if e.Get("ORPHAN_REAPER_KIND") == string(policy.KindParked) {
+				t.Errorf("its successor was parked: %s", e.Get("MESSAGE"))
 			}
 		}
 	})

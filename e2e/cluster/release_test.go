@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -158,45 +159,30 @@ func (r report) phase(uid string) string {
 	return ""
 }
 
-// event is one entry of a node's journal.
-type event map[string]any
-
-func (e event) get(field string) string {
-	s, _ := e[field].(string)
-	return s
-}
-
 // told returns the daemons' records of the pod in the node's journal, oldest first.
-func (n *node) told(t *testing.T, uid string) (all []event) {
+func (n *node) told(t *testing.T, uid string) []kit.Event {
 	t.Helper()
 	out, err := n.try("journalctl", "--no-pager", "--quiet", "--all", "--output=json", "--identifier=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
 	if err != nil && out != "" {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(out) {
-		var e event
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("%v in %s", err, line)
-		}
-		all = append(all, e)
-	}
-	return all
+	return kit.ParseEvents(t, out)
 }
 
 // tells waits for a record of the pod of that kind, with the given reason, if any.
-func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) (found event) {
+func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) (found kit.Event) {
 	t.Helper()
 	// The kubelet's garbage collection of sandboxes runs once a minute, and after a start one pod is removed
 	// first, alone.
 	eventually(t, 2*patience, func() string {
 		all := n.told(t, uid)
 		for _, e := range all {
-			if e.get("ORPHAN_REAPER_KIND") == string(kind) && (reason == "" || slices.Contains(strings.Split(e.get("ORPHAN_REAPER_REASONS"), ","), string(reason))) {
+			if e.Is(kind, reason) {
 				found = e
 				return ""
 			}
 		}
-		return fmt.Sprintf("%s: no record %s %s of %s: %s", n.name, kind, reason, uid, texts(all))
+		return fmt.Sprintf("%s: no record %s %s of %s: %s", n.name, kind, reason, uid, kit.Texts(all))
 	})
 	return found
 }
@@ -206,17 +192,9 @@ func (n *node) kinds(t *testing.T, uid string) map[string]bool {
 	t.Helper()
 	kinds := map[string]bool{}
 	for _, e := range n.told(t, uid) {
-		kinds[e.get("ORPHAN_REAPER_KIND")] = true
+		kinds[e.Get("ORPHAN_REAPER_KIND")] = true
 	}
 	return kinds
-}
-
-func texts(all []event) string {
-	var b strings.Builder
-	for _, e := range all {
-		b.WriteString("\n" + e.get("ORPHAN_REAPER_KIND") + ": " + e.get("MESSAGE") + " " + e.get("ORPHAN_REAPER_REASON_DETAIL"))
-	}
-	return b.String()
 }
 
 // get asks the daemon over HTTP, as the node's own processes can.

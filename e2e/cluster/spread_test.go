@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -25,7 +26,7 @@ func hurried(t *testing.T, c *cluster) {
 	parked := func(d drawn) time.Time {
 		eventually(t, time.Until(d.from)+2*patience, func() string {
 			all := d.node.told(t, d.uid)
-			return missing(d.node.kinds(t, d.uid)[string(policy.KindParked)], "%s is not parked: %s", d.uid, texts(all))
+			return missing(d.node.kinds(t, d.uid)[string(policy.KindParked)], "%s is not parked: %s", d.uid, kit.Texts(all))
 		})
 		return d.node.toldAt(t, d.uid, policy.KindParked)
 	}
@@ -108,8 +109,8 @@ func (c *cluster) enforcesFrom(t *testing.T, n *node, after time.Time) drawn {
 func (n *node) toldAt(t *testing.T, uid string, kind policy.Kind) time.Time {
 	t.Helper()
 	for _, e := range n.told(t, uid) {
-		if e.get("ORPHAN_REAPER_KIND") == string(kind) {
-			micros, err := strconv.ParseInt(e.get("__REALTIME_TIMESTAMP"), 10, 64)
+		if e.Get("ORPHAN_REAPER_KIND") == string(kind) {
+			micros, err := strconv.ParseInt(e.Get("__REALTIME_TIMESTAMP"), 10, 64)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
 // cache is the directory in which prepare.sh and the other suites keep slow downloads and builds.
@@ -208,15 +210,10 @@ func libraries(t *testing.T, root string, programs ...string) {
 		for line := range strings.Lines(string(out)) {
 			for _, word := range strings.Fields(line) {
 				// The tree has a C library of its own, of the same release.
-				if to := filepath.Join(root, word); strings.HasPrefix(word, "/") && !exists(to) {
+				if to := filepath.Join(root, word); strings.HasPrefix(word, "/") && !kit.Exists(to) {
 					copyFile(t, word, to, 0o755)
 				}
 			}
 		}
 	}
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/e2e/image"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
 // nodeScript makes the guest a node, and checks it.
@@ -45,7 +47,7 @@ func TestNode(t *testing.T) {
 	run(t, "cp", "-a", modules, filepath.Join(root, "lib", "modules"))
 	busybox := run(t, "sh", "-c", "command -v busybox")
 	copyFile(t, busybox[:len(busybox)-1], filepath.Join(root, "guest", "busybox"), 0o755)
-	if !exists(filepath.Join(root, "usr", "sbin", "modprobe")) {
+	if !kit.Exists(filepath.Join(root, "usr", "sbin", "modprobe")) {
 		if err := os.Symlink("/guest/busybox", filepath.Join(root, "usr", "sbin", "modprobe")); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -88,7 +89,7 @@ func badDayTextfile(t *testing.T, n *node) {
 		t.Error("it has made the directory of another package")
 	}
 	if all := n.journal(t, "--unit=orphan-reaper", "_PID="+n.show("orphan-reaper", "MainPID"), "--grep", "textfile|metrics"); len(all) > 1 {
-		t.Errorf("it speaks of it again and again: %s", texts(all))
+		t.Errorf("it speaks of it again and again: %s", kit.Texts(all))
 	}
 	n.sh(t, "mv /var/lib/elsewhere /var/lib/prometheus; systemctl start prometheus-node-exporter")
 	n.pod(t, badMetrics)
@@ -113,7 +114,7 @@ func badDayJournal(t *testing.T, n *node) {
 	// A journald that is stopped, not restarted, leaves its clients without a stderr.
 	n.run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
 	if left := n.of(t, badJournal); len(left) > 0 {
-		t.Fatalf("the journal still has it: %s", texts(left))
+		t.Fatalf("the journal still has it: %s", kit.Texts(left))
 	}
 	if out := n.run(t, "orphan-reaper", "quarantine", "list"); !strings.Contains(out, badJournal) {
 		t.Errorf("quarantine list: %s", out)

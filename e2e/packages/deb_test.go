@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -65,7 +66,7 @@ func debInstalled(t *testing.T, n *node) {
 	// In the real unit, which filters system calls.
 	for _, word := range []string{"the walker uses openat2", "Landlock confines each batch"} {
 		if all := n.journal(t, "--unit=orphan-reaper", "--grep", word); len(all) != 1 {
-			t.Errorf("at its start it does not log %q: %s", word, texts(n.journal(t, "--unit=orphan-reaper")))
+			t.Errorf("at its start it does not log %q: %s", word, kit.Texts(n.journal(t, "--unit=orphan-reaper")))
 		}
 	}
 }
@@ -73,10 +74,10 @@ func debInstalled(t *testing.T, n *node) {
 // debRecord: the journal's record of it, by its fields and with the catalog's text.
 func debRecord(t *testing.T, n *node) {
 	e := n.tells(t, debOrphan, policy.KindRemoved, "")
-	if e.get("MESSAGE_ID") != "4ea9a81c415a40cb96e0a1a629658fc7" || e.get("_EXE") != "/usr/sbin/orphan-reaper" {
+	if e.Get("MESSAGE_ID") != "4ea9a81c415a40cb96e0a1a629658fc7" || e.Get("_EXE") != "/usr/sbin/orphan-reaper" {
 		t.Errorf("the record of what was removed: %v", e)
 	}
-	said := n.run(t, "journalctl", "--no-pager", "-x", "-u", "orphan-reaper", "MESSAGE_ID="+e.get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+debOrphan)
+	said := n.run(t, "journalctl", "--no-pager", "-x", "-u", "orphan-reaper", "MESSAGE_ID="+e.Get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+debOrphan)
 	for _, word := range []string{"Subject: ", "Defined-By: orphan-reaper", "Documentation: "} {
 		if !strings.Contains(said, word) {
 			t.Errorf("journalctl -x does not print %q: %s", word, said)
@@ -169,7 +170,7 @@ func (n *node) started(t *testing.T, words ...string) {
 	if len(all) == 0 {
 		t.Fatal("it has not logged that it has started")
 	}
-	said := all[len(all)-1].get("MESSAGE")
+	said := all[len(all)-1].Get("MESSAGE")
 	for _, word := range words {
 		if !strings.Contains(said, word) {
 			t.Errorf("at its start it does not log %q: %s", word, said)

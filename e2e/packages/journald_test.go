@@ -2,13 +2,13 @@ package packages
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -22,13 +22,12 @@ const (
 	journalRotated  = "2badf00d-0000-4000-8000-0000000000f5"
 	journalRestart  = "2badf00d-0000-4000-8000-0000000000f6"
 	journalConfirm  = "2badf00d-0000-4000-8000-0000000000f7"
-	journalMounted  = "2badf00d-0000-4000-8000-0000000000f8"
 	journalHid      = "2badf00d-0000-4000-8000-0000000000f9"
 )
 
 var (
 	journalForged = []string{journalByUnit, journalByLogger, journalByCat}
-	journalHeld   = []string{journalRotated, journalRestart, journalConfirm, journalMounted, journalHid}
+	journalHeld   = []string{journalRotated, journalRestart, journalConfirm, journalHid}
 )
 
 // killing has the unit's filter of system calls kill a process that makes a refused one: the daemon, its
@@ -57,7 +56,6 @@ func journald(t *testing.T, n *node) {
 		{"records", journalRecords},
 		{"rotated", journalRotation},
 		{"restarted", journalRestarts},
-		{"mounted", journalMount},
 		{"hidden", journalHidden},
 		{"stopped", journalStopped},
 	})
@@ -160,7 +158,7 @@ func journalRemoved(t *testing.T, n *node) {
 
 // journalRecords: message IDs are fixed for ever; the fields are what people search by.
 func journalRecords(t *testing.T, n *node) {
-	for kind, want := range map[policy.Kind]event{
+	for kind, want := range map[policy.Kind]kit.Event{
 		policy.KindParked:  {"MESSAGE_ID": "770d890e15114caab7fc14a24a19f47f", "PRIORITY": "5"},
 		policy.KindRemoved: {"MESSAGE_ID": "4ea9a81c415a40cb96e0a1a629658fc7", "PRIORITY": "5"},
 	} {
@@ -170,22 +168,22 @@ func journalRecords(t *testing.T, n *node) {
 		want["_PID"] = n.show("orphan-reaper", "MainPID")
 		want["ORPHAN_REAPER_BOOT_ID"] = strings.TrimSpace(n.run(t, "cat", "/proc/sys/kernel/random/boot_id"))
 		for field := range want {
-			if e.get(field) != want.get(field) {
-				t.Errorf("%s: %s=%q, want %q", kind, field, e.get(field), want.get(field))
+			if e.Get(field) != want.Get(field) {
+				t.Errorf("%s: %s=%q, want %q", kind, field, e.Get(field), want.Get(field))
 			}
 		}
 		for _, field := range []string{"MESSAGE", "ORPHAN_REAPER_SEQ", "ORPHAN_REAPER_ENTRY"} {
-			if e.get(field) == "" {
+			if e.Get(field) == "" {
 				t.Errorf("%s has no %s: %v", kind, field, e)
 			}
 		}
-		if byID := n.journal(t, "MESSAGE_ID="+want.get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+journalOrphan); len(byID) != 1 {
+		if byID := n.journal(t, "MESSAGE_ID="+want.Get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+journalOrphan); len(byID) != 1 {
 			t.Errorf("%s: %d records by message ID", kind, len(byID))
 		}
 	}
 	started := n.journal(t, "--identifier=orphan-reaper", "MESSAGE_ID=31ef80b5113940adaecfb7a43fd035cc")
-	if len(started) != 1 || !strings.Contains(started[0].get("MESSAGE"), "following journald") {
-		t.Errorf("started: %s", texts(started))
+	if len(started) != 1 || !strings.Contains(started[0].Get("MESSAGE"), "following journald") {
+		t.Errorf("started: %s", kit.Texts(started))
 	}
 }
 
@@ -227,32 +225,11 @@ func journalRestarts(t *testing.T, n *node) {
 	n.goes(t, journalConfirm)
 	kinds := map[string]int{}
 	for _, e := range n.of(t, journalConfirm) {
-		kinds[e.get("ORPHAN_REAPER_KIND")]++
+		kinds[e.Get("ORPHAN_REAPER_KIND")]++
 	}
 	if kinds[string(policy.KindParked)] != 1 || kinds[string(policy.KindRemoved)] != 1 {
 		t.Errorf("records: %v", kinds)
 	}
-}
-
-// journalMount: a mount that the node makes while the daemon runs. Without it the pod would
-// go; nothing behind it is touched.
-func journalMount(t *testing.T, n *node) {
-	on := n.mounted(t, journalMounted)
-	n.says(t, "names", journalMounted)
-	n.tells(t, journalMounted, policy.KindKept, policy.ReasonMounted)
-	n.stays(t, journalMounted)
-	n.busy(t, on)
-	n.run(t, "umount", on)
-	// A kubelet repeats it every 2 s, and each report triggers another look.
-	eventually(t, patience, func() string {
-		n.says(t, "names", journalMounted)
-		return missing(!exists(n.dirOf(journalMounted)), "it is still there: %s", texts(n.of(t, journalMounted)))
-	})
-	n.goes(t, journalMounted)
-	if b, err := os.ReadFile(n.path(behind)); err != nil || string(b) != users {
-		t.Errorf("behind the mount: %q, %v", b, err)
-	}
-	n.stays(t, living)
 }
 
 // journalHidden: if a filter hides Landlock and openat2, the daemon logs that once, and a pod is removed as
@@ -280,6 +257,6 @@ func journalStopped(t *testing.T, n *node) {
 		t.Errorf("the unit is %s", got)
 	}
 	if kinds := n.journal(t, "MESSAGE_ID=55e9f916081a43809984fd3c31b35ee1"); len(kinds) != 3 {
-		t.Errorf("stopped: %s", texts(kinds))
+		t.Errorf("stopped: %s", kit.Texts(kinds))
 	}
 }

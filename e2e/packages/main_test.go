@@ -3,7 +3,6 @@ package packages
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/e2e/await"
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
 // tag begins the names of our cgroups.
@@ -33,11 +32,14 @@ var (
 // cgroups for residue.
 const place = "/var/tmp/orphan-reaper-packages"
 
-// Short names of the waiting helpers.
+// Short names of what the suites share.
 var (
-	eventually = await.Eventually
-	throughout = await.Throughout
-	missing    = await.Missing
+	eventually = kit.Eventually
+	throughout = kit.Throughout
+	missing    = kit.Missing
+	below      = kit.Below
+	mkdir      = kit.Mkdir
+	exists     = kit.Exists
 )
 
 // patience is how long a step may take here.
@@ -65,7 +67,7 @@ func run(m *testing.M) (code int, err error) {
 		}
 		return gone
 	})
-	lock, err := takePlace()
+	lock, err := kit.TakePlace(place)
 	if err != nil {
 		return 1, err
 	}
@@ -82,7 +84,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	code = m.Run()
 	if code != 0 {
-		keepLogs()
+		kit.KeepLogs("packages", place+"/*/*.log", filepath.Join("..", "..", ".cache", "packages", "logs"))
 	}
 	for _, line := range shown.lines {
 		_, _ = fmt.Println(line)
@@ -114,30 +116,6 @@ func sizes() error {
 	return err
 }
 
-// takePlace makes the suite's directory anew. What was mounted in it by a run that was killed
-// went with that.
-func takePlace() (*os.File, error) {
-	if err := os.Mkdir(place, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	lock, err := os.OpenFile(place, unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(int(lock.Fd()), &st); err != nil || st.Uid != 0 || st.Mode&0o777 != 0o700 {
-		return nil, errors.Join(fmt.Errorf("%s is not ours", place), err)
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("another run of the suite is under way: %w", err)
-	}
-	left, err := os.ReadDir(place)
-	for _, entry := range left {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(place, entry.Name())))
-	}
-	return lock, err
-}
-
 // mountCgroups mounts the cgroup file system, since a machine may have none that is all version 2, and removes
 // the residue of a killed run: cgroups without a process.
 func mountCgroups(on string) error {
@@ -155,25 +133,6 @@ func mountCgroups(on string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// keepLogs saves the consoles and the journals of a failed run in .cache/packages/logs.
-func keepLogs() {
-	to := filepath.Join("..", "..", ".cache", "packages", "logs")
-	_ = os.RemoveAll(to)
-	if err := os.MkdirAll(to, 0o700); err != nil {
-		return
-	}
-	logs, err := filepath.Glob(place + "/*/*.log")
-	if err != nil {
-		return
-	}
-	for _, log := range logs {
-		if b, err := os.ReadFile(log); err == nil {
-			_ = os.WriteFile(filepath.Join(to, filepath.Base(filepath.Dir(log))+"-"+filepath.Base(log)), b, 0o600)
-		}
-	}
-	_, _ = fmt.Fprintln(os.Stderr, "packages: the logs are in .cache/packages/logs")
 }
 
 // treeOf is where trees.sh has put a release.
@@ -207,36 +166,8 @@ func steps(t *testing.T, n *node, all []step) {
 	}
 }
 
-// below are the directory and all below it, parents first.
-func below(top string) []string {
-	var all []string
-	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			all = append(all, path)
-		}
-		return nil
-	})
-	return all
-}
-
-func mkdir(t *testing.T, path string) string {
-	t.Helper()
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // lay writes a file that everybody in the guest may read.
 func lay(t *testing.T, path, text string) {
 	t.Helper()
-	mkdir(t, filepath.Dir(path))
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+	kit.Lay(t, path, text, 0o644)
 }

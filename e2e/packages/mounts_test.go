@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -49,7 +50,7 @@ func unitSlave(t *testing.T, n *node) {
 	n.run(t, "umount", on)
 	eventually(t, patience, func() string {
 		n.says(t, "names", unitSeen)
-		return missing(!exists(n.dirOf(unitSeen)), "it is still there: %s", texts(n.of(t, unitSeen)))
+		return missing(!exists(n.dirOf(unitSeen)), "it is still there: %s", kit.Texts(n.of(t, unitSeen)))
 	})
 	n.goes(t, unitSeen)
 	n.override(t, hasty)

@@ -8,12 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -132,63 +132,38 @@ func (n *node) show(unit, property string) string {
 	return out
 }
 
-// event is one entry of the journal, by journald's field names.
-type event map[string]any
-
-func (e event) get(field string) string {
-	s, _ := e[field].(string)
-	return s
-}
-
 // journal returns the entries that match, oldest first.
-func (n *node) journal(t *testing.T, match ...string) []event {
+func (n *node) journal(t *testing.T, match ...string) []kit.Event {
 	t.Helper()
 	out, err := n.try(append([]string{"journalctl", "--no-pager", "--quiet", "--all", "--output=json"}, match...)...)
 	// With --grep it exits with 1 and no output if nothing matches.
 	if e, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || e.ExitCode() != 1 || out != "" || len(e.Stderr) > 0) {
 		t.Fatal(err)
 	}
-	var all []event
-	for line := range strings.Lines(out) {
-		var e event
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("%v in %s", err, line)
-		}
-		all = append(all, e)
-	}
-	return all
+	return kit.ParseEvents(t, out)
 }
 
 // of are the records of one pod, as an administrator asks for them.
-func (n *node) of(t *testing.T, uid string) []event {
+func (n *node) of(t *testing.T, uid string) []kit.Event {
 	t.Helper()
 	return n.journal(t, "--unit=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
 }
 
 // tells waits for a record of the kind, with the given reason, if any.
-func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) event {
+func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) kit.Event {
 	t.Helper()
-	var found event
+	var found kit.Event
 	eventually(t, patience, func() string {
 		all := n.of(t, uid)
 		for _, e := range all {
-			reasons := strings.Split(e.get("ORPHAN_REAPER_REASONS"), ",")
-			if e.get("ORPHAN_REAPER_KIND") == string(kind) && (reason == "" || slices.Contains(reasons, string(reason))) {
+			if e.Is(kind, reason) {
 				found = e
 				return ""
 			}
 		}
-		return fmt.Sprintf("no record %s %s of %s: %s", kind, reason, uid, texts(all))
+		return fmt.Sprintf("no record %s %s of %s: %s", kind, reason, uid, kit.Texts(all))
 	})
 	return found
-}
-
-func texts(all []event) string {
-	var b strings.Builder
-	for _, e := range all {
-		b.WriteString("\n" + e.get("ORPHAN_REAPER_KIND") + ": " + e.get("MESSAGE") + " " + e.get("ORPHAN_REAPER_REASON_DETAIL"))
-	}
-	return b.String()
 }
 
 // goes waits until the pod is removed and has a record of that.
@@ -204,11 +179,11 @@ func (n *node) goes(t *testing.T, uid string) {
 func (n *node) stays(t *testing.T, uid string) {
 	t.Helper()
 	if !exists(filepath.Join(n.dirOf(uid), "volumes", nfs, "vol")) {
-		t.Errorf("%s has lost its volume: %s", uid, texts(n.of(t, uid)))
+		t.Errorf("%s has lost its volume: %s", uid, kit.Texts(n.of(t, uid)))
 	}
 	for _, e := range n.of(t, uid) {
-		if e.get("ORPHAN_REAPER_KIND") == string(policy.KindParked) {
-			t.Errorf("%s was parked: %s", uid, e.get("MESSAGE"))
+		if e.Get("ORPHAN_REAPER_KIND") == string(policy.KindParked) {
+			t.Errorf("%s was parked: %s", uid, e.Get("MESSAGE"))
 		}
 	}
 }

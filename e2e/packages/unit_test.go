@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -54,8 +55,8 @@ func unitHardened(t *testing.T, n *node) {
 		}
 	}
 	for _, e := range n.journal(t, "_PID=1", "--priority=warning") {
-		if strings.Contains(e.get("MESSAGE"), "orphan-reaper") {
-			t.Errorf("systemd warns: %s", e.get("MESSAGE"))
+		if strings.Contains(e.Get("MESSAGE"), "orphan-reaper") {
+			t.Errorf("systemd warns: %s", e.Get("MESSAGE"))
 		}
 	}
 	// systemd must warn of an unknown key; otherwise the check above proves nothing.
@@ -93,13 +94,13 @@ func unitBroken(t *testing.T, n *node) {
 	}
 	eventually(t, patience, func() string {
 		all := n.journal(t, "--unit=orphan-reaper", "--grep", "hold: .*soon")
-		return missing(len(all) > 0, "it does not say what is wrong: %s", texts(all))
+		return missing(len(all) > 0, "it does not say what is wrong: %s", kit.Texts(all))
 	})
 	// By a signal it is refused as well.
 	n.run(t, "kill", "-HUP", pid)
 	eventually(t, patience, func() string {
 		all := n.journal(t, "--unit=orphan-reaper", "--grep", "the configuration is wrong; the old one stays")
-		return missing(len(all) == 1 && strings.Contains(fmt.Sprint(all[0]), "soon"), "it does not say that it is wrong: %s", texts(all))
+		return missing(len(all) == 1 && strings.Contains(fmt.Sprint(all[0]), "soon"), "it does not say that it is wrong: %s", kit.Texts(all))
 	})
 	n.pod(t, unitAfter)
 	n.says(t, "names", unitAfter)

@@ -1,5 +1,6 @@
-// Package await is how the suites wait: for something to become so, never for a span of time.
-package await
+// Package kit is what the suites share: how they wait, for something to become so and never for a span of time; their
+// place on the machine; and the entries of a node's journal.
+package kit
 
 import (
 	"fmt"
