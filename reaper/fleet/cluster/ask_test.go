@@ -118,56 +118,49 @@ func drip(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestSweepStops: where breakers open on many nodes, the others are left alone.
+// TestSweepStops: where breakers open on many nodes, the others are left alone. However many could be asked at once, no more
+// than a few are before the first have answered that their breakers are open.
 func TestSweepStops(t *testing.T) {
-	for _, c := range []struct{ breakers, most, asked int }{{0, 0, 50}, {2, 2, 50}, {3, 2, 3}, {50, 0, 1}} {
-		var asked atomic.Int64
+	for _, c := range []struct{ parallel, from, to, most, asked int }{ // the breakers from and to are open, by the order of requests
+		{1, 0, 0, 0, 50},
+		{1, 1, 2, 2, 50},
+		{1, 1, 3, 2, 3},
+		{1, 1, 50, 0, 1},
+		{100, 1, 50, 2, 3},
+		{100, 1, 50, 0, 1},
+		{100, 4, 50, 2, 9},
+		{100, 1, 50, 1 << 62, 50},
+	} {
+		var asked, open atomic.Int64
 		at := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			n := asked.Add(1)
 			if r.Method != http.MethodPost || r.URL.Path != "/v1/sweep" {
 				t.Errorf("%s %s", r.Method, r.URL)
 			}
+			is := n >= int64(c.from) && n <= int64(c.to)
+			if is {
+				open.Add(1)
+			}
+			if c.parallel > 1 {
+				time.Sleep(50 * time.Millisecond) // so that all places of a group are used
+			}
 			w.WriteHeader(http.StatusAccepted)
-			_, _ = fmt.Fprintf(w, `{"node":"n","look":7,"breaker_open":%t}`, n <= int64(c.breakers))
+			_, _ = fmt.Fprintf(w, `{"node":"n","look":7,"breaker_open":%t}`, is)
 		})
 		targets := make([]report.Target, 50)
 		for i := range targets {
 			targets[i] = at
 		}
 		results := 0
-		client := Client{Parallel: 1, Patience: 10 * time.Second}
+		client := Client{Parallel: c.parallel, Patience: 10 * time.Second}
 		breakers := client.Sweep(t.Context(), targets, c.most, 0, func(_ report.Target, a *report.Swept, err error) {
 			if err != nil && !errors.Is(err, report.ErrNotAsked) || err == nil && a.Look != 7 {
 				t.Errorf("%+v, %v", a, err)
 			}
 			results++
 		})
-		if int(asked.Load()) != c.asked || breakers != min(c.breakers, c.asked) || results != 50 {
+		if int(asked.Load()) != c.asked || breakers != int(open.Load()) || results != 50 {
 			t.Errorf("%+v: %d asked, %d breakers, %d reported", c, asked.Load(), breakers, results)
-		}
-	}
-}
-
-// TestSweepAsksFewFirst: however many could be asked at once, no more than a few nodes are asked
-// before the first have answered that their breakers are open.
-func TestSweepAsksFewFirst(t *testing.T) {
-	for _, c := range []struct{ breakersAfter, most, asked int }{{0, 2, 3}, {0, 0, 1}, {3, 2, 9}, {0, 1 << 62, 50}} {
-		var asked atomic.Int64
-		at := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			n := asked.Add(1)
-			time.Sleep(50 * time.Millisecond) // so that all places of a group are used
-			w.WriteHeader(http.StatusAccepted)
-			_, _ = fmt.Fprintf(w, `{"breaker_open":%t}`, n > int64(c.breakersAfter))
-		})
-		targets := make([]report.Target, 50)
-		for i := range targets {
-			targets[i] = at
-		}
-		results := 0
-		client := Client{Parallel: 100, Patience: 10 * time.Second}
-		client.Sweep(t.Context(), targets, c.most, 0, func(report.Target, *report.Swept, error) { results++ })
-		if int(asked.Load()) != c.asked || results != 50 {
-			t.Errorf("%+v: %d asked, %d reported", c, asked.Load(), results)
 		}
 	}
 }
