@@ -246,19 +246,6 @@ func TestFindKubeletProcessesThatEnd(t *testing.T) {
 	}
 }
 
-func TestFindKubeletBehindASymlink(t *testing.T) {
-	dir := t.TempDir()
-	target, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
-	testkit.Must(t, os.Mkdir(target, 0o700))
-	testkit.Must(t, os.Symlink("real", link))
-	for _, pair := range [][2]string{{target, link}, {link, target}} {
-		procDir := testkit.ProcTree(t, proc(42, "--root-dir", pair[0]))
-		if fact, id := findIn(t, procDir, pair[1]); fact.Truth != policy.Yes || id.PID != 42 {
-			t.Errorf("%v: %+v", pair, fact)
-		}
-	}
-}
-
 func TestFindKubeletStart(t *testing.T) {
 	// A name may hold what looks like the end of it.
 	procDir := testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kube) S 9 (let", Args: []string{"kubelet"}, Start: 12345})

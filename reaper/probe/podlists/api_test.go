@@ -3,7 +3,6 @@ package podlists
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -76,33 +75,6 @@ func TestAPIList(t *testing.T) {
 			}
 			if a.Err != nil {
 				t.Error(a.Err)
-			}
-		})
-	}
-}
-
-// TestAPIListForeign: what the guard against another node's list is for. A living pod that
-// only the API server knows of is released by such a list, were it not doubted.
-func TestAPIListForeign(t *testing.T) {
-	for name, text := range map[string]string{
-		"empty": testkit.MetadataOf(""), "another node's": testkit.MetadataOf("", testkit.AwayPod),
-		// The same static UID on every node, as kubelets up to 1.20 give it.
-		"another node's mirror pods": testkit.MetadataOf("", testkit.AwayPod, mirrorOf),
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := apiOf(t, testkit.TLSServer(t, "", testkit.Answer(text)), time.Minute)
-			runs := func(uid parsers.PodUID) bool { return uid == testkit.UIDHere || uid == testkit.StaticUID }
-			a.Whole = true // the guard
-			without := &bothLists{podList: unlisted("", "not asked", nil), api: a, static: &policy.StaticPods{}}
-			if v := judged(without, testkit.UIDQuiet, true); v.Decision != policy.Reap {
-				t.Fatalf("without the guard: %s %v", v.Decision, v.Why)
-			}
-			a.Weigh(runs)
-			if v := judged(without, testkit.UIDQuiet, true); v.Decision != policy.Keep || !v.For(policy.ReasonAPIUnknown) {
-				t.Errorf("%s %v", v.Decision, v.Why)
-			}
-			if v := judged(without, testkit.UIDQuiet, false); v.Decision != policy.Keep {
-				t.Errorf("with --api-unreachable ignore: %s %v", v.Decision, v.Why)
 			}
 		})
 	}
@@ -326,17 +298,4 @@ func FuzzPodReader(f *testing.F) {
 			t.Errorf("%q passes for a list", text[:cut])
 		}
 	})
-}
-
-// TestAPIListLeaves: the look ends when its context does, whatever the server does.
-func TestAPIListLeaves(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	s := testkit.TLSServer(t, "", func(_ http.ResponseWriter, r *http.Request) {
-		cancel(errors.New("stopped"))
-		<-r.Context().Done()
-	})
-	p := newReader(Reader{Kubeconfig: testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: x")})
-	if a := p.API(ctx, ""); !strings.Contains(a.Silent, "stopped") {
-		t.Errorf("%q", a.Silent)
-	}
 }

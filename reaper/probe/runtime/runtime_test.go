@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -490,18 +489,5 @@ func TestAskRuntimeNotAsked(t *testing.T) {
 	wantTruths(t, a, uidLive, policy.Unknown, policy.Unknown)
 	if a.Err != nil || a.Sockets != nil || s.Calls(fakecri.ListPodSandbox) != 1 {
 		t.Errorf("a choice is reported as an error: %v, or something was asked: %v", a.Err, a.Sockets)
-	}
-}
-
-func TestAskRuntimeCancelled(t *testing.T) {
-	s := startCRI(t, fakecri.Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	a := newReader(t, s.Endpoint()).Ask(ctx)
-	wantTruths(t, a, uidDead, policy.Unknown, policy.Unknown)
-
-	answer := cri.List(ctx, socketOf(s), time.Minute, cri.MaxAnswer)
-	if answer.SandboxErr == nil || answer.ContainerErr == nil {
-		t.Errorf("an answer after the end: %+v", answer)
 	}
 }
