@@ -172,7 +172,7 @@ func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 		}
 	}
 	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Recorded, was.Recorded) ||
-		!maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static) ||
+		!maps.EqualFunc(now.Refused, was.Refused, decide.Refusal.Equal) || !maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static) ||
 		!maps.Equal(now.StateFiles, was.StateFiles) || now.NetworkDown == rep.Look.At
 	if r.Store == nil || (!changed && len(opt.Claims) == 0 && rep.CNI == nil) {
 		return

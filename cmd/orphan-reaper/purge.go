@@ -101,11 +101,12 @@ func (a *cli) purged(outcomes []policy.Outcome, err error) error {
 	return errors.Join(append(errs, a.write(ui.NewOutcomes(outcomes), func(p *ui.Printer) { p.PurgeDone(outcomes) }))...)
 }
 
-// confirmed leaves out pods with an entry that is not confirmed dead, such as a conflict: those are purged only by name.
+// confirmed leaves out pods with an entry that is not confirmed dead, such as a conflict: those are purged only by name. What is
+// half purged was confirmed.
 func confirmed(entries []policy.EntryState) []policy.EntryState {
 	open := map[parsers.PodUID]bool{}
 	for _, e := range entries {
-		if e.Phase != policy.PhaseConfirmed {
+		if e.Phase != policy.PhaseConfirmed && e.Phase != policy.PhasePurging {
 			open[e.UID] = true
 		}
 	}

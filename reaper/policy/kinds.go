@@ -126,7 +126,7 @@ var meanings = [...]Meaning{
 		instead: []wording{{elder, "What {pod} had before it lived again is in quarantine{entry} until it is purged{why}"}},
 	},
 	{
-		Kind: KindFailed, ID: "d01b174376f7412fa17d708620025bd2", Level: LevelErr, person: always, fold: cutShort,
+		Kind: KindFailed, ID: "d01b174376f7412fa17d708620025bd2", Level: LevelErr, person: always, fold: failed,
 		Text: "Could not finish with {pod}; inspect it{why}",
 	},
 	{

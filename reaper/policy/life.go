@@ -212,6 +212,9 @@ func Fold(states map[string]*EntryState, r Record) {
 	if m.Phase != PhaseNone {
 		s.Phase = m.Phase
 	}
+	if !m.Intent {
+		s.Failed = nil
+	}
 	if m.Intent {
 		s.By, s.Static = r.By, s.Static || r.Static // a later look may have seen its manifest
 	}
@@ -265,6 +268,13 @@ func conflict(s *EntryState, r Record) {
 	if len(s.Left) == 0 {
 		s.Left = r.Left
 	}
+}
+
+func failed(s *EntryState, r Record) {
+	if s.Failed = r.Why; len(r.Why) == 0 {
+		s.Failed = []Why{{ReasonRemoval, r.Err}}
+	}
+	cutShort(s, r)
 }
 
 // take adds what an action removed. Taken is set also if that was nothing.

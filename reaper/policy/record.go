@@ -82,6 +82,8 @@ type EntryState struct {
 	VolData     map[string]string
 	// Restored is set if an operator put the pod back: the UID is then kept until the operator revokes that.
 	Restored bool
+	// Failed is why the last step with the entry failed, nil if it did not.
+	Failed []Why
 	// TakeAll is set while a purge is under way that an operator asked for: data goes, too.
 	TakeAll bool
 	By      *User // who asked for what is under way

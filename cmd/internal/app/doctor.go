@@ -155,6 +155,9 @@ func lookFor(ctx context.Context, x *summary.Case, cfg config.Config, claims []r
 		if e.Phase.InQuarantine() {
 			x.Parked = append(x.Parked, e.UID)
 		}
+		if len(e.Failed) > 0 {
+			x.Failed = append(x.Failed, e)
+		}
 		if e.Phase.OnlyByPerson() && !slices.Contains(x.Conflicts, e.UID) {
 			x.Conflicts = append(x.Conflicts, e.UID)
 		}

@@ -60,6 +60,9 @@ func (x Place) values(e *policy.Evidence, name string) (values []string) {
 	case "{uid_}":
 		return []string{strings.ReplaceAll(uid, "-", "_")}
 	case "{dir}":
+		if e.Entry != "" {
+			return []string{paste(x.QuarantineDir + "/" + e.Entry)}
+		}
 		if uid != "" {
 			return []string{paste(x.PodsDir + "/" + uid)}
 		}

@@ -139,6 +139,10 @@ var doctored = map[string]func(*summary.Case){
 	"conflict": func(x *summary.Case) {
 		x.Parked, x.Conflicts = []parsers.PodUID{uidHeld, uidElder}, []parsers.PodUID{uidElder}
 	},
+	"failed": func(x *summary.Case) {
+		x.Parked = []parsers.PodUID{uidHeld}
+		x.Failed = []policy.EntryState{{UID: uidHeld, Failed: []policy.Why{{Reason: policy.ReasonRemoval, Detail: "unlinkat …/e/f: operation not permitted"}}}}
+	},
 	"breaker": func(x *summary.Case) {
 		complain(x)
 		x.Breaker, x.Revived = true, uidReap

@@ -45,6 +45,11 @@ func (v *Doctor) todo(d *summary.Diagnosis) {
 		}
 		v.Todo = append(v.Todo, t)
 	}
+	if len(c.Failed) > 0 {
+		e := c.Failed[0]
+		add(policy.Count(len(c.Failed), "entry")+" in quarantine could not be finished, the first because of "+policy.WhyWords(e.Failed)+
+			". The next run tries again. This shows more:", "orphan-reaper explain "+string(e.UID))
+	}
 	v.strays(d.Strays)
 	if d.Deaf && c.Looked && !c.Rules.Waive {
 		add("Find out where the kubelet logs. Name that with --log-file or --journal-unit.", "journalctl --no-pager --lines 3 --unit kubelet")

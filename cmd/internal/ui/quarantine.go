@@ -51,16 +51,17 @@ type Entry struct {
 	// brings it forward.
 	PurgeAt *time.Time `json:"purge_at"`
 
-	since time.Time
-	elder bool // of a conflict: the pod's earlier directory
-	data  bool // data that may be a user's is among it
+	since  time.Time
+	elder  bool // of a conflict: the pod's earlier directory
+	failed []policy.Why
+	data   bool // data that may be a user's is among it
 }
 
 func viewEntry(e policy.EntryState, c Context) Entry {
 	v := Entry{
 		UID: string(e.UID), Entry: e.Entry, Phase: e.Phase, Namespace: e.Namespace, Name: e.PodName,
 		Bytes: total(e.Left).Bytes, Residue: list(e.Left), Reasons: reasonsOf(e.Why), Why: list(e.Why),
-		Leaf: e.Leaf, Merge: e.Merge, elder: e.IsElder(), Purge: purgeConfirming, since: e.Parked.At.Wall, data: hasData(e.Left),
+		Leaf: e.Leaf, Merge: e.Merge, elder: e.IsElder(), failed: e.Failed, Purge: purgeConfirming, since: e.Parked.At.Wall, data: hasData(e.Left),
 	}
 	if e.Phase == policy.PhaseConfirmed {
 		v.since = e.ConfirmedAt.Wall
@@ -90,6 +91,8 @@ func (v *Entry) fate(now time.Time) string {
 		return "its pod lives again; stays until you purge it"
 	case v.Phase == policy.PhaseConflict:
 		return "made again while it was parked; stays until you purge it"
+	case len(v.failed) > 0:
+		return "failed: " + policy.WhyWords(v.failed) + "; the next run tries again"
 	case v.Phase.Intent():
 		return "begun and not finished; the next run goes on"
 	case v.PurgeAt != nil && v.data:

@@ -238,9 +238,10 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonCannotMove,
-		Means:  "The pod directory could not be moved to quarantine. It is on another mount, or something holds it.",
-		Todo:   "Set --quarantine-dir to a directory on the same mount as the pods directory.",
-		Look:   []string{"findmnt -T {pods}", "findmnt -T {quarantine}"},
+		Means:  "The pod directory could not be moved to quarantine: the kernel refused that when it was last tried.",
+		Todo: "Find the cause of the error in the detail; the next run tries again. If the two directories are on different mounts, set " +
+			"--quarantine-dir to one on the same mount as the pods directory.",
+		Look: []string{"findmnt -T {pods}", "findmnt -T {quarantine}"},
 	},
 	{
 		Reason: policy.ReasonRemoval,

@@ -96,8 +96,12 @@ func (d *Ruling) planEntries(c Case, todo map[*policy.Judged]*policy.Action) (po
 			}
 		}
 		p.Gate(permit)
-		switch a := todo[p]; {
-		case a == nil || p.Decision == policy.Wait || !permit.Allows(*a) || m.TooSoon(a.Entry, at):
+		a := todo[p]
+		if a != nil && c.DryRun {
+			p.Refuse(c.Entries[p.Entry].Failed)
+		}
+		switch {
+		case a == nil || p.Decision == policy.Wait || p.Decision == policy.Keep || !permit.Allows(*a) || m.TooSoon(a.Entry, at):
 		case a.Removes():
 			d.Plan.Remove = append(d.Plan.Remove, *a)
 		default:
@@ -131,7 +135,7 @@ func (d *Ruling) noteLife(c Case, p *policy.Judged, state *policy.EntryState) {
 
 // plan plans what to park and to clear.
 func (d *Ruling) plan(c Case, permit policy.Permit, g pace) {
-	d.Memory.backOff(d.Look.At, d.Pods)
+	d.Memory.backOff(c, d.Pods)
 	if !c.DryRun {
 		g.inWork += d.Memory.unfinished(d.Pods, d.Look.At, c.Only)
 	}
@@ -146,10 +150,11 @@ func (d *Ruling) plan(c Case, permit policy.Permit, g pace) {
 // remember keeps the holds of all pods that this look has seen.
 func (d *Ruling) remember(c Case) {
 	m := &d.Memory
-	m.Holds, m.Recorded = map[parsers.PodUID]policy.Hold{}, map[parsers.PodUID]string{}
+	m.Holds, m.Recorded, m.Refused = map[parsers.PodUID]policy.Hold{}, map[parsers.PodUID]string{}, map[parsers.PodUID]Refusal{}
 	if c.Only { // what this look has not seen stays
 		maps.Copy(m.Holds, c.Memory.Holds)
 		maps.Copy(m.Recorded, c.Memory.Recorded)
+		maps.Copy(m.Refused, c.Memory.Refused)
 	} else {
 		m.Looked = c.Look.At
 	}
@@ -160,6 +165,9 @@ func (d *Ruling) remember(c Case) {
 		}
 		if t, ok := c.Memory.Recorded[p.UID]; ok {
 			m.Recorded[p.UID] = t
+		}
+		if no, ok := c.Memory.Refused[p.UID]; ok {
+			m.Refused[p.UID] = no
 		}
 	}
 }

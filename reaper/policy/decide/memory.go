@@ -2,6 +2,7 @@ package decide
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -29,6 +30,9 @@ type Memory struct {
 	// StateFiles has since when looks have seen each of the kubelet's state files that names a pod as it is now.
 	StateFiles map[string]StateFile `json:"state_files,omitempty"`
 
+	// Refused has the pods in place of which the last try was refused.
+	Refused map[parsers.PodUID]Refusal `json:"refused,omitempty"`
+
 	// Log is what the running kubelet reported. It is saved by itself.
 	Log reported.Log `json:"-"`
 	// Messages counts the lines about each pod, for display. It is saved by itself.
@@ -39,10 +43,9 @@ type Memory struct {
 	// Pressed is Node.Pressed of the last look.
 	Pressed bool `json:"-"`
 
-	listed  map[parsers.PodUID]bool    // the pods that the last look has seen
-	refused map[parsers.PodUID]refusal // what was to be taken
-	stuck   map[string]refusal         // what lies in quarantine, by entry
-	parked  map[string]bool            // entries that were parked since the start
+	listed map[parsers.PodUID]bool // the pods that the last look has seen
+	stuck  map[string]Refusal      // what lies in quarantine, by entry
+	parked map[string]bool         // entries that were parked since the start
 	// cleared holds the pods of which a leaf was cleared not long ago, and when: their kubelet
 	// has yet to finish.
 	cleared map[parsers.PodUID]time.Duration
@@ -65,9 +68,10 @@ func (m *Memory) copied(claims bool) Memory {
 	return c
 }
 
-// refusal is a step that the kernel or the file system refused. A try at every look would fill the ledger.
-type refusal struct {
-	why  []policy.Why
+// Refusal is a step that the kernel or the file system refused. A try at every look would fill the ledger. A new process
+// tries at once: somebody may have started it for that.
+type Refusal struct {
+	Why  []policy.Why  `json:"why"`
 	next time.Duration // not to be tried before, on the boot clock
 	gap  time.Duration
 }
@@ -80,13 +84,16 @@ const (
 	retryStuck = 30 * time.Second
 )
 
+// Equal reports whether the two are for the same reasons.
+func (no Refusal) Equal(other Refusal) bool { return slices.Equal(no.Why, other.Why) }
+
 // again returns the refusal after another one.
-func (no refusal) again(first time.Duration, why []policy.Why, now time.Duration) refusal {
+func (no Refusal) again(first time.Duration, why []policy.Why, now time.Duration) Refusal {
 	gap := no.gap
 	if gap == 0 {
 		gap = first
 	}
-	return refusal{why: why, next: now + gap, gap: min(2*gap, retryLast)}
+	return Refusal{Why: why, next: now + gap, gap: min(2*gap, retryLast)}
 }
 
 // TooSoon reports whether the last step with the entry failed not long ago.
@@ -97,11 +104,11 @@ func (m *Memory) TooSoon(entry string, now policy.Instant) bool {
 // Tried reports whether the last step with the entry failed.
 func (m *Memory) Tried(entry string) bool { _, ok := m.stuck[entry]; return ok }
 
-// backOff keeps the pods whose last try was refused, until it is time for another.
-func (m *Memory) backOff(now policy.Instant, pods []policy.Judged) {
+// backOff keeps the pods whose last try was refused, until it is time for another. A dry run does not try.
+func (m *Memory) backOff(c Case, pods []policy.Judged) {
 	for p := range policy.At(pods, policy.InPlace) {
-		if no, ok := m.refused[p.UID]; ok && p.Goes() && now.Boot < no.next {
-			p.Refuse(no.why)
+		if no, ok := m.Refused[p.UID]; ok && p.Goes() && (c.DryRun || c.Look.At.Boot < no.next) {
+			p.Refuse(no.Why)
 		}
 	}
 }
@@ -109,11 +116,11 @@ func (m *Memory) backOff(now policy.Instant, pods []policy.Judged) {
 // Ended records how actions ended: a refused one is not tried at every look, the kubelet finishes a cleared pod, and a
 // stripped one has been confirmed dead.
 func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
-	if m.refused == nil {
-		m.refused, m.stuck, m.cleared = map[parsers.PodUID]refusal{}, map[string]refusal{}, map[parsers.PodUID]time.Duration{}
-	}
-	if m.parked == nil {
-		m.parked = map[string]bool{}
+	if m.stuck == nil {
+		if m.Refused == nil {
+			m.Refused = map[parsers.PodUID]Refusal{}
+		}
+		m.stuck, m.cleared, m.parked = map[string]Refusal{}, map[parsers.PodUID]time.Duration{}, map[string]bool{}
 	}
 	for _, o := range outs {
 		uid, refused := o.Action.UID, o.Result == policy.Refused || o.Result == policy.Failed
@@ -138,9 +145,9 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 			continue
 		}
 		if refused {
-			m.refused[uid] = m.refused[uid].again(retryFirst, o.Why, now.Boot)
+			m.Refused[uid] = m.Refused[uid].again(retryFirst, o.Why, now.Boot)
 		} else {
-			delete(m.refused, uid)
+			delete(m.Refused, uid)
 		}
 	}
 }

@@ -1,0 +1,45 @@
+package reaper
+
+import (
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestRefusedIsShown: the kernel has refused what is to be done. A dry run of another process states that, where it would
+// otherwise promise a removal. A new process tries again at once, for whoever has mended it.
+func TestRefusedIsShown(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	dry := func() policy.Judged {
+		rep, err := n.reaper(t, noHold()).Pass(t.Context(), Options{DryRun: true})
+		if err != nil || len(rep.Pods) != 1 {
+			t.Fatal(rep.Pods, err)
+		}
+		return rep.Pods[0]
+	}
+
+	n.immutable = true
+	mustPass(t, n.reaper(t, noHold()), n.claim(1))
+	if p := dry(); p.Decision != policy.Keep || !p.For(policy.ReasonCannotMove) {
+		t.Errorf("the rename was refused, and a dry run shows %s %v", p.Decision, p.Why)
+	}
+	n.immutable = false
+	mustPass(t, n.reaper(t, noHold()), n.claim(1))
+	if len(n.quarantine) != 1 {
+		t.Fatal("a new process does not try again")
+	}
+
+	n.stays = true
+	n.pass(testRules.Confirm + time.Second)
+	mustPass(t, n.reaper(t, noHold()))
+	if p := dry(); p.Decision != policy.Keep || !p.For(policy.ReasonRemoval) {
+		t.Errorf("the removal was refused, and a dry run shows %s %v", p.Decision, p.Why)
+	}
+	n.stays = false
+	mustPass(t, n.reaper(t, noHold()))
+	if len(n.quarantine) != 0 {
+		t.Error("a new process does not try again")
+	}
+}
