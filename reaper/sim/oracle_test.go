@@ -38,6 +38,7 @@ type oracle struct {
 	scan      error                            // of the last scan of the mounts
 	scanned   map[parsers.PodUID]bool          // whether it found one
 	scannedAt time.Duration
+	cleared   time.Duration   // when a leaf was cleared last: others wait until its kubelet has finished, for 5 min at most
 	moved     []*dir          // in this pass
 	lives     *pod            // what the look saw to live though it was parked, and never comes back
 	scans     bool            // an operator's scan is under way
@@ -91,6 +92,9 @@ func (o *oracle) written(n *node, r policy.Record) {
 		if delete(o.intents, r.Entry); r.Kind != policy.KindFailed {
 			delete(o.unclosed, r.Entry)
 		}
+	}
+	if r.Kind == policy.KindCleared {
+		o.cleared = n.now
 	}
 	if r.Kind == policy.KindPurging { // an operator has taken the pod out of the slow start
 		delete(o.first, r.Entry)

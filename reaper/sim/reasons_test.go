@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -124,7 +125,8 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonCannotMove:
 		return n.faults.refused > 0
 	case policy.ReasonLimit:
-		return n.rules.MaxPerLook > 0 || n.oracle.parks || len(n.oracle.begun) > 0 || n.oracle.reaps()
+		return n.rules.MaxPerLook > 0 || n.oracle.parks || len(n.oracle.begun) > 0 || n.oracle.reaps() ||
+			n.oracle.cleared > 0 && n.oracle.looked-n.oracle.cleared < 5*time.Minute
 	case policy.ReasonBreaker:
 		return n.oracle.open
 	case policy.ReasonObserve:

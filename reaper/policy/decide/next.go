@@ -112,7 +112,7 @@ func (s *schedule) entry(e *policy.EntryState, r policy.Rules, now policy.Instan
 			if since < r.HoldReported && !s.Memory.Proven {
 				s.soon(r.HoldReported-since, true) // pods that the kubelet released follow then
 			}
-		case s.justParked(e.Entry):
+		case ok && since-(now.Boot-s.Look.At.Boot) < r.Confirm: // it was parked, or its confirm time ended, since the look
 			s.soon(0, true)
 		default: // something keeps it parked, and may do so for ever
 			s.soon(lookSoon, false)
@@ -157,13 +157,6 @@ func (s *schedule) untilPurge(entry string, left time.Duration) time.Duration {
 // kubelet, and others wait for that pod.
 func (s *schedule) confirming() bool {
 	return len(s.Memory.cleared) > 0 || slices.ContainsFunc(s.entries, func(e policy.EntryState) bool { return e.Phase == policy.PhaseParked })
-}
-
-// justParked: with no confirm time the pod can be confirmed by a look right now.
-func (s *schedule) justParked(entry string) bool {
-	return s.ended(func(o policy.Outcome) bool {
-		return o.Action.Entry == entry && o.Action.Kind == policy.Park && o.Result == policy.Done
-	})
 }
 
 // Stripped reports whether a confirmed pod was stripped.

@@ -20,7 +20,7 @@ func TestNoHurry(t *testing.T) {
 		Entry: "e", Phase: policy.PhaseConfirmed, Left: []policy.Residue{{Class: contents.ClassEphemeral}}, ConfirmedAt: policy.Instant{BootID: "b"},
 	}}
 	parked := []policy.EntryState{{Entry: "e", Phase: policy.PhaseParked, Parked: policy.Parked{At: policy.Instant{BootID: "b"}}}}
-	looked := Ruling{Pods: []policy.Judged{{Evidence: policy.Evidence{Entry: "e"}, Verdict: policy.Verdict{Stage: policy.InQuarantine}}}}
+	looked := Ruling{Look: policy.Look{At: now}, Pods: []policy.Judged{{Evidence: policy.Evidence{Entry: "e"}, Verdict: policy.Verdict{Stage: policy.InQuarantine}}}}
 	young := policy.Verdict{Decision: policy.Wait, Due: 10000 * time.Hour}
 	future := Ruling{Pods: []policy.Judged{{Evidence: policy.Evidence{UID: testkit.PodUID}, Verdict: young}}}
 	for name, tt := range map[string]struct {
@@ -45,7 +45,11 @@ func TestNoHurry(t *testing.T) {
 	if next, _ := refused.Next(nil, []policy.EntryState{{Entry: "e", Phase: policy.PhasePutting}}, rules, now); next != retryStuck {
 		t.Errorf("what could not be put back is tried again in %s, want %s", next, retryStuck)
 	}
-	now.Boot = time.Minute
+	looked.Look.At.Boot = rules.Confirm - time.Second
+	if next, pending := looked.Next(nil, parked, rules, now); !pending || next != 0 {
+		t.Errorf("a sweep ends where the confirm time ended during the pass: next in %s, pending %t", next, pending)
+	}
+	now.Boot, looked.Look.At.Boot = time.Minute, time.Minute
 	if next, pending := looked.Next(nil, parked, rules, now); !pending || next != rules.Confirm-time.Minute {
 		t.Errorf("a sweep does not wait out confirm: next in %s, pending %t", next, pending)
 	}
