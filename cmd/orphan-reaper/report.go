@@ -51,7 +51,7 @@ func newReportCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("cannot report: %w", err)
 			}
-			shown := ui.NewNodeReport(r.Account, r.Entries, r.Memory, from, a.viewContext(cfg))
+			shown := ui.NewNodeReport(r.Account, r.Entries, r.Memory, a.viewContext(cfg))
 			return a.write(shown, func(p *ui.Printer) { ui.WriteNodeReport(p, &shown) })
 		},
 	}

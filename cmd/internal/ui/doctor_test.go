@@ -2,7 +2,6 @@ package ui
 
 import (
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -14,27 +13,17 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
-	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// screenOf returns the screen of a healthy node that change has changed, as doctor prints it into a pipe or to out.
-func screenOf(change func(*summary.Case), env func(string) string, out io.Writer) (Doctor, error) {
+// doctorScreen is the screen of a healthy node that change has changed.
+func doctorScreen(t *testing.T, change func(*summary.Case)) (Doctor, string) {
+	t.Helper()
 	x := healthyNode()
 	if change != nil {
 		change(&x)
 	}
 	shown := NewDoctor(x, busyContext())
-	p := NewPrinter(out, env)
-	p.Doctor(&shown)
-	return shown, p.Flush()
-}
-
-func doctorScreen(t *testing.T, change func(*summary.Case)) (Doctor, string) {
-	t.Helper()
-	var out strings.Builder
-	shown, err := screenOf(change, func(string) string { return "" }, &out)
-	testkit.Must(t, err)
-	return shown, out.String()
+	return shown, printed(t, func(p *Printer) { p.Doctor(&shown) })
 }
 
 // healthyNode is a node with a daemon, and one pod that lives.
@@ -238,7 +227,7 @@ func TestDoctor(t *testing.T) {
 		if shown.NeedsPerson == slices.Contains(easy, name) {
 			t.Errorf("%s: needs the operator: %t", name, shown.NeedsPerson)
 		}
-		words := strings.Join(strings.Fields(out), " ")
+		words := words(out)
 		if says := strings.Contains(words, "What you have to do"); says != shown.NeedsPerson {
 			t.Errorf("%s: needs the operator: %t, and it shows what to do: %t", name, shown.NeedsPerson, says)
 		}
@@ -318,7 +307,7 @@ func TestDoctorReadsOnly(t *testing.T) {
 		}, "A setting contradicts the running kubelet: --root-dir", "are gone"},
 	} {
 		_, out := doctorScreen(t, tt.node)
-		if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, tt.want) || strings.Contains(words, tt.not) {
+		if words := words(out); !strings.Contains(words, tt.want) || strings.Contains(words, tt.not) {
 			t.Errorf("%s: want %q and not %q:\n%s", name, tt.want, tt.not, out)
 		}
 		if name == "another root" && (!strings.HasPrefix(out, "A setting contradicts") || strings.Contains(out, "that it named")) {
@@ -345,7 +334,7 @@ func TestDoctorElsewhere(t *testing.T) {
 		"d vol-1: mounted; no pod directory has it.", `# "/var/lib/kubelet/plugins/kubernetes.io/csi/d\x1b[2J/h/globalmount"`, "VolumeAttachments: not asked: ",
 		"Dead pods also left: 1,200 empty cgroups (the kubelet), 1 checkpoint, 3.0 MiB (you).", "Not known: how many network namespaces (permission denied",
 	} {
-		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+		if !strings.Contains(words(text), want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}

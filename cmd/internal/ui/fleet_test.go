@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,11 +12,7 @@ import (
 
 func textOf(t *testing.T, f *FleetList) string {
 	t.Helper()
-	var out bytes.Buffer
-	p := NewPrinter(&out, func(string) string { return "" })
-	p.FleetList(f, false)
-	testkit.Must(t, p.Flush())
-	return out.String()
+	return printed(t, func(p *Printer) { p.FleetList(f, false) })
 }
 
 // TestFleetListNames: no node passes for another, whatever it calls itself.
@@ -126,20 +121,16 @@ func TestFleetSweepResult(t *testing.T) {
 	f.Add(report.Target{Node: "node-9", Named: true}, &report.Swept{Answer: report.Answer{BreakerOpen: true}}, errors.New("its look has not ended"))
 	f.Breakers = 2
 	f.Sort()
-	var out bytes.Buffer
-	p := NewPrinter(&out, func(string) string { return "" })
-	p.FleetSweep(f)
-	testkit.Must(t, p.Flush())
-	text := strings.Join(strings.Fields(out.String()), " ")
+	text := words(printed(t, func(p *Printer) { p.FleetSweep(f) }))
 	for _, want := range []string{
 		"3 of 4 nodes have looked: 3 pods moved to quarantine, 0 removed there, 1 put back; 2.0 KiB freed.", "node-0 3 0 0", "node-1, node-9",
 		"its look has not ended",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, &out)
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 	if !f.NeedsPerson() || strings.Contains(text, "node-2") {
-		t.Errorf("%s", &out)
+		t.Error(text)
 	}
 }

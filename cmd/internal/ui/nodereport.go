@@ -29,8 +29,7 @@ type NodeReport struct {
 	// change writes nothing.
 	KeptAt *time.Time   `json:"kept_at"`
 	Lines  KubeletLines `json:"kubelet_lines"`
-	// wider: less than whole days were asked for.
-	wider   bool
+
 	entries []Entry
 }
 
@@ -66,20 +65,10 @@ type KubeletLines struct {
 	goingLast time.Time // when the last line of Going was written
 }
 
-// last returns when the last line was written about pods of which no end of the message is recorded.
-func (l *KubeletLines) last(now time.Time) string {
-	if l.goingLast.IsZero() {
-		return ""
-	}
-	return "; the last line is of " + human.Clock(l.goingLast, now)
-}
-
-// NewNodeReport makes the report of the time since asked, which begins with a whole day.
-func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memory, asked time.Time, c Context) NodeReport {
-	const day = 24 * time.Hour
+// NewNodeReport makes the report of an account, which begins with a whole day.
+func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memory, c Context) NodeReport {
 	v := NodeReport{
-		wider: !asked.Equal(a.From) && a.Now.Sub(asked)%day != 0,
-		Node:  c.Node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Done, Days: append([]summary.Day{}, a.Days...), Kept: keptOf(m.Recorded),
+		Node: c.Node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Done, Days: append([]summary.Day{}, a.Days...), Kept: keptOf(m.Recorded),
 		Lines: KubeletLines{
 			Pods: a.Quiet.Pods, Lines: a.Quiet.Lines, Going: a.Going, GoingOn: a.GoingPods, Estimate: a.Estimate,
 			Bytes: a.Quiet.Bytes, GoingBytes: a.GoingBytes, EstimateBytes: a.EstimateBytes, goingLast: a.GoingLast,
@@ -138,11 +127,11 @@ const mostKept = 5
 func WriteNodeReport(p *Printer, v *NodeReport) {
 	p.Printf("%s\n", p.Paint(Bold, "Node "+v.Node+", "+v.Since.Format(time.DateOnly)+" to "+human.When(v.Until)))
 	item := func(label, text string) { p.Item("  ", label, reportLabel, "", text) }
-	if v.wider {
-		item("Range", "whole days, from 00:00 UTC")
-	}
-	if v.Incomplete {
-		p.Item("  ", "Records", reportLabel, Yellow, v.begins())
+	switch {
+	case v.Incomplete && v.RecordsSince == nil:
+		p.Item("  ", "Records", reportLabel, Yellow, "There are none: nothing was done yet, or not with this state directory.")
+	case v.Incomplete:
+		p.Item("  ", "Records", reportLabel, Yellow, "They begin at "+human.When(*v.RecordsSince)+". What was done before that is not known.")
 	}
 	d := v.Done
 	item("Pods", human.Thousands(d.Parked)+" moved to quarantine, "+human.Thousands(d.Removed)+" permanently removed"+andMore(d.PutBack, " put back"))
@@ -166,8 +155,8 @@ func WriteNodeReport(p *Printer, v *NodeReport) {
 		item("In quarantine", entrySum(v.entries))
 		item("", "orphan-reaper quarantine list")
 	}
-	if len(v.Kept) > 0 {
-		item("Kept", v.kept())
+	if len(v.Kept) > 0 && v.KeptAt != nil {
+		item("Kept", "at the last look that found a change ("+human.Clock(*v.KeptAt, v.Until)+")")
 	}
 	for _, k := range v.Kept[:min(len(v.Kept), mostKept)] {
 		item("", human.Count(k.Pods, "pod")+": "+strings.Join(k.Reasons, ", "))
@@ -180,21 +169,6 @@ func WriteNodeReport(p *Printer, v *NodeReport) {
 	}
 }
 
-func (v *NodeReport) begins() string {
-	if v.RecordsSince == nil {
-		return "There are none: nothing was done yet, or not with this state directory."
-	}
-	return "They begin at " + human.When(*v.RecordsSince) + ". What was done before that is not known."
-}
-
-// kept returns as of when the pods were kept.
-func (v *NodeReport) kept() string {
-	if v.KeptAt == nil {
-		return "as the last look wrote it down"
-	}
-	return "at the last look that found a change (" + human.Clock(*v.KeptAt, v.Until) + ")"
-}
-
 func andMore(n int64, what string) string {
 	if n == 0 {
 		return ""
@@ -202,27 +176,20 @@ func andMore(n int64, what string) string {
 	return ", " + human.Thousands(n) + what
 }
 
-// sized returns a size in parentheses, "" for 0: earlier versions did not count the bytes of lines.
-func sized(bytes int64) string {
-	if bytes <= 0 {
-		return ""
-	}
-	return " (" + human.Size(bytes) + ")"
-}
-
 // lines returns how many lines the kubelet wrote, how many it would have written, and how many about what is
 // there still.
 func (v *NodeReport) lines() (texts []string) {
 	l := v.Lines
 	if l.Pods > 0 {
-		texts = append(texts, human.Thousands(l.Lines)+sized(l.Bytes)+" about "+human.Count(l.Pods, "pod")+", until the message stopped")
+		texts = append(texts, human.Thousands(l.Lines)+" ("+human.Size(l.Bytes)+") about "+human.Count(l.Pods, "pod")+", until the message stopped")
 	}
 	if l.Estimate > 0 {
-		texts = append(texts, "about "+human.Thousands(l.Estimate)+sized(l.EstimateBytes)+" more by now without orphan-reaper (an estimate: "+
+		texts = append(texts, "about "+human.Thousands(l.Estimate)+" ("+human.Size(l.EstimateBytes)+") more by now without orphan-reaper (an estimate: "+
 			"one line every 2 s since "+human.When(*l.First)+", when the first message stopped, less all lines that were written)")
 	}
 	if l.GoingOn > 0 {
-		texts = append(texts, human.Thousands(l.Going)+sized(l.GoingBytes)+" about "+human.Count(l.GoingOn, "pod")+", of which no end of the message is recorded yet"+l.last(v.Until))
+		texts = append(texts, human.Thousands(l.Going)+" ("+human.Size(l.GoingBytes)+") about "+human.Count(l.GoingOn, "pod")+", of which no end of the message is recorded yet; the last line is of "+
+			human.Clock(l.goingLast, v.Until))
 	}
 	if len(texts) == 0 {
 		texts = append(texts, "none were counted: only the daemon counts them")

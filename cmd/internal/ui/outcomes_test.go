@@ -62,18 +62,15 @@ func TestUnmountResults(t *testing.T) {
 		tt.u.UID, tt.u.Mounts.Mounts = parsers.PodUID("u"), both
 		tt.u.Outcomes = []policy.MountOutcome{{Mount: a, Result: policy.Done}}
 		v := NewUnmount(&tt.u, Context{}, false)
-		var text strings.Builder
-		p := NewPrinter(&text, func(string) string { return "" })
-		p.Unmount(v)
-		_ = p.Flush()
+		text := printed(t, func(p *Printer) { p.Unmount(v) })
 		for _, want := range tt.want {
-			if !strings.Contains(text.String(), want) {
-				t.Errorf("%s: no %q in\n%s", tt.what, want, text.String())
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", tt.what, want, text)
 			}
 		}
 		for _, not := range tt.not {
-			if strings.Contains(text.String(), not) {
-				t.Errorf("%s: %q in\n%s", tt.what, not, text.String())
+			if strings.Contains(text, not) {
+				t.Errorf("%s: %q in\n%s", tt.what, not, text)
 			}
 		}
 		if !v.NeedsPerson() || !v.Mounts[1].Memory {

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -10,19 +9,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestConflictWithoutDirectory: a pod lives again whose only directory is in quarantine. No screen reports another directory
 // or that there is none, and explain has the command that puts it back.
 func TestConflictWithoutDirectory(t *testing.T) {
-	screen := func(write func(*Printer)) string {
-		var out bytes.Buffer
-		p := NewPrinter(&out, noEnv)
-		write(p)
-		testkit.Must(t, p.Flush())
-		return out.String()
-	}
 	c := busyContext()
 	e := policy.EntryState{Entry: uidElder + ".1", UID: uidElder, Phase: policy.PhaseConflict, Parked: policy.Parked{At: c.Now}}
 	alive := policy.Judged{
@@ -35,11 +26,11 @@ func TestConflictWithoutDirectory(t *testing.T) {
 		t.Errorf("quarantine list: %s", fate)
 	}
 	r := NewReport(rep, c, Show{})
-	scan := screen(func(p *Printer) { p.Report(&r) })
+	scan := printed(t, func(p *Printer) { p.Report(&r) })
 	if strings.Contains(scan, "another directory") || !strings.Contains(scan, "1 pod lives again") {
 		t.Errorf("scan:\n%s", scan)
 	}
-	explain := screen(func(p *Printer) { p.Explain(NewExplanation(rep, c, uidElder, "", nil)) })
+	explain := printed(t, func(p *Printer) { p.Explain(NewExplanation(rep, c, uidElder, "", nil)) })
 	if strings.Contains(explain, "none: only the runtime") || !strings.Contains(explain, "orphan-reaper quarantine restore "+uidElder) {
 		t.Errorf("explain:\n%s", explain)
 	}
@@ -86,16 +77,15 @@ func TestPurging(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	var b bytes.Buffer
-	p := NewPrinter(&b, noEnv)
-	p.Purging([]policy.EntryState{scratch, twin, data, unread}, Context{})
-	p.Purging(slices.Repeat([]policy.EntryState{scratch}, 10_000), Context{})
-	testkit.Must(t, p.Flush())
+	text := printed(t, func(p *Printer) {
+		p.Purging([]policy.EntryState{scratch, twin, data, unread}, Context{})
+		p.Purging(slices.Repeat([]policy.EntryState{scratch}, 10_000), Context{})
+	})
 	for _, want := range []string{
 		"held\ta\t-\t4096\t-\tentry a\t", "\tentry a.2\t", "\tb\tshop/db-0\\x1b[2J\t4096\t", "\tc\t-\t-\t", "A pod may have written its name itself", "… and 9,980 more entries\n",
 	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, &b)
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }
@@ -103,10 +93,8 @@ func TestPurging(t *testing.T) {
 // TestPurged: the result has the sum of all that was removed.
 func TestPurged(t *testing.T) {
 	taken := map[contents.Class]policy.Tally{contents.ClassData: {Entries: 2, Bytes: 8192}, contents.ClassSkeleton: {Entries: 5, Bytes: 20480}}
-	var b bytes.Buffer
-	p := NewPrinter(&b, noEnv)
-	p.PurgeDone([]policy.Outcome{{Action: policy.Action{UID: "a", Entry: "a"}, Result: policy.Done, Taken: taken}})
-	if err := p.Flush(); err != nil || b.String() != "purged: a  7 files and directories, 28 KiB, with the directories around them\n" {
-		t.Errorf("%q, %v", &b, err)
+	done := []policy.Outcome{{Action: policy.Action{UID: "a", Entry: "a"}, Result: policy.Done, Taken: taken}}
+	if got := printed(t, func(p *Printer) { p.PurgeDone(done) }); got != "purged: a  7 files and directories, 28 KiB, with the directories around them\n" {
+		t.Errorf("%q", got)
 	}
 }

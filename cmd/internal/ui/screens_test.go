@@ -159,11 +159,11 @@ func busyNodeReport() NodeReport {
 	}}
 	lines := reported.Messages{
 		Days: []reported.Day{{Day: day(11), First: screenNow.AddDate(0, 0, -11), Pods: 2, Lines: 43200, Bytes: 43200 * 310}},
-		Pods: map[parsers.PodUID]reported.PodLines{uidMounted: {Lines: 120, Bytes: 120 * 310}},
+		Pods: map[parsers.PodUID]reported.PodLines{uidMounted: {Lines: 120, Bytes: 120 * 310, Last: ago(2 * time.Second)}},
 	}
 	from := screenNow.AddDate(0, 0, -30)
 	kept := decide.Memory{Recorded: map[parsers.PodUID]string{uidMounted: "keep in-use mounted", uidHold: "wait hold"}, Looked: ago(9 * time.Minute)}
-	return NewNodeReport(summary.AccountOf(table, lines, from, screenNow), busyReport().Entries, kept, from, busyContext())
+	return NewNodeReport(summary.AccountOf(table, lines, from, screenNow), busyReport().Entries, kept, busyContext())
 }
 
 // screens are all screens of the busy node, each with the struct that JSON encodes.
@@ -207,24 +207,20 @@ func screens() map[string]struct {
 // wrote moves a terminal.
 func TestScreens(t *testing.T) {
 	for name, screen := range screens() {
-		var out, object bytes.Buffer
-		p := NewPrinter(&out, noEnv)
-		screen.write(p)
-		testkit.Must(t, p.Flush())
-		testkit.Must(t, NewPrinter(&object, noEnv).JSON(screen.model))
-		testkit.Golden(t, "testdata/"+name+".txt", out.String())
-		for _, text := range []string{out.String(), object.String()} {
+		out, object := printed(t, screen.write), printed(t, func(p *Printer) { testkit.Must(t, p.JSON(screen.model)) })
+		testkit.Golden(t, "testdata/"+name+".txt", out)
+		if name == "explain" {
+			testkit.Golden(t, "testdata/explain.json", object)
+		}
+		for _, text := range []string{out, object} {
 			if strings.ContainsRune(text, '\x1b') {
 				t.Errorf("%s: an escape of the node's", name)
 			}
 		}
 		var v any
-		testkit.Must(t, json.Unmarshal(object.Bytes(), &v))
+		testkit.Must(t, json.Unmarshal([]byte(object), &v))
 		checkLists(t, name, v)
 	}
-	var out bytes.Buffer
-	testkit.Must(t, NewPrinter(&out, noEnv).JSON(screens()["explain"].model))
-	testkit.Golden(t, "testdata/explain.json", out.String())
 }
 
 // checkLists fails where JSON has null in the place of a list: the keys that may be null are those of times and of stopped.
@@ -246,6 +242,19 @@ func checkLists(t *testing.T, path string, v any) {
 	}
 }
 
+// printed is what write prints in a pipe.
+func printed(t *testing.T, write func(p *Printer)) string {
+	t.Helper()
+	var out bytes.Buffer
+	p := NewPrinter(&out, noEnv)
+	write(p)
+	testkit.Must(t, p.Flush())
+	return out.String()
+}
+
+// words is text without its lines' ends.
+func words(text string) string { return strings.Join(strings.Fields(text), " ") }
+
 // TestExplainAnswers: each kind of pod has its own answer.
 func TestExplainAnswers(t *testing.T) {
 	for uid, want := range map[string]string{
@@ -254,12 +263,9 @@ func TestExplainAnswers(t *testing.T) {
 		uidHold:  "Not yet. The reasons end by themselves. The next change comes within 3m.",
 		uidUsed:  "Not yet. It is removed when PID 4242 (tail) ends.",
 	} {
-		var out bytes.Buffer
-		p := NewPrinter(&out, noEnv)
-		p.Explain(NewExplanation(busyReport(), busyContext(), parsers.PodUID(uid), "", nil))
-		testkit.Must(t, p.Flush())
-		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), want) {
-			t.Errorf("no %q in\n%s", want, &out)
+		x := NewExplanation(busyReport(), busyContext(), parsers.PodUID(uid), "", nil)
+		if text := printed(t, func(p *Printer) { p.Explain(x) }); !strings.Contains(words(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }
@@ -282,13 +288,10 @@ func TestUnmountDryRun(t *testing.T) {
 		u := &reaper.Unmounting{UID: shortUID, Left: []policy.Mount{{Path: "volumes/v"}}}
 		u.Verdict = policy.Verdict{Decision: policy.Wait, Due: due, Why: []policy.Why{{Reason: policy.ReasonInUse}}}
 		v := NewUnmount(u, Context{}, true)
-		var b bytes.Buffer
-		p := NewPrinter(&b, func(string) string { return "" })
-		p.Unmount(v)
-		testkit.Must(t, p.Flush())
-		if v.NeedsPerson() != refused || strings.Contains(b.String(), "waits for the hold") == refused ||
+		text := printed(t, func(p *Printer) { p.Unmount(v) })
+		if v.NeedsPerson() != refused || strings.Contains(text, "waits for the hold") == refused ||
 			strings.HasPrefix(v.Next[0], "orphan-reaper explain") != refused {
-			t.Errorf("%s: %v %s", due, v.Next, b.String())
+			t.Errorf("%s: %v %s", due, v.Next, text)
 		}
 	}
 }
