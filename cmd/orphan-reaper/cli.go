@@ -226,11 +226,6 @@ func (a *cli) write(v any, text func(*ui.Printer)) error {
 	return p.Flush()
 }
 
-// process returns the daemon's description of this process.
-func (a *cli) process() app.Process {
-	return app.Process{Version: version().Version, Stderr: a.stderr}
-}
-
 // worksLong adds --quiet and --verbose to a command, and notes on its progress.
 func (a *cli) worksLong(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress and no notes, only the answer and errors")

@@ -28,18 +28,14 @@ import (
 // files needs minutes; a pass this long hangs.
 const stuckAfter = time.Hour
 
-// Process is the process in which the daemon runs.
-type Process struct {
-	Version string
-	Stderr  io.Writer
-}
-
-// RunDaemon runs the daemon until ctx ends. At each SIGHUP it reads the configuration again with reload.
-func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func(context.Context) (config.Config, error)) error {
+// RunDaemon runs the daemon of a version until ctx ends. At each SIGHUP it reads the configuration again with reload.
+func RunDaemon(
+	ctx context.Context, cfg config.Config, version string, stderr io.Writer, reload func(context.Context) (config.Config, error),
+) error {
 	limitHeap()
 	level := new(slog.LevelVar)
 	level.Set(logLevel(cfg))
-	log := newLogger(cfg, proc.Stderr, level)
+	log := newLogger(cfg, stderr, level)
 	notes, err := CheckCredentials(ctx, cfg, time.Now())
 	if err != nil {
 		return err
@@ -47,7 +43,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	for _, note := range append(cfg.Notes(), notes...) {
 		log.WarnContext(ctx, "the configuration is unusual", slog.String("note", note))
 	}
-	metrics, recorder := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelInfo), newRecorder(cfg, proc.Stderr, level)
+	metrics, recorder := newMetricsFile(ctx, cfg, version, log, slog.LevelInfo), newRecorder(cfg, stderr, level)
 	n, err := open(ctx, cfg, options{access: Runs, log: log, recorder: recorder, metrics: metrics})
 	if err != nil {
 		return err
@@ -89,7 +85,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	defer stopWeb()
 	stopReports := writeReports(ctx, cfg, &to, metrics, log)
 	defer stopReports()
-	publish(d, report.Report{Node: NodeName(cfg), Version: proc.Version, Started: time.Now().UTC()}, to)
+	publish(d, report.Report{Node: NodeName(cfg), Version: version, Started: time.Now().UTC()}, to)
 	// After an installation or a change the first record describes the daemon's behaviour.
 	recordOwn(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + cfg.Begins()})
 	notify(daemon.SdNotifyReady)

@@ -42,11 +42,17 @@ func firstMiB(file string) string {
 	return string(b)
 }
 
-// act opens the rooms for one command of an operator. Its records go where the daemon's go.
+// options are those of a command of an operator that changes something. Its records go where the daemon's go.
+func (by Person) options(cfg config.Config, access Access) options {
+	return options{
+		access: access, by: by.named(cfg), log: newLogger(cfg, by.Stderr, logLevel(cfg)), recorder: newRecorder(cfg, by.Stderr, logLevel(cfg)),
+	}
+}
+
+// act opens the rooms for one command of an operator.
 func act[T any](ctx context.Context, by Person, cfg config.Config, do func(*Node) (T, error)) (result T, err error) {
 	defer progress.From(ctx).End()
-	log := newLogger(cfg, by.Stderr, logLevel(cfg))
-	n, err := open(ctx, cfg, options{access: Acts, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, logLevel(cfg))})
+	n, err := open(ctx, cfg, by.options(cfg, Acts))
 	if err != nil {
 		return result, err
 	}
@@ -136,17 +142,15 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 		return reaper.Report{}, err
 	}
 	limitHeap()
-	log := newLogger(cfg, by.Stderr, logLevel(cfg))
-	n, err := open(ctx, cfg, options{
-		access: Runs, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, logLevel(cfg)),
-		metrics: newMetricsFile(ctx, cfg, version, log, slog.LevelDebug),
-	})
+	o := by.options(cfg, Runs)
+	o.metrics = newMetricsFile(ctx, cfg, version, o.log, slog.LevelDebug)
+	n, err := open(ctx, cfg, o)
 	if err != nil {
 		return reaper.Report{}, err
 	}
 	defer n.Close()
 	return n.Reaper.Sweep(ctx, reaper.SweepOptions{
-		Options: reaper.Options{Only: only, Claims: recentClaims(ctx, cfg, n.Reaper.Clock, log)},
+		Options: reaper.Options{Only: only, Claims: recentClaims(ctx, cfg, n.Reaper.Clock, o.log)},
 		NoWait:  noWait,
 		Progress: func(rep reaper.Report, wait time.Duration) {
 			work.Begin("waiting until "+rep.Look.At.Wall.Add(wait).UTC().Format(time.TimeOnly)+" UTC", "", 0)

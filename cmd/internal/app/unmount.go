@@ -29,8 +29,7 @@ func (by Person) Unmount(ctx context.Context, cfg config.Config, uid parsers.Pod
 	defer progress.From(ctx).End()
 	opened := options{access: Reads}
 	if !o.DryRun {
-		log := newLogger(cfg, by.Stderr, logLevel(cfg))
-		opened = options{access: Acts, log: log, by: by.named(cfg), recorder: newRecorder(cfg, by.Stderr, logLevel(cfg))}
+		opened = by.options(cfg, Acts)
 	}
 	n, err := open(ctx, cfg, opened)
 	if err != nil {

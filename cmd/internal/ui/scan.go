@@ -309,19 +309,10 @@ func (p *Printer) whatToDo(v *Report, shown []podView) {
 	if used > 1 {
 		ends = "nothing uses a file of them, or the kubelet reports them"
 	}
-	switch {
-	case used > 0 && v.show.Swept:
-		item(wordWait, Yellow, "It can be removed when "+ends+". Then run: "+sweepCommand)
-	case used > 0:
+	if used > 0 {
 		item(wordWait, Yellow, v.remover.After(ends, sweepCommand))
 	}
-	switch {
-	case counts[wordWait] == 0:
-	case v.show.DryRun:
-		item(wordWait, Yellow, "A sweep waits until hold and confirm are over.")
-	case v.show.Swept:
-		item(wordWait, Yellow, "To continue: "+sweepCommand)
-	default:
+	if counts[wordWait] > 0 {
 		item(wordWait, Yellow, cmp.Or(v.remover.Later(sweepCommand), "Nothing to do: it ends by itself."+within(longest)))
 	}
 	if counts[string(policy.Keep)]+counts[outcomeKept] > 0 {
