@@ -88,15 +88,6 @@ func (v *cniView) end(o *cni.File) {
 	}
 }
 
-// title is the file's name, with the container's ID cut as crictl shows it.
-func (v *cniView) title() string {
-	name := filepath.Base(v.Path)
-	if len(v.ContainerID) > 12 {
-		name = strings.Replace(name, v.ContainerID, v.ContainerID[:12]+"…", 1)
-	}
-	return clean.Text(name)
-}
-
 // cniTotalsView counts all files of CNI, also those that are not listed.
 type cniTotalsView struct {
 	Files     int64 `json:"files"`
@@ -165,17 +156,14 @@ var cniNouns = map[cni.Kind]string{
 	cni.Cache: "cache file", cni.Multus: "Multus file", cni.Flannel: "flannel file", cni.Address: "address",
 }
 
-// The subject of a row of CNI files, and the largest number of rows.
-const (
-	mostNames = 3
-	mostRows  = 40
-)
+// mostRows is the largest number of rows of CNI files.
+const mostRows = 40
 
 // cniGroup is the files that have one row: a node that leaks has thousands that differ in their names only.
 type cniGroup struct {
 	*cniView
 	word  string
-	names []string
+	files int
 	bytes int64
 }
 
@@ -201,17 +189,17 @@ func (v *Report) cniRows() (rows []Row) {
 			groups = append(groups, have[key])
 		}
 		g := have[key]
-		g.names, g.bytes = append(g.names, f.title()), g.bytes+f.Bytes
+		g.files, g.bytes = g.files+1, g.bytes+f.Bytes
 	}
 	slices.SortStableFunc(groups, func(a, b *cniGroup) int {
-		return cmp.Or(cmp.Compare(orderOf(a.word), orderOf(b.word)), cmp.Compare(len(b.names), len(a.names)))
+		return cmp.Or(cmp.Compare(orderOf(a.word), orderOf(b.word)), b.files-a.files)
 	})
 	for i, g := range groups {
 		if i == mostRows && !v.show.All {
 			rows[i-1].Notes = append(rows[i-1].Notes, "… and "+human.Count(len(groups)-i, "more group")+" (--all, or -o json)")
 			break
 		}
-		rows = append(rows, g.row(v.show.All))
+		rows = append(rows, g.row())
 	}
 	if v.CNITotals.More > 0 && len(rows) > 0 {
 		last := &rows[len(rows)-1]
@@ -220,19 +208,17 @@ func (v *Report) cniRows() (rows []Row) {
 	return rows
 }
 
-// row is a group's line. With alone it has the path of its one file.
-func (g *cniGroup) row(alone bool) Row {
+// row is a group's line: with the path of one file, or the directory of several.
+func (g *cniGroup) row() Row {
 	person := cni.OutlookOf(g.Verdict, g.Why) == policy.OutlookPerson
 	r := Row{Word: g.word, Colour: colourOf(g.word, person), Title: "cni", Name: clean.Text(g.Network), Bytes: g.bytes, Reasons: g.Reasons}
-	if alone {
-		r.Title, r.Name = clean.Text(g.Path), podName(g.Namespace, g.cniView.Name)
-		r.Notes = append(r.Notes, g.names[0])
-	} else {
-		names := strings.Join(g.names[:min(len(g.names), mostNames)], ", ")
-		if more := len(g.names) - mostNames; more > 0 {
-			names += " and " + human.Thousands(more) + " more"
-		}
-		r.Notes = append(r.Notes, human.Count(len(g.names), cmp.Or(cniNouns[g.Kind], "file")), clean.Text(filepath.Dir(g.Path))+": "+names)
+	where := g.Path
+	if g.files > 1 {
+		where = filepath.Dir(where)
+	}
+	r.Notes = append(r.Notes, human.Count(g.files, cmp.Or(cniNouns[g.Kind], "file")), clean.Text(where))
+	if pod := podName(g.Namespace, g.cniView.Name); pod != "" && g.files == 1 {
+		r.Notes = append(r.Notes, "pod "+pod)
 	}
 	if g.Broken {
 		r.Notes = append(r.Notes, "empty or unreadable")
