@@ -66,18 +66,11 @@ func loadText(t *testing.T, text string) (config.Config, error) {
 // process starts a process with these arguments and those of a node of its own. It ends with the test.
 func process(t *testing.T, args ...string) (pid string) {
 	t.Helper()
-	return processIn(t, "", args...)
-}
-
-// processIn is process with a working directory of its own.
-func processIn(t *testing.T, dir string, args ...string) (pid string) {
-	t.Helper()
 	path, err := exec.LookPath("kubelet") // the tests' own, which does nothing
 	testkit.Must(t, err)
 	node := t.TempDir()
 	testkit.Must(t, makeNode(node))
 	cmd := exec.Command(path, append(args, nodeFlags(node)...)...)
-	cmd.Dir = dir
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -125,6 +118,8 @@ func TestConfigCheckAs(t *testing.T) {
 		code int
 	}{
 		{[]string{"--as", process(t, "scan")}, exit.FailedCode},
+		{[]string{"--as", process(t, "run", "--config", "config.yaml")}, exit.FailedCode},
+		{[]string{"--as", process(t, "run", "--state-dir", "state")}, exit.FailedCode},
 		{[]string{"--as", "0"}, exit.FailedCode},
 		{[]string{"--as", daemon, "--hold", "1m"}, exit.UsageCode},
 		{[]string{"--as", daemon, "--config", file}, exit.UsageCode},
@@ -134,42 +129,6 @@ func TestConfigCheckAs(t *testing.T) {
 			t.Errorf("%q: exit code %d, want %d: %s%s", c.args, code, c.code, out, printed)
 		}
 	}
-}
-
-// TestConfigCheckAsRelative: relative paths of the daemon begin in its working directory, not in that of dpkg
-// or rpm. If that is unknown, the configuration is not reported as wrong.
-func TestConfigCheckAsRelative(t *testing.T) {
-	theirs := filepath.Join(t.TempDir(), "theirs")
-	write := func(dir, text string) {
-		t.Helper()
-		testkit.Must(t, os.MkdirAll(dir, 0o700))
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o600))
-	}
-	write(theirs, "mode: observe\n")
-	daemon := processIn(t, theirs, "run", "--config", "config.yaml", "--state-dir", "state")
-	other := processIn(t, theirs, "run", "--state-dir", "state")
-	absolute := processIn(t, theirs, "run", "--config", filepath.Join(theirs, "config.yaml"))
-	check := func(what, pid string, want int, words string) {
-		t.Helper()
-		if code, out, printed := call(t, "config", "check", "--as", pid); code != want || !strings.Contains(out+printed, words) {
-			t.Errorf("%s: exit code %d, want %d and %q: %s%s", what, code, want, words, out, printed)
-		}
-	}
-	check("here is none", daemon, 0, "good: "+theirs+"/config.yaml")
-	ours := t.TempDir()
-	t.Chdir(ours)
-	write(ours, "hold: soon\n")
-	check("a wrong one is here", daemon, 0, "good: "+theirs+"/config.yaml")
-	write(theirs, "quarantine_dir: "+theirs+"\n")
-	check("the daemon's state directory is in the quarantine", daemon, exit.UsageCode, theirs+"/state")
-	write(theirs, "hold: soon\n")
-	testkit.Must(t, os.Rename(theirs, theirs+".old"))
-	check("moved with the daemon", daemon, exit.UsageCode, theirs+".old/config.yaml")
-	testkit.Must(t, os.RemoveAll(theirs+".old"))
-	write(theirs, "mode: observe\n") // at the same path, and not the daemon's
-	check("the directory is gone", daemon, exit.FailedCode, "working directory of PID "+daemon)
-	check("the directory is gone, and a flag begins in it", other, exit.FailedCode, "working directory of PID "+other)
-	check("the directory is gone, and nothing begins in it", absolute, 0, "good: "+theirs)
 }
 
 // foundOut are the keys whose default is discovered on the node. Setting one, even to the discovered value, has

@@ -219,7 +219,7 @@ func holder(ctx context.Context, d *summary.Daemon, args []string, store *state.
 		return
 	}
 	d.Runs = policy.Yes
-	in.Usual, in.Dir = config.DefaultFile, func() (string, error) { return workingDir(d.PID) }
+	in.Usual, in.Theirs = config.DefaultFile, true
 	if cfg, err := config.Load(ctx, in); err == nil {
 		d.Mode = cfg.Mode
 		if !cfg.Observe() {
@@ -235,24 +235,6 @@ func commandOf(pid int) ([]string, error) {
 		return nil, fmt.Errorf("cannot read the command line of PID %d: %w", pid, err)
 	}
 	return kubelet.SplitCmdline(text), nil
-}
-
-// workingDir returns the working directory of a process. It is an error if the path is another directory for this
-// process: the directory was removed, or is in another root or mount namespace.
-func workingDir(pid int) (string, error) {
-	link := fmt.Sprintf("%s/%d/cwd", procDir, pid)
-	dir, err := os.Readlink(link)
-	if err != nil {
-		return "", fmt.Errorf("cannot read the working directory of PID %d: %w", pid, err)
-	}
-	theirs, err := os.Stat(link)
-	if err != nil {
-		return "", fmt.Errorf("cannot read the working directory of PID %d: %w", pid, err)
-	}
-	if ours, err := os.Stat(dir); err != nil || !os.SameFile(ours, theirs) {
-		return "", fmt.Errorf("the working directory of PID %d, %s, is not there, or is another one here", pid, dir)
-	}
-	return dir, nil
 }
 
 // parseCommandLine returns the command and the configuration of a command line of this program.
@@ -271,8 +253,7 @@ func parseCommandLine(args []string) (command string, in config.Input, err error
 	return flags.Arg(0), config.Input{File: *file, Given: given}, nil
 }
 
-// ConfigOf returns the configuration that the daemon with this PID would reload: of its file and flags, whose relative
-// paths begin in its working directory. usual is the file of a daemon without --config. An error with exit code 2 means
+// ConfigOf returns the configuration that the daemon with this PID would reload: of its file and flags. usual is the file of a daemon without --config. An error with exit code 2 means
 // that the configuration is wrong.
 func ConfigOf(
 	ctx context.Context, pid int, usual string, discover func(context.Context) (dir, origin string, ok bool),
@@ -288,7 +269,7 @@ func ConfigOf(
 	if command != "run" {
 		return config.Config{}, fmt.Errorf("PID %d is no daemon: it does not show the command run", pid)
 	}
-	in.Usual, in.Discover, in.Dir = usual, discover, func() (string, error) { return workingDir(pid) }
+	in.Usual, in.Discover, in.Theirs = usual, discover, true
 	return config.Load(ctx, in)
 }
 

@@ -117,27 +117,25 @@ type Input struct {
 	File  string              // --config
 	Usual string              // the file that is read without File, if it exists
 	Given map[string][]string // the settings' flags as they were given, by flag
-	// Dir returns the directory in which the relative paths of File and Given begin; nil is the working directory.
-	// It is called only for a relative path.
-	Dir func() (string, error)
+	// Theirs marks File and Given as those of another process: where their relative paths begin is not known.
+	Theirs bool
 	// Discover returns the root directory of the running kubelet and its origin. With ok false, origin is the reason
 	// why an operator must set it.
 	Discover func(context.Context) (dir, origin string, ok bool)
 }
 
-// place returns the path that a name of File or Given stands for.
-func (in Input) place(name string) (string, error) {
-	if in.Dir == nil || filepath.IsAbs(name) {
-		return name, nil
+// errRelative is for a relative path of another process.
+var errRelative = errors.New("it is relative to the working directory of another process")
+
+// check returns an error for a name of File or Given that cannot be found from here.
+func (in Input) check(name string) error {
+	if in.Theirs && !filepath.IsAbs(name) {
+		return fmt.Errorf("cannot find %s: %w", name, errRelative)
 	}
-	dir, err := in.Dir()
-	if err != nil {
-		return "", fmt.Errorf("cannot find the directory of %s: %w", name, err)
-	}
-	return filepath.Join(dir, name), nil
+	return nil
 }
 
-// Load returns the configuration of one call. Its errors have exit code 2, except those of Input.Dir.
+// Load returns the configuration of one call. Its errors have exit code 2, except that of a relative path of another process.
 func Load(ctx context.Context, in Input) (Config, error) {
 	c, err := in.withoutFlags()
 	if err != nil {
@@ -164,8 +162,7 @@ func (in Input) withoutFlags() (Config, error) {
 			file = filepath.Join(given[len(given)-1], file)
 		}
 	}
-	file, err := in.place(file)
-	if err != nil {
+	if err := in.check(file); err != nil {
 		return c, err
 	}
 	data, err := readConfigFile(file)
@@ -181,7 +178,7 @@ func (in Input) withoutFlags() (Config, error) {
 	return c, nil
 }
 
-// applyFlags applies the flags. A relative path begins in the working directory, or Input.Dir.
+// applyFlags applies the flags. A relative path begins in the working directory.
 func (c *Config) applyFlags(in Input) error {
 	for i := range Settings {
 		s := &Settings[i]
@@ -197,13 +194,10 @@ func (c *Config) applyFlags(in Input) error {
 			if !isPath(*path) {
 				continue
 			}
-			name, err := in.place(*path)
-			if err != nil {
+			if err := in.check(*path); err != nil {
 				return err
 			}
-			if *path, err = filepath.Abs(name); err != nil {
-				return exit.Usagef("", "--%s: %w", s.Flag, err)
-			}
+			*path = absolute(*path)
 		}
 	}
 	for _, name := range retiredFlags {

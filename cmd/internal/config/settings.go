@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -235,16 +234,10 @@ func (s *Setting) Values(c *Config) []string {
 	return nil
 }
 
-// inDays matches durations in days, which Go does not have: a day can have 23 hours.
-var inDays = regexp.MustCompile(`^[0-9]+ *(d|days?)$`)
-
 func parseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
-	switch {
-	case err == nil:
-		return d, nil
-	case inDays.MatchString(s):
-		return 0, fmt.Errorf("%s is not a duration: write days in hours, such as 48h", strconv.Quote(s))
+	if err != nil {
+		return 0, fmt.Errorf("%s is not a duration: write one such as 90s, 5m or 48h", strconv.Quote(s))
 	}
-	return 0, fmt.Errorf("%s is not a duration: write one such as 90s, 5m or 1h30m", strconv.Quote(s))
+	return d, nil
 }
