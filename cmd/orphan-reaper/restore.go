@@ -86,7 +86,10 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 		entry = entries[i]
 	}
 	if outcome.Result != policy.Done && outcome.Result != policy.Conflict {
-		return errors.Join(outcomeError("restore", outcome), mergeError(cfg, entry, outcome))
+		return &exit.Error{
+			Code: exit.FailedCode, Err: outcomeError("restore", outcome),
+			Hint: "orphan-reaper explain " + string(uid) + " shows what lies where",
+		}
 	}
 	return a.restoreCNI(ctx, cfg, uid, ui.NewOutcomes([]policy.Outcome{outcome}), func(p *ui.Printer, files cni.Restored) {
 		p.Restored(a.viewContext(cfg), entry, outcome, files)
@@ -113,15 +116,6 @@ func (a *cli) restoredBefore(ctx context.Context, cfg config.Config, uid parsers
 		p.Printf("put back already, at %s: %s\n", human.When(last.At.Wall), clean.Text(cfg.PodsDir()+"/"+string(uid)))
 		p.CNIRestored(files)
 	})
-}
-
-// mergeError returns the commands that merge a restored directory with a newer one that the pod uses.
-func mergeError(cfg config.Config, entry policy.EntryState, o policy.Outcome) error {
-	if o.Conflict != entry.Entry || entry.Leaf != "" {
-		return nil
-	}
-	cmds := policy.Merge(cfg.QuarantineDir+"/"+entry.Entry, cfg.PodsDir()+"/"+string(entry.UID), entry.UID, entry.Left)
-	return fmt.Errorf("both stay where they are; to merge them:\n  %s", strings.Join(cmds, "\n  "))
 }
 
 func newForgetCommand(a *cli) *cobra.Command {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,8 +22,7 @@ type GlobalMount struct {
 	Wanted   policy.Fact `json:"wanted"`
 	Attached policy.Fact `json:"attached"`
 
-	path  string // as it is
-	state string
+	path string // as it is
 }
 
 // GlobalMounts converts the staged volumes of a look for display, mounted ones first.
@@ -34,7 +32,7 @@ func GlobalMounts(l *policy.Look, c Context) []GlobalMount {
 		path := strings.TrimSuffix(c.PodsDir, "pods") + g.Path
 		v := GlobalMount{
 			Path: clean.Name(path), Driver: clean.Name(g.Driver), Handle: clean.Name(g.Handle),
-			Since: g.Since.UTC(), Mounted: g.Mounted, Wanted: g.Wanted, Attached: g.Attached, path: path, state: summary.GlobalState(&g),
+			Since: g.Since.UTC(), Mounted: g.Mounted, Wanted: g.Wanted, Attached: g.Attached, path: path,
 		}
 		for _, f := range []*policy.Fact{&v.Mounted, &v.Wanted, &v.Attached} {
 			f.Detail = clean.Text(f.Detail)
@@ -53,20 +51,7 @@ func (p *Printer) Globals(all []GlobalMount, most int, now time.Time) {
 	if len(all) == 0 {
 		return
 	}
-	counts := map[string]int{}
-	for i := range all {
-		counts[all[i].state]++
-	}
-	var parts []string
-	for _, s := range []struct{ state, words string }{
-		{"mounted", " mounted for no pod directory"}, {"left", " only a directory"}, {"unknown", " not known whose"}, {"", " of a dead pod"},
-	} {
-		if n := counts[s.state]; n > 0 {
-			parts = append(parts, human.Thousands(n)+s.words)
-		}
-	}
 	p.Heading("Volumes that are staged here and that no living pod uses")
-	p.Para("  ", human.Count(len(all), "volume")+": "+strings.Join(parts, ", ")+". Nothing unmounts them by itself.")
 	for i := range all {
 		v := &all[i]
 		if i == most {
@@ -80,18 +65,9 @@ func (p *Printer) Globals(all []GlobalMount, most int, now time.Time) {
 			p.Printf("    # %s\n", v.Path)
 		}
 	}
-	silent := all[0].Attached.Detail
-	if strings.HasPrefix(silent, notAsked) && !slices.ContainsFunc(all, func(v GlobalMount) bool { return v.Attached.Detail != silent }) {
-		p.Para("  ", "VolumeAttachments: "+silent+".")
-	}
-	if counts["mounted"]+counts["unknown"] > 0 {
-		p.Para("  ", "Another node may have such a volume, and two that write to it destroy it. "+
-			"Before you unmount one, check what docs/faq.md lists.")
-	}
+	p.Para("  ", "Nothing unmounts them by itself. Another node may have such a volume, and two that write to it destroy it. "+
+		"Before you unmount one, check what docs/faq.md lists.")
 }
-
-// notAsked begins the detail of a volume about which no API server was asked.
-const notAsked = "not asked: "
 
 // words describes the volume.
 func (v *GlobalMount) words(now time.Time) string {
@@ -101,19 +77,11 @@ func (v *GlobalMount) words(now time.Time) string {
 	if !v.Since.IsZero() {
 		text += ", since " + human.Clock(v.Since, now)
 	}
-	switch v.Wanted.Truth {
-	case policy.Yes:
-		text += "; " + v.Wanted.Detail + " has it, and is not known to live"
-	case policy.No:
-		text += "; " + v.Wanted.Detail
-	case policy.Unknown:
-		text += "; whether a pod has it is not known: " + v.Wanted.Detail
-	}
-	if strings.HasPrefix(v.Attached.Detail, notAsked) {
-		return text + "."
-	}
+	text += map[policy.Truth]string{
+		policy.Yes: "; not known to live: ", policy.No: "; ", policy.Unknown: "; whether a pod has it is not known: ",
+	}[v.Wanted.Truth] + v.Wanted.Detail
 	if v.Attached.Truth == policy.Unknown {
-		return text + "; whether a VolumeAttachment has it is not known: " + v.Attached.Detail + "."
+		text += "; whether a VolumeAttachment has it is not known"
 	}
 	return text + "; " + v.Attached.Detail + "."
 }
