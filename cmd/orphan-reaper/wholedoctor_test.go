@@ -133,7 +133,7 @@ func TestWholeDoctor(t *testing.T) {
 	words := strings.Join(strings.Fields(out), " ")
 	after := regexp.MustCompile(`1 pod's emptyDir \(30\d KiB\) is permanently removed in (23h59m|9m), if a daemon or a sweep enforces\. To`)
 	if command != n.given("orphan-reaper quarantine restore "+wholeUID(2)) || !after.MatchString(words) ||
-		!strings.Contains(out, "1 pod that it named is gone.") {
+		!strings.Contains(out, "1 pod that it named is gone, or in quarantine.") {
 		t.Fatalf("%q in %s", command, out)
 	}
 	if printed, code := n.run(strings.Fields(command)[1:]...); code != 0 {

@@ -66,7 +66,6 @@ type complained struct {
 	Command    string          `json:"command,omitempty"`
 
 	unread bool
-	parked bool   // it is in quarantine
 	recent bool   // the kubelet may have reported it just now
 	ends   string // what has to end before it can be removed, "" for nothing but time
 }
@@ -139,7 +138,7 @@ func timeOrNil(t time.Time) *time.Time {
 func newPod(p *summary.Pod, now time.Time) complained {
 	v := complained{
 		UID: string(p.UID), Lines: p.Said.Lines, LastHour: p.Said.LastHour, First: timeOrNil(p.Said.First), Last: timeOrNil(p.Said.Last),
-		Fate: p.Fate, Reasons: []policy.Reason{}, parked: p.Parked,
+		Fate: p.Fate, Reasons: []policy.Reason{},
 	}
 	// The kubelet's garbage collection of sandboxes runs each minute, and a line of klog has no certain time.
 	v.recent = p.Said.Now || p.Said.Last.IsZero() || now.Sub(p.Said.Last) < quietFor

@@ -94,19 +94,10 @@ func (v *Doctor) read() string {
 		case s.Since.IsZero():
 			words = append(words, clean.Text(s.Name))
 		default:
-			words = append(words, "the journal of the last "+v.readFor(s))
+			words = append(words, "the journal since "+human.Clock(s.Since, v.now))
 		}
 	}
 	return strings.Join(words, " and ")
-}
-
-// readFor returns how far back a log was read.
-func (v *Doctor) readFor(s summary.Source) string {
-	d := v.now.Sub(s.Since)
-	if d > time.Hour {
-		return human.Span(d.Round(time.Hour))
-	}
-	return human.Span(d.Round(time.Minute))
 }
 
 // stopped reports whether the complaints have ended: the last one is old, or nothing that it named is left.
@@ -129,13 +120,7 @@ func (v *Doctor) often() string {
 		text = human.Count(c.Lines, "line") + " in " + v.read()
 	}
 	if c.First != nil {
-		since := "since " + human.Clock(*c.First, v.now)
-		for _, s := range c.Sources {
-			if s.Read && !s.Since.IsZero() && c.First.Before(s.Since.Add(5*time.Minute)) {
-				since = "for more than " + v.readFor(s)
-			}
-		}
-		text += ", " + since
+		text += ", the first of " + human.Clock(*c.First, v.now)
 	}
 	switch {
 	case c.Now:
@@ -176,16 +161,8 @@ func (p doctorPrinter) pods(v *Doctor) {
 		p.Printf("  %s%s%*s\n", human.Pad(human.Short(pod.UID, uidWidth-2), uidWidth), human.Pad(full, max(name, 2)), sizeWidth, size)
 		p.Para("    ", pod.Says)
 	}
-	parked := v.sumOf(func(p *complained) bool { return p.Fate == summary.Gone && p.parked }).pods
-	var parts []string
-	if gone := len(v.Pods) - len(here) - parked; gone > 0 {
-		parts = append(parts, human.Count(gone, "pod")+" that it named "+human.Plural(gone, "is", "are")+" gone.")
-	}
-	if parked > 0 {
-		parts = append(parts, human.Count(parked, "pod")+" that it named "+human.Plural(parked, "lies", "lie")+" in quarantine.")
-	}
-	if len(parts) > 0 && v.elsewhere == "" { // what is not here may be where the kubelet has its pods
-		p.Para("  ", strings.Join(parts, " "))
+	if gone := len(v.Pods) - len(here); gone > 0 && v.elsewhere == "" { // what is not here may be where the kubelet has its pods
+		p.Para("  ", human.Count(gone, "pod")+" that it named "+human.Plural(gone, "is", "are")+" gone, or in quarantine.")
 	}
 }
 
