@@ -238,25 +238,6 @@ func (n *cniNode) process(pid int) {
 	testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "net"), nil, 0o600))
 }
 
-// TestCNINetnsOfAnEarlierBoot is a process number that has been given out anew.
-func TestCNINetnsOfAnEarlierBoot(t *testing.T) {
-	n := newCNINode(t)
-	n.process(300)
-	name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), "/proc/300/ns/net")
-	now := realClock{}.Now()
-	n.cfg.Now = laterClock{2 * time.Hour, time.Minute}.Now
-	checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{cni.Netns: policy.No})
-	n.cfg.Now = laterClock{2 * time.Hour, now.Boot + 2*time.Hour + 24*time.Hour}.Now
-	checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{cni.Netns: policy.Yes})
-}
-
-// laterClock is ahead of the real one, on a machine that has booted so long ago.
-type laterClock struct{ ahead, up time.Duration }
-
-func (c laterClock) Now() policy.Instant {
-	return policy.Instant{Wall: time.Now().Add(c.ahead), BootID: "boot", Boot: c.up}
-}
-
 // TestCNINetnsUntold is a sandbox whose files have no namespace. It is gone where
 // every namespace that exists is another's, or was made long after the file.
 func TestCNINetnsUntold(t *testing.T) {
