@@ -15,12 +15,12 @@ func TestClearedStory(t *testing.T) {
 	p := n.add(1, nil)
 	p.leaf = 3
 	r := n.reaper(t, testRules)
-	rep := mustPass(t, r, n.held(1))
+	rep := mustPass(t, r, n.held())
 	if v := rep.Pods[0]; v.Decision != policy.Wait || rep.Next != testRules.Hold || !rep.Pending || p.leaf != 3 {
 		t.Fatalf("first look: %+v, next %s", v, rep.Next)
 	}
 	n.pass(rep.Next)
-	rep = mustPass(t, r, n.held(1))
+	rep = mustPass(t, r, n.held())
 	if p.leaf != 0 || n.pods[uidOf(1)] != p || len(n.quarantine) != 1 {
 		t.Fatalf("after the hold: %d in the leaf, quarantine %v: %+v", p.leaf, n.quarantine, rep.Outcomes)
 	}
@@ -53,7 +53,7 @@ func TestClearMounted(t *testing.T) {
 		p := n.add(1, nil)
 		p.leaf = 2
 		n.scans[uidOf(1)] = policy.Fact{Truth: truth, Detail: "mounted at the last moment"}
-		rep := mustPass(t, n.reaper(t, rules), n.held(1))
+		rep := mustPass(t, n.reaper(t, rules), n.held())
 		if p.leaf != 2 || len(n.quarantine) != 0 || len(rep.Entries) != 0 || n.BreakerOpen() {
 			t.Errorf("%s: %d in the leaf, %d in quarantine: %+v", truth, p.leaf, len(n.quarantine), rep.Outcomes)
 		}
@@ -89,7 +89,7 @@ func TestClearCutOff(t *testing.T) {
 		r := n.reaper(t, rules)
 		r.endCutOff(t.Context(), &Report{Look: policy.Look{Node: n.node}}, r.recover())
 		check("after the next start")
-		mustPass(t, r, n.held(1))
+		mustPass(t, r, n.held())
 		if in := check("after a pass"); in != 3 {
 			t.Fatalf("cut %d: %d of 3 were cleared", cut, in)
 		}
@@ -104,5 +104,5 @@ func TestClearCutOff(t *testing.T) {
 
 func passUntilCut(t *testing.T, n *fakeNode, rules policy.Rules) bool {
 	t.Helper()
-	return killed(func() { mustPass(t, n.reaper(t, rules), n.held(1)) })
+	return killed(func() { mustPass(t, n.reaper(t, rules), n.held()) })
 }

@@ -540,9 +540,9 @@ func (n *fakeNode) claim(i int) reported.Claim {
 	}}
 }
 
-// held is the kubelet's word that the pod's leaf is not empty.
-func (n *fakeNode) held(i int) reported.Claim {
-	c := n.claim(i)
+// held is the kubelet's word that the leaf of the first pod is not empty.
+func (n *fakeNode) held() reported.Claim {
+	c := n.claim(1)
 	c.Sighting.Report, c.Sighting.Volume, c.Sighting.Leaf = parsers.ReportTeardown, "v", fakeLeaf
 	return c
 }
