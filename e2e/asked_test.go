@@ -1,13 +1,9 @@
 package e2e
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -16,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -153,43 +150,18 @@ func (a asking) facts(uid string) askedFacts {
 	return askedFacts{}
 }
 
-// issue makes an authority and a client's certificate of it, with its key in the same file.
+// issue makes a certificate that signs itself: authority has it, and client has its key, too.
 func issue(t *testing.T, dir, name string) (authority, client string) {
 	t.Helper()
-	key := newKey(t)
-	ca := &x509.Certificate{
+	key := kit.NewKey(t)
+	c := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 	}
-	authority = filepath.Join(dir, name+"-ca.pem")
-	write(t, authority, sign(t, ca, ca, &key.PublicKey, key))
-	leaf := *ca
-	leaf.SerialNumber, leaf.Subject.CommonName, leaf.IsCA = big.NewInt(2), "orphan-reaper", false
-	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	own := newKey(t)
-	der, err := x509.MarshalPKCS8PrivateKey(own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client = filepath.Join(dir, name+"-client.pem")
-	write(t, client, sign(t, &leaf, ca, &own.PublicKey, key)+string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	cert := kit.Sign(t, c, c, key, key)
+	authority, client = filepath.Join(dir, name+"-ca.pem"), filepath.Join(dir, name+"-client.pem")
+	write(t, authority, cert)
+	write(t, client, cert+kit.KeyPEM(t, key))
 	return authority, client
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func sign(t *testing.T, c, by *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) string {
-	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, c, by, public, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }

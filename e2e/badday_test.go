@@ -51,7 +51,7 @@ func (n *node) forgeMany(t *testing.T, span time.Duration) int {
 		for range 1000 {
 			_, err := fmt.Fprintf(w, "E%s %7d kubelet_volumes.go:263] \"There were many similar errors. Turn up verbosity to see them.\" "+
 				"err=\"orphaned pod \\\"%08x-0000-4000-8000-%012x\\\" found, but error occurred when trying to remove the volumes dir: not a directory\" numErrs=1\n",
-				time.Now().Format("0102 15:04:05.000000"), n.kubelet.cmd.Process.Pid, rand.Uint32(), rand.Uint64N(1<<48))
+				time.Now().Format("0102 15:04:05.000000"), n.kubelet.Cmd.Process.Pid, rand.Uint32(), rand.Uint64N(1<<48))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func (n *node) forgeMany(t *testing.T, span time.Duration) int {
 // peakMemory is VmHWM of proc_pid_status(5), in KiB.
 func (d *daemon) peakMemory(t *testing.T) int {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.Cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +108,8 @@ func reboot(t *testing.T, n *node, pods []pod) {
 		write(t, filepath.Join(n.pods, p.uid, "volumes", emptyDir, "data", "user"), p.uid)
 	}
 	networks := n.networks()
-	n.kubelet.kill()
-	n.runtime.kill()
+	n.kubelet.Kill()
+	n.runtime.Kill()
 	for range 50 {
 		pids := n.processes()
 		if len(pids) == 0 {
@@ -167,7 +167,7 @@ contexts: [{name: away, context: {cluster: away, user: away}}], users: [{name: a
 
 	// The API server is back, and so is the volume that one pod has waited for: all start
 	// where they were, with the files that they had.
-	n.kubelet.kill()
+	n.kubelet.Kill()
 	mkdir(t, n.late())
 	if err := os.Remove(filepath.Join(n.dir, "manifests")); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ contexts: [{name: away, context: {cluster: away, user: away}}], users: [{name: a
 	eventually(t, 90*time.Second, func() string {
 		for _, p := range pods {
 			if m := n.beating(p); m != "" {
-				return m + "\n" + n.kubelet.tail(2)
+				return m + "\n" + n.kubelet.Tail(2)
 			}
 			if b, err := os.ReadFile(filepath.Join(n.pods, p.uid, "volumes", emptyDir, "data", "user")); err != nil || string(b) != p.uid {
 				return fmt.Sprintf("the user's file of %s: %q, %v", p.name, b, err)

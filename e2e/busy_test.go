@@ -109,7 +109,7 @@ func lost(t *testing.T, n *node) {
 	n.kubelet.signal(contSignal)
 	n.killProcesses(ids)
 	eventually(t, 2*time.Minute, func() string {
-		return missing(!exists(filepath.Join(n.pods, p.uid)), "%s is still there: %s", p.uid, n.kubelet.tail(2))
+		return missing(!exists(filepath.Join(n.pods, p.uid)), "%s is still there: %s", p.uid, n.kubelet.Tail(2))
 	})
 }
 
@@ -123,14 +123,14 @@ func (n *node) forgetContainers(t *testing.T, uid string) []string {
 	if err != nil || len(ids) < 2 {
 		t.Fatalf("containers %q: %v", ids, err)
 	}
-	n.runtime.kill()
+	n.runtime.Kill()
 	away := mkdir(t, filepath.Join(n.dir, "lost"))
 	for _, id := range ids {
 		rename(t, filepath.Join(n.dir, "containerd", "state", "io.containerd.runtime.v2.task", "k8s.io", id), filepath.Join(away, id))
 	}
 	n.runtime = n.startRuntime(t, engine)
 	must(t, append(append(ctr, "rm"), ids...)...)
-	n.runtime.kill() // it lists its own until it starts anew
+	n.runtime.Kill() // it lists its own until it starts anew
 	n.runtime = n.startRuntime(t, engine)
 	return ids
 }

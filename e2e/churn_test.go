@@ -269,7 +269,7 @@ func (c *churn) disturb() {
 	case 0:
 		c.n.restartKubelet(c.t)
 	case 1:
-		c.n.runtime.kill()
+		c.n.runtime.Kill()
 		c.n.runtime = c.n.startRuntime(c.t, engine)
 	case 2: // NetworkReady is false for some time
 		config := filepath.Join(c.n.dir, "cni", "10-e2e.conflist")
@@ -281,7 +281,7 @@ func (c *churn) disturb() {
 		p := launch(c.t, "chroot", filepath.Join(c.n.dir, "chroot.log"), "unshare", "--mount", "chroot", root, "/pause")
 		c.later(8*time.Second, func() { p.end(c.t) })
 	case 4: // a kubelet that is away for a while
-		c.n.kubelet.kill()
+		c.n.kubelet.Kill()
 		c.later(5*time.Second, func() {
 			c.n.startKubelet(c.t)
 			c.n.verbose = false
@@ -300,7 +300,7 @@ func rename(t *testing.T, from, to string) {
 
 // forge writes the kubelet's orphan line for each living pod, and for some that never existed.
 func (c *churn) forge() {
-	if !c.n.kubelet.running() {
+	if !c.n.kubelet.Running() {
 		return
 	}
 	for _, l := range c.alive {
@@ -314,7 +314,7 @@ func (c *churn) forge() {
 // check inspects the living pods, the records, and the residue.
 func (c *churn) check() {
 	c.t.Helper()
-	if !c.d.running() {
+	if !c.d.Running() {
 		c.t.Fatal("the daemon has ended")
 	}
 	for _, l := range c.alive {
@@ -333,7 +333,7 @@ func (c *churn) check() {
 			c.left(uid)
 		}
 	}
-	if rss := residentKiB(c.d.cmd.Process.Pid); rss > 0 {
+	if rss := residentKiB(c.d.Cmd.Process.Pid); rss > 0 {
 		if c.firstRSS == 0 && time.Since(c.started) > 30*time.Second {
 			c.firstRSS = rss
 		}

@@ -40,7 +40,7 @@ func cniLeft(t *testing.T, n *node) {
 	cniTurn.Lock()
 	defer cniTurn.Unlock()
 	cri := n.cri(t)
-	n.kubelet.kill() // a running one would stop sandboxes of unknown pods
+	n.kubelet.Kill() // a running one would stop sandboxes of unknown pods
 	lost := n.sandbox(t, cri, n.uid("0badf00d-a000-4000-8000-00000000001_"))
 	blocked := n.sandbox(t, cri, n.uid("0badf00d-a000-4000-8000-00000000002_"))
 	netns := n.netnsOf(t, lost)
@@ -177,7 +177,7 @@ func (d *daemon) sweeps(t *testing.T, paths ...string) policy.Record {
 	t.Helper()
 	var found policy.Record
 	eventually(t, 60*time.Second, func() string {
-		if !d.running() {
+		if !d.Running() {
 			return "the daemon has ended"
 		}
 		for _, path := range paths {
@@ -316,7 +316,7 @@ func (n *node) lose(t *testing.T, cri runtimeapi.RuntimeServiceClient, id string
 		must(t, "ctr", "-a", n.socket(engine), "-n", "k8s.io", "containers", "rm", c.GetId())
 	}
 	must(t, "ctr", "-a", n.socket(engine), "-n", "k8s.io", "containers", "rm", id)
-	n.runtime.kill()
+	n.runtime.Kill()
 	n.runtime = n.startRuntime(t, engine)
 	eventually(t, 60*time.Second, func() string {
 		return missing(state(t.Context(), cri, id) == "gone", "the sandbox is %s", state(t.Context(), cri, id))

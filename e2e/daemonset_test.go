@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -115,7 +116,7 @@ func (n *node) inPod(t *testing.T, p pod, follow string, flags ...string) *daemo
 		t.Fatal(err)
 	}
 	log := filepath.Join(n.podLogs, "e2e_"+p.name+"-e2e_"+p.uid, "daemon", "0.log")
-	d.process = &process{name: p.name, log: log, done: make(chan struct{})}
+	d.process = &process{kit.Process{Log: log}, p.name}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("orphan-reaper's log in its pod:\n%s", d.story())
@@ -128,7 +129,7 @@ func (n *node) inPod(t *testing.T, p pod, follow string, flags ...string) *daemo
 		})
 	})
 	eventually(t, 60*time.Second, func() string {
-		return missing(d.size() > 0, "the daemon says nothing in its pod\n%s", n.kubelet.tail(5))
+		return missing(d.size() > 0, "the daemon says nothing in its pod\n%s", n.kubelet.Tail(5))
 	})
 	return d
 }

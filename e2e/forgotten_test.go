@@ -25,7 +25,7 @@ func forgotten(t *testing.T, n *node) {
 	dead, unnamed := n.uid("0badf00d-6000-4000-8000-00000000001_"), n.uid("0badf00d-6000-4000-8000-00000000002_")
 	cri := n.cri(t)
 	var gone, left string
-	n.kubelet.kill() // a running one would stop them, as unknown pods
+	n.kubelet.Kill() // a running one would stop them, as unknown pods
 	gone, left = n.sandbox(t, cri, dead), n.sandbox(t, cri, unnamed)
 	n.startKubelet(t, "--minimum-container-ttl-duration=1h")
 	n.verbose = false

@@ -74,7 +74,7 @@ func held(t *testing.T, n *node) {
 		return ""
 	})
 	if clears && n.tearDowns(nfsUID, "succeeded") != 1 {
-		t.Errorf("the kubelet has not finished by itself: %s", n.kubelet.tail(3))
+		t.Errorf("the kubelet has not finished by itself: %s", n.kubelet.Tail(3))
 	}
 	for _, k := range heldKinds {
 		uid, entry := n.uid(k.uid), ""

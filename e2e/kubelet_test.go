@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
 // configure writes the kubelet's configuration.
@@ -92,7 +94,7 @@ func freePort(t *testing.T) string {
 // startKubelet starts the kubelet, which adopts what it finds in its directories.
 func (n *node) startKubelet(t *testing.T, flags ...string) {
 	t.Helper()
-	n.started = (&process{log: n.kubeletLog()}).size()
+	n.started = (&process{Process: kit.Process{Log: n.kubeletLog()}}).size()
 	n.kubelet = launch(t, "kubelet "+n.version, n.kubeletLog(), append(n.args, flags...)...)
 }
 
@@ -100,7 +102,7 @@ func (n *node) startKubelet(t *testing.T, flags ...string) {
 // may be done what only a kubelet that starts finds.
 func (n *node) restartKubelet(t *testing.T, between ...func()) {
 	t.Helper()
-	n.kubelet.kill()
+	n.kubelet.Kill()
 	for _, do := range between {
 		do()
 	}

@@ -158,7 +158,7 @@ func (n *node) forge(t *testing.T, uid string) {
 	defer func() { _ = f.Close() }()
 	_, err = fmt.Fprintf(f, "E%s %7d kubelet_volumes.go:263] \"There were many similar errors. Turn up verbosity to see them.\" "+
 		"err=\"orphaned pod \\\"%s\\\" found, but error occurred when trying to remove the volumes dir: not a directory\" numErrs=1\n",
-		time.Now().Format("0102 15:04:05.000000"), n.kubelet.cmd.Process.Pid, uid)
+		time.Now().Format("0102 15:04:05.000000"), n.kubelet.Cmd.Process.Pid, uid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -156,12 +156,12 @@ func beside(t *testing.T, n *node) {
 	waiting := n.waitingPod(t)
 	n.run(t, waiting)
 	eventually(t, 90*time.Second, func() string {
-		if !n.kubelet.running() {
-			return "the kubelet has ended: " + n.kubelet.tail(5)
+		if !n.kubelet.Running() {
+			return "the kubelet has ended: " + n.kubelet.Tail(5)
 		}
 		for _, p := range living {
 			if m := n.beating(p); m != "" {
-				return m + "\n" + n.kubelet.tail(3)
+				return m + "\n" + n.kubelet.Tail(3)
 			}
 		}
 		return missing(exists(filepath.Join(n.pods, waiting.uid)), "no directory of the pod that waits")

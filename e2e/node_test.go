@@ -180,8 +180,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 func (n *node) listens(t *testing.T, p *process) *process {
 	t.Helper()
 	eventually(t, 60*time.Second, func() string {
-		if !p.running() {
-			return p.name + " has ended: " + p.tail(5)
+		if !p.Running() {
+			return p.name + " has ended: " + p.Tail(5)
 		}
 		c, err := net.Dial("unix", n.socket(p.name))
 		if err != nil {
@@ -195,7 +195,7 @@ func (n *node) listens(t *testing.T, p *process) *process {
 
 // stop ends all in order: the pods, the kubelet, the runtimes; then their residue.
 func (n *node) stop(t *testing.T) {
-	if n.kubelet != nil && n.kubelet.running() {
+	if n.kubelet != nil && n.kubelet.Running() {
 		manifests, err := filepath.Glob(filepath.Join(n.dir, "manifests", "*"))
 		if err != nil {
 			t.Error(err)
@@ -215,7 +215,7 @@ func (n *node) stop(t *testing.T) {
 			time.Sleep(200 * time.Millisecond)
 		}
 		if all := left(); len(all) > 0 {
-			t.Errorf("the kubelet has not taken its pods down: %v\n%s", all, n.kubelet.tail(20))
+			t.Errorf("the kubelet has not taken its pods down: %v\n%s", all, n.kubelet.Tail(20))
 		}
 		n.kubelet.end(t)
 	}
@@ -224,7 +224,7 @@ func (n *node) stop(t *testing.T) {
 			t.Errorf("%s is still mounted", path)
 		}
 	}
-	if n.runtime != nil && n.runtime.running() {
+	if n.runtime != nil && n.runtime.Running() {
 		n.runtime.end(t)
 	}
 	n.dropMounts(t)

@@ -17,37 +17,22 @@ import (
 
 // process is one program that the suite started. Its output goes to a file.
 type process struct {
+	kit.Process
+
 	name string
-	log  string
-	cmd  *exec.Cmd
-	done chan struct{}
 }
 
 // launch starts a program. It has a process group of its own: a Ctrl-C ends the suite
 // alone, which then ends the others in order.
 func launch(t *testing.T, name, log string, args ...string) *process {
 	t.Helper()
-	// Appending is how a log is written; the suite writes forged lines beside it.
-	f, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	p := &process{name: name, log: log, cmd: exec.Command(args[0], args[1:]...), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = f, f
-	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
-	p.cmd.Env = append(os.Environ(), "NOTIFY_SOCKET=", "JOURNAL_STREAM=")
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(p.done)
-		_ = p.cmd.Wait() // how it ended is in ProcessState
-	}()
-	return p
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET=", "JOURNAL_STREAM=")
+	return &process{kit.Start(t, log, cmd), name}
 }
 
-func (p *process) signal(s unix.Signal) { _ = p.cmd.Process.Signal(s) }
+func (p *process) signal(s unix.Signal) { _ = p.Cmd.Process.Signal(s) }
 
 // end stops it: first as one asks, then without asking. It may have ended before.
 func (p *process) end(t *testing.T) {
@@ -55,31 +40,16 @@ func (p *process) end(t *testing.T) {
 	p.signal(unix.SIGCONT)
 	p.signal(unix.SIGTERM)
 	select {
-	case <-p.done:
+	case <-p.Done:
 	case <-time.After(30 * time.Second):
 		t.Errorf("%s did not stop within 30 s of SIGTERM", p.name)
-		p.kill()
-	}
-}
-
-// kill ends it as a crash would.
-func (p *process) kill() {
-	p.signal(unix.SIGKILL)
-	<-p.done
-}
-
-func (p *process) running() bool {
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
+		p.Kill()
 	}
 }
 
 // size marks a place in its output, for since.
 func (p *process) size() int64 {
-	st, err := os.Stat(p.log)
+	st, err := os.Stat(p.Log)
 	if err != nil {
 		return 0
 	}
@@ -88,7 +58,7 @@ func (p *process) size() int64 {
 
 // since returns the whole lines of its output from the mark on.
 func (p *process) since(mark int64) []string {
-	f, err := os.Open(p.log)
+	f, err := os.Open(p.Log)
 	if err != nil {
 		return nil
 	}
@@ -101,12 +71,6 @@ func (p *process) since(mark int64) []string {
 		return nil // and not one empty line, by which a reader would move on
 	}
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-}
-
-// tail returns the last lines of its output, for a failure.
-func (p *process) tail(n int) string {
-	lines := p.since(0)
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // Short names of what the suites share.

@@ -46,8 +46,8 @@ func (n *node) race(t *testing.T, d *daemon, prefix string, enter []string) {
 	}
 	var planted []orphan
 	eventually(t, 3*time.Minute, func() string {
-		if !toggle.running() {
-			t.Fatalf("toggle has ended: %s", toggle.tail(3))
+		if !toggle.Running() {
+			t.Fatalf("toggle has ended: %s", toggle.Tail(3))
 		}
 		// Each new name is a reason to look at all of them.
 		uid := n.uid(fmt.Sprintf("%s%011x_", prefix, len(planted)))
@@ -59,8 +59,8 @@ func (n *node) race(t *testing.T, d *daemon, prefix string, enter []string) {
 		return missing(raced() >= enoughRaces, "%d mounts between look and rename, with %d orphans", raced(), len(planted))
 	})
 	toggle.signal(unix.SIGTERM)
-	eventually(t, time.Minute, func() string { return missing(!toggle.running(), "it is still mounted somewhere") })
-	t.Logf("%s mounts, %d of them between look and rename, with %d orphans", toggle.tail(1), raced(), len(planted))
+	eventually(t, time.Minute, func() string { return missing(!toggle.Running(), "it is still mounted somewhere") })
+	t.Logf("%s mounts, %d of them between look and rename, with %d orphans", toggle.Tail(1), raced(), len(planted))
 	eventually(t, 6*time.Minute, func() string {
 		gone := map[string]bool{}
 		for _, r := range d.records() {

@@ -44,7 +44,7 @@ func (n *node) start(t *testing.T, of func(state string) []string, flags ...stri
 	d.process = launch(t, "orphan-reaper", filepath.Join(n.dir, name+".log"), append([]string{d.binary(), "run"}, d.flags...)...)
 	t.Cleanup(func() {
 		d.end(t)
-		if code := d.cmd.ProcessState.ExitCode(); code != 0 {
+		if code := d.Cmd.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("the daemon ended with %d", code)
 		}
 		if t.Failed() {
@@ -140,7 +140,7 @@ func (d *daemon) tells(t *testing.T, limit time.Duration, uid, what string, is f
 	t.Helper()
 	var found policy.Record
 	eventually(t, limit, func() string {
-		if !d.running() {
+		if !d.Running() {
 			return "the daemon has ended"
 		}
 		for _, r := range d.of(uid) {

@@ -48,7 +48,7 @@ func TestReturns(t *testing.T) {
 	r.d = n.reap(t, "--hold", "2s", "--settle", "2s", "--confirm", "10s")
 	for i := range 2 {
 		busy := launch(t, "load", filepath.Join(n.dir, fmt.Sprintf("load-%d.log", i)), "sh", "-c", "while :; do :; done")
-		t.Cleanup(busy.kill)
+		t.Cleanup(busy.Kill)
 	}
 	for i := range returningPods {
 		r.slots = append(r.slots, &slot{

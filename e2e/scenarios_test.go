@@ -96,7 +96,7 @@ func restarts(t *testing.T, n *node) {
 	if since := parked.At.Wall.Sub(restarted); since < settle {
 		t.Errorf("parked %s after the kubelet was restarted", since)
 	}
-	if parked.Kubelet.PID != n.kubelet.cmd.Process.Pid || n.said(uid, mark) == "" {
+	if parked.Kubelet.PID != n.kubelet.Cmd.Process.Pid || n.said(uid, mark) == "" {
 		t.Errorf("parked by a report of the kubelet with PID %d, which is not the one that runs", parked.Kubelet.PID)
 	}
 
@@ -130,7 +130,7 @@ func restarts(t *testing.T, n *node) {
 		t.Error("it is still in the pods directory")
 	}
 	eventually(t, 2*time.Minute, func() string {
-		return missing(!exists(h.dir), "the kubelet has not removed %s: %s", h.dir, n.kubelet.tail(1))
+		return missing(!exists(h.dir), "the kubelet has not removed %s: %s", h.dir, n.kubelet.Tail(1))
 	})
 }
 
@@ -218,7 +218,7 @@ func runtimeFails(t *testing.T, n *node) {
 	holds() // anew
 	n.runtime.signal(stopSignal)
 	refuses(policy.ReasonRuntimeUnknown)
-	n.runtime.kill()
+	n.runtime.Kill()
 	n.runtime = n.startRuntime(t, engine)
 	// The hold has only paused while the runtime did not answer.
 	d.tells(t, 60*time.Second, uid, "it is parked", kind(policy.KindParked))

@@ -14,7 +14,7 @@ import (
 func away(t *testing.T, c *cluster) {
 	n := c.nodes[0]
 	killed := time.Now()
-	c.apiserver.kill()
+	c.apiserver.Kill()
 	time.Sleep(6 * time.Second) // until a kubelet's cache of tokens expires: cacheTTL
 	heard := n.dead(t, newUID(t), unmounted)
 	n.tells(t, heard, policy.KindParked, "")

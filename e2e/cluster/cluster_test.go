@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
 // The addresses of the cluster. The service's address is not translated: it is one of the bridge's, and the API
@@ -70,7 +72,7 @@ func (c *cluster) controlPlane(t *testing.T) {
 	t.Helper()
 	etcd := launch(t, "etcd", "etcd", "--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379", "--listen-peer-urls=http://127.0.0.1:2380")
-	sa := writeKey(t, c.ca.file("sa.key"), newKey(t))
+	sa := lay(t, c.ca.file("sa.key"), kit.KeyPEM(t, kit.NewKey(t)))
 	crt, key := c.ca.sign(t, "apiserver", "kube-apiserver", nil,
 		bridgeAddress, serviceIP, "127.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 	client, clientKey := c.ca.sign(t, "apiserver-kubelet-client", "kube-apiserver-kubelet-client", []string{"system:masters"})
@@ -94,8 +96,8 @@ func (c *cluster) apiReady(t *testing.T, with ...*process) {
 	t.Helper()
 	eventually(t, patience, func() string {
 		for _, p := range append(with, c.apiserver) {
-			if !p.running() {
-				t.Fatalf("%s has ended: %s", p.name, p.tail())
+			if !p.Running() {
+				t.Fatalf("%s has ended: %s", p.name, p.Tail(12))
 			}
 		}
 		_, err := c.try("get", "--raw", "/readyz")

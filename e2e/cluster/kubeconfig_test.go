@@ -40,6 +40,6 @@ func kubeconfig(t *testing.T, c *cluster) {
 // scanAs runs the program on the node with the node's own credentials, as the node of that name.
 func (n *node) scanAs(t *testing.T, name string) report {
 	t.Helper()
-	out, err := n.try("/usr/local/bin/orphan-reaper", "scan", "-o", "json", "--kubeconfig", "/etc/kubernetes/kubelet.conf", "--node-name", name)
+	out, err := n.Try("/usr/local/bin/orphan-reaper", "scan", "-o", "json", "--kubeconfig", "/etc/kubernetes/kubelet.conf", "--node-name", name)
 	return parse(t, out, err)
 }

@@ -15,17 +15,17 @@ func mountedLater(t *testing.T, c *cluster) {
 	d, uid := c.daemon(t, n), newUID(t)
 	n.dead(t, uid, unmounted)
 	volume := "/var/lib/kubelet/pods/" + uid + "/volumes/" + emptyDir + "/mem"
-	n.run(t, "mkdir", "-p", volume)
-	n.run(t, "mount", "-t", "tmpfs", "-o", "size=1m", "later", volume)
-	lay(t, n.path(volume, "precious"), precious)
+	n.Run(t, "mkdir", "-p", volume)
+	n.Run(t, "mount", "-t", "tmpfs", "-o", "size=1m", "later", volume)
+	lay(t, n.Path(volume, "precious"), precious)
 	d.look(t)
 	n.tells(t, uid, policy.KindKept, policy.ReasonMounted)
 	throughout(t, 10*time.Second, func() string { // longer than the hold
-		return missing(exists(n.path(volume, "precious")), "the file in the later mount is gone: %s", kit.Texts(n.told(t, uid)))
+		return missing(exists(n.Path(volume, "precious")), "the file in the later mount is gone: %s", kit.Texts(n.told(t, uid)))
 	})
 	if told := n.kinds(t, uid); told[string(policy.KindParked)] {
 		t.Errorf("it was parked: %s", kit.Texts(n.told(t, uid)))
 	}
-	n.run(t, "umount", volume)
+	n.Run(t, "umount", volume)
 	d.removed(t, uid)
 }

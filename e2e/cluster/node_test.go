@@ -2,12 +2,10 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -18,18 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/e2e/image"
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
 // node is a Debian that has booted in a container, with a kubelet and a runtime.
 type node struct {
+	kit.Machine
+
 	name    string
 	dir     string
 	address string
 	pods    string // the network of its pods
 	log     string // what its kubelet writes to; "" for the journal
-	cmd     *exec.Cmd
-	done    chan struct{}
-	leader  int // its PID 1, as we see it
 }
 
 // setUp prepares the container, in a mount namespace of its own: the tree below a tmpfs for changes. It joins a
@@ -89,7 +87,7 @@ ln -sf /dev/null /dev/kmsg
 func (c *cluster) boot(t *testing.T, name string, number int) *node {
 	t.Helper()
 	n := &node{
-		name: name, dir: mkdir(t, filepath.Join(c.dir, name)), done: make(chan struct{}),
+		name: name, dir: mkdir(t, filepath.Join(c.dir, name)),
 		address: fmt.Sprintf("10.213.78.%d", 10+number), pods: fmt.Sprintf("10.213.%d.0/24", 80+number),
 	}
 	if number == 0 {
@@ -112,31 +110,9 @@ func (c *cluster) boot(t *testing.T, name string, number int) *node {
 	for _, path := range []string{"/usr/bin/containerd", "/usr/bin/containerd-shim-runc-v2", "/usr/bin/ctr", "/usr/lib/cni"} {
 		args = append(args, "--bind-ro="+path)
 	}
-	log, err := os.OpenFile(logFileIn(t, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = log.Close() }()
-	n.cmd = exec.Command("sh", args...)
-	n.cmd.Stdout, n.cmd.Stderr = log, log
-	// Unshareflags makes all mounts private, too (syscall.SysProcAttr).
-	n.cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Unshareflags: unix.CLONE_NEWNS}
-	n.cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "SYSTEMD_LOG_LEVEL=info"}
-	if err := n.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(n.done)
-		_ = n.cmd.Wait() // how it ended is in ProcessState
-	}()
+	n.Machine = kit.Boot(t, logFile(name), unix.SysProcAttr{}, args...)
 	t.Cleanup(func() { n.stop(t) })
 	return n
-}
-
-func logFileIn(t *testing.T, name string) string {
-	t.Helper()
-	mkdir(t, filepath.Dir(logFile(name)))
-	return logFile(name)
 }
 
 // configure writes the administrator's files.
@@ -211,20 +187,8 @@ nodeStatusUpdateFrequency: 2s
 // start waits until the node's systemd runs, and starts its runtime and its kubelet.
 func (n *node) start(t *testing.T) {
 	t.Helper()
-	eventually(t, patience, func() string {
-		if !n.running() {
-			t.Fatalf("%s has not booted: %s", n.name, tailOf(logFile(n.name)))
-		}
-		if n.leader == 0 {
-			n.leader = firstOf(n.cmd.Process.Pid)
-		}
-		if n.leader == 0 || !exists(n.path("/run/systemd/private")) {
-			return "no systemd: " + tailOf(logFile(n.name))
-		}
-		out, _ := n.try("systemctl", "is-system-running") // degraded is an exit code, too
-		return missing(out == "running" || out == "degraded", "it is %s: %s", out, tailOf(logFile(n.name)))
-	})
-	net := []string{"nsenter", "--target", strconv.Itoa(n.leader), "--net", "ip"}
+	n.Booted(t, patience)
+	net := []string{"nsenter", "--target", strconv.Itoa(n.Leader), "--net", "ip"}
 	for _, args := range [][]string{
 		{"address", "add", n.address + "/24", "dev", "host0"},
 		{"link", "set", "host0", "up"},
@@ -233,43 +197,33 @@ func (n *node) start(t *testing.T) {
 		command(t, append(net, args...)...)
 	}
 	command(t, "ip", "route", "add", n.pods, "via", n.address) // to its pods
-	n.run(t, "sh", "-c", prepare)
-	n.run(t, "systemctl", "start", "containerd")
+	n.Run(t, "sh", "-c", prepare)
+	n.Run(t, "systemctl", "start", "containerd")
 	for _, name := range []string{"pause", tagBefore, tagAfter} {
-		n.run(t, "ctr", "--namespace", "k8s.io", "images", "import", "/images/"+name+".tar")
+		n.Run(t, "ctr", "--namespace", "k8s.io", "images", "import", "/images/"+name+".tar")
 	}
-	n.run(t, "systemctl", "start", "kubelet")
-}
-
-func (n *node) running() bool {
-	select {
-	case <-n.done:
-		return false
-	default:
-		return true
-	}
+	n.Run(t, "systemctl", "start", "kubelet")
 }
 
 // stop saves the node's journal, and switches the node off.
 func (n *node) stop(t *testing.T) {
 	t.Helper()
-	if n.leader != 0 && n.running() {
+	if n.Leader != 0 && n.Running() {
 		if t.Failed() {
-			out, _ := n.try("journalctl", "--no-pager", "-o", "short-precise")
-			_ = os.WriteFile(logFile(n.name+"-journal"), []byte(out), 0o600)
-			if b, err := os.ReadFile(n.path(n.log)); n.log != "" && err == nil {
+			n.KeepJournal(logFile(n.name + "-journal"))
+			if b, err := os.ReadFile(n.Path(n.log)); n.log != "" && err == nil {
 				_ = os.WriteFile(logFile(n.name+"-kubelet"), b, 0o600)
 			}
 		}
 		// With PID 1 the kernel ends all of its namespace (pid_namespaces(7)).
-		_ = unix.Kill(n.leader, unix.SIGKILL)
-	} else if n.running() {
-		_ = n.cmd.Process.Kill()
+		_ = unix.Kill(n.Leader, unix.SIGKILL)
+	} else if n.Running() {
+		_ = n.Cmd.Process.Kill()
 	}
 	select {
-	case <-n.done:
+	case <-n.Done:
 	case <-time.After(20 * time.Second):
-		t.Errorf("%s has not ended: %s", n.name, tailOf(logFile(n.name)))
+		t.Errorf("%s has not ended: %s", n.name, n.Tail(20))
 	}
 	eventually(t, 20*time.Second, func() string { // a moment after its processes have ended
 		if err := dropCgroupsOf(n.name); err != nil {
@@ -279,58 +233,8 @@ func (n *node) stop(t *testing.T) {
 	})
 }
 
-// firstOf returns the child that is PID 1 of a PID namespace below, 0 where there is none.
-func firstOf(parent int) int {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", parent, parent))
-	if err != nil {
-		return 0
-	}
-	for child := range strings.FieldsSeq(string(b)) {
-		status, err := os.ReadFile("/proc/" + child + "/status")
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(status)) {
-			if f := strings.Fields(line); len(f) == 3 && f[0] == "NSpid:" && f[2] == "1" {
-				pid, err := strconv.Atoi(child)
-				if err == nil {
-					return pid
-				}
-			}
-		}
-	}
-	return 0
-}
-
-// path is a path of the node as we can use it: /proc/PID/root leads into its mount namespace (proc_pid_root(5)). No
-// symlink in it may be absolute.
-func (n *node) path(elements ...string) string {
-	return filepath.Join(append([]string{"/proc", strconv.Itoa(n.leader), "root"}, elements...)...)
-}
-
 func (n *node) podDir(uid string, elements ...string) string {
-	return n.path(append([]string{"/var/lib/kubelet/pods", uid}, elements...)...)
-}
-
-// try runs a command in all the node's namespaces.
-func (n *node) try(args ...string) (string, error) {
-	cmd := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(n.leader), "--all", "--"}, args...)...)
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"}
-	out, err := cmd.Output()
-	if e, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = fmt.Errorf("%s: %w: %s%s", strings.Join(args, " "), err, e.Stderr, out)
-	}
-	return strings.TrimSuffix(string(out), "\n"), err
-}
-
-// run is try for what must go well.
-func (n *node) run(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := n.try(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return n.Path(append([]string{"/var/lib/kubelet/pods", uid}, elements...)...)
 }
 
 // withoutKubelet kills the kubelet, calls do, and starts the kubelet again. It waits until that kubelet has
@@ -338,21 +242,21 @@ func (n *node) run(t *testing.T, args ...string) string {
 func (n *node) withoutKubelet(t *testing.T, do func()) {
 	t.Helper()
 	took := func() int { return strings.Count(n.kubeletSaid(), `"Volume reconstruction finished"`) }
-	n.run(t, "systemctl", "kill", "--signal=KILL", "kubelet")
-	_, _ = n.try("systemctl", "stop", "kubelet")
+	n.Run(t, "systemctl", "kill", "--signal=KILL", "kubelet")
+	_, _ = n.Try("systemctl", "stop", "kubelet")
 	before := took()
 	do()
-	n.run(t, "systemctl", "start", "kubelet")
+	n.Run(t, "systemctl", "start", "kubelet")
 	eventually(t, patience, func() string { return missing(took() > before, "the kubelet has not started: %s", n.kubeletTail()) })
 }
 
 // kubeletSaid is all that the node's kubelets have logged.
 func (n *node) kubeletSaid() string {
 	if n.log == "" {
-		out, _ := n.try("journalctl", "--no-pager", "-u", "kubelet", "-o", "cat")
+		out, _ := n.Try("journalctl", "--no-pager", "-u", "kubelet", "-o", "cat")
 		return out
 	}
-	b, err := os.ReadFile(n.path(n.log))
+	b, err := os.ReadFile(n.Path(n.log))
 	if err != nil {
 		return err.Error()
 	}
@@ -361,7 +265,7 @@ func (n *node) kubeletSaid() string {
 
 // kubeletTail is the end of that.
 func (n *node) kubeletTail() string {
-	if n.leader == 0 {
+	if n.Leader == 0 {
 		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(n.kubeletSaid()), "\n")
@@ -371,20 +275,19 @@ func (n *node) kubeletTail() string {
 // holdOpen has a process of the node hold a file open until the returned function ends it.
 func (n *node) holdOpen(t *testing.T, path string) (end func()) {
 	t.Helper()
-	n.run(t, "systemd-run", "--unit=holds", "--collect", "sh", "-c", "exec sleep infinity <"+path)
-	return func() { n.run(t, "systemctl", "stop", "holds") }
+	n.Run(t, "systemd-run", "--unit=holds", "--collect", "sh", "-c", "exec sleep infinity <"+path)
+	return func() { n.Run(t, "systemctl", "stop", "holds") }
 }
 
 // client asks from within the node's network.
-func (n *node) client(t *testing.T, transport *http.Transport) *http.Client {
-	t.Helper()
+func (n *node) client(transport *http.Transport) *http.Client {
 	transport.DialContext = func(_ context.Context, network, address string) (net.Conn, error) {
 		own, err := os.Open("/proc/thread-self/ns/net")
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = own.Close() }()
-		its, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", n.leader))
+		its, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", n.Leader))
 		if err != nil {
 			return nil, err
 		}

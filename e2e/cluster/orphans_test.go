@@ -90,7 +90,7 @@ func (d *daemon) parked(t *testing.T, uid string) {
 func (n *node) checkData(t *testing.T, uid string) {
 	t.Helper()
 	for path, text := range data {
-		found, err := filepath.Glob(n.path("/var/lib/kubelet/orphan-reaper", "*"+uid+"*", path))
+		found, err := filepath.Glob(n.Path("/var/lib/kubelet/orphan-reaper", "*"+uid+"*", path))
 		if err != nil || len(found) != 1 {
 			t.Errorf("%s is not in quarantine: %q, %v", path, found, err)
 			continue

@@ -2,17 +2,16 @@ package cluster
 
 import (
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"math/big"
 	"net"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
 // authority signs all certificates of the cluster.
@@ -25,19 +24,12 @@ type authority struct {
 
 func newAuthority(t *testing.T, dir string) *authority {
 	t.Helper()
-	a := &authority{dir: dir, key: newKey(t), serial: 1}
+	a := &authority{dir: dir, key: kit.NewKey(t), serial: 1}
 	a.cert = &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "cluster"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	lay(t, a.file("ca.crt"), text("CERTIFICATE", der))
+	lay(t, a.file("ca.crt"), kit.Sign(t, a.cert, a.cert, a.key, a.key))
 	return a
 }
 
@@ -59,12 +51,8 @@ func (a *authority) sign(t *testing.T, name, who string, groups []string, addres
 			c.DNSNames = append(c.DNSNames, address)
 		}
 	}
-	k := newKey(t)
-	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, k.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lay(t, a.file(name+".crt"), text("CERTIFICATE", der)), writeKey(t, a.file(name+".key"), k)
+	k := kit.NewKey(t)
+	return lay(t, a.file(name+".crt"), kit.Sign(t, c, a.cert, k, a.key)), lay(t, a.file(name+".key"), kit.KeyPEM(t, k))
 }
 
 // kubeconfig signs a client and writes a self-contained kubeconfig with which it reaches the API server.
@@ -78,26 +66,4 @@ users: [{name: u, user: {client-certificate-data: %s, client-key-data: %s}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
 `, apiServer, encoded(t, a.file("ca.crt")), encoded(t, crt), encoded(t, key)))
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-func writeKey(t *testing.T, path string, k *ecdsa.PrivateKey) string {
-	t.Helper()
-	der, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lay(t, path, text("EC PRIVATE KEY", der))
-}
-
-func text(kind string, der []byte) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -162,7 +161,7 @@ func (r report) phase(uid string) string {
 // told returns the daemons' records of the pod in the node's journal, oldest first.
 func (n *node) told(t *testing.T, uid string) []kit.Event {
 	t.Helper()
-	out, err := n.try("journalctl", "--no-pager", "--quiet", "--all", "--output=json", "--identifier=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
+	out, err := n.Try("journalctl", "--no-pager", "--quiet", "--all", "--output=json", "--identifier=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
 	if err != nil && out != "" {
 		t.Fatal(err)
 	}
@@ -200,20 +199,7 @@ func (n *node) kinds(t *testing.T, uid string) map[string]bool {
 // get asks the daemon over HTTP, as the node's own processes can.
 func (d *daemon) get(t *testing.T, method, path string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:9477"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := d.client(t, &http.Transport{DisableKeepAlives: true}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
+	return d.ask(t, nil, "", method, "http://127.0.0.1:9477"+path, "")
 }
 
 // look has the daemon look now.
@@ -244,7 +230,7 @@ func ready(t *testing.T, c *cluster) {
 		if _, said := d.get(t, http.MethodGet, "/metrics"); !strings.Contains(said, "\norphan_reaper_enforcing 1\n") {
 			t.Errorf("%s: it does not enforce: %s", n.name, said)
 		}
-		started := n.run(t, "journalctl", "--no-pager", "--identifier=orphan-reaper", "--output=cat", "ORPHAN_REAPER_KIND=started")
+		started := n.Run(t, "journalctl", "--no-pager", "--identifier=orphan-reaper", "--output=cat", "ORPHAN_REAPER_KIND=started")
 		if n.log != "" && !strings.Contains(started, n.log) {
 			t.Errorf("%s: it does not follow %s: %s", n.name, n.log, started)
 		}

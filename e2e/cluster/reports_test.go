@@ -1,11 +1,8 @@
 package cluster
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -118,7 +115,7 @@ func stolen(t *testing.T, c *cluster, d *daemon, other string) {
 		{token, "GET", events, "", http.StatusForbidden},
 		{unbound, "POST", events, event("Node", d.name), http.StatusForbidden},
 	} {
-		if code, said := c.send(t, d.node, r.token, r.method, r.url, r.body); code != r.code {
+		if code, said := c.ask(t, d.node, r.token, r.method, r.url, r.body); code != r.code {
 			t.Errorf("%s %s %s: %d, want %d: %s", r.method, r.url, r.body, code, r.code, said)
 		}
 	}
@@ -154,37 +151,4 @@ func (c *cluster) collected(t *testing.T) {
 		out, err := c.try("get", "orphanreport", "gone", "--ignore-not-found", "-o", "name")
 		return missing(err == nil && out == "", "%s%v", out, err)
 	})
-}
-
-// send sends a request with a token from within a node, and returns the status and the body. APPLY is a PATCH
-// by server-side apply.
-func (c *cluster) send(t *testing.T, n *node, token, method, url, body string) (int, string) {
-	t.Helper()
-	kind := "application/json"
-	switch method {
-	case "PATCH":
-		kind = "application/merge-patch+json"
-	case "APPLY":
-		method, kind = "PATCH", "application/apply-patch+yaml"
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(read(t, c.ca.file("ca.crt")))) {
-		t.Fatal("the authority has no certificate")
-	}
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", kind)
-	resp, err := n.client(t, &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	said, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(said)
 }

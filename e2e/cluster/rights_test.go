@@ -3,7 +3,7 @@ package cluster
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,7 +39,7 @@ func refused(t *testing.T, c *cluster) {
 			{"PATCH", "/apis/apps/v1/namespaces/" + namespace + "/daemonsets/orphan-reaper"},
 			{"GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles"},
 		} {
-			if code, said := c.ask(t, d.node, token, r.method, apiServer+r.path); code != http.StatusForbidden {
+			if code, said := c.ask(t, d.node, token, r.method, apiServer+r.path, "{}"); code != http.StatusForbidden {
 				t.Errorf("%s %s: %d %s", r.method, r.path, code, said)
 			}
 		}
@@ -54,18 +54,18 @@ func refused(t *testing.T, c *cluster) {
 			"/containerLogs" + container: http.StatusForbidden, "/exec" + container + "?command=/orphan-reaper&output=1": http.StatusForbidden,
 			"/attach" + container + "?output=1": http.StatusForbidden, "/portForward/" + namespace + "/" + d.pod.Metadata.Name: http.StatusForbidden,
 		} {
-			if code, said := c.ask(t, d.node, token, "GET", base+path); code != want {
+			if code, said := c.ask(t, d.node, token, "GET", base+path, ""); code != want {
 				t.Errorf("%s: %d %s", path, code, said)
 			}
 		}
 		for _, path := range []string{
 			"/run" + container + "?cmd=/orphan-reaper", "/exec" + container + "?command=/orphan-reaper&output=1", "/checkpoint" + container,
 		} {
-			if code, said := c.ask(t, d.node, token, "POST", base+path); code != http.StatusForbidden {
+			if code, said := c.ask(t, d.node, token, "POST", base+path, "{}"); code != http.StatusForbidden {
 				t.Errorf("POST %s: %d %s", path, code, said)
 			}
 		}
-		if code, said := c.ask(t, d.node, token+"x", "GET", base+"/pods"); code != http.StatusUnauthorized {
+		if code, said := c.ask(t, d.node, token+"x", "GET", base+"/pods", ""); code != http.StatusUnauthorized {
 			t.Errorf("with a token that is not one: %d %s", code, said)
 		}
 	})
@@ -105,30 +105,38 @@ func trust(t *testing.T, authority []byte, name string) *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: name}
 }
 
-// ask sends a request with a token from within a node, and returns the status and the body.
-func (c *cluster) ask(t *testing.T, n *node, token, method, url string) (int, string) {
+// ask asks the API server, or who else has a certificate of the cluster, with a token from within a node.
+func (c *cluster) ask(t *testing.T, n *node, token, method, url, body string) (int, string) {
 	t.Helper()
-	return c.askWith(t, n, trust(t, []byte(read(t, c.ca.file("ca.crt"))), ""), token, method, url)
+	return n.ask(t, trust(t, []byte(read(t, c.ca.file("ca.crt"))), ""), token, method, url, body)
 }
 
-// askWith is ask of a server with another certificate than the cluster's.
-func (c *cluster) askWith(t *testing.T, n *node, config *tls.Config, token, method, url string) (int, string) {
+// ask sends a request from within the node, and returns the status and the body. APPLY is a PATCH by server-side apply.
+func (n *node) ask(t *testing.T, trusted *tls.Config, token, method, url, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader("{}"))
+	kind := "application/json"
+	switch method {
+	case "PATCH":
+		kind = "application/merge-patch+json"
+	case "APPLY":
+		method, kind = "PATCH", "application/apply-patch+yaml"
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
-	if method == "PATCH" {
-		req.Header.Set("Content-Type", "application/merge-patch+json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Content-Type", kind)
 	}
-	resp, err := n.client(t, &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}).Do(req)
+	resp, err := n.client(&http.Transport{DisableKeepAlives: true, TLSClientConfig: trusted}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	said := make([]byte, 300)
-	length, _ := resp.Body.Read(said)
-	return resp.StatusCode, fmt.Sprintf("%q", said[:length])
+	said, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(said)
 }

@@ -127,7 +127,7 @@ func (n *node) logToFile(t *testing.T) {
 	t.Helper()
 	n.log = "/var/lib/kubelet/kubelet.log"
 	n.withoutKubelet(t, func() {
-		n.run(t, "sh", "-c", "mkdir -p /run/systemd/system/kubelet.service.d && printf '[Service]\\nStandardError=append:%s\\n' "+n.log+
+		n.Run(t, "sh", "-c", "mkdir -p /run/systemd/system/kubelet.service.d && printf '[Service]\\nStandardError=append:%s\\n' "+n.log+
 			" >/run/systemd/system/kubelet.service.d/log.conf && systemctl daemon-reload")
 	})
 }

@@ -69,7 +69,7 @@ func (c *cluster) podsReachNodes(t *testing.T) {
 	for _, n := range c.nodes {
 		for _, other := range c.nodes {
 			if other != n {
-				command(t, "nsenter", "--target", strconv.Itoa(n.leader), "--net", "ip", "route", "replace", other.pods, "via", other.address)
+				command(t, "nsenter", "--target", strconv.Itoa(n.Leader), "--net", "ip", "route", "replace", other.pods, "via", other.address)
 			}
 		}
 	}
@@ -129,12 +129,12 @@ func (c *cluster) whoMayAsk(t *testing.T) {
 		{"a token for something else", token("orphan-reaper-sweep", "vault"), "POST", "/v1/sweep", http.StatusUnauthorized},
 		{"garbage", "garbage", "POST", "/v1/sweep", http.StatusUnauthorized},
 	} {
-		if code, said := c.askWith(t, from, trust(t, ca, "orphan-reaper"), r.token, r.method, daemon+r.path); code != r.want {
+		if code, said := from.ask(t, trust(t, ca, "orphan-reaper"), r.token, r.method, daemon+r.path, "{}"); code != r.want {
 			t.Errorf("%s: %s %s: %d %s, want %d", r.what, r.method, r.path, code, said, r.want)
 		}
 	}
 	// A token that a node was sent is rejected by the API server.
-	if code, said := c.ask(t, from, sweeper, "GET", apiServer+"/api"); code != http.StatusUnauthorized {
+	if code, said := c.ask(t, from, sweeper, "GET", apiServer+"/api", ""); code != http.StatusUnauthorized {
 		t.Errorf("the API server accepts the token that each node is sent: %d %s", code, said)
 	}
 }

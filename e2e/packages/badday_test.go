@@ -40,13 +40,13 @@ func TestBadDays(t *testing.T) {
 // started. And it can be unmounted while the daemon runs.
 func badDayDisk(t *testing.T, n *node) {
 	const root = "/var/lib/kubelet"
-	n.run(t, "systemctl", "stop", "kubelet")
+	n.Run(t, "systemctl", "stop", "kubelet")
 	n.sh(t, "rm -r "+root+"; mkdir "+root+"; systemctl restart orphan-reaper")
 	pid := n.show("orphan-reaper", "MainPID")
-	n.run(t, "mount", "-t", "tmpfs", "tmpfs", root)
+	n.Run(t, "mount", "-t", "tmpfs", "tmpfs", root)
 	n.pod(t, living)
 	n.pod(t, badDisk)
-	n.run(t, "systemctl", "start", "kubelet")
+	n.Run(t, "systemctl", "start", "kubelet")
 	n.says(t, "names", living, badDisk)
 	n.goes(t, badDisk)
 	n.stays(t, living)
@@ -55,17 +55,17 @@ func badDayDisk(t *testing.T, n *node) {
 	}
 	// As it is between two looks: nothing holds the disk.
 	eventually(t, patience, func() string {
-		_, err := n.try("umount", root)
+		_, err := n.Try("umount", root)
 		return missing(err == nil, "the disk cannot be unmounted: %v", err)
 	})
 	n.pod(t, living)
-	n.run(t, "systemctl", "restart", "kubelet")
+	n.Run(t, "systemctl", "restart", "kubelet")
 }
 
 // again restarts the daemon, and has it remove one orphan.
 func (n *node) again(t *testing.T, uid string) {
 	t.Helper()
-	n.run(t, "systemctl", "restart", "orphan-reaper")
+	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	n.pod(t, uid)
 	n.says(t, "names", uid)
 	n.goes(t, uid)
@@ -85,7 +85,7 @@ func badDayBus(t *testing.T, n *node) {
 func badDayTextfile(t *testing.T, n *node) {
 	n.sh(t, "systemctl stop prometheus-node-exporter; mv /var/lib/prometheus /var/lib/elsewhere")
 	n.again(t, badTextfile)
-	if exists(n.path("/var/lib/prometheus")) {
+	if exists(n.Path("/var/lib/prometheus")) {
 		t.Error("it has made the directory of another package")
 	}
 	if all := n.journal(t, "--unit=orphan-reaper", "_PID="+n.show("orphan-reaper", "MainPID"), "--grep", "textfile|metrics"); len(all) > 1 {
@@ -103,8 +103,8 @@ func badDayTextfile(t *testing.T, n *node) {
 
 // badDayJournal: the journal is lost with every boot, and the ledger still has the story.
 func badDayJournal(t *testing.T, n *node) {
-	lay(t, n.path("/etc/systemd/journald.conf.d/volatile.conf"), "[Journal]\nStorage=volatile\n")
-	n.run(t, "systemctl", "restart", "systemd-journald")
+	lay(t, n.Path("/etc/systemd/journald.conf.d/volatile.conf"), "[Journal]\nStorage=volatile\n")
+	n.Run(t, "systemctl", "restart", "systemd-journald")
 	n.pod(t, badJournal)
 	lay(t, filepath.Join(n.dirOf(badJournal), "volumes", nfs, "vol", "precious"), users)
 	n.says(t, "names", badJournal)
@@ -112,15 +112,15 @@ func badDayJournal(t *testing.T, n *node) {
 	n.holdsData(t)
 	n.sh(t, "systemctl stop systemd-journald; rm -rf /run/log/journal/* /var/log/journal; systemctl start systemd-journald")
 	// A journald that is stopped, not restarted, leaves its clients without a stderr.
-	n.run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
+	n.Run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
 	if left := n.of(t, badJournal); len(left) > 0 {
 		t.Fatalf("the journal still has it: %s", kit.Texts(left))
 	}
-	if out := n.run(t, "orphan-reaper", "quarantine", "list"); !strings.Contains(out, badJournal) {
+	if out := n.Run(t, "orphan-reaper", "quarantine", "list"); !strings.Contains(out, badJournal) {
 		t.Errorf("quarantine list: %s", out)
 	}
 	for uid, word := range map[string]string{badJournal: "parked", badTextfile: "removed"} {
-		out, _ := n.try("orphan-reaper", "explain", uid) // its exit code may report that an operator is needed
+		out, _ := n.Try("orphan-reaper", "explain", uid) // its exit code may report that an operator is needed
 		if !strings.Contains(out, word) {
 			t.Errorf("explain %s: %s", uid, out)
 		}
@@ -148,7 +148,7 @@ func TestWithoutJournald(t *testing.T) {
 		if got := n.show("systemd-journald", "ActiveState"); got == "active" {
 			t.Fatalf("journald is %s", got)
 		}
-		n.run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
+		n.Run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
 		n.pod(t, badSilence)
 		eventually(t, patience, func() string {
 			n.says(t, "names", living, badSilence) // as a kubelet does, again and again

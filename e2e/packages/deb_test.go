@@ -77,7 +77,7 @@ func debRecord(t *testing.T, n *node) {
 	if e.Get("MESSAGE_ID") != "4ea9a81c415a40cb96e0a1a629658fc7" || e.Get("_EXE") != "/usr/sbin/orphan-reaper" {
 		t.Errorf("the record of what was removed: %v", e)
 	}
-	said := n.run(t, "journalctl", "--no-pager", "-x", "-u", "orphan-reaper", "MESSAGE_ID="+e.Get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+debOrphan)
+	said := n.Run(t, "journalctl", "--no-pager", "-x", "-u", "orphan-reaper", "MESSAGE_ID="+e.Get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+debOrphan)
 	for _, word := range []string{"Subject: ", "Defined-By: orphan-reaper", "Documentation: "} {
 		if !strings.Contains(said, word) {
 			t.Errorf("journalctl -x does not print %q: %s", word, said)
@@ -101,7 +101,7 @@ func debRemoved(t *testing.T, n *node) {
 			t.Errorf("the removal does not print %q: %s", word, said)
 		}
 	}
-	if !exists(n.path(config)) {
+	if !exists(n.Path(config)) {
 		t.Error("the configuration is gone")
 	}
 	n.uninstalled(t)
@@ -113,14 +113,14 @@ func debRemoved(t *testing.T, n *node) {
 func (n *node) uninstalled(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/usr/sbin/orphan-reaper", "/opt/orphan-reaper", "/usr/lib/systemd/system/orphan-reaper.service", "/etc/systemd/system/orphan-reaper.service"} {
-		if exists(n.path(path)) {
+		if exists(n.Path(path)) {
 			t.Errorf("%s is still there", path)
 		}
 	}
 	if got := n.show("orphan-reaper", "ActiveState"); got != "inactive" {
 		t.Errorf("the unit is %s", got)
 	}
-	if !exists(n.path("/var/lib/orphan-reaper")) {
+	if !exists(n.Path("/var/lib/orphan-reaper")) {
 		t.Error("the state is gone")
 	}
 }
@@ -150,16 +150,16 @@ func debPurged(t *testing.T, n *node) {
 	n.sh(t, "systemctl stop orphan-reaper; orphan-reaper quarantine purge --yes "+debData)
 	n.sh(t, "apt-get purge -y orphan-reaper")
 	for _, path := range []string{"/etc/orphan-reaper", "/var/lib/orphan-reaper", "/var/lib/kubelet/orphan-reaper"} {
-		if exists(n.path(path)) {
-			t.Errorf("%s is still there: %s", path, n.run(t, "ls", "-laR", path))
+		if exists(n.Path(path)) {
+			t.Errorf("%s is still there: %s", path, n.Run(t, "ls", "-laR", path))
 		}
 	}
 	n.stays(t, living)
 }
 
 func (n *node) state() string {
-	enabled, _ := n.try("systemctl", "is-enabled", "orphan-reaper")
-	active, _ := n.try("systemctl", "is-active", "orphan-reaper")
+	enabled, _ := n.Try("systemctl", "is-enabled", "orphan-reaper")
+	active, _ := n.Try("systemctl", "is-active", "orphan-reaper")
 	return enabled + " " + active + " " + n.show("orphan-reaper", "Type")
 }
 
@@ -181,18 +181,18 @@ func (n *node) started(t *testing.T, words ...string) {
 // holdsData checks that the user data is in quarantine, unchanged.
 func (n *node) holdsData(t *testing.T) {
 	t.Helper()
-	found, err := filepath.Glob(n.path("/var/lib/kubelet/orphan-reaper/*/volumes/" + nfs + "/vol/precious"))
+	found, err := filepath.Glob(n.Path("/var/lib/kubelet/orphan-reaper/*/volumes/" + nfs + "/vol/precious"))
 	if err != nil || len(found) != 1 {
-		t.Fatalf("the user's file: %v %v; the quarantine: %s", found, err, n.run(t, "find", "/var/lib/kubelet/orphan-reaper"))
+		t.Fatalf("the user's file: %v %v; the quarantine: %s", found, err, n.Run(t, "find", "/var/lib/kubelet/orphan-reaper"))
 	}
-	if got := n.run(t, "cat", strings.TrimPrefix(found[0], n.path("/"))); got != users {
+	if got := n.Run(t, "cat", strings.TrimPrefix(found[0], n.Path("/"))); got != users {
 		t.Errorf("the user's file is %q", got)
 	}
 }
 
 // exporter asks the guest's node exporter, with what every Debian has.
 func (n *node) exporter() (string, error) {
-	return n.try("bash", "-c", `exec 3<>/dev/tcp/127.0.0.1/9100; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3`)
+	return n.Try("bash", "-c", `exec 3<>/dev/tcp/127.0.0.1/9100; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3`)
 }
 
 // grep returns the lines of a long text that a failure prints.

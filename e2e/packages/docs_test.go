@@ -77,7 +77,7 @@ func TestInstallDoc(t *testing.T) {
 					"etc/systemd/system-preset/99-default-disable.preset": "disable orphan-reaper.service\n",
 				})
 				if way == "Tarball" {
-					lay(t, n.path(dropIn), strings.ReplaceAll(quick, "/usr/sbin/", "/opt/orphan-reaper/bin/"))
+					lay(t, n.Path(dropIn), strings.ReplaceAll(quick, "/usr/sbin/", "/opt/orphan-reaper/bin/"))
 				}
 				for _, c := range all {
 					docChapter(t, n, c, blocks[c.heading])
@@ -151,7 +151,7 @@ func docChecked(t *testing.T, _ *node, said string) {
 }
 
 func docLooked(t *testing.T, n *node, said string) {
-	if !strings.Contains(said, "1 pod lives and is not listed") || exists(n.path("/var/lib/orphan-reaper")) {
+	if !strings.Contains(said, "1 pod lives and is not listed") || exists(n.Path("/var/lib/orphan-reaper")) {
 		t.Error("a first look counts the pods and leaves nothing")
 	}
 }
@@ -201,10 +201,10 @@ func docUpgraded(fresh string) func(*testing.T, *node, string) {
 			got := n.state()
 			return missing(got == "enabled active notify", "the unit is %s", got)
 		})
-		if out := n.run(t, "orphan-reaper", "config", "print"); !strings.Contains(out, "mode: enforce  ") {
+		if out := n.Run(t, "orphan-reaper", "config", "print"); !strings.Contains(out, "mode: enforce  ") {
 			t.Errorf("the mode is no longer as it was set: %s", out)
 		}
-		if !exists(n.path(filepath.Join(filepath.Dir(config), fresh))) {
+		if !exists(n.Path(filepath.Join(filepath.Dir(config), fresh))) {
 			t.Errorf("no %s", fresh)
 		}
 	}
@@ -214,8 +214,8 @@ func docRemoved(t *testing.T, n *node, _ string) { n.uninstalled(t) }
 
 func docPurged(t *testing.T, n *node, _ string) {
 	for _, path := range []string{"/etc/orphan-reaper", "/var/lib/orphan-reaper"} {
-		if exists(n.path(path)) {
-			t.Errorf("%s is still there: %s", path, n.run(t, "ls", "-laR", path))
+		if exists(n.Path(path)) {
+			t.Errorf("%s is still there: %s", path, n.Run(t, "ls", "-laR", path))
 		}
 	}
 }

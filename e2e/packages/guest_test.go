@@ -1,10 +1,7 @@
 package packages
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,15 +10,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
-// guest is a Debian that has booted in a container, with a systemd of its own as PID 1 and its journald. Its
-// changes are in a tmpfs over the tree that trees.sh made.
+// guest is a Debian whose changes are in a tmpfs over the tree that trees.sh made.
 type guest struct {
-	dir    string
-	cmd    *exec.Cmd
-	done   chan struct{}
-	leader int // its PID 1, as we see it
+	kit.Machine
+
+	dir string
 }
 
 // setUp prepares the container, in a mount namespace of its own: a cgroup file system that is all version 2,
@@ -51,65 +48,14 @@ func boot(t *testing.T, release, dir string) *guest {
 	for _, name := range []string{"over", "root"} {
 		mkdir(t, filepath.Join(dir, name))
 	}
-	g := &guest{dir: dir, done: make(chan struct{})}
+	g := &guest{dir: dir}
 	cgroup := g.cgroup(t)
 	defer func() { _ = cgroup.Close() }()
-	log, err := os.OpenFile(filepath.Join(dir, "console.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = log.Close() }()
-	g.cmd = exec.Command("sh", "-c", setUp, "sh", dir, tree)
-	g.cmd.Stdout, g.cmd.Stderr = log, log
-	// Unshareflags makes all mounts private, too (syscall.SysProcAttr); a session of its own
-	// keeps the guest from our terminal.
-	g.cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Unshareflags: unix.CLONE_NEWNS, UseCgroupFD: true, CgroupFD: int(cgroup.Fd())}
-	g.cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "SYSTEMD_LOG_LEVEL=info"}
-	if err := g.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(g.done)
-		_ = g.cmd.Wait() // how it ended is in ProcessState
-	}()
+	g.Machine = kit.Boot(t, filepath.Join(dir, "console.log"), unix.SysProcAttr{UseCgroupFD: true, CgroupFD: int(cgroup.Fd())},
+		"-c", setUp, "sh", dir, tree)
 	t.Cleanup(func() { g.stop(t) })
-	eventually(t, time.Minute, func() string {
-		if !g.running() {
-			t.Fatalf("the guest has not booted: %s", g.tail())
-		}
-		if g.leader == 0 {
-			g.leader = firstOf(g.cmd.Process.Pid)
-		}
-		if g.leader == 0 || !exists(g.path("/run/systemd/private")) {
-			return "no systemd: " + g.tail()
-		}
-		out, _ := g.try("systemctl", "is-system-running") // degraded is an exit code, too
-		return missing(out == "running" || out == "degraded", "it is %s: %s", out, g.tail())
-	})
+	g.Booted(t, time.Minute)
 	return g
-}
-
-// firstOf returns the child that is PID 1 of a PID namespace below, 0 where there is none.
-func firstOf(parent int) int {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", parent, parent))
-	if err != nil {
-		return 0
-	}
-	for child := range strings.FieldsSeq(string(b)) {
-		status, err := os.ReadFile("/proc/" + child + "/status")
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(status)) {
-			if f := strings.Fields(line); len(f) == 3 && f[0] == "NSpid:" && f[2] == "1" {
-				pid, err := strconv.Atoi(child)
-				if err == nil {
-					return pid
-				}
-			}
-		}
-	}
-	return 0
 }
 
 func (g *guest) cgroup(t *testing.T) *os.File {
@@ -140,24 +86,24 @@ func (g *guest) ownCgroup() string {
 func (g *guest) stop(t *testing.T) {
 	t.Helper()
 	if t.Failed() {
-		g.keepJournal()
+		g.KeepJournal(filepath.Join(g.dir, "journal.log"))
 	}
-	if g.leader != 0 && g.running() {
+	if g.Leader != 0 && g.Running() {
 		const powerOff = 34 + 4 // SIGRTMIN+4 (systemd(1), Signals)
-		_ = unix.Kill(g.leader, powerOff)
+		_ = unix.Kill(g.Leader, powerOff)
 		select {
-		case <-g.done:
+		case <-g.Done:
 			return
 		case <-time.After(30 * time.Second):
-			t.Errorf("the guest did not stop within 30 s of SIGRTMIN+4: %s", g.tail())
+			t.Errorf("the guest did not stop within 30 s of SIGRTMIN+4: %s", g.Tail(20))
 		}
 	}
 	// With PID 1 the kernel ends all of its namespace (pid_namespaces(7)), and systemd-nspawn waits for it;
 	// then all processes that are still in the cgroup.
-	if g.leader != 0 {
-		_ = unix.Kill(g.leader, unix.SIGKILL)
+	if g.Leader != 0 {
+		_ = unix.Kill(g.Leader, unix.SIGKILL)
 		select {
-		case <-g.done:
+		case <-g.Done:
 		case <-time.After(10 * time.Second):
 		}
 	}
@@ -171,26 +117,7 @@ func (g *guest) stop(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	<-g.done
-}
-
-func (g *guest) running() bool {
-	select {
-	case <-g.done:
-		return false
-	default:
-		return true
-	}
-}
-
-// tail returns the end of the console's output.
-func (g *guest) tail() string {
-	b, err := os.ReadFile(filepath.Join(g.dir, "console.log"))
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	return strings.Join(lines[max(0, len(lines)-20):], "\n")
+	<-g.Done
 }
 
 // inCgroup are the guest's processes.
@@ -210,45 +137,8 @@ func (g *guest) inCgroup() []int {
 	return pids
 }
 
-// keepJournal writes the guest's journal beside the console's output, where keepLogs finds it.
-func (g *guest) keepJournal() {
-	if g.leader == 0 {
-		return
-	}
-	out, _ := g.try("journalctl", "--no-pager", "-o", "short-precise")
-	_ = os.WriteFile(filepath.Join(g.dir, "journal.log"), []byte(out), 0o600)
-}
-
-// path is a path of the guest as we can use it: /proc/PID/root leads into its mount
-// namespace (proc_pid_root(5)). No symlink in it may be absolute.
-func (g *guest) path(path string) string {
-	return filepath.Join("/proc", strconv.Itoa(g.leader), "root", path)
-}
-
-// try runs a command in all the guest's namespaces, and returns its output without the end of line. It remains
-// in our cgroup, so journald assigns it to no unit.
-func (g *guest) try(args ...string) (string, error) {
-	cmd := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(g.leader), "--all", "--"}, args...)...)
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"}
-	out, err := cmd.Output()
-	if e, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = fmt.Errorf("%s: %w: %s%s", strings.Join(args, " "), err, e.Stderr, out)
-	}
-	return strings.TrimSuffix(string(out), "\n"), err
-}
-
-// run is try for what must go well.
-func (g *guest) run(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := g.try(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 // unit runs a command as a unit of its own: systemd-run(1) keeps the exit code.
 func (g *guest) unit(t *testing.T, args ...string) string {
 	t.Helper()
-	return g.run(t, append([]string{"systemd-run", "--wait", "--pipe", "--collect", "--quiet"}, args...)...)
+	return g.Run(t, append([]string{"systemd-run", "--wait", "--pipe", "--collect", "--quiet"}, args...)...)
 }

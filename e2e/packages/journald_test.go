@@ -64,7 +64,7 @@ func journald(t *testing.T, n *node) {
 // journalReady: systemctl waits for READY=1 with a unit of Type=notify, and shows the
 // status; the unit's settings leave the daemon in PID 1's mount namespace.
 func journalReady(t *testing.T, n *node) {
-	if got := n.show("orphan-reaper", "Type") + " " + n.run(t, "systemctl", "is-active", "orphan-reaper"); got != "notify active" {
+	if got := n.show("orphan-reaper", "Type") + " " + n.Run(t, "systemctl", "is-active", "orphan-reaper"); got != "notify active" {
 		t.Errorf("the unit is %s", got)
 	}
 	eventually(t, patience, func() string {
@@ -72,7 +72,7 @@ func journalReady(t *testing.T, n *node) {
 		return missing(strings.HasPrefix(status, "mode enforce: 1 pod directory,"), "the status is %q", status)
 	})
 	pid := n.show("orphan-reaper", "MainPID")
-	own, first := n.run(t, "readlink", "/proc/"+pid+"/ns/mnt"), n.run(t, "readlink", "/proc/1/ns/mnt")
+	own, first := n.Run(t, "readlink", "/proc/"+pid+"/ns/mnt"), n.Run(t, "readlink", "/proc/1/ns/mnt")
 	if own != first {
 		t.Errorf("the daemon's mount namespace is %s, and PID 1's %s", own, first)
 	}
@@ -103,7 +103,7 @@ func journalForgery(t *testing.T, n *node) {
 	for _, uid := range slices.Concat(journalForged, journalHeld) {
 		n.pod(t, uid)
 	}
-	n.run(t, "systemd-run", "--wait", "--collect", "--quiet", "--unit=not-the-kubelet", "echo", line(journalByUnit))
+	n.Run(t, "systemd-run", "--wait", "--collect", "--quiet", "--unit=not-the-kubelet", "echo", line(journalByUnit))
 	// Root may send with any PID (SCM_CREDENTIALS in unix(7)): who is root needs no log to
 	// remove a directory.
 	n.unit(t, "--uid=nobody", "logger", "--tag", "kubelet", "--id="+pid, line(journalByLogger))
@@ -166,7 +166,7 @@ func journalRecords(t *testing.T, n *node) {
 		want["SYSLOG_IDENTIFIER"] = "orphan-reaper"
 		want["_SYSTEMD_UNIT"] = "orphan-reaper.service"
 		want["_PID"] = n.show("orphan-reaper", "MainPID")
-		want["ORPHAN_REAPER_BOOT_ID"] = strings.TrimSpace(n.run(t, "cat", "/proc/sys/kernel/random/boot_id"))
+		want["ORPHAN_REAPER_BOOT_ID"] = strings.TrimSpace(n.Run(t, "cat", "/proc/sys/kernel/random/boot_id"))
 		for field := range want {
 			if e.Get(field) != want.Get(field) {
 				t.Errorf("%s: %s=%q, want %q", kind, field, e.Get(field), want.Get(field))
@@ -190,11 +190,11 @@ func journalRecords(t *testing.T, n *node) {
 // journalRotation: new journal files, then a new journald; the kubelet's next line comes
 // through each time.
 func journalRotation(t *testing.T, n *node) {
-	n.run(t, "journalctl", "--rotate")
+	n.Run(t, "journalctl", "--rotate")
 	n.says(t, "names", journalRotated)
 	n.goes(t, journalRotated)
 	before := n.show("systemd-journald", "MainPID")
-	n.run(t, "systemctl", "restart", "systemd-journald")
+	n.Run(t, "systemctl", "restart", "systemd-journald")
 	if after := n.show("systemd-journald", "MainPID"); after == before {
 		t.Fatalf("journald has not restarted: PID %s", after)
 	}
@@ -209,7 +209,7 @@ func journalRestarts(t *testing.T, n *node) {
 	n.says(t, "names", journalConfirm)
 	n.tells(t, journalConfirm, policy.KindParked, "")
 	before := n.show("orphan-reaper", "MainPID")
-	n.run(t, "systemctl", "restart", "orphan-reaper")
+	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	if after := n.show("orphan-reaper", "MainPID"); after == before || after == "0" {
 		t.Fatalf("the daemon has not restarted: PID %s", after)
 	}
@@ -235,10 +235,10 @@ func journalRestarts(t *testing.T, n *node) {
 // journalHidden: if a filter hides Landlock and openat2, the daemon logs that once, and a pod is removed as
 // before.
 func journalHidden(t *testing.T, n *node) {
-	lay(t, n.path("/etc/systemd/system/orphan-reaper.service.d/zz-hidden.conf"),
+	lay(t, n.Path("/etc/systemd/system/orphan-reaper.service.d/zz-hidden.conf"),
 		"[Service]\nSystemCallFilter=~landlock_create_ruleset openat2\nSystemCallErrorNumber=ENOSYS\n")
-	n.run(t, "systemctl", "daemon-reload")
-	n.run(t, "systemctl", "restart", "orphan-reaper")
+	n.Run(t, "systemctl", "daemon-reload")
+	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	for _, words := range []string{"the walker cannot use openat2, it compares mount IDs", "Landlock cannot be used, no batch is confined"} {
 		eventually(t, patience, func() string {
 			said := n.journal(t, "_SYSTEMD_UNIT=orphan-reaper.service", "PRIORITY=4", "--grep", words)
@@ -251,7 +251,7 @@ func journalHidden(t *testing.T, n *node) {
 
 // journalStopped: systemd finds nothing wrong with how it ends.
 func journalStopped(t *testing.T, n *node) {
-	n.run(t, "systemctl", "stop", "orphan-reaper")
+	n.Run(t, "systemctl", "stop", "orphan-reaper")
 	got := n.show("orphan-reaper", "ActiveState") + " " + n.show("orphan-reaper", "Result") + " " + n.show("orphan-reaper", "NRestarts")
 	if got != "inactive success 0" {
 		t.Errorf("the unit is %s", got)

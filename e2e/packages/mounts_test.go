@@ -13,7 +13,7 @@ import (
 // there, and what follows shows the loss.
 func unitPrivate(t *testing.T, n *node) {
 	n.override(t, "MountFlags=private\n"+hasty)
-	n.run(t, "systemctl", "restart", "orphan-reaper")
+	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	on := n.mounted(t, unitHidden)
 	n.pod(t, unitAlone)
 	n.says(t, "names", unitHidden, unitAlone)
@@ -22,15 +22,15 @@ func unitPrivate(t *testing.T, n *node) {
 	n.tells(t, unitAlone, policy.KindKept, policy.ReasonNamespaces)
 	n.stays(t, unitHidden)
 	n.stays(t, unitAlone)
-	if got := n.run(t, "cat", on+"/precious"); got != users {
+	if got := n.Run(t, "cat", on+"/precious"); got != users {
 		t.Errorf("on the mount: %q", got)
 	}
 	if n.release != "trixie" {
 		n.busy(t, on) // an older systemd's namespaces are no such trap
 		return
 	}
-	n.run(t, "nsenter", "--target", n.show("orphan-reaper", "MainPID"), "--mount", "rmdir", on)
-	if exists(n.path(on + "/precious")) {
+	n.Run(t, "nsenter", "--target", n.show("orphan-reaper", "MainPID"), "--mount", "rmdir", on)
+	if exists(n.Path(on + "/precious")) {
 		t.Error("the node's mount is still there: then this namespace would do no harm")
 	}
 	if got := n.read(t, "/"+behind); got != users {
@@ -41,20 +41,20 @@ func unitPrivate(t *testing.T, n *node) {
 // unitSlave: options that only hide something make a namespace that gets the node's mounts.
 func unitSlave(t *testing.T, n *node) {
 	n.override(t, "PrivateTmp=yes\n"+hasty)
-	n.run(t, "systemctl", "restart", "orphan-reaper")
+	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	on := n.mounted(t, unitSeen)
 	n.says(t, "names", unitSeen)
 	n.tells(t, unitSeen, policy.KindKept, policy.ReasonMounted)
 	n.stays(t, unitSeen)
 	n.busy(t, on)
-	n.run(t, "umount", on)
+	n.Run(t, "umount", on)
 	eventually(t, patience, func() string {
 		n.says(t, "names", unitSeen)
 		return missing(!exists(n.dirOf(unitSeen)), "it is still there: %s", kit.Texts(n.of(t, unitSeen)))
 	})
 	n.goes(t, unitSeen)
 	n.override(t, hasty)
-	n.run(t, "systemctl", "restart", "orphan-reaper")
+	n.Run(t, "systemctl", "restart", "orphan-reaper")
 }
 
 // mounted makes a pod in whose volume the node mounts what is a user's.
@@ -62,7 +62,7 @@ func (n *node) mounted(t *testing.T, uid string) string {
 	t.Helper()
 	n.pod(t, uid)
 	on := "/var/lib/kubelet/pods/" + uid + "/volumes/" + nfs + "/vol"
-	n.run(t, "mount", "--bind", filepath.Dir(behind), on)
+	n.Run(t, "mount", "--bind", filepath.Dir(behind), on)
 	return on
 }
 
@@ -70,10 +70,10 @@ func (n *node) mounted(t *testing.T, uid string) string {
 func (n *node) busy(t *testing.T, on string) {
 	t.Helper()
 	pid := n.show("orphan-reaper", "MainPID")
-	if out, err := n.try("nsenter", "--target", pid, "--mount", "rmdir", on); err == nil || !strings.Contains(err.Error(), "Device or resource busy") {
+	if out, err := n.Try("nsenter", "--target", pid, "--mount", "rmdir", on); err == nil || !strings.Contains(err.Error(), "Device or resource busy") {
 		t.Errorf("rmdir on the mount: %q, %v", out, err)
 	}
-	if got := n.run(t, "cat", on+"/precious"); got != users {
+	if got := n.Run(t, "cat", on+"/precious"); got != users {
 		t.Errorf("on the mount: %q", got)
 	}
 }

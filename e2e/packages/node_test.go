@@ -57,11 +57,11 @@ func newNode(t *testing.T, release string, layer map[string]string) *node {
 	}
 	n := &node{guest: boot(t, release, dir), release: release}
 	// A cgroup tree in which no running pod has its cgroup proves nothing.
-	mkdir(t, n.path("/sys/fs/cgroup/kubepods/besteffort/pod"+living))
+	mkdir(t, n.Path("/sys/fs/cgroup/kubepods/besteffort/pod"+living))
 	n.pod(t, living)
-	n.run(t, "systemctl", "start", "containerd", "kubelet")
+	n.Run(t, "systemctl", "start", "containerd", "kubelet")
 	eventually(t, patience, func() string {
-		return missing(exists(n.path(say)), "the kubelet has not started: %s", n.show("kubelet", "ActiveState"))
+		return missing(exists(n.Path(say)), "the kubelet has not started: %s", n.show("kubelet", "ActiveState"))
 	})
 	return n
 }
@@ -97,7 +97,7 @@ func copyTo(t *testing.T, dir string, files ...string) {
 	}
 }
 
-func (n *node) dirOf(uid string) string { return n.path("/var/lib/kubelet/pods/" + uid) }
+func (n *node) dirOf(uid string) string { return n.Path("/var/lib/kubelet/pods/" + uid) }
 
 // nfs is the directory of a plugin in the kubelet's own code.
 const nfs = "kubernetes.io~nfs"
@@ -116,7 +116,7 @@ func (n *node) says(t *testing.T, word string, uids ...string) {
 	eventually(t, patience, func() string {
 		// The FIFO has no reader (ENXIO, fifo(7)) while a kubelet starts.
 		var err error
-		f, err = os.OpenFile(n.path(say), os.O_WRONLY|unix.O_NONBLOCK, 0)
+		f, err = os.OpenFile(n.Path(say), os.O_WRONLY|unix.O_NONBLOCK, 0)
 		return missing(err == nil, "the kubelet cannot be told: %v", err)
 	})
 	defer func() { _ = f.Close() }()
@@ -128,14 +128,14 @@ func (n *node) says(t *testing.T, word string, uids ...string) {
 }
 
 func (n *node) show(unit, property string) string {
-	out, _ := n.try("systemctl", "show", "--property="+property, "--value", unit)
+	out, _ := n.Try("systemctl", "show", "--property="+property, "--value", unit)
 	return out
 }
 
 // journal returns the entries that match, oldest first.
 func (n *node) journal(t *testing.T, match ...string) []kit.Event {
 	t.Helper()
-	out, err := n.try(append([]string{"journalctl", "--no-pager", "--quiet", "--all", "--output=json"}, match...)...)
+	out, err := n.Try(append([]string{"journalctl", "--no-pager", "--quiet", "--all", "--output=json"}, match...)...)
 	// With --grep it exits with 1 and no output if nothing matches.
 	if e, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || e.ExitCode() != 1 || out != "" || len(e.Stderr) > 0) {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ type report struct {
 // scan returns the result of the program's scan beside the daemon.
 func (n *node) scan(t *testing.T) (r report) {
 	t.Helper()
-	out, _ := n.try("orphan-reaper", "scan", "-o", "json") // 3 reports that something is kept
+	out, _ := n.Try("orphan-reaper", "scan", "-o", "json") // 3 reports that something is kept
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
@@ -231,7 +231,7 @@ func (n *node) install(t *testing.T) string {
 // sh runs a script in the directory with the packages, as an administrator at a shell.
 func (n *node) sh(t *testing.T, script string) string {
 	t.Helper()
-	return n.run(t, "bash", "-euo", "pipefail", "-c", "cd /root\n"+script)
+	return n.Run(t, "bash", "-euo", "pipefail", "-c", "cd /root\n"+script)
 }
 
 // configure writes the configuration and has the daemon read it; the daemon is not restarted.
@@ -240,8 +240,8 @@ func (n *node) configure(t *testing.T, text string) {
 	const read = "the configuration was read again"
 	before := len(n.journal(t, "--unit=orphan-reaper", "--grep", read))
 	pid := n.show("orphan-reaper", "MainPID")
-	lay(t, n.path(config), text)
-	n.run(t, "systemctl", "reload", "orphan-reaper")
+	lay(t, n.Path(config), text)
+	n.Run(t, "systemctl", "reload", "orphan-reaper")
 	eventually(t, patience, func() string {
 		return missing(len(n.journal(t, "--unit=orphan-reaper", "--grep", read)) > before, "the configuration was not read")
 	})

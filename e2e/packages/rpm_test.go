@@ -50,14 +50,14 @@ func rpmInstalled(t *testing.T, n *node) {
 
 func rpmUpgraded(t *testing.T, n *node) {
 	edited := n.read(t, config) + "\nretention: 7h\n"
-	lay(t, n.path(config), edited)
+	lay(t, n.Path(config), edited)
 	pid := n.show("orphan-reaper", "MainPID")
-	lay(t, n.path(config), edited+"hold: soon\n")
+	lay(t, n.Path(config), edited+"hold: soon\n")
 	said := n.sh(t, asRPM+"rpm --upgrade ./next/orphan-reaper-*.x86_64.rpm 2>&1")
 	if got := n.show("orphan-reaper", "MainPID"); got != pid || !strings.Contains(said, "the old daemon goes on running") {
 		t.Errorf("with a wrong configuration: PID %s was %s: %s", got, pid, said)
 	}
-	lay(t, n.path(config), edited)
+	lay(t, n.Path(config), edited)
 	n.sh(t, "systemctl restart orphan-reaper")
 	n.restarted(t, pid)
 	if got := n.read(t, config); got != edited {
@@ -79,7 +79,7 @@ func rpmErased(t *testing.T, n *node) {
 	if got := n.read(t, config+".rpmsave"); got != edited {
 		t.Errorf("the configuration that was saved is\n%s", got)
 	}
-	if exists(n.path(config)) {
+	if exists(n.Path(config)) {
 		t.Error("the configuration is there twice")
 	}
 	n.uninstalled(t)

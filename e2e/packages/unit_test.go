@@ -48,7 +48,7 @@ func TestUnit(t *testing.T) {
 // and its security rating is printed.
 func unitHardened(t *testing.T, n *node) {
 	// Debian 11 has no --man=no, and no man to look for the page.
-	out, _ := n.try("bash", "-c", "systemd-analyze verify /usr/lib/systemd/system/orphan-reaper.service 2>&1")
+	out, _ := n.Try("bash", "-c", "systemd-analyze verify /usr/lib/systemd/system/orphan-reaper.service 2>&1")
 	for line := range strings.Lines(out) {
 		if !strings.Contains(line, "Command 'man orphan-reaper(8)' failed") {
 			t.Errorf("systemd-analyze verify: %s", line)
@@ -61,12 +61,12 @@ func unitHardened(t *testing.T, n *node) {
 	}
 	// systemd must warn of an unknown key; otherwise the check above proves nothing.
 	n.override(t, "Nonsense=yes\n")
-	n.run(t, "systemctl", "show", "orphan-reaper")
+	n.Run(t, "systemctl", "show", "orphan-reaper")
 	if all := n.journal(t, "_PID=1", "--priority=warning", "--grep", "Nonsense"); len(all) == 0 {
 		t.Error("systemd does not warn of an unknown key")
 	}
 	n.override(t, "")
-	security := n.run(t, "systemd-analyze", "security", "--no-pager", "orphan-reaper.service")
+	security := n.Run(t, "systemd-analyze", "security", "--no-pager", "orphan-reaper.service")
 	show("%s: systemd-analyze security: %s", n.release, strings.TrimSpace(grep(security, "Overall exposure level")))
 }
 
@@ -85,11 +85,11 @@ func unitReload(t *testing.T, n *node) {
 // unitBroken: a wrong configuration is refused with a message, and the old one stays in force.
 func unitBroken(t *testing.T, n *node) {
 	pid := n.show("orphan-reaper", "MainPID")
-	lay(t, n.path(config), "hold: soon\n")
-	if out, err := n.try("orphan-reaper", "config", "check"); err == nil {
+	lay(t, n.Path(config), "hold: soon\n")
+	if out, err := n.Try("orphan-reaper", "config", "check"); err == nil {
 		t.Errorf("config check accepts it: %s", out)
 	}
-	if out, err := n.try("systemctl", "reload", "orphan-reaper"); err == nil {
+	if out, err := n.Try("systemctl", "reload", "orphan-reaper"); err == nil {
 		t.Errorf("a reload accepts it: %s", out)
 	}
 	eventually(t, patience, func() string {
@@ -97,7 +97,7 @@ func unitBroken(t *testing.T, n *node) {
 		return missing(len(all) > 0, "it does not say what is wrong: %s", kit.Texts(all))
 	})
 	// By a signal it is refused as well.
-	n.run(t, "kill", "-HUP", pid)
+	n.Run(t, "kill", "-HUP", pid)
 	eventually(t, patience, func() string {
 		all := n.journal(t, "--unit=orphan-reaper", "--grep", "the configuration is wrong; the old one stays")
 		return missing(len(all) == 1 && strings.Contains(fmt.Sprint(all[0]), "soon"), "it does not say that it is wrong: %s", kit.Texts(all))
@@ -135,21 +135,21 @@ func unitLabels(t *testing.T, n *node) {
 	}
 	n.says(t, "names", unitLabel)
 	n.tells(t, unitLabel, policy.KindParked, "")
-	parked, err := filepath.Glob(n.path("/var/lib/kubelet/orphan-reaper/*" + unitLabel + "*/volumes"))
+	parked, err := filepath.Glob(n.Path("/var/lib/kubelet/orphan-reaper/*" + unitLabel + "*/volumes"))
 	if err != nil || len(parked) != 1 {
 		t.Fatalf("in quarantine: %v %v", parked, err)
 	}
 	labelled(filepath.Dir(parked[0]))
-	n.run(t, "orphan-reaper", "quarantine", "restore", unitLabel)
+	n.Run(t, "orphan-reaper", "quarantine", "restore", unitLabel)
 	labelled(n.dirOf(unitLabel))
 }
 
 // unitWatchdog: a daemon that hangs is ended and started again.
 func unitWatchdog(t *testing.T, n *node) {
 	n.override(t, "WatchdogSec=5s\n"+hasty)
-	n.run(t, "systemctl", "restart", "orphan-reaper")
+	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	pid := n.show("orphan-reaper", "MainPID")
-	n.run(t, "kill", "-STOP", pid)
+	n.Run(t, "kill", "-STOP", pid)
 	n.restarted(t, pid)
 	if all := n.journal(t, "--unit=orphan-reaper", "_PID=1", "--grep", "Watchdog timeout"); len(all) == 0 {
 		t.Error("that was not the watchdog")
@@ -169,9 +169,9 @@ func unitKilled(t *testing.T, n *node) {
 			lay(t, filepath.Join(n.dirOf(uid), "volumes", nfs, "vol", "precious"), uid)
 		}
 	}
-	n.run(t, "systemctl", "restart", "orphan-reaper")
+	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	n.says(t, "names", uids[0])
-	quarantine := n.path("/var/lib/kubelet/orphan-reaper")
+	quarantine := n.Path("/var/lib/kubelet/orphan-reaper")
 	middle := 0
 	for round, seen := 0, 0; round < 3; round++ {
 		pid := n.show("orphan-reaper", "MainPID")
@@ -179,7 +179,7 @@ func unitKilled(t *testing.T, n *node) {
 		for end := time.Now().Add(patience); ; {
 			in, err := os.ReadDir(quarantine)
 			if err == nil && len(in) > seen+1 || time.Now().After(end) {
-				n.run(t, "kill", "-KILL", pid)
+				n.Run(t, "kill", "-KILL", pid)
 				break
 			}
 		}
@@ -224,14 +224,14 @@ func unitKilled(t *testing.T, n *node) {
 // unitPatient: a daemon that cannot start is tried for ever.
 func unitPatient(t *testing.T, n *node) {
 	n.pod(t, unitMended)
-	lay(t, n.path(config), "hold: soon\n")
-	n.run(t, "kill", "-KILL", n.show("orphan-reaper", "MainPID"))
+	lay(t, n.Path(config), "hold: soon\n")
+	n.Run(t, "kill", "-KILL", n.show("orphan-reaper", "MainPID"))
 	began := n.restarts(t)
 	eventually(t, patience, func() string {
 		// More often than systemd's own limit of 5 starts in 10 s.
 		return missing(n.restarts(t) > began+10, "%d restarts, %s", n.restarts(t)-began, n.show("orphan-reaper", "Result"))
 	})
-	lay(t, n.path(config), short())
+	lay(t, n.Path(config), short())
 	eventually(t, patience, func() string {
 		got := n.show("orphan-reaper", "ActiveState")
 		return missing(got == "active", "with a good configuration it is %s", got)
@@ -246,8 +246,8 @@ const hasty = "RestartSec=100ms\n"
 // override changes the unit as systemctl edit does.
 func (n *node) override(t *testing.T, settings string) {
 	t.Helper()
-	lay(t, n.path("/etc/systemd/system/orphan-reaper.service.d/override.conf"), "[Service]\n"+settings)
-	n.run(t, "systemctl", "daemon-reload")
+	lay(t, n.Path("/etc/systemd/system/orphan-reaper.service.d/override.conf"), "[Service]\n"+settings)
+	n.Run(t, "systemctl", "daemon-reload")
 }
 
 // restarted waits until the daemon runs again, as another process.

@@ -38,7 +38,7 @@ func TestUpgrade(t *testing.T) {
 // upgradeWrong: with a wrong configuration the old daemon keeps running, and the upgrade does not fail.
 func upgradeWrong(t *testing.T, n *node) {
 	good, pid := n.read(t, config), n.show("orphan-reaper", "MainPID")
-	lay(t, n.path(config), good+"\nretention: soon\n")
+	lay(t, n.Path(config), good+"\nretention: soon\n")
 	said := n.sh(t, "("+toNext+") 2>&1")
 	for _, word := range []string{config + ":", "retention: ", "the old daemon goes on running", "systemctl restart orphan-reaper"} {
 		if !strings.Contains(said, word) {
@@ -51,7 +51,7 @@ func upgradeWrong(t *testing.T, n *node) {
 	if strings.Contains(said, "A daemon that starts now") {
 		t.Errorf("an upgrade prints the text of a first installation: %s", said)
 	}
-	lay(t, n.path(config), good)
+	lay(t, n.Path(config), good)
 	n.sh(t, back)
 	n.restarted(t, pid)
 }
@@ -60,7 +60,7 @@ func upgradeWrong(t *testing.T, n *node) {
 // continues with the old one's state.
 func upgradeEdited(t *testing.T, n *node) {
 	edited := n.read(t, config) + "\nretention: 7h\n"
-	lay(t, n.path(config), edited)
+	lay(t, n.Path(config), edited)
 	n.pod(t, upgradeBefore)
 	n.says(t, "names", upgradeBefore)
 	n.goes(t, upgradeBefore)
@@ -73,7 +73,7 @@ func upgradeEdited(t *testing.T, n *node) {
 	if dist := n.read(t, config+".dpkg-dist"); !strings.Contains(dist, "A later release") {
 		t.Errorf("the new configuration is\n%s", dist)
 	}
-	if out := n.run(t, "orphan-reaper", "config", "print"); !strings.Contains(out, "retention: 7h") {
+	if out := n.Run(t, "orphan-reaper", "config", "print"); !strings.Contains(out, "retention: 7h") {
 		t.Errorf("the configuration is not what holds: %s", out)
 	}
 	if got := n.state(); !strings.HasPrefix(got, "enabled active") {
@@ -97,7 +97,7 @@ func upgradeBack(t *testing.T, n *node) {
 
 // upgradeDisabled: who has disabled it does not find it running.
 func upgradeDisabled(t *testing.T, n *node) {
-	n.run(t, "systemctl", "disable", "--now", "orphan-reaper")
+	n.Run(t, "systemctl", "disable", "--now", "orphan-reaper")
 	n.sh(t, toNext)
 	if got := n.state(); !strings.HasPrefix(got, "disabled inactive") {
 		t.Errorf("after the upgrade the unit is %s", got)
@@ -106,7 +106,7 @@ func upgradeDisabled(t *testing.T, n *node) {
 	if got := n.state(); !strings.HasPrefix(got, "disabled inactive") {
 		t.Errorf("removed and installed again the unit is %s", got)
 	}
-	n.run(t, "systemctl", "enable", "--now", "orphan-reaper")
+	n.Run(t, "systemctl", "enable", "--now", "orphan-reaper")
 	n.sh(t, back)
 	if got := n.state(); !strings.HasPrefix(got, "enabled active") {
 		t.Errorf("enabled again the unit is %s", got)
@@ -115,7 +115,7 @@ func upgradeDisabled(t *testing.T, n *node) {
 
 // upgradeMasked: the same for who has masked it.
 func upgradeMasked(t *testing.T, n *node) {
-	n.run(t, "systemctl", "mask", "--now", "orphan-reaper")
+	n.Run(t, "systemctl", "mask", "--now", "orphan-reaper")
 	n.sh(t, toNext)
 	if got := n.state(); !strings.HasPrefix(got, "masked inactive") {
 		t.Errorf("after the upgrade the unit is %s", got)
@@ -124,7 +124,7 @@ func upgradeMasked(t *testing.T, n *node) {
 
 func (n *node) read(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(n.path(path))
+	b, err := os.ReadFile(n.Path(path))
 	if err != nil {
 		t.Fatal(err)
 	}
