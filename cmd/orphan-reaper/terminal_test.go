@@ -66,13 +66,7 @@ func TestOnTerminal(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	n := newWholeNode(t)
 	n.pod(0xabcdef01, true)
-	answers := func(args ...string) (stdout, stderr string, code int) {
-		cmd := n.command(args...)
-		var out, errs bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		_ = cmd.Run() // its exit code is compared
-		return out.String(), errs.String(), cmd.ProcessState.ExitCode()
-	}
+	answers := func(args ...string) (stdout, stderr string, code int) { return outputOf(t, n.command(args...)) }
 	answer, errs, _ := answers("explain", wholeUID(0xabcdef01))
 	if errs != "" || answer == "" {
 		t.Errorf("in a pipe: %s%s", answer, errs)

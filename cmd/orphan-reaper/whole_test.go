@@ -108,20 +108,29 @@ func (n *wholeNode) given(command string) string {
 	return command + " " + in.CommandLine()
 }
 
+// outputOf runs a command to its end.
+func outputOf(tb testing.TB, cmd *exec.Cmd) (stdout, stderr string, code int) {
+	tb.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		tb.Fatalf("%v: %v", cmd.Args, err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
 // run runs the program to its end and returns its output and exit code.
 func (n *wholeNode) run(args ...string) (stdout string, code int) {
 	n.t.Helper()
-	cmd := n.command(args...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	if e, ok := errors.AsType[*exec.ExitError](err); ok {
-		return out.String(), e.ExitCode()
-	}
-	if err != nil {
-		n.t.Fatalf("%v: %v\n%s", args, err, errs.String())
-	}
-	return out.String(), 0
+	stdout, _, code = outputOf(n.t, n.command(args...))
+	return stdout, code
+}
+
+// printed runs the program and returns all of its output, and its exit code.
+func (n *wholeNode) printed(args ...string) (text string, code int) {
+	n.t.Helper()
+	out, errs, code := outputOf(n.t, n.command(args...))
+	return out + errs, code
 }
 
 // outcomes reads the JSON of a sweep.

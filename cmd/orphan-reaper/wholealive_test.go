@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -202,17 +201,6 @@ func TestWholeFullDisk(t *testing.T) {
 	if strings.Contains(string(out), "there: "+full) || !strings.Contains(string(out), "a part of the reserve was given up") {
 		t.Errorf("the pod is still there:\n%s", out)
 	}
-}
-
-// printed runs the program and returns all of its output, and its exit code.
-func (n *wholeNode) printed(args ...string) (text string, code int) {
-	n.t.Helper()
-	cmd := n.command(args...)
-	out, err := cmd.CombinedOutput()
-	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
-		n.t.Fatalf("%v: %v", args, err)
-	}
-	return string(out), cmd.ProcessState.ExitCode()
 }
 
 // TestWholeLargeVolumes: volumes that fill disks are removed like any other. Each number is above the limit of

@@ -44,11 +44,8 @@ func newKubeletNode(t *testing.T, script string) *kubeletNode {
 // do runs a command in namespaces in which nothing runs but the kubelets.
 func (n *kubeletNode) do(command string, args ...string) (stdout, stderr string) {
 	n.t.Helper()
-	cmd := n.beside(command, args...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // exit code 3 reports that something is kept
-	return out.String(), errs.String()
+	stdout, stderr, _ = outputOf(n.t, n.beside(command, args...))
+	return stdout, stderr
 }
 
 // beside is a command in namespaces in which nothing runs but the kubelets.
@@ -185,11 +182,7 @@ func TestContradiction(t *testing.T) {
 			n.pod(1, false)
 			n.env = append(n.env, "POD="+wholeUID(1))
 			do := func(command string) (stdout, stderr string, code int) {
-				cmd := n.beside(command, "--log-source", "file", "--log-file", n.path("log"))
-				var out, errs bytes.Buffer
-				cmd.Stdout, cmd.Stderr = &out, &errs
-				_ = cmd.Run() // its exit code is compared
-				return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+				return outputOf(t, n.beside(command, "--log-source", "file", "--log-file", n.path("log")))
 			}
 			text, printed, code := do("scan -o json")
 			var view struct {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -112,13 +111,11 @@ func (g *memoryGroup) run(n *wholeNode, args ...string) (stdout string, code int
 	cmd := n.command(args...)
 	cmd.Args = append([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, g.dir + "/cgroup.procs", cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	if e, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || e.ExitCode() < 0) {
-		n.t.Fatalf("%v: %v, %s\n%s", args, err, cmd.ProcessState, errs.String())
+	stdout, stderr, code := outputOf(n.t, cmd)
+	if code < 0 {
+		n.t.Fatalf("%v: %s\n%s", args, cmd.ProcessState, stderr)
 	}
-	return out.String(), cmd.ProcessState.ExitCode()
+	return stdout, code
 }
 
 func (g *memoryGroup) peak() int64 {

@@ -127,10 +127,8 @@ func (n *wholeNode) asked(loginUID, sudoUser string, args ...string) (stdout, st
 	n.write("loginuid", loginUID)
 	cmd := n.command(args...)
 	cmd.Env = append(os.Environ(), testLoginUID+"="+n.path("loginuid"), "SUDO_USER="+sudoUser)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // exit code 3 reports that something is kept
-	return out.String(), errs.String()
+	stdout, stderr, _ = outputOf(n.t, cmd)
+	return stdout, stderr
 }
 
 // records are those of the ledger.

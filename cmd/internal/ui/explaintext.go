@@ -3,16 +3,14 @@ package ui
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"time"
-
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"maps"
+	"slices"
+	"strings"
 )
 
 type explainer struct {
@@ -47,9 +45,6 @@ func (p *Printer) Explain(e Explanation) {
 		x.volData(all)
 	}
 	x.lookErrors(&e.Report)
-	if len(e.pods) > 0 && e.Node != nil {
-		x.ending(e.Node)
-	}
 }
 
 func (x explainer) line(label, text string) { x.Item("", label, 14, "", text) }
@@ -147,7 +142,7 @@ func (x explainer) summary(pod *podView) string {
 	case pod.Verdict == policy.Wait && Ends(pod.Why) != "":
 		return "Not yet. " + x.remover.After(Ends(pod.Why), sweep)
 	case pod.Verdict == policy.Wait:
-		return "Not yet. " + cmp.Or(x.remover.Later(sweep), "The reasons end by themselves."+within(time.Duration(pod.DueSeconds)*time.Second))
+		return "Not yet. " + cmp.Or(x.remover.Later(sweep), "The reasons end by themselves.")
 	case pod.outlook() == policy.OutlookQuiet:
 		return "Kept, as an operator asked."
 	}

@@ -268,7 +268,6 @@ func (p *Printer) whatToDo(v *Report, shown []podView) {
 	counts := map[string]int{}
 	var clears, runtimeOnly, used int
 	var ends string
-	var longest time.Duration
 	p.Gap()
 	item := func(label string, c Colour, text string) { p.Item("", label, v.wordWidth(), c, text) }
 	for i := range shown {
@@ -291,7 +290,6 @@ func (p *Printer) whatToDo(v *Report, shown []podView) {
 		if pod.evidence.RuntimeOnly {
 			runtimeOnly++
 		}
-		longest = max(longest, time.Duration(pod.DueSeconds)*time.Second)
 	}
 	if runtimeOnly > 0 {
 		item("gone", "", human.Count(runtimeOnly, "more pod")+" only in the runtime: no directory, and a sandbox or container.")
@@ -313,19 +311,11 @@ func (p *Printer) whatToDo(v *Report, shown []podView) {
 		item(wordWait, Yellow, v.remover.After(ends, sweepCommand))
 	}
 	if counts[wordWait] > 0 {
-		item(wordWait, Yellow, cmp.Or(v.remover.Later(sweepCommand), "Nothing to do: it ends by itself."+within(longest)))
+		item(wordWait, Yellow, cmp.Or(v.remover.Later(sweepCommand), "Nothing to do: it ends by itself."))
 	}
 	if counts[string(policy.Keep)]+counts[outcomeKept] > 0 {
 		item("keep", Red, "What keeps a pod, and what to do about it: orphan-reaper explain POD")
 	}
-}
-
-// within returns a sentence on when the next change comes.
-func within(d time.Duration) string {
-	if d <= 0 {
-		return ""
-	}
-	return " The next change comes within " + human.Age(d) + "."
 }
 
 // ending writes how many pods the kubelet is terminating: its own count names none of them.

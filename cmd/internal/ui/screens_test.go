@@ -260,7 +260,7 @@ func TestExplainAnswers(t *testing.T) {
 	for uid, want := range map[string]string{
 		uidReap:  "Dead, and nothing is mounted or in use. The next sweep moves it to quarantine.",
 		uidAlive: "This pod lives. It is left alone.",
-		uidHold:  "Not yet. The reasons end by themselves. The next change comes within 3m.",
+		uidHold:  "Not yet. The reasons end by themselves.",
 		uidUsed:  "Not yet. It is removed when PID 4242 (tail) ends.",
 	} {
 		x := NewExplanation(busyReport(), busyContext(), parsers.PodUID(uid), "", nil)
