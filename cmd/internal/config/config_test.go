@@ -33,39 +33,6 @@ func load(t *testing.T, text string, find func(context.Context) (string, string,
 	return Load(t.Context(), in)
 }
 
-// TestDefaults holds the defaults of the command line's contract.
-func TestDefaults(t *testing.T) {
-	c, err := load(t, "", nil)
-	testkit.Must(t, err)
-	want := map[string]string{
-		"root_dir": "/var/lib/kubelet", "mode": "enforce", "enforce_spread": "0s", "hold": "5m", "settle": "5m", "confirm": "5m", "retention": "24h",
-		"max_per_look": "0", "hold_reported": "1m", "quarantine_dir": "/var/lib/kubelet/orphan-reaper", "state_dir": "/var/lib/orphan-reaper",
-		"log_sources": "auto", "log_files": "/var/log/messages,/var/log/syslog", "runtime_endpoint": "auto",
-		"node_namespaces": "auto", "node_root": "/", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "node_name": "auto", "api_unreachable": "keep",
-
-		"kubelet_token_file": "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
-		"cni_data_dir": "/var/lib/cni/networks", "cni_conf_dir": "/etc/cni/net.d", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info",
-		"log_format": "auto", "web.listen_addresses": "", "web.config_file": "none", "web.token_review": "none", "orphan_report": "none",
-	}
-	for i := range Settings {
-		s := &Settings[i]
-		got := strings.Join(s.Values(&c), ",")
-		if s.Key == "journal_units" {
-			if !strings.HasPrefix(got, "kubelet.service,k3s.service,k3s-agent.service,rke2-server.service") {
-				t.Errorf("journal_units: %s", got)
-			}
-			continue
-		}
-		if got != want[s.Key] {
-			t.Errorf("%s: %s, want %s", s.Key, got, want[s.Key])
-		}
-		delete(want, s.Key)
-	}
-	if len(want) > 0 {
-		t.Errorf("no settings for %v", want)
-	}
-}
-
 // TestPrecedence: flags over file over discovery over defaults, and each value has its source.
 func TestPrecedence(t *testing.T) {
 	find := func(context.Context) (string, string, bool) { return "/data/kubelet", "kubelet, PID 812", true }
