@@ -65,5 +65,4 @@ func newDoctorCommand(a *cli) *cobra.Command {
 	return cmd
 }
 
-// bundleFormat is the format in which doctor writes a file for a bug report.
 const bundleFormat = "bundle"

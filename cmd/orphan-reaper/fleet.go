@@ -31,7 +31,6 @@ func newFleetCommand(a *cli) *cobra.Command {
 	return group
 }
 
-// fleetFlags adds the flags that select the nodes and the connection.
 func fleetFlags(cmd *cobra.Command, o *app.FleetOptions) {
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -146,7 +145,6 @@ func bytesOf(text string) (int64, error) {
 	return q.Value(), nil
 }
 
-// writeFleet writes the list in the format that was asked for.
 func (a *cli) writeFleet(shown *ui.FleetList) error {
 	switch a.output {
 	case "yaml":

@@ -10,7 +10,6 @@ import (
 // allSettings marks a command whose help describes every setting. The help of the others names it.
 const allSettings = "all-settings"
 
-// help prints the help of a command in at most 80 columns.
 func (a *cli) help(cmd *cobra.Command) {
 	p := a.printer(a.stdout)
 	p.Given = "" // a page is about every node
@@ -93,7 +92,6 @@ func helpFlags(cmd *cobra.Command) (own, shared *pflag.FlagSet) {
 // noOutput marks a command that has one form of output.
 const noOutput = "no-output"
 
-// marks makes the annotations of a command.
 func marks(words ...string) map[string]string {
 	m := map[string]string{}
 	for _, w := range words {

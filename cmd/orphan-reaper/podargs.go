@@ -43,7 +43,6 @@ its entry in quarantine. quarantine list shows them. You cannot use
 NAMESPACE/NAME here: a pod can write the name under which it is shown, and so
 use the name of another pod.`
 
-// onePod is for a command that acts on one pod.
 func onePod(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return exit.Usagef("orphan-reaper scan lists all pods", "name one pod")
@@ -51,7 +50,6 @@ func onePod(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// naming is the kind of pod names that a command accepts.
 type naming int
 
 const (
@@ -60,7 +58,6 @@ const (
 	noName                    // no name
 )
 
-// hint lists what an argument can be.
 func (n naming) hint() string {
 	const uid = "give a pod's UID, its first 4 or more digits, "
 	switch n {
@@ -73,7 +70,6 @@ func (n naming) hint() string {
 	return uid + "NAMESPACE/NAME, or its directory: orphan-reaper scan"
 }
 
-// mostCandidates limits the error for an argument that matches several pods.
 const mostCandidates = 10
 
 var (
@@ -163,7 +159,6 @@ func matching(pods []app.Pod, matches func(app.Pod) bool) (found []app.Pod) {
 	return found
 }
 
-// notAPod is the error for an argument that names no pod.
 func notAPod(text string, how naming, why string) error {
 	hint := how.hint()
 	if uid, ok := parsers.ParsePodUID(strings.ToLower(text)); ok {
@@ -172,7 +167,6 @@ func notAPod(text string, how naming, why string) error {
 	return exit.Usagef(hint, "%s %s", strconv.Quote(text), why)
 }
 
-// ambiguous is the error for an argument that matches several pods.
 func ambiguous(text string, found []app.Pod) error {
 	var lines []string
 	for _, pod := range found {

@@ -54,7 +54,6 @@ removes nothing of it without --force.
 	return cmd
 }
 
-// purge permanently removes entries, after the operator agreed.
 func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 	if isArchive(args) {
 		return a.purgeArchive(ctx, args[0], yes)
@@ -113,7 +112,6 @@ func confirmed(entries []policy.EntryState) []policy.EntryState {
 	return slices.DeleteFunc(slices.Clone(entries), func(e policy.EntryState) bool { return open[e.UID] })
 }
 
-// errNotConfirmed is for an operator who did not type yes.
 var errNotConfirmed = errors.New("not confirmed; nothing was changed")
 
 // confirm shows what would be changed and asks on the terminal. Only "yes" is yes. Without a terminal, the error has verb, the
@@ -133,7 +131,6 @@ func (a *cli) confirm(show func(*ui.Printer), question, verb, would string) erro
 	return answered(f)
 }
 
-// answered returns an error unless the answer is yes.
 func answered(in io.Reader) error {
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if strings.TrimSpace(answer) == "yes" {
@@ -145,7 +142,6 @@ func answered(in io.Reader) error {
 	return errNotConfirmed
 }
 
-// purgeArchive permanently removes one archive.
 func (a *cli) purgeArchive(ctx context.Context, name string, yes bool) error {
 	cfg, err := a.archive(ctx, name, false)
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// seeQuarantine is the hint for an entry that does not exist.
 const seeQuarantine = "orphan-reaper quarantine list shows what there is"
 
 func newQuarantineCommand(a *cli) *cobra.Command {
@@ -79,7 +78,6 @@ func doneBefore(cfg config.Config, uid parsers.PodUID, kind policy.Kind) (policy
 	return last, ui.NewOutcomes([]policy.Outcome{done}), err
 }
 
-// outcomeError returns the error of an action that did not end as planned.
 func outcomeError(verb string, o policy.Outcome) error {
 	text := o.Err
 	if text == "" {

@@ -69,7 +69,6 @@ func helpCommand(cmd *cobra.Command, args []string) error {
 	return target.Help()
 }
 
-// addFlags adds the flags of the command line's contract.
 func (a *cli) addFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.VarP(&choiceValue{&a.output, []string{"text", "json"}, "FORMAT"}, "output", "o", "text or json")
@@ -100,7 +99,6 @@ func completeFlags(root *cobra.Command) {
 	}
 }
 
-// choiceValue is a flag whose value is one of some words.
 type choiceValue struct {
 	value   *string
 	choices []string
@@ -122,7 +120,6 @@ func (v *choiceValue) Set(s string) error {
 	return fmt.Errorf("%s is not one of %s", strconv.Quote(s), strings.Join(v.choices, ", "))
 }
 
-// before runs before every command.
 func (a *cli) before(cmd *cobra.Command) error {
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
 		return exit.Usagef("", "--config is empty") // an empty variable of a shell does not mean the usual file
@@ -149,7 +146,6 @@ func flagError(cmd *cobra.Command, err error) error {
 	return exit.Usagef(cmd.CommandPath()+" --help", "%w", err)
 }
 
-// newGroup returns a command that only has subcommands.
 func newGroup(use, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long, SuggestionsMinimumDistance: 2,
@@ -157,7 +153,6 @@ func newGroup(use, short, long string) *cobra.Command {
 	}
 }
 
-// noCommand is the error of a group without a known subcommand.
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknownCommand(cmd, args[0])

@@ -62,7 +62,6 @@ func newScanCommand(a *cli) *cobra.Command {
 	return cmd
 }
 
-// scan looks once and prints the result.
 func (a *cli) scan(ctx context.Context, cfg config.Config, show ui.Show) error {
 	s, err := app.Look(ctx, cfg, show.Only)
 	if err != nil {

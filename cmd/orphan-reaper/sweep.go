@@ -47,7 +47,6 @@ func newSweepCommand(a *cli) *cobra.Command {
 	return cmd
 }
 
-// printSweep prints the results of a sweep or its plan, and returns the error with its exit code.
 func (a *cli) printSweep(cfg config.Config, s *app.Survey, show ui.Show) error {
 	shown := ui.NewReport(s.Report, a.lookContext(cfg, s), show)
 	if err := a.write(shown, func(p *ui.Printer) { p.Report(&shown) }); err != nil {

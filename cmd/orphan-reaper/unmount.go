@@ -58,7 +58,6 @@ continues.
 	return cmd
 }
 
-// unmount unmounts the mounts of one pod, after the operator agreed.
 func (a *cli) unmount(ctx context.Context, cfg config.Config, uid parsers.PodUID, o app.UnmountOptions, yes bool) error {
 	shown := a.viewContext(cfg)
 	shown.Daemon = app.Standing(ctx, cfg)

@@ -21,7 +21,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// maxConfigFile bounds the read.
 const maxConfigFile = 1 << 20
 
 // retiredSection and retiredFlags configured traces, which earlier versions sent. They have no effect; command
@@ -132,7 +131,6 @@ func (r *fileReader) mapping(section string, n *yaml.Node) {
 	}
 }
 
-// target returns the node that an alias stands for.
 func target(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias

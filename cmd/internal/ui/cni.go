@@ -151,12 +151,10 @@ func (v *Report) cniSums() []string {
 	return texts
 }
 
-// cniNouns are the files' names for people.
 var cniNouns = map[cni.Kind]string{
 	cni.Cache: "cache file", cni.Multus: "Multus file", cni.Flannel: "flannel file", cni.Address: "address",
 }
 
-// mostRows is the largest number of rows of CNI files.
 const mostRows = 40
 
 // cniGroup is the files that have one row: a node that leaks has thousands that differ in their names only.

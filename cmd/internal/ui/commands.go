@@ -47,7 +47,6 @@ func (x Place) fill(e *policy.Evidence, templates []string) (commands []string) 
 	return slices.DeleteFunc(commands, func(command string) bool { return clean.Text(command) != command })
 }
 
-// values returns the values of a placeholder.
 func (x Place) values(e *policy.Evidence, name string) (values []string) {
 	uid := string(e.UID)
 	switch name {

@@ -36,7 +36,6 @@ type Doctor struct {
 	unattended bool   // the first thing to do is to have something remove eligible pods
 }
 
-// complaints summarizes the logs' messages about all pods.
 type complaints struct {
 	Lines    int              `json:"lines"`
 	LastHour int              `json:"last_hour"`
@@ -49,7 +48,7 @@ type complaints struct {
 	Sources  []summary.Source `json:"sources"`
 }
 
-// pod is one pod that the kubelet complains of, or that is left.
+// complained is one pod that the kubelet complains of, or that is left.
 type complained struct {
 	UID        string          `json:"uid"`
 	Namespace  string          `json:"namespace"`
@@ -215,7 +214,6 @@ func mainReason(p *summary.Pod) policy.Reason {
 	return first
 }
 
-// missing lists why nothing can be removed on this node, and what could not be read.
 func (v *Doctor) missing() {
 	add := func(text string) { v.Missing = append(v.Missing, clean.Text(text)) }
 	for _, s := range v.c.Sources {
@@ -247,12 +245,10 @@ func (v *Doctor) missing() {
 	}
 }
 
-// deaf reports whether no log was read at all.
 func (v *Doctor) deaf() bool {
 	return !slices.ContainsFunc(v.c.Sources, func(s summary.Source) bool { return s.Read })
 }
 
-// podSum counts pods of a kind and their bytes.
 type podSum struct {
 	pods  int
 	bytes int64
@@ -261,7 +257,6 @@ type podSum struct {
 // String returns the sum, and what becomes of it.
 func (s podSum) String() string { return human.Count(s.pods, "pod") + " (" + human.Size(s.bytes) + ")" }
 
-// sumOf sums up the pods that one selects.
 func (v *Doctor) sumOf(one func(*complained) bool) (s podSum) {
 	for i := range v.Pods {
 		if one(&v.Pods[i]) {

@@ -52,7 +52,6 @@ func (p doctorPrinter) write(v *Doctor) {
 	p.missing(v)
 }
 
-// complaints writes the subject of the kubelet's messages, since when and how often.
 func (p doctorPrinter) complaints(v *Doctor) {
 	c := &v.Complaints
 	switch {
@@ -261,7 +260,6 @@ func (p doctorPrinter) quarantine(v *Doctor) {
 	}
 }
 
-// whose is "1 pod's" or "2 pods'".
 func whose(pods int) string { return human.Count(pods, "pod") + human.Plural(pods, "'s", "'") }
 
 // commands writes commands, each on a line of its own, and names the command that has those that are too many.
@@ -275,13 +273,11 @@ func (p doctorPrinter) commands(commands []string, rest string) {
 	}
 }
 
-// leftoverNouns are the singular nouns of each kind.
 var leftoverNouns = map[string]string{
 	policy.LeftNamespaces: "network namespace", policy.LeftMounts: "containerd mount",
 	policy.LeftCgroups: "empty cgroup", policy.LeftCheckpoints: "checkpoint",
 }
 
-// leftovers writes what dead pods left elsewhere, and who removes it.
 func (p doctorPrinter) leftovers(v *Doctor) {
 	var parts, unknown []string
 	for _, l := range v.Leftovers {
@@ -306,7 +302,6 @@ func (p doctorPrinter) leftovers(v *Doctor) {
 	}
 }
 
-// todo writes what an operator has to do.
 func (p doctorPrinter) todo(v *Doctor) {
 	var back []string
 	for i := range v.Pods { // put back, and kept by nothing else
@@ -339,7 +334,6 @@ func (p doctorPrinter) todo(v *Doctor) {
 	}
 }
 
-// missing writes what is missing here, and what root would add.
 func (p doctorPrinter) missing(v *Doctor) {
 	if len(v.Missing) > 0 {
 		p.Heading("What is missing here")

@@ -324,7 +324,6 @@ func (x explainer) entry(e *policy.EntryState) {
 	}
 }
 
-// taken writes the removed files, by class.
 func (p *Printer) taken(heading string, taken map[string]policy.Tally) {
 	if len(taken) == 0 {
 		return
@@ -347,7 +346,6 @@ func (p *Printer) volData(files map[string]string) {
 	}
 }
 
-// history writes the actions on the pod, the oldest first.
 func (x explainer) history() {
 	if len(x.done) == 0 {
 		return

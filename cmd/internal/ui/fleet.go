@@ -175,7 +175,6 @@ func (f *FleetList) add(r *report.Report) {
 	}
 }
 
-// mostFleetSums bounds the sums by different names.
 const mostFleetSums = 1000
 
 // hits returns how many pods of a node have the scope's reason and driver, as far as the node's sums and pods
@@ -216,7 +215,6 @@ func (s *FleetScope) pod(p report.Pod) bool {
 	return s.All || p.NeedsPerson || s.Reason+s.Driver+s.Namespace != ""
 }
 
-// namedNode is a node in a list, whose name may be replaced.
 type namedNode struct {
 	node, callsItself *string
 	url               string
@@ -240,7 +238,6 @@ func tellApart(nodes []namedNode, hosts map[string]string, others []string) {
 	}
 }
 
-// names are those of the nodes that did not answer.
 func names(silent []FleetSilence) (names []string) {
 	for _, s := range silent {
 		names = append(names, s.Node)
@@ -274,7 +271,6 @@ func (f *FleetList) Sort() {
 	report.SortSums(f.Sums)
 }
 
-// compare orders two nodes: the worst first, or what has most.
 func (s *FleetScope) compare(a, b *FleetNode) int {
 	ca, cb := &a.Counts, &b.Counts
 	bytes := cmp.Compare(cb.Bytes+cb.QuarantineBytes, ca.Bytes+ca.QuarantineBytes)

@@ -152,7 +152,6 @@ func (p *Printer) FleetSweep(f *FleetSweep) {
 	p.silent(f.Silent, false)
 }
 
-// breakers names every node whose breaker is open.
 func (p *Printer) breakers(f *FleetSweep) {
 	if len(f.Open) > 0 {
 		p.Heading("NODES WHOSE BREAKER IS OPEN: orphan-reaper quarantine list, on that node, shows the pod that turned out to be alive")

@@ -77,10 +77,8 @@ func (p *Printer) silent(silent []FleetSilence, all bool) {
 	}
 }
 
-// fleetWidth is that of the column of nodes.
 const fleetWidth = 28
 
-// fleetSums writes how many pods have which reason and driver, and are how old.
 func (p *Printer) fleetSums(f *FleetList) {
 	by, rows := "", 0
 	for _, s := range f.Sums {

@@ -69,7 +69,6 @@ func (p *Printer) Globals(all []GlobalMount, most int, now time.Time) {
 		"Before you unmount one, check what docs/faq.md lists.")
 }
 
-// words describes the volume.
 func (v *GlobalMount) words(now time.Time) string {
 	text := map[policy.Truth]string{
 		policy.Yes: "mounted", policy.No: "a directory, not mounted", policy.Unknown: "it is not known whether it is mounted",

@@ -117,10 +117,8 @@ func keptOf(recorded map[parsers.PodUID]string) []KeptSum {
 	return all
 }
 
-// reportLabel is that of the column of labels.
 const reportLabel = 15
 
-// mostKept is how many sets of reasons are shown.
 const mostKept = 5
 
 // WriteNodeReport writes the report.

@@ -10,7 +10,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// outcomeView is the result of one action of an operator.
 type outcomeView struct {
 	UID     string                  `json:"uid"`
 	Entry   string                  `json:"entry"`
@@ -130,7 +129,6 @@ func (v *Report) outcomes(outcomes []policy.Outcome) {
 	}
 }
 
-// uids returns which pods are there.
 func uids(pods []podView) map[string]bool {
 	there := make(map[string]bool, len(pods))
 	for i := range pods {

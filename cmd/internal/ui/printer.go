@@ -76,7 +76,6 @@ func (p *Printer) Printf(format string, args ...any) {
 	p.put(p.Given.In(fmt.Sprintf(format, args...)))
 }
 
-// put writes text as it is.
 func (p *Printer) put(text string) {
 	if p.gap {
 		text = "\n" + text

@@ -26,7 +26,6 @@ func (p *Printer) PurgeDone(outcomes []policy.Outcome) {
 	}
 }
 
-// mostAsked is how many entries a question lists.
 const mostAsked = 20
 
 // Purging lists the entries that a purge would remove. The content of one is known only once its data-free part was removed:

@@ -117,7 +117,6 @@ func (v *Entry) colour() Colour {
 	return ""
 }
 
-// in returns the time until PurgeAt.
 func (v *Entry) in(now time.Time) string { return inTime(v.PurgeAt.Sub(now)) }
 
 // inTime is "in 3m" or "now".
@@ -236,7 +235,6 @@ func entryRows(views []Entry, now time.Time) (rows []Row) {
 	return rows
 }
 
-// entryTable writes the entries and their sum.
 func (p *Printer) entryTable(views []Entry, now time.Time) {
 	if len(views) == 0 {
 		p.Printf("Nothing lies in quarantine.\n")

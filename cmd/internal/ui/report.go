@@ -152,7 +152,6 @@ func viewPod(p *policy.Judged) podView {
 	return pod
 }
 
-// viewPods shows the pods that are at one of the stages.
 func viewPods(pods []policy.Judged, stages ...policy.Stage) []podView {
 	views := make([]podView, 0, len(pods))
 	for p := range policy.At(pods, stages...) {
@@ -202,7 +201,6 @@ func viewNode(r *reaper.Report) *nodeView {
 	return v
 }
 
-// outlook returns what the pod needs from an operator.
 func (v *podView) outlook() policy.Outlook { return policy.OutlookOf(v.Verdict, v.Why) }
 
 // ended reports whether nothing of the pod runs, and it is kept since the runtime still has it: a sandbox that has

@@ -230,7 +230,6 @@ func quarantined(entries []Entry, unlisted int) string {
 	return text + "."
 }
 
-// mostConflicts bounds the commands for conflicts.
 const mostConflicts = 3
 
 // conflicts returns the requested pods with an entry in quarantine that is kept until an operator acts.
@@ -327,7 +326,6 @@ func (p *Printer) ending(n *nodeView) {
 	}
 }
 
-// lookErrors writes what could not be read.
 func (p *Printer) lookErrors(v *Report) {
 	if len(v.Errors) == 0 {
 		return

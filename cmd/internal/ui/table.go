@@ -29,7 +29,6 @@ func (r Row) reasons(between string) string {
 	return strings.Join(words, between)
 }
 
-// titleWidth is that of a pod's UID.
 const titleWidth = 36
 
 // line is the row in a pipe: fields separated by tabs, "-" for an empty one.

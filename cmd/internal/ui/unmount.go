@@ -13,7 +13,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// mountView is one mount, and what became of it.
 type mountView struct {
 	policy.Mount
 	Copies int           `json:"copies"` // in other mount namespaces
@@ -171,7 +170,6 @@ func (p *Printer) Unmount(v Unmount) {
 	}
 }
 
-// unmounted writes what became of each mount.
 func (p *Printer) unmounted(v *Unmount) {
 	for _, m := range v.Mounts {
 		switch {
