@@ -95,7 +95,7 @@ var doctored = map[string]func(*summary.Case){
 	},
 	"restored": func(x *summary.Case) {
 		complain(x)
-		keep(x, policy.ReasonRestored, "")
+		keep(x, policy.ReasonRestored)
 		x.DataPods, x.DataBytes = 1, 4096
 	},
 	"deaf": func(x *summary.Case) {
@@ -153,8 +153,8 @@ func doctoredInUse(x *summary.Case) {
 }
 
 // keep keeps the pod that may go.
-func keep(x *summary.Case, reason policy.Reason, detail string) {
-	x.Pods[0].Decision, x.Pods[0].Why = policy.Keep, []policy.Why{{Reason: reason, Detail: detail}}
+func keep(x *summary.Case, reason policy.Reason) {
+	x.Pods[0].Decision, x.Pods[0].Why = policy.Keep, []policy.Why{{Reason: reason}}
 }
 
 // TestDoctor: one screen for each kind of node, that fits a terminal of 80 columns and 24 lines, but for
@@ -217,16 +217,16 @@ func TestDoctorReadsOnly(t *testing.T) {
 	}{
 		"listed, and reported just now": {func(x *summary.Case) {
 			complain(x)
-			keep(x, policy.ReasonSandbox, "")
+			keep(x, policy.ReasonSandbox)
 		}, "Something of it is still listed.", "It lives"},
 		"listed, and reported long ago": {func(x *summary.Case) {
 			complain(x)
-			keep(x, policy.ReasonSandbox, "")
+			keep(x, policy.ReasonSandbox)
 			x.Said[0].Now, x.Said[0].Last = false, screenNow.Add(-time.Hour)
 		}, "It lives.", "still listed"},
 		"listed, and reported a second ago": {func(x *summary.Case) {
 			complain(x)
-			keep(x, policy.ReasonSandbox, "")
+			keep(x, policy.ReasonSandbox)
 			x.Said[0].Now = false
 		}, "Something of it is still listed.", "It has stopped"},
 		"a missing log file": {func(x *summary.Case) {

@@ -3,14 +3,15 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-	"maps"
-	"slices"
-	"strings"
 )
 
 type explainer struct {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
@@ -193,19 +194,19 @@ func entrySum(views []Entry) string {
 			data++
 		}
 	}
-	text := human.Count(len(views), "entry")
+	parts := []string{human.Count(len(views), "entry")}
 	if unknown < len(views) {
-		text += ", " + human.Size(bytes)
+		parts[0] += ", " + human.Size(bytes)
 	}
 	for _, part := range []struct {
 		n     int
 		words string
 	}{{unknown, "of a size not yet known"}, {conflicts, "in conflict"}, {data, "with data that may be a user's"}} {
 		if part.n > 0 {
-			text += "; " + human.Thousands(part.n) + " " + part.words
+			parts = append(parts, human.Thousands(part.n)+" "+part.words)
 		}
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 // entryRows returns one row for each entry: its phase, UID and name, what is left of it, and when it is purged.
