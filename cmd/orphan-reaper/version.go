@@ -2,9 +2,9 @@ package main
 
 import (
 	"cmp"
+	"io"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -67,6 +67,12 @@ func newVersionCommand(a *cli) *cobra.Command {
 	}
 }
 
+var shells = map[string]func(root *cobra.Command, w io.Writer) error{
+	"bash": func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+	"zsh":  func(root *cobra.Command, w io.Writer) error { return root.GenZshCompletion(w) },
+	"fish": func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
+}
+
 func newCompletionCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "completion bash|zsh|fish", Short: "Write a shell's completion script",
@@ -76,26 +82,15 @@ func newCompletionCommand(a *cli) *cobra.Command {
 		Annotations: marks(noSettings, noOutput),
 		ValidArgs:   []string{"bash", "zsh", "fish"},
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return exit.Usagef("one of bash, zsh, fish", "name one shell")
+			if len(args) != 1 || shells[args[0]] == nil {
+				return exit.Usagef("", "name one shell: bash, zsh or fish")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := a.printer(a.stdout)
-			var err error
-			switch root := cmd.Root(); args[0] {
-			case "bash":
-				err = root.GenBashCompletionV2(p, true)
-			case "zsh":
-				err = root.GenZshCompletion(p)
-			case "fish":
-				err = root.GenFishCompletion(p, true)
-			default:
-				return exit.Usagef("one of bash, zsh, fish", "there is no completion for %s", strconv.Quote(args[0]))
-			}
-			if ui.QuietPipe(err) != nil {
-				return ui.QuietPipe(err)
+			if err := ui.QuietPipe(shells[args[0]](cmd.Root(), p)); err != nil {
+				return err
 			}
 			return p.Flush()
 		},
