@@ -43,3 +43,29 @@ func TestRefusedIsShown(t *testing.T) {
 		t.Error("a new process does not try again")
 	}
 }
+
+// TestFailedPurgeEnds: the operator was told that a purge had failed. Once the obstacle is gone, no later pass purges what
+// may be a user's data.
+func TestFailedPurgeEnds(t *testing.T) {
+	n := newFakeNode()
+	p := n.add(1, nil)
+	p.data, p.ephemeral = true, true
+	r := n.reaper(t, atOnce())
+	mustPass(t, r, n.claim(1))
+	n.stays = true
+	outs, err := r.PurgeEntries(t.Context(), uidOf(1), n.shown(1), false)
+	if err != nil || outs[0].Result != policy.Failed {
+		t.Fatal(outs, err)
+	}
+	n.stays = false
+	n.pass(time.Hour)
+	r = n.reaper(t, atOnce())
+	for range 3 {
+		mustPass(t, r)
+		n.pass(time.Minute)
+	}
+	entries := n.Entries()
+	if len(n.quarantine) != 1 || !p.data || !p.ephemeral || n.shown(1)[0].Phase != policy.PhaseConfirmed {
+		t.Errorf("%d in quarantine: %+v", len(n.quarantine), entries)
+	}
+}

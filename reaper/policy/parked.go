@@ -176,6 +176,8 @@ func goOn(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Act
 		return v, nil
 	case s.Phase == PhaseStripping:
 		return v, &Action{Kind: Strip, Take: contents.TakeStrip, By: KnownUser(s.By)}
+	case s.Phase == PhasePurging && s.TakeAll && len(s.Failed) > 0: // the operator was told, and nothing of a user's goes later
+		return v, &Action{Kind: Purge, Take: contents.TakeStrip, By: KnownUser(s.By)}
 	case s.Phase == PhasePurging && s.TakeAll: // an operator asked for it, and it was cut short
 		return v, &Action{Kind: Purge, Take: contents.TakeAll, By: KnownUser(s.By)}
 	case s.Phase == PhasePurging:

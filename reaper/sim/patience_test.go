@@ -64,6 +64,10 @@ func (o *oracle) ends(n *node) {
 			o.fail(n, "%s lies in quarantine, and the ledger does not have it", n.byUID[d.uid])
 			continue
 		}
+		// The two have changed places, and the newer one could not get its own name: the elder may have left by now.
+		if e.Phase == policy.PhasePutting && d.id != e.ID {
+			continue
+		}
 		due := n.now-d.parked > n.rules.Confirm+5*time.Minute
 		// A kubelet that has started since wrote down what it had read, and it names no pod that has no directory.
 		if n.kubelet.inFile[d.uid] && d.by != n.kubelet.run {

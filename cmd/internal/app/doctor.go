@@ -65,7 +65,7 @@ func Examine(ctx context.Context, cfg config.Config) (x summary.Case, err error)
 // complaints counts the kubelet's complaints in the logs in x, and returns those that may be evidence.
 func complaints(ctx context.Context, x *summary.Case, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
 	now := clock.Now().Wall
-	tally := summary.NewTally(now)
+	tally := summary.NewTally(now, func(uid parsers.PodUID) bool { return NameThere(cfg, string(uid)) })
 	claims := readLogs(ctx, cfg, clock, log, observer{
 		back: doctorPeriod,
 		note: func(line parsers.Line, s parsers.Sighting, past bool) {

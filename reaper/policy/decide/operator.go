@@ -83,7 +83,8 @@ func PlanCommand(meant []policy.EntryState, rests []policy.Evidence, kind policy
 		if i < len(rests) {
 			a.Evidence.Facts = rests[i].Facts
 		}
-		if s.Phase == policy.PhaseConflict && !s.IsElder() {
+		// Of what was made anew the ledger does not have the identity. It keeps the elder's name if its own was refused.
+		if s.Phase == policy.PhaseConflict && !s.IsElder() || s.Phase == policy.PhasePutting && kind == policy.Purge {
 			a.ID = policy.DirID{}
 		}
 		actions = append(actions, a)

@@ -1,6 +1,7 @@
 package summary
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,7 +124,7 @@ func TestOrder(t *testing.T) {
 // second time only says that it comes now.
 func TestTally(t *testing.T) {
 	now := time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC)
-	tally := NewTally(now)
+	tally := NewTally(now, func(parsers.PodUID) bool { return false })
 	line := func(uid parsers.PodUID, ago time.Duration, change func(*parsers.Sighting)) parsers.Sighting {
 		s := parsers.Sighting{UID: uid, Report: parsers.ReportPathsPresent, Time: now.Add(-ago), CatchUp: true}
 		change(&s)
@@ -157,12 +158,14 @@ func TestTally(t *testing.T) {
 
 // TestTallyBounds: who can make lines can make up UIDs.
 func TestTallyBounds(t *testing.T) {
-	tally := NewTally(time.Now())
+	tally := NewTally(time.Now(), func(uid parsers.PodUID) bool { return uid == "here" })
 	for i := range mostSaid + 10 {
 		tally.Add(parsers.Sighting{UID: parsers.PodUID(rune(i))}, "journald", "", false)
 	}
-	if n := len(tally.Pods()); n != mostSaid {
-		t.Errorf("%d pods", n)
+	tally.Add(parsers.Sighting{UID: "here"}, "journald", "", false)
+	pods := tally.Pods()
+	if n := len(pods); n != mostSaid+1 || !slices.ContainsFunc(pods, func(s Said) bool { return s.UID == "here" && s.Now }) {
+		t.Errorf("%d pods, want %d and the one that has a directory", n, mostSaid)
 	}
 }
 

@@ -24,12 +24,13 @@ type Said struct {
 	Teardown bool
 }
 
-// mostSaid bounds the pods of one source: forged lines may have any UID.
+// mostSaid bounds the pods of one source, other than those that have a directory: forged lines may have any UID.
 const mostSaid = 4096
 
 // Tally counts lines by source and pod.
 type Tally struct {
 	now  time.Time
+	here func(parsers.PodUID) bool
 	said map[tallyKey]*Said
 	size map[string]int
 }
@@ -39,9 +40,10 @@ type tallyKey struct {
 	uid    parsers.PodUID
 }
 
-// NewTally returns a tally for a moment by the wall clock: the last hour ends there.
-func NewTally(now time.Time) *Tally {
-	return &Tally{now: now, said: map[tallyKey]*Said{}, size: map[string]int{}}
+// NewTally returns a tally for a moment by the wall clock: the last hour ends there. here reports whether a pod has a
+// directory on this node.
+func NewTally(now time.Time, here func(parsers.PodUID) bool) *Tally {
+	return &Tally{now: now, here: here, said: map[tallyKey]*Said{}, size: map[string]int{}}
 }
 
 // Add counts one sighting of a source. again reports that the line is counted elsewhere, and only shows that it came now.
@@ -49,7 +51,7 @@ func (t *Tally) Add(s parsers.Sighting, source, words string, again bool) {
 	key := tallyKey{source, s.UID}
 	said := t.said[key]
 	if said == nil {
-		if t.size[source] >= mostSaid {
+		if t.size[source] >= mostSaid && !t.here(s.UID) {
 			return
 		}
 		t.size[source]++
