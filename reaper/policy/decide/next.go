@@ -145,12 +145,15 @@ func (s *schedule) nextTry() time.Duration {
 // untilPurge is when to look at a confirmed entry that is purged after left. One that was due in this pass and was not
 // purged (in use, mode observe) is not inspected at once again.
 func (s *schedule) untilPurge(entry string, left time.Duration) time.Duration {
-	due := slices.ContainsFunc(s.Pods, func(p policy.Judged) bool { return p.Stage == policy.InQuarantine && p.Entry == entry })
-	acted := s.ended(func(o policy.Outcome) bool { return o.Action.Entry == entry })
-	if left <= 0 && due && !acted {
-		return lookAgain
+	if left > 0 {
+		return max(left, time.Second)
 	}
-	return max(left, time.Second)
+	for p := range policy.At(s.Pods, policy.InQuarantine) {
+		if p.Entry == entry && !s.ended(func(o policy.Outcome) bool { return o.Action.Entry == entry }) {
+			return lookAgain
+		}
+	}
+	return time.Second
 }
 
 // confirming reports whether a parked pod waits for its confirm time, or a cleared one for its
