@@ -321,9 +321,13 @@ func (o *oracle) miss(n *node, p *pod, d *dir) {
 		}
 		missing := p.alive() && p.home == d.id.Ino && !p.cleaned
 		for _, m := range d.mounts {
-			missing = missing || m.since < d.parked
+			missing = missing || m.since < d.parked && n.dirs[d.uid] == nil // else its pod has another one, which is used
 		}
-		if from := max(d.parked, n.program.began, n.faults.last); n.now-from < exchange || !n.program.up {
+		wait := exchange
+		if n.faults.last > d.parked { // what could not go back is tried again after 30 s
+			wait += 40 * time.Second
+		}
+		if from := max(d.parked, n.program.began, n.faults.last); n.now-from < wait || !n.program.up {
 			o.miss(n, p, d)
 		} else if missing {
 			o.fail(n, "%s has been without its directory for %s", p, (n.now - d.parked).Round(time.Second))
