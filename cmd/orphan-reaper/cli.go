@@ -61,12 +61,7 @@ func (a *cli) catchSignals(ctx context.Context) context.Context {
 // signalPatience is how long a command may take to end after a signal.
 const signalPatience = 2 * time.Second
 
-// run is the program without the process around it.
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	return runAs(app.Person{LoginUID: "/proc/self/loginuid", SudoUser: env("SUDO_USER")}, args, stdin, stdout, stderr, env)
-}
-
-// runAs is run for an operator whose records are written to stderr where there is no journal.
+// runAs is the program without the process around it, for an operator whose records are written to stderr where there is no journal.
 func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
 	// A reader that has seen enough (| head) must not kill us in the middle of a change:
 	// with a handler in place a write gives EPIPE instead of the signal.
@@ -235,20 +230,14 @@ func (a *cli) worksLong(cmd *cobra.Command) *cobra.Command {
 		if a.quiet && a.verbose {
 			return exit.Usagef("", "give either --quiet or --verbose")
 		}
-		a.follow(cmd)
+		if !a.quiet {
+			var work *progress.Work
+			work, a.stopFollowing = ui.Follow(a.stderr, func() time.Time { return app.Now().Wall }, a.verbose)
+			if work != nil {
+				cmd.SetContext(progress.With(cmd.Context(), work))
+			}
+		}
 		return inner(cmd, args)
 	}
 	return cmd
-}
-
-// follow prints the progress of the command.
-func (a *cli) follow(cmd *cobra.Command) {
-	if a.quiet {
-		return
-	}
-	work, stop := ui.Follow(a.stderr, func() time.Time { return app.Now().Wall }, a.verbose)
-	if work != nil {
-		cmd.SetContext(progress.With(cmd.Context(), work))
-	}
-	a.stopFollowing = stop
 }

@@ -6,8 +6,13 @@
 // holds no rules: those are in reaper/policy.
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/app"
+)
 
 func main() {
-	os.Exit(run(pluginCommand(os.Args[0], os.Args[1:]), os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+	person := app.Person{LoginUID: "/proc/self/loginuid", SudoUser: os.Getenv("SUDO_USER")}
+	os.Exit(runAs(person, pluginCommand(os.Args[0], os.Args[1:]), os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 }

@@ -125,15 +125,6 @@ func (c Config) Notes() []string {
 	if c.Hold == 0 && !c.Waive() {
 		notes = append(notes, "hold: with 0s one look is enough to move a pod to quarantine")
 	}
-	if c.Kubeconfig == None && c.Source("api_unreachable") != sourceDefault {
-		notes = append(notes, "api_unreachable: not used, since kubeconfig names no API server")
-	}
-	if c.Kubeconfig == None && c.OrphanReport == None && len(c.WebListenAddresses) == 0 && c.Source("node_name") != sourceDefault {
-		notes = append(notes, "node_name: not used, since neither kubeconfig nor orphan_report names an API server, and no HTTP is answered")
-	}
-	if c.Kubeconfig != None && c.Waive() {
-		notes = append(notes, "kubeconfig: with --runtime-endpoint none no pod is shown to run here, so that the API server's list only adds reasons to keep")
-	}
 	if !c.journald() && c.Source("journal_units") != sourceDefault {
 		notes = append(notes, "journal_units: not used, since log_sources names no journald")
 	}
