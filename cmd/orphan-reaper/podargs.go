@@ -218,33 +218,26 @@ func (a *cli) surveyed(ctx context.Context, args []string, how naming, past bool
 	return cfg, uids, err
 }
 
-// meant is the parsed argument of restore or purge.
-type meant struct {
-	uid     parsers.PodUID      // "" without an argument
-	entries []policy.EntryState // the entries of that pod in quarantine, or without an argument all entries
-}
-
-// quarantined returns the configuration, and the parsed argument of restore or purge. It lists the quarantine
-// once, so that the argument, the screen and the action refer to the same entries.
-func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config, means meant, err error) {
+// quarantined returns the configuration, and the pod of the argument of restore or purge with its entries in quarantine; without
+// an argument all entries. It lists the quarantine once, so that the argument, the screen and the action refer to the same
+// entries.
+func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config, uid parsers.PodUID, entries []policy.EntryState, err error) {
 	if cfg, err = a.nodeConfig(ctx); err != nil {
-		return cfg, means, err
+		return cfg, "", nil, err
 	}
 	q, err := app.ReadQuarantine(cfg)
 	if err != nil {
-		return cfg, means, fmt.Errorf("cannot list the quarantine: %w", err)
+		return cfg, "", nil, fmt.Errorf("cannot list the quarantine: %w", err)
 	}
-	if means.entries = lying(q.Entries); len(args) == 0 {
-		return cfg, means, nil
+	if entries = lying(q.Entries); len(args) == 0 {
+		return cfg, "", entries, nil
 	}
 	uids, err := podUIDs(cfg, args, noName, func() ([]app.Pod, error) { return podsOf(q.Entries), nil })
 	if err != nil {
-		return cfg, means, err
+		return cfg, "", nil, err
 	}
 	a.printPods(args, uids)
-	means.uid = uids[0]
-	means.entries = slices.DeleteFunc(means.entries, func(e policy.EntryState) bool { return e.UID != means.uid })
-	return cfg, means, nil
+	return cfg, uids[0], slices.DeleteFunc(entries, func(e policy.EntryState) bool { return e.UID != uids[0] }), nil
 }
 
 // podsOf returns the pods of entries that are in quarantine, and as pods of the past those that the operator put back: the

@@ -58,19 +58,18 @@ func (a *cli) purge(ctx context.Context, args []string, yes, force bool) error {
 	if isArchive(args) {
 		return a.purgeArchive(ctx, args[0], yes)
 	}
-	cfg, means, err := a.quarantined(ctx, args)
+	cfg, uid, entries, err := a.quarantined(ctx, args)
 	if err != nil {
 		return err
 	}
-	entries := means.entries
-	if means.uid != "" && len(entries) == 0 {
-		last, done, err := doneBefore(cfg, means.uid, policy.KindRemoved)
+	if uid != "" && len(entries) == 0 {
+		last, done, err := doneBefore(cfg, uid, policy.KindRemoved)
 		if err != nil {
 			return err
 		}
-		return a.write(done, func(p *ui.Printer) { p.Printf("removed already, at %s: %s\n", human.When(last.At.Wall), means.uid) })
+		return a.write(done, func(p *ui.Printer) { p.Printf("removed already, at %s: %s\n", human.When(last.At.Wall), uid) })
 	}
-	if means.uid == "" {
+	if uid == "" {
 		entries = confirmed(entries)
 	}
 	if len(entries) == 0 {

@@ -66,11 +66,10 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 	if isArchive(args) {
 		return a.restoreArchive(ctx, args[0], false)
 	}
-	cfg, means, err := a.quarantined(ctx, args)
+	cfg, uid, entries, err := a.quarantined(ctx, args)
 	if err != nil {
 		return err
 	}
-	uid, entries := means.uid, means.entries
 	if len(entries) == 0 {
 		return a.restoredBefore(ctx, cfg, uid)
 	}
