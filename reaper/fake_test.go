@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,6 +107,13 @@ func resume(t *testing.T, r *Reaper) {
 	if err := r.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// purge purges what lies of one pod.
+func purge(t *testing.T, r *Reaper, i int, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
+	t.Helper()
+	outs, failed, err := r.PurgeEntries(t.Context(), []parsers.PodUID{uidOf(i)}, shown, living)
+	return outs, cmp.Or(err, failed[uidOf(i)])
 }
 
 func newFakeNode() *fakeNode {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -34,7 +35,7 @@ func TestSameCommandAgain(t *testing.T) {
 			return []policy.Outcome{o}, err
 		},
 		"purge": func(r *Reaper, shown []policy.EntryState) ([]policy.Outcome, error) {
-			return r.PurgeEntries(t.Context(), uidOf(1), shown, false)
+			return purge(t, r, 1, shown, false)
 		},
 	}
 	for name, command := range commands {
@@ -64,7 +65,7 @@ func TestSameCommandAgain(t *testing.T) {
 func TestPassFinishesPurge(t *testing.T) {
 	n, rules := heldNode(t)
 	n.cutAt = n.steps + 2 // the intent is written, and nothing is removed
-	if !killed(func() { _, _ = n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), n.shown(1), false) }) {
+	if !killed(func() { _, _ = purge(t, n.reaper(t, rules), 1, n.shown(1), false) }) {
 		t.Fatal("not cut off")
 	}
 	n.cutAt = 0
@@ -103,12 +104,12 @@ func TestPersonMeansWhatWasShown(t *testing.T) {
 		shown := n.shown(1)
 		change(n)
 		there := len(n.quarantine)
-		outs, err := n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), shown, true)
+		outs, err := purge(t, n.reaper(t, rules), 1, shown, true)
 		if !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), name) || len(outs) != 0 || len(n.quarantine) != there {
 			t.Errorf("%s: %+v, %v, left %v", name, outs, err, n.quarantine)
 		}
 		// Shown anew, it goes: the guard alone has kept it.
-		if outs, err := n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), n.shown(1), true); err != nil || len(outs) != there || len(n.quarantine) != 0 {
+		if outs, err := purge(t, n.reaper(t, rules), 1, n.shown(1), true); err != nil || len(outs) != there || len(n.quarantine) != 0 {
 			t.Errorf("%s, shown anew: %+v, %v, left %v", name, outs, err, n.quarantine)
 		}
 	}
@@ -128,7 +129,7 @@ func TestPersonMeansWhatWasShown(t *testing.T) {
 	come(n)
 	shown = n.shown(1)
 	delete(n.quarantine, younger)
-	if outs, err := n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), shown, false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
+	if outs, err := purge(t, n.reaper(t, rules), 1, shown, false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
 		t.Errorf("less: %+v, %v, left %v", outs, err, n.quarantine)
 	}
 }
@@ -240,7 +241,34 @@ func TestCommandBesideItself(t *testing.T) {
 	if _, err := n.reaper(t, rules).Restore(t.Context(), uidOf(1), shown); !errors.Is(err, ErrNotThere) {
 		t.Errorf("restore: %v", err)
 	}
-	if _, err := n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), shown, false); !errors.Is(err, ErrNotThere) || len(n.pods) != 1 {
+	if _, err := purge(t, n.reaper(t, rules), 1, shown, false); !errors.Is(err, ErrNotThere) || len(n.pods) != 1 {
 		t.Errorf("purge: %v", err)
+	}
+}
+
+// TestPurgeMany: a purge of many pods takes one look. What keeps one of them keeps no other.
+func TestPurgeMany(t *testing.T) {
+	n := newFakeNode()
+	uids := []parsers.PodUID{uidOf(1), uidOf(2), uidOf(3), uidOf(4)}
+	var shown []policy.EntryState
+	for i := range 3 {
+		n.add(i+1, nil).data = true
+	}
+	mustPass(t, n.reaper(t, atOnce()), n.claim(1), n.claim(2), n.claim(3))
+	for range 3 {
+		n.pass(time.Minute)
+		mustPass(t, n.reaper(t, atOnce()))
+	}
+	for i := range 3 {
+		shown = append(shown, n.shown(i+1)...)
+	}
+	n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(2): {policy.FactSandbox: policy.Yes}}
+	looks := n.looks
+	outs, failed, err := n.reaper(t, atOnce()).PurgeEntries(t.Context(), uids, shown, false)
+	if err != nil || len(outs) != 2 || len(n.quarantine) != 1 || n.looks != looks+1 {
+		t.Errorf("%d outcomes, %d in quarantine, %d looks: %v", len(outs), len(n.quarantine), n.looks-looks, err)
+	}
+	if !errors.Is(failed[uidOf(2)], ErrLives) || !errors.Is(failed[uidOf(4)], ErrNotThere) || len(failed) != 2 {
+		t.Errorf("failed: %v", failed)
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -162,7 +163,9 @@ func (n *node) obey(r *reaper.Reaper, what kind, p *pod) (err error) {
 	case operatorRestores:
 		_, err = r.Restore(ctx, p.uid, n.shown(r, p.uid))
 	case operatorPurges:
-		_, err = r.PurgeEntries(ctx, p.uid, n.shown(r, p.uid), false)
+		var failed map[parsers.PodUID]error
+		_, failed, err = r.PurgeEntries(ctx, []parsers.PodUID{p.uid}, n.shown(r, p.uid), false)
+		err = cmp.Or(err, failed[p.uid])
 	case operatorResumes:
 		err = r.Resume(ctx)
 	case operatorForgets:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,22 +75,23 @@ func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.En
 	return act(ctx, by, cfg, func(n *Node) (outs []policy.Outcome, err error) {
 		progress.From(ctx).Begin("removing permanently", "entry", 0)
 		var errs []error
-		for i, e := range shown {
-			if slices.ContainsFunc(shown[:i], func(before policy.EntryState) bool { return before.UID == e.UID }) {
-				continue
-			}
-			done, err := n.Reaper.PurgeEntries(ctx, e.UID, shown, living)
-			if errors.Is(err, reaper.ErrNotThere) { // the same command beside this one may have been faster
-				if last, readErr := LastOutcome(cfg, e.UID); readErr == nil && last.Kind == policy.KindRemoved {
-					gone := policy.Action{Kind: policy.Purge, UID: e.UID, Entry: last.Entry}
-					done, err = []policy.Outcome{{Action: gone, Result: policy.Gone}}, nil
+		uids := make([]parsers.PodUID, 0, len(shown))
+		for _, e := range shown {
+			uids = append(uids, e.UID)
+		}
+		slices.Sort(uids)
+		for some := range slices.Chunk(slices.Compact(uids), policy.BatchSize) {
+			done, failed, err := n.Reaper.PurgeEntries(ctx, some, shown, living)
+			outs, errs = append(outs, done...), append(errs, err)
+			for _, uid := range slices.Sorted(maps.Keys(failed)) {
+				last, readErr := LastOutcome(cfg, uid)
+				if errors.Is(failed[uid], reaper.ErrNotThere) && readErr == nil && last.Kind == policy.KindRemoved { // by the same command beside this one
+					gone := policy.Action{Kind: policy.Purge, UID: uid, Entry: last.Entry}
+					outs = append(outs, policy.Outcome{Action: gone, Result: policy.Gone})
+					continue
 				}
+				errs = append(errs, failed[uid])
 			}
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			outs = append(outs, done...)
 		}
 		return outs, errors.Join(errs...)
 	})

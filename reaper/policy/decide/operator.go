@@ -70,19 +70,16 @@ func Changed(meant, shown []policy.EntryState) string {
 	return ""
 }
 
-// PlanCommand plans what an operator asked for. rests is what a look saw of the entries, or of the
-// first of them.
-func PlanCommand(meant []policy.EntryState, rests []policy.Evidence, kind policy.ActionKind) []policy.Action {
+// PlanCommand plans what an operator asked for. rests is what a look saw of the entries, by their names.
+func PlanCommand(meant []policy.EntryState, rests map[string]policy.Evidence, kind policy.ActionKind) []policy.Action {
 	actions := make([]policy.Action, 0, len(meant))
-	for i, s := range meant {
+	for _, s := range meant {
 		a := s.Action(kind)
 		a.ByPerson, a.Evidence.Residue = true, s.Left
 		if kind == policy.Purge {
 			a.Take = contents.TakeAll
 		}
-		if i < len(rests) {
-			a.Evidence.Facts = rests[i].Facts
-		}
+		a.Evidence.Facts = rests[s.Entry].Facts
 		// Of what was made anew the ledger does not have the identity. It keeps the elder's name if its own was refused.
 		if s.Phase == policy.PhaseConflict && !s.IsElder() || s.Phase == policy.PhasePutting && kind == policy.Purge {
 			a.ID = policy.DirID{}
@@ -105,16 +102,21 @@ func Forgotten(entries map[string]*policy.EntryState, uids []parsers.PodUID, now
 	return records
 }
 
-// LivesAgain reports whether the pod of entries that a look saw lives again, and by what.
-func LivesAgain(log *reported.Log, look policy.Look, entries []policy.EntryState, r policy.Rules) (string, bool) {
-	for i := range look.Resting {
-		e := look.Resting[i]
-		completeEntry(&e, log, &look, &entries[i])
-		v := policy.Lives(e, look.Node, entries[i], r, look.At)
-		if v.Decision != policy.Keep {
+// LiveAgain returns by what each pod lives again of which a look saw entries.
+func LiveAgain(log *reported.Log, look policy.Look, entries []policy.EntryState, r policy.Rules) map[parsers.PodUID]string {
+	states, signs := map[string]*policy.EntryState{}, map[parsers.PodUID]string{}
+	for i := range entries {
+		states[entries[i].Entry] = &entries[i]
+	}
+	for _, e := range look.Resting {
+		state := states[e.Entry]
+		if state == nil || signs[e.UID] != "" {
 			continue
 		}
-		return policy.WhyWords(v.Why), true
+		completeEntry(&e, log, &look, state)
+		if v := policy.Lives(e, look.Node, *state, r, look.At); v.Decision == policy.Keep {
+			signs[e.UID] = policy.WhyWords(v.Why)
+		}
 	}
-	return "", false
+	return signs
 }
