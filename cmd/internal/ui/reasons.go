@@ -240,7 +240,8 @@ var Reasons = []ReasonText{
 		Reason: policy.ReasonCannotMove,
 		Means:  "The pod directory could not be moved to quarantine: the kernel refused that when it was last tried.",
 		Todo: "Find the cause of the error in the detail; the next run tries again. If the two directories are on different mounts, set " +
-			"--quarantine-dir to one on the same mount as the pods directory.",
+			"--quarantine-dir to one on the same mount as the pods directory. Out of a pods directory that is itself a mount point nothing " +
+			"can be moved: mount its parent instead.",
 		Look: []string{"findmnt -T {pods}", "findmnt -T {quarantine}"},
 	},
 	{

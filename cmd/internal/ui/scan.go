@@ -189,6 +189,7 @@ func (p *Printer) sums(v *Report, shown []podView) {
 		parts = append(parts, human.Verb(person, "needs", "need")+" you")
 	}
 	switch dead := len(shown) - ended - sums[wordAlive].pods; {
+	case len(shown) == 0 && len(v.show.Only) > 0: // the errors name them
 	case len(shown) == 0:
 		p.Printf("No pod directories.\n")
 	case dead == 0:
