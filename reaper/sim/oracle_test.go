@@ -34,9 +34,10 @@ type oracle struct {
 	asked     map[parsers.PodUID]question      // the last one about each pod
 	signs     map[parsers.PodUID]time.Duration // the last look in which something spoke for the pod
 	logged    map[parsers.PodUID]time.Duration // the last look in which it had a log directory
-	blind     time.Duration                    // when the last look began that could not identify the kubelet: whose lines came before is not known
-	scan      error                            // of the last scan of the mounts
-	scanned   map[parsers.PodUID]bool          // whether it found one
+	good      map[parsers.PodUID]goodness
+	blind     time.Duration           // when the last look began that could not identify the kubelet: whose lines came before is not known
+	scan      error                   // of the last scan of the mounts
+	scanned   map[parsers.PodUID]bool // whether it found one
 	scannedAt time.Duration
 	cleared   time.Duration   // when a leaf was cleared last: others wait until its kubelet has finished, for 5 min at most
 	moved     []*dir          // in this pass
@@ -46,6 +47,21 @@ type oracle struct {
 	proven    bool            // one of these was confirmed
 	wasProven bool            // when the look began
 	misled    map[string]bool // the entries for which the breaker opened when the pod misled; it opens again if the outcome is not written
+}
+
+// goodness is for how long the evidence about a pod has been good. The time from a look with a doubt about the node to the next one does not
+// count.
+type goodness struct {
+	sum, looked time.Duration
+	doubt       bool
+}
+
+// until is the sum at a later look.
+func (g goodness) until(looked time.Duration) time.Duration {
+	if g.doubt || g.looked == 0 {
+		return g.sum
+	}
+	return g.sum + looked - g.looked
 }
 
 // question is what the last question found.
@@ -59,6 +75,7 @@ func (o *oracle) begin() {
 	o.kubelets, o.misled = map[string]policy.KubeletID{}, map[string]bool{}
 	o.confirmed = map[string]*readings{}
 	o.asked, o.signs, o.logged = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}, map[parsers.PodUID]time.Duration{}
+	o.good = map[parsers.PodUID]goodness{}
 }
 
 func (o *oracle) fail(n *node, format string, args ...any) {
@@ -237,6 +254,10 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 		o.fail(n, "%s was parked, though its kubelet tears down a volume of it, of which no line was read", p)
 	case !lists && n.log.said[p.uid] < ran && (r.logs.Pods[p.uid] || r.logs.Err != nil || r.network.Truth != policy.Yes || spoke < ran):
 		o.fail(n, "%s was parked, though its kubelet did not release it", p)
+	case n.rules.NeedAPI && r.api.Silent != "":
+		o.fail(n, "%s was parked, though the API server's list, which the operator asked for, could not be read", p)
+	case o.good[p.uid].until(o.looked) < hold-time.Second:
+		o.fail(n, "%s was parked after the evidence had been good for %s", p, o.good[p.uid].until(o.looked))
 	case n.now-n.booted < hold:
 		o.fail(n, "%s was parked %s after the machine was switched on", p, n.now-n.booted)
 	case r.at.Wall.Sub(r.of[p.index].seen.changed) < hold:

@@ -30,6 +30,11 @@ func (o *oracle) passed(n *node) {
 		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest {
 			o.signs[p.uid] = o.looked
 		}
+		g := o.good[p.uid]
+		o.good[p.uid] = goodness{sum: g.until(o.looked), looked: o.looked, doubt: r.mountErr != nil || r.cgroupErr != nil || r.runtimeErr() != nil}
+		if o.signs[p.uid] == o.looked || r.of[i].seen == nil {
+			o.good[p.uid] = goodness{looked: o.looked}
+		}
 		if r.logs.Pods[p.uid] {
 			o.logged[p.uid] = o.looked
 		}
