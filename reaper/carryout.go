@@ -58,7 +58,7 @@ func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy
 		outs := r.execute(ctx, rep, batch)
 		moved := slices.DeleteFunc(slices.Clone(outs), func(o policy.Outcome) bool { return !o.Moved() })
 		if len(moved) > 0 {
-			// The pods go back even when the daemon is told to stop, but a file system that hangs does not keep it.
+			// The pods go back even when the daemon must stop, but a file system that hangs does not keep it.
 			// The intent of what does not go back in time is in the ledger: the next start puts it back.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTime)
 			for _, back := range r.batches(policy.PutBacks(moved, r.Prober.Still(ctx, batch.LastAsked()), at)) {

@@ -17,7 +17,7 @@ type Prober interface {
 	Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error)
 	// Mounts returns FactMounted of each UID.
 	Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact
-	// Still reads the facts of policy.LastFacts anew for these pods, one call of each source, and returns a
+	// Still reads the facts of policy.LastFacts again for these pods, one call of each source, and returns a
 	// copy of each pod's evidence with them. A source that does not answer in time leaves its facts Unknown.
 	Still(ctx context.Context, pods []policy.Evidence) []policy.Evidence
 	// MountsParked returns the same of the pods' entries in quarantine.

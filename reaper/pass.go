@@ -44,7 +44,7 @@ type memory struct {
 	CNI json.RawMessage `json:"cni,omitempty"`
 }
 
-// Load reads what earlier looks left. Without it every hold begins anew.
+// Load reads what earlier looks left. Without it every hold starts again.
 func (r *Reaper) Load() error {
 	if r.Store == nil {
 		return nil
@@ -179,7 +179,7 @@ func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 	}
 	for name, v := range map[string]any{"holds": r.memory, "heard": now.Log} {
 		if err := r.Store.Save(name, v); err != nil {
-			// Nothing is lost: after a restart the hold begins anew.
+			// Nothing is lost: after a restart the hold starts again.
 			r.Log.Error("cannot keep what the look found; after a restart every hold begins anew", slog.String("name", name), slog.Any("error", err))
 		}
 	}

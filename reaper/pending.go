@@ -113,7 +113,7 @@ func (p *pending) lookEnded(rep Report, claims []reported.Claim, now time.Durati
 	p.asked = false
 	p.due = 0
 	p.ask(now + rep.Next)
-	// Claims that came while the look ran ask anew, by what is known now.
+	// Claims that came while the look ran ask again, by what is known now.
 	for c := range p.claims.All() {
 		p.hurry(c)
 	}

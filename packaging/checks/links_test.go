@@ -193,3 +193,22 @@ func TestMakeTargets(t *testing.T) {
 		t.Errorf("only %d make targets were found", named)
 	}
 }
+
+var testName = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`)
+
+// TestNamedTests: each test that a page names exists, by its whole name or as the beginning of several.
+func TestNamedTests(t *testing.T) {
+	var code strings.Builder
+	pages := readTree(t, func(file, text string) {
+		if strings.HasSuffix(file, "_test.go") {
+			code.WriteString(text)
+		}
+	})
+	for page, text := range pages {
+		for _, name := range testName.FindAllString(text, -1) {
+			if !strings.Contains(code.String(), "func "+name) {
+				t.Errorf("%s names %s, which is no test", page, name)
+			}
+		}
+	}
+}

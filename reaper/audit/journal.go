@@ -78,7 +78,7 @@ func (j *Journal) Record(r policy.Record) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrStuck):
-		// Under systemd stderr goes to the same journald, so writing to it would block for ever.
+		// Under systemd stderr goes to the same journald, so writing to it would block forever.
 		return err
 	}
 	if j.opts.Fallback == nil {

@@ -22,7 +22,7 @@ type Guard struct {
 }
 
 const (
-	// mostStuck bounds the threads that hang for ever, one for each pod that hangs.
+	// mostStuck bounds the threads that hang forever, one for each pod that hangs.
 	mostStuck = 32
 	// usualPatience is how long one part of a look may take before its facts are Unknown.
 	usualPatience = 10 * time.Second

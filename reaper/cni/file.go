@@ -24,7 +24,7 @@ const (
 // Kinds lists them all.
 func Kinds() []Kind { return []Kind{Cache, Multus, Flannel, Address} }
 
-// FileID is one file in one state: another file under its name, or the same file written anew, has another one.
+// FileID is one file in one state: another file under its name, or the same file written again, has another one.
 type FileID struct {
 	Dev   uint64 `json:"dev"`
 	Ino   uint64 `json:"ino"`

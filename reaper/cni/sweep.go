@@ -174,7 +174,7 @@ type sweep struct {
 func (s *Sweeper) Turn(ctx context.Context, t reaper.Turn) reaper.Turned {
 	w := &sweep{Sweeper: s, Turn: t, rep: Report{At: s.Clock.Now(), Census: NewCensus()}}
 	if json.Unmarshal(t.Memory, &w.listings) != nil {
-		w.listings = Listings{} // the hold begins anew
+		w.listings = Listings{} // the hold starts again
 	}
 	w.sweep(ctx)
 	if !t.DryRun {

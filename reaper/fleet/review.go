@@ -24,7 +24,7 @@ const (
 	allowedFor = time.Minute
 	refusedFor = 10 * time.Second
 	unknownFor = 2 * time.Second // the API server did not answer
-	latelyFor  = time.Hour       // for so long what was allowed is asked anew apart from all that was not
+	latelyFor  = time.Hour       // for so long what was allowed is asked again apart from all that was not
 	mostKept   = 256             // of what is allowed, and of what is refused
 	mostAsked  = 4               // at once, of each of the two
 	reviewTime = 5 * time.Second
@@ -52,7 +52,7 @@ var renewals = allowance{20, 2 * time.Second}
 
 // Reviewer asks one API server. It is safe for concurrent use.
 type Reviewer struct {
-	open func() (*kube.Server, error) // for each question anew: credentials are replaced while we run
+	open func() (*kube.Server, error) // for each question again: credentials are replaced while we run
 	now  func() time.Time
 	log  *slog.Logger
 

@@ -38,7 +38,7 @@ func NewServer(c *rest.Config, user string) (*Server, error) {
 	return &Server{a, c.BearerToken, user}, err
 }
 
-// Node returns the name of the node whose kubelet has these credentials, "" where they are somebody else's.
+// Node returns the name of the node whose kubelet has these credentials, "" where they are another user's.
 func (s *Server) Node() string {
 	if name, ok := strings.CutPrefix(s.User, "system:node:"); ok {
 		return name
@@ -56,7 +56,7 @@ func (e *RefusedError) Error() string { return e.err.Error() }
 func (e *RefusedError) Unwrap() error { return e.err }
 
 // ReadConfig reads the current context of a kubeconfig and the files that it names. One whose credentials come from a program
-// is refused: the daemon runs as root and unattended. Callers read it anew each time: tokens and certificates are replaced
+// is refused: the daemon runs as root and unattended. Callers read it again each time: tokens and certificates are replaced
 // while we run.
 func ReadConfig(file string, now time.Time) (*Server, error) {
 	raw, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: file}).Load()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A parked pod may live again under its UID, with a directory that its kubelet made anew: a static pod whose manifest came
+// A parked pod may live again under its UID, with a directory that its kubelet made again: a static pod whose manifest came
 // back, or one that was judged wrongly. If the new directory is used it stays, since containers hold binds and mounts of
 // it, and the elder stays in quarantine until an operator has merged the two.
 

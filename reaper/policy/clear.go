@@ -2,8 +2,8 @@ package policy
 
 import "time"
 
-// A restarted kubelet takes a dead pod's leftover volume directory for a volume, and if it is not empty tries for ever to
-// remove it: "UnmountVolume.TearDown failed … directory not empty" (NFS and others on 1.30 to 1.36). It never reports such
+// A restarted kubelet treats a dead pod's leftover directory as a volume. If it is not empty, the kubelet retries its
+// removal forever: "UnmountVolume.TearDown failed … directory not empty" (NFS and others on 1.30 to 1.36). It never reports such
 // a pod as an orphan. So the pod stays in place, and only the content of that directory, the leaf, is moved to quarantine.
 // The kubelet then removes the leaf and the pod's directory by itself.
 

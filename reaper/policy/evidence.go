@@ -11,7 +11,7 @@ import (
 )
 
 // Instant is one moment on two clocks: the wall's, for display and for file times, and
-// CLOCK_BOOTTIME within one boot, for every decision about how long something lasts.
+// CLOCK_BOOTTIME within one boot, forevery decision about how long something lasts.
 // The wall clock may jump; the boot clock cannot.
 type Instant struct {
 	Wall   time.Time     `json:"wall"`
@@ -46,7 +46,7 @@ type KubeletID struct {
 var ErrRootMoved = errors.New("this is not the kubelet's root directory")
 
 // ErrStateRemoved is for a state directory that was removed, or emptied, while it was open, and its locks with it. A new
-// start makes it anew.
+// start makes it again.
 var ErrStateRemoved = errors.New("the state directory was removed while it was in use")
 
 // LogFormat is the kubelet's --logging-format.
@@ -161,7 +161,7 @@ type Look struct {
 	At     Instant
 	Node   Node
 	Pods   []Evidence // one for each entry of the pods directory, sorted by name
-	Parked []Evidence // one for each pod that the request said is parked
+	Parked []Evidence // one for each pod that is parked according to the request
 	// Resting has one for each entry of the request that rests: signs of life, and no more.
 	Resting []Evidence
 	// RuntimeOnly has one for each pod that the runtime has and the pods directory has not.

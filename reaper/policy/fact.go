@@ -47,7 +47,7 @@ type Fact struct {
 	Truth  Truth  `json:"value"`
 	Origin string `json:"origin,omitempty"` // the file, socket or directory that was read
 	Detail string `json:"detail,omitempty"` // what was found there, or the error
-	// Own is true where an Unknown is a doubt about this pod alone: it begins the hold anew, and does not pause it.
+	// Own is true where an Unknown is a doubt about this pod alone: it restarts the hold, and does not pause it.
 	Own bool `json:"-"`
 }
 
@@ -95,7 +95,7 @@ func (n FactName) String() string {
 	return fmt.Sprintf("fact(%d)", uint8(n))
 }
 
-// Facts are the answers for one pod. The zero value knows nothing.
+// Facts are the answers for one pod. In the zero value each is Unknown.
 type Facts [NumFacts]Fact
 
 // Set records the answer to one question.

@@ -19,14 +19,14 @@ const breakerOpen = "a quarantined pod turned out to be alive; inspect it with o
 // Standing is all that decides whether this process may change the node now, whatever the evidence on one pod.
 type Standing struct {
 	Node    Node
-	Breaker bool // open: a parked pod turned out to live, and no operator has run quarantine resume
+	Breaker bool // open: a parked pod turned out to be alive, and no operator has run quarantine resume
 	Rules   Rules
 	DryRun  bool
 	// ByPerson is true for an operator's command on what lies in quarantine. Neither mode nor breaker forbids it.
 	ByPerson bool
 }
 
-// Permit is the right to change the node. Only Gate grants one: every function that changes the node takes it. The
+// Permit is the right to change the node. Only Gate grants one: every function that changes the node needs one. The
 // zero value permits nothing.
 type Permit struct {
 	undo, remove bool

@@ -12,7 +12,7 @@ type KubeletGauges struct {
 	CleanedVolumes *int64 `json:"orphan_pod_cleaned_volumes,omitempty"`
 	Uncleaned      *int64 `json:"orphan_pod_cleaned_volumes_errors,omitempty"`
 	// OrphanedRuntimePods and RestartedPods count since the kubelet's start: pods that the
-	// runtime had and nobody desired, and pods that came back with the same UID.
+	// runtime had and no source desired, and pods that came back with the same UID.
 	OrphanedRuntimePods *int64 `json:"orphaned_runtime_pods,omitempty"`
 	RestartedPods       *int64 `json:"restarted_pods,omitempty"`
 	// Desired, Active and Mirror are how many pods the kubelet is to run, has not released,

@@ -7,7 +7,7 @@ type Hold struct {
 	Since Instant `json:"since"`
 	ID    DirID   `json:"id"`
 	// Sandboxes is what an earlier version wrote of a hold that ran beside stopped sandboxes. Such a hold
-	// begins anew.
+	// starts again.
 	Sandboxes bool `json:"sandboxes,omitempty"`
 	// Unwanted is since when the runtime has had the pod though it is not wanted. It is a
 	// memory of its own: the rest of the hold may be zero.
@@ -26,9 +26,9 @@ type Hold struct {
 
 // A doubt about the node (the runtime does not answer, a process hides its mounts, the API server is away) keeps every pod
 // while it lasts, and pauses the holds: the time from the doubt to the next good look does not count, the rest does. Else
-// a build machine, where some process has a root of its own for a moment each minute, would begin every hold anew for
+// a build machine, where some process has a root of its own for a moment each minute, would begin every hold again for
 // ever. A doubt about the pod itself, a sign of life, and a kubelet that is not there or has just started begin the hold
-// anew.
+// again.
 
 // longestPause bounds what the pauses of one hold may take together: beyond it the first look
 // is too old to be evidence.
@@ -41,7 +41,7 @@ const (
 )
 
 // resume ends the pause and returns how long the evidence has been good, not counting pauses. It returns false if the
-// hold begins anew.
+// hold starts again.
 func (h *Hold) resume(of Hold, r Rules, now Instant) (time.Duration, bool) {
 	since, ok := now.Since(h.Since)
 	if !ok || h.ID != of.ID || h.Sandboxes {

@@ -40,9 +40,9 @@ const (
 	KindRemovedSandbox  Kind = "removed-sandbox"  // by the runtime, at our request
 	KindKeptSandbox     Kind = "kept-sandbox"     // it is gone, or no longer what the look has seen
 	KindConflict        Kind = "conflict"         // of two directories of one pod, one stays in quarantine
-	KindFailed          Kind = "failed"           // an action that an operator should look at
+	KindFailed          Kind = "failed"           // an action that an operator should inspect
 	KindBreaker         Kind = "breaker"          // enforcing stopped
-	KindResumed         Kind = "resumed"          // an operator let it go on
+	KindResumed         Kind = "resumed"          // an operator resumed it
 	KindCNIRemoving     Kind = "sweeping"         // intent: files of CNI, archived
 	KindCNIRemoved      Kind = "swept"            // files of CNI, one batch
 	KindCNIRestored     Kind = "unswept"          // files of CNI put back by an operator
@@ -72,7 +72,7 @@ const (
 	// directory was lost or is another one. Never folded; an operator decides.
 	PhaseUnlisted Phase = "unlisted"
 	// PhaseCNIRemoving: no pod's entry but an archive of CNI files, named by Entry, that are
-	// being taken. What a crash left of that is finished from the archive.
+	// being removed. What a crash left of that is finished from the archive.
 	PhaseCNIRemoving Phase = "sweeping"
 	PhaseGone        Phase = "gone" // no longer in quarantine
 )
@@ -99,7 +99,7 @@ var deeds = [...]deed{
 	{
 		Park, false, KindParking,
 		map[Result]Kind{Done: KindParked, Gone: KindNotParked, Refused: KindNotParked},
-		// It was moved, and the confirm time begins anew; or it never left, and there is nothing to put back.
+		// It was moved, and the confirm time starts again; or it never left, and there is nothing to put back.
 		step{record: KindParked},
 		step{record: KindNotParked},
 	},
@@ -168,7 +168,7 @@ func after(o Outcome) Kind {
 // Intent reports whether the phase is an intent whose outcome is not written down.
 func (p Phase) Intent() bool { _, ok := p.deed(); return ok }
 
-// due reports whether a look can take an entry further that is in this phase, whatever the time.
+// due reports whether a look can advance an entry in this phase at any time.
 func (p Phase) due() bool { return p == PhaseParked || p == PhaseStripping || p == PhasePurging }
 
 // Unfinished reports whether something was begun with the entry that has not ended yet.

@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Parked is what the ledger knows of a pod that was moved aside.
+// Parked is what the ledger records of a parked pod.
 type Parked struct {
 	At      Instant   // when it was parked
 	Begun   Instant   // when that was written down, before it was; zero where the ledger does not have it
@@ -31,7 +31,7 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) Verdict {
 	v.networkConfirms(e, n, r, now)
 	const booted = "the machine has booted since the pod was parked"
 	switch since, ok := now.Since(p.At); {
-	case !ok && r.Waive: // only the clock could confirm, and it has started anew
+	case !ok && r.Waive: // only the clock could confirm, and it has started again
 		v.keep(Return, ReasonConfirm, booted)
 	case !ok:
 		v.keep(Wait, ReasonConfirm, booted)
@@ -176,7 +176,7 @@ func goOn(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Act
 		return v, nil
 	case s.Phase == PhaseStripping:
 		return v, &Action{Kind: Strip, Take: contents.TakeStrip, By: KnownUser(s.By)}
-	case s.Phase == PhasePurging && s.TakeAll && len(s.Failed) > 0: // the operator was told, and nothing of a user's goes later
+	case s.Phase == PhasePurging && s.TakeAll && len(s.Failed) > 0: // the operator has seen the error, and no user data is removed later
 		return v, &Action{Kind: Purge, Take: contents.TakeStrip, By: KnownUser(s.By)}
 	case s.Phase == PhasePurging && s.TakeAll: // an operator asked for it, and it was cut short
 		return v, &Action{Kind: Purge, Take: contents.TakeAll, By: KnownUser(s.By)}

@@ -27,7 +27,7 @@ func Listed(all map[string]*EntryState) []EntryState {
 	return in
 }
 
-// IsElder reports whether an entry in conflict is what the pod had before, and not what its kubelet made anew.
+// IsElder reports whether an entry in conflict is what the pod had before, and not what its kubelet made again.
 func (s EntryState) IsElder() bool { return !strings.Contains(s.Entry, ConflictSuffix) }
 
 // ConflictSuffix ends the quarantine name of a directory that was made again and was not
@@ -64,7 +64,7 @@ const mergeCopy = "# stop the pod, and only then copy what is missing: its conta
 func Merge(elder, live string, uid parsers.PodUID, left []Residue) []string {
 	cmds := []string{"diff -rq " + clean.Shell(elder) + " " + clean.Shell(live)}
 	kept := func(l Residue) bool { return l.Class == contents.ClassData || l.Class == contents.ClassEphemeral }
-	if slices.ContainsFunc(left, kept) { // what the kubelet makes anew is not copied
+	if slices.ContainsFunc(left, kept) { // what the kubelet makes again is not copied
 		cmds = append(cmds, mergeCopy)
 	}
 	return append(cmds, "orphan-reaper quarantine purge --force "+string(uid))

@@ -67,7 +67,7 @@ const (
 	ReasonWaived Reason = "waived"
 	// ReasonSandboxOrphaned: the runtime keeps a stopped sandbox of a pod that no other source has.
 	ReasonSandboxOrphaned Reason = "sandbox-orphaned"
-	// ReasonTerminating: the kubelet seems to terminate the pod for ever.
+	// ReasonTerminating: the kubelet seems stuck terminating the pod.
 	ReasonTerminating Reason = "terminating"
 	// ReasonRemoval: the removal itself was refused by the kernel or the file system.
 	ReasonRemoval Reason = "removal"

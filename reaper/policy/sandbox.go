@@ -78,11 +78,11 @@ func (e *Evidence) OldestSandbox() (time.Time, bool) {
 	return oldest, !oldest.IsZero()
 }
 
-// stuckAfter is how long the runtime must have had an unwanted pod before it counts as terminating for ever. The grace
+// stuckAfter is how long the runtime must have had an unwanted pod before it counts as terminating forever. The grace
 // period is 30 s by default, and a kubelet retries within seconds.
 const stuckAfter = 10 * time.Minute
 
-// terminating recognises a pod that the kubelet seems to terminate for ever: the runtime has it, and the list of wanted
+// terminating recognises a pod that the kubelet seems to terminate forever: the runtime has it, and the list of wanted
 // pods has omitted it for long. After an error of the runtime a kubelet may not try again (kubernetes#113145) until it is
 // restarted. A kubelet that counts no unwanted pods among those that it works on does not work on this one; without that
 // count a pod of which nothing runs is not terminating.

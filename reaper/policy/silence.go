@@ -13,7 +13,7 @@ import (
 //
 // That pod still has its log directory. Every minute the kubelet removes those of the pods that it does not know or has
 // finished with. A name at the pod-resources socket shows the same, but a name may be a successor's, which may wait for a
-// volume for ever. So both keep a pod only until the kubelet reports it or a complete list omits it, and under Rules.Waive
+// volume forever. So both keep a pod only until the kubelet reports it or a complete list omits it, and under Rules.Waive
 // not at all.
 //
 // A log directory that is gone releases no pod: programs that make room on a full disk remove the logs of exactly those

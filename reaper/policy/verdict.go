@@ -16,9 +16,9 @@ type Rules struct {
 	Settle       time.Duration // how long the kubelet must have run
 	Confirm      time.Duration // how long a parked pod waits for a sign of life
 	Retention    time.Duration // how long ephemeral data stays in quarantine
-	// CNIOlderThan is how old what CNI left must be.
+	// CNIOlderThan is how old a CNI file must be to be removed.
 	CNIOlderThan time.Duration
-	MaxPerLook   int  // most pods taken in one look; 0 is no limit
+	MaxPerLook   int  // most pods moved in one look; 0 is no limit
 	Observe      bool // change nothing
 	// EnforceSpread is how long a daemon that changes to mode enforce waits at most, and Wait what is left of that.
 	EnforceSpread time.Duration
@@ -80,7 +80,7 @@ type Verdict struct {
 	// Leaves are the directories whose content is to go to quarantine, of a pod that waits
 	// for nothing but the kubelet's volume manager.
 	Leaves []string
-	// Again is after how long another look could show that the pod terminates for ever. 0 is never.
+	// Again is after how long another look could show that the pod terminates forever. 0 is never.
 	Again time.Duration
 	// Due is after how long time alone could change the verdict; 0 if it cannot.
 	Due time.Duration

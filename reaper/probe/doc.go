@@ -1,7 +1,7 @@
 // Package probe reads the node: pod directories, the mounts of all namespaces, cgroups,
 // the kubelet's state files, staged volumes, processes, runtime and kubelet.
 //
-// It changes nothing on the node, ever, and judges nothing: what it reads becomes facts,
+// It never changes anything on the node and judges nothing: what it reads becomes facts,
 // and whatever it cannot read becomes Unknown, which keeps. Directories are opened from a
 // handle by one name at a time (package beneath), so that a look follows neither a symlink nor a
 // mount. Nothing but directories and a few known regular files is ever opened. No file system is

@@ -67,7 +67,7 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
 }
 
-// Still reads the facts of policy.LastFacts anew, at this moment and for these pods only: one call of each
+// Still reads the facts of policy.LastFacts again, at this moment and for these pods only: one call of each
 // source, all at once. It returns a copy of each pod's evidence with these facts replaced, in bounded time
 // whatever hangs: a source that did not answer by then leaves its facts Unknown.
 func (p *Probe) Still(ctx context.Context, pods []policy.Evidence) []policy.Evidence {

@@ -2,7 +2,7 @@
 // reads the counters when it likes. A Work travels in a context, as an httptrace.ClientTrace does, so that no room
 // passes it on.
 //
-// In the daemon nobody waits: From returns nil there, and the methods of a nil Work return at once.
+// In the daemon no user waits: From returns nil there, and the methods of a nil Work return at once.
 //
 // It draws nothing, decides nothing, and knows no terminal.
 package progress
@@ -41,7 +41,7 @@ type key struct{}
 // With returns a context that carries w.
 func With(ctx context.Context, w *Work) context.Context { return context.WithValue(ctx, key{}, w) }
 
-// From returns the Work that ctx carries, nil where nobody waits.
+// From returns the Work that ctx carries, nil where no user waits.
 func From(ctx context.Context) *Work {
 	w, _ := ctx.Value(key{}).(*Work)
 	return w

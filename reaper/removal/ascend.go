@@ -96,7 +96,7 @@ func (w *walker) rmdir(f *frame, up *beneath.Dir) (again bool, err error) {
 	}
 }
 
-// reopen opens the parent of the top frame anew if it had been closed, and only if it is still the directory that it was.
+// reopen opens the parent of the top frame again if it had been closed, and only if it is still the directory that it was.
 func (w *walker) reopen(f, parent *frame) error {
 	if parent.dir != nil {
 		return nil
@@ -120,7 +120,7 @@ func (w *walker) reopen(f, parent *frame) error {
 	parent.dir = dir
 	w.closed--
 	// Its place in the listing is lost, so the rest is read again from the start, unless something is kept: the
-	// walk would descend into that for ever.
+	// walk would descend into that forever.
 	parent.read = parent.read || parent.kept || f.kept
 	return nil
 }

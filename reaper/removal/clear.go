@@ -23,7 +23,7 @@ var (
 // clear moves the content of one leaf of pods/UID into the same path below quarantine/Entry. The leaf and its
 // siblings remain. The steps, and what a second run finds after a kill:
 //
-//  1. manifest written: nothing was moved, the manifest is written anew;
+//  1. manifest written: nothing was moved, the manifest is written again;
 //  2. the entry or some of the directories in it made: those that are there are used;
 //  3. some of the content moved: the rest is moved as well.
 //

@@ -26,7 +26,7 @@ func (h *handles) close() {
 	h.quar.Close()
 }
 
-// openHandles opens the pods directory and the quarantine anew: either may have been
+// openHandles opens the pods directory and the quarantine again: either may have been
 // replaced since the last batch. create makes the quarantine where it is not there.
 func (r *Remover) openHandles(create bool) *handles {
 	h := &handles{}

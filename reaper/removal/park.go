@@ -21,7 +21,7 @@ var (
 
 // park moves pods/UID to quarantine/Entry. The steps, and what a second run finds after a kill:
 //
-//  1. manifest written: the entry is not there, the manifest is written anew;
+//  1. manifest written: the entry is not there, the manifest is written again;
 //  2. renamed: the entry is there and is the judged directory: done;
 //  3. identified again and another one: see unpark.
 func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {

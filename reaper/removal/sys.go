@@ -12,7 +12,7 @@ import (
 func same(want, got policy.DirID) bool { return want == got && want != policy.DirID{} }
 
 // sameParked reports whether got is the directory that was parked, which may have been under
-// an earlier boot: device numbers are given anew at each (dm, nvme, NFS), so the inode and
+// an earlier boot: device numbers are given again at each (dm, nvme, NFS), so the inode and
 // its birth must do. The zero value means any.
 func sameParked(want, got policy.DirID) bool {
 	return want == policy.DirID{} || (want.Ino == got.Ino && want.Btime == got.Btime)

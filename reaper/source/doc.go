@@ -6,7 +6,7 @@
 //
 // A line is sent on an unbuffered channel, and Position is never ahead of what was received: a caller that stores a
 // Position after having dealt with that loses nothing by a crash. A slow receiver slows the source down. Run returns when
-// its context ends, or for an error that no retry can mend (see classify).
+// its context ends, or for an error that no retry can fix (see classify).
 //
 // The journal is followed by one journalctl that searches to the end and one that follows, which is renewed every ten
 // minutes: journalctl 252 never sees a /var/log/journal that is made after its start. The first search names only the

@@ -73,7 +73,7 @@ func openTailed(path string) (*tailed, error) {
 func descriptor(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
 // madeByKernel reports whether the kernel generates the files of a file system. /proc/kmsg is a regular file by its mode;
-// reading it steals the kernel's messages from syslogd, and waits for ever (proc_kmsg(5)).
+// reading it steals the kernel's messages from syslogd, and waits forever (proc_kmsg(5)).
 func madeByKernel(fs *unix.Statfs_t) bool {
 	switch uint32(fs.Type) {
 	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,

@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// bootIDFile is a random number that the kernel makes anew at each boot (random(4)).
+// bootIDFile is a random number, a new one at each boot (random(4)).
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
 // Clock returns the time of the wall clock and of CLOCK_BOOTTIME, which counts through

@@ -107,7 +107,7 @@ func (s *Store) addTo(table *summary.Table) error {
 }
 
 // saveDays sums up all records before some of them are dropped; after a crash in between they count once. A damaged table
-// begins anew. The caller holds the append lock.
+// starts again. The caller holds the append lock.
 func (s *Store) saveDays() error {
 	var table summary.Table
 	if _, err := s.read(daysName+".json", &table); errors.Is(err, errDamaged) {

@@ -281,7 +281,7 @@ func (s *Store) readVersion() (int, error) {
 }
 
 // openRegular opens a file of the directory, and refuses what is no regular file before
-// opening it: the open of a FIFO waits for ever.
+// opening it: the open of a FIFO waits forever.
 func (s *Store) openRegular(name string, flag int) (File, error) {
 	info, err := s.root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {

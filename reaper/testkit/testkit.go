@@ -130,7 +130,7 @@ func reason(text string) string {
 	return last
 }
 
-// Golden compares a text with a file, and writes that anew where UPDATE_GOLDEN is set.
+// Golden compares a text with a file, and writes that again where UPDATE_GOLDEN is set.
 func Golden(tb testing.TB, path, got string) {
 	tb.Helper()
 	if os.Getenv("UPDATE_GOLDEN") != "" {

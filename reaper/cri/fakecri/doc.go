@@ -3,5 +3,5 @@
 // runtimes fail (slow, hung, empty, dying, speaking an older version, speaking no CRI).
 //
 // It is for tests and for the demo. Nothing that ships may import it: the daemon must
-// never be able to hear a runtime of its own making.
+// never be able to query a runtime of its own making.
 package fakecri

@@ -6,5 +6,5 @@
 // that a node that hangs delays no other. A node that does not answer is reported by its name, never left out. What a
 // node writes or answers is untrusted: it is cut to the bounds of a report (report.Bound), and anything else is an error of that node.
 //
-// It follows no redirect, keeps nothing on disk and decides nothing. Of a daemon it asks for nothing but what reaper/fleet serves.
+// It follows no redirect, keeps nothing on disk and decides nothing. It requests from a daemon only what reaper/fleet serves.
 package cluster

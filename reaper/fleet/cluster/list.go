@@ -37,7 +37,7 @@ type list struct {
 }
 
 // readAll reads all pages of a list and passes on each item. Where the server has forgotten a page's
-// place (410), begin is called and the list begins anew, once.
+// place (410), begin is called and the list starts again, once.
 func readAll[T any](ctx context.Context, s *kube.Server, l list, begin func(), each func(*T) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, listTime, errSlow)
 	defer cancel()

@@ -1,5 +1,5 @@
 // Package reporter writes a node's report into the cluster, as the OrphanReport that has the node's
-// name, and two kinds of events about the node: the breaker has opened, and pods wait for a person.
+// name, and two kinds of events about the node: the breaker has opened, and pods wait for an operator.
 //
 // # What it must not do
 //

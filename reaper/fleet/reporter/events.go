@@ -37,7 +37,7 @@ type event struct {
 type events struct {
 	known   bool            // a first report was seen, with which the others are compared
 	open    bool            // the breaker was
-	persons map[string]bool // the pods that waited for a person, by UID
+	persons map[string]bool // the pods that waited for an operator, by UID
 	breaker event
 	person  event
 	last    time.Time // when the last one on person was written

@@ -19,7 +19,7 @@ type Config struct {
 	// Node is this node's name as it was set, "" for the one in the credentials; Host is
 	// used where they have none.
 	Node, Host string
-	// Open reads which API server to write to and with which credentials. It is asked anew each time.
+	// Open reads which API server to write to and with which credentials. It is asked again each time.
 	Open func() (*kube.Server, error)
 	// Written is called each time the report was written.
 	Written func(at time.Time)

@@ -14,7 +14,7 @@ func Is(err error, these ...unix.Errno) bool {
 	return ok && slices.Contains(these, e)
 }
 
-// Explain adds what a person can do about it. EXDEV means something else in each room.
+// Explain adds what an operator can do about it. EXDEV means something else in each room.
 func Explain(err error) error {
 	var hint string
 	switch {

@@ -56,7 +56,7 @@ const (
 	TypeDirectory
 )
 
-// projectedPlugins write payloads that the API server holds; the kubelet makes them anew.
+// projectedPlugins write payloads that the API server holds; the kubelet makes them again.
 var projectedPlugins = map[string]bool{
 	"kubernetes.io~secret": true, "kubernetes.io~configmap": true,
 	"kubernetes.io~projected": true, "kubernetes.io~downward-api": true,
@@ -217,9 +217,9 @@ func MadeFirst(name string) bool { return name == "volumes" || name == "plugins"
 //
 //	volumes/PLUGIN/VOLUME, and for CSI volumes/kubernetes.io~csi/VOLUME/mount
 //
-// and false for every other path. Projected payloads and emptyDir are left out: their
-// plugins remove what lies there by themselves, and never say that a directory was not empty
-// (emptyDir.TearDownAt is os.RemoveAll, whose errors are unlinkat's). A line that says so of an
+// and false forevery other path. Projected payloads and emptyDir are left out: their
+// plugins remove what lies there by themselves, and never report that a directory was not empty
+// (emptyDir.TearDownAt is os.RemoveAll, whose errors are unlinkat's). A line that reports it of an
 // emptyDir is forged; and after a reboot that is all that a pod which comes back has on disk.
 func SplitLeaf(leaf string) ([]string, bool) {
 	rel := strings.Split(leaf, "/")

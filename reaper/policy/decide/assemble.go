@@ -10,7 +10,7 @@ import (
 )
 
 // assemble completes the evidence of the look by log, ledger and earlier looks, and adds to the memory. Nothing after it
-// changes evidence; the last question reads some facts anew into copies.
+// changes evidence; the last question reads some facts again into copies.
 func (d *Ruling) assemble(c Case) {
 	look, m := &d.Look, &d.Memory
 	d.Pods = make([]policy.Judged, 0, len(look.Pods)+len(look.RuntimeOnly)+len(look.Parked)+len(look.Resting))
@@ -101,7 +101,7 @@ func (d *Ruling) addClaims(c Case) {
 	}
 }
 
-// addNames sets the name of each pod that this look did not find and an earlier one did, and reads anew whether a manifest
+// addNames sets the name of each pod that this look did not find and an earlier one did, and reads again whether a manifest
 // owns the pod. It remembers the certain names of the pods that have a directory, here or in quarantine.
 func (d *Ruling) addNames(c Case) {
 	look, before := &d.Look, c.Memory.Names

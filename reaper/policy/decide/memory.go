@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
-// Memory is what one pass leaves for the next, across restarts. What is not saved begins anew
+// Memory is what one pass leaves for the next, across restarts. What is not saved starts again
 // with the process.
 type Memory struct {
 	Holds map[parsers.PodUID]policy.Hold `json:"holds"`
@@ -57,7 +57,7 @@ type StateFile struct {
 	Seen    policy.Instant `json:"seen"` // the first of them
 }
 
-// copied returns a memory that can be changed without changing m. What is made anew by each
+// copied returns a memory that can be changed without changing m. What is made again by each
 // ruling is shared.
 func (m *Memory) copied(claims bool) Memory {
 	c := *m
@@ -69,7 +69,7 @@ func (m *Memory) copied(claims bool) Memory {
 }
 
 // Refusal is a step that the kernel or the file system refused. A try at every look would fill the ledger. A new process
-// tries at once: somebody may have started it for that.
+// tries at once: an operator may have started it for that.
 type Refusal struct {
 	Why  []policy.Why  `json:"why"`
 	next time.Duration // not to be tried before, on the boot clock

@@ -43,7 +43,7 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 	if s.ended(func(o policy.Outcome) bool {
 		return o.Action.Kind == policy.PutBack && len(o.Action.Why) > 0 && o.Action.Why[0].Reason == policy.ReasonMountsUnknown
 	}) {
-		s.soon(lookSoon, true) // the scan after parking could not be made: nothing is said against the pod
+		s.soon(lookSoon, true) // the scan after parking could not be made: nothing speaks against the pod
 	}
 	if s.ended(func(o policy.Outcome) bool { return o.Withdrawn }) {
 		s.soon(lookSoon, true)
@@ -114,7 +114,7 @@ func (s *schedule) entry(e *policy.EntryState, r policy.Rules, now policy.Instan
 			}
 		case ok && since-(now.Boot-s.Look.At.Boot) < r.Confirm: // it was parked, or its confirm time ended, since the look
 			s.soon(0, true)
-		default: // something keeps it parked, and may do so for ever
+		default: // something keeps it parked, and may do so forever
 			s.soon(lookSoon, false)
 		}
 	case e.Phase == policy.PhaseConfirmed:

@@ -80,7 +80,7 @@ func PlanCommand(meant []policy.EntryState, rests map[string]policy.Evidence, ki
 			a.Take = contents.TakeAll
 		}
 		a.Evidence.Facts = rests[s.Entry].Facts
-		// Of what was made anew the ledger does not have the identity. It keeps the elder's name if its own was refused.
+		// Of what was made again the ledger does not have the identity. It keeps the elder's name if its own was refused.
 		if s.Phase == policy.PhaseConflict && !s.IsElder() || s.Phase == policy.PhasePutting && kind == policy.Purge {
 			a.ID = policy.DirID{}
 		}

@@ -13,7 +13,7 @@ type Plan struct {
 	// Frozen returns which entries stay in quarantine, since their pods live again. It moves
 	// nothing, so mode observe and an open breaker do not forbid it.
 	Frozen []policy.Record
-	// Breaker is that enforcing stops, since a pod that was judged dead turned out to live.
+	// Breaker records that enforcing stops, since a pod that was judged dead turned out to be alive.
 	Breaker *policy.Record
 	Undo    []policy.Action // of what lies in quarantine; one that goes back may open the breaker
 	Remove  []policy.Action // of what lies in quarantine, never in one batch with Undo
@@ -21,7 +21,7 @@ type Plan struct {
 	Moves   []policy.Action // out of the pods directory, to quarantine
 }
 
-// pace is what slows the parking of pods down, whatever the evidence says.
+// pace is what slows the parking of pods down, independent of the evidence.
 type pace struct {
 	proven bool // one pod has been confirmed dead since the start
 	quiet  bool // the first pod parked since the start has shown no sign of life for HoldReported

@@ -28,7 +28,7 @@ func (l *PodLogs) Fact(e *policy.Evidence, logless parsers.PodUID) policy.Fact {
 	case l.Err != nil:
 		f.Detail = l.Err.Error()
 	case neverRan(e):
-		f.Truth = policy.No // such a pod has none, whoever cleans
+		f.Truth = policy.No // such a pod never had one
 	case logless != "":
 		f.Detail = "the pod " + string(logless) + " runs and has no log directory there: they are removed, or lie elsewhere"
 	default:

@@ -69,7 +69,7 @@ func (l *KubeletList) complete() bool {
 // Mirror pods are not in /pods; static pods are read by ourselves (Released).
 //
 // The gauge kubelet_working_pods shows that all of them are in the pod manager. HandlePodAdditions admits each pod before
-// the next, and a device plugin may hold that up for ever (kubernetes#129249); after a reboot the pods behind it may have
+// the next, and a device plugin may hold that up forever (kubernetes#129249); after a reboot the pods behind it may have
 // nothing but their directories. HandlePodCleanups, which sets the gauge, runs only after that. Without the gauge (before
 // 1.27, --disabled-metrics, no answer) a list keeps what it has and releases no pod.
 func (l *KubeletList) Weigh() {

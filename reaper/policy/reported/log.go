@@ -14,7 +14,7 @@ import (
 )
 
 // Log is what one run of a kubelet has reported about orphans, by lines that are evidence. It is kept across our own
-// restarts and begins anew with each kubelet.
+// restarts and starts again with each kubelet.
 type Log struct {
 	Kubelet policy.KubeletID        `json:"kubelet"`
 	BootID  string                  `json:"boot_id"`

@@ -6,6 +6,6 @@
 //     is then not given.
 //   - AccountOf: what was done by day, from the Table that is folded from the ledger's records.
 //
-// It judges nothing anew, and no verdict rests on it: policy does not import it. Like all of policy it makes no system
+// It judges nothing again, and no verdict rests on it: policy does not import it. Like all of policy it makes no system
 // call and reads no clock.
 package summary

@@ -115,7 +115,7 @@ type cgroupWalk struct {
 	err   error // the first
 }
 
-// walkCgroups calls visit for every cgroup, and descends if that returns true.
+// walkCgroups calls visit forevery cgroup, and descends if that returns true.
 func walkCgroups(ctx context.Context, root string, visit func(path, name string) (below bool)) error {
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

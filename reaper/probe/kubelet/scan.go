@@ -82,7 +82,7 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	}
 	name := strings.TrimSuffix(string(comm), "\n")
 	// comm is one short read; the command line lies in the process's own memory, is slower
-	// to get, and waits for ever where the process hangs with its memory locked. So it is
+	// to get, and waits forever where the process hangs with its memory locked. So it is
 	// read of those only whose name may be a kubelet's (also k3s-server, .kubelet-wrapped), and that
 	// neither a pod nor another user runs: who does can have it never answer.
 	if !s.thorough && !strings.Contains(name, "kube") && !strings.Contains(name, "k3s") {

@@ -12,9 +12,9 @@
 // It opens no file of a pod but by O_PATH, and ends, signals and traces no process. What hangs with one
 // process is left behind. The directories, and what a walk met, come from the caller. What counts as a use is for policy.
 //
-// Not read are io_urings, bound sockets, swap space, and files without a path or a name. Who holds a file
-// of a dead pod in such a way keeps the file itself: a removal takes its name, as the kubelet's own
-// does. So no doubt comes from a walk that was not complete, either: any process can make one.
+// Not read are io_urings, bound sockets, swap space, and files without a path or a name. A process that
+// holds a file of a dead pod in such a way keeps the file itself: a removal removes only the name, as the
+// kubelet's own does. So no doubt comes from a walk that was not complete, either: any process can make one.
 //
 // Versions: proc(5) of Linux 3.10, kcmp(2) where the kernel has it.
 package openfiles

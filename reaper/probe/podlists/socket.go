@@ -148,7 +148,7 @@ func (wireCodec) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// eachField calls do for every field of a message that has a length, and passes over the others.
+// eachField calls do forevery field of a message that has a length, and passes over the others.
 func eachField(b []byte, do func(protowire.Number, []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

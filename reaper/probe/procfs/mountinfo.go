@@ -130,8 +130,8 @@ func (l *MountLine) Number() (id uint64, ok bool) {
 	return id, true
 }
 
-// FirstMount reads the first line of an open mountinfo, or as much of it as buf has room for. It tells mount namespaces
-// apart, and processes with another root: the mount ID in it is the same in two processes only if they share the namespace.
+// FirstMount reads the first line of an open mountinfo, or as much of it as buf has room for. It distinguishes mount
+// namespaces, and processes with another root: its mount ID is the same in two processes only if they share the namespace.
 // Unlike the link ns/mnt it needs no capability. The kernel makes no more lines than are asked for.
 func FirstMount(fd int, buf []byte) ([]byte, error) {
 	const usual = 512

@@ -31,16 +31,16 @@ func Open(dir string) (int, error) {
 	return proc, nil
 }
 
-// Any user can have one process start the next and end, for ever. So these are how many listings wait for the processes of
+// Any user can have one process start the next and end, forever. So these are how many listings wait for the processes of
 // pods and of other users than root and us, and for those of unknown owners. Root's may never be missed.
 const theirListings, unknownListings = 8, 20
 
 // quietListings are how many in a row must show no process that ends. In one alone a chain may be missed: once the
-// numbers begin anew (pid_max), a process gets one that the listing has passed, and its parent ends before the
+// numbers start again (pid_max), a process gets one that the listing has passed, and its parent ends before the
 // listing comes to that.
 const quietListings = 2
 
-// each calls do for every process of the open directory proc, which is dir, and returns how many
+// each calls do forevery process of the open directory proc, which is dir, and returns how many
 // there were. do reports whether the process had ended before it could be read. What it had, its
 // mount namespace or an open directory, may be that of a child by then, which was not there when
 // the processes were listed: so they are listed once more, and again as long as one of the new

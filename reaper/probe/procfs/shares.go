@@ -99,7 +99,7 @@ func (p *Process) Hold(length int) error {
 	return nil
 }
 
-// Each calls do for every process, which may be one that starts meanwhile. do returns ErrShare where that is what ended
+// Each calls do forevery process, which may be one that starts meanwhile. do returns ErrShare where that is what ended
 // it, and may then be called once more. over is called for a process of which not all was read: with
 // ErrShare, or with another error where it is not the doing of its owner.
 func (s *Shares) Each(ctx context.Context, do func(p *Process) (ended bool, err error), over func(p *Process, err error)) (int, error) {

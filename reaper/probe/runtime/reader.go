@@ -93,7 +93,7 @@ func (a Answer) fact(found string, err error) policy.Fact {
 	case err != nil:
 		f.Detail = err.Error()
 	case a.Lists.Truth != policy.Yes:
-		// A runtime that lists no pod at all was just made anew, or is not the kubelet's.
+		// A runtime that lists no pod at all has just been set up, or is not the kubelet's.
 		f.Detail = a.Lists.Detail
 	default:
 		f.Truth = policy.No
