@@ -9,7 +9,7 @@ import (
 // back, or one that was judged wrongly. If the new directory is used it stays, since containers hold binds and mounts of
 // it, and the elder stays in quarantine until an operator has merged the two.
 
-// Span returns when the runtime made what it lists of a pod, sandboxes and containers alike.
+// Span is the range of time in which the runtime made what it lists of a pod: sandboxes and containers.
 type Span struct {
 	First, Last time.Time
 	// Undated is true where the runtime does not report of each when it was made.

@@ -164,7 +164,7 @@ func notThere(d Decision, why []Why, e Evidence, s EntryState, now Instant) Verd
 	return v
 }
 
-// goOn goes on with what was begun, or purges what is due, once nothing is mounted or in use there and the pod shows no
+// goOn continues what was begun, or purges what is due, once nothing is mounted or in use there and the pod shows no
 // sign of life. An entry whose strip was begun, or has ended, is never put back, whether its pod has a directory or not: it is
 // half cleared, and an old kubelet that finds such a directory deletes through its binds. It waits for an operator.
 func goOn(e Evidence, n Node, s EntryState, r Rules, now Instant) (Verdict, *Action) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Class returns what kind of thing an entry below a pod directory is, and with it when it
+// Class is the kind of an entry below a pod directory, and with it when it
 // may go. The zero value is ClassData: what is not known is a user's.
 type Class uint8
 
@@ -237,7 +237,7 @@ func SplitLeaf(leaf string) ([]string, bool) {
 	return rel, len(rel) == 3
 }
 
-// ClassSet returns which classes a removal may take.
+// ClassSet is the set of classes that a removal may remove.
 type ClassSet uint8
 
 // Classes returns the set of the given classes.

@@ -10,7 +10,7 @@ import (
 
 // Plan is what a pass changes, in this order.
 type Plan struct {
-	// Frozen returns which entries stay in quarantine, since their pods live again. It moves
+	// Frozen records the entries that stay in quarantine, since their pods live again. It moves
 	// nothing, so mode observe and an open breaker do not forbid it.
 	Frozen []policy.Record
 	// Breaker records that enforcing stops, since a pod that was judged dead turned out to be alive.

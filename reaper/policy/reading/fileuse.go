@@ -14,10 +14,10 @@ type FileUse struct {
 	// Read and Refused count the other processes that could be asked and those that could not.
 	Read, Refused int
 	First         string // one of those that could not be read, for display
-	// Init is what PID 1 is called where it could not be asked. It is no pod's: it is counted
-	// with neither, and shown.
+	// Init is the name of PID 1 if it could not be read. It belongs to no pod, so it is shown
+	// and not counted.
 	Init string
-	// Alone reports that there is no other process.
+	// Alone is true if there is no other process.
 	Alone bool
 }
 

@@ -94,12 +94,12 @@ type PodVolumes struct {
 	// InTree is a mount of a plugin of the kubelet's own tree, for display; "" where there is none.
 	InTree string
 
-	// Err returns why not all of that was found.
+	// Err is why not all of that was found.
 	Err error
 	// Listed reports that it is known which volumes the pod has, and Unlisted why it is not.
 	Listed   bool
 	Unlisted string
-	// Unclear returns why it is not known where one of them would be staged, and AnyCSI whether a CSI
+	// Unclear is why it is not known where one of them would be staged, and AnyCSI whether a CSI
 	// volume is staged on the node at all.
 	Unclear string
 	AnyCSI  bool

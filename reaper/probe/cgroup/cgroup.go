@@ -38,7 +38,7 @@ type Answer struct {
 	Busy map[parsers.PodUID]bool     // those that are known to have one
 	kube string                      // the first kubepods hierarchy
 	Err  error
-	// foreign returns why the hierarchy may not be that of the running kubelet's pods.
+	// foreign is why the hierarchy may not be that of the running kubelet's pods.
 	foreign string
 }
 
