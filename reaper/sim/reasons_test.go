@@ -133,7 +133,7 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 		return n.rules.MaxPerLook > 0 || n.oracle.parks || len(n.oracle.begun) > 0 || n.oracle.reaps() ||
 			n.oracle.cleared > 0 && n.oracle.looked-n.oracle.cleared < 5*time.Minute
 	case policy.ReasonBreaker:
-		return n.oracle.open
+		return n.oracle.open || n.faults.broken >= n.oracle.looked // else it could not be written, and the program remembers it
 	case policy.ReasonObserve:
 		return n.observes
 	case policy.ReasonNamespaces:
