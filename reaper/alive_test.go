@@ -53,11 +53,11 @@ func TestLivesWhileHeld(t *testing.T) {
 			if len(n.quarantine) != 1 || n.BreakerOpen() {
 				t.Errorf("%s, data %t: quarantine %v, breaker %t", sign, data, n.quarantine, n.BreakerOpen())
 			}
-			_, err := purge(t, r, 1, n.shown(1), false)
+			_, err := purge(t, r, n.shown(1), false)
 			if !errors.Is(err, ErrLives) || !strings.Contains(err.Error(), "orphan-reaper explain") || len(n.quarantine) != 1 {
 				t.Errorf("%s, data %t: purged what a living pod may miss: %v", sign, data, err)
 			}
-			if outs, err := purge(t, r, 1, n.shown(1), true); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
+			if outs, err := purge(t, r, n.shown(1), true); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
 				t.Errorf("%s, data %t: a person who knows could not purge it: %+v, %v", sign, data, outs, err)
 			}
 		}

@@ -109,11 +109,11 @@ func resume(t *testing.T, r *Reaper) {
 	}
 }
 
-// purge purges what lies of one pod.
-func purge(t *testing.T, r *Reaper, i int, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
+// purge purges what lies of the first pod.
+func purge(t *testing.T, r *Reaper, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
 	t.Helper()
-	outs, failed, err := r.PurgeEntries(t.Context(), []parsers.PodUID{uidOf(i)}, shown, living)
-	return outs, cmp.Or(err, failed[uidOf(i)])
+	outs, failed, err := r.PurgeEntries(t.Context(), []parsers.PodUID{uidOf(1)}, shown, living)
+	return outs, cmp.Or(err, failed[uidOf(1)])
 }
 
 func newFakeNode() *fakeNode {

@@ -35,7 +35,7 @@ func TestSameCommandAgain(t *testing.T) {
 			return []policy.Outcome{o}, err
 		},
 		"purge": func(r *Reaper, shown []policy.EntryState) ([]policy.Outcome, error) {
-			return purge(t, r, 1, shown, false)
+			return purge(t, r, shown, false)
 		},
 	}
 	for name, command := range commands {
@@ -65,7 +65,7 @@ func TestSameCommandAgain(t *testing.T) {
 func TestPassFinishesPurge(t *testing.T) {
 	n, rules := heldNode(t)
 	n.cutAt = n.steps + 2 // the intent is written, and nothing is removed
-	if !killed(func() { _, _ = purge(t, n.reaper(t, rules), 1, n.shown(1), false) }) {
+	if !killed(func() { _, _ = purge(t, n.reaper(t, rules), n.shown(1), false) }) {
 		t.Fatal("not cut off")
 	}
 	n.cutAt = 0
@@ -104,12 +104,12 @@ func TestPersonMeansWhatWasShown(t *testing.T) {
 		shown := n.shown(1)
 		change(n)
 		there := len(n.quarantine)
-		outs, err := purge(t, n.reaper(t, rules), 1, shown, true)
+		outs, err := purge(t, n.reaper(t, rules), shown, true)
 		if !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), name) || len(outs) != 0 || len(n.quarantine) != there {
 			t.Errorf("%s: %+v, %v, left %v", name, outs, err, n.quarantine)
 		}
 		// Shown anew, it goes: the guard alone has kept it.
-		if outs, err := purge(t, n.reaper(t, rules), 1, n.shown(1), true); err != nil || len(outs) != there || len(n.quarantine) != 0 {
+		if outs, err := purge(t, n.reaper(t, rules), n.shown(1), true); err != nil || len(outs) != there || len(n.quarantine) != 0 {
 			t.Errorf("%s, shown anew: %+v, %v, left %v", name, outs, err, n.quarantine)
 		}
 	}
@@ -129,7 +129,7 @@ func TestPersonMeansWhatWasShown(t *testing.T) {
 	come(n)
 	shown = n.shown(1)
 	delete(n.quarantine, younger)
-	if outs, err := purge(t, n.reaper(t, rules), 1, shown, false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
+	if outs, err := purge(t, n.reaper(t, rules), shown, false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
 		t.Errorf("less: %+v, %v, left %v", outs, err, n.quarantine)
 	}
 }
@@ -241,7 +241,7 @@ func TestCommandBesideItself(t *testing.T) {
 	if _, err := n.reaper(t, rules).Restore(t.Context(), uidOf(1), shown); !errors.Is(err, ErrNotThere) {
 		t.Errorf("restore: %v", err)
 	}
-	if _, err := purge(t, n.reaper(t, rules), 1, shown, false); !errors.Is(err, ErrNotThere) || len(n.pods) != 1 {
+	if _, err := purge(t, n.reaper(t, rules), shown, false); !errors.Is(err, ErrNotThere) || len(n.pods) != 1 {
 		t.Errorf("purge: %v", err)
 	}
 }

@@ -355,11 +355,11 @@ func TestDataStays(t *testing.T) {
 		t.Fatal("data was purged")
 	}
 	n.node.MayEnforce = policy.Fact{Truth: policy.No, Detail: "a private mount namespace"}
-	if _, err := purge(t, r, 1, n.shown(1), false); err == nil || len(n.quarantine) != 1 {
+	if _, err := purge(t, r, n.shown(1), false); err == nil || len(n.quarantine) != 1 {
 		t.Fatalf("purged from where the node's mounts cannot be seen: %v", err)
 	}
 	n.node.MayEnforce.Truth = policy.Yes
-	if outs, err := purge(t, r, 1, n.shown(1), false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
+	if outs, err := purge(t, r, n.shown(1), false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
 		t.Errorf("a person could not purge it: %+v, %v", outs, err)
 	}
 }

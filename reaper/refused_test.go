@@ -53,7 +53,7 @@ func TestFailedPurgeEnds(t *testing.T) {
 	r := n.reaper(t, atOnce())
 	mustPass(t, r, n.claim(1))
 	n.stays = true
-	outs, err := purge(t, r, 1, n.shown(1), false)
+	outs, err := purge(t, r, n.shown(1), false)
 	if err != nil || outs[0].Result != policy.Failed {
 		t.Fatal(outs, err)
 	}
