@@ -278,7 +278,7 @@ none, only with "node_namespaces: self", states that there is neither kubelet no
 		`which it runs; a path is a kubeconfig; none writes no report. The account needs create and patch on ` +
 		`orphanreports.orphan-reaper.github.io, and create on events in the namespace default: two kinds of events state that the breaker has ` +
 		`opened, and that pods wait for an operator. Nothing on the node depends on it.`,
-	"log_level":  `The least level of the program's own log lines. The records of what was removed or kept have no level, and are always written.`,
+	"log_level":  `The least level of the program's own log lines. The journal has the records of what was removed or kept whatever this is.`,
 	"log_format": `How the program's log lines and records are written. auto is journal below systemd, text elsewhere. json is one object on each line.`,
 
 	"node_root": "The directory below which all usual places are: the directories of this file and the file itself, logs, the runtime's sockets, " +
