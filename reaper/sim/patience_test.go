@@ -26,7 +26,7 @@ func (n *node) patience() time.Duration {
 			break
 		}
 	}
-	return d + n.back // for so long, file times may lie ahead of the clock
+	return d + n.unready + n.back // for so long, file times may lie ahead of the clock
 }
 
 // turns is how long each pod of a backlog may hold up the next: up to 1.36 a kubelet names one at a time, and what it names is its only word
