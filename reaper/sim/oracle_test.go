@@ -45,7 +45,8 @@ type oracle struct {
 	scans     bool            // an operator's scan is under way
 	first     map[string]bool // what was parked since the start and is not confirmed
 	proven    bool            // one of these was confirmed
-	wasProven bool            // when the look began
+	done      bool            // a strip of one of these was done: one that failed proves the pod dead, but the program does not count it
+	wasDone   bool            // when the look began
 	misled    map[string]bool // the entries for which the breaker opened when the pod misled; it opens again if the outcome is not written
 }
 
@@ -92,11 +93,11 @@ const exchange = 20 * time.Second
 func (o *oracle) looks(n *node) {
 	o.looked, o.readings, o.moved, o.lives = n.now, nil, nil, nil
 	o.begun, o.parks, o.wasOpen = maps.Clone(o.unclosed), len(n.quarantine) > 0, o.open
-	o.wasProven = o.proven
+	o.wasDone = o.done
 }
 
 // starts notes that the program starts.
-func (o *oracle) starts() { o.first, o.proven = map[string]bool{}, false }
+func (o *oracle) starts() { o.first, o.proven, o.done = map[string]bool{}, false, false }
 
 // written takes in a record that the ledger has.
 func (o *oracle) written(n *node, r policy.Record) {
@@ -141,7 +142,8 @@ func (o *oracle) written(n *node, r policy.Record) {
 // ended takes in how an action ended, which may not be written down.
 func (o *oracle) ended(out policy.Outcome) {
 	done := out.Result == policy.Done || out.Result == policy.Partly
-	o.proven = o.proven || o.first[out.Action.Entry] && out.Action.Kind == policy.Strip && done
+	o.done = o.done || o.first[out.Action.Entry] && out.Action.Kind == policy.Strip && done
+	o.proven = o.proven || o.done
 }
 
 // misleads reports whether a pod that is dead, or that came back after it had ended, looks like one that lived all along.

@@ -117,6 +117,8 @@ func (n *node) keeps(p *pod, d *dir) string {
 		return "nobody knows its name, and there is a manifest"
 	case n.rules.NeedAPI && !slices.ContainsFunc(n.pods, func(q *pod) bool { return !q.static && q.wanted && q.runs() }):
 		return "nothing shows that the API server's list is of this node"
+	case d.entry != "" && n.kubelet.inFile[p.uid] && d.cut:
+		return "a state file names it, and the program was killed before it could write down since when it had seen the file"
 	case n.undated(d):
 		return "a state file names it, and the clock was set since it was parked"
 	case d.entry == "" && !n.oracle.proven && slices.ContainsFunc(slices.Collect(maps.Keys(n.oracle.first)), func(name string) bool {

@@ -118,6 +118,7 @@ type dir struct {
 	csi     int    // the volume whose vol_data.json lies there
 	leaf    int    // entries in the one leaf
 	mounts  []mount
+	cut     bool // the program was killed in the pass that parked it, or soon after
 	touched bool // an agent mounted something in it while it lay in quarantine
 	inUse   int  // processes that have a file of it open
 	by      int  // the kubelet that ran when it was parked

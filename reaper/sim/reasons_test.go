@@ -55,7 +55,7 @@ func (o *oracle) passed(n *node) {
 // idle reports whether a pass did nothing to a pod, though nothing that came up after its look forbade it.
 func (o *oracle) idle(n *node, p *pod) bool {
 	acted := slices.ContainsFunc(o.report.Outcomes, func(out policy.Outcome) bool { return out.Action.UID == p.uid })
-	stopped := o.open && !o.wasOpen || !o.wasProven && len(o.first) > 0
+	stopped := o.open && !o.wasOpen || !o.wasDone && len(o.first) > 0
 	return !acted && !stopped && n.faults.broken < o.looked
 }
 
