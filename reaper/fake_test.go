@@ -496,7 +496,8 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 	switch v := v.(type) {
 	case *memory:
 		if m, ok := n.files[name].(memory); ok {
-			kept := decide.Memory{Holds: maps.Clone(m.Holds), Recorded: maps.Clone(m.Recorded), NetworkDown: m.NetworkDown, NetworkLost: m.NetworkLost, Refused: map[parsers.PodUID]decide.Refusal{}}
+			kept := decide.Memory{Holds: maps.Clone(m.Holds), Recorded: maps.Clone(m.Recorded), NetworkDown: m.NetworkDown, NetworkLost: m.NetworkLost}
+			kept.Refused = map[parsers.PodUID]decide.Refusal{}
 			for uid, no := range m.Refused {
 				kept.Refused[uid] = decide.Refusal{Why: no.Why} // as in the file
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 // TestRefusedIsShown: the kernel has refused what is to be done. A dry run of another process states that, where it would
-// otherwise promise a removal. A new process tries again at once, for whoever has mended it.
+// otherwise promise a removal. A new process tries again at once: the cause may be mended.
 func TestRefusedIsShown(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)

@@ -253,8 +253,8 @@ func parseCommandLine(args []string) (command string, in config.Input, err error
 	return flags.Arg(0), config.Input{File: *file, Given: given}, nil
 }
 
-// ConfigOf returns the configuration that the daemon with this PID would reload: of its file and flags. usual is the file of a daemon without --config. An error with exit code 2 means
-// that the configuration is wrong.
+// ConfigOf returns the configuration that the daemon with this PID would reload: of its file and flags. usual is the
+// file of a daemon without --config. An error with exit code 2 means that the configuration is wrong.
 func ConfigOf(
 	ctx context.Context, pid int, usual string, discover func(context.Context) (dir, origin string, ok bool),
 ) (config.Config, error) {

@@ -48,7 +48,7 @@ func (v *Doctor) todo(d *summary.Diagnosis) {
 	if len(c.Failed) > 0 {
 		e := c.Failed[0]
 		add(policy.Count(len(c.Failed), "entry")+" in quarantine could not be finished, the first because of "+policy.WhyWords(e.Failed)+
-			". The next run tries again. This shows more:", "orphan-reaper explain "+string(e.UID))
+			". Once that is mended, the next run goes on. This shows more:", "orphan-reaper explain "+string(e.UID))
 	}
 	v.strays(d.Strays)
 	if d.Deaf && c.Looked && !c.Rules.Waive {

@@ -93,7 +93,7 @@ func (v *Entry) fate(now time.Time) string {
 	case v.Phase == policy.PhaseConflict:
 		return "made again while it was parked; stays until you purge it"
 	case len(v.failed) > 0:
-		return "failed: " + policy.WhyWords(v.failed) + "; the next run tries again"
+		return "failed: " + policy.WhyWords(v.failed) + "; once that is mended, the next run goes on"
 	case v.Phase.Intent():
 		return "begun and not finished; the next run goes on"
 	case v.PurgeAt != nil && v.data:

@@ -20,7 +20,8 @@ func TestNoHurry(t *testing.T) {
 		Entry: "e", Phase: policy.PhaseConfirmed, Left: []policy.Residue{{Class: contents.ClassEphemeral}}, ConfirmedAt: policy.Instant{BootID: "b"},
 	}}
 	parked := []policy.EntryState{{Entry: "e", Phase: policy.PhaseParked, Parked: policy.Parked{At: policy.Instant{BootID: "b"}}}}
-	looked := Ruling{Look: policy.Look{At: now}, Pods: []policy.Judged{{Evidence: policy.Evidence{Entry: "e"}, Verdict: policy.Verdict{Stage: policy.InQuarantine}}}}
+	inQuarantine := policy.Judged{Evidence: policy.Evidence{Entry: "e"}, Verdict: policy.Verdict{Stage: policy.InQuarantine}}
+	looked := Ruling{Look: policy.Look{At: now}, Pods: []policy.Judged{inQuarantine}}
 	young := policy.Verdict{Decision: policy.Wait, Due: 10000 * time.Hour}
 	future := Ruling{Pods: []policy.Judged{{Evidence: policy.Evidence{UID: testkit.PodUID}, Verdict: young}}}
 	for name, tt := range map[string]struct {
