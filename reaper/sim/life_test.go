@@ -113,9 +113,6 @@ func (n *node) calmDown() {
 	}
 	n.faults = faults{slow: n.pace(false), last: n.faults.last, broken: n.faults.broken, wasFull: n.faults.wasFull, refused: n.faults.refused}
 	n.log.late, n.log.lost = 0, false
-	if !n.runtime.network { // for a confirm time after the first look that sees it ready, silence releases nothing
-		n.unready = n.rules.Confirm + 5*time.Minute
-	}
 	n.runtime.up, n.runtime.emptied, n.runtime.network, n.runtime.hidden = true, false, true, false
 	for _, p := range n.pods {
 		if d := n.dirs[p.uid]; d != nil {

@@ -19,7 +19,6 @@ type node struct {
 	boots      int
 	skew       time.Duration // what the wall clock was set forward
 	steps      int           // how often it was set
-	unready    time.Duration // for how long after the end the network's last failure may count
 	back       time.Duration // by so much backwards
 	powerFails bool          // sooner or later: what was not synced is remembered until then
 	queue      events

@@ -27,7 +27,6 @@ type oracle struct {
 	unclosed  map[string]policy.Kind           // the intents of which no outcome but a failure is written
 	begun     map[string]policy.Kind           // these when the look began
 	parks     bool                             // something lay in quarantine then
-	cutShort  bool                             // an operator's command left something half done
 	intended  map[string]time.Duration         // when each intent was written down
 	kubelets  map[string]policy.KubeletID      // that ran when each entry was parked, until it is confirmed
 	confirmed map[string]*readings             // of the look by which the first strip of an entry was intended

@@ -10,23 +10,16 @@ import (
 )
 
 // patience is how long a dead pod may take to leave from the moment at which nothing keeps it: the kubelet's start, the hold and the confirm
-// time, and two looks, whose distance is five minutes at the most; the first pod after a start goes before the others.
+// time, twice the hold where its kubelet removes a leaf first, and two looks, whose distance is five minutes at the most; the first pod after a
+// start goes before the others. After trouble some things are tried again at longer and longer intervals, up to an hour, and file times may lie
+// ahead of the clock.
 func (n *node) patience() time.Duration {
 	r := n.rules
-	d := r.Settle + max(r.Hold, r.HoldReported) + r.Confirm + 5*time.Minute + time.Duration(len(n.pods))*n.turns()
-	if tries := n.faults.refused; tries > 0 { // what was refused is tried again at longer and longer intervals
-		d += min(5*time.Minute<<min(tries-1, 4), time.Hour)
+	d := r.Settle + 2*max(r.Hold, r.HoldReported) + r.Confirm + 8*time.Minute + time.Duration(len(n.pods))*n.turns()
+	if slices.ContainsFunc(n.acts, func(a act) bool { return a.kind > podCompletes }) {
+		d += 2*time.Hour + n.back
 	}
-	if n.oracle.cutShort { // the daemon sees it at its next look
-		d += time.Hour
-	}
-	for _, q := range n.quarantine {
-		if q.leaf > 0 { // its kubelet tries again within 2 min 2 s, and what is left then changed just now
-			d += r.Hold + 3*time.Minute
-			break
-		}
-	}
-	return d + n.unready + n.back // for so long, file times may lie ahead of the clock
+	return d
 }
 
 // turns is how long each pod of a backlog may hold up the next: up to 1.36 a kubelet names one at a time, and what it names is its only word

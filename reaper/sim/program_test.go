@@ -144,7 +144,6 @@ func (n *node) order(what kind, p *pod) {
 		if err == nil {
 			err = n.obey(r, what, p)
 		}
-		n.oracle.cutShort = n.oracle.cutShort || len(n.oracle.unclosed) > 0
 		n.tell("the operator: %s (%s): %v", commands[what], p, err)
 	}
 	if n.program.busy {
