@@ -32,7 +32,7 @@ const exitCodes = `Exit codes:
   0  done, and nothing needs you
   1  failed
   2  wrong usage or configuration
-  3  done, and something is kept that needs you`
+  3  done, and something needs you`
 
 func newRootCommand(a *cli) *cobra.Command {
 	root := &cobra.Command{

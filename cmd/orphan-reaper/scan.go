@@ -13,11 +13,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-const attentionHelp = `Exit code 3: something is kept that needs you, or lies in quarantine of a pod
-that lives again, or a setting contradicts the running kubelet, or a sweep
-cannot go on with a pod in quarantine. Three kinds of pods do not lead to exit
-code 3: pods that live (sandbox, container, cgroup), pods that wait, and pods
-that an operator wants kept (mode observe, restored).`
+const attentionHelp = `Exit code 3: you have something to do. Either a pod is kept until you act, or a
+pod lives again whose directory is in quarantine, or a setting contradicts the
+running kubelet, or a sweep cannot finish what it began with a pod in
+quarantine. Pods that live, pods that wait, and pods that you want kept (mode
+observe, restored) do not lead to exit code 3.`
 
 const scanHelp = `Take one look at the pods directory. Show what would happen to each entry, and
 why. The command changes nothing.
@@ -27,7 +27,7 @@ CNI files are grouped by network and reason.
 
 In a pipe each pod is one line. Tabs separate its fields: verdict, UID,
 NAMESPACE/NAME, bytes, reasons, and notes. An empty field is "-". Lines of text
-begin with "#". -o json shows all that is known of each pod.`
+begin with "#". -o json shows all facts about each pod.`
 
 func newScanCommand(a *cli) *cobra.Command {
 	var show ui.Show
