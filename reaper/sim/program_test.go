@@ -21,7 +21,7 @@ import (
 type program struct {
 	up     bool
 	began  time.Duration
-	busy   bool // in a pass, or a command
+	busy   bool // in a start, a pass or a command, which has a lock
 	daemon *reaper.Daemon
 	store  *state.Store
 	orders []func() // commands that wait for the pass to end
@@ -61,7 +61,12 @@ func (n *node) start() {
 	if p.up {
 		return
 	}
+	was := p.busy // by a command
+	p.busy = true
 	r, store, err := n.reaper()
+	if p.busy = was; !was {
+		defer n.obeyWaiting()
+	}
 	if err != nil {
 		n.tell("the program cannot start: %v", err)
 		n.after(10*time.Second, n.start)
@@ -128,6 +133,11 @@ func (n *node) turn() {
 		}
 	})
 	n.oracle.passed(n)
+	n.obeyWaiting()
+}
+
+// obeyWaiting carries out the commands that waited for a lock.
+func (n *node) obeyWaiting() {
 	orders := n.program.orders
 	n.program.orders = nil
 	for _, order := range orders {
