@@ -27,7 +27,7 @@ const (
 
 // Opener opens one name at a time. New sets its fields, and they never change.
 type Opener struct {
-	// fallback is why there is no openat2, nil where it is used forevery step.
+	// fallback is why there is no openat2, nil where it is used for every step.
 	fallback error
 	down, up uint64
 	same     func(a, b int) (bool, error)

@@ -8,7 +8,7 @@ import (
 )
 
 // Listing is the set of containers that the runtime has listed since a moment, in an unbroken series of
-// complete answers. It is a hold forevery file at once: container IDs are never reused, so an ID that no
+// complete answers. It is a hold for every file at once: container IDs are never reused, so an ID that no
 // answer since then contains has been absent in every look since. Its memory grows with the living containers
 // and not with the residue.
 type Listing struct {

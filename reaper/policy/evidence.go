@@ -11,7 +11,7 @@ import (
 )
 
 // Instant is one moment on two clocks: the wall's, for display and for file times, and
-// CLOCK_BOOTTIME within one boot, forevery decision about how long something lasts.
+// CLOCK_BOOTTIME within one boot, for every decision about how long something lasts.
 // The wall clock may jump; the boot clock cannot.
 type Instant struct {
 	Wall   time.Time     `json:"wall"`

@@ -218,12 +218,12 @@ func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*p
 // kubeletList asks the kubelet for its pods.
 func (p *Probe) kubeletList(ctx context.Context, running *kubelet.Kubelet) *podlists.KubeletAnswer {
 	lists, origin, pid := p.lists(), p.cfg.ProcDir, 0
-	var door podlists.Door
+	var endpoint podlists.Endpoint
 	if running != nil {
 		origin, pid = running.String(), running.ID.PID
-		door = func(ctx context.Context) (string, *tls.Config, error) { return p.kubelets().Door(ctx, running) }
+		endpoint = func(ctx context.Context) (string, *tls.Config, error) { return p.kubelets().Door(ctx, running) }
 	}
-	l := lists.Kubelet(ctx, origin, door)
+	l := lists.Kubelet(ctx, origin, endpoint)
 	l.Own = lists.PodsAPI(ctx, pid) // after the gauge, which may prove it complete
 	return l
 }

@@ -217,7 +217,7 @@ func MadeFirst(name string) bool { return name == "volumes" || name == "plugins"
 //
 //	volumes/PLUGIN/VOLUME, and for CSI volumes/kubernetes.io~csi/VOLUME/mount
 //
-// and false forevery other path. Projected payloads and emptyDir are left out: their
+// and false for every other path. Projected payloads and emptyDir are left out: their
 // plugins remove what lies there by themselves, and never report that a directory was not empty
 // (emptyDir.TearDownAt is os.RemoveAll, whose errors are unlinkat's). A line that reports it of an
 // emptyDir is forged; and after a reboot that is all that a pod which comes back has on disk.

@@ -21,7 +21,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// DefaultRoot is where systemd, and everybody else, mounts the cgroup file systems.
+// DefaultRoot is where systemd mounts the cgroup file systems.
 const DefaultRoot = "/sys/fs/cgroup"
 
 // Reader reads the cgroup file systems.
@@ -30,20 +30,20 @@ type Reader struct {
 	Guard *bounded.Guard
 }
 
-// Answer are the pods' cgroups in all hierarchies.
+// Answer has the pods' cgroups in all hierarchies.
 type Answer struct {
-	Pods map[parsers.PodUID]string   // where each was found first
-	all  map[parsers.PodUID][]string // in every hierarchy
-	Idle map[parsers.PodUID]bool     // those that are known to have no process
-	Busy map[parsers.PodUID]bool     // those that are known to have one
+	Pods map[parsers.PodUID]string   // the first cgroup of each
+	all  map[parsers.PodUID][]string // its cgroups in every hierarchy
+	Idle map[parsers.PodUID]bool     // pods that are known to have no process
+	Busy map[parsers.PodUID]bool     // pods that are known to have one
 	kube string                      // the first kubepods hierarchy
 	Err  error
 	// foreign is why the hierarchy may not be that of the running kubelet's pods.
 	foreign string
 }
 
-// Fact reports whether the pod has a cgroup. It is a sign of life whether a process is in it or not. The kubelet
-// makes it before the pod's directory and removes it itself.
+// Fact reports whether the pod has a cgroup. That is a sign of life also without a process: the kubelet makes it before
+// the pod's directory and removes it itself.
 func (c *Answer) Fact(uid parsers.PodUID, root string) policy.Fact {
 	if path, ok := c.Pods[uid]; ok {
 		return policy.Fact{Truth: policy.Yes, Origin: root, Detail: "the cgroup " + clean.Name(path) + " exists"}
@@ -60,7 +60,7 @@ func (c *Answer) Fact(uid parsers.PodUID, root string) policy.Fact {
 	return policy.Fact{Truth: policy.No, Origin: root}
 }
 
-// Compare doubts the hierarchy where none of the pods that the runtime runs has its cgroup there.
+// Compare makes the hierarchy doubtful if no pod that the runtime runs has its cgroup there.
 func (c *Answer) Compare(ready map[parsers.PodUID]bool, root string) {
 	found := false
 	for uid := range ready {
@@ -81,18 +81,16 @@ func (r *Reader) Pods(ctx context.Context) *Answer {
 // deepest bounds the walk; real hierarchies are less than ten deep.
 const deepest = 32
 
-// readPods walks the directories below the cgroup root: the unified hierarchy, or all
-// those of version 1 below it. Each is a mount of its own, so mounts are crossed here,
-// symlinks (cpu to cpu,cpuacct) are not followed.
+// readPods walks the unified hierarchy, or those of version 1. Each is a mount of its own, so
+// the walk crosses mounts. It does not follow symlinks (cpu to cpu,cpuacct).
 func (r *Reader) readPods(ctx context.Context) *Answer {
 	c := &Answer{Pods: map[parsers.PodUID]string{}, all: map[parsers.PodUID][]string{}}
 	c.Err = walkCgroups(ctx, r.Root, func(path, name string) (below bool) {
-		// Who has a cgroup of their own may make any below it, and call them as they like.
+		// A user with a delegated cgroup chooses the names of those below it.
 		if st, err := beneath.StatName(unix.AT_FDCWD, filepath.Join(path, name)); err == nil && procfs.MadeByOthers(&st) {
 			return false
 		}
-		// Not below a pod's cgroup: pods there belong to a kubelet inside that pod, with
-		// another root directory.
+		// A pod below a pod's cgroup is of a kubelet inside that pod, with another root directory.
 		if uid, ok := parsers.PodOfCgroup(name); ok {
 			if _, known := c.Pods[uid]; !known {
 				c.Pods[uid] = filepath.Join(path, name)
@@ -108,14 +106,13 @@ func (r *Reader) readPods(ctx context.Context) *Answer {
 	return c
 }
 
-// cgroupWalk is one walk over the cgroups.
 type cgroupWalk struct {
 	visit func(path, name string) (below bool)
 	buf   []byte
 	err   error // the first
 }
 
-// walkCgroups calls visit forevery cgroup, and descends if that returns true.
+// walkCgroups calls visit for every cgroup, and descends if that returns true.
 func walkCgroups(ctx context.Context, root string, visit func(path, name string) (below bool)) error {
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -128,7 +125,7 @@ func walkCgroups(ctx context.Context, root string, visit func(path, name string)
 	return c.err
 }
 
-// walk takes fd over.
+// walk closes fd.
 func (c *cgroupWalk) walk(ctx context.Context, fd int, path string, depth int) {
 	defer beneath.Close(fd)
 	if err := ctx.Err(); err != nil {
@@ -163,8 +160,8 @@ func (c *cgroupWalk) walk(ctx context.Context, fd int, path string, depth int) {
 	}
 }
 
-// fail keeps the first error. A cgroup that is removed meanwhile gives ENOENT on open and
-// ENODEV on read, and is gone.
+// fail keeps the first error. ENOENT on open and ENODEV on read mean that the cgroup was removed
+// meanwhile.
 func (c *cgroupWalk) fail(path string, err error) {
 	if c.err == nil && err != nil && !beneath.Gone(err) && !errors.Is(err, unix.ENODEV) {
 		c.err = fmt.Errorf("cannot read the cgroups: %w", beneath.PathError("read", path, err))
@@ -176,15 +173,15 @@ func isKubepods(name string) bool {
 	return name == "kubepods" || strings.HasSuffix(name, "-kubepods")
 }
 
-// IDs are the container IDs in the names of cgroups: ID, cri-containerd-ID.scope,
-// crio-ID.scope, docker-ID.scope, libpod-ID.scope and whatever else.
+// IDs has the container IDs in the names of cgroups: ID, cri-containerd-ID.scope, crio-ID.scope,
+// docker-ID.scope, libpod-ID.scope and so on.
 type IDs struct {
-	Found map[string]string
-	Kube  bool
+	Found map[string]string // the first cgroup of each ID
+	Kube  bool              // there is a kubepods hierarchy
 	Err   error
 }
 
-// ContainerIDs reads them.
+// ContainerIDs reads the container IDs of all cgroups.
 func (r *Reader) ContainerIDs(ctx context.Context) IDs {
 	c, err := bounded.Do(ctx, r.Guard, "cgroup IDs", func() IDs {
 		c := IDs{Found: map[string]string{}}
@@ -205,23 +202,22 @@ func (r *Reader) ContainerIDs(ctx context.Context) IDs {
 	return c
 }
 
-// FindIdle finds the pods whose cgroups have no process, and those that have one, among those
-// that the runtime runs no sandbox of: a pod that runs is not asked about. What cannot be read
-// is neither.
+// FindIdle sets Idle and Busy of the pods of w, except those in ready, which the runtime runs. A pod
+// whose cgroups cannot be read is neither.
 func (r *Reader) FindIdle(ctx context.Context, c *Answer, w, ready map[parsers.PodUID]bool) {
-	ask := map[parsers.PodUID][]string{}
+	unknown := map[parsers.PodUID][]string{}
 	for uid := range w {
 		if paths := c.all[uid]; len(paths) > 0 && !ready[uid] {
-			ask[uid] = paths
+			unknown[uid] = paths
 		}
 	}
-	if len(ask) == 0 || c.Err != nil {
+	if len(unknown) == 0 || c.Err != nil {
 		return
 	}
 	type found struct{ idle, busy map[parsers.PodUID]bool }
 	all, err := bounded.Do(ctx, r.Guard, "cgroups", func() found {
 		f := found{map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}}
-		for uid, paths := range ask {
+		for uid, paths := range unknown {
 			f.idle[uid], f.busy[uid] = processesIn(ctx, paths)
 		}
 		return f
@@ -252,8 +248,8 @@ func processesIn(ctx context.Context, paths []string) (idle, busy bool) {
 	return idle, false
 }
 
-// populated reports whether a process is in the cgroup or in one below it. Version 2 has
-// cgroup.events for it (cgroups(7)). In version 1 each has its own list.
+// populated reports whether a process is in the cgroup or in one below it: version 2 has
+// cgroup.events (cgroups(7)), version 1 a list in each cgroup.
 func populated(ctx context.Context, path string) (bool, error) {
 	if text, err := os.ReadFile(filepath.Join(path, "cgroup.events")); err == nil {
 		if !bytes.Contains(text, []byte("populated ")) {
@@ -277,13 +273,12 @@ func populated(ctx context.Context, path string) (bool, error) {
 	return some, errors.Join(first, err)
 }
 
-// hasProcess reads no more than a byte of cgroup.procs. A directory without this file is no
-// cgroup, and nothing is known.
+// hasProcess reads one byte of cgroup.procs. A directory without this file is not a cgroup.
 func hasProcess(path string) (bool, error) {
 	f, err := os.Open(filepath.Join(path, "cgroup.procs"))
 	if err != nil {
 		if _, stat := os.Lstat(path); stat == nil {
-			return false, errors.New("no cgroup: " + err.Error())
+			return false, errors.New("not a cgroup: " + err.Error())
 		}
 		return false, err
 	}

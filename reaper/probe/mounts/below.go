@@ -20,119 +20,118 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// An unmount reaches further than one mount namespace. The kernel passes it on from the mount that has
-// the mount point to all mounts of its peer group, and to their slaves (mount_namespaces(7), SHARED
-// SUBTREES). So two questions come before one:
+// The kernel propagates an unmount from the mount that has the mount point to all mounts of its peer group
+// and to their slaves, in all mount namespaces (mount_namespaces(7), SHARED SUBTREES). So Below answers two
+// questions:
 //
 //   - Which other mounts are copies of the pod's own? A copy lies at the same path below pods/UID and is
 //     in the peer group of the mount, or its slave. No process can put a mount of its own into that group.
-//     It goes along, as it does when the kubelet unmounts. All other mounts of the pod speak against it.
-//   - Who else receives what is unmounted? If the mount point lies on the mount that has the pods directory,
-//     none: all copies lie in the dead pod's own directory. If it lies on a mount of the pod, that may be a
-//     bind of a directory of the node, and the peer is the node's own: see Mount.Shares. A slave that is shared
-//     itself passes it on to its own peers and slaves. At each place the kernel detaches what is mounted there,
-//     whatever that is.
+//     The kernel unmounts a copy, too, as when the kubelet unmounts. Any other mount of the pod prevents
+//     the unmount.
+//   - Which other places lose a mount? None, if the mount point lies on the mount that has the pods directory:
+//     all copies lie in the dead pod's own directory. If it lies on a mount of the pod, that may be a bind mount
+//     of a directory of the node, with the node's own mount as its peer: see Mount.Shares. A shared slave
+//     propagates to its own peers and slaves. At each place the kernel detaches whatever is mounted there.
 
-// seen is a line of mountinfo that counts for the unmounting of one pod.
-type seen struct {
+// mountView is a mount as one view shows it, for the unmounting of one pod.
+type mountView struct {
 	view           *view
 	mount          policy.Mount
 	target         string
-	peers, masters string // the peer group, and that of which it is a slave; "" if there is none
-	concerns       bool   // it is about the pod by where it lies, and not by its name alone
-	// on is the pod's mount that has the mount point, if that is shared, and receivers are the peer groups that it passes on to.
-	on        *seen
+	peers, masters string // its peer group, and the one of which it is a slave; "" if there is none
+	concerns       bool   // it belongs to the pod by its place: see view.concerns
+	// on is the pod's mount that has the mount point, if that is shared, and receivers are the peer groups that it
+	// propagates to.
+	on        *mountView
 	receivers map[string]bool
 }
 
-// mostLines bounds what is held of all namespaces.
-const mostLines = 10_000
+// mostLines and mostLinks bound what is held of all namespaces.
+const mostLines, mostLinks = 10_000, 200_000
 
-// gather is what one reading collects for the unmounting of one pod.
-type gather struct {
-	uid   parsers.PodUID
-	also  func(l *procfs.MountLine) bool // what the second reading is for
-	lines []seen                         // of the pod in the first reading, and those of also in the second
-	links map[link]bool                  // of all mounts in the first reading
-	more  bool
+// collector has what one reading collects for the unmounting of one pod.
+type collector struct {
+	uid      parsers.PodUID
+	second   func(l *procfs.MountLine) bool // selects the lines of a second reading
+	lines    []mountView                    // of the pod in the first reading, selected in the second
+	links    map[link]bool                  // of all mounts in the first reading
+	overflow bool
 }
 
-// link is what a mount receives from, and passes on to.
+// link has the peer group to which a mount propagates, and the one from which it receives.
 type link struct{ peers, masters, dev string }
 
-// mostLinks bounds what is held of all namespaces.
-const mostLinks = 200_000
-
-// anew returns a gather for one reading. That may be abandoned, and go on: nothing else uses what it writes to.
-func (g *gather) anew() *gather {
-	if g == nil {
+// fresh returns a collector for one reading, which may go on after its time-out: nothing else may write to it.
+func (c *collector) fresh() *collector {
+	if c == nil {
 		return nil
 	}
-	return &gather{uid: g.uid, also: g.also, links: map[link]bool{}}
+	return &collector{uid: c.uid, second: c.second, links: map[link]bool{}}
 }
 
-// note takes in how the mount passes on what is mounted and unmounted on it.
-func (g *gather) note(l *procfs.MountLine) {
-	if g == nil || g.also != nil {
+func (c *collector) addLink(l *procfs.MountLine) {
+	if c == nil || c.second != nil {
 		return
 	}
 	peers, masters := propagation(l)
 	if peers == "" && masters == "" {
 		return
 	}
-	if len(g.links) == mostLinks {
-		g.more = true
+	if len(c.links) == mostLinks {
+		c.overflow = true
 		return
 	}
-	g.links[link{peers, masters, string(l.Dev)}] = true
+	c.links[link{peers, masters, string(l.Dev)}] = true
 }
 
-// receivers returns the peer groups of which each mount, and each slave, receives what is unmounted on a mount of the
-// group from. A group that no process shows counts as one: what its master is cannot be known.
-func (g *gather) receivers(from, dev string) map[string]bool {
-	in, shown := map[string]bool{from: true}, map[string]bool{}
-	for l := range g.links {
+// receivers returns the peer groups whose mounts and slaves receive an unmount from the peer group from. A group that no
+// process shows counts as one, since its master is unknown.
+func (c *collector) receivers(from, dev string) map[string]bool {
+	groups, shown := map[string]bool{from: true}, map[string]bool{}
+	for l := range c.links {
 		shown[l.peers] = true
 	}
-	for l := range g.links {
+	for l := range c.links {
 		if l.masters != "" && l.dev == dev && !shown[l.masters] {
-			in[l.masters] = true
+			groups[l.masters] = true
 		}
 	}
 	for grown := true; grown; {
 		grown = false
-		for l := range g.links {
-			if l.peers != "" && in[l.masters] && !in[l.peers] {
-				in[l.peers], grown = true, true
+		for l := range c.links {
+			if l.peers != "" && groups[l.masters] && !groups[l.peers] {
+				groups[l.peers], grown = true, true
 			}
 		}
 	}
-	return in
+	return groups
 }
 
-func (g *gather) wants(l *procfs.MountLine) bool { return g != nil && g.also != nil && g.also(l) }
+func (c *collector) wants(l *procfs.MountLine) bool {
+	return c != nil && c.second != nil && c.second(l)
+}
 
-// add takes in a line. named reports whether it names the pod, and concerns whether it is about it. What lies on another
-// mount of the pod is about it by its name alone, and a stranger can write that.
-func (g *gather) add(v *view, l *procfs.MountLine, named bool, concerns func() bool) {
-	about := g.also == nil && named && concerns()
-	if g.also == nil && !about && (!named || v.apart) || g.also != nil && !g.also(l) {
+// addLine adds a line. named reports whether it names the pod, and concerns whether it belongs to it. A line that only names
+// the pod may be a mount on one of the pod's. In another user namespace any user can choose the name.
+func (c *collector) addLine(v *view, l *procfs.MountLine, named bool, concerns func() bool) {
+	own := c.second == nil && named && concerns()
+	if c.second == nil && !own && (!named || v.apart) || c.second != nil && !c.second(l) {
 		return
 	}
-	if len(g.lines) == mostLines {
-		g.more = true
+	if len(c.lines) == mostLines {
+		c.overflow = true
 		return
 	}
 	id, _ := l.Number()
 	parent, _ := strconv.ParseUint(string(l.Parent), 10, 64)
-	n := seen{view: v, concerns: about, target: procfs.Unescape(l.Target), mount: policy.Mount{
+	n := mountView{view: v, concerns: own, target: procfs.Unescape(l.Target), mount: policy.Mount{
 		ID: id, Parent: parent, Dev: string(l.Dev), Root: procfs.Unescape(l.Root), Type: procfs.Unescape(l.FSType()), Source: source(l),
 	}}
 	n.peers, n.masters = propagation(l)
-	g.lines = append(g.lines, n)
+	c.lines = append(c.lines, n)
 }
 
-// propagation returns the optional fields: "rw shared:5 master:3 - ext4 /dev/vda1 rw".
+// propagation returns the peer groups of the optional fields: "rw shared:5 master:3 - ext4 /dev/vda1 rw".
 func propagation(l *procfs.MountLine) (peers, masters string) {
 	optional, _, _ := strings.Cut(string(l.Rest), " - ")
 	for field := range strings.FieldsSeq(optional) {
@@ -154,20 +153,20 @@ func source(l *procfs.MountLine) string {
 	return ""
 }
 
-// Below reads what is mounted of one pod, for an operator who wants it unmounted. self means that this process's own
-// namespaces are the node. It returns in bounded time; what is not known by then is Unknown.
+// Below reads the mounts of one pod, for an operator who wants to unmount them. self means that this process's own
+// namespaces are the node. It returns in bounded time; what is unread by then is Unknown.
 func (r *Reader) Below(ctx context.Context, uid parsers.PodUID, sockets []string, self bool) policy.PodMounts {
-	pods, on, own, err := r.own(self)
+	pods, on, own, err := r.nodeView(self)
 	if err != nil {
 		return policy.PodMounts{Outside: policy.Fact{Origin: r.ProcDir, Detail: err.Error()}}
 	}
 	w := parsers.PodSet{uid: true}
-	m, first := r.gathering(ctx, w, sockets, &gather{uid: uid})
+	m, first := r.collect(ctx, w, sockets, &collector{uid: uid})
 	found, rest := split(first.lines, own, pods+"/"+string(uid))
 	found = foldHidden(found, on)
 	p := policy.PodMounts{Outside: m.outside(uid, own, found, rest)}
 	if p.Outside.Truth == policy.No {
-		p.Outside = r.others(ctx, w, sockets, first, found, nodeView{own, pods, uid}, p.Outside)
+		p.Outside = r.others(ctx, w, sockets, first, found, ownPod{own, pods, uid}, p.Outside)
 	}
 	p.Whole = m.Err == nil && p.Outside.Truth != policy.Unknown
 	for _, l := range found {
@@ -177,9 +176,9 @@ func (r *Reader) Below(ctx context.Context, uid parsers.PodUID, sockets []string
 	return p
 }
 
-// own returns the path of the pods directory and the ID of its mount, and the first mount of the node's mount namespace,
-// by which that is known. This process must be in it.
-func (r *Reader) own(self bool) (pods string, on uint64, namespace string, err error) {
+// nodeView returns the path of the pods directory and the ID of its mount, and the first mount of the node's mount
+// namespace, which identifies it. This process must be in it.
+func (r *Reader) nodeView(self bool) (pods string, on uint64, namespace string, err error) {
 	namespace, err = r.firstMount("self")
 	if err == nil && !self {
 		var node string
@@ -204,7 +203,7 @@ func (r *Reader) own(self bool) (pods string, on uint64, namespace string, err e
 	return pods, on, namespace, err
 }
 
-// firstMount returns the ID of the first mount that a process shows.
+// firstMount returns the ID of the first mount in a process's mountinfo.
 func (r *Reader) firstMount(pid string) (id string, err error) {
 	path := r.ProcDir + "/" + pid + "/mountinfo"
 	line, err := procfs.FirstMountAt(path)
@@ -214,23 +213,23 @@ func (r *Reader) firstMount(pid string) (id string, err error) {
 	return id, err
 }
 
-// gathering reads the mounts, and returns what want asks for. Nothing is returned of a reading that takes too long.
-func (r *Reader) gathering(ctx context.Context, w parsers.PodSet, sockets []string, want *gather) (*Answer, *gather) {
+// collect reads the mounts into a collector like want. After a time-out that is empty.
+func (r *Reader) collect(ctx context.Context, w parsers.PodSet, sockets []string, want *collector) (*Answer, *collector) {
 	own := *r
-	own.gather = want
+	own.collector = want
 	m := own.Read(ctx, w, sockets)
-	g := m.gather
-	if g == nil {
-		g = want.anew()
+	c := m.collector
+	if c == nil {
+		c = want.fresh()
 	}
-	if g.more {
+	if c.overflow {
 		m.Err = cmp.Or(m.Err, errors.New("there are more mounts than are inspected"))
 	}
-	return m, g
+	return m, c
 }
 
 // split returns the mounts below dir in the node's own namespace, and all other lines.
-func split(lines []seen, own, dir string) (found, rest []seen) {
+func split(lines []mountView, own, dir string) (found, rest []mountView) {
 	for _, l := range lines {
 		below, ok := strings.CutPrefix(l.target, dir+"/")
 		if !ok || l.view.first != own || l.view.root != "" {
@@ -243,14 +242,14 @@ func split(lines []seen, own, dir string) (found, rest []seen) {
 	return found, rest
 }
 
-// foldHidden takes mounts out that lie below the mount of the pods directory, and are copies of those that lie on it: the
-// kubelet bind-mounts its root directory on itself, and what is mounted there is passed on to the place that this covers.
-func foldHidden(found []seen, on uint64) (shown []seen) {
+// foldHidden adds hidden mounts as copies to those that they copy. The kubelet bind-mounts its root directory on itself, and
+// what is mounted there is propagated to the covered directory, below the mount of the pods directory.
+func foldHidden(found []mountView, on uint64) (shown []mountView) {
 	hidden, here := map[uint64]bool{}, map[uint64]bool{on: true}
 	for _, l := range found {
 		here[l.mount.ID] = true
 	}
-	for known := -1; known < len(hidden); { // until what is on a hidden mount is hidden, too
+	for known := -1; known < len(hidden); { // a mount on a hidden mount is hidden, too
 		known = len(hidden)
 		for _, l := range found {
 			if !here[l.mount.Parent] || hidden[l.mount.Parent] {
@@ -267,11 +266,11 @@ func foldHidden(found []seen, on uint64) (shown []seen) {
 		if !hidden[l.mount.ID] {
 			continue
 		}
-		i := slices.IndexFunc(shown, func(o seen) bool {
+		i := slices.IndexFunc(shown, func(o mountView) bool {
 			return l.peers != "" && o.peers == l.peers && o.mount.Path == l.mount.Path && o.mount.Dev == l.mount.Dev && o.mount.Root == l.mount.Root
 		})
 		if i < 0 {
-			shown = append(shown, l) // what covers it is not known: it stays
+			shown = append(shown, l) // not a copy of a shown mount
 			continue
 		}
 		shown[i].mount.Copies = append(shown[i].mount.Copies, l.mount.ID)
@@ -279,14 +278,14 @@ func foldHidden(found []seen, on uint64) (shown []seen) {
 	return shown
 }
 
-// outside reports what else is mounted of the pod, and notes copies with the mounts whose copies they are.
-func (m *Answer) outside(uid parsers.PodUID, own string, found, rest []seen) policy.Fact {
+// outside reports a mount of the pod that is neither in found nor a copy, and adds each copy to its mount.
+func (m *Answer) outside(uid parsers.PodUID, own string, found, rest []mountView) policy.Fact {
 	if !slices.ContainsFunc(m.views, func(v *view) bool { return v.first == own && v.whole }) && m.Err == nil {
-		m.Err = errors.New("the node's own mount namespace was not seen in whole")
+		m.Err = errors.New("the node's own mount namespace was not read completely")
 	}
 	for _, l := range rest {
 		// The same ID is the same mount, seen by a process with another root.
-		same := slices.ContainsFunc(found, func(f seen) bool { return f.mount.ID == l.mount.ID && !l.view.byFile })
+		same := slices.ContainsFunc(found, func(f mountView) bool { return f.mount.ID == l.mount.ID && !l.view.byFile })
 		if !same && !copyOf(l, found, uid) && l.concerns {
 			h := Hit{Target: l.target, view: l.view, root: l.mount.Root, fsType: l.mount.Type, procDir: m.procDir}
 			return m.fact(uid, h, true)
@@ -295,8 +294,8 @@ func (m *Answer) outside(uid parsers.PodUID, own string, found, rest []seen) pol
 	return m.fact(uid, Hit{}, false)
 }
 
-// copyOf reports whether the line is of a copy of one of the pod's mounts, and notes its ID there.
-func copyOf(l seen, found []seen, uid parsers.PodUID) bool {
+// copyOf reports whether l is a copy of one of the pod's mounts, and adds its ID there.
+func copyOf(l mountView, found []mountView, uid parsers.PodUID) bool {
 	for i := range found {
 		o := &found[i]
 		if o.peers == "" || l.peers != o.peers && l.masters != o.peers || l.mount.Dev != o.mount.Dev || l.mount.Root != o.mount.Root ||
@@ -309,19 +308,19 @@ func copyOf(l seen, found []seen, uid parsers.PodUID) bool {
 	return false
 }
 
-// nodeView is where the pod's mounts are read: the node's own namespace, and the pods directory in it.
-type nodeView struct {
+// ownPod is the pod to unmount, with the node's own namespace and the path of the pods directory in it.
+type ownPod struct {
 	own, pods string
 	uid       parsers.PodUID
 }
 
-// others reads the namespaces once more for who shares the mounts that other mounts of the pod are on, and for who
-// uses the same CSI volumes. It returns outside, or why that is not known.
+// others reads the namespaces once more. It adds to the mounts the places that receive their unmount, and the users of the
+// same CSI volumes. It returns outside, or why these are unknown.
 func (r *Reader) others(
-	ctx context.Context, w parsers.PodSet, sockets []string, first *gather, found []seen, at nodeView, outside policy.Fact,
+	ctx context.Context, w parsers.PodSet, sockets []string, first *collector, found []mountView, at ownPod, outside policy.Fact,
 ) policy.Fact {
 	groups, copies, volumes := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	byID := map[uint64]*seen{}
+	byID := map[uint64]*mountView{}
 	for i := range found {
 		byID[found[i].mount.ID] = &found[i]
 	}
@@ -340,13 +339,13 @@ func (r *Reader) others(
 	if len(groups)+len(volumes) == 0 {
 		return outside
 	}
-	m, second := r.gathering(ctx, w, sockets, &gather{also: func(l *procfs.MountLine) bool {
+	m, second := r.collect(ctx, w, sockets, &collector{second: func(l *procfs.MountLine) bool {
 		peers, masters := propagation(l)
 		return groups[peers] || groups[masters] || copies[string(l.Parent)] ||
-			volumes[string(l.Dev)] && slices.ContainsFunc(found, func(f seen) bool { return sameVolume(l, f.mount) })
+			volumes[string(l.Dev)] && slices.ContainsFunc(found, func(f mountView) bool { return sameVolume(l, f.mount) })
 	}})
 	if m.Err == nil && len(groups) > 0 && slices.ContainsFunc(m.views, func(v *view) bool { return v.byFile }) {
-		m.Err = errors.New("of a mount namespace in which every process has another root, it is not known who receives what is unmounted")
+		m.Err = errors.New("every process of a mount namespace has another root: it is not known whether an unmount is propagated there")
 	}
 	if m.Err != nil {
 		return policy.Fact{Origin: m.origin, Detail: m.Err.Error()}
@@ -363,9 +362,9 @@ func (r *Reader) others(
 	return outside
 }
 
-// sharesWith returns the place at which o receives what is unmounted at l, or has another mount in the place of one.
-// Whether anything is mounted there is asked of copies of the pod's own mounts alone: doubt keeps.
-func (l *seen) sharesWith(o seen, uid parsers.PodUID) (string, bool) {
+// sharesWith returns the place at which o receives the unmount of l, or the place of o if it is another mount on a copy. It
+// does not check whether anything is mounted at the first: doubt keeps.
+func (l *mountView) sharesWith(o mountView, uid parsers.PodUID) (string, bool) {
 	if l.on == nil || o.mount.ID == l.on.mount.ID {
 		return "", false
 	}
@@ -378,10 +377,10 @@ func (l *seen) sharesWith(o seen, uid parsers.PodUID) (string, bool) {
 	}
 	below, _ := procfs.Relative(l.target, l.on.target)
 	at, reached := procfs.Relative(path.Join(l.on.mount.Root, below), o.mount.Root)
-	return path.Join(o.target, at), reached // or it shows another part of the file system
+	return path.Join(o.target, at), reached
 }
 
-func addShare(shares []string, where string, o seen, own string, m *Answer) []string {
+func addShare(shares []string, where string, o mountView, own string, m *Answer) []string {
 	words := clean.Name(where)
 	if o.view.first != own {
 		words += " in " + o.view.words(m.procDir)
@@ -392,11 +391,11 @@ func addShare(shares []string, where string, o seen, own string, m *Answer) []st
 	return shares
 }
 
-// mostShares bounds what is shown of who shares a mount, or uses its volume.
+// mostShares bounds the shown places that share a mount, and the users of its volume.
 const mostShares = 3
 
-// sameVolume reports whether the line may show the CSI volume that m shows: a process's mount of it or of a part of it, or
-// a mount in a pod's directory that overlaps with it.
+// sameVolume reports whether the line may show the CSI volume of m: a mount of it or of a part of it, or a mount in a pod's
+// directory that overlaps with it.
 func sameVolume(l *procfs.MountLine, m policy.Mount) bool {
 	if !m.CSI() || string(l.Dev) != m.Dev {
 		return false
@@ -406,16 +405,16 @@ func sameVolume(l *procfs.MountLine, m policy.Mount) bool {
 	return part || strings.Contains(string(l.Target), "/pods/") && overlap(root, m.Root)
 }
 
-// overlap reports whether one of two directories of a file system is the other or lies in it. Different directories of one
-// file system are different volumes, as different block devices are of devtmpfs.
+// overlap reports whether two directories of a file system are the same or one contains the other. Otherwise they are
+// different volumes, as are different block devices in devtmpfs.
 func overlap(a, b string) bool {
 	_, below := procfs.Relative(a, b)
 	_, above := procfs.Relative(b, a)
 	return below || above
 }
 
-// addUser adds who else has the volume of l mounted: another pod below pods, or a process at a place of its own.
-func addUser(users []string, l *seen, o seen, at nodeView, m *Answer) []string {
+// addUser adds the pod or process that has o mounted, if that is the volume of l.
+func addUser(users []string, l *mountView, o mountView, at ownPod, m *Answer) []string {
 	if !l.mount.CSI() || o.mount.Dev != l.mount.Dev || !overlap(o.mount.Root, l.mount.Root) {
 		return users
 	}

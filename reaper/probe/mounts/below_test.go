@@ -203,7 +203,7 @@ func TestBelowSlaves(t *testing.T) {
 
 // TestReceivers: a group passes on to its slaves, and theirs, and so does one whose own master no process shows.
 func TestReceivers(t *testing.T) {
-	g := gather{links: map[link]bool{
+	g := collector{links: map[link]bool{
 		{"shared:2", "shared:1", "0:5"}: true, {"shared:3", "shared:2", "0:5"}: true, {"", "shared:3", "0:5"}: true, {"shared:1", "", "0:5"}: true,
 		{"shared:8", "shared:7", "0:5"}: true, {"shared:7", "", "0:5"}: true, {"", "shared:9", "0:5"}: true, {"", "shared:6", "0:4"}: true,
 	}}

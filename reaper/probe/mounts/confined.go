@@ -15,13 +15,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// Before Linux 6.13 no call reads a mount namespace of which every process has another root. Any container that chroots is
-// alone in one, and would stop all work on the node. But what a container without privileges can have mounted is known: what
-// its runtime mounted for it, and in a user namespace of its own what it reaches from there. The runtime has the first, as
-// the OCI specification of the container, and whether it had privileges. If all of that is of the pod itself, nothing of
-// another pod is hidden.
+// Before Linux 6.13 no call reads a mount namespace in which every process has another root, as in that of a container
+// that chroots. So any such container would stop all work on the node. But a container without privileges has only the
+// mounts that its runtime made, and in a user namespace of its own what it can reach from there. The OCI specification of
+// the container has these mounts and its privileges. If they are all of the pod itself, no mount of another pod is hidden.
 
-// spec is what of the verbose status of a container counts here, as containerd and CRI-O have it.
+// spec has the parts of a container's verbose status that count here, as containerd and CRI-O write it.
 //
 //	{"pid":812,"sandboxID":"5f…","runtimeSpec":{
 //	  "process":{"capabilities":{"bounding":["CAP_CHOWN",…]}},
@@ -45,19 +44,19 @@ type specMount struct {
 	Options                   []string
 }
 
-// harmless are the capabilities that allow no mount outside of a user namespace of one's own, and lead to no others: those
-// that runtimes give by default, and the commonest besides.
+// harmless lists capabilities that neither allow a mount outside of a user namespace of one's own nor lead to one that does:
+// the default ones of runtimes, and the most common others.
 var harmless = map[string]bool{
 	"CAP_AUDIT_WRITE": true, "CAP_CHOWN": true, "CAP_DAC_OVERRIDE": true, "CAP_FOWNER": true, "CAP_FSETID": true, "CAP_KILL": true, "CAP_MKNOD": true,
 	"CAP_NET_BIND_SERVICE": true, "CAP_NET_RAW": true, "CAP_SETFCAP": true, "CAP_SETGID": true, "CAP_SETPCAP": true, "CAP_SETUID": true,
 	"CAP_SYS_CHROOT": true, "CAP_IPC_LOCK": true, "CAP_NET_ADMIN": true, "CAP_SYS_NICE": true, "CAP_SYS_RESOURCE": true, "CAP_SYS_TIME": true,
 }
 
-// kernelMade are file systems that have nothing of another one in them.
+// kernelMade lists file systems that never contain files of another one.
 var kernelMade = map[string]bool{"proc": true, "sysfs": true, "tmpfs": true, "devpts": true, "mqueue": true, "cgroup": true, "cgroup2": true}
 
-// confined returns the pod of which alone something can be mounted in the namespace that the link
-// names, of which the view shows a part, and false where there is none.
+// confined returns the only pod of which something can be mounted in the namespace link, a part of
+// which the view shows. It returns false if it may be of several.
 func (s *scan) confined(ctx context.Context, v *view, link string) (parsers.PodUID, bool) {
 	uid, id, ok := containerOfProcess(s.ProcDir, v.pid)
 	if !ok {
@@ -65,7 +64,7 @@ func (s *scan) confined(ctx context.Context, v *view, link string) (parsers.PodU
 	}
 	c, known := s.specs[id]
 	if !known {
-		c = s.askSpec(ctx, uid, id)
+		c = s.findSpec(ctx, uid, id)
 		if s.specs == nil {
 			s.specs = map[string]*spec{}
 		}
@@ -78,9 +77,9 @@ func (s *scan) confined(ctx context.Context, v *view, link string) (parsers.PodU
 	return uid, ok && c.confines([]string{string(uid), id, c.SandboxID}, v.root, init == link)
 }
 
-// confines: own are the names that the directories of the pod, the container and its sandbox have.
-// In the container's first namespace only privileges mount anything, so that the process's root is the only mount that may
-// be of another pod: all of it is seen. In a later one, what is reached may be bound anywhere.
+// confines reports whether all mounts of the container are in directories with the names own: those of the pod, the
+// container and its sandbox. In its first namespace, root may be another bind mount, because the view shows all of it and
+// only a privileged process can mount anything there. In a later one it may have been bind-mounted elsewhere, too.
 func (c *spec) confines(own []string, root string, first bool) bool {
 	for _, set := range c.RuntimeSpec.Process.Capabilities {
 		if slices.ContainsFunc(set, func(capability string) bool { return !harmless[capability] }) {
@@ -100,8 +99,8 @@ func (c *spec) confines(own []string, root string, first bool) bool {
 	return true
 }
 
-// askSpec asks the runtime for a container that runs; nil if something that counts is missing.
-func (s *scan) askSpec(ctx context.Context, uid parsers.PodUID, id string) *spec {
+// findSpec asks the runtimes for a container that runs. It returns nil if there is none or its specification is incomplete.
+func (s *scan) findSpec(ctx context.Context, uid parsers.PodUID, id string) *spec {
 	limit := s.Guard.Limit() / 8
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -124,8 +123,8 @@ func (s *scan) askSpec(ctx context.Context, uid parsers.PodUID, id string) *spec
 	return nil
 }
 
-// parseSpec wants a container that has a mount namespace of its own, and that no hook can have
-// mounted anything for.
+// parseSpec returns false for a container without a mount namespace of its own, and for one with
+// hooks, since a hook may have mounted anything.
 func parseSpec(info string) (*spec, bool) {
 	var c spec
 	if json.Unmarshal([]byte(info), &c) != nil || c.PID <= 1 || len(c.SandboxID) < fullID {
@@ -147,8 +146,8 @@ func parseSpec(info string) (*spec, bool) {
 // fullID is how long the ID of a container or sandbox is.
 const fullID = 64
 
-// containerOfProcess reads which pod's container a process is in: podUID/ID, or with systemd
-// …-podUID.slice/cri-containerd-ID.scope. What comes below may be the container's own making.
+// containerOfProcess returns the pod and the container of a process, from its cgroup: podUID/ID, or with
+// systemd …-podUID.slice/cri-containerd-ID.scope. The container itself may have made those below.
 func containerOfProcess(procDir, pid string) (parsers.PodUID, string, bool) {
 	text, ok := procfs.Cgroup(procDir, pid)
 	if !ok {

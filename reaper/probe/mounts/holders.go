@@ -12,11 +12,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// mostHolders bounds how many are named.
 const mostHolders = 5
 
-// Holders names processes that keep a mount, or a copy of it in another namespace, busy: by an open file, working
-// directory, root or program. A file that is only mapped is not looked for. It returns in bounded time what it found.
+// Holders lists processes that keep a mount, or a copy of it in another namespace, busy: by an open file, working
+// directory, root or program. It does not search mapped files. It returns in bounded time what it found.
 func (r *Reader) Holders(ctx context.Context, m policy.Mount) []string {
 	ids := append([]uint64{m.ID}, m.Copies...)
 	found, err := bounded.Do(ctx, r.Guard, "holders", func() (found []string) {
@@ -45,12 +44,12 @@ func (r *Reader) Holders(ctx context.Context, m policy.Mount) []string {
 	return found
 }
 
-// holds reports whether a process has something on one of the mounts. Mount IDs are those of the whole kernel.
+// holds reports whether a process has something open on one of the mounts. A mount ID is unique in the kernel.
 func (r *Reader) holds(pid string, ids []uint64) bool {
 	dir := r.ProcDir + "/" + pid
 	on := func(link string) bool {
 		var st unix.Statx_t
-		// The link leads to the file itself, and its server is not asked.
+		// The link leads to the file itself. Its server is not asked.
 		err := unix.Statx(unix.AT_FDCWD, dir+"/"+link, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID, &st)
 		return err == nil && st.Mask&unix.STATX_MNT_ID != 0 && slices.Contains(ids, st.Mnt_id)
 	}

@@ -17,12 +17,12 @@ import (
 //	36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
 //	(1)(2)(3)  (4)   (5)   (6)        (7)     (8)(9)  (10)      (11)
 //
-// (9) and (10), the source and the options, may hold paths as well: an overlay's layers.
+// (10) and (11), the source and the options, may also contain paths: an overlay's layers.
 //
-// (4) is the root of the mount within its file system: a container's bind of a pod's
-// emptyDir is named there only. (5) is the mount point, seen from the process's root.
-// Space, tab, newline, backslash and # are written as octal escapes, so neither a slash
-// nor a UID is ever changed by them, and both can be searched for in the raw bytes.
+// (4) is the root of the mount within its file system: only this field names the emptyDir
+// that a container has bind-mounted. (5) is the mount point, seen from the process's root.
+// Space, tab, newline, backslash and # are written as octal escapes. These change neither
+// a slash nor a UID, so both can be searched for in the raw bytes.
 
 // Hit is a mount that names a pod or a place below the kubelet's plugins directory.
 type Hit struct {
@@ -33,16 +33,16 @@ type Hit struct {
 	procDir string
 }
 
-// PID returns a process that shows the mount, and whether that is in its mount namespace itself:
-// something else may hold that, a bind of its file or a descriptor.
+// PID returns a process that shows the mount, and reports whether it is in the mount namespace. If not,
+// a bind mount or a descriptor holds the namespace.
 func (h Hit) PID() (pid string, in bool) { return h.view.pid, h.view.held == "" }
 
-// below reports whether the mount point is a place below the pod's directory, by its path.
+// below reports whether the mount point's path is below the pod's directory.
 func (h Hit) below(uid parsers.PodUID) bool {
 	return strings.Contains(h.Target, "/pods/"+string(uid)+"/")
 }
 
-// Words describes the mount for messages. comm is read only now, for what is shown.
+// Words describes the mount for messages.
 func (h Hit) Words() string {
 	at := "mounted at " + clean.Name(h.Target)
 	if h.root != "/" {
@@ -53,8 +53,8 @@ func (h Hit) Words() string {
 
 var pluginsDir = []byte("/plugins/")
 
-// scanMounts finds in one mountinfo the lines that name a wanted pod or something below
-// a plugins directory, and inspects those only.
+// scanMounts adds the mounts of one table that name a wanted pod or something below a
+// plugins directory.
 func (m *Answer) scanMounts(v *view, hold func(length int) error, t *table, w parsers.PodSet) error {
 	var uids []parsers.PodUID
 	for i := range t.lines {
@@ -72,10 +72,10 @@ func (m *Answer) scanMounts(v *view, hold func(length int) error, t *table, w pa
 		}
 		plugins := bytes.Contains(l.Target, pluginsDir) || bytes.Contains(l.Root, pluginsDir)
 		uids = w.InPath(w.InPath(uids[:0], l.Target), l.Root)
-		// An overlay's upper directory, or the one below a bindfs, is named here only.
+		// Only this names the upper directory of an overlay, or the directory below a bindfs.
 		w.InText(l.Rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
-		if g := m.gather; g != nil {
-			g.add(v, l, slices.Contains(uids, g.uid), func() bool { return v.concerns(l, t, &m.where, g.uid) })
+		if c := m.collector; c != nil {
+			c.addLine(v, l, slices.Contains(uids, c.uid), func() bool { return v.concerns(l, t, &m.where, c.uid) })
 		}
 		if len(uids) == 0 && !plugins {
 			continue
@@ -85,7 +85,7 @@ func (m *Answer) scanMounts(v *view, hold func(length int) error, t *table, w pa
 		}
 		h := Hit{Target: procfs.Unescape(l.Target), view: v, root: procfs.Unescape(l.Root), fsType: procfs.Unescape(l.FSType()), procDir: m.procDir}
 		for _, uid := range uids {
-			// One is enough to keep it, and the node's own is the one to show, or one that an unmount does not reach.
+			// One mount is enough to keep the pod. Prefer to show the node's own, and one that unmounting the pod does not remove.
 			old, known := m.Pods[uid]
 			first := !known || v.pid == "1" && old.view.pid != "1"
 			_, beyond := m.beyond[uid]
@@ -114,11 +114,10 @@ func (m *Answer) scanMounts(v *view, hold func(length int) error, t *table, w pa
 	return nil
 }
 
-// addPlugin files what is mounted below plugins/ under every name that a pod's volume
-// could ask for: each directory that leads to it, and for the volume plugins of the
-// kubelet's own tree the pair of plugin and path component, since they put the volume's
-// name at differing depths. The plugins directory is found by its name, not by the root
-// directory's path: a CSI driver's container may see it elsewhere.
+// addPlugin adds a mount below plugins/ under every key with which a volume is looked up: each
+// directory that leads to it, and for in-tree volume plugins the pair of plugin and path
+// component, since the depth of the volume's name differs. It finds the plugins directory by
+// its name, since a CSI driver's container may have it at another path.
 func (m *Answer) addPlugin(h Hit, hold func(length int) error) error {
 	for _, path := range [...]string{h.Target, h.root} {
 		path = strings.TrimSuffix(path, "//deleted")
@@ -140,8 +139,8 @@ func (m *Answer) addPlugin(h Hit, hold func(length int) error) error {
 	return nil
 }
 
-// mostPlugins and mostParts bound how a path below a directory of that name is filed: who writes a pod's
-// mountPath may repeat it. No driver's is as deep.
+// mostPlugins and mostParts bound the keys of one path, which a pod's mountPath may have chosen. The paths of drivers are
+// shorter.
 const mostPlugins, mostParts = 4, 16
 
 func (m *Answer) addTail(tail string, h Hit) {
@@ -162,11 +161,9 @@ func addFirst(to map[string]Hit, key string, h Hit) {
 	}
 }
 
-// An agent with a hostPath of the node's root, and the usual propagation (None), has a copy of every mount that there was
-// when it started, and keeps each until it ends: the kubelet's umount does not reach it.
-
-// Agent returns the other pod of which a process keeps the pod's mount that the namespace of PID 1
-// has not, and false where there is none.
+// Agent returns another pod whose process keeps a mount of this pod that the namespace of PID 1 does not have. Such an
+// agent has a hostPath of the node's root with the default propagation (None): it has a copy of every mount that existed
+// when it started, and the kubelet's umount does not remove the copy.
 func (m *Answer) Agent(uid parsers.PodUID) (parsers.PodUID, bool) {
 	h, ok := m.Pods[uid]
 	if !ok {
@@ -176,7 +173,7 @@ func (m *Answer) Agent(uid parsers.PodUID) (parsers.PodUID, bool) {
 	return owner, ok && owner != uid
 }
 
-// Owner returns the pod of which a process keeps the mount in a namespace that is not the node's own.
+// Owner returns the pod whose process keeps the mount in a namespace other than that of PID 1.
 func (m *Answer) Owner(h Hit) (parsers.PodUID, bool) {
 	pid, in := h.PID()
 	if !in || pid == "1" {
@@ -185,8 +182,8 @@ func (m *Answer) Owner(h Hit) (parsers.PodUID, bool) {
 	return procfs.PodOf(m.procDir, m.cgroups, pid)
 }
 
-// Unmount is the command with which an operator unmounts what is mounted of the pod, "" if there is none. It is for the
-// node's own namespace and the pod's directory only. What is mounted elsewhere has to end first: see Reader.Below.
+// Unmount returns the command with which an operator unmounts the pod, "" if there is none: it removes only mounts of the
+// node's own namespace below the pod's directory. Other mounts have to end first: see Reader.Below.
 func (m *Answer) Unmount(uid parsers.PodUID) string {
 	h, ok := m.Pods[uid]
 	if _, beyond := m.beyond[uid]; !ok || beyond {
@@ -198,8 +195,8 @@ func (m *Answer) Unmount(uid parsers.PodUID) string {
 	return "orphan-reaper unmount " + string(uid)
 }
 
-// UmountCommand is the command that unmounts a mount of no pod in the node's own namespace, "" if the path is none to
-// copy.
+// UmountCommand returns the command that unmounts a path of no pod in the node's own namespace, "" if the path is not safe
+// to copy into a shell.
 func UmountCommand(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == '\\' || r > '~' }) {
 		return ""

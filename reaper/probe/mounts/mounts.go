@@ -21,20 +21,20 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// view is one process's mountinfo that stands for all that show the same mounts, or the kernel's listing of a mount
-// namespace by a file of it.
+// view is one process's mountinfo, which represents all that show the same mounts, or the kernel's listing of a mount
+// namespace by its file.
 type view struct {
 	pid    string
-	link   string // its mount namespace, "" where that is not known
+	link   string // its mount namespace, "" if unknown
 	first  string // the ID of the first mount that it shows
 	whole  bool   // it has a line for "/", and the process is not known to be chrooted
-	root   string // the process's root, where it is another than that of its mount namespace
+	root   string // the process's root, if that is not the root of its mount namespace
 	byFile bool   // listed by the file of the namespace
-	apart  bool   // the process is in another user namespace, where it takes no privilege of the node's to mount
-	held   string // what holds the namespace, where no process is in it
+	apart  bool   // the process is in another user namespace: mounting there needs no privilege on the node
+	held   string // what holds the namespace, if no process is in it
 }
 
-// words names the mount namespace, for messages.
+// words returns the name of the mount namespace, for messages.
 func (v *view) words(procDir string) string {
 	if v.held != "" {
 		return "the mount namespace that " + v.held + " holds"
@@ -42,7 +42,7 @@ func (v *view) words(procDir string) string {
 	return "the mount namespace of PID " + procfs.Who(procDir, v.pid)
 }
 
-// user names who uses what the view has mounted.
+// user returns the name of the user of the view's mounts, for messages.
 func (v *view) user(procDir string) string {
 	if v.held != "" {
 		return v.words(procDir)
@@ -53,29 +53,29 @@ func (v *view) user(procDir string) string {
 // Answer has the mounts of the wanted pods and staged volumes in all mount namespaces.
 type Answer struct {
 	Pods   map[parsers.PodUID]Hit    // a mount that names the pod, or an entry of it in quarantine
-	Again  map[parsers.PodUID]Hit    // by a name that is the UID itself, and so not in quarantine
-	Below  map[string]Hit            // by each path below plugins/ with a mount at it or below it
-	Unsure map[parsers.PodUID]string // why it is not known of one pod
-	Err    error                     // something could not be read: what was not found is not known
+	Again  map[parsers.PodUID]Hit    // a mount that names the UID itself, and so no quarantine entry
+	Below  map[string]Hit            // for each path below plugins/, a mount at it or below it
+	Unsure map[parsers.PodUID]string // why the mounts of one pod are unknown
+	Err    error                     // something could not be read: what was not found is unknown
 
-	// beyond has, of each pod, a mount that is not below its directory: an unmount of the pod does not reach it.
+	// beyond has, for each pod, a mount that is not below its directory: unmounting the pod does not remove it.
 	beyond map[parsers.PodUID]Hit
-	elder  map[parsers.PodUID]Hit // by the name of a quarantine entry
+	elder  map[parsers.PodUID]Hit // a mount that names a quarantine entry
 	named  map[string]Hit         // by plugin, NUL and path component
-	seen   map[string]bool        // paths below plugins/ that are filed already
+	seen   map[string]bool        // paths below plugins/ that are in Below and named
 	views  []*view
 	where  regions
-	// pinned are the mount namespaces that something but a process holds, by mnt:[inode], and
-	// unread how many of them could not be read.
+	// pinned are the mount namespaces that a bind mount or a descriptor holds, by mnt:[inode], and
+	// unread is how many of them could not be read.
 	pinned map[string]pin
 	unread int
-	// confined are the pods with a container whose mount namespace was not read, and can have nothing
-	// of another pod, by the runtime.
-	confined map[parsers.PodUID]bool
-	gather   *gather
-	procDir  string
-	cgroups  string // where they are mounted
-	origin   string // what was read
+	// confined are the pods with a container whose mount namespace was not read. According to the runtime
+	// it can have nothing of another pod.
+	confined  map[parsers.PodUID]bool
+	collector *collector
+	procDir   string
+	cgroups   string // where they are mounted
+	origin    string // what was read
 }
 
 func newAnswer(procDir string) *Answer {
@@ -86,10 +86,10 @@ func newAnswer(procDir string) *Answer {
 	}
 }
 
-// Namespaces is how many mount namespaces were read.
+// Namespaces returns how many mount namespaces were read.
 func (m *Answer) Namespaces() int { return len(m.views) }
 
-// InPlugin returns a mount of a volume plugin of the kubelet's own tree whose path has a volume's name.
+// InPlugin returns a mount of an in-tree volume plugin whose path has a volume's name.
 func (m *Answer) InPlugin(plugin, volume string) (Hit, bool) {
 	h, ok := m.named[plugin+"\x00"+volume]
 	return h, ok
@@ -106,7 +106,8 @@ func (m *Answer) sources() string {
 	return s
 }
 
-// Fact answers for one pod. Of several mounts it shows the one that an unmount does not reach.
+// Fact reports whether anything is mounted of the pod. It shows a mount that unmounting the pod does not remove, if there
+// is one.
 func (m *Answer) Fact(uid parsers.PodUID) policy.Fact {
 	h, ok := m.Pods[uid]
 	if beyond, found := m.beyond[uid]; found && h.view.pid == "1" {
@@ -115,7 +116,7 @@ func (m *Answer) Fact(uid parsers.PodUID) policy.Fact {
 	return m.fact(uid, h, ok)
 }
 
-// Parked answers for what lies of the pod in quarantine. A mount of the pod that was made again is its own.
+// Parked is Fact for the pod's entry in quarantine. Mounts of the pod's new directory do not count.
 func (m *Answer) Parked(uid parsers.PodUID) policy.Fact {
 	if h, ok := m.elder[uid]; ok {
 		return m.fact(uid, h, true)
@@ -125,7 +126,7 @@ func (m *Answer) Parked(uid parsers.PodUID) policy.Fact {
 	return m.fact(uid, h, ok && !again)
 }
 
-// Use answers for a directory that was made again: a mount of its elder has another name.
+// Use reports the mounts of a pod directory that was made again. A mount of the parked one has another name.
 func (m *Answer) Use(uid parsers.PodUID) reading.NewUse {
 	u := reading.NewUse{Doubt: m.Unsure[uid], Err: m.Err}
 	if h, ok := m.Again[uid]; ok {
@@ -150,25 +151,25 @@ func (m *Answer) fact(uid parsers.PodUID, h Hit, mounted bool) policy.Fact {
 	return policy.Fact{Truth: policy.No, Origin: m.origin}
 }
 
-// Reader reads the mounts. It remembers nothing from one look to the next.
+// Reader reads the mounts. It keeps nothing from one look to the next.
 type Reader struct {
 	ProcDir                string
-	RootDir, QuarantineDir string // where pods and the kubelet's plugins lie, and parked pods
+	RootDir, QuarantineDir string // the kubelet's root directory, and that of parked pods
 	CgroupRoot             string
 	Guard                  *bounded.Guard
 
-	gather *gather // what Below asks for, nil for a look
-	// Tests have an older kernel with these, or fewer capabilities.
+	collector *collector // for Below, nil for a look
+	// Tests simulate an older kernel or fewer capabilities with these.
 	rereads, noListing, noEntering bool
 }
 
-// Read reads the mounts of all namespaces for the pods of w. The sockets are those of runtimes, for containers whose
-// mounts are hidden. It returns in bounded time.
+// Read reads the mounts of all namespaces for the pods of w. The sockets are those of runtimes, which describe containers
+// whose mounts are hidden. It returns in bounded time.
 func (r *Reader) Read(ctx context.Context, w parsers.PodSet, sockets []string) *Answer {
 	return r.read(ctx, w, sockets, nil)
 }
 
-// read also reads the namespaces of which only a descriptor is known: held has them as mnt:[N].
+// read also reads the namespaces in held, which are known only by a descriptor: mnt:[N] to its path.
 func (r *Reader) read(ctx context.Context, w parsers.PodSet, sockets []string, held map[string]string) *Answer {
 	m, err := bounded.Do(ctx, r.Guard, "mounts", func() *Answer { return r.readAll(ctx, w, sockets, held) })
 	if err != nil {
@@ -178,12 +179,12 @@ func (r *Reader) read(ctx context.Context, w parsers.PodSet, sockets []string, h
 	return m
 }
 
-// readAll reads the mounts of all mount namespaces that are known. The first line of mountinfo is the key of each
-// (procfs.FirstMount), so that a process with another root is a view of its own, and a namespace that has the mount ID of
+// readAll reads the mounts of all known mount namespaces. The key of each view is the first line of mountinfo
+// (procfs.FirstMount). So a process with another root is a view of its own, and a namespace that reuses the mount ID of
 // one that ended during the scan is not mistaken for it.
 func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string, held map[string]string) *Answer {
 	m := newAnswer(r.ProcDir)
-	m.cgroups, m.gather = r.CgroupRoot, r.gather.anew()
+	m.cgroups, m.collector = r.CgroupRoot, r.collector.fresh()
 	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
 		m.Err = err
@@ -191,7 +192,7 @@ func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string
 	}
 	defer beneath.Close(proc)
 	s := r.newScan(proc, sockets)
-	s.gathered, s.where = m.gather, s.findRegions()
+	s.collector, s.where = m.collector, s.findRegions()
 	m.where = s.where
 	first := false
 	_, err = s.Each(ctx, func(p *procfs.Process) (ended bool, _ error) {
@@ -204,13 +205,13 @@ func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string
 			m.Err = fmt.Errorf("cannot read the mounts of PID %s: %w", p.PID, err)
 		}
 		return procfs.Vanished(err), nil
-	}, func(p *procfs.Process, why error) { s.over(m, p.PID, w, why) })
+	}, func(p *procfs.Process, why error) { s.doubt(m, p.PID, w, why) })
 	m.Err = cmp.Or(err, m.Err)
 	if !first && m.Err == nil {
 		m.Err = fmt.Errorf("PID 1 is not seen in %s", r.ProcDir)
 	}
 	if m.Err == nil {
-		m.Err = s.unseen(ctx, m, w)
+		m.Err = s.readHidden(ctx, m, w)
 	}
 	for link, fd := range held {
 		if _, ok := m.pinned[link]; !ok {
@@ -218,7 +219,7 @@ func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string
 			m.pinned[link] = pin{view: &view{pid: pid}, fd: fd}
 		}
 	}
-	if err := s.pins(m, w); m.Err == nil {
+	if err := s.readPins(m, w); m.Err == nil {
 		m.Err = err
 	}
 	m.views = s.views
@@ -230,15 +231,15 @@ func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string
 type scan struct {
 	*Reader
 	*procfs.Shares
-	proc     int
-	seed     maphash.Seed
-	gathered *gather
-	known    map[uint64]bool // by first line, of any length
-	views    []*view
-	where    regions
-	buf      []byte
-	sockets  []string         // of runtimes
-	specs    map[string]*spec // by container, nil if the runtime does not have it
+	proc      int
+	seed      maphash.Seed
+	collector *collector
+	known     map[uint64]bool // by the hash of the first line
+	views     []*view
+	where     regions
+	buf       []byte
+	sockets   []string         // of runtimes
+	specs     map[string]*spec // by container, nil if the runtime does not have it
 }
 
 func (r *Reader) newScan(proc int, sockets []string) *scan {
@@ -249,8 +250,8 @@ func (r *Reader) newScan(proc int, sockets []string) *scan {
 	}
 }
 
-// process reads the mounts that a process sees, and those that a thread of it sees in a
-// mount namespace of its own. The error is one of vanished where nothing could be read.
+// process reads the mounts that a process sees, and those that its threads see in mount
+// namespaces of their own. The error means procfs.Vanished if nothing could be read.
 func (s *scan) process(m *Answer, p *procfs.Process, w parsers.PodSet) error {
 	pid := p.PID
 	first := s.thread(m, p, pid, w)
@@ -266,7 +267,7 @@ func (s *scan) process(m *Answer, p *procfs.Process, w parsers.PodSet) error {
 		if err := p.Over(); err != nil {
 			return err
 		}
-		// The link costs a tenth of a mountinfo. Where it cannot be read, that must be.
+		// The link costs a tenth of a mountinfo.
 		if l, ok := s.namespace(tid); known && first == nil && ok && l == link {
 			continue
 		}
@@ -280,14 +281,16 @@ func (s *scan) process(m *Answer, p *procfs.Process, w parsers.PodSet) error {
 	return first
 }
 
-// thread reads the beginning of one mountinfo, and all of it where the view is new. The
-// name is that of a process or a thread, below the proc directory.
+// thread reads the first line of one mountinfo, and all of it if the view is new. pid is the
+// name of a process or a thread below the proc directory.
 func (s *scan) thread(m *Answer, p *procfs.Process, pid string, w parsers.PodSet) error {
-	fd, err := s.open1(pid)
+	fd, err := beneath.Retry(func() (int, error) {
+		return unix.Openat(s.proc, pid+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { beneath.Close(fd) }()
+	defer beneath.Close(fd)
 	line, err := procfs.FirstMount(fd, s.buf)
 	if err != nil {
 		return err
@@ -300,7 +303,7 @@ func (s *scan) thread(m *Answer, p *procfs.Process, pid string, w parsers.PodSet
 	if err != nil {
 		return err
 	}
-	t, err := s.agreed(p, w, s.lines(fd))
+	t, err := s.readStable(p, w, s.lines(fd))
 	first, _, _ := bytes.Cut(line, []byte{' '})
 	v := &view{pid: pid, first: string(first), apart: s.Apart(pid)}
 	if found := m.scanMounts(v, p.Hold, &t, w); err == nil {
@@ -316,7 +319,7 @@ func (s *scan) thread(m *Answer, p *procfs.Process, pid string, w parsers.PodSet
 	return nil
 }
 
-// wholeNamespaces are those of which everything was read, and allNamespaces those of which a part was.
+// wholeNamespaces returns the namespaces that were read completely, and allNamespaces also the others.
 func wholeNamespaces(views []*view) map[string]bool {
 	return namespacesOf(views, func(v *view) bool { return v.whole })
 }
@@ -344,20 +347,14 @@ func (s *scan) namespace(pid string) (string, bool) {
 	return string(buf[:n]), true
 }
 
-func (s *scan) open1(pid string) (int, error) {
-	return beneath.Retry(func() (int, error) {
-		return unix.Openat(s.proc, pid+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	})
-}
-
-// agreed is kept, and reads until two readings agree if the kernel may lose lines.
-func (s *scan) agreed(p *procfs.Process, w parsers.PodSet, from lines) (table, error) {
-	last, err := s.kept(p, w, from)
+// readStable reads a table, and reads until two readings agree if the kernel may lose lines.
+func (s *scan) readStable(p *procfs.Process, w parsers.PodSet, from lines) (table, error) {
+	last, err := s.readTable(p, w, from)
 	if err != nil || !s.losesLines() {
 		return last, err
 	}
 	for range 5 {
-		t, err := s.kept(p, w, from)
+		t, err := s.readTable(p, w, from)
 		same := func(a, b procfs.MountLine) bool { return bytes.Equal(a.Text, b.Text) }
 		if err != nil || slices.EqualFunc(t.lines, last.lines, same) {
 			return t, err
@@ -367,13 +364,13 @@ func (s *scan) agreed(p *procfs.Process, w parsers.PodSet, from lines) (table, e
 	return table{}, errChanging
 }
 
-// losesLines is true on kernels that may lose lines of mountinfo under churn: before Linux 5.8 a mount that comes or goes
-// between two reads can hide another (fixed by 9f6c61f96f2d).
+// losesLines reports whether the kernel may lose lines of mountinfo: before Linux 5.8 a mount that comes or goes between
+// two reads can hide another (fixed by 9f6c61f96f2d).
 func (r *Reader) losesLines() bool { return r.rereads || oldMountinfo() }
 
 var oldMountinfo = sync.OnceValue(func() bool { return kernelOlderThan(5, 8) })
 
-// kernelOlderThan reads the release that uname gives; what cannot be read counts as old.
+// kernelOlderThan compares the release of uname(2). An unknown release counts as old.
 func kernelOlderThan(major, minor int) bool {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

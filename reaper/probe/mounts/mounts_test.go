@@ -165,7 +165,7 @@ func TestPlace(t *testing.T) {
 	for _, c := range []struct {
 		in           []region
 		dev, fs, at  string
-		want         bearing
+		want         location
 		below        string
 		whyNotByText string
 	}{
@@ -175,12 +175,12 @@ func TestPlace(t *testing.T) {
 		{in, "8:1", "ext4", "/var/lib/kubelet/pods2/U", elsewhere, "", ""},
 		{in, "8:1", "ext4", "/tmp/var/lib/kubelet/pods/U", elsewhere, "", ""},
 		{in, "0:30", "tmpfs", "/var/lib/kubelet/pods/U", elsewhere, "", "another file system"},
-		{in, "0:31", "virtiofs", "/var/lib/kubelet/pods/U", unplaced, "", "may be the same directory on the host"},
-		{network, "0:51", "nfs4", "/pods/U", unplaced, "", "may be the same export, mounted once more"},
-		{network, "0:52", "ext4", "/pods/U", unplaced, "", ""},
-		{nil, "8:1", "ext4", "/var/lib/kubelet/pods/U", unplaced, "", ""},
+		{in, "0:31", "virtiofs", "/var/lib/kubelet/pods/U", unlocated, "", "may be the same directory on the host"},
+		{network, "0:51", "nfs4", "/pods/U", unlocated, "", "may be the same export, mounted once more"},
+		{network, "0:52", "ext4", "/pods/U", unlocated, "", ""},
+		{nil, "8:1", "ext4", "/var/lib/kubelet/pods/U", unlocated, "", ""},
 	} {
-		if b, below := place([]byte(c.dev), []byte(c.fs), c.at, c.in); b != c.want || below != c.below {
+		if b, below := locate([]byte(c.dev), []byte(c.fs), c.at, c.in); b != c.want || below != c.below {
 			t.Errorf("%s %s on %s: %v %q, want %v %q", c.fs, c.at, c.dev, b, below, c.want, c.below)
 		}
 	}

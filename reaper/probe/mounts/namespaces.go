@@ -17,10 +17,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// unseen looks for the mount namespaces of which every process has another root: mountinfo
-// shows nothing outside that root. They are read by the file of the namespace. The link needs
-// CAP_SYS_PTRACE; where it cannot be read, the process counts as a view of its own and no more.
-func (s *scan) unseen(ctx context.Context, m *Answer, w parsers.PodSet) error {
+// readHidden reads, by its file, each mount namespace in which every process has another root, since
+// mountinfo has nothing outside that root. Reading the link needs CAP_SYS_PTRACE. Without it only the view
+// of the process counts.
+func (s *scan) readHidden(ctx context.Context, m *Answer, w parsers.PodSet) error {
 	var links map[string]bool
 	for _, v := range slices.Clone(s.views) {
 		if v.whole {
@@ -42,7 +42,7 @@ func (s *scan) unseen(ctx context.Context, m *Answer, w parsers.PodSet) error {
 		case err == nil:
 			links[link] = true
 		case errors.Is(err, procfs.ErrShare):
-			s.over(m, v.pid, w, err)
+			s.doubt(m, v.pid, w, err)
 		case procfs.Vanished(err) || procfs.Ended(s.proc, v.pid, err):
 		default:
 			if uid, ok := s.confined(ctx, v, link); ok {
@@ -56,13 +56,13 @@ func (s *scan) unseen(ctx context.Context, m *Answer, w parsers.PodSet) error {
 	return nil
 }
 
-// rootWords returns what the root of a process is.
+// rootWords describes the root of a process for messages.
 func rootWords(root string) string {
 	switch path, deleted := strings.CutSuffix(root, " (deleted)"); {
 	case deleted:
 		return clean.Name(path) + " (which was removed while the process had it)"
 	case root == "":
-		return "which is no mount point"
+		return "which is not a mount point"
 	}
 	return clean.Name(root)
 }
@@ -97,13 +97,12 @@ func (s *scan) list(p *procfs.Process, w parsers.PodSet, ns int) (table, error) 
 	if s.noListing {
 		return table{}, procfs.ErrNoNamespaces
 	}
-	return s.kept(p, w, func(do func(l *procfs.MountLine) error) error { return procfs.NamespaceMounts(ns, do) })
+	return s.readTable(p, w, func(do func(l *procfs.MountLine) error) error { return procfs.NamespaceMounts(ns, do) })
 }
 
-// root returns the process's root where it is known to be below that of its mount namespace.
-// A line for "/" does not show it: the new root may be a mount point. The link goes up to the
-// namespace's root, since ours is not on the way; pivot_root(2) leaves "/". The error is that
-// of a process that has ended.
+// root returns the process's root if it is known to be below the root of its mount namespace, else "".
+// A line for "/" is not enough to know, since the new root may be a mount point. The link has the path
+// from the namespace's root, also after pivot_root(2). The error means that the process has ended.
 func (s *scan) root(pid string) (string, error) {
 	var buf [1024]byte
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/root", buf[:]) })
@@ -122,15 +121,15 @@ func (s *scan) root(pid string) (string, error) {
 	return "", nil
 }
 
-// pin is what holds a mount namespace: a bind of its file, or a descriptor of it.
+// pin holds a mount namespace: a bind mount of its file, or a descriptor.
 type pin struct {
 	view   *view
-	target string // where it is bound
-	fd     string // a descriptor of it, below the proc directory
+	target string // where it is mounted
+	fd     string // the descriptor, below the proc directory
 }
 
-// ReadHeld reads the mounts once more where a process holds a mount namespace open that no
-// process is in and that is bound nowhere.
+// ReadHeld reads the mounts once more if held has a mount namespace that m does not have: no process is in
+// it, and it is mounted nowhere.
 func (r *Reader) ReadHeld(ctx context.Context, m *Answer, held map[string]string, w parsers.PodSet, sockets []string) *Answer {
 	known := allNamespaces(m.views)
 	missing := maps.Clone(held)
@@ -144,17 +143,17 @@ func (r *Reader) ReadHeld(ctx context.Context, m *Answer, held map[string]string
 	return r.read(ctx, w, sockets, missing)
 }
 
-// snapsDir is where snapd binds the mount namespace of each snap that has run, on every
-// Ubuntu: only root can write there.
+// snapsDir is where snapd mounts the namespace of each snap that has run, on every Ubuntu. Only root
+// can write there.
 const snapsDir = "/run/snapd/ns/"
 
-// pins reads the mount namespaces that no process is in and that a bind of their file keeps. On a kernel that cannot list
-// them, those of snapd are left unread, and so are those that are bound elsewhere than in the namespace of PID 1: any user
-// can bind some in a mount namespace of their own, and must not make every mount of the node unknown (docs/how-it-decides.md).
-func (s *scan) pins(m *Answer, w parsers.PodSet) error {
+// readPins reads the mount namespaces that no process is in and that a pin keeps. If one cannot be read, that is an error
+// only for a bind mount in the namespace of PID 1, and not for snapd's: any user can mount some in a namespace of their
+// own, and must not make every mount of the node unknown (docs/how-it-decides.md).
+func (s *scan) readPins(m *Answer, w parsers.PodSet) error {
 	read := map[string]bool{}
 	var refused error
-	// What is read may hold the file of another one, which is not reachable by a path here.
+	// The pins of these namespaces are not read: no path here leads to them.
 	for _, inode := range slices.Sorted(maps.Keys(m.pinned)) {
 		if len(read) == 0 {
 			read = allNamespaces(s.views)
@@ -172,22 +171,22 @@ func (s *scan) pins(m *Answer, w parsers.PodSet) error {
 			continue
 		}
 		if m.unread++; errors.Is(err, procfs.ErrShare) {
-			s.over(m, v.pid, w, err)
+			s.doubt(m, v.pid, w, err)
 			continue
 		}
 		if p.fd == "" && p.view.pid == "1" && !strings.HasPrefix(p.target, snapsDir) {
-			refused = fmt.Errorf("the mount namespace that is bound at %s, and that no process is in, cannot be read: %w", clean.Name(p.target), err)
+			refused = fmt.Errorf("cannot read the mount namespace that is mounted at %s and has no process: %w", clean.Name(p.target), err)
 		}
 	}
 	return refused
 }
 
-// resolveCached is RESOLVE_CACHED of linux/openat2.h, of Linux 5.12.
+// resolveCached is RESOLVE_CACHED of linux/openat2.h, since Linux 5.12.
 const resolveCached = 0x20
 
-// at holds a mount point of a view by O_PATH, from the root of the process that shows it.
-// RESOLVE_CACHED asks no file system on the way: it may be any user's FUSE, and a mount point is always cached.
-func (s *scan) at(v *view, target string) (int, error) {
+// openMountPoint opens a mount point of a view by O_PATH, from the root of the process that shows it.
+// RESOLVE_CACHED asks no file system on the way, which may be any user's FUSE. A mount point is always cached.
+func (s *scan) openMountPoint(v *view, target string) (int, error) {
 	up := ""
 	if v.byFile { // its paths begin at the namespace's root, where ".." ends
 		up = strings.Repeat("/..", 1000)
@@ -206,7 +205,7 @@ func (s *scan) at(v *view, target string) (int, error) {
 	return beneath.Retry(func() (int, error) { return unix.Openat2(root, target, &how) })
 }
 
-// readPinned reads the namespace by the bind of its file.
+// readPinned reads the namespace of a pin.
 func (s *scan) readPinned(m *Answer, v *view, by *procfs.Process, p pin, inode string, w parsers.PodSet) error {
 	if p.fd != "" {
 		return s.readNamespace(m, v, by, p.fd, w)
@@ -214,13 +213,13 @@ func (s *scan) readPinned(m *Answer, v *view, by *procfs.Process, p pin, inode s
 	if p.view.held != "" {
 		return errors.New("no process shows it")
 	}
-	handle, err := s.at(p.view, p.target)
+	handle, err := s.openMountPoint(p.view, p.target)
 	if err != nil {
 		return err
 	}
 	defer beneath.Close(handle)
 	if !procfs.IsNamespace(handle, inode) {
-		return errors.New("something else is mounted there by now")
+		return errors.New("something else is mounted there now")
 	}
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", handle), unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -232,15 +231,13 @@ func (s *scan) readPinned(m *Answer, v *view, by *procfs.Process, p pin, inode s
 	return s.readOpenNamespace(m, v, by, fd, w)
 }
 
-// Before Linux 6.13 no call lists a mount namespace by its file. What a process outside shows of
-// it ends at that process's root. So a thread of ours enters the namespace, where its root is the
-// namespace's, and opens its own mountinfo. setns(2) wants CAP_SYS_ADMIN and CAP_SYS_CHROOT for
-// that: root's shell has them, the service only by a drop-in (docs/how-it-decides.md).
-
-// errChanging is for mounts that change all the time; before Linux 5.8 that may hide one.
+// errChanging means that the mounts changed with each reading. Before Linux 5.8 that may hide one.
 var errChanging = errors.New("no two readings agree")
 
-// enteredMounts reads the mount namespace whose file is open, seen from the namespace's root.
+// enteredMounts reads the mount namespace whose file is open, from its root. It is for kernels before Linux 6.13, which
+// cannot list a namespace by its file: a thread enters the namespace, where it gets the namespace's root, and opens its own
+// mountinfo. setns(2) needs CAP_SYS_ADMIN and CAP_SYS_CHROOT: a root shell has them, the service only with a drop-in
+// (docs/how-it-decides.md).
 func (s *scan) enteredMounts(p *procfs.Process, w parsers.PodSet, ns int) (table, error) {
 	if s.noEntering {
 		return table{}, unix.EPERM
@@ -250,11 +247,10 @@ func (s *scan) enteredMounts(p *procfs.Process, w parsers.PodSet, ns int) (table
 		return table{}, err
 	}
 	defer beneath.Close(fd)
-	return s.agreed(p, w, s.lines(fd))
+	return s.readStable(p, w, s.lines(fd))
 }
 
-// enterMounts opens mountinfo in a mount namespace. An open mountinfo stays that of the namespace and the root of its
-// thread.
+// enterMounts opens mountinfo in a mount namespace. The open file keeps showing that namespace from its root.
 func enterMounts(ns int) (fd int, err error) {
 	done := make(chan struct{})
 	bounded.OnOwnThread(func() {
@@ -266,7 +262,7 @@ func enterMounts(ns int) (fd int, err error) {
 }
 
 func mountinfoIn(ns int) (int, error) {
-	// Whatever lies at /proc there, this is opened before.
+	// The namespace may have another /proc: open this one first.
 	self, err := beneath.Retry(func() (int, error) {
 		return unix.Open("/proc/thread-self", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})

@@ -41,7 +41,7 @@ func TestPinnedOnOldKernels(t *testing.T) {
 				t.Errorf("mounted is %+v, want %s", f, c.want)
 			}
 			if c.want == policy.Unknown {
-				wantDetail(t, f, "bound at /run/my ns")
+				wantDetail(t, f, "mounted at /run/my ns")
 			}
 		})
 	}

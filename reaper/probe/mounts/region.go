@@ -11,23 +11,22 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// A line of mountinfo has the place in its file system where a mount begins (field 4), and the mount point as a path of the
-// process's view (field 5). The name of a pod in such a path is a hint: in a user namespace of their own any user can mount a
-// tmpfs at /tmp/y/UID, from a source of any name. What counts is where that lies in the pods' own file system: of field 4
-// by its device, of field 5 by the mount below it, which has the mount point.
+// A line of mountinfo has the directory of its file system that is mounted (field 4), and the mount point as the process sees
+// it (field 5). The name of a pod in such a path is a hint: in a user namespace of their own any user can mount a tmpfs at
+// /tmp/y/UID, from a source of any name. What counts is the place in the pods' own file system. The device of the line gives
+// the place of field 4, and that of the parent mount the place of field 5.
 //
-// Field 4 is no proof of more than that: a directory that was moved shows where it is now, and
-// one that was removed where it was.
+// Field 4 follows a directory that was moved, and keeps the last path of one that was removed.
 
 type region = procfs.Region
 
-// regions are the directories that can hold what must not be taken: pods, quarantine, plugins.
+// regions are the directories whose mounts count: pods and quarantine, and plugins.
 type regions struct {
 	pods    []region
 	plugins []region
 }
 
-// findRegions finds the directories by the mount of each. If one is not known none is, and a name in a path counts.
+// findRegions finds the directories. If one cannot be found, it returns none, and names in paths count.
 func (s *scan) findRegions() regions {
 	var r regions
 	for _, d := range []struct {
@@ -46,7 +45,7 @@ func (s *scan) findRegions() regions {
 	return r
 }
 
-// region finds one directory. Its handle is opened by O_PATH: the file system is not asked.
+// region finds one directory by an O_PATH handle, which does not ask the file system.
 func (s *scan) region(dir string) (region, error) {
 	fd, err := beneath.Retry(func() (int, error) { return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -56,25 +55,25 @@ func (s *scan) region(dir string) (region, error) {
 	return procfs.RegionOf(s.ProcDir, fd)
 }
 
-// bearing is what a path in a line of mountinfo is to a region.
-type bearing int
+// location reports whether a path of a line of mountinfo is in a region.
+type location int
 
 const (
-	unplaced bearing = iota // not known
+	unlocated location = iota // unknown
 	elsewhere
 	within
 )
 
-// place returns where a path of a file system lies, and under which name below the region.
-func place(dev, fsType []byte, at string, in []region) (bearing, string) {
+// locate returns the location of a path of a file system, and its path below the region.
+func locate(dev, fsType []byte, at string, in []region) (location, string) {
 	if len(in) == 0 {
-		return unplaced, ""
+		return unlocated, ""
 	}
 	result := elsewhere
 	for _, r := range in {
 		if string(dev) != r.Dev {
 			if !oneSuperblock[r.FSType] || !oneSuperblock[string(fsType)] {
-				result = unplaced
+				result = unlocated
 			}
 			continue
 		}
@@ -85,56 +84,56 @@ func place(dev, fsType []byte, at string, in []region) (bearing, string) {
 	return result, ""
 }
 
-// oneSuperblock are file systems of which another device is another file system. One of the
-// network may be mounted twice, each time as a device of its own.
+// oneSuperblock lists file systems with one device number each. A network file system may be mounted
+// twice, each time with another device number.
 var oneSuperblock = map[string]bool{
 	"ext2": true, "ext3": true, "ext4": true, "xfs": true, "btrfs": true, "f2fs": true, "tmpfs": true, "ramfs": true,
 	"proc": true, "sysfs": true, "devtmpfs": true, "devpts": true, "mqueue": true, "cgroup": true, "cgroup2": true, "nsfs": true, "rootfs": true,
 }
 
-// mountPoint returns where the mount point lies: the mount below has it.
-func (t *table) mountPoint(l *procfs.MountLine, in []region) (bearing, string) {
+// mountPoint locates the mount point, which lies on the parent mount.
+func (t *table) mountPoint(l *procfs.MountLine, in []region) (location, string) {
 	p, ok := t.byID[string(l.Parent)]
 	if !ok {
-		return unplaced, ""
+		return unlocated, ""
 	}
 	below, ok := procfs.Relative(procfs.Unescape(l.Target), procfs.Unescape(p.Target))
 	if !ok {
-		return unplaced, ""
+		return unlocated, ""
 	}
-	return place(p.Dev, p.FSType(), path.Join(procfs.Unescape(p.Root), below), in)
+	return locate(p.Dev, p.FSType(), path.Join(procfs.Unescape(p.Root), below), in)
 }
 
-// origin returns where the root of the mount lies.
-func origin(l *procfs.MountLine, in []region) (bearing, string) {
-	return place(l.Dev, l.FSType(), procfs.Unescape(l.Root), in)
+// origin locates the root of the mount.
+func origin(l *procfs.MountLine, in []region) (location, string) {
+	return locate(l.Dev, l.FSType(), procfs.Unescape(l.Root), in)
 }
 
-// concerns reports whether the line is about a mount of the pod, or of something in it. What is
-// known of neither side by its device counts where no stranger can have written it.
+// concerns reports whether the line is a mount in the pod's directory or of something in it. An unlocated
+// path that names the pod counts, unless it is in another user namespace, where any user can choose it.
 func (v *view) concerns(l *procfs.MountLine, t *table, r *regions, uid parsers.PodUID) bool {
 	if len(r.pods) == 0 {
 		return true
 	}
 	in := parsers.PodSet{uid: true}
-	named := func(b bearing, below string, text []byte) bool {
-		switch b {
-		case within: // the pod's directory, or its name in quarantine
+	named := func(at location, below string, text []byte) bool {
+		switch at {
+		case within: // the pod's directory, or its entry in quarantine
 			first, _, _ := strings.Cut(below, "/")
 			_, ok := in.Component([]byte(first))
 			return ok
-		case unplaced:
+		case unlocated:
 			return !v.apart && len(in.InPath(nil, text)) > 0
 		case elsewhere:
 		}
 		return false
 	}
-	b, below := origin(l, r.pods)
-	if named(b, below, l.Root) {
+	at, below := origin(l, r.pods)
+	if named(at, below, l.Root) {
 		return true
 	}
-	b, below = t.mountPoint(l, r.pods)
-	if named(b, below, l.Target) {
+	at, below = t.mountPoint(l, r.pods)
+	if named(at, below, l.Target) {
 		return true
 	}
 	found := false
@@ -144,15 +143,15 @@ func (v *view) concerns(l *procfs.MountLine, t *table, r *regions, uid parsers.P
 	return found
 }
 
-// staged reports whether the line is about a mount below the plugins directory. A driver's
-// container may see that at any path, so its name counts, unless a stranger may have written it.
+// staged reports whether a line that names a plugins directory counts as a mount below the kubelet's. A driver's
+// container may see that at any path, so the name is enough, except in another user namespace.
 func (v *view) staged(l *procfs.MountLine, t *table, r *regions) bool {
 	if len(r.plugins) == 0 || !v.apart {
 		return true
 	}
-	if b, _ := origin(l, r.plugins); b == within {
+	if at, _ := origin(l, r.plugins); at == within {
 		return true
 	}
-	b, _ := t.mountPoint(l, r.plugins)
-	return b == within
+	at, _ := t.mountPoint(l, r.plugins)
+	return at == within
 }

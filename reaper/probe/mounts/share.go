@@ -15,16 +15,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// A process may have mounts whose lines take any length. They are read block by block, and what is
-// held of one namespace is the lines that matter and those of the mounts below them.
+// mostKept bounds the lines that are held of one namespace, since a process may have lines of any length.
 const mostKept = 8 << 20
 
 var errFound = errors.New("all are found")
 
-// lines calls do for each line of a mountinfo, from its beginning each time.
+// lines calls do for each line of a mountinfo, each time from the beginning.
 type lines func(do func(l *procfs.MountLine) error) error
 
-// lines reads an open mountinfo.
+// lines returns the lines of an open mountinfo.
 func (s *scan) lines(fd int) lines {
 	return func(do func(l *procfs.MountLine) error) error {
 		if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
@@ -40,14 +39,13 @@ func (s *scan) lines(fd int) lines {
 	}
 }
 
-// table is what is held of one mountinfo: the lines that matter for the wanted pods, and those of the mounts below them.
+// table has the lines of one mountinfo that matter for the wanted pods, and those of their parent mounts.
 type table struct {
 	lines []procfs.MountLine
 	byID  map[string]*procfs.MountLine
 }
 
-// kept reads a table.
-func (s *scan) kept(p *procfs.Process, w parsers.PodSet, each lines) (t table, _ error) {
+func (s *scan) readTable(p *procfs.Process, w parsers.PodSet, each lines) (t table, _ error) {
 	var cut error
 	count, length := 0, 0
 	add := func(l *procfs.MountLine) {
@@ -63,28 +61,28 @@ func (s *scan) kept(p *procfs.Process, w parsers.PodSet, each lines) (t table, _
 		}
 		return nil
 	}
-	below := map[string]bool{}
+	parents := map[string]bool{} // to find
 	err := each(func(l *procfs.MountLine) error {
-		s.gathered.note(l)
+		s.collector.addLink(l)
 		switch {
 		case l.Cut && s.hides(l):
 			cut = procfs.ErrShare
-		case matters(l, w) || s.gathered.wants(l):
+		case matters(l, w) || s.collector.wants(l):
 			add(l)
 			if string(l.Target) != "/" || names(l, w) {
-				below[string(l.Parent)] = true
+				parents[string(l.Parent)] = true
 			}
 		}
 		return spends()
 	})
 	for i := range t.lines {
-		delete(below, string(t.lines[i].ID))
+		delete(parents, string(t.lines[i].ID))
 	}
-	if err == nil && len(below) > 0 {
+	if err == nil && len(parents) > 0 {
 		err = each(func(l *procfs.MountLine) error {
-			if id := string(l.ID); below[id] {
-				delete(below, id)
-				if add(l); len(below) == 0 {
+			if id := string(l.ID); parents[id] {
+				delete(parents, id)
+				if add(l); len(parents) == 0 {
 					return errFound
 				}
 			}
@@ -101,15 +99,15 @@ func (s *scan) kept(p *procfs.Process, w parsers.PodSet, each lines) (t table, _
 	return t, cmp.Or(err, cut)
 }
 
-// hides reports whether the line, of which something is missing, may be of a mount that shows a pod. Anybody can
-// have a path be as long as that: the mount point of FUSE is its user's to move.
+// hides reports whether a line that was cut may be a mount that shows a pod. Any user can make a path that long, by
+// moving the mount point of a FUSE file system.
 func (s *scan) hides(l *procfs.MountLine) bool {
 	return len(l.Root) == 0 || len(l.Rest) == 0 || len(s.where.pods) == 0 || l.Reaches(s.where.pods, "")
 }
 
-// over puts the doubt about what was not read where it belongs. A namespace that another process has shown
-// in whole is none.
-func (s *scan) over(m *Answer, pid string, w parsers.PodSet, why error) {
+// doubt records that the mounts of a process were not read completely, unless another process has shown its whole
+// namespace. The doubt is about the process's own pod, or about the node (procfs.Shares.Near).
+func (s *scan) doubt(m *Answer, pid string, w parsers.PodSet, why error) {
 	link, ok := s.namespace(pid)
 	if ok && wholeNamespaces(s.views)[link] {
 		return
@@ -128,7 +126,7 @@ func (s *scan) over(m *Answer, pid string, w parsers.PodSet, why error) {
 	}
 }
 
-// matters reports whether scanMounts has a use for a line besides its mount ID.
+// matters reports whether scanMounts needs the line.
 func matters(l *procfs.MountLine, w parsers.PodSet) bool {
 	if string(l.Target) == "/" || procfs.IsMountNamespace(l.Root) || len(l.FSType()) == 0 ||
 		bytes.Contains(l.Target, pluginsDir) || bytes.Contains(l.Root, pluginsDir) {

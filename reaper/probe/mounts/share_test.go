@@ -49,7 +49,7 @@ func scanOf(t *testing.T, all map[string]process) (*scan, *Answer) {
 func (s *scan) all(t *testing.T, m *Answer, w parsers.PodSet) {
 	t.Helper()
 	_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) { return false, s.process(m, p, w) },
-		func(p *procfs.Process, why error) { s.over(m, p.PID, w, why) })
+		func(p *procfs.Process, why error) { s.doubt(m, p.PID, w, why) })
 	testkit.Must(t, err)
 }
 
@@ -110,7 +110,7 @@ func TestNamespaceOfTwo(t *testing.T) {
 				return false, procfs.ErrShare
 			}
 			return false, s.process(m, p, w)
-		}, func(p *procfs.Process, why error) { s.over(m, p.PID, w, why) })
+		}, func(p *procfs.Process, why error) { s.doubt(m, p.PID, w, why) })
 		testkit.Must(t, err)
 		if m.Err != nil || m.Fact(held).Truth != policy.Yes || m.Fact(dead).Truth != policy.No {
 			t.Errorf("PID %s is over: %v, %+v, %+v", over, m.Err, m.Fact(held), m.Fact(dead))

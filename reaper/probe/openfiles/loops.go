@@ -17,14 +17,14 @@ import (
 // mostDevices bounds the block devices of a node.
 const mostDevices = 100_000
 
-// loops finds the loop devices whose file lies in a pod: the kernel holds it open, and no
-// process does. sysfs-block-loop: backing_file is there while the device has one.
+// loops finds the loop devices whose file lies in a pod: the kernel holds it open, no process
+// does. backing_file exists while the device has a file (sysfs-block-loop).
 //
-// A node may be a part of a machine, as those of kind are. In sysfs it sees the machine's devices,
-// for which it has no device nodes: there a device that cannot be asked is the machine's.
+// A node may be a part of a machine, as those of kind are. Its sysfs shows the machine's devices,
+// but it has no nodes for them. So with part a device that cannot be opened is the machine's.
 func (s *scan) loops(part bool) error {
 	dir := s.SysBlockDir
-	s.places.hang = false // that was a process's file
+	s.places.hang = false // a process's file hung
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
@@ -58,21 +58,20 @@ func (s *scan) loops(part bool) error {
 	return nil
 }
 
-// loop follows up the file of one loop device. Its path is the one in the mount namespace in which the device was set up,
-// which may have ended: so the device itself is asked for the inode. If it cannot be, a file of that path counts as it.
+// loop checks whether the file of one loop device is a pod's. Its path is valid in the mount namespace in which the device
+// was set up, which may have ended. So the device is asked for the inode. If it cannot be opened, a pod's file with that path
+// counts as the file.
 func (s *scan) loop(device, number, path string) error {
 	words := fmt.Sprintf("the loop device %s has %s; remove it with losetup -d %[1]s if nothing uses it", clean.Name(device), clean.Name(path))
-	id, err := s.places.ask(device, func() answered { return statLoop(device, number) })
+	id, err := s.places.stat(device, func() fileID { return statLoop(device, number) })
 	known := err == nil
 	if !known && !errors.Is(err, errDevice) {
 		return err
 	}
 	for _, at := range spots(s.wanted, path) {
-		// Below volumeDevices is the kubelet's own device for a block volume of the pod.
-		volume := strings.Contains(at.prefix, "/volumeDevices/")
 		truth := policy.Yes
-		if !volume {
-			truth = s.places.below(at, link{id: id, sure: known})
+		if !strings.Contains(at.prefix, "/volumeDevices/") { // the kubelet's own device for a block volume of the pod
+			truth = s.places.leads(at, link{id: id, sure: known})
 		}
 		if truth == policy.Yes || truth == policy.Unknown && !known {
 			s.pods[at.uid] = words
@@ -84,13 +83,13 @@ func (s *scan) loop(device, number, path string) error {
 	}
 	if known {
 		if s.devs[id.dev] {
-			s.stray(id, stray{what: words})
+			s.addStray(id, stray{what: words})
 		}
 		return nil
 	}
-	// A container has neither the devices nor the files of the node: then PID 1 must show it.
+	// A file outside of the pods has that path. In a container PID 1 has the files of the node.
 	for _, at := range [...]string{s.ownRoot + path, s.ProcDir + "/1/root" + path} {
-		if _, err := s.places.ask("of the kernel: "+at, func() answered { return statLink(at) }); err == nil {
+		if _, err := s.places.stat("of the kernel: "+at, func() fileID { return statLink(at) }); err == nil {
 			return nil
 		}
 	}
@@ -98,30 +97,29 @@ func (s *scan) loop(device, number, path string) error {
 		"losetup --list shows it", clean.Name(device), clean.Name(path), errDevice)
 }
 
-// errDevice is of a device that cannot be asked.
 var errDevice = errors.New("the device cannot be opened")
 
-// statLoop asks a loop device for its file (loop(4), LOOP_GET_STATUS64). Anybody may who may
-// open the device: in a unit with a DevicePolicy, DeviceAllow=block-loop lets it. It is opened
-// where it has the number that sysfs gives, and only for reading.
-func statLoop(device, number string) answered {
+// statLoop asks a loop device for its file (loop(4), LOOP_GET_STATUS64). Opening the device in a
+// unit with a DevicePolicy needs DeviceAllow=block-loop. It is opened only if it has the number of
+// sysfs, and only for reading.
+func statLoop(device, number string) fileID {
 	var st unix.Stat_t
 	err := unix.Lstat(device, &st)
 	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK ||
 		fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev)) != number {
-		return answered{err: errDevice}
+		return fileID{err: errDevice}
 	}
 	fd, err := unix.Open(device, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		return answered{err: errDevice}
+		return fileID{err: errDevice}
 	}
 	if err != nil {
-		return answered{err: err}
+		return fileID{err: err}
 	}
 	defer beneath.Close(fd)
 	info, err := unix.IoctlLoopGetStatus64(fd)
 	if err != nil {
-		return answered{err: err}
+		return fileID{err: err}
 	}
-	return answered{id: inode{info.Device, info.Inode}}
+	return fileID{id: inode{info.Device, info.Inode}}
 }

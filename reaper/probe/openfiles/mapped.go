@@ -22,8 +22,8 @@ import (
 //	(1)                       (2)  (3)      (4)   (5)                        (6)
 //
 // A file stays mapped when its descriptor is closed. (4) is the device that mountinfo has for
-// the file system, which on btrfs is not the one that statx gives; (5) is the inode number. In
-// (6) a newline is an octal escape, and nothing else.
+// the file system, which on btrfs is not that of statx; (5) is the inode number. In (6) only a
+// newline is escaped, as octal.
 type mapping struct {
 	dev, ino []byte
 	path     []byte
@@ -41,7 +41,7 @@ func parseMapping(line []byte) (m mapping, ok bool) {
 	return m, ok && len(m.ino) > 0
 }
 
-// id returns device and inode number, and false where they are none.
+// id returns device and inode number, and false if they are malformed.
 func (m mapping) id() (inode, bool) {
 	major, minor, ok := bytes.Cut(m.dev, []byte{':'})
 	a, err := strconv.ParseUint(string(major), 16, 32)
@@ -50,8 +50,8 @@ func (m mapping) id() (inode, bool) {
 	return inode{unix.Mkdev(uint32(a), uint32(b)), ino}, ok && errors.Join(err, err2, err3) == nil
 }
 
-// mapsOf reads the mappings of a process, which all its threads share. A process whose first
-// thread has ended shows them at another.
+// mapsOf reads the mappings of a process, which all its threads share. If its first thread has
+// ended, it reads those of another.
 func (s *scan) mapsOf(p *procfs.Process) (ended bool, _ error) {
 	some, err := s.mapsAt(p, p.PID)
 	if err == nil && !some {
@@ -69,21 +69,21 @@ func (s *scan) mapsOf(p *procfs.Process) (ended bool, _ error) {
 		}
 	}
 	if err != nil {
-		_, ended, err = s.class(p.PID, err)
+		_, ended, err = s.classify(p.PID, err)
 		return ended, err
 	}
 	return !some, nil
 }
 
-// mapsAt follows up what a process or thread has mapped. The kernel waits for a process that changes its
-// memory or executes a program, which may take as long as it likes: so that is waited for apart, once for
-// all processes of an owner, and is over their share.
+// mapsAt checks the mapped files of a process or thread. The read waits for a process that changes its memory or
+// executes a program, which may take any time. So it runs in a goroutine, at most one for each payer, and after the
+// process's share has ended it is left behind.
 func (s *scan) mapsAt(p *procfs.Process, pid string) (some bool, _ error) {
-	reader, until := s.maps, p.Until // what is left behind shares nothing else
+	reader, until := s.maps, p.Until // a goroutine left behind may use nothing else
 	limit := time.Until(until) + s.Guard.Limit()/32
 	m, err := s.run.Within(s.places.ctx, "mappings of "+p.Payer(), limit, func() mappings { return reader.read(pid, until) })
 	if errors.Is(err, bounded.ErrHangs) || errors.Is(err, bounded.ErrStuck) {
-		s.maps = s.newMapReader() // that one is still in use
+		s.maps = s.newMapReader() // the other is still in use
 		return false, procfs.ErrShare
 	}
 	if err != nil {
@@ -100,14 +100,14 @@ func (s *scan) mapsAt(p *procfs.Process, pid string) (some bool, _ error) {
 		if err := p.Hold(len(f.path)); err != nil {
 			return m.some, err
 		}
-		s.stray(f.id, stray{process: pid, path: f.path, what: "a mapped file"})
+		s.addStray(f.id, stray{process: pid, path: f.path, what: "a mapped file"})
 	}
 	return m.some, m.err
 }
 
-// mappings is what matters of the mappings of one process.
+// mappings has the mapped files of one process that may be a pod's.
 type mappings struct {
-	some  bool // there are any
+	some  bool // it has mappings
 	found []found
 	err   error
 }
@@ -119,12 +119,12 @@ type found struct {
 	named bool // the path names a pod
 }
 
-// mapReader reads the mappings of one process after the other, and changes nothing of the scan.
+// mapReader reads the mappings of one process after another. It shares no state with the scan.
 type mapReader struct {
 	procDir string
 	devs    map[uint64]bool
 	wanted  parsers.PodSet
-	unsure  bool // a file of the pods may have other numbers there
+	unsure  bool // a file of the pods may have other numbers in maps than in statx
 	text    *bufio.Reader
 	met     map[inode]bool
 	named   int
@@ -138,8 +138,7 @@ func (s *scan) newMapReader() *mapReader {
 	return r
 }
 
-// read reads block by block, and holds no more than one line: the process chooses how many there are, and
-// how long their paths.
+// read holds no more than one block: the process chooses the number of lines and the length of their paths.
 func (r *mapReader) read(pid string, until time.Time) (m mappings) {
 	var fd int
 	fd, m.err = beneath.Retry(func() (int, error) { return unix.Open(r.procDir+"/"+pid+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
@@ -163,7 +162,7 @@ func (r *mapReader) read(pid string, until time.Time) (m mappings) {
 		if m.err = r.mapping(&m, bytes.TrimSuffix(line, []byte{'\n'})); m.err == nil && time.Now().After(until) {
 			m.err = procfs.ErrShare
 		}
-		for cut && m.err == nil { // the kernel gives a mapping's path whole, however deep its directory is
+		for cut && m.err == nil { // skip the rest of the line: the kernel does not limit the path
 			_, err = r.text.ReadSlice('\n')
 			cut = errors.Is(err, bufio.ErrBufferFull)
 		}
@@ -173,14 +172,13 @@ func (r *mapReader) read(pid string, until time.Time) (m mappings) {
 	}
 }
 
-// mostNamed bounds the files of one process whose paths name pods, and longestStray the other paths.
 const (
-	mostNamed    = 1000
-	longestStray = 256
+	mostNamed    = 1000 // files of one process whose paths name pods
+	longestStray = 256  // bytes of another path
 )
 
-// mapping notes one line. Device and inode number come before the path: a file of another
-// file system is no pod's, whatever its name is.
+// mapping adds the file of one line if it may be a pod's. A file of another file system is none,
+// whatever its name is.
 func (r *mapReader) mapping(to *mappings, line []byte) error {
 	m, ok := parseMapping(line)
 	if !ok || string(m.ino) == "0" {
@@ -215,7 +213,7 @@ func (r *mapReader) mapping(to *mappings, line []byte) error {
 	return nil
 }
 
-// blocks reads a file as it is asked for.
+// blocks reads an open file. Unlike os.File it does not close it.
 type blocks int
 
 func (b blocks) Read(p []byte) (int, error) {

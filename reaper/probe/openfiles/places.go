@@ -19,14 +19,14 @@ type inode struct{ dev, ino uint64 }
 
 func idOf(st *unix.Statx_t) inode { return inode{beneath.DevOf(st), st.Ino} }
 
-// spot is where a path names a wanted pod: entry is the name of its directory below pods or
-// quarantine, rest what follows.
+// spot is a component of a path that names a wanted pod: entry is the name of its directory below
+// pods or quarantine, prefix is what comes before it and rest what follows.
 type spot struct {
 	uid                 parsers.PodUID
 	prefix, entry, rest string
 }
 
-// spots cuts a path at each wanted UID in it.
+// spots returns each component of a path that names a wanted pod.
 func spots(w parsers.PodSet, path string) []spot {
 	var found []spot
 	for start := 0; start < len(path); {
@@ -42,33 +42,33 @@ func spots(w parsers.PodSet, path string) []spot {
 	return found
 }
 
-// places finds out whether a path that names a pod leads below the pod's directory. Any directory
-// may have a UID for its name, as /var/log/journal/MACHINE-ID has. So the file is
-// compared, by device and inode number, with the one that has the rest of the path for its
-// name below pods or quarantine.
+// places finds out whether a path that names a pod leads to a file below the pod's directory. Any
+// directory may have the form of a UID as its name, such as /var/log/journal/MACHINE-ID. So places
+// compares device and inode number with those of the file that has the rest of the path as its name
+// below pods or quarantine.
 type places struct {
 	*Reader
-	pods, quarantine *bounded.Handle // quarantine is nil where there is none
+	pods, quarantine *bounded.Handle // quarantine may be nil
 	ctx              context.Context //nolint:containedctx // the look's, and places end with it
-	hang             bool            // a file did not answer: no other is asked
+	hang             bool            // a file did not answer: ask no other
 }
 
-// link is what a process has to a file: the name of the process or thread and of the link, both below the proc
-// directory. The name is "" of a mapping.
+// link is a process's link to a file: the name of the process or thread and of the link, both below the proc directory.
+// The name of a mapping is "".
 type link struct {
 	process, name string
-	id            inode // the file itself, if sure
+	id            inode // of the file, if sure
 	sure          bool
 }
 
-// answered is what the kernel returns of a file.
-type answered struct {
+// fileID is the result of a stat.
+type fileID struct {
 	id  inode
 	err error
 }
 
-// ask runs what may hang on the file system of a process's file.
-func (p *places) ask(key string, work func() answered) (inode, error) {
+// stat runs a stat that may hang on the file system of a process's file.
+func (p *places) stat(key string, work func() fileID) (inode, error) {
 	if p.hang {
 		return inode{}, bounded.ErrHangs
 	}
@@ -80,13 +80,13 @@ func (p *places) ask(key string, work func() answered) (inode, error) {
 	return a.id, a.err
 }
 
-// below returns Yes if the process's link leads to the file at the spot, and Unknown if that cannot be determined. No
-// step from pods to the file crosses a mount. A file that was deleted has no name that a removal could take: it is none.
-func (p *places) below(at spot, l link) policy.Truth {
+// leads returns Yes if the process's link leads to the file at the spot, and Unknown if that cannot be determined. No
+// step from pods to the file crosses a mount. A deleted file counts as No, since a removal cannot remove its name.
+func (p *places) leads(at spot, l link) policy.Truth {
 	dir, err := p.find(at)
 	switch {
 	case errors.Is(err, unix.EXDEV):
-		return policy.Yes // what is mounted there was opened by its name, and keeps the pod too
+		return policy.Yes // a mount is there, which keeps the pod, too
 	case notThere(err):
 		return policy.No
 	case err != nil:
@@ -99,7 +99,7 @@ func (p *places) below(at spot, l link) policy.Truth {
 	}
 	id, err := l.id, error(nil)
 	if !l.sure {
-		id, err = p.ask(l.name, func() answered { return statLink(p.ProcDir + "/" + l.name) })
+		id, err = p.stat(l.name, func() fileID { return statLink(p.ProcDir + "/" + l.name) })
 	}
 	switch {
 	case err == nil && id == idOf(&st):
@@ -116,7 +116,7 @@ func notThere(err error) bool {
 		errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, unix.EINVAL)
 }
 
-// find returns an O_PATH handle of what is at a spot.
+// find returns an O_PATH handle of the file at a spot.
 func (p *places) find(at spot) (*beneath.Dir, error) {
 	parent := p.pods
 	if len(at.entry) != len(at.uid) {
@@ -138,11 +138,11 @@ func (p *places) find(at spot) (*beneath.Dir, error) {
 	return dir, err
 }
 
-// statLink finds where a link of /proc leads. It asks for no attribute: device and inode number come all the same, and FUSE
-// would ask its server for an attribute that it has not cached, in spite of DONT_SYNC (fuse_update_get_attr of
-// fs/fuse/dir.c).
-func statLink(path string) answered {
+// statLink returns the file to which a link of /proc leads. It requests no attribute, since FUSE would ask its server for one
+// that it has not cached in spite of DONT_SYNC (fuse_update_get_attr of fs/fuse/dir.c). The result has device and inode
+// number anyway.
+func statLink(path string) fileID {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, 0, &st)
-	return answered{idOf(&st), err}
+	return fileID{idOf(&st), err}
 }

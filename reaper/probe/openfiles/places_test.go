@@ -116,14 +116,14 @@ func TestHintInDoubt(t *testing.T) {
 		at := spot{uid: uid, prefix: n.Path("kubelet/pods/"), entry: string(uid), rest: "f"}
 		s := places{Reader: n.Reader, pods: n.handle("kubelet/pods"), ctx: t.Context()}
 		self := link{process: "self", name: "self/fd/0"}
-		if truth := s.below(at, self); truth != policy.No {
+		if truth := s.leads(at, self); truth != policy.No {
 			t.Errorf("another file: %s, want no", truth)
 		}
 		stick(t, n.Guard, "file self/fd/0") // as the thread does that never comes back
-		if truth := s.below(at, self); truth != policy.Unknown {
+		if truth := s.leads(at, self); truth != policy.Unknown {
 			t.Errorf("a file that does not answer: %s, want unknown", truth)
 		}
-		if truth := s.below(at, link{process: "self", name: "self/fd/1"}); truth != policy.Unknown {
+		if truth := s.leads(at, link{process: "self", name: "self/fd/1"}); truth != policy.Unknown {
 			t.Errorf("another file after that: %s, want unknown", truth)
 		}
 	})

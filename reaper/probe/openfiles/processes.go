@@ -19,8 +19,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// readAll reads the links and the mappings of every process. Reading a link asks the process's own
-// tables, never the file system behind it, so it does not hang on a dead one.
+// readAll reads the links and the mappings of every process. Reading a link never asks the file system
+// behind it, so it does not hang on a dead one.
 func (r *Reader) readAll(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
 	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
@@ -38,13 +38,13 @@ func (r *Reader) readAll(ctx context.Context, pods, quarantine *bounded.Handle, 
 	met := false
 	n, err := s.Each(ctx, func(p *procfs.Process) (ended bool, _ error) {
 		if p.PID == self {
-			met = true // the handles of this look
+			met = true // its open files are the handles of this look
 			return false, nil
 		}
 		return s.use(p)
 	}, func(p *procfs.Process, why error) {
 		s.read++
-		s.over(p, why)
+		s.partlyRead(p, why)
 	})
 	s.alone = self == "1" && n == 1 && met
 	if err != nil {
@@ -57,15 +57,15 @@ func (r *Reader) readAll(ctx context.Context, pods, quarantine *bounded.Handle, 
 	return s.Answer
 }
 
-// use reads what one process has open and mapped. The error is ErrShare, or none.
+// use reads the open and mapped files of one process. Its error is nil or ErrShare.
 func (s *scan) use(p *procfs.Process) (ended bool, _ error) {
 	what := "the open files of PID "
 	read, ended, err := s.process(p)
 	if err == nil && read {
-		var over bool
+		var gone bool
 		what = "the mappings of PID "
-		over, err = s.mapsOf(p)
-		ended = ended || over
+		gone, err = s.mapsOf(p)
+		ended = ended || gone
 	}
 	switch {
 	case errors.Is(err, procfs.ErrShare):
@@ -90,7 +90,7 @@ type scan struct {
 	names  []byte
 	maps   *mapReader
 	run    bounded.Runner[mappings]
-	known  known // of the process that is read
+	owner  owner // of the process that is being read
 	shown  []procfs.Region
 	link   [4096]byte
 }
@@ -107,9 +107,8 @@ func (r *Reader) newScan(ctx context.Context, proc int, pods, quarantine *bounde
 	return s
 }
 
-// process reports whether the process could be read, and whether it has ended; one that has is
-// neither read nor refused. A thread is read where it does not share the files of the first one
-// that lives.
+// process reads the open files of a process, and of each thread that does not share those of its first
+// living thread. It reports whether they could be read, and whether the process has ended.
 func (s *scan) process(p *procfs.Process) (read, ended bool, err error) {
 	read, ended, err = s.files(p, p.PID)
 	if err != nil || !read && !ended {
@@ -128,29 +127,29 @@ func (s *scan) process(p *procfs.Process) (read, ended bool, err error) {
 			err = p.Over()
 			continue
 		}
-		var got, over bool
-		if got, over, err = s.files(p, tid); got && !over && first == "" {
+		var got, gone bool
+		if got, gone, err = s.files(p, tid); got && !gone && first == "" {
 			first, read = tid, true
 		}
 	}
 	return read, ended, err
 }
 
-// files reads what one process or thread has open. One that ends loses its program first,
-// then its open files, then its directories (do_exit of kernel/exit.c): so the program comes
-// last, and shows that the files were still there. A kernel thread has none, and counts as
-// one that has ended: then another listing follows, and nothing else.
+// files reads the open files of one process or thread. One that ends loses its program first,
+// then its open files, then its directories (do_exit of kernel/exit.c). So the program is read
+// last, and proves that the files were still there. A kernel thread has no program and counts
+// as ended, which only causes another listing.
 func (s *scan) files(p *procfs.Process, pid string) (read, ended bool, _ error) {
 	for _, name := range [...]string{"cwd", "root"} {
 		if err := s.readLink(p, s.proc, pid, pid+"/"+name, name); err != nil {
-			return s.class(pid, err)
+			return s.classify(pid, err)
 		}
 	}
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Openat(s.proc, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		return s.class(pid, err)
+		return s.classify(pid, err)
 	}
 	defer beneath.Close(fd)
 	var failed error
@@ -164,26 +163,24 @@ func (s *scan) files(p *procfs.Process, pid string) (read, ended bool, _ error) 
 		return failed == nil
 	})
 	if err = cmp.Or(failed, err); err != nil {
-		return s.class(pid, err)
+		return s.classify(pid, err)
 	}
-	if err := s.readLink(p, s.proc, pid, pid+"/exe", "exe"); err != nil && !procfs.Vanished(err) {
-		return s.class(pid, err)
-	} else if err != nil {
-		ended = true
+	err = s.readLink(p, s.proc, pid, pid+"/exe", "exe")
+	if err != nil && !procfs.Vanished(err) {
+		return s.classify(pid, err)
 	}
-	return true, ended, nil
+	return true, err != nil, nil
 }
 
-// readLink reads one link of a process or thread; what is the link in words. Every
-// component of the path is compared, wherever the path begins: that of a process in another mount
-// namespace begins at its own root.
+// readLink reads one link of a process or thread; what describes the link. It compares every component of
+// the path, since a path of another mount namespace begins at another root.
 func (s *scan) readLink(p *procfs.Process, dir int, pid, name, what string) error {
 	if err := p.Over(); err != nil {
 		return err
 	}
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(dir, name, s.link[:]) })
 	if errors.Is(err, unix.ENAMETOOLONG) {
-		return nil // the kernel gives no path of more than 4,096 bytes
+		return nil // longer than the kernel's limit of 4,096 bytes
 	}
 	if err != nil {
 		return err
@@ -208,8 +205,8 @@ func (s *scan) readLink(p *procfs.Process, dir int, pid, name, what string) erro
 	return nil
 }
 
-// hint follows up a path that names pods. The path may change meanwhile, as that of every file
-// of a pod does when it is parked: then the new one is followed.
+// hint checks whether a path that names pods leads to a file of theirs. If the path changes meanwhile, as
+// when a pod is parked, it checks the new one.
 func (s *scan) hint(p *procfs.Process, l link, path, what string) {
 	words := func() string {
 		return "PID " + procfs.Who(s.ProcDir, l.process) + " has " + clean.Name(path) + " as " + what
@@ -220,7 +217,7 @@ func (s *scan) hint(p *procfs.Process, l link, path, what string) {
 			if s.pods[at.uid] != "" || s.doubts[at.uid] != "" {
 				continue
 			}
-			switch s.places.below(at, l) {
+			switch s.places.leads(at, l) {
 			case policy.Yes:
 				s.pods[at.uid] = words()
 			case policy.Unknown:
@@ -241,7 +238,7 @@ func (s *scan) hint(p *procfs.Process, l link, path, what string) {
 		path = now
 	}
 	for _, at := range spots(s.wanted, path) {
-		s.doubt(p, at.uid, words()+", and the path changes all the time")
+		s.doubt(p, at.uid, words()+", and its path keeps changing")
 	}
 }
 
@@ -254,9 +251,9 @@ func (s *scan) pathNow(l link, path string) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// class returns what an error means: a process that has ended is passed over, one that may not be read
-// is counted, and the rest is an error.
-func (s *scan) class(pid string, err error) (read, over bool, _ error) {
+// classify reports whether an error means that the process has ended. It counts a process that may not be read,
+// and returns any other error.
+func (s *scan) classify(pid string, err error) (read, ended bool, _ error) {
 	switch {
 	case procfs.Vanished(err), procfs.Ended(s.proc, pid, err):
 		return false, true, nil
@@ -271,16 +268,15 @@ func (s *scan) class(pid string, err error) (read, over bool, _ error) {
 	return false, false, err
 }
 
-// What kcmp(2) compares: the table of open files, and root and working directory.
+// What kcmp(2) compares.
 const (
-	kcmpFiles = 2
-	kcmpFS    = 3
+	kcmpFiles = 2 // the table of open files
+	kcmpFS    = 3 // root and working directory
 )
 
-// sameFiles reports whether two threads of a process share open files, root and working
-// directory. A thread may leave each of them (unshare(2)), and in /proc only a listing shows
-// that. kcmp takes what a listing takes, CAP_SYS_PTRACE; where the kernel or a filter has
-// none, each thread is read.
+// sameFiles reports whether two threads of a process are known to share open files, root and
+// working directory, which unshare(2) can separate. Like a listing of the files, kcmp(2) needs
+// CAP_SYS_PTRACE. The kernel or a filter may not have it.
 func (s *scan) sameFiles(a, b string) bool {
 	if !s.ours {
 		return false
@@ -298,31 +294,28 @@ func kcmpEqual(a, b, what int) bool {
 	return errno == 0 && order == 0
 }
 
-// ownNumbers reports whether the numbers in the proc directory are those of this process's PID
-// namespace, by the name that it has for this process.
+// ownNumbers reports whether the PIDs of the proc directory, in which this process is self, are those of
+// this process's PID namespace.
 func ownNumbers(self string) bool { return self == strconv.Itoa(os.Getpid()) }
 
-// What cannot be read of a process is a doubt about its own pod. It is a doubt about the node, or about
-// the pod that a path names, only where it is near: see procfs. Another process that holds a file of a dead
-// pod keeps that file open: a removal takes the name only, as the kubelet's own does.
-
-// known is what is known of a process, once it was asked for.
-type known struct {
+// owner is the owner of the process pid. What goes unread of a process is a doubt about its own pod. Only if it
+// is near (procfs.Shares.Near) is it a doubt about the node, or about the pod that a path names. Any other process that
+// holds a file of a dead pod keeps that file: a removal removes only the name, as the kubelet's own does.
+type owner struct {
 	procfs.Owner
-	pid string
-	// near reports that what is unknown of it is a doubt about more than its own pod.
+	pid  string
 	near bool
 }
 
-func (s *scan) whose(p *procfs.Process) known {
-	if s.known.pid != p.PID {
+func (s *scan) whose(p *procfs.Process) owner {
+	if s.owner.pid != p.PID {
 		o, err := s.Whose(p.PID)
-		s.known = known{o, p.PID, err == nil && s.Near(p.PID, s.regions(), o)}
+		s.owner = owner{o, p.PID, err == nil && s.Near(p.PID, s.regions(), o)}
 	}
-	return s.known
+	return s.owner
 }
 
-// doubt notes a doubt about a pod that a file of the process names.
+// doubt records a doubt about a pod that a file of the process names, or about the process's own pod.
 func (s *scan) doubt(p *procfs.Process, uid parsers.PodUID, words string) {
 	if !s.whose(p).near {
 		uid = s.whose(p).Pod
@@ -332,8 +325,8 @@ func (s *scan) doubt(p *procfs.Process, uid parsers.PodUID, words string) {
 	}
 }
 
-// over notes that not all of a process was read, where that belongs.
-func (s *scan) over(p *procfs.Process, why error) {
+// partlyRead records that a process was not read completely.
+func (s *scan) partlyRead(p *procfs.Process, why error) {
 	of := s.whose(p)
 	who := "PID " + procfs.Who(s.ProcDir, p.PID)
 	switch {
@@ -353,7 +346,7 @@ func (s *scan) over(p *procfs.Process, why error) {
 	}
 }
 
-// regions are the directories of the pods, none where one of them is not known.
+// regions returns the directories of the pods, none if one of them is unknown.
 func (s *scan) regions() []procfs.Region {
 	if s.shown != nil {
 		return s.shown

@@ -14,41 +14,41 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// Reader asks the processes, and the kernel, which files they hold.
+// Reader reads which files the processes and the loop devices use.
 type Reader struct {
 	ProcDir     string
 	SysBlockDir string // the block devices
 	DevDir      string // their nodes
-	// SelfIsNode: this process's own namespaces are the node, which may then be a part of a machine.
+	// SelfIsNode means that this process's own namespaces are the node, which may then be a part of a machine.
 	SelfIsNode bool
 	CgroupRoot string
 	Open       *beneath.Opener
 	Guard      *bounded.Guard
-	// Apart is for what hangs with one process, so that it takes nothing from other work; nil is Guard.
+	// Apart is for reads that may hang with one process, so that they do not block other work. The default is Guard.
 	Apart *bounded.Guard
 
 	ownRoot string // this process's root directory, "" but in tests
 }
 
-// Answer is who uses files of the wanted pods.
+// Answer has the users of the files of the wanted pods.
 type Answer struct {
-	Err error // something could not be asked: who was not found is not known
+	Err error // something could not be read: users that were not found are unknown
 
-	pods   map[parsers.PodUID]string // who uses a file of the pod
-	doubts map[parsers.PodUID]string // what names the pod, and may hold something of it
-	again  map[parsers.PodUID]string // what names the pod by its UID, and so not in quarantine
+	pods   map[parsers.PodUID]string // a user of a file of the pod
+	doubts map[parsers.PodUID]string // a process that may use a file of the pod
+	again  map[parsers.PodUID]string // a process with a path that names the UID itself, and so no quarantine entry
 	// namespaces are mount namespaces as mnt:[N], with a descriptor of each below the proc directory
 	namespaces map[string]string
 	strays     map[inode]stray
 	devs       map[uint64]bool // the devices of the pods' files: see devicesOf
-	read       int             // processes that could be read, ourselves left out
-	refused    int             // processes that could not
-	refusing   string
-	init       string // PID 1, where it could not be read
-	alone      bool   // this process is PID 1 and the only one of its namespace
+	read       int             // processes that were read, without this one
+	refused    int             // processes that may not be read
+	refusing   string          // the first of them
+	init       string          // PID 1, if it may not be read
+	alone      bool            // this process is PID 1 and the only one of its namespace
 	procDir    string
-	partly     int    // processes of which not all was read
-	partOf     string // one of them
+	partly     int    // processes that were not read completely
+	partOf     string // the first of them
 	origin     string // what was read
 }
 
@@ -60,14 +60,14 @@ func (r *Reader) newAnswer(err error) *Answer {
 	}
 }
 
-// Walked is what the walk of one pod's directory met.
+// Walked has the files that the walk of one pod's directory met.
 type Walked struct {
-	Dev    uint64   // the directory's device
-	Inodes []uint64 // of all that was met, on that device
+	Dev    uint64 // the directory's device
+	Inodes []uint64
 }
 
-// Fact answers for one pod. A file whose path names no pod is the pod's where the walk of its
-// directory met it; walked is nil where it was not walked.
+// Fact reports whether a file of the pod is used. A stray is the pod's if it is in walked, which is nil if the
+// directory was not walked.
 func (a *Answer) Fact(uid parsers.PodUID, walked *Walked) policy.Fact {
 	u := reading.FileUse{User: a.pods[uid], Doubt: a.doubts[uid], Err: a.Err, Read: a.read, Refused: a.refused, First: a.refusing, Init: a.init, Alone: a.alone}
 	if u.User == "" && walked != nil && len(a.strays) > 0 {
@@ -76,7 +76,7 @@ func (a *Answer) Fact(uid parsers.PodUID, walked *Walked) policy.Fact {
 	return u.Fact(a.origin)
 }
 
-// Use answers for a directory that was made again: what is held of its elder has another name.
+// Use reports the users of a pod directory that was made again. Files of the parked one have another name.
 func (a *Answer) Use(uid parsers.PodUID) reading.NewUse {
 	u := reading.NewUse{User: a.again[uid], Doubt: a.doubts[uid], Err: a.Err}
 	if u.Err == nil && a.refused > 0 {
@@ -88,12 +88,12 @@ func (a *Answer) Use(uid parsers.PodUID) reading.NewUse {
 	return u
 }
 
-// Namespaces are the mount namespaces, as mnt:[N], of which a process has a descriptor, with one of
-// those below the proc directory.
+// Namespaces returns the mount namespaces, as mnt:[N], that a descriptor of a process holds, with the path of
+// one such descriptor below the proc directory.
 func (a *Answer) Namespaces() map[string]string { return a.namespaces }
 
-// Read finds who uses files of the pods of w, below the open directories of the pods and of the
-// quarantine, which is nil where there is none. It returns in bounded time.
+// Read finds the users of files of the pods of w, below the open directories of the pods and of the
+// quarantine, which may be nil. It returns in bounded time.
 func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
 	quarantine.Ref()
 	a, err := bounded.On(ctx, r.Guard, "processes", pods, func(int) *Answer {
@@ -108,7 +108,7 @@ func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w p
 	}
 	a.origin = fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %s", a.procDir, count(a.read))
 	if a.partly > 0 {
-		a.origin += fmt.Sprintf(", %d of them only in part: %s has more open or mapped than is read of one", a.partly, a.partOf)
+		a.origin += fmt.Sprintf(", %d of them only in part: %s has too many open or mapped files", a.partly, a.partOf)
 	}
 	return a
 }

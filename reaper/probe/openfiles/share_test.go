@@ -42,7 +42,7 @@ func (n *node) process(uid string, pod parsers.PodUID, all bool) {
 func (s *scan) each(t *testing.T, do func(p *procfs.Process) error) error {
 	t.Helper()
 	_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) { return false, do(p) },
-		func(p *procfs.Process, why error) { s.over(p, why) })
+		func(p *procfs.Process, why error) { s.partlyRead(p, why) })
 	return err
 }
 

@@ -15,12 +15,11 @@ import (
 // It is a pod's if the walk of the pod met its inode.
 type stray struct{ process, path, what string }
 
-// mostStrays bounds what is remembered in one look.
 const mostStrays = 100_000
 
 var errStrays = errors.New("processes hold more files of the pods' file system than are inspected")
 
-func (a *Answer) stray(id inode, held stray) {
+func (a *Answer) addStray(id inode, held stray) {
 	switch _, known := a.strays[id]; {
 	case known:
 	case len(a.strays) >= mostStrays:
@@ -30,9 +29,9 @@ func (a *Answer) stray(id inode, held stray) {
 	}
 }
 
-// devicesOf returns the devices of directories by statx, and whether /proc/PID/maps shows the same device and inode
-// numbers for a file. A btrfs has one device there for all its subvolumes, each of which has the same inode numbers; an
-// overlay has other numbers in its memory, which may be those of any of its files.
+// devicesOf returns the devices of directories by statx(2), and for each whether /proc/PID/maps shows the same device and
+// inode numbers. In maps all subvolumes of a btrfs have one device, and each has the same inode numbers; an overlay shows
+// numbers that another of its files may have.
 func devicesOf(dirs ...*bounded.Handle) map[uint64]bool {
 	devs := map[uint64]bool{}
 	for _, h := range dirs {
@@ -50,8 +49,8 @@ func devicesOf(dirs ...*bounded.Handle) map[uint64]bool {
 	return devs
 }
 
-// user returns who holds one of the files that the walk met. If the walk was not complete, the rest is no
-// doubt: otherwise any process with a mapped file would keep every big pod of that file system.
+// user returns the user of a file that the walk met. An incomplete walk causes no doubt: otherwise any process
+// with a mapped file would keep every big pod of that file system.
 func (a *Answer) user(w *Walked) string {
 	for _, ino := range w.Inodes {
 		held, ok := a.strays[inode{w.Dev, ino}]

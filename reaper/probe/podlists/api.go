@@ -16,27 +16,24 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// acceptMetadata asks for the pods' metadata alone, a tenth of their size, and takes whole
-// pods from a server that knows no such thing (before 1.15).
-const acceptMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+// acceptMetadata requests only the pods' metadata, a tenth of their size, or complete pods from a server
+// before 1.15.
+const acceptMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + acceptJSON
 
-// podsAPage is how many pods one page of the list has; a node has 110, or a few hundred.
 const (
-	podsAPage = 500
+	podsAPage = 500 // a node has 110, or a few hundred
 	mostPages = 100
 )
 
-// APIAnswer is what the API server lists of the pods that are bound to this node.
-//
-// It is asked without a resourceVersion, so that the answer is as new as etcd
-// (resourceVersion=0 would be a cache's, of any age), and only a list that was read to its
-// end decides anything: see reading.APIList.
+// APIAnswer has the pods that are bound to this node according to the API server. The request has no
+// resourceVersion, so the answer is as new as etcd (one with resourceVersion=0 would come from a cache,
+// of any age). Only a complete list decides anything: see reading.APIList.
 type APIAnswer struct {
 	reading.APIList
 	Err error
 }
 
-// API asks the API server; node is the name of this node in the kubelet's configuration.
+// API requests the list of the API server; node is the name of this node in the kubelet's configuration.
 func (r *Reader) API(ctx context.Context, node string) *APIAnswer {
 	l := newAPIList(r.Kubeconfig)
 	if r.Kubeconfig == "" {
@@ -77,8 +74,8 @@ func (l *APIAnswer) fail(how string, err error) {
 	l.Err = fmt.Errorf("cannot read the API server's list of pods (%s): %w", l.Origin, err)
 }
 
-// nodeName returns this node's name at the API server: the one that was set, that of the kubelet whose credentials are
-// used, that of the running kubelet's configuration, or this host's.
+// nodeName returns this node's name at the API server, from the settings, the credentials, the configuration of the
+// running kubelet, or this host.
 func (r *Reader) nodeName(c *kube.Server, configured string) (string, error) {
 	if r.NodeName != "" {
 		return r.NodeName, nil
@@ -99,8 +96,8 @@ func (r *Reader) nodeName(c *kube.Server, configured string) (string, error) {
 	return n, nil
 }
 
-// ask reads all pages. Where the server has forgotten a page's place (410), it begins again
-// once; what was listed keeps its pod all the same.
+// ask reads all pages. If the continue token has expired (410), it begins again once. The pods that
+// were listed before are kept.
 func (l *APIAnswer) ask(ctx context.Context, a getter) (err error) {
 	for range 2 {
 		l.Listed, l.Nameless = 0, 0
@@ -116,7 +113,7 @@ func (l *APIAnswer) pages(ctx context.Context, a getter) error {
 	for range mostPages {
 		pods := podReader{each: func(pod *listedPod) {
 			l.Listed++
-			pod.note(l.Pods)
+			pod.addTo(l.Pods)
 			if uid, ok := parsers.ParsePodUID(pod.Metadata.UID); ok {
 				l.Own[uid] = true
 			}
@@ -140,7 +137,7 @@ func (l *APIAnswer) advice(err error, user string) string {
 	_, verify := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
 	case verify:
-		return "; the file's certificate-authority does not know this server"
+		return "; the file's certificate-authority does not verify this server's certificate"
 	case kube.Refused(err, 401):
 		return "; it does not accept the credentials of " + clean.Name(user)
 	case kube.Refused(err, 403):

@@ -188,7 +188,7 @@ func TestAPIListReachable(t *testing.T) {
 	data := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 	for _, c := range []struct{ name, file, want string }{
 		{"refused", testkit.KubeconfigOf(t, "https://127.0.0.1:1", "", "token: x"), "connection refused"},
-		{"another authority", testkit.KubeconfigOf(t, s.URL, other, "token: x"), "certificate-authority does not know this server"},
+		{"another authority", testkit.KubeconfigOf(t, s.URL, other, "token: x"), "certificate-authority does not verify this server"},
 		{"forbidden", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: x"), "list pods with the field selector spec.nodeName=node-1"},
 		{
 			"forbidden to a node", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "client-certificate-data: "+data(mine)+", client-key-data: "+data(key)),
@@ -285,7 +285,7 @@ func FuzzPodReader(f *testing.F) {
 		n := 0
 		r := podReader{each: func(p *listedPod) {
 			n++
-			p.note(map[parsers.PodUID]bool{})
+			p.addTo(map[parsers.PodUID]bool{})
 		}}
 		if err := r.read(strings.NewReader(string(text))); err != nil {
 			return

@@ -13,15 +13,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// mostAttachments bounds the questions of one command, and biggestAttachment one answer.
 const (
-	mostAttachments   = 200
+	mostAttachments   = 200 // requests of one command
 	biggestAttachment = 1 << 20
 )
 
-// Attachments asks the API server whether each volume has a VolumeAttachment for the node, and sets Attached. It asks by the
-// name that the CSI plugin gives it, since a kubelet's credentials may read a VolumeAttachment and not list them all. What is
-// refused is Unknown. A node's credentials are refused also where there is none.
+// Attachments asks the API server whether each volume has a VolumeAttachment for the node, and sets Attached. It requests
+// each by the name that the CSI plugin gives it, since a kubelet's credentials may not list them. A refusal is Unknown:
+// a node's credentials are also refused if there is no VolumeAttachment.
 func (r *Reader) Attachments(ctx context.Context, node string, all []policy.GlobalMount) {
 	all = all[:min(len(all), mostAttachments)]
 	c, err := r.server(ctx)
@@ -63,7 +62,7 @@ func attached(ctx context.Context, a getter, node string, g *policy.GlobalMount)
 	}
 	// getAttachmentName of the kubelet's CSI plugin.
 	name := fmt.Sprintf("csi-%x", sha256.Sum256([]byte(g.Handle+g.Driver+node)))
-	err := a.Get(ctx, "/apis/storage.k8s.io/v1/volumeattachments/"+name, "application/json", func(body io.Reader) error {
+	err := a.Get(ctx, "/apis/storage.k8s.io/v1/volumeattachments/"+name, acceptJSON, func(body io.Reader) error {
 		return json.NewDecoder(io.LimitReader(body, biggestAttachment)).Decode(&v)
 	})
 	switch {

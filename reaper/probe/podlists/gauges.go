@@ -15,17 +15,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// biggestMetrics bounds what is read of a kubelet's metrics, usually 100 to 500 KiB, and
-// longestMetric a line of them; longer ones are none that we want.
 const (
-	biggestMetrics = 32 << 20
-	longestMetric  = 4 << 10
+	biggestMetrics = 32 << 20 // a kubelet usually has 100 to 500 KiB
+	longestMetric  = 4 << 10  // longer lines are skipped
+	mostWorking    = 64       // series of kubelet_working_pods: 1.36 has 15
 )
 
-// mostWorking bounds the series of kubelet_working_pods: 1.36 has 15.
-const mostWorking = 64
-
-// The kubelet's gauges, all of them ALPHA and there since 1.27.
+// The kubelet's gauges, all of them ALPHA, since 1.27.
 const (
 	metricCleaned   = "kubelet_orphan_pod_cleaned_volumes"
 	metricUncleaned = "kubelet_orphan_pod_cleaned_volumes_errors"
@@ -42,12 +38,12 @@ var wantedGauges = map[string]bool{
 	metricWorking: true, metricDesired: true, metricActive: true, metricMirror: true,
 }
 
-// askGauges reads the kubelet's own gauges, line by line: expfmt would make a tree of the whole text for them.
+// askGauges requests the kubelet's gauges. It parses them itself, since expfmt would hold all metrics in memory.
 func askGauges(ctx context.Context, a getter, base string) (policy.KubeletGauges, error) {
 	g := policy.KubeletGauges{Origin: base + "/metrics"}
 	err := a.Get(ctx, "/metrics", "text/plain", func(r io.Reader) error { return readGauges(r, &g) })
 	if err != nil {
-		// An answer that breaks off is not used: a sum may miss a series.
+		// Do not use an answer that broke off: a sum may miss a series.
 		return policy.KubeletGauges{Origin: g.Origin, Detail: fmt.Sprintf("not answered: %v", err)}, err
 	}
 	if g.Uncleaned == nil {
@@ -121,7 +117,7 @@ func readGauge(line []byte, g *policy.KubeletGauges) {
 	}
 }
 
-// add adds to a sum of two series, one for static pods and one for the others.
+// add adds to a sum of two series, one of static pods and one of other pods.
 func add(sum **int64, n int64) {
 	if *sum != nil {
 		n += **sum

@@ -97,7 +97,7 @@ func badAnswers() []badAnswer {
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
 		}, "302 Found", true},
 		{"a login page", testkit.Answer("<!doctype html><title>log in</title>"), "invalid character", true},
-		{"a success that is no list", testkit.Answer(`{"kind":"Status","status":"Success"}`), `no list of pods but "Status"`, true},
+		{"a success that is no list", testkit.Answer(`{"kind":"Status","status":"Success"}`), `not a list of pods: its kind is "Status"`, true},
 		{"another list", testkit.Answer(`{"kind":"NodeList","items":[` + testkit.HerePod + `]}`), `"NodeList"`, true},
 		{"no items", testkit.Answer(`{"kind":"PodList"}`), "without items", true},
 		{"nothing", testkit.Answer(""), "EOF", true},

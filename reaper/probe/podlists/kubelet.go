@@ -12,29 +12,28 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// acceptJSON is what we ask a kubelet for.
 const acceptJSON = "application/json"
 
-// KubeletAnswer is what the kubelet lists of its pods.
+// KubeletAnswer has the pods that the kubelet lists.
 type KubeletAnswer struct {
 	reading.KubeletList
 	Err error
 }
 
-// Door returns where the kubelet is asked, as scheme, host and port, and a TLS configuration that
-// accepts the kubelet only.
-type Door func(ctx context.Context) (base string, config *tls.Config, err error)
+// Endpoint returns the URL of the kubelet's port, as scheme, host and port, and a TLS configuration that
+// accepts only the kubelet.
+type Endpoint func(ctx context.Context) (base string, config *tls.Config, err error)
 
-// Kubelet asks the kubelet for its gauges and then for its pods; a nil door is that of a kubelet
-// which is not known. It is asked after the listing, like everything else. origin describes it.
-func (r *Reader) Kubelet(ctx context.Context, origin string, door Door) *KubeletAnswer {
+// Kubelet requests the kubelet's gauges and then its pods. endpoint is nil if no kubelet is known; origin
+// describes the kubelet. Call it after the pods directory was listed.
+func (r *Reader) Kubelet(ctx context.Context, origin string, endpoint Endpoint) *KubeletAnswer {
 	switch {
-	case door == nil:
+	case endpoint == nil:
 		return unlisted(origin, "no kubelet is known", nil)
-	case !r.AsksKubelet():
+	case r.KubeletTokenFile == "" && r.KubeletClientCertificate == "":
 		return unlisted(origin, "no credentials were given for the kubelet's port (--kubelet-token-file, --kubelet-client-certificate)", nil)
 	}
-	base, config, err := door(ctx)
+	base, config, err := endpoint(ctx)
 	var token string
 	if err == nil {
 		token, err = bounded.Try(ctx, r.Guard, "kubelet's credentials", func() (string, error) { return r.login(config) })
@@ -47,7 +46,7 @@ func (r *Reader) Kubelet(ctx context.Context, origin string, door Door) *Kubelet
 	a := kube.NewAsker(base, token, config)
 	defer a.Close()
 	l := newPodList(base + "/pods")
-	gauges, err := askGauges(ctx, a, base) // before the list, which it proves whole
+	gauges, err := askGauges(ctx, a, base) // before the list: they may prove it complete
 	if l.Gauges = gauges; err != nil {
 		l.Metrics = err.Error() + kubeletAdvice(err)
 	}
@@ -70,12 +69,7 @@ func unlisted(origin, why string, err error) *KubeletAnswer {
 	return l
 }
 
-// AsksKubelet reports whether the operator gave credentials for the kubelet's own port.
-func (r *Reader) AsksKubelet() bool {
-	return r.KubeletTokenFile != "" || r.KubeletClientCertificate != ""
-}
-
-// login adds the credentials that the operator gave to a way to the kubelet's own port.
+// login adds the client certificate to config, and returns the token.
 func (r *Reader) login(config *tls.Config) (string, error) {
 	if r.KubeletClientCertificate != "" {
 		pair, err := kube.ClientPair(r.KubeletClientCertificate, r.KubeletClientKey, r.Now())
@@ -90,11 +84,11 @@ func (r *Reader) login(config *tls.Config) (string, error) {
 	return kube.ReadToken(r.KubeletTokenFile)
 }
 
-// askPods keeps what was listed even where the answer breaks off.
+// askPods keeps the listed pods also if the answer breaks off.
 func (l *KubeletAnswer) askPods(ctx context.Context, a getter) {
 	r := podReader{each: func(pod *listedPod) {
 		l.Listed++
-		pod.note(l.Pods)
+		pod.addTo(l.Pods)
 		if pod.Metadata.Annotations[cri.AnnotationSource] == "api" {
 			l.FromAPI++
 		}
@@ -111,12 +105,12 @@ func (l *KubeletAnswer) askPods(ctx context.Context, a getter) {
 	l.Err = fmt.Errorf("cannot read the kubelet's pod list at %s: %w%s", l.Origin, err, kubeletAdvice(err))
 }
 
-// kubeletAdvice returns which right is missing.
+// kubeletAdvice returns what to do about a refusal.
 func kubeletAdvice(err error) string {
 	switch {
 	case kube.Refused(err, 401):
-		return "; it does not know these credentials (authentication.x509.clientCAFile, authentication.webhook of its configuration), " +
-			"or could not ask the API server about a token, which it does on every new one"
+		return "; it does not accept these credentials (authentication.x509.clientCAFile, authentication.webhook of its configuration), " +
+			"or could not ask the API server about a new token"
 	case kube.Refused(err, 403):
 		return "; the right to get nodes/proxy is missing, or from 1.33 on nodes/pods and nodes/metrics"
 	}

@@ -26,7 +26,7 @@ func TestPodList(t *testing.T) {
 		{"no pods", testkit.ListOf(), policy.No, policy.No, ""},
 		{"null", testkit.EmptyList, policy.No, policy.No, ""},
 		{"cut off", all[:strings.Index(all, `"web"`)], policy.Unknown, policy.Yes, "unexpected EOF"},
-		{"no object", `[]`, policy.Unknown, policy.Unknown, "no list of pods"},
+		{"no object", `[]`, policy.Unknown, policy.Unknown, "not a list of pods"},
 		{"items are no list", `{"kind":"PodList","items":{}}`, policy.Unknown, policy.Unknown, "its items are no list"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,14 +10,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
-// A pod has some 10 KiB in a list, its metadata alone 1 KiB, and at most the 1.5 MiB that
-// etcd takes.
 const (
-	biggestPodList = 64 << 20
-	biggestPod     = 4 << 20 // what is held in memory at once
+	biggestPodList = 64 << 20 // a pod usually has 10 KiB, its metadata 1 KiB
+	biggestPod     = 4 << 20  // etcd accepts 1.5 MiB
 )
 
-// listedPod is what is read of one pod of a list.
+// listedPod has the fields that are read of one pod of a list.
 type listedPod struct {
 	Metadata struct {
 		UID         string            `json:"uid"`
@@ -25,14 +23,14 @@ type listedPod struct {
 	} `json:"metadata"`
 }
 
-// names returns the UIDs under which the pod's directory may be: its own, and for a mirror
-// pod that of the static pod.
+// names returns the possible names of the pod's directory: its UID, and for a mirror pod the
+// UID of the static pod.
 func (p *listedPod) names() []string {
 	return cri.Distinct(p.Metadata.UID, p.Metadata.Annotations[cri.AnnotationHash])
 }
 
-// note adds the pod's UIDs to the set.
-func (p *listedPod) note(set map[parsers.PodUID]bool) {
+// addTo adds the pod's UIDs to the set.
+func (p *listedPod) addTo(set map[parsers.PodUID]bool) {
 	for _, name := range p.names() {
 		if uid, ok := parsers.ParsePodUID(name); ok {
 			set[uid] = true
@@ -52,7 +50,7 @@ type podReader struct {
 	json  *json.Decoder
 }
 
-// read returns nil only for a whole list; what came before an error was handed on.
+// read calls each for every pod, also for those before an error. It returns nil only for a complete list.
 func (p *podReader) read(r io.Reader) error {
 	p.room = &io.LimitedReader{R: r, N: biggestPod}
 	p.json = json.NewDecoder(p.room)
@@ -68,7 +66,7 @@ func (p *podReader) read(r io.Reader) error {
 	case err != nil:
 		return err
 	case p.kind != "PodList" && p.kind != "PartialObjectMetadataList":
-		return fmt.Errorf("it is no list of pods but %.40q", p.kind)
+		return fmt.Errorf("it is not a list of pods: its kind is %.40q", p.kind)
 	case !p.items:
 		return errors.New("it is a list of pods without items")
 	}
@@ -124,7 +122,7 @@ func (p *podReader) list() error {
 func (p *podReader) expect(want json.Delim) error {
 	t, err := p.json.Token()
 	if err == nil && t != want {
-		err = fmt.Errorf("no list of pods: %v where %v should be", t, want)
+		err = fmt.Errorf("it is not a list of pods: it has %v instead of %v", t, want)
 	}
 	return err
 }

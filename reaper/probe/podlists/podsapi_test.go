@@ -87,7 +87,7 @@ func TestPodsAPI(t *testing.T) {
 			both, "", "without a UID",
 		},
 		{"metadata in two parts", slices.Concat(podOf(here), field(1, slices.Concat(field(1, field(5, []byte(quiet))), field(1, nil)))), both, "", ""},
-		{"it goes on elsewhere", slices.Concat(good, field(2, []byte("token"))), both, "", "more than pods"},
+		{"it goes on elsewhere", slices.Concat(good, field(2, []byte("token"))), both, "", "an unknown field"},
 		{"too many pods", bytes.Repeat(podOf(here), mostPods+1), both[:1], "", "more than 16384 pods"},
 		{"too long", make([]byte, maxAnswer+1), nil, "larger than max", ""},
 	} {
@@ -111,7 +111,7 @@ func TestPodsAPIPeer(t *testing.T) {
 	root := t.TempDir()
 	calls := 0
 	servePods(t, root, "v1alpha1.Pods", func(context.Context) ([]byte, error) { calls++; return podOf(string(testkit.UIDHere)), nil })
-	for pid, doubt := range map[int]string{os.Getpid(): "", os.Getppid(): "not the kubelet", 0: "not the kubelet"} {
+	for pid, doubt := range map[int]string{os.Getpid(): "", os.Getppid(): "not the running kubelet", 0: "not the running kubelet"} {
 		l := newReader(Reader{RootDir: root}).PodsAPI(t.Context(), pid)
 		if (l.Doubt == "") != (doubt == "") || !strings.Contains(l.Doubt, doubt) || !l.Pods[testkit.UIDHere] {
 			t.Errorf("PID %d: %+v", pid, l)
@@ -128,7 +128,7 @@ func TestPodsAPIPeer(t *testing.T) {
 		"root": {peers{us}, true}, "twice": {peers{us, us}, true}, "another at the second time": {peers{us, {Pid: 8}}, false},
 		"a user": {peers{{Pid: 7, Uid: 1000}}, false}, "none": {nil, false}, "without credentials": {peers{{}}, false},
 	} {
-		if err := c.by.is(7); (err == nil) != c.good {
+		if err := c.by.check(7); (err == nil) != c.good {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -144,7 +144,7 @@ func TestPodsAPISilent(t *testing.T) {
 		"a symlink": {func(t *testing.T, r *Reader) {
 			t.Helper()
 			testkit.Must(t, os.Symlink("/dev/null", socketBelow(t, r.RootDir, podsAPIEntry)))
-		}, "is no socket"},
+		}, "is not a socket"},
 		"dead": {func(t *testing.T, r *Reader) {
 			t.Helper()
 			testkit.Must(t, os.Rename(testkit.StaleSocket(t), socketBelow(t, r.RootDir, podsAPIEntry)))
@@ -158,7 +158,7 @@ func TestPodsAPISilent(t *testing.T) {
 		"another service": {func(t *testing.T, r *Reader) {
 			t.Helper()
 			servePods(t, r.RootDir, "v2.Pods", func(context.Context) ([]byte, error) { return nil, nil })
-		}, "has no ListPods"},
+		}, "no method ListPods"},
 		"slow": {func(t *testing.T, r *Reader) {
 			t.Helper()
 			r.Guard.Patience = 200 * time.Millisecond

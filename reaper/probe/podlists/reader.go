@@ -10,13 +10,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// Reader asks for the lists of pods.
+// Reader requests the lists of pods.
 type Reader struct {
-	// KubeletTokenFile, or KubeletClientCertificate with its key ("": in the same file), let
-	// the kubelet be asked at the port at which it asks who is there; "" for none.
+	// KubeletTokenFile and KubeletClientCertificate authenticate to the kubelet's authenticated port. If both are
+	// "", it is not asked. KubeletClientKey is "" if the certificate's file has the key.
 	KubeletTokenFile, KubeletClientCertificate, KubeletClientKey string
-	// Kubeconfig names the API server that is asked, "" for none, and NodeName this node's
-	// name there, "" to find it out.
+	// Kubeconfig names the API server, which is not asked if it is "". NodeName is this node's name there; if it
+	// is "", the Reader finds it.
 	Kubeconfig, NodeName string
 	RootDir              string // the kubelet's root directory
 	Waive                bool   // there is no kubelet
@@ -26,11 +26,10 @@ type Reader struct {
 
 // getter is a kube.Asker.
 type getter interface {
-	Get(ctx context.Context, path, accept string, take func(io.Reader) error) error
+	Get(ctx context.Context, path, accept string, read func(io.Reader) error) error
 }
 
-// CheckCredentials returns why the kubelet or the API server cannot be asked with what the configuration names. It sends
-// nothing.
+// CheckCredentials returns what is wrong with the files of credentials. It sends nothing.
 func (r *Reader) CheckCredentials(ctx context.Context) []error {
 	now := r.Now()
 	errs, hung := bounded.Do(ctx, r.Guard, "credentials", func() (errs []error) {

@@ -37,7 +37,7 @@ func TestPodResources(t *testing.T) {
 	}{
 		{"version 1", "v1", good, ""},
 		{"before 1.20", "v1alpha1", good, ""},
-		{"another service", "v2", good, "has no List"},
+		{"another service", "v2", good, "no method List"},
 		{"cut off", "v1", good[:len(good)-1], "cannot read"},
 		{"no protobuf", "v1", bytes.Repeat([]byte{0xff}, 64), "cannot read"},
 		{"an invalid name", "v1", podResourcesOf(policy.PodName{Namespace: "shop", Name: "\x1b[2J"}), "an invalid name"},

@@ -26,14 +26,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// Bounds of what is read from a socket of the kubelet. One of 500 pods with devices answers with some
-// 100 KiB (and its own limit is 16 MiB).
+// The limits of an answer. The kubelet's own is 16 MiB, and 500 pods with devices need some 100 KiB.
 const (
 	maxAnswer = 16 << 20
 	mostPods  = 16384
 )
 
-// socketAnswer is what came from a socket, on the wire, and who listened there.
+// socketAnswer is a message from a socket, with the processes that listened there.
 type socketAnswer struct {
 	text []byte
 	by   peers
@@ -56,7 +55,7 @@ func (r *Reader) call(ctx context.Context, socket string, methods []string) (a s
 		a.err = err
 		return a
 	case info.Mode()&fs.ModeSocket == 0:
-		a.err = fmt.Errorf("%s is no socket", socket)
+		a.err = fmt.Errorf("%s is not a socket", socket)
 		return a
 	}
 	var mu sync.Mutex
@@ -80,26 +79,26 @@ func (r *Reader) call(ctx context.Context, socket string, methods []string) (a s
 			break
 		}
 	}
-	_ = conn.Close() // nothing was sent that could be lost
+	_ = conn.Close()
 	mu.Lock()
 	defer mu.Unlock()
 	switch a.by = by; {
 	case status.Code(err) == codes.Unimplemented:
-		a.err = fmt.Errorf("it answers, and has no %s", path.Base(methods[0]))
+		a.err = fmt.Errorf("it has no method %s", path.Base(methods[0]))
 	case err != nil:
 		a.err = fmt.Errorf("its answer to %s: %s", path.Base(methods[0]), cri.Reason(err))
 	}
 	return a
 }
 
-// peers are the processes that listened at the socket, at each connection: gRPC may connect again.
+// peers are the processes that listened at the socket, one for each connection: gRPC may connect again.
 type peers []unix.Ucred
 
-// is reports why the answer is not known to be that of the process with this PID, run by root.
-func (p peers) is(pid int) error {
+// check returns nil if all peers are the process pid, run by root. A pid of 0 is unknown.
+func (p peers) check(pid int) error {
 	for _, c := range p {
 		if pid == 0 || c.Uid != 0 || int(c.Pid) != pid {
-			return fmt.Errorf("the process at the socket is PID %d of UID %d, and not the kubelet that runs", c.Pid, c.Uid)
+			return fmt.Errorf("the process at the socket is PID %d of UID %d, not the running kubelet", c.Pid, c.Uid)
 		}
 	}
 	if len(p) == 0 {
@@ -123,10 +122,10 @@ func dialPeer(ctx context.Context, socket string) (net.Conn, unix.Ucred, error) 
 			})
 		}
 	}
-	return c, *cred, nil // a PID of 0 is no kubelet's
+	return c, *cred, nil // a PID of 0 is unknown
 }
 
-// wireCodec hands messages through as they are on the wire: few of their fields are read.
+// wireCodec leaves messages encoded: only a few of their fields are read.
 type wireCodec struct{}
 
 func (wireCodec) Name() string { return "proto" }
@@ -148,7 +147,7 @@ func (wireCodec) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// eachField calls do forevery field of a message that has a length, and passes over the others.
+// eachField calls do for every length-delimited field of a message, and skips the others.
 func eachField(b []byte, do func(protowire.Number, []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -175,15 +174,15 @@ func eachField(b []byte, do func(protowire.Number, []byte) error) error {
 	return nil
 }
 
-// The kubelet's PodsAPI (KEP-4188, on since 1.37) lists to root, without credentials, all pods of its
-// pod manager with their UIDs, static and completed ones too. It has no list until all sources are ready.
 const (
 	listPods     = "/v1alpha1.Pods/ListPods"
 	podsAPIEntry = "pods-api/pods-api.sock"
 	longestUID   = 255 // as a directory's name
 )
 
-// PodsAPI asks the kubelet of this PID, 0 where none is known, once.
+// PodsAPI requests the list of the kubelet's PodsAPI (KEP-4188, enabled since 1.37). Root needs no credentials. It
+// lists all pods of the pod manager with their UIDs, also static and completed ones, once all sources are ready.
+// pid is the kubelet's, 0 if unknown.
 func (r *Reader) PodsAPI(ctx context.Context, pid int) reading.PodsAPI {
 	path := filepath.Join(r.RootDir, podsAPIEntry)
 	l := reading.PodsAPI{Origin: "unix://" + path}
@@ -198,7 +197,7 @@ func (r *Reader) PodsAPI(ctx context.Context, pid int) reading.PodsAPI {
 	}
 	var err error
 	l.Pods, l.Listed, err = readPodsAPI(a.text)
-	if err = cmp.Or(err, a.by.is(pid)); err != nil {
+	if err = cmp.Or(err, a.by.check(pid)); err != nil {
 		l.Doubt = clean.Name(err.Error())
 	}
 	return l
@@ -210,7 +209,7 @@ func readPodsAPI(text []byte) (uids map[parsers.PodUID]bool, listed int, doubt e
 	uids = map[parsers.PodUID]bool{}
 	err := eachField(text, func(number protowire.Number, pod []byte) error {
 		if number != 1 {
-			doubt = errors.New("its answer has more than pods")
+			doubt = errors.New("its answer has an unknown field")
 			return nil
 		}
 		if listed++; listed > mostPods {
@@ -244,9 +243,7 @@ func readPodsAPI(text []byte) (uids map[parsers.PodUID]bool, listed int, doubt e
 	return uids, listed, doubt
 }
 
-// The kubelet's own socket lists to root, without credentials, the names of the pods in its pod manager; from 1.34 on, with
-// KubeletPodResourcesListUseActivePods, of those that are active (pkg/kubelet/apis/podresources). It lies below the root
-// directory. v1 is of 1.20, v1alpha1 of 1.13; the messages are the same for what is read here.
+// v1 exists since 1.20, v1alpha1 since 1.13. The fields that are read are the same.
 var podResourceLists = []string{"/v1.PodResourcesLister/List", "/v1alpha1.PodResourcesLister/List"}
 
 const (
@@ -254,8 +251,9 @@ const (
 	podResourcesEntry = "pod-resources/kubelet.sock"
 )
 
-// Resources asks the kubelet, and returns why it is silent. A socket that is not there is no
-// error: older kubelets and other settings have none.
+// Resources requests the list of the kubelet's socket pod-resources. Root needs no credentials. It has the names of the
+// pods in the pod manager, and since 1.34, with KubeletPodResourcesListUseActivePods, those of active pods
+// (pkg/kubelet/apis/podresources). Older kubelets and other settings have no such socket.
 func (r *Reader) Resources(ctx context.Context) *policy.PodResources {
 	path := filepath.Join(r.RootDir, podResourcesEntry)
 	listed := &policy.PodResources{Origin: "unix://" + path}

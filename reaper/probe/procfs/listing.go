@@ -13,19 +13,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
-// A process shows in its mountinfo only what is mounted below its root. Of a mount namespace
-// in which every process has a root of its own (chroot(2)), in which the root of every process
-// was removed, or that no process is in, nothing else shows. listmount(2) and statmount(2)
-// list a namespace by an open file of it, whatever the roots of its processes. They are of Linux 6.8,
-// accept the file of a namespace since 6.12, and return the source of a mount since 6.13. What
-// follows makes lines of mountinfo of them, so that one code reads both.
+// The mountinfo of a process has only what is mounted below its root. It does not have all mounts of a
+// namespace in which every process has a root of its own (chroot(2)), in which the root of every process
+// was removed, or which has no process. listmount(2) and statmount(2) list a namespace by an open file of
+// it, whatever the roots of its processes. They exist since Linux 6.8, accept the file of a namespace since
+// 6.12, and return the source of a mount since 6.13. The code below writes their results as lines of
+// mountinfo, so that the same code reads both.
 //
-// By that file they need no capability but those for opening it: CAP_SYS_PTRACE for
-// /proc/PID/ns/mnt. A mount costs 3 to 4 µs, where a line of mountinfo costs 1 to 3.
+// They need only the capability to open that file: CAP_SYS_PTRACE for /proc/PID/ns/mnt. A mount costs 3 to
+// 4 µs, a line of mountinfo 1 to 3.
 
-// ErrNoNamespaces is for a kernel, or a filter of system calls, without them.
+// ErrNoNamespaces means that the kernel, or a filter of system calls, does not have them.
 var ErrNoNamespaces = errors.New("this kernel lists no mount namespace by its file (Linux 6.13 does), " +
-	"and to enter it takes CAP_SYS_ADMIN and CAP_SYS_CHROOT")
+	"and entering one needs CAP_SYS_ADMIN and CAP_SYS_CHROOT")
 
 // From linux/mount.h.
 const (
@@ -40,15 +40,15 @@ const (
 	listmountRoot = math.MaxUint64
 )
 
-// mntIDReq is struct mnt_id_req in its first size, which every version takes. The second word
-// was to be 0 before 6.12, and is the file of the mount namespace since.
+// mntIDReq is struct mnt_id_req in its first size, which every version accepts. The second word
+// had to be 0 before 6.12, and is the file of the mount namespace since.
 type mntIDReq struct {
 	size, ns  uint32
 	id, param uint64
 }
 
-// Where the fields that are read lie in struct statmount; a string is given by its place
-// in the text, which follows at byte 512.
+// The offsets of fields in struct statmount. A string field is an offset into the text, which starts
+// at byte 512.
 const (
 	atOpts, atMask, atMajor, atMinor, atFSType  = 4, 8, 16, 20, 36
 	atID, atParent, atRoot, atPoint, atSBSource = 56, 60, 104, 108, 124
@@ -60,9 +60,9 @@ const (
 	idsAtOnce        = 1024
 )
 
-// NamespaceMounts calls do for each line that mountinfo would have of the mount namespace whose file is open, seen
-// from its root. The file must be one: before a fix of November 2025 (78f0e33cd6c9) any other
-// harms the kernel.
+// NamespaceMounts calls do for each line that mountinfo would have at the root of the mount namespace whose
+// file is open. The file must be that of a mount namespace: any other harms a kernel without the fix of
+// November 2025 (78f0e33cd6c9).
 func NamespaceMounts(ns int, do func(l *MountLine) error) error {
 	var text []byte
 	buf := make([]byte, 4<<10)
@@ -82,7 +82,7 @@ func NamespaceMounts(ns int, do func(l *MountLine) error) error {
 			}
 			some, sourced = true, sourced || line
 			var l MountLine
-			if errors.Is(err, unix.EOVERFLOW) { // its paths are as long as its maker likes
+			if errors.Is(err, unix.EOVERFLOW) { // the user who mounted it chose the length of its paths
 				l, err = MountLine{Cut: true}, nil
 			} else if err == nil {
 				l, err = CutMount(text)
@@ -106,12 +106,12 @@ func NamespaceMounts(ns int, do func(l *MountLine) error) error {
 
 func listmount(ns int, last uint64, ids []uint64) (int, error) {
 	req := mntIDReq{size: uint32(unsafe.Sizeof(mntIDReq{})), ns: uint32(ns), id: listmountRoot, param: last}
-	n, err := ask(unix.SYS_LISTMOUNT, &req, unsafe.Pointer(&ids[0]), len(ids))
+	n, err := mountCall(unix.SYS_LISTMOUNT, &req, unsafe.Pointer(&ids[0]), len(ids))
 	return n, noNamespaces(err)
 }
 
-// ask makes one of the two calls, which x/sys has the numbers of only. Both read.
-func ask(call uintptr, req *mntIDReq, into unsafe.Pointer, size int) (int, error) {
+// mountCall makes one of the two calls: x/sys has only their numbers.
+func mountCall(call uintptr, req *mntIDReq, into unsafe.Pointer, size int) (int, error) {
 	return beneath.Retry(func() (int, error) {
 		n, _, errno := unix.Syscall6(call, uintptr(unsafe.Pointer(req)), uintptr(into), uintptr(size), 0, 0, 0) //nolint:forbidigo // it changes nothing
 		if errno != 0 {
@@ -121,7 +121,8 @@ func ask(call uintptr, req *mntIDReq, into unsafe.Pointer, size int) (int, error
 	})
 }
 
-// noNamespaces: a kernel without the calls, one that wants the second word to be 0, a filter.
+// noNamespaces returns ErrNoNamespaces for the errors of a kernel without the calls, of one that requires the
+// second word to be 0, and of a filter.
 func noNamespaces(err error) error {
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.E2BIG) {
 		return fmt.Errorf("%w (%s)", ErrNoNamespaces, err.Error()) // EINVAL must not look as if a process had ended
@@ -129,12 +130,12 @@ func noNamespaces(err error) error {
 	return err
 }
 
-// appendMount adds the line of one mount, and reports whether it has its source.
+// appendMount adds the line of one mount, and reports whether the line has the source of the mount.
 func appendMount(text, buf []byte, ns int, id uint64) (more, grown []byte, sourced bool, _ error) {
 	const mask = statmountSBBasic | statmountMntBasic | statmountMntRoot | statmountMntPoint | statmountFSType | statmountMntOpts | statmountSBSource
 	req := mntIDReq{size: uint32(unsafe.Sizeof(mntIDReq{})), ns: uint32(ns), id: id, param: mask}
 	for {
-		_, err := ask(unix.SYS_STATMOUNT, &req, unsafe.Pointer(&buf[0]), len(buf))
+		_, err := mountCall(unix.SYS_STATMOUNT, &req, unsafe.Pointer(&buf[0]), len(buf))
 		if errors.Is(err, unix.EOVERFLOW) && len(buf) < biggestStatmount {
 			buf = make([]byte, 4*len(buf))
 			continue
@@ -165,12 +166,12 @@ func appendMount(text, buf []byte, ns int, id uint64) (more, grown []byte, sourc
 	text = append(appendEscaped(text, field(statmountMntPoint, atPoint, "(unreachable)")), " rw - "...)
 	text = append(appendEscaped(text, field(statmountFSType, atFSType, "none")), ' ')
 	text = append(appendEscaped(text, field(statmountSBSource, atSBSource, "none")), ' ')
-	// The options are escaped already, as the file system gives them.
+	// The file system has escaped the options already.
 	text = append(text, bytes.ReplaceAll(field(statmountMntOpts, atOpts, "rw"), []byte{'\n'}, []byte(`\012`))...)
 	return text, buf, has&statmountSBSource != 0, nil
 }
 
-// appendEscaped writes what mountinfo would: statmount gives the bytes as they are.
+// appendEscaped escapes as mountinfo does: statmount returns the bytes as they are.
 func appendEscaped(text, s []byte) []byte {
 	for _, c := range s {
 		switch c {
@@ -183,8 +184,8 @@ func appendEscaped(text, s []byte) []byte {
 	return text
 }
 
-// OpenNamespace opens the file of a mount namespace, /proc/PID/ns/mnt or /proc/PID/fd/N, and
-// makes sure before and after that it is one.
+// OpenNamespace opens the file of a mount namespace, /proc/PID/ns/mnt or /proc/PID/fd/N. It checks before
+// and after that the file is one.
 func OpenNamespace(proc int, path string) (int, error) {
 	var buf [64]byte
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(proc, path, buf[:]) })
@@ -207,11 +208,10 @@ func OpenNamespace(proc int, path string) (int, error) {
 	return fd, nil
 }
 
-// IsNamespace reports whether the open file, which may be an O_PATH handle, is the namespace of
-// the inode that is written mnt:[N]. The file system is known by that of our own namespaces; no
-// server of another one is asked.
+// IsNamespace reports whether the open file, which may be an O_PATH handle, is the namespace that a link
+// shows as inode, mnt:[N]. It compares with the file of our own namespace and asks no file server.
 func IsNamespace(fd int, inode string) bool {
-	var own, st unix.Statx_t
+	var own unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, "/proc/self/ns/mnt", unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &own); err != nil {
 		return false
 	}
@@ -219,4 +219,4 @@ func IsNamespace(fd int, inode string) bool {
 	return err == nil && beneath.DevOf(&st) == beneath.DevOf(&own) && inode == fmt.Sprintf("mnt:[%d]", st.Ino)
 }
 
-var errNoNamespace = errors.New("it is no mount namespace")
+var errNoNamespace = errors.New("it is not a mount namespace")

@@ -17,13 +17,13 @@ type MountLine struct {
 	ID, Parent, Dev, Root, Target, Rest []byte
 
 	Text []byte // the line
-	// Cut reports that the line, Root or Target is longer than is kept. Root and Target may then end early or be missing.
+	// Cut reports that the line, Root or Target is longer than the limit. Root and Target may then end early or be missing.
 	// Rest is complete or missing.
 	Cut bool
 }
 
-// What a line may take. A process chooses how long a path or the options are: each path of 4,096
-// bytes is kept, with all of its bytes escaped.
+// The limits of a line. A process chooses how long a path or the options are. A path of 4,096 bytes is
+// kept even if every byte is escaped.
 const (
 	lineBlock   = 64 << 10
 	longestPath = 16 << 10
@@ -55,10 +55,10 @@ func EachMount(from io.Reader, do func(l *MountLine) error) error {
 	}
 }
 
-// longMount reads the rest of a line that does not fit into a block, of which it keeps the first block and the last one or
-// two. Only a path is as long as that: if what is left out may be of the options, Rest is missing.
+// longMount reads the rest of a line that does not fit into a block. It keeps the first block and the last one or two.
+// Usually only a path is so long: Rest is missing if part of the options may be left out.
 func longMount(in *bufio.Reader, first []byte) (MountLine, error) {
-	const mostOptions = 256 // fields 6 and 7 are the kernel's own words
+	const mostOptions = 256 // the kernel alone writes fields 6 and 7
 	text, from := bytes.Clone(first), 0
 	for more := true; more; {
 		part, err := in.ReadSlice('\n')
@@ -79,7 +79,7 @@ func longMount(in *bufio.Reader, first []byte) (MountLine, error) {
 	return l, nil
 }
 
-// EachMountOf calls do for each line that a process shows.
+// EachMountOf calls do for each line of a process's mountinfo.
 func EachMountOf(dir, pid string, do func(l *MountLine) error) error {
 	f, err := os.Open(dir + "/" + pid + "/mountinfo")
 	if err != nil {
@@ -89,7 +89,7 @@ func EachMountOf(dir, pid string, do func(l *MountLine) error) error {
 	return EachMount(f, do)
 }
 
-// CutMount cuts a whole line.
+// CutMount cuts a complete line into fields.
 func CutMount(line []byte) (MountLine, error) {
 	l := MountLine{Text: line}
 	for _, field := range [...]*[]byte{&l.ID, &l.Parent, &l.Dev, &l.Root, &l.Target} {
@@ -102,7 +102,7 @@ func CutMount(line []byte) (MountLine, error) {
 	return l, nil
 }
 
-// Clone returns a line that stays valid.
+// Clone returns a copy that stays valid.
 func (l *MountLine) Clone() MountLine {
 	text := bytes.Clone(l.Text)
 	c, _ := CutMount(text[:min(len(text), lineBlock)])
@@ -112,14 +112,14 @@ func (l *MountLine) Clone() MountLine {
 	return c
 }
 
-// FSType is field 9, or nothing in a line that has none.
+// FSType returns field 9, empty in a line without it.
 func (l *MountLine) FSType() []byte {
 	_, rest, _ := bytes.Cut(l.Rest, []byte(" - "))
 	fsType, _, _ := bytes.Cut(rest, []byte{' '})
 	return fsType
 }
 
-// Number is the mount ID.
+// Number returns the mount ID.
 func (l *MountLine) Number() (id uint64, ok bool) {
 	for _, c := range l.ID {
 		if c < '0' || c > '9' {
@@ -130,9 +130,9 @@ func (l *MountLine) Number() (id uint64, ok bool) {
 	return id, true
 }
 
-// FirstMount reads the first line of an open mountinfo, or as much of it as buf has room for. It distinguishes mount
-// namespaces, and processes with another root: its mount ID is the same in two processes only if they share the namespace.
-// Unlike the link ns/mnt it needs no capability. The kernel makes no more lines than are asked for.
+// FirstMount reads the first line of an open mountinfo, or as much of it as buf has room for. Two processes have the same
+// mount ID there only if they share mount namespace and root. Unlike the link ns/mnt it needs no capability. The kernel
+// formats only the lines that are read.
 func FirstMount(fd int, buf []byte) ([]byte, error) {
 	const usual = 512
 	n := 0
@@ -150,7 +150,7 @@ func FirstMount(fd int, buf []byte) ([]byte, error) {
 	return line, nil
 }
 
-// FirstMountAt does so for a path.
+// FirstMountAt is FirstMount of a path.
 func FirstMountAt(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

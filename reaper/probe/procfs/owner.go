@@ -17,25 +17,25 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
-// Owner is whose a process is. What goes unread of it is a doubt about its own pod. It is a doubt
-// about the node where Enters is true and it has more of the pods' file system before it than its
-// own pod's directory: see Shows.
+// Owner is the pod or user whose process it is. What goes unread of a process is a doubt about its own
+// pod. It is a doubt about the node if Enters is true and the process sees more of the pods' file system
+// than its own pod's directory: see Shows.
 type Owner struct {
 	UID string         // its effective user ID
-	Pod parsers.PodUID // by its cgroup, "" where it is in none
-	// Enters reports user ID 0, or in our user namespace a capability that opens the
-	// directories of others. What cannot be read counts as that. A program of root's that another user
-	// has executed does not: it has open what that user had.
+	Pod parsers.PodUID // by its cgroup, "" if it is in no pod's
+	// Enters reports that it may open the directories of others: user ID 0, or in our user namespace
+	// one of capEnters, or unknown. It is false for a set-user-ID program of root's that another user has
+	// executed: that has only what this user could open.
 	Enters bool
-	// Apart reports another user namespace, where it takes no privilege of the node's to mount.
+	// Apart reports another user namespace: mounting there needs no privilege on the node.
 	Apart bool
 }
 
-// The capabilities that open any pod's directory, by their bits: CAP_DAC_OVERRIDE,
+// capEnters has the bits of the capabilities that open any pod's directory: CAP_DAC_OVERRIDE,
 // CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE and CAP_SYS_ADMIN.
 const capEnters = 1<<1 | 1<<2 | 1<<19 | 1<<21
 
-// Whose reads whose a process or a thread is, by its name below the proc directory. The error is that of
+// Whose returns the owner of a process or a thread, by its name below the proc directory. The error is for
 // one that has ended.
 func (s *Shares) Whose(pid string) (Owner, error) {
 	o := Owner{Enters: true}
@@ -52,7 +52,7 @@ func (s *Shares) Whose(pid string) (Owner, error) {
 	caps, malformed := strconv.ParseUint(strings.TrimSpace(StatusField(text, "CapPrm:")), 16, 64)
 	if err == nil && malformed == nil && len(ids) == 4 {
 		executed := ids[0] != "0" && (ids[1] == "0" || ids[2] == "0")
-		// In another user namespace they hold there only.
+		// Capabilities of another user namespace are valid only there.
 		o.Enters = !executed && (slices.Contains(ids, "0") || !o.Apart && caps&capEnters != 0)
 	}
 	return o, nil
@@ -64,9 +64,9 @@ func (s *Shares) Apart(pid string) bool {
 	return err == nil && s.ours != "" && theirs != s.ours
 }
 
-// Near reports whether what goes unread of a process is a doubt about more than its own pod. Who may not
-// enter the directories of others has files of its own open. But what a process in our user namespace has mounted, root
-// has mounted, and it may be of any pod.
+// Near reports whether what goes unread of a process is a doubt about more than its own pod. A process that
+// may not enter the directories of others can have only its own files open. But a mount in our user namespace
+// was made by root, and may be of any pod.
 func (s *Shares) Near(pid string, in []Region, o Owner) bool {
 	return (o.Enters || s.Mounts && !o.Apart) && s.Shows(pid, in, o)
 }
@@ -78,16 +78,16 @@ func StatusField(text []byte, name string) string {
 	return string(text)
 }
 
-// PodOf reads which pod's cgroup a process is in. root is where the cgroup file systems are mounted. A node that is a
-// container in a pod of another, and sees that one's cgroups, has everything in that pod, its init first: so that pod
-// does not count.
+// PodOf returns the pod whose cgroup a process is in. root is where the cgroup file systems are mounted. If this node is
+// a container in a pod of another node and sees that node's cgroups, all of its processes are in that pod, also its init.
+// So the pod of PID 1 does not count.
 func PodOf(dir, root, pid string) (parsers.PodUID, bool) {
 	node, _ := podOf(dir, root, "1", "")
 	return podOf(dir, root, pid, node)
 }
 
-// podOf returns the outermost pod below that of the node. Who has a cgroup of their own (Delegate= of
-// systemd.resource-control(5)) may make one below it and call it as a pod's, so one that neither root nor we have made is none.
+// podOf returns the outermost pod below the pod node. A user with a delegated cgroup (Delegate= of
+// systemd.resource-control(5)) may give one below it a pod's name, so only cgroups that root or we have made count.
 func podOf(dir, root, pid string, node parsers.PodUID) (parsers.PodUID, bool) {
 	text, _ := Cgroup(dir, pid)
 	for line := range strings.Lines(text) {
@@ -106,7 +106,7 @@ func podOf(dir, root, pid string, node parsers.PodUID) (parsers.PodUID, bool) {
 	return "", false
 }
 
-// madeByOthers asks who made a cgroup. The unified hierarchy has no name, and is mounted at root or below it.
+// madeByOthers is MadeByOthers of a path. The unified hierarchy has no name, and is mounted at root or below it.
 func madeByOthers(root, hierarchy, path string) bool {
 	if hierarchy = strings.TrimPrefix(hierarchy, "name="); hierarchy == "" {
 		hierarchy = "unified"
@@ -129,8 +129,8 @@ type Region struct {
 	FSType string
 }
 
-// RegionOf finds an open directory in mountinfo. Its handle may be one of O_PATH: the file system is not asked. The error is
-// never that the directory is not there.
+// RegionOf finds an open directory, which may be an O_PATH handle, in mountinfo. It does not ask the file system. Its error
+// never means that the directory does not exist.
 func RegionOf(dir string, fd int) (Region, error) {
 	st, err := beneath.Stat(fd)
 	if err != nil {
@@ -166,7 +166,7 @@ func RegionOf(dir string, fd int) (Region, error) {
 	return found, nil
 }
 
-// Relative returns what follows base in p, false where p is not base or below it.
+// Relative returns what follows base in p, and false if p is neither base nor below it.
 func Relative(p, base string) (string, bool) {
 	if base == "/" {
 		return p, strings.HasPrefix(p, "/")
@@ -175,7 +175,7 @@ func Relative(p, base string) (string, bool) {
 	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
-// Reaches reports whether a mount shows another part of a region than the directory of one pod.
+// Reaches reports whether a mount shows a part of a region outside of the directory of the pod own.
 func (l *MountLine) Reaches(in []Region, own parsers.PodUID) bool {
 	root := Unescape(l.Root)
 	for _, place := range in {
@@ -194,8 +194,7 @@ func (l *MountLine) Reaches(in []Region, own parsers.PodUID) bool {
 	return false
 }
 
-// showsLimit bounds how much of mountinfo is read, and for how long, to know what a process has
-// before it.
+// The limits within which Shows reads mountinfo.
 const (
 	showsLimit = 64 << 20
 	showsTime  = 500 * time.Millisecond
@@ -203,9 +202,9 @@ const (
 
 var errShows = errors.New("it shows the pods' file system")
 
-// Shows reports whether the mount namespace of a process shows another part of the regions than the
-// directory of one pod. What cannot be read counts as yes, unless the process has ended. Who may mount
-// more than is read may do all, but in another user namespace any user may mount that much.
+// Shows reports whether the mount namespace of a process shows a part of the regions outside of the
+// directory of its own pod. What cannot be read counts as yes, unless the process has ended. More mounts than the
+// limits allow count as yes, too, except in another user namespace, where any user may mount that many.
 func (s *Shares) Shows(pid string, in []Region, o Owner) bool {
 	link, err := os.Readlink(s.dir + "/" + pid + "/root")
 	if Vanished(err) { // also where its first thread alone has ended
@@ -236,7 +235,7 @@ func (s *Shares) Shows(pid string, in []Region, o Owner) bool {
 	}
 	if link == "/" {
 		err = EachMountOf(s.dir, pid, do)
-	} else { // mountinfo ends at its root
+	} else { // mountinfo has only the mounts below its root
 		err = namespaceMountsOf(s.dir, pid, do)
 	}
 	if errors.Is(err, ErrShare) {

@@ -18,10 +18,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// ErrEnded is the end of a process between two reads of it.
+// ErrEnded means that a process ended between two reads of it.
 var ErrEnded = errors.New("the process has ended")
 
-// Path is the path of a process's file.
+// Path returns the path of a process's file.
 func Path(dir string, pid int, file string) string {
 	return filepath.Join(dir, strconv.Itoa(pid), file)
 }
@@ -29,7 +29,7 @@ func Path(dir string, pid int, file string) string {
 // MaxCmdline bounds a command line. Linux allows a quarter of the stack limit, 2 MiB.
 const MaxCmdline = 2 << 20
 
-// Read reads a process's file, bounded.
+// Read reads at most limit bytes of a process's file.
 func Read(dir string, pid int, file string, limit int64) ([]byte, error) {
 	b, err := beneath.ReadNamed(Path(dir, pid, file), limit)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
@@ -38,14 +38,14 @@ func Read(dir string, pid int, file string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// Stat is what is read of a process's stat.
+// Stat has fields of a process's stat file.
 type Stat struct {
 	Parent int
 	Start  int64 // ticks since boot
 }
 
-// StatOf reads /proc/PID/stat, proc_pid_stat(5). Field 2 is the name in parentheses, which
-// may itself hold spaces and parentheses, so the fields are counted from the last one:
+// StatOf reads /proc/PID/stat, proc_pid_stat(5). Field 2 is the name in parentheses, which may
+// contain spaces and parentheses, so the fields are counted from the last parenthesis:
 //
 //	1234 (kube) let) S 1 1234 ...  ->  S is field 3, the parent 4, starttime 22
 func StatOf(dir string, pid int) (Stat, error) {
@@ -74,10 +74,9 @@ func StatOf(dir string, pid int) (Stat, error) {
 	return st, nil
 }
 
-// ClockTick is the unit of starttime. It is 10 ms on every port of Linux that Go has, but
-// the kernel is the one to ask: AT_CLKTCK of getauxval(3), 17 in linux/auxvec.h. The time
-// itself counts from the boot with suspend, as CLOCK_BOOTTIME does (start_boottime, called
-// real_start_time before Linux 5.5).
+// ClockTick returns the unit of starttime: AT_CLKTCK of getauxval(3), 17 in linux/auxvec.h. The
+// start time counts from the boot and includes suspend, as CLOCK_BOOTTIME does (start_boottime,
+// called real_start_time before Linux 5.5).
 func ClockTick() (time.Duration, error) {
 	const atClockTick = 17
 	vector, err := unix.Auxv()
@@ -89,7 +88,7 @@ func ClockTick() (time.Duration, error) {
 			return time.Second / time.Duration(pair[1]), nil
 		}
 	}
-	return 0, errors.New("cannot read the clock's unit: the kernel gives none")
+	return 0, errors.New("cannot read the clock's unit: the kernel does not report it")
 }
 
 // Unescape undoes the octal escapes of mountinfo.
@@ -108,12 +107,12 @@ func Unescape(field []byte) string {
 	return b.String()
 }
 
-// InitialPIDNamespace is what a link to the machine's first PID namespace reads: PROC_PID_INIT_INO
+// InitialPIDNamespace is the text of a link to the machine's first PID namespace: PROC_PID_INIT_INO
 // of linux/proc_ns.h, the same on every machine.
 const InitialPIDNamespace = "pid:[4026531836]"
 
-// IsMountNamespace reports whether a text is what a link to the file of a mount namespace reads,
-// and field 4 of a bind of one in mountinfo.
+// IsMountNamespace reports whether the text is that of a link to the file of a mount namespace, or field 4
+// of a bind mount of one in mountinfo.
 func IsMountNamespace(link []byte) bool { return bytes.HasPrefix(link, []byte("mnt:[")) }
 
 // Who returns a process's PID for messages, with its command where that can be read.
@@ -125,7 +124,7 @@ func Who(dir, pid string) string {
 	return fmt.Sprintf("%s (%s)", pid, clean.Name(string(bytes.TrimSpace(b))))
 }
 
-// Cgroup reads the cgroups of a process, as much as can count.
+// Cgroup reads the cgroups of a process, at most 64 KiB.
 func Cgroup(dir, pid string) (string, bool) {
 	f, err := os.Open(dir + "/" + pid + "/cgroup")
 	if err != nil {

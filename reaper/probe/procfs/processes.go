@@ -17,7 +17,7 @@ import (
 // first reads only what was started since, and that takes next to no time.
 const mostListings = 32
 
-// ErrChurn is a machine on which the list of processes never came to an end.
+// ErrChurn means that each listing found new processes that had ended.
 var ErrChurn = errors.New("processes start and end faster than they can be read")
 
 // Open opens a proc directory.
@@ -31,20 +31,21 @@ func Open(dir string) (int, error) {
 	return proc, nil
 }
 
-// Any user can have one process start the next and end, forever. So these are how many listings wait for the processes of
-// pods and of other users than root and us, and for those of unknown owners. Root's may never be missed.
+// Any user can run processes that start the next one and end, forever. So a process of a pod, or of another user than root
+// and us, that ended causes another listing only in the first theirListings, and one of an unknown owner only in the first
+// unknownListings. One of root's always does.
 const theirListings, unknownListings = 8, 20
 
-// quietListings are how many in a row must show no process that ends. In one alone a chain may be missed: once the
-// numbers start again (pid_max), a process gets one that the listing has passed, and its parent ends before the
-// listing comes to that.
+// quietListings is how many listings in a row must show no process that ended. One is not enough: after pid_max the
+// numbers start again, so a child may get a number that the listing has passed, and its parent may end before the
+// listing comes to it.
 const quietListings = 2
 
-// each calls do forevery process of the open directory proc, which is dir, and returns how many
-// there were. do reports whether the process had ended before it could be read. What it had, its
-// mount namespace or an open directory, may be that of a child by then, which was not there when
-// the processes were listed: so they are listed once more, and again as long as one of the new
-// ones had ended. rest reads what do has left until no process ends any more, and reports whether one had ended.
+// each calls do for every process of the open directory proc, which is dir, and returns how many
+// there were. do reports whether the process had ended before it could be read. Its mount namespace
+// or its open directory may then belong to a child that is not in the listing. So each lists again, as
+// long as one of the new processes had ended. rest reads the processes that do did not finish, and
+// reports whether one of them had ended.
 func each(ctx context.Context, dir string, proc int, do func(pid string) (ended bool), rest func() (again bool)) (int, error) {
 	seen := map[string]bool{}
 	quiet := 0
@@ -72,7 +73,7 @@ func each(ctx context.Context, dir string, proc int, do func(pid string) (ended 
 	return len(seen), ErrChurn
 }
 
-// passedOver are the processes for whose children that listing does not wait.
+// passedOver returns the processes whose end does not cause another listing after that one.
 func passedOver(dir string, proc int, pids []string, listing int) map[string]bool {
 	if listing < theirListings {
 		return nil
@@ -90,7 +91,7 @@ func passedOver(dir string, proc int, pids []string, listing int) map[string]boo
 	return passed
 }
 
-// Numbers lists the names of the open directory that are numbers: PIDs, or threads' IDs.
+// Numbers lists the names in an open directory that are numbers: PIDs or thread IDs.
 func Numbers(fd int) ([]string, error) {
 	if _, err := unix.Seek(fd, 0, 0); err != nil {
 		return nil, err
@@ -107,11 +108,11 @@ func Numbers(fd int) ([]string, error) {
 	return found, err
 }
 
-// Threads lists the threads of a process but its first, as paths below the proc directory.
-// Each may have a mount namespace and a working directory of its own (unshare(2)), and when
-// the first has ended (pthread_exit(3)) the process's own files show nothing, as a zombie's.
-// The link count of the directory is two more than there are threads, so that the many
-// processes that have one cost one call.
+// Threads lists the threads of a process except its first, as paths below the proc directory.
+// Each may have a mount namespace and a working directory of its own (unshare(2)). When the
+// first has ended (pthread_exit(3)), the process's own files are empty, as a zombie's. The link
+// count of the directory is the number of threads plus two, so a process with one thread costs one
+// call.
 func Threads(proc int, pid string) ([]string, error) {
 	var st unix.Statx_t
 	task := pid + "/task"
@@ -141,13 +142,13 @@ func Threads(proc int, pid string) ([]string, error) {
 	return paths, nil
 }
 
-// Vanished reports whether the error means that a process is gone: ENOENT and ESRCH for one that ended, EINVAL for a zombie.
+// Vanished reports whether the error means that a process is gone: ENOENT or ESRCH if it ended, EINVAL if it is a zombie.
 func Vanished(err error) bool {
 	return beneath.Gone(err) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
 }
 
-// Ended reports whether the process has ended meanwhile. The error of a link of one that was reaped after its name was
-// resolved is EACCES (proc_pid_readlink of fs/proc/base.c).
+// Ended reports whether the process ended while a link of it was read: the error is EACCES if it was reaped after its name
+// was resolved (proc_pid_readlink of fs/proc/base.c).
 func Ended(proc int, pid string, err error) bool {
 	if !errors.Is(err, unix.EACCES) {
 		return false

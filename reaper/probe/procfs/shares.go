@@ -17,14 +17,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
-// Shares divide the time of a look, and what it remembers, among the owners of the processes that it
-// reads, so that none of them can buy the look. First each owner has a small share. Who needs more is
-// read last, and has an equal part of the time that is left.
-//
-// An owner is a pod, or a user outside of pods: either can have any number of processes.
+// Shares divide the time and memory of a look among the payers of the processes that it reads, so that none of
+// them can use up the look. A payer is a pod, or a user outside of pods, with any number of processes. Each
+// has a small share first. The processes that need more are read last, in equal parts of the time that is left.
 type Shares struct {
-	// Mounts is set where mounts are read. In our user namespace only root mounts: what another user shows there
-	// is root's, so all users outside of pods share what root has.
+	// Mounts is set by the reader of mounts. In our user namespace only root can mount, so all users outside of
+	// pods share what root has.
 	Mounts bool
 
 	dir, cgroups string
@@ -34,9 +32,9 @@ type Shares struct {
 	small, most  time.Duration
 	end          time.Time
 	payers       map[string]*payer
-	creators     map[string]string // who pays for a user namespace
+	creators     map[string]string // the payer of each user namespace
 	late         []*Process
-	rests        int // how often those were read
+	rests        int // how often rest was called
 }
 
 type payer struct {
@@ -46,28 +44,28 @@ type payer struct {
 }
 
 const (
-	// MostHeld bounds what is remembered of one owner, and mostDoubts how many of its processes are
-	// asked what they can enter when they are over their share.
+	// MostHeld bounds what is remembered of one payer, and mostDoubts for how many of its processes Each
+	// calls over.
 	MostHeld, mostDoubts = 5_000, 100
 	root                 = "user ID 0"
 )
 
-// Process is one that is read: its name below the proc directory, and when its share ends.
+// Process is a process to read: its name below the proc directory, and when its share ends.
 type Process struct {
 	PID   string
 	Until time.Time
-	of    *payer
+	payer *payer
 }
 
 var (
-	// ErrShare is a process of which more is to be read than its owner's share.
-	ErrShare = errors.New("more is to be read of it than of the processes of one pod or user in one look")
-	// errLook is one that was not read since those of others took the time.
-	errLook = errors.New("the time of the look was over before it was read")
+	// ErrShare means that the payer has used up its share.
+	ErrShare = errors.New("its pod or user has used up its share of this look")
+	// errLook means that processes of others have used up the time.
+	errLook = errors.New("the time of this look ended before it was read")
 )
 
-// NewShares begins the shares of a look that may take that long. cgroups is where the cgroup file systems
-// are mounted.
+// NewShares returns the shares of a look that may take as long as limit. cgroups is where the cgroup file
+// systems are mounted.
 func NewShares(dir string, proc int, cgroups string, limit time.Duration) *Shares {
 	ours, _ := os.Readlink(dir + "/self/ns/user")
 	node, _ := podOf(dir, cgroups, "1", "")
@@ -77,7 +75,7 @@ func NewShares(dir string, proc int, cgroups string, limit time.Duration) *Share
 	}
 }
 
-// End is when the time of the look ends.
+// End returns when the time of the look ends.
 func (s *Shares) End() time.Time { return s.end }
 
 // Over returns ErrShare once the time of the process's share has ended.
@@ -88,23 +86,23 @@ func (p *Process) Over() error {
 	return nil
 }
 
-// Payer names whose share the process has.
-func (p *Process) Payer() string { return p.of.name }
+// Payer returns the name of the process's payer.
+func (p *Process) Payer() string { return p.payer.name }
 
-// Hold takes note that one thing more is remembered of the process's owner, with a text of some length.
+// Hold counts one thing more, with a text of that length, that is remembered of the payer.
 func (p *Process) Hold(length int) error {
-	if p.of.held += 1 + length/256; p.of.held > MostHeld {
+	if p.payer.held += 1 + length/256; p.payer.held > MostHeld {
 		return ErrShare
 	}
 	return nil
 }
 
-// Each calls do forevery process, which may be one that starts meanwhile. do returns ErrShare where that is what ended
-// it, and may then be called once more. over is called for a process of which not all was read: with
-// ErrShare, or with another error where it is not the doing of its owner.
+// Each calls do for every process, also for those that start meanwhile. If do returns ErrShare, Each may call it once
+// more for that process. It calls over for a process that was not read completely: with ErrShare, or with another error
+// if its payer did not cause it.
 func (s *Shares) Each(ctx context.Context, do func(p *Process) (ended bool, err error), over func(p *Process, err error)) (int, error) {
 	return each(ctx, s.dir, s.proc, func(pid string) bool {
-		p := &Process{PID: pid, of: s.payer(pid)}
+		p := &Process{PID: pid, payer: s.payer(pid)}
 		ended, err := s.read(p, s.small, do)
 		if err != nil {
 			s.late = append(s.late, p)
@@ -113,21 +111,21 @@ func (s *Shares) Each(ctx context.Context, do func(p *Process) (ended bool, err 
 	}, func() bool { return s.rest(do, over) })
 }
 
-// rest reads the processes that need more than the small share, and reports whether one has ended. Those of
-// root come first: what is unread of them is a doubt about the node.
+// rest reads the processes that need more than the small share, and reports whether one has ended. Root's come
+// first: what goes unread of them is a doubt about the node.
 func (s *Shares) rest(do func(p *Process) (bool, error), over func(p *Process, err error)) (again bool) {
 	late, owners := s.late, map[*payer]bool{}
 	s.late, s.rests = nil, s.rests+1
 	var pids []string
 	for _, p := range late {
-		owners[p.of] = true
+		owners[p.payer] = true
 		pids = append(pids, p.PID)
 	}
 	passed := passedOver(s.dir, s.proc, pids, s.rests)
-	slices.SortStableFunc(late, func(a, b *Process) int { return cmp.Compare(a.of.rank(), b.of.rank()) })
+	slices.SortStableFunc(late, func(a, b *Process) int { return cmp.Compare(a.payer.rank(), b.payer.rank()) })
 	share := s.small + min(s.most, time.Until(s.end)/time.Duration(max(1, len(owners))))
 	for _, p := range late {
-		had := p.of.spent >= s.small
+		had := p.payer.spent >= s.small
 		ended, err := s.read(p, share, do)
 		again = again || ended && !passed[p.PID]
 		if err == nil {
@@ -136,16 +134,16 @@ func (s *Shares) rest(do func(p *Process) (bool, error), over func(p *Process, e
 		if p.Over() != nil && !had {
 			err = errLook
 		}
-		if p.of.doubts++; p.of.doubts <= mostDoubts || p.of.name == root {
+		if p.payer.doubts++; p.payer.doubts <= mostDoubts || p.payer.name == root {
 			over(p, err)
 		}
 	}
 	return again
 }
 
-// Again calls do for a process with all that its owner has left.
+// Again calls do for a process with all that its payer has left.
 func (s *Shares) Again(pid string, do func(p *Process) error) error {
-	_, err := s.read(&Process{PID: pid, of: s.payer(pid)}, s.small+s.most, func(p *Process) (bool, error) { return false, do(p) })
+	_, err := s.read(&Process{PID: pid, payer: s.payer(pid)}, s.small+s.most, func(p *Process) (bool, error) { return false, do(p) })
 	return err
 }
 
@@ -159,14 +157,14 @@ func (o *payer) rank() int {
 // read calls do with what is left of a share.
 func (s *Shares) read(p *Process, share time.Duration, do func(p *Process) (bool, error)) (ended bool, err error) {
 	began := time.Now()
-	if p.Until = began.Add(share - p.of.spent); p.Until.After(s.end) {
+	if p.Until = began.Add(share - p.payer.spent); p.Until.After(s.end) {
 		p.Until = s.end
 	}
 	if !p.Until.After(began) {
 		return false, ErrShare
 	}
 	ended, err = do(p)
-	p.of.spent += time.Since(began)
+	p.payer.spent += time.Since(began)
 	return ended, err
 }
 
@@ -184,8 +182,8 @@ func (s *Shares) payer(pid string) *payer {
 	return o
 }
 
-// user is who pays for a process in no pod: the user who runs it, and in another user namespace its maker, since one user
-// has thousands of user IDs there.
+// user returns the payer of a process in no pod: the user who runs it, and in another user namespace the one who made it,
+// since one user can have thousands of user IDs there.
 func (s *Shares) user(pid string) string {
 	var buf [64]byte
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/user", buf[:]) })
@@ -205,8 +203,8 @@ func (s *Shares) user(pid string) string {
 	return "user ID " + uid
 }
 
-// userOf returns the user ID of a process, and of one of root's that which it was started with: any user may execute a
-// program that is set-user-ID.
+// userOf returns the user ID of a process. If that is root's, it returns the real user ID instead: any user may execute a
+// set-user-ID program.
 func userOf(dir string, proc int, pid string) (string, error) {
 	st, err := beneath.StatName(proc, pid)
 	if err == nil && st.Uid == 0 {
@@ -224,8 +222,8 @@ const (
 	nsGetOwnerUID = 0xb704
 )
 
-// creator asks for the user who made the outermost user namespace of those between ours and the process's.
-// What root made is a machine of its own, and pays for itself.
+// creator returns the user who made the outermost user namespace between ours and the process's. One that root made is
+// a container of its own, and is its own payer.
 func (s *Shares) creator(pid string) string {
 	const unknown = "another user namespace"
 	fd, err := beneath.Retry(func() (int, error) { return unix.Openat(s.proc, pid+"/ns/user", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
@@ -234,7 +232,7 @@ func (s *Shares) creator(pid string) string {
 	}
 	defer func() { beneath.Close(fd) }()
 	var st unix.Stat_t
-	for range 32 { // as deep as they may lie
+	for range 32 { // the limit of user_namespaces(7) for nesting
 		parent, err := unix.IoctlRetInt(fd, nsGetParent)
 		if err != nil {
 			break

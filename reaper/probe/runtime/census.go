@@ -14,51 +14,50 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// census counts what the runtimes listed, by pod.
+// census groups the listed sandboxes and containers by pod.
 //
-// A sandbox or container without any of the kubelet's marks belongs to no pod (crictl, a test, another client of the
-// runtime): it is counted and left out. One with some of the marks but no UID may belong to any pod, so that list decides
-// nothing.
+// A sandbox or container without any of the kubelet's labels belongs to no pod (crictl, a test, another client of the
+// runtime): it is only counted. One with some of these labels but no UID may belong to any pod, and makes the list incomplete.
 type census struct {
 	now            time.Time
-	has            map[parsers.PodUID]*Pod
+	pods           map[parsers.PodUID]*Pod
 	running        map[policy.PodName][]policy.StaticSandbox
-	known          map[string]bool // every pod once, whatever its name
-	pods           int             // sandboxes that name a pod
-	contained      int             // containers that name a pod
-	strangers      int             // made by others
-	lostSandboxes  []string
+	names          map[string]bool // of all pods, also those without a valid UID
+	sandboxes      int             // of pods
+	containers     int             // of pods
+	others         int             // sandboxes and containers of no pod
+	lostSandboxes  []string        // with labels but no UID
 	lostContainers []string
 }
 
 func newCensus(now time.Time) *census {
-	return &census{now: now, has: map[parsers.PodUID]*Pod{}, running: map[policy.PodName][]policy.StaticSandbox{}, known: map[string]bool{}}
+	return &census{now: now, pods: map[parsers.PodUID]*Pod{}, running: map[policy.PodName][]policy.StaticSandbox{}, names: map[string]bool{}}
 }
 
-// Pod is all that the runtimes list of one pod.
+// Pod has what the runtimes list of one pod.
 type Pod struct {
-	Name policy.PodName // zero where no sandbox has one
+	Name policy.PodName // zero if no sandbox has one
 
-	static     bool // the kubelet has it from a manifest or a URL
-	boxes      tally
-	containers tally
-	sandboxes  []*policy.Sandbox
-	loose      int // containers that are in none of the sandboxes
-	made       policy.Span
+	static         bool // the kubelet has it from a manifest or a URL
+	sandboxTally   tally
+	containerTally tally
+	sandboxes      []*policy.Sandbox
+	loose          int // containers that are in none of the sandboxes
+	made           policy.Span
 }
 
-// Life returns what the pod has: a sandbox that is ready, any sandbox, any container.
+// Life reports whether the pod has a ready sandbox, any sandbox, and any container.
 func (p *Pod) Life() (ready, sandbox, container bool) {
 	if p == nil {
 		return false, false, false
 	}
-	return p.boxes.live, p.boxes.words != "", p.containers.words != ""
+	return p.sandboxTally.live, p.sandboxTally.words != "", p.containerTally.words != ""
 }
 
-// tally is what a pod has in one list: the one to show, and how many more there are.
+// tally describes one sandbox or container of a pod, a live one if there is any, and counts the others.
 type tally struct {
 	words string
-	live  bool // words describe one that is ready or running
+	live  bool // it is ready or running
 	more  int
 }
 
@@ -79,60 +78,62 @@ func (t tally) String() string {
 }
 
 func (c *census) String() string {
-	s := fmt.Sprintf("%s, %s", count(c.pods, "sandbox", "sandboxes"), count(c.contained, "container", "containers"))
-	if c.strangers > 0 {
-		s += fmt.Sprintf("; %d more are no pod's", c.strangers)
+	s := fmt.Sprintf("%s, %s", count(c.sandboxes, "sandbox", "sandboxes"), count(c.containers, "container", "containers"))
+	if c.others > 0 {
+		s += fmt.Sprintf("; %d more are no pod's", c.others)
 	}
 	return s
 }
 
-// add counts the answer of one socket. IDs mean something within it only.
+// add adds the answer of one socket. IDs are unique only within it.
 func (c *census) add(a cri.Lists) {
-	owners, boxes := map[string][]string{}, map[string]*policy.Sandbox{}
+	owners, sandboxes := map[string][]string{}, map[string]*policy.Sandbox{}
 	for _, s := range a.Sandboxes {
 		names := cri.PodNames(s)
 		owners[s.GetId()] = names
 		if len(names) == 0 {
-			c.stranger(&c.lostSandboxes, s.GetId(), s.GetLabels(), s.GetAnnotations())
+			c.unnamed(&c.lostSandboxes, s.GetId(), s.GetLabels(), s.GetAnnotations())
 			continue
 		}
-		c.pods++
+		c.sandboxes++
 		state := strings.TrimPrefix(s.GetState().String(), "SANDBOX_")
 		live := s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 		words, source := c.words("sandbox", s.GetId(), state, s.GetCreatedAt()), s.GetAnnotations()[cri.AnnotationSource]
 		for _, uid := range uidsOf(names) {
 			pod := c.pod(uid)
-			pod.boxes.add(live, words)
+			pod.sandboxTally.add(live, words)
 			pod.static = pod.static || source == "file" || source == "http"
 		}
 		c.name(names, s)
-		c.sandbox(boxes, a.Path, names, s)
+		c.sandbox(sandboxes, a.Path, names, s)
 	}
 	for _, k := range a.Containers {
 		names := cri.Distinct(slices.Concat([]string{k.GetLabels()[cri.LabelUID]}, owners[k.GetPodSandboxId()])...)
 		if len(names) == 0 {
-			c.stranger(&c.lostContainers, k.GetId(), k.GetLabels(), k.GetAnnotations())
+			c.unnamed(&c.lostContainers, k.GetId(), k.GetLabels(), k.GetAnnotations())
 			continue
 		}
-		c.contained++
+		c.containers++
 		state := strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
 		live := k.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING
 		words := c.words("container", k.GetId(), state, k.GetCreatedAt())
 		for _, uid := range uidsOf(names) {
-			c.pod(uid).containers.add(live, words)
+			c.pod(uid).containerTally.add(live, words)
 		}
-		c.container(boxes[k.GetPodSandboxId()], owners[k.GetPodSandboxId()], names, k)
+		c.container(sandboxes[k.GetPodSandboxId()], owners[k.GetPodSandboxId()], names, k)
 	}
 }
 
-func (c *census) stranger(lost *[]string, id string, maps ...map[string]string) {
+// unnamed adds a sandbox or container that names no pod.
+func (c *census) unnamed(lost *[]string, id string, maps ...map[string]string) {
 	if cri.Marked(maps...) {
 		*lost = append(*lost, policy.ShortID(id))
 		return
 	}
-	c.strangers++
+	c.others++
 }
 
+// name sets the name of the pods that a sandbox names.
 func (c *census) name(names []string, s *runtimeapi.PodSandbox) {
 	namespace, name := s.GetLabels()[cri.LabelNamespace], s.GetLabels()[cri.LabelName]
 	if namespace == "" || name == "" {
@@ -158,7 +159,7 @@ func cleaned(names []string) []string {
 	return shown
 }
 
-// words describes one of them, as "sandbox 02538aa466dd NOTREADY, created 3h ago".
+// words describes a sandbox or container, as "sandbox 02538aa466dd NOTREADY, created 3h ago".
 func (c *census) words(what, id, state string, created int64) string {
 	s := what + " " + policy.ShortID(id) + " " + state
 	if age := c.now.Sub(time.Unix(0, created)); created > 0 && age >= 0 {
@@ -194,32 +195,32 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// sandbox adds one sandbox to its pods. What a runtime lists twice is one sandbox. It is ready if
-// one of the two is, and it is no pod's alone: a list that contradicts itself removes nothing.
-func (c *census) sandbox(boxes map[string]*policy.Sandbox, socket string, names []string, s *runtimeapi.PodSandbox) {
-	c.known[names[0]] = true
+// sandbox adds one sandbox to its pods. If a runtime lists it twice, it is ready if either is, and
+// shared, so that nothing removes it.
+func (c *census) sandbox(sandboxes map[string]*policy.Sandbox, socket string, names []string, s *runtimeapi.PodSandbox) {
+	c.names[names[0]] = true
 	ready := s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 	for _, uid := range uidsOf(names) {
 		c.pod(uid).made.Add(stamp(s.GetCreatedAt()))
 	}
-	if box := boxes[s.GetId()]; box != nil {
+	if box := sandboxes[s.GetId()]; box != nil {
 		box.Ready, box.Shared = box.Ready || ready, true
 		return
 	}
 	box := &policy.Sandbox{ID: s.GetId(), Socket: socket, Ready: ready, Shared: len(names) > 1}
 	box.Created = stamp(s.GetCreatedAt())
-	boxes[box.ID] = box
+	sandboxes[box.ID] = box
 	for _, uid := range uidsOf(names) {
 		pod := c.pod(uid)
 		pod.sandboxes = append(pod.sandboxes, box)
 	}
 }
 
-// container adds one container to its sandbox, which has the owners, and to the pods that it
-// names besides.
+// container adds one container to its sandbox, whose pods are owners, and to the other pods that it
+// names.
 func (c *census) container(box *policy.Sandbox, owners, names []string, k *runtimeapi.Container) {
 	if box == nil {
-		c.known[names[0]] = true
+		c.names[names[0]] = true
 	} else if k.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
 		box.Busy = true
 	}
@@ -235,7 +236,7 @@ func (c *census) container(box *policy.Sandbox, owners, names []string, k *runti
 	}
 }
 
-// stamp parses CRI's created_at; zero is unknown.
+// stamp converts CRI's created_at; zero is unknown.
 func stamp(at int64) (t time.Time) {
 	if at > 0 {
 		t = time.Unix(0, at)
@@ -244,15 +245,15 @@ func stamp(at int64) (t time.Time) {
 }
 
 func (c *census) pod(uid parsers.PodUID) *Pod {
-	pod := c.has[uid]
+	pod := c.pods[uid]
 	if pod == nil {
 		pod = &Pod{}
-		c.has[uid] = pod
+		c.pods[uid] = pod
 	}
 	return pod
 }
 
-// uidsOf leaves out what is no UID: Judge keeps a directory with such a name whatever the runtime lists.
+// uidsOf leaves out invalid UIDs: Judge keeps a directory with such a name whatever the runtime lists.
 func uidsOf(names []string) []parsers.PodUID {
 	var uids []parsers.PodUID
 	for _, n := range names {

@@ -17,41 +17,37 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Answer is what the container runtimes list in one look.
-//
-// A UID that was found is known to live even where a list failed; a UID that was not
-// found is known to be gone only where that list was answered wholly, in time, by every
-// runtime of the node, and the runtime knows at least one pod.
+// Answer has what the container runtimes list in one look.
 type Answer struct {
-	// Lists is Node.RuntimeLists: was there an answer with at least one pod's sandbox?
+	// Lists is Node.RuntimeLists: whether an answer has at least one pod's sandbox.
 	Lists policy.Fact
-	// Pods holds what is listed of each pod, and InRuntime is how many pods there are.
+	// Pods has what is listed of each pod, and InRuntime is how many pods there are, also those without a valid UID.
 	Pods      map[parsers.PodUID]*Pod
 	InRuntime int
-	// Running holds the sandboxes of static pods that are ready.
+	// Running has the ready sandboxes of static pods.
 	Running map[policy.PodName][]policy.StaticSandbox
 	// SandboxErr and ContainerErr are why the list may not be complete.
 	SandboxErr, ContainerErr error
 	Origin                   string // the sockets
-	// Network reports whether all of them call the pods' network ready.
+	// Network reports whether all runtimes report that the pods' network is ready.
 	Network policy.Fact
 	Err     error    // both errors, for Look.Errors
-	Sockets []string // those that were found
+	Sockets []string // that were found
 }
 
-// Fill sets the two facts that only the runtime can give, and the pod's name.
+// Fill sets the runtime's facts about the pod, and its name.
 func (a Answer) Fill(e *policy.Evidence) {
 	pod := a.Pods[e.UID]
 	if pod == nil {
 		pod = &Pod{}
 	}
-	e.Facts[policy.FactSandbox] = a.fact(pod.boxes.String(), a.SandboxErr)
-	e.Facts[policy.FactContainer] = a.fact(pod.containers.String(), a.ContainerErr)
+	e.Facts[policy.FactSandbox] = a.fact(pod.sandboxTally.String(), a.SandboxErr)
+	e.Facts[policy.FactContainer] = a.fact(pod.containerTally.String(), a.ContainerErr)
 	if pod.Name != (policy.PodName{}) {
 		e.Namespace, e.PodName = pod.Name.Namespace, pod.Name.Name
 	}
 	e.Made, e.Static = pod.made, pod.static
-	if a.whole() {
+	if a.complete() {
 		for _, s := range pod.sandboxes {
 			e.Sandboxes = append(e.Sandboxes, *s)
 		}
@@ -59,7 +55,7 @@ func (a Answer) Fill(e *policy.Evidence) {
 	}
 }
 
-// Name returns the pod's name by its sandboxes, and whether they have one.
+// Name returns the pod's name from its sandboxes, and false if they have none.
 func (a Answer) Name(uid parsers.PodUID) (policy.PodName, bool) {
 	pod := a.Pods[uid]
 	if pod == nil || pod.Name == (policy.PodName{}) {
@@ -68,20 +64,19 @@ func (a Answer) Name(uid parsers.PodUID) (policy.PodName, bool) {
 	return pod.Name, true
 }
 
-// Ready returns the pods that have a sandbox that is ready.
+// Ready returns the pods with a ready sandbox.
 func (a Answer) Ready() map[parsers.PodUID]bool {
 	all := map[parsers.PodUID]bool{}
 	for uid, pod := range a.Pods {
-		if pod.boxes.live {
+		if pod.sandboxTally.live {
 			all[uid] = true
 		}
 	}
 	return all
 }
 
-// whole reports whether every list was answered to its end, so that the sandboxes and
-// containers that were found are all that there are.
-func (a Answer) whole() bool {
+// complete reports whether the lists have all sandboxes and containers.
+func (a Answer) complete() bool {
 	return a.SandboxErr == nil && a.ContainerErr == nil && a.Lists.Truth == policy.Yes
 }
 
@@ -93,7 +88,6 @@ func (a Answer) fact(found string, err error) policy.Fact {
 	case err != nil:
 		f.Detail = err.Error()
 	case a.Lists.Truth != policy.Yes:
-		// A runtime that lists no pod at all has just been set up, or is not the kubelet's.
 		f.Detail = a.Lists.Detail
 	default:
 		f.Truth = policy.No
@@ -109,8 +103,7 @@ func unanswered(err error) Answer {
 	}
 }
 
-// merge makes one answer of those of all sockets. A socket without CRI is left out if it was only found at a usual place; one
-// that was named must answer.
+// merge merges the answers of all sockets. It leaves out a socket without CRI, unless the settings name the sockets.
 func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 	c := newCensus(now)
 	var origins []string
@@ -129,7 +122,7 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 		}
 		c.add(a)
 		if n := networkReady(a); len(origins) == 1 || network.Truth == policy.Yes || n.Truth == policy.No {
-			network = n // the worst of all
+			network = n // No before Unknown before Yes
 		}
 	}
 	if len(origins) == 0 {
@@ -137,7 +130,7 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 	}
 	sandboxErrs, containerErrs = append(sandboxErrs, doubt("sandbox", c.lostSandboxes)), append(containerErrs, doubt("container", c.lostContainers))
 	r := Answer{
-		Running: c.running, Pods: c.has, InRuntime: len(c.known),
+		Running: c.running, Pods: c.pods, InRuntime: len(c.names),
 		SandboxErr: policy.OneLine(sandboxErrs...), ContainerErr: policy.OneLine(containerErrs...),
 		Origin: strings.Join(origins, ", "),
 	}
@@ -147,7 +140,7 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 	switch {
 	case r.SandboxErr != nil:
 		r.Lists.Detail = r.SandboxErr.Error()
-	case c.pods == 0:
+	case c.sandboxes == 0:
 		r.Lists.Truth = policy.No
 		r.Lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + cri.AdviceSet
 	default:
@@ -156,8 +149,7 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 	return r
 }
 
-// networkReady reads the condition NetworkReady, which every runtime must have (api.proto,
-// RuntimeStatus). Without it the network is unknown.
+// networkReady returns the condition NetworkReady, which every runtime must have (api.proto, RuntimeStatus).
 func networkReady(l cri.Lists) policy.Fact {
 	if l.StatusErr != nil {
 		return policy.Fact{Detail: l.StatusErr.Error()}
@@ -174,20 +166,20 @@ func networkReady(l cri.Lists) policy.Fact {
 	return policy.Fact{Detail: "the runtime has no condition " + runtimeapi.NetworkReady}
 }
 
-// Reader asks the container runtimes of the node.
+// Reader requests the lists of the node's container runtimes.
 type Reader struct {
-	Silent bool     // nothing is asked: the operator has stated that there is no runtime
+	Silent bool     // ask nothing: according to the operator there is no runtime
 	Usual  []string // the usual places of sockets
-	// Find decides which sockets are asked, of the usual ones or of those that were named.
+	// Find returns the sockets to ask: some of the usual ones, or those that the settings name.
 	Find  func(usual []string) cri.Sockets
 	Now   func() time.Time
 	Guard *bounded.Guard
 }
 
-// ErrNotAsked is the operator's choice, and no failure.
+// ErrNotAsked is not a failure: the operator chose it.
 var ErrNotAsked = errors.New("not asked: --runtime-endpoint none")
 
-// Sockets finds the runtimes that are to be asked.
+// Sockets returns the sockets to ask.
 func (r *Reader) Sockets(ctx context.Context) (cri.Sockets, error) {
 	if r.Silent {
 		return cri.Sockets{}, ErrNotAsked
@@ -217,12 +209,11 @@ func (r *Reader) Lists(ctx context.Context) ([]cri.Lists, cri.Sockets, error) {
 	return answers, found, nil
 }
 
-// Ask asks the runtime for all sandboxes and containers in every state, one call
-// each. It returns within three times the guard's patience whatever hangs, and keeps no
-// connection: between looks the runtime costs nothing.
+// Ask requests all sandboxes and containers in every state, one call each. It returns within three
+// times the guard's limit, whatever hangs.
 //
-// It must be called after the pods directory was listed: a pod that is made between the
-// two is then in the answer, not in the listing.
+// Call it after the pods directory was listed: a pod that is made in between is then in the answer
+// and not in the listing.
 func (r *Reader) Ask(ctx context.Context) Answer {
 	answers, found, err := r.Lists(ctx)
 	var a Answer

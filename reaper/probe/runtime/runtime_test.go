@@ -338,10 +338,10 @@ func TestRuntimeWordsAreClean(t *testing.T) {
 		Id:       "\x1b[31mred",
 		Metadata: &runtimeapi.PodSandboxMetadata{Uid: string(uidLive), Name: "p\nFAKE", Namespace: "n"},
 	}}})
-	if got := c.has[uidLive].boxes.String(); got != `sandbox "\x1b[31mred" READY` {
+	if got := c.pods[uidLive].sandboxTally.String(); got != `sandbox "\x1b[31mred" READY` {
 		t.Errorf("words %q", got)
 	}
-	if name := c.has[uidLive].Name; name != (policy.PodName{}) {
+	if name := c.pods[uidLive].Name; name != (policy.PodName{}) {
 		t.Errorf("name %q", name)
 	}
 }
