@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// leave is called when all that may go has gone from f. It removes f itself.
+// leave finishes the top frame f, whose removable content is gone: it removes f, or marks its parent as kept.
 func (w *walker) leave(f *frame) error {
 	top := len(w.stack) - 1
 	up := w.b.h.quar
@@ -25,7 +25,7 @@ func (w *walker) leave(f *frame) error {
 		up = parent.dir
 	}
 	if f.putOff {
-		if err := w.last(f); err != nil {
+		if err := w.removeVolData(f); err != nil {
 			return err
 		}
 	}
@@ -33,7 +33,7 @@ func (w *walker) leave(f *frame) error {
 	case f.mode == judge && !w.take.Has(contents.ClassSkeleton):
 		f.kept = true
 	case f.mode == count && top == w.survey.root:
-		if again, err := w.surveyed(f); err != nil || again {
+		if again, err := w.endSurvey(f); err != nil || again {
 			return err
 		}
 	}
@@ -44,41 +44,41 @@ func (w *walker) leave(f *frame) error {
 		}
 	}
 	if f.kept {
-		w.left = true
+		w.kept = true
 		if parent != nil {
 			parent.kept = true
 		}
 	}
 	w.close(f)
-	w.stack[top] = frame{} // its names are not needed any more
+	w.stack[top] = frame{} // releases its names
 	w.stack = w.stack[:top]
 	return nil
 }
 
-// rmdir removes the empty directory f. It is true when f must be read again first.
+// rmdir removes the empty directory f. again reports that f must be read again first.
 func (w *walker) rmdir(f *frame, up *beneath.Dir) (again bool, err error) {
 	w.b.before("rmdir", f.name)
 	err = change.Unlinkat(up, f.name, unix.AT_REMOVEDIR)
 	switch {
 	case err == nil:
-		w.count(f.class, f.bytes)
+		w.removed(f.class, f.bytes)
 		return false, nil
 	case change.Is(err, unix.ENOENT, unix.ENOTDIR):
-		// A removed directory is done. A moved one is not: the other open directories may be elsewhere, too.
+		// If f was moved instead of removed, the other open directories may have been moved too.
 		if st, err := f.dir.Stat(); err == nil && st.Nlink == 0 {
 			return false, nil
 		}
-		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", errMoved)
+		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", errMovedAway)
 	case change.Is(err, unix.ENOTEMPTY, unix.EEXIST):
 		if f.mode == prune {
-			// A moment ago it held only directories. A file that is new is not removed.
-			w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), errWriter))
+			// The survey found only directories. A new file is not removed.
+			w.keepDir(f, "", beneath.PathError("unlinkat", w.path(f, ""), errWriter))
 			return false, nil
 		}
 		if f.lifted {
 			f.lifted = false
 		} else if f.rescans++; f.rescans > maxRescans {
-			w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), errWriter))
+			w.keepDir(f, "", beneath.PathError("unlinkat", w.path(f, ""), errWriter))
 			return false, nil
 		}
 		if err := f.dir.Rewind(); err != nil {
@@ -89,14 +89,14 @@ func (w *walker) rmdir(f *frame, up *beneath.Dir) (again bool, err error) {
 	case change.Is(err, unix.EBUSY):
 		return false, w.stop(policy.ReasonMounted, "unlinkat", f, "", err)
 	case change.Is(err, unix.EPERM, unix.EACCES):
-		w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), err))
+		w.keepDir(f, "", beneath.PathError("unlinkat", w.path(f, ""), err))
 		return false, nil
 	default:
 		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", err)
 	}
 }
 
-// reopen opens the parent of the top frame again if it had been closed, and only if it is still the directory that it was.
+// reopen opens the parent of the top frame again if it was closed, and checks its identity.
 func (w *walker) reopen(f, parent *frame) error {
 	if parent.dir != nil {
 		return nil
@@ -111,7 +111,7 @@ func (w *walker) reopen(f, parent *frame) error {
 	}
 	id, err := dir.ID()
 	if err == nil && id != parent.id {
-		err = errMoved
+		err = errMovedAway
 	}
 	if err != nil {
 		dir.Close()
@@ -119,15 +119,14 @@ func (w *walker) reopen(f, parent *frame) error {
 	}
 	parent.dir = dir
 	w.closed--
-	// Its place in the listing is lost, so the rest is read again from the start, unless something is kept: the
-	// walk would descend into that forever.
+	// The new handle lists from the start. If something is kept, the listing ends here: the walk would enter the
+	// kept directories again and again.
 	parent.read = parent.read || parent.kept || f.kept
 	return nil
 }
 
-// check reports whether the walk may continue: the context has not ended and, every checkEvery removals, each
-// open directory is still in its parent. A directory that a process of the host moves out of quarantine is no
-// longer ours.
+// check returns an error if the context has ended. Every checkEvery removals it also checks that each open
+// directory is still in its parent: one that a process of the host moved out of quarantine is no longer ours.
 func (w *walker) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return w.stop(policy.ReasonRemoval, "unlinkat", &w.stack[len(w.stack)-1], "", err)
@@ -150,7 +149,7 @@ func (w *walker) check(ctx context.Context) error {
 			return w.stop(policy.ReasonRemoval, "statx", f, "..", err)
 		}
 		if beneath.DirID(&st) != want {
-			return w.stop(policy.ReasonRemoval, "statx", f, "..", errMoved)
+			return w.stop(policy.ReasonRemoval, "statx", f, "..", errMovedAway)
 		}
 	}
 	return nil

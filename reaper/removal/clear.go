@@ -15,23 +15,23 @@ import (
 )
 
 var (
-	errLeaf    = errors.New("it is no directory of a volume")
-	errNotThis = errors.New("this entry's name is not that of a leaf's content")
-	errFilled  = errors.New("something new appears in it as fast as it is moved")
+	errNotLeaf      = errors.New("it is no directory of a volume")
+	errNotLeafEntry = errors.New("this entry's name is not that of a leaf's content")
+	errFilled       = errors.New("something new appears in it as fast as it is moved")
 )
 
 // clear moves the content of one leaf of pods/UID into the same path below quarantine/Entry. The leaf and its
-// siblings remain. The steps, and what a second run finds after a kill:
+// siblings remain. If it is killed after a step, a second run does this:
 //
-//  1. manifest written: nothing was moved, the manifest is written again;
-//  2. the entry or some of the directories in it made: those that are there are used;
-//  3. some of the content moved: the rest is moved as well.
+//  1. manifest written: writes it again;
+//  2. some directories of the entry made: uses them and makes the rest;
+//  3. some of the content moved: moves the rest.
 //
-// The way back, from any of these, is putBackLeaf.
+// putBackLeaf undoes any of these.
 func (b *batch) clear(ctx context.Context, a policy.Action) policy.Outcome {
 	out := b.clearLeaf(ctx, a)
-	if (out.Result == policy.Refused || out.Result == policy.Gone) && b.h.quarErr == nil && b.there(a.Entry) {
-		// A run that was killed may have moved something, so the intent remains open.
+	if (out.Result == policy.Refused || out.Result == policy.Gone) && b.h.quarErr == nil && b.inQuarantine(a.Entry) {
+		// A killed run may have moved something, so the intent remains open.
 		out.Result = policy.Failed
 	}
 	return out
@@ -44,9 +44,9 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 	rel, ok := contents.SplitLeaf(a.Leaf)
 	switch {
 	case !ok:
-		return refuse(a, policy.ReasonCannotMove, beneath.PathError("openat2", b.leafPath(a), errLeaf))
+		return refuse(a, policy.ReasonCannotMove, beneath.PathError("openat2", b.leafPath(a), errNotLeaf))
 	case !isLeaf(a.Entry):
-		return refuse(a, policy.ReasonCannotMove, beneath.PathError("mkdirat", b.r.quarPath(a.Entry), errNotThis))
+		return refuse(a, policy.ReasonCannotMove, beneath.PathError("mkdirat", b.r.quarPath(a.Entry), errNotLeafEntry))
 	case a.ID == (policy.DirID{}):
 		return refuse(a, policy.ReasonCannotMove, errNoID)
 	}
@@ -62,9 +62,9 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 		}
 	}
 	if len(names) == 0 {
-		return b.wasEmpty(ctx, a)
+		return b.clearEmpty(ctx, a)
 	}
-	if err := b.manifestOf(a); err != nil {
+	if err := b.ensureManifest(a); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
 	dest, err := b.makeEntry(a, rel)
@@ -73,7 +73,7 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = b.empty(ctx, leaf, dest, a)
+		err = b.moveContent(ctx, leaf, dest, a)
 	}
 	if err == nil {
 		err = b.stillThere(a, rel, leaf)
@@ -82,16 +82,16 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 		err = errors.Join(change.Fsync(dest.FD()), change.Fsync(leaf.FD()))
 	}
 	if err != nil {
-		return b.unclear(a, leaf, dest, err)
+		return b.undoClear(a, leaf, dest, err)
 	}
-	return b.cleared(ctx, policy.Outcome{Action: a, Result: policy.Done})
+	return b.withResidue(ctx, policy.Outcome{Action: a, Result: policy.Done})
 }
 
-// wasEmpty is for a leaf that holds nothing, or is no longer there: the kubelet was faster,
-// or a run that was killed has moved all of it.
-func (b *batch) wasEmpty(ctx context.Context, a policy.Action) policy.Outcome {
-	if b.there(a.Entry) {
-		return b.cleared(ctx, policy.Outcome{Action: a, Result: policy.Done})
+// clearEmpty returns the outcome for a leaf that is empty or missing: the kubelet was faster, or a killed run has
+// moved all of it.
+func (b *batch) clearEmpty(ctx context.Context, a policy.Action) policy.Outcome {
+	if b.inQuarantine(a.Entry) {
+		return b.withResidue(ctx, policy.Outcome{Action: a, Result: policy.Done})
 	}
 	b.dropManifest(a.Entry)
 	return policy.Outcome{Action: a, Result: policy.Gone}
@@ -101,32 +101,27 @@ func (b *batch) leafPath(a policy.Action) string {
 	return b.r.podsPath(string(a.UID) + "/" + a.Leaf)
 }
 
-// openLeaf opens the path to the leaf one name at a time. The pod directory must be the one that was judged, if
-// the action has its identity.
+// openLeaf opens the path to the leaf one name at a time. For a Clear, the pod directory must be the judged one.
 func (b *batch) openLeaf(a policy.Action, rel []string) (*beneath.Dir, error) {
 	pod, err := b.h.pods.Step(string(a.UID))
 	if err != nil {
 		return nil, err
 	}
 	if a.Kind == policy.Clear {
-		id, err := b.h.pods.Identify(string(a.UID))
-		podID, podErr := pod.ID()
-		if err == nil {
-			err = podErr
-		}
-		if err == nil && (!b.r.guards.same(a.ID, id) || podID != id) {
-			err = errOther
+		id, err := pod.ID()
+		if err == nil && !b.r.guards.same(a.ID, id) {
+			err = errReplaced
 		}
 		if err != nil {
 			pod.Close()
 			return nil, err
 		}
 	}
-	return b.down(pod, rel)
+	return b.stepDown(pod, rel)
 }
 
 // down opens rel below the directory at, which it closes.
-func (b *batch) down(at *beneath.Dir, rel []string) (*beneath.Dir, error) {
+func (b *batch) stepDown(at *beneath.Dir, rel []string) (*beneath.Dir, error) {
 	for _, name := range rel {
 		dir, err := at.Step(name)
 		at.Close()
@@ -138,25 +133,23 @@ func (b *batch) down(at *beneath.Dir, rel []string) (*beneath.Dir, error) {
 	return at, nil
 }
 
-// manifestOf writes the manifest unless a run that was killed has come further.
-func (b *batch) manifestOf(a policy.Action) error {
-	if b.there(a.Entry) && b.there(a.Entry+manifestSuffix) {
+// ensureManifest writes the manifest, unless a killed run has already made the entry.
+func (b *batch) ensureManifest(a policy.Action) error {
+	if b.inQuarantine(a.Entry) && b.inQuarantine(a.Entry+manifestSuffix) {
 		return nil
 	}
 	return b.writeManifest(a)
 }
 
-// entryMode is that of the directories that a kubelet makes below pods/UID: should the entry
-// become pods/UID again, it looks as it did.
+// entryMode is the mode of the directories that a kubelet makes below pods/UID: the entry may become pods/UID.
 const entryMode = 0o750
 
-// makeEntry makes the entry and the leaf's path in it, each on disk before anything is
-// moved there, and opens the last of them.
+// makeEntry makes and syncs the entry and the leaf's path in it, and opens the last directory of the path.
 func (b *batch) makeEntry(a policy.Action, rel []string) (*beneath.Dir, error) {
 	var at *beneath.Dir
 	for i, name := range append([]string{a.Entry}, rel...) {
 		parent := cmp.Or(at, b.h.quar)
-		dir, err := b.make(parent, name)
+		dir, err := b.makeDir(parent, name)
 		if i > 0 {
 			parent.Close()
 		}
@@ -169,9 +162,10 @@ func (b *batch) makeEntry(a policy.Action, rel []string) (*beneath.Dir, error) {
 	return at, nil
 }
 
-func (b *batch) make(parent *beneath.Dir, name string) (*beneath.Dir, error) {
+func (b *batch) makeDir(parent *beneath.Dir, name string) (*beneath.Dir, error) {
 	b.before("mkdirat", name)
-	if err := beneath.Uninterrupted(func() error { return unix.Mkdirat(parent.FD(), name, entryMode) }); err != nil && !errors.Is(err, unix.EEXIST) {
+	err := beneath.Uninterrupted(func() error { return unix.Mkdirat(parent.FD(), name, entryMode) })
+	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return nil, err
 	}
 	dir, err := parent.Step(name)
@@ -185,9 +179,9 @@ func (b *batch) make(parent *beneath.Dir, name string) (*beneath.Dir, error) {
 	return dir, nil
 }
 
-// empty moves the content of the leaf. Files that appear meanwhile are moved, too; a writer who
-// does not stop is in use, and wins.
-func (b *batch) empty(ctx context.Context, leaf, dest *beneath.Dir, a policy.Action) error {
+// moveContent moves the content of the leaf. Files that appear meanwhile are moved too. It fails if a writer does
+// not stop, since the leaf is then in use.
+func (b *batch) moveContent(ctx context.Context, leaf, dest *beneath.Dir, a policy.Action) error {
 	for range maxRescans + 1 {
 		names, err := b.names(leaf)
 		if err != nil {
@@ -209,7 +203,7 @@ func (b *batch) empty(ctx context.Context, leaf, dest *beneath.Dir, a policy.Act
 	return beneath.PathError("renameat2", b.leafPath(a), errFilled)
 }
 
-// names lists a directory from its beginning. One that was removed meanwhile has none.
+// names lists a directory from its beginning. A removed directory has no names.
 func (b *batch) names(dir *beneath.Dir) ([]string, error) {
 	names, err := namesOf(dir)
 	if errors.Is(err, unix.ENOENT) {
@@ -218,9 +212,8 @@ func (b *batch) names(dir *beneath.Dir) ([]string, error) {
 	return names, err
 }
 
-// stillThere checks that the emptied directory is still the leaf: another process may have moved it away while
-// it was open, and files that are not ours with it. A leaf that no longer exists was empty when the kubelet
-// removed it.
+// stillThere checks that the emptied directory is still the leaf: another process may have moved the open directory
+// elsewhere and added files that must not be moved. A missing leaf is not an error: the kubelet removed it empty.
 func (b *batch) stillThere(a policy.Action, rel []string, leaf *beneath.Dir) error {
 	now, err := b.openLeaf(a, rel)
 	if errors.Is(err, unix.ENOENT) {
@@ -239,34 +232,30 @@ func (b *batch) stillThere(a policy.Action, rel []string, leaf *beneath.Dir) err
 		return err
 	}
 	if was != is {
-		return beneath.PathError("openat2", b.leafPath(a), errOther)
+		return beneath.PathError("openat2", b.leafPath(a), errReplaced)
 	}
 	return nil
 }
 
-// unclear moves everything back into the leaf by its handle, and returns the outcome with the cause.
-func (b *batch) unclear(a policy.Action, leaf, dest *beneath.Dir, cause error) policy.Outcome {
+// undoClear moves everything back into the leaf by its handle, and returns the outcome with the cause.
+func (b *batch) undoClear(a policy.Action, leaf, dest *beneath.Dir, cause error) policy.Outcome {
 	reason := policy.ReasonCannotMove
 	if errors.Is(cause, unix.EBUSY) {
 		reason = policy.ReasonMounted
 	}
-	out := refuse(a, reason, cause)
 	if dest != nil {
-		if err := b.fill(dest, leaf); err != nil {
-			out = refuse(a, reason, fmt.Errorf("%w, and not all of it can be moved back: %w", cause, err))
-			out.Result = policy.Failed
-			return out
+		if err := b.moveBack(dest, leaf); err != nil {
+			return failed(a, reason, fmt.Errorf("%w, and not all of it can be moved back: %w", cause, err))
 		}
 	}
 	if err := b.dropEntry(a); err != nil {
-		out = refuse(a, reason, fmt.Errorf("%w, and %w", cause, err))
-		out.Result = policy.Failed
+		return failed(a, reason, fmt.Errorf("%w, and %w", cause, err))
 	}
-	return out
+	return refuse(a, reason, cause)
 }
 
-// fill moves the content of from into leaf, and replaces nothing.
-func (b *batch) fill(from, leaf *beneath.Dir) error {
+// moveBack moves the content of from into leaf, and replaces nothing.
+func (b *batch) moveBack(from, leaf *beneath.Dir) error {
 	names, err := b.names(from)
 	if err != nil {
 		return err
@@ -279,21 +268,19 @@ func (b *batch) fill(from, leaf *beneath.Dir) error {
 	return errors.Join(change.Fsync(leaf.FD()), change.Fsync(from.FD()))
 }
 
-// cleared returns the content of the entry now.
-func (b *batch) cleared(ctx context.Context, out policy.Outcome) policy.Outcome {
+// withResidue returns out with the identity and the content of the entry.
+func (b *batch) withResidue(ctx context.Context, out policy.Outcome) policy.Outcome {
 	a := out.Action
-	entry := a.Entry
-	id, err := b.h.quar.Identify(entry)
+	id, err := b.h.quar.Identify(a.Entry)
 	if err != nil {
 		failed := b.refuseStep(a, b.r.quarPath(a.Entry), err)
 		failed.Result = policy.Failed
 		return failed
 	}
 	out.ID = id
-	b.buffer()
 	var rows policy.Outcome
-	w := &walker{b: b, entry: a.Entry, out: &rows} // which may remove nothing, so it only reads
-	if err := w.start(ctx, entry, id); err != nil || len(rows.Left) == 0 {
+	w := &walker{b: b, entry: a.Entry, out: &rows} // without classes to take, it only reads
+	if err := w.start(ctx, a.Entry, id); err != nil || len(rows.Left) == 0 {
 		rows.Left = []policy.Residue{{Path: quoted([]string{a.Leaf}), Class: contents.ClassData, Entries: 1, Partial: true}}
 	}
 	out.Left = rows.Left

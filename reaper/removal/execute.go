@@ -23,13 +23,13 @@ import (
 // directory and the quarantine once, after the last action, so an outcome is returned only when it is on disk.
 // Like every plan, one without actions removes the manifests of entries that no longer exist.
 //
-// When ctx ends, the current action stops at its next step, and actions that were not begun are Refused. A
-// system call that does not return is waited for at most Config.Grace. Then its action is Failed and its thread
-// is abandoned; actions that had ended are Failed as not synced, with their records of removed files. The call
-// may still take effect when it returns, but nothing is begun after it; until then every other Execute waits
-// for its own context and is Refused. Where finds the result on disk.
+// When ctx ends, the current action stops at its next step, and actions that were not begun are Refused. If a
+// system call does not return within Config.Grace, its action is Failed and its thread is abandoned; actions
+// that had ended are Failed as not synced, with their records of removed files. The call may still take effect
+// when it returns, but no other follows it. Until it returns, every other Execute waits until its own context
+// ends and is Refused. Where reports the result on disk.
 //
-// A batch that the permit does not allow is refused as a whole, and changes nothing.
+// A batch with an action that the permit does not allow is refused as a whole, and changes nothing.
 func (r *Remover) Execute(ctx context.Context, permit policy.Permit, plan policy.Batch) []policy.Outcome {
 	if refused := unpermitted(permit, plan); refused != nil || !permit.Undoes() && len(plan.Actions) == 0 {
 		return refused
@@ -46,7 +46,7 @@ func (r *Remover) Execute(ctx context.Context, permit policy.Permit, plan policy
 	return b.results.of
 }
 
-// unpermitted refuses all actions of a plan of which the permit does not allow one.
+// unpermitted refuses all actions of a plan if the permit does not allow one of them.
 func unpermitted(permit policy.Permit, plan policy.Batch) (refused []policy.Outcome) {
 	if !slices.ContainsFunc(plan.Actions, func(a policy.Action) bool { return !permit.Allows(a) }) {
 		return nil
@@ -59,20 +59,20 @@ func unpermitted(permit policy.Permit, plan policy.Batch) (refused []policy.Outc
 
 var errNoPermit = errors.New("this process may not change the node now")
 
-// batch is one Execute on its thread. Where it has several, each has a batch of its own: handles, actions and results are the same, and
-// each action is one thread's.
+// batch is one thread of an Execute. The threads of one Execute share handles, actions and results, and one
+// thread carries out each action.
 type batch struct {
 	r       *Remover
 	h       *handles
 	actions []policy.Action
 	results *results
 	dents   dents
-	widest  *sync.Mutex    // held for the directory that has the widest buffer, of all threads
+	widest  *sync.Mutex    // held by the one directory of all threads that has the widest buffer
 	work    *progress.Work // nil in the daemon
 	// movedPods and movedQuar report which parent has to be synced.
 	movedPods, movedQuar bool
-	// notes are what stops no action: manifests that could not be removed, a thread that could not be
-	// confined. They are logged when the thread has ended: it may not do all that a logger does.
+	// notes are errors that stop no action: manifests that could not be removed, a thread that could not be
+	// confined. They are logged when the thread has ended, since Landlock may prevent it from logging.
 	notes []error
 }
 
@@ -91,20 +91,19 @@ func (b *batch) run(ctx context.Context) {
 		}
 		return
 	}
-	b.share(ctx)
+	b.runActions(ctx)
 	b.dropStrays()
 	b.sync()
 }
 
-// share carries the actions out. Removals are spread over several threads, each under Landlock by itself: one
-// thread handles an entry from its first name to its last, so a thread that hangs delays no entry but its own.
-// Park, clear and put back move between the same two directories, which the kernel locks for each rename: more
-// threads would only wait.
-func (b *batch) share(ctx context.Context) {
+// runActions carries the actions out. Removals are spread over several confined threads. One thread removes all of
+// an entry, so a thread that hangs delays only its own entry. Park, clear and put back use one thread: they move
+// between the same two directories, which the kernel locks for each rename.
+func (b *batch) runActions(ctx context.Context) {
 	order, next := b.order(), atomic.Int64{}
 	take := func(b *batch) {
 		for n := next.Add(1) - 1; int(n) < len(order); n = next.Add(1) - 1 {
-			b.turn(ctx, order[n])
+			b.runAction(ctx, order[n])
 		}
 	}
 	threads := min(b.r.threads, len(order))
@@ -120,22 +119,22 @@ func (b *batch) share(ctx context.Context) {
 		bounded.OnOwnThread(func() {
 			defer wg.Done()
 			if err := other.r.run.Confine(other.grants()...); err != nil {
-				other.notes = append(other.notes, err) // it removes nothing, and the first thread everything
+				other.notes = append(other.notes, err) // the first thread removes everything
 				return
 			}
 			take(other)
 		})
 	}
 	take(b)
-	wg.Wait() // the handles are closed after that, and the lock with them
+	wg.Wait() // before the handles, and the lock with them, are closed
 	for i := range others {
 		b.movedPods, b.movedQuar = b.movedPods || others[i].movedPods, b.movedQuar || others[i].movedQuar
 		b.notes = append(b.notes, others[i].notes...)
 	}
 }
 
-// turn carries out one action, unless ctx has ended.
-func (b *batch) turn(ctx context.Context, i int) {
+// runAction carries out one action, unless ctx has ended.
+func (b *batch) runAction(ctx context.Context, i int) {
 	a := b.actions[i]
 	if err := ctx.Err(); err != nil {
 		b.results.end(i, notBegun(a, fmt.Errorf("%w: %w", confine.ErrNotBegun, err)))
@@ -144,13 +143,13 @@ func (b *batch) turn(ctx context.Context, i int) {
 	if !b.results.begin(i) {
 		return
 	}
-	o := b.one(ctx, a)
+	o := b.dispatch(ctx, a)
 	o.Stopped = ctx.Err() != nil && !o.Ended()
 	b.results.end(i, o)
 }
 
-// grants returns the directories that the batch may change. A batch that moves nothing gets no right to the
-// pods directory, so a tree that is moved there during its removal is out of reach.
+// grants returns the directories that the batch may change. A batch that only removes gets no right to the pods
+// directory, so it cannot change a tree that is moved there meanwhile.
 func (b *batch) grants() []confine.Grant {
 	grants := []confine.Grant{{FD: b.h.quar.FD(), Rights: confine.MayMove}}
 	if slices.ContainsFunc(b.actions, func(a policy.Action) bool { return !a.Removes() }) {
@@ -177,8 +176,8 @@ func (b *batch) lock() error {
 	return nil
 }
 
-// order returns the actions in the order of their inodes, in which the walker reads entries, too. A plan of
-// several kinds keeps its own order.
+// order returns the indexes of the actions in the order of their inodes, for the reason given at sortFrom. A plan
+// of several kinds keeps its own order.
 func (b *batch) order() []int {
 	order := make([]int, len(b.actions))
 	for i := range order {
@@ -193,7 +192,7 @@ func (b *batch) order() []int {
 	return order
 }
 
-func (b *batch) one(ctx context.Context, a policy.Action) policy.Outcome {
+func (b *batch) dispatch(ctx context.Context, a policy.Action) policy.Outcome {
 	if err := validate(a.UID, a.Entry); err != nil {
 		return refuse(a, policy.ReasonInvalidUID, err)
 	}
@@ -213,7 +212,7 @@ func (b *batch) one(ctx context.Context, a policy.Action) policy.Outcome {
 	return refuse(a, policy.ReasonRemoval, fmt.Errorf("no action is called %q", a.Kind))
 }
 
-// sync makes the batch durable. An outcome whose move may be lost in a power cut is Failed: then Where finds
+// sync makes the batch durable. If it cannot, outcomes that a power cut may undo are Failed, and Where reports
 // the result on disk.
 func (b *batch) sync() {
 	var err error
@@ -239,7 +238,7 @@ func (b *batch) before(op, name string) {
 	}
 }
 
-// notBegun is the outcome of an action that ctx stopped before its first step.
+// notBegun returns the outcome of an action that ctx stopped before its first step.
 func notBegun(a policy.Action, err error) policy.Outcome {
 	o := refuse(a, policy.ReasonRemoval, err)
 	o.Stopped = true
@@ -253,14 +252,21 @@ func refuse(a policy.Action, reason policy.Reason, err error) policy.Outcome {
 	}
 }
 
-// results are the outcomes of a batch, in the plan's order. The thread that added an outcome never changes it,
-// so Execute can read all of them while another thread hangs: their records of removed files are nowhere else.
+// failed is refuse for an action that may have changed something.
+func failed(a policy.Action, reason policy.Reason, err error) policy.Outcome {
+	out := refuse(a, reason, err)
+	out.Result = policy.Failed
+	return out
+}
+
+// results holds the outcomes of a batch, in the plan's order. A thread never changes an outcome that it has added,
+// so Execute can read them while another thread hangs: only they record the removed files.
 type results struct {
 	mu sync.Mutex
-	// of holds ErrNotBegun of what has not ended.
+	// of holds ErrNotBegun for actions that have not ended.
 	of           []policy.Outcome
 	begun, ended []bool
-	over         bool // Execute has given the batch up
+	over         bool // Execute has abandoned the batch
 }
 
 func newResults(actions []policy.Action) *results {
@@ -271,7 +277,7 @@ func newResults(actions []policy.Action) *results {
 	return r
 }
 
-// begin is false where nothing may begin any more.
+// begin reports whether the action may begin, which ends when the batch is abandoned.
 func (r *results) begin(i int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,19 +291,18 @@ func (r *results) end(i int, o policy.Outcome) {
 	r.of[i], r.ended[i] = o, true
 }
 
-// notSynced changes the outcomes whose changes may be lost with the power.
+// notSynced marks the outcomes that a power cut may undo as Failed.
 func (r *results) notSynced(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.of {
-		notSynced(&r.of[i], err)
+		markNotSynced(&r.of[i], err)
 	}
 }
 
-// giveUp returns the outcomes as far as they are known, and lets nothing begin after it. An action that has
-// ended is not synced: its intent remains open, and the next start reads the disk. An action that hangs needs
-// an operator; since it is unknown which of the files that identify its volumes are gone, the record gets all
-// of them.
+// giveUp abandons the batch, so that no action begins after it, and returns the known outcomes. An action that has
+// ended is not synced: its intent remains open, and the next start reads the disk. An action that hangs needs an
+// operator. It may have removed any of the files that identify its volumes, so the record gets all of them.
 func (r *results) giveUp() []policy.Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -306,10 +311,9 @@ func (r *results) giveUp() []policy.Outcome {
 	for i := range out {
 		switch o := &out[i]; {
 		case r.ended[i]:
-			o.Stopped = notSynced(o, confine.ErrNoAnswer) && o.Conflict == "" || o.Stopped
+			o.Stopped = markNotSynced(o, confine.ErrNoAnswer) && o.Conflict == "" || o.Stopped
 		case r.begun[i]:
-			*o = refuse(o.Action, policy.ReasonRemoval, confine.ErrNoAnswer)
-			o.Result = policy.Failed
+			*o = failed(o.Action, policy.ReasonRemoval, confine.ErrNoAnswer)
 			if e := o.Action.Evidence; e != nil && o.Action.Removes() {
 				o.VolData = e.VolData
 			}
@@ -318,8 +322,8 @@ func (r *results) giveUp() []policy.Outcome {
 	return out
 }
 
-// notSynced marks an outcome as Failed if the disk may not hold all of it.
-func notSynced(o *policy.Outcome, err error) bool {
+// markNotSynced marks an outcome as Failed if the disk may not hold all of it, and reports whether it did.
+func markNotSynced(o *policy.Outcome, err error) bool {
 	if o.Result != policy.Done && o.Result != policy.Partly && o.Result != policy.Conflict {
 		return false
 	}

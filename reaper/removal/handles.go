@@ -11,14 +11,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// handles are the directories of one batch. Each has an error of its own: what is in
-// quarantine can be purged while the pods directory is not there.
+// handles are the open directories of one batch. Each has its own error: quarantine can be purged while the pods
+// directory is missing.
 type handles struct {
 	pods, quar       *beneath.Dir
 	podsErr, quarErr error
 	podsID, quarID   policy.DirID
 	made             bool // the quarantine was made by this batch
-	absent           bool // there is no quarantine, but there is the directory that it would be in
+	absent           bool // there is no quarantine, but its parent exists
 }
 
 func (h *handles) close() {
@@ -26,15 +26,12 @@ func (h *handles) close() {
 	h.quar.Close()
 }
 
-// openHandles opens the pods directory and the quarantine again: either may have been
-// replaced since the last batch. create makes the quarantine where it is not there.
+// openHandles opens the pods directory and the quarantine. create makes a missing quarantine, if there is a pods
+// directory.
 func (r *Remover) openHandles(create bool) *handles {
 	h := &handles{}
 	h.pods, h.podsID, h.podsErr = r.openPods()
-	if create && h.podsErr != nil {
-		create = false
-	}
-	h.quarErr = r.openQuarantine(h, create)
+	h.quarErr = r.openQuarantine(h, create && h.podsErr == nil)
 	return h
 }
 
@@ -60,8 +57,8 @@ func (r *Remover) openPods() (*beneath.Dir, policy.DirID, error) {
 	return dir, id, nil
 }
 
-// openQuarantine opens the quarantine and refuses one in which entries would not be safe:
-// a link, a mount point, another user's, one that others may enter, one in or above pods/.
+// openQuarantine opens the quarantine. It refuses a link, a mount point, a directory of another user or that other
+// users may enter, and one in or above the pods directory.
 func (r *Remover) openQuarantine(h *handles, create bool) error {
 	path := r.quarPath("")
 	parent, err := r.open.Open(r.quarParent)
@@ -130,13 +127,13 @@ func (r *Remover) checkQuarantine(h *handles, dir *beneath.Dir, change bool) err
 		}
 	}
 	if h.podsErr != nil {
-		return nil //nolint:nilerr // what needs the pods directory asks for its error itself
+		return nil //nolint:nilerr // movable returns it
 	}
 	if in, err := dir.Within(h.podsID); err != nil || in {
-		return fmt.Errorf("the quarantine %s lies in the pods directory, where the kubelet treats it as a pod (%w)", path, orInvalid(err))
+		return fmt.Errorf("the quarantine %s is in the pods directory, where the kubelet treats it as a pod (%w)", path, orInvalid(err))
 	}
 	if in, err := h.pods.Within(h.quarID); err != nil || in {
-		return fmt.Errorf("the pods directory lies in the quarantine %s (%w)", path, orInvalid(err))
+		return fmt.Errorf("the pods directory is in the quarantine %s (%w)", path, orInvalid(err))
 	}
 	return nil
 }
@@ -148,8 +145,8 @@ func orInvalid(err error) error {
 	return err
 }
 
-// tighten removes the others' rights from an empty quarantine. One with content may be a directory that was
-// configured by mistake, so its mode is not changed.
+// tighten removes other users' rights from an empty quarantine. One with content may have been configured by
+// mistake, so its mode is not changed.
 func (r *Remover) tighten(dir *beneath.Dir, mode uint16, change bool) error {
 	names, err := beneath.List(dir.FD(), 1)
 	if len(names) > 0 {
@@ -160,7 +157,7 @@ func (r *Remover) tighten(dir *beneath.Dir, mode uint16, change bool) error {
 		return beneath.PathError("getdents64", r.quarPath(""), err)
 	}
 	if !change {
-		return nil // it is only read
+		return nil
 	}
 	if err := unix.Fchmod(dir.FD(), 0o700); err != nil {
 		return beneath.PathError("fchmod", r.quarPath(""), err)

@@ -13,21 +13,21 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// writeManifest writes the manifest beside the future entry. It is not synced: the ledger is, and the manifest
-// is for an operator who has lost the ledger.
+// writeManifest writes the manifest beside the future entry. It does not sync it: the ledger is synced, and only an
+// operator who has lost the ledger needs the manifest.
 func (b *batch) writeManifest(a policy.Action) error {
 	taken, err := b.h.quar.Exists(a.Entry)
 	if err != nil {
 		return beneath.PathError("statx", b.r.quarPath(a.Entry), err)
 	}
 	if taken {
-		return beneath.PathError("renameat2", b.r.quarPath(a.Entry), errTaken)
+		return beneath.PathError("renameat2", b.r.quarPath(a.Entry), errEntryTaken)
 	}
 	name := a.Entry + manifestSuffix
 	b.before("openat", name)
 	fd, err := change.Create(b.h.quar, name)
 	if errors.Is(err, unix.EEXIST) {
-		// Of a run that was killed before its rename: the entry is not there.
+		// A run was killed before its rename.
 		b.dropManifest(a.Entry)
 		fd, err = change.Create(b.h.quar, name)
 	}
@@ -36,7 +36,7 @@ func (b *batch) writeManifest(a policy.Action) error {
 			b.dropManifest(a.Entry)
 		}
 	}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) { // no block or no inode is left: what would make room must not wait for it
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) { // a full disk must not stop what makes room on it
 		b.notes = append(b.notes, beneath.PathError("write", b.r.quarPath(name), err))
 	} else if err != nil {
 		return explain(beneath.PathError("write", b.r.quarPath(name), err))
@@ -44,9 +44,9 @@ func (b *batch) writeManifest(a policy.Action) error {
 	return nil
 }
 
-// dropStrays removes the manifests whose entry is not in quarantine: their unlink failed, or a
-// run was killed before it. A manifest that is left would promise a restore that cannot be. The ledger has no intent of
-// it: a manifest is our own copy of what the ledger has.
+// dropStrays removes the manifests whose entry is not in quarantine: their unlink failed, or a run was killed before
+// it. A stray manifest would promise a restore that is impossible. The ledger has no intent of this removal, since a
+// manifest is a copy of a ledger record.
 func (b *batch) dropStrays() {
 	if b.h.quarErr != nil {
 		return
@@ -68,8 +68,8 @@ func (b *batch) dropStrays() {
 	}
 }
 
-// dropManifest removes the manifest of an entry that is not in quarantine. The next batch removes one that
-// remains, so an error is logged and stops nothing.
+// dropManifest removes the manifest of an entry that is not in quarantine. An error is logged and stops nothing,
+// since the next batch tries again (dropStrays).
 func (b *batch) dropManifest(entry string) {
 	name := entry + manifestSuffix
 	b.before("unlinkat", name)

@@ -13,17 +13,17 @@ import (
 )
 
 var (
-	errOther    = errors.New("another directory has its name now")
-	errNoID     = errors.New("the plan does not name the directory that was judged")
-	errTaken    = errors.New("another directory lies in quarantine under this entry's name")
-	errTwoMount = errors.New("quarantine and pods directory are on two mounts; set --quarantine-dir to a directory on the mount of the pods directory")
+	errReplaced   = errors.New("another directory has its name now")
+	errNoID       = errors.New("the plan does not name the directory that was judged")
+	errEntryTaken = errors.New("another directory in quarantine has this entry's name")
+	errTwoMounts  = errors.New("quarantine and pods directory are on two mounts; set --quarantine-dir to a directory on the mount of the pods directory")
 )
 
-// park moves pods/UID to quarantine/Entry. The steps, and what a second run finds after a kill:
+// park moves pods/UID to quarantine/Entry. If it is killed after a step, a second run does this:
 //
-//  1. manifest written: the entry is not there, the manifest is written again;
-//  2. renamed: the entry is there and is the judged directory: done;
-//  3. identified again and another one: see unpark.
+//  1. manifest written: there is no entry, so it writes the manifest again;
+//  2. renamed: the entry is the judged directory: done;
+//  3. identified, and not the judged directory: see unpark.
 func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 	if err := b.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
@@ -35,12 +35,12 @@ func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 	id, err := b.h.pods.Identify(pod)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return b.parkedBefore(a, policy.Outcome{Action: a, Result: policy.Gone})
+		return b.alreadyParked(a, policy.Outcome{Action: a, Result: policy.Gone})
 	case err != nil:
 		return b.refuseStep(a, b.r.podsPath(string(a.UID)), err)
 	case !b.r.guards.same(a.ID, id):
-		other := refuse(a, policy.ReasonCannotMove, beneath.PathError("statx", b.r.podsPath(string(a.UID)), errOther))
-		return b.parkedBefore(a, other)
+		other := refuse(a, policy.ReasonCannotMove, beneath.PathError("statx", b.r.podsPath(string(a.UID)), errReplaced))
+		return b.alreadyParked(a, other)
 	}
 	if err := b.writeManifest(a); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
@@ -64,9 +64,9 @@ func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 	return policy.Outcome{Action: a, Result: policy.Done}
 }
 
-// parkedBefore returns Done if the judged directory is already in quarantine, since a run that was killed has
-// moved it. The next look judges a directory that has its name in pods/ since. Otherwise it returns otherwise.
-func (b *batch) parkedBefore(a policy.Action, otherwise policy.Outcome) policy.Outcome {
+// alreadyParked returns Done if a killed run has already moved the judged directory to quarantine; the next look
+// judges a directory that now has its name in pods/. If not, it returns otherwise.
+func (b *batch) alreadyParked(a policy.Action, otherwise policy.Outcome) policy.Outcome {
 	id, err := b.h.quar.Identify(a.Entry)
 	switch {
 	case err == nil && same(a.ID, id):
@@ -78,18 +78,18 @@ func (b *batch) parkedBefore(a policy.Action, otherwise policy.Outcome) policy.O
 	return otherwise
 }
 
-// unpark moves back a directory that is in quarantine and was not judged: it had replaced the judged one
-// between the check and the rename.
+// unpark moves back a directory that replaced the judged one between the check and the rename.
 func (b *batch) unpark(a policy.Action) policy.Outcome {
-	wrong := beneath.PathError("renameat2", b.r.podsPath(string(a.UID)), errOther)
+	wrong := beneath.PathError("renameat2", b.r.podsPath(string(a.UID)), errReplaced)
 	err := b.rename(b.h.quar, a.Entry, b.h.pods, string(a.UID))
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		b.dropManifest(a.Entry)
 		return refuse(a, policy.ReasonCannotMove, wrong)
 	}
-	// A third directory has the name in pods/ now. The second remains in quarantine, where it is never purged.
-	out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w, and cannot be moved back: %w", wrong, err))
-	out.Result, out.Remade = policy.Failed, true
+	// A third directory has the name in pods/ now. The second stays in quarantine as a conflict, which is never
+	// purged without an operator.
+	out := failed(a, policy.ReasonCannotMove, fmt.Errorf("%w, and cannot be moved back: %w", wrong, err))
+	out.Remade = true
 	if name, err := b.asConflict(a.Entry); err == nil {
 		out.Conflict = name
 	}
@@ -104,18 +104,18 @@ func (b *batch) movable() error {
 	case b.h.quarErr != nil:
 		return explain(b.h.quarErr)
 	case !b.h.pods.SameMount(b.h.quar):
-		return errTwoMount
+		return errTwoMounts
 	}
 	return nil
 }
 
-// rename moves and never replaces.
+// rename moves a name and never replaces one.
 func (b *batch) rename(from *beneath.Dir, name string, to *beneath.Dir, as string) error {
 	b.before("renameat2", as)
 	return change.Renameat2(from, name, to, as, b.r.guards.noreplace)
 }
 
-// refuseStep is the outcome if a directory on the way could not be opened.
+// refuseStep returns the outcome for a directory that could not be opened.
 func (b *batch) refuseStep(a policy.Action, path string, err error) policy.Outcome {
 	wrapped := beneath.PathError("openat2", path, err)
 	switch {

@@ -27,21 +27,21 @@ type Config struct {
 	// QuarantineDir is on the same mount as PodsDir, outside it, and is made with mode
 	// 0700 by the first park if it is not there. "" is orphan-reaper beside PodsDir.
 	QuarantineDir string
-	// Used reports whether anything uses the pod directory that was created again since then, at this moment:
-	// mounts of all namespaces, open files, the runtime. It is called before that directory is exchanged with
-	// its elder, on a goroutine that may read the node. If it is nil or returns Unknown, nothing is exchanged.
+	// Used reports whether anything now uses the pod directory that was recreated after since: it reads the mounts
+	// of all namespaces, open files and the runtime. It is called before that directory is exchanged with the parked
+	// one, on a goroutine that may read the node. If it is nil or returns Unknown, nothing is exchanged.
 	Used func(ctx context.Context, uid parsers.PodUID, since policy.Instant) policy.Fact
-	// Logger gets what belongs to no pod. nil discards.
+	// Logger gets messages that belong to no pod. nil discards them.
 	Logger *slog.Logger
-	// NoOpenat2 uses mount IDs even where openat2 is there, for tests of that way.
+	// NoOpenat2 makes tests compare mount IDs on a kernel that has openat2.
 	NoOpenat2 bool
-	// Grace is how long Execute waits, after its context has ended, for the call that is
-	// under way. 0 is 10 s.
+	// Grace is how long Execute waits for a pending system call after its context has ended. 0 is 10 s.
 	Grace time.Duration
 }
 
-// Remover moves pod directories and removes from quarantine. It holds no descriptor between calls: the pods directory may be replaced, and an
-// open one would make an administrator's umount fail. Safe for use by several goroutines; one batch runs at a time.
+// Remover moves pod directories and removes from quarantine. It holds no descriptor between calls: the pods
+// directory may be replaced, and an open descriptor would make an administrator's umount fail. Safe for use by
+// several goroutines; one batch runs at a time.
 type Remover struct {
 	root, pods string // the kubelet's root, and the name of the pods directory in it
 	quarParent string
@@ -51,10 +51,10 @@ type Remover struct {
 	run        *confine.Runner
 	used       func(context.Context, parsers.PodUID, policy.Instant) policy.Fact
 	guards     guards
-	threads    int // the most that remove at once
+	threads    int // at most this many remove at once
 }
 
-// mostThreads bounds the threads of a batch that removes: they share one file system and its journal.
+// mostThreads limits the threads of a batch that removes: they share one file system and its journal.
 const mostThreads = 4
 
 // guards are the checks between steps, as values so that a test can disable one and show the consequence. Only
@@ -62,16 +62,15 @@ const mostThreads = 4
 type guards struct {
 	noreplace uint                              // renameat2's flag
 	same      func(want, got policy.DirID) bool // Park's check of identity
-	hangs     bool                              // check that open directories still hang where they did
-	used      bool                              // leave a directory alone that was made again and is used
+	hangs     bool                              // check that open directories are still in their parents
+	used      bool                              // keep a recreated directory that is used
 	liftFrom  int                               // see lift
-	// before is called before each system call that changes the disk, on the batch's own
-	// thread; nil but in tests.
+	// before is called before each system call that changes the disk, on the batch's own thread. Only tests set it.
 	before func(op, name string)
 }
 
-// Open makes a Remover for the given directories and asks the kernel how it can be kept
-// from crossing mounts. The directories need not be there yet. It changes nothing.
+// Open returns a Remover for the given directories, which need not exist yet. It checks whether the kernel has
+// openat2 and Landlock. It changes nothing.
 func Open(cfg Config) (*Remover, error) {
 	pods := filepath.Clean(cfg.PodsDir)
 	if !filepath.IsAbs(pods) || pods == "/" {
@@ -85,7 +84,7 @@ func Open(cfg Config) (*Remover, error) {
 	case !filepath.IsAbs(quar) || quar == "/":
 		return nil, fmt.Errorf("cannot use %q as the quarantine: not an absolute path", cfg.QuarantineDir)
 	case quar == pods || strings.HasPrefix(quar, pods+"/"):
-		return nil, fmt.Errorf("cannot use %q as the quarantine: the kubelet treats whatever lies in %s as a pod", quar, pods)
+		return nil, fmt.Errorf("cannot use %q as the quarantine: the kubelet treats every directory in %s as a pod", quar, pods)
 	case strings.HasPrefix(pods, quar+"/"):
 		return nil, fmt.Errorf("cannot use %q as the quarantine: it holds %s", quar, pods)
 	}
@@ -123,14 +122,14 @@ func (r *Remover) Means() policy.Means {
 	return m
 }
 
-// podsPath and quarPath are paths for messages; no call gets them.
+// podsPath and quarPath return paths for messages; no system call gets them.
 func (r *Remover) podsPath(name string) string { return filepath.Join(r.root, r.pods, name) }
 
 func (r *Remover) quarPath(name string) string { return filepath.Join(r.quarParent, r.quar, name) }
 
-// Home identifies the directory that the quarantine is in, or would be, and the quarantine: by default the kubelet's root
-// directory and one in it. One that is not mounted yet is another one. The quarantine is zero where it is not there or
-// cannot be used.
+// Home identifies the parent directory of the quarantine, by default the kubelet's root directory, and the
+// quarantine. The identities change when a file system is mounted over either. The quarantine's is zero if it
+// does not exist or cannot be used.
 func (r *Remover) Home() (parent, quarantine policy.DirID, err error) {
 	dir, err := r.open.Open(r.quarParent)
 	if err != nil {
@@ -146,9 +145,8 @@ func (r *Remover) Home() (parent, quarantine policy.DirID, err error) {
 	return parent, quarantine, nil
 }
 
-// Where looks whether there is a pods/UID, of whatever type, and whether there is a
-// quarantine entry of this name. A pods directory that cannot be read is an error; a
-// quarantine that is not there yet is empty.
+// Where reports whether pods/UID exists, whatever its type, and whether the quarantine has the entry. It returns
+// an error if the pods directory cannot be read. A quarantine that does not exist yet is empty.
 func (r *Remover) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error) {
 	if err := validate(uid, entry); err != nil {
 		return false, false, err
@@ -175,8 +173,8 @@ func (r *Remover) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine 
 	return inPods, inQuarantine, nil
 }
 
-// List returns the names of the entries in quarantine, sorted, whether or not the ledger has them. Manifests
-// are not listed.
+// List returns the sorted names of the entries in quarantine, without manifests, whether or not the ledger has
+// them.
 func (r *Remover) List() ([]string, error) {
 	h := r.openHandles(false)
 	defer h.close()
@@ -235,6 +233,6 @@ func validate(uid parsers.PodUID, entry string) error {
 	return nil
 }
 
-// isConflict reports whether the entry is a directory that was created again while its predecessor was parked:
-// that of a living pod, which only an operator may purge.
+// isConflict reports whether the entry is a directory that was recreated while its predecessor was parked. Its
+// pod is alive, so only an operator may purge it.
 func isConflict(entry string) bool { return strings.Contains(entry, conflictSuffix) }

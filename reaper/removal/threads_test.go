@@ -311,7 +311,7 @@ func TestWidestOnce(t *testing.T) {
 		fd, err := unix.Open(tr.Quar, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		tr.Must(err)
 		b := &batch{r: r, widest: widest}
-		b.buffer()
+		b.dents.buf = make([]byte, firstBuffer)
 		w, f := &walker{b: b}, &frame{dir: r.open.At(fd), mode: whole}
 		for !f.read && len(f.pending) < widestFrom {
 			tr.Must(w.list(t.Context(), f))
@@ -335,7 +335,7 @@ func TestWidestOnce(t *testing.T) {
 	fd, err := unix.Open(tr.Quar, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	tr.Must(err)
 	b := &batch{r: r, widest: widest}
-	b.buffer()
+	b.dents.buf = make([]byte, firstBuffer)
 	w, deep := &walker{b: b, stack: make([]frame, deepFrom+1)}, &frame{dir: r.open.At(fd), mode: whole}
 	tr.Must(w.list(t.Context(), deep))
 	if n := len(deep.pending); n == 0 || n > deepBuffer/24 || deep.widest != nil || len(b.dents.buf) != firstBuffer {

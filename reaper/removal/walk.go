@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// maxOpen is the most directories that a walk has open: a tree of 10,000 levels must go with 1,024 descriptors.
+	// maxOpen limits the directories that a walk keeps open: a process may have only 1,024 descriptors.
 	maxOpen = 64
-	// maxRescans is how often a directory that is not empty when it should be is read again.
+	// maxRescans limits how often a directory that turns out not to be empty is read again.
 	maxRescans = 3
-	// checkEvery is the number of removals after which the open directories are checked again to be in place.
-	// At 32 the time for a pod is the same as at 256; at each removal it is a third more, on tmpfs.
+	// checkEvery is the number of removals between two checks that the open directories are still in place. On
+	// tmpfs 32 costs no more time than 256, and 1 costs a third more.
 	checkEvery = 32
-	// maxSwaps is how often names may turn from directory to something else under one walk before it stops:
-	// each time, an attacker has to win a race.
+	// maxSwaps limits how often a name may turn from a directory into something else during one walk. Each time,
+	// an attacker has to win a race.
 	maxSwaps = 10_000
 )
 
-// mode is how a walk treats the content of a directory.
+// mode determines how a walk treats the content of a directory.
 type mode uint8
 
 const (
 	judge mode = iota // each child by its own class
 	whole             // remove everything
 	prune             // remove empty directories, keep the rest
-	count             // remove nothing, see survey
+	count             // remove nothing; see survey
 )
 
-// frame is one directory on the way down. Its handle is nil while it waits below more
-// than maxOpen others; it is then opened again as ".." of the one above it.
+// frame is one directory on the walk's stack. Its handle is nil while more than maxOpen are on the stack. It is
+// later opened again as ".." of its child.
 type frame struct {
 	dir     *beneath.Dir
 	name    string
@@ -48,16 +48,16 @@ type frame struct {
 	bytes   int64 // its own allocated bytes
 	mode    mode
 	class   contents.Class
-	pending []string // directories in it that were read and not yet entered
-	next    int
-	read    bool // to its end
-	kept    bool // something in it is kept
+	pending []string // directories of the last piece that was read
+	next    int      // index in pending of the next one to enter
+	read    bool     // to its end
+	kept    bool     // something in it is kept
 	rescans int
-	// ephemeral reports the directory of a CSI volume that lives as long as its pod. Its vol_data.json shows
-	// that and is removed last: putOff until then.
+	// ephemeral marks the directory of an ephemeral CSI volume. Only its vol_data.json shows this, so that file is
+	// removed last; putOff is set if there is one.
 	ephemeral, putOff bool
-	lifted            bool   // something was moved into it that is not among pending
-	widest            []byte // the buffer that one directory of the batch has; nil in all others
+	lifted            bool   // something was moved into it that is not in pending
+	widest            []byte // the widest buffer, if this directory has it
 }
 
 // walker removes one entry of the quarantine, from the leaves up, without recursion.
@@ -70,14 +70,14 @@ type walker struct {
 	closedFrom, closed int
 	removals, checkAt  int
 	swaps              int
-	left               bool // something is kept, so the entry is, too
+	kept               bool // something is kept, so the entry is kept, too
 	survey             survey
 	tally              [4]policy.Tally
 	out                *policy.Outcome
 	first              error // the first error that stopped no more than one entry
 }
 
-// stopped ends the walk of one pod: the reason, and the error.
+// stopped is the error that ends the walk of one entry.
 type stopped struct {
 	reason policy.Reason
 	err    error
@@ -87,17 +87,17 @@ func (s *stopped) Error() string { return s.err.Error() }
 func (s *stopped) Unwrap() error { return s.err }
 
 var (
-	errMoved   = errors.New("it was moved away while it was being removed")
-	errChanges = errors.New("it keeps changing")
-	errSubvol  = errors.New("another subvolume or file system begins here")
-	errWriter  = errors.New("something still writes here")
+	errMovedAway = errors.New("it was moved away while it was being removed")
+	errChanges   = errors.New("it keeps changing")
+	errSubvol    = errors.New("another subvolume or file system begins here")
+	errWriter    = errors.New("something still writes here")
 )
 
 func (w *walker) stop(reason policy.Reason, op string, f *frame, name string, err error) error {
 	return &stopped{reason, beneath.PathError(op, w.path(f, name), err)}
 }
 
-// run walks until nothing is left to do or something stops it.
+// run walks until the stack is empty or an error stops it.
 func (w *walker) run(ctx context.Context) error {
 	defer func() {
 		for i := range w.stack {
@@ -128,7 +128,7 @@ func (w *walker) run(ctx context.Context) error {
 	return nil
 }
 
-// list reads one buffer of the directory, removes all but directories, and notes the rest.
+// list reads one piece of the directory, handles its files and lists its directories as pending.
 func (w *walker) list(ctx context.Context, f *frame) error {
 	f.pending, f.next = f.pending[:0], 0
 	d := &w.b.dents
@@ -187,13 +187,13 @@ func (w *walker) enter(ctx context.Context, f *frame, name string) error {
 		return w.notEntered(f, name, err)
 	}
 	child.dir = dir
-	if err := w.known(f, &child); err != nil {
+	if err := w.identify(f, &child); err != nil {
 		dir.Close()
 		return err
 	}
 	switch {
 	case surveyed:
-		w.begin(f, &child)
+		w.beginSurvey(f, &child)
 		return w.push(child)
 	case child.mode == count:
 		w.survey.add(child.bytes)
@@ -211,9 +211,9 @@ func (w *walker) enter(ctx context.Context, f *frame, name string) error {
 	return w.push(child)
 }
 
-// known records the child's identity and rejects another device: what openat2 lets through and has another
-// device is a btrfs subvolume.
-func (w *walker) known(f, child *frame) error {
+// identify records the child's identity and rejects another device: a btrfs subvolume has one, and openat2 does
+// not stop there.
+func (w *walker) identify(f, child *frame) error {
 	st, err := child.dir.Stat()
 	if err != nil {
 		return w.stop(policy.ReasonRemoval, "fstat", f, child.name, err)
@@ -225,7 +225,7 @@ func (w *walker) known(f, child *frame) error {
 	return nil
 }
 
-// notEntered sorts the errors of a step down.
+// notEntered handles the error of a step down.
 func (w *walker) notEntered(f *frame, name string, err error) error {
 	switch {
 	case change.Is(err, unix.ENOENT):
@@ -237,26 +237,26 @@ func (w *walker) notEntered(f *frame, name string, err error) error {
 		return w.file(f, name)
 	case change.Is(err, unix.EXDEV):
 		return w.stop(policy.ReasonMounted, "openat2", f, name, err)
-	case f.mode == count: // a directory that cannot be opened is kept
+	case f.mode == count:
 		w.survey.files = true
 		return nil
 	case change.Is(err, unix.EPERM, unix.EACCES):
-		w.leaveOne(f, name, beneath.PathError("openat2", w.path(f, name), err))
+		w.keepDir(f, name, beneath.PathError("openat2", w.path(f, name), err))
 		return nil
 	default:
 		return w.stop(policy.ReasonRemoval, "openat2", f, name, err)
 	}
 }
 
-// push makes the child the top, and closes the oldest descriptor of a uniform tree when too many are open. The
-// at most five levels that are judged remain open, and so does the next one.
+// push puts the child on the stack. If too many directories are open, it closes the topmost one below uniformTop;
+// the at most five levels that are judged and uniformTop itself remain open.
 func (w *walker) push(child frame) error {
 	w.stack = append(w.stack, child)
 	if len(w.stack)-w.closed <= maxOpen {
 		return nil
 	}
 	if w.closed == 0 {
-		w.closedFrom = w.uniform() + 1 // lift moves to the top of it
+		w.closedFrom = w.uniformTop() + 1 // lift moves to the top of it
 	}
 	f := &w.stack[w.closedFrom+w.closed]
 	f.dir.Close()
@@ -265,7 +265,7 @@ func (w *walker) push(child frame) error {
 	return nil
 }
 
-// rel is the path of name in f from the pod directory, as policy wants it.
+// rel returns the path of name in f relative to the pod directory.
 func (w *walker) rel(f *frame, name string) []string {
 	rel := make([]string, 0, 8)
 	for i := 1; i < len(w.stack) && &w.stack[i-1] != f; i++ {
@@ -277,7 +277,7 @@ func (w *walker) rel(f *frame, name string) []string {
 	return rel
 }
 
-// path is the path of name in f, for messages. The middle of a long one is left out.
+// path returns the path of name in f for messages, without the middle of a long one.
 func (w *walker) path(f *frame, name string) string {
 	rel := w.rel(f, name)
 	if len(rel) > 40 {
@@ -286,27 +286,27 @@ func (w *walker) path(f *frame, name string) string {
 	return w.b.r.quarPath(w.entry + "/" + strings.Join(rel, "/"))
 }
 
-// liftFrom is the number of levels of a tree to be removed that the walk descends; deeper directories are moved
-// to the tree's top first. Landlock checks each level up to the quarantine at each step: without moving, a tree
-// of 12,000 levels took 47 s of processor time, and one of 160,000 would take hours. Any pod can create such a
-// tree. Programs rarely create one this deep.
+// liftFrom is how many levels the walk descends in a tree to be removed; deeper directories are moved to the
+// tree's top first. Landlock checks each level up to the quarantine at each step: without moving, a tree of 12,000
+// levels took 47 s of processor time, and one of 160,000 would take hours. Any pod can create such a tree.
 const liftFrom = 128
 
-// uniform returns the topmost directory of the walk that is not judged, -1 where there is none.
-func (w *walker) uniform() int {
+// uniformTop returns the index of the topmost directory on the stack that is not in mode judge, or -1. All below
+// it is of one class.
+func (w *walker) uniformTop() int {
 	return slices.IndexFunc(w.stack, func(f frame) bool { return f.mode != judge })
 }
 
-// lift moves a directory of f that is too deep to the top of the tree to be removed, where the walk reaches it
-// later. The whole tree is of one class, so a kill in between does not change what may be removed. If it cannot
-// be moved, it is removed in place.
+// lift moves a directory of f that is too deep to the top of its uniform tree, where the walk reaches it later. The
+// tree is of one class, so a kill in between does not change what may be removed. A directory that cannot be moved
+// is removed in place.
 func (w *walker) lift(ctx context.Context, f, child *frame) (bool, error) {
-	top := w.uniform()
+	top := w.uniformTop()
 	if child.mode != whole || top < 0 || len(w.stack)-top < w.b.r.guards.liftFrom {
 		return false, nil
 	}
 	w.checkAt = 0
-	if err := w.check(ctx); err != nil { // a tree that was moved away is not fetched back
+	if err := w.check(ctx); err != nil { // it must not bring back a tree that was moved out of quarantine
 		return false, err
 	}
 	to, as := &w.stack[top], "lifted-"+strconv.FormatUint(rand.Uint64(), 36)

@@ -1,10 +1,9 @@
-// Package confine runs what changes the disk: one batch at a time, each on a thread of its own
-// that puts itself under Landlock, so that whatever the code gets wrong, the kernel refuses it
-// outside of the directories that the batch has opened.
+// Package confine runs the batches that change the disk, one at a time, each on its own thread. The batch opens its
+// directories and then calls Confine, which restricts the thread to them by Landlock: even if the code is wrong, the
+// kernel refuses a change elsewhere. A batch may have more threads. Each calls Confine before it begins, and the
+// batch ends after all of them.
 //
-// It opens and changes nothing itself. A caller opens its directories in the batch, calls
-// Confine with them, and begins only then. A batch may have more threads: each calls Confine before
-// it begins, and the batch ends after all of them.
+// The package changes no file itself.
 package confine
 
 import (
@@ -19,9 +18,9 @@ import (
 )
 
 var (
-	// ErrNotBegun is of a batch that was stopped before its first step.
+	// ErrNotBegun is the error of a batch that was stopped before its first step.
 	ErrNotBegun = errors.New("stopped before it was begun")
-	// ErrNoAnswer is of a batch that was given up and may still be under way.
+	// ErrNoAnswer is the error of a batch that was abandoned and may still change the disk.
 	ErrNoAnswer = errors.New("the file system does not answer; what was done of the batch is not known")
 )
 
@@ -30,15 +29,15 @@ type Runner struct {
 	log   *slog.Logger
 	grace time.Duration
 	busy  chan struct{} // holds a token while a batch's thread lives
-	// abi is the version of the kernel's Landlock, abiErr why there is none, and handled the
-	// rights that a batch has only where it is given them; 0 confines nothing.
+	// abi is the version of the kernel's Landlock, and abiErr the reason if there is none. handled has the rights
+	// that a batch has only where a Grant allows them; 0 confines nothing.
 	abi     int
 	abiErr  error
 	handled uint64
 }
 
-// New asks the kernel for Landlock. grace is how long Run waits, after its context has ended,
-// for the call that is under way.
+// New returns a Runner, and asks the kernel for its version of Landlock. grace is how long Run waits for the batch
+// after its context has ended.
 func New(grace time.Duration, log *slog.Logger) *Runner {
 	r := &Runner{log: log, grace: grace, busy: make(chan struct{}, 1)}
 	r.abi, r.abiErr = ll.LandlockGetABIVersion()
@@ -46,8 +45,8 @@ func New(grace time.Duration, log *slog.Logger) *Runner {
 	return r
 }
 
-// Run runs a batch on a thread of its own and waits for it. ErrNotBegun: ctx ended while
-// another batch was under way. ErrNoAnswer: it was given up, and its thread is left behind.
+// Run runs a batch on its own thread and waits for it. It returns ErrNotBegun if ctx ended while another batch ran,
+// and ErrNoAnswer if it abandoned the batch, whose thread remains.
 func (r *Runner) Run(ctx context.Context, run func()) error {
 	select {
 	case r.busy <- struct{}{}:

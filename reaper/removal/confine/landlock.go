@@ -10,8 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// landlockABI is the first version in which a rename from one directory to another can be
-// allowed at all (REFER, Linux 5.19): before it nothing could be parked.
+// landlockABI is the first version that can allow a rename between directories (REFER, Linux 5.19), which park
+// needs.
 const landlockABI = 2
 
 // handledSince lists the rights that each version of Landlock's ABI can refuse (landlock(7), "Filesystem
@@ -31,22 +31,21 @@ var handledSince = [...]struct {
 	{5, ll.AccessFSIoctlDev}, // Linux 6.10
 }
 
-// The rights of a batch in and below a directory. None of them allows to execute, to truncate, or to control a
-// device.
+// The rights of a batch in and below a directory. None allows it to execute or truncate a file or to control a device.
 const (
 	makeAny = ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSym | ll.AccessFSMakeSock |
 		ll.AccessFSMakeFifo | ll.AccessFSMakeChar | ll.AccessFSMakeBlock
-	// MayRead is for trees that are only counted.
-	MayRead = ll.AccessFSReadFile | ll.AccessFSReadDir
+	// mayRead is for /proc.
+	mayRead = ll.AccessFSReadFile | ll.AccessFSReadDir
 	// MayMove is for the pods directory and the quarantine. A rename between them may gain no right (EXDEV), in
 	// either direction, and renaming a file into a directory requires the right to create its type there.
-	MayMove = MayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | makeAny | ll.AccessFSRefer
-	// MayReplace is for a directory of CNI's: files only, and none out of it or into it.
-	MayReplace = MayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveFile | ll.AccessFSMakeReg
+	MayMove = mayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | makeAny | ll.AccessFSRefer
+	// MayReplace is for the CNI directories: it allows to write, make and remove regular files, but not to rename
+	// them to another directory.
+	MayReplace = mayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveFile | ll.AccessFSMakeReg
 )
 
-// handledBy returns the rights that a kernel of this version can refuse, 0 where that would
-// not do.
+// handledBy returns the rights that a kernel of this version can refuse, or 0 before landlockABI.
 func handledBy(abi int) (handled uint64) {
 	if abi < landlockABI {
 		return 0
@@ -72,7 +71,7 @@ func (r *Runner) Landlock() policy.Fact {
 
 // Grant is a set of rights in and below an open directory.
 type Grant struct {
-	FD     int // -1 is none
+	FD     int // -1 grants nothing
 	Rights uint64
 }
 
@@ -96,11 +95,10 @@ func (r *Runner) Confine(grants ...Grant) error {
 		return confineError("landlock_create_ruleset", err)
 	}
 	defer beneath.Close(set)
-	// For the messages that name who holds a lock, and for mount IDs (beneath.MountID); neither is
-	// needed where there is no /proc.
+	// A batch reads /proc for the holder of a lock, for a message, and for mount IDs (beneath.MountID).
 	if proc, err := beneath.OpenDirPath("/proc"); err == nil {
 		defer beneath.Close(proc)
-		grants = append(grants, Grant{proc, MayRead})
+		grants = append(grants, Grant{proc, mayRead})
 	}
 	for _, g := range grants {
 		if g.FD < 0 {
@@ -110,7 +108,7 @@ func (r *Runner) Confine(grants ...Grant) error {
 			return confineError("landlock_add_rule", err)
 		}
 	}
-	// landlock_restrict_self(2) wants this, or CAP_SYS_ADMIN; it, too, is the thread's own.
+	// landlock_restrict_self(2) requires this or CAP_SYS_ADMIN. It also affects only this thread.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return confineError("prctl", err)
 	}

@@ -16,19 +16,18 @@ import (
 const maxVolData = 1 << 20
 
 var (
-	errUnknown = errors.New(`neither the ledger nor a manifest identifies it; remove it with "orphan-reaper quarantine purge --force"`)
-	errThere   = errors.New("it was gone and is there again, so it has to be judged anew")
+	errUnidentified = errors.New(`neither the ledger nor a manifest identifies it; remove it with "orphan-reaper quarantine purge --force"`)
+	errReappeared   = errors.New("it was missing and exists again, so it must be judged again")
 )
 
-// remove removes from quarantine/Entry what the plan allows. The identity in the ledger suffices: a full disk
-// may have had no room for the manifest. An entry that is not in the ledger needs its manifest, which is
-// therefore removed last.
+// remove removes from quarantine/Entry what the plan allows. An entry that is in the ledger needs no manifest,
+// since a full disk may have had no room for it. Any other entry needs one, which is therefore removed last.
 func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 	out := policy.Outcome{Action: a}
 	entry := a.Entry
 	if b.h.quarErr != nil {
-		// Also where there is no quarantine: that may be a disk that is not mounted, or another
-		// --quarantine-dir than the one that the entry went to. It does not mean that it is gone.
+		// A missing quarantine does not show that the entry is gone: its disk may not be mounted, or
+		// --quarantine-dir may have changed.
 		return refuse(a, policy.ReasonRemoval, b.h.quarErr)
 	}
 	id, err := b.h.quar.Identify(entry)
@@ -42,33 +41,35 @@ func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 	case err != nil:
 		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
 	case !sameParked(a.ID, id):
-		return refuse(a, policy.ReasonRemoval, beneath.PathError("statx", b.r.quarPath(a.Entry), errOther))
+		return refuse(a, policy.ReasonRemoval, beneath.PathError("statx", b.r.quarPath(a.Entry), errReplaced))
 	case a.Take == contents.TakeNone:
-		return refuse(a, policy.ReasonContentUnknown, beneath.PathError("unlinkat", b.r.quarPath(a.Entry), errThere))
-	case a.Take != contents.TakeAll && (isConflict(a.Entry) || a.ID == (policy.DirID{}) && !b.there(a.Entry+manifestSuffix)):
-		return refuse(a, policy.ReasonContentUnknown, beneath.PathError("unlinkat", b.r.quarPath(a.Entry), errUnknown))
+		return refuse(a, policy.ReasonContentUnknown, beneath.PathError("unlinkat", b.r.quarPath(a.Entry), errReappeared))
+	case a.Take != contents.TakeAll && (isConflict(a.Entry) || a.ID == (policy.DirID{}) && !b.inQuarantine(a.Entry+manifestSuffix)):
+		return refuse(a, policy.ReasonContentUnknown, beneath.PathError("unlinkat", b.r.quarPath(a.Entry), errUnidentified))
 	}
-	b.buffer()
 	w := &walker{b: b, entry: a.Entry, take: a.Take, out: &out}
 	w.outcome(w.start(ctx, entry, id))
 	return out
 }
 
-// start opens the entry, sees that it is the one that was identified, and walks.
+// start opens the entry, checks its identity and walks it.
 func (w *walker) start(ctx context.Context, entry string, id policy.DirID) error {
+	if w.b.dents.buf == nil {
+		w.b.dents.buf = make([]byte, firstBuffer)
+	}
 	root := frame{dir: w.b.h.quar, id: w.b.h.quarID}
 	dir, err := root.dir.Step(entry)
 	if err != nil {
 		return &stopped{policy.ReasonRemoval, beneath.PathError("openat2", w.path(nil, ""), err)}
 	}
 	top := frame{dir: dir, name: entry, mode: judge, class: contents.ClassSkeleton}
-	if err := w.known(&root, &top); err != nil {
+	if err := w.identify(&root, &top); err != nil {
 		dir.Close()
 		return err
 	}
 	if top.id != id {
 		dir.Close()
-		return &stopped{policy.ReasonRemoval, beneath.PathError("openat2", w.path(nil, ""), errOther)}
+		return &stopped{policy.ReasonRemoval, beneath.PathError("openat2", w.path(nil, ""), errReplaced)}
 	}
 	if err := w.push(top); err != nil {
 		return err
@@ -95,7 +96,7 @@ func (w *walker) outcome(err error) {
 		o.Result = policy.Refused
 	case isStop || w.first != nil:
 		o.Result = policy.Failed
-	case w.left:
+	case w.kept:
 		o.Result = policy.Partly
 	default:
 		o.Result = policy.Done
@@ -109,7 +110,7 @@ func (w *walker) outcome(err error) {
 	}
 }
 
-// file removes or keeps one name of f that is not a directory, or was none a moment ago.
+// file removes or keeps one name of f that was not a directory when f was listed.
 func (w *walker) file(f *frame, name string) error {
 	st, err := f.dir.StatName(name)
 	switch {
@@ -127,21 +128,21 @@ func (w *walker) file(f *frame, name string) error {
 	switch f.mode {
 	case whole:
 	case prune:
-		w.leftRow(f, name, contents.ClassData, &st)
+		w.keepFile(f, name, contents.ClassData, &st)
 		return nil
 	case count:
-		w.counted(&st)
+		w.survey.files = true
+		w.survey.add(share(&st))
 		return nil
 	case judge:
 		if f.ephemeral && name == contents.VolData {
 			f.putOff = true
 			return nil
 		}
-		judged, goes := w.judged(f, name, &st)
-		if !goes {
+		var remove bool
+		if class, remove = w.classify(f, name, &st); !remove {
 			return nil
 		}
-		class = judged
 	}
 	return w.unlink(f, name, class, &st)
 }
@@ -155,7 +156,7 @@ func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.St
 		if st.Nlink <= 1 {
 			bytes = int64(st.Blocks) * 512 // no file has 2^63 bytes
 		}
-		w.count(class, bytes)
+		w.removed(class, bytes)
 		return nil
 	case change.Is(err, unix.ENOENT):
 		return nil
@@ -165,8 +166,8 @@ func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.St
 	case change.Is(err, unix.EBUSY):
 		return w.stop(policy.ReasonMounted, "unlinkat", f, name, err)
 	case change.Is(err, unix.EPERM, unix.EACCES):
-		// Mostly immutable or append-only. It is reported and the attribute never cleared.
-		w.leftRow(f, name, class, st)
+		// Usually it is immutable or append-only. We never clear an attribute.
+		w.keepFile(f, name, class, st)
 		w.note(beneath.PathError("unlinkat", w.path(f, name), err))
 		return nil
 	default:
@@ -174,19 +175,19 @@ func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.St
 	}
 }
 
-// judged returns the class of a name at a level where each has its own, and whether it is removed. A
-// vol_data.json is removed only when its content is in the outcome.
-func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (contents.Class, bool) {
+// classify returns the class of a name at a level where each name has its own class, and whether it is removed. A
+// vol_data.json is removed only when its content is in the outcome. classify records a file that is kept.
+func (w *walker) classify(f *frame, name string, st *unix.Statx_t) (class contents.Class, remove bool) {
 	rel := w.rel(f, name)
-	class := contents.ClassOf(rel, beneath.EntryType(st.Mode), int64(st.Size)) // a file's size is an off_t
+	class = contents.ClassOf(rel, beneath.EntryType(st.Mode), int64(st.Size)) // a file's size is an off_t
 	volData := class == contents.ClassSkeleton && name == contents.VolData && rel[0] == "volumes"
 	if contents.ByText(rel, beneath.EntryType(st.Mode), int64(st.Size)) { // as above
 		if content, err := f.dir.ReadFile(name, contents.BiggestText); err == nil {
 			class = contents.ClassOfText(rel, content)
 		}
 	}
-	goes := w.take.Has(class)
-	if goes && volData {
+	remove = w.take.Has(class)
+	if remove && volData {
 		content, err := f.dir.ReadFile(name, maxVolData)
 		if err == nil {
 			if w.out.VolData == nil {
@@ -194,18 +195,18 @@ func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (contents.Class
 			}
 			w.out.VolData[quoted(rel)] = string(content)
 		} else if w.take != contents.TakeAll {
-			class, goes = contents.ClassData, false
+			class, remove = contents.ClassData, false
 		}
 	}
-	if !goes {
-		w.leftRow(f, name, class, st)
+	if !remove {
+		w.keepFile(f, name, class, st)
 	}
-	return class, goes
+	return class, remove
 }
 
-// last removes the file that was put off, after the rest of f. If something is kept, so is the file that
-// identifies it, until it has aged; then an operator decides.
-func (w *walker) last(f *frame) error {
+// removeVolData removes the vol_data.json that was put off, after the rest of f. If something is kept, the file
+// that identifies it is kept too, until it has aged; then an operator decides.
+func (w *walker) removeVolData(f *frame) error {
 	f.putOff, f.ephemeral = false, false
 	if !f.kept {
 		return w.file(f, contents.VolData)
@@ -218,26 +219,26 @@ func (w *walker) last(f *frame) error {
 	if w.take.Has(class) {
 		class = contents.ClassData
 	}
-	w.leftRow(f, contents.VolData, class, &st)
+	w.keepFile(f, contents.VolData, class, &st)
 	return nil
 }
 
-// count counts one entry that was removed, for the record and for who waits.
-func (w *walker) count(class contents.Class, bytes int64) {
+// removed counts one removed entry for the record and for the progress display.
+func (w *walker) removed(class contents.Class, bytes int64) {
 	w.tally[class].Add(policy.Tally{Entries: 1, Bytes: bytes})
 	w.removals++
 	w.b.work.Add(1)
 }
 
-// leaveOne leaves a directory of f (or f itself) because of an error.
-func (w *walker) leaveOne(f *frame, name string, err error) {
+// keepDir keeps a directory of f (or f itself) because of an error.
+func (w *walker) keepDir(f *frame, name string, err error) {
 	f.kept = true
 	w.note(err)
 	w.row(policy.Residue{Path: quoted(w.rel(f, name)), Class: f.class, Entries: 1, Partial: true})
 }
 
-// leftRow reports one file that is kept.
-func (w *walker) leftRow(f *frame, name string, class contents.Class, st *unix.Statx_t) {
+// keepFile records one file that is kept.
+func (w *walker) keepFile(f *frame, name string, class contents.Class, st *unix.Statx_t) {
 	f.kept = true
 	w.row(policy.Residue{Path: quoted(w.rel(f, name)), Class: class, Entries: 1, Bytes: share(st)})
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// maxLeft bounds the rows of kept files; the rest is summed in one.
+// maxLeft limits the rows of kept files. The rest is summed in one row per class.
 const maxLeft = 256
 
-// note keeps the first error that stopped no more than one entry.
+// note keeps the first error that did not stop the walk.
 func (w *walker) note(err error) {
 	if w.first == nil {
 		w.first = err
 	}
 }
 
-// share is a file's part of its allocated bytes among all its names.
+// share returns a file's allocated bytes divided by the number of its names.
 func share(st *unix.Statx_t) int64 {
 	return int64(st.Blocks) * 512 / max(1, int64(st.Nlink)) // no file has 2^63 bytes
 }
@@ -44,7 +44,7 @@ func (w *walker) row(r policy.Residue) {
 	w.out.Left = append(left, r)
 }
 
-// quoted is a path for records: as it is, or quoted where it would not survive there.
+// quoted returns a path for records, shortened if it is very long and quoted if it has unprintable characters.
 func quoted(rel []string) string {
 	path := strings.Join(rel, "/")
 	if len(path) > 4096 {
@@ -57,43 +57,42 @@ func quoted(rel []string) string {
 }
 
 const (
-	// surveyEntries and surveyDepth bound the survey of a tree that is kept: it is for the record, and to find
-	// trees that hold only directories. All directories up to surveyDepth remain open, so that none is listed
-	// twice.
+	// surveyEntries and surveyDepth limit the survey of a tree that is kept. All directories up to surveyDepth
+	// remain open, so that none is listed twice.
 	surveyEntries = 10_000
 	surveyDepth   = 40
 )
 
-// survey is the result of a walk in mode count over a tree that may not be removed.
+// survey is the result of a walk in mode count over a tree that may not be removed. It gives the record the size
+// of the tree, and finds trees that hold only directories.
 type survey struct {
-	root      int // its place in the stack
+	root      int // index of its top directory in the stack
 	residue   policy.Residue
-	files     bool // there is anything but directories, or what could not be opened
+	files     bool // there is a file, or something that could not be opened
 	exhausted bool
 }
 
-// begin begins the survey of a directory of f that is about to be pushed.
-func (w *walker) begin(f, child *frame) {
+// beginSurvey begins the survey of a directory of f that is about to be pushed.
+func (w *walker) beginSurvey(f, child *frame) {
 	child.mode = count
 	w.survey = survey{root: len(w.stack), residue: policy.Residue{Path: quoted(w.rel(f, child.name)), Class: child.class}}
 	w.survey.add(child.bytes)
 }
 
-// add counts one entry.
 func (s *survey) add(bytes int64) {
 	s.residue.Entries++
 	s.residue.Bytes += bytes
 }
 
-// over ends the survey before its end.
+// over reports whether the survey has reached a limit.
 func (s *survey) over() bool {
 	s.exhausted = s.exhausted || s.residue.Entries >= surveyEntries
 	return s.exhausted
 }
 
-// surveyed ends the survey of the tree of f. If it holds nothing but directories it is skeleton, and
-// is removed by rmdir alone, which removes no file whatever comes in between: f is then walked again.
-func (w *walker) surveyed(f *frame) (again bool, err error) {
+// endSurvey ends the survey of the tree of f. A tree that holds only directories is skeleton: it is walked again,
+// and removed by rmdir alone, which never removes a file that appears meanwhile.
+func (w *walker) endSurvey(f *frame) (again bool, err error) {
 	s := &w.survey
 	if !s.files && !s.exhausted && w.take.Has(contents.ClassSkeleton) {
 		f.mode, f.class, f.read = prune, contents.ClassSkeleton, false
@@ -106,10 +105,4 @@ func (w *walker) surveyed(f *frame) (again bool, err error) {
 	s.residue.Partial = s.exhausted
 	w.row(s.residue)
 	return false, nil
-}
-
-// counted counts one name of f that is no directory.
-func (w *walker) counted(st *unix.Statx_t) {
-	w.survey.files = true
-	w.survey.add(share(st))
 }

@@ -19,21 +19,20 @@ import (
 func isLeaf(entry string) bool { return strings.HasSuffix(entry, policy.LeafSuffix) }
 
 var (
-	errLeafGone = errors.New("the directory is no longer there, so what lay in it can only be copied to where it is wanted")
-	errNameLies = errors.New("something of the same name lies there again; move that away first, or copy what is wanted")
-	errNotMade  = errors.New("it holds more than the path of one leaf")
+	errLeafGone   = errors.New("the directory is no longer there; copy its content to where you want it")
+	errNameTaken  = errors.New("something with the same name exists there; move it away first, or copy what you want")
+	errNotOneLeaf = errors.New("it holds more than the path of one leaf")
 )
 
-// putBackLeaf moves cleared content back into the leaf, after checking that all of it fits. The entry itself
-// shows which leaf it was, so that it can be put back without the ledger. Names that cannot be put back (the
-// leaf is gone, or mounted on, or has one of the names) remain in quarantine, and the result is Partly. If the
-// whole pod directory is gone and an operator restores it, the entry, which has the same layout, becomes the
-// pod directory.
+// putBackLeaf moves cleared content back into the leaf. The entry's layout shows which leaf that is, so the ledger
+// is not needed. If the leaf is missing, is a mount point or has one of the names, the content stays in quarantine,
+// and the result is Partly. If the pod directory is missing and an operator restores the entry, the entry, which has
+// the same layout, becomes the pod directory.
 //
-// A second run after a kill finds the rest in quarantine and moves it, too.
+// After a kill, a second run moves the rest.
 func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 	if errors.Is(b.h.quarErr, unix.ENOENT) {
-		return policy.Outcome{Action: a, Result: policy.Done} // killed before it made the quarantine
+		return policy.Outcome{Action: a, Result: policy.Done} // clear was killed before it made the quarantine
 	}
 	if err := b.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
@@ -41,13 +40,13 @@ func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome
 	id, err := b.h.quar.Identify(a.Entry)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		// Nothing was moved, or all of it has gone back.
+		// Nothing was moved, or all of it was moved back.
 		b.dropManifest(a.Entry)
 		return policy.Outcome{Action: a, Result: policy.Done}
 	case err != nil:
 		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
 	case !sameParked(a.ID, id):
-		return refuse(a, policy.ReasonCannotMove, beneath.PathError("statx", b.r.quarPath(a.Entry), errOther))
+		return refuse(a, policy.ReasonCannotMove, beneath.PathError("statx", b.r.quarPath(a.Entry), errReplaced))
 	}
 	if a.ByPerson {
 		if live, err := b.h.pods.Exists(string(a.UID)); err == nil && !live {
@@ -59,25 +58,25 @@ func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome
 		return refuse(a, policy.ReasonCannotMove, beneath.PathError("openat2", b.r.quarPath(a.Entry), err))
 	}
 	if from == nil {
-		return b.undone(a) // killed before it had made all of it
+		return b.finishPutBack(a) // clear was killed before it had made the entry
 	}
 	defer from.Close()
 	a.Leaf = strings.Join(rel, "/")
 	leaf, err := b.openLeaf(a, rel)
 	if err != nil {
-		return b.stays(ctx, a, cannotOpen(b.leafPath(a), err))
+		return b.keepContent(ctx, a, cannotOpen(b.leafPath(a), err))
 	}
 	defer leaf.Close()
-	if err := b.fits(from, leaf, b.leafPath(a)); err != nil {
-		return b.stays(ctx, a, err)
+	if err := b.checkFits(from, leaf, b.leafPath(a)); err != nil {
+		return b.keepContent(ctx, a, err)
 	}
-	if err := b.fill(from, leaf); err != nil {
-		return b.half(ctx, a, err)
+	if err := b.moveBack(from, leaf); err != nil {
+		return b.partlyMoved(ctx, a, err)
 	}
-	return b.undone(a)
+	return b.finishPutBack(a)
 }
 
-// putBackWhole makes the entry the pod directory.
+// putBackWhole moves the entry to pods/UID.
 func (b *batch) putBackWhole(a policy.Action, id policy.DirID) policy.Outcome {
 	err := b.rename(b.h.quar, a.Entry, b.h.pods, string(a.UID))
 	if err != nil {
@@ -87,8 +86,8 @@ func (b *batch) putBackWhole(a policy.Action, id policy.DirID) policy.Outcome {
 	return b.arrived(a, id)
 }
 
-// openEntry opens the nested directories of the entry, as makeEntry made them, down to the content of the leaf,
-// and returns the leaf's path. The handle is nil if the path ends before.
+// openEntry opens the nested directories that makeEntry made, down to the content of the leaf, and returns the
+// leaf's path. The handle is nil if the path is incomplete.
 func (b *batch) openEntry(a policy.Action) (rel []string, dir *beneath.Dir, err error) {
 	at, err := b.h.quar.Step(a.Entry)
 	if err != nil {
@@ -100,7 +99,7 @@ func (b *batch) openEntry(a policy.Action) (rel []string, dir *beneath.Dir, err 
 		}
 		names, err := b.names(at)
 		if err == nil && len(names) > 1 {
-			err = errNotMade
+			err = errNotOneLeaf
 		}
 		if err != nil || len(names) == 0 {
 			at.Close()
@@ -109,9 +108,9 @@ func (b *batch) openEntry(a policy.Action) (rel []string, dir *beneath.Dir, err 
 		rel = append(rel, names[0])
 		if len(rel) > 4 {
 			at.Close()
-			return nil, nil, errNotMade
+			return nil, nil, errNotOneLeaf
 		}
-		if at, err = b.down(at, rel[len(rel)-1:]); err != nil {
+		if at, err = b.stepDown(at, rel[len(rel)-1:]); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -127,8 +126,8 @@ func cannotOpen(path string, err error) error {
 	return beneath.PathError("openat2", path, err)
 }
 
-// fits returns why the content of from cannot be moved into leaf.
-func (b *batch) fits(from, leaf *beneath.Dir, path string) error {
+// checkFits returns an error if a name in from exists in leaf.
+func (b *batch) checkFits(from, leaf *beneath.Dir, path string) error {
 	mine, err := b.names(from)
 	if err != nil {
 		return err
@@ -140,45 +139,40 @@ func (b *batch) fits(from, leaf *beneath.Dir, path string) error {
 	slices.Sort(theirs)
 	for _, name := range mine {
 		if _, taken := slices.BinarySearch(theirs, name); taken {
-			return beneath.PathError("renameat2", path+"/"+name, errNameLies)
+			return beneath.PathError("renameat2", path+"/"+name, errNameTaken)
 		}
 	}
 	return nil
 }
 
-// stays keeps the content in quarantine, unchanged.
-func (b *batch) stays(ctx context.Context, a policy.Action, why error) policy.Outcome {
-	out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w; it lies in %s", why, b.r.quarPath(a.Entry+"/"+a.Leaf)))
+// keepContent returns the outcome of content that stays in quarantine.
+func (b *batch) keepContent(ctx context.Context, a policy.Action, why error) policy.Outcome {
+	out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w; it is kept in %s", why, b.r.quarPath(a.Entry+"/"+a.Leaf)))
 	out.Result = policy.Partly
-	return b.cleared(ctx, out)
+	return b.withResidue(ctx, out)
 }
 
-// half is the outcome of a way back that ended in the middle. Nothing is lost: some is in the leaf and the rest
-// in quarantine. Content that a second try cannot move remains so.
-func (b *batch) half(ctx context.Context, a policy.Action, cause error) policy.Outcome {
+// partlyMoved returns the outcome if some of the content is in the leaf and the rest in quarantine. It is Partly if a
+// second try cannot move the rest, and Failed if it can.
+func (b *batch) partlyMoved(ctx context.Context, a policy.Action, cause error) policy.Outcome {
 	err := fmt.Errorf("only some of it could be moved back: %w", explain(beneath.PathError("renameat2", b.leafPath(a), cause)))
 	if change.Is(cause, unix.EEXIST, unix.ENOENT) {
-		return b.stays(ctx, a, err)
+		return b.keepContent(ctx, a, err)
 	}
-	out := refuse(a, policy.ReasonCannotMove, err)
-	out.Result = policy.Failed
-	return out
+	return failed(a, policy.ReasonCannotMove, err)
 }
 
-// undone ends the way back: the entry holds nothing but the directories that we made.
-func (b *batch) undone(a policy.Action) policy.Outcome {
+// finishPutBack removes the entry, which holds only the directories that makeEntry made.
+func (b *batch) finishPutBack(a policy.Action) policy.Outcome {
 	if err := b.dropEntry(a); err != nil {
-		out := refuse(a, policy.ReasonCannotMove, err)
-		out.Result = policy.Failed
-		return out
+		return failed(a, policy.ReasonCannotMove, err)
 	}
 	return policy.Outcome{Action: a, Result: policy.Done}
 }
 
-// dropEntry removes the directories of an entry whose content has been put back, by rmdir, which removes only
-// empty ones, and then the manifest.
+// dropEntry removes the empty directories of an entry by rmdir, and then its manifest.
 func (b *batch) dropEntry(a policy.Action) error {
-	if !b.there(a.Entry) {
+	if !b.inQuarantine(a.Entry) {
 		b.dropManifest(a.Entry)
 		return nil
 	}
@@ -194,7 +188,7 @@ func (b *batch) dropEntry(a policy.Action) error {
 			return beneath.PathError("openat2", b.r.quarPath(a.Entry), err)
 		}
 		dirs = append(dirs, dir)
-		// The leaf's own directory is the last of ours; if it has content, rmdir fails.
+		// This is the leaf, the last directory that makeEntry made. If it has content, rmdir fails.
 		if _, ok := contents.SplitLeaf(strings.Join(rel, "/")); ok {
 			break
 		}
