@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// trouble is what is so for a time, and how the story says it.
+// trouble is a fault that lasts for a time, and its words in the story.
 type trouble struct {
 	words string
 	set   func(n *node, a act, on bool)
@@ -108,7 +108,7 @@ func (n *node) act(a act) {
 		n.observes = a.arg%4 == 0
 		n.kill(a.lasts)
 	case linesForged:
-		n.tell("somebody forges lines about %s", p)
+		n.tell("lines about %s are forged", p)
 		for i := range 1 + a.arg%4 {
 			n.log.forge(p.uid, a.arg/4+i)
 		}
@@ -118,7 +118,7 @@ func (n *node) act(a act) {
 			n.forgetSandboxes(q)
 		}
 	case logsCleaned:
-		n.tell("somebody removes the log directory of %s", p)
+		n.tell("the log directory of %s is removed", p)
 		p.logs, p.cleaned = p.logs && p.runs(), p.cleaned || p.done
 	case clockSet:
 		step := time.Duration(a.arg-32) * 3 * time.Minute
@@ -212,7 +212,7 @@ func (n *node) complete(p *pod) {
 	})
 }
 
-// losePower switches the machine off at once: of the changes that nobody synced, the last are lost.
+// losePower switches the machine off at once: of the changes that were not synced, the last are lost.
 func (n *node) losePower(a act) {
 	n.tell("the power fails")
 	if at := n.dice.IntN(len(n.unsynced) + 1); at < len(n.unsynced) {

@@ -26,7 +26,7 @@ type kubelet struct {
 
 const housekeeping = 2 * time.Second
 
-// later has this kubelet do something, unless it has ended by then.
+// later schedules something for this kubelet. It does not happen if the kubelet has ended by then.
 func (k *kubelet) later(d time.Duration, do func()) {
 	run := k.run
 	k.after(d, func() {
@@ -51,7 +51,7 @@ func (k *kubelet) start() {
 		for len(of) > 0 && !k.wants(of[0]) {
 			of = of[1:]
 		}
-		if k.faults.away && (len(of) == 0 || !of[0].static) { // it has its static pods, and waits for the API server's
+		if k.faults.away && (len(of) == 0 || !of[0].static) { // it has its static pods and waits for the API server
 			k.later(housekeeping, func() { admit(of) })
 			return
 		}
@@ -86,8 +86,8 @@ func (k *kubelet) start() {
 // wants reports whether the sources that the kubelet has want the pod.
 func (k *kubelet) wants(p *pod) bool { return p.wanted && (p.static || !k.alone) }
 
-// restart ends the kubelet and starts it again after d. Where somebody has broken its configuration it then has no API server, and ends
-// what the server wants, until that is mended.
+// restart ends the kubelet and starts it again after d. If its configuration is broken, it has no API server until that
+// is mended, and ends what the server wants.
 func (k *kubelet) restart(d time.Duration, broken bool) {
 	k.stop()
 	if k.alone = broken; !broken {
@@ -284,7 +284,7 @@ func (p *pod) stop() {
 	}
 }
 
-// unmount takes away the mounts of a pod's volumes, but for those that it cannot, and returns the directory.
+// unmount unmounts a pod's volumes, except for those that it cannot, and returns the directory.
 func (k *kubelet) unmount(p *pod) *dir {
 	d := k.dirs[p.uid]
 	if d == nil {
@@ -304,7 +304,7 @@ func (k *kubelet) unmount(p *pod) *dir {
 	return d
 }
 
-// tearDown takes away what the kubelet has made, and leaves what it cannot.
+// tearDown removes what the kubelet has made, and leaves what it cannot remove.
 func (k *kubelet) tearDown(p *pod) {
 	d := k.unmount(p)
 	if d == nil {
@@ -336,9 +336,9 @@ func (d *dir) mountedHere() bool {
 	return slices.ContainsFunc(d.mounts, func(m mount) bool { return !m.agent })
 }
 
-// keepHouse is HandlePodCleanups, every 2 s: what nobody knows is killed, cgroups go, and of each directory that is no
-// pod's the kubelet removes what it can. Of those that it cannot remove it names the first in sorted order. A directory with a
-// mount it passes over without a word.
+// keepHouse is HandlePodCleanups, every 2 s: it kills pods that are in no source, removes their cgroups, and removes what it can
+// of each directory that belongs to no pod. Of those that it cannot remove it logs the first in sorted order. It logs nothing
+// about a directory with a mount.
 func (k *kubelet) keepHouse() {
 	k.later(housekeeping, k.keepHouse)
 	k.swept = true
@@ -402,8 +402,8 @@ func (n *node) forgetSandboxes(p *pod) {
 	})
 }
 
-// reconstruct is what a kubelet does at its start with a volume's directory of a dead pod: it takes it for a volume of its own and
-// tries for ever to remove it, at intervals up to two minutes; or it tries once, and names the pod from then on.
+// reconstruct is what a kubelet does at its start with a volume's directory of a dead pod: it adopts it as a volume of its own and
+// tries for ever to remove it, at intervals up to two minutes; or it tries once, and reports the pod as an orphan from then on.
 func (k *kubelet) reconstruct(p *pod, d *dir) {
 	p.held, p.tries = true, 0
 	var try func()
@@ -419,7 +419,7 @@ func (k *kubelet) reconstruct(p *pod, d *dir) {
 		}
 		line := parsers.Sighting{UID: p.uid, Report: parsers.ReportTeardown, Count: parsers.NoCount, Volume: "nfs/share", Leaf: theLeaf, Path: theLeaf}
 		if p.index%4 == 1 {
-			line.Leaf = "" // it does not say that the directory is not empty
+			line.Leaf = "" // a line without the reason that the directory is not empty
 		}
 		k.log.write(line)
 		if p.tries++; p.index%2 == 0 && p.tries > 1 {

@@ -18,7 +18,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 	n.kubelet = kubelet{node: n, version: s.version, inFile: map[parsers.PodUID]bool{}}
 	n.log = log{
 		node: n, journald: s.byJournal, proved: map[parsers.PodUID]proof{}, named: map[parsers.PodUID]time.Duration{},
-		tore: map[parsers.PodUID]proof{}, said: map[parsers.PodUID]int{},
+		tornDown: map[parsers.PodUID]proof{}, said: map[parsers.PodUID]int{},
 	}
 	n.net = network{archives: map[string][]cni.File{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}

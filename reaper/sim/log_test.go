@@ -6,21 +6,21 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// log is the way of a line from the kubelet to the program.
+// log carries a line from the kubelet to the program.
 type log struct {
 	*node
 	journald bool          // else a file, whose lines have no time that is certain
 	late     time.Duration // how much later a line comes
 	lost     bool          // nothing comes
 	unread   []parsers.Sighting
-	tore     map[parsers.PodUID]proof         // the last line about each pod that it cannot tear down a volume
+	tornDown map[parsers.PodUID]proof         // the last line about each pod of which a volume could not be torn down
 	said     map[parsers.PodUID]int           // the last kubelet of which a line about each of them came
 	named    map[parsers.PodUID]time.Duration // when a line about each of them was read last
-	proved   map[parsers.PodUID]proof         // the first line of a kubelet that named each of them
+	proved   map[parsers.PodUID]proof         // the first line in which a kubelet reported each of them
 	current  parsers.Sighting
 }
 
-// proof is that the kubelet itself named a pod.
+// proof is a line in which the kubelet itself reported a pod.
 type proof struct {
 	run int // of the kubelet
 	at  time.Duration
@@ -31,8 +31,8 @@ func (by proof) by(n *node, then time.Duration) bool {
 	return by.run == n.kubelet.run && by.at < then && by.at > n.program.began && n.steps == 0
 }
 
-// heard reports whether the program read before then, since it and the kubelet were started, that the kubelet named the pod.
-func (l *log) heard(p *pod, then time.Duration) bool {
+// reported reports whether the program read before then, since it and the kubelet were started, a line in which the kubelet reported the pod.
+func (l *log) reported(p *pod, then time.Duration) bool {
 	return l.proved[p.uid].by(l.node, then)
 }
 
@@ -46,7 +46,7 @@ func (l *log) write(s parsers.Sighting) {
 	arrive := func() {
 		l.said[s.UID] = run
 		if l.arrive(s); s.Report == parsers.ReportTeardown {
-			l.tore[s.UID] = proof{run, l.now}
+			l.tornDown[s.UID] = proof{run, l.now}
 		}
 		if by := l.proved[s.UID]; l.program.up && s.Report != parsers.ReportTeardown && (by.run != run || by.at < l.program.began) {
 			l.proved[s.UID] = proof{run, l.now}

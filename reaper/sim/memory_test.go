@@ -17,12 +17,12 @@ import (
 )
 
 // memory is the state directory: a few files, in memory. What was written stays when the program is killed, also half a line. A power loss
-// takes what was not synced: any part of the bytes behind the last sync of their file, and any last changes of names.
+// loses what was not synced: any part of the bytes behind the last sync of their file, and any last changes of names.
 type memory struct {
 	*node
 	files  map[string]*file
 	inodes uint64
-	free   int64    // where the disk is full: what somebody gave back
+	free   int64    // where the disk is full: bytes freed since
 	undo   []func() // the changes of names since the last sync
 	spare  []byte   // of a file that was replaced
 }
@@ -102,7 +102,7 @@ func (m *memory) Rename(from, to string) error {
 	}
 	old := m.files[to]
 	if old != nil {
-		if m.free += old.size(); !m.powerFails && strings.HasSuffix(to, ".json") { // nobody holds a value's file open
+		if m.free += old.size(); !m.powerFails && strings.HasSuffix(to, ".json") { // no process holds a value's file open
 			m.spare = old.data
 		}
 	}
@@ -209,7 +209,7 @@ func (h *handle) WriteAt(b []byte, at int64) (int, error) {
 		copy(h.data[at:at+end], b[:end])
 		h.dirty = true
 	}
-	m.reach(stepWrite, "") // written, and nobody knows it yet
+	m.reach(stepWrite, "") // written, and not yet acknowledged
 	return len(b), nil
 }
 
@@ -283,7 +283,7 @@ func (h *handle) Name() string                       { return h.name }
 func (h *handle) Stat() (fs.FileInfo, error)         { return info{h.file}, nil }
 func (h *handle) ReadDir(int) ([]fs.DirEntry, error) { return nil, nil }
 
-// info is what stat(2) says of a file.
+// info is what stat(2) returns for a file.
 type info struct{ *file }
 
 func (i info) Name() string       { return i.name }

@@ -40,7 +40,7 @@ type node struct {
 	state    *memory
 	oracle   oracle
 	observes bool     // the program is started in mode observe
-	story    []string // nil where nobody reads it
+	story    []string // nil where it is not read
 	telling  bool
 }
 
@@ -94,7 +94,7 @@ func (q *events) pop() event {
 	return first
 }
 
-// after has something happen later.
+// after schedules an event.
 func (n *node) after(d time.Duration, do func()) {
 	n.turned++
 	n.queue.push(event{n.now + d, n.turned, do})
@@ -159,7 +159,7 @@ func (n *node) tell(format string, args ...any) {
 	n.story = append(n.story, when+fmt.Sprintf(format, args...))
 }
 
-// reach is a step of the program at which something may happen that waits for it.
+// reach carries out the acts that wait for this step of the program.
 func (n *node) reach(step step, uid parsers.PodUID) {
 	for i := 0; i < len(n.waiting); i++ {
 		if a := n.waiting[i]; a.step == step && (uid == "" || a.pod < 0 || n.pods[a.pod].uid == uid) {

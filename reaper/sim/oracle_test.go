@@ -13,7 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// oracle knows the truth, and says what the program has done wrong.
+// oracle knows the truth and reports what the program has done wrong.
 type oracle struct {
 	failed    string
 	class     string // the same for all failures of a kind
@@ -159,7 +159,7 @@ func (n *node) misleads(p *pod) bool {
 		return true // the age of its sandbox is not known
 	}
 	if p.deserted {
-		return true // it was misjudged, since its kubelet was, and nobody asked the API server
+		return true // it was misjudged, since its kubelet was, and the API server was not asked
 	}
 	// Its UID looks like the API server's, whose pods never come back, and neither its sandbox nor its manifest was there in any look.
 	return p.stated && !p.shown
@@ -235,7 +235,7 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 	o.speaks(n, last.readings, p, lastReasons)
 	static := len(p.uid) == policy.StaticUIDLen
 	lists := n.version >= 37 || n.asksKubelet || n.asksAPI
-	ran, spoke := r.id.PID-800, 0 // the kubelet of the look, and the last one that named any pod
+	ran, spoke := r.id.PID-800, 0 // the kubelet of the look, and the last one of which a line was read
 	for _, run := range n.log.said {
 		spoke = max(spoke, run)
 	}
@@ -249,7 +249,7 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 		o.fail(n, "%s was parked, though its volume is staged", p)
 	case r.fileErr != nil, !lists && file:
 		o.fail(n, "%s was parked, though a state file names it or cannot be read", p)
-	case p.held && n.log.tore[p.uid].by(n, o.looked) && n.log.tore[p.uid].at > o.blind && n.now-n.log.tore[p.uid].at < 10*time.Minute:
+	case p.held && n.log.tornDown[p.uid].by(n, o.looked) && n.log.tornDown[p.uid].at > o.blind && n.now-n.log.tornDown[p.uid].at < 10*time.Minute:
 		o.fail(n, "%s was parked, though its kubelet tears down a volume of it", p)
 	case p.held && spoke < ran:
 		o.fail(n, "%s was parked, though its kubelet tears down a volume of it, of which no line was read", p)
@@ -283,7 +283,7 @@ func (o *oracle) slowly(n *node, p *pod) {
 			continue
 		}
 		quiet = quiet || n.now-d.parked >= n.rules.HoldReported
-		of := &r.of[n.byUID[d.uid].index] // what is back, or is only in use, says nothing of the others
+		of := &r.of[n.byUID[d.uid].index] // what is back, or is only in use, is no evidence about the others
 		first = first || !of.manifest && of.seen == nil && !of.used && r.useErr == nil && r.static.Err == nil && !n.nameless(n.byUID[d.uid])
 	}
 	if first && (!n.released(p) || n.rules.HoldReported == 0 || !quiet) {
@@ -390,7 +390,7 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 		o.fail(n, "something of %s was removed %s after it was parked", p, n.now-d.parked)
 	case count == 0:
 	case class == contents.ClassData:
-		o.fail(n, "data of %s was removed, and nobody asked for that", p)
+		o.fail(n, "data of %s was removed, without an operator's command", p)
 	case class == contents.ClassEphemeral && n.now-d.parked < retention:
 		o.fail(n, "the emptyDir of %s was removed %s after it was parked", p, n.now-d.parked)
 	}
@@ -401,7 +401,7 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 	}
 }
 
-// purges judges a removal by an operator's command, who has not said that the pod lives.
+// purges judges a removal by an operator's command without --force.
 func (o *oracle) purges(n *node, p *pod) {
 	for _, reason := range [...]policy.Reason{
 		policy.ReasonSandbox, policy.ReasonContainer, policy.ReasonCgroup, policy.ReasonKubeletLists, policy.ReasonAPILists,

@@ -22,8 +22,8 @@ func (n *node) patience() time.Duration {
 	return d
 }
 
-// turns is how long each pod of a backlog may hold up the next: up to 1.36 a kubelet names one at a time, and what it names is its only word
-// on a pod that a state file still has.
+// turns is how long each pod of a backlog may hold up the next: up to 1.36 a kubelet reports one at a time, and its report is the only proof
+// for a pod that a state file still lists.
 func (n *node) turns() time.Duration {
 	if n.version >= 37 {
 		return 2 * time.Second
@@ -39,7 +39,7 @@ func (o *oracle) ends(n *node) {
 	for _, p := range n.pods {
 		if d := n.dirs[p.uid]; d != nil {
 			if why := n.keeps(p, d); why == "" {
-				o.fail(n, "%s is dead, nothing keeps it, and its directory is still there; the program says %v", p, o.says(p))
+				o.fail(n, "%s is dead, nothing keeps it, and its directory is still there; the program says %v", p, o.reasons(p))
 			}
 		}
 		begun := max(p.since, n.booted+n.kubelet.id.Start, n.calm)
@@ -62,7 +62,7 @@ func (o *oracle) ends(n *node) {
 			continue
 		}
 		due := n.now-d.parked > n.rules.Confirm+5*time.Minute
-		// A kubelet that has started since wrote down what it had read, and it names no pod that has no directory.
+		// A kubelet that has started since wrote down what it had read, and it reports no pod that has no directory.
 		if n.kubelet.inFile[d.uid] && d.by != n.kubelet.run {
 			continue
 		}
@@ -107,7 +107,7 @@ func (n *node) keeps(p *pod, d *dir) string {
 	case len(n.parkedMounts(p)) > 0:
 		return "something is mounted in what lies of it in quarantine"
 	case n.nameless(p):
-		return "nobody knows its name, and there is a manifest"
+		return "its name is not known, and there is a manifest"
 	case n.rules.NeedAPI && !slices.ContainsFunc(n.pods, func(q *pod) bool { return !q.static && q.wanted && q.runs() }):
 		return "nothing shows that the API server's list is of this node"
 	case d.entry != "" && n.kubelet.inFile[p.uid] && d.cut:
@@ -124,8 +124,8 @@ func (n *node) keeps(p *pod, d *dir) string {
 	return ""
 }
 
-// undated reports whether it is not known if the state file that names what lies in quarantine was written since it was parked. The kubelet
-// writes it anew when it takes in the next pod.
+// undated reports whether a state file lists what lies in quarantine, and the clock was set, so that the file may be older than the parking.
+// The kubelet writes the file anew when it admits the next pod.
 func (n *node) undated(d *dir) bool {
 	return d.entry != "" && n.kubelet.inFile[d.uid] && n.steps > d.steps
 }
@@ -145,7 +145,7 @@ func (n *node) parkedMounts(p *pod) []mount {
 	return parked
 }
 
-// hides reports whether the kubelet names another pod before this one, of which something keeps the directory.
+// hides reports whether the kubelet reports another pod before this one, and something keeps the directory of that one.
 func (n *node) hides(p *pod) bool {
 	first := p
 	for _, q := range n.pods {
@@ -156,8 +156,8 @@ func (n *node) hides(p *pod) bool {
 	return first != p && n.keeps(first, n.dirs[first.uid]) != ""
 }
 
-// says is why the program keeps a pod.
-func (o *oracle) says(p *pod) []policy.Why {
+// reasons returns why the program keeps a pod.
+func (o *oracle) reasons(p *pod) []policy.Why {
 	for v := range policy.At(o.report.Pods, policy.InPlace) {
 		if v.UID == p.uid {
 			return v.Why

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// plant is a defect that is put between the loop and the node: what the loop sees, or is told, is what it would have made of it with that
+// plant is a defect that is put between the loop and the node: the loop sees what it would have concluded with that
 // defect. The zero value is none.
 type plant struct {
 	look  func(n *node, look policy.Look, parked []policy.EntryState) // changes the evidence of a look
@@ -48,7 +48,7 @@ var plants = map[string]func() plant{
 			},
 		}
 	},
-	// A state file that goes stale counted until its pod was named in two looks a hold apart, and the kubelet names one pod at a time.
+	// A state file that goes stale counted until its pod was reported in two looks a hold apart, and the kubelet reports one pod at a time.
 	"K2": func() plant {
 		first := map[parsers.PodUID]time.Duration{}
 		return plant{look: func(n *node, look policy.Look, _ []policy.EntryState) {
@@ -133,7 +133,7 @@ var plants = map[string]func() plant{
 	"R1": func() plant {
 		return plant{take: func(n *node, a policy.Action) bool { return !n.manifests[a.Entry] }}
 	},
-	// What a crash cut short of a sweep over the files of CNI was finished whatever the gate said.
+	// A sweep over the files of CNI that a crash had cut short was finished although the gate was shut.
 	"R2": func() plant {
 		return plant{sweep: func(c cniRooms) {
 			for name, e := range c.program.store.Entries() {
@@ -162,7 +162,7 @@ var plants = map[string]func() plant{
 	},
 }
 
-// TestPlanted puts each defect back, and has it found from seeds that nobody chose.
+// TestPlanted puts each defect back, and has it found from seeds that were not chosen.
 func TestPlanted(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(plants)) {
 		t.Run(name, func(t *testing.T) {

@@ -17,11 +17,11 @@ type leftover uint8
 
 const (
 	leavesNothing leftover = iota // the kubelet removes the directory within two runs
-	leavesData                    // somebody wrote to a volume's directory while nothing was mounted there
+	leavesData                    // a process wrote to a volume's directory while nothing was mounted there
 	leavesVolData                 // vol_data.json of a CSI volume, its mount gone
-	leavesMount                   // a mount that nobody takes away; the kubelet then names nothing
+	leavesMount                   // a mount that stays; the kubelet then logs nothing
 	leavesAll                     // it never tore anything down
-	leavesLeaf                    // a directory that it takes for a volume of its own after a restart
+	leavesLeaf                    // a directory that it adopts as a volume of its own after a restart
 	numLeftovers
 )
 
@@ -64,7 +64,7 @@ type pod struct {
 	restored  bool // by the operator
 	named     bool // the program knows its name
 	shown     bool // a source has shown the program that it is a static pod
-	cleaned   bool // somebody removed its log directory after it had completed
+	cleaned   bool // its log directory was removed after it had completed
 	deserted  bool // a kubelet without the API server did not want it, though the server did
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// prober reads the node as reaper/probe does: one source after the other, each at its own moment, and the world goes on in between. What
-// the sources say it weighs by the same rules.
+// prober reads the node as reaper/probe does: one source after the other, each at its own moment, and the world goes on in between. It
+// weighs the answers by the same rules.
 type prober struct{ *node }
 
 var _ reaper.Prober = prober{}
@@ -144,8 +144,8 @@ func (r *readings) mountFact(yes bool) policy.Fact {
 	return known(yes, r.mountErr, "mountinfo", "something is mounted there")
 }
 
-// tellRuntime sets what the runtime says of a pod.
-func (r *readings) tellRuntime(e *policy.Evidence, p *pod) {
+// fillRuntime sets the facts of the runtime about a pod.
+func (r *readings) fillRuntime(e *policy.Evidence, p *pod) {
 	of, box, container := &r.of[p.index], r.boxErr, r.containerErr
 	if r.lists.Truth != policy.Yes {
 		box, container = errors.New(r.lists.Detail), errors.New(r.lists.Detail)
@@ -160,7 +160,7 @@ func (r *readings) tellRuntime(e *policy.Evidence, p *pod) {
 	}
 }
 
-// running are the sandboxes of static pods, by name.
+// running returns the sandboxes of static pods, by name.
 func (r *readings) running() map[policy.PodName][]policy.StaticSandbox {
 	found := map[policy.PodName][]policy.StaticSandbox{}
 	for i, p := range r.pods {
@@ -209,7 +209,7 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 	} else if d != nil && d.ran && e.PodName == "" && !alive {
 		e.PodName = p.name.Name // its etc-hosts
 	}
-	r.tellRuntime(e, p)
+	r.fillRuntime(e, p)
 	e.Unlisted, e.Unwanted, e.Omitted = l.Unlisted(e.UID), l.Unwanted(e.UID), l.KubeletOmits(e.UID)
 	e.CertainName = reading.CertainName(e, logged || len(r.of[i].sandboxes) > 0)
 	f[policy.FactPodLogs] = r.logs.Fact(e, r.logless())
@@ -234,7 +234,7 @@ func (n *node) stateFile() string {
 	return "device-plugins/kubelet_internal_checkpoint"
 }
 
-// stagedFact is whether a volume of the pod is staged on its own account: a successor that lives and has it mounted keeps it staged.
+// stagedFact is whether a volume is staged for this pod alone: a living successor that has it mounted keeps it staged.
 func (r *readings) stagedFact(p *pod, d *dir) policy.Fact {
 	o := &reading.PodVolumes{Pod: p.uid, Listed: true, AnyCSI: true}
 	var users reading.VolumeUsers
@@ -252,7 +252,7 @@ func (r *readings) stagedFact(p *pod, d *dir) policy.Fact {
 	return o.Staged("plugins", &users)
 }
 
-// usedAgain is whether anything uses a directory that was made again, but for what the runtime says.
+// usedAgain is whether anything uses a directory that was made again. The runtime's answer comes later.
 func (r *readings) usedAgain(p *pod) policy.Fact {
 	d := r.dirs[p.uid]
 	content := policy.Fact{Truth: policy.No}
@@ -308,7 +308,7 @@ func (p prober) Still(_ context.Context, pods []policy.Evidence) []policy.Eviden
 		e := &now[i]
 		pod := p.byUID[e.UID]
 		p.oracle.asked[e.UID] = question{p.now, r}
-		r.tellRuntime(e, pod)
+		r.fillRuntime(e, pod)
 		e.Facts[policy.FactMounted] = r.mountFact(r.of[pod.index].mounted)
 		e.Facts[policy.FactCgroup] = known(r.of[pod.index].cgroup, r.cgroupErr, "cgroups", "its cgroup")
 		e.Facts[policy.FactStaticPod] = r.static.Fact(e, r.running())
@@ -343,7 +343,7 @@ func (p prober) mountFacts(uids []parsers.PodUID, in func(*readings, int) bool) 
 	return facts
 }
 
-// scans says for which pods the mounts are about to be read.
+// scans gives a planted defect the pods for which the mounts are about to be read.
 func (p prober) scans(uids ...parsers.PodUID) {
 	if p.program.plant.scan == nil {
 		return
@@ -363,6 +363,6 @@ func (p prober) used(uid parsers.PodUID, since policy.Instant) policy.Fact {
 	p.read(r.readContents)
 	e := policy.Evidence{UID: uid}
 	e.Facts[policy.FactUsed], e.Elder = r.usedAgain(pod), r.mountFact(r.of[pod.index].parked)
-	r.tellRuntime(&e, pod)
+	r.fillRuntime(&e, pod)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{}, p.Now())
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// errDoubt is what a source says that cannot be read.
+// errDoubt is the error of a source that cannot be read.
 var errDoubt = errors.New("it did not answer in time")
 
 // sight is what the sources show of one pod, each at its moment.
@@ -53,7 +53,7 @@ func (n *node) answers(s source, err error) (shows bool, _ error) {
 	return err == nil || n.oneIn(2), err
 }
 
-// readings are what the sources said.
+// readings are the answers of the sources.
 type readings struct {
 	*node
 	of        []sight        // by the pod's index
@@ -80,7 +80,7 @@ func (r *readings) runtimeErr() error { return cmp.Or(r.boxErr, r.containerErr) 
 
 func (n *node) reading() *readings { return &readings{node: n, of: make([]sight, len(n.pods))} }
 
-// read is one source that is asked: it takes its time, and then it answers, or does not.
+// read asks one source, which takes some time and may not answer.
 func (n *node) read(answer func(err error)) {
 	var err error
 	n.pass(n.between(0, n.faults.slow))
@@ -197,7 +197,7 @@ func (r *readings) readResources(err error) {
 	k := &r.node.kubelet
 	r.resources = &policy.PodResources{Origin: "pod-resources", Names: map[policy.PodName]bool{}}
 	if err != nil || !k.up || !r.asksResources {
-		r.resources.Silent = "nobody answers"
+		r.resources.Silent = "no answer"
 		return
 	}
 	for _, p := range r.pods {
@@ -298,7 +298,7 @@ func (r *readings) readLists(err error) {
 	l.Weigh()
 }
 
-// weigh weighs what some said by what others said.
+// weigh weighs some answers by others.
 func (r *readings) weigh() {
 	r.api.Weigh(func(uid parsers.PodUID) bool {
 		i := r.byUID[uid].index
@@ -307,7 +307,7 @@ func (r *readings) weigh() {
 	r.compare()
 }
 
-// compare doubts cgroups of which none is a running pod's.
+// compare doubts the list of cgroups where it has none of a running pod.
 func (r *readings) compare() {
 	running, found := 0, false
 	for i := range r.pods {

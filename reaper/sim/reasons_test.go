@@ -59,7 +59,7 @@ func (o *oracle) idle(n *node, p *pod) bool {
 	return !acted && !stopped && n.faults.broken < o.looked
 }
 
-// names notes of which pods the program knows the name now: it remembers that for as long as the pod has a directory, unless it could not be
+// names records which pods' names the program has: it remembers a name for as long as the pod has a directory, unless it could not be
 // written down.
 func (o *oracle) names(n *node) {
 	has := map[parsers.PodUID]bool{}
@@ -96,11 +96,11 @@ func (r *readings) so(p *pod, reason policy.Reason) bool {
 	case policy.ReasonNotRunning:
 		return r.of[i].cgroup && !r.of[i].busy
 	case policy.ReasonKubeletUnknown:
-		return !r.kubeletOK || !n.log.heard(p, n.oracle.looked)
+		return !r.kubeletOK || !n.log.reported(p, n.oracle.looked)
 	case policy.ReasonKubeletStarting:
 		return r.kubeletOK && r.at.Boot-r.id.Start < n.rules.Settle
 	case policy.ReasonKubeletHolds:
-		return n.log.tore[p.uid].run > 0
+		return n.log.tornDown[p.uid].run > 0
 	case policy.ReasonKubeletFile:
 		return r.of[i].file || r.fileErr != nil
 	case policy.ReasonPodLogs:

@@ -228,7 +228,7 @@ func (s *scenario) addMishap(c chance) {
 	case 0: // mounts come, or cannot be read, just when that counts
 		what := []kind{mountsHidden, mountAppears, sourceFails, readsFail}[c.IntN(4)]
 		add(0, act{kind: what, step: stepAsk, skip: c.IntN(6), lasts: 10 * time.Second, arg: int(ofMounts) - 1})
-	case 1: // a node that has lost all sandboxes starts while the API server is away, and somebody forges lines
+	case 1: // a node that has lost all sandboxes starts while the API server is away, and lines are forged
 		at /= 4
 		s.calm = max(s.calm, 35*time.Minute)
 		add(0, act{kind: serverAway, lasts: 20 * time.Minute})

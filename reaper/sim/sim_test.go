@@ -59,8 +59,8 @@ func TestSimulate(t *testing.T) {
 	t.Logf("%d seeds from %d with %d lives in %s", next.Load()-uint64(number("THREADS", 2)), first, lived.Load(), time.Since(began).Round(time.Millisecond))
 }
 
-// shrink takes from a scenario that failed whatever it fails without, and returns what is left. A run in which less happens has other dice at
-// each moment, so several throws are tried.
+// shrink removes from a scenario whatever it fails without, and returns the rest. A run in which less happens has other dice at each
+// moment, so several throws are tried.
 func shrink(s scenario, planted func() plant) (scenario, *node) {
 	same := simulate(s, planted(), false).oracle.class
 	fails := func(s scenario) (scenario, bool) {
