@@ -110,6 +110,10 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		if r.Remover != nil && !r.Rules.Observe && len(opt.Only) == 0 {
 			r.closeUnmounts(&rep)
 		}
+		if r.Store != nil && len(d.Plan.Moves) > 0 && !maps.Equal(d.Memory.StateFiles, was.StateFiles) {
+			// A process that is killed after the moves must know that it saw these files before them.
+			r.save("holds", r.memory)
+		}
 		r.carryOut(ctx, &rep, d.Plan)
 	}
 	r.turn(ctx, &rep, opt)
@@ -177,10 +181,13 @@ func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 	if r.Store == nil || (!changed && len(opt.Claims) == 0 && rep.CNI == nil) {
 		return
 	}
-	for name, v := range map[string]any{"holds": r.memory, "heard": now.Log} {
-		if err := r.Store.Save(name, v); err != nil {
-			// Nothing is lost: after a restart the hold starts again.
-			r.Log.Error("cannot keep what the look found; after a restart every hold begins anew", slog.String("name", name), slog.Any("error", err))
-		}
+	r.save("holds", r.memory)
+	r.save("heard", now.Log)
+}
+
+// save writes a value of the memory. If it fails nothing is lost: after a restart the hold starts again.
+func (r *Reaper) save(name string, v any) {
+	if err := r.Store.Save(name, v); err != nil {
+		r.Log.Error("cannot keep what the look found; after a restart every hold begins anew", slog.String("name", name), slog.Any("error", err))
 	}
 }

@@ -312,7 +312,7 @@ func (o *oracle) speaks(n *node, r *readings, p *pod, reasons []policy.Reason) {
 // parked judges that a directory went to quarantine.
 func (o *oracle) parked(n *node, d *dir) {
 	p := n.byUID[d.uid]
-	d.by, d.steps = n.kubelet.run, n.steps
+	d.by, d.steps, d.looked = n.kubelet.run, n.steps, o.looked
 	switch {
 	case o.person:
 	case o.hidden(p):

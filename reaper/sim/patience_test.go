@@ -62,8 +62,9 @@ func (o *oracle) ends(n *node) {
 			continue
 		}
 		due := n.now-d.parked > n.rules.Confirm+5*time.Minute
-		// A kubelet that has started since wrote down what it had read, and it reports no pod that has no directory.
-		if n.kubelet.inFile[d.uid] && d.by != n.kubelet.run {
+		// A kubelet that has started since wrote down what it had read. One that admitted the pod again wrote that down. Neither
+		// reports a pod that has no directory.
+		if p := n.byUID[d.uid]; n.kubelet.inFile[d.uid] && (d.by != n.kubelet.run || p.since > d.looked) {
 			continue
 		}
 		if e.Phase == policy.PhaseConfirmed && n.agedFor(d) > n.rules.Retention+10*time.Minute && n.keeps(n.byUID[d.uid], d) == "" {
@@ -110,8 +111,6 @@ func (n *node) keeps(p *pod, d *dir) string {
 		return "its name is not known, and there is a manifest"
 	case n.rules.NeedAPI && !slices.ContainsFunc(n.pods, func(q *pod) bool { return !q.static && q.wanted && q.runs() }):
 		return "nothing shows that the API server's list is of this node"
-	case d.entry != "" && n.kubelet.inFile[p.uid] && d.cut:
-		return "a state file names it, and the program was killed before it could write down since when it had seen the file"
 	case n.undated(d):
 		return "a state file names it, and the clock was set since it was parked"
 	case d.entry == "" && !n.oracle.proven && slices.ContainsFunc(slices.Collect(maps.Keys(n.oracle.first)), func(name string) bool {

@@ -118,12 +118,12 @@ type dir struct {
 	csi     int    // the volume whose vol_data.json lies there
 	leaf    int    // entries in the one leaf
 	mounts  []mount
-	cut     bool // the program was killed in the pass that parked it, or soon after
 	touched bool // an agent mounted something in it while it lay in quarantine
 	inUse   int  // processes that have a file of it open
 	by      int  // the kubelet that ran when it was parked
 	parked  time.Duration
-	steps   int // how often the clock had been set then
+	looked  time.Duration // when the look before that began
+	steps   int           // how often the clock had been set then
 
 	confirmed time.Duration // when it was stripped
 }

@@ -89,9 +89,6 @@ func (n *node) kill(d time.Duration) {
 	}
 	n.tell("the program is killed")
 	p.up = false
-	for _, d := range n.quarantine {
-		d.cut = d.cut || n.now-d.parked < time.Minute
-	}
 	n.breaks()
 	n.after(d, n.start)
 	if p.busy {
