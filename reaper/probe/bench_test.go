@@ -31,7 +31,7 @@ func benchNode(b *testing.B, n size) Config {
 	}
 	mkdir := func(path string) { must(b, os.MkdirAll(path, 0o755)) }
 	write := func(path, text string) { must(b, os.WriteFile(path, []byte(text), 0o600)) }
-	mkdir(cfg.usual(podLogs))
+	mkdir(cfg.below(podLogs))
 	for range 100 {
 		mkdir(cfg.CgroupRoot + "/kubepods/burstable/pod" + string(newUID()) + "/c")
 	}

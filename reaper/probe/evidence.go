@@ -14,25 +14,25 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 )
 
-// life is what runtime and cgroups show of a pod.
+// life returns the signs of life of a pod by runtime and cgroups.
 func (l *gathering) life(uid parsers.PodUID) reading.Life {
 	life := reading.Life{Cgroup: l.cgroups.Pods[uid] != "", Process: l.cgroups.Busy[uid]}
 	life.Ready, life.Sandbox, life.Container = l.runtime.Pods[uid].Life()
 	return life
 }
 
-// evidence puts together what is known about one entry of the pods directory.
+// evidence returns the evidence about one entry of the pods directory.
 func (l *gathering) evidence(name string, r *poddir.Answer) policy.Evidence {
 	uid, ok := parsers.ParsePodUID(name)
 	if !ok {
-		return policy.Evidence{Name: name} // it is not read, and never touched
+		return policy.Evidence{Name: name} // such an entry is neither read nor changed
 	}
 	e := policy.Evidence{Name: name, UID: uid}
 	l.fill(&e, r)
 	return e
 }
 
-// parkedEvidence does so for a parked pod.
+// parkedEvidence returns the evidence about a parked pod.
 func (l *gathering) parkedEvidence(p policy.EntryState, r *poddir.Answer) policy.Evidence {
 	e := policy.Evidence{Name: string(p.UID), UID: p.UID, Entry: p.Entry, Namespace: p.Namespace, PodName: p.PodName}
 	l.fill(&e, r)
@@ -52,7 +52,7 @@ func kindName(kind uint8) string {
 	return beneath.TypeName(uint16(kind) << 12) // IFTODT of dirent.h
 }
 
-// allListed returns the pods of the listing and of the runtime.
+// allListed returns the pods of the pods directory and of the runtime.
 func (l *gathering) allListed() map[parsers.PodUID]bool {
 	all := make(map[parsers.PodUID]bool, len(l.Names))
 	for _, d := range l.Names {
@@ -66,7 +66,7 @@ func (l *gathering) allListed() map[parsers.PodUID]bool {
 	return all
 }
 
-// fill sets the facts that every pod has, and its name.
+// fill sets the facts of a pod, and its name.
 func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	p, f, lists := l.probe, &e.Facts, l.lists
 	e.ID, e.Changed = r.ID, r.Changed
@@ -86,14 +86,14 @@ func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
 	f[policy.FactAPILists], f[policy.FactReleased] = l.api.Fact(e.UID), lists.Released(e.UID)
 	l.name(e, r)
-	l.runtime.Fill(e) // last, since the runtime's name is the best
+	l.runtime.Fill(e) // its name overrides that of l.name
 	e.Unlisted = lists.Unlisted(e.UID)
 	e.Unwanted, e.Omitted, e.CertainName = lists.Unwanted(e.UID), lists.KubeletOmits(e.UID), l.certainName(e)
 	f[policy.FactPodLogs] = l.logs.Fact(e, l.logless)
 	f[policy.FactStaticPod] = l.static.Fact(e, l.runtime.Running)
 }
 
-// walked is what the walk of a pod's directory met, nil where there was none.
+// walked returns what the walk of a pod's directory met, nil if there was none.
 func walked(r *poddir.Answer) *openfiles.Walked {
 	if r.Content == nil {
 		return nil
@@ -101,7 +101,6 @@ func walked(r *poddir.Answer) *openfiles.Walked {
 	return &openfiles.Walked{Dev: r.ID.Dev, Inodes: r.Content.Inodes}
 }
 
-// podLists are the lists of the pods that are wanted here.
 func (l *gathering) podLists() *reading.PodLists {
 	return &reading.PodLists{
 		Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt(),
@@ -125,7 +124,7 @@ func (l *gathering) complain(err error) {
 	}
 }
 
-// complainOf records what could not be read, of each source.
+// complainOf records the errors of the sources.
 func (l *gathering) complainOf(found kubelet.Answer) {
 	for _, err := range [...]error{l.mounts.Err, l.cgroups.Err, l.inStateFiles.Err, l.openFiles.Err, l.blocks.Err, l.runtime.Err} {
 		l.complain(err)
@@ -168,7 +167,7 @@ func (l *gathering) certainName(e *policy.Evidence) bool {
 	return reading.CertainName(e, logged || listed)
 }
 
-// uids are the pods of each name, by runtime and log directories.
+// uids returns the pods of each name, by runtime and log directories.
 func (l *gathering) uids() map[policy.PodName][]parsers.PodUID {
 	uids := map[policy.PodName][]parsers.PodUID{}
 	add := func(uid parsers.PodUID, name policy.PodName) {
@@ -187,7 +186,7 @@ func (l *gathering) uids() map[policy.PodName][]parsers.PodUID {
 	return uids
 }
 
-// running are the pods that run and have a directory here.
+// running returns the running pods that have a pod directory.
 func (l *gathering) running() []parsers.PodUID {
 	var found []parsers.PodUID
 	for uid := range l.runtime.Ready() {

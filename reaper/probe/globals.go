@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// globalMounts finds the volumes that are staged for all pods, and which pods of this node have them.
+// globalMounts returns the volumes that are staged on this node, with the pods that have them.
 func (l *gathering) globalMounts(ctx context.Context) policy.GlobalMounts {
 	mounts := func() (map[string]poddir.PluginMount, error) { return pluginMounts(l.probe.cfg.ProcDir, l.Root.FD) }
 	found, err := l.probe.dirs.Globals(ctx, l.Dirs, l.blocks, mounts)
@@ -21,7 +21,7 @@ func (l *gathering) globalMounts(ctx context.Context) policy.GlobalMounts {
 	if len(found) == 0 {
 		return all
 	}
-	doubt := l.probe.dirs.Want(ctx, l.Dirs, found)
+	doubt := l.probe.dirs.AddUsers(ctx, l.Dirs, found)
 	if why := sameDevice(l.probe.cfg.ProcDir, found, l.wanted); doubt == "" {
 		doubt = why
 	}
@@ -52,12 +52,12 @@ func (l *gathering) globalMounts(ctx context.Context) policy.GlobalMounts {
 	return all
 }
 
-// Attachments asks the API server whether a VolumeAttachment has each of the volumes, and sets Attached.
+// Attachments asks the API server whether each volume has a VolumeAttachment, and sets Attached.
 func (p *Probe) Attachments(ctx context.Context, node string, all []policy.GlobalMount) {
 	p.lists().Attachments(ctx, node, all)
 }
 
-// mountedAt reports whether something is mounted there, in this mount namespace or in another one.
+// mountedAt reports whether the volume is mounted at its staging path, in any mount namespace.
 func (l *gathering) mountedAt(v poddir.Global) policy.Fact {
 	hit, below := l.mounts.Below[v.Path]
 	switch {
@@ -71,7 +71,7 @@ func (l *gathering) mountedAt(v poddir.Global) policy.Fact {
 	return policy.Fact{Truth: policy.No, Detail: "only the directory is left"}
 }
 
-// pluginMounts reads what is mounted below plugins/ of an open directory, by path.
+// pluginMounts returns the mounts below plugins/ of an open directory, by path.
 func pluginMounts(procDir string, root int) (map[string]poddir.PluginMount, error) {
 	base, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(root))
 	if err != nil {
@@ -87,8 +87,8 @@ func pluginMounts(procDir string, root int) (map[string]poddir.PluginMount, erro
 	return mounts, err
 }
 
-// sameDevice adds to each mounted volume without a user the pods at whose directories the same device is mounted, or a part
-// of what is mounted of it. It returns why some may be missing. Usually each volume has a user, and nothing is read.
+// sameDevice adds users to each mounted volume that has none: the pods in whose directories the same device is mounted, or a
+// part of it. It returns why some may be missing. It reads nothing if every volume has a user, as usual.
 func sameDevice(procDir string, all []poddir.Global, pods parsers.PodSet) (doubt string) {
 	var open []*poddir.Global
 	for i := range all {

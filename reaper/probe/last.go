@@ -15,10 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/runtime"
 )
 
-// Whether anything uses a directory that was made again while its elder was parked: in every path that the kernel shows the
-// elder is UID.n by now. A text that is neither counts as a use.
-
-// split separates the entries that rest from the others, and wants the pods of both.
+// split separates the resting entries from the others, and adds the pods of both to wanted.
 func (l *gathering) split(all []policy.EntryState) (parked, resting []policy.EntryState) {
 	for _, e := range all {
 		l.wanted[e.UID] = true
@@ -31,7 +28,7 @@ func (l *gathering) split(all []policy.EntryState) (parked, resting []policy.Ent
 	return parked, resting
 }
 
-// readAgain looks into the directories that were made again of parked pods.
+// readAgain reads the pod directories that were made again while the pod was parked.
 func (l *gathering) readAgain(ctx context.Context, parked []policy.EntryState) {
 	for _, e := range parked {
 		if _, ok := l.Kind(string(e.UID)); !ok {
@@ -44,13 +41,14 @@ func (l *gathering) readAgain(ctx context.Context, parked []policy.EntryState) {
 	}
 }
 
-// used puts together what shows that a directory that was made again is used, without the runtime's list.
+// used reports whether a directory that was made again is used, without the runtime's list. In the paths of the kernel the
+// parked one is UID.n.
 func (l *gathering) used(uid parsers.PodUID) policy.Fact {
 	return reading.UsedAgain(l.again[uid], l.mounts.Use(uid), l.openFiles.Use(uid))
 }
 
-// Used asks, at this moment and outside of a look, whether anything uses pods/UID, which was
-// made again after the moment since: what a rename of it waits for.
+// Used reports whether anything uses pods/UID now, outside of a look. It was made again after the moment since, and a
+// rename waits until it is unused.
 func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Instant) policy.Fact {
 	d, err := p.dirs.List(ctx)
 	if err != nil {
@@ -60,16 +58,16 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	w := parsers.PodSet{uid: true}
 	runtime := p.runtimes().Ask(ctx)
 	e := policy.Evidence{UID: uid}
-	// After the runtime: a sandbox that it lists was made after the pod's volumes were set up.
+	// After the runtime's list: a pod's volumes are set up before its sandbox.
 	content, m, files := p.dirs.MadeAgain(ctx, d, uid), p.readMounts(ctx, w), p.openFiles().Read(ctx, d.Pods, nil, w)
 	e.Facts[policy.FactUsed], e.Elder = reading.UsedAgain(content, m.Use(uid), files.Use(uid)), m.Parked(uid)
 	runtime.Fill(&e)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
 }
 
-// Still reads the facts of policy.LastFacts again, at this moment and for these pods only: one call of each
-// source, all at once. It returns a copy of each pod's evidence with these facts replaced, in bounded time
-// whatever hangs: a source that did not answer by then leaves its facts Unknown.
+// Still reads the facts of policy.LastFacts again for these pods, from all sources at once. It returns a copy
+// of each pod's evidence with these facts replaced. It returns in bounded time whatever hangs: the facts of a
+// source that has not answered by then are Unknown.
 func (p *Probe) Still(ctx context.Context, pods []policy.Evidence) []policy.Evidence {
 	w := parsers.PodSet{}
 	for i := range pods {

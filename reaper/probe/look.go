@@ -21,7 +21,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/runtime"
 )
 
-// gathering is one look under way.
+// gathering is a look in progress.
 type gathering struct {
 	probe   *Probe
 	rootDir string // the root directory as configured, for messages
@@ -39,23 +39,23 @@ type gathering struct {
 	api          *podlists.APIAnswer
 	lists        *reading.PodLists
 	openFiles    *openfiles.Answer
-	again        map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
+	again        map[parsers.PodUID]policy.Fact // poddir.Reader.MadeAgain of parked pods
 	blocks       *poddir.Blocks
 	volumeUsers  reading.VolumeUsers
 	logs         *reading.PodLogs
-	logless      parsers.PodUID // one of the pods that run, without a log directory
+	logless      parsers.PodUID // a running pod without a log directory
 	listed       *policy.PodResources
-	detached     []parsers.PodUID // that the runtime has and the pods directory has not, sorted
-	moved        error            // why nothing that was found here counts
+	detached     []parsers.PodUID // pods of the runtime without a pod directory, sorted
+	moved        error            // kubelet.Answer.Moved
 	errors       []string
 }
 
 // Look gathers the facts about every entry of the pods directory, or about those of only, and about the parked pods. What
-// cannot be read is Unknown and in Look.Errors; the error is for a look without a listing. It returns in bounded time
-// whatever hangs: what has not answered by then is Unknown.
+// cannot be read is Unknown and in Look.Errors; the error means that the pods directory could not be listed. It returns in
+// bounded time whatever hangs: what has not answered by then is Unknown.
 //
-// The pods directory is listed before anything else is asked, so that no answer is older than the listing: a pod that
-// appears in between is not in the look.
+// It lists the pods directory first, so that no answer is older than the listing: a pod that appears in between is not in
+// the look.
 func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
 	at := p.cfg.Clock.Now()
 	dirs, err := p.dirs.List(ctx)
@@ -63,7 +63,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 		switch k := p.kubelets().Find(ctx); {
 		case k.Moved != nil:
 			err = k.Moved
-		case k.Agrees.Truth != policy.Yes: // then it may well be the wrong directory
+		case k.Agrees.Truth != policy.Yes: // it may be the wrong directory
 			err = fmt.Errorf("%w; %s", err, k.Agrees.Detail)
 		}
 		return policy.Look{At: at}, err
@@ -84,7 +84,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	l.lists = l.podLists()
 	look := policy.Look{At: at, Node: l.node, Pods: make([]policy.Evidence, 0, len(pods))}
 	for i, d := range pods {
-		if !reads[i].Gone { // the kubelet was faster
+		if !reads[i].Gone { // else the kubelet has removed it meanwhile
 			look.Pods = append(look.Pods, l.evidence(d.Name, reads[i]))
 		}
 	}
@@ -109,7 +109,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	return look, nil
 }
 
-// choose returns the entries to read.
+// choose returns the entries to read, and adds them to wanted.
 func (l *gathering) choose(only []parsers.PodUID) []beneath.Entry {
 	if len(only) == 0 {
 		for _, d := range l.Names {
@@ -131,7 +131,7 @@ func (l *gathering) choose(only []parsers.PodUID) []beneath.Entry {
 	return chosen
 }
 
-// readings lists the directories to read: the pods' and then the parked pods'.
+// readings returns the directories to read: the pods' and then the parked pods'.
 func (l *gathering) readings(pods []beneath.Entry, parked []policy.EntryState) []poddir.Dir {
 	all := make([]poddir.Dir, 0, len(pods)+len(parked))
 	for _, d := range pods {
@@ -144,7 +144,7 @@ func (l *gathering) readings(pods []beneath.Entry, parked []policy.EntryState) [
 	return all
 }
 
-// gather asks everything at once. Each part has its own time and its own error.
+// gather reads all sources at once. Each has its own timeout and error.
 func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answer {
 	p := l.probe
 	var wg, mounted sync.WaitGroup
@@ -161,7 +161,7 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 		running := found.Running
 		l.moved = found.Moved
 		wg.Go(func() { l.api = p.lists().API(ctx, running.NodeName()) })
-		// A pod that the runtime runs has its log directory already.
+		// After the runtime's list: a pod has a log directory before it runs.
 		wg.Go(func() { <-asked; l.logs = kubelets.PodLogs(ctx, running) })
 		l.static = kubelets.StaticPods(ctx, running)
 		l.podList = p.kubeletList(ctx, running)
@@ -174,13 +174,13 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 		p.cgroups().FindIdle(ctx, l.cgroups, l.wanted, l.runtime.Ready())
 	})
 	wg.Go(func() { l.listed = p.lists().Resources(ctx) })
-	// These look for the pods that are wanted, and the runtime may add some.
+	// These search for the wanted pods, to which the runtime may add some.
 	mounted.Go(func() { <-asked; l.mounts = p.mounts.Read(ctx, l.wanted, l.runtime.Sockets) })
 	wg.Go(func() { <-asked; l.inStateFiles = p.dirs.StateFiles(ctx, l.Dirs, l.wanted) })
 	wg.Go(func() { <-asked; l.openFiles = p.openFiles().Read(ctx, l.Pods, l.Quarantine, l.wanted) })
 	wg.Go(func() { <-asked; l.blocks = p.dirs.Blocks(ctx, l.Dirs, l.wanted) })
 	if p.open.Fallback() != nil {
-		// Without openat2, holding the root of a dead mount may hang: pass such pods over.
+		// Without openat2, opening a mount point of a dead file system may hang: skip such pods.
 		mounted.Wait()
 		for i := range all {
 			if _, ok := l.mounts.Pods[all[i].UID]; ok {
@@ -201,12 +201,12 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	return reads
 }
 
-// relate weighs some answers by others, and asks for what depends on them.
+// relate compares the answers, and reads what depends on several of them.
 func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*poddir.Answer) {
 	p := l.probe
 	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.Namespaces(), l.wanted, l.runtime.Sockets)
 	l.api.Weigh(func(uid parsers.PodUID) bool { return l.life(uid).Here() })
-	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // else the operator has named the cgroups, too
+	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // else the operator has chosen the cgroups
 		l.cgroups.Compare(l.runtime.Ready(), p.cfg.CgroupRoot)
 	}
 	l.logless = l.logs.Logless(l.running())
@@ -221,9 +221,9 @@ func (p *Probe) kubeletList(ctx context.Context, running *kubelet.Kubelet) *podl
 	var endpoint podlists.Endpoint
 	if running != nil {
 		origin, pid = running.String(), running.ID.PID
-		endpoint = func(ctx context.Context) (string, *tls.Config, error) { return p.kubelets().Door(ctx, running) }
+		endpoint = func(ctx context.Context) (string, *tls.Config, error) { return p.kubelets().Endpoint(ctx, running) }
 	}
 	l := lists.Kubelet(ctx, origin, endpoint)
-	l.Own = lists.PodsAPI(ctx, pid) // after the gauge, which may prove it complete
+	l.Own = lists.PodsAPI(ctx, pid) // after the gauges, which may prove it complete
 	return l
 }

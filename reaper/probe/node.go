@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// node puts together what one look found out about the node itself.
+// node returns what one look found about the node itself.
 func (p *Probe) node(ctx context.Context, l *gathering, found kubelet.Answer) policy.Node {
 	n := policy.Node{
 		Kubelet: found.Runs, RuntimeLists: l.runtime.Lists, Network: l.runtime.Network, Agrees: found.Agrees, FreeBytes: -1, FreeInodes: -1,
@@ -48,8 +48,8 @@ func (p *Probe) node(ctx context.Context, l *gathering, found kubelet.Answer) po
 	return n
 }
 
-// free returns which shares of the file system's space and inodes are free, as the kubelet
-// counts them for eviction; negative where there is no such number (btrfs has no inodes).
+// free returns the free shares of the file system's space and inodes, as the kubelet counts them for
+// eviction. A negative share is unknown (btrfs has no count of inodes).
 func free(fd int) (space, inodes float64) {
 	var st unix.Statfs_t
 	space, inodes = -1, -1
@@ -65,7 +65,7 @@ func free(fd int) (space, inodes float64) {
 	return space, inodes
 }
 
-// mountOf is the mount that a directory lies on, by its ID in mountinfo(5).
+// mountOf has the ID of the mount that a directory lies on.
 type mountOf struct {
 	id  uint64
 	err error
@@ -86,8 +86,8 @@ func (p *Probe) mayEnforce(kubelet policy.Fact, places ...mountOf) policy.Fact {
 		var link string
 		link, n.PIDErr = os.Readlink(p.cfg.ProcDir + "/self/ns/pid")
 		n.Initial = link == procfs.InitialPIDNamespace
-		n.Own, n.OwnErr = readMounts(p.cfg.ProcDir, "self")
-		n.First, n.FirstErr = readMounts(p.cfg.ProcDir, "1")
+		n.Own, n.OwnErr = mountsOf(p.cfg.ProcDir, "self")
+		n.First, n.FirstErr = mountsOf(p.cfg.ProcDir, "1")
 		for _, at := range places {
 			n.PlacesErr = cmp.Or(n.PlacesErr, at.err)
 			n.Places = append(n.Places, at.id)
@@ -96,12 +96,11 @@ func (p *Probe) mayEnforce(kubelet policy.Fact, places ...mountOf) policy.Fact {
 	return n.MayEnforce(p.cfg.ProcDir)
 }
 
-// readMounts reads the mounts that a process shows. A path there may be as long as a user likes that may mount by FUSE.
-func readMounts(procDir, pid string) (mounts []reading.Mount, err error) {
+func mountsOf(procDir, pid string) (mounts []reading.Mount, err error) {
 	err = procfs.EachMountOf(procDir, pid, func(l *procfs.MountLine) error {
 		id, ok := l.Number()
 		if !ok {
-			return fmt.Errorf("cannot read the mounts of PID %s: one without a number", pid)
+			return fmt.Errorf("cannot read the mounts of PID %s: a mount without an ID", pid)
 		}
 		_, optional, _ := strings.Cut(string(l.Rest), " ")
 		optional, _, _ = strings.Cut(optional, "- ")

@@ -214,13 +214,13 @@ func TestReadMounts(t *testing.T) {
 	text := "21 1 8:1 / / rw,relatime shared:1 master:2 - ext4 /dev/sda1 rw\n" +
 		fmt.Sprintf("22 21 0:9 / /home/%s rw - fuse f rw\n", strings.Repeat("d/", 1<<20)) +
 		"23 21 8:1 /a /my\\040disk rw,relatime master:7 - ext4 /dev/sda1 rw\n"
-	got, err := readMounts(testkit.ProcMounts(t, map[string]string{"1": text}), "1")
+	got, err := mountsOf(testkit.ProcMounts(t, map[string]string{"1": text}), "1")
 	must(t, err)
 	if len(got) != 3 || got[0].ID != 21 || !slices.Equal(got[0].Peers, []string{"shared:1", "master:2"}) || len(got[1].Peers) != 0 ||
 		got[2].Point != "/my disk" || !slices.Equal(got[2].Peers, []string{"master:7"}) || len(got[1].Point) > 64<<10 {
 		t.Errorf("%d mounts: %.300v", len(got), got)
 	}
-	if _, err := readMounts(testkit.ProcMounts(t, map[string]string{"1": "x 1 8:1 / / rw - ext4 d rw\n"}), "1"); err == nil {
+	if _, err := mountsOf(testkit.ProcMounts(t, map[string]string{"1": "x 1 8:1 / / rw - ext4 d rw\n"}), "1"); err == nil {
 		t.Error("a mount without a number is read")
 	}
 }

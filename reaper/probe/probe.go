@@ -24,53 +24,46 @@ type Clock interface {
 	Now() policy.Instant
 }
 
-// Config has the places of the node. The zero value of a path is its usual place.
+// Config has the paths of the node and the settings. The zero value of a path is its default.
 type Config struct {
-	// NodeRoot is the directory below which the usual places are: default /. What the kernel
-	// shows, /dev, ProcDir and SysBlockDir, is not below it.
+	// NodeRoot is the directory of the node's files, default /. ProcDir, SysBlockDir and /dev are
+	// not below it.
 	NodeRoot      string
-	RootDir       string // the kubelet's root directory, default /var/lib/kubelet; may lie behind a symlink
+	RootDir       string // the kubelet's root directory, which may be a symlink; default /var/lib/kubelet
 	RootDirSet    bool   // the operator chose it; else it was found when the program started
-	QuarantineDir string // where parked pods are, default RootDir/orphan-reaper
+	QuarantineDir string // the directory of parked pods, default RootDir/orphan-reaper
 	CgroupRoot    string // default /sys/fs/cgroup
 	ProcDir       string // default /proc
-	SysBlockDir   string // the block devices; default /sys/block
-	// NodeNamespacesSelf: this process's own namespaces are the node.
+	SysBlockDir   string // default /sys/block
+	// NodeNamespacesSelf means that this process's own namespaces are the node.
 	NodeNamespacesSelf bool
-	// Waive: there is no runtime and no kubelet (--runtime-endpoint none).
+	// Waive means that there is no runtime and no kubelet (--runtime-endpoint none).
 	Waive           bool
 	RuntimeEndpoint string
-	// KubeletTokenFile, or KubeletClientCertificate with its key ("": in the same file), let
-	// the kubelet be asked at the port at which it asks who is there; "" for none.
+	// The credentials of podlists.Reader.
 	KubeletTokenFile, KubeletClientCertificate, KubeletClientKey string
-	// Kubeconfig names the API server that is asked, "" for none, and NodeName this node's
-	// name there, "" to find it out.
-	Kubeconfig, NodeName string
-	Logger               *slog.Logger // for debug messages; nil is silent
-	Clock                Clock
+	Kubeconfig, NodeName                                         string
+
+	Logger *slog.Logger // for debug messages; may be nil
+	Clock  Clock
 }
 
-// Probe reads one node. Looks may follow each other without end; two at once are safe but
-// ask everything twice.
+// Probe reads one node. Several looks at once are safe, but read everything several times.
 type Probe struct {
 	cfg    Config
 	open   *beneath.Opener
 	guard  *bounded.Guard
 	mounts *mounts.Reader
-	// apart is for what hangs with one process.
-	apart bounded.Guard
-	// dirs reads the directories of pods.
-	dirs *poddir.Reader
+	apart  bounded.Guard // for reads that may hang with one process
+	dirs   *poddir.Reader
 }
 
-// podLogs is where the containers' logs usually are.
+// podLogs is the usual directory of the containers' logs.
 const podLogs = "/var/log/pods"
 
-// usual is where one of the usual places is.
-func (c *Config) usual(path string) string { return filepath.Join("/", c.NodeRoot, path) }
+func (c *Config) below(path string) string { return filepath.Join("/", c.NodeRoot, path) }
 
-// New returns a Probe. It asks the kernel which ways of opening it has, and reads nothing
-// of the node yet.
+// New returns a Probe. It finds out how the kernel can open files, and reads nothing of the node.
 func New(cfg Config) (*Probe, error) {
 	if cfg.Clock == nil {
 		return nil, errors.New("cannot probe without a clock")
@@ -79,8 +72,8 @@ func New(cfg Config) (*Probe, error) {
 		path  *string
 		usual string
 	}{
-		{&cfg.RootDir, cfg.usual(kubelet.DefaultRootDir)},
-		{&cfg.CgroupRoot, cfg.usual(cgroup.DefaultRoot)},
+		{&cfg.RootDir, cfg.below(kubelet.DefaultRootDir)},
+		{&cfg.CgroupRoot, cfg.below(cgroup.DefaultRoot)},
 		{&cfg.ProcDir, "/proc"},
 		{&cfg.SysBlockDir, "/sys/block"},
 	} {
@@ -106,25 +99,23 @@ func New(cfg Config) (*Probe, error) {
 		},
 		dirs: &poddir.Reader{
 			RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, Open: open, Guard: guard,
-			// A constant of the kubelet's, whatever its root directory is. Distributions have moved it below that.
-			DevicePlugins: cfg.usual("/var/lib/kubelet/device-plugins"),
+			// The kubelet's constant, whatever its root directory is. Some distributions have moved it below that.
+			DevicePlugins: cfg.below("/var/lib/kubelet/device-plugins"),
 		},
 	}, nil
 }
 
-// kubelets looks for the node's kubelet.
 func (p *Probe) kubelets() *kubelet.Reader {
 	c := &p.cfg
 	return &kubelet.Reader{
 		ProcDir: c.ProcDir, RootDir: c.RootDir, RootDirSet: c.RootDirSet, Waive: c.Waive,
-		RuntimeEndpoint: c.RuntimeEndpoint, LogPodsDir: c.usual(podLogs), Guard: p.guard,
+		RuntimeEndpoint: c.RuntimeEndpoint, LogPodsDir: c.below(podLogs), Guard: p.guard,
 	}
 }
 
-// Agrees reports whether root directory and socket, as the operator set them, agree with the kubelets that run.
+// Agrees reports whether the settings of root directory and socket agree with the running kubelets.
 func (p *Probe) Agrees(ctx context.Context) policy.Fact { return p.kubelets().Find(ctx).Agrees }
 
-// lists asks who has which pods.
 func (p *Probe) lists() *podlists.Reader {
 	c := &p.cfg
 	return &podlists.Reader{
@@ -134,7 +125,6 @@ func (p *Probe) lists() *podlists.Reader {
 	}
 }
 
-// openFiles asks who uses files of pods.
 func (p *Probe) openFiles() *openfiles.Reader {
 	c := &p.cfg
 	return &openfiles.Reader{
@@ -143,25 +133,24 @@ func (p *Probe) openFiles() *openfiles.Reader {
 	}
 }
 
-// cgroups reads the cgroup file systems.
 func (p *Probe) cgroups() *cgroup.Reader {
 	return &cgroup.Reader{Root: p.cfg.CgroupRoot, Guard: p.guard}
 }
 
-// readMounts reads the mounts where no look has found the runtime's sockets.
+// readMounts reads the mounts outside of a look.
 func (p *Probe) readMounts(ctx context.Context, w parsers.PodSet) *mounts.Answer {
-	found, _ := p.runtimes().Sockets(ctx) // without them a confined container is not known
+	found, _ := p.runtimes().Sockets(ctx) // without them no container is known to be confined
 	return p.mounts.Read(ctx, w, found.Paths)
 }
 
 // Mounts reports for each UID whether a mount of any namespace names it. It returns in
-// bounded time; what is not known by then is Unknown.
+// bounded time; what is unread by then is Unknown.
 func (p *Probe) Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
 	return p.mountFacts(ctx, uids, (*mounts.Answer).Fact)
 }
 
-// MountsParked reports for each UID whether a mount of any namespace names what lies of the pod
-// in quarantine. It returns in bounded time; what is not known by then is Unknown.
+// MountsParked reports for each UID whether a mount of any namespace names the pod's entry in
+// quarantine. It returns in bounded time; what is unread by then is Unknown.
 func (p *Probe) MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
 	return p.mountFacts(ctx, uids, (*mounts.Answer).Parked)
 }
@@ -179,14 +168,14 @@ func (p *Probe) mountFacts(ctx context.Context, uids []parsers.PodUID, fact func
 	return facts
 }
 
-// MountsBelow reads what is mounted of one pod, for an operator who wants it unmounted. It returns in bounded time; what
-// is not known by then is Unknown.
+// MountsBelow reads the mounts of one pod, for an operator who wants to unmount them. It returns in bounded time; what is
+// unread by then is Unknown.
 func (p *Probe) MountsBelow(ctx context.Context, uid parsers.PodUID) policy.PodMounts {
-	found, _ := p.runtimes().Sockets(ctx) // without them a confined container is not known
+	found, _ := p.runtimes().Sockets(ctx) // without them no container is known to be confined
 	return p.mounts.Below(ctx, uid, found.Paths, p.cfg.NodeNamespacesSelf)
 }
 
-// Holders names processes that keep a mount busy.
+// Holders lists processes that keep a mount busy.
 func (p *Probe) Holders(ctx context.Context, m policy.Mount) []string {
 	return p.mounts.Holders(ctx, m)
 }

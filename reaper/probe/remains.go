@@ -20,15 +20,14 @@ import (
 )
 
 const (
-	// mostLeft bounds the names of one directory that are counted.
-	mostLeft = 100_000
-	// leftFor is how old a network namespace has to be: one of a sandbox that starts has no process yet.
-	leftFor = 24 * time.Hour
+	mostNames = 100_000 // of one directory
+	// netnsAge is the age of a leftover network namespace, since that of a starting sandbox has no process yet.
+	netnsAge = 24 * time.Hour
 )
 
-// leftMounts are what containerd has mounted, of k3s and RKE2 too: the root file system of a task, whose directory has the PID of its
-// first process in init.pid, and the mounts that it works with.
-var leftMounts = []struct {
+// taskMounts are mounts of containerd, also that of k3s and RKE2: the root file system of a task, whose directory has the PID of
+// its first process in init.pid, and containerd's temporary mounts.
+var taskMounts = []struct {
 	pattern string
 	task    bool
 }{
@@ -39,7 +38,7 @@ var leftMounts = []struct {
 	{"/var/lib/rancher/rke2/agent/containerd/tmpmounts/*", false},
 }
 
-// Leftovers counts what dead pods have left outside of the pods directory, for a user who looks. Another program removes it.
+// Leftovers counts the residue of dead pods outside of the pods directory, for display. Other programs remove it.
 func (p *Probe) Leftovers(ctx context.Context, l *policy.Look) []policy.Leftover {
 	left := func(what, remover string, count func(v *policy.Leftover) (int, error)) policy.Leftover {
 		v, err := bounded.Do(ctx, p.guard, what, func() policy.Leftover {
@@ -83,7 +82,7 @@ func (p *Probe) Leftovers(ctx context.Context, l *policy.Look) []policy.Leftover
 	}
 }
 
-// emptyCgroups counts the pods' cgroups that have no process, of pods that neither the pods directory nor the runtime has.
+// emptyCgroups counts the pods' cgroups without a process that neither the pods directory nor the runtime lists.
 func (p *Probe) emptyCgroups(ctx context.Context, c *cgroup.Answer, listed map[parsers.PodUID]bool) (int, error) {
 	w := parsers.PodSet{}
 	for uid := range c.Pods {
@@ -104,7 +103,7 @@ func (p *Probe) emptyCgroups(ctx context.Context, c *cgroup.Answer, listed map[p
 	return n, c.Err
 }
 
-// each gives each name of a directory below base to do. One that is not there has none. Links are not followed.
+// each calls do for each name of a directory below base, if that exists. It follows no symlink.
 func (p *Probe) each(base, at string, do func(dir *beneath.Dir, e beneath.Entry) error) error {
 	dir, err := p.open.Descend(base, strings.Split(at, "/")...)
 	if err != nil {
@@ -114,7 +113,7 @@ func (p *Probe) each(base, at string, do func(dir *beneath.Dir, e beneath.Entry)
 		return err
 	}
 	defer dir.Close()
-	names, err := beneath.List(dir.FD(), mostLeft)
+	names, err := beneath.List(dir.FD(), mostNames)
 	if err != nil {
 		return beneath.PathError("list", at, err)
 	}
@@ -126,17 +125,17 @@ func (p *Probe) each(base, at string, do func(dir *beneath.Dir, e beneath.Entry)
 	return nil
 }
 
-// idleNamespaces lists the network namespaces below run/netns, by their inode, that are older than a day and that no process
-// is in. The inode of a namespace has the time at which it was bound.
+// idleNamespaces returns the network namespaces below run/netns without a process that are older than a day. The inode of a
+// namespace has the time at which it was mounted there.
 func (p *Probe) idleNamespaces(ctx context.Context, now time.Time) (map[string]bool, error) {
 	found := map[string]bool{}
 	for _, at := range [...]string{"run/netns", "var/run/netns"} { // the second is a link where it is the first
-		err := p.each(p.cfg.usual("/"), at, func(dir *beneath.Dir, e beneath.Entry) error {
+		err := p.each(p.cfg.below("/"), at, func(dir *beneath.Dir, e beneath.Entry) error {
 			st, err := dir.StatName(e.Name)
 			if beneath.Gone(err) {
 				return nil
 			}
-			if err == nil && now.Sub(time.Unix(0, beneath.Nanos(st.Mtime))) >= leftFor {
+			if err == nil && now.Sub(time.Unix(0, beneath.Nanos(st.Mtime))) >= netnsAge {
 				found[fmt.Sprintf("net:[%d]", st.Ino)] = true
 			}
 			return err
@@ -168,13 +167,13 @@ func (p *Probe) idleNamespaces(ctx context.Context, now time.Time) (map[string]b
 	return found, err
 }
 
-// leftMounts counts the root file systems of tasks whose first process is gone, and the mounts that containerd works with.
-// Its snapshots are not counted: only its database shows which of them are in use.
+// leftMounts counts the root file systems of tasks whose first process is gone, and containerd's temporary mounts. It does not
+// count snapshots: only containerd's database shows which of them are in use.
 func (p *Probe) leftMounts() (n int, err error) {
-	root := p.cfg.usual("/")
+	root := p.cfg.below("/")
 	err = procfs.EachMountOf(p.cfg.ProcDir, "self", func(l *procfs.MountLine) error {
 		at, _ := procfs.Relative(procfs.Unescape(l.Target), root)
-		for _, m := range leftMounts {
+		for _, m := range taskMounts {
 			if ok, _ := path.Match(m.pattern, at); ok && (!m.task || p.taskEnded(root, path.Dir(at))) {
 				n++
 			}
@@ -184,7 +183,7 @@ func (p *Probe) leftMounts() (n int, err error) {
 	return n, err
 }
 
-// taskEnded reports whether the first process of a task is known to be gone. A shim of another kind has no such file, and may run.
+// taskEnded reports whether the first process of a task is known to be gone. Other shims have no init.pid.
 func (p *Probe) taskEnded(root, at string) bool {
 	task, err := p.open.Descend(root, strings.Split(at[1:], "/")...)
 	if err != nil {
@@ -199,7 +198,7 @@ func (p *Probe) taskEnded(root, at string) bool {
 	return beneath.Gone(err)
 }
 
-// checkpoints counts what the kubelet's checkpoint API has written. Nothing ever removes it.
+// checkpoints counts the files of the kubelet's checkpoint API, which nothing removes.
 func (p *Probe) checkpoints(v *policy.Leftover) (n int, err error) {
 	err = p.each(p.cfg.RootDir, "checkpoints", func(dir *beneath.Dir, e beneath.Entry) error {
 		if !strings.HasSuffix(e.Name, ".tar") {

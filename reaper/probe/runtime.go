@@ -24,9 +24,8 @@ func (p *Probe) runtimes() *runtime.Reader {
 	}
 }
 
-// wantDetached adds to the wanted pods those that the runtime has and the pods directory has
-// not. The runtime was asked after the listing, so a pod that was made in between is among
-// them; all other facts show that it lives.
+// wantDetached adds the pods of the runtime that have no pod directory to the wanted pods. A pod that was
+// made after the listing is one of them; its other facts show that it lives.
 func (l *gathering) wantDetached() {
 	for uid := range l.runtime.Pods {
 		if _, ok := l.Kind(string(uid)); !ok && (!l.partial || l.wanted[uid]) {
@@ -39,8 +38,7 @@ func (l *gathering) wantDetached() {
 	}
 }
 
-// runtimeOnly puts together what is known of the pods that only the runtime has. Those that
-// are parked are in the look as such.
+// runtimeOnly returns the evidence about the pods that have no directory, except the parked ones.
 func (l *gathering) runtimeOnly(parked []policy.EntryState) []policy.Evidence {
 	var only []policy.Evidence
 	for _, uid := range l.detached {
@@ -54,7 +52,7 @@ func (l *gathering) runtimeOnly(parked []policy.EntryState) []policy.Evidence {
 	return only
 }
 
-// count reports how many pods the runtime has and the kubelet lists, where that is known.
+// count sets how many pods the runtime and the kubelet list, if that is known.
 func (l *gathering) count(look *policy.Look) {
 	if l.runtime.SandboxErr == nil && l.runtime.ContainerErr == nil && l.runtime.Lists.Truth != policy.Unknown {
 		look.InRuntime = &l.runtime.InRuntime
@@ -64,18 +62,19 @@ func (l *gathering) count(look *policy.Look) {
 	}
 }
 
-// Containers is what the node shows of all containers, whichever pod they are of: for products beside the core.
+// Containers has what runtimes and cgroups show of all containers of the node, for products beside the core.
 type Containers struct {
-	Node policy.Node // but for RuntimeLists
-	// Lists are the answers of the runtime's sockets, or Unasked is why there are none.
+	Node policy.Node // without RuntimeLists
+	// Lists has the answers of the runtime's sockets. Unasked is why there are none.
 	Lists   []cri.Lists
 	Sockets cri.Sockets
 	Unasked error
 	Cgroups cgroup.IDs
-	Errors  []error // what could not be asked, for messages
+	Errors  []error // for messages
 }
 
-// Containers asks for them; each part has its own time and its own error. Node.MayEnforce is of the file system of dir; nil is unknown.
+// Containers reads runtimes, kubelet and cgroups at once. Each has its own timeout and error. Node.MayEnforce is about the file
+// system of dir, and Unknown if that is nil.
 func (p *Probe) Containers(ctx context.Context, dir *bounded.Handle) (a Containers) {
 	var found kubelet.Answer
 	var wg sync.WaitGroup
@@ -99,7 +98,7 @@ func (p *Probe) Containers(ctx context.Context, dir *bounded.Handle) (a Containe
 	return a
 }
 
-// mayEnforceOn asks for the file system of an open directory.
+// mayEnforceOn is mayEnforce for the file system of an open directory.
 func (p *Probe) mayEnforceOn(ctx context.Context, h *bounded.Handle, kubelet policy.Fact) policy.Fact {
 	f, err := bounded.On(ctx, p.guard, "namespaces", h, func(fd int) policy.Fact { return p.mayEnforce(kubelet, askMount(fd)) })
 	if err != nil {

@@ -13,25 +13,25 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 )
 
-// livingVolumes finds the users of the volumes that are staged and that some pod of reads has.
+// livingVolumes returns the living users of staged volumes, if a pod of reads has any.
 func (l *gathering) livingVolumes(ctx context.Context, reads []*poddir.Answer) reading.VolumeUsers {
 	staged := slices.ContainsFunc(reads, func(r *poddir.Answer) bool { return len(l.staged(r)) > 0 })
 	return l.probe.dirs.Users(ctx, l.Dirs, l.blocks, staged, func(uid parsers.PodUID) bool { return l.lives(ctx, uid) })
 }
 
-// lives also asks the cgroups that were not asked yet.
+// lives reports whether the pod has a sign of life. It also reads cgroups that the look has not read.
 func (l *gathering) lives(ctx context.Context, uid parsers.PodUID) bool {
 	life := l.life(uid)
 	life.Process = life.Process || !life.Any() && l.cgroups.HasProcess(ctx, uid)
 	return life.Any()
 }
 
-// volumesOf puts together what is known of the volumes of one pod.
+// volumesOf returns what is known of the volumes of one pod.
 func (l *gathering) volumesOf(uid parsers.PodUID, r *poddir.Answer) *reading.PodVolumes {
 	_, anyCSI := l.mounts.Below[poddir.CSIDir]
 	o := &reading.PodVolumes{
 		Pod: uid, Mounts: l.staged(r), Mapped: l.blocks.Pods[uid], Blocks: l.blocks.CSI[uid], InTree: l.stagedInTree(r),
-		Err:      cmp.Or(r.Err, l.mounts.Err, l.blocks.Err, l.NotOpened()),
+		Err:      cmp.Or(r.Err, l.mounts.Err, l.blocks.Err, l.CSIErr()),
 		Unlisted: r.Alive, Unclear: r.Staging.Unclear, AnyCSI: anyCSI, Left: r.Staging.Left,
 	}
 	if c := r.Content; r.Alive == "" && c != nil {
@@ -42,7 +42,7 @@ func (l *gathering) volumesOf(uid parsers.PodUID, r *poddir.Answer) *reading.Pod
 	return o
 }
 
-// staged finds the mounts of any namespace at or below the staging paths.
+// staged returns the mounts of any namespace at or below the staging paths.
 func (l *gathering) staged(r *poddir.Answer) []reading.StagedMount {
 	var all []reading.StagedMount
 	add := func(p poddir.StagingPath, what string) {
@@ -61,7 +61,7 @@ func (l *gathering) staged(r *poddir.Answer) []reading.StagedMount {
 	return all
 }
 
-// unstage is what an operator can do about a mount that no driver unmounts any more.
+// unstage returns what an operator can do about a mount that no driver unmounts any more.
 func unstage(path string) string {
 	if command := mounts.UmountCommand(path); command != "" {
 		return "; if no pod uses the volume any more: " + command
@@ -69,8 +69,8 @@ func unstage(path string) string {
 	return ""
 }
 
-// unstageHit prints no command for a mount in a container's namespace: there it would run the
-// container's own umount.
+// unstageHit is unstage for a mount of any namespace. It returns no command for that of a container, where
+// nsenter would run the container's umount.
 func (l *gathering) unstageHit(h mounts.Hit) string {
 	pid, in := h.PID()
 	if in && pid == "1" {
@@ -85,8 +85,7 @@ func (l *gathering) unstageHit(h mounts.Hit) string {
 	return ""
 }
 
-// stagedInTree finds a mount of one of the volume plugins of the kubelet's own tree whose path has
-// the volume's name.
+// stagedInTree returns a mount of an in-tree volume plugin whose path has the name of one of the pod's volumes.
 func (l *gathering) stagedInTree(r *poddir.Answer) string {
 	if r.Content == nil {
 		return ""
@@ -103,8 +102,7 @@ func (l *gathering) stagedInTree(r *poddir.Answer) string {
 	return ""
 }
 
-// agent returns which other pod's process keeps a mount that the namespace of PID 1 has not, "" where
-// none does. The runtime or the log directory has that pod's name.
+// agent returns a message about another pod whose process keeps a mount of this pod, "" if there is none.
 func (l *gathering) agent(uid parsers.PodUID) string {
 	owner, ok := l.mounts.Agent(uid)
 	if !ok {
@@ -113,7 +111,7 @@ func (l *gathering) agent(uid parsers.PodUID) string {
 	return "; the process is of " + l.podName(owner) + ": restart that pod to end the mount"
 }
 
-// podName returns a pod's name for messages, by the runtime or the log directory, else its UID.
+// podName returns a pod's name for messages, from the runtime or the log directory, else its UID.
 func (l *gathering) podName(owner parsers.PodUID) string {
 	name := "pod " + string(owner)
 	if n, ok := l.runtime.Name(owner); ok {

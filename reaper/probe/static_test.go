@@ -54,7 +54,7 @@ func TestStaticPodInALook(t *testing.T) {
 	look = n.look()
 	check(t, find(t, look, alive), but(facts{policy.FactStaticPod: policy.Unknown}))
 	check(t, find(t, look, api), but(facts{policy.FactStaticPod: policy.No}))
-	if !strings.Contains(strings.Join(look.Errors, "\n"), "manifests/half: it names no kind") {
+	if !strings.Contains(strings.Join(look.Errors, "\n"), "manifests/half: it has no kind") {
 		t.Errorf("the errors have no reason: %q", look.Errors)
 	}
 }

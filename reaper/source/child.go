@@ -20,18 +20,16 @@ import (
 )
 
 const (
-	// maxEntry bounds one line of the child's output. A MESSAGE that journalctl prints as numbers has up to
-	// five bytes for each byte.
-	maxEntry = 1 << 20
-	// maxStderr bounds the kept part of the child's messages.
+	// maxEntry bounds one line of the child's output, where a byte of a MESSAGE may take five.
+	maxEntry  = 1 << 20
 	maxStderr = 4 << 10
-	// straggle is how long a process that the child started may keep its stderr open.
-	straggle = 2 * time.Second
+	// waitDelay is how long a process that the child started may keep its stderr open.
+	waitDelay = 2 * time.Second
 )
 
-// childError describes how a child ended.
+// childError describes how a child failed.
 type childError struct {
-	status int // exit status, -1 where a signal ended it
+	status int // exit status, -1 if a signal ended it
 	stderr string
 	err    error
 }
@@ -45,7 +43,7 @@ func (e *childError) Error() string {
 
 func (e *childError) Unwrap() error { return e.err }
 
-// run runs journalctl and calls each with every line of its output, until each returns an error. It
+// run runs journalctl and calls each with every line of its output until that returns an error. It
 // returns when the child has ended.
 func (j *Journal) run(ctx context.Context, args []string, each func(context.Context, []byte) error) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -58,15 +56,15 @@ func (j *Journal) run(ctx context.Context, args []string, each func(context.Cont
 	var stderr head
 	cmd := exec.CommandContext(ctx, j.opts.Program, args...)
 	cmd.Stdout, cmd.Stderr = outW, &stderr
-	// Nothing of our environment: a pager, colours or another language would change the output.
+	// Our environment could set a pager, colours or another language, which change the output.
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
-	// The child has a process group, which is killed as a whole: PATH may have a script.
+	// A script on PATH may start other processes: kill them all by their process group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Chroot: j.opts.Root}
 	if j.opts.Root != "" {
-		cmd.Dir = "/" // chroot(2) leaves the working directory outside
+		cmd.Dir = "/" // chroot(2) does not change the working directory
 	}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
-	cmd.WaitDelay = straggle
+	cmd.WaitDelay = waitDelay
 
 	ended := make(chan error, 1)
 	go func() { ended <- runLocked(cmd, outW) }()
@@ -86,23 +84,22 @@ func (j *Journal) run(ctx context.Context, args []string, each func(context.Cont
 	return nil
 }
 
-// runLocked runs the command from an operating system thread that lives as long as the
-// command: PR_SET_PDEATHSIG fires when the thread that forked ends (prctl(2)), and
-// Go ends a thread whose goroutine returns while it is locked to it, as removal's do. The write
-// end is closed here once the child has its own.
+// runLocked runs the command on a thread that lives as long as the command: PR_SET_PDEATHSIG fires
+// when the thread that forked ends (prctl(2)), and Go ends threads. It closes the write end
+// once the child has its own.
 func runLocked(cmd *exec.Cmd, outW *os.File) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := cmd.Start()
-	_ = outW.Close() // nothing was written to it here
+	_ = outW.Close()
 	if err != nil {
 		return err
 	}
 	return cmd.Wait()
 }
 
-// eachLine calls each with every line that r has, without its newline. The line is valid during the
-// call; what is beyond maxEntry is left out.
+// eachLine calls each with every line of r, without its newline, up to maxEntry bytes. The line is valid
+// during the call.
 func eachLine(r io.Reader, each func(line []byte) error) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var line []byte
@@ -134,29 +131,27 @@ func (h *head) Write(p []byte) (int, error) {
 
 func (h *head) String() string { return strings.TrimSpace(strings.ToValidUTF8(string(h.text), "?")) }
 
-// pattern finds what parsers can use: reports of orphaned pods, and errors of the volume
-// operations TearDown, NewUnmounter, FindPluginByName, UnmapDevice and UnmapPodDevice, which
-// all are steps of UnmountVolume or UnmapVolume, or of their subpaths. It is case sensitive, since journalctl
-// ignores the case of a pattern in lower case.
+// pattern finds the lines that parsers can use: reports of orphaned pods, and errors of UnmountVolume and
+// UnmapVolume (with their steps TearDown, NewUnmounter, FindPluginByName, UnmapDevice and UnmapPodDevice) and of
+// subpaths.
 const pattern = `rphaned pod|Un(mount|map)Volume.*failed|cleaning subPath mounts`
 
-// outputFields are all that is read of an entry. journalctl adds its cursor and times.
+// outputFields are the fields to print. journalctl adds the cursor and times.
 const outputFields = "MESSAGE,_PID,_UID,_COMM,_SYSTEMD_UNIT,_BOOT_ID,SYSLOG_IDENTIFIER,_STREAM_ID,_TRANSPORT,_LINE_BREAK,PRIORITY,MESSAGE_ID"
 
-// options returns the arguments of every journalctl. --all keeps a long MESSAGE from being null. A unit
-// with LogNamespace= has a journal of its own, which only --namespace shows, since 245.
+// options returns the arguments of every journalctl. Without --all a long MESSAGE is null. A unit with
+// LogNamespace= has a journal of its own, which only --namespace shows, since 245.
 func (j *Journal) options(fields string, more ...string) []string {
 	args := slices.Clone(j.opts.Args)
 	args = append(args, "--no-pager", "--quiet", "--all", "--output=json", "--output-fields="+fields)
 	args = append(args, more...)
-	if !j.oneSpace {
+	if !j.noNamespace {
 		args = append(args, "--namespace=*")
 	}
 	return args
 }
 
-// reading returns the arguments for all entries of the units, and journald's records that it has
-// dropped some.
+// reading returns the arguments for all entries of the units, and journald's records of dropped entries.
 func (j *Journal) reading(start string, matches []string) []string {
 	return append(append(j.options(outputFields, start), matches...), "+", "MESSAGE_ID="+dropped)
 }
@@ -165,17 +160,18 @@ func (j *Journal) reading(start string, matches []string) []string {
 func (j *Journal) searching(start string, matches []string) []string {
 	args := j.options(outputFields, start)
 	if !j.noGrep {
+		// Without --case-sensitive, journalctl ignores the case of a pattern in lower case.
 		args = append(args, "--case-sensitive=yes", "--grep="+pattern)
 	}
 	return append(args, matches...)
 }
 
-// start returns the option that sets where to begin: the cursor, or the time up to which
-// all was read less the margin, whichever is younger.
+// start returns the option that sets where to begin: the later of the cursor and Position.Alive less the
+// margin.
 func (j *Journal) start(margin time.Duration) string {
 	p, now := j.Position(), j.opts.Now()
 	if p.Alive.After(now.Add(time.Minute)) {
-		p.Alive = time.Time{} // The clock was wrong then, or is now.
+		p.Alive = time.Time{} // the clock was wrong then, or is now
 	}
 	floor := p.Alive.Add(-margin)
 	switch hit, ok := cursorTime(p.Cursor); {
@@ -191,12 +187,12 @@ func (j *Journal) start(margin time.Duration) string {
 
 func since(t time.Time) string { return "--since=@" + strconv.FormatInt(t.Unix(), 10) }
 
-// cursorTime returns the realtime of a cursor, and whether it has the form of journald's:
+// cursorTime returns the realtime of a cursor, and false if it does not have the form of journald's:
 //
 //	s=SEQNUM-ID;i=SEQNUM;b=BOOT-ID;m=MONOTONIC;t=REALTIME;x=XOR-HASH (all hexadecimal)
 //
-// journalctl may accept one of another machine or a lost journal and seek by its time, so the time must be the one noted
-// with it.
+// journalctl may accept a cursor of another machine or a lost journal and seek by its time, so this must be the time that
+// was stored with it.
 func cursorTime(cursor string) (time.Time, bool) {
 	var t time.Time
 	if len(cursor) > 512 {
@@ -221,7 +217,7 @@ func cursorTime(cursor string) (time.Time, bool) {
 // errEnough ends a reading before the child ends.
 var errEnough = errors.New("enough was read")
 
-const lookupPatience = 10 * time.Second
+const lookupTimeout = 10 * time.Second
 
 // present returns the matches that find an entry from start on, or all of them if that cannot be determined. The 15 units
 // that a node does not have would double journalctl's time. Each lookup takes a few milliseconds.
@@ -235,7 +231,7 @@ func (j *Journal) present(ctx context.Context, start string) []string {
 		case err == nil && len(found) > 0:
 			return found
 		case at < 0:
-			return j.matches // Also where there is none at all: no match would find every unit's.
+			return j.matches // also if no unit has an entry, since no match would find the entries of all units
 		}
 		found = append(found, left[at])
 		left = slices.Delete(left, at, at+1)
@@ -243,9 +239,9 @@ func (j *Journal) present(ctx context.Context, start string) []string {
 	return found
 }
 
-// firstUnit returns the unit of the first entry with errEnough, and no error where there is no entry.
+// firstUnit returns the unit of the first entry and errEnough, or no error if there is no entry.
 func (j *Journal) firstUnit(ctx context.Context, start string, matches []string) (unit string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	err = j.run(ctx, append(j.options("_SYSTEMD_UNIT", start), matches...), func(_ context.Context, line []byte) error {
 		e, err := decodeEntry(line)

@@ -1,29 +1,29 @@
 // Package source follows the logs to which a kubelet writes: journald, and files.
 //
-// A source sends lines and nothing else. It does not parse or judge them; it only leaves out lines that cannot be a
-// sighting (parsers.Blocks). It is the only room that starts a process: journalctl, which costs about the same as reading
-// the journal through libsystemd and needs no cgo.
+// A Source sends lines. It does not parse or judge them, but leaves out lines that cannot be a sighting (parsers.Blocks).
+// The package starts one program: journalctl, which costs about the same as reading the journal through libsystemd and
+// needs no cgo.
 //
-// A line is sent on an unbuffered channel, and Position is never ahead of what was received: a caller that stores a
-// Position after having dealt with that loses nothing by a crash. A slow receiver slows the source down. Run returns when
-// its context ends, or for an error that no retry can fix (see classify).
+// The channel is unbuffered, and Position is never ahead of the lines that were received: a caller that has processed
+// these and then stores the Position loses none in a crash. Run returns when its context ends, or for an error that no
+// retry can fix (see classify).
 //
-// The journal is followed by one journalctl that searches to the end and one that follows, which is renewed every ten
-// minutes: journalctl 252 never sees a /var/log/journal that is made after its start. The first search names only the
-// units that have an entry (see present). The follower names all units, and begins before that.
+// The Journal starts one journalctl that searches to the end and then one that follows. It replaces the latter every ten
+// minutes, since journalctl 252 never sees a /var/log/journal that is made after its start. The search names only the
+// units that have an entry (see present). The follower names all units, and begins earlier than the search ended.
 //
-// A file is followed by its inode, whatever becomes of its name:
+// A File is followed by its inode:
 //
-//   - Renamed: the file stays open and is read on until the file that has the name now has content, which is then
-//     read from its beginning. A writer that is slow to reopen loses nothing.
-//   - Deleted: it is read to its end and closed, since an open file keeps its space.
-//   - Truncated: detected by the size, or by the first 1,024 bytes, which are compared after each block is read and before
-//     it is used. Then it is read from its new beginning.
+//   - If it is renamed, it stays open until the next file with the name has content, which is then read from its
+//     beginning. So a writer may be slow to reopen.
+//   - If it is deleted, it is read to its end and closed, since an open file keeps its space.
+//   - If it is truncated, it is read from its beginning. The size shows this, or the first 1,024 bytes, which are compared
+//     after each block is read and before it is used.
 //
-// One place is saved for each log: that in the file that is open. Lines that are only in a file that
-// was renamed while the daemon did not run, in a copy that copytruncate made, or in a file that existed only between two
-// wake-ups are not read: the kubelet repeats its message every two seconds, and an error of a volume every two minutes.
+// A Position has one place for each log, in the file that is open. Lines in a file that was renamed while the daemon did
+// not run, in a copy that copytruncate made, or in a file that existed only between two wake-ups are not read: the kubelet
+// repeats its message every two seconds, and an error of a volume every two minutes.
 //
-// Wake-ups come by inotify(7), with a timer of one minute as a fallback. nxadm/tail is used by parse only: its reader has no
-// bound on memory, and its watcher ends the process where a path can no longer be read (log.Fatalf in its inotify.go).
+// inotify(7) wakes a File, with a timer of one minute as a fallback. nxadm/tail is used only by parse: its reader has no
+// bound on memory, and its watcher ends the process if a path cannot be read any more (log.Fatalf in its inotify.go).
 package source

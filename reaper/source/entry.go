@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
+// entry is one entry of the journal.
 type entry struct {
 	cursor   string
 	messages [][]byte
@@ -18,13 +19,13 @@ type entry struct {
 	piece    piece
 }
 
-// values are all values of one field. journalctl prints a field as (journal JSON format,
-// systemd.io/JOURNAL_EXPORT_FORMATS)
+// values are all values of one field. journalctl prints a field (journal JSON format,
+// systemd.io/JOURNAL_EXPORT_FORMATS) as
 //
 //	"text"             a value that is UTF-8
-//	[104,105]          one that is not, as numbers
+//	[104,105]          a value that is not UTF-8, as numbers
 //	["a", [104,105]]   a field that the entry has more than once
-//	null               one that is too long, without --all
+//	null               a value that is too long, without --all
 type values [][]byte
 
 func (v *values) UnmarshalJSON(b []byte) error {
@@ -72,11 +73,10 @@ func value(b []byte) ([]byte, error) {
 	return text, nil
 }
 
-// uint8Number keeps encoding/json from reading an array of bytes as base64.
+// uint8Number makes encoding/json decode an array of numbers: for uint8 it expects base64.
 type uint8Number uint8
 
-// single returns the value of a field that can be there only once, "" where it is not.
-// More than one is doubt, which is as good as none.
+// single returns the only value of a field, "" if it has none or several.
 func (v values) single() string {
 	if len(v) != 1 {
 		return ""
@@ -84,7 +84,7 @@ func (v values) single() string {
 	return string(v[0])
 }
 
-var errNoEntry = errors.New("it is no journal entry")
+var errNoEntry = errors.New("it is not a journal entry")
 
 // decodeEntry decodes one line of journalctl --output=json.
 func decodeEntry(line []byte) (entry, error) {

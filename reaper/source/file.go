@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// safety is how often a log is read without an event.
-	safety = time.Minute
-	// polling is the same where inotify is not available: an orphan is to be seen within 5 s.
+	// fallback is how often a log is read without an event.
+	fallback = time.Minute
+	// polling is how often a log is read without inotify: an orphan should be reported within 5 s.
 	polling = 2 * time.Second
-	// gather lets a busy writer's events accumulate, so that one wake-up reads them all.
+	// gather is the delay after a wake-up in which the events of a busy writer accumulate.
 	gather = 50 * time.Millisecond
 )
 
-// File follows one log file over rotations of any kind. A file that lost the name is read until the next one has
-// content: until then its writer may not have reopened the log.
+// File follows one log file over rotations of any kind. It reads a renamed file until the next one has content:
+// until then its writer may not have reopened the log.
 type File struct {
 	path     string
 	log      *slog.Logger
@@ -38,35 +38,31 @@ type File struct {
 	status string
 
 	mu    sync.Mutex
-	cur   *tailed      // the open file, nil where there is none
-	last  FilePosition // where the file that was open last was left, while cur is nil
+	cur   *tailed      // the open file, or nil
+	last  FilePosition // in the last open file, if cur is nil
 	state State
 }
 
-// NewFile returns a follower of the file at path. It opens nothing yet.
+// NewFile returns a follower of the file at path. It opens nothing.
 func NewFile(path string, log *slog.Logger) *File {
-	return &File{path: path, log: log, interval: safety, watcher: newWatcher}
+	return &File{path: path, log: log, interval: fallback, watcher: newWatcher}
 }
 
 // Name returns the file's path.
 func (f *File) Name() string { return f.path }
 
-// Position implements Source: the place in the file that is open, or was open last.
+// Position implements Source: the place in the open file, or in the last one.
 func (f *File) Position() Position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p := f.at(); p != (FilePosition{}) {
-		return Position{Files: []FilePosition{p}}
-	}
-	return Position{}
-}
-
-// at returns the place for Position; File.mu is held.
-func (f *File) at() FilePosition {
+	p := f.last
 	if f.cur != nil {
-		return f.cur.position()
+		p = f.cur.position()
 	}
-	return f.last
+	if p == (FilePosition{}) {
+		return Position{}
+	}
+	return Position{Files: []FilePosition{p}}
 }
 
 // State implements Source.
@@ -120,7 +116,7 @@ func (f *File) Run(ctx context.Context, from Position, lines chan<- parsers.Line
 	}
 }
 
-// wait returns when there may be something to read, and false when ctx has ended.
+// wait waits for an event or the timer, and returns false when ctx has ended.
 func (f *File) wait(ctx context.Context, w *watcher, ticker *time.Ticker) bool {
 	var wake chan struct{}
 	if w != nil {
@@ -138,15 +134,14 @@ func (f *File) wait(ctx context.Context, w *watcher, ticker *time.Ticker) bool {
 	return true
 }
 
-// arm sets the watches before the name is read, so that whatever happens after that wakes the
-// follower. Without inotify the follower polls, and arm tries again each time.
+// arm sets the watches before the file is read, so that any later change wakes the follower.
+// Without inotify the follower polls, and arm tries again each time.
 func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watcher {
 	var err error
 	if w == nil {
 		w, err = f.watcher()
 	}
-	// A directory that is created, or a link that is changed, just before its watch is set goes unnoticed, so
-	// the set of watches must be the same afterwards.
+	// If the set of watches is another one afterwards, a directory or link has changed before it was watched.
 	for wanted, tries := f.watches(), 0; err == nil && tries < 16; tries++ {
 		err = w.watch(wanted)
 		now := f.watches()
@@ -178,16 +173,16 @@ func (f *File) period() time.Duration {
 	return f.interval
 }
 
-// step reads the open file to its end, and then goes on to the one that has the name now. more reports whether there is
+// step reads the open file to its end, and then goes on to the next file with the name. more reports whether there is
 // more to read at once.
 func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, err error) {
-	// The name is looked up first: a writer that has begun the next file writes no more to this one.
+	// Look up the name before the read: a writer that has begun the next file does not write to this one any more.
 	info, nameErr := os.Stat(f.path)
 	more, err = f.read(ctx, lines)
 	switch {
 	case more || ctx.Err() != nil:
 		return more, err
-	case err != nil: // it is opened again at the next wake-up
+	case err != nil: // retried at the next wake-up
 		return false, errors.Join(nameErr, err)
 	case nameErr != nil:
 		if f.cur != nil && f.cur.deleted() {
@@ -201,11 +196,10 @@ func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, 
 		return false, err
 	}
 	_, err = f.read(ctx, lines)
-	return f.cur != nil, err // it is watched, and then read once more
+	return f.cur != nil, err // read again once it is watched
 }
 
-// read reads the open file to its end, and closes it where that fails. A truncated file is read again from its
-// beginning.
+// read reads the open file to its end, and closes it after an error. It rewinds a truncated file.
 func (f *File) read(ctx context.Context, lines chan<- parsers.Line) (more bool, err error) {
 	if f.cur == nil {
 		return false, nil
@@ -222,8 +216,8 @@ func (f *File) read(ctx context.Context, lines chan<- parsers.Line) (more bool, 
 	return false, err
 }
 
-// open opens the file that has the name. It begins where it was left if it is the file of before, after a restart or
-// an error, or an editor's copy of that.
+// open opens the file that has the name. It continues at the last position if that is in this file, after a restart or
+// an error, or if an editor has copied the file.
 func (f *File) open() error {
 	t, err := openTailed(f.path)
 	f.leave()
@@ -256,7 +250,7 @@ func (f *File) report(ctx context.Context, err error) {
 	status := ""
 	switch {
 	case missing:
-		status = unix.ENOENT.Error() // from stat or open, which is the same to the operator
+		status = unix.ENOENT.Error() // the same for stat and open
 	case err != nil:
 		status = err.Error()
 	}
@@ -268,7 +262,7 @@ func (f *File) report(ctx context.Context, err error) {
 	case err == nil:
 		f.log.InfoContext(ctx, "following the log file", slog.String("file", f.path))
 	case missing:
-		// A distribution has one of the usual names.
+		// Not a warning: a distribution has only one of the usual names.
 		f.log.InfoContext(ctx, "waiting for the log file to appear", slog.String("file", f.path))
 	default:
 		f.log.WarnContext(ctx, "cannot follow the log file yet", slog.String("file", f.path), slog.Any("error", err))

@@ -25,8 +25,8 @@ type Followers struct {
 	all []Source
 }
 
-// Follow starts all sources at the checkpoints, each in its own goroutine. A source
-// that cannot go on is logged once; the others go on without it.
+// Follow starts all sources at the checkpoints, each in its own goroutine. If one fails, it logs this
+// once, and the others go on.
 func Follow(ctx context.Context, all []Source, from Checkpoints, log *slog.Logger, meter func(string, bool, time.Time)) *Followers {
 	f := &Followers{lines: make(chan parsers.Line), from: from, log: log, meter: meter}
 	for _, s := range all {
@@ -45,15 +45,15 @@ func (f *Followers) add(ctx context.Context, s Source) {
 	f.meter(s.Name(), true, time.Time{})
 	f.done.Go(func() {
 		if err := s.Run(ctx, f.from[s.Name()], f.lines); err != nil {
-			f.log.ErrorContext(ctx, "a log is no longer followed; restart orphan-reaper once that is mended",
+			f.log.ErrorContext(ctx, "a log is no longer followed; fix the error, then restart orphan-reaper",
 				slog.String("source", s.Name()), slog.Any("error", err))
 			f.meter(s.Name(), false, time.Time{})
 		}
 	})
 }
 
-// Relook calls files at each tick, and follows those that are new. None is given up: a kubelet that
-// is being started again has none.
+// Relook calls files at each tick, and follows the new files. It drops none, since a kubelet that restarts
+// has none for a moment.
 func (f *Followers) Relook(ctx context.Context, tick <-chan time.Time, files func() []string) {
 	f.done.Go(func() {
 		for {
@@ -79,21 +79,20 @@ func (f *Followers) sources() []Source {
 	return slices.Clone(f.all)
 }
 
-// stragglers is how long sources may need to end. A hanging read of a log on a dead server's file system ends
-// only with the process.
-const stragglers = 2 * time.Second
+// endTimeout is how long Wait waits. A read that hangs on a dead server's file system ends only with the process.
+const endTimeout = 2 * time.Second
 
-// Wait returns when all sources have ended after their context, or after the time for stragglers.
+// Wait returns when all sources have ended after their context, or after a timeout.
 func (f *Followers) Wait() {
 	ended := make(chan struct{})
 	go func() { f.done.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(stragglers):
+	case <-time.After(endTimeout):
 	}
 }
 
-// Positions returns how far each source was read.
+// Positions returns the position of each source, by name.
 func (f *Followers) Positions() Checkpoints {
 	at := Checkpoints{}
 	for _, s := range f.sources() {
@@ -111,21 +110,21 @@ func (f *Followers) States() map[string]State {
 	return at
 }
 
-// Units are the units in which kubelets were found to run, besides the usual ones.
+// Units are the units in which kubelets run, besides the usual ones.
 type Units struct {
-	find func(context.Context) []string // nil where there is nothing to find
+	find func(context.Context) []string // may be nil
 	log  *slog.Logger
 
 	mu  sync.Mutex
 	all []string
 }
 
-// NewUnits returns Units that find returns; find may be nil.
+// NewUnits returns the units that find returns; find may be nil.
 func NewUnits(find func(context.Context) []string, log *slog.Logger) *Units {
 	return &Units{find: find, log: log}
 }
 
-// Find returns the units. It keeps units that were found once: while a kubelet restarts, find returns none.
+// Find returns all units that were ever found: while a kubelet restarts, find returns none.
 func (u *Units) Find(ctx context.Context) []string {
 	if u.find == nil {
 		return nil
@@ -136,7 +135,7 @@ func (u *Units) Find(ctx context.Context) []string {
 	for _, unit := range now {
 		if !slices.Contains(parsers.KubeletUnits(), unit) && !slices.Contains(u.all, unit) {
 			u.all = append(u.all, unit)
-			u.log.InfoContext(ctx, "a kubelet runs in this unit; reading its journal too", slog.String("unit", unit))
+			u.log.InfoContext(ctx, "a kubelet runs in this unit; reading its journal, too", slog.String("unit", unit))
 		}
 	}
 	return slices.Clone(u.all)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What wakes a file's follower. IN_ATTRIB comes with the last unlink of an open file,
-// and with a chmod that makes a file readable.
+// The events that wake a follower. The last unlink of an open file sends IN_ATTRIB, and so does a
+// chmod that makes a file readable.
 const (
 	fileEvents = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVE_SELF | unix.IN_DELETE_SELF
 	dirEvents  = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ATTRIB |
@@ -22,11 +22,11 @@ const (
 type watch struct {
 	path string
 	mask uint32
-	ino  uint64 // of a directory when it was looked up, to see that it is replaced
+	ino  uint64 // of a directory, which shows that it was replaced
 }
 
-// watcher turns all inotify events into wake-ups: one without a reason costs one stat(2). Until a wake-up is received no
-// event is read, so that the kernel merges those of a busy file into one.
+// watcher turns all inotify events into wake-ups. One too many costs one stat(2). It reads no event until a wake-up was
+// received, so that the kernel merges the events of a busy file.
 type watcher struct {
 	file *os.File
 	fd   int
@@ -52,7 +52,7 @@ func newWatcher() (*watcher, error) {
 // close ends the watcher and waits for its goroutine.
 func (w *watcher) close() {
 	close(w.done)
-	_ = w.file.Close() // Nothing is written to it.
+	_ = w.file.Close()
 	w.wg.Wait()
 }
 
@@ -60,7 +60,7 @@ func (w *watcher) run() {
 	buf := make([]byte, 16<<10)
 	for {
 		if _, err := w.file.Read(buf); err != nil {
-			return // Closed; the timer still wakes the follower if it is anything else.
+			return // closed; after another error the timer still wakes the follower
 		}
 		select {
 		case w.wake <- struct{}{}:
@@ -70,8 +70,8 @@ func (w *watcher) run() {
 	}
 }
 
-// watch makes exactly these watches. What does not exist is left out; the error is for what leaves the follower without
-// wake-ups: no watches left (ENOSPC), no memory.
+// watch sets exactly these watches. It leaves out paths that do not exist. An error means that the follower would miss
+// wake-ups: no watches are left (ENOSPC), no memory.
 func (w *watcher) watch(watches []watch) error {
 	set := make(map[int]bool, len(watches))
 	var failed error
@@ -86,7 +86,7 @@ func (w *watcher) watch(watches []watch) error {
 	}
 	for wd := range w.set {
 		if !set[wd] {
-			// EINVAL is usual: the kernel has removed the watch along with the file.
+			// EINVAL: the kernel has removed the watch together with the file.
 			_, _ = unix.InotifyRmWatch(w.fd, uint32(wd))
 		}
 	}
@@ -94,8 +94,7 @@ func (w *watcher) watch(watches []watch) error {
 	return failed
 }
 
-// unwatchable reports whether the thing itself is not there to be watched, which the
-// follower finds and reports on its own.
+// unwatchable reports whether the path cannot be reached, which the follower reports itself.
 func unwatchable(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) ||
 		errors.Is(err, unix.EACCES) || errors.Is(err, unix.ELOOP)
@@ -105,8 +104,8 @@ func unwatchable(err error) bool {
 const maxLinks = 40
 
 // watches returns what must wake the follower: the open file by its descriptor, the file that has the name, and the
-// directory of the name and of every link on the way to the file. Where such a
-// directory is missing, the nearest one above that exists.
+// directories of the name and of every link to the file. If such a directory is missing, it returns the nearest parent
+// that exists.
 func (f *File) watches() []watch {
 	all := []watch{{path: f.path, mask: fileEvents}}
 	if f.cur != nil {

@@ -14,16 +14,14 @@ import (
 )
 
 const (
-	// aliveMargin is subtracted from the time up to which the journal was read: journald writes
-	// with a delay, and clocks are set.
+	// aliveMargin is subtracted from Position.Alive, since journald writes with a delay and clocks are set.
 	aliveMargin = 10 * time.Minute
-	// overlap is the same between the end of catching up and following.
+	// overlap is how much earlier than the end of the search the follower begins.
 	overlap = 10 * time.Second
 	// firstLook is how far back a first start reads.
 	firstLook = time.Hour
-	// renewal is how long one child follows. It follows the directories that existed when it
-	// started (sd_journal_open(3)), and misses a /var/log/journal that is made later, which is how
-	// a journal becomes persistent. A child that hangs is replaced, too.
+	// renewal is how long one child follows. It misses a /var/log/journal that is made after its
+	// start (sd_journal_open(3)), when the journal becomes persistent. It may also hang.
 	renewal = 10 * time.Minute
 )
 
@@ -31,8 +29,8 @@ const (
 type JournalOptions struct {
 	Logger *slog.Logger
 	Now    func() time.Time // the wall clock
-	Units  []string         // parsers.KubeletUnits where empty; ".service" is added where there is no suffix
-	// More, if it is set, returns further units. It is called before each child is started.
+	Units  []string         // default parsers.KubeletUnits; a name without a suffix is that of a service
+	// More returns further units, unless it is nil. It is called before each child is started.
 	More func(context.Context) []string
 	Journalctl
 	Args []string // further arguments of journalctl: --directory=DIR, --namespace=NAME
@@ -40,30 +38,30 @@ type JournalOptions struct {
 
 // Journal follows journald through a journalctl child.
 type Journal struct {
-	opts      JournalOptions
-	matches   []string
-	retryMin  time.Duration
-	retryMax  time.Duration
-	renewal   time.Duration
-	noGrep    bool // this journalctl was built without PCRE2
-	cursorBad bool // it refused the cursor
-	oneSpace  bool // it has no --namespace
-	started   time.Time
-	certain   time.Time // up to here the running child reads the entries of all units; zero where it always does
-	status    string    // what report logged last
+	opts        JournalOptions
+	matches     []string
+	retryMin    time.Duration
+	retryMax    time.Duration
+	renewal     time.Duration
+	noGrep      bool // this journalctl was built without PCRE2
+	cursorBad   bool // it refused the cursor
+	noNamespace bool // it does not have --namespace
+	started     time.Time
+	certain     time.Time // until then the child reads the entries of all units; zero means always
+	status      string    // what report logged last
 
 	// Of the running child:
-	streams map[string]stream // what the entries of each stream show about the next one
-	asked   map[string]bool   // the texts whose past was looked up
-	lookups int
+	streams  map[string]stream
+	lookedUp map[string]bool // the texts for which before was called
+	lookups  int
 
 	mu       sync.Mutex // guards what follows; Run's goroutine alone changes it
 	pos      Position
 	caughtUp bool  // the end was reached once
-	failed   error // how the last child ended, nil while one follows
+	failed   error // of the last child, nil while one follows
 }
 
-// NewJournal returns a follower of the journal. It starts nothing yet.
+// NewJournal returns a follower of the journal. It starts nothing.
 func NewJournal(opts JournalOptions) *Journal {
 	if len(opts.Units) == 0 {
 		opts.Units = parsers.KubeletUnits()
@@ -71,10 +69,10 @@ func NewJournal(opts JournalOptions) *Journal {
 	if opts.Program == "" {
 		opts.Program = "journalctl"
 	}
-	return &Journal{opts: opts, retryMin: time.Second, retryMax: time.Minute, renewal: renewal, streams: map[string]stream{}, asked: map[string]bool{}}
+	return &Journal{opts: opts, retryMin: time.Second, retryMax: time.Minute, renewal: renewal, streams: map[string]stream{}, lookedUp: map[string]bool{}}
 }
 
-// match sets the matches of the units that are read from now on.
+// match sets the matches of the units to read.
 func (j *Journal) match(ctx context.Context) {
 	j.matches = j.matches[:0]
 	units := j.opts.Units
@@ -139,7 +137,7 @@ func (j *Journal) Run(ctx context.Context, from Position, lines chan<- parsers.L
 			continue
 		}
 		if j.opts.Now().Sub(begun) > j.retryMax {
-			delay = j.retryMin // It worked for long.
+			delay = j.retryMin // it worked for a while
 		}
 		j.report(ctx, err, delay)
 		if !pause(ctx, delay) {
@@ -148,9 +146,9 @@ func (j *Journal) Run(ctx context.Context, from Position, lines chan<- parsers.L
 	}
 }
 
-// session catches up with the journal, then follows it. Two children, since only one that exits
-// shows that it reached the end. The first lets journalctl search, which is many times faster; the
-// second reads all entries of the units, so that it always has the one before.
+// session reads the journal to its end with one child and then follows it with another, since only a child that exits
+// shows that it reached the end. The first lets journalctl search, which is many times faster. The second reads all
+// entries of the units, so that it always has the previous one.
 func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error {
 	begun := j.opts.Now()
 	j.match(ctx)
@@ -159,8 +157,8 @@ func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error 
 		matches = j.present(ctx, start)
 	}
 	if len(matches) < len(j.matches) {
-		// A unit that is left out may begin to write now. The follower, which reads all units, has to
-		// begin before that: younger entries do not move the position.
+		// A unit that is left out may begin to write now. So the follower, which reads all units, must
+		// begin earlier: younger entries do not move the position.
 		j.certain = begun.Add(-overlap)
 	}
 	err := j.child(ctx, j.searching(start, matches), false, lines)
@@ -213,7 +211,7 @@ func (j *Journal) child(ctx context.Context, args []string, every bool, lines ch
 // forget clears the state of the earlier entries: another child begins elsewhere.
 func (j *Journal) forget() {
 	clear(j.streams)
-	clear(j.asked)
+	clear(j.lookedUp)
 	j.lookups = 0
 }
 
@@ -255,9 +253,8 @@ func reachedEnd(err error) bool {
 	return err == nil || (ok && e.status == 1 && e.stderr == "")
 }
 
-// adapt leaves out what this journalctl has refused, and reports whether another try is worth while
-// at once. journalctl explains itself by text only; its messages are not translated under LC_ALL=C.
-// Each option is left out once, which bounds the tries.
+// adapt stops using an option that this journalctl has refused, and reports whether to try again at once.
+// Only the text of a message shows the option; LC_ALL=C keeps it in English. The three options bound the tries.
 func (j *Journal) adapt(ctx context.Context, err error) bool {
 	e, ok := errors.AsType[*childError](err)
 	if !ok || e.status <= 0 {
@@ -269,8 +266,8 @@ func (j *Journal) adapt(ctx context.Context, err error) bool {
 	switch {
 	case mentions("cursor") && !j.cursorBad:
 		j.cursorBad = true
-	case mentions("namespace") && !j.oneSpace:
-		j.oneSpace = true
+	case mentions("namespace") && !j.noNamespace:
+		j.noNamespace = true
 	case mentions("pattern matching support", "grep", "case-sensitive") && !j.noGrep:
 		j.noGrep = true
 	default:

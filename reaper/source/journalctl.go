@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Journalctl is the program that reads the journal, and the root directory that it runs in. The zero
-// value is the one on PATH.
+// Journalctl is the program that reads the journal, and the root directory in which it runs. The zero
+// value is the program on PATH.
 type Journalctl struct {
 	Program string
 	Root    string
 }
 
-// Dirs are where journald keeps its files (journald.conf(5), Storage=), as this process sees them.
+// Dirs returns the directories of journald's files (journald.conf(5), Storage=), as this process sees them.
 func (p Journalctl) Dirs() []string {
 	return []string{p.Root + "/var/log/journal", p.Root + "/run/log/journal"}
 }
 
-// nodeRoot is the root directory of PID 1. It leads into that one's mount namespace, where the
-// node's files are, and needs CAP_SYS_PTRACE (proc_pid_root(5)).
+// nodeRoot is the root directory of PID 1, in its mount namespace. Opening it needs CAP_SYS_PTRACE
+// (proc_pid_root(5)).
 const nodeRoot = "/proc/1/root"
 
 // ownPIDNamespace links to the PID namespace of this process. initialPIDNamespace is the link's target in the
@@ -33,12 +33,12 @@ const (
 	initialPIDNamespace = "pid:[4026531836]"
 )
 
-// programs are where distributions have it: /bin before /usr was merged, the last NixOS.
+// programs are the paths of distributions: /bin before /usr was merged, the last of NixOS.
 var programs = []string{"/usr/bin/journalctl", "/bin/journalctl", "/run/current-system/sw/bin/journalctl"}
 
-// FindJournalctl finds the program on PATH, or in a container without one the node's, which is started in the node's root
-// directory, since its libraries and its journal are there; chroot(2) needs CAP_SYS_CHROOT. Only in the initial PID
-// namespace is PID 1 the node's: in any other its files may be any pod's. The error names what is missing.
+// FindJournalctl returns the program on PATH, or in a container without one the node's, which runs in the node's root
+// directory with its libraries and journal. chroot(2) needs CAP_SYS_CHROOT. PID 1 is the node's only in the initial PID
+// namespace: in any other its files may be any pod's. The error names what is missing.
 func FindJournalctl() (Journalctl, error) {
 	if _, err := exec.LookPath("journalctl"); err == nil {
 		return Journalctl{}, nil
@@ -67,7 +67,7 @@ func nodesJournalctl(root, pidNamespace string) (Journalctl, error) {
 		return Journalctl{}, errors.New("there is no journalctl here (in a container, the node's is used where the PID namespace is the host's)")
 	}
 	for _, program := range programs {
-		// A symlink would be resolved from that root by the kernel only.
+		// Lstat, since only after chroot(2) would a symlink begin at that root.
 		if err := unix.Lstat(root+program, &node); err != nil {
 			continue
 		}

@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RKE2Log is the file to which RKE2's kubelet writes. The journal has nothing of it
-// (docs.rke2.io, "Logging").
+// RKE2Log is the file to which RKE2's kubelet logs, and not to the journal (docs.rke2.io, "Logging").
 const RKE2Log = "/var/lib/rancher/rke2/agent/logs/kubelet.log"
 
-// LogFiles returns the files to follow, each once: the named ones, where sources has file or no
-// journal is read; with auto RKE2's where RKE2's agent is installed; and the kubelet's own.
+// LogFiles returns the files to follow, each once: the named ones, if sources has file, or auto and no
+// journal is read; with auto RKE2's log, if RKE2's agent is installed; and the kubelet's own.
 func LogFiles(sources, named []string, journal bool, rke2 string, own ...string) []string {
 	var paths []string
 	automatic := slices.Contains(sources, "auto")
@@ -42,7 +41,7 @@ func JournaldRuns() bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
 
-// journals returns the journals in the directories whose names match.
+// journals returns the journals in the directories that match name.
 func journals(dirs []string, name string) (files []string) {
 	for _, dir := range dirs {
 		found, _ := filepath.Glob(filepath.Join(dir, "*", name)) // its only error is that of a bad pattern
@@ -51,16 +50,15 @@ func journals(dirs []string, name string) (files []string) {
 	return files
 }
 
-// JournalKept reports whether a journal is in any of the directories. With Storage=none
-// journald passes lines on to syslog and keeps none: there is nothing to follow.
+// JournalKept reports whether a journal is in any of the directories. With Storage=none journald
+// forwards lines to syslog and keeps none.
 func JournalKept(dirs ...string) bool { return len(journals(dirs, "*.journal")) > 0 }
 
-// journalLag is how much later than the journal a file is written that has the same lines.
+// journalLag is how much later than the journal a file with the same lines may be written.
 const journalLag = 5 * time.Minute
 
-// WrittenAfterJournal returns those of the files that were written well after the journals in any of
-// the directories: the lines come to the files then, and to no journal. journald changes the time
-// of its file with each entry that it writes.
+// WrittenAfterJournal returns the files that were written well after the journals in the directories: they
+// have lines that no journal has. journald changes the time of its file with each entry.
 func WrittenAfterJournal(dirs, files []string) []string {
 	var last time.Time
 	for _, path := range journals(dirs, "*.journal") {
@@ -77,7 +75,7 @@ func WrittenAfterJournal(dirs, files []string) []string {
 	return later
 }
 
-// written returns when a regular file was last written, and the zero time for anything else.
+// written returns when a regular file was last written, zero for anything else.
 func written(path string) time.Time {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -86,9 +84,9 @@ func written(path string) time.Time {
 	return info.ModTime()
 }
 
-// JournalClosed returns the first of the system's journals in any of the directories that this
-// process may not read, "" where there is none. journalctl then shows the others, with no message
-// under --quiet: an ordinary user has one of his own.
+// JournalClosed returns the first system journal in the directories that this process may not read, ""
+// if there is none. journalctl --quiet then shows only the other journals, such as the user's own, without
+// a message.
 func JournalClosed(dirs ...string) string {
 	for _, path := range journals(dirs, "system*.journal") {
 		if err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS); errors.Is(err, fs.ErrPermission) {

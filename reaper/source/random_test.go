@@ -78,7 +78,7 @@ func (x *world) rotate(f *follower, late bool) {
 	}
 	for ino := inode(x.t, x.path); ; time.Sleep(time.Millisecond) {
 		file.mu.Lock()
-		has := file.cur != nil && file.at().Inode == ino
+		has := file.cur != nil && file.cur.position().Inode == ino
 		file.mu.Unlock()
 		if has {
 			break

@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// enoughSame is how many known texts in a row end the reading: a kubelet repeats a report of one
-	// orphan for weeks, every 2 s.
+	// enoughSame is how many known texts in a row end the reading: a kubelet reports one orphan for weeks,
+	// every 2 s.
 	enoughSame = 2000
-	// maxRecalled bounds how many different texts are read: any process can write entries and must not use up
-	// memory.
+	// maxRecalled bounds the different texts, since any process can write entries.
 	maxRecalled = 16384
 )
 
 // Recall sends the journal's lines since from, the youngest first: each line that is younger than
-// every, and each text once of the rest. It returns at the journal's end, when nothing new comes, or
-// with its context. Where there are more texts than it reads, dropped is the time of the youngest
+// every, and of the others each text once. It returns at the journal's end, after enoughSame known texts, or
+// when its context ends. If there are more texts than maxRecalled, dropped is the time of the youngest
 // entry that it left out.
 func (j *Journal) Recall(ctx context.Context, from, every time.Time, lines chan<- parsers.Line) (dropped time.Time, err error) {
 	j.started = j.opts.Now()
@@ -31,14 +30,14 @@ func (j *Journal) Recall(ctx context.Context, from, every time.Time, lines chan<
 		err := j.run(ctx, append([]string{"--reverse"}, j.searching(since(from), j.present(ctx, since(from)))...), r.line)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errEnough) || reachedEnd(err):
-			return r.dropped, nil //nolint:nilerr // these are its ends
+			return r.dropped, nil //nolint:nilerr // the reading is complete
 		case !j.adapt(ctx, err):
 			return r.dropped, err
 		}
 	}
 }
 
-// recalling is one reading of the past.
+// recalling is the state of one Recall.
 type recalling struct {
 	j       *Journal
 	every   time.Time
@@ -54,7 +53,7 @@ func (r *recalling) line(ctx context.Context, line []byte) error {
 	}
 	e, err := decodeEntry(line)
 	if err != nil || !slices.ContainsFunc(e.messages, parsers.Interesting) {
-		return nil //nolint:nilerr // it is no line of a kubelet
+		return nil //nolint:nilerr // it is not a line of a kubelet
 	}
 	text := e.text()
 	switch known := r.known[text]; {

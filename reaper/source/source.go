@@ -10,50 +10,47 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// maxText bounds the text of a line that is sent; the rest of it is skipped. The
-// longest report of a kubelet is a few KiB.
+// maxText bounds the text of a line; the rest is skipped. The longest report of a kubelet has a few KiB.
 const maxText = 64 << 10
 
 // Source is one log that is followed.
 type Source interface {
-	// Name is where the lines come from: "journald", or the file's path.
+	// Name returns "journald" or the file's path.
 	Name() string
 	// Run sends lines until ctx ends, and then returns nil. It returns an error only
-	// where trying again cannot help. lines must be unbuffered. Run is called once.
+	// if no retry can help. lines must be unbuffered. Run is called once.
 	Run(ctx context.Context, from Position, lines chan<- parsers.Line) error
-	// Position is where a later Run continues. It covers no line that has not been received.
+	// Position returns where a later Run continues. It may be called by any goroutine, like State.
 	Position() Position
-	// State returns the state of the reading. Both may be called at any time, from any goroutine.
+	// State returns the state of the reading.
 	State() State
 }
 
 // State is the state of reading a log, for messages.
 type State struct {
-	// Reached is true once all that was there at the start has been read.
+	// Reached reports that the lines from before the start have been read.
 	Reached bool
-	// Err is the error that is in the way now, nil where there is none.
+	// Err is the present error, if any.
 	Err error
 }
 
-// Position is where a source continues: the content of a checkpoint. The zero value is a first start. A
-// Position of another kind of source counts as the zero value.
+// Position is where a source continues, as a checkpoint stores it. The zero value is a first start. The Position of
+// another kind of source counts as the zero value.
 type Position struct {
-	// Cursor is journald's cursor of the last line received, and Hit that line's time.
+	// Cursor is journald's cursor of the last line received, and Hit the time of that line.
 	Cursor string    `json:"cursor,omitempty"`
 	Hit    time.Time `json:"hit,omitzero"`
-	// Alive is the wall clock when catching up reached the end last: the units may have had no
-	// entry, and Cursor be weeks old.
+	// Alive is the last time at which the journal was read to its end. Cursor may be weeks older, if the units had
+	// no entry.
 	Alive time.Time `json:"alive,omitzero"`
-	// Files has the file that has the log's name, or had it last. Earlier versions put rotated
-	// files before it.
+	// Files has the open file, or the last one. Earlier versions put rotated files before it.
 	Files []FilePosition `json:"files,omitempty"`
 }
 
-// ErrBuffered is returned by Run for a channel with a buffer: a line that waits in it
-// would count as received, and be lost in a crash.
+// ErrBuffered is Run's error for a channel with a buffer: a line in the buffer would count as received,
+// and be lost in a crash.
 var ErrBuffered = errors.New("cannot follow a log into a buffered channel")
 
-// errBadPath is for a name that no file can have.
 var errBadPath = errors.New("cannot follow a log without a proper name")
 
 // errClass is how an error is handled.
@@ -62,10 +59,10 @@ type errClass int
 const (
 	classRetry    errClass = iota // try again later
 	classShutdown                 // ctx has ended: no error
-	classHopeless                 // no retry can mend it
+	classHopeless                 // no retry can help
 )
 
-// classify decides which errors end a source. What can be mended while the daemon runs is retried: missing files,
+// classify decides which errors end a source. Errors that can be fixed while the daemon runs are retried: missing files,
 // permissions, I/O errors, exhausted descriptors.
 func classify(ctx context.Context, err error) errClass {
 	switch {

@@ -29,16 +29,16 @@ var (
 // tailed is one open file that is read forward.
 type tailed struct {
 	file   *os.File
-	info   os.FileInfo // of when it was opened: its identity, and its size then
+	info   os.FileInfo // when it was opened or rewound
 	blocks *parsers.Blocks
 
 	mu     sync.Mutex
 	prefix []byte // the first maxPrefix bytes, fewer while the file is shorter
-	done   int64  // where the first line begins that has not been handed over
+	done   int64  // the beginning of the first line that was not sent
 }
 
-// openTailed opens a regular file at its beginning. O_PATH opens anything without a side effect and follows symlinks; only
-// what proves to be a file of a disk is opened for reading, by its descriptor.
+// openTailed opens a regular file at its beginning. It opens the file by O_PATH first, which has no side effect, and for
+// reading only if it is a file on a disk.
 func openTailed(path string) (*tailed, error) {
 	found, err := os.OpenFile(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -72,8 +72,8 @@ func openTailed(path string) (*tailed, error) {
 // descriptor returns the path by which the kernel opens an open file again.
 func descriptor(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// madeByKernel reports whether the kernel generates the files of a file system. /proc/kmsg is a regular file by its mode;
-// reading it steals the kernel's messages from syslogd, and waits forever (proc_kmsg(5)).
+// madeByKernel reports whether the kernel generates the files of a file system. Reading /proc/kmsg, which is a regular file
+// by its mode, takes the kernel's messages from syslogd, and waits forever (proc_kmsg(5)).
 func madeByKernel(fs *unix.Statfs_t) bool {
 	switch uint32(fs.Type) {
 	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
@@ -84,7 +84,7 @@ func madeByKernel(fs *unix.Statfs_t) bool {
 	return false
 }
 
-// deleted reports whether the file has no name any more. To keep such a file open would keep its space from being freed.
+// deleted reports whether the file has no name any more. While it is open, its space is not freed.
 func (t *tailed) deleted() bool {
 	info, err := t.file.Stat()
 	if err != nil {
@@ -94,10 +94,10 @@ func (t *tailed) deleted() bool {
 	return ok && st.Nlink == 0
 }
 
-func (t *tailed) close() { _ = t.file.Close() } // nothing is written to it
+func (t *tailed) close() { _ = t.file.Close() }
 
-// same reports whether the file has not changed since its prefix was read, up to size end, and extends the prefix. It is
-// called after a block is read and before it is used.
+// same reports whether the file still has its prefix and at least end bytes, and extends the prefix. It is called after a
+// block is read and before it is used.
 func (t *tailed) same(end int64) (bool, error) {
 	info, err := t.file.Stat()
 	if err != nil {
@@ -122,13 +122,13 @@ func (t *tailed) same(end int64) (bool, error) {
 	return true, nil
 }
 
-// begin begins to read the file at the offset, where a line begins.
+// begin sets where to read on: the offset of the beginning of a line.
 func (t *tailed) begin(offset int64) {
 	t.blocks = parsers.NewBlocks(true, offset)
 	t.setDone(offset)
 }
 
-// rewind starts at the beginning of the file. The content may be of any age.
+// rewind starts again at the beginning of the file.
 func (t *tailed) rewind() {
 	t.begin(0)
 	t.mu.Lock()
@@ -145,8 +145,8 @@ func (t *tailed) setDone(offset int64) {
 	t.done = offset
 }
 
-// drain reads t to its end, or to maxStep, and sends what may be sightings. more reports that the end has not been reached.
-// errTruncated: the file has other content than before, none of which was used.
+// drain reads t to its end, or to maxStep, and sends the lines that may be sightings. more reports that the end has not been
+// reached. errTruncated means that the file has new content, of which nothing was used.
 func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) (more bool, err error) {
 	for limit := t.blocks.Next() + maxStep; t.blocks.Next() < limit; {
 		n, readErr := t.file.ReadAt(t.blocks.Room(), t.blocks.Next())
@@ -162,7 +162,7 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 			return false, errTruncated
 		}
 		for l := range t.blocks.Lines(n) {
-			// A writer that does not append leaves a hole of NULs when its file is truncated.
+			// If a file is truncated, a writer that does not append leaves a hole of NULs.
 			text := bytes.Clone(bytes.TrimLeft(l.Text, "\x00"))
 			line := parsers.Line{Text: text, Source: f.path, CatchUp: l.End <= t.info.Size(), Whole: !l.Cut && t.whole(l.Start)}
 			if err := send(ctx, lines, line); err != nil {
@@ -178,8 +178,8 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 	return true, nil
 }
 
-// whole reports whether the line at start is known to begin where its writer began one: a
-// daemon that cuts long lines may go on with the rest in the next.
+// whole reports whether the line at start is known to be the beginning of a line of its writer: a
+// logging daemon may cut a long line and write the rest as another.
 func (t *tailed) whole(start int64) bool {
 	if start == 0 {
 		return true
@@ -203,18 +203,18 @@ func (t *tailed) position() FilePosition {
 	return p
 }
 
-// FilePosition is a place in one file.
+// FilePosition is a position in one file.
 type FilePosition struct {
 	Dev    uint64 `json:"dev"`
 	Inode  uint64 `json:"inode"`
-	Offset int64  `json:"offset"` // the beginning of the first line not received
+	Offset int64  `json:"offset"` // the beginning of the first line that was not received
 	// Fingerprint is the SHA-256 of the file's first Length bytes, up to 1,024.
 	Length      int    `json:"length"`
 	Fingerprint string `json:"fingerprint"`
 }
 
-// maxPrefix is how much of a file's beginning is compared. Log lines begin with a time, so that
-// the first one already differs.
+// maxPrefix is how much of a file's beginning is compared. Log lines begin with a time, so already the first
+// line of another file differs.
 const maxPrefix = 1024
 
 func fingerprint(prefix []byte) string {
@@ -222,8 +222,8 @@ func fingerprint(prefix []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// matches reports whether t is the file of the position. Device numbers change over a reboot. Another inode is an editor's
-// copy if the whole fingerprint is the same.
+// matches reports whether t is the file of the position, or an editor's copy of it: another inode with the fingerprint of
+// maxPrefix bytes. Device numbers do not count, since they change over a reboot.
 func (p FilePosition) matches(t *tailed) bool {
 	if p.Offset < 0 || p.Offset > t.info.Size() || p.Length < 0 || p.Length > len(t.prefix) {
 		return false

@@ -11,15 +11,15 @@ import (
 )
 
 // journald ends an entry of a stdout stream at a newline, but also at a NUL and at LineMax (48 KiB), which it records in
-// _LINE_BREAK (systemd.journal-fields(7)), and begins another entry with the rest. That entry has the kubelet's own
-// trusted fields, but a pod may have chosen its beginning: kubelets log the output of probes. So an entry is a whole line
-// only if neither it nor the previous one in its stream has a _LINE_BREAK. Besides:
+// _LINE_BREAK (systemd.journal-fields(7)), and begins another entry with the rest. That entry has the kubelet's trusted
+// fields, but a pod may have chosen its text, since kubelets log the output of probes. So an entry is a whole line only if
+// neither it nor the previous one in its stream has a _LINE_BREAK. Besides:
 //
 //   - journald drops entries of a busy unit, by priority, and records that with the message ID dropped. A line that starts
-//     with "<3>" has another priority (sd-daemon(3)), and so passes when the others are dropped. klog writes no such
-//     prefix: an entry with another priority than a stream's default is a hint.
-//   - Messages with newlines make several entries, which do not begin as any line of a log does: mount's errors, with names
-//     of a pod's volumes in them. What comes within a moment of one may belong to it.
+//     with "<3>" has another priority (sd-daemon(3)), and so passes when others are dropped. klog writes no such prefix, so
+//     an entry without the default priority is only a hint.
+//   - A message with newlines makes several entries that do not begin like a line of a log, such as mount's errors with
+//     names of a pod's volumes. An entry within a moment of one may belong to it.
 //   - journald before 235 has neither _LINE_BREAK nor _STREAM_ID, and breaks a line at 2,048 bytes; logger(1) does at 1,024.
 
 const (
@@ -27,18 +27,17 @@ const (
 	dropped = "a596d6fe7bfa4994828e72309e95d61e"
 	// usualPriority is the priority of a stream's lines without a prefix (SyslogLevel= in systemd.exec(5)).
 	usualPriority = "6"
-	// moment bounds the time in which the pieces of one message are written.
+	// moment bounds the time between the entries of one message.
 	moment = time.Second
 	// maxStreams bounds the streams in memory. A kubelet has one or two.
 	maxStreams = 64
-	// maxLookups bounds the lookups of one child: any process can write entries and must not start processes
-	// without limit.
+	// maxLookups bounds the lookups of one child, since any process can write entries.
 	maxLookups = 32
-	// reach is how many entries before one are read.
-	reach = 16
+	// lookupEntries is how many entries one lookup reads.
+	lookupEntries = 16
 )
 
-// piece are the fields that show whether an entry is a whole line.
+// piece has the fields that show whether an entry is a whole line.
 type piece struct {
 	stream    string // _STREAM_ID
 	transport string // _TRANSPORT
@@ -47,7 +46,7 @@ type piece struct {
 	messageID string // MESSAGE_ID
 }
 
-// key identifies an entry's stream; "" where nothing does.
+// key identifies an entry's stream; "" is unknown.
 func (e *entry) key() string {
 	switch {
 	case e.piece.stream != "":
@@ -61,8 +60,8 @@ func (e *entry) key() string {
 // stream is the state of one stream's entries so far. The zero value is an unknown stream.
 type stream struct {
 	known   bool
-	broken  bool      // the last one did not end with a newline
-	foreign time.Time // when something came that may be the middle of a message
+	broken  bool      // the last entry did not end with a newline
+	foreign time.Time // of the last entry that may be part of a message with newlines
 }
 
 // next adds the next entry, and reports whether it is a whole line.
@@ -77,7 +76,7 @@ func (s *stream) next(e *entry) bool {
 	return whole
 }
 
-// breaks reports whether the entry ends somewhere in a line, or may.
+// breaks reports whether the entry may end within a line.
 func (e *entry) breaks() bool {
 	if e.piece.lineBreak != "" || e.piece.stream != "" {
 		return e.piece.lineBreak != ""
@@ -89,26 +88,25 @@ func (e *entry) breaks() bool {
 	return mayBeCut(n)
 }
 
-// mayBeCut reports whether a line of n bytes may have been cut at its end: by logger(1) at
-// 1,024, by journald before 235 at 2,048, by rsyslog at 8 KiB, with some bytes of a
-// syslog line's head before it.
+// mayBeCut reports whether a line of n bytes may have been cut: by logger(1) at 1,024 bytes, by journald
+// before 235 at 2,048, by rsyslog at 8 KiB, with or without a syslog header.
 func mayBeCut(n int) bool { return n >= 1000 && n < 1200 || n >= 2000 }
 
-// beginning is that of a line of a log: klog's header, JSON, logfmt (k3s, k0s), or a tab, with which klog
-// puts a value's further lines (and " >" after the last). In all of these what comes from a pod is quoted.
+// beginning matches the beginning of a line of a log: klog's header, JSON, logfmt (k3s, k0s), or a tab, with which
+// klog begins the further lines of a value (and " >" after the last). All of these quote the text of a pod.
 var beginning = regexp.MustCompile(`^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |time="|\{"|\t| >)`)
 
 func (e *entry) begins() bool { return len(e.messages) == 1 && beginning.Match(e.messages[0]) }
 
-// whole reports whether an entry is a whole line of what its process wrote. Where the entry before it
-// in its stream was not read, it is looked up. every reports that all entries are read.
+// whole reports whether an entry is a whole line of its process. It looks up the previous entry of the
+// stream if that was not read. every reports that all entries are read.
 func (j *Journal) whole(ctx context.Context, e *entry, every bool) bool {
 	if e.piece.messageID == dropped {
-		clear(j.streams) // what came last is not known for any stream
+		clear(j.streams) // any stream may have lost an entry
 		return false
 	}
 	if e.piece.transport == "" && e.piece.stream == "" {
-		return e.piece.lineBreak == "" // Not written by journald, which names a transport in every entry.
+		return e.piece.lineBreak == "" // journald did not write it: its entries have a transport
 	}
 	key := e.key()
 	if key == "" {
@@ -129,8 +127,7 @@ func (j *Journal) whole(ctx context.Context, e *entry, every bool) bool {
 	return whole
 }
 
-// text returns the part of an entry that two reports of the same have in common: the times before it
-// are left out.
+// text returns the part of an entry that is the same in repeated reports, without the time before it.
 func (e *entry) text() string {
 	if len(e.messages) == 0 {
 		return ""
@@ -140,19 +137,19 @@ func (e *entry) text() string {
 	return string(m[:min(len(m), 256)])
 }
 
-// before looks up the last entries before one of its stream. A text that the kubelet repeats is looked
-// up once by each child.
+// before looks up the previous entries of the stream of e. Each child looks up a text that the kubelet
+// repeats only once.
 func (j *Journal) before(ctx context.Context, e *entry) (s stream) {
 	_, ok := cursorTime(e.cursor)
 	text := e.text()
-	if !ok || j.lookups >= maxLookups || len(e.messages) != 1 || j.asked[text] {
+	if !ok || j.lookups >= maxLookups || len(e.messages) != 1 || j.lookedUp[text] {
 		return s
 	}
-	j.asked[text] = true
+	j.lookedUp[text] = true
 	j.lookups++
-	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	args := j.options(outputFields, "--reverse", "--lines="+strconv.Itoa(reach), "--cursor="+e.cursor)
+	args := j.options(outputFields, "--reverse", "--lines="+strconv.Itoa(lookupEntries), "--cursor="+e.cursor)
 	if e.piece.stream != "" {
 		args = append(args, "_STREAM_ID="+e.piece.stream, "+")
 	}
@@ -163,8 +160,8 @@ func (j *Journal) before(ctx context.Context, e *entry) (s stream) {
 	var found []entry
 	err := j.run(ctx, args, func(_ context.Context, line []byte) error {
 		b, err := decodeEntry(line)
-		if err != nil || len(found) > reach {
-			return errNoEntry // One that cannot be read may be the one that matters.
+		if err != nil || len(found) > lookupEntries {
+			return errNoEntry // an entry that cannot be read may be the previous one
 		}
 		found = append(found, b)
 		return nil
@@ -175,20 +172,20 @@ func (j *Journal) before(ctx context.Context, e *entry) (s stream) {
 	return history(found, e)
 }
 
-// history returns the stream's state from the entries before e, youngest first, with e itself the first. If no
-// entry comes before it, e begins a line.
+// history returns the stream's state from the entries up to e, youngest first. If e is the only one, it begins a
+// line.
 func history(found []entry, e *entry) (s stream) {
 	if len(found) == 0 || found[0].cursor != e.cursor {
 		return stream{}
 	}
-	s.known = len(found) < reach
+	s.known = len(found) < lookupEntries
 	for i := len(found) - 1; i > 0; i-- {
 		switch b := &found[i]; {
 		case b.piece.messageID == dropped:
 			s = stream{}
 		case b.piece.transport != e.piece.transport:
 		case b.piece.stream != e.piece.stream:
-			// The same process in another stream: journald was restarted, perhaps in a line.
+			// The process has another stream: journald was restarted, perhaps within a line.
 			s = stream{foreign: s.foreign}
 		default:
 			s.next(b)

@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// settings are what is compared with the kubelets that run.
+// settings returns the settings to compare with the running kubelets.
 func (r *Reader) settings() reading.Settings {
 	s := reading.Settings{Waive: r.Waive, RootDir: r.RootDir, RootDirSet: r.RootDirSet}
 	if e := r.RuntimeEndpoint; e != cri.EndpointAuto && e != cri.EndpointNone {
@@ -27,8 +27,8 @@ func (r *Reader) settings() reading.Settings {
 	return s
 }
 
-// compared is what settings are compared with. The socket is asked only where they have one.
-func compared(ks []*Kubelet, s reading.Settings) []reading.Kubelet {
+// comparedKubelets returns the kubelets in the form that settings are compared with.
+func comparedKubelets(ks []*Kubelet, s reading.Settings) []reading.Kubelet {
 	all := make([]reading.Kubelet, len(ks))
 	for i, k := range ks {
 		all[i] = reading.Kubelet{Words: k.String(), PID: k.ID.PID, Hidden: k.hidden, Apart: k.files.apart}
@@ -39,19 +39,19 @@ func compared(ks []*Kubelet, s reading.Settings) []reading.Kubelet {
 	return all
 }
 
-// agrees reports whether what the operator set agrees with the kubelets that were found: a wrong root directory or socket
-// makes facts of another node. doubt is why there may be more kubelets.
+// agrees reports whether the settings agree with the kubelets that were found: with a wrong root directory or socket the
+// facts would be those of another node. doubt is why there may be more kubelets. moved is that of Answer.Moved.
 func (r *Reader) agrees(ks kubelets, doubt error) (agrees policy.Fact, moved bool) {
 	s := r.settings()
-	others := compared(ks.others, reading.Settings{}) // the socket of another kubelet does not matter
+	others := comparedKubelets(ks.others, reading.Settings{}) // the socket of another kubelet does not matter
 	if r.Waive || doubt != nil {
 		return s.Agree(r.ProcDir, nil, others, doubt), false
 	}
-	ours := compared(ks.ours, s)
+	ours := comparedKubelets(ks.ours, s)
 	return s.Agree(r.ProcDir, ours, others, nil), s.Moved(ours, others)
 }
 
-// compareEndpoint returns the kubelet's endpoint of the runtime, and whether that is ours.
+// compareEndpoint returns the kubelet's endpoint of the runtime, and whether it is the same as ours.
 func (k *Kubelet) compareEndpoint(ours string) (e reading.Endpoint) {
 	theirs, err := k.endpoint()
 	if err != nil || theirs == "" {
@@ -63,13 +63,13 @@ func (k *Kubelet) compareEndpoint(ours string) (e reading.Endpoint) {
 	return e
 }
 
-// sameSocket reports whether two endpoints are the same socket: by path, as where the runtime
-// is down, or by what lies there, as where one path leads through a symlink.
+// sameSocket reports whether two endpoints are the same socket: by path, or by the file, since one path may
+// lead through a symlink.
 func (k *Kubelet) sameSocket(theirs, ours string) (bool, error) {
 	a, okA := cri.SocketPath(theirs)
 	b, okB := cri.SocketPath(ours)
 	if !okA || !okB {
-		return false, nil // the kubelet's is no socket of this machine (tcp, npipe)
+		return false, nil // not a Unix socket (tcp, npipe)
 	}
 	if !k.files.apart && k.files.err == nil && filepath.Clean(a) == filepath.Clean(b) {
 		return true, nil
@@ -80,12 +80,12 @@ func (k *Kubelet) sameSocket(theirs, ours string) (bool, error) {
 	if filepath.Base(a) != filepath.Base(b) {
 		return false, nil
 	}
-	// The runtime is down and has taken its socket along, or it is another one.
+	// The runtime may be down and have removed its socket.
 	return k.sameFile(filepath.Dir(a), filepath.Dir(b))
 }
 
-// namedSocket is the kubelet's configured socket. If it sees other files than we, the path must lead to the same socket
-// here. A container has /run/crio, and no link /var/run to it: then the usual place with the kubelet's socket is asked.
+// namedSocket returns the kubelet's configured socket. If the kubelet has another mount namespace, the path must lead to the
+// same socket here. A container may have /run/crio and no link /var/run, so the usual places are compared, too.
 func (k *Kubelet) namedSocket(endpoint string, usual []string) cri.Sockets {
 	from := fmt.Sprintf("the kubelet (PID %d)", k.ID.PID)
 	s := cri.NamedSocket(endpoint, from)
@@ -101,8 +101,8 @@ func (k *Kubelet) namedSocket(endpoint string, usual []string) cri.Sockets {
 	case err == nil && same:
 		return s
 	case err == nil && !errors.Is(s.Err, fs.ErrNotExist):
-		err = errors.New("the kubelet has a mount namespace of its own, where that is another socket than here; " +
-			"set --runtime-endpoint to where it is here")
+		err = errors.New("the kubelet has a mount namespace of its own, where this path is another socket than here; " +
+			"set --runtime-endpoint to the socket's path here")
 	case err == nil:
 		for _, here := range usual {
 			if same, err := k.sameFile(path, here); err == nil && same {
@@ -112,23 +112,22 @@ func (k *Kubelet) namedSocket(endpoint string, usual []string) cri.Sockets {
 		if _, err := k.files.stat(path); err != nil {
 			return s // the runtime is down
 		}
-		err = errors.New("the kubelet sees it, and this process does not; in a container, mount its directory: host.runtime of the chart")
+		err = errors.New("the kubelet sees it, but this process does not; in a container, mount its directory: host.runtime of the chart")
 	}
 	s.Err = s.Explain(path, err)
 	return s
 }
 
-// Sockets decides where to ask: at the operator's socket; else at that of the running kubelet's configuration; else at every
-// usual place that exists, since any of several runtimes may have a pod.
+// Sockets returns the sockets of runtimes to ask: the operator's; else that of the running kubelet's configuration; else all
+// usual ones that exist, since any of several runtimes may have a pod.
 func (r *Reader) Sockets(usual []string) cri.Sockets {
 	if e := r.RuntimeEndpoint; e != "" && e != cri.EndpointAuto {
 		return cri.NamedSocket(e, "--runtime-endpoint")
 	}
-	// Where it is not certain which kubelet runs, every socket must answer for itself.
 	if k, err := oneKubelet(r.ProcDir, r.RootDir); err == nil && k != nil {
 		endpoint, err := k.endpoint()
 		if err != nil {
-			return cri.Sockets{Err: fmt.Errorf("the kubelet (PID %d) does not show it: %w; %s", k.ID.PID, err, reading.AdviceReadable)}
+			return cri.Sockets{Err: fmt.Errorf("cannot read the configuration of the kubelet (PID %d): %w; %s", k.ID.PID, err, reading.AdviceReadable)}
 		}
 		if endpoint != "" {
 			return k.namedSocket(endpoint, usual)
@@ -138,11 +137,10 @@ func (r *Reader) Sockets(usual []string) cri.Sockets {
 	return cri.Sockets{Paths: found, Tried: usual, Err: err}
 }
 
-// CheckWaived returns an error if there is a kubelet with this root directory, or a runtime at one of the sockets. It asks
-// once, at the start, and in doubt refuses.
+// CheckWaived returns an error if there is, or may be, a kubelet with this root directory or a runtime at one of the sockets.
 //
-// A socket that refuses the connection (ECONNREFUSED) is no reason: nothing listens, and the file is what a runtime left
-// when it was killed or uninstalled. A runtime that is down could come back, but its kubelet runs on meanwhile and is found.
+// At a socket that refuses the connection (ECONNREFUSED) nothing listens: a runtime that was killed or uninstalled has left
+// the file. If the runtime is only down, its kubelet still runs and is found.
 func CheckWaived(ctx context.Context, procDir, rootDir string, sockets []string) error {
 	err, hung := bounded.Do(ctx, new(bounded.Guard), "waived", func() error {
 		if err := noKubelet(procDir, rootDir); err != nil {

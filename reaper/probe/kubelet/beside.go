@@ -11,10 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// Where kubelets log, and since when. What cannot be read in good time is left out: these are
-// more places to read, and no verdict depends on having all.
-
-// each calls do for each kubelet that runs.
+// each returns what do returns for each running kubelet, nothing if they cannot be read. No verdict depends on
+// having all of them.
 func each[T any](ctx context.Context, procDir string, do func(k *Kubelet) []T) []T {
 	all, err := bounded.Do(ctx, new(bounded.Guard), "kubelet", func() (all []T) {
 		ks, err := scanner{procDir: procDir}.kubelets()
@@ -32,12 +30,12 @@ func each[T any](ctx context.Context, procDir string, do func(k *Kubelet) []T) [
 	return all
 }
 
-// Units returns the systemd services in which kubelets run, by their cgroups, so that each one's log
-// is read whatever its unit is called (k3s-NAME.service, where INSTALL_K3S_NAME was set).
+// Units returns the systemd services in which kubelets run, by their cgroups. The name of a unit may be any
+// (k3s-NAME.service with INSTALL_K3S_NAME).
 func Units(ctx context.Context, procDir string) []string {
 	return each(ctx, procDir, func(k *Kubelet) []string {
 		if k.parent != 1 {
-			return nil // Not what systemd started: a shell's or cron's, among others' lines.
+			return nil // systemd did not start it: its unit has the lines of others, too
 		}
 		text, err := procfs.Read(procDir, k.ID.PID, "cgroup", 64<<10)
 		if unit, ok := serviceOf(string(text)); err == nil && ok {
@@ -47,10 +45,10 @@ func Units(ctx context.Context, procDir string) []string {
 	})
 }
 
-// serviceOf returns the service to which a /proc/PID/cgroup belongs: the first part of the
-// path in systemd's hierarchy that is no slice (cgroups(7), systemd.unit(5)). A user's
-// manager is the service of whatever that user starts, and none of the node's. From a cgroup
-// namespace of our own, as a container has, the path begins with .. (cgroup_namespaces(7)).
+// serviceOf returns the service of a /proc/PID/cgroup: the first part of the path in systemd's
+// hierarchy that is not a slice (cgroups(7), systemd.unit(5)). A user's manager does not count. If
+// we have a cgroup namespace of our own, as in a container, the path begins with ..
+// (cgroup_namespaces(7)).
 func serviceOf(cgroup string) (string, bool) {
 	for line := range strings.Lines(cgroup) {
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
@@ -71,9 +69,9 @@ func serviceOf(cgroup string) (string, bool) {
 	return "", false
 }
 
-// Logs returns the regular files that kubelets have for their standard error or output
-// (StandardError=append:FILE, nohup, runit): nothing of that comes to the journal. A
-// file counts only where its path leads to it from here, too.
+// Logs returns the regular files to which kubelets write their standard error or output
+// (StandardError=append:FILE, nohup, runit), and not to the journal. A file counts only if this
+// process finds it at the same path.
 func Logs(ctx context.Context, procDir string) []string {
 	logs := each(ctx, procDir, func(k *Kubelet) (logs []string) {
 		for _, fd := range [...]string{"fd/2", "fd/1"} {
@@ -98,8 +96,8 @@ func regularFile(link string) (string, bool) {
 	return path, err == nil && err2 == nil && open.Mode().IsRegular() && os.SameFile(open, named)
 }
 
-// Start returns when the first of the kubelets that run was started, on
-// CLOCK_BOOTTIME, and whether one is known to run.
+// Start returns the first start time of the running kubelets, on CLOCK_BOOTTIME, and false if none is
+// known.
 func Start(ctx context.Context, procDir string) (time.Duration, bool) {
 	starts := each(ctx, procDir, func(k *Kubelet) []time.Duration { return []time.Duration{k.ID.Start} })
 	if len(starts) == 0 {

@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where microk8s and k3s keep what is not on their command lines.
+// The paths and flags of microk8s and k3s.
 const (
 	microk8sCommon  = "/var/snap/microk8s/common"
 	microk8sData    = "/var/snap/microk8s/current"
 	microk8sRootDir = microk8sCommon + "/var/lib/kubelet"
 	k3sConfig       = "/etc/rancher/k3s/config.yaml"
 	k3sDataDir      = "/var/lib/rancher/k3s"
-	flagDataDir     = "data-dir" // k3s's own flag, which its kubelet's flags carry along
+	flagDataDir     = "data-dir" // k3s's own flag, added to its kubelet's flags here
 	flagEndpoint    = "container-runtime-endpoint"
 )
 
-// effective returns the flags that the kubelet itself gets.
-func (k *Kubelet) effective() (flags, error) {
+// kubeletFlags returns the flags of the kubelet itself.
+func (k *Kubelet) kubeletFlags() (flags, error) {
 	switch own := flags(k.args); k.name {
 	case nameKubelite:
 		return k.kubeliteFlags(own)
@@ -35,8 +35,7 @@ func (k *Kubelet) effective() (flags, error) {
 	}
 }
 
-// kubeliteFlags reads microk8s's file of kubelet arguments: one a line, with the snap's
-// variables.
+// kubeliteFlags reads microk8s's file of kubelet arguments: one per line, with the snap's variables.
 func (k *Kubelet) kubeliteFlags(own flags) (flags, error) {
 	path := own.last("kubelet-args-file")
 	if path == "" {
@@ -62,16 +61,16 @@ func (k *Kubelet) kubeliteFlags(own flags) (flags, error) {
 	return f, nil
 }
 
-// k3sSettings are those of k3s's own configuration files that concern its kubelet.
+// k3sSettings are the settings of k3s's configuration files for its kubelet.
 type k3sSettings struct {
 	KubeletArg any    `yaml:"kubelet-arg"`  // a list or one string
-	More       any    `yaml:"kubelet-arg+"` // the same, beside the lists of other files
+	More       any    `yaml:"kubelet-arg+"` // the same, added to the lists of other files
 	Endpoint   string `yaml:"container-runtime-endpoint"`
 	DataDir    string `yaml:"data-dir"`
 }
 
-// k3sFlags turns k3s's own flags and its configuration files into the kubelet's. The command line
-// wins: it comes last. k3s hides it once it has read it, so the files are all that shows a root directory.
+// k3sFlags returns the kubelet's flags by k3s's configuration files and its command line, which comes last and wins.
+// k3s hides its command line after its start: then only the files have a root directory.
 func (k *Kubelet) k3sFlags(own flags) (flags, error) {
 	path := own.last("config")
 	named := path != ""

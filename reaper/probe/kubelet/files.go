@@ -16,24 +16,22 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// kubeletFiles reads files as one kubelet sees them; the zero value reads them as this
-// process does.
+// kubeletFiles reads files as one kubelet sees them. The zero value reads them as this process
+// sees them.
 //
-// A kubelet may have a mount namespace or a root directory of its own: that of RKE1 and of
-// Talos lies in a container, and a unit's PrivateTmp= or ProtectSystem= makes one too. A
-// path of its command line may lead to another file there than here. So its files are then
-// opened below /proc/PID/root, by openat2 with RESOLVE_IN_ROOT: an absolute symlink on the
-// way (/var/run is one) begins at its root, not at ours. Where that cannot be done nothing
-// is guessed: every reading is an error, and so Unknown.
+// A kubelet may have a mount namespace or a root directory of its own: in a container (RKE1, Talos),
+// or by PrivateTmp= or ProtectSystem= of its unit. A path of its command line may lead to another file
+// there. So its files are opened below /proc/PID/root, by openat2 with RESOLVE_IN_ROOT: an absolute
+// symlink, such as /var/run, begins at the kubelet's root. If that fails, every read is an error.
 type kubeletFiles struct {
-	apart bool
-	err   error // why it is not known whether its files are apart
+	apart bool  // it has a mount namespace or a root of its own
+	err   error // why that is unknown
 	scan  scanner
 	pid   int
-	start int64 // ticks, since a PID is used again
+	start int64 // in ticks; with the PID it identifies the process
 }
 
-// filesOf finds out whether a process sees the files that this one sees.
+// filesOf finds out whether a process sees the same files as this one.
 func (s scanner) filesOf(pid int, start int64) (kubeletFiles, error) {
 	files := kubeletFiles{scan: s, pid: pid, start: start}
 	theirs, err := procfs.FirstMountAt(procfs.Path(s.procDir, pid, "mountinfo"))
@@ -46,15 +44,14 @@ func (s scanner) filesOf(pid int, start int64) (kubeletFiles, error) {
 	}
 	ours, err := procfs.FirstMountAt(filepath.Join(s.procDir, "self", "mountinfo"))
 	if err != nil {
-		files.err = fmt.Errorf("cannot find out which files this process sees: %v", err) //nolint:errorlint // not that a file of the kubelet's is not there
+		files.err = fmt.Errorf("cannot find out which files this process sees: %v", err) //nolint:errorlint // it must not look as if a file of the kubelet did not exist
 		return files, nil
 	}
 	files.apart = len(theirs) == 0 || !bytes.Equal(theirs, ours)
 	return files, nil
 }
 
-// open opens a file as the kubelet sees it. O_NONBLOCK keeps the open of a FIFO from
-// waiting for a writer.
+// open opens a file as the kubelet sees it. With O_NONBLOCK the open of a FIFO does not wait for a writer.
 func (k kubeletFiles) open(path string, flags int) (*os.File, error) {
 	flags |= unix.O_CLOEXEC
 	switch {
@@ -88,8 +85,8 @@ func (k kubeletFiles) open(path string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// oPath gives an O_PATH handle of a file in the kubelet's tree. It opens nothing: a container may
-// make device nodes, and merely to open one can do something.
+// oPath returns an O_PATH handle of a file in the kubelet's tree. A container may make device nodes there, and
+// opening one fully can have effects.
 func (k kubeletFiles) oPath(path string, flags int) (*os.File, error) {
 	root, err := k.root()
 	if err != nil {
@@ -101,7 +98,7 @@ func (k kubeletFiles) oPath(path string, flags int) (*os.File, error) {
 	switch {
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // EPERM: a seccomp filter of an old systemd
 		return nil, fmt.Errorf("cannot read %s of PID %d, which has a mount namespace of its own: "+
-			"openat2 (Linux 5.6) is not to be had: %w", path, k.pid, err)
+			"openat2 (Linux 5.6) is not available: %w", path, k.pid, err)
 	case err != nil:
 		return nil, fmt.Errorf("as PID %d sees it: %w", k.pid, beneath.PathError("open", path, err))
 	}
@@ -118,7 +115,7 @@ func (k kubeletFiles) root() (int, error) {
 		return -1, fmt.Errorf("cannot read the files of PID %d, which has a mount namespace of its own: %w; "+
 			"orphan-reaper needs CAP_SYS_PTRACE for that", k.pid, beneath.PathError("open", procfs.Path(k.scan.procDir, k.pid, "root"), err))
 	case err != nil && procfs.Vanished(err):
-		return -1, procfs.ErrEnded // not ErrNotExist, which is of the file
+		return -1, procfs.ErrEnded // ErrNotExist would mean the file
 	case err != nil:
 		return -1, beneath.PathError("open", procfs.Path(k.scan.procDir, k.pid, "root"), err)
 	}
@@ -129,7 +126,7 @@ func (k kubeletFiles) root() (int, error) {
 	return fd, nil
 }
 
-// stat opens nothing, and so waits for no file system that it need not ask.
+// stat uses O_PATH, so that it does not wait for a FIFO or a device.
 func (k kubeletFiles) stat(path string) (fs.FileInfo, error) {
 	f, err := k.open(path, unix.O_PATH)
 	if err != nil {
@@ -149,11 +146,11 @@ func (k kubeletFiles) read(path string) ([]byte, error) {
 	return beneath.ReadOpened(f, maxConfig)
 }
 
-// mostFiles is far above the few files that a directory of a kubelet's configuration or manifests has.
+// mostFiles bounds a directory of a kubelet's configuration or manifests, which usually has a few files.
 const mostFiles = 512
 
-// list returns up to so many entries of a directory by name. The error is one of fs.ErrNotExist only where the directory was
-// not there to be opened.
+// list returns up to most entries of a directory, sorted by name. The error is fs.ErrNotExist only if the directory does not
+// exist.
 func (k kubeletFiles) list(dir string, most int) ([]beneath.Entry, error) {
 	f, err := k.open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -173,9 +170,8 @@ func (k kubeletFiles) list(dir string, most int) ([]beneath.Entry, error) {
 // deepestDropIn bounds the walk below a drop-in directory.
 const deepestDropIn = 16
 
-// below returns the files below dir, in the order of filepath.WalkDir, with which the
-// kubelet goes through its drop-in directory: no symlink to a directory is followed, dir
-// itself included.
+// below returns the files below dir as the kubelet reads its drop-in directory, in the order of
+// filepath.WalkDir. It follows no symlink to a directory, not even dir.
 func (k kubeletFiles) below(dir string, depth int) ([]string, error) {
 	f, err := k.open(dir, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
@@ -189,7 +185,7 @@ func (k kubeletFiles) below(dir string, depth int) ([]string, error) {
 	case !info.IsDir():
 		return []string{dir}, nil
 	case depth > deepestDropIn:
-		return nil, fmt.Errorf("cannot read %s: it lies too deep", dir)
+		return nil, fmt.Errorf("cannot read %s: it is nested too deep", dir)
 	}
 	entries, err := k.list(dir, mostFiles)
 	if err != nil {

@@ -165,7 +165,7 @@ func TestKubeletFilesRefused(t *testing.T) {
 			data[0].Effective &^= 1 << unix.CAP_SYS_PTRACE
 			return unix.Capset(&head, &data[0])
 		},
-		"openat2 (Linux 5.6) is not to be had": withoutOpenat2,
+		"openat2 (Linux 5.6) is not available": withoutOpenat2,
 	} {
 		onThread(func() {
 			if err := take(); err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The programs that are a kubelet or hold one. rke2, k0s and the distributions' packages
-// run a kubelet under its own name.
+// The programs that are or contain a kubelet. rke2, k0s and the distributions' packages run a
+// program named kubelet.
 const (
 	nameKubelet   = "kubelet"
 	nameHyperkube = "hyperkube" // Kubernetes up to 1.18, OpenShift
@@ -17,8 +17,8 @@ const (
 	nameKubelite  = "kubelite" // microk8s
 )
 
-// SplitCmdline splits /proc/PID/cmdline. A program that shows a title in its place (k3s
-// does, to hide tokens) leaves one string with spaces and pads it with NULs.
+// SplitCmdline splits /proc/PID/cmdline. A program that replaces it by a title, as k3s does to hide
+// tokens, leaves one string with spaces, padded with NULs.
 func SplitCmdline(b []byte) []string {
 	b = bytes.TrimRight(b, "\x00")
 	if len(b) == 0 {
@@ -37,16 +37,15 @@ func isTitle(cmdline []byte) bool {
 
 // parseCommand reports whether a process is a kubelet, by its name and its command line.
 //
-// A script named kubelet has that name too, but its command line begins with the
-// interpreter, followed by the script (execve(2)). A shell whose arguments merely mention
-// a kubelet has neither the name nor the first argument.
+// A script named kubelet also has this name, but its command line begins with the interpreter,
+// followed by the script (execve(2)). A shell whose arguments mention a kubelet has neither.
 func parseCommand(comm string, args []string) (*Kubelet, bool) {
 	if len(args) == 0 {
 		return nil, false // a kernel thread or a zombie
 	}
 	base, rest := filepath.Base(args[0]), args[1:]
 	k := &Kubelet{name: base, args: rest}
-	if k.holdsKubelet() {
+	if k.isKubelet() {
 		return k, true
 	}
 	k.name = comm
@@ -56,12 +55,12 @@ func parseCommand(comm string, args []string) (*Kubelet, bool) {
 			break
 		}
 	}
-	return k, k.holdsKubelet()
+	return k, k.isKubelet()
 }
 
-// holdsKubelet reports whether the program of that name and arguments runs a kubelet, and
-// takes a subcommand off the arguments.
-func (k *Kubelet) holdsKubelet() bool {
+// isKubelet reports whether the program runs a kubelet, by its name and arguments. It removes the
+// subcommand from the arguments.
+func (k *Kubelet) isKubelet() bool {
 	var subcommand string
 	if len(k.args) > 0 {
 		subcommand = strings.TrimPrefix(k.args[0], "/")
@@ -87,15 +86,15 @@ func (k *Kubelet) holdsKubelet() bool {
 	return true
 }
 
-// versioned is a kubelet's program with its version in its name: kubelet-v1.34.4, kubelet_1.30.
+// versioned matches a program name with a version: kubelet-v1.34.4, kubelet_1.30.
 var versioned = regexp.MustCompile(`^kubelet[-_.]?v?[0-9][-0-9A-Za-z._+]*$`)
 
-// kubeletOnly are flags that no other program of Kubernetes has.
+// kubeletOnly has flags that no other program of Kubernetes has.
 var kubeletOnly = [...]string{"root-dir", "container-runtime-endpoint", "pod-manifest-path", "bootstrap-kubeconfig", "config-dir", "register-node"}
 
-// renamed reports whether it is a kubelet whose program has another name: a version in it, or
-// kubelet as one of its words (kubelet.real, node-kubelet) and flags that only a kubelet takes. There are
-// others, such as kubelet-csr-approver.
+// renamed reports whether it is a kubelet with another program name: one with a version, or one with kubelet as
+// a part (kubelet.real, node-kubelet) and flags that only a kubelet has. Other programs have such names, too
+// (kubelet-csr-approver).
 func (k *Kubelet) renamed() bool {
 	words := strings.FieldsFunc(k.name, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
 	is := versioned.MatchString(k.name) || slices.Contains(words, nameKubelet) &&
@@ -106,8 +105,8 @@ func (k *Kubelet) renamed() bool {
 	return is
 }
 
-// flags is a command line as pflag reads it: --name=value or --name value, the last one
-// holds, and the kubelet takes an underscore for a dash.
+// flags is a command line as the kubelet parses it: --name=value or --name value, an underscore is a
+// dash, and the last value wins.
 type flags []string
 
 func (f flags) all(name string) []string {

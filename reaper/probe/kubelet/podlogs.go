@@ -17,10 +17,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// mostLogDirs bounds one listing of the log directory.
 const mostLogDirs = 100_000
 
-// PodLogs reads the directory as the kubelet that runs sees it, or the usual one.
+// PodLogs lists the pods' log directory of the running kubelet, or the usual one if none is known.
 func (r *Reader) PodLogs(ctx context.Context, running *Kubelet) *reading.PodLogs {
 	logs, err := bounded.Do(ctx, r.Guard, "pod logs", func() *reading.PodLogs { return r.readPodLogs(running) })
 	if err != nil {
@@ -32,20 +31,20 @@ func (r *Reader) PodLogs(ctx context.Context, running *Kubelet) *reading.PodLogs
 func (r *Reader) readPodLogs(running *Kubelet) *reading.PodLogs {
 	l := &reading.PodLogs{Dir: r.LogPodsDir, Pods: map[parsers.PodUID]bool{}, Names: map[parsers.PodUID]policy.PodName{}}
 	defer func() {
-		if l.Err != nil { // it stands in tables
+		if l.Err != nil { // tables show it
 			l.Err = errors.New(clean.Name(l.Err.Error()))
 		}
 	}()
 	var files kubeletFiles
 	if running != nil {
 		files = running.files
-		if running.configErr != nil { // the usual place is good enough for names
+		if running.configErr != nil { // the usual directory is enough for names
 			l.Err = fmt.Errorf("cannot find out where the kubelet keeps the pods' logs: %w", running.configErr)
 		}
 		l.Dir = cmp.Or(running.config.PodLogsDir, l.Dir)
 	}
 	entries, err := files.list(l.Dir, mostLogDirs)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kubelet makes it at its start
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kubelet makes it when it starts
 		l.Err = errors.Join(l.Err, fmt.Errorf("cannot read the pods' log directories: %w", err))
 	}
 	for _, d := range entries {
@@ -61,7 +60,7 @@ func (r *Reader) readPodLogs(running *Kubelet) *reading.PodLogs {
 	return l
 }
 
-// logName reads a pod's namespace and name from the name of its log directory.
+// logName parses a pod's namespace and name from the name of its log directory.
 func logName(dir string) (policy.PodName, bool) {
 	namespace, rest, ok := strings.Cut(dir, "_")
 	i := strings.LastIndexByte(rest, '_')

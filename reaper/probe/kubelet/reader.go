@@ -26,12 +26,12 @@ type Reader struct {
 	Guard           *bounded.Guard
 }
 
-// Answer is what is known about the kubelet.
+// Answer has what was found about the kubelet.
 type Answer struct {
-	Runs    policy.Fact // does one with our root directory run?
-	Running *Kubelet    // that one; nil where it is not known
-	Agrees  policy.Fact // does what the operator set agree with the kubelets that run?
-	Moved   error       // policy.ErrRootMoved, where only a new start makes it so
+	Runs    policy.Fact // whether one with our root directory runs
+	Running *Kubelet    // that one, nil if unknown
+	Agrees  policy.Fact // whether the settings agree with the running kubelets
+	Moved   error       // policy.ErrRootMoved, if only a restart of this process makes them agree
 }
 
 // DefaultRootDir is the kubelet's own default of --root-dir.
@@ -43,23 +43,23 @@ type Kubelet struct {
 	parent    int
 	name      string   // kubelet, hyperkube, k3s, kubelite
 	args      []string // its command line after the name
-	flags     flags    // what the kubelet itself is given
+	flags     flags    // of the kubelet itself
 	config    settings
-	configErr error // why its configuration is not known; config has its flags nevertheless
+	configErr error // why its configuration is unknown; config has its flags nevertheless
 	files     kubeletFiles
 	rootDir   string
-	rootErr   error // why rootDir is not known
+	rootErr   error // why rootDir is unknown
 	script    bool  // an interpreter that runs a script of that name
 	LogFormat policy.LogFormat
-	hidden    bool // it shows a title in place of its command line: k3s, once it has read it
+	hidden    bool // it has replaced its command line by a title, as k3s does
 }
 
-// kubelets are those that run, by whether their root directory is the one that is asked for.
+// kubelets are the running kubelets, ours with the wanted root directory.
 type kubelets struct {
 	ours, others []*Kubelet
 }
 
-// Find asks which kubelet runs. It returns in bounded time whatever hangs.
+// Find finds the running kubelet. It returns in bounded time whatever hangs.
 func (r *Reader) Find(ctx context.Context) (a Answer) {
 	type found struct {
 		ks     kubelets
@@ -72,7 +72,7 @@ func (r *Reader) Find(ctx context.Context) (a Answer) {
 		agrees, moved := r.agrees(ks, err)
 		return found{ks, agrees, moved, err}
 	})
-	if hung != nil { // and nothing was found
+	if hung != nil {
 		f.err = hung
 		f.agrees, _ = r.agrees(kubelets{}, hung)
 	}
@@ -111,7 +111,7 @@ func list(ks []*Kubelet) string {
 	return strings.Join(words, "; ")
 }
 
-// find returns the kubelets that run, and an error if one cannot be identified.
+// find returns the running kubelets, and an error if one cannot be identified.
 func (s scanner) find(rootDir string) (kubelets, error) {
 	var ks kubelets
 	all, err := s.kubelets()
@@ -133,8 +133,8 @@ func (s scanner) find(rootDir string) (kubelets, error) {
 	return ks, nil
 }
 
-// one returns the kubelet that has the root directory, nil where there is none, and an
-// error where there are several.
+// one returns the kubelet with the root directory, nil if there is none, and an error if
+// there are several.
 func (ks kubelets) one(rootDir string) (*Kubelet, error) {
 	switch len(ks.ours) {
 	case 0:
@@ -157,9 +157,9 @@ func oneKubelet(procDir, rootDir string) (*Kubelet, error) {
 	return ks.one(rootDir)
 }
 
-// hasRoot reports whether its root directory is dir, by whatever path. If the paths differ, or the kubelet sees other files
-// than we, both must be the same directory: through symlinks, through bind mounts (the kubelet's of its root on itself,
-// those of a container), and not two directories of one name in two mount namespaces.
+// hasRoot reports whether its root directory is dir. If the paths differ, or the kubelet has another mount namespace, it
+// compares the directories: symlinks and bind mounts lead to the same one, and two mount namespaces may have different ones
+// with the same path.
 func (k *Kubelet) hasRoot(dir string) (bool, error) {
 	if k.rootErr != nil {
 		return false, fmt.Errorf("root directory of %s (PID %d): %w", k.name, k.ID.PID, k.rootErr)
@@ -170,8 +170,8 @@ func (k *Kubelet) hasRoot(dir string) (bool, error) {
 	return k.sameFile(k.rootDir, dir)
 }
 
-// sameFile reports whether the kubelet's path leads to the same file as ours. One that is
-// not there is not the same.
+// sameFile reports whether the kubelet's path leads to the same file as ours. It returns false if either
+// file does not exist.
 func (k *Kubelet) sameFile(theirs, ours string) (bool, error) {
 	a, err := k.files.stat(theirs)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,9 +190,8 @@ func (k *Kubelet) sameFile(theirs, ours string) (bool, error) {
 	return os.SameFile(a, b), nil
 }
 
-// RootDir finds the root directory of the kubelet that runs on this node, for the default of --root-dir, and where it comes
-// from, for messages. Without a kubelet it is the kubelet's own default. Kubelets with different root directories are an
-// error: only an operator can choose.
+// RootDir returns the default of --root-dir, and its source for messages: the root directory of the running kubelet, or the
+// kubelet's own default if none runs. Kubelets with different root directories are an error, since an operator must choose.
 func RootDir(ctx context.Context, procDir string) (dir, from string, err error) {
 	type found struct {
 		k   *Kubelet
@@ -213,8 +212,8 @@ func RootDir(ctx context.Context, procDir string) (dir, from string, err error) 
 	return f.k.rootDir, fmt.Sprintf("the running %s, PID %d", f.k.name, f.k.ID.PID), nil
 }
 
-// anyKubelet returns the first of the kubelets, nil where none runs, and an error where
-// not all of them have one root directory that is ours by the same path.
+// anyKubelet returns the first kubelet, nil if none runs, and an error unless all of them have the same
+// root directory, at the same path as for this process.
 func anyKubelet(procDir string) (*Kubelet, error) {
 	ks, err := scanner{procDir: procDir}.kubelets()
 	if err != nil {

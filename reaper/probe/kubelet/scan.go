@@ -14,32 +14,26 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// scanner looks for kubelets among the processes of a /proc.
+// scanner finds kubelets among the processes of a /proc.
 type scanner struct {
 	procDir string
-	// thorough also reads the command line of processes of any name, and counts scripts: for refusals, where one process
-	// too many is the safe error.
+	// thorough also reads the command lines of processes of pods and of any name, and counts scripts. It is for refusals,
+	// where one process too many is the safe error.
 	thorough bool
 }
 
-// kubelets returns all that run. A process that cannot be read is an error: it might be
-// the second kubelet. Threads are not listed in /proc; zombies and kernel threads have no
-// command line and so are none.
-//
-// Not every process that calls itself kubelet is this node's:
-//   - not one of another user than root or ours: its PID would otherwise turn that user's forged log lines into
-//     evidence;
-//   - one in a PID namespace below this /proc's is the kubelet of a node in a container
-//     (kind), whose root directory is another one of the same name; a kubelet that runs in
-//     a container of this node shares the host's PID namespace, since it must see all
-//     processes;
-//   - one in a pod's cgroup is that pod's: its name would otherwise be enough to make the node's own
-//     kubelet one of two;
-//   - a child of a kubelet with the same command line is a fork that has not yet called
-//     execve: the kubelet starts mount and umount in this way all the time.
+// kubelets returns all running kubelets. A process that cannot be read is an error, since it might be
+// another kubelet. Zombies and kernel threads have no command line and do not count, and neither do these
+// processes:
+//   - of another user than root or ours: with its PID, log lines that this user forged would be evidence;
+//   - in a PID namespace below this /proc's: the kubelet of a node in a container (kind), which has another
+//     root directory with the same path. A kubelet in a container of this node shares the host's PID
+//     namespace, since it must see all processes;
+//   - in a pod's cgroup: any pod could otherwise run a second kubelet by name alone;
+//   - a child of a kubelet with the same command line: a fork that has not called execve yet. The kubelet
+//     starts mount and umount in this way all the time.
 func (s scanner) kubelets() ([]*Kubelet, error) {
-	// Every PID namespace has a PID 1. A /proc that does not show it hides processes
-	// (hidepid), or is none.
+	// Every PID namespace has a PID 1. Without it /proc hides processes (hidepid).
 	if _, err := os.Stat(filepath.Join(s.procDir, "1")); err != nil {
 		return nil, fmt.Errorf("%s does not show all processes: %w", s.procDir, err)
 	}
@@ -74,17 +68,16 @@ func (s scanner) kubelets() ([]*Kubelet, error) {
 	return slices.DeleteFunc(slices.Clone(all), forked), nil
 }
 
-// kubelet reads one process; nil where it is no kubelet.
+// kubelet reads one process. It returns nil if that is not a kubelet.
 func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	comm, err := procfs.Read(s.procDir, pid, "comm", 4<<10)
 	if err != nil {
 		return nil, err
 	}
 	name := strings.TrimSuffix(string(comm), "\n")
-	// comm is one short read; the command line lies in the process's own memory, is slower
-	// to get, and waits forever where the process hangs with its memory locked. So it is
-	// read of those only whose name may be a kubelet's (also k3s-server, .kubelet-wrapped), and that
-	// neither a pod nor another user runs: who does can have it never answer.
+	// The command line lies in the process's own memory: reading it is slow, and hangs if the process hangs
+	// with its memory locked. So read it only if the name may be a kubelet's (also k3s-server,
+	// .kubelet-wrapped), and if neither a pod nor another user runs it, which could make the read hang.
 	if !s.thorough && !strings.Contains(name, "kube") && !strings.Contains(name, "k3s") {
 		return nil, nil // no kubelet is an answer, not an error
 	}
@@ -113,8 +106,8 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	if k.configure(); k.rootErr == nil {
 		k.rootDir, k.rootErr = k.findRootDir(procfs.Path(s.procDir, pid, "cwd"))
 	}
-	k.LogFormat = k.logsIn()
-	// The same number and another start is another process.
+	k.LogFormat = k.logFormat()
+	// Another start time means another process with the same PID.
 	after, err := procfs.StatOf(s.procDir, pid)
 	if err != nil {
 		return nil, err
@@ -127,9 +120,9 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	return k, nil
 }
 
-// isOurs reports whether the process runs as root or as we do, in the PID namespace that
-// this /proc shows. From /proc/PID/status: "Uid:" is real, effective, saved and file
-// system UID; "NSpid:" (Linux 4.1) has one number for each PID namespace below.
+// isOurs reports whether the process runs as root or as our user, in the PID namespace of this /proc. In
+// /proc/PID/status, "Uid:" has the real, effective, saved and file system UID, and "NSpid:" (Linux 4.1) one
+// PID for each namespace from this one down to its own.
 func (s scanner) isOurs(pid int) (bool, error) {
 	b, err := procfs.Read(s.procDir, pid, "status", 1<<20)
 	if err != nil {
@@ -139,6 +132,6 @@ func (s scanner) isOurs(pid int) (bool, error) {
 	if len(ids) == 0 {
 		return false, fmt.Errorf("cannot read %s: no Uid line", procfs.Path(s.procDir, pid, "status"))
 	}
-	user := ids[0] // the effective one is root's for any user who executes a program that is set-user-ID
+	user := ids[0] // any user who executes a set-user-ID program has root's effective UID
 	return depth <= 1 && (user == "0" || user == strconv.Itoa(os.Geteuid())), nil
 }

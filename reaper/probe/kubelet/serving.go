@@ -24,9 +24,9 @@ const (
 	defaultPort    = "10250"
 )
 
-// Door returns where and how the kubelet's port, which wants credentials, is asked: scheme, host and
-// port, and a TLS configuration that accepts the kubelet only.
-func (r *Reader) Door(ctx context.Context, k *Kubelet) (base string, config *tls.Config, err error) {
+// Endpoint returns the URL of the kubelet's authenticated port, as scheme, host and port, and a TLS configuration
+// that accepts only the kubelet.
+func (r *Reader) Endpoint(ctx context.Context, k *Kubelet) (base string, config *tls.Config, err error) {
 	at, err := k.hostPort()
 	if err != nil {
 		return "", nil, err
@@ -41,12 +41,11 @@ func (r *Reader) Door(ctx context.Context, k *Kubelet) (base string, config *tls
 	return "https://" + at, config, nil
 }
 
-// hostPort returns where this host reaches the kubelet's port: at its configured address, or on the loopback if that is
-// all of them.
+// hostPort returns the address of the kubelet's port: the configured one, or the loopback address if it listens at all addresses.
 func (k *Kubelet) hostPort() (string, error) {
 	address, port := k.config.Address, k.config.Port
 	if port == "" || port == "0" {
-		port = defaultPort // the kubelet's defaulting takes 0 for nothing
+		port = defaultPort // to the kubelet 0 means unset
 	}
 	ip := net.ParseIP(address)
 	_, err := strconv.ParseUint(port, 10, 16)
@@ -56,17 +55,16 @@ func (k *Kubelet) hostPort() (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("cannot find the kubelet's port: %w", err)
 	case address != "" && ip == nil:
-		return "", fmt.Errorf("its address %.60q is no IP address", address)
+		return "", fmt.Errorf("its address %.60q is not an IP address", address)
 	case ip == nil || ip.IsUnspecified():
 		address = "127.0.0.1"
 	}
 	return net.JoinHostPort(address, port), nil
 }
 
-// servingCertificates names the files that may hold the certificate that the kubelet
-// presents: in its certificate directory the one that it asked the API server for
-// (serverTLSBootstrap), and the configured one or that which it signed itself.
-// k3s has a file in its own data directory, and hides its command line.
+// servingCertificates returns the files that may have the certificate that the kubelet presents: in its
+// certificate directory the one that the API server issued (serverTLSBootstrap), and the configured or
+// self-signed one. k3s has a file in its data directory, and hides its command line.
 func (k *Kubelet) servingCertificates() []string {
 	dir := cmp.Or(k.config.CertDir, defaultCertDir)
 	usual := filepath.Join(dir, "kubelet.crt")
@@ -96,7 +94,7 @@ func (k *Kubelet) servingLeafs() ([]*x509.Certificate, []string, error) {
 	return leafs, files, nil
 }
 
-// readLeaf reads the first certificate of a file, which may hold a key as well.
+// readLeaf reads the first certificate of a file, which may have a key, too.
 func (k *Kubelet) readLeaf(file string) (*x509.Certificate, error) {
 	text, err := k.files.read(file)
 	if err != nil {
@@ -118,13 +116,13 @@ func (k *Kubelet) readLeaf(file string) (*x509.Certificate, error) {
 	}
 }
 
-// pinned returns a TLS configuration that accepts only a server with the certificate of the running kubelet's files.
-// Usually the kubelet itself has signed it, so there is no authority to ask and no name to compare; but only who has its
-// key can present it, and the key lies in a directory of root's. Whether it is out of date does not matter.
+// pinned returns a TLS configuration that accepts only a server with one of the certificates. Usually the kubelet itself has
+// signed it, so there is no authority and no name to verify. But presenting it needs its key, which only root can read. It
+// may have expired.
 func pinned(leafs []*x509.Certificate, files []string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		// The chain and the name are not checked; the comparison below takes their place.
+		// VerifyConnection replaces the check of chain and name.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			for _, leaf := range leafs {
@@ -132,13 +130,13 @@ func pinned(leafs []*x509.Certificate, files []string) *tls.Config {
 					return nil
 				}
 			}
-			return fmt.Errorf("who answers presents another certificate than that of the running kubelet (%s): "+
+			return fmt.Errorf("the server presents another certificate than that of the running kubelet (%s): "+
 				"another program has its port, or the file was replaced since the kubelet read it", strings.Join(files, ", "))
 		},
 	}
 }
 
-// NodeName is the configured name of the node at the API server, "" for none.
+// NodeName returns the configured name of the node at the API server, "" for none.
 func (k *Kubelet) NodeName() string {
 	if k == nil {
 		return ""

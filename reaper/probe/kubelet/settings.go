@@ -13,10 +13,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// maxConfig bounds a configuration file. Only those that root's and our own processes name are opened.
+// maxConfig bounds a configuration file.
 const maxConfig = 1 << 20
 
-// settings are a kubelet's: "" is not set.
+// settings are a kubelet's settings, "" if not set.
 type settings struct {
 	Endpoint      string `yaml:"containerRuntimeEndpoint"`
 	StaticPodPath string `yaml:"staticPodPath"`
@@ -28,10 +28,10 @@ type settings struct {
 	Logging       struct {
 		Format string `yaml:"format"`
 	} `yaml:"logging"`
-	CertDir, Hostname string `yaml:"-"` // flags have no key
+	CertDir, Hostname string `yaml:"-"` // only flags
 }
 
-// setting is one of them, with the flag that wins over it.
+// setting is a value of the configuration file, with the flag that overrides it.
 type setting struct {
 	flag  string
 	value *string
@@ -42,7 +42,7 @@ func (s *settings) all() []setting {
 		{flagEndpoint, &s.Endpoint},
 		{"pod-manifest-path", &s.StaticPodPath},
 		{"manifest-url", &s.StaticPodURL},
-		{"", &s.PodLogsDir}, // there is no such flag
+		{"", &s.PodLogsDir}, // it has no flag
 		{"address", &s.Address},
 		{"port", &s.Port},
 		{"tls-cert-file", &s.TLSCertFile},
@@ -52,13 +52,13 @@ func (s *settings) all() []setting {
 	}
 }
 
-// configure reads the flags, and the configuration that they name.
+// configure reads the flags, and the configuration files that they name.
 func (k *Kubelet) configure() {
-	if k.flags, k.rootErr = k.effective(); k.rootErr != nil {
+	if k.flags, k.rootErr = k.kubeletFlags(); k.rootErr != nil {
 		k.configErr = k.rootErr
 		return
 	}
-	k.config, k.configErr = k.configured()
+	k.config, k.configErr = k.readConfig()
 	for _, s := range k.config.all() {
 		if v := k.flags.last(s.flag); v != "" {
 			*s.value = v
@@ -66,9 +66,8 @@ func (k *Kubelet) configure() {
 	}
 }
 
-// configured reads the kubelet's configuration file and then its drop-in directory, which
-// wins where it sets something.
-func (k *Kubelet) configured() (settings, error) {
+// readConfig reads the kubelet's configuration file and then its drop-in directory, which overrides it.
+func (k *Kubelet) readConfig() (settings, error) {
 	var s settings
 	if path := k.flags.last("config"); path != "" {
 		if err := s.merge(k.files, path); err != nil {
@@ -76,7 +75,7 @@ func (k *Kubelet) configured() (settings, error) {
 		}
 		for _, p := range [...]*string{&s.StaticPodPath, &s.TLSCertFile} {
 			if *p != "" && !filepath.IsAbs(*p) {
-				// In the file itself, not in a drop-in, relative paths begin where the file lies.
+				// A relative path begins at the file's directory. This is not so in a drop-in.
 				*p = filepath.Join(filepath.Dir(path), *p)
 			}
 		}
@@ -93,14 +92,14 @@ func (k *Kubelet) configured() (settings, error) {
 	return s, nil
 }
 
-// merge takes over what a further file sets. An empty value sets nothing.
+// merge overrides settings by those of another file. An empty value sets nothing.
 func (s *settings) merge(files kubeletFiles, path string) error {
 	text, err := files.read(path)
 	if err != nil {
 		return err
 	}
 	var next settings
-	// JSON, which the kubelet also takes, is YAML.
+	// JSON, which the kubelet also accepts, is YAML.
 	if err := yaml.Unmarshal(text, &next); err != nil {
 		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
@@ -113,11 +112,11 @@ func (s *settings) merge(files kubeletFiles, path string) error {
 	return nil
 }
 
-// dropIns lists the files of the kubelet's drop-in directory, in their order.
+// dropIns lists the files of the kubelet's drop-in directory, in order.
 //
-// k3s has had one in its own data directory since 1.32. It writes its defaults there, the
-// runtime's endpoint among them, and copies there what the user's kubelet-arg=config and
-// config-dir name; so that one counts where it is.
+// Since 1.32 k3s has its own in its data directory. It writes its defaults there, such as the
+// runtime's endpoint, and copies there the files that the user's kubelet-arg=config and config-dir
+// name. So this directory wins if it exists.
 func (k *Kubelet) dropIns() ([]string, error) {
 	var all []string
 	var err error
@@ -138,8 +137,8 @@ func (k *Kubelet) dropIns() ([]string, error) {
 	return slices.DeleteFunc(all, func(path string) bool { return filepath.Ext(path) != ".conf" }), nil
 }
 
-// findRootDir returns --root-dir. A relative one starts at the process's working
-// directory, the link cwd.
+// findRootDir returns --root-dir. A relative path begins at the process's working directory, the
+// link cwd.
 func (k *Kubelet) findRootDir(cwd string) (string, error) {
 	dir := k.flags.last("root-dir")
 	switch {
@@ -154,8 +153,8 @@ func (k *Kubelet) findRootDir(cwd string) (string, error) {
 	return filepath.Join(base, dir), err
 }
 
-// endpoint returns the configured CRI endpoint, "" for none. A flag counts even if the configuration file cannot be read:
-// it wins over that.
+// endpoint returns the configured CRI endpoint, "" for none. A flag overrides the configuration file, so it counts even if
+// that cannot be read.
 func (k *Kubelet) endpoint() (string, error) {
 	if k.config.Endpoint != "" {
 		return k.config.Endpoint, nil
@@ -163,9 +162,9 @@ func (k *Kubelet) endpoint() (string, error) {
 	return "", k.configErr
 }
 
-// logsIn returns the format in which the kubelet logs (component-base/logs/api/v1). A kubelet that
-// hides its command line may have been given a flag that does not show.
-func (k *Kubelet) logsIn() policy.LogFormat {
+// logFormat returns the format in which the kubelet logs (component-base/logs/api/v1). A kubelet that
+// hides its command line may have a flag for it.
+func (k *Kubelet) logFormat() policy.LogFormat {
 	switch named := policy.LogFormat(k.config.Logging.Format); {
 	case named == policy.LogText, named == policy.LogJSON:
 		return named
@@ -175,8 +174,8 @@ func (k *Kubelet) logsIn() policy.LogFormat {
 	return policy.LogUnknown
 }
 
-// manifestPaths returns where static pods are. k3s uses agent/pod-manifests in its own data directory unless the user named
-// another place, and hides its command line; so both places count there.
+// manifestPaths returns the paths of static pods' manifests. k3s uses agent/pod-manifests in its data directory unless the
+// user configured another path, and hides its command line. So both count.
 func (k *Kubelet) manifestPaths() (paths []string, err error) {
 	if path := k.config.StaticPodPath; path != "" {
 		paths = append(paths, path)

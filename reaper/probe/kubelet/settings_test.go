@@ -87,14 +87,14 @@ logging: {format: json, verbosity: 2}
 		}
 		paths, err := k.manifestPaths()
 		static := or(strings.Join(paths, " "), err)
-		got := []string{or(k.endpoint()), static, k.config.StaticPodURL, k.config.PodLogsDir, or(k.hostPort()), string(k.logsIn())}
+		got := []string{or(k.endpoint()), static, k.config.StaticPodURL, k.config.PodLogsDir, or(k.hostPort()), string(k.logFormat())}
 		if s := strings.Join(got, "|"); s != c.want {
 			t.Errorf("%s %s: %s, want %s", c.comm, c.args, s, c.want)
 		}
 	}
 	hidden := configured(t, "k3s", "server")
 	hidden.hidden = true
-	if f := hidden.logsIn(); f != policy.LogUnknown {
+	if f := hidden.logFormat(); f != policy.LogUnknown {
 		t.Errorf("a hidden command line may have set the format: %q", f)
 	}
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// StaticPods are the pods of the manifests, with the kubelet's view of their files.
+// StaticPods has the pods of the manifests.
 type StaticPods struct {
 	policy.StaticPods
 	files kubeletFiles
 }
 
-// StaticPods reads the manifests.
+// StaticPods reads the manifests of the kubelet's static pods.
 func (r *Reader) StaticPods(ctx context.Context, k *Kubelet) *StaticPods {
 	if k == nil {
-		return &StaticPods{StaticPods: policy.StaticPods{Origin: r.ProcDir, Unsure: "no kubelet is known whose static pods could be read"}}
+		return &StaticPods{StaticPods: policy.StaticPods{Origin: r.ProcDir, Unsure: "no kubelet is known, so its static pods cannot be read"}}
 	}
 	s, err := bounded.Do(ctx, r.Guard, "static pods", func() *StaticPods { return readStaticPods(k) })
 	if err != nil {
@@ -39,7 +39,7 @@ func readStaticPods(k *Kubelet) *StaticPods {
 	s := &StaticPods{files: k.files, StaticPods: policy.StaticPods{Origin: k.String()}}
 	paths, err := k.manifestPaths()
 	if err != nil {
-		s.Err = fmt.Errorf("the kubelet (PID %d) does not show where its static pods are: %w", k.ID.PID, err)
+		s.Err = fmt.Errorf("cannot find the manifests of static pods of the kubelet (PID %d): %w", k.ID.PID, err)
 		return s
 	}
 	if len(paths) > 0 {
@@ -55,7 +55,7 @@ func readStaticPods(k *Kubelet) *StaticPods {
 	for _, path := range paths {
 		err := s.read(path)
 		if errors.Is(err, fs.ErrNotExist) && k.name != nameK3s {
-			// To the kubelet a missing path is an empty directory. k3s makes its own, so there it is the wrong place.
+			// To the kubelet a missing path is an empty directory. k3s makes its own, so a missing one is the wrong path.
 			err = nil
 		}
 		if err != nil && s.Err == nil {
@@ -65,8 +65,8 @@ func readStaticPods(k *Kubelet) *StaticPods {
 	return s
 }
 
-// read reads what the kubelet would: the path may be one file or a directory, symlinks are followed, names that begin with
-// a dot and directories are passed over, and a file of any other name is a manifest.
+// read reads manifests as the kubelet does: path is a file or a directory, symlinks are followed, directories and names that
+// begin with a dot are skipped, and any other file is a manifest.
 func (s *StaticPods) read(path string) error {
 	info, err := s.files.stat(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *StaticPods) read(path string) error {
 			continue
 		}
 		if e := s.add(filepath.Join(path, d.Name)); e != nil && err == nil {
-			// Without ErrNotExist: a file that is not there any more is just being replaced.
+			// Hide ErrNotExist: a file that has vanished is being replaced.
 			err = errors.New(e.Error())
 		}
 	}
@@ -97,7 +97,7 @@ func (s *StaticPods) add(file string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return nil // the kubelet passes it over
+		return nil // the kubelet skips it
 	}
 	text, err := s.files.read(file)
 	if err != nil {
@@ -114,8 +114,8 @@ func (s *StaticPods) add(file string) error {
 	return nil
 }
 
-// parseManifest returns nil for an object of another kind, which the kubelet refuses. Without a kind it may be a manifest
-// that is just being written.
+// parseManifest returns nil for an object of another kind, which the kubelet refuses. A file without a kind is an error: it
+// may be a manifest that is being written.
 func parseManifest(text []byte) (*policy.Manifest, error) {
 	var pod struct {
 		Kind     string `yaml:"kind"`
@@ -127,16 +127,16 @@ func parseManifest(text []byte) (*policy.Manifest, error) {
 	}
 	read := yaml.Unmarshal
 	if json.Valid(text) {
-		read = json.Unmarshal // JSON may be indented with tabs, which YAML may not
+		read = json.Unmarshal // JSON may be indented with tabs, YAML may not
 	}
 	if err := read(text, &pod); err != nil {
 		return nil, err
 	}
 	switch m := pod.Metadata; {
 	case pod.Kind == "":
-		return nil, errors.New("it names no kind")
+		return nil, errors.New("it has no kind")
 	case pod.Kind != "Pod":
-		return nil, nil // no pod is an answer, not an error
+		return nil, nil // not a pod
 	case m.Name == "":
 		return nil, errors.New("the pod has no name")
 	case m.Namespace == "":

@@ -38,13 +38,13 @@ func TestManifests(t *testing.T) {
 		"hidden":                   {map[string]string{".etcd": testkit.EtcdManifest}, "", ""},
 		"hidden, and not readable": {map[string]string{".etcd.swp": "\x00"}, "", ""},
 		"another kind":             {map[string]string{"a": "kind: Kustomization\n"}, "", ""},
-		"no kind":                  {map[string]string{"README": ""}, "", "README: it names no kind"},
+		"no kind":                  {map[string]string{"README": ""}, "", "README: it has no kind"},
 		"no name":                  {map[string]string{"a": "kind: Pod\n"}, "", "no name"},
 		"no YAML":                  {map[string]string{"a": "kind: [\n"}, "", "cannot read the static pods' manifests"},
 		"too long":                 {map[string]string{"a": strings.Repeat("#", maxConfig+1)}, "", "longer than"},
 		"between two": {map[string]string{
 			"a": strings.ReplaceAll(testkit.EtcdManifest, "etcd", "a"), "b": "", "c": strings.ReplaceAll(testkit.EtcdManifest, "etcd", "c"),
-		}, unread, "b: it names no kind"},
+		}, unread, "b: it has no kind"},
 	} {
 		dir := manifests(t, c.files)
 		for _, url := range []string{"", "http://x/"} {

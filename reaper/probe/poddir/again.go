@@ -15,10 +15,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// MadeAgain reports whether pods/UID holds more than a kubelet makes before there is any volume:
-// pods/UID, pods/UID/volumes and pods/UID/plugins, all empty (Kubelet.makePodDataDirs).
-// Whatever else lies there is used. The directory is younger than the parking, since parking moved the elder away, and so is
-// all that is in it.
+// MadeAgain reports whether pods/UID, which was made after the pod was parked, has more than a kubelet
+// makes before there is any volume: empty directories volumes and plugins (Kubelet.makePodDataDirs).
+// Anything else is in use.
 func (r *Reader) MadeAgain(ctx context.Context, d *Dirs, uid parsers.PodUID) policy.Fact {
 	origin := filepath.Join(r.RootDir, "pods", string(uid))
 	f, err := bounded.On(ctx, r.Guard, origin, d.Pods, func(fd int) policy.Fact { return holdsMore(r.Open.At(fd), string(uid)) })
@@ -35,7 +34,7 @@ func holdsMore(parent *beneath.Dir, name string) policy.Fact {
 	case beneath.Gone(err):
 		return policy.Fact{Truth: policy.No, Detail: "it is gone again"}
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		return policy.Fact{Truth: policy.Yes, Detail: "it is no directory, or a mount point"}
+		return policy.Fact{Truth: policy.Yes, Detail: "it is a mount point, or not a directory"}
 	case err != nil:
 		return policy.Fact{Detail: err.Error()}
 	}

@@ -23,10 +23,10 @@ func TestMadeAgain(t *testing.T) {
 		"a third entry":         {func(n *testTree, pod string) { n.Mkdir(pod+"/volumes", pod+"/plugins", pod+"/containers") }, policy.Yes, "containers"},
 		"volumes is a file":     {func(n *testTree, pod string) { n.Write(pod+"/volumes", "") }, policy.Yes, "it holds volumes (no directory"},
 		"volumes is a symlink":  {func(n *testTree, pod string) { n.Symlink("/", pod+"/volumes") }, policy.Yes, "it holds volumes (no directory"},
-		"the pod is a file":     {func(n *testTree, pod string) { n.Write(pod, "") }, policy.Yes, "no directory"},
-		"the pod is a symlink":  {func(n *testTree, pod string) { n.Symlink("/", pod) }, policy.Yes, "no directory"},
+		"the pod is a file":     {func(n *testTree, pod string) { n.Write(pod, "") }, policy.Yes, "not a directory"},
+		"the pod is a symlink":  {func(n *testTree, pod string) { n.Symlink("/", pod) }, policy.Yes, "not a directory"},
 		"many, none made first": {func(n *testTree, pod string) { n.Mkdir(pod+"/a", pod+"/b", pod+"/c", pod+"/d") }, policy.Yes, "it holds "},
-		"the pod is a FIFO":     {func(n *testTree, pod string) { must(n.T, unix.Mkfifo(n.Path(pod), 0o600)) }, policy.Yes, "no directory"},
+		"the pod is a FIFO":     {func(n *testTree, pod string) { must(n.T, unix.Mkfifo(n.Path(pod), 0o600)) }, policy.Yes, "not a directory"},
 	} {
 		for way, mode := range modes {
 			t.Run(name+" "+way, func(t *testing.T) {

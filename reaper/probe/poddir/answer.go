@@ -12,19 +12,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Answer is what was read of one pod directory.
+// Answer has what was read of one pod directory.
 type Answer struct {
 	Directory, OwnMount policy.Fact
 	ID                  policy.DirID
 	Changed             time.Time
-	Content             *Content // nil where it was not read
+	Content             *Content // nil if it was not read
 	Staging             Staging
 	Gone                bool
-	Alive               string // why it was not read: what shows that the pod lives
+	Alive               string // why it need not be read: a sign of life
 	Err                 error  // why it could not be read
 }
 
-// Absent answers for a pod that has no directory, by the listing.
+// Absent returns the answer for a pod without a directory in the listing.
 func (r *Reader) Absent() *Answer {
 	a := &Answer{Gone: true, Content: &Content{}}
 	a.Directory = policy.Fact{Truth: policy.No, Origin: r.RootDir + "/pods", Detail: "it is not there"}
@@ -32,7 +32,7 @@ func (r *Reader) Absent() *Answer {
 	return a
 }
 
-// Resting answers for an entry of the quarantine that is not read.
+// Resting returns the answer for an entry of the quarantine that is not read.
 func (r *Reader) Resting(e policy.EntryState) *Answer {
 	a := &Answer{Err: errors.New("not read: it rests")}
 	a.Directory.Origin = r.quarantined(e)
@@ -55,12 +55,11 @@ func unread(d Dir, err error) *Answer {
 	return out
 }
 
-// notOpened records why a name is no directory that can be read.
+// notOpened records why a directory could not be opened.
 func (r *Reader) notOpened(out *Answer, d Dir, parent *beneath.Dir, err error) {
 	out.Err = err
 	switch {
 	case beneath.Gone(err):
-		// Nothing is there, so nothing is left to read.
 		out.Gone, out.Err, out.Content = true, nil, &Content{}
 		out.Staging = stagingOf(nil, out.Content, d.recorded)
 		out.Directory.Truth, out.Directory.Detail = policy.No, "it is not there"
@@ -70,11 +69,11 @@ func (r *Reader) notOpened(out *Answer, d Dir, parent *beneath.Dir, err error) {
 		if d.kind == unix.DT_DIR {
 			out.Directory.Truth = policy.Yes
 		} else {
-			out.Directory.Truth, out.Directory.Detail = policy.No, "a mount point that is no directory"
+			out.Directory.Truth, out.Directory.Detail = policy.No, "a mount point that is not a directory"
 		}
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		out.Err, out.Content = nil, &Content{byKey: map[rowKey]int{}}
-		out.Directory.Truth, out.Directory.Detail = policy.No, "it is no directory"
+		out.Directory.Truth, out.Directory.Detail = policy.No, "it is not a directory"
 		out.OwnMount.Truth = policy.No
 		if st, err := parent.StatName(d.name); err == nil {
 			out.Directory.Detail = "it is " + beneath.TypeName(st.Mode)
@@ -86,8 +85,8 @@ func (r *Reader) notOpened(out *Answer, d Dir, parent *beneath.Dir, err error) {
 	}
 }
 
-// identify records the directory's identity, and the later of birth and change: a rename or a new child changes the one,
-// a copy keeps neither.
+// identify records the directory's identity, and the later of its times of birth and change. A rename or a new child changes
+// the latter, and a copy has new ones.
 func (a *Answer) identify(st *unix.Statx_t) {
 	changed := time.Unix(st.Ctime.Sec, int64(st.Ctime.Nsec))
 	a.ID = policy.DirID{Dev: beneath.DevOf(st), Ino: st.Ino}
@@ -101,8 +100,8 @@ func (a *Answer) identify(st *unix.Statx_t) {
 	a.Changed = changed
 }
 
-// Below reports whether the walk met a mount below the directory. Where it met none there may be
-// one that it did not come to.
+// Below reports whether the walk met a mount below the directory. It never returns No, since the walk may
+// have missed one.
 func (a *Answer) Below() policy.Fact {
 	f := policy.Fact{Origin: a.Directory.Origin}
 	if a.Content != nil && a.Content.Mount != "" {
@@ -111,7 +110,7 @@ func (a *Answer) Below() policy.Fact {
 	return f
 }
 
-// Fact reports whether the content could be read and classed.
+// Fact reports whether the content was read and classified.
 func (a *Answer) Fact() policy.Fact {
 	f := policy.Fact{Origin: a.Directory.Origin}
 	switch {

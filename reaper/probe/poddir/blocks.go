@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -16,25 +15,25 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// Blocks are the pods that a block volume is published or mapped for.
+// Blocks has the pods for which a block volume is published or mapped.
 type Blocks struct {
-	Pods map[parsers.PodUID]string // by words for messages
-	// CSI has the entries of those pods all of whose entries are of CSI block volumes.
+	Pods map[parsers.PodUID]string // an entry of each, for messages
+	// CSI has the entries of pods with entries of CSI block volumes only.
 	CSI map[parsers.PodUID][]reading.BlockEntry
-	// Users are the pods with an entry of a CSI block volume, by the volume's name.
+	// Users has the pods with an entry of a CSI block volume, by the volume's name.
 	Users map[string][]reading.VolumeUser
 	Err   error
 }
 
-// deepestBlock: plugins/kubernetes.io/PLUGIN/volumeDevices/publish/SPEC/UID, and
-// …/volumeDevices/SPEC/dev/UID; in the kubelet's own tree …/volumeDevices/VOLUME/UID,
-// where VOLUME may hold slashes.
+// An entry is plugins/kubernetes.io/PLUGIN/volumeDevices/publish/SPEC/UID or
+// …/volumeDevices/SPEC/dev/UID, and of an in-tree plugin …/volumeDevices/VOLUME/UID, where VOLUME may
+// have slashes.
 const (
 	deepestBlock = 6
 	mostBlocks   = 100_000
 )
 
-// Blocks finds the block volumes of the pods of w.
+// Blocks lists the block volumes of the pods of w.
 func (r *Reader) Blocks(ctx context.Context, d *Dirs, w parsers.PodSet) *Blocks {
 	b, err := bounded.On(ctx, r.Guard, "block volumes", d.Root, func(fd int) *Blocks { return readBlocks(r.Open.At(fd), w) })
 	if err != nil {
@@ -43,8 +42,8 @@ func (r *Reader) Blocks(ctx context.Context, d *Dirs, w parsers.PodSet) *Blocks 
 	return b
 }
 
-// readBlocks lists below plugins/kubernetes.io/*/volumeDevices whatever is named by a
-// wanted UID, in all layouts at once. Nothing there is opened but directories.
+// readBlocks lists the entries below plugins/kubernetes.io/*/volumeDevices that have the name of a
+// wanted UID, in all layouts at once. It opens only directories.
 func readBlocks(root *beneath.Dir, w parsers.PodSet) *Blocks {
 	b := &Blocks{Pods: map[parsers.PodUID]string{}, CSI: map[parsers.PodUID][]reading.BlockEntry{}, Users: map[string][]reading.VolumeUser{}}
 	left := mostBlocks
@@ -99,21 +98,20 @@ func (b *Blocks) list(dir *beneath.Dir, path string, depth int, left *int, w par
 			continue
 		}
 		if at == "csi/volumeDevices/staging" {
-			continue // by volume, not by pod, and laid out as each driver likes
+			continue // it is by volume, and each driver has its own layout
 		}
 		if d.Kind != unix.DT_DIR && d.Kind != unix.DT_UNKNOWN {
 			continue
 		}
 		if depth == 0 {
-			return beneath.PathError("open", at, errors.New("deeper than any block volume of "+strconv.Itoa(deepestBlock)+" levels"))
+			return beneath.PathError("open", at, fmt.Errorf("deeper than the %d levels of a block volume", deepestBlock))
 		}
 		next, err := dir.Walk(d.Name)
 		switch {
 		case err == nil:
 			err = b.list(next, at, depth-1, left, w)
 		case beneath.Gone(err), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
-			// What a driver mounted there is its own; the kubelet makes the entry beside it.
-			continue
+			continue // a driver's mount: the kubelet makes the entry beside it
 		}
 		if err != nil {
 			return err
@@ -122,7 +120,7 @@ func (b *Blocks) list(dir *beneath.Dir, path string, depth int, left *int, w par
 	return nil
 }
 
-// csiBlock recognises such an entry by its path below plugins/kubernetes.io.
+// csiBlock returns the volume of an entry of a CSI block volume, by its path below plugins/kubernetes.io.
 func csiBlock(path string) (name string, ok bool) {
 	parts := strings.Split(path, "/")
 	switch {
@@ -135,7 +133,7 @@ func csiBlock(path string) (name string, ok bool) {
 	return "", false
 }
 
-// bareFile reports whether the entry is an empty regular file and no mount point.
+// bareFile reports whether the entry is an empty regular file that is not a mount point.
 func bareFile(parent *beneath.Dir, name string) bool {
 	handle, err := parent.Handle(name)
 	if err != nil {

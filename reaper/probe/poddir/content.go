@@ -16,48 +16,37 @@ import (
 
 // Volume is one directory below volumes/.
 type Volume struct {
-	Plugin string // as the kubelet writes it: kubernetes.io~csi
+	Plugin string // as in the path: kubernetes.io~csi
 	Name   string
 }
 
-// Content is what the walk of one pod directory found.
+// Content has what the walk of one pod directory found.
 type Content struct {
 	Rows    []policy.Residue
 	Volumes []Volume
-	VolData map[string]string // by path, vol_data.json as it is
-	Inodes  []uint64          // of all that was met, on the directory's device
-	PodName policy.PodName    // by etc-hosts, if that was asked for and has it
+	VolData map[string]string // the content of each vol_data.json, by path
+	Inodes  []uint64          // of all files that were met, on the directory's device
+	PodName policy.PodName    // from etc-hosts, if that was read
 	Mount   string            // the first mount point that was met
 	Err     error
-	// Unlisted is the error where the skeleton itself was not read to its end: then it is not
-	// known which volumes the pod has.
+	// Unlisted is why the skeleton was not read completely: then the pod's volumes are unknown.
 	Unlisted error
 
-	byKey   map[rowKey]int   // while it is read
+	byKey   map[rowKey]int   // only during the walk
 	badData map[string]error // by path, why a vol_data.json could not be read
 	kept    int              // bytes in VolData
 }
 
-// Whole reports whether the walk met all that lies there.
-func (c *Content) Whole() bool {
-	for _, row := range c.Rows {
-		if row.Partial {
-			return false
-		}
-	}
-	return c.Err == nil && c.Unlisted == nil
-}
-
-func (c *Content) note(st *unix.Statx_t) { c.Inodes = append(c.Inodes, st.Ino) }
+func (c *Content) addInode(st *unix.Statx_t) { c.Inodes = append(c.Inodes, st.Ino) }
 
 type rowKey struct {
 	path  string
 	class contents.Class
 }
 
-// add counts into the row of path and class, and returns which row that is.
+// add adds to the row of path and class, and returns its index.
 func (c *Content) add(path []byte, class contents.Class, bytes, entries int64) int {
-	i, ok := c.byKey[rowKey{string(path), class}] // no string is made to ask
+	i, ok := c.byKey[rowKey{string(path), class}] // allocates no string
 	if !ok {
 		i = c.row(string(path), class)
 	}
@@ -66,8 +55,8 @@ func (c *Content) add(path []byte, class contents.Class, bytes, entries int64) i
 	return i
 }
 
-// row makes one; beyond mostRows one of the first component, and then one of them all, so that
-// no tree makes an endless report.
+// row makes a row. To bound the report, beyond mostRows there is one for each first component, and
+// then one for all.
 func (c *Content) row(path string, class contents.Class) int {
 	k := rowKey{path, class}
 	if len(c.Rows) >= mostRows {
@@ -84,7 +73,7 @@ func (c *Content) row(path string, class contents.Class) int {
 	return c.byKey[k]
 }
 
-// crossed notes a mount point that was met, in t where that is not nil.
+// crossed records a mount point that was met, in t unless that is nil.
 func (c *Content) crossed(rel []string, t *tree) {
 	if t != nil {
 		t.Partial = true
@@ -94,14 +83,14 @@ func (c *Content) crossed(rel []string, t *tree) {
 	}
 }
 
-// fail keeps the first error; what vanished meanwhile is no error.
+// fail keeps the first error. A file that vanished meanwhile is no error.
 func (c *Content) fail(rel []string, err error) {
 	if c.Err == nil && !beneath.Gone(err) {
 		c.Err = fmt.Errorf("cannot read %s: %w", clean.Name(strings.Join(append([]string{"."}, rel...), "/")), err)
 	}
 }
 
-// unread is fail for the skeleton itself.
+// unread is fail for the skeleton.
 func (c *Content) unread(rel []string, err error) {
 	if c.fail(rel, err); c.Unlisted == nil && !beneath.Gone(err) {
 		c.Unlisted = c.Err
@@ -110,14 +99,14 @@ func (c *Content) unread(rel []string, err error) {
 
 func blocksOf(st *unix.Statx_t) int64 { return int64(min(st.Blocks, 1<<53)) * 512 }
 
-// hostsName reads the pod's host name, which is its name unless its spec has another,
-// from the etc-hosts that the kubelet writes:
+// hostsName returns the pod's name from the etc-hosts that the kubelet writes. It is the host name,
+// unless the pod's spec has another:
 //
 //	# Kubernetes-managed hosts file.
 //	127.0.0.1	localhost
 //	10.0.0.7	web-0.web.shop.svc.cluster.local	web-0
 //
-// With the host's network it is a copy of the host's file.
+// With the host's network the file is a copy of the host's.
 func hostsName(text []byte) policy.PodName {
 	if !bytes.HasPrefix(text, []byte("# Kubernetes-managed hosts file.\n")) {
 		return policy.PodName{}
@@ -146,11 +135,11 @@ func hostsName(text []byte) policy.PodName {
 	return name
 }
 
-// scratch is the memory of a walk, which the next one takes over: nothing of it is in an Answer.
+// scratch is the memory of a walk, which the next one reuses: no Answer refers to it.
 type scratch struct {
 	buf     [32 << 10]byte // of a listing
 	entries []beneath.Entry
-	rel     [deepest + 8]string // the names that lead to what is read; each level overwrites its own
+	rel     [deepest + 8]string // the path that is being read
 	text    []byte
 	byKey   map[rowKey]int
 	rows    []policy.Residue
@@ -163,7 +152,7 @@ var scratches sync.Pool
 
 var here = []byte(".")
 
-// join puts a path together, for a row. It lasts until the next.
+// join joins a path for a row. It is valid until the next join.
 func (s *scratch) join(rel []string) []byte {
 	s.text = s.text[:0]
 	for i, name := range rel {
@@ -175,7 +164,7 @@ func (s *scratch) join(rel []string) []byte {
 	return s.text
 }
 
-// top is the row of something that holds no data: one for each volume, one for each other
+// top returns the path of the row for an entry of the skeleton: one for each volume, one for each other
 // entry of the pod directory, and one for the directories that lead there.
 func (s *scratch) top(rel []string, dir bool) []byte {
 	depth := 1

@@ -22,27 +22,27 @@ import (
 
 // Dir is one directory to read: a pod's, or a parked pod's in quarantine.
 type Dir struct {
-	UID    parsers.PodUID // "" if the name is none: then nothing is read
+	UID    parsers.PodUID // "" if the name is not a UID: then nothing is read
 	Parked bool           // it is an entry of the quarantine
 	Skip   string         // why the content must not be walked
-	Alive  string         // why it need not be
+	Alive  string         // why the content need not be walked
 
 	parent   *bounded.Handle
 	name     string
 	kind     uint8
 	origin   string
 	hosts    bool              // read etc-hosts
-	recorded map[string]string // vol_data.json that the record holds
+	recorded map[string]string // the vol_data.json in the manifest of the entry
 	counts   *counting
 }
 
-// Pod is an entry of the pods directory.
+// Pod returns an entry of the pods directory.
 func (r *Reader) Pod(d *Dirs, e beneath.Entry) Dir {
 	uid, _ := parsers.ParsePodUID(e.Name)
 	return Dir{UID: uid, parent: d.Pods, name: e.Name, kind: e.Kind, origin: r.RootDir + "/pods/" + clean.Name(e.Name), hosts: true}
 }
 
-// Parked is an entry of the quarantine. Its pod's name may stand in the record.
+// Parked returns an entry of the quarantine.
 func (r *Reader) Parked(d *Dirs, e policy.EntryState) Dir {
 	return Dir{
 		UID: e.UID, Parked: true, parent: d.Quarantine, name: e.Entry, kind: unix.DT_DIR, recorded: e.VolData,
@@ -50,16 +50,16 @@ func (r *Reader) Parked(d *Dirs, e policy.EntryState) Dir {
 	}
 }
 
-// quarantined is where a parked pod lies, for messages.
+// quarantined returns the path of an entry, for messages.
 func (r *Reader) quarantined(e policy.EntryState) string {
 	return filepath.Join(r.QuarantineDir, clean.Name(e.Entry))
 }
 
-// mostHangs is how many pods of one look may hang before the rest is left to the next
-// look, which passes them over: a look ends in bounded time whatever hangs.
+// mostHangs is how many pods of one look may hang before Read leaves the rest to the next look, which skips
+// those that hang. So a look ends in bounded time.
 const mostHangs = 4
 
-// Read reads the directories, each guarded for itself, so that one that hangs costs no facts of others.
+// Read reads the directories, each in bounded time, so that one that hangs affects no other.
 func (r *Reader) Read(ctx context.Context, dirs *Dirs, all []Dir) []*Answer {
 	out := make([]*Answer, len(all))
 	var next, hangs atomic.Int64
@@ -79,8 +79,7 @@ func (r *Reader) Read(ctx context.Context, dirs *Dirs, all []Dir) []*Answer {
 					continue
 				}
 				if d.parent == nil {
-					// No quarantine, or none that could be opened: a disk that is not mounted, or
-					// another --quarantine-dir. It does not mean that the entry is gone.
+					// The quarantine may be on a disk that is not mounted, or elsewhere: the entry is not gone.
 					out[i] = unread(d, errNoQuarantine)
 					continue
 				}
@@ -149,8 +148,8 @@ func (r *Reader) read(ctx context.Context, d Dir, parent *beneath.Dir, csi *boun
 		out.Err = errors.New(d.Skip)
 		return out
 	}
-	// A walk that is slow and does not hang ends by itself, before it counts as hung. A third of its
-	// time is for counting: on a cold disk a volume would take all of it.
+	// A slow walk ends before it counts as hung. It may count for a third of its time, since a
+	// volume on a cold disk would take all of it.
 	now := time.Now() //nolint:forbidigo // as a context's deadline
 	until, end := now.Add(r.Guard.Limit()/4), now.Add(r.Guard.Limit()*3/4)
 	out.Content = readContent(ctx, dir, &st, bounds{
@@ -164,8 +163,8 @@ func (r *Reader) read(ctx context.Context, d Dir, parent *beneath.Dir, csi *boun
 	return out
 }
 
-// subvolume returns why a directory that was opened across no mount is not one like others: it has
-// another device than the one above. rename(2) moves a subvolume of btrfs, and rmdir(2) refuses it.
+// subvolume returns an error for a btrfs subvolume: a directory that is no mount point and has another device than its
+// parent. rename(2) moves it, but rmdir(2) refuses it.
 func (r *Reader) subvolume(parent *beneath.Dir, st *unix.Statx_t, path string) error {
 	stat := r.stat
 	if stat == nil {
@@ -178,6 +177,6 @@ func (r *Reader) subvolume(parent *beneath.Dir, st *unix.Statx_t, path string) e
 	if beneath.DevOf(&above) == beneath.DevOf(st) {
 		return nil
 	}
-	return fmt.Errorf("%s is a btrfs subvolume, which is not removed as a directory is: see whose data it has, "+
+	return fmt.Errorf("%s is a btrfs subvolume, which cannot be removed like a directory: see whose data it has, "+
 		"then btrfs subvolume delete %s", path, clean.Shell(path))
 }

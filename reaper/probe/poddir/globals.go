@@ -18,39 +18,38 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// Global is a place at which a volume is staged for all pods of the node.
+// Global is a path at which a volume is staged for all pods of the node.
 type Global struct {
 	Path    string // below the plugins directory
 	Volume  reading.CSIVolume
 	Since   time.Time
 	Mounted *PluginMount     // what is mounted there in this mount namespace
-	Users   []parsers.PodUID // whose volumes have it, or for which a block volume is published
-	Unclear string           // why it is not known whose volume it is
+	Users   []parsers.PodUID // pods that have the volume, or for which a block volume is published
+	Unclear string           // why the volume is unknown
 }
 
-// PluginMount is a mount below the plugins directory in the terms of mountinfo(5).
+// PluginMount has device and root of a mount below the plugins directory, as in mountinfo.
 type PluginMount struct{ Dev, Root string }
 
-// A node attaches some hundred volumes. The kubelet writes some 200 bytes of each, and CSI has handles of 128 bytes.
 const (
-	mostGlobals     = 1000
+	mostGlobals     = 1000 // a node attaches some hundred volumes
 	mostGlobalNames = 10_000
-	mostGlobalData  = 64 << 10
-	longestHandle   = 4 << 10
+	mostGlobalData  = 64 << 10 // the kubelet writes some 200 bytes of each
+	longestHandle   = 4 << 10  // CSI has handles of 128 bytes
 )
 
-// globals are the places that were found. Names counts down what may still be listed.
+// globals collects the staged volumes.
 type globals struct {
 	found  []Global
-	names  int
+	names  int                    // how many more may be listed
 	mounts map[string]PluginMount // by path below the plugins directory
-	paths  []string               // of mounts, in order
-	err    error                  // the first: there may be more places
+	paths  []string               // of mounts, sorted
+	err    error                  // the first: there may be more volumes
 }
 
-// Globals lists the places at which volumes are staged: of CSI in the layouts since 1.24 and before, of CSI's block volumes,
-// whose entries b has, and what is mounted below mounts/ of the plugins of the kubelet's own tree. mounts returns what is
-// mounted below the plugins directory, by path. With an error it lists what was read.
+// Globals lists the paths at which volumes are staged: of CSI in the layouts since 1.24 and before, of CSI's block volumes,
+// whose entries b has, and the mounts below mounts/ of in-tree plugins. mounts returns the mounts below the plugins
+// directory, by path. With an error it returns what was read.
 func (r *Reader) Globals(ctx context.Context, d *Dirs, b *Blocks, mounts func() (map[string]PluginMount, error)) ([]Global, error) {
 	g, err := bounded.On(ctx, r.Guard, "global mounts", d.Root, func(fd int) *globals {
 		g := &globals{names: mostGlobalNames, err: b.Err}
@@ -85,7 +84,7 @@ func (g *globals) fail(path string, err error) {
 	}
 }
 
-// dirs calls do for each directory in parent, with nil for one that is a mount point.
+// dirs calls do for each directory in parent. dir is nil for a mount point.
 func (g *globals) dirs(parent *beneath.Dir, path string, do func(dir *beneath.Dir, name, path string)) {
 	entries, err := beneath.List(parent.FD(), g.names)
 	g.fail(path, err)
@@ -106,7 +105,7 @@ func (g *globals) dirs(parent *beneath.Dir, path string, do func(dir *beneath.Di
 
 var errMount = errors.New("it is a mount point")
 
-// csi reads DRIVER/HASH/globalmount, and pv/PV/globalmount of the kubelet before 1.24.
+// csi reads DRIVER/HASH/globalmount, and pv/PV/globalmount of kubelets before 1.24.
 func (g *globals) csi(dir *beneath.Dir, b *Blocks) {
 	g.dirs(dir, CSIDir, func(driver *beneath.Dir, name, path string) {
 		switch {
@@ -130,7 +129,7 @@ func (g *globals) csi(dir *beneath.Dir, b *Blocks) {
 	})
 }
 
-// blocks reads the volumes in staging/, and those with an entry for a pod.
+// blocks reads the block volumes in staging/, and those with an entry for a pod.
 func (g *globals) blocks(dir *beneath.Dir, path string, b *Blocks) {
 	at := map[string]string{}
 	for volume := range b.Users {
@@ -157,7 +156,7 @@ func (g *globals) blocks(dir *beneath.Dir, path string, b *Blocks) {
 	}
 }
 
-// inTree adds what is mounted below mounts/ of the other plugins.
+// inTree adds the mounts below mounts/ of in-tree plugins.
 func (g *globals) inTree() {
 	last := "/"
 	for _, path := range g.paths {
@@ -170,7 +169,7 @@ func (g *globals) inTree() {
 	}
 }
 
-// add adds a volume, and the first that is mounted at or below one of the paths.
+// add adds a volume, with the first mount at or below one of the paths.
 func (g *globals) add(v Global, at ...string) {
 	if len(g.found) >= mostGlobals {
 		g.fail(v.Path, beneath.ErrTooMany)
@@ -186,11 +185,11 @@ func (g *globals) add(v Global, at ...string) {
 	g.found = append(g.found, v)
 }
 
-// data reads the volume from the vol_data.json in dir.
+// data sets the volume from the vol_data.json in dir.
 func (v *Global) data(dir *beneath.Dir) {
 	st, err := dir.StatName(contents.VolData)
 	if err != nil {
-		st, _ = dir.Stat() // without a time, none is shown
+		st, _ = dir.Stat() // without it Since is zero
 	}
 	if st.Mask&unix.STATX_MTIME != 0 {
 		v.Since = time.Unix(0, beneath.Nanos(st.Mtime))
@@ -206,9 +205,9 @@ func (v *Global) data(dir *beneath.Dir) {
 	v.Volume = data.volume()
 }
 
-// Want adds to each volume of all the pods whose directories have it, by vol_data.json. It returns why some pod may have one
-// that it did not add, "" where none can.
-func (r *Reader) Want(ctx context.Context, d *Dirs, all []Global) (doubt string) {
+// AddUsers adds to each volume the pods whose directories have it, by vol_data.json. It returns why a user may be missing, ""
+// if none is.
+func (r *Reader) AddUsers(ctx context.Context, d *Dirs, all []Global) (doubt string) {
 	byPath, byVolume := map[string]int{}, map[reading.CSIVolume]int{}
 	for i, v := range all {
 		byPath[v.Path], byVolume[v.Volume] = i, i

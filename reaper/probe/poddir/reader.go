@@ -13,30 +13,30 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
-// Reader reads the directories of pods, and what the kubelet keeps beside them.
+// Reader reads the directories of pods, and the kubelet's files about pods.
 type Reader struct {
 	RootDir, QuarantineDir string
-	// DevicePlugins is where the device plugins' checkpoint is whatever the root directory is.
+	// DevicePlugins is the directory of the device plugins' checkpoint, which does not depend on the root directory.
 	DevicePlugins string
-	Entries       int // how many of one directory are counted; 0 is the usual number
+	Entries       int // the limit of entries of one directory; the default is mostEntries
 	Open          *beneath.Opener
 	Guard         *bounded.Guard
 
-	// stat is beneath.Stat where it is nil. The tests replace it: few machines have a btrfs.
+	// stat is beneath.Stat if nil. Tests replace it, since few machines have a btrfs.
 	stat func(fd int) (unix.Statx_t, error)
 }
 
-// Dirs are the directories that one look has open, and every name in that of the pods.
+// Dirs has the open directories of one look, and every name in the pods directory.
 type Dirs struct {
 	Root, Pods *bounded.Handle
-	Quarantine *bounded.Handle // nil where there is none
+	Quarantine *bounded.Handle // nil if there is none
 	Names      []beneath.Entry // of the pods directory, sorted
 
-	csi    *bounded.Handle // plugins/kubernetes.io/csi, nil where there is none
+	csi    *bounded.Handle // plugins/kubernetes.io/csi, nil if there is none
 	csiErr error
 }
 
-// Close closes all of them.
+// Close closes all directories.
 func (d *Dirs) Close() {
 	d.Root.Unref()
 	d.Pods.Unref()
@@ -44,10 +44,10 @@ func (d *Dirs) Close() {
 	d.csi.Unref()
 }
 
-// Discard closes those that come too late.
+// Discard closes the result of a listing that came too late.
 func (d *Dirs) Discard() { d.Close() }
 
-// Kind reports whether name was in the pods directory when it was listed, and of what type (DT_…) it was.
+// Kind returns the type (DT_…) of a name in the listing of the pods directory, and false if it is not there.
 func (d *Dirs) Kind(name string) (uint8, bool) {
 	i, ok := slices.BinarySearchFunc(d.Names, name, func(e beneath.Entry, name string) int { return strings.Compare(e.Name, name) })
 	if !ok {
@@ -59,9 +59,9 @@ func (d *Dirs) Kind(name string) (uint8, bool) {
 // mostNames bounds the pods directory; a node runs some hundred pods.
 const mostNames = 1_000_000
 
-// List opens the root directory, which the administrator chose and which may lie behind a
-// symlink, and below it the pods directory, which must be none. pods may be a mount point:
-// some nodes give it a disk of its own.
+// List opens the root directory and the pods directory in it, and lists the latter. The root
+// directory may be a symlink, since the administrator chose it, and pods may be a mount point, since
+// some nodes have a disk for it.
 func (r *Reader) List(ctx context.Context) (*Dirs, error) {
 	d, err := bounded.Try(ctx, r.Guard, "pods directory", r.readListing)
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *Reader) readListing() (*Dirs, error) {
 	if err == nil {
 		d.Pods = bounded.NewHandle(pods.FD())
 		d.Names, err = beneath.List(pods.FD(), mostNames)
-		d.Names = slices.DeleteFunc(d.Names, fileSystems)
+		d.Names = slices.DeleteFunc(d.Names, isLostFound)
 	}
 	if err != nil {
 		d.Close()
@@ -95,9 +95,8 @@ func (r *Reader) readListing() (*Dirs, error) {
 	return d, nil
 }
 
-// fileSystems reports whether an entry is a file system's own directory, mklost+found(8): if the pods have a disk of their
-// own it lies among them.
-func fileSystems(e beneath.Entry) bool {
+// isLostFound reports whether an entry is a file system's own directory, mklost+found(8), which a disk for the pods has.
+func isLostFound(e beneath.Entry) bool {
 	return e.Name == "lost+found" && (e.Kind == unix.DT_DIR || e.Kind == unix.DT_UNKNOWN)
 }
 
@@ -112,7 +111,7 @@ func openNamed(path string) (*bounded.Handle, error) {
 	return bounded.NewHandle(fd), nil
 }
 
-// beside is what OpenBeside opens; a nil handle is one that is not there.
+// beside is the result of OpenBeside; a handle is nil if the directory does not exist.
 type beside struct {
 	quarantine, csi *bounded.Handle
 	err, csiErr     error
@@ -123,8 +122,8 @@ func (b beside) Discard() {
 	b.csi.Unref()
 }
 
-// OpenBeside opens what a look needs besides the pods directory: the quarantine, and the
-// directory in which CSI volumes are staged. It returns why one that is there could not be opened.
+// OpenBeside opens the quarantine, and the directory in which CSI volumes are staged. A directory that does
+// not exist is no error.
 func (r *Reader) OpenBeside(ctx context.Context, d *Dirs) (quarantine, csi error) {
 	a, err := bounded.On(ctx, r.Guard, "quarantine", d.Root, func(root int) (a beside) {
 		h, err := openNamed(r.QuarantineDir)
@@ -146,5 +145,5 @@ func (r *Reader) OpenBeside(ctx context.Context, d *Dirs) (quarantine, csi error
 	return a.err, a.csiErr
 }
 
-// NotOpened returns why the directory in which CSI volumes are staged is not known.
-func (d *Dirs) NotOpened() error { return d.csiErr }
+// CSIErr returns why the directory in which CSI volumes are staged could not be opened.
+func (d *Dirs) CSIErr() error { return d.csiErr }

@@ -16,14 +16,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// volData is what vol_data.json must have for its volume's staging path to be known.
+// volData has the fields of vol_data.json from which the staging path follows.
 type volData struct {
 	SpecVolID    string `json:"specVolID"`
 	VolumeHandle string `json:"volumeHandle"`
 	DriverName   string `json:"driverName"`
 }
 
-// CSIDir is where the CSI plugin stages, as a path below plugins/.
+// CSIDir is where the CSI plugin stages volumes, below plugins/.
 const CSIDir = "kubernetes.io/csi"
 
 // staged is a staging path below plugins/kubernetes.io/csi.
@@ -31,15 +31,15 @@ type staged [3]string
 
 func (s staged) path() string { return CSIDir + "/" + s[0] + "/" + s[1] + "/" + s[2] }
 
-// ofPV is that of the kubelet before 1.24.
-func ofPV(name string) staged { return staged{"pv", name, "globalmount"} }
+// stagedPV returns the staging path of kubelets before 1.24.
+func stagedPV(name string) staged { return staged{"pv", name, "globalmount"} }
 
-// globalMounts are the staging paths of a volume, of the kubelet since 1.24 and before.
+// globalMounts returns the staging paths of a volume, of kubelets since 1.24 and before.
 func (v volData) globalMounts() []staged {
 	sum := sha256.Sum256([]byte(v.VolumeHandle))
 	paths := []staged{{v.DriverName, hex.EncodeToString(sum[:]), "globalmount"}}
 	if v.SpecVolID != "" {
-		paths = append(paths, ofPV(v.SpecVolID))
+		paths = append(paths, stagedPV(v.SpecVolID))
 	}
 	return paths
 }
@@ -48,31 +48,31 @@ func (v volData) volume() reading.CSIVolume {
 	return reading.CSIVolume{Driver: v.DriverName, Handle: v.VolumeHandle}
 }
 
-// parseVolData is false for what does not name its volume.
+// parseVolData parses vol_data.json, and returns false if it does not name its volume.
 func parseVolData(text []byte) (volData, bool) {
 	var v volData
 	err := json.Unmarshal(text, &v)
 	return v, err == nil && v.DriverName != "" && v.VolumeHandle != ""
 }
 
-// Staging is where one pod's volumes would be staged.
+// Staging has the paths at which one pod's volumes would be staged.
 type Staging struct {
 	Paths   []StagingPath
-	Left    []string // those that exist and are no mount point here, for messages
-	Unclear string   // why a volume's staging path is not known
+	Left    []string // paths that exist and are no mount points here, for messages
+	Unclear string   // why a volume's staging path is unknown
 }
 
-// StagingPath is one, as a path below plugins/, which would be a mount point.
+// StagingPath is the path of one volume.
 type StagingPath struct {
-	Path    string
-	Volume  reading.CSIVolume // whose it is, by vol_data.json
-	Mounted bool              // it is a mount point here, by the open itself
+	Path    string            // below plugins/
+	Volume  reading.CSIVolume // by vol_data.json
+	Mounted bool              // it is a mount point in this mount namespace
 
-	known bool // vol_data.json names it
+	known bool // Volume is set, also if it is none
 }
 
-// stagingOf works the paths out and looks whether they exist, by the handle of
-// plugins/kubernetes.io/csi (nil where there is none).
+// stagingOf returns the staging paths, and opens each below csi, the directory plugins/kubernetes.io/csi or
+// nil.
 func stagingOf(csi *beneath.Dir, c *Content, recorded map[string]string) Staging {
 	var s Staging
 	for _, texts := range [...]map[string]string{c.VolData, recorded} {
@@ -83,7 +83,7 @@ func stagingOf(csi *beneath.Dir, c *Content, recorded map[string]string) Staging
 				continue
 			}
 			for _, at := range v.globalMounts() {
-				s.add(csi, at).of(v.volume())
+				s.add(csi, at).setVolume(v.volume())
 			}
 		}
 	}
@@ -92,14 +92,14 @@ func stagingOf(csi *beneath.Dir, c *Content, recorded map[string]string) Staging
 	}
 	for _, v := range c.Volumes {
 		if v.Plugin == csiPlugin {
-			s.add(csi, ofPV(v.Name))
+			s.add(csi, stagedPV(v.Name))
 		}
 	}
 	return s
 }
 
-// of records whose the path is. A path of two volumes is of none: no user of one of them explains what is mounted there.
-func (p *StagingPath) of(v reading.CSIVolume) {
+// setVolume sets the volume. A path of two volumes has none: a user of either does not explain the mount.
+func (p *StagingPath) setVolume(v reading.CSIVolume) {
 	if p.known && p.Volume != v {
 		v = reading.CSIVolume{}
 	}
@@ -108,7 +108,7 @@ func (p *StagingPath) of(v reading.CSIVolume) {
 
 const csiPlugin = "kubernetes.io~csi"
 
-// add looks what is at the path, once. What it returns lasts until the next.
+// add opens the path, unless it was added before. The result is valid until the next add.
 func (s *Staging) add(csi *beneath.Dir, at staged) *StagingPath {
 	path := at.path()
 	if i := slices.IndexFunc(s.Paths, func(p StagingPath) bool { return p.Path == path }); i >= 0 {
@@ -126,7 +126,7 @@ func (s *Staging) add(csi *beneath.Dir, at staged) *StagingPath {
 		s.Left = append(s.Left, clean.Name(path))
 	case errors.Is(err, unix.EXDEV):
 		added.Mounted = true
-	case beneath.Gone(err), errors.Is(err, unix.EINVAL): // EINVAL: no name of a directory
+	case beneath.Gone(err), errors.Is(err, unix.EINVAL): // EINVAL: not the name of a directory
 	default:
 		s.Unclear = err.Error()
 	}

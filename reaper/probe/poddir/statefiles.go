@@ -16,9 +16,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// stateFiles are the kubelet's own files below its root directory that name the pods it
-// knows: releases differ in which there are. allocated_pods_state and
-// actuated_pods_state since 1.33, pod_status_manager_state from 1.27 to 1.32.
+// stateFiles are the kubelet's files below its root directory that name its pods. allocated_pods_state
+// and actuated_pods_state exist since 1.33, pod_status_manager_state from 1.27 to 1.32.
 var stateFiles = [...]string{
 	"allocated_pods_state", "actuated_pods_state", "pod_status_manager_state",
 	"cpu_manager_state", "memory_manager_state", "dra_manager_state",
@@ -27,12 +26,11 @@ var stateFiles = [...]string{
 
 const deviceCheckpoint = "kubelet_internal_checkpoint"
 
-// biggestStateFile bounds what is read; a real one has some 100 KiB.
-const biggestStateFile = 64 << 20
+const biggestStateFile = 64 << 20 // usually some 100 KiB
 
-// StateFiles are the wanted pods in the state files.
+// StateFiles has the wanted pods that the state files name.
 type StateFiles struct {
-	Err error // why not all of them are known
+	Err error // a file could not be read
 
 	pods   map[parsers.PodUID][]policy.StateFile // the files that name it
 	read   int
@@ -58,8 +56,7 @@ func (s *StateFiles) Fact(uid parsers.PodUID, root string) policy.Fact {
 	return policy.Fact{Truth: policy.No, Origin: s.origin}
 }
 
-// Files returns the files that name the pod, where all could be read: one that could not may
-// name it, too.
+// Files returns the files that name the pod, nil if one could not be read, since that may name it, too.
 func (s *StateFiles) Files(uid parsers.PodUID) []policy.StateFile {
 	if s.Err != nil {
 		return nil
@@ -67,7 +64,7 @@ func (s *StateFiles) Files(uid parsers.PodUID) []policy.StateFile {
 	return s.pods[uid]
 }
 
-// StateFiles reads them, for the pods of w.
+// StateFiles finds the pods of w in the state files.
 func (r *Reader) StateFiles(ctx context.Context, d *Dirs, w parsers.PodSet) *StateFiles {
 	s, err := bounded.On(ctx, r.Guard, "state files", d.Root, func(fd int) *StateFiles { return r.readStateFiles(r.Open.At(fd), w) })
 	if err != nil {
@@ -84,7 +81,7 @@ func (r *Reader) readStateFiles(root *beneath.Dir, w parsers.PodSet) *StateFiles
 		s.add(policy.StateFile{Name: file, Written: written}, text, err, w)
 	}
 	if r.DevicePlugins == filepath.Join(r.RootDir, "device-plugins") {
-		return s // it is among them
+		return s // stateFiles has it
 	}
 	fd, err := unix.Open(r.DevicePlugins, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -112,7 +109,7 @@ func (s *StateFiles) add(file policy.StateFile, text []byte, err error, w parser
 	}
 }
 
-// readBelow reads a regular file some names below root.
+// readBelow reads a regular file at a path of several names below root.
 func readBelow(root *beneath.Dir, path string, limit int64) ([]byte, time.Time, error) {
 	dir, name := filepath.Split(path)
 	parent := root

@@ -16,11 +16,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// mostVolumes bounds the volumes of one pod that are asked about; a node attaches some hundred.
-const mostVolumes = 1000
+const mostVolumes = 1000 // of one pod; a node attaches some hundred
 
-// Users finds the pods that use volumes now, of those of the listing that live: the CSI volumes
-// of all of them, if staged is true, and the block volumes that b has.
+// Users returns the users of volumes among the living pods of the listing: of CSI volumes, if staged is
+// true, and of the block volumes of b.
 func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, lives func(parsers.PodUID) bool) (none reading.VolumeUsers) {
 	if !staged && len(b.CSI) == 0 {
 		return none
@@ -40,7 +39,7 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 		return u
 	})
 	if err != nil {
-		return none // no user of a volume is known: what is staged keeps
+		return none // without a user, what is staged keeps the pod
 	}
 	users.Blocks = map[string][]reading.VolumeUser{}
 	for volume, all := range b.Users {
@@ -53,10 +52,10 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 	return users
 }
 
-// fileUsers are the CSI volumes of one pod that it has mounted, by the open itself: mountinfo could name a mount of another
-// user's making.
+// fileUsers returns the CSI volumes of one pod. It opens the mount points, since any user can make a mount with such a path
+// in mountinfo.
 func fileUsers(pods *beneath.Dir, uid parsers.PodUID) (users []reading.StagedUser) {
-	_ = eachVolume(pods, uid, func(dir *beneath.Dir, v volData) { // what cannot be read uses nothing
+	_ = eachVolume(pods, uid, func(dir *beneath.Dir, v volData) { // a volume that cannot be read has no user
 		u := reading.StagedUser{VolumeUser: reading.VolumeUser{UID: uid, Volume: v.volume(), Lives: true, Mounted: mountPoint(dir, "mount")}}
 		for _, at := range v.globalMounts() {
 			u.Paths = append(u.Paths, at.path())
@@ -66,7 +65,8 @@ func fileUsers(pods *beneath.Dir, uid parsers.PodUID) (users []reading.StagedUse
 	return users
 }
 
-// eachVolume gives each CSI volume of the pod that has a vol_data.json to do. The error is the first of those that were not read.
+// eachVolume calls do for each CSI volume of the pod with its vol_data.json. The error is that of the first volume that could
+// not be read.
 func eachVolume(pods *beneath.Dir, uid parsers.PodUID, do func(dir *beneath.Dir, v volData)) (first error) {
 	dir, err := pods.Walk(string(uid), "volumes", csiPlugin)
 	if err != nil {
@@ -111,7 +111,7 @@ func readVolData(dir *beneath.Dir, limit int64) (volData, error) {
 
 var errNoVolume = errors.New("its " + contents.VolData + " does not name its volume")
 
-// mountPoint reports whether name is one, by the open itself, which nothing mounted answers.
+// mountPoint reports whether name is a mount point. It does not ask the mounted file system.
 func mountPoint(parent *beneath.Dir, name string) bool {
 	handle, err := parent.Handle(name)
 	handle.Close()

@@ -17,53 +17,48 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// The bounds of a walk. A pod's directory is a skeleton that the kubelet makes, at most four
-// levels deep, and below it trees of one class each: volumes, most of all. The skeleton must be
-// read to its end, since it shows which volumes there are. A tree's class is known by its path,
-// so a tree is counted for the report only, and no verdict waits for the sum: beyond the bounds it
-// is Partial. Mounts below a tree are found by mountinfo; a walk that meets one reports it, too,
-// and a removal stops at each.
+// A pod's directory has a skeleton that the kubelet makes, at most four levels deep, and below it trees
+// of one class each, such as volumes. The skeleton must be read completely, since it shows which volumes
+// there are. The class of a tree follows from its path. So trees are counted only for the report, and one
+// beyond the limits is Partial. mountinfo shows the mounts below a tree; a walk also reports the first that
+// it meets, and a removal stops at each.
 const (
-	// mostEntries is the most of one directory of the skeleton, and what is counted of one tree.
-	mostEntries = 10_000
-	// mostSkeleton is the most of all the skeleton's directories of one pod together.
-	mostSkeleton = 50_000
-	// mostCounted is what one look counts in all trees of all pods.
-	mostCounted = 1_000_000
-	deepest     = 24 // also bounds the open directories of one walk
-	mostRows    = 200
-	mostVolData = 1 << 20 // of one vol_data.json; the kubelet writes some 500 bytes
-	// mostVolDatas is the most that is kept of all of them of one pod.
-	mostVolDatas = 8 << 20
+	mostEntries  = 10_000    // of one directory of the skeleton, and counted of one tree
+	mostSkeleton = 50_000    // entries of the skeleton of one pod
+	mostCounted  = 1_000_000 // entries of all trees of one look
+	deepest      = 24        // also bounds the open directories of one walk
+	mostRows     = 200
+	mostVolData  = 1 << 20 // bytes of one vol_data.json; the kubelet writes some 500
+	mostVolDatas = 8 << 20 // bytes of those of one pod
 )
 
 // walker reads one pod directory.
 type walker struct {
 	*Content
 	bounds
-	ended func() error // the context's: why to stop, or nil
+	ended func() error // the error of the context
 	dev   uint64
 	mount uint64
 	left  int // of mostSkeleton
 	*scratch
-	// ephemeral: the CSI volume whose directory is being read lives as long as its pod.
+	// ephemeral reports that the CSI volume that is being read lives as long as its pod.
 	ephemeral bool
 }
 
-// errSubvolume is of a btrfs subvolume: it is no mount, may be of any use, and is not entered.
+// errSubvolume is for a btrfs subvolume, which is not a mount. It is not entered.
 var errSubvolume = errors.New("another device without a mount: a subvolume")
 
-// bounds are what one walk may take, and what it is for.
+// bounds are the limits of one walk.
 type bounds struct {
 	each   int // entries of one directory of the skeleton, and of one tree
 	counts *counting
-	until  time.Time // when counting this pod ends: the rest is the skeleton's
+	until  time.Time // when counting ends, so that the skeleton has the rest
 	end    time.Time // when the walk ends
 	etc    bool      // read etc-hosts
 	origin string    // the directory, for messages
 }
 
-// counting is what the walks of one look may count in trees, together and in time.
+// counting is the limit of entries and time for counting trees in one look.
 type counting struct {
 	left  atomic.Int64
 	ended func() error
@@ -75,12 +70,12 @@ func newCounting(ctx context.Context) *counting {
 	return c
 }
 
-// late reports whether the time for counting is over, that of the pod or that of the look.
+// late reports whether the time for counting is over, for the pod or the look.
 func (w *walker) late() bool {
 	return w.counts.ended() != nil || time.Now().After(w.until) //nolint:forbidigo // as a context's deadline: no verdict rests on it
 }
 
-// room is how many more entries may be counted.
+// room returns how many more entries may be counted.
 func (w *walker) room() int {
 	if w.late() {
 		return 0
@@ -88,8 +83,8 @@ func (w *walker) room() int {
 	return int(max(0, w.counts.left.Load()))
 }
 
-// readContent walks the pod directory that fd holds and classes what it finds. It opens
-// directories, vol_data.json, etc-hosts and userns, nothing else.
+// readContent walks a pod directory and classifies what it finds. It opens only directories,
+// vol_data.json, etc-hosts and userns.
 func readContent(ctx context.Context, dir *beneath.Dir, st *unix.Statx_t, b bounds) *Content {
 	s, ok := scratches.Get().(*scratch)
 	if !ok {
@@ -103,17 +98,17 @@ func (s *scratch) readContent(ctx context.Context, dir *beneath.Dir, st *unix.St
 	clear(s.byKey)
 	c := &Content{byKey: s.byKey, Rows: s.rows[:0], Inodes: s.inodes[:0]}
 	w := walker{Content: c, bounds: b, ended: ctx.Err, dev: beneath.DevOf(st), mount: st.Mnt_id, left: mostSkeleton, scratch: s}
-	c.note(st)
+	c.addInode(st)
 	c.add(here, contents.ClassSkeleton, blocksOf(st), 1)
-	w.mixed(dir, s.rel[:0])
+	w.skeleton(dir, s.rel[:0])
 	s.rows, s.inodes = c.Rows, c.Inodes
 	c.Rows, c.Inodes, c.byKey = slices.Clone(c.Rows), slices.Clone(c.Inodes), nil
 	slices.SortFunc(c.Rows, func(a, b policy.Residue) int { return strings.Compare(a.Path, b.Path) })
 	return c
 }
 
-// mixed reads a directory of the skeleton: its entries are each of their own class.
-func (w *walker) mixed(dir *beneath.Dir, rel []string) {
+// skeleton reads a directory of the skeleton, in which each entry has its own class.
+func (w *walker) skeleton(dir *beneath.Dir, rel []string) {
 	defer w.forget(len(w.entries))
 	entries, err := w.list(dir, min(w.each, w.left))
 	w.left -= len(entries)
@@ -125,15 +120,13 @@ func (w *walker) mixed(dir *beneath.Dir, rel []string) {
 	}
 	switch {
 	case len(rel) == 0:
-		// What another directory takes must not be taken from the volumes.
-		first(entries, "volumes")
+		first(entries, "volumes") // before other entries use up the limits
 	case contents.IsCSIVolume(rel):
-		// It has the class of what lies beside it.
 		w.ephemeral = false
-		first(entries, contents.VolData)
+		first(entries, contents.VolData) // it sets ephemeral
 	}
 	for _, d := range entries {
-		if err := w.over(); err != nil {
+		if err := w.stop(); err != nil {
 			w.unread(rel, err)
 			return
 		}
@@ -141,8 +134,8 @@ func (w *walker) mixed(dir *beneath.Dir, rel []string) {
 	}
 }
 
-// over returns why the walk has to end.
-func (w *walker) over() error {
+// stop returns why the walk has to end.
+func (w *walker) stop() error {
 	err := w.ended()
 	if errors.Is(err, context.DeadlineExceeded) || err == nil && time.Now().After(w.end) { //nolint:forbidigo // as a context's deadline
 		return errSlow
@@ -157,12 +150,11 @@ func first(entries []beneath.Entry, name string) {
 	}
 }
 
-// errSlow: the walk ends by itself before it counts as hung.
 var errSlow = errors.New("the disk is too slow: there was no time left for it")
 
-// cut notes a directory of the skeleton that has more entries than are read. Where all
-// volumes must be known that is a doubt. Elsewhere each entry is judged when it is removed:
-// containers/NAME gets a file at each restart of the container.
+// cut records a directory of the skeleton with too many entries. That is a doubt only if it has
+// volumes: the removal checks any other entry itself, and containers/NAME gets a file at each
+// restart of the container.
 func (w *walker) cut(rel []string, read int) {
 	if len(rel) > 0 && rel[0] != "volumes" {
 		i := w.add(w.top(rel, true), contents.ClassSkeleton, 0, 0)
@@ -173,7 +165,7 @@ func (w *walker) cut(rel []string, read int) {
 	w.unread(rel, fmt.Errorf("it has more than %d entries, and no kubelet makes so many; see what they are: ls -U %s | head", read, path))
 }
 
-// entry reads one entry of a directory of the skeleton, where t is nil, or of a tree.
+// entry reads one entry of a tree, or of the skeleton if t is nil.
 func (w *walker) entry(parent *beneath.Dir, rel []string, d beneath.Entry, t *tree) {
 	dir, st, err := w.enter(parent, d)
 	switch {
@@ -204,14 +196,14 @@ func (w *walker) entry(parent *beneath.Dir, rel []string, d beneath.Entry, t *tr
 		w.Volumes = append(w.Volumes, Volume{Plugin: rel[1], Name: rel[2]})
 	}
 	if class, ok := contents.ClassInCSI(rel, w.ephemeral); ok {
-		w.uniform(dir, rel, class, &st)
+		w.tree(dir, rel, class, &st)
 		return
 	}
 	w.add(w.top(rel, true), contents.ClassSkeleton, blocksOf(&st), 1)
-	w.mixed(dir, rel)
+	w.skeleton(dir, rel)
 }
 
-// enter opens one entry that is or may be a directory: ENOTDIR for what is none by the listing, without touching it.
+// enter opens an entry if it is a directory. It does not touch one that is none according to the listing.
 func (w *walker) enter(parent *beneath.Dir, d beneath.Entry) (*beneath.Dir, unix.Statx_t, error) {
 	var st unix.Statx_t
 	if d.Kind != unix.DT_DIR && d.Kind != unix.DT_UNKNOWN {
@@ -229,12 +221,12 @@ func (w *walker) enter(parent *beneath.Dir, d beneath.Entry) (*beneath.Dir, unix
 		dir.Close()
 		return nil, st, err
 	}
-	w.note(&st)
+	w.addInode(&st)
 	return dir, st, nil
 }
 
-// file classes what is no directory, or counts it. A mount point among the files shows by the mount ID
-// of statx (Linux 5.8); before, only in mountinfo.
+// file classifies an entry that is not a directory, or counts it. The mount ID of statx(2) shows whether it is a
+// mount point (Linux 5.8). Before, only mountinfo does.
 func (w *walker) file(parent *beneath.Dir, rel []string, d beneath.Entry, t *tree) {
 	if t != nil {
 		t.files = true
@@ -248,7 +240,7 @@ func (w *walker) file(parent *beneath.Dir, rel []string, d beneath.Entry, t *tre
 		w.crossed(rel, t)
 		return
 	}
-	w.note(&st)
+	w.addInode(&st)
 	if t != nil {
 		t.Bytes += blocksOf(&st)
 		return
@@ -276,8 +268,8 @@ func (w *walker) file(parent *beneath.Dir, rel []string, d beneath.Entry, t *tre
 	}
 }
 
-// keepVolData keeps the file's content: it names the volume that may still be staged, and
-// the record must hold it once the file is gone.
+// keepVolData keeps the file's content: it names the volume, which may still be staged when the file
+// is gone.
 func (w *walker) keepVolData(parent *beneath.Dir, path string) {
 	text, err := parent.ReadFile(contents.VolData, min(mostVolData, mostVolDatas-int64(w.kept)))
 	w.kept += len(text)
@@ -295,8 +287,8 @@ func (w *walker) keepVolData(parent *beneath.Dir, path string) {
 	w.ephemeral = contents.EphemeralCSI(text)
 }
 
-// list returns the names of a directory, and beneath.ErrTooMany beside them where there are more
-// than limit. They last until forget.
+// list returns the names of a directory. They are valid until forget. The error is beneath.ErrTooMany if
+// there are more than limit.
 func (w *walker) list(dir *beneath.Dir, limit int) ([]beneath.Entry, error) {
 	from := len(w.entries)
 	err := beneath.EachName(dir.FD(), w.buf[:], func(d beneath.Entry) bool {
@@ -309,10 +301,10 @@ func (w *walker) list(dir *beneath.Dir, limit int) ([]beneath.Entry, error) {
 	return w.entries[from:], err
 }
 
-// forget gives up the names that were listed after the first so many.
+// forget releases the names after the first ones.
 func (w *walker) forget(from int) { w.entries = w.entries[:from] }
 
-// tree is what was counted below a directory of one class.
+// tree counts what lies below a directory of one class.
 type tree struct {
 	policy.Residue
 	files bool
@@ -320,9 +312,9 @@ type tree struct {
 	left  int // entries that may still be counted
 }
 
-// uniform counts a tree of one class, as far as its own budget and the look's go. Only what is
-// data or ephemeral and holds nothing but directories, all of them seen, is skeleton.
-func (w *walker) uniform(dir *beneath.Dir, rel []string, class contents.Class, st *unix.Statx_t) {
+// tree counts a tree of one class within the limits. A tree of data or ephemeral class that was read completely and
+// has only directories is skeleton.
+func (w *walker) tree(dir *beneath.Dir, rel []string, class contents.Class, st *unix.Statx_t) {
 	t := tree{Residue: policy.Residue{Entries: 1, Bytes: blocksOf(st)}, level: len(rel) + 1, left: w.each}
 	w.count(dir, rel, &t)
 	if class != contents.ClassProjected && !t.files && !t.Partial {

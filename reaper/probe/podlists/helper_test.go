@@ -158,5 +158,5 @@ func newReader(r Reader) *Reader {
 // of asks a kubelet that was found.
 func (r *Reader) of(ctx context.Context, k *kubelet.Kubelet) *KubeletAnswer {
 	found := kubelet.Reader{Guard: r.Guard}
-	return r.Kubelet(ctx, k.String(), func(ctx context.Context) (string, *tls.Config, error) { return found.Door(ctx, k) })
+	return r.Kubelet(ctx, k.String(), func(ctx context.Context) (string, *tls.Config, error) { return found.Endpoint(ctx, k) })
 }
