@@ -30,9 +30,9 @@ type cacheV1 struct {
 	}] `json:"result"`
 }
 
-// once is the value of a key that should come once. encoding/json keeps the last of two keys, and treats keys that differ only in case
-// as one. So does libcni, but a file with two values contradicts itself. A value of the wrong kind does not stop the parser, which would
-// lose the pod's name.
+// once is the value of a key, and counts how often the key occurs. encoding/json and libcni keep the last of two
+// values, and match keys without regard to case, but a file with two values contradicts itself. A value of the wrong
+// kind does not stop the parser, so that the pod's name is still read.
 type once[T any] struct {
 	value  T
 	copies int
@@ -45,7 +45,7 @@ func (o *once[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// copies returns how often each key comes.
+// copies returns how often each key occurs.
 func (v *cacheV1) copies() []int {
 	n := []int{
 		v.Kind.copies, v.ContainerID.copies, v.IfName.copies, v.NetworkName.copies, v.NetNS.copies, v.CNIArgs.copies, v.Result.copies,
@@ -57,7 +57,8 @@ func (v *cacheV1) copies() []int {
 	return n
 }
 
-// arg returns an argument that the kubelet's runtimes set, and how often it comes: Multus adds its own. ok is false where copies differ.
+// arg returns an argument that the kubelet's runtimes set, and how often it occurs, since Multus adds its own. ok is
+// false if the values differ.
 func (v *cacheV1) arg(key string) (value string, copies int, ok bool) {
 	ok = true
 	for _, p := range v.CNIArgs.value {
@@ -70,7 +71,7 @@ func (v *cacheV1) arg(key string) (value string, copies int, ok bool) {
 	return value, copies, ok
 }
 
-// podText returns a pod's name or namespace, "" where the copies do not agree on one.
+// podText returns a pod's name or namespace, or "" if the values differ.
 func (v *cacheV1) podText(key string) string {
 	if s, _, ok := v.arg(key); ok && isPodText(s) {
 		return s
@@ -90,14 +91,14 @@ func isResult(content []byte) bool {
 	})
 }
 
-// tie ties the file to its container if libcni's getCacheFilePath makes the file's name of the content, and no
-// two values contradict each other.
+// tie ties the file to its container if its name is the one that libcni's getCacheFilePath builds from the content,
+// and no two values contradict each other.
 func (v *cacheV1) tie(f *File, content []byte) untied {
 	f.Namespace, f.PodName = v.podText("K8S_POD_NAMESPACE"), v.podText("K8S_POD_NAME")
 	if slices.Max(v.copies()) > 1 {
 		return untiedContradiction
 	}
-	// For what is not UTF-8, encoding/json puts U+FFFD.
+	// encoding/json replaces invalid UTF-8 by U+FFFD.
 	odd := !utf8.Valid(content) || v.CNIArgs.copies > 0 && v.CNIArgs.value == nil ||
 		slices.ContainsFunc(v.CNIArgs.value, func(p []string) bool { return len(p) != 2 })
 	for _, err := range []error{v.ContainerID.err, v.IfName.err, v.NetworkName.err, v.NetNS.err, v.CNIArgs.err} {
@@ -115,7 +116,7 @@ func (v *cacheV1) tie(f *File, content []byte) untied {
 	return v.tiePod(f)
 }
 
-// tiePod sets the pod and the namespace, unless their copies contradict each other.
+// tiePod sets the pod and the namespace, unless two values contradict each other.
 func (v *cacheV1) tiePod(f *File) untied {
 	sandbox, copies, ok := v.arg("K8S_POD_INFRA_CONTAINER_ID")
 	f.Sandbox = copies > 0
@@ -126,7 +127,7 @@ func (v *cacheV1) tiePod(f *File) untied {
 	f.UID, _ = parsers.ParsePodUID(uid)
 	netns := v.NetNS.value
 	for _, i := range v.Result.value.Interfaces.value {
-		// Some plugins put other things into sandbox for interfaces of their own: only a path names a namespace.
+		// Some plugins set sandbox to something else for interfaces of their own. Only a path is a namespace.
 		if path := i.Sandbox.value; strings.HasPrefix(path, "/") {
 			if v.NetNS.copies > 0 && path != netns {
 				return untiedContradiction
@@ -138,8 +139,7 @@ func (v *cacheV1) tiePod(f *File) untied {
 	case v.NetNS.copies == 0:
 		return ""
 	case !strings.HasPrefix(netns, "/"), len(netns) >= 4096, strings.ContainsAny(netns, "\x00\ufffd"):
-		// A namespace that cannot be searched for cannot be shown to be gone. U+FFFD is what libcni's
-		// json.Marshal writes for an invalid byte.
+		// It cannot be checked whether such a namespace exists. libcni's json.Marshal writes U+FFFD for an invalid byte.
 		return untiedContent
 	}
 	f.NetNS = netns

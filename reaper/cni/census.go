@@ -10,9 +10,9 @@ import (
 
 // The states in which a CNI file is counted.
 const (
-	Live       = "live"       // of a sandbox that the runtime lists
-	Dead       = "dead"       // may go
-	Waiting    = "waiting"    // will go when time has passed
+	Live       = "live"       // its sandbox is listed by the runtime
+	Dead       = "dead"       // may be removed
+	Waiting    = "waiting"    // may be removed later
 	Kept       = "kept"       // kept for another reason
 	Unreadable = "unreadable" // broken, or tied to no container
 	OfOthers   = "foreign"
@@ -21,12 +21,12 @@ const (
 // Census counts the results of a sweep, for metrics and totals.
 type Census struct {
 	Files   map[Kind]map[string]policy.Tally // by state
-	Reasons map[policy.Reason]int64          // of what is kept or waits
-	Taken   map[Kind]policy.Tally
-	// Failed counts what was to go and did not, and Refused those of them that were only left for another time; Vanished what was
-	// gone before it was removed.
+	Reasons map[policy.Reason]int64          // of files that are kept or wait
+	Taken   map[Kind]policy.Tally            // removed files
+	// Failed counts files that could not be removed, and Refused those of them that were not tried. Vanished counts
+	// files that something else removed first.
 	Failed, Refused, Vanished int64
-	// Verdicts counts what was judged, and Left how much of that is still there.
+	// Verdicts counts judged files, and Left those of them that still exist.
 	Verdicts map[policy.Decision]int64
 	Left     int64
 	// ForPerson counts the files that are kept for a reason that needs an operator.
@@ -35,7 +35,7 @@ type Census struct {
 	Reserved, InUse map[string]int64
 }
 
-// NewCensus returns a census of nothing.
+// NewCensus returns an empty census.
 func NewCensus() Census {
 	return Census{
 		Files: map[Kind]map[string]policy.Tally{}, Reasons: map[policy.Reason]int64{}, Taken: map[Kind]policy.Tally{}, Verdicts: map[policy.Decision]int64{},
@@ -43,7 +43,7 @@ func NewCensus() Census {
 	}
 }
 
-// Add counts the living of a look.
+// Add counts the files of living sandboxes of a look.
 func (c *Census) Add(look Look) {
 	for kind, t := range look.Live {
 		c.add(kind, Live, t)
@@ -90,13 +90,13 @@ func (c *Census) Ended(f *File) {
 		t := c.Taken[f.Kind]
 		t.Add(policy.Tally{Entries: 1, Bytes: f.ID.Size})
 		c.Taken[f.Kind] = t
-		c.away(f)
+		c.gone(f)
 		if f.Kind == Address && c.Reserved[f.Network] > 0 {
 			c.Reserved[f.Network]--
 		}
 	case policy.Gone:
 		c.Vanished++
-		c.away(f)
+		c.gone(f)
 	case policy.Refused:
 		c.Refused++
 		c.Failed++
@@ -106,16 +106,16 @@ func (c *Census) Ended(f *File) {
 	}
 }
 
-// away counts a file that is there no more; what an earlier run had begun to remove was never judged.
-func (c *Census) away(f *File) {
+// gone counts a file that no longer exists. A file that an earlier run had begun to remove was not judged.
+func (c *Census) gone(f *File) {
 	if c.Files[f.Kind][Dead].Entries > 0 {
 		c.add(f.Kind, Dead, policy.Tally{Entries: -1, Bytes: -f.ID.Size})
 		c.Left--
 	}
 }
 
-// Merge returns the census of two sweeps in succession. Removed files add up; files that are there or failed
-// are those of the later sweep.
+// Merge returns the census of two successive sweeps: the sum of their removed files, and the later sweep's other
+// counts.
 func (c Census) Merge(later Census) Census {
 	for kind, t := range c.Taken {
 		sum := later.Taken[kind]
@@ -126,7 +126,7 @@ func (c Census) Merge(later Census) Census {
 	return later
 }
 
-// Removed is how many files were removed.
+// Removed returns how many files were removed.
 func (c *Census) Removed() (n int64) {
 	for _, t := range c.Taken {
 		n += t.Entries
@@ -143,24 +143,24 @@ func (c *Census) add(kind Kind, state string, t policy.Tally) {
 	c.Files[kind][state] = sum
 }
 
-// NetworkCount is how many addresses of a network are reserved and in use.
+// NetworkCount counts the addresses of a network that are reserved and in use.
 type NetworkCount struct {
 	Name            string
 	Reserved, InUse int64
 }
 
 const (
-	// MostNetworks bounds the networks that are counted one by one: a user who may write a network attachment can name one after the
-	// other, and each would be two series on each node.
+	// MostNetworks limits the networks that are counted one by one: users who may create network attachments can name
+	// any number of networks, and each would be two metric series on each node.
 	MostNetworks = 64
-	// OtherNetworks is the name of the others together; a network cannot have it.
+	// OtherNetworks is the name under which the others are counted; no network can have it.
 	OtherNetworks = "(other)"
-	// longNetwork is how long a name is that is shown; those of Kubernetes' objects have 253.
+	// longNetwork is the longest name of a network that is counted by itself.
 	longNetwork = 63
 )
 
-// Networks counts the addresses by network: the MostNetworks with the most that are not in use one by one, sorted by name, and the
-// others together. A directory whose name no network may have, or that is long, is one of the others.
+// Networks counts the addresses by network, sorted by name: the MostNetworks networks with the most unused
+// reservations one by one, the others together. Networks with an invalid or long name are among the others.
 func (c *Census) Networks() []NetworkCount {
 	other := NetworkCount{Name: OtherNetworks}
 	var all, rest []NetworkCount

@@ -3,7 +3,7 @@
 //
 // [File.Parse] ties a [File] to its container, and [Judge] decides from the facts of one look. A [Sweeper]
 // looks, judges, archives, records in the ledger and removes; [Sweeper.Restore] reverses that. [Listings]
-// remember which containers the runtime has listed since the first look, and a [Census] counts.
+// hold the containers that the runtime has listed since the first look. A [Census] counts results.
 //
 // It opens no file and makes no system call: package look reads the node, and package remove archives, removes
 // and restores files.

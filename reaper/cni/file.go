@@ -13,7 +13,7 @@ import (
 // Kind is the program that wrote a file below the CNI directories.
 type Kind string
 
-// The kinds of files that CNI leaves.
+// The kinds of CNI files.
 const (
 	Cache   Kind = "cache"   // libcni's result cache: results/NETWORK-CONTAINER-IFNAME
 	Multus  Kind = "multus"  // Multus' delegates of one sandbox: multus/CONTAINER
@@ -24,7 +24,7 @@ const (
 // Kinds lists them all.
 func Kinds() []Kind { return []Kind{Cache, Multus, Flannel, Address} }
 
-// FileID is one file in one state: another file under its name, or the same file written again, has another one.
+// FileID identifies one file in one state. It changes when the file is replaced or written.
 type FileID struct {
 	Dev   uint64 `json:"dev"`
 	Ino   uint64 `json:"ino"`
@@ -32,17 +32,17 @@ type FileID struct {
 	Ctime int64  `json:"ctime"` // nanoseconds since the epoch
 }
 
-// FactName is one question about a file, most of them about its container. The names are those of the JSON output.
+// FactName names one fact about a file or its container, as in the JSON output.
 type FactName uint8
 
-// The questions that one look answers for a file.
+// The facts that one look determines for a file.
 const (
-	Tied    FactName = iota // do name and content tie it to exactly one container?
-	Listed                  // does the runtime list that container or sandbox, in any state?
-	Ready                   // does it list it as ready or running?
-	Alive                   // has it a task, a cgroup or a process?
-	Netns                   // is its network namespace still there?
-	Foreign                 // may it be another engine's, or is its network in no configuration?
+	Tied    FactName = iota // name and content tie it to exactly one container
+	Listed                  // the runtime lists that container or sandbox, in any state
+	Ready                   // the runtime lists it as ready or running
+	Alive                   // it has a task, a cgroup or a process
+	Netns                   // its network namespace exists
+	Foreign                 // it may belong to another engine, or its network is in no configuration
 	NumFacts
 )
 
@@ -56,44 +56,45 @@ func (n FactName) String() string {
 	return fmt.Sprintf("fact(%d)", uint8(n))
 }
 
-// File is one file that CNI wrote. Each stage of a sweep fills in more of it: the directory's listing Kind, Dir and Name; reading it
-// the next group; Parse the group after that and the fact Tied; the look the other facts; the removal or the restore Result and Err.
-// The JSON is its line in an archive's index.
+// File is one file that CNI wrote. The listing of its directory sets the first group of fields, reading it the
+// second, Parse the third and the fact Tied, the look the fourth, and the removal or restore the last. Its JSON is a
+// line in an archive's index.
 type File struct {
 	Kind Kind   `json:"kind"`
 	Dir  string `json:"-"` // as configured
 	Name string `json:"-"` // any byte but slash and NUL
 
 	ID      FileID    `json:"id"`
-	Mode    uint32    `json:"mode"`  // permission bits; this and what follows up to Label only where an archive needs it
+	Mode    uint32    `json:"mode"`  // permission bits; set, like the fields down to Label, if an archive needs it
 	Owner   [2]uint32 `json:"owner"` // user and group
 	Mtime   time.Time `json:"mtime"`
 	Data    []byte    `json:"-"`
 	Label   string    `json:"label,omitempty"` // security.selinux
 	Changed time.Time `json:"changed"`         // the later of the change and modification times
 
-	Container string         `json:"container,omitempty"` // the sandbox's whole ID, "" where the file is tied to none
+	Container string         `json:"container,omitempty"` // the sandbox's whole ID, or "" if the file is untied
 	Network   string         `json:"network,omitempty"`
 	IfName    string         `json:"ifname,omitempty"`
 	UID       parsers.PodUID `json:"uid,omitempty"` // since containerd 1.6.0 and CRI-O 1.22.0
 	Namespace string         `json:"namespace,omitempty"`
 	PodName   string         `json:"pod,omitempty"`
-	NetNS     string         `json:"-"` // the path of the network namespace, absolute and not to be trusted any further
-	Sandbox   bool           `json:"-"` // the kubelet's runtime wrote it: Podman and nerdctl do not name a container a sandbox
-	V1        bool           `json:"-"` // the format that has all of these, where the runtime gives them
-	// Broken: it is empty or no JSON. Such a cache file makes every teardown of its sandbox fail (containerd#8197, cni#1055).
+	NetNS     string         `json:"-"` // the absolute, otherwise untrusted path of the network namespace
+	Sandbox   bool           `json:"-"` // the kubelet's runtime wrote it; Podman and nerdctl set no sandbox ID
+	V1        bool           `json:"-"` // it has the cniCacheV1 format, which may have all of these
+	// Broken marks a file that is empty or not JSON. Such a cache file makes every teardown of its sandbox fail
+	// (containerd#8197, cni#1055).
 	Broken bool `json:"broken,omitempty"`
 
-	// Runtime is, of a broken cache file, the runtime whose teardown it may hinder, and its version: that decides whether it does.
+	// Runtime has the name and version of the runtime, for a broken cache file: the teardown fails only in some versions.
 	Runtime string                `json:"runtime,omitempty"`
-	Reaped  bool                  `json:"reaped,omitempty"` // the pod's own directory was removed and confirmed dead by us
+	Reaped  bool                  `json:"reaped,omitempty"` // we removed the pod's directory and confirmed that it is dead
 	Facts   [NumFacts]policy.Fact `json:"-"`
 
 	Result policy.Result `json:"-"` // Done, Gone, Refused or Failed
-	Err    string        `json:"-"` // why; before the removal: why no restore could bring it back, so it is kept
+	Err    string        `json:"-"` // the reason; before a removal, why the file cannot be archived and is kept
 }
 
-// Set records the answer to one question.
+// Set sets one fact.
 func (f *File) Set(n FactName, t policy.Truth, origin, detail string) {
 	f.Facts[n] = policy.Fact{Truth: t, Origin: origin, Detail: detail}
 }
@@ -101,7 +102,7 @@ func (f *File) Set(n FactName, t policy.Truth, origin, detail string) {
 // BrokenCache reports whether the file may make a runtime's teardown fail.
 func (f *File) BrokenCache() bool { return f.Broken && f.Kind == Cache }
 
-// Path is the file's path for messages: the name may hold any byte.
+// Path returns the file's path for messages: the name may hold any byte.
 func (f *File) Path() string {
 	name := f.Name
 	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\ufffd' }) {
@@ -110,8 +111,8 @@ func (f *File) Path() string {
 	return f.Dir + "/" + name
 }
 
-// Addr is the address that a reservation is named after, IPv4 also where it is written as IPv6. It is not valid for the files of
-// host-local's own (lock, last_reserved_ip.N) and those that it never wrote.
+// Addr returns the address in the name of a reservation, with IPv4-mapped IPv6 as IPv4. It is invalid for
+// host-local's own files (lock, last_reserved_ip.N) and those of other programs.
 func (f *File) Addr() netip.Addr {
 	addr, err := netip.ParseAddr(f.Name)
 	if f.Kind != Address || err != nil || addr.Zone() != "" {
@@ -120,7 +121,7 @@ func (f *File) Addr() netip.Addr {
 	return addr.Unmap()
 }
 
-// Ended gives files that were not changed, or of which it is not known, their result, in a list of its own.
+// Ended returns a copy of the files, all with the same result.
 func Ended(files []File, result policy.Result, err error) []File {
 	ended := make([]File, len(files))
 	for i := range files {
@@ -130,8 +131,8 @@ func Ended(files []File, result policy.Result, err error) []File {
 	return ended
 }
 
-// bare is the file without its content, for a report: the archive has that.
-func (f *File) bare() File {
+// withoutData returns the file without its content, which the archive has, for a report.
+func (f *File) withoutData() File {
 	b := *f
 	b.Data = nil
 	return b

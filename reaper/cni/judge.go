@@ -8,23 +8,22 @@ import (
 )
 
 // Listing is the set of containers that the runtime has listed since a moment, in an unbroken series of
-// complete answers. It is a hold for every file at once: container IDs are never reused, so an ID that no
-// answer since then contains has been absent in every look since. Its memory grows with the living containers
-// and not with the residue.
+// complete answers. It is one hold for all files: container IDs are never reused, so an ID that is not in the
+// set has been absent in every look since. Its memory grows with the living containers, not with the residue.
 type Listing struct {
 	Since policy.Instant  `json:"since"`
 	IDs   map[string]bool `json:"ids"`
 }
 
-// Listings are two overlapping listings, so that what lived long ago is forgotten. The older one counts; after a hold the younger
-// replaces it.
+// Listings are two overlapping listings, so that containers of long ago are forgotten. Judge uses the older one;
+// after a hold the younger replaces it.
 type Listings struct {
 	Older   Listing `json:"older"`
 	Younger Listing `json:"younger"`
 }
 
-// Add adds one answer of the runtime, asked at now: the full IDs of all sandboxes and containers. An answer that is not whole breaks
-// the row, and so does another boot.
+// Add adds the answer of the runtime at now: the full IDs of all sandboxes and containers. An incomplete answer
+// and another boot restart the series.
 func (l *Listings) Add(ids []string, whole policy.Truth, hold time.Duration, now policy.Instant) {
 	if whole != policy.Yes {
 		*l = Listings{}
@@ -49,7 +48,7 @@ func (l *Listings) Add(ids []string, whole policy.Truth, hold time.Duration, now
 	}
 }
 
-// rules has, for each fact, the one truth that allows a removal, and the reasons that keep the file otherwise.
+// rules lists for each fact the one truth that allows a removal, and the reasons for which others keep the file.
 var rules = [...]struct {
 	fact     FactName
 	dead     policy.Truth
@@ -64,12 +63,12 @@ var rules = [...]struct {
 	{Foreign, policy.No, policy.ReasonForeign, policy.ReasonForeign, false},
 }
 
-// Judge decides about one file that CNI wrote. It may be removed when its sandbox is provably gone: absent from the runtime in
-// every look for a hold, without a task, a cgroup or a network namespace, and when the file is older than Rules.CNIOlderThan; that
-// of a pod whose directory we removed need only be older than a hold.
+// Judge decides about one file that CNI wrote. The file may be removed when its sandbox is provably gone (absent
+// from the runtime in every look for a hold, without a task, a cgroup or a network namespace) and it is older than
+// Rules.CNIOlderThan. If we removed the pod's directory, it need only be older than a hold.
 //
-// A broken cache file may be removed also where its sandbox is listed and not ready: it blocks the teardown of that very sandbox, and the
-// plugin is asked to delete without it anyway.
+// A broken cache file may also be removed while its sandbox is listed and not ready: it blocks the teardown of that
+// sandbox. Without the file the runtime still calls the plugin to delete.
 func Judge(f *File, n policy.Node, l Listing, r policy.Rules, now policy.Instant) policy.Verdict {
 	v := policy.Verdict{Decision: policy.Reap}
 	if r.Waive {
@@ -82,7 +81,7 @@ func Judge(f *File, n policy.Node, l Listing, r policy.Rules, now policy.Instant
 		switch fact := f.Facts[rule.fact]; {
 		case fact.Truth == rule.dead:
 		case repair && (rule.fact == Listed || rule.fact == Netns):
-			// The file hinders the teardown of its sandbox.
+			// The file blocks the teardown of its sandbox.
 		case fact.Truth != policy.Unknown:
 			v.KeepFor(rule.alive, fact.Detail)
 		case rule.waivable && r.Waive:
@@ -108,8 +107,9 @@ func Judge(f *File, n policy.Node, l Listing, r policy.Rules, now policy.Instant
 	return v
 }
 
-// absent waits until the runtime has not listed the container for a hold, in at least two looks; the file must be older than the
-// first of them. A repaired container is listed, and only its file's age shows that no program is writing it now.
+// absent makes the verdict wait until the runtime has not listed the container for a hold, in at least two looks.
+// The file must be older than the first of them. A repaired container is listed: only its file's age shows that no
+// program is writing it.
 func absent(v *policy.Verdict, f *File, l Listing, repair bool, r policy.Rules, now policy.Instant) {
 	since, ok := now.Since(l.Since)
 	if !ok || (r.Hold > 0 && !f.Changed.Before(l.Since.Wall)) {
@@ -121,8 +121,7 @@ func absent(v *policy.Verdict, f *File, l Listing, repair bool, r policy.Rules, 
 	}
 }
 
-// OutlookOf returns whether a verdict on a file needs an operator. in-use is a task or a cgroup of the
-// container: it lives, so its file is kept.
+// OutlookOf returns the outlook of a verdict on a file. ReasonInUse means that its container is alive.
 func OutlookOf(d policy.Decision, why []policy.Why) policy.Outlook {
 	if d == policy.Keep && slices.ContainsFunc(why, func(w policy.Why) bool { return w.Reason == policy.ReasonInUse }) {
 		return policy.OutlookAlive

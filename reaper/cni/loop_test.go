@@ -35,7 +35,7 @@ type fakeCNI struct {
 	listed     []string        // containers that the runtime lists
 	archives   map[string][]File
 	at         map[string]time.Time
-	going      map[string]bool // files that a plugin's DEL removes after they were judged
+	toRemove   map[string]bool // files that a plugin's DEL removes after they were judged
 	unread     map[string]bool // files of which not all could be read that a restore needs
 	archiveErr error
 	damaged    string // the archive that cannot be read
@@ -163,7 +163,7 @@ func (n *fakeCNI) StillCNI(_ context.Context, files []File) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i := range files {
-		if n.going[files[i].Name] {
+		if n.toRemove[files[i].Name] {
 			delete(n.there, files[i].Name)
 			files[i].Err = "no such file or directory"
 		}
@@ -555,7 +555,7 @@ func TestCNIGoneMeanwhile(t *testing.T) {
 	n.leave(2, 25*time.Hour)
 	sweepOnce(n)
 	n.pass(testRules.Hold)
-	n.going = map[string]bool{gone: true}
+	n.toRemove = map[string]bool{gone: true}
 	sweepOnce(n)
 	if len(n.archives) != 1 || len(n.there) != 0 {
 		t.Errorf("%d archives, %d there", len(n.archives), len(n.there))

@@ -6,32 +6,32 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Metrics counts what sweeps find and do.
+// Metrics counts the results of sweeps.
 type Metrics struct {
 	files, bytes, addresses *prometheus.GaugeVec
 	taken, kept             *prometheus.CounterVec
 	registry                Registry
 }
 
-// Registry has the metrics of the program: audit.Metrics.
+// Registry creates metrics of the program; audit.Metrics implements it.
 type Registry interface {
 	Counters(name, help string, labels ...string) *prometheus.CounterVec
 	Gauges(name, help string, labels ...string) *prometheus.GaugeVec
 	Failure(operation string)
 }
 
-// states are the labels' values; those of the networks are bounded by Census.Networks.
+// states are the values of the label state.
 var states = []string{Live, Dead, Waiting, Kept, Unreadable, OfOthers}
 
 // NewMetrics adds the metrics to a registry.
 func NewMetrics(r Registry) *Metrics {
 	m := &Metrics{
 		registry:  r,
-		files:     r.Gauges("cni_files", "Files that CNI wrote, at the last sweep over them, by kind and state.", "kind", "state"),
-		bytes:     r.Gauges("cni_bytes", "Bytes in files that CNI wrote, at the last sweep over them, by kind and state.", "kind", "state"),
+		files:     r.Gauges("cni_files", "Files that CNI wrote, at the last sweep, by kind and state.", "kind", "state"),
+		bytes:     r.Gauges("cni_bytes", "Bytes in files that CNI wrote, at the last sweep, by kind and state.", "kind", "state"),
 		addresses: r.Gauges("cni_addresses", "Addresses that host-local has reserved, and those of them whose sandbox the runtime lists.", "network", "state"),
-		taken:     r.Counters("cni_removed_files_total", "Files that CNI had left, archived and removed.", "kind"),
-		kept:      r.Counters("cni_kept_files_total", "Files that CNI had left and that were kept, one sweep counting each file once for every reason.", "reason"),
+		taken:     r.Counters("cni_removed_files_total", "CNI files that were archived and removed.", "kind"),
+		kept:      r.Counters("cni_kept_files_total", "CNI files that were kept, one sweep counting each file once for every reason.", "reason"),
 	}
 	for _, kind := range Kinds() {
 		m.taken.WithLabelValues(string(kind))
@@ -59,7 +59,7 @@ func (m *Metrics) CNI(c *Census) {
 	for reason, n := range c.Reasons {
 		m.kept.WithLabelValues(string(reason)).Add(float64(n))
 	}
-	m.addresses.Reset() // a network may be gone
+	m.addresses.Reset() // a network may no longer exist
 	for _, n := range c.Networks() {
 		m.addresses.WithLabelValues(n.Name, "reserved").Set(float64(n.Reserved))
 		m.addresses.WithLabelValues(n.Name, "in_use").Set(float64(n.InUse))

@@ -9,20 +9,21 @@ import (
 	"strings"
 )
 
-// HostLocalDir is where host-local keeps its reservations, a directory for each network, unless a configuration names another dataDir.
+// HostLocalDir is where host-local keeps its reservations, in a directory for each network, unless a configuration
+// has a dataDir.
 const HostLocalDir = "/var/lib/cni/networks"
 
 // Network is a network that a configuration file names.
 type Network struct {
 	Name string // one component of a path
-	// Folder: it names no plugin. A list may have its plugins in files of their own, NAME/*.conf beside it (libcni 1.3).
+	// Folder is true if its configuration has no plugin: a list may have its plugins in NAME/*.conf (libcni 1.3).
 	Folder bool
-	// DataDirs are the directories above the network's own in which host-local keeps its addresses, absolute and clean, each once.
+	// DataDirs are host-local's data directories for the network, absolute and clean. Each has a directory for the network.
 	DataDirs []string
 }
 
-// netConf is the part of a plugin's configuration, and of a list of them, that defines who reserves addresses where. Multus has delegates,
-// flannel and others a delegate.
+// netConf is the part of the configuration of a plugin, or of a list of plugins, that defines where addresses are
+// reserved. Multus has delegates; flannel and others have one delegate.
 type netConf struct {
 	Name      string     `json:"name"`
 	Type      string     `json:"type"`
@@ -35,15 +36,14 @@ type netConf struct {
 	} `json:"ipam"`
 }
 
-// maxDelegates is how deep delegates may nest: Multus in Multus, with lists.
+// maxDelegates is how deep delegates may nest, as in Multus in Multus with lists.
 const maxDelegates = 8
 
-// ParseNetConf returns the networks that a file of the CNI configuration directory names (.conf, .json: one plugin; .conflist: a
-// list), its own first, then those of the delegates that have names of their own, each once. network is the name of the file's
-// network where it is a plugin in a list's folder, and empty otherwise.
+// ParseNetConf returns the networks that a file of the CNI configuration directory defines (.conf and .json: one
+// plugin; .conflist: a list): its own first, then those of delegates with names of their own. network is the name of
+// the list if the file is a plugin in a list's folder, and empty otherwise.
 //
-// Whatever differs from the specification is an error: a typing error must not make a network unknown, nor its addresses be
-// looked for elsewhere.
+// Every deviation from the specification is an error: a typing error must not hide a network or its addresses.
 func ParseNetConf(content []byte, network string) ([]Network, error) {
 	var nets networks
 	var conf *netConf
@@ -66,7 +66,7 @@ func ParseNetConf(content []byte, network string) ([]Network, error) {
 
 type networks []Network
 
-// add adds the configuration c, which belongs to network unless it names its own.
+// add adds the configuration c, which belongs to network unless it is a delegate with its own name.
 func (n *networks) add(c *netConf, network string, depth int) error {
 	switch {
 	case c == nil:
@@ -102,7 +102,7 @@ func (n *networks) add(c *netConf, network string, depth int) error {
 	return nil
 }
 
-// plugin adds what c itself defines to its network.
+// plugin adds the definition of c, without its delegates, to its network.
 func (n *networks) plugin(c *netConf, network string) error {
 	at := slices.IndexFunc(*n, func(have Network) bool { return have.Name == network })
 	if at < 0 {
@@ -111,7 +111,7 @@ func (n *networks) plugin(c *netConf, network string) error {
 	}
 	to := &(*n)[at]
 	to.Folder = to.Folder && c.Type == ""
-	// flannel gives its delegate a host-local of the network's name.
+	// flannel adds a host-local with the network's name to its delegate.
 	if c.IPAM.Type != "host-local" && (c.IPAM.Type != "" || c.Type != "flannel") {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (n *networks) plugin(c *netConf, network string) error {
 	switch given := c.IPAM.DataDir; {
 	case given == "":
 	case given[0] != '/' || strings.Contains(given, "\x00"):
-		// A relative one is below whatever directory the runtime runs in.
+		// A relative path would depend on the runtime's working directory.
 		return fmt.Errorf("dataDir %q of host-local: use an absolute path", given)
 	default:
 		dir = path.Clean(given)

@@ -16,15 +16,15 @@ const (
 	// MaxFile is the longest file that is parsed. containerd puts the pod's annotations into a cache file, for which the API
 	// server allows 256 KiB, and json.Marshal may write six bytes for one.
 	MaxFile = 2 << 20
-	// MaxAddress is the longest reservation that is read; one has some 70 bytes.
+	// MaxAddress is the longest reservation that is read; usually it has 70 bytes.
 	MaxAddress = 4 << 10
-	// maxReservation is the longest that host-local writes: an ID of a file name's length and an interface's name.
+	// maxReservation is more than host-local writes: an ID, which is at most as long as a file name, and an interface's name.
 	maxReservation = 512
-	// maxDepth is how deep JSON may nest. Recorded files nest four deep, capability arguments may add some; encoding/json stops at 10,000.
+	// maxDepth is how deep JSON may nest. Recorded files nest four deep; encoding/json stops only at 10,000.
 	maxDepth = 64
 )
 
-// untied is why a file is tied to no container, for messages; "" if it is tied to one.
+// untied is the reason, for messages, why a file is tied to no container, or "".
 type untied string
 
 const (
@@ -34,8 +34,8 @@ const (
 	untiedSize          untied = "it is too long or nested too deep"
 )
 
-// Parse ties the file to the one container that its name and all of its content agree on, and sets the fact Tied. A tie is to a
-// whole ID: nothing is ever compared by a prefix. What is tied to no container keeps the pod's name, for display.
+// Parse ties the file to the one container on which its name and all of its content agree, and sets the fact Tied.
+// It compares whole IDs, never prefixes. An untied file keeps the pod's name, for display.
 func (f *File) Parse(content []byte) {
 	why := f.parse(content)
 	if why == "" && !parsers.IsContainerID(f.Container) {
@@ -70,7 +70,7 @@ func (f *File) parse(content []byte) (why untied) {
 	case Address:
 		f.Network = path.Base(f.Dir)
 	case Flannel:
-		// It is the configuration of one network, which flannel wrote for its delegate.
+		// The file is the configuration of one network, which flannel wrote for its delegate.
 		if networks, err := ParseNetConf(content, ""); err == nil {
 			f.Network = networks[0].Name
 		}
@@ -79,9 +79,9 @@ func (f *File) parse(content []byte) (why untied) {
 	return why
 }
 
-// parseCache parses a file of libcni's results directory, NETWORK-CONTAINER-IFNAME. Network and interface names may hold dashes, so a
-// name is never split: cniCacheV1 has the parts, and of every other format the ID is the only thing between two dashes that
-// looks like a whole one.
+// parseCache parses a file of libcni's results directory, NETWORK-CONTAINER-IFNAME. Network and interface names may
+// hold dashes, so the name cannot be split: cniCacheV1 has the parts, and in other formats the ID is the only part
+// between two dashes that has the form of a whole ID.
 func (f *File) parseCache(content []byte) untied {
 	switch {
 	case len(content) == 0:
@@ -106,7 +106,8 @@ func (f *File) parseCache(content []byte) untied {
 	return untiedContent
 }
 
-// byName ties a file by its name alone: to the one ID that is between dashes, with a network before and an interface after it.
+// byName ties a file by its name alone: to the only ID between dashes, with a network before and an interface after
+// it.
 func (f *File) byName() untied {
 	found, at := 0, strings.IndexByte(f.Name, '-')+1
 	for at > 0 {
@@ -126,8 +127,8 @@ func (f *File) byName() untied {
 	return ""
 }
 
-// parseScratch parses a file of Multus' or flannel's data directory. Its name is the ID and nothing else. The content is a JSON array
-// (Multus) or object (flannel) in which no ID can be read.
+// parseScratch parses a file of Multus' or flannel's data directory. Its name is the ID. Its content is a JSON array
+// (Multus) or object (flannel) without an ID.
 func (f *File) parseScratch(content []byte) untied {
 	switch text := bytes.TrimLeft(content, " \t\r\n"); {
 	case len(content) > MaxFile || tooDeep(content):
@@ -146,7 +147,7 @@ func (f *File) parseScratch(content []byte) untied {
 
 // parseAddress parses a reservation of host-local: "ID\r\nIFNAME" since plugins 0.8.0, the ID alone before,
 // "ID\nIFNAME" by forks. The plugin strips white space from both ends of the text (strings.TrimSpace), but not
-// of the lines, and compares the rest. A single field must be a whole ID: a shorter one may be a piece.
+// of the lines, and compares the rest. A single field must be a whole ID: a shorter one may be truncated.
 func (f *File) parseAddress(content []byte) untied {
 	if !f.Addr().IsValid() {
 		return untiedName
@@ -166,7 +167,7 @@ func (f *File) parseAddress(content []byte) untied {
 	return untiedContent
 }
 
-// tooDeep reports whether a text nests deeper than maxDepth, whether it is JSON or not.
+// tooDeep reports whether a text, which need not be JSON, nests deeper than maxDepth.
 func tooDeep(content []byte) bool {
 	if bytes.Count(content, []byte("["))+bytes.Count(content, []byte("{")) <= maxDepth {
 		return false
@@ -190,7 +191,7 @@ func tooDeep(content []byte) bool {
 	return false
 }
 
-// IsName reports whether s is a name of a network or a container ID as libcni wants them since 0.8.0:
+// IsName reports whether s is a network name or container ID that libcni accepts since 0.8.0:
 // ^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$. It is one component of a path.
 func IsName(s string) bool {
 	for i := range len(s) {
@@ -204,8 +205,8 @@ func IsName(s string) bool {
 	return s != ""
 }
 
-// isIfName reports whether s may be an interface's name: dev_valid_name() of the kernel, which libcni follows, without anything that
-// is not printable ASCII.
+// isIfName reports whether s may be an interface's name: dev_valid_name() of the kernel, which libcni follows, and
+// only printable ASCII.
 func isIfName(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c > '~' || c == '/' || c == ':' {

@@ -13,8 +13,8 @@ import (
 // ArchivePrefix begins the name of every archive of CNI files.
 const ArchivePrefix = "cni-"
 
-// The archives of one sweep are a batch. The first of them is named by its time, cni-DATE-TIME-MILLISECONDS, and so is the batch; the
-// others are numbered after it.
+// batchParts is the number of parts in the name of a batch, cni-DATE-TIME-MILLISECONDS. The archives of one sweep are
+// a batch: the first has the name of the batch, the others have a number after it.
 const batchParts = 4
 
 // batchArchive names the n-th archive of a batch, the first being number 1.
@@ -31,18 +31,18 @@ func BatchOf(archive string) string {
 	return strings.Join(parts[:min(len(parts), batchParts)], "-")
 }
 
-// Undo is the command that undoes a whole sweep, by the name of any of its archives: each record of a sweep names the same one.
+// Undo returns the command that undoes the whole sweep of an archive. All archives of a sweep have the same one.
 func Undo(archive string) string {
 	return "orphan-reaper quarantine restore --batch " + BatchOf(archive)
 }
 
-// ArchiveState is one archive of CNI files, as quarantine list shows it.
+// ArchiveState describes one archive for "quarantine list".
 type ArchiveState struct {
 	Name  string
 	At    time.Time
 	Files int64
 	Bytes int64  // of the files' contents
-	Err   string // why it cannot be read; then only the name is known
+	Err   string // why it cannot be read; then only Name is set
 }
 
 // reaped returns the pods whose directories were removed and confirmed dead.
@@ -56,7 +56,7 @@ func reaped(entries map[string]*policy.EntryState) map[parsers.PodUID]bool {
 	return pods
 }
 
-// RemovingRecord is written to the ledger before the first file of a batch is removed.
+// RemovingRecord returns the record of the intent, which is written before the first file of a batch is removed.
 func RemovingRecord(archive string, files []File, n policy.Node, now policy.Instant) policy.Record {
 	r := policy.Record{Kind: policy.KindCNIRemoving, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID}
 	for i := range files {
@@ -65,7 +65,7 @@ func RemovingRecord(archive string, files []File, n policy.Node, now policy.Inst
 	return r
 }
 
-// RemovedRecord has the results of a batch.
+// RemovedRecord returns the record of the results of a batch.
 func RemovedRecord(archive string, ended []File, n policy.Node, now policy.Instant) policy.Record {
 	var sum results
 	for i := range ended {
@@ -76,9 +76,9 @@ func RemovedRecord(archive string, ended []File, n policy.Node, now policy.Insta
 	return r
 }
 
-// results sums up what became of files.
+// results sums the results of files.
 type results struct {
-	// Done counts the files that were removed or came back, Gone those that were removed or there already, and Failed the others.
+	// Done counts the files that were removed or restored, Gone those for which nothing was to do, and Failed the others.
 	Done, Gone, Failed int
 
 	record policy.Record
@@ -98,7 +98,7 @@ func (s *results) add(f *File) {
 	}
 }
 
-// summary returns the record of all that was added.
+// summary returns the record of all added files.
 func (s *results) summary(kind policy.Kind, archive string, now policy.Instant) policy.Record {
 	r := s.record
 	r.Kind, r.At, r.Archive = kind, now, archive
@@ -108,7 +108,7 @@ func (s *results) summary(kind policy.Kind, archive string, now policy.Instant) 
 	return r
 }
 
-// mostPods bounds how many pods a record names; the archive has them all.
+// mostPods limits the pods that a record names; the archive has all.
 const mostPods = 20
 
 func count(r *policy.Record, f *File) {
@@ -132,8 +132,8 @@ func count(r *policy.Record, f *File) {
 	}
 }
 
-// MostRestored bounds the files of a restore that are reported one by one, of those that are there now and of those that are not. All
-// of them are counted: an archive's files may be 300,000, and 150 MB.
+// MostRestored limits the files of a restore that are reported one by one: that many of those that exist now and that
+// many others. All are counted: a restore may have 300,000 files of 150 MB.
 const MostRestored = 1000
 
 // Restored is the result of a restore.
@@ -143,7 +143,7 @@ type Restored struct {
 	Outcomes []File
 }
 
-// Add counts some of the files.
+// Add adds the results of files.
 func (r *Restored) Add(ended []File) {
 	for i := range ended {
 		f := &ended[i]
@@ -153,18 +153,18 @@ func (r *Restored) Add(ended []File) {
 			n = r.Done + r.Gone
 		}
 		if n <= MostRestored {
-			r.Outcomes = append(r.Outcomes, f.bare())
+			r.Outcomes = append(r.Outcomes, f.withoutData())
 		}
 	}
 }
 
-// All is how many files there were.
+// All returns the number of files.
 func (r *Restored) All() int { return r.Done + r.Gone + r.Failed }
 
-// More is how many of them are not among Outcomes.
+// More returns how many files are not in Outcomes.
 func (r *Restored) More() int { return r.All() - len(r.Outcomes) }
 
-// Record returns the record of an operator's restore, from which archive or of which pod.
+// Record returns the record of an operator's restore. which is the archive or the pod.
 func (r *Restored) Record(which string, now policy.Instant) policy.Record {
 	return r.summary(policy.KindCNIRestored, which, now)
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// Restore writes back, for an operator, all files of one archive, or the files of one pod from every archive, the
-// newest first. The caller holds the ledger's lock.
+// Restore writes back, for an operator, all files of one archive, or the files of one pod from every archive, newest
+// first. The caller holds the ledger's lock.
 func (s *Sweeper) Restore(ctx context.Context, which string) (Restored, error) {
 	if uid, isPod := parsers.ParsePodUID(which); isPod {
-		r := restoring{Sweeper: s, which: which, meant: func(f *File) bool { return f.UID == uid }}
+		r := restoring{Sweeper: s, which: which, wanted: func(f *File) bool { return f.UID == uid }}
 		err := r.restore(ctx, "looking for its CNI files in the archives", func(string) bool { return true })
 		return r.done, err
 	}
 	return s.restoreAll(ctx, "archive", which, func(archive string) bool { return archive == which })
 }
 
-// RestoreBatch writes back, for an operator, the files of all archives of one sweep, by the name of any of them.
+// RestoreBatch writes back, for an operator, the files of all archives of one sweep. which is the name of any of them.
 func (s *Sweeper) RestoreBatch(ctx context.Context, which string) (Restored, error) {
 	batch := BatchOf(which)
 	return s.restoreAll(ctx, "batch", batch, func(archive string) bool { return BatchOf(archive) == batch })
@@ -32,7 +32,7 @@ func (s *Sweeper) RestoreBatch(ctx context.Context, which string) (Restored, err
 
 // restoreAll writes back all files of some archives.
 func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(archive string) bool) (Restored, error) {
-	r := restoring{Sweeper: s, meant: func(*File) bool { return true }}
+	r := restoring{Sweeper: s, wanted: func(*File) bool { return true }}
 	err := r.restore(ctx, "putting CNI files back", from)
 	if err == nil && r.done.All() == 0 {
 		err = fmt.Errorf("cannot find the %s %s: orphan-reaper quarantine list shows what is there", what, strings.TrimSpace(which))
@@ -40,14 +40,14 @@ func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(
 	return r.done, err
 }
 
-// restoring is one restore under way.
+// restoring is one running restore.
 type restoring struct {
 	*Sweeper
 
-	which string           // is in the records; empty: each has its archive
-	meant func(*File) bool // which files an operator wants back
-	done  Restored
-	// records are those that could not be written so far, because of unwritten.
+	which  string           // what the records name, or "" for each archive's name
+	wanted func(*File) bool // reports which files to restore
+	done   Restored
+	// records could not be written yet because of the error unwritten.
 	records   []policy.Record
 	unwritten error
 }
@@ -78,7 +78,7 @@ func (r *restoring) restore(ctx context.Context, doing string, from func(archive
 
 // archive writes back the wanted files of one archive.
 func (r *restoring) archive(ctx context.Context, name string) error {
-	// A removal that a crash cut short is not finished any more.
+	// A removal that a crash interrupted must not be finished after a restore.
 	if e := r.Ledger.Entries()[name]; e != nil && e.Phase == policy.PhaseCNIRemoving {
 		cut := RemovedRecord(name, nil, policy.Node{}, r.Clock.Now())
 		cut.By = policy.KnownUser(e.By)
@@ -88,7 +88,7 @@ func (r *restoring) archive(ctx context.Context, name string) error {
 	}
 	work := progress.From(ctx)
 	return r.eachBatch(name, func(f *File) bool {
-		if !r.meant(f) {
+		if !r.wanted(f) {
 			work.Add(1)
 			return false
 		}
@@ -101,7 +101,8 @@ func (r *restoring) archive(ctx context.Context, name string) error {
 	})
 }
 
-// write records the results of a batch, and of those before it that could not be recorded. Files that were there already need no record.
+// write records the results of a batch, and earlier ones that could not be recorded. Files that existed need no
+// record.
 func (r *restoring) write(ended []File, which string) {
 	var batch Restored
 	if batch.Add(ended); batch.Done+batch.Failed == 0 {
@@ -115,11 +116,11 @@ func (r *restoring) write(ended []File, which string) {
 	r.records, r.unwritten = nil, nil
 }
 
-// eachBatch reads the wanted files of an archive, some at a time.
-func (s *Sweeper) eachBatch(name string, meant func(*File) bool, do func([]File)) error {
+// eachBatch calls do with the wanted files of an archive, at most batchSize at a time.
+func (s *Sweeper) eachBatch(name string, wanted func(*File) bool, do func([]File)) error {
 	var files []File
 	err := s.Archive.ReadArchive(name, func(f File) error {
-		if !meant(&f) {
+		if !wanted(&f) {
 			return nil
 		}
 		if files = append(files, f); len(files) == batchSize {

@@ -23,8 +23,8 @@ type Sweeper struct {
 	Clock   reaper.Clock
 	Meter   Meter
 	Log     *slog.Logger
-	// Files is how many files that are no living pod's are reported one by one, of those that go and of those that are kept; all are
-	// counted. Less than 0 is all.
+	// Files limits the files of dead pods that are reported one by one: that many of those to remove and that many of
+	// those kept. All are counted. A negative value reports all.
 	Files int
 
 	lastArchive time.Time
@@ -32,38 +32,38 @@ type Sweeper struct {
 
 // Prober reads the CNI directories and changes nothing.
 type Prober interface {
-	// SweepCNI returns the looks of one sweep, until ctx ends. Each look lists some files and reads them, and only then asks the runtime
-	// and the node: what is made in between is in the answer, and not among the files. With contents the files come with what an archive
-	// needs.
+	// SweepCNI returns the looks of one sweep, until ctx ends. Each look reads some files, and only then asks the
+	// runtime and the node: a sandbox that is created in between is in the answer, and its files are not in the look.
+	// contents adds to the files what an archive needs.
 	SweepCNI(ctx context.Context, contents bool) iter.Seq[Look]
-	// StillCNI inspects files once more before they are archived, and sets Err of those that are gone, or others by now.
+	// StillCNI checks files again before they are archived, and sets Err of those that are missing or changed.
 	StillCNI(ctx context.Context, files []File)
 }
 
-// Look is one chunk of a sweep: some files, and what was asked after they were read. A sweep has as many looks as the number of files
-// requires, so 300,000 files need no more memory than a few thousand.
+// Look is one chunk of a sweep: some files, and the answers that were obtained after they were read. A sweep of
+// 300,000 files has more looks, but needs no more memory, than one of a few thousand.
 type Look struct {
 	At   policy.Instant
 	Node policy.Node
 	// Listed are the full IDs of all sandboxes and containers that the runtime lists, if Node.RuntimeLists is Yes.
 	Listed []string
-	// Files are those that may be residue. Live counts, by kind, the files of sandboxes that the runtime lists, but those that hinder
-	// its teardown.
+	// Files are those that may be residue. Live counts, by kind, the files of sandboxes that the runtime lists, except
+	// broken cache files.
 	Files  []File
 	Live   map[Kind]policy.Tally
-	InUse  map[string]int64 // the addresses of sandboxes that the runtime lists, by network
-	Errors []string         // what could not be read, for messages
+	InUse  map[string]int64 // counts addresses of sandboxes that the runtime lists, by network
+	Errors []string         // for messages
 }
 
 // Remover is the only thing that changes the CNI directories. Both return the files with their results, in order.
 type Remover interface {
 	// RemoveCNI unlinks the files that still equal the archive.
 	RemoveCNI(ctx context.Context, permit policy.Permit, files []File) []File
-	// RestoreCNI writes files back that are not there, an address only if it is free.
+	// RestoreCNI writes missing files back, an address only if it is free.
 	RestoreCNI(ctx context.Context, permit policy.Permit, files []File) []File
 }
 
-// Archive archives the files to remove, each batch whole and synced before the first unlink.
+// Archive archives the files to remove. Each batch is complete and synced before the first unlink.
 type Archive interface {
 	Archive(name string, files []File) error
 	Archives() ([]ArchiveState, error)
@@ -71,7 +71,7 @@ type Archive interface {
 	DropArchive(name string) error
 }
 
-// Ledger is the durable record of every intent and outcome, as far as a sweep uses it.
+// Ledger is the part of the ledger that a sweep uses.
 type Ledger interface {
 	Append(records ...policy.Record) ([]policy.Record, error)
 	Entries() map[string]*policy.EntryState
@@ -86,20 +86,20 @@ type Meter interface {
 // Report is the result of one sweep.
 type Report struct {
 	At policy.Instant
-	// Files and their verdicts, without those of living pods, and the Outcomes, the files that were removed or could not be, as many of
-	// each as Sweeper.Files allows. The census has all.
+	// Files are the judged files, with their Verdicts, and Outcomes those that were removed or could not be, as many
+	// as Sweeper.Files allows. The census counts all.
 	Files    []File
 	Verdicts []policy.Verdict
 	Outcomes []File
 	Census   Census
-	// Undo lists the commands that restore the removed files: one for each sweep that removed any.
+	// Undo has one command for each sweep that removed files: it restores them.
 	Undo   []string
 	Errors []string
-	// Next is when time alone could change a verdict, 0 where it cannot; Pending where that is worth waiting for.
+	// Next is when time alone could change a verdict, or 0. Pending reports that the next sweep waits for that.
 	Next    time.Duration
 	Pending bool
 	memory  json.RawMessage
-	// How many files and outcomes are reported, by what became of them.
+	// The numbers of reported Files (reaped, kept) and Outcomes (done, undone).
 	reaped, kept, done, undone int
 }
 
@@ -134,7 +134,7 @@ func (rep *Report) After(earlier reaper.Turned) reaper.Turned {
 	return &sum
 }
 
-// ReportOf returns the report of a turn, an empty one where there was none.
+// ReportOf returns the report of a turn, or an empty one.
 func ReportOf(t reaper.Turned) *Report {
 	if rep, ok := t.(*Report); ok {
 		return rep
@@ -142,10 +142,10 @@ func ReportOf(t reaper.Turned) *Report {
 	return &Report{}
 }
 
-// mostErrors bounds the errors of one sweep: each network that a tenant has made may be one.
+// mostErrors limits the errors of one sweep: each network that a tenant has created may cause one.
 const mostErrors = 100
 
-func (rep *Report) complain(errors ...string) {
+func (rep *Report) addErrors(errors ...string) {
 	for _, e := range errors {
 		switch n := len(rep.Errors); {
 		case n > mostErrors || slices.Contains(rep.Errors, e):
@@ -157,17 +157,17 @@ func (rep *Report) complain(errors ...string) {
 	}
 }
 
-// sweep is one sweep under way.
+// sweep is one running sweep.
 type sweep struct {
 	*Sweeper
 	reaper.Turn
 	rep      Report
 	listings Listings // the containers listed in earlier sweeps and in this one
-	under    *batch   // being removed, nil where none is
+	running  *batch   // being removed, or nil
 	// name names the archives of this sweep together, and archives counts them.
 	name     string
 	archives int
-	over     bool // nothing more is removed
+	aborted  bool // nothing more is removed
 }
 
 // Turn sweeps over the CNI directories once.
@@ -195,12 +195,12 @@ func (w *sweep) sweep(ctx context.Context) {
 	}
 	dead := reaped(w.Ledger.Entries())
 	for look := range w.Prober.SweepCNI(ctx, removes) {
-		w.rep.complain(look.Errors...)
+		w.rep.addErrors(look.Errors...)
 		w.listings.Add(look.Listed, look.Node.RuntimeLists.Truth, w.Rules.Hold, look.At)
-		going := w.judge(look, dead)
+		toRemove := w.judge(look, dead)
 		work, rest := progress.From(ctx), len(look.Files)
-		for files := range slices.Chunk(going, batchSize) {
-			if !removes || w.over {
+		for files := range slices.Chunk(toRemove, batchSize) {
+			if !removes || w.aborted {
 				break
 			}
 			w.begin(ctx, files, look.Node)
@@ -229,7 +229,7 @@ func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool) []File {
 	rep, rules := &w.rep, w.Rules
 	rep.Census.Add(look)
 	permit := policy.Standing{Node: look.Node, Breaker: w.stopped(), Rules: rules}.Gate()
-	going := look.Files[:0] // a chunk is some megabytes, of which one copy is enough
+	toRemove := look.Files[:0] // a second copy would take some megabytes
 	for i := range look.Files {
 		f := &look.Files[i]
 		if len(w.Only) > 0 && !slices.Contains(w.Only, f.UID) {
@@ -246,23 +246,23 @@ func (w *sweep) judge(look Look, dead map[parsers.PodUID]bool) []File {
 				rep.Next = v.Due
 			}
 		}
-		// Kept files are counted apart, so that it is shown beside 300,000 files that are removed.
+		// Kept files are counted separately, so that one is reported even beside 300,000 removed files.
 		n := &rep.kept
 		if v.Decision == policy.Reap {
 			n = &rep.reaped
 		}
-		if w.room(n) {
-			rep.Files, rep.Verdicts = append(rep.Files, f.bare()), append(rep.Verdicts, v)
+		if w.mayReport(n) {
+			rep.Files, rep.Verdicts = append(rep.Files, f.withoutData()), append(rep.Verdicts, v)
 		}
 		if v.Decision == policy.Reap {
-			going = append(going, *f)
+			toRemove = append(toRemove, *f)
 		}
 	}
-	return going
+	return toRemove
 }
 
-// room reports whether another file of its kind may be reported, and counts it.
-func (s *Sweeper) room(n *int) bool {
+// mayReport reports whether another file may be reported, and counts it in n.
+func (s *Sweeper) mayReport(n *int) bool {
 	if s.Files >= 0 && *n >= s.Files {
 		return false
 	}
@@ -270,8 +270,8 @@ func (s *Sweeper) room(n *int) bool {
 	return true
 }
 
-// ended adds the results of files.
-func (w *sweep) ended(files []File) {
+// addResults adds the results of files to the report.
+func (w *sweep) addResults(files []File) {
 	for i := range files {
 		f := &files[i]
 		w.rep.Census.Ended(f)
@@ -279,8 +279,8 @@ func (w *sweep) ended(files []File) {
 		if f.Result == policy.Failed || f.Result == policy.Refused {
 			n = &w.rep.undone
 		}
-		if w.room(n) {
-			w.rep.Outcomes = append(w.rep.Outcomes, f.bare())
+		if w.mayReport(n) {
+			w.rep.Outcomes = append(w.rep.Outcomes, f.withoutData())
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 func TestErrorsBounded(t *testing.T) {
 	var rep Report
 	for i := range 3000 {
-		rep.complain(fmt.Sprintf("cannot read the network tenant-%d", i), "the same")
+		rep.addErrors(fmt.Sprintf("cannot read the network tenant-%d", i), "the same")
 	}
 	if n := len(rep.Errors); n != mostErrors+1 || !strings.Contains(rep.Errors[n-1], "more") {
 		t.Errorf("%d errors, the last of them %q", n, rep.Errors[len(rep.Errors)-1])

@@ -17,9 +17,9 @@ type unclaimed struct {
 	place string
 }
 
-// claim finds the owners of the namespaces that no cache file names. libcni writes a namespace into its cache since 1.2.0, and before
-// that there is one only if the plugin put it into its result, which Calico's does not. So the runtime is asked for the namespaces of
-// its sandboxes.
+// claim finds the owners of the namespaces that no cache file names, by asking the runtime for the namespaces of its
+// sandboxes. libcni writes a namespace into its cache only since 1.2.0, and some plugins, such as Calico's, do not
+// write one into their result.
 func (f *facts) claim(ctx context.Context) {
 	f.findUnclaimed()
 	if !f.needsOwners() {
@@ -40,14 +40,13 @@ func (f *facts) claim(ctx context.Context) {
 	}
 	if own, err := s.r.netnsOfProcess(1); err == nil {
 		for place, n := range f.netns.have {
-			s.claims[place] = s.claims[place] || n.id == own // the node's own, bound by ip netns attach
+			s.claims[place] = s.claims[place] || n.id == own // bound by ip netns attach
 		}
 	}
 	f.findUnclaimed()
 }
 
-// findUnclaimed finds the namespaces that may belong to a container whose files have none,
-// the oldest first.
+// findUnclaimed lists the namespaces without an owner, the oldest first.
 func (f *facts) findUnclaimed() {
 	f.unclaimed = f.unclaimed[:0]
 	for place, n := range f.netns.have {
@@ -60,8 +59,8 @@ func (f *facts) findUnclaimed() {
 	})
 }
 
-// needsOwners reports whether some container that is not listed may be in one of the namespaces
-// without an owner, since no file has its namespace.
+// needsOwners reports whether an unlisted container may be in a namespace without an owner, since no file has the
+// container's namespace.
 func (f *facts) needsOwners() bool {
 	if len(f.unclaimed) == 0 {
 		return false
@@ -74,14 +73,13 @@ func (f *facts) needsOwners() bool {
 	return false
 }
 
-// netnsMargin is by how much a namespace must be younger than a file to be another
-// sandbox's. The runtime makes the namespace before it calls the plugin, so any margin would do
-// with a clock that is never set; an hour allows for one that is.
+// netnsMargin is how much younger than a file a namespace must be to belong to another sandbox. The runtime creates
+// the namespace before it calls the plugin; an hour allows for a clock that was set.
 const netnsMargin = time.Hour
 
-// mayBeIn returns a namespace that may be that of the file's container, "" if there is none: the oldest, unless it was
-// made long after the file.
-func (f *facts) mayBeIn(file *cni.File) string {
+// possibleNetns returns a namespace that may be that of the file's container, or "": the oldest, unless it was created
+// long after the file.
+func (f *facts) possibleNetns(file *cni.File) string {
 	if len(f.unclaimed) == 0 || !file.Changed.IsZero() && f.unclaimed[0].since.After(file.Changed.Add(netnsMargin)) {
 		return ""
 	}

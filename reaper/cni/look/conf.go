@@ -23,8 +23,8 @@ import (
 type netConf struct {
 	networks map[string]bool
 	dataDirs []string
-	dirs     []string // that were read
-	err      error    // why there may be more
+	dirs     []string // the directories that were read
+	err      error    // why there may be more networks
 	reported bool
 }
 
@@ -33,14 +33,14 @@ const (
 	mostDataDirs = 256
 )
 
-// usualConfDirs are where distributions that bring their own runtime have the network configurations: K3s and RKE2, MicroK8s, and
+// usualConfDirs are the configuration directories of distributions with their own runtime: K3s, RKE2, MicroK8s, and
 // OpenShift, whose CRI-O does not report its network_dir.
 var usualConfDirs = []string{
 	"/var/lib/rancher/k3s/agent/etc/cni/net.d", "/var/lib/rancher/rke2/agent/etc/cni/net.d", "/var/snap/microk8s/current/args/cni-network",
 	"/etc/kubernetes/cni/net.d",
 }
 
-// confDirs returns the directories of network configurations: the configured one; else the usual one and those of distributions.
+// confDirs returns the directories of network configurations.
 func (r *Reader) confDirs() []string {
 	dirs := []string{r.ConfDir}
 	if !r.ConfDirSet {
@@ -51,8 +51,8 @@ func (r *Reader) confDirs() []string {
 	return dirs
 }
 
-// readConfs reads every configuration that libcni would (ConfFiles: .conf, .conflist and .json). It is an error if no directory
-// exists.
+// readConfs reads every configuration that libcni would read (ConfFiles: .conf, .conflist and .json). It is an error
+// if no directory exists.
 func (r *Reader) readConfs(ctx context.Context) netConf {
 	all := netConf{networks: map[string]bool{}, dirs: r.confDirs()}
 	var missing error
@@ -78,7 +78,7 @@ func (r *Reader) readConfs(ctx context.Context) netConf {
 	return all
 }
 
-// onNode returns where a directory of a network configuration lies: below NodeRoot, unless its path begins there already.
+// onNode returns the path below NodeRoot of a directory in a network configuration.
 func (r *Reader) onNode(dir string) string {
 	root := filepath.Join("/", r.NodeRoot)
 	if dir = filepath.Clean(dir); root == "/" || !filepath.IsAbs(dir) || dir == root || strings.HasPrefix(dir, root+"/") {
@@ -107,7 +107,8 @@ func (r *Reader) readConfDir(dir string) (netConf, error) {
 	return c, nil
 }
 
-// readAll reads the configurations of a directory; network is that of a list's folder. It returns the networks that name no plugin.
+// readAll reads the configurations of a directory, which is the folder of network unless that is "". It returns the
+// networks whose configuration has no plugin.
 func (c *netConf) readAll(dir int, network string) (folders []string) {
 	entries, err := beneath.List(dir, mostConfs)
 	c.fail(network, err)
@@ -152,8 +153,8 @@ func (c *netConf) fail(name string, err error) {
 	}
 }
 
-// readConf reads one configuration. It may be a symlink: libcni follows it, too, and only the administrator writes to the directory.
-// With O_NONBLOCK a FIFO does not block.
+// readConf reads one configuration. It follows a symlink, as libcni does; only the administrator can write to the
+// directory. With O_NONBLOCK a FIFO does not block.
 func readConf(dir int, name string) ([]byte, error) {
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)

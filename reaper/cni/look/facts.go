@@ -19,14 +19,14 @@ type owner struct {
 	uid            parsers.PodUID
 	namespace, pod string
 	netns          []string
-	sandbox        bool // the kubelet's runtime made it for a pod
-	whole          bool // a file that has the UID, where the runtime gives it, was read
-	disagree       bool // two files have different pods
+	sandbox        bool // the kubelet's runtime created it for a pod
+	v1             bool // a file in the format that may have the UID was read
+	disagree       bool // two files name different pods
 }
 
 func (o *owner) add(f *cni.File) {
 	// Only the kubelet's runtime calls Multus.
-	o.whole, o.sandbox = o.whole || f.V1, o.sandbox || f.Sandbox || f.UID != "" || f.Kind == cni.Multus
+	o.v1, o.sandbox = o.v1 || f.V1, o.sandbox || f.Sandbox || f.UID != "" || f.Kind == cni.Multus
 	if f.NetNS != "" && !slices.Contains(o.netns, f.NetNS) {
 		o.netns = append(o.netns, f.NetNS)
 	}
@@ -39,7 +39,7 @@ func (o *owner) add(f *cni.File) {
 	}
 }
 
-// facts holds the node's answers after a chunk was read, and the containers whose files are in the chunk.
+// facts holds the node's answers after a chunk was read, and the owners of the files in the chunk.
 type facts struct {
 	s       *Sweep
 	at      policy.Instant
@@ -50,12 +50,12 @@ type facts struct {
 	stores  idDirs
 	netns   netnsSet
 	owners  map[string]*owner
-	// elsewhere are the namespaces outside of NetnsDirs, by path, and unclaimed those in NetnsDirs without a known owner.
+	// elsewhere are the namespaces outside NetnsDirs, by path, and unclaimed those in NetnsDirs without a known owner.
 	elsewhere map[string]elsewhere
 	unclaimed []unclaimed
 }
 
-// ask asks for the facts concurrently; each part has its own deadline and its own error.
+// ask gathers the facts of the node concurrently; each part has its own deadline and error.
 func (s *Sweep) ask(ctx context.Context, at policy.Instant, a probe.Containers) *facts {
 	r := s.r
 	f := &facts{
@@ -68,12 +68,12 @@ func (s *Sweep) ask(ctx context.Context, at policy.Instant, a probe.Containers) 
 	wg.Go(func() { f.stores = r.idDirs(ctx, r.Stores) })
 	wg.Go(func() { f.netns = r.netnsSet(ctx) })
 	wg.Wait()
-	s.complain(a.Errors...)
-	s.complain(f.runtime.err, f.cgroups.Err, f.tasks.err, f.stores.err, f.netns.err)
+	s.addErrors(a.Errors...)
+	s.addErrors(f.runtime.err, f.cgroups.Err, f.tasks.err, f.stores.err, f.netns.err)
 	return f
 }
 
-// look returns the files of a chunk with their facts, by what was asked since the chunk was read.
+// look returns the files of a chunk with their facts.
 func (s *Sweep) look(ctx context.Context, c chunk, a probe.Containers) cni.Look {
 	f := s.ask(ctx, c.at, a)
 	look := cni.Look{At: c.at, Node: f.node, Listed: f.runtime.all(), Live: map[cni.Kind]policy.Tally{}, InUse: map[string]int64{}}
@@ -104,7 +104,7 @@ func (s *Sweep) look(ctx context.Context, c chunk, a probe.Containers) cni.Look 
 	return look
 }
 
-// add adds files to their containers; only to the wanted ones, unless wanted is nil.
+// add adds files to their owners; only to the wanted ones, unless wanted is nil.
 func (f *facts) add(files []cni.File, wanted map[string]bool) {
 	for i := range files {
 		file := &files[i]
@@ -131,23 +131,23 @@ func (f *facts) add(files []cni.File, wanted map[string]bool) {
 	}
 }
 
-// missing returns the containers that are not listed and lack a namespace or a UID in this chunk:
-// another cache file may have it.
+// missing returns the unlisted containers whose files in this chunk lack a namespace or a UID: another cache file may
+// have it.
 func (f *facts) missing() map[string]bool {
 	m := map[string]bool{}
 	for id, o := range f.owners {
-		if !f.runtime.listed(id) && (len(o.netns) == 0 || !o.whole) {
+		if !f.runtime.listed(id) && (len(o.netns) == 0 || !o.v1) {
 			m[id] = true
 		}
 	}
 	return m
 }
 
-// mostLookedUp bounds the files that are read for one chunk: four of each container in it.
+// mostLookedUp limits the files that lookUp reads: four for each container of a chunk.
 const mostLookedUp = 4 * usualChunk
 
-// lookUp reads the cache files of some containers, and of all that the runtime lists, which own the namespaces that exist.
-// It lists the caches again, which costs less than to keep 300,000 names.
+// lookUp reads the cache files of the missing containers, and of the listed ones, which own namespaces. It lists the
+// caches again, which costs less than keeping 300,000 names.
 func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, listed *runtimeIDs) (files []cni.File) {
 	for _, d := range s.r.cacheDirs() {
 		wanted := func(name string) bool { return missing[name] } // Multus' name is the ID
@@ -171,13 +171,12 @@ func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, listed *run
 		if open != nil {
 			open.Unref()
 		}
-		s.complain(cannotRead(clean.Name(d.path()), err))
+		s.addErrors(cannotRead(clean.Name(d.path()), err))
 	}
 	return files
 }
 
-// lives reports whether the file is of a container that the runtime lists, and is no broken one that
-// hinders its teardown.
+// lives reports whether the runtime lists the file's container and the file does not block its teardown.
 func (f *facts) lives(file *cni.File) bool {
 	return f.runtime.listed(file.Container) && !file.BrokenCache()
 }
@@ -200,7 +199,7 @@ func (f *facts) fill(ctx context.Context, file *cni.File) {
 	file.Facts[cni.Foreign] = f.foreign(o, file)
 }
 
-// alive returns whether the container has a task, or a cgroup, with or without a process.
+// alive returns the fact Alive: whether the container has a task or a cgroup, even one without a process.
 func (f *facts) alive(id string) policy.Fact {
 	const origin = "tasks and cgroups"
 	if t, ok := f.tasks.found[id]; ok {
@@ -215,22 +214,22 @@ func (f *facts) alive(id string) policy.Fact {
 	case f.cgroups.Err != nil:
 		return policy.Fact{Origin: origin, Detail: f.cgroups.Err.Error()}
 	case !f.cgroups.Kube:
-		return policy.Fact{Origin: origin, Detail: "no kubepods hierarchy is there"}
+		return policy.Fact{Origin: origin, Detail: "there is no kubepods hierarchy"}
 	}
 	return policy.Fact{Truth: policy.No, Origin: origin}
 }
 
-// foreign returns whether the file may be another engine's. A container with a pod's UID, or that the runtime made as a sandbox,
-// is a pod's. Otherwise the node's configuration must have the network, or a cache
-// file of another pod: a network attachment (Multus) is defined at the API server only, so with
-// the cache of its last pod the network is unknown here. A host-local store may be shared.
+// foreign returns the fact Foreign: whether the file may be another engine's, since host-local's store may be shared.
+// A container with a pod's UID, or that the runtime created as a sandbox, is a pod's. Any other needs a network that
+// is in the node's configuration or in a cache file of a pod: the network of a Multus attachment is defined only at
+// the API server.
 func (f *facts) foreign(o *owner, file *cni.File) policy.Fact {
 	conf := &f.s.conf
 	if d, ok := f.stores.found[file.Container]; ok {
 		detail := "another engine has a container of this ID in " + clean.Name(d.path)
 		if strings.HasSuffix(d.path, "-containers") {
 			detail = "the store " + clean.Name(d.path) + ", which CRI-O and Podman share, has a container of this ID: " +
-				"CRI-O removes one of its own that it does not list when it is started anew"
+				"CRI-O removes its own unlisted containers when it is restarted"
 		}
 		return policy.Fact{Truth: policy.Yes, Origin: d.path, Detail: detail}
 	}
@@ -258,5 +257,5 @@ func (f *facts) foreign(o *owner, file *cni.File) policy.Fact {
 	}
 }
 
-// loopback is the network that containerd and CRI-O add to every sandbox by themselves.
+// loopback is the network that containerd and CRI-O add to every sandbox.
 const loopback = "cni-loopback"

@@ -179,9 +179,9 @@ func TestCNINetns(t *testing.T) {
 		{"a process's, gone", "/proc/4194305/ns/net", nil, policy.No, ""},
 		{"a process's, there", "/proc/300/ns/net", func(n *cniNode) { n.process(300) }, policy.Yes, "exists"},
 		{"in another directory, gone", "/run/there-is-none/x", nil, policy.No, ""},
-		{"in another directory, there", "/run", nil, policy.Unknown, "where it is not looked for"},
-		{"somewhere else", "/mnt/nfs/x", nil, policy.Unknown, "where it is not looked for"},
-		{"somewhere else by dots", "/run/../mnt/nfs/x", nil, policy.Unknown, "where it is not looked for"},
+		{"in another directory, there", "/run", nil, policy.Unknown, "which is not read"},
+		{"somewhere else", "/mnt/nfs/x", nil, policy.Unknown, "which is not read"},
+		{"somewhere else by dots", "/run/../mnt/nfs/x", nil, policy.Unknown, "which is not read"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newCNINode(t)

@@ -21,21 +21,20 @@ import (
 
 // netnsSet are the namespaces that are bound in NetnsDirs.
 type netnsSet struct {
-	// dirs has the first of equal directories for each configured one: /var/run/netns usually
-	// is /run/netns.
+	// dirs maps each configured directory to the first one that is the same directory: /var/run/netns usually is
+	// /run/netns.
 	dirs map[string]string
 	have map[string]namespace
 	err  error
 }
 
-// namespace is one that is bound. Both fields are zero where they are not known.
+// namespace is a bound namespace. A zero field is unknown.
 type namespace struct {
 	id    nsID
-	since time.Time // at the latest
+	since time.Time // bound at this time or earlier
 }
 
-// nsID identifies a namespace as long as it exists: the device and inode of its
-// file, whatever its name (namespaces(7)).
+// nsID identifies a namespace while it exists, by the device and inode of its file (namespaces(7)).
 type nsID struct{ dev, ino uint64 }
 
 func nsIDOf(st *unix.Statx_t) nsID { return nsID{beneath.DevOf(st), st.Ino} }
@@ -88,8 +87,7 @@ func (n *netnsSet) read(r *Reader, dir string, seen map[nsID]string) {
 	}
 }
 
-// boundSince returns the earliest time of a namespace's inode, which is made when the namespace
-// is bound, at the latest, and kept as long as it is bound.
+// boundSince returns the earliest time of a namespace's inode, which exists while the namespace is bound.
 func boundSince(st *unix.Statx_t) time.Time {
 	first := min(beneath.Nanos(st.Ctime), beneath.Nanos(st.Mtime))
 	if st.Mask&unix.STATX_BTIME != 0 {
@@ -104,14 +102,14 @@ func (n *netnsSet) fail(dir string, err error) {
 	}
 }
 
-// place returns the path as it is in have, and reports whether it is below one of dirs.
+// place returns the key of path in have, and reports whether it is in one of dirs.
 func (n *netnsSet) place(path string) (string, bool) {
 	path = filepath.Clean(path)
 	dir, ok := n.dirs[filepath.Dir(path)]
 	return dir + "/" + filepath.Base(path), ok
 }
 
-// netnsOf returns whether the network namespace of the file's container exists.
+// netnsOf returns the fact Netns: whether the network namespace of the file's container exists.
 func (f *facts) netnsOf(ctx context.Context, o *owner, file *cni.File) policy.Fact {
 	if len(o.netns) > 0 {
 		fact := policy.Fact{Truth: policy.No, Origin: o.netns[0]}
@@ -129,7 +127,7 @@ func (f *facts) netnsOf(ctx context.Context, o *owner, file *cni.File) policy.Fa
 	fact := policy.Fact{Truth: policy.No, Origin: strings.Join(f.s.r.NetnsDirs, ", ")}
 	if f.netns.err != nil {
 		fact.Truth, fact.Detail = policy.Unknown, f.netns.err.Error()
-	} else if place := f.mayBeIn(file); place != "" {
+	} else if place := f.possibleNetns(file); place != "" {
 		fact.Truth = policy.Unknown
 		fact.Detail = "no cache file has its network namespace, and " + clean.Name(place) + " belongs to no known container: " +
 			"see ip netns pids and ip -n NAME address with NAME " + clean.Name(filepath.Base(place)) + "; if it is left over, remove it with ip netns delete"
@@ -143,7 +141,7 @@ func (f *facts) netnsAt(ctx context.Context, path string, changed time.Time) pol
 	if !ok {
 		e := f.outside(ctx, path)
 		if !e.started.IsZero() && !changed.IsZero() && e.started.After(changed.Add(netnsMargin)) {
-			return policy.Fact{Truth: policy.No, Origin: path} // the process is another that has the PID by now
+			return policy.Fact{Truth: policy.No, Origin: path} // another process has the PID
 		}
 		return e.Fact
 	}
@@ -160,21 +158,21 @@ func exists(path string) policy.Fact {
 	return policy.Fact{Truth: policy.Yes, Origin: path, Detail: "the network namespace " + clean.Name(path) + " exists"}
 }
 
-// elsewhere is a namespace outside of NetnsDirs.
+// elsewhere is a namespace outside NetnsDirs.
 type elsewhere struct {
 	policy.Fact
 
-	started time.Time // of a process's namespace: when that was started, zero where it is not known
+	started time.Time // start of the process in /proc/PID/ns/net, or zero
 }
 
-// outside returns a namespace outside of NetnsDirs: dockershim and cri-dockerd use /proc/PID/ns/net, Docker and Podman directories of
-// their own in /run. Other paths are not opened: a path from a file must not lead to a file system that hangs.
+// outside returns a namespace outside NetnsDirs: dockershim and cri-dockerd use /proc/PID/ns/net, Docker and Podman
+// their own directories in /run. Other paths are not opened, since they may lead to a file system that hangs.
 func (f *facts) outside(ctx context.Context, path string) elsewhere {
 	e, known := f.elsewhere[path]
 	if known {
 		return e
 	}
-	e.Fact = policy.Fact{Origin: path, Detail: "its network namespace is at " + clean.Name(path) + ", where it is not looked for"}
+	e.Fact = policy.Fact{Origin: path, Detail: "its network namespace is at " + clean.Name(path) + ", which is not read"}
 	if filepath.Clean(path) == path && (isProc(path) || strings.HasPrefix(path, "/run/") || strings.HasPrefix(path, "/var/run/")) {
 		r, at := f.s.r, f.at
 		stat, err := bounded.Do(ctx, r.Guard, "namespaces elsewhere", func() elsewhere { return r.statNamespace(path, at) })
@@ -210,7 +208,7 @@ func (r *Reader) statNamespace(path string, now policy.Instant) elsewhere {
 	if !ok {
 		return elsewhere{Fact: exists(path)}
 	}
-	// No plugin is called for the node's own namespace, so a process in it has the PID of one that has ended.
+	// No plugin is called for the node's own namespace, so a process in it has reused the PID.
 	own, ownErr := r.netnsOfProcess(1)
 	if id, err := r.netnsOfProcess(pid); err == nil && ownErr == nil && id == own {
 		return elsewhere{Fact: policy.Fact{Truth: policy.No, Origin: path}}
@@ -231,7 +229,7 @@ func (r *Reader) netnsOfProcess(pid int) (nsID, error) {
 	return nsIDOf(&st), err
 }
 
-// startOf returns when a process was started, by the wall clock as it is now; zero where that is not known.
+// startOf returns when a process was started, by the current wall clock, or zero if that is unknown.
 func (r *Reader) startOf(pid int, now policy.Instant) time.Time {
 	st, err := procfs.StatOf(r.ProcDir, pid)
 	if err != nil || now.BootID == "" {

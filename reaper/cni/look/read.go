@@ -20,11 +20,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// batchSize files are read at a time: the patience suffices for them even on a disk that needs ten milliseconds
-// for each.
+// batchSize is how many files one call reads, within its time limit even if the disk needs ten milliseconds for each.
 const batchSize = 512
 
-// mostContent bounds the contents that one chunk holds in memory: 5,000 usual cache files.
+// mostContent limits the contents that one chunk holds in memory, to those of some 5,000 cache files.
 const mostContent = 8 << 20
 
 // openDir is a directory that is being read.
@@ -46,8 +45,8 @@ func (r *Reader) openDir(ctx context.Context, d directory) (*openDir, error) {
 	})
 }
 
-// readSome reads up to most of the wanted files of a directory, all where wanted is nil, and no more than room has bytes for. What was
-// listed and not read comes with the next.
+// readSome reads the next files of a directory, at most most of those for which wanted, if it is not nil, returns
+// true. It stops when room has no bytes left; names that were listed but not read come with the next call.
 func (r *Reader) readSome(ctx context.Context, d *openDir, most int, room *atomic.Int64, wanted func(name string) bool) ([]cni.File, error) {
 	type some struct {
 		files []cni.File
@@ -82,7 +81,7 @@ func (r *Reader) readSome(ctx context.Context, d *openDir, most int, room *atomi
 // readFiles reads the first of some files, several at a time, and returns the names of the others.
 func (r *Reader) readFiles(fd int, d directory, names []beneath.Entry, most int, room *atomic.Int64) ([]cni.File, []beneath.Entry) {
 	read := make([]cni.File, min(most, len(names)))
-	there := make([]bool, len(read))
+	exists := make([]bool, len(read))
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	path := d.path()
@@ -95,7 +94,7 @@ func (r *Reader) readFiles(fd int, d directory, names []beneath.Entry, most int,
 					return
 				}
 				read[i] = cni.File{Kind: d.kind, Dir: path, Name: names[i].Name}
-				buf, there[i] = r.readFile(fd, names[i], buf, &read[i], room)
+				buf, exists[i] = r.readFile(fd, names[i], buf, &read[i], room)
 			}
 		})
 	}
@@ -103,17 +102,17 @@ func (r *Reader) readFiles(fd int, d directory, names []beneath.Entry, most int,
 	begun := min(int(next.Load()), len(read))
 	files := read[:0]
 	for i := range begun {
-		if there[i] {
+		if exists[i] {
 			files = append(files, read[i])
 		}
 	}
 	return files, names[begun:]
 }
 
-// readFile reads one file and parses it. It returns the scratch buffer for the next, and false where the file is gone.
+// readFile reads and parses one file. It returns the buffer for the next file, and false if the file is gone.
 func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, room *atomic.Int64) ([]byte, bool) {
 	if f.Kind == cni.Address && !f.Addr().IsValid() {
-		// A configuration may name any directory as dataDir: only a reservation is opened.
+		// A configuration may name any directory as dataDir, so only reservations are opened.
 		st, err := beneath.StatName(dir, e.Name)
 		if beneath.Gone(err) {
 			return buf, false
@@ -145,20 +144,19 @@ func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, roo
 	}
 	text, err := beneath.ReadInto(fd, buf[:0], int64(min(st.Size, 1<<40)), limit)
 	if err != nil {
-		// A file that is too long, or cannot be read, may be of any container.
+		// A file that is too long or cannot be read may belong to any container.
 		f.Set(cni.Tied, policy.Unknown, f.Dir, err.Error())
 		return buf, true
 	}
 	if f.Parse(text); room != nil && f.Facts[cni.Tied].Truth == policy.Yes {
-		hold(f, fd, &st, text)
+		keepForRestore(f, fd, &st, text)
 		room.Add(-int64(len(text)))
 	}
 	return text, true
 }
 
-// hold keeps the values that a restore needs. The remover compares all of them again before it removes the
-// file.
-func hold(f *cni.File, fd int, st *unix.Statx_t, text []byte) {
+// keepForRestore keeps the values that a restore needs.
+func keepForRestore(f *cni.File, fd int, st *unix.Statx_t, text []byte) {
 	label, err := label(fd)
 	if err != nil {
 		f.Err = err.Error()
@@ -168,7 +166,7 @@ func hold(f *cni.File, fd int, st *unix.Statx_t, text []byte) {
 	f.Label, f.Data = label, bytes.Clone(text)
 }
 
-// label returns the file's SELinux label, "" where it has none.
+// label returns the file's SELinux label, or "".
 func label(fd int) (string, error) {
 	var buf [4096]byte
 	n, err := beneath.Retry(func() (int, error) { return unix.Fgetxattr(fd, "security.selinux", buf[:]) })
@@ -188,8 +186,7 @@ func fileID(st *unix.Statx_t) cni.FileID {
 	return cni.FileID{Dev: beneath.DevOf(st), Ino: st.Ino, Size: int64(min(st.Size, 1<<62)), Ctime: beneath.Nanos(st.Ctime)}
 }
 
-// fileChanged is the later of a file's change and modification times, zero where they are
-// not known.
+// fileChanged returns the later of a file's change and modification times, or zero if they are unknown.
 func fileChanged(st *unix.Statx_t) time.Time {
 	if st.Mode == 0 {
 		return time.Time{}

@@ -21,32 +21,34 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// Reader has the places of CNI's files and of what else is read. The zero value of a field is its usual place below NodeRoot.
+// Reader has the directories of CNI's files and of the other sources. New replaces a zero field by its usual value,
+// below NodeRoot.
 type Reader struct {
 	Node     Node
 	NodeRoot string
-	// Self: the node is this process's own namespaces. Elsewhere, what a container lacks is looked for as PID 1 sees it.
+	// Self means that this process is in the node's namespaces. If not, a missing path is opened as PID 1 sees it.
 	Self bool
 	// CacheDirs are the cache directories of libcni, Multus and flannel, and DataDirs those of host-local,
 	// besides the ones in a configuration.
 	CacheDirs, DataDirs []string
-	// ConfDir has the network configurations. ConfDirSet: the operator chose it; else those of distributions are read besides.
+	// ConfDir has the network configurations. Unless ConfDirSet, the directories of distributions are read too.
 	ConfDir    string
 	ConfDirSet bool
 	NetnsDirs  []string // where network namespaces are bound
-	// TaskDirs have an entry for each container that runs, and Stores for each that an engine besides the kubelet's has, named by the
-	// container's whole ID. A "*" is any one name; at the end of a task directory it is containerd's namespace.
+	// TaskDirs have an entry for each running container, and Stores for each container of an engine other than the
+	// kubelet's. An entry's name is the whole ID. "*" matches one name, which at the end of a task directory is
+	// containerd's namespace.
 	TaskDirs, Stores []string
 	ProcDir          string
 	Now              func() policy.Instant
 	Open             *beneath.Opener
 	Guard            *bounded.Guard
-	Chunk            int // the most files of a chunk, 0 for the usual
+	Chunk            int // the most files of a chunk; 0 is usualChunk
 }
 
 // Node is the part of probe.Probe that this package uses.
 type Node interface {
-	// Containers asks for all containers, after a chunk was read. dir is a directory of the chunk, nil where it has none.
+	// Containers returns the facts about all containers, after a chunk was read. dir is a directory of the chunk or nil.
 	Containers(ctx context.Context, dir *bounded.Handle) probe.Containers
 }
 
@@ -77,7 +79,7 @@ func New(r Reader) (*Reader, error) {
 	return &r, err
 }
 
-// openPath opens a directory for listing by the administrator's path, through links.
+// openPath opens a directory by its configured path, following links.
 func openPath(path string) (int, error) {
 	fd, err := beneath.Retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -86,8 +88,8 @@ func openPath(path string) (int, error) {
 	return fd, nil
 }
 
-// openUsual opens a directory at its usual place. In a container, one that is not there may be on the node: without it a namespace
-// or task that lives would count as gone.
+// openUsual opens a directory at its usual path. A path that is missing in our container may exist on the node: a
+// living namespace or task in it must not count as gone.
 func (r *Reader) openUsual(path string) (int, error) {
 	fd, err := openPath(path)
 	if beneath.Gone(err) {
@@ -96,8 +98,8 @@ func (r *Reader) openUsual(path string) (int, error) {
 	return fd, err
 }
 
-// openOnNode opens a path as PID 1 sees it. gone is the error where both have the same mounts: what mountinfo shows first needs no
-// right to PID 1's root directory, which a confined daemon has not.
+// openOnNode opens a path as PID 1 sees it. It returns gone if PID 1 has the same mounts as this process, by the first
+// line of mountinfo: a confined daemon may read that, but not PID 1's root directory.
 func (r *Reader) openOnNode(path string, flags int, gone error) (int, error) {
 	if r.Self {
 		return -1, gone
@@ -128,17 +130,17 @@ func (r *Reader) openOnNode(path string, flags int, gone error) (int, error) {
 // directory is one directory in which CNI keeps files.
 type directory struct {
 	kind cni.Kind
-	// base is configured by the administrator and may be behind symlinks; names below it are opened one step at a time.
+	// base is configured and may be behind symlinks; names below it are opened one step at a time.
 	base  string
 	names []string
 }
 
-// path is base and names, for messages and in File.Dir.
+// path returns the whole path, for messages and File.Dir.
 func (d directory) path() string { return filepath.Join(d.base, filepath.Join(d.names...)) }
 
-// cacheDirs are the caches below a cache directory: libcni's own; that of the kubelet's dockershim and of cri-dockerd (--cni-cache-dir,
-// kubernetes PR 78908); that of Multus since 3.7.2; and the delegates of Multus and flannel, in a file for each sandbox. They are
-// read in this order.
+// cacheDirs returns the caches below the cache directories, in the order in which they are read: the delegates of
+// flannel and Multus, a file for each sandbox; libcni's own cache; the cache of dockershim and cri-dockerd
+// (--cni-cache-dir, kubernetes PR 78908); and that of Multus since 3.7.2.
 func (r *Reader) cacheDirs() (dirs []directory) {
 	for _, c := range []directory{
 		{kind: cni.Flannel, names: []string{"flannel"}},
@@ -154,12 +156,12 @@ func (r *Reader) cacheDirs() (dirs []directory) {
 	return dirs
 }
 
-// open opens the directory. Some nodes keep the caches on a tmpfs, so that a boot clears them.
+// open opens the directory, which may be a mount point: some nodes keep the caches on a tmpfs, which a boot clears.
 func (d directory) open(o *beneath.Opener) (*beneath.Dir, error) {
 	return o.Descend(d.base, d.names...)
 }
 
-// cannotRead adds to an error what could not be read. A directory that does not exist is empty, and no error.
+// cannotRead adds what to an error. It returns nil for a missing directory, which counts as empty.
 func cannotRead(what string, err error) error {
 	if err == nil || beneath.Gone(err) {
 		return nil
@@ -167,7 +169,7 @@ func cannotRead(what string, err error) error {
 	return fmt.Errorf("cannot read %s: %w", what, err)
 }
 
-// skips reports whether a name is part of the store and no reservation or result.
+// skips reports whether a name is not a reservation or result.
 func (d directory) skips(e beneath.Entry) bool {
 	switch d.kind {
 	case cni.Address:
@@ -179,7 +181,7 @@ func (d directory) skips(e beneath.Entry) bool {
 	return false
 }
 
-// mostNetworks bounds the networks of one data directory.
+// mostNetworks limits the networks of one data directory.
 const mostNetworks = 10_000
 
 // networks returns the names of host-local's networks, sorted.
@@ -192,7 +194,7 @@ func (r *Reader) networks(ctx context.Context, base string) ([]string, error) {
 		defer beneath.Close(fd)
 		entries, err := beneath.List(fd, mostNetworks)
 		for _, d := range entries {
-			// A symlink is listed, and found to be one when it is opened.
+			// A symlink is included, so that opening it reports an error.
 			if d.Kind == unix.DT_DIR || d.Kind == unix.DT_UNKNOWN || d.Kind == unix.DT_LNK {
 				names = append(names, d.Name)
 			}
@@ -203,13 +205,13 @@ func (r *Reader) networks(ctx context.Context, base string) ([]string, error) {
 	return names, cannotRead("the networks in "+clean.Name(base), err)
 }
 
-// Dirs returns the directories in and below which CNI keeps its files: those that were configured, and every dataDir that a network
-// configuration names.
+// Dirs returns the directories in and below which CNI keeps its files: the configured ones and every dataDir in a
+// network configuration.
 func (r *Reader) Dirs() []string {
 	return slices.Concat(r.CacheDirs, r.DataDirs, r.readConfs(context.Background()).dataDirs)
 }
 
-// dirOf finds the directory of a file, to open it as the sweep did.
+// dirOf returns the directory of a file.
 func (r *Reader) dirOf(f *cni.File) (directory, error) {
 	if f.Kind == cni.Address {
 		return directory{f.Kind, filepath.Dir(f.Dir), []string{filepath.Base(f.Dir)}}, nil
@@ -224,8 +226,8 @@ func (r *Reader) dirOf(f *cni.File) (directory, error) {
 
 var errChanged = errors.New("it is no longer what was judged")
 
-// StillCNI inspects files once more before they are archived, and sets Err of those that are gone or changed. A plugin's DEL may
-// have removed them since they were read, and an undo must not bring them back. It opens no file.
+// StillCNI checks files again before they are archived, and sets Err of those that are missing or changed: an undo
+// must not bring back a file that a plugin's DEL has removed. It opens no file.
 func (r *Reader) StillCNI(ctx context.Context, files []cni.File) {
 	byDir := map[string][]int{}
 	for i := range files {
@@ -238,7 +240,7 @@ func (r *Reader) StillCNI(ctx context.Context, files []cni.File) {
 	}
 }
 
-// stillIn inspects some files of one directory.
+// stillIn checks some files of one directory.
 func (r *Reader) stillIn(ctx context.Context, files []cni.File, some []int) {
 	errs := make([]error, len(some))
 	d, err := r.dirOf(&files[some[0]])
@@ -259,7 +261,7 @@ func (r *Reader) stillIn(ctx context.Context, files []cni.File, some []int) {
 	}
 }
 
-// changes returns for each name why it is no longer the file of that ID, nil where it is.
+// changes returns for each name nil, or why it is no longer the file with that ID.
 func (d directory) changes(o *beneath.Opener, names []string, ids []cni.FileID) ([]error, error) {
 	dir, err := d.open(o)
 	if err != nil {

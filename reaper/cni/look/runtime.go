@@ -21,12 +21,12 @@ import (
 // runtimeIDs holds the full IDs that the runtimes list, with or without a pod: any sandbox may have an address.
 type runtimeIDs struct {
 	ids map[string]listedID
-	// lists is Node.RuntimeLists; Yes where each runtime has answered both questions wholly,
-	// in time, and with at least one pod's sandbox.
+	// lists is Node.RuntimeLists. It is Yes if each runtime has listed all sandboxes and containers in time, and there
+	// is at least one pod's sandbox.
 	lists  policy.Fact
 	origin string
 	err    error
-	// paths are the sockets that answered, and versions the versions of those that were asked for it.
+	// paths are the sockets that answered, and versions the known versions of their runtimes.
 	paths    []string
 	versions map[string]string
 }
@@ -79,7 +79,7 @@ func mergeIDs(answers []cri.Lists, found cri.Sockets) runtimeIDs {
 	return r
 }
 
-// add adds the answer of one socket and returns how many sandboxes in it are pods'.
+// add adds the answer of one socket and returns the number of pods' sandboxes in it.
 func (r *runtimeIDs) add(a cri.Lists) (pods int) {
 	for _, s := range a.Sandboxes {
 		if len(cri.PodNames(s)) > 0 {
@@ -102,7 +102,7 @@ func (r *runtimeIDs) add(a cri.Lists) (pods int) {
 		}
 		text := "container " + policy.ShortID(k.GetId()) + " " + strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
 		r.list(k.GetId(), listedID{text, ready, a.Path, false})
-		// Its sandbox is there, whether that is listed or not.
+		// Its sandbox exists, even if it is not listed.
 		if id := k.GetPodSandboxId(); of == policy.Yes || r.ids[id].text == "" {
 			r.list(id, listedID{text + " of that sandbox", of, a.Path, false})
 		}
@@ -110,7 +110,7 @@ func (r *runtimeIDs) add(a cri.Lists) (pods int) {
 	return pods
 }
 
-// list adds one ID. Of two states the livelier one counts.
+// list adds one ID. If it has two states, the one that is more alive counts.
 func (r *runtimeIDs) list(id string, l listedID) {
 	if id == "" {
 		return
@@ -123,16 +123,16 @@ func (r *runtimeIDs) list(id string, l listedID) {
 	r.ids[id] = l
 }
 
-// longVersion is more than any runtime returns, and little enough for a record.
+// longVersion limits the answer to a request for the version.
 const longVersion = 1 << 10
 
-// runtimeVersion returns the runtime's name and version, or why they are not known.
+// runtimeVersion returns the runtime's name and version, or its socket and the error.
 func (r *Reader) runtimeVersion(ctx context.Context, path string) string {
 	conn, err := cri.Dial(path, r.Guard.Limit(), longVersion)
 	if err == nil {
 		defer conn.Close()
 		var v runtimeapi.VersionResponse
-		// The kubelet sends the version of its own API so; no runtime reads it.
+		// The kubelet sends this version of its API; runtimes ignore it.
 		err = conn.Call(ctx, "Version", &runtimeapi.VersionRequest{Version: "0.1.0"}, &v)
 		if err == nil && v.GetRuntimeName() != "" {
 			return strings.TrimSpace(clean.Name(v.GetRuntimeName()) + " " + clean.Name(v.GetRuntimeVersion()))
@@ -144,8 +144,8 @@ func (r *Reader) runtimeVersion(ctx context.Context, path string) string {
 	return fmt.Sprintf("the runtime at %s (%s)", clean.Name(path), clean.Name(err.Error()))
 }
 
-// version returns the version of the runtime that lists a container, or of all where none does: whether a runtime fails on a broken
-// cache file depends on it. It is for messages: no verdict needs it, and its failure is no failure of the look.
+// version returns, for messages, the version of the runtime that lists a container, or of all runtimes if none does: a
+// broken cache file blocks the teardown only in some versions.
 func (f *facts) version(ctx context.Context, id string) string {
 	ask := f.runtime.paths
 	if l, ok := f.runtime.ids[id]; ok {
@@ -169,7 +169,7 @@ func (r *runtimeIDs) listed(id string) bool {
 // all returns the IDs, sorted.
 func (r *runtimeIDs) all() []string { return slices.Sorted(maps.Keys(r.ids)) }
 
-// facts returns whether the ID is listed, and whether it is ready.
+// facts returns the facts Listed and Ready of an ID.
 func (r *runtimeIDs) facts(id string) (listed, ready policy.Fact) {
 	listed, ready = policy.Fact{Origin: r.origin}, policy.Fact{Origin: r.origin}
 	if l, ok := r.ids[id]; ok {
@@ -185,12 +185,12 @@ func (r *runtimeIDs) facts(id string) (listed, ready policy.Fact) {
 	return listed, ready
 }
 
-// statusTime bounds the answer about one sandbox, so that one that hangs does not use up the time of the others.
+// statusTime limits the request for one sandbox, so that one that hangs does not use up the time of the others.
 const statusTime = 2 * time.Second
 
-// sandboxNetns asks for the network namespaces of some sandboxes, which are given by their sockets, by PodSandboxStatus with its
-// verbose flag. All of them together have the patience of one question; a sandbox without an answer until then is left out. "" is a
-// sandbox without a namespace of its own, as with hostNetwork.
+// sandboxNetns returns the network namespaces of some sandboxes, by verbose PodSandboxStatus requests to their
+// sockets. All requests together have the time limit of one; sandboxes without an answer are left out. A sandbox
+// without its own namespace (hostNetwork) has "".
 func (r *Reader) sandboxNetns(ctx context.Context, bySocket map[string][]string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, r.Guard.Limit())
 	defer cancel()
@@ -215,8 +215,8 @@ func (r *Reader) sandboxNetns(ctx context.Context, bySocket map[string][]string)
 	return found
 }
 
-// netnsInInfo reads the namespace from what containerd (since 1.0) and CRI-O (since 1.19) add
-// to the verbose status of a sandbox: the OCI specification of its first container.
+// netnsInInfo returns the namespace in the OCI specification of the first container, which containerd (since 1.0) and
+// CRI-O (since 1.19) add to the verbose status of a sandbox:
 //
 //	{"pid":812,"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"},{"type":"network","path":"/var/run/netns/cni-…"}]}}}
 func netnsInInfo(info string) (path string, ok bool) {
@@ -232,7 +232,7 @@ func netnsInInfo(info string) (path string, ok bool) {
 	}
 	for _, n := range v.RuntimeSpec.Linux.Namespaces {
 		if n.Type == "network" {
-			if n.Path == "" { // made by the OCI runtime itself: a process is in it
+			if n.Path == "" { // the OCI runtime created it, and a process is in it
 				return "", false
 			}
 			return n.Path, true

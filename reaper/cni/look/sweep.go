@@ -15,44 +15,41 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// usualChunk is how many names are read before the node is asked. A chunk costs one question to the runtime,
-// the cgroups and so on (some 50 ms on a busy node), and about a KiB of memory for each file, besides its
-// content. With 4,096 the questions cost less than the reading, and a sweep of 300,000 files needs no more
-// memory than one of 4,096.
+// usualChunk is how many files are read before the node is asked. A chunk costs one request to the runtime, the
+// cgroups and so on (some 50 ms on a busy node), and about a KiB of memory for each file, besides its content. With
+// 4,096 files the requests cost less than the reading.
 const usualChunk = 4096
 
 func (r *Reader) chunk() int { return cmp.Or(r.Chunk, usualChunk) }
 
-// Sweep is one pass over the directories in which CNI leaves files: the addresses that host-local has given out first, the caches of
-// libcni last, since they have the owners of the rest, and the files of a chunk may be removed before the next is read. It is used by
-// one goroutine.
+// Sweep is one pass over the CNI directories. It reads the addresses of host-local first. It reads the caches of
+// libcni last, since they identify the owners of the other files, and the files of a chunk may be removed before the
+// next chunk is read. Only one goroutine may use it.
 //
-// Each chunk is read, with the content of its files, before the runtime and the node are asked: a sandbox that is made in between is
-// then in the answer, and not in the chunk. Every answer is about a container ID, so all files of one sandbox, its two addresses among
-// them, get the same answers in one chunk; and in different chunks, too, since an ID that is gone never comes back, and one that was
-// listed counts as listed for a hold.
+// All files of one sandbox get the same answers, also in different chunks: answers are about a container ID, which
+// never exists again, and one that was listed counts as listed for a hold.
 type Sweep struct {
 	r     *Reader
-	dirs  []directory // those still to read, the first of which may be open
+	dirs  []directory // still to read; the first may be open
 	open  *openDir
 	conf  netConf
 	begun bool
-	// claims are the namespaces in NetnsDirs with an owner: a container by a cache file, or a living one by the runtime or its processes.
+	// claims are the namespaces in NetnsDirs with an owner: according to a cache file, the runtime or PID 1.
 	claims map[string]bool
 	// asked are the sandboxes whose namespace the runtime was asked for.
 	asked    map[string]bool
-	podNets  map[string]bool // networks that a cache file of a pod is of
+	podNets  map[string]bool // networks in the cache files of pods
 	contents bool            // files have the values that a restore needs
-	caches   bool            // those of libcni have been begun
+	caches   bool            // reading libcni's caches has begun
 	errors   []string
 }
 
 // chunk holds the files that were read together.
 type chunk struct {
 	at     policy.Instant
-	dir    *bounded.Handle // the first directory, nil where there is none
+	dir    *bounded.Handle // the first directory, or nil
 	files  []cni.File
-	caches bool // it holds everything that libcni's caches hold
+	caches bool // it has all files of libcni's caches
 }
 
 // SweepCNI returns the looks of one sweep.
@@ -68,8 +65,8 @@ func (r *Reader) SweepCNI(ctx context.Context, contents bool) iter.Seq[cni.Look]
 	}
 }
 
-// sweep begins a sweep. Nothing is read until Next. With contents each file comes with all that a restore needs, in memory: a chunk holds
-// mostContent bytes of them, and the next has the rest.
+// sweep begins a sweep. Only Next reads. With contents each file has what a restore needs, in memory: a chunk ends
+// after mostContent bytes of it.
 func (r *Reader) sweep(contents bool) *Sweep {
 	return &Sweep{r: r, contents: contents, claims: map[string]bool{}, asked: map[string]bool{}, podNets: map[string]bool{}}
 }
@@ -82,8 +79,8 @@ func (s *Sweep) Close() {
 	s.open, s.dirs = nil, nil
 }
 
-// Next returns the next chunk, and false when all was read or ctx has ended. It returns in bounded time: what has not
-// answered by then is Unknown, and a directory that hangs is left out and reported.
+// Next returns the next chunk, and false when all was read or ctx has ended. It returns in bounded time: a fact
+// without an answer by then is Unknown, and a directory that hangs is skipped and reported.
 func (s *Sweep) Next(ctx context.Context) (cni.Look, bool) {
 	c := s.read(ctx)
 	defer c.dir.Unref()
@@ -91,18 +88,18 @@ func (s *Sweep) Next(ctx context.Context) (cni.Look, bool) {
 		return cni.Look{}, false
 	}
 	if len(c.files) > 0 && s.conf.err != nil && !s.conf.reported { // without files the networks do not matter
-		s.complain(s.conf.err)
+		s.addErrors(s.conf.err)
 		s.conf.reported = true
 	}
 	look := s.look(ctx, c, s.r.Node.Containers(ctx, c.dir))
 	return look, ctx.Err() == nil
 }
 
-// findDirs finds what there is to read: the caches, and the networks that host-local has given addresses of.
+// findDirs finds the directories to read: one for each network of host-local, and the caches.
 func (s *Sweep) findDirs(ctx context.Context) {
 	s.conf = s.r.readConfs(ctx)
 	if errors.Is(s.conf.err, bounded.ErrHangs) || errors.Is(s.conf.err, bounded.ErrStuck) {
-		s.complain(s.conf.err) // the process cannot end before that directory answers, so it is named
+		s.addErrors(s.conf.err) // the process cannot end while that directory hangs
 		s.conf.reported = true
 	}
 	var bases []string
@@ -113,7 +110,7 @@ func (s *Sweep) findDirs(ctx context.Context) {
 		}
 		bases = append(bases, base)
 		networks, err := s.r.networks(ctx, base)
-		s.complain(err)
+		s.addErrors(err)
 		for _, name := range networks {
 			s.dirs = append(s.dirs, directory{cni.Address, base, []string{name}})
 		}
@@ -150,7 +147,7 @@ func (s *Sweep) read(ctx context.Context) chunk {
 			files, err = s.r.readSome(ctx, s.open, min(batchSize, s.r.chunk()-len(c.files)), room, nil)
 			c.files = append(c.files, files...)
 		}
-		s.complain(cannotRead(clean.Name(d.path()), err))
+		s.addErrors(cannotRead(clean.Name(d.path()), err))
 		if err == nil && !s.open.done {
 			continue
 		}
@@ -163,8 +160,8 @@ func (s *Sweep) read(ctx context.Context) chunk {
 	return c
 }
 
-// complain adds errors to the next look, which may be many: each network that a tenant has made may be one.
-func (s *Sweep) complain(errs ...error) {
+// addErrors adds errors to the next look.
+func (s *Sweep) addErrors(errs ...error) {
 	for _, err := range errs {
 		if err != nil {
 			s.errors = append(s.errors, err.Error())

@@ -18,8 +18,8 @@ type ArchiveStore struct {
 	*state.Store
 }
 
-// Archive keeps the files under name, all of them or none: when it returns nil they are on disk and may be removed. Those whose Err
-// is set are left out.
+// Archive archives all files under name, or none: when it returns nil they are on disk and may be removed. It leaves
+// out files whose Err is set.
 func (s ArchiveStore) Archive(name string, files []cni.File) error {
 	if unread := func(f cni.File) bool { return f.Err != "" }; slices.ContainsFunc(files, unread) {
 		files = slices.DeleteFunc(slices.Clone(files), unread)
@@ -31,7 +31,7 @@ func (s ArchiveStore) Archive(name string, files []cni.File) error {
 	return s.CreateArchive(name, func(f state.File) error { return writeArchive(f, head, index, files) })
 }
 
-// Archives lists the archives, the oldest first. It reads the beginning of each; one that cannot be used is listed with its Err.
+// Archives lists the archives, the oldest first. It reads the beginning of each. One that cannot be read has Err.
 func (s ArchiveStore) Archives() ([]cni.ArchiveState, error) {
 	names, err := s.ArchiveNames()
 	var list []cni.ArchiveState
@@ -56,8 +56,8 @@ func (s ArchiveStore) Archives() ([]cni.ArchiveState, error) {
 	return list, err
 }
 
-// ReadArchive calls each with each file of an archive, in the order in which they were archived, and stops at its first error. The
-// whole archive is read and compared with its checksum before the first call.
+// ReadArchive calls each with each file of an archive, in order, and stops at its first error. It compares the whole
+// archive with its checksum before the first call.
 func (s ArchiveStore) ReadArchive(name string, each func(cni.File) error) error {
 	var fromEach error
 	err := s.open(name, func(f state.File) error {
@@ -75,7 +75,7 @@ func (s ArchiveStore) ReadArchive(name string, each func(cni.File) error) error 
 	return cmp.Or(fromEach, err)
 }
 
-// open reads an archive. Its error names the archive and what can be done.
+// open calls read with an archive. Its error names the archive and what an operator can do.
 func (s ArchiveStore) open(name string, read func(state.File) error) error {
 	f, err := s.OpenArchive(name)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 	indexMember = "orphan-reaper.index.jsonl"
 )
 
-// The bounds of an archive's members, for the writer as for the reader.
+// The size limits of an archive's members, for writing and reading.
 const (
 	mostAbout = 64 << 10
 	mostIndex = 64 << 20
@@ -43,8 +43,8 @@ type about struct {
 	Bytes   int64     `json:"bytes"`
 }
 
-// archived is a line of the second member. Path is for messages: JSON cannot hold each byte that a name may, so the name comes from the
-// tar header. The two times hide those of File.
+// archived is a line of the second member. Path is only for messages: JSON cannot hold every byte of a name, so the
+// name comes from the tar header. The two times replace those of File.
 type archived struct {
 	Path string `json:"path"`
 	*cni.File
@@ -52,7 +52,7 @@ type archived struct {
 	Changed stamp `json:"changed,omitzero"`
 }
 
-// stamp is seconds and nanoseconds: a file's time may be of any year, and JSON's may not.
+// stamp is seconds and nanoseconds: a file's time may have a year that JSON's time format cannot hold.
 type stamp [2]int64
 
 func stampOf(t time.Time) stamp {
@@ -69,7 +69,7 @@ func (s stamp) time() time.Time {
 	return time.Unix(s[0], s[1]).UTC()
 }
 
-// usualLine is how long a line of the index is where the names are not long.
+// usualLine is the usual length of a line of the index.
 const usualLine = 800
 
 // describe makes the first two members.
@@ -100,8 +100,8 @@ func describe(at time.Time, files []cni.File) (head, index []byte, err error) {
 	return append(head, '\n'), lines.Bytes(), err
 }
 
-// memberName is the file's path without the first slash, "" where splitName would not give
-// back directory and name.
+// memberName returns the file's path without the first slash, or "" if splitName would not return its directory and
+// name.
 func memberName(f *cni.File) string {
 	if len(f.Dir) < 2 || f.Dir[0] != '/' || path.Clean(f.Dir) != f.Dir || strings.ContainsAny(f.Name, "/\x00") ||
 		f.Name == "" || f.Name == "." || f.Name == ".." || strings.Contains(f.Dir, "\x00") {
@@ -125,7 +125,7 @@ func writeArchive(to io.Writer, head, index []byte, files []cni.File) error {
 		return err
 	}
 	w := tar.NewWriter(zip)
-	// The format of GNU tar allows any byte in a name, and GNU tar reports no unknown keywords.
+	// The GNU format allows any byte in a name, and GNU tar warns of no unknown keywords.
 	member := func(h tar.Header, data []byte) error {
 		h.Typeflag, h.Format, h.Size = tar.TypeReg, tar.FormatGNU, int64(len(data))
 		if err := w.WriteHeader(&h); err != nil {
@@ -240,7 +240,7 @@ func walkArchive(from io.Reader, each func(cni.File) error) error {
 	} else if !errors.Is(err, io.EOF) {
 		return err
 	}
-	// gzip compares its checksum at the very end; tar ends before its padding does.
+	// gzip compares its checksum at its end, which is after the padding that follows the end of the tar file.
 	_, err = io.CopyN(io.Discard, r.zip, mostAbout)
 	if err == nil {
 		return errors.New("it does not end where it should")

@@ -18,16 +18,16 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
 
-// dirHandle is a directory that is open while its files are removed or written back.
+// dirHandle is an open directory whose files are removed or restored.
 type dirHandle struct {
 	b       *batch
 	path    string       // for messages
 	dir     *beneath.Dir // nil because of err
 	err     error
-	files   []int // of the batch
+	files   []int // indexes in the batch
 	lockFD  int   // -1 until the first address
-	lockErr error // why the lock was not had: it is not waited for twice
-	dead    error // what makes any further try in this directory useless
+	lockErr error // why the lock could not be acquired; it is not tried twice
+	fatal   error // what makes any further try in this directory useless
 	changed bool
 }
 
@@ -36,9 +36,8 @@ func (d *dirHandle) close() {
 	d.dir.Close()
 }
 
-// openDir opens the configured directory that dir is in, and steps down from it. On the way, and unlike below the
-// kubelet's root, a mount is right: nodes keep the caches on a tmpfs, so that a boot clears
-// them.
+// openDir opens the configured directory that contains dir, and steps down from it. Unlike below the kubelet's root, a
+// mount on the way is allowed: some nodes keep the caches on a tmpfs, which a boot clears.
 func (b *batch) openDir(dir string, bases []string) *dirHandle {
 	d := &dirHandle{b: b, path: dir, lockFD: -1}
 	base := ""
@@ -68,7 +67,7 @@ func (d *dirHandle) handle(ctx context.Context) {
 	case errors.Is(d.err, unix.ENOENT) && !d.b.restore:
 		d.setAll(policy.Gone, nil)
 	case errors.Is(d.err, unix.ENOENT):
-		d.setAll(policy.Refused, fmt.Errorf("%w; it is not made again: make it and try once more", d.err))
+		d.setAll(policy.Refused, fmt.Errorf("%w; it is not created; create it and try again", d.err))
 	case d.err != nil:
 		d.setAll(resultOf(d.err), d.err)
 	case d.b.restore:
@@ -86,11 +85,12 @@ func (d *dirHandle) setAll(result policy.Result, err error) {
 	}
 }
 
-// each does one step with each file, with an address under the lock, which the plugin then waits for no longer than for one file.
+// each does one step with each file. It holds the lock of an address only for one file, so that the plugin waits
+// briefly.
 func (d *dirHandle) each(ctx context.Context, files []int, step func(f *cni.File) (policy.Result, error)) {
 	for _, i := range files {
 		f := &d.b.files[i]
-		err := d.dead
+		err := d.fatal
 		if ctx.Err() != nil {
 			err = fmt.Errorf("%w: %w", confine.ErrNotBegun, ctx.Err())
 		}
@@ -105,14 +105,14 @@ func (d *dirHandle) each(ctx context.Context, files []int, step func(f *cni.File
 		result, err := step(f)
 		unlock()
 		if change.Is(err, unix.EROFS, unix.EIO, unix.ENOTCONN, unix.ESTALE) {
-			d.dead = err // the next file would fail, too
+			d.fatal = err // the next file would fail too
 		}
 		d.b.set(i, result, err)
 	}
 }
 
-// sync makes what was done in the directory durable: the names in it by fsync(2), and the content of
-// its files with them by syncfs(2), which is one call for all.
+// sync makes the changes in the directory durable: its names by fsync(2), or its names and the content of all its
+// files by syncfs(2).
 func (d *dirHandle) sync(op string, files []int) {
 	if !d.changed {
 		return
@@ -129,13 +129,13 @@ func (d *dirHandle) sync(op string, files []int) {
 	}
 	err = fmt.Errorf("not synced: %w", beneath.PathError(op, d.path, err))
 	for _, i := range files {
-		if r := d.b.out[i].Result; r == policy.Done || r == policy.Gone || r == begun {
+		if r := d.b.out[i].Result; r == policy.Done || r == policy.Gone || r == writtenAside {
 			d.b.set(i, policy.Failed, err)
 		}
 	}
 }
 
-// filePath is a path for messages; no call gets it.
+// filePath returns a path for messages; no system call gets it.
 func (d *dirHandle) filePath(name string) string { return path.Join(d.path, name) }
 
 func (d *dirHandle) before(op, name string) {

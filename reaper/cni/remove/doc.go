@@ -2,15 +2,15 @@
 // may be on any file system, so there is no quarantine: files are removed in place, and the caller archives
 // them first and passes them with their content. The package decides nothing and touches no pod directory.
 //
-// Why it is safe, beside what package removal documents of handles, names and Landlock:
+// Why it is safe, besides the reasons of package removal for handles, names and Landlock:
 //
 //   - A file is removed only while device, inode, size, change time and content are those of the
 //     archive, from a directory at or below a configured one. A mount on the way to it is
 //     allowed, a symbolic link below the configured directory is not.
 //   - A cache file has no lock, so it is moved aside within its directory before the last check.
-//     A file that a program writes meanwhile is found by that check and moved back, or keeps the
-//     name. The remaining gap is a program that opened the old file before the move, without
-//     truncating it, and writes after the last check; no CNI library does that.
+//     That check finds a file that a program has written meanwhile, and moves it back. The
+//     remaining gap is a program that opened the old file before the move, without truncating it,
+//     and writes after the last check; no CNI library does that.
 //   - An address is read again and removed under the lock of host-local itself, as old and new
 //     versions lock it. A missing lock file is created, as the plugin does, and never unlinked;
 //     its directory is never created. If another process holds the lock for seconds, that is

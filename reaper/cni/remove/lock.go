@@ -14,10 +14,9 @@ import (
 // lockName is the file in a network's directory that host-local locks with flock(2).
 const lockName = "lock"
 
-// lockWait is how long a batch waits in all for locks. The plugin holds one for as long as
-// it needs to find a free address, milliseconds even in a large range; a process that holds it for
-// seconds hangs or was stopped. The batches after it do not wait for that lock again: 300,000
-// addresses of one network are some 150 batches.
+// lockWait is how long a batch waits in total for locks. The plugin holds a lock for the milliseconds that it needs to
+// find a free address; a process that holds it for seconds hangs or was stopped. Later batches do not wait for that
+// lock: 300,000 addresses of one network are some 150 batches.
 const lockWait = 5 * time.Second
 
 var errLocked = errors.New("is locked by another process, which lslocks shows")
@@ -29,11 +28,10 @@ var errLocked = errors.New("is locked by another process, which lslocks shows")
 //     0750 (plugins/ipam/host-local/backend/disk/lock.go; alexflint/go-filemutex);
 //   - before, flock(LOCK_EX) on the directory itself.
 //
-// Each version acquires only one of the two, so to acquire both, the directory first, excludes all versions
-// without a deadlock. No lock of another network is held then.
+// Each version acquires only one of the two, so acquiring both, the directory first, excludes all versions without a
+// deadlock. No lock of another network is held at the same time.
 //
-// A missing lock file is made as the plugin makes it. Without it no process would be
-// excluded: the next ADD would make it, and lock that. It is never
+// A missing lock file is created as the plugin creates it, since the next ADD would create and lock it. It is never
 // unlinked: a process that has it open would hold a lock on a file without a name.
 func (d *dirHandle) lock(ctx context.Context) (unlock func(), err error) {
 	if d.lockErr != nil {
@@ -58,10 +56,10 @@ func (d *dirHandle) lock(ctx context.Context) (unlock func(), err error) {
 		}
 		var same bool
 		if same, err = d.lockIsThere(); same {
-			delete(d.b.r.notHad, d.path)
+			delete(d.b.r.timedOut, d.path)
 			return unlock, nil
 		}
-		// The file was replaced: the next process will lock the new one.
+		// The file was replaced, and other processes lock the new one.
 		beneath.Close(d.lockFD)
 		d.lockFD = -1
 		if err != nil {
@@ -78,7 +76,7 @@ func (d *dirHandle) lock(ctx context.Context) (unlock func(), err error) {
 func (d *dirHandle) openLock() (int, error) {
 	name := lockName
 	d.before("openat", name)
-	// O_NONBLOCK and O_NOFOLLOW: a file that is not regular is refused below, not waited for.
+	// With O_NONBLOCK and O_NOFOLLOW a FIFO or link does not block; it is refused below.
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Openat(d.dir.FD(), lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o750)
 	})
@@ -108,9 +106,8 @@ func (d *dirHandle) lockIsThere() (bool, error) {
 	return beneath.DirID(&st) == locked, nil
 }
 
-// wait acquires flock(2) on fd. It polls, since a call that waits has no
-// deadline. A process that waits in the kernel gets the lock first, so it polls every few
-// milliseconds: even between two plugins that alternate there is a gap of about a millisecond.
+// wait acquires flock(2) on fd. It polls, since a blocking call has no deadline. A process that waits in the kernel
+// gets the lock first, so it polls every few milliseconds: even two plugins that alternate leave a gap of about one.
 func (d *dirHandle) wait(ctx context.Context, fd int, path string) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 4*time.Millisecond) {
 		err := beneath.Uninterrupted(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
@@ -120,8 +117,8 @@ func (d *dirHandle) wait(ctx context.Context, fd int, path string) error {
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return beneath.PathError("flock", path, err)
 		}
-		if d.b.patience <= 0 || d.b.r.notHad[d.path] {
-			d.b.r.notHad[d.path] = true
+		if d.b.patience <= 0 || d.b.r.timedOut[d.path] {
+			d.b.r.timedOut[d.path] = true
 			return fmt.Errorf("%s %w", path, errLocked)
 		}
 		d.b.patience -= pause

@@ -124,8 +124,8 @@ func TestCNILockHeldForManyBatches(t *testing.T) {
 	}
 	flockEnd(h.lock)
 	ended(t, x.take(a), policy.Done)
-	if len(x.r.notHad) != 0 {
-		t.Errorf("it was had, and %v are not waited for", x.r.notHad)
+	if len(x.r.timedOut) != 0 {
+		t.Errorf("it was had, and %v are not waited for", x.r.timedOut)
 	}
 }
 

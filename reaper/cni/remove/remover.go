@@ -16,35 +16,35 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
 
-// Remover removes and restores files of CNI. Safe for use by several goroutines; one batch runs at a time.
+// Remover removes and restores CNI files. Safe for use by several goroutines; one batch runs at a time.
 type Remover struct {
-	// dirs returns, at each batch, in and below which directories files may be removed or put back; nil: in none.
+	// dirs returns, for each batch, the directories in and below which files may be removed or restored. nil allows none.
 	dirs     func() []string
 	open     *beneath.Opener
 	run      *confine.Runner
-	lockWait time.Duration // how long a batch waits in all for host-local's locks
-	// notHad are the networks whose lock the last batch waited for in vain: the next asks for it once and does not wait. Only the
-	// thread of a batch uses it.
-	notHad map[string]bool
-	guards guards
+	lockWait time.Duration // how long a batch waits in total for host-local's locks
+	// timedOut has the networks for whose lock the last batch waited in vain: the next batch tries once and does not
+	// wait. Only the thread of a batch uses it.
+	timedOut map[string]bool
+	guards   guards
 }
 
-// guards are the checks between steps, as values so that a test can disable one and show
-// what is lost without it. New sets them all and nothing else does.
+// guards are the checks between steps, as values so that a test can disable one and show the consequence. Only Open
+// sets them, and sets all.
 type guards struct {
 	noreplace uint // renameat2's flag
 	locks     bool // acquire host-local's lock
 	aside     bool // move a cache file aside and check it again before it is removed
-	// before is called before each system call that changes the disk, on the batch's own
-	// thread; nil but in tests.
+	// before is called before each system call that changes the disk, on the batch's own thread. Only tests set it.
 	before func(op, name string)
 }
 
-// grace is how long a batch waits, after its context has ended, for the call that is under way.
+// grace is how long a batch waits for a pending system call after its context has ended.
 const grace = 10 * time.Second
 
-// Open makes a Remover. dirs returns, at each batch, in and below which directories files may be removed or put back: the cache
-// directories, and host-local's data directories, of which the network configuration may name more at any time. nil: none may.
+// Open returns a Remover. dirs returns, for each batch, the directories in and below which files may be removed or
+// restored: the cache directories and host-local's data directories, which the network configuration may change. nil
+// allows none.
 func Open(dirs func() []string, log *slog.Logger) (*Remover, error) {
 	open, err := beneath.New(false)
 	if err != nil {
@@ -55,34 +55,32 @@ func Open(dirs func() []string, log *slog.Logger) (*Remover, error) {
 
 func newRemover(dirs func() []string, open *beneath.Opener, run *confine.Runner) *Remover {
 	return &Remover{
-		dirs: dirs, open: open, run: run, lockWait: lockWait, notHad: map[string]bool{},
+		dirs: dirs, open: open, run: run, lockWait: lockWait, timedOut: map[string]bool{},
 		guards: guards{noreplace: unix.RENAME_NOREPLACE, locks: true, aside: true},
 	}
 }
 
 var errNoPermit = errors.New("this process may not change the node now")
 
-// RemoveCNI removes CNI's files, which the caller has archived and synced, with a permit of the gate. It
-// removes a file only if device, inode, size, change time and content are still those of the archive. A missing
-// file is Gone; a different file, or one that is not regular, is Refused. The results are in the order of the
-// files, and are returned after the directories are synced.
+// RemoveCNI removes CNI's files, which the caller has archived and synced, with a permit of the gate. It removes a
+// file only if device, inode, size, change time and content are still those of the archive. A missing file is Gone; a
+// different file, or one that is not regular, is Refused. RemoveCNI syncs the directories and returns the results in
+// the order of the files.
 //
-// A cache file has no lock. It is first moved aside in its own directory, so that no program finds it any more,
-// checked again, and then removed. If a program replaced it in between, the check finds the replacement, and it
-// is moved back. A run that was killed between the two leaves NAME.~orphan-reaper; RemoveCNI with the same
-// files finishes it.
+// A cache file has no lock. It is moved aside in its own directory, so that no program finds it, checked again, and
+// then removed. If the check finds that a program replaced it, the replacement is moved back. A killed run may leave
+// NAME.~orphan-reaper; RemoveCNI with the same files finishes it. An address is read again and removed under
+// host-local's own lock.
 //
-// An address is read again and removed under host-local's own lock.
-//
-// The context, and a file system that does not answer, end RemoveCNI as they end Runner.Run of package confine.
+// If the context ends or a file system hangs, RemoveCNI ends as Runner.Run of package confine does.
 func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
 	return r.change(ctx, files, permit.MayRemove(), false)
 }
 
-// RestoreCNI writes files back that RemoveCNI has removed, with a permit of the gate, and with mode, owner, modification
-// time and SELinux label. It never replaces anything and makes no directory. No file has its
-// name before its content is on the disk. An address is written back only if it is still free,
-// under the lock. One that is there as it was is Gone: it is synced, and that is all.
+// RestoreCNI writes back files that RemoveCNI has removed, with a permit of the gate, and with mode, owner,
+// modification time and SELinux label. It never replaces anything and creates no directory. A file gets its name only
+// when its content is on disk. An address is written back under the lock, and only if it is free. A file that exists
+// as it was is Gone: it is only synced.
 func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
 	return r.change(ctx, files, permit.Undoes(), true)
 }
@@ -116,7 +114,7 @@ type batch struct {
 	buf      []byte // of the file that is compared
 }
 
-// run opens all directories before it handles the first, since the thread may change nothing but what is below one that is open by then.
+// run opens all directories before it handles the first, since Confine then restricts the thread to them.
 func (b *batch) run(ctx context.Context) {
 	var bases []string
 	if b.r.dirs != nil {
@@ -150,13 +148,12 @@ func (b *batch) run(ctx context.Context) {
 	}
 }
 
-// asideSuffix ends the name that a file has between its place and its end, or before it is
-// whole and synced. No program that writes to these directories uses such a name, and for host-local
-// it is no address.
+// asideSuffix ends the name of a file before its removal, or until it is complete and synced. No program that writes
+// to these directories uses such a name, and for host-local it is not an address.
 const asideSuffix = ".~orphan-reaper"
 
-// asideName is the same for the same name, so that a second run finds it. Names of the two
-// that differ only after its length have the same; neither replaces the other.
+// asideName returns the name aside, which a second run finds again. Long names may share one; neither file then
+// replaces the other.
 func asideName(name string) string {
 	return name[:min(len(name), unix.NAME_MAX-len(asideSuffix))] + asideSuffix
 }

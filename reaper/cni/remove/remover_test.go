@@ -345,11 +345,11 @@ func TestRemoveCNIGone(t *testing.T) {
 	files := []cni.File{x.cache(1), x.address(1, "10.0.0.7")}
 	x.Must(os.RemoveAll(x.cni))
 	ended(t, x.take(files...), policy.Gone)
-	ended(t, x.restore(files...), policy.Refused, "make it")
+	ended(t, x.restore(files...), policy.Refused, "create it")
 	testkit.There(t, x.cni, false)
 	x.Mkdir(x.cni)
 	ended(t, x.take(files...), policy.Gone)
-	ended(t, x.restore(files...), policy.Refused, "make it")
+	ended(t, x.restore(files...), policy.Refused, "create it")
 	testkit.There(t, x.results, false)
 }
 

@@ -15,10 +15,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// begun is the state of a file that is written under its other name.
-const begun policy.Result = "begun"
+// writtenAside is the state of a file that is written under its name aside.
+const writtenAside policy.Result = "written"
 
-// restore writes files back, those one after the other that have the same other name.
+// restore writes files back. Files with the same name aside are written one after the other.
 func (d *dirHandle) restore(ctx context.Context) {
 	for files := d.files; len(files) > 0; {
 		var now, later []int
@@ -36,23 +36,22 @@ func (d *dirHandle) restore(ctx context.Context) {
 	}
 }
 
-// restoreTogether writes all files under their other names, syncs them, and then renames them to their own, so
-// that no program finds a partial file, also after a power cut. A second run after a kill finds:
+// restoreTogether writes all files under their names aside, syncs them, and then renames them to their own names, so
+// that no program finds a partial file, even after a power cut. If it is killed after a step, a second run does this:
 //
-//  1. begun: files and a part of one under the other names: begin again;
-//  2. synced: the same;
-//  3. renamed: the files as they were: Gone, once they are synced.
+//  1. written or synced: removes the files aside and writes them again;
+//  2. renamed: finds the files as they were: Gone, once they are synced.
 func (d *dirHandle) restoreTogether(ctx context.Context, files []int) {
-	d.each(ctx, files, d.begin)
+	d.each(ctx, files, d.writeAside)
 	var written []int
 	for _, i := range files {
-		if d.b.out[i].Result == begun {
+		if d.b.out[i].Result == writtenAside {
 			written = append(written, i)
 		}
 	}
 	d.sync("syncfs", files)
-	d.dead = nil // one file that cannot be written keeps none from its name that can
-	d.each(ctx, slices.DeleteFunc(slices.Clone(written), func(i int) bool { return d.b.out[i].Result != begun }), d.giveName)
+	d.fatal = nil // the files that were written can still be renamed
+	d.each(ctx, slices.DeleteFunc(slices.Clone(written), func(i int) bool { return d.b.out[i].Result != writtenAside }), d.giveName)
 	for _, i := range written {
 		if d.b.out[i].Result != policy.Done {
 			_, _ = d.unlink(asideName(d.b.files[i].Name))
@@ -61,15 +60,15 @@ func (d *dirHandle) restoreTogether(ctx context.Context, files []int) {
 	d.sync("fsync", files)
 }
 
-// begin writes a file under its other name.
-func (d *dirHandle) begin(c *cni.File) (policy.Result, error) {
+// writeAside writes a file under its name aside.
+func (d *dirHandle) writeAside(c *cni.File) (policy.Result, error) {
 	if result, err := d.vacant(c.Name, c); result != "" {
 		return result, err
 	}
 	if err := d.write(asideName(c.Name), c); err != nil {
-		return d.left("write", c.Name, err)
+		return d.failure("write", c.Name, err)
 	}
-	return begun, nil
+	return writtenAside, nil
 }
 
 // giveName renames a file to its own name. It replaces no other file.
@@ -79,30 +78,30 @@ func (d *dirHandle) giveName(c *cni.File) (policy.Result, error) {
 		return policy.Refused, fmt.Errorf("%s was made meanwhile", d.filePath(c.Name))
 	}
 	if err != nil {
-		return d.left("renameat2", c.Name, err)
+		return d.failure("renameat2", c.Name, err)
 	}
 	return policy.Done, nil
 }
 
-// vacant returns "" where nothing has the name, else why the file is not written.
+// vacant returns "" if nothing has the name, and otherwise the result of the file and the reason.
 func (d *dirHandle) vacant(name string, c *cni.File) (policy.Result, error) {
 	st, err := beneath.StatName(d.dir.FD(), name)
 	if errors.Is(err, unix.ENOENT) {
 		return "", nil
 	}
 	if err != nil {
-		return d.left("statx", name, err)
+		return d.failure("statx", name, err)
 	}
 	id := fileIDOf(&st)
-	if _, err := d.known(name, id, c.Data); err == nil {
+	if _, err := d.verify(name, id, c.Data); err == nil {
 		d.changed = true // the run before may not have synced
 		return policy.Gone, nil
 	}
 	found, todo := typeName(st.Mode), ""
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-	case d.part(name, &st, c):
-		// Another process may be about to write the rest, so it is kept.
+	case d.isPart(name, &st, c):
+		// Another process may be writing the rest, so the file is kept.
 		found = fmt.Sprintf("a file with only the first %d of its %d bytes", st.Size, len(c.Data))
 		todo = "; a power cut can leave such a file: if no program is writing it, remove it and give the command again"
 	case c.Kind == cni.Address:
@@ -114,16 +113,16 @@ func (d *dirHandle) vacant(name string, c *cni.File) (policy.Result, error) {
 		time.Unix(0, id.Ctime).UTC().Format(time.RFC3339), todo)
 }
 
-// part reports whether name is a file with the beginning of the content to write, or all of it.
-func (d *dirHandle) part(name string, st *unix.Statx_t, c *cni.File) bool {
+// isPart reports whether name is a file with a prefix of the content to write, or with all of it.
+func (d *dirHandle) isPart(name string, st *unix.Statx_t, c *cni.File) bool {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > uint64(len(c.Data)) {
 		return false
 	}
-	_, err := d.known(name, fileIDOf(st), c.Data[:st.Size])
+	_, err := d.verify(name, fileIDOf(st), c.Data[:st.Size])
 	return err == nil
 }
 
-// write writes the whole file under its other name.
+// write writes the whole file under its name aside.
 func (d *dirHandle) write(aside string, c *cni.File) error {
 	fd, err := d.create(aside)
 	if errors.Is(err, unix.EEXIST) {
@@ -138,7 +137,7 @@ func (d *dirHandle) write(aside string, c *cni.File) error {
 	d.changed = true
 	err = change.Write(fd, c.Data)
 	if err == nil {
-		err = dress(fd, c)
+		err = restoreAttributes(fd, c)
 	}
 	if err = change.Close(fd, err); err != nil {
 		_, _ = d.unlink(aside)
@@ -151,14 +150,13 @@ func (d *dirHandle) create(name string) (int, error) {
 	return change.Create(d.dir, name)
 }
 
-// dropPart removes what an interrupted run had written of the same file. Anything else
-// under that name is kept.
+// dropPart removes a part of the same file that an interrupted run has written. It keeps any other file.
 func (d *dirHandle) dropPart(aside string, c *cni.File) error {
 	st, err := beneath.StatName(d.dir.FD(), aside)
 	if err != nil {
 		return err
 	}
-	if !d.part(aside, &st, c) {
+	if !d.isPart(aside, &st, c) {
 		return fmt.Errorf("an interrupted run has left %q; inspect it and remove it", d.filePath(aside))
 	}
 	if result, err := d.unlink(aside); result != policy.Done && result != policy.Gone {
@@ -167,8 +165,8 @@ func (d *dirHandle) dropPart(aside string, c *cni.File) error {
 	return nil
 }
 
-// dress restores the file's owner, mode, label and modification time.
-func dress(fd int, c *cni.File) error {
+// restoreAttributes restores the file's owner, mode, label and modification time.
+func restoreAttributes(fd int, c *cni.File) error {
 	if err := unix.Fchown(fd, int(c.Owner[0]), int(c.Owner[1])); err != nil {
 		return err
 	}

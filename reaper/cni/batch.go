@@ -11,25 +11,25 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// batchSize is how many files have one archive, and are synced together.
+// batchSize is the number of files in one archive.
 const batchSize = 2048
 
-// batch is a set of files that is archived, recorded and being removed.
+// batch is an archived and recorded set of files that is being removed.
 type batch struct {
 	archive string
 	node    policy.Node
 	ended   chan []File
 }
 
-// begin archives a batch, waits for the one before it, records the intent, and begins to remove the files: the next batch is archived
-// meanwhile, since both wait for the disk.
+// begin archives a batch, waits for the batch before it, records the intent, and begins to remove the files. The next
+// batch is archived meanwhile, since both wait for the disk.
 func (w *sweep) begin(ctx context.Context, files []File, n policy.Node) {
 	permit := w.permit(n)
 	if !permit.MayRemove() {
-		return // judge has kept them already, unless the breaker opened since
+		return // judge has kept the files, unless the breaker opened since
 	}
 	w.Prober.StillCNI(ctx, files)
-	keep := w.whole(files)
+	keep := w.unchanged(files)
 	if len(keep) == 0 {
 		return
 	}
@@ -48,16 +48,16 @@ func (w *sweep) begin(ctx context.Context, files []File, n policy.Node) {
 		w.fail(ctx, keep, "cannot write to the ledger", err)
 		return
 	}
-	w.under = &batch{archive: name, node: n, ended: make(chan []File, 1)}
-	go func(ended chan<- []File) { ended <- w.Remover.RemoveCNI(ctx, permit, keep) }(w.under.ended)
+	w.running = &batch{archive: name, node: n, ended: make(chan []File, 1)}
+	go func(ended chan<- []File) { ended <- w.Remover.RemoveCNI(ctx, permit, keep) }(w.running.ended)
 }
 
-// whole returns the files that were read completely and have not changed; the others are kept.
-func (w *sweep) whole(files []File) []File {
-	keep := make([]File, 0, len(files)) // its own: the chunk's other contents end with the look
+// unchanged returns the files that were read completely and have not changed. It records the others as refused.
+func (w *sweep) unchanged(files []File) []File {
+	keep := make([]File, 0, len(files)) // a copy, so that the chunk can be freed
 	for i := range files {
 		if f := &files[i]; f.Err != "" {
-			w.ended(Ended(files[i:i+1], policy.Refused, errors.New(f.Err)))
+			w.addResults(Ended(files[i:i+1], policy.Refused, errors.New(f.Err)))
 		} else {
 			keep = append(keep, *f)
 		}
@@ -65,45 +65,45 @@ func (w *sweep) whole(files []File) []File {
 	return keep
 }
 
-// wait waits until the batch under way has been removed, and records its results.
+// wait waits for the running batch and records its results.
 func (w *sweep) wait() {
-	if w.under == nil {
+	if w.running == nil {
 		return
 	}
-	b := w.under
+	b := w.running
 	files := <-b.ended
-	w.under = nil
+	w.running = nil
 	if _, err := w.Ledger.Append(RemovedRecord(b.archive, files, b.node, w.Clock.Now())); err != nil {
-		w.errorf("cannot write to the ledger what was removed; the archive "+b.archive+" has it", err)
+		w.addError("cannot write to the ledger what was removed; the archive "+b.archive+" has it", err)
 	}
 	if !slices.ContainsFunc(files, func(f File) bool { return f.Result != policy.Refused }) {
-		// Every file is still in place. Where a process never releases a lock, every sweep would leave another such archive.
+		// Every file is still in place. If a process never releases a lock, every sweep would add such an archive.
 		if err := w.Archive.DropArchive(b.archive); err != nil {
-			w.errorf("cannot drop the archive "+b.archive+", of which nothing was removed", err)
+			w.addError("cannot drop the archive "+b.archive+", of which nothing was removed", err)
 		}
 	}
-	w.took(b.archive, files)
+	w.addRemoved(b.archive, files)
 }
 
-// took adds the results of archived files, and the command that restores the removed ones.
-func (w *sweep) took(archive string, files []File) {
+// addRemoved adds the results of archived files, and the command that restores the removed ones.
+func (w *sweep) addRemoved(archive string, files []File) {
 	removed := slices.ContainsFunc(files, func(f File) bool { return f.Result == policy.Done })
 	if undo := Undo(archive); removed && !slices.Contains(w.rep.Undo, undo) {
 		w.rep.Undo = append(w.rep.Undo, undo)
 	}
-	w.ended(files)
+	w.addResults(files)
 }
 
-func (w *sweep) errorf(what string, err error) {
+func (w *sweep) addError(what string, err error) {
 	w.rep.Errors = append(w.rep.Errors, what+": "+err.Error())
 }
 
-// fail ends the removal where it cannot be undone or recorded: the files of the batch are kept, and so is all that comes after it, since
-// the next archive would fail, too, and fill a full disk again and again.
+// fail keeps the files of a batch that cannot be archived or recorded, and all later files: the next archive would
+// fail too, and fill the disk again.
 func (w *sweep) fail(ctx context.Context, keep []File, what string, err error) {
-	w.over = true
+	w.aborted = true
 	text := what + ", so nothing more of CNI is removed: " + err.Error()
-	w.ended(Ended(keep, policy.Failed, errors.New(what)))
+	w.addResults(Ended(keep, policy.Failed, errors.New(what)))
 	w.rep.Errors = append(w.rep.Errors, text)
 	w.Log.ErrorContext(ctx, "the sweep over the CNI directories was cut short", slog.String("error", text))
 }
@@ -124,18 +124,18 @@ func (w *sweep) finish(ctx context.Context, permit policy.Permit) {
 		rec.By = policy.KnownUser(e.By)
 		if err != nil {
 			rec.Err = err.Error()
-			w.errorf("cannot finish what the archive "+name+" was made for", err)
+			w.addError("cannot finish what the archive "+name+" was made for", err)
 		}
 		if _, err := w.Ledger.Append(rec); err != nil {
-			w.errorf("cannot write to the ledger what was removed; the archive "+name+" has it", err)
+			w.addError("cannot write to the ledger what was removed; the archive "+name+" has it", err)
 			return
 		}
-		w.took(name, ended)
+		w.addRemoved(name, ended)
 	}
 }
 
-// batchName names the archives of a sweep by their time. Two sweeps have different names, also within one millisecond, and when the clock
-// is set back.
+// batchName names the archives of a sweep by their time. The names of two sweeps differ, even within one millisecond
+// or after the clock was set back.
 func (s *Sweeper) batchName(now policy.Instant) string {
 	at := now.Wall.Truncate(time.Millisecond)
 	if !at.After(s.lastArchive) {
@@ -145,12 +145,12 @@ func (s *Sweeper) batchName(now policy.Instant) string {
 	return ArchivePrefix + strings.ReplaceAll(at.UTC().Format("20060102-150405.000"), ".", "-")
 }
 
-// dropOld drops the archives that are older than the retention: they hold caches of sandboxes long gone. One that cannot be read
-// has no age.
+// dropOld drops the archives that are older than the retention. An archive that cannot be read is kept, since its age
+// is unknown.
 func (w *sweep) dropOld() {
 	archives, err := w.Archive.Archives()
 	if err != nil {
-		w.errorf("cannot list the archives", err)
+		w.addError("cannot list the archives", err)
 		return
 	}
 	now := w.Clock.Now()
@@ -159,7 +159,7 @@ func (w *sweep) dropOld() {
 			continue
 		}
 		if err := w.Archive.DropArchive(a.Name); err != nil {
-			w.errorf("cannot drop the archive "+a.Name, err)
+			w.addError("cannot drop the archive "+a.Name, err)
 		}
 	}
 }

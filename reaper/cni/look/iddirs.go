@@ -17,10 +17,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// usualTaskDirs returns the directories with an entry for each container that runs: containerd's bundles (shim v2,
-// and v1 before containerd 2.0) and its runc's states, by namespace, also of the
-// distributions that bring their own containerd; those of runc and crun without containerd;
-// and the run directories of CRI-O and Podman. All are on tmpfs.
+// usualTaskDirs returns the directories with an entry for each running container: by namespace, containerd's bundles
+// (shim v2, and v1 before containerd 2.0) and runc states, also those of distributions with their own containerd; the
+// states of runc and crun without containerd; and the run directories of CRI-O and Podman. All are on tmpfs.
 func usualTaskDirs() []string {
 	dirs := []string{"/run/runc", "/run/crun", "/run/containers/storage/*-containers", "/run/docker/runtime-runc/*"}
 	for _, state := range [...]string{
@@ -31,20 +30,18 @@ func usualTaskDirs() []string {
 	return dirs
 }
 
-// usualStores have an entry for each container of another engine. A running one is found by
-// its task or cgroup wherever its store is, and a stopped one has no network any more
-// (each of these engines tears it down when the container stops). So a store in another place
-// hides nothing that lives.
+// usualStores have an entry for each container of another engine. A store at another path does not hide a living
+// container: a running one has a task or cgroup, and these engines tear down the network of a stopped one.
 var usualStores = []string{
 	"/var/lib/docker/containers",
-	"/var/lib/containers/storage/*-containers", // Podman's and CRI-O's: what CRI-O has and does not list, it will remove itself
+	"/var/lib/containers/storage/*-containers", // Podman's and CRI-O's; CRI-O itself removes those that it does not list
 	"/var/lib/nerdctl/*/containers/*",
 }
 
-// criNamespace is where containerd keeps what its CRI made; any other is another engine's.
+// criNamespace is containerd's namespace for containers of the CRI; other namespaces belong to other engines.
 const criNamespace = "k8s.io"
 
-// idDirs are the container IDs that some directories have an entry for.
+// idDirs are the container IDs for which some directories have an entry.
 type idDirs struct {
 	r     *Reader
 	found map[string]idDir
@@ -54,7 +51,7 @@ type idDirs struct {
 
 type idDir struct {
 	path  string
-	under string // what stood for a "*" at the end
+	under string // the name that matched a "*" at the end
 }
 
 const (
@@ -84,7 +81,7 @@ func (r *Reader) idDirs(ctx context.Context, patterns []string) idDirs {
 	return all
 }
 
-// read walks a pattern: path was reached, rest is still to match.
+// read reads the directories that match the pattern rest below path.
 func (d *idDirs) read(path string, rest []string, under string) {
 	for len(rest) > 0 && !strings.Contains(rest[0], "*") {
 		path, rest = filepath.Join(path, rest[0]), rest[1:]
@@ -119,7 +116,7 @@ func (d *idDirs) read(path string, rest []string, under string) {
 	}
 }
 
-// fail keeps the first error. A path that does not exist, or is no directory, has no entries.
+// fail keeps the first error, except of a path that does not exist or is not a directory.
 func (d *idDirs) fail(path string, err error) {
 	if err != nil && d.err == nil && !beneath.Gone(err) && !errors.Is(err, unix.ENOTDIR) {
 		d.err = fmt.Errorf("%s: %w", clean.Name(path), err)

@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	errAltered  = errors.New("it was changed or replaced since it was archived")
+	errChanged  = errors.New("it was changed or replaced since it was archived")
 	errIsMount  = errors.New("something is mounted on it")
-	errOtherWay = errors.New("something else came to lie there while it was moved back")
+	errInTheWay = errors.New("something else came to lie there while it was moved back")
 )
 
 func fileIDOf(st *unix.Statx_t) cni.FileID {
@@ -26,8 +26,8 @@ func fileIDOf(st *unix.Statx_t) cni.FileID {
 	}
 }
 
-// known returns an error unless name is the regular file want, with the content data.
-func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
+// verify returns an error unless name is the regular file want with the content data.
+func (d *dirHandle) verify(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
 	st, err := beneath.StatName(d.dir.FD(), name)
 	switch {
 	case err != nil:
@@ -37,26 +37,26 @@ func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return st, fmt.Errorf("it is %s by now", typeName(st.Mode))
 	case !sameFile(want, &st):
-		return st, errAltered
+		return st, errChanged
 	}
-	// The opened file is judged; the name may be another file's since it was checked.
+	// Check the opened file too: it may have replaced the one that was checked.
 	fd, st, err := d.dir.RootFile(name, unix.DT_REG)
 	if err != nil {
 		return st, err
 	}
 	defer beneath.Close(fd)
 	if !sameFile(want, &st) {
-		return st, errAltered
+		return st, errChanged
 	}
 	if want.Size != int64(len(data)) {
-		return st, errAltered
+		return st, errChanged
 	}
 	if d.b.buf == nil {
 		d.b.buf = make([]byte, 0, 64<<10)
 	}
 	got, err := beneath.ReadInto(fd, d.b.buf[:0], want.Size, want.Size)
 	if errors.Is(err, beneath.ErrTooLong) || err == nil && !bytes.Equal(got, data) {
-		return st, errAltered
+		return st, errChanged
 	}
 	d.b.buf = got
 	return st, err
@@ -73,17 +73,17 @@ func sameFile(want cni.FileID, st *unix.Statx_t) bool {
 
 func typeName(mode uint16) string {
 	if mode&unix.S_IFMT == unix.S_IFLNK {
-		return "a symbolic link" // as records have had it
+		return "a symbolic link" // existing records have this text
 	}
 	return beneath.TypeName(mode)
 }
 
-// left returns the result of a file that was not changed because of an error.
-func (d *dirHandle) left(op, name string, err error) (policy.Result, error) {
+// failure returns the result of a file that was not changed because of an error.
+func (d *dirHandle) failure(op, name string, err error) (policy.Result, error) {
 	return resultOf(err), explain(beneath.PathError(op, d.filePath(name), err))
 }
 
-// resultOf returns Refused for a file that is not as it was, and Failed for an error of the file system.
+// resultOf returns Refused for a file that has changed, and Failed for an error of the file system.
 func resultOf(err error) policy.Result {
 	if _, ok := errors.AsType[unix.Errno](err); !ok || change.Is(err, unix.ELOOP, unix.ENOTDIR, unix.EXDEV, unix.ENXIO, unix.EEXIST) {
 		return policy.Refused
@@ -91,7 +91,7 @@ func resultOf(err error) policy.Result {
 	return policy.Failed
 }
 
-// explain adds what can be done.
+// explain adds what an operator can do about the error.
 func explain(err error) error {
 	if errors.Is(err, unix.EXDEV) {
 		return fmt.Errorf("%w (it is a mount of its own)", err)
@@ -106,26 +106,27 @@ func (d *dirHandle) unlink(name string) (policy.Result, error) {
 		return policy.Gone, nil
 	}
 	if err != nil {
-		return d.left("unlinkat", name, err)
+		return d.failure("unlinkat", name, err)
 	}
 	d.changed = true
 	return policy.Done, nil
 }
 
-// remove removes a file; an address under its lock. A second run after a kill finds, of a cache file:
+// remove removes a file. For an address the caller holds the lock. If it is killed after a step of a cache file, a
+// second run does this:
 //
-//  1. moved aside: no NAME, and the archived file under its other name: on to its end;
-//  2. removed: neither: Gone.
+//  1. moved aside: removes the archived file under its name aside;
+//  2. removed: finds neither name, so the file is Gone.
 func (d *dirHandle) remove(c *cni.File) (policy.Result, error) {
 	name := c.Name
-	st, err := d.known(name, c.ID, c.Data)
+	st, err := d.verify(name, c.ID, c.Data)
 	switch {
 	case errors.Is(err, unix.ENOENT) && c.Kind == cni.Address:
 		return policy.Gone, nil
 	case errors.Is(err, unix.ENOENT):
 		return d.finish(c, name)
 	case err != nil:
-		return d.left("open", name, err)
+		return d.failure("open", name, err)
 	case c.Kind == cni.Address || !d.b.r.guards.aside:
 		return d.unlink(name)
 	}
@@ -138,12 +139,12 @@ func (d *dirHandle) remove(c *cni.File) (policy.Result, error) {
 		return policy.Refused, fmt.Errorf("an interrupted run has left %q; inspect it and remove it", d.filePath(aside))
 	}
 	if err != nil {
-		return d.left("renameat2", name, err)
+		return d.failure("renameat2", name, err)
 	}
 	d.changed = true
 	moved, err := beneath.StatName(d.dir.FD(), aside)
 	if err != nil {
-		return d.left("statx", aside, err)
+		return d.failure("statx", aside, err)
 	}
 	if !untouched(&st, &moved) {
 		return d.putBack(name, aside)
@@ -151,35 +152,35 @@ func (d *dirHandle) remove(c *cni.File) (policy.Result, error) {
 	return d.unlink(aside)
 }
 
-// untouched reports whether the file was not written since it was read. The rename has
-// changed its change time. The modification time was long past, as policy waits for an
-// age, so that any write moves it, however coarse the file system's clock is.
+// untouched reports whether the file was not written since it was read. It ignores the change time, which the rename
+// has changed. Policy waits for an age, so the modification time is long past, and any write changes it, however coarse
+// the file system's clock is.
 func untouched(read, now *unix.Statx_t) bool {
 	want := fileIDOf(read)
 	want.Ctime = 0
 	return sameFile(want, now) && read.Mtime == now.Mtime
 }
 
-// putBack moves a file that is not the archived one back to its place.
+// putBack moves a file that is not the archived one back to its name.
 func (d *dirHandle) putBack(name, aside string) (policy.Result, error) {
 	err := d.rename(aside, name)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return policy.Gone, nil
 	case errors.Is(err, unix.EEXIST):
-		return policy.Failed, fmt.Errorf("%w; it is %q", errOtherWay, d.filePath(aside))
+		return policy.Failed, fmt.Errorf("%w; it is %q", errInTheWay, d.filePath(aside))
 	case err != nil:
-		return d.left("renameat2", aside, err)
+		return d.failure("renameat2", aside, err)
 	}
-	return d.left("renameat2", name, errAltered)
+	return d.failure("renameat2", name, errChanged)
 }
 
-// finish ends what an interrupted run had begun, for a name that does not exist.
+// finish finishes an interrupted removal of a name that does not exist.
 func (d *dirHandle) finish(c *cni.File, name string) (policy.Result, error) {
 	aside := asideName(c.Name)
 	want := c.ID
 	want.Ctime = 0
-	_, err := d.known(aside, want, c.Data)
+	_, err := d.verify(aside, want, c.Data)
 	switch {
 	case err == nil:
 		d.changed = true // the run before may not have synced
@@ -187,10 +188,10 @@ func (d *dirHandle) finish(c *cni.File, name string) (policy.Result, error) {
 	case errors.Is(err, unix.ENOENT):
 		d.changed = true
 		return policy.Gone, nil
-	case errors.Is(err, errAltered):
+	case errors.Is(err, errChanged):
 		return d.putBack(name, aside)
 	}
-	return d.left("open", aside, err)
+	return d.failure("open", aside, err)
 }
 
 func (d *dirHandle) rename(from, to string) error {
