@@ -21,6 +21,7 @@ func TestStaticPods(t *testing.T) {
 		namespace string
 		pod       string
 		certain   bool
+		static    bool // an earlier look saw that it is one
 		manifest  policy.Manifest
 		unsure    string
 		err       error
@@ -44,9 +45,10 @@ func TestStaticPods(t *testing.T) {
 			namespace: "kube-system", pod: "x", certain: true,
 			manifest: etcd, err: errors.New("no kind"), want: policy.Unknown, detail: "no kind",
 		},
-		"its own, and unread": {namespace: "kube-system", pod: "etcd-node-1", certain: true, manifest: etcd, err: errors.New("no kind"), want: policy.Yes},
-		"an API pod, unread":  {uid: api, err: errors.New("no kind"), want: policy.No},
-		"from a URL":          {namespace: "kube-system", pod: "x", certain: true, manifest: etcd, unsure: "from a URL too", want: policy.Unknown, detail: "URL"},
+		"its own, and unread":  {namespace: "kube-system", pod: "etcd-node-1", certain: true, manifest: etcd, err: errors.New("no kind"), want: policy.Yes},
+		"an API pod, unread":   {uid: api, err: errors.New("no kind"), want: policy.No},
+		"a stated UID, unread": {uid: api, static: true, err: errors.New("no kind"), want: policy.Unknown, detail: "no kind"},
+		"from a URL":           {namespace: "kube-system", pod: "x", certain: true, manifest: etcd, unsure: "from a URL too", want: policy.Unknown, detail: "URL"},
 		"runs anew": {
 			namespace: "kube-system", pod: "etcd-node-1", certain: true, manifest: etcd, runs: "etcd-node-1", created: 20,
 			want: policy.No, detail: "under another UID: " + other,
@@ -68,7 +70,7 @@ func TestStaticPods(t *testing.T) {
 		if c.manifest == (policy.Manifest{}) {
 			s.Manifests = nil
 		}
-		e := policy.Evidence{UID: static, Namespace: c.namespace, PodName: c.pod, CertainName: c.certain, ID: policy.DirID{Btime: 10}}
+		e := policy.Evidence{UID: static, Namespace: c.namespace, PodName: c.pod, CertainName: c.certain, Static: c.static, ID: policy.DirID{Btime: 10}}
 		if c.uid != "" {
 			e.UID = c.uid
 		}

@@ -329,10 +329,11 @@ func (o *oracle) parked(n *node, d *dir) {
 	o.miss(n, p, d)
 }
 
-// hidden reports whether the node shows nothing of a pod that lives: what completed and lost its log directory, or what the kubelet does not
-// want since it has no API server, where the program asks none either. docs/why-it-is-safe.md has both.
+// hidden reports whether the node shows nothing of a pod that lives: what completed and lost its log directory, what the kubelet does not
+// want since it has no API server, where the program asks none either, and what no look has shown to be a static pod, of a manifest that
+// states its UID and cannot be read. docs/why-it-is-safe.md has them.
 func (o *oracle) hidden(p *pod) bool {
-	return p.cleaned || p.deserted && o.readings.api.Silent != ""
+	return p.cleaned || p.deserted && o.readings.api.Silent != "" || p.stated && !p.known && o.readings.static.Err != nil
 }
 
 // miss has the oracle look whether a living pod got back what it has.

@@ -54,13 +54,15 @@ func (o *oracle) passed(n *node) {
 
 // idle reports whether a pass did nothing to a pod, though nothing that came up after its look forbade it.
 func (o *oracle) idle(n *node, p *pod) bool {
-	acted := slices.ContainsFunc(o.report.Outcomes, func(out policy.Outcome) bool { return out.Action.UID == p.uid })
+	acted := slices.ContainsFunc(o.report.Outcomes, func(out policy.Outcome) bool {
+		return out.Action.UID == p.uid || out.Result == policy.Gone // what an operator purged proves nothing, and the next waits for a look
+	})
 	stopped := o.open && !o.wasOpen || !o.wasDone && len(o.first) > 0
 	return !acted && !stopped && n.faults.broken < o.looked
 }
 
-// names records which pods' names the program has: it remembers a name for as long as the pod has a directory, unless it could not be
-// written down.
+// names records which pods' names the program has, and which it knows to be static: it remembers that for as long as the pod has a directory,
+// unless it could not be written down.
 func (o *oracle) names(n *node) {
 	has := map[parsers.PodUID]bool{}
 	for e := range policy.At(o.report.Pods, policy.InPlace, policy.InQuarantine, policy.Resting) {
@@ -69,6 +71,7 @@ func (o *oracle) names(n *node) {
 	}
 	for _, p := range n.pods {
 		p.named = p.named && has[p.uid]
+		p.known = has[p.uid] && (p.known || o.readings.of[p.index].static && n.faults.last < o.looked)
 	}
 }
 

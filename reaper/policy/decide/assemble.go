@@ -135,7 +135,8 @@ func (d *Ruling) addNames(c Case) {
 }
 
 // addStatic sets Evidence.Static if this look or an earlier one saw that the pod is a static one, by its sandbox or its
-// manifest, and remembers that of the pods that have a directory.
+// manifest, and remembers that of the pods that have a directory. Where only an earlier one did, it reads again whether a
+// manifest owns the pod: one that cannot be read may state its UID.
 func (d *Ruling) addStatic(c Case) {
 	m, before := &d.Memory, c.Memory.Static
 	m.Static = map[parsers.PodUID]bool{}
@@ -144,8 +145,12 @@ func (d *Ruling) addStatic(c Case) {
 	}
 	for i := range d.Pods {
 		e := &d.Pods[i].Evidence
-		if was := c.Entries[e.Entry]; e.Entry == "" || was != nil {
-			e.Static = e.Static || before[e.UID] || e.Facts[policy.FactStaticPod].Truth == policy.Yes || was != nil && was.Static
+		owned := &e.Facts[policy.FactStaticPod]
+		if was := c.Entries[e.Entry]; !e.Static && (e.Entry == "" || was != nil) {
+			e.Static = before[e.UID] || owned.Truth == policy.Yes || was != nil && was.Static
+			if e.Static && owned.Truth == policy.No && d.Look.Manifests != nil {
+				*owned = d.Look.Manifests.Fact(e, d.Look.StaticSandboxes)
+			}
 		}
 		if e.Static { // it may be put back
 			m.Static[e.UID] = true
