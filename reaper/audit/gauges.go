@@ -10,13 +10,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// values are a gauge's values by its label's; a gauge without a label has the key "". What is not
-// known is left out and has no series.
+// values maps the values of a gauge's label to the gauge's values; a gauge without a label has the key "". An unknown
+// value is omitted and has no series.
 type values map[string]float64
 
 func only(v float64) values { return values{"": v} }
 
-// gauge is one gauge that is computed as a whole.
+// gauge is one gauge whose series are computed together.
 type gauge[T any] struct {
 	vec     *prometheus.GaugeVec
 	labeled bool
@@ -24,7 +24,7 @@ type gauge[T any] struct {
 	now     values
 }
 
-// row registers one gauge. label is "" where it has none.
+// row registers one gauge. label is "" if it has none.
 func row[T any](m *Metrics, name, label, help string, of func(T) values) *gauge[T] {
 	if label == "" {
 		return &gauge[T]{vec: m.Gauges(name, help), of: of}
@@ -32,8 +32,8 @@ func row[T any](m *Metrics, name, label, help string, of func(T) values) *gauge[
 	return &gauge[T]{vec: m.Gauges(name, help, label), labeled: true, of: of}
 }
 
-// set computes the gauge. A series is removed only where its value is no longer known, so that a
-// scrape meanwhile finds the others.
+// set computes the gauge. It deletes only series whose value is no longer known, so that a concurrent scrape finds the
+// others.
 func (g *gauge[T]) set(from T) {
 	labels := func(key string) []string {
 		if g.labeled {

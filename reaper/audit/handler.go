@@ -15,21 +15,21 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// Handler writes log lines to the journal: the message with its attributes as MESSAGE,
-// for people, and each attribute as a field of its own (ORPHAN_REAPER_PATH).
+// Handler writes log lines to the journal: the message with its attributes as MESSAGE, and each attribute as its own
+// field, such as ORPHAN_REAPER_PATH.
 type Handler struct {
 	out      *sender
 	level    slog.Leveler
 	fallback slog.Handler
 	groups   []string
-	attrs    []field // of WithAttrs, resolved, in order
+	attrs    []field // resolved attributes of WithAttrs
 }
 
 // field is one attribute with its full name.
 type field struct{ name, value string }
 
-// NewHandler returns a Handler for lines of level and above. Lines go to fallback, which
-// may be nil, where there is no journal.
+// NewHandler returns a Handler for lines of level and above. If there is no journal, lines go to fallback, which may be
+// nil.
 func NewHandler(level slog.Leveler, fallback slog.Handler) *Handler {
 	return &Handler{out: &sender{send: journal.Send, timeout: sendTimeout}, level: level, fallback: fallback}
 }
@@ -72,7 +72,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	})
 	vars := map[string]string{"SYSLOG_IDENTIFIER": Identifier}
 	if !r.Time.IsZero() {
-		// When it was logged, should the journal get it late.
+		// The journal may get the line late.
 		vars[prefix+"TIME"] = r.Time.UTC().Format(time.RFC3339Nano)
 	}
 	var text strings.Builder
@@ -81,14 +81,14 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 		vars[prefix+fieldName(f.name)] = strings.ToValidUTF8(f.value, "\uFFFD")
 		fmt.Fprintf(&text, " %s=%s", f.name, quoted(f.value))
 	}
-	err := h.out.do(clean.Cut(clean.Text(text.String()), maxText), priority(r.Level), vars) //nolint:contextcheck // it is sent whatever becomes of the caller
+	err := h.out.do(clean.Cut(clean.Text(text.String()), maxText), priority(r.Level), vars) //nolint:contextcheck // it is sent even if the caller is canceled
 	if err == nil || h.fallback == nil || errors.Is(err, ErrStuck) {
-		return err // stuck: the fallback's stderr would be, too
+		return err // if journald is stuck, so is the fallback's stderr
 	}
 	return h.fallback.Handle(ctx, r)
 }
 
-// quoted puts quotes around a value that has spaces or quotes, or is empty.
+// quoted quotes a value that is empty or contains spaces, quotes or "=".
 func quoted(s string) string {
 	if s == "" || strings.ContainsAny(s, " =\"\n\t") {
 		return strconv.Quote(s)
@@ -96,8 +96,8 @@ func quoted(s string) string {
 	return s
 }
 
-// appendAttr resolves an attribute and adds it, or the attributes of a group, under its
-// full name. Empty attributes and groups are left out, as slog.Handler asks.
+// appendAttr resolves an attribute and adds it, or the attributes of a group, under its full name. It omits empty
+// attributes and groups, as slog.Handler requires.
 func appendAttr(fields []field, groups []string, a slog.Attr) []field {
 	a.Value = a.Value.Resolve()
 	if a.Equal(slog.Attr{}) {

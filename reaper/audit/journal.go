@@ -22,16 +22,15 @@ import (
 // Identifier is the SYSLOG_IDENTIFIER of all entries: journalctl -t orphan-reaper.
 const Identifier = "orphan-reaper"
 
-// prefix of our own journal fields. A client's field may not begin with an underscore
-// (systemd.journal-fields(7)).
+// prefix begins the names of our own journal fields.
 const prefix = "ORPHAN_REAPER_"
 
-// sendTimeout bounds how long one record waits for journald. A socket whose queue is full
-// makes the sender wait, and a journald that hangs never empties it.
+// sendTimeout limits how long one record waits for journald. A send blocks while the socket's queue is full, and a
+// journald that hangs never empties it.
 const sendTimeout = 5 * time.Second
 
-// ErrStuck is returned while journald accepts no record. The record was not written; it is sent
-// again later, since the ledger does not have it as sent.
+// ErrStuck is returned while journald accepts no record. The record was not written. It is sent again later, since the
+// ledger does not mark it as sent.
 var ErrStuck = errors.New("journald accepts no records")
 
 // Format is the form of records on a stream.
@@ -45,25 +44,24 @@ const (
 
 // JournalOptions are the options of NewJournal.
 type JournalOptions struct {
-	// Fallback gets the records where there is no journal: stderr. Nil makes that an error.
+	// Fallback gets the records if there is no journal. If it is nil, that is an error.
 	Fallback io.Writer
 	Format   Format // of Fallback; the zero value is text
-	// NoJournal sends everything to Fallback, as --log-format text and json ask.
+	// NoJournal sends everything to Fallback (--log-format text and json).
 	NoJournal bool
-	// Level is the least that Fallback gets; nil is all. The journal and the ledger have every record.
+	// Level is the lowest level that Fallback gets; nil is all. The journal and the ledger have every record.
 	Level slog.Leveler
 }
 
-// Journal writes records to the journal, or to a stream where there is none. Its methods
-// may be called from several goroutines.
+// Journal writes records to the journal, or to a stream if there is none. Its methods may be called from several
+// goroutines.
 type Journal struct {
 	opts JournalOptions
 	mu   sync.Mutex // one record at a time on the stream
 	out  sender
 }
 
-// NewJournal returns a Journal. Whether there is a journal may change, and is found out at each
-// record.
+// NewJournal returns a Journal. It checks for each record whether there is a journal.
 func NewJournal(opts JournalOptions) *Journal {
 	return &Journal{opts: opts, out: sender{send: journal.Send, timeout: sendTimeout}}
 }
@@ -87,7 +85,7 @@ func (j *Journal) Record(r policy.Record) error {
 	return j.write(r)
 }
 
-// write writes the record to the stream, in one write, unless its level is below the stream's.
+// write writes the record to the stream, in one write, unless its level is below opts.Level.
 func (j *Journal) write(r policy.Record) error {
 	if j.opts.Fallback == nil {
 		return errors.New("cannot show a record: no journal and no stream")
@@ -107,13 +105,12 @@ func (j *Journal) write(r policy.Record) error {
 	return nil
 }
 
-// Line returns the record as one line of a stream, with its newline: as text, the pod's
-// UID and the kind come first, where eye and grep find them; as JSON, the record as it
-// is in the ledger, with a level.
+// Line returns the record as one line of a stream, with its newline. A text begins with the pod's UID and the kind, for
+// grep. JSON has the record as in the ledger, with a level.
 func Line(r policy.Record, f Format) ([]byte, error) {
 	if f != FormatJSON {
 		uid, text := "-", Text(r)
-		if r.UID != "" { // the line has it only once
+		if r.UID != "" { // do not repeat the UID in the text
 			uid = string(r.UID)
 			text = strings.Replace(strings.Replace(text, "pod "+uid, "the pod", 1), " ("+uid+")", "", 1)
 		}
@@ -145,8 +142,7 @@ func levelOf(p journal.Priority) slog.Level {
 	return slog.LevelInfo
 }
 
-// Fields returns the journal fields of a record besides MESSAGE and PRIORITY. Fields
-// without a value are left out.
+// Fields returns the journal fields of a record except MESSAGE and PRIORITY. It omits fields without a value.
 func Fields(r policy.Record) map[string]string {
 	f := map[string]string{"SYSLOG_IDENTIFIER": Identifier}
 	set := func(name, value string) {
@@ -211,7 +207,7 @@ func Fields(r policy.Record) map[string]string {
 	return f
 }
 
-// takenFields gives the sum and each class: ORPHAN_REAPER_TAKEN_BYTES and
+// takenFields sets the fields for the sum and for each class, such as ORPHAN_REAPER_TAKEN_BYTES and
 // ORPHAN_REAPER_TAKEN_PROJECTED_BYTES.
 func takenFields(own func(name, value string), t map[string]policy.Tally) {
 	if len(t) == 0 {
@@ -254,8 +250,8 @@ func fieldName(s string) string {
 	}, s)
 }
 
-// shippedVolume is the part of one vol_data.json that the journal gets. A driver's attributes may have
-// secrets of the node, and log shippers send the journal elsewhere. The ledger has all of it.
+// shippedVolume is the part of one vol_data.json that the journal gets. A driver's attributes may contain secrets, and
+// log shippers send the journal elsewhere. The ledger has the whole file.
 type shippedVolume struct {
 	Driver string   `json:"driverName,omitempty"`
 	Handle string   `json:"volumeHandle,omitempty"`
@@ -271,7 +267,7 @@ func shippedVolumes(files map[string]string) map[string]shippedVolume {
 			Of map[string]json.RawMessage `json:"volumeAttributes"`
 		}
 		if json.Unmarshal([]byte(text), &keys) == nil {
-			_ = json.Unmarshal(keys["driverName"], &v.Driver) // one that is no text is left out
+			_ = json.Unmarshal(keys["driverName"], &v.Driver) // a value that is not a string is omitted
 			_ = json.Unmarshal(keys["volumeHandle"], &v.Handle)
 			_ = json.Unmarshal([]byte(text), &attributes)
 			maps.Copy(keys, attributes.Of)

@@ -17,7 +17,7 @@ import (
 // namespace begins the name of every metric.
 const namespace = "orphan_reaper"
 
-// reasonNone is the label of a verdict without a reason: an empty label is none at all.
+// reasonNone is the label of a verdict without a reason: Prometheus treats an empty label as missing.
 const reasonNone = "none"
 
 // The operations of orphan_reaper_failures_total besides the kinds of actions.
@@ -29,10 +29,10 @@ const (
 	OpCNI     = "cni"     // a file of CNI could not be archived or removed
 )
 
-// Metrics has the daemon's counters and gauges. A new counter is one row of NewMetrics and a method that
-// counts, a new gauge one row of lookGauges or quarantineGauges. The counters begin at 0 with each process,
-// which Prometheus treats as a counter's reset. Every series with known labels exists from the start, so that
-// its first increase is visible. The methods may be called from several goroutines.
+// Metrics has the daemon's counters and gauges. A new counter needs a line in NewMetrics and a method, a new gauge a
+// row in lookGauges or quarantineGauges. The counters begin at 0 with each process, which Prometheus treats as a reset.
+// Every series with known labels exists from the start, so that its first increase is visible. The methods may be
+// called from several goroutines.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -41,7 +41,7 @@ type Metrics struct {
 	breaker, enforcing, lastSuccess                             prometheus.Gauge
 	reported, sourceUp, sourceLastLine                          *prometheus.GaugeVec // no series before the first value
 
-	mu         sync.Mutex // guards the values of these
+	mu         sync.Mutex // guards the gauges below
 	look       []*gauge[looked]
 	quarantine []*gauge[map[string]*policy.EntryState]
 }
@@ -60,21 +60,21 @@ var (
 	}
 )
 
-// Counters adds counters, also for a product beside the core.
+// Counters registers counters. Other packages call it too.
 func (m *Metrics) Counters(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
 	m.registry.MustRegister(c)
 	return c
 }
 
-// Gauges adds gauges, also for a product beside the core.
+// Gauges registers gauges. Other packages call it too.
 func (m *Metrics) Gauges(name, help string, labels ...string) *prometheus.GaugeVec {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
 	m.registry.MustRegister(g)
 	return g
 }
 
-// NewMetrics returns metrics of a program of the given version, all at 0.
+// NewMetrics returns the metrics, all at 0, for the given version of the program.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	counter := func(name, help string) prometheus.Counter { return m.Counters(name, help).WithLabelValues() }
@@ -105,7 +105,7 @@ func NewMetrics(version string) *Metrics {
 	return m
 }
 
-// create makes every series whose labels are known.
+// create creates every series whose labels are known.
 func (m *Metrics) create() {
 	for _, r := range reports {
 		m.sightings.WithLabelValues(string(r))
@@ -130,7 +130,7 @@ func (m *Metrics) create() {
 // Registry returns the registry, for tests and for a server of metrics.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
-// Sighting counts one line in which a kubelet named a pod.
+// Sighting counts one line in which a kubelet reported a pod.
 func (m *Metrics) Sighting(r parsers.Report) { m.sightings.WithLabelValues(string(r)).Inc() }
 
 // Look counts the verdicts of one look on the pods that are not in quarantine, and sets its gauges.
@@ -155,10 +155,9 @@ func (m *Metrics) Quarantine(entries map[string]*policy.EntryState) {
 	}
 }
 
-// Orphan reports whether the metrics count an entry of the pods directory as an orphaned pod:
-// the kubelet has reported it, or nothing on the node shows that it lives: no cgroup, and no
-// sandbox or container in the runtime. One with a sandbox that is ready is none,
-// whatever a line reports: a pod can forge one. It is for counting; policy.Judge decides.
+// Orphan reports whether the metrics count an entry of the pods directory as an orphaned pod: the kubelet has reported
+// it, or it has no cgroup, and no sandbox or container in the runtime. A pod with a ready sandbox does not count,
+// since a pod can forge a log line. policy.Judge does not use it.
 func Orphan(e *policy.Evidence) bool {
 	if e.UID == "" || slices.ContainsFunc(e.Sandboxes, func(s policy.Sandbox) bool { return s.Ready }) {
 		return false
@@ -168,7 +167,7 @@ func Orphan(e *policy.Evidence) bool {
 		f[policy.FactSandbox].Truth != policy.Yes && f[policy.FactContainer].Truth != policy.Yes
 }
 
-// Outcome counts what one action did.
+// Outcome counts the outcome of one action.
 func (m *Metrics) Outcome(o policy.Outcome) {
 	for class, t := range o.Taken {
 		m.removedEntries.WithLabelValues(class.String()).Add(float64(t.Entries))
@@ -220,8 +219,7 @@ func (m *Metrics) Breaker(open bool) { m.breaker.Set(flag(open)) }
 // Enforcing sets whether the daemon may change anything.
 func (m *Metrics) Enforcing(yes bool) { m.enforcing.Set(flag(yes)) }
 
-// Source sets whether a log source is followed, and when its last line came (zero: none
-// yet). name is "journald" or a path.
+// Source sets whether a log source is followed, and the time of its last line, or zero. name is "journald" or a path.
 func (m *Metrics) Source(name string, up bool, lastLine time.Time) {
 	name = clean.Text(name)
 	m.sourceUp.WithLabelValues(name).Set(flag(up))
@@ -235,7 +233,7 @@ func flag(b bool) float64 {
 	return 0
 }
 
-// seconds returns a time as metrics hold it, 0 for the zero time.
+// seconds returns a time in seconds since the epoch, or 0 for the zero time.
 func seconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

@@ -11,8 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
-// sender sends to the journal and gives up after a time: go-systemd has no way to bound the wait. While one send hangs,
-// every other record is refused at once.
+// sender sends to the journal with a time limit, which go-systemd does not have. While one send hangs, it refuses every
+// other record at once.
 type sender struct {
 	send    func(message string, p journal.Priority, vars map[string]string) error
 	timeout time.Duration

@@ -13,12 +13,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// maxText bounds the line for people. journalctl -o json shows no MESSAGE over 4,096
-// bytes without --all; the whole is in the fields and in the ledger.
+// maxText limits the text of a record. journalctl -o json shows no MESSAGE over 4,096 bytes without --all. The fields
+// and the ledger have everything.
 const maxText = 2000
 
-// Text returns the line that describes r: what, why, who requested it, and how to undo it.
-// It is r.Text where that is set.
+// Text returns r.Text if it is set, or a line that describes r: what happened and why, who requested it, and how to undo
+// it.
 func Text(r policy.Record) string {
 	s := r.Text
 	if s == "" {
@@ -44,7 +44,7 @@ func compose(r policy.Record) string {
 	return s
 }
 
-// sentence fills the names into the sentence that policy has for the record.
+// sentence returns policy's sentence for the record, with the names in braces replaced.
 func sentence(r policy.Record) string {
 	var b strings.Builder
 	text := r.Sentence()
@@ -101,7 +101,7 @@ func value(r policy.Record, name string) string {
 	return "{" + name + "}"
 }
 
-// Undo returns the command that undoes r, "" where there is none.
+// Undo returns the command that undoes r, or "".
 func Undo(r policy.Record) string {
 	if m := r.Kind.Means(); r.Undo == "" && r.UID != "" && m.Restores && !m.Intent {
 		return policy.Undo(r.UID)
@@ -118,7 +118,7 @@ func mounts(all []policy.Mount) string {
 	return cmp.Or(strings.Join(paths, ", "), "nothing")
 }
 
-// pod names the pod as far as it is known.
+// pod returns the name and UID of the pod, as far as they are known.
 func pod(r policy.Record) string {
 	switch {
 	case r.UID == "" && r.PodName == "":
@@ -131,7 +131,7 @@ func pod(r policy.Record) string {
 	return fmt.Sprintf("pod %s (%s)", r.FullName(), r.UID)
 }
 
-// before returns the name with a prefix, and "" where there is no name.
+// before returns the name with a prefix, or "" if there is no name.
 func before(prefix, name string) string {
 	if name == "" {
 		return ""
@@ -139,13 +139,12 @@ func before(prefix, name string) string {
 	return prefix + name
 }
 
-// because returns the reasons with their details and the error after a colon, "" where there
-// are none.
+// because returns a colon and the reasons with their details and the error, or "".
 func because(r policy.Record) string {
 	parts := make([]string, 0, len(r.Why)+1)
 	for _, w := range r.Why {
 		part := string(w.Reason)
-		if w.Detail != "" && w.Reason != policy.ReasonWaived { // a setting, and the same for each pod
+		if w.Detail != "" && w.Reason != policy.ReasonWaived { // its detail is a setting, the same for each pod
 			part += " (" + w.Detail + ")"
 		}
 		parts = append(parts, part)
@@ -172,7 +171,7 @@ func taken(t map[string]policy.Tally) string {
 	return fmt.Sprintf("%s, %s (%s)", count(sum.Entries, "entry", "entries"), size(sum.Bytes), strings.Join(classes, ", "))
 }
 
-// files returns the number of files of CNI, by kind.
+// files returns the number of CNI files, by kind.
 func files(t map[string]policy.Tally) string {
 	var parts []string
 	var sum policy.Tally
@@ -186,20 +185,20 @@ func files(t map[string]policy.Tally) string {
 	return fmt.Sprintf("%s, %s (%s)", count(sum.Entries, "file", "files"), size(sum.Bytes), strings.Join(parts, ", "))
 }
 
-// pods returns the pods of CNI files, as far as the record has them.
+// pods returns the first pods of CNI files.
 func pods(r policy.Record) string {
 	if len(r.Pods) == 0 {
 		return ""
 	}
-	const most = 3 // a sweep may be a hundred such lines; the record's own field has more of them
+	const most = 3 // a sweep may have a hundred such lines; the record's field has more pods
 	if len(r.Pods) > most {
 		return " of " + strings.Join(r.Pods[:most], ", ") + " and others"
 	}
 	return " of " + strings.Join(r.Pods, ", ")
 }
 
-// repaired returns how many cache files were empty or unreadable, and the runtime that fails on
-// them: whether it does depends on its version (containerd#8197, cni#1055).
+// repaired returns how many cache files were empty or unreadable, and the runtime with its version: only some versions
+// fail on such a file (containerd#8197, cni#1055).
 func repaired(r policy.Record) string {
 	if r.Repaired == 0 {
 		return ""
@@ -239,7 +238,7 @@ func count(n int64, one, many string) string {
 	return thousands(n) + " " + many
 }
 
-// thousands writes a number that is not negative with a comma for each thousand.
+// thousands formats a non-negative number with a comma for each thousand.
 func thousands(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -248,8 +247,7 @@ func thousands(n int64) string {
 	return s
 }
 
-// clock writes a time in the zone of now, in which the journal shows the record, with the day where that
-// is another one.
+// clock formats a time in the zone of now, as the journal does, with the day if it is not the day of now.
 func clock(t, now time.Time) string {
 	t = t.In(now.Location())
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {

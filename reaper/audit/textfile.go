@@ -12,16 +12,15 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// WriteFile replaces the file at path by all metrics. A reader sees the old file or the new one, never a part;
-// on an error the old one is kept and the failure is counted. Call it after each event: the node exporter
-// exports the file's time (node_textfile_mtime_seconds), which serves as the daemon's heartbeat.
+// WriteFile replaces the file at path by all metrics. A reader sees the old file or the new one, never a part. After an
+// error the old file is kept and the failure is counted. Call it after each event: the node exporter exports the file's
+// time (node_textfile_mtime_seconds), which serves as the daemon's heartbeat.
 //
-// It is not prometheus.WriteToTextfile, which changes the mode by the temporary file's
-// path: where the node exporter's user owns the directory, that user can put a symlink
-// there and have root open any file to all. Here the mode is set on the open file, every
-// name is reached through the held directory, and rename follows no symlink.
+// It does not use prometheus.WriteToTextfile, which changes the mode by the temporary file's path: if the node
+// exporter's user owns the directory, that user could place a symlink there and make root open any file to all. Here
+// the mode is set on the open file, every name is opened from the directory's handle, and rename follows no symlink.
 //
-// The file is not synced: after a power cut its content would be of the boot before.
+// It does not sync the file, since its content is useless after a power cut.
 func (m *Metrics) WriteFile(path string) error {
 	if err := m.writeFile(path); err != nil {
 		m.Failure(OpMetrics)
@@ -30,8 +29,8 @@ func (m *Metrics) WriteFile(path string) error {
 	return nil
 }
 
-// RemoveFile removes the file of WriteFile at an ordinary stop: figures that are no longer updated mislead.
-// After a crash the file remains, and its age reveals the crash.
+// RemoveFile removes the file of WriteFile at an ordinary stop, since values that are no longer updated mislead. After
+// a crash the file remains, and its age reveals the crash.
 func RemoveFile(path string) error {
 	dir, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -59,8 +58,8 @@ func (m *Metrics) writeFile(path string) error {
 	if err != nil {
 		return err
 	}
-	// One name, so that nothing piles up when the process is killed; it does not end in
-	// .prom, so no node exporter reads it.
+	// A fixed name, so that killed processes leave at most one file. It does not end in .prom, so the node exporter
+	// does not read it.
 	tmp := "." + name + ".tmp"
 	err = replace(dir, tmp, name, content)
 	if err != nil {
@@ -81,7 +80,7 @@ func replace(dir *os.Root, tmp, name string, content []byte) error {
 	}
 	_, err = f.Write(content)
 	if err == nil {
-		err = f.Chmod(0o644) // whatever the umask: the node exporter is another user
+		err = f.Chmod(0o644) // despite the umask, since the node exporter is another user
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err

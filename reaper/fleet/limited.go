@@ -12,24 +12,22 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// bounds are what a client may have: of connections, and of questions to the API server about bearer
-// tokens.
+// bounds limit a client's connections, and the reviews of bearer tokens that it causes.
 type bounds struct {
-	atOnce      int // connections
+	atOnce      int // open connections
 	connections allowance
-	reviews     allowance // about tokens that were not allowed lately
+	reviews     allowance // of tokens that were not allowed recently
 }
 
-// allowance is burst at once, and one more each refill.
+// allowance is a token bucket: burst at once, and one more each refill.
 type allowance struct {
 	burst  int
 	refill time.Duration
 }
 
-// A TLS handshake and a wrong password cost milliseconds of processor time each, so that one address
-// may have two of them a second for long. A network of IPv6 is often one host's, with 2^64 addresses,
-// and often that of all pods of a node: it may have more than one of its addresses, and half of what
-// all may have.
+// A TLS handshake and a wrong password cost milliseconds of processor time each, so one address may have two of them a
+// second. An IPv6 network with its 2^64 addresses often belongs to one host, or to all pods of a node: it may have more
+// than one address, and half of the total.
 var (
 	ofAddress = bounds{8, allowance{20, 500 * time.Millisecond}, allowance{10, 30 * time.Second}}
 	ofNetwork = bounds{32, allowance{100, 40 * time.Millisecond}, allowance{15, 20 * time.Second}}
@@ -43,40 +41,39 @@ func systemdSockets() ([]net.Listener, error) {
 	var all []net.Listener
 	given, err := activation.Listeners()
 	for _, l := range given {
-		if l != nil { // no stream socket
+		if l != nil { // nil is not a stream socket
 			all = append(all, l)
 		}
 	}
 	if err == nil && len(all) == 0 {
-		err = errors.New("systemd has given none: is orphan-reaper.socket there, and started?")
+		err = errors.New("systemd has passed none; check that orphan-reaper.socket is installed and started")
 	}
 	return all, err
 }
 
-// limiter returns a token bucket that is full.
+// limiter returns a full token bucket.
 func (a allowance) limiter() *rate.Limiter { return rate.NewLimiter(rate.Every(a.refill), a.burst) }
 
-// visitor is what one address, one network, or all clients together have open, and how often they connected lately.
+// visitor counts the connections of one address, one network, or all clients together.
 type visitor struct {
 	bounds
 	came, asked *rate.Limiter
 	open        int
 }
 
-// limits are what all listeners have open together.
+// limits counts the connections of all listeners.
 type limits struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	visitors map[netip.Prefix]*visitor // those of all clients together have no prefix
+	visitors map[netip.Prefix]*visitor // the zero prefix is for all clients together
 }
 
 func newLimits(now func() time.Time) *limits {
 	return &limits{now: now, visitors: map[netip.Prefix]*visitor{}}
 }
 
-// limited is a listener that closes a connection at once if its address, or all together, have too many.
-// So one address cannot keep the others out for long.
+// limited is a listener that closes a connection at once if the client has too many (see limits).
 type limited struct {
 	net.Listener
 	*limits
@@ -97,7 +94,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// origin returns the address of a client, the zero Addr for a Unix socket.
+// origin returns the address of a client, or the zero Addr for a Unix socket.
 func origin(a net.Addr) netip.Addr {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return originOf(tcp.AddrPort())
@@ -107,10 +104,10 @@ func origin(a net.Addr) netip.Addr {
 
 func originOf(a netip.AddrPort) netip.Addr { return a.Addr().Unmap().WithZone("") }
 
-// networkBits are of what one host, or all pods of one node, commonly have.
+// networkBits is the prefix length of the IPv6 network that one host, or all pods of one node, commonly have.
 const networkBits = 64
 
-// prefixes returns what a client counts for: all clients, its address and, of IPv6, its network.
+// prefixes returns the keys of a client's visitors: all clients, its address and its IPv6 network.
 func prefixes(from netip.Addr) []netip.Prefix {
 	if !from.IsValid() {
 		from = netip.IPv4Unspecified() // no TCP client has this address
@@ -132,7 +129,7 @@ func boundsOf(p netip.Prefix) bounds {
 	return ofNetwork
 }
 
-// of returns the visitors that a client counts for, nil where there is no room to remember one.
+// of returns the visitors of a client, or nil if there is no room for a new one.
 func (l *limits) of(from netip.Addr, now time.Time) (list []*visitor) {
 	for _, p := range prefixes(from) {
 		v := l.visitors[p]
@@ -152,7 +149,7 @@ func (l *limits) of(from netip.Addr, now time.Time) (list []*visitor) {
 	return list
 }
 
-// enter counts a connection, and reports whether it is allowed.
+// enter reports whether a connection is allowed, and then counts it.
 func (l *limits) enter(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +165,7 @@ func (l *limits) enter(from netip.Addr) bool {
 	return true
 }
 
-// review counts a question to the API server about a token that a client sent, and reports whether it is allowed.
+// review reports whether the client may cause another review of a token, and then counts it.
 func (l *limits) review(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +180,7 @@ func (l *limits) review(from netip.Addr) bool {
 	return true
 }
 
-// forget drops the visitors that have nothing open and spent nothing.
+// forget drops the visitors without open connections whose buckets are full.
 func (l *limits) forget(now time.Time) {
 	full := func(l *rate.Limiter) bool { return l.TokensAt(now) >= float64(l.Burst()) }
 	for p, v := range l.visitors {
@@ -193,7 +190,7 @@ func (l *limits) forget(now time.Time) {
 	}
 }
 
-// leave ends a connection that was allowed: its visitors are remembered as long as it is open.
+// leave ends an allowed connection. Its visitors exist, since forget keeps those with open connections.
 func (l *limits) leave(from netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

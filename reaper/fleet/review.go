@@ -16,24 +16,24 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// Audience is the audience that a token must be made for: kubectl create token --audience orphan-reaper.
+// Audience is the audience that a token must have: kubectl create token --audience orphan-reaper.
 const Audience = "orphan-reaper"
 
-// What bounds the reviews. A right that is withdrawn holds here for allowedFor longer.
+// The limits of the reviews. A right that is withdrawn remains valid here for allowedFor.
 const (
 	allowedFor = time.Minute
 	refusedFor = 10 * time.Second
 	unknownFor = 2 * time.Second // the API server did not answer
-	latelyFor  = time.Hour       // for so long what was allowed is asked again apart from all that was not
-	mostKept   = 256             // of what is allowed, and of what is refused
-	mostAsked  = 4               // at once, of each of the two
+	latelyFor  = time.Hour       // reviews of tokens that were allowed this recently have their own limit
+	mostKept   = 256             // results of allowed tokens, and of refused tokens
+	mostAsked  = 4               // concurrent reviews of recently allowed tokens, and of others
 	reviewTime = 5 * time.Second
 )
 
-// admission is whether a request is served.
+// admission is the decision whether a request is served.
 type admission struct {
-	Code  int    // of HTTP: 200, 401, 403, 429 or 503
-	Words string // for the client, unless Code is 200
+	Code int    // of HTTP: 200, 401, 403, 429 or 503
+	Text string // for the client, unless Code is 200
 }
 
 // The results that always have the same text.
@@ -46,8 +46,8 @@ var (
 	tooMany = admission{http.StatusTooManyRequests, "too many unknown bearer tokens; try again in a minute"}
 )
 
-// renewals bounds the questions about tokens that were allowed lately, of all clients together. Unknown clients
-// cannot use it up.
+// renewals limits the reviews of tokens that were allowed recently, of all clients together. Unknown clients cannot
+// use it up.
 var renewals = allowance{20, 2 * time.Second}
 
 // Reviewer asks one API server. It is safe for concurrent use.
@@ -58,27 +58,27 @@ type Reviewer struct {
 
 	patience time.Duration // reviewTime, but in tests
 
-	asking  singleflight.Group    // the same question is asked once at a time
+	asking  singleflight.Group    // merges concurrent requests for the same review
 	allowed *cache.LRUExpireCache // until when a key is allowed; kept for latelyFor
-	refused *cache.LRUExpireCache // the admission of a key; unknown tokens displace no known one
+	refused *cache.LRUExpireCache // the admission of a key; separate, so that unknown tokens displace no known one
 	renewed *rate.Limiter
-	// The questions that are being asked: to renew what was allowed lately, and others.
+	// The pending reviews of recently allowed tokens, and of others.
 	known, unknown chan struct{}
 
 	mu     sync.Mutex
-	logged string // the error of the last question, "" where it was answered
+	logged string // the error of the last review, or ""
 }
 
-// key is a hash of a token and of what is asked for with it.
+// key is a hash of a token and the request.
 type key [sha256.Size]byte
 
-// clock is a time as the caches read it.
+// clock is the clock of the caches.
 type clock func() time.Time
 
 // Now returns the time.
 func (c clock) Now() time.Time { return c() }
 
-// NewReviewer returns what asks the server that open returns.
+// NewReviewer returns a Reviewer that asks the server that open returns.
 func NewReviewer(open func() (*kube.Server, error), now func() time.Time, log *slog.Logger) *Reviewer {
 	r := &Reviewer{
 		open: open, now: now, log: log, patience: reviewTime, renewed: renewals.limiter(),
@@ -89,9 +89,8 @@ func NewReviewer(open func() (*kube.Server, error), now func() time.Time, log *s
 	return r
 }
 
-// review returns whether the token's user may use the verb on the path. Before the API server is
-// asked about a token that was not allowed lately, may reports whether another question is allowed:
-// unknown clients must not use up the questions of known ones.
+// review returns whether the token's user may use the verb on the path. may reports whether the client may cause
+// another review of a token that was not allowed recently.
 func (r *Reviewer) review(ctx context.Context, token, verb, path string, may func() bool) admission {
 	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return unauthorized
@@ -119,7 +118,7 @@ func (r *Reviewer) review(ctx context.Context, token, verb, path string, may fun
 		if !may() {
 			return tooMany, nil
 		}
-		// A client that disconnects does not cancel the question for the others.
+		// A client that disconnects does not cancel the review for others.
 		return r.answer(context.WithoutCancel(ctx), k, token, attributes{path, verb}), nil
 	})
 	select {
@@ -132,7 +131,7 @@ func (r *Reviewer) review(ctx context.Context, token, verb, path string, may fun
 	return unavailable
 }
 
-// answer asks, and keeps what is answered.
+// answer asks the API server and keeps the result.
 func (r *Reviewer) answer(ctx context.Context, k key, token string, what attributes) admission {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.patience, errSlow)
 	defer cancel()
@@ -159,7 +158,7 @@ func (r *Reviewer) warn(ctx context.Context, token string, err error) {
 		r.logged = ""
 		return
 	}
-	// An API server may repeat what it was sent.
+	// An API server may repeat the request in its error.
 	text := strings.ReplaceAll(err.Error(), token, "…")
 	if text == r.logged {
 		return

@@ -13,13 +13,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// answerBytes bounds what the API server answers: the question, and a user with its groups.
+// answerBytes limits an answer of the API server: the request, and a user with its groups.
 const answerBytes = 256 << 10
 
-// errSlow is for an API server that has used up reviewTime.
+// errSlow is the error of an API server that does not answer within reviewTime.
 var errSlow = errors.New("no answer in time")
 
-// tokenReview is what is read of an answer of authentication.k8s.io/v1.
+// tokenReview is the part that is read of an answer of authentication.k8s.io/v1.
 type tokenReview struct {
 	Kind   string `json:"kind"`
 	Status struct {
@@ -43,7 +43,7 @@ type attributes struct {
 	Verb string `json:"verb"`
 }
 
-// accessReview is what is read of an answer of authorization.k8s.io/v1.
+// accessReview is the part that is read of an answer of authorization.k8s.io/v1.
 type accessReview struct {
 	Kind   string `json:"kind"`
 	Status struct {
@@ -52,7 +52,7 @@ type accessReview struct {
 	} `json:"status"`
 }
 
-// ask asks for the user of the token, and then whether that user may make the request.
+// ask requests the user of the token, and then whether that user may make the request.
 func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (admission, error) {
 	server, err := r.open()
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (admi
 		return unavailable, err
 	}
 	u := &who.Status.User
-	// An API server without audiences leaves them out, and accepts tokens that are for itself.
+	// An API server that does not support audiences omits them, and accepts tokens for itself.
 	if !who.Status.Authenticated || u.Username == "" || !slices.Contains(who.Status.Audiences, Audience) {
 		return unauthorized, nil
 	}
@@ -82,7 +82,7 @@ func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (admi
 	return allowed, nil
 }
 
-// create sends a question and decodes its answer.
+// create creates a review and decodes the answer.
 func create(ctx context.Context, s *kube.Server, group, resource, kind string, spec, answer any, got *string) error {
 	body, err := json.Marshal(map[string]any{"apiVersion": group + "/v1", "kind": kind, "spec": spec})
 	if err != nil {

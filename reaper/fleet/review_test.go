@@ -102,7 +102,7 @@ func always() bool { return true }
 func (f *fixture) sweep(t *testing.T, token string) admission {
 	t.Helper()
 	v := f.review(t.Context(), token, "post", "/v1/sweep", always)
-	if strings.Contains(v.Words, token) && token != "" || (v.Words == "") != (v.Code == http.StatusOK) {
+	if strings.Contains(v.Text, token) && token != "" || (v.Text == "") != (v.Code == http.StatusOK) {
 		t.Errorf("%+v", v)
 	}
 	return v
@@ -147,7 +147,7 @@ func TestReview(t *testing.T) {
 	} {
 		f := newFixture(t)
 		f.api.token, f.api.access = c.token, c.access
-		if v := f.sweep(t, secret); v.Code != c.code || !strings.Contains(v.Words, c.words) {
+		if v := f.sweep(t, secret); v.Code != c.code || !strings.Contains(v.Text, c.words) {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
-// The bounds of one request. A scrape of all metrics is some 50 KiB.
+// The limits of one request. A scrape of all metrics has some 50 KiB.
 const (
 	headerTime  = 5 * time.Second
 	requestTime = 10 * time.Second
@@ -28,56 +28,55 @@ const (
 	bodyBytes   = 1 << 10
 )
 
-// lateBy is how late a look may be before the daemon is no longer ready: a
-// pass that removes much runs for minutes.
+// lateBy is how late a look may be before the daemon is no longer ready: a pass that removes much takes minutes.
 const lateBy = 5 * time.Minute
 
 // Asked is the daemon's answer to a request for a look.
 type Asked struct {
 	Look uint64        // its number
-	In   time.Duration // until it begins at the latest; 0 where it runs
+	In   time.Duration // it begins within this time; 0 if it runs
 }
 
-// Config is what a Server needs.
+// Config configures a Server.
 type Config struct {
 	Node string // this node's name
-	// Addresses are HOST:PORT, each; with Systemd the sockets that systemd has opened are served, too.
+	// Addresses are HOST:PORT each. With Systemd the sockets that systemd has opened are served too.
 	Addresses []string
 	Systemd   bool
-	// WebConfig is the path of Prometheus' web configuration, "" for none.
+	// WebConfig is the path of Prometheus' web configuration, or "".
 	WebConfig string
-	// Reviews checks bearer tokens, nil where none is accepted.
+	// Reviews checks bearer tokens. nil accepts none.
 	Reviews *Reviewer
 	Metrics prometheus.Gatherer
 	// Ask asks the daemon for a look. It returns at once, or with an error when ctx ends.
 	Ask func(ctx context.Context) (Asked, error)
-	// Stuck returns how long the pass under way has been running; longer than Hangs is unhealthy.
+	// Stuck returns how long the current pass has been running; longer than Hangs is unhealthy.
 	Stuck func() time.Duration
 	Hangs time.Duration
 	Now   func() time.Time
 	Log   *slog.Logger
 }
 
-// Server serves what the daemon has found. It is safe for concurrent use.
+// Server serves the results of the daemon's passes. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
 	handler http.Handler
 	limits  *limits       // of all listeners together
-	again   time.Duration // tryAgain, but in tests
-	checks  struct {      // of the web configuration while clients are refused
+	again   time.Duration // tryAgain; tests set it
+	checks  struct {      // the last check of the web configuration by recheck
 		sync.Mutex
 		at   time.Time
-		last string // what was wrong
+		last string // its error, or ""
 	}
 
 	mu     sync.Mutex
 	report []byte   // as JSON, nil before the first look
-	failed string   // why the last look failed, "" where it did not
+	failed string   // the error of the last look, or ""
 	lacks  []string // what keeps the daemon from enforcing
-	open   bool     // the breaker
+	open   bool     // the breaker is open
 	done   report.Done
-	from   time.Time // until when the daemon waits before it enforces, zero where it does not
-	due    time.Time // of the next look, at the latest
+	from   time.Time // when the daemon begins to enforce, zero if it does not wait
+	due    time.Time // when the daemon is no longer ready without another look
 }
 
 // New returns a server that does not listen yet.
@@ -91,13 +90,13 @@ func New(cfg Config) *Server {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /v1/orphans", s.trusted("get", "/v1/orphans", s.orphans))
 	mux.HandleFunc("POST /v1/sweep", s.trusted("post", "/v1/sweep", s.sweep))
-	// A web page in a browser may not ask either.
+	// Web pages of other origins are refused too.
 	s.handler = http.MaxBytesHandler(http.NewCrossOriginProtection().Handler(mux), bodyBytes)
 	return s
 }
 
-// Serve serves all addresses until ctx ends. An address that is in use is tried again and
-// again: any user may occupy a port, and that must not stop the daemon.
+// Serve serves all addresses until ctx ends. It retries an address that is in use: any user may occupy a port, and that
+// must not stop the daemon.
 func (s *Server) Serve(ctx context.Context) {
 	var wg sync.WaitGroup
 	if s.cfg.Systemd {
@@ -176,8 +175,7 @@ func (s *Server) httpServer() *http.Server {
 	return h
 }
 
-// Publish sets the report of a pass, which is served from then on, or the error of a look that failed. next is how long it is
-// until the next look at the latest.
+// Publish sets the report that is served, or the error of a failed look. The next look comes within next.
 func (s *Server) Publish(r *report.Report, err error, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +219,7 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	case len(problems) == 0 && from.IsZero():
 		_, _ = fmt.Fprintln(w, "ok")
 		return
-	case len(problems) == 0: // a rollout that waited for each node's part would take hours
+	case len(problems) == 0: // waiting for enforce_spread counts as ready, since a rollout would take hours
 		_, _ = fmt.Fprintf(w, "ok\nenforces from %s (enforce_spread)\n", from.Format(time.RFC3339))
 		return
 	}

@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// webConfig reads the web configuration as it is now, as the toolkit does for each request, into the toolkit's own type
-// and by the parser that it uses: what is trusted must be what the toolkit has checked.
+// webConfig reads the current web configuration, as the toolkit does for each request, with the toolkit's type and
+// parser: trusted must see the configuration that the toolkit has enforced.
 func (s *Server) webConfig() (*web.Config, error) {
 	c := new(web.Config)
 	if s.cfg.WebConfig == "" {
@@ -32,13 +32,13 @@ func (s *Server) webConfig() (*web.Config, error) {
 	return c, nil
 }
 
-// wantsCertificate reports whether every connection has to show a certificate of an authority that the file names:
-// without one any public certificate would do.
+// wantsCertificate reports whether every connection needs a certificate of an authority that the file names. Without
+// an authority any public certificate would be accepted.
 func wantsCertificate(c *web.Config) bool {
 	return c.TLSConfig.ClientAuth == "RequireAndVerifyClientCert" && (c.TLSConfig.ClientCAsText != "" || c.TLSConfig.ClientCAs != "")
 }
 
-// Check returns what is wrong with the web configuration.
+// Check returns an error if the web configuration cannot be used.
 func (s *Server) Check() error {
 	if s.cfg.WebConfig == "" && s.cfg.Reviews == nil {
 		return nil
@@ -67,8 +67,8 @@ func (s *Server) Check() error {
 	return nil
 }
 
-// readable returns the error of the first file that cannot be opened. The toolkit's own error does not wrap it, and
-// callers treat a file that may come later differently.
+// readable returns the error of the first file that cannot be opened. The toolkit's error does not wrap it, and
+// callers handle a missing file, which may still be created, differently.
 func readable(c *web.TLSConfig) error {
 	for _, path := range []string{c.TLSCertPath, c.TLSKeyPath, c.ClientCAs} {
 		if path == "" {
@@ -86,12 +86,12 @@ func readable(c *web.TLSConfig) error {
 // checkAgain is the shortest time between two checks of a web configuration that may have become wrong.
 const checkAgain = time.Minute
 
-// unanswered gets what net/http and the toolkit log about clients that were not answered. Any client can cause such a
-// line, so they have level debug. One cause is the operator's: a web configuration that became wrong is logged once, as
-// an error.
+// unanswered is the handler for the lines that net/http and the toolkit log about clients that were not answered. Any
+// client can cause such a line, so it logs them at level debug. One cause needs the operator: a web configuration that
+// has become invalid is logged once, as an error.
 type unanswered struct{ *Server }
 
-// Enabled reports true: each line is handled, whatever its level.
+// Enabled reports true for every level.
 func (unanswered) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle checks the web configuration and passes the line on.
@@ -103,13 +103,13 @@ func (u unanswered) Handle(ctx context.Context, r slog.Record) error {
 	return u.cfg.Log.Handler().Handle(ctx, r)
 }
 
-// WithAttrs is part of slog.Handler; it is not used here.
+// WithAttrs implements slog.Handler; it is not used here.
 func (u unanswered) WithAttrs([]slog.Attr) slog.Handler { return u }
 
 // WithGroup is the same.
 func (u unanswered) WithGroup(string) slog.Handler { return u }
 
-// recheck logs what is wrong with the web configuration, once for each reason.
+// recheck logs an invalid web configuration, once for each reason.
 func (s *Server) recheck(ctx context.Context) {
 	s.checks.Lock()
 	defer s.checks.Unlock()

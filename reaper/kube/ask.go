@@ -17,24 +17,23 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// biggestHead bounds the head of an answer, and what is read of a refusal.
+// biggestHead limits the head of an answer, and the body of a refusal.
 const biggestHead = 64 << 10
 
-// userAgent is how requests name the program.
 const userAgent = "orphan-reaper"
 
 // Asker sends requests to one server, by one connection. It follows no redirect, which would send the credentials
-// elsewhere, and accepts no compressed answer, whose size is unknown beforehand. It uses HTTP 1.1 only.
-// Its owner closes it when the questions are over, so that idling costs nothing.
+// elsewhere, and accepts no compressed answer, whose size is unknown. It uses HTTP 1.1 only. Close it after the last
+// request, so that it costs nothing while idle.
 type Asker struct {
-	Base string // https://HOST:PORT, and what comes before every path; no slash at its end
+	Base string // https://HOST:PORT and a prefix for every path, without a slash at its end
 
 	client        *http.Client
-	transport     *http.Transport // below what adds the credentials
-	authorization string          // a header, "" for none, or where the client adds it
+	transport     *http.Transport // without the credentials that the client adds
+	authorization string          // a header, or "" if there is none or the client adds it
 }
 
-// NewAsker makes what asks one server without a proxy; it connects when it is asked for something.
+// NewAsker returns an Asker for one server, without a proxy. It connects at the first request.
 func NewAsker(base, token string, conf *tls.Config) *Asker {
 	version := new(http.Protocols)
 	version.SetHTTP1(true)
@@ -50,7 +49,7 @@ func NewAsker(base, token string, conf *tls.Config) *Asker {
 	return a
 }
 
-// SetBasicAuth has requests carry a user and a password instead of a token.
+// SetBasicAuth sets a user and a password for requests, instead of a token.
 func (a *Asker) SetBasicAuth(user, password string) {
 	a.authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
@@ -58,14 +57,14 @@ func (a *Asker) SetBasicAuth(user, password string) {
 // Close closes its connection.
 func (a *Asker) Close() { a.transport.CloseIdleConnections() }
 
-// Get requests a path and passes the body of the answer to read, which has its own bounds.
-// Time is bounded by ctx. Any code but 200 is an error: see Refused.
+// Get requests a path and passes the body of the answer to read, which must limit its size. ctx limits the time. Any
+// code except 200 is an error: see Refused.
 func (a *Asker) Get(ctx context.Context, path, accept string, read func(io.Reader) error) error {
 	return a.ask(ctx, http.MethodGet, path, http.Header{"Accept": {accept}}, http.NoBody, read)
 }
 
-// Send sends JSON, and passes the body of the answer, of any code of success, to read.
-// contentType is the kind of JSON: a PATCH has several.
+// Send sends JSON, and passes the body of a successful answer (2xx) to read. contentType is the type of the JSON: PATCH
+// has several.
 func (a *Asker) Send(ctx context.Context, method, path, contentType string, body []byte, read func(io.Reader) error) error {
 	head := http.Header{"Accept": {"application/json"}, "Content-Type": {contentType}}
 	return a.ask(ctx, method, path, head, bytes.NewReader(body), read)
@@ -88,28 +87,28 @@ func (a *Asker) ask(ctx context.Context, method, path string, head http.Header, 
 	}
 	resp, err := a.client.Do(req)
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err // the caller names the server
+		return e.Err // the caller adds the server's name
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }() // all that was sent has been answered
+	defer func() { _ = resp.Body.Close() }() // the request was answered
 	if resp.StatusCode/100 != 2 || method == http.MethodGet && resp.StatusCode != http.StatusOK {
 		return refusalOf(resp)
 	}
 	if err := read(resp.Body); err != nil {
 		return err
 	}
-	// With its last bytes read, the connection can be asked again.
-	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // the answer is complete whatever comes
+	// The connection can be reused only after the last bytes were read.
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // the answer is complete, so an error does not matter
 	return nil
 }
 
-// refusal is an answer that is no success.
+// refusal is an answer with another code than 2xx.
 type refusal struct {
 	code  int
 	text  string
-	after time.Duration // as the server asks, 0 where it does not
+	after time.Duration // Retry-After, or 0
 }
 
 // Error returns the server's message.
@@ -127,10 +126,10 @@ func Refused(err error, code int) bool {
 	return ok && r.code == code
 }
 
-// mostAfter bounds how long a server can have its clients wait.
+// mostAfter limits Retry-After.
 const mostAfter = time.Hour
 
-// RetryAfter returns how long a server that refused a request wants to be left alone, 0 without such an answer.
+// RetryAfter returns the Retry-After of a refusal, or 0.
 func RetryAfter(err error) time.Duration {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.after
@@ -138,9 +137,9 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// refusalOf returns the message of Kubernetes' Status, or the beginning of a text.
+// refusalOf returns a refusal with the message of Kubernetes' Status, or with the beginning of the body.
 func refusalOf(resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, biggestHead)) // what came is shown
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, biggestHead)) // a partial text is shown too
 	text := string(body)
 	var status struct {
 		Message string `json:"message"`

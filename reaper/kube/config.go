@@ -19,12 +19,12 @@ import (
 // Server is an API server and the credentials for it. Its Asker sends requests with them.
 type Server struct {
 	*Asker
-	Token string // "" for none
-	// User names the owner of the credentials: a certificate's common name, else the user's name in the kubeconfig.
+	Token string // or ""
+	// User names the owner of the credentials: a certificate's common name, or the user's name in the kubeconfig.
 	User string
 }
 
-// NewServer returns the server of a client-go configuration, whose files have been read. Nothing is asked yet.
+// NewServer returns the server of a client-go configuration whose files have been read. It does not connect.
 func NewServer(c *rest.Config, user string) (*Server, error) {
 	conf, err := rest.TLSConfigFor(c)
 	if err != nil {
@@ -38,7 +38,7 @@ func NewServer(c *rest.Config, user string) (*Server, error) {
 	return &Server{a, c.BearerToken, user}, err
 }
 
-// Node returns the name of the node whose kubelet has these credentials, "" where they are another user's.
+// Node returns the name of the node whose kubelet has these credentials, or "" if they are another user's.
 func (s *Server) Node() string {
 	if name, ok := strings.CutPrefix(s.User, "system:node:"); ok {
 		return name
@@ -46,18 +46,18 @@ func (s *Server) Node() string {
 	return ""
 }
 
-// RefusedError is for credentials that will never be used, whatever becomes of the files.
+// RefusedError is the error of credentials that must not be used; trying again does not help.
 type RefusedError struct{ err error }
 
-// Error returns why, and what to do instead.
+// Error returns the reason, and what to use instead.
 func (e *RefusedError) Error() string { return e.err.Error() }
 
 // Unwrap returns the error itself.
 func (e *RefusedError) Unwrap() error { return e.err }
 
-// ReadConfig reads the current context of a kubeconfig and the files that it names. One whose credentials come from a program
-// is refused: the daemon runs as root and unattended. Callers read it again each time: tokens and certificates are replaced
-// while we run.
+// ReadConfig reads the current context of a kubeconfig and the files that it names. It refuses credentials that come
+// from a program, since the daemon runs as root and unattended. Call it again each time: tokens and certificates are
+// replaced while we run.
 func ReadConfig(file string, now time.Time) (*Server, error) {
 	raw, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: file}).Load()
 	if err != nil {
@@ -66,9 +66,9 @@ func ReadConfig(file string, now time.Time) (*Server, error) {
 	return use(file, raw, now, false)
 }
 
-// ReadPersonal reads the kubeconfig of the user of a command as kubectl does: file, or where none is named the merged list.
-// name is the context, "" for the current one. A program that gives credentials is started when the server is asked. It
-// returns nil where none of the files exists.
+// ReadPersonal reads the kubeconfig of a command's user as kubectl does: file, or if that is "" the merged list. name
+// is the context, or "" for the current one. A program for credentials is started at the first request. ReadPersonal
+// returns nil if none of the files exists.
 func ReadPersonal(file string, list []string, name string, now time.Time) (*Server, error) {
 	raw, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: file, Precedence: list}).Load()
 	if err != nil || file == "" && api.IsConfigEmpty(raw) {
@@ -81,14 +81,14 @@ func ReadPersonal(file string, list []string, name string, now time.Time) (*Serv
 	return use(file, raw, now, true)
 }
 
-// InCluster returns the API server of the cluster that this pod is in, with the pod's service account. Callers read it
-// anew each time, since the kubelet replaces the token.
+// InCluster returns the API server of this pod's cluster, with the pod's service account. Call it again each time,
+// since the kubelet replaces the token.
 func InCluster(now time.Time) (*Server, error) {
 	c, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {
 		return nil, errors.New("this is no pod of a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; name a kubeconfig instead")
 	}
-	if err == nil && c.CAFile == "" { // client-go only logs it, and would take any public authority
+	if err == nil && c.CAFile == "" { // client-go only logs this, and would accept any public authority
 		err = errors.New("its ca.crt has no certificate")
 	}
 	if err != nil {
@@ -125,7 +125,7 @@ func current(raw *api.Config, now time.Time, programs bool) (*Server, error) {
 	return load(c, in.AuthInfo, now)
 }
 
-// load reads the files of a configuration now: who calls it bounds the time that they take, and requests read none.
+// load reads the files of a configuration, so that requests read none. The caller limits the time.
 func load(c *rest.Config, user string, now time.Time) (*Server, error) {
 	if err := rest.LoadTLSFiles(c); err != nil {
 		return nil, err
@@ -156,12 +156,12 @@ func refuseCluster(c *api.Cluster) error {
 	case err != nil || u.Host == "" || u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("its server %.100q is not https://HOST:PORT", c.Server)
 	case c.InsecureSkipTLSVerify:
-		return errors.New("insecure-skip-tls-verify lets anybody answer for the API server; name its authority in certificate-authority instead")
+		return errors.New("insecure-skip-tls-verify lets any server pose as the API server; set certificate-authority instead")
 	}
 	return nil
 }
 
-// useInstead is what to do where a user's credentials cannot be used.
+// useInstead is the advice if a user's credentials cannot be used.
 const useInstead = "use a client certificate or a token from a file: kubeadm's /etc/kubernetes/kubelet.conf has one, " +
 	"elsewhere a service account that may list pods"
 

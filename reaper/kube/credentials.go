@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
-// maxCredential bounds a file that an operator names. It is opened as this process sees it.
+// maxCredential limits the size of a configured file.
 const maxCredential = 1 << 20
 
 func readNamed(path string) ([]byte, error) {
@@ -21,7 +21,7 @@ func readNamed(path string) ([]byte, error) {
 	return beneath.ReadNamed(path, maxCredential)
 }
 
-// ClientPair reads a client certificate and its key, which may stand in the same file.
+// ClientPair reads a client certificate and its key, which may be in the same file.
 func ClientPair(certFile, keyFile string, now time.Time) (tls.Certificate, error) {
 	if keyFile == "" {
 		keyFile = certFile
@@ -57,7 +57,7 @@ func clientPairOf(cert, key []byte, now time.Time) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// ReadToken reads a bearer token, which its owner may replace at any time.
+// ReadToken reads a bearer token from a file.
 func ReadToken(file string) (string, error) {
 	text, err := readNamed(file)
 	if err != nil {

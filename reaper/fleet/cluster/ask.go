@@ -22,10 +22,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// answerBytes bounds an answer: a report has some 200 KiB at most.
+// answerBytes limits an answer: a report has at most some 200 KiB.
 const answerBytes = 1 << 20
 
-// ParseTarget reads URL or NODE=URL.
+// ParseTarget parses URL or NODE=URL.
 func ParseTarget(text string) (report.Target, error) {
 	node, address, named := strings.Cut(text, "=")
 	if !named {
@@ -47,17 +47,17 @@ func ParseTarget(text string) (report.Target, error) {
 	return t, nil
 }
 
-// Client asks nodes.
+// Client asks the daemons of many nodes.
 type Client struct {
 	Parallel       int           // how many are asked at once
-	Patience       time.Duration // with each of them
+	Patience       time.Duration // time limit of a request
 	TLS            *tls.Config   // nil: the system's authorities
 	User, Password string        // "" for none
-	Token          string        // a bearer token, "" for none
+	Token          string        // a bearer token, or ""
 }
 
-// List asks each target for its report. each gets them one at a time, as they come, in no order;
-// with an error the report is empty.
+// List asks each target for its report. It calls each with one report at a time, in no order. With an error the report
+// is empty.
 func (c *Client) List(ctx context.Context, targets []report.Target, each func(t report.Target, r *report.Report, err error)) {
 	all(ctx, c.Parallel, targets, c.report, each)
 }
@@ -73,10 +73,10 @@ func (c *Client) report(ctx context.Context, t report.Target) (r report.Report, 
 	return r, nil
 }
 
-// Sweep asks each target for a look, in a random order, and with wait > 0 waits for the end of each. Once more than mostBreakers nodes have
-// an open breaker, no more are asked: what opens breakers on many nodes is no fault of a node.
-// mostBreakers+1 nodes are asked alone, then groups of twice as many each: a group waits for the
-// one before it, since otherwise all requests of a small fleet are under way before any is answered.
+// Sweep asks each target for a look, in random order, and with wait > 0 waits for the end of each. Once more than
+// mostBreakers nodes have an open breaker, it asks no more: breakers on many nodes have a common cause. The first group
+// has mostBreakers+1 nodes, and each later group twice as many. A group waits for the one before it; if not, all
+// requests of a small fleet would be sent before any is answered.
 func (c *Client) Sweep(
 	ctx context.Context, targets []report.Target, mostBreakers int, wait time.Duration, each func(t report.Target, s *report.Swept, err error),
 ) (breakers int) {
@@ -108,10 +108,10 @@ func (c *Client) Sweep(
 	return int(open.Load())
 }
 
-// pollEvery is how often a node is asked whether its look has ended: a daemon answers two requests a second.
+// pollEvery is how often a node is asked whether its look has ended. A daemon answers two requests a second.
 const pollEvery = 2 * time.Second
 
-// ended asks a node for its report until that is of the look, or of a later one.
+// ended asks a node for its report until that has the look, or a later one.
 func (c *Client) ended(ctx context.Context, t report.Target, look uint64, wait time.Duration) (*report.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("its look has not ended after %s", wait))
 	defer cancel()
@@ -119,7 +119,7 @@ func (c *Client) ended(ctx context.Context, t report.Target, look uint64, wait t
 	for {
 		r, err := c.report(ctx, t)
 		switch {
-		case err != nil: // it is asked again
+		case err != nil: // ask again
 		case !started.IsZero() && !r.Started.Equal(started):
 			return nil, errors.New("its daemon was started again during the look")
 		case r.Look >= look:
@@ -135,12 +135,12 @@ func (c *Client) ended(ctx context.Context, t report.Target, look uint64, wait t
 	}
 }
 
-// foreign is the error of an answer that no daemon gives.
+// foreign returns the error of an answer that no daemon gives.
 func foreign(err error) error {
 	return fmt.Errorf("its answer is not from orphan-reaper: %w", shape(err))
 }
 
-// shape replaces the error of a JSON value of the wrong type, which names a type of Go.
+// shape replaces the error of a JSON value of the wrong type, which names a Go type.
 func shape(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("a JSON %s is at byte %d, where another type is expected", wrong.Value, wrong.Offset)
@@ -148,7 +148,7 @@ func shape(err error) error {
 	return err
 }
 
-// all asks each target, at most so many at once, and passes on the results one at a time.
+// all asks each target, at most places at once, and calls each with one result at a time.
 func all[T any](
 	ctx context.Context, places int, targets []report.Target, ask func(context.Context, report.Target) (T, error), each func(report.Target, *T, error),
 ) {
@@ -167,10 +167,10 @@ func all[T any](
 	_ = asking.Wait() // each has the errors
 }
 
-// errNoAnswer is for a node that has used up the patience.
+// errNoAnswer is the error of a node that does not answer within Client.Patience.
 var errNoAnswer = errors.New("no answer in time")
 
-// ask makes one request, by a connection of its own, and reads its answer.
+// ask makes one request by its own connection, and parses the answer.
 func (c *Client) ask(ctx context.Context, t report.Target, method, path string, answer any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Patience, errNoAnswer)
 	defer cancel()

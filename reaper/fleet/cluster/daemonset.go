@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// podSpec is what of a DaemonSet's pods decides on which nodes they run.
+// podSpec is the part of a DaemonSet's pod template that determines on which nodes its pods run.
 type podSpec struct {
 	NodeSelector map[string]string `json:"nodeSelector"`
 	Affinity     struct {
@@ -45,13 +45,13 @@ type toleration struct {
 	Effect   string `json:"effect"`
 }
 
-// toleratesAll reports whether the pods run whatever taints a node has.
+// toleratesAll reports whether the pods tolerate all taints.
 func (p *podSpec) toleratesAll() bool {
 	return slices.ContainsFunc(p.Tolerations, func(t toleration) bool { return t.Key == "" && t.Operator == "Exists" && t.Effect == "" })
 }
 
-// selects reports whether the DaemonSet has a pod on the node. What it does not understand counts as yes: the node is then
-// missed, and not overlooked.
+// selects reports whether the DaemonSet should have a pod on the node. A term that it does not understand counts as a
+// match, so that the node is reported as missing instead of being overlooked.
 func (p *podSpec) selects(n *item) bool {
 	for key, value := range p.NodeSelector {
 		if n.Metadata.Labels[key] != value {
@@ -62,7 +62,7 @@ func (p *podSpec) selects(n *item) bool {
 		return false
 	}
 	return !slices.ContainsFunc(n.Spec.Taints, func(t taint) bool {
-		// Those of Kubernetes itself are tolerated by every DaemonSet, or pass.
+		// Every DaemonSet tolerates the taints of Kubernetes itself, or they are temporary.
 		return t.Effect != "PreferNoSchedule" && !strings.HasPrefix(t.Key, "node.kubernetes.io/") && !p.tolerates(t)
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// What bounds a list: a cluster has 5,000 nodes, or a few more. A report has 32 KiB (report.NewResource), and what kubectl prints of
-// a Node has some 30 KiB.
+// The limits of a list: a cluster has some 5,000 nodes, a report at most 8 KiB (report.NewResource), and a Node as
+// kubectl prints it some 30 KiB.
 const (
 	mostPages = 200
 	mostItems = 20_000
@@ -25,19 +25,19 @@ const (
 	listTime  = time.Minute
 )
 
-// errSlow is for a list that has used up listTime.
+// errSlow is the error of a list that takes longer than listTime.
 var errSlow = errors.New("the API server has not answered within " + listTime.String())
 
-// list is one kind of resource, as it is requested.
+// list is the request for a list of resources.
 type list struct {
 	path  string
 	query url.Values
 	as    string // the Accept header
-	page  int    // how many items a page has
+	page  int    // items in a page
 }
 
-// readAll reads all pages of a list and passes on each item. Where the server has forgotten a page's
-// place (410), begin is called and the list starts again, once.
+// readAll reads all pages of a list and calls each with each item. It calls begin first, and once more if the list
+// must start again because the server no longer has a page's continue token (410).
 func readAll[T any](ctx context.Context, s *kube.Server, l list, begin func(), each func(*T) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, listTime, errSlow)
 	defer cancel()
@@ -74,8 +74,8 @@ func readPages[T any](ctx context.Context, s *kube.Server, l list, each func(*T)
 	return fmt.Errorf("the list does not end after %d pages", mostPages)
 }
 
-// readItems reads a list, {"kind":"…List", … "items":[…]}, of at most so many bytes, and passes on each item as it is read:
-// only a nil error means a whole list. more is where the next page begins, "" for the last.
+// readItems reads a list, {"kind":"…List", … "items":[…]}, of at most most bytes, and calls each with each item as it
+// is read: the list is complete only if the error is nil. more is the continue token, or "" for the last page.
 func readItems[T any](r io.Reader, most int64, each func(*T) error) (more string, err error) {
 	body := &io.LimitedReader{R: r, N: most + 1}
 	d := json.NewDecoder(body)

@@ -21,26 +21,24 @@ import (
 const (
 	reportsAPage = 500
 	nodesAPage   = 1000
-	// staleAfter is from when on a report is none: it is written about once an hour.
+	// staleAfter is the age from which a report does not count: it is written about once an hour.
 	staleAfter = 150 * time.Minute
 )
 
-// acceptMetadata asks for the nodes' metadata alone, some of their size.
+// acceptMetadata requests only the metadata of the nodes, which is much smaller.
 const acceptMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
-// Each receives the report of one node, or why there is none. The report must not be used
-// after it has returned.
+// Each receives the report of one node, or why there is none. It must not keep the report.
 type Each func(at report.Target, r *report.Report, err error)
 
-// Doubt is what is not known of the nodes.
+// Doubt lists what is unknown about the nodes.
 type Doubt struct {
-	Notes []string // for people
-	// NoReport: no node has ever reported, and which nodes there are is not known. So it is unknown
-	// whether a daemon runs anywhere.
+	Notes []string // for messages
+	// NoReport means that no node has ever reported, and the nodes are unknown. So it is unknown whether any daemon runs.
 	NoReport bool
 }
 
-// item is what is read of an OrphanReport, a Node or a DaemonSet.
+// item is the part that is read of an OrphanReport, a Node or a DaemonSet.
 type item struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -56,12 +54,12 @@ type item struct {
 	} `json:"spec"`
 }
 
-// ours selects the DaemonSets of the chart, whatever they are called.
-const ours = "app.kubernetes.io/name=orphan-reaper"
+// chartSelector selects the DaemonSets of the chart, whatever their names.
+const chartSelector = "app.kubernetes.io/name=orphan-reaper"
 
-// Reports reads the OrphanReports of the nodes that selector selects, and hands on each, and then the nodes that have none or
-// an old one. begin is called before the first, and again where the list has to begin again:
-// what was handed on before does not count then.
+// Reports calls each with the OrphanReports of the nodes that selector selects, and then with the nodes that have no
+// current report. It calls begin before the first, and again if the list must start again: earlier calls of each then
+// do not count.
 func Reports(ctx context.Context, s *kube.Server, now time.Time, selector labels.Selector, begin func(), each Each) (Doubt, error) {
 	defer s.Close()
 	c := newCensus(now, each, selector)
@@ -79,11 +77,10 @@ func Reports(ctx context.Context, s *kube.Server, now time.Time, selector labels
 	return c.doubt(clean.Brief(s.User) + " may not list nodes"), nil
 }
 
-// readNodes reads which nodes there are, and on which of them a daemon is to run. Where no DaemonSet can be read, it is
-// to run on each.
+// readNodes reads the nodes, and which of them should have a daemon. If no DaemonSet can be read, all should.
 func (c *census) readNodes(ctx context.Context, s *kube.Server) error {
 	var sets []podSpec
-	path := list{path: "/apis/apps/v1/daemonsets", query: url.Values{"labelSelector": {ours}}, as: "application/json", page: nodesAPage}
+	path := list{path: "/apis/apps/v1/daemonsets", query: url.Values{"labelSelector": {chartSelector}}, as: "application/json", page: nodesAPage}
 	err := readAll(ctx, s, path, func() { sets = nil }, func(i *item) error {
 		sets = append(sets, i.Spec.Template.Spec)
 		return nil
@@ -93,7 +90,7 @@ func (c *census) readNodes(ctx context.Context, s *kube.Server) error {
 	}
 	nodes := list{path: "/api/v1/nodes", as: acceptMetadata, page: nodesAPage}
 	if slices.ContainsFunc(sets, func(p podSpec) bool { return !p.toleratesAll() }) {
-		nodes.as = "application/json" // only whole Nodes have their taints
+		nodes.as = "application/json" // taints are not in the metadata
 	}
 	err = readAll(ctx, s, nodes, func() { c.nodes, c.unselected = map[string]bool{}, 0 }, func(i *item) error {
 		c.addNode(i, sets)
@@ -108,7 +105,7 @@ func (c *census) readNodes(ctx context.Context, s *kube.Server) error {
 	return nil
 }
 
-// addNode adds a node, and whether a daemon is to run on it.
+// addNode adds a node, and whether it should have a daemon.
 func (c *census) addNode(i *item, sets []podSpec) {
 	if c.nodes == nil {
 		c.nodes = map[string]bool{}
@@ -122,7 +119,8 @@ func (c *census) addNode(i *item, sets []podSpec) {
 	}
 }
 
-// ReadReports does as Reports with what kubectl get nodes,orphans -o json writes. With a selector the nodes come first.
+// ReadReports is Reports for the output of "kubectl get nodes,orphans -o json". With a selector the nodes must come
+// first.
 func ReadReports(r io.Reader, now time.Time, selector labels.Selector, each Each) (Doubt, error) {
 	c := newCensus(now, each, selector)
 	_, err := readItems(r, fileBytes, func(i *item) error {
@@ -148,19 +146,19 @@ func ReadReports(r io.Reader, now time.Time, selector labels.Selector, each Each
 	return c.doubt("the list has no Nodes (kubectl get nodes,orphans -o json)"), nil
 }
 
-// runsDaemons reports whether the node is one for the daemon: Windows has none.
+// runsDaemons reports whether the node can have a daemon: Windows nodes cannot.
 func (i *item) runsDaemons() bool {
 	system, ok := i.Metadata.Labels["kubernetes.io/os"]
 	return !ok || system == "linux"
 }
 
-// census passes on what the nodes have reported, and records whose report is missing.
+// census calls each with the nodes' reports, and records which are missing.
 type census struct {
 	now  time.Time
 	each Each
-	// nodes are those that the selector selects, and whether a daemon is to run there; nil where they are not known.
+	// nodes maps the selected nodes to whether they should have a daemon; nil if the nodes are unknown.
 	nodes      map[string]bool
-	unselected int // how many of them have no pod of a DaemonSet
+	unselected int // nodes that should have no daemon
 	selector   labels.Selector
 	fresh      map[string]bool
 	old        map[string]error // why the report does not count
@@ -175,7 +173,7 @@ func (c *census) reset() {
 	clear(c.old)
 }
 
-// add adds one OrphanReport. A fault in it is reported for its node alone.
+// add adds one OrphanReport. An invalid report is an error of its node only.
 func (c *census) add(i *item) error {
 	name := i.Metadata.Name
 	if name == "" || c.fresh[name] || c.old[name] != nil {
@@ -205,10 +203,10 @@ func (c *census) add(i *item) error {
 	return nil
 }
 
-// errNoReport is for a node of which there is no report.
+// errNoReport is the error of a node without a report.
 var errNoReport = errors.New("it has written no report")
 
-// end passes on the nodes without a report. An old report of a node that no longer exists is dropped.
+// end calls each with the nodes without a current report. It drops old reports of nodes that no longer exist.
 func (c *census) end() {
 	silent := maps.Clone(c.old)
 	if c.nodes != nil {
@@ -226,7 +224,7 @@ func (c *census) end() {
 	}
 }
 
-// doubt returns what is not known where the nodes could not be listed, and why they could not.
+// doubt returns what is unknown about the nodes. why is the reason if they could not be listed.
 func (c *census) doubt(why string) Doubt {
 	switch {
 	case c.unselected > 0:
@@ -240,5 +238,5 @@ func (c *census) doubt(why string) Doubt {
 	return Doubt{Notes: []string{note}, NoReport: true}
 }
 
-// target names a node that was not asked itself.
+// target returns the target of a node that was not asked itself.
 func target(name string) report.Target { return report.Target{Node: report.Short(name), Named: true} }

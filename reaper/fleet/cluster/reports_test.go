@@ -198,7 +198,7 @@ func TestSelected(t *testing.T) {
 	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/apis/apps/v1/daemonsets":
-			if r.URL.Query().Get("labelSelector") != ours {
+			if r.URL.Query().Get("labelSelector") != chartSelector {
 				t.Errorf("asked for %s", r.URL)
 			}
 			testkit.Answer(itemsOf("DaemonSetList", "", `{"spec":{"template":{"spec":{"nodeSelector":{"pool":"a"},"tolerations":[{"key":"own","operator":"Exists"}]}}}}`))(w, r)

@@ -20,7 +20,7 @@ type Service struct{ Namespace, Name string }
 // String is NAMESPACE/NAME.
 func (s Service) String() string { return s.Namespace + "/" + s.Name }
 
-// slice is what is read of an EndpointSlice (discovery.k8s.io/v1).
+// slice is the part that is read of an EndpointSlice (discovery.k8s.io/v1).
 type slice struct {
 	AddressType string `json:"addressType"`
 	Endpoints   []struct {
@@ -39,12 +39,12 @@ type slicePort struct {
 	Protocol string `json:"protocol"`
 }
 
-// slicesAPage is how many EndpointSlices are asked for at once; each has 100 endpoints, or 1,000.
+// slicesAPage is how many EndpointSlices a page has; each has 100 to 1,000 endpoints.
 const slicesAPage = 50
 
-// Daemons returns the daemons behind a Service, by the addresses of its EndpointSlices, each named as
-// the node that it runs on. One that is not ready is in it: it is to be asked, too. One that has
-// several addresses is in it once, by IPv4 if it has that.
+// Daemons returns the daemons of a Service, by the addresses of its EndpointSlices, each with the name of its node. It
+// includes daemons that are not ready. A daemon with several addresses is included once, with an IPv4 address if it
+// has one.
 func Daemons(ctx context.Context, s *kube.Server, service Service, scheme string) ([]report.Target, error) {
 	defer s.Close()
 	var found endpoints
@@ -75,7 +75,7 @@ type endpoint struct {
 
 func (e *endpoints) add(s *slice) error {
 	if s.AddressType != "IPv4" && s.AddressType != "IPv6" || len(s.Endpoints) == 0 {
-		return nil // names, which no pod has
+		return nil // addresses of type FQDN are not pods'
 	}
 	port, err := portOf(s.Ports)
 	if err != nil {
@@ -105,7 +105,7 @@ func (e *endpoints) add(s *slice) error {
 	return nil
 }
 
-// portOf returns the port that is called http or https, or else the only one.
+// portOf returns the port with the name http or https, or the only one.
 func portOf(ports []slicePort) (uint16, error) {
 	var tcp []int
 	for _, p := range ports {
@@ -123,7 +123,7 @@ func portOf(ports []slicePort) (uint16, error) {
 	return uint16(tcp[0]), nil
 }
 
-// targets returns each address once: two pods of one node, one of which is terminating, both have the node's.
+// targets returns each address once: a terminating pod and its successor may both have the node's address.
 func (e *endpoints) targets() []report.Target {
 	var list []report.Target
 	seen := map[netip.AddrPort]bool{}

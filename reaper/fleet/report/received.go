@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// What a report may count: all nodes' sums together fit their types then.
+// The largest counts of a report, so that the sums of all nodes fit their types.
 const (
 	mostCount = 1 << 31
 	mostBytes = 1 << 50
@@ -23,18 +23,18 @@ type Target struct {
 	Named bool   // the caller gave the name Node
 }
 
-// ErrNotAsked is for a node that was not asked, since the sweep had stopped before.
+// ErrNotAsked is the error of a node that was not asked because the sweep had stopped.
 var ErrNotAsked = errors.New("not asked")
 
-// Swept is how a node answered the request for a look.
+// Swept is a node's answer to the request for a look.
 type Swept struct {
 	Answer
-	// Ended is the node's report once the look had ended, nil where that was not waited for.
+	// Ended is the node's report after the look, or nil if the client did not wait.
 	Ended *Report
 }
 
-// Name returns the name under which a node is shown whose report has the name own. A name that the
-// caller gave wins, and other is then own if it differs, else "".
+// Name returns the name to show for a node whose report has the name own. A name that the caller gave has precedence;
+// other is then own if it differs.
 func (t Target) Name(own string) (name, other string) {
 	if t.Named && own != t.Node {
 		return t.Node, own
@@ -42,11 +42,11 @@ func (t Target) Name(own string) (name, other string) {
 	return cmp.Or(own, t.Node), ""
 }
 
-// errForeign is for counts that no daemon has.
+// errForeign is the error of impossible counts.
 var errForeign = errors.New("it counts less than nothing, or more than a node has")
 
-// Bound cuts a report that came over the network to the size of one that New makes, and makes it fit to be
-// shown. It returns an error where no daemon can have these counts.
+// Bound limits a report that came over the network to the size of one that New returns, and cleans its texts. It
+// returns an error if its counts are impossible.
 func (r *Report) Bound() error {
 	c := &r.Counts
 	numbers := []int{c.PodDirectories, c.Reap, c.Wait, c.Keep, c.NeedsPerson, c.Quarantine, r.More}
@@ -91,10 +91,11 @@ func (d *Done) plausible() bool {
 	return plausible([]int{d.Parked, d.PutBack, d.Removed}, []int64{d.Bytes})
 }
 
-// mostPlain is the length of JSON that is read as it is, because no list in it can be long.
+// mostPlain is the length of JSON in which no list can be too long.
 const mostPlain = 4 * mostResource
 
-// UnmarshalJSON reads a report, and of each list no more than a report has: an answer of 1 MiB may hold 340,000 empty pods.
+// UnmarshalJSON parses a report, and of each list no more than a report has: an answer of 1 MiB may hold 340,000 empty
+// pods.
 func (r *Report) UnmarshalJSON(b []byte) (err error) {
 	type plain Report
 	if len(b) <= mostPlain {
@@ -126,7 +127,7 @@ func (r *Report) UnmarshalJSON(b []byte) (err error) {
 	return errors.Join(wrong[:]...)
 }
 
-// readPod reads a pod, and no more reasons than one has.
+// readPod parses a pod, and no more than mostReasons reasons.
 func readPod(b []byte) (p Pod, err error) {
 	raw := struct {
 		*Pod
@@ -139,10 +140,10 @@ func readPod(b []byte) (p Pod, err error) {
 	return p, err
 }
 
-// mostMore bounds how many items are counted beyond those that a report has.
+// mostMore limits how many items are counted beyond those that a report has.
 const mostMore = 1000
 
-// first reads the first items of a JSON list, and counts the others. Whatever comes after mostMore of these is not read.
+// first parses the first items of a JSON list, and counts at most mostMore others.
 func first[T any](list []byte, most int) (items []T, more int, err error) {
 	if len(list) == 0 || string(list) == "null" {
 		return nil, 0, nil
@@ -169,8 +170,7 @@ func first[T any](list []byte, most int) (items []T, more int, err error) {
 	return items, more, nil
 }
 
-// Bound makes an answer that came over the network fit to be shown, or returns an error where no
-// daemon answers so.
+// Bound cleans the texts of an answer that came over the network. It returns an error if no daemon can answer this.
 func (a *Answer) Bound() error {
 	if a.Look == 0 || a.InSeconds < 0 || !a.Done.plausible() {
 		return errForeign
@@ -179,7 +179,7 @@ func (a *Answer) Bound() error {
 	return nil
 }
 
-// shortAll cuts a list of texts, and each of them.
+// shortAll shortens a list of texts, and each text.
 func shortAll(texts []string) []string {
 	texts = texts[:min(len(texts), mostErrors)]
 	for i := range texts {

@@ -1,5 +1,5 @@
-// Package report is the report of one node and its orphans, as it is sent over the network, made from
-// what a pass found. It is bounded, whatever lies on the node, and fit to be shown.
+// Package report builds the report of one node and its orphans from the results of a pass, and checks reports that
+// come over the network. The size of a report is limited, and its texts can be shown on a terminal.
 //
 // It opens nothing and decides nothing: the verdicts are policy's.
 package report
@@ -13,7 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// What bounds a report, so that no node's is larger than some 200 KiB.
+// The limits of a report, so that none is larger than some 200 KiB.
 const (
 	mostPods    = 100
 	mostReasons = 5
@@ -22,33 +22,32 @@ const (
 	mostText    = 256 // bytes of one text
 )
 
-// Pass is what the loop found in one pass.
+// Pass is the result of one pass of the loop.
 type Pass struct {
-	Number      uint64 // of the look, counted from the daemon's start
+	Number      uint64 // number of the look since the daemon's start
 	Look        policy.Look
 	Pods        []policy.Judged
 	Entries     []policy.EntryState
 	BreakerOpen bool
 	Observe     bool
-	// EnforcesFrom is when the daemon's part of enforce_spread ends, zero where it does not wait.
+	// EnforcesFrom is when the daemon's wait because of enforce_spread ends, or zero.
 	EnforcesFrom time.Time
 	// Done is what the daemon has done since its start.
 	Done Done
 }
 
-// Report is the report of one node and its orphans, with the names of docs/json.md. Pods that
-// live are not in it.
+// Report is the report of one node and its orphans, with the names of docs/json.md. It has no living pods.
 type Report struct {
 	Node    string    `json:"node"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
-	// Look is the number of the last look that could be taken, At when it was.
+	// Look and At are the number and the time of the last look that succeeded.
 	Look uint64    `json:"look"`
 	At   time.Time `json:"at"`
 	Mode string    `json:"mode"` // Observe or enforce
-	// EnforcesFrom is until when a daemon in mode enforce waits (enforce_spread); zero where it does not.
+	// EnforcesFrom is until when a daemon in mode enforce waits (enforce_spread), or zero.
 	EnforcesFrom time.Time `json:"enforces_from,omitzero"`
-	// Missing is what keeps the daemon from enforcing although the mode is enforce.
+	// Missing lists what keeps the daemon from enforcing in mode enforce.
 	Missing     []string `json:"missing"`
 	BreakerOpen bool     `json:"breaker_open"`
 	Counts      Counts   `json:"counts"`
@@ -65,17 +64,16 @@ const Observe = "observe"
 // Counts are the sums of a report.
 type Counts struct {
 	PodDirectories  int   `json:"pod_directories"`
-	Reap            int   `json:"reap"` // in mode observe: those that would go in mode enforce
+	Reap            int   `json:"reap"` // in mode observe: those that mode enforce would remove
 	Wait            int   `json:"wait"`
 	Keep            int   `json:"keep"`
 	NeedsPerson     int   `json:"needs_person"`
 	Quarantine      int   `json:"quarantine"`
 	QuarantineBytes int64 `json:"quarantine_bytes"` // allocated, as far as they were counted
-	Bytes           int64 `json:"bytes"`            // the same of the pods that do not live and are not in quarantine
+	Bytes           int64 `json:"bytes"`            // the same for the report's pods that are not in quarantine
 }
 
-// Sum is how many of the pods that do not live have a reason or driver, or are of an age. A pod with several reasons
-// counts for each.
+// Sum counts the report's pods with a reason, driver or age. A pod with several reasons counts for each.
 type Sum struct {
 	By    string `json:"by"` // ByReason, ByDriver or ByAge
 	Name  string `json:"name"`
@@ -83,7 +81,7 @@ type Sum struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// What a Sum is of.
+// The values of Sum.By.
 const (
 	ByReason = "reason"
 	ByDriver = "driver"
@@ -94,11 +92,11 @@ const (
 type Done struct {
 	Parked  int   `json:"parked"`
 	PutBack int   `json:"put_back"`
-	Removed int   `json:"removed"` // entries of the quarantine of which something was removed
-	Bytes   int64 `json:"bytes"`   // allocated, of what was removed
+	Removed int   `json:"removed"` // quarantine entries with removed content
+	Bytes   int64 `json:"bytes"`   // allocated bytes that were removed
 }
 
-// Add adds how the actions of a pass ended.
+// Add adds the outcomes of a pass.
 func (d *Done) Add(outs []policy.Outcome) {
 	for _, o := range outs {
 		switch ended := o.Ended() || o.Result == policy.Partly; {
@@ -115,7 +113,7 @@ func (d *Done) Add(outs []policy.Outcome) {
 	}
 }
 
-// Pod is one pod that does not live, in the pods directory, in quarantine or in the runtime.
+// Pod is one dead or doubtful pod in the pods directory, in quarantine or in the runtime.
 type Pod struct {
 	UID         string          `json:"uid"`
 	Namespace   string          `json:"namespace"`
@@ -124,25 +122,25 @@ type Pod struct {
 	Why         []policy.Why    `json:"why"`
 	NeedsPerson bool            `json:"needs_person"`
 	Parked      bool            `json:"parked"`
-	DueSeconds  int             `json:"due_seconds"` // until time alone could change the verdict; 0 where it cannot
+	DueSeconds  int             `json:"due_seconds"` // until time alone could change the verdict, or 0
 	Bytes       int64           `json:"bytes"`       // allocated, as far as they were counted
-	// Since is when the pod was parked, or when its directory changed last; zero where that is not known.
+	// Since is when the pod was parked, or when its directory changed last; zero if unknown.
 	Since  time.Time `json:"since,omitzero"`
-	Driver string    `json:"driver,omitempty"` // the CSI driver or volume plugin of what lies there
+	Driver string    `json:"driver,omitempty"` // the CSI driver or volume plugin of its volume data
 }
 
 // Answer is the answer to a request for a look, with the names of docs/json.md.
 type Answer struct {
 	Node string `json:"node"`
-	// Look is the number that the report has as look once the look has ended.
+	// Look is the Report.Look of the requested look.
 	Look      uint64  `json:"look"`
 	InSeconds float64 `json:"in_seconds"`
-	// BreakerOpen: the look changes nothing until an operator resumes.
+	// BreakerOpen means that the look changes nothing until an operator resumes.
 	BreakerOpen bool `json:"breaker_open"`
 	Done        Done `json:"done"` // what the daemon had done before the look
 }
 
-// New makes the report of a pass; who has the fields that are not of the pass.
+// New returns the report of a pass. who has the fields that do not depend on the pass.
 func New(who Report, p *Pass) Report {
 	r := who
 	r.Look, r.At, r.Mode = p.Number, p.Look.At.Wall, "enforce"
@@ -167,13 +165,13 @@ func New(who Report, p *Pass) Report {
 	return r
 }
 
-// Failed adds to the report that a later look failed; all else is still what the last look found.
+// Failed adds the error of a later look to the report.
 func (r *Report) Failed(err error) {
 	r.Errors = append([]string{Short("the node cannot be looked at: " + err.Error())}, r.Errors[:min(len(r.Errors), mostErrors-1)]...)
 }
 
-// pods counts the pods that do not live, and adds the first of them: those that need an
-// operator, then those that are kept, that wait, and that will be removed.
+// pods counts the pods that are not alive, and adds the first mostPods of them: those that need an operator, then
+// those that are kept, that wait, and that will be removed.
 func (r *Report) pods(p *Pass) {
 	entries, sums := map[string]policy.EntryState{}, sums{}
 	for _, e := range p.Entries {
@@ -194,7 +192,7 @@ func (r *Report) pods(p *Pass) {
 		pod := podOf(&v.Evidence, verdict, entries)
 		r.Counts.NeedsPerson += flag(pod.NeedsPerson)
 		if pod.UID == "" {
-			continue // a name that is no pod's
+			continue // the name is not a pod's
 		}
 		switch policy.CountedAs(verdict.Decision, verdict.Why) {
 		case policy.Reap:
@@ -220,7 +218,7 @@ func (r *Report) pods(p *Pass) {
 	r.Pods = slices.Clone(r.Pods[:len(r.Pods)-r.More])
 }
 
-// podOf returns a pod as it is reported, with the quarantine's entry of a parked one.
+// podOf returns the report of a pod, with values of its quarantine entry if it is parked.
 func podOf(e *policy.Evidence, v policy.Verdict, entries map[string]policy.EntryState) Pod {
 	p := Pod{
 		UID: string(e.UID), Namespace: Short(e.Namespace), Name: Short(e.PodName), Verdict: v.Decision, Why: []policy.Why{},
@@ -239,7 +237,7 @@ func podOf(e *policy.Evidence, v policy.Verdict, entries map[string]policy.Entry
 	return p
 }
 
-// nodeMount returns what is mounted of the pod in the node's own namespace, "" if nothing is: elsewhere a process chooses the path.
+// nodeMount returns the pod's mount in the node's own namespace, or "": in other namespaces a process chooses the path.
 func nodeMount(e *policy.Evidence) string {
 	if e.Unmount == "" {
 		return ""
@@ -247,7 +245,7 @@ func nodeMount(e *policy.Evidence) string {
 	return e.Facts[policy.FactMounted].Detail
 }
 
-// missing returns what keeps a pass from removing any pod.
+// missing lists what keeps a pass from removing any pod.
 func missing(p *Pass) []string {
 	n, list := &p.Look.Node, []string{}
 	for _, f := range []struct {
@@ -271,5 +269,5 @@ func flag(b bool) int {
 	return 0
 }
 
-// Short returns text fit to be shown, with at most mostText bytes. It reads no more of it.
+// Short returns at most mostText bytes of text, without control characters.
 func Short(text string) string { return clean.Cut(clean.Text(clean.Cut(text, mostText)), mostText) }

@@ -10,17 +10,17 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// What Kubernetes calls a node's report. The definition is in packaging/chart, and is made of the same
-// fields; a test holds the two together.
+// The names of the custom resource of a node's report. Its definition is in packaging/chart; a test compares the fields
+// of both.
 const (
 	APIGroup   = "orphan-reaper.github.io"
 	APIVersion = APIGroup + "/v1alpha1"
 	Kind       = "OrphanReport"
-	// ResourcePath is where the API server has all reports; "/" and a node's name lead to one.
+	// ResourcePath is the path of all reports at the API server. "/" and a node's name are added for one.
 	ResourcePath = "/apis/" + APIVersion + "/orphanreports"
 )
 
-// Resource is a report as Kubernetes keeps it. It has the name of its node.
+// Resource is a report as a Kubernetes object. It has the name of its node.
 type Resource struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -28,7 +28,7 @@ type Resource struct {
 	Report     Report   `json:"report"`
 }
 
-// Metadata is what of a Resource's metadata is written and read.
+// Metadata is the part of a Resource's metadata that is written and read.
 type Metadata struct {
 	Name   string  `json:"name"`
 	Owners []Owner `json:"ownerReferences,omitempty"`
@@ -42,15 +42,14 @@ type Owner struct {
 	UID        string `json:"uid"`
 }
 
-// What a Resource may have: a report of 29 KiB cost an API server 30 ms. GET /v1/orphans has the rest.
+// The limits of a Resource: a report of 29 KiB cost an API server 30 ms. GET /v1/orphans has the rest.
 const (
 	mostResource = 8 << 10 // bytes of JSON
 	mostLines    = 3       // of Missing and Errors each
 	mostDetail   = 80      // bytes of a reason's detail
 )
 
-// NewResource returns a report as Kubernetes is to keep it, and its JSON. Pods for which there is no
-// room are counted only.
+// NewResource returns a report as a Kubernetes object, and its JSON. Pods beyond the limits are only counted.
 func NewResource(r Report, m Metadata) (res Resource, text []byte, err error) {
 	r.Missing, r.Errors = r.Missing[:min(len(r.Missing), mostLines)], r.Errors[:min(len(r.Errors), mostLines)]
 	r.Sums, r.Pods = r.Sums[:min(len(r.Sums), mostSums/2)], slices.Clone(r.Pods)
@@ -74,8 +73,7 @@ func NewResource(r Report, m Metadata) (res Resource, text []byte, err error) {
 	return res, text, err
 }
 
-// json returns the resource as JSON, without the escapes of six bytes that are only for web
-// pages.
+// json returns the resource as JSON, without the six-byte escapes for web pages.
 func (r *Resource) json() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

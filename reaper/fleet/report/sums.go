@@ -20,7 +20,7 @@ type age struct {
 // ages are the names of ages, the youngest first.
 var ages = []age{{time.Hour, "under 1h"}, {24 * time.Hour, "under 24h"}, {7 * 24 * time.Hour, "under 7d"}, {1<<63 - 1, "7d or more"}}
 
-// ageOf returns the name of an age, "unknown" where the beginning is not known.
+// ageOf returns the name of an age, or "unknown" if since is zero.
 func ageOf(since, now time.Time) string {
 	if since.IsZero() {
 		return "unknown"
@@ -33,7 +33,7 @@ func ageOf(since, now time.Time) string {
 	return ages[len(ages)-1].name
 }
 
-// sums are pods by reason, driver and age; the key has no numbers.
+// sums holds the sums by reason, driver and age. In a key, only By and Name are set.
 type sums map[Sum]*Sum
 
 // add adds a pod with all of its reasons.
@@ -56,7 +56,7 @@ func (s sums) add(p *Pod, why []policy.Why, now time.Time) {
 	one(ByAge, ageOf(p.Since, now))
 }
 
-// first returns the sums that a report has: what most pods have stands first.
+// first returns the first mostSums sums.
 func (s sums) first() []Sum {
 	all := []Sum{}
 	for _, one := range s {
@@ -66,7 +66,7 @@ func (s sums) first() []Sum {
 	return all[:min(len(all), mostSums)]
 }
 
-// SortSums brings sums into their order: reasons and drivers, of which most pods have the first, and then ages, the youngest first.
+// SortSums sorts sums: reasons, drivers and ages. Within each, most pods come first, and ages begin with the youngest.
 func SortSums(sums []Sum) {
 	rank := func(s Sum) int {
 		if s.By != ByAge {
@@ -86,8 +86,8 @@ func bytesOf(left []policy.Residue) (sum int64) {
 	return sum
 }
 
-// driverOf returns the CSI driver that a vol_data.json names, else the volume plugin of what may be data, else that of what
-// is mounted. A pod's own processes write none of these.
+// driverOf returns the CSI driver in a vol_data.json, or the volume plugin of residue of class data, or that of a
+// mount. A pod's own processes cannot write these.
 func driverOf(files map[string]string, left []policy.Residue, mounted string) string {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		var volume struct {
@@ -108,7 +108,7 @@ func driverOf(files map[string]string, left []policy.Residue, mounted string) st
 	return ""
 }
 
-// pluginOf returns the plugin of a path below volumes, which has ~ for the slash of its name.
+// pluginOf returns the plugin of a path below volumes, in which "~" stands for the slash of its name.
 func pluginOf(path string) string {
 	plugin, _, _ := strings.Cut(path, "/")
 	return Short(strings.Replace(plugin, "~", "/", 1))

@@ -16,36 +16,34 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// Events about a node are kept where the API server puts those about what has no namespace.
+// Events about objects without a namespace, such as nodes, are in the namespace default.
 const eventsPath = "/api/v1/namespaces/default/events"
 
-// At most one event of a kind an hour: its name has the hour in it, so a daemon that was started
-// again makes no second one.
+// There is at most one event of a kind an hour. Its name contains the hour, so a restarted daemon writes no second one.
 const (
 	eventEvery = time.Hour
-	eventStale = 3 * time.Hour // of one that could not be written
+	eventStale = 3 * time.Hour // age from which an unwritten event is dropped
 )
 
-// event is an event that is still to be written.
+// event is a pending event.
 type event struct {
-	at    time.Time // zero: nothing
+	at    time.Time // zero if there is none
 	count int
 }
 
-// events finds out what of a report is worth an event. There are two kinds only; each has room for
-// one event.
+// events holds at most one pending event of each of the two kinds.
 type events struct {
-	known   bool            // a first report was seen, with which the others are compared
-	open    bool            // the breaker was
-	persons map[string]bool // the pods that waited for an operator, by UID
+	known   bool            // there was a first report
+	open    bool            // whether the breaker was open in the last report
+	persons map[string]bool // the pods that needed an operator in the last report, by UID
 	breaker event
 	person  event
-	last    time.Time // when the last one on person was written
-	logged  bool      // that events cannot be written
+	last    time.Time // when the last event of kind person was written
+	logged  bool      // the error of writing events was logged
 }
 
-// note compares a report with the one before. What the first one has is no news: the daemon
-// may only have been restarted.
+// note compares a report with the one before. The first report causes no event, since the daemon may only have been
+// restarted.
 func (e *events) note(r *report.Report, now time.Time) {
 	persons, news := map[string]bool{}, 0
 	for _, p := range r.Pods {
@@ -71,8 +69,7 @@ const (
 	reasonPerson  = "OrphansNeedPerson"
 )
 
-// sendEvents writes the pending events. What could not be written is tried again with the next
-// report, and forgotten when it is old.
+// sendEvents writes the pending events. If that fails it tries again with the next report, and drops an old event.
 func (w *Writer) sendEvents(ctx context.Context, s *kube.Server, n identity) {
 	e, now := &w.events, w.cfg.Now()
 	for _, one := range []*event{&e.breaker, &e.person} {
@@ -95,13 +92,13 @@ func (w *Writer) sendEvents(ctx context.Context, s *kube.Server, n identity) {
 	}
 }
 
-// sendEvent writes one event and reports whether that is done.
+// sendEvent writes one event and reports whether it exists now.
 func (w *Writer) sendEvent(ctx context.Context, s *kube.Server, n identity, reason, text string, at time.Time) bool {
 	body, err := json.Marshal(eventOf(n, reason, text, at))
 	if err == nil {
 		err = w.ask(ctx, s, http.MethodPost, eventsPath, "application/json", body, func(io.Reader) error { return nil })
 	}
-	if err == nil || kube.Refused(err, http.StatusConflict) { // of this hour there is one
+	if err == nil || kube.Refused(err, http.StatusConflict) { // this hour's event exists
 		w.events.logged = false
 		return true
 	}
@@ -120,7 +117,7 @@ func eventOf(n identity, reason, text string, at time.Time) map[string]any {
 	return object{
 		"apiVersion": "v1", "kind": "Event",
 		"metadata": object{"name": eventName(n.name, reason, at), "namespace": "default"},
-		// Where its UID is not known, kubectl describe finds what kubelets write: the name in its place.
+		// Without the UID, use the name, as kubelets do, so that kubectl describe finds the event.
 		"involvedObject": object{"apiVersion": "v1", "kind": "Node", "name": n.name, "uid": cmp.Or(n.uid, n.name)},
 		"reason":         reason, "message": text, "type": "Warning", "count": 1,
 		"firstTimestamp": when, "lastTimestamp": when,
@@ -128,10 +125,10 @@ func eventOf(n identity, reason, text string, at time.Time) map[string]any {
 	}
 }
 
-// mostName is how long the name of an object may be.
+// mostName is the longest name of an object.
 const mostName = 253
 
-// eventName names the event of a kind that a node has in an hour.
+// eventName returns the name of a node's event of a kind in an hour.
 func eventName(node, reason string, at time.Time) string {
 	end := fmt.Sprintf(".%s.%x", strings.ToLower(reason), at.Unix()/int64(eventEvery.Seconds()))
 	if len(node)+len(end) > mostName {

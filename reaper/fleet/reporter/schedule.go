@@ -3,21 +3,20 @@ package reporter
 import "time"
 
 const (
-	// What changes on one node may change on all of them at the same moment.
+	// spread delays a write by a random time: a change may happen on all nodes at the same moment.
 	spread = time.Minute
-	// busyShare is how many times the time that a write took passes before the next: an API server that is slow is left alone,
-	// for mostBack at most. One write that hung must not make a report old.
+	// busyShare limits the load on a slow API server: the next write comes no sooner than busyShare times the duration
+	// of the last write, but within mostBack, so that one slow write does not make a report old.
 	busyShare = 200
-	// Between two writes because of changes, as long as no more than burst of them were made quickly;
-	// after these one each slowGap. What an unprivileged pod does on its node, and however it spaces
-	// it, can then cost the API server no more than 720 writes a day and these few.
+	// Because of changes, burst writes may follow each other after quickGap, and later ones after slowGap. So an
+	// unprivileged pod can cause no more than 720 writes a day and burst.
 	quickGap = 10 * time.Second
 	slowGap  = 2 * time.Minute
 	burst    = 6
-	// A report in which nothing changed is written again by the first look after refresh.
+	// An unchanged report is written again after the first look after refresh.
 	refresh       = 50 * time.Minute
 	refreshSpread = 10 * time.Minute
-	// After a failure.
+	// The limits of the wait after a failure.
 	leastBack = 5 * time.Second
 	mostBack  = 5 * time.Minute
 )
@@ -25,14 +24,14 @@ const (
 // schedule computes when to write. It reads no clock.
 type schedule struct {
 	random func(most time.Duration) time.Duration
-	due    time.Time     // when to write next; zero where there is nothing to write
-	wrote  time.Time     // the last time that succeeded; zero for none
-	paid   time.Time     // until when slowGap for each write has all passed
-	free   time.Time     // until when the API server is left alone, by the time that it took for the last write
-	back   time.Duration // after the last failure; 0 where there was none since wrote
+	due    time.Time     // when to write next; zero if there is nothing to write
+	wrote  time.Time     // the last successful write, or zero
+	paid   time.Time     // when one slowGap for each write will have passed
+	free   time.Time     // no write before this time, because of busyShare
+	back   time.Duration // the wait after the last failure; 0 if none since wrote
 }
 
-// published records that there is a report, and whether it differs from the one that was written.
+// published records that there is a report, and whether it differs from the last written one.
 func (s *schedule) published(now time.Time, changed bool) {
 	at := now
 	switch {
@@ -64,7 +63,7 @@ func (s *schedule) written(now time.Time, took time.Duration) {
 	s.wrote, s.due, s.back = now, time.Time{}, 0
 }
 
-// failed records that the report could not be written; after is how long the server wants to be left alone.
+// failed records that the report could not be written. after is the server's Retry-After.
 func (s *schedule) failed(now time.Time, after time.Duration) {
 	s.back = min(max(2*s.back, leastBack), mostBack)
 	wait := s.back/2 + s.random(s.back/2)

@@ -18,21 +18,20 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// requestTime bounds one request, and mostAnswer what is read of its answer: the report itself and who
-// manages which of its fields.
+// requestTime limits one request, and mostAnswer its answer: the report and the managers of its fields.
 const (
 	requestTime = 30 * time.Second
 	mostAnswer  = 1 << 20
 )
 
-// manager owns the fields that are written by server-side apply: one request makes the report or
-// changes it, so the account need not be able to read it.
+// manager is the field manager. By server-side apply one request creates or changes the report, so the account needs
+// no right to read it.
 const manager = "orphan-reaper"
 
-// errSlow is for an API server that does not answer in time.
+// errSlow is the error of an API server that does not answer in time.
 var errSlow = fmt.Errorf("it does not answer within %s", requestTime)
 
-// send writes the report, and then what events there are. It returns why the report was not written.
+// send writes the report, and then the pending events. It returns the error of the report only.
 func (w *Writer) send(ctx context.Context, r report.Report) error {
 	server, err := w.cfg.Open()
 	if err != nil {
@@ -54,14 +53,14 @@ func (w *Writer) send(ctx context.Context, r report.Report) error {
 	return nil
 }
 
-// ask sends one request, in bounded time.
+// ask sends one request with a time limit.
 func (w *Writer) ask(ctx context.Context, s *kube.Server, method, path, contentType string, body []byte, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.wait, errSlow)
 	defer cancel()
 	return s.Send(ctx, method, path, contentType, body, read)
 }
 
-// isReport checks that an answer is of an API server that has stored the report.
+// isReport checks that the answer is the stored report.
 func isReport(body io.Reader, name string) error {
 	var answer struct {
 		Kind     string
@@ -76,11 +75,10 @@ func isReport(body io.Reader, name string) error {
 	return nil
 }
 
-// identity is which node this is, for the API server.
+// identity identifies this node for the API server.
 type identity struct{ name, uid string }
 
-// identify returns this node's name as it was set, as the credentials have it, or the host's; and its
-// UID where the token has both.
+// identify returns this node's name, from the setting, the credentials or the host; and its UID if the token has both.
 func (w *Writer) identify(s *kube.Server) identity {
 	bound := nodeOf(s.Token)
 	name := cmp.Or(w.cfg.Node, bound.name, s.Node(), w.cfg.Host)
@@ -90,7 +88,7 @@ func (w *Writer) identify(s *kube.Server) identity {
 	return identity{name, bound.uid}
 }
 
-// metadata has the report go with its node, where it is known which one that is.
+// metadata makes the Node the report's owner, if its UID is known, so that both are deleted together.
 func (n identity) metadata() report.Metadata {
 	m := report.Metadata{Name: n.name}
 	if n.uid != "" {
@@ -99,8 +97,8 @@ func (n identity) metadata() report.Metadata {
 	return m
 }
 
-// nodeOf returns the node of the pod to which a service account's token is bound, as Kubernetes 1.30
-// and later write it into the token. Nothing is verified: that is the API server's.
+// nodeOf returns the node of the pod to which a service account's token is bound, which the token contains since
+// Kubernetes 1.30. It does not verify the token; the API server does.
 func nodeOf(token string) identity {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -125,23 +123,23 @@ func nodeOf(token string) identity {
 	return identity{n.Name, n.UID}
 }
 
-// plain reports whether a text has only what names and UIDs of nodes have.
+// plain reports whether a text may be the name or UID of a node.
 func plain(s string) bool {
 	return len(s) <= 253 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
 }
 
 const otherDefinition = "the cluster's definition of OrphanReport may be another version's: upgrade it (orphanReport.crd in the chart)"
 
-// diagnose returns what kind of failure it is, and what to do about it.
+// diagnose returns the kind of a failure and what to do about it.
 func diagnose(err error) (kind, mend string) {
 	for code, mend := range map[int]string{
 		http.StatusUnauthorized: "the API server does not know these credentials: check the file that orphan_report names, or the pod's token",
 		http.StatusForbidden: "the account needs create and patch on orphanreports.orphan-reaper.github.io, and where the chart's " +
 			"ValidatingAdmissionPolicy is, a token that is bound to a pod of this node, whose name node_name then is",
 		http.StatusNotFound:              "the cluster has no OrphanReports: apply their definition (orphanReport.crd in the chart), or set orphan_report to none",
-		http.StatusRequestEntityTooLarge: "something before the API server refuses what is this long",
+		http.StatusRequestEntityTooLarge: "a proxy before the API server refuses a request of this size",
 		http.StatusUnprocessableEntity:   otherDefinition,
-		http.StatusInternalServerError:   otherDefinition, // a field that it does not have
+		http.StatusInternalServerError:   otherDefinition, // an unknown field
 	} {
 		if kube.Refused(err, code) {
 			return strconv.Itoa(code), mend

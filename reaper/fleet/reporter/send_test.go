@@ -140,7 +140,7 @@ func TestRefusals(t *testing.T) {
 		"forbidden":  {status(403), "needs create and patch on orphanreports"},
 		"no kind":    {status(404), "apply their definition"},
 		"conflict":   {status(409), "because of 409"},
-		"too long":   {status(413), "refuses what is this long"},
+		"too long":   {status(413), "refuses a request of this size"},
 		"schema":     {status(422), "another version"},
 		"too many":   {status(429), "may only be busy"},
 		"broken":     {status(500), "because of 500"},

@@ -14,14 +14,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// Config is what a Writer needs.
+// Config configures a Writer.
 type Config struct {
-	// Node is this node's name as it was set, "" for the one in the credentials; Host is
-	// used where they have none.
+	// Node is the configured name of this node. If it is "", the name comes from the credentials, and then from Host.
 	Node, Host string
-	// Open reads which API server to write to and with which credentials. It is asked again each time.
+	// Open returns the API server with its credentials. It is called for each report.
 	Open func() (*kube.Server, error)
-	// Written is called each time the report was written.
+	// Written is called after each written report.
 	Written func(at time.Time)
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -31,16 +30,16 @@ type Config struct {
 // another.
 type Writer struct {
 	cfg    Config
-	notice chan struct{} // that newest is another one
+	notice chan struct{} // signals that newest has changed
 	plan   schedule
 	events events
-	wait   time.Duration                              // requestTime, but in tests
-	logged string                                     // what was logged last: the kind of failure, or that it was written
-	post   func(context.Context, report.Report) error // send, but in tests
+	wait   time.Duration                              // requestTime; tests set it
+	logged string                                     // the kind of failure that was logged last, or "written"
+	post   func(context.Context, report.Report) error // send; tests set it
 
 	mu     sync.Mutex
-	found  *report.Report // by the last look that could be taken
-	newest *report.Report // the same, or with what hinders a newer look
+	found  *report.Report // of the last look that succeeded
+	newest *report.Report // the same, or with the error of a later look
 	wrote  uint64         // the mark of the report that was written last
 }
 
@@ -52,8 +51,8 @@ func New(cfg Config) *Writer {
 	return w
 }
 
-// Publish sets the report of a pass, which must not be changed afterwards, or the error of a look that failed. It does not wait
-// for anything.
+// Publish sets the report of a pass, which must not be changed afterwards, or the error of a failed look. It does not
+// block.
 func (w *Writer) Publish(r *report.Report, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,7 +60,7 @@ func (w *Writer) Publish(r *report.Report, err error) {
 	case err == nil:
 		w.found, w.newest = r, r
 	case w.found == nil:
-		return // nothing is known of the node
+		return // there was no look yet
 	default:
 		failed := *w.found
 		failed.Failed(err)
@@ -73,7 +72,7 @@ func (w *Writer) Publish(r *report.Report, err error) {
 	}
 }
 
-// latest returns the newest report and its mark, and whether that differs from what was written last.
+// latest returns the newest report and its mark, and whether the mark differs from that of the last written report.
 func (w *Writer) latest() (r report.Report, mark uint64, changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,9 +80,8 @@ func (w *Writer) latest() (r report.Report, mark uint64, changed bool) {
 	return *w.newest, mark, mark != w.wrote
 }
 
-// markOf returns a mark that differs for reports with a difference that is worth a write: not the time, nor
-// sizes, nor the details of a reason that stays the same, nor the texts of errors, which may have
-// another number in them at each look.
+// markOf returns a hash of the report without values that change at each look and are not worth a write: times, sizes,
+// the details of reasons, and the texts of errors.
 func markOf(r *report.Report) uint64 {
 	same := *r
 	same.Look, same.At = 0, time.Time{}
@@ -127,7 +125,7 @@ func (w *Writer) Run(ctx context.Context) {
 	}
 }
 
-// write writes the newest report, and then what events there are.
+// write writes the newest report, and then the pending events.
 func (w *Writer) write(ctx context.Context) {
 	r, mark, _ := w.latest()
 	began := w.cfg.Now()
