@@ -7,30 +7,29 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
-// stopped reports whether the breaker is open, also where only this process knows.
-func (r *Reaper) stopped() bool { return r.owed != nil || r.Ledger.BreakerOpen() }
+// stopped reports whether the breaker is open, even if the ledger could not be written.
+func (r *Reaper) stopped() bool { return r.unwritten != nil || r.Ledger.BreakerOpen() }
 
-// write appends records to the ledger. A breaker among them that could not be written counts as open, and is written before
-// all else: no intent reaches the ledger without it.
+// write appends records to the ledger. If one of them opens the breaker and cannot be written, the breaker counts as open,
+// and the next write begins with that record: no intent reaches the ledger before it.
 func (r *Reaper) write(records ...policy.Record) error {
-	if r.owed != nil {
-		records = slices.Concat([]policy.Record{*r.owed}, records)
+	if r.unwritten != nil {
+		records = slices.Concat([]policy.Record{*r.unwritten}, records)
 	}
 	if len(records) == 0 {
 		return nil
 	}
 	_, err := r.Ledger.Append(records...)
-	r.owed = nil
+	r.unwritten = nil
 	if i := slices.IndexFunc(records, func(rec policy.Record) bool { return rec.Kind == policy.KindBreaker }); err != nil && i >= 0 {
-		owed := records[i]
-		r.owed = &owed
+		r.unwritten = new(records[i])
 	}
 	return err
 }
 
-// writeSeen writes what the look has seen of pods that live again: their entries stay, and the breaker opens. If that fails,
-// the next look sees the same.
-func (r *Reaper) writeSeen(rep *Report, plan decide.Plan) {
+// writeLiving opens the breaker and freezes the entries of quarantined pods that the look found alive. If the write fails,
+// the next look finds the same.
+func (r *Reaper) writeLiving(rep *Report, plan decide.Plan) {
 	var records []policy.Record
 	if plan.Breaker != nil && !r.stopped() {
 		rec := *plan.Breaker
@@ -42,11 +41,11 @@ func (r *Reaper) writeSeen(rep *Report, plan decide.Plan) {
 	}
 }
 
-// misjudged returns the record that opens the breaker, unless it is open, if a pod lives by an outcome or by why it is put
-// back. It precedes the intents and outcomes that show that, in the same write: of a torn write the beginning remains, and
-// no later look would show it again. A step that is refused again and again opens the breaker once, so that an operator's
-// resume holds.
-func (r *Reaper) misjudged(outs []policy.Outcome) []policy.Record {
+// breakerRecord returns the record that opens the breaker if an outcome shows that a pod was misjudged and the breaker is not
+// open. It is written before the intents and outcomes that show that, in the same write: a torn write keeps its beginning,
+// and no later look would find the same. A step that is refused again and again opens the breaker once, so that an
+// operator's resume holds.
+func (r *Reaper) breakerRecord(outs []policy.Outcome) []policy.Record {
 	i := slices.IndexFunc(outs, func(o policy.Outcome) bool {
 		return o.Misjudged() && (o.Conflict != "" || !r.memory.Tried(o.Action.Entry))
 	})

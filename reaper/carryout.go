@@ -14,27 +14,27 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
-// carryOut carries out the plan: what is in quarantine first, then what is new, with the last question before and after
-// each batch of it. Nothing new is moved where the breaker is open, by this look or by an outcome.
+// carryOut carries out the plan: first for what lies in quarantine, then the moves out of the pods directory. Each batch of
+// moves has the last question before and after it. Nothing is moved if the breaker is open, by this look or by an outcome.
 func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	if r.Remover == nil {
 		return
 	}
-	r.writeSeen(rep, plan)
+	r.writeLiving(rep, plan)
 	if !r.carryOutParked(ctx, rep, slices.Concat(r.batches(plan.Undo), r.batches(plan.Remove))) || r.stopped() {
 		return
 	}
-	if plan.Proving && !r.memory.Proven { // the first pod has not been confirmed dead after all, so no other follows it
+	if plan.Proving && !r.memory.Proven { // no pod follows the first one before that is confirmed dead
 		return
 	}
 	r.parkAndClear(ctx, rep, r.batches(plan.Moves))
 }
 
-// carryOutParked takes further what lies in quarantine, after one more scan of the mounts for what is
-// removed. It reports whether the ledger could be written.
+// carryOutParked carries out batches for what lies in quarantine. It scans the mounts once more before it removes anything.
+// It reports whether the ledger could be written.
 func (r *Reaper) carryOutParked(ctx context.Context, rep *Report, batches []policy.Batch) bool {
 	for _, batch := range batches {
-		if removes := uidsOf(batch.Actions, policy.Action.Removes); len(removes) > 0 {
+		if removes := removedPods(batch.Actions); len(removes) > 0 {
 			batch = batch.Unmounted(r.Prober.Mounts(ctx, removes))
 		}
 		if len(batch.Actions) == 0 {
@@ -47,19 +47,19 @@ func (r *Reaper) carryOutParked(ctx context.Context, rep *Report, batches []poli
 	return true
 }
 
-// putBackTime is how long pods that live right after a rename may take to go back.
+// putBackTime bounds the put-backs right after a move.
 const putBackTime = 30 * time.Second
 
-// parkAndClear moves what is new, batch by batch, and puts back at once what lives by the same question as before
-// the rename.
+// parkAndClear carries out the moves, batch by batch. After each it repeats the last question, and puts back at once the pods
+// that live.
 func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy.Batch) {
 	for _, batch := range batches {
 		at := r.Clock.Now()
 		outs := r.execute(ctx, rep, batch)
 		moved := slices.DeleteFunc(slices.Clone(outs), func(o policy.Outcome) bool { return !o.Moved() })
 		if len(moved) > 0 {
-			// The pods go back even when the daemon must stop, but a file system that hangs does not keep it.
-			// The intent of what does not go back in time is in the ledger: the next start puts it back.
+			// The pods go back even if the daemon must stop, though a file system that hangs cannot delay it for longer.
+			// The ledger has the intents: the next start puts back the rest.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTime)
 			for _, back := range r.batches(policy.PutBacks(moved, r.Prober.Still(ctx, batch.LastAsked()), at)) {
 				r.execute(ctx, rep, back)
@@ -81,18 +81,18 @@ func (r *Reaper) batches(actions []policy.Action) []policy.Batch {
 	return batches
 }
 
-func uidsOf(actions []policy.Action, as func(policy.Action) bool) []parsers.PodUID {
+func removedPods(actions []policy.Action) []parsers.PodUID {
 	var uids []parsers.PodUID
 	for _, a := range actions {
-		if as(a) {
+		if a.Removes() {
 			uids = append(uids, a.UID)
 		}
 	}
 	return uids
 }
 
-// execute writes the intents of one batch to the ledger, carries it out, and writes the outcomes. It leaves out what the gate
-// forbids by now. It returns nil if the intents could not be written: then nothing is done.
+// execute writes the intents of one batch to the ledger, carries it out, and writes the outcomes. It leaves out actions that
+// the gate forbids now. It returns nil if the intents could not be written: then nothing is done.
 func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) []policy.Outcome {
 	permit := r.permit(rep)
 	batch.Actions = slices.DeleteFunc(slices.Clone(batch.Actions), func(a policy.Action) bool { return !permit.Allows(a) })
@@ -100,7 +100,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 		return []policy.Outcome{}
 	}
 	if err := r.rememberQuarantine(batch); err != nil {
-		r.fail(rep, "cannot remember where the quarantine is, so nothing is moved there: "+err.Error())
+		r.fail(rep, "cannot save where the quarantine is, so nothing is moved there: "+err.Error())
 		return nil
 	}
 	now := r.Clock.Now()
@@ -114,7 +114,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 			a.Manifest = manifest(rec)
 		}
 	}
-	if err := r.write(append(r.misjudged(begun), intents...)...); err != nil {
+	if err := r.write(append(r.breakerRecord(begun), intents...)...); err != nil {
 		r.fail(rep, "cannot write to the ledger, so nothing is done: "+err.Error())
 		return nil
 	}
@@ -122,8 +122,8 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	outs := r.ask(ctx, rep, &batch)
 	if len(batch.Actions) > 0 {
 		outs = append(outs, r.Remover.Execute(ctx, permit, batch)...)
-		if err := r.rememberQuarantine(batch); err != nil { // the next pass tries again, by what lies there
-			r.Log.WarnContext(ctx, "cannot remember which directory the quarantine is", slog.Any("error", err))
+		if err := r.rememberQuarantine(batch); err != nil { // the next pass finds out from the entries
+			r.Log.WarnContext(ctx, "cannot save which directory the quarantine is", slog.Any("error", err))
 		}
 	}
 	now = r.Clock.Now()
@@ -133,8 +133,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 		done = append(done, policy.Recorded(o, rep.Look.Node, now)...)
 		r.Meter.Outcome(o)
 	}
-	if err := r.write(append(r.misjudged(outs), done...)...); err != nil {
-		// The intents are there: the next pass, or the next start, finds out from the disk.
+	if err := r.write(append(r.breakerRecord(outs), done...)...); err != nil {
 		r.fail(rep, "cannot write outcomes to the ledger; the next look finds them on disk: "+err.Error())
 	}
 	rep.Outcomes = append(rep.Outcomes, outs...)
@@ -142,8 +141,8 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	return outs
 }
 
-// ask asks the last question about what the batch is to move out of the pods directory. It removes the actions from the
-// batch whose pods are no longer known to be dead, and returns their outcomes.
+// ask asks the last question about the pods that the batch moves out of the pods directory. It withdraws the actions on pods
+// that are no longer proved dead, and returns their outcomes.
 func (r *Reaper) ask(ctx context.Context, rep *Report, batch *policy.Batch) (withdrawn []policy.Outcome) {
 	pods := batch.LastAsked()
 	if len(pods) == 0 {
@@ -153,9 +152,9 @@ func (r *Reaper) ask(ctx context.Context, rep *Report, batch *policy.Batch) (wit
 	return withdrawn
 }
 
-// recover closes the intents whose outcome is not in the ledger, by what is on disk: after a crash, or if the ledger could
-// not be written. The pass itself finishes stripping and purging, since only a look shows that nothing is mounted. An
-// action that ends an intent takes a look at the node first: see endCutOff.
+// recover closes the intents that have no outcome in the ledger, after a crash or a failed write: it compares them with the
+// disk. An intent that needs an action is left to endCutOff, after the look. Stripping and purging are left to the pass, since
+// only a look shows that nothing is mounted.
 func (r *Reaper) recover() (cut cutOff) {
 	if r.Rules.Observe || r.Remover == nil {
 		return cut
@@ -195,12 +194,12 @@ type cutOff struct {
 	closed   bool            // some intents were closed without an action
 }
 
-// endCutOff carries out what recover found, as far as the gate allows, and returns how it ended.
+// endCutOff carries out the actions of recover that the gate allows, and returns their outcomes.
 func (r *Reaper) endCutOff(ctx context.Context, rep *Report, cut cutOff) []policy.Outcome {
 	if permit := r.permit(rep); cut.closed && permit.Undoes() {
-		r.Remover.Execute(ctx, permit, policy.Batch{}) // what was never moved may have left its manifest
+		r.Remover.Execute(ctx, permit, policy.Batch{}) // removes the manifests of pods that were never moved
 	}
-	own := Report{Look: policy.Look{Node: rep.Look.Node}, byPerson: rep.byPerson}
+	own := Report{Look: policy.Look{Node: rep.Look.Node}, byOperator: rep.byOperator}
 	for _, batch := range r.batches(cut.again) {
 		r.execute(ctx, &own, batch)
 	}
@@ -208,9 +207,9 @@ func (r *Reaper) endCutOff(ctx context.Context, rep *Report, cut cutOff) []polic
 	return own.Outcomes
 }
 
-// permit asks the gate by what is known now: a batch before this one may have opened the breaker.
+// permit asks the gate before each batch, since the batch before it may have opened the breaker.
 func (r *Reaper) permit(rep *Report) policy.Permit {
-	return policy.Standing{Node: rep.Look.Node, Breaker: r.stopped(), Rules: r.Rules, ByPerson: rep.byPerson}.Gate()
+	return policy.Standing{Node: rep.Look.Node, Breaker: r.stopped(), Rules: r.Rules, ByPerson: rep.byOperator}.Gate()
 }
 
 func (r *Reaper) fail(rep *Report, text string) {
@@ -218,7 +217,7 @@ func (r *Reaper) fail(rep *Report, text string) {
 	r.Log.Error("the pass was cut short", slog.String("error", text))
 }
 
-// manifest is the file beside a quarantine entry, for an operator without our state directory.
+// manifest returns the file beside a quarantine entry, for an operator without our state directory.
 func manifest(r policy.Record) []byte {
 	about := "The directory beside this file was pods/" + string(r.UID) + " of the kubelet; orphan-reaper moved it here. "
 	if r.Leaf != "" {

@@ -126,32 +126,31 @@ func TestDaemonForgedFlood(t *testing.T) {
 	})
 }
 
-// TestDaemonTellsOfAContradiction: once, again when it changes, and when it ends; the
-// status line has it for as long as it lasts.
-func TestDaemonTellsOfAContradiction(t *testing.T) {
+// TestDaemonLogsContradiction: it is logged once, again when it changes, and when it ends. The status line has it as long as
+// it lasts.
+func TestDaemonLogsContradiction(t *testing.T) {
 	n := newFakeNode()
 	var log strings.Builder
 	var status string
 	r := n.reaper(t, testRules)
 	r.Log = slog.New(slog.NewTextHandler(&log, nil))
-	d := &Daemon{Reaper: r, Status: func(s string) { status = s }}
-	p := &pending{gap: minGap}
+	d := &Daemon{Reaper: r, Status: func(s string) { status = s }, next: &pending{gap: minGap}}
 	for _, c := range []struct {
 		agrees policy.Fact
-		told   string // "" is nothing new
+		logged string // "" is nothing new
 		status string
 	}{
 		{policy.Fact{Truth: policy.Yes}, "", "0 pod directories"},
-		{policy.Fact{Truth: policy.No, Detail: "two roots"}, "two roots", "taking nothing: two roots"},
-		{policy.Fact{Truth: policy.No, Detail: "two roots"}, "", "taking nothing: two roots"},
-		{policy.Fact{Detail: "cannot tell"}, "cannot tell", "taking nothing: cannot tell"},
+		{policy.Fact{Truth: policy.No, Detail: "two roots"}, "two roots", "removing nothing: two roots"},
+		{policy.Fact{Truth: policy.No, Detail: "two roots"}, "", "removing nothing: two roots"},
+		{policy.Fact{Detail: "cannot tell"}, "cannot tell", "removing nothing: cannot tell"},
 		{policy.Fact{Truth: policy.Yes}, "agree again", "0 pod directories"},
 	} {
 		log.Reset()
 		var rep Report
 		rep.Look.Node.Agrees = c.agrees
-		d.ended(p, passed{rep: rep})
-		if (log.Len() > 0) != (c.told != "") || !strings.Contains(log.String(), c.told) || !strings.Contains(status, c.status) {
+		d.handle(passResult{rep: rep})
+		if (log.Len() > 0) != (c.logged != "") || !strings.Contains(log.String(), c.logged) || !strings.Contains(status, c.status) {
 			t.Errorf("%+v: status %q, log %q", c.agrees, status, log.String())
 		}
 	}

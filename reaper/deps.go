@@ -11,51 +11,49 @@ import (
 
 // Prober reads the node and changes nothing.
 type Prober interface {
-	// Look gathers the facts on the pods directory, or on the UIDs of only if that is not empty, and on the parked
-	// quarantine entries, of which those that rest are not read. What cannot be read is Unknown, with an error in
-	// Look.Errors; the returned error is for a pods directory that is not there. It returns in bounded time.
+	// Look reads the facts about all pods, or about the UIDs in only if that is not empty, and about the parked entries
+	// in quarantine. The directory of a parked entry that rests is not read. What cannot be read is Unknown, with an
+	// error in Look.Errors; the returned error is for a missing pods directory. It returns in bounded time.
 	Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error)
-	// Mounts returns FactMounted of each UID.
+	// Mounts returns FactMounted of each UID, and MountsParked that of the pods' entries in quarantine.
 	Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact
-	// Still reads the facts of policy.LastFacts again for these pods, one call of each source, and returns a
-	// copy of each pod's evidence with them. A source that does not answer in time leaves its facts Unknown.
-	Still(ctx context.Context, pods []policy.Evidence) []policy.Evidence
-	// MountsParked returns the same of the pods' entries in quarantine.
 	MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact
+	// Still asks the last question: it reads the facts of policy.LastFacts again for these pods, with one call of each
+	// source, and returns a copy of each pod's evidence with them. If a source does not answer in time, its facts are
+	// Unknown.
+	Still(ctx context.Context, pods []policy.Evidence) []policy.Evidence
 }
 
-// Remover is the only thing that changes the disk but for our own files: the state directory and the metrics.
+// Remover changes the kubelet's root directory. Nothing else does.
 type Remover interface {
 	// Execute carries out the batch and returns the outcome of each action, in order. It stops early only if ctx ends;
 	// actions that were not begun are then Refused. It also removes the manifests of entries that are not there.
 	Execute(ctx context.Context, permit policy.Permit, batch policy.Batch) []policy.Outcome
-	// Where reports whether there is a pods/UID, and whether there is the quarantine entry.
+	// Where reports whether pods/UID exists, and whether the quarantine entry exists.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
-	// Home identifies the directory that the quarantine lies in, or would, and the quarantine, zero where there is none
-	// or it cannot be used.
+	// Home identifies the quarantine and its parent directory. The quarantine is zero if it does not exist or cannot be
+	// used.
 	Home() (parent, quarantine policy.DirID, err error)
-	// List returns the names that lie in quarantine, manifests left out.
+	// List returns the names in quarantine without the manifests.
 	List() ([]string, error)
-	// Means returns how it is kept to what it is to change.
+	// Means returns which means of the kernel confine the remover.
 	Means() policy.Means
 }
 
 // Ledger is the durable record of every intent and outcome.
 type Ledger interface {
-	// Enter takes the lock under which anything is changed, and reads what other processes
-	// (orphan-reaper quarantine restore) have appended since. The function ends it.
+	// Enter locks the ledger, and with it every change to the node, and reads what other processes, such as
+	// orphan-reaper quarantine restore, have appended since. leave unlocks it.
 	Enter(ctx context.Context) (leave func(), err error)
 	// Append numbers the records, writes them in one write, syncs, and returns them.
 	Append(records ...policy.Record) ([]policy.Record, error)
-	// Entries returns the quarantine entries, folded from all records; the caller must not
-	// change them.
+	// Entries returns the quarantine entries, folded from all records. The caller must not change them.
 	Entries() map[string]*policy.EntryState
 	// Unmounting returns the intents of operators' unmounts that have no outcome, by pod.
 	Unmounting() map[parsers.PodUID]policy.Record
-	// BreakerOpen reports whether enforcing stopped and no operator has resumed removals.
+	// BreakerOpen reports whether enforcing stopped and no operator has resumed it.
 	BreakerOpen() bool
-	// Unsent returns the records that the journal has not got, and Sent reports that it has
-	// got all up to seq.
+	// Unsent returns records that are not in the journal yet. Sent marks all up to seq as sent.
 	Unsent() []policy.Record
 	Sent(seq int64) error
 }
@@ -99,24 +97,23 @@ type Neighbour interface {
 	Turn(ctx context.Context, t Turn) Turned
 }
 
-// Turn is what a neighbour needs to know of the pass.
+// Turn is the input of a neighbour's turn.
 type Turn struct {
-	Rules  policy.Rules
-	Only   []parsers.PodUID // empty: all pods
-	DryRun bool             // the same way, without the last step and without a trace
-	Node   policy.Node      // what the look found out about the node
-	// Stopped: the breaker is open, also if the ledger could not be written.
-	Stopped bool
-	// Memory is what the turn before returned, also in an earlier process.
-	Memory json.RawMessage
+	Rules   policy.Rules
+	Only    []parsers.PodUID // empty: all pods
+	DryRun  bool             // look and decide, and change nothing
+	Node    policy.Node      // as the look found it
+	Stopped bool             // the breaker is open
+	Memory  json.RawMessage  // of the turn before, also in an earlier process
 }
 
-// Turned is what a turn found and did. The core adds turns up and knows no more of them.
+// Turned is the result of a neighbour's turn.
 type Turned interface {
-	// Due is how long from now the next turn is worth while, and whether it can take something further.
+	// Due returns the time until the next turn, and whether that turn can remove something.
 	Due() (in time.Duration, pending bool)
-	// Problems are what could not be read or changed, for display.
+	// Problems returns what could not be read or changed, for display.
 	Problems() []string
+	// Memory returns what the next turn needs of this one.
 	Memory() json.RawMessage
 	// After returns the sum of this turn and an earlier one.
 	After(earlier Turned) Turned
@@ -127,16 +124,15 @@ type Report struct {
 	Look     policy.Look     // without its pods
 	Pods     []policy.Judged // by stage, and in each by name
 	Outcomes []policy.Outcome
-	Entries  []policy.EntryState // what lies in quarantine, sorted by entry
-	Stopped  bool                // by the breaker: an operator must resume removals
-	// Unfinished counts the entries with which the last pass could not go on, though they wait for nothing that ends by
-	// itself.
+	Entries  []policy.EntryState // in quarantine, sorted by entry
+	Stopped  bool                // by the breaker: an operator must resume enforcing
+	// Unfinished counts the entries that the last pass could not finish, and for which no time has to pass.
 	Unfinished int
-	CNI        Turned       // nil where no turn was due
-	Means      policy.Means // how the remover is kept to what it is to change
-	byPerson   bool         // an operator's command
-	// Next is when time alone could change something, from the end of the pass; 0 is now.
-	Next time.Duration
-	// Pending is true where waiting for Next can take a pod further.
+	CNI        Turned       // nil if no turn was due
+	Means      policy.Means // which means of the kernel confine the remover
+	byOperator bool         // the pass is an operator's command
+	// Next is the time from the end of the pass after which time alone may change something. Pending is true if a pod
+	// waits for that.
+	Next    time.Duration
 	Pending bool
 }

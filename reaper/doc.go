@@ -1,17 +1,15 @@
-// Package reaper is the loop: it orders what happens and when, and touches no disk.
+// Package reaper is the loop that removes the directories of dead pods. A Reaper runs one pass in these steps:
 //
-// It reaps directories of dead pods, not child processes. Lines come in and ask for a pass:
+//	enter     lock the ledger, check the quarantine, and recover what a crash cut short
+//	look      Prober.Look reads the node
+//	decide    decide.Decide applies every rule; this package has none
+//	carryOut  write intents, change the disk, write outcomes
+//	remember  save what the next pass starts from
+//	publish   write records and metrics
 //
-//	enter     the lock, the same quarantine as before, and what a crash cut short
-//	look      Prober.Look, by what the ledger has in work
-//	decide    decide.Decide: every rule is there, and none is here
-//	carryOut  ledger, disk, ledger, with a scan of the mounts before and after
-//	remember  what the next pass starts from
-//	publish   records and metrics
+// A Daemon runs a pass when a log line, the clock or an operator asks for one. Sweep runs passes until time alone changes
+// nothing. At the end of a pass a Neighbour, a product beside the core, takes its turn: the sweep over stale CNI files.
 //
-// Daemon returns when to take one, Sweep takes them until nothing is left that time could change.
-// A product beside the core, a Neighbour, takes its turn at the end of a pass: the sweep over what CNI left.
-//
-// Everything that reads or changes the node stands behind a small interface of this
-// package; the rooms that implement them know nothing of each other.
+// The package itself opens and changes no file: it reads and changes the node through the interfaces in deps.go. Their
+// implementations do not import each other.
 package reaper

@@ -19,12 +19,11 @@ type quarantineHome struct {
 // errOtherQuarantine ends a pass before it begins.
 var errOtherQuarantine = errors.New("no entry of the ledger lies in the quarantine, and it is another directory than before")
 
-// checkQuarantine refuses to work with a quarantine in which none of the ledger's entries can be: each would be recorded as
-// gone, and a parked pod would never be put back. The root directory may have been a guess at the boot of a node whose
-// kubelet starts late (k0s, microk8s), or be on a disk that is not mounted yet, or an operator moved the quarantine away.
+// checkQuarantine returns an error if none of the ledger's entries can be in this quarantine: each would be recorded as gone,
+// and a parked pod would never be put back. The root directory may have been a guess at the boot of a node whose kubelet
+// starts late (k0s, microk8s), its disk may not be mounted yet, or an operator may have moved the quarantine.
 //
-// One entry that is found shows that the quarantine is the right one. The same directory without any was emptied by an
-// operator.
+// One entry in it shows that the quarantine is the right one. If the same directory is empty, an operator has emptied it.
 func (r *Reaper) checkQuarantine() error {
 	known := policy.Listed(r.Ledger.Entries())
 	if len(known) == 0 || r.Store == nil {
@@ -62,17 +61,17 @@ func (r *Reaper) checkQuarantine() error {
 	return fmt.Errorf("%w; %s", errOtherQuarantine, text)
 }
 
-// saveHome remembers the quarantine that was found to be the right one. A full disk stops nothing: the next pass finds the
-// same.
+// saveHome saves which quarantine is the right one. A failure is only logged: the next pass finds the same.
 func (r *Reaper) saveHome(now quarantineHome) {
 	if err := r.Store.Save("home", now); err != nil {
-		r.Log.Warn("cannot remember which directory the quarantine is", slog.Any("error", err))
+		r.Log.Warn("cannot save which directory the quarantine is", slog.Any("error", err))
 		return
 	}
 	r.home = now
 }
 
-// rememberQuarantine remembers the quarantine before something is moved there, and again after that made it.
+// rememberQuarantine saves which directory the quarantine is, before a batch moves something there and after it, since the
+// batch may have made it.
 func (r *Reaper) rememberQuarantine(batch policy.Batch) error {
 	moves := func(a policy.Action) bool { return a.Kind == policy.Park || a.Kind == policy.Clear }
 	if r.Store == nil || !slices.ContainsFunc(batch.Actions, moves) {

@@ -72,7 +72,7 @@ func TestNeighbour(t *testing.T) {
 		t.Errorf("no turn after a pod was removed, or nothing remembered: %+v", f.turns)
 	}
 	r = begin()
-	r.owed = &policy.Record{Kind: policy.KindBreaker}
+	r.unwritten = &policy.Record{Kind: policy.KindBreaker}
 	n.fullAt = n.appends + 1
 	if _, err := r.Pass(t.Context(), Options{CNI: true, Only: nil}); err != nil || !f.turns[3].Stopped {
 		t.Errorf("the breaker is open, and the neighbour is not told: %v", err)

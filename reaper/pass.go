@@ -14,37 +14,35 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// Reaper takes passes over the node. It is not safe for concurrent use: at most one look
-// is in flight.
+// Reaper runs passes over the node, one at a time. It is not safe for concurrent use.
 type Reaper struct {
 	Prober   Prober
-	Remover  Remover // nil where nothing may change
+	Remover  Remover // nil if nothing may change
 	Ledger   Ledger
-	Store    Store // nil: nothing is remembered
+	Store    Store // nil if nothing is remembered
 	Clock    Clock
 	Recorder Recorder
 	Meter    Meter
 	Log      *slog.Logger
 	Rules    policy.Rules
-	CNI      Neighbour // nil where there is none
+	CNI      Neighbour // nil if there is none
 	// BatchSize is the most actions of one batch; 0 is policy.BatchSize.
 	BatchSize int
 
 	memory    memory
 	enforcing enforcing
-	owed      *policy.Record // the breaker, if it opened and the ledger could not be written
-	home      quarantineHome // the quarantine to which something was moved last
-	// doing is a string: what the pass under way does now.
-	doing atomic.Value
+	unwritten *policy.Record // the record that opened the breaker, while the ledger cannot be written
+	home      quarantineHome // the last known quarantine
+	doing     atomic.Value   // a string: what the running pass does now
 }
 
-// memory is what a pass leaves for the next, with what the neighbour remembers beside it.
+// memory is what one pass saves for the next. CNI is the neighbour's part.
 type memory struct {
 	decide.Memory
 	CNI json.RawMessage `json:"cni,omitempty"`
 }
 
-// Load reads what earlier looks left. Without it every hold starts again.
+// Load reads the memory of earlier passes. Without it every hold starts again.
 func (r *Reaper) Load() error {
 	if r.Store == nil {
 		return nil
@@ -69,12 +67,11 @@ func (r *Reaper) Load() error {
 type Options struct {
 	Claims []reported.Claim // of the log since the last pass
 	Only   []parsers.PodUID // empty: the whole pods directory
-	DryRun bool             // the same way, without the last step and without a trace
+	DryRun bool             // look and decide, and change nothing
 	CNI    bool             // the neighbour's turn is due
 }
 
-// Pass is one look and all that follows from it. A dry run is the same way and changes
-// nothing, neither on the node nor in the state.
+// Pass looks at the node, decides, and carries out what was decided. A dry run changes neither the node nor the state.
 func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	var cut cutOff
 	if !opt.DryRun {
@@ -86,7 +83,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		cut = r.recover()
 	}
 	start := r.Clock.Now()
-	r.does(ctx, "looking at the node", "")
+	r.beginPhase(ctx, "looking at the node", "")
 	look, err := r.Prober.Look(ctx, decide.InWork(r.Ledger.Entries(), r.Rules, start, r.memory.Pressed), opt.Only)
 	if err != nil {
 		return Report{}, err
@@ -116,7 +113,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		}
 		r.carryOut(ctx, &rep, d.Plan)
 	}
-	r.turn(ctx, &rep, opt)
+	r.runNeighbour(ctx, &rep, opt)
 	if !opt.DryRun {
 		r.writeQuiet(&rep)
 		r.remember(&rep, opt, was)
@@ -135,13 +132,13 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	return rep, nil
 }
 
-// does records what the pass does now, for the daemon's watcher and the progress line.
-func (r *Reaper) does(ctx context.Context, what, unit string) {
+// beginPhase records what the pass does now, for the log of slow passes and for the progress line.
+func (r *Reaper) beginPhase(ctx context.Context, what, unit string) {
 	r.doing.Store(what)
 	progress.From(ctx).Begin(what, unit, 0)
 }
 
-// enter acquires the lock under which anything is changed, and checks the quarantine.
+// enter locks the ledger and checks the quarantine.
 func (r *Reaper) enter(ctx context.Context) (leave func(), err error) {
 	leave, err = r.Ledger.Enter(ctx)
 	if err != nil {
@@ -154,12 +151,12 @@ func (r *Reaper) enter(ctx context.Context) (leave func(), err error) {
 	return leave, nil
 }
 
-// turn gives the neighbour its turn where that is due, or a pod was just removed.
-func (r *Reaper) turn(ctx context.Context, rep *Report, opt Options) {
+// runNeighbour gives the neighbour its turn if it is due, or if a pod was just removed.
+func (r *Reaper) runNeighbour(ctx context.Context, rep *Report, opt Options) {
 	if r.CNI == nil || !opt.CNI && !decide.Stripped(rep.Outcomes) {
 		return
 	}
-	r.does(ctx, "sweeping the files of CNI", "file")
+	r.beginPhase(ctx, "sweeping the files of CNI", "file")
 	rep.CNI = r.CNI.Turn(ctx, Turn{
 		Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Node: rep.Look.Node, Stopped: r.stopped(), Memory: r.memory.CNI,
 	})
@@ -167,12 +164,12 @@ func (r *Reaper) turn(ctx context.Context, rep *Report, opt Options) {
 	rep.Look.Errors = append(rep.Look.Errors, rep.CNI.Problems()...)
 }
 
-// remember saves what this pass leaves for the next, where it differs from what was.
+// remember saves the memory for the next pass, if it differs from what it was.
 func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 	now := &r.memory.Memory
 	if r.Store != nil && !maps.Equal(now.Messages.Pods, was.Messages.Pods) {
 		if err := r.Store.Save("quiet", now.Messages); err != nil {
-			r.Log.Error("cannot keep how often the kubelet named each pod; after a restart it is counted anew", slog.Any("error", err))
+			r.Log.Error("cannot save how often the kubelet named each pod; after a restart the count begins again", slog.Any("error", err))
 		}
 	}
 	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Recorded, was.Recorded) ||
@@ -185,9 +182,9 @@ func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 	r.save("heard", now.Log)
 }
 
-// save writes a value of the memory. If it fails nothing is lost: after a restart the hold starts again.
+// save writes a value of the memory.
 func (r *Reaper) save(name string, v any) {
 	if err := r.Store.Save(name, v); err != nil {
-		r.Log.Error("cannot keep what the look found; after a restart every hold begins anew", slog.String("name", name), slog.Any("error", err))
+		r.Log.Error("cannot save what the look found; after a restart every hold begins again", slog.String("name", name), slog.Any("error", err))
 	}
 }

@@ -11,28 +11,27 @@ import (
 const (
 	// gather is how long sightings are coalesced before the look that they ask for.
 	gather = 100 * time.Millisecond
-	// A look that sightings asked for and that found nothing new doubles the least time to
-	// the next, up to maxGap: forged lines cannot buy more than one look in 5 s.
+	// The time between two looks that sightings ask for is at least minGap. It doubles, up to maxGap, after each look
+	// that finds nothing new: forged lines cause at most one look in 5 s.
 	minGap = 250 * time.Millisecond
 	maxGap = 5 * time.Second
-	// A pod that is known and kept is looked at again after knownGap, doubled up to
-	// knownMax, however often the kubelet names it.
+	// Lines about a pod whose verdict stays the same cause a look after knownGap, doubled up to knownMax.
 	knownGap = 10 * time.Second
 	knownMax = 5 * time.Minute
 	// livingMax is the longest time between two looks for lines about living pods: one of them may die meanwhile.
 	livingMax = time.Minute
 )
 
-// pending gathers sightings until the next look, and has when that is due, on CLOCK_BOOTTIME.
+// pending collects sightings and schedules the next look. Its times are of CLOCK_BOOTTIME.
 type pending struct {
 	claims reported.Claims
 	known  map[parsers.PodUID]*knownPod
-	due    time.Duration // when to look; 0: nothing asks for a look
+	due    time.Duration // when to look; 0 if nothing asks for a look
 	ended  time.Duration // when the last look ended
 	gap    time.Duration
 	// asked is true if the next look, or the last, was asked for and not caused by lines.
 	asked bool
-	// alive puts off the looks for lines about any living pod: a pod can have the kubelet write a line about any other.
+	// alive delays the looks for lines about any living pod: a pod can make the kubelet write a line about any other.
 	alive knownPod
 }
 
@@ -41,19 +40,19 @@ const absent = "absent"
 
 type knownPod struct {
 	verdict string
-	next    time.Duration // no look on its account before this
+	next    time.Duration // lines about it cause no look before this
 	gap     time.Duration
 	lives   bool
 }
 
-// sighted gathers one claim.
+// sighted adds one claim.
 func (p *pending) sighted(c reported.Claim) {
 	p.claims.Add(c)
-	p.hurry(c)
+	p.askFor(c)
 }
 
-// hurry asks for the look that a claim is worth.
-func (p *pending) hurry(c reported.Claim) {
+// askFor schedules the look that a claim asks for.
+func (p *pending) askFor(c reported.Claim) {
 	s := c.Sighting
 	when := max(c.At.Boot+gather, p.ended+p.gap)
 	if a := p.known[s.UID]; a != nil {
@@ -63,26 +62,26 @@ func (p *pending) hurry(c reported.Claim) {
 		}
 	}
 	if s.CatchUp && p.ended == 0 {
-		// An old line is no hurry: the first look waits for what the kubelet reports now.
+		// An old line does not hasten the first look, which waits for what the kubelet reports now.
 		when = max(when, p.due)
 	}
 	p.ask(when)
 }
 
-// ask makes sure that there is a look at the latest at when.
+// ask schedules a look no later than when.
 func (p *pending) ask(when time.Duration) {
 	if p.due == 0 || when < p.due {
 		p.due = max(when, 1)
 	}
 }
 
-// take empties the claims for a look that begins now.
+// take returns the claims for a look that begins now.
 func (p *pending) take() []reported.Claim {
 	p.due = 0
 	return p.claims.Take()
 }
 
-// lookEnded sets when lines are worth the next look, by the report of the one that has just ended.
+// lookEnded schedules the next look by the report of the one that has just ended.
 func (p *pending) lookEnded(rep Report, claims []reported.Claim, now time.Duration) {
 	fresh := len(rep.Outcomes) > 0
 	known := make(map[parsers.PodUID]*knownPod, len(rep.Pods))
@@ -104,7 +103,7 @@ func (p *pending) lookEnded(rep Report, claims []reported.Claim, now time.Durati
 			p.backOff(known, c.Sighting.UID, now)
 		}
 	}
-	p.living(known, claims, now)
+	p.backOffLiving(known, claims, now)
 	p.known, p.ended = known, now
 	p.gap = min(max(2*p.gap, minGap), maxGap)
 	if fresh || len(claims) == 0 && !p.asked {
@@ -113,13 +112,12 @@ func (p *pending) lookEnded(rep Report, claims []reported.Claim, now time.Durati
 	p.asked = false
 	p.due = 0
 	p.ask(now + rep.Next)
-	// Claims that came while the look ran ask again, by what is known now.
-	for c := range p.claims.All() {
-		p.hurry(c)
+	for c := range p.claims.All() { // that came while the look ran
+		p.askFor(c)
 	}
 }
 
-// backOff puts off the next look for lines about a pod that a look has just seen, or not found.
+// backOff delays the next look for lines about a pod that a look has just seen, or not found.
 func (p *pending) backOff(known map[parsers.PodUID]*knownPod, uid parsers.PodUID, now time.Duration) {
 	a := known[uid]
 	if a == nil {
@@ -141,9 +139,9 @@ func (p *pending) backOff(known map[parsers.PodUID]*knownPod, uid parsers.PodUID
 	}
 }
 
-// living puts off the looks for lines about living pods, after one that found one alive. If such a pod lives no more, lines
-// are worth a look again.
-func (p *pending) living(known map[parsers.PodUID]*knownPod, claims []reported.Claim, now time.Duration) {
+// backOffLiving delays the next look for lines about living pods if the claims name one. If such a pod has died, it ends the
+// delay.
+func (p *pending) backOffLiving(known map[parsers.PodUID]*knownPod, claims []reported.Claim, now time.Duration) {
 	lives := false
 	for _, c := range claims {
 		is, was := known[c.Sighting.UID], p.known[c.Sighting.UID]
@@ -164,25 +162,23 @@ func (p *pending) living(known map[parsers.PodUID]*knownPod, claims []reported.C
 
 // Asked is the daemon's answer to a request for a look.
 type Asked struct {
-	// Look is the number of the look, counted from the daemon's start.
-	Look uint64
-	// In is how long from now it begins at the latest; 0 where it is under way.
-	In time.Duration
+	Look uint64        // the number of the look, counted from the daemon's start
+	In   time.Duration // it begins within this time; 0 if it has begun
 }
 
 const (
-	// askedGap is the least time from the end of a look to one that was asked for, and
-	// askedCNIGap between two turns of the neighbour: the CNI directories may hold 300,000 files.
+	// askedGap is the least time from the end of a look to one that was asked for. askedCNIGap is the least time between
+	// two turns of the neighbour: the CNI directories may hold 300,000 files.
 	askedGap    = 10 * time.Second
 	askedCNIGap = 5 * time.Minute
 )
 
-// asked answers a request for a look with the one that runs, or waits to begin.
-func (d *Daemon) asked(p *pending, running bool, now time.Duration) Asked {
+// asked answers a request for a look with the running look, or with the next one.
+func (d *Daemon) asked(running bool, now time.Duration) Asked {
 	if running {
-		return Asked{Look: d.begun}
+		return Asked{Look: d.looks}
 	}
-	when := now
+	p, when := d.next, now
 	if p.ended != 0 {
 		when = max(when, p.ended+askedGap)
 	}
@@ -191,5 +187,5 @@ func (d *Daemon) asked(p *pending, running bool, now time.Duration) Asked {
 	if d.cniEnded != 0 {
 		d.cniDue = min(d.cniDue, max(p.due, d.cniEnded+askedCNIGap))
 	}
-	return Asked{Look: d.begun + 1, In: max(0, p.due-now)}
+	return Asked{Look: d.looks + 1, In: max(0, p.due-now)}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
-// publish writes to the journal what is new: refusals whose reasons changed, and every record of the ledger that it has not
-// got. What cannot be sent now is sent at the next pass.
+// publish writes new records to the journal: verdicts whose reasons changed, and records of the ledger that were not sent
+// yet. What cannot be sent now is sent at the next pass. It also writes the metrics.
 func (r *Reaper) publish(rep *Report, claims []reported.Claim) {
 	named := map[parsers.PodUID]bool{}
 	for _, c := range claims {
@@ -36,8 +36,7 @@ func (r *Reaper) publish(rep *Report, claims []reported.Claim) {
 	}
 }
 
-// send sends some of the records that the journal has not got, and reports whether there may
-// be more.
+// send sends some unsent records to the journal, and reports whether there may be more.
 func (r *Reaper) send() (more bool) {
 	unsent := r.Ledger.Unsent()
 	var sent int64
@@ -51,16 +50,16 @@ func (r *Reaper) send() (more bool) {
 	}
 	if sent > 0 {
 		if err := r.Ledger.Sent(sent); err != nil {
-			r.Log.Error("cannot note that records were sent; they may be sent again", slog.Any("error", err))
+			r.Log.Error("cannot save which records were sent; they may be sent again", slog.Any("error", err))
 			return false
 		}
 	}
 	return len(unsent) > 0
 }
 
-// sendVerdict writes why a pod is kept or waits to the journal, where that is news.
+// sendVerdict writes to the journal why a pod is kept or waits, if that is news. It reports whether it did.
 func (r *Reaper) sendVerdict(p *policy.Judged, named bool, at policy.Instant) bool {
-	words, news := r.memory.News(p, named)
+	signature, news := r.memory.News(p, named)
 	if !news {
 		return false
 	}
@@ -74,12 +73,12 @@ func (r *Reaper) sendVerdict(p *policy.Judged, named bool, at policy.Instant) bo
 	if r.memory.Recorded == nil {
 		r.memory.Recorded = map[parsers.PodUID]string{}
 	}
-	r.memory.Recorded[p.UID] = words
+	r.memory.Recorded[p.UID] = signature
 	return true
 }
 
-// writeQuiet records that the kubelet's messages about pods have stopped, and forgets them once the ledger has that: a crash
-// in between records it twice.
+// writeQuiet records in the ledger for which pods the kubelet's messages have stopped, and then forgets those messages. A
+// crash in between records it twice.
 func (r *Reaper) writeQuiet(rep *Report) {
 	records, after, _ := r.memory.Messages.Due(r.Rules, r.Clock.Now())
 	if len(records) == 0 {

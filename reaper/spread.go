@@ -8,14 +8,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// enforcing is since when the daemon of this node has been in mode enforce, and how long it waits before it acts. It is
-// kept across restarts, so that a node waits once, and forgotten in mode observe.
+// enforcing records when the daemon changed to mode enforce, and how long it waits before it acts. It is saved across
+// restarts, so that a node waits once, and cleared in mode observe.
 type enforcing struct {
 	Since policy.Instant `json:"since"`
 	Wait  time.Duration  `json:"wait"`
 }
 
-// left returns what is left of the wait, which is never longer than most. After a reboot only the wall clock counts.
+// left returns the rest of the wait, which is never longer than most. After a reboot only the wall clock counts.
 func (e enforcing) left(now policy.Instant, most time.Duration) policy.Delay {
 	passed, ok := now.Since(e.Since)
 	if !ok {
@@ -28,7 +28,7 @@ func (e enforcing) left(now policy.Instant, most time.Duration) policy.Delay {
 	return policy.Delay{Until: now.Wall.Add(left).Truncate(time.Second), Left: left}
 }
 
-// spread begins the wait of a daemon that has changed to mode enforce, and sets what is left of it for the gate.
+// spread begins the wait of a daemon that has changed to mode enforce, and sets the rest of it for the gate.
 func (d *Daemon) spread() {
 	now, was := d.Clock.Now(), d.enforcing
 	switch {
@@ -43,7 +43,7 @@ func (d *Daemon) spread() {
 	}
 	if d.enforcing != was && d.Store != nil {
 		if err := d.Store.Save("enforcing", d.enforcing); err != nil {
-			d.Log.Error("cannot save since when this node enforces; after a restart it waits a part of enforce_spread again", slog.Any("error", err))
+			d.Log.Error("cannot save the begin of mode enforce; after a restart the node waits a part of enforce_spread again", slog.Any("error", err))
 		}
 	}
 	d.Rules.Delay = d.enforcing.left(now, d.Rules.EnforceSpread)
@@ -58,8 +58,8 @@ func DelayOf(s Store, now policy.Instant, most time.Duration) policy.Delay {
 	return e.left(now, most)
 }
 
-// randomPart returns a random part of most. It is the longest of three: in the first third, in which one node proves whether its
-// judgement was right, only one node in 27 begins.
+// randomPart returns the longest of three random parts of most: only one node in 27 begins in the first third, in which it
+// proves whether its judgement is right.
 func randomPart(most time.Duration) time.Duration {
 	return max(rand.N(most+1), rand.N(most+1), rand.N(most+1))
 }

@@ -13,7 +13,7 @@ import (
 // SweepOptions are the options of a sweep.
 type SweepOptions struct {
 	Options
-	// NoWait leaves what has to wait for hold or confirm to the next run.
+	// NoWait ends the sweep where it would have to wait for hold or confirm.
 	NoWait bool
 	// Progress is called before each wait with its length; it may be nil.
 	Progress func(rep Report, wait time.Duration)
@@ -21,8 +21,7 @@ type SweepOptions struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Sweep takes passes until nothing is left that time alone could take further, and returns
-// all that they found and did.
+// Sweep runs passes until time alone changes nothing, and returns all that they found and did.
 func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
 	var total Report
 	var cniAt time.Duration // when the neighbour's turn is due
@@ -53,8 +52,8 @@ func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
 	}
 }
 
-// merge adds a later pass: newer verdicts win, a pod that a pass moved or removed keeps what was last known of it in the
-// pods directory, and outcomes add up.
+// merge adds a later pass: newer verdicts win, outcomes add up, and a pod that an earlier pass moved or removed keeps its
+// last verdict in the pods directory.
 func (rep *Report) merge(later Report) {
 	outcomes := append(rep.Outcomes, later.Outcomes...)
 	moved := map[parsers.PodUID]bool{}
@@ -76,7 +75,7 @@ func (rep *Report) merge(later Report) {
 			pods, gone = append(pods, gone[0]), gone[1:]
 		}
 		if p.Stage == policy.InQuarantine && moved[p.UID] && there[p.UID] {
-			continue // the report has it already, with what it was judged from
+			continue // the report has it already, with the evidence of its removal
 		}
 		pods = append(pods, *p)
 	}
@@ -97,7 +96,7 @@ func (rep *Report) merge(later Report) {
 	rep.Pods, rep.Outcomes, rep.Look.Errors = pods, outcomes, slices.Compact(errors)
 }
 
-// Summary is the one line that systemctl status shows.
+// Summary returns the line that systemctl status shows.
 func (rep *Report) Summary(rules policy.Rules) string {
 	var dirs, keep, wait, strays int
 	for p := range policy.At(rep.Pods, policy.InPlace) {

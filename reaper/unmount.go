@@ -16,12 +16,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// Unmounter reads and detaches what is mounted below a pod's directory. Only an operator's command has one: the daemon
-// never unmounts.
+// Unmounter reads and detaches the mounts below a pod's directory. Only an operator's command has one: the daemon never
+// unmounts.
 type Unmounter interface {
-	// Mounts reads what is mounted of the pod, whose directory is id. What cannot be read makes Outside Unknown.
+	// Mounts returns the mounts of the pod, whose directory is id. What cannot be read makes Outside Unknown.
 	Mounts(ctx context.Context, uid parsers.PodUID, id policy.DirID) policy.PodMounts
-	// Unmount detaches one of all mounts, if it is the same as there and nothing uses it. It returns in bounded time.
+	// Unmount detaches m, one of all mounts of the pod, if it is unchanged and nothing uses it. It returns in bounded time.
 	Unmount(ctx context.Context, permit policy.Permit, uid parsers.PodUID, id policy.DirID, m policy.Mount, all []policy.Mount) policy.MountOutcome
 }
 
@@ -32,7 +32,7 @@ type UnmountOptions struct {
 	DriversGone []string
 	// Claims reads the kubelet's latest lines.
 	Claims func() []reported.Claim
-	// Agree asks the operator about what is shown; an error ends the command.
+	// Agree shows the mounts to the operator and asks; an error ends the command.
 	Agree func(shown *Unmounting) error
 	// History returns the pod's records in the ledger.
 	History func(uid parsers.PodUID) ([]policy.Record, error)
@@ -41,35 +41,34 @@ type UnmountOptions struct {
 	Sleep    func(ctx context.Context, d time.Duration) error
 }
 
-// Unmounting is what one look found of a pod whose mounts an operator wants to be gone, and what was done.
+// Unmounting is what the last look found of a pod whose mounts an operator removes, and what was done.
 type Unmounting struct {
 	UID      parsers.PodUID
 	Evidence policy.Evidence
-	Verdict  policy.Verdict // with the mounts in the node's own namespace set aside: Reap is dead
+	Verdict  policy.Verdict // disregards the mounts in the node's own namespace: Reap is dead
 	Node     policy.Node
-	Mounts   policy.PodMounts
+	Mounts   policy.PodMounts // as the operator was shown them
 	Outcomes []policy.MountOutcome
-	// Stopped is why not all were unmounted that were to be, and Left what is mounted now.
+	// Stopped is why a mount was left that was to be unmounted, "" if none was.
 	Stopped string
-	Left    []policy.Mount
-	// Doubt is true if after the last mount it could not be found out what is mounted: Left is older than that.
+	Left    []policy.Mount // what is mounted now
+	// Doubt is true if the mounts could not be read after the last unmount: Left is older than that.
 	Doubt bool
 	// Before is the record of what an earlier command unmounted, if nothing is mounted now.
 	Before *policy.Record
-	// Next is the pod's own verdict when all was done.
+	// Next is the pod's verdict with its mounts, nil if the pod has no directory.
 	Next *policy.Verdict
 }
 
-// ErrRefused is for an unmount of a pod that is not proved dead; the verdict has the reasons.
+// ErrRefused reports that the pod is not proved dead; the verdict has the reasons.
 var ErrRefused = errors.New("the pod is not proved dead, so nothing is unmounted")
 
-// ErrNotMounted is for a pod of which nothing is mounted, and nothing was.
+// ErrNotMounted reports that nothing is mounted of the pod, and that no earlier command unmounted anything.
 var ErrNotMounted = errors.New("nothing is mounted below the pod's directory in the node's mount namespace")
 
-// Unmount unmounts what is mounted below the directory of a dead pod, by an operator's command. The pod is judged by
-// the rules and the gate of a sweep, for as long as its hold takes; then the operator is asked. All that is judged again
-// before the first mount and after each one, and the first doubt ends the command. So what is mounted stays, or is
-// unmounted; nothing is left half done, and the same command goes on.
+// Unmount unmounts the mounts below the directory of a dead pod, by an operator's command. It judges the pod by the rules and
+// the gate of a sweep until its hold is over, and then asks the operator. It judges the pod again before the first mount and
+// after each one, and the first doubt ends the command. The same command again continues.
 func (r *Reaper) Unmount(ctx context.Context, uid parsers.PodUID, opt UnmountOptions) (*Unmounting, error) {
 	shown, err := r.proveDead(ctx, uid, opt)
 	switch {
@@ -94,7 +93,7 @@ func (r *Reaper) Unmount(ctx context.Context, uid parsers.PodUID, opt UnmountOpt
 	return r.unmountShown(ctx, shown, opt)
 }
 
-// proveDead looks at the pod until its hold is over, or something else speaks against unmounting.
+// proveDead looks at the pod until its verdict no longer waits for the hold.
 func (r *Reaper) proveDead(ctx context.Context, uid parsers.PodUID, opt UnmountOptions) (*Unmounting, error) {
 	for {
 		shown, err := r.lookMounted(ctx, uid, opt, opt.Claims())
@@ -111,7 +110,7 @@ func (r *Reaper) proveDead(ctx context.Context, uid parsers.PodUID, opt UnmountO
 	}
 }
 
-// lookMounted takes one look at the pod, and judges it with its mounts in the node's own namespace set aside.
+// lookMounted looks at the pod once, and judges it without its mounts in the node's own namespace.
 func (r *Reaper) lookMounted(
 	ctx context.Context, uid parsers.PodUID, opt UnmountOptions, claims []reported.Claim,
 ) (*Unmounting, error) {
@@ -137,11 +136,11 @@ func (r *Reaper) lookMounted(
 	u.Verdict = policy.JudgeMounted(u.Evidence, u.Mounts.Outside, u.Node, was.Holds[uid], r.Rules, d.Look.At)
 	u.Verdict.Gate(r.permit(&Report{Look: d.Look}))
 	r.memory.Memory = d.Memory
-	r.memory.Holds[uid] = u.Verdict.Hold // this command's own: it is not saved
+	r.memory.Holds[uid] = u.Verdict.Hold // for this command only: it is not saved
 	return u, nil
 }
 
-// unmountShown unmounts what the operator was shown, under the ledger's lock.
+// unmountShown unmounts the mounts that the operator was shown, with the ledger locked.
 func (r *Reaper) unmountShown(ctx context.Context, shown *Unmounting, opt UnmountOptions) (*Unmounting, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -152,11 +151,11 @@ func (r *Reaper) unmountShown(ctx context.Context, shown *Unmounting, opt Unmoun
 	if err != nil {
 		return now, err
 	}
-	if len(now.Mounts.Mounts) == 0 && (now.Mounts.Whole || now.Next == nil) { // it went while this waited
+	if len(now.Mounts.Mounts) == 0 && (now.Mounts.Whole || now.Next == nil) { // unmounted while this command waited
 		if err := r.closeIntent(now); err != nil {
 			return now, err
 		}
-		if now, err = before(now, opt); errors.Is(err, ErrNotMounted) && now.Next != nil {
+		if now, err = addEarlier(now, opt); errors.Is(err, ErrNotMounted) && now.Next != nil {
 			err = nil
 		}
 		return now, err
@@ -188,8 +187,8 @@ func (r *Reaper) unmountShown(ctx context.Context, shown *Unmounting, opt Unmoun
 		return last, nil // the next command finds out, and closes the intent
 	}
 	if more > 0 {
-		words := fmt.Sprintf("one command unmounts at most %d mounts; for the other %d give the same command again", mostUnmounts, more)
-		last.Stopped = strings.TrimPrefix(last.Stopped+"; "+words, "; ")
+		text := fmt.Sprintf("one command unmounts at most %d mounts; for the other %d run it again", mostUnmounts, more)
+		last.Stopped = strings.TrimPrefix(last.Stopped+"; "+text, "; ")
 	}
 	var why []policy.Why
 	if last.Stopped != "" {
@@ -197,13 +196,13 @@ func (r *Reaper) unmountShown(ctx context.Context, shown *Unmounting, opt Unmoun
 	}
 	err = r.write(policy.UnmountOutcome(now.Evidence, last.Gone(), why, "", now.Node, r.Clock.Now()))
 	if err != nil {
-		err = fmt.Errorf("cannot write to the ledger what was unmounted; the same command again does: %w", err)
+		err = fmt.Errorf("cannot write to the ledger what was unmounted; to write it, run the command again: %w", err)
 	}
 	r.publish(&Report{}, nil)
 	return last, err
 }
 
-// mostUnmounts bounds one command: it looks at the node after each mount, and the daemon waits for it.
+// mostUnmounts bounds one command, which looks at the node after each mount while the daemon waits.
 const mostUnmounts = 256
 
 // Touched reports whether anything may have been unmounted.
@@ -211,7 +210,7 @@ func (u *Unmounting) Touched() bool {
 	return u.Doubt || slices.ContainsFunc(u.Outcomes, func(o policy.MountOutcome) bool { return o.Result == policy.Done })
 }
 
-// Gone returns what was unmounted and is not mounted any more.
+// Gone returns the mounts that were unmounted and are not left.
 func (u *Unmounting) Gone() (gone []policy.Mount) {
 	for _, o := range u.Outcomes {
 		if o.Result == policy.Done && !u.Doubt && !slices.ContainsFunc(u.Left, o.Mount.Is) {
@@ -221,15 +220,16 @@ func (u *Unmounting) Gone() (gone []policy.Mount) {
 	return gone
 }
 
-// ErrMountsChanged is for an unmount of other mounts than the operator was shown.
-var ErrMountsChanged = errors.New("since the mounts were shown, there was a change, and nothing was unmounted; give the command again")
+// ErrMountsChanged reports that the pod has other mounts than the operator was shown.
+var ErrMountsChanged = errors.New("the mounts have changed since they were shown, so nothing was unmounted; run the command again")
 
-// unmountAll unmounts the mounts in their order, the innermost first, and looks at the pod after each one. What is in use or
-// covered is tried again as long as others go: one of them may have been what kept it. The first doubt ends it.
+// unmountAll unmounts the mounts in their order, the innermost first, and looks at the pod after each one. As long as it
+// makes progress it tries again those that are in use or covered: another mount may have kept them busy. The first doubt ends
+// it.
 func (r *Reaper) unmountAll(ctx context.Context, first *Unmounting, todo []policy.Mount, opt UnmountOptions) *Unmounting {
 	now, shown := first, first.Mounts
 	var outs []policy.MountOutcome
-	end := func(u *Unmounting, stopped string, doubt bool) *Unmounting {
+	result := func(u *Unmounting, stopped string, doubt bool) *Unmounting {
 		u.Outcomes, u.Mounts, u.Stopped, u.Doubt = outs, shown, stopped, doubt
 		return u
 	}
@@ -246,40 +246,40 @@ func (r *Reaper) unmountAll(ctx context.Context, first *Unmounting, todo []polic
 			hangs[m.ID] = out.Hangs
 			switch {
 			case out.Result == policy.Failed:
-				return end(now, remains(outs), true)
+				return result(now, whyLeft(outs), true)
 			case out.Busy, out.Covered, out.Hangs:
 				continue
 			case out.Result == policy.Refused:
-				return end(now, remains(outs), false)
+				return result(now, whyLeft(outs), false)
 			}
 			after, err := r.lookMounted(context.WithoutCancel(ctx), now.UID, opt, nil)
 			if doubt := doubtAfter(after, err, now.Evidence.ID); doubt != "" {
-				return end(now, doubt, true)
+				return result(now, doubt, true)
 			}
 			if stop := stopAfter(ctx, after, shown.Mounts, outs); stop != "" || len(after.Left) == 0 {
-				return end(after, stop, false)
+				return result(after, stop, false)
 			}
 			now, again = after, again || out.Result == policy.Done
 		}
 	}
-	return end(now, remains(outs), false)
+	return result(now, whyLeft(outs), false)
 }
 
-// doubtAfter returns why it is not known what is mounted after an unmount, "" if it is.
+// doubtAfter returns why it is unknown what is mounted after an unmount, "" if it is known.
 func doubtAfter(after *Unmounting, err error, id policy.DirID) string {
 	switch {
 	case err != nil:
-		return "the node could not be looked at after that: " + err.Error()
+		return "the node could not be read after the last unmount: " + err.Error()
 	case after.Next == nil || after.Evidence.ID != id:
 		return "the pod's directory is no longer where it was"
 	case !after.Mounts.Whole:
-		return "it is not known what is mounted now: " + after.Mounts.Outside.Detail
+		return "it is unknown what is mounted now: " + after.Mounts.Outside.Detail
 	}
 	return ""
 }
 
-// stopAfter returns why no other mount may be unmounted, "" if one may. A mount that was not found and is still there is
-// covered.
+// stopAfter returns why no other mount may be unmounted, "" if one may. It marks as covered a mount that the unmount did not
+// find and that is still there.
 func stopAfter(ctx context.Context, after *Unmounting, shown []policy.Mount, outs []policy.MountOutcome) string {
 	for i := range outs {
 		o := &outs[i]
@@ -287,7 +287,7 @@ func stopAfter(ctx context.Context, after *Unmounting, shown []policy.Mount, out
 		case left && o.Result == policy.Gone:
 			o.Result, o.Covered, o.Why = policy.Refused, true, "another mount covers it"
 		case left && o.Result == policy.Done:
-			return o.Mount.Path + " is still mounted: the kernel detached another mount, which came there at that moment"
+			return o.Mount.Path + " is still mounted: the kernel detached another mount, which was mounted over it at that moment"
 		}
 	}
 	switch {
@@ -301,24 +301,26 @@ func stopAfter(ctx context.Context, after *Unmounting, shown []policy.Mount, out
 	return policy.ChangedMounts(shown, after.Left)
 }
 
-// remains returns why not all were unmounted.
-func remains(outs []policy.MountOutcome) string {
-	var words []string
+// whyLeft returns why mounts were left, "" if none was.
+func whyLeft(outs []policy.MountOutcome) string {
+	var reasons []string
 	for _, o := range outs {
 		if text := strings.TrimSpace(o.Why + " " + o.Err); text != "" && o.Result != policy.Gone && o.Result != policy.Done {
-			if line := o.Mount.Path + ": " + text; !slices.Contains(words, line) {
-				words = append(words, line)
+			if reason := o.Mount.Path + ": " + text; !slices.Contains(reasons, reason) {
+				reasons = append(reasons, reason)
 			}
 		}
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(reasons, "; ")
 }
 
-// unmountedBefore ends the command for a pod of which nothing is mounted: it is done if an earlier command did it.
+// unmountedBefore ends the command for a pod without mounts. That is an error unless an earlier command unmounted them.
 func (r *Reaper) unmountedBefore(ctx context.Context, u *Unmounting, opt UnmountOptions) (*Unmounting, error) {
-	if outside := u.Mounts.Outside; u.Next != nil && !u.Mounts.Whole {
+	outside := u.Mounts.Outside
+	switch {
+	case u.Next != nil && !u.Mounts.Whole:
 		return u, fmt.Errorf("cannot read what is mounted: %s", outside.Detail)
-	} else if outside.Truth == policy.Yes {
+	case outside.Truth == policy.Yes:
 		return u, fmt.Errorf("%w; it is %s", ErrNotMounted, outside.Detail)
 	}
 	if !opt.DryRun {
@@ -326,11 +328,11 @@ func (r *Reaper) unmountedBefore(ctx context.Context, u *Unmounting, opt Unmount
 			return u, err
 		}
 	}
-	return before(u, opt)
+	return addEarlier(u, opt)
 }
 
-// before returns the record of what an earlier command unmounted.
-func before(u *Unmounting, opt UnmountOptions) (*Unmounting, error) {
+// addEarlier adds to u the record of what an earlier command unmounted.
+func addEarlier(u *Unmounting, opt UnmountOptions) (*Unmounting, error) {
 	records, err := opt.History(u.UID)
 	if err != nil {
 		return u, err
@@ -344,7 +346,7 @@ func before(u *Unmounting, opt UnmountOptions) (*Unmounting, error) {
 	return u, ErrNotMounted
 }
 
-// closeIntent records what became of an earlier command that was killed, or stopped in doubt: its intent has no outcome.
+// closeIntent writes the outcome of an earlier command that was killed or stopped in doubt.
 func (r *Reaper) closeIntent(u *Unmounting) error {
 	was, open := r.Ledger.Unmounting()[u.UID]
 	if !open {
@@ -353,7 +355,7 @@ func (r *Reaper) closeIntent(u *Unmounting) error {
 	return r.write(policy.UnmountFound(was, u.Evidence.ID, u.Left, u.Mounts.Whole, r.Clock.Now()))
 }
 
-// closeUnmounts records what became of commands that were killed, by a look at all pods. Of a pod that still has mounts only
+// closeUnmounts writes, after a look at all pods, the outcomes of commands that were killed. If a pod still has mounts, only
 // the next command on it can find out which.
 func (r *Reaper) closeUnmounts(rep *Report) {
 	open := r.Ledger.Unmounting()

@@ -58,7 +58,7 @@ func NewUnmount(u *reaper.Unmounting, c Context, dryRun bool) Unmount {
 			view.Result = policy.Gone
 		}
 		if !u.Doubt && view.Result == policy.Done && slices.ContainsFunc(u.Left, m.Is) {
-			view.Result, view.Error = policy.Refused, "the kernel detached another mount, which came there at that moment"
+			view.Result, view.Error = policy.Refused, "the kernel detached another mount, which was mounted over it at that moment"
 		}
 		if u.Doubt && (view.Result == policy.Gone || view.Result == policy.Done && slices.ContainsFunc(u.Left, m.Is)) {
 			view.Result, view.Error = policy.Failed, "it is not known whether it is still mounted"
