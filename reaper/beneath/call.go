@@ -12,9 +12,8 @@ import (
 // retries bounds how often a call is made again.
 const retries = 128
 
-// Retry makes a call again that a signal interrupted (EINTR: the Go runtime sends itself
-// signals to preempt goroutines, and FUSE answers them, go.dev/issue/38033), or that met a
-// rename or mount somewhere on the system (EAGAIN of openat2(2)).
+// Retry repeats a call that a signal interrupted (EINTR: the Go runtime sends itself signals to preempt goroutines, and FUSE
+// returns EINTR for them, go.dev/issue/38033), or that met a rename or mount somewhere on the system (EAGAIN of openat2(2)).
 func Retry(call func() (int, error)) (int, error) {
 	for range retries {
 		v, err := call()
@@ -25,7 +24,7 @@ func Retry(call func() (int, error)) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// Uninterrupted makes a call again that a signal interrupted.
+// Uninterrupted repeats a call that a signal interrupted.
 func Uninterrupted(call func() error) error {
 	for range retries {
 		if err := call(); !errors.Is(err, unix.EINTR) {
@@ -35,8 +34,8 @@ func Uninterrupted(call func() error) error {
 	return unix.EINTR
 }
 
-// Close closes a descriptor that was only read through, and does nothing for one below 0.
-// close(2) on Linux frees the number whatever it returns, so there is nothing to repeat.
+// Close closes a descriptor that was not written to, if it is not negative. On Linux close(2) always frees the number, so
+// there is nothing to repeat.
 func Close(fd int) {
 	if fd >= 0 {
 		_ = unix.Close(fd)
@@ -49,5 +48,5 @@ func PathError(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: clean.Name(path), Err: err}
 }
 
-// Gone reports whether the name no longer exists, which is not an error here.
+// Gone reports whether the name does not exist.
 func Gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -8,29 +8,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Entry is one name of a directory from getdents64(2). Names are bytes.
+// Entry is an entry of a directory as getdents64(2) returns it. Its name may be any bytes.
 type Entry struct {
 	Name string
-	Kind uint8 // DT_DIR and so on; DT_UNKNOWN where the file system does not report it
+	Kind uint8 // DT_DIR and so on; DT_UNKNOWN if the file system does not report it
 	Ino  uint64
 }
 
-// ErrTooMany is a directory with more names than the caller wants.
+// ErrTooMany reports a directory with more entries than the caller wants.
 var ErrTooMany = errors.New("too many entries")
 
-var errBadEntry = errors.New("getdents64 gave an entry that does not fit")
+var errBadEntry = errors.New("getdents64 returned a malformed entry")
 
-// Names reads an open directory piece by piece, so a directory of a hundred thousand names needs no more memory
-// than a short one. A copy of it continues from the same place.
+// Names reads an open directory piece by piece, so that a hundred thousand entries need no more memory than a few. A copy
+// continues from the same place.
 type Names struct {
-	buf, rest []byte // scratch, and what of it has not been given yet
+	buf, rest []byte // rest is the part of buf that was not returned yet
 	fd        int
 }
 
-// NamesOf reads the directory fd into buf, which nothing else may use meanwhile.
+// NamesOf returns Names for the directory fd. It uses buf until the end.
 func NamesOf(fd int, buf []byte) Names { return Names{fd: fd, buf: buf} }
 
-// Next returns the next name but "." and "..", and false at the end.
+// Next returns the next entry except "." and "..", and false at the end.
 func (n *Names) Next() (Entry, bool, error) {
 	for {
 		if len(n.rest) == 0 {
@@ -38,7 +38,7 @@ func (n *Names) Next() (Entry, bool, error) {
 				return Entry{}, false, err
 			}
 		}
-		e, err := n.take()
+		e, err := n.parse()
 		if err != nil {
 			return Entry{}, false, err
 		}
@@ -48,14 +48,13 @@ func (n *Names) Next() (Entry, bool, error) {
 	}
 }
 
-// Piece returns what one call gives of the names but "." and "..", in the memory of into, and
-// false at the end.
+// Piece returns the entries of one system call except "." and "..", in the memory of into, and false at the end.
 func (n *Names) Piece(into []Entry) ([]Entry, bool, error) {
 	into = into[:0]
 	more, err := n.fill()
 	for len(n.rest) > 0 && err == nil {
 		var e Entry
-		if e, err = n.take(); err == nil && e.Name != "." && e.Name != ".." {
+		if e, err = n.parse(); err == nil && e.Name != "." && e.Name != ".." {
 			into = append(into, e)
 		}
 	}
@@ -68,10 +67,10 @@ func (n *Names) fill() (bool, error) {
 	return size > 0, err
 }
 
-// take parses one entry and advances past it:
+// parse parses one entry and advances past it:
 //
 //	u64 d_ino; s64 d_off; u16 d_reclen; u8 d_type; char d_name[] with a NUL
-func (n *Names) take() (Entry, error) {
+func (n *Names) parse() (Entry, error) {
 	const reclen, kind, name = 16, 18, 19
 	if len(n.rest) <= name {
 		return Entry{}, errBadEntry
@@ -89,8 +88,8 @@ func (n *Names) take() (Entry, error) {
 	return Entry{string(raw[name : name+end]), raw[kind], binary.NativeEndian.Uint64(raw)}, nil
 }
 
-// EachName gives every name of the open directory fd to each, until each returns false;
-// it is then ErrTooMany. buf is scratch.
+// EachName calls each for every entry of the open directory fd. If each returns false, it returns ErrTooMany. buf is
+// scratch memory.
 func EachName(fd int, buf []byte, each func(Entry) bool) error {
 	n := NamesOf(fd, buf)
 	for {
@@ -104,7 +103,7 @@ func EachName(fd int, buf []byte, each func(Entry) bool) error {
 	}
 }
 
-// List returns up to limit names, and ErrTooMany with them where there are more.
+// List returns up to limit entries, and ErrTooMany if there are more.
 func List(fd, limit int) ([]Entry, error) {
 	var out []Entry
 	err := EachName(fd, make([]byte, 32<<10), func(e Entry) bool {

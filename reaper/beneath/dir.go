@@ -9,20 +9,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Dir is a handle of a directory, or of any file that Handle found. Every path starts at one and is resolved
-// one name at a time. A nil Dir is valid: Close does nothing.
+// Dir is a handle of a directory, or of a file of any type that Handle opened. A nil Dir is valid: Close does nothing.
 type Dir struct {
 	fd   int
 	open *Opener
 }
 
-// At makes a Dir of a directory that is open. Close closes the descriptor.
+// At returns a Dir for an open directory. Close closes the descriptor.
 func (o *Opener) At(fd int) *Dir { return &Dir{fd, o} }
 
 // Open returns an O_PATH handle of the directory at the administrator's path, following links.
 func (o *Opener) Open(path string) (*Dir, error) { return o.dir(OpenDirPath(path)) }
 
-// OpenDirPath is Open for paths that need no step.
+// OpenDirPath is Open without an Opener.
 func OpenDirPath(path string) (int, error) {
 	fd, err := Retry(func() (int, error) {
 		return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -48,7 +47,7 @@ func (d *Dir) FD() int {
 	return d.fd
 }
 
-// Close closes the handle, once.
+// Close closes the handle. A second Close does nothing.
 func (d *Dir) Close() {
 	if d != nil {
 		Close(d.fd)
@@ -70,8 +69,8 @@ func (d *Dir) step(name string, flags int) (*Dir, error) {
 // Handle returns an O_PATH handle of a file of any type, also a symbolic link or device.
 func (d *Dir) Handle(name string) (*Dir, error) { return d.step(name, OPath) }
 
-// Cross is Step for a directory that may be a mount point: for the directories that the
-// administrator names, where a mount is right. Without openat2, one name and O_NOFOLLOW do.
+// Cross is Step for a directory that may be a mount point, below a path of the administrator. Without openat2, a single name
+// and O_NOFOLLOW are enough.
 func (d *Dir) Cross(name string) (*Dir, error) {
 	const flags = ReadDir &^ unix.O_NOATIME
 	if err := oneName(name); err != nil {
@@ -103,7 +102,7 @@ func (o *Opener) Descend(base string, names ...string) (*Dir, error) {
 	return at, err
 }
 
-// Parent opens the directory that d hangs in. EXDEV: a mount covers d.
+// Parent opens the parent of d. EXDEV: a mount covers d.
 func (d *Dir) Parent() (*Dir, error) {
 	return d.open.dir(d.open.resolve(d.fd, "..", ReadDir, d.open.up))
 }
@@ -133,8 +132,7 @@ func openError(name string, err error) error {
 	return PathError("open", name, err)
 }
 
-// Identify returns which directory has the name, without listing it. EXDEV: a
-// mount point. ENOTDIR, ELOOP: no directory.
+// Identify returns the identity of the directory name. EXDEV: it is a mount point. ENOTDIR, ELOOP: it is not a directory.
 func (d *Dir) Identify(name string) (policy.DirID, error) {
 	at, err := d.step(name, OPathDir)
 	if err != nil {
@@ -145,24 +143,22 @@ func (d *Dir) Identify(name string) (policy.DirID, error) {
 	if err != nil {
 		return policy.DirID{}, err
 	}
-	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-		// The step would have stopped there; here it costs nothing to ask again.
+	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 { // the step has already refused it; a second check costs nothing
 		return policy.DirID{}, unix.EXDEV
 	}
 	return DirID(&st), nil
 }
 
-// Stat asks about the file of the handle.
+// Stat returns the status of the file of the handle.
 func (d *Dir) Stat() (unix.Statx_t, error) { return Stat(d.FD()) }
 
-// StatName asks about a name, as the function of that name does.
+// StatName returns the status of a name, as the function StatName does.
 func (d *Dir) StatName(name string) (unix.Statx_t, error) { return StatName(d.FD(), name) }
 
-// ID returns which directory it is.
+// ID returns the identity of the directory.
 func (d *Dir) ID() (policy.DirID, error) { return IDOf(d.FD()) }
 
-// Exists reports whether anything at all has this name. It asks no file system that may be
-// mounted there.
+// Exists reports whether the name exists. It sends no request to a file system that may be mounted there.
 func (d *Dir) Exists(name string) (bool, error) {
 	_, err := d.StatName(name)
 	if errors.Is(err, unix.ENOENT) {
@@ -171,14 +167,14 @@ func (d *Dir) Exists(name string) (bool, error) {
 	return err == nil, err
 }
 
-// SameMount reports whether both are on one mount. Doubt is no.
+// SameMount reports whether both are known to be on one mount.
 func (d *Dir) SameMount(other *Dir) bool {
 	same, err := d.open.same(d.fd, other.fd)
 	return err == nil && same
 }
 
-// Beyond returns what is in the directory besides empty directories of the names that empty accepts, "" if nothing is. It
-// is a name, or two, for messages.
+// Beyond returns the first entry of the directory other than an empty directory whose name empty accepts, "" if there is
+// none. It is for messages.
 func (d *Dir) Beyond(empty func(name string) bool) (string, error) {
 	names, listed := List(d.FD(), 3)
 	for _, e := range names {
@@ -190,7 +186,7 @@ func (d *Dir) Beyond(empty func(name string) bool) (string, error) {
 		case Gone(err):
 			continue
 		case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-			return e.Name + " (no directory, or a mount point)", nil
+			return e.Name + " (not a directory, or a mount point)", nil
 		case err != nil:
 			return "", openError(e.Name, err)
 		}
@@ -206,13 +202,13 @@ func (d *Dir) Beyond(empty func(name string) bool) (string, error) {
 	return "", listed
 }
 
-// Rewind lists the directory from its beginning the next time.
+// Rewind makes the next listing start at the first entry.
 func (d *Dir) Rewind() error {
 	_, err := unix.Seek(d.fd, 0, 0)
 	return err
 }
 
-// Within reports whether the directory is dir or hangs below it, by going up across mounts. Doubt is yes.
+// Within reports whether the directory is dir or lies below it. It goes up across mounts. With an error it returns true.
 func (d *Dir) Within(dir policy.DirID) (bool, error) {
 	at, err := unix.Openat(d.fd, ".", OPathDir, 0)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NotRegularError reports a file that is not regular, so it was not opened or not read.
+// NotRegularError reports that a file is not regular and was not read.
 type NotRegularError struct{ mode uint16 }
 
-func (e NotRegularError) Error() string { return "it is " + TypeName(e.mode) + ", no regular file" }
+func (e NotRegularError) Error() string { return "it is " + TypeName(e.mode) + ", not a regular file" }
 
 func regular(st *unix.Statx_t) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -23,8 +23,8 @@ func regular(st *unix.Statx_t) error {
 	return nil
 }
 
-// openRegular opens the regular file name below d for reading. A FIFO, socket or device is
-// never opened: O_PATH gives a handle of the name, which is checked and then opened.
+// openRegular opens the regular file name below d for reading. It never opens a FIFO, socket or device: it checks the type of
+// an O_PATH handle first.
 func (d *Dir) openRegular(name string) (int, unix.Statx_t, error) {
 	handle, err := d.Handle(name)
 	if err != nil {
@@ -45,9 +45,9 @@ func (d *Dir) openRegular(name string) (int, unix.Statx_t, error) {
 	return fd, st, nil
 }
 
-// RootFile opens a regular file with two system calls instead of five, for directories with very many files
-// that only root can write to. kind is the type in the listing. If a FIFO or device replaces the file after the
-// listing, it is opened without waiting, and no byte of it is read.
+// RootFile opens a regular file with two system calls instead of five, for directories that hold very many files and that
+// only root can write to. kind is the type in the listing. If a FIFO or device has replaced the file since the listing, it is
+// opened without waiting and not read.
 func (d *Dir) RootFile(name string, kind uint8) (int, unix.Statx_t, error) {
 	var st unix.Statx_t
 	if kind != unix.DT_REG {
@@ -83,14 +83,13 @@ func reopen(handle int) (int, error) {
 	return fd, err
 }
 
-// ReadFile reads the regular file name below d, of at most limit bytes.
+// ReadFile reads the regular file name below d. A file longer than limit is an error.
 func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 	text, _, err := d.ReadDated(name, limit)
 	return text, err
 }
 
-// ReadDated is ReadFile, and returns when the file was last written: asked after its content
-// was read, so that this is no older.
+// ReadDated is ReadFile, and returns the file's modification time, read after the content and so no older than it.
 func (d *Dir) ReadDated(name string, limit int64) ([]byte, time.Time, error) {
 	fd, st, err := d.openRegular(name)
 	if err != nil {
@@ -117,12 +116,12 @@ func ReadAll(fd int, size, limit int64) ([]byte, error) {
 	return ReadInto(fd, make([]byte, 0, room), size, limit)
 }
 
-// ErrTooLong is of a file that is longer than the limit.
+// ErrTooLong reports a file that is longer than the limit.
 var ErrTooLong = errors.New("longer")
 
-// ReadInto is ReadAll into a buffer, which it returns grown to at most one byte above the limit. A read that
-// had room for more and returned exactly the reported length has reached the end and is not repeated, which
-// saves 300,000 calls for 300,000 small files. The files of procfs and cgroupfs report a size of 0.
+// ReadInto is ReadAll into a buffer, which it returns grown to at most one byte above the limit. If the buffer has room for
+// more and the content has the reported length, it does not read again for the end of the file: that saves 300,000 calls for
+// 300,000 small files. The files of procfs and cgroupfs report a size of 0.
 func ReadInto(fd int, text []byte, size, limit int64) ([]byte, error) {
 	tooLong := func() error { return fmt.Errorf("%w than %d bytes", ErrTooLong, limit) }
 	if size > limit {
@@ -151,9 +150,8 @@ func ReadInto(fd int, text []byte, size, limit int64) ([]byte, error) {
 	}
 }
 
-// ReadNamed reads the file at a path that an operator or proc(5) gives; it must be a regular one of at
-// most limit bytes. No directory of a pod is opened like this. O_NONBLOCK
-// keeps the open of a FIFO from waiting for a writer.
+// ReadNamed reads the regular file at a path, of at most limit bytes. The path must come from an operator or proc(5), never
+// from a pod. O_NONBLOCK keeps the open of a FIFO from waiting for a writer.
 func ReadNamed(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -163,7 +161,7 @@ func ReadNamed(path string, limit int64) ([]byte, error) {
 	return ReadOpened(f, limit)
 }
 
-// ReadOpened does so with an open file.
+// ReadOpened is ReadNamed for an open file.
 func ReadOpened(f *os.File, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -37,7 +37,7 @@ func TestNotRegular(t *testing.T) {
 				t.Errorf("%s: %s was opened by its listing", way, name)
 			}
 		}
-		if _, err := d.ReadFile("fifo", 10); !strings.Contains(fmt.Sprint(err), "it is a FIFO, no regular file") {
+		if _, err := d.ReadFile("fifo", 10); !strings.Contains(fmt.Sprint(err), "it is a FIFO, not a regular file") {
 			t.Errorf("%s: %v", way, err)
 		}
 		if _, _, err := d.RootFile("dir", unix.DT_UNKNOWN); !errors.As(err, &NotRegularError{}) {
@@ -126,11 +126,11 @@ func TestBadEntries(t *testing.T) {
 		"no NUL":     slices.Concat(good[:19], []byte("abcde")),
 		"some bytes": good[:3],
 	} {
-		if e, err := (&Names{rest: b}).take(); err == nil {
+		if e, err := (&Names{rest: b}).parse(); err == nil {
 			t.Errorf("%s: %+v", what, e)
 		}
 	}
-	if e, err := (&Names{rest: good}).take(); err != nil || e.Name != "ab" || e.Kind != unix.DT_REG {
+	if e, err := (&Names{rest: good}).parse(); err != nil || e.Name != "ab" || e.Kind != unix.DT_REG {
 		t.Errorf("%+v, %v", e, err)
 	}
 }

@@ -27,7 +27,7 @@ const (
 
 // Opener opens one name at a time. New sets its fields, and they never change.
 type Opener struct {
-	// fallback is why there is no openat2, nil where it is used for every step.
+	// fallback is why openat2 is not used, nil if it is used for every step.
 	fallback error
 	down, up uint64
 	same     func(a, b int) (bool, error)
@@ -44,7 +44,7 @@ func New(noOpenat2 bool) (*Opener, error) {
 	}
 	defer Close(root)
 	if noOpenat2 {
-		o.fallback = errors.New("it was not asked for")
+		o.fallback = errors.New("it was turned off")
 	} else {
 		o.fallback = o.stopsAtMounts(root)
 	}
@@ -56,9 +56,9 @@ func New(noOpenat2 bool) (*Opener, error) {
 	return o, nil
 }
 
-// stopsAtMounts tries a step down to what is nearly always a mount, one up from there, and one out of root, with the flags of every other
-// step. A mount is known by its device, since statx has STATX_ATTR_MOUNT_ROOT only from Linux 5.8 on. Where none of the names is one (a
-// bare chroot), it is enough that "." opens.
+// stopsAtMounts returns an error unless the flags of a step stop it at a mount. It tries a step down to a name that is nearly
+// always a mount, one up from there, and one out of root. It recognizes a mount by its device, since statx has
+// STATX_ATTR_MOUNT_ROOT only since Linux 5.8. If none of the names is a mount (a bare chroot), it is enough that "." opens.
 func (o *Opener) stopsAtMounts(root int) error {
 	fd, err := o.step(root, ".", OPathDir)
 	if err != nil {
@@ -96,7 +96,7 @@ func (o *Opener) stopsAtMounts(root int) error {
 
 var errCrosses = errors.New("it was opened although it is on another mount or above")
 
-// refuses returns nil where a step ended with EXDEV.
+// refuses returns nil if a step ended with EXDEV.
 func refuses(fd int, err error) error {
 	switch {
 	case err == nil:
@@ -108,7 +108,7 @@ func refuses(fd int, err error) error {
 	return err
 }
 
-// Fallback returns why openat2 is not used, nil where it is.
+// Fallback returns why openat2 is not used, nil if it is used.
 func (o *Opener) Fallback() error { return o.fallback }
 
 // step opens name, one name and not "..", below the directory parent. EXDEV: it is a mount point. ENOTDIR,
@@ -144,8 +144,8 @@ func (o *Opener) open(dirfd int, name string, flags int, resolve uint64) (int, e
 	return Retry(func() (int, error) { return unix.Openat2(dirfd, name, &how) })
 }
 
-// byMountID is the way without openat2. O_DIRECTORY is not in the first open: it would
-// trigger an automount (LOOKUP_DIRECTORY). "." of what is no directory is ENOTDIR.
+// byMountID is the fallback without openat2. Its first open has no O_DIRECTORY, which would trigger an automount
+// (LOOKUP_DIRECTORY). The open of "." fails with ENOTDIR if the handle is not of a directory.
 func (o *Opener) byMountID(dirfd int, name string, flags int) (int, error) {
 	handle, err := Retry(func() (int, error) { return unix.Openat(dirfd, name, OPath, 0) })
 	if err != nil {

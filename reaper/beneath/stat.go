@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// statFlags never waits for a network or FUSE server and never triggers an automount: of
-	// all ways to stat a name, this one was seen to return on a dead mount.
+	// With statFlags a stat waits for no network or FUSE server and triggers no automount: it was seen to return on a dead
+	// mount.
 	statFlags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
 
 	statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID
 )
 
-// Stat asks about the file of a handle.
+// Stat returns the status of the file of a handle.
 func Stat(fd int) (unix.Statx_t, error) { return statx(fd, "", unix.AT_EMPTY_PATH) }
 
-// StatName asks about a name and follows no symbolic link. On a mount point it answers for
-// what is mounted there, without asking its server. The name may be "..".
+// StatName returns the status of a name and follows no symbolic link. That of a mount point is of what is mounted there,
+// without a request to its server. The name may be "..".
 func StatName(parent int, name string) (unix.Statx_t, error) {
 	if name == "" {
 		return unix.Statx_t{}, unix.ENOENT
@@ -41,7 +41,7 @@ func statx(dirfd int, name string, flags int) (st unix.Statx_t, err error) {
 // DevOf returns the device number of stat(2).
 func DevOf(st *unix.Statx_t) uint64 { return unix.Mkdev(st.Dev_major, st.Dev_minor) }
 
-// DirID returns which directory it is.
+// DirID returns the identity of a directory.
 func DirID(st *unix.Statx_t) policy.DirID {
 	id := policy.DirID{Dev: DevOf(st), Ino: st.Ino}
 	if st.Mask&unix.STATX_BTIME != 0 {
@@ -50,7 +50,7 @@ func DirID(st *unix.Statx_t) policy.DirID {
 	return id
 }
 
-// IDOf returns which directory the handle is of.
+// IDOf returns the identity of the directory of a handle.
 func IDOf(fd int) (policy.DirID, error) {
 	st, err := Stat(fd)
 	return DirID(&st), err
@@ -76,7 +76,7 @@ func TypeName(mode uint16) string {
 	return "a device"
 }
 
-// EntryType returns a file's type as package contents has it.
+// EntryType converts a file's type for package contents.
 func EntryType(mode uint16) contents.EntryType {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:
@@ -89,12 +89,12 @@ func EntryType(mode uint16) contents.EntryType {
 	return contents.TypeOther
 }
 
-// sameMount reports whether both descriptors are on one mount. The two ways to ask have IDs
-// of their own, so one way must answer for both.
+// sameMount reports whether both descriptors are on one mount. statx and fdinfo may use different IDs, so one of them must
+// answer for both descriptors.
 func sameMount(a, b int) (bool, error) { return sameBy(a, b, mountByStatx, MountID) }
 
-// sameBy compares a and b in the given ways. The error is not wrapped: without /proc it is ENOENT, which
-// callers would read as a missing name.
+// sameBy compares the IDs of a and b, by the first of the ways that works. The error is not wrapped: without /proc it is
+// ENOENT, which callers would read as a missing name.
 func sameBy(a, b int, ways ...func(fd int) (uint64, error)) (bool, error) {
 	var first error
 	for _, id := range ways {
@@ -107,12 +107,12 @@ func sameBy(a, b int, ways ...func(fd int) (uint64, error)) (bool, error) {
 			break // it answers for one of them only, and another way would, too
 		}
 	}
-	return false, fmt.Errorf("it is not known whether it is a mount point: %s", first.Error())
+	return false, fmt.Errorf("it is unknown whether it is a mount point: %s", first.Error())
 }
 
 var errNoMountID = errors.New("no mount ID")
 
-// mountByStatx: STATX_MNT_ID, Linux 5.8.
+// mountByStatx needs STATX_MNT_ID of Linux 5.8.
 func mountByStatx(fd int) (uint64, error) {
 	st, err := Stat(fd)
 	if err == nil && st.Mask&unix.STATX_MNT_ID == 0 {
@@ -121,8 +121,7 @@ func mountByStatx(fd int) (uint64, error) {
 	return st.Mnt_id, err
 }
 
-// MountID returns the ID that mountinfo has of the mount that fd is on: the mnt_id line of
-// proc_pid_fdinfo(5), Linux 3.15.
+// MountID returns the mountinfo ID of the mount that fd is on: the mnt_id line of proc_pid_fdinfo(5), Linux 3.15.
 func MountID(fd int) (uint64, error) {
 	f, err := Retry(func() (int, error) {
 		return unix.Open(fmt.Sprintf("/proc/thread-self/fdinfo/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -143,9 +142,9 @@ func MountID(fd int) (uint64, error) {
 	return 0, errNoMountID
 }
 
-// MountAt returns the IDs of the mount that is topmost at the name: mountinfo's, which the kernel uses again, and the one
-// that it never does (STATX_MNT_ID_UNIQUE, Linux 6.8), else 0. root reports whether the name is a mount point. What is
-// mounted there is not asked.
+// MountAt returns the IDs of the topmost mount at the name: that of mountinfo, which the kernel uses again, and the unique one
+// (STATX_MNT_ID_UNIQUE, Linux 6.8), 0 on an older kernel. root reports whether the name is a mount point. It sends no request
+// to the mounted file system.
 func (d *Dir) MountAt(name string) (id, unique uint64, root bool, err error) {
 	st, err := d.StatName(name)
 	if err == nil && (st.Mask&unix.STATX_MNT_ID == 0 || st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0) {

@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Guard runs work that may hang in the kernel: a file system whose server is gone keeps
-// a thread beyond SIGKILL. Each key has at most one such thread,
-// and all keys together have at most mostStuck. The zero value is ready.
+// Guard runs work that may hang in the kernel beyond SIGKILL. At most one thread hangs for each key, and at most mostStuck
+// for all keys together. The zero value is ready.
 type Guard struct {
-	// Patience is how long the work of Do and On may take; 0 is usualPatience.
+	// Patience is the time limit of Do and On; 0 is usualPatience.
 	Patience time.Duration
 
 	mu   sync.Mutex
@@ -29,17 +28,16 @@ const (
 )
 
 var (
-	// ErrHangs is returned for work that began and did not end in time.
+	// ErrHangs is returned for work that did not end in time.
 	ErrHangs = errors.New("it did not answer in time")
-	// ErrStuck is returned for work that was not begun.
+	// ErrStuck is returned for work that was not begun, because earlier work with its key hangs.
 	ErrStuck = errors.New("it has not answered since an earlier look")
 )
 
-// Discarder is a result that holds something open: one that comes too late is discarded.
+// Discarder is a result that holds something open. A result that comes too late is discarded.
 type Discarder interface{ Discard() }
 
-// Do runs work in a goroutine of its own and abandons it when the guard's patience or
-// ctx ends. work must share nothing with its caller but its result.
+// Do runs work in a goroutine of its own, and abandons it when the guard's patience or ctx ends.
 func Do[T any](ctx context.Context, g *Guard, key string, work func() T) (T, error) {
 	return Within(ctx, g, key, g.Limit(), work)
 }
@@ -64,7 +62,7 @@ func (r result[T]) Discard() {
 	}
 }
 
-// Within is Do with a time of its own.
+// Within is Do with another time limit.
 func Within[T any](ctx context.Context, g *Guard, key string, limit time.Duration, work func() T) (T, error) {
 	r := Runner[T]{Guard: g}
 	defer r.Close()
@@ -74,7 +72,7 @@ func Within[T any](ctx context.Context, g *Guard, key string, limit time.Duratio
 // Limit returns the guard's patience.
 func (g *Guard) Limit() time.Duration { return cmp.Or(g.Patience, usualPatience) }
 
-// Stuck returns how many goroutines have not ended.
+// Stuck returns the number of goroutines that have not ended.
 func (g *Guard) Stuck() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -100,40 +98,39 @@ func (g *Guard) end(key string) {
 	delete(g.busy, key)
 }
 
-// Handle is an open directory that outlives a look for as long as a stuck goroutine still
-// uses it: its number must not name another file meanwhile.
+// Handle is an open directory with a count of references. It stays open as long as a stuck goroutine uses it: meanwhile its
+// number must not refer to another file. A nil Handle is valid.
 type Handle struct {
 	FD   int
 	mu   sync.Mutex
-	uses int
+	refs int
 }
 
-// NewHandle takes fd over, with one reference, the caller's. It is closed when none is left.
-func NewHandle(fd int) *Handle { return &Handle{FD: fd, uses: 1} }
+// NewHandle returns a handle of fd with one reference, the caller's. The last Unref closes fd.
+func NewHandle(fd int) *Handle { return &Handle{FD: fd, refs: 1} }
 
-// Discard gives up the only reference to a handle that came too late.
+// Discard drops the only reference to a handle that came too late.
 func (h *Handle) Discard() { h.Unref() }
 
-// Ref adds a reference: the handle stays open until one more Unref. A nil handle is one that is not
-// there.
+// Ref adds a reference.
 func (h *Handle) Ref() {
 	if h == nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.uses++
+	h.refs++
 }
 
-// Unref gives up one reference.
+// Unref drops one reference.
 func (h *Handle) Unref() {
 	if h == nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.uses--; h.uses == 0 {
-		_ = unix.Close(h.FD) // it was only read from: there is nothing to lose in an error
+	if h.refs--; h.refs == 0 {
+		_ = unix.Close(h.FD) // nothing was written
 	}
 }
 

@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Runner is Do for one piece of work after the other, each with a key and the time of its own. They
-// share a goroutine, and so its stack, until one does not answer: that one keeps it, and the next
-// gets another. A Runner is used by one goroutine, which closes it.
+// Runner runs one piece of work after the other, each with its own key and time limit. They share a goroutine, and so its
+// stack. Work that hangs keeps the goroutine, and the next work gets a new one. A Runner is used by one goroutine, which
+// closes it.
 type Runner[T any] struct {
 	Guard *Guard
 
 	jobs  chan job[T]
-	done  chan T // unbuffered: an answer is received, or it is late
+	done  chan T // unbuffered: a result is received, or it is late
 	timer *time.Timer
 }
 
 type job[T any] struct {
-	key  string
-	work func() T
-	left chan struct{} // closed when the answer is no longer waited for
+	key       string
+	work      func() T
+	abandoned chan struct{} // closed at the time limit
 }
 
 // On is bounded.On on the runner's goroutine.
@@ -57,8 +57,8 @@ func (r *Runner[T]) Within(ctx context.Context, key string, limit time.Duration,
 		r.jobs, r.done = make(chan job[T]), make(chan T)
 		go serve(r.Guard, r.jobs, r.done)
 	}
-	left := make(chan struct{})
-	r.jobs <- job[T]{key, work, left}
+	abandoned := make(chan struct{})
+	r.jobs <- job[T]{key, work, abandoned}
 	if r.timer == nil {
 		r.timer = time.NewTimer(limit)
 	} else {
@@ -73,7 +73,7 @@ func (r *Runner[T]) Within(ctx context.Context, key string, limit time.Duration,
 		err = context.Cause(ctx)
 	case <-r.timer.C:
 	}
-	close(left)
+	close(abandoned)
 	r.Close()
 	return zero, err
 }
@@ -81,10 +81,10 @@ func (r *Runner[T]) Within(ctx context.Context, key string, limit time.Duration,
 func serve[T any](g *Guard, jobs <-chan job[T], done chan<- T) {
 	for j := range jobs {
 		v := j.work()
-		g.end(j.key) // before the answer: the next look may come at once
+		g.end(j.key) // before the result is sent: the next look may begin at once
 		select {
 		case done <- v:
-		case <-j.left:
+		case <-j.abandoned:
 			if d, ok := any(v).(Discarder); ok {
 				d.Discard()
 			}
@@ -92,9 +92,9 @@ func serve[T any](g *Guard, jobs <-chan job[T], done chan<- T) {
 	}
 }
 
-// OnOwnThread runs f on an OS thread that ends with it: the goroutine never unlocks, so the
-// runtime throws the thread away with whatever namespace or Landlock domain it is in. The process's first thread
-// cannot end and stands for the process in /proc, so it is not used.
+// OnOwnThread runs f on an OS thread that ends with f: the goroutine never unlocks the thread, so the runtime ends it, with
+// its namespaces and its Landlock domain. It does not use the process's first thread, which cannot end and which stands for
+// the process in /proc.
 func OnOwnThread(f func()) {
 	go func() {
 		runtime.LockOSThread()

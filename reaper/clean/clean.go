@@ -1,7 +1,7 @@
-// Package clean makes text from the node safe to print: names, paths and messages may have
-// characters that move a terminal's cursor, reverse the direction of writing or end a line.
+// Package clean makes text from the node safe to print: names, paths and messages may contain characters that move a
+// terminal's cursor, reverse the direction of writing or end a line.
 //
-// Its results are for people: they go to no system call and are never compared.
+// Its results are for people. They must not be passed to a system call or compared.
 package clean
 
 import (
@@ -11,8 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Name returns a name or path as it is, or all of it quoted as in Go where it holds anything
-// that is not printable, or bytes that are no UTF-8.
+// Name returns a name or path unchanged, or quoted as in Go if it contains an unprintable rune or invalid UTF-8.
 func Name(s string) string {
 	if strings.IndexFunc(s, unprintable) >= 0 {
 		return strconv.Quote(s)
@@ -20,8 +19,7 @@ func Name(s string) string {
 	return s
 }
 
-// Text returns a text of several words with each rune that is not printable, and each byte
-// that is no UTF-8, as Go would quote it. The rest stays readable.
+// Text returns text with each unprintable rune, and each byte of invalid UTF-8, escaped as in Go.
 func Text(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 {
 		return s
@@ -43,22 +41,17 @@ func Text(s string) string {
 	return b.String()
 }
 
-// unprintable is also true of U+FFFD: ranging over a string gives it for a byte that is no UTF-8.
+// unprintable includes U+FFFD: a range over a string yields it for invalid UTF-8.
 func unprintable(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }
 
-// mostBrief bounds what is printed of another program's message.
 const mostBrief = 200
 
-// Brief returns one short printable line of another program's message.
+// Brief returns another program's message as one short printable line.
 func Brief(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
-	if len(s) > mostBrief {
-		s = Cut(s, mostBrief)
-	}
-	return Name(s)
+	return Name(Cut(strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " "), mostBrief))
 }
 
-// Cut returns text with at most so many bytes, with an ellipsis and no part of a rune at its end.
+// Cut shortens text to at most most bytes, with an ellipsis at the end. It cuts between runes.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text

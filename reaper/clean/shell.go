@@ -4,8 +4,7 @@ import "strings"
 
 const plainInShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-:@,"
 
-// Shell quotes one word of a printed command for a shell. Every command that is printed for an
-// operator to paste quotes its names by it.
+// Shell quotes one word of a command for a shell. Every command that an operator may paste quotes its names with it.
 func Shell(word string) string {
 	if word != "" && strings.Trim(word, plainInShell) == "" {
 		return word

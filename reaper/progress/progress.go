@@ -1,10 +1,9 @@
-// Package progress counts the work that an operator waits for. The room that does the work counts it; the command line
-// reads the counters when it likes. A Work travels in a context, as an httptrace.ClientTrace does, so that no room
-// passes it on.
+// Package progress counts the work that an operator waits for. The package that does the work adds to a Work; the command
+// line reads it. A context carries the Work, as it carries an httptrace.ClientTrace.
 //
-// In the daemon no user waits: From returns nil there, and the methods of a nil Work return at once.
+// In the daemon nobody waits: From returns nil there, and the methods of a nil Work do nothing.
 //
-// It draws nothing, decides nothing, and knows no terminal.
+// The package prints nothing.
 package progress
 
 import (
@@ -23,8 +22,8 @@ type Work struct {
 // Phase is one part of the work.
 type Phase struct {
 	What  string // as an operator reads it: "looking at the node"
-	Unit  string // a noun for what is counted, "" where nothing is
-	Total int64  // how much there is to do, 0 where that is not known
+	Unit  string // a noun for what is counted, "" if nothing is
+	Total int64  // how much there is to do, 0 if that is unknown
 	Began time.Time
 
 	done atomic.Int64
@@ -33,7 +32,7 @@ type Phase struct {
 // Done returns how much is done.
 func (p *Phase) Done() int64 { return p.done.Load() }
 
-// New returns a Work. ended is called with each phase that has ended.
+// New returns a Work that calls ended at the end of each phase.
 func New(now func() time.Time, ended func(*Phase)) *Work { return &Work{now: now, ended: ended} }
 
 type key struct{}
@@ -41,29 +40,29 @@ type key struct{}
 // With returns a context that carries w.
 func With(ctx context.Context, w *Work) context.Context { return context.WithValue(ctx, key{}, w) }
 
-// From returns the Work that ctx carries, nil where no user waits.
+// From returns the Work that ctx carries, nil if there is none.
 func From(ctx context.Context) *Work {
 	w, _ := ctx.Value(key{}).(*Work)
 	return w
 }
 
-// Begin ends the phase before and begins another. total is how much there is to do, 0 where that is not known.
+// Begin ends the current phase and begins another.
 func (w *Work) Begin(what, unit string, total int64) {
 	if w != nil {
-		w.change(&Phase{What: what, Unit: unit, Total: total, Began: w.now()})
+		w.replace(&Phase{What: what, Unit: unit, Total: total, Began: w.now()})
 	}
 }
 
-// End ends the phase.
+// End ends the current phase.
 func (w *Work) End() {
 	if w != nil {
-		w.change(nil)
+		w.replace(nil)
 	}
 }
 
-func (w *Work) change(to *Phase) {
-	if ended := w.phase.Swap(to); ended != nil {
-		w.ended(ended)
+func (w *Work) replace(next *Phase) {
+	if last := w.phase.Swap(next); last != nil {
+		w.ended(last)
 	}
 }
 
@@ -74,7 +73,7 @@ func (w *Work) Add(n int64) {
 	}
 }
 
-// Phase returns the current phase, nil where there is none.
+// Phase returns the current phase, nil if there is none.
 func (w *Work) Phase() *Phase {
 	if w == nil {
 		return nil

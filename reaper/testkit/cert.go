@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// NewCert makes a certificate that signs itself, and its key, as PEM.
+// NewCert returns a self-signed certificate and its key as PEM.
 func NewCert(t *testing.T, name string, end time.Time) (cert, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

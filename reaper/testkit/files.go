@@ -23,7 +23,7 @@ func MountAt(tb testing.TB, path string) string {
 	return id
 }
 
-// mounts returns ID and mount point of each mount of this namespace.
+// mounts returns the ID and the mount point of each mount in this namespace.
 func mounts(tb testing.TB) [][2]string {
 	tb.Helper()
 	b, err := os.ReadFile("/proc/self/mountinfo")
@@ -36,7 +36,7 @@ func mounts(tb testing.TB) [][2]string {
 	return all
 }
 
-// UnmountBelow unmounts whatever is mounted on base or below it.
+// UnmountBelow unmounts everything at base and below it.
 func UnmountBelow(tb testing.TB, base string) {
 	tb.Helper()
 	all := mounts(tb)
@@ -58,16 +58,16 @@ func OpenFDs(tb testing.TB) int {
 	return len(names)
 }
 
-// There fails the test unless the path is there, or is not.
+// There fails the test unless the path exists, or with yes false does not exist.
 func There(tb testing.TB, path string, yes bool) {
 	tb.Helper()
 	_, err := os.Lstat(path)
 	if (err == nil) != yes {
-		tb.Fatalf("%s is there: %v (%v), want %v", path, err == nil, err, yes)
+		tb.Fatalf("%s exists: %v (%v), want %v", path, err == nil, err, yes)
 	}
 }
 
-// Listing returns all paths below dir but those below a mount point, sorted.
+// Listing returns all paths below dir, sorted.
 func Listing(tb testing.TB, dir string) []string {
 	tb.Helper()
 	var all []string
@@ -88,7 +88,7 @@ func Listing(tb testing.TB, dir string) []string {
 
 const fsImmutable = 0x10 // FS_IMMUTABLE_FL of linux/fs.h
 
-// Immutable sets or clears chattr +i.
+// Immutable sets or clears the immutable flag, chattr(1).
 func Immutable(path string, on bool) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {

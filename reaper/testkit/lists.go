@@ -18,16 +18,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// CertOf is the certificate that the server presents.
+// CertOf returns the certificate of the server as PEM.
 func CertOf(s *httptest.Server) string { return PEM("CERTIFICATE", s.Certificate().Raw) }
 
-// ConfigOf is client-go's configuration for the server.
+// ConfigOf returns client-go's configuration for the server.
 func ConfigOf(s *httptest.Server, token string) *rest.Config {
 	return &rest.Config{Host: s.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(CertOf(s))}}
 }
 
-// TLSServer is a server with TLS that lets in only who has the client certificate, where one
-// is named.
+// TLSServer starts a server with TLS. If client is a certificate, it accepts only clients with that certificate.
 func TLSServer(t *testing.T, client string, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -43,13 +42,13 @@ func TLSServer(t *testing.T, client string, h http.HandlerFunc) *httptest.Server
 	return s
 }
 
-// File writes a file of the test's own directory.
+// File writes a file in a temporary directory and returns its path.
 func File(t *testing.T, name, text string) string {
 	t.Helper()
 	return WriteText(t, filepath.Join(t.TempDir(), name), text)
 }
 
-// PortOf is the port of a server.
+// PortOf returns the port of a server.
 func PortOf(t *testing.T, s *httptest.Server) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
@@ -57,11 +56,10 @@ func PortOf(t *testing.T, s *httptest.Server) string {
 	return port
 }
 
-// Later is when the tests' good certificates end.
+// Later is when the tests' valid certificates expire.
 var Later = Noon.AddDate(50, 0, 0)
 
-// The pods of these tests: one that plainly runs here, and one of which nothing but the
-// lists knows.
+// Pods in lists: one that runs here, one that does not, and one that only the lists have.
 const (
 	UIDHere   = parsers.PodUID("aaaaaaaa-1111-4222-8333-444444444444")
 	UIDAway   = parsers.PodUID("bbbbbbbb-1111-4222-8333-444444444444")
@@ -74,7 +72,7 @@ const (
 	NamelessPod = `{"metadata":{"name":"quiet","namespace":"a"}}`
 )
 
-// Answer writes one text, and says what it is.
+// Answer answers each request with a JSON text.
 func Answer(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -82,7 +80,7 @@ func Answer(text string) http.HandlerFunc {
 	}
 }
 
-// Refuse answers as an API server does.
+// Refuse answers each request with an error of an API server.
 func Refuse(code int, message string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -91,8 +89,7 @@ func Refuse(code int, message string) http.HandlerFunc {
 	}
 }
 
-// Serve answers by path; what is not named is not found, but for the gauges of a kubelet that
-// has taken in its pods.
+// Serve answers by path. /metrics has SomeMetrics unless paths has it; other paths are not found.
 func Serve(paths map[string]http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch h, ok := paths[r.URL.Path]; {
@@ -106,9 +103,8 @@ func Serve(paths map[string]http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// MirrorPod is a static pod as the kubelet lists it once the API server has its mirror: the
-// mirror's own UID, and the static one in an annotation. ownedPod mentions a UID that is
-// not its own.
+// MirrorPod is a static pod as the kubelet lists it once the API server has its mirror pod: it has the mirror's UID, and the
+// static UID in an annotation. OwnedPod mentions the UID of another pod.
 const (
 	MirrorPod = `{"metadata":{"uid":"11111111-2222-4333-8444-555555555555","annotations":{"kubernetes.io/config.hash":"` +
 		string(StaticUID) + `"}},"spec":{"x":[1,{}]}}`
@@ -117,7 +113,7 @@ const (
 	EmptyList = `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":null}`
 )
 
-// ListOf is how a kubelet lists pods.
+// ListOf returns a kubelet's list of pods.
 func ListOf(pods ...string) string {
 	return `{"kind":"PodList","apiVersion":"v1","metadata":{"a":[{}]},"items":[` + strings.Join(pods, ",") + "]}\n"
 }
@@ -142,13 +138,13 @@ users:
 `)
 }
 
-// MetadataOf is how a server answers that can leave out everything but the metadata.
+// MetadataOf returns an API server's list of the pods' metadata; more is its continue token.
 func MetadataOf(more string, pods ...string) string {
 	return `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"7","continue":"` + more + `"},"items":[` +
 		strings.Join(pods, ",") + "]}\n"
 }
 
-// The UIDs of a static pod, of another and of a pod of the API server's, and a manifest.
+// The UIDs of two static pods and of a pod from the API server, and a manifest.
 const (
 	StaticUID    = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
 	OtherStatic  = "541dfae681928ae5ecce3afd849bc260"
@@ -156,7 +152,7 @@ const (
 	EtcdManifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: etcd, namespace: kube-system}\n"
 )
 
-// SomeMetrics are the gauges of a kubelet that has taken in its pods.
+// SomeMetrics are the gauges of a kubelet that runs pods.
 const SomeMetrics = `# HELP kubelet_orphan_pod_cleaned_volumes [ALPHA] The total number of orphaned Pods whose volumes were cleaned in the last periodic sweep.
 # TYPE kubelet_orphan_pod_cleaned_volumes gauge
 kubelet_orphan_pod_cleaned_volumes 4
@@ -175,5 +171,5 @@ kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1e+00 1700
 kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 2
 `
 
-// Noon is the tests' time.
+// Noon is the current time in tests.
 var Noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

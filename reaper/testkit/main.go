@@ -17,20 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// envInside tells the process that Main has started.
+// envInside marks the process that Main or Alone has started.
 const envInside = "ORPHAN_REAPER_TEST_INSIDE"
 
-// Main runs the tests of a package in a mount namespace of their own, so that whatever they
-// mount goes with it: as root, or in a user namespace where the host allows one. It is for
-// TestMain, and does not return.
+// Main runs the tests of a package in their own mount namespace, which ends with everything that they mount: as root, or in a
+// user namespace if the host allows one. It is for TestMain, and does not return.
 func Main(m *testing.M) {
 	if os.Getenv(envInside) != "" {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			fmt.Fprintln(os.Stderr, "cannot make the mounts private:", err)
 			os.Exit(1)
 		}
-		// The runtime's poller takes its two descriptors with the first file that can be polled;
-		// the tests count descriptors.
+		// The runtime opens its poller, two descriptors, with the first file that can be polled; the tests count descriptors.
 		if r, w, err := os.Pipe(); err == nil {
 			_ = r.Close()
 			_ = w.Close()
@@ -57,8 +55,8 @@ func Main(m *testing.M) {
 	os.Exit(0)
 }
 
-// Alone has the tests of a package run where they see no process of this machine, and no mount of theirs stays: in PID and
-// mount namespaces of their own. It is for TestMain, and returns in those namespaces, or where this user may make none.
+// Alone runs the tests of a package in their own PID and mount namespaces: they see no process of this machine, and their
+// mounts end with them. It is for TestMain. It returns in those namespaces, or if this user may create none.
 func Alone() {
 	const namespaces = "--mount --pid --fork --kill-child --mount-proc"
 	if os.Getenv(envInside) != "" || os.Geteuid() != 0 {
@@ -67,7 +65,7 @@ func Alone() {
 	unshare := func(args ...string) *exec.Cmd {
 		return exec.Command("unshare", append(strings.Fields(namespaces), args...)...)
 	}
-	if err := unshare("true").Run(); err != nil { // a test that needs them says so
+	if err := unshare("true").Run(); err != nil { // a test that needs them skips itself
 		return
 	}
 	self, err := os.Executable()
@@ -77,10 +75,10 @@ func Alone() {
 	}
 	// Pdeathsig is sent when the thread that forked ends.
 	runtime.LockOSThread()
-	// A shell is the first process there: it reaps what the tests leave, and a signal to the tests is like any other.
+	// A shell is PID 1 there: it reaps the tests' orphans, and signals to the tests have their usual effect.
 	cmd := unshare(append([]string{"sh", "-c", `"$0" "$@"; exit $?`, self}, os.Args[1:]...)...)
 	cmd.Env = append(os.Environ(), envInside+"=1")
-	// Pipes: a file that is open here would be one on a mount that is not there.
+	// These writers make os/exec use pipes: a file would be open on a mount that the namespace does not have.
 	cmd.Stdout, cmd.Stderr = struct{ io.Writer }{os.Stdout}, struct{ io.Writer }{os.Stderr}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil {
@@ -89,13 +87,12 @@ func Alone() {
 	os.Exit(0)
 }
 
-// Long reports whether the long forms are to run.
+// Long reports whether the long forms of tests run.
 func Long() bool {
 	return os.Getenv("ORPHAN_REAPER_LONG") == "1" || os.Getenv("REQUIRE_ROOT") == "1"
 }
 
-// Size returns the size of the figures in docs/benchmarks.md, which takes minutes and which
-// make bench asks for by ORPHAN_REAPER_LONG, or a small one.
+// Size returns long with ORPHAN_REAPER_LONG, as make bench sets it for docs/benchmarks.md, else short.
 func Size(long, short int) int {
 	if os.Getenv("ORPHAN_REAPER_LONG") != "" {
 		return long
@@ -103,16 +100,16 @@ func Size(long, short int) int {
 	return short
 }
 
-// Median sorts what was measured.
+// Median sorts x and returns its median.
 func Median(x []float64) float64 {
 	slices.Sort(x)
 	return x[len(x)/2]
 }
 
-// Ways are the two ways of package beneath, and whether NoOpenat2 is set for them.
+// Ways are the two ways of package beneath to open a name, with the argument of beneath.New.
 var Ways = map[string]bool{"openat2": false, "mount-id": true}
 
-// OnTmpfs lets the trees of a test lie on a tmpfs, where a sync costs nothing.
+// OnTmpfs puts the temporary directories of a test on a tmpfs, where a sync costs nothing.
 func OnTmpfs(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -120,8 +117,7 @@ func OnTmpfs(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 }
 
-// Outside calls the hook on another thread than the batch's: what a test does to the node
-// is done by somebody whom Landlock does not confine.
+// Outside calls the hook on another thread than the batch's, which Landlock confines.
 func Outside(hook func(op, name string)) func(op, name string) {
 	return func(op, name string) {
 		done := make(chan struct{})
@@ -133,8 +129,7 @@ func Outside(hook func(op, name string)) func(op, name string) {
 	}
 }
 
-// KillBefore returns a hook that kills this process, as kill -9 would, before its n-th change. Any
-// number of threads may call it.
+// KillBefore returns a hook that kills this process with SIGKILL before its n-th change. It is safe for concurrent use.
 func KillBefore(n int) func(op, name string) {
 	var seen atomic.Int64
 	return Outside(func(string, string) {
@@ -145,8 +140,8 @@ func KillBefore(n int) func(op, name string) {
 	})
 }
 
-// Dies has this test's program do the job that it reads from the environment, and reports
-// whether that process died of it. After some time, where that is not 0, it is killed.
+// Dies runs this test binary with the job in the variable env, and reports whether a signal ended it. If after is not 0, it
+// kills the process after that time.
 func Dies(t *testing.T, env string, job any, after time.Duration) bool {
 	t.Helper()
 	b, err := json.Marshal(job)
@@ -165,14 +160,13 @@ func Dies(t *testing.T, env string, job any, after time.Duration) bool {
 	return err != nil
 }
 
-// Elsewhere is a directory beside the kubelet's, with a file "f", an empty directory "d" and
-// handles that were opened before a batch began.
+// Elsewhere is a directory beside the kubelet's, with a file "f", an empty directory "d", and two handles of it.
 type Elsewhere struct {
 	Dir            string
 	DirFD, WriteFD int
 }
 
-// Elsewhere makes one.
+// Elsewhere makes an Elsewhere.
 func (tr *Tree) Elsewhere(name string) *Elsewhere {
 	tr.T.Helper()
 	x := &Elsewhere{Dir: tr.Base + "/" + name}
@@ -192,7 +186,7 @@ func (x *Elsewhere) Close() {
 	_ = unix.Close(x.WriteFD)
 }
 
-// Changed returns what is no longer as it was made.
+// Changed describes a change of the directory, "" if there is none.
 func (x *Elsewhere) Changed() string {
 	b, err := os.ReadFile(x.Dir + "/f")
 	if err != nil || string(b) != "precious" {

@@ -15,25 +15,25 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Node has the directories of a node in a temporary one, Base. Names are relative to it.
+// Node makes the files of a node in Base, a temporary directory. Names are relative to it.
 type Node struct {
 	T    *testing.T
 	Base string
 }
 
-// NewNode makes an empty one.
+// NewNode returns a Node without files.
 func NewNode(t *testing.T) Node {
 	t.Helper()
 	return Node{T: t, Base: t.TempDir()}
 }
 
-// Path is where a name is.
+// Path returns the absolute path of a name.
 func (n *Node) Path(rel string) string { return filepath.Join(n.Base, rel) }
 
-// PodDir is the name of a pod's directory.
+// PodDir returns the name of a pod's directory.
 func (n *Node) PodDir(uid parsers.PodUID) string { return "kubelet/pods/" + string(uid) }
 
-// Mkdir makes directories with those above them.
+// Mkdir makes directories and their parents.
 func (n *Node) Mkdir(rels ...string) {
 	n.T.Helper()
 	for _, rel := range rels {
@@ -41,28 +41,28 @@ func (n *Node) Mkdir(rels ...string) {
 	}
 }
 
-// Write writes a file, with the directories above it.
+// Write writes a file, and makes its parents.
 func (n *Node) Write(rel, text string) {
 	n.T.Helper()
 	n.Mkdir(filepath.Dir(rel))
 	Must(n.T, os.WriteFile(n.Path(rel), []byte(text), 0o600))
 }
 
-// Symlink makes a symbolic link, with the directories above it.
+// Symlink makes a symbolic link, and its parents.
 func (n *Node) Symlink(target, rel string) {
 	n.T.Helper()
 	n.Mkdir(filepath.Dir(rel))
 	Must(n.T, os.Symlink(target, n.Path(rel)))
 }
 
-// NewUID is the UID of a pod from the API server, and NewStaticUID that of a static one.
+// NewUID returns a random UID of a pod from the API server.
 func NewUID() parsers.PodUID {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return parsers.PodUID(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
 }
 
-// NewStaticUID is the UID of a static pod, which a kubelet makes itself.
+// NewStaticUID returns a random UID of a static pod.
 func NewStaticUID() parsers.PodUID {
 	return parsers.PodUID(strings.ReplaceAll(string(NewUID()), "-", ""))
 }
@@ -76,7 +76,7 @@ func Open(t *testing.T, path string) *os.File {
 	return f
 }
 
-// Stick leaves a goroutine behind that has begun the work of a key, until the test ends.
+// Stick starts work with the key that hangs until the test ends.
 func Stick(t *testing.T, g *bounded.Guard, key string) {
 	t.Helper()
 	release := make(chan struct{})
@@ -87,7 +87,7 @@ func Stick(t *testing.T, g *bounded.Guard, key string) {
 	}
 }
 
-// WantDetail wants a text in the words of a fact.
+// WantDetail fails the test unless the fact's detail contains part.
 func WantDetail(t *testing.T, f policy.Fact, part string) {
 	t.Helper()
 	if !strings.Contains(f.Detail, part) {

@@ -17,21 +17,21 @@ type FakeProc struct {
 	PID, Parent int
 	Comm        string
 	Args        []string
-	Raw         string // the command line as it is, instead of args
+	Raw         string // the content of cmdline, in place of Args
 	State       string // default S
 	UID         string // default 0
 	NSpid       string // default the PID
 	Cwd         string
-	Root        string // the tree that it sees, where that is not ours
+	Root        string // its root, if it is not the host's
 	Start       int64  // ticks
 	Cgroup      string // the path, default none
 }
 
-// hostMount is the first line of mountinfo of all processes that see the same files.
+// hostMount is the mountinfo of all processes with the host's root.
 const hostMount = "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
 
-// ProcTree makes a /proc that shows a PID 1 and the processes given. One given may be that PID 1:
-// a test in a PID namespace of its own may be it.
+// ProcTree makes a /proc with the given processes and some usual ones, such as PID 1. A given process replaces the usual one
+// with its PID.
 func ProcTree(t *testing.T, procs ...FakeProc) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -92,7 +92,7 @@ func WriteText(t *testing.T, path, text string) string {
 	return path
 }
 
-// StaleSocket returns a socket file that nothing listens at, as a killed runtime leaves.
+// StaleSocket returns a socket file on which nothing listens, as a killed runtime leaves it.
 func StaleSocket(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "stale")
@@ -103,8 +103,8 @@ func StaleSocket(t *testing.T) string {
 	return path
 }
 
-// MuteSocket returns a socket whose server says one thing to everybody and then nothing.
-func MuteSocket(t *testing.T, says string) string {
+// MuteSocket returns a socket whose server sends a greeting to each client, and then nothing.
+func MuteSocket(t *testing.T, greeting string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mute")
 	l, err := net.Listen("unix", path)
@@ -117,13 +117,13 @@ func MuteSocket(t *testing.T, says string) string {
 				return
 			}
 			t.Cleanup(func() { _ = c.Close() })
-			_, _ = c.Write([]byte(says))
+			_, _ = c.Write([]byte(greeting))
 		}
 	}()
 	return path
 }
 
-// ProcMounts makes a /proc of which each process has a text of mountinfo and no more.
+// ProcMounts makes a /proc whose processes have only a mountinfo.
 func ProcMounts(t *testing.T, mountinfo map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -134,7 +134,7 @@ func ProcMounts(t *testing.T, mountinfo map[string]string) string {
 	return dir
 }
 
-// MountLine is a line of mountinfo.
+// MountLine returns a line of mountinfo.
 func MountLine(id int, root, target string) string {
 	return fmt.Sprintf("%d 1 8:1 %s %s rw,relatime shared:1 - ext4 /dev/sda1 rw\n", id, root, target)
 }

@@ -10,32 +10,31 @@ import (
 	"testing"
 )
 
-// EnvProcess makes the test binary another program, as StartProcess starts it: "idle" waits
-// until its standard input ends. Other roles are for the init of the tests themselves.
+// EnvProcess names the role of a test binary that StartProcess starts: "idle" waits until its standard input ends. The inits
+// of tests define other roles.
 const EnvProcess = "ORPHAN_REAPER_TEST_PROCESS"
 
-// This is an init rather than a test, so that the program may have any command line.
+// An init works with any command line, unlike a test.
 func init() {
 	if os.Getenv(EnvProcess) == "idle" {
 		WaitToEnd()
 	}
 }
 
-// WaitToEnd says that the program is ready, and ends it when its standard input ends.
+// WaitToEnd prints "ready", and ends the program when its standard input ends.
 func WaitToEnd() {
 	_, _ = os.Stdout.WriteString("ready\n")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
 }
 
-// StartProcess runs the test binary under another name and waits until it is ready. It
-// ends when the test does.
+// StartProcess runs the test binary under another name, and waits until it is ready. The process ends with the test.
 func StartProcess(t *testing.T, role, path string, args ...string) *exec.Cmd {
 	t.Helper()
 	return StartApart(t, 0, role, path, args...)
 }
 
-// StartApart does so in new namespaces, by the flags of unshare(2).
+// StartApart is StartProcess in new namespaces, with the flags of unshare(2).
 func StartApart(t *testing.T, flags uintptr, role, path string, args ...string) *exec.Cmd {
 	t.Helper()
 	// The kernel ends the process with the thread that started it, also where the tests are
@@ -48,8 +47,7 @@ func StartApart(t *testing.T, flags uintptr, role, path string, args ...string) 
 	return cmd
 }
 
-// Shell starts a shell that is ready after the script, and waits until its input ends;
-// it is gone when the test is. It returns its PID.
+// Shell runs a script in a shell, which then waits until the test ends. It returns the shell's PID.
 func Shell(t *testing.T, attr *syscall.SysProcAttr, dir, script string) int {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "/bin/sh", "-c", script+"\necho ready; read -r line")
@@ -58,7 +56,7 @@ func Shell(t *testing.T, attr *syscall.SysProcAttr, dir, script string) int {
 	return cmd.Process.Pid
 }
 
-// UntilReady starts a program that writes "ready" when it is, and ends with its input.
+// UntilReady starts a program and waits until it prints "ready". The test's end closes the program's standard input.
 func UntilReady(tb testing.TB, cmd *exec.Cmd) {
 	tb.Helper()
 	in, err := cmd.StdinPipe()

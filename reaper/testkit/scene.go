@@ -7,7 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// The pod of a Scene, and the leaf in which a test has a volume's content.
+// The pod of a Scene, and the volume directory that tests use.
 const (
 	PodUID = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
 	Leaf   = "volumes/kubernetes.io~nfs/vol"
@@ -22,8 +22,8 @@ type Scene struct {
 	Now   policy.Instant
 }
 
-// DeadPod is a pod that is dead in every respect, after a hold: each test changes one thing.
-// policy has one of its own, since what it imports cannot import it.
+// DeadPod returns a pod that is dead by every fact, after its hold: each test changes one thing. Package policy has its own,
+// since it cannot import this package.
 func DeadPod() *Scene {
 	yes := policy.Fact{Truth: policy.Yes}
 	now := policy.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), BootID: "boot-1", Boot: 100 * time.Hour}
@@ -46,7 +46,7 @@ func DeadPod() *Scene {
 	return s
 }
 
-// Ago is the moment d before now, by both clocks.
+// Ago returns the instant d before now, by both clocks.
 func (s *Scene) Ago(d time.Duration) policy.Instant {
 	return policy.Instant{Wall: s.Now.Wall.Add(-d), BootID: s.Now.BootID, Boot: s.Now.Boot - d}
 }

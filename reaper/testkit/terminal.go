@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal makes a pair of pseudo terminals of so many columns, pts(4): what is written to tty can be
-// read from screen. The caller closes tty, and screen ends then.
+// Terminal opens a pseudo terminal, pts(4), with so many columns: what is written to tty can be read from screen. The caller
+// closes tty, which ends screen.
 func Terminal(tb testing.TB, columns int) (screen, tty *os.File) {
 	tb.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
@@ -18,7 +18,7 @@ func Terminal(tb testing.TB, columns int) (screen, tty *os.File) {
 	screen = os.NewFile(uintptr(fd), "/dev/ptmx")
 	tb.Cleanup(func() { _ = screen.Close() })
 	Must(tb, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
-	// By the master's own instance of devpts, wherever that is mounted, ioctl_tty(2).
+	// This needs no path of the devpts instance, see ioctl_tty(2).
 	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
 		Skip(tb, "this needs terminals: ", errno)

@@ -1,6 +1,5 @@
-// Package testkit has what the tests of several rooms need: a mount namespace of their own, a
-// tree with canaries, the one way to skip, a pod that is dead in every respect. Only tests
-// import it.
+// Package testkit has what the tests of several packages share: a mount namespace for the tests, a kubelet's root with
+// canaries, made /proc trees and servers, and Skip, the only way to skip a test. Only tests import it.
 package testkit
 
 import (
@@ -29,17 +28,17 @@ func Must(tb testing.TB, err error) {
 	}
 }
 
-// Skip skips what this machine cannot run. A skip is a claim: with REQUIRE_ROOT=1 it is a
-// failure. The arguments are those of fmt.Sprint.
+// Skip skips a test that this machine cannot run. With REQUIRE_ROOT=1 it fails the test. The arguments are those of
+// fmt.Sprint.
 func Skip(tb testing.TB, why ...any) {
 	tb.Helper()
 	if os.Getenv("REQUIRE_ROOT") == "1" {
 		tb.Fatal("REQUIRE_ROOT=1, but " + fmt.Sprint(why...))
 	}
-	tb.Skip(fmt.Sprint(why...)) // Skip itself would put spaces between them
+	tb.Skip(fmt.Sprint(why...)) // tb.Skip would put spaces between them
 }
 
-// NeedRoot skips where the test does not run as root.
+// NeedRoot skips the test unless it runs as root.
 func NeedRoot(tb testing.TB) {
 	tb.Helper()
 	if os.Geteuid() != 0 {
@@ -47,7 +46,7 @@ func NeedRoot(tb testing.TB) {
 	}
 }
 
-// NeedUsers skips where the test does not run as root, or in a user namespace of one user.
+// NeedUsers skips the test unless it runs as root and sees more than one user.
 func NeedUsers(tb testing.TB) {
 	tb.Helper()
 	text, err := os.ReadFile("/proc/self/uid_map")
@@ -57,8 +56,7 @@ func NeedUsers(tb testing.TB) {
 	}
 }
 
-// NeedProcesses skips where not every process shows what it has open: with one that does not, no
-// file is known to be unused. A test that runs as nobody on purpose does not ask.
+// NeedProcesses skips the test if the open files of some process cannot be read: then no file is known to be unused.
 func NeedProcesses(tb testing.TB) {
 	tb.Helper()
 	if _, err := os.Readlink("/proc/1/cwd"); errors.Is(err, os.ErrPermission) {
@@ -66,7 +64,7 @@ func NeedProcesses(tb testing.TB) {
 	}
 }
 
-// NeedListing skips where listmount(2) does not list a mount namespace by its file: an older kernel, a seccomp filter.
+// NeedListing skips the test if listmount(2) cannot list the mounts of a namespace's file: an older kernel, a seccomp filter.
 func NeedListing(tb testing.TB) {
 	tb.Helper()
 	ns, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -84,7 +82,7 @@ func NeedListing(tb testing.TB) {
 	}
 }
 
-// NeedCommand returns the path of a command that make test installs.
+// NeedCommand returns the path of a command, and skips the test without it.
 func NeedCommand(tb testing.TB, name string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
@@ -94,9 +92,8 @@ func NeedCommand(tb testing.TB, name string) string {
 	return path
 }
 
-// InNamespace runs the test again in a mount namespace of its own, and a user namespace
-// where it is not root. It returns true in the process that is to do the test's work, where
-// whatever is mounted ends with it. Elsewhere the test is to return.
+// InNamespace runs the test again in a process with its own mount namespace, and without root in a user namespace. It returns
+// true in that process. Elsewhere it returns false, and the test must return.
 func InNamespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(envNamespace) == t.Name() {
@@ -112,15 +109,15 @@ func InNamespace(t *testing.T) bool {
 	}
 	switch text := string(out); {
 	case err == nil && strings.Contains(text, "--- SKIP: "+t.Name()+" ("):
-		t.Skip(reason(text))
+		t.Skip(skipReason(text))
 	case err != nil || !strings.Contains(text, "--- PASS: "+t.Name()):
 		t.Fatalf("in its mount namespace: %v\n%s", err, text)
 	}
 	return false
 }
 
-// reason is the last that a test printed before it was skipped.
-func reason(text string) string {
+// skipReason returns the last line that a test printed before it was skipped.
+func skipReason(text string) string {
 	before, _, _ := strings.Cut(text, "--- SKIP: ")
 	lines := strings.Split(strings.TrimSpace(before), "\n")
 	last := lines[len(lines)-1]
@@ -130,7 +127,7 @@ func reason(text string) string {
 	return last
 }
 
-// Golden compares a text with a file, and writes that again where UPDATE_GOLDEN is set.
+// Golden compares a text with a file. With UPDATE_GOLDEN it first writes the text to the file.
 func Golden(tb testing.TB, path, got string) {
 	tb.Helper()
 	if os.Getenv("UPDATE_GOLDEN") != "" {
@@ -139,12 +136,11 @@ func Golden(tb testing.TB, path, got string) {
 	want, err := os.ReadFile(path)
 	Must(tb, err)
 	if d := diff.Diff(path, want, "now", []byte(got)); d != nil {
-		tb.Errorf("UPDATE_GOLDEN=1 go test writes this file anew:\n%s", d)
+		tb.Errorf("UPDATE_GOLDEN=1 go test updates this file:\n%s", d)
 	}
 }
 
-// ownMounts has a command start in a mount namespace of its own, and in a user namespace
-// where the test does not run as root.
+// ownMounts starts a command in its own mount namespace, and without root in its own user namespace.
 func ownMounts() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
@@ -168,8 +164,7 @@ func Mount(tb testing.TB, source, target, fstype string, flags uintptr, data str
 	})
 }
 
-// Loop makes a loop device of a file, until the test ends. A container or a user namespace may have
-// none.
+// Loop attaches a loop device to a file until the test ends. A container or a user namespace may have none.
 func Loop(tb testing.TB, file string) (device string) {
 	tb.Helper()
 	out, err := exec.CommandContext(tb.Context(), NeedCommand(tb, "losetup"), "-f", "--show", file).CombinedOutput()
@@ -181,18 +176,17 @@ func Loop(tb testing.TB, file string) (device string) {
 	return device
 }
 
-// Set changes a field of what ptr points to that its package keeps for itself: a guard that
-// only a test may take away, to show what is lost without it.
+// Set sets an unexported field of the struct at ptr. With it a test removes a guard, to show what is lost without it.
 func Set[T any](ptr any, field string, value T) {
 	*fieldOf[T](ptr, field) = value
 }
 
-// Get reads such a field.
+// Get returns an unexported field of the struct at ptr.
 func Get[T any](ptr any, field string) T {
 	return *fieldOf[T](ptr, field)
 }
 
-// fieldOf panics where the field is of another type: a value of the wrong one would be anything.
+// fieldOf panics if the field has another type.
 func fieldOf[T any](ptr any, field string) *T {
 	f := reflect.ValueOf(ptr).Elem().FieldByName(field)
 	if want := reflect.TypeFor[T](); f.Type() != want {

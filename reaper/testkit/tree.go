@@ -14,26 +14,25 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// The pods of a Tree: what a test does is done to PodA. PodB holds a canary.
+// The pods of a Tree: a test acts on PodA. PodB holds a canary.
 const (
 	PodA = parsers.PodUID("0a1b2c3d-0000-4000-8000-00000000000a")
 	PodB = parsers.PodUID("0a1b2c3d-0000-4000-8000-00000000000b")
 )
 
-// Tree is a kubelet's root made for one test, with canaries that its Cleanup counts.
+// Tree is a kubelet's root made for one test, with canaries that its Cleanup checks.
 type Tree struct {
 	T        testing.TB
-	Base     string // holds all of it
+	Base     string // contains everything else
 	Root     string // the kubelet's root
 	Pods     string
 	Quar     string
-	Outside  string // where canaries live
+	Outside  string // holds canaries
 	Canaries []Canary
 	n        int
 }
 
-// Canary is a file that must live. Behind a mount, the mount must live too, with its ID
-// and at its place.
+// Canary is a file that must not be removed. If it lies behind a mount, the mount must remain too, with its ID and place.
 type Canary struct {
 	path, want string
 	MountPoint string
@@ -46,9 +45,8 @@ type Canary struct {
 //	dir P | file P [SIZE] | hard P Q | link P [TARGET] | fifo P | sock P | dev P
 //	bind P | bindfile P | tmpfs P | overlay P
 //
-// link without a target points to a directory with a canary. Each mount has a canary
-// behind it. Others lie beside the tree. Its Cleanup fails the test if one is lost, or a
-// descriptor is left open.
+// link without a target points to a directory with a canary. Each mount has a canary behind it. Others lie beside the tree.
+// The Cleanup fails the test if a canary is lost or a descriptor is left open.
 func NewTree(tb testing.TB, specs ...string) *Tree {
 	tb.Helper()
 	base, err := os.MkdirTemp("", "removal") //nolint:usetesting // its own Cleanup must unmount before it removes
@@ -56,11 +54,11 @@ func NewTree(tb testing.TB, specs ...string) *Tree {
 	return NewTreeAt(tb, base, specs...)
 }
 
-// NewTreeAt makes it in base, which its Cleanup removes.
+// NewTreeAt is NewTree in base, which the Cleanup removes.
 func NewTreeAt(tb testing.TB, base string, specs ...string) *Tree {
 	tb.Helper()
 	tr := &Tree{T: tb, Base: base, Root: base + "/kubelet", Pods: base + "/kubelet/pods", Quar: base + "/kubelet/orphan-reaper", Outside: base + "/outside"}
-	if r, w, err := os.Pipe(); err == nil { // the runtime opens its poller with the first pipe, and keeps it
+	if r, w, err := os.Pipe(); err == nil { // the runtime opens its poller with the first pipe
 		_ = r.Close()
 		_ = w.Close()
 	}
@@ -96,7 +94,7 @@ func (tr *Tree) Must(err error) {
 // Mkdir makes a directory and its parents.
 func (tr *Tree) Mkdir(path string) { tr.T.Helper(); tr.Must(os.MkdirAll(path, 0o755)) }
 
-// Canary makes a file that must live.
+// Canary adds a canary.
 func (tr *Tree) Canary(path string) {
 	tr.T.Helper()
 	tr.Mkdir(filepath.Dir(path))
@@ -123,7 +121,7 @@ func (tr *Tree) Pod(uid parsers.PodUID, specs ...string) {
 	tr.Build(dir, specs...)
 }
 
-// Build makes in dir what the specs say.
+// Build makes the specs' files in dir.
 func (tr *Tree) Build(dir string, specs ...string) {
 	tr.T.Helper()
 	for _, spec := range specs {
@@ -131,7 +129,7 @@ func (tr *Tree) Build(dir string, specs ...string) {
 	}
 }
 
-// One makes what one spec says.
+// One makes the file of one spec.
 func (tr *Tree) One(dir, spec string) {
 	tr.T.Helper()
 	kind, rest, _ := strings.Cut(spec, " ")
@@ -164,7 +162,7 @@ func (tr *Tree) One(dir, spec string) {
 	}
 }
 
-// Mount mounts at the path as the spec of this kind says.
+// Mount makes a mount of this kind at the path, and a canary behind it.
 func (tr *Tree) Mount(kind, path string) {
 	tr.T.Helper()
 	var err error
@@ -185,7 +183,7 @@ func (tr *Tree) Mount(kind, path string) {
 		}
 	case "overlay":
 		tr.Mkdir(path)
-		// An overlay's upper cannot lie on an overlay, as all of a container does: a tmpfs has it.
+		// The upper directory of an overlay cannot lie on an overlay, as it would in a container: it is on a tmpfs.
 		lower, over := tr.CanaryDir(), tr.Outside+"/over"
 		tr.Mkdir(over)
 		if err = unix.Mount("tmpfs", over, "tmpfs", 0, ""); err != nil {
@@ -203,7 +201,7 @@ func (tr *Tree) Mount(kind, path string) {
 	tr.behindMount(path, behind)
 }
 
-// behindMount makes the file a canary together with the mount that it is reached by.
+// behindMount adds a canary for the file and the mount that it lies behind.
 func (tr *Tree) behindMount(mountPoint, file string) {
 	tr.T.Helper()
 	want, err := os.ReadFile(file)
@@ -215,12 +213,12 @@ func (tr *Tree) behindMount(mountPoint, file string) {
 	tr.Canaries = append(tr.Canaries, c)
 }
 
-// Unmounted takes account of a mount that the test has unmounted: what was behind it is no longer reached there.
+// Unmounted drops the canaries of a mount that the test has unmounted.
 func (tr *Tree) Unmounted(mountPoint string) {
 	tr.Canaries = slices.DeleteFunc(tr.Canaries, func(c Canary) bool { return c.MountPoint == mountPoint })
 }
 
-// Lost returns the canaries that do not live.
+// Lost returns the canaries that were removed or changed.
 func (tr *Tree) Lost() []string {
 	tr.T.Helper()
 	var lost []string
@@ -236,7 +234,7 @@ func (tr *Tree) Lost() []string {
 	return lost
 }
 
-// Check fails the test where a canary is lost.
+// Check fails the test if a canary is lost.
 func (tr *Tree) Check() {
 	tr.T.Helper()
 	for _, path := range tr.Lost() {
@@ -244,7 +242,7 @@ func (tr *Tree) Check() {
 	}
 }
 
-// Moved takes account of canaries having been moved by the test.
+// Moved adjusts the paths of canaries that the test has moved.
 func (tr *Tree) Moved(from, to string) {
 	for i := range tr.Canaries {
 		c := &tr.Canaries[i]

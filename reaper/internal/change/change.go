@@ -1,7 +1,8 @@
-// Package change has the system calls that unlink, rename and unmount, and that make and write the files beside what
-// they moved: no other room that changes the node may call them (.golangci.yml), and only removal, cni/remove and unmount import
-// this. Directories are made by removal itself. Each takes a directory that is held open and one name in it. It decides nothing, and
-// opens nothing that is there already.
+// Package change has the system calls that unlink, rename and unmount, and those that create and write the files beside
+// moved entries. Nothing else may call them, and only removal, cni/remove and unmount may import this package
+// (.golangci.yml). Each function takes a directory that is held open and one name in it.
+//
+// The package decides nothing and opens no existing file.
 package change
 
 import (
@@ -15,22 +16,22 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
-// Unlinkat removes the name: a directory with AT_REMOVEDIR, where it is empty.
+// Unlinkat removes a name, or with AT_REMOVEDIR an empty directory.
 func Unlinkat(dir *beneath.Dir, name string, flags int) error {
 	return beneath.Uninterrupted(func() error { return unix.Unlinkat(dir.FD(), name, flags) })
 }
 
-// Renameat2 moves a name from one directory to another, or within one.
+// Renameat2 renames a name in one directory to another name, or into another directory.
 func Renameat2(from *beneath.Dir, name string, to *beneath.Dir, as string, flags uint) error {
 	return beneath.Uninterrupted(func() error { return unix.Renameat2(from.FD(), name, to.FD(), as, flags) })
 }
 
-// Fsync syncs a file, or the names in a directory.
+// Fsync syncs a file or a directory.
 func Fsync(fd int) error {
 	return beneath.Uninterrupted(func() error { return unix.Fsync(fd) })
 }
 
-// Create makes a file that is not there, for Write.
+// Create creates a file for Write. It fails if the name exists.
 func Create(dir *beneath.Dir, name string) (int, error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	return beneath.Retry(func() (int, error) { return unix.Openat(dir.FD(), name, flags, 0o600) })
@@ -48,8 +49,8 @@ func Write(fd int, p []byte) error {
 	return nil
 }
 
-// Close closes a file that was written, err being what the writing came to, and returns the
-// first error: a full file system may say so at close only (NFS, quota).
+// Close closes a file that was written, and returns err, the error of the writes, or else its own: a full file system may
+// report that only at close (NFS, quota).
 func Close(fd int, err error) error {
 	if e := unix.Close(fd); err == nil && e != nil && !errors.Is(e, unix.EINTR) {
 		err = e
@@ -57,8 +58,8 @@ func Close(fd int, err error) error {
 	return err
 }
 
-// SetModTime sets the modification time of a file that is open. utimensat(2) without a path is
-// of the descriptor itself; x/sys has no call for it.
+// SetModTime sets the modification time of an open file. utimensat(2) without a path applies to the descriptor; x/sys has no
+// function for that.
 func SetModTime(fd int, at time.Time) error {
 	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: at.Unix(), Nsec: int64(at.Nanosecond())}}
 	return beneath.Uninterrupted(func() error {
@@ -69,10 +70,10 @@ func SetModTime(fd int, at time.Time) error {
 	})
 }
 
-// Unmount detaches the topmost mount at the name, if nothing uses it. It never detaches one that is busy (MNT_DETACH) and
-// never has a server give up (MNT_FORCE). umount2(2) takes a path, so the directory becomes the working directory of the
-// calling thread, which must have one of its own (unshare(CLONE_FS)). It is left before Unmount returns: a working
-// directory keeps its mount busy. The call is made once: a second one would detach what was below.
+// Unmount detaches the topmost mount at the name if nothing uses it, never lazily (MNT_DETACH) or by force (MNT_FORCE).
+// umount2(2) takes a path, so dir becomes the working directory of the calling thread, which must have its own
+// (unshare(CLONE_FS)). Unmount leaves it again, since a working directory keeps its mount busy. It calls umount2 once: a
+// second call would detach the mount below.
 func Unmount(dir *beneath.Dir, name string) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return unix.EINVAL

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Is reports whether err is one of these. An error of our own is none.
+// Is reports whether err wraps one of these errnos.
 func Is(err error, these ...unix.Errno) bool {
 	e, ok := errors.AsType[unix.Errno](err)
 	return ok && slices.Contains(these, e)
 }
 
-// Explain adds what an operator can do about it. EXDEV means something else in each room.
+// Explain adds what an operator can do about err. It leaves out EXDEV, which has another cause in each caller.
 func Explain(err error) error {
 	var hint string
 	switch {
