@@ -60,8 +60,8 @@ func (s *StaticPods) Fact(e *Evidence, running map[PodName][]StaticSandbox) Fact
 		}
 	}
 	switch doubt := s.Doubt(); {
-	case len(e.UID) != StaticUIDLen && !e.Static:
-		f.Truth = No // the kubelet gives no such UID, and nothing has shown that a manifest states it
+	case len(e.UID) != StaticUIDLen && (s.Err == nil || !e.Static):
+		f.Truth = No // the kubelet gives no such UID, and no manifest that cannot be read may state it
 	case doubt != "":
 		f.Detail = doubt
 	case maybe != "":

@@ -47,6 +47,7 @@ func TestStaticPods(t *testing.T) {
 		},
 		"its own, and unread":  {namespace: "kube-system", pod: "etcd-node-1", certain: true, manifest: etcd, err: errors.New("no kind"), want: policy.Yes},
 		"an API pod, unread":   {uid: api, err: errors.New("no kind"), want: policy.No},
+		"a stated UID, a URL":  {uid: api, static: true, unsure: "from a URL too", want: policy.No},
 		"a stated UID, unread": {uid: api, static: true, err: errors.New("no kind"), want: policy.Unknown, detail: "no kind"},
 		"from a URL":           {namespace: "kube-system", pod: "x", certain: true, manifest: etcd, unsure: "from a URL too", want: policy.Unknown, detail: "URL"},
 		"runs anew": {
