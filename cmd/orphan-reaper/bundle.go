@@ -15,8 +15,7 @@ import (
 
 const bundleNote = "It has names of pods, namespaces and processes, and paths; it has no content of files, and no credentials. Read it before you send it."
 
-// bundle writes the parts of a bug report into one file, and prints its name. The parts are the output of other
-// commands.
+// bundle writes the output of other commands into one file for a bug report, and prints its name.
 func (a *cli) bundle(ctx context.Context, cfg config.Config, shown *ui.Doctor, file string) error {
 	node := app.NodeName(cfg)
 	var wrong []error

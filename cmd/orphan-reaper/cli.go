@@ -31,19 +31,19 @@ type cli struct {
 	env            func(string) string
 	person         app.Person
 
-	configFile string              // --config
-	output     string              // --output
-	given      map[string][]string // the settings' flags as they were given, by flag
-	carried    *ui.Given           // the flags that printed commands carry, nil before the first one
-	quiet      bool                // --quiet
-	verbose    bool                // --verbose
+	configFile   string              // --config
+	output       string              // --output
+	given        map[string][]string // the settings' flags as they were given, by flag
+	printedFlags *ui.Given           // see givenFlags; nil before its first call
+	quiet        bool                // --quiet
+	verbose      bool                // --verbose
 
 	stopSignals, stopFollowing func()
 	abandoned                  chan struct{} // closed if a command does not end after a signal; nil if nothing waits for that
 }
 
-// catchSignals lets SIGINT and SIGTERM end ctx, so that a change to the disk is finished or undone first; a second signal
-// kills. A command that changes nothing and does not end hangs in a file system: it is abandoned.
+// catchSignals makes SIGINT and SIGTERM cancel ctx, so that a change to the disk is finished or undone first; a second signal
+// kills. A command that changes nothing and does not end hangs in a file system, and is abandoned.
 func (a *cli) catchSignals(ctx context.Context) context.Context {
 	ctx, changes := app.WithChanges(ctx)
 	ctx, a.stopSignals = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -61,10 +61,9 @@ func (a *cli) catchSignals(ctx context.Context) context.Context {
 // signalPatience is how long a command may take to end after a signal.
 const signalPatience = 2 * time.Second
 
-// runAs is the program without the process around it, for an operator whose records are written to stderr where there is no journal.
+// runAs runs the program for an operator and returns its exit code. Tests call it, too.
 func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	// A reader that has seen enough (| head) must not kill us in the middle of a change:
-	// with a handler in place a write gives EPIPE instead of the signal.
+	// A reader that ends early (| head) must not kill us in the middle of a change: with a handler a write returns EPIPE.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	defer signal.Stop(pipes)
@@ -73,19 +72,19 @@ func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.
 		stdin: stdin, stdout: stdout, stderr: stderr, env: env, person: person,
 		given: map[string][]string{}, stopSignals: func() {}, stopFollowing: func() {}, abandoned: make(chan struct{}),
 	}
-	a.person.Stderr = carrying{a}
+	a.person.Stderr = stderrWriter{a}
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	abandoned, err := a.await(func() error { return root.ExecuteContext(context.Background()) })
 	if abandoned { // the command still uses a
-		_, _ = fmt.Fprintln(stderr, "orphan-reaper: error: interrupted") // nothing is left to report it to
+		_, _ = fmt.Fprintln(stderr, "orphan-reaper: error: interrupted")
 		return exit.FailedCode
 	}
 	a.stopFollowing()
 	a.stopSignals()
 	code := exit.Code(err)
 	if code != exit.DoneCode && code != exit.AttentionCode {
-		a.complain(err)
+		a.printError(err)
 	}
 	return code
 }
@@ -102,12 +101,12 @@ func (a *cli) await(command func() error) (abandoned bool, err error) {
 	}
 }
 
-// hintFor returns the hint of an error: its own, or one for a missing right or a full disk. A missing right of root has
-// other causes. A disk without the ledger's reserve needs the operator first.
-func hintFor(err error, s *exit.Error, root bool) string {
+// hintFor returns the hint of an error: its own, or one for a missing permission or a full disk. If root lacks a permission,
+// the cause is another one.
+func hintFor(err error, own *exit.Error, root bool) string {
 	switch {
-	case s != nil && s.Hint != "":
-		return s.Hint
+	case own != nil && own.Hint != "":
+		return own.Hint
 	case errors.Is(err, fs.ErrPermission) && !root:
 		return "run it as root"
 	case (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && !ofOutput(err):
@@ -116,30 +115,30 @@ func hintFor(err error, s *exit.Error, root bool) string {
 	return ""
 }
 
-// ofOutput reports whether the error is of writing this program's output.
+// ofOutput reports whether the error is of a write to stdout.
 func ofOutput(err error) bool {
 	path, ok := errors.AsType[*fs.PathError](err)
 	return ok && path.Path == os.Stdout.Name()
 }
 
 // complain prints an error and its hint. Each of several joined errors has a line.
-func (a *cli) complain(err error) {
-	s, _ := errors.AsType[*exit.Error](err)
-	if s != nil && s.Err == nil {
+func (a *cli) printError(err error) {
+	own, _ := errors.AsType[*exit.Error](err)
+	if own != nil && own.Err == nil {
 		return
 	}
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
 	var b strings.Builder
-	given := a.where()
+	given := a.givenFlags()
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", given.In(clean.Text(strings.TrimSuffix(line, "\n"))))
 	}
-	if hint := hintFor(err, s, os.Geteuid() == 0); hint != "" {
+	if hint := hintFor(err, own, os.Geteuid() == 0); hint != "" {
 		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", given.In(hint))
 	}
-	_, _ = io.WriteString(a.stderr, b.String()) // nothing is left to report it to
+	_, _ = io.WriteString(a.stderr, b.String())
 }
 
 // config returns the configuration of this call. A daemon calls it again to reload.
@@ -163,10 +162,10 @@ func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 
 // carrying writes the records and the log of an operator's command to stderr. On a terminal their commands carry the flags of
 // this call, so that they run as they are printed.
-type carrying struct{ a *cli }
+type stderrWriter struct{ a *cli }
 
 // Write writes a whole line or several.
-func (c carrying) Write(b []byte) (int, error) {
+func (c stderrWriter) Write(b []byte) (int, error) {
 	text := string(b)
 	if p := c.a.printer(c.a.stderr); !p.Piped && !json.Valid(bytes.TrimSpace(b)) {
 		text = p.Given.In(text)
@@ -175,7 +174,7 @@ func (c carrying) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// viewContext returns what views show besides the result. Those of a look add the daemon.
+// viewContext returns what views show besides the result.
 func (a *cli) viewContext(cfg config.Config) ui.Context {
 	return ui.Context{
 		Now: app.Now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention,
@@ -184,7 +183,7 @@ func (a *cli) viewContext(cfg config.Config) ui.Context {
 	}
 }
 
-// lookContext is viewContext for a look.
+// lookContext is viewContext with the daemon and the unlisted entries that a look found.
 func (a *cli) lookContext(cfg config.Config, s *app.Survey) ui.Context {
 	c := a.viewContext(cfg)
 	c.Daemon, c.Unlisted = s.Daemon, s.Unlisted
@@ -193,16 +192,16 @@ func (a *cli) lookContext(cfg config.Config, s *app.Survey) ui.Context {
 
 func (a *cli) printer(w io.Writer) *ui.Printer {
 	p := ui.NewPrinter(w, a.env)
-	p.Given = a.where()
+	p.Given = a.givenFlags()
 	return p
 }
 
 // where returns the flags that printed commands carry. The file is read once: a reload prints no commands.
-func (a *cli) where() ui.Given {
-	if a.carried == nil {
-		a.carried = new(ui.Given(a.input().CommandLine()))
+func (a *cli) givenFlags() ui.Given {
+	if a.printedFlags == nil {
+		a.printedFlags = new(ui.Given(a.input().CommandLine()))
 	}
-	return *a.carried
+	return *a.printedFlags
 }
 
 func (a *cli) input() config.Input {
@@ -211,7 +210,7 @@ func (a *cli) input() config.Input {
 
 func (a *cli) json() bool { return a.output == "json" }
 
-// write writes v as JSON, or as text does.
+// write writes v as JSON, or calls text.
 func (a *cli) write(v any, text func(*ui.Printer)) error {
 	p := a.printer(a.stdout)
 	if a.json() {
@@ -221,8 +220,8 @@ func (a *cli) write(v any, text func(*ui.Printer)) error {
 	return p.Flush()
 }
 
-// worksLong adds --quiet and --verbose to a command, and notes on its progress.
-func (a *cli) worksLong(cmd *cobra.Command) *cobra.Command {
+// withProgress adds --quiet and --verbose to a command, and notes on its progress.
+func (a *cli) withProgress(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress and no notes, only the answer and errors")
 	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "log on stderr what each phase did and its duration")
 	inner := cmd.RunE

@@ -31,7 +31,7 @@ func TestComplain(t *testing.T) {
 		{errors.Join(errors.New("a"), errors.New("b\x1b[2J")), "orphan-reaper: error: a\norphan-reaper: error: b\\x1b[2J\n"},
 	} {
 		var out bytes.Buffer
-		(&cli{stderr: &out}).complain(c.err)
+		(&cli{stderr: &out}).printError(c.err)
 		if out.String() != c.want {
 			t.Errorf("%v: %q, want %q", c.err, out.String(), c.want)
 		}
@@ -187,7 +187,7 @@ func TestPipe(t *testing.T) {
 
 func TestAsk(t *testing.T) {
 	for answer, ok := range map[string]bool{"yes\n": true, "yes": true, "y\n": false, "\n": false, "": false, "YES\n": false, "no\nyes\n": false} {
-		err := answered(strings.NewReader(answer))
+		err := readAnswer(strings.NewReader(answer))
 		if ok != (err == nil) || (!ok && !errors.Is(err, errNotConfirmed)) {
 			t.Errorf("%q: %v", answer, err)
 		}

@@ -55,7 +55,7 @@ output as a configuration file.`,
 			if err != nil {
 				return err
 			}
-			_, err = a.configCheck(cmd.Context(), c) // what contradicts the kubelet holds up no reload that may mend it
+			_, err = a.configCheck(cmd.Context(), c) // a contradiction does not stop a reload, which may correct it
 			return err
 		},
 	}

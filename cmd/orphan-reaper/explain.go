@@ -62,8 +62,8 @@ func (a *cli) explainName(ctx context.Context, name string, none error) error {
 	return a.explain(ctx, cfg, nil, name, none)
 }
 
-// explain prints what a look and the ledger have of one pod, or of an entry that is no pod's. It returns none
-// if they have nothing.
+// explain prints what a look and the ledger have of one pod, or of an entry whose name is no UID. If they have nothing, it
+// returns none.
 func (a *cli) explain(ctx context.Context, cfg config.Config, uids []parsers.PodUID, name string, none error) error {
 	s, err := app.Look(ctx, cfg, uids)
 	if err != nil {

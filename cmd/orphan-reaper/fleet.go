@@ -27,7 +27,7 @@ If a node does not answer, the command names it, and the exit code is 3.`
 func newFleetCommand(a *cli) *cobra.Command {
 	group := newGroup("fleet", "Ask the daemons of many nodes at once",
 		"Ask the daemons of many nodes what orphans they have, or have them look now. You\ncannot remove, restore or resume anything from here.\n\n"+fleetHelp)
-	group.AddCommand(a.worksLong(newFleetListCommand(a)), a.worksLong(newFleetSweepCommand(a)))
+	group.AddCommand(a.withProgress(newFleetListCommand(a)), a.withProgress(newFleetSweepCommand(a)))
 	return group
 }
 
@@ -72,7 +72,7 @@ the daemons: give their addresses or --service.
 			"  orphan-reaper fleet list http://10.0.0.1:9477 http://10.0.0.2:9477\n" +
 			"  orphan-reaper fleet list --from nodes.txt -o json | jq '.pods[].uid'\n" +
 			"  kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -",
-		Annotations: marks(noSettings),
+		Annotations: annotations(noSettings),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if which.All && which.NeedsPerson {
 				return exit.Usagef("", "--all (or --wide) and --needs-person exclude each other")
@@ -133,7 +133,7 @@ the daemons: give their addresses or --service.
 // fleetFormats are those of fleet list; wide has more columns, name only the nodes.
 var fleetFormats = []string{"text", "wide", "json", "yaml", "name"}
 
-// watchEvery is how often fleet list --watch reads the reports again, which are written within a minute.
+// watchEvery is the interval of fleet list --watch. A node reports a change within a minute.
 const watchEvery = time.Minute
 
 // bytesOf reads a size as Kubernetes writes it.
@@ -157,7 +157,7 @@ func (a *cli) writeFleet(shown *ui.FleetList) error {
 	return a.write(shown, func(p *ui.Printer) { p.FleetList(shown, a.output == "wide") })
 }
 
-// fleetList asks the daemons that are named, or else reads what all have reported.
+// fleetList asks the named daemons, or without any reads the OrphanReports of all nodes.
 func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, file string, which ui.FleetScope) (*ui.FleetList, error) {
 	o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
 	var shown *ui.FleetList
@@ -213,7 +213,7 @@ looks found. If the breaker of a node is open, the exit code is 3.
 		Example: "  orphan-reaper fleet sweep --from nodes.txt --dry-run\n" +
 			"  orphan-reaper fleet sweep --from nodes.txt --wait --max-breakers 1%\n" +
 			"  orphan-reaper fleet sweep --user sweeper --password-file pw --ca-file ca.pem \\\n    https://10.0.0.1:9477",
-		Annotations: marks(noSettings),
+		Annotations: annotations(noSettings),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
 			fleet, err := app.OpenFleet(cmd.Context(), o)
@@ -255,8 +255,8 @@ looks found. If the breaker of a node is open, the exit code is 3.
 	return cmd
 }
 
-// pluginCommand returns the arguments of a call as kubectl's plugin: kubectl orphans is fleet list, and kubectl orphans sweep fleet sweep.
-// name is by what name the program was started.
+// pluginCommand returns the arguments of a call as a kubectl plugin: kubectl orphans is fleet list, and kubectl orphans sweep
+// is fleet sweep. name is the name of the running program.
 func pluginCommand(name string, args []string) []string {
 	if !strings.HasPrefix(filepath.Base(name), "kubectl-orphans") {
 		return args

@@ -7,7 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 )
 
-// allSettings marks a command whose help describes every setting. The help of the others names it.
+// allSettings marks a command whose help describes every setting. The help of other commands refers to it.
 const allSettings = "all-settings"
 
 func (a *cli) help(cmd *cobra.Command) {
@@ -53,16 +53,15 @@ func (a *cli) help(cmd *cobra.Command) {
 		p.Gap()
 		p.Printf("%s\n", exitCodes)
 	}
-	_ = p.Flush() // nothing is left to report it to
+	_ = p.Flush()
 }
 
-// helpFlags divides a command's flags into those of its own, with --output and --config,
-// and the settings.
+// helpFlags divides a command's flags into the settings and its own, which include --output and --config.
 func helpFlags(cmd *cobra.Command) (own, shared *pflag.FlagSet) {
 	own, shared = pflag.NewFlagSet("own", pflag.ContinueOnError), pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	own.SortFlags, shared.SortFlags = false, false
 	cmd.InitDefaultHelpFlag()
-	each := func(f *pflag.Flag) {
+	add := func(f *pflag.Flag) {
 		_, setting := f.Value.(config.FlagValue)
 		switch {
 		case setting && f.Name != cmd.Annotations[usesFlag]:
@@ -81,10 +80,10 @@ func helpFlags(cmd *cobra.Command) (own, shared *pflag.FlagSet) {
 	}
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" {
-			each(f)
+			add(f)
 		}
 	})
-	cmd.Root().PersistentFlags().VisitAll(each)
+	cmd.Root().PersistentFlags().VisitAll(add)
 	own.AddFlag(cmd.Flags().Lookup("help"))
 	return own, shared
 }
@@ -92,7 +91,7 @@ func helpFlags(cmd *cobra.Command) (own, shared *pflag.FlagSet) {
 // noOutput marks a command that has one form of output.
 const noOutput = "no-output"
 
-func marks(words ...string) map[string]string {
+func annotations(words ...string) map[string]string {
 	m := map[string]string{}
 	for _, w := range words {
 		m[w] = "yes"

@@ -1,9 +1,8 @@
 // Command orphan-reaper removes the directories of orphaned pods from a Kubernetes node,
 // and reports what it removed, what it kept, and why.
 //
-// This package holds the commands: each reads its flags and arguments, makes one call
-// (cmd/internal/app) and shows one view (cmd/internal/ui). It opens nothing of the node and
-// holds no rules: those are in reaper/policy.
+// Each command reads its flags and arguments, makes one call (cmd/internal/app) and shows one view (cmd/internal/ui). The
+// package opens nothing of the node and has no rules: those are in reaper/policy.
 package main
 
 import (

@@ -94,7 +94,7 @@ func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Parser, text b
 	return errors.Join(errs...)
 }
 
-// promptly flushes the output before each read, which may wait, as in journalctl -f | orphan-reaper parse.
+// promptly flushes the output before each read, since a read may wait, as in journalctl -f | orphan-reaper parse.
 type promptly struct {
 	in  io.Reader
 	out *ui.Printer
@@ -136,7 +136,7 @@ func plainText(r io.Reader, source string) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	head, err := b.Peek(len("LPKSHHRH"))
 	if err != nil && len(head) == 0 {
-		return r, nil // The scanner meets the same end, or error, again.
+		return r, nil // the scanner meets the same end or error
 	}
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(b)
@@ -172,8 +172,8 @@ func parseLines(r io.Reader, source string, o parsers.Parser, emit func(parsers.
 
 // followFile follows the named file from its beginning until ctx ends, and after a rotation the new file.
 //
-// It polls, because the other watcher of nxadm/tail may end the process while it follows (see reaper/source). It may lose
-// a line at a rotation, which does no harm here; the daemon has another follower.
+// It polls, because the inotify watcher of nxadm/tail may end the process (see reaper/source). It may lose a line at a
+// rotation, which does no harm here; the daemon has another follower.
 func followFile(ctx context.Context, name string) (io.Reader, error) {
 	if info, err := os.Stat(name); err != nil {
 		return nil, fmt.Errorf("cannot follow: %w", err)

@@ -23,10 +23,10 @@ import (
 // A pod can be named by its UID, the first digits of the UID, NAMESPACE/NAME, or its directory. A whole UID is used as it
 // is. Anything else must match exactly one pod.
 //
-// Without another source the name of a pod comes from its etc-hosts, which its containers can write: a pod can have the
-// name of another one. So commands that change something accept less. Restore and purge accept no name, because the
-// ledger does not have its source, and no directory except QUARANTINE/ENTRY. Sweep and forget accept a name from the
-// runtime or the kubelet's log directories.
+// The name of a pod may come from its etc-hosts, which its containers can write: a pod can show the name of another one. So
+// commands that change something accept less. Sweep and forget accept a name from the runtime or the kubelet's log
+// directories. Restore and purge accept no name, because the ledger does not have its source, and no directory except
+// QUARANTINE/ENTRY.
 
 // podArgHelp is for commands that change nothing.
 const podArgHelp = `POD is a pod's UID, the first 4 or more digits of the UID, NAMESPACE/NAME, the
@@ -146,7 +146,7 @@ func podUID(cfg config.Config, text string, how naming, known func() ([]app.Pod,
 	return uid, nil
 }
 
-// matching returns the pods that match. Pods of the past count only if no other matches: names are used again.
+// matching returns the pods that match. It returns pods of the past only if no other matches: names are used again.
 func matching(pods []app.Pod, matches func(app.Pod) bool) (found []app.Pod) {
 	for _, p := range pods {
 		if matches(p) {
@@ -185,8 +185,8 @@ func ambiguous(text string, found []app.Pod) error {
 	return exit.Usagef("name one of them by its whole UID", "%s may mean several:\n  %s", strconv.Quote(text), strings.Join(lines, "\n  "))
 }
 
-// uidIn returns the pod of a path as the kubelet's lines have it: below UID, or below any directory named pods. The
-// kubelet may use another name of its directory. Only commands that change nothing use it.
+// uidIn returns the pod of a path in a line of the kubelet: below UID, or below any directory named pods, since the kubelet
+// may use another path of its root directory. Only commands that change nothing use it.
 func uidIn(path string) parsers.PodUID {
 	before := ""
 	for i, name := range strings.Split(path, "/") {
@@ -208,7 +208,7 @@ func firstBelow(dir, path string) string {
 	return name
 }
 
-// surveyed returns the configuration, and the pods that the arguments name. past includes pods of the ledger.
+// surveyed returns the configuration, and the pods that the arguments name. With past it also finds pods of the ledger.
 func (a *cli) surveyed(ctx context.Context, args []string, how naming, past bool) (config.Config, []parsers.PodUID, error) {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
@@ -218,9 +218,9 @@ func (a *cli) surveyed(ctx context.Context, args []string, how naming, past bool
 	return cfg, uids, err
 }
 
-// quarantined returns the configuration, and the pod of the argument of restore or purge with its entries in quarantine; without
-// an argument all entries. It lists the quarantine once, so that the argument, the screen and the action refer to the same
-// entries.
+// quarantined returns the configuration, the pod that the argument of restore or purge names, and its entries in quarantine;
+// without an argument all entries. It lists the quarantine once, so that the argument, the screen and the action refer to the
+// same entries.
 func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config, uid parsers.PodUID, entries []policy.EntryState, err error) {
 	if cfg, err = a.nodeConfig(ctx); err != nil {
 		return cfg, "", nil, err
@@ -229,7 +229,7 @@ func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config
 	if err != nil {
 		return cfg, "", nil, fmt.Errorf("cannot list the quarantine: %w", err)
 	}
-	if entries = lying(q.Entries); len(args) == 0 {
+	if entries = inQuarantine(q.Entries); len(args) == 0 {
 		return cfg, "", entries, nil
 	}
 	uids, err := podUIDs(cfg, args, noName, func() ([]app.Pod, error) { return podsOf(q.Entries), nil })
@@ -240,8 +240,8 @@ func (a *cli) quarantined(ctx context.Context, args []string) (cfg config.Config
 	return cfg, uids[0], slices.DeleteFunc(entries, func(e policy.EntryState) bool { return e.UID != uids[0] }), nil
 }
 
-// podsOf returns the pods of entries that are in quarantine, and as pods of the past those that the operator put back: the
-// same command again then reports that it is done.
+// podsOf returns the pods of entries in quarantine, and as pods of the past those that an operator put back: a repeated
+// restore then reports that it is done.
 func podsOf(entries []policy.EntryState) (pods []app.Pod) {
 	for _, e := range entries {
 		pod := app.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName)}
@@ -258,11 +258,11 @@ func podsOf(entries []policy.EntryState) (pods []app.Pod) {
 	return pods
 }
 
-// printPods prints which pods the arguments mean, before anything is done.
+// printPods prints which pods the arguments name, before anything is done.
 func (a *cli) printPods(args []string, uids []parsers.PodUID) {
 	for i, uid := range uids {
 		if args[i] != string(uid) && !a.quiet {
-			_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: %s is pod %s\n", clean.Text(args[i]), uid) // the result names it, too
+			_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: %s is pod %s\n", clean.Text(args[i]), uid)
 		}
 	}
 }

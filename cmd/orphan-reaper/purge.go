@@ -37,7 +37,7 @@ removes nothing of it without --force.
 ` + entryArgHelp,
 		Example: "  orphan-reaper quarantine purge 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine purge --all",
 		Args: func(_ *cobra.Command, args []string) error {
-			// Without --all an argument that a shell left out, as an empty $UID, would mean every pod.
+			// Without the need for --all, an empty $UID in a shell would purge every pod.
 			switch {
 			case all && len(args) > 0:
 				return exit.Usagef("", "give either --all or %s", strconv.Quote(args[0]))
@@ -99,8 +99,8 @@ func (a *cli) purged(outcomes []policy.Outcome, err error) error {
 	return errors.Join(append(errs, a.write(ui.NewOutcomes(outcomes), func(p *ui.Printer) { p.PurgeDone(outcomes) }))...)
 }
 
-// confirmed leaves out pods with an entry that is not confirmed dead, such as a conflict: those are purged only by name. What is
-// half purged was confirmed.
+// confirmed leaves out pods with an entry that is not confirmed dead, such as a conflict: those are purged only by name. A
+// half purged entry was confirmed.
 func confirmed(entries []policy.EntryState) []policy.EntryState {
 	open := map[parsers.PodUID]bool{}
 	for _, e := range entries {
@@ -113,8 +113,8 @@ func confirmed(entries []policy.EntryState) []policy.EntryState {
 
 var errNotConfirmed = errors.New("not confirmed; nothing was changed")
 
-// confirm shows what would be changed and asks on the terminal. Only "yes" is yes. Without a terminal, the error has verb, the
-// command, and would, its effect.
+// confirm shows what would be changed and asks on the terminal. Only "yes" is accepted. verb, the command, and would, its
+// effect, are for the error without a terminal.
 func (a *cli) confirm(show func(*ui.Printer), question, verb, would string) error {
 	f, ok := a.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -127,10 +127,10 @@ func (a *cli) confirm(show func(*ui.Printer), question, verb, would string) erro
 	if err := p.Flush(); err != nil {
 		return fmt.Errorf("cannot ask: %w", err)
 	}
-	return answered(f)
+	return readAnswer(f)
 }
 
-func answered(in io.Reader) error {
+func readAnswer(in io.Reader) error {
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if strings.TrimSpace(answer) == "yes" {
 		return nil

@@ -28,8 +28,8 @@ func newQuarantineCommand(a *cli) *cobra.Command {
 			Example: "  orphan-reaper quarantine list -o json", Args: noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.quarantineList(cmd.Context()) },
 		},
-		a.worksLong(newRestoreCommand(a)),
-		a.worksLong(newPurgeCommand(a)),
+		a.withProgress(newRestoreCommand(a)),
+		a.withProgress(newPurgeCommand(a)),
 		newForgetCommand(a),
 		&cobra.Command{
 			Use: "resume", Short: "Resume enforcing after the breaker has stopped it",
@@ -43,7 +43,7 @@ to be alive. Find out why that happened before you resume.`,
 }
 
 // lying leaves out entries that are gone.
-func lying(all []policy.EntryState) []policy.EntryState {
+func inQuarantine(all []policy.EntryState) []policy.EntryState {
 	return slices.DeleteFunc(slices.Clone(all), func(e policy.EntryState) bool { return !e.Phase.InQuarantine() })
 }
 
@@ -59,12 +59,12 @@ func (a *cli) quarantineList(ctx context.Context) error {
 	if q.Unread != nil {
 		return q.Unread
 	}
-	shown := ui.NewQuarantine(lying(q.Entries), q.Archives, q.Breaker, a.viewContext(cfg))
+	shown := ui.NewQuarantine(inQuarantine(q.Entries), q.Archives, q.Breaker, a.viewContext(cfg))
 	return a.write(shown, func(p *ui.Printer) { p.Quarantine(shown) })
 }
 
-// doneBefore ends a command on a pod that has nothing in quarantine: the ledger has how the same command ended before, as a
-// record of this kind. Else it is an error.
+// doneBefore is for a command on a pod that has nothing in quarantine. It returns the record of this kind with which the same
+// command ended before, or an error if there is none.
 func doneBefore(cfg config.Config, uid parsers.PodUID, kind policy.Kind) (policy.Record, ui.Outcomes, error) {
 	last, err := app.LastOutcome(cfg, uid)
 	if err == nil && last.Kind != kind {

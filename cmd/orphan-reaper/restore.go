@@ -74,7 +74,7 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 		return a.restoredBefore(ctx, cfg, uid)
 	}
 	outcome, err := a.person.Restore(ctx, cfg, uid, entries)
-	if errors.Is(err, reaper.ErrNotThere) { // the same command beside this one was faster
+	if errors.Is(err, reaper.ErrNotThere) { // a concurrent restore was faster
 		return a.restoredBefore(ctx, cfg, uid)
 	}
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *cli) restore(ctx context.Context, args []string) error {
 	})
 }
 
-// restoreCNI puts back the CNI files of a pod whose directory is back, and prints both.
+// restoreCNI puts back the CNI files of a pod whose directory was put back, and prints both results.
 func (a *cli) restoreCNI(
 	ctx context.Context, cfg config.Config, uid parsers.PodUID, outcomes ui.Outcomes, text func(p *ui.Printer, files cni.Restored),
 ) error {
@@ -146,7 +146,7 @@ quarantine, and it does not close the breaker: quarantine resume does.
 	}
 }
 
-// forget ends the keeping of restored pods. A pod that was not restored is an error, unless the same command ran before.
+// forget ends the protection of restored pods. A pod that is not protected is an error, unless it was forgotten before.
 func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) error {
 	forgotten, err := a.person.Forget(ctx, cfg, uids)
 	if err != nil {
@@ -179,7 +179,8 @@ func (a *cli) forget(ctx context.Context, cfg config.Config, uids []parsers.PodU
 }
 
 func isArchive(args []string) bool {
-	return len(args) == 1 && strings.HasPrefix(args[0], cni.ArchivePrefix) && !strings.Contains(args[0], "/") // the name of a namespace may begin like one
+	// A namespace may have the same prefix: NAMESPACE/NAME is no archive.
+	return len(args) == 1 && strings.HasPrefix(args[0], cni.ArchivePrefix) && !strings.Contains(args[0], "/")
 }
 
 // archive returns the configuration, and an error if there is no archive with this name, or of this batch.
@@ -192,17 +193,17 @@ func (a *cli) archive(ctx context.Context, name string, batch bool) (config.Conf
 	if err := cmp.Or(err, q.Unread); err != nil {
 		return cfg, err
 	}
-	is := func(s cni.ArchiveState) bool {
+	matches := func(s cni.ArchiveState) bool {
 		return s.Name == name || batch && cni.BatchOf(s.Name) == cni.BatchOf(name)
 	}
-	if what := map[bool]string{false: "archive", true: "batch"}[batch]; !slices.ContainsFunc(q.Archives, is) {
+	if what := map[bool]string{false: "archive", true: "batch"}[batch]; !slices.ContainsFunc(q.Archives, matches) {
 		return cfg, exit.Failf(seeQuarantine, "there is no %s %s", what, clean.Text(name))
 	}
 	return cfg, nil
 }
 
-// restoreArchive puts the files of one archive back, or those of all archives of its sweep. What could be read of a
-// damaged archive is put back and shown, too.
+// restoreArchive puts back the files of one archive, or those of all archives of its sweep. It puts back the readable part of
+// a damaged archive, too.
 func (a *cli) restoreArchive(ctx context.Context, name string, batch bool) error {
 	cfg, err := a.archive(ctx, name, batch)
 	if err != nil {

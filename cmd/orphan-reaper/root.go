@@ -40,7 +40,7 @@ func newRootCommand(a *cli) *cobra.Command {
 		Long: rootLong, Example: rootExample,
 		SilenceErrors: true, SilenceUsage: true, SuggestionsMinimumDistance: 2,
 		Args: noCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, Version: version().Version,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.before(cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.preRun(cmd) },
 	}
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
@@ -53,8 +53,8 @@ func newRootCommand(a *cli) *cobra.Command {
 	root.InitDefaultVersionFlag() // users try the flag first; the command prints more
 	root.SetVersionTemplate("orphan-reaper {{.Version}}\n")
 	root.AddCommand(
-		a.worksLong(newDoctorCommand(a)), newRunCommand(a), a.worksLong(newScanCommand(a)), a.worksLong(newExplainCommand(a)),
-		a.worksLong(newSweepCommand(a)), a.worksLong(newUnmountCommand(a)), a.worksLong(newParseCommand(a)),
+		a.withProgress(newDoctorCommand(a)), newRunCommand(a), a.withProgress(newScanCommand(a)), a.withProgress(newExplainCommand(a)),
+		a.withProgress(newSweepCommand(a)), a.withProgress(newUnmountCommand(a)), a.withProgress(newParseCommand(a)),
 		newReportCommand(a), newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
 	)
 	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})
@@ -78,11 +78,11 @@ func (a *cli) addFlags(flags *pflag.FlagSet) {
 	a.output = "text"
 }
 
-// completeFlags has a shell complete the values of settings: words, directories, or nothing.
+// completeFlags sets what a shell offers as values of flags: words, directories, files or nothing.
 func completeFlags(root *cobra.Command) {
 	register := func(flag string, f cobra.CompletionFunc) {
 		if err := root.RegisterFlagCompletionFunc(flag, f); err != nil {
-			panic(err) // The flag is not there, or twice: the first call of any command shows it.
+			panic(err) // the flag does not exist, or is registered twice: every command fails at once
 		}
 	}
 	register("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
@@ -120,7 +120,7 @@ func (v *choiceValue) Set(s string) error {
 	return fmt.Errorf("%s is not one of %s", strconv.Quote(s), strings.Join(v.choices, ", "))
 }
 
-func (a *cli) before(cmd *cobra.Command) error {
+func (a *cli) preRun(cmd *cobra.Command) error {
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
 		return exit.Usagef("", "--config is empty") // an empty variable of a shell does not mean the usual file
 	}
@@ -128,7 +128,7 @@ func (a *cli) before(cmd *cobra.Command) error {
 		cmd.SetContext(a.catchSignals(cmd.Context()))
 		return nil
 	}
-	// Nothing is changed here, so a signal may end the program where it is.
+	// Such a command changes nothing, so a signal may kill it.
 	for flag := range a.given {
 		if flag == cmd.Annotations[usesFlag] {
 			continue

@@ -22,7 +22,7 @@ func newSweepCommand(a *cli) *cobra.Command {
 			"With --no-wait the command does not wait. The next run continues where this one\nstopped.\n\n" +
 			sweepArgHelp + "\n\n" + attentionHelp,
 		Example:     "  orphan-reaper sweep --dry-run\n  orphan-reaper sweep --no-wait -o json",
-		Annotations: marks(allSettings),
+		Annotations: annotations(allSettings),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, uids, err := a.surveyed(cmd.Context(), args, certainName, false)
 			if err != nil {
@@ -34,7 +34,7 @@ func newSweepCommand(a *cli) *cobra.Command {
 			} else {
 				a.printPods(args, uids)
 				s.Report, err = a.person.Sweep(cmd.Context(), cfg, version().Version, uids, noWait)
-				s.Daemon = app.Standing(cmd.Context(), cfg)
+				s.Daemon = app.FindDaemon(cmd.Context(), cfg)
 			}
 			if err != nil {
 				return err
@@ -74,7 +74,7 @@ func newRunCommand(a *cli) *cobra.Command {
 			"configuration again.\n\n" +
 			"With --mode observe the daemon changes nothing. Its records show what it would\ndo.",
 		Example:     "  orphan-reaper run --mode observe\n  systemctl start orphan-reaper",
-		Annotations: marks(allSettings, noOutput), Args: noArgs,
+		Annotations: annotations(allSettings, noOutput), Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.config(cmd.Context())
 			if err != nil {

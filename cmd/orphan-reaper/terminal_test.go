@@ -94,8 +94,8 @@ func TestRecordsOnATerminal(t *testing.T) {
 	master, tty := testkit.Terminal(t, 80)
 	var piped bytes.Buffer
 	for _, stderr := range []io.Writer{tty, &piped} {
-		a := &cli{stderr: stderr, env: func(string) string { return "" }, carried: new(ui.Given("--config X"))}
-		_, err := carrying{a}.Write([]byte(record))
+		a := &cli{stderr: stderr, env: func(string) string { return "" }, printedFlags: new(ui.Given("--config X"))}
+		_, err := stderrWriter{a}.Write([]byte(record))
 		testkit.Must(t, err)
 	}
 	shown := make([]byte, 200)

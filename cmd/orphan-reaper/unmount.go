@@ -60,7 +60,7 @@ continues.
 
 func (a *cli) unmount(ctx context.Context, cfg config.Config, uid parsers.PodUID, o app.UnmountOptions, yes bool) error {
 	shown := a.viewContext(cfg)
-	shown.Daemon = app.Standing(ctx, cfg)
+	shown.Daemon = app.FindDaemon(ctx, cfg)
 	view := func(u *reaper.Unmounting) ui.Unmount { return ui.NewUnmount(u, shown, o.DryRun) }
 	o.Agree = func(u *reaper.Unmounting) error {
 		if yes {

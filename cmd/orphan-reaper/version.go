@@ -21,8 +21,8 @@ type versionView struct {
 	Platform string `json:"platform"`
 }
 
-// stamped is the version from packaging/version.sh that make build sets by the linker. A plain go build leaves
-// it empty: Go's own version then has the tags, but not the next version.
+// stamped is the version from packaging/version.sh, set through the linker by make build. A plain go build leaves it empty:
+// Go's own version then has the tags, but not the next version.
 var stamped string
 
 // version reads the build information that the Go linker puts into every binary.
@@ -50,7 +50,7 @@ func newVersionCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Show the version of this program",
 		Example:     "  orphan-reaper version -o json",
-		Annotations: marks(noSettings), Args: noArgs,
+		Annotations: annotations(noSettings), Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := version()
 			return a.write(v, func(p *ui.Printer) {
@@ -79,7 +79,7 @@ func newCompletionCommand(a *cli) *cobra.Command {
 		Long: "Write a completion script for a shell.",
 		Example: "  orphan-reaper completion bash >/etc/bash_completion.d/orphan-reaper\n  orphan-reaper completion zsh " +
 			">\"${fpath[1]}/_orphan-reaper\"\n  orphan-reaper completion fish >~/.config/fish/completions/orphan-reaper.fish",
-		Annotations: marks(noSettings, noOutput),
+		Annotations: annotations(noSettings, noOutput),
 		ValidArgs:   []string{"bash", "zsh", "fish"},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || shells[args[0]] == nil {

@@ -24,14 +24,14 @@ type BundleFile struct {
 	Text []byte
 }
 
-// What of the records and the metrics is in a bundle.
+// Limits of a bundle.
 const (
 	mostRecords = 1000
-	mostMetrics = 1 << 20
+	mostMetrics = 1 << 20 // bytes
 )
 
-// BundleOf returns what of a node's state a bug report needs: the last records, without the content of vol_data.json, whose
-// attributes may be secrets, and the metrics. What cannot be read is replaced by the error.
+// BundleOf returns the last records, without the content of vol_data.json, whose attributes may be secrets, and the metrics. A
+// file that cannot be read is replaced by the error.
 func BundleOf(cfg config.Config) []BundleFile {
 	records, err := reading(cfg, func(s *state.Store) ([]byte, error) { return lastRecords(s, mostRecords) })
 	files := []BundleFile{orError("records.jsonl", records, err)}
@@ -53,13 +53,13 @@ func orError(name string, text []byte, err error) BundleFile {
 	return BundleFile{name, text}
 }
 
-// lastRecords returns the last records of the ledger, each in a line of JSON.
+// lastRecords returns the last records of the ledger in lines of JSON. A damaged ledger ends at the damage.
 func lastRecords(s *state.Store, most int) ([]byte, error) {
 	var last []policy.Record
 	var problem error
 	for r, err := range s.Records() {
 		if err != nil {
-			problem = err // what comes before it is worth reading
+			problem = err
 			break
 		}
 		if r.VolData = nil; len(last) == most {

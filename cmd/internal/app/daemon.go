@@ -24,8 +24,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 )
 
-// stuckAfter is the time of a pass after which systemd's watchdog gets no more messages. Removing a million
-// files needs minutes; a pass this long hangs.
+// stuckAfter is how long a pass may take before systemd's watchdog gets no more messages. Even a million files are removed in
+// minutes.
 const stuckAfter = time.Hour
 
 // RunDaemon runs the daemon of a version until ctx ends. At each SIGHUP it reads the configuration again with reload.
@@ -58,7 +58,7 @@ func RunDaemon(
 	units := newUnits(cfg, log)
 	all := newSources(ctx, cfg, units, log)
 	if len(all) == 0 {
-		return exit.Failf("name one with --log-source and --log-file", "%w", errNoSource)
+		return exit.Failf("name one with --log-source and --log-file", "no log can be followed")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,9 +73,9 @@ func RunDaemon(
 		return next.Begins()
 	}
 	d := &reaper.Daemon{
-		Reaper: r, Lines: logs.Lines(), Parse: counted(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, apply, log),
+		Reaper: r, Lines: logs.Lines(), Parse: countLines(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, apply, log),
 		Status:     func(text string) { notify("STATUS=" + text); releaseMemory() },
-		Checkpoint: func() { keep(store, logs.Positions(), log) },
+		Checkpoint: func() { saveCheckpoints(store, logs.Positions(), log) },
 	}
 	var to publishers
 	stopWeb, err := serveWeb(ctx, cfg, d, &to, metrics, log)
@@ -86,8 +86,7 @@ func RunDaemon(
 	stopReports := writeReports(ctx, cfg, &to, metrics, log)
 	defer stopReports()
 	publish(d, report.Report{Node: NodeName(cfg), Version: version, Started: time.Now().UTC()}, to)
-	// After an installation or a change the first record describes the daemon's behaviour.
-	recordOwn(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + cfg.Begins()})
+	recordOwn(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: startedText(cfg, all) + ". It " + cfg.Begins()})
 	notify(daemon.SdNotifyReady)
 	go watchdog(ctx, d, r.Clock)
 	err = d.Run(ctx)
@@ -102,20 +101,20 @@ func RunDaemon(
 	return err
 }
 
-// limitHeap has the garbage collector run early: the heap is a few MiB and grows only during a look.
+// limitHeap makes the garbage collector run early: the heap is a few MiB and grows only during a look.
 func limitHeap() {
 	debug.SetGCPercent(50)
 	limitMemory("/proc", "/sys/fs/cgroup")
 }
 
-// recordOwn writes a record of the daemon itself, which belongs to no pod and is not in the ledger.
+// recordOwn writes a record about the daemon itself, which is not in the ledger.
 func recordOwn(recorder reaper.Recorder, log *slog.Logger, r policy.Record) {
 	if err := recorder.Record(r); err != nil {
 		log.Error("cannot write a record", slog.String("kind", string(r.Kind)), slog.Any("error", err))
 	}
 }
 
-// logMeans logs by which means of the kernel removal is confined.
+// logMeans logs which means of the kernel confine the remover.
 func logMeans(m policy.Means, log *slog.Logger) {
 	if why := slog.String("why", m.Openat2.Detail); m.Openat2.Truth == policy.Yes {
 		log.Info("the walker uses openat2", why)
@@ -129,7 +128,7 @@ func logMeans(m policy.Means, log *slog.Logger) {
 	}
 }
 
-func started(cfg config.Config, all []source.Source) string {
+func startedText(cfg config.Config, all []source.Source) string {
 	var names []string
 	for _, s := range all {
 		names = append(names, s.Name())
@@ -189,10 +188,10 @@ func reloads(
 				log.WarnContext(ctx, "some settings change only with a restart: systemctl restart orphan-reaper", slog.Any("settings", restart))
 			}
 			cfg = cfg.With(next, live)
-			does := apply(cfg)
+			behaviour := apply(cfg)
 			select {
 			case out <- Rules(cfg):
-				log.InfoContext(ctx, "the configuration was read again", slog.Any("changed", live), slog.String("now", does))
+				log.InfoContext(ctx, "the configuration was read again", slog.Any("changed", live), slog.String("now", behaviour))
 			case <-ctx.Done():
 				return
 			}

@@ -31,8 +31,7 @@ import (
 // time.
 const doctorPeriod = 24 * time.Hour
 
-// Examine reads the logs and looks once, with the rights of this process. It changes nothing and acquires no
-// lock.
+// Examine reads the logs and looks once, with the rights of this process. It changes nothing and acquires no lock.
 func Examine(ctx context.Context, cfg config.Config) (x summary.Case, err error) {
 	defer progress.From(ctx).End()
 	log := slog.New(slog.DiscardHandler)
@@ -45,16 +44,16 @@ func Examine(ctx context.Context, cfg config.Config) (x summary.Case, err error)
 	if err := ctx.Err(); err != nil {
 		return x, err
 	}
-	x.Daemon = Standing(ctx, cfg)
+	x.Daemon = FindDaemon(ctx, cfg)
 	if mode := x.Daemon.Mode; mode != "" {
 		x.Rules.Observe = mode != config.ModeEnforce // the screen shows what the running daemon removes
 	}
 	if from := x.Daemon.EnforcesFrom; !from.IsZero() {
 		x.Rules.Delay = policy.Delay{Until: from, Left: from.Sub(clock.Now().Wall)}
 	}
-	x.Err = lookFor(ctx, &x, cfg, claims)
+	x.Err = examineNode(ctx, &x, cfg, claims)
 	if x.Root && !cfg.OtherNodeRoot() {
-		x.Refused = refused("/proc/self/attr/current", cfg.PodsDir(), procDir+"/1/root")
+		x.Refused = deniedBy("/proc/self/attr/current", cfg.PodsDir(), procDir+"/1/root")
 	}
 	if e, ok := errors.AsType[*exit.Error](x.Err); ok && e.Code == exit.UsageCode || ctx.Err() != nil {
 		return x, x.Err
@@ -62,14 +61,14 @@ func Examine(ctx context.Context, cfg config.Config) (x summary.Case, err error)
 	return x, nil
 }
 
-// complaints counts the kubelet's complaints in the logs in x, and returns those that may be evidence.
+// complaints counts the kubelet's complaints in the logs for x, and returns those that may be evidence.
 func complaints(ctx context.Context, x *summary.Case, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
 	now := clock.Now().Wall
 	tally := summary.NewTally(now, func(uid parsers.PodUID) bool { return NameThere(cfg, string(uid)) })
 	claims := readLogs(ctx, cfg, clock, log, observer{
 		back: doctorPeriod,
 		note: func(line parsers.Line, s parsers.Sighting, past bool) {
-			// Each line of the journal is read back, too: those of its follower are counted there.
+			// The lines of the journal's follower are read back, too, and counted then.
 			again := line.Journal != nil && !past
 			if line.Journal == nil && s.Time.IsZero() {
 				s.Time = klogTime(line.Text, now)
@@ -87,8 +86,8 @@ func complaints(ctx context.Context, x *summary.Case, cfg config.Config, clock r
 	return claims
 }
 
-// klogTime returns the time of a line that has only klog's, which has no year and no zone: the last such moment before
-// now, in the local zone. It is shown to people, and no verdict rests on it.
+// klogTime returns the time of a line that has only klog's, without year and zone: the last such moment before now, in the
+// local zone. It is only shown: no verdict uses it.
 func klogTime(line []byte, now time.Time) time.Time {
 	at, ok := parsers.KlogTime(line)
 	if !ok {
@@ -127,8 +126,8 @@ func logsRead(states map[string]source.State, since time.Time) []summary.Source 
 
 const journaldName = "journald"
 
-// lookFor looks as scan does, without CNI's files, and stores the result in x.
-func lookFor(ctx context.Context, x *summary.Case, cfg config.Config, claims []reported.Claim) error {
+// examineNode looks as scan does, without CNI's files, and stores the result in x.
+func examineNode(ctx context.Context, x *summary.Case, cfg config.Config, claims []reported.Claim) error {
 	n, err := open(ctx, cfg, options{})
 	if err != nil {
 		return err
@@ -139,7 +138,7 @@ func lookFor(ctx context.Context, x *summary.Case, cfg config.Config, claims []r
 	if err != nil {
 		if e, ok := errors.AsType[*exit.Error](err); ok && e.Hint == noNodeHint {
 			if root := summary.RootNamed(x.Said); root != "" && root != cfg.RootDir {
-				e.Hint = "the kubelet's line names " + root + ": try --root-dir " + root // any process can write a line: the operator decides
+				e.Hint = "the kubelet's line names " + root + ": try --root-dir " + root // a hint only: any process can write a line
 			}
 		}
 		return err
@@ -167,23 +166,22 @@ func lookFor(ctx context.Context, x *summary.Case, cfg config.Config, claims []r
 	return nil
 }
 
-// unitDirs are the directories of units of packages and administrators, systemd.unit(5).
 const unitFile = "orphan-reaper.service"
 
+// unitDirs are the directories of units of packages and administrators, systemd.unit(5).
 var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
-// Standing returns whether a daemon runs here, and its mode.
-func Standing(ctx context.Context, cfg config.Config) summary.Daemon {
-	d, err := reading(cfg, func(s *state.Store) (summary.Daemon, error) { return standing(ctx, cfg, s), nil })
+// FindDaemon returns whether a daemon runs here, and its mode.
+func FindDaemon(ctx context.Context, cfg config.Config) summary.Daemon {
+	d, err := reading(cfg, func(s *state.Store) (summary.Daemon, error) { return findDaemon(ctx, cfg, s), nil })
 	if err != nil {
 		d.Problem = err.Error()
 	}
 	return d
 }
 
-// standing returns whether a daemon runs on this state directory, and its mode. A sweep that holds the daemon's lock is
-// no daemon.
-func standing(ctx context.Context, cfg config.Config, store *state.Store) (d summary.Daemon) {
+// findDaemon is FindDaemon for an open state directory. A sweep that holds the daemon's lock is no daemon.
+func findDaemon(ctx context.Context, cfg config.Config, store *state.Store) (d summary.Daemon) {
 	for _, dir := range unitDirs {
 		if _, err := os.Stat(filepath.Join(cfg.NodeRoot, dir, unitFile)); err == nil {
 			d.Installed = true
@@ -202,14 +200,14 @@ func standing(ctx context.Context, cfg config.Config, store *state.Store) (d sum
 			d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", pid, err)
 			return d
 		}
-		holder(ctx, &d, args, store)
+		describeHolder(ctx, &d, args, store)
 	}
 	return d
 }
 
-// holder reports in d what process holds the daemon's lock, by its command line: the daemon, or a command that ends by
-// itself. Mode is that of its flags and its configuration file as it is now, "" if they cannot be read.
-func holder(ctx context.Context, d *summary.Daemon, args []string, store *state.Store) {
+// describeHolder sets in d whether the holder of the daemon's lock is the daemon, by its command line. It sets the mode by the
+// flags and the current configuration file, if they can be read.
+func describeHolder(ctx context.Context, d *summary.Daemon, args []string, store *state.Store) {
 	command, in, err := parseCommandLine(args)
 	if err != nil {
 		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", d.PID, err)
@@ -253,8 +251,8 @@ func parseCommandLine(args []string) (command string, in config.Input, err error
 	return flags.Arg(0), config.Input{File: *file, Given: given}, nil
 }
 
-// ConfigOf returns the configuration that the daemon with this PID would reload: of its file and flags. usual is the
-// file of a daemon without --config. An error with exit code 2 means that the configuration is wrong.
+// ConfigOf returns the configuration that the daemon with this PID would load again. usual is the file of a daemon without
+// --config. An error with exit code 2 means that the configuration is wrong.
 func ConfigOf(
 	ctx context.Context, pid int, usual string, discover func(context.Context) (dir, origin string, ok bool),
 ) (config.Config, error) {
@@ -273,9 +271,9 @@ func ConfigOf(
 	return config.Load(ctx, in)
 }
 
-// refused returns which security label keeps this process from reading one of the places, "" where none is known to. It is
-// for root, which lacks only capabilities otherwise. attr is the label of this process, as in /proc/self/attr/current.
-func refused(attr string, places ...string) string {
+// deniedBy returns which security label keeps this process, which is root, from reading one of the places, "" if none is known
+// to. attr is the file with the label, /proc/self/attr/current.
+func deniedBy(attr string, places ...string) string {
 	for _, place := range places {
 		f, err := os.Open(place)
 		if err == nil {
@@ -288,7 +286,7 @@ func refused(attr string, places ...string) string {
 	return ""
 }
 
-// labelHint returns what keeps the label from reading the place, and the setting that helps.
+// labelHint returns that the label may not read the place, and the setting that helps. Labels are, for example:
 //
 //	system_u:system_r:container_t:s0:c12,c40
 //	cri-containerd.apparmor.d (enforce)

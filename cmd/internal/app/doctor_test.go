@@ -35,7 +35,7 @@ func TestHolder(t *testing.T) {
 		"":                                                               {Problem: "shows no command"},
 	} {
 		var d summary.Daemon
-		holder(t.Context(), &d, strings.Fields(args), store)
+		describeHolder(t.Context(), &d, strings.Fields(args), store)
 		if d.Runs != want.Runs || d.Mode != want.Mode ||
 			(d.Problem != "") != (want.Problem != "") || !strings.Contains(d.Problem, want.Problem) {
 			t.Errorf("%s: %+v, want %+v", args, d, want)
@@ -66,7 +66,7 @@ func TestLabelHint(t *testing.T) {
 			t.Errorf("%q: %q, want %q", label, got, want)
 		}
 	}
-	if got := refused("/proc/self/attr/current", t.TempDir(), "/nonexistent"); got != "" {
+	if got := deniedBy("/proc/self/attr/current", t.TempDir(), "/nonexistent"); got != "" {
 		t.Errorf("a place that is read, and one that is missing: %q", got)
 	}
 }

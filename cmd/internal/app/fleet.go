@@ -23,16 +23,16 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// FleetOptions are which nodes are asked, and how.
+// FleetOptions select the nodes that are asked, and how they are asked.
 type FleetOptions struct {
 	Targets []string // URL or NODE=URL, each
-	From    string   // a file with one a line, "-" for Stdin, "" for none
+	From    string   // a file with a target in each line, "-" for Stdin, "" for none
 	Stdin   io.Reader
 	// Service is NAMESPACE/NAME of the Service whose endpoints are asked as well, "" for none.
 	Service string
 	APIServer
 	CAFile     string // "" for the system's authorities
-	ServerName string // for which all nodes' certificates are, "" for each its address
+	ServerName string // in the certificates of all nodes, "" for each node's address
 	User       string // "" for none
 	// PasswordFile holds the user's password in its first line, TokenFile a bearer token; "" for none.
 	PasswordFile, TokenFile string
@@ -44,7 +44,7 @@ type FleetOptions struct {
 	Patience time.Duration
 }
 
-// Fleet is the nodes that are asked, and what asks them.
+// Fleet is the nodes that are asked, and a client for them.
 type Fleet struct {
 	cluster.Client
 
@@ -56,7 +56,7 @@ func OpenFleet(ctx context.Context, o FleetOptions) (*Fleet, error) {
 	f := &Fleet{Client: cluster.Client{Parallel: o.Parallel, Patience: o.Patience, User: o.User}}
 	switch {
 	case o.Parallel < 1 || o.Patience <= 0:
-		return nil, exit.Usagef("", "--parallel and --timeout want more than 0")
+		return nil, exit.Usagef("", "--parallel and --timeout must be greater than 0")
 	case (o.User == "") != (o.PasswordFile == ""):
 		return nil, exit.Usagef("", "--user and --password-file belong together")
 	case o.User != "" && o.TokenFile != "":
@@ -71,7 +71,7 @@ func OpenFleet(ctx context.Context, o FleetOptions) (*Fleet, error) {
 	return f, f.credentials(o)
 }
 
-// credentials reads what is shown to the daemons, and what their certificates are checked with.
+// credentials reads the password or token for the daemons, and the authority of their certificates.
 func (f *Fleet) credentials(o FleetOptions) error {
 	if o.PasswordFile != "" {
 		text, err := os.ReadFile(o.PasswordFile)
@@ -104,7 +104,7 @@ func (f *Fleet) credentials(o FleetOptions) error {
 	return nil
 }
 
-// read reads the targets: those of the arguments, the file and the Service. A target that is given twice is asked once.
+// read reads the targets of the arguments, the file and the Service. It drops duplicates.
 func (f *Fleet) read(ctx context.Context, o FleetOptions) error {
 	addresses := slices.Clone(o.Targets)
 	if o.From != "" {
@@ -183,8 +183,8 @@ func daemonsOf(ctx context.Context, o FleetOptions) ([]report.Target, error) {
 	return found, err
 }
 
-// checkClear refuses to send a password or token without TLS: others could read it on the way, and on this host
-// a process that opens the port while the daemon is down would receive it.
+// checkClear refuses to send a password or token without TLS: others could read it in the network, and on this host a process
+// that opens the port while the daemon is down would receive it.
 func (f *Fleet) checkClear(o FleetOptions) error {
 	flag, secret := "--user", "password"
 	if o.TokenFile != "" {
@@ -192,8 +192,8 @@ func (f *Fleet) checkClear(o FleetOptions) error {
 	}
 	for _, t := range f.Targets {
 		if (o.User != "" || o.TokenFile != "") && strings.HasPrefix(t.URL, "http://") {
-			return exit.Usagef("use https:// (for a Service: --ca-file or --tls-server-name), or leave out "+flag+": by loopback none is needed",
-				"%s has no TLS, so another process or anybody on the way could read the %s", t.URL, secret)
+			return exit.Usagef("use https:// (for a Service: --ca-file or --tls-server-name), or leave out "+flag+": on the loopback address none is needed",
+				"%s has no TLS, so another process or host could read the %s", t.URL, secret)
 		}
 	}
 	return nil
@@ -214,15 +214,15 @@ func (f *Fleet) MostBreakers(text string) (int, error) {
 	return n, nil
 }
 
-// WantsReports reports whether the nodes' OrphanReports are read, from the API server or from a file, and no daemon is
-// asked. Options for both are an error.
+// WantsReports reports whether the options ask for OrphanReports, from the API server or from a file, and not for answers of
+// daemons. Options for both are an error.
 func (o *FleetOptions) WantsReports(file string) (bool, error) {
 	asks := len(o.Targets) > 0 || o.From != "" || o.Service != ""
-	shows := o.User != "" || o.PasswordFile != "" || o.TokenFile != "" || o.CAFile != "" || o.ServerName != ""
+	forDaemons := o.User != "" || o.PasswordFile != "" || o.TokenFile != "" || o.CAFile != "" || o.ServerName != ""
 	if file != "" && asks {
 		return false, exit.Usagef("", "--reports and the daemons to ask (addresses, --from, --service) exclude each other")
 	}
-	if !asks && shows {
+	if !asks && forDaemons {
 		return false, errNoTarget()
 	}
 	if asks && o.Selector != "" {
@@ -231,9 +231,9 @@ func (o *FleetOptions) WantsReports(file string) (bool, error) {
 	return !asks, nil
 }
 
-// FleetReports calls each for the OrphanReport of each node, and for each node that has none: from the file, or from the
-// API server where it is "". begin is called before the first of them, and again where the API server has to be asked
-// anew: what was read before does not count then.
+// FleetReports reads the OrphanReports from the file, or from the API server if file is "". It calls each for every report and
+// for every node without one. It calls begin before the first report, and again if it must start over: then the reports
+// before that do not count.
 func FleetReports(
 	ctx context.Context, o *FleetOptions, file string, begin func(), each func(at report.Target, r *report.Report, err error),
 ) (cluster.Doubt, error) {
@@ -267,8 +267,8 @@ type APIServer struct {
 	Instead    string // what to do with a kubeconfig that is not used, "" for a pod
 }
 
-// open returns the server of the kubeconfig that was named, else of $KUBECONFIG, else of ~/.kube/config,
-// else of the cluster that this is a pod of.
+// open returns the API server of the named kubeconfig, of $KUBECONFIG, of ~/.kube/config, or of the cluster in which this runs
+// as a pod, in this order.
 func (a *APIServer) open(now time.Time) (*kube.Server, error) {
 	var list []string
 	if a.Kubeconfig == "" {

@@ -22,10 +22,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// Quarantine is what the state directory has of the quarantine.
+// Quarantine is the content of the quarantine, by the ledger and by the disk.
 type Quarantine struct {
-	// Entries are those of the ledger, sorted by name, and the other directories in quarantine. Entries that are gone may be
-	// among them.
+	// Entries are those of the ledger, also if they are gone, and other directories in quarantine, sorted by name.
 	Entries  []policy.EntryState
 	Archives []cni.ArchiveState // of CNI files, the oldest first
 	Unread   error              // why not all archives are listed
@@ -57,7 +56,7 @@ func ReadQuarantine(cfg config.Config) (Quarantine, error) {
 	})
 }
 
-// unlisted returns the directories in quarantine that the ledger does not have; none for a user who may not read it.
+// unlisted returns the directories in quarantine that the ledger does not have, none if the quarantine cannot be read.
 func unlisted(quarantine interface{ List() ([]string, error) }, s *state.Store) []policy.EntryState {
 	names, err := quarantine.List()
 	if err != nil {
@@ -92,8 +91,7 @@ type Reported struct {
 	Memory  decide.Memory       // of the last look that found a change
 }
 
-// Report returns what was done on this node since a day. It needs no daemon. A state directory that has no records is
-// an error.
+// Report returns what was done on this node since a day. A state directory without records is an error.
 func Report(cfg config.Config, from, now time.Time) (Reported, error) {
 	return reading(cfg, func(s *state.Store) (Reported, error) {
 		if s.New() {
@@ -114,19 +112,19 @@ func Report(cfg config.Config, from, now time.Time) (Reported, error) {
 	})
 }
 
-// quarantined is the quarantine of the ledger's entries.
+// quarantined is the saved path of the quarantine with the ledger's entries.
 type quarantined struct {
 	Dir string `json:"dir"`
 }
 
-// sameQuarantine fails if the ledger's entries are in another quarantine than the configured one.
+// sameQuarantine returns an error if the ledger's entries are in another quarantine than the configured one.
 func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err error) {
 	if _, err := store.Load("quarantine", &was); err != nil {
 		return was, err
 	}
 	same := was.Dir == "" || was.Dir == cfg.QuarantineDir || sameDir(was.Dir, cfg.QuarantineDir)
-	lies := func(e *policy.EntryState) bool { return !e.Phase.Over() }
-	if same || !slices.ContainsFunc(slices.Collect(maps.Values(store.Entries())), lies) {
+	present := func(e *policy.EntryState) bool { return !e.Phase.Over() }
+	if same || !slices.ContainsFunc(slices.Collect(maps.Values(store.Entries())), present) {
 		return was, nil
 	}
 	return was, exit.Failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use "+
@@ -134,8 +132,7 @@ func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err
 		"the quarantine is now %s (root directory: %s), and the entries of the ledger lie in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
 }
 
-// lockQuarantine does the same for the daemon or a sweep, acquires their lock, and saves the quarantine's
-// identity.
+// lockQuarantine is sameQuarantine for the daemon or a sweep: it also acquires their lock and saves the quarantine's path.
 func lockQuarantine(ctx context.Context, cfg config.Config, store *state.Store) (release func(), err error) {
 	release, err = lockRun(ctx, cfg, store)
 	if err != nil {
@@ -165,7 +162,7 @@ func lockRun(ctx context.Context, cfg config.Config, store *state.Store) (releas
 		return release, nil
 	}
 	hint := "the daemon does by itself what sweep does: systemctl status orphan-reaper"
-	if d := standing(ctx, cfg, store); d.Runs == policy.No {
+	if d := findDaemon(ctx, cfg, store); d.Runs == policy.No {
 		hint = "a sweep is at work, and ends by itself: try again then"
 	}
 	return nil, exit.Failf(hint, "%w", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// logsToJournal reports whether the log goes to the journal: in auto, if systemd has connected stderr to it
+// logsToJournal reports whether the log goes to the journal. auto is the journal if systemd has connected stderr to it
 // (systemd.exec(5), $JOURNAL_STREAM).
 func logsToJournal(cfg config.Config) bool {
 	if cfg.LogFormat == config.Auto {
@@ -29,7 +29,7 @@ func logLevel(cfg config.Config) slog.Level {
 	return level
 }
 
-// newLogger returns the log. A daemon changes the level at run time.
+// newLogger returns the logger. A daemon changes the level at run time.
 func newLogger(cfg config.Config, stderr io.Writer, level slog.Leveler) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	var h slog.Handler = slog.NewTextHandler(stderr, opts)
@@ -42,7 +42,7 @@ func newLogger(cfg config.Config, stderr io.Writer, level slog.Leveler) *slog.Lo
 	return slog.New(h)
 }
 
-// newRecorder returns where records go: the journal where there is one, else to stderr.
+// newRecorder returns a recorder that writes to the journal, or to fallback if there is none.
 func newRecorder(cfg config.Config, fallback io.Writer, level slog.Leveler) *audit.Journal {
 	format := audit.FormatText
 	if cfg.LogFormat == "json" {

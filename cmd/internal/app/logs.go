@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// listen is how long a command that runs once follows the logs: the kubelet repeats a report every 2 s.
-	listen = 2500 * time.Millisecond
+	// listenTime is how long a command that runs once follows the logs: the kubelet repeats a report every 2 s.
+	listenTime = 2500 * time.Millisecond
 	// readBackTime limits the reading of earlier lines: a unit's million entries need some 2 s.
 	readBackTime = 10 * time.Second
 )
 
-// recentClaims returns the claims of the logs for a command that runs once: those of lines that are written now, and those
-// of the journal since the start of the running kubelet. It uses and saves no checkpoints.
+// recentClaims returns the claims in the logs for a command that runs once: in lines that are written now, and in the journal
+// since the start of the running kubelet. It uses and saves no checkpoints.
 func recentClaims(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []reported.Claim {
 	if cfg.Waive() {
 		return nil // there is no kubelet
@@ -32,14 +32,14 @@ func recentClaims(ctx context.Context, cfg config.Config, clock reaper.Clock, lo
 	return readLogs(ctx, cfg, clock, log, observer{note: func(parsers.Line, parsers.Sighting, bool) {}})
 }
 
-// observer gets more of the logs than the claims.
+// observer gets more from the logs than the claims.
 type observer struct {
-	// note gets each sighting with its line. past marks those that were read back in the journal.
+	// note is called with each sighting and its line. past marks those that were read back in the journal.
 	note func(line parsers.Line, s parsers.Sighting, past bool)
 	// back is the time for which each line of the journal is read back; before that each text is read once.
 	back time.Duration
-	// ended gets, at the end, the state of each log, and the time since which all of the journal was read. With it
-	// each log is read to its end.
+	// ended is called at the end with the state of each log, and with the time since which all of the journal was read. If
+	// it is set, each log is read to its end.
 	ended func(states map[string]source.State, since time.Time)
 }
 
@@ -58,7 +58,7 @@ func readLogs(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 	earlier := past.lines
 	parse, parseOld := newParse(cfg, units), newParse(cfg, units)
 	var claims reported.Claims
-	tick := time.NewTicker(listen)
+	tick := time.NewTicker(listenTime)
 	defer tick.Stop()
 	states := map[string]source.State{}
 	for listening := true; listening || earlier != nil; {
@@ -112,8 +112,8 @@ func unsettled(states map[string]source.State) bool {
 	return false
 }
 
-// recall reads the journal back to the start of the kubelet that runs, and at least to every where each
-// line since then is wanted, where it is read at all.
+// readBack reads the journal back to the start of the running kubelet, and at least to the time every, since when it reads
+// each line. Without a source that is the journal it reads nothing.
 func readBack(ctx context.Context, cfg config.Config, now policy.Instant, all []source.Source, every time.Time, log *slog.Logger) *earlierLines {
 	journald := slices.ContainsFunc(all, func(s source.Source) bool { _, ok := s.(*source.Journal); return ok })
 	started, runs := kubelet.Start(ctx, procDir)
@@ -141,12 +141,12 @@ func readBack(ctx context.Context, cfg config.Config, now policy.Instant, all []
 
 // earlierLines are lines that are read back in the journal.
 type earlierLines struct {
-	lines   <-chan parsers.Line // closed at the end; nil where there is nothing to read
+	lines   <-chan parsers.Line // closed at the end; nil if there is nothing to read
 	dropped time.Time           // see Journal.Recall; set before lines is closed
 }
 
-// before returns the instant of the wall clock time at. It may be before this boot, or of a clock that was set since:
-// policy decides by the same times whether a line counts.
+// before returns the instant of the wall clock time at. It may be before this boot, or of a clock that was set since: policy
+// compares it with times of the same kind.
 func before(now policy.Instant, at time.Time) policy.Instant {
 	return policy.Instant{Boot: now.Boot - now.Wall.Sub(at), BootID: now.BootID, Wall: at}
 }

@@ -16,16 +16,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// limitMemory has the runtime collect before the cgroup's memory is used up. It keeps an operator's lower
-// GOMEMLIMIT.
+// limitMemory sets the runtime's memory limit below that of the cgroup, unless GOMEMLIMIT is lower.
 func limitMemory(procDir, cgroupRoot string) {
 	if limit := memoryLimit(procDir, cgroupRoot); limit < debug.SetMemoryLimit(-1) {
 		debug.SetMemoryLimit(limit)
 	}
 }
 
-// memoryLimit is four fifths of the memory of this process's cgroup, v2 or v1, and math.MaxInt64
-// where there is no limit.
+// memoryLimit returns four fifths of the memory limit of this process's cgroup, v2 or v1, or math.MaxInt64 without a limit.
 func memoryLimit(procDir, cgroupRoot string) int64 {
 	limit := int64(math.MaxInt64)
 	text, _ := procfs.Cgroup(procDir, "self")
@@ -54,18 +52,16 @@ func memoryLimit(procDir, cgroupRoot string) int64 {
 	return limit
 }
 
-// releaseMemory returns to the kernel the memory that an idle daemon does not need: the free heap, and the pages of the program's
-// file.
+// releaseMemory returns the memory that an idle daemon does not need: the free heap, and the pages of the program's file.
 func releaseMemory() {
 	debug.FreeOSMemory()
 	unmapProgram()
 }
 
-// unmapProgram unmaps the program's instructions and constants with MADV_DONTNEED (madvise(2)). A look uses
-// some 25 MiB of them, and waiting for the next one a fraction. They remain in the page cache, so using them
-// again costs minor faults and no reading. A mapping with a changed page, which proc(5) calls anonymous, keeps
-// its pages: the relocations of a PIE and the breakpoints of a debugger are nowhere else. An error only costs
-// memory: an idle daemon has 31 MiB without this.
+// unmapProgram releases the pages of the program's instructions and constants with MADV_DONTNEED (madvise(2)). A look uses
+// some 25 MiB of them, an idle daemon a fraction. They remain in the page cache, so their next use costs only minor faults. A
+// mapping with changed pages, which proc(5) calls anonymous, is left alone: the relocations of a PIE and the breakpoints of a
+// debugger have no other copy. An error only costs memory: an idle daemon has 31 MiB without this.
 func unmapProgram() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {

@@ -29,15 +29,14 @@ var textfileDirs = []string{
 	"/var/lib/node-exporter",
 }
 
-// metricsFile is the metrics with their file. An error of the file stops nothing: it is logged once, and again when it
-// changes.
+// metricsFile writes the metrics to their file. An error is only logged, once and again when it changes.
 type metricsFile struct {
 	*audit.Metrics
 	cni *cni.Metrics
 
 	ctx  context.Context //nolint:containedctx // the Meter's Flush has none, and the log's handler wants one
 	log  *slog.Logger
-	good slog.Level // of success
+	good slog.Level // at which success is logged
 	dirs []string   // the first that exists gets the file; nil if the path is set
 
 	mu     sync.Mutex
@@ -45,8 +44,7 @@ type metricsFile struct {
 	logged string
 }
 
-// newMetricsFile returns the metrics with the file of --metrics-file. Success is logged at level good: a cron job does not
-// report it at each run.
+// newMetricsFile returns the metrics with the file of --metrics-file.
 func newMetricsFile(ctx context.Context, cfg config.Config, version string, log *slog.Logger, good slog.Level) *metricsFile {
 	m := &metricsFile{Metrics: audit.NewMetrics(version), ctx: ctx, log: log, good: good}
 	m.cni = cni.NewMetrics(m.Metrics)
@@ -55,7 +53,7 @@ func newMetricsFile(ctx context.Context, cfg config.Config, version string, log 
 	case config.None:
 	case config.Auto:
 		if cfg.OtherNodeRoot() {
-			break // the exporter that runs is the machine's, and so are its directories
+			break // this machine's node exporter is not that node's
 		}
 		m.dirs = textfileDirs
 	default:
@@ -90,7 +88,7 @@ func (m *metricsFile) Flush() error {
 	return nil
 }
 
-// search finds the directory of the file again, and removes the file from an earlier one.
+// search looks for the directory again, and removes the file from an earlier one.
 func (m *metricsFile) search() {
 	before := m.path
 	m.path = metricsIn("/", m.dirs)

@@ -45,8 +45,8 @@ func DiscoverRoot(ctx context.Context) (dir, origin string, ok bool) {
 	return dir, origin, true
 }
 
-// CheckConfig checks a configuration beyond its values: files of credentials and of the web server, and whether it agrees with
-// the running kubelet and with the disk. What can be repaired later is a note.
+// CheckConfig checks a configuration beyond its values: the files of credentials and of the web server, and whether it agrees
+// with the running kubelet and the disk. What can be repaired later is a note.
 func CheckConfig(ctx context.Context, cfg config.Config, now time.Time) (notes []string, contradicts bool, err error) {
 	notes, err = CheckCredentials(ctx, cfg, now)
 	if err != nil {
@@ -60,7 +60,7 @@ func CheckConfig(ctx context.Context, cfg config.Config, now time.Time) (notes [
 	if note != "" {
 		notes = append(notes, note)
 	}
-	if f := agrees(ctx, cfg); f.Truth != policy.Yes {
+	if f := settingsAgree(ctx, cfg); f.Truth != policy.Yes {
 		notes, contradicts = append(notes, "nothing will be removed: "+f.Detail), f.Truth == policy.No
 	}
 	if err := RootThere(cfg); err != nil {
@@ -69,8 +69,8 @@ func CheckConfig(ctx context.Context, cfg config.Config, now time.Time) (notes [
 	return notes, contradicts, nil
 }
 
-// agrees returns whether the settings agree with the running kubelet.
-func agrees(ctx context.Context, cfg config.Config) policy.Fact {
+// settingsAgree returns whether the settings agree with the running kubelet.
+func settingsAgree(ctx context.Context, cfg config.Config) policy.Fact {
 	clock, err := state.NewClock()
 	if err != nil {
 		return policy.Fact{Detail: err.Error()}
@@ -93,7 +93,7 @@ func Rules(c config.Config) policy.Rules {
 
 // probing returns the settings for probe.
 func probing(c config.Config, log *slog.Logger, clock probe.Clock) probe.Config {
-	unless := func(word, v string) string {
+	emptyIf := func(word, v string) string {
 		if v == word {
 			return ""
 		}
@@ -103,10 +103,10 @@ func probing(c config.Config, log *slog.Logger, clock probe.Clock) probe.Config 
 		NodeRoot: c.NodeRoot, RootDir: c.RootDir, RootDirSet: c.Named("root_dir"), QuarantineDir: c.QuarantineDir, CgroupRoot: c.CgroupRoot,
 		NodeNamespacesSelf: c.NodeNamespaces == config.Self, Waive: c.Waive(),
 		RuntimeEndpoint: c.RuntimeEndpoint, Logger: log, Clock: clock,
-		KubeletTokenFile:         unless(config.None, c.KubeletTokenFile),
-		KubeletClientCertificate: unless(config.None, c.KubeletClientCertificate),
-		KubeletClientKey:         unless(config.None, c.KubeletClientKey),
-		Kubeconfig:               unless(config.None, c.Kubeconfig), NodeName: unless(config.Auto, c.NodeName),
+		KubeletTokenFile:         emptyIf(config.None, c.KubeletTokenFile),
+		KubeletClientCertificate: emptyIf(config.None, c.KubeletClientCertificate),
+		KubeletClientKey:         emptyIf(config.None, c.KubeletClientKey),
+		Kubeconfig:               emptyIf(config.None, c.Kubeconfig), NodeName: emptyIf(config.Auto, c.NodeName),
 	}
 }
 
@@ -143,26 +143,26 @@ func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (note
 	return notes, nil
 }
 
-// Access is the access of a command to the node.
+// Access is a command's access to the node.
 type Access int
 
-// The accesses.
+// The kinds of access.
 const (
 	Reads Access = iota // changes nothing: the state directory is opened for reading only
-	Acts                // one command of an operator, which may work beside the daemon
+	Acts                // an operator's command, which may run beside the daemon
 	Runs                // the daemon or a sweep, one at a time
 )
 
-// options are how a command opens the rooms.
+// options are the options of open.
 type options struct {
 	access   Access
 	log      *slog.Logger    // nil discards
-	by       *policy.User    // whom the records name
-	recorder reaper.Recorder // nil drops the records
+	by       *policy.User    // the operator in the records
+	recorder reaper.Recorder // nil discards
 	metrics  *metricsFile    // of a daemon or a sweep, nil for others
 }
 
-// Node is the rooms of one node, opened for one command.
+// Node is one node, opened for one command.
 type Node struct {
 	Store  *state.Store
 	Reaper *reaper.Reaper
@@ -181,7 +181,7 @@ func (n *Node) Close() {
 	}
 }
 
-// open opens the rooms. All commands that look at the node or change it use it.
+// open opens the node. All commands that look at it or change it use open.
 func open(ctx context.Context, cfg config.Config, o options) (*Node, error) {
 	n := &Node{cfg: cfg, log: o.log}
 	if o.log == nil {
@@ -190,17 +190,17 @@ func open(ctx context.Context, cfg config.Config, o options) (*Node, error) {
 	if o.recorder == nil {
 		o.recorder = silent{}
 	}
-	if o.metrics == nil { // they are counted, and no file gets them
+	if o.metrics == nil { // count them, and write no file
 		without := cfg
 		without.MetricsFile = config.None
 		o.metrics = newMetricsFile(ctx, without, "", n.log, slog.LevelDebug)
 	}
 	err := n.openState(ctx, o)
 	if err == nil {
-		if changes, ok := ctx.Value(changing{}).(*atomic.Bool); ok && o.access != Reads {
+		if changes, ok := ctx.Value(changesKey{}).(*atomic.Bool); ok && o.access != Reads {
 			changes.Store(true)
 		}
-		err = n.openRooms(ctx, o)
+		err = n.openReaper(ctx, o)
 	}
 	if err != nil {
 		n.Close()
@@ -209,17 +209,17 @@ func open(ctx context.Context, cfg config.Config, o options) (*Node, error) {
 	return n, nil
 }
 
-// changing is the context's key for whether the command may be changing the node.
-type changing struct{}
+// changesKey is the context's key of the flag of WithChanges.
+type changesKey struct{}
 
-// WithChanges returns a context for one command, and a flag that is true from when that may change the node.
+// WithChanges returns a context for one command, and a flag that becomes true when the command may begin to change the node.
 func WithChanges(ctx context.Context) (context.Context, *atomic.Bool) {
 	changes := new(atomic.Bool)
-	return context.WithValue(ctx, changing{}, changes), changes
+	return context.WithValue(ctx, changesKey{}, changes), changes
 }
 
-// openRooms opens what looks at the node and changes it.
-func (n *Node) openRooms(ctx context.Context, o options) error {
+// openReaper opens what looks at the node and changes it.
+func (n *Node) openReaper(ctx context.Context, o options) error {
 	cfg := n.cfg
 	clock, err := state.NewClock()
 	if err != nil {
@@ -239,7 +239,7 @@ func (n *Node) openRooms(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	w := watched{p, n.Store, o.recorder, cfg, o.metrics}
+	w := metered{p, n.Store, o.recorder, cfg, o.metrics}
 	if err := n.openCNI(p, clock, w); err != nil {
 		return err
 	}
@@ -281,8 +281,8 @@ func (n *Node) openState(ctx context.Context, o options) (err error) {
 	return err
 }
 
-// openCNI opens the rooms of CNI beside those of the core.
-func (n *Node) openCNI(p *probe.Probe, clock reaper.Clock, w watched) error {
+// openCNI opens the sweeper of CNI files.
+func (n *Node) openCNI(p *probe.Probe, clock reaper.Clock, w metered) error {
 	reader, err := look.New(look.Reader{
 		Node: p, NodeRoot: n.cfg.NodeRoot, Self: n.cfg.NodeNamespaces == config.Self, CacheDirs: []string{n.cfg.CNICacheDir}, DataDirs: []string{n.cfg.CNIDataDir},
 		ConfDir: n.cfg.CNIConfDir, ConfDirSet: n.cfg.Named("cni_conf_dir"), Now: clock.Now,
@@ -311,8 +311,8 @@ func reading[T any](cfg config.Config, do func(*state.Store) (T, error)) (result
 	return do(store)
 }
 
-// watched is the rooms whose failures the metrics count.
-type watched struct {
+// metered counts failures in the metrics.
+type metered struct {
 	reaper.Prober
 	reaper.Ledger
 	reaper.Recorder
@@ -321,9 +321,9 @@ type watched struct {
 	metrics *metricsFile
 }
 
-// Look returns the same error for a missing root directory as every command. A look that failed is in the metrics file at
-// once: nothing else is written before a look succeeds.
-func (w watched) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
+// Look writes the metrics file after a failure: the loop writes it only after a look that succeeded. If the root directory is
+// missing, it returns the same error as other commands.
+func (w metered) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
 	look, err := w.Prober.Look(ctx, parked, only)
 	if err != nil && ctx.Err() == nil {
 		w.metrics.Failure(audit.OpLook)
@@ -332,7 +332,7 @@ func (w watched) Look(ctx context.Context, parked []policy.EntryState, only []pa
 	return look, noNode(w.cfg, err)
 }
 
-func (w watched) Append(rs ...policy.Record) ([]policy.Record, error) {
+func (w metered) Append(rs ...policy.Record) ([]policy.Record, error) {
 	rs, err := w.Ledger.Append(rs...)
 	if err != nil {
 		w.metrics.Failure(audit.OpLedger)
@@ -340,7 +340,7 @@ func (w watched) Append(rs ...policy.Record) ([]policy.Record, error) {
 	return rs, err
 }
 
-func (w watched) Record(r policy.Record) error {
+func (w metered) Record(r policy.Record) error {
 	err := w.Recorder.Record(r)
 	if err != nil {
 		w.metrics.Failure(audit.OpJournal)
@@ -348,7 +348,7 @@ func (w watched) Record(r policy.Record) error {
 	return err
 }
 
-// Now returns the time as passes use it; without a boot ID only the wall clock's.
+// Now returns the time as passes use it. If the boot ID cannot be read, it has only the wall clock.
 func Now() policy.Instant {
 	clock, err := state.NewClock()
 	if err != nil {
@@ -370,11 +370,11 @@ func (n *Node) warnUnlisted() {
 	}
 }
 
-// mostShown limits the CNI files in the table and in JSON, removed ones and kept ones: 300,000 in JSON needed
-// 2.4 GB. All of them are counted, and the archives contain the removed ones.
+// mostShown limits the CNI files in the table and in JSON: 300,000 in JSON needed 2.4 GB. The totals count all, and the
+// archives contain all that were removed.
 const mostShown = 1000
 
-// Survey is one look, with what the state directory has besides.
+// Survey is the result of one look, and what the state directory adds to it.
 type Survey struct {
 	reaper.Report
 	Unlisted []policy.EntryState // directories in quarantine that the ledger does not have
@@ -382,7 +382,7 @@ type Survey struct {
 	History  []policy.Record // the ledger's records of the pod, if the look is at one
 }
 
-// Look looks once, and changes nothing.
+// Look looks once and changes nothing.
 func Look(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (s Survey, err error) {
 	defer progress.From(ctx).End()
 	n, err := open(ctx, cfg, options{})
@@ -390,7 +390,7 @@ func Look(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (s Surv
 		return s, err
 	}
 	defer n.Close()
-	s.Unlisted, s.Daemon = unlisted(n.Reaper.Remover, n.Store), standing(ctx, cfg, n.Store)
+	s.Unlisted, s.Daemon = unlisted(n.Reaper.Remover, n.Store), findDaemon(ctx, cfg, n.Store)
 	if len(uids) == 1 {
 		if s.History, err = n.Store.History(uids[0]); err != nil {
 			return s, fmt.Errorf("cannot read what was done with %s: %w", uids[0], err)
@@ -399,21 +399,18 @@ func Look(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (s Surv
 	s.Report, err = n.Reaper.Pass(ctx, reaper.Options{DryRun: true, CNI: true, Only: uids, Claims: recentClaims(ctx, cfg, n.Reaper.Clock, n.log)})
 	n.attachments(ctx, &s.Report)
 	if err == nil {
-		err = ctx.Err() // half of a look is no result
+		err = ctx.Err() // an interrupted look is incomplete
 	}
 	return s, err
 }
 
-// attachments asks the API server about the volumes that are staged here, for a user who looks: a daemon's look does not.
+// attachments asks the API server about the volumes that are staged here. Only commands that show them do this.
 func (n *Node) attachments(ctx context.Context, rep *reaper.Report) {
 	l := &rep.Look
 	if l.Globals.All = summary.GlobalMounts(l); len(l.Globals.All) > 0 {
 		n.probe.Attachments(ctx, l.Globals.Node, l.Globals.All)
 	}
 }
-
-// errNoSource is for a configuration whose logs cannot be followed.
-var errNoSource = fmt.Errorf("no log can be followed")
 
 // closeQuietly closes a file that was read, or synced before.
 func closeQuietly(c io.Closer) { _ = c.Close() }

@@ -139,7 +139,7 @@ func (broken) Record(policy.Record) error                       { return errBrok
 func TestCountFailures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.prom")
 	m := newMetricsFile(t.Context(), config.Config{MetricsFile: path}, "v0", slog.New(slog.DiscardHandler), slog.LevelInfo)
-	r := watched{broken{}, broken{}, broken{}, config.Config{}, m}
+	r := metered{broken{}, broken{}, broken{}, config.Config{}, m}
 	for range 2 {
 		if _, err := r.Append(); !errors.Is(err, errBroken) {
 			t.Error(err)

@@ -21,36 +21,35 @@ import (
 
 // Person is the operator who runs a command that changes something.
 type Person struct {
-	Stderr io.Writer // gets the records and log lines that have no journal
-	// LoginUID is the file with the user who logged in, as the kernel has it. SudoUser is $SUDO_USER, which any program
-	// can set.
+	Stderr io.Writer // for records and log lines without a journal
+	// LoginUID is the kernel's file with the user who logged in. SudoUser is $SUDO_USER, which any program can set.
 	LoginUID, SudoUser string
 }
 
-// named returns the operator for the records, as far as the files can be read.
-func (by Person) named(cfg config.Config) *policy.User {
+// user returns the operator for the records, as far as the files can be read.
+func (by Person) user(cfg config.Config) *policy.User {
 	return policy.UserOf(firstMiB(by.LoginUID), firstMiB(filepath.Join(cfg.NodeRoot, "etc/passwd")), by.SudoUser)
 }
 
-// beginning is the first MiB of a file, "" where it cannot be read.
+// firstMiB returns the first MiB of a file, "" if it cannot be read.
 func firstMiB(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
 		return ""
 	}
 	defer closeQuietly(f)
-	b, _ := io.ReadAll(io.LimitReader(f, 1<<20)) // a part read before an error counts
+	b, _ := io.ReadAll(io.LimitReader(f, 1<<20)) // what was read before an error counts
 	return string(b)
 }
 
-// options are those of a command of an operator that changes something. Its records go where the daemon's go.
+// options returns the options of a command that changes something. Its records go where the daemon's go.
 func (by Person) options(cfg config.Config, access Access) options {
 	return options{
-		access: access, by: by.named(cfg), log: newLogger(cfg, by.Stderr, logLevel(cfg)), recorder: newRecorder(cfg, by.Stderr, logLevel(cfg)),
+		access: access, by: by.user(cfg), log: newLogger(cfg, by.Stderr, logLevel(cfg)), recorder: newRecorder(cfg, by.Stderr, logLevel(cfg)),
 	}
 }
 
-// act opens the rooms for one command of an operator.
+// act opens the node for one command, and calls do.
 func act[T any](ctx context.Context, by Person, cfg config.Config, do func(*Node) (T, error)) (result T, err error) {
 	defer progress.From(ctx).End()
 	n, err := open(ctx, cfg, by.options(cfg, Acts))
@@ -61,7 +60,7 @@ func act[T any](ctx context.Context, by Person, cfg config.Config, do func(*Node
 	return do(n)
 }
 
-// Restore puts a pod directory back. shown are the pod's entries that the operator saw; no other is put back.
+// Restore puts a pod directory back, if it is one of the entries shown to the operator.
 func (by Person) Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (policy.Outcome, error) {
 	return act(ctx, by, cfg, func(n *Node) (policy.Outcome, error) {
 		progress.From(ctx).Begin("putting the directory back", "", 0) // one rename
@@ -69,9 +68,9 @@ func (by Person) Restore(ctx context.Context, cfg config.Config, uid parsers.Pod
 	})
 }
 
-// Purge permanently removes the entries that the operator was shown. If a pod has more entries than those, it removes none
-// of that pod. Entries of pods that live again are removed only with living.
-func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
+// Purge permanently removes the entries shown to the operator. If a pod has more entries than those, it removes none of that
+// pod. It removes entries of pods that live again only with force.
+func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.EntryState, force bool) ([]policy.Outcome, error) {
 	return act(ctx, by, cfg, func(n *Node) (outs []policy.Outcome, err error) {
 		progress.From(ctx).Begin("removing permanently", "entry", 0)
 		var errs []error
@@ -81,11 +80,11 @@ func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.En
 		}
 		slices.Sort(uids)
 		for some := range slices.Chunk(slices.Compact(uids), policy.BatchSize) {
-			done, failed, err := n.Reaper.PurgeEntries(ctx, some, shown, living)
+			done, failed, err := n.Reaper.PurgeEntries(ctx, some, shown, force)
 			outs, errs = append(outs, done...), append(errs, err)
 			for _, uid := range slices.Sorted(maps.Keys(failed)) {
 				last, readErr := LastOutcome(cfg, uid)
-				if errors.Is(failed[uid], reaper.ErrNotThere) && readErr == nil && last.Kind == policy.KindRemoved { // by the same command beside this one
+				if errors.Is(failed[uid], reaper.ErrNotThere) && readErr == nil && last.Kind == policy.KindRemoved { // by a concurrent purge
 					gone := policy.Action{Kind: policy.Purge, UID: uid, Entry: last.Entry}
 					outs = append(outs, policy.Outcome{Action: gone, Result: policy.Gone})
 					continue
@@ -103,7 +102,7 @@ func (by Person) Resume(ctx context.Context, cfg config.Config) error {
 	return err
 }
 
-// Forget ends the keeping of pods that the operator restored, and returns those pods.
+// Forget ends the protection of restored pods, and returns those pods.
 func (by Person) Forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) ([]parsers.PodUID, error) {
 	return act(ctx, by, cfg, func(n *Node) ([]parsers.PodUID, error) { return n.Reaper.Forget(ctx, uids) })
 }
@@ -124,7 +123,7 @@ func (by Person) DropArchive(ctx context.Context, cfg config.Config, name string
 	return err
 }
 
-// actCNI is act for CNI, under the ledger's lock.
+// actCNI is act for CNI, with the ledger locked.
 func (by Person) actCNI(ctx context.Context, cfg config.Config, do func(*cni.Sweeper) (cni.Restored, error)) (cni.Restored, error) {
 	return act(ctx, by, cfg, func(n *Node) (done cni.Restored, err error) {
 		err = n.Reaper.Locked(ctx, func() error {
@@ -135,8 +134,8 @@ func (by Person) actCNI(ctx context.Context, cfg config.Config, do func(*cni.Swe
 	})
 }
 
-// Sweep does the daemon's work once, for the pods of only, or for all. With noWait it leaves to the next run what must wait.
-// It writes the daemon's metrics file, because cron jobs run it in place of the daemon.
+// Sweep does the daemon's work once, for the pods in only, or for all if that is empty. With noWait it leaves pods that must
+// wait to the next run. It writes the daemon's metrics file, because cron jobs run it in place of the daemon.
 func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, only []parsers.PodUID, noWait bool) (rep reaper.Report, err error) {
 	work := progress.From(ctx)
 	defer work.End()

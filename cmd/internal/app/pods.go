@@ -19,11 +19,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// Pod is a pod of which this node has something. Commands look pods up in a list of them.
+// Pod is a pod that an argument of a command may name.
 type Pod struct {
 	UID  parsers.PodUID
 	Name string // NAMESPACE/NAME, "" if it is not known
-	// Certain marks a name from the runtime or the kubelet's log directories. Another name may be from etc-hosts, which
+	// Certain marks a name from the runtime or the kubelet's log directories. Another name may come from etc-hosts, which
 	// the pod's containers can write.
 	Certain bool
 	Where   string // for messages
@@ -31,7 +31,7 @@ type Pod struct {
 	Past    bool   // only the ledger has it
 }
 
-// RootThere returns an error if the kubelet's root directory does not exist. If that is not known it returns nil.
+// RootThere returns an error if the kubelet's root directory is known not to exist.
 func RootThere(cfg config.Config) error {
 	switch _, err := os.Stat(cfg.RootDir + "/."); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -53,7 +53,7 @@ func NameThere(cfg config.Config, name string) bool {
 
 const noNodeHint = "is this a Kubernetes node? --root-dir names the kubelet's root directory where it is another"
 
-// noNode returns the error of RootThere for an error of a missing file.
+// noNode returns the error of RootThere in place of the error of a missing file.
 func noNode(cfg config.Config, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
 		return err
@@ -61,7 +61,7 @@ func noNode(cfg config.Config, err error) error {
 	return cmp.Or(RootThere(cfg), exit.Failf(noNodeHint, "%w", err))
 }
 
-// PodsHere lists the pods of one look, the quarantine and, with past, the ledger: a pod once for each place. It reads no
+// PodsHere lists the pods of one look, of the quarantine and, with past, of the ledger: a pod once for each place. It reads no
 // log, so it is faster than Look. It changes nothing.
 func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) {
 	defer progress.From(ctx).End()
@@ -96,8 +96,8 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 	return append(pods, ledgersPods(n.Store)...), nil
 }
 
-// ledgersPods lists the pods of the ledger's records, each with its last name. It skips unreadable records: a
-// whole UID needs no ledger.
+// ledgersPods lists the pods of the ledger's records, each with its last name. It stops at an unreadable record: a whole UID
+// needs no ledger.
 func ledgersPods(store *state.Store) (pods []Pod) {
 	at := map[parsers.PodUID]int{}
 	for r, err := range store.Records() {

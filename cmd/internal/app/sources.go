@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// newSources returns the sources of the configuration. auto is the journal if journald runs and keeps one: the usual
-// files have the same lines without the trusted fields. A file that is the kubelet's standard error is followed, too.
+// newSources returns the sources of the configuration. auto is the journal if journald runs and keeps one, since the usual
+// files have the same lines without the trusted fields, and a file that is the kubelet's standard error.
 func newSources(ctx context.Context, cfg config.Config, units *source.Units, log *slog.Logger) []source.Source {
 	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
 	here := wants(config.Auto) && !cfg.OtherNodeRoot()
@@ -44,13 +44,12 @@ func newSources(ctx context.Context, cfg config.Config, units *source.Units, log
 	return all
 }
 
-// relook is how often the daemon looks for such files again: after a restart the kubelet may write elsewhere, and
-// journald may keep no journal any more.
+// relook is how often the daemon looks for other files to follow: a restarted kubelet may write elsewhere, and journald may
+// stop keeping a journal.
 const relook = 10 * time.Minute
 
-// laterFiles returns the files to follow beside the journal: the standard error of kubelets, and the usual files that
-// are written while the journal is not. Their file system may hang: with the same guard in each call that costs one
-// thread.
+// laterFiles returns the files to follow beside the journal: the standard error of kubelets, and the usual files that are
+// written while the journal is not. Their file system may hang, which costs one thread if each call has the same guard.
 func laterFiles(ctx context.Context, cfg config.Config, guard *bounded.Guard) []string {
 	if !slices.Contains(cfg.LogSources, config.Auto) || cfg.OtherNodeRoot() || cfg.Waive() {
 		return nil
@@ -58,7 +57,7 @@ func laterFiles(ctx context.Context, cfg config.Config, guard *bounded.Guard) []
 	usual, err := bounded.Do(ctx, guard, "log files", func() []string {
 		ctl, err := source.FindJournalctl()
 		if err != nil {
-			ctl = source.Journalctl{} // the journal may be here all the same
+			ctl = source.Journalctl{} // the journal may exist without journalctl
 		}
 		return source.WrittenAfterJournal(ctl.Dirs(), cfg.LogFiles)
 	})
@@ -72,7 +71,7 @@ func newJournal(cfg config.Config, ctl source.Journalctl, units *source.Units, l
 	return source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: units.Find, Journalctl: ctl})
 }
 
-// newUnits returns the units in which kubelets run. Units that the operator named are all.
+// newUnits returns the units in which kubelets run. If the operator has named units, it looks for no others.
 func newUnits(cfg config.Config, log *slog.Logger) *source.Units {
 	if cfg.Named("journal_units") || cfg.Waive() {
 		return source.NewUnits(nil, log)
@@ -89,8 +88,8 @@ func newParse(cfg config.Config, units *source.Units) func(parsers.Line) (parser
 	return p.Parse
 }
 
-// counted counts the lines of each source before parse.
-func counted(
+// countLines returns parse with a count of the lines of each source.
+func countLines(
 	meter func(source string, up bool, lastLine time.Time), parse func(parsers.Line) (parsers.Sighting, bool),
 ) func(parsers.Line) (parsers.Sighting, bool) {
 	return func(l parsers.Line) (parsers.Sighting, bool) {
@@ -99,9 +98,9 @@ func counted(
 	}
 }
 
-// keep saves the positions in the logs.
-func keep(store *state.Store, at source.Checkpoints, log *slog.Logger) {
+// saveCheckpoints saves the positions in the logs.
+func saveCheckpoints(store *state.Store, at source.Checkpoints, log *slog.Logger) {
 	if err := store.Save("checkpoints", at); err != nil {
-		log.Error("cannot keep how far the logs were read; they are read again after a restart", slog.Any("error", err))
+		log.Error("cannot save how far the logs were read; they are read again after a restart", slog.Any("error", err))
 	}
 }

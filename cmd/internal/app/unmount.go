@@ -19,7 +19,7 @@ import (
 type UnmountOptions struct {
 	DryRun      bool
 	DriversGone []string
-	// Agree asks the operator about what is shown. Waits prints that the hold of the pod runs.
+	// Agree shows the mounts to the operator and asks. Waits prints that the command waits for the hold.
 	Agree func(*reaper.Unmounting) error
 	Waits func(*reaper.Unmounting, time.Duration)
 }
@@ -54,20 +54,20 @@ func (by Person) Unmount(ctx context.Context, cfg config.Config, uid parsers.Pod
 	})
 }
 
-// unmounter reads the mounts by the probe, and has unmount detach them.
+// unmounter reads the mounts with the probe, and detaches them with package unmount.
 type unmounter struct {
 	probe *probe.Probe
 	*unmount.Unmounter
 }
 
-// Mounts reads the mounts of a pod, with the IDs that the kernel never uses again.
+// Mounts returns the mounts of a pod, with their unique IDs.
 func (u unmounter) Mounts(ctx context.Context, uid parsers.PodUID, id policy.DirID) policy.PodMounts {
 	p := u.probe.MountsBelow(ctx, uid)
 	u.Identify(ctx, unmount.Pod{UID: uid, ID: id, Mounts: p.Mounts})
 	return p
 }
 
-// Unmount detaches one mount. If that is busy, it names who keeps it so.
+// Unmount detaches one mount. If it is busy, the outcome names the processes that use it.
 func (u unmounter) Unmount(
 	ctx context.Context, permit policy.Permit, uid parsers.PodUID, id policy.DirID, m policy.Mount, all []policy.Mount,
 ) policy.MountOutcome {
@@ -76,7 +76,7 @@ func (u unmounter) Unmount(
 		if holders := u.probe.Holders(ctx, m); len(holders) > 0 {
 			o.Why += " by " + strings.Join(holders, ", ")
 		} else {
-			o.Why += ", and no process is found that has a file of it open: a mapped file, a loop device or swap may be"
+			o.Why += ", and no process is found that has a file of it open; a mapped file, a loop device or swap may keep it busy"
 		}
 	}
 	return o

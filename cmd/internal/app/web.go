@@ -22,7 +22,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// serveWeb answers HTTP on the listening addresses until stop is called, which waits for the end.
+// serveWeb serves HTTP on the listening addresses until stop is called, which waits for the end.
 func serveWeb(
 	ctx context.Context, cfg config.Config, d *reaper.Daemon, to *publishers, metrics *metricsFile, log *slog.Logger,
 ) (stop func(), err error) {
@@ -79,8 +79,8 @@ func checkWeb(ctx context.Context, cfg config.Config) (note string, err error) {
 
 // reviewServer returns a function that reads which API server reviews tokens. A file that hangs costs one thread.
 func reviewServer(ctx context.Context, which string) func() (*kube.Server, error) {
-	var guard bounded.Guard // which begins one at a time
-	var mu sync.Mutex
+	var guard bounded.Guard
+	var mu sync.Mutex // the guard refuses a second call while one runs
 	return func() (*kube.Server, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -88,7 +88,7 @@ func reviewServer(ctx context.Context, which string) func() (*kube.Server, error
 	}
 }
 
-// askTime limits how long a client waits for the daemon's answer, which does not wait for the look.
+// askTime limits how long a client waits for the daemon's answer. The answer does not wait for the look.
 const askTime = 5 * time.Second
 
 // askLook requests a look from the daemon.
@@ -105,7 +105,7 @@ func askLook(ctx context.Context, asks chan<- func(reaper.Asked)) (fleet.Asked, 
 	return fleet.Asked(a), nil
 }
 
-// NodeName returns the node's name in reports: as it was set, or the host's name as the kubelet writes it.
+// NodeName returns the node's name in reports: the setting, or the host's name as the kubelet writes it.
 func NodeName(cfg config.Config) string {
 	if cfg.NodeName != config.Auto {
 		return cfg.NodeName

@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// isPath reports whether a value is a path. The words auto and none are not, also for a setting without them:
-// they are more probably an error than a file's name.
+// isPath reports whether a value is a path. auto and none never are: for a setting without these words they are more probably
+// an error than a file's name.
 func isPath(v string) bool { return v != "" && v != Auto && v != None }
 
 // problems collects errors, each with the place of its value.
@@ -67,8 +67,7 @@ func (c *Config) checkNumbers(p *problems) {
 		}
 	}
 	if c.Confirm == 0 && c.Hold != 0 {
-		// Without the wait nothing confirms the evidence of the hold: only for tests and demos.
-		p.add("confirm", "0s works only with --hold 0s")
+		p.add("confirm", "0s works only with --hold 0s") // for tests and demos
 	}
 	if c.HoldReported == 0 && c.Hold != 0 {
 		p.add("hold_reported", "0s works only with --hold 0s")
@@ -110,9 +109,9 @@ func (c *Config) checkPaths(p *problems) {
 	}
 }
 
-// remakeTime is the longest time after which a kubelet creates a living pod's directory again. Its pod workers
-// run every 60 to 90 s (syncFrequency with jitter); but a pod that waits for its volumes holds its worker for
-// podAttachAndMountTimeout, 2m3s, and a back-off of 10 to 15 s (seen on 1.30: 165 s from one try to the next).
+// remakeTime is the longest time after which a kubelet creates a living pod's directory again. A pod worker runs every 60 to
+// 90 s (syncFrequency with jitter). A pod that waits for its volumes holds its worker for podAttachAndMountTimeout, 2m3s, and
+// a back-off of 10 to 15 s (seen on 1.30: 165 s from one try to the next).
 const remakeTime = 3 * time.Minute
 
 // Notes lists settings that are allowed and probably a mistake.
@@ -164,8 +163,8 @@ func (c *Config) journald() bool {
 	return slices.Contains(c.LogSources, "journald") || slices.Contains(c.LogSources, Auto)
 }
 
-// checkAsked checks the settings of the kubelet's port and the API server. config check and each look read the files:
-// they may come later.
+// checkAsked checks the settings of the kubelet's port and the API server. It does not read the files, which may be created
+// later: config check and each look do.
 func (c *Config) checkAsked(p *problems) {
 	if c.KubeletClientKey != None && c.KubeletClientCertificate == None {
 		p.add("kubelet_client_key", "kubelet_client_certificate names no file")
@@ -201,8 +200,8 @@ func (c *Config) checkWeb(p *problems) {
 	}
 }
 
-// isHost reports whether net.Listen accepts it before a colon and a port. IPv4 may have brackets: a manifest writes
-// "[$(HOST_IP)]:PORT" for both families.
+// isHost reports whether s is a host that net.Listen accepts. IPv4 may have brackets: a manifest writes "[$(HOST_IP)]:PORT" for
+// both families.
 func isHost(s string) bool {
 	if s == "" || s == "localhost" {
 		return true

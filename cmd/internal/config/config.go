@@ -47,7 +47,7 @@ type Config struct {
 	LogLevel                                                     string
 	LogFormat                                                    string // auto, text, json or journal
 
-	// File is the configuration file that was read, "" where there is none.
+	// File is the configuration file that was read, "" if none was.
 	File    string
 	sources map[string]valueOrigin // where each value came from, by key
 	unused  []string               // notes about flags and sections of the file that have no effect any more
@@ -56,7 +56,7 @@ type Config struct {
 // valueOrigin is where a value came from.
 type valueOrigin struct {
 	text  string // FILE:LINE, "flag --NAME" or how the program found the value
-	named bool   // a flag or the file has the value
+	named bool   // by a flag or the file
 }
 
 const sourceDefault = "default"
@@ -83,8 +83,8 @@ func (c Config) Begins() string {
 // Waive reports whether there is neither kubelet nor runtime here (--runtime-endpoint none).
 func (c Config) Waive() bool { return c.RuntimeEndpoint == None }
 
-// Source returns where the value of a key came from: "flag --NAME", FILE:LINE, "default" (with
-// the reason where no kubelet was found), or "discovered: …".
+// Source returns where the value of a key came from: "flag --NAME", FILE:LINE, "default" (with the reason if no kubelet was
+// found), or "discovered: …".
 func (c Config) Source(key string) string {
 	if s := c.sources[key]; s.text != "" {
 		return s.text
@@ -117,20 +117,17 @@ type Input struct {
 	File  string              // --config
 	Usual string              // the file that is read without File, if it exists
 	Given map[string][]string // the settings' flags as they were given, by flag
-	// Theirs marks File and Given as those of another process: where their relative paths begin is not known.
+	// Theirs marks File and Given as those of another process, whose working directory is unknown.
 	Theirs bool
 	// Discover returns the root directory of the running kubelet and its origin. With ok false, origin is the reason
 	// why an operator must set it.
 	Discover func(context.Context) (dir, origin string, ok bool)
 }
 
-// errRelative is for a relative path of another process.
-var errRelative = errors.New("it is relative to the working directory of another process")
-
-// check returns an error for a name of File or Given that cannot be found from here.
-func (in Input) check(name string) error {
-	if in.Theirs && !filepath.IsAbs(name) {
-		return fmt.Errorf("cannot find %s: %w", name, errRelative)
+// check returns an error for a relative path of another process.
+func (in Input) check(path string) error {
+	if in.Theirs && !filepath.IsAbs(path) {
+		return fmt.Errorf("cannot find %s: it is relative to the working directory of another process", path)
 	}
 	return nil
 }
@@ -208,8 +205,7 @@ func (c *Config) applyFlags(in Input) error {
 	return nil
 }
 
-// OtherNodeRoot reports whether the usual places are below another directory than /. Then nothing of this machine is
-// read or written there.
+// OtherNodeRoot reports whether the usual places are below another directory than /, and so not those of this machine.
 func (c Config) OtherNodeRoot() bool { return c.NodeRoot != "/" }
 
 // usualPlaces puts each default path below the node's root.
@@ -226,8 +222,8 @@ func (c *Config) usualPlaces() {
 	}
 }
 
-// discover sets the root directory of the running kubelet, and the quarantine below it, where no flag and no file
-// has them.
+// discover sets the root directory to that of the running kubelet, and the quarantine below it, unless a flag or the file has
+// them.
 func (c *Config) discover(ctx context.Context, find func(context.Context) (dir, origin string, ok bool)) {
 	if !c.Named("root_dir") && find != nil {
 		dir, origin, ok := find(ctx)

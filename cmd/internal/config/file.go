@@ -23,8 +23,7 @@ import (
 
 const maxConfigFile = 1 << 20
 
-// retiredSection and retiredFlags configured traces, which earlier versions sent. They have no effect; command
-// lines and files that still have them work.
+// retiredSection and retiredFlags configured traces in earlier versions. They are accepted and have no effect.
 const (
 	retiredSection = "tracing"
 	retiredNote    = "no traces are sent any more; remove it"
@@ -32,7 +31,7 @@ const (
 
 var retiredFlags = []string{"tracing-endpoint", "tracing-ca-file"}
 
-// readConfigFile reads a regular file, or /dev/null. Anything else is refused: a FIFO would be waited for.
+// readConfigFile reads a regular file, or /dev/null. It refuses any other: a FIFO would block it.
 func readConfigFile(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -49,8 +48,8 @@ func readConfigFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// applyFile applies the file. An unknown key or value is an error: a typing error in a limit must not remove
-// the limit. It returns all errors together, each with its file and line.
+// applyFile applies the file. An unknown key or value is an error: a misspelt limit must not remove the limit. It returns all
+// errors together, each with its file and line.
 func (c *Config) applyFile(name string, data []byte) error {
 	r := fileReader{c: c, name: name, lines: map[string]int{}}
 	root, err := parseYAML(data)
@@ -66,7 +65,7 @@ func (c *Config) applyFile(name string, data []byte) error {
 	return &exit.Error{Code: exit.UsageCode, Err: errors.Join(r.errs...), Hint: "orphan-reaper config print --config /dev/null lists every key"}
 }
 
-// parseYAML returns the first node of the only document, nil for a file that has no keys.
+// parseYAML returns the root of the only document, nil for a file without keys.
 func parseYAML(data []byte) (*yaml.Node, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
@@ -160,8 +159,8 @@ func (s *Setting) fromYAML(n *yaml.Node) (values []string, err error) {
 	return values, nil
 }
 
-// checkConfigOwner returns an error for a configuration that others than root, or we, can change: it determines which files
-// are removed as root.
+// checkConfigOwner returns an error for a configuration that other users than root and this one can change: it determines
+// which files are removed as root.
 func checkConfigOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -194,15 +193,15 @@ func checkConfigOwner(f *os.File) error {
 	return onlyOurs(dir, in)
 }
 
-// onlyOurs returns an error where another user than root and this one may write to a file, or in a directory.
+// onlyOurs returns an error if another user than root and this one may write to the file or directory.
 func onlyOurs(name string, info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil
 	}
-	theirs := st.Uid != 0 && int(st.Uid) != os.Geteuid() && (st.Uid != overflowUID || !inUserNamespace())
-	group := info.Mode()&0o020 != 0 && st.Gid != 0 && int(st.Gid) != os.Getegid()
-	if !theirs && !group && info.Mode()&0o002 == 0 {
+	byOwner := st.Uid != 0 && int(st.Uid) != os.Geteuid() && (st.Uid != overflowUID || !inUserNamespace())
+	byGroup := info.Mode()&0o020 != 0 && st.Gid != 0 && int(st.Gid) != os.Getegid()
+	if !byOwner && !byGroup && info.Mode()&0o002 == 0 {
 		return nil
 	}
 	quoted := clean.Shell(name)
@@ -211,11 +210,10 @@ func onlyOurs(name string, info fs.FileInfo) error {
 		name, st.Uid, st.Gid, info.Mode().Perm())
 }
 
-// overflowUID is how a user namespace shows a user that it does not have (user_namespaces(7)).
+// overflowUID is the UID in a user namespace of a user that it does not map (user_namespaces(7)).
 const overflowUID = 65534
 
-// inUserNamespace reports whether this is a user namespace without all users: it shows the host's root as
-// nobody.
+// inUserNamespace reports whether this is a user namespace that does not map all users: it shows the host's root as nobody.
 func inUserNamespace() bool {
 	users, err := os.ReadFile("/proc/self/uid_map")
 	return err == nil && !strings.Contains(string(users), " 4294967295")

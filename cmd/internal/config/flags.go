@@ -43,7 +43,7 @@ func (v FlagValue) String() string {
 // Type returns the placeholder of the value in --help.
 func (v FlagValue) Type() string { return v.s.Meta }
 
-// Set checks one value and keeps it.
+// Set checks one value and adds it to the given ones.
 func (v FlagValue) Set(text string) error {
 	values := []string{text}
 	if v.s.List() && len(v.s.Choices) > 0 {
@@ -56,16 +56,16 @@ func (v FlagValue) Set(text string) error {
 	return nil
 }
 
-// CommandLine returns the flags with which another command of this program reads the same node, quoted for a shell:
-// those of this call, except the log's and those that repeat a default or the file. Paths are absolute, so that the
-// command works in another directory.
+// CommandLine returns the flags with which another command of this program acts on the same node, quoted for a shell: those of
+// this call without the log's and without those that repeat a default or the file. Paths are absolute, so that the command
+// works in another directory.
 func (in Input) CommandLine() string {
 	var words []string
-	carry := func(flag, value string) {
+	add := func(flag, value string) {
 		words = append(words, "--"+flag+" "+clean.Shell(clean.Text(value)))
 	}
 	if in.File != "" {
-		carry("config", absolute(in.File))
+		add("config", absolute(in.File))
 	}
 	without, err := in.withoutFlags()
 	for i := range Settings {
@@ -79,20 +79,20 @@ func (in Input) CommandLine() string {
 				*path = absolute(*path)
 			}
 		}
-		if err == nil && slices.Equal(s.Values(&c), s.Values(&without)) && (without.Named(s.Key) || !s.found()) {
+		if err == nil && slices.Equal(s.Values(&c), s.Values(&without)) && (without.Named(s.Key) || !s.discovered()) {
 			continue
 		}
 		for _, value := range s.Values(&c) {
-			carry(s.Flag, value)
+			add(s.Flag, value)
 		}
 	}
 	return strings.Join(words, " ")
 }
 
-// found reports whether the program may use another value than the default where nothing names the setting.
-func (s *Setting) found() bool { return s.isPath() || s.Key == "journal_units" }
+// discovered reports whether the program may use another value than the default if no flag and no file has the setting.
+func (s *Setting) discovered() bool { return s.isPath() || s.Key == "journal_units" }
 
-// absolute returns a path from the root, or the path itself without a working directory.
+// absolute returns the absolute path, or the path itself if there is no working directory.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

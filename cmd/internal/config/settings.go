@@ -49,7 +49,7 @@ var Settings = func() []Setting {
 	all, fields := settings(&c), reflect.ValueOf(&c).Elem()
 	for i := range all {
 		for all[i].index = 0; !fields.Field(all[i].index).CanInterface() || fields.Field(all[i].index).Addr().Interface() != all[i].value; {
-			all[i].index++ // a value that is no field of Config is a panic at each start
+			all[i].index++ // panics for a value that is no field of Config
 		}
 	}
 	return all
@@ -175,7 +175,7 @@ func (s *Setting) field(c *Config) any {
 
 func (s *Setting) isPath() bool { return slices.Contains([]string{"DIR", "FILE", "WHERE"}, s.Meta) }
 
-// paths returns the values of a setting that are paths, to be read and changed.
+// paths returns pointers to the values of a setting that are paths.
 func (s *Setting) paths(c *Config) (paths []*string) {
 	if !s.isPath() {
 		return nil
@@ -193,7 +193,7 @@ func (s *Setting) paths(c *Config) (paths []*string) {
 	return paths
 }
 
-// set writes the values into the configuration. A setting that is no list uses the last value.
+// set sets the values in the configuration. A setting that is no list uses the last value.
 func (s *Setting) set(c *Config, values []string) (err error) {
 	for _, v := range values {
 		if len(s.Choices) > 0 && !slices.Contains(s.Choices, v) {

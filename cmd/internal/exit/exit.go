@@ -1,5 +1,4 @@
-// Package exit has the exit codes of the command line's contract and the errors that carry
-// them, each with a hint on what to do.
+// Package exit has the exit codes of the command line, and errors that carry an exit code and a hint on what to do.
 //
 // It prints nothing and ends no process: main does.
 package exit
@@ -9,7 +8,7 @@ import (
 	"fmt"
 )
 
-// The exit codes of the command line's contract.
+// The exit codes.
 const (
 	DoneCode      = 0
 	FailedCode    = 1
@@ -17,14 +16,14 @@ const (
 	AttentionCode = 3 // done, and something is kept that needs an operator
 )
 
-// Error ends the program with a code and, where Err is set, a message.
+// Error is an error with an exit code. If Err is nil, it has no message.
 type Error struct {
 	Code int
 	Err  error
 	Hint string // what to do about it
 }
 
-// Error returns the message, or the code where there is none.
+// Error returns the message, or the code if there is none.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)
@@ -35,7 +34,7 @@ func (e *Error) Error() string {
 // Unwrap returns the error behind the code.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Attention returns the error that has the exit code of what needs an operator, and no message.
+// Attention returns an error with AttentionCode and no message if an operator is needed, else nil.
 func Attention(needed bool) error {
 	if !needed {
 		return nil

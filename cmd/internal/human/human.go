@@ -1,6 +1,4 @@
-// Package human formats values for people: sizes, durations, times, counts, and lines of a width.
-//
-// It is pure: a string or a number in, a string out. It has no text about pods.
+// Package human formats values for people: sizes, durations, times, counts, and lines of a width. Its functions are pure.
 package human
 
 import (
@@ -10,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Size writes bytes as people read them, in binary units.
+// Size returns a number of bytes in binary units.
 func Size(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -40,7 +38,7 @@ func Span(d time.Duration) string {
 	return s
 }
 
-// Age writes how long something is, in its one or two largest units.
+// Age returns a duration in its one or two largest units.
 func Age(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -55,7 +53,7 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// Count writes a number with its noun: "1 pod", "2 pods", "1 entry", "2,000 entries".
+// Count returns a number with its noun: "1 pod", "2 pods", "1 entry", "2,000 entries".
 func Count[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -63,8 +61,8 @@ func Count[N int | int64](n N, noun string) string {
 	if stem, ok := strings.CutSuffix(noun, "y"); ok {
 		return Thousands(n) + " " + stem + "ies"
 	}
-	for _, hiss := range [...]string{"s", "x", "ch", "sh"} {
-		if strings.HasSuffix(noun, hiss) {
+	for _, sibilant := range [...]string{"s", "x", "ch", "sh"} {
+		if strings.HasSuffix(noun, sibilant) {
 			return Thousands(n) + " " + noun + "es"
 		}
 	}
@@ -79,15 +77,15 @@ func Plural[N int | int64](n N, one, many string) string {
 	return many
 }
 
-// Verb writes a number with its verb: "1 waits", "2 wait".
+// Verb returns a number with its verb: "1 waits", "2 wait".
 func Verb[N int | int64](n N, one, many string) string {
 	return Thousands(n) + " " + Plural(n, one, many)
 }
 
-// When writes a time for people, in UTC as the records have it.
+// When returns a time in UTC, as the records have it.
 func When(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// Clock writes the time of day, in UTC, and the date where that is not today's.
+// Clock returns the time of day in UTC, with the date if it is not today.
 func Clock(t, now time.Time) string {
 	t, now = t.UTC(), now.UTC()
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
@@ -96,7 +94,7 @@ func Clock(t, now time.Time) string {
 	return t.Format("2006-01-02 15:04 UTC")
 }
 
-// Thousands writes a number with a comma every three digits.
+// Thousands returns a number with a comma every three digits.
 func Thousands[N int | int64](n N) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -105,19 +103,19 @@ func Thousands[N int | int64](n N) string {
 	return s
 }
 
-// Pad fills s with spaces up to width columns, and leaves one space at least.
+// Pad fills s with spaces up to width columns, with at least one space.
 func Pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(1, width-utf8.RuneCountInString(s)))
 }
 
-// unbroken stands for a space at which no line ends.
+// unbroken stands for a space at which Wrap breaks no line.
 const unbroken = "\x00"
 
-// Unbroken marks text, as a command, so that Wrap leaves it whole, even where it is longer than a line.
+// Unbroken marks text, such as a command, so that Wrap does not break it, even if it is longer than a line.
 func Unbroken(text string) string { return strings.ReplaceAll(text, " ", unbroken) }
 
-// Wrap breaks text into lines of at most width columns, at spaces, and at slashes or
-// anywhere in words that are longer than a line. It returns one line at least.
+// Wrap breaks text into lines of at most width columns, at spaces. It breaks longer words at slashes, or anywhere. It returns at
+// least one line.
 func Wrap(text string, width int) []string {
 	width = max(width, 10)
 	var lines []string
@@ -142,8 +140,7 @@ func Wrap(text string, width int) []string {
 	return lines
 }
 
-// cutAt returns where to cut a word: after the last slash that fits, so that names stay
-// whole, else at the width.
+// cutAt returns where to cut a word: after the last slash that fits, else at the width.
 func cutAt(word string, width int) int {
 	end := 0
 	for range width {

@@ -29,7 +29,7 @@ type cniView struct {
 	Facts       map[string]policy.Fact `json:"facts"`
 	Bytes       int64                  `json:"bytes"`
 	Broken      bool                   `json:"broken,omitempty"`
-	Runtime     string                 `json:"runtime,omitempty"` // of a broken one: whose teardown it may hinder
+	Runtime     string                 `json:"runtime,omitempty"` // whose teardown a broken file may hinder
 	Error       string                 `json:"error,omitempty"`
 }
 
@@ -45,8 +45,7 @@ func viewCNIFile(f *cni.File, d policy.Decision, why []policy.Why) cniView {
 	return v
 }
 
-// viewCNI returns the results of a sweep over the CNI directories, sorted by path. They include outcomes of
-// earlier sweeps, whose files the last one no longer saw.
+// viewCNI returns the files of a sweep over the CNI directories, sorted by path, with files that earlier sweeps removed.
 func viewCNI(r *cni.Report, show Show) []cniView {
 	ended := map[string]*cni.File{}
 	for i := range r.Outcomes {
@@ -100,11 +99,10 @@ type cniTotalsView struct {
 	// More is how many of them are not listed.
 	More int64    `json:"more"`
 	Undo []string `json:"undo,omitempty"` // the commands that restore the removed files
-	left int64    // of the files judged last, those that are still there
+	left int64    // of the files judged last, how many still exist
 }
 
-// totalCNI counts the files. Those that earlier looks of a sweep removed are no longer among the verdicts of
-// its last one.
+// totalCNI counts the files. The verdicts are those of the last look, without files that earlier looks of a sweep removed.
 func totalCNI(r *cni.Report, listed int) cniTotalsView {
 	c := &r.Census
 	t := cniTotalsView{
@@ -116,7 +114,7 @@ func totalCNI(r *cni.Report, listed int) cniTotalsView {
 	return t
 }
 
-// cniSums returns how many files there are of each verdict or, after a sweep, of each outcome, and how to undo it.
+// cniSums returns the number of files with each verdict or, after a sweep, with each outcome, and how to undo that.
 func (v *Report) cniSums() []string {
 	t := v.CNITotals
 	if t.Files == 0 {
@@ -157,7 +155,7 @@ var cniNouns = map[cni.Kind]string{
 
 const mostRows = 40
 
-// cniGroup is the files that have one row: a node that leaks has thousands that differ in their names only.
+// cniGroup is the files in one row. A node that leaks has thousands that differ only in their names.
 type cniGroup struct {
 	*cniView
 	word  string
@@ -206,7 +204,7 @@ func (v *Report) cniRows() (rows []Row) {
 	return rows
 }
 
-// row is a group's line: with the path of one file, or the directory of several.
+// row returns a group's row, with the path of one file, or the directory of several.
 func (g *cniGroup) row() Row {
 	person := cni.OutlookOf(g.Verdict, g.Why) == policy.OutlookPerson
 	r := Row{Word: g.word, Colour: colourOf(g.word, person), Title: "cni", Name: clean.Text(g.Network), Bytes: g.bytes, Reasons: g.Reasons}

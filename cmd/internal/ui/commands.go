@@ -11,11 +11,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Place is where a pod's things are: the directories and the node, "" where its name is not known.
+// Place has the directories and the node's name, "" if unknown, for commands.
 type Place struct{ PodsDir, QuarantineDir, Node string }
 
-// Commands are for an operator to paste: Look inspects the reason's cause and changes nothing, and Then ends
-// it, if the pod is gone.
+// Commands are commands for an operator to paste: those of Look inspect a reason's cause and change nothing, and those of Then
+// remove it, for a pod that is gone.
 type Commands struct{ Look, Then []string }
 
 // Commands fills in the commands of a reason for one pod.
@@ -26,9 +26,9 @@ func (x Place) Commands(e *policy.Evidence, r policy.Reason) Commands {
 
 var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 
-// fill replaces the placeholders of commands by one pod's values, quoted for a shell: in one pass, so that no value
-// becomes part of another. A placeholder with several values makes several commands. One without a value, or with one
-// that must not be pasted, makes none.
+// fill replaces the placeholders of commands with one pod's values, quoted for a shell. It does so in one pass, so that no
+// placeholder in a value is replaced. A placeholder with several values makes several commands. One without a value, or with a
+// value that must not be pasted, makes none.
 func (x Place) fill(e *policy.Evidence, templates []string) (commands []string) {
 	for _, template := range templates {
 		n, values := 1, map[string][]string{}
@@ -50,7 +50,7 @@ func (x Place) fill(e *policy.Evidence, templates []string) (commands []string) 
 func (x Place) values(e *policy.Evidence, name string) (values []string) {
 	uid := string(e.UID)
 	switch name {
-	case "{entry}": // of a name that is no pod's
+	case "{entry}": // whose name is no UID
 		if uid == "" {
 			return []string{paste(x.PodsDir + "/" + e.Name)}
 		}
@@ -102,7 +102,7 @@ func (x Place) values(e *policy.Evidence, name string) (values []string) {
 	return values
 }
 
-// paste returns a name quoted for a shell, "" where it would move a terminal.
+// paste returns a name quoted for a shell, "" if it contains unprintable characters.
 func paste(name string) string {
 	if name == "" || clean.Text(name) != name {
 		return ""
@@ -117,7 +117,7 @@ func Drivers(files map[string]string) (names []string) {
 			Driver string `json:"driverName"`
 		}
 		if err := json.Unmarshal([]byte(files[path]), &vol); err != nil {
-			continue // it is shown as it is, and not as a command
+			continue
 		}
 		if name := paste(vol.Driver); name != "" && !slices.Contains(names, name) {
 			names = append(names, name)

@@ -3,6 +3,6 @@
 // ledger returned, JSON encodes it, and a method of Printer writes it as text. Reasons is the one table of what
 // each reason means, what to do about it, and the commands for that.
 //
-// It opens nothing and reads no clock: the time comes with the Context. It writes only to the streams that it
-// was given. Names and keys are the command line's contract (docs/json.md).
+// It opens nothing, reads no clock (the time is in the Context), and writes only to the given streams. Users rely on the JSON
+// keys (docs/json.md).
 package ui

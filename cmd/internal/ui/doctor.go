@@ -12,28 +12,28 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// Doctor is the content of doctor's screen: why a kubelet complains, and what an operator has to do. Package summary decides what
-// becomes of a pod, and whether an operator has something to do.
+// Doctor is the content of doctor's screen: why a kubelet complains, and what an operator has to do. Package summary decides
+// that.
 type Doctor struct {
 	NeedsPerson bool              `json:"needs_person"`
-	Looked      bool              `json:"looked"` // false where the pods directory could not be read
+	Looked      bool              `json:"looked"` // false if the pods directory could not be read
 	Complaints  complaints        `json:"complaints"`
-	Pods        []complained      `json:"pods"`
+	Pods        []complainedPod   `json:"pods"`
 	Living      int               `json:"living"` // pod directories of pods that live
 	Daemon      summary.Daemon    `json:"daemon"`
 	Stops       *policy.Why       `json:"stops,omitempty"` // what stops all removal
 	Todo        []Todo            `json:"todo"`
 	Globals     []GlobalMount     `json:"global_mounts,omitempty"`
 	Leftovers   []policy.Leftover `json:"leftovers"`
-	Aging       *aging            `json:"aging,omitempty"` // nil where nothing is purged by itself
+	Aging       *aging            `json:"aging,omitempty"` // nil if nothing is purged automatically
 	Missing     []string          `json:"missing"`
 	Errors      []string          `json:"errors"`
 
-	c          *summary.Case
-	now        time.Time
-	place      Place
-	elsewhere  string // what contradicts the running kubelet: these may not be its pods
-	unattended bool   // the first thing to do is to have something remove eligible pods
+	c             *summary.Case
+	now           time.Time
+	place         Place
+	contradiction string // between a setting and the running kubelet: these may not be its pods
+	unattended    bool   // the first thing to do is to start a daemon or a sweep
 }
 
 type complaints struct {
@@ -48,8 +48,8 @@ type complaints struct {
 	Sources  []summary.Source `json:"sources"`
 }
 
-// complained is one pod that the kubelet complains of, or that is left.
-type complained struct {
+// complainedPod is a pod that the kubelet complains about, or an orphan.
+type complainedPod struct {
 	UID        string          `json:"uid"`
 	Namespace  string          `json:"namespace"`
 	Name       string          `json:"name"`
@@ -66,7 +66,7 @@ type complained struct {
 
 	unread bool
 	recent bool   // the kubelet may have reported it just now
-	ends   string // what has to end before it can be removed, "" for nothing but time
+	ends   string // what has to end before it can be removed, "" if only time has to pass
 }
 
 // Todo is one thing that an operator has to do, with the commands for it.
@@ -75,7 +75,7 @@ type Todo struct {
 	Commands []string `json:"commands"`
 }
 
-// aging is the emptyDir content that is purged from the quarantine by itself, with the commands that keep it.
+// aging is the emptyDir content that is purged from the quarantine automatically, with the commands that keep it.
 type aging struct {
 	UIDs       []parsers.PodUID `json:"uids"` // in the order in which they are purged
 	Bytes      int64            `json:"bytes"`
@@ -83,11 +83,11 @@ type aging struct {
 	Commands   []string         `json:"commands"`
 }
 
-// NewDoctor shows a diagnosis.
+// NewDoctor makes the screen for a case.
 func NewDoctor(c summary.Case, x Context) Doctor {
 	d := summary.Diagnose(c)
 	v := Doctor{
-		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []complained{}, Todo: []Todo{},
+		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []complainedPod{}, Todo: []Todo{},
 		Missing: []string{}, Errors: append([]string{}, c.Look.Errors...), Globals: GlobalMounts(&c.Look, x), c: &c, now: x.Now.Wall, place: x.Place,
 	}
 	v.Leftovers = append([]policy.Leftover{}, c.Leftovers...)
@@ -101,7 +101,7 @@ func NewDoctor(c summary.Case, x Context) Doctor {
 		v.Stops = &d.Stops
 	}
 	if c.Looked && c.Node.Agrees.Truth == policy.No {
-		v.elsewhere = c.Node.Agrees.Detail
+		v.contradiction = c.Node.Agrees.Detail
 	}
 	all := summary.Total(c.Said)
 	message := strings.ReplaceAll(all.Words, x.PodsDir+"/"+string(all.UID)+"/", "…/") // the UID is in it already
@@ -134,12 +134,11 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-func newPod(p *summary.Pod, now time.Time) complained {
-	v := complained{
+func newPod(p *summary.Pod, now time.Time) complainedPod {
+	v := complainedPod{
 		UID: string(p.UID), Lines: p.Said.Lines, LastHour: p.Said.LastHour, First: timeOrNil(p.Said.First), Last: timeOrNil(p.Said.Last),
 		Fate: p.Fate, Reasons: []policy.Reason{},
 	}
-	// The kubelet's garbage collection of sandboxes runs each minute, and a line of klog has no certain time.
 	v.recent = p.Said.Now || p.Said.Last.IsZero() || now.Sub(p.Said.Last) < quietFor
 	if e := p.Evidence; e != nil {
 		v.Namespace, v.Name, v.Bytes, v.unread = e.Namespace, e.PodName, p.Bytes, e.Unread
@@ -156,7 +155,7 @@ func newPod(p *summary.Pod, now time.Time) complained {
 	return v
 }
 
-// sentence returns what will happen to a pod, in one sentence.
+// sentence describes the state of a pod in one sentence.
 func sentence(p *summary.Pod, recent bool) string {
 	switch {
 	case p.Fate == summary.Lives && recent:
@@ -188,8 +187,8 @@ var ofNode = []policy.Reason{
 	policy.ReasonObserve, policy.ReasonSpread, policy.ReasonBreaker, policy.ReasonNamespaces, policy.ReasonContradiction,
 }
 
-// mainReason returns the reason that an operator needs first: mounted, else restored, else the first that does
-// not end by itself, and of those the first that needs an operator.
+// mainReason returns the most important reason for an operator: mounted, then restored, then one that needs an operator, then
+// another one that does not end by itself.
 func mainReason(p *summary.Pod) policy.Reason {
 	rank := func(r policy.Reason) int {
 		o := r.Outlook()
@@ -221,7 +220,7 @@ func (v *Doctor) missing() {
 			add(s.Name + " could not be read: " + s.Problem)
 		}
 	}
-	if v.deaf() && len(v.Missing) == 0 {
+	if v.noLogRead() && len(v.Missing) == 0 {
 		for _, s := range v.c.Sources {
 			add(s.Name + " does not exist")
 		}
@@ -245,7 +244,7 @@ func (v *Doctor) missing() {
 	}
 }
 
-func (v *Doctor) deaf() bool {
+func (v *Doctor) noLogRead() bool {
 	return !slices.ContainsFunc(v.c.Sources, func(s summary.Source) bool { return s.Read })
 }
 
@@ -254,10 +253,10 @@ type podSum struct {
 	bytes int64
 }
 
-// String returns the sum, and what becomes of it.
+// String returns the number of pods and their size.
 func (s podSum) String() string { return human.Count(s.pods, "pod") + " (" + human.Size(s.bytes) + ")" }
 
-func (v *Doctor) sumOf(one func(*complained) bool) (s podSum) {
+func (v *Doctor) sumOf(one func(*complainedPod) bool) (s podSum) {
 	for i := range v.Pods {
 		if one(&v.Pods[i]) {
 			s.pods++

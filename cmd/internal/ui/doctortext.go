@@ -13,10 +13,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// The screen is for a reader without time: usually at most 24 lines. What needs no action and answers no question is
-// only in JSON. A command has a line of its own, which no terminal's width breaks, so that it can be pasted.
+// The screen usually has at most 24 lines. What needs no action is only in JSON. Each command has its own unbroken line, so
+// that it can be pasted.
 
-// What doctor shows at the most, of each kind.
+// Limits of the screen.
 const (
 	mostMessage  = 3 // lines of the kubelet's message
 	mostPods     = 4
@@ -25,8 +25,7 @@ const (
 	mostMissing  = 4
 )
 
-// quietFor is how long the kubelet is silent when it has nothing to complain of any more: otherwise it repeats itself
-// every 2 s.
+// quietFor is the silence after which the kubelet's complaints have ended. It repeats them every 2 s.
 const quietFor = 5 * time.Minute
 
 // doctorPrinter writes the screen as text.
@@ -39,8 +38,8 @@ func (p doctorPrinter) write(v *Doctor) {
 	if !v.Looked && v.c.Root && len(v.Errors) > 0 {
 		p.Para("", p.Paint(Red, clean.Text(v.Errors[len(v.Errors)-1])+"."))
 	}
-	if v.elsewhere != "" {
-		p.Para("", p.Paint(Red, "A setting contradicts the running kubelet: "+clean.Text(v.elsewhere)))
+	if v.contradiction != "" {
+		p.Para("", p.Paint(Red, "A setting contradicts the running kubelet: "+clean.Text(v.contradiction)))
 	}
 	p.complaints(v)
 	p.pods(v)
@@ -55,7 +54,7 @@ func (p doctorPrinter) write(v *Doctor) {
 func (p doctorPrinter) complaints(v *Doctor) {
 	c := &v.Complaints
 	switch {
-	case c.Lines == 0 && v.deaf():
+	case c.Lines == 0 && v.noLogRead():
 		p.Para("", p.Paint(Yellow, "What the kubelet complains of is not known: no log could be read."))
 		return
 	case c.Lines == 0 && !c.Now:
@@ -68,10 +67,10 @@ func (p doctorPrinter) complaints(v *Doctor) {
 	}
 	p.Printf("%s\n", p.Paint(Bold, "The kubelet "+verb+" of "+human.Count(c.Pods, "pod")+":"))
 	p.cut("  ", "  ", Red, c.Message)
-	p.Para("", v.often())
+	p.Para("", v.frequency())
 }
 
-// cut writes at most mostMessage lines of a text, those after the first behind hang.
+// cut writes at most mostMessage lines of a text. Lines after the first are indented by hang.
 func (p doctorPrinter) cut(indent, hang string, c Colour, text string) {
 	lines := human.Wrap(text, p.TextColumns()-len(hang))
 	if len(lines) > mostMessage {
@@ -84,7 +83,7 @@ func (p doctorPrinter) cut(indent, hang string, c Colour, text string) {
 	}
 }
 
-// read names the logs that were read.
+// read returns the names of the logs that were read.
 func (v *Doctor) read() string {
 	var words []string
 	for _, s := range v.Complaints.Sources {
@@ -99,20 +98,20 @@ func (v *Doctor) read() string {
 	return strings.Join(words, " and ")
 }
 
-// stopped reports whether the complaints have ended: the last one is old, or nothing that it named is left.
+// stopped reports whether the complaints have ended: the last one is old, or none of the named pods is left.
 func (v *Doctor) stopped() bool {
 	last := v.Complaints.Last
-	if v.Complaints.Now || v.elsewhere != "" {
+	if v.Complaints.Now || v.contradiction != "" {
 		return false
 	}
-	left := slices.ContainsFunc(v.Pods, func(p complained) bool {
+	left := slices.ContainsFunc(v.Pods, func(p complainedPod) bool {
 		return p.Lines > 0 && p.Fate != summary.Gone && (p.Fate != summary.Lives || p.recent)
 	})
 	return last != nil && v.now.Sub(*last) > quietFor || v.Looked && !left
 }
 
-// often returns how often the kubelet complains, since when, and whether it still does.
-func (v *Doctor) often() string {
+// frequency describes how often the kubelet complains, since when, and whether it still does.
+func (v *Doctor) frequency() string {
 	c := &v.Complaints
 	text := human.Count(c.LastHour, "line") + " in the last hour"
 	if c.Untimed > c.Lines/2 || c.LastHour == 0 {
@@ -134,7 +133,7 @@ func (v *Doctor) often() string {
 	return text + "."
 }
 
-// pods writes the pods that are there, two lines each, and how many are not there any more.
+// pods writes two lines for each pod on disk, and the number of pods that are gone.
 func (p doctorPrinter) pods(v *Doctor) {
 	if !v.Looked {
 		return
@@ -146,7 +145,7 @@ func (p doctorPrinter) pods(v *Doctor) {
 	const uidWidth, sizeWidth = 38, 8
 	name := min(p.Columns-2-uidWidth-sizeWidth, 60)
 	p.Heading("What lies there")
-	here := slices.DeleteFunc(slices.Clone(v.Pods), func(pod complained) bool { return pod.Fate == summary.Gone })
+	here := slices.DeleteFunc(slices.Clone(v.Pods), func(pod complainedPod) bool { return pod.Fate == summary.Gone })
 	for i, pod := range here {
 		if i == mostPods {
 			p.Printf("  … and %s: orphan-reaper scan\n", human.Count(len(here)-i, "more pod"))
@@ -160,14 +159,14 @@ func (p doctorPrinter) pods(v *Doctor) {
 		p.Printf("  %s%s%*s\n", human.Pad(human.Short(pod.UID, uidWidth-2), uidWidth), human.Pad(full, max(name, 2)), sizeWidth, size)
 		p.Para("    ", pod.Says)
 	}
-	if gone := len(v.Pods) - len(here); gone > 0 && v.elsewhere == "" { // what is not here may be where the kubelet has its pods
+	if gone := len(v.Pods) - len(here); gone > 0 && v.contradiction == "" { // what is not here may be where the kubelet has its pods
 		p.Para("  ", human.Count(gone, "pod")+" that it named "+human.Plural(gone, "is", "are")+" gone, or in quarantine.")
 	}
 }
 
 // removal writes what is removed without an operator, and when, or what stops that.
 func (p doctorPrinter) removal(v *Doctor) {
-	if s := v.sumOf(func(p *complained) bool { return p.Fate == summary.Stopped }); s.pods > 0 {
+	if s := v.sumOf(func(p *complainedPod) bool { return p.Fate == summary.Stopped }); s.pods > 0 {
 		why := v.Stops.Detail
 		if v.Stops.Reason == policy.ReasonBreaker {
 			why, _, _ = strings.Cut(why, ";") // what to do about it is below, as commands
@@ -182,7 +181,7 @@ func (p doctorPrinter) removal(v *Doctor) {
 	}
 	p.Heading("What is removed automatically")
 	text := eligible + "."
-	if v.now.Sub(v.Daemon.Since) < time.Hour && v.sumOf(func(p *complained) bool { return p.Fate == summary.Goes }).pods > 1 {
+	if v.now.Sub(v.Daemon.Since) < time.Hour && v.sumOf(func(p *complainedPod) bool { return p.Fate == summary.Goes }).pods > 1 {
 		text += " After its start the daemon moves one pod, and the others once that one has shown no sign of life in quarantine."
 	}
 	if from := v.Daemon.EnforcesFrom; !from.IsZero() {
@@ -195,7 +194,7 @@ func (p doctorPrinter) removal(v *Doctor) {
 func (v *Doctor) eligible() string {
 	var parts []string
 	due := time.Duration(-1)
-	byTime := v.sumOf(func(p *complained) bool {
+	byTime := v.sumOf(func(p *complainedPod) bool {
 		if p.Fate != summary.Goes || p.ends != "" {
 			return false
 		}
@@ -218,7 +217,7 @@ func (v *Doctor) eligible() string {
 		parts = append(parts, byTime.String()+when)
 	}
 	ends := ""
-	used := v.sumOf(func(p *complained) bool {
+	used := v.sumOf(func(p *complainedPod) bool {
 		if p.Fate == summary.Goes {
 			ends = cmp.Or(p.ends, ends)
 		}
@@ -233,7 +232,7 @@ func (v *Doctor) eligible() string {
 	return strings.Join(parts, "; ")
 }
 
-// quarantine writes what is purged from the quarantine by itself, how that is kept, and what waits for a decision.
+// quarantine writes what is purged from the quarantine automatically, how to keep it, and what waits for a decision.
 func (p doctorPrinter) quarantine(v *Doctor) {
 	if a := v.Aging; a != nil {
 		pods := len(a.UIDs)
@@ -248,21 +247,21 @@ func (p doctorPrinter) quarantine(v *Doctor) {
 			when += ", if a daemon or a sweep enforces"
 		}
 		p.Gap()
-		p.Para("", whose(pods)+human.Plural(pods, " emptyDir", " emptyDirs")+" ("+human.Size(a.Bytes)+") "+human.Plural(pods, "is", "are")+
+		p.Para("", possessive(pods)+human.Plural(pods, " emptyDir", " emptyDirs")+" ("+human.Size(a.Bytes)+") "+human.Plural(pods, "is", "are")+
 			" permanently removed"+when+". To keep "+it+":")
 		p.commands(a.Commands, "quarantine list")
 	}
 	if v.c.DataPods > 0 {
 		p.Gap()
-		p.Para("", whose(v.c.DataPods)+" data ("+human.Size(v.c.DataBytes)+") "+human.Plural(v.c.DataPods, "waits", "wait")+
+		p.Para("", possessive(v.c.DataPods)+" data ("+human.Size(v.c.DataBytes)+") "+human.Plural(v.c.DataPods, "waits", "wait")+
 			" in quarantine for your decision:")
 		p.commands([]string{"orphan-reaper quarantine list"}, "")
 	}
 }
 
-func whose(pods int) string { return human.Count(pods, "pod") + human.Plural(pods, "'s", "'") }
+func possessive(pods int) string { return human.Count(pods, "pod") + human.Plural(pods, "'s", "'") }
 
-// commands writes commands, each on a line of its own, and names the command that has those that are too many.
+// commands writes each command on its own line. If there are too many, it names the command that shows the rest.
 func (p doctorPrinter) commands(commands []string, rest string) {
 	for i, c := range commands {
 		if i == mostCommands {

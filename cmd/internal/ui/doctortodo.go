@@ -75,14 +75,14 @@ func (v *Doctor) todoFor(p *summary.Pod, reason policy.Reason) (text, command st
 	return brief.Do, cmp.Or(brief.Command, "orphan-reaper explain "+string(p.UID))
 }
 
-// strays names the entries of the pods directory that are no pod's.
+// strays adds the entries of the pods directory whose names are no UIDs.
 func (v *Doctor) strays(names []string) {
 	if len(names) == 0 {
 		return
 	}
 	t := Todo{Text: human.Count(len(names), "name") + " in the pods directory " + human.Plural(len(names), "is no pod's", "are no pods'") +
 		". orphan-reaper never touches such a thing. See whose it is, and move it elsewhere"}
-	for _, name := range names { // a name that must not be pasted has none
+	for _, name := range names { // a name that must not be pasted has no command
 		t.Commands = append(t.Commands, v.place.Commands(&policy.Evidence{Name: name}, policy.ReasonInvalidUID).Look...)
 	}
 	if len(t.Commands) < len(names) || len(names) > mostCommands {
@@ -93,7 +93,7 @@ func (v *Doctor) strays(names []string) {
 	v.Todo = append(v.Todo, t)
 }
 
-// unattended returns what removes the eligible pods where no daemon is known to run.
+// unattended returns what removes the eligible pods if no daemon is known to run.
 func unattended(d summary.Daemon, pods int) Todo {
 	state, sweeps := Absent(d)
 	if sweeps {

@@ -39,8 +39,8 @@ type HistoryEntry struct {
 	Undo    string                  `json:"undo"`
 }
 
-// NewExplanation collects a report's data of one pod; done are the ledger's records of it. Without a UID it
-// describes the entry of the pods directory of this name, which is no pod's.
+// NewExplanation collects a report's data about one pod; done are the ledger's records of it. Without a UID it describes the
+// entry of the pods directory with this name.
 func NewExplanation(r reaper.Report, c Context, uid parsers.PodUID, name string, done []policy.Record) Explanation {
 	x := Explanation{Report: NewReport(r, c, Show{}), Advice: []Advice{}, History: []HistoryEntry{}, context: c, uid: uid, done: done}
 	other := func(pod podView) bool { return pod.UID != string(uid) || uid == "" && pod.evidence.Name != name }
@@ -69,7 +69,7 @@ func NewExplanation(r reaper.Report, c Context, uid parsers.PodUID, name string,
 	return x
 }
 
-// Empty reports whether there is nothing of the pod.
+// Empty reports whether neither the node nor the ledger has the pod.
 func (x Explanation) Empty() bool { return len(x.pods) == 0 && len(x.entries) == 0 && len(x.done) == 0 }
 
 // NeedsPerson reports whether an operator should look at the pod: it is kept, or is in quarantine in conflict.
@@ -78,7 +78,7 @@ func (x Explanation) NeedsPerson() bool {
 		slices.ContainsFunc(x.pods, func(pod *podView) bool { return pod.outlook() == policy.OutlookPerson })
 }
 
-// object returns m, or an empty map where it is nil: JSON has no null objects here.
+// object returns m, or an empty map if m is nil: the JSON has no null objects.
 func object[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}

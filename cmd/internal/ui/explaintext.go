@@ -62,7 +62,7 @@ func (x explainer) holds(rs []policy.Residue) {
 	x.line("holds", human.Size(sum.Bytes)+" in "+human.Count(sum.Entries, "entry"))
 }
 
-// pod writes all that the look has of one pod.
+// pod writes what the look found about one pod.
 func (x explainer) pod(pod *podView) {
 	e := pod.evidence
 	x.head(pod.title(), policy.FullName(e.Namespace, e.PodName))
@@ -125,7 +125,7 @@ func (x explainer) sandbox(s policy.Sandbox) string {
 	return text
 }
 
-// summary is the verdict in a sentence.
+// summary returns the verdict as a sentence.
 func (x explainer) summary(pod *podView) string {
 	sweep := sweepCommand + " " + pod.UID
 	switch {
@@ -150,7 +150,7 @@ func (x explainer) summary(pod *podView) string {
 	return "Kept. Each reason by itself is enough:"
 }
 
-// reasons writes each reason: the finding, its meaning, the action and, each once, the commands for that.
+// reasons writes each reason: the finding, its meaning, the action, and the commands for that, each command once.
 // ReasonWaived keeps no pod: it describes how the pod was judged.
 func (x explainer) reasons(why []policy.Why, e *policy.Evidence, commands bool) {
 	shown, waived := map[string]bool{}, ""
@@ -194,11 +194,11 @@ func (x explainer) reasons(why []policy.Why, e *policy.Evidence, commands bool) 
 	}
 }
 
-// facts writes the facts with their values, where they were read and what was found there; of the node those that are not as
-// they should be.
+// facts writes each fact with its value, its source and what was found there. Of the node it writes only the facts that are not
+// Yes.
 func (x explainer) facts(pod *podView) {
-	x.Heading("What was looked at")
-	var plain []string // no by this fact, and nothing to add
+	x.Heading("Facts")
+	var plain []string // facts that are No, without a detail
 	write := func(name string, f policy.Fact) {
 		c := Colour("")
 		if f.Truth == policy.Unknown {
@@ -243,7 +243,7 @@ func (x explainer) facts(pod *podView) {
 	}
 }
 
-// residue writes what each thing in the pod's directory is and, with fates, what becomes of each class.
+// residue writes the class of each path in the pod's directory and, with fates, what becomes of each class.
 func (x explainer) residue(heading string, rs []policy.Residue, fates bool) {
 	if len(rs) == 0 {
 		return
@@ -306,7 +306,7 @@ func (x explainer) entry(e *policy.EntryState) {
 		x.Heading("Why it was moved to quarantine")
 		x.reasons(e.Why, &policy.Evidence{UID: e.UID}, false)
 	}
-	x.taken("What is gone", e.Taken)
+	x.removed("What is gone", e.Taken)
 	if !gone {
 		x.residue("What is left, and what becomes of it", e.Left, true)
 	}
@@ -325,7 +325,7 @@ func (x explainer) entry(e *policy.EntryState) {
 	}
 }
 
-func (p *Printer) taken(heading string, taken map[string]policy.Tally) {
+func (p *Printer) removed(heading string, taken map[string]policy.Tally) {
 	if len(taken) == 0 {
 		return
 	}

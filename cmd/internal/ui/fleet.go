@@ -10,7 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// mostFleetPods bounds the pods of all nodes together: 5,000 nodes may have 100 each. The second half has one of each node.
+// mostFleetPods bounds the pods of all nodes together: 5,000 nodes may have 100 each. In the second half each node has only
+// one.
 const mostFleetPods = 10_000
 
 // FleetList lists the orphans that the nodes of a fleet reported.
@@ -24,19 +25,19 @@ type FleetList struct {
 	Notes  []string       `json:"notes"`
 
 	scope    FleetScope
-	reported bool                      // made from the nodes' reports, without a request to them
-	noReport bool                      // no node has, and which nodes there are is not known
-	hosts    map[string]string         // of the addresses that the operator gave no name
+	reported bool                      // made from OrphanReports, without a request to the nodes
+	noReport bool                      // no node has reported, and the nodes are unknown
+	hosts    map[string]string         // by URL, for addresses that were given without a node's name
 	sums     map[report.Sum]report.Sum // by their subject
 }
 
 // FleetScope selects the nodes and pods that are shown; the sums are always those of all.
 type FleetScope struct {
 	All            bool   // every node and every pod
-	NeedsPerson    bool   // of the nodes only those that need an operator
-	Reason, Driver string // only nodes and pods that have it, "" for all
-	Namespace      string // only pods of it, and their nodes
-	MinBytes       int64  // only nodes with as much
+	NeedsPerson    bool   // only nodes that need an operator
+	Reason, Driver string // only nodes and pods with it, "" for all
+	Namespace      string // only its pods, and their nodes
+	MinBytes       int64  // only nodes with at least as many bytes
 	Sort           string // one of FleetOrders
 	Top            int    // how many nodes are shown; 0 shows all
 }
@@ -48,11 +49,11 @@ var FleetOrders = []string{"worst", "name", "pods", "bytes"}
 type FleetTotals struct {
 	Nodes     int `json:"nodes"`
 	Answered  int `json:"answered"`
-	Observing int `json:"observing"` // by their mode, or since they lack something
+	Observing int `json:"observing"` // by their mode, or because something is missing
 	Breakers  int `json:"breakers"`
-	// WouldReap is how many of Reap are on nodes in mode observe: in mode enforce they would go.
+	// WouldReap is how many of Reap are on nodes in mode observe.
 	WouldReap int `json:"would_reap"`
-	Waiting   int `json:"waiting"` // for their part of enforce_spread
+	Waiting   int `json:"waiting"` // for enforce_spread
 	report.Counts
 }
 
@@ -66,10 +67,10 @@ type FleetNode struct {
 	Missing     []string      `json:"missing"`
 	BreakerOpen bool          `json:"breaker_open"`
 	Counts      report.Counts `json:"counts"`
-	// EnforcesFrom is until when the daemon waits (enforce_spread).
+	// EnforcesFrom is when the wait for enforce_spread ends.
 	EnforcesFrom time.Time `json:"enforces_from,omitzero"`
 
-	hits int // pods that have the reason and driver of the scope
+	hits int // pods with the reason and driver of the scope
 }
 
 // FleetPod is one pod of one node.
@@ -167,7 +168,7 @@ func (f *FleetList) add(r *report.Report) {
 	for _, one := range r.Sums {
 		key := report.Sum{By: one.By, Name: one.Name}
 		if _, known := f.sums[key]; !known && len(f.sums) >= mostFleetSums {
-			continue // names that only a hostile node makes up
+			continue // only a hostile node makes up so many names
 		}
 		one.Pods += f.sums[key].Pods
 		one.Bytes += f.sums[key].Bytes
@@ -177,8 +178,7 @@ func (f *FleetList) add(r *report.Report) {
 
 const mostFleetSums = 1000
 
-// hits returns how many pods of a node have the scope's reason and driver, as far as the node's sums and pods
-// show.
+// hits returns an upper limit of the pods of a node with the scope's reason and driver, by the node's sums.
 func (s *FleetScope) hits(r *report.Report) int {
 	least := r.Counts.Reap + r.Counts.Wait + r.Counts.Keep
 	for _, want := range []report.Sum{{By: report.ByReason, Name: s.Reason}, {By: report.ByDriver, Name: s.Driver}} {
@@ -220,10 +220,9 @@ type namedNode struct {
 	url               string
 }
 
-// tellApart replaces a name that several nodes have by the host of the address, if the operator gave no name,
-// so that nodes are not confused. others are the names of nodes that did not answer; hosts has the host of each
-// address.
-func tellApart(nodes []namedNode, hosts map[string]string, others []string) {
+// distinguish replaces a name that several nodes have with the host of the address, if the operator gave no name. others are
+// the names of nodes that did not answer; hosts has the host of each address.
+func distinguish(nodes []namedNode, hosts map[string]string, others []string) {
 	count := map[string]int{}
 	for _, name := range others {
 		count[name]++
@@ -245,13 +244,13 @@ func names(silent []FleetSilence) (names []string) {
 	return names
 }
 
-// Sort brings nodes and pods into an order that does not depend on who answered first.
+// Sort sorts nodes and pods, whose order must not depend on which node answered first.
 func (f *FleetList) Sort() {
 	var nodes []namedNode
 	for i := range f.Nodes {
 		nodes = append(nodes, namedNode{&f.Nodes[i].Node, &f.Nodes[i].CallsItself, f.Nodes[i].URL})
 	}
-	tellApart(nodes, f.hosts, names(f.Silent))
+	distinguish(nodes, f.hosts, names(f.Silent))
 	at, rank := map[string]string{}, map[string]int{}
 	for _, n := range f.Nodes {
 		at[n.URL] = n.Node
@@ -292,8 +291,8 @@ func (s *FleetScope) compare(a, b *FleetNode) int {
 	return cmp.Or(open(b)-open(a), cb.NeedsPerson-ca.NeedsPerson, len(b.Missing)-len(a.Missing), pods, bytes)
 }
 
-// NeedsPerson reports whether an operator should inspect a pod or a node. Where nothing is known, one should: otherwise a
-// monitor would see no difference once every daemon is dead.
+// NeedsPerson reports whether an operator should inspect a pod or a node. That is so without any report: a monitor must notice
+// that every daemon is dead.
 func (f *FleetList) NeedsPerson() bool {
 	return f.noReport || len(f.Silent) > 0 || f.Totals.NeedsPerson > 0 || f.Totals.Breakers > 0
 }

@@ -21,9 +21,9 @@ type FleetSweep struct {
 	NotAsked []string       `json:"not_asked"`
 	Breakers int            `json:"breakers"`
 	Open     []string       `json:"open"`             // the nodes whose breaker is open
-	Result   *FleetResult   `json:"result,omitempty"` // of all nodes, where their looks were waited for
+	Result   *FleetResult   `json:"result,omitempty"` // of all nodes, if the command waited for their looks
 
-	hosts map[string]string // of the addresses that the operator gave no name
+	hosts map[string]string // by URL, for addresses that were given without a node's name
 }
 
 // FleetAsked is one node that looks now. In a dry run Look is its last look.
@@ -32,22 +32,22 @@ type FleetAsked struct {
 	URL         string `json:"url"`
 	CallsItself string `json:"calls_itself,omitempty"` // another name than Node
 	report.Answer
-	// Result is nil where the end of the look was not waited for.
+	// Result is nil if the command did not wait for the end of the look.
 	Result *FleetResult `json:"result,omitempty"`
 }
 
-// FleetResult is the result of a look, and its residue. In a dry run nothing was done.
+// FleetResult is what a look did, and the pods that it left. In a dry run nothing was done.
 type FleetResult struct {
 	Parked  int   `json:"parked"`
 	Removed int   `json:"removed"`
 	PutBack int   `json:"put_back"`
-	Bytes   int64 `json:"bytes"` // that were freed
-	Reap    int   `json:"reap"`  // can be removed still
+	Bytes   int64 `json:"bytes"` // freed
+	Reap    int   `json:"reap"`  // can still be removed
 	Wait    int   `json:"wait"`
 	Kept    int   `json:"kept"`
 }
 
-// NewFleetSweep is empty.
+// NewFleetSweep returns an empty result.
 func NewFleetSweep(nodes int) *FleetSweep {
 	return &FleetSweep{Nodes: nodes, Asked: []FleetAsked{}, Silent: []FleetSilence{}, NotAsked: []string{}, Open: []string{}, hosts: map[string]string{}}
 }
@@ -60,7 +60,7 @@ func (f *FleetSweep) Add(at report.Target, s *report.Swept, err error) {
 		return
 	case err != nil:
 		f.Silent = append(f.Silent, FleetSilence{at.Node, at.URL, report.Short(err.Error())})
-		if s.BreakerOpen { // the end of the look is not known
+		if s.BreakerOpen { // it answered, and the end of its look is unknown
 			f.Open = append(f.Open, at.Node)
 		}
 		return
@@ -84,7 +84,7 @@ func (f *FleetSweep) Add(at report.Target, s *report.Swept, err error) {
 	f.Asked = append(f.Asked, a)
 }
 
-// AddReport adds the planned actions of a node from its last look.
+// AddReport adds the last look of a node, for a dry run.
 func (f *FleetSweep) AddReport(at report.Target, r *report.Report, err error) {
 	f.DryRun = true
 	s := &report.Swept{}
@@ -111,13 +111,13 @@ func (r *FleetResult) add(o *FleetResult) {
 // NeedsPerson reports whether a node has an open breaker, did not answer or was not asked.
 func (f *FleetSweep) NeedsPerson() bool { return len(f.Silent)+len(f.NotAsked)+f.Breakers > 0 }
 
-// Sort brings the nodes into an order that does not depend on who answered first.
+// Sort sorts the nodes, whose order must not depend on which one answered first.
 func (f *FleetSweep) Sort() {
 	var nodes []namedNode
 	for i := range f.Asked {
 		nodes = append(nodes, namedNode{&f.Asked[i].Node, &f.Asked[i].CallsItself, f.Asked[i].URL})
 	}
-	tellApart(nodes, f.hosts, append(names(f.Silent), f.NotAsked...))
+	distinguish(nodes, f.hosts, append(names(f.Silent), f.NotAsked...))
 	slices.SortStableFunc(f.Asked, func(a, b FleetAsked) int { return cmp.Compare(a.Node, b.Node) })
 	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return cmp.Compare(a.Node, b.Node) })
 	slices.Sort(f.NotAsked)
@@ -129,7 +129,7 @@ func (f *FleetSweep) Sort() {
 	slices.Sort(f.Open)
 }
 
-// FleetSweep writes which nodes look now, what came of it, and on which the breaker is open.
+// FleetSweep writes which nodes look now, the results, and on which nodes the breaker is open.
 func (p *Printer) FleetSweep(f *FleetSweep) {
 	nodes := fmt.Sprintf("%s of %s ", human.Thousands(len(f.Asked)), human.Count(f.Nodes, "node"))
 	switch r := f.Result; {
@@ -159,7 +159,7 @@ func (p *Printer) breakers(f *FleetSweep) {
 	}
 }
 
-// fleetResults writes the results of the nodes on which something is left or was done.
+// fleetResults writes the results of nodes on which something is left or was done.
 func (p *Printer) fleetResults(f *FleetSweep) {
 	head, rows := human.Pad("NODE", fleetWidth)+fmt.Sprintf("%8s%9s%10s%6s%6s%6s%10s", "PARKED", "REMOVED", "PUT BACK", "REAP", "WAIT", "KEPT", "FREED"), 0
 	for _, a := range f.Asked {

@@ -11,7 +11,8 @@ import (
 
 // FleetNames writes the nodes that are shown, as kubectl does with -o name.
 func (p *Printer) FleetNames(f *FleetList) {
-	for _, n := range f.shown() {
+	_, shown := f.rows()
+	for _, n := range shown {
 		p.Printf("node/%s\n", clean.Name(n.Node))
 	}
 }
@@ -51,9 +52,9 @@ func (p *Printer) FleetList(f *FleetList, wide bool) {
 	p.silent(f.Silent, f.scope.All)
 }
 
-// What of a long list is shown.
+// Limits of lists.
 const (
-	mostSilent  = 20 // else so many are counted, and
+	mostSilent  = 20 // if there are more, only
 	someSilent  = 5  // are named
 	mostOfASum  = 10
 	mostPodRows = 20
@@ -92,7 +93,7 @@ func (p *Printer) fleetSums(f *FleetList) {
 	}
 }
 
-// rows returns the nodes with something to report, and the first of them that are shown.
+// rows returns the nodes with something to report, and those of them that are shown.
 func (f *FleetList) rows() (all, shown []FleetNode) {
 	for _, n := range f.Nodes {
 		if c := n.Counts; f.scope.All || c.Reap+c.Wait+c.Keep+c.Quarantine > 0 || n.BreakerOpen || len(n.Missing) > 0 || n.CallsItself != "" {
@@ -103,11 +104,6 @@ func (f *FleetList) rows() (all, shown []FleetNode) {
 		return all, all[:min(len(all), f.scope.Top)]
 	}
 	return all, all
-}
-
-func (f *FleetList) shown() []FleetNode {
-	_, shown := f.rows()
-	return shown
 }
 
 func (p *Printer) fleetNodes(f *FleetList, wide bool) {

@@ -22,7 +22,7 @@ type GlobalMount struct {
 	Wanted   policy.Fact `json:"wanted"`
 	Attached policy.Fact `json:"attached"`
 
-	path string // as it is
+	path string // Path before cleaning
 }
 
 // GlobalMounts converts the staged volumes of a look for display, mounted ones first.
@@ -46,7 +46,7 @@ func GlobalMounts(l *policy.Look, c Context) []GlobalMount {
 	return append(all, rest...)
 }
 
-// Globals writes the staged volumes, at most so many of them.
+// Globals writes the staged volumes, at most most of them.
 func (p *Printer) Globals(all []GlobalMount, most int, now time.Time) {
 	if len(all) == 0 {
 		return
@@ -61,7 +61,7 @@ func (p *Printer) Globals(all []GlobalMount, most int, now time.Time) {
 		p.Para("  ", cmp.Or(human.Short(v.Driver, 60), "?")+" "+cmp.Or(human.Short(v.Handle, 80), "?")+": "+v.words(now))
 		if v.Path == v.path {
 			p.Printf("    findmnt %s\n", clean.Shell(v.path))
-		} else { // it is no name to paste
+		} else { // not to be pasted
 			p.Printf("    # %s\n", v.Path)
 		}
 	}

@@ -13,20 +13,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// NodeReport is the report, as JSON.
+// NodeReport is the JSON of report.
 type NodeReport struct {
 	Node  string    `json:"node"`
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
-	// RecordsSince is null where there are no records. Incomplete: the range begins before them.
+	// RecordsSince is null if there are no records. Incomplete is true if the range begins before them.
 	RecordsSince *time.Time    `json:"records_since"`
 	Incomplete   bool          `json:"incomplete"`
 	Done         summary.Done  `json:"done"`
 	Days         []summary.Day `json:"days"`
 	Quarantine   QuarantineSum `json:"in_quarantine"`
 	Kept         []KeptSum     `json:"kept"`
-	// KeptAt is when the look was that wrote KeptSum down last, null where that is not known. One that finds no
-	// change writes nothing.
+	// KeptAt is the time of the last look that changed Kept, null if unknown.
 	KeptAt *time.Time   `json:"kept_at"`
 	Lines  KubeletLines `json:"kubelet_lines"`
 
@@ -48,7 +47,7 @@ type KeptSum struct {
 	Reasons []string `json:"reasons"`
 }
 
-// KubeletLines are those of the kubelet's log.
+// KubeletLines counts lines in the kubelet's log.
 type KubeletLines struct {
 	Pods     int64 `json:"quiet_pods"`
 	Lines    int64 `json:"lines"`
@@ -59,13 +58,13 @@ type KubeletLines struct {
 	Bytes         int64 `json:"bytes"`
 	GoingBytes    int64 `json:"going_bytes"`
 	EstimateBytes int64 `json:"estimate_bytes"`
-	// First is when the first message stopped, null where none did.
+	// First is when the first message stopped, null if none did.
 	First *time.Time `json:"first_stopped"`
 
 	goingLast time.Time // when the last line of Going was written
 }
 
-// NewNodeReport makes the report of an account, which begins with a whole day.
+// NewNodeReport makes the report of an account.
 func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memory, c Context) NodeReport {
 	v := NodeReport{
 		Node: c.Node, Since: a.From, Until: a.Now.UTC(), Incomplete: a.Short(), Done: a.Done, Days: append([]summary.Day{}, a.Days...), Kept: keptOf(m.Recorded),
@@ -99,7 +98,7 @@ func NewNodeReport(a summary.Account, entries []policy.EntryState, m decide.Memo
 	return v
 }
 
-// keptOf sums up the refusals of verdict keep, the most frequent first.
+// keptOf counts the kept pods by their reasons, the most frequent first.
 func keptOf(recorded map[parsers.PodUID]string) []KeptSum {
 	counts := map[string]int{}
 	for _, words := range recorded {
@@ -174,8 +173,8 @@ func andMore(n int64, what string) string {
 	return ", " + human.Thousands(n) + what
 }
 
-// lines returns how many lines the kubelet wrote, how many it would have written, and how many about what is
-// there still.
+// lines describes how many lines the kubelet wrote until its messages stopped, how many it would have written by now, and how
+// many it wrote about pods whose messages go on.
 func (v *NodeReport) lines() (texts []string) {
 	l := v.Lines
 	if l.Pods > 0 {

@@ -51,13 +51,13 @@ type Restored struct {
 	Totals RestoreTotals `json:"totals"`
 }
 
-// NewRestored shows a pod that was put back and the CNI files that came back with it.
+// NewRestored converts the results of a restore for display.
 func NewRestored(outcomes Outcomes, files cni.Restored) Restored {
 	views, totals := cniOutcomes(files)
 	return Restored{outcomes, views, totals}
 }
 
-// Restored writes the restored entries, and the others.
+// Restored writes the result of a restore.
 func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Outcome, files cni.Restored) {
 	left := total(entry.Left)
 	place := c.PodsDir + "/" + string(entry.UID)
@@ -68,7 +68,7 @@ func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Ou
 	if left.Entries > 0 {
 		p.Printf("  %s, %s\n", human.Count(left.Entries, "entry"), human.Size(left.Bytes))
 	}
-	p.taken("Not restored, because it was removed before", entry.Taken)
+	p.removed("Not restored, because it was removed before", entry.Taken)
 	if len(entry.Taken) > 0 {
 		p.Para("  ", "The kubelet makes its own files and the projected payloads again if it runs the pod.")
 	}
@@ -86,8 +86,8 @@ func hasData(rs []policy.Residue) bool {
 	return slices.ContainsFunc(rs, policy.Residue.NeedsPerson)
 }
 
-// outcomes sets how the sweep ended for each pod. A pod that the report's look does not have, because it was removed
-// before, is added from its action.
+// outcomes sets the outcome of a sweep for each pod. It adds pods that the report lacks, because they were removed before its
+// look.
 func (v *Report) outcomes(outcomes []policy.Outcome) {
 	last, shown, only := map[string]*policy.Outcome{}, uids(v.Pods), uids(v.RuntimeOnly)
 	for i := range outcomes {
@@ -114,7 +114,7 @@ func (v *Report) outcomes(outcomes []policy.Outcome) {
 		switch {
 		case acted && pod.UID != "":
 			pod.Outcome, pod.Error = outcomeWord(o), o.Err
-			pod.decided(o)
+			pod.adjustVerdict(o)
 		case v.show.DryRun && len(pod.Clear) > 0:
 			pod.Outcome = outcomeWouldQuarantine
 		case pod.Verdict != policy.Reap && !pod.Parked, pod.Verdict == policy.Keep:
@@ -137,9 +137,8 @@ func uids(pods []podView) map[string]bool {
 	return there
 }
 
-// decided brings the verdict in line with an unexpected outcome: what was left
-// or put back is kept, with the reasons that the removal gave.
-func (v *podView) decided(o *policy.Outcome) {
+// adjustVerdict sets the verdict of a pod that was not removed to keep, with the reasons of the removal.
+func (v *podView) adjustVerdict(o *policy.Outcome) {
 	switch o.Result {
 	case policy.Refused, policy.Failed, policy.Conflict:
 		v.Verdict, v.Why, v.Reasons = policy.Keep, list(o.Why), reasonsOf(o.Why)
@@ -150,22 +149,21 @@ func (v *podView) decided(o *policy.Outcome) {
 	}
 }
 
-// outcomeWord returns the pod's outcome by the result of its last action. Gone means that the kubelet was
-// faster: nothing is left of it.
+// outcomeWord returns the pod's outcome by the result of its last action. Gone: the kubelet has removed it.
 func outcomeWord(o *policy.Outcome) string {
 	switch o.Result {
 	case policy.Failed:
 		return outcomeFailed
 	case policy.Refused, policy.Conflict:
 		if o.Action.Kind == policy.Strip || o.Action.Kind == policy.Purge {
-			return outcomeQuarantined // Nothing was removed or moved.
+			return outcomeQuarantined // nothing was removed or moved
 		}
 		return outcomeKept
 	case policy.Partly:
 		return outcomeQuarantined
 	case policy.Gone:
 		if o.Action.Kind == policy.Clear {
-			return outcomeKept // The leaf was empty: the pod is where it was.
+			return outcomeKept // the leaf was empty: the pod is where it was
 		}
 		return outcomeRemoved
 	case policy.Done:
@@ -180,9 +178,8 @@ func outcomeWord(o *policy.Outcome) string {
 	return outcomeRemoved
 }
 
-// wouldBecome returns the outcome that a sweep would have: a pod that holds nothing but the kubelet's own
-// files and projected payloads is removed wholly. A projected tree has one class, whatever of it
-// was counted; a directory of the kubelet's own that was not read to its end may hold anything.
+// wouldBecome returns the outcome that a sweep would have. It removes a pod completely if the pod holds only the kubelet's own
+// files and projected payloads. A directory of the kubelet that was not read completely may hold anything.
 func wouldBecome(rs []policy.Residue) string {
 	for _, r := range rs {
 		if r.Partial && r.Class == contents.ClassSkeleton || !contents.TakeStrip.Has(r.Class) {

@@ -19,13 +19,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 )
 
-// This file is the terminal's side of printing. The rules are: text fits the terminal, up to a width
-// that can still be read, and 80 columns where there is none; tables have one line for each row in
-// a pipe; colour is for terminals only and never carries meaning alone; whatever comes from the
-// node is cleaned of control characters.
+// Text fits the terminal, up to a readable width, and 80 columns without a terminal. In a pipe each row of a table is one line.
+// Colour is for terminals only and never the only carrier of a meaning. Text from the node is cleaned of control characters.
 
 const (
-	maxWidth  = 80  // where there is no terminal
+	pipeWidth = 80
 	mostWidth = 200 // of a table
 	textWidth = 100 // of text
 )
@@ -42,22 +40,22 @@ const (
 	Faint  Colour = "2"
 )
 
-// Printer writes text of one width. Errors of the stream show at flush.
+// Printer writes text of one width. Flush returns the errors of the stream.
 type Printer struct {
 	w       *bufio.Writer
 	Columns int
-	// Given holds the flags that the shown commands carry.
+	// Given holds the flags that are appended to shown commands.
 	Given Given
-	// Piped is true where there is no terminal: the reader may be a program.
+	// Piped is true if the stream is no terminal: the reader may be a program.
 	Piped  bool
 	colour bool
 	begun  bool // something was written
 	gap    bool // an empty line precedes the next text
 }
 
-// NewPrinter writes to w; env is the environment.
+// NewPrinter returns a Printer to w; env is the environment.
 func NewPrinter(w io.Writer, env func(string) string) *Printer {
-	p := &Printer{w: bufio.NewWriter(w), Columns: maxWidth, Piped: true}
+	p := &Printer{w: bufio.NewWriter(w), Columns: pipeWidth, Piped: true}
 	f, ok := w.(interface{ Fd() uintptr }) // a file, or a substitute
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return p
@@ -81,13 +79,13 @@ func (p *Printer) put(text string) {
 		text = "\n" + text
 	}
 	p.gap, p.begun = false, true
-	_, _ = p.w.WriteString(text) // bufio keeps the error for flush.
+	_, _ = p.w.WriteString(text) // bufio keeps the error for Flush
 }
 
 // Write writes as an io.Writer does.
 func (p *Printer) Write(b []byte) (int, error) { return p.w.Write(b) }
 
-// Paint returns s in a colour, where there are colours.
+// Paint returns s in a colour, if the terminal has colours.
 func (p *Printer) Paint(c Colour, s string) string {
 	if !p.colour || c == "" || s == "" {
 		return s
@@ -104,10 +102,10 @@ func (p *Printer) Heading(s string) {
 // Gap puts one empty line between the last text and the next. It writes none at the beginning or the end.
 func (p *Printer) Gap() { p.gap = p.begun }
 
-// TextColumns is the width of text: lines that are longer are hard to read.
+// TextColumns returns the width of text. Longer lines are hard to read.
 func (p *Printer) TextColumns() int { return min(p.Columns, textWidth) }
 
-// Wrap breaks text into lines of at most width columns, but no command.
+// Wrap breaks text into lines of at most width columns. It does not break commands.
 func (p *Printer) Wrap(text string, width int) []string {
 	return human.Wrap(p.Given.unbroken(text), width)
 }
@@ -128,8 +126,8 @@ func (p *Printer) Item(indent, label string, width int, c Colour, text string) {
 	}
 }
 
-// Aside writes what text writes beside a table. In a pipe each line of it begins with "# ", so that a
-// program can leave it out.
+// Aside calls text, which writes text beside a table. In a pipe each of its lines begins with "# ", so that a program can skip
+// it.
 func (p *Printer) Aside(text func()) {
 	if !p.Piped {
 		text()
@@ -148,7 +146,7 @@ func (p *Printer) Aside(text func()) {
 	}
 }
 
-// Flush hands everything to the stream. A reader that has gone is no error.
+// Flush writes everything to the stream. A closed pipe is no error.
 func (p *Printer) Flush() error {
 	return QuietPipe(p.w.Flush())
 }
@@ -168,7 +166,7 @@ func (p *Printer) Clear() {
 	}
 }
 
-// YAML writes a value with the keys that it has as JSON.
+// YAML writes a value as YAML with its JSON keys.
 func (p *Printer) YAML(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -187,7 +185,7 @@ func (p *Printer) YAML(v any) error {
 	return p.Flush()
 }
 
-// unquote writes a node without the braces and quotes of JSON.
+// unquote removes the braces and quotes of JSON from a node's style.
 func unquote(n *yaml.Node) {
 	n.Style = 0
 	for _, c := range n.Content {
@@ -205,13 +203,13 @@ func (p *Printer) encode(v any, indent string) error {
 	return enc.Encode(v)
 }
 
-// escaper writes JSON with each unprintable rune as \uXXXX, which is the same value: encoding/json leaves U+007F, U+009B and
-// U+202E unescaped, and a terminal obeys them. A command that is pasted from JSON refers to the same node.
+// escaper writes JSON with each unprintable rune as \uXXXX: encoding/json leaves U+007F, U+009B and U+202E unescaped, and a
+// terminal obeys them. It appends the flags to commands.
 type escaper struct{ *Printer }
 
 // Write writes the JSON of a value, which an encoder passes in one piece.
 func (e escaper) Write(text []byte) (int, error) {
-	var err error // bufio keeps it, so the last one is enough
+	var err error // bufio keeps the first error, so the last result is enough
 	for _, r := range e.Given.quoted().In(string(text)) {
 		if r == '\n' || strconv.IsPrint(r) {
 			_, err = e.w.WriteRune(r)
@@ -224,7 +222,7 @@ func (e escaper) Write(text []byte) (int, error) {
 	return len(text), err
 }
 
-// QuietPipe returns nil for a pipe that is no longer read.
+// QuietPipe returns nil for the error of a closed pipe.
 func QuietPipe(err error) error {
 	if errors.Is(err, syscall.EPIPE) {
 		return nil
@@ -235,29 +233,29 @@ func QuietPipe(err error) error {
 	return nil
 }
 
-// Given is the flags of this call, quoted for a shell. Each command of this program that is printed carries them, so that
-// it is about the same node and judges it alike when it is pasted.
+// Given is the flags of this call, quoted for a shell. They are appended to each printed command of this program, so that it
+// acts on the same node in the same way when it is pasted.
 type Given string
 
-// own matches a command of this program that accepts these flags, with its arguments. It may follow the end of
-// a colour, whose last byte is a letter.
-var own = regexp.MustCompile(`(?:\x1b\[[0-9;]*m|\b)(?:sudo )?orphan-reaper ` +
+// ownCommand matches a command of this program that accepts these flags, with its arguments. It may follow the end of a
+// colour, whose last byte is a letter.
+var ownCommand = regexp.MustCompile(`(?:\x1b\[[0-9;]*m|\b)(?:sudo )?orphan-reaper ` +
 	`(?:config check|doctor|explain|quarantine (?:forget|list|purge|restore|resume)|report|run|scan|sweep|unmount)\b` +
 	`(?: (?:-o [a-z]+|--?[a-z][a-z-]*(?:=[a-z]+)?|UID|POD|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|cni-[0-9-]+))*`)
 
-// In has each command of text carry the flags. What is within a shell's quotes, or behind an escaped quote of JSON,
-// may be the name of a file.
+// In appends the flags to each command in text. It skips commands within a shell's quotes, or after an escaped quote of JSON,
+// which may be names of files.
 func (g Given) In(text string) string {
 	if g == "" {
 		return text
 	}
 	var b strings.Builder
 	last := 0
-	for _, m := range own.FindAllStringIndex(text, -1) {
+	for _, m := range ownCommand.FindAllStringIndex(text, -1) {
 		line := text[strings.LastIndexByte(text[:m[0]], '\n')+1 : m[0]]
 		quote := strings.LastIndexByte(line, '\'')
-		named := strings.HasSuffix(line, "/") || strings.HasSuffix(line, `\"`) || quote == 0 || quote > 0 && line[quote-1] == ' '
-		if named || strings.HasSuffix(text[m[0]:m[1]], " --help") { // a page is about every node
+		isName := strings.HasSuffix(line, "/") || strings.HasSuffix(line, `\"`) || quote == 0 || quote > 0 && line[quote-1] == ' '
+		if isName || strings.HasSuffix(text[m[0]:m[1]], " --help") { // help is the same for every node
 			continue
 		}
 		b.WriteString(text[last:m[1]] + " " + string(g))
@@ -266,16 +264,13 @@ func (g Given) In(text string) string {
 	return b.String() + text[last:]
 }
 
-// unbroken is In, with each command marked so that no line's end breaks it.
+// unbroken is In, with each command marked for Wrap as unbreakable.
 func (g Given) unbroken(text string) string {
-	return own.ReplaceAllStringFunc(Given(human.Unbroken(string(g))).In(text), human.Unbroken)
+	return ownCommand.ReplaceAllStringFunc(Given(human.Unbroken(string(g))).In(text), human.Unbroken)
 }
 
-// quoted returns the flags as they are within a string of JSON.
+// quoted returns the flags escaped for a JSON string.
 func (g Given) quoted() Given {
-	b, err := json.Marshal(string(g))
-	if err != nil {
-		return "" // a string has its JSON
-	}
+	b, _ := json.Marshal(string(g)) // it never fails for a string
 	return Given(b[1 : len(b)-1])
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// noteEvery is how often a terminal gets a line on a phase that goes on.
+// noteEvery is the time between two lines about a phase on a terminal.
 const noteEvery = 10 * time.Second
 
-// Follow returns the Work in which a command counts, and writes its phases to stderr until stop is called: on a terminal those
-// that last, and with verbose each one that has ended. It returns nil where nothing would be written.
+// Follow returns a Work for a command, and writes its phases to stderr until stop is called: on a terminal those that take
+// long, and with verbose each one that ends. It returns nil if nothing would be written.
 func Follow(stderr io.Writer, now func() time.Time, verbose bool) (w *progress.Work, stop func()) {
 	tty, ok := stderr.(*os.File)
 	terminal := ok && term.IsTerminal(int(tty.Fd()))
@@ -26,7 +26,7 @@ func Follow(stderr io.Writer, now func() time.Time, verbose bool) (w *progress.W
 		return nil, func() {}
 	}
 	note := func(p *progress.Phase, took string) {
-		_, _ = fmt.Fprintf(stderr, "orphan-reaper: %s\n", clean.Text(phaseText(p, took))) // a lost note is no failure
+		_, _ = fmt.Fprintf(stderr, "orphan-reaper: %s\n", clean.Text(phaseText(p, took)))
 	}
 	w = progress.New(now, func(p *progress.Phase) {
 		if verbose {
@@ -58,7 +58,7 @@ func Follow(stderr io.Writer, now func() time.Time, verbose bool) (w *progress.W
 	})
 }
 
-// phaseText returns what is done, how much of it, and the time so far.
+// phaseText describes a phase: what it does, how much is done, and the time.
 func phaseText(p *progress.Phase, took string) string {
 	switch done := p.Done(); {
 	case p.Unit == "" || done+p.Total == 0:

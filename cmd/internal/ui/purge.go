@@ -28,8 +28,8 @@ func (p *Printer) PurgeDone(outcomes []policy.Outcome) {
 
 const mostAsked = 20
 
-// Purging lists the entries that a purge would remove. The content of one is known only once its data-free part was removed:
-// if the entry was not yet confirmed dead, or is not in the ledger, it was never read and may be anything.
+// Purging lists the entries that a purge would remove. The content of an entry that was not confirmed dead, or is not in the
+// ledger, was never read.
 func (p *Printer) Purging(entries []policy.EntryState, c Context) {
 	var views []Entry
 	for _, e := range entries[:min(len(entries), mostAsked)] {
@@ -44,8 +44,8 @@ func (p *Printer) Purging(entries []policy.EntryState, c Context) {
 	}
 }
 
-// held describes the size of entries of the quarantine.
-func held(entries ...policy.EntryState) string {
+// sizeOf describes the size of quarantine entries.
+func sizeOf(entries ...policy.EntryState) string {
 	var sum policy.Tally
 	least := ""
 	for _, e := range entries {
@@ -85,7 +85,7 @@ func PurgeSum(entries []policy.EntryState) string {
 		text += " in " + human.Count(len(entries), "entry")
 	}
 	if unread < len(entries) {
-		text += fmt.Sprintf(" with %s in quarantine", held(entries...))
+		text += fmt.Sprintf(" with %s in quarantine", sizeOf(entries...))
 	}
 	with := func(n int, what string) {
 		if n == len(entries) {

@@ -12,11 +12,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// Context is what a screen needs beside the results: when, where, and when an entry is purged.
+// Context is what a screen needs besides the results.
 type Context struct {
 	Now                      policy.Instant
 	Hold, Confirm, Retention time.Duration
-	Place                    // where the commands for a reason look
+	Place                    // for the commands of a reason
 	// Daemon and Observe determine what removes eligible pods: the daemon, or a sweep in the configured mode.
 	Daemon   summary.Daemon
 	Observe  bool
@@ -43,19 +43,17 @@ type Entry struct {
 	Reasons   []policy.Reason  `json:"reasons"`
 	Why       []policy.Why     `json:"why"`
 	Purge     string           `json:"purge"`
-	// Leaf is the one directory of the pod whose content this is; left out for a whole pod
-	// directory.
+	// Leaf is the directory of the pod whose content the entry is; left out for a whole pod directory.
 	Leaf string `json:"leaf,omitempty"`
-	// Merge are the commands with which an operator merges it with the directory that the pod has now.
+	// Merge are the commands that merge the entry with the pod's present directory.
 	Merge []string `json:"merge,omitempty"`
-	// PurgeAt is when it is purged by itself, null where it is not. A full file system
-	// brings it forward.
+	// PurgeAt is when the entry is purged automatically, null if it is not. A full file system brings it forward.
 	PurgeAt *time.Time `json:"purge_at"`
 
 	since  time.Time
-	elder  bool // of a conflict: the pod's earlier directory
+	elder  bool // in a conflict: the pod's earlier directory
 	failed []policy.Why
-	data   bool // data that may be a user's is among it
+	data   bool // it holds data that may be a user's
 }
 
 func viewEntry(e policy.EntryState, c Context) Entry {
@@ -81,7 +79,7 @@ func viewEntry(e policy.EntryState, c Context) Entry {
 	return v
 }
 
-// fate returns when the entry is purged.
+// fate describes when the entry is purged.
 func (v *Entry) fate(now time.Time) string {
 	switch {
 	case v.Phase == policy.PhaseUnlisted:
@@ -106,8 +104,7 @@ func (v *Entry) fate(now time.Time) string {
 	return "waits for a sign of life first"
 }
 
-// colour is that of colourOf: red for entries that are kept until an operator acts, yellow for those that wait
-// for a sign of life.
+// colour returns red for entries that are kept until an operator acts, yellow for those that wait for a sign of life.
 func (v *Entry) colour() Colour {
 	switch {
 	case v.Phase.OnlyByPerson():
@@ -120,7 +117,7 @@ func (v *Entry) colour() Colour {
 
 func (v *Entry) in(now time.Time) string { return inTime(v.PurgeAt.Sub(now)) }
 
-// inTime is "in 3m" or "now".
+// inTime returns "in 3m" or "now".
 func inTime(d time.Duration) string {
 	if d > 0 {
 		return "in " + human.Age(d)
@@ -138,8 +135,8 @@ type Quarantine struct {
 	breaker *policy.Record
 }
 
-// NewQuarantine shows the entries, the archives of CNI files and the record that opened the
-// breaker, nil where it is closed.
+// NewQuarantine converts the content of the quarantine for display. breaker is the record that opened the breaker, nil if it is
+// closed.
 func NewQuarantine(entries []policy.EntryState, archives []cni.ArchiveState, breaker *policy.Record, c Context) Quarantine {
 	v := Quarantine{
 		Quarantine: []Entry{}, Archives: viewArchives(archives, c), Stopped: viewStopped(breaker),
@@ -177,7 +174,7 @@ func viewStopped(r *policy.Record) *Stopped {
 	return &Stopped{Since: r.At.Wall.UTC(), UID: string(r.UID), Why: list(r.Why)}
 }
 
-// entrySum returns how many entries there are, their size as far as it was measured, and how many need an operator.
+// entrySum returns the number of entries, their measured size, and how many need an operator.
 func entrySum(views []Entry) string {
 	var bytes int64
 	unknown, conflicts, data := 0, 0, 0
@@ -271,7 +268,7 @@ func viewArchives(archives []cni.ArchiveState, c Context) []Archive {
 	return views
 }
 
-// archiveTable writes one row for the archives of each sweep. One that cannot be read has a row of its own.
+// archiveTable writes one row for the archives of each sweep, and one for each archive that cannot be read.
 func (p *Printer) archiveTable(views []Archive, now time.Time) {
 	if len(views) == 0 {
 		return
@@ -315,7 +312,7 @@ type CNIOutcome struct {
 	Error  string        `json:"error,omitempty"`
 }
 
-// RestoreTotals counts the files that a restore was about: its list may leave out some.
+// RestoreTotals counts the files of a restore. The list may leave out some.
 type RestoreTotals struct {
 	Files  int `json:"files"`
 	Done   int `json:"done"`
@@ -338,7 +335,7 @@ type ArchiveRestored struct {
 	Totals   RestoreTotals `json:"totals"`
 }
 
-// NewArchiveRestored shows what became of the files of an archive.
+// NewArchiveRestored converts the result of restoring an archive for display.
 func NewArchiveRestored(done cni.Restored) ArchiveRestored {
 	views, totals := cniOutcomes(done)
 	return ArchiveRestored{views, totals}

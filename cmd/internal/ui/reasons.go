@@ -12,11 +12,11 @@ import (
 // appends flags, and a reader copies the line.
 type ReasonText struct {
 	Reason policy.Reason
-	Means  string // the first sentences of this and Todo are what doctor shows
+	Means  string // doctor shows only the first sentences of Means and Todo
 	Todo   string
-	Beyond string // Todo where unmount, which that is about, does not reach the mount
-	// Look are commands that inspect the reason's cause and change nothing. Then are those that end it, if the
-	// pod is gone. Place.fill replaces the names in braces.
+	Beyond string // in place of Todo, if the unmount command does not reach the mount
+	// Look are commands that inspect the reason's cause and change nothing. Then are commands that remove it, for a pod
+	// that is gone. Place.fill replaces the names in braces.
 	Look, Then []string
 	First      string // the command that doctor prints; "" is explain's
 }
@@ -312,15 +312,15 @@ var Reasons = []ReasonText{
 	},
 }
 
-// MountedBeyond is what ends a mount that unmount does not reach.
+// MountedBeyond describes how to end a mount that the unmount command does not reach.
 const MountedBeyond = "Unmount does not reach this mount. One in the mount namespace of a container or another process ends with that process. " +
 	"One in the node's own ends by umount of its path, once nothing uses it. Never remove anything below a mount by hand."
 
-// Halted is the headline of an open breaker: who resumes has to look first.
+// Halted is the headline for an open breaker.
 const Halted = "STOPPED: a quarantined pod turned out to be alive. First orphan-reaper quarantine list and orphan-reaper explain UID show it. " +
 	"Then orphan-reaper quarantine resume has the daemon remove pods again, this one too."
 
-// of returns a reason's row of the table; of one that is newer than the table, only its name.
+// of returns a reason's row of the table. If the table lacks the reason, the row has only its name.
 func of(r policy.Reason) ReasonText {
 	for _, a := range Reasons {
 		if a.Reason == r {
@@ -355,7 +355,7 @@ func AdviceOf(r policy.Reason, e *policy.Evidence) Advice {
 	return Advice{r, a.Means, todo}
 }
 
-// Brief is a row of the table for a reader without time.
+// Brief is the short form of a row of the table.
 type Brief struct{ Means, Do, Command string }
 
 // BriefOf returns the meaning of a reason and the action, in a sentence each, and the command that shows more;

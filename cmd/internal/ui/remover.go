@@ -14,7 +14,7 @@ import (
 // Remover names the process, if any, that will remove eligible pods. The zero value is a daemon that enforces.
 type Remover struct {
 	note  string // why no daemon removes them
-	final bool   // a sweep would change nothing about that
+	final bool   // a sweep would not remove them either
 	none  bool   // no daemon runs
 	wait  time.Duration
 }
@@ -44,8 +44,7 @@ func RemoverOf(n policy.Node, breaker bool, d summary.Daemon, observe bool, wait
 	return r
 }
 
-// Absent returns which process removes pods in place of a daemon, "" if a daemon runs, and whether it is a sweep that is
-// at work.
+// Absent returns a note if no daemon is known to run, and whether a sweep runs.
 func Absent(d summary.Daemon) (note string, sweeps bool) {
 	switch {
 	case d.Runs == policy.No && d.PID > 0: // only a sweep holds the daemon's lock
@@ -64,7 +63,7 @@ func (r Remover) NoDaemon() bool { return r.none }
 // Now returns what removes eligible pods now, "" for the daemon. it is "it" or "them", and sweep the command.
 func (r Remover) Now(it, sweep string) string { return r.with(" To remove " + it + " now: " + sweep) }
 
-// Later returns what removes pods that wait for nothing but time, "" for the daemon.
+// Later returns what removes pods that only wait for time to pass, "" for the daemon.
 func (r Remover) Later(sweep string) string {
 	return r.with(" This waits out hold and confirm, some " + human.Span(r.wait) + ": " + sweep)
 }
@@ -84,7 +83,7 @@ func (r Remover) with(command string) string {
 	return r.note + command
 }
 
-// Ends returns what has to end before a dead pod can be removed, other than time; "" if nothing has to.
+// Ends returns what a dead pod waits for besides time, "" if nothing.
 func Ends(why []policy.Why) string {
 	for _, w := range why {
 		switch process, _, one := strings.Cut(w.Detail, " has "); {

@@ -28,7 +28,7 @@ const (
 // Report is a reaper.Report in JSON. Lists are never null.
 type Report struct {
 	Pods []podView `json:"pods"`
-	// RuntimeOnly are the pods that the runtime has and the pods directory has not.
+	// RuntimeOnly are the pods that only the runtime has.
 	RuntimeOnly []podView `json:"runtime_only"`
 	CNI         []cniView `json:"cni"`
 	// CNITotals counts all files of CNI; the first of them are in CNI.
@@ -48,11 +48,11 @@ type Report struct {
 
 // Show selects the pods of a report and of its table. JSON always has all requested pods.
 type Show struct {
-	Swept   bool             // with the outcomes of a sweep
-	DryRun  bool             // those that it would have
-	Only    []parsers.PodUID // the pods that were asked for, none for all
-	All     bool             // list all the living as well, and each file of CNI by itself
-	Verdict string           // list only what has this verdict, or "alive"
+	Swept   bool             // show the outcomes of a sweep
+	DryRun  bool             // show the outcomes that a sweep would have
+	Only    []parsers.PodUID // the requested pods, none for all
+	All     bool             // also list living pods, and list each CNI file by itself
+	Verdict string           // list only pods with this verdict, or "alive"
 }
 
 // podView is one pod directory, or one parked pod.
@@ -66,23 +66,22 @@ type podView struct {
 	Why       []policy.Why     `json:"why"`
 	Facts     factsView        `json:"facts"`
 	Residue   []policy.Residue `json:"residue"`
-	// Clear lists the directories whose content is moved to quarantine so that the kubelet can finish, of a pod
-	// that its volume manager holds.
+	// Clear lists the directories whose content is moved to quarantine, so that the kubelet can finish with the pod.
 	Clear []string `json:"clear,omitempty"`
 	// Directory is the entry's name, quoted, where it is no UID.
 	Directory string `json:"directory,omitempty"`
 	Parked    bool   `json:"parked,omitempty"`
 	Entry     string `json:"entry,omitempty"`
-	// DueSeconds is how long from now time alone could change the verdict.
+	// DueSeconds is the time after which the verdict can change by itself.
 	DueSeconds int `json:"due_seconds,omitempty"`
-	// Sandboxes are the pod's in the runtime, where it listed all there are.
+	// Sandboxes are the pod's sandboxes, if the runtime's list is complete.
 	Sandboxes []policy.Sandbox `json:"sandboxes,omitempty"`
 	Error     string           `json:"error,omitempty"`
 
 	evidence *policy.Evidence // the report's, not copied: it is large
 }
 
-// nodeView is the look's result about the node itself.
+// nodeView is what the look found about the node itself.
 type nodeView struct {
 	Kubelet      policy.Fact `json:"kubelet"`
 	KubeletPID   int         `json:"kubelet_pid,omitempty"`
@@ -118,7 +117,7 @@ func (v factsView) MarshalJSON() ([]byte, error) {
 	return json.Marshal(facts)
 }
 
-// list returns s, or an empty list where it is nil: JSON has no null lists.
+// list returns s, or an empty list if s is nil: the JSON has no null lists.
 func list[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -203,8 +202,7 @@ func viewNode(r *reaper.Report) *nodeView {
 
 func (v *podView) outlook() policy.Outlook { return policy.OutlookOf(v.Verdict, v.Why) }
 
-// ended reports whether nothing of the pod runs, and it is kept since the runtime still has it: a sandbox that has
-// stopped, and containers that have exited.
+// ended reports whether the pod is kept only because the runtime still has it, with a stopped sandbox and exited containers.
 func (v *podView) ended() bool {
 	shows := func(r policy.Reason) bool {
 		return r != policy.ReasonSandbox && r != policy.ReasonContainer && r.Outlook() == policy.OutlookAlive
@@ -219,7 +217,7 @@ func (v *podView) title() string {
 	return v.UID
 }
 
-// podName is NAMESPACE/NAME or the name alone, "" where neither is known.
+// podName returns NAMESPACE/NAME or the name alone, "" if neither is known.
 func podName(namespace, name string) string { return clean.Text(policy.FullName(namespace, name)) }
 
 // NeedsPerson reports whether anything in the report is kept, or is in quarantine, that needs an operator.
@@ -244,8 +242,7 @@ func (v *Report) Failed() (n int) {
 	return n
 }
 
-// shown are the pods that text shows: all but those that only the runtime has and that
-// live, which have their directory by now.
+// shown returns the pods that text shows: all except those that only the runtime has and that live.
 func (v *Report) shown() []podView {
 	live := func(pod podView) bool { return pod.outlook() == policy.OutlookAlive }
 	return slices.Concat(v.Pods, slices.DeleteFunc(slices.Clone(v.RuntimeOnly), live))
@@ -266,8 +263,8 @@ func (v *Report) listsWord(word string) bool {
 
 func (v *Report) listsEnded() bool { return v.show.All || v.show.Verdict == string(policy.Keep) }
 
-// narrow drops the pods that were not asked for and that no sweep worked on. It adds an error for each that was asked for and
-// is not there.
+// narrow drops pods that were not requested and that no sweep acted on. It adds an error for each requested pod that does not
+// exist.
 func (v *Report) narrow() {
 	uids := v.show.Only
 	other := func(pod podView) bool {
@@ -287,7 +284,7 @@ func (v *Report) narrow() {
 	}
 }
 
-// total sums what residue holds.
+// total returns the sum of the residue.
 func total(rs []policy.Residue) policy.Tally {
 	var t policy.Tally
 	for _, r := range rs {

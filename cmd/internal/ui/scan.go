@@ -38,7 +38,7 @@ func (p *Printer) Report(v *Report) {
 	})
 }
 
-// wordWidth is that of the table's first column, and of the labels below it.
+// wordWidth returns the width of the table's first column, and of the labels below it.
 func (v *Report) wordWidth() int {
 	if v.show.Swept {
 		return 18
@@ -80,7 +80,7 @@ func orderOf(word string) int {
 	return len(tableWords)
 }
 
-// verdictOf returns a pod's verdict, or that it lives: operators do not look for the living.
+// verdictOf returns a pod's verdict, or wordAlive if it lives.
 func verdictOf(pod *podView) string {
 	if pod.outlook() == policy.OutlookAlive && !pod.ended() {
 		return wordAlive
@@ -138,8 +138,8 @@ func (v *Report) podRows(shown []podView) (rows []Row) {
 	return rows
 }
 
-// holdEnds returns when a pod that waits for nothing but time can be removed. Without a daemon that time passes
-// for nothing: a scan begins no hold.
+// holdEnds returns when a pod that only waits for time to pass can be removed. It returns nothing without a daemon: a scan
+// begins no hold.
 func (v *Report) holdEnds(pod *podView) (at string, ok bool) {
 	byTime := func(r policy.Reason) bool {
 		return r == policy.ReasonHold || r == policy.ReasonYoung || r == policy.ReasonWaived
@@ -151,7 +151,7 @@ func (v *Report) holdEnds(pod *podView) (at string, ok bool) {
 	return human.Clock(v.now.Add(time.Duration(pod.DueSeconds)*time.Second), v.now), true
 }
 
-// sums writes how many pods and files there are of each word, and the size of the quarantine.
+// sums writes the number of pods and files for each word, and the size of the quarantine.
 func (p *Printer) sums(v *Report, shown []podView) {
 	if v.halted {
 		p.Para("", Halted)
@@ -207,7 +207,7 @@ func (p *Printer) sums(v *Report, shown []podView) {
 	}
 }
 
-// unlisted writes how many pods live or have ended, and whether the table lists them.
+// unlisted writes the number of pods that live or have ended, and whether the table lists them.
 func (p *Printer) unlisted(n int, listed bool, one, many string) {
 	if n == 0 {
 		return
@@ -263,7 +263,7 @@ func (p *Printer) conflicts(v *Report) {
 
 const sweepCommand = "orphan-reaper sweep"
 
-// whatToDo writes for each word of the table how it ends.
+// whatToDo writes, for each word in the table, what will happen or what the operator can do.
 func (p *Printer) whatToDo(v *Report, shown []podView) {
 	counts := map[string]int{}
 	var clears, runtimeOnly, used int
@@ -318,7 +318,7 @@ func (p *Printer) whatToDo(v *Report, shown []podView) {
 	}
 }
 
-// ending writes how many pods the kubelet is terminating: its own count names none of them.
+// ending writes how many pods the kubelet is terminating.
 func (p *Printer) ending(n *nodeView) {
 	if working, ok := n.Gauges.Ending(); ok && working > 0 {
 		p.Gap()

@@ -8,8 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// Sighting is one line of parse's output; the order of the keys is that of the
-// command line's contract.
+// Sighting is one line of parse's output. Users rely on the order of the keys.
 type Sighting struct {
 	Line      int            `json:"line"`
 	UID       parsers.PodUID `json:"uid"`
@@ -18,13 +17,13 @@ type Sighting struct {
 	Transport string         `json:"transport"`
 	Program   string         `json:"program"`
 	Time      *string        `json:"time"`
-	// Leaf is, of a tear-down error (--hints), the directory that is not empty.
+	// Leaf is the directory that is not empty, in a tear-down error (--hints).
 	Leaf string `json:"leaf,omitempty"`
-	// File is the input, left out where there is only one.
+	// File is the input, left out if there is only one.
 	File string `json:"file,omitempty"`
 }
 
-// NewSighting shows a sighting of one line of a file; file is empty where there is only one.
+// NewSighting converts a sighting for display. file is empty if there is only one.
 func NewSighting(s parsers.Sighting, line int, file string) Sighting {
 	v := Sighting{Line: line, UID: s.UID, Reason: s.Report, Transport: s.Transport, Program: s.Program, Leaf: s.Leaf, File: file}
 	if s.Count != parsers.NoCount {
@@ -36,7 +35,7 @@ func NewSighting(s parsers.Sighting, line int, file string) Sighting {
 	return v
 }
 
-// Text is a sighting as one line for people.
+// Text returns the sighting as one line for people.
 func (v Sighting) Text() string {
 	number, at := "-", "-"
 	if v.Count != nil {

@@ -53,8 +53,7 @@ func (r Row) details() string {
 	return strings.Join(append(parts, r.Notes...), "; ")
 }
 
-// Table writes rows; head, what and details are the titles of its columns. In a pipe each row is one line. On a terminal the
-// last column is wrapped at its width.
+// Table writes rows; head, what and details are the titles of the columns. On a terminal it wraps the last column.
 func (p *Printer) Table(head string, width int, what, details string, rows []Row) {
 	if p.Piped {
 		for _, r := range rows {

@@ -27,14 +27,14 @@ type Unmount struct {
 	Namespace string          `json:"namespace"`
 	Name      string          `json:"name"`
 	DryRun    bool            `json:"dry_run"`
-	Verdict   policy.Decision `json:"verdict"` // with the mounts set aside: reap is dead
+	Verdict   policy.Decision `json:"verdict"` // disregards the mounts: reap is dead
 	Why       []policy.Why    `json:"why"`
 	Mounts    []mountView     `json:"mounts"`
 	Stopped   string          `json:"stopped,omitempty"`
 	Before    *time.Time      `json:"unmounted_before,omitempty"`
 	Next      []string        `json:"next"` // what to do now: commands
 
-	refused bool // the pod is not proved dead, and no hold runs that would prove it
+	refused bool // the pod is not proved dead, and waits for no hold
 	left    int
 	doubt   bool
 	kept    []string // reasons
@@ -79,7 +79,7 @@ func NewUnmount(u *reaper.Unmounting, c Context, dryRun bool) Unmount {
 	return v
 }
 
-// next sets what comes now, in words and as a command.
+// next sets what to do next, as text and as a command.
 func (v *Unmount) next() {
 	again, explain := "orphan-reaper unmount "+v.UID, "orphan-reaper explain "+v.UID
 	done := "Nothing is mounted below its directory any more. "
@@ -111,7 +111,7 @@ func (v *Unmount) NeedsPerson() bool {
 	return v.left > 0 || v.doubt
 }
 
-// UnmountSum sums up what an unmount would detach.
+// UnmountSum describes in a few words what an unmount would detach.
 func UnmountSum(v *Unmount) string {
 	n := 0
 	for _, m := range v.Mounts {
@@ -192,7 +192,7 @@ func (p *Printer) unmounted(v *Unmount) {
 	}
 }
 
-// verdict writes whether the pod is proved dead, of a dry run.
+// verdict writes, after a dry run, whether the pod is proved dead.
 func (p *Printer) verdict(v *Unmount) {
 	p.Gap()
 	words := "The pod is not proved dead"
