@@ -7,15 +7,13 @@ import (
 	"iter"
 )
 
-// blockSize is how much is read and searched at once: enough for few system calls,
-// little enough for the processor's cache.
+// blockSize is how much is read and searched at once: few system calls, and small enough for the processor's cache.
 const blockSize = 256 << 10
 
 var newline = []byte{'\n'}
 
-// Blocks finds in the blocks of a log the few lines that a Parser must see (Index), so that a log is
-// read about as fast as grep reads it. Lines may have any length and hold any byte: of a long line the
-// head is kept and the rest skipped, in bounded memory. It opens and reads nothing itself.
+// Blocks finds in the blocks of a log the few lines that a Parser must see (Index), about as fast as grep. Lines may
+// have any length and contain any byte; it keeps only the head of a long line. It opens and reads nothing itself.
 type Blocks struct {
 	hints bool
 
@@ -24,7 +22,7 @@ type Blocks struct {
 	cut  bool   // the line is longer than its head
 	from int64  // the offset of that line
 	next int64  // the offset of the next block
-	line int    // the lines before
+	line int    // the number of lines before
 }
 
 // RawLine is one line that a Parser must see.
@@ -33,10 +31,10 @@ type RawLine struct {
 	Cut    bool   // the line is longer than Text
 	Start  int64  // its offset
 	End    int64  // the offset of the next line
-	Number int    // of the first line: 1
+	Number int    // beginning with 1
 }
 
-// NewBlocks returns Blocks of a log from the offset on, where a line begins. hints is that of Parser.
+// NewBlocks returns the Blocks of a log from an offset at which a line begins. hints is that of Parser.
 func NewBlocks(hints bool, offset int64) *Blocks {
 	return &Blocks{hints: hints, from: offset, next: offset}
 }
@@ -52,11 +50,11 @@ func (b *Blocks) Room() []byte {
 // Next returns the offset of the next block.
 func (b *Blocks) Next() int64 { return b.next }
 
-// Whole returns the offset behind the last line that has its newline.
+// Whole returns the offset after the last line with a newline.
 func (b *Blocks) Whole() int64 { return b.from }
 
-// Lines yields the lines that end in the n bytes that were put into Room. The loop over them must
-// reach its end before the next block.
+// Lines yields the lines that end in the n bytes that were put into Room. The loop over them must end before the next
+// block.
 func (b *Blocks) Lines(n int) iter.Seq[RawLine] {
 	return func(yield func(RawLine) bool) {
 		data := b.buf[:b.head+n]
@@ -93,8 +91,7 @@ func (b *Blocks) Lines(n int) iter.Seq[RawLine] {
 	}
 }
 
-// Last returns the last line of a log that does not end with a newline, and false where nothing of it
-// is of interest.
+// Last returns the last line of a log if it has no newline and a Parser must see it.
 func (b *Blocks) Last() (last RawLine, ok bool) {
 	if b.head > 0 {
 		b.give(b.buf[:b.head], RawLine{Cut: true, Start: b.from, End: b.next}, func(l RawLine) bool {
@@ -115,7 +112,7 @@ func (b *Blocks) keep(line []byte, n int) {
 	b.head = copy(b.buf, line[:min(len(line), maxLine)])
 }
 
-// give completes l and yields it, unless its interesting part was cut off.
+// give completes l and yields it, unless a Parser need not see its head.
 func (b *Blocks) give(text []byte, l RawLine, yield func(RawLine) bool) bool {
 	b.line++
 	if len(text) > maxLine {
@@ -132,8 +129,8 @@ type Found struct {
 	Offset int64 // where the line starts
 }
 
-// Scan reads a log and yields its sightings. The last pair has the error of r, if there is one, and
-// the offset behind the last line.
+// Scan reads a log and yields its sightings. If r returns an error, the last pair has it, and the offset after the last
+// line.
 func Scan(r io.Reader, p Parser) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
 		b := NewBlocks(p.Hints, 0)

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// call is one klog call, whether klog printed it as text or as JSON.
+// call is one klog call, which klog printed as text or as JSON.
 type call struct {
-	File       string // the kubelet's source file: "kubelet_volumes.go"; "" for a fragment without one
-	PID        int    // of klog's header, 0 where there is none
+	File       string // the kubelet's source file, such as "kubelet_volumes.go"; "" for a fragment without one
+	PID        int    // of klog's header, or 0
 	Msg        string
-	Structured bool // Msg is a constant, and what varies is in the fields
+	Structured bool // Msg is a constant, and the variable parts are in Fields
 	JSON       bool
 	Fields     []field
 }
@@ -20,8 +20,7 @@ type field struct {
 	Cut        bool // the line ends inside the value
 }
 
-// get returns the value of key. A key that comes twice has no value: the kubelet
-// never writes one twice.
+// get returns the field with the key, and false if the key occurs twice, which the kubelet never writes.
 func (c *call) get(key string) (f field, ok bool) {
 	for _, x := range c.Fields {
 		if x.Key != key {
@@ -35,7 +34,7 @@ func (c *call) get(key string) (f field, ok bool) {
 	return f, ok
 }
 
-// has reports whether there is a field of this key.
+// has reports whether there is a field with the key.
 func (c *call) has(key string) bool {
 	for _, x := range c.Fields {
 		if x.Key == key {
@@ -45,11 +44,10 @@ func (c *call) has(key string) bool {
 	return false
 }
 
-// textCall parses the message part of a klog text line. Structured calls look like
+// textCall parses the message part of a klog text line. A structured call has this form, and everything else is a
+// formatted message:
 //
 //	"Constant message" err="quoted by Go" podUID="…" path="…" numErrs=2
-//
-// and everything else is a formatted message as a whole.
 func textCall(file, msg string) (call, bool) {
 	c := call{File: file, Msg: msg}
 	if !strings.HasPrefix(msg, `"`) {
@@ -65,9 +63,9 @@ func textCall(file, msg string) (call, bool) {
 	return c, err == nil
 }
 
-// textFields parses the " key=value" pairs of a structured line. A value is quoted by Go, or bare up to the next
-// space. Anything else is an error. That includes klog's block for a value with a newline ("err=<"): no volume that
-// Kubernetes names has one.
+// textFields parses the " key=value" pairs of a structured line. A value is quoted by Go, or ends at the next space.
+// Anything else is an error, including klog's block for a value with a newline ("err=<"), since no volume's name has a
+// newline.
 func textFields(s string) ([]field, error) {
 	var fields []field
 	for {
@@ -116,8 +114,7 @@ func cutValue(f field, s string) (field, string, error) {
 	}
 }
 
-// cutQuoted splits s, which starts with a quote, after the quote that ends it; cut
-// reports that none does.
+// cutQuoted splits s, which starts with a quote, after its closing quote. cut reports that there is none.
 func cutQuoted(s string) (quoted, rest string, cut bool) {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -130,7 +127,7 @@ func cutQuoted(s string) (quoted, rest string, cut bool) {
 	return s, "", true
 }
 
-// unquotePart unquotes a string that lost its end: up to the last whole escape.
+// unquotePart unquotes a string without its end, up to the last complete escape.
 func unquotePart(quoted string) string {
 	var b strings.Builder
 	for s := quoted[1:]; s != ""; {
@@ -161,14 +158,14 @@ func isKey(s string) bool {
 	return true
 }
 
-// isCutKey reports whether s is the beginning of " key", cut short, or a pager's mark of a cut.
+// isCutKey reports whether s is a truncated " key", or a pager's mark of a cut.
 func isCutKey(s string) bool {
 	s, ok := strings.CutPrefix(s, " ")
 	s = trimCutMark(s)
 	return (ok && (s == "" || isKey(s))) || s == ""
 }
 
-// trimCutMark removes the mark that a pager (">") or systemctl ("…", "...") puts where it cut the line.
+// trimCutMark removes the mark that a pager (">") or systemctl ("…", "...") adds to a truncated line.
 func trimCutMark(s string) string {
 	for _, mark := range [...]string{">", "…", "..."} {
 		if t, ok := strings.CutSuffix(s, mark); ok {

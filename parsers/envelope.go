@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// maxLine bounds the parsed part of a line. The kubelet's own lines are a few
-// hundred bytes; paths are below 4,096 bytes each.
+// maxLine limits the parsed part of a line. The kubelet's own lines have a few hundred bytes; a path has less than 4,096.
 const maxLine = 64 << 10
 
 // The values of Sighting.Transport.
@@ -19,7 +18,7 @@ const (
 	transportFragment = "fragment"
 	transportSyslog   = "syslog"
 	transport5424     = "syslog-5424"
-	transportShort    = "journal-short" // the forms of journalctl that syslog does not have
+	transportShort    = "journal-short" // formats of journalctl that syslog does not have
 	transportJournal  = "journal"       // an entry with its trusted fields
 	transportJSON     = "journal-json"
 	transportMessage  = "journal-verbose" // "MESSAGE=text"
@@ -32,15 +31,15 @@ const (
 
 // envelope holds the fields that a transport adds around a program's text.
 type envelope struct {
-	Transport string // "" for a line without any, until call
-	Program   string // the program that the transport names, "" where it names none
-	PID       int    // that the transport has, 0 where it has none
+	Transport string // "" for a line without one, until call sets it
+	Program   string // the program that the transport names, or ""
+	PID       int    // the PID in the transport, or 0
 	Time      time.Time
-	Text      string // the rest: the program's own text
+	Text      string // the program's own text
 
-	named bool // the transport names a program, which must be a kubelet's
-	bare  bool // a line without any transport: there may be no header at all
-	whole bool // journald delivers whole lines: a header that is cut is no header
+	named bool // the transport names a program, which must be a kubelet
+	bare  bool // there is no transport, and there may be no klog header
+	whole bool // the transport delivers complete lines, so a truncated klog header is not accepted
 }
 
 // call parses the text inside the envelope.
@@ -87,8 +86,8 @@ func (e *envelope) call() (call, bool) {
 	return c, ok
 }
 
-// bareMessage returns the message of a line without any header, where it starts as a report does.
-// Users cut lines so; it is never evidence.
+// bareMessage returns the message of a line without a header that starts like a report. Users cut lines so; such a line
+// is never evidence.
 func bareMessage(text string) (msg string, ok bool) {
 	if strings.HasPrefix(text, `err="orphaned pod `) {
 		return `"` + msgManyErrors + `" ` + text, true

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// object is one JSON object's own keys; the values below them are not parsed.
+// object has the keys of one JSON object with their unparsed values.
 type object map[string]json.RawMessage
 
 var errNotObject = errors.New("not one JSON object with different keys")
 
-// parseObject parses s as one object. A key that comes twice makes it none: which of
-// the two counts would be a matter of the reader.
+// parseObject parses s as one object. It rejects a duplicate key, since readers differ in which of the two counts.
 func parseObject(s string) (object, error) {
 	dec := json.NewDecoder(strings.NewReader(s))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -46,7 +45,7 @@ func parseObject(s string) (object, error) {
 	return o, nil
 }
 
-// text returns a string value, and false where key is absent or something else.
+// text returns a string value, and false if key is absent or not a string.
 func (o object) text(key string) (string, bool) {
 	raw, ok := o[key]
 	if !ok || len(raw) == 0 || raw[0] != '"' {
@@ -88,7 +87,7 @@ func (p *Parser) unwrapJSON(s string) (envelope, bool) {
 	return envelope{}, false
 }
 
-// only reports whether an object has no other keys than these.
+// only reports whether an object has only these keys.
 func (o object) only(keys ...string) bool {
 	for key := range o {
 		if !slices.Contains(keys, key) {
@@ -98,7 +97,7 @@ func (o object) only(keys ...string) bool {
 	return true
 }
 
-// dockerObject reads one record of Docker's json-file driver.
+// dockerObject parses one record of Docker's json-file driver.
 func dockerObject(o object) (envelope, bool) {
 	e := envelope{Transport: transportDocker, whole: true}
 	stream, _ := o.text("stream")
@@ -113,7 +112,7 @@ func dockerObject(o object) (envelope, bool) {
 	return e, true
 }
 
-// journalObject reads a journal entry in JSON, by its trusted fields.
+// journalObject parses a journal entry in JSON. It rejects an entry whose trusted fields are not a kubelet's.
 func (p *Parser) journalObject(o object, transport string) (envelope, bool) {
 	var unit, comm, uid string
 	for key, to := range map[string]*string{"_SYSTEMD_UNIT": &unit, "_COMM": &comm, "_UID": &uid} {
@@ -145,9 +144,8 @@ func (p *Parser) journalObject(o object, transport string) (envelope, bool) {
 	return e, true
 }
 
-// onlyMessage reports whether an entry was printed with --output-fields=MESSAGE: beside it
-// are only what journalctl always prints. No program can remove the other fields of an entry,
-// so that such a line is worth what -o cat prints.
+// onlyMessage reports whether an entry was printed with --output-fields=MESSAGE: it has only MESSAGE and the fields that
+// journalctl always prints. Such a line is worth as much as one of -o cat: no program can remove the fields of an entry.
 func (o object) onlyMessage() bool {
 	for key := range o {
 		if key != "MESSAGE" && !alwaysPrinted(key) {
@@ -157,12 +155,11 @@ func (o object) onlyMessage() bool {
 	return o["__CURSOR"] != nil
 }
 
-// alwaysPrinted reports whether journalctl prints a field whatever fields were chosen:
-// addresses, which start with two underscores, and _BOOT_ID (journalctl(1)).
+// alwaysPrinted reports whether journalctl prints a field for all --output-fields: address fields, which start with two
+// underscores, and _BOOT_ID (journalctl(1)).
 func alwaysPrinted(key string) bool { return strings.HasPrefix(key, "__") || key == "_BOOT_ID" }
 
-// byteArray reads a MESSAGE that journalctl prints as numbers, because it holds bytes
-// that are no UTF-8 or not printable.
+// byteArray parses a MESSAGE that journalctl prints as numbers because it is not UTF-8 or not printable.
 func byteArray(raw json.RawMessage) (string, bool) {
 	var numbers []uint8Number
 	if len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &numbers) != nil {
@@ -175,8 +172,7 @@ func byteArray(raw json.RawMessage) (string, bool) {
 	return string(b), true
 }
 
-// uint8Number makes encoding/json read a byte as a number, where a []byte would be
-// base64.
+// uint8Number makes encoding/json parse an array of numbers; for []byte it expects base64.
 type uint8Number uint8
 
 // micros parses microseconds since 1970.
@@ -188,12 +184,11 @@ func micros(s string) (time.Time, bool) {
 	return time.UnixMicro(n).UTC(), true
 }
 
-// klogJSON reads klog's JSON format (component-base, 1.19 and newer):
+// klogJSON parses klog's JSON format (component-base, 1.19 and newer):
 //
 //	{"ts":1795221215791.6343,"caller":"kubelet/kubelet_volumes.go:263","msg":"…","numErrs":3,"err":"…"}
 //
-// ts is milliseconds since 1970. Only msg, err, numErrs and podUID (and path, for
-// display and for contradictions) are read.
+// ts is milliseconds since 1970. It reads only msg, err, numErrs, podUID, and path for display and contradictions.
 func (e *envelope) klogJSON(s string) (call, bool) {
 	o, err := parseObject(s)
 	if err != nil {
@@ -211,7 +206,7 @@ func (e *envelope) klogJSON(s string) (call, bool) {
 	if c.Msg, ok = o.text("msg"); !ok {
 		return call{}, false
 	}
-	c.Msg = strings.TrimRight(c.Msg, "\n") // klog ends a formatted message with one, which 1.19 and 1.20 kept
+	c.Msg = strings.TrimRight(c.Msg, "\n") // klog's 1.19 and 1.20 keep the newline of a formatted message
 	for _, key := range [...]string{"err", "podUID", "path"} {
 		if v, ok := o.text(key); ok {
 			c.Fields = append(c.Fields, field{Key: key, Value: v})
@@ -231,8 +226,8 @@ func (e *envelope) klogJSON(s string) (call, bool) {
 	return c, true
 }
 
-// callerFile returns the source file of a klog object. 1.19 and 1.20 wrote no caller:
-// such an object counts when it has none but klog's own keys.
+// callerFile returns the source file of a klog object. 1.19 and 1.20 wrote no caller: such an object may have only
+// klog's own keys.
 func (o object) callerFile() (string, bool) {
 	if o["caller"] != nil {
 		caller, _ := o.text("caller")

@@ -7,12 +7,12 @@ import (
 
 // header holds the fields before a klog message.
 type header struct {
-	file string // the Go source file, as it is known here: "kubelet_volumes.go"
-	pid  int    // klog's thread ID, which is the process ID; 0 where cut off
-	full bool   // all of the header is there, not its tail only
+	file string // the Go source file, such as "kubelet_volumes.go"
+	pid  int    // klog's thread ID, which is the process ID; 0 if truncated
+	full bool   // the header is complete
 }
 
-// headerForm is klog's header, glog's alike, or the end of it in a line that a user cut:
+// headerForm matches the header of klog and glog, or the end of it in a line that a user has cut:
 //
 //	E0331 15:47:45.892216    3416 kubelet_volumes.go:245] message
 //	Lmmdd hh:mm:ss.uuuuuu threadid file:line] message
@@ -37,10 +37,9 @@ func hasHeader(s string) bool {
 	return ok && h.full
 }
 
-// sourceDirs has the files of the kubelet whose messages are parsed, with the folder
-// that --add_dir_header and the JSON format put before them. Every file that reports
-// orphans or volume operations in releases 1.3 to 1.36 is here; a report from any
-// other file is another program's, or quoted by the kubelet.
+// sourceDirs has the kubelet's source files whose messages are parsed, with the directory that --add_dir_header and the
+// JSON format add. It has every file that reports orphans or volume operations in releases 1.3 to 1.36; a report from
+// another file is another program's, or quoted by the kubelet.
 var sourceDirs = map[string]string{
 	"kubelet_volumes.go":         "kubelet/",
 	"kubelet_pods.go":            "kubelet/",
@@ -67,13 +66,12 @@ func sourceFile(place string) (string, bool) {
 	return base, true
 }
 
-// digits returns how many ASCII digits s starts with.
+// digits returns the number of ASCII digits at the beginning of s.
 func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
 func allDigits(s string) bool { return digits(s) == len(s) }
 
-// number parses a decimal number of at most nine digits, which holds every process ID
-// and every count, and cannot overflow.
+// number parses a decimal number of at most nine digits, enough for a process ID or a count.
 func number(s string) (int, bool) {
 	if s == "" || len(s) > 9 || !allDigits(s) {
 		return 0, false

@@ -13,14 +13,13 @@ const (
 	msgFailedSub  = "Failed to remove orphaned pod subdir"
 )
 
-// countTail ends the roll-up of a formatted report; the number is between the two.
-// 1.7 has two spaces before "Turn", all others one.
+// countHead, a number and countTail end a formatted report. 1.7 has two spaces before "Turn", others have one.
 const (
 	countHead = " : There were a total of "
 	countTail = " errors similar to this. Turn up verbosity to see them."
 )
 
-// parseRecord parses a record from its beginning, by the kubelet's own format strings.
+// parseRecord parses a call by the kubelet's format strings.
 func parseRecord(c *call) (Sighting, bool) {
 	switch c.File {
 	case "", "kubelet_volumes.go", "kubelet_pods.go", "kubelet.go":
@@ -43,13 +42,13 @@ func parseOrphan(c *call) (Sighting, bool) {
 	case strings.HasPrefix(c.Msg, msgFoundBut), c.Msg == msgFailedDir, c.Msg == msgFailedSub:
 		return orphanInPodUID(c)
 	case c.JSON && len(c.Fields) == 0:
-		// A formatted message in the JSON format is msg as a whole, without fields.
+		// In the JSON format, a formatted message has no fields.
 		return orphanText(c.Msg)
 	}
 	return Sighting{}, false
 }
 
-// orphanInErr reads err="orphaned pod \"UID\" found, but …" with numErrs.
+// orphanInErr parses err="orphaned pod \"UID\" found, but …" with numErrs.
 func orphanInErr(c *call) (Sighting, bool) {
 	err, ok := c.get("err")
 	if !ok {
@@ -75,8 +74,8 @@ func orphanInErr(c *call) (Sighting, bool) {
 	return rep, true
 }
 
-// orphanInPodUID reads the messages that name the pod in podUID. In JSON only
-// kubelet_volumes.go is trusted: other files have a podUID in every second line.
+// orphanInPodUID parses the messages with the pod in podUID. In JSON it accepts only kubelet_volumes.go, since many
+// lines of other files have a podUID.
 func orphanInPodUID(c *call) (Sighting, bool) {
 	if c.File != "kubelet_volumes.go" && (c.JSON || c.File != "kubelet_pods.go") {
 		return Sighting{}, false
@@ -96,7 +95,7 @@ func orphanInPodUID(c *call) (Sighting, bool) {
 	return rep, true
 }
 
-// agrees reports whether no other field of the record names another pod.
+// agrees reports whether no field of the call names another pod.
 func agrees(c *call, uid PodUID) bool {
 	if c.has("podUID") {
 		f, ok := c.get("podUID")
@@ -116,7 +115,7 @@ func agrees(c *call, uid PodUID) bool {
 	return true
 }
 
-// orphanText reads a formatted message (1.20 and older, and the V(3) lines):
+// orphanText parses a formatted message (1.20 and older, and the V(3) lines):
 //
 //	Orphaned pod "UID" found, but …
 //	Orphan pod: orphaned pod "UID" found, but …
@@ -143,8 +142,7 @@ func orphanText(msg string) (Sighting, bool) {
 	return orphanFound(rest, true)
 }
 
-// orphanFound reads `"UID" found, but …`. rollup reports that the count, if there is one,
-// ends the text.
+// orphanFound parses `"UID" found, but …`. rollup means that the text may end with the count.
 func orphanFound(s string, rollup bool) (Sighting, bool) {
 	uid, rest, ok := cutUID(s)
 	if !ok {
@@ -152,7 +150,7 @@ func orphanFound(s string, rollup bool) (Sighting, bool) {
 	}
 	rep := Sighting{UID: uid, Report: ReportOther, Count: NoCount}
 	if rest = trimCutMark(rest); strings.HasPrefix(" found, but ", rest) {
-		return rep, true // Cut right here; "found, removing" is none.
+		return rep, true // truncated here; "found, removing" is not a report
 	}
 	rest, ok = strings.CutPrefix(rest, " found, but ")
 	if !ok || namesOther(rest, uid) {
@@ -166,14 +164,13 @@ func orphanFound(s string, rollup bool) (Sighting, bool) {
 	return rep, ok
 }
 
-// startsOrCut reports whether s starts with text, or ends within it because the line
-// was cut there.
+// startsOrCut reports whether s starts with text, or is a truncated beginning of text.
 func startsOrCut(s, text string) bool {
 	return strings.HasPrefix(s, text) || strings.HasPrefix(text, trimCutMark(s))
 }
 
-// cutUID removes a quoted UID from the front of s. The kubelet quotes every directory name with %q, so the
-// first quote after the opening one either closes the UID or belongs to a name that is not a UID.
+// cutUID removes a quoted UID from the front of s. The kubelet quotes directory names with %q, so a second quote that
+// does not close the string belongs to a name that is not a UID.
 func cutUID(s string) (PodUID, string, bool) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", "", false
@@ -186,8 +183,7 @@ func cutUID(s string) (PodUID, string, bool) {
 	return uid, rest, ok
 }
 
-// cutCount removes the roll-up's count, whole or cut short, from the end of s. The last one is the kubelet's;
-// an earlier one belongs to a path or an error.
+// cutCount removes the count, complete or truncated, from the end of s. Only the last one in s is the kubelet's.
 func cutCount(s string) (string, int) {
 	i := strings.LastIndex(s, countHead)
 	if i < 0 {
@@ -206,7 +202,7 @@ func cutCount(s string) (string, int) {
 	}
 	n, ok := number(tail[:d])
 	if !ok || len(rest) < len(" e") {
-		return s[:i], NoCount // The number itself may be cut.
+		return s[:i], NoCount // the number may be truncated
 	}
 	return s[:i], n
 }

@@ -7,20 +7,18 @@ import (
 	"strings"
 )
 
-// A Parser turns lines into sightings, each line by itself. Lines that are not Interesting may be left out. The zero
-// value is ready.
+// A Parser parses single lines into sightings. Lines that are not Interesting need not be passed to it. The zero value
+// is ready to use.
 type Parser struct {
-	// Units are journal units that the operator named, beside KubeletUnits. All their commands are
-	// trusted.
+	// Units are journal units that the operator named, besides KubeletUnits. All their commands are trusted.
 	Units []string
-	// RunsKubelet reports whether a kubelet runs in another unit, which is then like one of KubeletUnits;
-	// it may be nil.
+	// RunsKubelet reports whether a kubelet runs in another unit, which is then like one of KubeletUnits. It may be nil.
 	RunsKubelet func(unit string) bool
-	// Hints asks for ReportTeardown sightings too.
+	// Hints enables ReportTeardown sightings.
 	Hints bool
 }
 
-// ParseLine parses one line by itself, with hints and without further units.
+// ParseLine parses one line, with hints and without additional units.
 func ParseLine(l Line) (Sighting, bool) { return (&Parser{Hints: true}).Parse(l) }
 
 // Parse returns a line's sighting, and false if the line reports nothing.
@@ -34,11 +32,10 @@ func (p *Parser) Parse(l Line) (Sighting, bool) {
 		return Sighting{}, false
 	}
 	s, ok := sighting(&e)
-	// Hints only where they are asked for, and only a UID that the text holds.
 	if !ok || (s.Report == ReportTeardown && !p.Hints) || !literal(text, s.UID) {
 		return Sighting{}, false
 	}
-	// Container runtimes cut lines at 16 KiB: a record may begin with text that the kubelet quotes.
+	// Container runtimes split lines at 16 KiB, so a record may begin with text that the kubelet quotes.
 	s.CatchUp, s.Whole = l.CatchUp, l.Whole && e.Transport != transportCRI && e.Transport != transportDocker
 	if l.Journal != nil {
 		s.Trusted, s.BootID = true, l.Journal.BootID
@@ -53,15 +50,14 @@ func (p *Parser) envelope(line string, j *JournalFields) (envelope, bool) {
 		e := envelope{Transport: transportJournal, Program: j.Identifier, PID: j.PID, Time: j.Time, Text: line, whole: true}
 		return e, p.trusts(j.Unit, j.Comm, j.UID)
 	}
-	// A crash, and a writer whose file copytruncate emptied, leave NULs before a line.
+	// After a crash, or after copytruncate has emptied a writer's file, there are NULs before a line.
 	line = strings.TrimLeft(line, "\x00")
-	line = strings.TrimPrefix(line, "\ufeff") // A byte order mark, at a file's beginning.
+	line = strings.TrimPrefix(line, "\ufeff") // the byte order mark of a file
 	return p.unwrap(stripColour(strings.TrimRight(line, "\r\n")))
 }
 
-// literal reports whether the line holds uid as it is, with no hex digit before it. No
-// program that passes a kubelet's line on has a reason to escape letters and digits;
-// only an array of numbers hides them.
+// literal reports whether the line contains uid unescaped, without a hex digit before it. A program that forwards a
+// kubelet's line has no reason to escape letters and digits. An array of numbers is the only exception.
 func literal(text []byte, uid PodUID) bool {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], []byte(uid))
@@ -86,14 +82,14 @@ func sighting(e *envelope) (Sighting, bool) {
 		return Sighting{}, false
 	}
 	s.JSON = c.JSON
-	return placed(s, e, c.PID), true
+	return complete(s, e, c.PID), true
 }
 
-// placed adds the envelope's fields to s and copies the strings that s shares with the line.
-func placed(s Sighting, e *envelope, klogPID int) Sighting {
+// complete adds the envelope's fields to s and copies the strings that s shares with the line.
+func complete(s Sighting, e *envelope, klogPID int) Sighting {
 	s.UID, s.Leaf = PodUID(strings.Clone(string(s.UID))), strings.Clone(s.Leaf)
 	if len(s.Leaf) > maxPath {
-		s.Leaf = "" // longer than any that is one: it may be cut nowhere
+		s.Leaf = "" // not a leaf; a truncated one would be another directory
 	}
 	s.Path, s.Volume = bounded(s.Path, maxPath), boundedName(s.Volume)
 	s.Transport, s.Program, s.Time = e.Transport, bounded(e.Program, maxName), e.Time
@@ -103,14 +99,14 @@ func placed(s Sighting, e *envelope, klogPID int) Sighting {
 	return s
 }
 
-// A sighting outlives its line, so its strings are copied and bounded: a pod chooses the names of its volumes,
-// and a forged line can have 64 KiB.
+// A sighting outlives its line, so its strings are copied and limited: a pod chooses the names of its volumes, and a
+// forged line can have 64 KiB.
 const (
 	maxName = 256
 	maxPath = 1024 // volumes/PLUGIN/VOLUME/mount, of 255 bytes each, below the kubelet's root directory
 )
 
-// bounded is for text that is shown: the rest of a longer one is cut off.
+// bounded truncates a text for display.
 func bounded(s string, most int) string {
 	if len(s) > most {
 		return s[:most-len("…")] + "…"
@@ -118,7 +114,7 @@ func bounded(s string, most int) string {
 	return strings.Clone(s)
 }
 
-// boundedName is for names that are compared: two that are too long, and differ, still do.
+// boundedName shortens a name such that different names remain different.
 func boundedName(s string) string {
 	if len(s) <= maxName {
 		return strings.Clone(s)

@@ -2,12 +2,11 @@ package parsers
 
 import "bytes"
 
-// PodSet are the pods that a text is searched for.
+// PodSet is a set of pods to search for.
 type PodSet map[PodUID]bool
 
-// InPath appends the UIDs that are a component of path, or the start of one that continues with a dot (a
-// quarantine entry is UID.n). It compares the lengths first, which rules out nearly all components of a node's
-// mounts.
+// InPath appends to found the UIDs that are a component of path, or the start of one that continues with a dot, as in
+// the name of a quarantine entry (UID.n). The lengths of components rule out nearly all of a node's mounts.
 func (s PodSet) InPath(found []PodUID, path []byte) []PodUID {
 	for len(path) >= 32 {
 		part := path
@@ -23,11 +22,11 @@ func (s PodSet) InPath(found []PodUID, path []byte) []PodUID {
 	return found
 }
 
-// Component returns the pod that one component of a path names in this way.
+// Component returns the pod that one component of a path names, as in InPath.
 func (s PodSet) Component(part []byte) (PodUID, bool) {
 	for _, n := range [...]int{36, 32} {
 		if len(part) == n || len(part) > n && part[n] == '.' {
-			// The map is asked with the bytes themselves; only a hit makes a string.
+			// The map lookup allocates no string.
 			if s[PodUID(part[:n])] {
 				return PodUID(part[:n]), true
 			}
@@ -36,8 +35,8 @@ func (s PodSet) Component(part []byte) (PodUID, bool) {
 	return "", false
 }
 
-// InText finds every UID of the set in text, whatever is around it: the "d" of "podUID" is
-// a hexadecimal digit too, so each window of a run of such bytes is looked up.
+// InText calls found with every UID of the set in text, whatever is around it. The "d" before a UID in "podUID" is a
+// hexadecimal digit too, so it looks up each window of a run of such bytes.
 func (s PodSet) InText(text []byte, found func(PodUID)) {
 	for i := 0; i < len(text); {
 		if !uidByte[text[i]] {
@@ -65,8 +64,7 @@ var uidByte = func() (t [256]bool) {
 	return t
 }()
 
-// BareUID reports whether the text holds the UID as it is, and not as the beginning of the name of
-// a quarantine entry.
+// BareUID reports whether the text contains the UID other than as the beginning of a quarantine entry's name.
 func BareUID(text []byte, uid PodUID) bool {
 	for {
 		i := bytes.Index(text, []byte(uid))

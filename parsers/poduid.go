@@ -2,15 +2,12 @@ package parsers
 
 import "strings"
 
-// PodUID is a pod's UID as the kubelet uses it for directory names: 8-4-4-4-12
-// lower-case hexadecimal digits (API pods; neither version nor variant bits are
-// certain, since clusters before 1.13 made version 1), or 32 lower-case hexadecimal
-// digits (static pods: a hash of the manifest). A PodUID comes from ParsePodUID only,
-// and so never holds a slash, a dot or a NUL.
+// PodUID is a pod's UID as the kubelet uses it for directory names: 8-4-4-4-12 lower-case hexadecimal digits (API pods,
+// of any UUID version, since clusters before 1.13 used version 1), or 32 lower-case hexadecimal digits (static pods: a
+// hash of the manifest). Only ParsePodUID returns a PodUID, so it never contains a slash, a dot or a NUL.
 type PodUID string
 
-// ParsePodUID returns s as a PodUID, and false where it is none. ASCII only; nothing
-// is trimmed or folded: whatever is no UID is reported and never acted on.
+// ParsePodUID returns s as a PodUID, and false if it is not one. It neither trims white space nor changes case.
 func ParsePodUID(s string) (PodUID, bool) {
 	switch len(s) {
 	case 32:
@@ -36,9 +33,8 @@ func allHex(s string) bool {
 	return true
 }
 
-// PodOfCgroup parses the name of a pod's cgroup: podUID by the cgroupfs driver,
-// kubepods-burstable-podUID.slice by the systemd driver, where dashes in the UID are
-// underscores, since a dash means a level of slices there.
+// PodOfCgroup parses the name of a pod's cgroup: podUID by the cgroupfs driver, kubepods-burstable-podUID.slice by the
+// systemd driver, which replaces the dashes of the UID by underscores, since a dash separates levels of slices.
 func PodOfCgroup(name string) (PodUID, bool) {
 	slice, ok := strings.CutSuffix(name, ".slice")
 	if !ok {
@@ -55,8 +51,8 @@ func PodOfCgroup(name string) (PodUID, bool) {
 	return ParsePodUID(strings.ReplaceAll(slice[i+len("-pod"):], "_", "-"))
 }
 
-// IsContainerID reports whether s is an ID as containerd, CRI-O, Docker and Podman make them: 64
-// lower-case hexadecimal digits.
+// IsContainerID reports whether s is a container ID of containerd, CRI-O, Docker or Podman: 64 lower-case hexadecimal
+// digits.
 func IsContainerID(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }

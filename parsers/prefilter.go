@@ -2,29 +2,27 @@ package parsers
 
 import "bytes"
 
-// The prefilter searches for needles: byte strings without which no line can be a sighting. Each is searched for by one
-// byte of it that is rare in logs, since bytes.IndexByte uses vector instructions; what is around it is compared
-// afterwards. Two to three times faster than one pass for all needles (Wu and Manber).
+// The prefilter searches for needles: every line that is a sighting contains one of them. It searches for one byte of
+// each needle that is rare in logs, since bytes.IndexByte uses vector instructions, and then compares the text around
+// it. That is two to three times faster than one pass for all needles (Wu and Manber).
 
-// chunk is how much is searched for all needles in turn, so that it is read from the
-// processor's first cache after the first time.
+// chunk is how much is searched for one needle after the other, so that it stays in the processor's first cache.
 const chunk = 16 << 10
 
-// needle is a byte string, split before the byte that the search looks for.
+// needle is a byte string, split before its rare byte.
 type needle struct {
 	before, from string
-	follows      func([]byte) bool // what must be after it; nil for anything
+	follows      func([]byte) bool // checks the text after it; may be nil
 }
 
 var (
 	// "Orphaned pod" and "orphaned pod": every textual report.
 	needleReport = needle{"rp", "haned pod", nil}
-	// An error of subpaths, which hints name.
+	// The error of subpaths in a hint.
 	needleSubpath = needle{"cleaning sub", "Path mounts", nil}
-	// UnmountVolume and UnmapVolume, which hints name.
+	// UnmountVolume and UnmapVolume in a hint.
 	needleUnm = needle{"", "Unm", volumeFollows}
-	// journalctl prints some MESSAGEs as an array of numbers, which hides the text: every such array matches.
-	// Spaces and a colon follow.
+	// A MESSAGE that journalctl prints as an array of numbers, which hides the text, so every such array matches.
 	needleArray = needle{`"MESSA`, `GE"`, arrayFollows}
 )
 
@@ -58,13 +56,13 @@ func volumeFollows(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("ountVolume")) || bytes.HasPrefix(b, []byte("apVolume"))
 }
 
-// overlap is how far a chunk reaches into the next, so that no needle is cut.
+// overlap is how far a chunk reaches into the next, so that no needle is split.
 const overlap = 32
 
-// needles are all of them. Without hints the first two are enough.
+// needles has all needles. Without hints the first two are enough.
 var needles = [...]*needle{&needleReport, &needleArray, &needleSubpath, &needleUnm}
 
-// index returns where the first needle in block starts, -1 where there is none.
+// index returns the index of the first needle in block, or -1.
 func index(block []byte, hints bool) int {
 	needles := needles[:]
 	if !hints {
@@ -89,8 +87,8 @@ func index(block []byte, hints bool) int {
 	return -1
 }
 
-// Index returns where in block the first line that a Parser must see has what makes it one, and -1 where there is none.
-// A needle that the block's end cuts is the caller's to carry over.
+// Index returns the index in block of the first needle, whose line a Parser must see, or -1. The caller handles a needle
+// that the block's end splits.
 func Index(block []byte) int { return index(block, true) }
 
 // Interesting reports whether block, one line or many, contains text that a Parser must see.

@@ -17,8 +17,7 @@ import (
 //	1.36         failed to remove subpath at path P: E
 //	V(3)         volumes are not cleaned up; volumes not yet removed.  Reducing cpu to minimum
 
-// classify returns the report in a text after "found, but ", and false if an unknown suffix follows a fixed
-// text.
+// classify returns the report in a text after "found, but ", and false if unknown text follows a fixed one.
 func classify(s string) (Report, bool) {
 	for _, fixed := range [...]struct {
 		text string
@@ -43,7 +42,7 @@ func classify(s string) (Report, bool) {
 	return ReportOther, true
 }
 
-// classifyLate reads the texts of 1.24 and newer, where the error comes last.
+// classifyLate classifies the texts of 1.24 and newer, which end with the error.
 func classifyLate(s string) Report {
 	switch {
 	case strings.HasPrefix(s, "during reading "):
@@ -54,8 +53,8 @@ func classifyLate(s string) Report {
 	return ReportOther
 }
 
-// classifyEarly reads the texts of 1.23 and older, where the error comes first. The
-// error may hold any path, so what happened is read from the end.
+// classifyEarly classifies the texts of 1.23 and older, which begin with the error. The error may contain any path, so
+// the operation is searched for from the end.
 func classifyEarly(s string) Report {
 	s = strings.TrimRight(s, " .")
 	for _, verb := range [...]string{" occurred ", " occured "} {
@@ -90,10 +89,9 @@ func classifyErrno(s string) Report {
 	return ReportOther
 }
 
-// namesOther reports whether the first pod directory that a path in s names is not
-// that of uid. Further ones are below it and may be called anything. A name of hex
-// digits and dashes of the wrong form counts as another pod, one that the line's end
-// cuts does not.
+// namesOther reports whether the first pod directory in s is not that of uid. Later ones are below it and may have any
+// name. A long name of hex digits and dashes that is not a UID counts as another pod. A name that the line's end
+// truncates does not.
 func namesOther(s string, uid PodUID) bool {
 	for {
 		_, rest, ok := cutPods(s)
@@ -131,9 +129,8 @@ func isHexAnyCase(c byte) bool {
 	return (c >= '0' && c <= '9') || (c|0x20 >= 'a' && c|0x20 <= 'f')
 }
 
-// volumePath returns the first path in s that is in uid's pod directory, "" where
-// there is none. It is for people to read: the name may hold anything, and where it
-// ends is a guess.
+// volumePath returns the first path in s that is in uid's pod directory, or "". It is only for display: the name may
+// contain anything, so its end is a guess.
 func volumePath(s string, uid PodUID) string {
 	i := strings.Index(s, "/pods/"+string(uid)+"/")
 	if i < 0 {

@@ -8,21 +8,19 @@ import (
 
 const (
 	clockForm = `\d\d:\d\d:\d\d(?:[.,]\d+)?` // systemd in some locales writes a comma
-	// tagForm is "program[pid]: ". The first colon that a space follows ends the program's name, so that
-	// no later one can make another program of it.
+	// tagForm is "program[pid]: ". The first colon ends the program's name, so that no later text can.
 	tagForm = `([^ \t"=:\[]+)(?:\[(\d*)\])?: `
-	// priorityForm is the facility and severity that BusyBox's syslogd writes after the host, of those
-	// under which a daemon logs.
+	// priorityForm is the facility and severity of daemons that BusyBox's syslogd writes after the host.
 	priorityForm = `(?:user|daemon|local[0-7])\.(?:emerg|alert|crit|err|warn|notice|info|debug) `
 )
 
 var (
 	tag = regexp.MustCompile(`^` + tagForm)
-	// hostTag is a tag, mostly after a host's name.
+	// hostTag matches a tag, usually after a host's name.
 	hostTag = regexp.MustCompile(`^ *(?:[^ ]+ (?:` + priorityForm + `)?)??` + tagForm)
 )
 
-// tagged parses what begins with a tag in one of the two forms.
+// tagged parses a text that begins with a tag in one of the two forms.
 func tagged(form *regexp.Regexp, s string, e envelope) (envelope, bool) {
 	m, text := cutHead(form, s)
 	if m == nil {
@@ -33,12 +31,12 @@ func tagged(form *regexp.Regexp, s string, e envelope) (envelope, bool) {
 	return e, true
 }
 
-// stamp is one way to write the time at a line's beginning.
+// stamp is one format of the time at a line's beginning.
 type stamp struct {
 	form      *regexp.Regexp
 	transport string
-	parse     func(string) (time.Time, bool) // of the form's group; nil where year or zone is not certain
-	direct    bool                           // klog's own text may follow at once
+	parse     func(string) (time.Time, bool) // parses the form's group; nil if year or zone is not certain
+	direct    bool                           // klog's text may follow without a tag
 }
 
 // stamps are tried in this order:
@@ -57,8 +55,7 @@ type stamp struct {
 //	[ 1234.567890] host kubelet[1]: text            short-monotonic
 //	[ 1234.567890 <    0.000123 >] host kubelet[1]: short-delta
 //
-// The month is a word of any language, so that no list of them can be incomplete: a letter, perhaps
-// after the month's number.
+// The month is a word in any language, which may begin with the month's number.
 var stamps = [...]stamp{
 	{regexp.MustCompile(`^(\d{4}-\d\d-\d\dT[^ ]+) `), transportSyslog, parseISO, true},
 	{regexp.MustCompile(`^\d*[A-Za-z\x{80}-\x{10ffff}][^ :="'{}[\]<>/\\]{0,31} +\d{1,2}\.? (?:\d{4} )?` + clockForm + ` `), transportSyslog, nil, true},
@@ -102,8 +99,8 @@ func parseISO(stamp string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// parseFull parses "YYYY-MM-DD clock ZONE". Only UTC and numbers are certain zones; with any other the
-// time is left out.
+// parseFull parses "YYYY-MM-DD clock ZONE". It returns the zero time for a zone other than UTC or a number, which is
+// not certain.
 func parseFull(stamp string) (time.Time, bool) {
 	for _, utc := range [...]string{" UTC", " GMT"} {
 		if s, ok := strings.CutSuffix(stamp, utc); ok {

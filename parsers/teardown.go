@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parseTeardown parses the errors of volume operations that remove a volume from a pod. They show that the
-// kubelet's volume manager still holds the volume:
+// parseTeardown parses the errors of operations that remove a volume from a pod. They show that the kubelet's volume
+// manager still has the volume:
 //
 //	Operation for "KEY" failed. No retries permitted until T (durationBeforeRetry 4s). Error: DETAIL
 //	operationExecutor.UnmountVolume failed (controllerAttachDetachEnabled true) for volume … : DETAIL
@@ -39,7 +39,7 @@ func teardownOperation(s string) (Sighting, bool) {
 	if !ok {
 		return Sighting{}, false
 	}
-	// Between here and the error are only the kubelet's times.
+	// Up to the error there are only the kubelet's times.
 	_, detail, ok := strings.Cut(rest, "Error: ")
 	if !ok {
 		return Sighting{}, false
@@ -71,8 +71,8 @@ func keyPod(key string) (PodUID, bool) {
 	return ParsePodUID(name[i+len(` ("`):])
 }
 
-// teardownStarts are the beginnings of a failed operation's text. MountVolume and
-// attach errors are none: a pod that is being given a volume is not being torn down.
+// teardownStarts are the beginnings of a failed operation's text. MountVolume and attach errors are not among them: they
+// are about pods that start.
 var teardownStarts = [...]string{
 	"UnmountVolume.", "UnmapVolume.",
 	"operationExecutor.UnmountVolume failed", "operationExecutor.UnmapVolume failed",
@@ -91,19 +91,19 @@ func teardownDetail(s string) (Sighting, bool) {
 	if start == "" {
 		return Sighting{}, false
 	}
-	// Up to here and on to the volume's quoted name nothing comes from a pod.
+	// Nothing up to the volume's quoted name comes from a pod.
 	head, rest, ok := strings.Cut(s, " for volume ")
 	failed := start == "error cleaning subPath mounts" || strings.Contains(head, " failed")
 	if !ok || !failed || strings.Contains(head, `"`) {
 		return Sighting{}, false
 	}
-	volume, rest, ok := takeQuoted(rest, "")
+	volume, rest, ok := cutLeadQuoted(rest, "")
 	if !ok {
 		return Sighting{}, false
 	}
-	if name, r, ok := takeQuoted(rest, " (UniqueName: "); ok {
+	if name, r, ok := cutLeadQuoted(rest, " (UniqueName: "); ok {
 		volume, rest = name, r
-	} else if _, r, ok := takeQuoted(rest, " (volume.spec.Name: "); ok {
+	} else if _, r, ok := cutLeadQuoted(rest, " (volume.spec.Name: "); ok {
 		rest = r
 	} else {
 		return Sighting{}, false
@@ -130,8 +130,8 @@ func teardownDetail(s string) (Sighting, bool) {
 	}, true
 }
 
-// takeQuoted removes lead and a quoted string from the front of s.
-func takeQuoted(s, lead string) (quoted, rest string, ok bool) {
+// cutLeadQuoted removes lead and a quoted string from the front of s.
+func cutLeadQuoted(s, lead string) (quoted, rest string, ok bool) {
 	s, ok = strings.CutPrefix(s, lead)
 	if !ok || !strings.HasPrefix(s, `"`) {
 		return "", "", false
@@ -140,14 +140,12 @@ func takeQuoted(s, lead string) (quoted, rest string, ok bool) {
 	return strings.Trim(quoted, `"`), rest, !cut
 }
 
-// notEmpty returns the directory, from the pod directory on, that could not be removed because it was not
-// empty, and "" for any other error. The error is os.Remove's own, bare or at the end of a plugin's message,
-// and the line must be complete:
+// notEmpty returns the directory, relative to the pod directory, that could not be removed because it was not empty, and
+// "" for any other error. The error is os.Remove's, alone or at the end of a plugin's message, and the line must be
+// complete:
 //
 //	remove /var/lib/kubelet/pods/UID/volumes/kubernetes.io~nfs/VOLUME: directory not empty
 //	… failed to remove dir […/VOLUME/mount]: remove …/kubernetes.io~csi/VOLUME/mount: directory not empty
-//
-// Whether the directory may be touched is not decided here.
 func notEmpty(s string, uid PodUID) string {
 	s, ok := strings.CutSuffix(strings.TrimRight(s, " "), ": directory not empty")
 	i := strings.LastIndex(s, "remove /")

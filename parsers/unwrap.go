@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// unwrappers parse the transports whose lines begin with something of their own, in this order.
+// unwrappers parse the transports with a recognizable beginning, in this order.
 var unwrappers = [...]func(p *Parser, line string) (envelope, bool){
 	(*Parser).unwrapJSON, withPriority, rfc5424, messageField, cri, bulleted,
 	func(_ *Parser, line string) (envelope, bool) { return dated(line) },
 	func(_ *Parser, line string) (envelope, bool) { return envelope{Text: line}, hasHeader(line) },
 }
 
-// unwrap removes the transport from a line of a file. Every transport is recognised from
-// the line's first byte on, each has one place for the program's text, and a line
-// that starts like none of them is no kubelet's.
+// unwrap removes the transport from a line of a file. Each transport is recognized by the beginning of the line, and has
+// one place for the program's text.
 func (p *Parser) unwrap(line string) (envelope, bool) {
 	if e, ok := p.unwrapStart(line); ok {
 		return e, true
@@ -30,12 +29,12 @@ func (p *Parser) unwrap(line string) (envelope, bool) {
 		return e, true
 	}
 	if m, rest := cutHead(grepPlace, line); m != nil {
-		// Everything but a bare fragment, which may start after any colon.
+		// A bare fragment is not accepted here, since it may start after any colon.
 		if e, ok := p.unwrapStart(rest); ok {
 			return e, true
 		}
 	}
-	// klog begins every line of a message but the first with a tab.
+	// klog begins every later line of a message with a tab.
 	continues := strings.HasPrefix(line, "\t")
 	return envelope{Text: line, bare: !continues}, line != "" && line[0] != ' '
 }
@@ -49,11 +48,10 @@ func (p *Parser) unwrapStart(line string) (envelope, bool) {
 	return envelope{}, false
 }
 
-// maxHead bounds how much of a line's beginning is matched: lines may be long, and a match is slower than a
-// search.
+// maxHead limits the part of a long line that is matched, since matching is slow.
 const maxHead = 1024
 
-// cutHead returns the groups of form, which describes the beginning of s, and the rest of s.
+// cutHead matches form with the beginning of s, and returns its groups and the rest of s.
 func cutHead(form *regexp.Regexp, s string) (groups []string, rest string) {
 	groups = form.FindStringSubmatch(s[:min(len(s), maxHead)])
 	if groups == nil {
@@ -65,7 +63,7 @@ func cutHead(form *regexp.Regexp, s string) (groups []string, rest string) {
 // grepPlace matches grep's prefix of a line: "file:", "line:" or "file:line:".
 var grepPlace = regexp.MustCompile(`^(?:\d+:|[^ \t"'={}[\]<>\\():]+:(?:\d+:)?)`)
 
-// priority is that of syslog(3).
+// priority matches the priority of syslog(3).
 var priority = regexp.MustCompile(`^<\d{1,3}>`)
 
 // withPriority parses the forms of RFC 3164 that start with a priority:
@@ -105,13 +103,13 @@ func rfc5424(_ *Parser, s string) (envelope, bool) {
 	return e, ok
 }
 
-// messageField parses a line that people copy out of journalctl -o verbose.
+// messageField parses a MESSAGE line of journalctl -o verbose.
 func messageField(_ *Parser, s string) (envelope, bool) {
 	msg, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "MESSAGE=")
 	return envelope{Transport: transportMessage, Text: msg}, ok
 }
 
-// bulleted parses minikube logs up to 1.13.
+// bulleted parses a line of "minikube logs" up to 1.13.
 func bulleted(_ *Parser, s string) (envelope, bool) {
 	line, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "* ")
 	if !ok {
@@ -129,8 +127,7 @@ func bulleted(_ *Parser, s string) (envelope, bool) {
 // P for a piece that is not the last (kubelet's cri-client logs.go).
 var criHead = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT[^ ]{9,26}) (stderr|stdout) ([FP])(?::[^ ]*)? `)
 
-// cri parses a record of a kubelet that runs in a container. klog writes to stderr; stdout has the text
-// of others.
+// cri parses a record of a kubelet that runs in a container. klog writes only to stderr.
 func cri(_ *Parser, s string) (envelope, bool) {
 	m, text := cutHead(criHead, s)
 	if m == nil || m[2] != "stderr" {
@@ -140,19 +137,17 @@ func cri(_ *Parser, s string) (envelope, bool) {
 	return envelope{Transport: transportCRI, Time: at, Text: text, whole: true}, ok
 }
 
-// k0sPrograms are the names under which k0s's supervisor logs: its own, and those of its
-// units where journalctl prints them.
+// k0sPrograms are the program names of k0s's supervisor: its own, and those of its units, which journalctl may print.
 var k0sPrograms = []string{"k0s", "k0sworker", "k0scontroller", "k0sworker.service", "k0scontroller.service"}
 
 // k0sForm matches the form in which k0s's supervisor logs a line of the kubelet:
 //
 //	time="2026-11-21 09:15:33" level=info msg="E1121 09:15:33.1 …" component=kubelet stream=stderr
 //
-// It has no other field: k0s numbers the pieces of a line longer than its buffer (chunk=2), and the beginning
-// of a piece is not the beginning of a line.
+// It rejects other fields: k0s numbers the pieces of a long line (chunk=2), and a piece does not begin a line.
 var k0sForm = regexp.MustCompile(`^time="[^"\\]*" level=\w+ msg=("(?:[^"\\]|\\.)*") component=kubelet(?: stream=(?:stderr|stdout))?$`)
 
-// repeated matches the prefix that syslog daemons put before repetitions; "]" follows at the end.
+// repeated matches the prefix of repetitions in syslog, which end with "]".
 var repeated = regexp.MustCompile(`^message repeated \d+ times: \[ ?`)
 
 func cutRepeated(s string) string {
@@ -177,8 +172,7 @@ func trimEnd(s string) string {
 	}
 }
 
-// colour is an ANSI control sequence (ECMA-48 CSI): journalctl and grep colour lines that they write
-// to a terminal.
+// colour matches an ANSI control sequence (ECMA-48 CSI): journalctl and grep write these to a terminal.
 var colour = regexp.MustCompile(`\x1b\[[ -?]*[^ -?]?`)
 
 func stripColour(s string) string {

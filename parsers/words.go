@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// mostWords bounds the length of Words' result.
+// mostWords limits the length of Words' result.
 const mostWords = 400
 
-// Words returns the report in a line in readable form: without header, escapes and the counter at the end. It
-// searches for the texts of the reports and parses nothing else; only a Sighting is evidence.
+// Words returns the report in a line for display: without header, escapes and the counter at the end. It only searches
+// for the texts of the reports; only a Sighting is evidence.
 func Words(text []byte) string {
 	text = text[:min(len(text), 64<<10)]
 	from := 0
@@ -36,11 +36,11 @@ func Words(text []byte) string {
 	return s
 }
 
-// klogHeader is klog's header anywhere in a line: Lmmdd hh:mm:ss.uuuuuu threadid file:line].
+// klogHeader matches klog's header anywhere in a line: Lmmdd hh:mm:ss.uuuuuu threadid file:line].
 var klogHeader = regexp.MustCompile(`[IWEF](\d{4} \d\d:\d\d:\d\d\.\d+) +\d+ [\w./-]+:\d+\]`)
 
-// KlogTime returns the time of klog's header in a line, in the year 0 of UTC: klog writes neither the
-// year nor the zone. It is for comparing two lines of one log for people, and no evidence.
+// KlogTime returns the time of klog's header in a line, in UTC and the year 0, since klog writes neither year nor zone.
+// It is for comparing two lines of one log for display, and not evidence.
 func KlogTime(line []byte) (time.Time, bool) {
 	m := klogHeader.FindSubmatch(line)
 	if m == nil {

@@ -198,7 +198,7 @@ func TestWholeFullDisk(t *testing.T) {
 	cmd.Env = append(program.Env, "DISK="+disk, "LIMIT=60",
 		"NODE="+strings.Join(append(n.args, "--root-dir", disk+"/kubelet", "--state-dir", disk+"/state"), " "))
 	out, _ := cmd.CombinedOutput() // the output is checked
-	if strings.Contains(string(out), "there: "+full) || !strings.Contains(string(out), "a part of the reserve was given up") {
+	if strings.Contains(string(out), "there: "+full) || !strings.Contains(string(out), "a part of the reserve was released") {
 		t.Errorf("the pod is still there:\n%s", out)
 	}
 }

@@ -13,12 +13,11 @@ import (
 	"strings"
 )
 
-// archiveSuffix ends the name of an archive's file. Its content is the caller's (reaper/cni/archive).
+// archiveSuffix ends the name of an archive's file. Package cni/remove defines its content.
 const archiveSuffix = ".tar.gz"
 
-// CreateArchive writes an archive, all of it or nothing: when it returns nil, the archive is on disk and the
-// archived files may be removed. An existing name is an error, since that archive may be the last copy of
-// something.
+// CreateArchive writes a complete archive or none. When it returns nil, the archive is on disk and the archived files
+// may be removed. An existing name is an error, since that archive may be the last copy of its files.
 func (s *Store) CreateArchive(name string, write func(File) error) error {
 	file, release, err := s.lockArchive(name)
 	if err != nil {
@@ -67,7 +66,7 @@ func (s *Store) DropArchive(name string) error {
 	return s.syncDirOf(archiveDir)
 }
 
-// archiveFile returns the file of an archive. A name may come from an operator.
+// archiveFile returns the file of an archive. The name may come from an operator.
 func archiveFile(name string) (string, error) {
 	if name == "" || len(name) > 100 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 		return "", fmt.Errorf("cannot use %.100q as the name of an archive: lower-case letters, digits and dashes only", name)
@@ -87,7 +86,7 @@ func (s *Store) lockArchive(name string) (file string, release func(), err error
 	return file, release, err
 }
 
-// makeArchiveDir makes the directory where it is missing. The caller holds the append lock.
+// makeArchiveDir makes the directory if it is missing. The caller holds the append lock.
 func (s *Store) makeArchiveDir() error {
 	err := s.root.Mkdir(archiveDir, 0o700)
 	if err == nil {
@@ -122,8 +121,8 @@ func (s *Store) archiveEntries() ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// dropUnfinished removes the residue of a crash during CreateArchive. The caller holds the append lock, so no
-// process is writing an archive now. A file that cannot be removed only uses space.
+// dropUnfinished removes the residue of a crash during CreateArchive. The caller holds the append lock, so no process is
+// writing an archive.
 func (s *Store) dropUnfinished() {
 	entries, err := s.archiveEntries()
 	for _, e := range entries {

@@ -9,7 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// compactIfLarge drops old records if the ledger has outgrown its limit, and sets the next limit.
+// compactIfLarge drops old records if the ledger is larger than compactAt, and sets the next limit.
 func (s *Store) compactIfLarge() error {
 	if s.ledger.size <= s.compactAt {
 		return nil
@@ -19,16 +19,16 @@ func (s *Store) compactIfLarge() error {
 	return err
 }
 
-// compact rewrites the ledger without old records that are in the journal and not among the last KeepRecords. It keeps all records of an entry that is in
-// quarantine or was restored, intents of unmounts without an outcome, and the last records of the breaker, so folding the rest has the same result. It
-// saves the sums by day first. The caller holds the append lock; other processes notice the new file at their
-// next append.
+// compact rewrites the ledger without records that are in the journal and not among the last KeepRecords. It keeps all
+// records of an entry that is in quarantine or was restored, intents of unmounts without an outcome, and the last records
+// of the breaker, so that folding the rest has the same result. It saves the sums by day first. The caller holds the
+// append lock; other processes notice the new file at their next append.
 func (s *Store) compact() error {
 	keep, bytes, err := s.kept()
 	if err != nil {
 		return err
 	}
-	// A ledger that is large because much of it is needed is not written at every start.
+	// Do not rewrite a ledger that would remain large.
 	if bytes > s.ledger.size/4*3 {
 		return nil
 	}
@@ -83,11 +83,11 @@ func (s *Store) kept() (keep map[int64]bool, bytes int64, err error) {
 	return keep, bytes, nil
 }
 
-// daysName is the value that sums up the dropped records of the ledger by day.
+// daysName is the value with the sums by day of the dropped records.
 const daysName = "days"
 
-// Days sums up all records by day, those that were dropped too. A record of the ledger counts once,
-// since the table has the number of the last record in it.
+// Days returns the sums by day of all records, including dropped ones. Each record counts once, since the table has the
+// number of its last record.
 func (s *Store) Days() (summary.Table, error) {
 	var table summary.Table
 	if _, err := s.Load(daysName, &table); err != nil {
@@ -106,8 +106,8 @@ func (s *Store) addTo(table *summary.Table) error {
 	return nil
 }
 
-// saveDays sums up all records before some of them are dropped; after a crash in between they count once. A damaged table
-// starts again. The caller holds the append lock.
+// saveDays saves the sums of all records before some are dropped. It replaces a damaged table. The caller holds the
+// append lock.
 func (s *Store) saveDays() error {
 	var table summary.Table
 	if _, err := s.read(daysName+".json", &table); errors.Is(err, errDamaged) {

@@ -21,7 +21,7 @@ type Dir interface {
 	Close() error
 }
 
-// absent is a directory that is not there, which is read as an empty one.
+// absent is a missing directory, which is read as an empty one.
 type absent struct{ Dir }
 
 func (absent) Stat(string) (fs.FileInfo, error)                { return nil, fs.ErrNotExist }
@@ -50,7 +50,7 @@ type File interface {
 // Room is the free space of a file system for users other than root.
 type Room struct {
 	Bytes   uint64
-	NoInode bool // it can make no further file
+	NoInode bool // no file can be created
 }
 
 // disk is a directory of a file system.

@@ -14,14 +14,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// unsentBatch is the most records that Unsent returns at once. It bounds memory where
-// the journal has been away for long.
+// unsentBatch limits the records that Unsent returns, and so its memory after a long absence of the journal.
 const unsentBatch = 16384
 
 // ledger is the folded content of the ledger's file up to size.
 type ledger struct {
 	file    File
-	size    int64 // end of the last whole line that was read
+	size    int64 // end of the last complete line that was read
 	lines   int   // lines up to size
 	seq     int64 // of the last record
 	entries map[string]*policy.EntryState
@@ -30,7 +29,7 @@ type ledger struct {
 
 	breaker policy.Record
 	resumed int64 // Seq of the last KindResumed
-	sent    int64 // the journal has all up to this Seq
+	sent    int64 // the journal has all records up to this Seq
 	shown   int64 // the journal has all records before this offset
 }
 
@@ -57,15 +56,15 @@ func (l *ledger) apply(r policy.Record, length int) {
 	default:
 	}
 	policy.Fold(l.entries, r)
-	// Drop an entry that is no longer in quarantine, to save memory. Keep a restored pod: its UID is kept until
-	// an operator has it forgotten.
+	// Drop an entry that is no longer in quarantine, to save memory. A restored pod is kept until an operator runs
+	// "quarantine forget".
 	if e := l.entries[r.Entry]; e != nil && !e.Restored && e.Phase.Over() {
 		delete(l.entries, r.Entry)
 	}
 }
 
-// Append numbers the records, writes them in one write, syncs, and returns them. On an
-// error none of them counts, and the file is as it was before.
+// Append numbers the records, writes them in one write, syncs, and returns them. After an error none of them counts,
+// and the file is unchanged.
 func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 	if s.readOnly {
 		return nil, ErrReadOnly
@@ -104,7 +103,7 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 		lengths[i] = buf.Len() - start
 	}
 	if slices.ContainsFunc(records, func(r policy.Record) bool { return r.Kind.Means().Intent }) {
-		s.makeRoom() // also for the manifests that are written next
+		s.makeRoom() // for the outcomes and manifests that follow
 	}
 	write := func() error { return s.write(buf.Bytes()) }
 	if slices.ContainsFunc(records, needed) {
@@ -120,20 +119,19 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 	}
 	s.keepReserve()
 	if err := s.compactIfLarge(); err != nil {
-		// The records are written and synced; a ledger that remains large is harmless now.
+		// The records are written and synced, so the error does not matter now.
 		s.log.Warn("cannot drop old records from the ledger", errAttr(err))
 	}
 	return numbered, nil
 }
 
-// write appends b after the last whole line and syncs. If either fails, it truncates the file to what it was;
-// if that fails too (or the process is killed here), the next append or open finds an unfinished line and cuts
-// it off.
+// write appends b after the last complete line and syncs. If either fails, it truncates the file to its former size. If
+// that fails too, or the process is killed, the next append or open removes the unfinished line.
 func (s *Store) write(b []byte) error {
 	f := s.ledger.file
 	_, err := f.WriteAt(b, s.ledger.size)
 	if err == nil {
-		// The size is metadata that reading back needs, so fdatasync(2) writes it too.
+		// fdatasync(2) also writes the size, since reading needs it.
 		err = f.Datasync()
 	}
 	if err == nil {
@@ -144,15 +142,15 @@ func (s *Store) write(b []byte) error {
 
 func (s *Store) ledgerPath() string { return filepath.Join(s.dir, ledgerFile) }
 
-// Entries returns the quarantine entries, folded from all records. An entry that is gone
-// is left out, unless an operator restored it. The map is a copy.
+// Entries returns a copy of the quarantine entries, folded from all records. It omits entries that are no longer in
+// quarantine, except those that an operator restored.
 func (s *Store) Entries() map[string]*policy.EntryState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entries := make(map[string]*policy.EntryState, len(s.ledger.entries))
 	for name, e := range s.ledger.entries {
 		e := *e
-		// Fold adds to these two in place; everything else it replaces.
+		// Fold changes these two maps in place.
 		e.Taken, e.VolData = maps.Clone(e.Taken), maps.Clone(e.VolData)
 		entries[name] = &e
 	}
@@ -166,7 +164,7 @@ func (s *Store) Unmounting() map[parsers.PodUID]policy.Record {
 	return maps.Clone(s.ledger.unmounting)
 }
 
-// Refresh reads what other processes have appended since.
+// Refresh reads the new records of other processes.
 func (s *Store) Refresh() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,8 +179,8 @@ func (s *Store) Refresh() error {
 	return s.refresh()
 }
 
-// Unsent returns the first records, at most 16,384, that operators should see and the journal
-// does not have. Call it again after Sent.
+// Unsent returns the first records, at most unsentBatch, that the journal should have and does not have. Call it again
+// after Sent.
 func (s *Store) Unsent() []policy.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,8 +204,7 @@ func (s *Store) Unsent() []policy.Record {
 	return records
 }
 
-// Records returns all records from the first that is kept, or the error that ended the
-// reading.
+// Records returns all records of the ledger, and last the error that ended the reading, if any.
 func (s *Store) Records() iter.Seq2[policy.Record, error] {
 	return func(yield func(policy.Record, error) bool) {
 		s.mu.Lock()
@@ -221,14 +218,14 @@ func (s *Store) Records() iter.Seq2[policy.Record, error] {
 	}
 }
 
-// line is one line of the ledger with its record. The text is valid until the next.
+// line is one line of the ledger with its record. The text is valid until the next line.
 type line struct {
 	policy.Record
 	text []byte
 }
 
-// records returns the lines from the offset to the end of what was read, and ends with the first
-// error. The caller holds the mutex when it calls it.
+// records returns the lines from the offset to ledger.size, and ends with the first error. The caller holds the mutex
+// while it calls records, but not during the iteration.
 func (s *Store) records(from int64) iter.Seq2[line, error] {
 	f, end := s.ledger.file, s.ledger.size
 	return func(yield func(line, error) bool) {
@@ -250,8 +247,8 @@ func (s *Store) records(from int64) iter.Seq2[line, error] {
 	}
 }
 
-// History returns the ledger's records of one pod, the oldest first: every outcome, and a last intent without an outcome.
-// The ledger keeps the last records regardless of age, so it can have pods that the journal no longer has.
+// History returns the ledger's records of one pod, the oldest first: every outcome, and a last intent without an
+// outcome.
 func (s *Store) History(uid parsers.PodUID) ([]policy.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,9 +17,8 @@ import (
 //	{"seq":7,"kind":"parked",…,"text":""    ,"crc":"89abcdef"}    \n
 //	------------ the summed part --------
 //
-// Lines from before the checksum have none and are still read. They may contain only fields that this program
-// knows, so a bit flip in the name of the checksum's field does not make a line pass for an old one. An older
-// program ignores the field.
+// Lines of older programs have no checksum. They may contain only known fields, so that a line with a bit flip in
+// the name of the checksum's field is not accepted as such a line.
 const (
 	sumField = `,"crc":"`
 	sumEnd   = "\"}\n"
@@ -28,16 +27,15 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maxSeq is the highest number of a record. No ledger reaches it; a higher number is damage, and counting on
-// from it would overflow.
+// maxSeq is the highest number of a record. A higher number is damage, and the next number would overflow.
 const maxSeq = 1 << 53
 
-// fewestZeros is the shortest run of zeros inside a line that a power cut can leave: it
-// loses whole sectors of a write. A single zero is a bit flip.
+// fewestZeros is the shortest run of zeros inside a line that counts as the result of a power cut, which loses whole
+// sectors. A single zero is a bit flip.
 var fewestZeros = make([]byte, 4)
 
 var (
-	// errNoNewline is for a line that was not written to its end.
+	// errNoNewline is the error of an incomplete line.
 	errNoNewline = errors.New("it does not end")
 	errSum       = errors.New("its checksum is wrong")
 )
@@ -84,7 +82,7 @@ func decode(line []byte) (policy.Record, error) {
 	return r, nil
 }
 
-// unmarshalKnown is json.Unmarshal without any field that v has not.
+// unmarshalKnown is json.Unmarshal with an error for a field that v does not have.
 func unmarshalKnown(line []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
@@ -97,7 +95,7 @@ func unmarshalKnown(line []byte, v any) error {
 	return nil
 }
 
-// checkSum reports whether the line has a checksum, and an error where that is wrong.
+// checkSum reports whether the line has a checksum, and returns an error if it is wrong.
 func checkSum(line []byte) (bool, error) {
 	body, tail := line[:max(0, len(line)-sumTail)], line[max(0, len(line)-sumTail):]
 	if len(tail) < sumTail || !bytes.HasPrefix(tail, []byte(sumField)) || !bytes.HasSuffix(tail, []byte(sumEnd)) {

@@ -18,16 +18,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// appendWait bounds how long an append waits for another process's append: that one is a
-// write and a sync, so longer than this the disk hangs or the process was stopped.
+// appendWait limits how long an append waits for another process's append, which is one write and one sync. After this
+// time the disk hangs, or the process was stopped.
 const appendWait = 30 * time.Second
 
-// lockPoll is how often a lock that another process holds is tried again. flock(2) can
-// wait by itself, but not with a limit; such a wait is rare.
+// lockPoll is how often a lock that another process holds is tried again: flock(2) cannot wait with a limit.
 const lockPoll = 20 * time.Millisecond
 
-// LockRun acquires the lock that one daemon or sweep at a time holds, without waiting. The error names the
-// process that holds it.
+// LockRun acquires the lock that one daemon or sweep at a time holds. It does not wait; the error names the holder.
 func (s *Store) LockRun() (release func(), err error) {
 	release, err = s.tryLock(runLock, true)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -36,8 +34,8 @@ func (s *Store) LockRun() (release func(), err error) {
 	return release, err
 }
 
-// Enter acquires the lock around one pass of the daemon or one command of an operator, and waits for it until
-// ctx ends. Then it reads the records that other processes have written meanwhile.
+// Enter acquires the lock around one pass of the daemon or one command of an operator. It waits until ctx ends. Then it
+// reads the new records of other processes.
 func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
 	leave, err = s.waitLock(ctx.Done(), actLock, true)
 	if err == nil {
@@ -46,14 +44,14 @@ func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
 		}
 		leave()
 	}
-	if errors.Is(err, fs.ErrNotExist) { // in a directory that was removed open(2) makes no file
+	if errors.Is(err, fs.ErrNotExist) { // open(2) creates no file in a removed directory
 		err = fmt.Errorf("%w: %w", policy.ErrStateRemoved, err)
 	}
 	return nil, err
 }
 
-// lockAppend acquires the short lock around each change of a file of the directory. The goroutines of one
-// process queue at a mutex first, so they never poll for each other.
+// lockAppend acquires the lock around each change of a file of the directory. The goroutines of one process wait for a
+// mutex first, so that they do not poll.
 func (s *Store) lockAppend() (release func(), err error) {
 	s.changing.Lock()
 	expired := make(chan struct{})
@@ -88,8 +86,8 @@ func (s *Store) waitLock(end <-chan struct{}, name string, sign bool) (release f
 	}
 }
 
-// tryLock acquires a lock or returns EWOULDBLOCK. sign writes our PID into the file, for the error of the next
-// process; the kernel drops the lock with its process, so it is never stale.
+// tryLock acquires a lock or returns EWOULDBLOCK. The kernel releases the lock when its process ends, so it is never
+// stale. sign writes our PID into the file, for the errors of other processes.
 func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 	if s.readOnly {
 		return nil, ErrReadOnly
@@ -108,7 +106,7 @@ func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 		return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", f.Name(), err), f.Close())
 	}
 	if sign {
-		// A full disk must not keep the daemon from its lock: the PID is for display.
+		// Errors are ignored, since the PID is only for display and the disk may be full.
 		_ = f.Truncate(0)
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
@@ -118,7 +116,7 @@ func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 			if sign {
 				_ = f.Truncate(0)
 			}
-			_ = f.Close() // drops the lock: no other process has this open file description
+			_ = f.Close() // releases the lock: no other process has this open file description
 		}
 	}, nil
 }
@@ -132,12 +130,11 @@ func (s *Store) holder(name string) string {
 	return "unknown"
 }
 
-// lockTable is where the kernel lists the locks that are held (proc_locks(5)).
+// lockTable lists the held locks (proc_locks(5)).
 const lockTable = "/proc/locks"
 
-// Runner returns the process that holds the lock of LockRun, and since when; 0 where none does. It
-// only reads: to try the lock would block a daemon that starts at that moment. A process in a PID
-// namespace that is not visible from here counts as none.
+// Runner returns the process that holds the lock of LockRun, and since when, or 0. It does not try the lock, which could
+// stop a daemon that starts at that moment. It returns 0 for a process in a PID namespace that is not visible from here.
 func (s *Store) Runner() (pid int, since time.Time, err error) {
 	info, err := s.root.Lstat(runLock)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,8 +155,8 @@ func (s *Store) Runner() (pid int, since time.Time, err error) {
 	return signed, info.ModTime(), nil
 }
 
-// holds reports whether the process holds a lock of the inode. The device is left out: btrfs and
-// overlay show another one here than stat(2) does, and the PID is the one that signed the file.
+// holds reports whether the process holds a lock of the inode, by lines like this. It does not compare the device,
+// which on btrfs and overlay differs from that of stat(2).
 //
 //	1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF
 func holds(table []byte, pid int, ino uint64) bool {

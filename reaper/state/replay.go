@@ -12,25 +12,24 @@ import (
 	"os"
 )
 
-// DamagedError reports that the ledger has a line that no crash of this program can have left.
-// Nothing was changed; an operator must inspect it.
+// DamagedError is the error of a ledger with a line that no crash of this program can have caused. Nothing was changed;
+// an operator must inspect it.
 type DamagedError struct {
 	Path   string
 	Line   int
 	Reason string
 }
 
-// Error names the line and what to do.
+// Error returns the line, the reason and what to do.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%s: line %d is damaged (%s): nothing was changed and nothing will be removed until it is repaired: "+
 		"keep a copy, then delete that line, or move the file away to begin a new one "+
-		"(what lies in quarantine is then left alone; each entry has a manifest beside it)", e.Path, e.Line, e.Reason)
+		"(the entries in quarantine are then kept; each has a manifest beside it)", e.Path, e.Line, e.Reason)
 }
 
 func errAttr(err error) slog.Attr { return slog.Any("error", err) }
 
-// load opens the ledger and reads all of it. The caller holds the append lock, or reads
-// only.
+// load opens the ledger and reads all of it. The caller holds the append lock, unless the store is read-only.
 func (s *Store) load() error {
 	if s.ledger.file != nil {
 		if err := s.ledger.file.Close(); err != nil {
@@ -66,7 +65,7 @@ func (s *Store) load() error {
 // refresh reads what other processes have changed. The caller holds the append lock.
 func (s *Store) refresh() error {
 	if s.ledger.file == nil {
-		return s.load() // the last reading failed; after Close this does, too
+		return s.load() // the last load failed; after Close this fails too
 	}
 	there, err := s.root.Lstat(ledgerFile)
 	if err != nil {
@@ -85,7 +84,7 @@ func (s *Store) refresh() error {
 	if err := s.readOn(); err != nil {
 		return err
 	}
-	// The process that appended them may have written them to the journal, too.
+	// The process that appended the records may also have written them to the journal.
 	seen, err := s.readSent()
 	if err != nil {
 		return err
@@ -103,7 +102,8 @@ func (s *Store) readOn() error {
 	}
 	end := info.Size()
 	if end < l.size {
-		return fmt.Errorf("cannot read on in %s: it was cut from %d bytes to %d while it was open; the records behind are lost", s.ledgerPath(), l.size, end)
+		return fmt.Errorf("cannot read %s: it was truncated from %d bytes to %d while it was open, so its last records are lost",
+			s.ledgerPath(), l.size, end)
 	}
 	for line, err := range lines(l.file, l.size, end) {
 		if err != nil {
@@ -125,8 +125,8 @@ func (s *Store) readOn() error {
 	return nil
 }
 
-// lines yields the lines of f from offset to end, each with its newline; the last may
-// lack it. A line is good until the next.
+// lines yields the lines of f from offset to end, each with its newline, which the last may lack. A line is valid until
+// the next.
 func lines(f io.ReaderAt, offset, end int64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		r := bufio.NewReaderSize(io.NewSectionReader(f, offset, end-offset), int(min(end-offset, 64<<10)))
@@ -153,8 +153,8 @@ func lines(f io.ReaderAt, offset, end int64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// unfinished handles the first line that cannot be read. A crash leaves the beginning of one write or, if the power failed
-// between the file's size and its data, a run of zeros, with no good line after them; anything else is damage.
+// unfinished handles the first line that cannot be decoded. A crash leaves the beginning of one write or, if the power
+// failed between the file's size and its data, a run of zeros. No good line follows. Anything else is damage.
 func (s *Store) unfinished(end int64, cause error) error {
 	l := &s.ledger
 	whole, zeros, good := false, false, false
@@ -176,15 +176,15 @@ func (s *Store) unfinished(end int64, cause error) error {
 	return s.cutOff(end)
 }
 
-// onlyNewlineWrong reports whether the line is whole but for its last byte, which no
-// beginning of a write is.
+// onlyNewlineWrong reports whether only the last byte of the line is wrong: that is damage, not the beginning of a
+// write.
 func onlyNewlineWrong(line []byte) bool {
 	mended := append(bytes.Clone(line[:len(line)-1]), '\n')
 	_, bad := decode(mended)
 	return bad == nil
 }
 
-// cutOff moves the unfinished rest from the ledger to a file beside it.
+// cutOff moves the unfinished end of the ledger to a file beside it.
 func (s *Store) cutOff(end int64) error {
 	l := &s.ledger
 	aside, err := s.freeName("ledger.torn-")
@@ -206,7 +206,7 @@ func (s *Store) cutOff(end int64) error {
 	if err := l.file.Datasync(); err != nil {
 		return fmt.Errorf("cannot cut off an unfinished line: %w", err)
 	}
-	s.log.Warn("the last write to the ledger was not finished: it was cut off and kept",
+	s.log.Warn("the last write to the ledger was incomplete; it was moved aside",
 		slog.String("path", s.ledgerPath()), slog.Int64("offset", l.size), slog.Int64("bytes", end-l.size),
 		slog.String("kept_as", aside))
 	return nil

@@ -15,62 +15,62 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// reserveFile is space for a disk without any free block: pods often fill it, and no pod may be removed before its intent is
-// written.
+// reserveFile reserves space for records on a full disk: pods often fill the disk, and no pod may be removed before its
+// intent is written.
 const (
 	reserveFile = "reserve"
 	reserveSize = 2 << 20
-	// reserveSlice is the part for one batch of intents and their outcomes. It is given up when these are written: earlier,
-	// other writers would use it. There are several: a pod that was moved frees nothing before it is removed.
+	// reserveSlice is the part for one batch of intents and their outcomes. It is released only when these are written,
+	// since other processes would use the space. There are several slices, since parking a pod frees no space.
 	reserveSlice = 256 << 10
-	// reserveRoom must be free before the reserve is made, so that it never fills a disk that is nearly full.
+	// reserveRoom must be free before the reserve is created, so that it never fills the disk.
 	reserveRoom = 16 << 20
 )
 
-// needed reports whether later actions depend on the record, as on how an intent ended.
+// needed reports whether later actions depend on the record.
 func needed(r policy.Record) bool {
 	return r.Kind.Means().Phase != policy.PhaseNone || slices.Contains(neededKinds, r.Kind)
 }
 
-// neededKinds are the needed kinds that change no entry of the quarantine.
+// neededKinds are the needed kinds that change no quarantine entry.
 var neededKinds = []policy.Kind{
 	policy.KindBreaker, policy.KindResumed, policy.KindForgotten, policy.KindRemovedSandbox, policy.KindKeptSandbox, policy.KindFailed,
 	policy.KindCNIRestored, policy.KindUnmounting, policy.KindUnmounted, policy.KindNotUnmounted,
 }
 
-// fullDisk reports whether there was no space for a write, or the owner may have no more of it.
+// fullDisk reports whether the disk or the owner's quota is full.
 func fullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // beforeIntents are the values that must be saved before anything may be moved.
 var beforeIntents = map[string]bool{"home": true}
 
-// spending writes, and as long as the disk is full gives up one slice of the reserve and writes again. The caller holds the
-// append lock.
+// spending calls write. While the disk is full it releases one slice of the reserve and calls it again. The caller
+// holds the append lock.
 func (s *Store) spending(write func() error) error {
 	err := write()
-	for fullDisk(err) && !s.lacksInode(err) && s.giveSlice() {
+	for fullDisk(err) && !s.lacksInode(err) && s.releaseSlice() {
 		err = write()
 	}
 	return err
 }
 
-// lacksInode reports whether a file could not be made since the disk has no inode left: no block helps.
+// lacksInode reports whether a file could not be created because the disk has no free inode: free blocks do not help.
 func (s *Store) lacksInode(err error) bool {
 	room, statErr := s.room()
 	e, ok := errors.AsType[*fs.PathError](err)
 	return ok && e.Op == "openat" && statErr == nil && room.NoInode
 }
 
-// makeRoom gives up one slice if the disk does not have as much left. It tries to allocate, since no figure is reliable: ext4
-// counts blocks as free that no process can get. The caller holds the append lock.
+// makeRoom releases one slice if the disk has less free space. It tries to allocate, since free space cannot be computed:
+// ext4 counts blocks as free that no process can get. The caller holds the append lock.
 func (s *Store) makeRoom() {
 	if info, err := s.root.Lstat(reserveFile); err == nil && fullDisk(s.resizeReserve(info.Size(), info.Size()+reserveSlice, info.Size())) {
-		s.giveSlice()
+		s.releaseSlice()
 	}
 }
 
-// giveSlice returns false where there is none: the write that follows then fails.
-func (s *Store) giveSlice() bool {
+// releaseSlice truncates the reserve by one slice, and returns false if there is none.
+func (s *Store) releaseSlice() bool {
 	info, err := s.root.Lstat(reserveFile)
 	if err != nil {
 		return false
@@ -79,7 +79,7 @@ func (s *Store) giveSlice() bool {
 	if err := s.resizeReserve(info.Size(), 0, left); err != nil {
 		return false
 	}
-	s.log.Warn("the disk is full: a part of the reserve was given up, so that what is about to be done can be written down",
+	s.log.Warn("the disk is full: a part of the reserve was released for the next records of the ledger",
 		slog.String("path", filepath.Join(s.dir, reserveFile)), slog.Int64("bytes_left", left))
 	return true
 }
@@ -99,20 +99,20 @@ func (s *Store) keepReserve() {
 		err = s.resizeReserve(was, reserveSize, reserveSize)
 	}
 	if err != nil {
-		// Nothing is lost: on a full disk nothing is removed, and that is logged, as without a reserve.
+		// Without a reserve nothing is removed on a full disk, and that is logged then.
 		s.log.Debug("cannot reserve space for a full disk", errAttr(err))
 	}
 }
 
-// resizeReserve allocates so many bytes from the reserve's beginning and then sets its size, or keeps it if there is no room.
-// It removes an empty file.
+// resizeReserve allocates the first allocated bytes of the reserve and then sets its size. If there is no room, the size
+// stays was. It removes an empty file.
 func (s *Store) resizeReserve(was, allocated, size int64) error {
 	f, err := s.openRegular(reserveFile, os.O_WRONLY|os.O_CREATE)
 	if err != nil {
 		return err
 	}
-	// Slice by slice: btrfs frees no part of what was allocated at once. No zeros are written: a file system that
-	// compresses keeps nothing of them.
+	// Allocate slice by slice, since btrfs frees no part of one allocation. Zeros would reserve nothing on a file system
+	// that compresses.
 	for at := int64(0); at < allocated && err == nil; at += reserveSlice {
 		err = unix.EINTR
 		for errors.Is(err, unix.EINTR) {
@@ -129,7 +129,7 @@ func (s *Store) resizeReserve(was, allocated, size int64) error {
 	return err
 }
 
-// roomy returns an error where the disk has no room for a reserve. Blocks for root and for the file system itself count as used.
+// roomy returns an error if the disk has no room for a reserve. Blocks for root and for the file system count as used.
 func (s *Store) roomy() error {
 	room, err := s.room()
 	if err != nil {

@@ -95,7 +95,7 @@ func TestReserve(t *testing.T) {
 	testkit.Must(t, s.Close())
 }
 
-// TestReserveWithoutInodes: where a file cannot be made and no block is missing, no part of the reserve is given up.
+// TestReserveWithoutInodes: where a file cannot be made and no block is missing, no part of the reserve is released.
 func TestReserveWithoutInodes(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -218,8 +218,8 @@ func TestReserveRefillFails(t *testing.T) {
 	dir := smallDisk(t)
 	s := open(t, dir, Options{})
 	testkit.Must(t, s.Save("home", "x"))
-	if !s.giveSlice() {
-		t.Fatal("no slice was given up")
+	if !s.releaseSlice() {
+		t.Fatal("no slice was released")
 	}
 	var was unix.Rlimit
 	testkit.Must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &was))

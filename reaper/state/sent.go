@@ -13,9 +13,8 @@ import (
 // within one block: a crash leaves the old number or the new one.
 const sentFormat = "%020d\n"
 
-// Sent marks all records up to seq as written to the journal. It is not synced: after a
-// crash some records are written again, which is better than not at all. The caller of Unsent
-// calls it, between Enter and its end where there are several processes.
+// Sent marks all records up to seq as written to the journal. The mark is not synced: after a crash some records are
+// written again. If there are several processes, the caller of Unsent calls it before it ends Enter.
 func (s *Store) Sent(seq int64) error {
 	if s.readOnly {
 		return ErrReadOnly
@@ -43,8 +42,7 @@ func (s *Store) Sent(seq int64) error {
 	return nil
 }
 
-// openSent opens the marker and makes it where it is missing or damaged: then every
-// record that is kept is shown again.
+// openSent opens the marker. It creates one if it is missing or damaged: then every record of the ledger is sent again.
 func (s *Store) openSent() error {
 	b, err := s.root.ReadFile(sentFile)
 	if err == nil {
@@ -62,7 +60,7 @@ func (s *Store) openSent() error {
 	return err
 }
 
-// readSent returns the marker's number, 0 where there is none.
+// readSent returns the marker's number, or 0 if there is none.
 func (s *Store) readSent() (int64, error) {
 	b, err := s.root.ReadFile(sentFile)
 	if errors.Is(err, fs.ErrNotExist) {

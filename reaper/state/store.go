@@ -20,7 +20,7 @@ import (
 // Version is the version of the state directory that this program reads and writes.
 const Version = 1
 
-// The files of the state directory. Values are NAME.json besides.
+// The files of the state directory. Values are in NAME.json.
 const (
 	versionFile = "version"
 	ledgerFile  = "ledger.jsonl"
@@ -31,25 +31,23 @@ const (
 	appendLock  = "append.lock"
 )
 
-// The errors that a caller may ask for.
+// The errors for callers to check.
 var (
-	// ErrNewer is returned where a newer version wrote the file or directory. Nothing was changed.
+	// ErrNewer is returned if a newer version wrote the file or directory. Nothing was changed.
 	ErrNewer = errors.New("written by a newer version of orphan-reaper")
-	// ErrReadOnly is returned where the store was opened by OpenReadOnly.
+	// ErrReadOnly is returned if the store was opened by OpenReadOnly.
 	ErrReadOnly = errors.New("the state directory is open for reading only")
 )
 
 // Options are the options of Open and OpenReadOnly. The zero value is usable.
 type Options struct {
-	// Log gets events that are no errors: a torn line that was cut off, a
-	// damaged value that was moved aside. Nil is silent.
+	// Log gets events that are not returned as errors, such as a damaged value that was moved aside. nil discards them.
 	Log *slog.Logger
-	// CompactBytes is the size of the ledger above which old records are dropped; 0 means
-	// 16 MiB.
+	// CompactBytes is the size of the ledger above which old records are dropped; 0 is 16 MiB.
 	CompactBytes int64
-	// KeepRecords is how many of the last records are never dropped; 0 means 10,000.
+	// KeepRecords is how many of the last records are never dropped; 0 is 10,000.
 	KeepRecords int
-	// By gave the command that this store is opened for. It is set in every record without another By.
+	// By is the user of the current command. It is set in every record without By.
 	By *policy.User
 }
 
@@ -66,8 +64,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store is one open state directory: the ledger, the values and the locks. Its methods
-// may be called from several goroutines.
+// Store is one open state directory: the ledger, the values and the locks. Its methods may be called from several
+// goroutines.
 type Store struct {
 	dir      string
 	root     Dir
@@ -75,21 +73,19 @@ type Store struct {
 	log      *slog.Logger
 	opts     Options
 
-	// locks has the lock files that are held. One that nothing refers to would be closed by the garbage
-	// collector, and its lock with it, however long its owner lives.
+	// locks has the held lock files: the garbage collector would close an unreferenced one and so release its lock.
 	locks    sync.Map
-	changing sync.Mutex // held with the append lock; where both are, after mu
-	mu       sync.Mutex // guards what follows
+	changing sync.Mutex // held with the append lock; locked after mu
+	mu       sync.Mutex // guards the fields below
 	ledger   ledger
 	sent     File // nil in a read-only store
 	// compactAt is the size above which the next append tries to drop old records.
 	compactAt int64
 }
 
-// Open opens dir for a process that may append, and creates it with mode 0700 if it is missing. It cuts off the
-// residue of an unfinished write, and drops old records of a large ledger. It refuses, without changing
-// anything, a directory that is a symlink, that another user owns or may write to, or that a newer version
-// wrote.
+// Open opens dir for a process that may append, and creates it with mode 0700 if it is missing. It moves the residue of
+// an unfinished write aside, and drops old records of a large ledger. It refuses, without any change, a directory that
+// is a symlink, that another user owns or may write to, or that a newer version wrote.
 func Open(dir string, opts Options) (*Store, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
@@ -101,7 +97,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	return s.opened()
 }
 
-// OpenIn is Open on a directory that is open already and is no directory of a disk: a simulator's, in memory.
+// OpenIn is Open for a simulator's directory in memory.
 func OpenIn(dir Dir, opts Options) (*Store, error) {
 	opts = opts.withDefaults()
 	s := &Store{dir: "memory", root: dir, log: opts.Log, opts: opts}
@@ -139,7 +135,7 @@ func (s *Store) openForWriting() error {
 	s.compactAt = s.opts.CompactBytes
 	s.dropUnfinished()
 	if err := s.compactIfLarge(); err != nil {
-		// A full disk, mostly. The ledger is complete and only large: the program must start.
+		// Usually the disk is full. The ledger is complete, so the program can start.
 		s.log.Warn("cannot drop old records from the ledger", errAttr(err))
 	}
 	return nil
@@ -189,11 +185,10 @@ func (s *Store) Close() error {
 // Dir returns the directory's path as it was given.
 func (s *Store) Dir() string { return s.dir }
 
-// makeDir makes dir where it is missing, and syncs its parent, since the ledger's first
-// intent is only as durable as the directory's own name.
+// makeDir makes a missing dir, and syncs its parent, so that the directory's name is durable before the first intent.
 func makeDir(dir string) error {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return nil // there, or openDir returns the error
+		return nil // it exists, or openDir returns the error
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the state directory: %w", err)
@@ -208,8 +203,7 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// openDir opens dir as the root through which every file is reached, so that a directory that replaces it later
-// is never written to.
+// openDir opens dir as the root for every file, so that a directory that replaces it later is never written to.
 func openDir(dir string, opts Options) (*Store, error) {
 	opts = opts.withDefaults()
 	before, err := os.Lstat(dir)
@@ -234,8 +228,7 @@ func openDir(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// checkOwner refuses a directory that another user could write to: the ledger decides, for
-// example, which pods an operator has restored.
+// checkOwner refuses a directory that another user could write to, since decisions depend on the ledger.
 func (s *Store) checkOwner() error {
 	info, err := s.root.Stat(".")
 	if err != nil {
@@ -254,7 +247,7 @@ func (s *Store) checkOwner() error {
 	return nil
 }
 
-// readVersion returns the directory's version, 0 where it has none yet.
+// readVersion returns the directory's version, or 0 if it has none yet.
 func (s *Store) readVersion() (int, error) {
 	if !s.readOnly {
 		if err := s.checkOwner(); err != nil {
@@ -280,8 +273,7 @@ func (s *Store) readVersion() (int, error) {
 	return v, nil
 }
 
-// openRegular opens a file of the directory, and refuses what is no regular file before
-// opening it: the open of a FIFO waits forever.
+// openRegular opens a regular file of the directory. It checks the type first, since opening a FIFO blocks.
 func (s *Store) openRegular(name string, flag int) (File, error) {
 	info, err := s.root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -294,10 +286,10 @@ func (s *Store) openRegular(name string, flag int) (File, error) {
 	return f, nil
 }
 
-// syncDir makes names in the directory durable.
+// syncDir makes the names in the directory durable.
 func (s *Store) syncDir() error { return s.syncDirOf(".") }
 
-// syncDirOf makes names in a directory below it durable.
+// syncDirOf makes the names in a subdirectory durable.
 func (s *Store) syncDirOf(name string) error {
 	d, err := s.root.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -309,8 +301,7 @@ func (s *Store) syncDirOf(name string) error {
 	return nil
 }
 
-// Breaker returns the record that opened the breaker, and true where no operator has resumed
-// enforcing since.
+// Breaker returns the last record that opened the breaker, and reports whether it is still open.
 func (s *Store) Breaker() (policy.Record, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

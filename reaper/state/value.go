@@ -23,11 +23,11 @@ type envelope struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// errDamaged is for a value that cannot be used.
+// errDamaged is the error of a value that cannot be used.
 var errDamaged = errors.New("the value is damaged")
 
-// Load reads the value that Save kept under name into v, and returns false if there is none. A damaged file is moved aside to
-// NAME.corrupt-N, logged, and counts as none. A file of a newer version is an error, and stays.
+// Load reads the value that was saved under name into v, and returns false if there is none. A damaged file is moved
+// to NAME.corrupt-N, logged, and counts as absent. A file of a newer version is an error, and is not moved.
 func (s *Store) Load(name string, v any) (bool, error) {
 	file, err := valueFile(name)
 	if err != nil {
@@ -40,7 +40,6 @@ func (s *Store) Load(name string, v any) (bool, error) {
 	return ok, err
 }
 
-// read reads a value.
 func (s *Store) read(file string, v any) (bool, error) {
 	b, err := s.root.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +64,7 @@ func (s *Store) read(file string, v any) (bool, error) {
 	return true, nil
 }
 
-// setAside moves a damaged value out of the way, so that it is logged once and kept.
+// setAside renames a damaged value, so that it is logged once and kept.
 func (s *Store) setAside(name, file string, cause error) error {
 	path := slog.String("path", filepath.Join(s.dir, file))
 	if s.readOnly {
@@ -84,13 +83,12 @@ func (s *Store) setAside(name, file string, cause error) error {
 	if err := s.root.Rename(file, aside); err != nil {
 		return fmt.Errorf("cannot move a damaged value aside: %w", err)
 	}
-	s.log.Error("a saved value was damaged: it begins anew, and the file was kept",
+	s.log.Error("a saved value was damaged and is not used; its file was kept",
 		path, slog.String("kept_as", aside), slog.Any("error", cause))
 	return s.syncDir()
 }
 
-// freeName returns prefix with the first number that no file has. The caller holds the
-// append lock.
+// freeName returns prefix with the first unused number. The caller holds the append lock.
 func (s *Store) freeName(prefix string) (string, error) {
 	for n := 1; n < 100_000; n++ {
 		name := fmt.Sprintf("%s%d", prefix, n)
@@ -133,19 +131,19 @@ func (s *Store) Save(name string, v any) error {
 	return err
 }
 
-// wrapped is the text of a value's file.
+// wrapped returns the content of a value's file.
 func wrapped(v any) ([]byte, error) {
 	value, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
 	b := make([]byte, 0, len(value)+40)
-	b = fmt.Appendf(b, `{"version":%d,"value":`, valueVersion) // an envelope, of which the value is not encoded twice
+	b = fmt.Appendf(b, `{"version":%d,"value":`, valueVersion) // marshaling an envelope would encode the value twice
 	return append(append(b, value...), "}\n"...), nil
 }
 
-// valueFile returns the file of a value. Names come from the program, never from input;
-// the check keeps them from ever being a path.
+// valueFile returns the file of a value. It rejects a name that is a path; names come from the program, never from
+// input.
 func valueFile(name string) (string, error) {
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 		return "", fmt.Errorf("cannot use %q as the name of a value: lower-case letters, digits and dashes only", name)
@@ -153,8 +151,8 @@ func valueFile(name string) (string, error) {
 	return name + ".json", nil
 }
 
-// writeFile replaces a file as a whole. The caller holds the append lock, so the name of
-// the temporary file is ours, and what a crash left of it is overwritten.
+// writeFile replaces a file as a whole. The caller holds the append lock, so no other process uses the temporary
+// file. One that a crash has left is overwritten.
 func (s *Store) writeFile(name string, content []byte) error {
 	return s.replace(name, func(f File) error {
 		_, err := f.Write(content)
@@ -177,7 +175,7 @@ func (s *Store) replace(name string, write func(File) error) error {
 		err = s.root.Rename(tmp, name)
 	}
 	if err != nil {
-		// On a full disk the half-written file must not stay and keep it full.
+		// The incomplete file must not use space on a full disk.
 		if rm := s.root.Remove(tmp); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
 			err = errors.Join(err, rm)
 		}
