@@ -77,8 +77,8 @@ Arguments: affinity, and label, which is an expression or nil. */ -}}
 {{ default (include "orphan-reaper.webSecret" .) .Values.sweep.caSecret }}
 {{- end }}
 
-{{- /* Who has brought the definition of OrphanReports, if not this release: helm refuses to install what belongs to another one, also to one that
-is gone. Empty with helm template, which asks no cluster. */ -}}
+{{- /* The other owner of the OrphanReports' definition, if any: helm does not install an object that belongs to another release, even a deleted
+one. Empty with helm template, which reads no cluster. */ -}}
 {{- define "orphan-reaper.foreignCRD" -}}
 {{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "orphanreports.orphan-reaper.github.io" }}
 {{- if $crd }}
