@@ -272,7 +272,7 @@ func TestDoctorElsewhere(t *testing.T) {
 		}
 	})
 	for _, want := range []string{
-		"d vol-1: mounted; no pod directory has it; whether a VolumeAttachment has it is not known; not asked: no API server was named.", `# "/var/lib/kubelet/plugins/kubernetes.io/csi/d\x1b[2J/h/globalmount"`,
+		"d vol-1: mounted; no pod directory has it; it is not known whether a VolumeAttachment has it; not asked: no API server was named.", `# "/var/lib/kubelet/plugins/kubernetes.io/csi/d\x1b[2J/h/globalmount"`,
 		"Dead pods also left: 1,200 empty cgroups (the kubelet), 1 checkpoint, 3.0 MiB (you).", "Not known: how many network namespaces (permission denied",
 	} {
 		if !strings.Contains(words(text), want) {

@@ -77,10 +77,10 @@ func (v *GlobalMount) words(now time.Time) string {
 		text += ", since " + human.Clock(v.Since, now)
 	}
 	text += map[policy.Truth]string{
-		policy.Yes: "; not known to live: ", policy.No: "; ", policy.Unknown: "; whether a pod has it is not known: ",
+		policy.Yes: "; of a pod that is not known to live: ", policy.No: "; ", policy.Unknown: "; it is not known whether a pod has it: ",
 	}[v.Wanted.Truth] + v.Wanted.Detail
 	if v.Attached.Truth == policy.Unknown {
-		text += "; whether a VolumeAttachment has it is not known"
+		text += "; it is not known whether a VolumeAttachment has it"
 	}
 	return text + "; " + v.Attached.Detail + "."
 }

@@ -85,22 +85,22 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonInUse,
 		Means:  "A process or a loop device uses a file of the pod, or it could not be found out whether anything does.",
-		Todo: "See what uses a file of it, or why that is not known. If the fact names what uses a file: nothing; the reason ends when that process or loop device does. If the fact " +
-			"names what could not be read: run orphan-reaper as root.",
+		Todo: "See what uses a file of it, or why that is not known. If the fact names a process or a loop device, do nothing: the reason " +
+			"ends with it. If the fact names what could not be read, run orphan-reaper as root.",
 		Look: []string{"find /proc/[0-9]*/fd /proc/[0-9]*/cwd -lname '*{uid}*' 2>/dev/null"},
 	},
 	{
 		Reason: policy.ReasonKubeletHolds,
 		Means:  "The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
-		Todo: "Search the kubelet's log for TearDown failed: it has the volume and the cause. If the pod waits: nothing. Once everything else shows that it is dead, the content of the directory that the " +
-			"kubelet cannot remove is moved to quarantine. The kubelet then finishes by itself within some minutes. If the pod " +
-			"is kept: the other reasons name the obstacles.",
+		Todo: "Search the kubelet's log for TearDown failed: it has the volume and the cause. If the pod waits, do nothing: once everything else " +
+			"shows that it is dead, the content of the directory that the kubelet cannot remove is moved to quarantine. The kubelet then " +
+			"finishes by itself within some minutes. If the pod is kept, the other reasons name the obstacles.",
 		Look: []string{"journalctl _COMM=kubelet --since=-1h --grep {uid}"},
 	},
 	{
 		Reason: policy.ReasonKubeletFile,
 		Means:  "A state file of the kubelet names this pod, or such a file could not be read.",
-		Todo: "If a file could not be read, repair it. If the pod waits: nothing. The file no longer counts once the running " +
+		Todo: "If a file could not be read, repair it. If the pod waits, do nothing. The file no longer counts once the running " +
 			"kubelet has reported the pod as an orphan. It is also rewritten when a pod is next started on this node.",
 		Look: []string{"grep -c {uid} {file}"},
 	},
@@ -232,7 +232,7 @@ var Reasons = []ReasonText{
 	{
 		Reason: policy.ReasonRestored,
 		Means:  "An operator put this pod back from quarantine. The pod is kept until quarantine forget.",
-		Todo: "If you need the pod: nothing; the kubelet may keep complaining about it. Otherwise " +
+		Todo: "If you need the pod, do nothing; the kubelet may keep complaining about it. Otherwise " +
 			"orphan-reaper quarantine forget UID has it judged again.",
 		Then: []string{"orphan-reaper quarantine forget {uid}"},
 	},
