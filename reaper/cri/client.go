@@ -15,21 +15,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// MaxAnswer bounds one list. A node of 2,000 pods with long annotations answers with a
-// few MiB; the runtimes themselves stop at 16 MiB (containerd's max_send_message_size,
-// CRI-O's grpc_max_send_msg_size is 80 MiB). More is an error, and so Unknown.
+// MaxAnswer bounds one list, in bytes. The list of a node with 2,000 pods and long annotations has a few MiB. The runtimes'
+// own limits are 16 MiB (containerd's max_send_message_size) and 80 MiB (CRI-O's grpc_max_send_msg_size).
 const MaxAnswer = 80 << 20
 
-// MaxVerbose is more than a runtime returns of itself, or of one sandbox or container with its whole OCI specification,
-// environment and mounts.
+// MaxVerbose bounds the verbose status of a runtime, or of one sandbox or container with its whole OCI specification.
 const MaxVerbose = 4 << 20
 
-// The services that answer the calls. Runtimes before containerd 1.6 and CRI-O 1.20 have
-// only the second. Its messages have the same fields on the wire for all that is used here,
-// so those of v1 serve for both.
+// services are the gRPC services of both versions. Runtimes before containerd 1.6 and CRI-O 1.20 have only the second. The
+// messages of v1 serve for both, since the fields that are used have the same encoding.
 var services = [...]string{"/runtime.v1.RuntimeService/", "/runtime.v1alpha2.RuntimeService/"}
 
-var errNoCRI = errors.New("it answers, but speaks no CRI")
+var errNoCRI = errors.New("it answers, but does not speak CRI")
 
 // Conn is a connection to one runtime.
 type Conn struct {
@@ -37,8 +34,7 @@ type Conn struct {
 	timeout time.Duration // of each call
 }
 
-// Dial prepares a connection to the socket at path. Each call may take timeout, and its
-// answer may have maxAnswer bytes.
+// Dial prepares a connection to the socket at path. timeout limits each call, and maxAnswer the bytes of its answer.
 func Dial(path string, timeout time.Duration, maxAnswer int) (*Conn, error) {
 	conn, err := Connect(path, maxAnswer)
 	if err != nil {
@@ -47,10 +43,9 @@ func Dial(path string, timeout time.Duration, maxAnswer int) (*Conn, error) {
 	return &Conn{conn, timeout}, nil
 }
 
-// Connect is Dial for a socket at which another service than CRI is asked. The options come last.
+// Connect is Dial for the socket of another service than CRI.
 func Connect(path string, maxAnswer int, options ...grpc.DialOption) (*grpc.ClientConn, error) {
-	// passthrough and a dialer of our own rather than a unix: target, since a target is
-	// parsed as a URL and a path may hold any byte. The authority must be a host name.
+	// A unix: target would be parsed as a URL, and a path may contain any byte. The authority must be a host name.
 	return grpc.NewClient("passthrough:///localhost", append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -62,18 +57,17 @@ func Connect(path string, maxAnswer int, options ...grpc.DialOption) (*grpc.Clie
 	}, options...)...)
 }
 
-// Close ends the connection. What was sent was answered, or it is not known what became of it.
+// Close closes the connection.
 func (c *Conn) Close() { _ = c.conn.Close() }
 
-// Call tries both versions. Every error but Unimplemented, from whichever version, is a runtime that failed.
+// Call calls a method of the first version that implements it. Any other error ends the call.
 func (c *Conn) Call(ctx context.Context, method string, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	for _, service := range services {
 		err := c.conn.Invoke(ctx, service+method, in, out)
 		if err == nil {
-			// An answer that came as the time ran out may be older than it looks.
-			err = ctx.Err()
+			err = ctx.Err() // an answer at the time limit may be old
 		}
 		if status.Code(err) == codes.Unimplemented {
 			continue
@@ -86,7 +80,7 @@ func (c *Conn) Call(ctx context.Context, method string, in, out any) error {
 	return fmt.Errorf("%s: %w", method, errNoCRI)
 }
 
-// Reason removes gRPC's wrapping from an error, for messages.
+// Reason returns the message of an error without gRPC's prefix.
 func Reason(err error) string {
 	s, ok := status.FromError(err)
 	if !ok {
@@ -103,17 +97,16 @@ type Lists struct {
 	Path       string // of the socket
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
-	// NoCRI: a gRPC server answered that has neither version of CRI.
+	// NoCRI is true if a gRPC server answered that has neither version of CRI.
 	NoCRI                    bool
 	SandboxErr, ContainerErr error
-	// Status has the runtime's conditions, StatusErr why there are none.
+	// Status has the runtime's conditions, nil with StatusErr.
 	Status    *runtimeapi.RuntimeStatus
 	StatusErr error
 }
 
-// List makes a connection, asks for both lists and the status, one call each, and closes it.
-// The containers come first: the sandbox of each one that is listed is then in the second
-// answer, unless it has just been removed.
+// List reads both lists and the status over a new connection. It lists the containers first: the sandbox of each container is
+// then in the second list, unless it has just been removed.
 func List(ctx context.Context, path string, timeout time.Duration, maxAnswer int) Lists {
 	l := Lists{Path: path}
 	conn, err := Dial(path, timeout, maxAnswer)
@@ -126,7 +119,7 @@ func List(ctx context.Context, path string, timeout time.Duration, maxAnswer int
 	var containers runtimeapi.ListContainersResponse
 	l.ContainerErr = conn.Call(ctx, "ListContainers", &runtimeapi.ListContainersRequest{}, &containers)
 	if l.ContainerErr != nil && conn.conn.GetState() != connectivity.Ready {
-		// It does not even greet, as a runtime that has been stopped: three questions would wait three times as long.
+		// No connection: two more calls would only wait for their time limits, too.
 		l.SandboxErr, l.StatusErr = l.ContainerErr, l.ContainerErr
 		return l
 	}

@@ -7,22 +7,22 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The labels and annotations by which the kubelet marks what it has the runtime make.
+// The labels and annotations with which the kubelet marks sandboxes and containers.
 const (
 	LabelUID       = "io.kubernetes.pod.uid"
 	LabelName      = "io.kubernetes.pod.name"
 	LabelNamespace = "io.kubernetes.pod.namespace"
-	// AnnotationHash is the UID of a static pod, which is also the name of its directory,
-	// where a mirror pod's own UID stands in the label.
+	// AnnotationHash is the UID of a static pod, which is also the name of its directory. The label may have the UID of
+	// its mirror pod.
 	AnnotationHash = "kubernetes.io/config.hash"
-	// AnnotationSource is where the kubelet has the pod from: file, http or api.
+	// AnnotationSource is the source of the pod: file, http or api.
 	AnnotationSource = "kubernetes.io/config.source"
 
 	labelPrefix      = "io.kubernetes."
 	annotationPrefix = "kubernetes.io/config."
 )
 
-// Marked reports whether labels or annotations hold one of the kubelet's marks.
+// Marked reports whether labels or annotations include one of the kubelet's.
 func Marked(maps ...map[string]string) bool {
 	for _, m := range maps {
 		for key := range m {
@@ -34,12 +34,13 @@ func Marked(maps ...map[string]string) bool {
 	return false
 }
 
-// PodNames returns the names of a sandbox's pod.
+// PodNames returns the UIDs of a sandbox's pod.
 func PodNames(s *runtimeapi.PodSandbox) []string {
 	return Distinct(s.GetLabels()[LabelUID], s.GetMetadata().GetUid(), s.GetAnnotations()[AnnotationHash])
 }
 
-// Distinct returns the names of a pod, each once. They need not be well-formed UIDs: a manifest may have any metadata.uid.
+// Distinct returns the names that are not empty, each once. They need not be well-formed UIDs: a manifest may have any
+// metadata.uid.
 func Distinct(names ...string) []string {
 	var found []string
 	for _, n := range names {

@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
-// usualSockets are the places where the runtimes of the common distributions listen.
+// usualSockets are the sockets of the runtimes of common distributions.
 var usualSockets = []string{
 	"/run/containerd/containerd.sock",
 	"/run/crio/crio.sock",
@@ -24,7 +24,7 @@ var usualSockets = []string{
 	"/run/cri-dockerd.sock",
 	"/run/cri-dockerd/cri-dockerd.sock",
 	"/run/k3s/cri-dockerd/cri-dockerd.sock",
-	// Usually the same as those in /run; where /var/run is a directory of its own, not.
+	// Usually the same as those in /run, unless /var/run is a separate directory.
 	"/var/run/containerd/containerd.sock",
 	"/var/run/crio/crio.sock",
 	"/var/run/cri-dockerd.sock",
@@ -38,8 +38,7 @@ const (
 	EndpointNone = "none"
 )
 
-// UsualSockets returns the places where a CRI runtime usually listens, on a node whose usual
-// places are below nodeRoot.
+// UsualSockets returns the usual sockets of CRI runtimes, below nodeRoot.
 func UsualSockets(nodeRoot string) []string {
 	all := make([]string, len(usualSockets))
 	for i, path := range usualSockets {
@@ -48,20 +47,20 @@ func UsualSockets(nodeRoot string) []string {
 	return all
 }
 
-// Sockets are where to ask.
+// Sockets are the sockets of runtimes on this node.
 type Sockets struct {
 	Paths []string
-	// Named: the operator or the kubelet's own configuration chose the socket. It must then have CRI.
+	// Named is true if an operator or the kubelet's configuration named the socket. It must then speak CRI.
 	Named bool
-	From  string   // who named it, for messages
-	Tried []string // the usual places, where none was named
+	From  string   // the source of the name, for messages
+	Tried []string // the usual sockets, if none was named
 	Err   error
 }
 
-// AdviceSet is what an operator can do about the wrong socket.
+// AdviceSet is the advice about a wrong socket.
 const AdviceSet = "if it is not the kubelet's, set --runtime-endpoint"
 
-// Explain adds to an error of one socket what can be done about it.
+// Explain adds to an error of one socket what an operator can do about it.
 func (s Sockets) Explain(path string, err error) error {
 	if s.Named {
 		return fmt.Errorf("cannot ask the runtime at %s, named by %s: %w", path, s.From, err)
@@ -70,7 +69,7 @@ func (s Sockets) Explain(path string, err error) error {
 		"or remove the socket if nothing serves it", path, err)
 }
 
-// Nobody is the error where no place was left to ask.
+// Nobody returns the error for a node without any socket.
 func (s Sockets) Nobody() error {
 	tried, more := s.Tried, ""
 	if n := len(tried) - 3; n > 0 {
@@ -79,7 +78,7 @@ func (s Sockets) Nobody() error {
 	return fmt.Errorf("no CRI socket found at %s%s; set --runtime-endpoint", strings.Join(tried, ", "), more)
 }
 
-// SocketPath reads an endpoint as the kubelet does: a URL, or a bare path.
+// SocketPath returns the path of an endpoint. As for the kubelet, that is a URL or a bare path.
 func SocketPath(endpoint string) (path string, ok bool) {
 	path, ok = strings.CutPrefix(endpoint, "unix://")
 	if !ok {
@@ -88,11 +87,11 @@ func SocketPath(endpoint string) (path string, ok bool) {
 	return path, strings.HasPrefix(path, "/")
 }
 
-// NamedSocket is the socket of an endpoint that was named, and from is by whom.
+// NamedSocket returns the socket of a named endpoint. from is the source of the name.
 func NamedSocket(endpoint, from string) Sockets {
 	path, ok := SocketPath(endpoint)
 	if !ok {
-		return Sockets{Err: fmt.Errorf("%q, named by %s, is no unix:///PATH", endpoint, from)}
+		return Sockets{Err: fmt.Errorf("%q, named by %s, is not unix:///PATH", endpoint, from)}
 	}
 	s := Sockets{Paths: []string{path}, Named: true, From: from}
 	var st unix.Stat_t
@@ -102,14 +101,14 @@ func NamedSocket(endpoint, from string) Sockets {
 		s.Err = s.Explain(path, beneath.PathError("stat", path, err))
 	case st.Mode&unix.S_IFMT != unix.S_IFSOCK:
 		// The error of connect(2), "connection refused", would suggest a runtime that is down.
-		s.Err = s.Explain(path, fmt.Errorf("it is %s, no socket", beneath.TypeName(uint16(st.Mode))))
+		s.Err = s.Explain(path, fmt.Errorf("it is %s, not a socket", beneath.TypeName(uint16(st.Mode))))
 	}
 	return s
 }
 
-// ExistingSockets returns those of the paths that are sockets, each socket once though it may have several paths. What is no
-// socket is left out: nothing can listen there, and container engines leave a directory if a socket was bind-mounted before
-// it was there. A path that cannot be read is an error.
+// ExistingSockets returns the paths that are sockets, and each socket once even if it has several paths. It skips other files:
+// nothing can listen there, and a container engine makes a directory if it bind-mounts a socket that does not exist yet. A path
+// that cannot be read is an error.
 func ExistingSockets(paths []string) ([]string, error) {
 	var found []string
 	var infos []fs.FileInfo

@@ -21,10 +21,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Config has the places where an Unmounter works.
+// Config is the configuration of an Unmounter.
 type Config struct {
-	PodsDir string // the kubelet's pods directory: its root directory, which may be behind a link, and one name
-	// Patience is how long a file system may take to answer, and ten times that an unmount. 0 is 5 s.
+	PodsDir string // the kubelet's pods directory; its parent may be reached through a link
+	// Patience limits the wait for a file system to answer; ten times Patience limits an unmount. 0 is 5 s.
 	Patience time.Duration
 	// FuseDir is where the kernel shows what FUSE connections wait for. "" is /sys/fs/fuse/connections.
 	FuseDir string
@@ -40,13 +40,13 @@ type Unmounter struct {
 	checks checks
 }
 
-// checks are those before the call, as values so that a test can take one out and show what is lost then.
+// checks are the checks before the call. A test turns one off to show what is lost without it.
 type checks struct {
 	id, crossing, hung bool
 	before             func() // called right before umount2; nil but in tests
 }
 
-// New asks the kernel how steps are made. It changes nothing.
+// New returns an Unmounter. It changes nothing.
 func New(cfg Config) (*Unmounter, error) {
 	open, err := beneath.New(false)
 	if err != nil {
@@ -57,29 +57,29 @@ func New(cfg Config) (*Unmounter, error) {
 	return &Unmounter{cfg: cfg, open: open, checks: checks{id: true, crossing: true, hung: true}}, nil
 }
 
-// Pod is the directory whose mounts are meant.
+// Pod is a pod with its directory and mounts.
 type Pod struct {
 	UID    parsers.PodUID
 	ID     policy.DirID // the directory that was judged
 	Mounts []policy.Mount
 }
 
-// place is where a mount can be detached: its mount point's directory, and the name there.
+// place is a mount point: its directory and its name in it.
 type place struct {
 	dir  *beneath.Dir
 	name string
 	err  error
 }
 
-// Discard closes a place that was found too late.
+// Discard closes a place that is found too late.
 func (p place) Discard() { p.dir.Close() }
 
 var (
 	errNoPermit = errors.New("this process may not change the node now")
-	errReplaced = errors.New("the pod directory is another one by now")
+	errReplaced = errors.New("the pod directory has been replaced")
 	errCovered  = errors.New("another mount of the pod covers it")
 	errGone     = errors.New("nothing is mounted there any more")
-	errOther    = errors.New("another mount is there by now than was shown")
+	errOther    = errors.New("the mount there is not the one that was shown")
 )
 
 // Unmount detaches one mount of the pod. It returns in bounded time.
@@ -94,20 +94,20 @@ func (u *Unmounter) Unmount(ctx context.Context, permit policy.Permit, pod Pod, 
 	if err = cmp.Or(err, at.err); err != nil {
 		return refused(m, err)
 	}
-	end, err := bounded.Within(context.WithoutCancel(ctx), &u.guard, "unmount "+m.Path, 10*u.cfg.Patience, func() error {
+	detachErr, err := bounded.Within(context.WithoutCancel(ctx), &u.guard, "unmount "+m.Path, 10*u.cfg.Patience, func() error {
 		defer at.dir.Close()
 		return u.detach(at, m)
 	})
 	if err != nil {
 		return policy.MountOutcome{Mount: m, Result: policy.Failed, Err: "the kernel has not ended the unmount: " + err.Error()}
 	}
-	if end != nil {
-		return refused(m, end)
+	if detachErr != nil {
+		return refused(m, detachErr)
 	}
 	return policy.MountOutcome{Mount: m, Result: policy.Done}
 }
 
-// refused is the outcome of a mount that is as it was.
+// refused returns the outcome for a mount that was not changed.
 func refused(m policy.Mount, err error) policy.MountOutcome {
 	o := policy.MountOutcome{Mount: m, Result: policy.Refused, Why: err.Error()}
 	switch {
@@ -118,21 +118,21 @@ func refused(m policy.Mount, err error) policy.MountOutcome {
 	case errors.Is(err, unix.EBUSY):
 		o.Busy, o.Why = true, "it is in use"
 	case errors.Is(err, unix.EPERM):
-		o.Why = "the kernel refuses it: " + err.Error() + " (this takes CAP_SYS_ADMIN in the node's namespaces)"
+		o.Why = "the kernel refuses it: " + err.Error() + " (this needs CAP_SYS_ADMIN in the node's namespaces)"
 	case errors.Is(err, bounded.ErrHangs), errors.Is(err, bounded.ErrStuck):
 		o.Hangs, o.Why = true, "its file system hangs: "+err.Error()
 	}
 	return o
 }
 
-// find walks to the mount point and makes sure that its file system answers.
+// find walks to the mount point, and checks that the mount is the one that was shown and that its file system answers.
 func (u *Unmounter) find(ctx context.Context, pod Pod, m policy.Mount) (p place) {
 	p.dir, p.name, p.err = u.walk(ctx, pod, m.Path)
 	if p.err == nil {
-		p.err = u.is(p, pod, m)
+		p.err = u.checkTopmost(p, pod, m)
 	}
 	if p.err == nil && u.checks.hung {
-		p.err = u.answers(ctx, p, m)
+		p.err = u.checkAnswers(ctx, p, m)
 	}
 	if p.err != nil {
 		p.dir.Close()
@@ -141,7 +141,7 @@ func (u *Unmounter) find(ctx context.Context, pod Pod, m policy.Mount) (p place)
 	return p
 }
 
-// walk opens the directory that has the mount point.
+// walk opens the directory of the mount point.
 func (u *Unmounter) walk(ctx context.Context, pod Pod, path string) (*beneath.Dir, string, error) {
 	if _, ok := parsers.ParsePodUID(string(pod.UID)); !ok {
 		return nil, "", fmt.Errorf("%q is no pod UID", string(pod.UID))
@@ -182,10 +182,10 @@ func (u *Unmounter) cross(ctx context.Context, p place, pod Pod, path string) (*
 	}
 	i := slices.IndexFunc(pod.Mounts, func(m policy.Mount) bool { return m.Path == path && sameID(m, id, unique) })
 	if i < 0 && u.checks.crossing {
-		return nil, errCovered // by one of the pod's mounts, or the list is old: then it stays covered
+		return nil, errCovered // by a mount that is not in the list
 	}
 	if i >= 0 {
-		if err := u.answers(ctx, p, pod.Mounts[i]); err != nil {
+		if err := u.checkAnswers(ctx, p, pod.Mounts[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -200,14 +200,13 @@ func (u *Unmounter) cross(ctx context.Context, p place, pod Pod, path string) (*
 	return next, nil
 }
 
-// sameID compares what is mounted with what was shown. Of a mount that was covered when it was shown, the ID that is
-// never used again is not known.
+// sameID reports whether the IDs are those of m. The unique ID of a mount that was covered when it was shown is unknown.
 func sameID(m policy.Mount, id, unique uint64) bool {
 	return m.ID == id && (m.Unique == unique || m.Unique == 0 || unique == 0)
 }
 
-// is makes sure that the mount is the topmost at the place.
-func (u *Unmounter) is(p place, pod Pod, m policy.Mount) error {
+// checkTopmost returns an error unless m is the topmost mount at the place.
+func (u *Unmounter) checkTopmost(p place, pod Pod, m policy.Mount) error {
 	id, unique, root, err := p.dir.MountAt(p.name)
 	switch {
 	case err != nil:
@@ -222,48 +221,48 @@ func (u *Unmounter) is(p place, pod Pod, m policy.Mount) error {
 	return errOther
 }
 
-// detach makes the call on a thread with a working directory of its own.
+// detach unmounts m on a thread with its own working directory.
 func (u *Unmounter) detach(p place, m policy.Mount) error {
-	end := make(chan error, 1)
+	result := make(chan error, 1)
 	bounded.OnOwnThread(func() {
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
-			end <- fmt.Errorf("cannot have a working directory of its own: %w", err)
+			result <- fmt.Errorf("cannot unshare the working directory: %w", err)
 			return
 		}
-		err := u.is(p, Pod{}, m) // the last thing before the call
+		err := u.checkTopmost(p, Pod{}, m) // immediately before the call
 		if u.checks.before != nil {
 			u.checks.before()
 		}
 		if err == nil {
 			err = change.Unmount(p.dir, p.name)
 		}
-		end <- err
+		result <- err
 	})
-	return <-end
+	return <-result
 }
 
-// Identify notes the IDs that are never used again, of the mounts that are not covered, and which show a deleted file. It
-// returns in bounded time.
+// Identify sets the unique ID of each mount that is not covered, and which mounts are of a deleted file. It returns in bounded
+// time.
 func (u *Unmounter) Identify(ctx context.Context, pod Pod) {
 	for i := range pod.Mounts {
 		m := pod.Mounts[i]
-		known, err := bounded.Within(ctx, &u.guard, "identify "+m.Path, 2*u.cfg.Patience, func() identity { return u.identity(ctx, pod, m) })
+		found, err := bounded.Within(ctx, &u.guard, "identify "+m.Path, 2*u.cfg.Patience, func() identity { return u.identity(ctx, pod, m) })
 		if err == nil {
-			pod.Mounts[i].Unique = known.unique
+			pod.Mounts[i].Unique = found.unique
 		}
-		pod.Mounts[i].Deleted = strings.HasSuffix(m.Root, deleted) && !known.dir || u.loopDeleted(m)
+		pod.Mounts[i].Deleted = strings.HasSuffix(m.Root, deleted) && !found.dir || u.loopDeleted(m)
 	}
 }
 
-// deleted ends the root of a mount whose directory or file was removed.
+// deleted is the end of Root in mountinfo if the directory or file was removed.
 const deleted = "//deleted"
 
 type identity struct {
 	unique uint64
-	dir    bool // a directory: nothing is in it, if it was removed
+	dir    bool // a directory, which is empty if it was removed
 }
 
-func (u *Unmounter) identity(ctx context.Context, pod Pod, m policy.Mount) (known identity) {
+func (u *Unmounter) identity(ctx context.Context, pod Pod, m policy.Mount) (found identity) {
 	dir, name, err := u.walk(ctx, pod, m.Path)
 	if err != nil {
 		return identity{}
@@ -273,12 +272,12 @@ func (u *Unmounter) identity(ctx context.Context, pod Pod, m policy.Mount) (know
 	if err != nil || id != m.ID {
 		return identity{}
 	}
-	known.unique = unique
+	found.unique = unique
 	if strings.HasSuffix(m.Root, deleted) {
 		st, err := dir.StatName(name)
-		known.dir = err == nil && st.Mnt_id == id && st.Mode&unix.S_IFMT == unix.S_IFDIR
+		found.dir = err == nil && st.Mnt_id == id && st.Mode&unix.S_IFMT == unix.S_IFDIR
 	}
-	return known
+	return found
 }
 
 // loopDeleted reports whether the file of a loop device was deleted.
@@ -290,18 +289,18 @@ func (u *Unmounter) loopDeleted(m policy.Mount) bool {
 	return err == nil && strings.HasSuffix(strings.TrimSuffix(string(text), "\n"), " (deleted)")
 }
 
-// localTypes are file systems that no server has. The kernel answers for them by itself.
+// localTypes are file systems without a server: the kernel itself answers.
 var localTypes = []string{
 	"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "iso9660", "squashfs", "erofs", "tmpfs", "ramfs", "devtmpfs", "proc", "sysfs",
 	"mqueue", "cgroup", "cgroup2", "hugetlbfs", "nsfs", "bpf", "securityfs", "debugfs", "tracefs",
 }
 
-// answers makes sure that the file system of the mount answers, in bounded time.
+// checkAnswers returns an error unless the file system of the mount answers in bounded time.
 //
-// A server of FUSE that has read a request and does not answer it keeps the asking thread beyond SIGKILL, and so this
-// process: so nothing is asked, and the kernel's count of requests without an answer is read. A plain unmount asks a
-// FUSE server nothing. All other servers are asked: a wait for NFS and its like ends with the process.
-func (u *Unmounter) answers(ctx context.Context, p place, m policy.Mount) error {
+// It sends no request to a FUSE server: one that has read a request and does not answer it keeps the thread, and so this
+// process, beyond SIGKILL. It reads the kernel's count of unanswered requests instead. A plain unmount sends a FUSE server no
+// request. Other servers get a request: a wait for NFS and its like ends with the process.
+func (u *Unmounter) checkAnswers(ctx context.Context, p place, m policy.Mount) error {
 	switch {
 	case slices.Contains(localTypes, m.Type):
 		return nil
@@ -309,13 +308,13 @@ func (u *Unmounter) answers(ctx context.Context, p place, m policy.Mount) error 
 		return u.fuseAnswers(ctx, m)
 	}
 	asked, err := bounded.Within(ctx, &u.guard, "ask "+m.Path, u.cfg.Patience, func() error { return p.dir.Answers(p.name) })
-	if err == nil && errors.Is(asked, unix.ETIMEDOUT) { // a soft mount gives up by itself
+	if err == nil && errors.Is(asked, unix.ETIMEDOUT) { // of a soft mount
 		err = fmt.Errorf("%w (%s)", bounded.ErrHangs, asked.Error())
 	}
-	return err // a server that is gone has answered so
+	return err // any other error is an answer, too
 }
 
-// fuseAnswers waits until no request is without an answer, once.
+// fuseAnswers waits until the server has answered all requests.
 func (u *Unmounter) fuseAnswers(ctx context.Context, m policy.Mount) error {
 	var major, minor uint32
 	if _, err := fmt.Sscanf(m.Dev, "%d:%d", &major, &minor); err != nil {
@@ -327,7 +326,7 @@ func (u *Unmounter) fuseAnswers(ctx context.Context, m policy.Mount) error {
 	for {
 		text, err := beneath.ReadNamed(waiting, 64)
 		if n := strings.TrimSpace(string(text)); err != nil || n == "0" {
-			return nil // the file is missing where fusectl is not mounted; then nothing shows that it hangs
+			return nil // without fusectl the file is missing, and nothing shows that the server hangs
 		}
 		select {
 		case <-ctx.Done():

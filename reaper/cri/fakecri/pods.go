@@ -7,16 +7,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Pod is a pod as the kubelet would have the runtime make it.
+// Pod is a pod with one sandbox.
 type Pod struct {
 	UID, Namespace, Name string
-	// ID is the sandbox's, "" for one that names the pod: no real one, which has 64 hex digits.
-	ID       string
-	Created  int64 // nanoseconds since the epoch
-	Static   bool  // it comes from a manifest on the node, not from the API server
-	NotReady bool  // the sandbox has stopped and is still listed
-	Running  int   // containers that run
-	Exited   int   // containers that have ended and are still listed
+	ID                   string // of the sandbox, "" for one that contains the UID
+	Created              int64  // nanoseconds since the epoch
+	Static               bool   // from a manifest on the node
+	NotReady             bool   // the sandbox has stopped and is still listed
+	Running              int    // running containers
+	Exited               int    // containers that have exited and are still listed
 }
 
 // Sandbox returns the pod's sandbox, with the labels and annotations of a real one.
@@ -39,7 +38,7 @@ func (p Pod) Sandbox() *runtimeapi.PodSandbox {
 	}
 }
 
-// Containers returns the pod's containers, those that run first.
+// Containers returns the pod's containers, the running ones first.
 func (p Pod) Containers() []*runtimeapi.Container {
 	var list []*runtimeapi.Container
 	for i := range p.Running + p.Exited {
@@ -71,7 +70,7 @@ func (p Pod) labels() map[string]string {
 	}
 }
 
-// cutListener hands out connections that end after a number of bytes.
+// cutListener accepts connections that end after a number of bytes.
 type cutListener struct {
 	net.Listener
 	after int
@@ -86,13 +85,13 @@ func (l cutListener) Accept() (net.Conn, error) {
 	return &cutConn{Conn: c, left: l.after}, nil
 }
 
-// cutConn closes itself once it has written its share. gRPC writes from one goroutine.
+// cutConn closes itself after so many bytes. gRPC writes from one goroutine.
 type cutConn struct {
 	net.Conn
 	left int
 }
 
-// Write writes what is left of the connection's share.
+// Write writes at most the bytes that are left.
 func (c *cutConn) Write(b []byte) (int, error) {
 	if len(b) <= c.left {
 		c.left -= len(b)
@@ -100,7 +99,7 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	}
 	n, err := c.Conn.Write(b[:c.left])
 	c.left = 0
-	_ = c.Close() // the close is the fault that was asked for
+	_ = c.Close()
 	if err == nil {
 		err = net.ErrClosed
 	}

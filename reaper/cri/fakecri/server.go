@@ -11,14 +11,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Version is which CRI a server speaks.
+// Version is the CRI version of a server.
 type Version uint8
 
 // The versions.
 const (
 	V1       Version = iota // runtime.v1: containerd 1.6, CRI-O 1.20 and later
 	V1Alpha2                // runtime.v1alpha2 only: containerd before 1.6, dockershim
-	NoCRI                   // a gRPC server without CRI, as containerd with the plugin off
+	NoCRI                   // a gRPC server without CRI, such as containerd without its CRI plugin
 )
 
 // Call names one of the calls that the server answers.
@@ -35,25 +35,23 @@ const (
 	numCalls
 )
 
-// Fault is how a call goes wrong. The zero value is a call that goes well. The parts are
-// taken in the order of the fields.
+// Fault is how a call fails. The zero value is no fault. The server applies the fields in their order.
 type Fault struct {
-	Delay time.Duration // wait so long first, or until the caller is gone
-	Hang  bool          // answer only when the caller is gone
+	Delay time.Duration // wait first, at most until the caller ends the call
+	Hang  bool          // do not answer until the caller ends the call
 	Die   bool          // close every connection and the socket in the middle of the call
-	Err   error         // answer this; made by status.Error to have a code
+	Err   error         // return this; status.Error makes one with a code
 }
 
-// Options are what cannot change while a server runs.
+// Options are the fixed options of a server.
 type Options struct {
 	Version Version
-	// CutAfter closes each connection once the server has written so many bytes to it: a
-	// runtime that dies in the middle of an answer. 0 never does.
+	// CutAfter closes each connection after the server has written so many bytes, as a runtime that dies in the middle of
+	// an answer. 0 never does.
 	CutAfter int
 }
 
-// Server is a runtime that lists what a test sets. Its methods may be called at any
-// time from any goroutine.
+// Server is a fake runtime. Its methods are safe for concurrent use.
 type Server struct {
 	socket string
 	grpc   *grpc.Server
@@ -65,12 +63,11 @@ type Server struct {
 	faults     [numCalls]Fault
 	calls      [numCalls]int
 	filtered   bool
-	network    string // why the pods' network is not ready, "" where it is
+	network    string // why the pods' network is not ready, "" if it is
 	info       map[string]map[string]string
 }
 
-// Start listens on the unix socket and serves until Close. Whoever may write to the
-// socket's directory decides who may connect: keep it in a directory of your own.
+// Start listens on the unix socket and serves until Close. The socket must be in a private directory.
 func Start(ctx context.Context, socket string, o Options) (*Server, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "unix", socket)
@@ -86,37 +83,35 @@ func Start(ctx context.Context, socket string, o Options) (*Server, error) {
 	}
 	go func() {
 		defer close(s.done)
-		// Serve ends with an error only when the listener is closed under it, by Close or
-		// by Fault.Die: the caller knows.
-		_ = s.grpc.Serve(l)
+		_ = s.grpc.Serve(l) // it fails only after Close or Fault.Die
 	}()
 	return s, nil
 }
 
-// Endpoint returns the address as --runtime-endpoint takes it.
+// Endpoint returns the address for --runtime-endpoint.
 func (s *Server) Endpoint() string { return "unix://" + s.socket }
 
-// Close ends the server, its connections and its calls, and takes the socket away.
+// Close ends the server, its connections and its calls, and removes the socket.
 func (s *Server) Close() {
 	s.grpc.Stop()
 	<-s.done
 }
 
-// SetSandboxes replaces the list of sandboxes. The caller must not change them after.
+// SetSandboxes replaces the list of sandboxes. The caller must not change them afterwards.
 func (s *Server) SetSandboxes(list ...*runtimeapi.PodSandbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sandboxes = list
 }
 
-// SetContainers replaces the list of containers. The caller must not change them after.
+// SetContainers replaces the list of containers. The caller must not change them afterwards.
 func (s *Server) SetContainers(list ...*runtimeapi.Container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.containers = list
 }
 
-// SetPods replaces both lists by those of the pods.
+// SetPods replaces both lists with those of the pods.
 func (s *Server) SetPods(pods ...Pod) {
 	var sandboxes []*runtimeapi.PodSandbox
 	var containers []*runtimeapi.Container
@@ -128,44 +123,43 @@ func (s *Server) SetPods(pods ...Pod) {
 	s.SetContainers(containers...)
 }
 
-// SetNetwork sets why the pods' network is not ready from now on; "" makes it ready, as it is
-// at the start.
+// SetNetwork sets why the pods' network is not ready; "", as at the start, makes it ready.
 func (s *Server) SetNetwork(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.network = why
 }
 
-// SetFault sets how the call goes wrong from now on; the zero Fault ends that.
+// SetFault sets how the call fails from now on; the zero Fault ends that.
 func (s *Server) SetFault(c Call, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults[c] = f
 }
 
-// Calls returns how often the call has come.
+// Calls returns how often the call was received.
 func (s *Server) Calls(c Call) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[c]
 }
 
-// SetInfo sets what the verbose status of a sandbox or container has besides: of containerd and
-// CRI-O the OCI specification, of a sandbox that of its first container, as JSON below "info".
+// SetInfo sets the info of the verbose status of a sandbox or container. containerd and CRI-O have the OCI specification as
+// JSON in "info", for a sandbox that of its first container.
 func (s *Server) SetInfo(id string, info map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.info[id] = info
 }
 
-// Filtered reports whether any call carried a filter, and so could not list all states.
+// Filtered reports whether any call had a filter, and so did not list all states.
 func (s *Server) Filtered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.filtered
 }
 
-// enter counts the call and fails by the fault.
+// enter counts the call and applies the fault.
 func (s *Server) enter(ctx context.Context, c Call) error {
 	s.mu.Lock()
 	s.calls[c]++
@@ -181,7 +175,7 @@ func (s *Server) enter(ctx context.Context, c Call) error {
 		}
 	}
 	if f.Die {
-		go s.grpc.Stop() // it waits for the connections, and this call sits on one
+		go s.grpc.Stop() // it waits for the connections, and this call uses one
 		f.Hang = true
 	}
 	if f.Hang {

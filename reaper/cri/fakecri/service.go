@@ -11,10 +11,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// service describes the calls by hand rather than by cri-api's RuntimeServiceServer,
-// so that the same handlers also answer under the name of v1alpha2. Messages of the two
-// versions have the same fields on the wire, which is how containerd 1.6 and 1.7 served
-// both. Any other call is Unimplemented.
+// service describes the calls without cri-api's RuntimeServiceServer, so that the same handlers also serve v1alpha2. The
+// messages of the two versions have the same encoding, as in containerd 1.6 and 1.7. Any other call is Unimplemented.
 func service(v Version) *grpc.ServiceDesc {
 	name := "runtime.v1.RuntimeService"
 	if v == V1Alpha2 {
@@ -34,7 +32,7 @@ func service(v Version) *grpc.ServiceDesc {
 	}
 }
 
-// method wraps a handler, which is called with the server's lock unless the call goes wrong.
+// method wraps a handler, which is called with the server's lock held, unless the call has a fault.
 func method[Request, Response any](name string, c Call, handle func(*Server, *Request) (*Response, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{
 		MethodName: name,
@@ -75,7 +73,7 @@ func (s *Server) status(*runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, 
 	}}}, nil
 }
 
-// podSandboxStatus, as a real runtime, accepts the beginning of an ID.
+// podSandboxStatus accepts the beginning of an ID, as a real runtime does.
 func (s *Server) podSandboxStatus(r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	i := slices.IndexFunc(s.sandboxes, func(b *runtimeapi.PodSandbox) bool { return strings.HasPrefix(b.GetId(), r.GetPodSandboxId()) })
 	if i < 0 {
@@ -92,7 +90,7 @@ func (s *Server) podSandboxStatus(r *runtimeapi.PodSandboxStatusRequest) (*runti
 	return a, nil
 }
 
-// containerStatus, as a real runtime, accepts the beginning of an ID.
+// containerStatus accepts the beginning of an ID, as a real runtime does.
 func (s *Server) containerStatus(r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	i := slices.IndexFunc(s.containers, func(c *runtimeapi.Container) bool { return strings.HasPrefix(c.GetId(), r.GetContainerId()) })
 	if i < 0 {

@@ -370,15 +370,15 @@ func TestAskRuntimeNamedSocket(t *testing.T) {
 	testkit.Must(t, syscall.Mkfifo(fifo, 0o600))
 	noCRI := startCRI(t, fakecri.Options{Version: fakecri.NoCRI})
 	for endpoint, want := range map[string]string{
-		"unix://" + file:                   "it is a regular file, no socket",
-		"unix://" + dir:                    "it is a directory, no socket",
-		"unix://" + fifo:                   "it is a FIFO, no socket",
-		"unix:///dev/null":                 "it is a device, no socket",
+		"unix://" + file:                   "it is a regular file, not a socket",
+		"unix://" + dir:                    "it is a directory, not a socket",
+		"unix://" + fifo:                   "it is a FIFO, not a socket",
+		"unix:///dev/null":                 "it is a device, not a socket",
 		"unix://" + dir + "/missing":       "no such file or directory",
 		"unix://" + testkit.StaleSocket(t): "connection refused",
-		"tcp://127.0.0.1:1":                "is no unix:///PATH",
-		"unix://relative":                  "is no unix:///PATH",
-		noCRI.Endpoint():                   "speaks no CRI",
+		"tcp://127.0.0.1:1":                "is not unix:///PATH",
+		"unix://relative":                  "is not unix:///PATH",
+		noCRI.Endpoint():                   "does not speak CRI",
 		"unix://" + testkit.MuteSocket(t, "HTTP/1.1 400 Bad Request\r\n\r\n"): "Unavailable",
 	} {
 		a := newReader(t, endpoint).Ask(t.Context())
