@@ -12,13 +12,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// signs of life, of which each by itself is enough.
+// Each of these signs of life is enough by itself.
 var signsOfLife = []policy.FactName{
 	policy.FactSandbox, policy.FactContainer, policy.FactCgroup, policy.FactKubeletLists, policy.FactAPILists, policy.FactKubeletFile,
 }
 
-// TestLivesWhileHeld: a pod that lives again while its emptyDir waits for the end of its
-// retention, or its data for a person, is told and frozen, and stops what judged it.
+// TestLivesWhileHeld checks that a pod that shows a sign of life while its data waits in quarantine is logged and
+// frozen, and opens the breaker. Otherwise the retention would remove the emptyDir of a living pod.
 func TestLivesWhileHeld(t *testing.T) {
 	for _, sign := range append(signsOfLife, policy.FactRemade) {
 		for _, data := range []bool{false, true} {
@@ -30,10 +30,10 @@ func TestLivesWhileHeld(t *testing.T) {
 			mustPass(t, r, n.claim(1))
 			mustPass(t, r)
 			if len(n.quarantine) != 1 || n.BreakerOpen() {
-				t.Fatal("it is not held")
+				t.Fatal("the entry is not held in quarantine")
 			}
 			if sign == policy.FactRemade {
-				n.add(1, map[policy.FactName]policy.Truth{policy.FactStaged: policy.Yes}) // so that it stays
+				n.add(1, map[policy.FactName]policy.Truth{policy.FactStaged: policy.Yes}) // keeps the second pod in place
 			} else {
 				n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {sign: policy.Yes}}
 			}
@@ -41,11 +41,11 @@ func TestLivesWhileHeld(t *testing.T) {
 			mustPass(t, r)
 			for _, e := range n.Entries() {
 				if e.Phase != policy.PhaseConflict {
-					t.Errorf("%s, data %t: the ledger says %s", sign, data, e.Phase)
+					t.Errorf("%s, data %t: phase in the ledger is %s", sign, data, e.Phase)
 				}
 			}
 			if !n.BreakerOpen() || !slices.Contains(n.kinds(uidOf(1)), policy.KindConflict) {
-				t.Errorf("%s, data %t: breaker %t, told %v", sign, data, n.BreakerOpen(), n.kinds(uidOf(1)))
+				t.Errorf("%s, data %t: breaker %t, logged %v", sign, data, n.BreakerOpen(), n.kinds(uidOf(1)))
 			}
 			resume(t, r)
 			n.pass(1000 * time.Hour)
@@ -55,18 +55,18 @@ func TestLivesWhileHeld(t *testing.T) {
 			}
 			_, err := purge(t, r, n.shown(1), false)
 			if !errors.Is(err, ErrLives) || !strings.Contains(err.Error(), "orphan-reaper explain") || len(n.quarantine) != 1 {
-				t.Errorf("%s, data %t: purged what a living pod may miss: %v", sign, data, err)
+				t.Errorf("%s, data %t: purge without --force of a pod that may be alive: %v", sign, data, err)
 			}
 			if outs, err := purge(t, r, n.shown(1), true); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
-				t.Errorf("%s, data %t: a person who knows could not purge it: %+v, %v", sign, data, outs, err)
+				t.Errorf("%s, data %t: purge of a pod that the operator knows to be alive: %+v, %v", sign, data, outs, err)
 			}
 		}
 	}
 }
 
-// TestLeafOfALivingPod: what was cleared of one leaf goes back where the pod shows a sign of life within the confirm time,
-// also where the process was killed before it could ask after the move. Later it stays, and is told of. That the pod's
-// directory is there says nothing: it was never away.
+// TestLeafOfALivingPod checks that the contents of a cleared leaf go back if the pod shows a sign of life within the
+// confirm time, also if the process was killed between the move and the last question. After the confirm time they
+// stay in quarantine and the sign of life is logged. The pod's directory is no sign of life here: it never moved.
 func TestLeafOfALivingPod(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		n := newFakeNode()
@@ -79,13 +79,13 @@ func TestLeafOfALivingPod(t *testing.T) {
 			}
 		}
 		if !passUntilCut(t, n, rules) {
-			t.Fatal("it was not killed before the question")
+			t.Fatal("the process was not killed before the last question")
 		}
 		n.still = nil
 		r := n.reaper(t, rules)
 		mustPass(t, r)
 		if len(n.quarantine) != 1 || n.BreakerOpen() {
-			t.Fatalf("quarantine %v, breaker %t, told %v", n.quarantine, n.BreakerOpen(), n.kinds(uidOf(1)))
+			t.Fatalf("quarantine %v, breaker %t, logged %v", n.quarantine, n.BreakerOpen(), n.kinds(uidOf(1)))
 		}
 		if late {
 			n.pass(rules.Confirm)
@@ -93,18 +93,18 @@ func TestLeafOfALivingPod(t *testing.T) {
 		n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactSandbox: policy.Yes}}
 		mustPass(t, r)
 		if !n.BreakerOpen() || (p.leaf == 2) == late || (len(n.quarantine) == 0) == late {
-			t.Errorf("late %t: breaker %t, %d of 2 in the leaf, quarantine %v", late, n.BreakerOpen(), p.leaf, n.quarantine)
+			t.Errorf("late %t: breaker %t, %d of 2 entries in the leaf, quarantine %v", late, n.BreakerOpen(), p.leaf, n.quarantine)
 		}
 		for _, e := range n.Entries() {
 			if late && e.Phase != policy.PhaseConflict {
-				t.Errorf("it is %s", e.Phase)
+				t.Errorf("the entry's phase is %s", e.Phase)
 			}
 		}
 	}
 }
 
-// TestRestoreBesideALivingPod: a person's restore moves nothing of a pod that has another
-// directory in use, and says that the elder stays.
+// TestRestoreBesideALivingPod checks that "restore" moves nothing if the pod has a newer directory in use, and
+// returns the old entry as a conflict.
 func TestRestoreBesideALivingPod(t *testing.T) {
 	n := newFakeNode()
 	rules := atOnce()
@@ -117,18 +117,18 @@ func TestRestoreBesideALivingPod(t *testing.T) {
 	living.used = policy.Yes
 	o, err := r.Restore(context.Background(), uidOf(1), n.shown(1))
 	if err != nil || o.Result != policy.Refused || o.Conflict != o.Action.Entry {
-		t.Fatalf("%+v, %v", o, err)
+		t.Fatalf("restore beside a living pod: %+v, %v", o, err)
 	}
 	if n.pods[uidOf(1)] != living || n.quarantine[o.Action.Entry] != elder || n.Entries()[o.Action.Entry].Phase != policy.PhaseConflict {
-		t.Fatal("moved, or not told")
+		t.Fatal("a directory was moved, or the entry is no conflict")
 	}
-	delete(n.pods, uidOf(1)) // it is gone for good: now it can go back
+	delete(n.pods, uidOf(1)) // now the old directory can go back
 	if o, err := r.Restore(context.Background(), uidOf(1), n.shown(1)); err != nil || o.Result != policy.Done || n.pods[uidOf(1)] != elder {
-		t.Errorf("%+v, %v", o, err)
+		t.Errorf("restore after the new directory was removed: %+v, %v", o, err)
 	}
 }
 
-// absentNode is a node whose looks do not find what lies in quarantine.
+// absentNode is a node whose looks find nothing in quarantine.
 type absentNode struct{ *fakeNode }
 
 func (n absentNode) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
@@ -139,9 +139,10 @@ func (n absentNode) Look(ctx context.Context, parked []policy.EntryState, only [
 	return look, err
 }
 
-// TestBackSinceTheLook: what a look did not find in quarantine is written off, and nothing is removed
-// of it should it be there after all: nobody has asked whether its pod lives.
-func TestBackSinceTheLook(t *testing.T) {
+// TestQuarantineBackAfterLook checks that an entry that a look did not find is recorded as gone, and that nothing of
+// it
+// is removed if it reappears, since no look has checked whether its pod lives.
+func TestQuarantineBackAfterLook(t *testing.T) {
 	n := newFakeNode()
 	p := n.add(1, nil)
 	rules := noHold()
@@ -156,17 +157,17 @@ func TestBackSinceTheLook(t *testing.T) {
 	r.Prober = absentNode{n}
 	mustPass(t, r)
 	if p.files != 3 || len(n.quarantine) != 1 {
-		t.Fatalf("%d of 3 files are left", p.files)
+		t.Fatalf("%d of 3 files remain", p.files)
 	}
 	r.Prober = n
 	n.pass(rules.Confirm)
 	mustPass(t, r)
 	if p.files != 3 || !n.BreakerOpen() {
-		t.Errorf("%d of 3 files are left, breaker open %t", p.files, n.BreakerOpen())
+		t.Errorf("%d of 3 files remain, breaker open %t", p.files, n.BreakerOpen())
 	}
 }
 
-// TestWrittenOff: what has really gone from quarantine is written off, whatever its phase.
+// TestWrittenOff checks that an entry whose directory has disappeared is recorded as gone in every phase.
 func TestWrittenOff(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil).ephemeral = true
@@ -176,18 +177,18 @@ func TestWrittenOff(t *testing.T) {
 	n.pass(rules.Confirm)
 	mustPass(t, r)
 	if left := policy.Listed(n.Entries()); len(left) != 1 || left[0].Phase != policy.PhaseConfirmed {
-		t.Fatalf("%+v", left)
+		t.Fatalf("entries before: %+v", left)
 	}
 	clear(n.quarantine)
 	n.pass(rules.Retention)
 	mustPass(t, r)
 	if left := policy.Listed(n.Entries()); len(left) != 0 {
-		t.Errorf("not written off: %+v", left)
+		t.Errorf("entries not recorded as gone: %+v", left)
 	}
 }
 
-// TestStaticPodBackWhileHeld: its manifest came back; that freezes what is held, and no
-// judgement was wrong.
+// TestStaticPodBackWhileHeld checks that the return of a static pod's manifest freezes its entry in quarantine. The
+// breaker stays closed: the pod was dead when it was judged.
 func TestStaticPodBackWhileHeld(t *testing.T) {
 	n := newFakeNode()
 	rules := atOnce()

@@ -11,8 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestDaemonAsked: somebody may ask for a look as often as they like. Who asks while one waits
-// or runs gets that one, and the next comes 10 s later at the soonest.
+// TestDaemonAsked checks that requests for a look share one: a request that comes while a look waits or runs gets its
+// result, and the next look starts 10 s later at the earliest. So a client cannot keep the daemon busy.
 func TestDaemonAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode()
@@ -41,16 +41,16 @@ func TestDaemonAsked(t *testing.T) {
 			return <-answer
 		}
 		if a := ask(); a.Look != 1 || a.In > time.Millisecond {
-			t.Errorf("before the first look: %+v", a)
+			t.Errorf("result before the first look: %+v", a)
 		}
 		time.Sleep(time.Second)
 		first := ask()
 		if first.Look != 2 || first.In > askedGap {
-			t.Errorf("the second: %+v", first)
+			t.Errorf("second result %+v", first)
 		}
 		for range 1000 {
 			if a := ask(); a.Look != first.Look {
-				t.Fatalf("somebody else got %+v, not %+v", a, first)
+				t.Fatalf("another client got %+v, want %+v", a, first)
 			}
 		}
 		time.Sleep(askedGap)
@@ -63,21 +63,21 @@ func TestDaemonAsked(t *testing.T) {
 			t.Error(err)
 		}
 		if n.looks < 7 || n.looks > 9 || len(ended) != n.looks || ended[len(ended)-1] != uint64(n.looks) {
-			t.Errorf("%d looks in 71 s of asking without end, told of %v", n.looks, ended)
+			t.Errorf("%d looks in 71 s of continuous requests, results %v", n.looks, ended)
 		}
 	})
 }
 
-// blindNode is a node that cannot be looked at.
+// blindNode is a node on which every look fails.
 type blindNode struct{ *fakeNode }
 
 func (blindNode) Look(context.Context, []policy.EntryState, []parsers.PodUID) (policy.Look, error) {
 	return policy.Look{}, errors.New("no pods directory")
 }
 
-// TestDaemonTellsFailure: who is told of passes is told of one that could not be taken, and when
-// it is tried again.
-func TestDaemonTellsFailure(t *testing.T) {
+// TestDaemonReportsFailedPass checks that the callback for passes receives a failed one, too, with the time of the
+// next.
+func TestDaemonReportsFailedPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode()
 		r := n.reaper(t, testRules)

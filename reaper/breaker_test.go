@@ -9,8 +9,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// remade is a node on which a pod goes back for another reason than a sign of life, a mount that came
-// late, and meets a directory that its kubelet made meanwhile.
+// remade is a node on which a pod goes back because of a late mount and finds that its kubelet has made a new
+// directory
+// in the meantime.
 func remade(used policy.Truth) (*fakeNode, policy.Rules) {
 	n := newFakeNode()
 	n.add(1, nil)
@@ -19,9 +20,9 @@ func remade(used policy.Truth) (*fakeNode, policy.Rules) {
 	return n, atOnce()
 }
 
-// TestBreakerCutOff kills the process before every single step of a pass in which a pod that goes back
-// meets a directory that was made again. Whatever it was cut at, after the next start the breaker is
-// open: that the pod lived is known from the disk alone by then.
+// TestBreakerCutOff kills the process before every step of a pass in which a pod that goes back meets a new directory
+// of
+// the same name. After the next start the breaker is open, although only the disk shows by then that the pod lived.
 func TestBreakerCutOff(t *testing.T) {
 	for _, used := range []policy.Truth{policy.No, policy.Yes} {
 		exchanged := 0
@@ -33,21 +34,22 @@ func TestBreakerCutOff(t *testing.T) {
 			n.cutAt, n.scans, n.remakes = 0, nil, nil
 			mustPass(t, n.reaper(t, rules))
 			if met && !n.BreakerOpen() {
-				t.Errorf("used %s: cut at %d, and the breaker is closed: %v", used, cut, n.kinds(uidOf(1)))
+				t.Errorf("used %s: cut at %d, the breaker is closed: %v", used, cut, n.kinds(uidOf(1)))
 			}
 			if met {
 				exchanged++
 			}
 		}
 		if exchanged < 3 {
-			t.Errorf("used %s: it was cut after the two had met only %d times", used, exchanged)
+			t.Errorf("used %s: only %d cuts came after the two directories met", used, exchanged)
 		}
 	}
 }
 
-// TestBreakerDiskFull: the disk is full at one single write to the ledger. Whichever it was, and also
-// where the process is started anew after that pass, nothing more goes once a pod went back since it
-// lives. What lets the next look see no sign of that is the put-back itself.
+// TestBreakerDiskFull checks that the disk may be full at any single write to the ledger: once a living pod went
+// back,
+// nothing more is removed, also after a restart. The put-back itself removes the sign of life that the next look
+// would need, so the record must not get lost.
 func TestBreakerDiskFull(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		for fullAt, writes := 1, 1; fullAt <= writes; fullAt++ {
@@ -73,14 +75,16 @@ func TestBreakerDiskFull(t *testing.T) {
 			}
 			writes = n.appends
 			if n.pods[uidOf(1)] == nil || !n.BreakerOpen() || other.files != 3 {
-				t.Errorf("full at %d, restarted %t: breaker open %t, %d of 3 files are left of the other", fullAt, restarted, n.BreakerOpen(), other.files)
+				t.Errorf("full at %d, restarted %t: breaker open %t, %d of 3 files remain",
+					fullAt, restarted, n.BreakerOpen(), other.files)
 			}
 		}
 	}
 }
 
-// TestBreakerKnownInMemory: as long as the ledger cannot be written the breaker is open all the same,
-// also where what opened it was seen only once, and it is written as soon as that can be.
+// TestBreakerKnownInMemory checks that the breaker is open in memory as long as the ledger cannot be written,
+// although
+// its cause shows only once, and that the record follows as soon as it can be written.
 func TestBreakerKnownInMemory(t *testing.T) {
 	n := newFakeNode()
 	rules := noHold()
@@ -92,7 +96,7 @@ func TestBreakerKnownInMemory(t *testing.T) {
 	n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactCgroup: policy.Yes}}
 	n.ledgerErr = errFull
 	if rep := mustPass(t, r); !rep.Stopped || len(rep.Look.Errors) == 0 {
-		t.Fatalf("stopped %t, told %v", rep.Stopped, rep.Look.Errors)
+		t.Fatalf("stopped %t, errors %v", rep.Stopped, rep.Look.Errors)
 	}
 	n.signs, n.ledgerErr = nil, nil
 	n.pass(rules.Confirm)
@@ -106,9 +110,9 @@ func TestBreakerKnownInMemory(t *testing.T) {
 	}
 }
 
-// TestBreakerStopsTheSameLook: a pod that goes back for a reason that opens no breaker meets a directory
-// that was made again. Nothing of the others goes in the same look, whether they would have been in
-// the same batch or in a later one.
+// TestBreakerStopsTheSameLook checks that nothing of any other pod is removed in the look in which a pod that goes
+// back
+// meets a new directory, neither in the same batch nor in a later one.
 func TestBreakerStopsTheSameLook(t *testing.T) {
 	for _, pods := range []int{3, 2*policy.BatchSize + 10} {
 		n := newFakeNode()
@@ -126,19 +130,20 @@ func TestBreakerStopsTheSameLook(t *testing.T) {
 		n.pass(rules.Confirm)
 		mustPass(t, r)
 		if !n.met || !n.BreakerOpen() {
-			t.Fatalf("met %t, breaker open %t", n.met, n.BreakerOpen())
+			t.Fatalf("directories met %t, breaker open %t", n.met, n.BreakerOpen())
 		}
 		for i, p := range all {
 			if p.files != 3 {
-				t.Errorf("of %d pods: %d of 3 files of pod %d are left", pods, p.files, i)
+				t.Errorf("of %d pods: %d of 3 files of pod %d remain", pods, p.files, i)
 				break
 			}
 		}
 	}
 }
 
-// TestBreakerWhileParking: a pod of which the kubelet makes a directory twice while the first is being
-// parked lives. No more pods are parked in that look, and none of those that were is stripped.
+// TestBreakerWhileParking checks that a look parks no more pods and strips none after the kubelet has made a
+// directory
+// again while it was being parked: that pod lives, so the other verdicts are in doubt.
 func TestBreakerWhileParking(t *testing.T) {
 	n := newFakeNode()
 	rules := noHold()
@@ -152,24 +157,24 @@ func TestBreakerWhileParking(t *testing.T) {
 	n.crowded = uidOf(1)
 	mustPass(t, r, n.claim(1))
 	if len(n.pods) != 11 || !n.BreakerOpen() {
-		t.Errorf("%d pods are left, breaker open %t", len(n.pods), n.BreakerOpen())
+		t.Errorf("%d pods in place, breaker open %t", len(n.pods), n.BreakerOpen())
 	}
 	n.pass(rules.Confirm)
 	mustPass(t, r)
 	if p := all[2]; p.files != 3 || n.pods[uidOf(2)] == p {
-		t.Errorf("%d of 3 files are left of what was parked before", p.files)
+		t.Errorf("%d of 3 files remain of the pods parked before", p.files)
 	}
 }
 
-// TestBreakerWhereUseIsUnknown: a pod that goes back met a directory that was made again, and nobody
-// knows whether it is used. It is tried again and again; the breaker opens at the first time, and a
-// person's word to go on holds until more is known.
+// TestBreakerWhereUseIsUnknown checks that the breaker opens if a pod that goes back meets a new directory whose use
+// cannot be read. The put-back is retried, but after the operator's "resume" only a proven use opens the breaker
+// again.
 func TestBreakerWhereUseIsUnknown(t *testing.T) {
 	n, rules := remade(policy.Unknown)
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.claim(1))
 	if !n.met || !n.BreakerOpen() {
-		t.Fatalf("met %t, breaker open %t", n.met, n.BreakerOpen())
+		t.Fatalf("directories met %t, breaker open %t", n.met, n.BreakerOpen())
 	}
 	resume(t, r)
 	n.scans = nil
@@ -178,19 +183,20 @@ func TestBreakerWhereUseIsUnknown(t *testing.T) {
 	n.pass(time.Hour)
 	mustPass(t, r)
 	if n.BreakerOpen() || len(n.records) == tries {
-		t.Errorf("breaker open %t, %d records more", n.BreakerOpen(), len(n.records)-tries)
+		t.Errorf("breaker open %t, %d new records", n.BreakerOpen(), len(n.records)-tries)
 	}
 	n.pods[uidOf(1)].used = policy.Yes
 	n.pass(time.Hour)
 	mustPass(t, r)
 	if !n.BreakerOpen() {
-		t.Error("it is used, and the breaker is closed")
+		t.Error("the new directory is in use and the breaker is closed")
 	}
 }
 
-// TestBreakerCutOffAfterTheRename kills the process before every single step, and within each write, of a pass in which
-// a pod comes to life right after its rename. Whatever it was cut at, the pod goes back and the breaker is open: once
-// the pod is back, no look shows that it was judged wrongly.
+// TestBreakerCutOffAfterTheRename kills the process before every step and within every write of a pass in which a pod
+// comes to life right after its rename. The pod goes back and the breaker is open wherever the cut was: once the pod
+// is
+// back, no look shows that it was judged wrongly.
 func TestBreakerCutOffAfterTheRename(t *testing.T) {
 	moved := 0
 	for cut, more := 1, true; more; cut++ {
@@ -215,12 +221,13 @@ func TestBreakerCutOffAfterTheRename(t *testing.T) {
 		}
 	}
 	if moved < 4 {
-		t.Errorf("it was cut only %d times after the rename", moved)
+		t.Errorf("only %d cuts came after the rename", moved)
 	}
 }
 
-// TestBreakerCutOffWhileFrozen kills the process within the write that freezes what lies in quarantine of a pod that
-// lives again. The entry is inspected no more once it is frozen, so the breaker must be there first.
+// TestBreakerCutOffWhileFrozen kills the process within the write that freezes the entry of a pod that lives again.
+// The
+// breaker must be written first, because no look inspects a frozen entry.
 func TestBreakerCutOffWhileFrozen(t *testing.T) {
 	for cut, more := 1, true; more; cut++ {
 		n, rules := newFakeNode(), atOnce()
@@ -228,7 +235,7 @@ func TestBreakerCutOffWhileFrozen(t *testing.T) {
 		mustPass(t, n.reaper(t, rules), n.claim(1))
 		mustPass(t, n.reaper(t, rules))
 		if len(n.quarantine) != 1 || n.BreakerOpen() {
-			t.Fatal("it is not held")
+			t.Fatal("the entry is not held in quarantine")
 		}
 		n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactSandbox: policy.Yes}}
 		n.cutAt = n.steps + cut
@@ -236,7 +243,7 @@ func TestBreakerCutOffWhileFrozen(t *testing.T) {
 		n.cutAt = 0
 		mustPass(t, n.reaper(t, rules))
 		if !n.BreakerOpen() {
-			t.Errorf("cut at %d, and the breaker is closed: %v", cut, n.kinds(uidOf(1)))
+			t.Errorf("cut at %d, the breaker is closed: %v", cut, n.kinds(uidOf(1)))
 		}
 	}
 }

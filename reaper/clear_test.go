@@ -8,8 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestClearedStory follows a pod that the volume manager holds: two looks a hold apart, the
-// leaf cleared, the pod left alone until its kubelet has finished; each step told once.
+// TestClearedStory follows a pod that the kubelet's volume manager keeps: two looks a hold apart, then the leaf is
+// cleared, and nothing else is moved until the kubelet has removed the pod. Each step is logged once.
 func TestClearedStory(t *testing.T) {
 	n := newFakeNode()
 	p := n.add(1, nil)
@@ -28,25 +28,26 @@ func TestClearedStory(t *testing.T) {
 		t.Errorf("in quarantine: %+v", e)
 	}
 	if rep.Next > 30*time.Second || rep.Pending {
-		t.Errorf("the kubelet has yet to try again, and the next look is in %s", rep.Next)
+		t.Errorf("before the kubelet's retry: next look in %s", rep.Next)
 	}
 	n.pass(rep.Next)
 	rep = mustPass(t, r)
 	if v := rep.Pods[0]; v.Decision != policy.Wait || len(rep.Outcomes) != 0 || rep.Pending {
-		t.Errorf("before the kubelet has tried again: %+v, %+v", v, rep.Outcomes)
+		t.Errorf("before the kubelet's retry: %+v, %+v", v, rep.Outcomes)
 	}
-	delete(n.pods, uidOf(1)) // the kubelet has
+	delete(n.pods, uidOf(1)) // the kubelet has removed it
 	n.pass(rep.Next)
 	if rep = mustPass(t, r); rep.Next != time.Hour || len(n.quarantine) != 1 {
-		t.Errorf("the pod is gone, and the next look is in %s", rep.Next)
+		t.Errorf("after the pod is gone: next look in %s", rep.Next)
 	}
 	want := []policy.Kind{policy.KindKept, policy.KindClearing, policy.KindCleared, policy.KindKept}
 	if got := n.kinds(uidOf(1)); !slices.Equal(got, want) {
-		t.Errorf("told %v, want %v", got, want)
+		t.Errorf("logged %v, want %v", got, want)
 	}
 }
 
-// TestClearMounted: what the scan after clearing finds, or cannot read, goes back.
+// TestClearMounted checks that the contents of a leaf go back if the mount scan after the move finds a mount or
+// fails.
 func TestClearMounted(t *testing.T) {
 	for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
 		n, rules := newFakeNode(), noHold()
@@ -60,8 +61,8 @@ func TestClearMounted(t *testing.T) {
 	}
 }
 
-// TestClearCutOff cuts the loop off before each of its steps and starts anew: what lay in the
-// leaf is there, or in quarantine as the ledger says, and in the end the leaf is cleared.
+// TestClearCutOff kills the process before each step and starts it again: the leaf's contents are in place or in
+// quarantine, the ledger agrees, and in the end the leaf is cleared.
 func TestClearCutOff(t *testing.T) {
 	rules := noHold()
 	for cut := 1; ; cut++ {
@@ -78,11 +79,11 @@ func TestClearCutOff(t *testing.T) {
 					in += q.leaf
 				}
 				if on := n.quarantine[name] != nil; on != (e.Phase == policy.PhaseConfirmed) {
-					t.Fatalf("cut %d, %s: on disk %t, in the ledger %s", cut, when, on, e.Phase)
+					t.Fatalf("cut %d, %s: on disk %t, phase in the ledger %s", cut, when, on, e.Phase)
 				}
 			}
 			if p.leaf+in != 3 {
-				t.Fatalf("cut %d, %s: %d in the leaf, %d in quarantine", cut, when, p.leaf, in)
+				t.Fatalf("cut %d, %s: %d entries in the leaf, %d in quarantine", cut, when, p.leaf, in)
 			}
 			return in
 		}
@@ -91,11 +92,11 @@ func TestClearCutOff(t *testing.T) {
 		check("after the next start")
 		mustPass(t, r, n.held())
 		if in := check("after a pass"); in != 3 {
-			t.Fatalf("cut %d: %d of 3 were cleared", cut, in)
+			t.Fatalf("cut %d: %d of 3 entries were cleared", cut, in)
 		}
 		if !died {
 			if cut < 6 {
-				t.Fatalf("only %d steps", cut-1)
+				t.Fatalf("there are only %d steps", cut-1)
 			}
 			return
 		}

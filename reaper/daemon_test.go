@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// bubbleClock ties the fake node's clocks to the bubble's time.
+// bubbleClock derives the fake node's clocks from the synctest bubble's time.
 type bubbleClock struct {
 	start time.Time
 	base  policy.Instant
@@ -27,7 +27,7 @@ func (c bubbleClock) Now() policy.Instant {
 	return policy.Instant{Wall: c.base.Wall.Add(d), BootID: c.base.BootID, Boot: c.base.Boot + d}
 }
 
-// clockedNode reads the bubble's time wherever the node asks for its own.
+// clockedNode is a fakeNode whose clock is the bubble's.
 type clockedNode struct {
 	*fakeNode
 	clock bubbleClock
@@ -65,8 +65,9 @@ func startDaemon(t *testing.T, n *fakeNode, rules policy.Rules) (chan<- parsers.
 	}
 }
 
-// TestDaemonRepeatedLine: the kubelet repeats itself every 2 s; the pod goes after hold and
-// confirm, and the repetition does not buy a look each time.
+// TestDaemonRepeatedLine checks that the pod is removed after hold and confirm while the kubelet repeats its line
+// every
+// 2 s, and that the repetitions do not cause a look each.
 func TestDaemonRepeatedLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode()
@@ -80,7 +81,7 @@ func TestDaemonRepeatedLine(t *testing.T) {
 		}
 		stop()
 		if n.pods[uidOf(1)] != nil || len(n.quarantine) != 0 {
-			t.Errorf("after 8 minutes: %v, %v", n.pods, n.quarantine)
+			t.Errorf("after 8 minutes: pods %v, quarantine %v", n.pods, n.quarantine)
 		}
 		if n.looks > 25 {
 			t.Errorf("%d looks in 8 minutes", n.looks)
@@ -88,7 +89,7 @@ func TestDaemonRepeatedLine(t *testing.T) {
 	})
 }
 
-// TestDaemonIdle: with nothing to do the daemon looks at the start and once an hour.
+// TestDaemonIdle checks that a daemon without work looks at its start and once an hour.
 func TestDaemonIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode()
@@ -102,8 +103,9 @@ func TestDaemonIdle(t *testing.T) {
 	})
 }
 
-// TestDaemonForgedFlood: lines that name pods that do not exist, each another, cannot buy
-// more than a look in 5 s, and the true one is still served.
+// TestDaemonForgedFlood checks that lines that each name another nonexistent pod cause one look in 5 s at most, and
+// that
+// the real orphan is removed all the same.
 func TestDaemonForgedFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode()
@@ -121,13 +123,14 @@ func TestDaemonForgedFlood(t *testing.T) {
 			t.Errorf("%d looks in 10 minutes", n.looks)
 		}
 		if n.pods[uidOf(1)] != nil {
-			t.Error("the true orphan was not served")
+			t.Error("the real orphan was not removed")
 		}
 	})
 }
 
-// TestDaemonLogsContradiction: it is logged once, again when it changes, and when it ends. The status line has it as long as
-// it lasts.
+// TestDaemonLogsContradiction checks that a contradiction between the two sources of the kubelet's log is logged
+// once,
+// again when it changes and when it ends, and that the status line shows it meanwhile.
 func TestDaemonLogsContradiction(t *testing.T) {
 	n := newFakeNode()
 	var log strings.Builder
@@ -137,7 +140,7 @@ func TestDaemonLogsContradiction(t *testing.T) {
 	d := &Daemon{Reaper: r, Status: func(s string) { status = s }, next: &pending{gap: minGap}}
 	for _, c := range []struct {
 		agrees policy.Fact
-		logged string // "" is nothing new
+		logged string // "": nothing
 		status string
 	}{
 		{policy.Fact{Truth: policy.Yes}, "", "0 pod directories"},
@@ -156,17 +159,19 @@ func TestDaemonLogsContradiction(t *testing.T) {
 	}
 }
 
-// movedNode is a node on which only a new start can find a directory.
+// movedNode is a node whose looks fail because a directory has moved.
 type movedNode struct {
 	clockedNode
 	err error
 }
 
 func (m movedNode) Look(context.Context, []policy.EntryState, []parsers.PodUID) (policy.Look, error) {
-	return policy.Look{}, fmt.Errorf("%w: it is elsewhere", m.err)
+	return policy.Look{}, fmt.Errorf("%w: moved", m.err)
 }
 
-// TestDaemonRootMoved: the daemon ends, so that whoever runs it starts it at the right place, and with a new state directory.
+// TestDaemonRootMoved checks that the daemon ends if the root or the state directory has moved, so that systemd
+// starts it
+// with the new paths.
 func TestDaemonRootMoved(t *testing.T) {
 	for _, moved := range []error{policy.ErrRootMoved, policy.ErrStateRemoved} {
 		t.Run(moved.Error(), func(t *testing.T) { daemonEnds(t, moved) })
@@ -182,12 +187,12 @@ func daemonEnds(t *testing.T, moved error) {
 		r.Prober, r.Clock = movedNode{clockedNode{n, clock}, moved}, clock
 		d := &Daemon{Reaper: r, Status: func(string) {}, Checkpoint: func() {}}
 		if err := d.Run(t.Context()); !errors.Is(err, moved) {
-			t.Errorf("it goes on, and ends with %v", err)
+			t.Errorf("the daemon does not end with %v", err)
 		}
 	})
 }
 
-// slowNode is a node whose disk hangs for a while at each batch.
+// slowNode is a node whose disk hangs at each batch.
 type slowNode struct {
 	clockedNode
 	hangs time.Duration
@@ -198,7 +203,7 @@ func (n slowNode) Execute(ctx context.Context, permit policy.Permit, plan policy
 	return n.clockedNode.Execute(ctx, permit, plan)
 }
 
-// slowMeter counts the slow passes, and how often the metrics were written.
+// slowMeter counts the slow passes and the flushes of the metrics.
 type slowMeter struct {
 	testkit.Meter
 	slow, flushed *atomic.Int64
@@ -210,11 +215,11 @@ func (m slowMeter) Flush() error {
 	return nil
 }
 
-// TestDaemonTellsOfASlowPass: a batch on a frozen file system is told after 30 s, with what it
-// does, and counted once, while it still hangs; its end is told, too. A quick one is not.
-func TestDaemonTellsOfASlowPass(t *testing.T) {
+// TestDaemonLogsSlowPass checks that a batch that hangs for 30 s is logged with its action and counted once, while it
+// still hangs, and that its end is logged. A quick batch is not.
+func TestDaemonLogsSlowPass(t *testing.T) {
 	for hangs, want := range map[time.Duration]struct {
-		told  int
+		lines int
 		slow  int64
 		ended bool
 	}{20 * time.Second: {0, 0, false}, 100 * time.Second: {2, 1, true}} {
@@ -249,13 +254,13 @@ func TestDaemonTellsOfASlowPass(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
-			said := log.String()
+			logged := log.String()
 			doing := "park of 1, the first is pod " + string(uidOf(1))
-			if got := strings.Count(said, "a pass has not ended"); got != want.told || strings.Count(said, doing) != want.told {
-				t.Errorf("hanging for %v: told %d times, want %d: %s", hangs, got, want.told, said)
+			if got := strings.Count(logged, "a pass has not ended"); got != want.lines || strings.Count(logged, doing) != want.lines {
+				t.Errorf("hanging for %v: logged %d times, want %d: %s", hangs, got, want.lines, logged)
 			}
-			if strings.Contains(said, "the slow pass has ended") != want.ended || meter.slow.Load() != want.slow {
-				t.Errorf("hanging for %v: %d slow passes: %s", hangs, meter.slow.Load(), said)
+			if strings.Contains(logged, "the slow pass has ended") != want.ended || meter.slow.Load() != want.slow {
+				t.Errorf("hanging for %v: %d slow passes: %s", hangs, meter.slow.Load(), logged)
 			}
 		})
 	}

@@ -20,9 +20,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// fakeNode is a node in memory: pods directory, quarantine, ledger and clock. It plays
-// every room of the loop, and can be cut off after any step, as by kill -9: everything
-// that is on "disk" stays, and the next Reaper on it begins anew.
+// fakeNode is a node in memory: pods directory, quarantine, ledger and clock. It implements every interface of the
+// loop. It can be killed at any step, as by kill -9: the "disk" stays, and the next Reaper starts from it.
 type fakeNode struct {
 	now        policy.Instant
 	node       policy.Node
@@ -30,43 +29,43 @@ type fakeNode struct {
 	quarantine map[string]*fakePod
 	home       quarantineHome
 	homeErr    error
-	makes      policy.DirID // the quarantine that the first move makes
+	makes      policy.DirID // identity of the quarantine that the first move makes
 	records    []policy.Record
 	sent       int64
-	told       []policy.Record
+	logged     []policy.Record
 	files      map[string]any
-	scans      map[parsers.PodUID]policy.Fact // what the mount scan after parking says, if not no
+	scans      map[parsers.PodUID]policy.Fact // results of the mount scan after parking; default: no
 	looks      int
 	steps      int // calls that touch the disk so far
-	tidied     int // batches without an action
+	tidied     int // number of batches without an action
 	cutAt      int // panic with errCut at this step and each later one; 0: never
 	ledgerErr  error
 	appends    int    // writes to the ledger so far
-	fullAt     int    // the disk is full at this write, and at no other
-	unsynced   bool   // what is parked may be lost with the power
-	immutable  bool   // nothing can be parked
-	stays      bool   // nothing can be taken from quarantine
-	unwanted   string // by whose list no pod is wanted
-	// signs are what looks see of pods that lie in quarantine.
+	fullAt     int    // the disk is full at this write only
+	unsynced   bool   // the fsync after parking fails
+	immutable  bool   // every park fails
+	stays      bool   // every removal from quarantine fails
+	unwanted   string // the list that wants no pod; "": none
+	// signs are the facts that looks find of pods in quarantine.
 	signs map[parsers.PodUID]map[policy.FactName]policy.Truth
-	// remakes are pods of which a directory is made again when one goes back, and met is set when one did.
+	// remakes are pods whose directory is made again when they go back; met reports that this has happened.
 	remakes map[parsers.PodUID]policy.Truth
 	met     bool
-	// crowded is a pod of which another directory arrives in quarantine than was judged, while a third
-	// one has taken its name.
+	// crowded is a pod of which a wrong directory arrives in quarantine, while a third one has taken its name in
+	// place.
 	crowded parsers.PodUID
-	// still, if set, is called at the beginning of each last question.
+	// still, if set, runs at the start of each last question.
 	still func()
 }
 
 type fakePod struct {
 	id        policy.DirID
 	facts     map[policy.FactName]policy.Truth
-	data      bool         // holds a user's data
+	data      bool         // it holds a user's data
 	ephemeral bool         // it holds an emptyDir and nothing else
-	files     int          // what a strip removes
-	leaf      int          // entries in the one leaf, of a pod or of what was cleared
-	used      policy.Truth // of what was made again
+	files     int          // number of files that a strip removes
+	leaf      int          // number of entries in the only leaf, in place or cleared
+	used      policy.Truth // whether the new directory is in use
 }
 
 var (
@@ -74,7 +73,7 @@ var (
 	errFull = errors.New("no space left on device")
 )
 
-// killed does something and reports whether it was cut off, as by kill -9.
+// killed runs do and reports whether it was cut off, as by kill -9.
 func killed(do func()) (cut bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -88,7 +87,7 @@ func killed(do func()) (cut bool) {
 	return false
 }
 
-// noHold are rules without a hold, and atOnce without a confirm time, too.
+// noHold returns rules without a hold; atOnce drops the confirm time, too.
 func noHold() policy.Rules {
 	r := testRules
 	r.Hold = 0
@@ -109,7 +108,7 @@ func resume(t *testing.T, r *Reaper) {
 	}
 }
 
-// purge purges what lies of the first pod.
+// purge purges the first pod's entries in quarantine.
 func purge(t *testing.T, r *Reaper, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
 	t.Helper()
 	outs, failed, err := r.PurgeEntries(t.Context(), []parsers.PodUID{uidOf(1)}, shown, living)
@@ -141,7 +140,7 @@ func (n *fakeNode) add(i int, facts map[policy.FactName]policy.Truth) *fakePod {
 	return p
 }
 
-// reaper starts a Reaper on the node, as a daemon that has just been started.
+// reaper returns a Reaper on the node, as in a daemon that has just been started.
 func (n *fakeNode) reaper(t *testing.T, rules policy.Rules) *Reaper {
 	t.Helper()
 	r := &Reaper{
@@ -159,7 +158,7 @@ func (n *fakeNode) pass(d time.Duration) {
 	n.now.Wall = n.now.Wall.Add(d)
 }
 
-// step is one change of the disk; the cut comes before it, and nothing after it.
+// step counts one change of the disk. A cut comes before the change.
 func (n *fakeNode) step() {
 	n.steps++
 	if n.cutAt > 0 && n.steps >= n.cutAt {
@@ -181,7 +180,7 @@ func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
 	}
 	e.Unwanted, e.StateFiles = n.unwanted, []policy.StateFile{{Name: "cpu_manager_state", Written: n.now.Wall}}
 	for f, v := range p.facts {
-		e.Facts.Set(f, v, "fake", "as the test says")
+		e.Facts.Set(f, v, "fake", "set by the test")
 	}
 	return e
 }
@@ -211,10 +210,10 @@ func (n *fakeNode) Look(_ context.Context, parked []policy.EntryState, _ []parse
 		}
 		if n.pods[s.UID] != nil {
 			e.Facts.Set(policy.FactRemade, policy.Yes, "fake", "there is a pods/UID again")
-			e.Facts.Set(policy.FactUsed, n.pods[s.UID].used, "fake", "as the test says")
+			e.Facts.Set(policy.FactUsed, n.pods[s.UID].used, "fake", "set by the test")
 		}
 		for f, v := range n.signs[s.UID] {
-			e.Facts.Set(f, v, "fake", "as the test says")
+			e.Facts.Set(f, v, "fake", "set by the test")
 		}
 		look.Parked = append(look.Parked, e)
 	}
@@ -232,7 +231,7 @@ func (n *fakeNode) Mounts(_ context.Context, uids []parsers.PodUID) map[parsers.
 	return facts
 }
 
-// Still returns what the node shows of the pods now, wherever their directories are.
+// Still returns the pods' present facts, wherever their directories are.
 func (n *fakeNode) Still(ctx context.Context, pods []policy.Evidence) []policy.Evidence {
 	if n.still != nil {
 		n.still()
@@ -253,7 +252,6 @@ func (n *fakeNode) Still(ctx context.Context, pods []policy.Evidence) []policy.E
 		for _, f := range policy.LastFacts() {
 			now[i].Facts[f] = is.Facts[f]
 		}
-		// scans are of what was moved
 		if slices.ContainsFunc(slices.Collect(maps.Keys(n.quarantine)), func(entry string) bool { return strings.HasPrefix(entry, string(uid)) }) {
 			now[i].Facts[policy.FactMounted] = n.Mounts(ctx, []parsers.PodUID{uid})[uid]
 		}
@@ -275,7 +273,7 @@ func (n *fakeNode) Home() (parent, quarantine policy.DirID, err error) {
 
 func (n *fakeNode) Means() policy.Means { return policy.Means{} }
 
-// shown is what a person is shown of a pod in quarantine.
+// shown returns what the commands list of a pod in quarantine.
 func (n *fakeNode) shown(i int) []policy.EntryState {
 	names, _ := n.List()
 	all := append(policy.Listed(n.Entries()), decide.Unlisted(names, n.Entries())...)
@@ -324,7 +322,7 @@ func (n *fakeNode) move(a policy.Action) policy.Outcome {
 	switch {
 	case a.Kind == policy.Park && n.immutable:
 		o.Result, o.Why = policy.Refused, []policy.Why{{Reason: policy.ReasonCannotMove, Detail: "operation not permitted"}}
-	case a.Kind == policy.PutBack && parked == nil && there != nil && there.id == a.ID: // a killed run has put it back
+	case a.Kind == policy.PutBack && parked == nil && there != nil && there.id == a.ID: // an earlier, killed run has put it back
 		if name := a.Entry + policy.ConflictSuffix; n.quarantine[name] != nil {
 			o.Result, o.Conflict = policy.Conflict, name
 		}
@@ -356,7 +354,7 @@ func (n *fakeNode) move(a policy.Action) policy.Outcome {
 
 const fakeLeaf = "volumes/kubernetes.io~nfs/vol"
 
-// clear moves what lies in the leaf, one entry a step.
+// clear moves the leaf's contents to quarantine, one entry a step.
 func (n *fakeNode) clear(a policy.Action) policy.Outcome {
 	o := policy.Outcome{Action: a, Result: policy.Gone}
 	p := n.pods[a.UID]
@@ -379,7 +377,7 @@ func (n *fakeNode) clear(a policy.Action) policy.Outcome {
 	return o
 }
 
-// fill moves it back.
+// fill moves them back.
 func (n *fakeNode) fill(a policy.Action) policy.Outcome {
 	o := policy.Outcome{Action: a, Result: policy.Done}
 	made, p := n.quarantine[a.Entry], n.pods[a.UID]
@@ -441,7 +439,7 @@ func (n *fakeNode) Append(records ...policy.Record) ([]policy.Record, error) {
 		return nil, errFull
 	}
 	for _, r := range records {
-		n.step() // a write can be torn: each beginning of whole lines counts
+		n.step() // a torn write keeps the whole lines before the tear
 		r.Seq = int64(len(n.records) + 1)
 		n.records = append(n.records, r)
 	}
@@ -488,7 +486,7 @@ func (n *fakeNode) Sent(seq int64) error {
 }
 
 func (n *fakeNode) Record(r policy.Record) error {
-	n.told = append(n.told, r)
+	n.logged = append(n.logged, r)
 	return nil
 }
 
@@ -534,7 +532,7 @@ func (n *fakeNode) Save(name string, v any) error {
 
 func (n *fakeNode) kinds(uid parsers.PodUID) []policy.Kind {
 	var kinds []policy.Kind
-	for _, r := range n.told {
+	for _, r := range n.logged {
 		if r.UID == uid {
 			kinds = append(kinds, r.Kind)
 		}
@@ -542,14 +540,14 @@ func (n *fakeNode) kinds(uid parsers.PodUID) []policy.Kind {
 	return kinds
 }
 
-// claim is the kubelet's own word, by journald's trusted fields.
+// claim is the kubelet's line about a pod, identified by journald's trusted fields.
 func (n *fakeNode) claim(i int) reported.Claim {
 	return reported.Claim{At: n.now, Sighting: parsers.Sighting{
 		UID: uidOf(i), Report: parsers.ReportNotADirectory, Count: parsers.NoCount, PID: n.node.KubeletID.PID, Trusted: true, Whole: true, Time: n.now.Wall,
 	}}
 }
 
-// held is the kubelet's word that the leaf of the first pod is not empty.
+// held is the kubelet's line that the leaf of the first pod is not empty.
 func (n *fakeNode) held() reported.Claim {
 	c := n.claim(1)
 	c.Sighting.Report, c.Sighting.Volume, c.Sighting.Leaf = parsers.ReportTeardown, "v", fakeLeaf

@@ -11,8 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
-// TestFormatOfMemory: what an older program remembered of holds and of the kubelet's words is
-// read whole, and written the same.
+// TestFormatOfMemory checks that files written by an older program are read completely and written back unchanged.
 func TestFormatOfMemory(t *testing.T) {
 	for name, v := range map[string]any{"holds": new(memory), "heard": new(reported.Log), "home": new(quarantineHome)} {
 		b, err := os.ReadFile("state/testdata/v1/" + name + ".json")
@@ -32,25 +31,25 @@ func TestFormatOfMemory(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if again, err := json.Marshal(v); err != nil || !bytes.Equal(again, file.Value) {
-			t.Errorf("%s: %v\nwas %s\nnow %s", name, err, file.Value, again)
+			t.Errorf("%s: %v\nold %s\nnew %s", name, err, file.Value, again)
 		}
 	}
 }
 
-// TestKeptIsWrittenDown: what report shows as kept is what the last look that found a change has kept. A pod that
-// went by itself is not told of any longer.
-func TestKeptIsWrittenDown(t *testing.T) {
+// TestKeptPodsSaved checks that the saved list of kept pods is that of the last look, for "report": a pod that has
+// disappeared is not in it.
+func TestKeptPodsSaved(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes})
 	r := n.reaper(t, testRules)
 	mustPass(t, r, n.claim(1))
 	if saved, _ := n.files["holds"].(memory); len(saved.Recorded) != 1 || saved.Looked != n.now {
-		t.Errorf("kept: told %v at %v, now %v", saved.Recorded, saved.Looked, n.now)
+		t.Errorf("kept: recorded %v at %v, now %v", saved.Recorded, saved.Looked, n.now)
 	}
 	delete(n.pods, uidOf(1))
 	n.pass(time.Hour)
 	mustPass(t, r)
 	if saved, _ := n.files["holds"].(memory); len(saved.Recorded) != 0 || saved.Looked != n.now {
-		t.Errorf("gone: told %v at %v, now %v", saved.Recorded, saved.Looked, n.now)
+		t.Errorf("gone: recorded %v at %v, now %v", saved.Recorded, saved.Looked, n.now)
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestNotHome: a disk that is not mounted yet is no empty quarantine, nor is a directory that was made in its place.
-func TestNotHome(t *testing.T) {
+// TestQuarantineNotMounted checks that a pass ends with an error if the quarantine's disk is not mounted or another
+// directory has its place. Otherwise every entry would be recorded as gone and its data forgotten.
+func TestQuarantineNotMounted(t *testing.T) {
 	root, below := policy.DirID{Dev: 8, Ino: 2, Btime: 100}, policy.DirID{Dev: 1, Ino: 4711, Btime: 50}
 	made, other := policy.DirID{Dev: 8, Ino: 77, Btime: 200}, policy.DirID{Dev: 8, Ino: 91, Btime: 300}
 	disk, empty := quarantineHome{root, made}, map[string]*fakePod{}
@@ -18,7 +19,7 @@ func TestNotHome(t *testing.T) {
 		name    string
 		change  func(n *fakeNode)
 		refused bool
-		gone    bool // without the guard: written off
+		gone    bool // recorded as gone without the guard
 	}{
 		{"as it was", func(*fakeNode) {}, false, false},
 		{"another boot gives another device number", func(n *fakeNode) { n.home.Parent.Dev, n.home.Quarantine.Dev = 253, 253 }, false, false},
@@ -55,19 +56,19 @@ func TestNotHome(t *testing.T) {
 			r, before := n.reaper(t, testRules), len(n.records)
 			_, err := r.Pass(t.Context(), Options{})
 			if errors.Is(err, errOtherQuarantine) != c.refused || !c.refused && err != nil {
-				t.Fatalf("error %v", err)
+				t.Fatalf("the pass returned %v", err)
 			}
 			if _, err := r.Restore(t.Context(), uidOf(2), n.shown(2)); errors.Is(err, errOtherQuarantine) != c.refused {
-				t.Errorf("to restore: %v", err)
+				t.Errorf("restore returned %v", err)
 			}
 			if (len(n.records) != before) && c.refused {
-				t.Errorf("the ledger was written: %v", n.records[before:])
+				t.Errorf("the ledger has new records: %v", n.records[before:])
 			}
 			if c.gone {
 				n.pass(testRules.Confirm)
 				mustPass(t, r)
 				if left := policy.Listed(n.Entries()); len(left) != 0 || len(lies) != 1 {
-					t.Errorf("not written off: %v", left)
+					t.Errorf("entries not recorded as gone: %v", left)
 				}
 				return
 			}
@@ -80,7 +81,7 @@ func TestNotHome(t *testing.T) {
 			mustPass(t, r)
 			kinds := n.kinds(uidOf(1))
 			if last := kinds[len(kinds)-1]; last != policy.KindRemoved {
-				t.Errorf("it ended as %v", kinds)
+				t.Errorf("the last records are %v", kinds)
 			}
 			if len(n.quarantine) != 0 {
 				t.Errorf("in quarantine: %v", n.quarantine)
@@ -89,8 +90,8 @@ func TestNotHome(t *testing.T) {
 	}
 }
 
-// TestHomeOfFirstMove: the quarantine is made by the first move, and remembered with it. One that was removed while nothing
-// lay there is made anew.
+// TestHomeOfFirstMove checks that the first move makes the quarantine and saves its identity, and that an empty
+// quarantine that was removed is made again.
 func TestHomeOfFirstMove(t *testing.T) {
 	n := newFakeNode()
 	n.home = quarantineHome{Parent: policy.DirID{Ino: 2}}
@@ -111,7 +112,7 @@ func TestHomeOfFirstMove(t *testing.T) {
 	}
 }
 
-// TestHomeMovedDuringPass: a quarantine that is moved away after the pass has begun gets nothing new.
+// TestHomeMovedDuringPass checks that nothing is moved into a quarantine that has itself moved since the pass began.
 func TestHomeMovedDuringPass(t *testing.T) {
 	n := newFakeNode()
 	n.home = quarantineHome{policy.DirID{Ino: 2}, policy.DirID{Ino: 70}}
@@ -124,6 +125,6 @@ func TestHomeMovedDuringPass(t *testing.T) {
 	n.home.Quarantine = policy.DirID{Ino: 71}
 	err := r.rememberQuarantine(policy.Batch{Actions: []policy.Action{{Kind: policy.Park, UID: uidOf(2)}}})
 	if !errors.Is(err, errOtherQuarantine) || n.files["home"] != home {
-		t.Errorf("%v, home %v", err, n.files["home"])
+		t.Errorf("the pass returned %v, home %v", err, n.files["home"])
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestLastQuestion: a pod that comes back between the look and the rename stays where it is, whatever shows it,
-// and so does one of which that is not known any more. Without the question it would be renamed.
+// TestLastQuestion checks that a pod that comes back between the look and the rename is not renamed, whichever fact
+// shows
+// it, nor one of which a fact has become unknown.
 func TestLastQuestion(t *testing.T) {
 	for _, fact := range policy.LastFacts() {
 		for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
@@ -23,7 +24,7 @@ func TestLastQuestion(t *testing.T) {
 			}
 			rep := mustPass(t, r, n.claim(1))
 			if fact == policy.FactKubeletLists && truth == policy.Unknown {
-				continue // most nodes have no such list: only a yes counts
+				continue // most nodes lack this list, so unknown keeps nothing
 			}
 			if len(n.quarantine) != 0 || moves != 0 || n.BreakerOpen() {
 				t.Errorf("%s %s: %d directories were moved, breaker open %t: %+v", fact, truth, len(n.quarantine), n.BreakerOpen(), rep.Outcomes)
@@ -35,8 +36,9 @@ func TestLastQuestion(t *testing.T) {
 	}
 }
 
-// TestLastQuestionAfterAFailure: the fsync after the rename fails, and the pod comes to life in between. It goes back in
-// the same pass: the next one may be minutes away.
+// TestLastQuestionAfterAFailure checks that a pod that comes to life while the fsync after its rename fails goes back
+// in
+// the same pass: the next pass may be minutes away.
 func TestLastQuestionAfterAFailure(t *testing.T) {
 	n, rules := newFakeNode(), testRules
 	rules.Hold, n.unsynced = 0, true
@@ -48,7 +50,7 @@ func TestLastQuestionAfterAFailure(t *testing.T) {
 	}
 	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
 	if len(rep.Outcomes) == 0 || rep.Outcomes[0].Result != policy.Failed {
-		t.Fatalf("it did not fail: %+v", rep.Outcomes)
+		t.Fatalf("the park did not fail: %+v", rep.Outcomes)
 	}
 	if n.pods[uidOf(1)] == nil || !n.BreakerOpen() {
 		t.Errorf("back %t, breaker open %t: %v", n.pods[uidOf(1)] != nil, n.BreakerOpen(), n.kinds(uidOf(1)))

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
-// fakeNeighbour counts its turns, and remembers how many there were.
+// fakeNeighbour records its turns and saves their number.
 type fakeNeighbour struct {
 	turns   []Turn
 	due     time.Duration
@@ -41,8 +41,8 @@ func countOf(t Turned) int {
 	return f.count
 }
 
-// TestNeighbour: it has its turn where that is due, and in the pass that removes a pod; it is told what the pass knows, and gets back what
-// it remembered, also in another process. A dry run keeps nothing.
+// TestNeighbour checks that the neighbour has a turn when one is due and in each pass that removes a pod, that it
+// receives the pass's results and its own saved state, also in another process, and that a dry run saves nothing.
 func TestNeighbour(t *testing.T) {
 	n, f := newFakeNode(), &fakeNeighbour{due: time.Hour}
 	n.add(1, nil)
@@ -65,22 +65,22 @@ func TestNeighbour(t *testing.T) {
 	}
 	n.pass(rep.Next)
 	if rep = mustPass(t, r); rep.CNI != nil || len(f.turns) != 2 {
-		t.Errorf("a turn that was not due: %+v", rep.CNI)
+		t.Errorf("the neighbour had a turn that was not due: %+v", rep.CNI)
 	}
 	n.pass(rep.Next)
 	if rep = mustPass(t, begin()); rep.CNI == nil || len(f.turns) != 3 || string(f.turns[2].Memory) != "2" {
-		t.Errorf("no turn after a pod was removed, or nothing remembered: %+v", f.turns)
+		t.Errorf("no turn after a pod was removed, or no saved state: %+v", f.turns)
 	}
 	r = begin()
 	r.unwritten = &policy.Record{Kind: policy.KindBreaker}
 	n.fullAt = n.appends + 1
 	if _, err := r.Pass(t.Context(), Options{CNI: true, Only: nil}); err != nil || !f.turns[3].Stopped {
-		t.Errorf("the breaker is open, and the neighbour is not told: %v", err)
+		t.Errorf("the neighbour did not receive the open breaker: %v", err)
 	}
 }
 
-// TestNeighbourPends: a pass is due when the neighbour's turn is, where it says that time takes something further.
-func TestNeighbourPends(t *testing.T) {
+// TestNeighbourDue checks that the next pass is due when the neighbour's turn is, if that turn can change something.
+func TestNeighbourDue(t *testing.T) {
 	for _, pending := range []bool{true, false} {
 		n := newFakeNode()
 		r := n.reaper(t, testRules)
@@ -91,7 +91,9 @@ func TestNeighbourPends(t *testing.T) {
 	}
 }
 
-// TestNeighbourDoesNotRepeat: while a sweep waits for pods, the neighbour has no turn at every look, and its turns are added up.
+// TestNeighbourDoesNotRepeat checks that the neighbour does not have a turn at every look of a sweep that waits for
+// pods,
+// and that the report adds its turns up.
 func TestNeighbourDoesNotRepeat(t *testing.T) {
 	n, f := newFakeNode(), &fakeNeighbour{due: time.Hour}
 	n.add(1, nil)
@@ -106,7 +108,7 @@ func TestNeighbourDoesNotRepeat(t *testing.T) {
 	if err != nil || len(n.quarantine) != 0 || passes < 2 {
 		t.Fatalf("%v; %d passes", err, passes)
 	}
-	if len(f.turns) != 2 || countOf(rep.CNI) != 2 { // the first, and the one after the removal
+	if len(f.turns) != 2 || countOf(rep.CNI) != 2 { // at the start and after the removal
 		t.Errorf("%d turns, %+v", len(f.turns), rep.CNI)
 	}
 }

@@ -7,9 +7,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestNetworkDown: while the pods' network is not ready, nothing on the node knows a pod that
-// lives and waits. That the kubelet named another lets it not go, by a restart of the program
-// neither, and not before a confirm has passed with the network ready. What it names goes.
+// TestNetworkDown checks that while the pods' network is not ready the kubelet's silence releases no pod, also after
+// a
+// restart, until the network has been ready for a confirm time: a living pod may wait for the network without
+// showing anywhere on the node. A pod that the kubelet reports is removed all the same.
 func TestNetworkDown(t *testing.T) {
 	rules := noHold()
 	for _, down := range []policy.Fact{{Truth: policy.No, Detail: "cni config uninitialized"}, {Detail: "no answer in time"}} {
@@ -29,23 +30,24 @@ func TestNetworkDown(t *testing.T) {
 			t.Errorf("%s: %+v", down.Truth, v)
 		}
 		n.node.Network = policy.Fact{Truth: policy.Yes}
-		for range 2 { // the memory of it outlives the process
+		for range 2 { // the saved state outlives the process
 			n.pass(rules.Confirm / 2)
 			r = n.reaper(t, rules)
 			r.memory.Proven = true
 			if mustPass(t, r); n.pods[uidOf(1)] == nil {
-				t.Fatalf("%s: went as soon as the network was ready", down.Truth)
+				t.Fatalf("%s: the pod was removed as soon as the network was ready", down.Truth)
 			}
 		}
 		n.pass(rules.Confirm)
 		if mustPass(t, r); n.pods[uidOf(1)] != nil {
-			t.Errorf("%s: it stays though the network has been ready for a confirm", down.Truth)
+			t.Errorf("%s: the pod is kept although the network has been ready for a confirm time", down.Truth)
 		}
 	}
 }
 
-// TestNetworkDownConfirm: the confirm time of a pod that silence let go does not run while the
-// pods' network is not ready: its kubelet would make nothing again.
+// TestNetworkDownConfirm checks that the confirm time of a pod that was released by silence stops while the pods'
+// network
+// is not ready: its kubelet would not make the directory again, and that is the sign of life.
 func TestNetworkDownConfirm(t *testing.T) {
 	rules := noHold()
 	n := newFakeNode()
@@ -54,7 +56,7 @@ func TestNetworkDownConfirm(t *testing.T) {
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.claim(2))
 	if len(n.quarantine) != 1 {
-		t.Fatal("it was not parked")
+		t.Fatal("the pod was not parked")
 	}
 	n.node.Network = policy.Fact{Truth: policy.No, Detail: "cni config uninitialized"}
 	for range 3 {
@@ -62,15 +64,15 @@ func TestNetworkDownConfirm(t *testing.T) {
 		mustPass(t, r)
 	}
 	if p.files != 3 {
-		t.Fatal("confirmed while its kubelet could make nothing")
+		t.Fatal("the pod was confirmed while the network was not ready")
 	}
 	n.node.Network = policy.Fact{Truth: policy.Yes}
 	n.pass(rules.Confirm / 2)
 	if mustPass(t, r); p.files != 3 {
-		t.Fatal("confirmed as soon as the network was ready")
+		t.Fatal("the pod was confirmed as soon as the network was ready")
 	}
 	n.pass(rules.Confirm + time.Minute)
 	if mustPass(t, r); p.files != 0 {
-		t.Error("not confirmed though the network has been ready for a confirm")
+		t.Error("the pod was not confirmed although the network has been ready for a confirm time")
 	}
 }

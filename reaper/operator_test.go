@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// heldNode is a node with one confirmed pod in quarantine that holds data.
+// heldNode is a node with one confirmed pod in quarantine that holds a user's data.
 func heldNode(t *testing.T) (*fakeNode, policy.Rules) {
 	t.Helper()
 	n := newFakeNode()
@@ -21,13 +21,14 @@ func heldNode(t *testing.T) (*fakeNode, policy.Rules) {
 	mustPass(t, r, n.claim(1))
 	mustPass(t, r)
 	if len(n.quarantine) != 1 {
-		t.Fatal("not in quarantine")
+		t.Fatal("the pod is not in quarantine")
 	}
 	return n, rules
 }
 
-// TestSameCommandAgain kills restore and purge before each of their steps, and gives the same
-// command again: it ends well, and the goal is reached. A purge may also be finished by a pass.
+// TestSameCommandAgain kills "restore" and "purge" before each step and runs the same command again: it succeeds and
+// the
+// result is complete. A pass may also finish a purge.
 func TestSameCommandAgain(t *testing.T) {
 	commands := map[string]func(r *Reaper, shown []policy.EntryState) ([]policy.Outcome, error){
 		"restore": func(r *Reaper, shown []policy.EntryState) ([]policy.Outcome, error) {
@@ -51,26 +52,27 @@ func TestSameCommandAgain(t *testing.T) {
 			n.cutAt = 0
 			outs, err := command(n.reaper(t, rules), n.shown(1))
 			if err != nil || len(outs) != 1 || outs[0].Result != policy.Done && outs[0].Result != policy.Gone {
-				t.Errorf("%s, killed at step %d, again: %+v, %v", name, cut, outs, err)
+				t.Errorf("%s, second run after a kill at step %d: %+v, %v", name, cut, outs, err)
 			}
 			if back := n.pods[uidOf(1)] != nil; len(n.quarantine) != 0 || back != (name == "restore") {
-				t.Errorf("%s, killed at step %d, again: quarantine %v, back %t", name, cut, n.quarantine, back)
+				t.Errorf("%s, second run after a kill at step %d: quarantine %v, back %t", name, cut, n.quarantine, back)
 			}
 		}
 	}
 }
 
-// TestPassFinishesPurge: a purge that a person asked for and that was killed is finished by
-// the next pass, data and all.
+// TestPassFinishesPurge checks that the next pass finishes a purge that was killed, user's data included: the
+// operator
+// asked for it and its intent is in the ledger.
 func TestPassFinishesPurge(t *testing.T) {
 	n, rules := heldNode(t)
 	n.cutAt = n.steps + 2 // the intent is written, and nothing is removed
 	if !killed(func() { _, _ = purge(t, n.reaper(t, rules), n.shown(1), false) }) {
-		t.Fatal("not cut off")
+		t.Fatal("the purge was not cut off")
 	}
 	n.cutAt = 0
 	if n.Entries()[n.records[0].Entry].Phase != policy.PhasePurging || len(n.quarantine) != 1 {
-		t.Fatal("it was not killed between intent and removal")
+		t.Fatal("the purge was not killed between intent and removal")
 	}
 	mustPass(t, n.reaper(t, rules))
 	if len(n.quarantine) != 0 {
@@ -78,9 +80,9 @@ func TestPassFinishesPurge(t *testing.T) {
 	}
 }
 
-// TestPersonMeansWhatWasShown: a person says yes to a list that was made without the lock. What has
-// come, changed places or turned out to live since is not purged, and nothing else of the pod is.
-func TestPersonMeansWhatWasShown(t *testing.T) {
+// TestPurgeOnlyWhatWasShown checks that "purge" removes only entries that the operator saw when agreeing: the list is
+// made without the lock. What has arrived, changed places or proved alive since is kept, with all of its pod.
+func TestPurgeOnlyWhatWasShown(t *testing.T) {
 	younger := string(uidOf(1)) + ".2"
 	come := func(n *fakeNode) { n.quarantine[younger] = &fakePod{data: true, files: 1} }
 	write := func(n *fakeNode, kind policy.Kind, id policy.DirID) {
@@ -106,36 +108,35 @@ func TestPersonMeansWhatWasShown(t *testing.T) {
 		there := len(n.quarantine)
 		outs, err := purge(t, n.reaper(t, rules), shown, true)
 		if !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), name) || len(outs) != 0 || len(n.quarantine) != there {
-			t.Errorf("%s: %+v, %v, left %v", name, outs, err, n.quarantine)
+			t.Errorf("%s: %+v, %v, quarantine %v", name, outs, err, n.quarantine)
 		}
-		// Shown anew, it goes: the guard alone has kept it.
+		// Shown again, it is removed: only the guard has kept it.
 		if outs, err := purge(t, n.reaper(t, rules), n.shown(1), true); err != nil || len(outs) != there || len(n.quarantine) != 0 {
-			t.Errorf("%s, shown anew: %+v, %v, left %v", name, outs, err, n.quarantine)
+			t.Errorf("%s, shown again: %+v, %v, quarantine %v", name, outs, err, n.quarantine)
 		}
 	}
-	// What a restore would put back is another entry than the person saw.
+	// A restore would put back another entry than the one shown.
 	n := newFakeNode()
 	n.quarantine[string(uidOf(1))+".1"] = &fakePod{data: true, files: 1}
 	shown := n.shown(1)
 	come(n)
 	if o, err := n.reaper(t, testRules).Restore(t.Context(), uidOf(1), shown); !errors.Is(err, ErrChanged) || len(n.pods) != 0 || len(n.quarantine) != 2 {
-		t.Errorf("%+v, %v", o, err)
+		t.Errorf("restore of an entry that was not shown: %+v, %v", o, err)
 	}
 	if o, err := n.reaper(t, testRules).Restore(t.Context(), uidOf(1), n.shown(1)); err != nil || o.Action.Entry != younger {
-		t.Errorf("shown anew: %+v, %v", o, err)
+		t.Errorf("restore shown again: %+v, %v", o, err)
 	}
-	// Less than was shown is no matter: somebody was faster.
+	// Fewer entries than were shown are no obstacle: another command may have been faster.
 	n, rules := heldNode(t)
 	come(n)
 	shown = n.shown(1)
 	delete(n.quarantine, younger)
 	if outs, err := purge(t, n.reaper(t, rules), shown, false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
-		t.Errorf("less: %+v, %v, left %v", outs, err, n.quarantine)
+		t.Errorf("fewer than shown: %+v, %v, quarantine %v", outs, err, n.quarantine)
 	}
 }
 
-// restoredNode is a node with a pod that a person has put back and that stays dead, and what it
-// said before of it.
+// restoredNode is a node with a pod that an operator has put back and that stays dead, and its earlier log line.
 func restoredNode(t *testing.T) (*fakeNode, policy.Rules) {
 	t.Helper()
 	n := newFakeNode()
@@ -145,16 +146,17 @@ func restoredNode(t *testing.T) (*fakeNode, policy.Rules) {
 	n.pass(testRules.Hold)
 	mustPass(t, r)
 	if len(n.quarantine) != 1 {
-		t.Fatal("not in quarantine")
+		t.Fatal("the pod is not in quarantine")
 	}
 	if _, err := r.Restore(t.Context(), uidOf(1), n.shown(1)); err != nil || n.pods[uidOf(1)] == nil {
-		t.Fatalf("not restored: %v", err)
+		t.Fatalf("the pod was not restored: %v", err)
 	}
 	return n, testRules
 }
 
-// TestForget: a pod that was put back is kept for as long as nobody takes that back, and then for a
-// whole hold: what was dead all the while before counts for nothing.
+// TestForget checks that a restored pod is kept until the operator forgets the restore, and then for a whole hold:
+// the
+// time before does not count.
 func TestForget(t *testing.T) {
 	n, rules := restoredNode(t)
 	r := n.reaper(t, rules)
@@ -163,34 +165,35 @@ func TestForget(t *testing.T) {
 		mustPass(t, r, n.claim(1))
 	}
 	if n.pods[uidOf(1)] == nil {
-		t.Fatal("a restored pod was taken")
+		t.Fatal("a restored pod was parked")
 	}
 	done, err := n.reaper(t, rules).Forget(t.Context(), []parsers.PodUID{uidOf(2), uidOf(1), uidOf(1)})
 	if err != nil || !slices.Equal(done, []parsers.PodUID{uidOf(1)}) || n.pods[uidOf(1)] == nil {
-		t.Fatalf("forgot %v, %v", done, err)
+		t.Fatalf("forget returned %v, %v", done, err)
 	}
-	if got := n.told[len(n.told)-1]; got.Kind != policy.KindForgotten || got.UID != uidOf(1) {
-		t.Errorf("told %+v", got)
+	if got := n.logged[len(n.logged)-1]; got.Kind != policy.KindForgotten || got.UID != uidOf(1) {
+		t.Errorf("last record %+v", got)
 	}
 	mustPass(t, r, n.claim(1))
 	n.pass(rules.Hold - 1)
 	mustPass(t, r, n.claim(1))
 	if n.pods[uidOf(1)] == nil {
-		t.Fatal("taken without a hold of its own")
+		t.Fatal("parked without a hold of its own")
 	}
 	n.pass(1)
 	mustPass(t, r, n.claim(1))
 	if n.pods[uidOf(1)] != nil || len(n.quarantine) != 1 {
-		t.Errorf("not taken after its hold: %v", n.kinds(uidOf(1)))
+		t.Errorf("not parked after its hold: %v", n.kinds(uidOf(1)))
 	}
-	// What is in quarantine now was restored by nobody.
+	// The present entry in quarantine was not restored.
 	if done, err := n.reaper(t, rules).Forget(t.Context(), []parsers.PodUID{uidOf(1)}); err != nil || len(done) != 0 || len(n.quarantine) != 1 {
-		t.Errorf("again: %v, %v, %v", done, err, n.quarantine)
+		t.Errorf("second forget: %v, %v, %v", done, err, n.quarantine)
 	}
 }
 
-// TestForgetKilled: killed before each step, or with a disk that is full, the same command again ends
-// well, and people are told once.
+// TestForgetKilled kills "forget" before each step, or fills the disk: the same command again succeeds, and the
+// record
+// is logged once.
 func TestForgetKilled(t *testing.T) {
 	only := []parsers.PodUID{uidOf(1)}
 	for cut := 1; ; cut++ {
@@ -198,13 +201,13 @@ func TestForgetKilled(t *testing.T) {
 		n.cutAt = n.steps + cut
 		if !killed(func() { _, _ = n.reaper(t, rules).Forget(t.Context(), only) }) {
 			if cut < 2 {
-				t.Fatal("it has no step")
+				t.Fatal("forget has no step")
 			}
 			break
 		}
 		n.cutAt = 0
 		if done, err := n.reaper(t, rules).Forget(t.Context(), only); err != nil || !slices.Equal(done, only) {
-			t.Errorf("killed at step %d, again: %v, %v", cut, done, err)
+			t.Errorf("second run after a kill at step %d: %v, %v", cut, done, err)
 		}
 	}
 	n, rules := restoredNode(t)
@@ -213,25 +216,26 @@ func TestForgetKilled(t *testing.T) {
 		t.Errorf("with a full disk: %v, %v", done, err)
 	}
 	n.ledgerErr = nil
-	// Written down, and killed before people were told: the next who comes tells them.
+	// The process was killed after the ledger and before the log: the next command logs the record.
 	if _, err := n.Append(policy.Record{Kind: policy.KindForgotten, UID: uidOf(1), Entry: n.records[0].Entry, At: n.now}); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := n.reaper(t, rules).Forget(t.Context(), only); err != nil || len(done) != 0 {
-		t.Errorf("after it was written down: %v, %v", done, err)
+		t.Errorf("after the record was written: %v, %v", done, err)
 	}
-	told := 0
-	for _, rec := range n.told {
+	logged := 0
+	for _, rec := range n.logged {
 		if rec.Kind == policy.KindForgotten {
-			told++
+			logged++
 		}
 	}
-	if told != 1 {
-		t.Errorf("told %d times", told)
+	if logged != 1 {
+		t.Errorf("logged %d times", logged)
 	}
 }
 
-// TestCommandBesideItself: of two same commands at once the second finds nothing, which is its own error.
+// TestCommandBesideItself checks that the second of two equal concurrent commands returns its own error for finding
+// nothing.
 func TestCommandBesideItself(t *testing.T) {
 	n, rules := heldNode(t)
 	shown := n.shown(1)
@@ -246,7 +250,7 @@ func TestCommandBesideItself(t *testing.T) {
 	}
 }
 
-// TestPurgeMany: a purge of many pods takes one look. What keeps one of them keeps no other.
+// TestPurgeMany checks that a purge of many pods takes one look, and that a pod that must be kept keeps no other.
 func TestPurgeMany(t *testing.T) {
 	n := newFakeNode()
 	uids := []parsers.PodUID{uidOf(1), uidOf(2), uidOf(3), uidOf(4)}

@@ -9,8 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
-// TestPendingLiving: lines that name pods that live buy next to no looks, however many pods they
-// name; and a pod of which it is new that it lives no more is looked at.
+// TestPendingLiving checks that lines about living pods cause few looks, however many pods they name, and that a pod
+// that has died since is inspected.
 func TestPendingLiving(t *testing.T) {
 	const pods = 60
 	alive := policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonCgroup}}}
@@ -33,15 +33,15 @@ func TestPendingLiving(t *testing.T) {
 			look()
 		}
 	}
-	// After 10, 20 and 40 s, and then every minute.
+	// A look comes after 10, 20 and 40 s, and then once a minute.
 	if looks > 65 {
-		t.Errorf("an hour of forged lines bought %d looks", looks)
+		t.Errorf("an hour of forged lines caused %d looks", looks)
 	}
-	// One of them dies. Once a look has found that, lines on the others count as before.
+	// One of them dies. After the look that finds this, lines about the others count as before.
 	rep.Pods[0].Why = []policy.Why{{Reason: policy.ReasonHold}}
 	for before := looks; looks == before; {
 		if now += time.Second; now > 22*time.Hour {
-			t.Fatal("a pod that died is never looked at")
+			t.Fatal("a pod that died is never inspected")
 		}
 		p.sighted(reported.Claim{At: policy.Instant{Boot: now}, Sighting: parsers.Sighting{UID: uidOf(0)}})
 		if p.due <= now {
@@ -49,6 +49,6 @@ func TestPendingLiving(t *testing.T) {
 		}
 	}
 	if p.alive.next > now {
-		t.Errorf("a pod that died leaves the others put off until %s", p.alive.next-now)
+		t.Errorf("a pod that died delays the others until %s", p.alive.next-now)
 	}
 }

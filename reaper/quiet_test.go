@@ -10,12 +10,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reported"
 )
 
-// wentQuiet are the records of that kind that people were told.
+// wentQuiet returns the logged records of pods that the kubelet stopped reporting.
 func (n *fakeNode) wentQuiet() []policy.Record {
-	return slices.DeleteFunc(slices.Clone(n.told), func(r policy.Record) bool { return r.Kind != policy.KindQuiet })
+	return slices.DeleteFunc(slices.Clone(n.logged), func(r policy.Record) bool { return r.Kind != policy.KindQuiet })
 }
 
-// TestQuietForged: lines that anyone can write count for nothing, whoever they name.
+// TestQuietForged checks that lines that any process can write are not counted.
 func TestQuietForged(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
@@ -31,7 +31,7 @@ func TestQuietForged(t *testing.T) {
 	}
 }
 
-// quietNode is a node on which a pod was parked and the confirm time is over.
+// quietNode is a node with a parked pod whose confirm time is over.
 func quietNode(t *testing.T) (*fakeNode, policy.Rules) {
 	t.Helper()
 	n, rules := newFakeNode(), noHold()
@@ -41,14 +41,15 @@ func quietNode(t *testing.T) (*fakeNode, policy.Rules) {
 	c.Lines = 5
 	mustPass(t, r, c)
 	if n.pods[uidOf(1)] != nil {
-		t.Fatal("not parked")
+		t.Fatal("the pod was not parked")
 	}
 	n.pass(rules.Confirm)
 	return n, rules
 }
 
-// TestQuietCutOff: killed at any step, the record comes, once more at the most, and the table by days
-// has the pod once.
+// TestQuietCutOff kills the process at each step: the record is logged once or twice, and the table of days counts
+// the
+// pod once.
 func TestQuietCutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
 		n, rules := quietNode(t)
@@ -57,8 +58,8 @@ func TestQuietCutOff(t *testing.T) {
 		n.cutAt = 0
 		n.pass(time.Minute)
 		mustPass(t, n.reaper(t, rules))
-		if told := n.wentQuiet(); len(told) < 1 || len(told) > 2 || told[0].Lines != 5 {
-			t.Errorf("cut at %d: told %+v", cut, told)
+		if logged := n.wentQuiet(); len(logged) < 1 || len(logged) > 2 || logged[0].Lines != 5 {
+			t.Errorf("cut at %d: logged %+v", cut, logged)
 		}
 		saved, _ := n.files["quiet"].(reported.Messages)
 		if len(saved.Pods) != 0 || len(saved.Days) != 1 || saved.Days[0].Pods != 1 || saved.Days[0].Lines != 5 {
@@ -66,14 +67,15 @@ func TestQuietCutOff(t *testing.T) {
 		}
 		if whole {
 			if cut < 4 {
-				t.Errorf("only %d steps", cut)
+				t.Errorf("there are only %d steps", cut)
 			}
 			return
 		}
 	}
 }
 
-// TestQuietLedgerFull: what the ledger does not take is told later, and a dry run tells nothing.
+// TestQuietLedgerFull checks that a record that the ledger could not store is logged later, and that a dry run logs
+// none.
 func TestQuietLedgerFull(t *testing.T) {
 	n, rules := quietNode(t)
 	r := n.reaper(t, rules)
@@ -84,16 +86,17 @@ func TestQuietLedgerFull(t *testing.T) {
 	n.ledgerErr = errors.New("no space left on device")
 	rep := mustPass(t, r)
 	if len(n.wentQuiet()) != 0 || len(rep.Look.Errors) == 0 {
-		t.Errorf("told %+v, errors %q", n.wentQuiet(), rep.Look.Errors)
+		t.Errorf("logged %+v, errors %q", n.wentQuiet(), rep.Look.Errors)
 	}
 	n.ledgerErr = nil
 	if mustPass(t, r); len(n.wentQuiet()) != 1 {
-		t.Errorf("told %+v", n.wentQuiet())
+		t.Errorf("logged %+v", n.wentQuiet())
 	}
 }
 
-// TestPendingCountsOnce: a claim stands for all its lines, also where some came while a look ran, and
-// where a look failed.
+// TestPendingCountsOnce checks that a claim counts all its lines once, also those that arrive during a look or before
+// a
+// look that fails.
 func TestPendingCountsOnce(t *testing.T) {
 	var p pending
 	n := newFakeNode()

@@ -24,9 +24,9 @@ func mustPass(t *testing.T, r *Reaper, claims ...reported.Claim) Report {
 	return rep
 }
 
-// TestOnePodsStory follows a pod from the kubelet's line to its removal: two looks a hold
-// apart, parked, confirmed, removed; each step told once.
-func TestOnePodsStory(t *testing.T) {
+// TestPodFromLineToRemoval follows a pod from the kubelet's line to its removal: two looks a hold apart, parked,
+// confirmed, removed. Each step is logged once.
+func TestPodFromLineToRemoval(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
 	r := n.reaper(t, testRules)
@@ -45,16 +45,16 @@ func TestOnePodsStory(t *testing.T) {
 		t.Fatalf("after confirm: %v", n.quarantine)
 	}
 	if rep.Next != time.Hour || rep.Pending {
-		t.Errorf("nothing is left, and the next look is in %s", rep.Next)
+		t.Errorf("after the removal: next look in %s", rep.Next)
 	}
 	want := []policy.Kind{policy.KindKept, policy.KindParking, policy.KindParked, policy.KindStripping, policy.KindRemoved}
 	if got := n.kinds(uidOf(1)); !slices.Equal(got, want) {
-		t.Errorf("told %v, want %v", got, want)
+		t.Errorf("logged %v, want %v", got, want)
 	}
 }
 
-// TestMountBetweenLookAndRename: what the scan after parking finds, or cannot read, goes
-// back; without the scan the pod would be stripped with the mount in it.
+// TestMountBetweenLookAndRename checks that a pod goes back if the mount scan after parking finds a mount or fails.
+// Without the scan the pod would be stripped with the mount in it.
 func TestMountBetweenLookAndRename(t *testing.T) {
 	for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
 		n := newFakeNode()
@@ -66,13 +66,14 @@ func TestMountBetweenLookAndRename(t *testing.T) {
 			t.Errorf("%s: not put back: %v", truth, rep.Outcomes)
 		}
 		if n.BreakerOpen() {
-			t.Errorf("%s: a mount that came late opened the breaker", truth)
+			t.Errorf("%s: a late mount opened the breaker", truth)
 		}
 	}
 }
 
-// TestMountBeforeRemoval: a mount that comes after the look and before the removal stops it, and
-// whatever would have followed from the first pod's proving dead.
+// TestMountBeforeRemoval checks that a mount that comes between the look and the removal stops the removal, and that
+// the
+// other pods do not follow, since the first has not proved dead.
 func TestMountBeforeRemoval(t *testing.T) {
 	for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
 		n := newFakeNode()
@@ -86,7 +87,7 @@ func TestMountBeforeRemoval(t *testing.T) {
 		n.scans[uidOf(1)] = policy.Fact{Truth: truth, Detail: "mounted at the last moment"}
 		mustPass(t, r, n.claim(2))
 		if p.files != 3 || n.pods[uidOf(2)] != other {
-			t.Fatalf("%s: %d of 3 files are left, pods %v", truth, p.files, n.pods)
+			t.Fatalf("%s: %d of 3 files remain, pods %v", truth, p.files, n.pods)
 		}
 		delete(n.scans, uidOf(1))
 		mustPass(t, r)
@@ -96,8 +97,8 @@ func TestMountBeforeRemoval(t *testing.T) {
 	}
 }
 
-// TestSignOfLife: a parked pod whose directory was made again goes back, the new one
-// becomes a conflict, and nothing more is taken until a person says go on.
+// TestSignOfLife checks that a parked pod goes back if its directory was made again, that the new directory becomes a
+// conflict, and that nothing more is parked until the operator runs "resume".
 func TestSignOfLife(t *testing.T) {
 	n := newFakeNode()
 	rules := noHold()
@@ -126,17 +127,17 @@ func TestSignOfLife(t *testing.T) {
 		n.pass(time.Hour)
 		rep := mustPass(t, n.reaper(t, rules), n.claim(2))
 		if !rep.Stopped || !strings.Contains(rep.Summary(rules), "quarantine resume") {
-			t.Errorf("the status line does not say that it has stopped: %s", rep.Summary(rules))
+			t.Errorf("the status line does not show the open breaker: %s", rep.Summary(rules))
 		}
 	}
 	if n.pods[uidOf(2)] == nil {
-		t.Fatal("a pod was taken with the breaker open")
+		t.Fatal("a pod was parked with the breaker open")
 	}
 	resume(t, r)
 	n.pods[uidOf(1)].facts = map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes}
 	mustPass(t, r, n.claim(2))
 	if n.pods[uidOf(2)] != nil {
-		t.Error("after resume nothing is taken")
+		t.Error("nothing is parked after resume")
 	}
 	if len(n.quarantine) < 1 || n.quarantine[remadeEntry(n, remade)] == nil {
 		t.Error("the conflict was purged")
@@ -152,10 +153,10 @@ func remadeEntry(n *fakeNode, p *fakePod) string {
 	return ""
 }
 
-// TestSignOfLifeStopsRemoval: where one of several parked pods turns out to live, the others
-// were judged by the same eyes: nothing of them is removed, in that look or later, until a
-// person says go on. Without that they would be stripped in the very look that put the
-// first back.
+// TestSignOfLifeStopsRemoval checks that if one of several parked pods proves alive nothing of the others is removed,
+// in
+// that look or later, until the operator runs "resume": the same evidence condemned them. Otherwise they would be
+// stripped in the very look that put the first back.
 func TestSignOfLifeStopsRemoval(t *testing.T) {
 	n := newFakeNode()
 	rules := noHold()
@@ -163,13 +164,13 @@ func TestSignOfLifeStopsRemoval(t *testing.T) {
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.claim(0))
 	n.pass(rules.Confirm)
-	mustPass(t, r) // the first pod has proved dead; now the others
+	mustPass(t, r) // the first pod has proved dead, so the others are parked
 	one, other := n.add(1, nil), n.add(2, nil)
 	mustPass(t, r, n.claim(1))
 	if len(n.quarantine) != 2 {
 		t.Fatalf("parked %v", n.quarantine)
 	}
-	n.add(1, nil) // its kubelet made it again
+	n.add(1, nil) // its kubelet made the directory again
 	for range 5 {
 		n.pass(rules.Confirm)
 		mustPass(t, r)
@@ -178,19 +179,19 @@ func TestSignOfLifeStopsRemoval(t *testing.T) {
 		t.Fatal("the living pod was not put back")
 	}
 	if other.files != 3 {
-		t.Fatalf("%d of 3 files are left of the other", other.files)
+		t.Fatalf("%d of 3 files remain of the other pod", other.files)
 	}
 	resume(t, r)
 	n.pods[uidOf(1)].facts = map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes}
 	mustPass(t, r)
 	if other.files != 0 {
-		t.Error("after resume the other is still waited for")
+		t.Error("after resume the other pod is still in quarantine")
 	}
 }
 
-// TestCutOff kills the process before every single step of a story with a safe pod, one
-// with data and one that turns out to live, and lets the next start finish: the end is
-// always the same, and ledger and disk agree.
+// TestCutOff kills the process before every step of a story with a safe pod, one with data and one that proves alive,
+// and
+// lets the next start finish: the end is always the same, and ledger and disk agree.
 func TestCutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
 		n := newFakeNode()
@@ -208,7 +209,7 @@ func TestCutOff(t *testing.T) {
 		}
 		for entry, s := range n.Entries() {
 			if on := n.quarantine[entry] != nil; on != (s.Phase == policy.PhaseConfirmed) {
-				t.Fatalf("cut at %d: the ledger says %s of %s, on disk is %t", cut, s.Phase, entry, on)
+				t.Fatalf("cut at %d: entry %s: phase %s, on disk %t", cut, entry, s.Phase, on)
 			}
 		}
 		if !wasCut {
@@ -220,8 +221,9 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestCutBeforeParking kills the process between the intent and the move: what never left is not
-// told as put back, no second intent is written for it, and its manifest goes.
+// TestCutBeforeParking kills the process between the intent and the move. The pod was not moved, so it is not logged
+// as
+// put back, no second intent is written, and its manifest is removed.
 func TestCutBeforeParking(t *testing.T) {
 	var n *fakeNode
 	for cut := 1; ; cut++ {
@@ -229,7 +231,7 @@ func TestCutBeforeParking(t *testing.T) {
 		n.add(1, nil)
 		n.cutAt = cut
 		if !story(t, n) {
-			t.Fatal("it was never cut between intent and move")
+			t.Fatal("the process was never cut between intent and move")
 		}
 		if k := len(n.records); k > 0 && n.records[k-1].Kind == policy.KindParking && n.pods[uidOf(1)] != nil {
 			break
@@ -239,21 +241,21 @@ func TestCutBeforeParking(t *testing.T) {
 	intent := n.records[len(n.records)-1]
 	begun := len(n.records)
 	mustPass(t, n.reaper(t, testRules))
-	told := n.records[begun:]
-	if len(told) == 0 || told[0].Kind != policy.KindNotParked || told[0].Entry != intent.Entry || n.Entries()[intent.Entry].Phase != policy.PhaseGone {
-		t.Errorf("told %+v", told)
+	got := n.records[begun:]
+	if len(got) == 0 || got[0].Kind != policy.KindNotParked || got[0].Entry != intent.Entry || n.Entries()[intent.Entry].Phase != policy.PhaseGone {
+		t.Errorf("records %+v", got)
 	}
-	for _, r := range told {
+	for _, r := range got {
 		if r.Kind == policy.KindPutting || r.Kind == policy.KindPutBack {
-			t.Errorf("told %+v", r)
+			t.Errorf("record %+v", r)
 		}
 	}
 	if n.tidied != 1 {
-		t.Errorf("its manifest stays: %d batches without an action", n.tidied)
+		t.Errorf("the manifest was not removed: %d batches without an action", n.tidied)
 	}
 }
 
-// story starts a daemon and lets it work until nothing changes, or until it is cut off.
+// story runs a daemon until nothing changes or it is cut off.
 func story(t *testing.T, n *fakeNode) (cut bool) {
 	t.Helper()
 	return killed(func() {
@@ -265,7 +267,7 @@ func story(t *testing.T, n *fakeNode) (cut bool) {
 	})
 }
 
-// TestDryRunChangesNothing: the same way, without the last step and without a trace.
+// TestDryRunChangesNothing checks that a dry run decides like a pass and neither changes the node nor saves anything.
 func TestDryRunChangesNothing(t *testing.T) {
 	n := newFakeNode()
 	for i := range 3 {
@@ -278,11 +280,11 @@ func TestDryRunChangesNothing(t *testing.T) {
 	})
 	reaps := slices.DeleteFunc(rep.Pods, func(p policy.Judged) bool { return p.Decision != policy.Reap })
 	if err != nil || len(reaps) != 3 {
-		t.Errorf("%d of 3 pods would go, %v", len(reaps), err)
+		t.Errorf("%d of 3 pods would be removed, %v", len(reaps), err)
 	}
 }
 
-// TestObserve: mode observe judges, tells and changes nothing.
+// TestObserve checks that mode observe judges, logs and changes nothing.
 func TestObserve(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
@@ -290,19 +292,20 @@ func TestObserve(t *testing.T) {
 	rules.Observe = true
 	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
 	if n.pods[uidOf(1)] == nil || len(n.records) != 0 {
-		t.Error("observe has changed something")
+		t.Error("mode observe has changed the node")
 	}
 	if v := rep.Pods[0]; v.Decision != policy.Keep || policy.CountedAs(v.Decision, v.Why) != policy.Reap {
-		t.Errorf("%+v should be kept and count as what would go", v)
+		t.Errorf("%+v should be kept and counted as removable", v)
 	}
 	if got := n.kinds(uidOf(1)); !slices.Equal(got, []policy.Kind{policy.KindKept}) {
-		t.Errorf("told %v", got)
+		t.Errorf("logged %v", got)
 	}
 }
 
-// TestRefusalToldOnce: a refusal is told when its reasons change, and not at every look,
-// also across restarts; a pod that plainly lives is told only when the log names it.
-func TestRefusalToldOnce(t *testing.T) {
+// TestRefusalLoggedOnce checks that a refusal is logged when its reasons change, not at every look or restart, and
+// that a
+// living pod is logged only if the kubelet reports it.
+func TestRefusalLoggedOnce(t *testing.T) {
 	n := newFakeNode()
 	p := n.add(1, map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes})
 	n.add(2, map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes})
@@ -310,17 +313,17 @@ func TestRefusalToldOnce(t *testing.T) {
 		mustPass(t, n.reaper(t, testRules), n.claim(1))
 		n.pass(time.Minute)
 	}
-	if len(n.told) != 1 {
-		t.Fatalf("told %d times", len(n.told))
+	if len(n.logged) != 1 {
+		t.Fatalf("logged %d times", len(n.logged))
 	}
 	p.facts[policy.FactInUse] = policy.Yes
 	mustPass(t, n.reaper(t, testRules), n.claim(2))
 	if len(n.kinds(uidOf(1))) != 2 || len(n.kinds(uidOf(2))) != 1 {
-		t.Errorf("told %v and %v", n.kinds(uidOf(1)), n.kinds(uidOf(2)))
+		t.Errorf("logged %v and %v", n.kinds(uidOf(1)), n.kinds(uidOf(2)))
 	}
 }
 
-// TestRestore: what a person restored is kept from then on.
+// TestRestore checks that a restored pod is kept from then on.
 func TestRestore(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil).data = true
@@ -330,18 +333,18 @@ func TestRestore(t *testing.T) {
 	mustPass(t, r)
 	o, err := r.Restore(context.Background(), uidOf(1), n.shown(1))
 	if err != nil || o.Result != policy.Done || n.pods[uidOf(1)] == nil {
-		t.Fatalf("%+v, %v", o, err)
+		t.Fatalf("restore: %+v, %v", o, err)
 	}
 	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
 	if n.pods[uidOf(1)] == nil || !rep.Pods[0].For(policy.ReasonRestored) {
-		t.Error("a restored pod was taken again")
+		t.Error("a restored pod was parked again")
 	}
 	if _, err := r.Restore(context.Background(), uidOf(7), n.shown(7)); err == nil {
 		t.Error("a pod that is not in quarantine was restored")
 	}
 }
 
-// TestDataStays: what may be a user's data is never purged but by a person (law 5).
+// TestDataStays checks that only an operator's command purges what may be a user's data (law 5).
 func TestDataStays(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil).data = true
@@ -356,16 +359,17 @@ func TestDataStays(t *testing.T) {
 	}
 	n.node.MayEnforce = policy.Fact{Truth: policy.No, Detail: "a private mount namespace"}
 	if _, err := purge(t, r, n.shown(1), false); err == nil || len(n.quarantine) != 1 {
-		t.Fatalf("purged from where the node's mounts cannot be seen: %v", err)
+		t.Fatalf("purge outside the host's mount namespace: %v", err)
 	}
 	n.node.MayEnforce.Truth = policy.Yes
 	if outs, err := purge(t, r, n.shown(1), false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
-		t.Errorf("a person could not purge it: %+v, %v", outs, err)
+		t.Errorf("the operator's purge: %+v, %v", outs, err)
 	}
 }
 
-// TestSweep waits out hold and confirm, and takes a whole backlog of which the kubelet named
-// one.
+// TestSweep checks that a sweep waits out hold and confirm, and removes a whole backlog of which the kubelet reported
+// one
+// pod.
 func TestSweep(t *testing.T) {
 	n := newFakeNode()
 	for i := range 2044 {
@@ -377,7 +381,7 @@ func TestSweep(t *testing.T) {
 		Sleep:   func(_ context.Context, d time.Duration) error { n.pass(d); return nil },
 	})
 	if err != nil || len(n.pods) != 0 || len(n.quarantine) != 0 {
-		t.Fatalf("left %d and %d, %v", len(n.pods), len(n.quarantine), err)
+		t.Fatalf("%d pods in place and %d in quarantine, %v", len(n.pods), len(n.quarantine), err)
 	}
 	if len(rep.Pods) != 2044 {
 		t.Errorf("the report has %d pods", len(rep.Pods))
@@ -387,8 +391,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestOnlySome: a pass over named pods works on a node that nothing is remembered of, and
-// forgets nothing of the others.
+// TestOnlySome checks that a pass over selected pods works without saved state and keeps the saved state of the
+// others.
 func TestOnlySome(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
@@ -406,12 +410,13 @@ func TestOnlySome(t *testing.T) {
 	r.memory.Holds[uidOf(2)] = policy.Hold{Since: n.now}
 	pass()
 	if len(r.memory.Holds) != 2 {
-		t.Errorf("a pass over one pod left holds %v", r.memory.Holds)
+		t.Errorf("holds after a pass over one pod: %v", r.memory.Holds)
 	}
 }
 
-// TestUnlisted: after the state directory was lost, what lies in quarantine is left alone by
-// every pass, and a person can still put it back.
+// TestUnlisted checks that after the loss of the state directory passes remove nothing from quarantine, and that
+// "restore"
+// still puts it back.
 func TestUnlisted(t *testing.T) {
 	n := newFakeNode()
 	p := n.add(1, nil)
@@ -422,7 +427,7 @@ func TestUnlisted(t *testing.T) {
 	r := n.reaper(t, testRules)
 	mustPass(t, r)
 	if len(n.quarantine) != 3 || p.files != 3 {
-		t.Fatalf("a pass took what the ledger does not know: %v", n.quarantine)
+		t.Fatalf("a pass removed an entry that is not in the ledger: %v", n.quarantine)
 	}
 	if _, err := r.Restore(context.Background(), uidOf(2), n.shown(2)); err == nil {
 		t.Error("a conflict was restored")
@@ -436,7 +441,7 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
-// TestFirstCannotMove: a pod that cannot be moved does not hold up the others for long.
+// TestFirstCannotMove checks that a pod that cannot be moved delays the others only briefly.
 func TestFirstCannotMove(t *testing.T) {
 	n := newFakeNode()
 	for i := range 8 {
@@ -448,7 +453,7 @@ func TestFirstCannotMove(t *testing.T) {
 	var took time.Duration
 	rep := mustPass(t, r, n.claim(1))
 	if rep.Next != time.Second {
-		t.Errorf("the next pod's turn comes in %s", rep.Next)
+		t.Errorf("the next pod is due in %s", rep.Next)
 	}
 	for range 6 {
 		n.pass(rep.Next)
@@ -456,11 +461,11 @@ func TestFirstCannotMove(t *testing.T) {
 		rep = mustPass(t, r)
 	}
 	if rep.Next != 30*time.Second || took < time.Minute {
-		t.Errorf("where nothing can be moved, 7 tries took %s and the next comes in %s", took, rep.Next)
+		t.Errorf("if no pod can be moved: 7 tries took %s, the next is due in %s", took, rep.Next)
 	}
 }
 
-// TestLedgerFirst: an intent that cannot be written is not carried out (law 7).
+// TestLedgerFirst checks that an intent that cannot be written is not carried out (law 7).
 func TestLedgerFirst(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
@@ -471,6 +476,6 @@ func TestLedgerFirst(t *testing.T) {
 		t.Fatal("a pod was moved without an intent in the ledger")
 	}
 	if len(rep.Look.Errors) == 0 {
-		t.Error("the look reports no error")
+		t.Error("the report has no error")
 	}
 }

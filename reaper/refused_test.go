@@ -7,8 +7,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestRefusedIsShown: the kernel has refused what is to be done. A dry run of another process states that, where it would
-// otherwise promise a removal. A new process tries again at once: the cause may be mended.
+// TestRefusedIsShown checks that a dry run of another process shows that the kernel has refused an action instead of
+// promising a removal. A new process tries again at once: the cause may have been repaired.
 func TestRefusedIsShown(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
@@ -23,7 +23,7 @@ func TestRefusedIsShown(t *testing.T) {
 	n.immutable = true
 	mustPass(t, n.reaper(t, noHold()), n.claim(1))
 	if p := dry(); p.Decision != policy.Keep || !p.For(policy.ReasonCannotMove) {
-		t.Errorf("the rename was refused, and a dry run shows %s %v", p.Decision, p.Why)
+		t.Errorf("dry run after a refused rename shows %s %v", p.Decision, p.Why)
 	}
 	n.immutable = false
 	mustPass(t, n.reaper(t, noHold()), n.claim(1))
@@ -35,7 +35,7 @@ func TestRefusedIsShown(t *testing.T) {
 	n.pass(testRules.Confirm + time.Second)
 	mustPass(t, n.reaper(t, noHold()))
 	if p := dry(); p.Decision != policy.Keep || !p.For(policy.ReasonRemoval) {
-		t.Errorf("the removal was refused, and a dry run shows %s %v", p.Decision, p.Why)
+		t.Errorf("dry run after a refused removal shows %s %v", p.Decision, p.Why)
 	}
 	n.stays = false
 	mustPass(t, n.reaper(t, noHold()))
@@ -44,8 +44,9 @@ func TestRefusedIsShown(t *testing.T) {
 	}
 }
 
-// TestFailedPurgeEnds: the operator was told that a purge had failed. Once the obstacle is gone, no later pass purges what
-// may be a user's data.
+// TestFailedPurgeEnds checks that after a purge was reported as failed no later pass purges the user's data, also
+// once
+// the obstacle is gone.
 func TestFailedPurgeEnds(t *testing.T) {
 	n := newFakeNode()
 	p := n.add(1, nil)

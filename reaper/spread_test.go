@@ -11,14 +11,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// spreadRules are those of a node with confirm 5m, whose daemon may wait for half an hour.
+// spreadRules are the rules of a node with confirm 5m, whose daemon may wait for half an hour.
 func spreadRules() policy.Rules {
 	r := testRules
 	r.Confirm, r.EnforceSpread = 5*time.Minute, 30*time.Minute
 	return r
 }
 
-// daemonOn starts a daemon on a node, which waits the given share of enforce_spread.
+// daemonOn starts a daemon that waits the given share of enforce_spread.
 func daemonOn(t *testing.T, n *fakeNode, rules policy.Rules, share float64) *Daemon {
 	t.Helper()
 	d := &Daemon{
@@ -32,7 +32,7 @@ func daemonOn(t *testing.T, n *fakeNode, rules policy.Rules, share float64) *Dae
 	return d
 }
 
-// runs lets a daemon take all passes that are due within a time.
+// runs runs all passes of a daemon that are due within a time.
 func (n *fakeNode) runs(t *testing.T, d *Daemon, most time.Duration) {
 	t.Helper()
 	for end := n.now.Boot + most; ; {
@@ -48,7 +48,7 @@ func (n *fakeNode) runs(t *testing.T, d *Daemon, most time.Duration) {
 	}
 }
 
-// first returns when the node's first record of a kind was written.
+// first returns the time of the node's first record of a kind.
 func (n *fakeNode) first(kind policy.Kind) (time.Time, bool) {
 	i := slices.IndexFunc(n.records, func(r policy.Record) bool { return r.Kind == kind })
 	if i < 0 {
@@ -57,8 +57,8 @@ func (n *fakeNode) first(kind policy.Kind) (time.Time, bool) {
 	return n.records[i].At.Wall, true
 }
 
-// TestSpreadLimitsLoss: all nodes of a fleet change to mode enforce at the same moment, and on each the evidence is wrong: the
-// parked pod turns out to be alive. Without enforce_spread every node has moved a living pod before the first breaker opens.
+// TestSpreadLimitsLoss: all nodes of a fleet change to mode enforce at the same moment with wrong evidence, and each
+// parked pod proves alive. Without enforce_spread every node moves a living pod before the first breaker opens.
 func TestSpreadLimitsLoss(t *testing.T) {
 	const nodes = 100
 	lost := func(spread time.Duration) (parked int) {
@@ -97,17 +97,17 @@ func TestSpreadLimitsLoss(t *testing.T) {
 	}
 }
 
-// TestSpreadOnce: a node waits once, however often its daemon is restarted, and again after it has observed.
+// TestSpreadOnce checks that a node waits once, also across restarts of its daemon, and again after mode observe.
 func TestSpreadOnce(t *testing.T) {
 	n, rules := newFakeNode(), spreadRules()
 	n.add(1, nil)
 	inPlace := func(i int, want bool, when string) {
 		t.Helper()
 		if in := n.pods[uidOf(i)] != nil; in != want {
-			t.Errorf("%s: the pod is in place: %t", when, in)
+			t.Errorf("%s: pod in place: %t", when, in)
 		}
 	}
-	for range 5 { // the parts of later starts do not count
+	for range 5 { // later starts do not change the wait
 		d := daemonOn(t, n, rules, 1)
 		n.runs(t, d, 5*time.Minute)
 		if left := DelayOf(n, n.now, rules.EnforceSpread); left.Left != d.enforcing.left(n.now, rules.EnforceSpread).Left || left.Left == 0 {
@@ -134,7 +134,7 @@ func TestSpreadOnce(t *testing.T) {
 	inPlace(3, false, "without enforce_spread")
 }
 
-// TestRandomPart: no node waits longer than it may, and few are the first.
+// TestRandomPart checks that no node waits longer than enforce_spread, and that few nodes start early.
 func TestRandomPart(t *testing.T) {
 	early := 0
 	for range 5000 {
@@ -147,6 +147,6 @@ func TestRandomPart(t *testing.T) {
 		}
 	}
 	if early < 50 || early > 500 {
-		t.Errorf("%d of 5,000 nodes begin in the first third", early)
+		t.Errorf("%d of 5,000 nodes start in the first third", early)
 	}
 }

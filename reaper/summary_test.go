@@ -7,7 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestSummaryNumbers: the status line has the words that go with its numbers.
+// TestSummaryNumbers checks singular and plural in the status line.
 func TestSummaryNumbers(t *testing.T) {
 	verdict := func(uid parsers.PodUID, d policy.Decision, r policy.Reason) policy.Judged {
 		return policy.Judged{Evidence: policy.Evidence{UID: uid}, Verdict: policy.Verdict{Decision: d, Why: []policy.Why{{Reason: r}}}}

@@ -8,8 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestMerge: a report of two passes has each pod once, in order, those that the first pass took as it saw them, and
-// holds no evidence of a pod twice: ten thousand orphans took 300 MB.
+// TestMerge checks that the report of two passes lists each pod once and in order, with the first pass's state of the
+// pods that it parked, and holds no evidence twice: ten thousand orphans took 300 MB.
 func TestMerge(t *testing.T) {
 	pass := func(names string, took ...string) Report {
 		var r Report
@@ -44,7 +44,9 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestUnfinished: a pod in quarantine that a pass cannot take further is counted, unless it waits for what ends by itself.
+// TestUnfinished checks that a pod in quarantine counts as unfinished if no pass can continue with it, unless it
+// waits for
+// a time or an event that comes by itself.
 func TestUnfinished(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)

@@ -7,7 +7,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestFirstNotProved: the first pod cannot be stripped. Until it can, no other is parked.
+// TestFirstNotProved checks that no second pod is parked while the first cannot be stripped: the first one proves
+// that the
+// node's evidence is right.
 func TestFirstNotProved(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
@@ -19,35 +21,36 @@ func TestFirstNotProved(t *testing.T) {
 	n.pass(rules.Confirm)
 	mustPass(t, r, n.claim(2))
 	if n.pods[uidOf(2)] != other || r.memory.Proven {
-		t.Fatalf("pods %v", n.pods)
+		t.Fatalf("pods while the first is not proved: %v", n.pods)
 	}
 	n.stays = false
 	n.pass(time.Hour)
 	mustPass(t, r, n.claim(2))
 	if n.pods[uidOf(2)] != nil {
-		t.Errorf("after the first proved dead: pods %v", n.pods)
+		t.Errorf("pods after the first proved dead: %v", n.pods)
 	}
 }
 
-// TestTerminatingRemembered: since when a pod has not been wanted outlives the daemon, and
-// the next look comes when it can be told.
+// TestTerminatingRemembered checks that the time since when a pod is not wanted outlives the daemon, and that the
+// next
+// look comes when that time is long enough to be logged.
 func TestTerminatingRemembered(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes, policy.FactCgroup: policy.Yes})
 	n.unwanted = "the kubelet's list has it not"
 	rep := mustPass(t, n.reaper(t, testRules))
-	if v := rep.Pods[0]; v.For(policy.ReasonTerminating) || !v.Living() || rep.Next != 10*time.Minute || len(n.told) != 0 {
-		t.Fatalf("%+v, next %s, told %v", v, rep.Next, n.told)
+	if v := rep.Pods[0]; v.For(policy.ReasonTerminating) || !v.Living() || rep.Next != 10*time.Minute || len(n.logged) != 0 {
+		t.Fatalf("%+v, next %s, logged %v", v, rep.Next, n.logged)
 	}
 	n.pass(rep.Next)
 	rep = mustPass(t, n.reaper(t, testRules))
-	if v := rep.Pods[0]; !v.For(policy.ReasonTerminating) || len(n.told) != 1 {
-		t.Fatalf("%+v, told %v", v, n.told)
+	if v := rep.Pods[0]; !v.For(policy.ReasonTerminating) || len(n.logged) != 1 {
+		t.Fatalf("%+v, logged %v", v, n.logged)
 	}
-	n.unwanted = "" // it is wanted again, or its kubelet was restarted and knows better
+	n.unwanted = "" // the pod is wanted again, or a restarted kubelet corrects its list
 	mustPass(t, n.reaper(t, testRules))
 	n.unwanted = "the kubelet's list has it not"
 	if v := mustPass(t, n.reaper(t, testRules)).Pods[0]; v.For(policy.ReasonTerminating) {
-		t.Errorf("the time has gone on: %+v", v)
+		t.Errorf("the time was not reset: %+v", v)
 	}
 }

@@ -20,10 +20,10 @@ type fakeMounts struct {
 	*fakeNode
 	mounts  []policy.Mount
 	outside policy.Fact
-	busy    uint64 // the ID of one that is in use
-	covers  uint64 // the ID of one without which what is below it is not found
+	busy    uint64 // the ID of the mount that is in use
+	covers  uint64 // the ID of the mount that hides those below it
 	tries   map[uint64]int
-	// after is called after each mount that was unmounted, and top is what goes in place of the next.
+	// after runs after each unmount, and top is unmounted in place of the next mount.
 	after func()
 	top   *policy.Mount
 }
@@ -59,7 +59,7 @@ func (f *fakeMounts) Unmount(
 	return policy.MountOutcome{Mount: m, Result: policy.Done}
 }
 
-// mountedNode is a node with one pod that is dead but for three mounts, of which the first lies on the second.
+// mountedNode is a node with a pod that is dead except for three mounts, the first of which lies on the second.
 func mountedNode(facts map[policy.FactName]policy.Truth) (*fakeNode, *fakeMounts, policy.Rules) {
 	n := newFakeNode()
 	all := map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes, policy.FactNamed: policy.Yes, policy.FactAnyNamed: policy.Yes}
@@ -71,7 +71,7 @@ func mountedNode(facts map[policy.FactName]policy.Truth) (*fakeNode, *fakeMounts
 	}}, rules
 }
 
-// unmount gives the command. What it waits for passes.
+// unmount runs the command and lets the time pass that it waits for.
 func (f *fakeMounts) unmount(t *testing.T, rules policy.Rules, agree func(*Unmounting) error) (*Unmounting, error) {
 	t.Helper()
 	r := f.reaper(t, rules)
@@ -96,30 +96,33 @@ func (f *fakeMounts) kinds() (kinds []policy.Kind) {
 	return kinds
 }
 
-// TestUnmount: after a whole hold and the operator's consent the mounts go, the innermost first, with an intent before and
-// the outcome after. The same command again is done.
+// TestUnmount checks that after a whole hold and the operator's consent the mounts are unmounted, innermost first,
+// with
+// an intent before and the outcome after. The same command again succeeds.
 func TestUnmount(t *testing.T) {
 	n, f, rules := mountedNode(nil)
 	began := n.now
 	u, err := f.unmount(t, rules, func(shown *Unmounting) error {
 		if waited, _ := n.now.Since(began); waited < rules.Hold || len(shown.Mounts.Todo()) != 3 || len(n.records) > 0 {
-			t.Errorf("asked after %s: %+v, %d records", waited, shown.Mounts, len(n.records))
+			t.Errorf("consent asked after %s: %+v, %d records", waited, shown.Mounts, len(n.records))
 		}
 		return nil
 	})
 	if err != nil || len(f.mounts) != 0 || len(u.Outcomes) != 3 || u.Outcomes[0].Mount.ID != 3 || u.Stopped != "" {
-		t.Fatalf("%+v, %v", u, err)
+		t.Fatalf("unmount: %+v, %v", u, err)
 	}
 	if got := f.kinds(); !slices.Equal(got, []policy.Kind{policy.KindUnmounting, policy.KindUnmounted}) {
 		t.Errorf("records %v", got)
 	}
 	u, err = f.unmount(t, rules, nil)
 	if err != nil || u.Before == nil || len(f.records) != 2 {
-		t.Errorf("again: %+v, %v", u, err)
+		t.Errorf("second run: %+v, %v", u, err)
 	}
 }
 
-// TestUnmountRefused: whatever keeps a pod in a sweep keeps its mounts, and a doubt does, too. Nothing is written.
+// TestUnmountRefused checks that every reason to keep a pod in a sweep, and every doubt, keeps its mounts, too.
+// Nothing is
+// written then.
 func TestUnmountRefused(t *testing.T) {
 	living := map[policy.FactName]policy.Reason{
 		policy.FactSandbox: policy.ReasonSandbox, policy.FactContainer: policy.ReasonContainer, policy.FactCgroup: policy.ReasonCgroup,
@@ -128,7 +131,7 @@ func TestUnmountRefused(t *testing.T) {
 	}
 	refused := func(name string, f *fakeMounts, rules policy.Rules, reason policy.Reason) {
 		t.Helper()
-		u, err := f.unmount(t, rules, func(*Unmounting) error { t.Errorf("%s: asked", name); return nil })
+		u, err := f.unmount(t, rules, func(*Unmounting) error { t.Errorf("%s: consent was asked", name); return nil })
 		if !errors.Is(err, ErrRefused) || !u.Verdict.For(reason) || len(f.mounts) != 3 || len(f.records) > 0 {
 			t.Errorf("%s: %+v, %v", name, u.Verdict, err)
 		}
@@ -162,11 +165,12 @@ func TestUnmountRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u, err := f.unmount(t, rules, nil); !errors.Is(err, ErrRefused) || !u.Verdict.For(policy.ReasonBreaker) || len(f.mounts) != 3 {
-		t.Errorf("breaker: %+v, %v", u.Verdict, err)
+		t.Errorf("breaker open: %+v, %v", u.Verdict, err)
 	}
 }
 
-// TestUnmountDoubts: the first doubt after a mount ends the command, and what was done is recorded.
+// TestUnmountDoubts checks that the first doubt after an unmount ends the command, and that the finished part is
+// recorded.
 func TestUnmountDoubts(t *testing.T) {
 	for name, come := range map[string]func(f *fakeMounts){
 		"sandbox": func(f *fakeMounts) { f.pods[uidOf(1)].facts[policy.FactSandbox] = policy.Yes },
@@ -183,22 +187,24 @@ func TestUnmountDoubts(t *testing.T) {
 		last := f.records[len(f.records)-1]
 		if name == "unknown" { // the intent stays open
 			if last.Kind != policy.KindUnmounting || !u.Doubt || len(u.Gone()) > 0 {
-				t.Errorf("%s: %+v", name, last)
+				t.Errorf("%s: the last record is %+v", name, last)
 			}
 			continue
 		}
 		if last.Kind != policy.KindUnmounted || len(last.Mounts) != 1 || last.Mounts[0].ID != 3 || len(last.Why) == 0 {
-			t.Errorf("%s: %+v", name, last)
+			t.Errorf("%s: the last record is %+v", name, last)
 		}
 	}
 	_, f, rules := mountedNode(nil)
-	f.top = &policy.Mount{} // another one goes in its place
+	f.top = &policy.Mount{} // another mount is unmounted in its place
 	if u, err := f.unmount(t, rules, nil); err != nil || !strings.Contains(u.Stopped, "still mounted") || len(u.Outcomes) != 1 || len(u.Gone()) > 0 || !u.Touched() {
-		t.Errorf("another mount: %+v, %v", u, err)
+		t.Errorf("wrong mount: %+v, %v", u, err)
 	}
 }
 
-// TestUnmountShown: what was shown is what is done. Nothing is, if more is mounted by then, or the operator does not agree.
+// TestUnmountShown checks that only the mounts that the operator saw are unmounted, and none if there are more by
+// then or
+// the operator refuses.
 func TestUnmountShown(t *testing.T) {
 	_, f, rules := mountedNode(nil)
 	_, err := f.unmount(t, rules, func(*Unmounting) error {
@@ -206,37 +212,39 @@ func TestUnmountShown(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, ErrMountsChanged) || len(f.mounts) != 4 || len(f.records) > 0 {
-		t.Errorf("%v, %v", err, f.records)
+		t.Errorf("more mounts than shown: %v, records %v", err, f.records)
 	}
 	_, f, rules = mountedNode(nil)
 	no := errors.New("no")
 	if _, err := f.unmount(t, rules, func(*Unmounting) error { return no }); !errors.Is(err, no) || len(f.mounts) != 3 || len(f.records) > 0 {
-		t.Errorf("%v, %v", err, f.records)
+		t.Errorf("consent refused: %v, records %v", err, f.records)
 	}
 	_, f, rules = mountedNode(nil)
 	if _, err := f.unmount(t, rules, func(*Unmounting) error {
 		f.pods[uidOf(1)].facts[policy.FactCgroup] = policy.Yes
 		return nil
 	}); !errors.Is(err, ErrRefused) || len(f.mounts) != 3 || len(f.records) > 0 {
-		t.Errorf("it lives by then: %v, %v", err, f.records)
+		t.Errorf("the pod came to life: %v, %v", err, f.records)
 	}
 }
 
-// TestUnmountBusy: what is in use stays, with what it is mounted on, and the rest goes. The same command goes on.
+// TestUnmountBusy checks that a busy mount stays with the mounts below it, that the others are unmounted, and that
+// the same
+// command continues later.
 func TestUnmountBusy(t *testing.T) {
 	_, f, rules := mountedNode(nil)
 	f.busy = 3
 	u, err := f.unmount(t, rules, nil)
 	if err != nil || len(f.mounts) != 2 || !strings.Contains(u.Stopped, "PID 7") {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("busy: %+v, %v", u, err)
 	}
 	f.busy = 0
 	if u, err = f.unmount(t, rules, nil); err != nil || len(f.mounts) != 0 || u.Stopped != "" {
-		t.Errorf("again: %+v, %v", u, err)
+		t.Errorf("second run: %+v, %v", u, err)
 	}
 }
 
-// TestUnmountNothing: a pod without a mount is an error, unless it had some.
+// TestUnmountNothing checks that a pod without mounts is an error, unless an earlier run has unmounted them.
 func TestUnmountNothing(t *testing.T) {
 	_, f, rules := mountedNode(nil)
 	f.mounts = nil
@@ -249,22 +257,23 @@ func TestUnmountNothing(t *testing.T) {
 	}
 }
 
-// TestUnmountCutOff kills the command before each of its steps, and gives it again: it ends well, each mount that went is
-// in the ledger, and nothing else is.
+// TestUnmountCutOff kills the command before each step and runs it again: it succeeds, and the ledger lists exactly
+// the
+// mounts that were unmounted.
 func TestUnmountCutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
 		n, f, rules := mountedNode(nil)
 		n.cutAt = n.steps + cut
 		if !killed(func() { _, _ = f.unmount(t, rules, nil) }) {
 			if cut < 5 {
-				t.Fatalf("it has only %d steps", cut)
+				t.Fatalf("there are only %d steps", cut)
 			}
 			return
 		}
 		n.cutAt = 0
 		u, err := f.unmount(t, rules, nil)
 		if err != nil || len(f.mounts) != 0 || u.Stopped != "" {
-			t.Errorf("killed at step %d, again: %+v, %v", cut, u, err)
+			t.Errorf("second run after a kill at step %d: %+v, %v", cut, u, err)
 		}
 		var gone []uint64
 		open := false
@@ -278,13 +287,13 @@ func TestUnmountCutOff(t *testing.T) {
 		}
 		slices.Sort(gone)
 		if open || !slices.Equal(gone, []uint64{2, 3, 4}) {
-			t.Errorf("killed at step %d: the ledger has %v, open %t", cut, gone, open)
+			t.Errorf("killed at step %d: the ledger lists %v, intent open %t", cut, gone, open)
 		}
 	}
 }
 
-// TestUnmountClosedByAPass checks that the daemon's next pass closes the intent of a command that was killed, if nothing of the
-// pod is mounted any more or the node has booted since. Of what is still mounted only the same command can tell.
+// TestUnmountClosedByAPass checks that the daemon's next pass closes the intent of a killed command if the pod has no
+// mounts any more or the node has booted since. If mounts remain, only the same command can find out which went.
 func TestUnmountClosedByAPass(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -302,7 +311,7 @@ func TestUnmountClosedByAPass(t *testing.T) {
 		n, f, rules := mountedNode(nil)
 		n.cutAt = 4 // after the intent and two mounts
 		if !killed(func() { _, _ = f.unmount(t, rules, nil) }) || n.records[len(n.records)-1].Kind != policy.KindUnmounting {
-			t.Fatal("not cut off within the command")
+			t.Fatal("the command was not cut off")
 		}
 		n.cutAt = 0
 		n.pods[uidOf(1)].facts[policy.FactMounted] = c.mounted
@@ -311,13 +320,14 @@ func TestUnmountClosedByAPass(t *testing.T) {
 		i := slices.IndexFunc(n.records[1:], func(r policy.Record) bool { return r.Kind == policy.KindUnmounted || r.Kind == policy.KindNotUnmounted })
 		last := n.records[i+1]
 		if last.Kind != c.want || c.want == policy.KindUnmounted && len(last.Mounts) != c.gone {
-			t.Errorf("%s: %s with %d mounts", c.name, last.Kind, len(last.Mounts))
+			t.Errorf("%s: last record %s with %d mounts", c.name, last.Kind, len(last.Mounts))
 		}
 	}
 }
 
-// TestUnmountUnknown: if after a mount it cannot be read what is mounted, nothing is recorded as gone, however little the
-// reading shows. The same command finds out.
+// TestUnmountUnknown checks that no mount is recorded as gone if the mounts cannot be read after an unmount, however
+// few
+// the failed reading shows. The same command later finds out.
 func TestUnmountUnknown(t *testing.T) {
 	_, f, rules := mountedNode(nil)
 	var all []policy.Mount
@@ -330,48 +340,52 @@ func TestUnmountUnknown(t *testing.T) {
 	}
 	f.after, f.mounts, f.outside = nil, all, policy.Fact{Truth: policy.No}
 	if u, err = f.unmount(t, rules, nil); err != nil || len(f.mounts) > 0 || u.Doubt {
-		t.Errorf("again: %+v, %v", u, err)
+		t.Errorf("second run: %+v, %v", u, err)
 	}
 	if got := f.records[1]; got.Kind != policy.KindUnmounted || len(got.Mounts) != 1 || got.Mounts[0].ID != 3 {
-		t.Errorf("%+v", got)
+		t.Errorf("mounts recorded as gone: %+v", got)
 	}
-	// Of a directory that was moved away nothing is read.
+	// The mounts of a directory that was moved away are not read.
 	_, f, rules = mountedNode(nil)
 	f.after = func() { delete(f.pods, uidOf(1)) }
 	if u, err = f.unmount(t, rules, nil); err != nil || !u.Doubt || len(f.mounts) != 2 || len(f.records) != 1 {
-		t.Fatalf("moved: %+v, %v, %+v", u, err, f.records)
+		t.Fatalf("directory moved: %+v, %v, %+v", u, err, f.records)
 	}
 	if _, err = f.unmount(t, rules, nil); !errors.Is(err, ErrNotMounted) || f.records[1].Kind != policy.KindNotUnmounted || len(f.records) != 2 {
-		t.Errorf("moved, again: %v, %+v", err, f.records)
+		t.Errorf("directory moved, second run: %v, %+v", err, f.records)
 	}
 }
 
-// TestUnmountNames: the ledger has no name that is not UTF-8 as it is. The mount is known by its ID.
+// TestUnmountNames checks that the ledger quotes mount points that are not UTF-8, and that the ID identifies the
+// mount.
 func TestUnmountNames(t *testing.T) {
 	was := []policy.Mount{{ID: 1, Path: "volumes/\ufffd", Dev: "0:5"}, {ID: 2, Path: "volumes/b", Dev: "0:6"}}
 	now := []policy.Mount{{ID: 1, Path: "volumes/\xff", Dev: "0:5"}}
 	if gone := policy.Unmounted(was, now); len(gone) != 1 || gone[0].ID != 2 {
-		t.Errorf("%+v", gone)
+		t.Errorf("mounts recorded as gone: %+v", gone)
 	}
 }
 
-// TestUnmountCovered: a mount that is not found at its place while another covers it is not gone, and goes after that.
+// TestUnmountCovered checks that a mount hidden by another one is not recorded as gone, and is unmounted after that
+// one.
 func TestUnmountCovered(t *testing.T) {
 	_, f, rules := mountedNode(nil)
 	f.covers = 4
 	u, err := f.unmount(t, rules, nil)
 	if err != nil || len(f.mounts) > 0 || len(u.Gone()) != 3 || u.Stopped != "" {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("covered: %+v, %v", u, err)
 	}
 	_, f, rules = mountedNode(nil)
 	f.covers, f.busy = 4, 4
 	u, err = f.unmount(t, rules, nil)
 	if err != nil || len(f.mounts) != 3 || len(u.Gone()) > 0 || slices.ContainsFunc(u.Outcomes, func(o policy.MountOutcome) bool { return o.Result == policy.Gone }) {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("uncovered: %+v, %v", u, err)
 	}
 }
 
-// TestUnmountMany: one command has an end, and what is in use is not tried after each mount that goes.
+// TestUnmountMany checks that one command unmounts a limited number, and that a busy mount is not retried after each
+// of
+// the others.
 func TestUnmountMany(t *testing.T) {
 	_, f, rules := mountedNode(nil)
 	f.mounts, f.busy = nil, 1
@@ -384,12 +398,12 @@ func TestUnmountMany(t *testing.T) {
 	}
 	f.busy = 0
 	if u, err = f.unmount(t, rules, nil); err != nil || len(u.Gone()) != 11 || len(f.mounts) > 0 {
-		t.Errorf("again: %+v, %v", u, err)
+		t.Errorf("second run: %+v, %v", u, err)
 	}
 }
 
-// TestUnmountWent: what was unmounted by somebody else while the operator was asked is no error.
-func TestUnmountWent(t *testing.T) {
+// TestUnmountAlreadyGone checks that mounts that disappear while the operator is asked are no error.
+func TestUnmountAlreadyGone(t *testing.T) {
 	_, f, rules := mountedNode(nil)
 	u, err := f.unmount(t, rules, func(*Unmounting) error { f.mounts = nil; return nil })
 	if err != nil || len(u.Left) > 0 || len(f.records) > 0 {
