@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestElderWins: a static pod came back while its directory was parked, and its volumes are in the parked one: a
-// mount there, or a sandbox beside a new directory without any volume, shows that. The two change places, since
-// the kubelet sets up no volume twice. What is used in the new directory is left alone.
+// TestElderWins checks that the parked directory of a static pod that came back is exchanged with the new one if the
+// pod's volumes are in the parked one: a mount there, or a sandbox beside a new directory without volumes, proves it,
+// since the kubelet sets up no volume twice. A new directory in use stays.
 func TestElderWins(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -43,8 +43,8 @@ func TestElderWins(t *testing.T) {
 	}
 }
 
-// TestStaticOpensNoBreaker: a static pod that came back and left again between two looks has no manifest any more.
-// Its sandbox's annotation, a look before, or its UID shows what it was. Any other pod lived all along.
+// TestStaticOpensNoBreaker checks that a static pod that came back and left again between two looks opens no breaker:
+// its sandbox's annotation, an earlier look or its UID still shows what it was. Any other pod lived all along.
 func TestStaticOpensNoBreaker(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -70,8 +70,9 @@ func TestStaticOpensNoBreaker(t *testing.T) {
 	}
 }
 
-// TestCutShortParkingOpensNoBreaker: a start that finds a pod parked by a program that was killed writes down the moment at which it
-// found it. A static pod that came back before that came back after the parking all the same.
+// TestCutShortParkingOpensNoBreaker checks that a static pod that came back before a start found its parking
+// unfinished
+// opens no breaker. The record has the time of that start, although the pod was parked earlier.
 func TestCutShortParkingOpensNoBreaker(t *testing.T) {
 	s := deadScene()
 	s.ev.Static, s.ev.Facts[FactSandbox].Truth = true, Yes
@@ -82,15 +83,17 @@ func TestCutShortParkingOpensNoBreaker(t *testing.T) {
 	seen := s.ev
 	seen.Static, seen.Facts[FactStaticPod].Truth = false, Yes
 	if Fold(states, Intent(Action{Kind: PutBack, Entry: "e", Evidence: &seen}, s.node, s.now)); !states["e"].Static {
-		t.Error("a look after the parking saw that it is a static pod, and that is forgotten")
+		t.Error("an earlier look saw a static pod, and the entry has lost that")
 	}
 	if v := JudgeParked(s.ev, s.node, states["e"].Parked, s.rules, s.now); v.Alive {
-		t.Errorf("it opens the breaker: %v", v.Why)
+		t.Errorf("the pod opens the breaker: %v", v.Why)
 	}
 }
 
-// TestReturnedHoldsUpNobody: a static pod that is back, and waits for its volume for ever, proves nothing and keeps no other pod from going.
-func TestReturnedHoldsUpNobody(t *testing.T) {
+// TestReturnedBlocksNoOther checks that a static pod that came back and waits for its volume forever keeps no other
+// pod: it
+// proves nothing about the others.
+func TestReturnedBlocksNoOther(t *testing.T) {
 	for _, static := range []bool{true, false} {
 		s := deadScene()
 		s.ev.Static, s.ev.Facts[FactRemade].Truth, s.ev.Facts[FactCgroup].Truth = static, Yes, Yes

@@ -7,9 +7,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// TestClearOnlyDead: nothing is cleared of a pod of which anything but the volume manager
-// does not say dead. Whatever lets a pod be cleared would let it be parked if the volume
-// manager had let go and the kubelet named it.
+// TestClearOnlyDead checks that no leaf is cleared unless every fact except the volume manager's shows a dead pod:
+// the
+// same pod would be parked if the volume manager had released it and the kubelet reported it.
 func TestClearOnlyDead(t *testing.T) {
 	cleared := 0
 	allScenes(func(name string, s *scene) {
@@ -22,7 +22,7 @@ func TestClearOnlyDead(t *testing.T) {
 		}
 		v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
 		if v.Decision == Reap {
-			t.Fatalf("%s: a pod that the volume manager holds is parked", name)
+			t.Fatalf("%s: a pod that the volume manager keeps is parked", name)
 		}
 		if len(v.Leaves) == 0 {
 			return
@@ -31,20 +31,21 @@ func TestClearOnlyDead(t *testing.T) {
 		s.ev.Facts[FactTeardown].Truth, s.ev.Facts[FactNamed].Truth = No, Yes
 		s.ev.Leaves = nil
 		if w := Judge(s.ev, s.node, s.hold, s.rules, s.now); w.Decision != Reap {
-			t.Errorf("%s: cleared, although %v", name, w.Why)
+			t.Errorf("%s: cleared despite %v", name, w.Why)
 		}
 		for _, n := range []FactName{FactCgroup, FactSandbox, FactContainer} {
 			if s.ev.Facts[n].Truth != No {
-				t.Errorf("%s: cleared although %s is %s", name, n, s.ev.Facts[n].Truth)
+				t.Errorf("%s: cleared, but %s is %s", name, n, s.ev.Facts[n].Truth)
 			}
 		}
 	})
 	if cleared == 0 {
-		t.Error("nothing was ever cleared")
+		t.Error("no scene is cleared")
 	}
 }
 
-// TestClearLedger: what the ledger makes of each end, and what a crash leaves is closed.
+// TestClearLedger checks the entry's phase after each result of a clear, and that recovery closes what a crash left
+// open.
 func TestClearLedger(t *testing.T) {
 	s := deadScene()
 	a := Action{Kind: Clear, UID: testUID, Entry: "e.leaf", ID: s.ev.ID, Leaf: testLeaf}
@@ -78,16 +79,16 @@ func TestClearLedger(t *testing.T) {
 			t.Errorf("cleared: %+v", e)
 		}
 		if _, ephemeral := PurgeIn(*e, s.rules, s.now, false); ephemeral {
-			t.Error("what was cleared goes without a person's word")
+			t.Error("the contents of a cleared leaf are purged automatically")
 		}
-		// A way back that could not be gone leaves it as it was.
+		// A failed put-back leaves the entry unchanged.
 		b := putBack(tc.out, Evidence{}, nil, s.now)
 		Fold(states, Intent(b, s.node, s.now))
 		for _, r := range Recorded(Outcome{Action: b, Result: Partly, ID: made, Left: left}, s.node, s.now) {
 			Fold(states, r)
 		}
 		if b.Leaf != testLeaf || b.ID != made || e.Phase != PhaseConfirmed {
-			t.Errorf("back by %+v: %+v", b, e)
+			t.Errorf("after the failed put-back %+v: %+v", b, e)
 		}
 	}
 	e := EntryState{Entry: a.Entry, UID: testUID, Phase: PhaseClearing, Leaf: testLeaf}
@@ -99,8 +100,8 @@ func TestClearLedger(t *testing.T) {
 	}
 }
 
-// TestPutBackClearedOnce: what was cleared goes back for a sign of life within the confirm time, in the same boot, and
-// is tried once: what lies in the way of the way back still does at the next look.
+// TestPutBackClearedOnce checks that a sign of life within the confirm time, in the same boot, puts the contents of a
+// cleared leaf back, and that a failed put-back is not repeated: its obstacle is still there at the next look.
 func TestPutBackClearedOnce(t *testing.T) {
 	s := deadScene()
 	s.rules.Confirm = 5 * time.Minute

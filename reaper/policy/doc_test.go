@@ -14,48 +14,48 @@ var (
 	docReason = regexp.MustCompile("`([a-z-]+)`")
 )
 
-// toldFact is a row of the table of facts: the reasons that it gives, and whether it says that the pod waits.
-type toldFact struct {
+// factDoc is a row of the table of facts: its reasons, and whether the pod waits.
+type factDoc struct {
 	reasons []string
 	waits   bool
 }
 
-// toldFacts reads the table of facts in docs/how-it-decides.md.
-func toldFacts(page string) map[string]toldFact {
+// documentedFacts parses the table of facts in docs/how-it-decides.md.
+func documentedFacts(page string) map[string]factDoc {
 	_, table, _ := strings.Cut(page, "\n| fact | read from |")
 	table, _, _ = strings.Cut(table, "\n\n")
-	told := map[string]toldFact{}
+	rows := map[string]factDoc{}
 	for _, row := range factRow.FindAllStringSubmatch(table, -1) {
 		var reasons []string
 		for _, m := range docReason.FindAllStringSubmatch(row[3], -1) {
 			reasons = append(reasons, m[1])
 		}
 		for _, m := range docWord.FindAllStringSubmatch(row[1], -1) {
-			told[m[1]] = toldFact{reasons, strings.Contains(row[2], "the pod waits")}
+			rows[m[1]] = factDoc{reasons, strings.Contains(row[2], "the pod waits")}
 		}
 	}
-	return told
+	return rows
 }
 
-// TestFactsTold: the table of facts in docs/how-it-decides.md has each rule with its reasons, and no other.
-func TestFactsTold(t *testing.T) {
+// TestFactsTable checks that the table of facts in docs/how-it-decides.md has exactly the rules, each with its reasons.
+func TestFactsTable(t *testing.T) {
 	page, err := os.ReadFile("../../docs/how-it-decides.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := toldFacts(string(page))
-	if len(told) != len(rules) {
-		t.Errorf("%d facts are told, and there are %d rules", len(told), len(rules))
+	rows := documentedFacts(string(page))
+	if len(rows) != len(rules) {
+		t.Errorf("the table has %d facts, and there are %d rules", len(rows), len(rules))
 	}
-	together := map[string][]Reason{} // what a row that has several facts may give: the reasons of them all
+	together := map[string][]Reason{} // the reasons of all facts that share a row
 	for _, r := range rules {
-		key := strings.Join(told[r.fact.String()].reasons, " ")
+		key := strings.Join(rows[r.fact.String()].reasons, " ")
 		together[key] = append(together[key], r.alive, r.unknown)
 	}
 	for _, r := range rules {
-		row, ok := told[r.fact.String()]
+		row, ok := rows[r.fact.String()]
 		if !ok {
-			t.Errorf("no row has %s", r.fact)
+			t.Errorf("no row for %s", r.fact)
 			continue
 		}
 		for _, reason := range []Reason{r.alive, r.unknown} {
@@ -69,7 +69,7 @@ func TestFactsTold(t *testing.T) {
 			}
 		}
 		if (r.decision == Wait) != row.waits {
-			t.Errorf("%s: the page says that the pod waits: %t", r.fact, row.waits)
+			t.Errorf("%s: the page has \"the pod waits\": %t", r.fact, row.waits)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// TestPermit: what each standing leaves of the right to change the node.
+// TestPermit checks which actions each standing permits.
 func TestPermit(t *testing.T) {
 	for _, tt := range []struct {
 		name         string

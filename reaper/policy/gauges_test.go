@@ -15,6 +15,6 @@ func TestWorkingOn(t *testing.T) {
 		}
 	}
 	if n, ok := (KubeletGauges{}).WorkingOn("", ""); n != 0 || ok {
-		t.Errorf("nothing known: %d, %t", n, ok)
+		t.Errorf("no gauges: %d, %t", n, ok)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// doubts lists the facts whose doubt is about the node, and those whose doubt is the pod's.
+// doubts lists the facts whose doubt concerns the node, and those whose doubt concerns the pod.
 func doubts() (node, pod []FactName) {
 	for _, r := range alone() {
 		if r.has(shared) && r.fact != FactKubeletLists { // its silence is no doubt
@@ -17,8 +17,9 @@ func doubts() (node, pod []FactName) {
 	return node, pod
 }
 
-// looks judges the scene each minute, with what the looks before it left, and returns how long it took to
-// Reap, or 0 where it did not in six hours. In each third look the fact is unknown.
+// looks judges the scene once a minute with the hold of the earlier looks, and returns the time until Reap, or 0 if
+// six
+// hours were not enough. The fact is unknown in every third look.
 func (s *scene) looks(doubted FactName, forget bool) time.Duration {
 	const step = time.Minute
 	began := s.now
@@ -38,47 +39,46 @@ func (s *scene) looks(doubted FactName, forget bool) time.Duration {
 		}
 		s.hold = v.Hold
 		if forget && doubt {
-			s.hold = Hold{} // what was before there were pauses
+			s.hold = Hold{} // without pauses
 		}
 		s.now.Boot, s.now.Wall = s.now.Boot+step, s.now.Wall.Add(step)
 	}
 	return 0
 }
 
-// TestDoubtPauses: a look each minute of which every third meets a doubt about the node lets a
-// pod go after its hold and the pauses. Without pauses it never would; a doubt about the pod
-// itself begins the hold anew, as ever.
+// TestDoubtPauses checks that a doubt about the node in every third look only pauses the hold. Without pauses a busy
+// node
+// would never remove a pod. A doubt about the pod itself restarts its hold.
 func TestDoubtPauses(t *testing.T) {
 	node, pod := doubts()
 	for _, f := range node {
 		s := deadScene()
 		s.hold, s.rules.NeedAPI = Hold{}, true
-		// 5 minutes of hold, and one lost of each three.
+		// 5 minutes of hold, and one minute lost of every three.
 		if took := s.looks(f, false); took != 7*time.Minute {
-			t.Errorf("%s: gone after %s, want 7m", f, took)
+			t.Errorf("%s: reaped after %s, want 7m", f, took)
 		}
 		s = deadScene()
 		s.hold, s.rules.NeedAPI, s.own = Hold{}, true, true
 		if took := s.looks(f, false); took != 0 {
-			t.Errorf("%s: a doubt about this pod alone pauses the hold: gone after %s", f, took)
+			t.Errorf("%s: a doubt about this pod alone pauses its hold: reaped after %s", f, took)
 		}
 		s = deadScene()
 		s.hold, s.rules.NeedAPI = Hold{}, true
 		if took := s.looks(f, true); took != 0 {
-			t.Errorf("%s: without pauses it is gone after %s: the test shows nothing", f, took)
+			t.Errorf("%s: without pauses reaped after %s, so the case proves nothing", f, took)
 		}
 	}
 	for _, f := range pod {
 		s := deadScene()
 		s.hold = Hold{}
 		if took := s.looks(f, false); took != 0 {
-			t.Errorf("%s: a doubt about the pod itself does not begin the hold anew: gone after %s", f, took)
+			t.Errorf("%s: a doubt about the pod itself does not restart its hold: reaped after %s", f, took)
 		}
 	}
 }
 
-// TestPauseIsBounded: evidence does not live for ever, and one doubt that lasts too long begins
-// the hold anew.
+// TestPauseIsBounded checks that a doubt that lasts too long restarts the hold: old evidence expires.
 func TestPauseIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		lasts time.Duration
@@ -103,8 +103,9 @@ func TestPauseIsBounded(t *testing.T) {
 	}
 }
 
-// TestPauseKeepsNothingElse: a pause is no way around any other reason. Whatever is said of the
-// pod besides the doubt, and whatever has changed of it, begins the hold anew.
+// TestPauseKeepsNothingElse checks that a pause sets no other reason aside: any other objection to the pod, and any
+// change
+// of it, restarts the hold.
 func TestPauseKeepsNothingElse(t *testing.T) {
 	for name, change := range map[string]func(s *scene){
 		"another directory":    func(s *scene) { s.ev.ID.Ino++ },
@@ -129,8 +130,9 @@ func TestPauseKeepsNothingElse(t *testing.T) {
 	}
 }
 
-// TestHoldForgetsItsPauses: what has been good for a whole hold needs nothing from before the
-// pauses, so that a node that is watched for weeks does not use up what pauses may take.
+// TestHoldForgetsItsPauses checks that pauses before a whole good hold no longer count, so that a node does not use
+// up
+// the allowed pauses in weeks.
 func TestHoldForgetsItsPauses(t *testing.T) {
 	s := deadScene()
 	s.hold.Since, s.hold.Lost = s.ago(time.Hour), 50*time.Minute

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestNotRunning: a dead pod whose volume is still mounted keeps its cgroup, and its kubelet says
-// nothing. It is kept, and a person is told, with the command. What may live is left in peace.
+// TestNotRunning checks that a dead pod with a mounted volume and a cgroup, of which the kubelet reports nothing, is
+// kept
+// with the command for the operator. A pod that may live has no such advice.
 func TestNotRunning(t *testing.T) {
 	tests := []struct {
 		name   string

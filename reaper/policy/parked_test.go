@@ -7,8 +7,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// TestPurgeIn: retention runs on the boot clock, over a reboot on the wall clock, and a
-// clock that was set back purges nothing.
+// TestPurgeIn checks that the retention is measured by the boot clock, or after a reboot by the wall clock, and that
+// a
+// wall clock that was set back purges nothing.
 func TestPurgeIn(t *testing.T) {
 	s := deadScene()
 	e := EntryState{Phase: PhaseConfirmed, ConfirmedAt: s.ago(23 * time.Hour), Left: []Residue{{Class: contents.ClassEphemeral}}}
@@ -32,11 +33,11 @@ func TestPurgeIn(t *testing.T) {
 	e.Left = []Residue{{Class: contents.ClassData}}
 	check("data only", 0, false, false)
 	if Due(e, s.rules, s.now, true) {
-		t.Error("data is due")
+		t.Error("the retention of data ends")
 	}
 }
 
-// TestParkedUnreadable: a parked pod whose directory cannot be looked at stays where it is.
+// TestParkedUnreadable checks that a parked pod whose directory cannot be read stays in quarantine.
 func TestParkedUnreadable(t *testing.T) {
 	s := deadScene()
 	s.ev.Facts[FactDirectory] = Fact{}
@@ -47,8 +48,9 @@ func TestParkedUnreadable(t *testing.T) {
 	}
 }
 
-// TestParkedAgainAfterBoot: a pod that was parked by rules that waive the kubelet goes back after a boot,
-// but not in exchange for a directory that was made again and may be used.
+// TestParkedAgainAfterBoot checks that a pod that was parked under rules that waive the kubelet goes back after a
+// boot, but
+// is not exchanged for a new directory that may be in use.
 func TestParkedAgainAfterBoot(t *testing.T) {
 	for used, want := range map[Truth]Decision{No: Return, Unknown: Wait, Yes: Keep} {
 		s := deadScene()
@@ -62,8 +64,9 @@ func TestParkedAgainAfterBoot(t *testing.T) {
 	}
 }
 
-// TestParkedOther: what lies under a parked pod's name and is not what was judged goes back, however
-// dead the pod is.
+// TestParkedOther checks that a directory in quarantine that is not the one that was judged goes back, even if the
+// pod is
+// dead.
 func TestParkedOther(t *testing.T) {
 	s := deadScene()
 	id := s.ev.ID
@@ -75,8 +78,9 @@ func TestParkedOther(t *testing.T) {
 	}
 }
 
-// TestFinishNeverPutsBack: what is half stripped is finished, or waits; an old kubelet that
-// finds a half-cleared directory deletes through its binds.
+// TestFinishNeverPutsBack checks that a half-stripped directory is finished or waits, and never goes back: an old
+// kubelet
+// that finds it deletes through its bind mounts.
 func TestFinishNeverPutsBack(t *testing.T) {
 	for _, phase := range []Phase{PhaseStripping, PhasePurging, PhaseConfirmed} {
 		allScenes(func(name string, s *scene) {
@@ -87,17 +91,18 @@ func TestFinishNeverPutsBack(t *testing.T) {
 			}
 			gone := s.ev.Facts[FactDirectory].Truth == No
 			if a != nil && !gone && (s.ev.Facts[FactMounted].Truth != No || s.ev.Facts[FactInUse].Truth != No) {
-				t.Errorf("%s, %s: %s although mounted or in use, or not known", phase, name, a.Kind)
+				t.Errorf("%s, %s: %s, but it is mounted, in use or unknown", phase, name, a.Kind)
 			}
 			if a != nil && a.Take.Has(contents.ClassData) {
-				t.Errorf("%s, %s: takes data", phase, name)
+				t.Errorf("%s, %s: removes data", phase, name)
 			}
 		})
 	}
 }
 
-// TestParkedNotThere: a parked entry that a look does not find, or cannot look for, is not
-// on its way to being stripped: it was never confirmed.
+// TestParkedNotThere checks that a parked entry that a look cannot find or read does not count as a removal under
+// way: it
+// was never confirmed.
 func TestParkedNotThere(t *testing.T) {
 	s := deadScene()
 	for truth, want := range map[Truth]ActionKind{Unknown: "", No: PutBack} {
@@ -109,9 +114,10 @@ func TestParkedNotThere(t *testing.T) {
 	}
 }
 
-// TestSignWhereTheDirectoryIsNot: a pod lives whose entry is gone, cannot be read or is another directory. What becomes of
-// the entry stays the same, and the breaker opens. Doubt opens none, and neither does a directory in the pods directory:
-// an operator may have moved it back.
+// TestSignWhereTheDirectoryIsNot checks that a sign of life opens the breaker also if the entry is gone, unreadable
+// or
+// another directory, and does not change what happens to the entry. A doubt opens no breaker, nor does a directory in
+// place: an operator may have moved it back.
 func TestSignWhereTheDirectoryIsNot(t *testing.T) {
 	for _, fact := range []FactName{FactCgroup, FactSandbox, FactContainer, FactKubeletFile, FactKubeletLists, FactAPILists, FactRemade, FactMounted} {
 		for _, truth := range []Truth{No, Unknown, Yes} {
@@ -128,7 +134,7 @@ func TestSignWhereTheDirectoryIsNot(t *testing.T) {
 					s.ev.Facts[fact].Truth = truth
 					v, a := JudgeEntry(s.ev, s.node, st, s.rules, s.now)
 					if name == "another" && phase != PhaseParked {
-						continue // judged as if it were the same
+						continue // judged like the same directory
 					}
 					if want := truth == Yes && fact != FactRemade && fact != FactMounted; v.Alive != want {
 						t.Errorf("%s is %s, %s and %s: alive %t, want %t", fact, truth, phase, name, v.Alive, want)
@@ -142,8 +148,9 @@ func TestSignWhereTheDirectoryIsNot(t *testing.T) {
 	}
 }
 
-// TestStripCutShort: a strip that goes on after a crash stops at a sign of life, as a purge
-// of what was confirmed does: a static pod comes again with its UID.
+// TestStripCutShort checks that a strip that continues after a crash stops at a sign of life, like a purge of a
+// confirmed
+// entry: a static pod comes back with its UID.
 func TestStripCutShort(t *testing.T) {
 	for _, fact := range []FactName{FactRemade, FactSandbox, FactContainer, FactCgroup, FactKubeletFile, FactKubeletLists} {
 		for _, phase := range []Phase{PhaseStripping, PhaseConfirmed, PhasePurging} {
@@ -157,8 +164,8 @@ func TestStripCutShort(t *testing.T) {
 	}
 }
 
-// TestStripCutShortWithoutAPodList: on a node whose kubelet has no pod list to show, a strip
-// that was cut short goes on.
+// TestStripCutShortWithoutAPodList checks that on a node without the kubelet's pod list an interrupted strip
+// continues.
 func TestStripCutShortWithoutAPodList(t *testing.T) {
 	s := deadScene()
 	s.ev.Facts[FactKubeletLists] = Fact{}
@@ -175,16 +182,17 @@ func kindOfAction(a *Action) ActionKind {
 	return a.Kind
 }
 
-// TestRecordedFailures: what failed and still left a conflict in quarantine is told, and
-// what is neither here nor there is not called put back.
+// TestRecordedFailures checks that a failed action that left a conflict in quarantine is recorded, and that a
+// directory
+// that is found nowhere is not recorded as put back.
 func TestRecordedFailures(t *testing.T) {
 	o := Outcome{Action: Action{Kind: Park, UID: testUID, Entry: "e"}, Result: Failed, Conflict: "e.conflict"}
 	recs := Recorded(o, Node{}, Instant{})
 	if len(recs) != 2 || recs[0].Kind != KindFailed || recs[1].Kind != KindConflict || recs[1].Entry != "e.conflict" {
-		t.Errorf("a conflict in quarantine that the ledger does not know: %+v", recs)
+		t.Errorf("conflict that is not in the ledger: %+v", recs)
 	}
 	o = Outcome{Action: Action{Kind: PutBack, UID: testUID, Entry: "e"}, Result: Gone}
 	if recs := Recorded(o, Node{}, Instant{}); recs[0].Kind != KindRemoved {
-		t.Errorf("not found, and told as %s", recs[0].Kind)
+		t.Errorf("a directory that was not found is recorded as %s", recs[0].Kind)
 	}
 }

@@ -20,8 +20,9 @@ var update = flag.Bool("update", os.Getenv("UPDATE_GOLDEN") != "", "rewrite the 
 
 const testUID = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
 
-// scene is a node and a pod as the golden cases describe them: each begins dead in every
-// respect, and each line changes one thing.
+// scene is a node with a pod, as the golden cases describe them. Each starts with a pod that is dead in every
+// respect, and
+// each line changes one thing.
 type scene struct {
 	ev     Evidence
 	parked Parked
@@ -29,7 +30,7 @@ type scene struct {
 	hold   Hold
 	rules  Rules
 	now    Instant
-	own    bool // doubts are about this pod alone
+	own    bool // doubts concern this pod alone
 }
 
 func deadScene() *scene {
@@ -136,8 +137,8 @@ func (s *scene) setFact(t *testing.T, word, name string, v Truth) {
 	s.ev.Facts[i].Truth = v
 }
 
-// say gives what the rules say of the scene, as the golden files have it.
-func (s *scene) say(parked bool) string {
+// verdict returns the verdict on the scene in the format of the golden files.
+func (s *scene) verdict(parked bool) string {
 	var b strings.Builder
 	if parked {
 		v := JudgeParked(s.ev, s.node, s.parked, s.rules, s.now)
@@ -155,8 +156,8 @@ func (s *scene) say(parked bool) string {
 	return b.String()
 }
 
-// leaf makes the pod one that the volume manager holds since its leaf is not empty, and of
-// which, as after a restart, nothing was ever named.
+// leaf makes the pod one that the volume manager keeps because its leaf is not empty, and of which the kubelet has
+// reported nothing, as after its restart.
 func (s *scene) leaf(entries int64, ago time.Duration) {
 	s.ev.Facts.Set(FactTeardown, Yes, "test", "the kubelet's volume manager cannot tear down /v: it is not empty")
 	s.ev.Facts[FactNamed].Truth, s.ev.Facts[FactAnyNamed].Truth = No, No
@@ -172,8 +173,7 @@ func writeWhy(b *strings.Builder, why []Why) {
 	}
 }
 
-// TestGolden runs the named cases of testdata. Each archive is a list of pairs: a case and
-// what the rules say of it.
+// TestGolden runs the cases of testdata. Each archive is a list of pairs: a case and its verdict.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -195,11 +195,11 @@ func TestGolden(t *testing.T) {
 						s.set(t, line)
 					}
 				}
-				got := s.say(parked)
+				got := s.verdict(parked)
 				if *update {
 					f.Data = []byte(in + "=>\n" + got)
 				} else if got != want {
-					t.Errorf("the rules say\n%s\nwant\n%s", got, want)
+					t.Errorf("got\n%s\nwant\n%s", got, want)
 				}
 			})
 		}
@@ -215,7 +215,7 @@ func bytesCut(data []byte) (in, want string, ok bool) {
 	return strings.Cut(string(data), "=>\n")
 }
 
-// allFacts calls f for scenes with every fact in every truth, one or two changed at a time.
+// allScenes calls f for scenes with every fact in every truth, one or two changed at a time.
 func allScenes(f func(name string, s *scene)) {
 	for a := range NumFacts {
 		for b := a; b < NumFacts; b++ {
@@ -230,7 +230,7 @@ func allScenes(f func(name string, s *scene)) {
 	}
 }
 
-// TestTableWhole: the table of evidence has each fact once.
+// TestTableWhole checks that the table of rules has each fact once.
 func TestTableWhole(t *testing.T) {
 	var rows [NumFacts]int
 	for _, r := range rules {
@@ -238,13 +238,13 @@ func TestTableWhole(t *testing.T) {
 	}
 	for n, times := range rows {
 		if times != 1 {
-			t.Errorf("%s stands %d times in the table", FactName(n), times)
+			t.Errorf("%s is %d times in the table", FactName(n), times)
 		}
 	}
 }
 
-// TestDoubtKeeps: turning any fact to Unknown never turns Keep or Wait into Reap, nor lets a
-// parked pod go that would have stayed (law 2).
+// TestDoubtKeeps checks that a fact that turns Unknown never turns Keep or Wait into Reap, in place or in quarantine
+// (law 2).
 func TestDoubtKeeps(t *testing.T) {
 	for _, waive := range []bool{false, true} {
 		allScenes(func(name string, s *scene) {
@@ -256,7 +256,7 @@ func TestDoubtKeeps(t *testing.T) {
 					continue // TestSilentFacts
 				}
 				if waive && mayWaive(n) {
-					// The operator has said that there is nobody to ask: only a yes counts.
+					// The operator has waived the kubelet: only a yes counts.
 					continue
 				}
 				e := s.ev
@@ -281,8 +281,9 @@ func TestDoubtKeeps(t *testing.T) {
 	}
 }
 
-// TestAliveNeverReaps: turning any source to alive never turns Keep or Wait into Reap, nor
-// lets a parked pod go that would have stayed (law 2).
+// TestAliveNeverReaps checks that a fact that turns alive never turns Keep or Wait into Reap, in place or in
+// quarantine
+// (law 2).
 func TestAliveNeverReaps(t *testing.T) {
 	alive := func(n FactName) Truth {
 		for _, r := range alone() {
@@ -291,7 +292,7 @@ func TestAliveNeverReaps(t *testing.T) {
 			}
 		}
 		if n == FactNamed || n == FactAnyNamed || n == FactReleased {
-			return No // their yes is what lets a pod go
+			return No // their yes releases a pod
 		}
 		return Yes
 	}
@@ -314,16 +315,15 @@ func TestAliveNeverReaps(t *testing.T) {
 	}
 }
 
-// TestSilentFacts: the kubelet's pod list, its pod-resources socket (TestResources of reading), and an
-// API server that nobody named or that may be left out, are the only facts whose Unknown keeps nothing. Their yes keeps whatever the
-// rest says, their no and their silence are one and the same, and neither ever lets a pod go
-// that would have stayed without it.
+// TestSilentFacts checks that only the kubelet's pod list, its pod-resources socket (TestResources of reading) and an
+// optional API server may be Unknown without keeping a pod. Their yes keeps the pod in every case. Their no equals
+// their silence, and neither releases a pod that would be kept without them.
 func TestSilentFacts(t *testing.T) {
 	for n := range NumFacts {
 		for _, need := range []bool{false, true} {
 			want := n == FactKubeletLists || n == FactPodResources || n == FactAPILists && !need
 			if (Rules{NeedAPI: need}).onlyYesCounts(n) != want {
-				t.Errorf("%s, NeedAPI %t: the silence counts otherwise than said", n, need)
+				t.Errorf("%s, NeedAPI %t: onlyYesCounts is wrong", n, need)
 			}
 		}
 	}
@@ -339,11 +339,11 @@ func TestSilentFacts(t *testing.T) {
 			listed, parkedListed := with(Yes)
 			if silent.Decision != without.Decision || len(silent.Why) != len(without.Why) ||
 				parkedSilent.Decision != parkedWithout.Decision || len(parkedSilent.Why) != len(parkedWithout.Why) {
-				t.Errorf("%s, %s: silence says %v, %v; a list without the pod %v, %v", fact, name, silent, parkedSilent, without, parkedWithout)
+				t.Errorf("%s, %s: silence gives %v, %v; a list without the pod gives %v, %v", fact, name, silent, parkedSilent, without, parkedWithout)
 			}
 			f := s.ev.Facts
 			goesBack := parkedListed.Decision == Return || f[FactRemade].Truth == Yes && parkedListed.Decision != Reap
-			lives := parkedListed.Alive || f[FactStaticPod].Truth == Yes // whose manifest came back
+			lives := parkedListed.Alive || f[FactStaticPod].Truth == Yes // its manifest came back
 			if listed.Decision != Keep || !listed.For(reason) || !goesBack || !lives {
 				t.Errorf("%s lists it, %s: %v, %v", fact, name, listed, parkedListed)
 			}
@@ -355,15 +355,14 @@ func TestSilentFacts(t *testing.T) {
 				before := released(f)
 				f[fact].Truth = lists
 				if released(f) != before {
-					t.Errorf("%s %s changes whether the pod was let go", fact, lists)
+					t.Errorf("%s %s changes whether the pod is released", fact, lists)
 				}
 			}
 		}
 	}
 }
 
-// alone lists the rules that keep a pod by themselves, whatever the others say. Those about the
-// kubelet do not: see TestSilenceAlone.
+// alone lists the rules that keep a pod by themselves. Those about the kubelet do not: see TestSilenceAlone.
 func alone() []rule {
 	return slices.DeleteFunc(slices.Clone(rules[:]), func(r rule) bool { return r.about == aboutKubelet || r.about == aboutEntry })
 }
@@ -371,14 +370,14 @@ func alone() []rule {
 func mayWaive(n FactName) bool {
 	for _, r := range rules {
 		if r.fact == n {
-			return r.has(waivable) && n != FactPodLogs && n != FactPodResources // nothing goes by their silence
+			return r.has(waivable) && n != FactPodLogs && n != FactPodResources // their silence releases nothing
 		}
 	}
 	return false
 }
 
-// TestOneAliveSourceWins: whatever the rest says, one source that says alive keeps, waived
-// or not, but for the two of TestSilenceAlone.
+// TestOneAliveSourceWins checks that one fact that shows life keeps the pod, waived or not, except for the two of
+// TestSilenceAlone.
 func TestOneAliveSourceWins(t *testing.T) {
 	for _, r := range alone() {
 		for _, waive := range []bool{false, true} {
@@ -396,20 +395,20 @@ func TestOneAliveSourceWins(t *testing.T) {
 	}
 }
 
-// TestNothingKnownNothingReaped: the zero values reap nothing, with any rules.
+// TestNothingKnownNothingReaped checks that the zero values reap nothing under any rules.
 func TestNothingKnownNothingReaped(t *testing.T) {
 	for _, waive := range []bool{false, true} {
 		e := Evidence{UID: testUID, Name: string(testUID)}
 		if v := Judge(e, Node{}, Hold{}, Rules{Waive: waive}, Instant{}); v.Decision != Keep {
-			t.Errorf("waive=%t: nothing is known, and the verdict is %s", waive, v.Decision)
+			t.Errorf("waive=%t: the verdict on zero values is %s", waive, v.Decision)
 		}
 		if v := JudgeParked(e, Node{}, Parked{}, Rules{Waive: waive}, Instant{}); v.Decision == Reap {
-			t.Errorf("waive=%t: nothing is known, and a parked pod is stripped", waive)
+			t.Errorf("waive=%t: a parked pod is stripped by zero values", waive)
 		}
 	}
 }
 
-// FuzzJudge holds the laws over any mixture of facts, times and rules.
+// FuzzJudge checks the laws on any mixture of facts, times and rules.
 func FuzzJudge(f *testing.F) {
 	var dead []byte
 	for _, fact := range deadScene().ev.Facts {
@@ -417,7 +416,7 @@ func FuzzJudge(f *testing.F) {
 	}
 	silent := slices.Clone(dead)
 	silent[FactNamed] = byte(No)
-	for bits := range byte(6) { // each with the kubelet's three truths
+	for bits := range byte(6) { // with all three truths of the kubelet
 		f.Add(dead, int64(time.Hour), int64(time.Hour), bits)
 		f.Add(silent, int64(time.Hour), int64(time.Hour), bits)
 	}
@@ -432,7 +431,7 @@ func FuzzJudge(f *testing.F) {
 		s.node.Kubelet.Truth = Truth(bits >> 1 % 3)
 		v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
 		if again := Judge(s.ev, s.node, s.hold, s.rules, s.now); again.Decision != v.Decision {
-			t.Fatal("not pure")
+			t.Fatal("two calls of Judge differ")
 		}
 		if v.Decision != Reap {
 			if len(v.Why) == 0 {
@@ -452,20 +451,20 @@ func FuzzJudge(f *testing.F) {
 		for n := range NumFacts {
 			switch {
 			case s.ev.Facts[n].Truth == Unknown, s.rules.onlyYesCounts(n), s.rules.Waive && ruleOf(n).has(waivable),
-				n == FactPodLogs && released(s.ev.Facts), // it counts beside silence only
+				n == FactPodLogs && released(s.ev.Facts), // counts only beside the kubelet's silence
 				n == FactRemade, n == FactUsed, n == FactNamed, n == FactAnyNamed, n == FactReleased:
 				continue
 			}
 			e := s.ev
 			e.Facts[n].Truth = Unknown
 			if w := Judge(e, s.node, s.hold, s.rules, s.now); w.Decision == Reap {
-				t.Fatalf("reaped without knowing %s", n)
+				t.Fatalf("reaped while %s is unknown", n)
 			}
 		}
 	})
 }
 
-// TestDirectoryNotRead: a name that could not be opened is a doubt, and no symbolic link.
+// TestDirectoryNotRead checks that a name that could not be opened is a doubt and not a symbolic link.
 func TestDirectoryNotRead(t *testing.T) {
 	s := deadScene()
 	s.ev.Facts[FactDirectory] = Fact{Detail: "too many open files"}

@@ -13,7 +13,7 @@ func whyOf(reasons []Reason) (why []Why) {
 	return why
 }
 
-// TestOutlook: exit code 3 is for what is kept and neither lives nor was asked for.
+// TestOutlook checks that exit code 3 is for a pod that is kept, does not live and was not kept on request.
 func TestOutlook(t *testing.T) {
 	for _, c := range []struct {
 		decision Decision
@@ -36,11 +36,11 @@ func TestOutlook(t *testing.T) {
 		{Keep, []Reason{ReasonWaived, ReasonObserve}, OutlookQuiet},
 		{Keep, []Reason{ReasonRestored}, OutlookQuiet},
 		{Keep, []Reason{ReasonRestored, ReasonStaged}, OutlookPerson},
-		// A restore changes the directory, so that it is young.
+		// A restore changes the directory, so it is young.
 		{Keep, []Reason{ReasonRestored, ReasonYoung}, OutlookQuiet},
 		{Keep, []Reason{ReasonKubeletStarting, ReasonRestored, ReasonHold}, OutlookQuiet},
 		{Keep, []Reason{ReasonRestored, ReasonYoung, ReasonMounted}, OutlookPerson},
-		{Keep, []Reason{ReasonYoung}, OutlookPerson}, // its age is not known
+		{Keep, []Reason{ReasonYoung}, OutlookPerson}, // unknown age
 		{Keep, []Reason{ReasonInvalidUID}, OutlookPerson},
 		{Keep, []Reason{ReasonBreaker}, OutlookPerson},
 		{Keep, []Reason{"a-reason-of-a-newer-program"}, OutlookPerson},
@@ -51,7 +51,7 @@ func TestOutlook(t *testing.T) {
 	}
 }
 
-// TestCountedAs: what only mode observe keeps counts as what goes, and nothing else does.
+// TestCountedAs checks that a pod counts as removable if only mode observe keeps it, and in no other case.
 func TestCountedAs(t *testing.T) {
 	for _, c := range []struct {
 		decision Decision
@@ -77,7 +77,7 @@ func TestCountedAs(t *testing.T) {
 	}
 }
 
-// TestNeedsPerson: what ends by itself asks for nobody.
+// TestNeedsPerson checks that a state that ends by itself does not ask for the operator.
 func TestNeedsPerson(t *testing.T) {
 	data, ephemeral := []Residue{{Class: contents.ClassEphemeral}, {Class: contents.ClassData}}, []Residue{{Class: contents.ClassEphemeral}}
 	for _, c := range []struct {

@@ -6,8 +6,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// TestRecoverParking: a crash between the intent and its outcome. What lies in quarantine was
-// parked; what does not has never left.
+// TestRecoverParking checks the recovery after a crash between the intent and its outcome: an entry in quarantine was
+// parked, and one that is not there was never moved.
 func TestRecoverParking(t *testing.T) {
 	e := EntryState{Entry: "u.1", UID: "u", Phase: PhaseParking, ID: DirID{Dev: 1, Ino: 2, Btime: 3}, Why: []Why{{Reason: ReasonMounted}}}
 	for inQuarantine, want := range map[bool]Kind{true: KindParked, false: KindNotParked} {
@@ -18,7 +18,7 @@ func TestRecoverParking(t *testing.T) {
 	}
 }
 
-// TestFullName: what is not known leaves no stray slash.
+// TestFullName checks that an unknown part of the name leaves no stray slash.
 func TestFullName(t *testing.T) {
 	for _, c := range [][3]string{{"shop", "cart-0", "shop/cart-0"}, {"", "cart-0", "cart-0"}, {"shop", "", ""}, {"", "", ""}} {
 		if got := FullName(c[0], c[1]); got != c[2] {
@@ -27,7 +27,8 @@ func TestFullName(t *testing.T) {
 	}
 }
 
-// TestStoppedIsNoFailure: a program that is told to end calls no person for what it has not begun.
+// TestStoppedIsNoFailure checks that a stopped program does not ask for the operator because of actions that it never
+// began.
 func TestStoppedIsNoFailure(t *testing.T) {
 	for _, c := range []struct {
 		kind    ActionKind
@@ -39,13 +40,14 @@ func TestStoppedIsNoFailure(t *testing.T) {
 			got = r.Kind
 		}
 		if got != c.want {
-			t.Errorf("%s, stopped: %v: told %q, want %q", c.kind, c.stopped, got, c.want)
+			t.Errorf("%s, stopped: %v: recorded as %q, want %q", c.kind, c.stopped, got, c.want)
 		}
 	}
 }
 
-// TestStoppedKeepsWhatWasTaken: what was removed before the program was told to end is in the ledger, and
-// so is what an action that failed has removed. A vol_data.json is removed only for that.
+// TestStoppedKeepsWhatWasTaken checks that the ledger records what was removed before the program was stopped or the
+// action
+// failed. The record has the text of vol_data.json only then.
 func TestStoppedKeepsWhatWasTaken(t *testing.T) {
 	text := map[string]string{"volumes/kubernetes.io~csi/pv/vol_data.json": "{}"}
 	taken := map[contents.Class]Tally{contents.ClassSkeleton: {Entries: 3, Bytes: 4096}}
@@ -64,22 +66,24 @@ func TestStoppedKeepsWhatWasTaken(t *testing.T) {
 		a := Action{Kind: c.kind, UID: "u", Entry: "u.1", Take: c.take}
 		states := map[string]*EntryState{}
 		Fold(states, Intent(a, Node{}, Instant{}))
-		told := Recorded(Outcome{Action: a, Result: Failed, Stopped: c.stopped, Taken: taken, VolData: text}, Node{}, Instant{})
-		if len(told) != 1 || told[0].Kind != c.want || told[0].NeedsPerson() == c.stopped {
-			t.Fatalf("%s, stopped %v: %+v", c.kind, c.stopped, told)
+		records := Recorded(Outcome{Action: a, Result: Failed, Stopped: c.stopped, Taken: taken, VolData: text}, Node{}, Instant{})
+		if len(records) != 1 || records[0].Kind != c.want || records[0].NeedsPerson() == c.stopped {
+			t.Fatalf("%s, stopped %v: %+v", c.kind, c.stopped, records)
 		}
-		if told[0].Taken["skeleton"].Entries != 3 {
-			t.Errorf("%s, stopped %v: taken %v", c.kind, c.stopped, told[0].Taken)
+		if records[0].Taken["skeleton"].Entries != 3 {
+			t.Errorf("%s, stopped %v: removed %v", c.kind, c.stopped, records[0].Taken)
 		}
-		Fold(states, told[0])
+		Fold(states, records[0])
 		if s := states["u.1"]; s.Phase != c.phase || len(s.VolData) != 1 || s.Taken != nil || s.TakeAll != (c.kind == Purge) {
 			t.Errorf("%s, stopped %v: %+v", c.kind, c.stopped, s)
 		}
 	}
 }
 
-// TestAskedStays: what a person asked for and a crash cut short is that person's when another process ends it.
-func TestAskedStays(t *testing.T) {
+// TestAskedKeepsUser checks that an operator's action that a crash interrupted keeps that operator's name when
+// another process
+// ends it.
+func TestAskedKeepsUser(t *testing.T) {
 	alice := &User{Login: "alice", SudoUser: "alice"}
 	for _, c := range []struct {
 		action Action
@@ -105,14 +109,14 @@ func TestAskedStays(t *testing.T) {
 		if r == nil || r.Kind != c.want || r.By != alice {
 			t.Errorf("%s: %+v, %+v", c.action.Kind, r, a)
 		}
-		e.Phase = PhaseConfirmed // by what alice asked for, and aged since: whoever purges it now does so by its own word
+		e.Phase = PhaseConfirmed // confirmed on alice's request; a later purge is not hers
 		dead := deadScene()
 		if _, a := JudgeEntry(dead.ev, dead.node, e, dead.rules, dead.now); a == nil || a.By != nil {
-			t.Errorf("%s: then %+v", c.action.Kind, a)
+			t.Errorf("%s: later purge: %+v", c.action.Kind, a)
 		}
-		intent.By = nil // the daemon's
+		intent.By = nil // the daemon's intent
 		if Fold(states, intent); states["u.1"].By != nil {
-			t.Errorf("%s: the daemon's is by %s", c.action.Kind, states["u.1"].By)
+			t.Errorf("%s: the daemon's action is by %s", c.action.Kind, states["u.1"].By)
 		}
 	}
 }

@@ -10,8 +10,9 @@ import (
 
 var webName = policy.PodName{Namespace: "shop", Name: "web-0"}
 
-// TestResources: a name that the kubelet lists keeps the pod of that name from being let go by
-// silence, unless another pod is known by it. That it lists it not lets nothing go.
+// TestResources checks that a name on the pod-resources socket's list keeps the pod of that name from being released
+// by the
+// kubelet's silence, unless another pod has that name. A missing name releases nothing.
 func TestResources(t *testing.T) {
 	const other = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
 	listed := map[policy.PodName]bool{webName: true}
@@ -45,12 +46,12 @@ func TestResources(t *testing.T) {
 		}
 		s.Pod.Facts.Set(policy.FactNamed, policy.Yes, "", "")
 		if v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now); v.Decision != policy.Reap {
-			t.Errorf("%s: the kubelet named the pod itself, and it is kept: %v", tt.name, v.Why)
+			t.Errorf("%s: the pod is kept, but the kubelet reports it: %v", tt.name, v.Why)
 		}
 		s.Pod.Facts.Set(policy.FactNamed, policy.No, "", "")
 		s.Pod.Facts.Set(policy.FactAnyNamed, policy.No, "", "")
 		if v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now); v.Decision != policy.Keep {
-			t.Errorf("%s: nobody let the pod go, and it goes", tt.name)
+			t.Errorf("%s: a pod that was not released is reaped", tt.name)
 		}
 	}
 }

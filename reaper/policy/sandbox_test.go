@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// stoppedScene is a pod that the kubelet named as an orphan and of which the runtime keeps a
-// sandbox that has stopped, with an exited container.
+// stoppedScene is a pod that the kubelet reports as an orphan and of which the runtime has a stopped sandbox with an
+// exited
+// container.
 func stoppedScene() *scene {
 	s := deadScene()
 	s.ev.Facts.Set(FactSandbox, Yes, "test", "sandbox aaaa NOTREADY, created 3h ago")
@@ -40,7 +41,7 @@ func TestSandboxOrphaned(t *testing.T) {
 	}
 }
 
-// TestSandboxBeingCleaned: the kubelet's garbage collection gets its time before an operator has to act.
+// TestSandboxBeingCleaned checks that the kubelet's garbage collection gets its time before the operator has to act.
 func TestSandboxBeingCleaned(t *testing.T) {
 	for _, ended := range []time.Duration{0, time.Minute, cleanedWithin - time.Second} {
 		s := stoppedScene()
@@ -60,11 +61,11 @@ func TestSandboxBeingCleaned(t *testing.T) {
 	s.hold = Hold{Ended: s.ago(time.Minute)}
 	s.ev.Sandboxes[0].Ready = true
 	if v := s.judge(); v.Decision != Keep || !v.Living() || v.Hold.Ended != (Instant{}) {
-		t.Errorf("a pod that runs: %+v", v)
+		t.Errorf("running pod: %+v", v)
 	}
 }
 
-// runningScene is a pod that runs, though the kubelet's list came without it, for an hour.
+// runningScene is a running pod that the kubelet's list has not contained for an hour.
 func runningScene() *scene {
 	s := deadScene()
 	s.ev.Facts.Set(FactSandbox, Yes, "test", "sandbox aaaa READY")
@@ -92,7 +93,7 @@ func TestTerminating(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*scene)
-		again  bool // it may be so later
+		again  bool // may end as terminating later
 		want   bool
 	}{
 		"not for long":              {func(s *scene) { s.hold.Unwanted = s.ago(9 * time.Minute) }, true, false},
@@ -121,8 +122,9 @@ func TestTerminating(t *testing.T) {
 	}
 }
 
-// TestTerminatingIsLeftAlone: while the kubelet terminates pods that nobody wants, a stopped
-// sandbox may be of one of these.
+// TestTerminatingIsLeftAlone checks that a stopped sandbox needs no operator while the kubelet terminates unwanted
+// pods: the
+// sandbox may belong to one of these.
 func TestTerminatingIsLeftAlone(t *testing.T) {
 	s := stoppedScene()
 	s.ev.Unwanted, s.hold.Unwanted, s.node.Gauges = "the list has it not", s.ago(time.Hour), runningScene().node.Gauges
@@ -131,6 +133,6 @@ func TestTerminatingIsLeftAlone(t *testing.T) {
 	}
 	s.node.Gauges.Working = []WorkingPods{{Lifecycle: "sync", Config: "desired", Count: 3}}
 	if v := s.judge(); v.For(ReasonTerminating) {
-		t.Errorf("with nothing to terminate: %+v", v)
+		t.Errorf("without terminating pods: %+v", v)
 	}
 }

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestSilenceAlone: log directory and pod-resources socket are the two sources whose yes keeps only
-// what the kubelet's silence lets go. Neither stands against its word, a whole list, or Rules.Waive.
+// TestSilenceAlone checks that the log directory and the pod-resources socket keep only a pod that was released by
+// the
+// kubelet's silence. They do not outweigh the kubelet's report, a complete list or Rules.Waive.
 func TestSilenceAlone(t *testing.T) {
 	for fact, reason := range map[FactName]Reason{FactPodLogs: ReasonPodLogs, FactPodResources: ReasonPodResources} {
 		for name, c := range map[string]struct {
@@ -29,13 +30,14 @@ func TestSilenceAlone(t *testing.T) {
 	}
 }
 
-// TestPodLogsKeep: a completed pod whose sandboxes were removed is known to its kubelet alone. That
-// it named another orphan lets such a pod go where nobody looks at the log directory.
+// TestPodLogsKeep checks that the log directory keeps a completed pod whose sandboxes were removed: only its kubelet
+// knows
+// it. Without the log directory the report of another orphan would release such a pod.
 func TestPodLogsKeep(t *testing.T) {
 	s := deadScene()
 	s.ev.Facts.Set(FactNamed, No, "", "")
 	if v := Judge(s.ev, s.node, s.hold, s.rules, s.now); v.Decision != Reap {
-		t.Fatalf("without the log directory it does not go: %v", v.Why)
+		t.Fatalf("without the log directory the pod is not reaped: %v", v.Why)
 	}
 	for truth, want := range map[Truth]Reason{Yes: ReasonPodLogs, Unknown: ReasonKubeletUnknown} {
 		s.ev.Facts.Set(FactPodLogs, truth, "/var/log/pods", "as the test says")
@@ -44,17 +46,19 @@ func TestPodLogsKeep(t *testing.T) {
 			t.Errorf("pod_logs %s: %s %v, want keep for %s", truth, v.Decision, v.Why, want)
 		}
 		if alive := OutlookOf(v.Decision, v.Why) == OutlookAlive; alive != (truth == Yes) {
-			t.Errorf("pod_logs %s: called alive: %t", truth, alive)
+			t.Errorf("pod_logs %s: alive: %t", truth, alive)
 		}
-		if v.Living() { // an orphan whose kubelet is slow to remove it is looked at again soon
-			t.Errorf("pod_logs %s: it is not looked at again", truth)
+		if v.Living() { // a kubelet may be slow to remove an orphan's log directory
+			t.Errorf("pod_logs %s: no later look inspects the pod", truth)
 		}
 	}
 }
 
-// TestLogsRemovedDuringTheHold: the kubelet has reported other orphans for an hour, and the log directory is all that
-// shows that a completed pod is wanted. Somebody removes it: the pod is held from then on. One that the kubelet
-// reports has been held before: a backlog whose log directories cannot be removed takes one hold.
+// TestLogsRemovedDuringTheHold checks that a completed pod gets a whole hold after its log directory, the only sign
+// that it
+// is wanted, was removed. The hold of a pod that the kubelet reports is not restarted: a backlog whose log
+// directories
+// cannot be removed takes one hold.
 func TestLogsRemovedDuringTheHold(t *testing.T) {
 	for _, fact := range []FactName{FactPodLogs, FactPodResources} {
 		for _, before := range []Truth{Yes, Unknown} {

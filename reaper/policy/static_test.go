@@ -10,14 +10,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestStaticPods is one pod beside the manifest of kube-system/etcd on node-1.
+// TestStaticPods judges one pod beside the manifest of kube-system/etcd on node-1.
 func TestStaticPods(t *testing.T) {
 	const api, other = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"), "541dfae681928ae5ecce3afd849bc260"
 	const static = "4d145df0c0ffee00decafbad4d145df0"
 	etcd := policy.Manifest{File: "etcd.yaml", Namespace: "kube-system", Name: "etcd"}
 	stated := policy.Manifest{File: "etcd.yaml", Namespace: "kube-system", Name: "etcd", UID: string(api)}
 	for name, c := range map[string]struct {
-		uid       parsers.PodUID // default a static pod's
+		uid       parsers.PodUID // default: a static pod's
 		namespace string
 		pod       string
 		certain   bool
@@ -25,9 +25,9 @@ func TestStaticPods(t *testing.T) {
 		manifest  policy.Manifest
 		unsure    string
 		err       error
-		runs      string // a sandbox of that name
-		as        string // its UID, default another pod's
-		created   int64  // of it; the directory was made at 10
+		runs      string // name of a sandbox
+		as        string // its UID; default: another pod's
+		created   int64  // its time; the directory was made at 10
 		want      policy.Truth
 		detail    string
 	}{

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestJudgeMounted: nothing is set aside but the mounts in the node's own namespace, a volume that is staged, and an empty
-// cgroup of a pod that the kubelet released. Of all else the verdict is that of a sweep.
+// TestJudgeMounted checks that "unmount" sets aside only the mounts in the node's own namespace, a staged volume and
+// the
+// empty cgroup of a released pod. Otherwise the verdict is that of a sweep.
 func TestJudgeMounted(t *testing.T) {
 	s := deadScene()
 	now, n := s.now, s.node
@@ -27,7 +28,7 @@ func TestJudgeMounted(t *testing.T) {
 				want.Decision, want.Why = Reap, nil
 			}
 			if got := judge(e, No); got.Decision != want.Decision || !reflect.DeepEqual(got.Why, want.Why) {
-				t.Errorf("%s %s: %+v, a sweep's is %+v", f, truth, got, want)
+				t.Errorf("%s %s: %+v, in a sweep %+v", f, truth, got, want)
 			}
 		}
 	}
@@ -58,8 +59,9 @@ func TestJudgeMounted(t *testing.T) {
 	}
 }
 
-// TestKeepMounts: what would take something along stays, a CSI volume of another pod stays unless its driver is named,
-// and what they are mounted on stays.
+// TestKeepMounts checks that a mount whose unmount would take others along stays, that another pod's CSI volume stays
+// unless
+// its driver is named, and that the mounts below both stay.
 func TestKeepMounts(t *testing.T) {
 	db := "volumes/kubernetes.io~csi/db"
 	volData := map[string]string{db + "/vol_data.json": `{"driverName":"d.example"}`}
@@ -95,7 +97,7 @@ func TestKeepMounts(t *testing.T) {
 	}
 }
 
-// TestSortMounts: children come before what they are mounted on, also where the paths are the same.
+// TestSortMounts checks that children come before their parents, also on the same path.
 func TestSortMounts(t *testing.T) {
 	p := PodMounts{Mounts: []Mount{{ID: 1, Parent: 9, Path: "a"}, {ID: 2, Parent: 1, Path: "a"}, {ID: 3, Parent: 2, Path: "a/b"}, {ID: 4, Parent: 9, Path: "c/d/e/f"}}}
 	p.Sort()
@@ -106,6 +108,6 @@ func TestSortMounts(t *testing.T) {
 	if !slices.Equal(ids, []uint64{3, 2, 4, 1}) {
 		t.Error(ids)
 	}
-	p = PodMounts{Mounts: []Mount{{ID: 1, Parent: 2}, {ID: 2, Parent: 1}}} // no kernel shows this, and it ends
+	p = PodMounts{Mounts: []Mount{{ID: 1, Parent: 2}, {ID: 2, Parent: 1}}} // impossible, but the sort must end
 	p.Sort()
 }

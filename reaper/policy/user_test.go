@@ -9,7 +9,7 @@ import (
 
 const passwd = "root:x:0:0:root:/root:/bin/bash\nalice:x:1000:1000::/home/alice:/bin/sh\nother:x:1000:1000::/:/bin/sh\nevil/../x:x:7:7::/:/bin/sh\n"
 
-// TestUserOf: the login user of the kernel counts, and its number for no login names nobody.
+// TestUserOf checks that the kernel's login user counts, and that its number for "no login" is no user.
 func TestUserOf(t *testing.T) {
 	for _, c := range []struct{ loginUID, sudoUser, name, words string }{
 		{"1000", "", "alice", "alice"},
@@ -31,7 +31,7 @@ func TestUserOf(t *testing.T) {
 	}
 }
 
-// TestSudoUserIsText: the user who runs the command chooses it.
+// TestSudoUserIsText checks that SUDO_USER, which the user chooses, is cleaned.
 func TestSudoUserIsText(t *testing.T) {
 	for given, want := range map[string]string{
 		"bob": "bob", "CORP\\bob@corp": "CORP\\bob@corp", "bob. Undo: rm": "bob.?Undo:?rm", "../../etc/passwd": "..?..?etc?passwd",

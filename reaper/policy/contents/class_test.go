@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestClassOf: whose each entry is. Whatever is not certainly the kubelet's own is data.
+// TestClassOf checks the class of each path. What is not certainly the kubelet's own is a user's data, which no pass
+// removes.
 func TestClassOf(t *testing.T) {
 	tests := []struct {
 		path string
@@ -50,7 +51,7 @@ func TestClassOf(t *testing.T) {
 	}
 }
 
-// TestClassOfText: the kubelet's own file is known by what it reads as, to the byte.
+// TestClassOfText checks that the kubelet's own files are recognized by their exact text.
 func TestClassOfText(t *testing.T) {
 	const kubelets = `{"uidMappings":[{"hostId":65536,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}`
 	rel := func(path string) []string { return strings.Split(path, "/") }
@@ -75,7 +76,7 @@ func TestClassOfText(t *testing.T) {
 			t.Errorf("%s: %t", tt.path, got)
 		}
 		if got := ClassOf(rel(tt.path), tt.typ, tt.size); got != ClassData {
-			t.Errorf("%s: %s before it is read", tt.path, got)
+			t.Errorf("%s: %s before the text is read", tt.path, got)
 		}
 	}
 	for text, want := range map[string]Class{
@@ -95,7 +96,8 @@ func TestClassOfText(t *testing.T) {
 	}
 }
 
-// TestEphemeralCSI: only the kubelet's own word beside the mount makes what lies in it ephemeral.
+// TestEphemeralCSI checks that only the kubelet's vol_data.json beside the mount makes the contents of the mount
+// ephemeral.
 func TestEphemeralCSI(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"driverName":"secrets-store.csi.k8s.io","volumeLifecycleMode":"Ephemeral"}`: true,
@@ -116,7 +118,7 @@ func TestEphemeralCSI(t *testing.T) {
 		"volumes/kubernetes.io~csi/v/other":        ClassData,
 		"volumes/kubernetes.io~nfs/v/mount":        ClassData,
 		"volumes/kubernetes.io~projected/v/mount":  ClassProjected,
-		"volumes/kubernetes.io~csi/v/mount/deeper": ClassData, // is asked as part of mount
+		"volumes/kubernetes.io~csi/v/mount/deeper": ClassData, // classed with mount
 	} {
 		rel := strings.Split(path, "/")
 		if got, ok := ClassInCSI(rel, true); got != want || !ok {
@@ -128,7 +130,7 @@ func TestEphemeralCSI(t *testing.T) {
 	}
 }
 
-// TestClassDefault: the zero value, and a word from a newer version, are a user's data.
+// TestClassDefault checks that the zero value and a class of a newer version count as a user's data.
 func TestClassDefault(t *testing.T) {
 	var c Class
 	if c != ClassData {
@@ -139,7 +141,7 @@ func TestClassDefault(t *testing.T) {
 		t.Errorf("an unknown class is read as %s, %v", c, err)
 	}
 	if TakeStrip.Has(ClassData) || TakeStrip.Has(ClassEphemeral) || TakeAged.Has(ClassData) {
-		t.Error("data goes without a person")
+		t.Error("data may be removed automatically")
 	}
 }
 
@@ -147,11 +149,11 @@ func TestSplitLeaf(t *testing.T) {
 	for leaf, want := range map[string]bool{
 		"volumes/kubernetes.io~nfs/vol":                         true,
 		"volumes/kubernetes.io~local-volume/pv":                 true,
-		"volumes/kubernetes.io~empty-dir/e":                     false, // goes by itself; only a forged line says otherwise
+		"volumes/kubernetes.io~empty-dir/e":                     false, // the kubelet removes it, so only a forged line names it
 		"volumes/kubernetes.io~git-repo/e":                      false,
 		"volumes/kubernetes.io~csi/pv/mount":                    true,
 		"volumes/example.com~flex/vol":                          true,
-		"volumes/kubernetes.io~csi/pv":                          false, // vol_data.json lies there
+		"volumes/kubernetes.io~csi/pv":                          false, // contains vol_data.json
 		"volumes/kubernetes.io~csi/pv/vol_data.json":            false,
 		"volumes/kubernetes.io~nfs/vol/mount":                   false,
 		"volumes/kubernetes.io~nfs/vol/a/b":                     false,
@@ -166,7 +168,7 @@ func TestSplitLeaf(t *testing.T) {
 		"volumes/./vol":                                         false,
 		"volumes/kubernetes.io~nfs/a\x00b":                      false,
 		"volumes/kubernetes.io~nfs/" + strings.Repeat("x", 256): false,
-		"volumes/kubernetes.io~secret/token":                    false, // goes by itself
+		"volumes/kubernetes.io~secret/token":                    false, // the kubelet removes it
 		"volume-subpaths/vol/c/0":                               false,
 		"plugins/kubernetes.io~nfs/vol":                         false,
 		"volumeDevices/kubernetes.io~csi/pv":                    false,

@@ -11,8 +11,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestNames: a name is remembered for as long as the pod has a directory or lies in quarantine, and only where it
-// is the pod's own.
+// TestNames checks that a pod's name is saved while the pod has a directory or an entry in quarantine, and only a
+// name
+// that is certainly the pod's.
 func TestNames(t *testing.T) {
 	pod := func(uid, name string, certain bool) policy.Evidence {
 		return policy.Evidence{UID: parsers.PodUID(uid), Namespace: "shop", PodName: name, CertainName: certain}
@@ -23,27 +24,28 @@ func TestNames(t *testing.T) {
 	}
 	look(policy.Look{Pods: []policy.Evidence{pod("a", "web-0", true), pod("b", "host-name", false), pod("", "", false)}})
 	if want := (map[parsers.PodUID]policy.PodName{"a": {Namespace: "shop", Name: "web-0"}}); !maps.Equal(d.Memory.Names, want) {
-		t.Errorf("remembered %v, want %v", d.Memory.Names, want)
+		t.Errorf("saved names %v, want %v", d.Memory.Names, want)
 	}
 	look(policy.Look{Pods: []policy.Evidence{pod("a", "host-name", false), {UID: "b"}}})
 	if e := &d.Pods[0]; e.PodName != "web-0" || e.Namespace != "shop" || !e.CertainName || len(d.Memory.Names) != 1 {
-		t.Errorf("its name is %s/%s, remembered %v", e.Namespace, e.PodName, d.Memory.Names)
+		t.Errorf("the pod's name is %s/%s, saved names %v", e.Namespace, e.PodName, d.Memory.Names)
 	}
-	// It goes back later, when neither the runtime nor a log directory has its name.
+	// The pod goes back after its sandbox and its log directory, which showed the name, are gone.
 	if look(policy.Look{Parked: []policy.Evidence{pod("a", "host-name", false)}}); len(d.Memory.Names) != 1 {
-		t.Errorf("remembered %v of a parked pod", d.Memory.Names)
+		t.Errorf("saved names %v with a parked pod", d.Memory.Names)
 	}
 	look(policy.Look{Pods: []policy.Evidence{{UID: "a"}, {UID: "b"}}})
 	if d.Pods[0].PodName != "web-0" {
-		t.Errorf("put back, its name is %s", d.Pods[0].PodName)
+		t.Errorf("the name after the put-back is %s", d.Pods[0].PodName)
 	}
 	if e := &d.Pods[1]; e.PodName != "" || e.CertainName {
-		t.Errorf("a pod without a name is called %s", e.PodName)
+		t.Errorf("a pod without a name has the name %s", e.PodName)
 	}
 }
 
-// TestRememberedNameOfStaticPod: a dead static pod beside another static pod's manifest goes although its sandbox and
-// its log directory, which had its name, are gone: an earlier look has seen the name.
+// TestRememberedNameOfStaticPod checks that a dead static pod beside another static pod's manifest is removed after
+// its
+// sandbox and log directory have gone, because an earlier look saved its name.
 func TestRememberedNameOfStaticPod(t *testing.T) {
 	const uid = parsers.PodUID("4d145df0c0ffee00decafbad4d145df0")
 	p := newPlay()
@@ -58,7 +60,7 @@ func TestRememberedNameOfStaticPod(t *testing.T) {
 		"the manifest's name": {map[parsers.PodUID]policy.PodName{uid: {Namespace: "kube-system", Name: "etcd-node"}}, policy.Keep},
 	} {
 		e := p.Pod
-		e.Facts[policy.FactStaticPod] = manifests.Fact(&e, nil) // as probe answers it, without the name
+		e.Facts[policy.FactStaticPod] = manifests.Fact(&e, nil) // as the probe sets it without the name
 		look := policy.Look{At: p.Now, Node: p.Node, Pods: []policy.Evidence{e}, Manifests: manifests}
 		m := Memory{Holds: map[parsers.PodUID]policy.Hold{uid: p.Hold}, Names: tc.remembered}
 		m.Log = reported.Log{Kubelet: p.Node.KubeletID, BootID: p.Now.BootID, Named: map[parsers.PodUID]bool{uid: true}}
@@ -68,8 +70,9 @@ func TestRememberedNameOfStaticPod(t *testing.T) {
 	}
 }
 
-// TestStateFileAfterClockStep: a parked pod that a state file names is confirmed after the wall clock was set, where
-// looks have seen the file as it is since before the parking.
+// TestStateFileAfterClockStep checks that a parked pod that a state file names is confirmed although the wall clock
+// was
+// set, if looks have seen the file unchanged since before the parking.
 func TestStateFileAfterClockStep(t *testing.T) {
 	p := newPlay()
 	written := p.Now.Wall.Add(-time.Hour)
@@ -110,8 +113,9 @@ func TestStateFileAfterClockStep(t *testing.T) {
 	}
 }
 
-// TestRememberStatic: a pod whose manifest one look has seen is a static one in the next, also in quarantine: one that
-// waits for a volume has no sandbox that would show it.
+// TestRememberStatic checks that a pod whose manifest one look has seen counts as static in the next, also in
+// quarantine:
+// a pod that waits for a volume has no sandbox that would show it.
 func TestRememberStatic(t *testing.T) {
 	p := newPlay()
 	e := testkit.DeadPod().Pod
@@ -122,10 +126,10 @@ func TestRememberStatic(t *testing.T) {
 	look := policy.Look{At: p.Now, Node: p.Node, Parked: []policy.Evidence{parked}}
 	entries := map[string]*policy.EntryState{"entry": {Entry: "entry", UID: e.UID, Phase: policy.PhaseParked}}
 	if d = Decide(Case{Look: look, Memory: d.Memory, Entries: entries, Rules: p.Rules}); !d.Pods[0].Static || !d.Memory.Static[e.UID] {
-		t.Error("its manifest was seen a look before, and it is no static pod")
+		t.Error("the pod whose manifest an earlier look saw is not static")
 	}
 	look.Parked[0].Facts[policy.FactStaticPod].Truth = policy.Yes
 	if d = Decide(Case{Look: look, Entries: entries, Rules: p.Rules}); !d.Pods[0].Static {
-		t.Error("its manifest is seen now, and it is no static pod")
+		t.Error("the pod whose manifest is seen now is not static")
 	}
 }

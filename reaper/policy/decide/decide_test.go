@@ -23,17 +23,17 @@ import (
 
 var update = flag.Bool("update", os.Getenv("UPDATE_GOLDEN") != "", "rewrite the golden files")
 
-// play is a node over several passes: Decide's plan is carried out on paper, by what the disk
-// would answer, and folded as the ledger does.
+// play is a node over several passes. Decide's plans are carried out in memory, with the outcomes that the disk would
+// give, and folded as in the ledger.
 type play struct {
 	*testkit.Scene
-	pods    map[string]*policy.Evidence // in the pods directory, by the number of the pod
+	pods    map[string]*policy.Evidence // in the pods directory, by pod number
 	memory  Memory
 	entries map[string]*policy.EntryState
 	breaker bool
-	refused map[string]bool // the kernel refuses what is to be done with this pod
+	refused map[string]bool // pods of which the kernel refuses the move
 	mounted map[parsers.PodUID]bool
-	named   []string                // those that the kubelet has named; nil: all that are not held
+	named   []string                // pods that the kubelet reports; nil: all that are not held
 	held    map[parsers.PodUID]bool // the volume manager cannot remove the leaf of this pod
 	said    strings.Builder
 }
@@ -54,7 +54,7 @@ func uidOf(pod string) parsers.PodUID {
 
 func podOf(uid parsers.PodUID) string { return strings.TrimLeft(string(uid[24:]), "0") }
 
-// do takes one line of a play: "pods 3", "fact 1 cgroup yes", "wait 5m", "look" ...
+// do applies one line of a play: "pods 3", "fact 1 cgroup yes", "wait 5m", "look" ...
 func (p *play) do(t *testing.T, line string) {
 	t.Helper()
 	f := strings.Fields(line)
@@ -69,10 +69,10 @@ func (p *play) do(t *testing.T, line string) {
 		}
 	case "fact":
 		p.pods[f[1]].Facts[factOf(t, f[2])].Truth = truthOf(t, f[3])
-	case "file": // an allocated_pods_state, written before, names the pod
+	case "file": // an older allocated_pods_state that lists the pod
 		p.pods[f[1]].Facts[policy.FactKubeletFile].Truth = policy.Yes
 		p.pods[f[1]].StateFiles = []policy.StateFile{{Name: "allocated_pods_state", Written: p.Now.Wall.Add(-time.Hour)}}
-	case "named": // only these, from now on
+	case "named": // only these are reported from now on
 		p.named = f[1:]
 	case "leaf":
 		p.held[uidOf(f[1])] = true
@@ -104,7 +104,7 @@ func (p *play) do(t *testing.T, line string) {
 	}
 }
 
-// setNode takes one line about the node: "kubelet runs no", "enforce may no" ...
+// setNode applies one line about the node: "kubelet runs no", "enforce may no" ...
 func (p *play) setNode(t *testing.T, f []string) {
 	t.Helper()
 	switch f[0] + " " + f[1] {
@@ -121,7 +121,7 @@ func (p *play) setNode(t *testing.T, f []string) {
 	}
 }
 
-// setRules takes one line about the rules: "rules hold 0s" ...
+// setRules applies one line about the rules: "rules hold 0s" ...
 func (p *play) setRules(t *testing.T, f []string) {
 	t.Helper()
 	switch f[1] {
@@ -170,7 +170,7 @@ func factOf(t *testing.T, name string) policy.FactName {
 	return 0
 }
 
-// look takes one pass.
+// look runs one pass.
 func (p *play) look(t *testing.T) {
 	t.Helper()
 	look := policy.Look{At: p.Now, Node: p.Node}
@@ -209,7 +209,7 @@ func (p *play) look(t *testing.T) {
 	c := Case{Look: look, Memory: p.memory, Entries: p.entries, Breaker: p.breaker, Rules: p.Rules}
 	d := Decide(c)
 	if again := Decide(c); !reflect.DeepEqual(d, again) { //nolint:govet // deepequalerrors: both have the errors of one look
-		t.Errorf("the same case is decided otherwise the second time:\n%+v\n%+v", d, again)
+		t.Errorf("the second decision of the same case differs:\n%+v\n%+v", d, again)
 	}
 	p.memory = d.Memory
 	for v := range policy.At(d.Pods, policy.InPlace) {
@@ -242,7 +242,7 @@ func (d Ruling) nextAfter(p *play, outs []policy.Outcome) (time.Duration, bool) 
 	return d.Next(outs, policy.Listed(p.entries), p.Rules, p.Now)
 }
 
-// carryOut does what the loop does, in its order.
+// carryOut executes the plan in the order of the loop.
 func (p *play) carryOut(plan Plan) (outs []policy.Outcome) {
 	mounts := map[parsers.PodUID]policy.Fact{}
 	for _, e := range p.entries {
@@ -299,8 +299,8 @@ func (p *play) execute(b policy.Batch) (outs []policy.Outcome) {
 	return outs
 }
 
-// TestPlays runs the plays of testdata: each line is done and repeated, and what the
-// rules said and planned stands below it, indented.
+// TestPlays runs the plays of testdata: each line is applied and printed, followed by the indented verdicts and
+// plans.
 func TestPlays(t *testing.T) {
 	const file = "testdata/plays.txtar"
 	ar, err := txtar.ParseFile(file)
@@ -321,7 +321,7 @@ func TestPlays(t *testing.T) {
 			if *update {
 				f.Data = []byte(p.said.String())
 			} else if got := p.said.String(); got != string(f.Data) {
-				t.Errorf("the rules say\n%s\nwant\n%s", got, f.Data)
+				t.Errorf("got\n%s\nwant\n%s", got, f.Data)
 			}
 		})
 	}
@@ -332,7 +332,7 @@ func TestPlays(t *testing.T) {
 	}
 }
 
-// TestSameRuling: the same case gives the same ruling, whatever the order in which Go visits a map.
+// TestSameRuling checks that the same case gives the same ruling in any order of map iteration.
 func TestSameRuling(t *testing.T) {
 	s := testkit.DeadPod()
 	s.Pod.PodName = ""
@@ -355,11 +355,11 @@ func TestSameRuling(t *testing.T) {
 	c.Claims = []reported.Claim{{At: s.Now, Sighting: parsers.Sighting{UID: s.Pod.UID, PID: s.Node.KubeletID.PID, Whole: true}}}
 	want := Decide(c)
 	if want.Pods[0].PodName == "" || want.Memory.Log.Named[uidOf("100")] || !want.Memory.Log.Named[s.Pod.UID] {
-		t.Fatalf("the case shows nothing: %+v", want.Plan)
+		t.Fatalf("the case has no plan to compare: %+v", want.Plan)
 	}
 	for range 100 {
 		if got := Decide(c); !reflect.DeepEqual(got, want) { //nolint:govet // deepequalerrors: both have the errors of one look
-			t.Fatalf("the pod is %q, then %q", want.Pods[0].PodName, got.Pods[0].PodName)
+			t.Fatalf("the pod's name is %q, then %q", want.Pods[0].PodName, got.Pods[0].PodName)
 		}
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestNoHurry: what time alone does not end neither keeps a sweep from its end nor makes
-// the daemon look without a pause.
+// TestNoHurry checks that a state that time alone does not end neither delays the end of a sweep nor makes the daemon
+// look
+// continuously.
 func TestNoHurry(t *testing.T) {
 	rules := testkit.DeadPod().Rules
 	observe := rules
@@ -44,14 +45,14 @@ func TestNoHurry(t *testing.T) {
 	m.Ended([]policy.Outcome{{Action: policy.Action{Kind: policy.PutBack, Entry: "e"}, Result: policy.Refused}}, now)
 	refused := Ruling{Memory: m}
 	if next, _ := refused.Next(nil, []policy.EntryState{{Entry: "e", Phase: policy.PhasePutting}}, rules, now); next != retryStuck {
-		t.Errorf("what could not be put back is tried again in %s, want %s", next, retryStuck)
+		t.Errorf("the failed put-back is retried in %s, want %s", next, retryStuck)
 	}
 	looked.Look.At.Boot = rules.Confirm - time.Second
 	if next, pending := looked.Next(nil, parked, rules, now); !pending || next != 0 {
-		t.Errorf("a sweep ends where the confirm time ended during the pass: next in %s, pending %t", next, pending)
+		t.Errorf("confirm time over during the pass: next in %s, pending %t", next, pending)
 	}
 	now.Boot, looked.Look.At.Boot = time.Minute, time.Minute
 	if next, pending := looked.Next(nil, parked, rules, now); !pending || next != rules.Confirm-time.Minute {
-		t.Errorf("a sweep does not wait out confirm: next in %s, pending %t", next, pending)
+		t.Errorf("confirm time left: next in %s, pending %t", next, pending)
 	}
 }

@@ -26,7 +26,7 @@ func judge(s *testkit.Scene) policy.Judged {
 	return policy.Judged{Evidence: s.Pod, Verdict: policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)}
 }
 
-// onGate says what a case of testdata/gate.txtar comes to.
+// onGate returns the result of a case of testdata/gate.txtar.
 func onGate(t *testing.T, in string) string {
 	t.Helper()
 	p, g, breaker := newPlay(), pace{proven: true}, false
@@ -65,7 +65,7 @@ func onGate(t *testing.T, in string) string {
 	return b.String()
 }
 
-// TestGate: what stops everything stops the parking of a dead pod, and the clearing of a leaf.
+// TestGate checks that whatever stops all actions stops the parking of a dead pod and the clearing of a leaf.
 func TestGate(t *testing.T) {
 	const file = "testdata/gate.txtar"
 	ar, err := txtar.ParseFile(file)
@@ -80,7 +80,7 @@ func TestGate(t *testing.T) {
 			if *update {
 				f.Data = []byte(in + "=>\n" + got)
 			} else if got != want {
-				t.Errorf("the rules say\n%s\nwant\n%s", got, want)
+				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
 	}
@@ -91,8 +91,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestClearPlan: each leaf is an action of its own, a pod counts once, and its entry is not
-// that of a pod directory.
+// TestClearPlan checks that each leaf has an action and an entry of its own, and that its pod counts once against
+// --max-per-look.
 func TestClearPlan(t *testing.T) {
 	s := testkit.DeadPod()
 	s.Rules.MaxPerLook = 1
@@ -113,7 +113,7 @@ func TestClearPlan(t *testing.T) {
 	}
 }
 
-// TestRuntimeOnlyIsNeverParked: there is no directory to park, whatever the verdict.
+// TestRuntimeOnlyIsNeverParked checks that a pod without a directory is never parked, whatever its verdict.
 func TestRuntimeOnlyIsNeverParked(t *testing.T) {
 	s := testkit.DeadPod()
 	s.Pod.RuntimeOnly = true
@@ -122,9 +122,10 @@ func TestRuntimeOnlyIsNeverParked(t *testing.T) {
 	}
 }
 
-// TestHalfRemovedHoldsUpNobody: an entry whose removal was cut short was confirmed before. That something about it is not
-// known, for days maybe, keeps no other pod from going. One of which it is not known whether it was parked does.
-func TestHalfRemovedHoldsUpNobody(t *testing.T) {
+// TestHalfRemovedBlocksNoOther checks that a half-removed entry with an unknown fact keeps no other pod, perhaps for
+// days:
+// it was confirmed before. An entry of which the parking is uncertain does.
+func TestHalfRemovedBlocksNoOther(t *testing.T) {
 	for phase, want := range map[policy.Phase]int{policy.PhaseStripping: 1, policy.PhaseParked: 0, policy.PhaseParking: 0} {
 		p := newPlay()
 		p.do(t, "pods 1")
@@ -136,12 +137,12 @@ func TestHalfRemovedHoldsUpNobody(t *testing.T) {
 		memory := Memory{Holds: map[parsers.PodUID]policy.Hold{uidOf("1"): p.Hold}}
 		memory.Log = reported.Log{Kubelet: p.Node.KubeletID, BootID: p.Now.BootID, Named: map[parsers.PodUID]bool{uidOf("1"): true}}
 		look := policy.Look{At: p.Now, Node: p.Node, Pods: []policy.Evidence{*p.pods["1"]}, Parked: []policy.Evidence{half}}
-		if phase == policy.PhaseParking { // it is not due
+		if phase == policy.PhaseParking { // not due
 			look.Parked = nil
 		}
 		d := Decide(Case{Look: look, Memory: memory, Entries: entries, Rules: p.Rules})
 		if got := len(d.Plan.Moves); got != want {
-			t.Errorf("%s: %d pods are parked, want %d; verdict %+v", phase, got, want, d.Pods[0].Verdict)
+			t.Errorf("%s: %d parked pods, want %d; verdict %+v", phase, got, want, d.Pods[0].Verdict)
 		}
 	}
 }

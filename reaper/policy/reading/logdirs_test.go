@@ -7,21 +7,21 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestCertainName: only a name that somebody else than the pod's own directory says is certain.
+// TestCertainName checks that a name is certain only if another source than the pod's own directory has it.
 func TestCertainName(t *testing.T) {
 	for name, c := range map[string]struct {
 		e    policy.Evidence
-		told bool
+		sure bool
 		want bool
 	}{
-		"told":                     {policy.Evidence{Namespace: "shop", PodName: "web"}, true, true},
+		"from the runtime":         {policy.Evidence{Namespace: "shop", PodName: "web"}, true, true},
 		"of its etc-hosts":         {policy.Evidence{Namespace: "shop", PodName: "web"}, false, false},
 		"parked":                   {policy.Evidence{Namespace: "shop", PodName: "web", Entry: "u.1"}, false, true},
 		"no namespace":             {policy.Evidence{PodName: "web"}, true, false},
 		"parked without its name":  {policy.Evidence{Namespace: "shop", Entry: "u.1"}, false, false},
 		"parked without namespace": {policy.Evidence{PodName: "web", Entry: "u.1"}, false, false},
 	} {
-		if got := CertainName(&c.e, c.told); got != c.want {
+		if got := CertainName(&c.e, c.sure); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -31,19 +31,20 @@ func TestLogless(t *testing.T) {
 	l := PodLogs{Pods: map[parsers.PodUID]bool{"b": true}}
 	for want, running := range map[parsers.PodUID][]parsers.PodUID{"": {"b"}, "a": {"c", "b", "a"}} {
 		if got := l.Logless(running); got != want {
-			t.Errorf("of %v %q, want %q", running, got, want)
+			t.Errorf("running %v: %q, want %q", running, got, want)
 		}
 	}
 }
 
-// TestPodLogs: where a pod of the kubelet's runs and has no log directory, somebody removes them, and that another has none
-// says nothing; unless that one never ran.
+// TestPodLogs checks that if a running pod of the kubelet has no log directory, the missing directory of another pod
+// proves
+// nothing: some process removes them. A pod that never ran is no such sign.
 func TestPodLogs(t *testing.T) {
 	const ran, kept = parsers.PodUID("a"), parsers.PodUID("b")
 	logs := PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{kept: true}}
 	for name, c := range map[string]struct {
 		uid, logless parsers.PodUID
-		has          string // in the pod's directory, "" where that is not known
+		has          string // name in the pod's directory; "": unknown
 		want         policy.Truth
 	}{
 		"kept":                   {kept, "", "etc-hosts", policy.Yes},

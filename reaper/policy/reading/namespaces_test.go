@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestMayEnforce: who may not see a mount of the host's may not enforce.
+// TestMayEnforce checks that a process that might miss a mount of the host may not enforce.
 func TestMayEnforce(t *testing.T) {
 	const no, yes, unknown = policy.No, policy.Yes, policy.Unknown
 	mount := func(id int, point, peers string) Mount { return Mount{id, point, strings.Fields(peers)} }
@@ -36,7 +36,7 @@ func TestMayEnforce(t *testing.T) {
 		"one of two is no slave":      {Namespaces{Initial: true, Own: []Mount{pods, mount(42, "/q", "")}, First: host, Places: at(41, 42)}, no, "come to /q in"},
 		"a place is not known":        {Namespaces{Initial: true, Own: []Mount{root, pods}, First: host, PlacesErr: x}, unknown, "changed: x"},
 		"a place is not among them":   {Namespaces{Initial: true, Own: []Mount{root, pods}, First: host, Places: at(41, 43)}, unknown, "mount 43"},
-		"no place is told":            {Namespaces{Initial: true, Own: []Mount{root, pods}, First: host}, unknown, "no directory"},
+		"no directories":              {Namespaces{Initial: true, Own: []Mount{root, pods}, First: host}, unknown, "no directory"},
 		"the root of a container":     {Namespaces{Initial: true, Own: []Mount{mount(40, "/", ""), pods}, First: host, Places: at(41)}, yes, "a slave"},
 		"no root is seen":             {Namespaces{Initial: true, Own: []Mount{pods}, First: host, Places: at(41)}, yes, "a slave"},
 		"a peer":                      {Namespaces{Initial: true, Own: []Mount{mount(40, "/", "shared:1")}, First: host, Places: at(40)}, yes, "a slave"},

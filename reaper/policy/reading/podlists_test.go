@@ -15,7 +15,7 @@ const (
 	staticUID   = parsers.PodUID("4d145df0c0ffee00decafbad4d145df0")
 )
 
-// wholeKubelet is a list that is whole, and wholeAPI one that is whole and this node's.
+// wholeKubelet returns a complete list of the kubelet, and wholeAPI a complete one of this node.
 func wholeKubelet() KubeletList {
 	has := map[parsers.PodUID]bool{listedUID: true}
 	return KubeletList{
@@ -29,8 +29,9 @@ func wholeAPI() APIList {
 	return APIList{PodList: PodList{Origin: "server", Pods: has, Listed: 5}, Own: has, Node: "n"}
 }
 
-// TestKubeletListWhole: each doubt keeps a pod that the list has not, and without it the pod
-// would go.
+// TestKubeletListWhole checks that each doubt about the list keeps a pod that it omits. Without the doubt the pod
+// would be
+// released.
 func TestKubeletListWhole(t *testing.T) {
 	cleaned := int64(0)
 	for doubt, change := range map[string]func(*KubeletList){
@@ -46,7 +47,7 @@ func TestKubeletListWhole(t *testing.T) {
 		l := PodLists{Kubelet: wholeKubelet(), API: APIList{PodList: PodList{Silent: "not asked"}}}
 		change(&l.Kubelet)
 		if f := l.Released(unlistedUID); f.Truth != policy.Unknown {
-			t.Errorf("%q: a list that nobody weighed gives %+v", doubt, f)
+			t.Errorf("%q: a list before Weigh gives %+v", doubt, f)
 		}
 		l.Kubelet.Weigh()
 		want := policy.Unknown
@@ -57,16 +58,16 @@ func TestKubeletListWhole(t *testing.T) {
 			t.Errorf("%q: %+v, want %s", doubt, f, want)
 		}
 		if f := l.Released(listedUID); f.Truth != policy.No {
-			t.Errorf("%q: a pod that is listed: %+v", doubt, f)
+			t.Errorf("%q: listed pod: %+v", doubt, f)
 		}
-		l.Kubelet.Whole = true // the guard off
+		l.Kubelet.Whole = true // disable the guard
 		if f := l.Released(unlistedUID); f.Truth != policy.Yes {
 			t.Errorf("%q: without the doubt %+v", doubt, f)
 		}
 	}
 }
 
-// TestAPIListWhole: a list lets a pod go where it has one that lives here.
+// TestAPIListWhole checks that a list releases a pod only if it contains one that lives on this node.
 func TestAPIListWhole(t *testing.T) {
 	here := func(uid parsers.PodUID) bool { return uid == listedUID }
 	for name, c := range map[string]struct {
@@ -88,7 +89,7 @@ func TestAPIListWhole(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", name, f, c.gone)
 		}
 		if f := l.Released(staticUID); f.Truth != c.static {
-			t.Errorf("%s: a static pod: %+v, want %s", name, f, c.static)
+			t.Errorf("%s: static pod: %+v, want %s", name, f, c.static)
 		}
 	}
 }
@@ -131,7 +132,7 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// TestOneListed: what a list says has the noun that goes with its number.
+// TestOneListed checks singular and plural in the details.
 func TestOneListed(t *testing.T) {
 	k, a := wholeKubelet(), wholeAPI()
 	for n, want := range map[int]string{0: "0 pods", 1: "1 pod", 2: "2 pods"} {
@@ -149,8 +150,9 @@ func TestOneListed(t *testing.T) {
 	}
 }
 
-// TestPodsAPI: what the kubelet lists at its socket keeps its pod. A list that looks complete lets the others go where the gauge shows
-// that the kubelet has taken in its pods; without the gauge it is only said to omit them.
+// TestPodsAPI checks that a pod that the kubelet's socket lists is kept. A list that looks complete releases the
+// others
+// only if the gauge shows that the kubelet has received its pods. Without the gauge their absence is only recorded.
 func TestPodsAPI(t *testing.T) {
 	own := PodsAPI{Origin: "socket", Pods: map[parsers.PodUID]bool{listedUID: true}, Listed: 1}
 	for name, c := range map[string]struct {
@@ -167,7 +169,7 @@ func TestPodsAPI(t *testing.T) {
 		"unreadable manifest": {func(l *PodLists) { l.ManifestDoubt = "cannot be read" }, policy.Unknown, policy.Unknown},
 	} {
 		l := PodLists{Kubelet: wholeKubelet(), API: APIList{PodList: PodList{Silent: "not asked"}}}
-		l.Kubelet.FromAPI, l.Kubelet.Own = 0, own // /pods alone is not known to be whole
+		l.Kubelet.FromAPI, l.Kubelet.Own = 0, own // /pods alone is not known to be complete
 		c.change(&l)
 		l.Kubelet.Weigh()
 		for _, uid := range []parsers.PodUID{unlistedUID, staticUID} {
@@ -182,11 +184,11 @@ func TestPodsAPI(t *testing.T) {
 	l.Kubelet.Weigh()
 	f, r := l.Kubelet.Fact(unlistedUID), l.Released(unlistedUID)
 	if f.Truth != policy.Yes || f.Origin != "socket" || r.Truth != policy.No || l.Unwanted(unlistedUID) != "" {
-		t.Errorf("a pod that only the socket lists: %+v, released %+v", f, r)
+		t.Errorf("pod on the socket's list only: %+v, released %+v", f, r)
 	}
 	l.Kubelet.Own = own
 	l.Kubelet.Pods = map[parsers.PodUID]bool{unlistedUID: true}
 	if f := l.Unlisted(unlistedUID); f.Truth == policy.Yes {
-		t.Errorf("a pod that another list has: %+v", f)
+		t.Errorf("pod on another list: %+v", f)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestSettingsAgree: a kubelet that says otherwise, or may, is never agreed with.
+// TestSettingsAgree checks that a kubelet with other settings, or possibly other ones, never counts as agreeing.
 func TestSettingsAgree(t *testing.T) {
 	const no, yes, unknown = policy.No, policy.Yes, policy.Unknown
 	found, set := Settings{RootDir: "/a"}, Settings{RootDir: "/a", RootDirSet: true}
 	named := Settings{RootDir: "/a", Endpoint: "unix:///s"}
-	told := func(e Endpoint) []Kubelet { return []Kubelet{{Words: "a", PID: 42, Endpoint: e}} }
+	with := func(e Endpoint) []Kubelet { return []Kubelet{{Words: "a", PID: 42, Endpoint: e}} }
 	a, b, c := Kubelet{Words: "a", PID: 42}, Kubelet{Words: "b", PID: 43}, Kubelet{Words: "c", PID: 44}
 	for name, c := range map[string]struct {
 		s            Settings
@@ -35,13 +35,13 @@ func TestSettingsAgree(t *testing.T) {
 		"two came":                 {found, nil, []Kubelet{b, c}, nil, no, "several kubelets run", false},
 		"a doubt":                  {found, []Kubelet{a}, nil, errors.New("x"), unknown, "root directory: x; set --root-dir", false},
 		"a doubt, set":             {set, []Kubelet{a}, nil, errors.New("x"), unknown, "agrees with --root-dir /a: x", false},
-		"an endpoint, told none":   {named, []Kubelet{a}, nil, nil, yes, "", false},
-		"the same endpoint":        {named, told(Endpoint{Told: "s", Same: true}), nil, nil, yes, "", false},
-		"another endpoint":         {named, told(Endpoint{Told: "t"}), nil, nil, no, "the kubelet (PID 42) uses t", false},
-		"an endpoint in no file":   {named, told(Endpoint{Err: errors.New("x")}), nil, nil, unknown, "x; put that right", false},
-		"an endpoint not reached":  {named, told(Endpoint{Told: "t", Err: errors.New("x")}), nil, nil, unknown, "t: x", false},
-		"no endpoint was named":    {found, told(Endpoint{Told: "t"}), nil, nil, yes, "", false},
-		"one of two is told other": {named, append(told(Endpoint{Told: "s", Same: true}), told(Endpoint{Told: "t"})...), nil, nil, no, "uses t", false},
+		"kubelet without endpoint": {named, []Kubelet{a}, nil, nil, yes, "", false},
+		"the same endpoint":        {named, with(Endpoint{Told: "s", Same: true}), nil, nil, yes, "", false},
+		"another endpoint":         {named, with(Endpoint{Told: "t"}), nil, nil, no, "the kubelet (PID 42) uses t", false},
+		"an endpoint in no file":   {named, with(Endpoint{Err: errors.New("x")}), nil, nil, unknown, "x; put that right", false},
+		"an endpoint not reached":  {named, with(Endpoint{Told: "t", Err: errors.New("x")}), nil, nil, unknown, "t: x", false},
+		"endpoint was found":       {found, with(Endpoint{Told: "t"}), nil, nil, yes, "", false},
+		"one of two uses another":  {named, append(with(Endpoint{Told: "s", Same: true}), with(Endpoint{Told: "t"})...), nil, nil, no, "uses t", false},
 	} {
 		f := c.s.Agree("/proc", c.ours, c.others, c.doubt)
 		if f.Truth != c.want || !strings.Contains(f.Detail, c.words) || f.Detail == "" || f.Origin == "" {

@@ -6,7 +6,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestLife: each use of the signs of life asks for others, and none for what was not told.
+// TestLife checks which signs of life let a look pass over a pod, and which count as a sign in general or on this
+// node.
 func TestLife(t *testing.T) {
 	for name, c := range map[string]struct {
 		life            Life
@@ -22,10 +23,10 @@ func TestLife(t *testing.T) {
 		"it runs elsewhere":     {Life{Ready: true, Sandbox: true}, true, true, false},
 	} {
 		if got := c.life.PassOver(false, false) != ""; got != c.over {
-			t.Errorf("%s: passed over %v", name, got)
+			t.Errorf("%s: passed over: %v", name, got)
 		}
 		if c.life.PassOver(true, false) != "" || c.life.PassOver(false, true) != "" {
-			t.Errorf("%s: passed over though it was asked for, or is parked", name)
+			t.Errorf("%s: passed over, but selected or parked", name)
 		}
 		if c.life.Any() != c.any || c.life.Here() != c.here {
 			t.Errorf("%s: any %v, here %v", name, c.life.Any(), c.life.Here())
@@ -33,7 +34,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestMounted: a mount that was met counts whatever mountinfo says, and none that was met changes nothing.
+// TestMounted checks that a mount found by any walk counts whatever mountinfo shows, and that finding none proves
+// nothing.
 func TestMounted(t *testing.T) {
 	const no, yes, unknown = policy.No, policy.Yes, policy.Unknown
 	for _, c := range []struct {

@@ -8,8 +8,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestStaged: what is staged of a dead pod keeps it, unless a living pod has it mounted; and what is
-// not known keeps it, too.
+// TestStaged checks that a staged volume keeps its dead pod unless a living pod has it mounted, and that an unknown
+// keeps
+// it, too.
 func TestStaged(t *testing.T) {
 	v, other := CSIVolume{Driver: "d", Handle: "h"}, CSIVolume{Driver: "d", Handle: "i"}
 	mount := StagedMount{Path: "csi/p", Shown: "csi/p", Volume: v, What: "staged: at csi/p"}
@@ -53,7 +54,7 @@ func TestStaged(t *testing.T) {
 		if f.Truth != c.want || !strings.Contains(f.Detail, c.words) || f.Origin != "/plugins" || f.Truth != no && f.Detail == "" {
 			t.Errorf("%s: %+v, want %s with %q", name, f, c.want, c.words)
 		}
-		// Whatever more is not known lets nothing go.
+		// A further unknown releases nothing.
 		for doubt, change := range map[string]func(o *PodVolumes, u *VolumeUsers){
 			"err":      func(o *PodVolumes, _ *VolumeUsers) { o.Err = errors.New("y") },
 			"unlisted": func(o *PodVolumes, _ *VolumeUsers) { o.Listed = false },
@@ -71,19 +72,20 @@ func TestStaged(t *testing.T) {
 	}
 }
 
-// TestHolds: a staged volume is a living pod's that has it mounted; whatever is less than that
-// leaves it the dead pod's.
+// TestHolds checks that a staged volume belongs to a living pod only if that pod has it mounted. Otherwise it remains
+// the
+// dead pod's.
 func TestHolds(t *testing.T) {
 	v := CSIVolume{Driver: "d", Handle: "h"}
 	user := VolumeUser{UID: "successor", Volume: v, Lives: true, Mounted: true}
 	if !user.KeepsStaged("orphan", v) {
-		t.Error("the successor does not hold its volume")
+		t.Error("the successor does not keep its volume")
 	}
 	for name, change := range map[string]func(u *VolumeUser){
 		"another handle":        func(u *VolumeUser) { u.Volume.Handle = "i" },
 		"another driver":        func(u *VolumeUser) { u.Volume.Driver = "e" },
 		"the orphan itself":     func(u *VolumeUser) { u.UID = "orphan" },
-		"nobody":                func(u *VolumeUser) { u.UID = "" },
+		"no pod":                func(u *VolumeUser) { u.UID = "" },
 		"dead":                  func(u *VolumeUser) { u.Lives = false },
 		"without its own mount": func(u *VolumeUser) { u.Mounted = false },
 	} {
@@ -94,7 +96,7 @@ func TestHolds(t *testing.T) {
 	}
 	for _, none := range []CSIVolume{{}, {Driver: "d"}, {Handle: "h"}} {
 		if (VolumeUser{UID: "successor", Volume: none, Lives: true, Mounted: true}).KeepsStaged("orphan", none) {
-			t.Errorf("%+v is kept staged", none)
+			t.Errorf("%+v keeps the volume staged", none)
 		}
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestHeardBounds: however many lines with however long names come, what is kept of them is
-// bounded, and each pod that they name is known to be held.
+// TestHeardBounds checks that the log's size in memory and on disk is bounded, however many lines and long names
+// arrive,
+// and that each pod in them counts as held.
 func TestHeardBounds(t *testing.T) {
 	s := testkit.DeadPod()
 	var h Log
@@ -29,11 +30,11 @@ func TestHeardBounds(t *testing.T) {
 		h.Add(claims, s.Node, s.Now)
 	}
 	if size := h.bytes; size > mostTeardownBytes+pods*256 {
-		t.Errorf("%d bytes are kept", size)
+		t.Errorf("%d bytes in memory", size)
 	}
 	text, err := json.Marshal(h)
 	if err != nil || len(text) > 16<<20 {
-		t.Errorf("%d bytes are saved, %v", len(text), err)
+		t.Errorf("%d bytes on disk, %v", len(text), err)
 	}
 	for n := range pods {
 		e := policy.Evidence{UID: uid(n)}

@@ -13,7 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestClaimsFlood: forged lines can neither fill the memory nor displace the kubelet's own.
+// TestClaimsFlood checks that forged lines neither fill the memory nor displace the kubelet's own lines.
 func TestClaimsFlood(t *testing.T) {
 	for name, forged := range map[string]parsers.Sighting{
 		"a file's lines":         {Whole: true},
@@ -39,18 +39,19 @@ func TestClaimsFlood(t *testing.T) {
 			t.Errorf("%s: %d claims with %d bytes, the kubelet's own among them: %t", name, len(claims), bytes, found)
 		}
 		if !reflect.DeepEqual(g, Claims{}) {
-			t.Errorf("%s: something is left", name)
+			t.Errorf("%s: claims remain after Take", name)
 		}
 		g.Add(own)
 		g.Add(own)
 		if g.rooms[1] != (room{1, own.Size()}) {
-			t.Errorf("%s: a claim that is repeated counts again: %+v", name, g.rooms)
+			t.Errorf("%s: a repeated claim counts again: %+v", name, g.rooms)
 		}
 	}
 }
 
-// TestClaimsLast: the last claim of each key counts, in whatever order the claims were read, and a hint does not replace evidence. What is
-// taken is the same for every order, and so are the lines that it counts.
+// TestClaimsLast checks that the last claim of each key counts, that a hint does not replace evidence, and that
+// claims and
+// line counts are the same in every order of reading.
 func TestClaimsLast(t *testing.T) {
 	s := testkit.DeadPod()
 	line := func(ago time.Duration, change func(*parsers.Sighting)) Claim {
@@ -89,15 +90,16 @@ func TestClaimsLast(t *testing.T) {
 	}
 }
 
-// TestClaimsDropped: where a flood has the kubelet's tear-down errors dropped, it is not known whether a pod is held, until the kubelet has
-// repeated those that still count. A flood by other ways than that of the kubelet's own lines changes nothing.
+// TestClaimsDropped checks that whether a pod is held is unknown after a flood has displaced the kubelet's tear-down
+// errors,
+// until the kubelet has had time to repeat them. A flood by other ways than the kubelet's own changes nothing.
 func TestClaimsDropped(t *testing.T) {
 	const other = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
 	for name, tc := range map[string]struct {
 		report  parsers.Report
-		trusted bool // the flood
+		trusted bool // the flood comes by journald's fields
 		whole   bool
-		own     bool // the kubelet's own lines come by journald's fields
+		own     bool // the kubelet's own lines do
 		want    policy.Truth
 	}{
 		"errors in a file":                                   {parsers.ReportTeardown, false, true, false, policy.Unknown},
@@ -130,7 +132,7 @@ func TestClaimsDropped(t *testing.T) {
 		g.Add(Claim{At: s.Now, Sighting: parsers.Sighting{
 			UID: testkit.PodUID, Report: tc.report, Whole: tc.whole, Trusted: tc.trusted, PID: s.Node.KubeletID.PID,
 		}})
-		again := g.Take() // of a look that failed
+		again := g.Take() // of a failed look
 		for _, c := range again {
 			g.Add(c)
 		}
@@ -144,7 +146,8 @@ func TestClaimsDropped(t *testing.T) {
 	}
 }
 
-// TestDroppedAt: errors that were left out of what is read back in the journal leave it unknown whether a pod is held.
+// TestDroppedAt checks that errors that were omitted when the journal was read back leave it unknown whether a pod is
+// held.
 func TestDroppedAt(t *testing.T) {
 	s := testkit.DeadPod()
 	var h Log

@@ -11,8 +11,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestEvident: whose word a line is. Anyone may write to syslog, and a kubelet's PID may have
-// been another process's, or an earlier kubelet's, before.
+// TestEvident checks which lines count as the kubelet's. Any process may write to syslog, and a kubelet's PID may
+// earlier
+// have been that of another process or kubelet.
 func TestEvident(t *testing.T) {
 	s := testkit.DeadPod()
 	k := s.Node.KubeletID
@@ -57,11 +58,11 @@ func TestEvident(t *testing.T) {
 		}
 	}
 	if line(func(*Claim) {}).Evident(policy.KubeletID{}, policy.LogText, s.Now) {
-		t.Error("a claim is evident although no kubelet is known")
+		t.Error("a claim is evident without a known kubelet")
 	}
 }
 
-// TestHeard: what one kubelet said is forgotten with it, and what it holds is no orphan.
+// TestHeard checks that the lines of one kubelet are forgotten with it, and that a pod that it holds is no orphan.
 func TestHeard(t *testing.T) {
 	s := testkit.DeadPod()
 	var h Log
@@ -79,7 +80,7 @@ func TestHeard(t *testing.T) {
 		t.Helper()
 		f := tell()
 		if f[policy.FactNamed].Truth != named || f[policy.FactAnyNamed].Truth != anyNamed || f[policy.FactTeardown].Truth != teardown {
-			t.Errorf("%s: named %s, any named %s, teardown %s", step, f[policy.FactNamed].Truth, f[policy.FactAnyNamed].Truth, f[policy.FactTeardown].Truth)
+			t.Errorf("%s: reported %s, any reported %s, teardown %s", step, f[policy.FactNamed].Truth, f[policy.FactAnyNamed].Truth, f[policy.FactTeardown].Truth)
 		}
 	}
 	want("nothing was ever learnt", policy.Unknown, policy.Unknown, policy.Unknown)
@@ -109,8 +110,9 @@ func TestHeard(t *testing.T) {
 	want("it is not known which runs", policy.Unknown, policy.Unknown, policy.Unknown)
 }
 
-// TestNeverHeard: a pod that a whole list lets go is kept while the log may not be read at all: its
-// volume manager may work in the directory. What has no directory it cannot work in.
+// TestNeverHeard checks that a pod released by a complete list is kept if the log may be unreadable: the kubelet's
+// volume
+// manager may work in its directory. A pod without a directory has no such risk.
 func TestNeverHeard(t *testing.T) {
 	s := testkit.DeadPod()
 	s.Pod.Facts[policy.FactReleased].Truth = policy.Yes
@@ -121,21 +123,21 @@ func TestNeverHeard(t *testing.T) {
 	}
 	h.Add(nil, s.Node, s.Now)
 	if v := judged(s.Pod); v.Decision != policy.Keep || !v.For(policy.ReasonKubeletUnknown) || !strings.Contains(v.Why[0].Detail, "--log-source") {
-		t.Errorf("nothing was heard: %s %v", v.Decision, v.Why)
+		t.Errorf("no line was read: %s %v", v.Decision, v.Why)
 	}
 	only := s.Pod
 	only.RuntimeOnly = true
 	if v := judged(only); v.For(policy.ReasonKubeletUnknown) {
-		t.Errorf("only the runtime has it: %s %v", v.Decision, v.Why)
+		t.Errorf("pod of the runtime only: %s %v", v.Decision, v.Why)
 	}
 	h.Add([]Claim{{At: s.Now, Sighting: parsers.Sighting{UID: "other", Report: parsers.ReportOther, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
 	if v := judged(s.Pod); v.Decision != policy.Reap {
-		t.Errorf("the guard is off once the kubelet is heard: %s %v", v.Decision, v.Why)
+		t.Errorf("after a line of the kubelet: %s %v", v.Decision, v.Why)
 	}
 }
 
-// TestHeardBounded: forged lines of a file cannot make it grow without end, nor push out
-// that the kubelet has named some orphan.
+// TestHeardBounded checks that forged lines in a file neither grow the log without end nor displace the fact that the
+// kubelet has reported some orphan.
 func TestHeardBounded(t *testing.T) {
 	s := testkit.DeadPod()
 	var h Log
@@ -146,18 +148,17 @@ func TestHeardBounded(t *testing.T) {
 		}
 	}
 	if len(h.Named) != mostPods || len(h.Teardowns) != mostPods {
-		t.Errorf("%d named, %d held", len(h.Named), len(h.Teardowns))
+		t.Errorf("%d reported, %d held", len(h.Named), len(h.Teardowns))
 	}
 	e := policy.Evidence{UID: testkit.PodUID}
 	if h.Complete(&e, s.Node, s.Now); e.Facts[policy.FactTeardown].Truth != policy.Unknown || e.Facts[policy.FactAnyNamed].Truth != policy.Yes {
-		t.Errorf("of a pod beyond the bound: teardown %s, any named %s", e.Facts[policy.FactTeardown].Truth, e.Facts[policy.FactAnyNamed].Truth)
+		t.Errorf("pod beyond the bound: teardown %s, any reported %s", e.Facts[policy.FactTeardown].Truth, e.Facts[policy.FactAnyNamed].Truth)
 	}
 }
 
-// TestHeardOver: a volume that the kubelet has not mentioned for long, while it spoke of
-// others, is no longer held. Without that a backlog that a restarted kubelet found is taken
-// one pod at a time, each after a hold of its own. A kubelet that says nothing at all has
-// finished nothing.
+// TestHeardOver checks that a volume is no longer held if the kubelet has not reported it for long while it reported
+// others. Otherwise a backlog found by a restarted kubelet is removed pod by pod, each after a hold of its own. A
+// kubelet that reports nothing has finished nothing.
 func TestHeardOver(t *testing.T) {
 	const other = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
 	minutes := func(from, to int) (all []time.Duration) {
@@ -167,8 +168,8 @@ func TestHeardOver(t *testing.T) {
 		return all
 	}
 	for name, tc := range map[string]struct {
-		ago    time.Duration   // the word on this pod
-		others []time.Duration // the words on another
+		ago    time.Duration   // the last line about this pod
+		others []time.Duration // the lines about another pod
 		want   policy.Truth
 	}{
 		"just now":                           {time.Second, minutes(0, 0), policy.Yes},
@@ -180,20 +181,20 @@ func TestHeardOver(t *testing.T) {
 	} {
 		s := testkit.DeadPod()
 		var h Log
-		say := func(uid parsers.PodUID, r parsers.Report, ago time.Duration) {
+		report := func(uid parsers.PodUID, r parsers.Report, ago time.Duration) {
 			h.Add([]Claim{{At: s.Ago(ago), Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
 		}
-		say(testkit.PodUID, parsers.ReportTeardown, tc.ago)
+		report(testkit.PodUID, parsers.ReportTeardown, tc.ago)
 		for _, ago := range tc.others {
-			say(other, parsers.ReportOther, ago)
+			report(other, parsers.ReportOther, ago)
 		}
 		h.Complete(&s.Pod, s.Node, s.Now)
 		if got := s.Pod.Facts[policy.FactTeardown].Truth; got != tc.want {
 			t.Errorf("%s: held %s, want %s", name, got, tc.want)
 		}
-		say(testkit.PodUID, parsers.ReportTeardown, 0)
+		report(testkit.PodUID, parsers.ReportTeardown, 0)
 		if h.Complete(&s.Pod, s.Node, s.Now); s.Pod.Facts[policy.FactTeardown].Truth != policy.Yes {
-			t.Errorf("%s: it tries again, and held is %s", name, s.Pod.Facts[policy.FactTeardown].Truth)
+			t.Errorf("%s: held is %s after a retry", name, s.Pod.Facts[policy.FactTeardown].Truth)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 var rules = policy.Rules{Confirm: 5 * time.Minute}
 
-// at is a moment of the tests, so long after the first.
+// at returns the instant at that time after the first.
 func at(after time.Duration) policy.Instant {
 	const boot = 10 * time.Hour
 	return policy.Instant{Wall: time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC).Add(after), BootID: "b", Boot: boot + after}
@@ -22,7 +22,7 @@ func uid(i int) parsers.PodUID {
 	return parsers.PodUID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i))
 }
 
-// lines are some lines about a pod, the last of them written then.
+// lines returns a claim of n lines about pod i, the last of them at that time.
 func lines(i, n int, when time.Duration, report parsers.Report) Claim {
 	return Claim{Sighting: parsers.Sighting{UID: uid(i), Report: report}, At: at(when), Lines: n, Bytes: 300 * n}
 }
@@ -42,12 +42,13 @@ func due(t *testing.T, m *Messages, after time.Duration) []policy.Record {
 	return records
 }
 
-// TestQuiet: the kubelet repeats itself, the directory goes, and once it has been silent for long
-// enough one record says when that began and after how many lines. No second one does.
+// TestQuiet checks that once the kubelet has stopped repeating its line about a removed directory, one record has the
+// time
+// of the last line and their number, and that no second record follows.
 func TestQuiet(t *testing.T) {
 	for name, c := range map[string]struct {
 		report parsers.Report
-		more   time.Duration // when one more line comes, 0: none does
+		more   time.Duration // time of one more line; 0: none
 		want   time.Duration
 	}{
 		"a report":                   {parsers.ReportNotADirectory, 0, 15 * time.Minute},
@@ -58,7 +59,7 @@ func TestQuiet(t *testing.T) {
 		m.Count(lines(1, 100, time.Minute, c.report), lines(1, 200, 2*time.Minute, c.report))
 		m.Update(here(1), at(3*time.Minute))
 		if recs := due(t, &m, 9*time.Minute); recs != nil {
-			t.Fatalf("%s: the directory is there, and %+v", name, recs)
+			t.Fatalf("%s: records while the directory exists: %+v", name, recs)
 		}
 		m.Moved(uid(1), true, at(10*time.Minute))
 		last := at(2 * time.Minute).Wall
@@ -68,7 +69,7 @@ func TestQuiet(t *testing.T) {
 		}
 		m.Update(nil, at(12*time.Minute))
 		if recs := due(t, &m, c.want-time.Second); recs != nil {
-			t.Errorf("%s: told too soon: %+v", name, recs)
+			t.Errorf("%s: recorded too soon: %+v", name, recs)
 		}
 		recs := due(t, &m, c.want)
 		if len(recs) != 1 {
@@ -82,7 +83,7 @@ func TestQuiet(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 		if recs := due(t, &m, time.Hour); recs != nil || len(m.Pods) != 0 {
-			t.Errorf("%s: told twice: %+v", name, recs)
+			t.Errorf("%s: recorded twice: %+v", name, recs)
 		}
 		if len(m.Days) != 1 || m.Days[0] != (Day{"2026-03-01", last, 1, want, 300 * want}) {
 			t.Errorf("%s: %+v", name, m.Days)
@@ -90,8 +91,9 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestQuietFloor: with a short confirm time the silence is still longer than the kubelet's own, and of
-// a volume longer than its longest time between two tries.
+// TestQuietFloor checks that even with a short confirm time the silence must exceed the kubelet's period, and for a
+// volume
+// its longest time between two tries.
 func TestQuietFloor(t *testing.T) {
 	for report, want := range map[parsers.Report]time.Duration{parsers.ReportOther: 10 * time.Second, parsers.ReportTeardown: 5 * time.Minute} {
 		var m Messages
@@ -104,17 +106,18 @@ func TestQuietFloor(t *testing.T) {
 	}
 }
 
-// TestQuietTogether: what stops together is told together, and what stops soon after that waits for
-// a minute: nobody buys more records than one a minute.
+// TestQuietTogether checks that pods that the kubelet stops reporting together share a record, and that there is at
+// most
+// one record a minute, whatever lines arrive.
 func TestQuietTogether(t *testing.T) {
 	var m Messages
 	for i := range 40 {
 		m.Count(lines(i, 50, time.Duration(i)*time.Second, parsers.ReportOther))
 	}
-	m.Update(nil, at(time.Minute)) // who took them does not matter: the kubelet named them
+	m.Update(nil, at(time.Minute)) // any process may have removed them
 	m.Count(lines(40, 7, 2*time.Minute, parsers.ReportOther))
 	m.Update(nil, at(2*time.Minute))
-	m.Update(here(39), at(3*time.Minute)) // it is back
+	m.Update(here(39), at(3*time.Minute)) // one pod is back
 	recs := due(t, &m, 6*time.Minute+time.Second)
 	if len(recs) != 1 || recs[0].PodCount != 39 || recs[0].Lines != 39*50 || recs[0].UID != "" || len(recs[0].Pods) != mostNamed {
 		t.Fatalf("%+v", recs)
@@ -131,8 +134,9 @@ func TestQuietTogether(t *testing.T) {
 	}
 }
 
-// TestQuietNoNews: volumes that were torn down after all, as those of any pod that ends, are no news,
-// unless something of the pod was taken for them.
+// TestQuietNoNews checks that volumes that were torn down after all, as those of any ended pod, are not recorded,
+// unless
+// something of the pod was removed for them.
 func TestQuietNoNews(t *testing.T) {
 	var m Messages
 	m.Count(lines(1, 3, 0, parsers.ReportTeardown), lines(2, 3, 0, parsers.ReportTeardown))
@@ -144,7 +148,7 @@ func TestQuietNoNews(t *testing.T) {
 	}
 }
 
-// TestQuietBounds: what is remembered has a bound, and so has the table by days.
+// TestQuietBounds checks that the number of pods and the table of days are bounded.
 func TestQuietBounds(t *testing.T) {
 	var m Messages
 	for i := range mostCounted + 10 {
@@ -165,8 +169,8 @@ func TestQuietBounds(t *testing.T) {
 	}
 }
 
-// TestQuietInsists: a kubelet that goes on naming a pod whose directory is gone is told of once. It may
-// be another one, with another root directory.
+// TestQuietInsists checks that a kubelet that still reports a pod whose directory is gone is recorded once. It may be
+// another kubelet with another root directory.
 func TestQuietInsists(t *testing.T) {
 	var m Messages
 	m.Count(lines(1, 5, 0, parsers.ReportOther))
@@ -185,12 +189,12 @@ func TestQuietInsists(t *testing.T) {
 		t.Errorf("%+v", recs)
 	}
 	if recs := due(t, &m, time.Hour); recs != nil || m.Days != nil {
-		t.Errorf("told twice, or counted as quiet: %+v, %+v", recs, m.Days)
+		t.Errorf("recorded twice, or counted as quiet: %+v, %+v", recs, m.Days)
 	}
 }
 
-// TestQuietRestart: what is saved goes on counting where it was, a line that is read again does not
-// count again, and a reboot begins the silence anew.
+// TestQuietRestart checks that saved counts continue, that a line that is read again is not counted again, and that a
+// reboot restarts the silence.
 func TestQuietRestart(t *testing.T) {
 	var was, m Messages
 	was.Count(lines(1, 5, time.Minute, parsers.ReportOther))
@@ -217,8 +221,9 @@ func TestQuietRestart(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: the wall clock is set back by an hour, and the kubelet goes on. Its message has not
-// stopped, and after a while that is told.
+// TestClockSetBack checks that a kubelet that still reports after the wall clock was set back by an hour does not
+// count as
+// quiet, and that this is recorded after a while.
 func TestClockSetBack(t *testing.T) {
 	var m Messages
 	m.Count(lines(1, 10, time.Minute, parsers.ReportNotADirectory))
@@ -239,5 +244,5 @@ func TestClockSetBack(t *testing.T) {
 			return
 		}
 	}
-	t.Error("nobody is told that the kubelet goes on")
+	t.Error("no record that the kubelet still reports the pod")
 }

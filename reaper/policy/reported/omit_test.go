@@ -9,8 +9,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestUnlisted: a pod that the kubelet's list at its socket omits is let go once the kubelet that runs has named any orphan, and
-// not before: until then it may still take in pods that live.
+// TestUnlisted checks that a pod that the kubelet's socket omits is released only after the running kubelet has
+// reported any
+// orphan: until then it may still receive pods that live.
 func TestUnlisted(t *testing.T) {
 	const other = parsers.PodUID("0badf00d-0002-4aaa-8bbb-cccc00000002")
 	for name, c := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// inFiles is a pod that is dead but for the state files that name it, written so long ago.
+// inFiles is a pod that is dead except that state files list it, written that long ago.
 func inFiles(written time.Duration, files ...string) *testkit.Scene {
 	s := testkit.DeadPod()
 	s.Pod.Facts.Set(policy.FactKubeletFile, policy.Yes, "/var/lib/kubelet", "the kubelet's file names it")
@@ -21,15 +21,16 @@ func inFiles(written time.Duration, files ...string) *testkit.Scene {
 	return s
 }
 
-// namedAgo is what the kubelet that runs said of the pod, so long ago.
+// namedAgo is the log with the running kubelet's report of the pod that long ago.
 func namedAgo(s *testkit.Scene, ago time.Duration) *Log {
 	var h Log
 	h.Add([]Claim{{At: s.Ago(ago), Sighting: parsers.Sighting{UID: testkit.PodUID, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
 	return &h
 }
 
-// TestStaleStateFile: a file that the kubelet writes only when it takes in another pod names
-// one that it has let go; until the kubelet that runs has named the pod since, the pod waits for that.
+// TestStaleStateFile checks that a state file that the kubelet rewrites only for new pods keeps a released pod only
+// until the
+// running kubelet has reported the pod since the file was written.
 func TestStaleStateFile(t *testing.T) {
 	const hour = time.Hour
 	tests := []struct {
@@ -61,7 +62,7 @@ func TestStaleStateFile(t *testing.T) {
 		{name: "another file could not be read", written: hour, named: time.Minute, want: policy.Keep},
 		{
 			name: "the clock was set forward after it was written", written: hour, files: []string{"allocated_pods_state"}, named: 10 * time.Minute,
-			change: func(_ *testkit.Scene, h *Log) { // named at 11:50, written at 11:55, then an hour on
+			change: func(_ *testkit.Scene, h *Log) { // reported at 11:50, written at 11:55, then the clock is set an hour forward
 				at := h.NamedAt[testkit.PodUID]
 				at.Wall = at.Wall.Add(-2 * hour)
 				h.NamedAt[testkit.PodUID] = at
@@ -69,7 +70,7 @@ func TestStaleStateFile(t *testing.T) {
 		},
 		{
 			name: "the clock was set back after it was named", written: time.Minute, files: []string{"allocated_pods_state"}, named: 10 * time.Minute,
-			change: func(_ *testkit.Scene, h *Log) { // named at 12:50, then an hour back, written at 11:59
+			change: func(_ *testkit.Scene, h *Log) { // reported at 12:50, then the clock is set an hour back, written at 11:59
 				at := h.NamedAt[testkit.PodUID]
 				at.Wall = at.Wall.Add(hour)
 				h.NamedAt[testkit.PodUID] = at
@@ -100,7 +101,7 @@ func TestStaleStateFile(t *testing.T) {
 				tt.change(s, &h)
 			}
 			if v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now); v.Decision != policy.Keep || !v.For(policy.ReasonKubeletFile) {
-				t.Fatalf("without the kubelet's word: %s %v, want keep for %s", v.Decision, v.Why, policy.ReasonKubeletFile)
+				t.Fatalf("without the kubelet's report: %s %v, want keep for %s", v.Decision, v.Why, policy.ReasonKubeletFile)
 			}
 			h.Complete(&s.Pod, s.Node, s.Now)
 			v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)
@@ -116,9 +117,9 @@ func TestStaleStateFile(t *testing.T) {
 	}
 }
 
-// TestStaleStateFileParked: a parked pod does not live because of a file that named it before.
-// One that was written since is a sign of life, unless another kubelet has started and written
-// what it read.
+// TestStaleStateFileParked checks that a file that listed a pod before it was parked is no sign of life. A file
+// written
+// since is one, unless another kubelet has started and written what it read.
 func TestStaleStateFileParked(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -127,7 +128,7 @@ func TestStaleStateFileParked(t *testing.T) {
 		kubelet bool // another kubelet runs
 		named   time.Duration
 		want    policy.Truth
-		set     time.Duration // how far the wall clock was set since the parking
+		set     time.Duration // change of the wall clock since the parking
 	}{
 		{"another file could not be read", 20 * time.Minute, "", false, 0, policy.Unknown, 0},
 		{"written in the future", -time.Minute, "allocated_pods_state", false, 0, policy.Unknown, 0},
@@ -164,8 +165,9 @@ func TestStaleStateFileParked(t *testing.T) {
 	}
 }
 
-// TestWhenNamed: the latest naming counts, by the time at which the line was written; it is
-// kept in the state beside what older versions read.
+// TestWhenNamed checks that the latest report counts, by the time in the line, and that the state file keeps it
+// beside the
+// keys of older versions.
 func TestWhenNamed(t *testing.T) {
 	s := testkit.DeadPod()
 	h := namedAgo(s, 10*time.Minute)
@@ -173,7 +175,7 @@ func TestWhenNamed(t *testing.T) {
 	h.Add([]Claim{late}, s.Node, s.Now)
 	want := s.Ago(4 * time.Minute)
 	if got := h.NamedAt[testkit.PodUID]; got != want {
-		t.Errorf("named at %v, want %v", got, want)
+		t.Errorf("reported at %v, want %v", got, want)
 	}
 	late.Sighting.Time = s.Now.Wall.Add(-8 * time.Minute)
 	h.Add([]Claim{late}, s.Node, s.Now)
@@ -182,6 +184,6 @@ func TestWhenNamed(t *testing.T) {
 	}
 	text, err := json.Marshal(h)
 	if err != nil || !strings.Contains(string(text), `"named":{"`+string(testkit.PodUID)+`":true}`) || !strings.Contains(string(text), `"named_at"`) {
-		t.Errorf("the state is %s, error %v", text, err)
+		t.Errorf("the state file is %s, error %v", text, err)
 	}
 }

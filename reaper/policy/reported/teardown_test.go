@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestClearNoLeaf: an error of any other kind, on any volume of the pod, clears nothing.
+// TestClearNoLeaf checks that an error of any other kind on any volume of the pod prevents the clearing.
 func TestClearNoLeaf(t *testing.T) {
 	teardown := func(volume, leaf string) parsers.Sighting {
 		return parsers.Sighting{UID: testkit.PodUID, Report: parsers.ReportTeardown, Path: "/p", Volume: volume, Leaf: leaf, Whole: true}
@@ -19,7 +19,7 @@ func TestClearNoLeaf(t *testing.T) {
 	other := "volumes/kubernetes.io~nfs/other"
 	for name, tc := range map[string]struct {
 		said []parsers.Sighting
-		ago  time.Duration // of all but the last
+		ago  time.Duration // age of all lines but the last
 		want []string
 	}{
 		"not empty":                   {[]parsers.Sighting{teardown("v", testkit.Leaf)}, 0, []string{testkit.Leaf}},
@@ -53,7 +53,7 @@ func TestClearNoLeaf(t *testing.T) {
 	}
 }
 
-// TestClearBounded: a pod with more volumes than are remembered is not cleared.
+// TestClearBounded checks that a pod with more volumes than the log holds is not cleared.
 func TestClearBounded(t *testing.T) {
 	s := testkit.DeadPod()
 	var held Teardown

@@ -15,7 +15,7 @@ func rec(seq int64, kind policy.Kind, days int, taken map[string]policy.Tally) p
 	return policy.Record{Seq: seq, Kind: kind, At: policy.Instant{Wall: noon.AddDate(0, 0, days)}, Taken: taken}
 }
 
-// TestTable: each record counts once, on its day, and what is no change counts for nothing.
+// TestTable checks that each record counts once, on its day, and that a record without a change counts for nothing.
 func TestTable(t *testing.T) {
 	records := []policy.Record{
 		rec(1, policy.KindParking, 0, nil), rec(2, policy.KindParked, 0, nil),
@@ -28,7 +28,7 @@ func TestTable(t *testing.T) {
 		{Seq: 12, Kind: policy.KindRemoved, Leaf: "volumes/v", At: policy.Instant{Wall: noon.AddDate(0, 0, 1)}},
 	}
 	var table Table
-	for range 2 { // a pass that is repeated, a ledger that is read again
+	for range 2 { // a repeated pass, or a ledger that is read again
 		for _, r := range records {
 			table.Add(r)
 		}
@@ -44,11 +44,11 @@ func TestTable(t *testing.T) {
 	back := Table{Seq: 10}
 	back.Add(records[10])
 	if a = AccountOf(back, reported.Messages{}, noon, noon.AddDate(0, 0, 2)); a.Entries != 0 || a.Bytes != 0 || a.CNIBack != 2 || a.Days[0].Bytes != -20 {
-		t.Errorf("what went before that time came back: %+v", a)
+		t.Errorf("removed before that time and put back after it: %+v", a)
 	}
 }
 
-// TestTableGap: where records are missing, the table says from when on it is whole.
+// TestTableGap checks that after missing records the table has the time since when it is complete.
 func TestTableGap(t *testing.T) {
 	var table Table
 	table.Add(rec(1, policy.KindParked, 0, nil))
@@ -63,7 +63,7 @@ func TestTableGap(t *testing.T) {
 		t.Errorf("since %s, short %t", a.Since, a.Short())
 	}
 	if a = AccountOf(Table{}, reported.Messages{}, noon, noon); !a.Short() {
-		t.Error("without any record the range is whole")
+		t.Error("without records the range counts as complete")
 	}
 	table = Table{}
 	for day := range mostDays + 5 {
@@ -74,24 +74,26 @@ func TestTableGap(t *testing.T) {
 	}
 }
 
-// TestEstimate: one line every 2 s since the first message stopped, less all that were written.
+// TestEstimate checks the estimate of avoided lines: one every 2 s since the first message stopped, less all that
+// were
+// written.
 func TestEstimate(t *testing.T) {
-	heard := reported.Messages{
+	messages := reported.Messages{
 		Days: []reported.Day{
 			{Day: "2026-03-01", First: noon, Pods: 2, Lines: 100, Bytes: 20000},
 			{Day: "2026-03-02", First: noon.AddDate(0, 0, 1), Pods: 1, Lines: 50, Bytes: 10000},
 		},
 		Pods: map[parsers.PodUID]reported.PodLines{"a": {Lines: 7, Bytes: 1400, Last: policy.Instant{Wall: noon}}},
 	}
-	a := AccountOf(Table{}, heard, noon, noon.AddDate(0, 0, 2))
+	a := AccountOf(Table{}, messages, noon, noon.AddDate(0, 0, 2))
 	if a.Quiet.Pods != 3 || a.Quiet.Lines != 150 || a.Going != 7 || a.GoingPods != 1 || !a.GoingLast.Equal(noon) || a.Estimate != 2*43200-157 ||
 		a.EstimateBytes != 200*a.Estimate || a.GoingBytes != 1400 {
 		t.Errorf("%+v", a)
 	}
-	if a = AccountOf(Table{}, heard, noon, noon.Add(time.Minute)); a.Estimate != 0 {
-		t.Errorf("%d lines were saved in a minute in which more came", a.Estimate)
+	if a = AccountOf(Table{}, messages, noon, noon.Add(time.Minute)); a.Estimate != 0 {
+		t.Errorf("%d lines avoided in a minute with more lines", a.Estimate)
 	}
 	if a = AccountOf(Table{}, reported.Messages{}, noon, noon.AddDate(1, 0, 0)); a.Estimate != 0 {
-		t.Errorf("%d lines were saved of nothing", a.Estimate)
+		t.Errorf("%d lines avoided without messages", a.Estimate)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// oneOrphan is a case with one dead pod that the kubelet names, a log that was read, and no daemon.
+// oneOrphan is a case with one dead pod that the kubelet reports, a log that was read, and no daemon.
 func oneOrphan(change func(*testkit.Scene)) Case {
 	s := testkit.DeadPod()
 	s.Pod.Residue = []policy.Residue{{Class: contents.ClassSkeleton, Bytes: 4096}}
@@ -25,8 +25,9 @@ func oneOrphan(change func(*testkit.Scene)) Case {
 	}
 }
 
-// TestFates: what becomes of a pod follows from its verdict and from what stops enforcing, and a person
-// has something to do where it stays, or where nobody takes it.
+// TestFates checks that a pod's fate follows from its verdict and from what stops enforcement, and that the operator
+// must
+// act if the pod is kept or no process will remove it.
 func TestFates(t *testing.T) {
 	same := func(*testkit.Scene) {}
 	for _, tt := range []struct {
@@ -64,12 +65,12 @@ func TestFates(t *testing.T) {
 		}
 		d := Diagnose(c)
 		if len(d.Pods) != 1 || d.Pods[0].Fate != tt.want || d.NeedsPerson != tt.person || d.Count[tt.want] != 1 {
-			t.Errorf("%s: %+v, want %s, a person %t", tt.name, d, tt.want, tt.person)
+			t.Errorf("%s: %+v, want %s, operator %t", tt.name, d, tt.want, tt.person)
 		}
 	}
 }
 
-// TestWholeCase: what counts of the node as a whole.
+// TestWholeCase checks the findings about the node as a whole.
 func TestWholeCase(t *testing.T) {
 	lives := func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "") }
 	for _, tt := range []struct {
@@ -98,7 +99,7 @@ func TestWholeCase(t *testing.T) {
 	}
 }
 
-// TestOrder: what the kubelet complains of comes first, what lives or is gone last.
+// TestOrder checks that pods of which the kubelet complains come first, and those that live or are gone last.
 func TestOrder(t *testing.T) {
 	c := oneOrphan(func(*testkit.Scene) {})
 	add := func(uid parsers.PodUID, change func(*testkit.Scene)) {
@@ -120,8 +121,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestTally: lines are counted by pod; the same lines in two logs count once, and what is read for the
-// second time only says that it comes now.
+// TestTally checks that lines are counted per pod, that equal lines of two logs count once, and that lines that are
+// read
+// again only prove that they still come.
 func TestTally(t *testing.T) {
 	now := time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC)
 	tally := NewTally(now, func(parsers.PodUID) bool { return false })
@@ -149,14 +151,14 @@ func TestTally(t *testing.T) {
 		t.Errorf("%+v", sum)
 	}
 	if sum = Total([]Said{pods[1], pods[0]}); sum.UID != "a" {
-		t.Errorf("the words are those of a tear-down error: %+v", sum)
+		t.Errorf("the sum has a tear-down error's text: %+v", sum)
 	}
 	if (Total(nil) != Said{}) {
-		t.Error("the sum of nothing")
+		t.Error("the sum of no lines is not empty")
 	}
 }
 
-// TestTallyBounds: who can make lines can make up UIDs.
+// TestTallyBounds checks that the number of pods is bounded, since any process can write lines with invented UIDs.
 func TestTallyBounds(t *testing.T) {
 	tally := NewTally(time.Now(), func(uid parsers.PodUID) bool { return uid == "here" })
 	for i := range mostSaid + 10 {
@@ -169,8 +171,9 @@ func TestTallyBounds(t *testing.T) {
 	}
 }
 
-// TestAging: what is ephemeral goes from the quarantine by itself, once it is confirmed; what is a user's data does
-// not, and a full disk brings it forward.
+// TestAging checks that confirmed ephemeral contents leave the quarantine automatically, earlier on a full disk, and
+// that a
+// user's data does not.
 func TestAging(t *testing.T) {
 	now := policy.Instant{Wall: time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC), Boot: 100 * time.Hour, BootID: "b"}
 	ago := func(d time.Duration) policy.Instant {
@@ -183,7 +186,7 @@ func TestAging(t *testing.T) {
 	entries := []policy.EntryState{
 		entry("late", policy.PhaseConfirmed, time.Minute, ephemeral, policy.Residue{Class: contents.ClassData, Bytes: 7}),
 		entry("first", policy.PhaseConfirmed, time.Hour, ephemeral),
-		entry("late", policy.PhaseConfirmed, 30*time.Minute, ephemeral), // what lay in a leaf of it
+		entry("late", policy.PhaseConfirmed, 30*time.Minute, ephemeral), // the contents of one leaf
 		entry("parked", policy.PhaseParked, 0, ephemeral),
 		entry("conflict", policy.PhaseConflict, time.Hour, ephemeral),
 		entry("data", policy.PhaseConfirmed, time.Hour, policy.Residue{Class: contents.ClassData, Bytes: 7}),
@@ -194,18 +197,18 @@ func TestAging(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	if pressed := AgingOf(entries, rules, now, true); pressed.In > 0 {
-		t.Errorf("a full disk: %+v", pressed)
+		t.Errorf("full disk: %+v", pressed)
 	}
 	if none := AgingOf(entries[3:], rules, now, false); len(none.UIDs) != 0 || none.Bytes != 0 {
-		t.Errorf("nothing goes: %+v", none)
+		t.Errorf("empty quarantine: %+v", none)
 	}
-	// "late" and "data" have data, and nobody but an operator purges what is in conflict.
+	// "late" and "data" contain data, and only an operator purges a conflict.
 	if pods, bytes := DataOf(entries); pods != 3 || bytes != 1014 {
 		t.Errorf("%d pods with %d bytes wait for an operator", pods, bytes)
 	}
 }
 
-// TestRootNamed: a person is told a root directory that a line names, if it can be pasted as it stands.
+// TestRootNamed checks that the operator is shown a root directory of a line only if it can be pasted as it is.
 func TestRootNamed(t *testing.T) {
 	for words, want := range map[string]string{
 		`orphaned pod "u" found, but failed to rmdir() volume at path /tmp/x/kubelet/pods/u/volumes/a: not empty`: "/tmp/x/kubelet",

@@ -9,7 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// orphan is a pod of which everything says dead, and which the kubelet named.
+// orphan is a dead pod that the kubelet reports.
 func orphan() policy.Evidence { return testkit.DeadPod().Pod }
 
 func TestInventory(t *testing.T) {
@@ -48,7 +48,7 @@ func TestInventory(t *testing.T) {
 		"nobody's word": {func(_ *policy.Look, pods []policy.Judged) {
 			pods[5].Unwanted, pods[5].Facts[policy.FactNamed].Truth = "", policy.No
 		}, []State{OrphanedInRuntime}},
-		// A forged line names a pod that lives: the count stays as it is.
+		// A forged line reports a living pod: the count does not change.
 		"named and living": {func(_ *policy.Look, pods []policy.Judged) { pods[1].Facts[policy.FactNamed].Truth = policy.Yes }, nil},
 		"named, with cgroup": {func(_ *policy.Look, pods []policy.Judged) {
 			pods[0], pods[1] = pods[1], pods[0]
