@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// benchLog writes a syslog as nodes have them: mostly other lines of the kubelet, of
-// containerd and systemd, of 100 to 400 bytes, and one report in ten thousand.
+// benchLog returns a typical node's syslog: mostly other lines of the kubelet, containerd and systemd, of 100 to 400
+// bytes, and one report in ten thousand lines.
 func benchLog(tb testing.TB, size int) string {
 	tb.Helper()
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -55,7 +55,7 @@ func benchLog(tb testing.TB, size int) string {
 	return path
 }
 
-// benchSize is 1 GiB where make bench asks for the figures of docs/benchmarks.md.
+// benchSize is 1 GiB if make bench measures the figures of docs/benchmarks.md.
 func benchSize() int {
 	if os.Getenv("ORPHAN_REAPER_LONG") != "" {
 		return 1 << 30
@@ -73,9 +73,8 @@ func scanFile(tb testing.TB, path string, o Parser) int {
 	return len(scan(tb, f, o))
 }
 
-// BenchmarkScan reads a log from the page cache, in turns with grep -c -F writing to a
-// pipe, and reports the ratio of the medians. To a pipe, because grep stops at the first hit
-// where it sees that it writes to /dev/null.
+// BenchmarkScan parses a log from the page cache, alternating with grep -c -F, and reports the ratio of the medians.
+// grep writes to a pipe, because it stops at the first hit if its output is /dev/null.
 func BenchmarkScan(b *testing.B) {
 	path := benchLog(b, benchSize())
 	b.Run("reports", func(b *testing.B) { benchScan(b, path, Parser{}) })
@@ -118,7 +117,7 @@ func benchScan(b *testing.B, path string, o Parser) {
 	b.ReportMetric(ours[len(ours)/2]/grep[len(grep)/2], "ratio-to-grep")
 }
 
-// BenchmarkIndex is the prefilter alone, on a log without any report.
+// BenchmarkIndex measures the prefilter alone, on a log without any report.
 func BenchmarkIndex(b *testing.B) {
 	data, err := os.ReadFile(benchLog(b, 4<<20))
 	if err != nil {
@@ -133,8 +132,7 @@ func BenchmarkIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkJunk is the worst that a program may write: every line holds a needle and
-// none is a report.
+// BenchmarkJunk measures the worst log that a program may write: every line contains a needle and none is a report.
 func BenchmarkJunk(b *testing.B) {
 	line := `Aug 31 14:21:49 mgt02 logger[991]: E0831 14:21:49.324206 2240370 kubelet_volumes.go:154] Orphaned pod "5da3387d-ad1c-11ea-a025-525400767782" found` + "\n"
 	data := strings.Repeat(line, 10000)

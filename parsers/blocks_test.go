@@ -23,7 +23,7 @@ func scan(tb testing.TB, r io.Reader, o Parser) []Found {
 	return all
 }
 
-// lineByLine finds without blocks what Scan must find.
+// lineByLine parses without blocks and returns what Scan must find.
 func lineByLine(data []byte, p Parser) []Found {
 	var all []Found
 	n, offset := 0, int64(0)
@@ -89,8 +89,7 @@ func TestScanFindsWhatParserFinds(t *testing.T) {
 	}
 }
 
-// TestScanAtBlockEnds puts a report at each place around the end of a block and of
-// what is kept of it.
+// TestScanAtBlockEnds puts a report at each position around the end of a block and of the part kept from it.
 func TestScanAtBlockEnds(t *testing.T) {
 	report := klogLine(forms()[6], testUID) + "\n"
 	filler := strings.Repeat("I0331 15:47:45.892216    3416 x.go:1] y\n", 2*blockSize/40+1)
@@ -124,7 +123,7 @@ func TestScanLongLines(t *testing.T) {
 		for _, f := range scan(t, strings.NewReader(tc.data), Parser{}) {
 			lines = append(lines, f.Line)
 			if want := int64(strings.LastIndex(tc.data[:strings.Index(tc.data[f.Offset:], "\n")+1+int(f.Offset)], "\nE")) + 1; f.Line > 1 && f.Offset < want {
-				t.Errorf("%s: line %d at %d", name, f.Line, f.Offset)
+				t.Errorf("%s: got line %d at offset %d", name, f.Line, f.Offset)
 			}
 		}
 		if fmt.Sprint(lines) != fmt.Sprint(tc.lines) {
@@ -133,7 +132,7 @@ func TestScanLongLines(t *testing.T) {
 	}
 }
 
-// endless yields one line without an end.
+// endless returns one line without an end.
 type endless struct{ left int }
 
 func (e *endless) Read(b []byte) (int, error) {
@@ -174,7 +173,7 @@ func TestScanErrors(t *testing.T) {
 		for found, err := range Scan(tc.r, Parser{}) {
 			errs = append(errs, err)
 			if err != nil && found.Offset != int64(tc.offset) {
-				t.Errorf("%v at %d, want it at %d", err, found.Offset, tc.offset)
+				t.Errorf("error %v at offset %d, want offset %d", err, found.Offset, tc.offset)
 			}
 		}
 		if len(errs) == 0 || !errors.Is(errs[len(errs)-1], tc.err) {

@@ -14,15 +14,15 @@ func longTeardown(n int, name string) string {
 		`" (UID: "` + uid + `") : remove /var/lib/kubelet/pods/` + uid + `/volumes/kubernetes.io~nfs/v: directory not empty`
 }
 
-// TestSightingIsSmall: a sighting is kept until the next look and beyond, and must not
-// keep its line, nor a name as long as a line.
+// TestSightingIsSmall checks that a sighting, which is kept beyond the next look, does not keep its line in memory,
+// nor a name of the length of a line.
 func TestSightingIsSmall(t *testing.T) {
 	const lines, long = 1500, 60 << 10
 	kept := make([]Sighting, 0, lines)
 	for n := range lines {
 		s, ok := ParseLine(Line{Text: []byte(longTeardown(n, strings.Repeat("x", long)))})
 		if !ok || s.Leaf != "volumes/kubernetes.io~nfs/v" {
-			t.Fatalf("not read: %+v", s)
+			t.Fatalf("not parsed: %+v", s)
 		}
 		kept = append(kept, s)
 	}

@@ -64,13 +64,12 @@ func TestCorpus(t *testing.T) {
 			t.Errorf("%s (%s): got %s %s %d, want %s %s %d\n%s", r.id, r.transport, s.UID, s.Report, s.Count, r.uid, r.reason, r.count, r.raw)
 		}
 		if s.Trusted {
-			t.Errorf("%s: a line of a file is trusted", r.id)
+			t.Errorf("%s: a line from a file is trusted", r.id)
 		}
 	}
 }
 
-// TestCorpusHints names every row of the corpus that hints at a volume which the
-// kubelet still holds.
+// TestCorpusHints lists every row of the corpus that hints at a volume that the kubelet has not torn down.
 func TestCorpusHints(t *testing.T) {
 	want := map[string]string{
 		"k0097": "bb07fd8d-b737-11e9-a203-0022ac9722f5",
@@ -154,6 +153,6 @@ func TestDetails(t *testing.T) {
 		}
 	}
 	if _, ok := (&Parser{}).Parse(Line{Text: []byte(held)}); ok {
-		t.Error("an unrequested hint")
+		t.Error("a hint was returned without being requested")
 	}
 }

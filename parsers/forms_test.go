@@ -4,7 +4,7 @@ import "testing"
 
 const formUID = "0fb1a2c3-1111-4222-8333-444455556666"
 
-// TestKubeletForms: forms of a report that only some kubelets, or transports, give it.
+// TestKubeletForms checks forms of a report that only some kubelet releases or transports produce.
 func TestKubeletForms(t *testing.T) {
 	for name, c := range map[string]struct {
 		line  string

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// FuzzKubelet holds for any bytes, as lines and as a log: nothing panics, Scan and
-// Parser find the same, and a UID is a UID that the input holds (or its numbers do).
+// FuzzKubelet checks on any bytes, as lines and as a log, that nothing panics, that Scan and Parser find the same,
+// and that each UID is valid and in the input, as text or as an array of numbers.
 func FuzzKubelet(f *testing.F) {
 	for _, r := range corpus(f) {
 		f.Add([]byte(r.raw))
@@ -32,7 +32,7 @@ func FuzzKubelet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		check := func(s Sighting, text []byte) {
 			if uid, ok := ParsePodUID(string(s.UID)); !ok || uid != s.UID {
-				t.Errorf("%q is no UID", s.UID)
+				t.Errorf("%q is not a UID", s.UID)
 			}
 			if !bytes.Contains(text, []byte(s.UID)) && !holdsNumbers(text, string(s.UID)) {
 				t.Errorf("%q is not in the input", s.UID)
@@ -49,7 +49,7 @@ func FuzzKubelet(f *testing.F) {
 				check(s, line)
 			}
 			if ok && s.Trusted {
-				t.Error("a file's line is trusted")
+				t.Error("a line from a file is trusted")
 			}
 			if s, ok := ParseLine(Line{Text: line, Journal: journal}); ok {
 				check(s, line)
@@ -66,7 +66,7 @@ func FuzzKubelet(f *testing.F) {
 	})
 }
 
-// holdsNumbers reports whether text holds s as an array of numbers.
+// holdsNumbers reports whether text contains s as an array of numbers.
 func holdsNumbers(text []byte, s string) bool {
 	numbers := make([]int, len(s))
 	for i := range len(s) {
@@ -85,8 +85,7 @@ func holdsNumbers(text []byte, s string) bool {
 	return strings.Contains(plain, strings.Trim(string(want), "[]"))
 }
 
-// FuzzParsePodUID compares ParsePodUID with its definition, and holds that a UID is one
-// component of a path.
+// FuzzParsePodUID compares ParsePodUID with its definition, and checks that a UID is one component of a path.
 func FuzzParsePodUID(f *testing.F) {
 	f.Add(testUID)
 	f.Add("7f8e47b71a845b4eb634a44a94e20069")
@@ -100,7 +99,7 @@ func FuzzParsePodUID(f *testing.F) {
 			case strings.ContainsRune("0123456789abcdef", r):
 				return 'h'
 			case r == 'h':
-				return '!' // not a digit and not a sign
+				return '!' // neither a digit nor a sign
 			}
 			return r
 		}, s)
@@ -110,7 +109,7 @@ func FuzzParsePodUID(f *testing.F) {
 			t.Errorf("ParsePodUID(%q) = %q, %v", s, uid, ok)
 		}
 		if ok && filepath.Base(string(uid)) != s {
-			t.Errorf("%q is no path component", s)
+			t.Errorf("%q is not a path component", s)
 		}
 	})
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// form is one report as one range of releases writes it; U stands for the UID.
+// form is one report in the format of a range of releases; U stands for the UID.
 type form struct {
-	name, line, text string // line is the source line of the statement
+	name, line, text string // line is the statement's source line
 	reason           Report
 	count            int
 }
@@ -68,12 +68,12 @@ func forms() []form {
 	}
 }
 
-// klogLine puts uid for each U that is alone.
+// klogLine replaces each separate U by uid.
 func klogLine(f form, uid string) string {
 	return "E0331 15:47:45.892216    3416 " + f.line + "] " + loneU.ReplaceAllString(f.text, "${1}"+uid)
 }
 
-// klogObject is the same report in klog's JSON format.
+// klogObject returns the same report in klog's JSON format.
 func klogObject(tb testing.TB, f form, uid string) string {
 	tb.Helper()
 	e := envelope{Text: klogLine(f, uid)}
@@ -226,7 +226,7 @@ func transports() map[string]func(string) string {
 	}
 }
 
-// supervised is a line of k0s's log, after lead.
+// supervised returns a line of k0s's log that starts with lead.
 func supervised(lead string) func(string) string {
 	return func(s string) string {
 		return lead + `time="2024-07-08 08:46:26" level=info msg=` + strconv.Quote(s) + " component=kubelet stream=stderr"
@@ -235,8 +235,7 @@ func supervised(lead string) func(string) string {
 
 const testUID = "5da3387d-ad1c-11ea-a025-525400767782"
 
-// TestEachFormInEachTransport is the whole product, with both kinds of UID, as text
-// and as JSON.
+// TestEachFormInEachTransport parses each form in each transport, with both kinds of UID, as text and as JSON.
 func TestEachFormInEachTransport(t *testing.T) {
 	n := 0
 	for name, wrap := range transports() {

@@ -264,7 +264,7 @@ func TestHostileLinesNameNothing(t *testing.T) {
 	lines := hostile()
 	for name, line := range lines {
 		if s, ok := parse(line); ok {
-			t.Errorf("%s: names %s (%s)\n%s", name, s.UID, s.Transport, line)
+			t.Errorf("%s: reports %s (%s)\n%s", name, s.UID, s.Transport, line)
 		}
 	}
 	if len(lines) < 150 {
@@ -272,8 +272,8 @@ func TestHostileLinesNameNothing(t *testing.T) {
 	}
 }
 
-// TestHostileNamesInOwnWords puts another report into every place of the kubelet's own
-// report that a pod's owner can name: the report's own pod is named, or none.
+// TestHostileNamesInOwnWords puts another report into every part of the kubelet's own report that a pod's owner can
+// name: only the report's own pod may be reported.
 func TestHostileNamesInOwnWords(t *testing.T) {
 	names := []string{
 		`orphaned pod "` + otherUID + `" found, but volume paths are still present on disk`,
@@ -311,7 +311,7 @@ func TestHostileNamesInOwnWords(t *testing.T) {
 			}
 			s, ok := parse(line)
 			if ok && string(s.UID) != testUID {
-				t.Errorf("%q: names %s\n%s", name, s.UID, line)
+				t.Errorf("%q: reports %s\n%s", name, s.UID, line)
 			}
 			if ok && s.Count != 5 && s.Count != NoCount {
 				t.Errorf("%q: count %d\n%s", name, s.Count, line)
@@ -320,8 +320,8 @@ func TestHostileNamesInOwnWords(t *testing.T) {
 	}
 }
 
-// TestQuotedReportsNameNothing quotes each form inside other messages of the kubelet,
-// as deep as they get, and puts garbage before it.
+// TestQuotedReportsNameNothing quotes each form inside the kubelet's other messages, to any depth, and puts garbage
+// before it: no pod is reported.
 func TestQuotedReportsNameNothing(t *testing.T) {
 	for _, f := range forms() {
 		line := klogLine(f, testUID)
@@ -335,7 +335,7 @@ func TestQuotedReportsNameNothing(t *testing.T) {
 					}
 					outer := "E0831 14:21:49.324206 2240370 " + file + "] " + fmt.Sprintf(format, text)
 					if s, ok := parse(outer); ok {
-						t.Errorf("%s names %s\n%s", f.name, s.UID, outer)
+						t.Errorf("%s reports %s\n%s", f.name, s.UID, outer)
 					}
 				}
 			}
@@ -343,7 +343,7 @@ func TestQuotedReportsNameNothing(t *testing.T) {
 		}
 		for _, garbage := range []string{"x", "x ", "\"", "'", "# ", "{", "[", "(", "kubelet ", "> ", "| ", "x\x00", "\xff", "=", "E", "E0831 ", "a=b "} {
 			if s, ok := parse(garbage + line); ok {
-				t.Errorf("%s after %q names %s", f.name, garbage, s.UID)
+				t.Errorf("%s after %q reports %s", f.name, garbage, s.UID)
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestJournal: what journald delivers is judged by its own fields.
+// TestJournal checks that an entry of the journal is judged by journald's own fields.
 func TestJournal(t *testing.T) {
 	text := []byte(klogLine(forms()[6], testUID))
 	for _, tc := range []struct {
@@ -48,7 +48,7 @@ func TestJournal(t *testing.T) {
 		if !ok {
 			continue
 		}
-		// The header's: journald's may be that of a shell or of k0s, which runs the kubelet.
+		// The header's PID counts: journald's may be that of a shell or of k0s, which runs the kubelet.
 		if !s.Trusted || s.UID != testUID || s.PID != 3416 || s.BootID != tc.j.BootID || s.Transport != "journal" {
 			t.Errorf("%s: %+v", tc.name, s)
 		}

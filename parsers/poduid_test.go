@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// badUIDs are directory names below pods/ that are no UID; the kubelet reports them
-// like any other.
+// badUIDs are directory names below pods/ that are not UIDs. The kubelet reports them like any other name.
 func badUIDs() []string {
 	u := testUID
 	return []string{
@@ -57,17 +56,17 @@ func TestBadUIDsNameNothing(t *testing.T) {
 				rest, same := strings.CutPrefix(bad, testUID)
 				bare := strings.HasSuffix(inner, "podUID="+bad) && same && strings.ContainsAny(rest[:1], " \r\n")
 				if ok && !bare {
-					t.Errorf("%q is named as %s by\n%s", bad, s.UID, line)
+					t.Errorf("%q is parsed as %s from\n%s", bad, s.UID, line)
 				}
 			}
 		}
 		if s, ok := parse(`{"ts":1693491709324.2,"caller":"kubelet/kubelet_volumes.go:263","msg":"There were many similar errors. Turn up verbosity to see them.","numErrs":1,"err":` + string(object) + `}`); ok {
-			t.Errorf("%q is named as %s in JSON", bad, s.UID)
+			t.Errorf("%q is parsed as %s from JSON", bad, s.UID)
 		}
 	}
 }
 
-// TestMutatedUIDs changes each byte of a UID to each of a set: no form names it.
+// TestMutatedUIDs replaces each byte of a UID by each byte of a set: no form may report the result.
 func TestMutatedUIDs(t *testing.T) {
 	for _, f := range forms() {
 		for i := range testUID {
@@ -77,9 +76,9 @@ func TestMutatedUIDs(t *testing.T) {
 				}
 				bad := testUID[:i] + c + testUID[i+1:]
 				if s, ok := parse(klogLine(f, bad)); ok && string(s.UID) != testUID {
-					t.Errorf("%s: %q is named as %q", f.name, bad, s.UID)
+					t.Errorf("%s: %q is parsed as %q", f.name, bad, s.UID)
 				} else if ok {
-					t.Errorf("%s: %q names a pod", f.name, bad)
+					t.Errorf("%s: %q is parsed as a pod", f.name, bad)
 				}
 			}
 		}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLeaf checks which directory of a tear-down error is reported as not empty. For any other error there is
-// none, regardless of the names in it.
+// TestLeaf checks which directory of a tear-down error is reported as not empty: none for any other error, whatever
+// names it contains.
 func TestLeaf(t *testing.T) {
 	const pod = "/var/lib/kubelet/pods/" + testUID + "/"
 	const nfs = "volumes/kubernetes.io~nfs/vol1"
@@ -34,8 +34,8 @@ func TestLeaf(t *testing.T) {
 	}
 }
 
-// TestLeafForms: each form of the same error names the same leaf: quoted by Go as a whole,
-// as an older kubelet does, and in klog's JSON.
+// TestLeafForms checks that each form of the same error has the same leaf: quoted by Go as a whole, in an older
+// kubelet's text, and in klog's JSON.
 func TestLeafForms(t *testing.T) {
 	for _, f := range forms() {
 		if f.reason != ReportTeardown {

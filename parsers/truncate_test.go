@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestTruncatedLines cuts each form at each byte: a line that still holds the UID to
-// its closing quote names that pod, never another, and never with a number of errors or
-// a reason that was cut. A pager's mark may make it none.
+// TestTruncatedLines cuts each form at each byte: a line with the UID up to its closing quote still reports that pod,
+// and no cut line reports another pod or a truncated count or reason. A pager's mark may make it no report.
 func TestTruncatedLines(t *testing.T) {
 	const syslog = "Mar 31 15:47:45 dgx1 kubelet[3416]: "
 	for _, f := range forms() {
@@ -17,7 +16,7 @@ func TestTruncatedLines(t *testing.T) {
 				s, ok := parse(line[:n] + mark)
 				if !ok {
 					if mark == "" && !strings.Contains(line, "podUID") && f.reason != ReportTeardown && holdsQuoted(line[:n], testUID) {
-						t.Errorf("%s cut at %d: nothing found\n%s", f.name, n, line[:n])
+						t.Errorf("%s cut at %d: no sighting\n%s", f.name, n, line[:n])
 					}
 					continue
 				}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWords: the message that people search for, out of every wrapping.
+// TestWords checks that the message for users is extracted from every wrapping.
 func TestWords(t *testing.T) {
 	const uid = "0badf00d-6131-4aaa-8bbb-cccc00006131"
 	const old = `rphaned pod "` + uid + `" found, but volume paths are still present on disk`
@@ -54,7 +54,7 @@ func TestWordsOfCorpus(t *testing.T) {
 		}
 		seen++
 		words := Words([]byte(r.raw))
-		// Some put the UID into a key of its own, behind the message.
+		// Some forms have the UID in a key of its own, after the message.
 		if !strings.Contains(words, r.uid) && !strings.Contains(r.raw, `"podUID"`) ||
 			strings.Contains(words, "kubelet_volumes.go") || strings.ContainsAny(words, "\\\n") {
 			t.Errorf("%s: %s\n%s", r.id, words, r.raw)

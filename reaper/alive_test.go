@@ -140,8 +140,7 @@ func (n absentNode) Look(ctx context.Context, parked []policy.EntryState, only [
 }
 
 // TestQuarantineBackAfterLook checks that an entry that a look did not find is recorded as gone, and that nothing of
-// it
-// is removed if it reappears, since no look has checked whether its pod lives.
+// it is removed if it reappears, since no look has checked whether its pod lives.
 func TestQuarantineBackAfterLook(t *testing.T) {
 	n := newFakeNode()
 	p := n.add(1, nil)

@@ -10,8 +10,7 @@ import (
 )
 
 // remade is a node on which a pod goes back because of a late mount and finds that its kubelet has made a new
-// directory
-// in the meantime.
+// directory in the meantime.
 func remade(used policy.Truth) (*fakeNode, policy.Rules) {
 	n := newFakeNode()
 	n.add(1, nil)
@@ -21,8 +20,8 @@ func remade(used policy.Truth) (*fakeNode, policy.Rules) {
 }
 
 // TestBreakerCutOff kills the process before every step of a pass in which a pod that goes back meets a new directory
-// of
-// the same name. After the next start the breaker is open, although only the disk shows by then that the pod lived.
+// of the same name. After the next start the breaker is open, although only the disk shows by then that the pod
+// lived.
 func TestBreakerCutOff(t *testing.T) {
 	for _, used := range []policy.Truth{policy.No, policy.Yes} {
 		exchanged := 0
@@ -47,9 +46,8 @@ func TestBreakerCutOff(t *testing.T) {
 }
 
 // TestBreakerDiskFull checks that the disk may be full at any single write to the ledger: once a living pod went
-// back,
-// nothing more is removed, also after a restart. The put-back itself removes the sign of life that the next look
-// would need, so the record must not get lost.
+// back, nothing more is removed, also after a restart. The put-back itself removes the sign of life that the next
+// look would need, so the record must not get lost.
 func TestBreakerDiskFull(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		for fullAt, writes := 1, 1; fullAt <= writes; fullAt++ {
@@ -83,8 +81,7 @@ func TestBreakerDiskFull(t *testing.T) {
 }
 
 // TestBreakerKnownInMemory checks that the breaker is open in memory as long as the ledger cannot be written,
-// although
-// its cause shows only once, and that the record follows as soon as it can be written.
+// although its cause shows only once, and that the record follows as soon as it can be written.
 func TestBreakerKnownInMemory(t *testing.T) {
 	n := newFakeNode()
 	rules := noHold()
@@ -111,8 +108,7 @@ func TestBreakerKnownInMemory(t *testing.T) {
 }
 
 // TestBreakerStopsTheSameLook checks that nothing of any other pod is removed in the look in which a pod that goes
-// back
-// meets a new directory, neither in the same batch nor in a later one.
+// back meets a new directory, neither in the same batch nor in a later one.
 func TestBreakerStopsTheSameLook(t *testing.T) {
 	for _, pods := range []int{3, 2*policy.BatchSize + 10} {
 		n := newFakeNode()
@@ -142,8 +138,7 @@ func TestBreakerStopsTheSameLook(t *testing.T) {
 }
 
 // TestBreakerWhileParking checks that a look parks no more pods and strips none after the kubelet has made a
-// directory
-// again while it was being parked: that pod lives, so the other verdicts are in doubt.
+// directory again while it was being parked: that pod lives, so the other verdicts are in doubt.
 func TestBreakerWhileParking(t *testing.T) {
 	n := newFakeNode()
 	rules := noHold()
@@ -195,8 +190,7 @@ func TestBreakerWhereUseIsUnknown(t *testing.T) {
 
 // TestBreakerCutOffAfterTheRename kills the process before every step and within every write of a pass in which a pod
 // comes to life right after its rename. The pod goes back and the breaker is open wherever the cut was: once the pod
-// is
-// back, no look shows that it was judged wrongly.
+// is back, no look shows that it was judged wrongly.
 func TestBreakerCutOffAfterTheRename(t *testing.T) {
 	moved := 0
 	for cut, more := 1, true; more; cut++ {
@@ -226,8 +220,7 @@ func TestBreakerCutOffAfterTheRename(t *testing.T) {
 }
 
 // TestBreakerCutOffWhileFrozen kills the process within the write that freezes the entry of a pod that lives again.
-// The
-// breaker must be written first, because no look inspects a frozen entry.
+// The breaker must be written first, because no look inspects a frozen entry.
 func TestBreakerCutOffWhileFrozen(t *testing.T) {
 	for cut, more := 1, true; more; cut++ {
 		n, rules := newFakeNode(), atOnce()

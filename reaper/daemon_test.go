@@ -66,8 +66,7 @@ func startDaemon(t *testing.T, n *fakeNode, rules policy.Rules) (chan<- parsers.
 }
 
 // TestDaemonRepeatedLine checks that the pod is removed after hold and confirm while the kubelet repeats its line
-// every
-// 2 s, and that the repetitions do not cause a look each.
+// every 2 s, and that the repetitions do not cause a look each.
 func TestDaemonRepeatedLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode()
@@ -104,8 +103,7 @@ func TestDaemonIdle(t *testing.T) {
 }
 
 // TestDaemonForgedFlood checks that lines that each name another nonexistent pod cause one look in 5 s at most, and
-// that
-// the real orphan is removed all the same.
+// that the real orphan is removed all the same.
 func TestDaemonForgedFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode()
@@ -129,8 +127,7 @@ func TestDaemonForgedFlood(t *testing.T) {
 }
 
 // TestDaemonLogsContradiction checks that a contradiction between the two sources of the kubelet's log is logged
-// once,
-// again when it changes and when it ends, and that the status line shows it meanwhile.
+// once, again when it changes and when it ends, and that the status line shows it meanwhile.
 func TestDaemonLogsContradiction(t *testing.T) {
 	n := newFakeNode()
 	var log strings.Builder
@@ -170,8 +167,7 @@ func (m movedNode) Look(context.Context, []policy.EntryState, []parsers.PodUID) 
 }
 
 // TestDaemonRootMoved checks that the daemon ends if the root or the state directory has moved, so that systemd
-// starts it
-// with the new paths.
+// starts it with the new paths.
 func TestDaemonRootMoved(t *testing.T) {
 	for _, moved := range []error{policy.ErrRootMoved, policy.ErrStateRemoved} {
 		t.Run(moved.Error(), func(t *testing.T) { daemonEnds(t, moved) })

@@ -7,8 +7,7 @@ import (
 )
 
 // TestLastQuestion checks that a pod that comes back between the look and the rename is not renamed, whichever fact
-// shows
-// it, nor one of which a fact has become unknown.
+// shows it, nor one of which a fact has become unknown.
 func TestLastQuestion(t *testing.T) {
 	for _, fact := range policy.LastFacts() {
 		for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
@@ -37,8 +36,7 @@ func TestLastQuestion(t *testing.T) {
 }
 
 // TestLastQuestionAfterAFailure checks that a pod that comes to life while the fsync after its rename fails goes back
-// in
-// the same pass: the next pass may be minutes away.
+// in the same pass: the next pass may be minutes away.
 func TestLastQuestionAfterAFailure(t *testing.T) {
 	n, rules := newFakeNode(), testRules
 	rules.Hold, n.unsynced = 0, true

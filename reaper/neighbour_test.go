@@ -92,8 +92,7 @@ func TestNeighbourDue(t *testing.T) {
 }
 
 // TestNeighbourDoesNotRepeat checks that the neighbour does not have a turn at every look of a sweep that waits for
-// pods,
-// and that the report adds its turns up.
+// pods, and that the report adds its turns up.
 func TestNeighbourDoesNotRepeat(t *testing.T) {
 	n, f := newFakeNode(), &fakeNeighbour{due: time.Hour}
 	n.add(1, nil)

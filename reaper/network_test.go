@@ -8,8 +8,7 @@ import (
 )
 
 // TestNetworkDown checks that while the pods' network is not ready the kubelet's silence releases no pod, also after
-// a
-// restart, until the network has been ready for a confirm time: a living pod may wait for the network without
+// a restart, until the network has been ready for a confirm time: a living pod may wait for the network without
 // showing anywhere on the node. A pod that the kubelet reports is removed all the same.
 func TestNetworkDown(t *testing.T) {
 	rules := noHold()
@@ -46,8 +45,7 @@ func TestNetworkDown(t *testing.T) {
 }
 
 // TestNetworkDownConfirm checks that the confirm time of a pod that was released by silence stops while the pods'
-// network
-// is not ready: its kubelet would not make the directory again, and that is the sign of life.
+// network is not ready: its kubelet would not make the directory again, and that is the sign of life.
 func TestNetworkDownConfirm(t *testing.T) {
 	rules := noHold()
 	n := newFakeNode()

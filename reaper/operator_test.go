@@ -27,8 +27,7 @@ func heldNode(t *testing.T) (*fakeNode, policy.Rules) {
 }
 
 // TestSameCommandAgain kills "restore" and "purge" before each step and runs the same command again: it succeeds and
-// the
-// result is complete. A pass may also finish a purge.
+// the result is complete. A pass may also finish a purge.
 func TestSameCommandAgain(t *testing.T) {
 	commands := map[string]func(r *Reaper, shown []policy.EntryState) ([]policy.Outcome, error){
 		"restore": func(r *Reaper, shown []policy.EntryState) ([]policy.Outcome, error) {
@@ -62,8 +61,7 @@ func TestSameCommandAgain(t *testing.T) {
 }
 
 // TestPassFinishesPurge checks that the next pass finishes a purge that was killed, user's data included: the
-// operator
-// asked for it and its intent is in the ledger.
+// operator asked for it and its intent is in the ledger.
 func TestPassFinishesPurge(t *testing.T) {
 	n, rules := heldNode(t)
 	n.cutAt = n.steps + 2 // the intent is written, and nothing is removed
@@ -155,8 +153,7 @@ func restoredNode(t *testing.T) (*fakeNode, policy.Rules) {
 }
 
 // TestForget checks that a restored pod is kept until the operator forgets the restore, and then for a whole hold:
-// the
-// time before does not count.
+// the time before does not count.
 func TestForget(t *testing.T) {
 	n, rules := restoredNode(t)
 	r := n.reaper(t, rules)
@@ -192,8 +189,7 @@ func TestForget(t *testing.T) {
 }
 
 // TestForgetKilled kills "forget" before each step, or fills the disk: the same command again succeeds, and the
-// record
-// is logged once.
+// record is logged once.
 func TestForgetKilled(t *testing.T) {
 	only := []parsers.PodUID{uidOf(1)}
 	for cut := 1; ; cut++ {

@@ -48,8 +48,7 @@ func quietNode(t *testing.T) (*fakeNode, policy.Rules) {
 }
 
 // TestQuietCutOff kills the process at each step: the record is logged once or twice, and the table of days counts
-// the
-// pod once.
+// the pod once.
 func TestQuietCutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
 		n, rules := quietNode(t)
@@ -95,8 +94,7 @@ func TestQuietLedgerFull(t *testing.T) {
 }
 
 // TestPendingCountsOnce checks that a claim counts all its lines once, also those that arrive during a look or before
-// a
-// look that fails.
+// a look that fails.
 func TestPendingCountsOnce(t *testing.T) {
 	var p pending
 	n := newFakeNode()

@@ -72,8 +72,7 @@ func TestMountBetweenLookAndRename(t *testing.T) {
 }
 
 // TestMountBeforeRemoval checks that a mount that comes between the look and the removal stops the removal, and that
-// the
-// other pods do not follow, since the first has not proved dead.
+// the other pods do not follow, since the first has not proved dead.
 func TestMountBeforeRemoval(t *testing.T) {
 	for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
 		n := newFakeNode()
@@ -154,8 +153,7 @@ func remadeEntry(n *fakeNode, p *fakePod) string {
 }
 
 // TestSignOfLifeStopsRemoval checks that if one of several parked pods proves alive nothing of the others is removed,
-// in
-// that look or later, until the operator runs "resume": the same evidence condemned them. Otherwise they would be
+// in that look or later, until the operator runs "resume": the same evidence condemned them. Otherwise they would be
 // stripped in the very look that put the first back.
 func TestSignOfLifeStopsRemoval(t *testing.T) {
 	n := newFakeNode()
@@ -190,8 +188,7 @@ func TestSignOfLifeStopsRemoval(t *testing.T) {
 }
 
 // TestCutOff kills the process before every step of a story with a safe pod, one with data and one that proves alive,
-// and
-// lets the next start finish: the end is always the same, and ledger and disk agree.
+// and lets the next start finish: the end is always the same, and ledger and disk agree.
 func TestCutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
 		n := newFakeNode()
@@ -222,8 +219,7 @@ func TestCutOff(t *testing.T) {
 }
 
 // TestCutBeforeParking kills the process between the intent and the move. The pod was not moved, so it is not logged
-// as
-// put back, no second intent is written, and its manifest is removed.
+// as put back, no second intent is written, and its manifest is removed.
 func TestCutBeforeParking(t *testing.T) {
 	var n *fakeNode
 	for cut := 1; ; cut++ {
@@ -303,8 +299,7 @@ func TestObserve(t *testing.T) {
 }
 
 // TestRefusalLoggedOnce checks that a refusal is logged when its reasons change, not at every look or restart, and
-// that a
-// living pod is logged only if the kubelet reports it.
+// that a living pod is logged only if the kubelet reports it.
 func TestRefusalLoggedOnce(t *testing.T) {
 	n := newFakeNode()
 	p := n.add(1, map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes})
@@ -368,8 +363,7 @@ func TestDataStays(t *testing.T) {
 }
 
 // TestSweep checks that a sweep waits out hold and confirm, and removes a whole backlog of which the kubelet reported
-// one
-// pod.
+// one pod.
 func TestSweep(t *testing.T) {
 	n := newFakeNode()
 	for i := range 2044 {
@@ -415,8 +409,7 @@ func TestOnlySome(t *testing.T) {
 }
 
 // TestUnlisted checks that after the loss of the state directory passes remove nothing from quarantine, and that
-// "restore"
-// still puts it back.
+// "restore" still puts it back.
 func TestUnlisted(t *testing.T) {
 	n := newFakeNode()
 	p := n.add(1, nil)

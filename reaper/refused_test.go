@@ -45,8 +45,7 @@ func TestRefusedIsShown(t *testing.T) {
 }
 
 // TestFailedPurgeEnds checks that after a purge was reported as failed no later pass purges the user's data, also
-// once
-// the obstacle is gone.
+// once the obstacle is gone.
 func TestFailedPurgeEnds(t *testing.T) {
 	n := newFakeNode()
 	p := n.add(1, nil)

@@ -45,8 +45,7 @@ func TestMerge(t *testing.T) {
 }
 
 // TestUnfinished checks that a pod in quarantine counts as unfinished if no pass can continue with it, unless it
-// waits for
-// a time or an event that comes by itself.
+// waits for a time or an event that comes by itself.
 func TestUnfinished(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)

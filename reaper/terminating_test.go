@@ -8,8 +8,7 @@ import (
 )
 
 // TestFirstNotProved checks that no second pod is parked while the first cannot be stripped: the first one proves
-// that the
-// node's evidence is right.
+// that the node's evidence is right.
 func TestFirstNotProved(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
@@ -32,8 +31,7 @@ func TestFirstNotProved(t *testing.T) {
 }
 
 // TestTerminatingRemembered checks that the time since when a pod is not wanted outlives the daemon, and that the
-// next
-// look comes when that time is long enough to be logged.
+// next look comes when that time is long enough to be logged.
 func TestTerminatingRemembered(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes, policy.FactCgroup: policy.Yes})

@@ -97,8 +97,7 @@ func (f *fakeMounts) kinds() (kinds []policy.Kind) {
 }
 
 // TestUnmount checks that after a whole hold and the operator's consent the mounts are unmounted, innermost first,
-// with
-// an intent before and the outcome after. The same command again succeeds.
+// with an intent before and the outcome after. The same command again succeeds.
 func TestUnmount(t *testing.T) {
 	n, f, rules := mountedNode(nil)
 	began := n.now
@@ -121,8 +120,7 @@ func TestUnmount(t *testing.T) {
 }
 
 // TestUnmountRefused checks that every reason to keep a pod in a sweep, and every doubt, keeps its mounts, too.
-// Nothing is
-// written then.
+// Nothing is written then.
 func TestUnmountRefused(t *testing.T) {
 	living := map[policy.FactName]policy.Reason{
 		policy.FactSandbox: policy.ReasonSandbox, policy.FactContainer: policy.ReasonContainer, policy.FactCgroup: policy.ReasonCgroup,
@@ -203,8 +201,7 @@ func TestUnmountDoubts(t *testing.T) {
 }
 
 // TestUnmountShown checks that only the mounts that the operator saw are unmounted, and none if there are more by
-// then or
-// the operator refuses.
+// then or the operator refuses.
 func TestUnmountShown(t *testing.T) {
 	_, f, rules := mountedNode(nil)
 	_, err := f.unmount(t, rules, func(*Unmounting) error {
@@ -229,8 +226,7 @@ func TestUnmountShown(t *testing.T) {
 }
 
 // TestUnmountBusy checks that a busy mount stays with the mounts below it, that the others are unmounted, and that
-// the same
-// command continues later.
+// the same command continues later.
 func TestUnmountBusy(t *testing.T) {
 	_, f, rules := mountedNode(nil)
 	f.busy = 3
@@ -258,8 +254,7 @@ func TestUnmountNothing(t *testing.T) {
 }
 
 // TestUnmountCutOff kills the command before each step and runs it again: it succeeds, and the ledger lists exactly
-// the
-// mounts that were unmounted.
+// the mounts that were unmounted.
 func TestUnmountCutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
 		n, f, rules := mountedNode(nil)
@@ -326,8 +321,7 @@ func TestUnmountClosedByAPass(t *testing.T) {
 }
 
 // TestUnmountUnknown checks that no mount is recorded as gone if the mounts cannot be read after an unmount, however
-// few
-// the failed reading shows. The same command later finds out.
+// few the failed reading shows. The same command later finds out.
 func TestUnmountUnknown(t *testing.T) {
 	_, f, rules := mountedNode(nil)
 	var all []policy.Mount
@@ -384,8 +378,7 @@ func TestUnmountCovered(t *testing.T) {
 }
 
 // TestUnmountMany checks that one command unmounts a limited number, and that a busy mount is not retried after each
-// of
-// the others.
+// of the others.
 func TestUnmountMany(t *testing.T) {
 	_, f, rules := mountedNode(nil)
 	f.mounts, f.busy = nil, 1

@@ -105,5 +105,5 @@ tests() { # ROOM ARGUMENT...
 tests beneath
 # Landlock confines truncate(2) from Linux 6.2 on.
 tests removal -test.skip TestConfined/truncate \
-	-test.run "^(TestPark|TestParkSwapped|TestPutBack|TestClear|TestTakeByClass|TestHostileNames|TestConfined|TestConfinedMixUp)$"
+	-test.run "^(TestPark|TestParkSwapped|TestPutBack|TestClear|TestRemoveByClass|TestHostileNames|TestConfined|TestConfinedMixUp)$"
 say done

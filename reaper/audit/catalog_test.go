@@ -16,8 +16,7 @@ import (
 
 const catalogFile = "../../packaging/orphan-reaper.catalog"
 
-// always are the fields that a record of kind k never lacks: those of the barest record
-// that policy makes of it.
+// always returns the fields that every record of kind k has: those of the smallest record that policy makes.
 func always(t *testing.T, k policy.Kind) map[string]bool {
 	t.Helper()
 	action := func(kind policy.ActionKind, r policy.Result) policy.Record {
@@ -64,10 +63,10 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 	}
 	r, ok := bare[k]
 	if !ok {
-		r = policy.Record{Kind: k} // started, stopped, resumed; intents, which are not logged
+		r = policy.Record{Kind: k} // started, stopped, resumed; and intents, which are not logged
 	}
 	if r.Kind != k {
-		t.Fatalf("the barest %s is a %s", k, r.Kind)
+		t.Fatalf("the smallest %s has the kind %s", k, r.Kind)
 	}
 	fields := map[string]bool{"MESSAGE": true, "PRIORITY": true}
 	for name := range Fields(r) {
@@ -81,8 +80,8 @@ type catalogEntry struct {
 	body    string
 }
 
-// parseCatalog reads the format of https://systemd.io/CATALOG as systemd does: an entry
-// begins with "-- " and its ID; headers end at an empty line; lines that begin with # are left out.
+// parseCatalog parses the format of https://systemd.io/CATALOG as systemd does: an entry begins with "-- " and its
+// ID, headers end at an empty line, and lines that begin with # are ignored.
 func parseCatalog(t *testing.T, text string) map[string]catalogEntry {
 	t.Helper()
 	entries := map[string]catalogEntry{}
@@ -96,13 +95,13 @@ func parseCatalog(t *testing.T, text string) map[string]catalogEntry {
 			t.Errorf("%s has no text", id)
 		}
 		if _, twice := entries[id]; twice {
-			t.Errorf("%s is there twice", id)
+			t.Errorf("%s occurs twice", id)
 		}
 		e := catalogEntry{headers: map[string][]string{}, body: body}
 		for line := range strings.Lines(head) {
 			name, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
 			if !ok {
-				t.Errorf("%s: %q is no header", id, line)
+				t.Errorf("%s: %q is not a header", id, line)
 			}
 			e.headers[name] = append(e.headers[name], value)
 		}
@@ -111,9 +110,8 @@ func parseCatalog(t *testing.T, text string) map[string]catalogEntry {
 	return entries
 }
 
-// TestCatalog: every MESSAGE_ID is explained, nothing else is, and every field that an
-// explanation shows is in every record of that kind. journalctl shows the bare name of one
-// that is missing.
+// TestCatalog checks that every MESSAGE_ID has an explanation, that no other does, and that an explanation uses only
+// fields that every such record has: journalctl shows the bare name of a missing one.
 func TestCatalog(t *testing.T) {
 	text, err := os.ReadFile(catalogFile)
 	testkit.Must(t, err)
@@ -140,7 +138,7 @@ func TestCatalog(t *testing.T) {
 		whole := strings.Join(e.headers["Subject"], " ") + "\n" + e.body
 		for _, m := range regexp.MustCompile(`@([^@\s]+)@`).FindAllStringSubmatch(whole, -1) {
 			if !fields[m[1]] {
-				t.Errorf("%s shows %s, which not every such record has", k, m[1])
+				t.Errorf("%s uses %s, which some of these records lack", k, m[1])
 			}
 		}
 		for line := range strings.Lines(whole) {
@@ -154,7 +152,7 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
-// checkLink: the file is there, and so is the heading.
+// checkLink checks that the file and the heading exist.
 func checkLink(t *testing.T, root, link string) {
 	t.Helper()
 	name, anchor, _ := strings.Cut(link, "#")
@@ -173,7 +171,7 @@ func checkLink(t *testing.T, root, link string) {
 	}
 }
 
-// table returns the rows of the first table in a document below a heading, cell by cell.
+// table returns the cells of the first table below a heading, row by row.
 func table(t *testing.T, doc, heading string) [][]string {
 	t.Helper()
 	_, below, ok := strings.Cut(doc, "\n## "+heading+"\n")
@@ -263,8 +261,8 @@ func TestFieldsDoc(t *testing.T) {
 	for _, row := range table(t, journalDoc(t), "Kinds") {
 		has := always(t, policy.Kind(row[0]))
 		for name, kinds := range documented {
-			if says := alwaysIn(kinds, row[0]); says != has[name] {
-				t.Errorf("%s always has %s: %v, docs/journal.md says %v", row[0], name, has[name], says)
+			if always := alwaysIn(kinds, row[0]); always != has[name] {
+				t.Errorf("%s always has %s: %v, docs/journal.md has %v", row[0], name, has[name], always)
 			}
 		}
 	}

@@ -23,7 +23,7 @@ const (
 
 var recorded = regexp.MustCompile(`\bjob[a-z_]*:[a-z0-9_]+:[a-z0-9_]+`)
 
-// fleetRule is one rule of the file for many nodes: a sum or an alert.
+// fleetRule is a recording rule or an alert of the file for many nodes.
 type fleetRule struct {
 	Record    string
 	alertRule `yaml:",inline"`
@@ -35,14 +35,14 @@ func fleetRules(t *testing.T) []fleetRule {
 	testkit.Must(t, err)
 	var file struct{ Groups []struct{ Rules []fleetRule } }
 	testkit.Must(t, yaml.Unmarshal(text, &file))
-	if len(file.Groups) != 1 { // rules of several groups are evaluated in any order
+	if len(file.Groups) != 1 { // the order of groups is undefined
 		t.Fatalf("%d groups", len(file.Groups))
 	}
 	return file.Groups[0].Rules
 }
 
-// TestFleetRules: each rule uses metrics that are exported and sums that are defined. Each alert has an
-// instruction, a case in the tests and a paragraph in the docs.
+// TestFleetRules checks that each rule uses exported metrics and defined sums, and that each alert has an
+// instruction, a test case and a paragraph in the docs.
 func TestFleetRules(t *testing.T) {
 	names := exported(t)
 	made := map[string]bool{}
@@ -58,7 +58,7 @@ func TestFleetRules(t *testing.T) {
 		}
 		for _, name := range recorded.FindAllString(printed, -1) {
 			if asked[name] = true; !made[name] {
-				t.Errorf("%s asks for %s, which no rule before it makes", r.Alert, name)
+				t.Errorf("%s uses %s, which no earlier rule defines", r.Alert, name)
 			}
 		}
 		if r.Record != "" {
@@ -66,7 +66,7 @@ func TestFleetRules(t *testing.T) {
 			continue
 		}
 		if strings.Contains(r.Expr, "instance") {
-			t.Errorf("%s is about single nodes: %s", r.Alert, r.Expr)
+			t.Errorf("%s has an expression about single nodes: %s", r.Alert, r.Expr)
 		}
 		checkAlert(t, r.alertRule, string(text))
 		if !strings.Contains(string(text), "alertname: "+r.Alert+", exp_alerts: []") {
@@ -78,8 +78,8 @@ func TestFleetRules(t *testing.T) {
 // TestFleetRulesFire runs Prometheus' own tests on the rules.
 func TestFleetRulesFire(t *testing.T) { rulesPass(t, fleetFile, fleetTests) }
 
-// TestDashboard: each query is one that promtool reads, and asks for metrics that are exported and that the chart keeps at the scrape, and for
-// sums that are made. The chart keeps nothing else.
+// TestDashboard checks that promtool accepts each query of the dashboard, that its metrics are exported or defined by
+// a rule, and that the chart keeps exactly these at the scrape.
 func TestDashboard(t *testing.T) {
 	promtool := testkit.NeedCommand(t, "promtool")
 	text, err := os.ReadFile(dashboardFile)
@@ -109,14 +109,14 @@ func TestDashboard(t *testing.T) {
 			asked = append(asked, metricName.FindAllString(recorded.ReplaceAllString(target.Expr, ""), -1)...)
 			for _, name := range recorded.FindAllString(target.Expr, -1) {
 				if !sums[name] {
-					t.Errorf("the dashboard asks for %s, which no rule makes", name)
+					t.Errorf("the dashboard uses %s, which no rule defines", name)
 				}
 			}
 		}
 	}
 	slices.Sort(asked)
 	if asked = slices.Compact(asked); !slices.Equal(asked, slices.Sorted(slices.Values(values.PodMonitor.Keep))) {
-		t.Errorf("the chart keeps\n%v\nand this is asked for:\n%v", values.PodMonitor.Keep, asked)
+		t.Errorf("the chart keeps\n%v\nbut the dashboard and the rules use:\n%v", values.PodMonitor.Keep, asked)
 	}
 	for _, name := range asked {
 		if !exported(t)[name] {

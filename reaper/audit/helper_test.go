@@ -19,8 +19,7 @@ import (
 
 const testUID = "0fb1a2c3-1111-4222-8333-444455556666"
 
-// journald is a socket where journald's is, in a mount namespace of the test's own. It
-// reads only when it is asked to.
+// journald is a socket at journald's path, in a mount namespace of the test's own. It reads only on request.
 type journald struct{ conn *net.UnixConn }
 
 func newJournald(t *testing.T) *journald {
@@ -38,7 +37,7 @@ func listenJournald(t *testing.T) *journald {
 	return &journald{conn}
 }
 
-// fields is one journal entry: each field's values, in order.
+// fields is one journal entry: the values of each field, in order.
 type fields map[string][]string
 
 func (e fields) get(name string) string {
@@ -48,7 +47,7 @@ func (e fields) get(name string) string {
 	return e[name][0]
 }
 
-// read returns the next entry, and whether it came in a file.
+// read returns the next entry and reports whether it came in a file.
 func (j *journald) read(t *testing.T) (fields, bool) {
 	t.Helper()
 	testkit.Must(t, j.conn.SetReadDeadline(time.Now().Add(10*time.Second)))
@@ -64,14 +63,14 @@ func (j *journald) read(t *testing.T) (fields, bool) {
 	testkit.Must(t, err)
 	f := os.NewFile(uintptr(fds[0]), "record")
 	defer func() { _ = f.Close() }()
-	// journald maps or reads the file from its beginning, whatever its offset.
+	// journald maps or reads the file from its start, at any offset.
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<30))
 	testkit.Must(t, err)
 	return decodeNative(t, b), true
 }
 
-// decodeNative reads journald's native protocol: NAME=VALUE and a newline, or NAME, a
-// newline, the length as 64 bits little-endian, the value and a newline.
+// decodeNative parses journald's native protocol: NAME=VALUE and a newline, or NAME, a newline, the length as 64 bits
+// little-endian, the value and a newline.
 func decodeNative(t *testing.T, b []byte) fields {
 	t.Helper()
 	e := fields{}
@@ -95,7 +94,7 @@ func decodeNative(t *testing.T, b []byte) fields {
 	return e
 }
 
-// sample is a record of kind k with everything set.
+// sample returns a record of kind k with every field set.
 func sample(k policy.Kind) policy.Record {
 	return policy.Record{
 		Seq: 42, Kind: k, UID: testUID, Namespace: "shop", PodName: "cart-0", Entry: testUID + "-1", Decision: policy.Keep,
@@ -112,7 +111,7 @@ func sample(k policy.Kind) policy.Record {
 	}
 }
 
-// kinds are all kinds, from the table.
+// kinds returns all kinds of the table.
 func kinds() []policy.Kind {
 	var ks []policy.Kind
 	for _, m := range policy.Kinds() {

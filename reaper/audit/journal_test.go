@@ -25,8 +25,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestIDs: a message ID is a random UUID, version 4, as sd-id128 and systemd's own IDs are. An ID never changes: a new value
-// breaks users' journalctl queries.
+// TestIDs checks that each message ID is a random UUID, version 4, like systemd's own, and unique. An ID never
+// changes: users' journalctl queries contain it.
 func TestIDs(t *testing.T) {
 	seen := map[string]policy.Kind{}
 	for _, m := range policy.Kinds() {
@@ -107,7 +107,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-func TestTellByTheJournal(t *testing.T) {
+func TestJournalFields(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
 	}
@@ -143,7 +143,7 @@ func TestTellByTheJournal(t *testing.T) {
 			}
 		}
 	}
-	// Without values there are no fields.
+	// An empty record has no fields.
 	testkit.Must(t, j.Record(policy.Record{Kind: policy.KindStarted}))
 	if e, _ := d.read(t); len(e) != 5 {
 		t.Errorf("an empty record has the fields %v", e)
@@ -164,12 +164,12 @@ func TestUntrustedNamesForgeNoField(t *testing.T) {
 		testkit.Must(t, j.Record(r))
 		e, _ := d.read(t)
 		if len(e) != want || e.get("ORPHAN_REAPER_POD_UID") != testUID || e.get("ORPHAN_REAPER_POD_NAME") != strings.ToValidUTF8(name, "\uFFFD") {
-			t.Errorf("%.40q became the fields %.300q", name, e)
+			t.Errorf("%.40q forged fields: %.300q", name, e)
 		}
 	}
 }
 
-// TestVolumesInJournal: of a volume only driver and handle are sent to the journal.
+// TestVolumesInJournal checks that only driver and handle of a volume are sent to the journal.
 func TestVolumesInJournal(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"driverName":"d","volumeHandle":"h","volumeAttributes":{"password":"SECRET"},"token":"SECRET"}`: `{"a":{"driverName":"d","volumeHandle":"h",` +
@@ -201,7 +201,7 @@ func TestLargeRecord(t *testing.T) {
 	}
 	want := `{"vol_data.json":{"volumeHandle":"` + large + `","keys":["volumeHandle"]}}`
 	if e.get("ORPHAN_REAPER_VOL_DATA") != want || e.get("ORPHAN_REAPER_POD_UID") != testUID {
-		t.Error("a large record lost something")
+		t.Error("a large record arrived incomplete")
 	}
 }
 
@@ -215,32 +215,33 @@ func TestWithoutJournal(t *testing.T) {
 	testkit.Must(t, j.Record(sample(policy.KindParked)))
 	d.read(t)
 	if out.Len() > 0 {
-		t.Errorf("with a journal the stream got %q", &out)
+		t.Errorf("with a journal stderr has %q", &out)
 	}
 	testkit.Must(t, errors.Join(d.conn.Close(), os.Remove("/run/systemd/journal/socket")))
 	testkit.Must(t, j.Record(sample(policy.KindParked)))
 	if !strings.HasPrefix(out.String(), testUID+" parked: ") {
-		t.Errorf("without a journal the stream got %q", &out)
+		t.Errorf("without a journal stderr has %q", &out)
 	}
 	if err := NewJournal(JournalOptions{}).Record(sample(policy.KindParked)); err == nil {
-		t.Error("with neither journal nor stream a record counts as sent")
+		t.Error("a record counts as sent without journal and stderr")
 	}
 	// A socket without a listener, as after a crash of journald.
 	testkit.Must(t, listenJournald(t).conn.Close())
 	out.Reset()
 	testkit.Must(t, j.Record(sample(policy.KindParked)))
 	if out.Len() == 0 {
-		t.Error("nothing on the stream while the socket has no listener")
+		t.Error("stderr has no record while the socket has no listener")
 	}
 	testkit.Must(t, os.Remove("/run/systemd/journal/socket"))
 	d = listenJournald(t)
 	testkit.Must(t, j.Record(sample(policy.KindParked)))
 	if e, _ := d.read(t); e.get("ORPHAN_REAPER_POD_UID") != testUID {
-		t.Error("the journal is back and does not get records")
+		t.Error("no records in the journal after its return")
 	}
 }
 
-// TestJournaldThatHangs: one record waits for a journald that hangs, the next ones fail, and stderr, which would hang as well, gets nothing.
+// TestJournaldThatHangs checks that one record waits for a journald that hangs, that the next ones fail, and that
+// nothing is written to stderr, which journald reads and which would hang as well.
 func TestJournaldThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
@@ -254,7 +255,7 @@ func TestJournaldThatHangs(t *testing.T) {
 		}
 		for range 3 {
 			if err := j.Record(sample(policy.KindParked)); !errors.Is(err, ErrStuck) || out.Len() > 0 {
-				t.Errorf("error %v, want ErrStuck; stderr got %q", err, &out)
+				t.Errorf("error %v, want ErrStuck; stderr has %q", err, &out)
 			}
 		}
 		if n := calls.Load(); n != 1 {
@@ -281,7 +282,7 @@ func TestNoJournal(t *testing.T) {
 	}
 }
 
-// TestLevel: a stream gets no record below its level, and that is not a failure.
+// TestLevel checks that a record below a stream's level is skipped without an error.
 func TestLevel(t *testing.T) {
 	for level, want := range map[slog.Level]int{slog.LevelDebug: 4, slog.LevelInfo: 3, slog.LevelWarn: 2, slog.LevelError: 1} {
 		var out bytes.Buffer
@@ -308,8 +309,7 @@ func TestHandler(t *testing.T) {
 		}}
 		return h
 	}
-	// slogtest calls its groups G, H and I and its attributes in lower case, so the way
-	// back from a field's name is certain.
+	// slogtest calls its groups G, H and I and its attributes in lower case, so a field's name can be converted back.
 	slogtest.Run(t, newHandler, func(t *testing.T) map[string]any {
 		t.Helper()
 		word, _, _ := strings.Cut(message, " ")
@@ -355,12 +355,12 @@ func TestHandlerWithoutJournal(t *testing.T) {
 	h.out.send = func(string, journal.Priority, map[string]string) error { return os.ErrNotExist }
 	slog.New(h).With(slog.Int("a", 1)).WithGroup("g").Error("message", slog.Int("b", 2))
 	if !strings.Contains(out.String(), "level=ERROR msg=message a=1 g.b=2") {
-		t.Errorf("the fallback got %q", &out)
+		t.Errorf("stderr has %q", &out)
 	}
 	out.Reset()
 	h.out.send = func(string, journal.Priority, map[string]string) error { return ErrStuck }
 	slog.New(h).Error("message")
 	if out.Len() > 0 {
-		t.Error("stderr, which would hang as well, got a line")
+		t.Error("stderr, which would hang as well, has a line")
 	}
 }

@@ -24,7 +24,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// whole returns all metrics of the program, those of the product beside the core as well.
+// whole returns all metrics of the program, CNI's included.
 func whole() (*Metrics, *cni.Metrics) {
 	m := NewMetrics("1.2.3")
 	return m, cni.NewMetrics(m)
@@ -35,7 +35,7 @@ func fresh() *Metrics {
 	return m
 }
 
-// busy returns metrics of a daemon that has seen something of everything.
+// busy returns the metrics of a daemon after every kind of event.
 func busy() *Metrics {
 	m, c := whole()
 	m.Enforcing(true)
@@ -118,8 +118,8 @@ func busy() *Metrics {
 	return m
 }
 
-// cniCensus has something of everything that a sweep over the CNI directories may count, and
-// a network of the worst name that a directory may have.
+// cniCensus has every count that a sweep over the CNI directories may have, and a network with the worst possible
+// name.
 func cniCensus() *cni.Census {
 	c := cni.NewCensus()
 	c.Add(cni.Look{
@@ -157,7 +157,7 @@ func TestMetricsGolden(t *testing.T) {
 	}
 }
 
-// TestUnknownHasNoSeries: a value that a look cannot determine is absent afterwards, and not 0.
+// TestUnknownHasNoSeries checks that a value that a look cannot determine is absent afterwards; 0 would be wrong.
 func TestUnknownHasNoSeries(t *testing.T) {
 	m := busy()
 	m.Look(policy.Look{At: policy.Instant{Wall: noon}, Partial: true}, nil, time.Second)
@@ -168,13 +168,13 @@ func TestUnknownHasNoSeries(t *testing.T) {
 		"\norphan_reaper_kubelet_pods{", "\norphan_reaper_global_mounts{",
 	} {
 		if bytes.Contains(b, []byte(name)) {
-			t.Errorf("%s is there", strings.TrimSpace(name))
+			t.Errorf("%s has a series", strings.TrimSpace(name))
 		}
 	}
 }
 
-// TestSeriesExistFromTheStart: a series that appears with its first event hides that event
-// from rate() and increase().
+// TestSeriesExistFromTheStart checks that a series exists before its first event: otherwise rate() and increase()
+// miss that event.
 func TestSeriesExistFromTheStart(t *testing.T) {
 	series := func(m *Metrics) map[string]bool {
 		b, err := m.text()
@@ -194,7 +194,7 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 	first := series(fresh())
 	for name := range series(busy()) {
 		if !first[name] {
-			t.Errorf("%s is not there from the start", name)
+			t.Errorf("%s does not exist from the start", name)
 		}
 	}
 	if len(first) < 100 {
@@ -220,32 +220,32 @@ func TestWriteFile(t *testing.T) {
 	got, err := os.ReadFile(path)
 	testkit.Must(t, err)
 	if !bytes.Equal(got, want) {
-		t.Error("the file is not what text gives")
+		t.Error("the file differs from text")
 	}
-	// The file's time is the heartbeat, so it is new even where nothing changed.
+	// The file's time is the heartbeat, so it changes with every write.
 	testkit.Must(t, os.Chtimes(path, noon, noon))
 	testkit.Must(t, m.WriteFile(path))
 	if info, err = os.Lstat(path); err != nil || info.ModTime().Equal(noon) {
-		t.Errorf("not written anew: %v, %v", info.ModTime(), err)
+		t.Errorf("not written again: %v, %v", info.ModTime(), err)
 	}
 	if err := m.WriteFile(filepath.Join(dir, "metrics.txt")); err == nil {
-		t.Error("a file that no node exporter reads was written")
+		t.Error("a file with a name that node exporter ignores was written")
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
-		t.Errorf("files besides the one: %v, %v", files, err)
+		t.Errorf("other files: %v, %v", files, err)
 	}
 	testkit.Must(t, RemoveFile(path))
 	testkit.Must(t, RemoveFile(path))
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
-		t.Errorf("left after RemoveFile: %v, %v", files, err)
+		t.Errorf("files after RemoveFile: %v, %v", files, err)
 	}
 	if err := RemoveFile(filepath.Join(dir, "missing", "x.prom")); err == nil {
-		t.Error("a directory that is not there is no error")
+		t.Error("a missing directory gave no error")
 	}
 }
 
-// TestWriteFileFollowsNoSymlink: the directory may be the node exporter user's own, who
-// then could have root write and open any file.
+// TestWriteFileFollowsNoSymlink: the directory may belong to the node exporter's user, who could otherwise have root
+// write to any file.
 func TestWriteFileFollowsNoSymlink(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(t.TempDir(), "shadow")
@@ -271,7 +271,7 @@ func TestWriteFileLeftBehindByAKill(t *testing.T) {
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, ".orphan-reaper.prom.tmp"), []byte("half"), 0o600))
 	testkit.Must(t, busy().WriteFile(filepath.Join(dir, "orphan-reaper.prom")))
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
-		t.Errorf("files besides the one: %v, %v", files, err)
+		t.Errorf("other files: %v, %v", files, err)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestWriteFileWhereItCannot(t *testing.T) {
 			t.Errorf("%s: not counted", name)
 		}
 		if files, err := os.ReadDir(dir); err != nil || len(files) > 2 {
-			t.Errorf("%s: something stayed behind: %v, %v", name, files, err)
+			t.Errorf("%s: files remain: %v, %v", name, files, err)
 		}
 	}
 	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0755"))
@@ -327,8 +327,8 @@ func readAll(t *testing.T, path string) []byte {
 	return b
 }
 
-// TestCNINetworksBounded: 3,000 networks were 6,000 series. The sums do not change, and the networks that leak
-// most keep their names.
+// TestCNINetworksBounded checks that 3,000 networks, once 6,000 series, have a bounded number. The sums do not
+// change, and the networks that leak most keep their names.
 func TestCNINetworksBounded(t *testing.T) {
 	census := cni.NewCensus()
 	for i := range 3000 {
@@ -361,9 +361,9 @@ func TestCNINetworksBounded(t *testing.T) {
 		}
 	}
 	if series != 2*(cni.MostNetworks+1) || sum != 3000+4*20 || other != 3000-63+3*20 {
-		t.Errorf("%d series, %d addresses, %d of them of others", series, sum, other)
+		t.Errorf("%d series, %d addresses, %d of them without a network's name", series, sum, other)
 	}
 	if !strings.Contains(text, `orphan_reaper_cni_addresses{network="leaking",state="reserved"} 20`) {
-		t.Error("the network that leaks most is not named")
+		t.Error("the network that leaks most has no series")
 	}
 }

@@ -21,7 +21,7 @@ const (
 	monitorFile = "../../packaging/node-problem-detector/orphan-reaper-monitor.json"
 )
 
-// exported are the names of all metrics.
+// exported returns the names of all metrics.
 func exported(t *testing.T) map[string]bool {
 	t.Helper()
 	m := busy()
@@ -36,7 +36,7 @@ func exported(t *testing.T) map[string]bool {
 
 var metricName = regexp.MustCompile(`\borphan_reaper_[a-z_]+`)
 
-// alertRule is one rule of the file for Prometheus.
+// alertRule is one alert of the Prometheus rules.
 type alertRule struct {
 	Alert       string
 	Expr        string
@@ -56,8 +56,8 @@ func alertRules(t *testing.T) []alertRule {
 	return file.Groups[0].Rules
 }
 
-// TestAlertRules: each alert uses metrics that are exported, and has an instruction, a case in the tests and a
-// paragraph in the docs.
+// TestAlertRules checks that each alert uses exported metrics, and has an instruction, a test case and a paragraph in
+// the docs.
 func TestAlertRules(t *testing.T) {
 	names := exported(t)
 	tests, err := os.ReadFile(strings.Replace(rulesFile, ".rules.", ".test.", 1))
@@ -69,13 +69,13 @@ func TestAlertRules(t *testing.T) {
 			}
 		}
 		if !strings.Contains(r.Annotations["summary"], "{{ $labels.instance }}") {
-			t.Errorf("%s lacks the place: %v", r.Alert, r.Annotations)
+			t.Errorf("%s lacks the instance: %v", r.Alert, r.Annotations)
 		}
 		checkAlert(t, r, string(tests))
 	}
 }
 
-// checkAlert checks what every alert has.
+// checkAlert checks what every alert must have.
 func checkAlert(t *testing.T, r alertRule, tests string) {
 	t.Helper()
 	if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) || len(r.Annotations["description"]) < 60 {
@@ -107,7 +107,7 @@ func rulesPass(t *testing.T, file, tests string) {
 	}
 }
 
-// pages are the pages that people read, by path from the top.
+// pages returns the documents for users, by path from the top.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -128,8 +128,8 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// notExported returns the names in a text that look like a metric and are not exported. A name that ends in _
-// or * stands for several, one in _t is a type of SELinux.
+// notExported returns the names in a text that look like a metric and are not exported. A name that ends in _ or *
+// stands for several, one in _t is a type of SELinux.
 func notExported(names map[string]bool, text string) (missing []string) {
 	for _, name := range metricName.FindAllString(text, -1) {
 		if !names[name] && !strings.HasSuffix(name, "_") && !strings.HasSuffix(name, "_t") {
@@ -139,7 +139,7 @@ func notExported(names map[string]bool, text string) (missing []string) {
 	return missing
 }
 
-// TestMetricsDoc: docs/metrics.md has every metric, and no page has another.
+// TestMetricsDoc checks that docs/metrics.md has every metric, and that no page has any other.
 func TestMetricsDoc(t *testing.T) {
 	names := exported(t)
 	for page, text := range pages(t) {
@@ -154,7 +154,7 @@ func TestMetricsDoc(t *testing.T) {
 		}
 	}
 	if wrong := notExported(names, "orphan_reaper_orphans, orphan_reaper_pod"); !slices.Equal(wrong, []string{"orphan_reaper_pod"}) {
-		t.Errorf("a metric that is not there is not found: %v", wrong)
+		t.Errorf("notExported misses an unknown metric: %v", wrong)
 	}
 }
 
@@ -163,7 +163,7 @@ var (
 	kindInText = regexp.MustCompile(`ORPHAN_REAPER_KIND=([a-z-]+)`)
 )
 
-// recordFaults are the message IDs and kinds of records that a text has, and that no record has.
+// recordFaults returns the message IDs and kinds in a text that no record has.
 func recordFaults(text string) (faults []string) {
 	known := map[string]bool{}
 	for _, m := range policy.Kinds() {
@@ -181,26 +181,26 @@ func recordFaults(text string) (faults []string) {
 	return faults
 }
 
-// TestRecordsDoc: each message ID and each kind of record that a page asks for is one that records have.
+// TestRecordsDoc checks that every message ID and kind on a page is that of a record.
 func TestRecordsDoc(t *testing.T) {
 	for page, text := range pages(t) {
 		if page == "CHANGELOG.md" || page == "CONTRIBUTING.md" {
-			continue // they may describe older versions
+			continue // may describe older versions
 		}
 		for _, fault := range recordFaults(text) {
-			t.Errorf("%s: no record has %s", page, fault)
+			t.Errorf("%s: %s is not in any record", page, fault)
 		}
 	}
 	id := policy.Kinds()[0].ID
 	wrong := recordFaults("ORPHAN_REAPER_KIND=breaker ORPHAN_REAPER_KIND=park " + id + " " + strings.Repeat("0", 32))
 	if !slices.Equal(wrong, []string{strings.Repeat("0", 32), "park"}) {
-		t.Errorf("what no record has is not found: %v", wrong)
+		t.Errorf("recordFaults misses an unknown ID or kind: %v", wrong)
 	}
 }
 
-// TestNodeProblemDetector: the patterns find the records that they are for, and those only.
-// They are compiled as node-problem-detector does: a pattern must match up to the end of
-// the last message, and the messages before it are in lines of their own.
+// TestNodeProblemDetector checks that the patterns match exactly the intended records. They are compiled as
+// node-problem-detector does: a pattern must match up to the end of the last message, and each earlier message is on
+// lines of its own.
 func TestNodeProblemDetector(t *testing.T) {
 	text, err := os.ReadFile(monitorFile)
 	testkit.Must(t, err)
@@ -212,7 +212,7 @@ func TestNodeProblemDetector(t *testing.T) {
 	}
 	testkit.Must(t, json.Unmarshal(text, &file))
 	if file.Plugin != "journald" || file.PluginConfig["source"] != Identifier || len(file.Conditions) != 1 {
-		t.Errorf("it reads %s of %v", file.Plugin, file.PluginConfig)
+		t.Errorf("plugin %s with config %v", file.Plugin, file.PluginConfig)
 	}
 	want := map[string][]policy.Kind{
 		"OrphanReaperBreakerOpen": {policy.KindBreaker}, "OrphanedPodNeedsPerson": {policy.KindKept}, "OrphanedVolumeDataKept": {policy.KindCleared},
@@ -230,7 +230,7 @@ func TestNodeProblemDetector(t *testing.T) {
 			}
 			bare := policy.Record{Kind: k, UID: testUID, Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted}}}
 			for _, r := range []policy.Record{r, bare} {
-				r.PodName = "Could not finish with pod x" // a name is no message
+				r.PodName = "Could not finish with pod x" // a name that looks like a message
 				if got := re.MatchString("an older message\n" + Text(r)); got != slices.Contains(want[rule.Reason], k) {
 					t.Errorf("%s: %v for %s: %s", rule.Reason, got, k, Text(r))
 				}

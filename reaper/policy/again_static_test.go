@@ -71,8 +71,7 @@ func TestStaticOpensNoBreaker(t *testing.T) {
 }
 
 // TestCutShortParkingOpensNoBreaker checks that a static pod that came back before a start found its parking
-// unfinished
-// opens no breaker. The record has the time of that start, although the pod was parked earlier.
+// unfinished opens no breaker. The record has the time of that start, although the pod was parked earlier.
 func TestCutShortParkingOpensNoBreaker(t *testing.T) {
 	s := deadScene()
 	s.ev.Static, s.ev.Facts[FactSandbox].Truth = true, Yes
@@ -91,8 +90,7 @@ func TestCutShortParkingOpensNoBreaker(t *testing.T) {
 }
 
 // TestReturnedBlocksNoOther checks that a static pod that came back and waits for its volume forever keeps no other
-// pod: it
-// proves nothing about the others.
+// pod: it proves nothing about the others.
 func TestReturnedBlocksNoOther(t *testing.T) {
 	for _, static := range []bool{true, false} {
 		s := deadScene()

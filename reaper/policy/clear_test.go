@@ -8,8 +8,7 @@ import (
 )
 
 // TestClearOnlyDead checks that no leaf is cleared unless every fact except the volume manager's shows a dead pod:
-// the
-// same pod would be parked if the volume manager had released it and the kubelet reported it.
+// the same pod would be parked if the volume manager had released it and the kubelet reported it.
 func TestClearOnlyDead(t *testing.T) {
 	cleared := 0
 	allScenes(func(name string, s *scene) {

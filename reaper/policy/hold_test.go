@@ -18,8 +18,7 @@ func doubts() (node, pod []FactName) {
 }
 
 // looks judges the scene once a minute with the hold of the earlier looks, and returns the time until Reap, or 0 if
-// six
-// hours were not enough. The fact is unknown in every third look.
+// six hours were not enough. The fact is unknown in every third look.
 func (s *scene) looks(doubted FactName, forget bool) time.Duration {
 	const step = time.Minute
 	began := s.now
@@ -47,8 +46,7 @@ func (s *scene) looks(doubted FactName, forget bool) time.Duration {
 }
 
 // TestDoubtPauses checks that a doubt about the node in every third look only pauses the hold. Without pauses a busy
-// node
-// would never remove a pod. A doubt about the pod itself restarts its hold.
+// node would never remove a pod. A doubt about the pod itself restarts its hold.
 func TestDoubtPauses(t *testing.T) {
 	node, pod := doubts()
 	for _, f := range node {
@@ -104,8 +102,7 @@ func TestPauseIsBounded(t *testing.T) {
 }
 
 // TestPauseKeepsNothingElse checks that a pause sets no other reason aside: any other objection to the pod, and any
-// change
-// of it, restarts the hold.
+// change of it, restarts the hold.
 func TestPauseKeepsNothingElse(t *testing.T) {
 	for name, change := range map[string]func(s *scene){
 		"another directory":    func(s *scene) { s.ev.ID.Ino++ },
@@ -131,8 +128,7 @@ func TestPauseKeepsNothingElse(t *testing.T) {
 }
 
 // TestHoldForgetsItsPauses checks that pauses before a whole good hold no longer count, so that a node does not use
-// up
-// the allowed pauses in weeks.
+// up the allowed pauses in weeks.
 func TestHoldForgetsItsPauses(t *testing.T) {
 	s := deadScene()
 	s.hold.Since, s.hold.Lost = s.ago(time.Hour), 50*time.Minute

@@ -7,8 +7,7 @@ import (
 )
 
 // TestNotRunning checks that a dead pod with a mounted volume and a cgroup, of which the kubelet reports nothing, is
-// kept
-// with the command for the operator. A pod that may live has no such advice.
+// kept with the command for the operator. A pod that may live has no such advice.
 func TestNotRunning(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -8,8 +8,7 @@ import (
 )
 
 // TestPurgeIn checks that the retention is measured by the boot clock, or after a reboot by the wall clock, and that
-// a
-// wall clock that was set back purges nothing.
+// a wall clock that was set back purges nothing.
 func TestPurgeIn(t *testing.T) {
 	s := deadScene()
 	e := EntryState{Phase: PhaseConfirmed, ConfirmedAt: s.ago(23 * time.Hour), Left: []Residue{{Class: contents.ClassEphemeral}}}
@@ -49,8 +48,7 @@ func TestParkedUnreadable(t *testing.T) {
 }
 
 // TestParkedAgainAfterBoot checks that a pod that was parked under rules that waive the kubelet goes back after a
-// boot, but
-// is not exchanged for a new directory that may be in use.
+// boot, but is not exchanged for a new directory that may be in use.
 func TestParkedAgainAfterBoot(t *testing.T) {
 	for used, want := range map[Truth]Decision{No: Return, Unknown: Wait, Yes: Keep} {
 		s := deadScene()
@@ -65,8 +63,7 @@ func TestParkedAgainAfterBoot(t *testing.T) {
 }
 
 // TestParkedOther checks that a directory in quarantine that is not the one that was judged goes back, even if the
-// pod is
-// dead.
+// pod is dead.
 func TestParkedOther(t *testing.T) {
 	s := deadScene()
 	id := s.ev.ID
@@ -79,8 +76,7 @@ func TestParkedOther(t *testing.T) {
 }
 
 // TestFinishNeverPutsBack checks that a half-stripped directory is finished or waits, and never goes back: an old
-// kubelet
-// that finds it deletes through its bind mounts.
+// kubelet that finds it deletes through its bind mounts.
 func TestFinishNeverPutsBack(t *testing.T) {
 	for _, phase := range []Phase{PhaseStripping, PhasePurging, PhaseConfirmed} {
 		allScenes(func(name string, s *scene) {
@@ -101,8 +97,7 @@ func TestFinishNeverPutsBack(t *testing.T) {
 }
 
 // TestParkedNotThere checks that a parked entry that a look cannot find or read does not count as a removal under
-// way: it
-// was never confirmed.
+// way: it was never confirmed.
 func TestParkedNotThere(t *testing.T) {
 	s := deadScene()
 	for truth, want := range map[Truth]ActionKind{Unknown: "", No: PutBack} {
@@ -115,9 +110,8 @@ func TestParkedNotThere(t *testing.T) {
 }
 
 // TestSignWhereTheDirectoryIsNot checks that a sign of life opens the breaker also if the entry is gone, unreadable
-// or
-// another directory, and does not change what happens to the entry. A doubt opens no breaker, nor does a directory in
-// place: an operator may have moved it back.
+// or another directory, and does not change what happens to the entry. A doubt opens no breaker, nor does a directory
+// in place: an operator may have moved it back.
 func TestSignWhereTheDirectoryIsNot(t *testing.T) {
 	for _, fact := range []FactName{FactCgroup, FactSandbox, FactContainer, FactKubeletFile, FactKubeletLists, FactAPILists, FactRemade, FactMounted} {
 		for _, truth := range []Truth{No, Unknown, Yes} {
@@ -149,8 +143,7 @@ func TestSignWhereTheDirectoryIsNot(t *testing.T) {
 }
 
 // TestStripCutShort checks that a strip that continues after a crash stops at a sign of life, like a purge of a
-// confirmed
-// entry: a static pod comes back with its UID.
+// confirmed entry: a static pod comes back with its UID.
 func TestStripCutShort(t *testing.T) {
 	for _, fact := range []FactName{FactRemade, FactSandbox, FactContainer, FactCgroup, FactKubeletFile, FactKubeletLists} {
 		for _, phase := range []Phase{PhaseStripping, PhaseConfirmed, PhasePurging} {
@@ -183,8 +176,7 @@ func kindOfAction(a *Action) ActionKind {
 }
 
 // TestRecordedFailures checks that a failed action that left a conflict in quarantine is recorded, and that a
-// directory
-// that is found nowhere is not recorded as put back.
+// directory that is found nowhere is not recorded as put back.
 func TestRecordedFailures(t *testing.T) {
 	o := Outcome{Action: Action{Kind: Park, UID: testUID, Entry: "e"}, Result: Failed, Conflict: "e.conflict"}
 	recs := Recorded(o, Node{}, Instant{})

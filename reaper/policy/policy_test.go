@@ -21,8 +21,7 @@ var update = flag.Bool("update", os.Getenv("UPDATE_GOLDEN") != "", "rewrite the 
 const testUID = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
 
 // scene is a node with a pod, as the golden cases describe them. Each starts with a pod that is dead in every
-// respect, and
-// each line changes one thing.
+// respect, and each line changes one thing.
 type scene struct {
 	ev     Evidence
 	parked Parked
@@ -282,8 +281,7 @@ func TestDoubtKeeps(t *testing.T) {
 }
 
 // TestAliveNeverReaps checks that a fact that turns alive never turns Keep or Wait into Reap, in place or in
-// quarantine
-// (law 2).
+// quarantine (law 2).
 func TestAliveNeverReaps(t *testing.T) {
 	alive := func(n FactName) Truth {
 		for _, r := range alone() {

@@ -46,8 +46,7 @@ func TestStoppedIsNoFailure(t *testing.T) {
 }
 
 // TestStoppedKeepsWhatWasTaken checks that the ledger records what was removed before the program was stopped or the
-// action
-// failed. The record has the text of vol_data.json only then.
+// action failed. The record has the text of vol_data.json only then.
 func TestStoppedKeepsWhatWasTaken(t *testing.T) {
 	text := map[string]string{"volumes/kubernetes.io~csi/pv/vol_data.json": "{}"}
 	taken := map[contents.Class]Tally{contents.ClassSkeleton: {Entries: 3, Bytes: 4096}}
@@ -81,8 +80,7 @@ func TestStoppedKeepsWhatWasTaken(t *testing.T) {
 }
 
 // TestAskedKeepsUser checks that an operator's action that a crash interrupted keeps that operator's name when
-// another process
-// ends it.
+// another process ends it.
 func TestAskedKeepsUser(t *testing.T) {
 	alice := &User{Login: "alice", SudoUser: "alice"}
 	for _, c := range []struct {

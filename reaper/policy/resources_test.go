@@ -11,8 +11,7 @@ import (
 var webName = policy.PodName{Namespace: "shop", Name: "web-0"}
 
 // TestResources checks that a name on the pod-resources socket's list keeps the pod of that name from being released
-// by the
-// kubelet's silence, unless another pod has that name. A missing name releases nothing.
+// by the kubelet's silence, unless another pod has that name. A missing name releases nothing.
 func TestResources(t *testing.T) {
 	const other = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
 	listed := map[policy.PodName]bool{webName: true}

@@ -8,8 +8,7 @@ import (
 )
 
 // stoppedScene is a pod that the kubelet reports as an orphan and of which the runtime has a stopped sandbox with an
-// exited
-// container.
+// exited container.
 func stoppedScene() *scene {
 	s := deadScene()
 	s.ev.Facts.Set(FactSandbox, Yes, "test", "sandbox aaaa NOTREADY, created 3h ago")
@@ -123,8 +122,7 @@ func TestTerminating(t *testing.T) {
 }
 
 // TestTerminatingIsLeftAlone checks that a stopped sandbox needs no operator while the kubelet terminates unwanted
-// pods: the
-// sandbox may belong to one of these.
+// pods: the sandbox may belong to one of these.
 func TestTerminatingIsLeftAlone(t *testing.T) {
 	s := stoppedScene()
 	s.ev.Unwanted, s.hold.Unwanted, s.node.Gauges = "the list has it not", s.ago(time.Hour), runningScene().node.Gauges

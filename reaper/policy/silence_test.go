@@ -6,8 +6,7 @@ import (
 )
 
 // TestSilenceAlone checks that the log directory and the pod-resources socket keep only a pod that was released by
-// the
-// kubelet's silence. They do not outweigh the kubelet's report, a complete list or Rules.Waive.
+// the kubelet's silence. They do not outweigh the kubelet's report, a complete list or Rules.Waive.
 func TestSilenceAlone(t *testing.T) {
 	for fact, reason := range map[FactName]Reason{FactPodLogs: ReasonPodLogs, FactPodResources: ReasonPodResources} {
 		for name, c := range map[string]struct {
@@ -31,8 +30,7 @@ func TestSilenceAlone(t *testing.T) {
 }
 
 // TestPodLogsKeep checks that the log directory keeps a completed pod whose sandboxes were removed: only its kubelet
-// knows
-// it. Without the log directory the report of another orphan would release such a pod.
+// knows it. Without the log directory the report of another orphan would release such a pod.
 func TestPodLogsKeep(t *testing.T) {
 	s := deadScene()
 	s.ev.Facts.Set(FactNamed, No, "", "")
@@ -55,10 +53,8 @@ func TestPodLogsKeep(t *testing.T) {
 }
 
 // TestLogsRemovedDuringTheHold checks that a completed pod gets a whole hold after its log directory, the only sign
-// that it
-// is wanted, was removed. The hold of a pod that the kubelet reports is not restarted: a backlog whose log
-// directories
-// cannot be removed takes one hold.
+// that it is wanted, was removed. The hold of a pod that the kubelet reports is not restarted: a backlog whose log
+// directories cannot be removed takes one hold.
 func TestLogsRemovedDuringTheHold(t *testing.T) {
 	for _, fact := range []FactName{FactPodLogs, FactPodResources} {
 		for _, before := range []Truth{Yes, Unknown} {

@@ -7,8 +7,7 @@ import (
 )
 
 // TestJudgeMounted checks that "unmount" sets aside only the mounts in the node's own namespace, a staged volume and
-// the
-// empty cgroup of a released pod. Otherwise the verdict is that of a sweep.
+// the empty cgroup of a released pod. Otherwise the verdict is that of a sweep.
 func TestJudgeMounted(t *testing.T) {
 	s := deadScene()
 	now, n := s.now, s.node
@@ -60,8 +59,7 @@ func TestJudgeMounted(t *testing.T) {
 }
 
 // TestKeepMounts checks that a mount whose unmount would take others along stays, that another pod's CSI volume stays
-// unless
-// its driver is named, and that the mounts below both stay.
+// unless its driver is named, and that the mounts below both stay.
 func TestKeepMounts(t *testing.T) {
 	db := "volumes/kubernetes.io~csi/db"
 	volData := map[string]string{db + "/vol_data.json": `{"driverName":"d.example"}`}

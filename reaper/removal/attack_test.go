@@ -16,8 +16,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// attackers change one directory of a pod's tree while it is removed. Each call of attack's result makes the
-// attack or reverses it.
+// attackers change one directory of a pod's tree during the removal. Each call of attack's result makes the change or
+// reverses it.
 var attackers = []struct {
 	name   string
 	attack func(tr *tree) func(target string) bool
@@ -29,17 +29,17 @@ var attackers = []struct {
 	{"directory", directoryToggler},
 }
 
-// bindToggler binds a directory of canaries over the target, which may be held open.
+// bindToggler bind-mounts a directory of canaries on the target, which may be held open.
 func bindToggler(tr *tree) func(string) bool { return mountToggler(tr.CanaryDir(), "") }
 
-// tmpfsToggler does the same with the root of a tmpfs that holds a canary.
+// tmpfsToggler mounts the root of a tmpfs with a canary there.
 func tmpfsToggler(tr *tree) func(string) bool {
 	home := tr.Outside + "/tmpfs"
 	tr.Mount("tmpfs", home)
 	return mountToggler(home, "")
 }
 
-// bindFileToggler binds a canary over a file of the target.
+// bindFileToggler bind-mounts a canary on a file of the target.
 func bindFileToggler(tr *tree) func(string) bool {
 	return mountToggler(tr.CanaryDir()+"/canary", "/f")
 }
@@ -58,7 +58,7 @@ func symlinkToggler(tr *tree) func(string) bool {
 	return exchanger(tr.Outside+"/link", func(mine string) { tr.Must(os.Symlink(canaries, mine)) })
 }
 
-// directoryToggler exchanges the target with a directory of the attacker's.
+// directoryToggler exchanges the target with the attacker's directory.
 func directoryToggler(tr *tree) func(string) bool {
 	return exchanger(tr.Outside+"/dir", func(mine string) { tr.Mkdir(mine + "/own") })
 }
@@ -73,7 +73,7 @@ func exchanger(mine string, build func(string)) func(string) bool {
 			return false
 		}
 		if !swap() {
-			// The walker may have removed the attacker's link, since a link is only a name.
+			// The walk may have removed the attacker's link, since a link is only a name.
 			_ = os.RemoveAll(mine)
 			build(mine)
 		}
@@ -81,7 +81,7 @@ func exchanger(mine string, build func(string)) func(string) bool {
 	}
 }
 
-// TestAttackers: zero canaries lost, and only outcomes that are allowed.
+// TestAttackers checks that no canary is lost and that only allowed outcomes occur.
 func TestAttackers(t *testing.T) {
 	toggles := 1000
 	if testkit.Long() {
@@ -105,7 +105,7 @@ func TestAttackers(t *testing.T) {
 					results, reasons := map[policy.Result]int{}, map[policy.Reason]int{}
 					n := underAttack(tr, at.attack, toggles/len(attackers), func() bool {
 						tr.Build(tr.Quar+"/"+beside.Entry, fullPod...)
-						outs := run(t, r, a, beside) // each by a thread of its own
+						outs := run(t, r, a, beside) // one thread each
 						want(t, outs[1], policy.Done, "")
 						o := outs[0]
 						results[o.Result]++
@@ -116,7 +116,7 @@ func TestAttackers(t *testing.T) {
 						return !t.Failed()
 					})
 					all += n
-					if results[policy.Done] == 0 { // on a busy machine it met the attacker each time; without one the tree is removed
+					if results[policy.Done] == 0 { // on a busy machine each round may meet the attacker
 						want(t, run(t, r, a)[0], policy.Done, "")
 					}
 					tr.Check()
@@ -130,8 +130,8 @@ func TestAttackers(t *testing.T) {
 	}
 }
 
-// TestAttackersBeatRemoveAll: the same attackers against os.RemoveAll, which does lose. A
-// test that loses nothing here could not fail above either.
+// TestAttackersBeatRemoveAll runs the same attackers against os.RemoveAll, which does lose files. An attacker that
+// destroys nothing here would prove nothing above.
 func TestAttackersBeatRemoveAll(t *testing.T) {
 	for _, at := range attackers[:2] {
 		t.Run(at.name, func(t *testing.T) {
@@ -142,18 +142,18 @@ func TestAttackersBeatRemoveAll(t *testing.T) {
 				return len(tr.Lost()) == 0
 			})
 			if len(tr.Lost()) == 0 {
-				t.Fatal("os.RemoveAll lost nothing: these attackers prove nothing")
+				t.Fatal("os.RemoveAll lost nothing, so these attackers prove nothing")
 			}
 			tr.Canaries = nil
 		})
 	}
 }
 
-// targets is how many directories of a tree the attacker chooses from.
+// targets is the number of directories of a tree from which the attacker chooses.
 const targets = 32
 
-// underAttack calls remove repeatedly on a new tree, while the attacker works on it, until it has toggled often
-// enough or remove returns true. Only toggles while remove runs count.
+// underAttack calls remove repeatedly on a new tree while the attacker changes it, until the attacker has made
+// toggles changes or remove returns false. Only changes while remove runs count.
 func underAttack(tr *tree, attack func(*tree) func(string) bool, toggles int, remove func() bool) int {
 	tr.T.Helper()
 	entry := tr.Quar + "/" + entryA
@@ -182,7 +182,7 @@ func underAttack(tr *tree, attack func(*tree) func(string) bool, toggles int, re
 	return n
 }
 
-// allowed fails on an outcome that an attack does not explain.
+// allowed fails the test on an outcome that an attack does not explain.
 func allowed(t *testing.T, o policy.Outcome) {
 	t.Helper()
 	switch o.Result {
@@ -199,8 +199,8 @@ func allowed(t *testing.T, o policy.Outcome) {
 	}
 }
 
-// TestAttackedPark: the pod directory is exchanged with a link, a file and a living pod's
-// directory while it is parked and put back. Whatever has the name, no content is lost.
+// TestAttackedPark exchanges the pod directory with a link, a file and a living pod's directory while it is parked
+// and put back. No content is lost, whatever has the name.
 func TestAttackedPark(t *testing.T) {
 	rounds := 300
 	if testkit.Long() {
@@ -246,7 +246,7 @@ func TestAttackedPark(t *testing.T) {
 			wg.Wait()
 			t.Log(results)
 			if results[policy.Done] == 0 {
-				t.Error("never parked")
+				t.Error("no attempt parked the pod")
 			}
 			mine, canaries := 0, 0
 			for _, p := range testkit.Listing(t, tr.Base) {
@@ -258,7 +258,7 @@ func TestAttackedPark(t *testing.T) {
 				}
 			}
 			if mine != 1 || canaries != 3 {
-				t.Errorf("%d of 1 and %d of 3 left", mine, canaries)
+				t.Errorf("%d of 1 own file and %d of 3 canaries remain", mine, canaries)
 			}
 		})
 	}

@@ -17,8 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// BenchmarkRemovePods removes 3,000 pod trees from quarantine, against rm -rf of the same
-// trees.
+// BenchmarkRemovePods removes 3,000 pod trees from quarantine and compares with rm -rf.
 func BenchmarkRemovePods(b *testing.B) {
 	n := testkit.Size(3000, 300)
 	against(b, testkit.Size(5, 1), func(tr *tree, dir string) []policy.Action {
@@ -50,7 +49,7 @@ var podTree = []string{
 	"file volume-subpaths/conf/app/0 0",
 }
 
-// BenchmarkRemoveWide removes the files of one directory, 100,000 and a million.
+// BenchmarkRemoveWide removes one directory with 100,000 and a million files.
 func BenchmarkRemoveWide(b *testing.B) {
 	for _, n := range []int{testkit.Size(100_000, 10_000), testkit.Size(1_000_000, 20_000)} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { removeWide(b, n) })
@@ -72,9 +71,8 @@ func removeWide(b *testing.B, n int) {
 	})
 }
 
-// against builds the same tree twice and has each removed, by turns, and who is first
-// changes. Only the removal is timed, ours with its sync; the figures are medians, since
-// other work on the machine disturbs single ones.
+// against builds the same tree twice and removes each in one of the two ways, alternating which is first. Only the
+// removal is timed, ours with its sync; medians are reported, since other work on the machine disturbs single rounds.
 func against(b *testing.B, rounds int, build func(tr *tree, dir string) []policy.Action) {
 	b.Helper()
 	var ours, theirs []float64

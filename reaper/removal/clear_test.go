@@ -23,7 +23,7 @@ const (
 	entryLeaf = entryA + policy.LeafSuffix
 )
 
-// heldPod is a pod with something in each kind of leaf, and beside them.
+// heldPod is a pod with entries in each kind of leaf and beside the leaves.
 var heldPod = []string{
 	"file etc-hosts 10", "file volumes/kubernetes.io~csi/pv/vol_data.json 30",
 	"file " + leafCSI + "/db/rows 100", "link " + leafCSI + "/link", "file " + leafCSI + "/\xff\n 5",
@@ -53,14 +53,14 @@ func TestClear(t *testing.T) {
 				pod := tr.Pods + "/" + string(uidA)
 				before, content := testkit.Listing(t, pod), testkit.Listing(t, pod+"/"+leaf)
 				r, a := tr.open(no), tr.clearAction(leaf)
-				for _, again := range []bool{false, true} { // the second time as after a crash
+				for _, again := range []bool{false, true} { // the second run is as after a crash
 					o := run1(t, r, a)
 					want(t, o, policy.Done, "")
 					if o.ID != idAt(t, tr.Quar+"/"+entryLeaf) {
-						t.Errorf("again %t: the outcome lacks the directory that was created", again)
+						t.Errorf("run again %t: the outcome lacks the new directory", again)
 					}
 					if len(o.Left) != 1 || o.Left[0].Path != leaf || o.Left[0].Class != contents.ClassData || o.Left[0].Entries < 2 {
-						t.Errorf("again %t: left %+v", again, o.Left)
+						t.Errorf("run again %t: residue %+v", again, o.Left)
 					}
 				}
 				testkit.There(t, tr.Quar+"/"+entryLeaf+".json", true)
@@ -71,22 +71,22 @@ func TestClear(t *testing.T) {
 					t.Errorf("in quarantine: %q, want %q", moved, content)
 				}
 				if rest := testkit.Listing(t, pod); len(rest) != len(before)-len(content) {
-					t.Errorf("beside the leaf: %q", rest)
+					t.Errorf("the rest of the pod: %q", rest)
 				}
 				want(t, run1(t, r, back(a)), policy.Done, "")
 				if after := testkit.Listing(t, pod); !slices.Equal(after, before) {
-					t.Errorf("put back: %q, was %q", after, before)
+					t.Errorf("after the put-back: %q, want %q", after, before)
 				}
 				if left := testkit.Listing(t, tr.Quar); len(left) != 0 {
 					t.Errorf("in quarantine: %q", left)
 				}
-				want(t, run1(t, r, back(a)), policy.Done, "") // as after a crash
+				want(t, run1(t, r, back(a)), policy.Done, "") // run again, as after a crash
 			})
 		}
 	}
 }
 
-// TestClearRefused: a refused leaf is unchanged, and nothing is in quarantine.
+// TestClearRefused checks that a refused leaf is unchanged and that nothing is in quarantine.
 func TestClearRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		setup  func(tr *tree, a *policy.Action, leaf string)
@@ -127,7 +127,7 @@ func TestClearRefused(t *testing.T) {
 				before := testkit.Listing(t, tr.Pods)
 				want(t, run1(t, tr.open(no), a), tc.result, tc.reason)
 				if after := testkit.Listing(t, tr.Pods); !slices.Equal(after, before) {
-					t.Errorf("now %q, was %q", after, before)
+					t.Errorf("listing %q, want %q", after, before)
 				}
 				if left := testkit.Listing(t, tr.Quar); len(left) > 0 && name != "quarantine elsewhere" {
 					t.Errorf("in quarantine: %q", left)
@@ -137,7 +137,7 @@ func TestClearRefused(t *testing.T) {
 	}
 }
 
-// instead puts a link to canaries in the place of a directory.
+// instead replaces a directory by a link to canaries.
 func (tr *tree) instead(path string) {
 	tr.T.Helper()
 	tr.Must(os.Rename(path, tr.Outside+"/was"))
@@ -147,18 +147,18 @@ func (tr *tree) instead(path string) {
 func (tr *tree) immutable(path string) {
 	tr.T.Helper()
 	if err := testkit.Immutable(path, true); err != nil {
-		tr.T.Skipf("no immutable files here: %v", err)
+		tr.T.Skipf("cannot make files immutable: %v", err)
 	}
 }
 
-// TestClearMeanwhile: what comes between two steps.
+// TestClearMeanwhile checks that changes between the last check and the move lose nothing.
 func TestClearMeanwhile(t *testing.T) {
 	const first = "renameat2"
 	for name, tc := range map[string]struct {
 		do     func(tr *tree, leaf string)
 		result policy.Result
 		reason policy.Reason
-		moved  bool // something else than what was there at first is in the leaf or gone from it
+		moved  bool // the leaf's contents changed
 	}{
 		"a mount on the leaf": {func(tr *tree, leaf string) { tr.Mount("bind", leaf) }, policy.Refused, policy.ReasonMounted, false},
 		"a mount in the leaf": {func(tr *tree, leaf string) { tr.Mount("tmpfs", leaf+"/none") }, policy.Refused, policy.ReasonMounted, false},
@@ -194,7 +194,7 @@ func TestClearMeanwhile(t *testing.T) {
 				o := run1(t, r, a)
 				want(t, o, tc.result, tc.reason)
 				if !done {
-					t.Fatal("nothing came between")
+					t.Fatal("the change was not made")
 				}
 				_, _, err := r.Where(uidA, entryLeaf)
 				tr.Must(err)
@@ -203,7 +203,7 @@ func TestClearMeanwhile(t *testing.T) {
 				testkit.UnmountBelow(t, leaf)
 				tr.Canaries = slices.DeleteFunc(tr.Canaries, func(c testkit.Canary) bool { return c.MountPoint != "" })
 				if after := testkit.Listing(t, tr.Pods); !tc.moved && !slices.Equal(after, before) {
-					t.Errorf("now %q, was %q", after, before)
+					t.Errorf("listing %q, want %q", after, before)
 				}
 				tr.mine(t, "a/b/c", "data")
 			})
@@ -211,7 +211,7 @@ func TestClearMeanwhile(t *testing.T) {
 	}
 }
 
-// mine sees that each file of the leaf is somewhere, once.
+// mine checks that each file of the leaf exists exactly once.
 func (tr *tree) mine(t *testing.T, names ...string) {
 	t.Helper()
 	all := testkit.Listing(t, tr.Base)
@@ -223,12 +223,12 @@ func (tr *tree) mine(t *testing.T, names ...string) {
 			}
 		}
 		if n != 1 {
-			t.Errorf("%s is there %d times: %q", name, n, all)
+			t.Errorf("%s exists %d times: %q", name, n, all)
 		}
 	}
 }
 
-// TestClearEndless: a writer who does not stop gets everything back.
+// TestClearEndless checks that everything is put back if a process keeps writing to the leaf.
 func TestClearEndless(t *testing.T) {
 	testkit.OnTmpfs(t)
 	tr := newTree(t, heldPod...)
@@ -248,7 +248,7 @@ func TestClearEndless(t *testing.T) {
 	}
 }
 
-// TestClearStopped: the daemon stops during a move: nothing is left half moved.
+// TestClearStopped checks that a daemon that stops during a clear leaves no half-moved leaf.
 func TestClearStopped(t *testing.T) {
 	testkit.OnTmpfs(t)
 	tr := newTree(t, heldPod...)
@@ -269,12 +269,12 @@ func TestClearStopped(t *testing.T) {
 		t.Fatalf("%+v after %d renames", o, n)
 	}
 	if after := testkit.Listing(t, tr.Pods); !slices.Equal(after, before) {
-		t.Errorf("now %q, was %q", after, before)
+		t.Errorf("listing %q, want %q", after, before)
 	}
 }
 
-// TestPutLeafBack: an operator, or the daemon after a crash, puts the leaf back, and the pod has changed since.
-// Names that cannot be put back are kept in quarantine, and the outcome gives the reason.
+// TestPutLeafBack checks the put-back of a leaf, by an operator or after a crash, into a pod that has changed since.
+// Names that cannot be put back are kept in quarantine, and the outcome has the reason.
 func TestPutLeafBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		setup  func(tr *tree, pod string)
@@ -299,7 +299,7 @@ func TestPutLeafBack(t *testing.T) {
 				want(t, done, policy.Done, "")
 				tc.setup(tr, tr.Pods+"/"+string(uidA))
 				a = back(a)
-				a.ByPerson, a.ID, a.Leaf = tc.person, done.ID, "" // as of a lost ledger
+				a.ByPerson, a.ID, a.Leaf = tc.person, done.ID, "" // as after the loss of the ledger
 				o := run1(t, r, a)
 				if o.Result != tc.result || !strings.Contains(o.Err, tc.words) {
 					t.Fatalf("%s: %s, want %s", o.Result, o.Err, tc.result)
@@ -315,8 +315,8 @@ func TestPutLeafBack(t *testing.T) {
 	}
 }
 
-// TestTakeLeaf: cleared content is removed by its class.
-func TestTakeLeaf(t *testing.T) {
+// TestRemoveLeaf checks that cleared contents are removed by their class.
+func TestRemoveLeaf(t *testing.T) {
 	for _, leaf := range []string{leafNFS, leafCSI} {
 		testkit.OnTmpfs(t)
 		tr := newTree(t, heldPod...)
@@ -336,7 +336,7 @@ func TestTakeLeaf(t *testing.T) {
 	}
 }
 
-// TestClearCutUndone kills before each change, and undoes it as the next start does: the pod is unchanged, and
+// TestClearCutUndone kills a clear before each change and undoes it as the next start does: the pod is unchanged and
 // the quarantine empty.
 func TestClearCutUndone(t *testing.T) {
 	for _, leaf := range []string{leafNFS, leafCSI} {
@@ -347,20 +347,20 @@ func TestClearCutUndone(t *testing.T) {
 				before := testkit.Listing(t, tr.Pods)
 				a := tr.clearAction(leaf)
 				died := testkit.Dies(t, envCutOff, cutOff{Pods: tr.Pods, Actions: []policy.Action{a}, Kill: kill}, 0)
-				// And the way back is cut off as well.
+				// The undo is killed as well.
 				for cut := 1; testkit.Dies(t, envCutOff, cutOff{Pods: tr.Pods, Actions: []policy.Action{back(a)}, Kill: cut}, 0); cut += 2 {
 					continue
 				}
 				want(t, run1(t, tr.open(false), back(a)), policy.Done, "")
 				if after := testkit.Listing(t, tr.Pods); !slices.Equal(after, before) {
-					t.Fatalf("killed before change %d: now %q, was %q", kill, after, before)
+					t.Fatalf("killed before change %d: listing %q, want %q", kill, after, before)
 				}
 				if left := testkit.Listing(t, tr.Quar); len(left) > 0 {
-					t.Fatalf("killed before change %d: %q", kill, left)
+					t.Fatalf("killed before change %d: in quarantine: %q", kill, left)
 				}
 				if !died {
 					if kill < 8 {
-						t.Fatalf("it made %d changes", kill-1)
+						t.Fatalf("there are only %d changes", kill-1)
 					}
 					return
 				}
@@ -369,8 +369,8 @@ func TestClearCutUndone(t *testing.T) {
 	}
 }
 
-// TestAttackedClear: the leaf is exchanged with a link and with another directory while it
-// is cleared and put back. Whatever has the name, no content is lost.
+// TestAttackedClear exchanges the leaf with a link and with another directory while it is cleared and put back. No
+// content is lost, whatever has the name.
 func TestAttackedClear(t *testing.T) {
 	rounds := 200
 	if testkit.Long() {
@@ -405,7 +405,7 @@ func TestAttackedClear(t *testing.T) {
 			wg.Wait()
 			t.Log(results)
 			if results[policy.Done] == 0 {
-				t.Error("never done")
+				t.Error("no attempt succeeded")
 			}
 			var all []string
 			for _, p := range testkit.Listing(t, tr.Base) {

@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// cutOff configures the helper process: its task, and the change before which it dies.
+// cutOff configures the helper process: its plan, and the change before which it kills itself.
 type cutOff struct {
 	Pods    string
 	Actions []policy.Action
@@ -37,8 +37,8 @@ func cutOffHelper() int {
 	return 0
 }
 
-// TestCutOff kills before each change of each kind of action, runs again, and compares
-// with what one undisturbed run leaves.
+// TestCutOff kills a process before each change of each kind of action and runs it again: the result equals that of
+// one undisturbed run.
 func TestCutOff(t *testing.T) {
 	cases := map[string]func(t *testing.T) (*tree, []policy.Action){
 		"park": func(t *testing.T) (*tree, []policy.Action) {
@@ -95,7 +95,7 @@ func TestCutOff(t *testing.T) {
 				finished(t, tr, actions, end, fmt.Sprintf("killed before change %d", kill))
 				if !died {
 					if kill < 3 {
-						t.Fatalf("it made %d changes", kill-1)
+						t.Fatalf("there are only %d changes", kill-1)
 					}
 					break
 				}
@@ -104,7 +104,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestCutOffAnywhere kills at times that are not chosen, so in the middle of calls too.
+// TestCutOffAnywhere kills at random times, also inside system calls.
 func TestCutOffAnywhere(t *testing.T) {
 	testkit.OnTmpfs(t)
 	rounds := 15
@@ -130,7 +130,7 @@ func TestCutOffAnywhere(t *testing.T) {
 		}
 		finished(t, tr, actions, end, fmt.Sprintf("round %d", i))
 	}
-	t.Logf("%d of %d died", died, rounds)
+	t.Logf("%d of %d were killed", died, rounds)
 }
 
 func cutPutBack(t *testing.T, remade, known bool) (*tree, []policy.Action) {
@@ -142,7 +142,7 @@ func cutPutBack(t *testing.T, remade, known bool) (*tree, []policy.Action) {
 		a.ID = policy.DirID{}
 	}
 	if remade {
-		// The file system's clock is coarse, and the newer directory is known by its birth.
+		// The file system's clock is coarse, and the newer directory is recognized by its birth time.
 		old := idAt(t, tr.Quar+"/"+entryA)
 		if old.Btime == 0 {
 			t.Skip("this file system has no birth times")
@@ -154,7 +154,7 @@ func cutPutBack(t *testing.T, remade, known bool) (*tree, []policy.Action) {
 	return tr, []policy.Action{a}
 }
 
-// finished runs the plan again and compares the tree and Where's result.
+// finished runs the plan again and compares the tree and the result of Where.
 func finished(t *testing.T, tr *tree, actions []policy.Action, end, when string) {
 	t.Helper()
 	r := tr.open(false)
@@ -177,7 +177,7 @@ func finished(t *testing.T, tr *tree, actions []policy.Action, end, when string)
 	tr.movedB()
 }
 
-// movedB accounts for uidB, which holds a canary, after the test has parked it.
+// movedB records that the test has parked uidB, which contains a canary.
 func (tr *tree) movedB() {
 	if _, err := os.Lstat(tr.Quar + "/" + string(uidB) + ".1"); err == nil {
 		tr.Moved(tr.Pods+"/"+string(uidB)+"/", tr.Quar+"/"+string(uidB)+".1/")

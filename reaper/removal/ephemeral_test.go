@@ -19,7 +19,7 @@ const (
 	kubeletUserns = `{"uidMappings":[{"hostId":65536,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}`
 )
 
-// ephemeralPod holds an ephemeral CSI volume, and all that may look like one and is a user's.
+// ephemeralPod has an ephemeral CSI volume and a user's files that resemble one.
 func ephemeralPod(t *testing.T, no bool, take contents.ClassSet) (*tree, *Remover, policy.Action) {
 	t.Helper()
 	const csi = "volumes/kubernetes.io~csi/"
@@ -37,9 +37,9 @@ func ephemeralPod(t *testing.T, no bool, take contents.ClassSet) (*tree, *Remove
 	return tr, r, a
 }
 
-// TestTakeEphemeralCSI: the residue of an ephemeral CSI volume is removed like an emptyDir, and last of all the
-// file that identifies it as ephemeral.
-func TestTakeEphemeralCSI(t *testing.T) {
+// TestRemoveEphemeralCSI checks that the residue of an ephemeral CSI volume is removed like an emptyDir, and the file
+// that identifies it as ephemeral last.
+func TestRemoveEphemeralCSI(t *testing.T) {
 	users := []string{".125", ".77", "big", "big/userns", "canary", "volumes", "volumes/kubernetes.io~csi"}
 	for _, name := range []string{
 		"both", "both/notes", "directory", "directory/mount", "directory/mount/data", "directory/vol_data.json", "forged", "forged/mount",
@@ -47,7 +47,7 @@ func TestTakeEphemeralCSI(t *testing.T) {
 	} {
 		users = append(users, "volumes/kubernetes.io~csi/"+name)
 	}
-	// A directory without a file in it is skeleton, whatever its name.
+	// A directory without a file is skeleton, whatever its name.
 	users = slices.DeleteFunc(users, func(name string) bool { return strings.HasSuffix(name, "directory/vol_data.json") })
 	aged := append(slices.Clone(users), "volumes/kubernetes.io~csi/both/vol_data.json")
 	strip := slices.Clone(aged)
@@ -62,13 +62,13 @@ func TestTakeEphemeralCSI(t *testing.T) {
 		ephemeral []string
 	}{
 		"strip": {contents.TakeStrip, strip, []string{"both/mount", "both/vol_data.json", "secrets/mount", "secrets/vol_data.json"}},
-		// A file that an operator added keeps the volume, and the walk does not retry for ever.
+		// A file that an operator added keeps the volume, and the walk ends.
 		"aged": {contents.TakeAged, aged, nil},
 	} {
 		for way, no := range testkit.Ways {
 			t.Run(name+" "+way, func(t *testing.T) {
 				tr, r, a := ephemeralPod(t, no, c.take)
-				for range 2 { // the second time as after a crash
+				for range 2 { // the second run is as after a crash
 					o := run1(t, r, a)
 					want(t, o, policy.Partly, "")
 					left := testkit.Listing(t, tr.Quar+"/"+entryA)
@@ -93,8 +93,8 @@ func TestTakeEphemeralCSI(t *testing.T) {
 	}
 }
 
-// TestEphemeralCSICutOff: killed at whatever step, what was left of the volume is still known to
-// be ephemeral.
+// TestEphemeralCSICutOff checks that after a kill at any step the rest of the volume is still recognized as
+// ephemeral.
 func TestEphemeralCSICutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
 		tr, r, a := quarantined(t, false, contents.TakeAged, "file volumes/kubernetes.io~csi/s/mount/a 9", "file volumes/kubernetes.io~csi/s/mount/b 9")
@@ -120,7 +120,7 @@ func TestEphemeralCSICutOff(t *testing.T) {
 	}
 }
 
-// TestUsernsIsSkeleton: the pod above, without user data, is removed completely.
+// TestUsernsIsSkeleton checks that the same pod without a user's data is removed completely.
 func TestUsernsIsSkeleton(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeStrip, "file etc-hosts 20", "dir volumes/kubernetes.io~csi/s/mount")
 	for name, text := range map[string]string{"userns": kubeletUserns, "volumes/kubernetes.io~csi/s/vol_data.json": ephemeralCSI} {

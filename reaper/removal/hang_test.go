@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// hungFUSE mounts a FUSE file system whose server never answers: whatever asks it hangs.
+// hungFUSE mounts a FUSE file system whose server never answers, so every access hangs.
 func hungFUSE(t *testing.T, at string) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -37,7 +37,7 @@ func hungFUSE(t *testing.T, at string) {
 	})
 }
 
-// TestHungFUSE: a dead mount anywhere below stops the pod and hangs nothing.
+// TestHungFUSE checks that a dead mount at any depth stops the pod's removal without hanging it.
 func TestHungFUSE(t *testing.T) {
 	for _, at := range []string{"volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~secret/s/m", "m", "volumes/kubernetes.io~empty-dir/e/a/b"} {
 		for _, take := range []contents.ClassSet{contents.TakeStrip, contents.TakeAll} {
@@ -53,7 +53,7 @@ func TestHungFUSE(t *testing.T) {
 							t.Fatalf("%+v", o)
 						}
 					case <-time.After(20 * time.Second):
-						t.Fatal("it hangs")
+						t.Fatal("the removal hangs")
 					}
 				})
 			}
@@ -61,7 +61,7 @@ func TestHungFUSE(t *testing.T) {
 	}
 }
 
-// TestHungPod: the pod directory itself, and the name in pods/ to which it should go back.
+// TestHungPod checks the same for a dead mount on the pod directory itself.
 func TestHungPod(t *testing.T) {
 	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestHungPod(t *testing.T) {
 	}
 }
 
-// TestStuckBatch: a call that does not return is waited for as long as Grace and no
-// longer; meanwhile nothing else runs, and when it returns nothing more is changed.
+// TestStuckBatch checks that the batch waits for a call that does not return until Grace and no longer, that nothing
+// else runs meanwhile, and that nothing is changed after the call returns.
 func TestStuckBatch(t *testing.T) {
 	tr := newTree(t, "file etc-hosts 1")
 	r := tr.open(false)
@@ -100,14 +100,14 @@ func TestStuckBatch(t *testing.T) {
 	}
 	want(t, r.Execute(ctx, granted, policy.Batch{Actions: []policy.Action{a}})[0], policy.Refused, policy.ReasonRemoval)
 	close(hang)
-	testkit.Must(t, r.run.Run(context.Background(), func() {})) // its thread has ended
+	testkit.Must(t, r.run.Run(context.Background(), func() {})) // returns after its thread has ended
 	testkit.There(t, tr.Pods+"/"+string(uidA)+"/etc-hosts", true)
 	testkit.There(t, tr.Quar+"/"+entryA+".json", false)
 	r.guards.before = nil
 	want(t, run1(t, r, a), policy.Done, "")
 }
 
-// TestNothingLeaks: no thread, goroutine or descriptor remains after a batch.
+// TestNothingLeaks checks that no thread, goroutine or descriptor remains after a batch.
 func TestNothingLeaks(t *testing.T) {
 	testkit.OnTmpfs(t)
 	tr := newTree(t, "file etc-hosts 1")
@@ -128,16 +128,15 @@ func TestNothingLeaks(t *testing.T) {
 		want(t, run1(t, r, a), policy.Done, "")
 	}
 	if now := tasks(); now > threads+10 {
-		t.Errorf("%d threads, %d before", now, threads)
+		t.Errorf("%d threads, want %d", now, threads)
 	}
 	if now := testkit.OpenFDs(t); now > fds {
-		t.Errorf("%d descriptors, %d before", now, fds)
+		t.Errorf("%d descriptors, want %d", now, fds)
 	}
 }
 
-// TestForeignNamespace documents a gap of the kernel: a mount point that only another mount namespace has. The
-// removal detaches the mount there, without an error, and its files survive. The caller's scan of all
-// namespaces is the guard.
+// TestForeignNamespace documents a gap of the kernel: the removal of a mount point that only another mount namespace
+// has succeeds and detaches the mount there; its files survive. The caller's scan of all namespaces is the guard.
 func TestForeignNamespace(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~csi/pv/mount")
 	at := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~csi/pv/mount"
@@ -163,12 +162,12 @@ func TestForeignNamespace(t *testing.T) {
 	tr.Must(err)
 	n, _ = out.Read(buf)
 	if got := strings.TrimSpace(string(buf[:n])); got != "0" {
-		t.Errorf("the other namespace still has %s mounts; the kernel protects more than the comment claims", got)
+		t.Errorf("the other namespace still has %s mounts; so the comment above is wrong", got)
 	}
 	tr.Must(cmd.Wait())
 }
 
-// TestTwoProcesses: a second one that works in the same quarantine is refused.
+// TestTwoProcesses checks that a second process in the same quarantine is refused.
 func TestTwoProcesses(t *testing.T) {
 	tr := newTree(t, "file etc-hosts 1")
 	r, other := tr.open(false), tr.open(true)

@@ -39,12 +39,12 @@ func labels(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// label gives everything in a directory a label of its own, as a pod with MCS categories has. Without SELinux
-// the kernel accepts any label.
+// label gives everything in a directory an SELinux label of its own, like the MCS categories of a pod. Without
+// SELinux the kernel accepts any label.
 func label(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	if _, err := os.Stat("/sys/fs/selinux/enforce"); err == nil {
-		testkit.Skip(t, "SELinux runs here, and takes no made-up label: ", err)
+		testkit.Skip(t, "SELinux is enabled and refuses invented labels: ", err)
 	}
 	n := 0
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -60,14 +60,13 @@ func label(t *testing.T, dir string) map[string]string {
 	return labels(t, dir)
 }
 
-// TestLabelsStay: a pod's data comes back with the SELinux labels that it had, else the pod
-// could not read its own files. Every move is a rename, which leaves the inode as it is; a
-// copy would give the quarantine's label.
+// TestLabelsStay checks that a pod's data comes back with its SELinux labels: without them the pod could not read its
+// own files. Every move is a rename, which keeps the inode; a copy would get the quarantine's label.
 func TestLabelsStay(t *testing.T) {
 	same := func(t *testing.T, dir string, want map[string]string) {
 		t.Helper()
 		if got := labels(t, dir); len(want) < 3 || !maps.Equal(got, want) {
-			t.Errorf("labels below %s: %v, were %v", dir, got, want)
+			t.Errorf("labels below %s: %v, want %v", dir, got, want)
 		}
 	}
 	t.Run("park and put back", func(t *testing.T) {
@@ -121,7 +120,7 @@ func TestLabelsStay(t *testing.T) {
 			var buf [256]byte
 			n, err := unix.Lgetxattr(filepath.Join(tr.Quar, entryLeaf, leafNFS, path), selinux, buf[:])
 			if err != nil || string(buf[:n]) != l {
-				t.Errorf("%s in quarantine: %q, %v, was %q", path, buf[:max(n, 0)], err, l)
+				t.Errorf("%s in quarantine: %q, %v, want %q", path, buf[:max(n, 0)], err, l)
 			}
 		}
 		want(t, run1(t, r, back(a)), policy.Done, "")

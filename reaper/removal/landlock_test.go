@@ -25,19 +25,19 @@ func needLandlock(t *testing.T, r *Remover) {
 	}
 }
 
-// attempt is something that no batch has to do. It is tried on the batch's own thread.
+// attempt is an action that no batch needs. It is tried on the batch's thread.
 type attempt struct {
 	name string
 	try  func(x *elsewhere) error
 }
 
-// elsewhere is a directory beside the kubelet's, and where the kubelet's are.
+// elsewhere has a directory beside the kubelet's and the kubelet's directories.
 type elsewhere struct {
 	*testkit.Elsewhere
 	pods, quar string
 }
 
-// opened opens and closes.
+// opened opens and closes a path.
 func opened(path string, flags int) error {
 	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o600)
 	if err == nil {
@@ -80,9 +80,9 @@ var attempts = []attempt{
 	{"truncate in quarantine", func(x *elsewhere) error { return unix.Truncate(x.quar+"/mine/file", 0) }},
 }
 
-// TestConfined: on the thread of a batch the kernel refuses changes of all other files, by any path and any
-// handle, while the batch works and other threads are not restricted. Without Landlock each attempt succeeds,
-// so Landlock is what refuses.
+// TestConfined checks that the kernel refuses changes of all other files on a batch's thread, by any path or handle,
+// while the batch works and other threads are unrestricted. Without Landlock each attempt succeeds, so Landlock
+// refuses it.
 func TestConfined(t *testing.T) {
 	for _, confined := range []bool{true, false} {
 		for _, at := range attempts {
@@ -119,9 +119,9 @@ func attempted(t *testing.T, at attempt, confined bool) {
 		err := at.try(x)
 		switch {
 		case confined && !change.Is(err, unix.EACCES, unix.EXDEV):
-			t.Errorf("it was not refused: %v", err)
+			t.Errorf("the attempt was not refused: %v", err)
 		case !confined && err != nil:
-			t.Errorf("it was refused without Landlock: %v", err)
+			t.Errorf("the attempt was refused without Landlock: %v", err)
 		}
 		if err := errors.Join(unix.Mkdir(tr.Quar+"/inside", 0o700), unix.Rmdir(tr.Quar+"/inside")); err != nil {
 			t.Errorf("in quarantine: %v", err)
@@ -134,9 +134,9 @@ func attempted(t *testing.T, at attempt, confined bool) {
 	}
 }
 
-// TestConfinedMixUp: a bug that the code does not check for. While a directory is emptied in
-// quarantine, its descriptor's number comes to mean another directory with the same names. The
-// kernel protects the files there; without Landlock they are lost.
+// TestConfinedMixUp simulates a bug that the code does not check for: while a directory in quarantine is emptied, its
+// descriptor refers to another directory with the same names. Landlock protects the files there; without it they are
+// lost.
 func TestConfinedMixUp(t *testing.T) {
 	for _, confined := range []bool{true, false} {
 		tr, r, a := quarantined(t, false, contents.TakeAll, "file volumes/kubernetes.io~empty-dir/e/f 10")
@@ -160,7 +160,7 @@ func TestConfinedMixUp(t *testing.T) {
 	}
 }
 
-// descriptorOf finds the directory that is open and whose path ends so.
+// descriptorOf returns the open directory whose path has this end.
 func descriptorOf(t *testing.T, end string) int {
 	t.Helper()
 	for fd := range 100 {
@@ -173,9 +173,9 @@ func descriptorOf(t *testing.T, end string) int {
 	return -1
 }
 
-// TestConfinedVersions: a pod is parked and removed with the rights of each version of Landlock.
+// TestConfinedVersions parks and removes a pod with the rights of each Landlock version.
 func TestConfinedVersions(t *testing.T) {
-	const first = 0x1fff // all of Linux 5.13
+	const first = 0x1fff // all rights of Linux 5.13
 	for _, handled := range []uint64{0, first | 0x2000, first | 0x2000 | 0x4000, first | 0x2000 | 0x4000 | 0x8000} {
 		tr := newTree(t, "file volumes/kubernetes.io~empty-dir/e/f 10", "fifo volumes/x/p", "link volumes/x/l")
 		r := tr.open(false)
@@ -190,14 +190,14 @@ func TestConfinedVersions(t *testing.T) {
 	}
 }
 
-// TestConfineFails: a kernel whose Landlock refuses stops the batch before its first change, with a message.
+// TestConfineFails checks that a Landlock error stops the batch before its first change, with a message.
 func TestConfineFails(t *testing.T) {
 	tr := newTree(t, "file volumes/x/one 10")
 	tr.Mkdir(tr.Quar)
 	tr.Must(os.Chmod(tr.Quar, 0o700))
 	r := tr.open(false)
 	needLandlock(t, r)
-	testkit.Set(r.run, "handled", uint64(1<<63)) // no kernel has it
+	testkit.Set(r.run, "handled", uint64(1<<63)) // not supported by any kernel
 	changes := 0
 	r.guards.before = func(string, string) { changes++ }
 	o := run1(t, r, tr.parkAction(uidA))
@@ -208,7 +208,7 @@ func TestConfineFails(t *testing.T) {
 	testkit.There(t, tr.Pods+"/"+string(uidA)+"/volumes/x/one", true)
 }
 
-// TestMeans: the reported means by which the Remover is confined.
+// TestMeans checks the reported confinement of the Remover.
 func TestMeans(t *testing.T) {
 	tr := newTree(t)
 	r := tr.open(false)
@@ -230,7 +230,7 @@ func TestMeans(t *testing.T) {
 		}
 	}
 	if m := r.Means().Openat2; m.Truth != policy.Yes {
-		t.Errorf("openat2: %+v", m)
+		t.Errorf("with openat2: %+v", m)
 	}
 	if m := tr.open(true).Means().Openat2; m.Truth != policy.No || !strings.Contains(m.Detail, "mount IDs") {
 		t.Errorf("without openat2: %+v", m)

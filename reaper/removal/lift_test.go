@@ -13,7 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// deepEntry returns a tree with 1,000 levels in an emptyDir of an entry that is removed completely.
+// deepEntry returns a tree with an emptyDir of 1,000 levels in an entry that is removed completely.
 func deepEntry(t *testing.T) (tr *tree, r *Remover, a policy.Action, top string) {
 	t.Helper()
 	testkit.OnTmpfs(t)
@@ -23,14 +23,14 @@ func deepEntry(t *testing.T) (tr *tree, r *Remover, a policy.Action, top string)
 	return tr, r, a, top
 }
 
-// TestLift: nothing is removed that is deeper than liftFrom below the top of its tree, since each step
-// there costs as many more. Without lifting it is, and so it is where nothing can be moved.
+// TestLift checks that nothing deeper than liftFrom below the top of its tree is removed in place, since each step
+// there costs as many more. Without lifting, or if no directory can be moved, it is.
 func TestLift(t *testing.T) {
 	for how, c := range map[string]struct {
 		set   func(*guards)
 		lifts int
 	}{
-		"lifted":     {func(*guards) {}, 2 * (1000 / liftFrom)}, // "beside", too
+		"lifted":     {func(*guards) {}, 2 * (1000 / liftFrom)}, // counts "beside", too
 		"not lifted": {func(g *guards) { g.liftFrom = 1 << 20 }, 0},
 		"cannot be":  {func(g *guards) { g.noreplace = 1 << 20 }, 0},
 	} {
@@ -42,7 +42,7 @@ func TestLift(t *testing.T) {
 				switch {
 				case op == "renameat2":
 					tried++
-				case name == "file": // each level has one, removed on the way down
+				case name == "file": // one per level, removed on the way down
 					depth++
 					deepest = max(deepest, depth)
 				case name == "d" || strings.HasPrefix(name, "lifted-"):
@@ -52,16 +52,16 @@ func TestLift(t *testing.T) {
 			o := run1(t, r, a)
 			want(t, o, policy.Done, "")
 			if n := o.Taken[contents.ClassEphemeral].Entries; n != 3*1000+1 {
-				t.Errorf("%d entries", n)
+				t.Errorf("%d entries removed", n)
 			}
 			if c.lifts > 0 && (tried != c.lifts || deepest > liftFrom) || c.lifts == 0 && deepest != 1000 {
-				t.Errorf("%d lifted, %d levels deep", tried, deepest)
+				t.Errorf("%d lifts, removals at %d levels", tried, deepest)
 			}
 		})
 	}
 }
 
-// TestLiftOther: if a directory was replaced after it was opened, the walk stops.
+// TestLiftOther checks that the walk stops if a directory was replaced after it was opened.
 func TestLiftOther(t *testing.T) {
 	tr, r, a, top := deepEntry(t)
 	r.guards.before = testkit.Outside(func(op, name string) {
@@ -85,7 +85,7 @@ func TestLiftOther(t *testing.T) {
 	if !strings.Contains(o.Err, errChanges.Error()) {
 		t.Error(o.Err)
 	}
-	want(t, run1(t, r, a), policy.Done, "") // the next look removes everything
+	want(t, run1(t, r, a), policy.Done, "") // the next run removes everything
 }
 
 // TestLiftCutOff kills before each lift and before the first removal after it, and runs again.
@@ -112,7 +112,7 @@ func TestLiftCutOff(t *testing.T) {
 	}
 }
 
-// TestLiftMany: more directories are lifted than are noted, and all go.
+// TestLiftMany checks that all lifted directories are removed, also those beyond the number that is noted.
 func TestLiftMany(t *testing.T) {
 	testkit.OnTmpfs(t)
 	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
@@ -125,6 +125,6 @@ func TestLiftMany(t *testing.T) {
 	o := run1(t, r, a)
 	want(t, o, policy.Done, "")
 	if n := o.Taken[contents.ClassEphemeral].Entries; n != 2*(mostListed+500)+2 {
-		t.Errorf("%d entries", n)
+		t.Errorf("%d entries removed", n)
 	}
 }

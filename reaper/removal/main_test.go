@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 // granted is the gate's permit on a healthy node.
 var granted = policy.Standing{Node: policy.Node{MayEnforce: policy.Fact{Truth: policy.Yes}, Agrees: policy.Fact{Truth: policy.Yes}}}.Gate()
 
-// TestNoPermit: without what only the gate grants nothing is moved, made or removed.
+// TestNoPermit checks that nothing is moved, made or removed without a permit, which only the gate returns.
 func TestNoPermit(t *testing.T) {
 	tr := newTree(t, "file volumes/kubernetes.io~csi/db/mount/data 10")
 	r := tr.open(false)
@@ -32,6 +32,6 @@ func TestNoPermit(t *testing.T) {
 	}
 	r.Execute(t.Context(), policy.Permit{}, policy.Batch{})
 	if after := testkit.Listing(t, tr.Root); strings.Join(before, "|") != strings.Join(after, "|") {
-		t.Errorf("it changed %q into %q", before, after)
+		t.Errorf("the listing changed from %q to %q", before, after)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// The model of what may go, written apart from policy: a path is of the first class whose
-// pattern fits, else it is data.
+// The model of what may be removed, independent of policy: a path is of the first class whose pattern matches, and
+// otherwise data.
 var (
 	modelSkeleton = regexp.MustCompile(`^file (etc-hosts|containers/[^/]+/[^/]+|plugins/[^/]+/[^/]+/ready|volumes/kubernetes\.io~csi/[^/]+/vol_data\.json)$|` +
 		`^empty volume-subpaths/[^/]+/[^/]+/[^/]+$|^link volumeDevices/[^/]+/[^/]+$`)
@@ -37,8 +37,8 @@ func unitDepth(c []string) int {
 	return 1
 }
 
-// model returns which of the paths (with their kinds) must be kept. A unit that holds only directories is
-// removed; a unit with anything kept is kept whole.
+// model returns which of the paths (with their kinds) must be kept. A unit that has only directories is removed; a
+// unit with anything kept is kept whole.
 func model(kinds map[string]string, take contents.ClassSet) []string {
 	left := map[string]bool{}
 	for p, kind := range kinds {
@@ -68,8 +68,8 @@ func model(kinds map[string]string, take contents.ClassSet) []string {
 	return slices.Sorted(maps.Keys(left))
 }
 
-// TestOracle compares the walk of random trees with the model; with a mount somewhere, the
-// pod must be left at it, with everything that the model leaves.
+// TestOracle compares the walk of random trees with the model. If the tree has a mount, the walk must stop there with
+// all that the model keeps.
 func TestOracle(t *testing.T) {
 	testkit.OnTmpfs(t)
 	rounds := 60
@@ -107,7 +107,7 @@ func TestOracle(t *testing.T) {
 			}
 			tr.Check()
 		case !slices.Equal(left, want):
-			t.Fatalf("seed %d take %03b:\nleft  %q\nmodel %q\nwas   %q\n%+v", seed, take, left, want, specs, o)
+			t.Fatalf("seed %d take %03b:\nleft  %q\nmodel %q\nbuilt %q\n%+v", seed, take, left, want, specs, o)
 		}
 		testkit.UnmountBelow(t, tr.Base)
 		tr.Canaries = slices.DeleteFunc(tr.Canaries, func(c testkit.Canary) bool { return c.MountPoint != "" })
@@ -139,7 +139,7 @@ func randomTree(rnd *rand.Rand) map[string]string {
 	return kinds
 }
 
-// parentsAreDirs notes the directories above p, unless one of them is something else.
+// parentsAreDirs adds the directories above p, unless one of them is something else.
 func parentsAreDirs(kinds map[string]string, p string) bool {
 	for q := path.Dir(p); q != "."; q = path.Dir(q) {
 		if k, ok := kinds[q]; ok && k != "dir" {

@@ -43,7 +43,7 @@ func TestPark(t *testing.T) {
 				t.Fatal(names, err)
 			}
 
-			// Again, as after a crash: the same end. Also when the pod was made again.
+			// A second run, as after a crash, has the same result, also if the pod was made again.
 			want(t, run1(t, r, a), policy.Done, "")
 			tr.Canary(tr.Pods + "/" + string(uidA) + "/etc-hosts")
 			want(t, run1(t, r, a), policy.Done, "")
@@ -54,7 +54,7 @@ func TestPark(t *testing.T) {
 	}
 }
 
-// TestParkRefused: a refused directory is unchanged, and no manifest is left.
+// TestParkRefused checks that a refused directory is unchanged and no manifest remains.
 func TestParkRefused(t *testing.T) {
 	pod := func(tr *tree) string { return tr.Pods + "/" + string(uidA) }
 	cases := []struct {
@@ -144,7 +144,7 @@ func TestParkRefused(t *testing.T) {
 						t.Fatalf("%q does not contain %q", o.Err, c.words)
 					}
 					if after := testkit.Listing(t, tr.Pods); strings.Join(before, "|") != strings.Join(after, "|") {
-						t.Fatalf("%q, was %q", after, before)
+						t.Fatalf("listing %q, want %q", after, before)
 					}
 					testkit.There(t, tr.Quar+"/"+entryA+".json", false)
 				})
@@ -153,8 +153,8 @@ func TestParkRefused(t *testing.T) {
 	}
 }
 
-// TestParkDiskFull: without room for the manifest, the pod is parked without it: a full disk is often the
-// problem to solve, and the ledger has all that the manifest has.
+// TestParkDiskFull checks that a pod is parked without a manifest if the disk has no room: a full disk is often the
+// problem to solve, and the ledger has everything that the manifest has.
 func TestParkDiskFull(t *testing.T) {
 	base := t.TempDir()
 	if err := unix.Mount("tmpfs", base, "tmpfs", 0, "size=64k"); err != nil {
@@ -172,9 +172,8 @@ func TestParkDiskFull(t *testing.T) {
 	testkit.UnmountBelow(t, base)
 }
 
-// TestNoInodeLeft: a pod that was parked while no inode was left for its manifest is identified by the ledger.
-// It is stripped, purged and put back like any other, while the disk is full and later. An entry that is not in
-// the ledger needs the manifest.
+// TestNoInodeLeft checks that the ledger identifies a pod that was parked without a manifest for lack of inodes: it
+// is stripped, purged and put back like any other. An entry that is not in the ledger needs the manifest.
 func TestNoInodeLeft(t *testing.T) {
 	const inodes = 96
 	actions := map[string]policy.Action{
@@ -212,7 +211,7 @@ func TestNoInodeLeft(t *testing.T) {
 				want(t, run1(t, r, a), policy.Refused, policy.ReasonRemoval)
 			}
 			a.ID.Ino--
-			a.ID.Dev++ // of another boot
+			a.ID.Dev++ // as after another boot
 			if o := run1(t, r, a); o.Result != policy.Done {
 				t.Errorf("%s, freed %t: %s %s", name, freed, o.Result, o.Err)
 			}
@@ -225,7 +224,7 @@ func TestNoInodeLeft(t *testing.T) {
 	}
 }
 
-// TestParkCarriesMounts: a mount below a parked directory moves with it, and back with it.
+// TestParkCarriesMounts checks that a mount below a parked directory moves with it, and back.
 func TestParkCarriesMounts(t *testing.T) {
 	tr := newTree(t, "bind volumes/kubernetes.io~csi/db/mount", "tmpfs volumes/kubernetes.io~empty-dir/mem")
 	r := tr.open(false)
@@ -240,8 +239,8 @@ func TestParkCarriesMounts(t *testing.T) {
 	}
 }
 
-// TestParkSwapped: another directory takes the name between the check and the rename. It is moved back. Without
-// the guard it would remain in quarantine, and be removed there.
+// TestParkSwapped checks that another directory that gets the name between the check and the rename is moved back.
+// Without the guard it would remain in quarantine and be removed there.
 func TestParkSwapped(t *testing.T) {
 	for _, guard := range []bool{true, false} {
 		tr := newTree(t, "dir volumes")
@@ -270,8 +269,8 @@ func TestParkSwapped(t *testing.T) {
 	}
 }
 
-// TestParkSwappedTwice: the wrong directory cannot go back, since a third one has the
-// name. It becomes a conflict, which nothing purges.
+// TestParkSwappedTwice checks that the wrong directory becomes a conflict, which nothing purges, if it cannot go back
+// because a third one has the name.
 func TestParkSwappedTwice(t *testing.T) {
 	tr := newTree(t, "dir volumes")
 	r := tr.open(false)
@@ -287,7 +286,7 @@ func TestParkSwappedTwice(t *testing.T) {
 	o := run1(t, r, tr.parkAction(uidA))
 	want(t, o, policy.Failed, policy.ReasonCannotMove)
 	if !o.MadeAgain() {
-		t.Error("created again twice, and the outcome does not report a living pod")
+		t.Error("the outcome does not report a living pod")
 	}
 	testkit.There(t, tr.Quar+"/"+o.Conflict+"/second", true)
 	testkit.There(t, tr.Pods+"/"+string(uidA)+"/third", true)
@@ -295,14 +294,14 @@ func TestParkSwappedTwice(t *testing.T) {
 	want(t, o, policy.Refused, policy.ReasonContentUnknown)
 }
 
-// TestPodsReplaced: each batch opens the pods directory anew.
+// TestPodsReplaced checks that each batch opens the pods directory again.
 func TestPodsReplaced(t *testing.T) {
 	tr := newTree(t)
 	r := tr.open(false)
 	want(t, run1(t, r, tr.parkAction(uidA)), policy.Done, "")
 	tr.Must(os.Rename(tr.Pods, tr.Root+"/old"))
 	if _, _, err := r.Where(uidA, entryA); err == nil {
-		t.Fatal("no error without a pods directory")
+		t.Fatal("no error from Where without a pods directory")
 	}
 	tr.Pod(uidA, "file new 1")
 	a := tr.parkAction(uidA)
@@ -313,8 +312,7 @@ func TestPodsReplaced(t *testing.T) {
 	tr.Must(os.Rename(tr.Root+"/old", tr.Pods))
 }
 
-// TestKubeletBindsItsRoot: the kubelet bind-mounts its root on itself, and the root may be
-// behind a link.
+// TestKubeletBindsItsRoot checks a kubelet that bind-mounts its root on itself, also behind a link.
 func TestKubeletBindsItsRoot(t *testing.T) {
 	tr := newTree(t, "dir volumes")
 	if err := unix.Mount(tr.Root, tr.Root, "", unix.MS_BIND, ""); err != nil {
@@ -344,7 +342,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestQuarantineBehindLink: a path that looks well leads into the pods directory.
+// TestQuarantineBehindLink checks that a quarantine path that leads into the pods directory through a link is
+// refused.
 func TestQuarantineBehindLink(t *testing.T) {
 	tr := newTree(t)
 	tr.Must(os.Symlink(tr.Pods, tr.Base+"/q"))
@@ -367,11 +366,11 @@ func TestWhereAndList(t *testing.T) {
 		t.Fatal(inPods, inQuar, err)
 	}
 	if _, _, err := r.Where(parsers.PodUID("x"), "x.1"); err == nil {
-		t.Fatal("no error for no UID")
+		t.Fatal("no error for an invalid UID")
 	}
 	testkit.There(t, tr.Quar, false)
 
-	// Reading changes nothing; parking removes the others' rights from an empty quarantine.
+	// Where and List change nothing; parking removes the others' rights from an empty quarantine.
 	tr.Mkdir(tr.Quar)
 	for range 2 {
 		if _, _, err := r.Where(uidA, entryA); err != nil {
@@ -386,20 +385,20 @@ func TestWhereAndList(t *testing.T) {
 		t.Fatal(fi, err)
 	}
 
-	// A disk that is not mounted is no proof that anything is gone.
+	// An unmounted disk is no proof that an entry is gone.
 	nowhere, err := Open(Config{PodsDir: tr.Pods, QuarantineDir: tr.Base + "/nowhere/q"})
 	tr.Must(err)
 	if _, _, err := nowhere.Where(uidA, entryA); err == nil {
-		t.Fatal("no error")
+		t.Fatal("Where returned no error")
 	}
 	if _, err := nowhere.List(); err == nil {
-		t.Fatal("no error")
+		t.Fatal("List returned no error")
 	}
 	a := policy.Action{Kind: policy.Purge, UID: uidA, Entry: entryA, Take: contents.TakeAll}
 	want(t, run1(t, nowhere, a), policy.Refused, policy.ReasonRemoval)
 }
 
-// TestStrayManifest: the next batch of any kind removes a manifest without an entry, and touches no other file.
+// TestStrayManifest checks that any batch removes a manifest without an entry, and touches no other file.
 func TestStrayManifest(t *testing.T) {
 	tr := newTree(t, "file etc-hosts 1")
 	r := tr.open(false)
@@ -421,7 +420,7 @@ func TestStrayManifest(t *testing.T) {
 	}
 }
 
-// TestNothingToDo: a batch without actions creates no quarantine, and waits for no lock.
+// TestNothingToDo checks that a batch without actions creates no quarantine and waits for no lock.
 func TestNothingToDo(t *testing.T) {
 	tr := newTree(t)
 	r := tr.open(false)
@@ -439,7 +438,8 @@ func TestNothingToDo(t *testing.T) {
 	testkit.There(t, stray, true)
 }
 
-// TestHome: the quarantine is identified before and after it was made, and another one in its place is another one.
+// TestHome checks that the quarantine is identified before and after it was made, and that a directory that replaces
+// it has another identity.
 func TestHome(t *testing.T) {
 	tr := newTree(t)
 	r := tr.open(false)

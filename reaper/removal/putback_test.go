@@ -30,10 +30,10 @@ func TestPutBack(t *testing.T) {
 				}
 				want(t, run1(t, r, a), policy.Done, "")
 				if got := idAt(t, tr.Pods+"/"+string(uidA)); got != id {
-					t.Fatalf("%+v came back, %+v went", got, id)
+					t.Fatalf("%+v came back, want %+v", got, id)
 				}
 				if left := testkit.Listing(t, tr.Quar); len(left) != 0 {
-					t.Fatalf("left in quarantine: %q", left)
+					t.Fatalf("in quarantine: %q", left)
 				}
 				again := run1(t, r, a)
 				if known {
@@ -57,7 +57,7 @@ func TestPutBackConflict(t *testing.T) {
 				if !known {
 					a.ID = policy.DirID{}
 				}
-				tr.Pod(uidA, "dir volumes", "dir plugins") // nothing uses it yet
+				tr.Pod(uidA, "dir volumes", "dir plugins") // not in use yet
 				newer := idAt(t, tr.Pods+"/"+string(uidA))
 				tr.Mkdir(tr.Quar + "/" + entryA + ".conflict") // the name exists
 				o := run1(t, r, a)
@@ -100,12 +100,12 @@ func TestNoreplace(t *testing.T) {
 		if guard {
 			want(t, o, policy.Conflict, "")
 			if got := idAt(t, tr.Quar+"/"+o.Conflict); got != newer {
-				t.Fatal("the newer one is lost")
+				t.Fatal("the new directory was lost")
 			}
 			continue
 		}
 		if o.Result != policy.Done || len(testkit.Listing(t, tr.Quar)) != 0 {
-			t.Fatalf("the guard is off and nothing was lost: %+v", o)
+			t.Fatalf("nothing was lost without the guard: %+v", o)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestPutBackRefused(t *testing.T) {
 	}
 }
 
-// TestPutBackSwapped: another directory replaces the entry before the rename.
+// TestPutBackSwapped checks that nothing is put back if another directory replaces the entry before the rename.
 func TestPutBackSwapped(t *testing.T) {
 	tr := newTree(t)
 	r := tr.open(false)
@@ -166,8 +166,8 @@ func TestPutBackSwapped(t *testing.T) {
 	testkit.There(t, tr.Pods+"/"+string(uidA), false)
 }
 
-// TestPutBackNeverMoved: a park that was killed before it created the quarantine is closed if the plan's
-// directory is in the pods directory; without it nothing is reported.
+// TestPutBackNeverMoved checks that a park that was killed before it made the quarantine is closed if the plan's
+// directory is in place. Another directory proves nothing.
 func TestPutBackNeverMoved(t *testing.T) {
 	base := t.TempDir()
 	const uid = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
@@ -197,7 +197,8 @@ func TestPutBackNeverMoved(t *testing.T) {
 	}
 }
 
-// TestPutBackInTheWay: a link or a file at the pod's place shows no life. It is named, and the entry stays as it is.
+// TestPutBackInTheWay checks that a link or a file at the pod's place is no sign of life. The outcome names it, and
+// the entry is unchanged.
 func TestPutBackInTheWay(t *testing.T) {
 	for what, put := range map[string]func(tr *tree, path string){
 		"a symlink":      func(tr *tree, path string) { tr.Must(os.Symlink("/", path)) },

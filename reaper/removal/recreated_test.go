@@ -12,13 +12,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestAgainUsed: a directory that was created again for a parked pod and is used is kept, with its mounts, and
-// the elder is the conflict. Without the guard the directory of a living pod is moved to quarantine with its
+// TestAgainUsed checks that a new directory of a parked pod is kept in place with its mounts if it is in use, and
+// that the old one is the conflict. Without the guard a living pod's directory is moved to quarantine with its
 // mounts.
 func TestAgainUsed(t *testing.T) {
 	cases := map[string]struct {
 		specs []string
-		used  policy.Truth // the caller's result
+		used  policy.Truth // the result of Config.Used
 	}{
 		"a secret is mounted in it":      {specs: []string{"tmpfs volumes/kubernetes.io~secret/token"}, used: policy.No},
 		"the same, and the caller sees":  {specs: []string{"tmpfs volumes/kubernetes.io~secret/token"}, used: policy.Yes},
@@ -46,18 +46,18 @@ func TestAgainUsed(t *testing.T) {
 					if !guard {
 						want(t, o, policy.Conflict, "")
 						if idAt(t, tr.Quar+"/"+o.Conflict) != newer {
-							t.Fatal("the guard is off and nothing was lost")
+							t.Fatal("nothing was lost without the guard")
 						}
-						// Back, so that the mount behind the canary is found where it was.
+						// Moved back, so that the mount is at the canary's path again.
 						tr.Must(unix.Renameat2(unix.AT_FDCWD, tr.Quar+"/"+o.Conflict, unix.AT_FDCWD, tr.Pods+"/"+string(uidA), unix.RENAME_EXCHANGE))
 						return
 					}
 					want(t, o, policy.Refused, policy.ReasonRemade)
 					if o.Conflict != entryA {
-						t.Errorf("the conflict is %q, not the elder", o.Conflict)
+						t.Errorf("the conflict is %q, want the old directory", o.Conflict)
 					}
 					if idAt(t, tr.Pods+"/"+string(uidA)) != newer {
-						t.Error("the living directory was moved")
+						t.Error("the living pod's directory was moved")
 					}
 					testkit.There(t, tr.Quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/cache/old", true)
 					testkit.There(t, tr.Quar+"/"+entryA+".json", true)
@@ -67,7 +67,7 @@ func TestAgainUsed(t *testing.T) {
 	}
 }
 
-// TestAgainUnknown: if it is unknown whether the directory is used, nothing is exchanged or decided.
+// TestAgainUnknown checks that nothing is exchanged if it is unknown whether the new directory is in use.
 func TestAgainUnknown(t *testing.T) {
 	tr := newTree(t, "file old 1")
 	for name, used := range map[string]func(context.Context, parsers.PodUID, policy.Instant) policy.Fact{
@@ -84,7 +84,7 @@ func TestAgainUnknown(t *testing.T) {
 		o := run1(t, r, a)
 		want(t, o, policy.Refused, policy.ReasonRemade)
 		if o.Conflict != "" || !o.MadeAgain() {
-			t.Errorf("%s: a conflict: %q, made again: %t", name, o.Conflict, o.MadeAgain())
+			t.Errorf("%s: conflict %q, made again: %t", name, o.Conflict, o.MadeAgain())
 		}
 		testkit.There(t, tr.Pods+"/"+string(uidA)+"/volumes", true)
 		testkit.There(t, tr.Quar+"/"+entryA+"/old", true)
@@ -93,8 +93,8 @@ func TestAgainUnknown(t *testing.T) {
 	}
 }
 
-// TestAgainRace: a kubelet that begins to use the directory after the last check, in the
-// moment of the exchange, has it back.
+// TestAgainRace checks that a kubelet that begins to use the new directory between the last check and the exchange
+// gets it back.
 func TestAgainRace(t *testing.T) {
 	tr := newTree(t, "file old 1")
 	r := tr.open(false)
@@ -107,7 +107,7 @@ func TestAgainRace(t *testing.T) {
 		if op != "renameat2" || name != string(uidA) {
 			return
 		}
-		if renames++; renames == 2 { // the first is the one that replaces nothing, and fails
+		if renames++; renames == 2 { // the first one, with RENAME_NOREPLACE, fails
 			tr.One(tr.Pods+"/"+string(uidA), "dir volumes/kubernetes.io~empty-dir/cache")
 		}
 	})
@@ -117,14 +117,13 @@ func TestAgainRace(t *testing.T) {
 		t.Fatalf("%d renames, %+v", renames, o)
 	}
 	if idAt(t, tr.Pods+"/"+string(uidA)) != newer {
-		t.Fatal("the living directory did not come back")
+		t.Fatal("the living pod's directory did not come back")
 	}
 	testkit.There(t, tr.Quar+"/"+entryA+"/old", true)
 }
 
-// TestAgainKilledAfterExchange: the process was killed between the exchange and the look after it, and something came to
-// the newer directory in that moment. It is kept as the conflict. A second exchange would take away what the kubelet may
-// have begun to use since.
+// TestAgainKilledAfterExchange kills the process between the exchange and the check after it, while the new directory
+// got a file. It is kept as the conflict: a second exchange would move what the kubelet may use by now.
 func TestAgainKilledAfterExchange(t *testing.T) {
 	tr := newTree(t, "file old 1")
 	r := tr.open(false)
@@ -139,6 +138,6 @@ func TestAgainKilledAfterExchange(t *testing.T) {
 	testkit.There(t, pod+"/old", true)
 	testkit.There(t, tr.Quar+"/"+o.Conflict+"/volumes/kubernetes.io~empty-dir/cache/new", true)
 	if !o.MadeAgain() {
-		t.Error("the breaker stays closed")
+		t.Error("the outcome does not open the breaker")
 	}
 }

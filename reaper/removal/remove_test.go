@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// quarantined makes a tree whose pod uidA is in quarantine, and the action that removes from it.
+// quarantined makes a tree whose pod uidA is in quarantine, and returns the action that removes from it.
 func quarantined(tb testing.TB, no bool, take contents.ClassSet, specs ...string) (*tree, *Remover, policy.Action) {
 	tb.Helper()
 	tr := newTree(tb)
@@ -39,7 +39,7 @@ var fullPod = []string{
 	"fifo unknown",
 }
 
-func TestTakeByClass(t *testing.T) {
+func TestRemoveByClass(t *testing.T) {
 	ephemeral := []string{"volumes/kubernetes.io~empty-dir/cache", "volumes/kubernetes.io~empty-dir/cache/deep", "volumes/kubernetes.io~empty-dir/cache/deep/file"}
 	data := []string{
 		"unknown", "volumes/kubernetes.io~csi/db", "volumes/kubernetes.io~csi/db/mount", "volumes/kubernetes.io~csi/db/mount/also",
@@ -92,7 +92,7 @@ func TestTakeByClass(t *testing.T) {
 					if n := o.Taken[contents.ClassProjected]; n.Entries != 4 {
 						t.Fatalf("projected %+v", n)
 					}
-					// Again: the same end.
+					// A second run has the same result.
 					again := run1(t, r, a)
 					if c.left == nil {
 						want(t, again, policy.Gone, "")
@@ -111,7 +111,7 @@ func TestTallies(t *testing.T) {
 	for _, l := range o.Left {
 		switch l.Path {
 		case "volumes/kubernetes.io~csi/db/mount":
-			// Two names of one file count once: 9,000 bytes are three blocks, and the directory.
+			// A file with two names counts once: 9,000 bytes are three blocks, plus the directory.
 			dir := tr.Quar + "/" + entryA + "/" + l.Path
 			if l.Entries != 3 || l.Bytes != blocks(t, dir)+blocks(t, dir+"/data") || l.Class != contents.ClassData || l.Partial {
 				t.Errorf("%+v", l)
@@ -142,7 +142,7 @@ func blocks(t *testing.T, path string) int64 {
 	return st.Blocks * 512
 }
 
-// TestVolDataKept: a vol_data.json that no kubelet wrote is not removed before it can be recorded.
+// TestVolDataKept checks that a vol_data.json that no kubelet wrote is not removed before it can be recorded.
 func TestVolDataKept(t *testing.T) {
 	const path = "volumes/kubernetes.io~csi/pv/vol_data.json"
 	for _, spec := range []string{"file " + path + " 1048577", "link " + path, "fifo " + path, "dir " + path} {
@@ -158,8 +158,8 @@ func TestVolDataKept(t *testing.T) {
 	}
 }
 
-// TestMountStops: at a mount of any kind, at any level, the pod is left, and what is
-// behind the mount lives.
+// TestMountStops checks that a mount of any kind at any level stops the removal of the pod, and that the files behind
+// it survive.
 func TestMountStops(t *testing.T) {
 	for _, kind := range []string{"bind", "tmpfs", "bindfile", "overlay"} {
 		for _, at := range []string{
@@ -186,7 +186,7 @@ func TestMountStops(t *testing.T) {
 	}
 }
 
-// TestGuardNoXdev: with the kernel's check off, the same tree is emptied through the bind.
+// TestGuardNoXdev: without the kernel's check the same tree is emptied through the bind mount.
 func TestGuardNoXdev(t *testing.T) {
 	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
@@ -195,26 +195,26 @@ func TestGuardNoXdev(t *testing.T) {
 			testkit.Set(r.open, "same", func(_, _ int) (bool, error) { return true, nil })
 			run1(t, r, a)
 			if len(tr.Lost()) < 2 {
-				t.Fatal("the guard is off and nothing was lost")
+				t.Fatal("nothing was lost without the guard")
 			}
 			tr.Canaries = nil
 		})
 	}
 }
 
-// TestBan: what os.RemoveAll does to the same tree, the reason why it is banned.
+// TestBan shows the loss for which os.RemoveAll is banned, on the same tree.
 func TestBan(t *testing.T) {
 	for _, kind := range []string{"bind", "tmpfs"} {
 		tr, _, _ := quarantined(t, false, contents.TakeAll, kind+" volumes/kubernetes.io~csi/pv/mount")
 		_ = os.RemoveAll(tr.Quar + "/" + entryA)
 		if len(tr.Lost()) == 0 {
-			t.Fatalf("os.RemoveAll lost nothing behind a %s: the ban has lost its reason", kind)
+			t.Fatalf("os.RemoveAll lost nothing behind a %s: so the ban has no reason", kind)
 		}
 		tr.Canaries = nil
 	}
 }
 
-// TestHostileNames: names are bytes, and nothing but directories is ever opened.
+// TestHostileNames checks that names are handled as bytes and that only directories are opened.
 func TestHostileNames(t *testing.T) {
 	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestImmutable: an immutable file is reported, its attribute never cleared, and the rest is removed.
+// TestImmutable checks that an immutable file is reported, keeps its attribute, and does not stop the rest.
 func TestImmutable(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "file volumes/kubernetes.io~empty-dir/e/d/fixed 10", "file volumes/kubernetes.io~empty-dir/e/other 10")
 	fixed := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/d/fixed"
@@ -257,8 +257,8 @@ func TestImmutable(t *testing.T) {
 	want(t, run1(t, r, a), policy.Done, "")
 }
 
-// TestDeep: more levels than there are descriptors, with something at every 500th, and a file at the bottom
-// that is kept.
+// TestDeep removes a tree with more levels than descriptors, with an entry at every 500th level and a kept file at
+// the bottom.
 func TestDeep(t *testing.T) {
 	levels := 3000
 	if testkit.Long() {
@@ -279,13 +279,13 @@ func TestDeep(t *testing.T) {
 			tr.Must(unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 			want(t, o, policy.Done, "")
 			if n := o.Taken[contents.ClassEphemeral].Entries; n != int64(levels)*3+1 {
-				t.Fatalf("%d entries", n)
+				t.Fatalf("%d entries removed", n)
 			}
 		})
 	}
 }
 
-// deep makes levels of directories, each with a file and a directory beside the way down.
+// deep makes nested directories, each with a file and a directory beside the next level.
 func deep(t *testing.T, path string, levels int) {
 	t.Helper()
 	at, err := unix.Open(path, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -303,8 +303,8 @@ func deep(t *testing.T, path string, levels int) {
 	beneath.Close(at)
 }
 
-// TestDeepKept: a tree deeper than the window, with something at its bottom that cannot
-// go, is walked once and not for ever.
+// TestDeepKept checks that the walk ends in a tree deeper than its window with an entry at the bottom that cannot be
+// removed.
 func TestDeepKept(t *testing.T) {
 	for _, from := range []int{liftFrom, 1 << 20} {
 		tr, r, a := quarantined(t, false, contents.TakeAll,
@@ -330,15 +330,14 @@ func TestDeepKept(t *testing.T) {
 	}
 }
 
-// TestMovedAway: a host process moves a directory out of quarantine while it is emptied.
-// The walk stops within checkEvery removals, and under Landlock at the next. With both off
-// all of it is lost.
+// TestMovedAway moves a directory out of quarantine while it is emptied, as a host process may. The walk stops within
+// checkEvery removals, and under Landlock at the next one. Without both everything is lost.
 func TestMovedAway(t *testing.T) {
 	const files = 2000
 	for _, tc := range []struct {
 		hangs, landlock bool
-		pods            bool // moved into the pods directory, and not beside it
-		most, least     int  // how much is left
+		pods            bool // moved into the pods directory instead of beside it
+		most, least     int  // number of remaining files
 	}{
 		{hangs: true, most: files, least: files - checkEvery},
 		{landlock: true, most: files, least: files - 10},
@@ -370,13 +369,13 @@ func TestMovedAway(t *testing.T) {
 		want(t, o, policy.Failed, policy.ReasonRemoval)
 		left := len(testkit.Listing(t, kept))
 		if left < tc.least || left > tc.most {
-			t.Fatalf("%+v: %d of %d files left", tc, left, files)
+			t.Fatalf("%+v: %d of %d files remain", tc, left, files)
 		}
 	}
 }
 
-// TestMovedAwayTree: when a tree of small directories is moved away, no more of it is removed than of a large
-// directory. With a check at every 256 removals all of it was removed.
+// TestMovedAwayTree checks that no more of a moved tree of small directories is removed than of one large directory.
+// With a check every 256 removals all of it was removed.
 func TestMovedAwayTree(t *testing.T) {
 	const dirs = 100
 	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e/keep")
@@ -393,11 +392,12 @@ func TestMovedAwayTree(t *testing.T) {
 	})
 	want(t, run1(t, r, a), policy.Failed, policy.ReasonRemoval)
 	if left := len(testkit.Listing(t, tr.Base+"/kept")); left < 2*dirs-40 {
-		t.Errorf("%d of %d files and directories are left", left, 2*dirs)
+		t.Errorf("%d of %d files and directories remain", left, 2*dirs)
 	}
 }
 
-// TestWriter: a directory that a process keeps writing to is read again three times and then left for later.
+// TestWriter checks that a directory that a process keeps writing to is read three more times and then kept for a
+// later run.
 func TestWriter(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "file volumes/kubernetes.io~empty-dir/e/log 1", "file etc-hosts 1")
 	at := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e"
@@ -418,7 +418,8 @@ func TestWriter(t *testing.T) {
 	want(t, run1(t, r, a), policy.Done, "")
 }
 
-// TestSurveyBounds: a tree of directories only is removed, unless it is deeper or larger than a survey counts.
+// TestSurveyBounds checks that a tree of directories only is removed, unless it is deeper or larger than a survey
+// counts.
 func TestSurveyBounds(t *testing.T) {
 	const csi = "volumes/kubernetes.io~csi/"
 	tr, r, a := quarantined(t, false, contents.TakeStrip, "dir "+csi+"goes/mount/"+strings.Repeat("d/", surveyDepth-2),
@@ -432,18 +433,17 @@ func TestSurveyBounds(t *testing.T) {
 	left := map[string]int64{}
 	for _, l := range o.Left {
 		if !l.Partial {
-			t.Errorf("%s is whole", l.Path)
+			t.Errorf("%s counts as completely surveyed", l.Path)
 		}
 		left[l.Path] = l.Entries
 	}
 	if want := map[string]int64{csi + "deep/mount": surveyDepth + 1, csi + "wide/mount": surveyEntries}; !maps.Equal(left, want) {
-		t.Errorf("left %v, want %v", left, want)
+		t.Errorf("residue %v, want %v", left, want)
 	}
 }
 
-// TestPruneNeverTakesFiles: a tree of directories only, into which a file comes between
-// the check and the rmdir, keeps it.
-func TestPruneNeverTakesFiles(t *testing.T) {
+// TestPruneKeepsFiles checks that a tree of directories is kept if a file arrives between the check and the rmdir.
+func TestPruneKeepsFiles(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeStrip, "dir volumes/kubernetes.io~csi/db/mount/a/b", "dir volumes/kubernetes.io~csi/db/mount/c")
 	late := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~csi/db/mount/a/late"
 	r.guards.before = testkit.Outside(func(op, name string) {
@@ -458,8 +458,8 @@ func TestPruneNeverTakesFiles(t *testing.T) {
 	testkit.There(t, late, true)
 }
 
-// TestNoManifest: nothing of an entry that is in neither the ledger nor a manifest is removed, but all of it on
-// request.
+// TestNoManifest checks that an entry in neither the ledger nor a manifest is kept, unless its complete removal is
+// requested.
 func TestNoManifest(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAged, "file etc-hosts 1")
 	a.ID = policy.DirID{}
@@ -470,20 +470,20 @@ func TestNoManifest(t *testing.T) {
 	want(t, run1(t, r, a), policy.Done, "")
 }
 
-func TestTakeRefused(t *testing.T) {
+func TestRemoveRefused(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "file etc-hosts 1")
 	other := a
 	other.ID.Ino++
 	o := run1(t, r, other)
 	if want(t, o, policy.Refused, policy.ReasonRemoval); o.Stopped {
-		t.Error("a refusal counts as a stop")
+		t.Error("a refused action counts as stopped")
 	}
 	testkit.There(t, tr.Quar+"/"+entryA+"/etc-hosts", true)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, o := range r.Execute(ctx, granted, policy.Batch{Actions: []policy.Action{a, a}}) {
 		if want(t, o, policy.Refused, policy.ReasonRemoval); !o.Stopped {
-			t.Error("a stop counts as a failure")
+			t.Error("a stopped action counts as failed")
 		}
 	}
 	testkit.There(t, tr.Quar+"/"+entryA+"/etc-hosts", true)
@@ -492,7 +492,7 @@ func TestTakeRefused(t *testing.T) {
 	testkit.There(t, tr.Quar+"/"+entryA+".json", false)
 }
 
-// TestCancelled: a walk ends with its context.
+// TestCancelled checks that a walk ends with its context.
 func TestCancelled(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
 	for i := range 1000 {
@@ -526,9 +526,9 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestTakeNone: an action on an entry that was not there removes nothing of one that is, and drops the
-// manifest of one that is not.
-func TestTakeNone(t *testing.T) {
+// TestRemoveNone checks that an action on a missing entry removes nothing of an entry that has appeared, and removes
+// the manifest otherwise.
+func TestRemoveNone(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeNone, "file volumes/kubernetes.io~projected/token/ca.crt 10")
 	a.Kind = policy.Strip
 	want(t, run1(t, r, a), policy.Refused, policy.ReasonContentUnknown)
@@ -538,8 +538,8 @@ func TestTakeNone(t *testing.T) {
 	testkit.There(t, tr.Quar+"/"+entryA+".json", false)
 }
 
-// readOnly has a bind mount refuse writes. In a user namespace the flags of the mount beneath, such as nosuid,
-// are locked, so they are kept.
+// readOnly bind-mounts the path read-only. A user namespace locks the flags of the mount beneath, such as nosuid, so
+// they are kept.
 func readOnly(tb testing.TB, path string) {
 	tb.Helper()
 	var st unix.Statfs_t

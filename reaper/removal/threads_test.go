@@ -19,8 +19,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// several makes n entries that go whole, and a Remover that has four threads for them. Each entry
-// has two files whose names begin with its number.
+// several makes n entries that are removed completely, and a Remover with four threads. Each entry has two files
+// whose names begin with its number.
 func several(t *testing.T, n int) (*tree, *Remover, []policy.Action) {
 	t.Helper()
 	testkit.OnTmpfs(t)
@@ -41,7 +41,7 @@ func several(t *testing.T, n int) (*tree, *Remover, []policy.Action) {
 	return tr, r, actions
 }
 
-// whose returns the entry that the file belongs to, or "".
+// whose returns the entry to which the file belongs, or "".
 func whose(name string) string {
 	entry, _, ok := strings.Cut(name, "-")
 	if !ok || strings.Contains(name, ".") {
@@ -50,27 +50,27 @@ func whose(name string) string {
 	return entry
 }
 
-// threadsSeen has the threads that changed something, and makes the first four wait for one another,
-// so that no test passes with fewer.
+// threadsSeen records the threads that changed something, and makes the first four wait for one another, so that no
+// test passes with fewer.
 type threadsSeen struct {
 	mu   sync.Mutex
-	of   map[string]int   // by entry
-	all  map[int]bool     // threads
-	four chan struct{}    // closed when four have come
-	late <-chan time.Time // the time limit
+	of   map[string]int   // thread of each entry
+	all  map[int]bool     // all threads
+	four chan struct{}    // closed when four threads have arrived
+	late <-chan time.Time // time limit
 }
 
 func newThreadsSeen() *threadsSeen {
 	return &threadsSeen{of: map[string]int{}, all: map[int]bool{}, four: make(chan struct{}), late: time.After(20 * time.Second)}
 }
 
-// meet reports whether the thread of this change is a new one, once there are four.
+// meet reports whether this change is the first of its thread, once there are four threads.
 func (s *threadsSeen) meet(t *testing.T, entry string) (first bool) {
 	t.Helper()
 	tid := unix.Gettid()
 	s.mu.Lock()
 	if was, ok := s.of[entry]; ok && was != tid {
-		t.Errorf("entry %s is of the threads %d and %d", entry, was, tid)
+		t.Errorf("entry %s was changed by the threads %d and %d", entry, was, tid)
 	}
 	s.of[entry] = tid
 	first = !s.all[tid]
@@ -87,8 +87,8 @@ func (s *threadsSeen) meet(t *testing.T, entry string) (first bool) {
 	return first
 }
 
-// TestThreads: four threads share the entries of a batch, each entry is one thread's, and the
-// outcomes come in the order of the actions, when nothing is changed any more.
+// TestThreads checks that four threads share the entries of a batch, that each entry has one thread, and that the
+// outcomes come in the order of the actions, after the last change.
 func TestThreads(t *testing.T) {
 	tr, r, actions := several(t, 40)
 	seen := newThreadsSeen()
@@ -117,7 +117,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestThreadsMoveAlone: one thread does all moves, whatever else the batch does.
+// TestThreadsMoveAlone checks that one thread makes all moves, whatever else the batch does.
 func TestThreadsMoveAlone(t *testing.T) {
 	tr, r, actions := several(t, 10)
 	tr.Pod(uidA, "file etc-hosts 1")
@@ -131,9 +131,9 @@ func TestThreadsMoveAlone(t *testing.T) {
 	}
 }
 
-// TestThreadsHang: one thread hangs in its entry. The others remove all that is left, and their outcomes are
-// not lost: the content of each vol_data.json is nowhere else. Nothing is begun after the context has ended,
-// and when the call returns nothing more of that entry is removed.
+// TestThreadsHang checks that while one thread hangs the others remove the rest, and that their outcomes are not
+// lost: they have the only copies of the vol_data.json files. Nothing begins after the context has ended, and when
+// the call returns nothing more of that entry is removed.
 func TestThreadsHang(t *testing.T) {
 	const volData = "volumes/kubernetes.io~csi/pv/vol_data.json"
 	tr, r, actions := several(t, 40)
@@ -141,7 +141,7 @@ func TestThreadsHang(t *testing.T) {
 		tr.Build(tr.Quar+"/"+a.Entry, "file "+volData+" 10")
 		actions[i].Evidence = &policy.Evidence{VolData: map[string]string{volData: "as the look read it"}}
 	}
-	testkit.Set(r.run, "grace", 2*time.Second) // the last of the others has to end in it
+	testkit.Set(r.run, "grace", 2*time.Second) // the other threads must end within it
 	hang, gone := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	dropped := 0
@@ -164,31 +164,31 @@ func TestThreadsHang(t *testing.T) {
 		want(t, o, policy.Failed, policy.ReasonRemoval)
 		if i == 7 {
 			if o.Stopped || o.VolData[volData] == "" {
-				t.Errorf("the one that hangs: %+v", o)
+				t.Errorf("the hanging one: %+v", o)
 			}
 			continue
 		}
 		if !o.Stopped || o.Why[0].Detail != "not synced" || len(o.VolData[volData]) != 10 || o.Taken[contents.ClassEphemeral].Entries != 3 {
-			t.Errorf("%d had ended: %+v", i, o)
+			t.Errorf("outcome %d of the others: %+v", i, o)
 		}
 	}
 	want(t, r.Execute(ctx, granted, policy.Batch{Actions: actions})[0], policy.Refused, policy.ReasonRemoval)
 	close(hang)
-	testkit.Must(t, r.run.Run(t.Context(), func() {})) // all threads have ended
+	testkit.Must(t, r.run.Run(t.Context(), func() {})) // returns after all threads have ended
 	r.guards.before = nil
 	for i, a := range actions {
 		testkit.There(t, tr.Quar+"/"+a.Entry, i == 7)
 	}
 	if files := testkit.Listing(t, tr.Quar+"/"+actions[7].Entry+"/volumes/kubernetes.io~empty-dir/e"); len(files) != 1 {
-		t.Errorf("after the call that was under way: %v", files)
+		t.Errorf("files after the hanging call returned: %v", files)
 	}
 	outs := run(t, r, actions...)
 	want(t, outs[7], policy.Done, "")
 	want(t, outs[8], policy.Gone, "")
 }
 
-// TestThreadsConfined: an escape that is tried on each of the threads is refused on each, and all
-// entries go. Without Landlock each succeeds.
+// TestThreadsConfined checks that Landlock refuses an escape on each thread and that all entries are removed. Without
+// Landlock each escape succeeds.
 func TestThreadsConfined(t *testing.T) {
 	for _, confined := range []bool{true, false} {
 		tr, r, actions := several(t, 40)
@@ -206,9 +206,9 @@ func TestThreadsConfined(t *testing.T) {
 			made := fmt.Sprintf("%s/%d", x.Dir, unix.Gettid())
 			switch err := unix.Mkdir(made, 0o700); {
 			case confined && !change.Is(err, unix.EACCES):
-				t.Errorf("it was not refused: %v", err)
+				t.Errorf("the escape was not refused: %v", err)
 			case !confined && err != nil:
-				t.Errorf("it was refused without Landlock: %v", err)
+				t.Errorf("the escape was refused without Landlock: %v", err)
 			}
 		}
 		for _, o := range run(t, r, actions...) {
@@ -221,8 +221,8 @@ func TestThreadsConfined(t *testing.T) {
 	}
 }
 
-// TestThreadsFault: an entry with a mount in it is kept, and so is one that was replaced by another directory,
-// while the entries beside them are removed.
+// TestThreadsFault checks that an entry with a mount, or one replaced by another directory, is kept, and that the
+// entries beside it are removed.
 func TestThreadsFault(t *testing.T) {
 	tr, r, actions := several(t, 40)
 	at := tr.Quar + "/" + actions[3].Entry + "/volumes/kubernetes.io~empty-dir/e/m"
@@ -245,8 +245,8 @@ func TestThreadsFault(t *testing.T) {
 	tr.Check()
 }
 
-// TestThreadsCutOff kills before each change of a batch that several threads remove, and runs it again: all is
-// removed, and nothing else.
+// TestThreadsCutOff kills before each change of a batch of several threads and runs it again: exactly the batch's
+// entries are removed.
 func TestThreadsCutOff(t *testing.T) {
 	for kill := 1; ; kill++ {
 		tr, _, actions := several(t, 6)
@@ -261,15 +261,15 @@ func TestThreadsCutOff(t *testing.T) {
 		}
 		if !died {
 			if kill < 30 {
-				t.Fatalf("it made %d changes", kill-1)
+				t.Fatalf("there are only %d changes", kill-1)
 			}
 			return
 		}
 	}
 }
 
-// TestThreadsStop: when the context ends, each thread stops at its next step, and actions that were not begun
-// are Refused.
+// TestThreadsStop checks that each thread stops at its next step when the context ends, and that actions that have
+// not begun are Refused.
 func TestThreadsStop(t *testing.T) {
 	tr, r, actions := several(t, 40)
 	seen := newThreadsSeen()
@@ -291,12 +291,12 @@ func TestThreadsStop(t *testing.T) {
 		}
 	}
 	if begun != 4 {
-		t.Errorf("%d were begun", begun)
+		t.Errorf("%d actions had begun", begun)
 	}
 }
 
-// TestWidestOnce: of all directories that a batch has open, one has the widest buffer, and when it is closed
-// another may. The names of a wide directory are not kept in memory.
+// TestWidestOnce checks that only one open directory of a batch has the widest buffer, another one after it is
+// closed, and that the names of a wide directory are not kept in memory.
 func TestWidestOnce(t *testing.T) {
 	testkit.OnTmpfs(t)
 	tr := newTree(t)
@@ -328,7 +328,7 @@ func TestWidestOnce(t *testing.T) {
 	tr.Must(frames[1].dir.Rewind())
 	tr.Must(walkers[1].list(t.Context(), frames[1]))
 	if frames[1].widest == nil {
-		t.Error("the widest buffer was given out again")
+		t.Error("the widest buffer was used twice")
 	}
 	walkers[1].close(frames[1])
 

@@ -19,7 +19,7 @@ const (
 	entryA = string(uidA) + ".1"
 )
 
-// tree is a kubelet's root that a Remover works on.
+// tree is a kubelet's root directory on which a Remover works.
 type tree struct{ *testkit.Tree }
 
 func newTree(tb testing.TB, specs ...string) *tree {
@@ -39,7 +39,7 @@ func (tr *tree) open(noOpenat2 bool) *Remover {
 	return r
 }
 
-// unused is a caller who sees nothing that uses a directory.
+// unused reports that no process uses a directory.
 func unused(context.Context, parsers.PodUID, policy.Instant) policy.Fact {
 	return policy.Fact{Truth: policy.No}
 }
@@ -75,7 +75,7 @@ func run1(tb testing.TB, r *Remover, a policy.Action) policy.Outcome {
 	return run(tb, r, a)[0]
 }
 
-// parked parks uidA and returns the action that did it.
+// parked parks uidA and returns the action.
 func (tr *tree) parked(r *Remover) policy.Action {
 	tr.T.Helper()
 	a := tr.parkAction(uidA)

@@ -16,10 +16,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// longArchive is how many bytes an archive of a process has that is killed.
+// longArchive is the size in bytes of the archive whose writer is killed.
 const longArchive = 1 << 20
 
-// holding writes n bytes.
+// holding returns a function that writes n bytes.
 func holding(n int) func(File) error {
 	return func(f File) error {
 		_, err := f.Write(bytes.Repeat([]byte("x"), n))
@@ -27,7 +27,7 @@ func holding(n int) func(File) error {
 	}
 }
 
-// TestArchiveNames: a name is a plain file name, and an existing name is refused.
+// TestArchiveNames checks that a name must be a plain file name, and that an existing archive is not replaced.
 func TestArchiveNames(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	for _, name := range []string{"", ".", "../x", "a/b", "A", "x.y", strings.Repeat("x", 101)} {
@@ -37,7 +37,7 @@ func TestArchiveNames(t *testing.T) {
 	}
 	testkit.Must(t, s.CreateArchive("cni-1", holding(1)))
 	if err := s.CreateArchive("cni-1", holding(2)); !errors.Is(err, fs.ErrExist) {
-		t.Error("replaced the last copy of something:", err)
+		t.Error("an existing archive was replaced:", err)
 	}
 	testkit.Must(t, s.DropArchive("cni-1"))
 	if err := s.DropArchive("cni-1"); !errors.Is(err, fs.ErrNotExist) {
@@ -48,8 +48,8 @@ func TestArchiveNames(t *testing.T) {
 	}
 }
 
-// TestArchiveCutOff kills a process while it archives: every archive that exists is whole, and the next start
-// removes the rest.
+// TestArchiveCutOff kills a process while it archives: every archive is complete, and the next start removes the
+// rest.
 func TestArchiveCutOff(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 20 {
@@ -57,7 +57,7 @@ func TestArchiveCutOff(t *testing.T) {
 		for range i % 4 {
 			out.Scan()
 		}
-		time.Sleep(time.Duration(i) * time.Millisecond) // any moment will do
+		time.Sleep(time.Duration(i) * time.Millisecond) // at any moment
 		testkit.Must(t, cmd.Process.Signal(syscall.SIGKILL))
 		_ = cmd.Wait()
 		s := open(t, dir, Options{})
@@ -98,7 +98,7 @@ func TestArchiveUnfinished(t *testing.T) {
 	}
 }
 
-// TestArchiveDiskFull: an error, nothing half, and no space lost.
+// TestArchiveDiskFull checks that a full disk is an error that leaves no partial archive and no used space.
 func TestArchiveDiskFull(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -121,19 +121,19 @@ func TestArchiveDiskFull(t *testing.T) {
 		t.Error(err)
 	}
 	if len(readFile(t, filepath.Join(dir, archiveDir, "cni-3"+archiveSuffix))) != 10<<10 {
-		t.Error("a read-only disk cannot be read")
+		t.Error("the archives on a read-only disk cannot be listed")
 	}
 	testkit.Must(t, unix.Unmount(archives, 0))
 	testkit.Must(t, s.Close())
 	testkit.Must(t, unix.Unmount(dir, 0))
 }
 
-// TestArchiveSymlink: anything but a directory at the archives' place is not used.
+// TestArchiveSymlink checks that only a directory is used for the archives: a symbolic link could lead anywhere.
 func TestArchiveSymlink(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	s := open(t, dir, Options{})
 	testkit.Must(t, os.Symlink(other, filepath.Join(dir, "archive")))
 	if err := s.CreateArchive("cni-1", holding(1)); err == nil {
-		t.Error("followed it")
+		t.Error("a symbolic link was followed")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestBy: each record of a command names the user who ran it, also in records that finish another user's
-// intent. Records of the daemon and of an older program name no user.
+// TestBy checks that each record of a command has the user who ran it, also a record that finishes another user's
+// intent, and that records of the daemon and of older programs have none.
 func TestBy(t *testing.T) {
 	dir := copyState(t)
 	uid := uint32(1000)
@@ -21,7 +21,7 @@ func TestBy(t *testing.T) {
 	if got[0].By != alice || got[1].By != bob {
 		t.Errorf("appended %+v", got)
 	}
-	// An intent of the daemon that this command finishes belongs to no user.
+	// A daemon's intent that this command finishes has no user.
 	began := policy.EntryState{Entry: "w.1", UID: "w", Phase: policy.PhaseParking}
 	rec, _ := policy.Recover(began, true, policy.Instant{})
 	if got := appendTo(t, s, *rec); got[0].By != nil {
@@ -43,12 +43,12 @@ func TestBy(t *testing.T) {
 		}
 	}
 	if e := s.Entries()["u.1"]; e == nil || e.By.Name() != "alice" {
-		t.Errorf("what is under way: %+v", e)
+		t.Errorf("open entry: %+v", e)
 	}
 }
 
-// TestLaterField: a program from before a field reads the record without it, and leaves the line as it is.
-// An older program, which has this reader, can read today's records.
+// TestLaterField checks that a program without a field reads the record and keeps the line unchanged, so an older
+// program can read today's records.
 func TestLaterField(t *testing.T) {
 	dir := memDir(t)
 	body, err := json.Marshal(policy.Record{Seq: 1, Kind: policy.KindParked, UID: "u", Entry: "u.1"})

@@ -10,8 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestDays: dropped records of the ledger are still counted, each record once: after a compaction, after
-// one that was killed between its two files, and after another one.
+// TestDays checks that dropped records stay in the table of days, each counted once: after a compaction, after one
+// that was killed between its two files, and after the next one.
 func TestDays(t *testing.T) {
 	dir := memDir(t)
 	s := open(t, dir, Options{})
@@ -41,14 +41,15 @@ func TestDays(t *testing.T) {
 
 	s = open(t, dir, Options{CompactBytes: 1000, KeepRecords: 20})
 	if n := len(all(t, s)); n != 20 {
-		t.Fatalf("%d records are left", n)
+		t.Fatalf("%d records remain", n)
 	}
 	counted(300, true)
 	appendTo(t, s, policy.Record{Kind: policy.KindRemoved, UID: uid(1), Entry: "again", At: at})
 	counted(301, true)
 	testkit.Must(t, s.Close())
 
-	// Killed before the ledger was replaced: all of it is there, and in the table, too.
+	// The process was killed before the ledger was replaced: the ledger is complete, and the table has the records,
+	// too.
 	writeFile(t, whole, dir, ledgerFile)
 	counted(300, true)
 	s = open(t, dir, Options{CompactBytes: 1000, KeepRecords: 20})
@@ -66,14 +67,14 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestNew: a directory that was never written to is distinguished from one without records.
+// TestNew checks that a new directory differs from one without records.
 func TestNew(t *testing.T) {
 	dir := memDir(t)
 	for _, where := range []string{dir, filepath.Join(dir, "none")} {
 		reader, err := OpenReadOnly(where, Options{})
 		testkit.Must(t, err)
 		if !reader.New() {
-			t.Errorf("%s is used", where)
+			t.Errorf("%s is not new", where)
 		}
 		testkit.Must(t, reader.Close())
 	}

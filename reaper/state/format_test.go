@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// formatV1 is a state directory of version 1, kept as it was written.
+// formatV1 is a state directory of version 1, as that version wrote it.
 const formatV1 = "testdata/v1"
 
 func copyState(t *testing.T) string {
@@ -33,8 +33,8 @@ func copyState(t *testing.T) string {
 	return dir
 }
 
-// TestFormatOfRecords: every record of an older ledger keeps its meaning: written again it is identical, byte
-// for byte. A renamed or dropped field, or one that is no longer left out when empty, fails here.
+// TestFormatOfRecords checks that every record of an older ledger is written again byte for byte. It fails if a field
+// is renamed, dropped or no longer omitted when empty.
 func TestFormatOfRecords(t *testing.T) {
 	seen := map[policy.Kind]bool{}
 	for line := range bytes.Lines(readFile(t, formatV1, ledgerFile)) {
@@ -48,7 +48,7 @@ func TestFormatOfRecords(t *testing.T) {
 		enc.SetEscapeHTML(false)
 		testkit.Must(t, enc.Encode(r))
 		if !bytes.Equal(again.Bytes(), line) {
-			t.Errorf("was  %snow  %s", line, again.Bytes())
+			t.Errorf("old %snew %s", line, again.Bytes())
 		}
 	}
 	if len(seen) < 23 {
@@ -56,10 +56,10 @@ func TestFormatOfRecords(t *testing.T) {
 	}
 }
 
-// TestFormatV1: what an older program left is understood, and can be written on.
+// TestFormatV1 checks that an older program's state directory is read and continued.
 func TestFormatV1(t *testing.T) {
 	dir := copyState(t)
-	log, said := logged()
+	log, text := logged()
 	s := open(t, dir, Options{Log: log})
 	phases := map[string]policy.Phase{}
 	for name, e := range s.Entries() {
@@ -82,7 +82,7 @@ func TestFormatV1(t *testing.T) {
 		t.Error("the breaker is open although an operator closed it")
 	}
 	if first := s.Unsent()[0].Seq; first <= 30 {
-		t.Errorf("record %d is shown again", first)
+		t.Errorf("record %d counts as unsent", first)
 	}
 	if got := appendTo(t, s, policy.Record{Kind: policy.KindResumed}); got[0].Seq != int64(bytes.Count(readFile(t, formatV1, ledgerFile), []byte{'\n'})+1) {
 		t.Errorf("continues with number %d", got[0].Seq)
@@ -96,13 +96,13 @@ func TestFormatV1(t *testing.T) {
 			t.Errorf("%s: %v, %v, %v", name, v, ok, err)
 		}
 	}
-	if said.Len() > 0 {
-		t.Errorf("logged %s", said)
+	if text.Len() > 0 {
+		t.Errorf("logged %s", text)
 	}
 }
 
-// TestNewerRecordIsLeftUntouched: a record of an unknown kind reports an action of a newer program. Ignoring it
-// would lose track of what is in quarantine.
+// TestNewerRecordIsLeftUntouched checks that a record of an unknown kind, an action of a newer program, stops Open. A
+// program that ignored it would lose track of entries in quarantine.
 func TestNewerRecordIsLeftUntouched(t *testing.T) {
 	dir := copyState(t)
 	ledger := append(readFile(t, dir, ledgerFile), `{"seq":90,"kind":"teleported","at":{},"uid":"u","entry":"e","text":""}`+"\n"...)

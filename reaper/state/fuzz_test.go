@@ -10,8 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// FuzzLedger opens any bytes as a ledger. Either Open refuses it, as damaged or as a newer program's, and keeps
-// the bytes; or the records are in order, no whole line is lost, and appending works.
+// FuzzLedger opens any bytes as a ledger. Either Open refuses them, as damaged or as a newer program's, and keeps the
+// file; or the records are in order, no complete line is lost, and appending works.
 func FuzzLedger(f *testing.F) {
 	line := func(seq int, kind string) string {
 		return `{"seq":` + string(rune('0'+seq)) + `,"kind":"` + kind + `","at":{"wall":"2026-01-02T03:04:05Z","boot_id":"b","boot":1},` +
@@ -24,8 +24,8 @@ func FuzzLedger(f *testing.F) {
 	f.Add([]byte(line(1, "parking") + "{}\n" + line(2, "parked")))
 	f.Add([]byte(line(2, "breaker") + line(1, "restored")))
 	f.Add([]byte(`{"seq":9223372036854775807,"kind":"x"}` + "\n"))
-	f.Add([]byte(line(1, "0")))                          // a kind that only a newer program can have written
-	f.Add([]byte(line(1, "parking") + line(2, "newer"))) // and one behind a line that is known
+	f.Add([]byte(line(1, "0")))                          // a kind of a newer program
+	f.Add([]byte(line(1, "parking") + line(2, "newer"))) // such a kind after a known line
 	f.Add([]byte("\n\n"))
 	f.Add([]byte(strings.Repeat("[", 20_000)))
 	dir := memDir(f)
@@ -40,16 +40,16 @@ func FuzzLedger(f *testing.F) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(readFile(t, dir, ledgerFile), b) {
-				t.Fatal("refused, and changed all the same")
+				t.Fatal("a refused ledger was changed")
 			}
 			return
 		}
 		rest := readFile(t, dir, ledgerFile)
 		if !bytes.HasPrefix(b, rest) {
-			t.Fatal("more than the end was changed")
+			t.Fatal("the ledger was changed before its torn end")
 		}
 		if len(rest) < len(b) && !bytes.Equal(readFile(t, dir, "ledger.torn-1"), b[len(rest):]) {
-			t.Fatal("the rest that was cut off was not kept")
+			t.Fatal("the torn end was not kept")
 		}
 		before := all(t, s)
 		for i, r := range before {

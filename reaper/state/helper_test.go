@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	envHelper = "ORPHAN_REAPER_TEST_HELPER" // makes the test binary a writer, see writer
+	envHelper = "ORPHAN_REAPER_TEST_HELPER" // its value makes the test binary run writer
 )
 
 func TestMain(m *testing.M) {
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writer is the process that the tests kill or let compete: "DIR NAME BATCHES". It appends
-// batches of three records, or archives where its name is that, and prints the last number of each batch once it is written.
+// writer is the process that tests kill or let compete: "DIR NAME BATCHES". It appends batches of three records, or
+// writes archives if NAME selects that, and prints each batch's last number after writing it.
 func writer(arg string) error {
 	var dir, name string
 	var batches int

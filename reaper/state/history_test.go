@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestHistory: the ledger returns the records of a pod that is long gone and of no other pod, and an intent
+// TestHistory checks that the ledger returns all records of a pod that is gone, none of another pod, and an intent
 // only if it has no outcome.
 func TestHistory(t *testing.T) {
 	dir := t.TempDir()
@@ -22,7 +22,7 @@ func TestHistory(t *testing.T) {
 		policy.Record{Kind: policy.KindPutting, UID: uid(2), Entry: "b"})
 	appendTo(t, s,
 		policy.Record{Kind: policy.KindUnmounting, UID: uid(4)}, policy.Record{Kind: policy.KindUnmounted, UID: uid(4)},
-		policy.Record{Kind: policy.KindUnmounting, UID: uid(4)}, // the command was killed, and the daemon went on
+		policy.Record{Kind: policy.KindUnmounting, UID: uid(4)}, // the command was killed, and the daemon ran on
 		policy.Record{Kind: policy.KindParking, UID: uid(4), Entry: "c"}, policy.Record{Kind: policy.KindParked, UID: uid(4), Entry: "c"})
 	kinds := func(s *Store, n int) (ks []policy.Kind) {
 		t.Helper()

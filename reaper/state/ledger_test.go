@@ -63,7 +63,7 @@ func TestEntriesAreACopy(t *testing.T) {
 	e[name].Taken["skeleton"] = policy.Tally{}
 	delete(e, name)
 	if got := s.Entries()[name]; got == nil || got.Phase != policy.PhaseConfirmed || got.Taken["skeleton"].Bytes != 4096 {
-		t.Errorf("a caller's change came through: %+v", got)
+		t.Errorf("a caller's change is visible in the store: %+v", got)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestCutAtEveryByte(t *testing.T) {
 			t.Fatalf("cut at %d: OpenReadOnly changed the file", n)
 		}
 
-		log, said := logged()
+		log, text := logged()
 		s, err := Open(dir, Options{Log: log})
 		testkit.Must(t, err)
 		if got := len(all(t, s)); got != lines {
@@ -126,11 +126,11 @@ func TestCutAtEveryByte(t *testing.T) {
 			if kept := readFile(t, dir, "ledger.torn-1"); !bytes.Equal(kept, cut[len(good):]) {
 				t.Fatalf("cut at %d: kept %q, want %q", n, kept, cut[len(good):])
 			}
-			if !strings.Contains(said.String(), "ledger.torn-1") {
-				t.Fatalf("cut at %d: the log does not name the file with the rest: %s", n, said)
+			if !strings.Contains(text.String(), "ledger.torn-1") {
+				t.Fatalf("cut at %d: the log has no name of the torn file: %s", n, text)
 			}
-		} else if said.Len() > 0 {
-			t.Fatalf("cut at %d: a whole file was reported: %s", n, said)
+		} else if text.Len() > 0 {
+			t.Fatalf("cut at %d: a complete ledger was reported: %s", n, text)
 		}
 		if next := appendTo(t, s, policy.Record{Kind: policy.KindStarted}); next[0].Seq != int64(lines)+1 {
 			t.Fatalf("cut at %d: the next number is %d", n, next[0].Seq)
@@ -145,8 +145,7 @@ func TestCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// memDir returns a directory in memory where there is one: these tests are about what
-// is written, not about the disk.
+// memDir returns a directory in memory if possible: these tests check what is written and do not depend on the disk.
 func memDir(tb testing.TB) string {
 	tb.Helper()
 	dir := filepath.Join("/dev/shm", fmt.Sprintf("orphan-reaper-%s-%d", tb.Name(), os.Getpid()))
@@ -172,7 +171,7 @@ func TestZerosAtTheEndAreCutOff(t *testing.T) {
 				t.Errorf("%d records, want 4", got)
 			}
 			if !bytes.Equal(readFile(t, dir, ledgerFile), whole) || string(readFile(t, dir, "ledger.torn-1")) != tail {
-				t.Error("the rest was not moved aside")
+				t.Error("the torn end was not moved aside")
 			}
 		})
 	}
@@ -218,13 +217,13 @@ func TestDamageStopsEverything(t *testing.T) {
 					t.Fatalf("opened with error %v, want a DamagedError", err)
 				}
 				if damaged.Line != tc.line || !strings.Contains(err.Error(), filepath.Join(dir, ledgerFile)+": line "+strconv.Itoa(tc.line)) {
-					t.Errorf("the error names another place than line %d: %v", tc.line, err)
+					t.Errorf("the error does not have line %d: %v", tc.line, err)
 				}
 				if !bytes.Equal(readFile(t, dir, ledgerFile), tc.file) {
 					t.Error("the file was changed")
 				}
 				if torn, _ := filepath.Glob(filepath.Join(dir, "ledger.torn-*")); torn != nil {
-					t.Errorf("something was moved aside: %v", torn)
+					t.Errorf("a file was moved aside: %v", torn)
 				}
 			}
 		})
@@ -252,7 +251,7 @@ func TestDiskFull(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after := readFile(t, dir, ledgerFile); !bytes.Equal(after, before) {
-			t.Fatalf("the file grew from %d to %d bytes by an append that failed", len(before), len(after))
+			t.Fatalf("the file grew from %d to %d bytes by a failed append", len(before), len(after))
 		}
 		if got := s.ledger.seq; got != seq {
 			t.Errorf("a failed append counted: number %d, want %d", got, seq)
@@ -291,7 +290,7 @@ func TestKilledWriter(t *testing.T) {
 		cmd, out := startWriter(t, dir, "w", 100_000)
 		for range round%7*3 + 1 {
 			if !out.Scan() {
-				t.Fatal("the writer ended by itself")
+				t.Fatal("the writer ended before the kill")
 			}
 			n, err := strconv.ParseInt(out.Text(), 10, 64)
 			testkit.Must(t, err)
@@ -299,7 +298,7 @@ func TestKilledWriter(t *testing.T) {
 		}
 		testkit.Must(t, cmd.Process.Kill())
 		for out.Scan() {
-			// Numbers that it printed before the kill count as acknowledged, too.
+			// Numbers that it printed before the kill count as acknowledged.
 			if n, err := strconv.ParseInt(out.Text(), 10, 64); err == nil {
 				acked = n
 			}
@@ -342,7 +341,7 @@ func TestTwoProcessesAppend(t *testing.T) {
 		if r.Seq != int64(i)+1 {
 			t.Fatalf("record %d has number %d", i, r.Seq)
 		}
-		// A batch is never torn apart by another process's.
+		// The batches of two processes are not mixed.
 		if r.Kind != [...]policy.Kind{policy.KindStarted, policy.KindKept, policy.KindParked}[i%3] {
 			t.Fatalf("record %d is %s", i, r.Kind)
 		}
@@ -359,7 +358,7 @@ func TestTwoProcessesAppend(t *testing.T) {
 	}
 }
 
-// Each test here disables one guard and shows the loss.
+// Each of these tests disables one guard and shows the loss.
 
 func TestWithoutReadingOnARecordIsLost(t *testing.T) {
 	dir := t.TempDir()
@@ -370,7 +369,7 @@ func TestWithoutReadingOnARecordIsLost(t *testing.T) {
 	if err == nil {
 		defer func() { testkit.Must(t, s.Close()) }()
 		if e := s.Entries()["e"]; e != nil {
-			t.Fatal("the record is still there: the lock guards nothing")
+			t.Fatal("the record was not lost without the lock")
 		}
 	}
 }
@@ -380,23 +379,23 @@ func TestWithoutCuttingOffTheLedgerIsDamaged(t *testing.T) {
 	whole := ledgerOf(t)
 	first := whole[:bytes.IndexByte(whole, '\n')+1]
 	torn := append(bytes.Clone(first), whole[len(first):len(first)+30]...)
-	writeFile(t, append(torn, whole[len(first):]...), dir, ledgerFile) // appended behind the torn line
+	writeFile(t, append(torn, whole[len(first):]...), dir, ledgerFile) // appended after the torn line
 	if _, err := Open(dir, Options{}); err == nil {
-		t.Fatal("appending behind a torn line does no harm: cutting off guards nothing")
+		t.Fatal("a ledger with records after a torn line was opened")
 	}
 }
 
-func TestLedgerTakenAwayWhileOpen(t *testing.T) {
+func TestLedgerRemovedWhileOpen(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	appendTo(t, s, life(1, policy.KindParked)...)
 	testkit.Must(t, os.Truncate(filepath.Join(dir, ledgerFile), 10))
 	if _, err := s.Append(policy.Record{Kind: policy.KindStarted}); err == nil {
-		t.Error("appended behind a ledger that had been cut")
+		t.Error("appended to a truncated ledger")
 	}
 	testkit.Must(t, os.Remove(filepath.Join(dir, ledgerFile)))
 	if _, err := s.Append(policy.Record{Kind: policy.KindStarted}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("appended to a ledger that has no name any more: %v", err)
+		t.Errorf("appended to a removed ledger: %v", err)
 	}
 }
 

@@ -9,15 +9,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// flips are the records whose file the tests flip bits in. The last text has a byte that is
-// one bit from a newline, and one that is one bit from a zero.
+// flips are the records of the ledger in which the tests flip bits. The last text has a byte one bit from a newline
+// and one that is one bit from zero.
 var flips = []policy.Record{
 	{Kind: policy.KindParked, UID: "1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11", Entry: "1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11.1"},
 	{Kind: policy.KindFailed, UID: "1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11", Text: "J * @ <>&"},
 }
 
-// countFlips flips each bit of the ledger b in turn and returns how many of the damaged
-// ledgers were opened.
+// countFlips flips each bit of the ledger b in turn and returns how many of the damaged ledgers Open accepted.
 func countFlips(t *testing.T, b []byte) (accepted, all int) {
 	t.Helper()
 	dir := memDir(t)
@@ -54,11 +53,11 @@ func TestEveryBitFlipStops(t *testing.T) {
 		t.Errorf("%d of %d ledgers with one flipped bit were accepted", accepted, all)
 	}
 	if accepted, all := countFlips(t, withoutSums(t, b)); accepted < all/4 {
-		t.Errorf("without the checksum only %d of %d were accepted: this test does not reach it", accepted, all)
+		t.Errorf("without the checksum only %d of %d were accepted, so this test proves little", accepted, all)
 	}
 }
 
-// withoutSums is the ledger as programs before the checksum wrote it.
+// withoutSums returns the ledger as written by programs without the checksum.
 func withoutSums(t *testing.T, b []byte) []byte {
 	t.Helper()
 	var old []byte
@@ -72,8 +71,8 @@ func withoutSums(t *testing.T, b []byte) []byte {
 	return old
 }
 
-// TestOldLinesAreRead: Open reads a ledger from before the checksum, appends lines with it, and accepts lines
-// without it that an older program adds later.
+// TestOldLinesAreRead checks that Open reads a ledger without checksums, appends lines with them, and accepts lines
+// that an older program adds later.
 func TestOldLinesAreRead(t *testing.T) {
 	dir := memDir(t)
 	add := func(records ...policy.Record) {

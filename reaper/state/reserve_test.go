@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// smallDisk is a state directory that is a disk of 32 MiB.
+// smallDisk returns a state directory on a disk of 32 MiB.
 func smallDisk(t *testing.T) string { t.Helper(); return diskOf(t, "size=32m,mode=0700") }
 
 func diskOf(t *testing.T, options string) string {
@@ -26,7 +26,7 @@ func diskOf(t *testing.T, options string) string {
 	return dir
 }
 
-// reserved is how many bytes of the disk the reserve holds.
+// reserved returns the number of bytes that the reserve occupies on the disk.
 func reserved(t *testing.T, dir string) int64 {
 	t.Helper()
 	var st unix.Stat_t
@@ -36,8 +36,8 @@ func reserved(t *testing.T, dir string) int64 {
 	return st.Blocks * 512
 }
 
-// TestReserve: with not one block left each batch of intents is written all the same, with a slice of the reserve, and nothing else spends
-// it. It is made again when there is room, and not before.
+// TestReserve checks that with no free block each batch of intents is still written, by releasing a slice of the
+// reserve, and that nothing else uses it. Once there is room, and not before, the reserve is made again.
 func TestReserve(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -53,8 +53,8 @@ func TestReserve(t *testing.T) {
 	testkit.Must(t, s.Save("holds", "x"))
 	check("before the first record", reserveSize)
 	big := strings.Repeat("x", 64<<10)
-	told, intent := policy.Record{Kind: policy.KindKept, Text: big}, policy.Record{Kind: policy.KindParking, UID: uid(1), Entry: "e1", Text: big}
-	appendTo(t, s, told)
+	note, intent := policy.Record{Kind: policy.KindKept, Text: big}, policy.Record{Kind: policy.KindParking, UID: uid(1), Entry: "e1", Text: big}
+	appendTo(t, s, note)
 	check("with room", reserveSize)
 	appendTo(t, s, intent)
 	check("after an intent, with room,", reserveSize)
@@ -62,8 +62,8 @@ func TestReserve(t *testing.T) {
 	if err := s.Save("holds", big); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("Save on a full disk gave %v", err)
 	}
-	if _, err := s.Append(told); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("a record that is no intent gave %v", err)
+	if _, err := s.Append(note); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a record other than an intent gave %v", err)
 	}
 	check("before an intent", reserveSize)
 	for left := int64(reserveSize); left > 0; {
@@ -78,7 +78,7 @@ func TestReserve(t *testing.T) {
 	testkit.Must(t, os.Remove(filepath.Join(dir, "filled")))
 	var last []policy.Record
 	for range 40 {
-		last = appendTo(t, s, told)
+		last = appendTo(t, s, note)
 	}
 	check("with room again", reserveSize)
 	fill(t, dir)
@@ -90,12 +90,12 @@ func TestReserve(t *testing.T) {
 	testkit.Must(t, s.Sent(last[0].Seq))
 	testkit.Must(t, s.Close())
 	fill(t, dir)
-	s, err := Open(dir, Options{CompactBytes: 1000, KeepRecords: 1}) // it wants to write the ledger anew
+	s, err := Open(dir, Options{CompactBytes: 1000, KeepRecords: 1}) // forces a compaction
 	testkit.Must(t, err)
 	testkit.Must(t, s.Close())
 }
 
-// TestReserveWithoutInodes: where a file cannot be made and no block is missing, no part of the reserve is released.
+// TestReserveWithoutInodes checks that a lack of inodes releases no part of the reserve, since blocks would not help.
 func TestReserveWithoutInodes(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -117,7 +117,7 @@ func TestReserveWithoutInodes(t *testing.T) {
 	}
 }
 
-// fill writes to a file until the disk has not one block left.
+// fill writes to a file until the disk has no free block.
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(dir, "filled"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -131,8 +131,8 @@ func fill(t *testing.T, dir string) {
 	testkit.Must(t, f.Close())
 }
 
-// TestReserveOnFullExt: ext4 reports 16 MiB as free, also to root, that no process can allocate. The reserve is
-// still spent slice by slice, and a reserve that cannot be refilled keeps its size.
+// TestReserveOnFullExt: ext4 reports 16 MiB as free, also to root, that no process can allocate. The reserve is still
+// released slice by slice, and a reserve that cannot be refilled keeps its size.
 func TestReserveOnFullExt(t *testing.T) {
 	testkit.NeedRoot(t)
 	if !testkit.InNamespace(t) {
@@ -153,7 +153,7 @@ func TestReserveOnFullExt(t *testing.T) {
 	var disk unix.Statfs_t
 	testkit.Must(t, unix.Statfs(dir, &disk))
 	if disk.Bfree*uint64(disk.Bsize) < reserveSlice {
-		t.Fatalf("%d blocks are free: the test shows nothing", disk.Bfree)
+		t.Fatalf("%d blocks are free: the test proves nothing", disk.Bfree)
 	}
 	before := reserved(t, dir)
 	for range 5 {
@@ -168,8 +168,8 @@ func TestReserveOnFullExt(t *testing.T) {
 	testkit.Must(t, s.Save("home", "x"))
 }
 
-// TestReserveForMuch: a batch larger than one slice gets several of them, since the content of a removed
-// vol_data.json is nowhere else.
+// TestReserveForMuch checks that a batch larger than one slice gets several: the record has the only copy of a
+// removed vol_data.json.
 func TestReserveForMuch(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -189,8 +189,8 @@ func TestReserveForMuch(t *testing.T) {
 	}
 }
 
-// TestReserveForTornLine: a line that a crash cut off is kept beside the ledger, also on a full disk; otherwise
-// no program could start.
+// TestReserveForTornLine checks that a torn line is kept beside the ledger also on a full disk. Otherwise no program
+// could start.
 func TestReserveForTornLine(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -210,7 +210,7 @@ func TestReserveForTornLine(t *testing.T) {
 	}
 }
 
-// TestReserveRefillFails: a reserve that cannot be refilled keeps its size.
+// TestReserveRefillFails checks that a reserve that cannot be refilled keeps its size.
 func TestReserveRefillFails(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -227,16 +227,16 @@ func TestReserveRefillFails(t *testing.T) {
 	s.keepReserve()
 	testkit.Must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &was))
 	if left := reserved(t, dir); left != reserveSize-reserveSlice {
-		t.Errorf("%d bytes are left", left)
+		t.Errorf("the reserve has %d bytes after a failed refill", left)
 	}
 	s.keepReserve()
 	if left := reserved(t, dir); left != reserveSize {
-		t.Errorf("%d bytes with room again", left)
+		t.Errorf("the reserve has %d bytes after a refill", left)
 	}
 	testkit.Must(t, os.Remove(filepath.Join(dir, reserveFile)))
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, reserveFile), nil, 0o600))
-	testkit.Must(t, os.Truncate(filepath.Join(dir, reserveFile), reserveSize)) // as tools that copy make it
+	testkit.Must(t, os.Truncate(filepath.Join(dir, reserveFile), reserveSize)) // as copying tools make it
 	if s.keepReserve(); reserved(t, dir) != reserveSize {
-		t.Errorf("%d bytes of a file with holes", reserved(t, dir))
+		t.Errorf("the reserve has %d bytes, from a file with holes", reserved(t, dir))
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestRunner: who holds the run lock is seen by a store that only reads, and without a trace.
+// TestRunner checks that a read-only store returns the PID of the holder of the run lock and leaves no trace.
 func TestRunner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	runner := func() int {
@@ -25,38 +25,38 @@ func TestRunner(t *testing.T) {
 		return pid
 	}
 	if pid := runner(); pid != 0 {
-		t.Errorf("no directory: %d", pid)
+		t.Errorf("PID %d without a directory", pid)
 	}
 	s, err := Open(dir, Options{})
 	testkit.Must(t, err)
 	defer func() { testkit.Must(t, s.Close()) }()
 	if pid := runner(); pid != 0 {
-		t.Errorf("no run yet, but PID %d", pid)
+		t.Errorf("PID %d before the first run", pid)
 	}
 	release, err := s.LockRun()
 	testkit.Must(t, err)
 	before, err := os.Stat(filepath.Join(dir, runLock))
 	testkit.Must(t, err)
 	if pid := runner(); pid != os.Getpid() {
-		t.Errorf("we run: %d", pid)
+		t.Errorf("PID %d while this process holds the lock", pid)
 	}
 	after, err := os.Stat(filepath.Join(dir, runLock))
 	testkit.Must(t, err)
 	if !after.ModTime().Equal(before.ModTime()) || after.Size() != before.Size() {
-		t.Error("to ask left a trace")
+		t.Error("Runner changed the lock file")
 	}
 	release()
 	if pid := runner(); pid != 0 {
-		t.Errorf("it has ended: %d", pid)
+		t.Errorf("PID %d after the release", pid)
 	}
-	// One that was killed leaves its PID in the file.
+	// A killed process leaves its PID in the file.
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, runLock), []byte("1\n"), 0o600))
 	if pid := runner(); pid != 0 {
-		t.Errorf("it was killed: %d", pid)
+		t.Errorf("PID %d after a kill", pid)
 	}
 }
 
-// TestHolds: a line of the kernel's table is read by its columns.
+// TestHolds checks that a line of /proc/locks is parsed by its columns.
 func TestHolds(t *testing.T) {
 	table := []byte("1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF\n2: POSIX  ADVISORY  WRITE 4711 fe:00:99 0 EOF\n" +
 		"3: FLOCK  ADVISORY  WRITE 12 fe:00:34 0 EOF\n\n")

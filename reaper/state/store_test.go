@@ -136,7 +136,7 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	if after := snapshot(t, dir); !reflect.DeepEqual(before, after) {
 		t.Errorf("the directory was changed: %v, before %v", after, before)
 	}
-	// It sees later records.
+	// A read-only store reads later records.
 	w = open(t, dir, Options{})
 	appendTo(t, w, life(2, policy.KindParked)...)
 	testkit.Must(t, s.Refresh())
@@ -163,7 +163,7 @@ func TestReadOnlyWithoutADirectory(t *testing.T) {
 
 func TestReadOnlyForOtherUsers(t *testing.T) {
 	testkit.NeedUsers(t)
-	dir := memDir(t) // its parents are open to all
+	dir := memDir(t) // its parents are readable by all users
 	w := open(t, dir, Options{})
 	appendTo(t, w, life(1, policy.KindParked)...)
 
@@ -174,7 +174,7 @@ func TestReadOnlyForOtherUsers(t *testing.T) {
 	_, err := OpenReadOnly(dir, Options{})
 	testkit.Must(t, unix.Setfsuid(0))
 	if !errors.Is(err, os.ErrPermission) {
-		t.Errorf("error %v, want one of permission", err)
+		t.Errorf("error %v, want a permission error", err)
 	}
 	testkit.Must(t, os.Chmod(dir, 0o755))
 	for _, f := range []string{versionFile, ledgerFile, sentFile} {
@@ -192,7 +192,7 @@ func TestReadOnlyForOtherUsers(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	dir := t.TempDir()
-	log, said := logged()
+	log, text := logged()
 	s := open(t, dir, Options{Log: log})
 	type value struct {
 		Holds map[string]policy.Hold
@@ -200,23 +200,23 @@ func TestValues(t *testing.T) {
 	want := value{Holds: map[string]policy.Hold{"x": {Since: policy.Instant{Boot: 5, BootID: "b"}, ID: policy.DirID{Ino: 9}}}}
 	var got value
 	if ok, err := s.Load("holds", &got); ok || err != nil {
-		t.Fatalf("Load of nothing gave %v, %v", ok, err)
+		t.Fatalf("Load of a missing value gave %v, %v", ok, err)
 	}
 	testkit.Must(t, s.Save("holds", want))
 	if ok, err := s.Load("holds", &got); !ok || err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("Load gave %+v, %v, %v", got, ok, err)
 	}
 	whole := readFile(t, dir, "holds.json")
-	for n := range len(whole) - 1 { // without its last newline it is whole
+	for n := range len(whole) - 1 { // without its last newline the value is still complete
 		writeFile(t, whole[:n], dir, "holds.json")
-		said.Reset()
+		text.Reset()
 		for i := range 2 {
 			if ok, err := s.Load("holds", &value{}); ok || err != nil {
 				t.Fatalf("cut at %d: Load gave %v, %v", n, ok, err)
 			}
-			if told := strings.Contains(said.String(), "holds.corrupt-"); told != (i == 0) {
-				if i == 0 || strings.Count(said.String(), "holds.corrupt-") > 1 {
-					t.Fatalf("cut at %d: returned %v at load %d: %s", n, told, i, said)
+			if found := strings.Contains(text.String(), "holds.corrupt-"); found != (i == 0) {
+				if i == 0 || strings.Count(text.String(), "holds.corrupt-") > 1 {
+					t.Fatalf("cut at %d: logged %v at load %d: %s", n, found, i, text)
 				}
 			}
 		}
@@ -255,7 +255,7 @@ func TestSent(t *testing.T) {
 		t.Errorf("an unsent record is\n%+v\nwant\n%+v", got, rs[3])
 	}
 	testkit.Must(t, s.Sent(rs[1].Seq))
-	testkit.Must(t, s.Sent(1)) // an older number changes nothing
+	testkit.Must(t, s.Sent(1)) // an older number has no effect
 	want := []policy.Kind{policy.KindStripped, policy.KindRemoved}
 	if got := kinds(s); !reflect.DeepEqual(got, want) {
 		t.Errorf("unsent: %v, want %v", got, want)
@@ -267,14 +267,14 @@ func TestSent(t *testing.T) {
 	testkit.Must(t, s.Sent(rs[5].Seq))
 	testkit.Must(t, other.Sent(rs[3].Seq))
 	if got := kinds(other); got != nil {
-		t.Errorf("what one process has sent, another would send again: %v", got)
+		t.Errorf("another process would send sent records again: %v", got)
 	}
 	if err := s.Sent(99); err == nil {
-		t.Error("a record was sent that there is not")
+		t.Error("a nonexistent record was accepted as sent")
 	}
 	testkit.Must(t, errors.Join(s.Close(), other.Close()))
 
-	// Without the marker everything is shown again; without the ledger numbers go on.
+	// Without the marker everything is unsent again; without the ledger the numbers continue.
 	writeFile(t, nil, dir, sentFile)
 	s = open(t, dir, Options{})
 	if got := kinds(s); len(got) != 3 {
@@ -311,19 +311,19 @@ func TestCompact(t *testing.T) {
 	defer func() { _ = reader.Close() }()
 
 	if entries["three"] == nil || entries["four"] != nil {
-		t.Errorf("of a restored pod, and of one that was forgotten: %v, %v", entries["three"], entries["four"])
+		t.Errorf("entries of a restored and a forgotten pod: %v, %v", entries["three"], entries["four"])
 	}
 
-	// The residue of a killed compaction is harmless.
+	// A killed compaction's files are harmless.
 	writeFile(t, bytes.Repeat([]byte("half a ledger\n"), 100_000), dir, ledgerFile+".tmp")
 	small := Options{CompactBytes: 1000, KeepRecords: 50}
 	s = open(t, dir, small)
 	got := all(t, s)
 	if n := len(got); n < 50 || n > 50+12 {
-		t.Errorf("%d records are left", n)
+		t.Errorf("%d records remain", n)
 	}
 	if !reflect.DeepEqual(got[len(got)-50:], story[len(story)-50:]) {
-		t.Error("the last records are not those of before")
+		t.Error("the last records differ")
 	}
 	if !reflect.DeepEqual(s.Entries(), entries) || !reflect.DeepEqual(s.Unsent(), unsent) {
 		t.Errorf("entries or unsent records differ:\n%+v\n%+v", s.Entries(), entries)
@@ -331,7 +331,7 @@ func TestCompact(t *testing.T) {
 	if r, open := s.Breaker(); !open || r.UID != uid(2) {
 		t.Errorf("the breaker is %v of %s", open, r.UID)
 	}
-	// A process that had the old file open continues in the new one.
+	// A process that has the old file open continues in the new one.
 	testkit.Must(t, reader.Refresh())
 	if !reflect.DeepEqual(reader.Entries(), entries) {
 		t.Error("a reader's entries differ after Refresh")
@@ -347,7 +347,7 @@ func TestCompact(t *testing.T) {
 	after, err := os.Stat(filepath.Join(dir, ledgerFile))
 	testkit.Must(t, err)
 	if s.ledger.size != size || !os.SameFile(before, after) {
-		t.Error("a ledger that is needed was written anew")
+		t.Error("a ledger whose records are all needed was compacted")
 	}
 }
 
@@ -361,7 +361,7 @@ func TestCompactWhileRunning(t *testing.T) {
 		last = done[len(done)-1].Seq
 		testkit.Must(t, s.Sent(last))
 		if size := s.ledger.size; size > 200_000 {
-			t.Fatalf("the ledger has grown to %d bytes", size)
+			t.Fatalf("the ledger grew to %d bytes", size)
 		}
 	}
 	testkit.Must(t, s.Close())
@@ -380,14 +380,14 @@ func TestWriterGoesOnAfterAnotherCompacted(t *testing.T) {
 	testkit.Must(t, a.Sent(600))
 	b := open(t, dir, Options{CompactBytes: 1000, KeepRecords: 10})
 	if n := len(all(t, b)); n != 10 {
-		t.Fatalf("%d records are left, want 10", n)
+		t.Fatalf("%d records remain, want 10", n)
 	}
 	if done := appendTo(t, a, policy.Record{Kind: policy.KindStarted}); done[0].Seq != 601 {
 		t.Errorf("number %d, want 601", done[0].Seq)
 	}
 	testkit.Must(t, b.Refresh())
 	if rs := all(t, b); len(rs) != 11 || rs[10].Seq != 601 {
-		t.Error("the record went to the file that is no more")
+		t.Error("the record was written to the removed file")
 	}
 }
 
@@ -405,14 +405,14 @@ func TestLocks(t *testing.T) {
 	release()
 	release() // a second call does nothing
 
-	// The release function is dropped, and still the lock is held until Close.
+	// The release function becomes garbage, and the lock is still held until Close.
 	c := open(t, dir, Options{})
 	_, err = c.LockRun()
 	testkit.Must(t, err)
 	runtime.GC()
 	runtime.GC()
 	if _, err := b.LockRun(); err == nil {
-		t.Error("the garbage collector ended a lock")
+		t.Error("the garbage collector released the lock")
 	}
 	testkit.Must(t, c.Close())
 	release, err = b.LockRun()
@@ -437,12 +437,12 @@ func TestLocks(t *testing.T) {
 		defer leave()
 		entered <- len(b.Entries())
 	}()
-	// Appending needs the short lock only, also while another process is inside.
+	// Appending needs only the short lock, also while another process is inside.
 	appendTo(t, b, policy.Record{Kind: policy.KindStarted})
 	appendTo(t, a, life(1, policy.KindParked)...)
 	leave()
 	if n := <-entered; n != 1 {
-		t.Errorf("who enters sees %d entries, want 1", n)
+		t.Errorf("%d entries after Enter, want 1", n)
 	}
 }
 
@@ -511,8 +511,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestStateRemoved: a state directory that is removed or emptied while it is open ends the daemon, and a new start makes it anew. Until then
-// nothing is written, so that nothing is moved.
+// TestStateRemoved checks that the daemon ends if its state directory is removed or emptied, and that a new start
+// makes it again. Until then no intent can be written, so nothing is moved.
 func TestStateRemoved(t *testing.T) {
 	for name, remove := range map[string]func(dir string) error{
 		"removed": os.RemoveAll,

@@ -12,8 +12,7 @@ import (
 )
 
 // TestNames checks that a pod's name is saved while the pod has a directory or an entry in quarantine, and only a
-// name
-// that is certainly the pod's.
+// name that is certainly the pod's.
 func TestNames(t *testing.T) {
 	pod := func(uid, name string, certain bool) policy.Evidence {
 		return policy.Evidence{UID: parsers.PodUID(uid), Namespace: "shop", PodName: name, CertainName: certain}
@@ -44,8 +43,7 @@ func TestNames(t *testing.T) {
 }
 
 // TestRememberedNameOfStaticPod checks that a dead static pod beside another static pod's manifest is removed after
-// its
-// sandbox and log directory have gone, because an earlier look saved its name.
+// its sandbox and log directory have gone, because an earlier look saved its name.
 func TestRememberedNameOfStaticPod(t *testing.T) {
 	const uid = parsers.PodUID("4d145df0c0ffee00decafbad4d145df0")
 	p := newPlay()
@@ -71,8 +69,7 @@ func TestRememberedNameOfStaticPod(t *testing.T) {
 }
 
 // TestStateFileAfterClockStep checks that a parked pod that a state file names is confirmed although the wall clock
-// was
-// set, if looks have seen the file unchanged since before the parking.
+// was set, if looks have seen the file unchanged since before the parking.
 func TestStateFileAfterClockStep(t *testing.T) {
 	p := newPlay()
 	written := p.Now.Wall.Add(-time.Hour)
@@ -114,8 +111,7 @@ func TestStateFileAfterClockStep(t *testing.T) {
 }
 
 // TestRememberStatic checks that a pod whose manifest one look has seen counts as static in the next, also in
-// quarantine:
-// a pod that waits for a volume has no sandbox that would show it.
+// quarantine: a pod that waits for a volume has no sandbox that would show it.
 func TestRememberStatic(t *testing.T) {
 	p := newPlay()
 	e := testkit.DeadPod().Pod

@@ -10,8 +10,7 @@ import (
 )
 
 // TestNoHurry checks that a state that time alone does not end neither delays the end of a sweep nor makes the daemon
-// look
-// continuously.
+// look continuously.
 func TestNoHurry(t *testing.T) {
 	rules := testkit.DeadPod().Rules
 	observe := rules

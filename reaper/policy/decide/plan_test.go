@@ -123,8 +123,7 @@ func TestRuntimeOnlyIsNeverParked(t *testing.T) {
 }
 
 // TestHalfRemovedBlocksNoOther checks that a half-removed entry with an unknown fact keeps no other pod, perhaps for
-// days:
-// it was confirmed before. An entry of which the parking is uncertain does.
+// days: it was confirmed before. An entry of which the parking is uncertain does.
 func TestHalfRemovedBlocksNoOther(t *testing.T) {
 	for phase, want := range map[policy.Phase]int{policy.PhaseStripping: 1, policy.PhaseParked: 0, policy.PhaseParking: 0} {
 		p := newPlay()

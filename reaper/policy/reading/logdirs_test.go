@@ -37,8 +37,7 @@ func TestLogless(t *testing.T) {
 }
 
 // TestPodLogs checks that if a running pod of the kubelet has no log directory, the missing directory of another pod
-// proves
-// nothing: some process removes them. A pod that never ran is no such sign.
+// proves nothing: some process removes them. A pod that never ran is no such sign.
 func TestPodLogs(t *testing.T) {
 	const ran, kept = parsers.PodUID("a"), parsers.PodUID("b")
 	logs := PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{kept: true}}

@@ -30,8 +30,7 @@ func wholeAPI() APIList {
 }
 
 // TestKubeletListWhole checks that each doubt about the list keeps a pod that it omits. Without the doubt the pod
-// would be
-// released.
+// would be released.
 func TestKubeletListWhole(t *testing.T) {
 	cleaned := int64(0)
 	for doubt, change := range map[string]func(*KubeletList){
@@ -151,8 +150,8 @@ func TestOneListed(t *testing.T) {
 }
 
 // TestPodsAPI checks that a pod that the kubelet's socket lists is kept. A list that looks complete releases the
-// others
-// only if the gauge shows that the kubelet has received its pods. Without the gauge their absence is only recorded.
+// others only if the gauge shows that the kubelet has received its pods. Without the gauge their absence is only
+// recorded.
 func TestPodsAPI(t *testing.T) {
 	own := PodsAPI{Origin: "socket", Pods: map[parsers.PodUID]bool{listedUID: true}, Listed: 1}
 	for name, c := range map[string]struct {

@@ -9,8 +9,7 @@ import (
 )
 
 // TestStaged checks that a staged volume keeps its dead pod unless a living pod has it mounted, and that an unknown
-// keeps
-// it, too.
+// keeps it, too.
 func TestStaged(t *testing.T) {
 	v, other := CSIVolume{Driver: "d", Handle: "h"}, CSIVolume{Driver: "d", Handle: "i"}
 	mount := StagedMount{Path: "csi/p", Shown: "csi/p", Volume: v, What: "staged: at csi/p"}
@@ -73,8 +72,7 @@ func TestStaged(t *testing.T) {
 }
 
 // TestHolds checks that a staged volume belongs to a living pod only if that pod has it mounted. Otherwise it remains
-// the
-// dead pod's.
+// the dead pod's.
 func TestHolds(t *testing.T) {
 	v := CSIVolume{Driver: "d", Handle: "h"}
 	user := VolumeUser{UID: "successor", Volume: v, Lives: true, Mounted: true}

@@ -12,8 +12,7 @@ import (
 )
 
 // TestHeardBounds checks that the log's size in memory and on disk is bounded, however many lines and long names
-// arrive,
-// and that each pod in them counts as held.
+// arrive, and that each pod in them counts as held.
 func TestHeardBounds(t *testing.T) {
 	s := testkit.DeadPod()
 	var h Log

@@ -50,8 +50,7 @@ func TestClaimsFlood(t *testing.T) {
 }
 
 // TestClaimsLast checks that the last claim of each key counts, that a hint does not replace evidence, and that
-// claims and
-// line counts are the same in every order of reading.
+// claims and line counts are the same in every order of reading.
 func TestClaimsLast(t *testing.T) {
 	s := testkit.DeadPod()
 	line := func(ago time.Duration, change func(*parsers.Sighting)) Claim {
@@ -91,8 +90,8 @@ func TestClaimsLast(t *testing.T) {
 }
 
 // TestClaimsDropped checks that whether a pod is held is unknown after a flood has displaced the kubelet's tear-down
-// errors,
-// until the kubelet has had time to repeat them. A flood by other ways than the kubelet's own changes nothing.
+// errors, until the kubelet has had time to repeat them. A flood by other ways than the kubelet's own changes
+// nothing.
 func TestClaimsDropped(t *testing.T) {
 	const other = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
 	for name, tc := range map[string]struct {

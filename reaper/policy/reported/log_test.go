@@ -12,8 +12,7 @@ import (
 )
 
 // TestEvident checks which lines count as the kubelet's. Any process may write to syslog, and a kubelet's PID may
-// earlier
-// have been that of another process or kubelet.
+// earlier have been that of another process or kubelet.
 func TestEvident(t *testing.T) {
 	s := testkit.DeadPod()
 	k := s.Node.KubeletID
@@ -111,8 +110,7 @@ func TestHeard(t *testing.T) {
 }
 
 // TestNeverHeard checks that a pod released by a complete list is kept if the log may be unreadable: the kubelet's
-// volume
-// manager may work in its directory. A pod without a directory has no such risk.
+// volume manager may work in its directory. A pod without a directory has no such risk.
 func TestNeverHeard(t *testing.T) {
 	s := testkit.DeadPod()
 	s.Pod.Facts[policy.FactReleased].Truth = policy.Yes

@@ -43,8 +43,7 @@ func due(t *testing.T, m *Messages, after time.Duration) []policy.Record {
 }
 
 // TestQuiet checks that once the kubelet has stopped repeating its line about a removed directory, one record has the
-// time
-// of the last line and their number, and that no second record follows.
+// time of the last line and their number, and that no second record follows.
 func TestQuiet(t *testing.T) {
 	for name, c := range map[string]struct {
 		report parsers.Report
@@ -92,8 +91,7 @@ func TestQuiet(t *testing.T) {
 }
 
 // TestQuietFloor checks that even with a short confirm time the silence must exceed the kubelet's period, and for a
-// volume
-// its longest time between two tries.
+// volume its longest time between two tries.
 func TestQuietFloor(t *testing.T) {
 	for report, want := range map[parsers.Report]time.Duration{parsers.ReportOther: 10 * time.Second, parsers.ReportTeardown: 5 * time.Minute} {
 		var m Messages
@@ -107,8 +105,7 @@ func TestQuietFloor(t *testing.T) {
 }
 
 // TestQuietTogether checks that pods that the kubelet stops reporting together share a record, and that there is at
-// most
-// one record a minute, whatever lines arrive.
+// most one record a minute, whatever lines arrive.
 func TestQuietTogether(t *testing.T) {
 	var m Messages
 	for i := range 40 {
@@ -135,8 +132,7 @@ func TestQuietTogether(t *testing.T) {
 }
 
 // TestQuietNoNews checks that volumes that were torn down after all, as those of any ended pod, are not recorded,
-// unless
-// something of the pod was removed for them.
+// unless something of the pod was removed for them.
 func TestQuietNoNews(t *testing.T) {
 	var m Messages
 	m.Count(lines(1, 3, 0, parsers.ReportTeardown), lines(2, 3, 0, parsers.ReportTeardown))
@@ -222,8 +218,7 @@ func TestQuietRestart(t *testing.T) {
 }
 
 // TestClockSetBack checks that a kubelet that still reports after the wall clock was set back by an hour does not
-// count as
-// quiet, and that this is recorded after a while.
+// count as quiet, and that this is recorded after a while.
 func TestClockSetBack(t *testing.T) {
 	var m Messages
 	m.Count(lines(1, 10, time.Minute, parsers.ReportNotADirectory))

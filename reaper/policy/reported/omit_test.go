@@ -10,8 +10,7 @@ import (
 )
 
 // TestUnlisted checks that a pod that the kubelet's socket omits is released only after the running kubelet has
-// reported any
-// orphan: until then it may still receive pods that live.
+// reported any orphan: until then it may still receive pods that live.
 func TestUnlisted(t *testing.T) {
 	const other = parsers.PodUID("0badf00d-0002-4aaa-8bbb-cccc00000002")
 	for name, c := range map[string]struct {

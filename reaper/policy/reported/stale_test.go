@@ -29,8 +29,7 @@ func namedAgo(s *testkit.Scene, ago time.Duration) *Log {
 }
 
 // TestStaleStateFile checks that a state file that the kubelet rewrites only for new pods keeps a released pod only
-// until the
-// running kubelet has reported the pod since the file was written.
+// until the running kubelet has reported the pod since the file was written.
 func TestStaleStateFile(t *testing.T) {
 	const hour = time.Hour
 	tests := []struct {
@@ -118,8 +117,7 @@ func TestStaleStateFile(t *testing.T) {
 }
 
 // TestStaleStateFileParked checks that a file that listed a pod before it was parked is no sign of life. A file
-// written
-// since is one, unless another kubelet has started and written what it read.
+// written since is one, unless another kubelet has started and written what it read.
 func TestStaleStateFileParked(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -166,8 +164,7 @@ func TestStaleStateFileParked(t *testing.T) {
 }
 
 // TestWhenNamed checks that the latest report counts, by the time in the line, and that the state file keeps it
-// beside the
-// keys of older versions.
+// beside the keys of older versions.
 func TestWhenNamed(t *testing.T) {
 	s := testkit.DeadPod()
 	h := namedAgo(s, 10*time.Minute)

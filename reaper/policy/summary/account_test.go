@@ -75,8 +75,7 @@ func TestTableGap(t *testing.T) {
 }
 
 // TestEstimate checks the estimate of avoided lines: one every 2 s since the first message stopped, less all that
-// were
-// written.
+// were written.
 func TestEstimate(t *testing.T) {
 	messages := reported.Messages{
 		Days: []reported.Day{

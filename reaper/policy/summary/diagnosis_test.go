@@ -26,8 +26,7 @@ func oneOrphan(change func(*testkit.Scene)) Case {
 }
 
 // TestFates checks that a pod's fate follows from its verdict and from what stops enforcement, and that the operator
-// must
-// act if the pod is kept or no process will remove it.
+// must act if the pod is kept or no process will remove it.
 func TestFates(t *testing.T) {
 	same := func(*testkit.Scene) {}
 	for _, tt := range []struct {
@@ -122,8 +121,7 @@ func TestOrder(t *testing.T) {
 }
 
 // TestTally checks that lines are counted per pod, that equal lines of two logs count once, and that lines that are
-// read
-// again only prove that they still come.
+// read again only prove that they still come.
 func TestTally(t *testing.T) {
 	now := time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC)
 	tally := NewTally(now, func(parsers.PodUID) bool { return false })
@@ -172,8 +170,7 @@ func TestTallyBounds(t *testing.T) {
 }
 
 // TestAging checks that confirmed ephemeral contents leave the quarantine automatically, earlier on a full disk, and
-// that a
-// user's data does not.
+// that a user's data does not.
 func TestAging(t *testing.T) {
 	now := policy.Instant{Wall: time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC), Boot: 100 * time.Hour, BootID: "b"}
 	ago := func(d time.Duration) policy.Instant {

@@ -8,8 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
-// TestOwnThread: each batch has a thread that nothing else uses, and never the first one,
-// so that a later restriction of it (Landlock) restricts nothing else.
+// TestOwnThread checks that each batch has a thread of its own, never the first one, so that its Landlock rules
+// restrict nothing else.
 func TestOwnThread(t *testing.T) {
 	seen := map[int]bool{}
 	for range 20 {
@@ -17,15 +17,15 @@ func TestOwnThread(t *testing.T) {
 		bounded.OnOwnThread(func() { tid <- unix.Gettid() })
 		id := <-tid
 		if id == unix.Getpid() || id == unix.Gettid() && seen[id] {
-			t.Fatalf("thread %d", id)
+			t.Fatalf("thread %d is the first one or was used before", id)
 		}
 		seen[id] = true
 	}
 }
 
-// TestHandled: a ruleset has only rights that the kernel's Landlock version has.
+// TestHandled checks that a ruleset has only rights that the kernel's Landlock version knows.
 func TestHandled(t *testing.T) {
-	const first = 0x1fff // all of Linux 5.13
+	const first = 0x1fff // all rights of Linux 5.13
 	for abi, handled := range map[int]uint64{
 		-1: 0, 0: 0, 1: 0, 2: first | 0x2000, 3: first | 0x2000 | 0x4000, 4: first | 0x2000 | 0x4000,
 		5: first | 0x2000 | 0x4000 | 0x8000, 7: first | 0x2000 | 0x4000 | 0x8000, 99: first | 0x2000 | 0x4000 | 0x8000,
