@@ -11,12 +11,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestMadeAgain: whether anything uses a directory that was made again while its elder is
-// parked, by what lies in it and by who holds it open; and not by who holds the elder.
+// TestMadeAgain checks that a new directory beside the pod's parked one counts as used by its contents and by who
+// holds it open. Processes that hold the parked one do not count.
 func TestMadeAgain(t *testing.T) {
 	cases := map[string]struct {
-		dirs []string // below pods/UID
-		cwd  string   // of a process, from the node's directory on
+		dirs []string // directories below pods/UID
+		cwd  string   // working directory of a process, relative to the node's
 		used policy.Truth
 	}{
 		"what a kubelet makes first":   {dirs: []string{"volumes", "plugins"}, used: policy.No},
@@ -38,17 +38,17 @@ func TestMadeAgain(t *testing.T) {
 			}
 			e := n.look(entry).Parked[0]
 			if f := e.Facts[policy.FactUsed]; e.Facts[policy.FactRemade].Truth != policy.Yes || f.Truth != c.used || f.Truth == policy.Yes && f.Detail == "" {
-				t.Errorf("in a look: %+v", f)
+				t.Errorf("in a look of all pods: %+v", f)
 			}
 			if f := n.probe().Used(t.Context(), uid, fixedClock{}.Now()); f.Truth != c.used {
-				t.Errorf("asked alone: %+v", f)
+				t.Errorf("in a look of this pod: %+v", f)
 			}
 		})
 	}
 }
 
-// TestMadeAgainMounted: a mount of the new directory is distinguished from one of the elder, also where
-// both have one, and a purge of the elder asks for the elder's alone.
+// TestMadeAgainMounted checks that a mount of the new directory is distinguished from one of the parked directory,
+// also if both have one, and that a purge checks only the parked one.
 func TestMadeAgainMounted(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -78,19 +78,19 @@ func TestMadeAgainMounted(t *testing.T) {
 			truth := map[bool]policy.Truth{false: policy.No, true: policy.Yes}
 			e := n.look(entry).Parked[0]
 			if f := e.Facts[policy.FactUsed]; f.Truth != truth[c.again] {
-				t.Errorf("used: %+v", f)
+				t.Errorf("in use: %+v", f)
 			}
 			if f := e.Facts[policy.FactMounted]; f.Truth != truth[c.again || c.elder] {
 				t.Errorf("mounted: %+v", f)
 			}
 			if f := n.probe().MountsParked(t.Context(), []parsers.PodUID{uid})[uid]; f.Truth != truth[c.elder] {
-				t.Errorf("the elder is mounted: %+v", f)
+				t.Errorf("the parked directory's mount: %+v", f)
 			}
 		})
 	}
 }
 
-// TestResting: of an entry that rests nothing is read, and the signs of its pod's life are.
+// TestResting checks that a resting entry's directory is not read, and that the signs of its pod's life are.
 func TestResting(t *testing.T) {
 	n := newNode(t)
 	uid := newUID()

@@ -14,14 +14,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
-// size is how big the node of the benchmarks is.
+// size is the size of a benchmark's node.
 type size struct{ orphans, living, files, namespaces, mounts int }
 
-// usualSize is a node with as many orphans as were ever reported.
+// usualSize is a node with as many orphans as users have reported.
 var usualSize = size{orphans: 2044, namespaces: 200, mounts: 10_000}
 
-// benchNode makes pod directories as a node's orphans have them, and pods that live with so many
-// files each.
+// benchNode makes orphans' pod directories as on real nodes, and living pods with the given number of files.
 func benchNode(b *testing.B, n size) Config {
 	b.Helper()
 	dir := b.TempDir()
@@ -61,9 +60,8 @@ func benchNode(b *testing.B, n size) Config {
 	return cfg
 }
 
-// benchNamespacesUp starts processes in mount namespaces of their own, with that many
-// mounts together, two of them each of a pod's directories. It returns what ends them, and false
-// where it may not.
+// benchNamespacesUp starts processes in mount namespaces of their own with the given number of mounts in total, two
+// of them in each on pod directories. It returns a function that ends them, and false without the privilege.
 func benchNamespacesUp(b *testing.B, n size, cfg Config) (stop func(), ok bool) {
 	b.Helper()
 	dir := b.TempDir()
@@ -99,11 +97,11 @@ func benchNamespacesUp(b *testing.B, n size, cfg Config) (stop func(), ok bool) 
 	return stop, true
 }
 
-// mounterEnv makes a copy of the test binary mount so many file systems on a directory, two of them
-// of a pod, and become a program that waits for its input to end.
+// mounterEnv makes a copy of the test binary mount that many file systems on a directory, two of them on a pod's, and
+// become a program that waits for the end of its input.
 const mounterEnv = "ORPHAN_REAPER_TEST_MOUNTER"
 
-// TestMounter is what runs in each mount namespace; on its own it does nothing.
+// TestMounter runs in each mount namespace; in a normal test run it does nothing.
 func TestMounter(t *testing.T) {
 	var count int
 	var dir, pod string
@@ -126,8 +124,8 @@ func countMounts() int {
 	return bytes.Count(text, []byte{'\n'})
 }
 
-// BenchmarkLook is one look over a node with real mount namespaces: over orphans alone, beside pods
-// that live and have many files, which it passes over, and over ever bigger nodes.
+// BenchmarkLook measures one look over a node with real mount namespaces: with orphans alone, with living pods that
+// have many files and are passed over, and over larger nodes.
 func BenchmarkLook(b *testing.B) {
 	b.Run("orphans", func(b *testing.B) { benchLook(b, usualSize) })
 	living := usualSize
@@ -160,7 +158,7 @@ func benchLook(b *testing.B, n size) {
 	}
 }
 
-// reportCPU adds the processor time, which other work on the machine changes less.
+// reportCPU reports the processor time, too, which other work on the machine changes less.
 func reportCPU(b *testing.B) func() {
 	b.Helper()
 	used := func() int64 {

@@ -16,7 +16,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestContainers has the rooms put together: each answer comes from the room that knows it, and what has none has a reason.
+// TestContainers checks that a look combines the readers: each fact comes from its reader, and an unknown one has a
+// reason.
 func TestContainers(t *testing.T) {
 	id := fmt.Sprintf("%x", sha256.Sum256([]byte("gone")))
 	for _, c := range []struct {

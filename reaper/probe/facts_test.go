@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// asNobody reports whether this is a copy of the test binary run by a user who owns nothing;
-// elsewhere it runs that copy, and the test is to return.
+// asNobody reports whether this is the copy of the test binary that runs as a user who owns nothing. Otherwise it
+// runs that copy, and the test must return.
 func asNobody(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(namespaceEnv) == t.Name() {
@@ -24,7 +24,7 @@ func asNobody(t *testing.T) bool {
 	}
 	needRoot(t)
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-	exe := openTest(t, os.Args[0]) // by handle: the path to it may be closed to others
+	exe := openTest(t, os.Args[0]) // by handle: other users may not be able to follow its path
 	cmd.Path = "/proc/self/fd/3"
 	cmd.ExtraFiles = []*os.File{exe}
 	cmd.Dir = "/"
@@ -41,7 +41,7 @@ func asNobody(t *testing.T) bool {
 	return false
 }
 
-// TestUnreadable looks as a user to whom most of the node is closed.
+// TestUnreadable looks as a user who may not read most of the node.
 func TestUnreadable(t *testing.T) {
 	if !asNobody(t) {
 		return
@@ -66,7 +66,7 @@ func TestUnreadable(t *testing.T) {
 				policy.FactDirectory: policy.Unknown, policy.FactOwnMount: policy.Unknown,
 				policy.FactContent: policy.Unknown, policy.FactStaged: policy.Unknown,
 			})
-			// A process of the same user is readable, and any of the others may have the pod's files open.
+			// A process of the same user is readable, and any other process may have the pod's files open.
 			child(t, nil, "/", "")
 			f := n.one(uid).Facts[policy.FactInUse]
 			if f.Truth != policy.Unknown {
@@ -105,7 +105,7 @@ func TestPodsDirectory(t *testing.T) {
 					t.Errorf("%s: the look gives %v and %d pods", name, err, len(look.Pods))
 				}
 				if name == "a symlink" && !strings.Contains(fmt.Sprint(err), "it is a symlink") {
-					t.Errorf("the error does not name the fault: %v", err)
+					t.Errorf("the error lacks the cause: %v", err)
 				}
 			}
 		})
@@ -160,7 +160,7 @@ func TestParked(t *testing.T) {
 	check(t, look.Parked[4], facts{policy.FactDirectory: policy.Unknown, policy.FactContent: policy.Unknown})
 	if e := look.Parked[0]; e.Entry != states[0].Entry || e.PodName != "web" || e.ID.Ino == 0 ||
 		e.VolData["volumes/kubernetes.io~csi/pv-1/vol_data.json"] != goodVolData || len(e.Residue) != 2 {
-		t.Errorf("the parked pod is not shown: %+v", e)
+		t.Errorf("the parked pod was not found: %+v", e)
 	}
 	if len(look.Pods) != 2 {
 		t.Errorf("%d entries in the pods directory, want 2", len(look.Pods))
@@ -168,7 +168,7 @@ func TestParked(t *testing.T) {
 	t.Run("no quarantine", func(t *testing.T) {
 		n := newNode(t)
 		look := n.look(states[0])
-		// Not that the entry is gone: the disk may not be mounted.
+		// The entry may not be gone: the disk may not be mounted.
 		check(t, look.Parked[0], alive(facts{
 			policy.FactDirectory: policy.Unknown, policy.FactOwnMount: policy.Unknown,
 			policy.FactStaged: policy.Unknown, policy.FactContent: policy.Unknown,
@@ -176,7 +176,8 @@ func TestParked(t *testing.T) {
 	})
 }
 
-// TestLivingIsNotWalked: what a process runs in is passed over, and a dead or doubtful pod is not.
+// TestLivingIsNotWalked checks that a pod with a running process is passed over, and that a dead or doubtful pod is
+// not.
 func TestLivingIsNotWalked(t *testing.T) {
 	n := newNode(t)
 	v2, v1, idle, plain, dead := newUID(), newUID(), newUID(), newUID(), newUID()
@@ -188,7 +189,7 @@ func TestLivingIsNotWalked(t *testing.T) {
 	n.Write(cgroup+string(v1)+"/container/cgroup.procs", "12\n")
 	n.Write(cgroup+string(v1)+"/cgroup.procs", "")
 	n.Write(cgroup+string(idle)+"/cgroup.events", "populated 0\nfrozen 0\n")
-	n.Mkdir(cgroup + string(plain)) // a directory that is no cgroup shows nothing
+	n.Mkdir(cgroup + string(plain)) // a plain directory is not a cgroup and proves nothing
 	look := n.look()
 	for _, uid := range []parsers.PodUID{v2, v1} {
 		e := find(t, look, uid)
@@ -198,23 +199,23 @@ func TestLivingIsNotWalked(t *testing.T) {
 		})
 		wantDetail(t, e.Facts[policy.FactContent], "not read: the pod lives")
 		if !e.Unread || len(e.Residue) > 0 || e.ID == (policy.DirID{}) || e.Changed.IsZero() {
-			t.Errorf("a living pod: %+v", e)
+			t.Errorf("living pod: %+v", e)
 		}
 	}
 	for _, uid := range []parsers.PodUID{idle, plain, dead} {
 		e := find(t, look, uid)
 		check(t, e, facts{policy.FactContent: policy.Yes, policy.FactStaged: policy.No})
 		if e.Unread || len(e.Residue) != 2 || e.CgroupIdle != (uid == idle) {
-			t.Errorf("a pod without a process: %+v", e)
+			t.Errorf("pod without a process: %+v", e)
 		}
 	}
 	for _, err := range look.Errors {
 		t.Errorf("passing over is reported as an error: %s", err)
 	}
-	// Whoever asks for one pod gets all of it.
+	// A look of one pod reads all of it.
 	one, err := n.probe().Look(t.Context(), nil, []parsers.PodUID{v2})
 	must(t, err)
 	if e := find(t, one, v2); e.Unread || len(e.Residue) != 2 {
-		t.Errorf("the pod that was asked for: %+v", e)
+		t.Errorf("selected pod: %+v", e)
 	}
 }

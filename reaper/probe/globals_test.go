@@ -25,8 +25,8 @@ const (
 // hashedAt is the directory of vol-1 in the layout since 1.24.
 var hashedAt = csiTest + "ebs.csi.aws.com/" + fmt.Sprintf("%x", sha256.Sum256([]byte("vol-1")))
 
-// TestGlobalMounts: what is staged for all pods is listed with its volume, whether it is mounted and which pod directory has it,
-// and a volume of a living pod is not. What cannot be read is unknown.
+// TestGlobalMounts checks that the list of staged volumes has each one's volume, mount and pod directory, omits those
+// of living pods, and has unknown fields where something cannot be read.
 func TestGlobalMounts(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -37,12 +37,12 @@ func TestGlobalMounts(t *testing.T) {
 	}
 	const yes, no, unknown = policy.Yes, policy.No, policy.Unknown
 	const handle, state = "vol-1", "mounted"
-	const inTree = "of the kubelet's own tree" // it has no time
+	const inTree = "of the kubelet's own tree" // has no time
 	for name, c := range map[string]struct {
 		make            func(s volumeScene)
 		mounted, wanted policy.Truth
 		handle, state   string
-		detail          string // of wanted
+		detail          string // detail of wanted
 	}{
 		"no pod has it": {staged, yes, no, handle, state, "no pod directory"},
 		"only the directory": {func(s volumeScene) {
@@ -144,7 +144,7 @@ func TestGlobalMounts(t *testing.T) {
 				}
 				lives := c.detail == "living"
 				if g.Lives != lives || len(summary.GlobalMounts(&look)) == 1 == lives {
-					t.Errorf("lives: %+v", g)
+					t.Errorf("volume of a living pod: %+v", g)
 				}
 				if !lives {
 					wantDetail(t, g.Wanted, c.detail)
@@ -154,8 +154,8 @@ func TestGlobalMounts(t *testing.T) {
 	}
 }
 
-// TestGlobalMountsBounded: of a flood of directories the first are listed, and the number is not known. A place that was
-// not read is an error, and a node without plugins has none.
+// TestGlobalMountsBounded checks that of very many directories the first are listed and the number is unknown, that
+// an unreadable place is an error, and that a node without plugins is none.
 func TestGlobalMountsBounded(t *testing.T) {
 	n := newNode(t)
 	if g := n.look().Globals; !g.Read || len(g.All) != 0 {
@@ -169,7 +169,7 @@ func TestGlobalMountsBounded(t *testing.T) {
 		t.Errorf("%d are listed, %t, %v", len(g.All), g.Read, look.Errors)
 	}
 	if look, err := n.probe().Look(t.Context(), nil, []parsers.PodUID{newUID()}); err != nil || look.Globals.Read {
-		t.Errorf("a look for one pod: %+v, %v", look.Globals, err)
+		t.Errorf("look of one pod: %+v, %v", look.Globals, err)
 	}
 	n = newNode(t)
 	n.Write("kubelet/plugins", "")
@@ -178,7 +178,7 @@ func TestGlobalMountsBounded(t *testing.T) {
 	}
 }
 
-// TestGlobalMountsHang: what hangs leaves the rest of the look, and no number.
+// TestGlobalMountsHang checks that a hanging file system affects only this list, whose number is then unknown.
 func TestGlobalMountsHang(t *testing.T) {
 	n := newNode(t)
 	n.Mkdir(hashedAt + "/globalmount")

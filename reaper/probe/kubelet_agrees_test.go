@@ -12,8 +12,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestAgreesAfterARestart: one probe, and a kubelet that comes back with another root. The
-// directory that it had is gone, so the look fails; the error has the reason.
+// TestAgreesAfterARestart checks that a look fails with the reason if the kubelet has restarted with another root:
+// the previous pods directory is gone.
 func TestAgreesAfterARestart(t *testing.T) {
 	a := t.TempDir()
 	procDir := testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=" + a}})
@@ -24,32 +24,32 @@ func TestAgreesAfterARestart(t *testing.T) {
 	}
 	must(t, os.RemoveAll(filepath.Join(procDir, "42")))
 	if f := p.Agrees(t.Context()); f.Truth != policy.Yes {
-		t.Errorf("while none runs: %+v", f)
+		t.Errorf("without a kubelet: %+v", f)
 	}
 	testkit.AddProc(t, procDir, testkit.FakeProc{PID: 43, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/b"}})
 	if f := p.Agrees(t.Context()); f.Truth != policy.No || !strings.Contains(f.Detail, "restart orphan-reaper") {
 		t.Errorf("after: %+v", f)
 	}
 	if _, err := p.Look(t.Context(), nil, nil); !errors.Is(err, policy.ErrRootMoved) || !strings.Contains(err.Error(), "restart orphan-reaper") {
-		t.Errorf("a look without a pods directory: %v", err)
+		t.Errorf("look without a pods directory: %v", err)
 	}
 	must(t, os.Mkdir(filepath.Join(a, "pods"), 0o750))
 	if _, err := p.Look(t.Context(), nil, nil); !errors.Is(err, policy.ErrRootMoved) {
-		t.Errorf("a look with a pods directory that is not the kubelet's: %v", err)
+		t.Errorf("look with a pods directory that is not the kubelet's: %v", err)
 	}
 	testkit.AddProc(t, procDir, testkit.FakeProc{PID: 44, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/c"}})
 	if _, err := p.Look(t.Context(), nil, nil); errors.Is(err, policy.ErrRootMoved) {
-		t.Errorf("with two kubelets a new start finds neither: %v", err)
+		t.Errorf("with two kubelets: %v", err)
 	}
 }
 
-// TestForeignCgroups: a hierarchy in which none of the running pods has its cgroup proves
-// nothing, and a living pod's cgroup was looked for in vain.
+// TestForeignCgroups checks that a cgroup hierarchy without any running pod proves nothing about the others: their
+// cgroups may be elsewhere.
 func TestForeignCgroups(t *testing.T) {
 	n, runtime := runtimeNode(t)
 	uid := newUID()
 	n.Mkdir(n.PodDir(uid), "cgroup/kubepods/besteffort/pod"+string(newUID()), "cgroup/kubepods/besteffort/pod"+string(uidDone))
-	// An operator who states that these namespaces are the node names its cgroups, too.
+	// An operator who declares these namespaces to be the node's vouches for the cgroups, too.
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No}))
 	n.cfg.NodeNamespacesSelf = false
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No, policy.FactCgroup: policy.Unknown}))
@@ -58,7 +58,7 @@ func TestForeignCgroups(t *testing.T) {
 	n.Mkdir("cgroup/kubepods/burstable/pod" + string(uidLive))
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No}))
 
-	// A runtime that runs nothing can show nothing: only the usual place counts then.
+	// If the runtime runs nothing, only the default cgroup root counts.
 	runtime.SetPods(fakecri.Pod{UID: string(uidDone), Namespace: "shop", Name: "job", NotReady: true, Exited: 1})
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No, policy.FactCgroup: policy.Unknown}))
 }

@@ -16,7 +16,7 @@ const goodVolData = `{"attachmentID":"csi-1","driverName":"ebs.csi.aws.com","nod
 
 const goodUserns = `{"uidMappings":[{"hostId":65536,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}`
 
-// rows is the residue as "path class" in order.
+// rows returns the residue as "path class", in order.
 func rows(e policy.Evidence) string {
 	var out []string
 	for _, r := range e.Residue {
@@ -29,7 +29,7 @@ func rows(e policy.Evidence) string {
 	return strings.Join(out, ", ")
 }
 
-// TestLeftovers makes each leftover that real kubelets report or pass over in silence.
+// TestLeftovers makes each kind of residue that real kubelets report or ignore.
 func TestLeftovers(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -121,7 +121,7 @@ func TestLeftovers(t *testing.T) {
 					c.make(n, n.PodDir(uid))
 					want, wantRows := c.want, c.rows
 					if n.fallback && want[policy.FactMounted] == policy.Yes {
-						// Known from mountinfo: such a pod is not entered.
+						// The mount is known from mountinfo, so the pod is not walked.
 						want, wantRows = but(facts{
 							policy.FactMounted: policy.Yes, policy.FactContent: policy.Unknown, policy.FactStaged: policy.Unknown,
 						}), ""
@@ -132,7 +132,7 @@ func TestLeftovers(t *testing.T) {
 						t.Errorf("residue is\n%s, want\n%s", got, wantRows)
 					}
 					if e.ID.Ino == 0 || e.ID.Dev == 0 || e.Changed.IsZero() {
-						t.Errorf("the directory's identity is not known: %+v, %v", e.ID, e.Changed)
+						t.Errorf("the directory has no identity: %+v, %v", e.ID, e.Changed)
 					}
 				})
 			}
@@ -159,16 +159,16 @@ func TestNamesThatAreNoPodDirectory(t *testing.T) {
 			strange := 0
 			for i, e := range look.Pods {
 				if i > 0 && look.Pods[i-1].Name >= e.Name {
-					t.Errorf("%q stands before %q", look.Pods[i-1].Name, e.Name)
+					t.Errorf("%q comes before %q", look.Pods[i-1].Name, e.Name)
 				}
 				if e.UID == "" {
 					strange++
 					if e.Facts != (policy.Facts{}) || e.Residue != nil {
-						t.Errorf("%q is no pod and was read", e.Name)
+						t.Errorf("%q is not a pod and was read", e.Name)
 					}
 				}
 			}
-			if strange != 3 { // the file system's own is not among them
+			if strange != 3 { // the file system's own directory does not count
 				t.Errorf("%d strange names, want 3", strange)
 			}
 		})
@@ -196,12 +196,12 @@ func TestOnly(t *testing.T) {
 	look, err := n.probe().Look(t.Context(), nil, []parsers.PodUID{a, newUID()})
 	must(t, err)
 	if len(look.Pods) != 1 || look.Pods[0].UID != a {
-		t.Fatalf("the look has %d pods, want the one that was asked for", len(look.Pods))
+		t.Fatalf("the look has %d pods, want the selected one", len(look.Pods))
 	}
 	check(t, look.Pods[0], dead())
 }
 
-// TestLookChangesNothing compares every time stamp of a tree before and after.
+// TestLookChangesNothing compares every time stamp of a tree before and after a look.
 func TestLookChangesNothing(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -227,14 +227,14 @@ func TestLookChangesNothing(t *testing.T) {
 			n.look()
 			for p, st := range stamp() {
 				if st != before[p] {
-					t.Errorf("%s was changed: %+v, was %+v", p, st, before[p])
+					t.Errorf("%s: %+v, want %+v", p, st, before[p])
 				}
 			}
 		})
 	}
 }
 
-// walkAll lists a tree by names, which does not touch access times of what is in it.
+// walkAll lists a tree by names, which does not change the access times in it.
 func walkAll(t *testing.T, dir string) string {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOATIME|unix.O_CLOEXEC, 0)

@@ -10,8 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestListsInALook has the whole way: real processes, sockets with TLS, a runtime and
-// cgroups, and a look with three directories of which the lists decide.
+// TestListsInALook runs a whole look: real processes, sockets with TLS, a runtime and cgroups, and three directories
+// on which the lists decide.
 func TestListsInALook(t *testing.T) {
 	n, cri := runtimeNode(t)
 	n.Mkdir(n.PodDir(testkit.UIDHere), n.PodDir(testkit.UIDQuiet), n.PodDir(testkit.UIDAway), "cgroup/kubepods/pod"+string(testkit.UIDHere))
@@ -27,7 +27,7 @@ func TestListsInALook(t *testing.T) {
 	n.cfg.KubeletTokenFile = testkit.File(t, "token", "x")
 	look := n.look()
 	check(t, find(t, look, testkit.UIDAway), facts{policy.FactReleased: policy.Unknown, policy.FactKubeletLists: policy.Unknown, policy.FactAPILists: policy.No})
-	// Of another node, for all that this one shows.
+	// For all that this node shows, these pods are another node's.
 	cri.SetPods(fakecri.Pod{UID: string(newUID()), Namespace: "a", Name: "other", Running: 1})
 	check(t, find(t, n.look(), testkit.UIDAway), facts{policy.FactAPILists: policy.Unknown})
 	cri.SetPods(here)
@@ -41,7 +41,7 @@ func TestListsInALook(t *testing.T) {
 	check(t, find(t, look, testkit.UIDQuiet), facts{policy.FactReleased: policy.No, policy.FactKubeletLists: policy.No, policy.FactAPILists: policy.Yes})
 	check(t, find(t, look, testkit.UIDAway), facts{policy.FactReleased: policy.Yes, policy.FactKubeletLists: policy.No, policy.FactAPILists: policy.No})
 	if g := look.Node.Gauges; g.Uncleaned == nil || *g.Uncleaned != 1 || len(g.Working) != 1 {
-		t.Errorf("the gauges: %+v", g)
+		t.Errorf("gauges: %+v", g)
 	}
 	if len(look.Errors) > 0 {
 		t.Errorf("%q", look.Errors)

@@ -20,7 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestMountInAnotherNamespaceOnly: our own mountinfo has no line of it.
+// TestMountInAnotherNamespaceOnly checks that a mount that is not in our own mountinfo is found.
 func TestMountInAnotherNamespaceOnly(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -35,7 +35,7 @@ func TestMountInAnotherNamespaceOnly(t *testing.T) {
 			own, err := os.ReadFile("/proc/self/mountinfo")
 			must(t, err)
 			if strings.Contains(string(own), string(uid)) {
-				t.Fatal("the mount is in our own namespace: the test shows nothing")
+				t.Fatal("the mount is in our own namespace, so the test proves nothing")
 			}
 			look := n.look()
 			check(t, find(t, look, uid), facts{policy.FactMounted: policy.Yes})
@@ -45,14 +45,14 @@ func TestMountInAnotherNamespaceOnly(t *testing.T) {
 	}
 }
 
-// TestContainerBind: a container's bind of an emptyDir shows in field 4 of the
-// container's namespace only, also when the source has been removed.
+// TestContainerBind checks that a container's bind mount of an emptyDir is found. Only field 4 of the container's
+// mountinfo shows it, also after the source was removed.
 func TestContainerBind(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
 	n := newNode(t)
-	// A file system of its own, so that field 4 is the path from its root.
+	// On a file system of its own, so that field 4 is the path from its root.
 	n.mount("", "kubelet")
 	n.Mkdir("kubelet/pods", "target")
 	kept, removed := newUID(), newUID()
@@ -70,10 +70,10 @@ func TestContainerBind(t *testing.T) {
 	}
 }
 
-// jailEnv makes a copy of the test binary change its root and wait for its input to end.
+// jailEnv makes a copy of the test binary change its root and wait for the end of its input.
 const jailEnv = "ORPHAN_REAPER_TEST_JAIL"
 
-// TestJail is what runs in a jail; on its own it does nothing.
+// TestJail runs in a jail; in a normal test run it does nothing.
 func TestJail(t *testing.T) {
 	dir := os.Getenv(jailEnv)
 	if dir == "" {
@@ -88,14 +88,14 @@ func TestJail(t *testing.T) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// TestZombies: their mountinfo gives EINVAL, and that is no doubt.
+// TestZombies checks that EINVAL from a zombie's mountinfo is no doubt.
 func TestZombies(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.Mkdir(n.PodDir(uid))
 	cmd := exec.CommandContext(t.Context(), "/bin/true")
 	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Wait() })
-	// WNOWAIT: wait until it has ended, and leave it a zombie.
+	// WNOWAIT: wait for its end and keep it as a zombie.
 	must(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	if _, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", cmd.Process.Pid)); !errors.Is(err, unix.EINVAL) {
 		t.Fatalf("a zombie's mountinfo gives %v", err)
@@ -112,12 +112,11 @@ func TestMountsWithoutProc(t *testing.T) {
 		policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown, policy.FactInUse: policy.Unknown,
 	}))
 	if !strings.Contains(strings.Join(look.Errors, "\n"), "cannot list processes") {
-		t.Errorf("the look does not report what it could not read: %q", look.Errors)
+		t.Errorf("the look does not report the unreadable part: %q", look.Errors)
 	}
 }
 
-// TestMountsUnderChurn counts the namespaces of processes that come and go while the scan
-// runs: none of them is an error.
+// TestMountsUnderChurn checks that the namespaces of processes that start and end during the scan are not errors.
 func TestMountsUnderChurn(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -143,12 +142,12 @@ func TestMountsUnderChurn(t *testing.T) {
 	}
 	stop()
 	if runs := <-done; runs == 0 {
-		t.Error("no process came and went: the test shows nothing")
+		t.Error("no process started and ended, so the test proves nothing")
 	}
 }
 
-// TestHungFUSE mounts a FUSE file system whose server never answers below one pod and as
-// another pod's directory. The look returns, reports the mount, and reads the others.
+// TestHungFUSE mounts a FUSE file system whose server never answers below one pod and as another pod's directory. The
+// look must return, report the mount and read the other pods.
 func TestHungFUSE(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -161,7 +160,7 @@ func TestHungFUSE(t *testing.T) {
 			n.Mkdir(vol, n.PodDir(itself), n.PodDir(other))
 			release := hungFUSE(t, n.Path(vol))
 			hungFUSE(t, n.Path(n.PodDir(itself)))
-			// What a careless look would do hangs.
+			// A stat, as in a careless look, hangs.
 			stat := make(chan error, 1)
 			go func() {
 				var st unix.Stat_t
@@ -174,7 +173,7 @@ func TestHungFUSE(t *testing.T) {
 			check(t, find(t, look, other), dead())
 			select {
 			case err := <-stat:
-				t.Errorf("stat came back with %v: the file system does not hang, and the test shows nothing", err)
+				t.Errorf("stat returned %v: the file system does not hang, so the test proves nothing", err)
 			default:
 			}
 			release()
@@ -211,8 +210,8 @@ func hungFUSE(t *testing.T, dir string) (release func()) {
 	return release
 }
 
-// TestHungParts puts a hung file system where a whole part of the look is read: that part
-// is Unknown, the rest is served, and the next look does not wait behind it again.
+// TestHungParts puts a hung file system at each part of the look: that part is Unknown, the others are read, and the
+// next look does not wait for it again.
 func TestHungParts(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -245,8 +244,8 @@ func TestHungParts(t *testing.T) {
 	})
 }
 
-// TestOverlayText: an overlay keeps the pod that its mount point or its options name, and no answer
-// about one pod is remembered for another one.
+// TestOverlayText checks that an overlay keeps the pod that its mount point or options name, and that the result for
+// one pod is not reused for another.
 func TestOverlayText(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -275,7 +274,7 @@ func TestOverlayText(t *testing.T) {
 			for range 2 {
 				for uid, want := range map[parsers.PodUID]policy.Truth{first: policy.No, second: policy.Yes} {
 					if f := p.Mounts(t.Context(), []parsers.PodUID{uid})[uid]; f.Truth != want {
-						t.Errorf("asked about %s alone: %v, want %v", uid, f, want)
+						t.Errorf("look of %s alone: %v, want %v", uid, f, want)
 					}
 				}
 			}
@@ -283,9 +282,8 @@ func TestOverlayText(t *testing.T) {
 	}
 }
 
-// TestAgent: a mount that only a process of another pod has is shown with that pod's name, since
-// its restart is all that helps. What the node itself has mounted, or the pod's own container, is
-// shown as it was.
+// TestAgent checks that a mount that only another pod's process has is reported with that pod's name, since only its
+// restart helps. A mount of the node or of the pod's own container is reported as before.
 func TestAgent(t *testing.T) {
 	uid, agent, unnamed := newUID(), newUID(), newUID()
 	mount := testkit.MountLine(61, "/", "/host/var/lib/kubelet/pods/"+string(uid)+"/volumes/v")

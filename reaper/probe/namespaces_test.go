@@ -17,9 +17,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-const byFile = true // by the file of the namespace
+const byFile = true // the kernel lists a namespace by its file
 
-// oneWith looks without CAP_SYS_ADMIN, on a kernel that lists a namespace by its file or does not.
+// oneWith looks without CAP_SYS_ADMIN, on a kernel that can or cannot list a namespace by its file.
 func (n *testNode) oneWith(uid parsers.PodUID, byFile bool) policy.Evidence {
 	n.T.Helper()
 	p := n.probe()
@@ -30,7 +30,7 @@ func (n *testNode) oneWith(uid parsers.PodUID, byFile bool) policy.Evidence {
 	return find(n.T, look, uid)
 }
 
-// oneEntered looks on a kernel that lists no namespace by its file, by entering it.
+// oneEntered looks on a kernel that cannot list a namespace by its file, by entering it.
 func (n *testNode) oneEntered(uid parsers.PodUID) policy.Evidence {
 	n.T.Helper()
 	p := n.probe()
@@ -40,9 +40,9 @@ func (n *testNode) oneEntered(uid parsers.PodUID) policy.Evidence {
 	return find(n.T, look, uid)
 }
 
-// TestHiddenNamespaces: a process alone in its mount namespace, with a root of its own, shows
-// next to nothing of it. A kernel that lists it by its file shows what is mounted outside of
-// that root; an older one leaves every pod unknown, and names the process and its root.
+// TestHiddenNamespaces checks a process alone in its mount namespace with a root of its own, which shows hardly any
+// of its mounts. A kernel that lists the namespace by its file shows the mounts outside that root. On an older one
+// every pod is unknown, with the process and its root in the detail.
 func TestHiddenNamespaces(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -67,7 +67,7 @@ func TestHiddenNamespaces(t *testing.T) {
 				n.mount("", "jail")
 			}
 			check(t, n.one(held), dead())
-			must(t, os.Chmod(n.Base, 0o755)) // a user namespace's root is another user here
+			must(t, os.Chmod(n.Base, 0o755)) // the user namespace's root is another user here
 			jailed(t, c.flags|unix.CLONE_NEWNS, n.Path("jail"), n.Path(vol))
 			if c.removed {
 				must(t, os.Remove(n.Path("jail")))
@@ -80,7 +80,7 @@ func TestHiddenNamespaces(t *testing.T) {
 			check(t, e, but(facts{policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown}))
 			wantDetail(t, e.Facts[policy.FactMounted], c.words)
 			wantDetail(t, e.Facts[policy.FactMounted], "lists no mount namespace by its file")
-			// A person's scan has the capabilities for entering it.
+			// An operator's scan has the capabilities to enter it.
 			e = n.oneEntered(held)
 			check(t, e, facts{policy.FactMounted: policy.Yes})
 			wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.Path(vol)+" (tmpfs)")
@@ -89,8 +89,8 @@ func TestHiddenNamespaces(t *testing.T) {
 	}
 }
 
-// TestChrootedProcess: it shows the mounts below its root only, as seen from there, and where that is a mount point a line
-// for "/", too. Others of its namespace show the rest.
+// TestChrootedProcess checks that a process with another root shows only the mounts below it, as paths from there,
+// and a line for "/" if that root is a mount point. Other processes of the namespace show the rest.
 func TestChrootedProcess(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -104,8 +104,8 @@ func TestChrootedProcess(t *testing.T) {
 	}
 }
 
-// jailed runs TestJail until the test ends: it mounts a tmpfs at the second path, in the
-// namespaces of the flags, before it changes its root.
+// jailed runs TestJail until the test ends. It mounts a tmpfs at the second path, in new namespaces by the flags,
+// before it changes its root.
 func jailed(t *testing.T, flags uintptr, root, mount string) {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestJail$")
@@ -118,7 +118,7 @@ func jailed(t *testing.T, flags uintptr, root, mount string) {
 	testkit.UntilReady(t, cmd)
 }
 
-// TestPinnedNamespace: no process is in the mount namespace, and a bind of its file holds it.
+// TestPinnedNamespace checks a mount namespace without a process, held by a bind mount of its file.
 func TestPinnedNamespace(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -134,9 +134,9 @@ func TestPinnedNamespace(t *testing.T) {
 	wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.Path(vol)+" (tmpfs) in the mount namespace that "+n.Path("pin here")+" holds")
 	check(t, n.oneWith(other, byFile), dead())
 	e = n.oneWith(held, !byFile)
-	check(t, e, dead()) // lost without the guard; where PID 1 shows the bind it is unknown, see below
+	check(t, e, dead()) // lost without the guard; unknown if PID 1 shows the bind mount, see below
 	if o := e.Facts[policy.FactMounted].Origin; !strings.Contains(o, "1 without a process not read") {
-		t.Errorf("what was not read is not shown: %s", o)
+		t.Errorf("the unread namespace is not reported: %s", o)
 	}
 	check(t, n.oneEntered(held), facts{policy.FactMounted: policy.Yes})
 	check(t, n.oneEntered(other), dead())
@@ -147,9 +147,9 @@ func TestPinnedNamespace(t *testing.T) {
 	})
 }
 
-// pinned runs a script in a mount namespace of its own, binds the file of that, and lets the
-// process end. A namespace may only be bound in an older one, and since 6.18 the kernel may
-// take one that was made later on another processor for older: then it is tried again.
+// pinned runs a script in a mount namespace of its own, bind-mounts the namespace's file and lets the process end. A
+// namespace may only be bound in an older one. Since Linux 6.18 a namespace made later on another processor may count
+// as older, so it retries.
 func (n *testNode) pinned(at, script string) {
 	n.T.Helper()
 	err := unix.EINVAL
@@ -176,13 +176,13 @@ func (n *testNode) tryPinned(at, script string) unix.Errno {
 	}
 	err = unix.Mount(fmt.Sprintf("/proc/%d/ns/mnt", cmd.Process.Pid), n.Path(at), "", unix.MS_BIND, "")
 	must(n.T, in.Close())
-	_ = cmd.Wait() // read ends with its input
+	_ = cmd.Wait() // "read" ends with its input
 	errno, _ := errors.AsType[unix.Errno](err)
 	return errno
 }
 
-// TestNamespaceHeldByDescriptor: no process is in the mount namespace, it is bound nowhere, and an
-// open file of it holds it.
+// TestNamespaceHeldByDescriptor checks a mount namespace without a process and bind mount, held by an open file of
+// it.
 func TestNamespaceHeldByDescriptor(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -192,11 +192,11 @@ func TestNamespaceHeldByDescriptor(t *testing.T) {
 	vol := n.PodDir(held) + "/volumes/kubernetes.io~empty-dir/tmp"
 	n.Mkdir(vol, n.PodDir(other))
 	holdNamespace(t, "mount -t tmpfs tmpfs '"+n.Path(vol)+"'")
-	// The one that enters comes last: its thread is in the namespace until the kernel has ended it.
+	// The entering look comes last: its thread is in the namespace until the kernel has ended it.
 	e := n.oneWith(held, !byFile)
-	check(t, e, dead()) // lost without the guard, and shown
+	check(t, e, dead()) // lost without the guard, but reported
 	if o := e.Facts[policy.FactMounted].Origin; o != "/proc/*/mountinfo, "+fmt.Sprint(views(t, o))+" mount namespaces, 1 without a process not read" {
-		t.Errorf("what was not read is not shown: %s", o)
+		t.Errorf("the unread namespace is not reported: %s", o)
 	}
 	e = n.oneWith(held, byFile)
 	check(t, e, facts{policy.FactMounted: policy.Yes})
@@ -213,8 +213,7 @@ func views(t *testing.T, origin string) (n int) {
 	return n
 }
 
-// holdNamespace has a process run a script in a mount namespace, another one open the namespace's
-// file, and the first one end.
+// holdNamespace runs a script in one process, opens its mount namespace's file in another, and ends the first.
 func holdNamespace(t *testing.T, script string) {
 	t.Helper()
 	fifo := t.TempDir() + "/fifo"

@@ -25,10 +25,10 @@ var (
 	inNamespace  = testkit.InNamespace
 )
 
-// namespaceEnv names the test that runs in a mount namespace of its own.
+// namespaceEnv is the name of the test that runs in a mount namespace of its own.
 const namespaceEnv = "ORPHAN_REAPER_TEST_NAMESPACE"
 
-// skipWithout skips where the machine lacks something.
+// skipWithout skips the test if the machine lacks something.
 func skipWithout(t *testing.T, what string, err error) {
 	t.Helper()
 	testkit.Skip(t, "this needs ", what, ": ", err)
@@ -47,10 +47,10 @@ func (fixedClock) Now() policy.Instant {
 	return policy.Instant{Wall: time.Unix(1_700_000_000, 0), BootID: "boot", Boot: time.Hour}
 }
 
-// logs are a node's directories of logs.
+// logs are a node's log directories.
 const logs = "var/log/pods"
 
-// lonely is the first of the users that no process has but the test that runs as one.
+// lonely is the first of the user IDs that only the test running as that user has.
 const lonely = 1 << 30
 
 // testNode is a node in a temporary directory, with the machine's own processes.
@@ -60,7 +60,7 @@ type testNode struct {
 	// fallback looks without openat2.
 	fallback bool
 	patience time.Duration
-	most     int // entries of one directory that are counted; 0 is the usual number
+	most     int // counted entries of one directory; 0: the default
 }
 
 func newNode(t *testing.T) *testNode {
@@ -74,12 +74,12 @@ func newNode(t *testing.T) *testNode {
 	n.Mkdir("kubelet/pods", "cgroup/kubepods.slice", logs)
 	if os.Getuid() < lonely {
 		testkit.NeedProcesses(t)
-		child(t, nil, "/", "") // so that a process can be read besides ourselves
+		child(t, nil, "/", "") // so that another process than this one can be read
 	}
 	return n
 }
 
-// runtimeNode is a node with a runtime.
+// runtimeNode returns a node with a runtime.
 func runtimeNode(t *testing.T) (*testNode, *fakecri.Server) {
 	t.Helper()
 	n, s := newNode(t), startCRI(t)
@@ -99,7 +99,7 @@ func (n *testNode) kubelet(args ...string) {
 	testkit.StartProcess(n.T, "idle", bin, append([]string{"kubelet", "--root-dir", n.Path("kubelet")}, args...)...)
 }
 
-// mount mounts a tmpfs, or binds from where that is given.
+// mount mounts a tmpfs, or bind-mounts from if that is given.
 func (n *testNode) mount(from, rel string) {
 	n.T.Helper()
 	var err error
@@ -151,7 +151,7 @@ func find(t *testing.T, look policy.Look, uid parsers.PodUID) policy.Evidence {
 	return policy.Evidence{}
 }
 
-// facts are what a test expects, by name.
+// facts are the truths that a test expects, by fact name.
 type facts map[policy.FactName]policy.Truth
 
 func check(t *testing.T, e policy.Evidence, want facts) {
@@ -163,7 +163,7 @@ func check(t *testing.T, e policy.Evidence, want facts) {
 	}
 }
 
-// dead is every fact of a pod that only left a directory behind.
+// dead returns every fact of a pod of which only a directory exists.
 func dead() facts {
 	return facts{
 		policy.FactDirectory: policy.Yes, policy.FactOwnMount: policy.No, policy.FactMounted: policy.No,
@@ -172,14 +172,14 @@ func dead() facts {
 	}
 }
 
-// but is dead with some facts replaced.
+// but returns dead with some facts replaced.
 func but(changed facts) facts {
 	f := dead()
 	maps.Copy(f, changed)
 	return f
 }
 
-// modes are the two ways to open: a test of what is opened runs in both.
+// modes are the two ways to open files; a test of opened files runs in both.
 var modes = map[string]func(t *testing.T) *testNode{
 	"openat2": newNode,
 	"fallback": func(t *testing.T) *testNode {
@@ -190,5 +190,5 @@ var modes = map[string]func(t *testing.T) *testNode{
 	},
 }
 
-// child starts a shell, which is gone when the test is.
+// child starts a shell that ends with the test.
 var child = testkit.Shell

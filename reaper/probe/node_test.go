@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestMayEnforce: what is read of both namespaces comes to the rule, and what cannot be read is unknown.
+// TestMayEnforce checks that what is read of both namespaces reaches the rule, and that unreadable ones are unknown.
 func TestMayEnforce(t *testing.T) {
 	const (
 		initial = procfs.InitialPIDNamespace
@@ -49,7 +49,7 @@ func TestMayEnforce(t *testing.T) {
 	}
 }
 
-// enforces has the node ask for its namespaces, in a proc directory with these mounts.
+// enforces judges the node's namespaces in a proc directory with these mounts.
 func (n *testNode) enforces(pidNS string, mountinfo map[string]string) {
 	n.T.Helper()
 	maps.DeleteFunc(mountinfo, func(_, text string) bool { return text == "" })
@@ -60,11 +60,11 @@ func (n *testNode) enforces(pidNS string, mountinfo map[string]string) {
 	}
 }
 
-// TestLaterMount: what the guard stands for, with real mounts. In a private mount namespace a mount that
-// the node makes later is not seen, and removing its mount point takes it away from the node. Where
-// the mount of the pods is a slave the kernel refuses, whatever the root is.
+// TestLaterMount shows the loss that the guard prevents, with real mounts. From a private mount namespace a mount
+// that the node makes later is invisible, and the removal of its mount point detaches it on the node. If the mount of
+// the pods is a slave, the kernel refuses, whatever the root is.
 func TestLaterMount(t *testing.T) {
-	if !inNamespace(t) { // its root is private
+	if !inNamespace(t) { // the test's root is private
 		return
 	}
 	n := newNode(t)
@@ -91,7 +91,7 @@ func TestLaterMount(t *testing.T) {
 			}
 			_, err := os.Stat(n.Path("kubelet/pods/" + c.name + "/volume/canary"))
 			if lives := err == nil; lives != (c.may == policy.Yes) {
-				t.Errorf("the canary behind the node's mount lives: %v", lives)
+				t.Errorf("the canary behind the node's mount exists: %v", lives)
 			}
 			if err == nil {
 				must(t, unix.Unmount(n.Path("kubelet/pods/"+c.name+"/volume"), 0))
@@ -105,14 +105,14 @@ func TestLaterMount(t *testing.T) {
 	}
 }
 
-// apart opens a directory in a mount namespace of its own, with that propagation of kubelet. When later
-// is closed it removes the directory volume in it there. It returns the mounts of both namespaces.
+// apart opens a directory in a mount namespace of its own with the given propagation of kubelet. When later is
+// closed, it removes the directory's subdirectory "volume" there. It returns the mounts of both namespaces.
 func (n *testNode) apart(t *testing.T, propagate uintptr, rel string, removed chan<- error) (later chan struct{}, texts map[string]string, at mountOf) {
 	t.Helper()
 	later, texts = make(chan struct{}), map[string]string{}
 	ready := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with its namespace
+		runtime.LockOSThread() // never unlocked, so the thread ends with its namespace
 		fail := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
 		if fail == nil {
 			fail = unix.Mount("", n.Path("kubelet"), "", propagate, "")
@@ -139,7 +139,7 @@ func (n *testNode) apart(t *testing.T, propagate uintptr, rel string, removed ch
 	return later, texts, at
 }
 
-// TestMayEnforceHere asks in real namespaces: a private one of our own must not enforce.
+// TestMayEnforceHere checks in real namespaces that a process in a private one must not enforce.
 func TestMayEnforceHere(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -168,7 +168,7 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// TestFileMountIsSeen: a file bound over a pod's file is a mount, not its size.
+// TestFileMountIsSeen checks that a file bind-mounted on a pod's file is found as a mount and not counted as content.
 func TestFileMountIsSeen(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -177,7 +177,7 @@ func TestFileMountIsSeen(t *testing.T) {
 	n.Write("elsewhere", strings.Repeat("x", 1<<20))
 	n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~nfs/v/f", "")
 	n.mount("elsewhere", n.PodDir(uid)+"/volumes/kubernetes.io~nfs/v/f")
-	n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(1, "/", "/")}) // mountinfo does not have it
+	n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(1, "/", "/")}) // mountinfo without the mount
 	e := n.one(uid)
 	check(t, e, facts{policy.FactMounted: policy.Yes})
 	for _, r := range e.Residue {
@@ -187,8 +187,8 @@ func TestFileMountIsSeen(t *testing.T) {
 	}
 }
 
-// TestMountPointSeenOnlyByTheWalk: what openat2 refuses to cross is a mount, whatever
-// mountinfo had a moment before.
+// TestMountPointSeenOnlyByTheWalk checks that what openat2 refuses to cross is a mount, even if mountinfo did not
+// have it a moment before.
 func TestMountPointSeenOnlyByTheWalk(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -209,7 +209,7 @@ func TestMountPointSeenOnlyByTheWalk(t *testing.T) {
 	}
 }
 
-// TestReadMounts: a user's mount whose path is longer than a block takes away nothing from the others.
+// TestReadMounts checks that a mount whose path is longer than a block does not hide the others.
 func TestReadMounts(t *testing.T) {
 	text := "21 1 8:1 / / rw,relatime shared:1 master:2 - ext4 /dev/sda1 rw\n" +
 		fmt.Sprintf("22 21 0:9 / /home/%s rw - fuse f rw\n", strings.Repeat("d/", 1<<20)) +

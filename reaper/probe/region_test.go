@@ -13,7 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// inMountinfo reports whether the mountinfo of a process has a text, wherever that lies.
+// inMountinfo reports whether the mountinfo of a process contains the text anywhere.
 func inMountinfo(t *testing.T, pid int, part string) bool {
 	t.Helper()
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/mountinfo")
@@ -31,16 +31,15 @@ func stranger(t *testing.T, script string) int {
 	}, "", script)
 }
 
-// TestStrangersMounts: in a user namespace of their own any user mounts anything wherever they
-// may write, under any name. That shows nothing of a pod, unless it lies below the
-// pod's own directory.
+// TestStrangersMounts checks that a mount in another user namespace counts for a pod only if it is below the pod's
+// own directory: any user may mount anything there under any name.
 func TestStrangersMounts(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
 	n, uid := newNode(t), newUID()
 	n.Mkdir(n.PodDir(uid)+"/volumes/kubernetes.io~csi/pv-1/mount", "y/"+string(uid), "y/plugins/kubernetes.io/csi/pv/pv-1/globalmount", "kubelet/plugins", "x")
-	must(t, os.Chmod(n.Base, 0o755)) // root of the user namespace is another user here
+	must(t, os.Chmod(n.Base, 0o755)) // the user namespace's root is another user here
 	y, staged := n.Path("y/"+string(uid)), n.Path("y/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
 	for name, script := range map[string]string{
 		"a mount point of that name": "mount -t tmpfs tmpfs '" + y + "'",
@@ -51,7 +50,7 @@ func TestStrangersMounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pid := stranger(t, script)
 			if !inMountinfo(t, pid, "/"+string(uid)) {
-				t.Fatal("the name of the pod is not in its mountinfo: the test shows nothing")
+				t.Fatal("the pod's name is not in its mountinfo, so the test proves nothing")
 			}
 			check(t, n.one(uid), dead())
 		})
@@ -59,7 +58,7 @@ func TestStrangersMounts(t *testing.T) {
 	t.Run("a name of the plugins directory", func(t *testing.T) {
 		pid := stranger(t, "mount -t tmpfs tmpfs '"+staged+"'")
 		if !inMountinfo(t, pid, "y/plugins/") {
-			t.Fatal("the staging path is not in its mountinfo: the test shows nothing")
+			t.Fatal("the staging path is not in its mountinfo, so the test proves nothing")
 		}
 		check(t, n.one(uid), dead())
 	})
@@ -76,8 +75,8 @@ func TestStrangersMounts(t *testing.T) {
 	}
 }
 
-// TestNamesElsewhere: the same of mounts in our own user namespace, as far as devices show: what
-// lies in the pods' file system and not in a pod, or in one of another kind, is no pod's.
+// TestNamesElsewhere checks the same in our own user namespace as far as devices show it: a mount of the pods' file
+// system outside of the pods, or of another file system, is not a pod's because of its name.
 func TestNamesElsewhere(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -87,7 +86,7 @@ func TestNamesElsewhere(t *testing.T) {
 	check(t, n.one(uid), dead())
 	n.mount("", "y/"+string(uid))
 	check(t, n.one(uid), dead())
-	n.mount("y", "x") // a bind of a directory that has the name in it
+	n.mount("y", "x") // bind mount of a directory with the name in its path
 	check(t, n.one(uid), dead())
 	t.Run("moved to quarantine", func(t *testing.T) {
 		n.mount(n.PodDir(moved)+"/volumes/v", "z")
@@ -100,7 +99,7 @@ func TestNamesElsewhere(t *testing.T) {
 	})
 	t.Run("its own file system", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
-		n.mount("", "kubelet/pods") // as with a disk for the pods: field 4 is /UID
+		n.mount("", "kubelet/pods") // like a disk for the pods: field 4 is /UID
 		n.Mkdir(n.PodDir(uid)+"/v", "x")
 		check(t, n.one(uid), dead())
 		n.mount(n.PodDir(uid)+"/v", "x")

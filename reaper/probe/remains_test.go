@@ -12,7 +12,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestRemains: what dead pods left elsewhere is counted, what is in use is not, and what cannot be read has no number.
+// TestRemains checks that residue of dead pods elsewhere is counted, that what is in use is not, and that an
+// unreadable part has no number.
 func TestRemains(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -68,13 +69,13 @@ func TestRemains(t *testing.T) {
 	if all[policy.LeftCheckpoints].Bytes < 8192 {
 		t.Errorf("%+v", all[policy.LeftCheckpoints])
 	}
-	// Doubt: a sandbox without a process, a cgroup that is none, a process that shows no namespace.
+	// Doubts: a sandbox without a process, a directory that is not a cgroup, a process without a readable namespace.
 	n.Mkdir("cgroup/kubepods.slice/pod" + string(newUID()))
 	check(count(time.Now().Add(25*time.Hour), policy.Evidence{UID: dead, Sandboxes: []policy.Sandbox{{Ready: true}}}),
 		map[string]int{policy.LeftNamespaces: -1, policy.LeftMounts: 2, policy.LeftCgroups: -1, policy.LeftCheckpoints: 1})
 	n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(1, "/", "/")})
 	testkit.Must(t, os.Mkdir(n.cfg.ProcDir+"/77", 0o755))
-	testkit.Must(t, os.MkdirAll(n.cfg.ProcDir+"/77/ns/net", 0o755)) // EINVAL, as of a zombie
+	testkit.Must(t, os.MkdirAll(n.cfg.ProcDir+"/77/ns/net", 0o755)) // EINVAL, like a zombie's
 	check(count(time.Now().Add(25*time.Hour)),
 		map[string]int{policy.LeftNamespaces: 2, policy.LeftMounts: -1, policy.LeftCgroups: -1, policy.LeftCheckpoints: 1})
 }

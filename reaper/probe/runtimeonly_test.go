@@ -20,7 +20,7 @@ const (
 	uidDone parsers.PodUID = "1f0e8b6a-1111-4222-8333-944445555666"
 )
 
-// atNoon is a clock that stands still.
+// atNoon is a clock that does not advance.
 type atNoon struct{}
 
 func (atNoon) Now() policy.Instant { return policy.Instant{Wall: testkit.Noon} }
@@ -37,8 +37,8 @@ func startCRI(t *testing.T) *fakecri.Server {
 	return s
 }
 
-// TestLookRuntimeOnly: a pod that only the runtime has is read like any other. Its facts
-// are found though its name came from the runtime and not from the pods directory.
+// TestLookRuntimeOnly checks that a pod that only the runtime has is read like any other, although its UID does not
+// come from the pods directory.
 func TestLookRuntimeOnly(t *testing.T) {
 	const forgotten, named, parked = parsers.PodUID("0badf00d-0001-4aaa-8bbb-cccc00000001"), parsers.PodUID("0badf00d-0002-4aaa-8bbb-cccc00000002"),
 		parsers.PodUID("0badf00d-0003-4aaa-8bbb-cccc00000003")
@@ -84,6 +84,6 @@ func TestLookRuntimeOnly(t *testing.T) {
 	}
 	s.SetFault(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
 	if look := n.look(); look.InRuntime != nil {
-		t.Errorf("%d pods counted from a list that failed", *look.InRuntime)
+		t.Errorf("%d pods counted from a failed list", *look.InRuntime)
 	}
 }

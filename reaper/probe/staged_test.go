@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// mostInVolData is what poddir reads of a vol_data.json.
+// mostInVolData is the largest vol_data.json that poddir reads.
 const mostInVolData = 1 << 20
 
 func TestStaged(t *testing.T) {
@@ -118,8 +118,8 @@ func TestStaged(t *testing.T) {
 	}
 }
 
-// TestStagedSeenOnlyByTheWalk: a staging path that openat2 refuses to cross is mounted,
-// whatever mountinfo had a moment before.
+// TestStagedSeenOnlyByTheWalk checks that a staging path that openat2 refuses to cross is mounted, even if mountinfo
+// did not have it a moment before.
 func TestStagedSeenOnlyByTheWalk(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -135,7 +135,7 @@ func TestStagedSeenOnlyByTheWalk(t *testing.T) {
 	}
 }
 
-// TestStagedFromTheRecord: what was stripped from a parked pod is still known.
+// TestStagedFromTheRecord checks that the volumes of a stripped, parked pod are still known.
 func TestStagedFromTheRecord(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -149,8 +149,7 @@ func TestStagedFromTheRecord(t *testing.T) {
 	check(t, n.look(s).Parked[0], facts{policy.FactStaged: policy.No})
 }
 
-// TestVolumesUnlisted: a pod whose volumes were not all read, for whatever reason, may have one that
-// is staged.
+// TestVolumesUnlisted checks that a pod whose volumes were not all read may have a staged one, whatever the reason.
 func TestVolumesUnlisted(t *testing.T) {
 	l := &gathering{Dirs: &poddir.Dirs{}, mounts: &mounts.Answer{}, blocks: &poddir.Blocks{}}
 	for words, r := range map[string]*poddir.Answer{

@@ -11,8 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestStaticPodInALook has a real process for the kubelet and a socket for the runtime. It
-// shows what the fact is for: every other one shows that the pod is dead.
+// TestStaticPodInALook runs a look with a real process as the kubelet and a socket as the runtime. It shows why the
+// fact is needed: every other fact shows a dead pod.
 func TestStaticPodInALook(t *testing.T) {
 	n, runtime := runtimeNode(t)
 	alive, older, api := newStaticUID(), newStaticUID(), newUID()
@@ -28,10 +28,10 @@ func TestStaticPodInALook(t *testing.T) {
 	n.Mkdir("cgroup/kubepods/besteffort/pod" + runs.UID)
 	look := n.look()
 	if look.Node.Kubelet.Truth != policy.Yes {
-		t.Fatalf("the kubelet: %+v", look.Node.Kubelet)
+		t.Fatalf("kubelet: %+v", look.Node.Kubelet)
 	}
 	check(t, find(t, look, alive), but(facts{policy.FactStaticPod: policy.Yes, policy.FactSandbox: policy.No}))
-	check(t, find(t, look, older), but(facts{policy.FactStaticPod: policy.Unknown})) // it may be etcd's
+	check(t, find(t, look, older), but(facts{policy.FactStaticPod: policy.Unknown})) // the directory may be etcd's
 	check(t, find(t, look, api), but(facts{policy.FactStaticPod: policy.No}))
 
 	parked := policy.EntryState{Entry: string(older) + ".1", UID: older, Namespace: "kube-system", PodName: "proxy-node-1"}
@@ -42,7 +42,7 @@ func TestStaticPodInALook(t *testing.T) {
 		check(t, find(t, look, older), but(facts{policy.FactStaticPod: policy.No}))
 		wantDetail(t, find(t, look, older).Facts[policy.FactStaticPod], "under another UID: "+runs.UID)
 	}
-	check(t, look.Parked[0], facts{policy.FactStaticPod: policy.Yes}) // there is no directory to be older
+	check(t, look.Parked[0], facts{policy.FactStaticPod: policy.Yes}) // no directory in place to compare with
 	runs.NotReady = true
 	runtime.SetPods(runs)
 	check(t, n.one(older), but(facts{policy.FactStaticPod: policy.Unknown}))
@@ -55,6 +55,6 @@ func TestStaticPodInALook(t *testing.T) {
 	check(t, find(t, look, alive), but(facts{policy.FactStaticPod: policy.Unknown}))
 	check(t, find(t, look, api), but(facts{policy.FactStaticPod: policy.No}))
 	if !strings.Contains(strings.Join(look.Errors, "\n"), "manifests/half: it has no kind") {
-		t.Errorf("the errors have no reason: %q", look.Errors)
+		t.Errorf("the errors lack the reason: %q", look.Errors)
 	}
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// threadEnv makes a copy of the test binary have a thread that binds SOURCE on TARGET in a mount
-// namespace of its own, or works in SOURCE where TARGET is "". Then it waits for its input to end.
+// threadEnv makes a copy of the test binary run a thread that binds SOURCE on TARGET in a mount namespace of its own,
+// or works in SOURCE if TARGET is "". Then it waits for the end of its input.
 const threadEnv = "ORPHAN_REAPER_TEST_THREAD"
 
-// In init the goroutine is locked to the process's first thread, which can end only there.
+// init locks the goroutine to the process's first thread, which can end only there.
 func init() { // see above
 	what, first, ok := strings.Cut(os.Getenv(threadEnv), "|")
 	if !ok {
@@ -69,8 +69,8 @@ func threaded(t *testing.T, source, target, first string) int {
 	return cmd.Process.Pid
 }
 
-// TestThreads: a thread may have a mount namespace and a working directory that its process
-// shows nothing of, and a process whose first thread has ended shows nothing at all.
+// TestThreads checks that a thread's own mount namespace and working directory are read, which the process does not
+// show, and that a process is read whose first thread has ended.
 func TestThreads(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -91,8 +91,8 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestChain: a chain of processes, each of which starts the next and ends, keeps a namespace
-// and a working directory. It must never be missed.
+// TestChain checks that a chain of processes, each of which starts the next and ends, never hides the namespace and
+// working directory that it keeps.
 func TestChain(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -109,10 +109,10 @@ func TestChain(t *testing.T) {
 	must(t, err)
 	for range 100 {
 		if f := p.Mounts(t.Context(), []parsers.PodUID{bound})[bound]; f.Truth == policy.No {
-			t.Fatalf("the bind is missed: %+v", f)
+			t.Fatalf("the bind mount was not found: %+v", f)
 		}
 		if f := p.openFiles().Read(t.Context(), pods.Pods, nil, parsers.PodSet{worked: true}).Fact(worked, nil); f.Truth == policy.No {
-			t.Fatalf("the working directory is missed: %+v", f)
+			t.Fatalf("the working directory was not found: %+v", f)
 		}
 	}
 }

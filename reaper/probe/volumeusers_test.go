@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// volumeScene is an orphan, a second one, and the pod that came after them.
+// volumeScene has two orphans and the pod that succeeded them.
 type volumeScene struct {
 	*testNode
 	orphan, second, next parsers.PodUID
@@ -26,8 +26,8 @@ func (s volumeScene) runs(uid parsers.PodUID, populated int) {
 	s.Write("cgroup/kubepods.slice/pod"+string(uid)+"/cgroup.events", fmt.Sprintf("populated %d\n", populated))
 }
 
-// TestStagedForSuccessor: what is staged is a living pod's that has it mounted, and does not keep the
-// dead ones of the same volume.
+// TestStagedForSuccessor checks that a staged volume belongs to the living pod that has it mounted, and does not keep
+// dead pods of the same volume.
 func TestStagedForSuccessor(t *testing.T) {
 	if !inNamespace(t) {
 		return

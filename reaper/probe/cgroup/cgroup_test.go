@@ -16,7 +16,7 @@ import (
 
 const uid = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
 
-// TestPods: a pod has a cgroup where one has its name, by either driver, in any hierarchy and at any depth.
+// TestPods checks that a cgroup with a pod's name is found, of either driver, in any hierarchy and at any depth.
 func TestPods(t *testing.T) {
 	under := strings.ReplaceAll(string(uid), "-", "_")
 	for _, c := range []struct {
@@ -64,8 +64,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestIdle: a cgroup is idle only if its kernel files show it, at any depth and in every
-// hierarchy.
+// TestIdle checks that a cgroup is idle only if the kernel's files show it, at every depth and in every hierarchy.
 func TestIdle(t *testing.T) {
 	const pod = "kubepods.slice/pod" + string(uid)
 	for _, tt := range []struct {
@@ -98,17 +97,17 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestIdleAsksNotOfThoseThatRun: a pod that the runtime runs is not asked about.
+// TestIdleAsksNotOfThoseThatRun checks that the cgroup of a pod that the runtime runs is not read.
 func TestIdleAsksNotOfThoseThatRun(t *testing.T) {
 	c := &Answer{all: map[parsers.PodUID][]string{uid: {t.TempDir()}}}
 	all := map[parsers.PodUID]bool{uid: true}
 	r := Reader{Guard: &bounded.Guard{}}
 	if r.FindIdle(t.Context(), c, all, all); c.Idle != nil {
-		t.Error("a pod that the runtime runs was asked about")
+		t.Error("a pod that the runtime runs was read")
 	}
 }
 
-// TestUsualPlace: where the runtime runs nothing, only the usual place counts.
+// TestUsualPlace checks that only the default cgroup root counts if the runtime runs nothing.
 func TestUsualPlace(t *testing.T) {
 	c := &Answer{kube: "kubepods"}
 	if c.Compare(nil, DefaultRoot); c.Fact(uid, DefaultRoot).Truth != policy.No {
@@ -119,8 +118,7 @@ func TestUsualPlace(t *testing.T) {
 	}
 }
 
-// TestUsersCgroups: who has a cgroup of their own may make any below it. None of those is a pod's, and none is
-// an error.
+// TestUsersCgroups checks that the cgroups that a user may make below their own one are neither a pod's nor an error.
 func TestUsersCgroups(t *testing.T) {
 	testkit.NeedUsers(t)
 	r := Reader{Root: t.TempDir(), Guard: &bounded.Guard{}}

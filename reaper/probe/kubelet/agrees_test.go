@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// socketAt makes a socket that lasts as long as the test.
+// socketAt makes a socket that exists until the test ends.
 func socketAt(t *testing.T, path string) {
 	t.Helper()
 	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -48,8 +48,8 @@ func TestAgrees(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		procs    []testkit.FakeProc
-		root     string // of the operator; "" is a, found at the start
-		endpoint string // of the operator; "" is auto
+		root     string // the operator's setting; "": a, found at the start
+		endpoint string // the operator's setting; "": auto
 		want     policy.Truth
 		words    string
 	}{

@@ -35,7 +35,7 @@ func TestServiceOf(t *testing.T) {
 	}
 }
 
-// TestKubeletUnits: the unit is that of a kubelet which systemd started, and of no other process.
+// TestKubeletUnits checks that the units are those of kubelets that systemd started, and of no other process.
 func TestKubeletUnits(t *testing.T) {
 	args := []string{"kubelet"}
 	dir := testkit.ProcTree(t,
@@ -57,8 +57,8 @@ func TestKubeletUnits(t *testing.T) {
 	}
 }
 
-// TestKubeletLogs: the file that is a kubelet's standard error is found; no device, no pipe, no
-// file that has gone, and no other process's.
+// TestKubeletLogs checks that the file that is a kubelet's standard error is found, and no device, pipe, deleted file
+// or file of another process.
 func TestKubeletLogs(t *testing.T) {
 	args := []string{"kubelet"}
 	dir := testkit.ProcTree(t,

@@ -19,9 +19,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// containerTree makes a kubelet's root directory in which every path of its configuration
-// leads through an absolute symlink, and the same paths with other content beside it: what
-// a reader would get who takes a symlink for one of ours.
+// containerTree makes a kubelet's root directory in which every path of its configuration contains an absolute
+// symbolic link. Below this process's own root the same paths have other content, which a reader that follows links
+// would read.
 func containerTree(t *testing.T) (tree string) {
 	t.Helper()
 	tree = t.TempDir()
@@ -38,8 +38,8 @@ func containerTree(t *testing.T) (tree string) {
 	return tree
 }
 
-// TestKubeletFilesApart: with another root its files are read below that root, symlinks
-// and all.
+// TestKubeletFilesApart checks that the files of a kubelet with another root are read below that root, links
+// included.
 func TestKubeletFilesApart(t *testing.T) {
 	tree := containerTree(t)
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestKubeletFilesApart(t *testing.T) {
 	}
 }
 
-// TestKubeletFilesErrors: what is in the way is an error and never "not there".
+// TestKubeletFilesErrors checks that an obstacle is an error and never counts as a missing file.
 func TestKubeletFilesErrors(t *testing.T) {
 	tree := containerTree(t)
 	s := scanner{procDir: testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{"kubelet"}, Root: tree, Start: 7})}
@@ -90,16 +90,16 @@ func TestKubeletFilesErrors(t *testing.T) {
 		return f
 	}
 	if _, err := files(42, 7).read("/etc/config.yaml"); err != nil {
-		t.Errorf("as it should be: %v", err)
+		t.Errorf("without an obstacle: %v", err)
 	}
 	if _, err := files(42, 7).read("/etc/none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("missing file: %v", err)
 	}
 	if _, err := files(42, 8).read("/etc/config.yaml"); !errors.Is(err, procfs.ErrEnded) {
-		t.Errorf("another process of that number: %v", err)
+		t.Errorf("another process with the same PID: %v", err)
 	}
 	if _, err := files(1, 0).read("config.yaml"); err == nil || !strings.Contains(err.Error(), "not absolute") {
-		t.Errorf("a relative path: %v", err)
+		t.Errorf("relative path: %v", err)
 	}
 	testkit.Must(t, os.MkdirAll(filepath.Join(tree, "dev"), 0o700))
 	testkit.Must(t, unix.Mkfifo(filepath.Join(tree, "dev", "fifo"), 0o600))
@@ -107,37 +107,37 @@ func TestKubeletFilesErrors(t *testing.T) {
 		t.Errorf("a FIFO was opened: %v", err)
 	}
 	if _, err := files(42, 7).read("/etc"); err == nil || !strings.Contains(err.Error(), "it is a directory") {
-		t.Errorf("a directory: %v", err)
+		t.Errorf("directory: %v", err)
 	}
 	testkit.Must(t, os.Remove(filepath.Join(s.procDir, "42", "root")))
 	if _, err := files(42, 7).read("/etc/config.yaml"); !errors.Is(err, procfs.ErrEnded) || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the root is gone: %v", err)
+		t.Errorf("deleted root: %v", err)
 	}
 	for _, text := range []string{"", strings.Repeat("x", 20<<10)} {
 		testkit.WriteText(t, filepath.Join(s.procDir, "42", "mountinfo"), text)
 		if f := files(42, 7); !f.apart && f.err == nil {
-			t.Errorf("a mountinfo of %d bytes passes for ours", len(text))
+			t.Errorf("a mountinfo of %d bytes counts as our own", len(text))
 		}
 	}
 	testkit.Must(t, os.RemoveAll(filepath.Join(s.procDir, "self")))
 	if fact, _ := findIn(t, s.procDir, "/var/lib/kubelet"); fact.Truth != policy.Unknown || !strings.Contains(fact.Detail, "sees") {
-		t.Errorf("our own mounts are not known: %+v", fact)
+		t.Errorf("our own mounts are not recognized: %+v", fact)
 	}
 }
 
-// onThread runs f on a thread of its own that ends with it, for what cannot be taken back.
+// onThread runs f on a thread that ends with it, because what f does cannot be undone.
 func onThread(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends here
+		runtime.LockOSThread() // never unlocked, so the thread ends here
 		f()
 	}()
 	<-done
 }
 
-// TestKubeletFilesRefused reads those of a real process in a mount namespace of its own,
-// without CAP_SYS_PTRACE and without openat2.
+// TestKubeletFilesRefused reads the files of a real process in a mount namespace of its own, without CAP_SYS_PTRACE
+// and without openat2.
 func TestKubeletFilesRefused(t *testing.T) {
 	self, err := os.Executable()
 	testkit.Must(t, err)
@@ -150,10 +150,10 @@ func TestKubeletFilesRefused(t *testing.T) {
 	files, err := s.filesOf(pid, st.Start)
 	testkit.Must(t, err)
 	if !files.apart || files.err != nil {
-		t.Fatalf("it is not seen to be apart: %+v", files)
+		t.Fatalf("its own root was not detected: %+v", files)
 	}
 	if b, err := files.read(config); err != nil || len(b) == 0 {
-		t.Fatalf("with everything: %v", err)
+		t.Fatalf("with all privileges: %v", err)
 	}
 	for words, take := range map[string]func() error{
 		"needs CAP_SYS_PTRACE": func() error {
@@ -179,13 +179,13 @@ func TestKubeletFilesRefused(t *testing.T) {
 	}
 }
 
-// withoutOpenat2 has the kernel answer ENOSYS to this thread, as one before 5.6 does.
+// withoutOpenat2 makes openat2 return ENOSYS on this thread, as before Linux 5.6.
 func withoutOpenat2() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
 	const load, equal, give = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
-	filter := []unix.SockFilter{ // of struct seccomp_data, of which the first field is the call
+	filter := []unix.SockFilter{ // reads struct seccomp_data, whose first field is the system call
 		{Code: load, K: 0},
 		{Code: equal, K: unix.SYS_OPENAT2, Jf: 1},
 		{Code: give, K: 0x00050000 | uint32(unix.ENOSYS)}, // SECCOMP_RET_ERRNO
@@ -195,7 +195,7 @@ func withoutOpenat2() error {
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0)
 }
 
-// TestDropIns: as filepath.WalkDir goes, with which the kubelet reads them.
+// TestDropIns checks that drop-in files are read in the order of filepath.WalkDir, as the kubelet does.
 func TestDropIns(t *testing.T) {
 	dir := t.TempDir()
 	for _, file := range []string{"d/10.conf", "d/15.conf/20.conf", "d/15.conf/x.yaml", "d/5.conf", "other/30.conf", "k3s/agent/etc/kubelet.conf.d/00.conf"} {
@@ -229,8 +229,9 @@ func TestDropIns(t *testing.T) {
 	}
 }
 
-// TestSocketInItsOwnMountNamespace: the kubelet's path counts where it leads to the same socket here. In a container, which has no
-// link /var/run, the usual place does that leads to it. What another socket of that name returns is no answer.
+// TestSocketInItsOwnMountNamespace checks that the kubelet's socket path is used only if it leads to the same socket
+// here. In a container without the link /var/run the default path may lead to it. Another socket of that name is not
+// asked.
 func TestSocketInItsOwnMountNamespace(t *testing.T) {
 	dir, tree := t.TempDir(), t.TempDir()
 	named, usual := filepath.Join(dir, "var/run/s"), filepath.Join(dir, "run/s")

@@ -11,14 +11,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestPodLogsDir: the directory is that of the configuration of the kubelet that runs.
+// TestPodLogsDir checks that the log directory is that of the running kubelet's configuration.
 func TestPodLogsDir(t *testing.T) {
 	const uid = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
 	dir := t.TempDir()
 	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "elsewhere", "shop_web-0_"+string(uid)), 0o700))
 	const old = "7f8e47b71a845b4eb634a44a94e20069"
-	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "logs", "__"+old), 0o700))                 // a name that no pod has
-	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "logs", "shop_"+string(uid)+"_x"), 0o700)) // the UID elsewhere
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "logs", "__"+old), 0o700))                 // not a pod's name
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "logs", "shop_"+string(uid)+"_x"), 0o700)) // the UID in the wrong place
 	testkit.WriteText(t, filepath.Join(dir, "logs", "shop_file_"+string(uid)), "")
 	testkit.Must(t, os.Symlink(dir, filepath.Join(dir, "logs", "shop_link_"+string(uid))))
 	config := testkit.WriteText(t, filepath.Join(dir, "config.yaml"), "podLogsDir: "+dir+"/elsewhere\n")
@@ -37,10 +37,10 @@ func TestPodLogsDir(t *testing.T) {
 	}
 	r.LogPodsDir = config
 	if got := r.readPodLogs(nil); got.Err == nil {
-		t.Error("a file is no log directory")
+		t.Error("a file was read as the log directory")
 	}
 	testkit.WriteText(t, config, "podLogsDir: [\n")
 	if got := r.readPodLogs(configured(t, "kubelet", "--config="+config)); got.Err == nil || got.Pods[uid] {
-		t.Errorf("with a configuration that cannot be read: %+v", got)
+		t.Errorf("with an unreadable configuration: %+v", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// proc is a kubelet with these arguments.
+// proc is a kubelet's process with these arguments.
 func proc(pid int, args ...string) testkit.FakeProc {
 	return testkit.FakeProc{PID: pid, Comm: "kubelet", Args: append([]string{"kubelet"}, args...)}
 }
@@ -39,7 +39,7 @@ func TestFindKubelet(t *testing.T) {
 		name  string
 		procs []testkit.FakeProc
 		root  string
-		want  int // PID, 0 for none
+		want  int // PID; 0: none
 	}{
 		{"plain", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"/usr/bin/kubelet"}}}, usual, 42},
 		{"root-dir with =", []testkit.FakeProc{proc(42, "--root-dir=/data/k8s/kubelet/")}, "/data/k8s/kubelet", 42},
@@ -144,7 +144,7 @@ func TestFindKubelet(t *testing.T) {
 	}
 }
 
-// TestFindKubeletInDoubt: which kubelet runs is unknown.
+// TestFindKubeletInDoubt checks the cases in which the running kubelet is unknown.
 func TestFindKubeletInDoubt(t *testing.T) {
 	const usual = "/var/lib/kubelet"
 	plain := proc(42)
@@ -209,15 +209,14 @@ func TestFindKubeletInDoubt(t *testing.T) {
 	}
 }
 
-// TestStrangerNamedKubelet: the command line of a process lies in memory that it may have a file system of its own
-// never answer for. It is not asked for where another user or a pod runs the process, nor is the length of its
-// groups an error.
+// TestStrangerNamedKubelet checks that the command line of a process of another user or of a pod is not read: its
+// memory may be on a file system that never answers. A long list of its groups is no error.
 func TestStrangerNamedKubelet(t *testing.T) {
 	own := proc(42)
 	setuid := testkit.ProcTree(t, own, proc(7))
 	testkit.WriteText(t, filepath.Join(setuid, "7", "status"), "Name:\tkubelet\nUid:\t1000\t0\t0\t0\nNSpid:\t7\n")
 	if fact, id := findIn(t, setuid, "/var/lib/kubelet"); fact.Truth != policy.Yes || id.PID != 42 {
-		t.Errorf("a program of root's that a user runs by another name: %+v", fact)
+		t.Errorf("a user's process with another name that runs root's program: %+v", fact)
 	}
 	for name, p := range map[string]testkit.FakeProc{
 		"another user": {PID: 7, Comm: "kubelet", UID: "65534"},
@@ -235,7 +234,7 @@ func TestStrangerNamedKubelet(t *testing.T) {
 	}
 }
 
-// TestFindKubeletProcessesThatEnd removes files as an ending process does.
+// TestFindKubeletProcessesThatEnd removes files in the order in which they disappear when a process ends.
 func TestFindKubeletProcessesThatEnd(t *testing.T) {
 	for _, file := range []string{"comm", "cmdline", "stat", "status"} {
 		procDir := testkit.ProcTree(t, proc(42))
@@ -247,7 +246,7 @@ func TestFindKubeletProcessesThatEnd(t *testing.T) {
 }
 
 func TestFindKubeletStart(t *testing.T) {
-	// A name may hold what looks like the end of it.
+	// A process name may contain what looks like its end.
 	procDir := testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kube) S 9 (let", Args: []string{"kubelet"}, Start: 12345})
 	tick, err := procfs.ClockTick()
 	testkit.Must(t, err)
@@ -295,7 +294,7 @@ func TestKubeletRootDir(t *testing.T) {
 		})
 	}
 	if _, _, err := RootDir(t.Context(), t.TempDir()); err == nil {
-		t.Error("no error from an empty /proc")
+		t.Error("an empty /proc gave no error")
 	}
 }
 
@@ -308,7 +307,7 @@ func TestCheckWaived(t *testing.T) {
 		name    string
 		procs   []testkit.FakeProc
 		sockets []string
-		want    string // "" where it is allowed
+		want    string // "": allowed
 	}{
 		{"nothing here", nil, []string{missing, dir}, ""},
 		{"a socket that nothing listens at", nil, []string{testkit.StaleSocket(t)}, ""},
@@ -333,6 +332,6 @@ func TestCheckWaived(t *testing.T) {
 		})
 	}
 	if err := CheckWaived(t.Context(), t.TempDir(), root, nil); err == nil {
-		t.Error("allowed with a /proc that shows nothing")
+		t.Error("allowed with an empty /proc")
 	}
 }

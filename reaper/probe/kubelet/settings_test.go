@@ -11,12 +11,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// configured is a kubelet on node-1 with the arguments given.
+// configured returns a kubelet on node-1 with the given arguments.
 func configured(t *testing.T, comm string, args ...string) *Kubelet {
 	t.Helper()
 	k, ok := parseCommand(comm, append([]string{comm}, args...))
 	if !ok {
-		t.Fatalf("%s %v is no kubelet", comm, args)
+		t.Fatalf("%s %v was not recognized as a kubelet", comm, args)
 	}
 	if k.configure(); k.rootErr != nil {
 		t.Fatal(k.rootErr)
@@ -25,7 +25,7 @@ func configured(t *testing.T, comm string, args ...string) *Kubelet {
 	return k
 }
 
-// TestSettings: a flag wins over the drop-in directory, and that over the configuration file.
+// TestSettings checks that a flag overrides the drop-in directory, which overrides the configuration file.
 func TestSettings(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -50,7 +50,7 @@ logging: {format: json, verbosity: 2}
 	args := file("args", "# comment\n--port=\"10251\"\n--pod-manifest-path ${SNAP_DATA}/manifests\n--bare\n")
 	for _, c := range []struct {
 		comm, args string
-		want       string // endpoint, static path and URL, logs, where its port is, log format
+		want       string // endpoint, static path and URL, logs, address of its port, log format
 	}{
 		{"kubelet", "", "||||127.0.0.1:10250|text"},
 		{
@@ -70,7 +70,7 @@ logging: {format: json, verbosity: 2}
 		{"k3s", "server --config " + k3s, "unix:///k3s|/data/agent/pod-manifests|||[fd00::1]:10250|json"},
 		{"k3s", "agent --config " + k3s + " --data-dir=/d --container-runtime-endpoint=/x --kubelet-arg address=::1", "/x|/d/agent/pod-manifests|||[::1]:10250|json"},
 		{"kubelite", "--kubelet-args-file=" + args, "|/var/snap/microk8s/current/manifests|||127.0.0.1:10251|text"},
-		// A configuration that cannot be read leaves the flags.
+		// If the configuration cannot be read, the flags remain.
 		{"kubelet", "--container-runtime-endpoint=/x --logging-format=json --config " + dir + "/missing", "/x|error|||error|json"},
 		{"kubelet", "--config " + dir, "error|error|||error|"},
 		{"kubelet", "--config relative", "error|error|||error|"},
@@ -95,7 +95,7 @@ logging: {format: json, verbosity: 2}
 	hidden := configured(t, "k3s", "server")
 	hidden.hidden = true
 	if f := hidden.logFormat(); f != policy.LogUnknown {
-		t.Errorf("a hidden command line may have set the format: %q", f)
+		t.Errorf("log format with a hidden command line: %q", f)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestServingFiles(t *testing.T) {
 	}
 	k := configured(t, "kubelet", "--cert-dir="+dir)
 	if _, _, err := k.servingLeafs(); err == nil || !strings.Contains(err.Error(), "is not there") {
-		t.Errorf("no file: %v", err)
+		t.Errorf("missing file: %v", err)
 	}
 	cert, key := testkit.NewCert(t, "kubelet", testkit.Later)
 	testkit.WriteText(t, filepath.Join(dir, "kubelet-server-current.pem"), key+cert)
@@ -124,6 +124,6 @@ func TestServingFiles(t *testing.T) {
 	}
 	testkit.WriteText(t, filepath.Join(dir, "kubelet.crt"), "no certificate")
 	if _, _, err := k.servingLeafs(); err == nil || !strings.Contains(err.Error(), "holds no certificate") {
-		t.Errorf("a file that holds none: %v", err)
+		t.Errorf("file without a certificate: %v", err)
 	}
 }

@@ -23,12 +23,12 @@ func manifests(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestManifests: what a manifest has of its pod. One that cannot be read is an error beside the others.
+// TestManifests checks which fields of a manifest are read. An unreadable manifest is an error beside the others.
 func TestManifests(t *testing.T) {
 	const etcd, unread = "etcd kube-system/etcd ", "a kube-system/a , c kube-system/c "
 	for name, c := range map[string]struct {
 		files     map[string]string
-		want, err string // file, namespace, name and UID of each
+		want, err string // each manifest's file, namespace, name and UID
 	}{
 		"none":                     {},
 		"one":                      {map[string]string{"etcd": testkit.EtcdManifest}, etcd, ""},

@@ -18,11 +18,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// below is a node with a pod, on a file system that shares its mounts, as systemd has "/".
+// below is a node with a pod, on a file system with shared propagation, like systemd's "/".
 type below struct {
 	t    *testing.T
-	root string // the kubelet's
-	dir  string // the pod's
+	root string // the kubelet's root directory
+	dir  string // the pod's directory
 	*Reader
 }
 
@@ -39,7 +39,7 @@ func newBelow(t *testing.T) below {
 	return b
 }
 
-// mount mounts a tmpfs, or binds a directory.
+// mount mounts a tmpfs, or bind-mounts a directory.
 func (b below) mount(source, at string) {
 	b.t.Helper()
 	fs, flags := "tmpfs", uintptr(0)
@@ -53,20 +53,21 @@ func (b below) mount(source, at string) {
 
 func (b below) read() policy.PodMounts { return b.Below(b.t.Context(), testkit.PodA, nil, true) }
 
-// namespace starts a process in a mount namespace of its own, which gets what is mounted here by the flags.
+// namespace starts a process in a mount namespace of its own. The flags set the propagation of the node's mounts to
+// it.
 func (b below) namespace(flags uintptr) *exec.Cmd {
 	b.t.Helper()
 	return b.start(map[uintptr]string{unix.MS_PRIVATE: "private", unix.MS_SLAVE: "slave", unix.MS_SHARED: "unchanged"}[flags], "true")
 }
 
-// start does the same, and runs the script there first.
+// start does the same after running the script there.
 func (b below) start(how, script string) *exec.Cmd {
 	b.t.Helper()
 	cmd := exec.Command("unshare", "--mount", "--propagation", how, "sh", "-ec", script+"\nexec sleep 60")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	testkit.Must(b.t, cmd.Start())
 	b.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for { // until it is there
+	for { // until the mount exists
 		comm, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/comm")
 		testkit.Must(b.t, err)
 		if string(comm) == "sleep\n" {
@@ -76,7 +77,7 @@ func (b below) start(how, script string) *exec.Cmd {
 	}
 }
 
-// all returns the mounts of all namespaces that have the text in their mount point.
+// all returns the mounts of all namespaces whose mount points contain the text.
 func (b below) all(text string, pids ...int) (found []string) {
 	for _, pid := range append(pids, os.Getpid()) {
 		mounts, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/mountinfo")
@@ -90,8 +91,8 @@ func (b below) all(text string, pids ...int) (found []string) {
 	return found
 }
 
-// TestBelowCopies: copies in a peer and in a slave namespace are the pod's own, and go with the mount. One in a private
-// namespace, or a bind of the volume elsewhere, speaks against it.
+// TestBelowCopies checks that copies in a peer and in a slave namespace belong to the pod and disappear with its
+// mount. A copy in a private namespace, or a bind mount of the volume elsewhere, prevents the unmount.
 func TestBelowCopies(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -111,7 +112,7 @@ func TestBelowCopies(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	// What is unmounted is what was shown.
+	// Exactly the listed mounts are unmounted.
 	before := b.all("/volumes/v/in", slave.Process.Pid, peer.Process.Pid)
 	testkit.Must(t, unix.Unmount(b.dir+"/volumes/v/in", 0))
 	shown := []string{strconv.FormatUint(p.Mounts[0].ID, 10)}
@@ -120,11 +121,11 @@ func TestBelowCopies(t *testing.T) {
 	}
 	slices.Sort(shown)
 	if slices.Sort(before); !slices.Equal(shown, before) || len(b.all("/volumes/v/in", slave.Process.Pid, peer.Process.Pid)) > 0 {
-		t.Errorf("shown %q, were %q", shown, before)
+		t.Errorf("listed %q, want %q", shown, before)
 	}
 	private := b.namespace(unix.MS_PRIVATE)
 	if p = b.read(); p.Outside.Truth != policy.Yes || len(p.Mounts) != 1 {
-		t.Errorf("a private copy: %+v", p)
+		t.Errorf("private copy: %+v", p)
 	}
 	testkit.Must(t, private.Process.Kill())
 	_ = private.Wait()
@@ -132,12 +133,12 @@ func TestBelowCopies(t *testing.T) {
 	testkit.Must(t, os.Mkdir(elsewhere, 0o755))
 	b.mount(b.dir+"/volumes", elsewhere)
 	if p = b.read(); p.Outside.Truth != policy.Yes {
-		t.Errorf("bound elsewhere: %+v", p)
+		t.Errorf("bind-mounted elsewhere: %+v", p)
 	}
 }
 
-// TestBelowShares: a bind of a node's directory is a peer of the node's own mount: a mount in it would be unmounted
-// there, too. That is shown, and true.
+// TestBelowShares checks that a bind mount of a node's directory, a peer of the node's own mount, is reported: a
+// mount in it would be unmounted at the node's path, too. The test shows that this happens.
 func TestBelowShares(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -154,11 +155,11 @@ func TestBelowShares(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 	if len(p.Mounts[1].Shares) > 0 {
-		t.Errorf("what lies on the mount of the pods directory: %+v", p.Mounts[1])
+		t.Errorf("mount on the pods directory's mount: %+v", p.Mounts[1])
 	}
 	testkit.Must(t, unix.Unmount(b.dir+"/volumes/v/in", 0))
 	if testkit.MountAt(t, data+"/in") != "" { // the loss that Shares prevents
-		t.Error("the node's own mount is there still")
+		t.Error("the node's own mount was not unmounted")
 	}
 	p.KeepMounts(nil, nil)
 	if len(p.Todo()) > 0 {
@@ -166,8 +167,8 @@ func TestBelowShares(t *testing.T) {
 	}
 }
 
-// TestBelowSlaves: a slave that is shared passes on to its own peers and slaves, and at each place goes what is mounted
-// there. So a living process's own mount speaks against the pod's.
+// TestBelowSlaves checks that a shared slave propagates to its own peers and slaves, so an unmount removes what is
+// mounted there. A living process's own mount there prevents the unmount.
 func TestBelowSlaves(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -201,7 +202,8 @@ func TestBelowSlaves(t *testing.T) {
 	}
 }
 
-// TestReceivers: a group passes on to its slaves, and theirs, and so does one whose own master no process shows.
+// TestReceivers checks that a peer group propagates to its slaves and theirs, also if no process shows its own
+// master.
 func TestReceivers(t *testing.T) {
 	g := collector{links: map[link]bool{
 		{"shared:2", "shared:1", "0:5"}: true, {"shared:3", "shared:2", "0:5"}: true, {"", "shared:3", "0:5"}: true, {"shared:1", "", "0:5"}: true,
@@ -213,7 +215,8 @@ func TestReceivers(t *testing.T) {
 	}
 }
 
-// TestBelowHidden: what the kubelet's bind of its root directory on itself covers is a copy, and is not shown twice.
+// TestBelowHidden checks that mounts hidden by the kubelet's bind mount of its root on itself are copies and not
+// listed twice.
 func TestBelowHidden(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -230,11 +233,12 @@ func TestBelowHidden(t *testing.T) {
 		testkit.Must(t, unix.Unmount(b.dir+"/volumes/v", 0))
 	}
 	if left := b.all("/volumes/v"); len(left) > 0 {
-		t.Errorf("left: %q", left)
+		t.Errorf("mounts after the unmount: %q", left)
 	}
 }
 
-// TestBelowUsers: another pod with a mount of the same CSI volume is found, a subPath of the same pod is none.
+// TestBelowUsers checks that another pod with a mount of the same CSI volume is a user of it, and a subPath of the
+// same pod is not.
 func TestBelowUsers(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -274,7 +278,7 @@ func TestBelowUsers(t *testing.T) {
 	if p := b.read(); p.Outside.Truth != policy.No || !slices.ContainsFunc(p.Mounts, func(m policy.Mount) bool {
 		return m.CSI() && len(m.Users) == 1 && strings.HasPrefix(m.Users[0], "PID "+strconv.Itoa(cmd.Process.Pid))
 	}) {
-		t.Errorf("a process of its own namespace: %+v", p)
+		t.Errorf("process in its own namespace: %+v", p)
 	}
 	if got := b.Holders(t.Context(), b.read().Mounts[0]); len(got) > 0 {
 		t.Errorf("held by %q", got)
@@ -287,7 +291,8 @@ func TestBelowUsers(t *testing.T) {
 	}
 }
 
-// TestBelowUsersOfOneDisk: another directory of the same file system is another volume, the same one or a part of it is not.
+// TestBelowUsersOfOneDisk checks that another directory of the same file system is another volume, and that the same
+// directory or a part of it is the same volume.
 func TestBelowUsersOfOneDisk(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -308,7 +313,7 @@ func TestBelowUsersOfOneDisk(t *testing.T) {
 	}
 }
 
-// TestBelowElsewhere: a process in another mount namespace than the node's is refused.
+// TestBelowElsewhere checks that a process in another mount namespace than the node's is refused.
 func TestBelowElsewhere(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return

@@ -17,8 +17,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// usualSpec is what containerd returns of a container without privileges, in short. It has places
-// for the pod's UID, the container's ID and its sandbox's.
+// usualSpec is, in short, the specification that containerd returns of an unprivileged container. It has placeholders
+// for the pod's UID, the container's ID and its sandbox's ID.
 const usualSpec = `{"pid":7,"sandboxID":"%[3]s","runtimeSpec":{"hooks":{"prestart":[]},
 	"process":{"capabilities":{"bounding":["CAP_CHOWN","CAP_SYS_CHROOT","CAP_MKNOD"]}},
 	"linux":{"namespaces":[{"type":"pid"},{"type":"mount"}]},
@@ -30,24 +30,24 @@ const usualSpec = `{"pid":7,"sandboxID":"%[3]s","runtimeSpec":{"hooks":{"prestar
 		{"destination":"/data","type":"bind","source":"/var/lib/containerd/io.containerd.grpc.v1.cri/containers/%[2]s/volumes/v","options":["rbind"]}
 	]}}`
 
-// id makes a container ID of a name for it.
+// id returns a container ID for the name.
 func id(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }
 
-// TestConfined: on a kernel that lists no namespace by its file, a container without privileges
-// that has changed its root keeps nothing of the node. Whatever is not known of it does.
+// TestConfined checks that on a kernel that cannot list a namespace by its file, an unprivileged container with a
+// changed root does not make the node's mounts unknown. Anything unknown about the container does.
 func TestConfined(t *testing.T) {
 	uid, box, container := newUID(), id("a sandbox"), id("a container")
 	slice := "/kubepods.slice/kubepods-pod" + strings.ReplaceAll(string(uid), "-", "_") + ".slice"
-	const dev = `{"destination":"/dev",` // before which a mount is put
+	const dev = `{"destination":"/dev",` // a mount is inserted before it
 	bind := func(source, destination string) string {
 		return fmt.Sprintf(`{"destination":%q,"type":"bind","source":%q,"options":["rbind"]},`, destination, source) + dev
 	}
 	for name, c := range map[string]struct {
-		old, new string // what is another in the specification
+		old, new string // replacement in the specification
 		cgroup   string
 		root     string
 		fault    error
-		later    bool // a namespace that was made in the container
+		later    bool // the namespace was made in the container
 		state    runtimeapi.ContainerState
 		want     policy.Truth
 	}{
@@ -91,7 +91,7 @@ func TestConfined(t *testing.T) {
 			server.SetContainers(k)
 			text := fmt.Sprintf(usualSpec, uid, container, box)
 			if c.old != "" && !strings.Contains(text, c.old) {
-				t.Fatalf("%q is not there", c.old)
+				t.Fatalf("%q is not in the specification", c.old)
 			}
 			server.SetInfo(container, map[string]string{"info": strings.Replace(text, c.old, c.new, 1)})
 			server.SetFault(fakecri.ContainerStatus, fakecri.Fault{Err: c.fault})
@@ -122,16 +122,16 @@ func TestConfined(t *testing.T) {
 				t.Errorf("mounted is %s (%s), want %s", f.Truth, f.Detail, c.want)
 			}
 			if own := m.Fact(uid); own.Truth != policy.Unknown {
-				t.Errorf("the pod's own mounts, which are hidden, are %s", own.Truth)
+				t.Errorf("the pod's own, hidden mounts are %s", own.Truth)
 			}
 			if shown := strings.Contains(f.Origin, "containers of 1 pod known by the runtime"); shown != (c.want == policy.No) {
-				t.Errorf("what is not read is shown: %t, in %s", shown, f.Origin)
+				t.Errorf("the unread namespace is reported: %t, in %s", shown, f.Origin)
 			}
 		})
 	}
 }
 
-// inNamespaceFixture puts a process into a mount namespace whose file can be opened and is none.
+// inNamespaceFixture puts a process into a mount namespace whose file can be opened and is not a namespace's.
 func inNamespaceFixture(t *testing.T, procDir, pid, link, root, cgroup string) {
 	t.Helper()
 	dir := filepath.Join(procDir, pid)

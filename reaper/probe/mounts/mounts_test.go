@@ -25,7 +25,7 @@ func reader(t *testing.T, procDir string) *Reader {
 	return &Reader{ProcDir: procDir, RootDir: dir, QuarantineDir: dir + "/orphan-reaper", Guard: &bounded.Guard{}}
 }
 
-// line is a line of mountinfo.
+// line returns a line of mountinfo.
 var line = testkit.MountLine
 
 func TestMountsFromFixtures(t *testing.T) {
@@ -36,7 +36,7 @@ func TestMountsFromFixtures(t *testing.T) {
 	cases := []struct {
 		name   string
 		proc   map[string]string
-		spoil  string // a PID whose mountinfo is a directory
+		spoil  string // PID whose mountinfo is a directory
 		want   policy.Truth
 		static policy.Truth
 		detail string
@@ -102,7 +102,7 @@ func TestMountsFromFixtures(t *testing.T) {
 	}
 }
 
-// TestNamespacesAreReadOnce: equal first lines are one namespace.
+// TestNamespacesAreReadOnce checks that equal first lines count as one namespace.
 func TestNamespacesAreReadOnce(t *testing.T) {
 	uid := newUID()
 	one, two := line(20, "/", "/")+line(21, "/", "/a"), line(40, "/", "/")+line(41, "/", "/a")
@@ -113,8 +113,8 @@ func TestNamespacesAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestUnmount: the command is for a mount below the pod's directory, in the node's own namespace, where nothing else of
-// the pod is mounted. If something is, that is shown.
+// TestUnmount checks that the command is suggested for a mount below the pod's directory in the node's own namespace,
+// if nothing else of the pod is mounted there. Otherwise that mount is shown.
 func TestUnmount(t *testing.T) {
 	uid := newUID()
 	dir := "/var/lib/kubelet/pods/" + string(uid)
@@ -139,7 +139,7 @@ func TestUnmount(t *testing.T) {
 	}
 	held := &Answer{Pods: map[parsers.PodUID]Hit{uid: {Target: dir + "/v", view: &view{pid: "1", held: "/run/ns"}}}}
 	if got := held.Unmount(uid); got != "" {
-		t.Errorf("in a namespace that a file holds: %s", got)
+		t.Errorf("in a namespace held by a file: %s", got)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestUmountCommand(t *testing.T) {
 	for _, tt := range []struct{ path, want string }{
 		{"/var/lib/kubelet/pods/1/v", "umount /var/lib/kubelet/pods/1/v"},
 		{"/a'; reboot; '", `umount '/a'\''; reboot; '\'''`},
-		{`/a\040b`, ""}, // as mountinfo has a space
+		{`/a\040b`, ""}, // a space in mountinfo
 		{"/a\x1b[2J", ""},
 		{"/a\u202eb", ""},
 		{"", ""},
@@ -158,7 +158,7 @@ func TestUmountCommand(t *testing.T) {
 	}
 }
 
-// TestPlace: what counts as the pods' own file system.
+// TestPlace checks which mount counts as the pods' own file system.
 func TestPlace(t *testing.T) {
 	in := []region{{Dev: "8:1", Path: "/var/lib/kubelet/pods", FSType: "ext4"}}
 	network := []region{{Dev: "0:50", Path: "/pods", FSType: "nfs4"}}

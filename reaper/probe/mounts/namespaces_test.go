@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestPinnedOnOldKernels: whose pin makes the mounts unknown where it cannot be read.
+// TestPinnedOnOldKernels checks whose pinned namespace makes the mounts unknown if it cannot be read.
 func TestPinnedOnOldKernels(t *testing.T) {
 	bind := func(target string) string {
 		return fmt.Sprintf("77 20 0:4 mnt:[4026532999] %s rw - nsfs nsfs rw\n", target)
@@ -47,7 +47,7 @@ func TestPinnedOnOldKernels(t *testing.T) {
 	}
 }
 
-// TestNamespaceByFile: the kernel lists of our own namespace by its file what mountinfo has.
+// TestNamespaceByFile checks that the kernel's list of our own namespace by its file equals mountinfo.
 func TestNamespaceByFile(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -84,15 +84,15 @@ func TestNamespaceByFile(t *testing.T) {
 	for l := range strings.Lines(string(own)) {
 		want++
 		if !got[comparable1(t, l)] {
-			t.Errorf("not in the list by the file: %q", l)
+			t.Errorf("missing in the list by file: %q", l)
 		}
 	}
 	if len(got) != want || want < 2000 {
-		t.Errorf("%d mounts by the file, %d in mountinfo", len(got), want)
+		t.Errorf("%d mounts by file, %d in mountinfo", len(got), want)
 	}
 }
 
-// comparable1 leaves out the flags and propagation of a mount, and those of its file system.
+// comparable1 drops the flags and propagation of a mount, and those of its file system.
 func comparable1(t *testing.T, line string) string {
 	t.Helper()
 	infos, err := mountinfo.GetMountsFromReader(strings.NewReader(line), nil)

@@ -17,10 +17,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// process is one of a made proc directory.
+// process is one process of an artificial proc directory.
 type process struct{ uid, userNS, ns, cgroup, text string }
 
-// scanOf makes the directory.
+// scanOf makes the proc directory and a scan of it.
 func scanOf(t *testing.T, all map[string]process) (*scan, *Answer) {
 	t.Helper()
 	dir := testkit.ProcMounts(t, map[string]string{"self": ""})
@@ -53,8 +53,8 @@ func (s *scan) all(t *testing.T, m *Answer, w parsers.PodSet) {
 	testkit.Must(t, err)
 }
 
-// TestMountsOverTheirShare: what a process has too much of is a doubt about its pod, and about the
-// node only where its mounts show those of others and only root can have made them.
+// TestMountsOverTheirShare checks that a process with too many mounts is a doubt about its pod, and about the node
+// only if it sees other pods' mounts and only root can have made its own.
 func TestMountsOverTheirShare(t *testing.T) {
 	own, dead := newUID(), newUID()
 	const pods = "/var/lib/kubelet/pods"
@@ -86,18 +86,18 @@ func TestMountsOverTheirShare(t *testing.T) {
 					t.Fatalf("%v, want a doubt about the node: %v", m.Err, tt.node)
 				}
 				if got := m.Fact(dead); !tt.node && got.Truth != policy.No {
-					t.Errorf("an unrelated pod: %+v", got)
+					t.Errorf("unrelated pod: %+v", got)
 				}
 				if got := m.Fact(own); !tt.node && tt.pod != "" && got.Truth == policy.No {
-					t.Errorf("its own pod: %+v", got)
+					t.Errorf("its pod: %+v", got)
 				}
 			})
 		}
 	}
 }
 
-// TestNamespaceOfTwo: a mount namespace that one of its processes could not show is read by another, and is no
-// doubt where one of them has shown it.
+// TestNamespaceOfTwo checks that another process of a mount namespace is read if one of them fails, and that the
+// namespace is no doubt if one of them succeeds.
 func TestNamespaceOfTwo(t *testing.T) {
 	dead, held := newUID(), newUID()
 	text := line(1, "/", "/") + line(2, "/var/lib/kubelet/pods/"+string(held)+"/v", "/data")
@@ -118,8 +118,8 @@ func TestNamespaceOfTwo(t *testing.T) {
 	}
 }
 
-// TestPluginsPath: who writes a pod's mountPath may repeat the name of the plugins directory, and have names for
-// all that is below. What is kept of it is not more than the path.
+// TestPluginsPath checks that a pod's mountPath with many repetitions of the plugins directory's name, or many names
+// below it, uses no more memory than the path.
 func TestPluginsPath(t *testing.T) {
 	w := parsers.PodSet{newUID(): true}
 	var text strings.Builder
@@ -142,15 +142,15 @@ func TestPluginsPath(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if took := int64(after.HeapAlloc) - int64(before.HeapAlloc); took > 32<<20 {
-		t.Errorf("%d bytes are held", took)
+		t.Errorf("%d bytes are in memory", took)
 	}
 	if _, ok := m.Below["kubernetes.io/csi/d/h"]; !ok || m.Err != nil {
 		t.Errorf("%v, and a staged volume is not found", m.Err)
 	}
 }
 
-// TestMountsAreStreamed: 60 MiB of mounts take little memory, and a pod's mount behind them is found, as is one that the
-// source names behind a mount point of 2 MiB. Options of 2 MiB, which only root can make, may name any pod.
+// TestMountsAreStreamed checks that 60 MiB of mounts use little memory, and that a pod's mount after them is found,
+// as is one whose source follows a mount point of 2 MiB. Options of 2 MiB, which only root can set, may name any pod.
 func TestMountsAreStreamed(t *testing.T) {
 	bound, layered, dead := newUID(), newUID(), newUID()
 	s, m := scanOf(t, map[string]process{"7": {"0", "1", "7", "/", ""}})
@@ -170,7 +170,7 @@ func TestMountsAreStreamed(t *testing.T) {
 	s.all(t, m, parsers.PodSet{bound: true, layered: true, dead: true})
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
-		t.Errorf("it took %d bytes", took)
+		t.Errorf("%d bytes were used", took)
 	}
 	if len(m.Pods) != 2 || m.Fact(dead).Truth != policy.No {
 		t.Errorf("%+v, %v", m.Pods, m.Err)
@@ -178,6 +178,6 @@ func TestMountsAreStreamed(t *testing.T) {
 	options := line(1, "/", "/") + "90001 1 0:9 / /o rw - overlay o lowerdir=" + strings.Repeat("y", 2<<20) + "\n"
 	s, m = scanOf(t, map[string]process{"7": {"0", "1", "7", "/", options}})
 	if s.all(t, m, parsers.PodSet{dead: true}); m.Fact(dead).Truth != policy.Unknown {
-		t.Errorf("options that were not read to their end: %+v", m.Fact(dead))
+		t.Errorf("truncated options: %+v", m.Fact(dead))
 	}
 }

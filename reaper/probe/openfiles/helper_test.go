@@ -45,11 +45,11 @@ func newNode(t *testing.T) *node {
 		Open: open, Guard: &bounded.Guard{Patience: 20 * time.Second},
 	}
 	n.Mkdir("kubelet/pods", "kubelet/orphan-reaper")
-	child(t, nil, "/", "") // so that a process can be read besides ourselves
+	child(t, nil, "/", "") // so that another process than this one can be read
 	return n
 }
 
-// modes are the two ways to open: a test of what is opened runs in both.
+// modes are the two ways to open files; a test of opened files runs in both.
 var modes = map[string]func(t *testing.T) *node{
 	"openat2": func(t *testing.T) *node {
 		t.Helper()
@@ -69,7 +69,7 @@ var modes = map[string]func(t *testing.T) *node{
 	},
 }
 
-// bind mounts from at rel until the test ends.
+// bind bind-mounts from at rel until the test ends.
 func (n *node) bind(from, rel string) {
 	n.T.Helper()
 	must(n.T, unix.Mount(n.Path(from), n.Path(rel), "", unix.MS_BIND, ""))
@@ -86,7 +86,7 @@ func (n *node) handle(rel string) *bounded.Handle {
 	return h
 }
 
-// all are the pods that have a directory, and those with an entry in quarantine.
+// all returns the pods that have a directory or an entry in quarantine.
 func (n *node) all() parsers.PodSet {
 	n.T.Helper()
 	w := parsers.PodSet{}
@@ -101,13 +101,13 @@ func (n *node) all() parsers.PodSet {
 	return w
 }
 
-// read asks all that a look asks.
+// read reads everything that a look reads.
 func (n *node) read() *Answer {
 	n.T.Helper()
 	return n.Read(n.T.Context(), n.handle("kubelet/pods"), n.handle("kubelet/orphan-reaper"), n.all())
 }
 
-// fact is the answer for a pod whose directory was walked.
+// fact returns the fact of a pod whose directory was walked.
 func (n *node) fact(a *Answer, uid parsers.PodUID) policy.Fact {
 	n.T.Helper()
 	fd, err := unix.Open(n.Path(n.PodDir(uid)), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -120,7 +120,7 @@ func (n *node) fact(a *Answer, uid parsers.PodUID) policy.Fact {
 	return a.Fact(uid, &w)
 }
 
-// walk notes what lies in a directory, as the walk of a look does.
+// walk collects the inodes of a directory, like the walk of a look.
 func (n *node) walk(dir *beneath.Dir, w *Walked) {
 	n.T.Helper()
 	st, err := dir.Stat()
@@ -141,7 +141,7 @@ func (n *node) walk(dir *beneath.Dir, w *Walked) {
 	}
 }
 
-// want checks whether a pod's files are in use, and that the detail has a text in it.
+// want checks whether a pod's files are in use, and that the detail contains a text.
 func (n *node) want(a *Answer, uid parsers.PodUID, truth policy.Truth, detail string) {
 	n.T.Helper()
 	if f := n.fact(a, uid); f.Truth != truth || !strings.Contains(f.Detail, detail) {
@@ -155,7 +155,7 @@ func (n *node) unused(a *Answer, uid parsers.PodUID) {
 	n.want(a, uid, policy.No, "")
 }
 
-// scan is a scan of the processes that is at its beginning.
+// scan returns a new scan of the processes.
 func (n *node) scan(w ...parsers.PodUID) *scan {
 	n.T.Helper()
 	wanted := parsers.PodSet{}

@@ -14,8 +14,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestLoopDevice: the kernel holds the file of a loop device open, and no process does. Here no
-// device can be asked, and the path must do.
+// TestLoopDevice checks that a loop device's file counts as in use, although no process holds it. Here no device can
+// be asked, so the path decides.
 func TestLoopDevice(t *testing.T) {
 	n, uid, device, other := newNode(t), newUID(), newUID(), newUID()
 	n.Mkdir(n.PodDir(other), n.PodDir(device), "block/loop0", "block/sda/loop")
@@ -38,7 +38,7 @@ func TestLoopDevice(t *testing.T) {
 	t.Run("a file that is not there", func(t *testing.T) {
 		n.Write("block/loop4/loop/backing_file", "/nowhere/f\n")
 		n.unused(n.read(), other)
-		// On a machine of its own:
+		// As on a separate machine:
 		s := n.scan(other)
 		if err := s.loops(false); !errors.Is(err, errDevice) || !strings.Contains(err.Error(), "loop4 has /nowhere/f, which is not there") {
 			t.Errorf("%v", err)
@@ -71,8 +71,8 @@ func TestLoopDevice(t *testing.T) {
 	})
 }
 
-// loopOf makes a loop device of a file until the test ends, and returns a directory in which it
-// is the only block device.
+// loopOf attaches a loop device to a file until the test ends, and returns a directory that contains only that
+// device.
 func loopOf(t *testing.T, n *node, file string) (sysBlock, device string) {
 	t.Helper()
 	device = testkit.Loop(t, file)
@@ -82,8 +82,8 @@ func loopOf(t *testing.T, n *node, file string) (sysBlock, device string) {
 	return n.Path("block-" + name), device
 }
 
-// TestLoopByInode: the path of a loop device that was set up in a mount namespace that has ended,
-// or on a bind mount that was detached, begins nowhere. The device has the inode.
+// TestLoopByInode checks that the inode of a loop device's file is read from the device: its path is useless if it
+// was set up in a mount namespace that has ended, or on a detached bind mount.
 func TestLoopByInode(t *testing.T) {
 	testkit.NeedRoot(t)
 	if !testkit.InNamespace(t) {
@@ -94,7 +94,7 @@ func TestLoopByInode(t *testing.T) {
 	n.Write(dir+"/f", strings.Repeat("x", 8192))
 	n.Mkdir(n.PodDir(other)+"/volumes/kubernetes.io~empty-dir/d", "bound")
 	must(t, unix.Mount(n.Path(dir), n.Path("bound"), "", unix.MS_BIND, ""))
-	t.Cleanup(func() { _ = unix.Unmount(n.Path("bound"), unix.MNT_DETACH) }) // where there is no device
+	t.Cleanup(func() { _ = unix.Unmount(n.Path("bound"), unix.MNT_DETACH) }) // in case attaching fails
 	var device string
 	n.SysBlockDir, device = loopOf(t, n, n.Path("bound/f"))
 	must(t, unix.Unmount(n.Path("bound"), unix.MNT_DETACH))

@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestMapped: a file that is mapped and closed is in /proc/PID/maps only. It is found by its
-// path, and by its inode number where the path names no pod.
+// TestMapped checks that a file that is mapped and closed, which only /proc/PID/maps shows, is found by its path, or
+// by its inode number if the path contains no pod.
 func TestMapped(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -54,12 +54,12 @@ func TestMapped(t *testing.T) {
 			return ended, err
 		}, func(p *procfs.Process, why error) { t.Error(p.PID, why) })
 		if must(t, err); len(s.pods)+len(s.doubts)+len(s.strays) > 0 || s.Err != nil {
-			t.Errorf("the open files alone show %+v", s.Answer)
+			t.Errorf("found by the open files alone: %+v", s.Answer)
 		}
 	})
 }
 
-// TestMappedDeep: the path of a mapping may be of any length, and takes nothing away from what follows.
+// TestMappedDeep checks that the path of a mapping may have any length and does not hide the next ones.
 func TestMappedDeep(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.Write(n.PodDir(uid)+"/f", "x")
@@ -72,7 +72,7 @@ func TestMappedDeep(t *testing.T) {
 	s.devs[beneath.DevOf(&st)] = true
 	mappedBy(t, s)
 	if _, met := s.strays[idOf(&st)]; !met {
-		t.Errorf("what follows a deep path is not met: %v", s.strays)
+		t.Errorf("the mapping after a deep path was not found: %v", s.strays)
 	}
 }
 

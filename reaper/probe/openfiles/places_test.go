@@ -14,8 +14,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestNamedElsewhere: a path may have a pod's UID for a part and lead elsewhere, as that of the
-// journal of a machine does whose ID is a static pod's UID. It keeps nothing.
+// TestNamedElsewhere checks that a path with a pod's UID that leads elsewhere keeps nothing, such as the journal
+// directory of a machine whose ID is a static pod's UID.
 func TestNamedElsewhere(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -39,18 +39,18 @@ func TestNamedElsewhere(t *testing.T) {
 			a := n.read()
 			n.unused(a, uid)
 			n.unused(a, machine)
-			// With the names compared and nothing else, both would be kept.
+			// By the names alone both pods would be kept.
 			for _, uid := range []parsers.PodUID{uid, machine} {
 				if len(spots(parsers.PodSet{uid: true}, n.Path("x/"+string(uid)+"/f"))) != 1 {
-					t.Errorf("the paths do not name %s", uid)
+					t.Errorf("the paths do not contain %s", uid)
 				}
 			}
 		})
 	}
 }
 
-// TestHeldByAnotherName: the pods directory may have other names, in this mount namespace and
-// in others. What is held through them is held.
+// TestHeldByAnotherName checks that files held through another name of the pods directory count, in this mount
+// namespace or another.
 func TestHeldByAnotherName(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -86,12 +86,12 @@ func TestHeldByAnotherName(t *testing.T) {
 	}
 }
 
-// TestHintInDoubt: where a link that names the pod cannot be followed, it is unknown.
+// TestHintInDoubt checks that a pod is unknown if a link with its UID cannot be followed.
 func TestHintInDoubt(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
 	}
-	// inJail has a process in another root and another namespace hold a file.
+	// inJail runs a process with another root and namespace that holds a file.
 	inJail := func(t *testing.T, n *node, how, file string) {
 		t.Helper()
 		n.Mkdir("jail")
@@ -107,7 +107,7 @@ func TestHintInDoubt(t *testing.T) {
 		n.Write("x/"+string(uid)+"/f", "x")
 		inJail(t, n, mapsFromOutside, "x/"+string(uid)+"/f")
 		n.unused(n.read(), uid)
-		n.Write(n.PodDir(uid)+"/f", "x") // another inode: a stranger's path keeps nothing
+		n.Write(n.PodDir(uid)+"/f", "x") // another inode: another user's path keeps nothing
 		n.unused(n.read(), uid)
 	})
 	t.Run("it does not answer", func(t *testing.T) {
@@ -119,9 +119,9 @@ func TestHintInDoubt(t *testing.T) {
 		if truth := s.leads(at, self); truth != policy.No {
 			t.Errorf("another file: %s, want no", truth)
 		}
-		stick(t, n.Guard, "file self/fd/0") // as the thread does that never comes back
+		stick(t, n.Guard, "file self/fd/0") // like a thread that never returns
 		if truth := s.leads(at, self); truth != policy.Unknown {
-			t.Errorf("a file that does not answer: %s, want unknown", truth)
+			t.Errorf("unresponsive file: %s, want unknown", truth)
 		}
 		if truth := s.leads(at, link{process: "self", name: "self/fd/1"}); truth != policy.Unknown {
 			t.Errorf("another file after that: %s, want unknown", truth)

@@ -12,8 +12,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestInUse: working directory, program and open files of a process, of a pod and of an entry of the quarantine. A file
-// that was deleted has no name that a removal could take.
+// TestInUse checks that working directory, program and open files of a process count as use, for a pod in place and
+// in quarantine. A deleted file has no name that a removal could affect.
 func TestInUse(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -49,11 +49,11 @@ func TestInUse(t *testing.T) {
 	n.unused(a, none)
 	n.unused(a, deleted)
 	if f := a.Fact(parked, nil); f.Truth != policy.Yes {
-		t.Errorf("an entry of the quarantine: %+v", f)
+		t.Errorf("entry in quarantine: %+v", f)
 	}
 }
 
-// TestUse: of a directory that was made again, what is held of its elder in quarantine is no use.
+// TestUse checks that what is held of the parked directory does not count as use of the new one.
 func TestUse(t *testing.T) {
 	n, again, elder := newNode(t), newUID(), newUID()
 	for _, uid := range []parsers.PodUID{again, elder} {
@@ -63,14 +63,14 @@ func TestUse(t *testing.T) {
 	child(t, nil, n.Path("kubelet/orphan-reaper/"+string(elder)+".1/d"), "")
 	a := n.read()
 	if u := a.Use(again); !strings.Contains(u.User, "as cwd") || u.Doubt != "" || u.Err != nil {
-		t.Errorf("the one that was made again: %+v", u)
+		t.Errorf("new directory: %+v", u)
 	}
 	if u := a.Use(elder); u != (reading.NewUse{}) {
-		t.Errorf("the elder: %+v", u)
+		t.Errorf("parked directory: %+v", u)
 	}
 }
 
-// TestInUseOwnHandles: this process's handles below a pod are no use of it.
+// TestInUseOwnHandles checks that this process's own handles below a pod do not count.
 func TestInUseOwnHandles(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.Mkdir(n.PodDir(uid))
@@ -78,8 +78,8 @@ func TestInUseOwnHandles(t *testing.T) {
 	n.unused(n.read(), uid)
 }
 
-// TestInUseAlone: where this process is PID 1 and the only one, nothing is used. Where
-// it merely sees no other (hidepid=), nothing is known.
+// TestInUseAlone checks that nothing is in use if this process is PID 1 and alone, and that nothing is known if it
+// merely cannot see others (hidepid=).
 func TestInUseAlone(t *testing.T) {
 	for self, want := range map[string]policy.Truth{"1": policy.No, "7": policy.Unknown} {
 		n, uid := newNode(t), newUID()

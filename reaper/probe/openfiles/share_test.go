@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// process makes a process of a user in the pod's cgroup, with all pods before it or only its own.
+// process makes a process of a user in the pod's cgroup that sees all pods or only its own.
 func (n *node) process(uid string, pod parsers.PodUID, all bool) {
 	n.T.Helper()
 	n.Mkdir("proc/7/fd", "proc/7/ns", "proc/self/ns")
@@ -38,7 +38,7 @@ func (n *node) process(uid string, pod parsers.PodUID, all bool) {
 	n.ProcDir = n.Path("proc")
 }
 
-// each reads process 7, until it is over its share.
+// each reads process 7 until it exceeds its share.
 func (s *scan) each(t *testing.T, do func(p *procfs.Process) error) error {
 	t.Helper()
 	_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) { return false, do(p) },
@@ -46,8 +46,8 @@ func (s *scan) each(t *testing.T, do func(p *procfs.Process) error) error {
 	return err
 }
 
-// TestOverItsShare: what is not read of a process is a doubt about its own pod. It is one about the node where
-// the process may enter the directories of others and has them before it.
+// TestOverItsShare checks that what cannot be read of a process is a doubt about its own pod, and about the node only
+// if the process sees others' directories and may enter them.
 func TestOverItsShare(t *testing.T) {
 	for name, c := range map[string]struct {
 		uid       string
@@ -63,20 +63,20 @@ func TestOverItsShare(t *testing.T) {
 			must(t, s.each(t, func(*procfs.Process) error { return procfs.ErrShare }))
 			s.read = 1
 			if c.node != (s.Err != nil) || c.node && !strings.Contains(s.Err.Error(), "of pod "+string(own)) {
-				t.Errorf("a doubt about the node is %v", s.Err)
+				t.Errorf("the node's error is %v", s.Err)
 			}
 			if f := s.Fact(other, nil); (f.Truth == policy.No) == c.node {
-				t.Errorf("another pod is in use: %s (%s)", f.Truth, f.Detail)
+				t.Errorf("another pod: %s (%s)", f.Truth, f.Detail)
 			}
 			if f := s.Fact(own, nil); f.Truth != policy.Unknown || !c.node && !strings.Contains(f.Detail, string(own)) {
-				t.Errorf("its own pod is in use: %s (%s)", f.Truth, f.Detail)
+				t.Errorf("its own pod: %s (%s)", f.Truth, f.Detail)
 			}
 		})
 	}
 }
 
-// TestStrangersDoubts: what is unknown of a file is a doubt about the pod that its path names, but not where
-// a stranger has called the file so, or moves it all the time. A file of the pod is one in any hands.
+// TestStrangersDoubts checks that an unresponsive file is a doubt about the pod in its path, unless another user
+// chose the path or keeps moving the file. A pod's own file counts in any process.
 func TestStrangersDoubts(t *testing.T) {
 	for _, uid := range []string{"0", "65534"} {
 		n, own, dead, held := newNode(t), newUID(), newUID(), newUID()
@@ -85,7 +85,7 @@ func TestStrangersDoubts(t *testing.T) {
 		n.Write(n.PodDir(held)+"/f", "x")
 		n.process(uid, own, true)
 		s := n.scan(own, dead, held)
-		s.places.hang = true // another file has not answered
+		s.places.hang = true // an earlier file has not answered
 		must(t, s.each(t, func(p *procfs.Process) error {
 			s.hint(p, link{process: "7"}, n.Path("x/"+string(dead)+"/f"), "a mapped file")
 			s.hint(p, link{process: "7"}, n.Path("x/"+string(dead)+"/gone (deleted)"), "a mapped file")
@@ -95,15 +95,16 @@ func TestStrangersDoubts(t *testing.T) {
 			return nil
 		}))
 		if got := s.doubts[dead] != ""; got != (uid == "0") {
-			t.Errorf("user %s: a doubt about the pod that is named: %q", uid, s.doubts[dead])
+			t.Errorf("user %s: doubt about the pod in the path: %q", uid, s.doubts[dead])
 		}
 		if s.pods[held] == "" {
-			t.Errorf("user %s: a file of a pod is not seen", uid)
+			t.Errorf("user %s: a pod's file was not found", uid)
 		}
 	}
 }
 
-// TestManyNames: a thousand files of a stranger that have the pod's name are no doubt, and take a stranger's share.
+// TestManyNames checks that a thousand files of another user with the pod's name are no doubt, and use that user's
+// share.
 func TestManyNames(t *testing.T) {
 	n, own, dead := newNode(t), newUID(), newUID()
 	n.Mkdir(n.PodDir(own))
@@ -119,8 +120,8 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// TestMapsOfOneHang: a process whose mappings cannot be read, since it executes a program from a file system that
-// does not answer, is one over its share. All others are read, in this look and the next.
+// TestMapsOfOneHang checks that a process whose mappings cannot be read, because its program's file system hangs,
+// exceeds its share, and that all others are read, in this look and the next.
 func TestMapsOfOneHang(t *testing.T) {
 	for _, uid := range []string{"0", "65534"} {
 		n, own, dead := newNode(t), newUID(), newUID()
@@ -128,7 +129,7 @@ func TestMapsOfOneHang(t *testing.T) {
 		n.process(uid, own, true)
 		n.Guard, n.Apart = &bounded.Guard{Patience: 3 * time.Second}, &bounded.Guard{Patience: 3 * time.Second}
 		must(t, os.Remove(n.Path("proc/7/maps")))
-		must(t, unix.Mkfifo(n.Path("proc/7/maps"), 0o600)) // to open it waits for a writer
+		must(t, unix.Mkfifo(n.Path("proc/7/maps"), 0o600)) // opening it waits for a writer
 		t.Cleanup(func() {
 			if fd, err := unix.Open(n.Path("proc/7/maps"), unix.O_RDWR|unix.O_NONBLOCK, 0); err == nil {
 				t.Cleanup(func() { _ = unix.Close(fd) })
@@ -141,7 +142,7 @@ func TestMapsOfOneHang(t *testing.T) {
 				t.Errorf("user %s: %s (%s)", uid, f.Truth, f.Detail)
 			}
 			if took := time.Since(began); took > time.Second {
-				t.Errorf("it took %s", took)
+				t.Errorf("the scan took %s", took)
 			}
 		}
 		if n.Guard.Stuck() > 0 || n.Apart.Stuck() != 1 {
@@ -150,7 +151,7 @@ func TestMapsOfOneHang(t *testing.T) {
 	}
 }
 
-// TestRegionOfPods: what mountinfo has for an open directory.
+// TestRegionOfPods checks the region of an open directory from mountinfo.
 func TestRegionOfPods(t *testing.T) {
 	n := newNode(t)
 	n.Mkdir("a/b", "c")
@@ -170,8 +171,7 @@ func mappedBy(t *testing.T, s *scan) {
 	must(t, s.each(t, func(p *procfs.Process) error { _, err := s.mapsOf(p); return err }))
 }
 
-// TestMappedNameOnly: a mapped file of another file system, or of another inode, is no pod's for
-// its name.
+// TestMappedNameOnly checks that a mapped file of another file system or inode is not a pod's because of its name.
 func TestMappedNameOnly(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.Write(n.PodDir(uid)+"/etc-hosts", "x")
@@ -196,8 +196,8 @@ func TestMappedNameOnly(t *testing.T) {
 	}
 }
 
-// TestManyMappedFiles: a process has as many mapped files on the pods' file system as it likes, and no more are
-// remembered than of one owner.
+// TestManyMappedFiles checks that a process may map any number of files on the pods' file system, and that the number
+// held in memory is bounded per owner.
 func TestManyMappedFiles(t *testing.T) {
 	n, own, dead := newNode(t), newUID(), newUID()
 	n.Mkdir(n.PodDir(own), n.PodDir(dead))
@@ -214,7 +214,7 @@ func TestManyMappedFiles(t *testing.T) {
 	_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) { _, err := s.mapsOf(p); return false, err },
 		func(_ *procfs.Process, why error) { over = why })
 	if must(t, err); !errors.Is(over, procfs.ErrShare) || len(s.strays) > procfs.MostHeld {
-		t.Errorf("%v, and %d are remembered", over, len(s.strays))
+		t.Errorf("%v, and %d are in memory", over, len(s.strays))
 	}
 	testkit.WantDetail(t, s.Fact(dead, nil), "")
 }

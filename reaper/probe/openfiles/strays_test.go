@@ -9,9 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestOverlayNumbers: /proc/PID/maps has other inode numbers for the files of an overlay than
-// statx. They alone must not show that a file is a pod's: a daemon whose own program lay on the same
-// overlay kept a pod in use for ever.
+// TestOverlayNumbers: /proc/PID/maps has other inode numbers for an overlay's files than statx. They alone must not
+// show that a file is a pod's: a daemon with its program on the same overlay kept a pod in use forever.
 func TestOverlayNumbers(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -32,7 +31,7 @@ func TestOverlayNumbers(t *testing.T) {
 		t.Cleanup(func() { _ = unix.Close(fd) })
 		for dev, sure := range devicesOf(bounded.NewHandle(fd)) {
 			if sure != numbers {
-				t.Errorf("%s: device %x is %t", dir, dev, sure)
+				t.Errorf("%s: device %x: sure %t", dir, dev, sure)
 			}
 		}
 	}

@@ -18,12 +18,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// holderEnv makes a copy of the test binary hold a file in one of the ways below, and wait for
-// its input to end.
+// holderEnv makes a copy of the test binary hold a file in one of the ways below and wait for the end of its input.
 const holderEnv = "ORPHAN_REAPER_TEST_HOLDER"
 
-// holders hold a file in a way that no descriptor of the process shows. What they return keeps
-// it held.
+// holders hold a file in a way that no descriptor of the process shows. Their result keeps it held.
 var holders = map[string]func(path string) error{
 	"a thread's descriptor": func(path string) error {
 		return apart(unix.CLONE_FILES, func() error {
@@ -37,20 +35,20 @@ var holders = map[string]func(path string) error{
 	"a mapped file": mapFile,
 }
 
-// How TestHolder is asked to change its root, and to map its file 3 and close it before.
+// These arguments make TestHolder change its root, and map its file 3 and close it.
 const (
 	anotherRoot     = "another root"
 	mapsFromOutside = "another root, and a file from outside of it"
 )
 
-// apart runs work on a thread of its own, not the first one, that has left what the flags name.
+// apart runs work on a thread other than the first one that has unshared what the flags select.
 func apart(flags int, work func() error) error {
 	done := make(chan error)
 	var once func()
 	once = func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
-			go once() // while this thread is in use
+			go once() // while this thread is busy
 			select {}
 		}
 		err := unix.Unshare(flags)
@@ -75,7 +73,7 @@ func mapFile(path string) error {
 	return err
 }
 
-// TestHolder is what runs in each of these processes; on its own it does nothing.
+// TestHolder runs in each of these processes; in a normal test run it does nothing.
 func TestHolder(t *testing.T) {
 	how, path, ok := strings.Cut(os.Getenv(holderEnv), "|")
 	if !ok {
@@ -102,8 +100,8 @@ func holder(t *testing.T, how, path string) int {
 	return cmd.Process.Pid
 }
 
-// TestHeldWithoutDescriptor: what a thread has for itself, and what is mapped and closed, is
-// in no listing of the process. With these listings alone the pods would go.
+// TestHeldWithoutDescriptor checks files held by a single thread, or mapped and closed, which the process's own
+// listings do not show. By these listings alone the pods would be removed.
 func TestHeldWithoutDescriptor(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -124,7 +122,7 @@ func TestHeldWithoutDescriptor(t *testing.T) {
 	a := n.read()
 	for how, uid := range held {
 		n.want(a, uid, policy.Yes, "PID "+pids[how])
-		// The guard off: the descriptors of the processes, as they were read before.
+		// Without the guard: only the descriptors of the processes are read.
 		s := n.scan(uid)
 		_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) {
 			if p.PID != pids[how] {
@@ -134,7 +132,7 @@ func TestHeldWithoutDescriptor(t *testing.T) {
 			return false, err
 		}, func(p *procfs.Process, why error) { t.Error(p.PID, why) })
 		if must(t, err); s.pods[uid] != "" {
-			t.Errorf("%s: the process shows %q by itself", how, s.pods[uid])
+			t.Errorf("%s: the process's own listing shows %q", how, s.pods[uid])
 		}
 	}
 	n.unused(a, other)

@@ -9,7 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestMadeAgain: what a kubelet makes first is no use yet, and whatever is more is one.
+// TestMadeAgain checks that the first files that a kubelet makes are not yet use, and that anything more is.
 func TestMadeAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		make   func(n *testTree, pod string)
@@ -50,7 +50,7 @@ func TestMadeAgain(t *testing.T) {
 		must(t, os.Chmod(n.Path(n.PodDir(uid)), 0))
 		t.Cleanup(func() { must(t, os.Chmod(n.Path(n.PodDir(uid)), 0o755)) })
 		if os.Getuid() == 0 {
-			wantFact(t, n.MadeAgain(t.Context(), d, uid), policy.No, "") // root reads it all the same
+			wantFact(t, n.MadeAgain(t.Context(), d, uid), policy.No, "") // root reads it anyway
 			return
 		}
 		wantFact(t, n.MadeAgain(t.Context(), d, uid), policy.Unknown, "permission denied")

@@ -10,8 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestMountUnknown: where it is unknown whether a pod directory is a mount point, nothing is
-// known of it, and not that it is one.
+// TestMountUnknown checks that a pod directory of which it is unknown whether it is a mount point is unknown, and not
+// a mount.
 func TestMountUnknown(t *testing.T) {
 	n := modes["fallback"](t)
 	uid := newUID()
@@ -29,8 +29,8 @@ func TestMountUnknown(t *testing.T) {
 	}
 }
 
-// TestChangedIsTheLater: a file system may have a birth after the last change, where the
-// clock was set back in between.
+// TestChangedIsTheLater checks that the later of birth and last change counts: the birth may be later if the clock
+// was set back in between.
 func TestChangedIsTheLater(t *testing.T) {
 	for _, c := range []struct{ born, changed, want int64 }{{5, 9, 9}, {9, 5, 9}} {
 		var a Answer
@@ -38,7 +38,7 @@ func TestChangedIsTheLater(t *testing.T) {
 			Mask: unix.STATX_BTIME, Btime: unix.StatxTimestamp{Sec: c.born}, Ctime: unix.StatxTimestamp{Sec: c.changed},
 		})
 		if a.Changed.Unix() != c.want || a.ID.Btime != c.born*1e9 {
-			t.Errorf("born %d, changed %d: %v, %+v", c.born, c.changed, a.Changed.Unix(), a.ID)
+			t.Errorf("birth %d, change %d: %v, %+v", c.born, c.changed, a.Changed.Unix(), a.ID)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// TestBlocks: every entry of a block volume is found, and those of a pod are listed one by one only
-// where all are of CSI volumes.
+// TestBlocks checks that every entry of a block volume is found, and that a pod's are listed only if all are of CSI
+// volumes.
 func TestBlocks(t *testing.T) {
 	const plugins, csi = "kubelet/plugins/kubernetes.io/", "kubelet/plugins/kubernetes.io/csi/volumeDevices/"
 	bare, full := reading.BlockEntry{Name: "pv-1", Shown: "pv-1", Bare: true}, reading.BlockEntry{Name: "pv-1", Shown: "pv-1"}

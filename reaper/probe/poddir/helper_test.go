@@ -27,7 +27,7 @@ var (
 
 const goodVolData = `{"attachmentID":"csi-1","driverName":"ebs.csi.aws.com","nodeName":"n","specVolID":"pv-1","volumeHandle":"vol-1"}`
 
-// testTree is the kubelet's directories in a temporary one.
+// testTree has the kubelet's directories in a temporary directory.
 type testTree struct {
 	*Reader
 	testkit.Node
@@ -50,7 +50,7 @@ func newTree(t *testing.T) *testTree {
 	return n
 }
 
-// modes are the two ways to open: a test of what is opened runs in both.
+// modes are the two ways to open files; a test of opened files runs in both.
 var modes = map[string]func(t *testing.T) *testTree{
 	"openat2": newTree,
 	"fallback": func(t *testing.T) *testTree {
@@ -74,7 +74,7 @@ func (n *testTree) open() *Dirs {
 	return d
 }
 
-// read reads all pods, and the parked ones.
+// read reads all pods and the parked ones.
 func (n *testTree) read(parked ...policy.EntryState) map[parsers.PodUID]*Answer {
 	n.T.Helper()
 	d := n.open()
@@ -92,7 +92,7 @@ func (n *testTree) read(parked ...policy.EntryState) map[parsers.PodUID]*Answer 
 	return answers
 }
 
-// wantRead wants a directory that was read to its end.
+// wantRead checks that a directory was read completely.
 func wantRead(t *testing.T, a *Answer) {
 	t.Helper()
 	if f := a.Fact(); f.Truth != policy.Yes || a.Directory.Truth != policy.Yes || a.OwnMount.Truth != policy.No || a.Content.Unlisted != nil {
@@ -107,7 +107,7 @@ func wantFact(t *testing.T, f policy.Fact, want policy.Truth, part string) {
 	}
 }
 
-// rows is the residue as "path class" in order.
+// rows returns the residue as "path class", in order.
 func rows(a *Answer) string {
 	var out []string
 	for _, r := range a.Content.Rows {
@@ -120,7 +120,7 @@ func rows(a *Answer) string {
 	return strings.Join(out, ", ")
 }
 
-// statOf is what statx has of an open file.
+// statOf returns the statx of an open file.
 func statOf(t *testing.T, f *os.File) unix.Statx_t {
 	t.Helper()
 	st, err := beneath.Stat(int(f.Fd()))

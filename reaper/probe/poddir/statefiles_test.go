@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// stateFiles reads them for the pods.
+// stateFiles reads the state files for the pods.
 func (n *testTree) stateFiles(uids ...parsers.PodUID) *StateFiles {
 	n.T.Helper()
 	w := parsers.PodSet{}
@@ -45,11 +45,11 @@ func TestStateFiles(t *testing.T) {
 			t.Errorf("state files %v, want %v", got, want)
 		}
 		wantFact(t, a.Fact(uid, n.RootDir), policy.Yes, "allocated_pods_state and cpu_manager_state")
-		n.Mkdir("kubelet/dra_manager_state") // it might name the pod, too
+		n.Mkdir("kubelet/dra_manager_state") // it might contain the pod, too
 		a = n.stateFiles(uid)
 		wantFact(t, a.Fact(uid, n.RootDir), policy.Yes, "")
 		if got := a.Files(uid); got != nil {
-			t.Errorf("with one that cannot be read: %v", got)
+			t.Errorf("with an unreadable file: %v", got)
 		}
 	})
 	t.Run("the checkpoint that is in one place whatever the root directory", func(t *testing.T) {

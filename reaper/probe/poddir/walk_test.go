@@ -37,7 +37,7 @@ func TestContentIsBounded(t *testing.T) {
 			for i := range mostEntries + 50 {
 				n.Write(fmt.Sprintf("%s/%05d", n.PodDir(wide), i), "")
 			}
-			// A container that was restarted that often, and a volume after one that is full.
+			// A container that was restarted that often, and a volume after a full one.
 			restarts, full, volumes := newUID(), newUID(), newUID()
 			for i := range mostEntries + 50 {
 				n.Write(fmt.Sprintf("%s/containers/app/%05d", n.PodDir(restarts), i), "")
@@ -48,7 +48,7 @@ func TestContentIsBounded(t *testing.T) {
 			n.Write(n.PodDir(full)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
 			look := n.read()
 			for uid, want := range map[parsers.PodUID]string{
-				// What was not seen to the end is never called skeleton.
+				// What was not completely read is never skeleton.
 				many: ". skeleton, volumes/kubernetes.io~nfs/v data partial", manyDirs: ". skeleton, volumes/kubernetes.io~nfs/v data partial",
 				deep: ". skeleton, volumes/kubernetes.io~nfs/v data partial", restarts: ". skeleton, containers skeleton partial",
 				full: ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, " +
@@ -60,7 +60,7 @@ func TestContentIsBounded(t *testing.T) {
 				}
 			}
 			if c := look[full].Content; c.VolData["volumes/kubernetes.io~csi/pv-1/vol_data.json"] != goodVolData {
-				t.Errorf("the volume beside a full one is not known: %v", c.VolData)
+				t.Errorf("the volume beside a full one was not read: %v", c.VolData)
 			}
 			for _, uid := range []parsers.PodUID{wide, volumes} {
 				a := look[uid]
@@ -77,8 +77,8 @@ func TestContentIsBounded(t *testing.T) {
 	}
 }
 
-// TestCountingIsShared: what one look counts has an end, whatever lies there. No verdict waits
-// for it, and the skeleton is read all the same.
+// TestCountingIsShared checks that the counting of one look is bounded for any content, that no verdict depends on
+// it, and that the skeleton is still read.
 func TestCountingIsShared(t *testing.T) {
 	n, uid := newTree(t), newUID()
 	for i := range 20 {
@@ -105,8 +105,8 @@ func TestCountingIsShared(t *testing.T) {
 	}
 }
 
-// TestVolDataIsBounded: what is held of a pod's vol_data.json has an end, and what is beyond it is
-// not known.
+// TestVolDataIsBounded checks that the memory for a pod's vol_data.json files is bounded, and that the rest is
+// unknown.
 func TestVolDataIsBounded(t *testing.T) {
 	n, uid := newTree(t), newUID()
 	long := goodVolData + strings.Repeat(" ", mostVolData-len(goodVolData))
@@ -115,9 +115,9 @@ func TestVolDataIsBounded(t *testing.T) {
 	}
 	a := n.read()[uid]
 	if len(a.Content.VolData) != mostVolDatas/mostVolData || a.Staging.Unclear == "" {
-		t.Errorf("%d are held, %+v", len(a.Content.VolData), a.Staging)
+		t.Errorf("%d in memory, %+v", len(a.Content.VolData), a.Staging)
 	}
-	wantRead(t, a) // where nothing is staged, that does not keep it
+	wantRead(t, a) // if nothing is staged, this does not keep the pod
 }
 
 func testBounds(t *testing.T) bounds {
@@ -137,8 +137,7 @@ func TestContentCounts(t *testing.T) {
 	}
 }
 
-// TestSubvolume makes every directory look as if it were on another device without a
-// mount, which is what a btrfs subvolume is.
+// TestSubvolume makes every directory appear to be on another device without a mount, like a btrfs subvolume.
 func TestSubvolume(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -156,13 +155,13 @@ func TestSubvolume(t *testing.T) {
 	}
 }
 
-// TestPodIsSubvolume: a pod directory that is one was moved, and then refused by rmdir for ever.
-// Here the directories above seem to be on another device, as they are then.
+// TestPodIsSubvolume checks that a pod directory that is a subvolume is kept: it used to be parked, and rmdir refused
+// it forever. The directories above it appear to be on another device.
 func TestPodIsSubvolume(t *testing.T) {
 	n, uid, parked := newTree(t), newUID(), newUID()
 	n.Mkdir(n.PodDir(uid), "kubelet/orphan-reaper/"+string(parked)+".1")
 	entry := policy.EntryState{Entry: string(parked) + ".1", UID: parked}
-	wantRead(t, n.read(entry)[uid]) // the guard off
+	wantRead(t, n.read(entry)[uid]) // without the guard
 	n.stat = func(fd int) (unix.Statx_t, error) {
 		st, err := beneath.Stat(fd)
 		st.Dev_minor++
@@ -185,17 +184,17 @@ func TestContentStopsWithItsTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if c := readContent(ctx, n.Open.At(int(dir.Fd())), &st, testBounds(t)); c.Err == nil {
-		t.Error("a walk without time left claims to be complete")
+		t.Error("a walk without time counts as complete")
 	}
 	slow := testBounds(t)
 	slow.end = time.Now().Add(-time.Second)
-	again := openTest(t, n.Path(n.PodDir(uid))) // the other was listed to its end
+	again := openTest(t, n.Path(n.PodDir(uid))) // the other handle was read to its end
 	if c := readContent(t.Context(), n.Open.At(int(again.Fd())), &st, slow); !errors.Is(c.Unlisted, errSlow) {
-		t.Errorf("a walk that is too slow: %v", c.Unlisted)
+		t.Errorf("slow walk: %v", c.Unlisted)
 	}
 	d := n.open()
 	if a := n.Read(ctx, d, []Dir{n.Pod(d, d.Names[0])})[0]; a.Fact().Truth != policy.Unknown || a.Directory.Truth != policy.Unknown {
-		t.Errorf("a reading without time left: %+v, %+v", a.Fact(), a.Directory)
+		t.Errorf("a read without time: %+v, %+v", a.Fact(), a.Directory)
 	}
 }
 
@@ -215,7 +214,7 @@ func TestSmallBuffer(t *testing.T) {
 	}
 }
 
-// TestHungPods: pods that hang cost the look bounded time, and no other pod its facts.
+// TestHungPods checks that hung pods cost the look bounded time and no other pod its facts.
 func TestHungPods(t *testing.T) {
 	n, first, second := newTree(t), newUID(), newUID()
 	n.Mkdir(n.PodDir(first), n.PodDir(second))
@@ -224,14 +223,14 @@ func TestHungPods(t *testing.T) {
 	for _, d := range dirs.Names {
 		all = append(all, n.Pod(dirs, d))
 	}
-	// The first is stuck since an earlier look.
+	// The first pod's read has been stuck since an earlier look.
 	stick(t, n.Guard, all[0].origin)
 	reads := n.Read(t.Context(), dirs, all)
 	if reads[0].Fact().Truth != policy.Unknown || reads[0].Directory.Truth != policy.Unknown {
-		t.Errorf("a stuck pod was read: %+v", reads[0].Directory)
+		t.Errorf("stuck pod: %+v", reads[0].Directory)
 	}
 	if reads[1].Fact().Truth != policy.Yes {
-		t.Errorf("the other pod was not read: %+v", reads[1].Fact())
+		t.Errorf("other pod: %+v", reads[1].Fact())
 	}
 	dirs.Root.Unref()
 	dirs.Pods.Unref()
@@ -240,7 +239,7 @@ func TestHungPods(t *testing.T) {
 	}
 }
 
-// TestManyHang: once some pods hang, the rest is left to the next look.
+// TestManyHang checks that after several hung pods the rest is deferred to the next look.
 func TestManyHang(t *testing.T) {
 	n := newTree(t)
 	const pods = 4 * mostHangs
@@ -261,7 +260,7 @@ func TestManyHang(t *testing.T) {
 	left := 0
 	for _, a := range n.Read(t.Context(), d, all) {
 		if a.Fact().Truth != policy.Unknown || a.Directory.Truth != policy.Unknown {
-			t.Errorf("a pod that hangs was read: %+v", a.Fact())
+			t.Errorf("hung pod: %+v", a.Fact())
 		}
 		if strings.Contains(a.Fact().Detail, "since other pods hang") {
 			left++
@@ -269,11 +268,11 @@ func TestManyHang(t *testing.T) {
 	}
 	close(release)
 	if begun := pods - left; begun < mostHangs || begun > 2*mostHangs {
-		t.Errorf("%d of %d pods were begun before the rest was left", begun, pods)
+		t.Errorf("%d of %d pods were started before the rest was deferred", begun, pods)
 	}
 }
 
-// TestScratch: what a walk found is its own, though the next one takes over its memory.
+// TestScratch checks that a walk's result is its own although the next walk reuses its memory.
 func TestScratch(t *testing.T) {
 	n, a, b := newTree(t), newUID(), newUID()
 	n.Write(n.PodDir(a)+"/volumes/kubernetes.io~empty-dir/tmp/a", "x")
@@ -292,14 +291,14 @@ func TestScratch(t *testing.T) {
 	}
 	read(b)
 	if !slices.Equal(first.Rows, rows) || !slices.Equal(first.Inodes, inodes) {
-		t.Errorf("the next walk made %+v of %+v", first.Rows, rows)
+		t.Errorf("after the next walk %+v, want %+v", first.Rows, rows)
 	}
 	if again := read(a); !slices.Equal(again.Rows, rows) || len(again.VolData) > 0 {
-		t.Errorf("read again: %+v, was %+v", again, rows)
+		t.Errorf("second read: %+v, want %+v", again, rows)
 	}
 }
 
-// TestHostsName: what the kubelet has written has the name, and nothing else does.
+// TestHostsName checks that the pod's name is parsed from the hosts file in the kubelet's format only.
 func TestHostsName(t *testing.T) {
 	const managed = "# Kubernetes-managed hosts file.\n"
 	const localhost = managed + "127.0.0.1\tlocalhost\n"

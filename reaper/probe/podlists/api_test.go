@@ -19,7 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// apiOf asks a server as the API server.
+// apiOf reads the list from a server as the API server.
 func apiOf(t *testing.T, s *httptest.Server, patience time.Duration) *APIAnswer {
 	t.Helper()
 	p := newReader(Reader{Kubeconfig: testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: s3cret")})
@@ -33,7 +33,7 @@ const mirrorOf = `{"metadata":{"name":"etcd-node-1","namespace":"kube-system","u
 func TestAPIList(t *testing.T) {
 	for _, c := range []struct {
 		name, text                    string
-		quiet, away, static, released policy.Truth // released: of a pod that is nowhere
+		quiet, away, static, released policy.Truth // released: for a pod in no list
 		doubt                         string
 	}{
 		{"metadata", testkit.MetadataOf("", testkit.HerePod, testkit.QuietPod, mirrorOf), policy.Yes, policy.No, policy.Yes, policy.Yes, ""},
@@ -47,11 +47,11 @@ func TestAPIList(t *testing.T) {
 			s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
 				q := r.URL.Query()
 				if r.URL.Path != "/api/v1/pods" || q.Get("fieldSelector") != "spec.nodeName=node-1" || q.Get("limit") != "500" || q.Has("resourceVersion") {
-					t.Errorf("asked for %s", r.URL)
+					t.Errorf("request for %s", r.URL)
 				}
 				if r.Header.Get("Authorization") != "Bearer s3cret" || !strings.HasPrefix(r.Header.Get("Accept"),
 					"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,") {
-					t.Errorf("asked with %v", r.Header)
+					t.Errorf("request with %v", r.Header)
 				}
 				testkit.Answer(c.text)(w, r)
 			})
@@ -69,9 +69,9 @@ func TestAPIList(t *testing.T) {
 			if v := judged(l, unlisted, true); (v.Decision == policy.Reap) != (c.released == policy.Yes) || v.For(policy.ReasonAPIUnknown) != (c.released != policy.Yes) {
 				t.Errorf("%s %v", v.Decision, v.Why)
 			}
-			// The mirror of a static pod may be made later: the API server's list releases none.
+			// A static pod's mirror may be made later: the API server's list releases no static pod.
 			if f := l.podLists().Released(testkit.OtherStatic); f.Truth == policy.Yes {
-				t.Errorf("a static pod: %+v", f)
+				t.Errorf("static pod: %+v", f)
 			}
 			if a.Err != nil {
 				t.Error(a.Err)
@@ -80,8 +80,7 @@ func TestAPIList(t *testing.T) {
 	}
 }
 
-// TestAPIListBadAnswers: no bad answer lets a living pod go, and without the doubt about it
-// each of them would.
+// TestAPIListBadAnswers checks that no bad response releases a living pod. Without the doubt each of them would.
 func TestAPIListBadAnswers(t *testing.T) {
 	for _, c := range badAnswers() {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,21 +99,21 @@ func TestAPIListBadAnswers(t *testing.T) {
 					t.Errorf("need %t: %s %v", need, v.Decision, v.Why)
 				}
 			}
-			a.Whole = true // the guard
+			a.Whole = true // disable the guard
 			if v := judged(l, testkit.UIDQuiet, true); v.Decision != policy.Reap {
-				t.Errorf("without the doubt the verdict would be %s %v", v.Decision, v.Why)
+				t.Errorf("without the doubt the verdict is %s %v", v.Decision, v.Why)
 			}
 		})
 	}
 }
 
-// TestAPIListPages: a list is whole with its last page, and 410 begins it again once.
+// TestAPIListPages checks that a list is complete with its last page, and that status 410 restarts it once.
 func TestAPIListPages(t *testing.T) {
 	page1, page2 := testkit.MetadataOf("t1", testkit.HerePod), testkit.MetadataOf("", testkit.QuietPod)
 	for _, c := range []struct {
 		name  string
-		pages []http.HandlerFunc // by request
-		want  string             // of the continue parameters
+		pages []http.HandlerFunc // one per request
+		want  string             // the continue parameters
 		err   string
 	}{
 		{"two pages", []http.HandlerFunc{testkit.Answer(page1), testkit.Answer(page2)}, " t1", ""},
@@ -137,7 +136,7 @@ func TestAPIListPages(t *testing.T) {
 			s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
 				asked = append(asked, r.URL.Query().Get("continue"))
 				if len(asked) > len(c.pages) {
-					t.Errorf("asked for a page more: %q", asked)
+					t.Errorf("request for another page: %q", asked)
 					return
 				}
 				c.pages[len(asked)-1](w, r)
@@ -145,7 +144,7 @@ func TestAPIListPages(t *testing.T) {
 			a := apiOf(t, s, time.Minute)
 			l := listing(nil, a)
 			if got := strings.Join(asked, " "); got != c.want {
-				t.Errorf("asked for the pages %q, want %q", got, c.want)
+				t.Errorf("requested pages %q, want %q", got, c.want)
 			}
 			if c.err == "" {
 				if a.Err != nil || a.Fact(testkit.UIDQuiet).Truth != policy.Yes || l.podLists().Released(testkit.UIDAway).Truth != policy.Yes || a.Listed != 2 {
@@ -160,11 +159,11 @@ func TestAPIListPages(t *testing.T) {
 				t.Errorf("%s %v", v.Decision, v.Why)
 			}
 			if a.Fact(testkit.UIDHere).Truth != policy.Yes {
-				t.Error("what the first page had no longer keeps its pod")
+				t.Error("a pod of the first page is not kept")
 			}
-			a.Whole = true // the guard
+			a.Whole = true // disable the guard
 			if v := judged(l, testkit.UIDQuiet, true); v.Decision != policy.Reap {
-				t.Errorf("a list without its last page would give %s %v", v.Decision, v.Why)
+				t.Errorf("a list without its last page gives %s %v", v.Decision, v.Why)
 			}
 		})
 	}
@@ -180,7 +179,7 @@ func TestAPIListPages(t *testing.T) {
 	})
 }
 
-// TestAPIListReachable: the message about a server that cannot be asked.
+// TestAPIListReachable checks the message about an unreachable server.
 func TestAPIListReachable(t *testing.T) {
 	s := testkit.TLSServer(t, "", testkit.Refuse(403, "pods is forbidden"))
 	other, _ := testkit.NewCert(t, "ca", testkit.Later)
@@ -229,8 +228,8 @@ func TestNodeName(t *testing.T) {
 	}
 }
 
-// TestTruncatedLists: wherever an answer ends, a pod that the whole one has is not released,
-// by either list; and where the whole one is read, only what it has not is.
+// TestTruncatedLists checks that a pod in the complete response is never released by a truncated one, of either list,
+// and that the complete one releases only pods that it omits.
 func TestTruncatedLists(t *testing.T) {
 	for _, whole := range []string{
 		testkit.ListOf(testkit.HerePod, testkit.QuietPod, mirrorOf), testkit.MetadataOf("", testkit.HerePod, mirrorOf, testkit.QuietPod),
@@ -255,7 +254,7 @@ func TestTruncatedLists(t *testing.T) {
 			for _, l := range []*bothLists{listing(k, nil), listing(nil, a), listing(k, a)} {
 				for _, uid := range []parsers.PodUID{testkit.UIDQuiet, testkit.StaticUID, testkit.UIDHere} {
 					if v := judged(l, uid, false); v.Decision == policy.Reap {
-						t.Fatalf("%s goes, by an answer of %d of %d bytes: %s", uid, end, len(whole), text)
+						t.Fatalf("%s is released by a response of %d of %d bytes: %s", uid, end, len(whole), text)
 					}
 				}
 			}
@@ -272,8 +271,8 @@ func (h answers) Get(_ context.Context, path, _ string, take func(io.Reader) err
 	return take(w.Body)
 }
 
-// FuzzPodReader: whatever a server answers, what is read of it is bounded and nothing
-// panics, and a list that breaks off is never one that is whole.
+// FuzzPodReader checks that whatever a server responds, the memory is bounded, nothing panics, and a truncated list
+// never counts as complete.
 func FuzzPodReader(f *testing.F) {
 	for _, s := range []string{
 		testkit.ListOf(testkit.HerePod, mirrorOf), testkit.MetadataOf("t", testkit.QuietPod), testkit.EmptyList, "{}",
@@ -291,11 +290,11 @@ func FuzzPodReader(f *testing.F) {
 			return
 		}
 		if !strings.Contains(string(text), "List") || !strings.Contains(string(text), "}") {
-			t.Errorf("%q passes for a list of %d", text, n)
+			t.Errorf("%q counts as a list of %d", text, n)
 		}
 		cut := slices.Index(text, '{') + 1
 		if err := (&podReader{each: func(*listedPod) {}}).read(strings.NewReader(string(text[:cut]))); err == nil {
-			t.Errorf("%q passes for a list", text[:cut])
+			t.Errorf("%q counts as a complete list", text[:cut])
 		}
 	})
 }

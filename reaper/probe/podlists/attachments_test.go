@@ -10,8 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestAttachments: each volume is asked for by the name that the kubelet gives its VolumeAttachment. What is refused, hangs or
-// does not fit is unknown.
+// TestAttachments checks that each volume is requested by the name that the kubelet gives its VolumeAttachment, and
+// that a response that is refused, late or unexpected is unknown.
 func TestAttachments(t *testing.T) {
 	// printf vol-1ebs.csi.aws.comnode-1 | sha256sum
 	const path = "/apis/storage.k8s.io/v1/volumeattachments/csi-58932ddfc9a6504f794af09a26429db947138ba3d683dee3d975aa932cb39f48"

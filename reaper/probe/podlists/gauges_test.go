@@ -53,7 +53,7 @@ func TestGauges(t *testing.T) {
 	}
 }
 
-// TestGaugesAsked: what cannot be read is not known.
+// TestGaugesAsked checks that an unreadable gauge is unknown.
 func TestGaugesAsked(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -79,7 +79,7 @@ func TestGaugesAsked(t *testing.T) {
 				t.Errorf("%+v", g)
 			}
 			if l.Err != nil || l.Fact(testkit.UIDHere).Truth != policy.Yes {
-				t.Errorf("the metrics spoil the list: %v", l.Err)
+				t.Errorf("an error in the metrics affects the list: %v", l.Err)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// judged is the verdict on a pod of which all but the three facts of the lists shows
-// dead, and which the kubelet has never named: whether it goes is up to the lists.
+// judged returns the verdict on a pod that is dead by all facts except the three of the lists, and that the kubelet
+// has not reported, so the lists decide.
 func judged(l *bothLists, uid parsers.PodUID, needAPI bool) policy.Verdict {
 	now := policy.Instant{Wall: testkit.Noon, BootID: "boot", Boot: 10 * time.Hour}
 	e := policy.Evidence{UID: uid, Name: string(uid), ID: policy.DirID{Dev: 1, Ino: 2}, Changed: testkit.Noon.Add(-2 * time.Hour)}
@@ -35,8 +35,7 @@ func judged(l *bothLists, uid parsers.PodUID, needAPI bool) policy.Verdict {
 	return policy.Judge(e, node, hold, policy.Rules{Hold: time.Minute, Settle: time.Minute, NeedAPI: needAPI}, now)
 }
 
-// listing is a look that has nothing but the two lists, at a node whose manifests could be
-// read and which has the pod of uidHere running.
+// listing is a look with the two lists only, on a node with readable manifests on which the pod of uidHere runs.
 func listing(k *KubeletAnswer, a *APIAnswer) *bothLists {
 	l := &bothLists{podList: k, api: a, static: &policy.StaticPods{}}
 	if k == nil {
@@ -49,11 +48,11 @@ func listing(k *KubeletAnswer, a *APIAnswer) *bothLists {
 	return l
 }
 
-// cutOff writes the beginning of a longer answer and ends the connection.
+// cutOff writes the beginning of a longer response and ends the connection.
 func cutOff(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(text))
-		_ = http.NewResponseController(w).Flush() // chunked, and the last chunk does not come
+		_ = http.NewResponseController(w).Flush() // chunked, without the last chunk
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -67,15 +66,15 @@ func hang(text string) http.HandlerFunc {
 	}
 }
 
-// badAnswer is an answer of which nothing must be concluded.
+// badAnswer is a response that must prove nothing.
 type badAnswer struct {
 	name    string
 	h       http.HandlerFunc
-	want    string // in the fact's detail
-	patient bool   // false: it hangs
+	want    string // part of the fact's detail
+	patient bool   // false: the response hangs
 }
 
-// badAnswers to the question for a list in which quietPod and staticPod are.
+// badAnswers are bad responses to the request for a list that contains quietPod and staticPod.
 func badAnswers() []badAnswer {
 	whole := testkit.ListOf(testkit.HerePod, testkit.QuietPod, testkit.StaticPod)
 	cut := strings.Index(whole, testkit.QuietPod)
@@ -123,7 +122,7 @@ func badAnswers() []badAnswer {
 	}
 }
 
-// kubeletOf finds a kubelet on node-1 with the arguments given.
+// kubeletOf returns a kubelet on node-1 with the given arguments.
 func kubeletOf(t *testing.T, args ...string) *kubelet.Kubelet {
 	t.Helper()
 	root := t.TempDir()
@@ -138,7 +137,7 @@ func kubeletOf(t *testing.T, args ...string) *kubelet.Kubelet {
 	return a.Running
 }
 
-// bothLists is a look that has nothing but the two lists.
+// bothLists is a look with the two lists only.
 type bothLists struct {
 	podList *KubeletAnswer
 	api     *APIAnswer
@@ -149,13 +148,13 @@ func (l *bothLists) podLists() *reading.PodLists {
 	return &reading.PodLists{Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt()}
 }
 
-// newReader has the tests' time.
+// newReader sets the tests' time limits.
 func newReader(r Reader) *Reader {
 	r.Now, r.Guard = func() time.Time { return testkit.Noon }, &bounded.Guard{}
 	return &r
 }
 
-// of asks a kubelet that was found.
+// of requests the list of a kubelet.
 func (r *Reader) of(ctx context.Context, k *kubelet.Kubelet) *KubeletAnswer {
 	found := kubelet.Reader{Guard: r.Guard}
 	return r.Kubelet(ctx, k.String(), func(ctx context.Context) (string, *tls.Config, error) { return found.Endpoint(ctx, k) })

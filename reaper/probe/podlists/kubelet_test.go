@@ -15,7 +15,7 @@ func TestPodList(t *testing.T) {
 	all := testkit.ListOf(testkit.MirrorPod, testkit.OwnedPod, testkit.PlainPod)
 	for _, c := range []struct {
 		name, text string
-		api        policy.Truth // of a pod that is the last in the list, where it is whole
+		api        policy.Truth // fact of the last pod of a complete list
 		static     policy.Truth
 		err        string
 	}{
@@ -48,7 +48,7 @@ func TestPodList(t *testing.T) {
 	}
 }
 
-// endless writes the same again until the client has enough.
+// endless repeats the text until the client ends the connection.
 func endless(w http.ResponseWriter, text string) {
 	for {
 		if _, err := w.Write([]byte(text)); err != nil {

@@ -26,14 +26,14 @@ func field(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }
 
-// podOf is a pod of the kubelet's answer on the wire, with fields that is not read here.
+// podOf encodes a pod of the kubelet's response, with fields that are not read.
 func podOf(uid string) []byte {
 	meta := slices.Concat(field(1, []byte("web-0")), field(3, []byte("shop")), field(5, []byte(uid)), field(12, field(1, []byte("5"))))
 	meta = protowire.AppendVarint(protowire.AppendTag(meta, 7, protowire.VarintType), 1)
 	return field(1, slices.Concat(field(1, meta), field(2, field(5, []byte("no UID"))), field(3, nil)))
 }
 
-// serveAt answers at a socket of the kubelet of a root directory.
+// serveAt serves a method on a socket below the kubelet's root directory.
 func serveAt(t *testing.T, root, entry, service, method string, answer func(context.Context) ([]byte, error)) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socketBelow(t, root, entry))
@@ -54,7 +54,7 @@ func servePods(t *testing.T, root, service string, answer func(context.Context) 
 	serveAt(t, root, podsAPIEntry, service, "ListPods", answer)
 }
 
-// socketBelow makes the directory of a socket of the kubelet.
+// socketBelow makes the directory of a kubelet's socket.
 func socketBelow(t *testing.T, root, entry string) string {
 	t.Helper()
 	path := filepath.Join(root, entry)
@@ -62,7 +62,7 @@ func socketBelow(t *testing.T, root, entry string) string {
 	return path
 }
 
-// TestPodsAPI: a pod that was listed is kept whatever the answer is worth, and a list that may lack a pod is doubtful.
+// TestPodsAPI checks that a listed pod is kept in any case, and that a list that may lack a pod is doubtful.
 func TestPodsAPI(t *testing.T) {
 	here, quiet := string(testkit.UIDHere), string(testkit.UIDQuiet)
 	good := slices.Concat(podOf(here), podOf(quiet))
@@ -96,7 +96,7 @@ func TestPodsAPI(t *testing.T) {
 			servePods(t, root, "v1alpha1.Pods", func(context.Context) ([]byte, error) { return c.text, nil })
 			l := newReader(Reader{RootDir: root}).PodsAPI(t.Context(), os.Getpid())
 			if got := slices.Sorted(maps.Keys(l.Pods)); !slices.Equal(got, slices.Sorted(slices.Values(c.want))) {
-				t.Errorf("it lists %v, want %v", got, c.want)
+				t.Errorf("listed %v, want %v", got, c.want)
 			}
 			if (l.Silent == "") != (c.silent == "") || !strings.Contains(l.Silent, c.silent) ||
 				(l.Doubt == "") != (c.doubt == "") || !strings.Contains(l.Doubt, c.doubt) {
@@ -106,7 +106,7 @@ func TestPodsAPI(t *testing.T) {
 	}
 }
 
-// TestPodsAPIPeer: only the kubelet that runs lets a pod go by its list.
+// TestPodsAPIPeer checks that only the running kubelet's list releases a pod.
 func TestPodsAPIPeer(t *testing.T) {
 	root := t.TempDir()
 	calls := 0
@@ -118,7 +118,7 @@ func TestPodsAPIPeer(t *testing.T) {
 		}
 	}
 	if calls != 3 {
-		t.Errorf("%d calls of three looks", calls)
+		t.Errorf("%d calls in three looks", calls)
 	}
 	us := unix.Ucred{Pid: 7}
 	for name, c := range map[string]struct {
@@ -134,7 +134,7 @@ func TestPodsAPIPeer(t *testing.T) {
 	}
 }
 
-// TestPodsAPISilent: without an answer there is no list and no doubt.
+// TestPodsAPISilent checks that no response gives neither a list nor a doubt.
 func TestPodsAPISilent(t *testing.T) {
 	for name, c := range map[string]struct {
 		setUp  func(*testing.T, *Reader)

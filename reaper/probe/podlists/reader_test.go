@@ -43,7 +43,7 @@ users: [{name: u, user: {`+c.user+`}}]
 				t.Fatalf("%v, want %q", errs, c.want)
 			}
 			if _, ok := errors.AsType[*kube.RefusedError](errs[0]); ok != c.refused {
-				t.Errorf("refused for good: %t, want %t", ok, c.refused)
+				t.Errorf("permanently refused: %t, want %t", ok, c.refused)
 			}
 		})
 	}
@@ -55,6 +55,6 @@ func TestCheckCredentials(t *testing.T) {
 		t.Errorf("%v", errs)
 	}
 	if errs := newReader(Reader{}).CheckCredentials(t.Context()); errs != nil {
-		t.Errorf("nothing named: %v", errs)
+		t.Errorf("without settings: %v", errs)
 	}
 }

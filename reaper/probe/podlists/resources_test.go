@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// podResourcesOf is an answer on the wire: each pod with a field that is not read here.
+// podResourcesOf encodes a response: each pod has a field that is not read.
 func podResourcesOf(pods ...policy.PodName) []byte {
 	var all []byte
 	for _, p := range pods {
@@ -26,7 +26,7 @@ func podResourcesOf(pods ...policy.PodName) []byte {
 	return all
 }
 
-// TestPodResources: the socket's answer in both versions, and what is none.
+// TestPodResources checks the socket's response in both versions, and its absence.
 func TestPodResources(t *testing.T) {
 	web, etcd := policy.PodName{Namespace: "shop", Name: "web-0"}, policy.PodName{Namespace: "kube-system", Name: "etcd-node-1"}
 	good := podResourcesOf(web, etcd)
@@ -52,16 +52,16 @@ func TestPodResources(t *testing.T) {
 			r := newReader(Reader{RootDir: root}).Resources(t.Context())
 			if tt.silent != "" {
 				if !strings.Contains(r.Silent, tt.silent) || r.Names != nil {
-					t.Errorf("it is silent for %q and lists %v, want %q and nothing", r.Silent, r.Names, tt.silent)
+					t.Errorf("silent for %q, lists %v, want %q and nothing", r.Silent, r.Names, tt.silent)
 				}
 			} else if want := map[policy.PodName]bool{web: true, etcd: true}; r.Silent != "" || !maps.Equal(r.Names, want) {
-				t.Errorf("it lists %v, %s, want %v", r.Names, r.Silent, want)
+				t.Errorf("lists %v, %s, want %v", r.Names, r.Silent, want)
 			}
 		})
 	}
 	t.Run("waived", func(t *testing.T) {
 		if r := newReader(Reader{RootDir: t.TempDir(), Waive: true}).Resources(t.Context()); !strings.Contains(r.Silent, "not asked") {
-			t.Errorf("it is silent for %q", r.Silent)
+			t.Errorf("silent for %q", r.Silent)
 		}
 	})
 	t.Run("more pods than any node has", func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestPodResources(t *testing.T) {
 			pods = append(pods, policy.PodName{Namespace: "shop", Name: "p" + strings.Repeat("a", i%50) + strings.Repeat("b", i/50%50) + strings.Repeat("c", i/2500)})
 		}
 		if names, err := readPodResources(podResourcesOf(pods...)); err == nil || names != nil {
-			t.Errorf("it lists %d pods, %v", len(names), err)
+			t.Errorf("lists %d pods, %v", len(names), err)
 		}
 	})
 }

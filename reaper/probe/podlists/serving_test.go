@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// kubeletAt is a server as the kubelet's own port, and a probe with a token for it.
+// kubeletAt returns a server as the kubelet's own port, and a reader with a token for it.
 func kubeletAt(t *testing.T, s *httptest.Server, certificate string) (*Reader, *kubelet.Kubelet) {
 	t.Helper()
 	p := newReader(Reader{KubeletTokenFile: testkit.File(t, "token", "s3cret\n")})
@@ -25,8 +25,8 @@ func kubeletAt(t *testing.T, s *httptest.Server, certificate string) (*Reader, *
 	return p, k
 }
 
-// TestKubeletTakesInPods: a kubelet whose loop hangs while it admits a pod lists that one and
-// not those behind it, which live.
+// TestKubeletTakesInPods checks a kubelet whose loop hangs while it admits a pod: its list has that pod and omits
+// later ones, which live.
 func TestKubeletTakesInPods(t *testing.T) {
 	const cleaned = "kubelet_orphan_pod_cleaned_volumes 0\nkubelet_orphan_pod_cleaned_volumes_errors 0\n"
 	for _, c := range []struct {
@@ -53,7 +53,7 @@ func TestKubeletTakesInPods(t *testing.T) {
 			if v := judged(l, testkit.UIDAway, false); (v.Decision == policy.Reap) != (c.want == policy.Yes) {
 				t.Errorf("%s %v", v.Decision, v.Why)
 			}
-			l.podList.Whole = true // the guard off: the pod behind the one that hangs is lost
+			l.podList.Whole = true // without the guard the later pod is lost
 			if v := judged(l, testkit.UIDAway, false); v.Decision != policy.Reap {
 				t.Errorf("without the doubt %s %v", v.Decision, v.Why)
 			}
@@ -61,13 +61,13 @@ func TestKubeletTakesInPods(t *testing.T) {
 	}
 }
 
-// TestKubeletSecure: at its own port the kubelet is asked with a token, and its list is complete
-// if it has a pod of the API server's.
+// TestKubeletSecure checks that the kubelet's own port is asked with a token, and that its list is complete if it has
+// a pod of the API server's.
 func TestKubeletSecure(t *testing.T) {
 	for _, c := range []struct {
 		name, pods           string
 		quiet, away, static  policy.Truth // kubelet_lists
-		released, staticGone policy.Truth // of uidAway, and of a static UID of no pod
+		released, staticGone policy.Truth // of uidAway, and of a static UID without a pod
 		doubt                string
 	}{
 		{
@@ -87,7 +87,7 @@ func TestKubeletSecure(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			paths := map[string]http.HandlerFunc{"/pods": func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Authorization") != "Bearer s3cret" {
-					t.Errorf("asked as %q", r.Header.Get("Authorization"))
+					t.Errorf("request as %q", r.Header.Get("Authorization"))
 				}
 				testkit.Answer(c.pods)(w, r)
 			}}
@@ -103,7 +103,7 @@ func TestKubeletSecure(t *testing.T) {
 				t.Errorf("released: %+v, want %s", f, c.released)
 			}
 			if f := l.podLists().Released(testkit.OtherStatic); f.Truth != c.staticGone {
-				t.Errorf("a static UID of no pod: released %+v, want %s", f, c.staticGone)
+				t.Errorf("static UID without a pod: released %+v, want %s", f, c.staticGone)
 			}
 			if v := judged(l, testkit.UIDAway, false); (v.Decision == policy.Reap) != (c.released == policy.Yes) {
 				t.Errorf("%s %v", v.Decision, v.Why)
@@ -111,7 +111,7 @@ func TestKubeletSecure(t *testing.T) {
 			if l.podList.Err != nil {
 				t.Error(l.podList.Err)
 			}
-			// A manifest that cannot be read may state any UID: the kubelet need not have it.
+			// An unreadable manifest may have any UID, also one that the kubelet does not list.
 			l.static.Err = os.ErrPermission
 			if f := l.podLists().Released(testkit.UIDAway); f.Truth == policy.Yes {
 				t.Errorf("with unreadable manifests: %+v", f)
@@ -124,7 +124,7 @@ func TestKubeletSecure(t *testing.T) {
 	}
 }
 
-// TestKubeletBadAnswers: no bad answer of the kubelet's own port lets a living pod go.
+// TestKubeletBadAnswers checks that no bad response of the kubelet's own port releases a living pod.
 func TestKubeletBadAnswers(t *testing.T) {
 	for _, c := range badAnswers() {
 		t.Run(c.name, func(t *testing.T) {
@@ -143,9 +143,9 @@ func TestKubeletBadAnswers(t *testing.T) {
 				if f := l.podLists().Released(uid); f.Truth == policy.Yes || !strings.Contains(f.Detail, c.want) {
 					t.Errorf("%s: released %+v, want unknown with %q", uid, f, c.want)
 				}
-				l.podList.Whole = true // the guard
+				l.podList.Whole = true // disable the guard
 				if v := judged(l, uid, false); v.Decision != policy.Reap {
-					t.Errorf("%s: without the doubt about the list the verdict would be %s %v", uid, v.Decision, v.Why)
+					t.Errorf("%s: without the doubt about the list the verdict is %s %v", uid, v.Decision, v.Why)
 				}
 				l.podList.Whole = false
 			}
@@ -153,8 +153,8 @@ func TestKubeletBadAnswers(t *testing.T) {
 	}
 }
 
-// TestPretender: another program at the kubelet's port, with a certificate of its own, gets
-// neither our token nor a request.
+// TestPretender checks that another program at the kubelet's port, with another certificate, gets neither the token
+// nor a request.
 func TestPretender(t *testing.T) {
 	asked := false
 	list := testkit.Serve(map[string]http.HandlerFunc{"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod))})
@@ -166,7 +166,7 @@ func TestPretender(t *testing.T) {
 	p, k := kubeletAt(t, s, theirs)
 	l := listing(p.of(t.Context(), k), nil)
 	if asked || l.podList.Err == nil {
-		t.Errorf("who has another certificate was asked (%t): %v", asked, l.podList.Err)
+		t.Errorf("request to a server with another certificate: %t, %v", asked, l.podList.Err)
 	}
 	if f := l.podList.Fact(testkit.UIDQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "another certificate") {
 		t.Errorf("%+v", f)
@@ -174,10 +174,10 @@ func TestPretender(t *testing.T) {
 	if v := judged(l, testkit.UIDQuiet, false); v.Decision != policy.Keep {
 		t.Errorf("%s %v", v.Decision, v.Why)
 	}
-	// The same answer of one that passes for the kubelet releases the pod.
+	// The same response, if it came from the kubelet, releases the pod.
 	p, k = kubeletAt(t, s, testkit.CertOf(s))
 	if v := judged(listing(p.of(t.Context(), k), nil), testkit.UIDQuiet, false); v.Decision != policy.Reap || !asked {
-		t.Errorf("without the comparison the verdict would be %s %v", v.Decision, v.Why)
+		t.Errorf("without the comparison the verdict is %s %v", v.Decision, v.Why)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestKubeletClientCertificate(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept: between looks there is no connection.
+// TestNothingIsKept checks that no connection is open between looks.
 func TestNothingIsKept(t *testing.T) {
 	s := httptest.NewUnstartedServer(testkit.Serve(map[string]http.HandlerFunc{
 		"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod)), "/metrics": testkit.Answer(""),
@@ -232,8 +232,8 @@ func TestNothingIsKept(t *testing.T) {
 	}
 }
 
-// TestGaugeBeforeList: a kubelet that finishes taking in its pods between two questions has given a list of some of them. The
-// gauge proves only a list that was asked for after it.
+// TestGaugeBeforeList checks that the gauge proves only a list that was requested after it: between the two requests
+// a kubelet may receive its last pods, and its list may lack them.
 func TestGaugeBeforeList(t *testing.T) {
 	var taken atomic.Bool
 	s := testkit.TLSServer(t, "", testkit.Serve(map[string]http.HandlerFunc{
@@ -250,7 +250,7 @@ func TestGaugeBeforeList(t *testing.T) {
 		},
 	}))
 	p, k := kubeletAt(t, s, testkit.CertOf(s))
-	for i, want := range []policy.Truth{policy.Unknown, policy.Yes} { // at the second look the gauge was there first
+	for i, want := range []policy.Truth{policy.Unknown, policy.Yes} { // before the second look's list the gauge was set
 		if f := listing(p.of(t.Context(), k), nil).podLists().Released(testkit.UIDAway); f.Truth != want {
 			t.Errorf("look %d: released %+v, want %s", i+1, f, want)
 		}

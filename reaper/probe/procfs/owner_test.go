@@ -17,10 +17,10 @@ import (
 
 const pods = "/var/lib/kubelet/pods"
 
-// made is process 7 of a made proc directory.
+// made is process 7 of an artificial proc directory.
 type made struct{ uid, caps, userNS, root, cgroup, mounts string }
 
-// shares makes the directory.
+// shares makes the proc directory.
 func (m made) shares(t *testing.T) *Shares {
 	t.Helper()
 	dir := testkit.ProcMounts(t, map[string]string{"7": m.mounts})
@@ -38,8 +38,8 @@ func (m made) shares(t *testing.T) *Shares {
 	return NewShares(dir, proc, dir+"/cgroup", time.Minute)
 }
 
-// TestWhose: who may enter the directories of others, is in another user namespace, and has before it
-// more of the pods than its own.
+// TestWhose checks which process may enter others' directories, is in another user namespace, or sees more pods than
+// its own.
 func TestWhose(t *testing.T) {
 	const root, user, usual, none, all = "0", "65534", "a80425fb", "0", "1ffffffffff"
 	own, other := testkit.NewUID(), testkit.NewUID()
@@ -75,16 +75,16 @@ func TestWhose(t *testing.T) {
 				t.Errorf("%+v", o)
 			}
 			if got := s.Shows("7", region, o); got != c.reaches {
-				t.Errorf("it shows the pods: %v, want %v", got, c.reaches)
+				t.Errorf("the process sees the pods: %v, want %v", got, c.reaches)
 			}
 		})
 	}
 	if o, err := (made{root, none, "1", "/", "/", ""}).shares(t).Whose("8"); err == nil {
-		t.Errorf("a process that has ended is %+v", o)
+		t.Errorf("owner of an ended process: %+v", o)
 	}
 }
 
-// TestSetuid: what a user has open when it executes a program of root's is its own, and so is the time to read it.
+// TestSetuid checks that the files and the reading time of a setuid program belong to the user who started it.
 func TestSetuid(t *testing.T) {
 	for ids, enters := range map[string]bool{"1000 0 0 0": false, "1000 1000 0 1000": false, "0 0 0 0": true, "0 1000 0 1000": true, "1000 1000 1000 0": true} {
 		s := made{"0", "1ffffffffff", "1", "/", "/", ""}.shares(t)
@@ -95,24 +95,25 @@ func TestSetuid(t *testing.T) {
 			t.Errorf("%s: %+v", ids, o)
 		}
 		if first, _, _ := strings.Cut(ids, " "); os.Geteuid() == 0 && s.payer("7").name != "user ID "+first {
-			t.Errorf("%s: it is %s that pays", ids, s.payer("7").name)
+			t.Errorf("%s: %s pays", ids, s.payer("7").name)
 		}
 	}
 }
 
-// TestShowsTooMuch: what is too much to read is a doubt about the node, but not where any user can mount that much.
+// TestShowsTooMuch checks that a process with too much to read is a doubt about the node, unless any user can mount
+// that much.
 func TestShowsTooMuch(t *testing.T) {
 	long := "/" + strings.Repeat("d", 8<<10)
 	mounts := "1 1 0:9 / / rw - overlay o rw\n" + strings.Repeat("2 1 0:9 / "+long+" rw - tmpfs t rw\n", showsLimit>>13+1)
 	s := made{"0", "0", "2", "/", "/", mounts}.shares(t)
 	for _, apart := range []bool{true, false} {
 		if got := s.Shows("7", []Region{{Dev: "8:1", Path: pods}}, Owner{Enters: true, Apart: apart}); got == apart {
-			t.Errorf("apart is %v: it shows the pods: %v", apart, got)
+			t.Errorf("apart %v: the process sees the pods: %v", apart, got)
 		}
 	}
 }
 
-// TestShowsAtAThread: a process whose first thread has ended shows what the others do.
+// TestShowsAtAThread checks that the other threads are read if the first one has ended.
 func TestShowsAtAThread(t *testing.T) {
 	s := made{"0", "0", "1", "/", "/", ""}.shares(t)
 	testkit.Must(t, os.Remove(s.dir+"/7/root"))
@@ -120,16 +121,16 @@ func TestShowsAtAThread(t *testing.T) {
 	testkit.WriteText(t, s.dir+"/7/task/8/mountinfo", testkit.MountLine(1, "/", "/"))
 	region := []Region{{Dev: "8:1", Path: pods}}
 	if !s.Shows("7", region, Owner{Enters: true}) {
-		t.Error("it shows nothing")
+		t.Error("nothing was read")
 	}
 	testkit.Must(t, os.RemoveAll(s.dir+"/7/task"))
 	if s.Shows("7", region, Owner{Enters: true}) {
-		t.Error("it has ended")
+		t.Error("the process counts as ended")
 	}
 }
 
-// TestShowsOutsideOfRoot: a process with another root shows what its mount namespace does, whatever is mounted
-// at its root.
+// TestShowsOutsideOfRoot checks that a process with another root shows its mount namespace, whatever is mounted at
+// its root.
 func TestShowsOutsideOfRoot(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -156,7 +157,7 @@ func TestShowsOutsideOfRoot(t *testing.T) {
 	}
 }
 
-// TestPodOf: the cgroup of a pod is one that root or we have made.
+// TestPodOf checks that only a cgroup made by root or by this process's user is a pod's.
 func TestPodOf(t *testing.T) {
 	testkit.NeedUsers(t)
 	own, forged, outer := testkit.NewUID(), testkit.NewUID(), testkit.NewUID()

@@ -14,8 +14,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestEachProcess: what a process had that ended before it was read, a child may have that
-// was not there when the processes were listed.
+// TestEachProcess checks that the children of a process that ended before it was read are found, although they were
+// not in the listing: they may have inherited its files.
 func TestEachProcess(t *testing.T) {
 	dir := testkit.ProcMounts(t, map[string]string{"1": "", "5": "", "self": ""})
 	stranger := func(pid int) {
@@ -58,7 +58,7 @@ func TestEachProcess(t *testing.T) {
 			}
 			for pid := range strings.FieldsSeq(c.seen) {
 				if !strings.Contains(" "+strings.Join(seen, " ")+" ", " "+pid+" ") {
-					t.Errorf("PID %s was not read, but %s", pid, seen)
+					t.Errorf("PID %s was not read: %s", pid, seen)
 				}
 			}
 			for pid := range 200 {
@@ -70,8 +70,8 @@ func TestEachProcess(t *testing.T) {
 	}
 }
 
-// TestNumbersBeginAnew: a chain of processes that one listing has missed, since its numbers begin anew, is seen in
-// the next.
+// TestNumbersBeginAnew checks that a chain of processes that one listing misses, because PIDs wrap around, is found
+// by the next.
 func TestNumbersBeginAnew(t *testing.T) {
 	dir := testkit.ProcMounts(t, map[string]string{"1": "", "self": ""})
 	proc, err := Open(dir)
@@ -79,15 +79,15 @@ func TestNumbersBeginAnew(t *testing.T) {
 	defer beneath.Close(proc)
 	var seen []string
 	_, err = each(t.Context(), dir, proc, func(pid string) bool { seen = append(seen, pid); return false }, func() bool {
-		testkit.Must(t, os.MkdirAll(filepath.Join(dir, "2"), 0o755)) // the listing had passed that number
+		testkit.Must(t, os.MkdirAll(filepath.Join(dir, "2"), 0o755)) // the listing has passed that number
 		return false
 	})
 	if testkit.Must(t, err); len(seen) != 2 {
-		t.Errorf("%s are read", seen)
+		t.Errorf("read: %s", seen)
 	}
 }
 
-// TestEnded: a link of a process that was reaped meanwhile gives EACCES.
+// TestEnded checks that EACCES from a link of a process that was reaped meanwhile counts as ended.
 func TestEnded(t *testing.T) {
 	proc, err := Open("/proc")
 	testkit.Must(t, err)
@@ -103,7 +103,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestPassedOver: root's processes are waited for in each listing, and those that ended unseen in most.
+// TestPassedOver checks that root's processes are awaited in each listing, and unseen ended ones in most.
 func TestPassedOver(t *testing.T) {
 	dir := testkit.ProcMounts(t, map[string]string{"1": "", "3": ""})
 	testkit.WriteText(t, dir+"/3/status", "Name:\tsu\nUid:\t1000\t0\t0\t0\nx\n")
@@ -113,7 +113,7 @@ func TestPassedOver(t *testing.T) {
 	for listing, unseen := range map[int]bool{theirListings - 1: false, theirListings: false, unknownListings: true, mostListings - 1: true} {
 		got := passedOver(dir, proc, []string{"1", "2", "3"}, listing)
 		if got["1"] || got["2"] != unseen || os.Geteuid() == 0 && got["3"] != (listing >= theirListings) {
-			t.Errorf("listing %d passes over %v", listing, got)
+			t.Errorf("listing %d skips %v", listing, got)
 		}
 	}
 }

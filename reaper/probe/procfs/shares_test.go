@@ -19,7 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// shared makes a proc directory of processes of users, and the shares of its look.
+// shared makes a proc directory with users' processes, and the shares of its look.
 func shared(t *testing.T, limit time.Duration, users map[string]int) *Shares {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,15 +33,15 @@ func shared(t *testing.T, limit time.Duration, users map[string]int) *Shares {
 	return NewShares(dir, proc, dir+"/cgroup", limit)
 }
 
-// TestShares: processes that take all that they get are read last and over their share, of any owner,
-// and all others are read.
+// TestShares checks that processes that use all their time are read last and exceed their share, for any owner, and
+// that all others are read.
 func TestShares(t *testing.T) {
 	testkit.NeedUsers(t)
 	s := shared(t, 3200*time.Millisecond, map[string]int{"3": 65534, "4": 65534, "5": 65534, "6": 1000, "7": 0, "8": 0, "9": 1001})
 	var done []string
 	over := map[string]error{}
 	n, err := s.Each(t.Context(), func(p *Process) (bool, error) {
-		if p.PID < "6" { // 65534's
+		if p.PID < "6" { // user 65534
 			for p.Over() == nil {
 				time.Sleep(time.Millisecond)
 			}
@@ -63,15 +63,15 @@ func TestShares(t *testing.T) {
 	}
 	for _, pid := range []string{"3", "4", "5"} {
 		if !errors.Is(over[pid], ErrShare) {
-			t.Errorf("PID %s: %v", pid, over[pid])
+			t.Errorf("PID %s: over its share %v", pid, over[pid])
 		}
 	}
 	if len(over) != 3 {
-		t.Errorf("over are %v", over)
+		t.Errorf("over their share: %v", over)
 	}
 }
 
-// TestLookIsOver: one who has had no share, since others have taken all the time, is a doubt about the node.
+// TestLookIsOver checks that an owner who had no share, because others used all the time, is a doubt about the node.
 func TestLookIsOver(t *testing.T) {
 	testkit.NeedUsers(t)
 	users := map[string]int{}
@@ -93,15 +93,15 @@ func TestLookIsOver(t *testing.T) {
 			others++
 		}
 		if over[pid] == nil || !begun[pid] && errors.Is(over[pid], ErrShare) {
-			t.Errorf("PID %s, begun %v: %v", pid, begun[pid], over[pid])
+			t.Errorf("PID %s, started %v: over %v", pid, begun[pid], over[pid])
 		}
 	}
 	if others == 0 || others == len(users) {
-		t.Errorf("%d have had no time", others)
+		t.Errorf("%d owners had no time", others)
 	}
 }
 
-// TestHold: what is remembered of one owner is bounded, however many processes it has.
+// TestHold checks that the memory for one owner is bounded, however many processes it has.
 func TestHold(t *testing.T) {
 	testkit.NeedUsers(t)
 	s := shared(t, time.Minute, map[string]int{"3": 65534, "4": 65534, "5": 1000})
@@ -117,11 +117,11 @@ func TestHold(t *testing.T) {
 	_, err := s.Each(t.Context(), func(p *Process) (bool, error) { return false, hold(p, MostHeld*2/3) }, func(p *Process, err error) { over[p.PID] = err })
 	testkit.Must(t, err)
 	if len(over) != 1 || !errors.Is(cmp.Or(over["3"], over["4"]), ErrShare) {
-		t.Errorf("over are %v", over)
+		t.Errorf("over their share: %v", over)
 	}
 }
 
-// TestPayer: who pays for a process, whatever it calls itself.
+// TestPayer checks which owner a process's time counts for, whatever its name.
 func TestPayer(t *testing.T) {
 	testkit.NeedUsers(t)
 	one := func(id int) []syscall.SysProcIDMap {
@@ -135,7 +135,7 @@ func TestPayer(t *testing.T) {
 	made := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	unshare := testkit.NeedCommand(t, "unshare")
 	if err := exec.CommandContext(t.Context(), unshare, "-U", "true").Run(); err != nil {
-		testkit.Skip(t, "there is no user namespace here: ", err)
+		testkit.Skip(t, "user namespaces are not available: ", err)
 	}
 	nested := testkit.Shell(t, made, "/", "exec "+unshare+" -Ur "+unshare+" -Ur sh -c 'echo ready; read -r line'")
 	mapped := testkit.Shell(t, &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: one(100000), GidMappings: one(100000)}, "/", "")
@@ -145,14 +145,14 @@ func TestPayer(t *testing.T) {
 		}
 	}
 	if got := s.payer(strconv.Itoa(mapped)).name; !strings.HasPrefix(got, "user namespace ") {
-		t.Errorf("a machine that root has made pays as %s", got)
+		t.Errorf("the payer of root's machine is %s", got)
 	}
 	if s.Mounts = true; s.payer(strconv.Itoa(plain)).name != root {
-		t.Error("a user pays for what root has mounted")
+		t.Error("a user pays for root's mounts")
 	}
 }
 
-// jailed starts a process with another root, which is a mount of the same, and returns its PID.
+// jailed starts a process with another root, a mount of the same file system, and returns its PID.
 func jailed(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

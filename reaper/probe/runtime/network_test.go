@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestNetworkReady: what each version of CRI reports of the pods' network. It is unknown of a runtime
-// without that condition.
+// TestNetworkReady checks the state of the pods' network in each version of CRI. It is unknown if the runtime has no
+// such condition.
 func TestNetworkReady(t *testing.T) {
 	for name, version := range map[string]fakecri.Version{"v1": fakecri.V1, "v1alpha2": fakecri.V1Alpha2} {
 		path := filepath.Join(t.TempDir(), "s")
@@ -40,12 +40,12 @@ func TestNetworkReady(t *testing.T) {
 		s.SetNetwork("")
 		s.SetFault(fakecri.GetStatus, fakecri.Fault{Err: status.Error(codes.Unavailable, "x")})
 		if f := ask(); f.Truth != policy.Unknown || f.Detail == "" {
-			t.Errorf("%s, no answer: %+v", name, f)
+			t.Errorf("%s, no response: %+v", name, f)
 		}
 	}
 }
 
-// TestListDeaf: a runtime that was stopped (SIGSTOP) has the kernel take the connection, and does not greet. It is asked once.
+// TestListDeaf checks that a stopped runtime (SIGSTOP), whose connections the kernel accepts, is asked only once.
 func TestListDeaf(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)

@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestRuntimePods: what the runtime lists of one pod, one by one, for policy to judge.
+// TestRuntimePods checks the runtime's sandboxes and containers of one pod, as policy judges them.
 func TestRuntimePods(t *testing.T) {
 	const ready, notReady = runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 	box := func(id string, uid parsers.PodUID, state runtimeapi.PodSandboxState, annotations ...string) *runtimeapi.PodSandbox {
@@ -37,7 +37,7 @@ func TestRuntimePods(t *testing.T) {
 	for name, c := range map[string]struct {
 		boxes      []*runtimeapi.PodSandbox
 		containers []*runtimeapi.Container
-		want       string // of uidDone: each sandbox with its marks, and the loose containers
+		want       string // uidDone's sandboxes with their marks, and containers without one
 		pods       int
 	}{
 		"stopped":           {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady)}, []*runtimeapi.Container{container("a", uidDone, exited)}, "a 0", 1},
@@ -91,8 +91,8 @@ func TestRuntimePods(t *testing.T) {
 	}
 }
 
-// TestRuntimePodsOfAPart: where one list failed it is unknown what else the pod has, and no
-// sandbox is listed one by one.
+// TestRuntimePodsOfAPart checks that after one failed list no sandbox is listed, since the rest of the pod is
+// unknown.
 func TestRuntimePodsOfAPart(t *testing.T) {
 	for _, call := range []fakecri.Call{fakecri.ListPodSandbox, fakecri.ListContainers} {
 		whole, part := startCRI(t, fakecri.Options{}), startCRI(t, fakecri.Options{})
@@ -101,9 +101,9 @@ func TestRuntimePodsOfAPart(t *testing.T) {
 		if e := evidenceOf(a, uidDone); e.Facts[policy.FactSandbox].Truth != policy.Yes || e.Sandboxes != nil {
 			t.Errorf("%+v", e.Sandboxes)
 		}
-		a.SandboxErr, a.ContainerErr, a.Lists.Truth = nil, nil, policy.Yes // the guard off
+		a.SandboxErr, a.ContainerErr, a.Lists.Truth = nil, nil, policy.Yes // without the guard
 		if e := evidenceOf(a, uidDone); len(e.Sandboxes) == 0 {
-			t.Error("the test tries nothing")
+			t.Error("the guard has no effect, so the test proves nothing")
 		}
 	}
 }

@@ -32,8 +32,7 @@ const (
 	uidDead   parsers.PodUID = "ffffffff-0000-4000-8000-000000000000"
 )
 
-// reader asks on a node without processes, so that no kubelet of the machine that runs the tests
-// answers.
+// reader asks on a node without processes, so that no kubelet of the test machine interferes.
 type reader struct {
 	*Reader
 	kubelet *kubelet.Reader
@@ -47,7 +46,7 @@ func newReader(t *testing.T, endpoint string) *reader {
 	return &reader{&Reader{Usual: cri.UsualSockets(t.TempDir()), Find: k.Sockets, Now: now, Guard: guard}, k}
 }
 
-// at has the reader look for sockets at other places.
+// at makes the reader look for sockets at other paths.
 func (r *reader) at(paths ...string) *reader {
 	r.Usual = paths
 	return r
@@ -74,7 +73,7 @@ func evidenceOf(a Answer, uid parsers.PodUID) policy.Evidence {
 	return e
 }
 
-// wantTruths checks sandbox and container of a pod.
+// wantTruths checks the sandbox and container facts of a pod.
 func wantTruths(t *testing.T, a Answer, uid parsers.PodUID, sandbox, container policy.Truth) {
 	t.Helper()
 	e := evidenceOf(a, uid)
@@ -99,7 +98,7 @@ func wantNoGRPC(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("goroutines are left:\n%s", dump.String())
+	t.Errorf("goroutines remain:\n%s", dump.String())
 }
 
 func TestAskRuntime(t *testing.T) {
@@ -130,7 +129,7 @@ func TestAskRuntime(t *testing.T) {
 				t.Errorf("%d and %d calls, want one each", s.Calls(fakecri.ListPodSandbox), s.Calls(fakecri.ListContainers))
 			}
 			if s.Filtered() {
-				t.Error("a filter hides the states that it does not name")
+				t.Error("a filter hides other states")
 			}
 			s.Close()
 			wantNoGRPC(t)
@@ -138,8 +137,8 @@ func TestAskRuntime(t *testing.T) {
 	}
 }
 
-// TestAskRuntimeFaults has one list or both go wrong. What the other list knows stays
-// known; what is not found where a list failed is unknown and never No.
+// TestAskRuntimeFaults fails one list or both. The other list's pods stay known, and a pod that is not found after a
+// failed list is unknown and never No.
 func TestAskRuntimeFaults(t *testing.T) {
 	unavailable := fakecri.Fault{Err: status.Error(codes.Unavailable, "containerd is not ready")}
 	internal := fakecri.Fault{Err: status.Error(codes.Internal, "database is closed")}
@@ -193,8 +192,8 @@ func TestAskRuntimeFaults(t *testing.T) {
 	}
 }
 
-// TestAskRuntimeAnswersThatAreNotWhole cuts the connection at every so many bytes of the
-// answers: whatever came, a dead pod is never No for a list that did not end.
+// TestAskRuntimeAnswersThatAreNotWhole cuts the connection at many byte positions: a dead pod is never No after a
+// list that did not end.
 func TestAskRuntimeAnswersThatAreNotWhole(t *testing.T) {
 	var whole, cut int
 	for after := 50; after < 4000; after += 150 {
@@ -214,7 +213,7 @@ func TestAskRuntimeAnswersThatAreNotWhole(t *testing.T) {
 		s.Close()
 	}
 	if whole == 0 || cut == 0 {
-		t.Errorf("%d whole and %d cut answers: the test has not tried both", whole, cut)
+		t.Errorf("%d complete and %d cut responses, want some of both", whole, cut)
 	}
 	wantNoGRPC(t)
 }
@@ -228,7 +227,7 @@ func TestAskRuntimeEmpty(t *testing.T) {
 	}
 	wantTruths(t, a, uidLive, policy.Unknown, policy.Unknown)
 
-	// With the guard off, every pod seems dead to a runtime that was just made anew.
+	// Without the guard every pod looks dead to a newly installed runtime.
 	a.Lists.Truth = policy.Yes
 	wantTruths(t, a, uidLive, policy.No, policy.No)
 }
@@ -252,7 +251,7 @@ func TestAskRuntimeIdentity(t *testing.T) {
 		containers []*runtimeapi.Container
 		uid        parsers.PodUID
 		sand, cont policy.Truth
-		detail     string // of Lists
+		detail     string // detail of Lists
 	}{
 		{"metadata without labels", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}}, nil, uidLive, yes, no, "2 sandboxes, 0 containers"},
 		{
@@ -321,7 +320,7 @@ func TestAskRuntimeIdentity(t *testing.T) {
 			s.SetContainers(c.containers...)
 			a := newReader(t, s.Endpoint()).Ask(t.Context())
 			if c.sand == unknown {
-				// The list decides nothing, but the container list would if lists were known.
+				// The list decides nothing; the container list would if Lists were yes.
 				a.Lists.Truth = yes
 			}
 			wantTruths(t, a, c.uid, c.sand, c.cont)
@@ -332,14 +331,14 @@ func TestAskRuntimeIdentity(t *testing.T) {
 	}
 }
 
-func TestRuntimeWordsAreClean(t *testing.T) {
+func TestRuntimeTextsAreClean(t *testing.T) {
 	c := newCensus(testkit.Noon)
 	c.add(cri.Lists{Sandboxes: []*runtimeapi.PodSandbox{{
 		Id:       "\x1b[31mred",
 		Metadata: &runtimeapi.PodSandboxMetadata{Uid: string(uidLive), Name: "p\nFAKE", Namespace: "n"},
 	}}})
 	if got := c.pods[uidLive].sandboxTally.String(); got != `sandbox "\x1b[31mred" READY` {
-		t.Errorf("words %q", got)
+		t.Errorf("text %q", got)
 	}
 	if name := c.pods[uidLive].Name; name != (policy.PodName{}) {
 		t.Errorf("name %q", name)
@@ -357,11 +356,11 @@ func TestAskRuntimeHugeAnswers(t *testing.T) {
 
 	limited := cri.List(t.Context(), socketOf(s), time.Minute, 1<<20)
 	if limited.SandboxErr == nil || limited.Sandboxes != nil || limited.ContainerErr != nil {
-		t.Errorf("over the limit: %v, %d sandboxes", limited.SandboxErr, len(limited.Sandboxes))
+		t.Errorf("above the limit: %v, %d sandboxes", limited.SandboxErr, len(limited.Sandboxes))
 	}
 }
 
-// TestAskRuntimeNamedSocket has an operator name something that is no runtime.
+// TestAskRuntimeNamedSocket checks endpoints set by the operator that are not a runtime's.
 func TestAskRuntimeNamedSocket(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -389,8 +388,8 @@ func TestAskRuntimeNamedSocket(t *testing.T) {
 	}
 }
 
-// TestAskRuntimeMuteSocket meets a server that accepts the connection and never answers,
-// and one that does not even accept: both are bounded and leave nothing behind.
+// TestAskRuntimeMuteSocket checks a server that accepts connections and never responds, and one that does not accept:
+// both take bounded time and leave nothing behind.
 func TestAskRuntimeMuteSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "unaccepted")
 	l, err := net.Listen("unix", path)
@@ -420,10 +419,10 @@ func TestAskRuntimeAuto(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		paths      []string
-		live, etcd policy.Truth // sandboxes
-		dead       policy.Truth // containers of the dead pod
+		live, etcd policy.Truth // sandbox facts
+		dead       policy.Truth // container fact of the dead pod
 		lists      policy.Truth
-		text       string // in Lists.Detail
+		text       string // part of Lists.Detail
 	}{
 		{"one", []string{missing, socketOf(containerd)}, yes, no, no, yes, "2 sandboxes"},
 		{"union", []string{socketOf(containerd), socketOf(crio)}, yes, yes, no, yes, "3 sandboxes"},
@@ -460,8 +459,8 @@ func TestAskRuntimeAuto(t *testing.T) {
 	}
 }
 
-// TestAskRuntimeAsTheKubeletDoes has the kubelet's command line name the socket: then it
-// is the only one that is asked, and it must answer.
+// TestAskRuntimeAsTheKubeletDoes checks that if the kubelet's command line has a socket, only that one is asked, and
+// it must respond.
 func TestAskRuntimeAsTheKubeletDoes(t *testing.T) {
 	theirs, other := startCRI(t, fakecri.Options{}), startCRI(t, fakecri.Options{})
 	r := newReader(t, "")
@@ -488,6 +487,6 @@ func TestAskRuntimeNotAsked(t *testing.T) {
 	a := r.Ask(t.Context())
 	wantTruths(t, a, uidLive, policy.Unknown, policy.Unknown)
 	if a.Err != nil || a.Sockets != nil || s.Calls(fakecri.ListPodSandbox) != 1 {
-		t.Errorf("a choice is reported as an error: %v, or something was asked: %v", a.Err, a.Sockets)
+		t.Errorf("error %v of a setting, or sockets were asked: %v", a.Err, a.Sockets)
 	}
 }
