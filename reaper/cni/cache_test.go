@@ -48,7 +48,7 @@ func recordedCNI(tb testing.TB, ifname string) (string, []byte) {
 	return network + "-" + boxID + "-" + ifname, data
 }
 
-// libcniFile is the struct that libcni writes, field for field in its order.
+// libcniFile is the struct that libcni writes, with its fields in their order.
 type libcniFile struct {
 	Kind           string         `json:"kind"`
 	ContainerID    string         `json:"containerId"`
@@ -95,13 +95,12 @@ func TestRecordedCNICaches(t *testing.T) {
 			t.Errorf("%s:\n got %+v\nwant %+v", ifname, got, want)
 		}
 		if !parsers.IsContainerID(want.ContainerID) {
-			t.Error("no whole ID")
+			t.Error("no complete ID")
 		}
 	}
 }
 
-// TestCutOffCNICache cuts a recorded file at each byte: the rest is unreadable and
-// tied by its name.
+// TestCutOffCNICache cuts a recorded file at each byte: the rest is unreadable and tied by its name.
 func TestCutOffCNICache(t *testing.T) {
 	name, data := recordedCNI(t, "eth0")
 	for n := range data {
@@ -113,9 +112,8 @@ func TestCutOffCNICache(t *testing.T) {
 	}
 }
 
-// TestChangedCNICache changes each byte of a recorded file to each of some others: none
-// of it ties the file to another container, and none of it to another pod without a
-// change of the UID itself.
+// TestChangedCNICache replaces each byte of a recorded file by some others: no change ties the file to another
+// container, and only a change of the UID itself ties it to another pod.
 func TestChangedCNICache(t *testing.T) {
 	name, data := recordedCNI(t, "eth0")
 	uidAt := bytes.Index(data, []byte(podUID))
@@ -177,7 +175,7 @@ func TestCNICacheNames(t *testing.T) {
 	}
 }
 
-// TestCNIArgs is about copies of the same key, of which multus adds its own.
+// TestCNIArgs checks files with several copies of a key, since multus adds its own.
 func TestCNIArgs(t *testing.T) {
 	const otherPod = "11111111-4a5b-4c6d-8e7f-00112233aa02"
 	for _, test := range []struct {
@@ -219,7 +217,7 @@ func TestCNIArgs(t *testing.T) {
 	}
 }
 
-// TestOtherWritersOfCNICaches has files that name no pod, no UID, or no whole ID.
+// TestOtherWritersOfCNICaches checks files without a pod, a UID or a complete ID.
 func TestOtherWritersOfCNICaches(t *testing.T) {
 	podman := newCNIFile()
 	podman.CniArgs = [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAME", "web"}}

@@ -12,7 +12,7 @@ import (
 )
 
 // FuzzCache compares with encoding/json: a file is unreadable if and only if it is not JSON, and a tie has only
-// values that encoding/json finds, too, all copies of them, and the values in the name.
+// values that encoding/json finds, all copies of them, and those in the name.
 func FuzzCache(f *testing.F) {
 	for _, ifname := range []string{"eth0", "lo"} {
 		name, data := recordedCNI(f, ifname)
@@ -38,13 +38,13 @@ func FuzzCache(f *testing.F) {
 				t.Errorf("broken %v: %q", g.Broken, content)
 			}
 			if g.Untied == untiedSize && len(content) <= MaxFile && bytes.Count(content, []byte("["))+bytes.Count(content, []byte("{")) <= maxDepth {
-				t.Errorf("neither long nor deep: %q", content)
+				t.Errorf("unreadable, but neither long nor deep: %q", content)
 			}
 		}
 		if got.V1 && got.Untied == "" {
 			sameAsJSON(t, content, got)
 		}
-		// The same content below the name that libcni would look for.
+		// The same content with the name that libcni would use.
 		var file libcniFile
 		if json.Unmarshal(content, &file) != nil || file.Kind != "cniCacheV1" {
 			return
@@ -58,7 +58,7 @@ func FuzzCache(f *testing.F) {
 	})
 }
 
-// consistent reports what no content may lead to.
+// consistent reports combinations that no content may produce.
 func consistent(t *testing.T, name string, f parseResult) {
 	t.Helper()
 	if (f.Untied == "") != (f.ContainerID != "") {
@@ -78,14 +78,14 @@ func consistent(t *testing.T, name string, f parseResult) {
 		t.Errorf("ID %q", f.ContainerID)
 	}
 	if !f.V1 && (!parsers.IsContainerID(f.ContainerID) || f.PodUID != "" || f.Sandbox || f.NetNS != "" || f.PodName != "" || f.PodNamespace != "") {
-		t.Errorf("by its name alone: %+v", f)
+		t.Errorf("tied by its name alone: %+v", f)
 	}
 	if uid, ok := parsers.ParsePodUID(string(f.PodUID)); f.PodUID != "" && (!ok || uid != f.PodUID) {
 		t.Errorf("UID %q", f.PodUID)
 	}
 }
 
-// sameAsJSON compares f with what encoding/json reads from the same content.
+// sameAsJSON compares f with what encoding/json parses from the same content.
 func sameAsJSON(t *testing.T, content []byte, f parseResult) {
 	t.Helper()
 	var want struct {
@@ -94,19 +94,19 @@ func sameAsJSON(t *testing.T, content []byte, f parseResult) {
 		Result                                        json.RawMessage
 	}
 	if err := json.Unmarshal(content, &want); err != nil {
-		t.Errorf("tied, but %v: %q", err, content)
+		t.Errorf("tied, but encoding/json returns %v: %q", err, content)
 		return
 	}
 	if want.Kind != "cniCacheV1" || want.ContainerID != f.ContainerID || want.IfName != f.IfName || want.NetworkName != f.Network {
-		t.Errorf("%+v, but encoding/json reads %+v", f, want)
+		t.Errorf("%+v, but encoding/json parses %+v", f, want)
 	}
 	if want.NetNS != "" && want.NetNS != f.NetNS {
-		t.Errorf("namespace %q, not %q", f.NetNS, want.NetNS)
+		t.Errorf("namespace %q, want %q", f.NetNS, want.NetNS)
 	}
 	sandbox, uid := false, false
 	for _, pair := range want.CniArgs {
 		if len(pair) != 2 {
-			t.Errorf("pair of %d", len(pair))
+			t.Errorf("pair of %d values", len(pair))
 			continue
 		}
 		switch pair[0] {
@@ -136,8 +136,7 @@ func sameAsJSON(t *testing.T, content []byte, f parseResult) {
 	}
 }
 
-// FuzzHostLocal checks that a reservation is tied only by the values that the plugin itself, or a fork, would
-// compare.
+// FuzzHostLocal checks that a reservation is tied only by values that the plugin itself, or a fork, would compare.
 func FuzzHostLocal(f *testing.F) {
 	f.Add("10.0.0.1", []byte(boxID+"\r\neth0"))
 	f.Add("2001:db8::1", []byte(boxID))
@@ -160,8 +159,7 @@ func FuzzHostLocal(f *testing.F) {
 	})
 }
 
-// FuzzNetConf holds that every network has a name that is one path component, and every
-// dataDir is an absolute path.
+// FuzzNetConf checks that every network's name is one path component and that every dataDir is an absolute path.
 func FuzzNetConf(f *testing.F) {
 	f.Add([]byte(`{"name":"n","type":"multus","delegates":[{"name":"m","plugins":[{"type":"flannel","delegate":{}}],"disableGC":"true"}]}`), "")
 	f.Add([]byte(`{"type":"bridge","ipam":{"type":"host-local","dataDir":"/d"}}`), "n")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestHostileCNICaches has content that libcni did not write.
+// TestHostileCNICaches checks content that libcni did not write.
 func TestHostileCNICaches(t *testing.T) {
 	name, good := newCNIFile().write(t)
 	v1 := string(good)
@@ -109,8 +109,8 @@ func TestHostileCNICaches(t *testing.T) {
 	}
 }
 
-// TestSplicedCNICaches puts members and arguments of two containers' files together in
-// any order and number: where a file is tied, encoding/json reads nothing else from it.
+// TestSplicedCNICaches combines members and arguments of two containers' files in any order and number: if a file is
+// tied, encoding/json parses no other value from it.
 func TestSplicedCNICaches(t *testing.T) {
 	_, one := newCNIFile().write(t)
 	other := newCNIFile()
@@ -152,9 +152,8 @@ func TestSplicedCNICaches(t *testing.T) {
 	}
 }
 
-// TestWhyDuplicateKeysCount shows that encoding/json, and so libcni, uses the last of
-// two keys and ignores case: a parser that uses the first, or only those
-// in the right case, would see another container than the runtime.
+// TestWhyDuplicateKeysCount shows that encoding/json, and so libcni, uses the last of two keys and ignores case. A
+// parser that uses the first one, or only keys in the right case, would return another container than the runtime.
 func TestWhyDuplicateKeysCount(t *testing.T) {
 	var f libcniFile
 	err := json.Unmarshal(fmt.Appendf(nil, `{"containerId":%q,"CONTAINERID":%q}`, boxID, otherID), &f)

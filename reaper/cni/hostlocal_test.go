@@ -54,7 +54,7 @@ func TestParseHostLocal(t *testing.T) {
 	} {
 		f := File{Kind: Address, Dir: "/d", Name: name}
 		if f.Parse([]byte(boxID + "\r\neth0")); f.Container != "" || f.Addr().IsValid() || f.Facts[Tied].Detail != "its name is no address" {
-			t.Errorf("%q is an address: %+v", name, f)
+			t.Errorf("%q counts as an address: %+v", name, f)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 const sandboxID = "02538aa466dd02538aa466dd02538aa466dd02538aa466dd02538aa466dd0253"
 
-// scene is a file of a sandbox that is gone in every respect.
+// scene is a file whose sandbox is gone by every fact.
 type scene struct {
 	f    File
 	node policy.Node
@@ -121,8 +121,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestCNIDoubtKeeps: whatever a file's facts are, one that turns to Unknown or to alive
-// never lets it go where it would have stayed.
+// TestCNIDoubtKeeps checks that a fact that turns Unknown or alive never lets a file be removed that was kept before.
 func TestCNIDoubtKeeps(t *testing.T) {
 	alive := [NumFacts]policy.Truth{Tied: policy.No, Listed: policy.Yes, Ready: policy.Yes, Alive: policy.Yes, Netns: policy.Yes, Foreign: policy.Yes}
 	for _, broken := range []bool{false, true} {
@@ -136,7 +135,7 @@ func TestCNIDoubtKeeps(t *testing.T) {
 			for n := range NumFacts {
 				for _, turn := range []policy.Truth{policy.Unknown, alive[n]} {
 					if broken && n == Listed && turn == policy.Yes && s.f.Facts[Ready].Truth == policy.No {
-						continue // that is the purpose of a repair
+						continue // a repair is meant for this case
 					}
 					after := *s
 					after.f.Facts[n].Truth = turn
@@ -151,7 +150,7 @@ func TestCNIDoubtKeeps(t *testing.T) {
 		}
 	}
 	if v := Judge(&File{}, policy.Node{}, Listing{}, policy.Rules{}, policy.Instant{}); v.Decision != policy.Keep {
-		t.Errorf("nothing is known, and the verdict is %s", v.Decision)
+		t.Errorf("the verdict on zero values is %s", v.Decision)
 	}
 }
 
@@ -162,7 +161,7 @@ func truths(f File) (s string) {
 	return s
 }
 
-// TestOutlookOf: the file of a living container needs no operator; a file that a pod has open does.
+// TestOutlookOf checks that a living container's file needs no operator, and that a file that a pod has open does.
 func TestOutlookOf(t *testing.T) {
 	inUse := []policy.Why{{Reason: policy.ReasonWaived}, {Reason: policy.ReasonInUse}}
 	if policy.OutlookOf(policy.Keep, inUse) != policy.OutlookPerson || OutlookOf(policy.Keep, inUse) != policy.OutlookAlive {
@@ -175,8 +174,8 @@ func TestOutlookOf(t *testing.T) {
 	}
 }
 
-// TestListings: only containers that no complete answer has listed for a hold count, and those that lived long
-// ago are forgotten.
+// TestListings checks that only a container that no complete response has listed for a hold counts as gone, and that
+// those listed long ago are forgotten.
 func TestListings(t *testing.T) {
 	const hold = 5 * time.Minute
 	at := func(minutes int) policy.Instant {
@@ -188,7 +187,7 @@ func TestListings(t *testing.T) {
 	for minute := 1; minute <= 12; minute++ {
 		l.Add([]string{"new"}, policy.Yes, hold, at(minute))
 		if since, ok := at(minute).Since(l.Older.Since); minute >= 5 && (!ok || since < hold) {
-			t.Errorf("minute %d: the listing that counts is only %s old", minute, since)
+			t.Errorf("minute %d: the oldest listing is only %s old", minute, since)
 		}
 		if minute < 5 && !l.Older.IDs["old"] {
 			t.Errorf("minute %d: a container listed during the hold is forgotten", minute)
@@ -214,8 +213,8 @@ func TestListings(t *testing.T) {
 	}
 }
 
-// TestSweptRecord: one record for a batch, whatever its files are called, and with the runtime
-// that the broken ones of it hinder.
+// TestSweptRecord checks that a batch has one record, whatever its files' names, with the runtime that its broken
+// files affect.
 func TestSweptRecord(t *testing.T) {
 	file := func(name, pod, runtime string, r policy.Result, err string) File {
 		return File{

@@ -21,8 +21,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// fakeCNI is the CNI directories, the archive, the ledger and the clock of a node, in memory. It plays every room of a sweep, and can be
-// cut off after any step, as by kill -9: everything on "disk" is kept for the next Sweeper.
+// fakeCNI has the CNI directories, the archives, the ledger and the clock of a node in memory. It implements every
+// interface of a sweep and can be killed at any step, as by kill -9: the "disk" stays for the next Sweeper.
 type fakeCNI struct {
 	now        policy.Instant
 	node       policy.Node
@@ -30,17 +30,17 @@ type fakeCNI struct {
 	memory     json.RawMessage
 	ledgerErr  error
 	appends    int             // writes to the ledger so far
-	fullAt     int             // the disk is full at this write, and at no other
+	fullAt     int             // the disk is full at this write only
 	there      map[string]File // by name
-	listed     []string        // containers that the runtime lists
+	listed     []string        // containers on the runtime's list
 	archives   map[string][]File
 	at         map[string]time.Time
 	toRemove   map[string]bool // files that a plugin's DEL removes after they were judged
-	unread     map[string]bool // files of which not all could be read that a restore needs
+	unread     map[string]bool // files that could not be read completely for a restore
 	archiveErr error
-	damaged    string // the archive that cannot be read
-	tries      int    // of Archive
-	locked     bool   // a lock is held for ever: nothing can be removed
+	damaged    string // name of the unreadable archive
+	tries      int    // calls of Archive
+	locked     bool   // a lock is never released, so nothing can be removed
 	chunk      int
 	mu         sync.Mutex // a batch is removed while the next is read
 	stepping   sync.Mutex
@@ -69,7 +69,7 @@ func (n *fakeCNI) pass(d time.Duration) {
 	n.now.Wall = n.now.Wall.Add(d)
 }
 
-// step is one change of the disk; the cut comes before it, and nothing after it.
+// step counts one change of the disk. A cut comes before the change.
 func (n *fakeCNI) step() {
 	n.stepping.Lock()
 	defer n.stepping.Unlock()
@@ -111,7 +111,7 @@ func (n *fakeCNI) BreakerOpen() bool {
 	return open
 }
 
-// leave adds a cache file of the pod i, as old as age, of a sandbox that is gone.
+// leave adds a cache file of pod i with the given age, whose sandbox is gone.
 func (n *fakeCNI) leave(i int, age time.Duration) string {
 	f := File{
 		Kind: Cache, Dir: "/var/lib/cni/results", Name: fmt.Sprintf("net-id%d-eth0", i), Container: fmt.Sprintf("id%d", i),
@@ -125,7 +125,7 @@ func (n *fakeCNI) leave(i int, age time.Duration) string {
 	return f.Name
 }
 
-// sweeper starts a Sweeper on the node, as a process that has just been started.
+// sweeper returns a Sweeper on the node, as in a process that has just been started.
 func (n *fakeCNI) sweeper() *Sweeper {
 	return &Sweeper{Prober: n, Remover: n, Archive: n, Ledger: n, Clock: n, Meter: n, Log: slog.New(slog.DiscardHandler)}
 }
@@ -158,7 +158,7 @@ func (n *fakeCNI) look(names []string) Look {
 	return look
 }
 
-// StillCNI finds that some files have gone since they were judged.
+// StillCNI marks the files that have disappeared since they were judged.
 func (n *fakeCNI) StillCNI(_ context.Context, files []File) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -170,8 +170,7 @@ func (n *fakeCNI) StillCNI(_ context.Context, files []File) {
 	}
 }
 
-// RemoveCNI runs beside the loop. Cut off there, it does no more, and the loop is cut off at
-// its next step.
+// RemoveCNI runs beside the loop. After a cut it does nothing more, and the loop is cut off at its next step.
 func (n *fakeCNI) RemoveCNI(_ context.Context, _ policy.Permit, files []File) (outs []File) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -241,7 +240,7 @@ func (n *fakeCNI) DropArchive(name string) error {
 
 var testRules = policy.Rules{Hold: 5 * time.Minute, Settle: 5 * time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour, CNIOlderThan: 24 * time.Hour}
 
-// turn sweeps once, and keeps the memory for the next turn.
+// turn sweeps once and saves the state for the next turn.
 func (n *fakeCNI) turn(s *Sweeper, t reaper.Turn) *Report {
 	t.Node, t.Memory = n.node, n.memory
 	if t.Rules == (policy.Rules{}) {
@@ -253,11 +252,10 @@ func (n *fakeCNI) turn(s *Sweeper, t reaper.Turn) *Report {
 	return rep
 }
 
-// sweepOnce sweeps once, as another process.
+// sweepOnce sweeps once, like another process.
 func sweepOnce(n *fakeCNI) *Report { return n.turn(n.sweeper(), reaper.Turn{}) }
 
-// TestCNIStory: two sweeps a hold apart, one archive and one record for the batch, and the
-// restore.
+// TestCNIStory checks two sweeps a hold apart, with one archive and one record per batch, and the restore.
 func TestCNIStory(t *testing.T) {
 	n := newFakeCNI()
 	for i := range 5 {
@@ -267,12 +265,12 @@ func TestCNIStory(t *testing.T) {
 	n.listed = append(n.listed, "id4")
 	rep := sweepOnce(n)
 	if len(n.there) != 6 || !rep.Pending || rep.Next != testRules.Hold {
-		t.Fatalf("the first sweep removed some, or does not wait for the hold: %d left, %+v", len(n.there), rep)
+		t.Fatalf("the first sweep removed files, or does not wait for the hold: %d left, %+v", len(n.there), rep)
 	}
 	n.pass(rep.Next)
 	rep = sweepOnce(n) // another process
 	if len(n.there) != 2 || n.there[young].Name == "" || n.there["net-id4-eth0"].Name == "" {
-		t.Fatalf("after the hold %v are left", slices.Collect(maps.Keys(n.there)))
+		t.Fatalf("after the hold %v remain", slices.Collect(maps.Keys(n.there)))
 	}
 	if got := rep.Census.Taken[Cache]; got.Entries != 4 || got.Bytes != 400 {
 		t.Errorf("counted %+v", got)
@@ -292,21 +290,21 @@ func TestCNIStory(t *testing.T) {
 		t.Errorf("restored %+v, %v", done, err)
 	}
 	if _, err := n.sweeper().Restore(context.Background(), "cni-none"); err == nil {
-		t.Error("an archive that is not there was restored")
+		t.Error("a nonexistent archive was restored")
 	}
 	n.pass(testRules.Retention)
 	sweepOnce(n)
 	for name, at := range n.at {
 		if n.archives[name] != nil && n.now.Wall.Sub(at) >= testRules.Retention {
-			t.Errorf("after the retention there is still %s", name)
+			t.Errorf("after the retention %s still exists", name)
 		}
 	}
-	if len(n.archives) > 2 { // of the last sweep
-		t.Errorf("after the retention there are still %d archives", len(n.archives))
+	if len(n.archives) > 2 { // those of the last sweep
+		t.Errorf("after the retention %d archives remain", len(n.archives))
 	}
 }
 
-// TestCNINothingGoes: what must stop a sweep does, and each would be a loss otherwise.
+// TestCNINothingGoes checks that each obstacle stops a sweep; without it a file in use would be lost.
 func TestCNINothingGoes(t *testing.T) {
 	for name, change := range map[string]func(*fakeCNI, *Sweeper, *reaper.Turn){
 		"dry run":                  func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.DryRun = true },
@@ -340,14 +338,14 @@ func TestCNINothingGoes(t *testing.T) {
 			s, turn := n.sweeper(), reaper.Turn{Rules: testRules}
 			change(n, s, &turn)
 			if n.turn(s, turn); len(n.there) != 1 {
-				t.Error("it was removed")
+				t.Error("the file was removed")
 			}
 		})
 	}
 }
 
-// TestCNIRestoreBatch: one sweep that made several archives comes back by one command, by the
-// name of any of them, and the files of another sweep do not.
+// TestCNIRestoreBatch checks that one command with the name of any archive of a sweep restores all archives of that
+// sweep and none of another.
 func TestCNIRestoreBatch(t *testing.T) {
 	n := sweptCNI(t)
 	var first, undo []string
@@ -356,7 +354,7 @@ func TestCNIRestoreBatch(t *testing.T) {
 			first, undo = append(first, r.Archive), append(undo, r.Undo)
 		}
 	}
-	// Each of its records names the one command that undoes all of it.
+	// Each record has the one command that restores the whole batch.
 	batch := BatchOf(first[0])
 	if len(first) != 3 || first[0] != batch || first[2] != batch+"-003" ||
 		!slices.Equal(slices.Compact(undo), []string{"orphan-reaper quarantine restore --batch " + batch}) {
@@ -374,17 +372,17 @@ func TestCNIRestoreBatch(t *testing.T) {
 	}
 	records := len(n.records)
 	if done, err := n.sweeper().RestoreBatch(context.Background(), batch); err != nil || done.Gone != 6 || done.All() != 6 || len(n.there) != 6 {
-		t.Errorf("again: %d of 6 were there, %v; %d are", done.Gone, err, len(n.there))
+		t.Errorf("second run: %d of 6 existed, %v; %d are", done.Gone, err, len(n.there))
 	}
 	if more := n.records[records:]; len(more) != 0 {
-		t.Errorf("again: nothing was done, and the ledger has %+v", more)
+		t.Errorf("second run: new records %+v", more)
 	}
 	if _, err := n.sweeper().RestoreBatch(context.Background(), "cni-none"); err == nil {
-		t.Error("a batch that is not there was restored")
+		t.Error("a nonexistent batch was restored")
 	}
 }
 
-// sweptCNI is a node of whose CNI files one sweep has made three archives of two.
+// sweptCNI is a node on which one sweep has made three archives with two CNI files each.
 func sweptCNI(t *testing.T) *fakeCNI {
 	t.Helper()
 	n := newFakeCNI()
@@ -401,8 +399,8 @@ func sweptCNI(t *testing.T) *fakeCNI {
 	return n
 }
 
-// TestCNIRestoreDamaged: an archive that cannot be read keeps none of the others from coming back. What came back is
-// recorded, and once the archive can be read the same command restores the rest.
+// TestCNIRestoreDamaged checks that an unreadable archive does not stop the restore of the others, that these are
+// recorded, and that the same command restores the rest once the archive can be read.
 func TestCNIRestoreDamaged(t *testing.T) {
 	n := sweptCNI(t)
 	names := slices.Sorted(maps.Keys(n.archives))
@@ -413,18 +411,18 @@ func TestCNIRestoreDamaged(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if got := restoredFrom(n.records[before:]); !slices.Equal(got, []string{names[2] + " 2", names[0] + " 2"}) {
-		t.Errorf("the ledger has %v", got)
+		t.Errorf("records %v", got)
 	}
 	n.damaged = ""
 	if done, err := n.sweeper().RestoreBatch(t.Context(), names[0]); err != nil || done.Done != 2 || done.Gone != 4 || len(n.there) != 6 {
-		t.Errorf("again: %+v, %v", done, err)
+		t.Errorf("second run: %+v, %v", done, err)
 	}
 	if got := restoredFrom(n.records[before:]); len(got) != 3 || got[2] != names[1]+" 2" {
-		t.Errorf("again: the ledger has %v", got)
+		t.Errorf("second run: records %v", got)
 	}
 }
 
-// restoredFrom returns the archive and the number of files of each record of a restore.
+// restoredFrom returns each restore record's archive and number of files.
 func restoredFrom(records []policy.Record) (from []string) {
 	for _, r := range records {
 		if r.Kind == policy.KindCNIRestored {
@@ -434,8 +432,8 @@ func restoredFrom(records []policy.Record) (from []string) {
 	return from
 }
 
-// TestCNIRestoreKilled: a restore that is killed has written down all batches but the last one. A second run writes
-// nothing about those.
+// TestCNIRestoreKilled checks that a killed restore has recorded all batches but the last, and that a second run
+// records only that one.
 func TestCNIRestoreKilled(t *testing.T) {
 	n := sweptCNI(t)
 	names := slices.Sorted(maps.Keys(n.archives))
@@ -443,30 +441,30 @@ func TestCNIRestoreKilled(t *testing.T) {
 	n.cutAt = n.steps + 3 // the third record
 	func() {
 		defer func() {
-			if recover() != errCut { //nolint:errorlint // the very value that was thrown
-				t.Error("it was not cut off")
+			if recover() != errCut { //nolint:errorlint // the value of the panic itself
+				t.Error("the restore was not cut off")
 			}
 		}()
 		_, _ = n.sweeper().RestoreBatch(t.Context(), names[0])
 	}()
 	want := []string{names[2] + " 2", names[1] + " 2"}
 	if got := restoredFrom(n.records[before:]); !slices.Equal(got, want) {
-		t.Errorf("the ledger has %v, want %v", got, want)
+		t.Errorf("records %v, want %v", got, want)
 	}
 	n.cutAt = 0
-	delete(n.there, "net-id0-eth0") // it had not come back
+	delete(n.there, "net-id0-eth0") // not restored before the kill
 	if done, err := n.sweeper().RestoreBatch(t.Context(), names[0]); err != nil || done.Done != 1 || done.Gone != 5 {
-		t.Errorf("again: %+v, %v", done, err)
+		t.Errorf("second run: %+v, %v", done, err)
 	}
 	if got := restoredFrom(n.records[before:]); !slices.Equal(got, append(want, names[0]+" 1")) {
-		t.Errorf("again: the ledger has %v", got)
+		t.Errorf("second run: records %v", got)
 	}
 }
 
-// TestCNIRestoreUnwritten: what cannot be written down now is written down with the next batch, and where that cannot be
-// either, the error is returned.
+// TestCNIRestoreUnwritten checks that a record that cannot be written is written with the next batch, and that the
+// error is returned if that fails, too.
 func TestCNIRestoreUnwritten(t *testing.T) {
-	for at, want := range []int{3, 3, 2} { // the append that fails, and how many records there are in the end
+	for at, want := range []int{3, 3, 2} { // the failing append, and the final number of records
 		n := sweptCNI(t)
 		names := slices.Sorted(maps.Keys(n.archives))
 		before := len(n.records)
@@ -480,12 +478,12 @@ func TestCNIRestoreUnwritten(t *testing.T) {
 			names[i] += " 2"
 		}
 		if got := restoredFrom(n.records[before:]); !slices.Equal(got, names[:want]) {
-			t.Errorf("append %d: the ledger has %v", at, got)
+			t.Errorf("append %d: records %v", at, got)
 		}
 	}
 }
 
-// stopping is a fakeCNI whose operator stops the command while the first files are restored.
+// stopping is a fakeCNI whose operator interrupts the command while the first files are restored.
 type stopping struct {
 	*fakeCNI
 	stop context.CancelFunc
@@ -496,7 +494,8 @@ func (s stopping) RestoreCNI(ctx context.Context, permit policy.Permit, files []
 	return s.fakeCNI.RestoreCNI(ctx, permit, files)
 }
 
-// TestCNIRestoreStopped: files that were not begun when the command is interrupted have no record, and the error has their number.
+// TestCNIRestoreStopped checks that after an interrupt the files that were not begun have no record, and the error
+// has their number.
 func TestCNIRestoreStopped(t *testing.T) {
 	n := sweptCNI(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -508,19 +507,19 @@ func TestCNIRestoreStopped(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if len(n.records) != before+1 {
-		t.Errorf("%d records", len(n.records)-before)
+		t.Errorf("%d new records", len(n.records)-before)
 	}
 }
 
-// TestCNIReportBounded: of 40 files ten of each kind are reported one by one, those that are kept
-// beside those that are removed, and a failure is among the outcomes; all are counted.
+// TestCNIReportBounded checks that ten of 40 files of each kind are listed, kept ones beside removed ones and a
+// failure among the outcomes, and that all are counted.
 func TestCNIReportBounded(t *testing.T) {
 	n := newFakeCNI()
 	n.chunk = 4
 	for i := range 40 {
 		age := 25 * time.Hour
 		if i >= 35 {
-			age = time.Minute // they come last
+			age = time.Minute // these come last
 		}
 		n.leave(i, age)
 	}
@@ -542,13 +541,13 @@ func TestCNIReportBounded(t *testing.T) {
 		}
 	}
 	if c := got.Census; len(got.Files) != 15 || stay != 5 || len(got.Outcomes) != 11 || refused != 1 || c.Removed() != 34 || c.Left != 6 {
-		t.Errorf("%d files, %d of them kept, %d outcomes, %d refused; %d removed, %d left",
+		t.Errorf("%d files, %d of them kept, %d outcomes, %d refused; %d removed, %d remain",
 			len(got.Files), stay, len(got.Outcomes), refused, c.Removed(), c.Left)
 	}
 }
 
-// TestCNIGoneMeanwhile: a file that a plugin's DEL removed after it was judged is in no archive: undoing the
-// sweep would reserve its address for no pod.
+// TestCNIGoneMeanwhile checks that a file that a plugin's DEL removed after the judgement is in no archive: a restore
+// would reserve its address for no pod.
 func TestCNIGoneMeanwhile(t *testing.T) {
 	n := newFakeCNI()
 	gone := n.leave(1, 25*time.Hour)
@@ -558,7 +557,7 @@ func TestCNIGoneMeanwhile(t *testing.T) {
 	n.toRemove = map[string]bool{gone: true}
 	sweepOnce(n)
 	if len(n.archives) != 1 || len(n.there) != 0 {
-		t.Errorf("%d archives, %d there", len(n.archives), len(n.there))
+		t.Errorf("%d archives, %d files", len(n.archives), len(n.there))
 	}
 	for _, a := range n.archives {
 		if len(a) != 1 || a[0].Name == gone {
@@ -567,9 +566,9 @@ func TestCNIGoneMeanwhile(t *testing.T) {
 	}
 }
 
-// TestCNICutShort: where the first archive cannot be written, no other is tried: the disk is
-// full. The files of that batch have failed, in the census and one by one, so that the exit
-// code and the metrics show it; what was not tried has not.
+// TestCNICutShort checks that after the first archive that cannot be written no other is tried, since the disk is
+// full. The files of that batch have failed in the census and in the list, for the exit code and the metrics; the
+// others have not.
 func TestCNICutShort(t *testing.T) {
 	n := newFakeCNI()
 	for i := range 6 {
@@ -582,18 +581,18 @@ func TestCNICutShort(t *testing.T) {
 	s.Files = -1
 	got := n.turn(s, reaper.Turn{})
 	if n.tries != 1 || len(n.there) != 6 {
-		t.Fatalf("%d archives tried, %d files left", n.tries, len(n.there))
+		t.Fatalf("%d archives tried, %d files remain", n.tries, len(n.there))
 	}
 	if c := got.Census; c.Failed != 2 || c.Verdicts[policy.Reap] != 6 || len(got.Outcomes) != 2 || got.Outcomes[0].Result != policy.Failed {
-		t.Errorf("%d failed of %d, outcomes %+v", c.Failed, c.Verdicts[policy.Reap], got.Outcomes)
+		t.Errorf("%d of %d failed, outcomes %+v", c.Failed, c.Verdicts[policy.Reap], got.Outcomes)
 	}
 	if len(got.Errors) != 1 || !strings.Contains(got.Errors[0], "no space left") {
 		t.Errorf("errors %q", got.Errors)
 	}
 }
 
-// TestCNILockedForEver: a process that never releases the lock. Each sweep reports it,
-// and none leaves an archive of what is still there: they would fill the disk.
+// TestCNILockedForEver checks a lock that is never released: each sweep reports it, and none leaves an archive of
+// files that still exist, which would fill the disk.
 func TestCNILockedForEver(t *testing.T) {
 	n := newFakeCNI()
 	n.leave(1, 25*time.Hour)
@@ -602,7 +601,7 @@ func TestCNILockedForEver(t *testing.T) {
 	for range 3 {
 		n.pass(testRules.Hold)
 		if rep := sweepOnce(n); rep.Census.Failed != 1 || len(n.there) != 1 || len(n.archives) != 0 {
-			t.Fatalf("%d failed, %d there, %d archives", rep.Census.Failed, len(n.there), len(n.archives))
+			t.Fatalf("%d failed, %d files, %d archives", rep.Census.Failed, len(n.there), len(n.archives))
 		}
 	}
 	for _, r := range n.records {
@@ -613,12 +612,12 @@ func TestCNILockedForEver(t *testing.T) {
 	n.locked = false
 	n.pass(testRules.Hold)
 	if sweepOnce(n); len(n.there) != 0 || len(n.archives) != 1 {
-		t.Errorf("once the lock is free: %d there, %d archives", len(n.there), len(n.archives))
+		t.Errorf("after the release: %d files, %d archives", len(n.there), len(n.archives))
 	}
 }
 
-// TestCNIRestoredUnfinished: an operator restores files of a run that was killed while it removed them. The
-// next start must not finish that run.
+// TestCNIRestoredUnfinished checks that files that an operator restores from a killed removal are not removed when
+// the next start finishes that removal.
 func TestCNIRestoredUnfinished(t *testing.T) {
 	n := newFakeCNI()
 	n.leave(1, 25*time.Hour)
@@ -633,12 +632,12 @@ func TestCNIRestoredUnfinished(t *testing.T) {
 	}
 	sweepOnce(n)
 	if len(n.there) != 1 {
-		t.Error("what an operator restored was removed")
+		t.Error("a restored file was removed")
 	}
 }
 
-// TestCNIFinishAsksTheGate: the removal that a crash interrupted is finished only once the gate allows it.
-// Without the gate 2,048 files would be removed under an open breaker.
+// TestCNIFinishAsksTheGate checks that an interrupted removal is finished only with the gate's permit. Otherwise
+// 2,048 files would be removed under an open breaker.
 func TestCNIFinishAsksTheGate(t *testing.T) {
 	for name, stop := range map[string]func(n *fakeCNI, yes bool){
 		"namespaces":    func(n *fakeCNI, yes bool) { n.node.MayEnforce.Truth = truthIf(!yes) },
@@ -661,11 +660,11 @@ func TestCNIFinishAsksTheGate(t *testing.T) {
 		}
 		stop(n, true)
 		if sweepOnce(n); len(n.there) != 1 || n.Entries()[archive].Phase != policy.PhaseCNIRemoving {
-			t.Errorf("%s: %d of 1 file is there, phase %s", name, len(n.there), n.Entries()[archive].Phase)
+			t.Errorf("%s: %d of 1 file exists, phase %s", name, len(n.there), n.Entries()[archive].Phase)
 		}
 		stop(n, false)
 		if sweepOnce(n); len(n.there) != 0 {
-			t.Errorf("%s is over, and the file is still there", name)
+			t.Errorf("after %s the file still exists", name)
 		}
 	}
 }
@@ -677,7 +676,7 @@ func truthIf(yes bool) policy.Truth {
 	return policy.No
 }
 
-// TestCNIArchivedFirst: cut off at any step, every file is there or in an archive.
+// TestCNIArchivedFirst checks that after a cut at any step every file exists or is in an archive.
 func TestCNIArchivedFirst(t *testing.T) { synctest.Test(t, archivedFirst) }
 
 func archivedFirst(t *testing.T) {
@@ -692,21 +691,21 @@ func archivedFirst(t *testing.T) {
 		n.cutAt = n.steps + cut
 		done := func() (done bool) {
 			defer func() {
-				if e := recover(); e != nil && e != errCut { //nolint:errorlint // the very value that was thrown
+				if e := recover(); e != nil && e != errCut { //nolint:errorlint // the value of the panic itself
 					panic(e)
 				}
 			}()
 			sweepOnce(n)
 			return true
 		}()
-		synctest.Wait() // the batch under way is cut off, too, but on a goroutine of its own
+		synctest.Wait() // the current batch is cut off on its own goroutine
 		for name := range names {
 			kept := n.there[name].Name != ""
 			for _, a := range n.archives {
 				kept = kept || slices.ContainsFunc(a, func(c File) bool { return c.Name == name })
 			}
 			if !kept {
-				t.Fatalf("cut off at step %d: %s is neither there nor in an archive", cut, name)
+				t.Fatalf("cut off at step %d: %s neither exists nor is in an archive", cut, name)
 			}
 		}
 		if done {
@@ -725,8 +724,8 @@ func archivedFirst(t *testing.T) {
 	}
 }
 
-// TestCNIAfterThePod: the files of a pod are removed once the pod's own directory was, although it is younger than the rules ask of
-// others.
+// TestCNIAfterThePod checks that a pod's files are removed once its directory was removed, although they are younger
+// than the rules require of others.
 func TestCNIAfterThePod(t *testing.T) {
 	n := newFakeCNI()
 	n.leave(1, time.Hour)
@@ -739,6 +738,6 @@ func TestCNIAfterThePod(t *testing.T) {
 		}
 	}
 	if sweepOnce(n); len(n.there) != 1 || n.there[other].Name == "" {
-		t.Errorf("%v are left", slices.Collect(maps.Keys(n.there)))
+		t.Errorf("%v remain", slices.Collect(maps.Keys(n.there)))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestRestoredBounded: of many files some of each kind are listed one by one, a failure among them wherever it stands, and
+// TestRestoredBounded checks that some of many files of each kind are listed, a failure always among them, and that
 // all are counted. The record has the sum and the first error.
 func TestRestoredBounded(t *testing.T) {
 	var done Restored
@@ -35,6 +35,6 @@ func TestRestoredBounded(t *testing.T) {
 	r := done.Record("cni-1", policy.Instant{})
 	if r.Kind != policy.KindCNIRestored || r.Archive != "cni-1" || r.Taken[string(Cache)] != (policy.Tally{Entries: 3 * MostRestored, Bytes: 30 * MostRestored}) ||
 		!strings.HasPrefix(r.Err, "/d/4000: another file is there (and 999 more)") {
-		t.Errorf("the record is %+v", r)
+		t.Errorf("record %+v", r)
 	}
 }

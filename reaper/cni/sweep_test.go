@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestErrorsBounded: thousands of directories that cannot be read are some errors, and the
-// last of them is that there are more. The tests of whole sweeps are beside the loop over
-// pods, in whose passes they run.
+// TestErrorsBounded checks that thousands of unreadable directories give a few errors, the last of which counts the
+// others. The tests of whole sweeps are beside the loop over pods, which runs them.
 func TestErrorsBounded(t *testing.T) {
 	var rep Report
 	for i := range 3000 {

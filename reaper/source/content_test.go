@@ -20,10 +20,10 @@ func TestFileLongLinesAndJunk(t *testing.T) {
 	path := logPath(t)
 	w := open(t, path)
 	long := strings.Repeat("x", 3*(256<<10))
-	w.raw(long + orphan(1) + "\n")                         // The report is beyond the kept part.
-	w.raw(orphan(2) + long + "\n")                         // It is kept, the rest is not.
-	w.raw(strings.Repeat("\x00", 100_000))                 // A hole, as a writer without O_APPEND leaves,
-	w.raw(orphan(3) + "\n")                                // with a line behind it.
+	w.raw(long + orphan(1) + "\n")                         // The report is after the kept part.
+	w.raw(orphan(2) + long + "\n")                         // The report is kept, the rest is not.
+	w.raw(strings.Repeat("\x00", 100_000))                 // A hole, as from a writer without O_APPEND,
+	w.raw(orphan(3) + "\n")                                // with a line after it.
 	w.raw("\xff\xfe\x00\r\n\n\n\x1b[0m\n" + "\x00" + "\n") // Binary junk.
 	w.raw(strings.Repeat("y", maxText-10) + orphan(4) + "\n")
 	w.orphans(5)
@@ -32,7 +32,7 @@ func TestFileLongLinesAndJunk(t *testing.T) {
 	f.seesNot(1, 4)
 	texts := f.texts()
 	if len(texts[0]) != maxText || !strings.HasPrefix(texts[0], orphan(2)) {
-		t.Errorf("the long line is handed over with %d bytes: %.80q", len(texts[0]), texts[0])
+		t.Errorf("the long line arrived with %d bytes: %.80q", len(texts[0]), texts[0])
 	}
 	w.raw(orphan(6)) // A line that never ends.
 	for range 8 {
@@ -42,7 +42,7 @@ func TestFileLongLinesAndJunk(t *testing.T) {
 	w.orphans(7)
 	f.sees(5, 7)
 	if texts = f.texts(); len(texts) < 3 || count(prefixes(texts, len(orphan(6))), orphan(6)) != 1 {
-		t.Error("the beginning of the never-ending line is not handed over once")
+		t.Error("the beginning of the endless line did not arrive exactly once")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestFilePositionIsNotAheadOfTheReceiver(t *testing.T) {
 		} else {
 			waitOpened(t, src)
 		}
-		// The next line waits in the source now or soon; it must not count.
+		// The next line waits in the source or soon will; the position must not include it.
 		if got := src.Position().Files[0].Offset; got > int64(n)*width {
 			t.Errorf("after %d lines the position is %d, beyond %d", n, got, int64(n)*width)
 		}
@@ -110,7 +110,7 @@ func TestFilePollsWithoutInotify(t *testing.T) {
 		"dead instance": func() (*watcher, error) {
 			w, err := newWatcher()
 			if err == nil {
-				_ = w.file.Close() // No watch can be added, and the number is another file's soon.
+				_ = w.file.Close() // No watch can be added, and another file soon has the number.
 				w.fd = -1
 			}
 			return w, err
@@ -163,7 +163,7 @@ func openFDs(t *testing.T) int {
 	return len(fds)
 }
 
-// TestFileReadErrorIsRetriedAndLoggedOnce: a read of a write-only descriptor fails.
+// TestFileReadErrorIsRetriedAndLoggedOnce checks a read error: a read of a write-only descriptor fails.
 func TestFileReadErrorIsRetriedAndLoggedOnce(t *testing.T) {
 	path := logPath(t)
 	open(t, path).orphans(1)
@@ -178,7 +178,7 @@ func TestFileReadErrorIsRetriedAndLoggedOnce(t *testing.T) {
 		testkit.Must(t, err)
 		more, err := src.step(t.Context(), lines)
 		if more || err == nil {
-			t.Fatal("a failed read must be an error and no reason to go on at once")
+			t.Fatal("a failed read must return an error and no data")
 		}
 		src.report(t.Context(), err)
 	}
@@ -186,7 +186,7 @@ func TestFileReadErrorIsRetriedAndLoggedOnce(t *testing.T) {
 		t.Errorf("logged %d times:\n%s", n, log.String())
 	}
 	if _, err := src.step(t.Context(), lines); err != nil || len(lines) != 1 {
-		t.Errorf("%d lines after the error is gone, want 1: %v", len(lines), err)
+		t.Errorf("%d lines after the end of the error, want 1: %v", len(lines), err)
 	}
 	src.cur.close()
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// scene is a log with one orphan in it, and a follower that has seen it.
+// scene is a log that contains one orphan, and a follower that has read it.
 type scene struct {
 	*follower
 	path string
 	w    *writer
 }
 
-// TestFileFollows: what becomes of a log while it is followed.
+// TestFileFollows checks changes of a log while it is followed.
 func TestFileFollows(t *testing.T) {
 	for name, run := range map[string]func(s *scene){
 		"appended": func(s *scene) {
@@ -51,7 +51,7 @@ func TestFileFollows(t *testing.T) {
 			s.w.orphans(2)
 			s.sees(2)
 			next := open(s.t, s.path)
-			s.w.orphans(3) // The writer still has not noticed.
+			s.w.orphans(3) // The writer still has the old file open.
 			s.sees(3)
 			s.w.orphans(4)
 			next.orphans(5)
@@ -62,13 +62,13 @@ func TestFileFollows(t *testing.T) {
 			for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 				file, _ := s.src.(*File)
 				file.mu.Lock()
-				closed := file.cur == nil // else it would keep the space of a disk that somebody wants to be free
+				closed := file.cur == nil // an open deleted file would keep its disk space
 				file.mu.Unlock()
 				if closed {
 					break
 				}
 				if time.Now().After(deadline) {
-					s.t.Fatal("the deleted file stays open")
+					s.t.Fatal("the deleted file is still open")
 				}
 			}
 		},
@@ -138,8 +138,8 @@ func TestFileMissingAtStart(t *testing.T) {
 	f.sees(1)
 }
 
-// TestFileCatchUpFlag: a file that replaces the log may have content of any age, even of another boot whose
-// kubelet had the same PID, so its content must not count as new.
+// TestFileCatchUpFlag checks that the content of a file that replaces the log does not count as new: it may be of any
+// age, even from another boot whose kubelet had the same PID.
 func TestFileCatchUpFlag(t *testing.T) {
 	path := logPath(t)
 	w := open(t, path)
@@ -166,7 +166,7 @@ func waitOpened(t *testing.T, src Source) {
 	deadline := time.Now().Add(patience)
 	for len(src.Position().Files) == 0 || src.Position().Files[0].Length == 0 {
 		if time.Now().After(deadline) {
-			t.Fatal("the file is not opened")
+			t.Fatal("the file was not opened")
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -207,7 +207,7 @@ func TestFileReplacedByWhatIsNoFile(t *testing.T) {
 			f.sees(1)
 			remove(t, path)
 			testkit.Must(t, replace(path))
-			// It must neither block nor be read.
+			// The follower must neither block on it nor read it.
 			for deadline := time.Now().Add(patience); src.State().Err == nil && time.Now().Before(deadline); {
 				time.Sleep(time.Millisecond)
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// hung is a source that does not end with its context, as one whose read hangs.
+// hung is a source whose Run does not end with its context, as if a read hangs.
 type hung struct {
 	Source
 	release chan struct{}
@@ -29,7 +29,7 @@ func (h hung) Run(context.Context, Position, chan<- parsers.Line) error {
 	return nil
 }
 
-// TestHungLog: a log whose read hangs holds up neither the end of a command nor the daemon's.
+// TestHungLog checks that a log whose read hangs delays neither the end of a command nor that of the daemon.
 func TestHungLog(t *testing.T) {
 	h := hung{release: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -40,8 +40,7 @@ func TestHungLog(t *testing.T) {
 	f.Wait()
 }
 
-// TestRelook: the log of a kubelet that was restarted with its standard error in a file is followed, and the
-// file only once.
+// TestRelook checks that the log of a kubelet that has restarted with its standard error in a file is followed, once.
 func TestRelook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubelet.log")
 	testkit.Must(t, os.WriteFile(path, []byte(orphan(1)+"\n"), 0o600))
@@ -51,9 +50,9 @@ func TestRelook(t *testing.T) {
 	f.Relook(ctx, tick, func() []string { return <-files })
 	tick <- time.Time{}
 	files <- nil
-	tick <- time.Time{} // the answer has been dealt with
+	tick <- time.Time{} // the result has been processed
 	if all := f.sources(); len(all) > 0 {
-		t.Errorf("follows %v before there is a file", all)
+		t.Errorf("follows %v before the file exists", all)
 	}
 	files <- []string{path, path}
 	tick <- time.Time{}
@@ -71,7 +70,7 @@ func TestRelook(t *testing.T) {
 	f.Wait()
 }
 
-// TestStates: the state of each log reports whether it was read to its end, and the error, if any.
+// TestStates checks that each log's state has whether it was read to its end, and its error.
 func TestStates(t *testing.T) {
 	dir := t.TempDir()
 	good, none, odd := filepath.Join(dir, "messages"), filepath.Join(dir, "syslog"), filepath.Join(dir, "directory")
@@ -101,7 +100,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestUnits: a unit that was found once is kept, and is not one of the default units.
+// TestUnits checks that a unit that was found is kept, and that it is not one of the default units.
 func TestUnits(t *testing.T) {
 	found := []string{"k3s-shop.service", "kubelet.service"}
 	u := NewUnits(func(context.Context) []string { return found }, quiet())
@@ -112,14 +111,14 @@ func TestUnits(t *testing.T) {
 		found = nil
 	}
 	if !u.RunsKubelet("k3s-shop.service") || u.RunsKubelet("kubelet.service") {
-		t.Error("not the unit that was found")
+		t.Error("the unit that was found is missing")
 	}
 	if got := NewUnits(nil, quiet()).Find(t.Context()); got != nil {
-		t.Errorf("nothing finds %q", got)
+		t.Errorf("found %q without a kubelet", got)
 	}
 }
 
-// TestFormatOfCheckpoints: the places in the logs are read whole, and written the same.
+// TestFormatOfCheckpoints checks that the positions in the logs are read completely and written back unchanged.
 func TestFormatOfCheckpoints(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "state", "testdata", "v1", "checkpoints.json"))
 	testkit.Must(t, err)
@@ -133,6 +132,6 @@ func TestFormatOfCheckpoints(t *testing.T) {
 	dec.DisallowUnknownFields()
 	testkit.Must(t, dec.Decode(&v))
 	if again, err := json.Marshal(v); err != nil || !bytes.Equal(again, file.Value) {
-		t.Errorf("%v\nwas %s\nnow %s", err, file.Value, again)
+		t.Errorf("%v\nold %s\nnew %s", err, file.Value, again)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// startJournald starts the host's own systemd-journald in this mount namespace, with an
-// empty /run, and nothing of the host in its journal.
+// startJournald starts the host's own systemd-journald in this mount namespace, with an empty /run and an empty
+// journal.
 func startJournald(t *testing.T, more string) {
 	t.Helper()
 	testkit.Must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
@@ -37,7 +37,7 @@ func startJournald(t *testing.T, more string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("journald does not come up")
+			t.Fatal("journald did not start")
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -55,7 +55,7 @@ func journalFiles() []string {
 	return all
 }
 
-// journaldPath needs root and journald.
+// journaldPath returns the path of journald, and skips without it or root.
 func journaldPath(t *testing.T) string {
 	t.Helper()
 	for _, p := range []string{"/usr/lib/systemd/systemd-journald", "/lib/systemd/systemd-journald"} { // before and after the merge of /usr

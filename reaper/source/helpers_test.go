@@ -15,31 +15,31 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// patience bounds every wait: an orphan that is repeated must be seen within five
-// seconds, and the tests leave the timer at a minute, so that only events can do it.
+// patience limits every wait. A repeated orphan must arrive within five seconds; the tests set the timer to a minute,
+// so only events can deliver it.
 const patience = 20 * time.Second
 
-// orphan is a kubelet's line about its n-th orphan.
+// orphan returns a kubelet's line about its n-th orphan.
 func orphan(n int) string {
 	return fmt.Sprintf(`E0331 15:47:45.%06d    3416 kubelet_volumes.go:245] Orphaned pod "%08x-0000-4000-8000-000000000000" found, but volume paths are still present on disk`, n, n)
 }
 
 const junk = "I0331 15:47:45.892216    3416 kubelet.go:1] SyncLoop (housekeeping), nothing to see in this line\n"
 
-// follower runs a source and keeps the lines that it sends.
+// follower runs a source and collects its lines.
 type follower struct {
 	t      *testing.T
 	src    Source
 	cancel context.CancelFunc
 	done   chan error
 	lines  chan parsers.Line
-	// received is closed when got holds all that Run has handed over.
+	// received is closed once got has all lines that Run has sent.
 	received chan struct{}
 
 	mu      sync.Mutex
 	got     []parsers.Line
 	changed chan struct{}
-	hold    chan struct{} // receiving waits for it
+	hold    chan struct{} // receiving starts when it is closed
 }
 
 // start runs src until stop or the test's end.
@@ -54,7 +54,7 @@ func closedChan() chan struct{} {
 	return c
 }
 
-// startHeld receives nothing until hold is closed.
+// startHeld starts src and receives nothing until hold is closed.
 func startHeld(t *testing.T, src Source, from Position, hold chan struct{}) *follower {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -83,7 +83,7 @@ func startHeld(t *testing.T, src Source, from Position, hold chan struct{}) *fol
 	return f
 }
 
-// stop ends the source and returns where it stood.
+// stop ends the source and returns its position.
 func (f *follower) stop() Position {
 	f.t.Helper()
 	f.cancel()
@@ -95,7 +95,7 @@ func (f *follower) stop() Position {
 	case <-time.After(patience):
 		f.t.Fatal("Run does not end with its context")
 	}
-	<-f.received // The last line that Run handed over may not be among got yet.
+	<-f.received // The last line that Run sent may not be in got yet.
 	return f.src.Position()
 }
 
@@ -109,16 +109,16 @@ func (f *follower) texts() []string {
 	return all
 }
 
-// until waits for a condition on all lines received.
+// until waits for a condition on all received lines.
 func (f *follower) until(what string, ok func(texts []string) bool) {
 	f.t.Helper()
 	if !f.waitFor(ok) {
 		texts := f.texts()
-		f.t.Fatalf("not seen within %v: %s; got %d lines, the last:\n%s", patience, what, len(texts), strings.Join(texts[max(0, len(texts)-5):], "\n"))
+		f.t.Fatalf("not received within %v: %s; got %d lines, the last:\n%s", patience, what, len(texts), strings.Join(texts[max(0, len(texts)-5):], "\n"))
 	}
 }
 
-// waitFor waits for a condition, and reports whether it came true.
+// waitFor waits for a condition and reports whether it became true.
 func (f *follower) waitFor(ok func(texts []string) bool) bool {
 	timeout := time.After(patience)
 	for !ok(f.texts()) {
@@ -131,7 +131,7 @@ func (f *follower) waitFor(ok func(texts []string) bool) bool {
 	return true
 }
 
-// sees waits until all these orphans have been handed over, and fails if one came twice.
+// sees waits until all these orphans have arrived, and fails if one arrived twice.
 func (f *follower) sees(ns ...int) {
 	f.t.Helper()
 	for _, n := range ns {
@@ -139,7 +139,7 @@ func (f *follower) sees(ns ...int) {
 	}
 	for _, n := range ns {
 		if c := count(f.texts(), orphan(n)); c != 1 {
-			f.t.Errorf("orphan %d handed over %d times", n, c)
+			f.t.Errorf("orphan %d arrived %d times", n, c)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (f *follower) seesNot(ns ...int) {
 	f.t.Helper()
 	for _, n := range ns {
 		if count(f.texts(), orphan(n)) != 0 {
-			f.t.Errorf("orphan %d handed over again", n)
+			f.t.Errorf("orphan %d arrived again", n)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func newFile(path string) *File { return NewFile(path, quiet()) }
 
-// writer appends to one open file, as a logger does.
+// writer appends to one open file, like a logger.
 type writer struct {
 	t *testing.T
 	*os.File
@@ -210,7 +210,7 @@ func remove(t *testing.T, path string) {
 	testkit.Must(t, os.RemoveAll(path))
 }
 
-// copyTruncate is logrotate's copytruncate.
+// copyTruncate does what logrotate's copytruncate does.
 func copyTruncate(t *testing.T, path, to string) {
 	t.Helper()
 	b, err := os.ReadFile(path)

@@ -62,7 +62,7 @@ func TestDecodeEntry(t *testing.T) {
 	}
 	e, err := decodeEntry([]byte(`{"__CURSOR":"c","_PID":["1","2"],"_COMM":["a","kubelet"],"MESSAGE":"m"}`))
 	if err != nil || e.fields.PID != 0 || e.fields.Comm != "" {
-		t.Errorf("a trusted field that is there twice is believed: %+v, %v", e.fields, err)
+		t.Errorf("a duplicate trusted field was accepted: %+v, %v", e.fields, err)
 	}
 }
 
@@ -114,22 +114,22 @@ func TestJournalStart(t *testing.T) {
 	}
 }
 
-// fake is a journalctl of our own making: a shell script that notes how it was called.
+// fake is an artificial journalctl: a shell script that records its calls.
 type fake struct {
 	t     *testing.T
 	dir   string
 	calls string
 }
 
-// newFake writes a script. In it $follow is set if it must follow, $calls is the number of earlier calls, and
-// the function hit N prints the n-th orphan.
+// newFake writes a script. In it, $follow is set if it must follow, $calls is the number of earlier calls, and the
+// function hit N prints the n-th orphan.
 func newFake(t *testing.T, script string) *fake {
 	t.Helper()
 	return newAsked(t, "exit 0", script)
 }
 
-// newAsked writes a script that answers by another when it is asked for the unit of the first entry.
-// Such calls are not counted.
+// newAsked writes a script that runs another one if it is called for the units' first entries. These calls are not
+// counted.
 func newAsked(t *testing.T, answer, script string) *fake {
 	t.Helper()
 	f := &fake{t: t, dir: t.TempDir()}
@@ -157,7 +157,7 @@ func (f *fake) journal(logger *slog.Logger) *Journal {
 
 func (f *fake) called() []string { return notes(f.calls) }
 
-// asked is called for the questions that the answer of newAsked was for.
+// asked returns the calls that ran newAsked's other script.
 func (f *fake) asked() []string { return notes(f.calls + ".asked") }
 
 func notes(path string) []string {
@@ -174,7 +174,7 @@ func (f *follower) hits(ns ...int) {
 		text := "orphaned pod " + strconv.Itoa(n)
 		f.until(text, func(texts []string) bool { return count(texts, text) > 0 })
 		if c := count(f.texts(), text); c != 1 {
-			f.t.Errorf("%s handed over %d times", text, c)
+			f.t.Errorf("%s arrived %d times", text, c)
 		}
 	}
 }
@@ -207,12 +207,12 @@ func TestJournalIsStartedAgainAndResumes(t *testing.T) {
 	f.stop()
 	calls := k.called()
 	if !strings.Contains(calls[0], "--since=@1789999400") {
-		t.Errorf("does not go on from ten minutes before it was last alive: %s", calls[0])
+		t.Errorf("does not resume ten minutes before it was last alive: %s", calls[0])
 	}
 }
 
-// TestJournalRenewsItsFollower: a child follows for a limited time, also one that hangs; its successor sends
-// the lines that it had not sent, and no error is logged.
+// TestJournalRenewsItsFollower checks that a child follows for a limited time, also if it hangs, and that its
+// successor sends the missing lines without logging an error.
 func TestJournalRenewsItsFollower(t *testing.T) {
 	k := newFake(t, `[ -z "$follow" ] && exit 0; hit 1; [ $n -ge 4 ] && hit 2; [ $n -ge 6 ] && hit 3; exec sleep 100`)
 	var log lockedBuffer
@@ -232,12 +232,12 @@ func TestJournalRenewsItsFollower(t *testing.T) {
 	defer f.mu.Unlock()
 	for _, l := range f.got {
 		if l.CatchUp && l.Journal.Time.After(j.started) {
-			t.Errorf("what came since the start counts as old: %+v", l)
+			t.Errorf("a line since the start counts as old: %+v", l)
 		}
 	}
 }
 
-// TestJournalReadsUnitsThatAreFound: each new child gets the current units, and each unit once.
+// TestJournalReadsUnitsThatAreFound checks that each new child gets the current units, each once.
 func TestJournalReadsUnitsThatAreFound(t *testing.T) {
 	k := newFake(t, `[ -z "$follow" ] && exit 0; hit $n; [ $n -ge 3 ] && exec sleep 100; exit 1`)
 	j := k.journal(quiet())
@@ -245,7 +245,7 @@ func TestJournalReadsUnitsThatAreFound(t *testing.T) {
 	asked := 0
 	j.opts.More = func(context.Context) []string {
 		if asked++; asked == 1 {
-			return nil // The kubelet comes later.
+			return nil // The kubelet starts later.
 		}
 		return []string{"k3s-shop.service", "k3s.service"}
 	}
@@ -275,7 +275,7 @@ hit 1; printf '%s\n' '{"__CURSOR":"s=1;t=1","MESSAGE":"nothing of interest"}'; [
 	}
 }
 
-// TestJournalOfAnOldSystemd: before 245 there is no --namespace, and a build may lack PCRE2.
+// TestJournalOfAnOldSystemd: before systemd 245 there is no --namespace, and a build may lack PCRE2.
 func TestJournalOfAnOldSystemd(t *testing.T) {
 	k := newFake(t, `case "$*" in *--namespace*) echo "journalctl: unrecognized option '--namespace=*'" >&2; exit 1;;
 *--case-sensitive*|*--grep*) echo "journalctl: unrecognized option '--case-sensitive=yes'" >&2; exit 1;; esac
@@ -290,7 +290,7 @@ func TestJournalRefusesTheCursor(t *testing.T) {
 	f := start(t, k.journal(quiet()), Position{Cursor: fmt.Sprintf("s=a;i=5;b=b;m=1;t=%x;x=1", us), Hit: time.UnixMicro(us)})
 	f.hits(6)
 	if count(f.texts(), "orphaned pod 5") != 0 {
-		t.Error("the entry of the cursor itself is handed over again")
+		t.Error("the entry of the cursor itself arrived again")
 	}
 }
 
@@ -327,7 +327,7 @@ func TestJournalEndsWithItsContext(t *testing.T) {
 				pid, _ := strconv.Atoi(strings.Fields(call)[0])
 				for syscall.Kill(-pid, 0) == nil {
 					if time.Now().After(deadline) {
-						t.Fatalf("process group %d is still there", pid)
+						t.Fatalf("process group %d still exists", pid)
 					}
 					time.Sleep(time.Millisecond)
 				}

@@ -14,10 +14,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// BenchmarkCatchUpJournal reads a journal of a million entries of the kubelet, one in a thousand about an
-// orphan, from the start of the source to its last such entry. In turns with it, journalctl --grep searches the
-// same journal for the same pattern: in kubelet.service, as an operator would, and in all units that a kubelet
-// may have, as we do.
+// BenchmarkCatchUpJournal reads a journal with a million entries of the kubelet, one in a thousand about an orphan,
+// from the start of the source to the last such entry. Alternating with it, journalctl --grep searches the same
+// journal for the same pattern: in kubelet.service, as an operator would, and in all units that a kubelet may have,
+// as the source does.
 func BenchmarkCatchUpJournal(b *testing.B) {
 	remote := journalRemote(b)
 	dir := b.TempDir()
@@ -60,7 +60,7 @@ func BenchmarkCatchUpJournal(b *testing.B) {
 	b.ReportMetric(testkit.Median(ours)/testkit.Median(same), "ratio-to-same-units")
 }
 
-// writeJournal writes a journal of the last hour and returns the text of its last entry.
+// writeJournal writes a journal of the last hour and returns its last entry's text.
 func writeJournal(b *testing.B, remote, file string, entries int) (last string) {
 	b.Helper()
 	in, err := os.Create(file + ".export")

@@ -16,8 +16,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestMain is the node's journalctl, too, where it was started as that. It has read the journal
-// where a file of the node's root directory is in its own.
+// TestMain also acts as the node's journalctl if the binary was started as that: it has read the journal if a file of
+// the node's root directory is in its own root directory.
 func TestMain(m *testing.M) {
 	if os.Args[0] != "/usr/bin/journalctl" {
 		os.Exit(m.Run())
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// nodeWith makes a root directory with this test as its journalctl.
+// nodeWith makes a root directory whose journalctl is this test binary.
 func nodeWith(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -45,7 +45,7 @@ func nodeWith(t *testing.T) string {
 	return root
 }
 
-// namespace makes a link as /proc/self/ns/pid is one.
+// namespace makes a link like /proc/self/ns/pid.
 func namespace(t *testing.T, reads string) string {
 	t.Helper()
 	link := filepath.Join(t.TempDir(), "pid")
@@ -53,8 +53,8 @@ func namespace(t *testing.T, reads string) string {
 	return link
 }
 
-// TestNodesJournalctl: from an image without one, the node's own journalctl is started in the node's
-// root directory, and read as any other.
+// TestNodesJournalctl checks that an image without journalctl starts the node's own one in the node's root directory
+// and reads its output.
 func TestNodesJournalctl(t *testing.T) {
 	if f, err := elf.Open("/proc/self/exe"); err != nil || slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		t.Skip("this test is built with cgo and would not start in an empty root: set CGO_ENABLED=0")
@@ -74,27 +74,28 @@ func TestNodesJournalctl(t *testing.T) {
 	start(t, NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Journalctl: ctl}), Position{}).sees(1)
 }
 
-// TestForeignPID1: what PID 1 of another PID namespace than the host's has is a container's, and never started.
+// TestForeignPID1 checks that a journalctl below the root of PID 1 is not started unless PID 1 is in the host's PID
+// namespace: otherwise it is a container's.
 func TestForeignPID1(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
 	}
 	root := nodeWith(t)
 	if _, err := nodesJournalctl(root, namespace(t, initialPIDNamespace)); err != nil {
-		t.Fatalf("the next cases would show nothing: %v", err)
+		t.Fatalf("the next cases would prove nothing: %v", err)
 	}
-	for link, says := range map[string]string{
+	for link, want := range map[string]string{
 		namespace(t, "pid:[4026532000]"):   "PID 1 is not known to be the node's",
 		namespace(t, "pid:[40265318360]"):  "PID 1 is not known to be the node's",
 		filepath.Join(t.TempDir(), "none"): "whether PID 1 is the node's is not known",
 	} {
-		if ctl, err := nodesJournalctl(root, link); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %+v, %v, want %q", link, ctl, err, says)
+		if ctl, err := nodesJournalctl(root, link); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v, want %q", link, ctl, err, want)
 		}
 	}
 }
 
-// TestOwnPIDNamespace: the link that is asked is that of the process that asks.
+// TestOwnPIDNamespace checks that the calling process's own link decides.
 func TestOwnPIDNamespace(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -108,30 +109,30 @@ func TestOwnPIDNamespace(t *testing.T) {
 	}
 }
 
-// TestNoJournalctl: the error names what is missing.
+// TestNoJournalctl checks that the error has the missing program or capability.
 func TestNoJournalctl(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
 	}
-	for root, says := range map[string]string{
+	for root, want := range map[string]string{
 		"/":                             "where the PID namespace is the host's",
 		t.TempDir():                     "neither here nor on the node",
 		filepath.Join(t.TempDir(), "x"): "cannot look through",
 	} {
-		if ctl, err := nodesJournalctl(root, namespace(t, initialPIDNamespace)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %+v, %v, want %q", root, ctl, err, says)
+		if ctl, err := nodesJournalctl(root, namespace(t, initialPIDNamespace)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v, want %q", root, ctl, err, want)
 		}
 	}
 	root := nodeWith(t)
 	if !mayChroot() {
-		t.Fatal("root of a namespace may chroot: the next case would show nothing")
+		t.Fatal("root of a namespace may chroot: the next case would prove nothing")
 	}
 	without(t, unix.CAP_SYS_CHROOT, func() {
 		if ctl, err := nodesJournalctl(root, namespace(t, initialPIDNamespace)); err == nil || !strings.Contains(err.Error(), "CAP_SYS_CHROOT") {
-			t.Errorf("without the right to chroot: %+v, %v", ctl, err)
+			t.Errorf("without CAP_SYS_CHROOT: %+v, %v", ctl, err)
 		}
 		if err := unix.Chroot(root); err == nil {
-			t.Error("chroot works without the right to it: the guard guards nothing")
+			t.Error("chroot works without CAP_SYS_CHROOT, so the guard is useless")
 		}
 	})
 	closed := filepath.Join(t.TempDir(), "closed")
@@ -141,13 +142,13 @@ func TestNoJournalctl(t *testing.T) {
 		without(t, unix.CAP_DAC_READ_SEARCH, func() {
 			ctl, err := nodesJournalctl(filepath.Join(closed, "root"), namespace(t, initialPIDNamespace))
 			if err == nil || !strings.Contains(err.Error(), "CAP_SYS_PTRACE") {
-				t.Errorf("behind what may not be looked through: %+v, %v", ctl, err)
+				t.Errorf("without CAP_SYS_PTRACE: %+v, %v", ctl, err)
 			}
 		})
 	})
 }
 
-// without runs do on a thread that has not the capability.
+// without runs do on a thread without the capability.
 func without(t *testing.T, capability int, do func()) {
 	t.Helper()
 	runtime.LockOSThread()

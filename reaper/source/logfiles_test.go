@@ -11,9 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestLogFiles: with auto the log of RKE2's kubelet, which never writes to the journal, is followed, and no
-// log that the node does not have. The file that is the kubelet's standard error is followed once, beside
-// the journal.
+// TestLogFiles checks that with "auto" the log of RKE2's kubelet, which never writes to the journal, is followed, and
+// only existing logs. A file that is the kubelet's standard error is followed once, beside the journal.
 func TestLogFiles(t *testing.T) {
 	dir := t.TempDir()
 	here, nowhere := filepath.Join(dir, "agent", "logs", "kubelet.log"), filepath.Join(dir, "none", "logs", "kubelet.log")
@@ -45,7 +44,7 @@ func TestLogFiles(t *testing.T) {
 	}
 }
 
-// TestJournalKept: with Storage=none there is a socket, a journalctl, and no file.
+// TestJournalKept: with Storage=none journald has a socket and a journalctl, and no files.
 func TestJournalKept(t *testing.T) {
 	none, empty, kept := filepath.Join(t.TempDir(), "none"), t.TempDir(), t.TempDir()
 	machine := filepath.Join(kept, "0123456789abcdef0123456789abcdef")
@@ -63,8 +62,8 @@ func TestJournalKept(t *testing.T) {
 	}
 }
 
-// TestWrittenAfterJournal: where the usual files are written and the journal is not, its lines are
-// nowhere else. A file that is as old as the journal has the same.
+// TestWrittenAfterJournal checks that the default log files are read if they are newer than the journal: their lines
+// are only there. A file as old as the journal has the same lines.
 func TestWrittenAfterJournal(t *testing.T) {
 	dir := t.TempDir()
 	machine := filepath.Join(dir, "journal", "0123456789abcdef0123456789abcdef")
@@ -93,7 +92,7 @@ func TestWrittenAfterJournal(t *testing.T) {
 	}
 }
 
-// TestJournalClosed: the system's journal that this process may not read is found, though another may be.
+// TestJournalClosed checks that an unreadable system journal is reported, although another journal may be readable.
 func TestJournalClosed(t *testing.T) {
 	dir := t.TempDir()
 	id := filepath.Join(dir, strings.Repeat("0", 32))
@@ -111,11 +110,11 @@ func TestJournalClosed(t *testing.T) {
 	}
 	testkit.Must(t, os.Chmod(filepath.Join(id, "system.journal"), 0))
 	if got := JournalClosed(dir); got != filepath.Join(id, "system.journal") {
-		t.Errorf("closed: %q", got)
+		t.Errorf("unreadable: %q", got)
 	}
 	testkit.Must(t, os.Chmod(dir, 0))
 	if got := JournalClosed(dir); got != dir {
-		t.Errorf("closed directory: %q", got)
+		t.Errorf("unreadable directory: %q", got)
 	}
 	testkit.Must(t, os.Chmod(dir, 0o700))
 }

@@ -20,15 +20,15 @@ func unitsOf(call string) (units []string) {
 	return units
 }
 
-// TestCatchUpNamesUnitsThatAreThere: the first reading names the units that have entries, and the
-// follower all of them.
+// TestCatchUpNamesUnitsThatAreThere checks that the first read has only the units with entries, and that the follower
+// has all units.
 func TestCatchUpNamesUnitsThatAreThere(t *testing.T) {
 	const first = `for u in k3s.service kubelet.service; do case " $* " in *"=$u "*)
 printf '{"__CURSOR":"s=1;t=1","_SYSTEMD_UNIT":"%s"}\n' $u; exec sleep 100;; esac; done; exit 0`
 	there := []string{"k3s.service", "kubelet.service"}
 	for name, c := range map[string]struct {
 		answer string
-		want   []string // nil for all
+		want   []string // nil: all
 		asked  int
 	}{
 		"two":                   {first, there, 3},
@@ -61,9 +61,8 @@ printf '{"__CURSOR":"s=1;t=1","_SYSTEMD_UNIT":"%s"}\n' $u; exec sleep 100;; esac
 	}
 }
 
-// TestCatchUpHoldsItsPosition: what was written while or after the units were asked for does not
-// move the position, so that the follower reads on from before that. A later catching up names all
-// units and moves it.
+// TestCatchUpHoldsItsPosition checks that entries written during or after the search for units do not move the
+// position, so that the follower starts before them. A later read has all units and moves the position.
 func TestCatchUpHoldsItsPosition(t *testing.T) {
 	const answer = `case "$*" in *=kubelet.service*) echo '{"__CURSOR":"s=1;t=1","_SYSTEMD_UNIT":"kubelet.service"}';; esac; exit 0`
 	// The clock is at second 100, so that the last 10 s begin at 90.
@@ -75,15 +74,15 @@ func TestCatchUpHoldsItsPosition(t *testing.T) {
 	f.stop()
 	calls := k.called()
 	if !strings.Contains(calls[1], "--follow --no-tail") || !strings.Contains(calls[1], " --since=@1790000090 ") {
-		t.Errorf("the first follower starts at another time: %s", calls[1])
+		t.Errorf("start of the first follower: %s", calls[1])
 	}
 	if len(unitsOf(calls[2])) < 10 || !strings.Contains(calls[3], "--follow --no-tail") || !strings.Contains(calls[3], "--after-cursor=s=a;i=5a995c2;") {
-		t.Errorf("the second reading: %s\n%s", calls[2], calls[3])
+		t.Errorf("second read: %s\n%s", calls[2], calls[3])
 	}
 }
 
-// TestCatchUpMeetsANewUnit: a real journalctl, and a unit whose first entry is written when it
-// was just asked which units there are.
+// TestCatchUpMeetsANewUnit runs a real journalctl with a unit whose first entry is written during the search for
+// units.
 func TestCatchUpMeetsANewUnit(t *testing.T) {
 	remote := journalRemote(t)
 	dir, later := t.TempDir(), t.TempDir()
@@ -91,7 +90,7 @@ func TestCatchUpMeetsANewUnit(t *testing.T) {
 	export(t, remote, filepath.Join(dir, "a.journal"), now.Add(-time.Minute), kubeletEntry("kubelet.service", orphan(1)))
 	export(t, remote, filepath.Join(later, "b.journal"), now.Add(2*time.Second),
 		kubeletEntry("k3s.service", orphan(2)), kubeletEntry("kubelet.service", orphan(3)))
-	// The first reading that is no question finds the entries there.
+	// The first read after the search finds the entries.
 	program := filepath.Join(t.TempDir(), "journalctl")
 	script := `#!/bin/sh
 case "$*" in *--output-fields=_SYSTEMD_UNIT\ *) ;; *) mv ` + later + "/*.journal " + dir + ` 2>/dev/null;; esac

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// world is a log with its writer, and what has been written to it.
+// world is a log with its writer, and all that was written to it.
 type world struct {
 	t    *testing.T
 	rng  *rand.Rand
 	path string
 	w    *writer
-	part string // an unfinished line's rest
+	part string // the rest of an unfinished line
 	next int
 	must []int
-	free map[int]bool // may be lost unread
-	n    int          // rotated files
+	free map[int]bool // orphans that may be lost unread
+	n    int          // number of rotated files
 	junk int
 	log  []string
 }
@@ -37,7 +37,7 @@ func (x *world) write() {
 	for range 1 + x.rng.IntN(4) {
 		for range x.rng.IntN(30) {
 			x.junk++
-			x.w.raw(fmt.Sprintf("I0331 15:47:46.%06d %s", x.junk, junk)) // No two files begin alike.
+			x.w.raw(fmt.Sprintf("I0331 15:47:46.%06d %s", x.junk, junk)) // Each file begins differently.
 		}
 		x.w.raw(orphan(x.next) + "\n")
 		x.must = append(x.must, x.next)
@@ -55,7 +55,7 @@ func (x *world) writePart() {
 	x.next++
 }
 
-// shift renames PATH.n to PATH.n+1, as logrotate does, to make room for PATH.1.
+// shift renames PATH.n to PATH.n+1, as logrotate does, to free PATH.1.
 func (x *world) shift() {
 	for i := x.n; i >= 1; i-- {
 		rename(x.t, x.path+"."+strconv.Itoa(i), x.path+"."+strconv.Itoa(i+1))
@@ -63,8 +63,8 @@ func (x *world) shift() {
 	x.n++
 }
 
-// rotate renames the log once the follower has it open: of two renames between two looks it may
-// see the second only. An empty file is not opened while the one before it has another name.
+// rotate renames the log once the follower has opened it: of two renames between two reads it may notice only the
+// second. An empty file is not opened while the previous one has another name.
 func (x *world) rotate(f *follower, late bool) {
 	if info, err := x.w.Stat(); err == nil && info.Size() == 0 {
 		x.write()
@@ -74,7 +74,7 @@ func (x *world) rotate(f *follower, late bool) {
 	}
 	file, ok := f.src.(*File)
 	if !ok {
-		x.t.Fatalf("%T is no file", f.src)
+		x.t.Fatalf("%T is not a File", f.src)
 	}
 	for ino := inode(x.t, x.path); ; time.Sleep(time.Millisecond) {
 		file.mu.Lock()
@@ -120,7 +120,7 @@ func (x *world) remake(f *follower) {
 	x.w = open(x.t, x.path)
 }
 
-// lose lets the follower read everything first, or accepts that unread lines are lost.
+// lose lets the follower read everything first, or permits the loss of unread lines.
 func (x *world) lose(f *follower) {
 	if x.rng.IntN(2) == 0 {
 		x.catchUp(f)
@@ -131,15 +131,15 @@ func (x *world) lose(f *follower) {
 	}
 }
 
-// catchUp waits until all that is written has been handed over.
+// catchUp waits until everything written has arrived.
 func (x *world) catchUp(f *follower) {
 	x.t.Helper()
 	if !f.waitFor(func([]string) bool { return len(x.unseen(f)) == 0 }) {
-		x.t.Fatalf("never handed over: %v; %v", x.unseen(f), x.log)
+		x.t.Fatalf("never arrived: %v; %v", x.unseen(f), x.log)
 	}
 }
 
-// unseen returns what has been written and not yet been handed over to this follower or an earlier one.
+// unseen returns what was written and has not arrived at this follower or an earlier one.
 func (x *world) unseen(f *follower) []int {
 	texts := f.texts()
 	seen := make(map[string]bool, len(texts))
@@ -155,9 +155,9 @@ func (x *world) unseen(f *follower) []int {
 	return ns
 }
 
-// TestFileRandomRotations writes, rotates in every way and restarts the follower, in
-// random order and at full speed. The oracle: what is written is handed over once, unless its
-// file was deleted or truncated before anyone could read it, or renamed before a restart.
+// TestFileRandomRotations writes, rotates in every way and restarts the follower, in random order and at full speed.
+// Everything written must arrive once, unless its file was deleted or truncated before it could be read, or renamed
+// before a restart.
 func TestFileRandomRotations(t *testing.T) {
 	runs, steps := 12, 40
 	if os.Getenv("ORPHAN_REAPER_LONG") != "" {
@@ -180,7 +180,7 @@ func TestFileRandomRotations(t *testing.T) {
 			x.finish()
 			f.waitFor(func([]string) bool { return len(x.unseen(f)) == 0 })
 			if missing := x.unseen(f); len(missing) > 0 {
-				t.Errorf("never handed over: %v; %v", missing, x.log)
+				t.Errorf("never arrived: %v; %v", missing, x.log)
 			}
 			var twice []int
 			for _, n := range x.must {
@@ -189,7 +189,7 @@ func TestFileRandomRotations(t *testing.T) {
 				}
 			}
 			if len(twice) > 0 {
-				t.Errorf("handed over twice: %v", twice)
+				t.Errorf("arrived twice: %v", twice)
 			}
 			if t.Failed() {
 				t.Log(x.log)
@@ -221,7 +221,7 @@ func (x *world) step(f **follower) {
 		x.lose(*f)
 		from := (*f).stop()
 		g := start(x.t, newFile(x.path), from)
-		// Lines that the previous follower sent count for this one, too.
+		// Lines that the previous follower sent count, too.
 		(*f).mu.Lock()
 		g.mu.Lock()
 		g.got = append(append(g.got[:0:0], (*f).got...), g.got...)

@@ -13,8 +13,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// journalRemote finds systemd-journal-remote, which writes journal files without a
-// journald (Debian's package of that name). JOURNAL_REMOTE may name another.
+// journalRemote returns systemd-journal-remote, which writes journal files without a journald (Debian's package of
+// that name). JOURNAL_REMOTE may be another path.
 func journalRemote(tb testing.TB) string {
 	tb.Helper()
 	for _, p := range []string{os.Getenv("JOURNAL_REMOTE"), "/usr/lib/systemd/systemd-journal-remote", "/lib/systemd/systemd-journal-remote"} {
@@ -31,7 +31,7 @@ func journalRemote(tb testing.TB) string {
 	return ""
 }
 
-// export makes a journal file of entries that are a second apart, the first at the time.
+// export makes a journal file with entries a second apart, the first at the given time.
 func export(t *testing.T, remote, file string, from time.Time, entries ...string) {
 	t.Helper()
 	var b strings.Builder
@@ -84,7 +84,7 @@ func TestRealJournal(t *testing.T) {
 					t.Errorf("%+v: %.80q", l.Journal, l.Text)
 				}
 				if len(l.Text) > maxText {
-					t.Errorf("a text of %d bytes", len(l.Text))
+					t.Errorf("text of %d bytes", len(l.Text))
 				}
 			}
 			f.mu.Unlock()
@@ -102,7 +102,7 @@ func TestRealJournal(t *testing.T) {
 		f := start(t, fresh(), Position{})
 		f.sees(1)
 		p := f.stop()
-		// Written while no source follows, older than ten minutes, younger than the cursor.
+		// Written while no source follows, before the last ten minutes and after the cursor.
 		p.Alive = now.Add(-20 * time.Minute)
 		export(t, remote, filepath.Join(dir, "b.journal"), now.Add(-15*time.Minute), kubeletEntry("kubelet.service", orphan(2)))
 		f = start(t, fresh(), p)
@@ -112,7 +112,7 @@ func TestRealJournal(t *testing.T) {
 		f.sees(2, 3)
 		f.seesNot(1)
 		p = f.stop()
-		// A cursor that no journal ever made is no reason to stop.
+		// An invalid cursor is no reason to stop.
 		p.Cursor = "s=zz"
 		f = start(t, fresh(), p)
 		waitFollowing(t, f.src)
@@ -125,7 +125,7 @@ func waitFollowing(t *testing.T, src Source) {
 	defer cancel()
 	for !src.State().Reached {
 		if ctx.Err() != nil {
-			t.Fatal("does not follow")
+			t.Fatal("the source does not follow")
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestRecall: earlier messages are returned youngest first and each text once, and the log of a kubelet that
-// has reported one orphan for days is not read to the end.
+// TestRecall checks that earlier messages are returned youngest first, each text once, and that the log of a kubelet
+// that has reported one orphan for days is not read completely.
 func TestRecall(t *testing.T) {
 	remote := journalRemote(t)
 	dir := t.TempDir()
@@ -64,16 +64,16 @@ func TestRecall(t *testing.T) {
 	}
 	export(t, remote, filepath.Join(dir, "c.journal"), week.Add(2*time.Hour), many...)
 	if got := texts(recalled(week.Add(-time.Hour))); len(got) != 1 || got[0] != orphan(4) {
-		t.Errorf("after many that are the same: %q", got)
+		t.Errorf("after many equal messages: %q", got)
 	}
 	every = week.Add(2*time.Hour - time.Second)
 	if got := texts(recalled(week.Add(-time.Hour))); len(got) != enoughSame+4 || got[enoughSame] != orphan(4) || got[enoughSame+1] != orphan(2) {
-		t.Errorf("with each of the young ones: %d", len(got))
+		t.Errorf("with each recent message: %d", len(got))
 	}
 	if !dropped.IsZero() {
 		t.Errorf("dropped at %s", dropped)
 	}
-	// More different texts than are read: when the youngest of those was written that are left out is returned.
+	// With more different texts than are read, the time of the youngest omitted one is returned.
 	many = nil
 	for i := range maxRecalled + 5 {
 		many = append(many, kubeletEntry("kubelet.service", orphan(100+i)))
@@ -82,6 +82,6 @@ func TestRecall(t *testing.T) {
 	export(t, remote, filepath.Join(dir, "d.journal"), flood, many...)
 	every = now
 	if got := texts(recalled(week.Add(-time.Hour))); len(got) != maxRecalled || dropped.Before(flood) || dropped.After(flood.Add(time.Minute)) {
-		t.Errorf("%d of too many, dropped at %s", len(got), dropped)
+		t.Errorf("%d of too many messages, dropped at %s", len(got), dropped)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// resumed stops f, passes its position through JSON, as the state directory does, and
-// starts another follower of the same file from it after the change.
+// resumed stops f, encodes its position as JSON like the state directory, and starts another follower from it after
+// the change.
 func resumed(t *testing.T, f *follower, path string, change func()) *follower {
 	t.Helper()
 	b, err := json.Marshal(f.stop())
@@ -23,8 +23,8 @@ func resumed(t *testing.T, f *follower, path string, change func()) *follower {
 	return start(t, newFile(path), from)
 }
 
-// TestResume: after a restart the file that has the name is read on, or, where it is another one by
-// now, from its beginning. Rotated files are not read back.
+// TestResume checks that after a restart the log is read from its position, or from its beginning if it is another
+// file by now. Rotated files are not read.
 func TestResume(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(path string, w *writer)
@@ -33,7 +33,7 @@ func TestResume(t *testing.T) {
 		"unchanged": {func(string, *writer) {}, nil},
 		"appended":  {func(_ string, w *writer) { w.orphans(2, 3) }, []int{2, 3}},
 		"renamed": {func(path string, w *writer) {
-			w.orphans(2) // never read: the kubelet repeats it
+			w.orphans(2) // never read; the kubelet repeats it
 			rename(t, path, path+".1")
 			open(t, path).orphans(3)
 		}, []int{3}},

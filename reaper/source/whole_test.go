@@ -14,25 +14,25 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// speaker is a process that writes to journald as a unit's kubelet does.
-type speaker struct {
+// unitStream is a process's connection to journald as a unit's kubelet has it.
+type unitStream struct {
 	t    *testing.T
 	conn *net.UnixConn
 }
 
-// speak opens a stream as systemd does: a header of seven lines, then the process's own lines.
-func speak(t *testing.T) *speaker {
+// connect opens a stream as systemd does: a header of seven lines, then the process's own lines.
+func connect(t *testing.T) *unitStream {
 	t.Helper()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: "/run/systemd/journal/stdout", Net: "unix"})
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	s := &speaker{t, conn}
+	s := &unitStream{t, conn}
 	// identifier, unit, priority, level prefix, and whether to forward to syslog, kmsg, console
-	s.say("kubelet\nkubelet.service\n6\n1\n0\n0\n0\n")
+	s.write("kubelet\nkubelet.service\n6\n1\n0\n0\n0\n")
 	return s
 }
 
-func (s *speaker) say(text string) {
+func (s *unitStream) write(text string) {
 	s.t.Helper()
 	_, err := s.conn.Write([]byte(text))
 	testkit.Must(s.t, err)
@@ -40,60 +40,60 @@ func (s *speaker) say(text string) {
 
 const probed = "I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=<\n\tx\n"
 
-// TestWholeLinesOfARealJournald: text that a pod has the kubelet log is never accepted as a line of the
-// kubelet, whatever makes journald end an entry. Each n-th forged line looks whole unless the end of the
-// previous entry is checked.
+// TestWholeLinesOfARealJournald checks that a pod's text in the kubelet's log never counts as a line of the kubelet,
+// whatever makes journald end an entry. Each n-th forged line looks complete unless the end of the previous entry is
+// checked.
 func TestWholeLinesOfARealJournald(t *testing.T) {
 	journaldPath(t)
 	if !testkit.InNamespace(t) {
 		return
 	}
 	startJournald(t, "RateLimitIntervalSec=0\n")
-	// No systemd gives this test's process a unit here: it is followed by its PID.
+	// No systemd assigns this process a unit here, so it is followed by its PID.
 	follow := func() *follower {
 		j := NewJournal(JournalOptions{Logger: quiet(), Now: time.Now})
 		j.opts.Args = []string{"_PID=" + fmt.Sprint(os.Getpid()), "+"}
 		return start(t, j, Position{})
 	}
-	early := follow() // It reads all that comes, the others what has come.
+	early := follow() // It reads new entries, the others existing ones.
 	waitFollowing(t, early.src)
 	honest := func(n int) string { return orphan(n) + "\n" }
-	k := speak(t)
-	// On a busy machine journalctl begins at the end of the journal somewhat later than it starts.
+	k := connect(t)
+	// On a busy machine journalctl begins at the journal's end some time after its start.
 	for range 50 {
-		k.say(honest(90))
+		k.write(honest(90))
 		time.Sleep(200 * time.Millisecond)
 		if slices.Contains(early.texts(), orphan(90)) {
 			break
 		}
 	}
-	k.say(honest(1))
-	k.say(honest(2))
-	k.say(probed + "\t\x00" + honest(51))
-	k.say(honest(3))
-	k.say("I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=<\n\t" + strings.Repeat("y", 48<<10-1) + honest(52) + " >\n")
-	k.say(honest(4))
-	k.say("<3>" + honest(53)) // passes where the kubelet's other lines are dropped
+	k.write(honest(1))
+	k.write(honest(2))
+	k.write(probed + "\t\x00" + honest(51))
+	k.write(honest(3))
+	k.write("I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=<\n\t" + strings.Repeat("y", 48<<10-1) + honest(52) + " >\n")
+	k.write(honest(4))
+	k.write("<3>" + honest(53)) // accepted where the kubelet's other lines are dropped
 	time.Sleep(1100 * time.Millisecond)
-	k.say(honest(5))
-	k.say("E0331 15:47:44.000000    3416 mount_linux.go:1] Mount failed: exit status 32\nMounting arguments: -t nfs h:/x\n" + honest(54) + "Output: none\n")
-	k.say(honest(6)) // within a moment: a hint, too
+	k.write(honest(5))
+	k.write("E0331 15:47:44.000000    3416 mount_linux.go:1] Mount failed: exit status 32\nMounting arguments: -t nfs h:/x\n" + honest(54) + "Output: none\n")
+	k.write(honest(6)) // within a moment, so it is a hint, too
 	time.Sleep(1100 * time.Millisecond)
-	k.say(honest(7))
+	k.write(honest(7))
 	testkit.Must(t, k.conn.Close())
-	other := speak(t)
-	other.say("x\x00")
-	other.say(honest(55))
+	other := connect(t)
+	other.write("x\x00")
+	other.write(honest(55))
 	testkit.Must(t, other.conn.Close())
-	last := speak(t)
-	last.say("I0331 15:47:44.000000    3416 server.go:1] \"Kubelet version\"\n" + honest(8))
+	last := connect(t)
+	last.write("I0331 15:47:44.000000    3416 server.go:1] \"Kubelet version\"\n" + honest(8))
 	late := follow()
 	for name, f := range map[string]*follower{"as it came": early, "read back": late} {
 		f.sees(1, 2, 3, 4, 5, 6, 7, 8, 51, 52, 53, 54, 55)
 		whole := wholes(f)
 		for _, n := range []int{51, 52, 53, 54, 55} {
 			if whole[orphan(n)] {
-				t.Errorf("%s: a pod's text was accepted as the kubelet's: %d", name, n)
+				t.Errorf("%s: a pod's text was accepted as a line of the kubelet: %d", name, n)
 			}
 		}
 		for _, n := range []int{2, 5, 7, 8} {
@@ -105,24 +105,24 @@ func TestWholeLinesOfARealJournald(t *testing.T) {
 	manyInTurn(t, follow)
 }
 
-// manyInTurn: a kubelet that repeats itself is read without asking for each line, and what
-// is forged among its lines is seen all the same.
+// manyInTurn checks that a kubelet that repeats itself is read without a check of each line, and that forged lines
+// among them are still detected.
 func manyInTurn(t *testing.T, follow func() *follower) {
 	t.Helper()
 	f := follow()
 	waitFollowing(t, f.src)
-	k := speak(t)
+	k := connect(t)
 	for n := range 100 {
-		k.say(orphan(100+n) + "\n")
-		k.say("I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=\"x\x00" + orphan(300+n) + "\n")
+		k.write(orphan(100+n) + "\n")
+		k.write("I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=\"x\x00" + orphan(300+n) + "\n")
 	}
 	f.sees(199, 399)
-	k.say("I0331 15:47:44.000000    3416 x.go:1] \"nothing\"\n" + orphan(500) + "\n")
+	k.write("I0331 15:47:44.000000    3416 x.go:1] \"nothing\"\n" + orphan(500) + "\n")
 	f.sees(500)
 	whole := wholes(f)
 	for n := range 100 {
 		if whole[orphan(300+n)] {
-			t.Fatalf("a pod's text was accepted as the kubelet's: %d", 300+n)
+			t.Fatalf("a pod's text was accepted as a line of the kubelet: %d", 300+n)
 		}
 	}
 	if !whole[orphan(500)] {
@@ -140,7 +140,7 @@ func wholes(f *follower) map[string]bool {
 	return whole
 }
 
-// TestWholeStream: how each entry changes the state of its stream.
+// TestWholeStream checks how each entry changes the state of its stream.
 func TestWholeStream(t *testing.T) {
 	at := time.Unix(1_790_000_000, 0)
 	entryOf := func(after time.Duration, text string, p piece) *entry {
@@ -183,7 +183,8 @@ func TestWholeStream(t *testing.T) {
 	}
 }
 
-// TestFileWholeLines: the rest of a line that a syslog daemon has cut is none of its own.
+// TestFileWholeLines checks that the rest of a line that a syslog daemon has split does not count as a line of its
+// own.
 func TestFileWholeLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "messages")
 	text := orphan(1) + "\n" + strings.Repeat("y", 8<<10) + "\n" + orphan(2) + "\n" + junk + orphan(3) + "\n" +

@@ -18,8 +18,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// benchCNI makes a node with count stale cache files of 1.5 KiB, as Multus leaves them, and
-// 250 pods that live, with a reservation of each pod's.
+// benchCNI makes a node with count stale cache files of 1.5 KiB, like those of Multus, and 250 living pods with a
+// reservation each.
 func benchCNI(b *testing.B, count int) *cniNode {
 	b.Helper()
 	const live = 250
@@ -63,8 +63,7 @@ func benchCNI(b *testing.B, count int) *cniNode {
 	}
 }
 
-// BenchmarkSweepCNI reads and judges all there is, chunk after chunk, and reports the most
-// memory that the process has had resident meanwhile.
+// BenchmarkSweepCNI reads and judges everything, chunk by chunk, and reports the process's peak resident memory.
 func BenchmarkSweepCNI(b *testing.B) {
 	for _, count := range []int{2000, 100_000, 300_000} {
 		b.Run(strconv.Itoa(count), func(b *testing.B) {
@@ -94,7 +93,7 @@ func BenchmarkSweepCNI(b *testing.B) {
 	}
 }
 
-// BenchmarkScriptCNI is StarlingX's way for the same: processes for each file.
+// BenchmarkScriptCNI measures StarlingX's script for the same task, which starts processes for each file.
 func BenchmarkScriptCNI(b *testing.B) {
 	const count = 500
 	n := benchCNI(b, count)
@@ -114,7 +113,7 @@ func BenchmarkScriptCNI(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(entries)), "ns/file")
 }
 
-// resetPeak makes the kernel forget the most memory that was resident (proc(5), clear_refs).
+// resetPeak resets the kernel's record of the peak resident memory (proc(5), clear_refs).
 func resetPeak(b *testing.B) {
 	b.Helper()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), fs.FileMode(0)); err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// inNetns puts a process into the namespace that is bound at run/netns/x, as the node's proc directory shows it: by a link to the same file.
+// inNetns puts a process into the namespace bound at run/netns/x: its link in the node's proc directory leads to the
+// same file.
 func (n *cniNode) inNetns(pid int) {
 	n.t.Helper()
 	dir := filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid))
@@ -25,14 +26,14 @@ func (n *cniNode) inNetns(pid int) {
 	testkit.Must(n.t, os.Link(n.path("run/netns/x"), filepath.Join(dir, "ns/net")))
 }
 
-// crioInfo is part of the verbose status of a sandbox of CRI-O 1.34.
+// crioInfo is a part of the verbose status of a sandbox in CRI-O 1.34.
 func crioInfo(netns string) map[string]string {
 	return map[string]string{"info": `{"image":"registry.k8s.io/pause:3.10","pid":812,"runtimeSpec":{"ociVersion":"1.2.0","process":{"args":["/pause"]},` +
 		`"linux":{"resources":{},"namespaces":[{"type":"pid"},{"type":"network","path":"` + netns + `"},{"type":"ipc","path":"/var/run/ipcns/x"}]}}}`}
 }
 
-// TestCNIClaims has a namespace that no cache file names, and finds its owner. With
-// CRI-O and Calico every living pod has such a namespace, which kept every cache of dead pods.
+// TestCNIClaims checks that the owner of a namespace that no cache file has is found. With CRI-O and Calico every
+// living pod has such a namespace, which kept every cache file of dead pods.
 func TestCNIClaims(t *testing.T) {
 	live, gone := id("a live pod"), id("gone")
 	for _, c := range []struct {
@@ -71,8 +72,7 @@ func TestCNIClaims(t *testing.T) {
 	}
 }
 
-// TestCNIAskedOnce: a sweep asks for each sandbox once, and for none where every namespace is
-// known to have an owner.
+// TestCNIAskedOnce checks that a sweep asks for each sandbox once, and for none if every namespace has a known owner.
 func TestCNIAskedOnce(t *testing.T) {
 	n := newCNINode(t)
 	n.chunk = 1
@@ -81,7 +81,7 @@ func TestCNIAskedOnce(t *testing.T) {
 	}
 	n.sweep()
 	if got := n.cri.Calls(fakecri.PodSandboxStatus); got != 0 {
-		t.Errorf("asked %d times where there is no namespace", got)
+		t.Errorf("asked %d times without a namespace", got)
 	}
 	n.write("run/netns/x", "")
 	n.sweep()
@@ -90,7 +90,8 @@ func TestCNIAskedOnce(t *testing.T) {
 	}
 }
 
-// TestCNIRuntimeHangs: however many sandboxes a runtime does not answer for, a look waits for one answer, and not for each.
+// TestCNIRuntimeHangs checks that a look waits for one sandbox's response only, however many the runtime does not
+// answer.
 func TestCNIRuntimeHangs(t *testing.T) {
 	n := newCNINode(t)
 	n.patience = 500 * time.Millisecond
@@ -107,8 +108,7 @@ func TestCNIRuntimeHangs(t *testing.T) {
 	}
 }
 
-// TestCNIReusedPID is /proc/PID/ns/net of dockershim or cri-dockerd, and another process that
-// has the number by now.
+// TestCNIReusedPID checks /proc/PID/ns/net of dockershim or cri-dockerd when another process has the PID by now.
 func TestCNIReusedPID(t *testing.T) {
 	started := func(n *cniNode, ago time.Duration) {
 		start := (realClock{}.Now().Boot - ago) / (10 * time.Millisecond)
@@ -137,7 +137,7 @@ func TestCNIReusedPID(t *testing.T) {
 	}
 }
 
-// TestCNIConfDirs: if no directory is configured, the configurations are read from those of K3s and RKE2, too.
+// TestCNIConfDirs checks that without a configured directory the configurations of K3s and RKE2 are read, too.
 func TestCNIConfDirs(t *testing.T) {
 	const conf = `{"name":"elsewhere","type":"bridge","ipam":{"type":"host-local","dataDir":"%s"}}`
 	for _, c := range []struct {
@@ -169,8 +169,8 @@ func TestCNIConfDirs(t *testing.T) {
 	}
 }
 
-// TestCNIAttachments is an address in the network of an attachment (Multus), which no
-// configuration on the node has: its own cache is gone, but other pods use the network.
+// TestCNIAttachments checks an address in the network of an attachment (Multus), which no configuration on the node
+// has: its own cache file is gone, and other pods use the network.
 func TestCNIAttachments(t *testing.T) {
 	live, gone := id("a live pod"), id("gone")
 	for _, c := range []struct {

@@ -22,7 +22,7 @@ func (n *cniNode) files() []cni.File {
 	return files
 }
 
-// TestContents: the sweep has all of each file that a restore needs, in both ways of opening.
+// TestContents checks that a sweep reads all of each file that a restore needs, with both ways of opening.
 func TestContents(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
 		n := newCNINode(t)
@@ -34,12 +34,12 @@ func TestContents(t *testing.T) {
 		at := time.Now().Add(-48 * time.Hour).Truncate(time.Microsecond)
 		testkit.Must(t, os.Chmod(n.path("cni/networks/cbr0/fd00::9"), 0o640))
 		testkit.Must(t, os.Chtimes(n.path("cni/networks/cbr0/fd00::9"), at, at))
-		// Root has no other users in a user namespace of one, and not in every container the right.
+		// Root lacks other users in a user namespace with one user, and in some containers the privilege.
 		owner := [2]uint32{uint32(os.Getuid()), uint32(os.Getgid())}
 		if os.Chown(n.path("cni/networks/cbr0/fd00::9"), 12, 34) == nil {
 			owner = [2]uint32{12, 34}
 		} else if os.Getenv("REQUIRE_ROOT") == "1" {
-			t.Error("REQUIRE_ROOT=1, and nothing can be given to other users")
+			t.Error("REQUIRE_ROOT=1, and no file can be given to another user")
 		}
 		got := n.files()
 		if len(got) != 4 {
@@ -62,8 +62,8 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestContentsBounded: a chunk holds so many bytes of content and no more, whatever is there; the
-// next has the rest, and each file comes once.
+// TestContentsBounded checks that a chunk has a limited number of bytes of content, that the next one continues, and
+// that each file comes once.
 func TestContentsBounded(t *testing.T) {
 	n := newCNINode(t)
 	n.contents = true
@@ -81,7 +81,7 @@ func TestContentsBounded(t *testing.T) {
 			seen[f.Name]++
 			held += len(f.Data)
 		}
-		// Each of the workers may be at one file when the room is used up.
+		// Each of the workers may be at one file when the limit is reached.
 		if held == 0 || held > mostContent+4*cni.MaxFile {
 			t.Errorf("a chunk holds %d bytes", held)
 		}
@@ -100,8 +100,8 @@ func TestContentsBounded(t *testing.T) {
 	}
 }
 
-// TestContentsPostponed: the addresses of a chunk are judged by the cache files, also by
-// those for whose content the chunk has no room.
+// TestContentsPostponed checks that the addresses of a chunk are judged with the cache files, also those whose
+// content did not fit.
 func TestContentsPostponed(t *testing.T) {
 	facts := map[bool]map[string]cni.File{}
 	for _, contents := range []bool{false, true} {
@@ -117,7 +117,7 @@ func TestContentsPostponed(t *testing.T) {
 		facts[contents] = map[string]cni.File{}
 		looks := n.sweep()
 		if contents && len(looks) < 2 {
-			t.Errorf("nothing was postponed")
+			t.Errorf("no content was postponed")
 		}
 		for _, l := range looks {
 			for _, f := range l.Files {

@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestCNIAlive is a container that the runtime does not list and that runs nevertheless.
+// TestCNIAlive checks a container that runs although the runtime does not list it.
 func TestCNIAlive(t *testing.T) {
 	gone := id("gone")
 	for _, c := range []struct {
@@ -49,15 +49,14 @@ func TestCNIAlive(t *testing.T) {
 	}
 }
 
-// TestCNIForeign is a network that may be shared with another engine, and an ID that may be
-// another engine's.
+// TestCNIForeign checks a network that may be shared with another engine, and an ID that may be another engine's.
 func TestCNIForeign(t *testing.T) {
 	gone := id("gone")
 	for _, c := range []struct {
 		name          string
 		network, uid  string
 		change        func(*cniNode)
-		cached, other policy.Truth // of the cache file, and of an address of the same ID without one
+		cached, other policy.Truth // for the cache file, and for an address of the same ID without one
 	}{
 		{"a pod's", "podman", string(newUID()), nil, policy.No, policy.No},
 		{"a pod's, from a runtime that gives no UID", "podman", "", nil, policy.No, policy.No},
@@ -92,7 +91,7 @@ func TestCNIForeign(t *testing.T) {
 			n.address(c.network, "10.244.0.9", gone)
 			looks := n.sweep()
 			checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Foreign: c.cached})
-			if c.name == "Podman has it" { // or CRI-O, whose own store must not be called another engine's
+			if c.name == "Podman has it" { // or CRI-O, whose own store is not another engine's
 				wantDetail(t, cniFile(t, looks, name).Facts[cni.Foreign], "which CRI-O and Podman share")
 			}
 			checkCNI(t, cniFile(t, looks, "10.244.0.9"), cniFacts{cni.Foreign: c.other})
@@ -100,7 +99,7 @@ func TestCNIForeign(t *testing.T) {
 	}
 }
 
-// TestCNIForeignWithoutCache has reservations and delegates without a cache file.
+// TestCNIForeignWithoutCache checks reservations and delegates without a cache file.
 func TestCNIForeignWithoutCache(t *testing.T) {
 	n := newCNINode(t)
 	n.address("cbr0", "10.244.0.9", id("a"))
@@ -117,8 +116,8 @@ func TestCNIForeignWithoutCache(t *testing.T) {
 	}
 }
 
-// TestCNIDataDir is a dataDir that only the configuration names, one in a folder of a list
-// among them; each directory is read once.
+// TestCNIDataDir checks that a dataDir that only a configuration has is read, also one in a directory of lists, and
+// that each directory is read once.
 func TestCNIDataDir(t *testing.T) {
 	n := newCNINode(t)
 	n.write("net.d/20.conf", `{"name":"v","type":"macvlan","ipam":{"type":"host-local","dataDir":"`+n.path("data")+`/"}}`)
@@ -133,8 +132,8 @@ func TestCNIDataDir(t *testing.T) {
 	}
 }
 
-// TestCNIOwnRoot: on a node whose usual places are below another directory, so is every directory of host-local that a configuration names,
-// and the usual one of a configuration that names none. The machine's own files are another node's.
+// TestCNIOwnRoot checks that on a node whose default directories are below another one, every directory of host-local
+// is, too, configured or default: the machine's own files are another node's.
 func TestCNIOwnRoot(t *testing.T) {
 	n := newCNINode(t)
 	n.write("net.d/20.conf", `{"name":"v","type":"macvlan","ipam":{"type":"host-local"}}`)
@@ -152,7 +151,7 @@ func TestCNIOwnRoot(t *testing.T) {
 	}
 }
 
-// TestCNINetns is a namespace that is there, or may be.
+// TestCNINetns checks namespaces that exist or may exist.
 func TestCNINetns(t *testing.T) {
 	for _, c := range []struct {
 		name, path string // % is the node's directory
@@ -194,7 +193,7 @@ func TestCNINetns(t *testing.T) {
 				path = n.dir + path[1:]
 			}
 			name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), path)
-			n.address("cbr0", "10.244.0.9", id("gone")) // has it from the cache file
+			n.address("cbr0", "10.244.0.9", id("gone")) // gets the namespace from the cache file
 			looks := n.sweep()
 			for _, name := range []string{name, "10.244.0.9"} {
 				f := cniFile(t, looks, name)
@@ -205,7 +204,7 @@ func TestCNINetns(t *testing.T) {
 	}
 }
 
-// inContainer makes PID 1 see another tree, with the namespaces, and hides what the node has in /run.
+// inContainer gives PID 1 another root that contains the namespaces, and hides the node's /run.
 func (n *cniNode) inContainer() {
 	n.t.Helper()
 	root := n.apart()
@@ -213,14 +212,14 @@ func (n *cniNode) inContainer() {
 	testkit.Must(n.t, os.MkdirAll(filepath.Join(tree, "run/netns"), 0o755))
 	testkit.Must(n.t, os.MkdirAll(filepath.Join(tree, "var"), 0o755))
 	testkit.Must(n.t, os.MkdirAll(filepath.Join(root, "run/elsewhere/netns"), 0o755))
-	testkit.Must(n.t, os.Symlink(n.path("run"), filepath.Join(tree, "var/run"))) // absolute, as Debian's
+	testkit.Must(n.t, os.Symlink(n.path("run"), filepath.Join(tree, "var/run"))) // absolute, like Debian's
 	testkit.Must(n.t, os.WriteFile(filepath.Join(tree, "run/netns/y"), nil, 0o600))
 	testkit.Must(n.t, os.WriteFile(filepath.Join(root, "run/elsewhere/netns/y"), nil, 0o600))
 	testkit.Must(n.t, os.RemoveAll(n.path("run")))
 	testkit.Must(n.t, os.Remove(n.path("var/run")))
 }
 
-// apart gives PID 1 a root directory of its own, and returns that.
+// apart gives PID 1 a root directory of its own and returns it.
 func (n *cniNode) apart() (root string) {
 	n.t.Helper()
 	root = n.t.TempDir()
@@ -230,7 +229,7 @@ func (n *cniNode) apart() (root string) {
 	return root
 }
 
-// process makes a process's namespace file in the node's proc directory.
+// process makes the namespace file of a process in the node's proc directory.
 func (n *cniNode) process(pid int) {
 	n.t.Helper()
 	dir := filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid), "ns")
@@ -238,8 +237,8 @@ func (n *cniNode) process(pid int) {
 	testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "net"), nil, 0o600))
 }
 
-// TestCNINetnsUntold is a sandbox whose files have no namespace. It is gone where
-// every namespace that exists is another's, or was made long after the file.
+// TestCNINetnsUntold checks a sandbox whose files have no namespace: it is gone if every existing namespace is
+// another's or was made long after the file.
 func TestCNINetnsUntold(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -280,9 +279,9 @@ func TestCNINetnsUntold(t *testing.T) {
 	}
 }
 
-// TestCNINetnsReal binds real namespaces. One made long after a file is not that of the
-// file's sandbox, since a runtime makes it before it calls the plugin; how long it has been
-// there is read from its inode, which is made when it is bound at the latest.
+// TestCNINetnsReal binds real namespaces. One made long after a file is not that of the file's sandbox, since a
+// runtime makes it before it calls the plugin. Its age is that of its inode, which is made when it is bound at the
+// latest.
 func TestCNINetnsReal(t *testing.T) {
 	testkit.NeedRoot(t)
 	if !testkit.InNamespace(t) {
@@ -292,7 +291,7 @@ func TestCNINetnsReal(t *testing.T) {
 	bind := func(name string) {
 		n.write("run/netns/"+name, "")
 		done := make(chan error)
-		go func() { // a thread of its own, which ends with its namespace
+		go func() { // on a thread that ends with its namespace
 			err := unix.Unshare(unix.CLONE_NEWNET)
 			if err == nil {
 				err = unix.Mount("/proc/thread-self/ns/net", n.path("run/netns/"+name), "", unix.MS_BIND, "")
@@ -313,7 +312,7 @@ func TestCNINetnsReal(t *testing.T) {
 	set := r.netnsSet(t.Context())
 	made := set.have[n.path("run/netns/cni-1")].since
 	if age := time.Since(made); age < 0 || age > time.Minute {
-		t.Fatalf("the namespace has been there since %s", made)
+		t.Fatalf("the namespace exists since %s", made)
 	}
 	f := facts{s: r.sweep(false), netns: set}
 	f.findUnclaimed()
@@ -321,13 +320,13 @@ func TestCNINetnsReal(t *testing.T) {
 		0: policy.Unknown, -time.Hour: policy.Unknown, 59 * time.Minute: policy.Unknown, 61 * time.Minute: policy.No, 24 * time.Hour: policy.No,
 	} {
 		if got := f.netnsOf(t.Context(), &owner{}, &cni.File{Changed: made.Add(-age)}); got.Truth != want {
-			t.Errorf("of a file %s older than the namespace, netns is %s, want %s", age, got.Truth, want)
+			t.Errorf("for a file %s older than the namespace, netns is %s, want %s", age, got.Truth, want)
 		}
 	}
 	if got := f.netnsOf(t.Context(), &owner{}, &cni.File{}); got.Truth != policy.Unknown {
-		t.Errorf("of a file of no age, netns is %s", got.Truth)
+		t.Errorf("for a new file netns is %s", got.Truth)
 	}
-	// After the unmount, the file below is not the namespace, but has the same time.
+	// After the unmount, the file below it has the same time and is no namespace.
 	testkit.Must(t, unix.Unmount(n.path("run/netns/cni-1"), unix.MNT_DETACH))
 	testkit.Must(t, os.Remove(n.path("run/netns/cni-1")))
 	for _, name := range []string{"10.244.0.8", "10.244.0.9"} {
@@ -335,7 +334,7 @@ func TestCNINetnsReal(t *testing.T) {
 	}
 }
 
-// TestCNITwoPods is one container of which two cache files name two pods: of neither.
+// TestCNITwoPods checks that a container of which two cache files have two pods belongs to neither.
 func TestCNITwoPods(t *testing.T) {
 	n := newCNINode(t)
 	first := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.netns("gone"))
@@ -345,12 +344,12 @@ func TestCNITwoPods(t *testing.T) {
 		f := cniFile(t, looks, name)
 		checkCNI(t, f, cniFacts{cni.Tied: policy.No})
 		if f.Container != "" || f.UID != "" {
-			t.Errorf("%s is of %q, %q", name, f.Container, f.UID)
+			t.Errorf("%s belongs to %q, %q", name, f.Container, f.UID)
 		}
 	}
 }
 
-// TestCNIOldestNamespace: of several without an owner, the oldest decides.
+// TestCNIOldestNamespace checks that of several namespaces without an owner the oldest decides.
 func TestCNIOldestNamespace(t *testing.T) {
 	n := newCNINode(t)
 	f := facts{s: n.reader().sweep(false)}

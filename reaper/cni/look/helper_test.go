@@ -47,7 +47,7 @@ type cniNode struct {
 	dir        string
 	cfg        Reader
 	cgroupRoot string
-	waive      bool // no runtime is asked
+	waive      bool // the runtime is waived
 	fallback   bool // without openat2
 	patience   time.Duration
 	chunk      int
@@ -98,7 +98,7 @@ func (n *cniNode) symlink(target, rel string) {
 	testkit.Must(n.t, os.Symlink(target, n.path(rel)))
 }
 
-// reader is a Reader of the node as it is configured now.
+// reader returns a Reader of the node as configured now.
 func (n *cniNode) reader() *Reader {
 	n.t.Helper()
 	r := n.cfg
@@ -115,7 +115,7 @@ func (n *cniNode) sockets() cri.Sockets {
 	return cri.NamedSocket(n.cri.Endpoint(), "--runtime-endpoint")
 }
 
-// Containers asks what probe asks: the node's own namespaces are seen, and no kubelet is looked for.
+// Containers reads like package probe: the node's own namespaces are visible, and no kubelet is searched for.
 func (n *cniNode) Containers(ctx context.Context, _ *bounded.Handle) probe.Containers {
 	cgroups := cgroup.Reader{Root: n.cgroupRoot, Guard: &bounded.Guard{Patience: n.patience}}
 	yes := policy.Fact{Truth: policy.Yes}
@@ -132,7 +132,7 @@ func (n *cniNode) Containers(ctx context.Context, _ *bounded.Handle) probe.Conta
 
 func (n *cniNode) begin() *Sweep { return n.reader().sweep(n.contents) }
 
-// id makes a container ID of a name for it.
+// id returns a container ID for the name.
 func id(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }
 
 func (n *cniNode) sandbox(id string, ready bool) {
@@ -152,8 +152,8 @@ func (n *cniNode) container(id, sandbox string, running bool) {
 	n.cri.SetContainers(n.containers...)
 }
 
-// cacheText is a cniCacheV1 as containerd writes it; no UID is one from before 1.6, and
-// "other" one of another engine.
+// cacheText is a cniCacheV1 as containerd writes it; without a UID it is from before 1.6, and "other" is another
+// engine's.
 func cacheText(network, id, ifName, uid, netns string) string {
 	args := ""
 	if uid != "other" {
@@ -184,7 +184,7 @@ func (n *cniNode) address(network, ip, id string) {
 	n.write("cni/networks/"+network+"/"+ip, id+"\r\neth0")
 }
 
-// netns is the path of a network namespace that does not exist, as in a cache file.
+// netns is the path of a nonexistent network namespace, as in a cache file.
 func (n *cniNode) netns(name string) string { return n.path("var/run/netns/" + name) }
 
 // sweep returns all looks of one sweep.
@@ -206,7 +206,7 @@ func sweepAll(tb testing.TB, s *Sweep) []cni.Look {
 	}
 }
 
-// file finds one file in looks.
+// cniFile returns the only file with the name.
 func cniFile(t *testing.T, looks []cni.Look, name string) cni.File {
 	t.Helper()
 	var found []cni.File
@@ -218,7 +218,7 @@ func cniFile(t *testing.T, looks []cni.Look, name string) cni.File {
 		}
 	}
 	if len(found) != 1 {
-		t.Fatalf("%d files of the name %q in %d looks: %s", len(found), name, len(looks), errorsOf(looks))
+		t.Fatalf("%d files with the name %q in %d looks: %s", len(found), name, len(looks), errorsOf(looks))
 	}
 	return found[0]
 }
@@ -233,7 +233,7 @@ func errorsOf(looks []cni.Look) string {
 
 type cniFacts map[cni.FactName]policy.Truth
 
-// goneFacts are those of a file whose container is gone, but for some.
+// goneFacts are the facts of a file whose container is gone, with some replaced.
 func goneFacts(but cniFacts) cniFacts {
 	all := cniFacts{
 		cni.Tied: policy.Yes, cni.Listed: policy.No, cni.Ready: policy.No, cni.Alive: policy.No,

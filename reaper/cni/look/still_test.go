@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestStill is a file that is another one by the time it is archived.
+// TestStill checks a file that changes before it is archived.
 func TestStill(t *testing.T) {
 	const path = "cni/networks/cbr0/10.244.0.9"
 	for _, c := range []struct {
@@ -58,7 +58,7 @@ func TestStill(t *testing.T) {
 	}
 }
 
-// TestStillElsewhere: a file is read in no directory but those of the sweep.
+// TestStillElsewhere checks that no file outside of the sweep's directories is read.
 func TestStillElsewhere(t *testing.T) {
 	n := newCNINode(t)
 	files := []cni.File{{Kind: cni.Cache, Dir: "/etc", Name: "passwd"}}

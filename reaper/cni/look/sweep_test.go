@@ -24,7 +24,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestSweepCNI has one file of each kind, of a pod that is gone and of one that lives.
+// TestSweepCNI reads one file of each kind, of a pod that is gone and of a living one.
 func TestSweepCNI(t *testing.T) {
 	n := newCNINode(t)
 	uid := newUID()
@@ -43,7 +43,7 @@ func TestSweepCNI(t *testing.T) {
 	n.write("cni/networks/cbr0/lock", "")
 	n.write("cni/networks/cbr0/last_reserved_ip.0", "10.244.0.9")
 	looks := n.sweep()
-	if asked := n.cri.Calls(fakecri.GetVersion); len(looks) != 1 || len(looks[0].Errors) != 0 || asked != 0 { // nothing is broken
+	if asked := n.cri.Calls(fakecri.GetVersion); len(looks) != 1 || len(looks[0].Errors) != 0 || asked != 0 { // no file is broken
 		t.Fatalf("%d looks, errors %q, asked %d times for the version", len(looks), errorsOf(looks), asked)
 	}
 	look := looks[0]
@@ -57,13 +57,13 @@ func TestSweepCNI(t *testing.T) {
 	got := map[cni.Kind]int64{}
 	for kind, tally := range look.Live {
 		if got[kind] = tally.Entries; tally.Bytes == 0 {
-			t.Errorf("no bytes of %s", kind)
+			t.Errorf("no bytes counted for %s", kind)
 		}
 	}
 	for _, f := range look.Files {
 		want[f.Kind]--
 		if f.Container != id("gone") || f.UID != uid || f.Namespace != "shop" || f.PodName != "db-0" {
-			t.Errorf("%s/%s is of %s, %s %s/%s", f.Dir, f.Name, f.Container, f.UID, f.Namespace, f.PodName)
+			t.Errorf("%s/%s belongs to %s, %s %s/%s", f.Dir, f.Name, f.Container, f.UID, f.Namespace, f.PodName)
 		}
 		if f.ID.Ino == 0 || f.ID.Size == 0 || time.Since(f.Changed) > time.Minute || f.Broken {
 			t.Errorf("%s: %+v, changed %s, broken %v", f.Name, f.ID, f.Changed, f.Broken)
@@ -81,9 +81,9 @@ func TestSweepCNI(t *testing.T) {
 	}
 }
 
-// TestSweepCNIOrder is a sandbox that is made while a sweep is on. In the order that is
-// used, it is listed by the runtime. In the other, which StarlingX's script and whereabouts
-// before #208 had, it is in the listing of files and not in the runtime's, and seems to be gone.
+// TestSweepCNIOrder makes a sandbox during a sweep. In the order of this program the runtime lists it. In the reverse
+// order, that of StarlingX's script and of whereabouts before #208, it is in the list of files and not in the
+// runtime's, and seems to be gone.
 func TestSweepCNIOrder(t *testing.T) {
 	born := id("just made")
 	for _, c := range []struct {
@@ -122,14 +122,13 @@ func TestSweepCNIOrder(t *testing.T) {
 				}
 			}
 			if lost != c.want {
-				t.Errorf("%d files of the new sandbox seem to be gone, want %d", lost, c.want)
+				t.Errorf("%d files of the new sandbox count as gone, want %d", lost, c.want)
 			}
 		})
 	}
 }
 
-// TestSweepCNIRuntime has answers of the runtime. Only a complete answer with
-// at least one pod lets anything be absent.
+// TestSweepCNIRuntime checks that a container counts as absent only after a complete response with at least one pod.
 func TestSweepCNIRuntime(t *testing.T) {
 	gone, stopped := id("gone"), id("stopped")
 	unknown := goneFacts(cniFacts{cni.Listed: policy.Unknown, cni.Ready: policy.Unknown})
@@ -140,7 +139,7 @@ func TestSweepCNIRuntime(t *testing.T) {
 		name   string
 		change func(*cniNode)
 		lists  policy.Truth
-		want   cniFacts // of a file of the container that is not listed
+		want   cniFacts // for a file of the container that is not listed
 	}{
 		{"whole", func(*cniNode) {}, policy.Yes, goneFacts(nil)},
 		{"it lists nothing", func(n *cniNode) { n.cri.SetSandboxes() }, policy.No, unknown},
@@ -173,15 +172,15 @@ func TestSweepCNIRuntime(t *testing.T) {
 			if c.want != nil {
 				checkCNI(t, cniFile(t, looks, name), c.want)
 			} else if len(looks[0].Files) != 0 {
-				t.Errorf("a sandbox that is listed in some state is reported as residue: %+v", looks[0].Files)
+				t.Errorf("a listed sandbox is reported as residue: %+v", looks[0].Files)
 			}
 		})
 	}
 }
 
-// TestSweepCNIBroken is a cache file without bytes or cut off: it hinders the teardown of a sandbox that is not ready, and
-// that of a ready one is left to it. Which runtime stumbles over it depends on its version, so that is reported with the
-// file; without an answer, the file is judged all the same.
+// TestSweepCNIBroken checks an empty or truncated cache file. It prevents the teardown of a sandbox that is not
+// ready; a ready sandbox still owns it. The runtime's version decides whether it fails on such a file, so it is
+// reported. Without it the file is judged all the same.
 func TestSweepCNIBroken(t *testing.T) {
 	const version = "fakecri 1.2.3"
 	listed := goneFacts(cniFacts{cni.Listed: policy.Yes})
@@ -220,7 +219,7 @@ func TestSweepCNIBroken(t *testing.T) {
 			for _, name := range []string{empty, cut} {
 				f := cniFile(t, looks, name)
 				if !f.Broken || f.Container != id || !strings.Contains(f.Runtime, c.runtime) || strings.Contains(f.Runtime, "\n") {
-					t.Errorf("%s: broken %v, of %q, runtime %q", name, f.Broken, f.Container, f.Runtime)
+					t.Errorf("%s: broken %v, container %q, runtime %q", name, f.Broken, f.Container, f.Runtime)
 				}
 				checkCNI(t, f, c.want)
 			}
@@ -228,7 +227,7 @@ func TestSweepCNIBroken(t *testing.T) {
 	}
 }
 
-// TestSweepCNIChunks has directories longer than a chunk: each file is reported once, and a value that a file
+// TestSweepCNIChunks checks directories longer than a chunk: each file is reported once, and a value that a file
 // lacks comes from a file of another chunk.
 func TestSweepCNIChunks(t *testing.T) {
 	n := newCNINode(t)
@@ -256,7 +255,7 @@ func TestSweepCNIChunks(t *testing.T) {
 		for _, f := range l.Files {
 			seen[string(f.Kind)+f.Name]++
 			if f.UID != uid[f.Container] || f.PodName != "db-0" {
-				t.Errorf("%s %s is of the pod %q", f.Kind, f.Name, f.UID)
+				t.Errorf("%s %s belongs to pod %q", f.Kind, f.Name, f.UID)
 			}
 			checkCNI(t, f, goneFacts(nil))
 		}
@@ -271,8 +270,7 @@ func TestSweepCNIChunks(t *testing.T) {
 	}
 }
 
-// TestSweepCNIUntied has files of no known container:
-// counted, reported, and never entered or opened.
+// TestSweepCNIUntied checks files without a known container: they are counted, reported and never opened.
 func TestSweepCNIUntied(t *testing.T) {
 	n := newCNINode(t)
 	a, b := id("a"), id("b")
@@ -284,11 +282,11 @@ func TestSweepCNIUntied(t *testing.T) {
 	testkit.Must(t, unix.Mkfifo(n.path("cni/results/cbr0-"+a+"-fifo"), 0o600))
 	device := "cni/results/cbr0-" + a + "-device"
 	if err := unix.Mknod(n.path(device), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
-		n.mkdir(device) // only root makes devices
+		n.mkdir(device) // only root can make devices
 	}
 	n.write("cni/results/cbr0-"+a+"-another", good)  // its content has eth0
-	n.write("cni/results/cbr0-"+a+"-"+b+"-eth0", "") // of whom?
-	n.write("cni/results/cbr0-"+a[:63]+"-eth0", "")  // no whole ID
+	n.write("cni/results/cbr0-"+a+"-"+b+"-eth0", "") // ambiguous
+	n.write("cni/results/cbr0-"+a[:63]+"-eth0", "")  // incomplete ID
 	n.write("cni/results/cbr0-cnitool-77383ca0-eth0", cacheText("cbr0", "cnitool-77383ca0", "eth0", "", ""))
 	n.write("cni/results/bomb", strings.Repeat("[", 1<<20))
 	n.write("cni/results/cbr0-"+a+"-huge", strings.Repeat("x", cni.MaxFile+1))
@@ -312,9 +310,9 @@ func TestSweepCNIUntied(t *testing.T) {
 	}
 }
 
-// TestSweepCNIOpensNothingElse: to open a device may do something (a watchdog begins to count,
-// a tape rewinds), and so may reading what is no file of CNI at all where a dataDir was set to
-// a directory like /proc. inotify reports what was opened.
+// TestSweepCNIOpensNothingElse checks by inotify that nothing but CNI files is opened: opening a device may have an
+// effect (a watchdog starts, a tape rewinds), and so may reading other files if a dataDir is set to a directory like
+// /proc.
 func TestSweepCNIOpensNothingElse(t *testing.T) {
 	n := newCNINode(t)
 	n.mkdir("cni/results")
@@ -335,11 +333,11 @@ func TestSweepCNIOpensNothingElse(t *testing.T) {
 	}
 	wantDetail(t, cniFile(t, looks, "kmsg").Facts[cni.Tied], "its name is no address")
 	if k, err := unix.Read(watch, make([]byte, 4096)); !errors.Is(err, unix.EAGAIN) {
-		t.Errorf("something was opened: %d bytes of events, %v", k, err)
+		t.Errorf("a file was opened: %d bytes of events, %v", k, err)
 	}
 }
 
-// TestSweepCNIMemory: a sweep's memory does not grow with the files in a directory.
+// TestSweepCNIMemory checks that a sweep's memory does not grow with the number of files.
 func TestSweepCNIMemory(t *testing.T) {
 	const files, chunk = 10_000, 500
 	n := newCNINode(t)
@@ -363,11 +361,11 @@ func TestSweepCNIMemory(t *testing.T) {
 	}
 	// A tenth of the memory of all chunks' files.
 	if grown := int64(most) - int64(first); seen != files || grown > files*int64(unsafe.Sizeof(cni.File{}))/10 {
-		t.Errorf("%d files, and %d KiB more held than after the first %d", seen, grown>>10, chunk)
+		t.Errorf("%d files, and %d KiB more memory than after the first %d", seen, grown>>10, chunk)
 	}
 }
 
-// TestSweepCNIUnreadable is a directory that cannot be read: it is reported, and the others are read.
+// TestSweepCNIUnreadable checks that an unreadable directory is reported and that the others are read.
 func TestSweepCNIUnreadable(t *testing.T) {
 	n := newCNINode(t)
 	n.mkdir("other")
@@ -398,8 +396,8 @@ func TestSweepCNIUnreadable(t *testing.T) {
 	}
 }
 
-// TestSweepCNIConfHangs is a directory of network configurations that does not answer. It is reported also
-// without files: the process of a sweep cannot end as long as the kernel waits for that directory.
+// TestSweepCNIConfHangs checks that an unresponsive directory of network configurations is reported, also without
+// files: a sweep's process cannot end while the kernel waits for that directory.
 func TestSweepCNIConfHangs(t *testing.T) {
 	n := newCNINode(t)
 	r := n.reader()
@@ -409,7 +407,7 @@ func TestSweepCNIConfHangs(t *testing.T) {
 	}
 }
 
-// TestSweepCNIVanishes is a file that is removed between its listing and its reading.
+// TestSweepCNIVanishes checks a file that is removed between the listing and the read.
 func TestSweepCNIVanishes(t *testing.T) {
 	n := newCNINode(t)
 	there := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.netns("gone"))
@@ -424,11 +422,11 @@ func TestSweepCNIVanishes(t *testing.T) {
 	}
 }
 
-// TestSweepCNIWhileRemoving removes the files of each chunk before the next is read,
-// as the loop does: a file that has the owner must not be removed before the files without.
+// TestSweepCNIWhileRemoving removes the files of each chunk before the next is read, as the loop does: the file that
+// shows the owner must not be removed before the files without one.
 func TestSweepCNIWhileRemoving(t *testing.T) {
 	n := newCNINode(t)
-	n.write("run/netns/x", "") // without an owner: a file without any fact is kept
+	n.write("run/netns/x", "") // no owner: a file without a fact is kept
 	uid := newUID()
 	n.cache("cbr0", id("gone"), "eth0", string(uid), n.netns("gone"))
 	n.address("cbr0", "10.244.0.9", id("gone"))
@@ -444,7 +442,7 @@ func TestSweepCNIWhileRemoving(t *testing.T) {
 			files++
 			checkCNI(t, f, goneFacts(nil))
 			if f.UID != uid {
-				t.Errorf("%s is of the pod %q", f.Name, f.UID)
+				t.Errorf("%s belongs to pod %q", f.Name, f.UID)
 			}
 			testkit.Must(t, os.Remove(f.Dir+"/"+f.Name))
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestIndex: index and files must be of one another, and a bomb is not unpacked.
+// TestIndex checks that index and files must match, and that an archive bomb is not unpacked.
 func TestIndex(t *testing.T) {
 	files := []cni.File{
 		{Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "n-1-eth0", Data: []byte("one")},
@@ -50,7 +50,7 @@ func TestIndex(t *testing.T) {
 			err := walkArchive(&b, func(c cni.File) error { got = append(got, c); return nil })
 			switch {
 			case name != "whole" && err == nil:
-				t.Error("accepted")
+				t.Error("the archive was accepted")
 			case name == "whole" && (err != nil || len(got) != 2 || string(got[1].Data) != "two"):
 				t.Errorf("%+v, %v", got, err)
 			}

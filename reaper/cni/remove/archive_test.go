@@ -39,7 +39,7 @@ func writeFile(t *testing.T, b []byte, elem ...string) {
 	testkit.Must(t, os.WriteFile(filepath.Join(elem...), b, 0o600))
 }
 
-// cniFiles are as CNI leaves them, each a little different.
+// cniFiles returns n files like CNI's, each a little different.
 func cniFiles(n int) []cni.File {
 	list := make([]cni.File, n)
 	conf := strings.Repeat("eyJjbmlWZXJzaW9uIjoiMC40LjAiLCJuYW1lIjoiazhzLXBvZC1uZXR3b3JrIn0", 10)
@@ -57,7 +57,7 @@ func cniFiles(n int) []cni.File {
 	return list
 }
 
-// odd are the names and values that an archive must not change.
+// odd returns files with names and values that an archive must not change.
 func odd() []cni.File {
 	list := cniFiles(8)
 	list[0].Name = "net\nwork\xff\xfe \"'\\-x"
@@ -128,12 +128,12 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestArchiveForTar: an operator without this program can extract the files with tar.
+// TestArchiveForTar checks that an operator can extract the files with tar, without this program.
 func TestArchiveForTar(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	s := openStore(t, dir)
 	want := odd()
-	want[6].Mtime, want[7].Mtime = want[0].Mtime, want[0].Mtime // tar complains of such years
+	want[6].Mtime, want[7].Mtime = want[0].Mtime, want[0].Mtime // tar reports such years as an error
 	testkit.Must(t, s.Archive("cni-1", want))
 	out, err := exec.CommandContext(t.Context(), "tar", "-C", to, "-xzf", filepath.Join(dir, "archive", "cni-1.tar.gz")).CombinedOutput()
 	if err != nil || len(out) > 0 {
@@ -155,7 +155,7 @@ func TestArchiveForTar(t *testing.T) {
 	}
 }
 
-// TestArchiveNames: a file that could not be restored as it was is refused, and nothing is written.
+// TestArchiveNames checks that a file that could not be restored unchanged is refused, and that nothing is written.
 func TestArchiveNames(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir)
@@ -183,8 +183,8 @@ func TestArchiveNames(t *testing.T) {
 	}
 }
 
-// TestArchiveDamaged: cut or flipped anywhere, an archive returns nothing at all, and the
-// others live.
+// TestArchiveDamaged checks that an archive with a cut or a flipped bit anywhere returns no file, and that the others
+// are still readable.
 func TestArchiveDamaged(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir)
@@ -198,7 +198,7 @@ func TestArchiveDamaged(t *testing.T) {
 		var given []cni.File
 		err := s.ReadArchive("bad", func(c cni.File) error { given = append(given, c); return nil })
 		if err == nil && reflect.DeepEqual(given, all) {
-			same++ // a bit that fills up a byte
+			same++ // an unused bit of a byte
 			return
 		}
 		if err == nil || len(given) > 0 || !strings.Contains(err.Error(), "bad.tar.gz") {
@@ -228,7 +228,7 @@ func TestArchiveDamaged(t *testing.T) {
 	testkit.Must(t, s.DropArchive("bad"))
 }
 
-// TestArchiveNewer: an older program refuses with a reason.
+// TestArchiveNewer checks that an older program refuses a newer archive with a reason.
 func TestArchiveNewer(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir)
@@ -248,14 +248,14 @@ func TestArchiveNewer(t *testing.T) {
 	}
 }
 
-// TestFormatV1: an archive that an older program left is read.
+// TestFormatV1 checks that an older program's archive is read.
 func TestFormatV1(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	testkit.Must(t, os.CopyFS(dir, os.DirFS("../../state/testdata/v1")))
 	testkit.Must(t, os.Chmod(dir, 0o700))
 	got := readAll(t, openStore(t, dir), "cni-20261101-020304-000")
 	if len(got) != 1 || string(got[0].Data) != "9f3c\r\neth0" || got[0].PodName != "cart-0" || !strings.HasPrefix(got[0].Label, "system_u:") {
-		t.Errorf("the archive holds %+v", got)
+		t.Errorf("the archive contains %+v", got)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// The ways in which a program may make a cache file anew: in place, as libcni, Multus and
-// flannel do, and by a rename over it.
+// These are the ways in which a program may replace a cache file: in place, as libcni, Multus and flannel do, and by
+// a rename.
 var writers = map[string]func(path, content string) error{
 	"in place": func(path, content string) error { return os.WriteFile(path, []byte(content), 0o600) },
 	"by rename": func(path, content string) error {
@@ -29,7 +29,7 @@ var writers = map[string]func(path, content string) error{
 	},
 }
 
-// TestCacheMadeAnew: a file that is made anew before any step of its removal lives.
+// TestCacheMadeAnew checks that a file that is replaced before any step of its removal is kept.
 func TestCacheMadeAnew(t *testing.T) {
 	for way, no := range testkit.Ways {
 		for how, write := range writers {
@@ -45,13 +45,13 @@ func TestCacheMadeAnew(t *testing.T) {
 							x.Must(write(at, "new"))
 						}
 					})
-					want := policy.Done // the archived one went, and another came
+					want := policy.Done // the archived one was removed before the new one came
 					if before == "renameat2" {
 						want = policy.Refused
 					}
 					ended(t, x.take(c), want)
 					if b, err := os.ReadFile(at); string(b) != "new" || err != nil {
-						t.Errorf("it holds %q: %v", b, err)
+						t.Errorf("content %q: %v", b, err)
 					}
 					if names := testkit.Listing(t, x.results); len(names) != 1 {
 						t.Error(names)
@@ -62,7 +62,7 @@ func TestCacheMadeAnew(t *testing.T) {
 	}
 }
 
-// TestCacheMadeAnewWithoutAside shows what moving aside is for.
+// TestCacheMadeAnewWithoutAside shows the loss without moving the file aside.
 func TestCacheMadeAnewWithoutAside(t *testing.T) {
 	for how, write := range writers {
 		t.Run(how, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestCacheMadeAnewWithoutAside(t *testing.T) {
 	}
 }
 
-// TestCacheMadeAnewTwice: the name was created a second time while the first new file was moved back. Both are
-// kept, and the error has their names.
+// TestCacheMadeAnewTwice checks that if the name is created a second time while the first new file is moved back,
+// both are kept, and the error has their names.
 func TestCacheMadeAnewTwice(t *testing.T) {
 	x := newCNI(t, false)
 	c := x.cache(1)
@@ -102,8 +102,8 @@ func TestCacheMadeAnewTwice(t *testing.T) {
 	}
 }
 
-// TestCacheUnderAttack: at a moment that is not chosen, a program puts another file in the
-// place of an archived one, which is then there whatever came of the archived one.
+// TestCacheUnderAttack replaces an archived file at random moments: the new file is kept, whatever happens to the
+// archived one.
 func TestCacheUnderAttack(t *testing.T) {
 	testkit.OnTmpfs(t)
 	rounds := 2000
@@ -141,14 +141,14 @@ func TestCacheUnderAttack(t *testing.T) {
 			close(begin)
 			t.Logf("%v", results)
 			if results[policy.Done] == 0 || results[policy.Refused] == 0 {
-				t.Error("the attacker never came in between")
+				t.Error("the attacker never replaced a file in time")
 			}
 		})
 	}
 }
 
-// TestDirectoryUnderAttack: the directory itself is swapped for a symlink to another that
-// holds a file of the same name.
+// TestDirectoryUnderAttack replaces the directory itself by a symbolic link to another one with a file of the same
+// name.
 func TestDirectoryUnderAttack(t *testing.T) {
 	testkit.OnTmpfs(t)
 	for way, no := range testkit.Ways {
@@ -177,8 +177,7 @@ func TestDirectoryUnderAttack(t *testing.T) {
 			results := map[policy.Result]int{}
 			for range 2000 {
 				_ = os.WriteFile(held+name, []byte("of the dead"), 0o600)
-				// Now and then this is the canary, by its own identity: only the step through the
-				// link can save it.
+				// Sometimes this is the canary with its own identity, so that only the check of the link can save it.
 				c, err := readCNI(cni.Cache, x.results, name)
 				if err == nil {
 					results[x.r.remove(context.Background(), []cni.File{c})[0].Result]++
@@ -189,13 +188,13 @@ func TestDirectoryUnderAttack(t *testing.T) {
 			x.Check()
 			t.Log(results)
 			if results[policy.Done] == 0 || results[policy.Refused] == 0 {
-				t.Error("the attacker never came in between")
+				t.Error("the attacker never replaced the directory in time")
 			}
 		})
 	}
 }
 
-// cutOff configures the helper process: its task, and the change before which it dies.
+// cutOff configures the helper process: its task, and the change before which it kills itself.
 type cutOff struct {
 	Files   []passed
 	Dir     string
@@ -203,7 +202,7 @@ type cutOff struct {
 	Kill    int
 }
 
-// passed is a file with what its JSON leaves out.
+// passed is a file with the fields that its JSON omits.
 type passed struct {
 	File      cni.File
 	Dir, Name string
@@ -241,7 +240,8 @@ func cutOffHelper() int {
 	return 0
 }
 
-// TestCNICutOff kills before each change, runs again with the same files, and compares.
+// TestCNICutOff kills before each change and runs again with the same files: the result equals that of one
+// undisturbed run.
 func TestCNICutOff(t *testing.T) {
 	testkit.OnTmpfs(t)
 	for _, restore := range []bool{false, true} {
@@ -275,7 +275,7 @@ func TestCNICutOff(t *testing.T) {
 				}
 				if !died {
 					if kill < 8 {
-						t.Errorf("it made %d changes", kill-1)
+						t.Errorf("there are only %d changes", kill-1)
 					}
 					break
 				}
@@ -284,8 +284,8 @@ func TestCNICutOff(t *testing.T) {
 	}
 }
 
-// TestCutOffWithNewcomer: a run was killed when it had moved aside what was not the
-// archived file. The next moves it back.
+// TestCutOffWithNewcomer checks that the next run moves a file back that a killed run had moved aside although it was
+// not the archived one.
 func TestCutOffWithNewcomer(t *testing.T) {
 	x := newCNI(t, false)
 	c := x.cache(1)
@@ -296,7 +296,7 @@ func TestCutOffWithNewcomer(t *testing.T) {
 	if b, err := os.ReadFile(at); string(b) != "new" || err != nil {
 		t.Error(string(b), err)
 	}
-	// Where the name exists again, only an operator may remove the file aside.
+	// If the name exists again, only an operator may remove the file aside.
 	x.Must(os.WriteFile(at+asideSuffix, []byte("old"), 0o600))
 	c = x.read(c.Kind, c.Dir, c.Name)
 	ended(t, x.take(c), policy.Refused, "interrupted run has left")
@@ -304,7 +304,7 @@ func TestCutOffWithNewcomer(t *testing.T) {
 	testkit.There(t, at+asideSuffix, true)
 	x.Must(os.Remove(at))
 	ended(t, x.restore(c), policy.Refused, "interrupted run has left")
-	// A restore that had begun begins again.
+	// An interrupted restore starts again.
 	x.Must(os.WriteFile(at+asideSuffix, c.Data[:2], 0o600))
 	ended(t, x.restore(c), policy.Done)
 	testkit.There(t, at+asideSuffix, false)

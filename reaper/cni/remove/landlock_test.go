@@ -19,8 +19,7 @@ func needLandlock(t *testing.T, r *Remover) {
 	}
 }
 
-// TestConfineFails: a kernel that has Landlock and refuses stops the batch before its first
-// change, with a reason.
+// TestConfineFails checks that a Landlock error stops the batch before its first change, with a reason.
 func TestConfineFails(t *testing.T) {
 	x := newCNI(t, false)
 	testkit.Set(x.r.run, "handled", uint64(1<<63))
@@ -29,8 +28,7 @@ func TestConfineFails(t *testing.T) {
 	testkit.There(t, c.Dir+"/"+c.Name, true)
 }
 
-// TestConfinedCNI: where CNI's files are removed, files may be made and removed, and nothing
-// else: no directory, and nothing in the directory beside.
+// TestConfinedCNI checks that files may be made and removed in CNI's directories only, and that directories may not.
 func TestConfinedCNI(t *testing.T) {
 	x := newCNI(t, false)
 	needLandlock(t, x.r)

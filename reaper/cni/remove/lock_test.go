@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// hostLocal does what the plugin does to a network's directory, under flock(2) on its lock file.
+// hostLocal changes a network's directory like the plugin, under flock(2) on its lock file.
 type hostLocal struct {
 	dir  string
 	lock int
@@ -36,7 +36,7 @@ func flockWait(fd int) error {
 	}
 }
 
-// reuse releases the address, as a late DEL does, and gives it to another container, as the next ADD does.
+// reuse releases the address, as a late DEL does, and reserves it for another container, as the next ADD does.
 func (h *hostLocal) reuse(addr, id string) error {
 	if err := flockWait(h.lock); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (h *hostLocal) reuse(addr, id string) error {
 	return errors.Join(err, unix.Flock(h.lock, unix.LOCK_UN))
 }
 
-// holdHelper is a second process, which locks the file and waits to be killed.
+// holdHelper is a second process that locks the file and waits to be killed.
 func holdHelper(path string) int {
 	fd, err := unix.Open(path, unix.O_RDONLY, 0)
 	if err != nil || flockWait(fd) != nil {
@@ -74,7 +74,8 @@ func startHolder(t *testing.T, path string) *exec.Cmd {
 	return cmd
 }
 
-// TestCNILockHeld: a lock that another process never gives back is waited for once. What needs no lock, or another one, is removed.
+// TestCNILockHeld checks that a lock that is never released is awaited once, and that files that need no lock, or
+// another one, are removed.
 func TestCNILockHeld(t *testing.T) {
 	for _, held := range []string{"lock", "."} {
 		t.Run(held, func(t *testing.T) {
@@ -107,8 +108,8 @@ func TestCNILockHeld(t *testing.T) {
 	}
 }
 
-// TestCNILockHeldForManyBatches: a lock that is never given back is waited for by the first
-// batch and by none after it, until it was had once more.
+// TestCNILockHeldForManyBatches checks that a lock that is never released is awaited by the first batch only, until
+// it was acquired again.
 func TestCNILockHeldForManyBatches(t *testing.T) {
 	x := newCNI(t, false)
 	a := x.address(1, "10.0.0.7")
@@ -118,21 +119,21 @@ func TestCNILockHeldForManyBatches(t *testing.T) {
 	defer beneath.Close(h.lock)
 	x.Must(flockWait(h.lock))
 	ended(t, x.take(a), policy.Refused, "is locked by another process")
-	x.r.lockWait *= 1_000_000 // two days: who waited for it now would never come back
+	x.r.lockWait *= 1_000_000 // two days: a batch that waited now would never return
 	for range 3 {
 		ended(t, x.take(a), policy.Refused, "is locked by another process")
 	}
 	flockEnd(h.lock)
 	ended(t, x.take(a), policy.Done)
 	if len(x.r.timedOut) != 0 {
-		t.Errorf("it was had, and %v are not waited for", x.r.timedOut)
+		t.Errorf("the lock was acquired, and %v still count as held", x.r.timedOut)
 	}
 }
 
-// TestCNILockFile: which kinds of lock file are accepted.
+// TestCNILockFile checks which kinds of lock file are accepted.
 func TestCNILockFile(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {
-		// The plugin makes it; without it no process would be excluded.
+		// The plugin makes it; without it no other process would be excluded.
 		x := newCNI(t, false)
 		ended(t, x.take(x.address(1, "10.0.0.7")), policy.Done)
 		info, err := os.Stat(x.network + "/lock")
@@ -158,7 +159,7 @@ func TestCNILockFile(t *testing.T) {
 		})
 	}
 	t.Run("replaced", func(t *testing.T) {
-		// The next process locks the file that has the name, so we must hold that one.
+		// The next process locks the file with the name, so that one must be locked here.
 		x := newCNI(t, false)
 		a, b := x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8")
 		x.Must(os.WriteFile(x.network+"/lock", nil, 0o600))
@@ -170,7 +171,7 @@ func TestCNILockFile(t *testing.T) {
 			fd, err := unix.Open(x.network+"/lock", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			x.Must(err)
 			if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
-				t.Errorf("%s is removed, and the lock is free: %v", name, err)
+				t.Errorf("after the removal of %s the lock is free: %v", name, err)
 			}
 			x.Must(unix.Close(fd))
 			if first {
@@ -183,8 +184,8 @@ func TestCNILockFile(t *testing.T) {
 	})
 }
 
-// TestCNILockSaves: a late DEL and an ADD between the last check and the removal. Under the
-// lock the new reservation lives; without it, it is lost.
+// TestCNILockSaves runs a late DEL and an ADD between the last check and the removal. The lock keeps the new
+// reservation; without it the reservation is lost.
 func TestCNILockSaves(t *testing.T) {
 	for _, locks := range []bool{true, false} {
 		t.Run(fmt.Sprint(locks), func(t *testing.T) {

@@ -48,7 +48,7 @@ func plugin(ctx context.Context, dataDir, command, id string) (string, error) {
 	return "", nil
 }
 
-// dead reads what containers that are dead have in the network.
+// dead returns the dead containers' files in the network.
 func (x *cniTree) dead() []cni.File {
 	x.T.Helper()
 	entries, err := os.ReadDir(x.network)
@@ -64,11 +64,11 @@ func (x *cniTree) dead() []cni.File {
 	return files
 }
 
-// TestCNIPlugin: the real plugin beside us, dual-stack. No live address is lost, and the
-// addresses of the dead are handed out again: there are fewer than containers.
+// TestCNIPlugin runs the real plugin at the same time, dual-stack. No living container's address is lost, and the
+// dead ones' addresses are assigned again: there are fewer addresses than containers.
 func TestCNIPlugin(t *testing.T) {
 	if _, err := os.Stat(hostLocalBinary); err != nil {
-		t.Skipf("no containernetworking-plugins here: %v", err)
+		t.Skipf("containernetworking-plugins is not installed: %v", err)
 	}
 	testkit.OnTmpfs(t)
 	x := newCNI(t, false)
@@ -107,7 +107,7 @@ func TestCNIPlugin(t *testing.T) {
 	for _, name := range []string{"lock", "last_reserved_ip.0", "last_reserved_ip.1"} {
 		testkit.There(t, x.network+"/"+name, true)
 	}
-	// The plugin locks what we lock.
+	// The plugin locks the same file.
 	fd, err := unix.Open(x.network+"/lock", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	x.Must(err)
 	defer beneath.Close(fd)
@@ -127,7 +127,7 @@ func TestCNIPlugin(t *testing.T) {
 	}
 	cancel()
 	if err := <-waits; err == nil {
-		t.Error("the plugin got a lock that we hold")
+		t.Error("the plugin got a lock that this process holds")
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// cniTree is a node's CNI directories, made for one test.
+// cniTree has a node's CNI directories, made for one test.
 type cniTree struct {
 	*testkit.Tree
 	cni, results, network string
@@ -53,7 +53,7 @@ func open(dir string, no bool) (*Remover, error) {
 
 func containerID(n int) string { return fmt.Sprintf("%064x", n+0xabc) }
 
-// cache writes the result cache of container n, as old as policy wants it.
+// cache writes the result cache of container n, old enough for the rules.
 func (x *cniTree) cache(n int) cni.File {
 	x.T.Helper()
 	return x.file(cni.Cache, x.results, "podnet-"+containerID(n)+"-eth0", fmt.Sprintf(`{"kind":"cniCacheV1","containerId":%q}`, containerID(n)), n)
@@ -75,7 +75,7 @@ func (x *cniTree) file(kind cni.Kind, dir, name, content string, n int) cni.File
 	return c
 }
 
-// read archives a file as the probe reads it.
+// read returns a file as the look reads it.
 func (x *cniTree) read(kind cni.Kind, dir, name string) cni.File {
 	x.T.Helper()
 	c, err := readCNI(kind, dir, name)
@@ -102,7 +102,7 @@ func readCNI(kind cni.Kind, dir, name string) (cni.File, error) {
 	}, nil
 }
 
-// remove and restore have the permit.
+// remove and restore run with a permit.
 func (r *Remover) remove(ctx context.Context, files []cni.File) []cni.File {
 	return r.change(ctx, files, true, false)
 }
@@ -134,7 +134,7 @@ func inOrder(tb testing.TB, files, out []cni.File) []cni.File {
 	return out
 }
 
-// ended fails unless every outcome has the result, and all parts of an error.
+// ended checks that every outcome has the result and all parts of an error.
 func ended(tb testing.TB, out []cni.File, result policy.Result, words ...string) {
 	tb.Helper()
 	for _, o := range out {
@@ -193,7 +193,7 @@ func TestRemoveAndRestoreCNI(t *testing.T) {
 	}
 }
 
-// TestCNIPermit: without a permit of the gate nothing is removed and nothing comes back.
+// TestCNIPermit checks that without the gate's permit nothing is removed or restored.
 func TestCNIPermit(t *testing.T) {
 	x := newCNI(t, false)
 	c := x.cache(1)
@@ -204,7 +204,7 @@ func TestCNIPermit(t *testing.T) {
 	testkit.There(t, c.Dir+"/"+c.Name, false)
 }
 
-// TestRemoveCNIRefuses: anything but exactly the archived file is kept, and so is a link's target.
+// TestRemoveCNIRefuses checks that everything but exactly the archived file is kept, link targets included.
 func TestRemoveCNIRefuses(t *testing.T) {
 	at := func(c cni.File) string { return c.Dir + "/" + c.Name }
 	cases := map[string]struct {
@@ -310,7 +310,7 @@ func TestRemoveCNIRefuses(t *testing.T) {
 					}
 					ended(t, x.take(c), want, tc.words)
 					if got := testkit.Listing(t, x.Base); !slices.Equal(got, before) {
-						t.Errorf("it left:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(before, "\n"))
+						t.Errorf("files:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(before, "\n"))
 					}
 				})
 			}
@@ -318,8 +318,8 @@ func TestRemoveCNIRefuses(t *testing.T) {
 	}
 }
 
-// TestRemoveCNIAcrossMounts: a configured directory may be behind a symlink, and what is below
-// it on other file systems.
+// TestRemoveCNIAcrossMounts checks that a configured directory may be behind a symbolic link, and its subdirectories
+// on other file systems.
 func TestRemoveCNIAcrossMounts(t *testing.T) {
 	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
@@ -339,7 +339,7 @@ func TestRemoveCNIAcrossMounts(t *testing.T) {
 	}
 }
 
-// TestRemoveCNIGone: a directory that is gone holds nothing, and none is made.
+// TestRemoveCNIGone checks that a missing directory counts as empty and is not made.
 func TestRemoveCNIGone(t *testing.T) {
 	x := newCNI(t, false)
 	files := []cni.File{x.cache(1), x.address(1, "10.0.0.7")}
@@ -353,7 +353,7 @@ func TestRemoveCNIGone(t *testing.T) {
 	testkit.There(t, x.results, false)
 }
 
-// TestRestoreCNIRefuses: nothing is ever replaced.
+// TestRestoreCNIRefuses checks that a restore replaces no file.
 func TestRestoreCNIRefuses(t *testing.T) {
 	cases := map[string]struct {
 		put   func(x *cniTree, at string)
@@ -410,7 +410,7 @@ func TestRestoreCNIRefuses(t *testing.T) {
 	})
 }
 
-// TestRestoreCNIDiskFull: an error, nothing half, and the rest is tried.
+// TestRestoreCNIDiskFull checks that a full disk is an error that leaves no partial file, and that the rest is tried.
 func TestRestoreCNIDiskFull(t *testing.T) {
 	x := newCNI(t, false)
 	if err := unix.Mount("tmpfs", x.results, "tmpfs", 0, "size=64k"); err != nil {
@@ -433,8 +433,8 @@ func TestRestoreCNIDiskFull(t *testing.T) {
 	ended(t, x.restore(other), policy.Failed, "read-only")
 }
 
-// TestRemoveCNIHangs: a call that does not return is waited for as long as the grace; when it
-// returns, nothing more is begun.
+// TestRemoveCNIHangs checks that a call that does not return is awaited for the grace period, and that nothing more
+// begins when it returns.
 func TestRemoveCNIHangs(t *testing.T) {
 	x := newCNI(t, false)
 	testkit.Set(x.r.run, "grace", time.Millisecond)
@@ -451,12 +451,12 @@ func TestRemoveCNIHangs(t *testing.T) {
 	ended(t, x.r.remove(ctx, files), policy.Failed, "does not answer")
 	ended(t, x.r.remove(ctx, files), policy.Refused, "before it was begun")
 	close(hang)
-	testkit.Must(t, x.r.run.Run(context.Background(), func() {})) // its thread has ended
+	testkit.Must(t, x.r.run.Run(context.Background(), func() {})) // returns after its thread has ended
 	testkit.There(t, x.results+"/"+files[0].Name, false)
 	testkit.There(t, x.results+"/"+files[1].Name, true)
 }
 
-// caches makes two caches, the one with the lower inode, which is removed first, first.
+// caches makes two cache files, first the one with the lower inode, which is removed first.
 func (x *cniTree) caches() []cni.File {
 	x.T.Helper()
 	files := []cni.File{x.cache(1), x.cache(2)}

@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// ops records the Remover's steps that change the disk, but the making of host-local's lock.
+// ops records the Remover's steps that change the disk, except the making of host-local's lock.
 func (x *cniTree) ops() *[]string {
 	ops := &[]string{}
 	x.r.guards.before = testkit.Outside(func(op, name string) {
@@ -27,8 +27,8 @@ func (x *cniTree) ops() *[]string {
 	return ops
 }
 
-// TestRestoreCNISyncs: no file has its name before the content of all is synced, and a run after one that was killed syncs
-// what that one may not have.
+// TestRestoreCNISyncs checks that no file gets its name before all contents are synced, and that a run after a killed
+// one syncs again.
 func TestRestoreCNISyncs(t *testing.T) {
 	x := newCNI(t, false)
 	for _, files := range [][]cni.File{{x.cache(1), x.cache(2)}, {x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8")}} {
@@ -41,12 +41,12 @@ func TestRestoreCNISyncs(t *testing.T) {
 		ops = x.ops()
 		ended(t, x.restore(files...), policy.Gone)
 		if want := []string{"syncfs", "fsync"}; !slices.Equal(*ops, want) {
-			t.Errorf("again, %s: %v, want %v", files[0].Kind, *ops, want)
+			t.Errorf("second run, %s: %v, want %v", files[0].Kind, *ops, want)
 		}
 	}
 }
 
-// disk is a file system of the results directory that a power cut can be tried on.
+// disk is a file system for the results directory on which a power cut can be simulated.
 type disk struct {
 	x      *cniTree
 	device string
@@ -76,8 +76,8 @@ func (d *disk) mount() {
 
 func (d *disk) unmount() { d.x.Must(unix.Unmount(d.x.results, 0)) }
 
-// cut cuts the power at the worst moment: when another program had its own file synced, and with it all names in the file
-// system, and no more of any other's content. ext4 does nothing from here on.
+// cut simulates a power cut at the worst moment: another program has just synced its own file, and with it all names
+// of the file system, and no other file's content. ext4 writes nothing from then on.
 func (d *disk) cut() {
 	f, err := os.Create(d.x.results + "/another's")
 	d.x.Must(err)
@@ -89,8 +89,8 @@ func (d *disk) cut() {
 	d.x.Must(f.Close())
 }
 
-// TestRestoreCNIPowerCut cuts the power before each step. What has its name then is whole, and the same command brings back
-// the rest.
+// TestRestoreCNIPowerCut cuts the power before each step. Every file that has its name then is complete, and the same
+// command restores the rest.
 func TestRestoreCNIPowerCut(t *testing.T) {
 	testkit.NeedRoot(t)
 	x := newCNI(t, false)
@@ -120,11 +120,11 @@ func TestRestoreCNIPowerCut(t *testing.T) {
 			}
 		}
 		if names := testkit.Listing(t, x.results); strings.Contains(strings.Join(names, "\n"), asideSuffix) {
-			t.Errorf("cut before step %d: it left\n%s", step, strings.Join(names, "\n"))
+			t.Errorf("cut before step %d: files:\n%s", step, strings.Join(names, "\n"))
 		}
 		if n < step {
 			if step < 9 {
-				t.Errorf("it needed %d steps", n)
+				t.Errorf("there are only %d steps", n)
 			}
 			break
 		}
@@ -135,8 +135,8 @@ func TestRestoreCNIPowerCut(t *testing.T) {
 	}
 }
 
-// TestRestoreCNINotSynced: where the content cannot be synced no file gets its name, and where the names cannot be, none is reported
-// as back.
+// TestRestoreCNINotSynced checks that no file gets its name if its content cannot be synced, and that none counts as
+// restored if the names cannot be.
 func TestRestoreCNINotSynced(t *testing.T) {
 	testkit.NeedRoot(t)
 	for at, words := range map[string]string{"syncfs": "input/output error", "fsync": "not synced"} {
@@ -150,18 +150,18 @@ func TestRestoreCNINotSynced(t *testing.T) {
 					d.cut()
 				}
 			})
-			ended(t, x.restore(files...), policy.Failed, words) // the one that was there, too
+			ended(t, x.restore(files...), policy.Failed, words) // the existing file, too
 			d.unmount()
 			d.mount()
 			if _, err := os.Lstat(x.results + "/" + files[0].Name); at == "syncfs" && !os.IsNotExist(err) {
-				t.Errorf("it has its name: %v", err)
+				t.Errorf("the file has its name: %v", err)
 			}
 		})
 	}
 }
 
-// TestRestoreCNIHalf: what an earlier version left under the file's own name at a power cut may as well be what another program is
-// about to write. It is kept, and the error has what an operator can do.
+// TestRestoreCNIHalf checks that an incomplete file under the file's own name is kept, with the operator's options in
+// the error: it may be from an earlier version at a power cut, or from a program that is still writing it.
 func TestRestoreCNIHalf(t *testing.T) {
 	for _, size := range []int{0, 5} {
 		x := newCNI(t, false)
@@ -180,13 +180,13 @@ func TestRestoreCNIHalf(t *testing.T) {
 	}
 }
 
-// TestRestoreCNILongNames: two files whose other names are the same come back each with its own content.
+// TestRestoreCNILongNames checks that two files with the same temporary name are restored with their own contents.
 func TestRestoreCNILongNames(t *testing.T) {
 	x := newCNI(t, false)
 	long := strings.Repeat("x", unix.NAME_MAX-1)
 	files := []cni.File{x.file(cni.Cache, x.results, long+"1", "the same", 1), x.file(cni.Cache, x.results, long+"2", "the same, and more", 2)}
 	if asideName(files[0].Name) != asideName(files[1].Name) {
-		t.Fatal("their other names differ")
+		t.Fatal("their temporary names differ")
 	}
 	ended(t, x.take(files...), policy.Done)
 	ended(t, x.restore(files...), policy.Done)
@@ -197,7 +197,8 @@ func TestRestoreCNILongNames(t *testing.T) {
 	}
 }
 
-// TestRestoreCNIStops: what has not its own name yet when the context ends, or when the lock is not to be had, leaves nothing.
+// TestRestoreCNIStops checks that nothing remains of files without their own name if the context ends or the lock is
+// not available.
 func TestRestoreCNIStops(t *testing.T) {
 	x := newCNI(t, false)
 	files := append(x.caches(), x.address(1, "10.0.0.7"))
@@ -205,7 +206,7 @@ func TestRestoreCNIStops(t *testing.T) {
 	none := func() {
 		t.Helper()
 		if text := strings.Join(testkit.Listing(t, x.cni), "\n"); strings.Contains(text, asideSuffix) {
-			t.Errorf("it left\n%s", text)
+			t.Errorf("files:\n%s", text)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
