@@ -23,9 +23,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// The benchmarks of the whole program. make bench builds it, names it in
-// ORPHAN_REAPER_PROGRAM, and sets ORPHAN_REAPER_LONG=1 for the sizes of the figures in
-// docs/benchmarks.md; without them the test binary plays the program, on less.
+// These are the benchmarks of the whole program. make bench builds it, sets ORPHAN_REAPER_PROGRAM to its path, and
+// ORPHAN_REAPER_LONG=1 for the sizes of the figures in docs/benchmarks.md. Otherwise the test binary acts as the
+// program, with smaller sizes.
 const (
 	benchProgramEnv = "ORPHAN_REAPER_PROGRAM"
 	benchPatience   = 30 * time.Second
@@ -56,7 +56,7 @@ func (n *benchNode) must(err error) {
 	testkit.Must(n.b, err)
 }
 
-// uid returns a new pod UID; as real ones, one after another is not sorted.
+// uid returns a new pod UID. Like real ones, successive UIDs are not sorted.
 func (n *benchNode) uid() string {
 	n.next++
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(n.next)*2654435761, n.next)
@@ -81,7 +81,7 @@ func (n *benchNode) orphan(dir string) {
 	}
 }
 
-// command is the program as a process of its own, which ends with the benchmark.
+// command starts the program as a process that ends with the benchmark.
 func (n *benchNode) command(args ...string) *exec.Cmd {
 	n.b.Helper()
 	cmd := n.wholeNode.command(args...)
@@ -89,8 +89,8 @@ func (n *benchNode) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// BenchmarkSweep parks and removes 2,044 orphans by one sweep, from the program's start to
-// its end, and has rm -rf remove the same directories, by turns.
+// BenchmarkSweep parks and removes 2,044 orphans by one sweep, from the program's start to its end, alternating with
+// rm -rf of the same directories.
 func BenchmarkSweep(b *testing.B) {
 	orphans, rounds := testkit.Size(2044, 100), testkit.Size(5, 1)
 	var ours, theirs []float64
@@ -131,7 +131,7 @@ func BenchmarkSweep(b *testing.B) {
 	b.ReportMetric(percentile(ours, 50)/percentile(theirs, 50), "ratio-to-rm")
 }
 
-// checkSwept: the living pods are all that is left.
+// checkSwept checks that only the living pods remain.
 func (n *benchNode) checkSwept() {
 	n.b.Helper()
 	pods, err := os.ReadDir(n.path("root/pods"))
@@ -139,11 +139,11 @@ func (n *benchNode) checkSwept() {
 	left, err := os.ReadDir(n.path("root/orphan-reaper"))
 	n.must(err)
 	if len(pods) != 100 || len(left) != 0 {
-		n.b.Fatalf("%d pod directories and %d names in quarantine are left", len(pods), len(left))
+		n.b.Fatalf("%d pod directories and %d names in quarantine remain", len(pods), len(left))
 	}
 }
 
-// percentile sorts x and returns the value that p of 100 are not above.
+// percentile sorts x and returns its p-th percentile.
 func percentile(x []float64, p int) float64 {
 	slices.Sort(x)
 	return x[min(len(x)*p/100, len(x)-1)]
@@ -163,8 +163,8 @@ func (n *benchNode) start(args ...string) *running {
 	r.cmd.Stderr = r.printed
 	n.must(r.cmd.Start())
 	n.b.Cleanup(func() {
-		_ = r.cmd.Process.Signal(unix.SIGTERM) // it may have ended,
-		_ = r.cmd.Wait()                       // and then its log is not of interest
+		_ = r.cmd.Process.Signal(unix.SIGTERM) // it may have ended before,
+		_ = r.cmd.Wait()                       // so errors are ignored
 		if n.b.Failed() {
 			n.b.Logf("the daemon printed:\n%.4000s", r.printed.String())
 		}
@@ -180,7 +180,7 @@ func (n *benchNode) start(args ...string) *running {
 	}
 }
 
-// gone watches the pods directory; the returned function waits until the name has left it.
+// gone watches the pods directory. The returned function waits until the name has disappeared.
 func (n *benchNode) gone() (wait func(name string)) {
 	n.b.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
@@ -209,8 +209,8 @@ func (n *benchNode) gone() (wait func(name string)) {
 	}
 }
 
-// BenchmarkToParked is the time from the moment that the kubelet's line is written to the
-// moment that the pod's directory has left the pods directory, with the running daemon.
+// BenchmarkToParked measures the time from the write of the kubelet's line until the pod's directory has left the
+// pods directory, with the running daemon.
 func BenchmarkToParked(b *testing.B) {
 	b.Run("file", func(b *testing.B) {
 		n := newBenchNode(b)
@@ -227,18 +227,18 @@ func BenchmarkToParked(b *testing.B) {
 }
 
 // toParked makes one orphan after another, logs a line for it, and waits.
-func (n *benchNode) toParked(say func(line string)) {
+func (n *benchNode) toParked(write func(line string)) {
 	n.b.Helper()
 	var took []float64
 	wait := n.gone()
 	for range n.b.N * testkit.Size(100, 5) {
 		uid := n.uid()
 		n.orphan("new/" + uid)
-		// Not all at the same moment after the daemon has done with the last one.
+		// The orphans come at different times after the daemon has finished the previous one.
 		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
 		n.must(os.Rename(n.path("new/"+uid), n.path("root/pods/"+uid)))
 		begin := time.Now()
-		say(`E1121 00:37:12.048022   21115 kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." err="orphaned pod \"` +
+		write(`E1121 00:37:12.048022   21115 kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." err="orphaned pod \"` +
 			uid + `\" found, but error occurred when trying to remove the volumes dir: not a directory" numErrs=1`)
 		wait(uid)
 		took = append(took, time.Since(begin).Seconds())
@@ -249,16 +249,15 @@ func (n *benchNode) toParked(say func(line string)) {
 	n.b.ReportMetric(percentile(took, 100), "max-s")
 }
 
-// benchJournalEnv marks the process that does the work of the journal's benchmark, in a
-// mount namespace of its own.
+// benchJournalEnv marks the process that runs the journal's benchmark, in a mount namespace of its own.
 const (
 	benchJournalEnv = "ORPHAN_REAPER_TEST_JOURNAL"
 	benchUnit       = "orphan-reaper-bench.service"
 )
 
-// benchJournal starts the host's own systemd-journald on a /run of its own, as the tests of audit do. A process
-// in the cgroup of a unit writes the kubelet's lines through journald's stream socket: journald derives
-// _SYSTEMD_UNIT from that cgroup, so the daemon's journalctl sees the entries of a kubelet's unit.
+// benchJournal starts the host's own systemd-journald on a /run of its own, like the tests of audit. A process in the
+// cgroup of a unit writes the kubelet's lines through journald's stream socket: journald derives _SYSTEMD_UNIT from
+// that cgroup, so the daemon's journalctl returns the entries of a kubelet's unit.
 func benchJournal(b *testing.B) {
 	cgroup := "/sys/fs/cgroup/unified"
 	if _, err := os.Stat(cgroup); err != nil {
@@ -282,22 +281,22 @@ func benchJournal(b *testing.B) {
 	n.must(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 	n.must(unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
 	if cgroup != "/sys/fs/cgroup" {
-		// journald looks for the one hierarchy where systemd mounts it.
+		// journald searches the one hierarchy where systemd mounts it.
 		n.must(unix.Mount(cgroup, "/sys/fs/cgroup", "", unix.MS_BIND, ""))
 	}
-	say := n.journald("/sys/fs/cgroup/" + benchUnit)
+	write := n.journald("/sys/fs/cgroup/" + benchUnit)
 	daemon := n.start("--runtime-endpoint", "none", "--log-source", "journald", "--journal-unit", benchUnit)
-	n.toParked(say)
+	n.toParked(write)
 	b.ReportMetric(childrenRSS(b, daemon.cmd.Process.Pid), "journalctl-MiB")
 }
 
-// journald starts it, and a process in the cgroup whose lines it receives.
-func (n *benchNode) journald(cgroup string) (say func(line string)) {
+// journald starts journald, and a process in the cgroup that writes the lines to it.
+func (n *benchNode) journald(cgroup string) (write func(line string)) {
 	n.b.Helper()
 	for _, d := range []string{"/run/systemd/journald.conf.d", "/run/systemd/journal"} {
 		n.must(os.MkdirAll(d, 0o755))
 	}
-	// Nothing of the host is read or switched on: not the kernel's log, not auditing.
+	// Nothing of the host is read or enabled: neither the kernel's log nor auditing.
 	n.must(os.WriteFile("/run/systemd/journald.conf.d/bench.conf",
 		[]byte("[Journal]\nStorage=volatile\nReadKMsg=no\nAudit=\nRateLimitIntervalSec=0\n"), 0o644))
 	start := func(attr *syscall.SysProcAttr, name string, args ...string) io.Writer {
@@ -308,14 +307,14 @@ func (n *benchNode) journald(cgroup string) (say func(line string)) {
 		n.must(err)
 		n.must(cmd.Start())
 		n.b.Cleanup(func() {
-			_ = cmd.Process.Kill() // it has nothing to lose
+			_ = cmd.Process.Kill() // it needs no clean end
 			_ = cmd.Wait()
 		})
 		return in
 	}
 	n.must(os.MkdirAll(cgroup, 0o755))
 	n.b.Cleanup(func() {
-		// The last process in it was killed a moment ago.
+		// The last process in the cgroup was killed a moment ago.
 		for end := time.Now().Add(time.Second); unix.Rmdir(cgroup) != nil && time.Now().Before(end); {
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -339,7 +338,7 @@ func (n *benchNode) journald(cgroup string) (say func(line string)) {
 	}
 }
 
-// reportAgain reports the metrics that a benchmark of another process printed.
+// reportAgain reports the metrics that a benchmark in another process printed.
 func reportAgain(b *testing.B, out string) {
 	b.Helper()
 	found := false
@@ -363,8 +362,7 @@ func reportAgain(b *testing.B, out string) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkIdle measures the daemon while nothing happens, after a first look that asked a runtime with 100
-// pods.
+// BenchmarkIdle measures the daemon while nothing happens, after a first look that asked a runtime with 100 pods.
 func BenchmarkIdle(b *testing.B) {
 	if os.Getenv(benchProgramEnv) == "" {
 		b.Skip("needs the program itself in " + benchProgramEnv + ": make bench")
@@ -384,7 +382,7 @@ func BenchmarkIdle(b *testing.B) {
 	if s.Calls(fakecri.ListContainers) == 0 {
 		b.Fatal("the runtime was not asked")
 	}
-	time.Sleep(2 * time.Second) // what ends after the first look has ended
+	time.Sleep(2 * time.Second) // until the work after the first look has ended
 	pid := d.cmd.Process.Pid
 	minutes := float64(testkit.Size(120, 10)) / 60
 	cpu := processorTime(b, pid)
@@ -397,9 +395,8 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric((processorTime(b, pid)-cpu).Seconds()*1000/minutes, "cpu-ms/min")
 }
 
-// wakeUps counts how often the process left its sleep, in that time. Every context switch
-// of every thread is counted by the kernel; those that are less than a fifth of a second
-// apart are one wake-up, since the processor sleeps no deeper in between.
+// wakeUps counts how often the process woke up in that time. The kernel counts every context switch of every thread;
+// switches less than a fifth of a second apart are one wake-up, since the processor sleeps no deeper in between.
 func wakeUps(b *testing.B, pid int, during time.Duration) (wakes, switches int) {
 	b.Helper()
 	const step = 200 * time.Millisecond
@@ -450,7 +447,7 @@ func statusField(b *testing.B, path, field string) int {
 	return 0
 }
 
-// processorTime reads the first figure of every thread's schedstat, in nanoseconds.
+// processorTime sums the first figure of every thread's schedstat, in nanoseconds.
 func processorTime(b *testing.B, pid int) (sum time.Duration) {
 	b.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))

@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestComplain: a line for each error, without the node's control characters, and the hint.
+// TestComplain checks that each error has a line, without the node's control characters, and then the hint.
 func TestComplain(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -38,7 +38,7 @@ func TestComplain(t *testing.T) {
 	}
 }
 
-// TestHintFor: a user who lacks a right gets the hint to use root; root does not.
+// TestHintFor checks that a user without a right gets the hint to use root, and that root does not.
 func TestHintFor(t *testing.T) {
 	denied := fmt.Errorf("cannot open the state directory: %w", fs.ErrPermission)
 	for _, c := range []struct {
@@ -62,13 +62,13 @@ func TestHintFor(t *testing.T) {
 	}
 }
 
-// arguments are those that a command wants, by its path; others want none.
+// arguments are the arguments that a command requires, by its path; other commands require none.
 var arguments = map[string][]string{
 	"explain": {testUID}, "parse": {"-"}, "completion": {"bash"}, "help": {"scan"}, "fleet sweep": {"--yes"},
 	"quarantine restore": {testUID}, "quarantine purge": {testUID, "--yes"}, "quarantine forget": {testUID},
 }
 
-// runnable are all that can be run, by path.
+// runnable returns the paths of all commands that can be run.
 func runnable(cmd *cobra.Command, path ...string) (all [][]string) {
 	for _, c := range cmd.Commands() {
 		own := append(append([]string{}, path...), c.Name())
@@ -81,8 +81,8 @@ func runnable(cmd *cobra.Command, path ...string) (all [][]string) {
 	return all
 }
 
-// TestNothingIsThere: a root directory that is not there, or settings that contradict each other, are never a
-// success: it would look as though nothing were there.
+// TestNothingIsThere checks that a missing root directory or contradictory settings never end with success: the node
+// would look clean.
 func TestNothingIsThere(t *testing.T) {
 	all := runnable(newRootCommand(&cli{given: map[string][]string{}, env: noEnv}))
 	if len(all) < 15 {
@@ -94,7 +94,7 @@ func TestNothingIsThere(t *testing.T) {
 			code, out, printed := call(t, append(append(append([]string{}, path...), arguments[name]...), more...)...)
 			return code, out + printed
 		}
-		// The daemon waits for a kubelet and a disk that come late, and print shows what was set.
+		// The daemon waits for a late kubelet or disk, and print shows the settings.
 		if name != "run" && name != "config print" {
 			if code, printed := try("--root-dir", "/nope"); code == exit.DoneCode || printed == "" {
 				t.Errorf("%s --root-dir /nope: exit code %d: %s", name, code, printed)
@@ -104,7 +104,7 @@ func TestNothingIsThere(t *testing.T) {
 			t.Errorf("%s --confirm 0s: exit code %d: %s", name, code, printed)
 		}
 	}
-	// Batches and archives are named otherwise.
+	// Batches and archives have other names.
 	for _, args := range [][]string{
 		{"restore", "cni-20261120-001415-000"}, {"restore", "--batch", "cni-20261120-001415-000"}, {"purge", "--yes", "cni-20261120-001415-000"}, {"purge", "--yes", "--all"},
 	} {
@@ -118,7 +118,7 @@ func TestNothingIsThere(t *testing.T) {
 	}
 }
 
-// TestHelp: every command's help fits 80 columns, and has an example and a description.
+// TestHelp checks that every command's help fits 80 columns and has an example and a description.
 func TestHelp(t *testing.T) {
 	var walk func(path []string, c *cobra.Command)
 	walk = func(path []string, c *cobra.Command) {
@@ -149,8 +149,7 @@ type goneReader struct{ err error }
 
 func (g goneReader) Write([]byte) (int, error) { return 0, g.err }
 
-// TestPipe: a reader that has gone is no failure and does not change the code; a full
-// disk is one.
+// TestPipe checks that a closed pipe is no failure and does not change the code, and that a full disk is one.
 func TestPipe(t *testing.T) {
 	node := t.TempDir()
 	testkit.Must(t, makeNode(node))

@@ -19,7 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestPrintIsAFile: what config print writes is a file with the same meaning.
+// TestPrintIsAFile checks that the output of config print is a configuration file with the same meaning.
 func TestPrintIsAFile(t *testing.T) {
 	code, out, errs := call(t, "config", "print", "--hold", "90s", "--log-file", "/a b", "--log-file", "/c: d#e", "--max-per-look", "3", "--metrics-file", "none")
 	if code != 0 {
@@ -66,7 +66,7 @@ func loadText(t *testing.T, text string) (config.Config, error) {
 // process starts a process with these arguments and those of a node of its own. It ends with the test.
 func process(t *testing.T, args ...string) (pid string) {
 	t.Helper()
-	path, err := exec.LookPath("kubelet") // the tests' own, which does nothing
+	path, err := exec.LookPath("kubelet") // the tests' own program, which does nothing
 	testkit.Must(t, err)
 	node := t.TempDir()
 	testkit.Must(t, makeNode(node))
@@ -85,7 +85,7 @@ func process(t *testing.T, args ...string) (pid string) {
 	return strconv.Itoa(cmd.Process.Pid)
 }
 
-// TestConfigCheckAs: a reload is checked with the daemon's own file and flags, and not with others.
+// TestConfigCheckAs checks that a reload is checked with the daemon's own file and flags.
 func TestConfigCheckAs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {
@@ -105,13 +105,13 @@ func TestConfigCheckAs(t *testing.T) {
 	write("mode: observe\nhold: soon\n")
 	code, out, printed = call(t, "config", "check", "--as", daemon)
 	if code != exit.UsageCode || out != "" || !strings.Contains(printed, file+":2") {
-		t.Errorf("a wrong file: exit code %d: %s%s", code, out, printed)
+		t.Errorf("invalid file: exit code %d: %s%s", code, out, printed)
 	}
-	// Good by its file alone, wrong with the daemon's flags.
+	// Valid by its file alone, invalid with the daemon's flags.
 	write("confirm: 5m\n")
 	contradicted := process(t, "run", "--config", file, "--confirm", "0s")
 	if code, out, printed := call(t, "config", "check", "--as", contradicted); code != exit.UsageCode || !strings.Contains(printed, "--confirm") {
-		t.Errorf("a contradiction: exit code %d: %s%s", code, out, printed)
+		t.Errorf("contradiction: exit code %d: %s%s", code, out, printed)
 	}
 	for _, c := range []struct {
 		args []string
@@ -131,16 +131,15 @@ func TestConfigCheckAs(t *testing.T) {
 	}
 }
 
-// foundOut are the keys whose default is discovered on the node. Setting one, even to the discovered value, has
-// a meaning of its own, so the file shows them with their most common value.
+// foundOut are the keys whose default is discovered on the node. Setting one, even to the discovered value, has a
+// meaning of its own, so the file shows them with their most common value.
 var foundOut = map[string]string{
 	"root_dir":       config.DefaultRootDir,
 	"quarantine_dir": config.DefaultRootDir + "/orphan-reaper",
 }
 
-// configDoc returns packaging/config.yaml, which packages install: every key, its meaning, and its default, as
-// a comment. So the installed file is the default configuration, and an old file does not hold back a new
-// default.
+// configDoc returns packaging/config.yaml, which packages install: every key with its meaning and its default, as
+// comments. So the installed file is the default configuration, and an old file does not hold back a new default.
 func configDoc() string {
 	var b strings.Builder
 	b.WriteString(`# The configuration of orphan-reaper. See orphan-reaper.yaml(5).
@@ -191,30 +190,30 @@ func configComment(s *config.Setting) string {
 	return strings.Join(append(parts, strings.Join(human.Wrap(words, 92), "\n")), "\n\n")
 }
 
-// TestManual: every key is explained, and nothing else is.
+// TestManual checks that exactly the existing keys are explained.
 func TestManual(t *testing.T) {
 	left := maps.Clone(manual)
 	for _, s := range config.Settings {
 		if !strings.HasSuffix(left[s.Key], ".") {
-			t.Errorf("%s: no whole sentences: %q", s.Key, left[s.Key])
+			t.Errorf("%s: not in complete sentences: %q", s.Key, left[s.Key])
 		}
 		delete(left, s.Key)
 	}
 	if len(left) > 0 {
-		t.Errorf("explained, and no keys: %v", slices.Sorted(maps.Keys(left)))
+		t.Errorf("explained, but not keys: %v", slices.Sorted(maps.Keys(left)))
 	}
 }
 
-// TestConfigDoc: the installed file is generated from the code.
+// TestConfigDoc checks that the installed file is generated from the code.
 func TestConfigDoc(t *testing.T) {
 	testkit.Golden(t, filepath.Join("..", "..", "packaging", "config.yaml"), configDoc())
 }
 
-// commentedKey matches a line of the file with a default, not with text about one.
+// commentedKey matches a line with a default, and not text about one.
 var commentedKey = regexp.MustCompile(`(?m)^#(( {2,4})?[a-z_]+:.*| {2,4}- \S+)$`)
 
-// TestConfigDocIsTheDefault: the file changes nothing as installed; with every # removed it is read without an
-// error, has every key, and results in the same configuration.
+// TestConfigDocIsTheDefault checks that the file as installed changes nothing, and that without its # it is valid,
+// has every key, and results in the same configuration.
 func TestConfigDocIsTheDefault(t *testing.T) {
 	want, err := loadText(t, "")
 	testkit.Must(t, err)

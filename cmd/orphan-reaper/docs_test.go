@@ -20,7 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// docPages are the pages that people read: by path from the top, with their text.
+// docPages returns the documents for users, by path from the top.
 func docPages(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}

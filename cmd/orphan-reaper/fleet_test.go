@@ -14,8 +14,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// reported returns two Nodes and the report of the first, with one pod that needs an operator and one that does
-// not, as kubectl writes them.
+// reported returns two Nodes and the report of the first, with one pod that needs the operator and one that does not,
+// as kubectl writes them.
 func reported() string {
 	const pod = `{"uid":"00000001-0000-4000-8000-00000000000%d","namespace":"shop","name":"db","verdict":"keep","why":[{"reason":"restored"}],"needs_person":%t}`
 	return fmt.Sprintf(`{"kind":"List","metadata":{},"items":[{"kind":"Node","metadata":{"name":"worker-1"}},{"kind":"Node","metadata":{"name":"worker-2"}},`+
@@ -26,7 +26,7 @@ func reported() string {
 		time.Now().Format(time.RFC3339), fmt.Sprintf(pod, 1, true), fmt.Sprintf(pod, 2, false))
 }
 
-// TestFleetListReports: without an address, the nodes' OrphanReports are shown.
+// TestFleetListReports checks that without an address the nodes' OrphanReports are shown.
 func TestFleetListReports(t *testing.T) {
 	file := testkit.File(t, "reports.json", reported())
 	for args, c := range map[string]struct{ shown, hidden string }{
@@ -46,8 +46,8 @@ func TestFleetListReports(t *testing.T) {
 	}
 }
 
-// TestFleetListNobody: if no node has reported, and the nodes are unknown, every daemon may be dead: the exit
-// code and the text report that.
+// TestFleetListNobody checks that the exit code and the text report that every daemon may be dead if no node has
+// reported and the nodes are unknown.
 func TestFleetListNobody(t *testing.T) {
 	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v1/nodes" {
@@ -70,11 +70,11 @@ func TestFleetListNobody(t *testing.T) {
 	}
 	known := testkit.File(t, "known.json", `{"kind":"List","items":[{"kind":"Node","metadata":{"name":"win","labels":{"kubernetes.io/os":"windows"}}}]}`)
 	if code, out, printed := call(t, "fleet", "list", "--reports", known); code != 0 {
-		t.Errorf("no node is for the daemon: %d %s\n%s", code, printed, out)
+		t.Errorf("no node selected by the DaemonSet: %d %s\n%s", code, printed, out)
 	}
 }
 
-// TestFleetListCluster: by a kubeconfig; if it cannot be used, the message has the alternative.
+// TestFleetListCluster checks the use of a kubeconfig, and the alternative in the message if it cannot be used.
 func TestFleetListCluster(t *testing.T) {
 	nodes := "[" + strings.Split(strings.SplitN(reported(), "[", 2)[1], `,{"kind":"OrphanReport"`)[0] + "]"
 	list := reported()
@@ -116,7 +116,8 @@ func TestFleetListCluster(t *testing.T) {
 	}
 }
 
-// TestFleetListFormats: every format has the nodes; a hostile name moves no terminal in any of them.
+// TestFleetListFormats checks that every format has the nodes, and that a hostile name controls a terminal in none of
+// them.
 func TestFleetListFormats(t *testing.T) {
 	file := testkit.File(t, "reports.json", strings.ReplaceAll(reported(), `"name":"db"`, `"name":"d\u001b[2J\u202eb"`))
 	for args, want := range map[string]string{
@@ -153,7 +154,7 @@ func TestFleetListFormats(t *testing.T) {
 	}
 }
 
-// TestPluginCommand: kubectl orphans is fleet list, also where a shell completes it.
+// TestPluginCommand checks that "kubectl orphans" is "fleet list", also for shell completion.
 func TestPluginCommand(t *testing.T) {
 	for call, want := range map[string]string{
 		"orphan-reaper scan":                    "scan",

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// testLoginUID names the file in which the program reads who has logged in, in place of the machine's.
+	// testLoginUID is the file from which the program reads the login user, instead of the machine's.
 	testLoginUID = "TEST_LOGINUID"
-	// testNode names the directory of the node of a script.
+	// testNode is the directory of a script's node.
 	testNode = "TEST_NODE"
 )
 
@@ -31,10 +31,10 @@ const (
 func TestMain(m *testing.M) {
 	// A test that systemd started must not notify it.
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "JOURNAL_STREAM"} {
-		_ = os.Unsetenv(name) // it cannot fail for these names
+		_ = os.Unsetenv(name) // cannot fail for these names
 	}
 	commands := map[string]func(){
-		// The program on the node of a script.
+		// The program on a script's node.
 		"orphan-reaper": func() {
 			os.Exit(runOnNode(os.Getenv(testNode), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 		},
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(runAs(person, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 		},
-		// A process of that name, until its input ends.
+		// A process of that name that runs until its input ends.
 		"kubelet": func() { _, _ = io.Copy(io.Discard, os.Stdin) },
 	}
 	if commands[filepath.Base(os.Args[0])] == nil {
@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, commands)
 }
 
-// nodeFlags are the flags with which the program uses the usual places below dir, and no kubelet and no runtime.
+// nodeFlags returns the flags that set the default paths below dir, without a kubelet and a runtime.
 func nodeFlags(dir string) []string {
 	return []string{"--node-root=" + dir, "--node-namespaces=self", "--runtime-endpoint=none", "--log-format=text"}
 }
@@ -99,7 +99,7 @@ func TestScripts(t *testing.T) {
 			}
 			return makeNode(filepath.Join(e.WorkDir, "node"))
 		},
-		// exits N ARGS...: the program must end with exactly that code. orphan UID [data]: a dead pod is there.
+		// exits N ARGS...: the program must end with exactly that code. orphan UID [data]: makes a dead pod.
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "orphan": orphan},
 	})
 }
@@ -118,7 +118,7 @@ func orphan(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// exits runs the program in this process, because exec reports only zero and other codes.
+// exits runs the program in this process, because exec reports only zero or nonzero codes.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: exits CODE ARGS...")
@@ -138,7 +138,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 
 var errTest = errors.New("the node is away")
 
-// testUID is a pod for tests that need any.
+// testUID is a pod for tests that need one.
 const testUID = "0badf00d-0001-4aaa-8bbb-cccc00000001"
 
 func noEnv(string) string { return "" }
@@ -153,8 +153,8 @@ func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// fits fails on a line of more than 80 columns, or so many, and on spaces at the end of a line. A row of a
-// table in a pipe, with its tabs, and a command have any length.
+// fits fails on a line of more than 80 columns, or the given number, and on spaces at the end of a line. Rows of a
+// table in a pipe, which have tabs, and commands may have any length.
 func fits(t *testing.T, what, text string, columns ...int) {
 	t.Helper()
 	most := append(columns, 80)[0]
@@ -170,9 +170,9 @@ func fits(t *testing.T, what, text string, columns ...int) {
 	}
 }
 
-// ownNode refuses to start the program as a test's command on anything but a node that the
-// test has made. make test ran as root on a machine with networks of its own, and deleted
-// the addresses that it had reserved: one test had not named one directory.
+// ownNode refuses to start the program as a test's command on anything but a node that the test has made. make test
+// once ran as root on a machine with networks of its own and deleted its reserved addresses, because one test had
+// left out one directory.
 func ownNode(args []string) error {
 	at := slices.Index(args, "--node-root")
 	if at < 0 || at+1 == len(args) || !filepath.IsAbs(args[at+1]) || args[at+1] == "/" {
@@ -181,7 +181,7 @@ func ownNode(args []string) error {
 	return nil
 }
 
-// TestOwnNode: a test that forgets its node does not start the program.
+// TestOwnNode checks that a test without a node of its own does not start the program.
 func TestOwnNode(t *testing.T) {
 	for _, args := range [][]string{{"sweep"}, {"scan", "--root-dir", t.TempDir()}, {"sweep", "--node-root"}, {"sweep", "--node-root", "/"}} {
 		if ownNode(args) == nil {
@@ -193,7 +193,7 @@ func TestOwnNode(t *testing.T) {
 	}
 }
 
-// needNamespaces wants mount and PID namespaces in which can be mounted.
+// needNamespaces skips without mount and PID namespaces in which file systems can be mounted.
 func needNamespaces(t *testing.T) {
 	t.Helper()
 	testkit.NeedRoot(t)
@@ -202,7 +202,7 @@ func needNamespaces(t *testing.T) {
 	}
 }
 
-// TestNoHost: the tests run where they see no process of this machine, and no kubelet of it.
+// TestNoHost checks that the tests see no process and no kubelet of this machine.
 func TestNoHost(t *testing.T) {
 	needNamespaces(t)
 	if os.Getppid() != 1 {
@@ -214,7 +214,7 @@ func TestNoHost(t *testing.T) {
 	}
 }
 
-// needCapability wants one of capabilities(7).
+// needCapability skips without this capability of capabilities(7).
 func needCapability(t *testing.T, name string, capability int) {
 	t.Helper()
 	testkit.NeedRoot(t)
@@ -226,8 +226,8 @@ func needCapability(t *testing.T, name string, capability int) {
 	}
 }
 
-// TestCanary: what make test runs each test by finds it where a sweep touches the machine.
-// The one directory that is wrong here is the one that the tests did not name once.
+// TestCanary checks that the canary of make test detects a sweep that touches the machine. The one wrong directory
+// here is the one that a test once left out.
 func TestCanary(t *testing.T) {
 	needNamespaces(t)
 	canary := filepath.Join(t.TempDir(), "canary")
@@ -254,7 +254,7 @@ func TestCanary(t *testing.T) {
 		n.pod(1, false)
 		n.args = append(n.args, "--cni-older-than", "0s")
 		sweep := n.command("sweep", "--no-wait").Args
-		sweep[0], _ = exec.LookPath(sweep[0]) // the shell would look for it elsewhere
+		sweep[0], _ = exec.LookPath(sweep[0]) // the shell would search another PATH
 		cmd := exec.Command(canary, append([]string{"sh", "-c", c.script, "sh"}, sweep...)...)
 		out, err := cmd.CombinedOutput()
 		if (err != nil) != (len(c.wrong) > 0) {

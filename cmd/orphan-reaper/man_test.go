@@ -21,14 +21,13 @@ import (
 
 const manDir = "../../packaging/man"
 
-// roff escapes text for roff: no escapes, no request at a line's start, and hyphens that survive copying a
-// flag.
+// roff escapes text for roff: no escapes, no request at a line's start, and hyphens that survive copying a flag.
 func roff(text string) string {
 	text = "\n" + strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...").Replace(text)
 	return strings.NewReplacer("\n.", "\n\\&.", "\n'", "\n\\&'").Replace(text)[1:]
 }
 
-// prose writes text in which an empty line divides paragraphs, with a macro of man(7) between them.
+// prose writes text in which an empty line separates paragraphs, with a macro of man(7) between them.
 func prose(text, between string) string {
 	parts := strings.Split(text, "\n\n")
 	for i, part := range parts {
@@ -37,10 +36,10 @@ func prose(text, between string) string {
 	return strings.Join(parts, between+"\n")
 }
 
-// item writes a term in bold and its meaning.
+// item writes a bold term and its meaning.
 func item(term, text string) string { return ".TP\n.B " + roff(term) + "\n" + prose(text, ".IP") }
 
-// commands are the commands that do something, in the order of --help.
+// commands returns the commands that can be run, in the order of --help.
 func commands(root *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
 	for _, c := range root.Commands() {
@@ -59,7 +58,7 @@ func testRoot() *cobra.Command {
 	return newRootCommand(&cli{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), env: env, given: map[string][]string{}})
 }
 
-// flagItem writes a flag with its names, its value and, where that is asked for, its default.
+// flagItem writes a flag with its names, its value and optionally its default.
 func flagItem(f *pflag.Flag, withDefault bool) string {
 	if f.Hidden {
 		return ""
@@ -75,7 +74,7 @@ func flagItem(f *pflag.Flag, withDefault bool) string {
 	return item(strings.TrimSpace(name+" "+value), usage)
 }
 
-// commandSections are those of orphan-reaper(8) that the code decides.
+// commandSections returns the generated sections of orphan-reaper(8).
 func commandSections() map[string]string {
 	root := testRoot()
 	synopsis, all, options, exit, reasons := ".nf\n", "", "", "", ""
@@ -111,7 +110,7 @@ func commandSections() map[string]string {
 	return map[string]string{"SYNOPSIS": synopsis + ".fi\n", "COMMANDS": all, "OPTIONS": options, "EXIT STATUS": exit, "REASONS": reasons}
 }
 
-// keySections is the one of orphan-reaper.yaml(5) that the code decides.
+// keySections returns the generated section of orphan-reaper.yaml(5).
 func keySections() map[string]string {
 	c, keys := config.Default(), ""
 	for i := range config.Settings {
@@ -133,8 +132,8 @@ func keySections() map[string]string {
 	return map[string]string{"KEYS": keys}
 }
 
-// TestManPages: the sections that are generated from the code agree with it, from their first item, command or
-// line on. The text before that, and the other sections, are written by hand.
+// TestManPages checks that the generated sections agree with the code, from their first item, command or line on. The
+// text before that and the other sections are written by hand.
 func TestManPages(t *testing.T) {
 	for name, sections := range map[string]map[string]string{"orphan-reaper.8": commandSections(), "orphan-reaper.yaml.5": keySections()} {
 		text, err := os.ReadFile(filepath.Join(manDir, name))
@@ -154,7 +153,7 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// TestManPageFields: every journal field of a record is in orphan-reaper(8).
+// TestManPageFields checks that orphan-reaper(8) has every journal field of a record.
 func TestManPageFields(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(manDir, "orphan-reaper.8"))
 	testkit.Must(t, err)
@@ -170,7 +169,7 @@ func TestManPageFields(t *testing.T) {
 	}
 }
 
-// TestManConfigExample: the example of the page is a good configuration.
+// TestManConfigExample checks that the page's example is a valid configuration.
 func TestManConfigExample(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(manDir, "orphan-reaper.yaml.5"))
 	testkit.Must(t, err)
@@ -181,7 +180,7 @@ func TestManConfigExample(t *testing.T) {
 	}
 }
 
-// TestManPagesRead: mandoc(1) reads the pages without a warning.
+// TestManPagesRead checks that mandoc(1) reads the pages without a warning.
 func TestManPagesRead(t *testing.T) {
 	mandoc := testkit.NeedCommand(t, "mandoc")
 	files, err := filepath.Glob(manDir + "/*")

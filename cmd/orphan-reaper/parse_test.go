@@ -23,7 +23,7 @@ import (
 const orphanLine = `E0331 15:47:45.892216    3416 kubelet_volumes.go:140] Orphaned pod "0badf00d-6131-4aaa-8bbb-cccc00006131" found, but volume ` +
 	`paths are still present on disk`
 
-// endless is a line without an end that fails where it has grown large.
+// endless is a line without an end that fails once it is large.
 type endless struct{ left int }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -38,7 +38,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestParseLines: line numbers count lines, not pieces, and an error of the reader has the place.
+// TestParseLines checks that line numbers count lines and not pieces, and that a read error has its position.
 func TestParseLines(t *testing.T) {
 	var lines []int
 	emit := func(_ parsers.Sighting, line int) error { lines = append(lines, line); return nil }
@@ -54,8 +54,7 @@ func TestParseLines(t *testing.T) {
 	}
 }
 
-// TestParseDoesNotHoldBack: what was found is written before the next read, which may
-// wait for ever.
+// TestParseDoesNotHoldBack checks that findings are written before the next read, which may block forever.
 func TestParseDoesNotHoldBack(t *testing.T) {
 	in, feed := io.Pipe()
 	read, out := io.Pipe()
@@ -80,8 +79,8 @@ func TestParseDoesNotHoldBack(t *testing.T) {
 	}
 }
 
-// TestParseCompressed: a file that logrotate compressed is read, or refused with the way to read it, and never
-// treated as a log without reports.
+// TestParseCompressed checks that a file compressed by logrotate is read, or refused with the way to read it, and
+// never treated as a log without reports.
 func TestParseCompressed(t *testing.T) {
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
@@ -116,7 +115,7 @@ func TestParseCompressed(t *testing.T) {
 	}
 }
 
-// TestParseFollow: later lines are shown as they come, also from the file that replaces a rotated one.
+// TestParseFollow checks that later lines are shown as they come, also from the file that replaces a rotated one.
 func TestParseFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	testkit.Must(t, os.WriteFile(path, []byte("x\n"+orphanLine+"\n"), 0o600))

@@ -16,8 +16,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestWholePodArgs: on a node, a name that a pod's containers can write selects no pod for a command that changes something,
-// and of two entries of one pod none is purged by the directory of the other. TestPodUIDs has the other arguments.
+// TestWholePodArgs checks that a name that a pod's containers can write selects no pod for a command that changes
+// something, and that one of two entries of a pod is not purged by the path of the other. TestPodUIDs has the other
+// arguments.
 func TestWholePodArgs(t *testing.T) {
 	n := newWholeNode(t)
 	n.pod(0xabcdef01, true)
@@ -50,7 +51,7 @@ func TestWholePodArgs(t *testing.T) {
 	}
 }
 
-// entryOf is the one entry in quarantine of a pod.
+// entryOf returns a pod's only entry in quarantine.
 func (n *wholeNode) entryOf(i int) string {
 	n.t.Helper()
 	found, err := filepath.Glob(n.path("root/orphan-reaper/" + wholeUID(i) + "*"))
@@ -60,8 +61,8 @@ func (n *wholeNode) entryOf(i int) string {
 	return filepath.Base(found[0])
 }
 
-// TestWholePurgeWhileAsked: if an entry appears while the question waits for its answer, neither it nor the
-// shown ones are removed: the operator sees the new list first.
+// TestWholePurgeWhileAsked checks that nothing is removed if an entry appears while the question is open: the
+// operator sees the new list first.
 func TestWholePurgeWhileAsked(t *testing.T) {
 	n := newWholeNode(t)
 	entry := "root/orphan-reaper/" + wholeUID(1)
@@ -102,14 +103,14 @@ func TestWholePurgeWhileAsked(t *testing.T) {
 		}
 	}
 	if printed, code := purge(func() {}); code != 0 || !strings.Contains(printed, "1 pod in 2 entries") {
-		t.Errorf("shown anew: %d: %s", code, printed)
+		t.Errorf("shown again: %d: %s", code, printed)
 	}
 	if left, err := filepath.Glob(n.path(entry + "*")); err != nil || len(left) != 0 {
-		t.Errorf("shown anew: %v, %v", left, err)
+		t.Errorf("shown again: %v, %v", left, err)
 	}
 }
 
-// TestPodUIDs lists what an argument means to each kind of command: "" is an error with exit code 2.
+// TestPodUIDs lists the UIDs that an argument selects for each kind of command. "" is an error with exit code 2.
 func TestPodUIDs(t *testing.T) {
 	const (
 		web  = "0badf00d-0001-4aaa-8bbb-cccc00000001"
@@ -135,7 +136,7 @@ func TestPodUIDs(t *testing.T) {
 		{"2bad", old, old, old},
 		{"0ba", "", "", ""},
 		{strings.ToUpper(web), "", "", ""},
-		{"default/web-0", web, web, ""}, // the one of the past does not count beside it
+		{"default/web-0", web, web, ""}, // a past pod of that name does not count beside it
 		{"batch/job", job, "", ""},
 		{"shop/cart", old, "", ""},
 		{"no/such", "", "", ""},
@@ -165,22 +166,22 @@ func TestPodUIDs(t *testing.T) {
 	asked := 0
 	known := func() ([]app.Pod, error) { asked++; return nil, errors.New("away") }
 	if _, err := podUIDs(cfg, []string{web, job}, noName, known); err != nil || asked > 0 {
-		t.Errorf("whole UIDs: the node was read %d times, %v", asked, err)
+		t.Errorf("complete UIDs: the node was read %d times, %v", asked, err)
 	}
 	if _, err := podUIDs(cfg, []string{"0badf00d-0001"}, noName, known); err == nil || err.Error() != "away" {
-		t.Errorf("a node that cannot be read: %v", err)
+		t.Errorf("unreadable node: %v", err)
 	}
 }
 
-// TestWholeExplainUsed: for a pod that a process uses, the text announces the removal after that process ends,
-// and recommends no sweep now.
+// TestWholeExplainUsed checks that for a pod in use the text announces the removal after that process ends, and
+// recommends no sweep now.
 func TestWholeExplainUsed(t *testing.T) {
 	t.Parallel()
 	n := newWholeNode(t)
 	n.pod(1, false)
 	f, err := os.Open(n.path("root/pods/" + wholeUID(1) + "/etc-hosts"))
 	testkit.Must(t, err)
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // opened read-only
 	ends := fmt.Sprintf("It can be removed when PID %d (", os.Getpid())
 	for _, args := range [][]string{{"explain"}, {"scan"}} {
 		out, code := n.run(append(args, wholeUID(1))...)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestSinceWhen: durations with days, and dates; anything else is wrong usage.
+// TestSinceWhen checks that durations with days and dates are accepted, and that anything else is wrong usage.
 func TestSinceWhen(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Time{
@@ -27,8 +27,8 @@ func TestSinceWhen(t *testing.T) {
 	}
 }
 
-// quietScript is a kubelet that names a pod as long as the pod has a directory, and a daemon that is
-// stopped once it has written that the message stopped. The report follows.
+// quietScript runs a kubelet that reports a pod as long as the pod has a directory, and a daemon that is stopped once
+// it has recorded that the message stopped. The report follows.
 const quietScript = `kubelet --container-runtime-endpoint=unix://$CRI
 name $pid & namer=$!
 $PROGRAM run $ARGS --log-source file --log-file "$LOG" >&2 & daemon=$!
@@ -41,15 +41,15 @@ $PROGRAM report -o json $ARGS
 $PROGRAM report $ARGS
 `
 
-// TestWholeQuiet: the real daemon beside a process named kubelet records when its message stopped, and the
-// report shows that without a daemon. Without a node, or without records, the report has nothing else.
+// TestWholeQuiet checks that the real daemon records when the message of a process named kubelet stopped, and that
+// report shows it without a daemon. Without a node or records the report shows nothing else.
 func TestWholeQuiet(t *testing.T) {
 	t.Parallel()
 	n := newKubeletNode(t, "")
 	n.pod(1, false)
 	n.write("log", "")
 	n.env = append(n.env, "PROGRAM="+n.command().Path, "POD="+wholeUID(1), "STATE="+n.path("state"), "ARGS="+strings.Join(n.args, " "))
-	// Here the shell that names the pod is a child that can be ended.
+	// Here the shell that reports the pod is a child that can be ended.
 	script := strings.Replace(nodeScript, "done &", "done", 1) + quietScript
 	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", script)
 	var out, errs bytes.Buffer
@@ -82,6 +82,6 @@ func TestWholeQuiet(t *testing.T) {
 		}
 	}
 	if after := trace(t, n.dir); after != before {
-		t.Errorf("a report has changed the node:\n%s\n%s", before, after)
+		t.Errorf("report changed the node:\n%s\n%s", before, after)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// onTerminal runs the program on a terminal of so many columns, whose user has typed answer, and returns the
+// onTerminal runs the program on a terminal with that many columns, whose user has typed answer, and returns the
 // screen.
 func onTerminal(t *testing.T, node string, columns int, answer string, env map[string]string, args ...string) (shown string, code int) {
 	t.Helper()
@@ -27,7 +27,7 @@ func onTerminal(t *testing.T, node string, columns int, answer string, env map[s
 	read := make(chan string)
 	go func() {
 		b, err := io.ReadAll(master)
-		if err != nil && !errors.Is(err, unix.EIO) { // how a terminal ends, pty(7)
+		if err != nil && !errors.Is(err, unix.EIO) { // the end of a terminal, pty(7)
 			b = append(b, err.Error()...)
 		}
 		read <- string(b)
@@ -37,10 +37,10 @@ func onTerminal(t *testing.T, node string, columns int, answer string, env map[s
 	return strings.ReplaceAll(<-read, "\r\n", "\n"), code
 }
 
-// sgr is a change of colour.
+// sgr matches a change of colour.
 var sgr = regexp.MustCompile(`\x1b\[[0-9;]*[mKAJ]`)
 
-// TestOnTerminal: a screen fits terminals of two widths, and colours change no text.
+// TestOnTerminal checks that a screen fits terminals of two widths, and that colours change no text.
 func TestOnTerminal(t *testing.T) {
 	node := t.TempDir()
 	testkit.Must(t, makeNode(node))
@@ -56,13 +56,14 @@ func TestOnTerminal(t *testing.T) {
 			fits(t, strings.Join(args, " "), shown, columns)
 			colours, _ := onTerminal(t, node, columns, "", map[string]string{"TERM": "xterm"}, args...)
 			if !strings.Contains(colours, "\x1b[1m") || len(strings.Fields(sgr.ReplaceAllString(colours, ""))) != len(strings.Fields(shown)) {
-				t.Errorf("%v: with colours another text is shown:\n%s\nand\n%s", args, colours, shown)
+				t.Errorf("%v: the text with colours differs:\n%s\nand\n%s", args, colours, shown)
 			}
 		}
 	}
 }
 
-// TestQuiet: --quiet leaves out progress and notes, --verbose adds the phases; the result is the same.
+// TestQuiet checks that --quiet omits progress and notes, that --verbose adds the phases, and that the result is the
+// same.
 func TestQuiet(t *testing.T) {
 	n := newWholeNode(t)
 	n.pod(0xabcdef01, true)
@@ -81,14 +82,14 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("both: %d %s", code, errs)
 	}
 	if _, errs, code := answers("sweep", "abcdef01"); code != 0 || !strings.HasPrefix(errs, "orphan-reaper: abcdef01 is pod ") {
-		t.Errorf("the note that -q leaves out: %d %s", code, errs)
+		t.Errorf("without -q: note: %d %s", code, errs)
 	}
 	if _, errs, code := answers("quarantine", "purge", "-q", "--yes", "abcdef01"); errs != "" || code != 0 {
-		t.Errorf("a note in spite of -q: %d %s", code, errs)
+		t.Errorf("with -q: note: %d %s", code, errs)
 	}
 }
 
-// TestRecordsOnATerminal: commands in the records carry the flags of the call on a terminal, and elsewhere do not.
+// TestRecordsOnATerminal checks that commands in records have the flags of the call on a terminal only.
 func TestRecordsOnATerminal(t *testing.T) {
 	const record = "Undo: orphan-reaper quarantine restore " + testUID + "\n"
 	master, tty := testkit.Terminal(t, 80)

@@ -41,7 +41,7 @@ func readUnit(t *testing.T) unit {
 		case ok && section != "":
 			u[section+"/"+key] = append(u[section+"/"+key], value)
 		default:
-			t.Fatalf("no setting: %q", line)
+			t.Fatalf("not a setting: %q", line)
 		}
 	}
 	return u
@@ -55,8 +55,8 @@ const (
 	notOurs   = "the daemon must see the node's own processes, users and files"
 )
 
-// forbidden are the settings that the unit must never have, and their cost: systemd.exec(5) for each, tried on
-// systemd 247, 252 and 257.
+// forbidden are the settings that the unit must never have, and their cost, from systemd.exec(5) and tried on systemd
+// 247, 252 and 257.
 var forbidden = map[string]string{
 	"ProtectSystem": ownMounts, "ProtectHome": ownMounts, "PrivateTmp": ownMounts, "PrivateDevices": ownMounts, "PrivateIPC": ownMounts,
 	"ProtectKernelTunables": ownMounts, "ProtectKernelModules": ownMounts, "ProtectKernelLogs": ownMounts, "ProtectControlGroups": ownMounts,
@@ -72,7 +72,7 @@ var forbidden = map[string]string{
 	"PartOf": "the daemon must not be stopped with kubelet or runtime", "AmbientCapabilities": "nothing that it starts needs any",
 }
 
-// TestUnitForbidden: the unit has no setting that would disable the daemon's protections.
+// TestUnitForbidden checks that no setting of the unit disables the daemon's protections.
 func TestUnitForbidden(t *testing.T) {
 	u := readUnit(t)
 	for at := range u {
@@ -83,26 +83,26 @@ func TestUnitForbidden(t *testing.T) {
 	}
 }
 
-// TestUnit checks the unit's settings.
 func TestUnit(t *testing.T) {
 	u := readUnit(t)
-	// Without it the Go runtime makes a thread for each processor and dies of TasksMax, on 256 of them before main begins.
+	// Without it the Go runtime makes a thread for each processor and fails at TasksMax, with 256 processors before
+	// main begins.
 	if got := u["Service/Environment"]; !slices.Equal(got, []string{"GOMAXPROCS=4"}) {
 		t.Errorf("Environment=%q", got)
 	}
-	// A call that is unknown to the filter must fail as on a kernel without it, and not kill.
+	// A call that the filter does not know must fail as on a kernel without it, and not kill the process.
 	if got := u["Service/SystemCallErrorNumber"]; !slices.Equal(got, []string{"ENOSYS"}) {
 		t.Errorf("SystemCallErrorNumber=%q", got)
 	}
-	// An allow list first: later lines remove from it and add to it (systemd.exec(5)). The landlock calls are
-	// in no group before systemd 256, and a name has precedence.
+	// An allow list comes first: later lines remove from it and add to it (systemd.exec(5)). The landlock calls are
+	// in no group before systemd 256, and a call's name has precedence over a group.
 	filters := u["Service/SystemCallFilter"]
 	if len(filters) != 3 || filters[0] != "@system-service" || !strings.HasPrefix(filters[1], "~@privileged ") {
 		t.Fatalf("the filters: %q", filters)
 	}
 	for _, call := range []string{"openat2", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"} {
 		if !slices.Contains(strings.Fields(filters[2]), call) {
-			t.Errorf("the filter does not name %s", call)
+			t.Errorf("the filter lacks %s", call)
 		}
 	}
 	// The configuration is checked before the signal.
@@ -137,8 +137,8 @@ var capabilityNeeds = map[string]struct {
 	"CAP_SYS_PTRACE":   {unix.CAP_SYS_PTRACE, []string{"process"}},
 }
 
-// TestUnitCapabilities: with the unit's bounding set everything works, and without any one capability something
-// fails that the comment in the unit names.
+// TestUnitCapabilities checks that everything works with the unit's bounding set, and that without each capability
+// exactly the work in the unit's comment fails.
 func TestUnitCapabilities(t *testing.T) {
 	u := readUnit(t)
 	for name, c := range capabilityNeeds {
@@ -158,7 +158,7 @@ func TestUnitCapabilities(t *testing.T) {
 	}
 }
 
-// withCapabilities has a process with this bounding set do the daemon's work, and returns what failed.
+// withCapabilities does the daemon's work in a process with this bounding set, and returns what failed.
 func withCapabilities(t *testing.T, set []string) (lost []string) {
 	t.Helper()
 	const uid = "0a1b2c3d-0000-4000-8000-00000000000a"
@@ -178,8 +178,9 @@ func withCapabilities(t *testing.T, set []string) (lost []string) {
 	done := make(chan error)
 	var out []byte
 	go func() {
-		runtime.LockOSThread() // for good: the bounding set is the thread's, and its children's
-		// A container may have given us inheritable capabilities, which root's programs keep beside the bounding set: capabilities(7).
+		runtime.LockOSThread() // permanently: the bounding set is the thread's and its children's
+		// A container may have inheritable capabilities, which root's programs keep beside the bounding set:
+		// capabilities(7).
 		hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var data [2]unix.CapUserData
 		if err := unix.Capget(&hdr, &data[0]); err != nil {

@@ -24,16 +24,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// wholeNode is a node in a temporary directory, for the real program. It is the one way by
-// which tests and benchmarks start it: with --node-root nothing of this machine is a place
-// of the node (ownNode).
+// wholeNode is a node in a temporary directory for the real program. Tests and benchmarks start the program only
+// through it: with --node-root no path of this machine is used (ownNode).
 type wholeNode struct {
 	t    testing.TB
 	dir  string
 	args []string
 }
 
-// newWholeNode makes one without a kubelet and without a runtime.
+// newWholeNode makes a node without a kubelet and a runtime.
 func newWholeNode(tb testing.TB) *wholeNode {
 	tb.Helper()
 	n := newNode(tb)
@@ -85,7 +84,7 @@ func (n *wholeNode) pod(i int, data bool) {
 	}
 }
 
-// command is the real program, as a process of its own.
+// command returns the real program as a process of its own.
 func (n *wholeNode) command(args ...string) *exec.Cmd {
 	n.t.Helper()
 	program := os.Getenv(benchProgramEnv)
@@ -98,7 +97,7 @@ func (n *wholeNode) command(args ...string) *exec.Cmd {
 	return exec.Command(program, append(args, n.args...)...)
 }
 
-// given is a command as the program prints it on this node: with those of its flags that the command uses.
+// given returns a command as the program prints it on this node, with those of its flags that the command uses.
 func (n *wholeNode) given(command string) string {
 	n.t.Helper()
 	in := config.Input{Given: map[string][]string{}}
@@ -126,14 +125,14 @@ func (n *wholeNode) run(args ...string) (stdout string, code int) {
 	return stdout, code
 }
 
-// printed runs the program and returns all of its output, and its exit code.
+// printed runs the program and returns all of its output and its exit code.
 func (n *wholeNode) printed(args ...string) (text string, code int) {
 	n.t.Helper()
 	out, errs, code := outputOf(n.t, n.command(args...))
 	return out + errs, code
 }
 
-// outcomes reads the JSON of a sweep.
+// outcomes parses the JSON of a sweep.
 func (n *wholeNode) outcomes(stdout string) map[string]string {
 	n.t.Helper()
 	var view struct {
@@ -149,7 +148,7 @@ func (n *wholeNode) outcomes(stdout string) map[string]string {
 	return got
 }
 
-// TestWholeSweep: the contract's way to make a pass on a machine without a kubelet.
+// TestWholeSweep checks a dry run, a sweep and a restore on a machine without a kubelet.
 func TestWholeSweep(t *testing.T) {
 	n := newWholeNode(t)
 	n.pod(1, false)
@@ -160,7 +159,7 @@ func TestWholeSweep(t *testing.T) {
 		t.Fatalf("dry run: %d, %v", code, got)
 	}
 	if entries, err := os.ReadDir(n.path("root")); err != nil || len(entries) != 1 {
-		t.Fatalf("a dry run left a trace: %v, %v", entries, err)
+		t.Fatalf("the dry run left a trace: %v, %v", entries, err)
 	}
 	out, code := n.run("sweep", "-o", "json")
 	got := n.outcomes(out)
@@ -183,8 +182,8 @@ func TestWholeSweep(t *testing.T) {
 	}
 }
 
-// TestWholeNamed: a sweep of one pod, the first on its node; and a restore of a pod whose
-// directory was made again and is not used succeeds, and keeps the newer one.
+// TestWholeNamed checks a sweep of one pod, the first on its node, and that the restore of a pod whose directory was
+// made again and is not in use succeeds and keeps the newer one.
 func TestWholeNamed(t *testing.T) {
 	n := newWholeNode(t)
 	n.pod(1, true)
@@ -208,8 +207,8 @@ func TestWholeNamed(t *testing.T) {
 	}
 }
 
-// TestWholeKilled kills the program at any time, again and again, and lets the last run
-// finish: no data is lost, and ledger and disk agree (law 6).
+// TestWholeKilled kills the program repeatedly at random times and lets the last run finish: no data is lost, and
+// ledger and disk agree (law 6).
 func TestWholeKilled(t *testing.T) {
 	n := newWholeNode(t)
 	const pods = 300
@@ -224,7 +223,7 @@ func TestWholeKilled(t *testing.T) {
 		if cmd.Process.Kill() == nil {
 			kills++
 		}
-		_ = cmd.Wait() // killed, or done
+		_ = cmd.Wait() // killed or finished
 	}
 	if out, code := n.run("sweep"); code == 1 {
 		t.Fatalf("after %d kills: %s", kills, out)
@@ -232,7 +231,7 @@ func TestWholeKilled(t *testing.T) {
 	n.checkAgrees(pods)
 }
 
-// checkAgrees: each pod's data is where the ledger records it, and pods without data are gone.
+// checkAgrees checks that each pod's data is where the ledger has it, and that pods without data are gone.
 func (n *wholeNode) checkAgrees(pods int) {
 	n.t.Helper()
 	store, err := state.OpenReadOnly(n.path("state"), state.Options{})
@@ -257,7 +256,7 @@ func (n *wholeNode) checkAgrees(pods int) {
 		switch {
 		case i%3 != 0 && e == nil:
 			if _, err := os.Lstat(n.path("root/pods/" + uid)); !errors.Is(err, os.ErrNotExist) {
-				n.t.Errorf("%s is still there: %v", uid, err)
+				n.t.Errorf("%s still exists: %v", uid, err)
 			}
 		case i%3 != 0 || e == nil || e.Phase != policy.PhaseConfirmed:
 			n.t.Errorf("%s with data=%t: the ledger has %+v", uid, i%3 == 0, e)
@@ -276,14 +275,14 @@ func (n *wholeNode) checkAgrees(pods int) {
 	}
 }
 
-// background is the program running beside a test: the daemon, or a sweep that waits.
+// background is a program that runs beside the test: the daemon, or a sweep that waits.
 type background struct {
 	cmd *exec.Cmd
 	t   testing.TB
 	log string
 }
 
-// start starts a command. It ends with the test at the latest.
+// start starts a command, which ends with the test at the latest.
 func (n *wholeNode) start(cmd *exec.Cmd) *background {
 	n.t.Helper()
 	log, err := os.CreateTemp(n.t.TempDir(), "stderr")
@@ -304,34 +303,34 @@ func (b *background) printed() string {
 	return string(text)
 }
 
-// says waits until its stderr contains the words.
-func (b *background) says(words string) {
+// waitFor waits until its stderr contains the words.
+func (b *background) waitFor(words string) {
 	b.t.Helper()
 	until(b.t, words, func() bool { return strings.Contains(b.printed(), words) })
 }
 
-// end sends SIGTERM, and returns the exit code.
+// end sends SIGTERM and returns the exit code.
 func (b *background) end() int {
 	b.t.Helper()
 	if b.cmd.ProcessState == nil {
-		_ = b.cmd.Process.Signal(syscall.SIGTERM)                                     // it may have ended
-		defer time.AfterFunc(time.Minute, func() { _ = b.cmd.Process.Kill() }).Stop() // it hangs
+		_ = b.cmd.Process.Signal(syscall.SIGTERM)                                     // it may have ended before
+		defer time.AfterFunc(time.Minute, func() { _ = b.cmd.Process.Kill() }).Stop() // in case it hangs
 		_ = b.cmd.Wait()                                                              // the exit code is returned
 	}
 	return b.cmd.ProcessState.ExitCode()
 }
 
-// until waits for something, and fails the test where it does not come.
+// until waits for a condition, and fails the test if it does not become true.
 func until(tb testing.TB, what string, come func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(30 * time.Second); !come(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			tb.Fatal("this does not come: ", what)
+			tb.Fatal("timeout:  ", what)
 		}
 	}
 }
 
-// appears waits for a file that the program writes, and that is not empty.
+// appears waits until the program has written a file with content.
 func (n *wholeNode) appears(name string) {
 	n.t.Helper()
 	until(n.t, name, func() bool {
@@ -340,19 +339,19 @@ func (n *wholeNode) appears(name string) {
 	})
 }
 
-// TestSweepInterrupted: the first SIGTERM ends a sweep that waits, with exit code 1.
+// TestSweepInterrupted checks that the first SIGTERM ends a waiting sweep with exit code 1.
 func TestSweepInterrupted(t *testing.T) {
 	n := newWholeNode(t)
 	n.pod(1, false)
 	n.args = append(n.args, "--hold", "1h", "--confirm", "1h")
 	sweep := n.start(n.command("sweep"))
-	sweep.says("Waiting with ")
+	sweep.waitFor("Waiting with ")
 	if code := sweep.end(); code != 1 || !strings.Contains(sweep.printed(), "orphan-reaper: error: interrupted\n") {
 		t.Errorf("exit code %d: %s", code, sweep.printed())
 	}
 }
 
-// TestInterruptedWhileItHangs: one SIGTERM ends a command that hangs in a file system and changes nothing.
+// TestInterruptedWhileItHangs checks that one SIGTERM ends a command that changes nothing and hangs in a file system.
 func TestInterruptedWhileItHangs(t *testing.T) {
 	a := &cli{abandoned: make(chan struct{})}
 	ctx := a.catchSignals(t.Context())

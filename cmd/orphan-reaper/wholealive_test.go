@@ -13,7 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// entry returns the only entry of the first pod from quarantine list.
+// entry returns the first pod's only entry from quarantine list.
 func (n *wholeNode) entry() ui.Entry {
 	n.t.Helper()
 	out, code := n.run("quarantine", "list", "-o", "json")
@@ -33,8 +33,7 @@ func (n *wholeNode) entry() ui.Entry {
 	return found[0]
 }
 
-// lives makes the first pod's directory again, as a kubelet that runs it does, and returns what was
-// written there.
+// lives makes the first pod's directory again, as its kubelet would, and returns the file written there.
 func (n *wholeNode) lives() (file string) {
 	n.t.Helper()
 	pod := "root/pods/" + wholeUID(1) + "/"
@@ -51,8 +50,8 @@ func (n *wholeNode) holds(file, want string) {
 	}
 }
 
-// TestWholeLivesAgainParked: a pod lives again under its UID while its elder is parked. The new directory is
-// kept by every sweep and restore, and so is the elder.
+// TestWholeLivesAgainParked checks a pod that lives again under its UID while its old directory is parked: every
+// sweep and restore keeps both directories.
 func TestWholeLivesAgainParked(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("root/pods/"+wholeUID(1)+"/volumes/kubernetes.io~empty-dir/cache/old", "of its elder")
@@ -87,7 +86,7 @@ func TestWholeLivesAgainParked(t *testing.T) {
 	}
 	n.holds(elder, "of its elder")
 	if !strings.HasPrefix(e.Merge[1], "#") {
-		t.Errorf("a command copies as root into a directory that a living container can swap: %s", e.Merge[1])
+		t.Errorf("a printed command copies as root into a directory that a living container can replace: %s", e.Merge[1])
 	}
 	n.holds(living, "of the living pod")
 	if out, code := n.run("quarantine", "purge", "--yes", "--force", wholeUID(1)); code != 0 {
@@ -95,11 +94,11 @@ func TestWholeLivesAgainParked(t *testing.T) {
 	}
 	n.holds(living, "of the living pod")
 	if left, err := os.ReadDir(n.path("root/orphan-reaper")); err != nil || len(left) != 0 {
-		t.Errorf("left in quarantine: %v, %v", left, err)
+		t.Errorf("in quarantine: %v, %v", left, err)
 	}
 }
 
-// asksForPerson: once enforcing goes on, only the conflict is left, and the exit codes report it.
+// asksForPerson checks that after "resume" only the conflict remains and the exit codes report it.
 func (n *wholeNode) asksForPerson() {
 	n.t.Helper()
 	if out, code := n.run("quarantine", "resume"); code != 0 {
@@ -114,8 +113,8 @@ func (n *wholeNode) asksForPerson() {
 	}
 }
 
-// TestWholeLivesAgainHeld: a pod lives again while its emptyDir waits for the end of retention: it is no longer
-// purged, that is reported, and nothing else is removed before an operator decides.
+// TestWholeLivesAgainHeld checks a pod that lives again during the retention of its emptyDir: it is not purged, this
+// is reported, and nothing else is removed before the operator decides.
 func TestWholeLivesAgainHeld(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("root/pods/"+wholeUID(1)+"/volumes/kubernetes.io~empty-dir/cache/old", "of its elder")
@@ -136,12 +135,12 @@ func TestWholeLivesAgainHeld(t *testing.T) {
 	}
 	n.holds(filepath.Join(n.path("root/orphan-reaper"), e.Entry, "volumes/kubernetes.io~empty-dir/cache/old"), "of its elder")
 	if _, err := os.Stat(n.path("root/pods/" + wholeUID(2))); err != nil {
-		t.Errorf("the breaker did not keep the other pod: %v", err)
+		t.Errorf("the open breaker did not keep the other pod: %v", err)
 	}
 }
 
-// TestWholeRestoreRefused: a restore that met a directory which was made again and is used does not use up that
-// sign of life. The next sweep keeps the directory, as it does without the restore.
+// TestWholeRestoreRefused checks that a restore that finds the directory made again and in use keeps that sign of
+// life: the next sweep keeps the directory, as it does without the restore.
 func TestWholeRestoreRefused(t *testing.T) {
 	n := newWholeNode(t)
 	n.pod(1, true)
@@ -157,15 +156,14 @@ func TestWholeRestoreRefused(t *testing.T) {
 	}
 }
 
-// The pods on the full disk: one that is swept while there is room, and the one that fills it.
+// These are the pods on the full disk: one that is swept while there is room, and the one that fills it.
 const (
 	before = "1c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
 	full   = "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
 )
 
-// fullDisk fills a disk with a dead pod, the state directory on it, and has the daemon run until the pod is
-// gone, or for so many seconds. A living pod uses each byte that is freed meanwhile, and an earlier daemon has
-// saved its state.
+// fullDisk fills a disk with a dead pod, the state directory on it, and runs the daemon until the pod is gone, or for
+// that many seconds. A living pod uses each byte that is freed meanwhile, and an earlier daemon has saved its state.
 const fullDisk = `mount -t tmpfs -o size=32m,mode=700 tmpfs "$DISK"
 mkdir -p "$DISK/kubelet/pods/` + before + `/volumes/kubernetes.io~projected/token"
 "$@" sweep $NODE >/dev/null
@@ -185,9 +183,9 @@ kill $daemon 2>/dev/null
 wait $daemon
 ls "$DISK/kubelet/pods" "$DISK/kubelet/orphan-reaper" | sed 's/^/there: /'`
 
-// TestWholeFullDisk: a dead pod has filled the disk, with the state directory on it, to its last block, and
-// others write to it. The daemon removes that pod all the same, with the reserved space. TestReserve shows that
-// without it no intent is written.
+// TestWholeFullDisk checks that the daemon removes a dead pod that has filled the disk to its last block, with the
+// state directory on it and other writers, by using the reserved space. TestReserve shows that without it no intent
+// is written.
 func TestWholeFullDisk(t *testing.T) {
 	needNamespaces(t)
 	n := newWholeNode(t)
@@ -199,12 +197,12 @@ func TestWholeFullDisk(t *testing.T) {
 		"NODE="+strings.Join(append(n.args, "--root-dir", disk+"/kubelet", "--state-dir", disk+"/state"), " "))
 	out, _ := cmd.CombinedOutput() // the output is checked
 	if strings.Contains(string(out), "there: "+full) || !strings.Contains(string(out), "a part of the reserve was released") {
-		t.Errorf("the pod is still there:\n%s", out)
+		t.Errorf("the pod still exists:\n%s", out)
 	}
 }
 
-// TestWholeLargeVolumes: volumes that fill disks are removed like any other. Each number is above the limit of
-// one survey or of one read of a directory.
+// TestWholeLargeVolumes checks that volumes that fill disks are removed like any other. Each number is above the
+// limit of one survey or of one read of a directory.
 func TestWholeLargeVolumes(t *testing.T) {
 	n := newWholeNode(t)
 	files := 10_100
@@ -225,7 +223,7 @@ func TestWholeLargeVolumes(t *testing.T) {
 	fill(pod+"/volumes/kubernetes.io~empty-dir/cache", files)
 	fill(pod+"/volumes/kubernetes.io~nfs/share", files)
 	n.mkdir(pod + "/containers/app")
-	for i := range 10_050 { // one for each restart
+	for i := range 10_050 { // one per restart
 		testkit.Must(t, os.WriteFile(n.path(fmt.Sprintf("%s/containers/app/%08x", pod, i)), nil, 0o600))
 	}
 	left := func(below string) int {

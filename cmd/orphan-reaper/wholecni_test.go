@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// cni has the program sweep CNI's directories of the node as well, whatever their files' age.
+// cni makes the program sweep the node's CNI directories as well, with files of any age.
 func (n *wholeNode) cni() {
 	n.mkdir("cni/results")
 	n.mkdir("cni/networks/cbr0")
@@ -50,9 +50,8 @@ func (n *wholeNode) archives() (names []string) {
 	return names
 }
 
-// TestWholeCNINames: any process may have chosen the names in these directories. A name that no API server
-// would accept for a pod is not shown as one, a file whose name ties it to no container is kept, and no name
-// begins a line of its own or moves the cursor.
+// TestWholeCNINames checks names in these directories that any process may have chosen: an invalid pod name is not
+// shown as one, a file whose name belongs to no container is kept, and no name starts a line or moves the cursor.
 func TestWholeCNINames(t *testing.T) {
 	n := newWholeNode(t)
 	n.cni()
@@ -62,13 +61,13 @@ func TestWholeCNINames(t *testing.T) {
 	var logged bytes.Buffer
 	cmd := n.command("sweep")
 	cmd.Stderr = &logged
-	out, _ := cmd.Output() // the exit code is of no interest here
+	out, _ := cmd.Output() // the exit code does not matter
 	listed, _ := n.run("quarantine", "list")
 	if _, err := os.Lstat(n.path(file)); err == nil {
 		t.Errorf("%q was kept\n%s\n%s", file, out, logged.String())
 	}
 	if _, err := os.Lstat(n.path(odd)); err != nil {
-		t.Errorf("%q belongs to no container, and is gone", odd)
+		t.Errorf("%q belongs to no container and was removed", odd)
 	}
 	for what, text := range map[string]string{"table": string(out), "log": logged.String(), "list": listed} {
 		if m := regexp.MustCompile(`(?m)^\s*FORGED|\x1b\[2J|\r`).FindString(text); m != "" {
@@ -76,7 +75,7 @@ func TestWholeCNINames(t *testing.T) {
 		}
 	}
 	if !strings.Contains(string(out), `cbr0\nFORGED`) {
-		t.Errorf("the table does not name the kept file:\n%s", out)
+		t.Errorf("the table lacks the kept file:\n%s", out)
 	}
 	if archives := n.archives(); len(archives) != 1 {
 		t.Fatalf("archives %q", archives)
@@ -84,12 +83,12 @@ func TestWholeCNINames(t *testing.T) {
 		t.Errorf("restore: %d\n%s", code, out)
 	}
 	if _, err := os.Lstat(n.path(file)); err != nil {
-		t.Errorf("%q did not come back", file)
+		t.Errorf("%q was not restored", file)
 	}
 }
 
-// TestWholeCNIArchiveDamaged: undoing a sweep restores the files of the readable archives, and reports their
-// number, in text and in JSON; the error names the damaged one. The report counts each restored file once.
+// TestWholeCNIArchiveDamaged checks that undoing a sweep restores the files of the readable archives and reports
+// their number, as text and JSON, with the damaged archive in the error. The report counts each restored file once.
 func TestWholeCNIArchiveDamaged(t *testing.T) {
 	const files = 2100 // 2,048 are in the first archive
 	n := newWholeNode(t)
@@ -131,15 +130,15 @@ func TestWholeCNIArchiveDamaged(t *testing.T) {
 	records, err := os.ReadFile(n.path("state/ledger.jsonl"))
 	testkit.Must(t, err)
 	if got := strings.Count(string(records), `"kind":"unswept"`); got != 2 {
-		t.Errorf("%d records of %d files that came back from two archives", got, files)
+		t.Errorf("%d records of %d files restored from two archives", got, files)
 	}
 }
 
-// benchLive is how many sandboxes live among the stale files, by their cgroups.
+// benchLive is the number of sandboxes that live among the stale files, by their cgroups.
 const benchLive = 250
 
-// leaveCNI writes count stale cache files of 1.5 KiB into a directory, as libcni leaves them,
-// and those of the sandboxes that live.
+// leaveCNI writes count stale cache files of 1.5 KiB into a directory, like libcni's, and those of the living
+// sandboxes.
 func (n *benchNode) leaveCNI(dir string, count int) {
 	n.b.Helper()
 	n.mkdir(dir)
@@ -147,7 +146,7 @@ func (n *benchNode) leaveCNI(dir string, count int) {
 		`"ipMasq":true,"ipam":{"type":"host-local","ranges":[[{"subnet":"10.88.0.0/16"}]],"routes":[{"dst":"0.0.0.0/0"}]}},` +
 		`{"type":"portmap","capabilities":{"portMappings":true}},{"type":"firewall"},{"type":"tuning"}]}`))
 	for i := range count + benchLive {
-		id := fmt.Sprintf("%016x%048x", uint64(i)*11400714819323198485, i) // as real ones, one after another is not sorted
+		id := fmt.Sprintf("%016x%048x", uint64(i)*11400714819323198485, i) // like real ones, successive IDs are not sorted
 		uid := n.uid()
 		text := `{"kind":"cniCacheV1","containerId":"` + id + `","config":"` + conf + `","ifName":"eth0","networkName":"cbr0","netns":"/run/netns/cni-bench-` +
 			id[:16] + `","cniArgs":[["IgnoreUnknown","1"],["K8S_POD_NAMESPACE","shop"],["K8S_POD_NAME","web-` + strconv.Itoa(i) +
@@ -162,8 +161,8 @@ func (n *benchNode) leaveCNI(dir string, count int) {
 	}
 }
 
-// BenchmarkSweepCNIWhole has one sweep judge, archive and remove 300,000 stale cache files,
-// from the program's start to its end, beside rm, which does none of the three, by turns.
+// BenchmarkSweepCNIWhole measures one sweep that judges, archives and removes 300,000 stale cache files, from the
+// program's start to its end, alternating with rm, which only removes.
 func BenchmarkSweepCNIWhole(b *testing.B) {
 	count, rounds := testkit.Size(300_000, 3000), testkit.Size(3, 1)
 	var ours, cpu, memory, theirs []float64
@@ -199,9 +198,9 @@ func BenchmarkSweepCNIWhole(b *testing.B) {
 		left, err := os.ReadDir(n.path("cni/results"))
 		n.must(err)
 		if len(left) != benchLive {
-			b.Fatalf("%d files are left of %d that live", len(left), benchLive)
+			b.Fatalf("%d files remain, want the %d living ones", len(left), benchLive)
 		}
-		n.must(os.RemoveAll(n.dir)) // a round has a GiB
+		n.must(os.RemoveAll(n.dir)) // each round uses a GiB
 	}
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(percentile(ours, 50), "s")

@@ -19,18 +19,17 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestWholeReload: a reload changes the level of the log and of the records, and logs the daemon's new
-// behaviour.
+// TestWholeReload checks that a reload changes the level of the log and of the records, and logs the new behaviour.
 func TestWholeReload(t *testing.T) {
-	t.Parallel() // it listens for seconds
+	t.Parallel() // waits for seconds
 	n := newWholeNode(t)
 	n.write("config.yaml", "mode: enforce\nlog_level: error\n")
 	daemon := n.start(n.command("run", "--config", n.path("config.yaml")))
-	n.appears("metrics.prom") // after the first look; signals are caught before it
+	n.appears("metrics.prom") // after the first look, so signals are caught
 	n.write("config.yaml", "mode: observe\nlog_level: info\n")
 	testkit.Must(t, daemon.cmd.Process.Signal(syscall.SIGHUP))
 	const again = "the configuration was read again"
-	daemon.says(again)
+	daemon.waitFor(again)
 	daemon.end()
 	before, after, _ := strings.Cut(daemon.printed(), again)
 	line, rest, _ := strings.Cut(after, "\n")
@@ -40,8 +39,8 @@ func TestWholeReload(t *testing.T) {
 	}
 }
 
-// TestMetricsFileAtTheEnd: an ordinary stop removes the metrics file, since its figures would be stale; a kill
-// leaves it, and its age is the alarm.
+// TestMetricsFileAtTheEnd checks that a normal stop removes the metrics file, which would be stale. After a kill it
+// remains, and its age triggers the alert.
 func TestMetricsFileAtTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		signal syscall.Signal
@@ -59,8 +58,8 @@ func TestMetricsFileAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestWholeReport: the daemon writes its node's report to the API server of a kubeconfig, after that server was
-// away, and its metrics have the time.
+// TestWholeReport checks that the daemon writes its node's report to a kubeconfig's API server after that server was
+// unreachable, and that the metrics have the time.
 func TestWholeReport(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("log", "")
@@ -92,7 +91,7 @@ users: [{name: u, user: {token: abc}}]
 		if r.Metadata.Name != "worker-1" || r.Report.Mode != "observe" || len(r.Report.Pods) != 1 || r.Report.Pods[0].UID != wholeUID(1) {
 			t.Errorf("%s", body)
 		}
-	case <-time.After(3 * time.Minute): // the first report is spread over a minute
+	case <-time.After(3 * time.Minute): // the first report comes within a random minute
 		t.Errorf("no report was written")
 	}
 	until(t, "the metric of the last report", func() bool {
@@ -113,7 +112,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// fetch asks over HTTP, and again until the answer has the code that is wanted.
+// fetch sends a request until the response has the wanted status.
 func fetch(t *testing.T, method, url string, code int) string {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -138,7 +137,7 @@ func fetch(t *testing.T, method, url string, code int) string {
 	}
 }
 
-// TestWholeWeb: the daemon reports over HTTP which orphan it has and why, and looks on request.
+// TestWholeWeb checks that the daemon reports its orphan and the reason over HTTP, and looks on request.
 func TestWholeWeb(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("log", "")
@@ -169,12 +168,12 @@ func TestWholeWeb(t *testing.T) {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	until(t, "the look that was requested", func() bool {
-		time.Sleep(500 * time.Millisecond) // the server bounds the requests of a client
+		time.Sleep(500 * time.Millisecond) // the server limits a client's requests
 		r = last()
 		return r.Look >= a.Look
 	})
 	if len(r.Pods) != 2 {
-		t.Errorf("after the look that was requested: %+v", r)
+		t.Errorf("after the requested look: %+v", r)
 	}
 	silent := freeAddress(t)
 	for args, want := range map[string][]string{
@@ -197,8 +196,8 @@ func TestWholeWeb(t *testing.T) {
 	}
 }
 
-// TestWholeFleetWait: a daemon that changes to mode enforce waits a part of enforce_spread, and all screens
-// show it; one without enforce_spread removes what fleet sweep waits for.
+// TestWholeFleetWait checks that a daemon that changes to mode enforce waits a part of enforce_spread, shown on all
+// screens, and that without enforce_spread it removes what fleet sweep waits for.
 func TestWholeFleetWait(t *testing.T) {
 	for _, spread := range []string{"1000h", "0s"} {
 		n := newWholeNode(t)

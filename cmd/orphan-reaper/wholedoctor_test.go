@@ -23,7 +23,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// trace is all that can be seen of a tree: names, kinds, owners, sizes and when they were changed.
+// trace returns everything visible of a tree: names, kinds, owners, sizes and times of change.
 func trace(tb testing.TB, dir string) string {
 	tb.Helper()
 	var b strings.Builder
@@ -42,14 +42,14 @@ func trace(tb testing.TB, dir string) string {
 	return b.String()
 }
 
-// doctorNode is a node whose log names an orphan, with the lines' times by ISO 8601.
+// doctorNode is a node whose log reports an orphan, with times in ISO 8601.
 func doctorNode(t *testing.T) *wholeNode {
 	t.Helper()
 	n := newWholeNode(t)
 	n.pod(1, false)
 	n.pod(2, false)
 	var log strings.Builder
-	for i := range 90 { // as many as an hour and a half has minutes
+	for i := range 90 { // one per minute for an hour and a half
 		at := time.Now().Add(-time.Duration(i) * time.Minute)
 		fmt.Fprintf(&log, "%s node1 kubelet[812]: E%s     812 kubelet_volumes.go:154] orphaned pod %q found, but volume paths are still present on disk : "+
 			"There were a total of 2 errors similar to this. Turn up verbosity to see them.\n",
@@ -91,16 +91,16 @@ func (n *wholeNode) doctor(wantCode int) (v doctorView) {
 	return v
 }
 
-// TestWholeDoctor: the real program on a node without any setup. It shows the log's messages, which pods may be
-// removed and how, and leaves no trace: no state directory, lock, checkpoint or metrics.
+// TestWholeDoctor checks the real program on a node without any setup: it shows the log's messages and which pods may
+// be removed and how, and leaves no trace: no state directory, lock, checkpoint or metrics.
 func TestWholeDoctor(t *testing.T) {
-	t.Parallel() // each listens for seconds
+	t.Parallel() // waits for seconds
 	n := doctorNode(t)
 	n.write("root/pods/"+wholeUID(2)+"/volumes/kubernetes.io~empty-dir/cache/file", strings.Repeat("x", 300<<10))
 	before := trace(t, n.dir)
 	v := n.doctor(3)
 	if after := trace(t, n.dir); after != before {
-		t.Errorf("doctor left a trace:\n%s\nwas\n%s", after, before)
+		t.Errorf("doctor left a trace:\n%s\nbefore\n%s", after, before)
 	}
 	c := v.Complaints
 	if c.Lines != 90 || c.LastHour < 58 || c.LastHour > 61 || len(c.Sources) != 1 || !c.Sources[0].Read ||
@@ -118,7 +118,7 @@ func TestWholeDoctor(t *testing.T) {
 	if n := strings.Count(out, "\n"); n > 24 || strings.Contains(out, "\x1b") {
 		t.Errorf("%d lines\n%s", n, out)
 	}
-	// Its advice works: after that command, nothing is left to report.
+	// Its advice works: after that command nothing is left to report.
 	if _, code := n.run("sweep"); code != 0 {
 		t.Fatalf("sweep: %d", code)
 	}
@@ -129,7 +129,7 @@ func TestWholeDoctor(t *testing.T) {
 	out, _ = n.run("doctor")
 	_, command, _ := strings.Cut(out, " To keep it:\n    ")
 	command, _, _ = strings.Cut(command, "\n")
-	// Where this machine's disk is nearly full, the retention is ten minutes.
+	// If this machine's disk is nearly full, the retention is ten minutes.
 	words := strings.Join(strings.Fields(out), " ")
 	after := regexp.MustCompile(`1 pod's emptyDir \(30\d KiB\) is permanently removed in (23h59m|9m), if a daemon or a sweep enforces\. To`)
 	if command != n.given("orphan-reaper quarantine restore "+wholeUID(2)) || !after.MatchString(words) ||
@@ -144,9 +144,9 @@ func TestWholeDoctor(t *testing.T) {
 	}
 }
 
-// TestWholeDoctorDaemon: a running daemon is detected by its lock, with its mode.
+// TestWholeDoctorDaemon checks that a running daemon is detected by its lock, with its mode.
 func TestWholeDoctorDaemon(t *testing.T) {
-	t.Parallel() // each listens for seconds
+	t.Parallel() // waits for seconds
 	n := doctorNode(t)
 	cmd := n.start(n.command("run", "--mode", "observe")).cmd
 	n.appears("state/run.lock")
@@ -156,10 +156,10 @@ func TestWholeDoctorDaemon(t *testing.T) {
 	}
 }
 
-// TestWholeDoctorSweep: a sweep that holds the daemon's lock is not a daemon: after it has ended, removal needs
-// an operator.
+// TestWholeDoctorSweep checks that a sweep that holds the daemon's lock does not count as a daemon: after its end
+// removal needs the operator.
 func TestWholeDoctorSweep(t *testing.T) {
-	t.Parallel() // each listens for seconds
+	t.Parallel() // waits for seconds
 	n := doctorNode(t)
 	n.args = append(n.args, "--hold", "1h", "--confirm", "1h")
 	cmd := n.start(n.command("sweep")).cmd
@@ -170,7 +170,7 @@ func TestWholeDoctorSweep(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	if printed, code := n.printed("sweep"); code != 1 || !strings.Contains(printed, "hint: a sweep is at work, and ends by itself: try again then") {
-		t.Errorf("a second sweep: %d, %s", code, printed)
+		t.Errorf("second sweep: %d, %s", code, printed)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestWholeDoctorUser(t *testing.T) {
 	defer func() { testkit.Must(t, unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)) }()
 	n := doctorNode(t)
 	if os.Geteuid() == 0 {
-		// Another user, who may enter the node's directory and read its log.
+		// Another user, who may read the node's directory and its log.
 		for dir := n.path("log"); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 			testkit.Must(t, os.Chmod(dir, 0o755))
 		}
@@ -194,7 +194,7 @@ func TestWholeDoctorUser(t *testing.T) {
 	if os.Geteuid() == 0 {
 		program, err := os.ReadFile(cmd.Path)
 		testkit.Must(t, err)
-		cmd.Path = n.path(filepath.Base(cmd.Path)) // where that user may start it
+		cmd.Path = n.path(filepath.Base(cmd.Path)) // at a path that this user may execute
 		testkit.Must(t, os.WriteFile(cmd.Path, program, 0o755))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
@@ -206,7 +206,7 @@ func TestWholeDoctorUser(t *testing.T) {
 	}
 }
 
-// unpack returns the files of a bundle, without their directory.
+// unpack returns the files of a bundle, by path without its directory.
 func unpack(t *testing.T, packed []byte) map[string]string {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(packed))
@@ -224,7 +224,7 @@ func unpack(t *testing.T, packed []byte) map[string]string {
 	}
 }
 
-// TestWholeBundle: the bundle has the parts of a bug report, and nothing secret that the program reads.
+// TestWholeBundle checks that the bundle has the parts of a bug report and no secret that the program reads.
 func TestWholeBundle(t *testing.T) {
 	n := doctorNode(t)
 	n.write("root/pods/"+wholeUID(1)+"/volumes/kubernetes.io~csi/pvc/vol_data.json",
@@ -269,7 +269,7 @@ func TestWholeBundle(t *testing.T) {
 		}
 	}
 	if out, code := n.run("doctor", "-o", "bundle", "--bundle-file", file); code != 2 {
-		t.Errorf("a file that is there: %d %s", code, out)
+		t.Errorf("existing file: %d %s", code, out)
 	}
 	if out, code := n.run("doctor", "-o", "bundle", "--bundle-file", "-"); code != 0 || len(unpack(t, []byte(out))) != 9 {
 		t.Errorf("to stdout: %d, %d bytes", code, len(out))

@@ -41,14 +41,14 @@ func newKubeletNode(t *testing.T, script string) *kubeletNode {
 	return n
 }
 
-// do runs a command in namespaces in which nothing runs but the kubelets.
+// do runs a command in namespaces in which only the kubelets run.
 func (n *kubeletNode) do(command string, args ...string) (stdout, stderr string) {
 	n.t.Helper()
 	stdout, stderr, _ = outputOf(n.t, n.beside(command, args...))
 	return stdout, stderr
 }
 
-// beside is a command in namespaces in which nothing runs but the kubelets.
+// beside returns a command for namespaces in which only the kubelets run.
 func (n *kubeletNode) beside(command string, args ...string) *exec.Cmd {
 	settings := slices.Concat(strings.Fields(command), n.args, args)
 	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec",
@@ -57,7 +57,7 @@ func (n *kubeletNode) beside(command string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// there are the pods of so many whose directory is still there, by their numbers.
+// there returns the numbers of the pods that still have a directory.
 func (n *kubeletNode) there(of int) (left []int) {
 	for i := range of {
 		if _, err := os.Stat(n.path("root/pods/" + wholeUID(i+1))); err == nil {
@@ -67,8 +67,8 @@ func (n *kubeletNode) there(of int) (left []int) {
 	return left
 }
 
-// TestWholeSilence: a pod that the kubelet does not report is removed when it reports another one; not when it
-// reports one that never was here, and not while the pods' network is not ready.
+// TestWholeSilence checks that a pod that the kubelet does not report is removed when it reports another one, but not
+// when that one was never here, nor while the pods' network is not ready.
 func TestWholeSilence(t *testing.T) {
 	for name, c := range map[string]struct {
 		named   int
@@ -89,17 +89,17 @@ func TestWholeSilence(t *testing.T) {
 			n.cri.SetNetwork(c.network)
 			out, printed := n.do("sweep -o json", "--log-source", "file", "--log-file", n.path("log"))
 			if left := n.there(2); !slices.Equal(left, c.left) {
-				t.Errorf("left are %v, want %v\n%s%s", left, c.left, out, printed)
+				t.Errorf("remaining pods %v, want %v\n%s%s", left, c.left, out, printed)
 			}
 		})
 	}
 }
 
-// TestWholeReadsBack: scan and sweep follow the log for a moment and then read the running kubelet's earlier
-// messages since its start.
+// TestWholeReadsBack checks that scan and sweep follow the log for a moment and then read the running kubelet's
+// earlier messages since its start.
 func TestWholeReadsBack(t *testing.T) {
 	for name, c := range map[string]struct {
-		pid  string // of the kubelet that logged it
+		pid  string // PID of the kubelet that logged the line
 		want policy.Truth
 		left []int
 	}{
@@ -108,7 +108,7 @@ func TestWholeReadsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The unit's journal has one entry, which only a reading back meets.
+			// The unit's journal has one entry, which only the read of earlier messages finds.
 			n := newKubeletNode(t, `kubelet --container-runtime-endpoint=unix://$CRI
 sed "s/AT/$(date +%s%6N)/; s/BOOT/$(tr -d - </proc/sys/kernel/random/boot_id)/; s/ONE/`+c.pid+`/g" $DIR/template >$DIR/entry
 PATH=$DIR/bin:$PATH`)
@@ -135,18 +135,18 @@ esac
 				t.Fatalf("%v in %s%s", err, out, printed)
 			}
 			if f := view.Pods[0].Facts["named"]; f.Truth != c.want {
-				t.Errorf("named is %+v, want %s\n%s", f, c.want, printed)
+				t.Errorf("reported is %+v, want %s\n%s", f, c.want, printed)
 			}
 			out, printed = n.do("sweep -o json", "--log-source", "journald")
 			if left := n.there(1); !slices.Equal(left, c.left) {
-				t.Errorf("left are %v, want %v\n%s%s", left, c.left, out, printed)
+				t.Errorf("remaining pods %v, want %v\n%s%s", left, c.left, out, printed)
 			}
 		})
 	}
 }
 
-// nodeScript makes a node of its own with PID and mount namespaces: kubelets that do
-// nothing but be there, and the log of the first of them, which names the pod every 200 ms.
+// nodeScript makes a node with PID and mount namespaces: kubelets that only exist, and the log of the first of them,
+// which reports the pod every 200 ms.
 const nodeScript = `
 kubelet() {
 	sleep 1000 | env kubelet --root-dir="$ROOT" "$@" &
@@ -163,8 +163,8 @@ name() {
 }
 `
 
-// TestContradiction has the real program beside processes named kubelet. In the first case, the control, the
-// pod is removed. TestAgrees of probe has the other settings.
+// TestContradiction runs the real program beside processes named kubelet. In the first case, the control, the pod is
+// removed. TestAgrees of probe has the other settings.
 func TestContradiction(t *testing.T) {
 	for _, c := range []struct {
 		name, kubelets string
@@ -219,10 +219,10 @@ func TestContradiction(t *testing.T) {
 	}
 }
 
-// TestDoctorBesideKubelet: beside a kubelet that reports an orphan, with a volume of another still mounted, the
-// first is removed without help, and the command that is printed for the second removes the mount.
+// TestDoctorBesideKubelet checks that beside a kubelet that reports one orphan, with a volume of another still
+// mounted, the first is removed automatically, and that the command printed for the second removes the mount.
 func TestDoctorBesideKubelet(t *testing.T) {
-	t.Parallel() // it listens for seconds
+	t.Parallel() // waits for seconds
 	n := newKubeletNode(t, "")
 	n.pod(1, false)
 	n.pod(2, false)
@@ -268,12 +268,12 @@ eval "$(sed -n "s|^    orphan-reaper unmount|$1 unmount --yes|p" "$SAID")" >"$SA
 	}
 	first, second := before.Pods[0], before.Pods[1]
 	if first.UID != wholeUID(1) || first.Fate != "goes" || first.Command != "" {
-		t.Errorf("the named one: %+v", first)
+		t.Errorf("reported pod: %+v", first)
 	}
 	if second.Fate != "person" || !slices.Contains(second.Reasons, policy.ReasonMounted) || !strings.HasPrefix(second.Command, "orphan-reaper unmount "+wholeUID(2)) {
-		t.Errorf("the mounted one: %+v", second)
+		t.Errorf("mounted pod: %+v", second)
 	}
 	if second = after.Pods[1]; second.UID != wholeUID(2) || slices.Contains(second.Reasons, policy.ReasonMounted) || second.Command != "" {
-		t.Errorf("after the command: %+v", second)
+		t.Errorf("mounted pod after the command: %+v", second)
 	}
 }

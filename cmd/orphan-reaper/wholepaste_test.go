@@ -11,8 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// pasteNode is a node that an operator selects by three flags only, of which two have to be quoted; its shell
-// finds orphan-reaper by name.
+// pasteNode is a node that the operator selects by three flags, two of which need quotes. Its shell finds
+// orphan-reaper by name.
 func pasteNode(t *testing.T) (n *wholeNode, shell func(command string) (text string, code int)) {
 	t.Helper()
 	n = newWholeNode(t)
@@ -34,8 +34,8 @@ func pasteNode(t *testing.T) (n *wholeNode, shell func(command string) (text str
 	}
 }
 
-// TestWholePaste: a printed command refers to the operator's node, wherever it is printed: on the screen, in
-// JSON, and in an error.
+// TestWholePaste checks that a printed command refers to the operator's node wherever it is printed: on the screen,
+// in JSON, and in an error.
 func TestWholePaste(t *testing.T) {
 	n, shell := pasteNode(t)
 	uid := wholeUID(1)
@@ -62,11 +62,11 @@ func TestWholePaste(t *testing.T) {
 	printed("orphan-reaper doctor -o json", "orphan-reaper sweep")
 	relative := "cd " + n.dir + " && orphan-reaper doctor --config 'my settings.yaml' --root-dir 'the kubelet' --state-dir state"
 	if out, _ := shell(relative); !strings.Contains(out, "    orphan-reaper sweep "+flags+"\n") {
-		t.Errorf("%s prints what means another node elsewhere:\n%s", relative, out)
+		t.Errorf("%s prints a command that selects another node elsewhere:\n%s", relative, out)
 	}
 	if out, code := shell("orphan-reaper explain " + uid + " " + flags); code != 0 || strings.Contains(out, "waived") ||
 		!strings.Contains(out, "\nHow it was judged: --runtime-endpoint none: no kubelet and no runtime were\nasked.\n") {
-		t.Errorf("the missing runtime keeps the pod: %d\n%s", code, out)
+		t.Errorf("with a missing runtime: %d\n%s", code, out)
 	}
 	paste(printed("orphan-reaper scan", "orphan-reaper sweep"), uid)
 	paste(printed("orphan-reaper sweep "+uid, "orphan-reaper explain "+uid), "How to undo")

@@ -21,16 +21,16 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestWholeShares: one foreign user's excess of something is a doubt about no other pod, and fits into the
-// memory that the unit allows. Each row is a reader of data that processes control, and exceeds a look's time,
-// or its memory, if the reader has no share for one user.
+// TestWholeShares checks that one other user's excess of something is a doubt about no other pod and fits into the
+// unit's memory limit. Each row is a reader of data that processes control; without a share per user it exceeds a
+// look's time or memory.
 func TestWholeShares(t *testing.T) {
 	testkit.NeedUsers(t)
 	testkit.NeedProcesses(t)
 	group := newMemoryGroup(t)
 	for _, row := range []struct {
 		reader, kind, what string
-		most               int64 // MiB of a look, if its share is of memory
+		most               int64 // MiB of a look, if memory is limited
 	}{
 		{"descriptors", "bytes", "fds 60 long", 512},
 		{"descriptors", "entries", "fds 400 short", 512},
@@ -89,11 +89,11 @@ func newMemoryGroup(t *testing.T) *memoryGroup {
 			return &g
 		}
 	}
-	testkit.Skip(t, "there is no memory cgroup here: ", why)
+	testkit.Skip(t, "no memory cgroup is available: ", why)
 	return nil
 }
 
-// setTo writes a number into a file that the kernel has made.
+// setTo writes a number into a file of the kernel.
 func setTo(file string, n int) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {
@@ -107,7 +107,7 @@ func setTo(file string, n int) error {
 func (g *memoryGroup) run(n *wholeNode, args ...string) (stdout string, code int) {
 	n.t.Helper()
 	n.write(g.below+"/"+g.limit, strconv.Itoa(unitMemory))
-	_ = setTo(g.dir+"/"+g.peakFile, 0) // where the kernel can do that
+	_ = setTo(g.dir+"/"+g.peakFile, 0) // if the kernel supports it
 	cmd := n.command(args...)
 	cmd.Args = append([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, g.dir + "/cgroup.procs", cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
@@ -127,7 +127,7 @@ func (g *memoryGroup) peak() int64 {
 	return peak
 }
 
-// open lets other users come as far as the node's directory.
+// open lets other users reach the node's directory.
 func (n *wholeNode) open() {
 	n.t.Helper()
 	for dir := n.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
@@ -140,8 +140,8 @@ const (
 	stranger   = 65534
 )
 
-// hostile starts what user 65534 does in a directory of its own, until the test ends. Who mounts does so
-// in a user namespace, and who makes files does so in an emptyDir of another dead pod.
+// hostile runs user 65534's program in a directory of its own until the test ends. Mounts are made in a user
+// namespace, and files in an emptyDir of another dead pod.
 func (n *wholeNode) hostile(t *testing.T, what string) {
 	t.Helper()
 	dir := n.path("root/stranger")
@@ -181,7 +181,7 @@ func beStranger() error {
 		var lim unix.Rlimit
 		_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &lim)
 		most := unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}
-		if unix.Setrlimit(unix.RLIMIT_NOFILE, &most) != nil { // it needs CAP_SYS_RESOURCE
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &most) != nil { // needs CAP_SYS_RESOURCE
 			lim.Cur = lim.Max
 			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &lim)
 		}
@@ -216,8 +216,8 @@ func hostile(what string, args []string) error {
 	return errors.New("no such hostile: " + what)
 }
 
-// deep makes nested directories below the working directory and changes to the last: a long path of few names,
-// or a slow one of very many. A file's path there is no longer than the kernel's limit for a link.
+// deep makes nested directories below the working directory and changes to the last: a long path of few names, or a
+// slow one of very many. A file's path there is no longer than the kernel's limit for a link.
 func deep(how string) error {
 	name, most := "d", 3000
 	if how == "long" {
@@ -241,7 +241,7 @@ func deep(how string) error {
 	return nil
 }
 
-// deepest makes a path of so many bytes.
+// deepest makes a path of that many bytes.
 func deepest(size int) error {
 	name := strings.Repeat("d", 250)
 	for ; size > 0; size -= len(name) {
@@ -257,8 +257,8 @@ func mapOnce(name string) error {
 	return err
 }
 
-// forks makes copies of this process that wait for its end. The child makes raw calls only: it has this
-// one thread of the runtime.
+// forks makes copies of this process that wait for its end. The child makes raw calls only: it has this one thread of
+// the runtime.
 func forks(n int) error {
 	for range n {
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
@@ -275,7 +275,7 @@ func forks(n int) error {
 	return nil
 }
 
-// hostileFDs has processes with as many descriptors each as the limit allows.
+// hostileFDs starts processes with as many descriptors each as the limit allows.
 func hostileFDs(processes int, how string) error {
 	if err := deep(how); err != nil {
 		return err
@@ -290,7 +290,7 @@ func hostileFDs(processes int, how string) error {
 	return forks(processes - 1)
 }
 
-// hostileThreads has threads, each with as many descriptors of its own.
+// hostileThreads starts threads, each with that many descriptors of its own.
 func hostileThreads(n int) error {
 	if err := hostileFDs(1, "short"); err != nil {
 		return err
@@ -310,7 +310,7 @@ func hostileThreads(n int) error {
 	return nil
 }
 
-// hostileMaps has processes with as many mappings of one file each.
+// hostileMaps starts processes with that many mappings of one file each.
 func hostileMaps(processes, each int, how string) error {
 	if err := deep(how); err != nil {
 		return err
@@ -326,11 +326,11 @@ func mapFile(name string, times int) (at []unsafe.Pointer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd) //nolint:errcheck // it is mapped
+	defer unix.Close(fd) //nolint:errcheck // the file is mapped
 	if err := unix.Ftruncate(fd, 8<<10); err != nil {
 		return nil, err
 	}
-	for i := range times { // neighbours of another offset are no one mapping
+	for i := range times { // adjacent mappings with other offsets are not merged
 		p, err := unix.MmapPtr(fd, int64(i%2)<<12, nil, 4096, unix.PROT_READ, unix.MAP_SHARED)
 		if err != nil {
 			return nil, err
@@ -340,7 +340,7 @@ func mapFile(name string, times int) (at []unsafe.Pointer, err error) {
 	return at, nil
 }
 
-// hostileFiles has so many files mapped once each.
+// hostileFiles maps that many files once each.
 func hostileFiles(n int) error {
 	for from := 0; from < n; {
 		var all []unsafe.Pointer
@@ -356,7 +356,7 @@ func hostileFiles(n int) error {
 			}
 			all = append(all, at...)
 		}
-		if err := forks(1); err != nil { // it keeps them
+		if err := forks(1); err != nil { // the copy keeps the mappings
 			return err
 		}
 		for _, p := range all {
@@ -368,7 +368,7 @@ func hostileFiles(n int) error {
 	return nil
 }
 
-// hostileMounts has so many mounts in each of so many mount namespaces.
+// hostileMounts makes that many mounts in each of that many mount namespaces.
 func hostileMounts(namespaces, each int, how string) error {
 	if err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), deep(how)); err != nil {
 		return err
@@ -401,7 +401,7 @@ func hostileMounts(namespaces, each int, how string) error {
 	return nil
 }
 
-// hostileNames makes files whose names are as long as they may be.
+// hostileNames makes files whose names have the maximum length.
 func hostileNames(n int) error {
 	for i := range n {
 		if err := unix.Mknod(fmt.Sprintf("%0255d", i), unix.S_IFREG|0o644, 0); err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// formatV1 is a state directory as an older program left it.
+// formatV1 is a state directory of an older program.
 const formatV1 = "../../reaper/state/testdata/v1"
 
-// oldNode is a node with the state of an older program.
+// oldNode is a node with an older program's state.
 func oldNode(t *testing.T) *wholeNode {
 	t.Helper()
 	n := newWholeNode(t)
@@ -38,7 +38,7 @@ func (n *wholeNode) replace(name, was, now string) {
 	n.write(name, strings.ReplaceAll(string(b), was, now))
 }
 
-// stateFiles are the contents of all files of the state directory; locks hold nothing.
+// stateFiles returns the contents of all files of the state directory; locks are empty.
 func (n *wholeNode) stateFiles() map[string]string {
 	n.t.Helper()
 	all := map[string]string{}
@@ -54,7 +54,7 @@ func (n *wholeNode) stateFiles() map[string]string {
 	return all
 }
 
-// TestUpgrade: this program shows the state of an older one.
+// TestUpgrade checks that this program shows an older one's state.
 func TestUpgrade(t *testing.T) {
 	n := oldNode(t)
 	out, code := n.run("quarantine", "list")
@@ -63,15 +63,15 @@ func TestUpgrade(t *testing.T) {
 	}
 	out, code = n.run("explain", "2c9a1c3e-5f0e-4c39-9d3b-000000000002")
 	if code != 0 || strings.Count(out, "2026-11-01 02:") != 3 || !strings.Contains(out, "vol_data.json") {
-		t.Errorf("explain of a pod that is long gone: %d\n%s", code, out)
+		t.Errorf("explain of a past pod: %d\n%s", code, out)
 	}
 	if out, code = n.run("scan"); code != 3 || !strings.Contains(out, "In conflict: 1 pod") {
 		t.Errorf("scan: %d\n%s", code, out)
 	}
 }
 
-// TestRollback: each file that a newer program wrote is refused with a message, by every command, and all of
-// the state is kept, so that the newer one finds it.
+// TestRollback checks that every command refuses each file of a newer program with a message and keeps all of the
+// state, so that the newer program finds it.
 func TestRollback(t *testing.T) {
 	const uid = "2c9a1c3e-5f0e-4c39-9d3b-000000000001"
 	daemon := []string{"run", "--log-source", "file", "--log-file"}
@@ -115,13 +115,13 @@ func TestRollback(t *testing.T) {
 						t.Errorf("%s was changed", path)
 					}
 				}
-				t.Errorf("%d files, before %d", len(after), len(before))
+				t.Errorf("%d files, want %d", len(after), len(before))
 			}
 		})
 	}
 }
 
-// asked runs a command of a user who has logged in with this UID and sets SUDO_USER.
+// asked runs a command of a user with this login UID and SUDO_USER.
 func (n *wholeNode) asked(loginUID, sudoUser string, args ...string) (stdout, stderr string) {
 	n.t.Helper()
 	n.write("loginuid", loginUID)
@@ -131,7 +131,7 @@ func (n *wholeNode) asked(loginUID, sudoUser string, args ...string) (stdout, st
 	return stdout, stderr
 }
 
-// records are those of the ledger.
+// records returns the ledger's records.
 func (n *wholeNode) records() (all []policy.Record) {
 	n.t.Helper()
 	store, err := state.OpenReadOnly(n.path("state"), state.Options{})
@@ -144,8 +144,8 @@ func (n *wholeNode) records() (all []policy.Record) {
 	return all
 }
 
-// TestWholeBy: each record of a command names the user who ran it, by the kernel's login UID before SUDO_USER,
-// and explain shows it. A caller's SUDO_USER stays one word.
+// TestWholeBy checks that each record of a command has the user who ran it, the kernel's login UID before SUDO_USER,
+// that explain shows it, and that a caller's SUDO_USER stays one word.
 func TestWholeBy(t *testing.T) {
 	n := newWholeNode(t)
 	n.cni()

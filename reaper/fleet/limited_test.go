@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// host is the client with number i, by IPv4; host6 has an address in a network.
+// host returns the client with number i, by IPv4; host6 returns an address in a network.
 func host(i int) netip.Addr {
 	return originOf(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 9))
 }
@@ -23,8 +23,8 @@ func host6(network, i int) netip.Addr {
 	return originOf(netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 7: byte(network), 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)}), 9))
 }
 
-// TestLimits: one address, one network of IPv6 and all clients together get no more than their part, of connections and of
-// questions about tokens, and one address or network keeps out no other.
+// TestLimits checks that one address, one network of IPv6 and all clients together get no more than their share of
+// connections and token reviews, and that one address or network excludes no other.
 func TestLimits(t *testing.T) {
 	one := func(int) netip.Addr { return host(1) }
 	one6 := func(int) netip.Addr { return host6(1, 1) }
@@ -32,9 +32,9 @@ func TestLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		from  func(i int) netip.Addr
 		holds bool          // the connections stay open
-		asks  bool          // each asks about a token
-		each  time.Duration // between two of them
-		want  int           // of 1,000
+		asks  bool          // each sends a token
+		each  time.Duration // time between two of them
+		want  int           // accepted of 1,000
 	}{
 		"open, of an address":            {one, true, false, 0, ofAddress.atOnce},
 		"open, of an address of IPv6":    {one6, true, false, 0, ofAddress.atOnce},
@@ -69,12 +69,13 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 		if others := enter(host(1<<20), false) && enter(host6(2, 1), false); others != !strings.HasSuffix(name, "of all") {
-			t.Errorf("%s: others may: %t", name, others)
+			t.Errorf("%s: others are accepted: %t", name, others)
 		}
 	}
 }
 
-// TestVisitors: a bounded number of addresses and networks is remembered, as long as they have spent something.
+// TestVisitors checks that a bounded number of addresses and networks is kept, each while it has used up some of its
+// share.
 func TestVisitors(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l := newLimits(func() time.Time { return now })
@@ -85,21 +86,21 @@ func TestVisitors(t *testing.T) {
 			l.leave(from)
 		}
 		if len(l.visitors) > mostVisitors {
-			t.Fatalf("%d are remembered", len(l.visitors))
+			t.Fatalf("%d visitors are kept", len(l.visitors))
 		}
 	}
 	now = now.Add(time.Hour)
 	if !l.enter(host(1)) || !l.review(host(1)) {
-		t.Fatal("an address is kept out")
+		t.Fatal("an address was excluded")
 	}
 	l.leave(host(1))
 	now = now.Add(ofAddress.reviews.refill / 2)
 	if l.forget(now); l.visitors[netip.PrefixFrom(host(1), 32)] == nil {
-		t.Error("an address is forgotten, and may ask as much again")
+		t.Error("an address was dropped and has a full share again")
 	}
 	now = now.Add(time.Hour)
 	if l.forget(now); len(l.visitors) != 0 {
-		t.Errorf("%d are never forgotten", len(l.visitors))
+		t.Errorf("%d visitors were never dropped", len(l.visitors))
 	}
 }
 
@@ -116,7 +117,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// pipes is a listener without a network, so that time can be the test's.
+// pipes is a listener without a network, so that the test controls the time.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -129,8 +130,8 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
-// TestSlowAndHuge: a client that is slow, or sends without end, is cut off and costs nothing
-// more; another is served meanwhile.
+// TestSlowAndHuge checks that a client that is slow or sends without end is cut off, and that another one is served
+// meanwhile.
 func TestSlowAndHuge(t *testing.T) {
 	for name, send := range map[string]func(net.Conn) error{
 		"says nothing":    func(net.Conn) error { return nil },
@@ -156,7 +157,7 @@ func TestSlowAndHuge(t *testing.T) {
 			l <- theirs
 			began := time.Now()
 			var sent sync.WaitGroup
-			sent.Go(func() { _ = send(ours) }) // it fails when it is cut off
+			sent.Go(func() { _ = send(ours) }) // fails when the connection is cut
 			other, otherEnd := net.Pipe()
 			l <- otherEnd
 			sent.Go(func() { _, _ = io.WriteString(other, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") })
@@ -190,7 +191,7 @@ func drip(c net.Conn) error {
 	}
 }
 
-// endless sends what it begins with, and then the same without end.
+// endless sends begin, and then the same text without end.
 func endless(c net.Conn, begin, then string) error {
 	_, err := io.WriteString(c, begin)
 	for err == nil {

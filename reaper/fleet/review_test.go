@@ -22,13 +22,13 @@ import (
 
 const secret = "eyJ.s3cret.x"
 
-// apiServer plays the API server. Tests change its answers.
+// apiServer is a stand-in for the API server. Tests change its responses.
 type apiServer struct {
-	token, access string // the status of its answers
-	known         string // what a token that it knows contains; "" for all tokens
+	token, access string // the status of its responses
+	known         string // part of each known token; "": all tokens are known
 	tokens        atomic.Int64
 	accesses      atomic.Int64
-	saw           chan map[string]any // the specs, where the test wants them
+	saw           chan map[string]any // the received specs, if the test sets it
 	http.HandlerFunc
 }
 
@@ -47,7 +47,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Kind string         `json:"kind"`
 		Spec map[string]any `json:"spec"`
 	}
-	_ = json.NewDecoder(r.Body).Decode(&q) // of another kind it is not found
+	_ = json.NewDecoder(r.Body).Decode(&q) // a body of another kind is not found
 	status := s.token
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == "/apis/authentication.k8s.io/v1/tokenreviews" && q.Kind == "TokenReview":
@@ -108,7 +108,7 @@ func (f *fixture) sweep(t *testing.T, token string) admission {
 	return v
 }
 
-// waiting waits until n questions are asked at once.
+// waiting waits until n reviews run at once.
 func (f *fixture) waiting(t *testing.T, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -117,12 +117,12 @@ func (f *fixture) waiting(t *testing.T, n int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d questions are asked, want %d", asked, n)
+			t.Fatalf("%d reviews run, want %d", asked, n)
 		}
 	}
 }
 
-// TestReview: only a known user with the right is admitted, with a token for our audience.
+// TestReview checks that only a known user with the right, and a token for this audience, is admitted.
 func TestReview(t *testing.T) {
 	for name, c := range map[string]struct {
 		token, access string
@@ -153,7 +153,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// TestWhatIsAsked: the API server gets the audience, and of the user all that it returned itself.
+// TestWhatIsAsked checks that the API server receives the audience and the whole user that it returned itself.
 func TestWhatIsAsked(t *testing.T) {
 	f := newFixture(t)
 	f.api.saw = make(chan map[string]any, 2)
@@ -169,7 +169,8 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestNotAnswered: an API server that is away, refuses, or is none admits no client, which is logged once.
+// TestNotAnswered checks that an API server that is away, refuses or is none admits no client, and that this is
+// logged once.
 func TestNotAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		h    http.HandlerFunc
@@ -204,7 +205,7 @@ func TestNotAnswered(t *testing.T) {
 	}
 }
 
-// TestSlow: an API server that hangs costs a client no more than the patience.
+// TestSlowAPIServer checks that an API server that hangs costs a client no more than the time limit.
 func TestSlowAPIServer(t *testing.T) {
 	f := newFixture(t)
 	f.patience = 50 * time.Millisecond
@@ -221,7 +222,7 @@ func TestSlowAPIServer(t *testing.T) {
 	}
 }
 
-// TestKept: an answer holds for a while, for one token and one thing, and refusals for less.
+// TestKept checks that a result is reused for some time, for one token and one request, and a refusal for less.
 func TestKept(t *testing.T) {
 	f := newFixture(t)
 	asks := func(what string, want int64) {
@@ -243,26 +244,26 @@ func TestKept(t *testing.T) {
 	f.api.access = `{}`
 	f.at = f.at.Add(time.Second)
 	if v := f.sweep(t, secret); v.Code != 403 {
-		t.Errorf("after its time: %+v", v)
+		t.Errorf("after the reuse time: %+v", v)
 	}
 	f.sweep(t, secret)
 	asks("refused", 4)
 	f.api.access = mayAccess
 	f.at = f.at.Add(refusedFor + 1)
 	if v := f.sweep(t, secret); v.Code != 200 {
-		t.Errorf("allowed again: %+v", v)
+		t.Errorf("admitted again: %+v", v)
 	}
 	asks("allowed again", 5)
 	for i := range 2 * mostKept {
 		f.sweep(t, fmt.Sprint("t", i))
 	}
 	if n := len(f.allowed.Keys()); n > mostKept {
-		t.Errorf("%d are kept", n)
+		t.Errorf("%d results are kept", n)
 	}
 }
 
-// TestLately: what was allowed within the hour is asked anew as that, and nothing else is; neither an API server
-// that is away nor a flood of unknown tokens changes that.
+// TestLately checks that only a client admitted within the hour is reviewed as a known one, and that neither an
+// unreachable API server nor a flood of unknown tokens changes that.
 func TestLately(t *testing.T) {
 	f := newFixture(t)
 	unknown := 0
@@ -300,8 +301,8 @@ func TestLately(t *testing.T) {
 	sweep("it was refused", path, 200, 1)
 }
 
-// TestRoomForKnown: slow questions about unknown tokens do not keep
-// one from being asked about that was allowed lately.
+// TestRoomForKnown checks that slow reviews of unknown tokens do not block the review of one that was admitted
+// lately.
 func TestRoomForKnown(t *testing.T) {
 	f := newFixture(t)
 	f.sweep(t, secret)
@@ -324,16 +325,16 @@ func TestRoomForKnown(t *testing.T) {
 	}
 	f.waiting(t, mostAsked)
 	if v := f.sweep(t, "garbage-more"); v != tooMany {
-		t.Errorf("one more: %+v", v)
+		t.Errorf("another unknown token: %+v", v)
 	}
 	if v := f.sweep(t, secret); v.Code != 200 {
-		t.Errorf("allowed lately: %+v", v)
+		t.Errorf("admitted lately: %+v", v)
 	}
 	close(held)
 	all.Wait()
 }
 
-// TestNoToken: what can be no token is not asked for.
+// TestNoToken checks that text that cannot be a token is not reviewed.
 func TestNoToken(t *testing.T) {
 	f := newFixture(t)
 	for _, token := range []string{"", " ", "a b", "a\x00", "ä", "a\r\nb"} {
@@ -349,16 +350,16 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
-// TestOnce: many with the same token cost one question, also if a client disconnects, and only a few
-// questions are asked at once.
+// TestOnce checks that many requests with the same token cost one review, also if a client disconnects, and that only
+// a few reviews run at once.
 func TestOnce(t *testing.T) {
 	f := newFixture(t)
-	f.api.saw = make(chan map[string]any) // holds each question until the test takes it
+	f.api.saw = make(chan map[string]any) // blocks each review until the test receives it
 	gone, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() {
 		if v := f.review(gone, secret, "post", "/v1/sweep", always); v != unavailable {
-			t.Errorf("who has gone: %+v", v)
+			t.Errorf("disconnected client: %+v", v)
 		}
 	})
 	f.waiting(t, 1)
@@ -381,6 +382,6 @@ func TestOnce(t *testing.T) {
 		t.Errorf("asked %d times", n)
 	}
 	if v := f.sweep(t, secret); v.Code != 200 {
-		t.Errorf("the answer was lost: %+v", v)
+		t.Errorf("the result was lost: %+v", v)
 	}
 }

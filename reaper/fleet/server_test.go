@@ -25,12 +25,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// publish makes the report of a pass and publishes it.
+// publish publishes the report of a pass.
 func publish(s *Server, p *report.Pass) {
 	s.Publish(new(report.New(report.Report{Node: "n1"}, p)), nil, time.Hour)
 }
 
-// onePod is a pass over one pod, which something keeps.
+// onePod returns a pass over one kept pod.
 func onePod() *report.Pass {
 	yes := policy.Fact{Truth: policy.Yes}
 	return &report.Pass{
@@ -45,7 +45,7 @@ func onePod() *report.Pass {
 	}
 }
 
-// newTestServer returns a server at a time that the test sets, and the number of looks asked for.
+// newTestServer returns a server whose time the test sets, and the number of requested looks.
 func newTestServer(tb testing.TB, webConfig string) (s *Server, now *time.Time, asks *uint64) {
 	tb.Helper()
 	now, asks = new(time.Now()), new(uint64)
@@ -58,7 +58,7 @@ func newTestServer(tb testing.TB, webConfig string) (s *Server, now *time.Time, 
 	}), now, asks
 }
 
-// do asks the handler without a network.
+// do calls the handler without a network.
 func do(s *Server, method, path, from string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, nil)
 	r.RemoteAddr, r.Host = from, "127.0.0.1:9477"
@@ -118,8 +118,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestWhoMayAsk: what names pods or costs a look is for this host, without
-// authentication; what does neither is for all; and there is nothing else to ask for.
+// TestWhoMayAsk checks that without authentication only this host gets pod names or may cause a look, that every host
+// gets the rest, and that no other path exists.
 func TestWhoMayAsk(t *testing.T) {
 	s, _, asks := newTestServer(t, "")
 	publish(s, onePod())
@@ -148,14 +148,14 @@ func TestWhoMayAsk(t *testing.T) {
 		}
 	}
 	if *asks != 1 {
-		t.Errorf("%d looks were asked for", *asks)
+		t.Errorf("%d looks were requested", *asks)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/v1/sweep", nil)
 	r.RemoteAddr, r.Host = here, "127.0.0.1:9477"
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	w := httptest.NewRecorder()
 	if s.handler.ServeHTTP(w, r); w.Code != 403 {
-		t.Errorf("a web page: %d", w.Code)
+		t.Errorf("request from a web page: %d", w.Code)
 	}
 	for host, code := range map[string]int{
 		"evil.example": 403, "evil.example:9477": 403, "localhost:9477": 200, "127.0.0.1:9477": 200, "[::1]:9477": 200, "[::1]": 200,
@@ -164,7 +164,7 @@ func TestWhoMayAsk(t *testing.T) {
 		r.RemoteAddr, r.Host = here, host
 		w := httptest.NewRecorder()
 		if s.handler.ServeHTTP(w, r); w.Code != code {
-			t.Errorf("by the name %s: %d, want %d", host, w.Code, code)
+			t.Errorf("with the host name %s: %d, want %d", host, w.Code, code)
 		}
 	}
 }
@@ -180,15 +180,15 @@ func TestSweep(t *testing.T) {
 	p.BreakerOpen = true
 	publish(s, p)
 	if w := do(s, "POST", "/v1/sweep", here); !strings.Contains(w.Body.String(), `"breaker_open":true`) {
-		t.Errorf("the breaker is open: %s", w.Body)
+		t.Errorf("with an open breaker: %s", w.Body)
 	}
 	s.cfg.Ask = func(context.Context) (Asked, error) { return Asked{}, errors.New("context canceled") }
 	if w := do(s, "POST", "/v1/sweep", here); w.Code != 503 {
-		t.Errorf("a daemon that stops: %d %s", w.Code, w.Body)
+		t.Errorf("stopping daemon: %d %s", w.Code, w.Body)
 	}
 }
 
-// fromElsewhere is a listener whose clients all come from another host.
+// fromElsewhere is a listener whose clients all have another host's address.
 type fromElsewhere struct{ net.Listener }
 
 type connElsewhere struct{ net.Conn }
@@ -203,10 +203,10 @@ func (l fromElsewhere) Accept() (net.Conn, error) {
 	return connElsewhere{c}, nil
 }
 
-// TestPassword: every client needs a password where the web configuration names users, also on this host. The file counts as it
-// is at the time of the request.
+// TestPassword checks that every client needs a password if the web configuration has users, also on this host, and
+// that the file is read for each request.
 func TestPassword(t *testing.T) {
-	// The password is "secret", at bcrypt's least cost.
+	// The password is "secret", at bcrypt's lowest cost.
 	const users = "basic_auth_users:\n  sweeper: $2y$04$scKiezGA.qUEoByWtLxGh.GutsqWc1/wl94T1rEnmU8K.9HSplA8G\n"
 	for from, without := range map[string]int{"tcp": 202, "unix": 202, "elsewhere": 403} {
 		path := testkit.File(t, "web.yaml", users)
@@ -252,8 +252,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestCertificateOfTheConnection: a file that has come to demand certificates does not authenticate a
-// connection that began without.
+// TestCertificateOfTheConnection checks that a file that now requires certificates does not authenticate a connection
+// that began without one.
 func TestCertificateOfTheConnection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	const text = "tls_server_config: {cert_file: a, key_file: b, client_auth_type: RequireAndVerifyClientCert, client_ca_file: c}\n"
@@ -276,7 +276,7 @@ func TestCertificateOfTheConnection(t *testing.T) {
 	}
 }
 
-// reviewing returns a server that asks the API server of a fixture about bearer tokens, at the server's time.
+// reviewing returns a server that has bearer tokens reviewed by a fixture's API server, at the server's time.
 func reviewing(t *testing.T) (s *Server, now *time.Time, asks *uint64, f *fixture) {
 	t.Helper()
 	f = newFixture(t)
@@ -287,12 +287,12 @@ func reviewing(t *testing.T) (s *Server, now *time.Time, asks *uint64, f *fixtur
 	return s, now, asks, f
 }
 
-// askBearer asks with a connection of its own.
+// askBearer sends a request on a connection of its own.
 func askBearer(t *testing.T, s *Server, method, path, from, authorization string, state *tls.ConnectionState) *httptest.ResponseRecorder {
 	t.Helper()
 	at := originOf(netip.MustParseAddrPort(from))
 	if !s.limits.enter(at) {
-		t.Fatal("no room")
+		t.Fatal("no connection is free")
 	}
 	defer s.limits.leave(at)
 	r := httptest.NewRequest(method, path, nil)
@@ -303,8 +303,8 @@ func askBearer(t *testing.T, s *Server, method, path, from, authorization string
 	return w
 }
 
-// TestBearer: a client of another host is admitted with a token that the API server knows, by TLS only, and
-// by nothing else; one of this host needs none.
+// TestBearer checks that a client of another host is admitted only with a token that the API server knows, over TLS.
+// A client of this host needs none.
 func TestBearer(t *testing.T) {
 	s, now, asks, f := reviewing(t)
 	secure := &tls.ConnectionState{}
@@ -333,17 +333,17 @@ func TestBearer(t *testing.T) {
 		t.Errorf("%d looks, %d reviews", *asks, n)
 	}
 	if w := do(s, "POST", "/v1/sweep", here); w.Code != 202 {
-		t.Errorf("this host: %d", w.Code)
+		t.Errorf("client of this host: %d", w.Code)
 	}
 	*now = now.Add(time.Hour)
 	f.api.HandlerFunc = testkit.Refuse(http.StatusInternalServerError, "down")
 	if w := askBearer(t, s, "POST", "/v1/sweep", elsewhere, "Bearer s3cret", secure); w.Code != 503 || w.Header().Get("Retry-After") == "" {
-		t.Errorf("the API server is away: %d %s", w.Code, w.Body)
+		t.Errorf("without the API server: %d %s", w.Code, w.Body)
 	}
 }
 
-// TestTokenFlood: addresses that send unknown tokens without end use up what may be asked about new tokens, and keep
-// no client out whose token was admitted within the hour.
+// TestTokenFlood checks that addresses that send unknown tokens use up the reviews for new tokens only: a client
+// whose token was admitted within the hour is still admitted.
 func TestTokenFlood(t *testing.T) {
 	s, now, _, f := reviewing(t)
 	ask := func(from, token string) int {
@@ -376,7 +376,7 @@ func TestTokenFlood(t *testing.T) {
 	}
 }
 
-// TestBearerConfig: what would never be asked for, or comes in the clear, is refused at the start.
+// TestBearerConfig checks that a setting without effect or without TLS is refused at the start.
 func TestBearerConfig(t *testing.T) {
 	cert, key := testkit.NewCert(t, "n1", testkit.Later)
 	pair := "cert_file: " + testkit.File(t, "crt", cert) + ", key_file: " + testkit.File(t, "key", key)
@@ -399,20 +399,20 @@ func TestBearerConfig(t *testing.T) {
 	}
 }
 
-// TestRefused: a web configuration that cannot be used is reported at the start.
+// TestRefused checks that an unusable web configuration is reported at the start.
 func TestRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	testkit.Must(t, os.WriteFile(path, []byte("tls_server_config: {cert_file: /nowhere}\n"), 0o600))
 	s, _, _ := newTestServer(t, path)
 	if err := s.Check(); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("a broken web configuration: %v", err)
+		t.Errorf("broken web configuration: %v", err)
 	}
 	if _, err := systemdSockets(); err == nil || !strings.Contains(err.Error(), "orphan-reaper.socket") {
 		t.Errorf("no socket from systemd: %v", err)
 	}
 }
 
-// TestTaken: an address that is in use is tried again until it is free.
+// TestTaken checks that an address in use is retried until it is free.
 func TestTaken(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
@@ -428,7 +428,7 @@ func TestTaken(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { s.Serve(ctx); close(done) }()
-	<-logged // once, however often it is tried
+	<-logged // logged once for all retries
 	testkit.Must(t, l.Close())
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
@@ -446,7 +446,7 @@ func TestTaken(t *testing.T) {
 	<-done
 }
 
-// writer is a stream that hands on what is written.
+// writer is a stream that passes on what is written.
 type writer func(text string)
 
 func (w writer) Write(b []byte) (int, error) { w(string(b)); return len(b), nil }

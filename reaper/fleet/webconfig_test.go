@@ -19,12 +19,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// served is a server with TLS whose clients all come from another host.
+// served is a server with TLS whose clients all have another host's address.
 type served struct {
 	*testing.T
 	dir, address string
 	pems         map[string]string
-	later        atomic.Int64 // by which the server's clock goes ahead
+	later        atomic.Int64 // how far the server's clock is ahead
 	log          *buffer
 	server       *Server
 }
@@ -43,7 +43,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// errors returns how many errors were logged since it was called last.
+// errors returns the number of errors logged since its last call.
 func (b *buffer) errors() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,13 +81,13 @@ func (n *served) write(name, text string) {
 	testkit.Must(n.T, os.Rename(path+".new", path))
 }
 
-// use has the server show another certificate.
+// use makes the server show another certificate.
 func (n *served) use(name string) {
 	n.write("server.crt", n.pems[name+".crt"])
 	n.write("server.key", n.pems[name+".key"])
 }
 
-// post asks for a look and returns the code and whose certificate the server has shown, "" for no connection.
+// post requests a look and returns the status and the name in the server's certificate; "" means no connection.
 func (n *served) post(client string, c *tls.Config) string {
 	n.Helper()
 	c.InsecureSkipVerify = true
@@ -106,8 +106,8 @@ func (n *served) post(client string, c *tls.Config) string {
 	return fmt.Sprint(a.StatusCode, " by ", a.TLS.PeerCertificates[0].Subject.CommonName)
 }
 
-// TestServesTLS: a client from elsewhere is let in by the certificate that its connection has shown, as the web configuration
-// is at the time. What replaces a certificate on disk is shown at once.
+// TestServesTLS checks that a client is admitted by the certificate of its connection and the present web
+// configuration, and that a replaced certificate on disk is used at once.
 func TestServesTLS(t *testing.T) {
 	n := serveTLS(t, verifyClients)
 	cache := tls.NewLRUClientSessionCache(1)
@@ -120,9 +120,9 @@ func TestServesTLS(t *testing.T) {
 		{nil, "alice", &tls.Config{}, "202 by server"},
 		{nil, "mallory", &tls.Config{}, ""},
 		{nil, "", &tls.Config{}, ""},
-		{nil, "alice", &tls.Config{NextProtos: []string{"h2"}}, ""}, // one request a connection
+		{nil, "alice", &tls.Config{NextProtos: []string{"h2"}}, ""}, // one request per connection
 		{nil, "alice", &tls.Config{MaxVersion: tls.VersionTLS12, ClientSessionCache: cache}, "202 by server"},
-		{nil, "alice", &tls.Config{MaxVersion: tls.VersionTLS12, ClientSessionCache: cache}, "403 by server"}, // it has shown no certificate anew
+		{nil, "alice", &tls.Config{MaxVersion: tls.VersionTLS12, ClientSessionCache: cache}, "403 by server"}, // a resumed session without a certificate
 		{func() { n.use("second") }, "alice", &tls.Config{}, "202 by second"},
 		{func() { n.write("ca.crt", n.pems["mallory.crt"]) }, "alice", &tls.Config{}, ""},
 		{nil, "mallory", &tls.Config{}, "202 by second"},
@@ -144,7 +144,8 @@ func TestServesTLS(t *testing.T) {
 	}
 }
 
-// TestBecomesWrong: a web configuration that becomes wrong admits no client and is logged once, however many clients come.
+// TestBecomesWrong checks that a web configuration that becomes invalid admits no client and is logged once for all
+// clients.
 func TestBecomesWrong(t *testing.T) {
 	n := serveTLS(t, verifyClients)
 	got, want := 0, 0
@@ -167,7 +168,7 @@ func TestBecomesWrong(t *testing.T) {
 			n.later.Add(int64(checkAgain))
 		}
 		want += c.errors
-		n.server.recheck(t.Context()) // a server logs after its client has the answer
+		n.server.recheck(t.Context()) // a server logs after its client has the response
 	}
 	if got += n.log.errors(); got != want {
 		t.Errorf("%d errors were logged, want %d", got, want)

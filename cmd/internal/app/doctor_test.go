@@ -13,7 +13,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestHolder: only who was started as run is a daemon; who shows no command may be one or not.
+// TestHolder checks that only a process started as "run" counts as a daemon, and that one without a visible command
+// is uncertain.
 func TestHolder(t *testing.T) {
 	file := testkit.File(t, "config.yaml", "mode: enforce\n")
 	store, err := state.Open(t.TempDir(), state.Options{})
@@ -43,7 +44,7 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-// TestMissingLog: a file that the operator named is missing, unlike one of the usual names.
+// TestMissingLog checks that a configured file that is missing is reported, unlike a default one.
 func TestMissingLog(t *testing.T) {
 	missing := source.State{Err: fs.ErrNotExist}
 	for _, s := range logsRead(map[string]source.State{"/var/log/syslog": missing, "/var/log/kubelet.log": missing}, time.Time{}) {
@@ -53,7 +54,7 @@ func TestMissingLog(t *testing.T) {
 	}
 }
 
-// TestLabelHint: a label or profile that confines is named; unconfined, and a kernel without labels, are not.
+// TestLabelHint checks that a confining label or profile is reported, and that an unconfined one is not.
 func TestLabelHint(t *testing.T) {
 	for label, want := range map[string]string{
 		"system_u:system_r:container_t:s0:c12,c40\x00": "SELinux: this runs as container_t, which may not read /pods; set seLinuxOptions.type to spc_t",
@@ -67,6 +68,6 @@ func TestLabelHint(t *testing.T) {
 		}
 	}
 	if got := deniedBy("/proc/self/attr/current", t.TempDir(), "/nonexistent"); got != "" {
-		t.Errorf("a place that is read, and one that is missing: %q", got)
+		t.Errorf("one readable and one missing directory: %q", got)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestPasswordInTheClear: a password or token is sent by TLS only. On this host it cannot be read on the way,
-// but any process may open the port while the daemon is down.
+// TestPasswordInTheClear checks that a password or token is sent over TLS only. On this host the connection cannot be
+// read, but any process may open the port while the daemon is down.
 func TestPasswordInTheClear(t *testing.T) {
 	file := testkit.File(t, "pw", "secret\n")
 	open := func(user string, targets ...string) error {
@@ -48,8 +48,8 @@ func TestPasswordInTheClear(t *testing.T) {
 	}
 }
 
-// TestService: the daemons behind a Service are asked with the token, by TLS under the one name of all
-// certificates, and those whose certificate has another name get none.
+// TestService checks that the daemons behind a Service get the token over TLS under the one name of all certificates,
+// and that one with another name in its certificate gets no token.
 func TestService(t *testing.T) {
 	daemon := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer s3cret" {
@@ -75,7 +75,7 @@ func TestService(t *testing.T) {
 			}
 		})
 		if results != 1 {
-			t.Errorf("%d reported", results)
+			t.Errorf("%d results", results)
 		}
 	}
 	o.CAFile, o.ServerName = "", ""
@@ -94,7 +94,8 @@ func TestService(t *testing.T) {
 	}
 }
 
-// TestWhichAPIServer: the one that was named, that of the environment, or that of the pod.
+// TestWhichAPIServer checks which API server is used: the configured one, that of the environment, or that of the
+// pod.
 func TestWhichAPIServer(t *testing.T) {
 	home := t.TempDir()
 	config := func(server string) string { return testkit.KubeconfigOf(t, server, "", "token: a") }
@@ -132,7 +133,7 @@ func TestWhichAPIServer(t *testing.T) {
 	}
 }
 
-// TestMostBreakers: a number, or a share of the nodes.
+// TestMostBreakers checks the limit as a number and as a share of the nodes.
 func TestMostBreakers(t *testing.T) {
 	f := &Fleet{Targets: make([]report.Target, 4950)}
 	for text, want := range map[string]int{"0": 0, "2": 2, "1%": 50, "0%": 0, "100%": 4950} {

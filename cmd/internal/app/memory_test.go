@@ -46,7 +46,7 @@ func TestGiveBack(t *testing.T) {
 	for what, prot := range map[string]int{"instructions": unix.PROT_READ | unix.PROT_EXEC, "constants": unix.PROT_READ} {
 		pages := mapProgram(t, 1<<20, prot)
 		for i := 0; i < len(pages); i += os.Getpagesize() {
-			_ = bytes.Clone(pages[i : i+1]) // is in memory now
+			_ = bytes.Clone(pages[i : i+1]) // loads the page
 		}
 		before := resident(t, pages)
 		releaseMemory()
@@ -56,18 +56,19 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestGiveBackKeepsChanges checks that a changed page of a read-only mapping, as one with relocations, keeps its content.
+// TestGiveBackKeepsChanges checks that a changed page of a read-only mapping, as one with relocations, keeps its
+// content.
 func TestGiveBackKeepsChanges(t *testing.T) {
 	page := mapProgram(t, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE)
 	page[0] = 'x'
 	testkit.Must(t, unix.Mprotect(page, unix.PROT_READ))
 	releaseMemory()
 	if page[0] != 'x' {
-		t.Errorf("a changed page is as in the file: %q", page[:4])
+		t.Errorf("a changed page has the file's content: %q", page[:4])
 	}
 }
 
-// mapProgram maps the beginning of the program's file once more, as the kernel does to start it.
+// mapProgram maps the beginning of the program's file again, as the kernel does at its start.
 func mapProgram(t *testing.T, size, prot int) []byte {
 	t.Helper()
 	exe, err := os.Open("/proc/self/exe")
@@ -79,7 +80,7 @@ func mapProgram(t *testing.T, size, prot int) []byte {
 	return pages
 }
 
-// resident returns smaps' size of the mapping of the pages, in bytes.
+// resident returns the resident size of the mapping from smaps, in bytes.
 func resident(t *testing.T, pages []byte) int {
 	t.Helper()
 	f, err := os.Open("/proc/self/smaps")

@@ -13,8 +13,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestMetricsFileFollows: the directory appears after the start, moves and disappears; each change is logged
-// once, and none is an error of the daemon.
+// TestMetricsFileFollows checks a directory that appears after the start, moves and disappears: each change is logged
+// once and does not end the daemon.
 func TestMetricsFileFollows(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ func TestMetricsFileFollows(t *testing.T) {
 	}
 	mkdir(one)
 	flush(3, "metrics are written")
-	// A package that is known better comes: the other file would only grow old.
+	// A package with precedence is installed: the other file would become stale.
 	mkdir(two)
 	flush(3, filepath.Join(two, metricsName))
 	if there(filepath.Join(one, metricsName)) || !there(filepath.Join(two, metricsName)) {
@@ -55,7 +55,7 @@ func TestMetricsFileFollows(t *testing.T) {
 	m.Remove()
 }
 
-// TestMetricsFileMissing: a configured directory that is missing is logged once.
+// TestMetricsFileMissing checks that a missing configured directory is logged once.
 func TestMetricsFileMissing(t *testing.T) {
 	var log bytes.Buffer
 	path := filepath.Join(t.TempDir(), "later", "x.prom")
@@ -71,6 +71,6 @@ func TestMetricsFileMissing(t *testing.T) {
 	}
 	testkit.Must(t, os.Mkdir(filepath.Dir(path), 0o755))
 	if err := m.Flush(); err != nil || !strings.Contains(log.String(), "metrics are written") {
-		t.Errorf("not written when it came: %v, %s", err, log.String())
+		t.Errorf("not written after the directory appeared: %v, %s", err, log.String())
 	}
 }

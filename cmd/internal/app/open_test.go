@@ -22,8 +22,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestAsked: which of the kubelet and the API server are asked, and whether the silence of
-// the latter keeps everything, which a reload changes.
+// TestAsked checks whether the kubelet and the API server are asked, and whether the latter's silence keeps every
+// pod, which a reload changes.
 func TestAsked(t *testing.T) {
 	for _, c := range []struct {
 		text, kubeconfig, node, certificate string
@@ -52,7 +52,7 @@ func TestAsked(t *testing.T) {
 	testkit.Must(t, err)
 	live, restart := was.Diff(next)
 	if strings.Join(live, " ") != "api_unreachable" || restart != nil || Rules(was.With(next, live)).NeedAPI {
-		t.Errorf("a reload changes %v, and a restart %v", live, restart)
+		t.Errorf("live settings %v, restart settings %v", live, restart)
 	}
 }
 
@@ -66,8 +66,8 @@ func loadFile(t *testing.T, text string) (config.Config, error) {
 const orphanLine = `E0331 15:47:45.892216    3416 kubelet_volumes.go:140] Orphaned pod "0badf00d-6131-4aaa-8bbb-cccc00006131" found, but volume ` +
 	`paths are still present on disk`
 
-// TestUnitsFound: a unit in which a kubelet was found is believed; where
-// the operator named units, nothing is looked for and any command of theirs is believed.
+// TestUnitsFound checks that the lines of a unit in which a kubelet was found count. If the operator has configured
+// units, no other is searched for, and any command in them counts.
 func TestUnitsFound(t *testing.T) {
 	line := func(unit, comm string) parsers.Line {
 		return parsers.Line{Text: []byte(orphanLine), Source: "journald", Journal: &parsers.JournalFields{Unit: unit, Comm: comm, UID: "0"}}
@@ -78,28 +78,28 @@ func TestUnitsFound(t *testing.T) {
 	found := source.NewUnits(func(context.Context) []string { return []string{"k3s-shop.service"} }, slog.New(slog.DiscardHandler))
 	parse := newParse(usual, found)
 	if _, ok := parse(line("k3s-shop.service", "k3s-server")); ok {
-		t.Error("believed before it was found")
+		t.Error("the unit counts before it was found")
 	}
 	found.Find(t.Context())
 	for unit, comm := range map[string]string{"k3s-shop.service": "k3s-server", "kubelet.service": "kubelet"} {
 		if _, ok := parse(line(unit, comm)); !ok {
-			t.Errorf("%s is not believed", unit)
+			t.Errorf("%s does not count", unit)
 		}
 		if _, ok := parse(line(unit, "logger")); ok {
-			t.Errorf("logger in %s is believed", unit)
+			t.Errorf("logger in %s counts", unit)
 		}
 	}
 	byHand := newUnits(named, slog.New(slog.DiscardHandler))
 	if byHand.Find(t.Context()) != nil {
-		t.Error("looks for units beside those that were named")
+		t.Error("searches for units beside the configured ones")
 	}
 	if _, ok := newParse(named, byHand)(line("node.service", "anything")); !ok {
-		t.Error("a unit that was named is not believed")
+		t.Error("a configured unit does not count")
 	}
 }
 
-// TestNoNode: a root directory that is missing or is not a directory is reported with the action, in the same
-// words whatever failed first.
+// TestNoNode checks that a missing root directory, or one that is not a directory, is reported with the action, in
+// the same words whatever failed first.
 func TestNoNode(t *testing.T) {
 	here := config.Config{RootDir: t.TempDir()}
 	for err, want := range map[error]bool{fs.ErrNotExist: true, unix.ENOTDIR: true, unix.EIO: false} {
@@ -121,7 +121,7 @@ func TestNoNode(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// broken is a room in which nothing works.
+// broken implements the loop's interfaces, and every call fails.
 type broken struct {
 	reaper.Prober
 	reaper.Ledger
@@ -134,8 +134,8 @@ func (broken) Look(context.Context, []policy.EntryState, []parsers.PodUID) (poli
 func (broken) Append(...policy.Record) ([]policy.Record, error) { return nil, errBroken }
 func (broken) Record(policy.Record) error                       { return errBroken }
 
-// TestCountFailures: what fails in the loop is counted, and a look that failed is in the file at
-// once, since no look that succeeds may ever write it.
+// TestCountFailures checks that failures in the loop are counted, and that the file has a failed look at once, since
+// no later look may succeed.
 func TestCountFailures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.prom")
 	m := newMetricsFile(t.Context(), config.Config{MetricsFile: path}, "v0", slog.New(slog.DiscardHandler), slog.LevelInfo)
@@ -167,6 +167,6 @@ func TestCountFailures(t *testing.T) {
 	}
 	testkit.Must(t, m.Flush())
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `{operation="look"} 1`) {
-		t.Errorf("a look that was cut off by a stop counts as failed: %v", err)
+		t.Errorf("a look that was interrupted by a stop counts as failed: %v", err)
 	}
 }

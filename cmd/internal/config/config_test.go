@@ -33,7 +33,8 @@ func load(t *testing.T, text string, find func(context.Context) (string, string,
 	return Load(t.Context(), in)
 }
 
-// TestPrecedence: flags over file over discovery over defaults, and each value has its source.
+// TestPrecedence checks that flags override the file, the file discovery, and discovery the defaults, and that each
+// value has its source.
 func TestPrecedence(t *testing.T) {
 	find := func(context.Context) (string, string, bool) { return "/data/kubelet", "kubelet, PID 812", true }
 	c, err := load(t, "# a comment\nhold: 10m\nconfirm: 3m\nlog_files: [/a, /b]\nmax_per_look: 7\n", find,
@@ -62,11 +63,11 @@ func TestPrecedence(t *testing.T) {
 	}
 	c, err = load(t, "root_dir: /from/file/\n", find)
 	if err != nil || c.RootDir != "/from/file" {
-		t.Errorf("root_dir %q, %v: a file wins over discovery", c.RootDir, err)
+		t.Errorf("root_dir %q, %v: a file overrides discovery", c.RootDir, err)
 	}
 }
 
-// TestBadFile: each error names file, line and key.
+// TestBadFile checks that each error has file, line and key.
 func TestBadFile(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"\n\nhodl: 5m\n", `:3: unknown key "hodl"`},
@@ -151,7 +152,7 @@ func TestBadFile(t *testing.T) {
 	}
 }
 
-// TestGoodFile: what must not be refused.
+// TestGoodFile checks texts that must be accepted.
 func TestGoodFile(t *testing.T) {
 	for _, text := range []string{
 		"", "# nothing\n", "---\nhold: 5m\n", "hold: 0\nconfirm: 0\n", "hold: 0s\nconfirm: 0s\n", "hold: &d 5m\nsettle: *d\n",
@@ -165,8 +166,8 @@ func TestGoodFile(t *testing.T) {
 	}
 }
 
-// TestNodeRoot: a path that is not set is below the node's root, and the machine's own kubelet is not the
-// node's.
+// TestNodeRoot checks that a path that is not set is below the node's root, and that the machine's own kubelet is not
+// the node's.
 func TestNodeRoot(t *testing.T) {
 	root := t.TempDir()
 	flags := []string{"--node-root", root, "--node-namespaces", "self"}
@@ -196,11 +197,11 @@ func TestNodeRoot(t *testing.T) {
 	testkit.Must(t, os.WriteFile(root+DefaultFile, []byte("hold: 7m\n"), 0o600))
 	usual := Input{Usual: DefaultFile, Given: map[string][]string{"node-root": {root}, "node-namespaces": {Self}}}
 	if c, err := Load(t.Context(), usual); err != nil || c.Hold != 7*time.Minute {
-		t.Errorf("the usual file below the node's root: %v from %s: %v", c.Hold, c.Source("hold"), err)
+		t.Errorf("default file below the node's root: %v from %s: %v", c.Hold, c.Source("hold"), err)
 	}
 }
 
-// TestAllErrorsAtOnce: one check reports all errors of a file.
+// TestAllErrorsAtOnce checks that one check reports all errors of a file.
 func TestAllErrorsAtOnce(t *testing.T) {
 	_, err := load(t, "hodl: 1m\nmode: x\nretention: 1d\n", nil)
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
@@ -208,7 +209,7 @@ func TestAllErrorsAtOnce(t *testing.T) {
 	}
 }
 
-// TestSection: a key that is below another, from the file and from the flag.
+// TestSection checks a key below another one, from the file and from the flag.
 func TestSection(t *testing.T) {
 	const key, text = "web.config_file", "hold: 10m\nweb:\n  config_file: /w\n  listen_addresses: [systemd]\n"
 	if c, err := load(t, text, nil); err != nil || c.WebConfigFile != "/w" || c.Source(key) != c.File+":3" {
@@ -219,7 +220,7 @@ func TestSection(t *testing.T) {
 	}
 }
 
-// TestRetired: what sent traces has no effect, is no error, and is reported.
+// TestRetired checks that the retired keys for traces have no effect, are no error, and are reported.
 func TestRetired(t *testing.T) {
 	c, err := load(t, "hold: 10m\ntracing:\n  endpoint: [anything]\n", nil, "--tracing-endpoint=http://x", "--tracing-ca-file", "y")
 	want := []string{c.File + ":2: tracing: " + retiredNote, "--tracing-endpoint: " + retiredNote, "--tracing-ca-file: " + retiredNote}
@@ -228,7 +229,7 @@ func TestRetired(t *testing.T) {
 	}
 }
 
-// TestDurations: a duration is read again as it is written.
+// TestDurations checks that a printed duration is parsed to the same value.
 func TestDurations(t *testing.T) {
 	for _, d := range []time.Duration{0, 10 * time.Second, 90 * time.Second, 5 * time.Minute, 90 * time.Minute, time.Hour + time.Second, 24 * time.Hour} {
 		if back, err := parseDuration(human.Span(d)); err != nil || back != d {
@@ -237,7 +238,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// TestDiff: a change of every setting is detected, and is in the right list.
+// TestDiff checks that a change of every setting is detected and is in the right list.
 func TestDiff(t *testing.T) {
 	base := Default()
 	if live, restart := base.Diff(Default()); len(live)+len(restart) > 0 {
@@ -256,7 +257,7 @@ func TestDiff(t *testing.T) {
 		case *[]string:
 			*p = append(slices.Clone(*p), "x")
 		default:
-			t.Fatalf("%s: a %T", s.Key, p)
+			t.Fatalf("%s: unexpected type %T", s.Key, p)
 		}
 		live, restart := base.Diff(other)
 		want, none := live, restart
@@ -269,7 +270,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// FuzzConfigFile: no text crashes the reader, and every error names the file.
+// FuzzConfigFile checks that no text crashes the reader and that every error has the file.
 func FuzzConfigFile(f *testing.F) {
 	for _, s := range []string{"hold: 5m", "a: &a [*a]", "{", "? x", "hold: !!binary aGk=", "log_files: [[]]", "\xef\xbb\xbfhold: 5m", "hold: *x"} {
 		f.Add([]byte(s))
@@ -279,15 +280,15 @@ func FuzzConfigFile(f *testing.F) {
 		if err := c.applyFile("config.yaml", text); err != nil {
 			for line := range strings.Lines(err.Error()) {
 				if !strings.HasPrefix(line, "config.yaml:") && !strings.HasPrefix(line, "  ") {
-					t.Errorf("an error without its place: %q", line)
+					t.Errorf("error without file: %q", line)
 				}
 			}
 		}
 	})
 }
 
-// TestCommandLine: another command of the same node carries the given flags, quoted, with absolute paths, except those that
-// repeat a default or the file. A path on the command line is carried even then: without it the program looks elsewhere.
+// TestCommandLine checks that a printed command has the given flags, quoted and with absolute paths, except those
+// that repeat a default or the file. A path is always kept: without it the command would use another node.
 func TestCommandLine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir, err := os.Getwd()
@@ -313,7 +314,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestConfigOwner: a user who can write the configuration decides what root removes.
+// TestConfigOwner checks that a configuration that another user can write is refused: it decides what root removes.
 func TestConfigOwner(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, dir os.FileMode
@@ -334,7 +335,7 @@ func TestConfigOwner(t *testing.T) {
 		file := filepath.Join(dir, "config.yaml")
 		testkit.Must(t, os.WriteFile(file, []byte("mode: observe\n"), 0o600))
 		if c.owner >= 0 && os.Chown(file, c.owner, -1) != nil {
-			continue // Only root gives a file away; there the case is tried.
+			continue // Only root can change a file's owner.
 		}
 		for path, mode := range map[string]os.FileMode{file: c.file, dir: c.dir} {
 			testkit.Must(t, os.Chmod(path, mode))
@@ -346,7 +347,7 @@ func TestConfigOwner(t *testing.T) {
 	}
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	testkit.Must(t, unix.Mkfifo(fifo, 0o600))
-	for _, name := range []string{fifo, "/dev/zero", t.TempDir()} { // a FIFO without a writer would be waited for
+	for _, name := range []string{fifo, "/dev/zero", t.TempDir()} { // opening a FIFO would wait for a writer
 		if _, err := readConfigFile(name); err == nil || !strings.Contains(err.Error(), "is not a file") {
 			t.Errorf("%s: %v", name, err)
 		}

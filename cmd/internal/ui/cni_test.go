@@ -8,14 +8,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestCNITotals: the sum includes the files that earlier sweeps removed, whenever the last look came. A look
-// after the removal finds only kept files, and the sum was "3 CNI files: 3 removed" although two more were
-// kept.
+// TestCNITotals checks that the sum includes files that earlier sweeps removed. A look after the removal finds only
+// kept files, and the sum was once "3 CNI files: 3 removed" with two more kept.
 func TestCNITotals(t *testing.T) {
 	file := func(i int, r policy.Result) *cni.File {
 		return &cni.File{Kind: cni.Cache, Name: string(rune('a' + i)), Result: r}
 	}
-	// sweep judges as many files of each decision, and ends some of those that were to go.
+	// sweep judges as many files of each decision, and removes some of the removable ones.
 	sweep := func(reap, wait, keep int, ended ...policy.Result) cni.Census {
 		c := cni.NewCensus()
 		for _, j := range []struct {
@@ -58,7 +57,7 @@ func TestCNITotals(t *testing.T) {
 	}
 }
 
-// TestCNISums: what would become of the files, or the commands that put back what was removed.
+// TestCNISums checks the sums of a dry run, and the commands that restore removed files.
 func TestCNISums(t *testing.T) {
 	sum := cni.NewCensus()
 	sum.Vanished = 1

@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// doctorScreen is the screen of a healthy node that change has changed.
+// doctorScreen renders the screen of a healthy node after change.
 func doctorScreen(t *testing.T, change func(*summary.Case)) (Doctor, string) {
 	t.Helper()
 	x := healthyNode()
@@ -26,7 +26,7 @@ func doctorScreen(t *testing.T, change func(*summary.Case)) (Doctor, string) {
 	return shown, printed(t, func(p *Printer) { p.Doctor(&shown) })
 }
 
-// healthyNode is a node with a daemon, and one pod that lives.
+// healthyNode is a node with a daemon and one living pod.
 func healthyNode() summary.Case {
 	r := only(busyReport(), uidAlive)
 	r.Look.Node.Network = policy.Fact{Truth: policy.Yes}
@@ -40,7 +40,7 @@ func healthyNode() summary.Case {
 
 const oldWords = `orphaned pod "0badf00d-0001-4aaa-8bbb-cccc00000001" found, but volume paths are still present on disk`
 
-// complain has the kubelet name the pod that may go, every 2 s for longer than was read.
+// complain makes the kubelet report the removable pod every 2 s, for longer than the log was read.
 func complain(x *summary.Case) {
 	x.Said = []summary.Said{{
 		UID: uidReap, Source: "journald", Lines: 43150, LastHour: 1799, First: screenNow.Add(-24*time.Hour + time.Second),
@@ -50,7 +50,7 @@ func complain(x *summary.Case) {
 	x.Pods = r.Pods
 }
 
-// doctored are the nodes of doctor's tests, by name. The tests of package summary have more of them.
+// doctored are the nodes of doctor's tests, by name. Package summary tests more of them.
 var doctored = map[string]func(*summary.Case){
 	"goes": complain,
 	"nodaemon": func(x *summary.Case) {
@@ -65,7 +65,7 @@ var doctored = map[string]func(*summary.Case){
 		complain(x)
 		x.Daemon.Mode, x.Rules.Observe = "observe", true
 	},
-	// One may go, one waits for its hold, and one for a process.
+	// One pod is removable, one waits for its hold, and one for a process.
 	"inuse":   doctoredInUse,
 	"limited": doctoredLimited,
 	"umount":  doctoredUnmount,
@@ -125,7 +125,7 @@ var doctored = map[string]func(*summary.Case){
 	},
 }
 
-// doctoredUnmount has a volume of a dead pod mounted.
+// doctoredUnmount has a mounted volume of a dead pod.
 func doctoredUnmount(x *summary.Case) {
 	complain(x)
 	r := only(busyReport(), uidMounted)
@@ -134,7 +134,7 @@ func doctoredUnmount(x *summary.Case) {
 	x.Pods = append(x.Pods, p)
 }
 
-// doctoredLimited has two pods that may go, and a daemon that has just started.
+// doctoredLimited has two removable pods, and a daemon that has just started.
 func doctoredLimited(x *summary.Case) {
 	complain(x)
 	x.Daemon.Since = screenNow.Add(-time.Minute)
@@ -143,7 +143,7 @@ func doctoredLimited(x *summary.Case) {
 	x.Pods[1].Due = 0
 }
 
-// doctoredInUse has three pods that go: one may, one waits for its hold, and one for a process.
+// doctoredInUse has three dead pods: one is removable, one waits for its hold, and one for a process.
 func doctoredInUse(x *summary.Case) {
 	complain(x)
 	r := only(busyReport(), uidHold)
@@ -152,12 +152,12 @@ func doctoredInUse(x *summary.Case) {
 	x.Pods = append(x.Pods, r.Pods[0], used)
 }
 
-// keep keeps the pod that may go.
+// keep keeps the removable pod.
 func keep(x *summary.Case, reason policy.Reason) {
 	x.Pods[0].Decision, x.Pods[0].Why = policy.Keep, []policy.Why{{Reason: reason}}
 }
 
-// TestDoctor: one screen for each kind of node, that fits a terminal of 80 columns and 24 lines, but for
+// TestDoctor checks one screen for each kind of node. It fits a terminal of 80 columns and 24 lines, except for
 // commands, which are never broken.
 func TestDoctor(t *testing.T) {
 	doctored["healthy"] = nil
@@ -169,8 +169,8 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: needs the operator: %t", name, shown.NeedsPerson)
 		}
 		words := words(out)
-		if says := strings.Contains(words, "What you have to do"); says != shown.NeedsPerson {
-			t.Errorf("%s: needs the operator: %t, and it shows what to do: %t", name, shown.NeedsPerson, says)
+		if acts := strings.Contains(words, "What you have to do"); acts != shown.NeedsPerson {
+			t.Errorf("%s: needs the operator: %t, and it shows what to do: %t", name, shown.NeedsPerson, acts)
 		}
 		if n := strings.Count(out, "\n"); n > 24 && name != "many" || n > 40 {
 			t.Errorf("%s: %d lines", name, n)
@@ -181,12 +181,12 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 		if strings.Contains(out, "\x1b") {
-			t.Errorf("%s: colours, or control characters of the node", name)
+			t.Errorf("%s: colours or control characters of the node", name)
 		}
 	}
 }
 
-// TestDoctorCommands: a command is on a line of its own, so that no width breaks it and it can be pasted.
+// TestDoctorCommands checks that a command has a line of its own that no width breaks, so that it can be pasted.
 func TestDoctorCommands(t *testing.T) {
 	seen := 0
 	for name, change := range doctored {
@@ -198,7 +198,7 @@ func TestDoctorCommands(t *testing.T) {
 			}
 			seen++
 			before = strings.TrimSpace(before)
-			more := strings.Contains(before, "… and ") // of what there is too much
+			more := strings.Contains(before, "… and ") // the list is shortened
 			if unit := before == "systemctl enable --now"; !more && !unit && (before != "" && before != "sudo" || strings.TrimSpace(command) == "") {
 				t.Errorf("%s: %q", name, line)
 			}
@@ -209,7 +209,7 @@ func TestDoctorCommands(t *testing.T) {
 	}
 }
 
-// TestDoctorReadsOnly: every claim is about something that was read.
+// TestDoctorReadsOnly checks that the screen reports only what was read.
 func TestDoctorReadsOnly(t *testing.T) {
 	for name, tt := range map[string]struct {
 		node      func(*summary.Case)
@@ -257,7 +257,7 @@ func TestDoctorReadsOnly(t *testing.T) {
 	}
 }
 
-// TestDoctorElsewhere: staged volumes and what else is left are shown, and are no reason for exit code 3.
+// TestDoctorElsewhere checks that staged volumes and other residue are shown and do not cause exit code 3.
 func TestDoctorElsewhere(t *testing.T) {
 	shown, text := doctorScreen(t, func(x *summary.Case) {
 		x.Look = policy.Look{At: ago(0), Globals: policy.GlobalMounts{All: []policy.GlobalMount{{
@@ -284,7 +284,8 @@ func TestDoctorElsewhere(t *testing.T) {
 	}
 }
 
-// TestDoctorStrays: names that must not be pasted are counted, and the command that shows all names is printed.
+// TestDoctorStrays checks that names that must not be pasted are counted, and that the command that shows all names
+// is printed.
 func TestDoctorStrays(t *testing.T) {
 	for _, tt := range []struct {
 		names []string
@@ -303,14 +304,14 @@ func TestDoctorStrays(t *testing.T) {
 	}
 }
 
-// only leaves the pods of some UIDs in a report, as a survey of them does.
+// only keeps the pods with these UIDs in a report, like a survey of them.
 func only(r reaper.Report, uids ...parsers.PodUID) reaper.Report {
 	r.Look = policy.Look{Node: r.Look.Node}
 	r.Pods = slices.DeleteFunc(r.Pods, func(p policy.Judged) bool { return p.UID == "" || !slices.Contains(uids, p.UID) })
 	return r
 }
 
-// another is one of many pods.
+// another returns one of many UIDs.
 func another(i int) parsers.PodUID {
 	return parsers.PodUID(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/summary"
 )
 
-// TestEachCommandOnce: two reasons that the same commands look at and end have them once, and what was seen has none.
+// TestEachCommandOnce checks that a command of two reasons is printed once, and that no command is printed for what
+// was read.
 func TestEachCommandOnce(t *testing.T) {
 	e := policy.Evidence{Name: shortUID, UID: shortUID, Unmount: "orphan-reaper unmount " + shortUID}
 	why := []policy.Why{{Reason: policy.ReasonMounted, Detail: "/v" + policy.Unmounting(e.Unmount)}, {Reason: policy.ReasonNotRunning}}
@@ -17,14 +18,14 @@ func TestEachCommandOnce(t *testing.T) {
 	})
 	for _, command := range []string{e.Unmount, "grep " + shortUID + " /proc/[0-9]*/mountinfo"} {
 		if n := strings.Count(text, command); n != 1 {
-			t.Errorf("%d times %s:\n%s", n, command, text)
+			t.Errorf("%d occurrences of %s:\n%s", n, command, text)
 		}
 	}
 }
 
 const shortUID = "0badf00d-0001-4aaa-8bbb-cccc00000001"
 
-// TestAfter: a pod in use is removed when the use ends, and the text announces no earlier removal.
+// TestAfter checks that the text announces the removal of a pod in use for the time after the use.
 func TestAfter(t *testing.T) {
 	detail := map[string]string{
 		"PID 4242 (tail) has volumes/log as an open file": "PID 4242 (tail) ends",
@@ -37,7 +38,7 @@ func TestAfter(t *testing.T) {
 		}
 	}
 	if got := Ends([]policy.Why{{Reason: policy.ReasonHold, Detail: "PID 1 has it"}}); got != "" {
-		t.Errorf("a hold: %q", got)
+		t.Errorf("hold: %q", got)
 	}
 	sweeps := RemoverOf(policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}, false,
 		summary.Daemon{Runs: policy.No, PID: 612}, false, 0)

@@ -15,7 +15,7 @@ func textOf(t *testing.T, f *FleetList) string {
 	return printed(t, func(p *Printer) { p.FleetList(f, false) })
 }
 
-// TestFleetListNames: no node passes for another, whatever it calls itself.
+// TestFleetListNames checks that no node can impersonate another by its name.
 func TestFleetListNames(t *testing.T) {
 	f := NewFleetList(5, FleetScope{})
 	says := func(at report.Target, name string) {
@@ -49,7 +49,7 @@ func TestFleetListNames(t *testing.T) {
 	for _, line := range pods {
 		url, name, _ := strings.Cut(line, " ")
 		if node, _, _ := strings.Cut(want[url], " "); node != name {
-			t.Errorf("the pod of %s is one of %q, want %q", url, name, node)
+			t.Errorf("the pod of %s is listed for %q, want %q", url, name, node)
 		}
 	}
 	if text := textOf(t, f); !strings.Contains(text, "http://10.0.0.2 calls itself worker-good") {
@@ -62,7 +62,7 @@ func TestFleetListNames(t *testing.T) {
 	}
 }
 
-// TestFleetListSilence: a node's error text is shortened as well.
+// TestFleetListSilence checks that a node's error text is shortened, too.
 func TestFleetListSilence(t *testing.T) {
 	f := NewFleetList(1, FleetScope{})
 	f.Add(report.Target{Node: "n"}, nil, fmt.Errorf("403: %s\x1b[2J", strings.Repeat("a", 1000)))
@@ -71,7 +71,7 @@ func TestFleetListSilence(t *testing.T) {
 	}
 }
 
-// TestFleetListShort: of 5,000 nodes the sums, the 20 worst and five of the silent ones are shown.
+// TestFleetListShort checks that for 5,000 nodes the sums, the 20 worst and five of the silent ones are shown.
 func TestFleetListShort(t *testing.T) {
 	list := func(scope FleetScope) string {
 		f := NewFleetList(10_000, scope)
@@ -109,8 +109,8 @@ func TestFleetListShort(t *testing.T) {
 	}
 }
 
-// TestFleetSweepResult: each node whose breaker is open is named, and the results of the looks are shown for
-// each node and in sum.
+// TestFleetSweepResult checks that each node with an open breaker is listed, and that the results are shown per node
+// and in sum.
 func TestFleetSweepResult(t *testing.T) {
 	f := NewFleetSweep(4)
 	for i, r := range []report.Report{{Done: report.Done{Parked: 5, Bytes: 2048}}, {BreakerOpen: true, Done: report.Done{PutBack: 1}}, {}} {

@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// TestOutcomeWords holds the closed list of outcomes to what each end of an action means.
+// TestOutcomeWords checks the text of each result of an action against the closed list of outcomes.
 func TestOutcomeWords(t *testing.T) {
 	results := []policy.Result{policy.Done, policy.Gone, policy.Refused, policy.Partly, policy.Failed, policy.Conflict}
 	want := map[policy.ActionKind][]string{
@@ -44,8 +44,8 @@ func TestOutcomeWords(t *testing.T) {
 	}
 }
 
-// TestUnmountResults: a mount counts as unmounted if the kernel did it and it is not there any more. In doubt nothing
-// else is printed of it.
+// TestUnmountResults checks that a mount counts as unmounted if the kernel did it and the mount is gone, and not in
+// doubt.
 func TestUnmountResults(t *testing.T) {
 	a := policy.Mount{ID: 1, Path: "volumes/a", Type: "tmpfs", Source: "t", Root: "/"}
 	b := policy.Mount{ID: 2, Path: "volumes/b", Type: "hugetlbfs", Source: "t", Root: "/", Stays: "another needs it"}

@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestJSONIsPrintable: a name or a node's text cannot control the terminal through -o json either, and the
-// value is the same.
+// TestJSONIsPrintable checks that a text from the node cannot control the terminal through -o json, and that its
+// value is unchanged.
 func TestJSONIsPrintable(t *testing.T) {
 	want := map[string]string{
 		"plain": "a <b> & 'ä' 漢 😀 \\ \"", "csi": "a\u009b2Jb", "esc": "\x1b[2J", "del": "a\x7fb", "bidi": "a\u202eb",
@@ -42,8 +42,8 @@ func TestJSONIsPrintable(t *testing.T) {
 	}
 }
 
-// TestGiven: each command of the program carries the operator's flags, once and unbroken, and no other text
-// does.
+// TestGiven checks that each printed command of the program has the operator's flags, once and unbroken, and that
+// other text has not.
 func TestGiven(t *testing.T) {
 	const uid = "0badf00d-0001-4aaa-8bbb-cccc00000001"
 	var out bytes.Buffer
@@ -94,11 +94,11 @@ func TestGiven(t *testing.T) {
 
 func noEnv(string) string { return "" }
 
-// TestFollow: with verbose each phase is written when it has ended, also in a pipe; without it nothing is.
+// TestFollow checks that with verbose each phase is written when it ends, also in a pipe, and that otherwise none is.
 func TestFollow(t *testing.T) {
 	var out bytes.Buffer
 	if w, stop := Follow(&out, time.Now, false); w != nil {
-		t.Error("a pipe gets progress")
+		t.Error("progress was written to a pipe")
 	} else {
 		stop()
 	}

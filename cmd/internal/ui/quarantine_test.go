@@ -11,8 +11,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// TestConflictWithoutDirectory: a pod lives again whose only directory is in quarantine. No screen reports another directory
-// or that there is none, and explain has the command that puts it back.
+// TestConflictWithoutDirectory checks a pod that lives again and whose only directory is in quarantine: no screen
+// shows another directory or claims that there is none, and explain has the command that puts it back.
 func TestConflictWithoutDirectory(t *testing.T) {
 	c := busyContext()
 	e := policy.EntryState{Entry: uidElder + ".1", UID: uidElder, Phase: policy.PhaseConflict, Parked: policy.Parked{At: c.Now}}
@@ -36,8 +36,8 @@ func TestConflictWithoutDirectory(t *testing.T) {
 	}
 }
 
-// TestGoesByTheBootClock: a wall clock that is set forward within a boot purges nothing, so the list does not
-// announce a purge.
+// TestGoesByTheBootClock checks that the list announces no purge after the wall clock was set forward, which purges
+// nothing.
 func TestGoesByTheBootClock(t *testing.T) {
 	at := func(ago time.Duration) policy.Instant {
 		return policy.Instant{Wall: time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC).Add(-ago), BootID: "b", Boot: 1000*time.Hour - ago}
@@ -54,8 +54,8 @@ func TestGoesByTheBootClock(t *testing.T) {
 	}
 }
 
-// TestPurging: a question has each entry and the sum, and unread content is never called empty. A pod's text cannot control
-// the terminal.
+// TestPurging checks that the question has each entry and the sum, that unread content never counts as empty, and
+// that a pod's text cannot control the terminal.
 func TestPurging(t *testing.T) {
 	residue := func(class contents.Class, entries int64, partial bool) []policy.Residue {
 		return []policy.Residue{{Path: "volumes/a", Class: class, Entries: entries, Bytes: 4096, Partial: partial}}
@@ -90,7 +90,7 @@ func TestPurging(t *testing.T) {
 	}
 }
 
-// TestPurged: the result has the sum of all that was removed.
+// TestPurged checks that the result has the sum of everything removed.
 func TestPurged(t *testing.T) {
 	taken := map[contents.Class]policy.Tally{contents.ClassData: {Entries: 2, Bytes: 8192}, contents.ClassSkeleton: {Entries: 5, Bytes: 20480}}
 	done := []policy.Outcome{{Action: policy.Action{UID: "a", Entry: "a"}, Result: policy.Done, Taken: taken}}

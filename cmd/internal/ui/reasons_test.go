@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestReasonTable: every reason of the closed list is explained, once, and no other.
+// TestReasonTable checks that exactly the reasons of the closed list are explained, each once.
 func TestReasonTable(t *testing.T) {
 	explained := map[policy.Reason]int{}
 	for _, a := range Reasons {
@@ -62,7 +62,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestAdviceOfAMount: the command to unmount is printed with the UID where it can act, and else what ends the mount.
+// TestAdviceOfAMount checks that the unmount command is printed with the UID if it can act, and otherwise what ends
+// the mount.
 func TestAdviceOfAMount(t *testing.T) {
 	e := &policy.Evidence{UID: commandUID}
 	if got := AdviceOf(policy.ReasonMounted, e).Advice; got != MountedBeyond || len((Place{}).Commands(e, policy.ReasonMounted).Then) > 0 {
@@ -75,8 +76,7 @@ func TestAdviceOfAMount(t *testing.T) {
 	}
 }
 
-// reasonsDoc writes docs/reasons.md from the table that explain uses; make golden writes
-// the file, and a test compares.
+// reasonsDoc returns docs/reasons.md from explain's table. make golden writes the file, and a test compares it.
 func reasonsDoc() string {
 	var b strings.Builder
 	b.WriteString(`# Reasons
@@ -115,7 +115,7 @@ with a pod in quarantine.
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// anyPod and anywhere fill in the commands for every pod: explain has them for one.
+// anyPod and anywhere replace the values of one pod in the commands.
 var (
 	anywhere = Place{PodsDir: "ROOT-DIR/pods", QuarantineDir: "QUARANTINE-DIR", Node: "NODE"}
 	anyPod   = policy.Evidence{
@@ -133,7 +133,8 @@ var outlookWords = map[policy.Outlook]string{
 
 const commandUID = "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
 
-// TestCommands: each command to paste has the pod's own values, no placeholder, and is one line of valid shell.
+// TestCommands checks that each command to paste has the pod's own values, no placeholder, and is one line of valid
+// shell.
 func TestCommands(t *testing.T) {
 	x := Place{PodsDir: "/var/lib/kubelet/pods", QuarantineDir: "/var/lib/kubelet/orphan-reaper", Node: "n1"}
 	e := policy.Evidence{
@@ -175,19 +176,19 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestInUseNamesTheProcess: the command that shows which process has a file of the pod open has its PID.
+// TestInUseNamesTheProcess checks that the command that finds a process with an open file of the pod prints its PID.
 func TestInUseNamesTheProcess(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), commandUID))
 	testkit.Must(t, err)
 	command := Place{PodsDir: "/pods"}.Commands(&policy.Evidence{UID: commandUID}, policy.ReasonInUse).Look[0]
-	out, _ := exec.Command("sh", "-c", command).Output() // find fails where a process has ended since
+	out, _ := exec.Command("sh", "-c", command).Output() // find fails if a process has ended since
 	testkit.Must(t, f.Close())
 	if !strings.Contains(string(out), fmt.Sprintf("/proc/%d/fd/", os.Getpid())) {
-		t.Errorf("%s names no process: %s", command, out)
+		t.Errorf("%s prints no process: %s", command, out)
 	}
 }
 
-// TestCommandsOfHostileNames: no name from the node runs anything or moves a terminal when it is pasted.
+// TestCommandsOfHostileNames checks that no name from the node runs a command or controls the terminal when pasted.
 func TestCommandsOfHostileNames(t *testing.T) {
 	for _, bad := range []string{"a; touch /tmp/x", "$(reboot)", "`reboot`", "a'b", "a\x1b[2Jb", "a\nb", "a\u202eb", "{name}", "{uid}", ""} {
 		x := Place{PodsDir: "/pods", QuarantineDir: "/q", Node: bad}
@@ -209,6 +210,6 @@ func TestCommandsOfHostileNames(t *testing.T) {
 		}
 	}
 	if c := (Place{}).Commands(&policy.Evidence{Name: "lost+found"}, policy.ReasonOwnMount); len(c.Look)+len(c.Then) > 0 {
-		t.Errorf("of no pod: %q", c)
+		t.Errorf("without a pod: %q", c)
 	}
 }

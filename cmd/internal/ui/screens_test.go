@@ -19,7 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// The busy node of these tests has a pod of every kind that is shown in a way of its own.
+// The busy node of these tests has a pod of every kind that is shown differently.
 const (
 	pods       = "/var/lib/kubelet/pods"
 	uidReap    = "0badf00d-0001-4aaa-8bbb-cccc00000001"
@@ -166,7 +166,7 @@ func busyNodeReport() NodeReport {
 	return NewNodeReport(summary.AccountOf(table, lines, from, screenNow), busyReport().Entries, kept, busyContext())
 }
 
-// screens are all screens of the busy node, each with the struct that JSON encodes.
+// screens returns all screens of the busy node, each with the struct for JSON.
 func screens() map[string]struct {
 	model any
 	write func(*Printer)
@@ -174,7 +174,7 @@ func screens() map[string]struct {
 	c := busyContext()
 	scan, swept, dry := NewReport(busyReport(), c, Show{}), NewReport(sweptReport(), c, Show{Swept: true}), NewReport(busyReport(), c, Show{Swept: true, DryRun: true})
 	one := busyReport()
-	one.Look.Globals = policy.GlobalMounts{} // it is a look at one pod
+	one.Look.Globals = policy.GlobalMounts{} // the look is of one pod
 	mounted := NewExplanation(one, c, uidMounted, "", nil)
 	held := NewExplanation(busyReport(), c, uidHeld, "", busyHistory())
 	archives := []cni.ArchiveState{{Name: "cni-20261120-001415-000", At: screenNow.Add(-3 * time.Hour), Files: 2048, Bytes: 3 << 20}}
@@ -203,8 +203,8 @@ func screens() map[string]struct {
 	}
 }
 
-// TestScreens: each screen is written as text, as lines of a pipe, and as JSON without a null list. Nothing that the node
-// wrote moves a terminal.
+// TestScreens checks that each screen is rendered as text, as lines of a pipe, and as JSON without null lists, and
+// that no text of the node controls a terminal.
 func TestScreens(t *testing.T) {
 	for name, screen := range screens() {
 		out, object := printed(t, screen.write), printed(t, func(p *Printer) { testkit.Must(t, p.JSON(screen.model)) })
@@ -214,7 +214,7 @@ func TestScreens(t *testing.T) {
 		}
 		for _, text := range []string{out, object} {
 			if strings.ContainsRune(text, '\x1b') {
-				t.Errorf("%s: an escape of the node's", name)
+				t.Errorf("%s: an escape sequence of the node", name)
 			}
 		}
 		var v any
@@ -223,7 +223,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// checkLists fails where JSON has null in the place of a list: the keys that may be null are those of times and of stopped.
+// checkLists fails if JSON has null for a list. Only times and "stopped" may be null.
 func checkLists(t *testing.T, path string, v any) {
 	t.Helper()
 	switch v := v.(type) {
@@ -242,7 +242,7 @@ func checkLists(t *testing.T, path string, v any) {
 	}
 }
 
-// printed is what write prints in a pipe.
+// printed returns what write prints in a pipe.
 func printed(t *testing.T, write func(p *Printer)) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -252,10 +252,10 @@ func printed(t *testing.T, write func(p *Printer)) string {
 	return out.String()
 }
 
-// words is text without its lines' ends.
+// words returns the text without line breaks.
 func words(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// TestExplainAnswers: each kind of pod has its own answer.
+// TestExplainAnswers checks the result of explain for each kind of pod.
 func TestExplainAnswers(t *testing.T) {
 	for uid, want := range map[string]string{
 		uidReap:  "Dead, and nothing is mounted or in use. The next sweep moves it to quarantine.",
@@ -270,7 +270,7 @@ func TestExplainAnswers(t *testing.T) {
 	}
 }
 
-// TestSizesNotYetKnown: an entry that has not been measured is not of size 0.
+// TestSizesNotYetKnown checks that an entry that was not measured has no size.
 func TestSizesNotYetKnown(t *testing.T) {
 	for want, views := range map[string][]Entry{
 		"1 entry; 1 of a size not yet known":            {{}},
@@ -282,7 +282,8 @@ func TestSizesNotYetKnown(t *testing.T) {
 	}
 }
 
-// TestUnmountDryRun: a dry run of a pod for which the command would be refused states that, and the exit code asks for an operator.
+// TestUnmountDryRun checks that a dry run for a pod for which the command would be refused reports that and exits for
+// the operator.
 func TestUnmountDryRun(t *testing.T) {
 	for due, refused := range map[time.Duration]bool{0: true, time.Minute: false} {
 		u := &reaper.Unmounting{UID: shortUID, Left: []policy.Mount{{Path: "volumes/v"}}}

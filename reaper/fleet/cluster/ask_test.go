@@ -39,7 +39,7 @@ func TestParseTarget(t *testing.T) {
 	}
 }
 
-// serve answers as one node does.
+// serve serves as one node.
 func serve(t *testing.T, h http.HandlerFunc) report.Target {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -47,7 +47,7 @@ func serve(t *testing.T, h http.HandlerFunc) report.Target {
 	return report.Target{Node: strings.TrimPrefix(s.URL, "http://"), URL: s.URL}
 }
 
-// TestList: a node that is wrong in any way is reported, delays no other and is never left out.
+// TestList checks that a node with any fault is reported, delays no other and is never omitted.
 func TestList(t *testing.T) {
 	good := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"node":"n1","counts":{"keep":3},"of a later version":{}}`)
@@ -100,11 +100,11 @@ func TestList(t *testing.T) {
 		t.Errorf("%d answered, %d failed", answered, failed)
 	}
 	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("nodes that hang cost %s", took)
+		t.Errorf("hanging nodes cost %s", took)
 	}
 }
 
-// drip sends a byte now and then without end.
+// drip sends a byte now and then, forever.
 func drip(w http.ResponseWriter, r *http.Request) {
 	for r.Context().Err() == nil {
 		_, _ = io.WriteString(w, " ")
@@ -118,10 +118,10 @@ func drip(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestSweepStops: where breakers open on many nodes, the others are left alone. However many could be asked at once, no more
-// than a few are before the first have answered that their breakers are open.
+// TestSweepStops checks that a sweep stops after breakers opened on many nodes: however many requests may run at
+// once, only a few are sent before the first responses about open breakers.
 func TestSweepStops(t *testing.T) {
-	for _, c := range []struct{ parallel, from, to, most, asked int }{ // the breakers from and to are open, by the order of requests
+	for _, c := range []struct{ parallel, from, to, most, asked int }{ // breakers number from to to are open, in the order of requests
 		{1, 0, 0, 0, 50},
 		{1, 1, 2, 2, 50},
 		{1, 1, 3, 2, 3},
@@ -142,7 +142,7 @@ func TestSweepStops(t *testing.T) {
 				open.Add(1)
 			}
 			if c.parallel > 1 {
-				time.Sleep(50 * time.Millisecond) // so that all places of a group are used
+				time.Sleep(50 * time.Millisecond) // so that the group uses all its places
 			}
 			w.WriteHeader(http.StatusAccepted)
 			_, _ = fmt.Fprintf(w, `{"node":"n","look":7,"breaker_open":%t}`, is)
@@ -165,13 +165,13 @@ func TestSweepStops(t *testing.T) {
 	}
 }
 
-// TestCredentials: they are sent to the nodes that were given, and not where one of them redirects.
+// TestCredentials checks that credentials are sent to the given nodes only, and not where one of them redirects.
 func TestCredentials(t *testing.T) {
 	for want, c := range map[string]Client{
 		"Basic c3dlZXBlcjpzZWNyZXQ=": {User: "sweeper", Password: "secret"},
 		"Bearer s3cret":              {Token: "s3cret"},
 	} {
-		thief := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the thief was asked: %v", r.Header) })
+		thief := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the thief received a request: %v", r.Header) })
 		at := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			if got := r.Header.Get("Authorization"); got != want {
 				t.Errorf("%q, want %q", got, want)
@@ -189,7 +189,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestInterrupted: an interrupt ends all requests at once, and every node is results all the same.
+// TestInterrupted checks that an interrupt ends all requests at once, and that every node still has a result.
 func TestInterrupted(t *testing.T) {
 	at := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -207,7 +207,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers: whatever fills an answer of 1 MiB, it costs at most 8 MiB.
+// TestHostileAnswers checks that a response of 1 MiB costs at most 8 MiB of memory, whatever it contains.
 func TestHostileAnswers(t *testing.T) {
 	fill := func(begin, item, end string) string {
 		return begin + strings.Repeat(item+",", (answerBytes-1024)/(len(item)+1)) + item + end
@@ -235,14 +235,15 @@ func TestHostileAnswers(t *testing.T) {
 			runtime.ReadMemStats(&after)
 		})
 		if all := after.TotalAlloc - before.TotalAlloc; all > 8<<20 {
-			t.Errorf("%s: %d KiB are allocated", name, all>>10)
+			t.Errorf("%s: %d KiB allocated", name, all>>10)
 		} else {
-			t.Logf("%s: %d KiB are allocated", name, all>>10)
+			t.Logf("%s: %d KiB allocated", name, all>>10)
 		}
 	}
 }
 
-// TestSweepWaits: the end of a look is waited for, what it did is the difference, and a breaker that it opened counts.
+// TestSweepWaits checks that a sweep waits for the end of each look, reports the difference as its effect, and counts
+// a breaker that the look opened.
 func TestSweepWaits(t *testing.T) {
 	polls := 0
 	at := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -277,7 +278,8 @@ func TestSweepWaits(t *testing.T) {
 	}
 }
 
-// TestSweepOrder: the nodes are asked in another order each time, so that not the same stay unasked.
+// TestSweepOrder checks that the nodes are asked in a new order each time, so that different ones remain when a sweep
+// stops.
 func TestSweepOrder(t *testing.T) {
 	first := map[string]bool{}
 	for range 20 {
@@ -291,6 +293,6 @@ func TestSweepOrder(t *testing.T) {
 		first[asked] = true
 	}
 	if len(first) < 5 {
-		t.Errorf("the first is one of %v", first)
+		t.Errorf("the first nodes are all among %v", first)
 	}
 }

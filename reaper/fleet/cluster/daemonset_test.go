@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestSelects: a node is missed only where a DaemonSet has a pod on it.
+// TestSelects checks that a node counts as missing only if a DaemonSet has a pod on it.
 func TestSelects(t *testing.T) {
 	var n item
 	testkit.Must(t, json.Unmarshal([]byte(`{"metadata":{"name":"n1","labels":{"pool":"gpu","cpus":"8"}},`+
@@ -33,7 +33,7 @@ func TestSelects(t *testing.T) {
 		all + "," + affinity(`{"matchExpressions":[{"key":"type","operator":"Exists"}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]}`): true,
 		all + "," + affinity(`{"matchFields":[{"key":"metadata.name","operator":"In","values":["n2"]}]}`):                                                           false,
 		all + "," + affinity(`{}`): false,
-		all + "," + affinity(`{"matchExpressions":[{"key":"pool","operator":"Sometimes"}]}`): true, // not understood
+		all + "," + affinity(`{"matchExpressions":[{"key":"pool","operator":"Sometimes"}]}`): true, // unknown operator
 	} {
 		var p podSpec
 		testkit.Must(t, json.Unmarshal([]byte("{"+spec+"}"), &p))

@@ -18,7 +18,7 @@ import (
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// reportOf is an OrphanReport in JSON, written so long ago.
+// reportOf returns an OrphanReport in JSON, written that long ago.
 func reportOf(node string, ago time.Duration) string {
 	return fmt.Sprintf(`{"apiVersion":"orphan-reaper.github.io/v1alpha1","kind":"OrphanReport","metadata":{"name":%q,"managedFields":[{}]},`+
 		`"report":{"node":%q,"at":%q,"mode":"enforce","counts":{"keep":1},"pods":[]}}`, node, node, now.Add(-ago).Format(time.RFC3339))
@@ -32,7 +32,7 @@ func itemsOf(kind, more string, items ...string) string {
 	return fmt.Sprintf(`{"kind":%q,"metadata":{"continue":%q},"items":[%s]}`, kind, more, strings.Join(items, ","))
 }
 
-// seen collects what is passed on, as text.
+// seen collects the results as text.
 type seen []string
 
 func (l *seen) each(at report.Target, r *report.Report, err error) {
@@ -46,7 +46,7 @@ func (l *seen) each(at report.Target, r *report.Report, err error) {
 	*l = append(*l, text)
 }
 
-// clusterOf answers as an API server with these pages of reports, and with these nodes ("" may not be listed).
+// clusterOf serves as an API server with these pages of reports and these nodes ("": not permitted).
 func clusterOf(t *testing.T, nodes string, pages ...http.HandlerFunc) (list seen, doubt Doubt, err error) {
 	t.Helper()
 	asked := 0
@@ -64,7 +64,7 @@ func clusterOf(t *testing.T, nodes string, pages ...http.HandlerFunc) (list seen
 			asked++
 			pages[min(asked, len(pages))-1](w, r)
 		default:
-			t.Errorf("asked for %s", r.URL)
+			t.Errorf("request for %s", r.URL)
 		}
 	})
 	doubt, err = Reports(t.Context(), serverOf(t, s), now, labels.Everything(), func() { list = nil }, list.each)
@@ -123,7 +123,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestReportsNotRead: each answer that is none is an error with a reason.
+// TestReportsNotRead checks that each invalid response is an error with a reason.
 func TestReportsNotRead(t *testing.T) {
 	nodes := itemsOf("PartialObjectMetadataList", "")
 	for name, c := range map[string]struct {
@@ -143,7 +143,7 @@ func TestReportsNotRead(t *testing.T) {
 	}
 }
 
-// TestReadReports: what kubectl writes, whichever it was asked for first.
+// TestReadReports checks the output of kubectl, in any order of its arguments.
 func TestReadReports(t *testing.T) {
 	for text, want := range map[string][]string{
 		itemsOf("List", "", nodeOf("a", "linux"), nodeOf("b", "linux"), reportOf("a", 0)):     {"a", "b silent: it has written no report"},
@@ -190,7 +190,8 @@ type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, errBroken }
 
-// TestSelected: nodes that no DaemonSet selects are not silent, and a selector leaves out nodes and their reports.
+// TestSelected checks that nodes that no DaemonSet selects do not count as silent, and that a selector omits nodes
+// and their reports.
 func TestSelected(t *testing.T) {
 	node := func(name, pool string) string {
 		return fmt.Sprintf(`{"metadata":{"name":%q,"labels":{"pool":%q}},"spec":{"taints":[{"key":"own","effect":"NoSchedule"}]}}`, name, pool)
@@ -199,7 +200,7 @@ func TestSelected(t *testing.T) {
 		switch r.URL.Path {
 		case "/apis/apps/v1/daemonsets":
 			if r.URL.Query().Get("labelSelector") != chartSelector {
-				t.Errorf("asked for %s", r.URL)
+				t.Errorf("request for %s", r.URL)
 			}
 			testkit.Answer(itemsOf("DaemonSetList", "", `{"spec":{"template":{"spec":{"nodeSelector":{"pool":"a"},"tolerations":[{"key":"own","operator":"Exists"}]}}}}`))(w, r)
 		case "/api/v1/nodes":

@@ -25,7 +25,7 @@ var service = Service{"tools", "orphan-reaper"}
 
 const anyPort = `"ports":[{"name":"http","port":9477,"protocol":"TCP"}]`
 
-// endpointOf is one endpoint in JSON.
+// endpointOf returns one endpoint in JSON.
 func endpointOf(address, node, uid string) string {
 	return fmt.Sprintf(`{"addresses":[%q],"nodeName":%q,"targetRef":{"kind":"Pod","uid":%q},"conditions":{"ready":false}}`, address, node, uid)
 }
@@ -36,7 +36,7 @@ func sliceOf(family, ports string, endpoints ...string) string {
 
 func listOf(more string, items ...string) string { return itemsOf("EndpointSliceList", more, items...) }
 
-// daemonsOf asks a server that answers so.
+// daemonsOf asks a server with this handler.
 func daemonsOf(t *testing.T, h http.HandlerFunc) (targets []string, err error) {
 	t.Helper()
 	found, err := Daemons(t.Context(), serverOf(t, testkit.TLSServer(t, "", h)), service, "https")
@@ -89,7 +89,7 @@ func TestDaemons(t *testing.T) {
 			q := r.URL.Query()
 			if r.URL.Path != "/apis/discovery.k8s.io/v1/namespaces/tools/endpointslices" || q.Get("labelSelector") != "kubernetes.io/service-name=orphan-reaper" ||
 				q.Get("limit") != "50" || q.Get("continue") != []string{"", "p2"}[asked] || r.Header.Get("Authorization") != "Bearer s3cret" {
-				t.Errorf("%s: asked for %s with %v", name, r.URL, r.Header)
+				t.Errorf("%s: request for %s with %v", name, r.URL, r.Header)
 			}
 			testkit.Answer(c.pages[asked])(w, r)
 			asked++
@@ -100,7 +100,7 @@ func TestDaemons(t *testing.T) {
 	}
 }
 
-// TestDaemonsNotFound: whatever the answer, it is an error with a reason, and it ends.
+// TestDaemonsNotFound checks that each bad response ends with an error that has a reason.
 func TestDaemonsNotFound(t *testing.T) {
 	one := endpointOf("10.0.0.1", "n1", "u1")
 	endless := func(begin, then string) http.HandlerFunc {

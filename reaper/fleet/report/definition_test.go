@@ -13,7 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// schema is what of OpenAPI's schemas the definition uses.
+// schema has the fields of OpenAPI's schemas that the definition uses.
 type schema struct {
 	Type, Format string
 	Pattern      string
@@ -26,8 +26,8 @@ type schema struct {
 	Required     []string
 }
 
-// TestDefinition: the cluster's definition of an OrphanReport has every field of a Report, with its bounds,
-// and no other: an API server refuses a report with a field that the definition does not have.
+// TestDefinition checks that the definition of an OrphanReport has exactly the fields of a Report with their bounds:
+// an API server refuses a report with any other field.
 func TestDefinition(t *testing.T) {
 	text, err := os.ReadFile("../../../packaging/chart/files/orphanreports.yaml")
 	testkit.Must(t, err)
@@ -94,7 +94,7 @@ func agree(t *testing.T, path string, have reflect.Type, s *schema) {
 	}
 }
 
-// texts: a text is one of some words, or it is bounded and has nothing that moves a terminal.
+// texts checks that a text is one of a list or is bounded without terminal control characters.
 func texts(t *testing.T, path string, s *schema) {
 	t.Helper()
 	if len(s.Enum) > 0 {
@@ -107,15 +107,15 @@ func texts(t *testing.T, path string, s *schema) {
 	}
 	for _, bad := range []string{"\x1b[2J", "a\nb", "\x00", "\x7f", "\u009b", "\u202e", "\u200b", "\u2028", "\u2066"} {
 		if pattern.MatchString(bad) {
-			t.Errorf("%s may be %q", path, bad)
+			t.Errorf("%s accepts %q", path, bad)
 		}
 	}
 	if path != "report.pods[].why[].reason" && !pattern.MatchString(Short("ä 日本 \x1b[2J/~\"")) || !pattern.MatchString("kubelet-holds") {
-		t.Errorf("%s may not be what a daemon writes", path)
+		t.Errorf("%s refuses what a daemon writes", path)
 	}
 }
 
-// fields compares those of a struct.
+// fields compares the fields of a struct.
 func fields(t *testing.T, path string, have reflect.Type, s *schema) {
 	t.Helper()
 	known := map[string]bool{}

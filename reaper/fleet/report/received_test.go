@@ -8,8 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestBound: what one node answers is no larger than a node's report is, and cannot cancel what
-// others count.
+// TestBound checks that one node's response is no larger than a node's report, and cannot change the counts of
+// others.
 func TestBound(t *testing.T) {
 	long := strings.Repeat("ä\x1b[2J", 1000)
 	r := Report{Node: long, Version: long, Mode: long, More: 3}

@@ -25,7 +25,7 @@ func goodNode() policy.Node {
 	return policy.Node{Kubelet: yes, MayEnforce: yes, Agrees: yes}
 }
 
-// passWith is a pass over pods, each with a decision and the reasons for it.
+// passWith returns a pass over pods, each with a decision and its reasons.
 func passWith(verdicts ...policy.Verdict) *Pass {
 	p := &Pass{Number: 3, Look: policy.Look{At: policy.Instant{Wall: time.Unix(1e9, 0)}, Node: goodNode()}}
 	for i, v := range verdicts {
@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 	p := passWith(
 		policy.Verdict{Decision: policy.Reap},
 		because(policy.Wait, policy.ReasonHold),
-		because(policy.Keep, policy.ReasonSandbox), // it lives
+		because(policy.Keep, policy.ReasonSandbox), // a living pod
 		because(policy.Keep, policy.ReasonMounted),
 		because(policy.Keep, policy.ReasonRestored),
 	)
@@ -66,7 +66,7 @@ func TestReport(t *testing.T) {
 		order = append(order, string(p.Verdict)+" "+p.UID[7:8])
 	}
 	if want := []string{"keep 3", "keep 9", "keep 4", "wait 1", "wait 8", "reap 0"}; !slices.Equal(order, want) {
-		t.Errorf("%q, want those first that need a person: %q", order, want)
+		t.Errorf("%q, want those that need the operator first: %q", order, want)
 	}
 	if r.Node != "n1" || r.Mode != "enforce" || len(r.Missing) != 0 || r.More != 0 || r.Look != 3 {
 		t.Errorf("%+v", r)
@@ -77,7 +77,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestObservedCounts: what would be removed in mode enforce counts as reap, and its own verdict is keep.
+// TestObservedCounts checks that what mode enforce would remove counts as reap, while the pod's own verdict is keep.
 func TestObservedCounts(t *testing.T) {
 	p := passWith(
 		because(policy.Keep, policy.ReasonObserve),
@@ -96,7 +96,7 @@ func TestObservedCounts(t *testing.T) {
 	}
 }
 
-// TestReportIsBounded: whatever lies on the node, and whatever it is called.
+// TestReportIsBounded checks that the report is bounded, whatever files and names are on the node.
 func TestReportIsBounded(t *testing.T) {
 	long := strings.Repeat("ä\x1b[2J", 10_000)
 	var verdicts []policy.Verdict
@@ -122,14 +122,14 @@ func TestReportIsBounded(t *testing.T) {
 		t.Errorf("the report has %d bytes", len(text))
 	}
 	if !utf8.Valid(text) || strings.Contains(string(text), `\u001b[`) || strings.Contains(string(text), `\ufffd`) {
-		t.Error("the report holds what moves a terminal, or a cut rune")
+		t.Error("the report has a control character or a cut rune")
 	}
 	if len(r.Pods) != mostPods || r.More != 20_000-mostPods || r.Counts.Keep != 20_000 {
 		t.Errorf("%d pods, %d more, %d kept", len(r.Pods), r.More, r.Counts.Keep)
 	}
 }
 
-// TestReportOfNothing: lists are never null.
+// TestReportOfNothing checks that lists are never null.
 func TestReportOfNothing(t *testing.T) {
 	text, err := json.Marshal(New(Report{}, &Pass{}))
 	testkit.Must(t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestResourceIsBounded: whatever lies on the node, the API server gets no more than it is to keep,
-// as many pods as there is room for, and the number of all others.
+// TestResourceIsBounded checks that the API server gets a bounded resource for any node: as many pods as fit, and the
+// number of the others.
 func TestResourceIsBounded(t *testing.T) {
 	for _, name := range []string{"x", `"`, "<", "\n"} {
 		long := strings.Repeat(name, mostText)
@@ -34,7 +34,7 @@ func TestResourceIsBounded(t *testing.T) {
 		more := res
 		more.Report.Pods = r.Pods[:len(res.Report.Pods)+1]
 		if text, err := more.json(); err != nil || len(text) <= mostResource {
-			t.Errorf("%q: there is room for another pod: %d bytes, %v", name, len(text), err)
+			t.Errorf("%q: another pod would fit: %d bytes, %v", name, len(text), err)
 		}
 		var back Resource
 		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, res) {
@@ -46,7 +46,7 @@ func TestResourceIsBounded(t *testing.T) {
 	}
 }
 
-// TestResourceFits: a report for which there is room is left as it is.
+// TestResourceFits checks that a report that fits is unchanged.
 func TestResourceFits(t *testing.T) {
 	r := New(Report{Node: "n1"}, passWith(because(policy.Keep, policy.ReasonMounted)))
 	res, text, err := NewResource(r, Metadata{Name: "n1", Owners: []Owner{{"v1", "Node", "n1", "u"}}})

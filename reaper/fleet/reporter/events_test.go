@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// persons is a pass with pods that wait for a person, by number.
+// persons returns a pass with the numbered pods, which wait for the operator.
 func persons(open bool, numbers ...int) *report.Report {
 	p := &report.Pass{BreakerOpen: open}
 	for _, i := range numbers {
@@ -26,7 +26,7 @@ func persons(open bool, numbers ...int) *report.Report {
 	return new(report.New(report.Report{}, p))
 }
 
-// written are the events that the server got, as REASON COUNT-IN-THE-TEXT.
+// written returns the events that the server received, as REASON COUNT-IN-THE-TEXT.
 func (s *apiServer) written(t *testing.T) (list []string) {
 	t.Helper()
 	for _, r := range s.requests {
@@ -50,8 +50,8 @@ func (s *apiServer) written(t *testing.T) (list []string) {
 	return list
 }
 
-// TestEvents: the breaker and pods that newly need an operator cause events, these at most once an hour
-// and counted, and nothing that was so before the start.
+// TestEvents checks that an open breaker and pods that newly need the operator cause events, at most one an hour and
+// with a count, and that nothing from before the start does.
 func TestEvents(t *testing.T) {
 	s := newAPIServer(t)
 	w, _, now := s.writer(token("n1", "u1"))
@@ -84,8 +84,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventsRefused: an event that cannot be written is written later, or not at all once it is old; one that
-// exists already counts as written. The report is written all the same.
+// TestEventsRefused checks that a failed event is retried until it is too old, that an existing one counts as
+// written, and that the report is written all the same.
 func TestEventsRefused(t *testing.T) {
 	s := newAPIServer(t)
 	w, log, now := s.writer(token("n1", "u1"))
@@ -119,11 +119,11 @@ func TestEventsRefused(t *testing.T) {
 	code, *now = 0, now.Add(eventStale+time.Minute)
 	publish(t, w, persons(true, 1))
 	if got := s.written(t); got != nil {
-		t.Errorf("written when it was old: %q", got)
+		t.Errorf("an old event was written: %q", got)
 	}
 }
 
-// TestEventName: one name for a kind, a node and an hour, whatever the node is called.
+// TestEventName checks that each kind, node and hour has one name, for any node name.
 func TestEventName(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	long := strings.Repeat("a", 190) + "." + strings.Repeat("b", 60)
@@ -135,7 +135,7 @@ func TestEventName(t *testing.T) {
 		}
 		for _, other := range []string{eventName(node, reasonPerson, at), eventName(node, reasonBreaker, at.Add(time.Hour)), eventName(node+"x", reasonBreaker, at)} {
 			if name == other {
-				t.Errorf("%s twice", name)
+				t.Errorf("%s is used twice", name)
 			}
 		}
 	}

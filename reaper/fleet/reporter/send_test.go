@@ -86,7 +86,7 @@ func TestOnTheWire(t *testing.T) {
 	for _, c := range []struct{ set, token, name, uid string }{
 		{"", token("worker-1", "u-1"), "worker-1", "u-1"},
 		{"worker-1", token("worker-1", "u-1"), "worker-1", "u-1"},
-		{"worker-2", token("worker-1", "u-1"), "worker-2", ""}, // the API server will refuse it
+		{"worker-2", token("worker-1", "u-1"), "worker-2", ""}, // refused by the API server
 		{"", "opaque", "host", ""},
 		{"", "", "host", ""},
 		{"", token("Not/a name", "u-1"), "host", ""},
@@ -119,8 +119,8 @@ func TestOnTheWire(t *testing.T) {
 	}
 }
 
-// TestRefusals: answers of an API server, or of another server. The report is tried again, the
-// log has it once with what to do, and nothing else happens.
+// TestRefusals checks the responses of an API server, or of another server: the report is retried, the log has the
+// error once with the action, and nothing else happens.
 func TestRefusals(t *testing.T) {
 	status := func(code int) func(http.ResponseWriter, *http.Request, []byte) {
 		return func(w http.ResponseWriter, _ *http.Request, _ []byte) {
@@ -168,13 +168,12 @@ func TestRefusals(t *testing.T) {
 		}
 		s.answer = good
 		if w.write(t.Context()); !w.plan.due.IsZero() || !strings.Contains(log.String(), "OrphanReport is written") {
-			t.Errorf("%s: it is not written after that: %s", name, log)
+			t.Errorf("%s: the report was not written afterwards: %s", name, log)
 		}
 	}
 }
 
-// TestSilence: an API server that does not answer costs a bounded time, and one that
-// does not end its answer, too.
+// TestSilence checks that an API server that does not respond, or does not end its response, costs bounded time.
 func TestSilence(t *testing.T) {
 	for name, begin := range map[string]string{"nothing": "", "half": `{"kind":"OrphanReport",`} {
 		s := newAPIServer(t)
@@ -196,7 +195,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestCredentials: they are read anew for each request, and what they lack is logged.
+// TestCredentials checks that credentials are read for each request, and that a missing one is logged.
 func TestCredentials(t *testing.T) {
 	s := newAPIServer(t)
 	tok := token("n1", "u1")
@@ -209,6 +208,6 @@ func TestCredentials(t *testing.T) {
 	w.cfg.Open = func() (*kube.Server, error) { return kube.NewServer(testkit.ConfigOf(s.Server, tok+"x"), "we") }
 	w.write(t.Context())
 	if r := s.requests[0]; r.authorization != "Bearer "+tok+"x" {
-		t.Errorf("asked with %s", r.authorization)
+		t.Errorf("request with %s", r.authorization)
 	}
 }

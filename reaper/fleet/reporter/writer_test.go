@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// pass is a look that found n pods in which something is mounted.
+// pass returns a look with n pods in which something is mounted.
 func pass(look uint64, n int) *report.Report {
 	p := &report.Pass{Number: look, Look: policy.Look{At: policy.Instant{Wall: time.Now()}}}
 	for i := range n {
@@ -46,7 +46,7 @@ type bench struct {
 	ended  int
 }
 
-// inBubble runs a test of a writer at a time of its own; a random part is all of what it may be.
+// inBubble runs a test of a writer in a synctest bubble. A random part is always the maximum.
 func inBubble(t *testing.T, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func inBubble(t *testing.T, test func(b *bench)) {
 	})
 }
 
-// wait lets time pass, and all that is due happen.
+// wait lets time pass, with all events that are due.
 func wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -83,7 +83,8 @@ func (b *bench) expect(what string, want ...try) {
 	b.tries = nil
 }
 
-// TestChanges: what changes is written soon, what does not only once an hour, and the newest only.
+// TestChanges checks that a change is written soon, that an unchanged report is written once an hour, and that only
+// the newest is.
 func TestChanges(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		wait(time.Hour)
@@ -109,20 +110,20 @@ func TestChanges(t *testing.T) {
 		b.Publish(nil, errors.New("permission denied"))
 		wait(time.Minute)
 		if b.newest.Errors[0] != "the node cannot be looked at: permission denied" || len(b.tries) != 1 {
-			b.t.Errorf("a failed look: %+v, %v", b.newest, b.tries)
+			b.t.Errorf("after a failed look: %+v, %v", b.newest, b.tries)
 		}
 		b.Publish(nil, errors.New("permission denied"))
 		if len(b.newest.Errors) != 1 || len(b.found.Errors) != 0 {
 			b.t.Errorf("%q", b.newest.Errors)
 		}
 		if b.ended != 4 {
-			b.t.Errorf("%d writes were reported", b.ended)
+			b.t.Errorf("%d writes were recorded", b.ended)
 		}
 	})
 }
 
-// TestPromise: however changes are spaced, they cost no more writes than docs/fleet.md promises; the last state
-// is written soon all the same, and what changes after a quiet time at once.
+// TestPromise checks that changes at any interval cost no more writes than docs/fleet.md promises, that the last
+// state is still written soon, and that a change after a quiet time is written at once.
 func TestPromise(t *testing.T) {
 	const day = 24 * time.Hour
 	for gap := time.Second; gap < 5*time.Minute; gap += time.Second {
@@ -155,7 +156,7 @@ func TestPromise(t *testing.T) {
 	}
 }
 
-// TestBusy: an API server that is slow is left alone for as long as 200 writes take, and for mostBack at most.
+// TestBusy checks that a slow API server gets no request for the time of 200 writes, mostBack at most.
 func TestBusy(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	for took, want := range map[time.Duration]time.Duration{
@@ -169,8 +170,8 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestAway: while the API server cannot be asked, it is tried less and less often, whatever changes;
-// that is logged once, as is the end of it.
+// TestAway checks that an unreachable API server is tried less and less often, whatever changes, and that the log has
+// its absence and its return once each.
 func TestAway(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.answer = func() error { return errors.New("connection refused") }
@@ -190,7 +191,7 @@ func TestAway(t *testing.T) {
 		b.tries, b.answer = nil, func() error { return nil }
 		wait(mostBack)
 		if len(b.tries) != 1 || b.tries[0].look != 719 {
-			b.t.Errorf("when it is back: %v", b.tries)
+			b.t.Errorf("after its return: %v", b.tries)
 		}
 		if text := b.log.String(); strings.Count(text, "cannot write the node's OrphanReport") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
 			b.t.Errorf("the log: %s", text)
@@ -198,7 +199,7 @@ func TestAway(t *testing.T) {
 	})
 }
 
-// TestHerd: nodes that lost the API server at the same moment do not come back at the same moment.
+// TestHerd checks that nodes that lost the API server at the same moment do not return at the same moment.
 func TestHerd(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	moments := map[int64]int{}
@@ -211,15 +212,15 @@ func TestHerd(t *testing.T) {
 	}
 	for at, n := range moments {
 		if wait := at - now.Unix(); n > 100 || wait < int64(mostBack.Seconds()/2)-1 || wait > int64(mostBack.Seconds()) {
-			t.Errorf("%d nodes come after %d s", n, wait)
+			t.Errorf("%d nodes return after %d s", n, wait)
 		}
 	}
 	if len(moments) < 100 {
-		t.Errorf("5,000 nodes come in %d different seconds", len(moments))
+		t.Errorf("5,000 nodes return in %d different seconds", len(moments))
 	}
 }
 
-// TestStops: the end of the daemon waits for no API server.
+// TestStops checks that the end of the daemon does not wait for an API server.
 func TestStops(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.post = func(ctx context.Context, _ report.Report) error { <-ctx.Done(); return ctx.Err() }
@@ -228,13 +229,13 @@ func TestStops(t *testing.T) {
 	})
 }
 
-// TestMark: what is worth a write, and what is not.
+// TestMark checks which changes cause a write.
 func TestMark(t *testing.T) {
 	one := func() *report.Report { return pass(1, 2) }
 	same, mark := one(), markOf(one())
 	same.Look, same.At, same.Pods[0].DueSeconds, same.Pods[0].Why[0].Detail = 9, time.Now(), 7, "something else"
 	if markOf(same) != mark || same.Pods[0].Why[0].Detail == "" {
-		t.Error("times and details make a new report, or are lost")
+		t.Error("a changed time or detail makes a new report, or is lost")
 	}
 	for name, change := range map[string]func(*report.Report){
 		"mode":    func(r *report.Report) { r.Mode = "observe" },
@@ -249,7 +250,7 @@ func TestMark(t *testing.T) {
 	} {
 		r := one()
 		if change(r); markOf(r) == mark {
-			t.Errorf("another %s makes no new report", name)
+			t.Errorf("a changed %s makes no new report", name)
 		}
 	}
 }
