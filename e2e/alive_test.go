@@ -20,9 +20,9 @@ const (
 	contSignal = unix.SIGCONT
 )
 
-// waitingPod is a pod that gets no further than its directories, because one of its volumes is missing. It has
-// a cgroup, and neither sandbox, nor container, nor mount: with an orphan's log line it looks dead to a program
-// that trusts logs.
+// waitingPod is a pod that gets no further than its directories, because one of its volumes is missing. It has a
+// cgroup and neither sandbox, container nor mount: with an orphan's log line it looks dead to a program that trusts
+// logs.
 func (n *node) waitingPod(t *testing.T) pod {
 	t.Helper()
 	return pod{
@@ -35,10 +35,10 @@ func (n *node) waitingPod(t *testing.T) pod {
 
 func (n *node) late() string { return filepath.Join(n.dir, "late") }
 
-// alive: every sensor is misled. The runtime is another one, the cgroups are another tree, the kubelet's log is
-// forged, and the pod comes from a source without a manifest, so a pod that cannot start is parked. The kubelet
-// creates its directory again: it is put back with all its files, the new one becomes a conflict, and nothing
-// more is removed until an operator decides.
+// alive misleads every sensor: the runtime is another one, the cgroups are another tree, the kubelet's log is forged,
+// and the pod comes from a source without a manifest, so a pod that cannot start is parked. When the kubelet creates
+// its directory again, it is put back with all its files, the new one becomes a conflict, and nothing more is removed
+// until the operator decides.
 func alive(t *testing.T, n *node) {
 	p := n.stubbornPod()
 	n.serve(p)
@@ -49,13 +49,13 @@ func alive(t *testing.T, n *node) {
 	})
 	write(t, user, "a user's")
 	d := n.reap(t, append(n.lies(t), "--confirm", (confirm+20*time.Second).String())...)
-	// The line is read as it is written once the daemon follows the log.
+	// The line counts as new only once the daemon follows the log.
 	eventually(t, 60*time.Second, func() string {
 		n.forge(t, p.uid)
 		time.Sleep(time.Second)
-		told := d.of(p.uid)
-		// Since 1.33 the kubelet stores which pods it has admitted. That counts more than the forged report.
-		return missing(slices.ContainsFunc(told, kind(policy.KindParked)), "nothing believes the lies")
+		records := d.of(p.uid)
+		// Since 1.33 the kubelet stores which pods it has admitted. That outweighs the forged report.
+		return missing(slices.ContainsFunc(records, kind(policy.KindParked)), "the false facts have no effect")
 	})
 	putBack(t, n, d, p.uid)
 	if b, err := os.ReadFile(user); err != nil || string(b) != "a user's" {
@@ -69,10 +69,9 @@ func alive(t *testing.T, n *node) {
 	})
 }
 
-// stubbornPod has a sandbox and no container: its image is nowhere. The kubelet tries
-// again every 10 to 15 s (backOffPeriod with jitter), and makes the pod's directory again
-// each time if it must. (One that waits for a volume it leaves alone for 2 min 3 s and the
-// back-off: podAttachAndMountTimeout in pkg/kubelet/volumemanager.)
+// stubbornPod has a sandbox and no container: its image does not exist. The kubelet retries every 10 to 15 s
+// (backOffPeriod with jitter) and makes a missing pod directory again each time. (It waits 2 min 3 s and the back-off
+// for a missing volume: podAttachAndMountTimeout in pkg/kubelet/volumemanager.)
 func (n *node) stubbornPod() pod {
 	return pod{
 		uid: n.uid("5a11fe00-0000-4000-8000-0000000000c_"), name: "stubborn", image: "orphan-reaper.invalid/nowhere:1",
@@ -94,19 +93,18 @@ func (n *node) lies(t *testing.T) (flags []string) {
 	const other = "77777777-0000-4000-8000-000000000077"
 	runtime.SetPods(fakecri.Pod{UID: other, Namespace: "lies", Name: "other", Running: 1})
 	mkdir(t, filepath.Join(dir, "cgroup", "kubepods", "besteffort", "pod"+other))
-	// The kubelet's configuration file is no longer the one that it was started with: it has
-	// neither the port at which its pod list could be had, nor the path of its manifests, nor
-	// its runtime.
+	// The kubelet's configuration file is no longer the one of its start: it lacks the port of its pod list, the path
+	// of its manifests and its runtime.
 	config := filepath.Join(n.dir, "kubelet.yaml")
-	told, err := os.ReadFile(config)
+	original, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { write(t, config, string(told)) })
+	t.Cleanup(func() { write(t, config, string(original)) })
 	write(t, config, strings.NewReplacer("readOnlyPort: "+n.readOnly, "readOnlyPort: 0",
-		filepath.Join(n.dir, "manifests"), mkdir(t, filepath.Join(dir, "manifests")), n.endpoint, filepath.Join(dir, "sock")).Replace(string(told)))
+		filepath.Join(n.dir, "manifests"), mkdir(t, filepath.Join(dir, "manifests")), n.endpoint, filepath.Join(dir, "sock")).Replace(string(original)))
 	endpoint := runtime.Endpoint()
-	if n.minor(t) < 27 { // it has its runtime by a flag: the socket of that name is another one now
+	if n.minor(t) < 27 { // its runtime is a flag, and the socket of that name is another one now
 		if err := os.Symlink(filepath.Join(dir, "sock"), n.socket("lies")); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +112,7 @@ func (n *node) lies(t *testing.T) (flags []string) {
 		t.Cleanup(func() { n.use(t, engine) })
 		endpoint = "unix://" + n.endpoint
 	}
-	if n.minor(t) >= 37 { // nor does its own list answer
+	if n.minor(t) >= 37 { // its own list does not respond either
 		rename(t, n.podsSocket(), n.podsSocket()+".away")
 		t.Cleanup(func() { rename(t, n.podsSocket()+".away", n.podsSocket()) })
 	}
@@ -124,22 +122,22 @@ func (n *node) lies(t *testing.T) (flags []string) {
 // putBack checks what follows when the kubelet creates the directory of a parked pod again.
 func putBack(t *testing.T, n *node, d *daemon, uid string) {
 	t.Helper()
-	parked := d.tells(t, time.Second, uid, "it is parked", kind(policy.KindParked))
+	parked := d.waitRecord(t, time.Second, uid, "it is parked", kind(policy.KindParked))
 	eventually(t, confirm, func() string {
 		return missing(exists(filepath.Join(n.pods, uid)), "the kubelet has not made the directory again")
 	})
-	t.Logf("the kubelet made the directory again after %s", time.Since(parked.At.Wall).Round(time.Second))
-	d.tells(t, confirm+40*time.Second, uid, "it is put back", func(r policy.Record) bool {
+	t.Logf("the kubelet created the directory again after %s", time.Since(parked.At.Wall).Round(time.Second))
+	d.waitRecord(t, confirm+40*time.Second, uid, "it is put back", func(r policy.Record) bool {
 		return r.Kind == policy.KindPutBack && slices.ContainsFunc(r.Why, func(w policy.Why) bool { return w.Reason == policy.ReasonRemade })
 	})
-	d.tells(t, 10*time.Second, uid, "what the kubelet made anew is set aside", kind(policy.KindConflict))
-	d.tells(t, 10*time.Second, uid, "the breaker opens", kind(policy.KindBreaker))
+	d.waitRecord(t, 10*time.Second, uid, "what the kubelet made anew is set aside", kind(policy.KindConflict))
+	d.waitRecord(t, 10*time.Second, uid, "the breaker opens", kind(policy.KindBreaker))
 
-	d.says(t, "breaker_open 1")
+	d.waitMetric(t, "breaker_open 1")
 
 	dead := n.uid("2badf00d-0000-4000-8000-00000000e24_")
 	o := n.plant(t, skeleton, dead)
-	d.tells(t, 60*time.Second, dead, "the breaker keeps it", keptFor(policy.ReasonBreaker))
+	d.waitRecord(t, 60*time.Second, dead, "the breaker keeps it", keptFor(policy.ReasonBreaker))
 	var list struct{ Quarantine []entry }
 	if err := json.Unmarshal([]byte(d.command(t, "quarantine", "list", "-o", "json")), &list); err != nil {
 		t.Fatal(err)

@@ -16,22 +16,22 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// asked: the kubelet has no read-only port, and its other port requires a certificate. A client with one gets
-// the wanted pods and the number of orphans that it could not clean, also the one that its log hides.
+// asked: the kubelet has no read-only port, and its other port requires a certificate. A client with one gets the
+// wanted pods and the number of orphans that the kubelet could not remove, including those that its log omits.
 func asked(t *testing.T, n *node) {
 	named, hidden := n.uid("0badf00d-8000-4000-8000-00000000001_"), n.uid("0badf00d-8000-4000-8000-00000000002_")
 	authority, certificate := issue(t, n.dir, "authority")
 	_, stranger := issue(t, n.dir, "stranger")
 	config := filepath.Join(n.dir, "kubelet.yaml")
-	told, err := os.ReadFile(config)
+	original, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	closed := strings.NewReplacer("readOnlyPort: "+n.readOnly, "readOnlyPort: 0",
-		"anonymous: {enabled: true}", "anonymous: {enabled: false}, x509: {clientCAFile: "+authority+"}").Replace(string(told))
+		"anonymous: {enabled: true}", "anonymous: {enabled: false}, x509: {clientCAFile: "+authority+"}").Replace(string(original))
 	n.restartKubelet(t, func() { write(t, config, closed) })
 	t.Cleanup(func() {
-		n.restartKubelet(t, func() { write(t, config, string(told)) })
+		n.restartKubelet(t, func() { write(t, config, string(original)) })
 		// A kubelet that has to end a pod before it has seen it does not touch it.
 		eventually(t, 60*time.Second, func() string {
 			return missing(strings.Count(n.get("/pods"), `"phase":"Running"`) == 2, "the kubelet has not taken in its pods")
@@ -55,31 +55,31 @@ func asked(t *testing.T, n *node) {
 		// From 1.37 on the kubelet's own socket may have it as well.
 		port := strings.HasPrefix(f.Origin, "https://127.0.0.1:") && strings.HasSuffix(f.Origin, "/pods")
 		if f.Value != want || !port && !(n.minor(t) >= 37 && strings.HasSuffix(f.Origin, "/pods-api/pods-api.sock")) {
-			t.Errorf("%s: is it in the kubelet's list? %+v, want %s", uid, f, want)
+			t.Errorf("%s: on the kubelet's list: %+v, want %s", uid, f, want)
 		}
 		// No pod of the list is from an API server, so the list may be incomplete and releases nothing.
 		if let := seen.facts(uid).Released; (let.Value == "no") != (want == "yes") || let.Value == "yes" {
-			t.Errorf("%s: has a whole list come without it? %+v", uid, let)
+			t.Errorf("%s: released by a complete list: %+v", uid, let)
 		}
 	}
 	if got := seen.Node.Named; got != 1 {
-		t.Errorf("the log has named %d orphans, not the one in which nothing is mounted", got)
+		t.Errorf("the log has %d orphans, want the one without mounts", got)
 	}
 	if n.minor(t) > 24 {
-		d.says(t, "kubelet_orphan_errors 2")
+		d.waitMetric(t, "kubelet_orphan_errors 2")
 	}
 	nobody, other := *d, *d
 	nobody.flags = d.flags[:len(d.flags)-2] // the certificate came last
 	other.flags = append(slices.Clone(d.flags), "--kubelet-client-certificate", stranger)
 	for answer, as := range map[string]daemon{"not asked": nobody, "401": other} {
 		if got := as.asks(t); got.errors() >= 0 || !strings.Contains(got.Node.Gauges.Detail, answer) {
-			t.Errorf("it should be %s, and the kubelet counts %d orphans: %+v", answer, got.errors(), got.Node)
+			t.Errorf("want %s; the kubelet counts %d orphans: %+v", answer, got.errors(), got.Node)
 		}
 	}
 	d.end(t)
 
 	d = n.reap(t, "--kubelet-client-certificate", certificate)
-	d.tells(t, hold+settle+confirm+60*time.Second, named, "it is removed", kind(policy.KindRemoved))
+	d.waitRecord(t, hold+settle+confirm+60*time.Second, named, "it is removed", kind(policy.KindRemoved))
 	eventually(t, 60*time.Second, func() string {
 		seen = d.asks(t)
 		return missing(n.counts(t, seen, 1), "the kubelet counts %d orphans, %+v", seen.errors(), seen.Node)
@@ -91,7 +91,7 @@ func asked(t *testing.T, n *node) {
 	})
 }
 
-// asking is the part of scan -o json with the kubelet's answers.
+// asking is the part of scan -o json with the kubelet's responses.
 type asking struct {
 	Node struct {
 		Gauges struct {
@@ -107,7 +107,7 @@ type asking struct {
 	Errors []string
 }
 
-// askedFacts are the facts of a pod from the kubelet's list, and whether they release it.
+// askedFacts are the facts of a pod from the kubelet's list: whether it is listed, and whether the list releases it.
 type askedFacts struct {
 	Lists    fact `json:"kubelet_lists"`
 	Released fact
@@ -123,8 +123,8 @@ func (d *daemon) asks(t *testing.T) (a asking) {
 	return a
 }
 
-// counts reports whether the kubelet counts that many orphans. One of 1.24 has no such gauge:
-// there it is enough that its list was read.
+// counts reports whether the kubelet counts that many orphans. Kubelet 1.24 has no such gauge, so there a list that
+// was read is enough.
 func (n *node) counts(t *testing.T, a asking, orphans int) bool {
 	t.Helper()
 	if n.minor(t) <= 24 {
@@ -150,7 +150,7 @@ func (a asking) facts(uid string) askedFacts {
 	return askedFacts{}
 }
 
-// issue makes a certificate that signs itself: authority has it, and client has its key, too.
+// issue makes a self-signed certificate: authority contains it, and client its key as well.
 func issue(t *testing.T, dir, name string) (authority, client string) {
 	t.Helper()
 	key := kit.NewKey(t)

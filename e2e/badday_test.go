@@ -18,8 +18,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// flood: a process writes lines of orphans that do not exist into the kubelet's log, with its PID, as fast as
-// it can. The real orphan is removed all the same, and the daemon's memory is bounded.
+// flood: a process writes lines about nonexistent orphans into the kubelet's log, with its PID, as fast as it can.
+// The real orphan is removed all the same, and the daemon's memory is bounded.
 func flood(t *testing.T, n *node) {
 	uid := n.uid("2badf00d-0000-4000-8000-00000000e25_")
 	o := n.plant(t, skeleton, uid)
@@ -28,16 +28,16 @@ func flood(t *testing.T, n *node) {
 	eventually(t, hold+settle+2*confirm+30*time.Second, func() string {
 		return missing(!exists(o.dir), "the real orphan is still there: %s", d.story())
 	})
-	d.tells(t, confirm+30*time.Second, uid, "it is removed", kind(policy.KindRemoved))
+	d.waitRecord(t, confirm+30*time.Second, uid, "it is removed", kind(policy.KindRemoved))
 	peak := d.peakMemory(t)
 	size := sizeOf(t, filepath.Join(n.dir, strings.ReplaceAll(t.Name(), "/", "-")+".state"))
 	t.Logf("%d forged lines: at most %d MiB of memory, %d KiB of state", lines, peak>>10, size>>10)
 	if peak > 96<<10 || size > 8<<20 {
-		t.Errorf("the flood makes the daemon big: %d KiB of memory, %d bytes of state", peak, size)
+		t.Errorf("the daemon grew during the flood: %d KiB of memory, %d bytes of state", peak, size)
 	}
 }
 
-// forgeMany writes for the span, and returns how many lines.
+// forgeMany writes forged lines for the span and returns their number.
 func (n *node) forgeMany(t *testing.T, span time.Duration) int {
 	t.Helper()
 	f, err := os.OpenFile(n.kubeletLog(), os.O_WRONLY|os.O_APPEND, 0)
@@ -64,7 +64,7 @@ func (n *node) forgeMany(t *testing.T, span time.Duration) int {
 	return lines
 }
 
-// peakMemory is VmHWM of proc_pid_status(5), in KiB.
+// peakMemory returns VmHWM of proc_pid_status(5), in KiB.
 func (d *daemon) peakMemory(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.Cmd.Process.Pid))
@@ -100,9 +100,9 @@ func sizeOf(t *testing.T, dir string) int64 {
 	return sum
 }
 
-// reboot: everything is killed, the content of /run and the cgroup file systems is gone, and the kubelet comes
-// back while its API server is away: it does not have its list of pods, and reports nothing. Every pod of the
-// node looks dead then; a forged line for each is added.
+// reboot: everything is killed, /run and the cgroup file systems are empty, and the kubelet starts while its API
+// server is unreachable: it has no list of pods and reports nothing. Every pod of the node looks dead then, and each
+// gets a forged line.
 func reboot(t *testing.T, n *node, pods []pod) {
 	for _, p := range pods {
 		write(t, filepath.Join(n.pods, p.uid, "volumes", emptyDir, "data", "user"), p.uid)
@@ -149,7 +149,7 @@ contexts: [{name: away, context: {cluster: away, user: away}}], users: [{name: a
 		n.forge(t, p.uid)
 	}
 	for _, p := range pods {
-		d.tells(t, 60*time.Second, p.uid, "it is kept", func(r policy.Record) bool { return r.Decision == policy.Keep })
+		d.waitRecord(t, 60*time.Second, p.uid, "it is kept", func(r policy.Record) bool { return r.Decision == policy.Keep })
 	}
 	throughout(t, hold+settle+5*time.Second, func() string {
 		n.forge(t, pods[0].uid)
@@ -165,8 +165,8 @@ contexts: [{name: away, context: {cluster: away, user: away}}], users: [{name: a
 	}
 	d.end(t)
 
-	// The API server is back, and so is the volume that one pod has waited for: all start
-	// where they were, with the files that they had.
+	// The API server and the volume that one pod waits for are available again: all pods start in their directories,
+	// with their files.
 	n.kubelet.Kill()
 	mkdir(t, n.late())
 	if err := os.Remove(filepath.Join(n.dir, "manifests")); err != nil {
@@ -189,7 +189,7 @@ contexts: [{name: away, context: {cluster: away, user: away}}], users: [{name: a
 	})
 }
 
-// networks are the network namespaces of the node's pods, by the files that hold them.
+// networks returns the files that hold the network namespaces of the node's pods.
 func (n *node) networks() []string {
 	ours := map[uint64]bool{}
 	for _, pid := range n.processes() {
@@ -204,7 +204,7 @@ func (n *node) networks() []string {
 	})
 }
 
-// processes are those of the node; restore of host has the whole machine's.
+// processes returns the node's processes. restore of host has those of the whole machine.
 func (n *node) processes() []int {
 	return slices.DeleteFunc(n.host.processes(), func(pid int) bool {
 		cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))

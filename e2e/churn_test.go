@@ -16,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// churnSetting returns a number of the environment, which make churn sets, or what is enough for some minutes.
+// churnSetting returns a number from the environment, set by make churn, or one that is enough for some minutes.
 func churnSetting(t *testing.T, name string, usual int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -30,10 +30,10 @@ func churnSetting(t *testing.T, name string, usual int) int {
 	return number
 }
 
-// TestChurn creates and deletes pods with every kind of volume that needs no API server, while kubelet and
-// runtime are killed and restarted, the pod network fails, namespaces and chroots come and go, and forged lines
-// are written. No living pod may be parked or lose a file, and every orphan must be removed in time. It runs
-// alone, since its kills and chroots would disturb other tests.
+// TestChurn creates and deletes pods with every kind of volume that needs no API server, while kubelet and runtime
+// are killed and restarted, the pod network fails, namespaces and chroots come and go, and forged lines are written.
+// No living pod may be parked or lose a file, and every orphan must be removed in time. It runs alone, since its
+// kills and chroots would disturb other tests.
 func TestChurn(t *testing.T) {
 	if len(versions) == 0 {
 		t.Fatal("E2E_VERSIONS names no kubelet; make e2e does")
@@ -57,7 +57,7 @@ func TestChurn(t *testing.T) {
 		n.run(t, p)
 		eventually(t, 90*time.Second, func() string { return n.beating(p) })
 	}
-	// A machine without KVM may be too slow for that many lives in the time there is.
+	// A machine without KVM may be too slow for that many lives in the available time.
 	deadline := c.started.Add(time.Duration(churnSetting(t, "CHURN_MINUTES", 24*60)) * time.Minute)
 	for want := churnSetting(t, "CHURN_PODS", 60); c.ran < want && time.Now().Before(deadline) || slices.Contains(c.disturbances[:], 0); c.turn() {
 		c.draw(want / 40)
@@ -66,14 +66,14 @@ func TestChurn(t *testing.T) {
 	c.end()
 }
 
-// life is one time that a static pod was wanted: from the creation of its manifest to its removal.
+// life is one period in which a static pod was wanted: from the creation of its manifest to its removal.
 type life struct {
 	pod      pod
 	kind     int
-	url      bool // it comes from the URL, not from a file
+	url      bool // its manifest comes from the URL, not from a file
 	from, to time.Time
 	ends     time.Time
-	logged   int64             // how long the kubelet's log was then
+	logged   int64             // length of the kubelet's log at that time
 	born     map[string]string // the application's content at its start, by file
 }
 
@@ -85,28 +85,28 @@ type churn struct {
 
 	alive   map[string]*life // by name
 	lives   []*life
-	steady  []*life              // those that live all the time
-	wanted  int                  // how many live at once
+	steady  []*life              // pods that live all the time
+	wanted  int                  // number of pods that live at once
 	longest int                  // life in seconds
-	slow    int                  // how many times rarer a step, what disturbs and what is forged are than on a machine of its own
-	orphans map[string]time.Time // by UID: since when there is one that the kubelet cannot remove
-	free    map[string]time.Time // since when nothing keeps an orphan but the hold
-	volumes map[string]bool      // those in which a kubelet that starts finds a volume, and holds it
-	dead    []*life              // those that may come back
-	read    int64                // how far the daemon's records were read
+	slow    int                  // factor by which steps, disturbances and forgeries are rarer than on a separate machine
+	orphans map[string]time.Time // by UID: since when an orphan exists that the kubelet cannot remove
+	free    map[string]time.Time // since when only the hold keeps an orphan
+	volumes map[string]bool      // pods in which a starting kubelet adopts a volume and holds it
+	dead    []*life              // pods that may come back
+	read    int64                // read position in the daemon's records
 
 	started, planted, disturbed, forged time.Time
-	undo                                func() // ends what disturbs now
+	undo                                func() // ends the present disturbance
 	undoAt                              time.Time
 
 	made, returned, ran, plants, gone, parked int
 	slowest                                   time.Duration
 	disturbances                              [5]int
-	next                                      []int // the disturbances that this round has still to bring
+	next                                      []int // the remaining disturbances of this round
 	lines                                     int
 	firstRSS, lastRSS, mostRSS                int
 
-	drawn, rowRSS int             // of the row of the chart that is under way
+	drawn, rowRSS int             // of the chart's present row
 	rowTimes      []time.Duration // from an orphan to its end
 }
 
@@ -116,7 +116,7 @@ const (
 	plantEvery   = 5 * time.Second
 	disturbEvery = 40 * time.Second
 	forgeEvery   = 2 * time.Second
-	// within is how soon an orphan must be gone, from when nothing keeps it but the hold.
+	// within is the limit for the removal of an orphan, from when only the hold keeps it.
 	within = hold + confirm + 2*time.Minute
 )
 
@@ -150,14 +150,14 @@ func (c *churn) turn() {
 	c.check()
 }
 
-// lived reports whether the pod may end: nine of ten have run by then, or cannot (1.37 without a server projects nothing).
+// lived reports whether the pod may end: nine of ten have run by then, or cannot (1.37 without a server projects
+// nothing).
 func (c *churn) lived(l *life) bool {
 	return len(l.born) > 0 || l.kind%10 == 0 || time.Since(l.from) > 45*time.Second
 }
 
-// churnVolumes are the kinds of volumes that a kubelet without an API server mounts: volumes,
-// the container's mounts, where the application keeps files, and where they are in the pod's
-// directory.
+// churnVolumes are the kinds of volumes that a kubelet without an API server mounts: volumes, the container's mounts,
+// the application's directories, and their paths in the pod's directory.
 func churnVolumes(hostPath string) []pod {
 	const empty = "volumes/kubernetes.io~empty-dir/"
 	return []pod{
@@ -183,7 +183,7 @@ func churnVolumes(hostPath string) []pod {
 	}
 }
 
-// create gives the kubelet a new pod, or one that it has had before, under the same UID.
+// create gives the kubelet a new pod, or an earlier one under the same UID.
 func (c *churn) create() {
 	l := &life{from: time.Now(), logged: c.n.kubelet.size(), born: map[string]string{}}
 	if len(c.dead) > 0 && c.random.IntN(5) == 0 {
@@ -222,9 +222,9 @@ func (c *churn) serve() {
 	c.n.serve(pods...)
 }
 
-// remove removes the pod's manifest. In every third directory the kubelet finds something that it cannot
-// remove: an orphan of a pod that really ran. It is in a place that a starting kubelet does not adopt as a
-// volume, which it would hold for 10 minutes.
+// remove removes the pod's manifest. Into every third directory it puts something that the kubelet cannot remove: an
+// orphan of a pod that really ran. It is in a place that a starting kubelet does not adopt as a volume, which it
+// would hold for 10 minutes.
 func (c *churn) remove(l *life) {
 	delete(c.alive, l.pod.name)
 	if len(l.born) > 0 {
@@ -256,8 +256,7 @@ func (c *churn) plant() {
 	c.volumes[uid] = kind == skeleton || kind == dataFile
 }
 
-// disturb does one of the things that happen to nodes: each once, then each again in another
-// order.
+// disturb causes one of the events that happen to nodes: each once, then each again in another order.
 func (c *churn) disturb() {
 	if len(c.next) == 0 {
 		c.next = c.random.Perm(len(c.disturbances))
@@ -275,12 +274,12 @@ func (c *churn) disturb() {
 		config := filepath.Join(c.n.dir, "cni", "10-e2e.conflist")
 		rename(c.t, config, config+".away")
 		c.later(10*time.Second, func() { rename(c.t, config+".away", config) })
-	case 3: // a process that is chrooted in a mount namespace of its own
+	case 3: // a chrooted process in a mount namespace of its own
 		root := mkdir(c.t, filepath.Join(c.n.dir, "chroot"))
 		must(c.t, "cp", filepath.Join(c.n.host.dir, "pause"), root)
 		p := launch(c.t, "chroot", filepath.Join(c.n.dir, "chroot.log"), "unshare", "--mount", "chroot", root, "/pause")
 		c.later(8*time.Second, func() { p.end(c.t) })
-	case 4: // a kubelet that is away for a while
+	case 4: // the kubelet is down for a while
 		c.n.kubelet.Kill()
 		c.later(5*time.Second, func() {
 			c.n.startKubelet(c.t)
@@ -315,13 +314,13 @@ func (c *churn) forge() {
 func (c *churn) check() {
 	c.t.Helper()
 	if !c.d.Running() {
-		c.t.Fatal("the daemon has ended")
+		c.t.Fatal("the daemon ended")
 	}
 	for _, l := range c.alive {
 		c.same(l)
 	}
 	lines := c.d.since(c.read)
-	for _, r := range c.told(lines) {
+	for _, r := range c.newRecords(lines) {
 		c.note(r)
 		if r.Kind == policy.KindParked || r.Kind == policy.KindCleared {
 			c.parked++
@@ -341,8 +340,8 @@ func (c *churn) check() {
 	}
 }
 
-// draw logs a row of the chart after each so many lives: the most memory of the daemon, and how long those orphans were
-// there that the daemon removed.
+// draw logs a row of the chart after that many lives: the daemon's peak memory, and how long the orphans existed that
+// the daemon removed.
 func (c *churn) draw(every int) {
 	if c.ran < (c.drawn+1)*max(every, 25) {
 		return
@@ -357,8 +356,7 @@ func (c *churn) draw(every int) {
 	c.rowRSS, c.rowTimes = 0, nil
 }
 
-// note follows the records of an orphan from when only the hold keeps it, which is when the daemon's time
-// begins.
+// note follows the records of an orphan from when only the hold keeps it, which is when the daemon's time starts.
 func (c *churn) note(r policy.Record) {
 	uid := string(r.UID)
 	switch r.Kind {
@@ -379,7 +377,7 @@ func (c *churn) note(r policy.Record) {
 	}
 }
 
-// left notes that an orphan is gone, and fails where that came late.
+// left records that an orphan is gone, and fails if that was late.
 func (c *churn) left(uid string) {
 	c.gone++
 	whole := time.Since(c.orphans[uid])
@@ -390,12 +388,12 @@ func (c *churn) left(uid string) {
 	c.rowTimes = append(c.rowTimes, whole)
 	after := time.Since(c.free[uid])
 	if c.slowest = max(c.slowest, after); after > within {
-		c.t.Errorf("%s went %s after nothing kept it any more", uid, after.Round(time.Second))
+		c.t.Errorf("%s was removed %s after only the hold kept it", uid, after.Round(time.Second))
 	}
 }
 
-// told reads the daemon's new records.
-func (c *churn) told(lines []string) []policy.Record {
+// newRecords parses the daemon's new records.
+func (c *churn) newRecords(lines []string) []policy.Record {
 	from := c.d.from
 	defer func() { c.d.from = from }()
 	c.d.from = c.read
@@ -405,9 +403,9 @@ func (c *churn) told(lines []string) []policy.Record {
 	return c.d.records()
 }
 
-// same fails if the application of a living pod was restarted, as it is when it misses its files, or if a file
-// of it is gone; unless the kubelet took the volume down, as it does late with that of an earlier life under
-// the same UID.
+// same fails if the application of a living pod was restarted, as it is when it misses its files, or if one of its
+// files is gone, unless the kubelet tore the volume down, as it does late with an earlier life's volume under the
+// same UID.
 func (c *churn) same(l *life) {
 	c.t.Helper()
 	for _, dir := range l.pod.files {
@@ -426,13 +424,13 @@ func (c *churn) same(l *life) {
 			c.t.Errorf("%s of the living %s: %v", path, l.pod.name, err)
 			delete(l.born, path)
 		case was != string(b):
-			c.t.Errorf("%s of the living %s holds %q, held %q", path, l.pod.name, b, was)
+			c.t.Errorf("%s of the living %s contains %q, want %q", path, l.pod.name, b, was)
 			l.born[path] = string(b)
 		}
 	}
 }
 
-// tornDown reports whether a kubelet has taken an emptyDir of the pod down since the life began.
+// tornDown reports whether a kubelet has torn down an emptyDir of the pod since the life began.
 func (c *churn) tornDown(l *life) bool {
 	word := `UnmountVolume.TearDown succeeded for volume "kubernetes.io/empty-dir/` + l.pod.uid
 	return slices.ContainsFunc(c.n.kubelet.since(l.logged), func(line string) bool { return strings.Contains(line, word) })
@@ -444,7 +442,7 @@ func (c *churn) mayGo(r policy.Record) {
 	for _, l := range c.lives {
 		wanted := r.At.Wall.After(l.from) && (l.to.IsZero() || r.At.Wall.Before(l.to))
 		if wanted && l.pod.uid == string(r.UID) {
-			c.t.Errorf("%s, which lives since %s, was parked at %s: %s", l.pod.name, l.from, r.At.Wall, r.Text)
+			c.t.Errorf("%s, alive since %s, was parked at %s: %s", l.pod.name, l.from, r.At.Wall, r.Text)
 		}
 	}
 }
@@ -480,11 +478,11 @@ func (c *churn) end() {
 		c.made, time.Since(c.started).Round(time.Second), c.ran, c.returned, living, c.gone, len(c.orphans), c.parked, c.slowest.Round(time.Second),
 		c.disturbances[0], c.disturbances[4], c.disturbances[1], c.disturbances[2], c.disturbances[3], c.lines, c.firstRSS, c.lastRSS, c.mostRSS)
 	if c.parked == 0 || len(c.steady[0].born) == 0 {
-		c.t.Error("no pod was parked, or none lived: the run proves nothing")
+		c.t.Error("no pod was parked, or none lived, so the run proves nothing")
 	}
 }
 
-// residentKiB is VmRSS of the process (proc_pid_status(5)); 0 where it has ended.
+// residentKiB returns VmRSS of the process (proc_pid_status(5)), or 0 if it has ended.
 func residentKiB(pid int) int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -25,22 +25,22 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// cacheDir is where Debian's containerd has libcni's cache: in no configuration.
+// cacheDir is libcni's cache directory in Debian's containerd, which no configuration has.
 const cacheDir = "/var/lib/cni"
 
-// cniTurn: all runtimes share that cache, and a daemon without a minimum age removes files that the scenario of
-// another node has leaked.
+// cniTurn serializes scenarios: all runtimes share that cache, and a daemon without a minimum age would remove files
+// that another node's scenario has leaked.
 var cniTurn sync.Mutex
 
-// cniLeft: sandboxes are lost as on real nodes: their containers are removed behind CRI's back and containerd
-// is killed. Cache files, two addresses and the namespace remain, and the runtime does not list them. They are
-// kept as long as the namespace exists; then exactly they are removed. The addresses are allocated again, and
-// the removed files can be restored.
+// cniLeft: sandboxes are lost as on real nodes: their containers are removed without CRI and containerd is killed.
+// Cache files, two addresses and the namespace remain, and the runtime does not list them. They are kept as long as
+// the namespace exists; then exactly they are removed. The addresses are allocated again, and the removed files can
+// be restored.
 func cniLeft(t *testing.T, n *node) {
 	cniTurn.Lock()
 	defer cniTurn.Unlock()
 	cri := n.cri(t)
-	n.kubelet.Kill() // a running one would stop sandboxes of unknown pods
+	n.kubelet.Kill() // a running kubelet would stop sandboxes of unknown pods
 	lost := n.sandbox(t, cri, n.uid("0badf00d-a000-4000-8000-00000000001_"))
 	blocked := n.sandbox(t, cri, n.uid("0badf00d-a000-4000-8000-00000000002_"))
 	netns := n.netnsOf(t, lost)
@@ -49,13 +49,13 @@ func cniLeft(t *testing.T, n *node) {
 	if kinds := fmt.Sprint(len(leaked), n.addresses(t, lost)); len(leaked) != 4 || len(n.addresses(t, lost)) != 2 {
 		t.Fatalf("leaked %s of %v", kinds, slices.Sorted(maps.Keys(leaked)))
 	}
-	// A write that was cut off: of a sandbox that is not ready, and of one that runs.
+	// Interrupted writes: of a sandbox that is not ready, and of a running one.
 	broken := n.truncate(t, blocked)
 	alive := n.truncate(t, n.living(t, cri))
 	t.Cleanup(func() { write(t, alive.path, alive.text) }) // the kubelet could not end its pod
 	_, err := cri.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: blocked})
 	if err == nil {
-		t.Fatal("the empty cache file does not hinder the teardown")
+		t.Fatal("the empty cache file does not prevent the teardown")
 	}
 	hindered := err.Error()
 	before := n.cniFiles(t, "")
@@ -87,14 +87,14 @@ func cniLeft(t *testing.T, n *node) {
 		t.Errorf("swept: %+v", record)
 	}
 	d.oneRecordEach(t)
-	d.says(t, `cni_removed_files_total{kind="address"} 2`)
+	d.waitMetric(t, `cni_removed_files_total{kind="address"} 2`)
 	d.promtool(t)
 	after := n.cniFiles(t, "")
 	for path, text := range before {
 		_, gone := leaked[path]
 		gone = gone || path == broken.path || strings.Contains(path+text, blocked)
 		if got, there := after[path]; there == gone || there && got != text {
-			t.Errorf("%s: is it there? %v, with %q; held %q", path, there, got, text)
+			t.Errorf("%s: exists: %v, content %q, want %q", path, there, got, text)
 		}
 	}
 	d.end(t)
@@ -104,8 +104,7 @@ func cniLeft(t *testing.T, n *node) {
 	n.restartKubelet(t)
 }
 
-// undoes has the real plugin allocate a freed address and release it, and restores the archive before and
-// after.
+// undoes makes the real plugin allocate a freed address and release it, and restores the archive before and after.
 func (d *daemon) undoes(t *testing.T, archive string, files map[string]string, freed []string) {
 	t.Helper()
 	n := d.node
@@ -113,7 +112,7 @@ func (d *daemon) undoes(t *testing.T, archive string, files map[string]string, f
 		t.Fatalf("still reserved: %v", freed)
 	}
 	ipam := ipamStore{network: n.tag, dataDir: filepath.Join(n.dir, "ipam"), ranges: n.ranges()}
-	var held []string // those of the freed addresses that the plugin has given out
+	var held []string // freed addresses that the plugin has allocated
 	const other = "other-than-was-lost"
 	for range 300 {
 		given, err := ipam.plugin(t.Context(), "ADD", other)
@@ -133,7 +132,7 @@ func (d *daemon) undoes(t *testing.T, archive string, files map[string]string, f
 		}
 	}
 	if len(held) == 0 {
-		t.Fatal("the plugin does not give out a freed address")
+		t.Fatal("the plugin does not allocate a freed address")
 	}
 	rest := len(files) - len(held)
 	out := d.restores(t, archive, 1)
@@ -143,7 +142,7 @@ func (d *daemon) undoes(t *testing.T, archive string, files map[string]string, f
 	for _, path := range held {
 		if b, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(b), other) ||
 			!strings.Contains(out, "cannot put back "+path+": at "+path+" there is another reservation: the address is in use") {
-			t.Errorf("%s holds %q, %v: %s", path, b, err, out)
+			t.Errorf("%s contains %q, %v: %s", path, b, err, out)
 		}
 	}
 	if _, err := ipam.plugin(t.Context(), "DEL", other); err != nil || slices.ContainsFunc(held, exists) {
@@ -157,7 +156,7 @@ func (d *daemon) undoes(t *testing.T, archive string, files map[string]string, f
 		b, err := os.ReadFile(path)
 		st, serr := os.Stat(path)
 		if err != nil || serr != nil || string(b) != text || st.Mode() != 0o600 && !strings.HasPrefix(path, ipam.dataDir) {
-			t.Errorf("put back %s: %q, %v, %v", path, b, errors.Join(err, serr), st)
+			t.Errorf("restored %s: %q, %v, %v", path, b, errors.Join(err, serr), st)
 		}
 	}
 	// The restored files still belong to a sandbox that is gone.
@@ -172,7 +171,7 @@ func (n *node) reapCNI(t *testing.T) *daemon {
 	return n.reap(t, "--cni-cache-dir", cacheDir, "--cni-conf-dir", filepath.Join(n.dir, "cni"), "--cni-older-than", "1s")
 }
 
-// sweeps waits until the files are gone, and returns the one record of all of them.
+// sweeps waits until the files are removed, and returns their only record.
 func (d *daemon) sweeps(t *testing.T, paths ...string) policy.Record {
 	t.Helper()
 	var found policy.Record
@@ -204,7 +203,7 @@ func (d *daemon) holds(t *testing.T, archive string, paths []string) bool {
 	})
 }
 
-// archive is the file that an archive is.
+// archive returns the path of an archive.
 func (d *daemon) archive(name string) string {
 	return filepath.Join(d.state, "archive", name+".tar.gz")
 }
@@ -242,21 +241,21 @@ func archived(t *testing.T, path string) (files []file) {
 // batches.
 func (d *daemon) oneRecordEach(t *testing.T) int {
 	t.Helper()
-	told := map[string]int{}
+	records := map[string]int{}
 	for _, r := range d.records() {
 		if r.Kind == policy.KindCNIRemoved {
-			told[r.Archive]++
+			records[r.Archive]++
 		}
 	}
-	for batch, times := range told {
+	for batch, times := range records {
 		if times != 1 {
 			t.Errorf("%s has %d records", batch, times)
 		}
 	}
-	return len(told)
+	return len(records)
 }
 
-// keeps returns what is missing for a scan to find the files kept for those reasons alone.
+// keeps returns the difference from a scan that keeps the files for exactly those reasons.
 func (d *daemon) keeps(t *testing.T, paths []string, reasons ...policy.Reason) string {
 	t.Helper()
 	var r struct {
@@ -281,7 +280,7 @@ func (d *daemon) keeps(t *testing.T, paths []string, reasons ...policy.Reason) s
 	return ""
 }
 
-// promtool has Prometheus' own tool look at the metrics.
+// promtool checks the metrics with Prometheus' own tool.
 func (d *daemon) promtool(t *testing.T) {
 	t.Helper()
 	b, err := os.ReadFile(d.metrics)
@@ -305,7 +304,7 @@ func (d *daemon) restores(t *testing.T, archive string, code int) string {
 	return string(out)
 }
 
-// lose removes a sandbox's containers behind CRI's back, and kills the runtime, which loses its memory of them.
+// lose removes a sandbox's containers without CRI, and kills the runtime, which loses its state of them.
 func (n *node) lose(t *testing.T, cri runtimeapi.RuntimeServiceClient, id string) {
 	t.Helper()
 	containers, err := cri.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: id}})
@@ -323,7 +322,7 @@ func (n *node) lose(t *testing.T, cri runtimeapi.RuntimeServiceClient, id string
 	})
 }
 
-// living is the sandbox of the living pod on the bridge.
+// living returns the sandbox of the living pod on the bridge.
 func (n *node) living(t *testing.T, cri runtimeapi.RuntimeServiceClient) string {
 	t.Helper()
 	boxes, err := cri.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
@@ -338,7 +337,7 @@ func (n *node) living(t *testing.T, cri runtimeapi.RuntimeServiceClient) string 
 
 type file struct{ path, text string }
 
-// truncate empties the sandbox's cache file, as a crash does while it is written.
+// truncate empties the sandbox's cache file, like a crash during the write.
 func (n *node) truncate(t *testing.T, id string) file {
 	t.Helper()
 	f := file{path: filepath.Join(cacheDir, "results", n.tag+"-"+id+"-eth0")}
@@ -367,7 +366,7 @@ func (n *node) netnsOf(t *testing.T, id string) string {
 	return string(m[1])
 }
 
-// cniFiles are what CNI keeps of a sandbox, by path; with no ID of all sandboxes of the node.
+// cniFiles returns CNI's files of a sandbox by path; with no ID those of all sandboxes of the node.
 func (n *node) cniFiles(t *testing.T, id string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -394,7 +393,7 @@ func (n *node) cniFiles(t *testing.T, id string) map[string]string {
 	return all
 }
 
-// addresses are those that the IPAM store has given to a sandbox.
+// addresses returns the addresses that the IPAM store has allocated to a sandbox.
 func (n *node) addresses(t *testing.T, id string) (all []string) {
 	t.Helper()
 	for path := range n.cniFiles(t, id) {

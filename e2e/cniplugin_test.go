@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// pluginDir is where Debian's containernetworking-plugins are.
+// pluginDir is the directory of Debian's containernetworking-plugins.
 const pluginDir = "/usr/lib/cni"
 
-// ipamStore is a network whose addresses host-local gives out.
+// ipamStore is a network whose addresses host-local allocates.
 type ipamStore struct{ network, dataDir, ranges string }
 
-// conf is the network's configuration; the bridge makes nothing on the host but itself.
+// conf returns the network's configuration. The bridge makes nothing on the host but itself.
 func (s ipamStore) conf() string {
 	return fmt.Sprintf(`{"cniVersion": "0.4.0", "name": %[1]q, "type": "bridge", "bridge": %[1]q, "ipam":
   {"type": "host-local", "dataDir": %[2]q, "ranges": %[3]s}}`, s.network, s.dataDir, s.ranges)
 }
 
-// plugin runs the real host-local and returns the addresses that it gives out.
+// plugin runs the real host-local and returns the addresses that it allocates.
 func (s ipamStore) plugin(ctx context.Context, command, id string) ([]string, error) {
 	out, err := runPlugin(ctx, "host-local", s.conf(), command, id, "/run/netns/none", "eth0")
 	return addressesIn(out), err
@@ -63,18 +63,18 @@ func runPlugin(ctx context.Context, name, conf, command, id, netns, ifName strin
 
 const loopbackConf = `{"cniVersion": "0.3.1", "name": "cni-loopback", "type": "loopback"}`
 
-// attachment is one sandbox's network, attached as a runtime and libcni attach it.
+// attachment is one sandbox's network, attached as a runtime and libcni do.
 type attachment struct {
 	s       *stream
 	id      string
-	netns   string // one whose name ends in "none" is never made, and its plugin is host-local alone
-	unnamed bool   // libcni's cache names no pod, as before containerd 1.6
+	netns   string // if it ends in "none", it is never made, and host-local is the only plugin
+	unnamed bool   // libcni's cache has no pod, as before containerd 1.6
 	files   map[string]string
 }
 
 func newID() string {
 	b := make([]byte, 32)
-	_, _ = rand.Read(b) // it never fails
+	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }
 
@@ -114,10 +114,10 @@ func (a *attachment) add() error {
 			return err
 		}
 		a.s.full.Add(1)
-		if _, err := runPlugin(ctx, plugin, a.s.ipam.conf(), "DEL", a.id, a.netns, "eth0"); err != nil { // as after every ADD that failed
+		if _, err := runPlugin(ctx, plugin, a.s.ipam.conf(), "DEL", a.id, a.netns, "eth0"); err != nil { // as after every failed ADD
 			return err
 		}
-		time.Sleep(20 * time.Millisecond) // until a sweep has freed some
+		time.Sleep(20 * time.Millisecond) // until a sweep has freed addresses
 	}
 	a.s.adds.Add(1)
 	given := addressesIn(result)
@@ -130,7 +130,7 @@ func (a *attachment) add() error {
 	return a.writeCache(a.s.ipam.network, "eth0", a.s.ipam.conf(), result)
 }
 
-// writeCache writes what libcni keeps since 1.2, as it does: in place.
+// writeCache writes what libcni has written since 1.2, in place.
 func (a *attachment) writeCache(network, ifName, conf string, result []byte) error {
 	args := [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "e2e"}, {"K8S_POD_NAME", "p"}, {"K8S_POD_INFRA_CONTAINER_ID", a.id}}
 	if !a.unnamed {
@@ -148,12 +148,12 @@ func (a *attachment) writeCache(network, ifName, conf string, result []byte) err
 	return os.WriteFile(path, b, 0o600)
 }
 
-// end checks that everything is there, and then takes it down in a runtime's order.
+// end checks that everything exists, and then detaches it in a runtime's order.
 func (a *attachment) end() error {
 	var errs []error
 	for path, text := range a.files {
 		if b, err := os.ReadFile(path); err != nil || string(b) != text {
-			errs = append(errs, fmt.Errorf("lost of the living: %s holds %q, not %q: %w", path, b, text, err))
+			errs = append(errs, fmt.Errorf("lost by a living sandbox: %s contains %q, want %q: %w", path, b, text, err))
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

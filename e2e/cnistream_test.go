@@ -21,8 +21,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// How many real ADD and DEL run beside the sweeps. A file younger than streamHold is kept; files that live
-// longer than two of them must be protected by the runtime's list or by their namespace.
+// These are the numbers of real ADD and DEL beside the sweeps. A file younger than streamHold is kept; files that
+// live longer than two of them must be protected by the runtime's list or by their namespace.
 const (
 	streamed   = 5200 // attachments, each with one ADD and one DEL
 	whole      = 200  // those with bridge and loopback in a network namespace of their own
@@ -30,13 +30,13 @@ const (
 	resident   = 2*streamHold + 2*time.Second
 )
 
-// TestCNIStream: the real plugins add and delete in parallel, dual-stack, in one store that is short of
-// addresses, while sandboxes die without a DEL in it, and sweeps run one after another. Nothing of the living
-// is lost, and all of the dead is removed.
+// TestCNIStream checks that while the real plugins add and delete in parallel, dual-stack, in one store that is short
+// of addresses, while sandboxes die without a DEL and sweeps follow each other, no living sandbox loses anything, and
+// all files of dead ones are removed.
 func TestCNIStream(t *testing.T) {
 	t.Parallel()
 	s := newStream(t)
-	// A daemon that finds nothing that waits looks again in an hour.
+	// A daemon without pending files would look again in an hour.
 	if err := s.plant(0); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestCNIStream(t *testing.T) {
 	t.Logf("%d ADD, %d DEL; %d batches removed %d files of the dead, %d of them during the stream; the plugin found no free address %d times",
 		s.adds.Load(), s.dels.Load(), batches, len(s.dead), during, s.full.Load())
 	if s.adds.Load()+s.dels.Load() < 10_000 || during < len(s.dead)/3 {
-		t.Error("that shows too little")
+		t.Error("the run proves too little")
 	}
 	d.promtool(t)
 	d.end(t)
@@ -78,12 +78,12 @@ func TestCNIStream(t *testing.T) {
 		left, err := filepath.Glob(pattern)
 		left = slices.DeleteFunc(left, func(path string) bool { return strings.HasPrefix(filepath.Base(path), "last_reserved_ip.") })
 		if err != nil || len(left) > 0 {
-			t.Errorf("left: %v, %v", left, err)
+			t.Errorf("remaining: %v, %v", left, err)
 		}
 	}
 }
 
-// stream is a node that is all CNI: the runtime is a list, and the kubelet a name.
+// stream is a node of CNI only: the runtime is a list, and the kubelet only a process name.
 type stream struct {
 	node       *node
 	cache      string
@@ -133,7 +133,7 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// live runs the living in four threads: most are short, and of those half are listed by the runtime; one in
+// live runs the living sandboxes in four threads: most are short, and half of those are on the runtime's list; one in
 // twenty lives so long that its age no longer protects it.
 func (s *stream) live() {
 	var workers, residents sync.WaitGroup
@@ -204,8 +204,7 @@ func (s *stream) plant(i int) error {
 	return nil
 }
 
-// leftOfDead are the files of the dead that are still there. An address may be another's by
-// now.
+// leftOfDead returns the files of dead sandboxes that still exist. An address may be another sandbox's by now.
 func (s *stream) leftOfDead() []string {
 	return slices.DeleteFunc(slices.Clone(s.dead), func(path string) bool {
 		b, err := os.ReadFile(path)
@@ -217,7 +216,7 @@ func (s *stream) leftOfDead() []string {
 	})
 }
 
-// checkArchives: all removed files are archived once, and nothing of the living is among them.
+// checkArchives checks that all removed files are archived once, and no file of a living sandbox.
 func (s *stream) checkArchives(t *testing.T, d *daemon) {
 	t.Helper()
 	archives, err := filepath.Glob(d.archive("*"))
@@ -232,13 +231,13 @@ func (s *stream) checkArchives(t *testing.T, d *daemon) {
 				id = containerID.FindString(f.path)
 			}
 			if !s.deadIDs[id] {
-				t.Errorf("%s holds %s of %s, which lived", archive, f.path, id)
+				t.Errorf("%s contains %s of the living sandbox %s", archive, f.path, id)
 			}
 			taken[id]++
 		}
 	}
 	for id := range s.deadIDs {
-		if taken[id] < 3 || taken[id] > 4 { // two addresses, one or two caches
+		if taken[id] < 3 || taken[id] > 4 { // two addresses, one or two cache files
 			t.Errorf("%d files of %s are archived", taken[id], id)
 		}
 	}
@@ -246,7 +245,7 @@ func (s *stream) checkArchives(t *testing.T, d *daemon) {
 
 var containerID = regexp.MustCompile(`[0-9a-f]{64}`)
 
-// listed is a runtime that lists sandboxes.
+// listed is a runtime with a list of sandboxes.
 type listed struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	mu  sync.Mutex
@@ -255,7 +254,7 @@ type listed struct {
 
 func newListed(t *testing.T, socket string) *listed {
 	t.Helper()
-	l := &listed{ids: map[string]bool{newID(): true}} // one that lists nothing is no answer
+	l := &listed{ids: map[string]bool{newID(): true}} // an empty list proves nothing
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -271,12 +270,12 @@ func (l *listed) list(id string) { l.mu.Lock(); defer l.mu.Unlock(); l.ids[id] =
 
 func (l *listed) drop(id string) { l.mu.Lock(); defer l.mu.Unlock(); delete(l.ids, id) }
 
-// Version answers as containerd does.
+// Version responds like containerd.
 func (l *listed) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "stream", RuntimeVersion: "1", RuntimeApiVersion: "v1"}, nil
 }
 
-// ListPodSandbox lists all.
+// ListPodSandbox lists all sandboxes.
 func (l *listed) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -290,7 +289,7 @@ func (l *listed) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxReque
 	return answer, nil
 }
 
-// ListContainers lists none.
+// ListContainers lists no container.
 func (l *listed) ListContainers(context.Context, *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	return &runtimeapi.ListContainersResponse{}, nil
 }

@@ -22,14 +22,15 @@ var engine = cmp.Or(os.Getenv("E2E_RUNTIME"), "containerd")
 
 const crio = "crio"
 
-// besideCRIO are the scenarios that need nothing of containerd's own. CRI-O remains ready when its network's configuration is gone.
+// besideCRIO are the scenarios that need nothing of containerd's own. CRI-O remains ready without its network's
+// configuration.
 var besideCRIO = map[string]bool{
 	"returning": true, "restarts": true, "held": true, "ran": true, "racing": true,
 	"asked": true, "pods API": true, "backlog": true, "runtime": true, "alive": true,
 }
 
-// startCRIO starts one whose files and namespaces are all in its own directory. Debian's crun is too old for its
-// specifications, and Debian's runc fails where the kernel has no hugetlb controller, so a script leaves that limit out.
+// startCRIO starts a CRI-O whose files and namespaces are all in its own directory. Debian's crun is too old for its
+// specifications, and Debian's runc fails without a hugetlb controller, so a script drops that limit.
 func (n *node) startCRIO(t *testing.T, name, config string) *process {
 	t.Helper()
 	bin, err := filepath.Abs(filepath.Join("..", ".cache", "e2e", crio))
@@ -99,7 +100,7 @@ func (n *node) importIntoCRIO(t *testing.T) {
 	}
 }
 
-// runsInCRIO are the lines "sandbox ID" and "container ID" of what is ready or runs.
+// runsInCRIO returns the lines "sandbox ID" and "container ID" of everything ready or running.
 func (n *node) runsInCRIO() (all []string) {
 	conn, err := grpc.NewClient("unix://"+n.socket(crio), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

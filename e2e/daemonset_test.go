@@ -20,14 +20,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// daemonImage is the image of orphan-reaper as a pod names it, and daemonTag its tag.
+// daemonImage is the name of orphan-reaper's image in a pod, and daemonTag its tag.
 const (
 	daemonTag   = "e2e"
 	daemonImage = "orphan-reaper:" + daemonTag
 )
 
-// writeDaemonImage makes the image of the daemon in the same way as make image, for this
-// architecture alone.
+// writeDaemonImage makes the daemon's image like make image, for this architecture only.
 func writeDaemonImage(dir string) error {
 	tree := filepath.Join(dir, "daemon")
 	if err := os.MkdirAll(tree, 0o700); err != nil {
@@ -40,14 +39,14 @@ func writeDaemonImage(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Close() }() // a short one fails its import
+	defer func() { _ = out.Close() }() // a truncated image fails its import
 	cmd := exec.Command("sh", "../packaging/image.sh", "make", daemonTag, "0", "", "", runtime.GOARCH+"="+tree)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return cmd.Run()
 }
 
-// share makes the directory a mount that others can follow, as everything is where systemd is PID 1.
+// share makes the directory a shared mount, like every mount below systemd.
 func (n *node) share(t *testing.T, dir string) string {
 	t.Helper()
 	mkdir(t, dir)
@@ -65,8 +64,7 @@ func (n *node) share(t *testing.T, dir string) string {
 }
 
 // daemonPod is the manifest of a pod with exactly the rights of docs/fleet.md. Directories that the suite has
-// elsewhere than a node are mounted, too, to be read. follow is how the mount of the kubelet's root directory
-// gets the node's mounts.
+// elsewhere than a node are mounted read-only, too. follow is the mount propagation of the kubelet's root directory.
 func (n *node) daemonPod(p pod, follow, state string, flags []string) string {
 	quoted := make([]string, len(flags))
 	for i, f := range flags {
@@ -104,7 +102,7 @@ spec:
 `, p.name, p.uid, daemonImage, strings.Join(quoted, ", "), n.dir, n.root, follow, state)
 }
 
-// inPod runs the daemon's image as a pod of this kubelet. Its log is the one that the kubelet keeps.
+// inPod runs the daemon's image as a pod of this kubelet. Its log is the pod's log file.
 func (n *node) inPod(t *testing.T, p pod, follow string, flags ...string) *daemon {
 	t.Helper()
 	state := filepath.Join(n.dir, p.name+".state")
@@ -134,15 +132,15 @@ func (n *node) inPod(t *testing.T, p pod, follow string, flags ...string) *daemo
 	return d
 }
 
-// flags are those of a daemon beside this node, with a state of its own.
+// flags returns the flags of a daemon beside this node, with a state of its own.
 func (n *node) flags(state string) []string {
 	return append(n.places(state), "--hold", hold.String(), "--settle", settle.String(), "--confirm", confirm.String())
 }
 
-// places are the flags that differ from the defaults for the place alone.
+// places returns the flags that differ from the defaults only in a path.
 func (n *node) places(state string) []string {
 	return []string{
-		// Nothing of this machine, except what a scenario configures.
+		// Nothing of this machine is used, except what a scenario configures.
 		"--config", "/dev/null", "--cni-cache-dir", filepath.Join(n.dir, "cni-cache"), "--cni-data-dir", filepath.Join(n.dir, "ipam"),
 		"--cni-conf-dir", filepath.Join(n.dir, "cni"),
 		"--root-dir", n.root, "--log-source", "file", "--log-file", n.kubeletLog(),
@@ -152,12 +150,12 @@ func (n *node) places(state string) []string {
 	}
 }
 
-// daemonset: the image runs as a pod with the rights of the DaemonSet and reaps. A mount that is made after its
-// start keeps its pod, and appears in its own mount namespace. Without HostToContainer it could remove such a
-// mount from the node, so it only observes, and reports that. The image has no journalctl: if the machine has
-// one, it is started in the node's root directory. It cannot be if PID 1 hides its root directory, as on some
-// virtual machines, or if the suite's PID namespace is not the initial one, so that PID 1 is not proved to be
-// the machine's. Then the daemon follows the file alone.
+// daemonset: the image runs as a pod with the rights of the DaemonSet and reaps. A mount made after its start keeps
+// its pod and appears in the daemon's own mount namespace. Without HostToContainer it could remove such a mount from
+// the node, so it only observes and reports that. The image has no journalctl: the machine's is started in the node's
+// root directory, if there is one. That is impossible if PID 1 hides its root directory, as on some virtual machines,
+// or if the suite's PID namespace is not the initial one, so that PID 1 is not proved to be the machine's. Then the
+// daemon follows the file only.
 func daemonset(t *testing.T, n *node) {
 	must(t, "ctr", "-a", n.socket(engine), "-n", "k8s.io", "images", "import", filepath.Join(n.host.dir, "daemon.tar"))
 	orphaned, mounted := n.uid("2badf00d-0000-4000-8000-00000000d51_"), n.uid("2badf00d-0000-4000-8000-00000000d52_")
@@ -178,46 +176,46 @@ func daemonset(t *testing.T, n *node) {
 			flags = append(flags, "--log-source", "journald,file")
 		}
 		d := n.inPod(t, ownState("1"), "HostToContainer", flags...)
-		d.tells(t, 60*time.Second, orphaned, "it waits for the hold", keptFor(policy.ReasonHold))
-		if journal { // the image has none, so it is the node's
+		d.waitRecord(t, 60*time.Second, orphaned, "it waits for the hold", keptFor(policy.ReasonHold))
+		if journal { // the node's, since the image has none
 			eventually(t, 20*time.Second, func() string {
 				return missing(slices.ContainsFunc(d.children(t), func(c string) bool { return strings.HasPrefix(c, "/usr/bin/journalctl ") }),
 					"the daemon follows the node's journal by none of %q", d.children(t))
 			})
 		}
 		later := n.plant(t, "tmpfs mounted", mounted)
-		d.tells(t, 90*time.Second, orphaned, "it is removed", kind(policy.KindRemoved))
+		d.waitRecord(t, 90*time.Second, orphaned, "it is removed", kind(policy.KindRemoved))
 		if !d.sees(t, later.dir) {
-			t.Error("the node's later mount has not come to the daemon's namespace")
+			t.Error("the node's later mount is not in the daemon's namespace")
 		}
 		n.forge(t, mounted)
-		d.tells(t, 60*time.Second, mounted, "it is kept", keptFor(policy.ReasonMounted))
+		d.waitRecord(t, 60*time.Second, mounted, "it is kept", keptFor(policy.ReasonMounted))
 		volume := filepath.Join(later.dir, "volumes", emptyDir, "mem")
 		checkCanaries(t, volume)
 		later.unmount(volume)
-		if code, said := get(t, address, "/readyz"); code != http.StatusOK {
-			t.Errorf("/readyz: %d %s", code, said)
+		if code, body := get(t, address, "/readyz"); code != http.StatusOK {
+			t.Errorf("/readyz: %d %s", code, body)
 		}
 	})
 	if nodeNamespaces() != "auto" {
-		t.Log("the suite runs in a mount namespace of its own, which was named as the node: the daemon does not ask which mounts follow")
+		t.Log("the suite runs in a mount namespace of its own, which is configured as the node, so the daemon does not check the propagation")
 		return
 	}
 	t.Run("does not follow", func(t *testing.T) {
 		address := "127.0.0.1:" + freePort(t)
 		d := n.inPod(t, ownState("2"), "None", "--web-listen-address", address)
 		dead := n.plant(t, skeleton, observed)
-		told := d.tells(t, 60*time.Second, observed, "it is kept", keptFor(policy.ReasonNamespaces))
-		if !strings.Contains(told.Text, "HostToContainer") || !strings.Contains(told.Text, n.root) {
-			t.Errorf("it reports: %s", told.Text)
+		record := d.waitRecord(t, 60*time.Second, observed, "it is kept", keptFor(policy.ReasonNamespaces))
+		if !strings.Contains(record.Text, "HostToContainer") || !strings.Contains(record.Text, n.root) {
+			t.Errorf("the record is: %s", record.Text)
 		}
-		if code, said := get(t, address, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(said, "HostToContainer") {
-			t.Errorf("/readyz: %d %s", code, said)
+		if code, body := get(t, address, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "HostToContainer") {
+			t.Errorf("/readyz: %d %s", code, body)
 		}
 		throughout(t, hold+confirm/2, func() string { return missing(exists(dead.dir), "the pod's directory is gone") })
 		for _, r := range d.records() {
 			if r.Kind == policy.KindParked || r.Kind == policy.KindRemoved {
-				t.Errorf("it has acted: %s", r.Text)
+				t.Errorf("the daemon has acted: %s", r.Text)
 			}
 		}
 		if err := os.RemoveAll(dead.dir); err != nil {
@@ -226,7 +224,7 @@ func daemonset(t *testing.T, n *node) {
 	})
 }
 
-// pid is the daemon's in its container.
+// pid returns the daemon's PID in its container.
 func (d *daemon) pid(t *testing.T) int {
 	t.Helper()
 	for _, pid := range d.node.host.processes() {
@@ -234,7 +232,7 @@ func (d *daemon) pid(t *testing.T) int {
 			return pid
 		}
 	}
-	t.Fatal("the daemon's process is not found")
+	t.Fatal("the daemon's process was not found")
 	return 0
 }
 
@@ -248,7 +246,7 @@ func (d *daemon) sees(t *testing.T, dir string) bool {
 	return strings.Contains(string(b), " "+dir+"/")
 }
 
-// children are the command lines of the processes that the daemon has started.
+// children returns the command lines of the processes that the daemon has started.
 func (d *daemon) children(t *testing.T) (all []string) {
 	t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", d.pid(t)))

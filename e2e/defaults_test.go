@@ -12,10 +12,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// TestDefaults counts how long a kubelet complains where nothing is set: of one pod that really ran,
-// and of several: DEFAULT_PODS, as make defaults sets it, a hundred. From its first complaint on to its last, each time with a daemon that has just been
-// started beside a kubelet that has run for longer than settle. No line is forged, and no pod is admitted after
-// those that end: the kubelet's state files go on naming them.
+// TestDefaults measures how long a kubelet complains with the default settings, of one pod that really ran and of
+// several (DEFAULT_PODS, a hundred in make defaults), from its first complaint to its last. Each time the daemon has
+// just been started beside a kubelet that has run for longer than settle. No line is forged, and no pod is admitted
+// after those that end, so the kubelet's state files still contain them.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	backlog := defaultBacklog
@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			n := newNode(t, machine, version, 5-i)
-			n.restartWithoutURL(t) // and it names one orphan in a housekeeping run, as by default
+			n.restartWithoutURL(t) // reports one orphan per housekeeping run, as by default
 			started := time.Now()
 			living := n.livingPods(t)
 			for _, p := range living {
@@ -60,7 +60,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// defaultBacklog is how many pods end at once: a hundred that run would slow down all other tests.
+// defaultBacklog is the number of pods that end at once: a hundred running pods would slow down all other tests.
 const defaultBacklog = 10
 
 // The default of settle, and the time without a message after which a kubelet counts as silent.
@@ -101,7 +101,7 @@ func (n *node) silenced(t *testing.T, pods []pod, within time.Duration) {
 	}
 	var first, last time.Time
 	lines, named := 0, map[string]bool{}
-	limit := within + 10*time.Minute // to see by how much it is missed
+	limit := within + 10*time.Minute // measures by how much the limit is missed
 	for began := time.Now(); ; time.Sleep(time.Second) {
 		for _, line := range n.kubelet.since(mark) {
 			mark += int64(len(line)) + 1
@@ -122,12 +122,12 @@ func (n *node) silenced(t *testing.T, pods []pod, within time.Duration) {
 			break
 		}
 		if time.Since(began) > limit {
-			t.Errorf("%d of %d are left after %s", left, len(pods), limit)
+			t.Errorf("%d of %d remain after %s", left, len(pods), limit)
 			break
 		}
 	}
 	if lines == 0 {
-		t.Fatal("the kubelet has complained of none: this shows nothing")
+		t.Fatal("the kubelet complained of no pod, so the run proves nothing")
 	}
 	parks := 0
 	for _, r := range d.records() {

@@ -15,7 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// briefly is a confirm time for pods that are surely dead.
+// briefly is a confirm time for pods that are certainly dead.
 const briefly = 2 * time.Second
 
 // doubts: an agent works in a chroot of a mount namespace of its own, which has a private mount in one dead
@@ -32,7 +32,7 @@ func doubts(t *testing.T, n *node) {
 	}
 	t.Cleanup(back)
 	n.networkIs(t, false)
-	n.restartKubelet(t) // at the default verbosity it names one
+	n.restartKubelet(t) // at the default verbosity it reports one
 	eventually(t, 60*time.Second, func() string { return missing(n.tookOver(t), "the kubelet has not looked for volumes yet") })
 
 	held := n.plant(t, skeleton, mounted)
@@ -43,27 +43,27 @@ func doubts(t *testing.T, n *node) {
 	t.Cleanup(func() { agent.end(t) })
 	n.plant(t, skeleton, dead)
 	d := n.reap(t, "--confirm", briefly.String())
-	d.tells(t, 60*time.Second, mounted, "the agent's mount keeps it", keptFor(policy.ReasonMounted))
+	d.waitRecord(t, 60*time.Second, mounted, "the agent's mount keeps it", keptFor(policy.ReasonMounted))
 	eventually(t, 60*time.Second, func() string { return missing(n.logged(mounted+`\" found`), "the kubelet names nothing") })
 	throughout(t, hold+settle+briefly+2*time.Second, func() string {
 		return missing(exists(filepath.Join(n.pods, dead)), "the other pod went by silence, without a network:\n%s", d.story())
 	})
 	if n.logged(dead + `\" found`) {
-		t.Errorf("the kubelet has named the other pod, which proves nothing")
+		t.Errorf("the kubelet has reported the other pod, so the run proves nothing")
 	}
 	back()
 	n.networkIs(t, true)
-	d.tells(t, hold+settle+briefly+60*time.Second, dead, "it is removed", goes)
+	d.waitRecord(t, hold+settle+briefly+60*time.Second, dead, "it is removed", goes)
 	if !exists(held.dir) || slices.ContainsFunc(d.of(mounted), kind(policy.KindParking)) {
 		t.Errorf("the pod in which the agent has a mount was parked:\n%s", d.story())
 	}
 	agent.end(t)
-	d.tells(t, hold+settle+briefly+60*time.Second, mounted, "it is removed", goes)
+	d.waitRecord(t, hold+settle+briefly+60*time.Second, mounted, "it is removed", goes)
 }
 
 func goes(r policy.Record) bool { return r.Kind == policy.KindStripped || r.Kind == policy.KindRemoved }
 
-// networkIs waits until the runtime calls the pods' network ready, or not.
+// networkIs waits until the runtime's pod network is ready, or not ready.
 func (n *node) networkIs(t *testing.T, ready bool) {
 	t.Helper()
 	cri := n.cri(t)
@@ -81,8 +81,8 @@ func (n *node) networkIs(t *testing.T, ready bool) {
 	})
 }
 
-// successor: a dead pod and one that lives have the same CSI volume. The volume is staged for as
-// long as that one lives, and keeps the dead one only until it is seen whose it is.
+// successor: a dead pod and a living one have the same CSI volume. It is staged as long as the living one runs, and
+// keeps the dead one only until its owner is found.
 func successor(t *testing.T, n *node) {
 	const driver, handle = "csi.e2e.example", "vol-1"
 	const data = `{"attachmentID":"a","driverName":"` + driver + `","nodeName":"n","specVolID":"pv-1","volumeHandle":"` + handle + `"}`
@@ -105,13 +105,13 @@ func successor(t *testing.T, n *node) {
 	write(t, filepath.Join(mkdir(t, filepath.Join(made, volume, "mount")), "in the way"), "")
 	rename(t, made, filepath.Join(n.pods, uid))
 	d := n.reap(t, "--confirm", briefly.String())
-	d.tells(t, 60*time.Second, uid, "what is staged keeps it", keptFor(policy.ReasonStaged))
+	d.waitRecord(t, 60*time.Second, uid, "what is staged keeps it", keptFor(policy.ReasonStaged))
 
 	own := filepath.Join(n.pods, next, volume)
 	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(n.pods, next, "volumes", "kubernetes.io~csi")) })
 	mount(filepath.Join(own, "mount"))
 	write(t, filepath.Join(own, "vol_data.json"), data)
-	d.tells(t, hold+settle+briefly+90*time.Second, uid, "it is removed", goes)
+	d.waitRecord(t, hold+settle+briefly+90*time.Second, uid, "it is removed", goes)
 	if !exists(filepath.Join(own, "vol_data.json")) {
 		t.Errorf("the successor has lost its volume:\n%s", d.story())
 	}

@@ -17,15 +17,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// forgotten: sandboxes that have stopped, with their address and an exited container, which the kubelet never
-// removes: its garbage collection skips young containers, and a sandbox that has some. They are reported and
-// kept. Once an operator has had the runtime remove the sandbox of the pod that the kubelet reports as an
-// orphan, its directory is removed. Nothing of a pod that was not released is touched.
+// forgotten: stopped sandboxes with their address and an exited container, which the kubelet never removes: its
+// garbage collection skips young containers and sandboxes with containers. They are reported and kept. Once the
+// operator has removed the sandbox of the pod that the kubelet reports as an orphan, its directory is removed. A pod
+// that was not released is not touched.
 func forgotten(t *testing.T, n *node) {
 	dead, unnamed := n.uid("0badf00d-6000-4000-8000-00000000001_"), n.uid("0badf00d-6000-4000-8000-00000000002_")
 	cri := n.cri(t)
 	var gone, left string
-	n.kubelet.Kill() // a running one would stop them, as unknown pods
+	n.kubelet.Kill() // a running kubelet would stop them as unknown pods
 	gone, left = n.sandbox(t, cri, dead), n.sandbox(t, cri, unnamed)
 	n.startKubelet(t, "--minimum-container-ttl-duration=1h")
 	n.verbose = false
@@ -37,21 +37,21 @@ func forgotten(t *testing.T, n *node) {
 	n.plant(t, skeleton, dead)
 
 	d := n.reap(t)
-	d.tells(t, 4*time.Minute, dead, "its sandbox is told, with its age", func(r policy.Record) bool {
+	d.waitRecord(t, 4*time.Minute, dead, "its sandbox is reported, with its age", func(r policy.Record) bool {
 		return r.Kind == policy.KindKept && slices.ContainsFunc(r.Why, func(w policy.Why) bool {
 			return w.Reason == policy.ReasonSandboxOrphaned && strings.HasSuffix(w.Detail, "s old")
 		})
 	})
 	if !exists(filepath.Join(n.pods, dead)) || n.addressOf(gone) == "" {
-		t.Error("removed without being asked to")
+		t.Error("removed without the operator")
 	}
-	n.dropSandbox(t, cri, gone) // as an operator does, by crictl
-	d.tells(t, 60*time.Second, dead, "it is parked", kind(policy.KindParked))
-	d.tells(t, confirm+40*time.Second, dead, "it is confirmed", func(r policy.Record) bool {
+	n.dropSandbox(t, cri, gone) // like an operator with crictl
+	d.waitRecord(t, 60*time.Second, dead, "it is parked", kind(policy.KindParked))
+	d.waitRecord(t, confirm+40*time.Second, dead, "it is confirmed", func(r policy.Record) bool {
 		return r.Kind == policy.KindStripped || r.Kind == policy.KindRemoved
 	})
 	if n.addressOf(left) == "" {
-		t.Error("a sandbox that was not released is gone")
+		t.Error("a sandbox of a pod that was not released is gone")
 	}
 	for _, r := range d.of(unnamed) {
 		if r.Kind != policy.KindKept {
@@ -62,7 +62,7 @@ func forgotten(t *testing.T, n *node) {
 	n.restartKubelet(t)
 }
 
-// cri speaks to the runtime as the kubelet does.
+// cri connects to the runtime like the kubelet.
 func (n *node) cri(t *testing.T) runtimeapi.RuntimeServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+n.socket(engine), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -73,8 +73,8 @@ func (n *node) cri(t *testing.T) runtimeapi.RuntimeServiceClient {
 	return runtimeapi.NewRuntimeServiceClient(conn)
 }
 
-// sandbox makes a pod's sandbox with a container, as a kubelet would, and kills both behind the runtime's back:
-// no CNI DEL was run for it.
+// sandbox makes a pod's sandbox with a container, like a kubelet, and kills both without the runtime, so no CNI DEL
+// is run for it.
 func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -142,7 +142,7 @@ func (n *node) dropSandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, id
 	}
 }
 
-// addressOf returns the address that the IPAM store has given to a sandbox, "" for none.
+// addressOf returns the address that the IPAM store has allocated to a sandbox, or "".
 func (n *node) addressOf(id string) string {
 	files, err := filepath.Glob(filepath.Join(n.dir, "ipam", n.tag, "10.*"))
 	if err != nil {

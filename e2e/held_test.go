@@ -14,12 +14,11 @@ import (
 type taken string
 
 const (
-	// It can be made a volume again: the volume manager tries for ever to remove the
-	// directory, and never names the pod.
+	// It becomes a volume again: the volume manager tries forever to remove the directory, and never reports the pod.
 	stuck taken = "its volume manager tries for ever"
-	// It cannot: it is tried once, and the pod is named when its turn comes.
+	// It does not: the tear-down is tried once, and the pod is reported later.
 	once taken = "tried once"
-	// The plugin removes what is there by itself.
+	// The plugin itself removes the leftover.
 	itself taken = "the kubelet removes it"
 )
 
@@ -36,12 +35,11 @@ var heldKinds = []struct {
 	{"emptyDir", "0badf00d-5000-4000-8000-00000000015_", emptyDir + "/vol", itself},
 }
 
-// held: leftovers that a kubelet finds at its start. A pod that its volume manager holds is never parked: only
-// the content of the directory that it cannot remove is moved to quarantine, and the kubelet finishes by
-// itself.
+// held: leftovers that a kubelet finds at its start. A pod that its volume manager holds is never parked: only the
+// content of the directory that the kubelet cannot remove is moved to quarantine, and the kubelet does the rest.
 func held(t *testing.T, n *node) {
-	// A kubelet of 1.24 fails in umount(8), "not mounted", whatever is in the NFS volume. Clearing it would not
-	// help, so nothing is cleared.
+	// A 1.24 kubelet fails in umount(8), "not mounted", whatever the NFS volume contains. Clearing would not help, so
+	// nothing is cleared.
 	clears, heldKinds := n.minor(t) > 24, heldKinds
 	if !clears {
 		heldKinds = heldKinds[1:]
@@ -60,7 +58,7 @@ func held(t *testing.T, n *node) {
 	nfsUID := n.uid(heldKinds[0].uid)
 	var cleared policy.Record
 	if clears {
-		cleared = d.tells(t, 60*time.Second, nfsUID, "it is cleared", kind(policy.KindCleared))
+		cleared = d.waitRecord(t, 60*time.Second, nfsUID, "it is cleared", kind(policy.KindCleared))
 		if tries := n.tearDowns(nfsUID, "failed"); tries < 3 {
 			t.Errorf("the kubelet has tried %d times", tries)
 		}
@@ -68,13 +66,13 @@ func held(t *testing.T, n *node) {
 	eventually(t, 4*time.Minute, func() string {
 		for _, k := range heldKinds {
 			if dir := filepath.Join(n.pods, n.uid(k.uid)); exists(dir) {
-				return k.name + ": " + dir + " is still there: " + n.said(n.uid(k.uid), n.started)
+				return k.name + ": " + dir + " still exists: " + n.messagesOf(n.uid(k.uid), n.started)
 			}
 		}
 		return ""
 	})
 	if clears && n.tearDowns(nfsUID, "succeeded") != 1 {
-		t.Errorf("the kubelet has not finished by itself: %s", n.kubelet.Tail(3))
+		t.Errorf("the kubelet did not finish the removal: %s", n.kubelet.Tail(3))
 	}
 	for _, k := range heldKinds {
 		uid, entry := n.uid(k.uid), ""
@@ -101,13 +99,13 @@ func held(t *testing.T, n *node) {
 	if !clears {
 		return
 	}
-	// An operator restores it; the pod is gone by now, so it becomes a pod's directory.
+	// The operator restores it. The pod is gone by now, so it becomes a pod's directory.
 	d.command(t, "quarantine", "restore", nfsUID)
 	back := filepath.Join(n.pods, nfsUID)
 	if data, err := os.ReadFile(filepath.Join(back, cleared.Leaf, "data")); err != nil || string(data) != canary {
-		t.Errorf("put back: %q, %v", data, err)
+		t.Errorf("restored: %q, %v", data, err)
 	}
-	d.tells(t, 60*time.Second, nfsUID, "it is kept from now on", keptFor(policy.ReasonRestored))
+	d.waitRecord(t, 60*time.Second, nfsUID, "it is kept from now on", keptFor(policy.ReasonRestored))
 	if err := os.RemoveAll(back); err != nil {
 		t.Error(err)
 	}

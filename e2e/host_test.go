@@ -30,24 +30,24 @@ var builtIn = []string{
 	"/run/containerd", "/opt/containerd", "/opt/cni", "/usr/libexec/kubernetes",
 }
 
-// The suite has one place on a machine, which is also its lock: two runs at once would mistake each other's
-// residue for their own.
+// The suite uses one directory on a machine, which is also its lock: two runs at once would treat each other's
+// residue as their own.
 const (
 	place = "/var/tmp/orphan-reaper-e2e"
-	// tag begins the names of our bridges and cgroups.
+	// tag is the prefix of our bridges' and cgroups' names.
 	tag = "ore2e"
 	// netnsDir is where ip-netns(8) and CRI keep network namespaces by name.
 	netnsDir = "/run/netns"
 )
 
-// host is the machine as it was before the run.
+// host is the machine's state before the run.
 type host struct {
 	dir    string
 	Sysctl map[string]string
-	Absent []string // those of builtIn that were not there
-	Netns  []string // the network namespaces that were there
-	// NetnsMounts is how often their directory was mounted: ip-netns(8) mounts it on itself, and
-	// it cannot be removed then.
+	Absent []string // those of builtIn that did not exist
+	Netns  []string // the existing network namespaces
+	// NetnsMounts is how often their directory was mounted: ip-netns(8) mounts it on itself, and then it cannot be
+	// removed.
 	NetnsMounts int
 	lock        *os.File
 }
@@ -65,10 +65,10 @@ func newHost() (*host, error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(h.lock.Fd()), &st); err != nil || st.Uid != 0 || st.Mode&0o777 != 0o700 {
-		return nil, fmt.Errorf("%s is not ours: %w", place, err)
+		return nil, fmt.Errorf("%s belongs to another user: %w", place, err)
 	}
 	if err := unix.Flock(int(h.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("another run of the suite is under way: %w", err)
+		return nil, fmt.Errorf("another run of the suite is active: %w", err)
 	}
 	note := filepath.Join(place, "host.json")
 	if b, err := os.ReadFile(note); err == nil && json.Unmarshal(b, h) == nil {
@@ -96,8 +96,8 @@ func newHost() (*host, error) {
 	return h, os.WriteFile(note, b, 0o600)
 }
 
-// restore ends what still runs and removes the residue. It is called when all scenarios have stopped their
-// programs, or in their place when the run is cut short.
+// restore ends the remaining processes and removes the residue. It runs after all scenarios have stopped their
+// programs, or instead of that when the run is interrupted.
 func (h *host) restore() error {
 	for range 50 {
 		pids := h.processes()
@@ -110,7 +110,7 @@ func (h *host) restore() error {
 		time.Sleep(100 * time.Millisecond)
 	}
 	var errs []error
-	// The last mount first; a network namespace is a mount too.
+	// The last mount comes first; a network namespace is a mount, too.
 	for _, path := range slices.Backward(h.mounts()) {
 		if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 			errs = append(errs, fmt.Errorf("cannot unmount %s: %w", path, err))
@@ -147,7 +147,7 @@ func (h *host) restore() error {
 	return errors.Join(errs...)
 }
 
-// left names everything of the suite's that is there.
+// left lists everything of the suite that still exists.
 func (h *host) left() []string {
 	var all []string
 	for _, pid := range h.processes() {
@@ -193,8 +193,8 @@ func cmdline(pid int) string {
 	return strings.ReplaceAll(string(b), "\x00", " ")
 }
 
-// processes are those whose command line names our directory (containerd, its shims, the
-// kubelets, orphan-reaper) and those in our cgroups (the containers).
+// processes returns those with our directory in their command line (containerd, its shims, the kubelets,
+// orphan-reaper) and those in our cgroups (the containers).
 func (h *host) processes() []int {
 	var pids []int
 	procs, err := filepath.Glob("/proc/[0-9]*")
@@ -217,7 +217,7 @@ func (h *host) processes() []int {
 	return pids
 }
 
-// mounts are those below our directory and the new network namespaces, in their order.
+// mounts returns those below our directory and the new network namespaces, in their order.
 func (h *host) mounts() []string {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -245,7 +245,7 @@ func (h *host) links() []string {
 	return all
 }
 
-// cgroups are ours in every hierarchy, parents before children.
+// cgroups returns ours in every hierarchy, parents before children.
 func (h *host) cgroups() []string {
 	tops, err := filepath.Glob("/sys/fs/cgroup/" + tag + "*")
 	if err != nil {
@@ -267,7 +267,7 @@ func (h *host) cgroups() []string {
 	return all
 }
 
-// netnsMounts is how often the directory of the network namespaces is mounted.
+// netnsMounts returns how often the directory of the network namespaces is mounted.
 func netnsMounts() int {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -44,7 +44,7 @@ httpCheckFrequency: 1s
 syncFrequency: %[6]s
 `, port, readOnly, mkdir(t, filepath.Join(n.dir, "manifests")), n.dir, n.tag, syncFrequency, n.url)
 	n.podLogs = "/var/log/pods"
-	if minor >= 29 { // kubelets that share one remove each other's
+	if minor >= 29 { // kubelets that share a directory remove each other's files
 		n.podLogs = mkdir(t, filepath.Join(n.dir, "pod-logs"))
 		text += "podLogsDir: " + n.podLogs + "\n"
 	}
@@ -63,7 +63,7 @@ syncFrequency: %[6]s
 	if minor < 27 {
 		n.args = append(n.args, "--container-runtime-endpoint=unix://"+n.endpoint)
 	}
-	if minor < 27 && minor >= 24 { // the only other one, dockershim, went with 1.24
+	if minor < 27 && minor >= 24 { // the only alternative, dockershim, was removed in 1.24
 		n.args = append(n.args, "--container-runtime=remote")
 	}
 }
@@ -91,15 +91,14 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// startKubelet starts the kubelet, which adopts what it finds in its directories.
+// startKubelet starts the kubelet, which adopts the volumes that it finds.
 func (n *node) startKubelet(t *testing.T, flags ...string) {
 	t.Helper()
 	n.started = (&process{Process: kit.Process{Log: n.kubeletLog()}}).size()
 	n.kubelet = launch(t, "kubelet "+n.version, n.kubeletLog(), append(n.args, flags...)...)
 }
 
-// restartKubelet lets it crash and starts it again, at the default verbosity. Between
-// may be done what only a kubelet that starts finds.
+// restartKubelet kills the kubelet and starts it again, at the default verbosity. between runs while it is down.
 func (n *node) restartKubelet(t *testing.T, between ...func()) {
 	t.Helper()
 	n.kubelet.Kill()
@@ -110,7 +109,7 @@ func (n *node) restartKubelet(t *testing.T, between ...func()) {
 	n.verbose = false
 }
 
-// get asks the kubelet at its read-only port.
+// get sends a request to the kubelet's read-only port.
 func (n *node) get(path string) string {
 	resp, err := http.Get("http://127.0.0.1:" + n.readOnly + path)
 	if err != nil {
@@ -124,7 +123,7 @@ func (n *node) get(path string) string {
 	return string(b)
 }
 
-// metric reads one of the kubelet's own gauges; NaN-free since they are counts.
+// metric returns the value of one of the kubelet's gauges.
 func (n *node) metric(name string) string {
 	for line := range strings.Lines(n.get("/metrics")) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {

@@ -14,22 +14,21 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/e2e/image"
 )
 
-// leftover is one kind of what dead pods leave, of the kinds that real kubelets stumble
-// over.
+// leftover is one kind of residue of dead pods that real kubelets fail to remove.
 type leftover struct {
-	name string // for people, in the table
-	uid  string // or another name of the directory
+	name string // in the table of results
+	uid  string // or another directory name
 	make func(o orphan)
 	// before and after are the kubelet's messages about it; did is the required final state.
 	before, after words
 	did           deed
 	old           *old
 	emptied       bool // the kubelet itself empties the canary behind the mount
-	// undo removes the obstacle that only an operator may remove, after the checks.
+	// undo removes the obstacle that only the operator may remove, after the checks.
 	undo func(o orphan)
 }
 
-// old lists the differences beside kubelets up to that minor version, as far as tried: 1.29 was not.
+// old has the differences with kubelets up to that minor version, as far as tried: 1.29 was not.
 type old struct {
 	until         int
 	before, after words
@@ -37,7 +36,7 @@ type old struct {
 	emptied       bool
 }
 
-// kinds are those of the table, as they are beside the node's kubelet.
+// kinds returns the rows of the table for the node's kubelet.
 func (n *node) kinds(t *testing.T) []leftover {
 	t.Helper()
 	all := slices.Clone(kinds)
@@ -58,7 +57,7 @@ const (
 	cleans  words = "removes it"
 )
 
-// deed is how orphan-reaper leaves an orphan.
+// deed is what orphan-reaper did with an orphan.
 type deed string
 
 const (
@@ -72,7 +71,7 @@ const (
 	keptFile    deed = "kept: not-a-directory"
 )
 
-// orphan is one leftover on its way to the disk.
+// orphan is one leftover while it is made.
 type orphan struct {
 	t      *testing.T
 	n      *node
@@ -94,7 +93,7 @@ func (o orphan) file(text string, path ...string) string {
 	return name
 }
 
-// mount mounts, for good: the canaries behind it are checked to the end.
+// mount mounts permanently: the canaries behind it are checked to the end.
 func (o orphan) mount(source, fstype string, flags uintptr, data string, path ...string) {
 	o.t.Helper()
 	if err := unix.Mount(source, o.at(path...), fstype, flags, data); err != nil {
@@ -114,7 +113,7 @@ func plantCanaries(t *testing.T, dir string) {
 	write(t, filepath.Join(dir, "canary"), canary)
 }
 
-// checkCanaries fails where one is missing or changed.
+// checkCanaries fails if one is missing or changed.
 func checkCanaries(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{"canary", "deep/er/0", "deep/er/1", "deep/er/2"} {
@@ -134,7 +133,7 @@ const (
 	emptyDir = "kubernetes.io~empty-dir"
 )
 
-// kinds is the table of leftovers. Their UIDs sort before, amid and after the living pods.
+// kinds is the table of leftovers. Their UIDs sort before, between and after the living pods.
 var kinds = []leftover{
 	{
 		name: "CSI: vol_data.json, `mount/` empty", before: reports, after: silent, did: removed,
@@ -185,16 +184,16 @@ var kinds = []leftover{
 		undo: func(o orphan) { o.unmount(o.at("volumes", nfs, "vol")) },
 	},
 	{
-		// Kubelets up to 1.28 remove what is beside volumes/ with RemoveAllOneFilesystem, which stops
-		// where st_dev differs: they empty a bind of the same file system within their first housekeeping run.
+		// Kubelets up to 1.28 remove what is beside volumes/ with RemoveAllOneFilesystem, which stops if st_dev
+		// differs: they empty a bind mount of the same file system within their first housekeeping run.
 		name: "bind in containers/", before: reports, after: reports, did: keptMounted,
 		old:  &old{until: 28, before: reports, after: reports, did: keptMounted, emptied: true},
 		make: func(o orphan) { o.mount(o.canary, "", unix.MS_BIND, "", "containers", "app", "bound") },
 		undo: func(o orphan) { o.unmount(o.at("containers", "app", "bound")) },
 	},
 	{
-		// The host's mounts do not show it: the container has it in a mount namespace of its
-		// own, with the emptyDir as the root of the mount (proc_pid_mountinfo(5), field 4).
+		// The host's mounts do not show it: the container has it in its own mount namespace, with the emptyDir as the
+		// root of the mount (proc_pid_mountinfo(5), field 4).
 		name: "emptyDir in a container that CRI does not list", before: reports, after: reports, did: keptMounted,
 		make: func(o orphan) {
 			o.file("a user's", "volumes", emptyDir, "vol", "data")
@@ -289,14 +288,13 @@ func (o orphan) remove(path string) {
 	}
 }
 
-// ctr acts on a namespace of containerd that CRI does not look at.
+// ctr uses a namespace of containerd that CRI does not.
 func (o orphan) ctr(args ...string) {
 	o.t.Helper()
 	must(o.t, append([]string{"ctr", "-a", o.n.socket(engine), "-n", "e2e"}, args...)...)
 }
 
-// deadFuse mounts a FUSE file system whose server is gone at once: every access gives
-// ENOTCONN from then on.
+// deadFuse mounts a FUSE file system whose server ends at once: every access then returns ENOTCONN.
 func (o orphan) deadFuse(path ...string) {
 	o.t.Helper()
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

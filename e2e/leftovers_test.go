@@ -18,16 +18,16 @@ import (
 
 // row is the result of one kubelet and orphan-reaper with one kind of leftover.
 type row struct {
-	said  string // the kubelet's own messages before
-	did   deed
-	after string
+	before string // the kubelet's messages before the removal
+	did    deed
+	after  string
 }
 
-// housekept is how long the kubelet gets to report everything: its housekeeping runs every 2 s.
+// housekept is the time in which the kubelet must report everything: its housekeeping runs every 2 s.
 const housekept = 7 * time.Second
 
-// leftovers plants every kind of leftover beside the living pods, collects the kubelet's messages, lets
-// orphan-reaper act, and collects the messages again.
+// leftovers makes every kind of leftover beside the living pods, collects the kubelet's messages, runs orphan-reaper,
+// and collects the messages again.
 func leftovers(t *testing.T, n *node) {
 	all := map[string]orphan{}
 	kinds := n.kinds(t)
@@ -43,23 +43,23 @@ func leftovers(t *testing.T, n *node) {
 		}
 	})
 	rows := map[string]row{}
-	said, mark := n.hear(t, false)
-	for name, text := range said {
-		rows[name] = row{said: text}
+	found, mark := n.messages(t, false)
+	for name, text := range found {
+		rows[name] = row{before: text}
 	}
 
 	waiting := n.waitingPod(t)
 	n.forge(t, waiting.uid)
 	d := n.reap(t)
 	eventually(t, hold+settle+4*confirm, func() string { return wrongDeeds(kinds, d.deeds(t)) })
-	said, mark = n.hear(t, true)
+	found, mark = n.messages(t, true)
 	for name, did := range d.deeds(t) {
-		rows[name] = row{said: rows[name].said, did: did, after: said[name]}
+		rows[name] = row{before: rows[name].before, did: did, after: found[name]}
 	}
 	compared.add(n.version, rows)
-	d.tells(t, time.Second, waiting.uid, "kept for its cgroup", keptFor(policy.ReasonCgroup))
+	d.waitRecord(t, time.Second, waiting.uid, "kept for its cgroup", keptFor(policy.ReasonCgroup))
 
-	// Obstacles that only an operator may remove are removed here; then the rest is reaped.
+	// Obstacles that only the operator may remove are removed here; then the rest is reaped.
 	for _, k := range kinds {
 		if k.undo != nil {
 			k.undo(all[k.name])
@@ -68,14 +68,14 @@ func leftovers(t *testing.T, n *node) {
 	eventually(t, hold+4*confirm, func() string {
 		for _, k := range kinds {
 			if exists(filepath.Join(n.pods, n.uid(k.uid))) {
-				return k.name + ": " + k.uid + " is still there: " + n.said(n.uid(k.uid), mark)
+				return k.name + ": " + k.uid + " still exists: " + n.messagesOf(n.uid(k.uid), mark)
 			}
 		}
 		return ""
 	})
 	eventually(t, 10*time.Second, func() string {
 		for _, name := range []string{"kubelet_orphan_pod_cleaned_volumes", "kubelet_orphan_pod_cleaned_volumes_errors"} {
-			// A kubelet of 1.24 has neither.
+			// Kubelet 1.24 has neither.
 			if v := n.metric(name); v != "0" && (v != "absent" || n.minor(t) > 24) {
 				return name + " is " + v
 			}
@@ -84,18 +84,17 @@ func leftovers(t *testing.T, n *node) {
 	})
 }
 
-// hear returns the kubelet's messages about each kind, by the table's names, and their start in its log; it
-// fails if they are not of the recorded kind. A busy machine does its housekeeping late, so it tries several
-// times.
-func (n *node) hear(t *testing.T, after bool) (said map[string]string, mark int64) {
+// messages returns the kubelet's messages about each kind, by the table's names, and their start in its log. It fails
+// if they are not of the recorded kind. A busy machine does its housekeeping late, so it retries.
+func (n *node) messages(t *testing.T, after bool) (found map[string]string, mark int64) {
 	t.Helper()
 	var wrong []string
 	for range 2 * kit.Slowness {
-		said, wrong, mark = map[string]string{}, nil, n.kubelet.size()
+		found, wrong, mark = map[string]string{}, nil, n.kubelet.size()
 		time.Sleep(housekept)
 		for _, k := range n.kinds(t) {
-			text := n.said(n.uid(k.uid), mark)
-			said[k.name] = text
+			text := n.messagesOf(n.uid(k.uid), mark)
+			found[k.name] = text
 			want, got := k.before, reports
 			if after {
 				want = k.after
@@ -112,23 +111,23 @@ func (n *node) hear(t *testing.T, after bool) (said map[string]string, mark int6
 			}
 		}
 		if len(wrong) == 0 {
-			return said, mark
+			return found, mark
 		}
 	}
 	t.Errorf("after orphan-reaper: %v\n%s", after, strings.Join(wrong, "\n"))
-	return said, mark
+	return found, mark
 }
 
-// The kubelet's own report, at the default verbosity and at 5, and its message about a volume that it cannot
-// take down.
+// The kubelet's own report, at the default verbosity and at 5, and its message about a volume that it cannot tear
+// down.
 var (
 	orphanLine = regexp.MustCompile(`(?:"Orphan pod"|"There were many similar errors\. Turn up verbosity to see them\.") err="((?:[^"\\]|\\.)*)"`)
 	orphanText = regexp.MustCompile(`^orphaned pod "[^"]*" found, but `)
 )
 
-// said returns the kubelet's messages about the orphan since the mark, each once and without parts that differ
-// from run to run.
-func (n *node) said(uid string, mark int64) string {
+// messagesOf returns the kubelet's messages about the orphan since the mark, each once and without parts that differ
+// between runs.
+func (n *node) messagesOf(uid string, mark int64) string {
 	all := map[string]bool{}
 	for _, line := range n.kubelet.since(mark) {
 		if !strings.Contains(line, uid) {
@@ -147,8 +146,8 @@ func (n *node) said(uid string, mark int64) string {
 	return strings.Join(slices.Sorted(maps.Keys(all)), "; ")
 }
 
-// forge writes the line of an orphan into the kubelet's log, as the kubelet would: with its own PID and the
-// time. In a file it cannot be distinguished from a real one.
+// forge writes an orphan's line into the kubelet's log, as the kubelet would, with its PID and the time. In a file it
+// cannot be distinguished from a real one.
 func (n *node) forge(t *testing.T, uid string) {
 	t.Helper()
 	f, err := os.OpenFile(n.kubeletLog(), os.O_WRONLY|os.O_APPEND, 0)
@@ -164,7 +163,7 @@ func (n *node) forge(t *testing.T, uid string) {
 	}
 }
 
-// deeds returns how orphan-reaper has treated each kind, by the table's names.
+// deeds returns what orphan-reaper did with each kind, by the table's names.
 func (d *daemon) deeds(t *testing.T) map[string]deed {
 	t.Helper()
 	report := d.scan(t)

@@ -18,9 +18,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
-// The times of this suite. A living pod's directory is created again when the kubelet next syncs it, up to 1.5
+// These are the times of this suite. The kubelet makes a living pod's directory again at its next sync, up to 1.5
 // times its syncFrequency later, which is 1 min by default; so the default --confirm is 2 min, and with a
-// syncFrequency of 5 s, 20 s are as good.
+// syncFrequency of 5 s, 20 s are equivalent.
 const (
 	syncFrequency = "5s"
 	confirm       = 20 * time.Second
@@ -28,7 +28,7 @@ const (
 	settle        = 5 * time.Second
 )
 
-// versions are the kubelets to run beside; E2E_VERSIONS chooses, make e2e builds them.
+// versions are the kubelets of the run; E2E_VERSIONS selects them, make e2e builds them.
 var versions = strings.Fields(os.Getenv("E2E_VERSIONS"))
 
 // machine is the host that the suite must restore.
@@ -74,7 +74,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	if left = append(left, machine.changed()...); len(left) > 0 {
-		return 1, fmt.Errorf("left behind:\n  %s", strings.Join(left, "\n  "))
+		return 1, fmt.Errorf("residue of the suite:\n  %s", strings.Join(left, "\n  "))
 	}
 	return code, nil
 }
@@ -82,8 +82,8 @@ func run(m *testing.M) (code int, err error) {
 // snapshotter is the variable that selects the snapshotter for ctr(8).
 const snapshotter = "CONTAINERD_SNAPSHOTTER"
 
-// chooseSnapshotter keeps containerd's default, unless dir is on an overlay itself, as in a container: no
-// overlay can have its upper layer there.
+// chooseSnapshotter keeps containerd's default unless dir is on an overlay itself, as in a container: an overlay
+// cannot have its upper layer there.
 func chooseSnapshotter(dir string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -95,8 +95,8 @@ func chooseSnapshotter(dir string) error {
 	return os.Setenv(snapshotter, "overlayfs")
 }
 
-// built is the directory of the programs where there is no compiler, and standIn is what runs there in place of
-// containerd: in the guest of make churn-guest.
+// built is the directory of the programs if there is no compiler, and standIn runs there instead of containerd: in
+// the guest of make churn-guest.
 var built, standIn = os.Getenv("E2E_BUILT"), os.Getenv("E2E_RUNTIME")
 
 // build builds the program, as make build does, and the image that the pods run.
@@ -125,9 +125,8 @@ func build(dir string) error {
 	return nil
 }
 
-// TestBesideKubelets runs the scenarios beside every kubelet at once, each with a runtime
-// of its own. The scenarios of one kubelet follow each other: each begins and ends with
-// the same living pods, which must not notice any of it.
+// TestBesideKubelets runs the scenarios beside all kubelets at once, each with a runtime of its own. The scenarios of
+// one kubelet follow each other, and each begins and ends with the same living pods, which must not be affected.
 func TestBesideKubelets(t *testing.T) {
 	t.Parallel()
 	if len(versions) == 0 {

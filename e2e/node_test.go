@@ -26,25 +26,25 @@ type node struct {
 	version string
 	dir     string
 	number  int
-	tag     string // names its bridge and its cgroup
+	tag     string // suffix of its bridge's and its cgroup's name
 	root    string // the kubelet's --root-dir
 	pods    string // root/pods
-	podLogs string // where the kubelet keeps the pods' logs
-	// endpoint is a symlink to containerd's socket: the runtime that "auto" or a
-	// configuration names may be replaced by another.
+	podLogs string // the kubelet's directory of pod logs
+	// endpoint is a symbolic link to containerd's socket: the runtime that "auto" or a configuration selects can be
+	// replaced.
 	endpoint string
 	runtime  *process
 	kubelet  *process
 	args     []string     // the kubelet's command line
-	verbose  bool         // it names every orphan in a housekeeping run
-	served   atomic.Value // the text at its staticPodURL
+	verbose  bool         // reports every orphan in a housekeeping run
+	served   atomic.Value // the content at its staticPodURL
 	url      string
-	started  int64  // where in its log the kubelet that runs begins
+	started  int64  // start of the running kubelet in its log
 	readOnly string // its read-only port
 }
 
-// uid makes a UID the node's own: a mount or a cgroup of the other node's pod that had the
-// same would keep this one too.
+// uid makes a UID unique to the node: a mount or cgroup of another node's pod with the same UID would keep this one,
+// too.
 func (n *node) uid(uid string) string {
 	if len(uid) != 36 {
 		return uid
@@ -52,11 +52,11 @@ func (n *node) uid(uid string) string {
 	return uid[:35] + strconv.Itoa(n.number)
 }
 
-// kubeletLog is the one file that all kubelets of the node write, and orphan-reaper reads.
+// kubeletLog returns the one file to which all kubelets of the node write, and that orphan-reaper reads.
 func (n *node) kubeletLog() string { return filepath.Join(n.dir, "kubelet.log") }
 
-// newNode starts a containerd and a kubelet of the version. It ends them, and removes their usual residue, when
-// the test ends.
+// newNode starts a containerd and a kubelet of the version. When the test ends, it ends them and removes their normal
+// residue.
 func newNode(t *testing.T, h *host, version string, number int) *node {
 	t.Helper()
 	dir := mkdir(t, filepath.Join(h.dir, fmt.Sprintf("%s-%d", version, number)))
@@ -77,15 +77,15 @@ func newNode(t *testing.T, h *host, version string, number int) *node {
 	n.use(t, engine)
 	n.importImage(t)
 	n.configure(t)
-	// At the default verbosity the kubelet reports one orphan in a housekeeping run. At 5, for that one file,
-	// it reports each.
+	// At the default verbosity the kubelet reports one orphan per housekeeping run. At 5, for that one file, it
+	// reports each.
 	n.startKubelet(t, "--vmodule=kubelet_volumes=5")
 	n.verbose = true
 	return n
 }
 
-// network gives CNI a bridge of its own: without an address on the host, a gateway or
-// masquerading it changes no setting of the host.
+// network gives CNI a bridge of its own. Without an address on the host, a gateway or masquerading it changes no
+// setting of the host.
 func (n *node) network(t *testing.T) {
 	t.Helper()
 	write(t, filepath.Join(mkdir(t, filepath.Join(n.dir, "cni")), "10-e2e.conflist"), fmt.Sprintf(`{
@@ -95,13 +95,13 @@ func (n *node) network(t *testing.T) {
 }`, n.tag, n.dir, n.ranges()))
 }
 
-// ranges are those that the IPAM plugin gives addresses of: each pod has one of both.
+// ranges returns the IPAM plugin's address ranges: each pod has an address of both.
 func (n *node) ranges() string {
 	return `[[{"subnet": "10.213.77.0/24"}], [{"subnet": "fd00:213:77::/120"}]]`
 }
 
-// cgroup makes the kubelet's cgroup root: its hierarchy is below a name of ours, and
-// no other kubepods of this machine is touched.
+// cgroup makes the kubelet's cgroup root: its hierarchy is below a name of ours, and no other kubepods of this
+// machine is touched.
 func (n *node) cgroup(t *testing.T) {
 	t.Helper()
 	const top = "/sys/fs/cgroup"
@@ -130,7 +130,7 @@ func (n *node) cgroup(t *testing.T) {
 
 func (n *node) socket(name string) string { return filepath.Join(n.dir, name+".sock") }
 
-// use makes the runtime of that name the one behind the endpoint.
+// use makes the runtime with that name the one behind the endpoint.
 func (n *node) use(t *testing.T, name string) {
 	t.Helper()
 	next := n.endpoint + ".next"
@@ -142,7 +142,7 @@ func (n *node) use(t *testing.T, name string) {
 	}
 }
 
-// startRuntime starts one with a root, a state and a socket of its own.
+// startRuntime starts a runtime with its own root, state and socket.
 func (n *node) startRuntime(t *testing.T, name string) *process {
 	t.Helper()
 	config := filepath.Join(n.dir, name+".toml")
@@ -193,7 +193,7 @@ func (n *node) listens(t *testing.T, p *process) *process {
 	return p
 }
 
-// stop ends all in order: the pods, the kubelet, the runtimes; then their residue.
+// stop ends everything in order: the pods, the kubelet, the runtimes; then it removes their residue.
 func (n *node) stop(t *testing.T) {
 	if n.kubelet != nil && n.kubelet.Running() {
 		manifests, err := filepath.Glob(filepath.Join(n.dir, "manifests", "*"))
@@ -203,7 +203,7 @@ func (n *node) stop(t *testing.T) {
 		for _, m := range manifests {
 			_ = os.Remove(m)
 		}
-		// It also takes down the volumes, and then the directories.
+		// The kubelet then also tears down the volumes and removes the directories.
 		left := func() []string {
 			dirs, err := filepath.Glob(filepath.Join(n.pods, "5a11fe00-*"))
 			if err != nil {
@@ -215,7 +215,7 @@ func (n *node) stop(t *testing.T) {
 			time.Sleep(200 * time.Millisecond)
 		}
 		if all := left(); len(all) > 0 {
-			t.Errorf("the kubelet has not taken its pods down: %v\n%s", all, n.kubelet.Tail(20))
+			t.Errorf("the kubelet has not torn down its pods: %v\n%s", all, n.kubelet.Tail(20))
 		}
 		n.kubelet.end(t)
 	}
@@ -236,8 +236,8 @@ func (n *node) stop(t *testing.T) {
 	n.dropCgroups()
 }
 
-// dropMounts removes the kubelet's bind mount of its root directory on itself, which it leaves, and all other
-// mounts below the node.
+// dropMounts removes the kubelet's bind mount of its root directory on itself, which it does not remove, and all
+// other mounts below the node.
 func (n *node) dropMounts(t *testing.T) {
 	t.Helper()
 	for _, path := range slices.Backward(n.host.mounts()) {
@@ -249,16 +249,16 @@ func (n *node) dropMounts(t *testing.T) {
 	}
 }
 
-// dropCgroups removes the hierarchy that the kubelet leaves.
+// dropCgroups removes the hierarchy that the kubelet does not remove.
 func (n *node) dropCgroups() {
 	for _, dir := range slices.Backward(n.host.cgroups()) {
 		if strings.Contains(dir, "/"+n.tag) {
-			_ = unix.Rmdir(dir) // what is left is found by the check at the end
+			_ = unix.Rmdir(dir) // the final check finds what remains
 		}
 	}
 }
 
-// importImage adds the image to CRI, and to containerd's namespace for containers outside of CRI.
+// importImage adds the image to CRI, and to containerd's namespace for containers outside CRI.
 func (n *node) importImage(t *testing.T) {
 	t.Helper()
 	if standIn != "" {
@@ -273,7 +273,7 @@ func (n *node) importImage(t *testing.T) {
 	}
 }
 
-// tasks are the lines "CONTAINER PID STATUS" of what runs in containerd, or what CRI-O lists as running.
+// tasks returns the lines "CONTAINER PID STATUS" of the tasks in containerd, or CRI-O's list of running ones.
 func (n *node) tasks() []string {
 	if engine == crio {
 		return n.runsInCRIO()

@@ -19,19 +19,18 @@ func runQuietly(args ...string) (string, error) {
 	return string(out), err
 }
 
-// pod is one static pod with an application that misses its files when they go.
+// pod is one static pod with an application that fails if its files disappear.
 type pod struct {
 	uid, name string
-	image     string // "" for the one that is there
+	image     string // "": the image of the suite
 	spec      string // of the pod, in YAML flow style, besides its containers
 	mounts    string // of the container: volumeMounts
 	dirs      string // where the application keeps files, as arguments in YAML
 	files     []string
 }
 
-// livingPods run beside every scenario: one on the host's network with data in an emptyDir
-// and in a directory of the host, one on the bridge with data in memory and behind a
-// subpath. Their UIDs sort amid those of the orphans.
+// livingPods run beside every scenario: one on the host's network with data in an emptyDir and in a directory of the
+// host, one on the bridge with data in memory and behind a subPath. Their UIDs sort between those of the orphans.
 func (n *node) livingPods(t *testing.T) []pod {
 	t.Helper()
 	hostPath := mkdir(t, filepath.Join(n.dir, "host-path"))
@@ -51,7 +50,7 @@ func (n *node) livingPods(t *testing.T) []pod {
 	}
 }
 
-// parts are metadata and spec in YAML. A manifest must not begin with a brace: the kubelet would parse it as
+// parts returns metadata and spec in YAML. A manifest must not begin with a brace: the kubelet would parse it as
 // JSON.
 func (p pod) parts() (metadata, spec string) {
 	return fmt.Sprintf("{name: %s, namespace: e2e, uid: %s}", p.name, p.uid),
@@ -59,8 +58,8 @@ func (p pod) parts() (metadata, spec string) {
 			"command: [/pause, %s], volumeMounts: %s}]}", p.spec, cmp.Or(p.image, image.Name), p.dirs, p.mounts)
 }
 
-// serve makes the kubelet run the pods, and no others, from its other source of static
-// pods: a URL, where no manifest is on the node.
+// serve makes the kubelet run exactly these pods from its other source of static pods: a URL, without a manifest on
+// the node.
 func (n *node) serve(pods ...pod) {
 	items := make([]string, 0, len(pods))
 	for _, p := range pods {
@@ -73,7 +72,7 @@ func (n *node) serve(pods ...pod) {
 // run gives the kubelet the pod's manifest.
 func (n *node) run(t *testing.T, p pod) {
 	t.Helper()
-	// In one rename: the kubelet must never see half of it.
+	// Written by a rename: the kubelet must never see a partial manifest.
 	path := filepath.Join(n.dir, "manifests", p.name+".yaml")
 	metadata, spec := p.parts()
 	write(t, filepath.Join(n.dir, p.name+".new"), "apiVersion: v1\nkind: Pod\nmetadata: "+metadata+"\nspec: "+spec+"\n")
@@ -82,7 +81,7 @@ func (n *node) run(t *testing.T, p pod) {
 	}
 }
 
-// beating returns what is missing for the pod to be at work with all its files, or "".
+// beating returns what is missing for the pod to work with all its files, or "".
 func (n *node) beating(p pod) string {
 	for _, dir := range p.files {
 		path := filepath.Join(n.pods, p.uid, dir)
@@ -97,7 +96,7 @@ func (n *node) beating(p pod) string {
 	return ""
 }
 
-// census lists what lives on a node at one time, to compare with later.
+// census lists what runs on a node at one time, for a later comparison.
 type census struct {
 	tasks []string
 	born  map[string]string
@@ -119,8 +118,7 @@ func (n *node) census(pods []pod) census {
 	return c
 }
 
-// sameLife fails where any container has ended or started since the census, or any pod
-// has other files.
+// sameLife fails if any container has ended or started since the census, or if a pod's files have changed.
 func (n *node) sameLife(t *testing.T, before census, pods []pod) {
 	t.Helper()
 	eventually(t, 10*time.Second, func() string {
@@ -133,11 +131,11 @@ func (n *node) sameLife(t *testing.T, before census, pods []pod) {
 	})
 	now := n.census(pods)
 	if !slices.Equal(now.tasks, before.tasks) {
-		t.Errorf("the containers changed:\n%s\nwere\n%s", strings.Join(now.tasks, "\n"), strings.Join(before.tasks, "\n"))
+		t.Errorf("the containers changed:\n%s\nwant\n%s", strings.Join(now.tasks, "\n"), strings.Join(before.tasks, "\n"))
 	}
 	for path, was := range before.born {
 		if now.born[path] != was {
-			t.Errorf("%s holds %q, held %q", path, now.born[path], was)
+			t.Errorf("%s contains %q, want %q", path, now.born[path], was)
 		}
 	}
 }

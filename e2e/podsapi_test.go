@@ -10,12 +10,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// podsAPI: the kubelet (1.37 and later) lists its pods at a socket. It has reported one orphan, so its list
-// is complete, and that releases another one that it has not reported. A pod that it lists is kept.
+// podsAPI: the kubelet (1.37 and later) lists its pods at a socket. It has reported one orphan, so its list is
+// complete and releases another one that it has not reported. A pod on the list is kept.
 func podsAPI(t *testing.T, n *node) {
 	if n.minor(t) < 37 {
 		if exists(n.podsSocket()) {
-			t.Errorf("kubelet %s lists its pods at %s: this scenario is for it, too", n.version, n.podsSocket())
+			t.Errorf("kubelet %s lists its pods at %s: so this scenario applies to it, too", n.version, n.podsSocket())
 		}
 		return
 	}
@@ -45,14 +45,14 @@ func podsAPI(t *testing.T, n *node) {
 
 	d = n.reap(t, "--confirm", briefly.String())
 	for _, uid := range []string{reported, other} {
-		d.tells(t, hold+settle+briefly+60*time.Second, uid, "it is removed", kind(policy.KindRemoved))
+		d.waitRecord(t, hold+settle+briefly+60*time.Second, uid, "it is removed", kind(policy.KindRemoved))
 	}
 }
 
 func (n *node) podsSocket() string { return filepath.Join(n.root, "pods-api", "pods-api.sock") }
 
-// restartWithoutURL restarts the kubelet without its URL of static pods, as nearly every kubelet runs, and
-// again with it when the test ends.
+// restartWithoutURL restarts the kubelet without its URL of static pods, as nearly every kubelet runs, and with it
+// when the test ends.
 func (n *node) restartWithoutURL(t *testing.T) {
 	t.Helper()
 	config := filepath.Join(n.dir, "kubelet.yaml")

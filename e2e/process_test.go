@@ -15,15 +15,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
-// process is one program that the suite started. Its output goes to a file.
+// process is a program started by the suite. Its output goes to a file.
 type process struct {
 	kit.Process
 
 	name string
 }
 
-// launch starts a program. It has a process group of its own: a Ctrl-C ends the suite
-// alone, which then ends the others in order.
+// launch starts a program in a process group of its own: Ctrl-C ends only the suite, which then ends the others in
+// order.
 func launch(t *testing.T, name, log string, args ...string) *process {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
@@ -34,7 +34,7 @@ func launch(t *testing.T, name, log string, args ...string) *process {
 
 func (p *process) signal(s unix.Signal) { _ = p.Cmd.Process.Signal(s) }
 
-// end stops it: first as one asks, then without asking. It may have ended before.
+// end stops the program by SIGTERM, then by SIGKILL. It may have ended before.
 func (p *process) end(t *testing.T) {
 	t.Helper()
 	p.signal(unix.SIGCONT)
@@ -47,7 +47,7 @@ func (p *process) end(t *testing.T) {
 	}
 }
 
-// size marks a place in its output, for since.
+// size returns a position in its output, for since.
 func (p *process) size() int64 {
 	st, err := os.Stat(p.Log)
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *process) size() int64 {
 	return st.Size()
 }
 
-// since returns the whole lines of its output from the mark on.
+// since returns the complete lines of its output after the mark.
 func (p *process) since(mark int64) []string {
 	f, err := os.Open(p.Log)
 	if err != nil {
@@ -68,7 +68,7 @@ func (p *process) since(mark int64) []string {
 		return nil
 	}
 	if b = b[:bytes.LastIndexByte(b, '\n')+1]; len(b) == 0 {
-		return nil // and not one empty line, by which a reader would move on
+		return nil // not one empty line, which would advance the reader
 	}
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }

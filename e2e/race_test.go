@@ -12,10 +12,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// racing: a process mounts a user's directory in orphans and unmounts it again, so fast that many a mount is
-// made after the look that saw none, and moves along when its pod is parked; first in the host's mount
-// namespace, then in one that only the process sees. Such a pod is put back. When the process ends, all are
-// removed, and no user file is lost.
+// racing: a process mounts and unmounts a user's directory in orphans so fast that many mounts are made after the
+// look that found none, and move along when their pod is parked; first in the host's mount namespace, then in one
+// that only the process sees. Such a pod is put back. When the process ends, all are removed, and no user file is
+// lost.
 func racing(t *testing.T, n *node) {
 	d := n.reap(t, "--hold", "0s")
 	for i, enter := range [][]string{nil, {"unshare", "--mount", "--propagation", "private"}} {
@@ -23,7 +23,7 @@ func racing(t *testing.T, n *node) {
 	}
 }
 
-// enoughRaces is how many mounts must have come between a look and a rename.
+// enoughRaces is the number of mounts that must fall between a look and a rename.
 const enoughRaces = 3
 
 func (n *node) race(t *testing.T, d *daemon, prefix string, enter []string) {
@@ -31,7 +31,7 @@ func (n *node) race(t *testing.T, d *daemon, prefix string, enter []string) {
 	plantCanaries(t, canaries)
 	t.Cleanup(func() { checkCanaries(t, canaries) })
 	d.forget()
-	// Of what is there, below containers/, orphan-reaper would remove everything.
+	// orphan-reaper would remove everything else in these pods, below containers/.
 	toggle := launch(t, "toggle", filepath.Join(n.dir, "toggle"+prefix+".log"), append(enter,
 		filepath.Join(n.host.dir, "toggle"), canaries, filepath.Join(n.pods, prefix+"*", "containers", "app", "bound"))...)
 	t.Cleanup(func() { toggle.end(t) })
@@ -47,9 +47,9 @@ func (n *node) race(t *testing.T, d *daemon, prefix string, enter []string) {
 	var planted []orphan
 	eventually(t, 3*time.Minute, func() string {
 		if !toggle.Running() {
-			t.Fatalf("toggle has ended: %s", toggle.Tail(3))
+			t.Fatalf("toggle ended: %s", toggle.Tail(3))
 		}
-		// Each new name is a reason to look at all of them.
+		// Each new name causes a look at all pods.
 		uid := n.uid(fmt.Sprintf("%s%011x_", prefix, len(planted)))
 		planted = append(planted, n.make(t, leftover{make: func(o orphan) {
 			o.file(volData, "volumes", csi, "pvc-e2e", "vol_data.json")

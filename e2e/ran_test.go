@@ -15,10 +15,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// ran: two pods that really ran. One is deleted, and the kubelet cannot remove its directory because of a file
-// in it: kubelets from 1.33 on still list it in allocated_pods_state, and it is removed all the same. The other
-// has completed and lost its sandbox, as on a full disk: only its kubelet lists it, and its log directory shows
-// that.
+// ran: two pods that really ran. One is deleted, and the kubelet cannot remove its directory because of a file in it:
+// kubelets from 1.33 on still list it in allocated_pods_state, and it is removed all the same. The other has
+// completed and lost its sandbox, as on a full disk: only its kubelet lists it, as its log directory shows.
 func ran(t *testing.T, n *node) {
 	dead := pod{
 		uid: n.uid("0badf00d-9000-4000-8000-00000000001_"), name: "dead",
@@ -43,20 +42,20 @@ func ran(t *testing.T, n *node) {
 	})
 	stated, err := os.ReadFile(filepath.Join(n.root, "allocated_pods_state"))
 	if stale := strings.Contains(string(stated), dead.uid); stale != (err == nil) {
-		t.Errorf("allocated_pods_state names the deleted pod: %t, read with %v", stale, err)
+		t.Errorf("allocated_pods_state contains the deleted pod: %t, read with %v", stale, err)
 	}
 
 	d := n.reap(t)
-	d.tells(t, hold+settle+confirm+60*time.Second, dead.uid, "it is removed", func(r policy.Record) bool {
+	d.waitRecord(t, hold+settle+confirm+60*time.Second, dead.uid, "it is removed", func(r policy.Record) bool {
 		return r.Kind == policy.KindStripped || r.Kind == policy.KindRemoved
 	})
 	if f := d.known(t, done.uid).Logs; f.Value != "yes" || f.Origin != n.podLogs {
 		t.Errorf("the completed pod's log directory: %+v", f)
 	}
 	if k := d.known(t, n.livingPods(t)[0].uid); k.Logs.Value != "yes" || k.Resources.Value != "yes" {
-		t.Errorf("a pod that runs is known by %+v", k)
+		t.Errorf("facts of a running pod: %+v", k)
 	}
-	// Of its emptyDir nothing is left: the kubelet removes that of a pod that has completed.
+	// The kubelet has removed the emptyDir of the completed pod.
 	if !exists(filepath.Join(n.pods, done.uid)) || slices.ContainsFunc(d.of(done.uid), kind(policy.KindParking)) {
 		t.Errorf("the completed pod was parked:\n%s", d.story())
 	}
@@ -67,7 +66,7 @@ func ran(t *testing.T, n *node) {
 	})
 }
 
-// complete ends the pod's container with exit code 0, and removes its sandbox once the kubelet has seen that.
+// complete ends the pod's container with exit code 0, and removes its sandbox after the kubelet has noticed.
 func (n *node) complete(t *testing.T, uid string) {
 	t.Helper()
 	cri := n.cri(t)
@@ -95,7 +94,7 @@ func (n *node) complete(t *testing.T, uid string) {
 	}
 }
 
-// known holds the look's facts of the pod's log directory, and of its name in the kubelet's list.
+// known has a look's facts about the pod's log directory and about its name on the kubelet's list.
 type known struct {
 	Logs      fact `json:"pod_logs"`
 	Resources fact `json:"pod_resources"`

@@ -22,25 +22,25 @@ type daemon struct {
 	flags   []string
 	metrics string
 	state   string
-	from    int64 // where in its output the records begin that still count
+	from    int64 // start of the records that count, in its output
 }
 
-// forget drops the records up to now.
+// forget discards the records up to now.
 func (d *daemon) forget() { d.from = d.size() }
 
-// reap starts the daemon with a state of its own. It must end well when the scenario ends.
+// reap starts the daemon with a state of its own. It must end with success when the scenario ends.
 func (n *node) reap(t *testing.T, flags ...string) *daemon {
 	t.Helper()
 	return n.start(t, n.flags, flags...)
 }
 
-// start starts the daemon with the flags of a state, and those after them.
+// start starts the daemon with the flags for a state, then the given ones.
 func (n *node) start(t *testing.T, of func(state string) []string, flags ...string) *daemon {
 	t.Helper()
 	name := strings.ReplaceAll(t.Name(), "/", "-")
 	metrics, state := filepath.Join(n.dir, name+".prom"), filepath.Join(n.dir, name+".state")
 	d := &daemon{node: n, metrics: metrics, state: state}
-	d.flags = append(append(of(state), "--metrics-file", metrics), flags...) // the last one of a flag holds
+	d.flags = append(append(of(state), "--metrics-file", metrics), flags...) // the last value of a flag counts
 	d.process = launch(t, "orphan-reaper", filepath.Join(n.dir, name+".log"), append([]string{d.binary(), "run"}, d.flags...)...)
 	t.Cleanup(func() {
 		d.end(t)
@@ -56,8 +56,8 @@ func (n *node) start(t *testing.T, of func(state string) []string, flags ...stri
 
 func (d *daemon) binary() string { return filepath.Join(d.node.host.dir, "orphan-reaper") }
 
-// command runs another command of the binary with the daemon's settings, if it has those flags; exit code 3
-// reports that something is kept, and is no failure.
+// command runs another command of the binary with those of the daemon's flags that it has. Exit code 3 is no failure:
+// something is kept.
 func (d *daemon) command(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(d.binary(), append(args, d.flags...)...).Output()
@@ -97,7 +97,7 @@ func (d *daemon) scan(t *testing.T) report {
 	return r
 }
 
-// criHead is before each line in a container's log.
+// criHead is the prefix of each line in a container's log.
 var criHead = regexp.MustCompile(`^\S+ (stdout|stderr) [FP] `)
 
 // records returns the daemon's records since forget, in order.
@@ -115,7 +115,7 @@ func recordsOf(lines []string) []policy.Record {
 	return all
 }
 
-// story returns the text of the last records, for a failure.
+// story returns the text of the last records, for a failure message.
 func (d *daemon) story() string {
 	var lines []string
 	for _, line := range d.since(0) {
@@ -130,13 +130,13 @@ func (d *daemon) story() string {
 	return strings.Join(lines[max(0, len(lines)-40):], "\n")
 }
 
-// of are the records of one pod.
+// of returns the records of one pod.
 func (d *daemon) of(uid string) []policy.Record {
 	return slices.DeleteFunc(d.records(), func(r policy.Record) bool { return string(r.UID) != uid })
 }
 
-// tells waits for a record of the pod for which is returns true, and returns it.
-func (d *daemon) tells(t *testing.T, limit time.Duration, uid, what string, is func(policy.Record) bool) policy.Record {
+// waitRecord waits for a record of the pod that satisfies is, and returns it.
+func (d *daemon) waitRecord(t *testing.T, limit time.Duration, uid, what string, is func(policy.Record) bool) policy.Record {
 	t.Helper()
 	var found policy.Record
 	eventually(t, limit, func() string {
@@ -149,7 +149,7 @@ func (d *daemon) tells(t *testing.T, limit time.Duration, uid, what string, is f
 				return ""
 			}
 		}
-		return "nothing told of " + uid + ": " + what
+		return "no record of " + uid + ": " + what
 	})
 	return found
 }
@@ -158,15 +158,15 @@ func kind(k policy.Kind) func(policy.Record) bool {
 	return func(r policy.Record) bool { return r.Kind == k }
 }
 
-// keptFor returns a function that reports whether a record keeps the pod, or lets it wait, for the reason.
+// keptFor returns a function that reports whether a record keeps the pod, or makes it wait, for the reason.
 func keptFor(reason policy.Reason) func(policy.Record) bool {
 	return func(r policy.Record) bool {
 		return r.Kind == policy.KindKept && slices.ContainsFunc(r.Why, func(w policy.Why) bool { return w.Reason == reason })
 	}
 }
 
-// says waits for a line in the daemon's metrics, the textfile of the node exporter.
-func (d *daemon) says(t *testing.T, line string) {
+// waitMetric waits for a line in the daemon's metrics file.
+func (d *daemon) waitMetric(t *testing.T, line string) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() string {
 		b, err := os.ReadFile(d.metrics)
@@ -174,8 +174,8 @@ func (d *daemon) says(t *testing.T, line string) {
 	})
 }
 
-// nodeNamespaces is auto, as on any node, unless the suite itself runs in a mount namespace
-// that is not PID 1's, as in a chroot made by unshare: then that namespace is the node.
+// nodeNamespaces is auto, as on any node, unless the suite itself runs in another mount namespace than PID 1, as in a
+// chroot made by unshare: then that namespace counts as the node's.
 func nodeNamespaces() string {
 	if first("/proc/self/mountinfo") == first("/proc/1/mountinfo") {
 		return "auto"
@@ -183,7 +183,7 @@ func nodeNamespaces() string {
 	return "self"
 }
 
-// first returns the ID of the first mount of a mountinfo(5): another one in each namespace.
+// first returns the ID of the first mount of a mountinfo(5), which is unique to each namespace.
 func first(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -16,33 +16,32 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Of TestReturns: static pods that end and start again under the same UIDs.
+// Settings of TestReturns, in which static pods end and start again under the same UIDs.
 const (
 	returningPods   = 38
-	returningStarts = 80 // RETURN_STARTS makes the long form of it: 600
-	returningParks  = 2  // at least, unless five minutes are over
-	// startsWithin is how long the kubelet may need to have a pod at work, on two busy cores.
+	returningStarts = 80 // RETURN_STARTS sets the long form: 600
+	returningParks  = 2  // minimum, unless five minutes are over
+	// startsWithin is the kubelet's time limit to run a pod on two busy cores.
 	startsWithin = 2 * time.Minute
-	// exchangesWithin is how long a living directory may be away: the time to notice it and to exchange it
-	// back.
+	// exchangesWithin is how long a living directory may be away: the time to notice it and to exchange it back.
 	exchangesWithin = 2 * time.Second
-	// returnsWithin is how soon a manifest comes back when only the hold still keeps its pod, and
-	// returnsAnyhow how soon otherwise.
+	// returnsWithin is how soon a manifest comes back after only the hold keeps its pod, and returnsAnyhow how soon
+	// otherwise.
 	returnsWithin = 8 * time.Second
 	returnsAnyhow = 80 * time.Second
 )
 
-// TestReturns ends static pods and starts them again under the same UIDs while both cores are busy,
-// so that many a manifest comes back between a look and the rename that follows it. The kubelet sets up
-// an emptyDir once: where it did so in a directory that is renamed then, the pod cannot start. No living
-// directory may be away for long, each pod must start, and no breaker may open, since each judgement was right.
+// TestReturns ends static pods and starts them again under the same UIDs while both cores are busy, so that many
+// manifests come back between a look and the next rename. The kubelet sets up an emptyDir once: if it does so in a
+// directory that is then renamed, the pod cannot start. No living directory may be away for long, each pod must
+// start, and no breaker may open, since each judgement was right.
 func TestReturns(t *testing.T) {
 	if len(versions) == 0 {
 		t.Fatal("E2E_VERSIONS names no kubelet; make e2e does")
 	}
 	n := newNode(t, machine, versions[len(versions)-1], 8)
 	r := &returns{t: t, n: n, random: rand.New(rand.NewPCG(3, 4)), at: time.Now()}
-	steady := n.livingPods(t)[0] // a runtime that lists nothing proves nothing
+	steady := n.livingPods(t)[0] // an empty list of the runtime proves nothing
 	n.run(t, steady)
 	eventually(t, 90*time.Second, func() string { return n.beating(steady) })
 	r.d = n.reap(t, "--hold", "2s", "--settle", "2s", "--confirm", "10s")
@@ -70,7 +69,7 @@ func TestReturns(t *testing.T) {
 	count := func(k policy.Kind) int {
 		return len(slices.DeleteFunc(slices.Clone(r.records), func(r policy.Record) bool { return r.Kind != k }))
 	}
-	// A run in which nothing is parked shows nothing.
+	// A run in which nothing is parked proves nothing.
 	more := func() bool {
 		return r.starts < want || count(policy.KindParked) < returningParks && time.Since(r.at) < 5*time.Minute
 	}
@@ -86,7 +85,7 @@ func TestReturns(t *testing.T) {
 		"%d living directories were away, %d pods did not start, %d breakers",
 		r.starts, returningPods, time.Since(r.at).Round(time.Second), parked, back, r.slowest.Round(time.Second), r.away, r.stuck, r.breakers)
 	if parked == 0 {
-		t.Error("no pod was parked: this shows nothing")
+		t.Error("no pod was parked, so the run proves nothing")
 	}
 	if r.away+r.stuck+r.breakers > 0 {
 		t.Errorf("%d living directories were away, %d pods did not start, %d breakers opened", r.away, r.stuck, r.breakers)
@@ -106,27 +105,27 @@ type returns struct {
 	slowest                       time.Duration
 }
 
-// slot is a pod that is wanted and not wanted in turn.
+// slot is a pod that is alternately wanted and not wanted.
 type slot struct {
-	pod    pod
-	up     bool
-	works  bool      // in this life it was seen at work
-	next   time.Time // of the next change
-	from   time.Time // of this life
-	logged int64     // how long the kubelet's log was then
-	volume uint64    // the inode of the volume that the kubelet made in this life
-	gone   time.Time // since when that is not there
-	told   bool
+	pod     pod
+	up      bool
+	works   bool      // the pod has worked in this life
+	next    time.Time // time of the next change
+	from    time.Time // start of this life
+	logged  int64     // length of the kubelet's log at that time
+	volume  uint64    // the inode of the volume that the kubelet made in this life
+	gone    time.Time // since when it is missing
+	counted bool
 }
 
-// turn ends or starts the pod when it is time, and looks at the directory of its volume.
+// turn ends or starts the pod when it is time, and checks the directory of its volume.
 func (r *returns) turn(s *slot, more bool) {
 	now := time.Now()
 	manifest := filepath.Join(r.n.dir, "manifests", s.pod.name+".yaml")
 	if !s.up {
 		if more && now.After(s.next) {
 			r.starts++
-			// Another argument is another container to the kubelet: it does not wait before it starts it.
+			// Another argument makes another container for the kubelet, which then does not wait before it starts it.
 			s.pod.dirs = fmt.Sprintf("/data, --start-%d", r.starts)
 			*s = slot{pod: s.pod, up: true, from: now, logged: r.n.kubelet.size()}
 			r.n.run(r.t, s.pod)
@@ -157,7 +156,7 @@ func (r *returns) turn(s *slot, more bool) {
 	}
 }
 
-// look counts the volume that the kubelet has made in this life and that is not in its place for long.
+// look counts the volume that the kubelet has made in this life and that has been missing for too long.
 func (r *returns) look(s *slot) {
 	path := filepath.Join(r.n.pods, s.pod.uid, s.pod.files[0])
 	var st unix.Stat_t
@@ -169,15 +168,15 @@ func (r *returns) look(s *slot) {
 		return
 	}
 	switch {
-	case s.volume == 0 || s.told:
-	case r.tornDown(s): // late, that of the life before
+	case s.volume == 0 || s.counted:
+	case r.tornDown(s): // late, the volume of the life before
 		s.volume, s.gone = 0, time.Time{}
 	case s.gone.IsZero():
 		s.gone = time.Now()
 	case time.Since(s.gone) > exchangesWithin:
-		s.told = true
+		s.counted = true
 		r.away++
-		r.t.Logf("%s, living since %s, is away from its place for more than %s:\n%s", path, s.from.Format(time.TimeOnly), exchangesWithin, r.lines(s.pod.uid))
+		r.t.Logf("%s, living since %s, has been missing for more than %s:\n%s", path, s.from.Format(time.TimeOnly), exchangesWithin, r.lines(s.pod.uid))
 	}
 }
 
@@ -186,8 +185,8 @@ func (r *returns) tornDown(s *slot) bool {
 	return slices.ContainsFunc(r.n.kubelet.since(s.logged), func(line string) bool { return strings.Contains(line, word) })
 }
 
-// read reads on in the daemon's records. Where only the hold keeps a pod, its manifest comes back at
-// about the time of the rename. It counts the breakers that have opened, and lets the daemon go on.
+// read reads the daemon's new records. If only the hold keeps a pod, its manifest comes back at about the time of the
+// rename. It counts the breakers that have opened, and resumes the daemon.
 func (r *returns) read() {
 	lines := r.d.since(r.d.from)
 	for _, rec := range recordsOf(lines) {
@@ -199,7 +198,7 @@ func (r *returns) read() {
 		}
 		if rec.Kind == policy.KindBreaker {
 			r.breakers++
-			r.t.Logf("a breaker: %s", rec.Text)
+			r.t.Logf("breaker open: %s", rec.Text)
 			must(r.t, r.d.binary(), "quarantine", "resume", "--state-dir", r.d.state)
 		}
 	}
@@ -231,7 +230,7 @@ func (r *returns) lines(uid string) string {
 	return strings.Join(all[max(0, len(all)-8):], "\n")
 }
 
-// bornSince reports whether the application wrote the file after that.
+// bornSince reports whether the application wrote the file after that time.
 func bornSince(path string, since time.Time) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.ModTime().After(since)

@@ -12,18 +12,18 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// plant makes one leftover of the name of the table, by a UID of its own.
+// plant makes one leftover of the table's kind with a UID of its own.
 func (n *node) plant(t *testing.T, name, uid string) orphan {
 	t.Helper()
 	i := slices.IndexFunc(kinds, func(k leftover) bool { return k.name == name })
 	if i < 0 {
-		t.Fatalf("no kind of leftover is %q", name)
+		t.Fatalf("unknown kind of leftover %q", name)
 	}
 	return n.make(t, kinds[i], uid)
 }
 
-// make makes the leftover beside the pods directory and moves it there at once: a kubelet
-// does its housekeeping at any time, and would clean what is half made. Mounts go along.
+// make makes the leftover beside the pods directory and moves it there at once, mounts included: a kubelet's
+// housekeeping would remove a partial one.
 func (n *node) make(t *testing.T, k leftover, uid string) orphan {
 	t.Helper()
 	o := orphan{t: t, n: n, dir: filepath.Join(mkdir(t, filepath.Join(n.root, "planting")), uid), canary: mkdir(t, filepath.Join(n.dir, "canaries", uid))}
@@ -43,8 +43,8 @@ const (
 	dataFile = "a file as a volume"
 )
 
-// returning: a static pod whose UID is in hold comes back with its manifest. The released directory is then a
-// living pod's again, with all its content.
+// returning: a static pod whose UID is in hold comes back with its manifest. The released directory is then a living
+// pod's again, with all its content.
 func returning(t *testing.T, n *node) {
 	p := pod{
 		uid: n.uid("5a11fe00-0000-4000-8000-0000000000b_"), name: "returning",
@@ -53,7 +53,7 @@ func returning(t *testing.T, n *node) {
 	}
 	o := n.plant(t, dataFile, p.uid)
 	d := n.reap(t, "--hold", "30s")
-	d.tells(t, 30*time.Second, p.uid, "it waits for the hold", keptFor(policy.ReasonHold))
+	d.waitRecord(t, 30*time.Second, p.uid, "it waits for the hold", keptFor(policy.ReasonHold))
 	d.forget()
 	n.run(t, p)
 	eventually(t, 30*time.Second, func() string { return n.beating(p) })
@@ -61,10 +61,10 @@ func returning(t *testing.T, n *node) {
 	lives := func(r policy.Record) bool {
 		return r.Decision == policy.Keep && (keptFor(policy.ReasonCgroup)(r) || keptFor(policy.ReasonSandbox)(r) || keptFor(policy.ReasonContainer)(r))
 	}
-	d.tells(t, 60*time.Second, p.uid, "it lives", lives)
+	d.waitRecord(t, 60*time.Second, p.uid, "it lives", lives)
 	throughout(t, 5*time.Second, func() string { return n.beating(p) })
 	if got, err := os.ReadFile(filepath.Join(o.dir, "volumes", nfs, "vol")); err != nil || string(got) != "a user's" {
-		t.Errorf("what lay there before: %q, %v", got, err)
+		t.Errorf("the earlier content: %q, %v", got, err)
 	}
 	for _, r := range d.of(p.uid) {
 		if r.Kind != policy.KindKept {
@@ -79,55 +79,55 @@ func returning(t *testing.T, n *node) {
 	eventually(t, 20*time.Second, func() string { return missing(!exists(o.dir), "the kubelet has not removed %s", o.dir) })
 }
 
-// restarts: a kubelet that has just started has reported nothing yet. So in the middle of a hold it must first
-// report the pod itself, and be settled; and in the middle of the confirm time its silence on the parked pod
-// proves nothing: the pod is put back, and passes through all of it again.
+// restarts: a kubelet that has just started has reported nothing yet. So in the middle of a hold it must first report
+// the pod itself, and be settled. In the middle of the confirm time its silence about the parked pod proves nothing:
+// the pod is put back, and goes through hold and confirm again.
 func restarts(t *testing.T, n *node) {
 	uid, held := n.uid("2badf00d-0000-4000-8000-00000000e21_"), n.uid("2badf00d-0000-4000-8000-00000000e22_")
-	// A starting kubelet adopts what it finds in volumes/, and nothing else, so each kubelet must report this
-	// pod itself.
+	// A starting kubelet adopts what it finds in volumes/ and nothing else, so each kubelet must report this pod
+	// itself.
 	o := n.plant(t, "subpath with data", uid)
 	d := n.reap(t, "--hold", "8s")
-	d.tells(t, 30*time.Second, uid, "it waits for the hold", keptFor(policy.ReasonHold))
+	d.waitRecord(t, 30*time.Second, uid, "it waits for the hold", keptFor(policy.ReasonHold))
 	restarted := time.Now()
 	n.restartKubelet(t)
 	mark := n.kubelet.size()
-	parked := d.tells(t, 60*time.Second, uid, "it is parked", kind(policy.KindParked))
+	parked := d.waitRecord(t, 60*time.Second, uid, "it is parked", kind(policy.KindParked))
 	if since := parked.At.Wall.Sub(restarted); since < settle {
 		t.Errorf("parked %s after the kubelet was restarted", since)
 	}
-	if parked.Kubelet.PID != n.kubelet.Cmd.Process.Pid || n.said(uid, mark) == "" {
-		t.Errorf("parked by a report of the kubelet with PID %d, which is not the one that runs", parked.Kubelet.PID)
+	if parked.Kubelet.PID != n.kubelet.Cmd.Process.Pid || n.messagesOf(uid, mark) == "" {
+		t.Errorf("parked by a report of the kubelet with PID %d, which is not the running one", parked.Kubelet.PID)
 	}
 
-	// While the kubelet is away another dead pod appears, with a volume that the next kubelet adopts and that
-	// its volume manager can never take down (directory not empty). Its content is moved; the kubelet, which
-	// tries ever more seldom, does the rest.
+	// While the kubelet is down another dead pod appears, with a volume that the next kubelet adopts and that its
+	// volume manager can never tear down (directory not empty). Its content is moved; the kubelet, which retries ever
+	// more rarely, does the rest.
 	d.forget()
 	var h orphan
 	n.restartKubelet(t, func() { h = n.plant(t, "data in a volume directory", held) })
-	back := d.tells(t, 60*time.Second, uid, "it is put back", kind(policy.KindPutBack))
+	back := d.waitRecord(t, 60*time.Second, uid, "it is put back", kind(policy.KindPutBack))
 	if !slices.ContainsFunc(back.Why, func(w policy.Why) bool { return w.Reason == policy.ReasonKubeletStarting }) {
 		t.Errorf("put back for %v", back.Why)
 	}
-	d.tells(t, 60*time.Second, held, "the kubelet's volume manager holds it", keptFor(policy.ReasonKubeletHolds))
+	d.waitRecord(t, 60*time.Second, held, "the kubelet's volume manager holds it", keptFor(policy.ReasonKubeletHolds))
 	if n.minor(t) > 24 {
-		d.tells(t, 2*time.Minute, held, "its leaf is cleared", kind(policy.KindCleared))
+		d.waitRecord(t, 2*time.Minute, held, "its leaf is cleared", kind(policy.KindCleared))
 	} else {
-		// A kubelet of 1.24 fails in umount(8), "not mounted", whatever is there, so clearing would not help.
-		// The test, as an operator, removes the whole directory of the volume.
+		// Kubelet 1.24 fails in umount(8), "not mounted", whatever the volume contains, so clearing would not help.
+		// The test, like an operator, removes the whole directory of the volume.
 		o.remove(filepath.Join(h.dir, "volumes", nfs, "vol", "data"))
 		o.remove(filepath.Join(h.dir, "volumes", nfs, "vol"))
 	}
-	d.tells(t, 2*time.Minute, uid, "it is parked again", kind(policy.KindParked))
-	d.tells(t, confirm+40*time.Second, uid, "it is confirmed", kind(policy.KindStripped))
+	d.waitRecord(t, 2*time.Minute, uid, "it is parked again", kind(policy.KindParked))
+	d.waitRecord(t, confirm+40*time.Second, uid, "it is confirmed", kind(policy.KindStripped))
 	for _, r := range d.records() {
 		if r.Kind == policy.KindBreaker || string(r.UID) == held && r.Kind == policy.KindParked {
 			t.Errorf("%s: %s", r.Kind, r.Text)
 		}
 	}
 	if exists(o.dir) {
-		t.Error("it is still in the pods directory")
+		t.Error("the pod is still in the pods directory")
 	}
 	eventually(t, 2*time.Minute, func() string {
 		return missing(!exists(h.dir), "the kubelet has not removed %s: %s", h.dir, n.kubelet.Tail(1))
@@ -141,8 +141,8 @@ func backlog(t *testing.T, n *node) {
 	if n.verbose {
 		n.restartKubelet(t)
 	}
-	// A starting kubelet adopts what it finds as volumes of its own, tries to take them down, and fails:
-	// another test covers that.
+	// A starting kubelet adopts what it finds as volumes of its own, tries to tear them down, and fails: another test
+	// covers that.
 	eventually(t, 30*time.Second, func() string {
 		return missing(n.tookOver(t), "the kubelet is still taking over")
 	})
@@ -168,7 +168,7 @@ func backlog(t *testing.T, n *node) {
 				gone[string(r.UID)] = true
 			}
 		}
-		return missing(len(gone) == many, "%d of %d are told to be removed", len(gone), many)
+		return missing(len(gone) == many, "%d of %d have a record of their removal", len(gone), many)
 	})
 	named := map[string]bool{}
 	for _, line := range n.kubelet.since(mark) {
@@ -176,22 +176,22 @@ func backlog(t *testing.T, n *node) {
 			named[m[1]] = true
 		}
 	}
-	t.Logf("the kubelet named %d of %d orphans", len(named), many)
-	// The second is named while the first is confirmed; a batch of 256 is parked at a time,
-	// and a housekeeping run may fall between.
+	t.Logf("the kubelet reported %d of %d orphans", len(named), many)
+	// The second is reported while the first is confirmed; a batch of 256 is parked at a time, and a housekeeping run
+	// may fall between.
 	if len(named) == 0 || len(named) > 5 {
-		t.Errorf("the kubelet named %d orphans: this does not show that one sighting suffices for all", len(named))
+		t.Errorf("the kubelet reported %d orphans, so the run does not prove that one report is enough for all", len(named))
 	}
 	if rest := d.scan(t).Quarantine; len(rest) > 0 {
-		t.Errorf("%d entries are left in quarantine", len(rest))
+		t.Errorf("%d entries remain in quarantine", len(rest))
 	}
 }
 
 var namedUID = regexp.MustCompile(`err="orphaned pod \\"([0-9a-f-]*)\\" found`)
 
-// runtimeFails: the runtime is a fresh one that lists nothing, hangs, crashes and starts again, and hangs again
-// while a pod is parked. Each time nothing is removed, and the reason names the runtime; and each time the
-// daemon continues by itself.
+// runtimeFails: the runtime is a new one with an empty list, hangs, crashes and starts again, and hangs again while a
+// pod is parked. Each time nothing is removed, the reason contains the runtime, and the daemon continues
+// automatically.
 func runtimeFails(t *testing.T, n *node) {
 	uid := n.uid("2badf00d-0000-4000-8000-00000000e23_")
 	empty := n.startRuntime(t, "empty")
@@ -200,14 +200,14 @@ func runtimeFails(t *testing.T, n *node) {
 	d := n.reap(t, "--hold", "10s")
 	holds := func() {
 		t.Helper()
-		d.tells(t, 60*time.Second, uid, "it waits for the hold", keptFor(policy.ReasonHold))
+		d.waitRecord(t, 60*time.Second, uid, "it waits for the hold", keptFor(policy.ReasonHold))
 		d.forget()
 	}
 	refuses := func(reason policy.Reason) {
 		t.Helper()
-		d.tells(t, 60*time.Second, uid, "it is kept: "+string(reason), keptFor(reason))
+		d.waitRecord(t, 60*time.Second, uid, "it is kept: "+string(reason), keptFor(reason))
 		if !exists(o.dir) {
-			t.Fatal("the directory is gone")
+			t.Fatal("the directory was removed")
 		}
 		d.forget()
 	}
@@ -220,8 +220,8 @@ func runtimeFails(t *testing.T, n *node) {
 	refuses(policy.ReasonRuntimeUnknown)
 	n.runtime.Kill()
 	n.runtime = n.startRuntime(t, engine)
-	// The hold has only paused while the runtime did not answer.
-	d.tells(t, 60*time.Second, uid, "it is parked", kind(policy.KindParked))
+	// The hold only paused while the runtime did not respond.
+	d.waitRecord(t, 60*time.Second, uid, "it is parked", kind(policy.KindParked))
 	n.runtime.signal(stopSignal)
 	throughout(t, confirm+10*time.Second, func() string {
 		for _, r := range d.of(uid) {
@@ -232,5 +232,5 @@ func runtimeFails(t *testing.T, n *node) {
 		return ""
 	})
 	n.runtime.signal(contSignal)
-	d.tells(t, 90*time.Second, uid, "it is removed", kind(policy.KindRemoved))
+	d.waitRecord(t, 90*time.Second, uid, "it is removed", kind(policy.KindRemoved))
 }

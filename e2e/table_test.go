@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// compatibility is the page that the run writes, with E2E_WRITE_DOCS=1, or must agree with.
+// compatibility is the page that the run writes with E2E_WRITE_DOCS=1, and otherwise must agree with.
 var compatibility = filepath.Join("..", "docs", "compatibility.md")
 
 // table gathers the rows of all kubelets.
@@ -84,7 +84,8 @@ gone. A pod without a message is in the metric kubelet_orphan_pod_cleaned_volume
 // The kubelets of the page, in its own words.
 const aboutVersions = "The kubelets are "
 
-// line is what one kubelet made of one kind: an item of the list, or a row of the table, without the versions.
+// line is the result of one kind beside one kubelet: an item of the list, or a row of the table, without the
+// versions.
 type line struct{ kind, version, text string }
 
 // lines returns the results of this run.
@@ -102,18 +103,18 @@ func (tb *table) lines() []line {
 	return all
 }
 
-// item is the deed, and a line for each message before it.
+// item returns the deed, and a line for each message before it.
 func item(r row) string {
 	text := string(r.did)
 	switch r.after {
 	case "":
-	case r.said:
+	case r.before:
 		text += "; the messages stay"
 	default:
 		text += "; then `" + r.after + "`"
 	}
-	if r.said != "" {
-		text += "\n  - `" + strings.ReplaceAll(r.said, "; ", "`\n  - `") + "`"
+	if r.before != "" {
+		text += "\n  - `" + strings.ReplaceAll(r.before, "; ", "`\n  - `") + "`"
 	}
 	return text
 }
@@ -152,7 +153,7 @@ func parsePage(page string) []line {
 	return all
 }
 
-// expand returns the versions of a list as shorten writes it.
+// expand returns the versions of a list in shorten's format.
 func expand(list string, known []string) []string {
 	if list == "all" {
 		return known
@@ -163,7 +164,7 @@ func expand(list string, known []string) []string {
 	return strings.Split(list, ", ")
 }
 
-// shorten writes versions as "all", as a range of those that are known, or as a list.
+// shorten writes versions as "all", as a range of the known ones, or as a list.
 func shorten(of, known []string) string {
 	first := slices.Index(known, of[0])
 	switch {
@@ -175,7 +176,7 @@ func shorten(of, known []string) string {
 	return strings.Join(of, ", ")
 }
 
-// page writes the lines, kind by kind; kubelets that follow each other and did the same share an item.
+// page writes the lines by kind. Successive kubelets with the same result share an item.
 func page(lines []line) string {
 	var known []string
 	for _, l := range lines {
@@ -213,29 +214,29 @@ func writeKind(b *strings.Builder, lines []line, known []string, kind, format st
 	}
 }
 
-// check compares the results of this run with the page of the repository, or writes them there beside those of
-// other kubelets.
+// check compares the results of this run with the page of the repository, or writes them there beside those of other
+// kubelets.
 func (tb *table) check(t *testing.T) {
 	if t.Failed() || len(tb.rows) != len(versions) || len(tb.cni) != len(versions) {
-		return // a part of the run is no table
+		return // a partial run has no table
 	}
 	b, err := os.ReadFile(compatibility)
 	if err != nil {
 		t.Fatal(err)
 	}
 	was := parsePage(string(b))
-	said := tb.lines()
+	present := tb.lines()
 	if os.Getenv("E2E_WRITE_DOCS") != "" {
 		others := slices.DeleteFunc(was, func(l line) bool { return slices.Contains(versions, l.version) })
-		if err := os.WriteFile(compatibility, []byte(page(append(others, said...))), 0o644); err != nil {
+		if err := os.WriteFile(compatibility, []byte(page(append(others, present...))), 0o644); err != nil {
 			t.Error(err)
 		}
 		return
 	}
-	for _, l := range said {
+	for _, l := range present {
 		switch i := slices.IndexFunc(was, func(o line) bool { return o.kind == l.kind && o.version == l.version }); {
 		case i < 0:
-			t.Logf("docs/compatibility.md has nothing of %q for kubelet %s: E2E_WRITE_DOCS=1 make e2e writes it", l.kind, l.version)
+			t.Logf("docs/compatibility.md has no %q for kubelet %s: E2E_WRITE_DOCS=1 make e2e writes it", l.kind, l.version)
 		case was[i].text != l.text:
 			t.Errorf("docs/compatibility.md has for %q beside kubelet %s:\n%s\nthis run has:\n%s\nE2E_WRITE_DOCS=1 make e2e writes it, read the diff",
 				l.kind, l.version, was[i].text, l.text)
@@ -243,7 +244,7 @@ func (tb *table) check(t *testing.T) {
 	}
 }
 
-// TestPage checks that the page of the repository is one that page writes: a run changes only its own part.
+// TestPage checks that the page of the repository has page's format, so that a run changes only its own part.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile(compatibility)

@@ -31,10 +31,10 @@ type cluster struct {
 	admin     string // the administrator's kubeconfig
 	apiserver *process
 	nodes     []*node
-	ended     struct{ web, db, once pod } // whose remains are to go
+	ended     struct{ web, db, once pod } // pods whose residue must be removed
 }
 
-// newCluster starts one, and waits until its nodes are ready.
+// newCluster starts a cluster and waits until its nodes are ready.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{dir: place, ca: newAuthority(t, mkdir(t, filepath.Join(place, "pki")))}
@@ -59,7 +59,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// nodesReady waits until all are.
+// nodesReady waits until all nodes are ready.
 func (c *cluster) nodesReady(t *testing.T) {
 	t.Helper()
 	c.kubectlEventually(t, "the nodes are ready", func() string {
@@ -91,13 +91,13 @@ func (c *cluster) controlPlane(t *testing.T) {
 		"--kubeconfig="+c.ca.kubeconfig(t, "kube-scheduler", "system:kube-scheduler"), "--leader-elect=false", "--bind-address=127.0.0.1")
 }
 
-// apiReady waits until the API server answers, as long as it and these run.
+// apiReady waits until the API server responds, while it and these processes run.
 func (c *cluster) apiReady(t *testing.T, with ...*process) {
 	t.Helper()
 	eventually(t, patience, func() string {
 		for _, p := range append(with, c.apiserver) {
 			if !p.Running() {
-				t.Fatalf("%s has ended: %s", p.name, p.Tail(12))
+				t.Fatalf("%s ended: %s", p.name, p.Tail(12))
 			}
 		}
 		_, err := c.try("get", "--raw", "/readyz")
@@ -121,7 +121,7 @@ func (c *cluster) try(args ...string) (string, error) {
 	return try(append([]string{filepath.Join(bin, "kubectl"), "--kubeconfig", c.admin, "--request-timeout=20s"}, args...)...)
 }
 
-// kubectl is try for what must go well.
+// kubectl is try for commands that must succeed.
 func (c *cluster) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := c.try(args...)
@@ -131,7 +131,7 @@ func (c *cluster) kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
-// kubectlEventually waits for a state of the cluster; missing returns what is missing.
+// kubectlEventually waits for a state of the cluster; missing returns the difference from it.
 func (c *cluster) kubectlEventually(t *testing.T, what string, missing func() string) {
 	t.Helper()
 	eventually(t, patience, func() string {
@@ -142,7 +142,7 @@ func (c *cluster) kubectlEventually(t *testing.T, what string, missing func() st
 	})
 }
 
-// apply gives the API server objects in YAML.
+// apply applies objects in YAML.
 func (c *cluster) apply(t *testing.T, yaml string) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(bin, "kubectl"), "--kubeconfig", c.admin, "apply", "-f", "-")
@@ -174,7 +174,7 @@ func (p pod) ready() bool {
 	return p.Status.Phase == "Running" && p.Metadata.DeletionTimestamp == "" && len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].Ready
 }
 
-// pods are those of a namespace with the label.
+// pods returns the pods of a namespace with the label.
 func (c *cluster) pods(t *testing.T, namespace, selector string) []pod {
 	t.Helper()
 	var list struct{ Items []pod }
@@ -184,7 +184,7 @@ func (c *cluster) pods(t *testing.T, namespace, selector string) []pod {
 	return list.Items
 }
 
-// one waits for the one pod with the label that runs and is ready.
+// one waits until the only pod with the label is ready.
 func (c *cluster) one(t *testing.T, namespace, selector string) (p pod) {
 	t.Helper()
 	c.kubectlEventually(t, selector, func() string {

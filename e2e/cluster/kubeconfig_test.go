@@ -8,8 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// kubeconfig: the program on a node, not in its pod, asks the API server with the node's own credentials. It learns
-// which pods are bound to the node; of another node's pods it gets no list, and then keeps.
+// kubeconfig: the program on a node, outside its pod, asks the API server with the node's own credentials. It gets
+// the pods bound to the node. It gets no list of another node's pods, and then keeps them.
 func kubeconfig(t *testing.T, c *cluster) {
 	n := c.nodes[0]
 	var lives pod
@@ -18,7 +18,7 @@ func kubeconfig(t *testing.T, c *cluster) {
 			lives = p
 		}
 	}
-	// The daemon would remove it at once, but for a file that a process holds open.
+	// The daemon would remove this pod at once, except for a file that a process holds open.
 	dead := n.dead(t, newUID(t), unmounted)
 	hold := n.holdOpen(t, "/var/lib/kubelet/pods/"+dead+"/volumes/"+csi+"/pvc-e2e/vol_data.json")
 	defer hold()
@@ -29,15 +29,15 @@ func kubeconfig(t *testing.T, c *cluster) {
 		}
 	}
 	if p := own.pod(t, lives.Metadata.UID); p.Verdict != "keep" || !slices.Contains(p.Reasons, string(policy.ReasonAPILists)) {
-		t.Errorf("of the living pod: %+v", p)
+		t.Errorf("living pod: %+v", p)
 	}
 	other := n.scanAs(t, c.nodes[1].name).pod(t, dead)
 	if other.Facts["api_lists"].Value != "unknown" || !slices.Contains(other.Reasons, string(policy.ReasonAPIUnknown)) {
-		t.Errorf("asked for another node's pods: %+v", other)
+		t.Errorf("as another node: %+v", other)
 	}
 }
 
-// scanAs runs the program on the node with the node's own credentials, as the node of that name.
+// scanAs runs scan on the node with the node's own credentials, under that node name.
 func (n *node) scanAs(t *testing.T, name string) report {
 	t.Helper()
 	out, err := n.Try("/usr/local/bin/orphan-reaper", "scan", "-o", "json", "--kubeconfig", "/etc/kubernetes/kubelet.conf", "--node-name", name)

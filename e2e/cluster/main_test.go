@@ -27,13 +27,13 @@ var (
 	program = os.Getenv("CLUSTER_PROGRAM")
 )
 
-// place is the directory of the suite's files, and its lock.
+// place is the directory of the suite's files and its lock.
 const place = "/var/tmp/orphan-reaper-cluster"
 
-// tag begins the names of our cgroups.
+// tag is the prefix of our cgroups' names.
 const tag = "orcluster"
 
-// patience is how long a step may take here. A report is written up to 70 s after a change.
+// patience is the time limit of a step. A report is written up to 70 s after a change.
 const patience = 2 * time.Minute
 
 // Short names of what the suites share.
@@ -75,7 +75,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	// Killed with unshare(1), all mounts, links and processes of the suite are gone.
+	// If it is killed below unshare(1), all mounts, links and processes of the suite disappear.
 	if os.Getuid() != 0 || os.Getpid() != 1 || bin == "" {
 		return 1, errors.New("run this as root with make e2e-cluster")
 	}
@@ -84,7 +84,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { _ = lock.Close() }()
-	if err := dropCgroups(); err != nil { // of a run that was killed
+	if err := dropCgroups(); err != nil { // of a killed run
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, dropCgroups(), os.RemoveAll(place)) }()
@@ -160,7 +160,7 @@ func build() error {
 	return nil
 }
 
-// dropCgroups removes our cgroups from every hierarchy; there is no process in them.
+// dropCgroups removes our cgroups from every hierarchy; they contain no process.
 func dropCgroups() error { return dropCgroupsOf("*") }
 
 func dropCgroupsOf(node string) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// mounted makes an orphan that is kept: a file system is mounted in its directory. It returns where.
+// mounted makes an orphan that is kept because a file system is mounted in its directory. It returns the mount point.
 func (n *node) mounted(t *testing.T, uid string) (volume string) {
 	t.Helper()
 	n.dead(t, uid, unmounted)
@@ -26,12 +26,12 @@ func mountedLater(t *testing.T, c *cluster) {
 	d, uid := c.daemon(t, n), newUID(t)
 	volume := n.mounted(t, uid)
 	d.look(t)
-	n.tells(t, uid, policy.KindKept, policy.ReasonMounted)
+	n.waitRecord(t, uid, policy.KindKept, policy.ReasonMounted)
 	throughout(t, 10*time.Second, func() string { // longer than the hold
-		return missing(exists(n.Path(volume, "precious")), "the file in the later mount is gone: %s", kit.Texts(n.told(t, uid)))
+		return missing(exists(n.Path(volume, "precious")), "the file in the later mount is gone: %s", kit.Texts(n.records(t, uid)))
 	})
-	if told := n.kinds(t, uid); told[string(policy.KindParked)] {
-		t.Errorf("it was parked: %s", kit.Texts(n.told(t, uid)))
+	if kinds := n.kinds(t, uid); kinds[string(policy.KindParked)] {
+		t.Errorf("the pod was parked: %s", kit.Texts(n.records(t, uid)))
 	}
 	n.Run(t, "umount", volume)
 	d.removed(t, uid)

@@ -19,15 +19,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
-// node is a Debian that has booted in a container, with a kubelet and a runtime.
+// node is a Debian booted in a container, with a kubelet and a runtime.
 type node struct {
 	kit.Machine
 
 	name    string
 	dir     string
 	address string
-	pods    string // the network of its pods
-	log     string // what its kubelet writes to; "" for the journal
+	pods    string // network of its pods
+	log     string // log file of its kubelet; "": the journal
 }
 
 // setUp prepares the container, in a mount namespace of its own: the tree below a tmpfs for changes. It joins a
@@ -60,9 +60,9 @@ exec systemd-nspawn --boot --register=no --keep-unit --console=pipe --capability
 	--system-call-filter='landlock_create_ruleset landlock_add_rule landlock_restrict_self add_key keyctl bpf' "$@"
 `
 
-// prepare makes the booted container a node. Its runtime changes its cgroups. The kernel settings that a kubelet
-// wants (setupKernelTunables in pkg/kubelet/cm) are the machine's, so it reads them from files. The machine's kernel
-// log is none of its business.
+// prepare turns the booted container into a node. Its runtime changes its cgroups. The kernel settings that a kubelet
+// wants (setupKernelTunables in pkg/kubelet/cm) are the machine's, so it reads them from files. It does not read the
+// machine's kernel log.
 const prepare = `set -e
 for cgroup in /sys/fs/cgroup/*; do
 	! mountpoint -q "$cgroup" || mount -o remount,bind,rw "$cgroup"
@@ -130,7 +130,7 @@ func (n *node) configure(t *testing.T, c *cluster) {
 		output = "StandardError=append:" + n.log + "\n"
 	}
 	for path, text := range map[string]string{
-		"etc/machine-id":                        fmt.Sprintf("%032x\n", n.name), // a first boot would enable every unit
+		"etc/machine-id":                        fmt.Sprintf("%032x\n", n.name), // without it, the first boot would enable every unit
 		"etc/hostname":                          n.name + "\n",
 		"etc/hosts":                             "127.0.0.1 localhost " + n.name + "\n",
 		"etc/kubernetes/kubelet.conf":           read(t, conf),
@@ -157,8 +157,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 	lay(t, filepath.Join(kubelet, "pki", "ca.crt"), read(t, c.ca.file("ca.crt")))
 	lay(t, filepath.Join(kubelet, "pki", "kubelet.crt"), read(t, crt))
 	lay(t, filepath.Join(kubelet, "pki", "kubelet.key"), read(t, key))
-	// With a syncFrequency of 5 s a --confirm of 20 s is as good as the default with the default of 1 min. The
-	// API server's answers about tokens are cached briefly, so that its absence is noticed.
+	// With a syncFrequency of 5 s, a --confirm of 20 s is as good as the default with the default of 1 min. The API
+	// server's responses about tokens are cached briefly, so that its absence is noticed.
 	lay(t, filepath.Join(kubelet, "config.yaml"), `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication:
@@ -196,7 +196,7 @@ func (n *node) start(t *testing.T) {
 	} {
 		command(t, append(net, args...)...)
 	}
-	command(t, "ip", "route", "add", n.pods, "via", n.address) // to its pods
+	command(t, "ip", "route", "add", n.pods, "via", n.address) // route to its pods
 	n.Run(t, "sh", "-c", prepare)
 	n.Run(t, "systemctl", "start", "containerd")
 	for _, name := range []string{"pause", tagBefore, tagAfter} {
@@ -205,7 +205,7 @@ func (n *node) start(t *testing.T) {
 	n.Run(t, "systemctl", "start", "kubelet")
 }
 
-// stop saves the node's journal, and switches the node off.
+// stop saves the node's journal and shuts the node down.
 func (n *node) stop(t *testing.T) {
 	t.Helper()
 	if n.Leader != 0 && n.Running() {
@@ -215,7 +215,7 @@ func (n *node) stop(t *testing.T) {
 				_ = os.WriteFile(logFile(n.name+"-kubelet"), b, 0o600)
 			}
 		}
-		// With PID 1 the kernel ends all of its namespace (pid_namespaces(7)).
+		// If PID 1 ends, the kernel ends its whole namespace (pid_namespaces(7)).
 		_ = unix.Kill(n.Leader, unix.SIGKILL)
 	} else if n.Running() {
 		_ = n.Cmd.Process.Kill()
@@ -223,9 +223,9 @@ func (n *node) stop(t *testing.T) {
 	select {
 	case <-n.Done:
 	case <-time.After(20 * time.Second):
-		t.Errorf("%s has not ended: %s", n.name, n.Tail(20))
+		t.Errorf("%s did not end: %s", n.name, n.Tail(20))
 	}
-	eventually(t, 20*time.Second, func() string { // a moment after its processes have ended
+	eventually(t, 20*time.Second, func() string { // shortly after its processes have ended
 		if err := dropCgroupsOf(n.name); err != nil {
 			return err.Error()
 		}
@@ -237,11 +237,11 @@ func (n *node) podDir(uid string, elements ...string) string {
 	return n.Path(append([]string{"/var/lib/kubelet/pods", uid}, elements...)...)
 }
 
-// withoutKubelet kills the kubelet, calls do, and starts the kubelet again. It waits until that kubelet has
-// adopted the volumes that it found.
+// withoutKubelet kills the kubelet, calls do, starts the kubelet again, and waits until it has adopted the volumes
+// that it found.
 func (n *node) withoutKubelet(t *testing.T, do func()) {
 	t.Helper()
-	took := func() int { return strings.Count(n.kubeletSaid(), `"Volume reconstruction finished"`) }
+	took := func() int { return strings.Count(n.kubeletLogs(), `"Volume reconstruction finished"`) }
 	n.Run(t, "systemctl", "kill", "--signal=KILL", "kubelet")
 	_, _ = n.Try("systemctl", "stop", "kubelet")
 	before := took()
@@ -250,8 +250,8 @@ func (n *node) withoutKubelet(t *testing.T, do func()) {
 	eventually(t, patience, func() string { return missing(took() > before, "the kubelet has not started: %s", n.kubeletTail()) })
 }
 
-// kubeletSaid is all that the node's kubelets have logged.
-func (n *node) kubeletSaid() string {
+// kubeletLogs returns everything that the node's kubelets have logged.
+func (n *node) kubeletLogs() string {
 	if n.log == "" {
 		out, _ := n.Try("journalctl", "--no-pager", "-u", "kubelet", "-o", "cat")
 		return out
@@ -263,23 +263,23 @@ func (n *node) kubeletSaid() string {
 	return string(b)
 }
 
-// kubeletTail is the end of that.
+// kubeletTail returns the end of that log.
 func (n *node) kubeletTail() string {
 	if n.Leader == 0 {
 		return ""
 	}
-	lines := strings.Split(strings.TrimSpace(n.kubeletSaid()), "\n")
+	lines := strings.Split(strings.TrimSpace(n.kubeletLogs()), "\n")
 	return strings.Join(lines[max(0, len(lines)-8):], "\n")
 }
 
-// holdOpen has a process of the node hold a file open until the returned function ends it.
+// holdOpen makes a process of the node hold a file open until the returned function ends it.
 func (n *node) holdOpen(t *testing.T, path string) (end func()) {
 	t.Helper()
 	n.Run(t, "systemd-run", "--unit=holds", "--collect", "sh", "-c", "exec sleep infinity <"+path)
 	return func() { n.Run(t, "systemctl", "stop", "holds") }
 }
 
-// client asks from within the node's network.
+// client sends requests from within the node's network.
 func (n *node) client(transport *http.Transport) *http.Client {
 	transport.DialContext = func(_ context.Context, network, address string) (net.Conn, error) {
 		own, err := os.Open("/proc/thread-self/ns/net")
@@ -297,10 +297,10 @@ func (n *node) client(transport *http.Transport) *http.Client {
 			runtime.UnlockOSThread()
 			return nil, err
 		}
-		// A socket belongs to the namespace that it was created in.
+		// A socket belongs to the namespace in which it was created.
 		conn, err := net.DialTimeout(network, address, 10*time.Second)
 		if back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); back != nil {
-			return nil, back // and the thread ends with the goroutine
+			return nil, back // the thread ends with the goroutine
 		}
 		runtime.UnlockOSThread()
 		return conn, err

@@ -20,15 +20,15 @@ const (
 	emptyDir = "kubernetes.io~empty-dir"
 )
 
-// remains is residue of a pod that the kubelet does not remove: files by their place in the pod's directory.
+// remains is residue of a pod that the kubelet does not remove: files by their path in the pod's directory.
 type remains map[string]string
 
 var (
-	// unmounted is the residue of a CSI volume whose tear-down was interrupted: it has no user data, and is
-	// removed. A starting kubelet adopts it as a volume, and holds it, so it is planted while the kubelet runs.
+	// unmounted is the residue of a CSI volume whose tear-down was interrupted: it has no user data, and is removed.
+	// A starting kubelet adopts it as a volume and holds it, so it is planted while the kubelet runs.
 	unmounted = remains{filepath.Join("volumes", csi, "pvc-e2e", "vol_data.json"): `{"attachmentID":"csi-1","driverName":"e2e.csi.invalid",` +
 		`"nodeName":"e2e","specVolID":"pvc-e2e","volumeHandle":"vol-1","volumeLifecycleMode":"Persistent"}`}
-	// data may be a user's: it remains in quarantine until an operator decides.
+	// data may be a user's: it remains in quarantine until the operator decides.
 	data = remains{filepath.Join("volume-subpaths", "vol", "app", "0", "precious"): precious}
 )
 
@@ -51,8 +51,8 @@ func newUID(t *testing.T) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// dead makes an orphan of a pod that the API server never had, as after a cluster was restored: the running
-// kubelet finds and reports it.
+// dead makes an orphan of a pod that the API server never had, as after a restore of the cluster: the running kubelet
+// finds and reports it.
 func (n *node) dead(t *testing.T, uid string, left remains) string {
 	t.Helper()
 	mkdir(t, n.podDir(uid))
@@ -60,33 +60,33 @@ func (n *node) dead(t *testing.T, uid string, left remains) string {
 	return uid
 }
 
-// removed waits until all of the pod is removed, and nothing of it waits in quarantine.
+// removed waits until the pod is removed completely, also from quarantine.
 func (d *daemon) removed(t *testing.T, uid string) {
 	t.Helper()
-	d.tells(t, uid, policy.KindRemoved, "")
+	d.waitRecord(t, uid, policy.KindRemoved, "")
 	if exists(d.podDir(uid)) {
-		t.Errorf("%s is still there", uid)
+		t.Errorf("%s still exists", uid)
 	}
 	if phase := d.scan(t).phase(uid); phase != "" {
 		t.Errorf("%s is still in quarantine: %s", uid, phase)
 	}
 }
 
-// parked waits until the pod's residue is in quarantine for good, with everything that may be a user's.
+// parked waits until the pod's residue is confirmed in quarantine, with everything that may be a user's.
 func (d *daemon) parked(t *testing.T, uid string) {
 	t.Helper()
-	d.tells(t, uid, policy.KindParked, "")
+	d.waitRecord(t, uid, policy.KindParked, "")
 	if exists(d.podDir(uid)) {
-		t.Errorf("%s is still there", uid)
+		t.Errorf("%s still exists", uid)
 	}
 	eventually(t, patience, func() string {
 		phase := d.scan(t).phase(uid)
-		return missing(phase == "held", "%s is %q in quarantine: %s", uid, phase, kit.Texts(d.told(t, uid)))
+		return missing(phase == "held", "%s is %q in quarantine: %s", uid, phase, kit.Texts(d.records(t, uid)))
 	})
 	d.checkData(t, uid)
 }
 
-// checkData fails where the parked data is not all there.
+// checkData fails if any of the parked data is missing.
 func (n *node) checkData(t *testing.T, uid string) {
 	t.Helper()
 	for path, text := range data {
@@ -96,12 +96,13 @@ func (n *node) checkData(t *testing.T, uid string) {
 			continue
 		}
 		if got := read(t, found[0]); got != text {
-			t.Errorf("%s holds %q", found[0], got)
+			t.Errorf("%s contains %q", found[0], got)
 		}
 	}
 }
 
-// template is one of pods with that label, on that node. Their container leaves a file, and ends when it misses it.
+// template is the template of pods with that label on that node. Their container writes a file, and ends if the file
+// is gone.
 func template(name, node string) string {
 	where := ""
 	if node != "" {
@@ -112,10 +113,10 @@ func template(name, node string) string {
   {name: app, image: %s, imagePullPolicy: Never, command: [/pause, /data], volumeMounts: [{name: data, mountPath: /data}]}]}}`, name, where, image.Name)
 }
 
-// living are pods of a DaemonSet that run beside all scenarios, and must not notice any of them.
+// living are pods of a DaemonSet that run beside all scenarios and must not be affected.
 const living = "living"
 
-// life is the part of the living pods that must not change: by node the pod, its containers and its file.
+// life is the part of the living pods that must not change: by node, the pod, its containers and its file.
 type life map[string]string
 
 func (c *cluster) startLiving(t *testing.T) life {
@@ -140,10 +141,10 @@ func (c *cluster) living(t *testing.T) life {
 	return l
 }
 
-// sameLife fails where a living pod has changed.
+// sameLife fails if a living pod has changed.
 func (c *cluster) sameLife(t *testing.T, before life) {
 	t.Helper()
 	if now := c.living(t); !maps.Equal(now, before) {
-		t.Errorf("a living pod has changed: %v, was %v", now, before)
+		t.Errorf("a living pod has changed: %v, want %v", now, before)
 	}
 }

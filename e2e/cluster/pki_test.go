@@ -35,12 +35,13 @@ func newAuthority(t *testing.T, dir string) *authority {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// sign writes NAME.crt and NAME.key for who it is, in these groups; it serves at the addresses, and is a client too.
-func (a *authority) sign(t *testing.T, name, who string, groups []string, addresses ...string) (crt, key string) {
+// sign writes NAME.crt and NAME.key for the user in these groups. The certificate is valid for the addresses, and as
+// a client.
+func (a *authority) sign(t *testing.T, name, user string, groups []string, addresses ...string) (crt, key string) {
 	t.Helper()
 	a.serial++
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: who, Organization: groups},
+		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: user, Organization: groups},
 		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
@@ -55,10 +56,10 @@ func (a *authority) sign(t *testing.T, name, who string, groups []string, addres
 	return lay(t, a.file(name+".crt"), kit.Sign(t, c, a.cert, k, a.key)), lay(t, a.file(name+".key"), kit.KeyPEM(t, k))
 }
 
-// kubeconfig signs a client and writes a self-contained kubeconfig with which it reaches the API server.
-func (a *authority) kubeconfig(t *testing.T, name, who string, groups ...string) string {
+// kubeconfig signs a client certificate and writes a self-contained kubeconfig for the API server.
+func (a *authority) kubeconfig(t *testing.T, name, user string, groups ...string) string {
 	t.Helper()
-	crt, key := a.sign(t, name, who, groups)
+	crt, key := a.sign(t, name, user, groups)
 	return lay(t, a.file(name+".conf"), fmt.Sprintf(`apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}]

@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
-// process is one program that the suite started. Its output goes to a file.
+// process is a program started by the suite. Its output goes to a file.
 type process struct {
 	kit.Process
 
@@ -30,7 +30,7 @@ func launch(t *testing.T, name string, args ...string) *process {
 	return p
 }
 
-// start starts it, for the first time or again.
+// start starts the program, also again.
 func (p *process) start(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command(p.args[0], p.args[1:]...)

@@ -7,9 +7,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// end: pods of a Deployment and a StatefulSet are deleted by force, one of a Job while its node's kubelet is
-// dead, and leave residue that no kubelet removes. The kubelet's garbage collection of sandboxes runs once a
-// minute, and before it no pod is removed, so other scenarios run between this and reaped.
+// end: pods of a Deployment and a StatefulSet are force-deleted, one of a Job while its node's kubelet is dead, and
+// leave residue that no kubelet removes. The kubelet's garbage collection of sandboxes runs once a minute, and before
+// it no pod is removed, so other scenarios run between this and reaped.
 func end(t *testing.T, c *cluster) {
 	n := c.nodes[0]
 	c.kubectl(t, "create", "namespace", "apps")
@@ -31,35 +31,35 @@ func end(t *testing.T, c *cluster) {
 		c.kubectl(t, "--namespace", "apps", "delete", "pod", "--force", "--grace-period=0", "--ignore-not-found", once.Metadata.Name)
 	})
 	for _, p := range []pod{web, db} {
-		n.leave(t, p.Metadata.UID, unmounted) // after the kubelet's start, at which it would adopt it as a volume
+		n.leave(t, p.Metadata.UID, unmounted) // a starting kubelet would adopt it as a volume
 	}
 	c.kubectl(t, "--namespace", "apps", "delete", "pod", "--force", "--grace-period=0", web.Metadata.Name, db.Metadata.Name)
 	c.ended.web, c.ended.db, c.ended.once = web, db, once
 }
 
-// reaped: their residue is removed, and possible user data is parked. A pod that has replaced one, under its
-// name, is not touched.
+// reaped: their residue is removed, and possible user data is parked. The pod that replaced one under its name is not
+// touched.
 func reaped(t *testing.T, c *cluster) {
 	n := c.nodes[0]
 	d, web, db, once := c.daemon(t, n), c.ended.web, c.ended.db, c.ended.once
 	t.Run("of a Deployment", func(t *testing.T) {
 		d.removed(t, web.Metadata.UID)
 		if next := c.one(t, "apps", "app=web"); next.Metadata.UID == web.Metadata.UID {
-			t.Error("it is the same pod")
+			t.Error("the pod was not replaced")
 		}
 	})
 	t.Run("of a StatefulSet, recreated under the same name", func(t *testing.T) {
 		d.removed(t, db.Metadata.UID)
 		next := c.one(t, "apps", "app=db")
 		if next.Metadata.UID == db.Metadata.UID || next.Metadata.Name != db.Metadata.Name || next.Spec.NodeName != n.name {
-			t.Errorf("it is %+v after %+v", next, db)
+			t.Errorf("successor %+v of %+v", next, db)
 		}
 		if !exists(n.podDir(next.Metadata.UID, "volumes", emptyDir, "data", "born")) {
-			t.Error("its successor has lost its file")
+			t.Error("the successor has lost its file")
 		}
-		for _, e := range n.told(t, next.Metadata.UID) {
+		for _, e := range n.records(t, next.Metadata.UID) {
 			if e.Get("ORPHAN_REAPER_KIND") == string(policy.KindParked) {
-				t.Errorf("its successor was parked: %s", e.Get("MESSAGE"))
+				t.Errorf("the successor was parked: %s", e.Get("MESSAGE"))
 			}
 		}
 	})

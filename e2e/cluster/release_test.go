@@ -21,7 +21,7 @@ const (
 	selector  = "app.kubernetes.io/name=orphan-reaper"
 )
 
-// values are the chart's; nothing is pulled here.
+// values are the chart's values; no image is pulled here.
 const values = `image: {repository: orphan-reaper, tag: ` + tagBefore + `, pullPolicy: Never}
 mode: enforce
 enforceSpread: 0s
@@ -29,7 +29,7 @@ maxUnavailable: 1
 minReadySeconds: 2
 `
 
-// short are times for people who do not wait. The chart's schema refuses them, and is left out with them.
+// short are short times. The chart's schema refuses them, so it is skipped with them.
 const short = "extraArgs: [--hold=5s, --settle=5s, --confirm=20s]\n"
 
 // install installs the chart as docs/fleet.md describes, and waits until its pods are ready. Another release
@@ -48,7 +48,7 @@ func (c *cluster) install(t *testing.T) {
 	c.rolledOut(t)
 }
 
-// upgrade is helm upgrade to short times, and to what is set.
+// upgrade runs helm upgrade with short times and the given values.
 func (c *cluster) upgrade(t *testing.T, set ...string) {
 	t.Helper()
 	args := []string{"--skip-schema-validation"}
@@ -64,12 +64,12 @@ func (c *cluster) helm(t *testing.T, verb, values string, args ...string) {
 	command(t, append([]string{helm, "--kubeconfig", c.admin, verb, "orphan-reaper", chart, "--namespace", namespace, "--values", file}, args...)...)
 }
 
-// helmTest is helm test: a pod asks the daemon of its node to look.
+// helmTest runs helm test: a pod asks the daemon of its node to look.
 func (c *cluster) helmTest(t *testing.T) {
 	t.Helper()
-	said := command(t, helm, "--kubeconfig", c.admin, "test", "orphan-reaper", "--namespace", namespace, "--logs", "--timeout", "60s")
-	if !strings.Contains(said, "1 of 1 node look now.") {
-		t.Errorf("helm test: %s", said)
+	out := command(t, helm, "--kubeconfig", c.admin, "test", "orphan-reaper", "--namespace", namespace, "--logs", "--timeout", "60s")
+	if !strings.Contains(out, "1 of 1 node look now.") {
+		t.Errorf("helm test: %s", out)
 	}
 }
 
@@ -139,16 +139,16 @@ func (d *daemon) scan(t *testing.T) report {
 	return parse(t, out, err)
 }
 
-// parse parses a report; err is an exit code, of which 3 means that an operator is needed.
+// parse parses a report. err may be exit code 3, which asks for the operator.
 func parse(t *testing.T, out string, err error) (r report) {
 	t.Helper()
 	if e := json.Unmarshal([]byte(out), &r); e != nil {
-		t.Fatalf("no report: %v, %v: %s", err, e, out)
+		t.Fatalf("not a report: %v, %v: %s", err, e, out)
 	}
 	return r
 }
 
-// phase returns that of the pod's entry in quarantine, "" where it has none.
+// phase returns the phase of the pod's entry in quarantine, or "".
 func (r report) phase(uid string) string {
 	for _, e := range r.Quarantine {
 		if e.UID == uid {
@@ -158,8 +158,8 @@ func (r report) phase(uid string) string {
 	return ""
 }
 
-// told returns the daemons' records of the pod in the node's journal, oldest first.
-func (n *node) told(t *testing.T, uid string) []kit.Event {
+// records returns the daemons' records of the pod in the node's journal, oldest first.
+func (n *node) records(t *testing.T, uid string) []kit.Event {
 	t.Helper()
 	out, err := n.Try("journalctl", "--no-pager", "--quiet", "--all", "--output=json", "--identifier=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
 	if err != nil && out != "" {
@@ -168,13 +168,13 @@ func (n *node) told(t *testing.T, uid string) []kit.Event {
 	return kit.ParseEvents(t, out)
 }
 
-// tells waits for a record of the pod of that kind, with the given reason, if any.
-func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) (found kit.Event) {
+// waitRecord waits for a record of the pod of that kind, with the given reason, if any.
+func (n *node) waitRecord(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) (found kit.Event) {
 	t.Helper()
 	// The kubelet's garbage collection of sandboxes runs once a minute, and after a start one pod is removed
 	// first, alone.
 	eventually(t, 2*patience, func() string {
-		all := n.told(t, uid)
+		all := n.records(t, uid)
 		for _, e := range all {
 			if e.Is(kind, reason) {
 				found = e
@@ -186,11 +186,11 @@ func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.R
 	return found
 }
 
-// kinds are those of all records of the pod.
+// kinds returns the kinds of all records of the pod.
 func (n *node) kinds(t *testing.T, uid string) map[string]bool {
 	t.Helper()
 	kinds := map[string]bool{}
-	for _, e := range n.told(t, uid) {
+	for _, e := range n.records(t, uid) {
 		kinds[e.Get("ORPHAN_REAPER_KIND")] = true
 	}
 	return kinds
@@ -202,40 +202,40 @@ func (d *daemon) get(t *testing.T, method, path string) (int, string) {
 	return d.ask(t, nil, "", method, "http://127.0.0.1:9477"+path, "")
 }
 
-// look has the daemon look now.
+// look makes the daemon look now.
 func (d *daemon) look(t *testing.T) {
 	t.Helper()
-	if code, said := d.get(t, http.MethodPost, "/v1/sweep"); code != http.StatusAccepted {
-		t.Fatalf("POST /v1/sweep: %d %s", code, said)
+	if code, body := d.get(t, http.MethodPost, "/v1/sweep"); code != http.StatusAccepted {
+		t.Fatalf("POST /v1/sweep: %d %s", code, body)
 	}
 }
 
-// token is the daemon's own, as it is in its pod.
+// token returns the daemon's own token from its pod.
 func (d *daemon) token(t *testing.T) string {
 	t.Helper()
 	return strings.TrimSpace(read(t, d.podDir(d.pod.Metadata.UID, "volumes", "kubernetes.io~projected", "token", "token")))
 }
 
-// ready: each node has a daemon that enforces, reports which logs it follows, and was never restarted. This
-// holds with the chart's own times; the later scenarios use short ones.
+// ready: each node has a daemon that enforces, reports which logs it follows, and was never restarted. This holds
+// with the chart's own times; later scenarios use short ones.
 func ready(t *testing.T, c *cluster) {
 	for _, n := range c.nodes {
 		d := c.daemon(t, n)
 		if restarts := d.pod.Status.ContainerStatuses[0].RestartCount; restarts != 0 {
-			t.Errorf("%s: it was restarted %d times", n.name, restarts)
+			t.Errorf("%s: restarted %d times", n.name, restarts)
 		}
-		if code, said := d.get(t, http.MethodGet, "/readyz"); code != http.StatusOK {
-			t.Errorf("%s: /readyz: %d %s", n.name, code, said)
+		if code, body := d.get(t, http.MethodGet, "/readyz"); code != http.StatusOK {
+			t.Errorf("%s: /readyz: %d %s", n.name, code, body)
 		}
-		if _, said := d.get(t, http.MethodGet, "/metrics"); !strings.Contains(said, "\norphan_reaper_enforcing 1\n") {
-			t.Errorf("%s: it does not enforce: %s", n.name, said)
+		if _, body := d.get(t, http.MethodGet, "/metrics"); !strings.Contains(body, "\norphan_reaper_enforcing 1\n") {
+			t.Errorf("%s: does not enforce: %s", n.name, body)
 		}
 		started := n.Run(t, "journalctl", "--no-pager", "--identifier=orphan-reaper", "--output=cat", "ORPHAN_REAPER_KIND=started")
 		if n.log != "" && !strings.Contains(started, n.log) {
-			t.Errorf("%s: it does not follow %s: %s", n.name, n.log, started)
+			t.Errorf("%s: does not follow %s: %s", n.name, n.log, started)
 		}
-		if said := c.kubectl(t, "--namespace", namespace, "logs", d.pod.Metadata.Name); n.log == "" && !strings.Contains(said, "the journal cannot be read") {
-			t.Errorf("%s: it does not report that it receives no log: %s", n.name, said)
+		if body := c.kubectl(t, "--namespace", namespace, "logs", d.pod.Metadata.Name); n.log == "" && !strings.Contains(body, "the journal cannot be read") {
+			t.Errorf("%s: does not report that it receives no log: %s", n.name, body)
 		}
 	}
 	c.helmTest(t)

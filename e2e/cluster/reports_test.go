@@ -26,24 +26,25 @@ func (c *cluster) orphanReport(t *testing.T, node string) (r fleetreport.Resourc
 	return r
 }
 
-// reported waits until the node's report has what is wanted; a changed report comes after 10 s, or after up to two
-// minutes where much has changed lately.
+// reported waits until the node's report satisfies has. A changed report comes after 10 s, or after up to two minutes
+// if much has changed lately.
 func (c *cluster) reported(t *testing.T, node, what string, has func(fleetreport.Report) bool) (r fleetreport.Resource) {
 	t.Helper()
 	eventually(t, 4*patience, func() string {
 		r = c.orphanReport(t, node)
-		return missing(has(r.Report), "the report of %s does not say that %s: %+v", node, what, r.Report)
+		return missing(has(r.Report), "the report of %s does not have: %s: %+v", node, what, r.Report)
 	})
 	return r
 }
 
-// reports: every node has a report, which agrees with the daemon's records in the journal, is removed with its
-// node, and can be written only by that daemon; kubectl shows it, and the pods in it.
+// reports: every node has a report that agrees with the daemon's records in the journal, is removed with its node,
+// and can be written only by that daemon. kubectl shows it and its pods.
 func reports(t *testing.T, c *cluster) {
 	d := c.daemon(t, c.nodes[0])
 	uid := d.dead(t, newUID(t), data)
 	d.parked(t, uid)
-	// A parked pod is listed until it is confirmed, for 20 s here, in which no report may be written: only its entry counts.
+	// A parked pod is listed until it is confirmed, for 20 s here, in which no report may be written, so only its
+	// entry counts.
 	kept := newUID(t)
 	volume := d.mounted(t, kept)
 	d.look(t)
@@ -55,7 +56,7 @@ func reports(t *testing.T, c *cluster) {
 	d.Run(t, "umount", volume)
 	nodeUID := c.kubectl(t, "get", "node", d.name, "-o", "jsonpath={.metadata.uid}")
 	if want := []fleetreport.Owner{{APIVersion: "v1", Kind: "Node", Name: d.name, UID: nodeUID}}; !slices.Equal(own.Metadata.Owners, want) {
-		t.Errorf("it is owned by %+v, not by %+v", own.Metadata.Owners, want)
+		t.Errorf("owned by %+v, want %+v", own.Metadata.Owners, want)
 	}
 	if own.Report.Node != d.name || own.Report.Mode != "enforce" || len(own.Report.Missing) > 0 {
 		t.Errorf("%+v", own.Report)
@@ -65,7 +66,7 @@ func reports(t *testing.T, c *cluster) {
 	table := c.kubectl(t, "get", "orphans")
 	for _, word := range []string{d.name, other, "NEEDS PERSON", "BREAKER"} {
 		if !strings.Contains(table, word) {
-			t.Errorf("kubectl get orphans does not show %s:\n%s", word, table)
+			t.Errorf("kubectl get orphans lacks %s:\n%s", word, table)
 		}
 	}
 	shown = append(shown, strings.Split(table, "\n")...)
@@ -82,7 +83,7 @@ func reports(t *testing.T, c *cluster) {
 	})
 }
 
-// stolen: what a thief can write with the token of a daemon, or with one that is made of its account.
+// stolen checks what can be written with a stolen token of a daemon, or with one made for its account.
 func stolen(t *testing.T, c *cluster, d *daemon, other string) {
 	token := d.token(t)
 	unbound := c.kubectl(t, "--namespace", namespace, "create", "token", "orphan-reaper")
@@ -120,14 +121,14 @@ func stolen(t *testing.T, c *cluster, d *daemon, other string) {
 		{token, "GET", events, "", http.StatusForbidden},
 		{unbound, "POST", events, event("Node", d.name), http.StatusForbidden},
 	} {
-		if code, said := c.ask(t, d.node, r.token, r.method, r.url, r.body); code != r.code {
-			t.Errorf("%s %s %s: %d, want %d: %s", r.method, r.url, r.body, code, r.code, said)
+		if code, body := c.ask(t, d.node, r.token, r.method, r.url, r.body); code != r.code {
+			t.Errorf("%s %s %s: %d, want %d: %s", r.method, r.url, r.body, code, r.code, body)
 		}
 	}
 	kubelets(t, c, d.name, other)
 }
 
-// kubelets: a kubelet's user to whom RBAC gives everything changes its own node's report, and no other.
+// kubelets checks that a kubelet's user with every right by RBAC can change only its own node's report.
 func kubelets(t *testing.T, c *cluster, own, other string) {
 	t.Helper()
 	as := func(node string, args ...string) error {

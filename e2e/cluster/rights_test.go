@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// refused sends the requests of a thief with the daemon's own token. The API server returns nothing of the
+// refused sends requests with the daemon's own token, as a thief might. The API server returns nothing of the
 // cluster; a kubelet returns only its pods, its metrics and its health.
 func refused(t *testing.T, c *cluster) {
 	d := c.daemon(t, c.nodes[0])
@@ -39,8 +39,8 @@ func refused(t *testing.T, c *cluster) {
 			{"PATCH", "/apis/apps/v1/namespaces/" + namespace + "/daemonsets/orphan-reaper"},
 			{"GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles"},
 		} {
-			if code, said := c.ask(t, d.node, token, r.method, apiServer+r.path, "{}"); code != http.StatusForbidden {
-				t.Errorf("%s %s: %d %s", r.method, r.path, code, said)
+			if code, body := c.ask(t, d.node, token, r.method, apiServer+r.path, "{}"); code != http.StatusForbidden {
+				t.Errorf("%s %s: %d %s", r.method, r.path, code, body)
 			}
 		}
 	})
@@ -54,30 +54,30 @@ func refused(t *testing.T, c *cluster) {
 			"/containerLogs" + container: http.StatusForbidden, "/exec" + container + "?command=/orphan-reaper&output=1": http.StatusForbidden,
 			"/attach" + container + "?output=1": http.StatusForbidden, "/portForward/" + namespace + "/" + d.pod.Metadata.Name: http.StatusForbidden,
 		} {
-			if code, said := c.ask(t, d.node, token, "GET", base+path, ""); code != want {
-				t.Errorf("%s: %d %s", path, code, said)
+			if code, body := c.ask(t, d.node, token, "GET", base+path, ""); code != want {
+				t.Errorf("%s: %d %s", path, code, body)
 			}
 		}
 		for _, path := range []string{
 			"/run" + container + "?cmd=/orphan-reaper", "/exec" + container + "?command=/orphan-reaper&output=1", "/checkpoint" + container,
 		} {
-			if code, said := c.ask(t, d.node, token, "POST", base+path, "{}"); code != http.StatusForbidden {
-				t.Errorf("POST %s: %d %s", path, code, said)
+			if code, body := c.ask(t, d.node, token, "POST", base+path, "{}"); code != http.StatusForbidden {
+				t.Errorf("POST %s: %d %s", path, code, body)
 			}
 		}
-		if code, said := c.ask(t, d.node, token+"x", "GET", base+"/pods", ""); code != http.StatusUnauthorized {
-			t.Errorf("with a token that is not one: %d %s", code, said)
+		if code, body := c.ask(t, d.node, token+"x", "GET", base+"/pods", ""); code != http.StatusUnauthorized {
+			t.Errorf("with an invalid token: %d %s", code, body)
 		}
 	})
 	t.Run("and its service account has no more rights", func(t *testing.T) {
 		out := c.kubectl(t, "auth", "can-i", "--list", "--no-headers", "--as", "system:serviceaccount:"+namespace+":orphan-reaper")
 		for line := range strings.Lines(out) {
 			f := strings.Fields(line)
-			if len(f) == 0 || strings.HasPrefix(f[0], "[") || strings.HasPrefix(f[0], "self") { // health, discovery, and questions about itself
+			if len(f) == 0 || strings.HasPrefix(f[0], "[") || strings.HasPrefix(f[0], "self") { // health, discovery, and requests about itself
 				continue
 			}
 			if verbs := strings.TrimSpace(line[strings.LastIndex(line, "["):]); !granted[f[0]+" "+verbs] {
-				t.Errorf("it may also: %s", line)
+				t.Errorf("the daemon also has the right: %s", line)
 			}
 		}
 	})
@@ -85,7 +85,7 @@ func refused(t *testing.T, c *cluster) {
 
 // granted lists the daemon's rights with these values, as kubectl auth can-i --list prints them.
 var granted = map[string]bool{
-	// Kubernetes gives it to every service account (system:cluster-trust-bundle-discovery, 1.37).
+	// Kubernetes grants it to every service account (system:cluster-trust-bundle-discovery, 1.37).
 	"clustertrustbundles.certificates.k8s.io [get list watch]": true,
 
 	"nodes/pods [get]":    true,
@@ -95,7 +95,8 @@ var granted = map[string]bool{
 	"orphanreports.orphan-reaper.github.io [create patch]": true,
 }
 
-// trust returns the configuration of a client that trusts the authority; name is the server's, "" for that of its address.
+// trust returns the configuration of a client that trusts the authority. name is the server's name; "" means that of
+// its address.
 func trust(t *testing.T, authority []byte, name string) *tls.Config {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -105,13 +106,14 @@ func trust(t *testing.T, authority []byte, name string) *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: name}
 }
 
-// ask asks the API server, or who else has a certificate of the cluster, with a token from within a node.
+// ask sends a request with a token to a server of the cluster, from within a node.
 func (c *cluster) ask(t *testing.T, n *node, token, method, url, body string) (int, string) {
 	t.Helper()
 	return n.ask(t, trust(t, []byte(read(t, c.ca.file("ca.crt"))), ""), token, method, url, body)
 }
 
-// ask sends a request from within the node, and returns the status and the body. APPLY is a PATCH by server-side apply.
+// ask sends a request from within the node and returns the status and the body. APPLY is a PATCH by server-side
+// apply.
 func (n *node) ask(t *testing.T, trusted *tls.Config, token, method, url, body string) (int, string) {
 	t.Helper()
 	kind := "application/json"
@@ -134,9 +136,9 @@ func (n *node) ask(t *testing.T, trusted *tls.Config, token, method, url, body s
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	said, err := io.ReadAll(resp.Body)
+	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode, string(said)
+	return resp.StatusCode, string(text)
 }

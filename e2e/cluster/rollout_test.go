@@ -8,12 +8,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// rollout: a node is drained, and a new image is rolled out node by node. The daemon of the drained node keeps
-// working; parked user data is still there, and unfinished actions are finished.
+// rollout: a node is drained, and a new image is rolled out node by node. The drained node's daemon keeps working,
+// parked user data remains, and unfinished actions are finished.
 func rollout(t *testing.T, c *cluster) {
 	n := c.nodes[0]
 	old := c.daemon(t, n)
-	kept := c.ended.once.Metadata.UID // parked before, but where this scenario is run alone
+	kept := c.ended.once.Metadata.UID // parked by an earlier scenario, unless this one runs alone
 	if kept = cmp.Or(kept, newUID(t)); c.ended.once.Metadata.UID == "" {
 		n.dead(t, kept, data)
 	}
@@ -32,16 +32,16 @@ func rollout(t *testing.T, c *cluster) {
 	})
 	t.Run("upgrade", func(t *testing.T) {
 		begun := n.dead(t, newUID(t), unmounted)
-		old.tells(t, begun, policy.KindParked, "")
+		old.waitRecord(t, begun, policy.KindParked, "")
 		c.upgrade(t, "image.tag="+tagAfter)
 		c.oneAtATime(t)
 		d := c.daemon(t, n)
 		if d.pod.Metadata.UID == old.pod.Metadata.UID {
-			t.Error("it is the same pod")
+			t.Error("the pod was not replaced")
 		}
 		d.removed(t, begun)
 		if phase := d.scan(t).phase(kept); phase != "held" {
-			t.Errorf("what was parked with data is %q", phase)
+			t.Errorf("the phase of the entry with data is %q", phase)
 		}
 		d.checkData(t, kept)
 	})
@@ -50,7 +50,7 @@ func rollout(t *testing.T, c *cluster) {
 	c.kubectl(t, "delete", "namespace", "drained", "--wait=false")
 }
 
-// oneAtATime waits until the rollout has ended. On one node at the least there is a daemon that is ready, all the while.
+// oneAtATime waits for the end of the rollout, during which at least one node must have a ready daemon.
 func (c *cluster) oneAtATime(t *testing.T) {
 	t.Helper()
 	eventually(t, 2*patience, func() string {

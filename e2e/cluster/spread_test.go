@@ -12,10 +12,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// hurried: all pods are replaced at once, first to observe and within a minute to enforce: the DaemonSet's
-// controller does not hold back when minReadySeconds rises. enforceSpread does: no second node parks before the
-// first one has proved that its pod was dead. It is the last scenario, since the second node's log is followed
-// from here on.
+// hurried: all pods are replaced at once, first with observe and within a minute with enforce: the DaemonSet's
+// controller does not wait when minReadySeconds rises. enforceSpread does: no second node parks before the first has
+// proved that its pod was dead. It is the last scenario, since the second node's log is followed from here on.
 func hurried(t *testing.T, c *cluster) {
 	c.nodes[1].logToFile(t)
 	const apart = 40 * time.Second // a confirm of 20 s, and the looks before and after it
@@ -25,14 +24,14 @@ func hurried(t *testing.T, c *cluster) {
 	}
 	parked := func(d drawn) time.Time {
 		eventually(t, time.Until(d.from)+2*patience, func() string {
-			all := d.node.told(t, d.uid)
+			all := d.node.records(t, d.uid)
 			return missing(d.node.kinds(t, d.uid)[string(policy.KindParked)], "%s is not parked: %s", d.uid, kit.Texts(all))
 		})
-		return d.node.toldAt(t, d.uid, policy.KindParked)
+		return d.node.recordedAt(t, d.uid, policy.KindParked)
 	}
 	at := parked(first)
-	first.node.tells(t, first.uid, policy.KindRemoved, "")
-	proved := first.node.toldAt(t, first.uid, policy.KindRemoved)
+	first.node.waitRecord(t, first.uid, policy.KindRemoved, "")
+	proved := first.node.recordedAt(t, first.uid, policy.KindRemoved)
 	next := parked(second)
 	if at.Before(first.from) || next.Before(second.from) || next.Before(proved) {
 		t.Errorf("%s, which enforces from %s, parked at %s and proved at %s that its pod was dead; %s, from %s, parked at %s",
@@ -44,15 +43,15 @@ func hurried(t *testing.T, c *cluster) {
 	c.rolledOut(t)
 }
 
-// drawn is a node, from when its daemon enforces, and the pod that is to be dead on it.
+// drawn is a node, the time from which its daemon enforces, and its pod that will be dead.
 type drawn struct {
 	node *node
 	from time.Time
 	uid  string
 }
 
-// drawn has all daemons observe and enforce again until they have drawn parts of enforceSpread that are so far apart: the first ones
-// of many nodes do, two nodes may not.
+// drawn makes all daemons observe and enforce again until their random parts of enforceSpread are that far apart:
+// with many nodes the first ones are, with two nodes they may not be.
 func (c *cluster) drawn(t *testing.T, apart time.Duration) (first, second drawn, began time.Time) {
 	t.Helper()
 	for range 20 {
@@ -67,7 +66,7 @@ func (c *cluster) drawn(t *testing.T, apart time.Duration) (first, second drawn,
 		if b.from.Before(a.from) {
 			a, b = b, a
 		}
-		// Time is needed also before the first one, for the pods that are to be dead.
+		// The first daemon also needs time before it enforces, for the pods that will be dead.
 		if b.from.Sub(a.from) >= apart && time.Until(a.from) > 15*time.Second {
 			return a, b, began
 		}
@@ -76,8 +75,8 @@ func (c *cluster) drawn(t *testing.T, apart time.Duration) (first, second drawn,
 	return first, second, began
 }
 
-// enforcesFrom waits for a daemon of the node that was started after that time, and asks it from when it enforces. One that does
-// so at once is an error.
+// enforcesFrom waits for a daemon of the node that was started after that time, and returns when it begins to
+// enforce. To enforce at once is an error.
 func (c *cluster) enforcesFrom(t *testing.T, n *node, after time.Time) drawn {
 	t.Helper()
 	d := drawn{node: n, uid: newUID(t)}
@@ -87,10 +86,10 @@ func (c *cluster) enforcesFrom(t *testing.T, n *node, after time.Time) drawn {
 			if p.Spec.NodeName != n.name || !p.ready() || p.Metadata.CreationTimestamp.Before(after.Truncate(time.Second)) {
 				continue
 			}
-			_, said := (&daemon{node: n, c: c}).get(t, http.MethodGet, "/readyz")
-			_, from, ok := strings.Cut(said, "enforces from ")
+			_, body := (&daemon{node: n, c: c}).get(t, http.MethodGet, "/readyz")
+			_, from, ok := strings.Cut(body, "enforces from ")
 			if !ok {
-				t.Fatalf("%s enforces at once: %s", n.name, said)
+				t.Fatalf("%s enforces at once: %s", n.name, body)
 			}
 			from, _, _ = strings.Cut(from, " ")
 			at, err := time.Parse(time.RFC3339, from)
@@ -105,10 +104,10 @@ func (c *cluster) enforcesFrom(t *testing.T, n *node, after time.Time) drawn {
 	return d
 }
 
-// toldAt returns when the node's daemon wrote the first record of the pod of that kind.
-func (n *node) toldAt(t *testing.T, uid string, kind policy.Kind) time.Time {
+// recordedAt returns the time of the first record of that kind about the pod.
+func (n *node) recordedAt(t *testing.T, uid string, kind policy.Kind) time.Time {
 	t.Helper()
-	for _, e := range n.told(t, uid) {
+	for _, e := range n.records(t, uid) {
 		if e.Get("ORPHAN_REAPER_KIND") == string(kind) {
 			micros, err := strconv.ParseInt(e.Get("__REALTIME_TIMESTAMP"), 10, 64)
 			if err != nil {
@@ -121,8 +120,7 @@ func (n *node) toldAt(t *testing.T, uid string, kind policy.Kind) time.Time {
 	return time.Time{}
 }
 
-// logToFile has the node's kubelet log to a file like that of the first node, so that its daemon receives the
-// log.
+// logToFile makes the node's kubelet log to a file like that of the first node, so that its daemon receives the log.
 func (n *node) logToFile(t *testing.T) {
 	t.Helper()
 	n.log = "/var/lib/kubelet/kubelet.log"

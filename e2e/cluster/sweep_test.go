@@ -9,18 +9,18 @@ import (
 	"testing"
 )
 
-// sweepValues are the chart's for the Job, with a certificate that helm makes.
+// sweepValues are the chart's values for the Job, with a certificate made by helm.
 var sweepValues = []string{"web.expose=true", "web.certificate=helm", "web.tokenReview=true", "sweep.enabled=true"}
 
-// swept: the CronJob's Job has all nodes look, and fails visibly if one does not answer. The daemons authorize
-// by RBAC, and accept only tokens that are made for them.
+// swept: the CronJob's Job makes all nodes look, and fails visibly if one does not respond. The daemons authorize by
+// RBAC, and accept only tokens made for them.
 func swept(t *testing.T, c *cluster) {
 	c.upgrade(t, sweepValues...)
-	c.rolledOut(t) // by https: the probe asks for /readyz
+	c.rolledOut(t) // the readiness probe uses HTTPS
 	made := c.certificate(t)
 	c.upgrade(t, sweepValues...)
 	if again := c.certificate(t); again != made {
-		t.Error("an upgrade has made another certificate")
+		t.Error("the upgrade made another certificate")
 	}
 	c.rolledOut(t)
 	defer func() {
@@ -30,8 +30,8 @@ func swept(t *testing.T, c *cluster) {
 	c.helmTest(t)
 	c.podsReachNodes(t)
 	t.Run("the Job has all nodes look", func(t *testing.T) {
-		if said, done := c.job(t, "sweep-now"); !done || !strings.Contains(said, "2 of 2 nodes look now.") {
-			t.Errorf("done: %t, %s", done, said)
+		if out, done := c.job(t, "sweep-now"); !done || !strings.Contains(out, "2 of 2 nodes look now.") {
+			t.Errorf("done: %t, %s", done, out)
 		}
 	})
 	t.Run("who may ask", c.whoMayAsk)
@@ -40,14 +40,14 @@ func swept(t *testing.T, c *cluster) {
 		c.apply(t, `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: gone, namespace: `+namespace+`,
   labels: {kubernetes.io/service-name: orphan-reaper, endpointslice.kubernetes.io/managed-by: e2e}}, addressType: IPv4,
   ports: [{name: http, port: 9477}], endpoints: [{addresses: [10.213.78.99], nodeName: node-gone}]}`)
-		if said, done := c.job(t, "sweep-silent"); done || !strings.Contains(said, "2 of 3 nodes look now.") || !strings.Contains(said, "node-gone") {
-			t.Errorf("done: %t, %s", done, said)
+		if out, done := c.job(t, "sweep-silent"); done || !strings.Contains(out, "2 of 3 nodes look now.") || !strings.Contains(out, "node-gone") {
+			t.Errorf("done: %t, %s", done, out)
 		}
 	})
 	t.Run("fleet list names the silent node", func(t *testing.T) {
 		list := []string{program, "fleet", "list", "--kubeconfig", c.admin}
-		eventually(t, 4*patience, func() string { // a report comes within a minute or two
-			out, _ := try(list...) // 3 is an exit code, too
+		eventually(t, 4*patience, func() string { // a report is written within a minute or two
+			out, _ := try(list...) // exit code 3 is possible
 			return missing(strings.Contains(out, "2 nodes, 2 have reported lately."), "%s", out)
 		})
 		c.kubectl(t, "delete", "orphanreport", "node-b")
@@ -57,13 +57,13 @@ func swept(t *testing.T, c *cluster) {
 	})
 }
 
-// certificate returns what helm has made for the daemons, as the Secret has it.
+// certificate returns the certificate that helm made for the daemons, from the Secret.
 func (c *cluster) certificate(t *testing.T) string {
 	t.Helper()
 	return c.kubectl(t, "--namespace", namespace, "get", "secret", "orphan-reaper-tls", "-o", "jsonpath={.data}")
 }
 
-// podsReachNodes gives the nodes routes to the pods of the others, as a cluster's network does.
+// podsReachNodes adds routes from the nodes to the pods of the others, as a cluster's network does.
 func (c *cluster) podsReachNodes(t *testing.T) {
 	t.Helper()
 	for _, n := range c.nodes {
@@ -75,8 +75,8 @@ func (c *cluster) podsReachNodes(t *testing.T) {
 	}
 }
 
-// job runs the CronJob by hand, and returns the output of its pod and whether it succeeded.
-func (c *cluster) job(t *testing.T, name string) (said string, succeeded bool) {
+// job runs the CronJob manually and returns its pod's output and whether it succeeded.
+func (c *cluster) job(t *testing.T, name string) (out string, succeeded bool) {
 	t.Helper()
 	c.kubectl(t, "--namespace", namespace, "create", "job", "--from=cronjob/orphan-reaper-sweep", name)
 	c.kubectlEventually(t, "the Job "+name, func() string {
@@ -91,7 +91,7 @@ func (c *cluster) job(t *testing.T, name string) (said string, succeeded bool) {
 	return c.kubectl(t, "--namespace", namespace, "logs", "job/"+name), succeeded
 }
 
-// whoMayAsk asks the daemon of the other node with tokens of all kinds.
+// whoMayAsk sends requests to the other node's daemon with all kinds of tokens.
 func (c *cluster) whoMayAsk(t *testing.T) {
 	from, to := c.nodes[0], c.nodes[1]
 	for _, account := range []string{"reader", "stranger"} {
@@ -129,12 +129,12 @@ func (c *cluster) whoMayAsk(t *testing.T) {
 		{"a token for something else", token("orphan-reaper-sweep", "vault"), "POST", "/v1/sweep", http.StatusUnauthorized},
 		{"garbage", "garbage", "POST", "/v1/sweep", http.StatusUnauthorized},
 	} {
-		if code, said := from.ask(t, trust(t, ca, "orphan-reaper"), r.token, r.method, daemon+r.path, "{}"); code != r.want {
-			t.Errorf("%s: %s %s: %d %s, want %d", r.what, r.method, r.path, code, said, r.want)
+		if code, out := from.ask(t, trust(t, ca, "orphan-reaper"), r.token, r.method, daemon+r.path, "{}"); code != r.want {
+			t.Errorf("%s: %s %s: %d %s, want %d", r.what, r.method, r.path, code, out, r.want)
 		}
 	}
-	// A token that a node was sent is rejected by the API server.
-	if code, said := c.ask(t, from, sweeper, "GET", apiServer+"/api", ""); code != http.StatusUnauthorized {
-		t.Errorf("the API server accepts the token that each node is sent: %d %s", code, said)
+	// The API server rejects a token that is made for the nodes' daemons.
+	if code, out := c.ask(t, from, sweeper, "GET", apiServer+"/api", ""); code != http.StatusUnauthorized {
+		t.Errorf("the API server accepts the token made for the nodes' daemons: %d %s", code, out)
 	}
 }

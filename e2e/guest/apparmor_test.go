@@ -13,8 +13,8 @@ import (
 //go:embed apparmor.sh
 var appArmorScript string
 
-// TestAppArmor: below containerd's profile for containers, which is RuntimeDefault, the daemon keeps all, and doctor names
-// the profile and the setting; unconfined it removes the same orphan.
+// TestAppArmor checks that under containerd's container profile, which is RuntimeDefault, the daemon keeps everything
+// and doctor shows the profile and the setting. Unconfined it removes the same orphan.
 func TestAppArmor(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
 	for _, empty := range []string{"proc", "sys", "dev", "run", "tmp", "var/log", "sbin", "usr/bin"} {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// churnInit is the first process on the disk of the guest: a node without systemd, whose cgroup v2 has all controllers.
+// churnInit is PID 1 on the guest's disk: a node without systemd, whose cgroup v2 has all controllers.
 const churnInit = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/
@@ -35,13 +35,13 @@ sync
 poweroff -f
 `
 
-// TestChurn runs the churn of the suite above on cgroup v2, in Debian's user mode Linux, which takes a fifth of the time
-// that qemu takes without KVM. Kubelet, daemon, the pods' cgroups, volumes and mounts are real. Not real are the runtime,
-// the stand-in of ./runtime, and the hardware; this kernel has no cpuset and no Landlock.
-// It needs a core of its own: with a tenth of one the daemon's readings run out of time, and it keeps all orphans.
+// TestChurn runs the churn of the suite above on cgroup v2 in Debian's user mode Linux, which takes a fifth of the
+// time of qemu without KVM. Kubelet, daemon, the pods' cgroups, volumes and mounts are real; the runtime, a stand-in
+// of ./runtime, and the hardware are not. This kernel has no cpuset and no Landlock. It needs a core of its own: with
+// a tenth of one the daemon's reads time out, and it keeps all orphans.
 func TestChurn(t *testing.T) {
 	if os.Getenv("CHURN_PODS") == "" {
-		t.Fatal("CHURN_PODS is not set: run make churn-guest; make test-guest leaves the churn out")
+		t.Fatal("CHURN_PODS is not set: run make churn-guest; make test-guest skips the churn")
 	}
 	root := filepath.Join(t.TempDir(), "root")
 	for _, empty := range []string{"proc", "sys", "dev", "run", "tmp", "etc", "var/tmp", "var/log", "var/lib", "e2e"} {

@@ -19,8 +19,7 @@ import (
 // cache is the directory in which prepare.sh and the other suites keep slow downloads and builds.
 const cache = "../../.cache"
 
-// initScript is the first process of a guest. It loads the disk's driver, and goes on there, or
-// runs what the initramfs itself has (/task).
+// initScript is PID 1 of a guest. It loads the disk's driver and continues there, or runs /task of the initramfs.
 const initScript = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mkdir -p /proc /sys /dev /root /tmp
@@ -43,11 +42,11 @@ type machine struct {
 	t         *testing.T
 	dir       string
 	memory    string // in qemu's notation
-	arguments string // of the kernel
-	disk      string // empty: the initramfs is all it has
+	arguments string // the kernel's command line
+	disk      string // empty: the guest has only the initramfs
 }
 
-// kernel returns the kernel's file and the directory of its modules.
+// kernel returns the path of the kernel and the directory of its modules.
 func kernel(t *testing.T) (image, modules string) {
 	t.Helper()
 	images, err := filepath.Glob(filepath.Join(cache, "guest", "kernel", "boot", "vmlinuz-*"))
@@ -58,7 +57,7 @@ func kernel(t *testing.T) (image, modules string) {
 	return images[0], modules
 }
 
-// copyModules copies the named modules of a kernel and all that they need, with the list by which modprobe finds them.
+// copyModules copies the given modules of a kernel and their dependencies, with modprobe's list.
 func copyModules(t *testing.T, root, from string, names ...string) {
 	t.Helper()
 	list, err := os.ReadFile(filepath.Join(from, "modules.dep"))
@@ -78,8 +77,8 @@ func copyModules(t *testing.T, root, from string, names ...string) {
 	copyFile(t, filepath.Join(from, "modules.dep"), filepath.Join(to, "modules.dep"), 0o644)
 }
 
-// boot starts the guest with the initramfs of that directory, and returns its output once it has powered itself
-// off. A guest that does not within the time has failed.
+// boot starts the guest with the initramfs of that directory and returns its output after it has powered itself off.
+// A guest that does not within the time has failed.
 func (m *machine) boot(initramfs string, within time.Duration) string {
 	m.t.Helper()
 	busybox, err := exec.LookPath("busybox")
@@ -111,8 +110,8 @@ func (m *machine) boot(initramfs string, within time.Duration) string {
 	return string(bytes.ReplaceAll(text, []byte("\r"), nil))
 }
 
-// userMode boots Debian's user mode Linux with a disk of that directory, whose /sbin/init powers it off, and returns its
-// output. It is a program, so that code runs as fast as here; a call of the kernel takes some 30 microseconds.
+// userMode boots Debian's user mode Linux with a disk of that directory, whose /sbin/init powers it off, and returns
+// its output. It is a program, so code runs as fast as here; a system call takes some 30 microseconds.
 func userMode(t *testing.T, root string, arguments ...string) string {
 	t.Helper()
 	disk := filepath.Join(t.TempDir(), "disk")
@@ -120,7 +119,7 @@ func userMode(t *testing.T, root string, arguments ...string) string {
 	run(t, "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", root, disk)
 	boot := exec.CommandContext(t.Context(), filepath.Join(cache, "guest", "uml", "usr", "bin", "linux.uml"), append(arguments,
 		"ubd0="+disk, "root=/dev/ubda", "rw", "mem=2G", "con=null", "con0=null,fd:1", "ssl=null", "quiet", "panic=-1")...)
-	boot.Env = append(os.Environ(), "TMPDIR=/dev/shm") // its memory is a file there
+	boot.Env = append(os.Environ(), "TMPDIR=/dev/shm") // its memory is a file in TMPDIR
 	var console bytes.Buffer
 	boot.Stdout = io.MultiWriter(os.Stdout, &console) // a churn takes hours
 	if err := boot.Run(); err != nil {
@@ -129,7 +128,7 @@ func userMode(t *testing.T, root string, arguments ...string) string {
 	return strings.ReplaceAll(console.String(), "\r", "")
 }
 
-// userModules is the directory of its modules.
+// userModules returns the directory of its modules.
 func userModules(t *testing.T) string {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(cache, "guest", "uml", "usr", "lib", "uml", "modules", "*"))
@@ -139,7 +138,7 @@ func userModules(t *testing.T) string {
 	return dirs[0]
 }
 
-// keep leaves the console of a failed guest where a developer finds it.
+// keep saves the console of a failed guest for the developer.
 func (m *machine) keep(text []byte) {
 	path := filepath.Join(cache, "guest", strings.ReplaceAll(m.t.Name(), "/", "-")+".log")
 	if err := os.WriteFile(path, text, 0o600); err == nil {
@@ -205,11 +204,11 @@ func libraries(t *testing.T, root string, programs ...string) {
 		copyFile(t, program, filepath.Join(root, program), 0o755)
 		out, err := exec.CommandContext(t.Context(), "ldd", program).CombinedOutput()
 		if err != nil {
-			continue // a static program
+			continue // statically linked
 		}
 		for line := range strings.Lines(string(out)) {
 			for _, word := range strings.Fields(line) {
-				// The tree has a C library of its own, of the same release.
+				// The tree has its own C library of the same release.
 				if to := filepath.Join(root, word); strings.HasPrefix(word, "/") && !kit.Exists(to) {
 					copyFile(t, word, to, 0o755)
 				}

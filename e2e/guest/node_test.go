@@ -31,9 +31,9 @@ ExecStopPost=/usr/bin/systemctl --force --force poweroff
 WantedBy=multi-user.target
 `
 
-// TestNode: the DEB on a Debian with systemd and cgroup v2, beside containerd and the newest kubelet
-// with either cgroup driver. Pods that ran and were deleted, and a backlog, are removed; a pod that
-// lives keeps its directory; the kubelet falls silent.
+// TestNode checks the DEB on a Debian with systemd and cgroup v2, beside containerd and the newest kubelet with
+// either cgroup driver. Pods that ran and were deleted, and a backlog, are removed; a living pod keeps its directory;
+// the kubelet's messages stop.
 func TestNode(t *testing.T) {
 	dir := t.TempDir()
 	root := filepath.Join(dir, "root")
@@ -76,7 +76,7 @@ func TestNode(t *testing.T) {
 		"done")
 }
 
-// need returns a setting that make test-guest gives.
+// need returns a setting from make test-guest.
 func need(t *testing.T, name string) string {
 	t.Helper()
 	value := os.Getenv(name)

@@ -14,12 +14,12 @@ import (
 //go:embed scriptlets.sh
 var scriptletsScript string
 
-// TestScriptlets: the RPM of the module loads it by the real semodule, keeps it over an upgrade, and removes it when
-// it is erased. No kernel enforces anything here.
+// TestScriptlets checks that the module's RPM loads it with the real semodule, keeps it over an upgrade, and removes
+// it on erasure. No kernel enforces it here.
 func TestScriptlets(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
 	run(t, "cp", "-a", "--reflink=auto", need(t, "GUEST_TREE"), root)
-	// A package has directories where the tree has links.
+	// A package has directories where the tree has symbolic links.
 	run(t, "sh", "-c", `tar -C "$1" -c . | tar -C "$2" -x --keep-directory-symlink`, "sh", filepath.Join(cache, "guest", "semodule"), root)
 	copyFile(t, "stubs.cil", filepath.Join(root, "guest", "stubs.cil"), 0o644)
 	write(t, filepath.Join(root, "guest", "scriptlets.sh"), scriptletsScript, 0o755)

@@ -16,7 +16,7 @@ import (
 //go:embed selinux.sh
 var selinuxScript string
 
-// base is Debian's policy as prepare.sh converts it.
+// base returns Debian's policy as converted by prepare.sh.
 func base() []string {
 	return []string{filepath.Join(cache, "guest", "selinux", "base.cil"), filepath.Join(cache, "guest", "selinux", "unconfined.cil"), "stubs.cil"}
 }
@@ -32,7 +32,7 @@ func compile(t *testing.T, out string, more ...string) (string, error) {
 	return string(text), err
 }
 
-// TestNever: the module allows nothing of never.cil, and the compiler refuses a rule that would.
+// TestNever checks that the module allows nothing of never.cil, and that the compiler refuses a rule that would.
 func TestNever(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "policy")
 	if text, err := compile(t, out, module, "never.cil"); err != nil {
@@ -52,8 +52,8 @@ func TestNever(t *testing.T) {
 	}
 }
 
-// TestSELinux: a kernel that enforces the policy. The tests of beneath and removal, and the program
-// itself, run in the domain of the module; what it must not do is refused.
+// TestSELinux checks on a kernel that enforces the policy that the tests of beneath and removal and the program
+// itself run in the module's domain, and that forbidden actions are refused.
 func TestSELinux(t *testing.T) {
 	m := &machine{t: t, dir: t.TempDir(), memory: "1024M",
 		arguments: "lsm=landlock,selinux,bpf security=selinux enforcing=1 audit=1 audit_backlog_limit=8192"}
@@ -89,7 +89,7 @@ func absolute(t *testing.T, path string) string {
 	return abs
 }
 
-// played adds the program, the kubelet and runtime of the demo, and a line of a real kubelet.
+// played adds the program, the demo's kubelet and runtime, and a line of a real kubelet.
 func played(t *testing.T, root string) {
 	t.Helper()
 	run(t, "env", "CGO_ENABLED=0", "go", "-C", "../..", "build", "-trimpath", "-o", absolute(t, filepath.Join(root, "programs", "orphan-reaper")), "./cmd/orphan-reaper")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestARM64: the program in the other architecture's package starts, on an emulated processor, and parses
-// kubelet logs as this one does. The emulator implements the system calls, so mounts are not tested.
+// TestARM64 checks that the program of the other architecture's package starts on an emulated processor and parses
+// kubelet logs like this one. The emulator implements the system calls, so mounts are not tested.
 func TestARM64(t *testing.T) {
 	dir := t.TempDir()
 	command := func(arg ...string) string {
@@ -30,10 +30,10 @@ func TestARM64(t *testing.T) {
 	}
 	ours, other := program("amd64"), append([]string{"qemu-aarch64"}, program("arm64")...)
 	if got := command(append(other, "version")...); !strings.Contains(got, "linux/arm64") {
-		t.Errorf("its version is\n%s", got)
+		t.Errorf("version\n%s", got)
 	}
 	if got := command(append(other, "config", "print")...); got != command(append(ours, "config", "print")...) {
-		t.Errorf("its configuration is another one:\n%s", got)
+		t.Errorf("its configuration differs:\n%s", got)
 	}
 	logs, err := filepath.Glob("../../testdata/recorded/*.log")
 	if err != nil {
@@ -42,6 +42,6 @@ func TestARM64(t *testing.T) {
 	parse := append([]string{"parse", "--hints", "-o", "json"}, logs...)
 	got, want := command(append(other, parse...)...), command(append(ours, parse...)...)
 	if got != want || strings.Count(want, "\n") < 100 {
-		t.Errorf("it reads %d lines, and not\n%s", strings.Count(got, "\n"), want)
+		t.Errorf("it prints %d lines, want\n%s", strings.Count(got, "\n"), want)
 	}
 }

@@ -19,8 +19,7 @@ const (
 	badSilence  = "2badf00d-0000-4000-8000-000000000096"
 )
 
-// TestBadDays is one node on which one thing after the other fails; an orphan is removed each time all the
-// same.
+// TestBadDays makes one thing after the other fail on one node. An orphan is removed each time all the same.
 func TestBadDays(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
 		n := newNode(t, release, nil)
@@ -36,8 +35,8 @@ func TestBadDays(t *testing.T) {
 	})
 }
 
-// badDayDisk: the kubelet's root is a disk of its own that is mounted after the daemon has
-// started. And it can be unmounted while the daemon runs.
+// badDayDisk: the kubelet's root is a disk of its own that is mounted after the daemon's start, and can be unmounted
+// while the daemon runs.
 func badDayDisk(t *testing.T, n *node) {
 	const root = "/var/lib/kubelet"
 	n.Run(t, "systemctl", "stop", "kubelet")
@@ -47,13 +46,13 @@ func badDayDisk(t *testing.T, n *node) {
 	n.pod(t, living)
 	n.pod(t, badDisk)
 	n.Run(t, "systemctl", "start", "kubelet")
-	n.says(t, "names", living, badDisk)
+	n.logs(t, "names", living, badDisk)
 	n.goes(t, badDisk)
 	n.stays(t, living)
 	if got := n.show("orphan-reaper", "MainPID"); got != pid {
-		t.Errorf("PID %s was %s", got, pid)
+		t.Errorf("PID %s, want %s", got, pid)
 	}
-	// As it is between two looks: nothing holds the disk.
+	// As between two looks: no handle keeps the disk busy.
 	eventually(t, patience, func() string {
 		_, err := n.Try("umount", root)
 		return missing(err == nil, "the disk cannot be unmounted: %v", err)
@@ -62,12 +61,12 @@ func badDayDisk(t *testing.T, n *node) {
 	n.Run(t, "systemctl", "restart", "kubelet")
 }
 
-// again restarts the daemon, and has it remove one orphan.
+// again restarts the daemon and waits until it removes one orphan.
 func (n *node) again(t *testing.T, uid string) {
 	t.Helper()
 	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	n.pod(t, uid)
-	n.says(t, "names", uid)
+	n.logs(t, "names", uid)
 	n.goes(t, uid)
 	n.stays(t, living)
 }
@@ -86,14 +85,14 @@ func badDayTextfile(t *testing.T, n *node) {
 	n.sh(t, "systemctl stop prometheus-node-exporter; mv /var/lib/prometheus /var/lib/elsewhere")
 	n.again(t, badTextfile)
 	if exists(n.Path("/var/lib/prometheus")) {
-		t.Error("it has made the directory of another package")
+		t.Error("the daemon made another package's directory")
 	}
 	if all := n.journal(t, "--unit=orphan-reaper", "_PID="+n.show("orphan-reaper", "MainPID"), "--grep", "textfile|metrics"); len(all) > 1 {
-		t.Errorf("it speaks of it again and again: %s", kit.Texts(all))
+		t.Errorf("it is logged repeatedly: %s", kit.Texts(all))
 	}
 	n.sh(t, "mv /var/lib/elsewhere /var/lib/prometheus; systemctl start prometheus-node-exporter")
 	n.pod(t, badMetrics)
-	n.says(t, "names", badMetrics)
+	n.logs(t, "names", badMetrics)
 	n.goes(t, badMetrics)
 	eventually(t, patience, func() string {
 		page, err := n.exporter()
@@ -101,26 +100,26 @@ func badDayTextfile(t *testing.T, n *node) {
 	})
 }
 
-// badDayJournal: the journal is lost with every boot, and the ledger still has the story.
+// badDayJournal: the journal is lost with every boot, and the ledger still has the pod's history.
 func badDayJournal(t *testing.T, n *node) {
 	lay(t, n.Path("/etc/systemd/journald.conf.d/volatile.conf"), "[Journal]\nStorage=volatile\n")
 	n.Run(t, "systemctl", "restart", "systemd-journald")
 	n.pod(t, badJournal)
 	lay(t, filepath.Join(n.dirOf(badJournal), "volumes", nfs, "vol", "precious"), users)
-	n.says(t, "names", badJournal)
-	n.tells(t, badJournal, policy.KindParked, "")
+	n.logs(t, "names", badJournal)
+	n.waitRecord(t, badJournal, policy.KindParked, "")
 	n.holdsData(t)
 	n.sh(t, "systemctl stop systemd-journald; rm -rf /run/log/journal/* /var/log/journal; systemctl start systemd-journald")
-	// A journald that is stopped, not restarted, leaves its clients without a stderr.
+	// A journald that is stopped and not restarted leaves its clients without stderr.
 	n.Run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
 	if left := n.of(t, badJournal); len(left) > 0 {
-		t.Fatalf("the journal still has it: %s", kit.Texts(left))
+		t.Fatalf("the journal still has the records: %s", kit.Texts(left))
 	}
 	if out := n.Run(t, "orphan-reaper", "quarantine", "list"); !strings.Contains(out, badJournal) {
 		t.Errorf("quarantine list: %s", out)
 	}
 	for uid, word := range map[string]string{badJournal: "parked", badTextfile: "removed"} {
-		out, _ := n.Try("orphan-reaper", "explain", uid) // its exit code may report that an operator is needed
+		out, _ := n.Try("orphan-reaper", "explain", uid) // its exit code may ask for the operator
 		if !strings.Contains(out, word) {
 			t.Errorf("explain %s: %s", uid, out)
 		}
@@ -133,13 +132,13 @@ func badDayEtc(t *testing.T, n *node) {
 	n.again(t, badEtc)
 }
 
-// TestWithoutJournald: without journald the kubelet's log comes from a file, and the daemon's log is where
-// systemd redirects it.
+// TestWithoutJournald checks that without journald the kubelet's log is read from a file, and that the daemon's log
+// goes where systemd redirects it.
 func TestWithoutJournald(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
-		const told = "/var/log/orphan-reaper.log"
+		const logFile = "/var/log/orphan-reaper.log"
 		n := newNode(t, release, map[string]string{
-			dropIn: quick + "StandardError=append:" + told + "\n",
+			dropIn: quick + "StandardError=append:" + logFile + "\n",
 			"etc/systemd/system/kubelet.service.d/file.conf": "[Service]\nStandardError=append:/var/log/messages\n",
 		})
 		n.install(t)
@@ -151,11 +150,11 @@ func TestWithoutJournald(t *testing.T) {
 		n.Run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
 		n.pod(t, badSilence)
 		eventually(t, patience, func() string {
-			n.says(t, "names", living, badSilence) // as a kubelet does, again and again
-			return missing(!exists(n.dirOf(badSilence)) && strings.Contains(n.read(t, told), badSilence), "it is still there: %s\nThe kubelet said:\n%s", n.read(t, told), n.read(t, "/var/log/messages"))
+			n.logs(t, "names", living, badSilence) // repeatedly, like a kubelet
+			return missing(!exists(n.dirOf(badSilence)) && strings.Contains(n.read(t, logFile), badSilence), "it is still there: %s\nThe kubelet logged:\n%s", n.read(t, logFile), n.read(t, "/var/log/messages"))
 		})
 		if !exists(n.dirOf(living)) {
-			t.Error("the living pod is gone")
+			t.Error("the living pod was removed")
 		}
 	})
 }

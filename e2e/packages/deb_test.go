@@ -12,12 +12,11 @@ import (
 )
 
 const (
-	debOrphan = "2badf00d-0000-4000-8000-0000000000d1" // nothing in it is a user's
-	debData   = "2badf00d-0000-4000-8000-0000000000d2" // something is
+	debOrphan = "2badf00d-0000-4000-8000-0000000000d1" // contains no user data
+	debData   = "2badf00d-0000-4000-8000-0000000000d2" // contains user data
 )
 
-// TestDEB is the life of the package on a node: installed, at work, upgraded, removed,
-// purged, installed again.
+// TestDEB checks the life of the package on a node: installed, at work, upgraded, removed, purged, installed again.
 func TestDEB(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
 		n := newNode(t, release, map[string]string{dropIn: quick})
@@ -31,61 +30,61 @@ func TestDEB(t *testing.T) {
 	})
 }
 
-// dropIn is where an administrator changes the unit; flags win over the configuration, so
-// that this daemon is quick from its first start.
+// dropIn is the administrator's change of the unit; flags override the configuration, so that this daemon is fast
+// from its first start.
 const (
 	dropIn = "etc/systemd/system/orphan-reaper.service.d/quick.conf"
 	quick  = "[Service]\nExecStart=\nExecStart=/usr/sbin/orphan-reaper run --hold 2s --settle 2s --confirm 5s\n"
 )
 
-// debInstalled: apt installs, enables and starts it without a network and without a question; it is ready,
-// follows journald, and removes a real orphan.
+// debInstalled: apt installs, enables and starts it without a network and without a question. It is ready, follows
+// journald, and removes a real orphan.
 func debInstalled(t *testing.T, n *node) {
 	n.pod(t, debOrphan)
 	n.pod(t, debData)
 	lay(t, filepath.Join(n.dirOf(debData), "volumes", nfs, "vol", "precious"), users)
 	began := time.Now()
-	said := n.install(t)
+	out := n.install(t)
 	installed := time.Since(began)
 	for _, word := range []string{"good: /etc/orphan-reaper/config.yaml", "A daemon that starts now enforces: ", "hold (2s), or hold_reported (2s)", "mode: observe"} {
-		if !strings.Contains(strings.Join(strings.Fields(said), " "), word) {
-			t.Errorf("the installation does not print %q: %s", word, said)
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), word) {
+			t.Errorf("the installation does not print %q: %s", word, out)
 		}
 	}
 	if got := n.state(); got != "enabled active notify" {
 		t.Fatalf("after apt-get install the unit is %s", got)
 	}
-	n.says(t, "names", living, debOrphan, debData)
+	n.logs(t, "names", living, debOrphan, debData)
 	n.goes(t, debOrphan)
 	show("%s: apt-get install took %s; the first orphan was reaped %s after its start (hold, settle 2 s, confirm 5 s; by default 5 min each)",
 		n.release, installed.Round(10*time.Millisecond), time.Since(began).Round(100*time.Millisecond))
-	n.tells(t, debData, policy.KindParked, "")
+	n.waitRecord(t, debData, policy.KindParked, "")
 	n.stays(t, living)
 	n.holdsData(t)
 	n.started(t, "following journald", "It enforces: ", "hold (2s), or hold_reported (2s)")
 	// In the real unit, which filters system calls.
 	for _, word := range []string{"the walker uses openat2", "Landlock confines each batch"} {
 		if all := n.journal(t, "--unit=orphan-reaper", "--grep", word); len(all) != 1 {
-			t.Errorf("at its start it does not log %q: %s", word, kit.Texts(n.journal(t, "--unit=orphan-reaper")))
+			t.Errorf("the log of its start lacks %q: %s", word, kit.Texts(n.journal(t, "--unit=orphan-reaper")))
 		}
 	}
 }
 
-// debRecord: the journal's record of it, by its fields and with the catalog's text.
+// debRecord checks the record in the journal, by its fields and with the catalog's text.
 func debRecord(t *testing.T, n *node) {
-	e := n.tells(t, debOrphan, policy.KindRemoved, "")
+	e := n.waitRecord(t, debOrphan, policy.KindRemoved, "")
 	if e.Get("MESSAGE_ID") != "4ea9a81c415a40cb96e0a1a629658fc7" || e.Get("_EXE") != "/usr/sbin/orphan-reaper" {
-		t.Errorf("the record of what was removed: %v", e)
+		t.Errorf("the record of the removal: %v", e)
 	}
-	said := n.Run(t, "journalctl", "--no-pager", "-x", "-u", "orphan-reaper", "MESSAGE_ID="+e.Get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+debOrphan)
+	out := n.Run(t, "journalctl", "--no-pager", "-x", "-u", "orphan-reaper", "MESSAGE_ID="+e.Get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+debOrphan)
 	for _, word := range []string{"Subject: ", "Defined-By: orphan-reaper", "Documentation: "} {
-		if !strings.Contains(said, word) {
-			t.Errorf("journalctl -x does not print %q: %s", word, said)
+		if !strings.Contains(out, word) {
+			t.Errorf("journalctl -x does not print %q: %s", word, out)
 		}
 	}
 }
 
-// debMetrics: Debian's node exporter serves the textfile.
+// debMetrics checks that Debian's node exporter serves the metrics file.
 func debMetrics(t *testing.T, n *node) {
 	eventually(t, patience, func() string {
 		page, err := n.exporter()
@@ -93,40 +92,40 @@ func debMetrics(t *testing.T, n *node) {
 	})
 }
 
-// debRemoved: state, configuration and quarantine are kept; the unit and its metrics are removed.
+// debRemoved checks that state, configuration and quarantine are kept, and that the unit and its metrics are removed.
 func debRemoved(t *testing.T, n *node) {
-	said := n.sh(t, "apt-get remove -y orphan-reaper 2>&1")
+	out := n.sh(t, "apt-get remove -y orphan-reaper 2>&1")
 	for _, word := range []string{"/var/lib/kubelet/orphan-reaper (entries: 1, size: ", "/var/lib/orphan-reaper", "/etc/orphan-reaper"} {
-		if !strings.Contains(said, word) {
-			t.Errorf("the removal does not print %q: %s", word, said)
+		if !strings.Contains(out, word) {
+			t.Errorf("the removal does not print %q: %s", word, out)
 		}
 	}
 	if !exists(n.Path(config)) {
-		t.Error("the configuration is gone")
+		t.Error("the configuration was removed")
 	}
 	n.uninstalled(t)
-	n.untold(t)
+	n.noMetrics(t)
 	n.holdsData(t)
 }
 
-// uninstalled checks that no program and no unit is left anywhere, and that the state is kept.
+// uninstalled checks that no program and no unit remains, and that the state is kept.
 func (n *node) uninstalled(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/usr/sbin/orphan-reaper", "/opt/orphan-reaper", "/usr/lib/systemd/system/orphan-reaper.service", "/etc/systemd/system/orphan-reaper.service"} {
 		if exists(n.Path(path)) {
-			t.Errorf("%s is still there", path)
+			t.Errorf("%s still exists", path)
 		}
 	}
 	if got := n.show("orphan-reaper", "ActiveState"); got != "inactive" {
 		t.Errorf("the unit is %s", got)
 	}
 	if !exists(n.Path("/var/lib/orphan-reaper")) {
-		t.Error("the state is gone")
+		t.Error("the state was removed")
 	}
 }
 
-// untold checks that the node exporter no longer exports the daemon's metrics.
-func (n *node) untold(t *testing.T) {
+// noMetrics checks that the node exporter no longer exports the daemon's metrics.
+func (n *node) noMetrics(t *testing.T) {
 	t.Helper()
 	eventually(t, patience, func() string {
 		page, err := n.exporter()
@@ -134,12 +133,12 @@ func (n *node) untold(t *testing.T) {
 	})
 }
 
-// debPurged: possible user data is never touched; its place is printed, and the files that a restore needs are
-// kept with it. Without user data everything is removed.
+// debPurged checks that possible user data is never touched, that its place is printed, and that the files that a
+// restore needs are kept. Without user data everything is removed.
 func debPurged(t *testing.T, n *node) {
-	said := n.sh(t, "apt-get purge -y orphan-reaper 2>&1")
-	if !strings.Contains(said, "/var/lib/kubelet/orphan-reaper (entries: 1, size: ") {
-		t.Errorf("purge does not print where the data is: %s", said)
+	out := n.sh(t, "apt-get purge -y orphan-reaper 2>&1")
+	if !strings.Contains(out, "/var/lib/kubelet/orphan-reaper (entries: 1, size: ") {
+		t.Errorf("purge does not print where the data is: %s", out)
 	}
 	n.holdsData(t)
 	n.sh(t, "apt-get install -y ./orphan-reaper_*_amd64.deb")
@@ -151,7 +150,7 @@ func debPurged(t *testing.T, n *node) {
 	n.sh(t, "apt-get purge -y orphan-reaper")
 	for _, path := range []string{"/etc/orphan-reaper", "/var/lib/orphan-reaper", "/var/lib/kubelet/orphan-reaper"} {
 		if exists(n.Path(path)) {
-			t.Errorf("%s is still there: %s", path, n.Run(t, "ls", "-laR", path))
+			t.Errorf("%s still exists: %s", path, n.Run(t, "ls", "-laR", path))
 		}
 	}
 	n.stays(t, living)
@@ -168,12 +167,12 @@ func (n *node) started(t *testing.T, words ...string) {
 	t.Helper()
 	all := n.journal(t, "--identifier=orphan-reaper", "MESSAGE_ID=31ef80b5113940adaecfb7a43fd035cc")
 	if len(all) == 0 {
-		t.Fatal("it has not logged that it has started")
+		t.Fatal("the log has no start")
 	}
-	said := all[len(all)-1].Get("MESSAGE")
+	out := all[len(all)-1].Get("MESSAGE")
 	for _, word := range words {
-		if !strings.Contains(said, word) {
-			t.Errorf("at its start it does not log %q: %s", word, said)
+		if !strings.Contains(out, word) {
+			t.Errorf("the log of its start lacks %q: %s", word, out)
 		}
 	}
 }
@@ -190,7 +189,7 @@ func (n *node) holdsData(t *testing.T) {
 	}
 }
 
-// exporter asks the guest's node exporter, with what every Debian has.
+// exporter queries the guest's node exporter with programs that every Debian has.
 func (n *node) exporter() (string, error) {
 	return n.Try("bash", "-c", `exec 3<>/dev/tcp/127.0.0.1/9100; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3`)
 }

@@ -16,10 +16,10 @@ const docOrphan = "2badf00d-0000-4000-8000-0000000000a1"
 type chapter struct {
 	heading string
 	before  func(t *testing.T, n *node)
-	after   func(t *testing.T, n *node, said string)
+	after   func(t *testing.T, n *node, out string)
 }
 
-// The ways through docs/install.md, each on a node of its own.
+// These are the ways through docs/install.md, each on a node of its own.
 var ways = map[string][]chapter{
 	"DEB": {
 		{"Check the files", nil, docChecked},
@@ -36,7 +36,7 @@ var ways = map[string][]chapter{
 		{"Upgrade by rpm", docNext, docUpgraded("config.yaml.rpmnew")},
 		{"Remove by rpm", nil, docRemoved},
 	},
-	// Each twice: first to watch, then with another configuration to act.
+	// Each of them runs twice: first to observe, then with another configuration to enforce.
 	"Many": {
 		{"On many nodes", docShips("observe"), docWatching},
 		{"On many nodes", docShips("enforce"), docManyAct},
@@ -57,10 +57,10 @@ var ways = map[string][]chapter{
 	},
 }
 
-// elsewhere are what make test-release runs, with a repository.
+// elsewhere are the chapters that make test-release runs, with a repository.
 var elsewhere = []string{"Install by apt from a repository", "Install by dnf from a repository"}
 
-// TestInstallDoc follows docs/install.md to the letter.
+// TestInstallDoc runs the commands of docs/install.md literally.
 func TestInstallDoc(t *testing.T) {
 	t.Parallel()
 	blocks := docBlocks(t)
@@ -98,7 +98,7 @@ func chapters(yield func(chapter) bool) {
 	}
 }
 
-// docChapter runs its commands, one block after the other, each in a shell of its own.
+// docChapter runs its commands, block by block, each in a shell of its own.
 func docChapter(t *testing.T, n *node, c chapter, blocks []string) {
 	t.Helper()
 	if len(blocks) == 0 {
@@ -107,17 +107,17 @@ func docChapter(t *testing.T, n *node, c chapter, blocks []string) {
 	if c.before != nil {
 		c.before(t, n)
 	}
-	var said strings.Builder
+	var out strings.Builder
 	for _, block := range blocks {
-		said.WriteString(n.sh(t, asRPM+"exec 2>&1\n"+block) + "\n")
+		out.WriteString(n.sh(t, asRPM+"exec 2>&1\n"+block) + "\n")
 	}
-	c.after(t, n, said.String())
+	c.after(t, n, out.String())
 	if t.Failed() {
-		t.Fatalf("that was %q:\n%s", c.heading, said.String())
+		t.Fatalf("that was %q:\n%s", c.heading, out.String())
 	}
 }
 
-// docBlocks are the commands below each heading.
+// docBlocks returns the commands below each heading.
 func docBlocks(t *testing.T) map[string][]string {
 	t.Helper()
 	b, err := os.ReadFile("../../docs/install.md")
@@ -142,39 +142,39 @@ func docBlocks(t *testing.T) map[string][]string {
 	return all
 }
 
-func docChecked(t *testing.T, _ *node, said string) {
+func docChecked(t *testing.T, _ *node, out string) {
 	for _, end := range []string{"_amd64.deb: OK", ".x86_64.rpm: OK", "_linux_amd64.tar.gz: OK"} {
-		if !strings.Contains(said, end) {
+		if !strings.Contains(out, end) {
 			t.Errorf("no %q", end)
 		}
 	}
 }
 
-func docLooked(t *testing.T, n *node, said string) {
-	if !strings.Contains(said, "1 pod lives and is not listed") || exists(n.Path("/var/lib/orphan-reaper")) {
-		t.Error("a first look counts the pods and leaves nothing")
+func docLooked(t *testing.T, n *node, out string) {
+	if !strings.Contains(out, "1 pod lives and is not listed") || exists(n.Path("/var/lib/orphan-reaper")) {
+		t.Error("the first scan does not count the pods, or leaves a trace")
 	}
 }
 
-// docWatching: it runs, and removes nothing.
+// docWatching checks that the daemon runs and removes nothing.
 func docWatching(t *testing.T, n *node, _ string) {
 	if got := n.state(); got != "enabled active notify" {
 		t.Errorf("the unit is %s", got)
 	}
 	n.pod(t, docOrphan)
-	n.says(t, "names", docOrphan)
-	n.tells(t, docOrphan, policy.KindKept, policy.ReasonObserve)
+	n.logs(t, "names", docOrphan)
+	n.waitRecord(t, docOrphan, policy.KindKept, policy.ReasonObserve)
 	n.stays(t, docOrphan)
 }
 
-func docActs(t *testing.T, n *node, said string) {
-	if !strings.Contains(said, "mode: enforce") {
+func docActs(t *testing.T, n *node, out string) {
+	if !strings.Contains(out, "mode: enforce") {
 		t.Error("config print does not show the mode")
 	}
 	docTaken(t, n)
 }
 
-// docShips lays the configuration beside the package.
+// docShips copies the configuration beside the package.
 func docShips(mode string) func(*testing.T, *node) {
 	return func(t *testing.T, n *node) { n.sh(t, "echo mode: "+mode+" > config.yaml") }
 }
@@ -188,11 +188,11 @@ func docManyAct(t *testing.T, n *node, _ string) {
 
 func docTaken(t *testing.T, n *node) {
 	t.Helper()
-	n.says(t, "names", docOrphan)
+	n.logs(t, "names", docOrphan)
 	n.goes(t, docOrphan)
 }
 
-// docNext puts the later release where the other one was.
+// docNext replaces the release by the later one.
 func docNext(t *testing.T, n *node) { n.sh(t, "rm orphan-reaper*.* && cp next/* .") }
 
 func docUpgraded(fresh string) func(*testing.T, *node, string) {
@@ -202,7 +202,7 @@ func docUpgraded(fresh string) func(*testing.T, *node, string) {
 			return missing(got == "enabled active notify", "the unit is %s", got)
 		})
 		if out := n.Run(t, "orphan-reaper", "config", "print"); !strings.Contains(out, "mode: enforce  ") {
-			t.Errorf("the mode is no longer as it was set: %s", out)
+			t.Errorf("the mode has changed: %s", out)
 		}
 		if !exists(n.Path(filepath.Join(filepath.Dir(config), fresh))) {
 			t.Errorf("no %s", fresh)
@@ -215,7 +215,7 @@ func docRemoved(t *testing.T, n *node, _ string) { n.uninstalled(t) }
 func docPurged(t *testing.T, n *node, _ string) {
 	for _, path := range []string{"/etc/orphan-reaper", "/var/lib/orphan-reaper"} {
 		if exists(n.Path(path)) {
-			t.Errorf("%s is still there: %s", path, n.Run(t, "ls", "-laR", path))
+			t.Errorf("%s still exists: %s", path, n.Run(t, "ls", "-laR", path))
 		}
 	}
 }

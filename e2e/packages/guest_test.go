@@ -14,15 +14,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
-// guest is a Debian whose changes are in a tmpfs over the tree that trees.sh made.
+// guest is a Debian whose changes are in a tmpfs over the tree made by trees.sh.
 type guest struct {
 	kit.Machine
 
 	dir string
 }
 
-// setUp prepares the container, in a mount namespace of its own: a cgroup file system that is all version 2,
-// whatever this machine has, and the tree. The layer is what an administrator has installed.
+// setUp prepares the container, in a mount namespace of its own: a cgroup file system of version 2 only, whatever
+// this machine has, and the tree. The layer has the administrator's files.
 const setUp = `set -e
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mkdir -p /run/systemd
@@ -35,7 +35,7 @@ exec systemd-nspawn --boot --register=no --keep-unit --private-network --console
 	--system-call-filter='landlock_create_ruleset landlock_add_rule landlock_restrict_self'
 `
 
-// boot starts the guest and waits until its systemd has started its units. The layer is in dir already.
+// boot starts the guest and waits until its systemd has started its units. The layer is already in dir.
 func boot(t *testing.T, release, dir string) *guest {
 	t.Helper()
 	tree, err := filepath.Abs(treeOf(release))
@@ -43,7 +43,7 @@ func boot(t *testing.T, release, dir string) *guest {
 		t.Fatal(err)
 	}
 	if !exists(tree) {
-		t.Fatalf("%s is not there; make test-packages makes it", tree)
+		t.Fatalf("%s does not exist; make test-packages makes it", tree)
 	}
 	for _, name := range []string{"over", "root"} {
 		mkdir(t, filepath.Join(dir, name))
@@ -65,7 +65,7 @@ func (g *guest) cgroup(t *testing.T) *os.File {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The kernel removes a process from its cgroup a moment after it has ended.
+		// The kernel removes a process from its cgroup shortly after its end.
 		eventually(t, 10*time.Second, func() string {
 			for _, dir := range slices.Backward(below(g.ownCgroup())) {
 				if err := unix.Rmdir(dir); err != nil {
@@ -82,7 +82,7 @@ func (g *guest) ownCgroup() string {
 	return filepath.Join(place, "cgroup", tag+"-"+filepath.Base(g.dir))
 }
 
-// stop shuts the guest down, and if that does not help, kills it like a power cut.
+// stop shuts the guest down, or kills it like a power cut if that fails.
 func (g *guest) stop(t *testing.T) {
 	t.Helper()
 	if t.Failed() {
@@ -98,8 +98,8 @@ func (g *guest) stop(t *testing.T) {
 			t.Errorf("the guest did not stop within 30 s of SIGRTMIN+4: %s", g.Tail(20))
 		}
 	}
-	// With PID 1 the kernel ends all of its namespace (pid_namespaces(7)), and systemd-nspawn waits for it;
-	// then all processes that are still in the cgroup.
+	// When PID 1 ends, the kernel ends its whole namespace (pid_namespaces(7)), and systemd-nspawn waits for it; then
+	// for all processes that are still in the cgroup.
 	if g.Leader != 0 {
 		_ = unix.Kill(g.Leader, unix.SIGKILL)
 		select {
@@ -120,7 +120,7 @@ func (g *guest) stop(t *testing.T) {
 	<-g.Done
 }
 
-// inCgroup are the guest's processes.
+// inCgroup returns the guest's processes.
 func (g *guest) inCgroup() []int {
 	var pids []int
 	for _, dir := range below(g.ownCgroup()) {
@@ -137,7 +137,7 @@ func (g *guest) inCgroup() []int {
 	return pids
 }
 
-// unit runs a command as a unit of its own: systemd-run(1) keeps the exit code.
+// unit runs a command as a unit of its own: systemd-run(1) returns the exit code.
 func (g *guest) unit(t *testing.T, args ...string) string {
 	t.Helper()
 	return g.Run(t, append([]string{"systemd-run", "--wait", "--pipe", "--collect", "--quiet"}, args...)...)

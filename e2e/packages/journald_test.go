@@ -12,8 +12,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// The pods of the guest's node. Those that the kubelet holds may go only once it has named
-// them: only a line of its log releases them.
+// These are the pods of the guest's node. Those that the kubelet holds may be removed only after it has reported
+// them.
 const (
 	journalOrphan   = "2badf00d-0000-4000-8000-0000000000f1"
 	journalByUnit   = "2badf00d-0000-4000-8000-0000000000f2"
@@ -30,12 +30,12 @@ var (
 	journalHeld   = []string{journalRotated, journalRestart, journalConfirm, journalHid}
 )
 
-// killing has the unit's filter of system calls kill a process that makes a refused one: the daemon, its
-// journalctl and the shell of a reload must make none.
+// killing makes the unit's system call filter kill a process that makes a refused call: the daemon, its journalctl
+// and the shell of a reload must make none.
 const killing = "etc/systemd/system/orphan-reaper.service.d/kill.conf"
 
-// TestJournald runs the daemon as its package installs it: below a real systemd, with the
-// kubelet's lines coming through a real journald.
+// TestJournald checks the daemon as its package installs it: below a real systemd, with the kubelet's lines from a
+// real journald.
 func TestJournald(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
 		n := newNode(t, release, map[string]string{killing: "[Service]\nSystemCallErrorNumber=\n"})
@@ -61,8 +61,8 @@ func journald(t *testing.T, n *node) {
 	})
 }
 
-// journalReady: systemctl waits for READY=1 with a unit of Type=notify, and shows the
-// status; the unit's settings leave the daemon in PID 1's mount namespace.
+// journalReady: systemctl waits for READY=1 of a unit with Type=notify, and shows the status. The unit's settings
+// keep the daemon in PID 1's mount namespace.
 func journalReady(t *testing.T, n *node) {
 	if got := n.show("orphan-reaper", "Type") + " " + n.Run(t, "systemctl", "is-active", "orphan-reaper"); got != "notify active" {
 		t.Errorf("the unit is %s", got)
@@ -82,8 +82,8 @@ func journalReady(t *testing.T, n *node) {
 	}
 	for _, words := range []string{"the walker uses openat2", "Landlock confines each batch"} {
 		eventually(t, patience, func() string {
-			said := n.journal(t, "_SYSTEMD_UNIT=orphan-reaper.service", "_PID="+pid, "--grep", words)
-			return missing(len(said) == 1, "%q was said %d times", words, len(said))
+			found := n.journal(t, "_SYSTEMD_UNIT=orphan-reaper.service", "_PID="+pid, "--grep", words)
+			return missing(len(found) == 1, "%q was logged %d times", words, len(found))
 		})
 	}
 	if kubelet := n.show("kubelet", "MainPID"); strconv.Itoa(r.Node.KubeletPID) != kubelet {
@@ -91,8 +91,8 @@ func journalReady(t *testing.T, n *node) {
 	}
 }
 
-// journalForgery: the kubelet's own line, with its PID, from other processes. A later report of the kubelet
-// itself about another pod arrives, so these lines were passed.
+// journalForgery: other processes write the kubelet's own line with its PID. A later report of the kubelet itself
+// about another pod arrives, so these lines were read before.
 func journalForgery(t *testing.T, n *node) {
 	pid := n.show("kubelet", "MainPID")
 	line := func(uid string) string {
@@ -104,8 +104,7 @@ func journalForgery(t *testing.T, n *node) {
 		n.pod(t, uid)
 	}
 	n.Run(t, "systemd-run", "--wait", "--collect", "--quiet", "--unit=not-the-kubelet", "echo", line(journalByUnit))
-	// Root may send with any PID (SCM_CREDENTIALS in unix(7)): who is root needs no log to
-	// remove a directory.
+	// Root may send with any PID (SCM_CREDENTIALS in unix(7)): root needs no log to remove a directory.
 	n.unit(t, "--uid=nobody", "logger", "--tag", "kubelet", "--id="+pid, line(journalByLogger))
 	n.unit(t, "--uid=nobody", "systemd-cat", "--identifier=kubelet", "echo", line(journalByCat))
 	for _, uid := range journalForged {
@@ -114,14 +113,14 @@ func journalForgery(t *testing.T, n *node) {
 			return missing(len(all) > 0, "the line of %s has not come", uid)
 		})
 	}
-	n.says(t, "holds", journalHeld...)
+	n.logs(t, "holds", journalHeld...)
 	for _, uid := range journalHeld {
-		n.tells(t, uid, policy.KindKept, policy.ReasonKubeletHolds)
+		n.waitRecord(t, uid, policy.KindKept, policy.ReasonKubeletHolds)
 	}
 	for _, uid := range journalForged {
-		n.tells(t, uid, policy.KindKept, policy.ReasonKubeletUnknown)
+		n.waitRecord(t, uid, policy.KindKept, policy.ReasonKubeletUnknown)
 	}
-	// One more look, of all: the holds are over.
+	// One more look at all pods, after the holds.
 	eventually(t, patience, func() string {
 		for _, p := range n.scan(t).Pods {
 			if slices.Contains(p.Reasons, string(policy.ReasonYoung)) || slices.Contains(p.Reasons, string(policy.ReasonHold)) {
@@ -138,11 +137,11 @@ func journalForgery(t *testing.T, n *node) {
 	}
 }
 
-// journalRemoved: pods that the kubelet reports are removed, except a living one; so are those in the forged
-// lines, since the kubelet has now finished a housekeeping run and no sensor shows them alive.
+// journalRemoved: pods that the kubelet reports are removed, except a living one. So are those in the forged lines,
+// since the kubelet has now finished a housekeeping run and no sensor shows them alive.
 func journalRemoved(t *testing.T, n *node) {
 	n.pod(t, journalOrphan)
-	n.says(t, "names", living, journalOrphan)
+	n.logs(t, "names", living, journalOrphan)
 	pid := n.show("kubelet", "MainPID")
 	eventually(t, patience, func() string {
 		all := n.journal(t, "_SYSTEMD_UNIT=kubelet.service", "_COMM=kubelet", "_PID="+pid, "--grep", "orphaned pod .*"+journalOrphan)
@@ -156,13 +155,13 @@ func journalRemoved(t *testing.T, n *node) {
 	}
 }
 
-// journalRecords: message IDs are fixed for ever; the fields are what people search by.
+// journalRecords: message IDs never change; users search by the fields.
 func journalRecords(t *testing.T, n *node) {
 	for kind, want := range map[policy.Kind]kit.Event{
 		policy.KindParked:  {"MESSAGE_ID": "770d890e15114caab7fc14a24a19f47f", "PRIORITY": "5"},
 		policy.KindRemoved: {"MESSAGE_ID": "4ea9a81c415a40cb96e0a1a629658fc7", "PRIORITY": "5"},
 	} {
-		e := n.tells(t, journalOrphan, kind, "")
+		e := n.waitRecord(t, journalOrphan, kind, "")
 		want["SYSLOG_IDENTIFIER"] = "orphan-reaper"
 		want["_SYSTEMD_UNIT"] = "orphan-reaper.service"
 		want["_PID"] = n.show("orphan-reaper", "MainPID")
@@ -187,31 +186,30 @@ func journalRecords(t *testing.T, n *node) {
 	}
 }
 
-// journalRotation: new journal files, then a new journald; the kubelet's next line comes
-// through each time.
+// journalRotation: after new journal files and after a new journald, the kubelet's next line is read.
 func journalRotation(t *testing.T, n *node) {
 	n.Run(t, "journalctl", "--rotate")
-	n.says(t, "names", journalRotated)
+	n.logs(t, "names", journalRotated)
 	n.goes(t, journalRotated)
 	before := n.show("systemd-journald", "MainPID")
 	n.Run(t, "systemctl", "restart", "systemd-journald")
 	if after := n.show("systemd-journald", "MainPID"); after == before {
-		t.Fatalf("journald has not restarted: PID %s", after)
+		t.Fatalf("journald did not restart: PID %s", after)
 	}
-	n.says(t, "names", journalRestart)
+	n.logs(t, "names", journalRestart)
 	n.goes(t, journalRestart)
 }
 
-// journalRestarts: a pod is parked, and during its confirm time the daemon is restarted repeatedly; it finishes
-// what it had begun. A reload sets that time.
+// journalRestarts: a pod is parked, and during its confirm time, which a reload sets, the daemon is restarted
+// repeatedly. It finishes what it began.
 func journalRestarts(t *testing.T, n *node) {
 	n.configure(t, "hold: 2s\nsettle: 2s\nconfirm: 10m\n")
-	n.says(t, "names", journalConfirm)
-	n.tells(t, journalConfirm, policy.KindParked, "")
+	n.logs(t, "names", journalConfirm)
+	n.waitRecord(t, journalConfirm, policy.KindParked, "")
 	before := n.show("orphan-reaper", "MainPID")
 	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	if after := n.show("orphan-reaper", "MainPID"); after == before || after == "0" {
-		t.Fatalf("the daemon has not restarted: PID %s", after)
+		t.Fatalf("the daemon did not restart: PID %s", after)
 	}
 	eventually(t, patience, func() string {
 		return missing(strings.HasSuffix(n.show("orphan-reaper", "StatusText"), "1 in quarantine"), "the status is %q", n.show("orphan-reaper", "StatusText"))
@@ -232,8 +230,7 @@ func journalRestarts(t *testing.T, n *node) {
 	}
 }
 
-// journalHidden: if a filter hides Landlock and openat2, the daemon logs that once, and a pod is removed as
-// before.
+// journalHidden: if a filter hides Landlock and openat2, the daemon logs that once and still removes a pod.
 func journalHidden(t *testing.T, n *node) {
 	lay(t, n.Path("/etc/systemd/system/orphan-reaper.service.d/zz-hidden.conf"),
 		"[Service]\nSystemCallFilter=~landlock_create_ruleset openat2\nSystemCallErrorNumber=ENOSYS\n")
@@ -241,15 +238,15 @@ func journalHidden(t *testing.T, n *node) {
 	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	for _, words := range []string{"the walker cannot use openat2, it compares mount IDs", "Landlock cannot be used, no batch is confined"} {
 		eventually(t, patience, func() string {
-			said := n.journal(t, "_SYSTEMD_UNIT=orphan-reaper.service", "PRIORITY=4", "--grep", words)
-			return missing(len(said) == 1, "%q was said %d times", words, len(said))
+			found := n.journal(t, "_SYSTEMD_UNIT=orphan-reaper.service", "PRIORITY=4", "--grep", words)
+			return missing(len(found) == 1, "%q was logged %d times", words, len(found))
 		})
 	}
-	n.says(t, "names", journalHid)
+	n.logs(t, "names", journalHid)
 	n.goes(t, journalHid)
 }
 
-// journalStopped: systemd finds nothing wrong with how it ends.
+// journalStopped: systemd reports no fault when it ends.
 func journalStopped(t *testing.T, n *node) {
 	n.Run(t, "systemctl", "stop", "orphan-reaper")
 	got := n.show("orphan-reaper", "ActiveState") + " " + n.show("orphan-reaper", "Result") + " " + n.show("orphan-reaper", "NRestarts")

@@ -17,19 +17,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/e2e/kit"
 )
 
-// tag begins the names of our cgroups.
+// tag is the prefix of our cgroups' names.
 const tag = "orpkg"
 
-// The parameters from make test-packages: the releases to boot, and the directories of the packages: those of
-// this tree, and the same with a higher version.
+// The parameters from make test-packages: the releases to boot, and the directories of the packages of this tree and
+// of the same with a higher version.
 var (
 	releases = strings.Fields(os.Getenv("PACKAGES_RELEASES"))
 	dist     = os.Getenv("PACKAGES_DIST")
 	next     = os.Getenv("PACKAGES_NEXT")
 )
 
-// place is the directory of the suite's files. It is also its lock: two runs at once would mistake each other's
-// cgroups for residue.
+// place is the directory of the suite's files. It is also its lock: two runs at once would treat each other's cgroups
+// as residue.
 const place = "/var/tmp/orphan-reaper-packages"
 
 // Short names of what the suites share.
@@ -42,7 +42,7 @@ var (
 	exists     = kit.Exists
 )
 
-// patience is how long a step may take here.
+// patience is the time limit of a step.
 const patience = 40 * time.Second
 
 func TestMain(m *testing.M) {
@@ -55,12 +55,12 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	// Killed with unshare(1), all mounts and processes of the suite are gone.
+	// If it is killed below unshare(1), all mounts and processes of the suite disappear.
 	if os.Getuid() != 0 || os.Getpid() != 1 || len(releases) == 0 {
 		return 1, errors.New("run this as root with make test-packages")
 	}
 	releases = slices.DeleteFunc(releases, func(release string) bool {
-		// Mirrors may have it no longer (trees.sh).
+		// Mirrors may no longer have it (trees.sh).
 		gone := release == "bullseye" && !exists(treeOf(release))
 		if gone {
 			show("NOTHING WAS TRIED ON DEBIAN 11 (systemd 247): its tree could not be made")
@@ -116,8 +116,8 @@ func sizes() error {
 	return err
 }
 
-// mountCgroups mounts the cgroup file system, since a machine may have none that is all version 2, and removes
-// the residue of a killed run: cgroups without a process.
+// mountCgroups mounts the cgroup file system, since a machine may have none of version 2 only, and removes the
+// residue of a killed run: cgroups without a process.
 func mountCgroups(on string) error {
 	if err := errors.Join(os.Mkdir(on, 0o755), unix.Mount("cgroup2", on, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")); err != nil {
 		return fmt.Errorf("cannot mount cgroup2: %w", err)
@@ -135,10 +135,10 @@ func mountCgroups(on string) error {
 	return errors.Join(errs...)
 }
 
-// treeOf is where trees.sh has put a release.
+// treeOf returns the directory in which trees.sh has installed a release.
 func treeOf(release string) string { return filepath.Join("..", "..", ".cache", "packages", release) }
 
-// everywhere runs a test on each release, all at once.
+// everywhere runs a test on all releases at once.
 func everywhere(t *testing.T, test func(t *testing.T, release string)) {
 	t.Helper()
 	t.Parallel()
@@ -156,7 +156,7 @@ type step struct {
 	run  func(*testing.T, *node)
 }
 
-// steps runs the steps in order; each depends on those before.
+// steps runs the steps in order; each depends on the earlier ones.
 func steps(t *testing.T, n *node, all []step) {
 	t.Helper()
 	for _, s := range all {
@@ -166,7 +166,7 @@ func steps(t *testing.T, n *node, all []step) {
 	}
 }
 
-// lay writes a file that everybody in the guest may read.
+// lay writes a file that every user of the guest may read.
 func lay(t *testing.T, path, text string) {
 	t.Helper()
 	kit.Lay(t, path, text, 0o644)

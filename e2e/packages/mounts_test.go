@@ -9,47 +9,47 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// unitPrivate: a daemon in a mount namespace of its own removes nothing. It cannot see the node's mounts from
-// there, and what follows shows the loss.
+// unitPrivate: a daemon in a mount namespace of its own removes nothing, because it cannot see the node's mounts. The
+// rest of the test shows the loss.
 func unitPrivate(t *testing.T, n *node) {
 	n.override(t, "MountFlags=private\n"+hasty)
 	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	on := n.mounted(t, unitHidden)
 	n.pod(t, unitAlone)
-	n.says(t, "names", unitHidden, unitAlone)
-	// It has read of the mount in PID 1's mountinfo, and removes nothing else either.
-	n.tells(t, unitHidden, policy.KindKept, policy.ReasonMounted)
-	n.tells(t, unitAlone, policy.KindKept, policy.ReasonNamespaces)
+	n.logs(t, "names", unitHidden, unitAlone)
+	// The daemon has read the mount in PID 1's mountinfo, and removes nothing else either.
+	n.waitRecord(t, unitHidden, policy.KindKept, policy.ReasonMounted)
+	n.waitRecord(t, unitAlone, policy.KindKept, policy.ReasonNamespaces)
 	n.stays(t, unitHidden)
 	n.stays(t, unitAlone)
 	if got := n.Run(t, "cat", on+"/precious"); got != users {
-		t.Errorf("on the mount: %q", got)
+		t.Errorf("file on the mount: %q", got)
 	}
 	if n.release != "trixie" {
-		n.busy(t, on) // an older systemd's namespaces are no such trap
+		n.busy(t, on) // an older systemd's namespaces do not have this problem
 		return
 	}
 	n.Run(t, "nsenter", "--target", n.show("orphan-reaper", "MainPID"), "--mount", "rmdir", on)
 	if exists(n.Path(on + "/precious")) {
-		t.Error("the node's mount is still there: then this namespace would do no harm")
+		t.Error("the node's mount still exists, so this namespace is harmless")
 	}
 	if got := n.read(t, "/"+behind); got != users {
-		t.Errorf("behind the mount: %q", got)
+		t.Errorf("file behind the mount: %q", got)
 	}
 }
 
-// unitSlave: options that only hide something make a namespace that gets the node's mounts.
+// unitSlave: options that only hide something make a namespace that receives the node's mounts.
 func unitSlave(t *testing.T, n *node) {
 	n.override(t, "PrivateTmp=yes\n"+hasty)
 	n.Run(t, "systemctl", "restart", "orphan-reaper")
 	on := n.mounted(t, unitSeen)
-	n.says(t, "names", unitSeen)
-	n.tells(t, unitSeen, policy.KindKept, policy.ReasonMounted)
+	n.logs(t, "names", unitSeen)
+	n.waitRecord(t, unitSeen, policy.KindKept, policy.ReasonMounted)
 	n.stays(t, unitSeen)
 	n.busy(t, on)
 	n.Run(t, "umount", on)
 	eventually(t, patience, func() string {
-		n.says(t, "names", unitSeen)
+		n.logs(t, "names", unitSeen)
 		return missing(!exists(n.dirOf(unitSeen)), "it is still there: %s", kit.Texts(n.of(t, unitSeen)))
 	})
 	n.goes(t, unitSeen)
@@ -57,7 +57,7 @@ func unitSlave(t *testing.T, n *node) {
 	n.Run(t, "systemctl", "restart", "orphan-reaper")
 }
 
-// mounted makes a pod in whose volume the node mounts what is a user's.
+// mounted makes a pod in whose volume the node mounts a user's directory.
 func (n *node) mounted(t *testing.T, uid string) string {
 	t.Helper()
 	n.pod(t, uid)
@@ -66,7 +66,7 @@ func (n *node) mounted(t *testing.T, uid string) string {
 	return on
 }
 
-// busy: from the daemon's namespace, the kernel refuses to remove a mount point.
+// busy checks that the kernel refuses to remove a mount point from the daemon's namespace.
 func (n *node) busy(t *testing.T, on string) {
 	t.Helper()
 	pid := n.show("orphan-reaper", "MainPID")
@@ -74,6 +74,6 @@ func (n *node) busy(t *testing.T, on string) {
 		t.Errorf("rmdir on the mount: %q, %v", out, err)
 	}
 	if got := n.Run(t, "cat", on+"/precious"); got != users {
-		t.Errorf("on the mount: %q", got)
+		t.Errorf("file on the mount: %q", got)
 	}
 }

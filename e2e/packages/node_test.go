@@ -24,12 +24,12 @@ type node struct {
 	release string
 }
 
-// What every node has: one pod that lives, and something of a user's to be mounted.
+// Every node has one living pod, and a user's directory to be mounted.
 const (
 	living = "5a11fe00-0000-4000-8000-0000000000f0"
 	behind = "/srv/behind/precious"
 	users  = "a user's"
-	say    = "/run/kubelet.say" // as in standin
+	fifo   = "/run/kubelet.say" // the stand-in's FIFO
 )
 
 // newNode boots a node. The layer has the administrator's files.
@@ -38,7 +38,7 @@ func newNode(t *testing.T, release string, layer map[string]string) *node {
 	dir := mkdir(t, filepath.Join(place, strings.ReplaceAll(t.Name(), "/", "-")))
 	top := filepath.Join(dir, "layer")
 	files := map[string]string{
-		"etc/machine-id":                        "0123456789abcdef0123456789abcdef\n", // a first boot would enable every unit
+		"etc/machine-id":                        "0123456789abcdef0123456789abcdef\n", // without it, the first boot would enable every unit
 		"etc/hostname":                          "node-1\n",
 		"etc/systemd/system/containerd.service": "[Service]\nExecStart=/usr/local/bin/containerd /run/containerd/containerd.sock " + living + "\n",
 		"etc/systemd/system/kubelet.service":    "[Service]\nExecStart=/usr/local/bin/kubelet --root-dir=/var/lib/kubelet --container-runtime-endpoint=unix:///run/containerd/containerd.sock\n",
@@ -56,22 +56,22 @@ func newNode(t *testing.T, release string, layer map[string]string) *node {
 		copyTo(t, mkdir(t, filepath.Join(top, to)), packagesIn(t, from)...)
 	}
 	n := &node{guest: boot(t, release, dir), release: release}
-	// A cgroup tree in which no running pod has its cgroup proves nothing.
+	// A cgroup tree without any running pod proves nothing.
 	mkdir(t, n.Path("/sys/fs/cgroup/kubepods/besteffort/pod"+living))
 	n.pod(t, living)
 	n.Run(t, "systemctl", "start", "containerd", "kubelet")
 	eventually(t, patience, func() string {
-		return missing(exists(n.Path(say)), "the kubelet has not started: %s", n.show("kubelet", "ActiveState"))
+		return missing(exists(n.Path(fifo)), "the kubelet has not started: %s", n.show("kubelet", "ActiveState"))
 	})
 	return n
 }
 
-// packagesIn are the files of a release as they are beside each other.
+// packagesIn returns the files of a release in one directory.
 func packagesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(all) == 0 {
-		t.Fatalf("no packages in %q: make packages makes them: %v", dir, err)
+		t.Fatalf("no packages in %q: run make packages: %v", dir, err)
 	}
 	return all
 }
@@ -109,15 +109,15 @@ func (n *node) pod(t *testing.T, uid string) {
 	lay(t, filepath.Join(n.dirOf(uid), "etc-hosts"), "127.0.0.1 localhost\n")
 }
 
-// says has the stand-in kubelet log the named line for each pod.
-func (n *node) says(t *testing.T, word string, uids ...string) {
+// logs makes the stand-in kubelet log the selected line for each pod.
+func (n *node) logs(t *testing.T, word string, uids ...string) {
 	t.Helper()
 	var f *os.File
 	eventually(t, patience, func() string {
 		// The FIFO has no reader (ENXIO, fifo(7)) while a kubelet starts.
 		var err error
-		f, err = os.OpenFile(n.Path(say), os.O_WRONLY|unix.O_NONBLOCK, 0)
-		return missing(err == nil, "the kubelet cannot be told: %v", err)
+		f, err = os.OpenFile(n.Path(fifo), os.O_WRONLY|unix.O_NONBLOCK, 0)
+		return missing(err == nil, "cannot write to the kubelet: %v", err)
 	})
 	defer func() { _ = f.Close() }()
 	for _, uid := range uids {
@@ -132,25 +132,25 @@ func (n *node) show(unit, property string) string {
 	return out
 }
 
-// journal returns the entries that match, oldest first.
+// journal returns the matching entries, oldest first.
 func (n *node) journal(t *testing.T, match ...string) []kit.Event {
 	t.Helper()
 	out, err := n.Try(append([]string{"journalctl", "--no-pager", "--quiet", "--all", "--output=json"}, match...)...)
-	// With --grep it exits with 1 and no output if nothing matches.
+	// With --grep journalctl exits with 1 and no output if nothing matches.
 	if e, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || e.ExitCode() != 1 || out != "" || len(e.Stderr) > 0) {
 		t.Fatal(err)
 	}
 	return kit.ParseEvents(t, out)
 }
 
-// of are the records of one pod, as an administrator asks for them.
+// of returns the records of one pod, by an administrator's query.
 func (n *node) of(t *testing.T, uid string) []kit.Event {
 	t.Helper()
 	return n.journal(t, "--unit=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
 }
 
-// tells waits for a record of the kind, with the given reason, if any.
-func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) kit.Event {
+// waitRecord waits for a record of the kind, with the given reason, if any.
+func (n *node) waitRecord(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) kit.Event {
 	t.Helper()
 	var found kit.Event
 	eventually(t, patience, func() string {
@@ -169,9 +169,9 @@ func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.R
 // goes waits until the pod is removed and has a record of that.
 func (n *node) goes(t *testing.T, uid string) {
 	t.Helper()
-	n.tells(t, uid, policy.KindRemoved, "")
+	n.waitRecord(t, uid, policy.KindRemoved, "")
 	if exists(n.dirOf(uid)) {
-		t.Errorf("%s is still there", uid)
+		t.Errorf("%s still exists", uid)
 	}
 }
 
@@ -205,17 +205,17 @@ type report struct {
 	}
 }
 
-// scan returns the result of the program's scan beside the daemon.
+// scan returns the report of the program's scan beside the daemon.
 func (n *node) scan(t *testing.T) (r report) {
 	t.Helper()
-	out, _ := n.Try("orphan-reaper", "scan", "-o", "json") // 3 reports that something is kept
+	out, _ := n.Try("orphan-reaper", "scan", "-o", "json") // exit code 3: something is kept
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
 	return r
 }
 
-// short is a configuration with short times, plus the lines of a step.
+// short is a configuration with short times and additional lines.
 func short(more ...string) string {
 	return "hold: 2s\nsettle: 2s\nconfirm: 5s\n" + strings.Join(more, "")
 }
@@ -228,13 +228,13 @@ func (n *node) install(t *testing.T) string {
 	return n.sh(t, "apt-get install -y ./orphan-reaper_*_amd64.deb")
 }
 
-// sh runs a script in the directory with the packages, as an administrator at a shell.
+// sh runs a script in the directory of the packages, in an administrator's shell.
 func (n *node) sh(t *testing.T, script string) string {
 	t.Helper()
 	return n.Run(t, "bash", "-euo", "pipefail", "-c", "cd /root\n"+script)
 }
 
-// configure writes the configuration and has the daemon read it; the daemon is not restarted.
+// configure writes the configuration and reloads the daemon without a restart.
 func (n *node) configure(t *testing.T, text string) {
 	t.Helper()
 	const read = "the configuration was read again"

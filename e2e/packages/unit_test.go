@@ -24,7 +24,7 @@ const (
 	unitMended = "2badf00d-0000-4000-8000-0000000000e3"
 )
 
-// TestUnit tests how systemd runs the service: start, stop, reload, hang, kill, and a failing start.
+// TestUnit checks how systemd runs the service: start, stop, reload, hang, kill, and a failing start.
 func TestUnit(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
 		n := newNode(t, release, nil)
@@ -44,10 +44,10 @@ func TestUnit(t *testing.T) {
 	})
 }
 
-// unitHardened: systemd finds no fault in the unit and has logged no warning about it since it was installed,
-// and its security rating is printed.
+// unitHardened: systemd finds no fault in the unit and has logged no warning about it since its installation; the
+// security rating is printed.
 func unitHardened(t *testing.T, n *node) {
-	// Debian 11 has no --man=no, and no man to look for the page.
+	// Debian 11 has no --man=no, and no man to look up the page.
 	out, _ := n.Try("bash", "-c", "systemd-analyze verify /usr/lib/systemd/system/orphan-reaper.service 2>&1")
 	for line := range strings.Lines(out) {
 		if !strings.Contains(line, "Command 'man orphan-reaper(8)' failed") {
@@ -74,45 +74,45 @@ func unitHardened(t *testing.T, n *node) {
 func unitReload(t *testing.T, n *node) {
 	n.configure(t, short("mode: observe\n"))
 	n.pod(t, unitBefore)
-	n.says(t, "names", unitBefore)
-	n.tells(t, unitBefore, policy.KindKept, policy.ReasonObserve)
+	n.logs(t, "names", unitBefore)
+	n.waitRecord(t, unitBefore, policy.KindKept, policy.ReasonObserve)
 	n.stays(t, unitBefore)
 	n.configure(t, short())
-	n.says(t, "names", unitBefore)
+	n.logs(t, "names", unitBefore)
 	n.goes(t, unitBefore)
 }
 
-// unitBroken: a wrong configuration is refused with a message, and the old one stays in force.
+// unitBroken: an invalid configuration is refused with a message, and the old one stays in force.
 func unitBroken(t *testing.T, n *node) {
 	pid := n.show("orphan-reaper", "MainPID")
 	lay(t, n.Path(config), "hold: soon\n")
 	if out, err := n.Try("orphan-reaper", "config", "check"); err == nil {
-		t.Errorf("config check accepts it: %s", out)
+		t.Errorf("config check accepts the file: %s", out)
 	}
 	if out, err := n.Try("systemctl", "reload", "orphan-reaper"); err == nil {
-		t.Errorf("a reload accepts it: %s", out)
+		t.Errorf("a reload accepts the file: %s", out)
 	}
 	eventually(t, patience, func() string {
 		all := n.journal(t, "--unit=orphan-reaper", "--grep", "hold: .*soon")
-		return missing(len(all) > 0, "it does not say what is wrong: %s", kit.Texts(all))
+		return missing(len(all) > 0, "the log has no reason: %s", kit.Texts(all))
 	})
-	// By a signal it is refused as well.
+	// A reload by signal is refused, too.
 	n.Run(t, "kill", "-HUP", pid)
 	eventually(t, patience, func() string {
 		all := n.journal(t, "--unit=orphan-reaper", "--grep", "the configuration is wrong; the old one stays")
-		return missing(len(all) == 1 && strings.Contains(fmt.Sprint(all[0]), "soon"), "it does not say that it is wrong: %s", kit.Texts(all))
+		return missing(len(all) == 1 && strings.Contains(fmt.Sprint(all[0]), "soon"), "the log has no error: %s", kit.Texts(all))
 	})
 	n.pod(t, unitAfter)
-	n.says(t, "names", unitAfter)
+	n.logs(t, "names", unitAfter)
 	n.goes(t, unitAfter)
 	if got := n.show("orphan-reaper", "MainPID"); got != pid {
-		t.Errorf("PID %s was %s", got, pid)
+		t.Errorf("PID %s, want %s", got, pid)
 	}
 	n.configure(t, short())
 }
 
-// unitLabels: what SELinux has labelled keeps its label in quarantine and when it comes back.
-// The attribute is the same where no SELinux runs (selinux(8), xattr(7)).
+// unitLabels: a file keeps its SELinux label in quarantine and after the restore. The attribute exists also without
+// SELinux (selinux(8), xattr(7)).
 func unitLabels(t *testing.T, n *node) {
 	const name, label = "security.selinux", "system_u:object_r:container_file_t:s0:c1,c2\x00"
 	n.pod(t, unitLabel)
@@ -133,8 +133,8 @@ func unitLabels(t *testing.T, n *node) {
 			}
 		}
 	}
-	n.says(t, "names", unitLabel)
-	n.tells(t, unitLabel, policy.KindParked, "")
+	n.logs(t, "names", unitLabel)
+	n.waitRecord(t, unitLabel, policy.KindParked, "")
 	parked, err := filepath.Glob(n.Path("/var/lib/kubelet/orphan-reaper/*" + unitLabel + "*/volumes"))
 	if err != nil || len(parked) != 1 {
 		t.Fatalf("in quarantine: %v %v", parked, err)
@@ -144,7 +144,7 @@ func unitLabels(t *testing.T, n *node) {
 	labelled(n.dirOf(unitLabel))
 }
 
-// unitWatchdog: a daemon that hangs is ended and started again.
+// unitWatchdog: a daemon that hangs is killed and restarted.
 func unitWatchdog(t *testing.T, n *node) {
 	n.override(t, "WatchdogSec=5s\n"+hasty)
 	n.Run(t, "systemctl", "restart", "orphan-reaper")
@@ -152,13 +152,13 @@ func unitWatchdog(t *testing.T, n *node) {
 	n.Run(t, "kill", "-STOP", pid)
 	n.restarted(t, pid)
 	if all := n.journal(t, "--unit=orphan-reaper", "_PID=1", "--grep", "Watchdog timeout"); len(all) == 0 {
-		t.Error("that was not the watchdog")
+		t.Error("the restart was not the watchdog's")
 	}
 	n.override(t, hasty)
 }
 
-// unitKilled: killed repeatedly in the middle of a batch. In the end each directory is at one place, and the
-// ledger has which.
+// unitKilled: the daemon is killed repeatedly in the middle of a batch. In the end each directory is in one place,
+// and the ledger agrees.
 func unitKilled(t *testing.T, n *node) {
 	var uids []string
 	for i := range 400 {
@@ -170,12 +170,12 @@ func unitKilled(t *testing.T, n *node) {
 		}
 	}
 	n.Run(t, "systemctl", "restart", "orphan-reaper")
-	n.says(t, "names", uids[0])
+	n.logs(t, "names", uids[0])
 	quarantine := n.Path("/var/lib/kubelet/orphan-reaper")
 	middle := 0
 	for round, seen := 0, 0; round < 3; round++ {
 		pid := n.show("orphan-reaper", "MainPID")
-		// Polled without a pause: a batch is a matter of milliseconds.
+		// Polls without a pause: a batch takes milliseconds.
 		for end := time.Now().Add(patience); ; {
 			in, err := os.ReadDir(quarantine)
 			if err == nil && len(in) > seen+1 || time.Now().After(end) {
@@ -192,10 +192,10 @@ func unitKilled(t *testing.T, n *node) {
 			middle++
 		}
 		seen = len(in)
-		n.says(t, "names", uids...)
+		n.logs(t, "names", uids...)
 	}
 	if middle == 0 {
-		t.Error("it was never killed in the middle of a batch")
+		t.Error("no kill came in the middle of a batch")
 	}
 	eventually(t, 2*patience, func() string {
 		left := n.onDisk(t, uids)
@@ -221,7 +221,7 @@ func unitKilled(t *testing.T, n *node) {
 	n.stays(t, living)
 }
 
-// unitPatient: a daemon that cannot start is tried for ever.
+// unitPatient: a daemon that cannot start is retried forever.
 func unitPatient(t *testing.T, n *node) {
 	n.pod(t, unitMended)
 	lay(t, n.Path(config), "hold: soon\n")
@@ -236,21 +236,21 @@ func unitPatient(t *testing.T, n *node) {
 		got := n.show("orphan-reaper", "ActiveState")
 		return missing(got == "active", "with a good configuration it is %s", got)
 	})
-	n.says(t, "names", unitMended)
+	n.logs(t, "names", unitMended)
 	n.goes(t, unitMended)
 }
 
-// hasty starts it again at once, every time.
+// hasty restarts it at once, every time.
 const hasty = "RestartSec=100ms\n"
 
-// override changes the unit as systemctl edit does.
+// override changes the unit like systemctl edit.
 func (n *node) override(t *testing.T, settings string) {
 	t.Helper()
 	lay(t, n.Path("/etc/systemd/system/orphan-reaper.service.d/override.conf"), "[Service]\n"+settings)
 	n.Run(t, "systemctl", "daemon-reload")
 }
 
-// restarted waits until the daemon runs again, as another process.
+// restarted waits until the daemon runs as another process.
 func (n *node) restarted(t *testing.T, pid string) {
 	t.Helper()
 	eventually(t, patience, func() string {
@@ -267,7 +267,7 @@ func (n *node) restarts(t *testing.T) (count int) {
 	return count
 }
 
-// onDisk counts the pods that are in the pods directory.
+// onDisk counts the pods in the pods directory.
 func (n *node) onDisk(t *testing.T, uids []string) (count int) {
 	t.Helper()
 	for _, uid := range uids {
