@@ -24,6 +24,11 @@ func Retry(call func() (int, error)) (int, error) {
 	return -1, unix.EAGAIN
 }
 
+// OpenTrusted opens a path that no pod controls, such as one of /proc, of cgroups or of the administrator. It follows links.
+func OpenTrusted(dirfd int, path string, flags int) (int, error) {
+	return Retry(func() (int, error) { return unix.Openat(dirfd, path, flags|unix.O_CLOEXEC, 0) })
+}
+
 // Uninterrupted repeats a call that a signal interrupted.
 func Uninterrupted(call func() error) error {
 	for range retries {

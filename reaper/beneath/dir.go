@@ -23,9 +23,7 @@ func (o *Opener) Open(path string) (*Dir, error) { return o.dir(OpenDirPath(path
 
 // OpenDirPath is Open without an Opener.
 func OpenDirPath(path string) (int, error) {
-	fd, err := Retry(func() (int, error) {
-		return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := OpenTrusted(unix.AT_FDCWD, path, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, PathError("open", path, err)
 	}

@@ -76,7 +76,7 @@ func (p *Probe) Leftovers(ctx context.Context, l *policy.Look) []policy.Leftover
 			}
 			return len(names), err
 		}),
-		left(policy.LeftMounts, "containerd, when it starts anew", func(*policy.Leftover) (int, error) { return p.leftMounts() }),
+		left(policy.LeftMounts, "containerd, when it restarts", func(*policy.Leftover) (int, error) { return p.leftMounts() }),
 		left(policy.LeftCgroups, "the kubelet", func(*policy.Leftover) (int, error) { return emptied, cgroupErr }),
 		left(policy.LeftCheckpoints, "you", p.checkpoints),
 	}
@@ -154,12 +154,11 @@ func (p *Probe) idleNamespaces(ctx context.Context, now time.Time) (map[string]b
 	defer beneath.Close(proc)
 	pids, err := procfs.Numbers(proc)
 	for _, pid := range pids {
-		var buf [64]byte
-		n, lerr := beneath.Retry(func() (int, error) { return unix.Readlinkat(proc, pid+"/ns/net", buf[:]) })
+		link, lerr := procfs.Namespace(proc, pid+"/ns/net")
 		if lerr != nil && !procfs.Vanished(lerr) {
 			return nil, fmt.Errorf("cannot read the network namespace of PID %s: %w", pid, lerr)
 		}
-		delete(found, string(buf[:max(n, 0)]))
+		delete(found, link)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

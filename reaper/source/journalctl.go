@@ -49,10 +49,10 @@ func FindJournalctl() (Journalctl, error) {
 func nodesJournalctl(root, pidNamespace string) (Journalctl, error) {
 	switch link, err := os.Readlink(pidNamespace); {
 	case err != nil:
-		return Journalctl{}, fmt.Errorf("there is no journalctl here, and whether PID 1 is the node's is not known: %w", err)
+		return Journalctl{}, fmt.Errorf("no journalctl was found here, and it is not known whether PID 1 is the node's: %w", err)
 	case link != initialPIDNamespace:
-		return Journalctl{}, errors.New("there is no journalctl here, and PID 1 is not known to be the node's " +
-			"(in a container, the node's journalctl is used where the PID namespace is the host's)")
+		return Journalctl{}, errors.New("no journalctl was found here, and PID 1 is not known to be the node's " +
+			"(a container with the host's PID namespace can use the node's journalctl)")
 	}
 	var own, node unix.Stat_t
 	if err := unix.Stat("/", &own); err != nil {
@@ -60,11 +60,11 @@ func nodesJournalctl(root, pidNamespace string) (Journalctl, error) {
 	}
 	switch err := unix.Stat(root, &node); {
 	case errors.Is(err, fs.ErrPermission):
-		return Journalctl{}, errors.New("there is no journalctl here, and the node's is out of reach: to look through " + root + " needs CAP_SYS_PTRACE")
+		return Journalctl{}, errors.New("no journalctl was found here, and opening " + root + " to use the node's needs CAP_SYS_PTRACE")
 	case err != nil:
-		return Journalctl{}, fmt.Errorf("there is no journalctl here, and the node's is out of reach: cannot look through %s: %w", root, err)
+		return Journalctl{}, fmt.Errorf("no journalctl was found here, and the node's cannot be used: cannot open %s: %w", root, err)
 	case own.Dev == node.Dev && own.Ino == node.Ino:
-		return Journalctl{}, errors.New("there is no journalctl here (in a container, the node's is used where the PID namespace is the host's)")
+		return Journalctl{}, errors.New("no journalctl was found here (a container with the host's PID namespace can use the node's)")
 	}
 	for _, program := range programs {
 		// Lstat, since only after chroot(2) would a symlink begin at that root.
@@ -72,11 +72,11 @@ func nodesJournalctl(root, pidNamespace string) (Journalctl, error) {
 			continue
 		}
 		if !mayChroot() {
-			return Journalctl{}, errors.New("there is no journalctl here, and to start the node's needs CAP_SYS_CHROOT")
+			return Journalctl{}, errors.New("no journalctl was found here, and starting the node's needs CAP_SYS_CHROOT")
 		}
 		return Journalctl{Program: program, Root: root}, nil
 	}
-	return Journalctl{}, errors.New("neither here nor on the node is a journalctl")
+	return Journalctl{}, errors.New("no journalctl was found, neither here nor on the node")
 }
 
 // mayChroot reports whether this process has CAP_SYS_CHROOT.

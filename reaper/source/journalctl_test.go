@@ -87,7 +87,7 @@ func TestForeignPID1(t *testing.T) {
 	for link, want := range map[string]string{
 		namespace(t, "pid:[4026532000]"):   "PID 1 is not known to be the node's",
 		namespace(t, "pid:[40265318360]"):  "PID 1 is not known to be the node's",
-		filepath.Join(t.TempDir(), "none"): "whether PID 1 is the node's is not known",
+		filepath.Join(t.TempDir(), "none"): "it is not known whether PID 1 is the node's",
 	} {
 		if ctl, err := nodesJournalctl(root, link); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v, want %q", link, ctl, err, want)

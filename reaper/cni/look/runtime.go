@@ -74,7 +74,7 @@ func mergeIDs(answers []cri.Lists, found cri.Sockets) runtimeIDs {
 		r.lists.Truth, r.lists.Detail = policy.Unknown, r.err.Error()
 	case pods == 0:
 		r.lists.Truth = policy.No
-		r.lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + cri.AdviceSet
+		r.lists.Detail = "the runtime lists no sandbox of any pod: it was reset, or it is not the kubelet's; " + cri.AdviceSet
 	}
 	return r
 }

@@ -114,9 +114,7 @@ type cgroupWalk struct {
 
 // walkCgroups calls visit for every cgroup, and descends if that returns true.
 func walkCgroups(ctx context.Context, root string, visit func(path, name string) (below bool)) error {
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := beneath.OpenTrusted(unix.AT_FDCWD, root, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return fmt.Errorf("cannot read the cgroups: %w", beneath.PathError("open", root, err))
 	}
@@ -147,9 +145,7 @@ func (c *cgroupWalk) walk(ctx context.Context, fd int, path string, depth int) {
 	})
 	c.fail(path, err)
 	for _, name := range below {
-		next, err := beneath.Retry(func() (int, error) {
-			return unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		})
+		next, err := beneath.OpenTrusted(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if err != nil {
 			if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
 				c.fail(filepath.Join(path, name), err)

@@ -76,9 +76,7 @@ func (k kubeletFiles) open(path string, flags int) (*os.File, error) {
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, fmt.Errorf("cannot read %s of PID %d: it is %s", path, k.pid, beneath.TypeOf(handle))
 	}
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", handle.Fd()), flags|unix.O_NONBLOCK, 0)
-	})
+	fd, err := beneath.OpenTrusted(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", handle.Fd()), flags|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, beneath.PathError("open", path, err)
 	}
@@ -107,9 +105,7 @@ func (k kubeletFiles) oPath(path string, flags int) (*os.File, error) {
 
 // root opens the kubelet's root directory.
 func (k kubeletFiles) root() (int, error) {
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Open(procfs.Path(k.scan.procDir, k.pid, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := beneath.OpenTrusted(unix.AT_FDCWD, procfs.Path(k.scan.procDir, k.pid, "root"), unix.O_PATH|unix.O_DIRECTORY)
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return -1, fmt.Errorf("cannot read the files of PID %d, which has a mount namespace of its own: %w; "+

@@ -138,7 +138,7 @@ func (s scanner) find(rootDir string) (kubelets, error) {
 func (ks kubelets) one(rootDir string) (*Kubelet, error) {
 	switch len(ks.ours) {
 	case 0:
-		return nil, nil // no kubelet is an answer, not an error
+		return nil, nil
 	case 1:
 		return ks.ours[0], nil
 	}
@@ -220,7 +220,7 @@ func anyKubelet(procDir string) (*Kubelet, error) {
 		return nil, fmt.Errorf("cannot look for the kubelet: %w", err)
 	}
 	if len(ks) == 0 {
-		return nil, nil // no kubelet is an answer, not an error
+		return nil, nil
 	}
 	first := ks[0]
 	for _, k := range ks {

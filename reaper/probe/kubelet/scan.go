@@ -79,13 +79,13 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	// with its memory locked. So read it only if the name may be a kubelet's (also k3s-server,
 	// .kubelet-wrapped), and if neither a pod nor another user runs it, which could make the read hang.
 	if !s.thorough && !strings.Contains(name, "kube") && !strings.Contains(name, "k3s") {
-		return nil, nil // no kubelet is an answer, not an error
+		return nil, nil
 	}
 	if ours, err := s.isOurs(pid); err != nil || !ours {
 		return nil, err
 	}
 	if _, inPod := procfs.PodOf(s.procDir, "", strconv.Itoa(pid)); inPod && !s.thorough {
-		return nil, nil // no kubelet is an answer, not an error
+		return nil, nil
 	}
 	cmdline, err := procfs.Read(s.procDir, pid, "cmdline", procfs.MaxCmdline)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	}
 	k, ok := parseCommand(name, SplitCmdline(cmdline))
 	if !ok || k.script && !s.thorough {
-		return nil, nil // no kubelet is an answer, not an error
+		return nil, nil
 	}
 	before, err := procfs.StatOf(s.procDir, pid)
 	if err != nil {

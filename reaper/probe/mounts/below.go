@@ -189,9 +189,7 @@ func (r *Reader) nodeView(self bool) (pods string, on uint64, namespace string, 
 	if err != nil {
 		return "", 0, "", err
 	}
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Open(r.RootDir+"/pods", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := beneath.OpenTrusted(unix.AT_FDCWD, r.RootDir+"/pods", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return "", 0, "", beneath.PathError("open", r.RootDir+"/pods", err)
 	}

@@ -284,9 +284,7 @@ func (s *scan) process(m *Answer, p *procfs.Process, w parsers.PodSet) error {
 // thread reads the first line of one mountinfo, and all of it if the view is new. pid is the
 // name of a process or a thread below the proc directory.
 func (s *scan) thread(m *Answer, p *procfs.Process, pid string, w parsers.PodSet) error {
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Openat(s.proc, pid+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := beneath.OpenTrusted(s.proc, pid+"/mountinfo", unix.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -339,12 +337,8 @@ func namespacesOf(views []*view, with func(v *view) bool) map[string]bool {
 }
 
 func (s *scan) namespace(pid string) (string, bool) {
-	var buf [64]byte
-	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/mnt", buf[:]) })
-	if err != nil {
-		return "", false
-	}
-	return string(buf[:n]), true
+	link, err := procfs.Namespace(s.proc, pid+"/ns/mnt")
+	return link, err == nil
 }
 
 // readStable reads a table, and reads until two readings agree if the kernel may lose lines.

@@ -191,9 +191,7 @@ func (s *scan) openMountPoint(v *view, target string) (int, error) {
 	if v.byFile { // its paths begin at the namespace's root, where ".." ends
 		up = strings.Repeat("/..", 1000)
 	}
-	root, err := beneath.Retry(func() (int, error) {
-		return unix.Openat(s.proc, v.pid+"/root"+up, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	root, err := beneath.OpenTrusted(s.proc, v.pid+"/root"+up, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}
@@ -221,9 +219,7 @@ func (s *scan) readPinned(m *Answer, v *view, by *procfs.Process, p pin, inode s
 	if !procfs.IsNamespace(handle, inode) {
 		return errors.New("something else is mounted there now")
 	}
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", handle), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := beneath.OpenTrusted(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", handle), unix.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -263,9 +259,7 @@ func enterMounts(ns int) (fd int, err error) {
 
 func mountinfoIn(ns int) (int, error) {
 	// The namespace may have another /proc: open this one first.
-	self, err := beneath.Retry(func() (int, error) {
-		return unix.Open("/proc/thread-self", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	self, err := beneath.OpenTrusted(unix.AT_FDCWD, "/proc/thread-self", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}
@@ -276,5 +270,5 @@ func mountinfoIn(ns int) (int, error) {
 	if err := unix.Setns(ns, unix.CLONE_NEWNS); err != nil {
 		return -1, err
 	}
-	return beneath.Retry(func() (int, error) { return unix.Openat(self, "mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	return beneath.OpenTrusted(self, "mountinfo", unix.O_RDONLY)
 }

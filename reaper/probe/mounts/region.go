@@ -47,7 +47,7 @@ func (s *scan) findRegions() regions {
 
 // region finds one directory by an O_PATH handle, which does not ask the file system.
 func (s *scan) region(dir string) (region, error) {
-	fd, err := beneath.Retry(func() (int, error) { return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	fd, err := beneath.OpenTrusted(unix.AT_FDCWD, dir, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return region{}, err
 	}

@@ -25,9 +25,7 @@ const mostDevices = 100_000
 func (s *scan) loops(part bool) error {
 	dir := s.SysBlockDir
 	s.places.hang = false // a process's file hung
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := beneath.OpenTrusted(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if beneath.Gone(err) {
 		return nil
 	}

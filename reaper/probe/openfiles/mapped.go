@@ -141,7 +141,7 @@ func (s *scan) newMapReader() *mapReader {
 // read holds no more than one block: the process chooses the number of lines and the length of their paths.
 func (r *mapReader) read(pid string, until time.Time) (m mappings) {
 	var fd int
-	fd, m.err = beneath.Retry(func() (int, error) { return unix.Open(r.procDir+"/"+pid+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, m.err = beneath.OpenTrusted(unix.AT_FDCWD, r.procDir+"/"+pid+"/maps", unix.O_RDONLY)
 	if m.err != nil {
 		return m
 	}

@@ -145,9 +145,7 @@ func (s *scan) files(p *procfs.Process, pid string) (read, ended bool, _ error) 
 			return s.classify(pid, err)
 		}
 	}
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Openat(s.proc, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := beneath.OpenTrusted(s.proc, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return s.classify(pid, err)
 	}

@@ -102,9 +102,7 @@ func isLostFound(e beneath.Entry) bool {
 
 // openNamed opens a directory that the administrator chose.
 func openNamed(path string) (*bounded.Handle, error) {
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := beneath.OpenTrusted(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}

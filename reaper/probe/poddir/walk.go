@@ -152,9 +152,9 @@ func first(entries []beneath.Entry, name string) {
 
 var errSlow = errors.New("the disk is too slow: there was no time left for it")
 
-// cut records a directory of the skeleton with too many entries. That is a doubt only if it has
-// volumes: the removal checks any other entry itself, and containers/NAME gets a file at each
-// restart of the container.
+// cut records a directory of the skeleton with too many entries. That is a doubt only for the pod
+// directory and volumes, since all volumes must be known. The removal checks each entry itself, and
+// containers/NAME gets a file at each restart of the container.
 func (w *walker) cut(rel []string, read int) {
 	if len(rel) > 0 && rel[0] != "volumes" {
 		i := w.add(w.top(rel, true), contents.ClassSkeleton, 0, 0)

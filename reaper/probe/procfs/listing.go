@@ -85,7 +85,7 @@ func NamespaceMounts(ns int, do func(l *MountLine) error) error {
 			if errors.Is(err, unix.EOVERFLOW) { // the user who mounted it chose the length of its paths
 				l, err = MountLine{Cut: true}, nil
 			} else if err == nil {
-				l, err = CutMount(text)
+				l, err = cutMount(text)
 			}
 			if err == nil {
 				err = do(&l)
@@ -187,25 +187,29 @@ func appendEscaped(text, s []byte) []byte {
 // OpenNamespace opens the file of a mount namespace, /proc/PID/ns/mnt or /proc/PID/fd/N. It checks before
 // and after that the file is one.
 func OpenNamespace(proc int, path string) (int, error) {
-	var buf [64]byte
-	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(proc, path, buf[:]) })
+	link, err := Namespace(proc, path)
 	if err != nil {
 		return -1, err
 	}
-	if !IsMountNamespace(buf[:n]) {
+	if !IsMountNamespace([]byte(link)) {
 		return -1, errNoNamespace
 	}
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Openat(proc, path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	})
+	fd, err := beneath.OpenTrusted(proc, path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
 		return -1, err
 	}
-	if !IsNamespace(fd, string(buf[:n])) {
+	if !IsNamespace(fd, link) {
 		beneath.Close(fd)
 		return -1, errNoNamespace
 	}
 	return fd, nil
+}
+
+// Namespace reads the link of a namespace, such as PID/ns/mnt below the proc directory: mnt:[4026531841].
+func Namespace(proc int, path string) (string, error) {
+	var buf [64]byte
+	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(proc, path, buf[:]) })
+	return string(buf[:max(n, 0)]), err
 }
 
 // IsNamespace reports whether the open file, which may be an O_PATH handle, is the namespace that a link

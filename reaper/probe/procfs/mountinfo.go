@@ -43,7 +43,7 @@ func EachMount(from io.Reader, do func(l *MountLine) error) error {
 		if errors.Is(err, bufio.ErrBufferFull) {
 			l, err = longMount(in, line)
 		} else if err == nil || errors.Is(err, io.EOF) {
-			l, err = CutMount(bytes.TrimSuffix(line, []byte{'\n'}))
+			l, err = cutMount(bytes.TrimSuffix(line, []byte{'\n'}))
 			l.Cut = len(l.Root) > longestPath || len(l.Target) > longestPath
 		}
 		if err == nil {
@@ -71,7 +71,7 @@ func longMount(in *bufio.Reader, first []byte) (MountLine, error) {
 		text = append(text, part...)
 	}
 	text = bytes.TrimSuffix(text, []byte{'\n'})
-	l, _ := CutMount(text[:lineBlock])
+	l, _ := cutMount(text[:lineBlock])
 	l.Text, l.Rest, l.Cut = text, nil, true
 	if at := bytes.Index(text, []byte(" - ")); at > from+mostOptions {
 		_, l.Rest, _ = bytes.Cut(text[at-mostOptions:], []byte{' '})
@@ -89,8 +89,8 @@ func EachMountOf(dir, pid string, do func(l *MountLine) error) error {
 	return EachMount(f, do)
 }
 
-// CutMount cuts a complete line into fields.
-func CutMount(line []byte) (MountLine, error) {
+// cutMount cuts a complete line into fields.
+func cutMount(line []byte) (MountLine, error) {
 	l := MountLine{Text: line}
 	for _, field := range [...]*[]byte{&l.ID, &l.Parent, &l.Dev, &l.Root, &l.Target} {
 		var ok bool
@@ -105,7 +105,7 @@ func CutMount(line []byte) (MountLine, error) {
 // Clone returns a copy that stays valid.
 func (l *MountLine) Clone() MountLine {
 	text := bytes.Clone(l.Text)
-	c, _ := CutMount(text[:min(len(text), lineBlock)])
+	c, _ := cutMount(text[:min(len(text), lineBlock)])
 	if c.Text, c.Cut = text, l.Cut; l.Cut {
 		c.Rest = bytes.Clone(l.Rest)
 	}

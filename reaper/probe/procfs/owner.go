@@ -19,7 +19,7 @@ import (
 
 // Owner is the pod or user whose process it is. What goes unread of a process is a doubt about its own
 // pod. It is a doubt about the node if Enters is true and the process sees more of the pods' file system
-// than its own pod's directory: see Shows.
+// than its own pod's directory: see Shares.shows.
 type Owner struct {
 	UID string         // its effective user ID
 	Pod parsers.PodUID // by its cgroup, "" if it is in no pod's
@@ -68,7 +68,7 @@ func (s *Shares) Apart(pid string) bool {
 // may not enter the directories of others can have only its own files open. But a mount in our user namespace
 // was made by root, and may be of any pod.
 func (s *Shares) Near(pid string, in []Region, o Owner) bool {
-	return (o.Enters || s.Mounts && !o.Apart) && s.Shows(pid, in, o)
+	return (o.Enters || s.Mounts && !o.Apart) && s.shows(pid, in, o)
 }
 
 // StatusField returns a field of /proc/PID/status, by its name with the colon: proc_pid_status(5).
@@ -194,7 +194,7 @@ func (l *MountLine) Reaches(in []Region, own parsers.PodUID) bool {
 	return false
 }
 
-// The limits within which Shows reads mountinfo.
+// The limits within which shows reads mountinfo.
 const (
 	showsLimit = 64 << 20
 	showsTime  = 500 * time.Millisecond
@@ -202,10 +202,10 @@ const (
 
 var errShows = errors.New("it shows the pods' file system")
 
-// Shows reports whether the mount namespace of a process shows a part of the regions outside of the
+// shows reports whether the mount namespace of a process shows a part of the regions outside of the
 // directory of its own pod. What cannot be read counts as yes, unless the process has ended. More mounts than the
 // limits allow count as yes, too, except in another user namespace, where any user may mount that many.
-func (s *Shares) Shows(pid string, in []Region, o Owner) bool {
+func (s *Shares) shows(pid string, in []Region, o Owner) bool {
 	link, err := os.Readlink(s.dir + "/" + pid + "/root")
 	if Vanished(err) { // also where its first thread alone has ended
 		others, _ := Threads(s.proc, pid)

@@ -74,7 +74,7 @@ func TestWhose(t *testing.T) {
 			if o.Enters != c.enters || o.Apart != c.apart || o.UID != c.uid || (o.Pod == own) != (c.cgroup == in) {
 				t.Errorf("%+v", o)
 			}
-			if got := s.Shows("7", region, o); got != c.reaches {
+			if got := s.shows("7", region, o); got != c.reaches {
 				t.Errorf("the process sees the pods: %v, want %v", got, c.reaches)
 			}
 		})
@@ -107,7 +107,7 @@ func TestShowsTooMuch(t *testing.T) {
 	mounts := "1 1 0:9 / / rw - overlay o rw\n" + strings.Repeat("2 1 0:9 / "+long+" rw - tmpfs t rw\n", showsLimit>>13+1)
 	s := made{"0", "0", "2", "/", "/", mounts}.shares(t)
 	for _, apart := range []bool{true, false} {
-		if got := s.Shows("7", []Region{{Dev: "8:1", Path: pods}}, Owner{Enters: true, Apart: apart}); got == apart {
+		if got := s.shows("7", []Region{{Dev: "8:1", Path: pods}}, Owner{Enters: true, Apart: apart}); got == apart {
 			t.Errorf("apart %v: the process sees the pods: %v", apart, got)
 		}
 	}
@@ -120,11 +120,11 @@ func TestShowsAtAThread(t *testing.T) {
 	testkit.Must(t, errors.Join(os.MkdirAll(s.dir+"/7/task/8", 0o755), os.Mkdir(s.dir+"/7/task/7", 0o755), os.Symlink("/", s.dir+"/7/task/8/root")))
 	testkit.WriteText(t, s.dir+"/7/task/8/mountinfo", testkit.MountLine(1, "/", "/"))
 	region := []Region{{Dev: "8:1", Path: pods}}
-	if !s.Shows("7", region, Owner{Enters: true}) {
+	if !s.shows("7", region, Owner{Enters: true}) {
 		t.Error("nothing was read")
 	}
 	testkit.Must(t, os.RemoveAll(s.dir+"/7/task"))
-	if s.Shows("7", region, Owner{Enters: true}) {
+	if s.shows("7", region, Owner{Enters: true}) {
 		t.Error("the process counts as ended")
 	}
 }
@@ -151,7 +151,7 @@ func TestShowsOutsideOfRoot(t *testing.T) {
 	s := NewShares("/proc", proc, "/", time.Minute)
 	pid := jailed(t)
 	for shown, region := range map[bool]Region{true: here, false: elsewhere} {
-		if got := s.Shows(pid, []Region{region}, Owner{}); got != shown {
+		if got := s.shows(pid, []Region{region}, Owner{}); got != shown {
 			t.Errorf("%+v: %v", region, got)
 		}
 	}

@@ -22,9 +22,7 @@ var ErrChurn = errors.New("processes start and end faster than they can be read"
 
 // Open opens a proc directory.
 func Open(dir string) (int, error) {
-	proc, err := beneath.Retry(func() (int, error) {
-		return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	proc, err := beneath.OpenTrusted(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, fmt.Errorf("cannot list processes: %w", beneath.PathError("open", dir, err))
 	}
@@ -122,9 +120,7 @@ func Threads(proc int, pid string) ([]string, error) {
 	if err != nil || st.Nlink <= 3 {
 		return nil, unlessVanished(err)
 	}
-	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Openat(proc, task, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := beneath.OpenTrusted(proc, task, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, unlessVanished(err)
 	}

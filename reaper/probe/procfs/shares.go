@@ -185,9 +185,7 @@ func (s *Shares) payer(pid string) *payer {
 // user returns the payer of a process in no pod: the user who runs it, and in another user namespace the one who made it,
 // since one user can have thousands of user IDs there.
 func (s *Shares) user(pid string) string {
-	var buf [64]byte
-	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/user", buf[:]) })
-	if ns := string(buf[:max(n, 0)]); err == nil && s.ours != "" && ns != s.ours {
+	if ns, err := Namespace(s.proc, pid+"/ns/user"); err == nil && s.ours != "" && ns != s.ours {
 		if s.creators[ns] == "" {
 			s.creators[ns] = s.creator(pid)
 		}
@@ -226,7 +224,7 @@ const (
 // a container of its own, and is its own payer.
 func (s *Shares) creator(pid string) string {
 	const unknown = "another user namespace"
-	fd, err := beneath.Retry(func() (int, error) { return unix.Openat(s.proc, pid+"/ns/user", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := beneath.OpenTrusted(s.proc, pid+"/ns/user", unix.O_RDONLY)
 	if err != nil {
 		return unknown
 	}

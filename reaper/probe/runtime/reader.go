@@ -142,7 +142,7 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 		r.Lists.Detail = r.SandboxErr.Error()
 	case c.sandboxes == 0:
 		r.Lists.Truth = policy.No
-		r.Lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + cri.AdviceSet
+		r.Lists.Detail = "the runtime lists no sandbox of any pod: it was reset, or it is not the kubelet's; " + cri.AdviceSet
 	default:
 		r.Lists.Truth, r.Lists.Detail = policy.Yes, c.String()
 	}
