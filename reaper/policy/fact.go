@@ -103,9 +103,16 @@ func (f *Facts) Set(n FactName, t Truth, origin, detail string) {
 	f[n] = Fact{Truth: t, Origin: origin, Detail: detail}
 }
 
-// Count is a number with its noun: "1 pod", "2 pods".
+// Count returns a number with its noun: "1 pod", "2 pods", "2 entries".
 func Count(n int, noun string) string {
-	if n != 1 {
+	stem, y := strings.CutSuffix(noun, "y")
+	switch {
+	case n == 1:
+	case y:
+		noun = stem + "ies"
+	case strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "x"):
+		noun += "es"
+	default:
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)

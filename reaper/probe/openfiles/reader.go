@@ -106,18 +106,11 @@ func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w p
 	if err != nil {
 		a = r.newAnswer(fmt.Errorf("cannot read the processes: %w", err))
 	}
-	a.origin = fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %s", a.procDir, count(a.read))
+	a.origin = fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %s", a.procDir, policy.Count(a.read, "process"))
 	if a.partly > 0 {
 		a.origin += fmt.Sprintf(", %d of them only in part: %s has too many open or mapped files", a.partly, a.partOf)
 	}
 	return a
-}
-
-func count(processes int) string {
-	if processes == 1 {
-		return "1 process"
-	}
-	return fmt.Sprintf("%d processes", processes)
 }
 
 // part reports whether the node may be a part of a machine.

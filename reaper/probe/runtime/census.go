@@ -78,7 +78,7 @@ func (t tally) String() string {
 }
 
 func (c *census) String() string {
-	s := fmt.Sprintf("%s, %s", count(c.sandboxes, "sandbox", "sandboxes"), count(c.containers, "container", "containers"))
+	s := policy.Count(c.sandboxes, "sandbox") + ", " + policy.Count(c.containers, "container")
 	if c.others > 0 {
 		s += fmt.Sprintf("; %d more are no pod's", c.others)
 	}
@@ -186,13 +186,6 @@ func doubt(what string, lost []string) error {
 		return nil
 	}
 	return fmt.Errorf("%s %s (of %d) has the kubelet's labels but no pod UID: it may belong to any pod", what, lost[0], len(lost))
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // sandbox adds one sandbox to its pods. If a runtime lists it twice, it is ready if either is, and

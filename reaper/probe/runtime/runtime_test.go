@@ -427,7 +427,7 @@ func TestAskRuntimeAuto(t *testing.T) {
 		{"one", []string{missing, socketOf(containerd)}, yes, no, no, yes, "2 sandboxes"},
 		{"union", []string{socketOf(containerd), socketOf(crio)}, yes, yes, no, yes, "3 sandboxes"},
 		{"one of two is empty", []string{socketOf(empty), socketOf(crio)}, no, yes, no, yes, "1 sandbox"},
-		{"only an empty one", []string{socketOf(empty)}, unknown, unknown, unknown, no, "no pod's sandbox"},
+		{"only an empty one", []string{socketOf(empty)}, unknown, unknown, unknown, no, "no sandbox of any pod"},
 		{"the same by two paths", []string{socketOf(containerd), alias}, yes, no, no, yes, "2 sandboxes"},
 		{"no CRI is ignored", []string{socketOf(docker), socketOf(containerd)}, yes, no, no, yes, "2 sandboxes"},
 		{"a directory is ignored", []string{dir, socketOf(containerd)}, yes, no, no, yes, "2 sandboxes"},
