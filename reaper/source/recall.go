@@ -43,7 +43,7 @@ type recalling struct {
 	every   time.Time
 	lines   chan<- parsers.Line
 	known   map[string]bool // the texts that were sent
-	same    int             // the entries in a row whose texts were known
+	same    int             // entries in a row with a known text
 	dropped time.Time
 }
 

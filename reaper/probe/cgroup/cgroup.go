@@ -52,7 +52,7 @@ func (c *Answer) Fact(uid parsers.PodUID, root string) policy.Fact {
 	case c.Err != nil:
 		return policy.Fact{Origin: root, Detail: c.Err.Error()}
 	case c.kube == "":
-		// cgroupsPerQOS: false, the wrong root, or no kubelet ever: no cgroup proves nothing.
+		// With cgroupsPerQOS: false, a wrong root or no kubelet, a missing cgroup proves nothing.
 		return policy.Fact{Origin: root, Detail: "no kubepods hierarchy is there"}
 	case c.foreign != "":
 		return policy.Fact{Origin: root, Detail: c.foreign}

@@ -18,7 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
-// The kubelet's own defaults: of --cert-dir, whatever its root directory is, and of its port.
+// The kubelet's defaults of --cert-dir, which does not depend on its root directory, and of its port.
 const (
 	defaultCertDir = "/var/lib/kubelet/pki"
 	defaultPort    = "10250"

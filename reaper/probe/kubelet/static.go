@@ -49,7 +49,7 @@ func readStaticPods(k *Kubelet) *StaticPods {
 		s.Unsure = "the kubelet has static pods from a URL too"
 	}
 	if s.Node = k.config.Hostname; s.Node == "" {
-		s.Node, _ = os.Hostname() // without it no pod is found to run, and more is kept
+		s.Node, _ = os.Hostname() // without it no static pod counts as running, and more is kept
 	}
 	s.Node = strings.ToLower(strings.TrimSpace(s.Node))
 	for _, path := range paths {

@@ -1,4 +1,4 @@
-// Package mounts reports what is mounted of which pod, in every mount namespace of the node.
+// Package mounts reports the mounts of pods in all mount namespaces of the node.
 //
 // A Reader reads mountinfo of all processes. If no process of a namespace shows all of its mounts, the
 // Reader uses listmount(2), a thread that enters the namespace, or the runtime's specification of the

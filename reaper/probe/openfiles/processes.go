@@ -51,7 +51,7 @@ func (r *Reader) readAll(ctx context.Context, pods, quarantine *bounded.Handle, 
 		s.Err = err
 		return s.Answer
 	}
-	if err := s.loops(r.part()); err != nil && s.Err == nil {
+	if err := s.loops(r.partOfMachine()); err != nil && s.Err == nil {
 		s.Err = err
 	}
 	return s.Answer

@@ -27,7 +27,7 @@ type Reader struct {
 	// Apart is for reads that may hang with one process, so that they do not block other work. The default is Guard.
 	Apart *bounded.Guard
 
-	ownRoot string // this process's root directory, "" but in tests
+	ownRoot string // this process's root directory, "" except in tests
 }
 
 // Answer has the users of the files of the wanted pods.
@@ -113,8 +113,8 @@ func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w p
 	return a
 }
 
-// part reports whether the node may be a part of a machine.
-func (r *Reader) part() bool {
+// partOfMachine reports whether the node may be a part of a machine.
+func (r *Reader) partOfMachine() bool {
 	link, err := os.Readlink(r.ProcDir + "/self/ns/pid")
 	return r.SelfIsNode || err == nil && link != procfs.InitialPIDNamespace
 }

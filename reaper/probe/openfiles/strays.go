@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// stray is a mapped file, or one of a loop device, on the pods' file system whose path names no pod.
+// stray is a mapped file, or the file of a loop device, on the pods' file system whose path names no pod.
 // It is a pod's if the walk of the pod met its inode.
 type stray struct{ process, path, what string }
 

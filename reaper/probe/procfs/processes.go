@@ -13,8 +13,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
-// mostListings bounds how often the processes are listed in one scan. Each listing but the
-// first reads only what was started since, and that takes next to no time.
+// mostListings bounds the listings of one scan. Each after the first reads only the processes that
+// have started since, which takes almost no time.
 const mostListings = 32
 
 // ErrChurn means that each listing found new processes that had ended.

@@ -129,7 +129,7 @@ func (p *Probe) each(base, at string, do func(dir *beneath.Dir, e beneath.Entry)
 // namespace has the time at which it was mounted there.
 func (p *Probe) idleNamespaces(ctx context.Context, now time.Time) (map[string]bool, error) {
 	found := map[string]bool{}
-	for _, at := range [...]string{"run/netns", "var/run/netns"} { // the second is a link where it is the first
+	for _, at := range [...]string{"run/netns", "var/run/netns"} { // the second may be a link to the first
 		err := p.each(p.cfg.below("/"), at, func(dir *beneath.Dir, e beneath.Entry) error {
 			st, err := dir.StatName(e.Name)
 			if beneath.Gone(err) {
