@@ -127,7 +127,8 @@ func (r *Reader) Sockets(usual []string) cri.Sockets {
 	if k, err := oneKubelet(r.ProcDir, r.RootDir); err == nil && k != nil {
 		endpoint, err := k.endpoint()
 		if err != nil {
-			return cri.Sockets{Err: fmt.Errorf("cannot read the configuration of the kubelet (PID %d): %w; %s", k.ID.PID, err, reading.AdviceReadable)}
+			err = fmt.Errorf("cannot read the configuration of the kubelet (PID %d): %w; %s", k.ID.PID, err, reading.AdviceReadable)
+			return cri.Sockets{Err: err}
 		}
 		if endpoint != "" {
 			return k.namedSocket(endpoint, usual)

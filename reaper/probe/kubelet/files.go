@@ -44,7 +44,7 @@ func (s scanner) filesOf(pid int, start int64) (kubeletFiles, error) {
 	}
 	ours, err := procfs.FirstMountAt(filepath.Join(s.procDir, "self", "mountinfo"))
 	if err != nil {
-		files.err = fmt.Errorf("cannot find out which files this process sees: %v", err) //nolint:errorlint // it must not look as if a file of the kubelet did not exist
+		files.err = fmt.Errorf("cannot find out which files this process sees: %v", err) //nolint:errorlint // see root
 		return files, nil
 	}
 	files.apart = len(theirs) == 0 || !bytes.Equal(theirs, ours)
