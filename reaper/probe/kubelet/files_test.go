@@ -248,7 +248,7 @@ func TestSocketInItsOwnMountNamespace(t *testing.T) {
 		{"at the usual place", named, tree, usual, ""},
 		{"down", filepath.Join(dir, "var/run/down"), tree, "", "no such file"},
 		{"seen by the kubelet alone", "/unseen", tree, "", "host.runtime"},
-		{"of no machine", "tcp://1.2.3.4:5", tree, "", "no unix"},
+		{"of no machine", "tcp://1.2.3.4:5", tree, "", "is not unix"},
 	} {
 		args := []string{"kubelet", "--root-dir=/", "--container-runtime-endpoint=" + c.endpoint}
 		procDir := testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: args, Root: c.root})

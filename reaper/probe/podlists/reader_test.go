@@ -20,7 +20,7 @@ func TestKubeconfigRefused(t *testing.T) {
 			"(exec), and no program is started for them; use a client certificate", true,
 		},
 		{"auth-provider", good, "", "auth-provider: {name: oidc}", "auth-provider, which is not supported; use", true},
-		{"insecure", good, ", insecure-skip-tls-verify: true", "token: x", "name its authority in certificate-authority instead", true},
+		{"insecure", good, ", insecure-skip-tls-verify: true", "token: x", "set certificate-authority instead", true},
 		{"plain HTTP", "http://10.0.0.1:8080", "", "token: x", `its server "http://10.0.0.1:8080" is not https`, true},
 		{"no server", "", "", "token: x", "is not https", true},
 		{"a password in the address", "https://u:p@h", "", "token: x", "is not https", true},
