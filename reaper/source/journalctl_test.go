@@ -115,9 +115,9 @@ func TestNoJournalctl(t *testing.T) {
 		return
 	}
 	for root, want := range map[string]string{
-		"/":                             "where the PID namespace is the host's",
+		"/":                             "a container with the host's PID namespace",
 		t.TempDir():                     "neither here nor on the node",
-		filepath.Join(t.TempDir(), "x"): "cannot look through",
+		filepath.Join(t.TempDir(), "x"): "cannot open",
 	} {
 		if ctl, err := nodesJournalctl(root, namespace(t, initialPIDNamespace)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v, want %q", root, ctl, err, want)
