@@ -348,7 +348,7 @@ func (k *kubelet) keepHouse() {
 			continue
 		}
 		d := k.dirs[p.uid]
-		if p.runs() {
+		if slices.ContainsFunc(p.sandboxes, func(s sandbox) bool { return s.ready || s.runs }) {
 			k.later(k.between(time.Second, 4*time.Second), func() {
 				if !p.admitted && !k.wants(p) {
 					p.stop()
