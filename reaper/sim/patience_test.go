@@ -62,9 +62,7 @@ func (o *oracle) ends(n *node) {
 			continue
 		}
 		due := n.now-d.parked > n.rules.Confirm+5*time.Minute
-		// A kubelet that has started since wrote down what it had read. One that admitted the pod again wrote that down. Neither
-		// reports a pod that has no directory.
-		if p := n.byUID[d.uid]; n.kubelet.inFile[d.uid] && (d.by != n.kubelet.run || p.since > d.looked) {
+		if n.waitsForFile(d) {
 			continue
 		}
 		if e.Phase == policy.PhaseConfirmed && n.agedFor(d) > n.rules.Retention+10*time.Minute && n.keeps(n.byUID[d.uid], d) == "" {
@@ -111,11 +109,9 @@ func (n *node) keeps(p *pod, d *dir) string {
 		return "its name is not known, and there is a manifest"
 	case n.rules.NeedAPI && !slices.ContainsFunc(n.pods, func(q *pod) bool { return !q.static && q.wanted && q.runs() }):
 		return "nothing shows that the API server's list is of this node"
-	case n.undated(d):
-		return "a state file names it, and the clock was set since it was parked"
-	case d.entry == "" && !n.oracle.proven && slices.ContainsFunc(slices.Collect(maps.Keys(n.oracle.first)), func(name string) bool {
-		return n.quarantine[name] != nil && n.undated(n.quarantine[name])
-	}):
+	case n.waitsForFile(d):
+		return "a state file names it, which may be younger than the parking"
+	case d.entry == "" && !n.oracle.proven && slices.ContainsFunc(slices.Collect(maps.Values(n.quarantine)), n.waitsForFile):
 		return "the first pod since the start waits for a state file"
 	case n.kubelet.inFile[p.uid] && n.hides(p):
 		return "a state file names it, and the kubelet names another before it"
@@ -123,10 +119,11 @@ func (n *node) keeps(p *pod, d *dir) string {
 	return ""
 }
 
-// undated reports whether a state file lists what lies in quarantine, and the clock was set, so that the file may be older than the parking.
-// The kubelet writes the file anew when it admits the next pod.
-func (n *node) undated(d *dir) bool {
-	return d.entry != "" && n.kubelet.inFile[d.uid] && n.steps > d.steps
+// waitsForFile reports whether a state file lists what lies in quarantine, and may be younger than the parking: the clock was set since, another
+// kubelet started and wrote down what it had read, or the kubelet admitted the pod again after the look. It reports no pod that has no
+// directory, and writes the file anew when it admits the next pod.
+func (n *node) waitsForFile(d *dir) bool {
+	return d.entry != "" && n.kubelet.inFile[d.uid] && (n.steps > d.steps || d.by != n.kubelet.run || n.byUID[d.uid].since > d.looked)
 }
 
 // nameless reports whether the program cannot know whose a static pod's directory is: in no look since the directory was made there was a
