@@ -121,7 +121,7 @@ func ofOutput(err error) bool {
 	return ok && path.Path == os.Stdout.Name()
 }
 
-// complain prints an error and its hint. Each of several joined errors has a line.
+// printError prints an error and its hint. Each of several joined errors has a line.
 func (a *cli) printError(err error) {
 	own, _ := errors.AsType[*exit.Error](err)
 	if own != nil && own.Err == nil {
@@ -196,7 +196,7 @@ func (a *cli) printer(w io.Writer) *ui.Printer {
 	return p
 }
 
-// where returns the flags that printed commands carry. The file is read once: a reload prints no commands.
+// givenFlags returns the flags that printed commands carry. The file is read once: a reload prints no commands.
 func (a *cli) givenFlags() ui.Given {
 	if a.printedFlags == nil {
 		a.printedFlags = new(ui.Given(a.input().CommandLine()))

@@ -42,7 +42,7 @@ to be alive. Find out why that happened before you resume.`,
 	return group
 }
 
-// lying leaves out entries that are gone.
+// inQuarantine leaves out entries that are gone.
 func inQuarantine(all []policy.EntryState) []policy.EntryState {
 	return slices.DeleteFunc(slices.Clone(all), func(e policy.EntryState) bool { return !e.Phase.InQuarantine() })
 }

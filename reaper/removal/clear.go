@@ -120,7 +120,7 @@ func (b *batch) openLeaf(a policy.Action, rel []string) (*beneath.Dir, error) {
 	return b.stepDown(pod, rel)
 }
 
-// down opens rel below the directory at, which it closes.
+// stepDown opens rel below the directory at, which it closes.
 func (b *batch) stepDown(at *beneath.Dir, rel []string) (*beneath.Dir, error) {
 	for _, name := range rel {
 		dir, err := at.Step(name)
