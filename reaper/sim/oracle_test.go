@@ -350,7 +350,7 @@ func (o *oracle) miss(n *node, p *pod, d *dir) {
 		if n.faults.last > d.parked { // what could not go back is tried again after 30 s
 			wait += 40 * time.Second
 		}
-		if from := max(d.parked, n.program.began, n.faults.last); n.now-from < wait || !n.program.up {
+		if from := max(d.parked, n.program.began, n.faults.last); n.now-from < wait || !n.program.up || n.observes {
 			o.miss(n, p, d)
 		} else if missing {
 			o.fail(n, "%s has been without its directory for %s", p, (n.now - d.parked).Round(time.Second))
