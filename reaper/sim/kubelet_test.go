@@ -21,7 +21,8 @@ type kubelet struct {
 	swept   bool // housekeeping has run: kubelet_working_pods is there, and what it read at its start is cleaned up
 	alone   bool // it was started without the API server, and wants the static pods only
 	inFile  map[parsers.PodUID]bool
-	written time.Time // when the state file was written
+	written time.Time // when the state file was written, by the wall clock
+	wrote   time.Duration
 }
 
 const housekeeping = 2 * time.Second
@@ -149,7 +150,7 @@ func (k *kubelet) admit(p *pod) {
 				k.inFile[q.uid] = in
 			}
 		}
-		k.written = k.wall()
+		k.written, k.wrote = k.wall(), k.now
 		k.tell("the kubelet writes its state file, with %v", k.inFile)
 	}
 	if p.runs() {

@@ -123,7 +123,7 @@ func (n *node) keeps(p *pod, d *dir) string {
 // kubelet started and wrote down what it had read, or the kubelet admitted the pod again after the look. It reports no pod that has no
 // directory, and writes the file anew when it admits the next pod.
 func (n *node) waitsForFile(d *dir) bool {
-	return d.entry != "" && n.kubelet.inFile[d.uid] && (n.steps > d.steps || d.by != n.kubelet.run || n.byUID[d.uid].since > d.looked)
+	return d.entry != "" && n.kubelet.inFile[d.uid] && (n.steps > d.steps || d.by != n.kubelet.run || n.kubelet.wrote > d.looked)
 }
 
 // nameless reports whether the program cannot know whose a static pod's directory is: in no look since the directory was made there was a
