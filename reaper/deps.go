@@ -24,7 +24,7 @@ type Prober interface {
 	Still(ctx context.Context, pods []policy.Evidence) []policy.Evidence
 }
 
-// Remover changes the kubelet's root directory. Nothing else does.
+// Remover moves and removes what lies in the pods directory and in quarantine. Nothing else does.
 type Remover interface {
 	// Execute carries out the batch and returns the outcome of each action, in order. It stops early only if ctx ends;
 	// actions that were not begun are then Refused. It also removes the manifests of entries that are not there.

@@ -108,7 +108,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 			r.closeUnmounts(&rep)
 		}
 		if r.Store != nil && len(d.Plan.Moves) > 0 && !maps.Equal(d.Memory.StateFiles, was.StateFiles) {
-			// A process that is killed after the moves must know that it saw these files before them.
+			// If it is killed after the moves, the next process should know that these files were seen before them.
 			r.save("holds", r.memory)
 		}
 		r.carryOut(ctx, &rep, d.Plan)

@@ -43,7 +43,7 @@ func (d *Daemon) spread() {
 	}
 	if d.enforcing != was && d.Store != nil {
 		if err := d.Store.Save("enforcing", d.enforcing); err != nil {
-			d.Log.Error("cannot save the begin of mode enforce; after a restart the node waits a part of enforce_spread again", slog.Any("error", err))
+			d.Log.Error("cannot save when mode enforce began; after a restart the node waits a part of enforce_spread again", slog.Any("error", err))
 		}
 	}
 	d.Rules.Delay = d.enforcing.left(now, d.Rules.EnforceSpread)

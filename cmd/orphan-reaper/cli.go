@@ -160,7 +160,7 @@ func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 	return cfg, err
 }
 
-// carrying writes the records and the log of an operator's command to stderr. On a terminal their commands carry the flags of
+// stderrWriter writes the records and the log of an operator's command to stderr. On a terminal their commands carry the flags of
 // this call, so that they run as they are printed.
 type stderrWriter struct{ a *cli }
 

@@ -13,11 +13,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-const attentionHelp = `Exit code 3: you have something to do. Either a pod is kept until you act, or a
-pod lives again whose directory is in quarantine, or a setting contradicts the
-running kubelet, or a sweep cannot finish what it began with a pod in
-quarantine. Pods that live, pods that wait, and pods that you want kept (mode
-observe, restored) do not lead to exit code 3.`
+const attentionHelp = `Exit code 3: you have something to do. A pod, a CNI file or a mount is kept
+until you act, or a pod lives again whose directory is in quarantine, or a
+setting contradicts the running kubelet, or a sweep cannot finish what it began
+with a pod in quarantine. Pods that live (sandbox, container, cgroup), pods that
+wait, and pods that you want kept (mode observe, restored) do not by themselves
+lead to exit code 3.`
 
 const scanHelp = `Take one look at the pods directory. Show what would happen to each entry, and
 why. The command changes nothing.

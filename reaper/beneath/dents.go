@@ -103,7 +103,7 @@ func EachName(fd int, buf []byte, each func(Entry) bool) error {
 	}
 }
 
-// List returns up to limit entries, and ErrTooMany if there are more.
+// List returns up to limit entries, and with them ErrTooMany if there are more.
 func List(fd, limit int) ([]Entry, error) {
 	var out []Entry
 	err := EachName(fd, make([]byte, 32<<10), func(e Entry) bool {

@@ -30,7 +30,7 @@ const (
 var (
 	// ErrHangs is returned for work that did not end in time.
 	ErrHangs = errors.New("it did not answer in time")
-	// ErrStuck is returned for work that was not begun, because earlier work with its key hangs.
+	// ErrStuck is returned for work that was not begun, because earlier work hangs: with its key, or with too many others.
 	ErrStuck = errors.New("it has not answered since an earlier look")
 )
 

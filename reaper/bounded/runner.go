@@ -23,7 +23,7 @@ type Runner[T any] struct {
 type job[T any] struct {
 	key       string
 	work      func() T
-	abandoned chan struct{} // closed at the time limit
+	abandoned chan struct{} // closed at the time limit, or when ctx ends
 }
 
 // On is bounded.On on the runner's goroutine.

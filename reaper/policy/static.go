@@ -61,7 +61,7 @@ func (s *StaticPods) Fact(e *Evidence, running map[PodName][]StaticSandbox) Fact
 	}
 	switch doubt := s.Doubt(); {
 	case len(e.UID) != StaticUIDLen && (s.Err == nil || !e.Static):
-		f.Truth = No // the kubelet gives no such UID, and no manifest that cannot be read may state it
+		f.Truth = No // the kubelet gives no such UID; only of a pod that is known to be static one may state it that cannot be read
 	case doubt != "":
 		f.Detail = doubt
 	case maybe != "":

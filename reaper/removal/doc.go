@@ -38,7 +38,7 @@
 //
 // The system calls that unlink and rename are in package reaper/internal/change, and nowhere else.
 //
-// Any call blocks while the file system of the pods directory hangs: Execute then returns after its grace
-// period and abandons the thread. A file system that is mounted below cannot block a call, because openat2 with
+// Any call blocks while the file system of the pods directory hangs: once its context has ended,
+// Execute waits for a grace period, then returns and abandons the thread. A file system that is mounted below cannot block a call, because openat2 with
 // NO_XDEV and statx with AT_STATX_DONT_SYNC do not access it.
 package removal

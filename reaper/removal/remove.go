@@ -20,8 +20,8 @@ var (
 	errReappeared   = errors.New("it was missing and exists again, so it must be judged again")
 )
 
-// remove removes from quarantine/Entry what the plan allows. An entry that is in the ledger needs no manifest,
-// since a full disk may have had no room for it. Any other entry needs one, which is therefore removed last.
+// remove removes from quarantine/Entry what the plan allows. An entry whose identity the ledger has needs no
+// manifest, since a full disk may have had no room for it. Any other entry needs one, which is therefore removed last.
 func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 	out := policy.Outcome{Action: a}
 	entry := a.Entry

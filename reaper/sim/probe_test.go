@@ -153,7 +153,7 @@ func (r *readings) fillRuntime(e *policy.Evidence, p *pod) {
 	e.Facts[policy.FactSandbox] = known(len(of.sandboxes) > 0, box, "cri.sock", "a sandbox")
 	e.Facts[policy.FactContainer] = known(of.container, container, "cri.sock", "a container")
 	if len(of.sandboxes) > 0 || of.container {
-		e.Namespace, e.PodName, e.Made, e.Static = p.name.Namespace, p.name.Name, of.made, p.static
+		e.Namespace, e.PodName, e.Made, e.Static = p.name.Namespace, p.name.Name, of.made, e.Static || p.static
 	}
 	if r.runtimeErr() == nil {
 		e.Sandboxes = of.sandboxes

@@ -13,7 +13,7 @@ const (
 	DoneCode      = 0
 	FailedCode    = 1
 	UsageCode     = 2 // wrong usage or configuration
-	AttentionCode = 3 // done, and something is kept that needs an operator
+	AttentionCode = 3 // done, and something needs an operator
 )
 
 // Error is an error with an exit code. If Err is nil, it has no message.

@@ -25,7 +25,7 @@ type NodeReport struct {
 	Days         []summary.Day `json:"days"`
 	Quarantine   QuarantineSum `json:"in_quarantine"`
 	Kept         []KeptSum     `json:"kept"`
-	// KeptAt is the time of the last look that changed Kept, null if unknown.
+	// KeptAt is the time of the look that recorded Kept, null if unknown.
 	KeptAt *time.Time   `json:"kept_at"`
 	Lines  KubeletLines `json:"kubelet_lines"`
 

@@ -214,7 +214,7 @@ func (f *facts) alive(id string) policy.Fact {
 	case f.cgroups.Err != nil:
 		return policy.Fact{Origin: origin, Detail: f.cgroups.Err.Error()}
 	case !f.cgroups.Kube:
-		return policy.Fact{Origin: origin, Detail: "there is no kubepods hierarchy"}
+		return policy.Fact{Origin: origin, Detail: "no kubepods hierarchy is there"}
 	}
 	return policy.Fact{Truth: policy.No, Origin: origin}
 }

@@ -70,10 +70,10 @@ type Counts struct {
 	NeedsPerson     int   `json:"needs_person"`
 	Quarantine      int   `json:"quarantine"`
 	QuarantineBytes int64 `json:"quarantine_bytes"` // allocated, as far as they were counted
-	Bytes           int64 `json:"bytes"`            // the same for the report's pods that are not in quarantine
+	Bytes           int64 `json:"bytes"`            // the same for all pods that do not live and are not in quarantine
 }
 
-// Sum counts the report's pods with a reason, driver or age. A pod with several reasons counts for each.
+// Sum counts all pods that do not live and have a reason, driver or age. A pod with several reasons counts for each.
 type Sum struct {
 	By    string `json:"by"` // ByReason, ByDriver or ByAge
 	Name  string `json:"name"`

@@ -135,8 +135,8 @@ func (d *Ruling) addNames(c Case) {
 }
 
 // addStatic sets Evidence.Static if this look or an earlier one saw that the pod is a static one, by its sandbox or its
-// manifest, and remembers that of the pods that have a directory. Where only an earlier one did, it reads again whether a
-// manifest owns the pod: one that cannot be read may state its UID.
+// manifest, and remembers that of the pods that have a directory. Where its sandbox does not show it now, it reads again
+// whether a manifest owns the pod: one that cannot be read may state its UID.
 func (d *Ruling) addStatic(c Case) {
 	m, before := &d.Memory, c.Memory.Static
 	m.Static = map[parsers.PodUID]bool{}

@@ -17,7 +17,7 @@ import (
 // have started since, which takes almost no time.
 const mostListings = 32
 
-// ErrChurn means that each listing found new processes that had ended.
+// ErrChurn means that listing after listing found processes that had ended when they were read.
 var ErrChurn = errors.New("processes start and end faster than they can be read")
 
 // Open opens a proc directory.

@@ -58,8 +58,8 @@ type Process struct {
 }
 
 var (
-	// ErrShare means that the payer has used up its share.
-	ErrShare = errors.New("its pod or user has used up its share of this look")
+	// ErrShare means that more is to be read than the share of the payer, or of one process.
+	ErrShare = errors.New("more is to be read of it than the share of its pod or user in one look, or of one process")
 	// errLook means that processes of others have used up the time.
 	errLook = errors.New("the time of this look ended before it was read")
 )

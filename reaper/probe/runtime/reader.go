@@ -35,7 +35,7 @@ type Answer struct {
 	Sockets []string // that were found
 }
 
-// Fill sets the runtime's facts about the pod, and its name.
+// Fill sets the runtime's facts about the pod, and its name. A pod that was known to be static remains so.
 func (a Answer) Fill(e *policy.Evidence) {
 	pod := a.Pods[e.UID]
 	if pod == nil {
@@ -46,7 +46,7 @@ func (a Answer) Fill(e *policy.Evidence) {
 	if pod.Name != (policy.PodName{}) {
 		e.Namespace, e.PodName = pod.Name.Namespace, pod.Name.Name
 	}
-	e.Made, e.Static = pod.made, pod.static
+	e.Made, e.Static = pod.made, e.Static || pod.static
 	if a.complete() {
 		for _, s := range pod.sandboxes {
 			e.Sandboxes = append(e.Sandboxes, *s)
