@@ -161,8 +161,8 @@ func (n *node) misleads(p *pod) bool {
 	if p.deserted {
 		return true // it was misjudged, since its kubelet was, and the API server was not asked
 	}
-	// Its UID looks like the API server's, whose pods never come back, and neither its sandbox nor its manifest was there in any look.
-	return p.stated && !p.shown
+	// Its UID looks like the API server's, whose pods never come back, and no look has shown that it is static, in this life or before.
+	return p.stated && !p.shown && !p.known
 }
 
 // begins checks that an action has its intent in the ledger.

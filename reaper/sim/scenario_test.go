@@ -224,7 +224,7 @@ func (s *scenario) addMishap(c chance) {
 		a.at = at + after
 		s.acts = append(s.acts, a)
 	}
-	switch c.IntN(4) {
+	switch c.IntN(5) {
 	case 0: // mounts come, or cannot be read, just when that counts
 		what := []kind{mountsHidden, mountAppears, sourceFails, readsFail}[c.IntN(4)]
 		add(0, act{kind: what, step: stepAsk, skip: c.IntN(6), lasts: 10 * time.Second, arg: int(ofMounts) - 1})
@@ -248,6 +248,14 @@ func (s *scenario) addMishap(c chance) {
 			return
 		}
 		add(0, act{kind: programKilled, step: []step{stepMoved, stepAppend}[c.IntN(2)], skip: c.IntN(3), lasts: time.Second, arg: 1})
+	case 4: // a static pod whose manifest states its UID comes back once it is parked, and ends again when that is to be confirmed
+		p := &s.pods[0]
+		p.static, p.stated, p.waits, p.name = true, true, false, policy.PodName{Namespace: "kube-system", Name: "static-0-node"}
+		at /= 4
+		add(0, act{kind: podStarts})
+		add(time.Minute, act{kind: podEnds})
+		add(2*time.Minute, act{kind: podStarts, step: stepMoved, lasts: c.before(s.rules.Confirm)})
+		add(2*time.Minute, act{kind: podEnds, step: stepConfirm})
 	}
 }
 
