@@ -99,6 +99,8 @@ type faults struct {
 	broken  time.Duration // when a change or a write went wrong last
 	wasFull time.Duration // when it had none last
 	refused int           // so many changes were refused so far
+
+	unwritten time.Duration // when a write to the state directory failed last
 }
 
 // breaks notes that a change or a write goes wrong.
@@ -111,7 +113,7 @@ func (n *node) calmDown() {
 	if n.faults.full {
 		n.faults.wasFull = n.now
 	}
-	n.faults = faults{slow: n.pace(false), last: n.faults.last, broken: n.faults.broken, wasFull: n.faults.wasFull, refused: n.faults.refused}
+	n.faults = faults{slow: n.pace(false), last: n.faults.last, broken: n.faults.broken, wasFull: n.faults.wasFull, refused: n.faults.refused, unwritten: n.faults.unwritten}
 	n.log.late, n.log.lost = 0, false
 	n.runtime.up, n.runtime.emptied, n.runtime.network, n.runtime.hidden = true, false, true, false
 	for _, p := range n.pods {

@@ -153,6 +153,7 @@ func (m *memory) grow(bytes int64) error {
 	}
 	if m.free < bytes {
 		m.breaks()
+		m.faults.unwritten = m.now
 		return unix.ENOSPC
 	}
 	m.free -= bytes
@@ -192,6 +193,7 @@ func (h *handle) WriteAt(b []byte, at int64) (int, error) {
 	m := h.m
 	if m.faults.io > 0 && m.oneIn(m.faults.io) {
 		m.breaks()
+		m.faults.unwritten = m.now
 		return 0, unix.EIO
 	}
 	half := int64(len(b) / 2)

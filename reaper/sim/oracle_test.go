@@ -239,6 +239,9 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 	for _, run := range n.log.said {
 		spoke = max(spoke, run)
 	}
+	// A sign of life that could not be written down is forgotten with the process that saw it.
+	sign := o.signs[p.uid]
+	forgotten := sign > 0 && n.faults.unwritten >= sign && n.program.began > sign
 	file := r.of[p.index].file && (n.log.named[p.uid] == 0 || n.steps == 0 && r.written.After(epoch.Add(n.log.named[p.uid]+n.skew)))
 	switch {
 	case !r.kubeletOK:
@@ -257,7 +260,7 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 		o.fail(n, "%s was parked, though its kubelet did not release it", p)
 	case n.rules.NeedAPI && r.api.Silent != "":
 		o.fail(n, "%s was parked, though the API server's list, which the operator asked for, could not be read", p)
-	case o.good[p.uid].until(o.looked) < hold-time.Second:
+	case o.good[p.uid].until(o.looked) < hold-time.Second && !forgotten:
 		o.fail(n, "%s was parked after the evidence had been good for %s", p, o.good[p.uid].until(o.looked))
 	case n.now-n.booted < hold:
 		o.fail(n, "%s was parked %s after the machine was switched on", p, n.now-n.booted)
