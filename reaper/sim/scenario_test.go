@@ -251,6 +251,7 @@ func (s *scenario) addMishap(c chance) {
 	case 4: // a static pod whose manifest states its UID comes back once it is parked, and ends again when that is to be confirmed
 		p := &s.pods[0]
 		p.static, p.stated, p.waits, p.name = true, true, false, policy.PodName{Namespace: "kube-system", Name: "static-0-node"}
+		p.uid = parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", c.Uint32()))
 		at /= 4
 		add(0, act{kind: podStarts})
 		add(time.Minute, act{kind: podEnds})
