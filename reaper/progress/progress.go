@@ -1,7 +1,7 @@
 // Package progress counts the work that an operator waits for. The package that does the work adds to a Work; the command
 // line reads it. A context carries the Work, as it carries an httptrace.ClientTrace.
 //
-// In the daemon nobody waits: From returns nil there, and the methods of a nil Work do nothing.
+// The daemon has no reader of progress: From returns nil there, and the methods of a nil Work do nothing.
 //
 // The package prints nothing.
 package progress

@@ -113,7 +113,10 @@ func (n *node) calmDown() {
 	if n.faults.full {
 		n.faults.wasFull = n.now
 	}
-	n.faults = faults{slow: n.pace(false), last: n.faults.last, broken: n.faults.broken, wasFull: n.faults.wasFull, refused: n.faults.refused, unwritten: n.faults.unwritten}
+	was := n.faults
+	n.faults = faults{
+		slow: n.pace(false), last: was.last, broken: was.broken, wasFull: was.wasFull, refused: was.refused, unwritten: was.unwritten,
+	}
 	n.log.late, n.log.lost = 0, false
 	n.runtime.up, n.runtime.emptied, n.runtime.network, n.runtime.hidden = true, false, true, false
 	for _, p := range n.pods {

@@ -39,7 +39,7 @@ func (o *oracle) ends(n *node) {
 	for _, p := range n.pods {
 		if d := n.dirs[p.uid]; d != nil {
 			if why := n.keeps(p, d); why == "" {
-				o.fail(n, "%s is dead, nothing keeps it, and its directory is still there; the program says %v", p, o.reasons(p))
+				o.fail(n, "%s is dead, nothing keeps it, and its directory is still there; the reasons given are %v", p, o.reasons(p))
 			}
 		}
 		begun := max(p.since, n.booted+n.kubelet.id.Start, n.calm)
