@@ -255,7 +255,7 @@ func TestCanary(t *testing.T) {
 		n.args = append(n.args, "--cni-older-than", "0s")
 		sweep := n.command("sweep", "--no-wait").Args
 		sweep[0], _ = exec.LookPath(sweep[0]) // the shell would search another PATH
-		cmd := exec.Command(canary, append([]string{"sh", "-c", c.script, "sh"}, sweep...)...)
+		cmd := bounded(t, canary, append([]string{"sh", "-c", c.script, "sh"}, sweep...)...)
 		out, err := cmd.CombinedOutput()
 		if (err != nil) != (len(c.wrong) > 0) {
 			t.Errorf("%s: %v\n%s", c.name, err, out)

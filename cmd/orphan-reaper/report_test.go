@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +50,7 @@ func TestWholeQuiet(t *testing.T) {
 	n.env = append(n.env, "PROGRAM="+n.command().Path, "POD="+wholeUID(1), "STATE="+n.path("state"), "ARGS="+strings.Join(n.args, " "))
 	// Here the shell that reports the pod is a child that can be ended.
 	script := strings.Replace(nodeScript, "done &", "done", 1) + quietScript
-	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", script)
+	cmd := bounded(t, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", script)
 	var out, errs bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = n.env, &out, &errs
 	if err := cmd.Run(); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,7 +95,28 @@ func (n *wholeNode) command(args ...string) *exec.Cmd {
 			n.t.Fatal(err)
 		}
 	}
-	return exec.Command(program, append(args, n.args...)...)
+	return bounded(n.t, program, append(args, n.args...)...)
+}
+
+// bounded returns a command that is ended after three minutes, and then fails the test: what hangs is to be seen in
+// its output, and not in the time limit of all tests. A benchmark may take longer.
+func bounded(tb testing.TB, program string, args ...string) *exec.Cmd {
+	if _, ok := tb.(*testing.T); !ok {
+		return exec.Command(program, args...)
+	}
+	const limit = 3 * time.Minute
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	tb.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Cancel = func() error {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return cmd.Process.Kill() // the test has ended
+		}
+		tb.Errorf("%v did not end within %s", cmd.Args, limit)
+		return cmd.Process.Signal(syscall.SIGQUIT) // a Go program prints its stacks
+	}
+	cmd.WaitDelay = 10 * time.Second // then it is killed
+	return cmd
 }
 
 // given returns a command as the program prints it on this node, with those of its flags that the command uses.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -171,7 +170,7 @@ pod="$DISK/kubelet/pods/` + full + `"
 mkdir -p "$pod/volumes/kubernetes.io~projected/token"
 set +e
 cat /dev/zero >"$pod/volumes/kubernetes.io~projected/token/data" 2>/dev/null
-timeout -s TERM 1 "$@" run $NODE --hold 1h
+timeout -s TERM 1 "$@" run $NODE --hold 1h --confirm 1h --log-source file --log-file "$DISK/log"
 timeout -s TERM "$LIMIT" "$@" run $NODE --hold 2s --confirm 1s --settle 0s --log-source file --log-file "$DISK/log" &
 daemon=$!
 (while kill -0 $daemon; do cat /dev/zero >>"$DISK/alive" 2>/dev/null; sleep 0.05; done) 2>/dev/null &
@@ -192,7 +191,7 @@ func TestWholeFullDisk(t *testing.T) {
 	n.mkdir("disk")
 	disk := n.path("disk")
 	program := n.command("sweep")
-	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec", fullDisk, "sh", program.Args[0])
+	cmd := bounded(t, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", fullDisk, "sh", program.Args[0])
 	cmd.Env = append(program.Env, "DISK="+disk, "LIMIT=60",
 		"NODE="+strings.Join(append(n.args, "--root-dir", disk+"/kubelet", "--state-dir", disk+"/state"), " "))
 	out, _ := cmd.CombinedOutput() // the output is checked

@@ -51,7 +51,7 @@ func (n *kubeletNode) do(command string, args ...string) (stdout, stderr string)
 // beside returns a command for namespaces in which only the kubelets run.
 func (n *kubeletNode) beside(command string, args ...string) *exec.Cmd {
 	settings := slices.Concat(strings.Fields(command), n.args, args)
-	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec",
+	cmd := bounded(n.t, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec",
 		nodeScript+n.script+"\norphan-reaper-whole '"+strings.Join(settings, "' '")+"'")
 	cmd.Env = n.env
 	return cmd
@@ -237,7 +237,7 @@ func TestDoctorBesideKubelet(t *testing.T) {
 	program, err := exec.LookPath(doctor[0])
 	testkit.Must(t, err)
 	doctor[0] = program
-	cmd := exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", nodeScript + `
+	cmd := bounded(t, "unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", nodeScript + `
 mount -t tmpfs tmpfs "$VOLUME"
 kubelet --container-runtime-endpoint=unix://$CRI; name $pid
 "$@" -o json || [ $? = 3 ]

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,7 +23,7 @@ func pasteNode(t *testing.T) (n *wholeNode, shell func(command string) (text str
 	testkit.Must(t, os.Chmod(n.path("bin/orphan-reaper"), 0o700))
 	return n, func(command string) (string, int) {
 		t.Helper()
-		cmd := exec.Command("sh", "-c", command)
+		cmd := bounded(t, "sh", "-c", command)
 		cmd.Env = append(os.Environ(), "PATH="+n.path("bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
 		if err != nil && cmd.ProcessState == nil {

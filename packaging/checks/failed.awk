@@ -12,6 +12,7 @@
 	next
 }
 /^(PASS|FAIL)$/ { next }
+/^panic: / { name = "" }
 { text[name] = text[name] $0 "\n" }
 
 function reset() {
