@@ -117,7 +117,7 @@ func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, roo
 		if beneath.Gone(err) {
 			return buf, false
 		}
-		f.ID, f.Changed = fileID(&st), fileChanged(&st)
+		f.ID, f.Changed = cni.FileIDOf(&st), fileChanged(&st)
 		f.Parse(nil)
 		return buf, true
 	}
@@ -125,7 +125,7 @@ func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, roo
 	if beneath.Gone(err) {
 		return buf, false
 	}
-	f.ID, f.Changed = fileID(&st), fileChanged(&st)
+	f.ID, f.Changed = cni.FileIDOf(&st), fileChanged(&st)
 	if err != nil {
 		truth := policy.Unknown
 		if _, ok := errors.AsType[beneath.NotRegularError](err); ok {
@@ -177,13 +177,6 @@ func label(fd int) (string, error) {
 		return "", fmt.Errorf("cannot read its SELinux label: %w", err)
 	}
 	return strings.TrimRight(string(buf[:n]), "\x00"), nil
-}
-
-func fileID(st *unix.Statx_t) cni.FileID {
-	if st.Mode == 0 {
-		return cni.FileID{}
-	}
-	return cni.FileID{Dev: beneath.DevOf(st), Ino: st.Ino, Size: int64(min(st.Size, 1<<62)), Ctime: beneath.Nanos(st.Ctime)}
 }
 
 // fileChanged returns the later of a file's change and modification times, or zero if they are unknown.

@@ -19,13 +19,6 @@ var (
 	errInTheWay = errors.New("something else came to lie there while it was moved back")
 )
 
-func fileIDOf(st *unix.Statx_t) cni.FileID {
-	return cni.FileID{
-		Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino, Size: int64(st.Size), // no file has 2^63 bytes
-		Ctime: st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec),
-	}
-}
-
 // verify returns an error unless name is the regular file want with the content data.
 func (d *dirHandle) verify(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
 	st, err := beneath.StatName(d.dir.FD(), name)
@@ -64,7 +57,7 @@ func (d *dirHandle) verify(name string, want cni.FileID, data []byte) (unix.Stat
 
 // sameFile compares with the archived file; a change time of 0 matches any.
 func sameFile(want cni.FileID, st *unix.Statx_t) bool {
-	got := fileIDOf(st)
+	got := cni.FileIDOf(st)
 	if want.Ctime == 0 {
 		got.Ctime = 0
 	}
@@ -156,7 +149,7 @@ func (d *dirHandle) remove(c *cni.File) (policy.Result, error) {
 // has changed. Policy waits for an age, so the modification time is long past, and any write changes it, however coarse
 // the file system's clock is.
 func untouched(read, now *unix.Statx_t) bool {
-	want := fileIDOf(read)
+	want := cni.FileIDOf(read)
 	want.Ctime = 0
 	return sameFile(want, now) && read.Mtime == now.Mtime
 }

@@ -337,7 +337,7 @@ func (s *scan) partlyRead(p *procfs.Process, why error) {
 		who += " of user ID " + of.UID
 	}
 	if s.partly++; s.partly == 1 {
-		s.partOf = who
+		s.partOf = who + ": " + why.Error()
 	}
 	if s.Err == nil && (of.near || !errors.Is(why, procfs.ErrShare)) {
 		s.Err = fmt.Errorf("cannot read the open and mapped files of %s: %w", who, why)

@@ -43,12 +43,12 @@ type Answer struct {
 	devs       map[uint64]bool // the devices of the pods' files: see devicesOf
 	read       int             // processes that were read, without this one
 	refused    int             // processes that may not be read
-	refusing   string          // the first of them
+	refusing   string          // the first of them, and why
 	init       string          // PID 1, if it may not be read
 	alone      bool            // this process is PID 1 and the only one of its namespace
 	procDir    string
 	partly     int    // processes that were not read completely
-	partOf     string // the first of them
+	partOf     string // the first of them, and why
 	origin     string // what was read
 }
 
@@ -108,7 +108,7 @@ func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w p
 	}
 	a.origin = fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %s", a.procDir, policy.Count(a.read, "process"))
 	if a.partly > 0 {
-		a.origin += fmt.Sprintf(", %d of them only in part: %s has too many open or mapped files", a.partly, a.partOf)
+		a.origin += fmt.Sprintf(", %d of them only in part: %s", a.partly, a.partOf)
 	}
 	return a
 }
