@@ -33,7 +33,7 @@ func TestAppArmor(t *testing.T) {
 	busybox := run(t, "sh", "-c", "command -v busybox")
 	copyFile(t, busybox[:len(busybox)-1], filepath.Join(root, "bin", "busybox"), 0o755)
 	m := &machine{t: t}
-	m.passed(userMode(t, root, "security=apparmor"),
+	m.passed(userMode(t, debianUserMode, root, "security=apparmor"),
 		"doctor: AppArmor: this runs with the profile cri-containerd.apparmor.d, which may not read /proc/1/root; set the pod's appArmorProfile to Unconfined",
 		"without the profile the orphan was removed", "done")
 }

@@ -110,14 +110,17 @@ func (m *machine) boot(initramfs string, within time.Duration) string {
 	return string(bytes.ReplaceAll(text, []byte("\r"), nil))
 }
 
-// userMode boots Debian's user mode Linux with a disk of that directory, whose /sbin/init powers it off, and returns
-// its output. It is a program, so code runs as fast as here; a system call takes some 30 microseconds.
-func userMode(t *testing.T, root string, arguments ...string) string {
+// debianUserMode is Debian's user mode Linux.
+const debianUserMode = cache + "/guest/uml/usr/bin/linux.uml"
+
+// userMode boots a user mode Linux with a disk of that directory, whose /sbin/init powers it off, and returns its
+// output. It is a program, so code runs as fast as here; a system call of Debian's takes some 30 microseconds.
+func userMode(t *testing.T, kernel, root string, arguments ...string) string {
 	t.Helper()
 	disk := filepath.Join(t.TempDir(), "disk")
 	run(t, "truncate", "-s", "4G", disk)
 	run(t, "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", root, disk)
-	boot := exec.CommandContext(t.Context(), filepath.Join(cache, "guest", "uml", "usr", "bin", "linux.uml"), append(arguments,
+	boot := exec.CommandContext(t.Context(), kernel, append(arguments,
 		"ubd0="+disk, "root=/dev/ubda", "rw", "mem=2G", "con=null", "con0=null,fd:1", "ssl=null", "quiet", "panic=-1")...)
 	boot.Env = append(os.Environ(), "TMPDIR=/dev/shm") // its memory is a file in TMPDIR
 	var console bytes.Buffer
