@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/nxadm/tail"
 	"github.com/spf13/cobra"
@@ -175,26 +177,91 @@ func parseLines(r io.Reader, source string, o parsers.Parser, emit func(parsers.
 // It polls, because the inotify watcher of nxadm/tail may end the process (see reaper/source). It may lose a line at a
 // rotation, which does no harm here; the daemon has another follower.
 func followFile(ctx context.Context, name string) (io.Reader, error) {
-	if info, err := os.Stat(name); err != nil {
-		return nil, fmt.Errorf("cannot follow: %w", err)
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("cannot follow: %s is not a file", name)
-	}
-	t, err := tail.TailFile(name, tail.Config{
-		Follow: true, ReOpen: true, MustExist: true, Poll: true, CompleteLines: true, Logger: tail.DiscardingLogger,
-	})
+	f, err := follow(name)
 	if err != nil {
-		return nil, fmt.Errorf("cannot follow: %w", err)
+		return nil, err
 	}
 	in, out := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = out.Close() }) // it returns no error
-	go func() {
-		for line := range t.Lines {
-			if _, err := io.WriteString(out, line.Text+"\n"); err != nil {
-				return // the reader is gone
-			}
-		}
-		_ = out.CloseWithError(t.Err()) // nil is the end of the file
-	}()
+	go func() { _ = out.CloseWithError(f.copy(ctx, out)) }()
 	return in, nil
+}
+
+// followed is a file that is followed by its name. nxadm/tail begins to watch the name after it has read the file to
+// its end: of a rotation in between it learns nothing, and stays with the old file.
+type followed struct {
+	name string
+	tail *tail.Tail
+	file os.FileInfo
+}
+
+func follow(name string) (*followed, error) {
+	for {
+		file, err := os.Stat(name)
+		if err != nil {
+			return nil, fmt.Errorf("cannot follow: %w", err)
+		}
+		if !file.Mode().IsRegular() {
+			return nil, fmt.Errorf("cannot follow: %s is not a file", name)
+		}
+		t, err := tail.TailFile(name, tail.Config{Follow: true, MustExist: true, Poll: true, CompleteLines: true, Logger: tail.DiscardingLogger})
+		if err != nil {
+			return nil, fmt.Errorf("cannot follow: %w", err)
+		}
+		f := &followed{name, t, file}
+		if !f.replaced() {
+			return f, nil
+		}
+		_ = t.Stop() // another file may have been opened
+	}
+}
+
+// replaced reports whether the name is another file's.
+func (f *followed) replaced() bool {
+	now, err := os.Stat(f.name)
+	return err == nil && !os.SameFile(now, f.file)
+}
+
+// copy writes the lines until ctx or the reader ends. It continues with the new file once the old one has had no line
+// for a poll.
+func (f *followed) copy(ctx context.Context, out io.Writer) error {
+	defer func() { _ = f.tail.Stop() }()
+	poll := time.NewTicker(500 * time.Millisecond)
+	defer poll.Stop()
+	lines, last, quiet := f.tail.Lines, 0, false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case line, more := <-lines:
+			if !more {
+				if err := f.tail.Wait(); err != nil {
+					return fmt.Errorf("cannot follow: %w", err)
+				}
+				lines = nil // it was removed; another may come
+				continue
+			}
+			if line.Num <= last { // it was truncated, and opened again
+				if now, err := os.Stat(f.name); err == nil {
+					f.file = now
+				}
+			}
+			last, quiet = line.Num, false
+			if _, err := io.WriteString(out, line.Text+"\n"); err != nil {
+				return nil // the reader is gone
+			}
+		case <-poll.C:
+			if quiet && f.replaced() {
+				next, err := follow(f.name)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+				if err == nil {
+					_ = f.tail.Stop()
+					*f, lines, last = *next, next.tail.Lines, 0
+				}
+			}
+			quiet = true
+		}
+	}
 }
