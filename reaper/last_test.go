@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -52,6 +53,24 @@ func TestLastQuestionAfterAFailure(t *testing.T) {
 	}
 	if n.pods[uidOf(1)] == nil || !n.BreakerOpen() {
 		t.Errorf("back %t, breaker open %t: %v", n.pods[uidOf(1)] != nil, n.BreakerOpen(), n.kinds(uidOf(1)))
+	}
+}
+
+// TestMemorySavedLater: what a full disk had no room for is written down as soon as there is room, and before a move.
+func TestMemorySavedLater(t *testing.T) {
+	n, rules := newFakeNode(), testRules
+	n.add(1, nil)
+	r := n.reaper(t, rules)
+	n.saveErr = syscall.ENOSPC
+	mustPass(t, r, n.claim(1))
+	n.saveErr, n.idle = nil, true
+	n.pass(rules.Hold)
+	n.still = func() { panic(errCut) }
+	if !killed(func() { mustPass(t, r, n.claim(1)) }) {
+		t.Fatal("the process was not killed at the last question")
+	}
+	if kept, _ := n.files["holds"].(memory); len(kept.StateFiles) != 1 {
+		t.Errorf("written down are %v", kept.StateFiles)
 	}
 }
 

@@ -30,6 +30,7 @@ type Reaper struct {
 	BatchSize int
 
 	memory    memory
+	unsaved   bool // the disk has an older memory: it could not be written
 	enforcing enforcing
 	unwritten *policy.Record // the record that opened the breaker, while the ledger cannot be written
 	home      quarantineHome // the last known quarantine
@@ -107,9 +108,9 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		if r.Remover != nil && !r.Rules.Observe && len(opt.Only) == 0 {
 			r.closeUnmounts(&rep)
 		}
-		if r.Store != nil && len(d.Plan.Moves) > 0 && !maps.Equal(d.Memory.StateFiles, was.StateFiles) {
+		if r.Store != nil && len(d.Plan.Moves) > 0 && (r.unsaved || !maps.Equal(d.Memory.StateFiles, was.StateFiles)) {
 			// If it is killed after the moves, the next process should know that these files were seen before them.
-			r.save("holds", r.memory)
+			r.saveMemory()
 		}
 		r.carryOut(ctx, &rep, d.Plan)
 	}
@@ -175,16 +176,19 @@ func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Recorded, was.Recorded) ||
 		!maps.EqualFunc(now.Refused, was.Refused, decide.Refusal.Equal) || !maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static) ||
 		!maps.Equal(now.StateFiles, was.StateFiles) || now.NetworkDown == rep.Look.At
-	if r.Store == nil || (!changed && len(opt.Claims) == 0 && rep.CNI == nil) {
+	if r.Store == nil || (!changed && !r.unsaved && len(opt.Claims) == 0 && rep.CNI == nil) {
 		return
 	}
-	r.save("holds", r.memory)
-	r.save("heard", now.Log)
+	r.saveMemory()
+	if err := r.Store.Save("heard", now.Log); err != nil {
+		r.Log.Error("cannot save what the kubelet's log said; after a restart that counts which was last saved", slog.Any("error", err))
+	}
 }
 
-// save writes a value of the memory.
-func (r *Reaper) save(name string, v any) {
-	if err := r.Store.Save(name, v); err != nil {
-		r.Log.Error("cannot save what the look found; after a restart every hold begins again", slog.String("name", name), slog.Any("error", err))
+// saveMemory writes the memory down. What fails is tried again in the next pass.
+func (r *Reaper) saveMemory() {
+	err := r.Store.Save("holds", r.memory)
+	if r.unsaved = err != nil; r.unsaved {
+		r.Log.Error("cannot save what the look found; after a restart the holds are those that were last saved", slog.Any("error", err))
 	}
 }

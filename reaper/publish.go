@@ -20,9 +20,7 @@ func (r *Reaper) publish(rep *Report, claims []reported.Claim) {
 		changed = r.sendVerdict(p, named[p.UID], rep.Look.At) || changed
 	}
 	if changed && r.Store != nil {
-		if err := r.Store.Save("holds", r.memory); err != nil {
-			r.Log.Error("cannot save which records were written; they may be written again after a restart", slog.Any("error", err))
-		}
+		r.saveMemory() // with the records that were written
 	}
 	for r.send() {
 	}

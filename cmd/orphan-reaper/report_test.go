@@ -31,7 +31,7 @@ func TestSinceWhen(t *testing.T) {
 const quietScript = `kubelet --container-runtime-endpoint=unix://$CRI
 name $pid & namer=$!
 $PROGRAM run $ARGS --log-source file --log-file "$LOG" >&2 & daemon=$!
-until [ ! -d "$ROOT/pods/$POD" ]; do sleep 0.1; done
+until [ ! -d "$ROOT/pods/$POD" ]; do kill -0 $daemon; sleep 0.1; done
 kill $namer
 until grep -q '"kind":"quiet"' "$STATE/ledger.jsonl"; do kill -0 $daemon; sleep 0.1; done
 kill $daemon

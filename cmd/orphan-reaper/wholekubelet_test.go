@@ -96,15 +96,17 @@ func TestWholeSilence(t *testing.T) {
 }
 
 // TestWholeReadsBack checks that scan and sweep follow the log for a moment and then read the running kubelet's
-// earlier messages since its start.
+// earlier messages since its start, and that they end if that reading does not.
 func TestWholeReadsBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		pid  string // PID of the kubelet that logged the line
+		held string // what journalctl leaves behind with its output open
 		want policy.Truth
 		left []int
 	}{
-		"the kubelet that runs": {pid: "$pid", want: policy.Yes},
-		"an earlier one":        {pid: "99999", want: policy.No, left: []int{1}},
+		"the kubelet that runs":  {pid: "$pid", want: policy.Yes},
+		"an earlier one":         {pid: "99999", want: policy.No, left: []int{1}},
+		"an output that is held": {pid: "$pid", held: "sleep 1000 &", want: policy.Yes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +122,8 @@ PATH=$DIR/bin:$PATH`)
 case " $* " in
 *" --follow "*) exec sleep 1000 ;;
 *" --lines="*) ;;
-*" --reverse "*) cat '`+n.path("entry")+`' ;;
+*" --reverse "*) cat '`+n.path("entry")+`'; `+c.held+`
+;;
 esac
 `)
 			if err := os.Chmod(n.path("bin/journalctl"), 0o755); err != nil { //nolint:gosec // a program
@@ -151,7 +154,7 @@ const nodeScript = `
 kubelet() {
 	sleep 1000 | env kubelet --root-dir="$ROOT" "$@" &
 	pid=$!
-	until [ "$(cat /proc/$pid/comm)" = kubelet ]; do :; done
+	until [ "$(cat /proc/$pid/comm)" = kubelet ]; do kill -0 $pid; done
 }
 name() {
 	pid=$1

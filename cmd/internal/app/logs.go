@@ -21,6 +21,8 @@ const (
 	listenTime = 2500 * time.Millisecond
 	// readBackTime limits the reading of earlier lines: a unit's million entries need some 2 s.
 	readBackTime = 10 * time.Second
+	// endTime is how long journalctl may take to end after that.
+	endTime = 2 * time.Second
 )
 
 // recentClaims returns the claims in the logs for a command that runs once: in lines that are written now, and in the journal
@@ -61,8 +63,13 @@ func readLogs(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 	tick := time.NewTicker(listenTime)
 	defer tick.Stop()
 	states := map[string]source.State{}
+	over, late := ctx.Done(), (<-chan time.Time)(nil)
 	for listening := true; listening || earlier != nil; {
 		select {
+		case <-over:
+			over, late = nil, time.After(endTime)
+		case <-late:
+			earlier, since = nil, oldest // journalctl hangs in the kernel, or its output is held open
 		case line := <-f.Lines():
 			if s, ok := parse(line); ok {
 				claims.Add(reported.Claim{Sighting: s, At: clock.Now()})

@@ -137,7 +137,7 @@ func diagnose(err error) (kind, mend string) {
 		http.StatusForbidden: "the account needs create and patch on orphanreports.orphan-reaper.github.io, and where the chart's " +
 			"ValidatingAdmissionPolicy is, a token that is bound to a pod of this node, whose name node_name then is",
 		http.StatusNotFound:              "the cluster has no OrphanReports: apply their definition (orphanReport.crd in the chart), or set orphan_report to none",
-		http.StatusRequestEntityTooLarge: "a proxy before the API server refuses a request of this size",
+		http.StatusRequestEntityTooLarge: "the API server, or a proxy before it, refuses a request of this size",
 		http.StatusUnprocessableEntity:   otherDefinition,
 		http.StatusInternalServerError:   otherDefinition, // an unknown field
 	} {

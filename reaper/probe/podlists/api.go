@@ -2,7 +2,7 @@ package podlists
 
 import (
 	"context"
-	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
@@ -134,9 +134,9 @@ func (l *APIAnswer) pages(ctx context.Context, a getter) error {
 
 // advice returns what an operator can do about an error.
 func (l *APIAnswer) advice(err error, user string) string {
-	_, verify := errors.AsType[*tls.CertificateVerificationError](err)
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
 	switch {
-	case verify:
+	case unknown:
 		return "; the file's certificate-authority does not verify this server's certificate"
 	case kube.Refused(err, 401):
 		return "; it does not accept the credentials of " + clean.Name(user)
