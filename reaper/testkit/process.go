@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // EnvProcess names the role of a test binary that StartProcess starts: "idle" waits until its standard input ends. The inits
@@ -56,7 +57,8 @@ func Shell(t *testing.T, attr *syscall.SysProcAttr, dir, script string) int {
 	return cmd.Process.Pid
 }
 
-// UntilReady starts a program and waits until it prints "ready". The test's end closes the program's standard input.
+// UntilReady starts a program and waits until it prints "ready". The test's end closes the program's standard input. A
+// program that is not ready, or does not end, within a minute is killed.
 func UntilReady(tb testing.TB, cmd *exec.Cmd) {
 	tb.Helper()
 	in, err := cmd.StdinPipe()
@@ -69,8 +71,10 @@ func UntilReady(tb testing.TB, cmd *exec.Cmd) {
 	tb.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGCONT)
 		_ = in.Close()
+		defer time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }).Stop()
 		_ = cmd.Wait()
 	})
+	defer time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }).Stop()
 	buf := make([]byte, 200)
 	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
 		tb.Fatalf("%s is not ready: %q, %v", cmd, buf[:n], err)
