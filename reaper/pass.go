@@ -181,7 +181,7 @@ func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 	}
 	r.saveMemory()
 	if err := r.Store.Save("heard", now.Log); err != nil {
-		r.Log.Error("cannot save what the kubelet's log said; after a restart that counts which was last saved", slog.Any("error", err))
+		r.Log.Error("cannot save the kubelet's reports; after a restart those count that were last saved", slog.Any("error", err))
 	}
 }
 
