@@ -251,7 +251,7 @@ func (f *followed) copy(ctx context.Context, out io.Writer) error {
 				return nil // the reader is gone
 			}
 		case <-poll.C:
-			if quiet && f.replaced() {
+			if quiet && (lines == nil || f.replaced()) {
 				next, err := follow(f.name)
 				if err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err

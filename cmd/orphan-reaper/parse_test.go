@@ -151,6 +151,10 @@ func TestParseFollow(t *testing.T) {
 		testkit.Must(t, os.WriteFile(path, []byte(orphanLine+"\n"), 0o600))
 		sees(fmt.Sprintf("after rotation %d", i+1))
 	}
+	testkit.Must(t, os.Remove(path))
+	time.Sleep(time.Second) // it notices that, and the next file may get the same inode number
+	testkit.Must(t, os.WriteFile(path, []byte(orphanLine+"\n"), 0o600))
+	sees("after a removal")
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("%v, exit code %d", err, exit.Code(err))
