@@ -92,7 +92,10 @@ func complete(s Sighting, e *envelope, klogPID int) Sighting {
 		s.Leaf = "" // not a leaf; a truncated one would be another directory
 	}
 	s.Path, s.Volume = bounded(s.Path, maxPath), boundedName(s.Volume)
-	s.Transport, s.Program, s.Time = e.Transport, bounded(e.Program, maxName), e.Time
+	s.Transport, s.Program = e.Transport, bounded(e.Program, maxName)
+	if year := e.Time.Year(); year >= 1 && year <= 9999 { // RFC 3339 has no other, and no clock shows one
+		s.Time = e.Time
+	}
 	if s.PID = klogPID; s.PID == 0 {
 		s.PID = e.PID
 	}

@@ -126,6 +126,8 @@ type Report struct {
 	Outcomes []policy.Outcome
 	Entries  []policy.EntryState // in quarantine, sorted by entry
 	Stopped  bool                // by the breaker: an operator must resume enforcing
+	// Quarantine is why a dry run could not read the quarantine, or why that is not the right one.
+	Quarantine error
 	// Unfinished counts the entries that the last pass could not finish, and for which no time has to pass.
 	Unfinished int
 	CNI        Turned       // nil if no turn was due

@@ -22,43 +22,71 @@ var errOtherQuarantine = errors.New("no entry of the ledger lies in the quaranti
 // checkQuarantine returns an error if none of the ledger's entries can be in this quarantine: each would be recorded as gone,
 // and a parked pod would never be put back. The root directory may have been a guess at the boot of a node whose kubelet
 // starts late (k0s, microk8s), its disk may not be mounted yet, or an operator may have moved the quarantine.
+func (r *Reaper) checkQuarantine() error {
+	home, known, err := r.findQuarantine()
+	switch {
+	case err != nil:
+		return err
+	case known:
+		r.home = home
+	case home != quarantineHome{}:
+		r.saveHome(home)
+	}
+	return nil
+}
+
+// ReadQuarantine returns why the quarantine is not the one with the ledger's entries, or cannot be listed. It needs Remover,
+// Ledger and Store, and changes nothing.
+func (r *Reaper) ReadQuarantine() error {
+	if r.Remover == nil {
+		return nil
+	}
+	if _, _, err := r.findQuarantine(); err != nil {
+		return err
+	}
+	if _, err := r.Remover.List(); err != nil {
+		return fmt.Errorf("cannot list the quarantine: %w", err)
+	}
+	return nil
+}
+
+// findQuarantine returns the quarantine of the ledger's entries, known if it is the saved one, and zero where no entry shows
+// which that is.
 //
 // One entry in it shows that the quarantine is the right one. If the same directory is empty, an operator has emptied it.
-func (r *Reaper) checkQuarantine() error {
-	known := policy.Listed(r.Ledger.Entries())
-	if len(known) == 0 || r.Store == nil {
-		return nil
+func (r *Reaper) findQuarantine() (home quarantineHome, known bool, err error) {
+	entries := policy.Listed(r.Ledger.Entries())
+	if len(entries) == 0 || r.Store == nil {
+		return home, false, nil
 	}
 	var was quarantineHome
 	remembered, err := r.Store.Load("home", &was)
 	if err != nil {
-		return err
+		return home, false, err
 	}
 	parent, quarantine, err := r.Remover.Home()
 	if err == nil && was.Quarantine != (policy.DirID{}) && quarantine.Is(was.Quarantine) {
-		r.home = was
-		return nil
+		return was, true, nil
 	}
 	if err == nil {
 		var names []string
 		names, err = r.Remover.List()
-		if slices.ContainsFunc(known, func(e policy.EntryState) bool { return slices.Contains(names, e.Entry) }) {
-			r.saveHome(quarantineHome{parent, quarantine})
-			return nil
+		if slices.ContainsFunc(entries, func(e policy.EntryState) bool { return slices.Contains(names, e.Entry) }) {
+			return quarantineHome{parent, quarantine}, false, nil
 		}
 	}
 	mayHaveMoved := func(e policy.EntryState) bool {
 		return e.Phase != policy.PhaseParking && e.Phase != policy.PhaseClearing
 	}
-	first := was.Quarantine == (policy.DirID{}) && parent.Is(was.Parent) && !slices.ContainsFunc(known, mayHaveMoved)
+	first := was.Quarantine == (policy.DirID{}) && parent.Is(was.Parent) && !slices.ContainsFunc(entries, mayHaveMoved)
 	if !remembered || err == nil && first { // the very first move was killed before it made the quarantine
-		return nil
+		return home, false, nil
 	}
 	text := "is its disk mounted? If it was moved, move it back. If what lay there is gone for good, move home.json out of the state directory"
 	if err != nil {
-		return fmt.Errorf("%w (%w); %s", errOtherQuarantine, err, text)
+		return home, false, fmt.Errorf("%w (%w); %s", errOtherQuarantine, err, text)
 	}
-	return fmt.Errorf("%w; %s", errOtherQuarantine, text)
+	return home, false, fmt.Errorf("%w; %s", errOtherQuarantine, text)
 }
 
 // saveHome saves which quarantine is the right one. A failure is only logged: the next pass finds the same.

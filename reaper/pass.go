@@ -97,6 +97,9 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	})
 	r.memory.Memory = d.Memory
 	rep := Report{Look: d.Look, Pods: d.Pods}
+	if opt.DryRun {
+		rep.Misplaced(r.ReadQuarantine())
+	}
 	if r.Remover != nil {
 		rep.Means = r.Remover.Means()
 	}
@@ -137,6 +140,14 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 func (r *Reaper) beginPhase(ctx context.Context, what, unit string) {
 	r.doing.Store(what)
 	progress.From(ctx).Begin(what, unit, 0)
+}
+
+// Misplaced records that the quarantine cannot be read, or is not the right one.
+func (r *Report) Misplaced(err error) {
+	if err != nil {
+		r.Quarantine = err
+		r.Look.Errors = append(r.Look.Errors, err.Error())
+	}
 }
 
 // enter locks the ledger and checks the quarantine.

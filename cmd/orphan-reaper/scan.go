@@ -75,6 +75,8 @@ func (a *cli) scan(ctx context.Context, cfg config.Config, show ui.Show) error {
 	return exit.Attention(shown.NeedsPerson() || contradicted(s.Report))
 }
 
-// contradicted reports whether a setting contradicts the running kubelet. Then nothing is removed, and the operator has to
-// act even if there is nothing to remove now.
-func contradicted(r reaper.Report) bool { return r.Look.Node.Agrees.Truth == policy.No }
+// contradicted reports whether a setting contradicts the running kubelet, or the quarantine is not the right one. Then nothing
+// is removed, and the operator has to act even if there is nothing to remove now.
+func contradicted(r reaper.Report) bool {
+	return r.Look.Node.Agrees.Truth == policy.No || r.Quarantine != nil
+}

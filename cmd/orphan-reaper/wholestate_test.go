@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
@@ -192,5 +193,42 @@ func TestWholeBy(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+}
+
+// TestWholeQuarantineAway checks that no screen counts on a quarantine that is away or cannot be read.
+func TestWholeQuarantineAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(n *wholeNode, quarantine string) error
+		want   string
+	}{
+		"moved away": {func(n *wholeNode, q string) error { return os.Rename(q, n.path("away")) }, "is its disk mounted?"},
+		"a symlink without the ledger": {func(n *wholeNode, q string) error {
+			return errors.Join(os.Rename(q, n.path("away")), os.Symlink(n.path("away"), q), os.RemoveAll(n.path("state")))
+		}, "cannot list the quarantine: "},
+		"another --quarantine-dir": {func(n *wholeNode, _ string) error {
+			n.args = append(n.args, "--quarantine-dir", n.path("root/other"))
+			return nil
+		}, "set --quarantine-dir "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newWholeNode(t)
+			n.pod(1, true)
+			n.pod(2, true)
+			if out, code := n.run("sweep", wholeUID(1)); code != 0 {
+				t.Fatal(out)
+			}
+			testkit.Must(t, c.change(n, n.path("root/orphan-reaper")))
+			for command, want := range map[string]int{"scan": 3, "doctor": 3, "sweep --dry-run": 3, "quarantine list": 1} {
+				text, code := n.printed(strings.Fields(command)...)
+				if text = strings.Join(strings.Fields(strings.ReplaceAll(text, "#", "")), " "); code != want || !strings.Contains(text, c.want) ||
+					strings.Contains(text, "To remove them now") {
+					t.Errorf("%s: %d, want %d: %s", command, code, want, text)
+				}
+			}
+			if _, err := os.Stat(n.path("root/pods/" + wholeUID(2))); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni/remove"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -27,7 +29,7 @@ type Quarantine struct {
 	// Entries are those of the ledger, also if they are gone, and other directories in quarantine, sorted by name.
 	Entries  []policy.EntryState
 	Archives []cni.ArchiveState // of CNI files, the oldest first
-	Unread   error              // why not all archives are listed
+	Unread   error              // why not all is listed
 	Breaker  *policy.Record     // the record that stopped enforcing, nil if the breaker is closed
 }
 
@@ -44,25 +46,27 @@ func ReadQuarantine(cfg config.Config) (Quarantine, error) {
 		for _, e := range s.Entries() {
 			q.Entries = append(q.Entries, *e)
 		}
-		q.Entries = append(q.Entries, unlisted(rem, s)...)
+		q.Unread = (&reaper.Reaper{Remover: rem, Ledger: s, Store: s}).ReadQuarantine()
+		more, _ := unlisted(rem, s) // Unread has the error
+		q.Entries = append(q.Entries, more...)
 		slices.SortFunc(q.Entries, func(a, b policy.EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
 		if r, open := s.Breaker(); open {
 			q.Breaker = &r
 		}
 		if q.Archives, err = (remove.ArchiveStore{Store: s}).Archives(); err != nil {
-			q.Unread = fmt.Errorf("cannot list the archives: %w", err)
+			q.Unread = errors.Join(q.Unread, fmt.Errorf("cannot list the archives: %w", err))
 		}
 		return q, nil
 	})
 }
 
-// unlisted returns the directories in quarantine that the ledger does not have, none if the quarantine cannot be read.
-func unlisted(quarantine interface{ List() ([]string, error) }, s *state.Store) []policy.EntryState {
+// unlisted returns the directories in quarantine that the ledger does not have.
+func unlisted(quarantine interface{ List() ([]string, error) }, s *state.Store) ([]policy.EntryState, error) {
 	names, err := quarantine.List()
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return decide.Unlisted(names, s.Entries())
+	return decide.Unlisted(names, s.Entries()), nil
 }
 
 // History returns the ledger's records of one pod, the oldest first.

@@ -172,6 +172,8 @@ type Node struct {
 	cfg   config.Config
 	log   *slog.Logger
 	close []func()
+	// misplaced is why the ledger's entries are not in the configured quarantine. Only a command that reads goes on then.
+	misplaced error
 }
 
 // Close releases the lock and closes the state directory.
@@ -270,6 +272,9 @@ func (n *Node) openState(ctx context.Context, o options) (err error) {
 	n.close = append(n.close, func() { closeQuietly(n.Store) })
 	switch o.access {
 	case Reads:
+		if _, wrong := sameQuarantine(n.cfg, n.Store); wrong != nil {
+			n.misplaced = exit.WithHint(wrong)
+		}
 	case Acts:
 		_, err = sameQuarantine(n.cfg, n.Store)
 	case Runs:
@@ -390,13 +395,15 @@ func Look(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (s Surv
 		return s, err
 	}
 	defer n.Close()
-	s.Unlisted, s.Daemon = unlisted(n.Reaper.Remover, n.Store), findDaemon(ctx, cfg, n.Store)
+	s.Unlisted, _ = unlisted(n.Reaper.Remover, n.Store) // the pass has the error, too
+	s.Daemon = findDaemon(ctx, cfg, n.Store)
 	if len(uids) == 1 {
 		if s.History, err = n.Store.History(uids[0]); err != nil {
 			return s, fmt.Errorf("cannot read what was done with %s: %w", uids[0], err)
 		}
 	}
 	s.Report, err = n.Reaper.Pass(ctx, reaper.Options{DryRun: true, CNI: true, Only: uids, Claims: recentClaims(ctx, cfg, n.Reaper.Clock, n.log)})
+	s.Misplaced(n.misplaced)
 	n.attachments(ctx, &s.Report)
 	if err == nil {
 		err = ctx.Err() // an interrupted look is incomplete

@@ -87,7 +87,8 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 			pods = append(pods, Pod{UID: p.UID, Name: policy.FullName(p.Namespace, p.PodName), Certain: p.CertainName, Where: where})
 		}
 	}
-	for _, e := range append(rep.Entries, unlisted(n.Reaper.Remover, n.Store)...) {
+	more, _ := unlisted(n.Reaper.Remover, n.Store) // what is done with the pod has the error, too
+	for _, e := range append(rep.Entries, more...) {
 		pods = append(pods, Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
 	}
 	if !past {

@@ -52,6 +52,14 @@ func Failf(hint, format string, args ...any) error {
 	return &Error{Code: FailedCode, Err: fmt.Errorf(format, args...), Hint: hint}
 }
 
+// WithHint returns an error whose text has the hint, too.
+func WithHint(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Hint != "" {
+		return fmt.Errorf("%w; %s", err, e.Hint)
+	}
+	return err
+}
+
 // Code returns the exit code of an error: the one that it carries, else 1.
 func Code(err error) int {
 	if err == nil {

@@ -13,7 +13,9 @@ import (
 func (v *Doctor) todo(d *summary.Diagnosis) {
 	c := v.c
 	add := func(text string, commands ...string) { v.Todo = append(v.Todo, Todo{text, commands}) }
-	if d.Unattended {
+	if c.Quarantine != nil {
+		add("Nothing is removed before this is mended: " + c.Quarantine.Error() + ".")
+	} else if d.Unattended {
 		v.unattended = true
 		v.Todo = append(v.Todo, unattended(c.Daemon, d.Count[summary.Goes]))
 	}

@@ -44,6 +44,8 @@ type Report struct {
 	halted  bool // by the breaker
 	// unlisted counts the directories in quarantine that the ledger does not have.
 	unlisted int
+	// misplaced: the quarantine is not the right one, or cannot be read, so that a sweep would fail.
+	misplaced bool
 }
 
 // Show selects the pods of a report and of its table. JSON always has all requested pods.
@@ -173,7 +175,7 @@ func NewReport(r reaper.Report, c Context, show Show) Report {
 			v.Quarantine = append(v.Quarantine, viewEntry(e, c))
 		}
 	}
-	v.unlisted = len(c.Unlisted)
+	v.unlisted, v.misplaced = len(c.Unlisted), r.Quarantine != nil
 	if show.Swept {
 		v.outcomes(r.Outcomes)
 	} else {

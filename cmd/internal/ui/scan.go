@@ -294,7 +294,7 @@ func (p *Printer) whatToDo(v *Report, shown []podView) {
 	if runtimeOnly > 0 {
 		item("gone", "", human.Count(runtimeOnly, "more pod")+" only in the runtime: no directory, and a sandbox or container.")
 	}
-	if counts[string(policy.Reap)] > 0 {
+	if counts[string(policy.Reap)] > 0 && !v.misplaced {
 		item("reap", Green, cmp.Or(v.remover.Now("them", sweepCommand), "The daemon removes them by itself. To remove them now: "+sweepCommand))
 	}
 	if counts[outcomeQuarantined] > 0 {

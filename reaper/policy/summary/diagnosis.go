@@ -85,6 +85,8 @@ type Case struct {
 	// Failed are the entries there with which the last step failed.
 	Failed  []policy.EntryState
 	Breaker bool
+	// Quarantine is why the quarantine could not be read, or is not the right one.
+	Quarantine error
 	// Revived is the pod that opened the breaker: it showed life while it was parked.
 	Revived parsers.PodUID
 	// DataPods and DataBytes are what waits in quarantine for an operator's command.
@@ -167,7 +169,7 @@ func Diagnose(c Case) Diagnosis {
 	goes := slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Fate == Goes && !p.Cleaned() })
 	d.Unattended = goes && c.Daemon.Runs != policy.Yes
 	d.NeedsPerson = d.Count[Person]+d.Count[Stopped] > 0 || d.Unattended || d.Deaf && c.Looked && !c.Rules.Waive ||
-		c.Looked && c.Node.Agrees.Truth == policy.No || c.Breaker || len(c.Conflicts)+len(c.Failed)+len(d.Strays) > 0
+		c.Looked && c.Node.Agrees.Truth == policy.No || c.Breaker || c.Quarantine != nil || len(c.Conflicts)+len(c.Failed)+len(d.Strays) > 0
 	return d
 }
 

@@ -156,6 +156,16 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// TestTallyAhead checks that a wrong time makes no line one of the last hour.
+func TestTallyAhead(t *testing.T) {
+	now := time.Now()
+	tally := NewTally(now, func(parsers.PodUID) bool { return true })
+	tally.Add(parsers.Sighting{UID: "a", Time: now.AddDate(70, 0, 0), CatchUp: true}, "/var/log/syslog", "words", false)
+	if s := Total(tally.Pods()); s.LastHour != 0 || s.Untimed != 1 || !s.Last.IsZero() || s.Words != "words" {
+		t.Errorf("a line of a time to come: %+v", s)
+	}
+}
+
 // TestTallyBounds checks that the number of pods is bounded, since any process can write lines with invented UIDs.
 func TestTallyBounds(t *testing.T) {
 	tally := NewTally(time.Now(), func(uid parsers.PodUID) bool { return uid == "here" })

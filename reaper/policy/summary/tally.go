@@ -14,7 +14,7 @@ type Said struct {
 	UID    parsers.PodUID
 	Source string
 	// LastHour of the Lines were written in the last hour. Untimed of them have no certain time: klog writes neither year
-	// nor zone.
+	// nor zone, and a time to come is a wrong one.
 	Lines, LastHour, Untimed int
 	First, Last              time.Time // of those that have one
 	// Now is true if a line came while the log was read: the kubelet still repeats it.
@@ -26,6 +26,9 @@ type Said struct {
 
 // mostSaid bounds the pods of one source, other than those that have a directory: forged lines may have any UID.
 const mostSaid = 4096
+
+// mostAhead is how much later than the moment of the tally a line may be: it goes on while the log is read.
+const mostAhead = 5 * time.Minute
 
 // Tally counts lines by source and pod.
 type Tally struct {
@@ -62,7 +65,7 @@ func (t *Tally) Add(s parsers.Sighting, source, words string, again bool) {
 	if !again {
 		said.Lines++
 	}
-	if s.Time.IsZero() {
+	if s.Time.IsZero() || s.Time.Sub(t.now) > mostAhead {
 		said.Words, said.Teardown = words, s.Report == parsers.ReportTeardown
 		if !again {
 			said.Untimed++
