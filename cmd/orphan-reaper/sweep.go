@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -35,6 +37,10 @@ func newSweepCommand(a *cli) *cobra.Command {
 				a.printPods(args, uids)
 				s.Report, err = a.person.Sweep(cmd.Context(), cfg, version().Version, uids, noWait)
 				s.Daemon = app.FindDaemon(cmd.Context(), cfg)
+			}
+			if errors.Is(err, context.Canceled) && !dryRun {
+				return &exit.Error{Code: exit.FailedCode, Err: err, Hint: "what it has moved stays in quarantine, and the next sweep goes on with it: " +
+					"orphan-reaper quarantine list"}
 			}
 			if err != nil {
 				return err

@@ -368,7 +368,8 @@ func TestSweepInterrupted(t *testing.T) {
 	n.args = append(n.args, "--hold", "1h", "--confirm", "1h")
 	sweep := n.start(n.command("sweep"))
 	sweep.waitFor("Waiting with ")
-	if code := sweep.end(); code != 1 || !strings.Contains(sweep.printed(), "orphan-reaper: error: interrupted\n") {
+	if code := sweep.end(); code != 1 || !strings.Contains(sweep.printed(), "orphan-reaper: error: interrupted\n") ||
+		!strings.Contains(sweep.printed(), "hint: what it has moved stays in quarantine, and the next sweep goes on with it: orphan-reaper quarantine list") {
 		t.Errorf("exit code %d: %s", code, sweep.printed())
 	}
 }

@@ -90,6 +90,7 @@ func hasData(rs []policy.Residue) bool {
 // look.
 func (v *Report) outcomes(outcomes []policy.Outcome) {
 	last, shown, only := map[string]*policy.Outcome{}, uids(v.Pods), uids(v.RuntimeOnly)
+	looked := len(v.Pods) // the others are of the outcomes alone
 	for i := range outcomes {
 		o := &outcomes[i]
 		uid, e, in, to := string(o.Action.UID), o.Action.Evidence, shown, &v.Pods
@@ -112,6 +113,8 @@ func (v *Report) outcomes(outcomes []policy.Outcome) {
 		pod := &v.Pods[i]
 		o, acted := last[pod.UID]
 		switch {
+		case acted && pod.UID != "" && i < looked && pod.Verdict != policy.Reap && !pod.Parked && outcomeWord(o) == outcomeQuarantined:
+			pod.Outcome = outcomeKept // another directory of the pod, which was made after the move
 		case acted && pod.UID != "":
 			pod.Outcome, pod.Error = outcomeWord(o), o.Err
 			pod.adjustVerdict(o)

@@ -78,3 +78,16 @@ func TestUnmountResults(t *testing.T) {
 		}
 	}
 }
+
+// TestOutcomeOfTheNewDirectory checks that a directory that a pod made again after its move does not count as moved.
+func TestOutcomeOfTheNewDirectory(t *testing.T) {
+	pod := func(d policy.Decision) policy.Judged {
+		return policy.Judged{Evidence: policy.Evidence{UID: "u", Name: "u"}, Verdict: policy.Verdict{Decision: d}}
+	}
+	for d, want := range map[policy.Decision]string{policy.Keep: outcomeKept, policy.Reap: outcomeQuarantined} {
+		r := reaper.Report{Pods: []policy.Judged{pod(d)}, Outcomes: []policy.Outcome{{Action: policy.Action{Kind: policy.Park, UID: "u"}}}}
+		if v := NewReport(r, Context{}, Show{Swept: true}); len(v.Pods) != 1 || v.Pods[0].Outcome != want {
+			t.Errorf("%s: %+v", d, v.Pods)
+		}
+	}
+}
