@@ -143,10 +143,10 @@ func (r *Reaper) beginPhase(ctx context.Context, what, unit string) {
 }
 
 // Misplaced records that the quarantine cannot be read, or is not the right one.
-func (r *Report) Misplaced(err error) {
+func (rep *Report) Misplaced(err error) {
 	if err != nil {
-		r.Quarantine = err
-		r.Look.Errors = append(r.Look.Errors, err.Error())
+		rep.Quarantine = err
+		rep.Look.Errors = append(rep.Look.Errors, err.Error())
 	}
 }
 

@@ -101,6 +101,7 @@ func (n *wholeNode) command(args ...string) *exec.Cmd {
 // bounded returns a command that is ended after three minutes, and then fails the test: what hangs is to be seen in
 // its output, and not in the time limit of all tests. A benchmark may take longer.
 func bounded(tb testing.TB, program string, args ...string) *exec.Cmd {
+	tb.Helper()
 	if _, ok := tb.(*testing.T); !ok {
 		return exec.Command(program, args...)
 	}

@@ -167,3 +167,18 @@ func (d *Dir) Answers(name string) error {
 	var st unix.Statx_t
 	return Uninterrupted(func() error { return unix.Statx(d.FD(), name, flags, unix.STATX_BASIC_STATS, &st) })
 }
+
+// State identifies a file in one state: it changes when the file is replaced or written.
+type State struct {
+	Dev, Ino uint64
+	Size     int64
+	Ctime    int64 // nanoseconds since the epoch
+}
+
+// StateOf returns the state of a file, or zero if its status could not be read.
+func StateOf(st *unix.Statx_t) State {
+	if st.Mode == 0 {
+		return State{}
+	}
+	return State{Dev: DevOf(st), Ino: st.Ino, Size: int64(min(st.Size, 1<<62)), Ctime: Nanos(st.Ctime)}
+}

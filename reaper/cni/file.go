@@ -6,10 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -33,14 +30,6 @@ type FileID struct {
 	Ino   uint64 `json:"ino"`
 	Size  int64  `json:"size"`
 	Ctime int64  `json:"ctime"` // nanoseconds since the epoch
-}
-
-// FileIDOf returns the identity of a file, or zero if its status could not be read.
-func FileIDOf(st *unix.Statx_t) FileID {
-	if st.Mode == 0 {
-		return FileID{}
-	}
-	return FileID{Dev: beneath.DevOf(st), Ino: st.Ino, Size: int64(min(st.Size, 1<<62)), Ctime: beneath.Nanos(st.Ctime)}
 }
 
 // FactName names one fact about a file or its container, as in the JSON output.

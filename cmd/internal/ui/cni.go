@@ -128,7 +128,10 @@ func (v *Report) cniSums() []string {
 	kept := t.left - t.Failed - wait
 	forPerson := min(t.ForPerson, kept)
 	parts := []part{
-		{t.Removed, outcomeRemoved}, {t.Failed, outcomeFailed}, {wait, human.Plural(wait, "waits", "wait")}, {kept - forPerson, outcomeKept},
+		{t.Removed, outcomeRemoved},
+		{t.Failed, outcomeFailed},
+		{wait, human.Plural(wait, "waits", "wait")},
+		{kept - forPerson, outcomeKept},
 		{forPerson, human.Plural(forPerson, "needs you", "need you") + " (orphan-reaper scan --all)"},
 	}
 	if !v.show.Swept || v.show.DryRun {

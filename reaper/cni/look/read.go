@@ -117,7 +117,7 @@ func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, roo
 		if beneath.Gone(err) {
 			return buf, false
 		}
-		f.ID, f.Changed = cni.FileIDOf(&st), fileChanged(&st)
+		f.ID, f.Changed = cni.FileID(beneath.StateOf(&st)), fileChanged(&st)
 		f.Parse(nil)
 		return buf, true
 	}
@@ -125,7 +125,7 @@ func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, roo
 	if beneath.Gone(err) {
 		return buf, false
 	}
-	f.ID, f.Changed = cni.FileIDOf(&st), fileChanged(&st)
+	f.ID, f.Changed = cni.FileID(beneath.StateOf(&st)), fileChanged(&st)
 	if err != nil {
 		truth := policy.Unknown
 		if _, ok := errors.AsType[beneath.NotRegularError](err); ok {

@@ -273,7 +273,7 @@ func (d directory) changes(o *beneath.Opener, names []string, ids []cni.FileID) 
 		switch st, err := dir.StatName(name); {
 		case err != nil:
 			errs[i] = beneath.PathError("statx", name, err)
-		case cni.FileIDOf(&st) != ids[i]:
+		case cni.FileID(beneath.StateOf(&st)) != ids[i]:
 			errs[i] = errChanged
 		}
 	}

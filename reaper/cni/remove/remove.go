@@ -57,7 +57,7 @@ func (d *dirHandle) verify(name string, want cni.FileID, data []byte) (unix.Stat
 
 // sameFile compares with the archived file; a change time of 0 matches any.
 func sameFile(want cni.FileID, st *unix.Statx_t) bool {
-	got := cni.FileIDOf(st)
+	got := cni.FileID(beneath.StateOf(st))
 	if want.Ctime == 0 {
 		got.Ctime = 0
 	}
@@ -149,7 +149,7 @@ func (d *dirHandle) remove(c *cni.File) (policy.Result, error) {
 // has changed. Policy waits for an age, so the modification time is long past, and any write changes it, however coarse
 // the file system's clock is.
 func untouched(read, now *unix.Statx_t) bool {
-	want := cni.FileIDOf(read)
+	want := cni.FileID(beneath.StateOf(read))
 	want.Ctime = 0
 	return sameFile(want, now) && read.Mtime == now.Mtime
 }

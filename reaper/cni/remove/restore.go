@@ -92,7 +92,7 @@ func (d *dirHandle) vacant(name string, c *cni.File) (policy.Result, error) {
 	if err != nil {
 		return d.failure("statx", name, err)
 	}
-	id := cni.FileIDOf(&st)
+	id := cni.FileID(beneath.StateOf(&st))
 	if _, err := d.verify(name, id, c.Data); err == nil {
 		d.changed = true // the run before may not have synced
 		return policy.Gone, nil
@@ -118,7 +118,7 @@ func (d *dirHandle) isPart(name string, st *unix.Statx_t, c *cni.File) bool {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > uint64(len(c.Data)) {
 		return false
 	}
-	_, err := d.verify(name, cni.FileIDOf(st), c.Data[:st.Size])
+	_, err := d.verify(name, cni.FileID(beneath.StateOf(st)), c.Data[:st.Size])
 	return err == nil
 }
 
