@@ -58,6 +58,8 @@ func (n *wholeNode) stateFiles() map[string]string {
 // TestUpgrade checks that this program shows an older one's state.
 func TestUpgrade(t *testing.T) {
 	n := oldNode(t)
+	n.mkdir("root/orphan-reaper/2c9a1c3e-5f0e-4c39-9d3b-000000000001")
+	testkit.Must(t, os.Chmod(n.path("root/orphan-reaper"), 0o700))
 	out, code := n.run("quarantine", "list")
 	if code != 0 || !strings.Contains(out, "held\t2c9a1c3e-5f0e-4c39-9d3b-000000000001\t") || !strings.Contains(out, "cni-20261101-020304-000") {
 		t.Errorf("list: %d\n%s", code, out)
