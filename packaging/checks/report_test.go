@@ -32,9 +32,13 @@ func TestReport(t *testing.T) {
 
 // TestFailed checks that the output of what failed is printed: of a test, and of a package that ran too long.
 func TestFailed(t *testing.T) {
+	const passed = "=== RUN   TestA\nhello\n--- PASS: TestA (0.00s)\n"
+	const failed = "    b_test.go:1: wrong\n--- FAIL: TestB (0.00s)\n"
+	const late = "panic: test timed out after 1s\n\trunning tests:\n\t\tTestA (1s)\n\ngoroutine 1 [running]:\n"
+	const end = "FAIL\tx/y\t1.0s\n"
 	for log, want := range map[string]string{
-		"=== RUN   TestA\nhello\n--- PASS: TestA (0.00s)\n=== RUN   TestB\n    b_test.go:1: wrong\n--- FAIL: TestB (0.00s)\nFAIL\nFAIL\tx/y\t1.0s\n":  "    b_test.go:1: wrong\n--- FAIL: TestB (0.00s)\nFAIL\tx/y\t1.0s\n",
-		"=== RUN   TestA\nhello\npanic: test timed out after 1s\n\trunning tests:\n\t\tTestA (1s)\n\ngoroutine 1 [running]:\nFAIL\tx/y\t1.0s\nFAIL\n": "panic: test timed out after 1s\n\trunning tests:\n\t\tTestA (1s)\n\ngoroutine 1 [running]:\nFAIL\tx/y\t1.0s\n",
+		passed + "=== RUN   TestB\n" + failed + "FAIL\n" + end: failed + end,
+		"=== RUN   TestA\nhello\n" + late + end + "FAIL\n":     late + end,
 	} {
 		cmd := exec.CommandContext(t.Context(), "awk", "-f", "failed.awk")
 		cmd.Stdin = strings.NewReader(log)
