@@ -333,10 +333,13 @@ func (b *background) waitFor(words string) {
 }
 
 // end sends SIGTERM and returns the exit code.
-func (b *background) end() int {
+func (b *background) end() int { return b.endBy(syscall.SIGTERM) }
+
+// endBy sends one signal, since a second one kills a command that is ending, and returns the exit code.
+func (b *background) endBy(signal syscall.Signal) int {
 	b.t.Helper()
 	if b.cmd.ProcessState == nil {
-		_ = b.cmd.Process.Signal(syscall.SIGTERM)                                     // it may have ended before
+		_ = b.cmd.Process.Signal(signal)                                              // it may have ended before
 		defer time.AfterFunc(time.Minute, func() { _ = b.cmd.Process.Kill() }).Stop() // in case it hangs
 		_ = b.cmd.Wait()                                                              // the exit code is returned
 	}

@@ -50,8 +50,7 @@ func TestMetricsFileAtTheEnd(t *testing.T) {
 		n.write("log", "")
 		daemon := n.start(n.command("run", "--log-source", "file", "--log-file", n.path("log")))
 		n.appears("metrics.prom")
-		testkit.Must(t, daemon.cmd.Process.Signal(c.signal))
-		daemon.end()
+		daemon.endBy(c.signal)
 		if _, err := os.Stat(n.path("metrics.prom")); (err == nil) != c.stays {
 			t.Errorf("after %v: %v", c.signal, err)
 		}
