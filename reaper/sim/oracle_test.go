@@ -248,6 +248,8 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 		o.fail(n, "%s was parked without a kubelet", p)
 	case static && (r.static.Err != nil || last.static.Err != nil):
 		o.fail(n, "%s was parked, though the manifests could not be read", p)
+	case r.contentErr != nil:
+		o.fail(n, "%s was parked, though what lies in its directory could not be read", p)
 	case r.of[p.index].staged:
 		o.fail(n, "%s was parked, though its volume is staged", p)
 	case r.fileErr != nil, !lists && file:
