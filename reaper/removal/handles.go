@@ -119,7 +119,7 @@ func (r *Remover) checkQuarantine(h *handles, dir *beneath.Dir, change bool) err
 	}
 	h.quarID = beneath.DirID(&st)
 	if int(st.Uid) != unix.Geteuid() {
-		return fmt.Errorf("the quarantine %s belongs to user %d: %w", path, st.Uid, unix.EPERM)
+		return fmt.Errorf("the quarantine %s belongs to user %d; chown it to user %d if it is the right one", path, st.Uid, unix.Geteuid())
 	}
 	if st.Mode&0o077 != 0 {
 		if err := r.tighten(dir, st.Mode, change); err != nil {
@@ -129,20 +129,17 @@ func (r *Remover) checkQuarantine(h *handles, dir *beneath.Dir, change bool) err
 	if h.podsErr != nil {
 		return nil //nolint:nilerr // movable returns it
 	}
-	if in, err := dir.Within(h.podsID); err != nil || in {
-		return fmt.Errorf("the quarantine %s is in the pods directory, where the kubelet treats it as a pod (%w)", path, orInvalid(err))
+	if in, err := dir.Within(h.podsID); err != nil {
+		return fmt.Errorf("it is not known whether the quarantine %s is in the pods directory: %w", path, err)
+	} else if in {
+		return fmt.Errorf("the quarantine %s is in the pods directory, where the kubelet treats it as a pod", path)
 	}
-	if in, err := h.pods.Within(h.quarID); err != nil || in {
-		return fmt.Errorf("the pods directory is in the quarantine %s (%w)", path, orInvalid(err))
+	if in, err := h.pods.Within(h.quarID); err != nil {
+		return fmt.Errorf("it is not known whether the pods directory is in the quarantine %s: %w", path, err)
+	} else if in {
+		return fmt.Errorf("the pods directory is in the quarantine %s", path)
 	}
 	return nil
-}
-
-func orInvalid(err error) error {
-	if err == nil {
-		return unix.EINVAL
-	}
-	return err
 }
 
 // tighten removes other users' rights from an empty quarantine. One with content may have been configured by
@@ -150,8 +147,7 @@ func orInvalid(err error) error {
 func (r *Remover) tighten(dir *beneath.Dir, mode uint16, change bool) error {
 	names, err := beneath.List(dir.FD(), 1)
 	if len(names) > 0 {
-		return fmt.Errorf("the quarantine %s has mode %#o and is not empty; chmod 0700 it if it is the right one: %w",
-			r.quarPath(""), mode&0o7777, unix.EPERM)
+		return fmt.Errorf("the quarantine %s has mode %#o and is not empty; chmod 0700 it if it is the right one", r.quarPath(""), mode&0o7777)
 	}
 	if err != nil {
 		return beneath.PathError("getdents64", r.quarPath(""), err)
