@@ -36,6 +36,8 @@ type Remover interface {
 	Home() (parent, quarantine policy.DirID, err error)
 	// List returns the names in quarantine without the manifests.
 	List() ([]string, error)
+	// Movable returns why nothing can be moved to the quarantine, as far as that shows without a try.
+	Movable() error
 	// Means returns which means of the kernel confine the remover.
 	Means() policy.Means
 }

@@ -277,6 +277,8 @@ func (n *fakeNode) Home() (parent, quarantine policy.DirID, err error) {
 	return n.home.Parent, n.home.Quarantine, n.homeErr
 }
 
+func (n *fakeNode) Movable() error { return nil }
+
 func (n *fakeNode) Means() policy.Means { return policy.Means{} }
 
 // shown returns what the commands list of a pod in quarantine.

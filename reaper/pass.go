@@ -99,6 +99,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	rep := Report{Look: d.Look, Pods: d.Pods}
 	if opt.DryRun {
 		rep.Misplaced(r.ReadQuarantine())
+		r.keepUnmovable(rep.Pods)
 	}
 	if r.Remover != nil {
 		rep.Means = r.Remover.Means()
@@ -140,6 +141,25 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 func (r *Reaper) beginPhase(ctx context.Context, what, unit string) {
 	r.doing.Store(what)
 	progress.From(ctx).Begin(what, unit, 0)
+}
+
+// keepUnmovable keeps the pods that would be moved if a pass could move none, as far as that shows without a try.
+func (r *Reaper) keepUnmovable(pods []policy.Judged) {
+	if r.Remover == nil {
+		return
+	}
+	_, _, err := r.findQuarantine()
+	if err == nil {
+		err = r.Remover.Movable()
+	}
+	if err == nil {
+		return
+	}
+	for p := range policy.At(pods, policy.InPlace) {
+		if p.Goes() || policy.OnlyFor(p.Why, policy.ReasonObserve) {
+			p.Refuse([]policy.Why{{Reason: policy.ReasonCannotMove, Detail: err.Error()}})
+		}
+	}
 }
 
 // Misplaced records that the quarantine cannot be read, or is not the right one.

@@ -38,7 +38,7 @@ func (b *batch) clear(ctx context.Context, a policy.Action) policy.Outcome {
 }
 
 func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
-	if err := b.movable(); err != nil {
+	if err := b.h.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
 	rel, ok := contents.SplitLeaf(a.Leaf)

@@ -35,6 +35,31 @@ func (r *Remover) openHandles(create bool) *handles {
 	return h
 }
 
+// movable returns why nothing can be moved between the pods directory and the quarantine.
+func (h *handles) movable() error {
+	switch {
+	case h.podsErr != nil:
+		return h.podsErr
+	case h.quarErr != nil:
+		return explain(h.quarErr)
+	case !h.pods.SameMount(h.quar):
+		return errTwoMounts
+	}
+	return nil
+}
+
+// Movable returns why nothing can be moved to the quarantine, as far as that shows without a try. It changes nothing.
+func (r *Remover) Movable() error {
+	h := r.openHandles(false)
+	defer h.close()
+	if h.absent && h.podsErr == nil { // it is made in its parent directory
+		if h.quar, h.quarErr = r.open.Open(r.quarParent); h.quarErr != nil {
+			return h.quarErr
+		}
+	}
+	return h.movable()
+}
+
 func (r *Remover) openPods() (*beneath.Dir, policy.DirID, error) {
 	root, err := r.open.Open(r.root)
 	if err != nil {

@@ -25,7 +25,7 @@ var (
 //  2. renamed: the entry is the judged directory: done;
 //  3. identified, and not the judged directory: see unpark.
 func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
-	if err := b.movable(); err != nil {
+	if err := b.h.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
 	if a.ID == (policy.DirID{}) {
@@ -94,19 +94,6 @@ func (b *batch) unpark(a policy.Action) policy.Outcome {
 		out.Conflict = name
 	}
 	return out
-}
-
-// movable returns why nothing can be moved between the pods directory and the quarantine.
-func (b *batch) movable() error {
-	switch {
-	case b.h.podsErr != nil:
-		return b.h.podsErr
-	case b.h.quarErr != nil:
-		return explain(b.h.quarErr)
-	case !b.h.pods.SameMount(b.h.quar):
-		return errTwoMounts
-	}
-	return nil
 }
 
 // rename moves a name and never replaces one.

@@ -138,8 +138,13 @@ func TestParkRefused(t *testing.T) {
 					a := tr.parkAction(uidA)
 					c.setup(tr, &a)
 					before := testkit.Listing(t, tr.Pods)
-					o := run1(t, tr.open(no), a)
+					r := tr.open(no)
+					known, shows := r.Movable(), strings.HasPrefix(c.name, "quarantine ") || strings.HasPrefix(c.name, "pods ")
+					o := run1(t, r, a)
 					want(t, o, c.result, c.reason)
+					if (known != nil) != shows || shows && o.Err != known.Error() {
+						t.Errorf("it was movable before: %v", known)
+					}
 					if !strings.Contains(o.Err+"$", c.words) { // $ is the end: no wrong hint comes after it
 						t.Fatalf("%q does not contain %q", o.Err, c.words)
 					}

@@ -28,7 +28,7 @@ func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
 		// The first park was killed before it made the quarantine.
 		return policy.Outcome{Action: a, Result: policy.Done}
 	}
-	if err := b.movable(); err != nil {
+	if err := b.h.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
 	pod, entry := string(a.UID), a.Entry

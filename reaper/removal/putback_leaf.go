@@ -34,7 +34,7 @@ func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome
 	if errors.Is(b.h.quarErr, unix.ENOENT) {
 		return policy.Outcome{Action: a, Result: policy.Done} // clear was killed before it made the quarantine
 	}
-	if err := b.movable(); err != nil {
+	if err := b.h.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
 	id, err := b.h.quar.Identify(a.Entry)

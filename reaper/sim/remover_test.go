@@ -281,4 +281,6 @@ func (m remover) Home() (parent, quarantine policy.DirID, err error) {
 
 func (m remover) List() ([]string, error) { return slices.Sorted(maps.Keys(m.quarantine)), nil }
 
+func (m remover) Movable() error { return nil }
+
 func (m remover) Means() policy.Means { return policy.Means{} }

@@ -238,7 +238,7 @@ var Reasons = []ReasonText{
 	},
 	{
 		Reason: policy.ReasonCannotMove,
-		Means:  "The pod directory could not be moved to quarantine: the kernel refused that when it was last tried.",
+		Means:  "The pod directory cannot be moved to quarantine: the kernel refused that when it was last tried, or the detail shows why it would.",
 		Todo: "Find the cause of the error in the detail; the next run tries again. If the two directories are on different mounts, set " +
 			"--quarantine-dir to one on the same mount as the pods directory. Out of a pods directory that is itself a mount point nothing " +
 			"can be moved: mount its parent instead.",
