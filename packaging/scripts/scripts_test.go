@@ -255,7 +255,8 @@ func TestUpgradeChecks(t *testing.T) {
 	}
 }
 
-// TestFirstInstall: the daemon's actions are printed once, and not at an upgrade.
+// TestFirstInstall: the daemon's actions are printed once, and not at an upgrade. How to have it look only is printed unless it
+// only looks.
 func TestFirstInstall(t *testing.T) {
 	for script, calls := range map[string][2][]string{"deb.postinst": {{"configure", ""}, {"configure", "1.0"}}, "rpm.post": {{"1"}, {"2"}}} {
 		for i, args := range calls {
@@ -266,6 +267,12 @@ func TestFirstInstall(t *testing.T) {
 			if first := i == 0; first != strings.Contains(out, "enforces from 04:12") || first != strings.Contains(out, "mode: observe") {
 				t.Errorf("%s %q printed %q", script, args, out)
 			}
+		}
+		n := newNode(t)
+		n.withSystemd()
+		n.put("usr/sbin/orphan-reaper", "#!/bin/sh\necho 'A daemon that starts now changes nothing (mode observe)'\n")
+		if out := n.run(script, calls[0]...); !strings.Contains(out, "changes nothing") || strings.Contains(out, "To look only") {
+			t.Errorf("%s in mode observe printed %q", script, out)
 		}
 	}
 }
