@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -58,8 +60,8 @@ func testRoot() *cobra.Command {
 	return newRootCommand(&cli{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), env: env, given: map[string][]string{}})
 }
 
-// flagItem writes a flag with its names, its value and optionally its default.
-func flagItem(f *pflag.Flag, withDefault bool) string {
+// flagItem writes a flag with its names, its value and its default; a zero only if it is a setting.
+func flagItem(f *pflag.Flag, setting bool) string {
 	if f.Hidden {
 		return ""
 	}
@@ -68,7 +70,7 @@ func flagItem(f *pflag.Flag, withDefault bool) string {
 		name = "-" + f.Shorthand + ", " + name
 	}
 	value, usage := pflag.UnquoteUsage(f)
-	if withDefault && f.DefValue != "" {
+	if f.DefValue != "" && (setting || !slices.Contains([]string{"false", "0", "0s", "[]"}, f.DefValue)) {
 		usage += " (default " + f.DefValue + ")"
 	}
 	return item(strings.TrimSpace(name+" "+value), usage)
@@ -161,6 +163,8 @@ func TestManPageFields(t *testing.T) {
 		Seq: 1, Kind: policy.KindParked, At: policy.Instant{BootID: "b"}, UID: testUID, Namespace: "n", PodName: "p", Entry: "e", Leaf: "l", Sandbox: "s",
 		Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonHold, Detail: "d"}}, Taken: map[string]policy.Tally{"data": {}},
 		Left: []policy.Residue{{}}, VolData: map[string]string{"a": "b"}, Err: "e", Undo: "u", Text: "t", Archive: "a", Pods: []string{"n/p"},
+		By: &policy.User{UID: new(uint32(1000)), SudoUser: "s"}, Runtimes: []string{"r"}, Lines: 1, PodCount: 1, LastLine: time.Unix(1, 0),
+		Gone: time.Unix(1, 0), Mounts: []policy.Mount{{}}, Merge: []string{"m"},
 	}
 	for field := range audit.Fields(record) {
 		if field != "SYSLOG_IDENTIFIER" && !strings.Contains(field, "_TAKEN_DATA_") && !strings.Contains(string(page), field) {

@@ -34,6 +34,8 @@ come into quarantine since the command showed it, the command removes nothing of
 that pod. If a pod lives again, the pod may miss its data, so the command
 removes nothing of it without --force.
 
+With the name of an archive of CNI files, the command removes that archive.
+
 ` + entryArgHelp,
 		Example: "  orphan-reaper quarantine purge 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine purge --all",
 		Args: func(_ *cobra.Command, args []string) error {

@@ -13,7 +13,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-const attentionHelp = `Exit code 3: you have something to do. A pod, a CNI file or a mount is kept
+const attentionHelp = `Exit code 0: done. 1: failed. 2: wrong usage or configuration.
+
+Exit code 3: you have something to do. A pod, a CNI file or a mount is kept
 until you act, or a pod lives again whose directory is in quarantine, or a
 setting contradicts the running kubelet, or a sweep cannot finish what it began
 with a pod in quarantine. Pods that live (sandbox, container, cgroup), pods that

@@ -78,7 +78,8 @@ func newRunCommand(a *cli) *cobra.Command {
 		Long: "Follow the kubelet's log, and remove what orphaned pods left once they have\n" +
 			"proved dead. The daemon runs until SIGTERM. On SIGHUP it reads its\n" +
 			"configuration again.\n\n" +
-			"With --mode observe the daemon changes nothing. Its records show what it would\ndo.",
+			"With --mode observe the daemon changes nothing. Its records show what it would\ndo.\n\n" +
+			"Exit code 0: ended by a signal. 1: failed. 2: wrong usage or configuration.",
 		Example:     "  orphan-reaper run --mode observe\n  systemctl start orphan-reaper",
 		Annotations: annotations(allSettings, noOutput), Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
