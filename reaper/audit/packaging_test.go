@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -155,6 +156,32 @@ func TestMetricsDoc(t *testing.T) {
 	}
 	if wrong := notExported(names, "orphan_reaper_orphans, orphan_reaper_pod"); !slices.Equal(wrong, []string{"orphan_reaper_pod"}) {
 		t.Errorf("notExported misses an unknown metric: %v", wrong)
+	}
+}
+
+// TestListsDoc: the pages have each value of these closed lists, and each key of a record in the ledger.
+func TestListsDoc(t *testing.T) {
+	phases, reasons, keys := []string{string(policy.PhaseUnlisted)}, []string{}, []string{}
+	for _, p := range policy.Phases() {
+		phases = append(phases, string(p))
+	}
+	for _, r := range reports {
+		reasons = append(reasons, string(r))
+	}
+	for f := range reflect.TypeFor[policy.Record]().Fields() {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		keys = append(keys, key)
+	}
+	text := pages(t)
+	for _, list := range []struct {
+		page   string
+		values []string
+	}{{"docs/metrics.md", operations}, {"docs/json.md", phases}, {"docs/json.md", reasons}, {"docs/journal.md", keys}} {
+		for _, value := range list.values {
+			if !strings.Contains(text[list.page], "`"+value+"`") {
+				t.Errorf("%s does not have %s", list.page, value)
+			}
+		}
 	}
 }
 
