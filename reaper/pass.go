@@ -156,7 +156,7 @@ func (r *Reaper) keepUnmovable(pods []policy.Judged) {
 		return
 	}
 	for p := range policy.At(pods, policy.InPlace) {
-		if p.Goes() || policy.OnlyFor(p.Why, policy.ReasonObserve) {
+		if p.Decision != policy.Keep || len(p.Verdict.Leaves) > 0 || policy.OnlyFor(p.Why, policy.ReasonObserve) {
 			p.Refuse([]policy.Why{{Reason: policy.ReasonCannotMove, Detail: err.Error()}})
 		}
 	}

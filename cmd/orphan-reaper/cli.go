@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,7 @@ type cli struct {
 	printedFlags *ui.Given           // see givenFlags; nil before its first call
 	quiet        bool                // --quiet
 	verbose      bool                // --verbose
+	helpErr      error               // of writing a help page
 
 	stopSignals, stopFollowing func()
 	abandoned                  chan struct{} // closed if a command does not end after a signal; nil if nothing waits for that
@@ -82,6 +84,7 @@ func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	a.stopFollowing()
 	a.stopSignals()
+	err = cmp.Or(err, a.helpErr)
 	code := exit.Code(err)
 	if code != exit.DoneCode && code != exit.AttentionCode {
 		a.printError(err)

@@ -39,6 +39,12 @@ func newDoctorCommand(a *cli) *cobra.Command {
 		Example:           "  sudo orphan-reaper doctor\n  orphan-reaper doctor -o json | jq -r '.todo[].commands[]'\n  sudo orphan-reaper doctor -o bundle",
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
+		PreRunE: func(*cobra.Command, []string) error {
+			if file != "" && a.output != bundleFormat {
+				return exit.Usagef("add -o bundle", "--bundle-file has no effect here")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.config(cmd.Context())
 			if err != nil {

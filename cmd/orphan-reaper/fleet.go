@@ -14,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
@@ -113,7 +114,11 @@ the daemons: give their addresses or --service.
 	f := cmd.Flags()
 	f.StringVar(&file, "reports", "", "a `FILE` with the output of kubectl get nodes,orphans -o json; - is stdin")
 	f.StringVarP(&o.Selector, "selector", "l", "", "only nodes with these `LABELS`, as kubectl selects them")
-	f.StringVar(&which.Reason, "reason", "", "only nodes and pods with this `REASON`")
+	reasons := make([]string, 0, len(policy.Reasons()))
+	for _, r := range policy.Reasons() {
+		reasons = append(reasons, string(r))
+	}
+	f.Var(&choiceValue{&which.Reason, reasons, "REASON"}, "reason", "only nodes and pods with this REASON, such as mounted")
 	f.StringVar(&which.Driver, "driver", "", "only nodes and pods with a volume of this `DRIVER`")
 	f.StringVarP(&which.Namespace, "namespace", "n", "", "only pods of this `NAMESPACE`, and their nodes")
 	f.StringVar(&least, "min-bytes", "0", "only nodes on which at least this `SIZE` lies, such as 10Gi")

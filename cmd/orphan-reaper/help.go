@@ -53,7 +53,7 @@ func (a *cli) help(cmd *cobra.Command) {
 		p.Gap()
 		p.Printf("%s\n", exitCodes)
 	}
-	_ = p.Flush()
+	a.helpErr = p.Flush()
 }
 
 // helpFlags divides a command's flags into the settings and its own, which include --output and --config.

@@ -90,7 +90,7 @@ func (a *cli) parse(cmd *cobra.Command, files []string, o parsers.Parser, text b
 			errs = append(errs, err)
 		}
 	}
-	if err := p.Flush(); err != nil {
+	if err := p.Flush(); err != nil && !errors.Is(errors.Join(errs...), err) { // the same may have ended the reading
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

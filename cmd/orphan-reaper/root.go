@@ -57,6 +57,7 @@ func newRootCommand(a *cli) *cobra.Command {
 		a.withProgress(newSweepCommand(a)), a.withProgress(newUnmountCommand(a)), a.withProgress(newParseCommand(a)),
 		newReportCommand(a), newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
 	)
+	completeChoices(root)
 	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})
 	return root
 }
@@ -78,6 +79,23 @@ func (a *cli) addFlags(flags *pflag.FlagSet) {
 	a.output = "text"
 }
 
+// completeChoices has a shell offer the values of each flag that has a list of them.
+func completeChoices(cmd *cobra.Command) {
+	register := func(f *pflag.Flag) {
+		if v, ok := f.Value.(*choiceValue); ok {
+			words := cobra.FixedCompletions(v.choices, cobra.ShellCompDirectiveNoFileComp)
+			if err := cmd.RegisterFlagCompletionFunc(f.Name, words); err != nil {
+				panic(err) // it is registered twice: every command fails at once
+			}
+		}
+	}
+	cmd.LocalNonPersistentFlags().VisitAll(register)
+	cmd.PersistentFlags().VisitAll(register)
+	for _, c := range cmd.Commands() {
+		completeChoices(c)
+	}
+}
+
 // completeFlags sets what a shell offers as values of flags: words, directories, files or nothing.
 func completeFlags(root *cobra.Command) {
 	register := func(flag string, f cobra.CompletionFunc) {
@@ -85,7 +103,6 @@ func completeFlags(root *cobra.Command) {
 			panic(err) // the flag does not exist, or is registered twice: every command fails at once
 		}
 	}
-	register("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	for i := range config.Settings {
 		s := &config.Settings[i]
 		switch {

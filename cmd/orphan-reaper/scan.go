@@ -42,7 +42,11 @@ func newScanCommand(a *cli) *cobra.Command {
 			"  orphan-reaper scan -o json | jq '.pods[] | select(.verdict == \"reap\") | .uid'",
 		PreRunE: func(*cobra.Command, []string) error {
 			if a.json() && show.Verdict != "" {
-				return exit.Usagef("jq '.pods[] | select(.verdict == \""+show.Verdict+"\")' does", "--verdict filters text, and JSON has all pods")
+				verdict, does := show.Verdict, "does"
+				if verdict == "alive" {
+					verdict, does = string(policy.Keep), "lists living pods and all others that are kept"
+				}
+				return exit.Usagef("jq '.pods[] | select(.verdict == \""+verdict+"\")' "+does, "--verdict filters text, and JSON has all pods")
 			}
 			return nil
 		},
@@ -59,9 +63,6 @@ func newScanCommand(a *cli) *cobra.Command {
 	flags.BoolVar(&show.All, "all", false, "also list living pods, and list each CNI file by itself")
 	verdicts := []string{"reap", "wait", "keep", "alive"}
 	flags.Var(&choiceValue{&show.Verdict, verdicts, "VERDICT"}, "verdict", "list only pods with this verdict: reap, wait, keep or alive")
-	if err := cmd.RegisterFlagCompletionFunc("verdict", cobra.FixedCompletions(verdicts, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is not there: the first call of any command shows it
-	}
 	return cmd
 }
 

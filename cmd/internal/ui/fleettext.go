@@ -29,7 +29,7 @@ func (p *Printer) FleetList(f *FleetList, wide bool) {
 	if t.WouldReap > 0 {
 		goes += ", " + human.Thousands(t.WouldReap) + " would be removed in mode enforce"
 	}
-	p.Para("", fmt.Sprintf(heading+" %s, %s wait, %s are kept, and %s of them need you; %s in quarantine, %s.",
+	p.Para("", fmt.Sprintf(heading+" %s, %s wait, %s are kept; %s need you; %s in quarantine, %s.",
 		human.Count(t.Nodes, "node"), human.Thousands(t.Answered), goes, human.Thousands(t.Wait), human.Thousands(t.Keep),
 		human.Thousands(t.NeedsPerson), human.Thousands(t.Quarantine), human.Size(t.QuarantineBytes)))
 	if t.Observing > 0 {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -242,8 +243,14 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 	p.Aside(func() {
 		p.Gap()
 		p.Printf("%s\n", entrySum(views))
-		p.Item("", "restore", 9, "", "Puts a pod back: orphan-reaper quarantine restore UID")
-		p.Item("", "purge", 9, "", "Removes it permanently: orphan-reaper quarantine purge UID")
+		conflict := func(e Entry) bool { return e.Phase == policy.PhaseConflict }
+		if slices.ContainsFunc(views, conflict) {
+			p.Item("", "conflict", 9, "", "Shows what its pod has now, and how to merge the two: orphan-reaper explain UID")
+		}
+		if slices.ContainsFunc(views, func(e Entry) bool { return !conflict(e) }) {
+			p.Item("", "restore", 9, "", "Puts a pod back: orphan-reaper quarantine restore UID")
+			p.Item("", "purge", 9, "", "Removes it permanently: orphan-reaper quarantine purge UID")
+		}
 	})
 }
 

@@ -346,7 +346,7 @@ func AdviceOf(r policy.Reason, e *policy.Evidence) Advice {
 	if a.Beyond != "" && e.Unmount == "" {
 		todo = a.Beyond
 	}
-	if r == policy.ReasonStaged && e.Facts[policy.FactStaged].Truth == policy.Unknown {
+	if f := e.Facts[policy.FactStaged]; r == policy.ReasonStaged && f.Truth == policy.Unknown && f.Detail != "" {
 		todo = "Repair what could not be read. The fact names it, and the error."
 	}
 	if e.UID != "" {
