@@ -31,6 +31,8 @@ type StaticPods struct {
 	Manifests []Manifest
 	Unsure    string // why there may be more static pods than manifests
 	Err       error  // why a manifest could not be read
+	// Broken has the text of each file that is no manifest, if Err is about no other: it may become one.
+	Broken []string
 }
 
 // Doubt returns why there may be more manifests than were read, "" where there are not.
@@ -39,6 +41,13 @@ func (s *StaticPods) Doubt() string {
 		return s.Err.Error()
 	}
 	return s.Unsure
+}
+
+// mayState reports whether a manifest that could not be read may state the UID. What lies beside the manifests and does not
+// contain the UID, such as a README, keeps no pod of the API server's.
+func (s *StaticPods) mayState(uid parsers.PodUID) bool {
+	contains := func(text string) bool { return strings.Contains(text, string(uid)) }
+	return s.Err != nil && (len(s.Broken) == 0 || slices.ContainsFunc(s.Broken, contains))
 }
 
 // Fact answers whether a manifest owns the pod's UID, where running has the sandboxes of
@@ -60,8 +69,8 @@ func (s *StaticPods) Fact(e *Evidence, running map[PodName][]StaticSandbox) Fact
 		}
 	}
 	switch doubt := s.Doubt(); {
-	case len(e.UID) != StaticUIDLen && (s.Err == nil || !e.Static):
-		f.Truth = No // the kubelet gives no such UID; only of a pod that is known to be static one may state it that cannot be read
+	case len(e.UID) != StaticUIDLen && !s.mayState(e.UID) && (s.Err == nil || !e.Static):
+		f.Truth = No // the kubelet gives no such UID, and no manifest states it
 	case doubt != "":
 		f.Detail = doubt
 	case maybe != "":

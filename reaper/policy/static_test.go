@@ -25,6 +25,7 @@ func TestStaticPods(t *testing.T) {
 		manifest  policy.Manifest
 		unsure    string
 		err       error
+		broken    string // the text of a file that is no manifest
 		runs      string // name of a sandbox
 		as        string // its UID; default: another pod's
 		created   int64  // its time; the directory was made at 10
@@ -46,7 +47,9 @@ func TestStaticPods(t *testing.T) {
 			manifest: etcd, err: errors.New("no kind"), want: policy.Unknown, detail: "no kind",
 		},
 		"its own, and unread":  {namespace: "kube-system", pod: "etcd-node-1", certain: true, manifest: etcd, err: errors.New("no kind"), want: policy.Yes},
-		"an API pod, unread":   {uid: api, err: errors.New("no kind"), want: policy.No},
+		"an API pod, unread":   {uid: api, err: errors.New("permission denied"), want: policy.Unknown, detail: "permission denied"},
+		"an API pod, broken":   {uid: api, err: errors.New("no kind"), broken: "README", want: policy.No},
+		"its UID is in it":     {uid: api, err: errors.New("no kind"), broken: "uid: " + string(api), want: policy.Unknown, detail: "no kind"},
 		"a stated UID, a URL":  {uid: api, static: true, unsure: "from a URL too", want: policy.No},
 		"a stated UID, unread": {uid: api, static: true, err: errors.New("no kind"), want: policy.Unknown, detail: "no kind"},
 		"from a URL":           {namespace: "kube-system", pod: "x", certain: true, manifest: etcd, unsure: "from a URL too", want: policy.Unknown, detail: "URL"},
@@ -68,6 +71,9 @@ func TestStaticPods(t *testing.T) {
 		},
 	} {
 		s := policy.StaticPods{Origin: "manifests", Node: "node-1", Manifests: []policy.Manifest{c.manifest}, Unsure: c.unsure, Err: c.err}
+		if c.broken != "" {
+			s.Broken = []string{c.broken}
+		}
 		if c.manifest == (policy.Manifest{}) {
 			s.Manifests = nil
 		}

@@ -233,7 +233,6 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 		return
 	}
 	o.speaks(n, last.readings, p, lastReasons)
-	static := len(p.uid) == policy.StaticUIDLen
 	lists := n.version >= 37 || n.asksKubelet || n.asksAPI
 	ran, spoke := r.id.PID-800, 0 // the kubelet of the look, and the last one of which a line was read
 	for _, run := range n.log.said {
@@ -246,7 +245,7 @@ func (o *oracle) moves(n *node, d *dir, entry string) {
 	switch {
 	case !r.kubeletOK:
 		o.fail(n, "%s was parked without a kubelet", p)
-	case static && (r.static.Err != nil || last.static.Err != nil):
+	case r.static.Err != nil, last.static.Err != nil:
 		o.fail(n, "%s was parked, though the manifests could not be read", p)
 	case r.contentErr != nil:
 		o.fail(n, "%s was parked, though what lies in its directory could not be read", p)
@@ -334,11 +333,10 @@ func (o *oracle) parked(n *node, d *dir) {
 	o.miss(n, p, d)
 }
 
-// hidden reports whether the node shows nothing of a pod that lives: what completed and lost its log directory, what the kubelet does not
-// want since it has no API server, where the program asks none either, and what no look has shown to be a static pod, of a manifest that
-// states its UID and cannot be read. docs/why-it-is-safe.md has them.
+// hidden reports whether the node shows nothing of a pod that lives: what completed and lost its log directory, and what the kubelet does
+// not want since it has no API server, where the program asks none either. docs/why-it-is-safe.md has both.
 func (o *oracle) hidden(p *pod) bool {
-	return p.cleaned || p.deserted && o.readings.api.Silent != "" || p.stated && !p.known && o.readings.static.Err != nil
+	return p.cleaned || p.deserted && o.readings.api.Silent != ""
 }
 
 // miss has the oracle look whether a living pod got back what it has.
@@ -376,7 +374,7 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 		o.purges(n, p)
 		return
 	}
-	if a.Kind == policy.Strip && o.readings.static.Err != nil && len(p.uid) == policy.StaticUIDLen { // of what is confirmed it is no doubt
+	if a.Kind == policy.Strip && o.readings.static.Err != nil { // of what is confirmed it is no doubt
 		o.fail(n, "%s was confirmed dead, though the manifests could not be read", p)
 	}
 	o.speaks(n, o.readings, p, alive)

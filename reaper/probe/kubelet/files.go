@@ -133,13 +133,15 @@ func (k kubeletFiles) stat(path string) (fs.FileInfo, error) {
 }
 
 // read reads a file that must be a regular one of at most maxConfig bytes.
-func (k kubeletFiles) read(path string) ([]byte, error) {
+func (k kubeletFiles) read(path string) ([]byte, error) { return k.readUpTo(path, maxConfig) }
+
+func (k kubeletFiles) readUpTo(path string, limit int64) ([]byte, error) {
 	f, err := k.open(path, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	return beneath.ReadOpened(f, maxConfig)
+	return beneath.ReadOpened(f, limit)
 }
 
 // mostFiles bounds a directory of a kubelet's configuration or manifests, which usually has a few files.

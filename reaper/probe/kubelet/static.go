@@ -17,10 +17,23 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
+// maxManifest bounds a manifest as the kubelet does (pkg/kubelet/config/common.go).
+const maxManifest = 10 << 20
+
 // StaticPods has the pods of the manifests.
 type StaticPods struct {
 	policy.StaticPods
-	files kubeletFiles
+	files  kubeletFiles
+	broken []string // the text of files that are no manifests
+}
+
+// errBroken is the error of a file that was read and is no manifest.
+type errBroken struct{ error }
+
+// unread reports whether an error is of a file or directory that could not be read.
+func unread(err error) bool {
+	_, broken := errors.AsType[errBroken](err)
+	return err != nil && !broken
 }
 
 // StaticPods reads the manifests of the kubelet's static pods.
@@ -58,9 +71,12 @@ func readStaticPods(k *Kubelet) *StaticPods {
 			// To the kubelet a missing path is an empty directory. k3s makes its own, so a missing one is the wrong path.
 			err = nil
 		}
-		if err != nil && s.Err == nil {
+		if err != nil && (s.Err == nil || unread(err)) {
 			s.Err = fmt.Errorf("cannot read the static pods' manifests: %w", err)
 		}
+	}
+	if !unread(s.Err) {
+		s.Broken = s.broken
 	}
 	return s
 }
@@ -83,9 +99,12 @@ func (s *StaticPods) read(path string) error {
 		if strings.HasPrefix(d.Name, ".") {
 			continue
 		}
-		if e := s.add(filepath.Join(path, d.Name)); e != nil && err == nil {
-			// Hide ErrNotExist: a file that has vanished is being replaced.
-			err = errors.New(e.Error())
+		e := s.add(filepath.Join(path, d.Name))
+		if unread(e) {
+			e = errors.New(e.Error()) // not ErrNotExist: a file that has vanished is being replaced
+		}
+		if err == nil || unread(e) && !unread(err) {
+			err = e
 		}
 	}
 	return err
@@ -99,13 +118,14 @@ func (s *StaticPods) add(file string) error {
 	if !info.Mode().IsRegular() {
 		return nil // the kubelet skips it
 	}
-	text, err := s.files.read(file)
+	text, err := s.files.readUpTo(file, maxManifest)
 	if err != nil {
 		return err
 	}
 	m, err := parseManifest(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", clean.Name(file), err)
+		s.broken = append(s.broken, string(text))
+		return errBroken{fmt.Errorf("%s: %w", clean.Name(file), err)}
 	}
 	if m != nil {
 		m.File = clean.Name(file)

@@ -41,7 +41,11 @@ func TestManifests(t *testing.T) {
 		"no kind":                  {map[string]string{"README": ""}, "", "README: it has no kind"},
 		"no name":                  {map[string]string{"a": "kind: Pod\n"}, "", "no name"},
 		"no YAML":                  {map[string]string{"a": "kind: [\n"}, "", "cannot read the static pods' manifests"},
-		"too long":                 {map[string]string{"a": strings.Repeat("#", maxConfig+1)}, "", "longer than"},
+		"too long":                 {map[string]string{"a": strings.Repeat("#", maxManifest+1)}, "", "longer than"},
+		"long":                     {map[string]string{"a": testkit.EtcdManifest + strings.Repeat("#", maxConfig)}, "a kube-system/etcd ", ""},
+		"one that cannot be read": {map[string]string{
+			"a": "", "b": strings.Repeat("#", maxManifest+1), "c": strings.ReplaceAll(testkit.EtcdManifest, "etcd", "c"),
+		}, "c kube-system/c ", "b: it is longer than"},
 		"between two": {map[string]string{
 			"a": strings.ReplaceAll(testkit.EtcdManifest, "etcd", "a"), "b": "", "c": strings.ReplaceAll(testkit.EtcdManifest, "etcd", "c"),
 		}, unread, "b: it has no kind"},
@@ -58,6 +62,9 @@ func TestManifests(t *testing.T) {
 			}
 			if (s.Err != nil) != (c.err != "") || c.err != "" && !strings.Contains(s.Err.Error(), c.err) {
 				t.Errorf("%s: %v, want %q", name, s.Err, c.err)
+			}
+			if broken := c.err != "" && name != "too long" && name != "one that cannot be read"; broken != (len(s.Broken) == 1) {
+				t.Errorf("%s: %d are broken, %v", name, len(s.Broken), s.Err)
 			}
 		}
 	}
