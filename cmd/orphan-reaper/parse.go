@@ -174,8 +174,7 @@ func parseLines(r io.Reader, source string, o parsers.Parser, emit func(parsers.
 
 // followFile follows the named file from its beginning until ctx ends, and after a rotation the new file.
 //
-// It polls, because the inotify watcher of nxadm/tail may end the process (see reaper/source). It may lose a line at a
-// rotation, which does no harm here; the daemon has another follower.
+// It polls, because the inotify watcher of nxadm/tail may end the process (see reaper/source).
 func followFile(ctx context.Context, name string) (io.Reader, error) {
 	f, err := follow(name)
 	if err != nil {
@@ -187,45 +186,71 @@ func followFile(ctx context.Context, name string) (io.Reader, error) {
 	return in, nil
 }
 
-// followed is a file that is followed by its name. nxadm/tail begins to watch the name after it has read the file to
-// its end: of a rotation in between it learns nothing, and stays with the old file.
+// followed is a file that is followed by its name. nxadm/tail begins to watch the name after it has read the file to its end: of a
+// rotation in between it learns nothing, and stays with the old file; of a later one it may learn before it has read the old file's
+// last lines. So the name is compared here, and what is left of the old file is read here.
 type followed struct {
-	name string
-	tail *tail.Tail
-	file os.FileInfo
+	name   string
+	tail   *tail.Tail
+	file   *os.File // the same file
+	offset int64    // of what was copied
 }
+
+// errNoFile is the error of a name that is no regular file's.
+var errNoFile = errors.New("is not a file")
 
 func follow(name string) (*followed, error) {
 	for {
-		file, err := os.Stat(name)
+		if at, err := os.Stat(name); err != nil {
+			return nil, fmt.Errorf("cannot follow: %w", err)
+		} else if !at.Mode().IsRegular() {
+			return nil, fmt.Errorf("cannot follow: %s %w", name, errNoFile)
+		}
+		file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have come
 		if err != nil {
 			return nil, fmt.Errorf("cannot follow: %w", err)
-		}
-		if !file.Mode().IsRegular() {
-			return nil, fmt.Errorf("cannot follow: %s is not a file", name)
 		}
 		t, err := tail.TailFile(name, tail.Config{Follow: true, MustExist: true, Poll: true, CompleteLines: true, Logger: tail.DiscardingLogger})
 		if err != nil {
+			_ = file.Close() // it was only opened
 			return nil, fmt.Errorf("cannot follow: %w", err)
 		}
-		f := &followed{name, t, file}
+		f := &followed{name: name, tail: t, file: file}
 		if !f.replaced() {
 			return f, nil
 		}
-		_ = t.Stop() // another file may have been opened
+		f.stop() // another file may have been opened
 	}
+}
+
+func (f *followed) stop() {
+	_ = f.tail.Stop()
+	_ = f.file.Close() // read only
 }
 
 // replaced reports whether the name is another file's.
 func (f *followed) replaced() bool {
+	own, errOwn := f.file.Stat()
 	now, err := os.Stat(f.name)
-	return err == nil && !os.SameFile(now, f.file)
+	return errOwn == nil && err == nil && !os.SameFile(now, own)
+}
+
+// rest copies what nxadm/tail has not read of the file, also a last line without an end.
+func (f *followed) rest(out io.Writer) error {
+	if _, err := f.file.Seek(f.offset, io.SeekStart); err != nil {
+		return fmt.Errorf("cannot read on: %w", err)
+	}
+	n, err := io.Copy(out, f.file)
+	if err == nil && n > 0 {
+		_, err = io.WriteString(out, "\n") // an empty line, or the end of the last one
+	}
+	return err
 }
 
 // copy writes the lines until ctx or the reader ends. It continues with the new file once the old one has had no line
 // for a poll.
 func (f *followed) copy(ctx context.Context, out io.Writer) error {
-	defer func() { _ = f.tail.Stop() }()
+	defer func() { f.stop() }()
 	poll := time.NewTicker(500 * time.Millisecond)
 	defer poll.Stop()
 	lines, last, quiet := f.tail.Lines, 0, false
@@ -235,33 +260,45 @@ func (f *followed) copy(ctx context.Context, out io.Writer) error {
 			return nil
 		case line, more := <-lines:
 			if !more {
-				if err := f.tail.Wait(); err != nil {
+				if err := f.tail.Wait(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return fmt.Errorf("cannot follow: %w", err)
 				}
 				lines = nil // it was removed; another may come
 				continue
 			}
 			if line.Num <= last { // it was truncated, and opened again
-				if now, err := os.Stat(f.name); err == nil {
-					f.file = now
-				}
+				f.reopened()
 			}
 			last, quiet = line.Num, false
+			f.offset += int64(len(line.Text)) + 1
 			if _, err := io.WriteString(out, line.Text+"\n"); err != nil {
 				return nil // the reader is gone
 			}
 		case <-poll.C:
 			if quiet && (lines == nil || f.replaced()) {
 				next, err := follow(f.name)
-				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNoFile) {
 					return err
 				}
 				if err == nil {
-					_ = f.tail.Stop()
+					err = f.rest(out)
+					f.stop()
 					*f, lines, last = *next, next.tail.Lines, 0
+				}
+				if errors.Is(err, io.ErrClosedPipe) {
+					return nil // the reader is gone
 				}
 			}
 			quiet = true
 		}
 	}
+}
+
+// reopened takes over the file that nxadm/tail has opened again after a truncation.
+func (f *followed) reopened() {
+	if file, err := os.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
+		_ = f.file.Close() // read only
+		f.file = file
+	}
+	f.offset = 0
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -128,7 +129,9 @@ func TestParseFollow(t *testing.T) {
 		a := &cli{stdout: out, stderr: io.Discard, env: func(string) string { return "" }, given: map[string][]string{}, stopSignals: func() {}}
 		root := newRootCommand(a)
 		root.SetArgs([]string{"parse", "--follow", path})
-		done <- root.ExecuteContext(ctx)
+		err := root.ExecuteContext(ctx)
+		_ = out.CloseWithError(fmt.Errorf("it has ended: %w", cmp.Or(err, io.EOF)))
+		done <- err
 	}()
 	lines := bufio.NewReader(read)
 	sees := func(what string) {
@@ -147,9 +150,20 @@ func TestParseFollow(t *testing.T) {
 	testkit.Must(t, f.Close())
 	// A rotation at once meets a follower that has read the file, and does not watch its name yet.
 	for i := range 5 {
+		old, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o600)
+		testkit.Must(t, err)
+		write := func() {
+			_, err := old.WriteString(strings.Repeat(orphanLine+"\n", 3))
+			testkit.Must(t, err)
+		}
+		write() // not read yet
 		testkit.Must(t, os.Rename(path, fmt.Sprintf("%s.%d", path, i+1)))
+		write() // a logger that has not noticed yet
 		testkit.Must(t, os.WriteFile(path, []byte(orphanLine+"\n"), 0o600))
-		sees(fmt.Sprintf("after rotation %d", i+1))
+		testkit.Must(t, old.Close())
+		for range 7 {
+			sees(fmt.Sprintf("around rotation %d", i+1))
+		}
 	}
 	testkit.Must(t, os.Remove(path))
 	time.Sleep(time.Second) // it notices that, and the next file may get the same inode number
