@@ -59,7 +59,7 @@ func (x explainer) head(title, name string) {
 
 func (x explainer) holds(rs []policy.Residue) {
 	sum := total(rs)
-	x.line("holds", human.Size(sum.Bytes)+" in "+human.Count(sum.Entries, "entry"))
+	x.line("holds", size(sum.Bytes, partial(rs))+" in "+human.Count(sum.Entries, "entry"))
 }
 
 // pod writes what the look found about one pod.

@@ -66,7 +66,7 @@ func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Ou
 	}
 	p.Printf("put back: %s\n", clean.Text(place))
 	if left.Entries > 0 {
-		p.Printf("  %s, %s\n", human.Count(left.Entries, "entry"), human.Size(left.Bytes))
+		p.Printf("  %s, %s\n", human.Count(left.Entries, "entry"), size(left.Bytes, partial(entry.Left)))
 	}
 	p.removed("Not restored, because it was removed before", entry.Taken)
 	if len(entry.Taken) > 0 {

@@ -52,7 +52,7 @@ func sizeOf(entries ...policy.EntryState) string {
 		for _, r := range e.Left {
 			sum.Add(policy.Tally{Entries: r.Entries, Bytes: r.Bytes})
 		}
-		if slices.ContainsFunc(e.Left, func(r policy.Residue) bool { return r.Partial }) {
+		if partial(e.Left) {
 			least = "at least "
 		}
 	}

@@ -178,10 +178,11 @@ func viewStopped(r *policy.Record) *Stopped {
 // entrySum returns the number of entries, their measured size, and how many need an operator.
 func entrySum(views []Entry) string {
 	var bytes int64
-	unknown, conflicts, data := 0, 0, 0
+	unknown, conflicts, data, least := 0, 0, 0, false
 	for i := range views {
 		v := &views[i]
 		bytes += v.Bytes
+		least = least || partial(v.Residue)
 		if len(v.Residue) == 0 {
 			unknown++
 		}
@@ -194,7 +195,7 @@ func entrySum(views []Entry) string {
 	}
 	parts := []string{human.Count(len(views), "entry")}
 	if unknown < len(views) {
-		parts[0] += ", " + human.Size(bytes)
+		parts[0] += ", " + size(bytes, least)
 	}
 	for _, part := range []struct {
 		n     int
@@ -229,6 +230,9 @@ func entryRows(views []Entry, now time.Time) (rows []Row) {
 			r.Notes = append(r.Notes, human.Age(now.Sub(v.since))+" ago")
 		}
 		r.Notes = append(r.Notes, v.fate(now))
+		if partial(v.Residue) {
+			r.Notes = append(r.Notes, partialNote)
+		}
 		rows = append(rows, r)
 	}
 	return rows

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
@@ -285,6 +286,22 @@ func (v *Report) narrow() {
 		v.Errors = append(v.Errors, string(uid)+": no such pod directory, and "+where)
 	}
 }
+
+// size returns a size for people; partial is true where more was not counted.
+func size(bytes int64, partial bool) string {
+	if partial {
+		return "at least " + human.Size(bytes)
+	}
+	return human.Size(bytes)
+}
+
+// partial reports whether there is more than was counted.
+func partial(rs []policy.Residue) bool {
+	return slices.ContainsFunc(rs, func(r policy.Residue) bool { return r.Partial })
+}
+
+// partialNote is a row's note where its size is not the whole.
+const partialNote = "not counted to its end"
 
 // total returns the sum of the residue.
 func total(rs []policy.Residue) policy.Tally {

@@ -132,6 +132,9 @@ func (v *Report) podRows(shown []podView) (rows []Row) {
 			if at, ok := v.holdEnds(pod); ok {
 				r.Notes = append(r.Notes, "until "+at)
 			}
+			if partial(pod.Residue) {
+				r.Notes = append(r.Notes, partialNote)
+			}
 			rows = append(rows, r)
 		}
 	}
@@ -157,8 +160,9 @@ func (p *Printer) sums(v *Report, shown []podView) {
 		p.Para("", Halted)
 	}
 	type sum struct {
-		pods  int
-		bytes int64
+		pods    int
+		bytes   int64
+		partial bool
 	}
 	sums, person, ended := map[string]sum{}, 0, 0
 	for i := range shown {
@@ -168,7 +172,7 @@ func (p *Printer) sums(v *Report, shown []podView) {
 			continue
 		}
 		s := sums[v.word(pod)]
-		sums[v.word(pod)] = sum{s.pods + 1, s.bytes + total(pod.Residue).Bytes}
+		sums[v.word(pod)] = sum{s.pods + 1, s.bytes + total(pod.Residue).Bytes, s.partial || partial(pod.Residue)}
 		if pod.outlook() == policy.OutlookPerson {
 			person++
 		}
@@ -181,7 +185,7 @@ func (p *Printer) sums(v *Report, shown []podView) {
 		}
 		text := human.Verb(s.pods, t.one, t.many)
 		if s.bytes > 0 && t.size {
-			text += " (" + human.Size(s.bytes) + ")"
+			text += " (" + size(s.bytes, s.partial) + ")"
 		}
 		parts = append(parts, text)
 	}
