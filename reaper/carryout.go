@@ -15,13 +15,14 @@ import (
 )
 
 // carryOut carries out the plan: first for what lies in quarantine, then the moves out of the pods directory. Each batch of
-// moves has the last question before and after it. Nothing is moved if the breaker is open, by this look or by an outcome.
+// moves has the last question before and after it. Once the breaker is open, by this look or by an outcome, the gate lets nothing
+// more be moved.
 func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	if r.Remover == nil {
 		return
 	}
 	r.writeLiving(rep, plan)
-	if !r.carryOutParked(ctx, rep, slices.Concat(r.batches(plan.Undo), r.batches(plan.Remove))) || r.stopped() {
+	if !r.carryOutParked(ctx, rep, slices.Concat(r.batches(plan.Undo), r.batches(plan.Remove))) {
 		return
 	}
 	if plan.Proving && !r.memory.Proven { // no pod follows the first one before that is confirmed dead
@@ -66,7 +67,7 @@ func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy
 			}
 			cancel()
 		}
-		if outs == nil || r.stopped() {
+		if outs == nil {
 			return
 		}
 	}

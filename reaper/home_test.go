@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"testing"
+
+	"golang.org/x/sys/unix"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -126,5 +128,24 @@ func TestHomeMovedDuringPass(t *testing.T) {
 	err := r.rememberQuarantine(policy.Batch{Actions: []policy.Action{{Kind: policy.Park, UID: uidOf(2)}}})
 	if !errors.Is(err, errOtherQuarantine) || n.files["home"] != home {
 		t.Errorf("the pass returned %v, home %v", err, n.files["home"])
+	}
+}
+
+// TestHomeNotSaved checks that nothing is moved while it cannot be saved where the quarantine is: after a restart beside another one,
+// each entry would count as gone.
+func TestHomeNotSaved(t *testing.T) {
+	n := newFakeNode()
+	n.home = quarantineHome{Parent: policy.DirID{Ino: 2}}
+	n.add(1, nil)
+	r := n.reaper(t, testRules)
+	mustPass(t, r, n.claim(1))
+	n.pass(testRules.Hold)
+	n.saveErr = unix.ENOSPC
+	if mustPass(t, r); len(n.quarantine) != 0 || len(n.Entries()) != 0 {
+		t.Errorf("moved to a quarantine that is not saved: %v, %v", n.quarantine, n.Entries())
+	}
+	n.saveErr = nil
+	if mustPass(t, r); len(n.quarantine) != 1 {
+		t.Error("not moved once it was saved")
 	}
 }
