@@ -4,9 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )

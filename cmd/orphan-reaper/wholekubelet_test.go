@@ -172,12 +172,13 @@ func TestContradiction(t *testing.T) {
 	for _, c := range []struct {
 		name, kubelets string
 		want           policy.Truth
+		reason         policy.Reason // of the pod
 		words          string
 		check          int // the exit code of config check: a doubt is no error of the settings
 	}{
-		{"all settings agree", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`, policy.Yes, "", 0},
-		{"another socket", `kubelet --container-runtime-endpoint=unix://$DIR/other; name $pid`, policy.No, "--runtime-endpoint is unix://", 3},
-		{"a configuration that cannot be read", `kubelet --config=/none.yaml; name $pid`, policy.Unknown, "cannot find out whether the kubelet", 0},
+		{"all settings agree", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`, policy.Yes, "", "", 0},
+		{"another socket", `kubelet --container-runtime-endpoint=unix://$DIR/other; name $pid`, policy.No, policy.ReasonContradiction, "--runtime-endpoint is unix://", 3},
+		{"a configuration that cannot be read", `kubelet --config=/none.yaml; name $pid`, policy.Unknown, policy.ReasonStaticPod, "cannot find out whether the kubelet", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -206,13 +207,13 @@ func TestContradiction(t *testing.T) {
 				}
 				return
 			}
-			if !slices.Equal(reasons, []policy.Reason{policy.ReasonContradiction}) || !slices.Contains(view.Errors, agrees.Detail) || code != 3 {
+			if !slices.Equal(reasons, []policy.Reason{c.reason}) || !slices.Contains(view.Errors, agrees.Detail) || code != 3 {
 				t.Errorf("reasons %v, errors %q, exit code %d", reasons, view.Errors, code)
 			}
 			if text, _, code := do("config check"); code != c.check || !strings.Contains(text, "note:") || !strings.Contains(text, "nothing will be removed") {
 				t.Errorf("config check: %d, %s", code, text)
 			}
-			if _, printed, code := do("sweep --no-wait"); code != 3 || !strings.Contains(printed, "contradiction") {
+			if _, printed, code := do("sweep --no-wait"); code != 3 || !strings.Contains(printed, string(c.reason)) {
 				t.Errorf("sweep: exit code %d, %s", code, printed)
 			}
 			if _, err := os.Stat(n.path("root/pods/" + wholeUID(1) + "/etc-hosts")); err != nil {

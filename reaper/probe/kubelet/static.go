@@ -27,12 +27,12 @@ type StaticPods struct {
 	broken []string // the text of files that are no manifests
 }
 
-// errBroken is the error of a file that was read and is no manifest.
-type errBroken struct{ error }
+// brokenError is the error of a file that was read and is no manifest.
+type brokenError struct{ error }
 
 // unread reports whether an error is of a file or directory that could not be read.
 func unread(err error) bool {
-	_, broken := errors.AsType[errBroken](err)
+	_, broken := errors.AsType[brokenError](err)
 	return err != nil && !broken
 }
 
@@ -125,7 +125,7 @@ func (s *StaticPods) add(file string) error {
 	m, err := parseManifest(text)
 	if err != nil {
 		s.broken = append(s.broken, string(text))
-		return errBroken{fmt.Errorf("%s: %w", clean.Name(file), err)}
+		return brokenError{fmt.Errorf("%s: %w", clean.Name(file), err)}
 	}
 	if m != nil {
 		m.File = clean.Name(file)
