@@ -134,7 +134,7 @@ func (l *gathering) complainOf(found kubelet.Answer) {
 	} else if found.Agrees.Truth != policy.Yes {
 		l.complain(errors.New(found.Agrees.Detail))
 	}
-	if found.Running != nil && policy.AnyStatic(l.wanted) {
+	if found.Running != nil && (policy.AnyStatic(l.wanted) || len(l.static.Broken) == 0) { // what can be read and is no manifest keeps no other pod
 		l.complain(l.static.Err)
 	}
 	l.complain(l.podList.Err)

@@ -60,4 +60,6 @@ func TestStaticPodInALook(t *testing.T) {
 	if !strings.Contains(strings.Join(look.Errors, "\n"), "manifests/half: it has no kind") {
 		t.Errorf("the errors lack the reason: %q", look.Errors)
 	}
+	must(t, os.Truncate(n.Path("manifests/half"), 11<<20)) // longer than the kubelet reads, so what it states is not known
+	check(t, n.one(api), but(facts{policy.FactStaticPod: policy.Unknown}))
 }
