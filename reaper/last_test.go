@@ -89,3 +89,14 @@ func TestStateFilesBeforeMoves(t *testing.T) {
 		t.Errorf("written down are %v", kept.StateFiles)
 	}
 }
+
+// TestLastQuestionUnanswered checks that a pod about which the last question has no answer is not moved.
+func TestLastQuestionUnanswered(t *testing.T) {
+	for _, rules := range []policy.Rules{{}, {Waive: true}} {
+		move := policy.Action{Kind: policy.Park, UID: uidOf(1), Evidence: &policy.Evidence{Name: "1"}}
+		still, withdrawn := policy.Batch{Actions: []policy.Action{move}}.StillDead(nil, policy.Node{}, rules)
+		if len(still.Actions) != 0 || len(withdrawn) != 1 || !withdrawn[0].Withdrawn {
+			t.Errorf("%+v: %v goes, %v is withdrawn", rules, still.Actions, withdrawn)
+		}
+	}
+}

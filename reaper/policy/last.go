@@ -31,7 +31,7 @@ func (b Batch) LastAsked() []Evidence {
 }
 
 // StillDead returns the batch without the actions whose pods are not known to be dead by the answers to the last
-// question, and an outcome for each of those. One that was not answered is withdrawn.
+// question, and an outcome for each of those. One that was not answered is withdrawn: all of its facts are unknown.
 func (b Batch) StillDead(answers []Evidence, n Node, r Rules) (Batch, []Outcome) {
 	now := map[string]Evidence{}
 	for _, e := range answers {
@@ -41,8 +41,7 @@ func (b Batch) StillDead(answers []Evidence, n Node, r Rules) (Batch, []Outcome)
 	var withdrawn []Outcome
 	for _, a := range b.Actions {
 		if a.moves() {
-			e, ok := now[a.Evidence.Name]
-			if why := lastObjections(e, n, r); !ok || len(why) > 0 {
+			if why := lastObjections(now[a.Evidence.Name], n, r); len(why) > 0 {
 				withdrawn = append(withdrawn, Outcome{Action: a, Result: Refused, Why: why, Withdrawn: true})
 				continue
 			}

@@ -46,6 +46,7 @@ type oracle struct {
 	proven    bool            // one of these was confirmed
 	done      bool            // a strip of one of these was done: one that failed proves the pod dead, but the program does not count it
 	wasDone   bool            // when the look began
+	ordered   map[string]bool // the entries that an operator has begun to purge whole
 	misled    map[string]bool // the entries for which the breaker opened when the pod misled; it opens again if the outcome is not written
 }
 
@@ -72,7 +73,7 @@ type question struct {
 
 func (o *oracle) begin() {
 	o.intents, o.unclosed, o.intended = map[string]policy.Kind{}, map[string]policy.Kind{}, map[string]time.Duration{}
-	o.kubelets, o.misled = map[string]policy.KubeletID{}, map[string]bool{}
+	o.kubelets, o.misled, o.ordered = map[string]policy.KubeletID{}, map[string]bool{}, map[string]bool{}
 	o.confirmed = map[string]*readings{}
 	o.asked, o.signs, o.logged = map[parsers.PodUID]question{}, map[parsers.PodUID]time.Duration{}, map[parsers.PodUID]time.Duration{}
 	o.good = map[parsers.PodUID]goodness{}
@@ -115,6 +116,7 @@ func (o *oracle) written(n *node, r policy.Record) {
 	}
 	if r.Kind == policy.KindPurging { // an operator has taken the pod out of the slow start
 		delete(o.first, r.Entry)
+		o.ordered[r.Entry] = o.ordered[r.Entry] || o.person
 	}
 	if r.Kind == policy.KindParking || r.Kind == policy.KindParked {
 		o.kubelets[r.Entry] = r.Kubelet
@@ -385,7 +387,7 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 		o.fail(n, "something of %s was removed, though it has a directory again", p)
 	}
 	switch {
-	case o.hidden(p), a.By != nil, a.Take == contents.TakeAll:
+	case o.hidden(p), a.By != nil, a.Take == contents.TakeAll && o.ordered[a.Entry]:
 	case p.alive() && p.home == d.id.Ino:
 		o.fail(n, "%s lives, and what it uses was removed", p)
 	case p.wanted && p.since < o.looked:
