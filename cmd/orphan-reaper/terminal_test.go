@@ -65,6 +65,7 @@ func TestOnTerminal(t *testing.T) {
 // TestQuiet checks that --quiet omits progress and notes, that --verbose adds the phases, and that the result is the
 // same.
 func TestQuiet(t *testing.T) {
+	testkit.NeedProcesses(t)
 	n := newWholeNode(t)
 	n.pod(0xabcdef01, true)
 	answers := func(args ...string) (stdout, stderr string, code int) { return outputOf(t, n.command(args...)) }

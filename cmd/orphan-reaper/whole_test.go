@@ -367,6 +367,7 @@ func (n *wholeNode) appears(name string) {
 
 // TestSweepInterrupted checks that the first SIGTERM ends a waiting sweep with exit code 1.
 func TestSweepInterrupted(t *testing.T) {
+	testkit.NeedProcesses(t)
 	n := newWholeNode(t)
 	n.pod(1, false)
 	n.args = append(n.args, "--hold", "1h", "--confirm", "1h")

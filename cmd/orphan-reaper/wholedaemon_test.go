@@ -231,6 +231,7 @@ func TestWholeFleetWait(t *testing.T) {
 // TestWholeAnotherStateDir checks that no second program works on a kubelet's root directory: with a state directory of its own it would
 // remove the pod that an operator has restored.
 func TestWholeAnotherStateDir(t *testing.T) {
+	testkit.NeedProcesses(t)
 	n := newWholeNode(t)
 	n.write("log", "")
 	n.pod(1, true)

@@ -177,8 +177,14 @@ func TestContradiction(t *testing.T) {
 		check          int // the exit code of config check: a doubt is no error of the settings
 	}{
 		{"all settings agree", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`, policy.Yes, "", "", 0},
-		{"another socket", `kubelet --container-runtime-endpoint=unix://$DIR/other; name $pid`, policy.No, policy.ReasonContradiction, "--runtime-endpoint is unix://", 3},
-		{"a configuration that cannot be read", `kubelet --config=/none.yaml; name $pid`, policy.Unknown, policy.ReasonStaticPod, "cannot find out whether the kubelet", 0},
+		{
+			"another socket", `kubelet --container-runtime-endpoint=unix://$DIR/other; name $pid`,
+			policy.No, policy.ReasonContradiction, "--runtime-endpoint is unix://", 3,
+		},
+		{
+			"a configuration that cannot be read", `kubelet --config=/none.yaml; name $pid`,
+			policy.Unknown, policy.ReasonStaticPod, "cannot find out whether the kubelet", 0,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -200,6 +200,7 @@ func TestWholeBy(t *testing.T) {
 
 // TestWholeQuarantineAway checks that no screen counts on a quarantine that is away or cannot be read.
 func TestWholeQuarantineAway(t *testing.T) {
+	testkit.NeedProcesses(t)
 	for name, c := range map[string]struct {
 		change func(n *wholeNode, quarantine string) error
 		want   string
