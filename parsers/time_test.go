@@ -2,7 +2,7 @@ package parsers
 
 import "testing"
 
-// TestTimesOfNoClock checks that a time that RFC 3339 cannot write is not certain, whoever chose it.
+// TestTimesOfNoClock checks that a time that RFC 3339 cannot write is not certain, whatever its source.
 func TestTimesOfNoClock(t *testing.T) {
 	const text = ` node kubelet[12]: E1126 20:00:00.000000      12 kubelet_volumes.go:154] orphaned pod "11111111-2222-4333-8444-555555555501" found, ` +
 		`but volume paths are still present on disk`
