@@ -242,7 +242,7 @@ func TestWholeAnotherStateDir(t *testing.T) {
 	}
 	follow := []string{"run", "--log-source", "file", "--log-file", n.path("log")}
 	daemon := n.start(n.command(follow...))
-	n.appears("metrics.prom")
+	daemon.waitFor("orphan-reaper started") // the sweep has left a metrics file
 	n.args = append(n.args, "--state-dir", n.path("other"))
 	for _, args := range [][]string{follow, {"sweep"}} {
 		if text, code := n.printed(args...); code != 1 || !strings.Contains(text, "has locked "+n.path("root")) || !strings.Contains(text, "hint: stop it") {
