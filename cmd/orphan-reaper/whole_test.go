@@ -349,7 +349,7 @@ func (b *background) endBy(signal syscall.Signal) int {
 // until waits for a condition, and fails the test if it does not become true.
 func until(tb testing.TB, what string, come func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(30 * time.Second); !come(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !come(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatal("timeout:  ", what)
 		}
