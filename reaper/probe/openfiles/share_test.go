@@ -127,7 +127,7 @@ func TestMapsOfOneHang(t *testing.T) {
 		n, own, dead := newNode(t), newUID(), newUID()
 		n.Mkdir(n.PodDir(own), n.PodDir(dead))
 		n.process(uid, own, true)
-		n.Guard, n.Apart = &bounded.Guard{Patience: 3 * time.Second}, &bounded.Guard{Patience: 3 * time.Second}
+		n.Guard, n.Apart = &bounded.Guard{Patience: 30 * time.Second}, &bounded.Guard{Patience: 30 * time.Second}
 		must(t, os.Remove(n.Path("proc/7/maps")))
 		must(t, unix.Mkfifo(n.Path("proc/7/maps"), 0o600)) // opening it waits for a writer
 		t.Cleanup(func() {
@@ -141,7 +141,7 @@ func TestMapsOfOneHang(t *testing.T) {
 			if f := a.Fact(dead, nil); (f.Truth == policy.No) == (uid == "0") {
 				t.Errorf("user %s: %s (%s)", uid, f.Truth, f.Detail)
 			}
-			if took := time.Since(began); took > time.Second {
+			if took := time.Since(began); took > 20*time.Second {
 				t.Errorf("the scan took %s", took)
 			}
 		}
