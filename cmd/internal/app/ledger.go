@@ -172,7 +172,7 @@ func lockRun(ctx context.Context, cfg config.Config, store *state.Store) (releas
 		}
 		return func() { root(); own() }, nil
 	}
-	hint := "the daemon does by itself what sweep does: systemctl status orphan-reaper"
+	hint := "the daemon that runs does by itself what sweep does, and needs no second one: systemctl status orphan-reaper"
 	if d := findDaemon(ctx, cfg, store); d.Runs == policy.No {
 		hint = "a sweep is at work, and ends by itself: try again then"
 	}
