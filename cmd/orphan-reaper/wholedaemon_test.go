@@ -227,31 +227,3 @@ func TestWholeFleetWait(t *testing.T) {
 		}
 	}
 }
-
-// TestWholeAnotherStateDir checks that no second program works on a kubelet's root directory: with a state directory of its own it would
-// remove the pod that an operator has restored.
-func TestWholeAnotherStateDir(t *testing.T) {
-	testkit.NeedProcesses(t)
-	n := newWholeNode(t)
-	n.write("log", "")
-	n.pod(1, true)
-	for _, args := range [][]string{{"sweep", wholeUID(1)}, {"quarantine", "restore", wholeUID(1)}} {
-		if out, code := n.run(args...); code != 0 {
-			t.Fatal(out)
-		}
-	}
-	follow := []string{"run", "--log-source", "file", "--log-file", n.path("log")}
-	daemon := n.start(n.command(follow...))
-	daemon.waitFor("orphan-reaper started") // the sweep has left a metrics file
-	n.args = append(n.args, "--state-dir", n.path("other"))
-	for _, args := range [][]string{follow, {"sweep"}} {
-		if text, code := n.printed(args...); code != 1 || !strings.Contains(text, "has locked "+n.path("root")) || !strings.Contains(text, "hint: stop it") {
-			t.Errorf("%v: %d, and it printed %s", args, code, text)
-		}
-	}
-	testkit.There(t, n.path("root/pods/"+wholeUID(1)), true)
-	daemon.end()
-	if text, code := n.printed("sweep"); code != 0 {
-		t.Errorf("after the daemon's end: %d, and it printed %s", code, text)
-	}
-}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -161,36 +159,15 @@ func sameDir(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// lockRun acquires the locks of the daemon and the sweep: that of the state directory and that of the kubelet's root directory.
-func lockRun(ctx context.Context, cfg config.Config, store *state.Store) (release func(), _ error) {
-	own, err := store.LockRun()
+// lockRun acquires the lock of the daemon and the sweep.
+func lockRun(ctx context.Context, cfg config.Config, store *state.Store) (release func(), err error) {
+	release, err = store.LockRun()
 	if err == nil {
-		root, err := lockRoot(cfg)
-		if err != nil {
-			own()
-			return nil, err
-		}
-		return func() { root(); own() }, nil
+		return release, nil
 	}
 	hint := "the daemon that runs does by itself what sweep does, and needs no second one: systemctl status orphan-reaper"
 	if d := findDaemon(ctx, cfg, store); d.Runs == policy.No {
 		hint = "a sweep is at work, and ends by itself: try again then"
 	}
 	return nil, exit.Failf(hint, "%w", err)
-}
-
-// lockRoot acquires the lock of the kubelet's root directory (flock(2)). One with another state directory does not know which pods
-// an operator has restored here. A root directory that is made later, or cannot be locked, has no lock.
-func lockRoot(cfg config.Config) (release func(), err error) {
-	root, err := os.Open(cfg.RootDir)
-	if err != nil {
-		return func() {}, nil //nolint:nilerr // see above
-	}
-	release = func() { closeQuietly(root) }
-	if err := unix.Flock(int(root.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		release()
-		return nil, exit.Failf("stop it, or use its --state-dir: systemctl status orphan-reaper",
-			"cannot run: another program has locked %s; most likely an orphan-reaper with another state directory than %s", cfg.RootDir, cfg.StateDir)
-	}
-	return release, nil
 }
