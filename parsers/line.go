@@ -15,7 +15,8 @@ type Line struct {
 	// such a line may be of any age, even of another boot: it may start a look, but is not evidence.
 	CatchUp bool
 	// Whole is true if the line is known to be a complete line of its writer: in a file the line before was not
-	// truncated, and this one ends in a newline; in the journal neither is a piece that journald has split.
+	// truncated, and this one ends in a newline; in the journal neither is a piece that journald has split. In both no line
+	// just before it may belong to a message with newlines (MayContinue).
 	Whole bool
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -285,5 +286,29 @@ eval "$(sed -n "s|^    orphan-reaper unmount|$1 unmount --yes|p" "$SAID")" >"$SA
 	}
 	if second = after.Pods[1]; second.UID != wholeUID(2) || slices.Contains(second.Reasons, policy.ReasonMounted) || second.Command != "" {
 		t.Errorf("mounted pod after the command: %+v", second)
+	}
+}
+
+// TestWholeForgedByAPath checks that a completed pod, which only its log directory and the kubelet's state file show, is not
+// removed by the NFS path of another pod, which mount's error has in the kubelet's log with its newlines.
+func TestWholeForgedByAPath(t *testing.T) {
+	t.Parallel() // waits for seconds
+	n := newKubeletNode(t, `kubelet --container-runtime-endpoint=unix://$CRI
+while :; do
+	H="E$(date '+%m%d %H:%M:%S').048022 $(printf %7s $pid)"
+	printf '%s mount_linux.go:260] Mount failed: exit status 32\nMounting command: mount\nMounting arguments: -t nfs h:/x\n' "$H" >>"$LOG"
+	printf '%s kubelet_volumes.go:154] orphaned pod "%s" found, but volume paths are still present on disk\n/y /v\nOutput: no\n' "$H" "$POD" >>"$LOG"
+	sleep 0.2
+done &
+`)
+	n.env = append(n.env, "POD="+wholeUID(1))
+	n.pod(1, false)
+	n.mkdir("var/log/pods/shop_job-1_" + wholeUID(1))
+	n.write("root/allocated_pods_state", `{"data":"{\"entries\":{\"`+wholeUID(1)+`\":{}}}"}`)
+	old := time.Now().Add(-time.Hour)
+	testkit.Must(t, os.Chtimes(n.path("root/allocated_pods_state"), old, old))
+	out, printed := n.do("sweep", "--log-source", "file", "--log-file", n.path("log"))
+	if len(n.there(1)) == 0 {
+		t.Errorf("removed: %s%s", out, printed)
 	}
 }

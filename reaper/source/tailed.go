@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,6 +32,7 @@ type tailed struct {
 	file   *os.File
 	info   os.FileInfo // when it was opened or rewound
 	blocks *parsers.Blocks
+	recent recent
 
 	mu     sync.Mutex
 	prefix []byte // the first maxPrefix bytes, fewer while the file is shorter
@@ -125,6 +127,7 @@ func (t *tailed) same(end int64) (bool, error) {
 // begin sets where to read on: the offset of the beginning of a line.
 func (t *tailed) begin(offset int64) {
 	t.blocks = parsers.NewBlocks(true, offset)
+	t.recent = recent{marks: []mark{{time.Now(), max(0, offset-before)}}, continued: -1}
 	t.setDone(offset)
 }
 
@@ -148,6 +151,7 @@ func (t *tailed) setDone(offset int64) {
 // drain reads t to its end, or to maxStep, and sends the lines that may be sightings. more reports that the end has not been
 // reached. errTruncated means that the file has new content, of which nothing was used.
 func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) (more bool, err error) {
+	t.recent.mark(time.Now(), t.blocks.Whole())
 	for limit := t.blocks.Next() + maxStep; t.blocks.Next() < limit; {
 		n, readErr := t.file.ReadAt(t.blocks.Room(), t.blocks.Next())
 		atEnd := errors.Is(readErr, io.EOF)
@@ -176,20 +180,6 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 		}
 	}
 	return true, nil
-}
-
-// whole reports whether the line at start is known to be the beginning of a line of its writer: a
-// logging daemon may cut a long line and write the rest as another.
-func (t *tailed) whole(start int64) bool {
-	if start == 0 {
-		return true
-	}
-	before := make([]byte, min(start, 2200))
-	if _, err := t.file.ReadAt(before, start-int64(len(before))); err != nil || before[len(before)-1] != '\n' {
-		return false
-	}
-	line := before[:len(before)-1]
-	return !mayBeCut(len(line) - 1 - bytes.LastIndexByte(line, '\n'))
 }
 
 // position returns the position in the file.

@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -92,11 +91,7 @@ func (e *entry) breaks() bool {
 // before 235 at 2,048, by rsyslog at 8 KiB, with or without a syslog header.
 func mayBeCut(n int) bool { return n >= 1000 && n < 1200 || n >= 2000 }
 
-// beginning matches the beginning of a line of a log: klog's header, JSON, logfmt (k3s, k0s), or a tab, with which
-// klog begins the further lines of a value (and " >" after the last). All of these quote the text of a pod.
-var beginning = regexp.MustCompile(`^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |time="|\{"|\t| >)`)
-
-func (e *entry) begins() bool { return len(e.messages) == 1 && beginning.Match(e.messages[0]) }
+func (e *entry) begins() bool { return len(e.messages) == 1 && parsers.Begins(e.messages[0]) }
 
 // whole reports whether an entry is a whole line of its process. It looks up the previous entry of the
 // stream if that was not read. every reports that all entries are read.

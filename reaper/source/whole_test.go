@@ -166,6 +166,7 @@ func TestWholeStream(t *testing.T) {
 		"another priority":            {entryOf(0, orphan(1), stdout), entryOf(0, orphan(2), with(func(p *piece) { p.priority = "3" })), false},
 		"a part of a message":         {entryOf(0, "Mounting arguments: -t nfs", stdout), entryOf(time.Millisecond, orphan(2), stdout), false},
 		"a moment after it":           {entryOf(0, "Mounting arguments: -t nfs", stdout), entryOf(2*time.Second, orphan(2), stdout), true},
+		"a probe's output":            {entryOf(0, "I0331 15:47:44.000000    3416 prober.go:117] Liveness probe failed: ", stdout), entryOf(0, orphan(2), stdout), false},
 		"after a block":               {entryOf(0, " > numErrs=1", stdout), entryOf(0, orphan(2), stdout), true},
 		"after k3s":                   {entryOf(0, `time="2026" level=info msg=x`, stdout), entryOf(0, orphan(2), stdout), true},
 		"old journald":                {entryOf(0, orphan(1), old), entryOf(0, orphan(2), old), true},
@@ -187,8 +188,9 @@ func TestWholeStream(t *testing.T) {
 // own.
 func TestFileWholeLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "messages")
-	text := orphan(1) + "\n" + strings.Repeat("y", 8<<10) + "\n" + orphan(2) + "\n" + junk + orphan(3) + "\n" +
-		strings.Repeat("y", 1060) + "\n" + orphan(4) + "\n" + strings.Repeat("y", 100<<10) + "\n" + orphan(5) + "\n" + orphan(6) + "\n"
+	long := func(n int) string { return "Mar 31 15:47:45 host app: " + strings.Repeat("y", n) + "\n" }
+	text := orphan(1) + "\n" + long(8<<10) + orphan(2) + "\n" + junk + orphan(3) + "\n" +
+		long(1060) + orphan(4) + "\n" + long(100<<10) + orphan(5) + "\n" + orphan(6) + "\n"
 	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	f := start(t, NewFile(path, quiet()), Position{})
 	f.sees(1, 2, 3, 4, 5, 6)
@@ -199,4 +201,54 @@ func TestFileWholeLines(t *testing.T) {
 			t.Errorf("line %d: whole is %t, want %t", i+1, f.got[i].Whole, want)
 		}
 	}
+}
+
+// TestFileMessageWithNewlines checks that what a pod chose in a kubelet's message with newlines, such as the path of an NFS
+// volume in mount's error, does not count as a line of the kubelet.
+func TestFileMessageWithNewlines(t *testing.T) {
+	t.Parallel() // waits for seconds
+	const (
+		klog   = "E0331 15:47:44.000000    3416 "
+		failed = klog + "mount_linux.go:260] Mount failed: exit status 32\nMounting command: mount\nMounting arguments: -t nfs h:/x\n"
+		syslog = "Mar 31 15:47:45 host kubelet[3416]: "
+	)
+	for name, c := range map[string]struct {
+		before string
+		want   bool
+	}{
+		"klog":                 {failed, false},
+		"with lines between":   {failed + strings.Repeat(klog+"a.go:1] x\n", 3000), false},
+		"as another program":   {failed + "Mar 31 15:47:45 host sshd[1]: x\n", false},
+		"syslog":               {syslog + strings.ReplaceAll(strings.TrimSpace(failed), "\n", "\n"+syslog) + "\n", false},
+		"a probe's output":     {klog + "prober.go:117] Liveness probe for \"p\" failed (failure): \n", false},
+		"too much before":      {strings.Repeat(klog+"a.go:1] x\n", most/len(klog)), false},
+		"structured":           {klog + "prober.go:107] \"Probe failed\" output=<\n\tx\n >\n", true},
+		"k3s":                  {`time="2026" level=info msg=x` + "\n", true},
+		"of another program":   {"Mar 31 15:47:45 host app[1]: Output: x\n", true},
+		"with a structured id": {"<27>1 2024-11-18T01:57:48+00:00 host app 1 - - Output: x\n", true},
+	} {
+		path := logPath(t)
+		f := start(t, newFile(path), Position{})
+		testkit.Must(t, os.WriteFile(path, []byte(junk+c.before+orphan(1)+"\n"), 0o600))
+		f.sees(1)
+		f.mu.Lock()
+		if got := f.got[0].Whole; got != c.want {
+			t.Errorf("%s: whole is %t, want %t", name, got, c.want)
+		}
+		f.mu.Unlock()
+	}
+	path := logPath(t)
+	w, f := open(t, path), start(t, newFile(path), Position{})
+	w.raw(junk + failed)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		w.raw(orphan(1) + "\n")
+		f.until("a line", func(got []string) bool { return len(got) > 0 })
+		f.mu.Lock()
+		whole := f.got[len(f.got)-1].Whole
+		f.mu.Unlock()
+		if whole {
+			return
+		}
+	}
+	t.Error("no line is whole a moment later")
 }
