@@ -16,7 +16,7 @@ type Line struct {
 	CatchUp bool
 	// Whole is true if the line is known to be a complete line of its writer: in a file the line before was not
 	// truncated, and this one ends in a newline; in the journal neither is a piece that journald has split. In both no line
-	// just before it may belong to a message with newlines (MayContinue).
+	// just before it may be a message with newlines (Follows).
 	Whole bool
 }
 

@@ -127,7 +127,7 @@ func (t *tailed) same(end int64) (bool, error) {
 // begin sets where to read on: the offset of the beginning of a line.
 func (t *tailed) begin(offset int64) {
 	t.blocks = parsers.NewBlocks(true, offset)
-	t.recent = recent{marks: []mark{{time.Now(), max(0, offset-before)}}, continued: -1}
+	t.recent = recent{marks: []mark{{time.Now(), max(0, offset-before)}}, last: [3]int64{-1, -1, -1}}
 	t.setDone(offset)
 }
 
@@ -168,7 +168,7 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 		for l := range t.blocks.Lines(n) {
 			// If a file is truncated, a writer that does not append leaves a hole of NULs.
 			text := bytes.Clone(bytes.TrimLeft(l.Text, "\x00"))
-			line := parsers.Line{Text: text, Source: f.path, CatchUp: l.End <= t.info.Size(), Whole: !l.Cut && t.whole(l.Start)}
+			line := parsers.Line{Text: text, Source: f.path, CatchUp: l.End <= t.info.Size(), Whole: !l.Cut && t.whole(l)}
 			if err := send(ctx, lines, line); err != nil {
 				return false, err
 			}

@@ -18,7 +18,8 @@ import (
 //     with "<3>" has another priority (sd-daemon(3)), and so passes when others are dropped. klog writes no such prefix, so
 //     an entry without the default priority is only a hint.
 //   - A message with newlines makes several entries that do not begin like a line of a log, such as mount's errors with
-//     names of a pod's volumes. An entry within a moment of one may belong to it.
+//     names of a pod's volumes. An entry within a moment of one may belong to it. A message may also quote a text of which
+//     already the second line looks like a report.
 //   - journald before 235 has neither _LINE_BREAK nor _STREAM_ID, and breaks a line at 2,048 bytes; logger(1) does at 1,024.
 
 const (
@@ -58,19 +59,24 @@ func (e *entry) key() string {
 
 // stream is the state of one stream's entries so far. The zero value is an unknown stream.
 type stream struct {
-	known   bool
-	broken  bool      // the last entry did not end with a newline
-	foreign time.Time // of the last entry that may be part of a message with newlines
+	known  bool
+	broken bool      // the last entry did not end with a newline
+	part   time.Time // of the last entry that is a part of a message with newlines
+	quoted time.Time // of the last entry that quotes a text, which may have newlines
 }
 
 // next adds the next entry, and reports whether it is a whole line.
 func (s *stream) next(e *entry) bool {
 	usual := e.piece.priority == usualPriority || e.piece.priority == ""
-	since := e.fields.Time.Sub(s.foreign)
-	whole := s.known && !s.broken && !e.breaks() && usual && (since > moment || since < -moment)
+	apart := func(from time.Time) bool { return e.fields.Time.Sub(from).Abs() > moment }
+	whole := s.known && !s.broken && !e.breaks() && usual && apart(s.part) &&
+		(apart(s.quoted) || !slices.ContainsFunc(e.messages, parsers.Reports))
 	s.known, s.broken = true, e.breaks()
-	if !usual || !e.begins() {
-		s.foreign = e.fields.Time
+	switch follows := e.follows(); {
+	case !usual || follows == parsers.FollowsPart:
+		s.part = e.fields.Time
+	case follows == parsers.FollowsQuoted:
+		s.quoted = e.fields.Time
 	}
 	return whole
 }
@@ -91,7 +97,12 @@ func (e *entry) breaks() bool {
 // before 235 at 2,048, by rsyslog at 8 KiB, with or without a syslog header.
 func mayBeCut(n int) bool { return n >= 1000 && n < 1200 || n >= 2000 }
 
-func (e *entry) begins() bool { return len(e.messages) == 1 && parsers.Begins(e.messages[0]) }
+func (e *entry) follows() parsers.Follows {
+	if len(e.messages) != 1 {
+		return parsers.FollowsPart
+	}
+	return parsers.AfterText(e.messages[0])
+}
 
 // whole reports whether an entry is a whole line of its process. It looks up the previous entry of the
 // stream if that was not read. every reports that all entries are read.
@@ -181,7 +192,7 @@ func history(found []entry, e *entry) (s stream) {
 		case b.piece.transport != e.piece.transport:
 		case b.piece.stream != e.piece.stream:
 			// The process has another stream: journald was restarted, perhaps within a line.
-			s = stream{foreign: s.foreign}
+			s = stream{part: s.part, quoted: s.quoted}
 		default:
 			s.next(b)
 		}

@@ -140,6 +140,10 @@ func wholes(f *follower) map[string]bool {
 	return whole
 }
 
+func klog(severity, file string) string {
+	return severity + "0331 15:47:44.000000    3416 " + file + ":1] "
+}
+
 // TestWholeStream checks how each entry changes the state of its stream.
 func TestWholeStream(t *testing.T) {
 	at := time.Unix(1_790_000_000, 0)
@@ -166,7 +170,14 @@ func TestWholeStream(t *testing.T) {
 		"another priority":            {entryOf(0, orphan(1), stdout), entryOf(0, orphan(2), with(func(p *piece) { p.priority = "3" })), false},
 		"a part of a message":         {entryOf(0, "Mounting arguments: -t nfs", stdout), entryOf(time.Millisecond, orphan(2), stdout), false},
 		"a moment after it":           {entryOf(0, "Mounting arguments: -t nfs", stdout), entryOf(2*time.Second, orphan(2), stdout), true},
-		"a probe's output":            {entryOf(0, "I0331 15:47:44.000000    3416 prober.go:117] Liveness probe failed: ", stdout), entryOf(0, orphan(2), stdout), false},
+		"a probe's output":            {entryOf(0, klog("I", "prober.go")+"Liveness probe failed: x", stdout), entryOf(0, orphan(2), stdout), false},
+		"an error":                    {entryOf(0, klog("E", "nestedpendingoperations.go")+"Operation failed: x", stdout), entryOf(0, orphan(2), stdout), false},
+		"a moment after an error":     {entryOf(0, klog("E", "a.go")+"x", stdout), entryOf(2*time.Second, orphan(2), stdout), true},
+		"a tear-down after an error":  {entryOf(0, klog("E", "a.go")+"x", stdout), entryOf(0, klog("E", "a.go")+"UnmountVolume", stdout), true},
+		"a tear-down after a part":    {entryOf(0, "Mounting arguments: x", stdout), entryOf(0, klog("E", "a.go")+"UnmountVolume", stdout), false},
+		"an error with keys":          {entryOf(0, klog("E", "a.go")+`"x" err="y"`, stdout), entryOf(0, orphan(2), stdout), true},
+		"a report":                    {entryOf(0, klog("E", "kubelet_volumes.go")+"orphaned pod", stdout), entryOf(0, orphan(2), stdout), true},
+		"a line that quotes nothing":  {entryOf(0, klog("I", "a.go")+"x", stdout), entryOf(0, orphan(2), stdout), true},
 		"after a block":               {entryOf(0, " > numErrs=1", stdout), entryOf(0, orphan(2), stdout), true},
 		"after k3s":                   {entryOf(0, `time="2026" level=info msg=x`, stdout), entryOf(0, orphan(2), stdout), true},
 		"old journald":                {entryOf(0, orphan(1), old), entryOf(0, orphan(2), old), true},
@@ -207,22 +218,21 @@ func TestFileWholeLines(t *testing.T) {
 // volume in mount's error, does not count as a line of the kubelet.
 func TestFileMessageWithNewlines(t *testing.T) {
 	t.Parallel() // waits for seconds
-	const (
-		klog   = "E0331 15:47:44.000000    3416 "
-		failed = klog + "mount_linux.go:260] Mount failed: exit status 32\nMounting command: mount\nMounting arguments: -t nfs h:/x\n"
-		syslog = "Mar 31 15:47:45 host kubelet[3416]: "
-	)
+	const syslog = "Mar 31 15:47:45 host kubelet[3416]: "
+	failed := klog("E", "mount_linux.go") + "Mount failed: exit status 32\nMounting command: mount\nMounting arguments: -t nfs h:/x\n"
+	line := klog("I", "a.go") + "x\n"
 	for name, c := range map[string]struct {
 		before string
 		want   bool
 	}{
 		"klog":                 {failed, false},
-		"with lines between":   {failed + strings.Repeat(klog+"a.go:1] x\n", 3000), false},
+		"with lines between":   {failed + strings.Repeat(line, 3000), false},
 		"as another program":   {failed + "Mar 31 15:47:45 host sshd[1]: x\n", false},
 		"syslog":               {syslog + strings.ReplaceAll(strings.TrimSpace(failed), "\n", "\n"+syslog) + "\n", false},
-		"a probe's output":     {klog + "prober.go:117] Liveness probe for \"p\" failed (failure): \n", false},
-		"too much before":      {strings.Repeat(klog+"a.go:1] x\n", most/len(klog)), false},
-		"structured":           {klog + "prober.go:107] \"Probe failed\" output=<\n\tx\n >\n", true},
+		"a probe's output":     {klog("I", "prober.go") + "Liveness probe for \"p\" failed (failure): \n", false},
+		"an error":             {klog("E", "nestedpendingoperations.go") + "Operation failed: hostPath type check failed: /x\n", false},
+		"too much before":      {strings.Repeat(line, most/len(line)+1), false},
+		"structured":           {klog("I", "prober.go") + "\"Probe failed\" output=<\n\tx\n >\n", true},
 		"k3s":                  {`time="2026" level=info msg=x` + "\n", true},
 		"of another program":   {"Mar 31 15:47:45 host app[1]: Output: x\n", true},
 		"with a structured id": {"<27>1 2024-11-18T01:57:48+00:00 host app 1 - - Output: x\n", true},

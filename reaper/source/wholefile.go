@@ -23,9 +23,9 @@ const (
 
 // recent finds lines that may belong to a message with newlines.
 type recent struct {
-	marks     []mark // the first is the last that is older than a moment
-	checked   int64  // where the lines begin that were not looked at
-	continued int64  // the last line that may continue a message, or -1
+	marks   []mark   // the first is the last that is older than a moment
+	checked int64    // where the lines begin that were not looked at
+	last    [3]int64 // the last line of each kind, or -1
 }
 
 // mark is a time, and where the lines begin that were read later.
@@ -43,12 +43,12 @@ func (r *recent) mark(now time.Time, offset int64) {
 	}
 }
 
-// before reports whether a line that may continue a message was written within a moment before the one at start, or that
-// cannot be determined.
-func (r *recent) before(file io.ReaderAt, start int64) bool {
+// follows returns what the lines that were written within a moment before the one at start mean for it. What cannot be
+// determined is FollowsPart.
+func (r *recent) follows(file io.ReaderAt, start int64) parsers.Follows {
 	floor := r.marks[0].offset
 	if start-floor > most {
-		return true
+		return parsers.FollowsPart
 	}
 	from := max(0, max(floor, r.checked)-1) // with the newline before, since floor may be within a line
 	text := bufio.NewReaderSize(io.NewSectionReader(file, from, start-from), 64<<10)
@@ -56,27 +56,36 @@ func (r *recent) before(file io.ReaderAt, start int64) bool {
 	for at := from; at < start; {
 		line, err := text.ReadSlice('\n')
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return true
+			return parsers.FollowsPart
 		}
-		if begins && parsers.MayContinue(bytes.TrimSuffix(line, []byte("\n"))) {
-			r.continued = at
+		if begins {
+			r.last[parsers.AfterLine(bytes.TrimSuffix(line, []byte("\n")))] = at
 		}
 		begins = err == nil
 		at += int64(len(line))
 	}
 	r.checked = max(r.checked, start)
-	return r.continued >= floor
+	for _, kind := range [...]parsers.Follows{parsers.FollowsPart, parsers.FollowsQuoted} {
+		if r.last[kind] >= floor {
+			return kind
+		}
+	}
+	return parsers.FollowsAny
 }
 
-// whole reports whether the line at start is known to be the beginning of a message.
-func (t *tailed) whole(start int64) bool {
-	if start == 0 {
+// whole reports whether a line is known to be the beginning of a message.
+func (t *tailed) whole(l parsers.RawLine) bool {
+	if l.Start == 0 {
 		return true
 	}
-	text := make([]byte, min(start, 2200))
-	if _, err := t.file.ReadAt(text, start-int64(len(text))); err != nil || text[len(text)-1] != '\n' {
+	text := make([]byte, min(l.Start, 2200))
+	if _, err := t.file.ReadAt(text, l.Start-int64(len(text))); err != nil || text[len(text)-1] != '\n' {
 		return false
 	}
 	line := text[:len(text)-1]
-	return !mayBeCut(len(line)-1-bytes.LastIndexByte(line, '\n')) && !t.recent.before(t.file, start)
+	if mayBeCut(len(line) - 1 - bytes.LastIndexByte(line, '\n')) {
+		return false
+	}
+	follows := t.recent.follows(t.file, l.Start)
+	return follows == parsers.FollowsAny || follows == parsers.FollowsQuoted && !parsers.Reports(l.Text)
 }
