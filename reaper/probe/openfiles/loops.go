@@ -81,7 +81,7 @@ func (s *scan) loop(device, number, path string) error {
 	}
 	if known {
 		if s.devs[id.dev] {
-			s.addStray(id, stray{what: words})
+			s.strays[id] = stray{what: words}
 		}
 		return nil
 	}

@@ -100,7 +100,10 @@ func (s *scan) mapsAt(p *procfs.Process, pid string) (some bool, _ error) {
 		if err := p.Hold(len(f.path)); err != nil {
 			return m.some, err
 		}
-		s.addStray(f.id, stray{process: pid, path: f.path, what: "a mapped file"})
+		if len(s.strays) >= mostStrays && !s.whose(p).near {
+			return m.some, procfs.ErrShare
+		}
+		s.strays[f.id] = stray{process: pid, path: f.path, what: "a mapped file"}
 	}
 	return m.some, m.err
 }

@@ -151,6 +151,26 @@ func TestMapsOfOneHang(t *testing.T) {
 	}
 }
 
+// TestMappedFilesOfManyPods checks that pods which together map more files than are held in memory cause a doubt about
+// themselves only, also in what is read of the node's own processes.
+func TestMappedFilesOfManyPods(t *testing.T) {
+	n, own, dead := newNode(t), newUID(), newUID()
+	n.Mkdir(n.PodDir(own), n.PodDir(dead))
+	n.process("65534", own, true)
+	n.Write("proc/7/maps", "0-1 r--s 0 08:01 1 /f\n")
+	s := n.scan(own, dead)
+	s.devs = map[uint64]bool{unix.Mkdev(8, 1): true}
+	s.maps = s.newMapReader()
+	for i := range mostStrays {
+		s.strays[inode{unix.Mkdev(8, 1), uint64(i + 2)}] = stray{process: "7"}
+	}
+	must(t, s.each(t, func(p *procfs.Process) error { _, err := s.mapsOf(p); return err }))
+	testkit.WantDetail(t, s.Fact(dead, nil), "")
+	if f := s.Fact(own, nil); f.Truth != policy.Unknown {
+		t.Errorf("the pod that holds more: %+v", f)
+	}
+}
+
 // TestRegionOfPods checks the region of an open directory from mountinfo.
 func TestRegionOfPods(t *testing.T) {
 	n := newNode(t)

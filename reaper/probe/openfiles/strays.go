@@ -1,8 +1,6 @@
 package openfiles
 
 import (
-	"errors"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
@@ -15,19 +13,9 @@ import (
 // It is a pod's if the walk of the pod met its inode.
 type stray struct{ process, path, what string }
 
+// mostStrays bounds the strays of all processes that cannot reach the pods' directories. If one of these holds more, that is
+// a doubt about its own pod, and all others are read.
 const mostStrays = 100_000
-
-var errStrays = errors.New("processes hold more files of the pods' file system than are inspected")
-
-func (a *Answer) addStray(id inode, held stray) {
-	switch _, known := a.strays[id]; {
-	case known:
-	case len(a.strays) >= mostStrays:
-		a.Err = errStrays
-	default:
-		a.strays[id] = held
-	}
-}
 
 // devicesOf returns the devices of directories by statx(2), and for each whether /proc/PID/maps shows the same device and
 // inode numbers. In maps all subvolumes of a btrfs have one device, and each has the same inode numbers; an overlay shows
