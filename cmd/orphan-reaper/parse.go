@@ -237,6 +237,9 @@ func (f *followed) replaced() bool {
 
 // rest copies what nxadm/tail has not read of the file, also a last line without an end.
 func (f *followed) rest(out io.Writer) error {
+	if info, err := f.file.Stat(); err == nil && info.Size() < f.offset {
+		f.offset = 0 // it was truncated after nxadm/tail has read it
+	}
 	if _, err := f.file.Seek(f.offset, io.SeekStart); err != nil {
 		return fmt.Errorf("cannot read on: %w", err)
 	}

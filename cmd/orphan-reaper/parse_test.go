@@ -118,6 +118,21 @@ func TestParseCompressed(t *testing.T) {
 	}
 }
 
+// TestFollowRestOfATruncatedFile checks that a file that was truncated and then rotated between two polls is read from its
+// beginning.
+func TestFollowRestOfATruncatedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	testkit.Must(t, os.WriteFile(path, []byte(orphanLine+"\n"), 0o600))
+	file, err := os.Open(path)
+	testkit.Must(t, err)
+	defer func() { _ = file.Close() }()
+	var out strings.Builder
+	f := followed{name: path, file: file, offset: int64(len(orphanLine)) * 3}
+	if err := f.rest(&out); err != nil || out.String() != orphanLine+"\n\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
 // TestParseFollow checks that later lines are shown as they come, also from the file that replaces a rotated one.
 func TestParseFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
