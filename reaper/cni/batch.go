@@ -146,20 +146,24 @@ func (s *Sweeper) batchName(now policy.Instant) string {
 }
 
 // dropOld drops the archives that are older than the retention. An archive that cannot be read is kept, since its age
-// is unknown.
-func (w *sweep) dropOld() {
+// is unknown, and so is one whose removal has no outcome yet, since finish needs it. No kind of record is about an
+// archive alone, so the log has what was dropped.
+func (w *sweep) dropOld(ctx context.Context) {
 	archives, err := w.Archive.Archives()
 	if err != nil {
 		w.addError("cannot list the archives", err)
 		return
 	}
-	now := w.Clock.Now()
+	now, entries := w.Clock.Now(), w.Ledger.Entries()
 	for _, a := range archives {
-		if a.Err != "" || now.Wall.Sub(a.At) < w.Rules.Retention {
+		e := entries[a.Name]
+		if a.Err != "" || now.Wall.Sub(a.At) < w.Rules.Retention || e != nil && e.Phase == policy.PhaseCNIRemoving {
 			continue
 		}
 		if err := w.Archive.DropArchive(a.Name); err != nil {
 			w.addError("cannot drop the archive "+a.Name, err)
+			continue
 		}
+		w.Log.InfoContext(ctx, "an archive of CNI files was removed after its retention", slog.String("archive", a.Name))
 	}
 }

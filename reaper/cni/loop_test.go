@@ -669,6 +669,59 @@ func TestCNIFinishAsksTheGate(t *testing.T) {
 	}
 }
 
+// TestCNIDropAsksTheGate checks that an archive past its retention is dropped only with the gate's permit. It is the
+// only undo of a removal, and an operator may need it most when something stopped all removal.
+func TestCNIDropAsksTheGate(t *testing.T) {
+	for name, stop := range map[string]func(*fakeCNI, *Sweeper, *reaper.Turn){
+		"dry run":                  func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.DryRun = true },
+		"observe":                  func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.Rules.Observe = true },
+		"namespaces":               func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.node.MayEnforce.Truth = policy.No },
+		"contradiction":            func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { n.node.Agrees.Truth = policy.No },
+		"breaker":                  func(n *fakeCNI, _ *Sweeper, _ *reaper.Turn) { _, _ = n.Append(policy.Record{Kind: policy.KindBreaker}) },
+		"breaker, and a full disk": func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.Stopped = true },
+		"enforce_spread":           func(_ *fakeCNI, _ *Sweeper, t *reaper.Turn) { t.Rules.Delay.Left = time.Hour },
+		"no remover":               func(_ *fakeCNI, s *Sweeper, _ *reaper.Turn) { s.Remover = nil },
+	} {
+		n := sweptCNI(t)
+		n.pass(testRules.Retention)
+		node, records := n.node, n.records
+		s, turn := n.sweeper(), reaper.Turn{Rules: testRules}
+		stop(n, s, &turn)
+		if n.turn(s, turn); len(n.archives) != 3 {
+			t.Errorf("%s: %d of 3 archives exist", name, len(n.archives))
+		}
+		n.node, n.records = node, records
+		if sweepOnce(n); len(n.archives) != 0 {
+			t.Errorf("after %s %d archives exist", name, len(n.archives))
+		}
+	}
+}
+
+// TestCNIFinishKeepsTheArchive checks that the archive of a removal that a crash interrupted is not dropped at the end
+// of its retention before the removal is finished, nor by the same sweep.
+func TestCNIFinishKeepsTheArchive(t *testing.T) {
+	n := newFakeCNI()
+	n.leave(1, 25*time.Hour)
+	const archive = ArchivePrefix + "1"
+	files := []File{n.there["net-id1-eth0"]}
+	n.archives[archive], n.at[archive] = files, n.now.Wall
+	if _, err := n.Append(RemovingRecord(archive, files, n.node, n.now)); err != nil {
+		t.Fatal(err)
+	}
+	n.pass(testRules.Retention)
+	n.ledgerErr = errors.New("no space left on device")
+	if sweepOnce(n); len(n.archives) != 1 {
+		t.Error("the archive of an unfinished removal was dropped")
+	}
+	n.ledgerErr = nil
+	if rep := sweepOnce(n); len(rep.Errors) > 0 || len(n.there) != 0 || len(n.archives) != 1 {
+		t.Errorf("errors %q, %d files and %d of 1 archive exist", rep.Errors, len(n.there), len(n.archives))
+	}
+	if sweepOnce(n); len(n.archives) != 0 {
+		t.Error("the next sweep did not drop the archive")
+	}
+}
+
 func truthIf(yes bool) policy.Truth {
 	if yes {
 		return policy.Yes

@@ -191,6 +191,7 @@ func (s *Sweeper) Turn(ctx context.Context, t reaper.Turn) reaper.Turned {
 func (w *sweep) sweep(ctx context.Context) {
 	removes := !w.DryRun && w.Remover != nil
 	if permit := w.permit(w.Node); permit.MayRemove() && removes {
+		w.dropOld(ctx) // first, so that the archive of what finish removes is kept at least until the next sweep
 		w.finish(ctx, permit)
 	}
 	dead := reaped(w.Ledger.Entries())
@@ -210,9 +211,6 @@ func (w *sweep) sweep(ctx context.Context) {
 		work.Add(int64(rest))
 	}
 	w.wait()
-	if removes && !w.Rules.Observe {
-		w.dropOld()
-	}
 	slices.Sort(w.rep.Errors)
 	w.rep.Errors = slices.Compact(w.rep.Errors)
 }
