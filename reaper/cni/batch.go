@@ -39,7 +39,7 @@ func (w *sweep) begin(ctx context.Context, files []File, n policy.Node) {
 	}
 	w.archives++
 	name := batchArchive(w.name, w.archives)
-	if err := w.Archive.Archive(name, keep); err != nil {
+	if err := w.Archive.Archive(name, now, keep); err != nil {
 		w.fail(ctx, keep, "cannot write the archive "+name, err)
 		return
 	}
@@ -157,7 +157,7 @@ func (w *sweep) dropOld(ctx context.Context) {
 	now, entries := w.Clock.Now(), w.Ledger.Entries()
 	for _, a := range archives {
 		e := entries[a.Name]
-		if a.Err != "" || now.Wall.Sub(a.At) < w.Rules.Retention || e != nil && e.Phase == policy.PhaseCNIRemoving {
+		if left, known := a.DropIn(w.Rules.Retention, now); !known || left > 0 || e != nil && e.Phase == policy.PhaseCNIRemoving {
 			continue
 		}
 		if err := w.Archive.DropArchive(a.Name); err != nil {

@@ -34,7 +34,7 @@ type fakeCNI struct {
 	there      map[string]File // by name
 	listed     []string        // containers on the runtime's list
 	archives   map[string][]File
-	at         map[string]time.Time
+	at         map[string]policy.Instant
 	toRemove   map[string]bool // files that a plugin's DEL removes after they were judged
 	unread     map[string]bool // files that could not be read completely for a restore
 	archiveErr error
@@ -55,7 +55,7 @@ func newFakeCNI() *fakeCNI {
 	return &fakeCNI{
 		now:   policy.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), BootID: "b", Boot: 10 * time.Hour},
 		node:  policy.Node{Kubelet: yes, KubeletID: policy.KubeletID{PID: 812, Start: time.Hour}, RuntimeLists: yes, MayEnforce: yes, Agrees: yes},
-		there: map[string]File{}, archives: map[string][]File{}, at: map[string]time.Time{}, unread: map[string]bool{}, chunk: 2,
+		there: map[string]File{}, archives: map[string][]File{}, at: map[string]policy.Instant{}, unread: map[string]bool{}, chunk: 2,
 		listed: []string{"id-of-a-living-one"},
 	}
 }
@@ -202,14 +202,14 @@ func (n *fakeCNI) RestoreCNI(_ context.Context, _ policy.Permit, files []File) [
 	return outs
 }
 
-func (n *fakeCNI) Archive(name string, files []File) error {
+func (n *fakeCNI) Archive(name string, at policy.Instant, files []File) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.tries++; n.archiveErr != nil {
 		return n.archiveErr
 	}
 	n.step()
-	n.archives[name], n.at[name] = slices.Clone(files), n.now.Wall
+	n.archives[name], n.at[name] = slices.Clone(files), at
 	return nil
 }
 
@@ -295,7 +295,7 @@ func TestCNIStory(t *testing.T) {
 	n.pass(testRules.Retention)
 	sweepOnce(n)
 	for name, at := range n.at {
-		if n.archives[name] != nil && n.now.Wall.Sub(at) >= testRules.Retention {
+		if n.archives[name] != nil && n.now.Age(at) >= testRules.Retention {
 			t.Errorf("after the retention %s still exists", name)
 		}
 	}
@@ -623,7 +623,7 @@ func TestCNIRestoredUnfinished(t *testing.T) {
 	n.leave(1, 25*time.Hour)
 	const name = ArchivePrefix + "1"
 	files := []File{n.there["net-id1-eth0"]}
-	n.archives[name], n.at[name] = files, n.now.Wall
+	n.archives[name], n.at[name] = files, n.now
 	if _, err := n.Append(RemovingRecord(name, files, n.node, n.now)); err != nil {
 		t.Fatal(err)
 	}
@@ -654,7 +654,7 @@ func TestCNIFinishAsksTheGate(t *testing.T) {
 		n.leave(1, 25*time.Hour)
 		const archive = ArchivePrefix + "1"
 		files := []File{n.there["net-id1-eth0"]}
-		n.archives[archive], n.at[archive] = files, n.now.Wall
+		n.archives[archive], n.at[archive] = files, n.now
 		if _, err := n.Append(RemovingRecord(archive, files, n.node, n.now)); err != nil {
 			t.Fatal(err)
 		}
@@ -704,7 +704,7 @@ func TestCNIFinishKeepsTheArchive(t *testing.T) {
 	n.leave(1, 25*time.Hour)
 	const archive = ArchivePrefix + "1"
 	files := []File{n.there["net-id1-eth0"]}
-	n.archives[archive], n.at[archive] = files, n.now.Wall
+	n.archives[archive], n.at[archive] = files, n.now
 	if _, err := n.Append(RemovingRecord(archive, files, n.node, n.now)); err != nil {
 		t.Fatal(err)
 	}
@@ -719,6 +719,42 @@ func TestCNIFinishKeepsTheArchive(t *testing.T) {
 	}
 	if sweepOnce(n); len(n.archives) != 0 {
 		t.Error("the next sweep did not drop the archive")
+	}
+}
+
+// TestCNIArchiveAge checks that no leap of the wall clock drops an archive: its age is by the boot clock, or after a
+// reboot no longer than that boot has lasted.
+func TestCNIArchiveAge(t *testing.T) {
+	const retention = 24 * time.Hour // of testRules
+	reboot := func(n *fakeCNI) { n.now.BootID, n.now.Boot, n.node.KubeletID.Start = "c", time.Minute, 0 }
+	leap := func(n *fakeCNI, years int) { n.now.Wall = n.now.Wall.AddDate(years, 0, 0) }
+	older := func(n *fakeCNI) { // a version that did not save the boot
+		for name, at := range n.at {
+			n.at[name] = policy.Instant{Wall: at.Wall}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*fakeCNI)
+		left   time.Duration // until the archives are dropped
+	}{
+		"nothing happens":            {func(*fakeCNI) {}, retention},
+		"the clock leaps ahead":      {func(n *fakeCNI) { leap(n, 50) }, retention},
+		"the clock is set back":      {func(n *fakeCNI) { leap(n, -50) }, retention},
+		"a reboot":                   {func(n *fakeCNI) { reboot(n); n.pass(retention / 2) }, retention / 2},
+		"a reboot into the past":     {func(n *fakeCNI) { leap(n, -50); reboot(n); leap(n, 51) }, retention - time.Minute},
+		"older version, clock leaps": {func(n *fakeCNI) { older(n); reboot(n); leap(n, 50) }, retention - time.Minute},
+		"older version, time passes": {func(n *fakeCNI) { older(n); n.pass(retention / 2) }, retention / 2},
+	} {
+		n := sweptCNI(t)
+		c.change(n)
+		n.pass(c.left - time.Second)
+		if sweepOnce(n); len(n.archives) != 3 {
+			t.Errorf("%s: %d of 3 archives exist a second before their time", name, len(n.archives))
+		}
+		n.pass(time.Second)
+		if sweepOnce(n); len(n.archives) != 0 {
+			t.Errorf("%s: %d archives exist after their time", name, len(n.archives))
+		}
 	}
 }
 

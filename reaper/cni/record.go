@@ -39,10 +39,15 @@ func Undo(archive string) string {
 // ArchiveState describes one archive for "quarantine list".
 type ArchiveState struct {
 	Name  string
-	At    time.Time
+	At    policy.Instant // without the boot, if an earlier version wrote it
 	Files int64
 	Bytes int64  // of the files' contents
 	Err   string // why it cannot be read; then only Name is set
+}
+
+// DropIn returns how long the archive still stays, and false if its age is unknown, since it cannot be read.
+func (a *ArchiveState) DropIn(retention time.Duration, now policy.Instant) (time.Duration, bool) {
+	return retention - now.Age(a.At), a.Err == ""
 }
 
 // reaped returns the pods whose directories were removed and confirmed dead.

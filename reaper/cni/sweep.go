@@ -65,7 +65,7 @@ type Remover interface {
 
 // Archive archives the files to remove. Each batch is complete and synced before the first unlink.
 type Archive interface {
-	Archive(name string, files []File) error
+	Archive(name string, at policy.Instant, files []File) error
 	Archives() ([]ArchiveState, error)
 	ReadArchive(name string, each func(File) error) error
 	DropArchive(name string) error

@@ -28,6 +28,15 @@ func (i Instant) Since(earlier Instant) (time.Duration, bool) {
 	return i.Boot - earlier.Boot, true
 }
 
+// Age returns how long ago earlier was. After a boot it is by the wall clock, but no longer than this boot has lasted: a
+// machine without a battery clock boots into its past and then leaps over years.
+func (i Instant) Age(earlier Instant) time.Duration {
+	if since, ok := i.Since(earlier); ok {
+		return since
+	}
+	return min(max(0, i.Wall.Sub(earlier.Wall)), i.Boot)
+}
+
 // DirID identifies a directory, also after another one has its name.
 type DirID struct {
 	Dev   uint64 `json:"dev"`

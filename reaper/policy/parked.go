@@ -98,13 +98,7 @@ func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, b
 	if pressed {
 		retention = min(retention, pressedRetention)
 	}
-	since, ok := now.Since(e.ConfirmedAt)
-	if !ok {
-		// Another boot: by the wall clock, but no longer than this boot has lasted. A machine without a battery clock
-		// boots into its past and then leaps over years.
-		since = min(max(0, now.Wall.Sub(e.ConfirmedAt.Wall)), now.Boot)
-	}
-	return retention - since, true
+	return retention - now.Age(e.ConfirmedAt), true
 }
 
 // JudgeEntry returns what becomes of one quarantine entry that is due, and the action for

@@ -20,7 +20,7 @@ type network struct {
 	files    []*cacheFile
 	made     int
 	archives map[string][]cni.File
-	dates    map[string]time.Time
+	dates    map[string]policy.Instant
 }
 
 type cacheFile struct {
@@ -132,9 +132,9 @@ func (c cniRooms) unlink(f cni.File) cni.File {
 
 func (c cniRooms) RestoreCNI(context.Context, policy.Permit, []cni.File) []cni.File { return nil }
 
-func (c cniRooms) Archive(name string, files []cni.File) error {
+func (c cniRooms) Archive(name string, at policy.Instant, files []cni.File) error {
 	c.reach(stepWrite, "")
-	c.net.archives[name], c.net.dates[name] = slices.Clone(files), c.wall()
+	c.net.archives[name], c.net.dates[name] = slices.Clone(files), at
 	return nil
 }
 

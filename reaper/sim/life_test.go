@@ -20,7 +20,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 		node: n, journald: s.byJournal, proved: map[parsers.PodUID]proof{}, named: map[parsers.PodUID]time.Duration{},
 		tornDown: map[parsers.PodUID]proof{}, said: map[parsers.PodUID]int{},
 	}
-	n.net = network{archives: map[string][]cni.File{}, dates: map[string]time.Time{}}
+	n.net = network{archives: map[string][]cni.File{}, dates: map[string]policy.Instant{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
 	n.state = &memory{node: n, files: map[string]*file{}}
 	n.faults = faults{slow: n.pace(false), last: -time.Hour, broken: -time.Hour, wasFull: -time.Hour}

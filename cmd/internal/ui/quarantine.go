@@ -274,7 +274,11 @@ type Archive struct {
 func viewArchives(archives []cni.ArchiveState, c Context) []Archive {
 	views := []Archive{}
 	for _, a := range archives {
-		views = append(views, Archive{a.Name, cni.BatchOf(a.Name), a.At.UTC(), a.Files, a.Bytes, a.At.Add(c.Retention).UTC(), a.Err})
+		v := Archive{Archive: a.Name, Batch: cni.BatchOf(a.Name), At: a.At.Wall.UTC(), Files: a.Files, Bytes: a.Bytes, Error: a.Err}
+		if left, ok := a.DropIn(c.Retention, c.Now); ok {
+			v.PurgeAt = c.Now.Wall.Add(left).UTC()
+		}
+		views = append(views, v)
 	}
 	return views
 }

@@ -177,7 +177,7 @@ func screens() map[string]struct {
 	one.Look.Globals = policy.GlobalMounts{} // the look is of one pod
 	mounted := NewExplanation(one, c, uidMounted, "", nil)
 	held := NewExplanation(busyReport(), c, uidHeld, "", busyHistory())
-	archives := []cni.ArchiveState{{Name: "cni-20261120-001415-000", At: screenNow.Add(-3 * time.Hour), Files: 2048, Bytes: 3 << 20}}
+	archives := []cni.ArchiveState{{Name: "cni-20261120-001415-000", At: ago(3 * time.Hour), Files: 2048, Bytes: 3 << 20}}
 	list := NewQuarantine(busyReport().Entries, archives, &policy.Record{Kind: policy.KindBreaker, UID: uidElder, At: ago(5 * time.Hour)}, c)
 	outcome := policy.Outcome{Action: policy.Action{Kind: policy.PutBack, UID: uidHeld, Entry: uidHeld}, Result: policy.Done}
 	node := busyNodeReport()
@@ -220,6 +220,18 @@ func TestScreens(t *testing.T) {
 		var v any
 		testkit.Must(t, json.Unmarshal([]byte(object), &v))
 		checkLists(t, name, v)
+	}
+}
+
+// TestArchivePurgeAt checks that a leap of the wall clock does not change when an archive is shown to be dropped, and
+// that one whose age is unknown has no such time.
+func TestArchivePurgeAt(t *testing.T) {
+	c := busyContext()
+	leapt := ago(3 * time.Hour)
+	leapt.Wall = leapt.Wall.AddDate(-50, 0, 0)
+	views := viewArchives([]cni.ArchiveState{{Name: "cni-1", At: leapt}, {Name: "cni-2", Err: "damaged"}}, c)
+	if want := screenNow.Add(c.Retention - 3*time.Hour); !views[0].PurgeAt.Equal(want) || !views[1].PurgeAt.IsZero() {
+		t.Errorf("purged at %s and %s, want %s and never", views[0].PurgeAt, views[1].PurgeAt, want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
@@ -20,11 +21,11 @@ type ArchiveStore struct {
 
 // Archive archives all files under name, or none: when it returns nil they are on disk and may be removed. It leaves
 // out files whose Err is set.
-func (s ArchiveStore) Archive(name string, files []cni.File) error {
+func (s ArchiveStore) Archive(name string, at policy.Instant, files []cni.File) error {
 	if unread := func(f cni.File) bool { return f.Err != "" }; slices.ContainsFunc(files, unread) {
 		files = slices.DeleteFunc(slices.Clone(files), unread)
 	}
-	head, index, err := describe(state.Clock{}.Now().Wall, files)
+	head, index, err := describe(at, files)
 	if err != nil {
 		return fmt.Errorf("cannot archive %s: %w", name, err)
 	}
@@ -40,7 +41,7 @@ func (s ArchiveStore) Archives() ([]cni.ArchiveState, error) {
 		err := s.open(name, func(f state.File) error {
 			_, about, err := openArchive(f)
 			if err == nil {
-				a.At, a.Files, a.Bytes = about.At, int64(about.Files), about.Bytes
+				a.At, a.Files, a.Bytes = about.instant(), int64(about.Files), about.Bytes
 			}
 			return err
 		})
@@ -52,7 +53,9 @@ func (s ArchiveStore) Archives() ([]cni.ArchiveState, error) {
 		}
 		list = append(list, a)
 	}
-	slices.SortFunc(list, func(a, b cni.ArchiveState) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Name, b.Name)) })
+	slices.SortFunc(list, func(a, b cni.ArchiveState) int {
+		return cmp.Or(a.At.Wall.Compare(b.At.Wall), strings.Compare(a.Name, b.Name))
+	})
 	return list, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
@@ -35,12 +36,18 @@ const (
 	mostFile  = 64 << 20
 )
 
-// about is the first member.
+// about is the first member. Earlier versions wrote no boot, and ignore it.
 type about struct {
-	Version int       `json:"version"`
-	At      time.Time `json:"at"`
-	Files   int       `json:"files"`
-	Bytes   int64     `json:"bytes"`
+	Version int           `json:"version"`
+	At      time.Time     `json:"at"`
+	BootID  string        `json:"boot_id,omitempty"`
+	Boot    time.Duration `json:"boot,omitempty"`
+	Files   int           `json:"files"`
+	Bytes   int64         `json:"bytes"`
+}
+
+func (a *about) instant() policy.Instant {
+	return policy.Instant{Wall: a.At, BootID: a.BootID, Boot: a.Boot}
 }
 
 // archived is a line of the second member. Path is only for messages: JSON cannot hold every byte of a name, so the
@@ -73,8 +80,8 @@ func (s stamp) time() time.Time {
 const usualLine = 800
 
 // describe makes the first two members.
-func describe(at time.Time, files []cni.File) (head, index []byte, err error) {
-	a := about{Version: version, At: at, Files: len(files)}
+func describe(at policy.Instant, files []cni.File) (head, index []byte, err error) {
+	a := about{Version: version, At: at.Wall, BootID: at.BootID, Boot: at.Boot, Files: len(files)}
 	var lines bytes.Buffer
 	lines.Grow(len(files) * usualLine)
 	enc := json.NewEncoder(&lines)

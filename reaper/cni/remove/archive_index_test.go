@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"testing"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -18,7 +17,7 @@ func TestIndex(t *testing.T) {
 		{Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "n-1-eth0", Data: []byte("one")},
 		{Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "n-2-eth0", Data: []byte("two")},
 	}
-	head, index, err := describe(time.Unix(1_700_000_000, 0), files)
+	head, index, err := describe(archivedAt, files)
 	testkit.Must(t, err)
 	one := bytes.SplitAfter(index, []byte("\n"))
 	written := func(head, index []byte, files []cni.File) func(io.Writer) error {

@@ -3,6 +3,7 @@ package remove
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,9 +16,12 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
+
+var archivedAt = policy.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC), BootID: "boot-1", Boot: 10*time.Hour + 7}
 
 func openStore(t *testing.T, dir string) ArchiveStore {
 	t.Helper()
@@ -87,8 +91,8 @@ func TestArchive(t *testing.T) {
 	want := odd()
 	left := cniFiles(1)[0]
 	left.Err = "it changed"
-	testkit.Must(t, s.Archive("cni-1", append([]cni.File{left}, want...)))
-	testkit.Must(t, s.Archive("cni-2", nil))
+	testkit.Must(t, s.Archive("cni-1", archivedAt, append([]cni.File{left}, want...)))
+	testkit.Must(t, s.Archive("cni-2", archivedAt, nil))
 	testkit.Must(t, s.Close())
 
 	r, err := state.OpenReadOnly(dir, state.Options{})
@@ -112,11 +116,11 @@ func TestArchive(t *testing.T) {
 	}
 	list, err := s.Archives()
 	testkit.Must(t, err)
-	if len(list) != 2 || list[0].Name != "cni-1" || list[0].Files != int64(len(want)) || list[0].Bytes < 300_000 || list[0].At.IsZero() ||
+	if len(list) != 2 || list[0].Name != "cni-1" || list[0].Files != int64(len(want)) || list[0].Bytes < 300_000 || list[0].At != archivedAt ||
 		list[0].Err != "" {
 		t.Errorf("%+v", list)
 	}
-	for _, err := range []error{s.Archive("x", want), s.DropArchive("cni-1")} {
+	for _, err := range []error{s.Archive("x", archivedAt, want), s.DropArchive("cni-1")} {
 		if !errors.Is(err, state.ErrReadOnly) {
 			t.Error(err)
 		}
@@ -134,7 +138,7 @@ func TestArchiveForTar(t *testing.T) {
 	s := openStore(t, dir)
 	want := odd()
 	want[6].Mtime, want[7].Mtime = want[0].Mtime, want[0].Mtime // tar reports such years as an error
-	testkit.Must(t, s.Archive("cni-1", want))
+	testkit.Must(t, s.Archive("cni-1", archivedAt, want))
 	out, err := exec.CommandContext(t.Context(), "tar", "-C", to, "-xzf", filepath.Join(dir, "archive", "cni-1.tar.gz")).CombinedOutput()
 	if err != nil || len(out) > 0 {
 		t.Fatalf("%v %s", err, out)
@@ -174,7 +178,7 @@ func TestArchiveNames(t *testing.T) {
 	} {
 		c := cniFiles(2)
 		c[1].Dir, c[1].Name = f[0], f[1]
-		if err := s.Archive("cni-1", c); err == nil {
+		if err := s.Archive("cni-1", archivedAt, c); err == nil {
 			t.Errorf("%q was accepted", f)
 		}
 	}
@@ -188,8 +192,8 @@ func TestArchiveNames(t *testing.T) {
 func TestArchiveDamaged(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir)
-	testkit.Must(t, s.Archive("good", cniFiles(3)))
-	testkit.Must(t, s.Archive("bad", odd()))
+	testkit.Must(t, s.Archive("good", archivedAt, cniFiles(3)))
+	testkit.Must(t, s.Archive("bad", archivedAt, odd()))
 	whole := readFile(t, dir, "archive", "bad.tar.gz")
 	all, same := readAll(t, s, "bad"), 0
 	check := func(b []byte, what string) {
@@ -232,7 +236,7 @@ func TestArchiveDamaged(t *testing.T) {
 func TestArchiveNewer(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir)
-	testkit.Must(t, s.Archive("cni-1", cniFiles(1)))
+	testkit.Must(t, s.Archive("cni-1", archivedAt, cniFiles(1)))
 	f, err := os.OpenFile(filepath.Join(dir, "archive", "cni-2.tar.gz"), os.O_CREATE|os.O_WRONLY, 0o600)
 	testkit.Must(t, err)
 	testkit.Must(t, writeArchive(f, []byte(`{"version":2,"more":"of it"}`), []byte("what an index is then"), nil))
@@ -248,12 +252,34 @@ func TestArchiveNewer(t *testing.T) {
 	}
 }
 
+// TestArchiveOlder checks that an older program reads the first member, whose time it knows without the boot.
+func TestArchiveOlder(t *testing.T) {
+	head, _, err := describe(archivedAt, cniFiles(1))
+	testkit.Must(t, err)
+	var older struct {
+		Version int       `json:"version"`
+		At      time.Time `json:"at"`
+		Files   int       `json:"files"`
+		Bytes   int64     `json:"bytes"`
+	}
+	testkit.Must(t, json.Unmarshal(head, &older))
+	if older.Version != 1 || older.At != archivedAt.Wall || older.Files != 1 || older.Bytes == 0 {
+		t.Errorf("%+v", older)
+	}
+}
+
 // TestFormatV1 checks that an older program's archive is read.
 func TestFormatV1(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	testkit.Must(t, os.CopyFS(dir, os.DirFS("../../state/testdata/v1")))
 	testkit.Must(t, os.Chmod(dir, 0o700))
-	got := readAll(t, openStore(t, dir), "cni-20261101-020304-000")
+	s := openStore(t, dir)
+	list, err := s.Archives()
+	testkit.Must(t, err)
+	if len(list) != 1 || list[0].At.Wall.IsZero() || list[0].At.BootID != "" || list[0].At.Boot != 0 {
+		t.Errorf("%+v", list)
+	}
+	got := readAll(t, s, "cni-20261101-020304-000")
 	if len(got) != 1 || string(got[0].Data) != "9f3c\r\neth0" || got[0].PodName != "cart-0" || !strings.HasPrefix(got[0].Label, "system_u:") {
 		t.Errorf("the archive contains %+v", got)
 	}
