@@ -11,11 +11,11 @@ import (
 type Follows int
 
 const (
-	// FollowsAny: it is a line of a log, and the next one is another.
+	// FollowsAny is a line of a log, and the next line is another.
 	FollowsAny Follows = iota
-	// FollowsQuoted: it is a line of a log that quotes a text as it is, which may go on in the next line.
+	// FollowsQuoted is a line of a log that quotes a text as it is, which may go on in the next line.
 	FollowsQuoted
-	// FollowsPart: it looks unlike any line of a log, so it is a part of a message, and the next line may be another.
+	// FollowsPart looks unlike any line of a log, so it is a part of a message, and the next line may be another.
 	FollowsPart
 )
 

@@ -168,7 +168,7 @@ func TestFileReadErrorIsRetriedAndLoggedOnce(t *testing.T) {
 	path := logPath(t)
 	open(t, path).orphans(1)
 	var log bytes.Buffer
-	src := NewFile(path, slog.New(slog.NewTextHandler(&log, nil)))
+	src := NewFile(path, time.Now, slog.New(slog.NewTextHandler(&log, nil)))
 	lines := make(chan parsers.Line, 100)
 	for range 3 {
 		testkit.Must(t, src.open())

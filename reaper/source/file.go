@@ -30,6 +30,7 @@ const (
 type File struct {
 	path     string
 	log      *slog.Logger
+	now      func() time.Time
 	interval time.Duration // of the timer; tests use a shorter one
 	watcher  func() (*watcher, error)
 
@@ -43,9 +44,9 @@ type File struct {
 	state State
 }
 
-// NewFile returns a follower of the file at path. It opens nothing.
-func NewFile(path string, log *slog.Logger) *File {
-	return &File{path: path, log: log, interval: fallback, watcher: newWatcher}
+// NewFile returns a follower of the file at path. It opens nothing. now is a clock that does not leap (time.Now).
+func NewFile(path string, now func() time.Time, log *slog.Logger) *File {
+	return &File{path: path, log: log, now: now, interval: fallback, watcher: newWatcher}
 }
 
 // Name returns the file's path.
@@ -219,7 +220,7 @@ func (f *File) read(ctx context.Context, lines chan<- parsers.Line) (more bool, 
 // open opens the file that has the name. It continues at the last position if that is in this file, after a restart or
 // an error, or if an editor has copied the file.
 func (f *File) open() error {
-	t, err := openTailed(f.path)
+	t, err := openTailed(f.path, f.now)
 	f.leave()
 	if err != nil {
 		return err

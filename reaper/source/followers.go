@@ -54,7 +54,7 @@ func (f *Followers) add(ctx context.Context, s Source) {
 
 // Relook calls files at each tick, and follows the new files. It drops none, since a kubelet that restarts
 // has none for a moment.
-func (f *Followers) Relook(ctx context.Context, tick <-chan time.Time, files func() []string) {
+func (f *Followers) Relook(ctx context.Context, tick <-chan time.Time, now func() time.Time, files func() []string) {
 	f.done.Go(func() {
 		for {
 			select {
@@ -67,7 +67,7 @@ func (f *Followers) Relook(ctx context.Context, tick <-chan time.Time, files fun
 					continue
 				}
 				f.log.InfoContext(ctx, "the kubelet also logs to this file; following it", slog.String("source", path))
-				f.add(ctx, NewFile(path, f.log))
+				f.add(ctx, NewFile(path, now, f.log))
 			}
 		}
 	})

@@ -47,7 +47,7 @@ func TestRelook(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := Follow(ctx, nil, nil, quiet(), func(string, bool, time.Time) {})
 	tick, files := make(chan time.Time), make(chan []string)
-	f.Relook(ctx, tick, func() []string { return <-files })
+	f.Relook(ctx, tick, time.Now, func() []string { return <-files })
 	tick <- time.Time{}
 	files <- nil
 	tick <- time.Time{} // the result has been processed
@@ -79,7 +79,7 @@ func TestStates(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all []Source
 	for _, path := range []string{good, none, odd} {
-		all = append(all, NewFile(path, quiet()))
+		all = append(all, NewFile(path, time.Now, quiet()))
 	}
 	all = append(all, NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Journalctl: Journalctl{Program: filepath.Join(dir, "no-journalctl")}}))
 	f := Follow(ctx, all, nil, quiet(), func(string, bool, time.Time) {})

@@ -165,7 +165,7 @@ func count(texts []string, text string) int {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func newFile(path string) *File { return NewFile(path, quiet()) }
+func newFile(path string) *File { return NewFile(path, time.Now, quiet()) }
 
 // writer appends to one open file, like a logger.
 type writer struct {

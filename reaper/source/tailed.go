@@ -33,6 +33,7 @@ type tailed struct {
 	info   os.FileInfo // when it was opened or rewound
 	blocks *parsers.Blocks
 	recent recent
+	now    func() time.Time
 
 	mu     sync.Mutex
 	prefix []byte // the first maxPrefix bytes, fewer while the file is shorter
@@ -41,7 +42,7 @@ type tailed struct {
 
 // openTailed opens a regular file at its beginning. It opens the file by O_PATH first, which has no side effect, and for
 // reading only if it is a file on a disk.
-func openTailed(path string) (*tailed, error) {
+func openTailed(path string, now func() time.Time) (*tailed, error) {
 	found, err := os.OpenFile(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func openTailed(path string) (*tailed, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tailed{file: file, info: info}
+	t := &tailed{file: file, info: info, now: now}
 	t.begin(0)
 	if _, err := t.same(0); err != nil {
 		t.close()
@@ -127,7 +128,7 @@ func (t *tailed) same(end int64) (bool, error) {
 // begin sets where to read on: the offset of the beginning of a line.
 func (t *tailed) begin(offset int64) {
 	t.blocks = parsers.NewBlocks(true, offset)
-	t.recent = recent{marks: []mark{{time.Now(), max(0, offset-before)}}, last: [3]int64{-1, -1, -1}}
+	t.recent = recent{marks: []mark{{t.now(), max(0, offset-before)}}, last: [3]int64{-1, -1, -1}}
 	t.setDone(offset)
 }
 
@@ -151,7 +152,7 @@ func (t *tailed) setDone(offset int64) {
 // drain reads t to its end, or to maxStep, and sends the lines that may be sightings. more reports that the end has not been
 // reached. errTruncated means that the file has new content, of which nothing was used.
 func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) (more bool, err error) {
-	t.recent.mark(time.Now(), t.blocks.Whole())
+	t.recent.mark(t.now(), t.blocks.Whole())
 	for limit := t.blocks.Next() + maxStep; t.blocks.Next() < limit; {
 		n, readErr := t.file.ReadAt(t.blocks.Room(), t.blocks.Next())
 		atEnd := errors.Is(readErr, io.EOF)

@@ -203,7 +203,7 @@ func TestFileWholeLines(t *testing.T) {
 	text := orphan(1) + "\n" + long(8<<10) + orphan(2) + "\n" + junk + orphan(3) + "\n" +
 		long(1060) + orphan(4) + "\n" + long(100<<10) + orphan(5) + "\n" + orphan(6) + "\n"
 	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
-	f := start(t, NewFile(path, quiet()), Position{})
+	f := start(t, NewFile(path, time.Now, quiet()), Position{})
 	f.sees(1, 2, 3, 4, 5, 6)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -66,7 +66,7 @@ func RunDaemon(
 	again := time.NewTicker(relook)
 	defer again.Stop()
 	var guard bounded.Guard
-	logs.Relook(ctx, again.C, func() []string { return laterFiles(ctx, cfg, &guard) })
+	logs.Relook(ctx, again.C, time.Now, func() []string { return laterFiles(ctx, cfg, &guard) })
 	apply := func(next config.Config) string {
 		metrics.Enforcing(!next.Observe())
 		level.Set(logLevel(next))

@@ -39,7 +39,7 @@ func newSources(ctx context.Context, cfg config.Config, units *source.Units, log
 	}
 	later := laterFiles(ctx, cfg, &bounded.Guard{})
 	for _, path := range source.LogFiles(cfg.LogSources, cfg.LogFiles, kept, filepath.Join(cfg.NodeRoot, source.RKE2Log), later...) {
-		all = append(all, source.NewFile(path, log))
+		all = append(all, source.NewFile(path, time.Now, log))
 	}
 	return all
 }
