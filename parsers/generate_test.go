@@ -185,6 +185,11 @@ func transports() map[string]func(string) string {
 		"locale ru":              prefix("июл 13 16:03:01 k8s-worker06 kubelet[3416]: "),
 		"locale es":              prefix("ene 13 16:03:01 k8s-worker06 kubelet[3416]: "),
 		"locale pt":              prefix("dez  3 16:03:01 k8s-worker06 kubelet[3416]: "),
+		"locale ca":              prefix("de nov. 27 00:59:23 vm kubelet[3416]: "),
+		"locale ca, apostrophe":  prefix("d’oct. 27 00:59:23 vm kubelet[3416]: "),
+		"locale vi":              prefix("Thg 11 27 00:59:23 vm kubelet[3416]: "),
+		"locale mn":              prefix("11-р сар 27 00:59:23 vm kubelet[3416]: "),
+		"locale ar":              prefix("تشرين الثاني 27 00:59:23 vm kubelet[3416]: "),
 		"repeated": func(s string) string {
 			return "Mar 31 15:47:45 node1 kubelet[3416]: message repeated 3 times: [ " + s + "]"
 		},

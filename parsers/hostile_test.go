@@ -199,6 +199,8 @@ func hostile() map[string]string {
 		"5424, another program":  "1 2024-11-18T01:57:48.546805+00:00 node1 logger 4133404 - - " + old,
 		"5424, structured data":  `1 - node1 kubelet 1 - [a@1 x="` + old + `"] y`,
 		"time before a fragment": at[:16] + old[30:],
+		"word before a time":     "saw " + at + "kubelet[1]: " + old,
+		"words of a month":       "de la " + at + "kubelet[1]: " + old,
 		"chosen fields, program": `{"__CURSOR":"s=0","SYSLOG_IDENTIFIER":"kubelet","MESSAGE":` + q(newer) + `}`,
 		"chosen fields, foreign": `{"__CURSOR":"s=0","level":"info","MESSAGE":` + q(newer) + `}`,
 		"MESSAGE alone":          `{"MESSAGE":` + q(newer) + `}`,

@@ -12,6 +12,10 @@ const (
 	tagForm = `([^ \t"=:\[]+)(?:\[(\d*)\])?: `
 	// priorityForm is the facility and severity of daemons that BusyBox's syslogd writes after the host.
 	priorityForm = `(?:user|daemon|local[0-7])\.(?:emerg|alert|crit|err|warn|notice|info|debug) `
+	// monthForm is a word in any language, which may begin with the month's number. In four languages of glibc it has a
+	// space: de nov. (Catalan), Thg 11, 11-р сар, تشرين الثاني. No English word may precede it, such as a node's name.
+	monthForm = `(?:de )?(?:\d+-?)?[A-Za-z\x{80}-\x{10ffff}]` + wordForm + `(?: (?:\d{1,2}|[\x{80}-\x{10ffff}]` + wordForm + `))?`
+	wordForm  = `[^ :="'{}[\]<>/\\]{0,31}`
 )
 
 var (
@@ -54,11 +58,9 @@ type stamp struct {
 //	2024-03-31 15:47:45.892 host kubelet[1]: text   other daemons
 //	[ 1234.567890] host kubelet[1]: text            short-monotonic
 //	[ 1234.567890 <    0.000123 >] host kubelet[1]: short-delta
-//
-// The month is a word in any language, which may begin with the month's number.
 var stamps = [...]stamp{
 	{regexp.MustCompile(`^(\d{4}-\d\d-\d\dT[^ ]+) `), transportSyslog, parseISO, true},
-	{regexp.MustCompile(`^\d*[A-Za-z\x{80}-\x{10ffff}][^ :="'{}[\]<>/\\]{0,31} +\d{1,2}\.? (?:\d{4} )?` + clockForm + ` `), transportSyslog, nil, true},
+	{regexp.MustCompile(`^` + monthForm + ` +\d{1,2}\.? (?:\d{4} )?` + clockForm + ` `), transportSyslog, nil, true},
 	{regexp.MustCompile(`^[^ ]{1,32} (\d{4}-\d\d-\d\d ` + clockForm + ` [^ ]*) `), transportShort, parseFull, false},
 	{regexp.MustCompile(`^(\d{9,11}\.\d{6}) `), transportShort, parseUnix, false},
 	{regexp.MustCompile(`^\d{4}-\d\d-\d\d ` + clockForm + ` `), transportSyslog, nil, false},
