@@ -36,6 +36,7 @@ type envelope struct {
 	PID       int    // the PID in the transport, or 0
 	Time      time.Time
 	Text      string // the program's own text
+	host      string // the host that the transport names, or ""
 
 	named bool // the transport names a program, which must be a kubelet
 	bare  bool // there is no transport, and there may be no klog header

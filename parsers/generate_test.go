@@ -190,6 +190,9 @@ func transports() map[string]func(string) string {
 		"locale vi":              prefix("Thg 11 27 00:59:23 vm kubelet[3416]: "),
 		"locale mn":              prefix("11-р сар 27 00:59:23 vm kubelet[3416]: "),
 		"locale ar":              prefix("تشرين الثاني 27 00:59:23 vm kubelet[3416]: "),
+		"node-logs":              prefix("worker3.test Jul 28 01:14:12.868554 worker3.test kubenswrapper[3416]: "),
+		"node-logs short host":   prefix("worker3.test Jul 28 01:14:12.868554 worker3 kubenswrapper[3416]: "),
+		"node-logs short-unix":   prefix("worker3.test 1711900065.892216 worker3.test kubenswrapper[3416]: "),
 		"repeated": func(s string) string {
 			return "Mar 31 15:47:45 node1 kubelet[3416]: message repeated 3 times: [ " + s + "]"
 		},

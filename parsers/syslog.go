@@ -19,9 +19,9 @@ const (
 )
 
 var (
-	tag = regexp.MustCompile(`^` + tagForm)
+	tag = regexp.MustCompile(`^()` + tagForm)
 	// hostTag matches a tag, usually after a host's name.
-	hostTag = regexp.MustCompile(`^ *(?:[^ ]+ (?:` + priorityForm + `)?)??` + tagForm)
+	hostTag = regexp.MustCompile(`^ *(?:([^ ]+) (?:` + priorityForm + `)?)??` + tagForm)
 )
 
 // tagged parses a text that begins with a tag in one of the two forms.
@@ -30,8 +30,8 @@ func tagged(form *regexp.Regexp, s string, e envelope) (envelope, bool) {
 	if m == nil {
 		return envelope{}, false
 	}
-	e.Program, e.named, e.Text = m[1], true, text
-	e.PID, _ = number(m[2])
+	e.host, e.Program, e.named, e.Text = m[1], m[2], true, text
+	e.PID, _ = number(m[3])
 	return e, true
 }
 

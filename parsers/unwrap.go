@@ -25,6 +25,12 @@ func (p *Parser) unwrap(line string) (envelope, bool) {
 			return p.unwrapStart(rest)
 		}
 	}
+	if node, rest, ok := strings.Cut(line, " "); ok {
+		// oc adm node-logs puts the node's name before each line if it reads several nodes.
+		if e, ok := dated(rest); ok && e.host != "" && (node == e.host || strings.HasPrefix(node, e.host+".")) {
+			return e, true
+		}
+	}
 	if e, ok := tagged(tag, line, envelope{Transport: transportSyslog}); ok {
 		return e, true
 	}
