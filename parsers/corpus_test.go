@@ -133,15 +133,18 @@ func TestDetails(t *testing.T) {
 		line string
 		want Sighting
 	}{
-		"raw":      {rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: volume}},
-		"hint":     {held, Sighting{Report: ReportTeardown, Transport: "klog", PID: 3416, Path: volume, Volume: "x", Leaf: "volumes/kubernetes.io~nfs/v"}},
-		"early":    {early, Sighting{Report: ReportOther, Transport: "klog", PID: 3416, Path: volume}},
-		"syslog":   {"Mar 31 15:47:45 n sh[1]: " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "syslog", Program: "sh", PID: 3416, Path: volume}},
-		"5424":     {"<27>1 - n kubelet 77 - - " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "syslog-5424", Program: "kubelet", PID: 3416, Path: volume}},
-		"tag's":    {"Mar 31 15:47:45 n kubelet[77]: kubelet_volumes.go:263] Orphaned pod \"" + testUID + "\" found,", Sighting{Report: ReportOther, Transport: "syslog", Program: "kubelet", PID: 77}},
-		"fragment": {"Orphaned pod \"" + testUID + "\" found,", Sighting{Report: ReportOther, Transport: "fragment"}},
-		"grepped":  {"/var/log/x:" + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: volume}},
-		"no path":  {strings.Replace(rmdir, volume, "/x", 1), Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416}},
+		"raw":              {rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: volume}},
+		"hint":             {held, Sighting{Report: ReportTeardown, Transport: "klog", PID: 3416, Path: volume, Volume: "x", Leaf: "volumes/kubernetes.io~nfs/v"}},
+		"early":            {early, Sighting{Report: ReportOther, Transport: "klog", PID: 3416, Path: volume}},
+		"syslog":           {"Mar 31 15:47:45 n sh[1]: " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "syslog", Program: "sh", PID: 3416, Path: volume}},
+		"5424":             {"<27>1 - n kubelet 77 - - " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "syslog-5424", Program: "kubelet", PID: 3416, Path: volume}},
+		"tag's":            {"Mar 31 15:47:45 n kubelet[77]: kubelet_volumes.go:263] Orphaned pod \"" + testUID + "\" found,", Sighting{Report: ReportOther, Transport: "syslog", Program: "kubelet", PID: 77}},
+		"fragment, podUID": {`"Orphaned pod found, but volumes are not cleaned up" podUID="` + testUID + `"`, Sighting{Report: ReportOther, Transport: "fragment"}},
+		"fragment, dir":    {`"Failed to remove orphaned pod dir" err="busy" podUID="` + testUID + `"`, Sighting{Report: ReportOther, Transport: "fragment"}},
+		"fragment, subdir": {`"Failed to remove orphaned pod subdir" err="busy" podUID="` + testUID + `" path="` + volume + `"`, Sighting{Report: ReportOther, Transport: "fragment", Path: volume}},
+		"fragment":         {"Orphaned pod \"" + testUID + "\" found,", Sighting{Report: ReportOther, Transport: "fragment"}},
+		"grepped":          {"/var/log/x:" + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: volume}},
+		"no path":          {strings.Replace(rmdir, volume, "/x", 1), Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416}},
 		"other root": {
 			strings.Replace(rmdir, "/var/lib/kubelet", "/data/pods/k8s", 1),
 			Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: strings.Replace(volume, "/var/lib/kubelet", "/data/pods/k8s", 1)},

@@ -95,7 +95,7 @@ func bareMessage(text string) (msg string, ok bool) {
 	}
 	for _, start := range [...]string{
 		`Orphaned pod "`, `orphaned pod "`, "Orphan pod: ", "Failed to remove orphaned pod ",
-		`"There were many similar errors. `, `"Orphan pod" err=`,
+		`"There were many similar errors. `, `"Orphan pod" err=`, `"Orphaned pod found, but `, `"Failed to remove orphaned pod `,
 	} {
 		if strings.HasPrefix(text, start) {
 			return text, true

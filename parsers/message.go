@@ -75,9 +75,9 @@ func orphanInErr(c *call) (Sighting, bool) {
 }
 
 // orphanInPodUID parses the messages with the pod in podUID. In JSON it accepts only kubelet_volumes.go, since many
-// lines of other files have a podUID.
+// lines of other files have a podUID. A fragment has no file.
 func orphanInPodUID(c *call) (Sighting, bool) {
-	if c.File != "kubelet_volumes.go" && (c.JSON || c.File != "kubelet_pods.go") {
+	if c.File != "" && c.File != "kubelet_volumes.go" && (c.JSON || c.File != "kubelet_pods.go") {
 		return Sighting{}, false
 	}
 	f, ok := c.get("podUID")
