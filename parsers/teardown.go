@@ -97,18 +97,7 @@ func teardownDetail(s string) (Sighting, bool) {
 	if !ok || !failed || strings.Contains(head, `"`) {
 		return Sighting{}, false
 	}
-	volume, rest, ok := cutLeadQuoted(rest, "")
-	if !ok {
-		return Sighting{}, false
-	}
-	if name, r, ok := cutLeadQuoted(rest, " (UniqueName: "); ok {
-		volume, rest = name, r
-	} else if _, r, ok := cutLeadQuoted(rest, " (volume.spec.Name: "); ok {
-		rest = r
-	} else {
-		return Sighting{}, false
-	}
-	rest, ok = strings.CutPrefix(rest, ") pod ")
+	volume, rest, ok := cutVolume(rest)
 	if !ok || !strings.HasPrefix(rest, `"`) {
 		return Sighting{}, false
 	}
@@ -128,6 +117,25 @@ func teardownDetail(s string) (Sighting, bool) {
 		UID: uid, Report: ReportTeardown, Count: NoCount, Path: volumePath(rest, uid),
 		Volume: volume, Leaf: notEmpty(rest, uid),
 	}, true
+}
+
+// cutVolume removes a volume's two names, up to its pod, and returns the kubelet's name for it:
+//
+//	"pvc-1" (UniqueName: "kubernetes.io/csi/x") pod…
+//	"kubernetes.io/secret/UID-t" (volume.spec.Name: "t") pod…
+//	"kubernetes.io/secret/UID-t" (spec.Name: "t") pod…
+func cutVolume(s string) (volume, rest string, ok bool) {
+	volume, s, ok = cutLeadQuoted(s, "")
+	for _, lead := range [...]string{" (UniqueName: ", " (volume.spec.Name: ", " (spec.Name: "} {
+		if name, r, found := cutLeadQuoted(s, lead); ok && found {
+			if lead == " (UniqueName: " {
+				volume = name
+			}
+			rest, ok = strings.CutPrefix(r, ") pod ")
+			return volume, rest, ok
+		}
+	}
+	return "", "", false
 }
 
 // cutLeadQuoted removes lead and a quoted string from the front of s.
