@@ -124,13 +124,18 @@ func (a *cli) parseFile(name string, p *ui.Printer, o parsers.Parser, emit func(
 	return parseLines(promptly{f, p}, name, o, emit)
 }
 
-// unreadable are the first bytes of files in other formats, with the program that prints them as text. Reading them
+// unreadable has the first bytes of files in other formats, with the program that prints them as text. Reading them
 // as text would find nothing, which would be wrong.
 var unreadable = []struct{ magic, what, program string }{
 	{"\xfd7zXZ\x00", "compressed by xz", "xzcat"},
 	{"\x28\xb5\x2f\xfd", "compressed by zstd", "zstdcat"},
 	{"BZh", "compressed by bzip2", "bzcat"},
 	{"LPKSHHRH", "a file of the journal", "journalctl --file"},
+	{"\xff\xfe", "UTF-16", "iconv -f UTF-16 -t UTF-8"},
+	{"\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8"},
+	{"{\n", "JSON with one object on several lines", "jq -c ."},
+	{"[\n", "a JSON array", "jq -c '.[]'"},
+	{"[{", "a JSON array", "jq -c '.[]'"},
 }
 
 // plainText returns r, decompressed if it begins like gzip.
@@ -147,6 +152,7 @@ func plainText(r io.Reader, source string) (io.Reader, error) {
 		}
 		return z, nil
 	}
+	head = bytes.Replace(head, []byte("\r\n"), []byte("\n"), 1)
 	for _, u := range unreadable {
 		if bytes.HasPrefix(head, []byte(u.magic)) {
 			return nil, fmt.Errorf("cannot read %s, which is %s; use %s FILE | orphan-reaper parse", source, u.what, u.program)
