@@ -250,8 +250,12 @@ func (f *followed) rest(out io.Writer) error {
 		return fmt.Errorf("cannot read on: %w", err)
 	}
 	n, err := io.Copy(out, f.file)
-	if err == nil && n > 0 {
-		_, err = io.WriteString(out, "\n") // an empty line, or the end of the last one
+	if err != nil || n == 0 {
+		return err
+	}
+	end := make([]byte, 1)
+	if _, err = f.file.ReadAt(end, f.offset+n-1); err == nil && end[0] != '\n' {
+		_, err = io.WriteString(out, "\n")
 	}
 	return err
 }

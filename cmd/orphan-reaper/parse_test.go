@@ -157,12 +157,13 @@ func TestParseFollow(t *testing.T) {
 		_ = out.CloseWithError(fmt.Errorf("it has ended: %w", cmp.Or(err, io.EOF)))
 		done <- err
 	}()
-	lines := bufio.NewReader(read)
+	lines, line := bufio.NewReader(read), 1
 	sees := func(what string) {
 		t.Helper()
+		line++
 		defer time.AfterFunc(time.Minute, func() { _ = out.CloseWithError(errors.New("no line within a minute")) }).Stop()
-		if got, err := lines.ReadString('\n'); err != nil || !strings.Contains(got, "0badf00d-6131-4aaa-8bbb-cccc00006131") {
-			t.Fatalf("%s: %q, %v", what, got, err)
+		if got, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(got, fmt.Sprintf(`{"line":%d,"uid":"0badf00d-6131-4aaa-8bbb-cccc00006131"`, line)) {
+			t.Fatalf("%s, line %d: %q, %v", what, line, got, err)
 		}
 	}
 	sees("what was there")
