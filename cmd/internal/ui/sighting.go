@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -48,5 +49,6 @@ func (v Sighting) Text() string {
 	if v.File != "" {
 		place = clean.Text(v.File) + ":" + place
 	}
-	return fmt.Sprintf("%s: %s %s count=%s %s %s %s\n", place, v.UID, v.Reason, number, at, v.Transport, clean.Text(v.Program))
+	text := fmt.Sprintf("%s: %s %s count=%s %s %s %s", place, v.UID, v.Reason, number, at, v.Transport, clean.Text(v.Program))
+	return strings.TrimSuffix(text, " ") + "\n" // without a program
 }
