@@ -14,7 +14,9 @@
 // It cannot detect two forgeries: the text of `logger -t kubelet` in a syslog file, and a line that the name of a
 // directory with a newline adds to a message of an old kubelet (1.20 and older; newer ones quote the name), or the path of
 // a volume to an error. A source knows lines before it that may be such messages (Follows), and then Line.Whole is false.
-// Besides, only journald's trusted fields make a sighting Trusted.
+// Nor can it detect whose container log it reads: what a pod writes to stderr looks there (CRI, Docker's json-file) like
+// the lines of a kubelet in a container. MESSAGE= of journalctl -o verbose or export has no sender beside it. Therefore
+// only journald's trusted fields make a sighting Trusted.
 //
 // Parser parses single lines. Blocks finds the few lines of a log that a Parser must see, and Scan parses a whole log.
 package parsers
