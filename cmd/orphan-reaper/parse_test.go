@@ -137,7 +137,7 @@ func TestFollowRestOfATruncatedFile(t *testing.T) {
 	defer func() { _ = file.Close() }()
 	var out strings.Builder
 	f := followed{name: path, file: file, offset: int64(len(orphanLine)) * 3}
-	if err := f.rest(&out); err != nil || out.String() != orphanLine+"\n\n" {
+	if err := f.rest(&out); err != nil || out.String() != orphanLine+"\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
