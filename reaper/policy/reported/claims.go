@@ -44,7 +44,7 @@ const startSlack = 2 * time.Second
 // begins.
 func (c Claim) Evident(k policy.KubeletID, format policy.LogFormat, now policy.Instant) bool {
 	s := c.Sighting
-	if c.Dropped || !s.Whole || !inFormat(s, format) {
+	if c.Dropped || !s.Whole || !inFormat(s, format) || c.untimely() {
 		return false
 	}
 	if k.PID == 0 || s.PID != k.PID || c.At.BootID != now.BootID {
@@ -55,12 +55,19 @@ func (c Claim) Evident(k policy.KubeletID, format policy.LogFormat, now policy.I
 	}
 	start := now.Wall.Add(k.Start - now.Boot - startSlack)
 	if !s.Time.IsZero() {
-		// A line from the future may be of another boot, in which another kubelet had this PID: a machine without a
-		// battery clock boots into its past.
-		return !s.Time.Before(start) && !s.Time.After(c.At.Wall.Add(startSlack))
+		return !s.Time.Before(start)
 	}
-	// A line without a certain time counts only where it was read as it was written.
-	return !s.CatchUp && c.At.Boot >= k.Start
+	return c.At.Boot >= k.Start
+}
+
+// untimely reports whether the line's time keeps it from being evidence of any kubelet. A line from the future may be of
+// another boot, in which another kubelet had this PID: a machine without a battery clock boots into its past. A line without
+// a certain time counts only where it was read as it was written.
+func (c Claim) untimely() bool {
+	if s := c.Sighting; !s.Time.IsZero() {
+		return s.Time.After(c.At.Wall.Add(startSlack))
+	}
+	return c.Sighting.CatchUp
 }
 
 // inFormat reports whether the kubelet writes such lines. JSON has no PID: only journald's fields show whose it is, and only
@@ -94,7 +101,7 @@ const (
 	mostClaimBytes = 8 << 20
 )
 
-// Claims gathers claims until the next look. It keeps the last claim of each key.
+// Claims gathers claims until the next look. Of each key it keeps the claim that was written last.
 type Claims struct {
 	of      map[claimKey]Claim
 	rooms   [2]room  // of all other claims, and of whole lines by trusted fields
@@ -108,11 +115,12 @@ type claimKey struct {
 	volume                         string
 	pid                            int
 	teardown, trusted, whole, json bool
+	untimely                       bool
 }
 
 func keyOf(c Claim) claimKey {
 	s := c.Sighting
-	return claimKey{s.UID, s.Volume, s.PID, s.Report == parsers.ReportTeardown, s.Trusted, s.Whole, s.JSON}
+	return claimKey{s.UID, s.Volume, s.PID, s.Report == parsers.ReportTeardown, s.Trusted, s.Whole, s.JSON, c.untimely()}
 }
 
 // compare is a total order of claims with different keys: by time, then by key.
@@ -121,6 +129,7 @@ func (c Claim) compare(d Claim) int {
 	return cmp.Or(
 		cmp.Compare(c.At.Boot, d.At.Boot), strings.Compare(string(a.uid), string(b.uid)), strings.Compare(a.volume, b.volume),
 		cmp.Compare(a.pid, b.pid), order(a.teardown, b.teardown), order(a.trusted, b.trusted), order(a.whole, b.whole), order(a.json, b.json),
+		order(a.untimely, b.untimely),
 	)
 }
 
@@ -150,7 +159,7 @@ func (g *Claims) Add(c Claim) {
 	}
 	last, known := g.of[key]
 	lines, bytes := c.Lines+last.Lines, c.Bytes+last.Bytes
-	if known && c.At.Boot < last.At.Boot {
+	if known && c.Written().Boot < last.Written().Boot {
 		c = last
 	}
 	c.Lines, c.Bytes = lines, bytes

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,29 @@ func TestClaimsLast(t *testing.T) {
 	}
 	if age, ok := s.Now.Since(want[0].At); !ok || age != time.Hour || want[0].Lines != 2 || want[0].Bytes != 600 {
 		t.Errorf("the claim is %v old and counts %d lines", age, want[0].Lines)
+	}
+}
+
+// TestClaimsReplayed checks that a line that is no evidence because of its time does not replace the kubelet's own: any
+// process can write an old one again into a plain log file.
+func TestClaimsReplayed(t *testing.T) {
+	s := testkit.DeadPod()
+	k := policy.KubeletID{PID: 812, Start: s.Now.Boot - time.Hour}
+	own := Claim{At: s.Ago(time.Minute), Sighting: parsers.Sighting{UID: testkit.PodUID, PID: 812, Whole: true, Time: s.Ago(time.Minute).Wall}}
+	for name, change := range map[string]func(*parsers.Sighting){
+		"old":              func(l *parsers.Sighting) { l.Time = s.Ago(2 * time.Hour).Wall },
+		"from the future":  func(l *parsers.Sighting) { l.Time = s.Now.Wall.Add(time.Hour) },
+		"without its time": func(l *parsers.Sighting) { l.Time, l.CatchUp = time.Time{}, true },
+	} {
+		replayed := own
+		replayed.At = s.Now
+		change(&replayed.Sighting)
+		var g Claims
+		g.Add(own)
+		g.Add(replayed)
+		if !slices.ContainsFunc(g.Take(), func(c Claim) bool { return c.Evident(k, policy.LogText, s.Now) }) {
+			t.Errorf("a line that is %s replaced the kubelet's own", name)
+		}
 	}
 }
 
