@@ -55,14 +55,13 @@ const putBackTime = 30 * time.Second
 // that live.
 func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy.Batch) {
 	for _, batch := range batches {
-		at := r.Clock.Now()
 		outs := r.execute(ctx, rep, batch)
 		moved := slices.DeleteFunc(slices.Clone(outs), func(o policy.Outcome) bool { return !o.Moved() })
 		if len(moved) > 0 {
 			// The pods go back even if the daemon must stop, though a file system that hangs cannot delay it for longer.
 			// The ledger has the intents: the next start puts back the rest.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTime)
-			for _, back := range r.batches(policy.PutBacks(moved, r.Prober.Still(ctx, batch.LastAsked()), at)) {
+			for _, back := range r.batches(policy.PutBacks(moved, r.Prober.Still(ctx, batch.LastAsked()))) {
 				r.execute(ctx, rep, back)
 			}
 			cancel()
@@ -122,7 +121,11 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	r.doing.Store(fmt.Sprintf("%s of %d, the first is pod %s", batch.Actions[0].Kind, len(batch.Actions), batch.Actions[0].UID))
 	outs := r.ask(ctx, rep, &batch)
 	if len(batch.Actions) > 0 {
-		outs = append(outs, r.Remover.Execute(ctx, permit, batch)...)
+		at := r.Clock.Now() // the last question may have taken seconds, in which a sandbox was made
+		for _, o := range r.Remover.Execute(ctx, permit, batch) {
+			o.At = at
+			outs = append(outs, o)
+		}
 		if err := r.rememberQuarantine(batch); err != nil { // the next pass finds out from the entries
 			r.Log.WarnContext(ctx, "cannot save which directory the quarantine is", slog.Any("error", err))
 		}

@@ -81,7 +81,7 @@ func TestClearLedger(t *testing.T) {
 			t.Error("the contents of a cleared leaf are purged automatically")
 		}
 		// A failed put-back leaves the entry unchanged.
-		b := putBack(tc.out, Evidence{}, nil, s.now)
+		b := putBack(tc.out, Evidence{}, nil)
 		Fold(states, Intent(b, s.node, s.now))
 		for _, r := range Recorded(Outcome{Action: b, Result: Partly, ID: made, Left: left}, s.node, s.now) {
 			Fold(states, r)

@@ -66,7 +66,7 @@ func lastObjections(e Evidence, n Node, r Rules) []Why {
 
 // PutBacks returns the actions that put back what was just moved of pods that live by the same question, asked after the
 // rename. A mount scan that failed counts as a mount. Every other doubt is left to the confirm time.
-func PutBacks(moved []Outcome, answers []Evidence, at Instant) []Action {
+func PutBacks(moved []Outcome, answers []Evidence) []Action {
 	now := map[string]Evidence{}
 	for _, e := range answers {
 		now[e.Name] = e
@@ -84,16 +84,16 @@ func PutBacks(moved []Outcome, answers []Evidence, at Instant) []Action {
 			}
 		}
 		if len(why) > 0 {
-			actions = append(actions, putBack(o, e, why, at))
+			actions = append(actions, putBack(o, e, why))
 		}
 	}
 	return actions
 }
 
 // putBack is the action that puts back what was moved a moment ago.
-func putBack(o Outcome, e Evidence, why []Why, at Instant) Action {
+func putBack(o Outcome, e Evidence, why []Why) Action {
 	a := Action{
-		Kind: PutBack, UID: o.Action.UID, Entry: o.Action.Entry, ID: o.Action.ID, Leaf: o.Action.Leaf, Parked: at, Why: why,
+		Kind: PutBack, UID: o.Action.UID, Entry: o.Action.Entry, ID: o.Action.ID, Leaf: o.Action.Leaf, Parked: o.At, Why: why,
 		Evidence: o.Action.Evidence,
 	}
 	if o.Action.Kind == Clear {

@@ -276,6 +276,8 @@ type Outcome struct {
 	Result Result
 	Why    []Why  // for Refused and Failed: what stopped it
 	Err    string // for Refused and Failed: the error in words, with the path
+	// At is just before the batch was begun: what is younger than that was made in or after it.
+	At Instant
 	// Taken is what was removed, by class; Left is what is still there.
 	Taken map[contents.Class]Tally
 	Left  []Residue

@@ -268,14 +268,14 @@ func (p *play) carryOut(plan Plan) (outs []policy.Outcome) {
 		e.Facts[policy.FactMounted] = mounts[e.UID]
 		answers = append(answers, e)
 	}
-	back := policy.PutBacks(slices.DeleteFunc(moved, func(o policy.Outcome) bool { return !o.Moved() }), answers, p.Now)
+	back := policy.PutBacks(slices.DeleteFunc(moved, func(o policy.Outcome) bool { return !o.Moved() }), answers)
 	return append(outs, p.execute(policy.Batch{Actions: back})...)
 }
 
 func (p *play) execute(b policy.Batch) (outs []policy.Outcome) {
 	for _, a := range b.Actions {
 		pod := podOf(a.UID)
-		o := policy.Outcome{Action: a, Result: policy.Done}
+		o := policy.Outcome{Action: a, Result: policy.Done, At: p.Now}
 		switch {
 		case p.refused[pod]:
 			o.Result, o.Why = policy.Refused, []policy.Why{{Reason: policy.ReasonCannotMove, Detail: "the kernel refuses it"}}
