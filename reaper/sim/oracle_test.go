@@ -151,7 +151,10 @@ func (o *oracle) ended(out policy.Outcome) {
 func (n *node) misleads(p *pod) bool {
 	for _, d := range n.quarantine {
 		if d.uid == p.uid && d.touched {
-			return true // what an agent mounts in quarantine cannot be told from what a kubelet mounts
+			return true // what an agent mounts in quarantine cannot be distinguished from what a kubelet mounts
+		}
+		if d.uid == p.uid && n.program.began > d.parked && slices.ContainsFunc(d.mounts, func(m mount) bool { return m.since < d.parked }) {
+			return true // the same for what was mounted just before a move that a kill cut short
 		}
 	}
 	if n.steps > 1 {
@@ -289,8 +292,10 @@ func (o *oracle) slowly(n *node, p *pod) {
 			continue
 		}
 		quiet = quiet || n.now-d.parked >= n.rules.HoldReported
-		of := &r.of[n.byUID[d.uid].index] // what is back, or is only in use, is no evidence about the others
-		first = first || !of.manifest && of.seen == nil && !of.used && r.useErr == nil && r.static.Err == nil && !n.nameless(n.byUID[d.uid])
+		q := n.byUID[d.uid]
+		of := &r.of[q.index] // what is back, or is only in use, is no evidence about the others
+		nameless := q.static && !q.stated && !q.named && len(r.static.Manifests) > 0
+		first = first || !of.manifest && of.seen == nil && !of.used && r.useErr == nil && r.static.Err == nil && !nameless
 	}
 	if first && (!n.released(p) || n.rules.HoldReported == 0 || !quiet) {
 		o.fail(n, "%s was parked before the first pod since the start was confirmed", p)
