@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,68 +38,72 @@ func shared(t *testing.T, limit time.Duration, users map[string]int) *Shares {
 // that all others are read.
 func TestShares(t *testing.T) {
 	testkit.NeedUsers(t)
-	s := shared(t, 3200*time.Millisecond, map[string]int{"3": 65534, "4": 65534, "5": 65534, "6": 1000, "7": 0, "8": 0, "9": 1001})
-	var done []string
-	over := map[string]error{}
-	n, err := s.Each(t.Context(), func(p *Process) (bool, error) {
-		if p.PID < "6" { // user 65534
-			for p.Over() == nil {
-				time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) { // a busy machine takes no time
+		s := shared(t, 3200*time.Millisecond, map[string]int{"3": 65534, "4": 65534, "5": 65534, "6": 1000, "7": 0, "8": 0, "9": 1001})
+		var done []string
+		over := map[string]error{}
+		n, err := s.Each(t.Context(), func(p *Process) (bool, error) {
+			if p.PID < "6" { // user 65534
+				for p.Over() == nil {
+					time.Sleep(time.Millisecond)
+				}
+				return false, ErrShare
 			}
-			return false, ErrShare
-		}
-		if p.PID == "7" && len(done) < 3 { // needs more than the small share
-			for p.Over() == nil {
-				time.Sleep(time.Millisecond)
+			if p.PID == "7" && len(done) < 3 { // needs more than the small share
+				for p.Over() == nil {
+					time.Sleep(time.Millisecond)
+				}
+				return false, ErrShare
 			}
-			return false, ErrShare
+			done = append(done, p.PID)
+			return false, nil
+		}, func(p *Process, err error) { over[p.PID] = err })
+		testkit.Must(t, err)
+		slices.Sort(done)
+		if n != 7 || !slices.Equal(done, []string{"6", "7", "8", "9"}) {
+			t.Errorf("%d processes, read %v", n, done)
 		}
-		done = append(done, p.PID)
-		return false, nil
-	}, func(p *Process, err error) { over[p.PID] = err })
-	testkit.Must(t, err)
-	slices.Sort(done)
-	if n != 7 || !slices.Equal(done, []string{"6", "7", "8", "9"}) {
-		t.Errorf("%d processes, read %v", n, done)
-	}
-	for _, pid := range []string{"3", "4", "5"} {
-		if !errors.Is(over[pid], ErrShare) {
-			t.Errorf("PID %s: over its share %v", pid, over[pid])
+		for _, pid := range []string{"3", "4", "5"} {
+			if !errors.Is(over[pid], ErrShare) {
+				t.Errorf("PID %s: over its share %v", pid, over[pid])
+			}
 		}
-	}
-	if len(over) != 3 {
-		t.Errorf("over their share: %v", over)
-	}
+		if len(over) != 3 {
+			t.Errorf("over their share: %v", over)
+		}
+	})
 }
 
 // TestLookIsOver checks that an owner who had no share, because others used all the time, is a doubt about the node.
 func TestLookIsOver(t *testing.T) {
 	testkit.NeedUsers(t)
-	users := map[string]int{}
-	for i := range 60 {
-		users[strconv.Itoa(10+i)] = 2000 + i
-	}
-	s := shared(t, 320*time.Millisecond, users)
-	begun, over := map[string]bool{}, map[string]error{}
-	_, err := s.Each(t.Context(), func(p *Process) (bool, error) {
-		for begun[p.PID] = true; p.Over() == nil; {
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) { // a busy machine takes no time
+		users := map[string]int{}
+		for i := range 60 {
+			users[strconv.Itoa(10+i)] = 2000 + i
 		}
-		return false, ErrShare
-	}, func(p *Process, err error) { over[p.PID] = err })
-	testkit.Must(t, err)
-	others := 0
-	for pid := range users {
-		if !begun[pid] {
-			others++
+		s := shared(t, 320*time.Millisecond, users)
+		begun, over := map[string]bool{}, map[string]error{}
+		_, err := s.Each(t.Context(), func(p *Process) (bool, error) {
+			for begun[p.PID] = true; p.Over() == nil; {
+				time.Sleep(time.Millisecond)
+			}
+			return false, ErrShare
+		}, func(p *Process, err error) { over[p.PID] = err })
+		testkit.Must(t, err)
+		others := 0
+		for pid := range users {
+			if !begun[pid] {
+				others++
+			}
+			if over[pid] == nil || !begun[pid] && errors.Is(over[pid], ErrShare) {
+				t.Errorf("PID %s, started %v: over %v", pid, begun[pid], over[pid])
+			}
 		}
-		if over[pid] == nil || !begun[pid] && errors.Is(over[pid], ErrShare) {
-			t.Errorf("PID %s, started %v: over %v", pid, begun[pid], over[pid])
+		if others == 0 || others == len(users) {
+			t.Errorf("%d owners had no time", others)
 		}
-	}
-	if others == 0 || others == len(users) {
-		t.Errorf("%d owners had no time", others)
-	}
+	})
 }
 
 // TestHold checks that the memory for one owner is bounded, however many processes it has.
