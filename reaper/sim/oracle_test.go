@@ -357,8 +357,8 @@ func (o *oracle) miss(n *node, p *pod, d *dir) {
 			missing = missing || m.since < d.parked && n.dirs[d.uid] == nil // else its pod has another one, which is used
 		}
 		wait := exchange
-		if n.faults.last > d.parked { // what could not go back is tried again after 30 s
-			wait += 40 * time.Second
+		if n.faults.last > d.parked { // what could not go back is tried again after 30 s, and then after twice as long
+			wait += 40*time.Second + n.faults.last - d.parked
 		}
 		if from := max(d.parked, n.program.began, n.faults.last); n.now-from < wait || !n.program.up || n.observes {
 			o.miss(n, p, d)

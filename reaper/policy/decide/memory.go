@@ -82,18 +82,20 @@ const (
 	retryLast  = time.Hour
 	// retryStuck is the least for what lies in quarantine: it may have to go back.
 	retryStuck = 30 * time.Second
+	// retryBack is the longest for what has to go back.
+	retryBack = 5 * time.Minute
 )
 
 // Equal reports whether the two are for the same reasons.
 func (no Refusal) Equal(other Refusal) bool { return slices.Equal(no.Why, other.Why) }
 
 // again returns the refusal after another one.
-func (no Refusal) again(first time.Duration, why []policy.Why, now time.Duration) Refusal {
+func (no Refusal) again(first, last time.Duration, why []policy.Why, now time.Duration) Refusal {
 	gap := no.gap
 	if gap == 0 {
 		gap = first
 	}
-	return Refusal{Why: why, next: now + gap, gap: min(2*gap, retryLast)}
+	return Refusal{Why: why, next: now + gap, gap: min(2*gap, last)}
 }
 
 // TooSoon reports whether the last step with the entry failed not long ago.
@@ -145,7 +147,7 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 			continue
 		}
 		if refused {
-			m.Refused[uid] = m.Refused[uid].again(retryFirst, o.Why, now.Boot)
+			m.Refused[uid] = m.Refused[uid].again(retryFirst, retryLast, o.Why, now.Boot)
 		} else {
 			delete(m.Refused, uid)
 		}
@@ -161,7 +163,11 @@ func (m *Memory) entryEnded(o policy.Outcome, refused bool, now policy.Instant) 
 		m.Proven = true
 	}
 	if entry := o.Action.Entry; refused {
-		m.stuck[entry] = m.stuck[entry].again(retryStuck, nil, now.Boot)
+		last := retryLast
+		if o.Action.Kind == policy.PutBack {
+			last = retryBack
+		}
+		m.stuck[entry] = m.stuck[entry].again(retryStuck, last, nil, now.Boot)
 	} else {
 		delete(m.stuck, entry)
 		delete(m.parked, entry)

@@ -46,6 +46,12 @@ func TestNoHurry(t *testing.T) {
 	if next, _ := refused.Next(nil, []policy.EntryState{{Entry: "e", Phase: policy.PhasePutting}}, rules, now); next != retryStuck {
 		t.Errorf("the failed put-back is retried in %s, want %s", next, retryStuck)
 	}
+	for range 20 {
+		refused.Memory.Ended([]policy.Outcome{{Action: policy.Action{Kind: policy.PutBack, Entry: "e"}, Result: policy.Refused}}, now)
+	}
+	if next, _ := refused.Next(nil, []policy.EntryState{{Entry: "e", Phase: policy.PhasePutting}}, rules, now); next > retryBack {
+		t.Errorf("after many refusals the put-back is retried in %s", next)
+	}
 	looked.Look.At.Boot = rules.Confirm - time.Second
 	if next, pending := looked.Next(nil, parked, rules, now); !pending || next != 0 {
 		t.Errorf("confirm time over during the pass: next in %s, pending %t", next, pending)
