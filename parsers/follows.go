@@ -1,6 +1,7 @@
 package parsers
 
 import (
+	"bytes"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,11 +22,13 @@ const (
 
 var (
 	// beginning matches the beginning of a line of a log: klog's header, JSON, logfmt (k3s, k0s), or a tab, with which klog
-	// begins the further lines of a value (and " >" after the last).
-	beginning = regexp.MustCompile(`^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |time="|\{"|\t| >)`)
-	// quoting matches klog's messages without keys that print an error, the output of a probe (up to 1.20), an event, or what
-	// a pod's volume is mounted with (V(4)): klog.Errorf("%v", err) in nestedpendingoperations.go of 1.37, for example.
-	quoting = regexp.MustCompile(`^(?:[WEF]\d{4} [\d:.]+ +\d+ [\w./-]+|I\d{4} [\d:.]+ +\d+ (?:[\w./-]+/)?(?:prober|event|mount_linux|csi_\w+)\.go):\d+\] [^"]`)
+	// begins the further lines of a value (and " >" after the last). rsyslog writes #011 for it.
+	beginning = regexp.MustCompile(`^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |time="|\{"|\t|#011| ?>)`)
+	// quoting matches klog's messages without keys that print an error, as klog.Errorf("%v", err) in
+	// nestedpendingoperations.go of 1.37 does. Those at level I print what a client sends in a TLS handshake (log.go, Go before
+	// 1.24.8), a probe's output and an event (up to 1.20), and from V(3) on the paths of volumes.
+	quoting = regexp.MustCompile(`^(?:[WEF]\d{4} [\d:.]+ +\d+ [\w./-]+|I\d{4} [\d:.]+ +\d+ (?:[\w./-]+/)?` +
+		`(?:logs?|prober|event|mount_linux|subpath_linux|atomic_writer|nfs|iscsi\w*|fc\w*|csi_\w+|driver-call)\.go):\d+\] [^"]`)
 	// ownReport matches the kubelet's report, which quotes a UID.
 	ownReport = regexp.MustCompile(`^.\d{4} [\d:.]+ +\d+ (?:kubelet/)?kubelet_volumes\.go:`)
 )
@@ -41,6 +44,15 @@ func AfterText(text []byte) Follows {
 	return FollowsAny
 }
 
+// AfterStripped is AfterText where the transport removes white space at the beginning of lines, such as klog's tab before a
+// value with newlines: journald before 235, and so what it forwards to syslog.
+func AfterStripped(text []byte) Follows {
+	if follows := AfterText(text); follows != FollowsAny || !bytes.HasSuffix(text, []byte("=<")) {
+		return follows
+	}
+	return FollowsQuoted
+}
+
 // AfterLine is AfterText for a line of a file, in any transport. A line of another program is FollowsAny.
 func AfterLine(line []byte) Follows {
 	if beginning.Match(line) {
@@ -54,7 +66,7 @@ func AfterLine(line []byte) Follows {
 	if e.named && !kubeletProgram(e.Program) && !slices.Contains(k0sPrograms, e.Program) {
 		return FollowsAny
 	}
-	return AfterText([]byte(cutRepeated(strings.TrimPrefix(e.Text, " "))))
+	return AfterStripped([]byte(cutRepeated(strings.TrimPrefix(e.Text, " "))))
 }
 
 // Reports reports whether a line may be a report of an orphan, which a part of a message may also be after FollowsQuoted. Other

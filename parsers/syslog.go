@@ -14,7 +14,7 @@ const (
 	priorityForm = `(?:user|daemon|local[0-7])\.(?:emerg|alert|crit|err|warn|notice|info|debug) `
 	// monthForm is a word in any language, which may begin with the month's number. In four languages of glibc it has a
 	// space: de nov. (Catalan), Thg 11, 11-р сар, تشرين الثاني. No English word may precede it, such as a node's name.
-	monthForm = `(?:de )?(?:\d+-?)?[A-Za-z\x{80}-\x{10ffff}]` + wordForm + `(?: (?:\d{1,2}|[\x{80}-\x{10ffff}]` + wordForm + `))?`
+	monthForm = `(?:Thg \d{1,2}|(?:de )?(?:\d+-?)?[A-Za-z\x{80}-\x{10ffff}]` + wordForm + `(?: [\x{80}-\x{10ffff}]` + wordForm + `)?)`
 	wordForm  = `[^ :="'{}[\]<>/\\]{0,31}`
 )
 

@@ -125,6 +125,9 @@ func (f *File) wait(ctx context.Context, w *watcher, ticker *time.Ticker) bool {
 		if !pause(ctx, gather) {
 			return false
 		}
+		if f.cur != nil {
+			f.cur.markEnd()
+		}
 	}
 	select {
 	case <-ctx.Done():

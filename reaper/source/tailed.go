@@ -177,6 +177,7 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 		}
 		t.setDone(t.blocks.Whole())
 		if atEnd {
+			t.markEnd()
 			return false, nil
 		}
 	}

@@ -27,8 +27,10 @@ const (
 	dropped = "a596d6fe7bfa4994828e72309e95d61e"
 	// usualPriority is the priority of a stream's lines without a prefix (SyslogLevel= in systemd.exec(5)).
 	usualPriority = "6"
-	// moment bounds the time between the entries of one message.
+	// moment bounds the time from the first entry of a message to one that is not at once after another.
 	moment = time.Second
+	// atOnce bounds the time between two entries of one message.
+	atOnce = 100 * time.Millisecond
 	// maxStreams bounds the streams in memory. A kubelet has one or two.
 	maxStreams = 64
 	// maxLookups bounds the lookups of one child, since any process can write entries.
@@ -61,22 +63,34 @@ func (e *entry) key() string {
 type stream struct {
 	known  bool
 	broken bool      // the last entry did not end with a newline
-	part   time.Time // of the last entry that is a part of a message with newlines
-	quoted time.Time // of the last entry that quotes a text, which may have newlines
+	last   time.Time // of the last entry
+	part   time.Time // until when an entry may be a part of a message with newlines
+	quoted time.Time // until when it may be a part of a text that another has quoted
+}
+
+// within reports whether an entry came before the end of a message, and puts off that end if it came at once after the one
+// before: a message may have thousands of lines. A clock that was set back ends it.
+func (s *stream) within(until *time.Time, at time.Time) bool {
+	if at.After(*until) || at.Before(until.Add(-2*moment)) {
+		return false
+	}
+	if later := at.Add(atOnce); at.Sub(s.last).Abs() <= atOnce && later.After(*until) {
+		*until = later
+	}
+	return true
 }
 
 // next adds the next entry, and reports whether it is a whole line.
 func (s *stream) next(e *entry) bool {
 	usual := e.piece.priority == usualPriority || e.piece.priority == ""
-	apart := func(from time.Time) bool { return e.fields.Time.Sub(from).Abs() > moment }
-	whole := s.known && !s.broken && !e.breaks() && usual && apart(s.part) &&
-		(apart(s.quoted) || !slices.ContainsFunc(e.messages, parsers.Reports))
-	s.known, s.broken = true, e.breaks()
+	part, quoted := s.within(&s.part, e.fields.Time), s.within(&s.quoted, e.fields.Time)
+	whole := s.known && !s.broken && !e.breaks() && usual && !part && (!quoted || !slices.ContainsFunc(e.messages, parsers.Reports))
+	s.known, s.broken, s.last = true, e.breaks(), e.fields.Time
 	switch follows := e.follows(); {
 	case !usual || follows == parsers.FollowsPart:
-		s.part = e.fields.Time
+		s.part = e.fields.Time.Add(moment)
 	case follows == parsers.FollowsQuoted:
-		s.quoted = e.fields.Time
+		s.quoted = e.fields.Time.Add(moment)
 	}
 	return whole
 }
@@ -100,6 +114,9 @@ func mayBeCut(n int) bool { return n >= 1000 && n < 1200 || n >= 2000 }
 func (e *entry) follows() parsers.Follows {
 	if len(e.messages) != 1 {
 		return parsers.FollowsPart
+	}
+	if e.piece.stream == "" {
+		return parsers.AfterStripped(e.messages[0])
 	}
 	return parsers.AfterText(e.messages[0])
 }
@@ -192,7 +209,7 @@ func history(found []entry, e *entry) (s stream) {
 		case b.piece.transport != e.piece.transport:
 		case b.piece.stream != e.piece.stream:
 			// The process has another stream: journald was restarted, perhaps within a line.
-			s = stream{part: s.part, quoted: s.quoted}
+			s = stream{last: s.last, part: s.part, quoted: s.quoted}
 		default:
 			s.next(b)
 		}

@@ -171,6 +171,10 @@ func TestWholeStream(t *testing.T) {
 		"a part of a message":         {entryOf(0, "Mounting arguments: -t nfs", stdout), entryOf(time.Millisecond, orphan(2), stdout), false},
 		"a moment after it":           {entryOf(0, "Mounting arguments: -t nfs", stdout), entryOf(2*time.Second, orphan(2), stdout), true},
 		"a probe's output":            {entryOf(0, klog("I", "prober.go")+"Liveness probe failed: x", stdout), entryOf(0, orphan(2), stdout), false},
+		"a TLS handshake":             {entryOf(0, klog("I", "log.go")+"http: TLS handshake error: [x", stdout), entryOf(0, orphan(2), stdout), false},
+		"a value, with its tab":       {entryOf(0, klog("I", "prober.go")+`"Probe failed" output=<`, stdout), entryOf(0, orphan(2), stdout), true},
+		"a value, without":            {entryOf(0, klog("I", "prober.go")+`"Probe failed" output=<`, old), entryOf(0, orphan(2), old), false},
+		"before the clock was set":    {entryOf(0, klog("E", "a.go")+"x", stdout), entryOf(-time.Hour, orphan(2), stdout), true},
 		"an error":                    {entryOf(0, klog("E", "nestedpendingoperations.go")+"Operation failed: x", stdout), entryOf(0, orphan(2), stdout), false},
 		"a moment after an error":     {entryOf(0, klog("E", "a.go")+"x", stdout), entryOf(2*time.Second, orphan(2), stdout), true},
 		"a tear-down after an error":  {entryOf(0, klog("E", "a.go")+"x", stdout), entryOf(0, klog("E", "a.go")+"UnmountVolume", stdout), true},
@@ -191,6 +195,69 @@ func TestWholeStream(t *testing.T) {
 		}
 		if got := s.next(c.this); got != c.want {
 			t.Errorf("%s: whole is %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// TestWholeLongMessage checks that the last lines of a message with very many do not count, however long journald takes.
+func TestWholeLongMessage(t *testing.T) {
+	at := time.Unix(1_790_000_000, 0)
+	next := func(s *stream, text string, after time.Duration) bool {
+		at = at.Add(after)
+		return s.next(&entry{messages: [][]byte{[]byte(text)}, piece: piece{stream: "a", priority: "6"}, fields: parsers.JournalFields{Time: at}})
+	}
+	for _, begin := range []string{klog("E", "a.go") + "x", "Mounting arguments: x"} {
+		var s stream
+		next(&s, begin, time.Hour)
+		for range 50 {
+			if next(&s, orphan(1), atOnce) {
+				t.Fatalf("a line of %q is whole", begin)
+			}
+		}
+		next(&s, klog("I", "a.go")+"x", 2*atOnce)
+		if !next(&s, orphan(1), 2*atOnce) {
+			t.Errorf("no line is whole after %q", begin)
+		}
+	}
+}
+
+// TestFileMarks checks which lines of a file came within a moment of another, by when they were read.
+func TestFileMarks(t *testing.T) {
+	path := logPath(t)
+	now := time.Now().Add(time.Hour) // long after each write
+	f := &File{path: path, now: func() time.Time { return now }}
+	w := open(t, path)
+	w.raw(junk)
+	testkit.Must(t, f.open())
+	reads := func(after time.Duration, text string) (whole []bool) {
+		now = now.Add(after)
+		w.raw(text)
+		lines := make(chan parsers.Line, 9)
+		_, err := f.drain(t.Context(), f.cur, lines)
+		testkit.Must(t, err)
+		close(lines)
+		for l := range lines {
+			whole = append(whole, l.Whole)
+		}
+		return whole
+	}
+	failed, report := klog("E", "a.go")+"x\n", orphan(1)+"\n"
+	for i, step := range []struct {
+		after time.Duration
+		text  string
+		want  []bool
+	}{
+		{2 * time.Second, report, []bool{true}},
+		{300 * time.Millisecond, failed, nil},
+		{1700 * time.Millisecond, report, []bool{true}},
+		{300 * time.Millisecond, failed + report, []bool{false}},
+		{900 * time.Millisecond, report, []bool{false}},
+		{200 * time.Millisecond, report + report, []bool{true, true}},
+		{time.Minute, failed + report, []bool{false}},
+		{2 * time.Second, report, []bool{true}},
+	} {
+		if got := reads(step.after, step.text); !slices.Equal(got, step.want) {
+			t.Errorf("step %d: %v, want %v", i+1, got, step.want)
 		}
 	}
 }
@@ -231,6 +298,9 @@ func TestFileMessageWithNewlines(t *testing.T) {
 		"syslog":               {syslog + strings.ReplaceAll(strings.TrimSpace(failed), "\n", "\n"+syslog) + "\n", false},
 		"a probe's output":     {klog("I", "prober.go") + "Liveness probe for \"p\" failed (failure): \n", false},
 		"an error":             {klog("E", "nestedpendingoperations.go") + "Operation failed: hostPath type check failed: /x\n", false},
+		"a value in syslog":    {syslog + klog("I", "prober.go") + "\"Probe failed\" output=<\n", false},
+		"escaped in syslog":    {syslog + klog("I", "a.go") + "x\n" + syslog + "#011x\n" + syslog + " >\n", true},
+		"a sub-path":           {klog("I", "subpath_linux.go") + "Bound SubPath /x\n", false},
 		"too much before":      {strings.Repeat(line, most/len(line)+1), false},
 		"structured":           {klog("I", "prober.go") + "\"Probe failed\" output=<\n\tx\n >\n", true},
 		"k3s":                  {`time="2026" level=info msg=x` + "\n", true},

@@ -19,6 +19,8 @@ const (
 	before = 64 << 10
 	// most bounds what is looked at before a line. In a log that grows faster no line is whole.
 	most = 4 << 20
+	// writeTime is longer than a write(2) takes, with the tick by which a file system counts.
+	writeTime = 20 * time.Millisecond
 )
 
 // recent finds lines that may belong to a message with newlines.
@@ -35,11 +37,19 @@ type mark struct {
 }
 
 func (r *recent) mark(now time.Time, offset int64) {
-	if now.Sub(r.marks[len(r.marks)-1].at) > moment/10 {
-		r.marks = append(r.marks, mark{now, offset})
+	if n := len(r.marks); n > 1 && now.Sub(r.marks[n-2].at) < moment/10 {
+		r.marks = r.marks[:n-1]
 	}
+	r.marks = append(r.marks, mark{now, offset})
 	for len(r.marks) > 1 && now.Sub(r.marks[1].at) > moment {
 		r.marks = r.marks[1:]
+	}
+}
+
+// markEnd marks the end of what was read, if that is the end of the file and no write is under way.
+func (t *tailed) markEnd() {
+	if info, err := t.file.Stat(); err == nil && info.Size() == t.blocks.Next() && t.now().Sub(info.ModTime()) > writeTime {
+		t.recent.mark(t.now(), t.blocks.Whole())
 	}
 }
 
