@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
@@ -22,7 +23,7 @@ var (
 func reader(t *testing.T, procDir string) *Reader {
 	t.Helper()
 	dir := t.TempDir()
-	return &Reader{ProcDir: procDir, RootDir: dir, QuarantineDir: dir + "/orphan-reaper", Guard: &bounded.Guard{}}
+	return &Reader{ProcDir: procDir, RootDir: dir, QuarantineDir: dir + "/orphan-reaper", Guard: &bounded.Guard{Patience: 2 * time.Minute}}
 }
 
 // line returns a line of mountinfo.

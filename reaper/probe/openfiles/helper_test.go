@@ -42,7 +42,7 @@ func newNode(t *testing.T) *node {
 	n := &node{Node: testkit.NewNode(t)}
 	n.Reader = &Reader{
 		ProcDir: "/proc", SysBlockDir: n.Base + "/block", DevDir: "/dev", SelfIsNode: true,
-		Open: open, Guard: &bounded.Guard{Patience: 20 * time.Second},
+		Open: open, Guard: &bounded.Guard{Patience: 2 * time.Minute},
 	}
 	n.Mkdir("kubelet/pods", "kubelet/orphan-reaper")
 	child(t, nil, "/", "") // so that another process than this one can be read

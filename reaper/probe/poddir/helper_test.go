@@ -38,7 +38,7 @@ func newTree(t *testing.T) *testTree {
 	n := &testTree{Node: testkit.NewNode(t)}
 	n.Reader = &Reader{
 		RootDir: n.Base + "/kubelet", QuarantineDir: n.Base + "/kubelet/orphan-reaper", DevicePlugins: n.Base + "/device-plugins",
-		Guard: &bounded.Guard{Patience: 20 * time.Second},
+		Guard: &bounded.Guard{Patience: 2 * time.Minute},
 	}
 	var err error
 	n.Open, err = beneath.New(false)
