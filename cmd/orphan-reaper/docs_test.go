@@ -68,7 +68,7 @@ var foreignFlags = map[string]string{
 	"collector.textfile.directory": "the node exporter", "config.system-log-monitor": "the node problem detector",
 	"disabled-metrics": "the kubelet", "logging-format": "the kubelet", "set": "helm", "show-only": "helm",
 	"limit": "ansible-playbook", "id": "logger", "mount": "unshare", "update-catalog": "journalctl",
-	"since": "journalctl",
+	"since": "journalctl", "nosignature": "rpm",
 }
 
 // commandFaults parses our commands in code, and returns those that no command accepts.

@@ -22,7 +22,8 @@ root it shows what it can read.
 
 With -o bundle it writes one tar.gz for a bug report: this screen, scan, the
 configuration, the version, the last 1,000 records and the metrics. It has names
-of pods, and no credentials. The exit code is then 0.
+of pods, namespaces and processes, and paths, but no credentials. The exit code
+is then 0.
 
 Exit code 0: you have nothing to do. There are no complaints, or what they are
 about is removed automatically.

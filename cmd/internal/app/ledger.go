@@ -165,7 +165,7 @@ func lockRun(ctx context.Context, cfg config.Config, store *state.Store) (releas
 	if err == nil {
 		return release, nil
 	}
-	hint := "the daemon that runs does by itself what sweep does, and needs no second one: systemctl status orphan-reaper"
+	hint := "a daemon runs here, and in mode enforce does what sweep does; to sweep by hand, stop it first: systemctl stop orphan-reaper"
 	if d := findDaemon(ctx, cfg, store); d.Runs == policy.No {
 		hint = "a sweep is at work, and ends by itself: try again then"
 	}

@@ -185,7 +185,7 @@ var Reasons = []ReasonText{
 		Reason: policy.ReasonCgroupUnknown,
 		Means: "The pods' cgroups could not be read, or there is no kubepods hierarchy, or no running pod has its cgroup there. With " +
 			"cgroupsPerQOS: false no pod has a cgroup, and a starting pod looks like a dead one.",
-		Todo: "Leave --cgroup-root out. If you need it, set it to where the cgroup file system is.",
+		Todo: "If --cgroup-root is set, remove it or correct it. With cgroupsPerQOS: false nothing can be removed on this node.",
 	},
 	{
 		Reason: policy.ReasonNotADirectory,
