@@ -157,8 +157,8 @@ func (n *node) misleads(p *pod) bool {
 			return true // the same for what was mounted just before a move that a kill cut short
 		}
 	}
-	if n.steps > 1 {
-		return true // of two sandboxes it is then not known which is the older one
+	if n.steps > 1 || n.steps > 0 && n.booted > 0 {
+		return true // of two sandboxes, or of one of an earlier boot and the parking, it is then not known which is older
 	}
 	if r := n.oracle.readings; r != nil && (r.so(p, policy.ReasonRuntimeEmpty) || r.so(p, policy.ReasonRuntimeUnknown)) {
 		return true // the age of its sandbox is not known
@@ -374,6 +374,9 @@ func (o *oracle) miss(n *node, p *pod, d *dir) {
 func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class, count int) {
 	p := n.byUID[d.uid]
 	retention := n.rules.Confirm + n.rules.Retention
+	if o.ordered[a.Entry] {
+		retention = n.rules.Retention // an order to purge it, which failed, has confirmed the pod
+	}
 	if n.faults.full || n.now-n.faults.wasFull < time.Hour { // as the last look that saw the disk full has it
 		retention = min(n.rules.Retention, 10*time.Minute)
 	}
