@@ -116,6 +116,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	}
 	if err := r.write(append(r.breakerRecord(begun), intents...)...); err != nil {
 		r.fail(rep, "cannot write to the ledger, so nothing is done: "+err.Error())
+		rep.undone = true
 		return nil
 	}
 	r.doing.Store(fmt.Sprintf("%s of %d, the first is pod %s", batch.Actions[0].Kind, len(batch.Actions), batch.Actions[0].UID))

@@ -135,6 +135,7 @@ type Report struct {
 	CNI        Turned       // nil if no turn was due
 	Means      policy.Means // which means of the kernel confine the remover
 	byOperator bool         // the pass is an operator's command
+	undone     bool         // something was not done, since the ledger could not be written
 	// Next is the time from the end of the pass after which time alone may change something. Pending is true if a pod
 	// waits for that.
 	Next    time.Duration

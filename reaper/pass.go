@@ -129,6 +129,9 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	rep.Unfinished = d.Unfinished(rep.Entries, r.Rules)
 	d.Memory = r.memory.Memory
 	rep.Next, rep.Pending = d.Next(rep.Outcomes, rep.Entries, r.Rules, r.Clock.Now())
+	if rep.undone { // a living pod may wait for it
+		rep.Next = min(rep.Next, failedAgain)
+	}
 	if rep.CNI != nil {
 		if in, pending := rep.CNI.Due(); pending {
 			rep.Next, rep.Pending = min(rep.Next, in), true
