@@ -36,6 +36,7 @@ type File struct {
 
 	// Used by Run's goroutine only.
 	polls  bool // there is no inotify
+	opened bool // a file was opened
 	status string
 
 	mu    sync.Mutex
@@ -231,6 +232,7 @@ func (f *File) open() error {
 	if f.last.matches(t) {
 		t.begin(f.last.Offset)
 	}
+	t.recent.settled, f.opened = f.opened, true
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cur = t

@@ -135,6 +135,7 @@ func (t *tailed) begin(offset int64) {
 // rewind starts again at the beginning of the file.
 func (t *tailed) rewind() {
 	t.begin(0)
+	t.recent.settled = true // the new content is young
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.prefix = nil

@@ -242,6 +242,10 @@ func TestFileMarks(t *testing.T) {
 		return whole
 	}
 	failed, report := klog("E", "a.go")+"x\n", orphan(1)+"\n"
+	f.cur.markEnd() // what was there at the beginning is old
+	if got := append(reads(100*time.Millisecond, failed), reads(100*time.Millisecond, report)...); !slices.Equal(got, []bool{false}) {
+		t.Errorf("just after the beginning: %v", got)
+	}
 	for i, step := range []struct {
 		after time.Duration
 		text  string

@@ -28,7 +28,7 @@ type recent struct {
 	marks   []mark   // the first is the last that is older than a moment
 	checked int64    // where the lines begin that were not looked at
 	last    [3]int64 // the last line of each kind, or -1
-	settled bool     // the end of the file was reached while nothing was written: no message goes on behind it
+	settled bool     // this is not the first file, or its end was reached while nothing was written
 }
 
 // mark is a time, and where the lines begin that were read later.
@@ -47,12 +47,12 @@ func (r *recent) mark(now time.Time, offset int64) {
 	}
 }
 
-// markEnd marks the end of what was read, if that is the end of the file and no write is under way. What was there at the
-// beginning may be of any age, so the first mark counts at once: a command looks for seconds only.
+// markEnd marks the end of what was read, if that is the end of the file and no write is under way. What was in the first file
+// when it was opened may be of any age, so its end counts at once: a command looks for seconds only.
 func (t *tailed) markEnd() {
 	if info, err := t.file.Stat(); err == nil && info.Size() == t.blocks.Next() && t.now().Sub(info.ModTime()) > writeTime {
 		if !t.recent.settled {
-			t.recent.settled, t.recent.marks = true, nil
+			t.recent.settled, t.recent.marks = true, []mark{{t.now(), min(t.info.Size(), t.blocks.Whole())}}
 		}
 		t.recent.mark(t.now(), t.blocks.Whole())
 	}
