@@ -96,8 +96,13 @@ func (o *oracle) looks(n *node) {
 	o.wasDone = o.done
 }
 
-// starts notes that the program starts.
-func (o *oracle) starts() { o.first, o.proven, o.done = map[string]bool{}, false, false }
+// starts notes that the program starts. What it was shown and could not write down it has forgotten.
+func (o *oracle) starts(n *node) {
+	o.first, o.proven, o.done = map[string]bool{}, false, false
+	for _, p := range n.pods {
+		p.shown = p.shown && (!p.stated || p.known || n.faults.unwritten == 0)
+	}
+}
 
 // written takes in a record that the ledger has.
 func (o *oracle) written(n *node, r policy.Record) {

@@ -74,7 +74,7 @@ func (n *node) start() {
 	}
 	n.tell("the program starts")
 	p.up, p.began, p.store = true, n.now, store
-	n.oracle.starts()
+	n.oracle.starts(n)
 	p.daemon = &reaper.Daemon{Reaper: r, Parse: n.log.parse, Status: func(string) {}, Checkpoint: func() {}}
 	p.daemon.Ended = func(_ uint64, rep reaper.Report, _ error) { n.oracle.report = rep }
 	p.daemon.Begin()
