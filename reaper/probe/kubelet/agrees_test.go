@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,7 +17,10 @@ import (
 func socketAt(t *testing.T, path string) {
 	t.Helper()
 	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	l, err := net.Listen("unix", path)
+	dir, err := os.Open(filepath.Dir(path))
+	testkit.Must(t, err)
+	defer func() { _ = dir.Close() }()
+	l, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path))) // a socket's name may have 107 bytes
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 }

@@ -18,6 +18,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
+// TestMain keeps the processes of the machine from these tests: one with a root directory of its own would be a doubt.
+func TestMain(m *testing.M) {
+	testkit.Alone()
+	os.Exit(m.Run())
+}
+
 // below is a node with a pod, on a file system with shared propagation, like systemd's "/".
 type below struct {
 	t    *testing.T
