@@ -114,7 +114,7 @@ func freeAddress(t *testing.T) string {
 // fetch sends a request until the response has the wanted status.
 func fetch(t *testing.T, method, url string, code int) string {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		r, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)

@@ -50,7 +50,7 @@ func (e fields) get(name string) string {
 // read returns the next entry and reports whether it came in a file.
 func (j *journald) read(t *testing.T) (fields, bool) {
 	t.Helper()
-	testkit.Must(t, j.conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	testkit.Must(t, j.conn.SetReadDeadline(time.Now().Add(2*time.Minute)))
 	buf, oob := make([]byte, 1<<20), make([]byte, 128)
 	n, oobn, _, _, err := j.conn.ReadMsgUnix(buf, oob)
 	testkit.Must(t, err)

@@ -111,7 +111,7 @@ func (f *fixture) sweep(t *testing.T, token string) admission {
 // waiting waits until n reviews run at once.
 func (f *fixture) waiting(t *testing.T, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		asked := len(f.known) + len(f.unknown)
 		if asked == n {
 			return

@@ -430,7 +430,7 @@ func TestTaken(t *testing.T) {
 	go func() { s.Serve(ctx); close(done) }()
 	<-logged // logged once for all retries
 	testkit.Must(t, l.Close())
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
 		testkit.Must(t, err)
 		answer, err := http.DefaultClient.Do(r)

@@ -61,7 +61,7 @@ type threadsSeen struct {
 }
 
 func newThreadsSeen() *threadsSeen {
-	return &threadsSeen{of: map[string]int{}, all: map[int]bool{}, four: make(chan struct{}), late: time.After(20 * time.Second)}
+	return &threadsSeen{of: map[string]int{}, all: map[int]bool{}, four: make(chan struct{}), late: time.After(2 * time.Minute)}
 }
 
 // meet reports whether this change is the first of its thread, once there are four threads.

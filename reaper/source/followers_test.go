@@ -91,7 +91,7 @@ func TestStates(t *testing.T) {
 	settled := func(s map[string]State) bool {
 		return s[good].Reached && errors.Is(s[none].Err, fs.ErrNotExist) && errors.Is(s[odd].Err, errNotRegular) && s["journald"].Err != nil
 	}
-	for end := time.Now().Add(10 * time.Second); !settled(f.States()) && time.Now().Before(end); {
+	for end := time.Now().Add(patience); !settled(f.States()) && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	s := f.States()

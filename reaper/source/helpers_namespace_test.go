@@ -31,7 +31,7 @@ func startJournald(t *testing.T, more string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		if _, err := os.Stat("/run/systemd/journal/stdout"); err == nil && len(journalFiles()) > 0 {
 			return

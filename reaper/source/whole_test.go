@@ -74,11 +74,11 @@ func TestWholeLinesOfARealJournald(t *testing.T) {
 	k.write("I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=<\n\t" + strings.Repeat("y", 48<<10-1) + honest(52) + " >\n")
 	k.write(honest(4))
 	k.write("<3>" + honest(53)) // accepted where the kubelet's other lines are dropped
-	time.Sleep(1100 * time.Millisecond)
+	time.Sleep(3 * time.Second) // on a busy machine journald stamps what comes before late
 	k.write(honest(5))
 	k.write("E0331 15:47:44.000000    3416 mount_linux.go:1] Mount failed: exit status 32\nMounting arguments: -t nfs h:/x\n" + honest(54) + "Output: none\n")
-	k.write(honest(6)) // within a moment, so it is a hint, too
-	time.Sleep(1100 * time.Millisecond)
+	k.write(honest(6))          // within a moment, so it is a hint, too
+	time.Sleep(3 * time.Second) // on a busy machine journald stamps what comes before late
 	k.write(honest(7))
 	testkit.Must(t, k.conn.Close())
 	other := connect(t)

@@ -38,7 +38,7 @@ type node struct {
 func newNode(t *testing.T, specs ...string) node {
 	t.Helper()
 	tr := testkit.NewTree(t, append([]string{"dir volumes", "dir volume-subpaths"}, specs...)...)
-	u, err := New(Config{PodsDir: tr.Pods, Patience: 300 * time.Millisecond, FuseDir: t.TempDir()})
+	u, err := New(Config{PodsDir: tr.Pods, Patience: 3 * time.Second, FuseDir: t.TempDir()})
 	tr.Must(err)
 	return node{tr, u}
 }
@@ -303,7 +303,7 @@ func TestHangs(t *testing.T) {
 	if o := n.unmount(pod, pod.Mounts[0]); !o.Hangs || !strings.Contains(o.Why, "its server: 2") {
 		t.Errorf("%+v", o)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	n.Must(os.WriteFile(waiting+"/waiting", []byte("0\n"), 0o600))

@@ -94,7 +94,7 @@ func TestCNIAskedOnce(t *testing.T) {
 // answer.
 func TestCNIRuntimeHangs(t *testing.T) {
 	n := newCNINode(t)
-	n.patience = 500 * time.Millisecond
+	n.patience = 2 * time.Second
 	for i := range 20 {
 		n.sandbox(id(strconv.Itoa(i)), true)
 	}
@@ -103,7 +103,7 @@ func TestCNIRuntimeHangs(t *testing.T) {
 	n.address("cbr0", "10.244.0.9", id("gone"))
 	begun := time.Now()
 	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{cni.Netns: policy.Unknown})
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("the sweep lasted %s", took)
 	}
 }

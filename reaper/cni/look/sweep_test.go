@@ -133,7 +133,11 @@ func TestSweepCNIRuntime(t *testing.T) {
 	gone, stopped := id("gone"), id("stopped")
 	unknown := goneFacts(cniFacts{cni.Listed: policy.Unknown, cni.Ready: policy.Unknown})
 	fail := func(c fakecri.Call, f fakecri.Fault) func(*cniNode) {
-		return func(n *cniNode) { n.cri.SetFault(c, f) }
+		return func(n *cniNode) {
+			if n.cri.SetFault(c, f); f.Hang {
+				n.patience = 500 * time.Millisecond
+			}
+		}
 	}
 	for _, c := range []struct {
 		name   string
@@ -160,7 +164,6 @@ func TestSweepCNIRuntime(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newCNINode(t)
-			n.patience = 500 * time.Millisecond
 			n.sandbox(stopped, false)
 			name := n.cache("cbr0", gone, "eth0", string(newUID()), n.netns("x"))
 			n.cache("cbr0", stopped, "eth0", string(newUID()), n.netns("y"))

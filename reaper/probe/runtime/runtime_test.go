@@ -91,7 +91,7 @@ func wantTruths(t *testing.T, a Answer, uid parsers.PodUID, sandbox, container p
 func wantNoGRPC(t *testing.T) {
 	t.Helper()
 	var dump strings.Builder
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		dump.Reset()
 		testkit.Must(t, pprof.Lookup("goroutine").WriteTo(&dump, 1))
 		if !strings.Contains(dump.String(), "google.golang.org/grpc") && !strings.Contains(dump.String(), "reaper/cri.") {
