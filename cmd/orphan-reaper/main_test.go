@@ -89,6 +89,7 @@ func makeNode(dir string) error {
 }
 
 func TestScripts(t *testing.T) {
+	testkit.NeedProcesses(t)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {

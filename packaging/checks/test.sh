@@ -7,6 +7,8 @@
 # CI has it, a skipped test is a failure. Failures are printed last, without the rest.
 set -eu
 cd "$(dirname "$0")/../.."
+# Some run programs as another user, and what they make is compared with these modes.
+umask 022
 # Tests need no commit in their binaries, and git may refuse a checkout that another user owns.
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 export REQUIRE_ROOT="${REQUIRE_ROOT:-0}"

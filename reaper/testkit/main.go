@@ -56,11 +56,15 @@ func Main(m *testing.M) {
 }
 
 // Alone runs the tests of a package in their own PID and mount namespaces: they see no process of this machine, and their
-// mounts end with them. It is for TestMain. It returns in those namespaces, or if this user may create none.
+// mounts end with them. Another user than root stays that user. It is for TestMain. It returns in those namespaces, or if
+// this user may create none.
 func Alone() {
-	const namespaces = "--mount --pid --fork --kill-child --mount-proc"
-	if os.Getenv(envInside) != "" || os.Geteuid() != 0 {
+	namespaces := "--mount --pid --fork --kill-child --mount-proc"
+	if os.Getenv(envInside) != "" {
 		return
+	}
+	if user := os.Geteuid(); user != 0 {
+		namespaces += fmt.Sprintf(" --user --map-user=%d --map-group=%d", user, os.Getegid())
 	}
 	unshare := func(args ...string) *exec.Cmd {
 		return exec.Command("unshare", append(strings.Fields(namespaces), args...)...)

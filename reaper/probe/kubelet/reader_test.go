@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -212,14 +213,14 @@ func TestFindKubeletInDoubt(t *testing.T) {
 // TestStrangerNamedKubelet checks that the command line of a process of another user or of a pod is not read: its
 // memory may be on a file system that never answers. A long list of its groups is no error.
 func TestStrangerNamedKubelet(t *testing.T) {
-	own := proc(42)
+	own, another := proc(42), strconv.Itoa(os.Geteuid()+1)
 	setuid := testkit.ProcTree(t, own, proc(7))
-	testkit.WriteText(t, filepath.Join(setuid, "7", "status"), "Name:\tkubelet\nUid:\t1000\t0\t0\t0\nNSpid:\t7\n")
+	testkit.WriteText(t, filepath.Join(setuid, "7", "status"), "Name:\tkubelet\nUid:\t"+another+"\t0\t0\t0\nNSpid:\t7\n")
 	if fact, id := findIn(t, setuid, "/var/lib/kubelet"); fact.Truth != policy.Yes || id.PID != 42 {
 		t.Errorf("a user's process with another name that runs root's program: %+v", fact)
 	}
 	for name, p := range map[string]testkit.FakeProc{
-		"another user": {PID: 7, Comm: "kubelet", UID: "65534"},
+		"another user": {PID: 7, Comm: "kubelet", UID: another},
 		"a pod":        {PID: 7, Comm: "kubelet", Cgroup: "/kubepods/pod" + string(testkit.NewUID()) + "/c"},
 	} {
 		procDir := testkit.ProcTree(t, own, p)

@@ -72,8 +72,7 @@ var modes = map[string]func(t *testing.T) *node{
 // bind bind-mounts from at rel until the test ends.
 func (n *node) bind(from, rel string) {
 	n.T.Helper()
-	must(n.T, unix.Mount(n.Path(from), n.Path(rel), "", unix.MS_BIND, ""))
-	n.T.Cleanup(func() { _ = unix.Unmount(n.Path(rel), unix.MNT_DETACH) })
+	testkit.Mount(n.T, n.Path(from), n.Path(rel), "", unix.MS_BIND, "")
 }
 
 // handle holds a directory until the test ends.

@@ -19,7 +19,6 @@ import (
 func TestEachProcess(t *testing.T) {
 	dir := testkit.ProcMounts(t, map[string]string{"1": "", "5": "", "self": ""})
 	stranger := func(pid int) {
-		testkit.NeedUsers(t)
 		testkit.Must(t, os.MkdirAll(filepath.Join(dir, strconv.Itoa(pid)), 0o755))
 		testkit.Must(t, os.Chown(filepath.Join(dir, strconv.Itoa(pid)), 65534, 65534))
 	}
@@ -46,6 +45,9 @@ func TestEachProcess(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
+			if name == "a stranger's chain" {
+				testkit.NeedUsers(t)
+			}
 			var seen []string
 			count, err := each(t.Context(), dir, proc, func(pid string) bool {
 				seen = append(seen, pid)
