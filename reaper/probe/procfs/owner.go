@@ -204,7 +204,9 @@ var errShows = errors.New("it shows the pods' file system")
 
 // shows reports whether the mount namespace of a process shows a part of the regions outside of the
 // directory of its own pod. What cannot be read counts as yes, unless the process has ended. More mounts than the
-// limits allow count as yes, too, except in another user namespace, where any user may mount that many.
+// limits allow count as yes, too, except in another user namespace, where any user may mount that many. So does the file
+// of a mount namespace, which may show anything; but from another user namespace only those can be entered that were
+// made there (setns(2)), and these show no more than the process saw itself.
 func (s *Shares) shows(pid string, in []Region, o Owner) bool {
 	link, err := os.Readlink(s.dir + "/" + pid + "/root")
 	if Vanished(err) { // also where its first thread alone has ended
@@ -225,7 +227,7 @@ func (s *Shares) shows(pid string, in []Region, o Owner) bool {
 	whole, read, until := false, 0, time.Now().Add(showsTime)
 	do := func(l *MountLine) error {
 		whole = whole || string(l.Target) == "/"
-		if IsMountNamespace(l.Root) || l.Reaches(in, o.Pod) {
+		if !o.Apart && IsMountNamespace(l.Root) || l.Reaches(in, o.Pod) {
 			return errShows
 		}
 		if read += len(l.Text); read > showsLimit || time.Now().After(until) || len(l.Root) == 0 {

@@ -62,6 +62,7 @@ func TestWhose(t *testing.T) {
 		"a container of a user with all":    {user, none, "1", in, "/", false, false, true},
 		"a container with a user namespace": {"100000", all, "2", in, pods, false, true, true},
 		"with a mount namespace's file":     {root, none, "1", in, "mnt:[4]", true, false, true},
+		"with one in a user namespace":      {root, none, "2", in, "mnt:[4]", true, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mounts := "1 1 0:9 / / rw - overlay o rw\n" + testkit.MountLine(2, pods+"/"+string(own)+"/etc-hosts", "/etc/hosts")

@@ -144,12 +144,16 @@ func Vanished(err error) bool {
 }
 
 // Ended reports whether the process ended while a link of it was read: the error is EACCES if it was reaped after its name
-// was resolved (proc_pid_readlink of fs/proc/base.c).
+// was resolved (proc_pid_readlink of fs/proc/base.c). While it ends it has no memory and so no program any more, and the
+// list of its files is root's (task_dump_owner, there), which another user may not read.
 func Ended(proc int, pid string, err error) bool {
 	if !errors.Is(err, unix.EACCES) {
 		return false
 	}
-	_, err = beneath.StatName(proc, pid)
+	if _, err = beneath.StatName(proc, pid); err == nil {
+		var link [1]byte
+		_, err = beneath.Retry(func() (int, error) { return unix.Readlinkat(proc, pid+"/exe", link[:]) })
+	}
 	return beneath.Gone(err)
 }
 

@@ -89,16 +89,19 @@ func TestNumbersBeginAnew(t *testing.T) {
 	}
 }
 
-// TestEnded checks that EACCES from a link of a process that was reaped meanwhile counts as ended.
+// TestEnded checks that EACCES from a link of a process that was reaped meanwhile, or has no program any more, counts as
+// ended.
 func TestEnded(t *testing.T) {
-	proc, err := Open("/proc")
+	dir := testkit.ProcMounts(t, map[string]string{"1": "", "7": ""})
+	testkit.Must(t, os.Symlink("/bin/sh", dir+"/1/exe"))
+	proc, err := Open(dir)
 	testkit.Must(t, err)
 	defer beneath.Close(proc)
 	for _, c := range []struct {
 		pid  string
 		err  error
 		want bool
-	}{{"1", unix.EACCES, false}, {"0", unix.EACCES, true}, {"0", unix.EPERM, false}} {
+	}{{"1", unix.EACCES, false}, {"0", unix.EACCES, true}, {"0", unix.EPERM, false}, {"7", unix.EACCES, true}} {
 		if Ended(proc, c.pid, c.err) != c.want {
 			t.Errorf("PID %s with %v: not %v", c.pid, c.err, c.want)
 		}
