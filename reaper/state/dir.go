@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -53,6 +54,8 @@ type Room struct {
 	NoInode bool // no file can be created
 }
 
+var errNotRegular = errors.New("it is no regular file")
+
 // disk is a directory of a file system.
 type disk struct{ *os.Root }
 
@@ -62,6 +65,23 @@ func (d disk) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 		return nil, err
 	}
 	return diskFile{f}, nil
+}
+
+// ReadFile waits for no writer where somebody has put a FIFO.
+func (d disk) ReadFile(name string) ([]byte, error) {
+	f, err := d.Root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "read", Path: name, Err: errNotRegular}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(f)
 }
 
 func (disk) Same(a, b fs.FileInfo) bool { return os.SameFile(a, b) }

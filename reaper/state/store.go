@@ -277,7 +277,7 @@ func (s *Store) readVersion() (int, error) {
 func (s *Store) openRegular(name string, flag int) (File, error) {
 	info, err := s.root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("cannot open %s: it is no regular file", filepath.Join(s.dir, name))
+		return nil, fmt.Errorf("cannot open %s: %w", filepath.Join(s.dir, name), errNotRegular)
 	}
 	f, err := s.root.OpenFile(name, flag|unix.O_CLOEXEC, 0o600)
 	if err != nil {

@@ -72,6 +72,9 @@ func TestOpenRefuses(t *testing.T) {
 		"ledger that is a FIFO": {func(dir string) error {
 			return errors.Join(mkdir(dir), unix.Mkfifo(filepath.Join(dir, ledgerFile), 0o600))
 		}, "no regular file"},
+		"version that is a FIFO": {func(dir string) error {
+			return errors.Join(mkdir(dir), unix.Mkfifo(filepath.Join(dir, versionFile), 0o600))
+		}, "no regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "another owner" {
