@@ -175,9 +175,7 @@ func (d *Daemon) logSlow(running time.Duration) time.Duration {
 		d.Meter.Slow()
 	}
 	d.loggedSlow = running
-	go func() {
-		_ = d.Meter.Flush() // it logs its errors
-	}()
+	go d.Meter.Flush()
 	return running
 }
 

@@ -90,8 +90,8 @@ type Meter interface {
 	Success(at policy.Instant)
 	// Slow counts a pass that has been running for long.
 	Slow()
-	// Flush writes the metrics out.
-	Flush() error
+	// Flush writes the metrics out. It logs its errors, and does not wait long for a file system that hangs.
+	Flush()
 }
 
 // Neighbour is a product beside the core with a turn at the end of a pass: the sweep over stale CNI files (reaper/cni).

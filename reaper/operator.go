@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -103,7 +104,7 @@ func (r *Reaper) carryOutCommand(
 			continue
 		}
 		for _, a := range batch.Actions {
-			failed[a.UID] = fmt.Errorf("cannot write to the ledger, so nothing was done: %v", rep.Look.Errors)
+			failed[a.UID] = fmt.Errorf("cannot write to the ledger, so nothing was done: %s", strings.Join(rep.Look.Errors, "; "))
 		}
 	}
 	return outs

@@ -29,9 +29,7 @@ func (r *Reaper) publish(rep *Report, claims []reported.Claim) {
 	}
 	r.Meter.Breaker(r.stopped())
 	r.Meter.Quarantine(r.Ledger.Entries())
-	if err := r.Meter.Flush(); err != nil {
-		r.Log.Error("cannot write the metrics file", slog.Any("error", err))
-	}
+	r.Meter.Flush()
 }
 
 // send sends some unsent records to the journal, and reports whether there may be more.

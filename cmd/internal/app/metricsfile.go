@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 )
 
@@ -39,14 +41,19 @@ type metricsFile struct {
 	good slog.Level // at which success is logged
 	dirs []string   // the first that exists gets the file; nil if the path is set
 
-	mu     sync.Mutex
+	guard bounded.Guard // with one key: Flush and Remove run one at a time
+	hangs atomic.Bool   // the last one has not ended
+	named string        // as the user named the file
+	write func(path string) error
+
 	path   string // "" for nowhere
 	logged string
 }
 
 // newMetricsFile returns the metrics with the file of --metrics-file.
 func newMetricsFile(ctx context.Context, cfg config.Config, version string, log *slog.Logger, good slog.Level) *metricsFile {
-	m := &metricsFile{Metrics: audit.NewMetrics(version), ctx: ctx, log: log, good: good}
+	m := &metricsFile{Metrics: audit.NewMetrics(version), ctx: context.WithoutCancel(ctx), log: log, good: good, named: cfg.MetricsFile}
+	m.write = m.WriteFile
 	m.cni = cni.NewMetrics(m.Metrics)
 	m.Enforcing(!cfg.Observe())
 	switch cfg.MetricsFile {
@@ -65,27 +72,44 @@ func newMetricsFile(ctx context.Context, cfg config.Config, version string, log 
 // CNI counts one sweep over CNI's files.
 func (m *metricsFile) CNI(c *cni.Census) { m.cni.CNI(c) }
 
-// Flush writes all metrics to the file. It looks for the directory each time: a node exporter may be installed or removed
-// later.
-func (m *metricsFile) Flush() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// Flush writes all metrics to the file. It waits for the file system some seconds, and then not again until that has
+// answered: metrics must not hold up a pass.
+func (m *metricsFile) Flush() { m.inTurn(m.flush) }
+
+func (m *metricsFile) inTurn(work func()) {
+	for {
+		_, err := bounded.Do(m.ctx, &m.guard, "", func() struct{} { work(); return struct{}{} })
+		switch {
+		case err == nil:
+			m.hangs.Store(false)
+			return
+		case errors.Is(err, bounded.ErrHangs):
+			m.hangs.Store(true)
+			m.log.ErrorContext(m.ctx, "the file system of the metrics file does not answer; it is written again once it does",
+				slog.String("path", m.named))
+			return
+		case m.hangs.Load():
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // another is writing it
+	}
+}
+
+// flush looks for the directory each time: a node exporter may be installed or removed later.
+func (m *metricsFile) flush() {
 	if m.dirs != nil {
 		m.search()
 	}
 	if m.path == "" {
-		return nil
+		return
 	}
-	if err := m.WriteFile(m.path); err != nil {
+	if err := m.write(m.path); err != nil {
 		if m.changed(err.Error()) {
 			m.log.ErrorContext(m.ctx, "cannot write the metrics file; this is logged once", slog.Any("error", err))
 		}
-		return nil
-	}
-	if m.changed("to " + m.path) {
+	} else if m.changed("to " + m.path) {
 		m.log.Log(m.ctx, m.good, "metrics are written", slog.String("path", m.path))
 	}
-	return nil
 }
 
 // search looks for the directory again, and removes the file from an earlier one.
@@ -119,9 +143,9 @@ func (m *metricsFile) changed(what string) bool {
 }
 
 // Remove removes the file.
-func (m *metricsFile) Remove() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (m *metricsFile) Remove() { m.inTurn(m.remove) }
+
+func (m *metricsFile) remove() {
 	if m.path == "" {
 		return
 	}

@@ -332,7 +332,7 @@ func (w metered) Look(ctx context.Context, parked []policy.EntryState, only []pa
 	look, err := w.Prober.Look(ctx, parked, only)
 	if err != nil && ctx.Err() == nil {
 		w.metrics.Failure(audit.OpLook)
-		_ = w.metrics.Flush() // it logs its own errors
+		w.metrics.Flush()
 	}
 	return look, noNode(w.cfg, err)
 }

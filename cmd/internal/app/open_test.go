@@ -165,7 +165,7 @@ func TestCountFailures(t *testing.T) {
 	if _, err := r.Look(ended, nil, nil); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
-	testkit.Must(t, m.Flush())
+	m.Flush()
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `{operation="look"} 1`) {
 		t.Errorf("a look that was interrupted by a stop counts as failed: %v", err)
 	}

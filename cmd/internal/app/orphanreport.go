@@ -68,7 +68,7 @@ func writeReports(ctx context.Context, cfg config.Config, to *publishers, metric
 		Open: func() (*kube.Server, error) { return openAPIServer(ctx, &guard, cfg.OrphanReport, time.Now()) },
 		Written: func(at time.Time) {
 			metrics.Reported(at)
-			_ = metrics.Flush() // it logs its own errors
+			metrics.Flush()
 		},
 	}
 	if cfg.NodeName != config.Auto {
