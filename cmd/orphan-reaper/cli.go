@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +72,8 @@ func runAs(person app.Person, args []string, stdin io.Reader, stdout, stderr io.
 		stdin: stdin, stdout: stdout, stderr: stderr, env: env, person: person,
 		given: map[string][]string{}, stopSignals: func() {}, stopFollowing: func() {}, abandoned: make(chan struct{}),
 	}
-	a.person.Stderr = stderrWriter{a}
+	a.person.Stderr = stderr
+	a.person.Commands = func(text string) string { return a.givenFlags().In(text) }
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	abandoned, err := a.await(func() error { return root.ExecuteContext(context.Background()) })
@@ -161,20 +160,6 @@ func (a *cli) nodeConfig(ctx context.Context) (config.Config, error) {
 		err = app.RootThere(cfg)
 	}
 	return cfg, err
-}
-
-// stderrWriter writes the records and the log of an operator's command to stderr. On a terminal their commands carry the flags of
-// this call, so that they run as they are printed.
-type stderrWriter struct{ a *cli }
-
-// Write writes a whole line or several.
-func (c stderrWriter) Write(b []byte) (int, error) {
-	text := string(b)
-	if p := c.a.printer(c.a.stderr); !p.Piped && !json.Valid(bytes.TrimSpace(b)) {
-		text = p.Given.In(text)
-	}
-	_, err := io.WriteString(c.a.stderr, text)
-	return len(b), err
 }
 
 // viewContext returns what views show besides the result.

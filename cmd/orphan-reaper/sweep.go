@@ -87,7 +87,7 @@ func newRunCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return app.RunDaemon(cmd.Context(), cfg, version().Version, a.stderr, a.config)
+			return app.RunDaemon(cmd.Context(), cfg, version().Version, a.person, a.config)
 		},
 	}
 }

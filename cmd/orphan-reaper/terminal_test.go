@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -91,23 +89,5 @@ func TestQuiet(t *testing.T) {
 	}
 	if _, errs, code := answers("quarantine", "purge", "-q", "--yes", "abcdef01"); errs != "" || code != 0 {
 		t.Errorf("with -q: note: %d %s", code, errs)
-	}
-}
-
-// TestRecordsOnATerminal checks that commands in records have the flags of the call on a terminal only.
-func TestRecordsOnATerminal(t *testing.T) {
-	const record = "Undo: orphan-reaper quarantine restore " + testUID + "\n"
-	master, tty := testkit.Terminal(t, 80)
-	var piped bytes.Buffer
-	for _, stderr := range []io.Writer{tty, &piped} {
-		a := &cli{stderr: stderr, env: func(string) string { return "" }, printedFlags: new(ui.Given("--config X"))}
-		_, err := stderrWriter{a}.Write([]byte(record))
-		testkit.Must(t, err)
-	}
-	shown := make([]byte, 200)
-	n, err := master.Read(shown)
-	testkit.Must(t, err)
-	if got := strings.TrimSpace(string(shown[:n])); got != strings.TrimSpace(record)+" --config X" || piped.String() != record {
-		t.Errorf("%q, %q", got, piped.String())
 	}
 }

@@ -51,6 +51,9 @@ type JournalOptions struct {
 	NoJournal bool
 	// Level is the lowest level that Fallback gets; nil is all. The journal and the ledger have every record.
 	Level slog.Leveler
+	// Commands adds to the commands in a text what they need on this node; nil adds nothing. The ledger's have only the
+	// names of what they act on.
+	Commands func(text string) string
 }
 
 // Journal writes records to the journal, or to a stream if there is none. Its methods may be called from several
@@ -68,6 +71,9 @@ func NewJournal(opts JournalOptions) *Journal {
 
 // Record writes one record. After an error it was not written.
 func (j *Journal) Record(r policy.Record) error {
+	if j.opts.Commands != nil {
+		r.Text, r.Undo = j.opts.Commands(Text(r)), j.opts.Commands(Undo(r))
+	}
 	if j.opts.NoJournal {
 		return j.write(r)
 	}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -30,12 +29,12 @@ const stuckAfter = time.Hour
 
 // RunDaemon runs the daemon of a version until ctx ends. At each SIGHUP it reads the configuration again with reload.
 func RunDaemon(
-	ctx context.Context, cfg config.Config, version string, stderr io.Writer, reload func(context.Context) (config.Config, error),
+	ctx context.Context, cfg config.Config, version string, by Person, reload func(context.Context) (config.Config, error),
 ) error {
 	limitHeap()
 	level := new(slog.LevelVar)
 	level.Set(logLevel(cfg))
-	log := newLogger(cfg, stderr, level)
+	log := newLogger(cfg, by.Stderr, level)
 	notes, err := CheckCredentials(ctx, cfg, time.Now())
 	if err != nil {
 		return err
@@ -43,7 +42,7 @@ func RunDaemon(
 	for _, note := range append(cfg.Notes(), notes...) {
 		log.WarnContext(ctx, "the configuration is unusual", slog.String("note", note))
 	}
-	metrics, recorder := newMetricsFile(ctx, cfg, version, log, slog.LevelInfo), newRecorder(cfg, stderr, level)
+	metrics, recorder := newMetricsFile(ctx, cfg, version, log, slog.LevelInfo), newRecorder(cfg, by.Stderr, level, by.Commands)
 	n, err := open(ctx, cfg, options{access: Runs, log: log, recorder: recorder, metrics: metrics})
 	if err != nil {
 		return err

@@ -43,13 +43,13 @@ func newLogger(cfg config.Config, stderr io.Writer, level slog.Leveler) *slog.Lo
 }
 
 // newRecorder returns a recorder that writes to the journal, or to fallback if there is none.
-func newRecorder(cfg config.Config, fallback io.Writer, level slog.Leveler) *audit.Journal {
+func newRecorder(cfg config.Config, fallback io.Writer, level slog.Leveler, commands func(string) string) *audit.Journal {
 	format := audit.FormatText
 	if cfg.LogFormat == "json" {
 		format = audit.FormatJSON
 	}
 	return audit.NewJournal(audit.JournalOptions{
-		Fallback: fallback, Format: format, Level: level,
+		Fallback: fallback, Format: format, Level: level, Commands: commands,
 		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json" || (cfg.LogFormat == config.Auto && cfg.OtherNodeRoot()),
 	})
 }

@@ -22,6 +22,8 @@ import (
 // Person is the operator who runs a command that changes something.
 type Person struct {
 	Stderr io.Writer // for records and log lines without a journal
+	// Commands adds this call's flags to the commands in a text.
+	Commands func(text string) string
 	// LoginUID is the kernel's file with the user who logged in. SudoUser is $SUDO_USER, which any program can set.
 	LoginUID, SudoUser string
 }
@@ -45,7 +47,8 @@ func firstMiB(file string) string {
 // options returns the options of a command that changes something. Its records go where the daemon's go.
 func (by Person) options(cfg config.Config, access Access) options {
 	return options{
-		access: access, by: by.user(cfg), log: newLogger(cfg, by.Stderr, logLevel(cfg)), recorder: newRecorder(cfg, by.Stderr, logLevel(cfg)),
+		access: access, by: by.user(cfg), log: newLogger(cfg, by.Stderr, logLevel(cfg)),
+		recorder: newRecorder(cfg, by.Stderr, logLevel(cfg), by.Commands),
 	}
 }
 
