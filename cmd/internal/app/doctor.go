@@ -163,6 +163,8 @@ func examineNode(ctx context.Context, x *summary.Case, cfg config.Config, claims
 		}
 	}
 	x.DataPods, x.DataBytes = summary.DataOf(rep.Entries)
+	more, _ := unlisted(n.Reaper.Remover, n.Store) // the pass has the error, too
+	x.Unlisted = len(more)
 	x.Aging = summary.AgingOf(rep.Entries, x.Rules, n.Reaper.Clock.Now(), x.Node.Pressed())
 	return nil
 }

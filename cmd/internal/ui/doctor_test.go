@@ -257,13 +257,14 @@ func TestDoctorReadsOnly(t *testing.T) {
 	}
 }
 
-// TestDoctorElsewhere checks that staged volumes and other residue are shown and do not cause exit code 3.
+// TestDoctorElsewhere checks that staged volumes, unlisted entries and other residue are shown and do not cause exit code 3.
 func TestDoctorElsewhere(t *testing.T) {
 	shown, text := doctorScreen(t, func(x *summary.Case) {
 		x.Look = policy.Look{At: ago(0), Globals: policy.GlobalMounts{All: []policy.GlobalMount{{
 			Path: "plugins/kubernetes.io/csi/d\x1b[2J/h/globalmount", Driver: "d", Handle: "vol-1", Mounted: policy.Fact{Truth: policy.Yes},
 			Wanted: policy.Fact{Truth: policy.No, Detail: "no pod directory has it"}, Attached: policy.Fact{Detail: "not asked: no API server was named"},
 		}}}}
+		x.Unlisted = 1
 		x.Leftovers = []policy.Leftover{
 			{What: policy.LeftNamespaces, Problem: "permission denied\x1b[2J"},
 			{What: policy.LeftCgroups, Count: new(1200), Remover: "the kubelet"},
@@ -274,6 +275,7 @@ func TestDoctorElsewhere(t *testing.T) {
 	for _, want := range []string{
 		"d vol-1: mounted; no pod directory has it; it is not known whether a VolumeAttachment has it; not asked: no API server was named.", `# "/var/lib/kubelet/plugins/kubernetes.io/csi/d\x1b[2J/h/globalmount"`,
 		"Dead pods also left: 1,200 empty cgroups (the kubelet), 1 checkpoint, 3.0 MiB (you).", "Not known: how many network namespaces (permission denied",
+		"In quarantine is 1 directory that the ledger does not have. Only you can restore or purge it: orphan-reaper quarantine list",
 	} {
 		if !strings.Contains(words(text), want) {
 			t.Errorf("%q is not in\n%s", want, text)

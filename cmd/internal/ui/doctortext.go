@@ -257,6 +257,12 @@ func (p doctorPrinter) quarantine(v *Doctor) {
 			" in quarantine for your decision:")
 		p.commands([]string{"orphan-reaper quarantine list"}, "")
 	}
+	if v.c.Unlisted > 0 {
+		p.Gap()
+		p.Para("", "In quarantine "+human.Plural(v.c.Unlisted, "is ", "are ")+human.Count(v.c.Unlisted, "directory")+
+			" that the ledger does not have. Only you can restore or purge "+human.Plural(v.c.Unlisted, "it", "them")+":")
+		p.commands([]string{"orphan-reaper quarantine list"}, "")
+	}
 }
 
 func possessive(pods int) string { return human.Count(pods, "pod") + human.Plural(pods, "'s", "'") }
@@ -311,7 +317,7 @@ func (p doctorPrinter) todo(v *Doctor) {
 	switch {
 	case len(v.Todo) > 0:
 		p.Heading("What you have to do")
-	case v.Looked && !v.NeedsPerson && len(back) == 0 && len(v.Globals) == 0:
+	case v.Looked && !v.NeedsPerson && len(back) == 0 && len(v.Globals) == 0 && v.c.Unlisted == 0:
 		p.Gap()
 		p.Printf("%s\n", p.Paint(Green, "You have nothing to do."))
 	}

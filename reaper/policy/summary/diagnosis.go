@@ -92,6 +92,7 @@ type Case struct {
 	// DataPods and DataBytes are what waits in quarantine for an operator's command.
 	DataPods  int
 	DataBytes int64
+	Unlisted  int // directories in quarantine that the ledger does not have
 	Aging     Aging
 	Rules     policy.Rules
 }
