@@ -12,8 +12,8 @@
 # one, to test upgrades.
 set -eu
 cd "$(dirname "$0")/.."
-if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)}; then
-	echo "packages: git shows no commit here (no git, or no checkout): set SOURCE_DATE_EPOCH" >&2
+if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}; then
+	echo "packages: git shows no commit here: do what it asks for, or set SOURCE_DATE_EPOCH" >&2
 	exit 1
 fi
 [ "$1" != dated ] || exit 0

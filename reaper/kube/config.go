@@ -71,8 +71,11 @@ func ReadConfig(file string, now time.Time) (*Server, error) {
 // returns nil if none of the files exists.
 func ReadPersonal(file string, list []string, name string, now time.Time) (*Server, error) {
 	raw, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: file, Precedence: list}).Load()
-	if err != nil || file == "" && api.IsConfigEmpty(raw) {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the kubeconfig: %w", err)
+	}
+	if file == "" && api.IsConfigEmpty(raw) {
+		return nil, nil
 	}
 	if file == "" {
 		file = "the kubeconfig"

@@ -256,7 +256,11 @@ func FleetReports(
 	}
 	defer closeQuietly(in)
 	begin()
-	return cluster.ReadReports(in, now, selector, each)
+	doubt, err := cluster.ReadReports(in, now, selector, each)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return doubt, err
 }
 
 // APIServer selects the API server of an operator's command.

@@ -131,9 +131,13 @@ func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err
 	if same || !slices.ContainsFunc(slices.Collect(maps.Values(store.Entries())), present) {
 		return was, nil
 	}
+	by := "quarantine_dir: " + cfg.Source("quarantine_dir")
+	if !cfg.Named("quarantine_dir") {
+		by = "root directory: " + cfg.Source("root_dir")
+	}
 	return was, exit.Failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use "+
 		"another --state-dir",
-		"the quarantine is now %s (root directory: %s), and the entries of the ledger lie in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
+		"the quarantine is now %s (%s), and the entries of the ledger lie in %s", cfg.QuarantineDir, by, was.Dir)
 }
 
 // lockQuarantine is sameQuarantine for the daemon or a sweep: it also acquires their lock and saves the quarantine's path.
@@ -165,7 +169,7 @@ func lockRun(ctx context.Context, cfg config.Config, store *state.Store) (releas
 	if err == nil {
 		return release, nil
 	}
-	hint := "a daemon runs here, and in mode enforce does what sweep does; to sweep by hand, stop it first: systemctl stop orphan-reaper"
+	hint := "a daemon runs here, and in mode enforce does what sweep does; stop it first: systemctl stop orphan-reaper"
 	if d := findDaemon(ctx, cfg, store); d.Runs == policy.No {
 		hint = "a sweep is at work, and ends by itself: try again then"
 	}

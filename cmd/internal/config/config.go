@@ -169,6 +169,8 @@ func (in Input) withoutFlags() (Config, error) {
 		return c, c.applyFile(file, data)
 	case exit.Code(err) == exit.UsageCode:
 		return c, err
+	case errors.Is(err, fs.ErrPermission):
+		return c, exit.Usagef("", "cannot read the configuration: %w", err)
 	case explicit || !errors.Is(err, fs.ErrNotExist):
 		return c, exit.Usagef("orphan-reaper config print shows what holds without a file", "cannot read the configuration: %w", err)
 	}
