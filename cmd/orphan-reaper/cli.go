@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -33,7 +34,8 @@ type cli struct {
 	configFile   string              // --config
 	output       string              // --output
 	given        map[string][]string // the settings' flags as they were given, by flag
-	printedFlags *ui.Given           // see givenFlags; nil before its first call
+	printedFlags ui.Given            // see givenFlags
+	flagsOnce    sync.Once           // sets it
 	quiet        bool                // --quiet
 	verbose      bool                // --verbose
 	helpErr      error               // of writing a help page
@@ -186,10 +188,8 @@ func (a *cli) printer(w io.Writer) *ui.Printer {
 
 // givenFlags returns the flags that printed commands carry. The file is read once: a reload prints no commands.
 func (a *cli) givenFlags() ui.Given {
-	if a.printedFlags == nil {
-		a.printedFlags = new(ui.Given(a.input().CommandLine()))
-	}
-	return *a.printedFlags
+	a.flagsOnce.Do(func() { a.printedFlags = ui.Given(a.input().CommandLine()) })
+	return a.printedFlags
 }
 
 func (a *cli) input() config.Input {
