@@ -13,7 +13,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}; then
-	echo "packages: git shows no commit here: do what it asks for, or set SOURCE_DATE_EPOCH" >&2
+	echo "packages: git shows no commit here, for the reason above: mend that, or set SOURCE_DATE_EPOCH" >&2
 	exit 1
 fi
 [ "$1" != dated ] || exit 0

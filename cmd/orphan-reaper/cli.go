@@ -186,7 +186,7 @@ func (a *cli) printer(w io.Writer) *ui.Printer {
 	return p
 }
 
-// givenFlags returns the flags that printed commands carry. The file is read once: a reload prints no commands.
+// givenFlags returns the flags that printed commands carry. The file is read once, also where the daemon reads it again.
 func (a *cli) givenFlags() ui.Given {
 	a.flagsOnce.Do(func() { a.printedFlags = ui.Given(a.input().CommandLine()) })
 	return a.printedFlags

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,8 +72,12 @@ func NewJournal(opts JournalOptions) *Journal {
 
 // Record writes one record. After an error it was not written.
 func (j *Journal) Record(r policy.Record) error {
-	if j.opts.Commands != nil {
-		r.Text, r.Undo = j.opts.Commands(Text(r)), j.opts.Commands(Undo(r))
+	if c := j.opts.Commands; c != nil {
+		r.Undo, r.Merge = c(Undo(r)), slices.Clone(r.Merge)
+		for i := range r.Merge {
+			r.Merge[i] = c(r.Merge[i])
+		}
+		r.Text = cmp.Or(r.Text, compose(r, c))
 	}
 	if j.opts.NoJournal {
 		return j.write(r)

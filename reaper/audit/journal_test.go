@@ -107,6 +107,29 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// TestCommands checks that the program's own commands in a record get the flags, and no text that a pod has chosen.
+func TestCommands(t *testing.T) {
+	var out bytes.Buffer
+	j := NewJournal(JournalOptions{
+		NoJournal: true, Fallback: &out, Format: FormatJSON,
+		Commands: func(text string) string {
+			return strings.ReplaceAll(text, "orphan-reaper quarantine", "orphan-reaper -x quarantine")
+		},
+	})
+	r := sample(policy.KindConflict)
+	r.PodName, r.Merge = "a; orphan-reaper quarantine purge", []string{"diff a b", "orphan-reaper quarantine purge --force " + testUID}
+	merge := slices.Clone(r.Merge)
+	r.Undo = "orphan-reaper quarantine restore " + testUID
+	testkit.Must(t, j.Record(r))
+	var got policy.Record
+	testkit.Must(t, json.Unmarshal(out.Bytes(), &got))
+	const undo, purge = "orphan-reaper -x quarantine restore " + testUID, "orphan-reaper -x quarantine purge --force " + testUID
+	if got.Undo != undo || !strings.Contains(got.Text, undo) || got.Merge[1] != purge || !strings.Contains(got.Text, purge) ||
+		!strings.Contains(got.Text, r.PodName) || !slices.Equal(r.Merge, merge) {
+		t.Errorf("%s", out.Bytes())
+	}
+}
+
 func TestJournalFields(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return

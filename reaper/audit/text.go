@@ -22,16 +22,18 @@ const maxText = 2000
 func Text(r policy.Record) string {
 	s := r.Text
 	if s == "" {
-		s = compose(r)
+		s = compose(r, nil)
 	}
 	return clean.Cut(clean.Text(s), maxText)
 }
 
 // What returns Text without who requested it and how to undo it.
-func What(r policy.Record) string { return clean.Cut(clean.Text(cmp.Or(r.Text, sentence(r))), maxText) }
+func What(r policy.Record) string {
+	return clean.Cut(clean.Text(cmp.Or(r.Text, sentence(r, nil))), maxText)
+}
 
-func compose(r policy.Record) string {
-	s := sentence(r)
+func compose(r policy.Record, commands func(string) string) string {
+	s := sentence(r, commands)
 	if by := r.By.String(); by != "" {
 		s += ". Requested by " + by
 	}
@@ -44,13 +46,17 @@ func compose(r policy.Record) string {
 	return s
 }
 
-// sentence returns policy's sentence for the record, with the names in braces replaced.
-func sentence(r policy.Record) string {
+// sentence returns policy's sentence for the record, with the names in braces replaced. commands changes only the words
+// around the names, which a pod may have chosen; nil changes nothing.
+func sentence(r policy.Record, commands func(string) string) string {
 	var b strings.Builder
 	text := r.Sentence()
 	for {
 		fixed, rest, _ := strings.Cut(text, "{")
 		name, after, found := strings.Cut(rest, "}")
+		if commands != nil {
+			fixed = commands(fixed)
+		}
 		b.WriteString(fixed)
 		if !found {
 			return b.String()

@@ -100,7 +100,7 @@ func (o *oracle) looks(n *node) {
 func (o *oracle) starts(n *node) {
 	o.first, o.proven, o.done = map[string]bool{}, false, false
 	for _, p := range n.pods {
-		p.shown = p.shown && (!p.stated || p.known || n.faults.unwritten == 0)
+		p.shown = p.shown && (!p.stated || p.known || n.faults.unwritten < p.shownAt)
 	}
 }
 

@@ -64,6 +64,7 @@ type pod struct {
 	restored  bool // by the operator
 	named     bool // the program knows its name
 	shown     bool // a source has shown the program in this life that it is a static pod
+	shownAt   time.Duration
 	known     bool // the program remembers that it is one
 	cleaned   bool // its log directory was removed after it had completed
 	deserted  bool // a kubelet without the API server did not want it, though the server did

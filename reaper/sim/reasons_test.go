@@ -26,7 +26,9 @@ func (o *oracle) passed(n *node) {
 		o.blind = o.looked
 	}
 	for i, p := range n.pods {
-		p.shown = p.shown || r.of[i].static
+		if r.of[i].static {
+			p.shown, p.shownAt = true, o.looked
+		}
 		if of := &r.of[i]; len(of.sandboxes) > 0 || of.cgroup || of.mounted || of.manifest {
 			o.signs[p.uid] = o.looked
 		}

@@ -79,7 +79,7 @@ func TestStates(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all []Source
 	for _, path := range []string{good, none, odd} {
-		all = append(all, NewFile(path, time.Now, quiet()))
+		all = append(all, newFile(path))
 	}
 	all = append(all, NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Journalctl: Journalctl{Program: filepath.Join(dir, "no-journalctl")}}))
 	f := Follow(ctx, all, nil, quiet(), func(string, bool, time.Time) {})

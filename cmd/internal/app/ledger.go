@@ -63,6 +63,9 @@ func ReadQuarantine(cfg config.Config) (Quarantine, error) {
 // unlisted returns the directories in quarantine that the ledger does not have.
 func unlisted(quarantine interface{ List() ([]string, error) }, s *state.Store) ([]policy.EntryState, error) {
 	names, err := quarantine.List()
+	if err == nil {
+		err = s.Refresh() // a daemon may have moved some there meanwhile
+	}
 	if err != nil {
 		return nil, err
 	}

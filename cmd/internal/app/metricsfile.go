@@ -77,7 +77,7 @@ func (m *metricsFile) CNI(c *cni.Census) { m.cni.CNI(c) }
 func (m *metricsFile) Flush() { m.inTurn(m.flush) }
 
 func (m *metricsFile) inTurn(work func()) {
-	for {
+	for began := time.Now(); time.Since(began) < m.guard.Limit(); time.Sleep(10 * time.Millisecond) { // while another writes it
 		_, err := bounded.Do(m.ctx, &m.guard, "", func() struct{} { work(); return struct{}{} })
 		switch {
 		case err == nil:
@@ -91,7 +91,6 @@ func (m *metricsFile) inTurn(work func()) {
 		case m.hangs.Load():
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // another is writing it
 	}
 }
 

@@ -370,7 +370,7 @@ func (n *Node) warnUnlisted() {
 		return
 	}
 	if entries := len(decide.Unlisted(names, n.Store.Entries())); entries > 0 {
-		n.log.Warn("quarantine holds entries that the ledger does not have; they are kept: orphan-reaper quarantine list",
+		n.log.Warn("quarantine holds entries that the ledger does not have; they are kept (quarantine list shows them)",
 			slog.Int("entries", entries))
 	}
 }

@@ -284,6 +284,11 @@ func TestDoctorElsewhere(t *testing.T) {
 	if shown.NeedsPerson || strings.Contains(text, "nothing to do") || strings.ContainsRune(text, '\x1b') {
 		t.Errorf("%t\n%s", shown.NeedsPerson, text)
 	}
+	for unlisted, nothing := range []bool{true, false} {
+		if _, text := doctorScreen(t, func(x *summary.Case) { x.Unlisted = unlisted }); strings.Contains(text, "nothing to do") != nothing {
+			t.Errorf("%d unlisted:\n%s", unlisted, text)
+		}
+	}
 }
 
 // TestDoctorStrays checks that names that must not be pasted are counted, and that the command that shows all names

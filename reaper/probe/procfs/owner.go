@@ -205,8 +205,8 @@ var errShows = errors.New("it shows the pods' file system")
 // shows reports whether the mount namespace of a process shows a part of the regions outside of the
 // directory of its own pod. What cannot be read counts as yes, unless the process has ended. More mounts than the
 // limits allow count as yes, too, except in another user namespace, where any user may mount that many. So does the file
-// of a mount namespace, which may show anything; but from another user namespace only those can be entered that were
-// made there (setns(2)), and these show no more than the process saw itself.
+// of a mount namespace, which may show anything; but from a user namespace below ours only those can be entered that were
+// made there (setns(2)), and these show no more than the process saw when it made them.
 func (s *Shares) shows(pid string, in []Region, o Owner) bool {
 	link, err := os.Readlink(s.dir + "/" + pid + "/root")
 	if Vanished(err) { // also where its first thread alone has ended
