@@ -52,8 +52,7 @@ type JournalOptions struct {
 	NoJournal bool
 	// Level is the lowest level that Fallback gets; nil is all. The journal and the ledger have every record.
 	Level slog.Leveler
-	// Commands adds to the commands in a text what they need on this node; nil adds nothing. The ledger's have only the
-	// names of what they act on.
+	// Commands adds the flags of this call to the commands in a text; nil adds none. The ledger's records have none.
 	Commands func(text string) string
 }
 
