@@ -259,10 +259,6 @@ bench-short: ## Fail where a short benchmark is slower beside its peer, by a qua
 benchcmp: ## Compare the benchmarks that match BENCH with those of the commit BASE (HEAD~1)
 	sh packaging/checks/benchcmp.sh '$(BASE)' '$(BENCH)'
 
-.PHONY: contract
-contract: ## Compare flags, settings, reasons, metrics and records with those of 1b1d1a5; needs the git history
-	sh packaging/checks/contract.sh
-
 .PHONY: cover
 cover: ## Measure coverage over every way the tests can run here: coverage/coverage.html
 	sh packaging/checks/cover.sh
