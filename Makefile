@@ -270,7 +270,7 @@ golden: ## Write the expected files anew from what the code says now; read the d
 
 ##@ Check
 .PHONY: check
-check: test lint lint-selftest demo ## All that a change must pass; CI runs lint-packages, repro, e2e and test-packages, too
+check: test lint demo ## All that a change must pass; CI runs lint-packages, repro, e2e and test-packages, too
 
 .PHONY: lint
 lint: $(LINT) ## Check the layers, the bans and the style
@@ -279,10 +279,6 @@ lint: $(LINT) ## Check the layers, the bans and the style
 	go vet ./...
 	go fix -diff ./...
 	go mod tidy -diff
-
-.PHONY: lint-selftest
-lint-selftest: $(LINT) ## Plant a fault for each ban and see that lint finds it
-	sh packaging/checks/lint-selftest.sh $(LINT)
 
 .PHONY: lint-packages
 lint-packages: packages ## Have lintian and rpmlint read the packages, and test what makes the image
