@@ -13,6 +13,8 @@ COUNT ?= 1
 BASE ?= HEAD~1
 TESTFLAGS ?=
 BIN ?= bin/orphan-reaper
+# The program that the demo, the suites and the packages get: a built one, else that of make build.
+PROGRAM = $(abspath $(or $(ORPHAN_REAPER_PROGRAM),$(BIN)))
 
 # The version and the commit go into the binary, and nothing else does: no build date, no path, no
 # host. Outside a checkout (a source archive) the build works without a commit.
@@ -45,6 +47,9 @@ HELM = .cache/bin/helm-$(shell sed -n 's|^.*$(HELM_MODULE) \(v[^ ]*\).*|\1|p' $(
 build: ## Build bin/orphan-reaper: static, no paths and no build date inside
 	$(GOBUILD) -o $(BIN) ./cmd/orphan-reaper
 
+.PHONY: program
+program: $(if $(ORPHAN_REAPER_PROGRAM),,build)
+
 .PHONY: install
 install: ## Put the built binary into /usr/local/sbin and the unit into /etc/systemd/system (below DESTDIR)
 	install -D -m 0755 bin/orphan-reaper $(DESTDIR)/usr/local/sbin/orphan-reaper
@@ -56,12 +61,19 @@ uninstall: ## Take away what install put there; state, configuration and quarant
 	rm -f $(DESTDIR)/usr/local/sbin/orphan-reaper $(DESTDIR)/etc/systemd/system/orphan-reaper.service
 
 .PHONY: demo
-demo: build ## Show the daemon at work on a node made for it, without root
-	@sh testdata/demo/run.sh
+demo: program ## Show the daemon at work on a node made for it, without root
+	@sh testdata/demo/run.sh $(PROGRAM)
+
+# The architectures of the packages, the machine's own among them.
+ARCHES ?= amd64 arm64
+export ARCHES
 
 .PHONY: packages
-packages: dated $(TOOLS) ## Make dist/: DEB, RPM, tarball and image for amd64 and arm64, chart, SBOM and checksums
+packages: dated $(TOOLS) ## Make dist/: DEB, RPM, tarball and image for ARCHES (amd64 and arm64), chart, SBOM and checksums
 	sh packaging/packages.sh $(TOOLS) dist
+
+.PHONY: packaging-tools
+packaging-tools: $(TOOLS) ## Build nfpm and cyclonedx-gomod, which make packages runs, once
 
 # Who releases sets RELEASE_URL, RELEASE_KEY, RELEASE_IMAGE_KEY and RELEASE_BUILDER; CONTRIBUTING.md has the steps.
 RELEASE_DIR ?= dist/release
@@ -117,7 +129,7 @@ race: ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 sh packaging/checks/test.sh -race $(TESTFLAGS)
 
 # The kubelets are built once and kept in .cache/e2e; no other target needs them.
-E2E_VERSIONS ?= 1.34.4 1.37.2
+E2E_VERSIONS ?= 1.33.13 1.37.2
 
 .PHONY: e2e-runtime
 e2e-runtime: ## Get what make e2e needs from Debian: containerd, runc, CNI plugins, promtool
@@ -131,6 +143,12 @@ e2e-kubelets: ## Build the kubelets that make e2e runs beside, once
 .PHONY: e2e
 e2e: e2e-runtime e2e-kubelets ## Run beside real kubelets and a real containerd (root, on Debian; builds the kubelets once)
 	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -parallel 4 -timeout 45m $(TESTFLAGS) .
+
+.PHONY: e2e-short
+e2e-short: e2e-runtime ## Run the short scenarios beside the newest kubelet, in some minutes (root, on Debian)
+	sh e2e/prepare.sh kubelets $(lastword $(E2E_VERSIONS))
+	cd e2e && E2E_VERSIONS='$(lastword $(E2E_VERSIONS))' \
+		go test -short -count=1 -timeout 20m -run '^Test(BesideKubelets|Page)$$' $(TESTFLAGS) .
 
 # A CRI-O that the Go module proxy serves.
 CRIO_VERSION ?= 1.34.0
@@ -157,9 +175,9 @@ e2e-cluster-tools: chart-tools ## Build the cluster that make e2e-cluster starts
 
 # unshare(1): with it ends all that the suite has started; its network and its mounts go, too.
 .PHONY: e2e-cluster
-e2e-cluster: e2e-cluster-runtime e2e-cluster-tools build ## Install the chart in a real cluster of two nodes (root, on Debian; builds the cluster once)
+e2e-cluster: e2e-cluster-runtime e2e-cluster-tools program ## Install the chart in a real cluster of two nodes (root, on Debian; builds the cluster once)
 	cd e2e/cluster && CLUSTER_BIN=$(CURDIR)/.cache/e2e/$(CLUSTER_VERSION) CLUSTER_TREE=$(CURDIR)/.cache/packages/$(CLUSTER_RELEASE) \
-		CLUSTER_HELM=$(CURDIR)/$(HELM) CLUSTER_PROGRAM=$(CURDIR)/$(BIN) \
+		CLUSTER_HELM=$(CURDIR)/$(HELM) CLUSTER_PROGRAM=$(PROGRAM) \
 		go test -exec 'unshare --mount --net --propagation private --pid --fork --kill-child --mount-proc' \
 		-count=1 -timeout 40m $(TESTFLAGS)
 
@@ -246,8 +264,8 @@ fuzz: ## Run every fuzz target for FUZZTIME (60s)
 	sh packaging/checks/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: build ## Run the benchmarks that match BENCH (all), COUNT times (1), beside rm and grep: some 20 minutes
-	ORPHAN_REAPER_LONG=1 ORPHAN_REAPER_PROGRAM=$(CURDIR)/bin/orphan-reaper \
+bench: program ## Run the benchmarks that match BENCH (all), COUNT times (1), beside rm and grep: some 20 minutes
+	ORPHAN_REAPER_LONG=1 ORPHAN_REAPER_PROGRAM=$(PROGRAM) \
 		go test -p 1 -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 90m ./...
 
 .PHONY: bench-short
@@ -292,6 +310,9 @@ chart-tools: $(HELM) ## Build helm, which make lint-chart runs, once
 lint-chart: chart-tools ## Check the Helm chart with helm and Kubernetes' types
 	cd $(CHART_CHECKS) && HELM=$(CURDIR)/$(HELM) go test -count=1 $(TESTFLAGS) .
 	cd $(CHART_CHECKS) && go mod tidy -diff
+
+.PHONY: lint-tools
+lint-tools: $(LINT) ## Build golangci-lint, which make lint runs, once
 
 # A build of minutes, so it prints a line.
 $(LINT):

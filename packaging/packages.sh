@@ -7,6 +7,9 @@
 #
 # TOOLS is the directory with nfpm and cyclonedx-gomod (packaging/tools/go.mod).
 #
+# ARCHES are the architectures (amd64 arm64), the machine's own among them. ORPHAN_REAPER_PROGRAM, if it is set, is
+# the program for that one, made by make build.
+#
 # All content comes from the tree, the module files and the commit's date, so two builds of one commit are the
 # same, byte for byte (make repro). The version is that of packaging/version.sh; PACKAGE_VERSION sets another
 # one, to test upgrades.
@@ -19,6 +22,8 @@ fi
 [ "$1" != dated ] || exit 0
 repo=$PWD
 tools=$(cd "$1" && pwd)
+arches=${ARCHES:-amd64 arm64}
+host=$(go env GOHOSTARCH)
 mkdir -p "$2"
 out=$(cd "$2" && pwd)
 umask 022
@@ -88,27 +93,33 @@ chart() (
 	sed -i "s/^version: .*/version: $semver/; s/^appVersion: .*/appVersion: \"$(echo "$version" | tr '~+' '-_')\"/" orphan-reaper/Chart.yaml
 )
 
-for arch in amd64 arm64; do
+for arch in $arches; do
 	program=$work/$arch/orphan-reaper
-	make -s build GOOS=linux GOARCH=$arch BIN="$program"
+	if [ "$arch" = "$host" ] && [ -n "${ORPHAN_REAPER_PROGRAM:-}" ]; then
+		install -D -m 0755 "$ORPHAN_REAPER_PROGRAM" "$program"
+	else
+		make -s build GOOS=linux GOARCH="$arch" BIN="$program"
+	fi
 	# Without the digests of cyclonedx-gomod itself, which depend on the machine that built it.
 	"$tools/cyclonedx-gomod" bin -json -noserial -notimestamp -std -version "v$semver" "$program" |
 		sed -e '/^        "hashes": \[$/,/^        \],$/d' -e 's/^  "metadata": {$/&\n    "timestamp": "'"$date"'",/' >"$work/$arch.cdx.json"
 done
-native=$work/$(go env GOHOSTARCH)/orphan-reaper
+native=$work/$host/orphan-reaper
 put 0644 LICENSE /usr/share/doc/orphan-reaper/LICENSE
 licenses "$native" >"$root/usr/share/doc/orphan-reaper/third-party-licenses"
 
-# The chart and the image for both architectures: the program, its list of components, and the licences.
+# The chart and the image: the program, its list of components, and the licences.
 chart
-for arch in amd64 arm64; do
+set --
+for arch in $arches; do
+	set -- "$@" "$arch=$work/$arch/image"
 	doc=$work/$arch/image/usr/share/doc/orphan-reaper
 	install -D -m 0755 "$work/$arch/orphan-reaper" "$work/$arch/image/orphan-reaper"
 	install -D -m 0644 "$work/$arch.cdx.json" "$doc/orphan-reaper.cdx.json"
 	cp "$root/usr/share/doc/orphan-reaper/LICENSE" "$root/usr/share/doc/orphan-reaper/third-party-licenses" "$doc"
 done
 revision=$(git rev-parse HEAD 2>/dev/null || true)
-sh packaging/image.sh make "$version" "$epoch" "$revision" "$work/chart/orphan-reaper" "amd64=$work/amd64/image" "arm64=$work/arm64/image" \
+sh packaging/image.sh make "$version" "$epoch" "$revision" "$work/chart/orphan-reaper" "$@" \
 	>"$out/orphan-reaper-$version.oci.tar"
 if [ "$only" = image ]; then
 	ls -l "$out"/*.oci.tar
@@ -175,7 +186,7 @@ selinux() (
 
 cp "$work/chart/orphan-reaper.tgz" "$out/orphan-reaper-$semver.tgz"
 find "$root" -exec touch -h -d "@$epoch" {} +
-for arch in amd64 arm64; do
+for arch in $arches; do
 	cp "$work/$arch.cdx.json" "$out/orphan-reaper_${version}_linux_$arch.cdx.json"
 	tarball $arch
 	cp -r packaging/scripts "$work/$arch/scripts"

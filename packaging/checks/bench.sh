@@ -10,6 +10,7 @@
 # quarter is measured twice more before it counts. A figure that nothing reports is a failure, too.
 set -eu
 cd "$(dirname "$0")/../.."
+unset ORPHAN_REAPER_PROGRAM # the figures are those of the test binary
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -58,8 +58,12 @@ func tool(t *testing.T, variable string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
+// built returns the program of ORPHAN_REAPER_PROGRAM, or builds it.
 func built(t *testing.T) string {
 	t.Helper()
+	if program := os.Getenv("ORPHAN_REAPER_PROGRAM"); program != "" {
+		return program
+	}
 	program := t.TempDir() + "/orphan-reaper"
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/orphan-reaper")
 	build.Dir = root
