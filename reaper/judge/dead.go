@@ -1,0 +1,158 @@
+package judge
+
+import (
+	"fmt"
+	"time"
+)
+
+// The times of the argument.
+const (
+	// reportAge is how old a report may be by every time that it carries. A kubelet repeats itself every 2 s.
+	reportAge = 30 * time.Second
+	// operation is longer than one operation of the kubelet's volume manager: a NodePublish may run for two minutes, and
+	// writes vol_data.json first (csiTimeout, pkg/volume/csi/csi_plugin.go).
+	operation = 3 * time.Minute
+)
+
+// Case is all that one pod in the pods directory is judged by.
+type Case struct {
+	Pod  Pod
+	Node Node
+	Log  Log // the last reports of the kubelet about this pod
+	// Restored is the last time that the pod was restored from quarantine, nil if it never was.
+	Restored *Restoration
+	// Hold is what the scans before have seen.
+	Hold     Hold
+	Settings Settings
+	Now      Instant
+}
+
+// Settings are the settings that judging uses. cli.md has their defaults.
+type Settings struct {
+	Hold, Confirm, Retention time.Duration
+	MaxPerScan               int // of moves, 0: no limit
+	Observe                  bool
+}
+
+// row is one row of the table of facts.
+type row struct {
+	fact   FactName
+	passes Truth // the one answer that lets the pod pass; every other keeps it
+	reason ReasonName
+}
+
+// table is the whole argument: a pod is removed if every row lets it pass.
+var table = [...]row{
+	{Reported, Yes, NotReported},   // by the kubelet that runs now, in the last 30 s
+	{Listed, No, IsListed},         // the kubelet's PodsAPI shows a pod that returns before the disk does
+	{Running, No, IsRunning},       // no ready sandbox, and no container but exited ones
+	{Cgroup, No, HasCgroup},        // an empty one, too: it is the first thing of a pod that returns
+	{Mounted, No, IsMounted},       // nothing of it is mounted, in any mount namespace
+	{Staged, No, IsStaged},         // nor staged for it alone
+	{Directory, Yes, BadDirectory}, // a directory, where it was and as it was a hold ago
+	{Restored, No, WasRestored},    // nobody took it back
+	{Eligible, Yes, OnHold},        // and all of this for the time of the hold
+}
+
+// Dead returns the verdict on one pod of the pods directory: Remove if every row of the table lets it pass.
+func Dead(c Case) (Verdict, Facts) {
+	facts := c.facts()
+	v := Verdict{Decision: Remove}
+	if c.Pod.UID == "" {
+		v.keep(Keep, NotAUID, fmt.Sprintf("%q in the pods directory is no pod UID", c.Pod.Name))
+		return v, facts
+	}
+	if c.Node.KubeletKnown.Truth != Yes {
+		v.keep(Keep, NoKubelet, c.Node.KubeletKnown.Detail)
+	}
+	for _, r := range table {
+		f := facts[r.fact]
+		switch {
+		case f.Truth == r.passes:
+		case f.Busy:
+			v.keep(Wait, NodeBusy, f.Detail)
+		case f.Truth == Yes && f.Alive:
+			v.keep(IsAlive, r.reason, f.Detail)
+		case r.fact == Eligible && f.Truth == No:
+			v.keep(Wait, r.reason, f.Detail)
+		default:
+			v.keep(Keep, r.reason, f.Detail)
+		}
+	}
+	v.Operator = c.operator(v, facts)
+	return v, facts
+}
+
+// facts returns the facts of the scan, and those that follow from the log, the ledger and earlier scans.
+func (c *Case) facts() Facts {
+	facts := c.Pod.Facts
+	facts[Reported] = c.Log.reported(c.Node, c.Now)
+	facts[Directory] = c.directory()
+	facts[Restored] = c.restored()
+	facts[Eligible] = c.eligible(facts)
+	return facts
+}
+
+// directory adds to the fact what only a comparison with time shows: the kubelet is still at work in the directory.
+func (c *Case) directory() Fact {
+	f := c.Pod.Facts[Directory]
+	if f.Truth != Yes {
+		return f
+	}
+	if age := c.Now.Wall.Sub(c.Pod.Skeleton.Youngest); age < operation && !c.Hold.unchanged(c.Pod, operation, c.Now) {
+		return Fact{
+			Truth: Unknown, Busy: true, Source: f.Source,
+			Detail: fmt.Sprintf("a volume directory or vol_data.json was written %s ago, and one operation of the kubelet may take %s",
+				age.Round(time.Second), operation),
+		}
+	}
+	return f
+}
+
+// Alive returns what shows that a quarantined pod is alive, of what no pod can fake. unknown is true if one of these facts
+// could not be read: then the entry waits. It is asked on the scan right after the move, and until the entry is removed.
+func Alive(p Pod) (reasons []Reason, unknown bool) {
+	for _, r := range table {
+		if r.fact == Reported || r.fact == Restored || r.fact == Eligible || r.fact == Staged {
+			continue
+		}
+		f := p.Facts[r.fact]
+		if r.fact == Directory {
+			f = p.again()
+		}
+		switch {
+		case f.Truth == Yes && f.Alive:
+			reasons = append(reasons, Reason{r.reason, f.Detail})
+		case f.Truth == Unknown:
+			unknown = true
+		}
+	}
+	return reasons, unknown
+}
+
+// again reports whether a pod in quarantine has a new directory pods/UID.
+func (p *Pod) again() Fact {
+	return Fact{Truth: p.Present, Alive: true, Detail: "the kubelet has made the pod's directory again"}
+}
+
+// operator reports whether only an operator can end what keeps the pod: the kubelet reports it, or nothing at all runs of
+// it, and a reason keeps it that no time ends.
+func (c *Case) operator(v Verdict, facts Facts) bool {
+	if v.Decision != Keep {
+		return false
+	}
+	idle := facts[Running].Truth == No && facts[Cgroup].Truth == No && facts[Listed].Truth != Yes
+	for _, r := range v.Reasons {
+		switch r.Reason {
+		case IsMounted:
+			if facts[Mounted].Truth == Yes && (idle || facts[Reported].Truth == Yes) {
+				return true
+			}
+		case IsStaged, HasCgroup, BadDirectory:
+			if facts[Reported].Truth == Yes {
+				return true
+			}
+		}
+	}
+	return false
+}

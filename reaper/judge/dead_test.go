@@ -1,0 +1,44 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+)
+
+const uid = "0badf00d-0001-4aaa-8bbb-cccc00000001"
+
+var now = Instant{Wall: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), BootID: "b", Boot: time.Hour}
+
+// dead returns the case of a pod that every row of the table lets pass.
+func dead() Case {
+	p := Pod{Name: uid, UID: uid, Present: Yes, ID: FileID{Dev: 1, Ino: 2}, Skeleton: Skeleton{Sum: 7, Youngest: now.Wall.Add(-time.Hour)}}
+	for _, r := range table {
+		p.Facts[r.fact].Truth = r.passes
+	}
+	k := Kubelet{PID: 100, Inner: 100, Start: time.Minute, Unit: "kubelet.service", JSON: No}
+	line := report.Line{Source: "kubelet.service", Whole: true, Journal: &report.Journal{Unit: k.Unit, PID: 100, BootID: "b", Time: now.Wall}}
+	return Case{
+		Pod: p, Node: Node{Kubelet: k, KubeletKnown: Fact{Truth: Yes}}, Now: now, Settings: Settings{Hold: time.Minute},
+		Log:  Log{Removal: Logged{Report: report.Report{Line: line, UID: uid, Kind: report.Removal, PID: 100, Header: now.Wall}, At: now}},
+		Hold: Hold{Since: now.Add(-time.Minute), ID: p.ID, Sum: 7, SumSince: now.Add(-time.Hour)},
+	}
+}
+
+// TestDead shows for each row of the table that its fact alone keeps the pod, as the wrong answer and as Unknown.
+func TestDead(t *testing.T) {
+	c := dead()
+	if v, _ := Dead(c); v.Decision != Remove {
+		t.Fatalf("a dead pod: %+v", v)
+	}
+	for _, r := range table[1:7] {
+		for _, truth := range []Truth{Unknown, Yes, No} {
+			c := dead()
+			c.Pod.Facts[r.fact].Truth = truth
+			if v, _ := Dead(c); (v.Decision == Remove) != (truth == r.passes) {
+				t.Errorf("%s %s: %+v", r.fact, truth, v)
+			}
+		}
+	}
+}

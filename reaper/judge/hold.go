@@ -1,0 +1,89 @@
+package judge
+
+import "time"
+
+// Hold is what the scans before have seen of one pod. The zero value has seen nothing. It is kept in memory only: after a
+// restart every hold begins again.
+type Hold struct {
+	// Since is when the first scan of an unbroken row of good scans began; zero if the last scan was not good. A scan is
+	// good if every fact but Reported and Eligible lets the pod pass.
+	Since Instant
+	// ID and Sum are the directory and its skeleton as all of these scans have seen them, SumSince since when.
+	ID       FileID
+	Sum      uint64
+	SumSince Instant
+}
+
+// unchanged reports whether scans have seen the same skeleton for d.
+func (h Hold) unchanged(p Pod, d time.Duration, now Instant) bool {
+	since, ok := now.Since(h.SumSince)
+	return ok && h.ID == p.ID && h.Sum == p.Skeleton.Sum && since >= d
+}
+
+// Next returns the hold after a scan with these facts.
+func (h Hold) Next(c Case, facts Facts) Hold {
+	p := c.Pod
+	if h.SumSince == (Instant{}) || h.ID != p.ID || h.Sum != p.Skeleton.Sum {
+		h = Hold{ID: p.ID, Sum: p.Skeleton.Sum, SumSince: c.Now}
+	}
+	for _, r := range table {
+		f := facts[r.fact]
+		if r.fact == Reported || r.fact == Eligible || f.Truth == r.passes {
+			continue
+		}
+		if !f.Busy { // a scan that was not finished shows nothing: it neither counts nor ends the row of good scans
+			h.Since = Instant{}
+		}
+		return h
+	}
+	if h.Since == (Instant{}) {
+		h.Since = c.Now
+	}
+	return h
+}
+
+// eligible returns the fact Eligible of a pod whose other facts are these.
+func (c *Case) eligible(facts Facts) Fact {
+	hold := c.Restored.hold(c.Settings.Hold)
+	h := c.Hold.Next(*c, facts)
+	since, ok := c.Now.Since(h.Since)
+	switch {
+	case h.Since == (Instant{}):
+		return Fact{Truth: No, Detail: "the hold of " + hold.String() + " begins with the first scan in which every other fact is good"}
+	case !ok:
+		return Fact{Truth: No, Detail: "the machine has booted since the hold began"}
+	case since < hold:
+		return Fact{Truth: No, Detail: "every other fact has been good for " + since.Round(time.Second).String() + " of the hold of " + hold.String()}
+	}
+	return Fact{Truth: Yes, Detail: "every other fact has been good for " + since.Round(time.Second).String()}
+}
+
+// longestHold bounds the hold of a pod that was restored because it was alive.
+const longestHold = 24 * time.Hour
+
+// hold returns the hold of a pod: ten times as long after it was restored because it was alive, and twice that each time more.
+func (r *Restoration) hold(hold time.Duration) time.Duration {
+	if r == nil || r.Operator || r.Times <= 0 {
+		return hold
+	}
+	hold *= 10
+	for range r.Times - 1 {
+		if hold >= longestHold {
+			break
+		}
+		hold *= 2
+	}
+	return min(hold, longestHold)
+}
+
+// restored returns the fact Restored.
+func (c *Case) restored() Fact {
+	r := c.Restored
+	if r == nil || !r.Operator {
+		return Fact{Truth: No, Source: "ledger"}
+	}
+	return Fact{
+		Truth: Yes, Source: "ledger",
+		Detail: "an operator restored it at " + r.At.Wall.UTC().Format(time.RFC3339) + "; `orphan-reaper sweep " + string(c.Pod.UID) + "` judges it again",
+	}
+}

@@ -1,0 +1,136 @@
+package judge
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+)
+
+// Logged is a report with the time of its arrival.
+type Logged struct {
+	report.Report
+	At Instant
+}
+
+// Log has the last credible report of each kind about one pod. The zero value has none.
+type Log struct{ Removal, Volumes Logged }
+
+// reported returns the fact Reported: Yes if the kubelet that runs now has reported in the last 30 seconds that it cannot
+// remove the pod's directory, and not that it still has volumes of it.
+func (l *Log) reported(n Node, now Instant) Fact {
+	if why := Credible(l.Volumes, n, now); why == "" {
+		return Fact{Truth: No, Source: l.Volumes.Source, Detail: "the kubelet has volumes of this pod: " + l.Volumes.Words}
+	}
+	if l.Removal.UID == "" {
+		return Fact{Truth: No, Detail: "the kubelet has not reported this pod"}
+	}
+	f := Fact{Truth: Yes, Source: l.Removal.Source, Detail: l.Removal.Words}
+	if why := Credible(l.Removal, n, now); why != "" {
+		f.Truth, f.Detail = No, why
+	}
+	return f
+}
+
+// Credible returns why a line is no report of the kubelet that runs now, "" if it is one (law 1). A line that is none
+// only asks for a scan.
+func Credible(l Logged, n Node, now Instant) string {
+	k := n.Kubelet
+	switch {
+	case l.UID == "":
+		return "there is no report"
+	case n.KubeletKnown.Truth != Yes:
+		return "it is not known which kubelet runs: " + n.KubeletKnown.Detail
+	case !l.fromLogOf(n):
+		return "the line is not from the log of the kubelet that runs now: " + l.Source
+	case !l.byProcess(k):
+		return fmt.Sprintf("the line is not by the kubelet that runs now, PID %d", k.Inner)
+	case l.Mixed || k.JSON == Yes && !l.JSON || k.JSON == No && l.JSON:
+		return "the line is not in the format in which this kubelet writes its log"
+	case !l.Whole:
+		return "the line may be a part of another message"
+	}
+	return l.stale(now)
+}
+
+// fromLogOf reports whether the line comes from a log that only this kubelet writes: journald's unit of its process, a
+// file that is its fd 1 or 2, or RKE2's kubelet.log. A syslog file counts only if there is no journal, since any user can
+// write to it.
+func (l *Logged) fromLogOf(n Node) bool {
+	if l.Journal != nil {
+		return n.Kubelet.Unit != "" && l.Journal.Unit == n.Kubelet.Unit
+	}
+	if l.File == nil {
+		return false
+	}
+	_, ok := n.Kubelet.log(*l.File)
+	return ok || l.Syslog && n.Journal == No
+}
+
+// log returns the kubelet's log that is this file.
+func (k *Kubelet) log(f report.File) (LogFile, bool) {
+	for _, own := range k.Logs {
+		if own.ID.Dev == f.Dev && own.ID.Ino == f.Ino {
+			return own, true
+		}
+	}
+	return LogFile{}, false
+}
+
+// byProcess reports whether the line has the kubelet's PID: in klog's header, or, since a JSON object has none, in
+// journald's field. A JSON line of a file that is the kubelet's own fd needs a time after the kubelet's start.
+func (l *Logged) byProcess(k Kubelet) bool {
+	switch {
+	case !l.JSON:
+		return l.PID == k.Inner && k.Inner != 0
+	case l.Journal != nil:
+		return l.Journal.PID == k.PID && k.PID != 0
+	}
+	own, ok := k.log(*l.File)
+	if !ok || !own.Own || l.Header.IsZero() {
+		return false
+	}
+	started := l.At.Wall.Add(k.Start - l.At.Boot)
+	return l.Header.After(started)
+}
+
+// clockSkew is how far in the future a time may be: klog and journald round, and clocks are slewed.
+const clockSkew = 2 * time.Second
+
+// stale returns why the line is too old by one of the times that it carries: its arrival, journald's, its header's.
+func (l *Logged) stale(now Instant) string {
+	since, ok := now.Since(l.At)
+	if !ok || since > reportAge {
+		return "the last report is older than " + reportAge.String()
+	}
+	recent := func(t time.Time) bool {
+		age := now.Wall.Sub(t)
+		return age >= -clockSkew && age <= reportAge
+	}
+	switch {
+	case l.Journal != nil && !recent(l.Journal.Time):
+		return "journald has the line from " + l.Journal.Time.UTC().Format(time.RFC3339)
+	case l.Journal != nil && l.Journal.BootID != now.BootID:
+		return "the line is of an earlier boot"
+	case l.HeaderZone && !recent(l.Header):
+		return "the line is from " + l.Header.UTC().Format(time.RFC3339)
+	case !l.HeaderZone && !l.Header.IsZero() && !recent(inZone(l.Header, now.Wall, now.Wall.Location())) && !recent(inZone(l.Header, now.Wall, time.UTC)):
+		return "the line is from " + l.Header.Format("Jan 2 15:04:05") + " in the kubelet's zone"
+	case l.Header.IsZero():
+		return "the line has no time"
+	}
+	return ""
+}
+
+// inZone completes the time of klog's header, which has neither year nor zone, to the time nearest to now in the zone.
+func inZone(header, now time.Time, zone *time.Location) time.Time {
+	_, month, day := header.Date()
+	at := time.Date(now.In(zone).Year(), month, day, header.Hour(), header.Minute(), header.Second(), header.Nanosecond(), zone)
+	switch d := at.Sub(now); {
+	case d > 180*24*time.Hour:
+		return at.AddDate(-1, 0, 0)
+	case d < -180*24*time.Hour:
+		return at.AddDate(1, 0, 0)
+	}
+	return at
+}

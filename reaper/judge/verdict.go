@@ -1,0 +1,71 @@
+package judge
+
+// Decision is what is to be done with a pod. The zero value is Keep.
+type Decision uint8
+
+// The decisions.
+const (
+	Keep    Decision = iota // until the node changes or an operator acts
+	Wait                    // for something that ends by itself
+	Remove                  // this process would move it now
+	IsAlive                 // a fact shows it that no pod can fake
+)
+
+var decisionNames = [...]string{"keep", "wait", "remove", "alive"}
+
+// String returns the name as in JSON.
+func (d Decision) String() string {
+	if int(d) < len(decisionNames) {
+		return decisionNames[d]
+	}
+	return decisionNames[Keep]
+}
+
+// MarshalText writes the decision as String does.
+func (d Decision) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what MarshalText writes. Any other text is Keep.
+func (d *Decision) UnmarshalText(b []byte) error {
+	*d = Keep
+	for i, name := range decisionNames {
+		if name == string(b) {
+			*d = Decision(i)
+		}
+	}
+	return nil
+}
+
+// Verdict is what was decided about a pod, with every reason, in the order of the table of facts.
+type Verdict struct {
+	Decision Decision `json:"verdict"`
+	Reasons  []Reason `json:"reasons,omitempty"`
+	// Operator is true if nothing but an operator's action ends the reasons.
+	Operator bool `json:"operator,omitempty"`
+}
+
+// Reason is one thing that keeps a pod.
+type Reason struct {
+	Reason ReasonName `json:"reason"`
+	Detail string     `json:"detail,omitempty"`
+}
+
+// keep adds a reason. A decision is never weakened: alive outweighs keep, and keep outweighs wait.
+func (v *Verdict) keep(d Decision, name ReasonName, detail string) {
+	v.Reasons = append(v.Reasons, Reason{name, detail})
+	if weight(d) > weight(v.Decision) {
+		v.Decision = d
+	}
+}
+
+func weight(d Decision) int {
+	switch d {
+	case Remove:
+		return 0
+	case Wait:
+		return 1
+	case IsAlive:
+		return 3
+	case Keep:
+	}
+	return 2
+}
