@@ -75,25 +75,6 @@ packages: dated $(TOOLS) ## Make dist/: DEB, RPM, tarball and image for ARCHES (
 .PHONY: packaging-tools
 packaging-tools: $(TOOLS) ## Build nfpm and cyclonedx-gomod, which make packages runs, once
 
-# Who releases sets RELEASE_URL, RELEASE_KEY, RELEASE_IMAGE_KEY and RELEASE_BUILDER; CONTRIBUTING.md has the steps.
-RELEASE_DIR ?= dist/release
-RELEASE_VALID_DAYS ?= 90
-RELEASE_VULNDB ?= https://vuln.go.dev
-export RELEASE_DIR RELEASE_URL RELEASE_KEY RELEASE_IMAGE_KEY RELEASE_BUILDER RELEASE_VALID_DAYS RELEASE_VULNDB
-
-.PHONY: release
-release: releasable $(TOOLS) ## Make dist/release from a tag: packages, and signed APT and RPM repositories, to be served as they are
-	sh packaging/release.sh $(TOOLS)
-
-.PHONY: release-refresh
-release-refresh: ## Sign the APT index in dist/release again, before it expires
-	@sh packaging/release.sh refresh
-
-# Before the tools are built, too.
-.PHONY: releasable
-releasable:
-	@sh packaging/release.sh check
-
 .PHONY: image
 image: dated $(TOOLS) ## Make only the container image in dist/: OCI layout for amd64 and arm64, without a registry
 	sh packaging/packages.sh $(TOOLS) dist image
@@ -234,12 +215,6 @@ test-packages: test-packages-trees packages ## Install the packages on Debian re
 	cd e2e/packages && PACKAGES_RELEASES='$(RELEASES)' PACKAGES_DIST=$(CURDIR)/dist PACKAGES_NEXT=$(CURDIR)/.cache/packages/next \
 		go test -exec 'unshare --mount --propagation private --pid --fork --kill-child --mount-proc' \
 		-count=1 -parallel 6 -timeout 30m $(TESTFLAGS)
-
-# unshare(1): the same, and the layers over the trees are gone.
-.PHONY: test-release
-test-release: test-packages-trees $(TOOLS) ## Make a release of the committed tree by a key made for it, and have apt and dnf install from it (root, on Debian)
-	unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
-		bash packaging/checks/release.sh $(TOOLS) .cache/packages $(RELEASES)
 
 # unshare(1): the same.
 .PHONY: test-container

@@ -40,7 +40,7 @@ func writeDaemonImage(dir string) error {
 		return err
 	}
 	defer func() { _ = out.Close() }() // a truncated image fails its import
-	cmd := exec.Command("sh", "../packaging/image.sh", "make", daemonTag, "0", "", "", runtime.GOARCH+"="+tree)
+	cmd := exec.Command("sh", "../packaging/image.sh", daemonTag, "0", "", "", runtime.GOARCH+"="+tree)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return cmd.Run()

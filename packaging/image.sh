@@ -1,19 +1,12 @@
 #!/bin/sh
-# Writes the OCI image layout of a release, without a registry and without a container engine.
+# Writes the OCI image layout, without a registry and without a container engine.
 #
-#   packaging/image.sh make VERSION EPOCH REVISION CHART ARCH=TREE...
-#   packaging/image.sh sign FILE KEY
-#   packaging/image.sh unsign FILE
+#   packaging/image.sh VERSION EPOCH REVISION CHART ARCH=TREE...
 #
-# make writes a tar to stdout: an image for each tree, and the chart if there is one. CHART is its directory, or ''; its
+# It writes a tar to stdout: an image for each tree, and the chart if there is one. CHART is its directory, or ''; its
 # values get the digest of the image, and it is packed as CHART.tgz. TREE has the program as
 # orphan-reaper; of it count names, contents and what is executable, so that the same trees always give the same bytes.
-# sign and unsign change FILE; unsign gives back the bytes of make.
 set -eu
-command=$1
-shift
-[ "$command" = make ] || file=$(realpath "$1")
-[ "$command" != sign ] || key=$(realpath "$2")
 cd "$(dirname "$0")/tools"
 export LC_ALL=C GOOS='' GOARCH=''
 work=$(mktemp -d)
@@ -24,15 +17,6 @@ pack() (
 	cd "$1"
 	tar --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$epoch" --format=ustar -cf - -- *
 )
-if [ "$command" != make ]; then
-	mkdir "$layout"
-	tar -xf "$file" -C "$layout"
-	epoch=$(stat -c %Y "$layout/index.json")
-	go run ./image "$command" ${key:+"$key"} "$layout"
-	pack "$layout" >"$work/tar"
-	cat "$work/tar" >"$file"
-	exit
-fi
 version=$1 epoch=$2 revision=$3 chart=$4
 shift 4
 for arg; do

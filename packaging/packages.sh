@@ -119,7 +119,7 @@ for arch in $arches; do
 	cp "$root/usr/share/doc/orphan-reaper/LICENSE" "$root/usr/share/doc/orphan-reaper/third-party-licenses" "$doc"
 done
 revision=$(git rev-parse HEAD 2>/dev/null || true)
-sh packaging/image.sh make "$version" "$epoch" "$revision" "$work/chart/orphan-reaper" "$@" \
+sh packaging/image.sh "$version" "$epoch" "$revision" "$work/chart/orphan-reaper" "$@" \
 	>"$out/orphan-reaper-$version.oci.tar"
 if [ "$only" = image ]; then
 	ls -l "$out"/*.oci.tar

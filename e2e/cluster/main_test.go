@@ -147,7 +147,7 @@ func build() error {
 		return err
 	}
 	for _, version := range []string{tagBefore, tagAfter} {
-		cmd := exec.Command("sh", "../../packaging/image.sh", "make", version, "0", "", "", runtime.GOARCH+"="+content)
+		cmd := exec.Command("sh", "../../packaging/image.sh", version, "0", "", "", runtime.GOARCH+"="+content)
 		cmd.Stderr = os.Stderr
 		image, err := cmd.Output()
 		if err != nil {

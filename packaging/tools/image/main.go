@@ -1,6 +1,5 @@
 // Command image writes the OCI image layout of a release: an index with one image for each layer, and the
-// Helm chart, which refers to that index. It also signs what a layout lists, and removes the signatures.
-// packaging/image.sh, release.sh and unsign.sh call it; it is in no package.
+// Helm chart, which refers to that index. packaging/image.sh calls it; it is in no package.
 //
 // It reads no clock and asks no registry, so that the same arguments always give the same bytes.
 package main
@@ -30,45 +29,29 @@ import (
 
 const usage = `usage:
 image make VERSION EPOCH REVISION DIR ARCH=LAYER...   write a layout and print the image's digest; LAYER is a tar with the program as orphan-reaper
-image chart VERSION EPOCH REVISION DIR CHART          add the packed chart to that layout
-image sign KEY DIR        sign image and chart of the layout in DIR
-image unsign DIR          remove the signatures
-image envelope KEY TYPE   wrap stdin as DSSE
-image public KEY          print the public key`
+image chart VERSION EPOCH REVISION DIR CHART          add the packed chart to that layout`
 
 func main() {
-	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, in io.Reader, out io.Writer) error {
-	command := ""
-	if len(args) > 0 {
-		command, args = args[0], args[1:]
+func run(args []string, out io.Writer) error {
+	isMake, isChart := len(args) > 5 && args[0] == "make", len(args) == 6 && args[0] == "chart"
+	if !isMake && !isChart {
+		return errors.New(usage)
 	}
-	switch {
-	case command == "make" && len(args) > 4, command == "chart" && len(args) == 5:
-		seconds, err := strconv.ParseInt(args[1], 10, 64)
-		if err != nil {
-			return fmt.Errorf("cannot read the time %q: want seconds since 1970", args[1])
-		}
-		r := release{version: args[0], at: v1.Time{Time: time.Unix(seconds, 0).UTC()}, revision: args[2]}
-		if command == "chart" {
-			return r.chart(layout.Path(args[3]), args[4])
-		}
-		return r.write(args[3], args[4:], out)
-	case command == "sign" && len(args) == 2:
-		return sign(args[0], layout.Path(args[1]))
-	case command == "unsign" && len(args) == 1:
-		return unsign(layout.Path(args[0]))
-	case command == "envelope" && len(args) == 2:
-		return envelope(args[0], args[1], in, out)
-	case command == "public" && len(args) == 1:
-		return public(args[0], out)
+	seconds, err := strconv.ParseInt(args[2], 10, 64)
+	if err != nil {
+		return fmt.Errorf("cannot read the time %q: want seconds since 1970", args[2])
 	}
-	return errors.New(usage)
+	r := release{version: args[1], at: v1.Time{Time: time.Unix(seconds, 0).UTC()}, revision: args[3]}
+	if isChart {
+		return r.chart(layout.Path(args[4]), args[5])
+	}
+	return r.write(args[4], args[5:], out)
 }
 
 // write writes the layout with an image for each layer, and prints the digest of the index.
@@ -87,12 +70,10 @@ func (r release) write(path string, layers []string, out io.Writer) error {
 		index.Manifests = append(index.Manifests, image)
 	}
 	// containerd uses the name verbatim, and the kubelet's short name orphan-reaper:TAG becomes this one there;
-	// skopeo and podman choose by the tag alone. The chart and the signatures have no name: containerd would
-	// try to unpack them.
+	// skopeo and podman choose by the tag alone. The chart has no name: containerd would try to unpack it.
 	image, err := list(dir, index, v1.Descriptor{MediaType: types.OCIImageIndex, Annotations: map[string]string{
 		"io.containerd.image.name":          "docker.io/library/orphan-reaper:" + r.tag(),
 		"org.opencontainers.image.ref.name": r.tag(),
-		kind:                                kindIndex,
 	}})
 	if err != nil {
 		return err
@@ -199,7 +180,20 @@ func (r release) chart(dir layout.Path, file string) error {
 		ArtifactType: "application/vnd.cncf.helm.config.v1+json",
 		Layers:       []v1.Descriptor{{MediaType: "application/vnd.cncf.helm.chart.content.v1.tar+gzip"}},
 		Annotations:  annotations,
-	}, config, packed, nil)
+	}, config, packed)
+}
+
+// listed returns the entries of the layout's index.
+func listed(dir layout.Path) ([]v1.Descriptor, error) {
+	index, err := dir.ImageIndex()
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Manifests, nil
 }
 
 // chartMetadata returns the content of Chart.yaml, whose keys are those of the JSON that Helm expects.
@@ -220,8 +214,8 @@ func chartMetadata(packed []byte) (metadata map[string]any, err error) {
 }
 
 // refer adds a manifest of one layer to the layout. Its subject makes it a referrer, which oras copies together with
-// the subject (https://github.com/opencontainers/image-spec/blob/v1.1.1/manifest.md). annotations are those of its entry.
-func refer(dir layout.Path, subject v1.Descriptor, m v1.Manifest, config, layer []byte, annotations map[string]string) error {
+// the subject (https://github.com/opencontainers/image-spec/blob/v1.1.1/manifest.md).
+func refer(dir layout.Path, subject v1.Descriptor, m v1.Manifest, config, layer []byte) error {
 	m.SchemaVersion, m.MediaType = 2, types.OCIManifestSchema1
 	m.Subject = &v1.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size}
 	// Registries before OCI 1.1 identify an artifact by its config's type.
@@ -233,7 +227,7 @@ func refer(dir layout.Path, subject v1.Descriptor, m v1.Manifest, config, layer 
 	if m.Layers[0].Digest, m.Layers[0].Size, err = blob(dir, layer); err != nil {
 		return err
 	}
-	_, err = list(dir, m, v1.Descriptor{MediaType: m.MediaType, ArtifactType: m.ArtifactType, Annotations: annotations})
+	_, err = list(dir, m, v1.Descriptor{MediaType: m.MediaType, ArtifactType: m.ArtifactType})
 	return err
 }
 
