@@ -105,6 +105,10 @@ test-mounts: ## Run the tests with real mounts in a user and mount namespace, wi
 test-root: ## Run the tests as root; the compiler stays with you, only the tests go through sudo
 	$(if $(filter 0,$(shell id -u)),REQUIRE_ROOT=1 go test ./...,go test -exec 'sudo -n env REQUIRE_ROOT=1 PATH=$(PATH)' ./...)
 
+.PHONY: nightly
+nightly: ## Run the suites that .ci/run leaves out: some 90 minutes (root, on Debian)
+	bash packaging/checks/nightly.sh
+
 .PHONY: race
 race: ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 sh packaging/checks/test.sh -race $(TESTFLAGS)
@@ -134,9 +138,12 @@ e2e-short: e2e-runtime ## Run the short scenarios beside the newest kubelet, in 
 # A CRI-O that the Go module proxy serves.
 CRIO_VERSION ?= 1.34.0
 
-.PHONY: e2e-crio
-e2e-crio: e2e-runtime e2e-kubelets ## Run those scenarios that need no containerd beside the newest kubelet and a real CRI-O (root, on Debian; builds it once)
+.PHONY: e2e-crio-tools
+e2e-crio-tools: ## Build the CRI-O that make e2e-crio runs, once
 	sh e2e/prepare.sh crio $(CRIO_VERSION)
+
+.PHONY: e2e-crio
+e2e-crio: e2e-runtime e2e-kubelets e2e-crio-tools ## Run those scenarios that need no containerd beside the newest kubelet and a real CRI-O (root, on Debian; builds it once)
 	cd e2e && E2E_RUNTIME=crio E2E_VERSIONS='$(lastword $(E2E_VERSIONS))' go test -count=1 -timeout 45m -run '^TestBesideKubelets$$' $(TESTFLAGS) .
 
 # The cluster is of the newest of them, and its nodes run the Debian that this machine is.
@@ -162,11 +169,14 @@ e2e-cluster: e2e-cluster-runtime e2e-cluster-tools program ## Install the chart 
 		go test -exec 'unshare --mount --net --propagation private --pid --fork --kill-child --mount-proc' \
 		-count=1 -timeout 40m $(TESTFLAGS)
 
+.PHONY: guest-tools
+guest-tools: ## Get what make test-guest boots: qemu, and Debian's cloud kernel
+	sh e2e/guest/prepare.sh
+
 # The same node as a virtual machine, with a kernel and cgroups of its own.
 .PHONY: test-guest
-test-guest: e2e-runtime e2e-kubelets packages ## Install the DEB in a virtual machine on cgroup v2, beside a kubelet of each cgroup driver (root, on Debian)
+test-guest: e2e-runtime e2e-kubelets guest-tools packages ## Install the DEB in a virtual machine on cgroup v2, beside a kubelet of each cgroup driver (root, on Debian)
 	sh e2e/packages/trees.sh $(CLUSTER_RELEASE)
-	sh e2e/guest/prepare.sh
 	cd e2e/guest && GUEST_TREE=$(CURDIR)/.cache/packages/$(CLUSTER_RELEASE) GUEST_KUBELET=$(CURDIR)/.cache/e2e/$(CLUSTER_VERSION)/kubelet \
 		GUEST_DEB="$$(ls -t $(CURDIR)/dist/orphan-reaper_*_amd64.deb | head -n 1)" GUEST_NFPM=$(CURDIR)/$(TOOLS)/nfpm \
 		go test -count=1 -v -timeout 40m -skip '^TestChurn$$' $(TESTFLAGS) .
@@ -201,7 +211,7 @@ defaults: e2e-runtime e2e-kubelets ## Count how long each kubelet complains of o
 	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' DEFAULT_PODS='$(DEFAULT_PODS)' go test -v -count=1 -timeout 2h -run '^TestDefaults$$' $(TESTFLAGS) .
 
 # The Debian releases that the packages are tried on, each with its own systemd.
-RELEASES ?= bullseye bookworm trixie
+RELEASES ?= bookworm trixie
 
 .PHONY: test-packages-trees
 test-packages-trees: ## Get what make test-packages boots: a tree of each Debian release, made once
@@ -263,7 +273,7 @@ golden: ## Write the expected files anew from what the code says now; read the d
 
 ##@ Check
 .PHONY: check
-check: test lint demo ## All that a change must pass; CI runs lint-packages, repro, e2e and test-packages, too
+check: test lint demo ## All that a change must pass; .ci/run runs lint-chart, test-packages and e2e-short, too
 
 .PHONY: lint
 lint: $(LINT) ## Check the layers, the bans and the style

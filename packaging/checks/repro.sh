@@ -5,6 +5,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 tools=$1
+unset ORPHAN_REAPER_PROGRAM # both build their own
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -57,7 +57,7 @@ report() {
 	local code=$? name
 	trap - EXIT
 	for name in "${!started[@]}"; do
-		kill -- -"${started[$name]}" 2>/dev/null || true
+		kill -- -"${started[$name]}" 2>/dev/null || kill "${started[$name]}" 2>/dev/null || true
 		table+=("$(printf '%-18s %6s  %s' "$name" - 'not finished')")
 	done
 	printf '\n=== the tests'"'"' closing lines\n'

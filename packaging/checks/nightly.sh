@@ -1,0 +1,42 @@
+#!/bin/bash
+# Runs the suites that .ci/run leaves out: make nightly, as root on Debian, in some 90 minutes on two cores. What is built
+# once (kubelets, a cluster, CRI-O) takes half an hour more at the first time. It goes on after a suite that fails.
+#
+# The lengths are those of a night; make TARGET alone has the long ones. Suites that mostly wait run beside suites
+# that compute, and these are nice.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+exec </dev/null
+# shellcheck source=packaging/checks/steps.sh
+. packaging/checks/steps.sh
+export CI=true DEBIAN_FRONTEND=noninteractive REQUIRE_ROOT=1
+
+begin tools nice make e2e-kubelets e2e-cluster-tools lint-tools packaging-tools e2e-crio-tools
+step prepare make test-packages-trees e2e-cluster-runtime guest-tools
+step build make build
+export ORPHAN_REAPER_PROGRAM=$PWD/bin/orphan-reaper
+goon=1
+
+step container make test-container
+step race env GOFLAGS=-count=1 make race
+join tools
+
+begin e2e make e2e TESTFLAGS="-run 'Test(BesideKubelets|CNIStream|Page)'"
+step fuzz nice make fuzz FUZZTIME=60s
+join e2e
+
+begin defaults make defaults DEFAULT_PODS=20
+step lint-packages nice make lint-packages
+step repro nice make repro
+step simulate nice make simulate SEEDS=20000
+join defaults
+
+begin cluster make e2e-cluster
+step packages make test-packages
+join cluster
+
+step guest make test-guest
+step crio make e2e-crio
+step returns make returns RETURN_STARTS=80
+step churn make churn CHURN_PODS=200
+step bench make bench-short
