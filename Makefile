@@ -178,7 +178,7 @@ guest-tools: ## Get what make test-guest boots: qemu, and Debian's cloud kernel
 test-guest: e2e-runtime e2e-kubelets guest-tools packages ## Install the DEB in a virtual machine on cgroup v2, beside a kubelet of each cgroup driver (root, on Debian)
 	sh e2e/packages/trees.sh $(CLUSTER_RELEASE)
 	cd e2e/guest && GUEST_TREE=$(CURDIR)/.cache/packages/$(CLUSTER_RELEASE) GUEST_KUBELET=$(CURDIR)/.cache/e2e/$(CLUSTER_VERSION)/kubelet \
-		GUEST_DEB="$$(ls -t $(CURDIR)/dist/orphan-reaper_*_amd64.deb | head -n 1)" GUEST_NFPM=$(CURDIR)/$(TOOLS)/nfpm \
+		GUEST_DEB="$$(ls -t $(CURDIR)/dist/orphan-reaper_*_amd64.deb | head -n 1)" \
 		go test -count=1 -v -timeout 40m -skip '^TestChurn$$' $(TESTFLAGS) .
 
 # How many pods make churn makes; the short form in make e2e makes 60.

@@ -174,16 +174,6 @@ package() (
 	"$tools/nfpm" package --config nfpm.yaml --packager "$2" --target "$out/$3" >nfpm.log || { cat nfpm.log >&2; exit 1; }
 )
 
-# selinux: the module for those who want the daemon confined, for any architecture.
-selinux() (
-	mkdir "$work/selinux"
-	cp packaging/selinux/rpm.post packaging/selinux/rpm.postun packaging/selinux/orphan-reaper.cil LICENSE "$work/selinux"
-	sed "s|@VERSION@|$version|; s|@MTIME@|$date|" packaging/selinux/nfpm.yaml >"$work/selinux/nfpm.yaml"
-	cd "$work/selinux"
-	find . -exec touch -d "@$epoch" {} +
-	"$tools/nfpm" package --config nfpm.yaml --packager rpm --target "$out/orphan-reaper-selinux-$version-1.noarch.rpm" >nfpm.log || { cat nfpm.log >&2; exit 1; }
-)
-
 cp "$work/chart/orphan-reaper.tgz" "$out/orphan-reaper-$semver.tgz"
 find "$root" -exec touch -h -d "@$epoch" {} +
 for arch in $arches; do
@@ -196,7 +186,6 @@ for arch in $arches; do
 	package $arch deb "orphan-reaper_${version}_$arch.deb"
 	package $arch rpm "orphan-reaper-$version-1.$machine.rpm"
 done
-selinux
 
 cd "$out"
 sha256sum -- * >"$work/SHA256SUMS"

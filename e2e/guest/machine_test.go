@@ -19,18 +19,13 @@ import (
 // cache is the directory in which prepare.sh and the other suites keep slow downloads and builds.
 const cache = "../../.cache"
 
-// initScript is PID 1 of a guest. It loads the disk's driver and continues there, or runs /task of the initramfs.
+// initScript is PID 1 of a guest. It loads the disk's driver and continues there.
 const initScript = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mkdir -p /proc /sys /dev /root /tmp
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
-if [ -e /task ]; then
-	sh /task
-	sync
-	poweroff -f
-fi
 for module in virtio_pci virtio_blk; do modprobe $module; done
 while [ ! -e /dev/vda ]; do sleep 0.1; done
 mount -t ext4 /dev/vda /root || poweroff -f
@@ -43,7 +38,7 @@ type machine struct {
 	dir       string
 	memory    string // in qemu's notation
 	arguments string // the kernel's command line
-	disk      string // empty: the guest has only the initramfs
+	disk      string
 }
 
 // kernel returns the path of the kernel and the directory of its modules.
@@ -93,9 +88,7 @@ func (m *machine) boot(initramfs string, within time.Duration) string {
 	args := []string{
 		"-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "1", "-m", m.memory, "-nodefaults", "-display", "none", "-no-reboot",
 		"-serial", "file:" + console, "-kernel", image, "-initrd", archive, "-append", "console=ttyS0 quiet panic=-1 " + m.arguments,
-	}
-	if m.disk != "" {
-		args = append(args, "-drive", "file="+m.disk+",if=virtio,format=raw,cache=unsafe")
+		"-drive", "file=" + m.disk + ",if=virtio,format=raw,cache=unsafe",
 	}
 	ctx, cancel := context.WithTimeout(m.t.Context(), within)
 	defer cancel()

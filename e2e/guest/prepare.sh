@@ -13,7 +13,6 @@ qemu-system-x86_64 qemu-system-x86
 busybox busybox-static
 mke2fs e2fsprogs
 cpio cpio
-secilc secilc
 LIST
 )
 if [ -n "$missing" ]; then
@@ -41,38 +40,6 @@ if [ ! -d "$kernel" ]; then
 	unpack "$kernel.new" "$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)"
 	busybox depmod -b "$kernel.new" "$(ls "$kernel.new/lib/modules")"
 	mv "$kernel.new" "$kernel"
-fi
-
-# What loads AppArmor's profiles, and the abstractions that containerd's profile includes.
-apparmor=.cache/guest/apparmor
-if [ ! -d "$apparmor" ]; then
-	rm -rf "$apparmor.new"
-	mkdir -p "$apparmor.new"
-	unpack "$apparmor.new" apparmor
-	mv "$apparmor.new" "$apparmor"
-fi
-
-# The base of Debian's policy, which needs only the module unconfined, in the language of secilc.
-policy=.cache/guest/selinux
-if [ ! -d "$policy" ]; then
-	echo "guest: getting Debian's SELinux policy, once" >&2
-	rm -rf "$policy.new"
-	mkdir -p "$policy.new/debian"
-	unpack "$policy.new/debian" selinux-policy-default policycoreutils
-	for module in base unconfined; do
-		bunzip2 <"$policy.new/debian/usr/share/selinux/default/$module.pp.bz2" | "$policy.new/debian/usr/libexec/selinux/hll/pp" >"$policy.new/$module.cil"
-	done
-	rm -r "$policy.new/debian"
-	mv "$policy.new" "$policy"
-fi
-
-# semodule with Debian's policy, for the scriptlets of the module's RPM.
-semodule=.cache/guest/semodule
-if [ ! -d "$semodule" ]; then
-	rm -rf "$semodule.new"
-	mkdir -p "$semodule.new"
-	unpack "$semodule.new" policycoreutils selinux-utils libsemanage2 libsemanage-common libsepol2 selinux-policy-default
-	mv "$semodule.new" "$semodule"
 fi
 
 # A kernel that is a program.
