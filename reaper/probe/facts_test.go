@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // asNobody reports whether this is the copy of the test binary that runs as a user who owns nothing. Otherwise it
@@ -23,6 +24,7 @@ func asNobody(t *testing.T) bool {
 		return true
 	}
 	needRoot(t)
+	testkit.NeedProcesses(t)
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 	exe := openTest(t, os.Args[0]) // by handle: other users may not be able to follow its path
 	cmd.Path = "/proc/self/fd/3"

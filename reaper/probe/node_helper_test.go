@@ -25,6 +25,12 @@ var (
 	inNamespace  = testkit.InNamespace
 )
 
+// TestMain keeps the processes of the machine from these tests: an unreadable one would keep all pods.
+func TestMain(m *testing.M) {
+	testkit.Alone()
+	os.Exit(m.Run())
+}
+
 // namespaceEnv is the name of the test that runs in a mount namespace of its own.
 const namespaceEnv = "ORPHAN_REAPER_TEST_NAMESPACE"
 
@@ -53,7 +59,7 @@ const logs = "var/log/pods"
 // lonely is the first of the user IDs that only the test running as that user has.
 const lonely = 1 << 30
 
-// testNode is a node in a temporary directory, with the machine's own processes.
+// testNode is a node in a temporary directory, with the processes of these tests.
 type testNode struct {
 	testkit.Node
 	cfg Config

@@ -17,8 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// envInside marks the process that Main or Alone has started.
-const envInside = "ORPHAN_REAPER_TEST_INSIDE"
+// envInside marks the process that Main has started, envAlone that of Alone.
+const (
+	envInside = "ORPHAN_REAPER_TEST_INSIDE"
+	envAlone  = "ORPHAN_REAPER_TEST_ALONE"
+)
 
 // Main runs the tests of a package in their own mount namespace, which ends with everything that they mount: as root, or in a
 // user namespace if the host allows one. It is for TestMain, and does not return.
@@ -60,7 +63,7 @@ func Main(m *testing.M) {
 // this user may create none.
 func Alone() {
 	namespaces := "--mount --pid --fork --kill-child --mount-proc"
-	if os.Getenv(envInside) != "" {
+	if os.Getenv(envAlone) != "" {
 		return
 	}
 	if user := os.Geteuid(); user != 0 {
@@ -81,7 +84,7 @@ func Alone() {
 	runtime.LockOSThread()
 	// A shell is PID 1 there: it reaps the tests' orphans, and signals to the tests have their usual effect.
 	cmd := unshare(append([]string{"sh", "-c", `"$0" "$@"; exit $?`, self}, os.Args[1:]...)...)
-	cmd.Env = append(os.Environ(), envInside+"=1")
+	cmd.Env = append(os.Environ(), envAlone+"=1")
 	// These writers make os/exec use pipes: a file would be open on a mount that the namespace does not have.
 	cmd.Stdout, cmd.Stderr = struct{ io.Writer }{os.Stdout}, struct{ io.Writer }{os.Stderr}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -91,10 +94,8 @@ func Alone() {
 	os.Exit(0)
 }
 
-// Long reports whether the long forms of tests run.
-func Long() bool {
-	return os.Getenv("ORPHAN_REAPER_LONG") == "1" || os.Getenv("REQUIRE_ROOT") == "1"
-}
+// Long reports whether the long forms of tests run, as make nightly sets it.
+func Long() bool { return os.Getenv("ORPHAN_REAPER_LONG") == "1" }
 
 // Size returns long with ORPHAN_REAPER_LONG, as make bench sets it for docs/benchmarks.md, else short.
 func Size(long, short int) int {

@@ -28,7 +28,13 @@ var (
 	child = testkit.Shell
 )
 
-// node has pods in a temporary directory, and the machine's own processes.
+// TestMain keeps the processes of the machine from these tests: an unreadable one would keep all pods.
+func TestMain(m *testing.M) {
+	testkit.Alone()
+	os.Exit(m.Run())
+}
+
+// node has pods in a temporary directory, and the processes of these tests.
 type node struct {
 	*Reader
 	testkit.Node
