@@ -113,7 +113,7 @@ func (c *Case) directory() Fact {
 // could not be read: then the entry waits. It is asked on the scan right after the move, and until the entry is removed.
 func Alive(p Pod) (reasons []Reason, unknown bool) {
 	for _, r := range table {
-		if r.fact == Reported || r.fact == Restored || r.fact == Eligible || r.fact == Staged {
+		if !askedOfEntries(r.fact) {
 			continue
 		}
 		f := p.Facts[r.fact]
@@ -128,6 +128,11 @@ func Alive(p Pod) (reasons []Reason, unknown bool) {
 		}
 	}
 	return reasons, unknown
+}
+
+// askedOfEntries reports whether the fact is read of quarantined pods, too.
+func askedOfEntries(n FactName) bool {
+	return n == Listed || n == Running || n == Cgroup || n == Mounted || n == Directory
 }
 
 // again reports whether a pod in quarantine has a new directory pods/UID.

@@ -1,8 +1,6 @@
 package judge
 
 import (
-	"time"
-
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/content"
 )
@@ -109,7 +107,6 @@ type Entry struct {
 	Remove      content.Set `json:"-"` // of the intent that is open
 	Err         string      `json:"error,omitempty"`
 	By          *User       `json:"by,omitempty"`
-	Reasons     []Reason    `json:"reasons,omitempty"`
 }
 
 // Restoration is that a pod was restored.
@@ -181,26 +178,3 @@ type Event struct {
 	Err       string            `json:"error,omitempty"`
 	Undo      string            `json:"undo,omitempty"` // the command that reverts it
 }
-
-// Plan is what one pass does next.
-type Plan struct {
-	Restores   []Move // first: a living pod waits for them
-	Cleans     []Move
-	Moves      []Move
-	Breaker    []Reason // the reasons to open the circuit breaker, if any, and the pod
-	BreakerPod parsers.PodUID
-	// Next is after how long time alone may change something.
-	Next time.Duration
-}
-
-// Permit is the right to change the node now. Only Gate grants one; the zero value permits nothing.
-type Permit struct {
-	restore, remove bool
-	stopped         Reason
-}
-
-// MayRestore reports whether a quarantined pod may be moved back.
-func (p Permit) MayRestore() bool { return p.restore }
-
-// MayRemove reports whether something may be moved to quarantine or removed.
-func (p Permit) MayRemove() bool { return p.remove }

@@ -22,12 +22,14 @@ const (
 	NodeBusy    ReasonName = "busy"        // a healthy source needed more time than it had
 	NoKubelet   ReasonName = "no-kubelet"  // none or two kubelets have our root directory
 	NotVisible  ReasonName = "not-visible" // this process does not see the node's own mounts and processes
+	DryRun      ReasonName = "dry-run"
 	ModeObserve ReasonName = "observe"
 	BreakerOpen ReasonName = "breaker"
 	Confirming  ReasonName = "confirm"
 	Retention   ReasonName = "retention"
-	HoldsData   ReasonName = "data" // what may be a user's data waits for an operator
-	Returned    ReasonName = "conflict"
+	HoldsData   ReasonName = "data"     // what may be a user's data waits for an operator
+	InUse       ReasonName = "conflict" // the pod is alive and has another directory
+	NextScan    ReasonName = "next-scan"
 	CannotMove  ReasonName = "cannot-move"
 	Stuck       ReasonName = "stuck" // a changing call has not returned
 )

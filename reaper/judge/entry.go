@@ -1,0 +1,169 @@
+package judge
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/content"
+)
+
+// judgeEntry returns the verdict on an entry of the quarantine, and what is due.
+//
+//	quarantined, alive                             restored; exchanged if the new directory has only a skeleton; else a conflict
+//	quarantined, confirm passed, nothing Unknown   cleaned of what the kubelet made
+//	retained, retention passed, nothing Unknown    cleaned of what is ephemeral, too
+//	intent of a clean or purge without a result    the same again
+//	anything Unknown, anything mounted             waits
+func judgeEntry(in Input, name string, e Entry) JudgedEntry {
+	e.Name = name
+	j := JudgedEntry{Entry: e}
+	p, ok := in.Snapshot.Pod(e.UID)
+	if !ok { // it was not scanned
+		j.keep(Wait, Confirming, "the pod was not part of this scan")
+		return j
+	}
+	reasons, unknown := Alive(*p)
+	switch {
+	case e.Phase == InConflict:
+		j.keep(Keep, InUse, "the pod is alive and has another directory")
+		j.Operator = true
+	case len(reasons) > 0:
+		j.alive(in, p, reasons)
+	case unknown || p.Facts[Mounted].Truth != No:
+		j.waits(p)
+	default:
+		j.dead(in)
+	}
+	return j
+}
+
+// alive plans the way back of an entry whose pod is alive.
+func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
+	j.Decision, j.Reasons = IsAlive, reasons
+	if j.Phase != Quarantined && j.Phase != Restoring {
+		// Some of it is removed already: an old kubelet that found such a directory would delete through its binds. The
+		// pod has what it has made since, and the rest waits for an operator.
+		j.Operator = true
+		return
+	}
+	action := Restore
+	switch {
+	case p.Present == No:
+	case p.SkeletonOnly == Yes:
+		action = Exchange
+	default:
+		j.keep(IsAlive, InUse, "the pod has another directory, which is in use: run `orphan-reaper quarantine restore "+string(j.UID)+" --replace` or `purge`")
+		j.Operator = true
+		return
+	}
+	if in.Permit.MayRestore() {
+		j.Due = j.due(action, content.None)
+	}
+}
+
+// waits adds the facts that are not known, or the mount, for which the entry waits.
+func (j *JudgedEntry) waits(p *Pod) {
+	for _, r := range table {
+		if f := p.Facts[r.fact]; r.fact == Mounted && f.Truth != No || f.Truth == Unknown && askedOfEntries(r.fact) {
+			j.keep(Wait, r.reason, f.Detail)
+		}
+	}
+	if len(j.Reasons) == 0 {
+		j.keep(Wait, BadDirectory, "it is not known whether the pod has a new directory")
+	}
+}
+
+// dead plans what is due for an entry of which nothing shows that its pod is alive.
+func (j *JudgedEntry) dead(in Input) {
+	switch j.Phase {
+	case Quarantined:
+		if left := in.confirm(j.Entry); left != "" {
+			j.keep(Wait, Confirming, left)
+			return
+		}
+		j.clean(in, content.Payloads)
+	case Cleaning, Purging:
+		j.clean(in, j.Remove)
+		if j.Phase == Purging && j.Due != nil {
+			j.Due.Action, j.Due.By = Purge, j.By
+		}
+	case Retained:
+		left, ephemeral := in.retention(j.Entry)
+		switch {
+		case ephemeral && left > 0:
+			j.keep(Wait, Retention, fmt.Sprintf("emptyDirs and ephemeral volumes are removed in %s", left.Round(time.Second)))
+		case ephemeral:
+			j.clean(in, content.Aged)
+		default:
+			j.keep(Keep, HoldsData, "what is left may be a user's data: run `orphan-reaper quarantine purge "+string(j.UID)+"` to remove it")
+		}
+	case Moving, Restoring, InConflict, Ended:
+		j.keep(Wait, Confirming, "an earlier step is not finished")
+	}
+}
+
+// clean plans a removal, or says what stops it.
+func (j *JudgedEntry) clean(in Input, remove content.Set) {
+	if why, stopped := in.Permit.Stopped(); stopped {
+		j.keep(Wait, why.Reason, why.Detail)
+		return
+	}
+	j.Decision, j.Due = Remove, j.due(Clean, remove)
+}
+
+func (j *JudgedEntry) due(action Action, remove content.Set) *Move {
+	return &Move{
+		Action: action, UID: j.UID, Entry: j.Name, ID: j.ID, Remove: remove,
+		Namespace: j.Namespace, PodName: j.PodName, Static: j.Static, Reasons: j.Reasons,
+	}
+}
+
+// confirm returns why the confirm time has not passed, "" if it has. It has to pass in this boot and under a kubelet that
+// runs: no other program makes a living pod's directory again.
+func (in *Input) confirm(e Entry) string {
+	n := in.Snapshot.Node
+	since, ok := in.Now.Since(e.MovedAt)
+	switch {
+	case n.KubeletKnown.Truth != Yes:
+		return "no kubelet runs that would make the directory of a living pod again: " + n.KubeletKnown.Detail
+	case !ok: // the machine has booted: the kubelet makes the directories of its pods again
+		since = in.Now.Boot
+	}
+	since = min(since, in.Now.Boot-n.Kubelet.Start)
+	if since >= in.Settings.Confirm {
+		return ""
+	}
+	return fmt.Sprintf("moved, or the kubelet has started, %s ago: a pod that is alive shows that within %s", since.Round(time.Second), in.Settings.Confirm)
+}
+
+// next returns after how long time alone may change a verdict.
+func (d *Decided) next(in Input) time.Duration {
+	next := time.Duration(0)
+	soon := func(t time.Duration) {
+		if t > 0 && (next == 0 || t < next) {
+			next = t
+		}
+	}
+	for _, j := range d.Pods {
+		if j.Facts[Eligible].Truth == No && j.Decision == Wait {
+			if since, ok := in.Now.Since(d.Holds[j.UID].Since); ok {
+				c := in.caseOf(j.Pod)
+				soon(c.Restored.hold(in.Settings.Hold) - since)
+			}
+		}
+	}
+	for _, j := range d.Entries {
+		switch j.Phase {
+		case Quarantined:
+			if since, ok := in.Now.Since(j.MovedAt); ok {
+				soon(in.Settings.Confirm - min(since, in.Now.Boot-in.Snapshot.Node.Kubelet.Start))
+			}
+		case Retained:
+			if left, ok := in.retention(j.Entry); ok {
+				soon(left)
+			}
+		case Moving, Restoring, Cleaning, Purging, InConflict, Ended:
+		}
+	}
+	return next
+}

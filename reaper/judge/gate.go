@@ -1,0 +1,54 @@
+package judge
+
+// Standing is all that decides whether this process may change anything now, whatever is known about one pod.
+type Standing struct {
+	Node    Node
+	Breaker bool   // the circuit breaker is open
+	Stuck   string // the path at which a changing call has not returned, "" if none hangs
+	Observe bool   // the daemon's mode; sweep, unmount and quarantine obey none
+	DryRun  bool
+	// Operator is true for an operator's command on what lies in quarantine: the breaker does not stop it.
+	Operator bool
+}
+
+// Permit is the right to change the node now. Only Gate grants one; the zero value permits nothing.
+type Permit struct {
+	restore, remove bool
+	stopped         Reason
+}
+
+// MayRestore reports whether a quarantined pod may be moved back.
+func (p Permit) MayRestore() bool { return p.restore }
+
+// MayRemove reports whether something may be moved to quarantine or removed.
+func (p Permit) MayRemove() bool { return p.remove }
+
+// Stopped returns why nothing may be moved or removed. It returns false if something may.
+func (p Permit) Stopped() (Reason, bool) { return p.stopped, !p.remove }
+
+// Gate is the one function that decides whether this process may change anything now (law 8). A rename back that replaces
+// nothing detaches no mount, so an operator may restore from any mount namespace; to remove, this process must see the
+// node's mounts.
+func (s Standing) Gate() Permit {
+	sees := s.Node.SeesMounts.Truth == Yes
+	p := Permit{restore: sees || s.Operator}
+	switch {
+	case s.DryRun:
+		return Permit{stopped: Reason{Reason: DryRun, Detail: "a dry run changes nothing"}}
+	case s.Stuck != "":
+		return Permit{stopped: Reason{Stuck, "a call that changes the disk has not returned: " + s.Stuck}}
+	case s.Observe:
+		return Permit{stopped: Reason{ModeObserve, "mode observe changes nothing"}}
+	case !sees:
+		p.stopped = Reason{NotVisible, s.Node.SeesMounts.Detail}
+	case s.Operator:
+		p.remove = true
+	case s.Breaker:
+		p.stopped = Reason{BreakerOpen, "a quarantined pod turned out to be alive: see `orphan-reaper quarantine list`, then run `orphan-reaper quarantine resume`"}
+	case s.Node.KubeletKnown.Truth != Yes:
+		p.stopped = Reason{NoKubelet, s.Node.KubeletKnown.Detail}
+	default:
+		p.remove = true
+	}
+	return p
+}

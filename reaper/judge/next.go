@@ -1,0 +1,163 @@
+package judge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/content"
+)
+
+// Input is all that one pass decides from.
+type Input struct {
+	// Snapshot has the pods directory and the pods of all entries.
+	Snapshot Snapshot
+	Entries  map[string]Entry // of the ledger, by name
+	Holds    map[parsers.PodUID]Hold
+	Logs     map[parsers.PodUID]Log
+	Restored map[parsers.PodUID]Restoration
+	Settings Settings
+	Permit   Permit
+	Now      Instant
+}
+
+// Judged is a pod of the pods directory with its verdict.
+type Judged struct {
+	Pod
+	Verdict
+	Facts Facts
+}
+
+// JudgedEntry is an entry of the quarantine with its verdict: Remove if Due removes something, Wait, Keep or IsAlive.
+type JudgedEntry struct {
+	Entry
+	Verdict
+	Due *Move `json:"-"` // nil if nothing is to be done now
+}
+
+// Plan is what one pass does next, in this order: a living pod waits for its restore, and a rename is quick.
+type Plan struct {
+	Restores []Move
+	Moves    []Move
+	Cleans   []Move
+	// Breaker has the restored pods that are reasons to open the circuit breaker.
+	Breaker []Move
+	// Next is after how long time alone may change something, 0 if nothing waits for that.
+	Next time.Duration
+}
+
+// Decided is the result of Decide.
+type Decided struct {
+	Pods    []Judged
+	Entries []JudgedEntry
+	Holds   map[parsers.PodUID]Hold // for the next scan
+	Plan    Plan
+}
+
+// Decide judges every pod of the snapshot and every entry of the quarantine, and plans what is due.
+func Decide(in Input) Decided {
+	d := Decided{Holds: map[parsers.PodUID]Hold{}}
+	for name, e := range sorted(in.Entries) {
+		if e.Phase == Ended {
+			continue
+		}
+		j := judgeEntry(in, name, e)
+		d.Entries = append(d.Entries, j)
+		d.Plan.add(j)
+	}
+	for _, p := range in.Snapshot.Pods {
+		if p.Present == No {
+			continue
+		}
+		c := in.caseOf(p)
+		v, facts := Dead(c)
+		if p.UID != "" {
+			d.Holds[p.UID] = c.Hold.Next(c, facts)
+		}
+		d.Plan.move(in, p, &v)
+		d.Pods = append(d.Pods, Judged{Pod: p, Verdict: v, Facts: facts})
+	}
+	d.Plan.Next = d.next(in)
+	return d
+}
+
+func sorted(entries map[string]Entry) func(yield func(string, Entry) bool) {
+	names := make([]string, 0, len(entries))
+	for name := range entries {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return func(yield func(string, Entry) bool) {
+		for _, name := range names {
+			if !yield(name, entries[name]) {
+				return
+			}
+		}
+	}
+}
+
+// caseOf returns what the pod is judged by.
+func (in *Input) caseOf(p Pod) Case {
+	c := Case{Pod: p, Node: in.Snapshot.Node, Log: in.Logs[p.UID], Hold: in.Holds[p.UID], Settings: in.Settings, Now: in.Now}
+	if r, ok := in.Restored[p.UID]; ok {
+		c.Restored = &r
+	}
+	return c
+}
+
+// add plans what is due for an entry.
+func (p *Plan) add(j JudgedEntry) {
+	if j.Due == nil {
+		return
+	}
+	switch j.Due.Action {
+	case Restore, Exchange:
+		p.Restores = append(p.Restores, *j.Due)
+		if j.Phase == Quarantined && j.Decision == IsAlive && !j.Static {
+			p.Breaker = append(p.Breaker, *j.Due)
+		}
+	case Clean, Purge:
+		p.Cleans = append(p.Cleans, *j.Due)
+	case Quarantine:
+	}
+}
+
+// move plans the move of a pod whose verdict is Remove, if the permit and the limit allow it; else the verdict says what
+// stopped it.
+func (p *Plan) move(in Input, pod Pod, v *Verdict) {
+	if v.Decision != Remove {
+		return
+	}
+	if why, stopped := in.Permit.Stopped(); stopped {
+		v.keep(Keep, why.Reason, why.Detail)
+		return
+	}
+	if limit := in.Settings.MaxPerScan; limit > 0 && len(p.Moves) >= limit {
+		v.keep(Wait, NextScan, "max_per_scan is reached: the next scan moves it")
+		return
+	}
+	p.Moves = append(p.Moves, Move{
+		Action: Quarantine, UID: pod.UID, ID: pod.ID, Namespace: pod.Namespace, PodName: pod.PodName, Static: pod.Static,
+	})
+}
+
+// Pressed reports whether the file system nears the kubelet's eviction thresholds, nodefs.available<10% and
+// nodefs.inodesFree<5%.
+func (n *Node) Pressed() bool {
+	return n.FreeBytes >= 0 && n.FreeBytes < 0.15 || n.FreeInodes >= 0 && n.FreeInodes < 0.08
+}
+
+// pressedRetention is the retention of emptyDirs and ephemeral CSI volumes while the disk runs full.
+const pressedRetention = 10 * time.Minute
+
+// retention returns how long what is ephemeral is still retained, and false if the entry has nothing ephemeral.
+func (in *Input) retention(e Entry) (time.Duration, bool) {
+	if !slices.ContainsFunc(e.Left, func(r Residue) bool { return r.Class == content.Ephemeral }) {
+		return 0, false
+	}
+	retention := in.Settings.Retention
+	if in.Snapshot.Node.Pressed() {
+		retention = min(retention, pressedRetention)
+	}
+	return retention - in.Now.Age(e.ConfirmedAt), true
+}
