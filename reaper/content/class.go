@@ -64,7 +64,6 @@ var projectedPlugins = map[string]bool{
 
 const (
 	emptyDirPlugin = "kubernetes.io~empty-dir"
-	gitRepoPlugin  = "kubernetes.io~git-repo" // an emptyDir with a clone in it
 	csiPlugin      = "kubernetes.io~csi"
 	// VolData is the CSI plugin's own file beside the mount directory.
 	VolData = "vol_data.json"
@@ -208,33 +207,21 @@ func InCSI(rel []string, ephemeral bool) (Class, bool) {
 	return class, ok
 }
 
-// MadeFirst reports whether a kubelet makes this directory of a pod before there is any volume
-// (Kubelet.makePodDataDirs: the pod's directory, and below it these two). While no more than
-// that is there, and nothing in it, it is not used.
-func MadeFirst(name string) bool { return name == "volumes" || name == "plugins" }
-
-// SplitLeaf returns the components of a directory in which a volume is mounted:
-//
-//	volumes/PLUGIN/VOLUME, and for CSI volumes/kubernetes.io~csi/VOLUME/mount
-//
-// and false for every other path. Projected payloads and emptyDir are left out: their
-// plugins remove what lies there by themselves, and never report that a directory was not empty
-// (emptyDir.TearDownAt is os.RemoveAll, whose errors are unlinkat's). A line that reports it of an
-// emptyDir is forged; and after a reboot that is all that a pod which comes back has on disk.
-func SplitLeaf(leaf string) ([]string, bool) {
-	rel := strings.Split(leaf, "/")
-	for _, name := range rel {
-		if name == "" || name == "." || name == ".." || len(name) > 255 || strings.ContainsRune(name, 0) {
-			return nil, false
-		}
+// MadeFirst reports whether the kubelet makes this file of a pod before a container of it runs: its etc-hosts, an empty
+// termination log, the mark of an emptyDir that was set up, and vol_data.json, which it writes before it calls the CSI
+// driver. A directory made again that holds nothing else, but for directories, is not in use. The kubelet's userns is left
+// out: it describes the user namespace of the sandbox that the kubelet starts now.
+func MadeFirst(rel []string, t Type, size int64) bool {
+	if Of(rel, t, size) != Skeleton {
+		return false
 	}
-	if len(rel) < 3 || rel[0] != "volumes" || projectedPlugins[rel[1]] || rel[1] == emptyDirPlugin || rel[1] == gitRepoPlugin {
-		return nil, false
+	switch rel[0] {
+	case "etc-hosts", "volumes":
+		return true
+	case "containers", "plugins":
+		return size == 0
 	}
-	if rel[1] == csiPlugin {
-		return rel, len(rel) == 4 && rel[3] == "mount"
-	}
-	return rel, len(rel) == 3
+	return false
 }
 
 // Set is the set of classes that a removal may remove.

@@ -145,36 +145,32 @@ func TestClassDefault(t *testing.T) {
 	}
 }
 
-func TestSplitLeaf(t *testing.T) {
-	for leaf, want := range map[string]bool{
-		"volumes/kubernetes.io~nfs/vol":                         true,
-		"volumes/kubernetes.io~local-volume/pv":                 true,
-		"volumes/kubernetes.io~empty-dir/e":                     false, // the kubelet removes it, so only a forged line names it
-		"volumes/kubernetes.io~git-repo/e":                      false,
-		"volumes/kubernetes.io~csi/pv/mount":                    true,
-		"volumes/example.com~flex/vol":                          true,
-		"volumes/kubernetes.io~csi/pv":                          false, // contains vol_data.json
-		"volumes/kubernetes.io~csi/pv/vol_data.json":            false,
-		"volumes/kubernetes.io~nfs/vol/mount":                   false,
-		"volumes/kubernetes.io~nfs/vol/a/b":                     false,
-		"volumes/kubernetes.io~nfs":                             false,
-		"volumes":                                               false,
-		"":                                                      false,
-		"/volumes/kubernetes.io~nfs/vol":                        false,
-		"volumes/kubernetes.io~nfs/vol/":                        false,
-		"volumes//vol":                                          false,
-		"volumes/kubernetes.io~nfs/..":                          false,
-		"volumes/../vol":                                        false,
-		"volumes/./vol":                                         false,
-		"volumes/kubernetes.io~nfs/a\x00b":                      false,
-		"volumes/kubernetes.io~nfs/" + strings.Repeat("x", 256): false,
-		"volumes/kubernetes.io~secret/token":                    false, // the kubelet removes it
-		"volume-subpaths/vol/c/0":                               false,
-		"plugins/kubernetes.io~nfs/vol":                         false,
-		"volumeDevices/kubernetes.io~csi/pv":                    false,
+// TestMadeFirst checks that only what a kubelet makes before a container runs does not count as use.
+func TestMadeFirst(t *testing.T) {
+	for _, tt := range []struct {
+		path string
+		typ  Type
+		size int64
+		want bool
+	}{
+		{"etc-hosts", Regular, 200, true},
+		{"etc-hosts", Symlink, 0, false},
+		{"containers/app/1a2b3c4d", Regular, 0, true},
+		{"containers/app/1a2b3c4d", Regular, 9, false}, // a container wrote it
+		{"plugins/kubernetes.io~empty-dir/cache/ready", Regular, 0, true},
+		{"plugins/kubernetes.io~empty-dir/cache/ready", Regular, 1, false},
+		{"volumes/kubernetes.io~csi/pv/vol_data.json", Regular, 300, true},
+		{"volumes/kubernetes.io~csi/pv/vol_data.json", Symlink, 0, false},
+		{"volumes/kubernetes.io~csi/pv/mount/file", Regular, 0, false},
+		{"volumes/kubernetes.io~empty-dir/cache/file", Regular, 0, false},
+		{"volumes/kubernetes.io~projected/token/..data", Symlink, 0, false},
+		{"volume-subpaths/v/app/0", Regular, 0, false},
+		{"volumeDevices/kubernetes.io~csi/pv", Symlink, 0, false},
+		{"userns", Regular, 139, false},
+		{"other", Regular, 0, false},
 	} {
-		if rel, ok := SplitLeaf(leaf); ok != want || (ok && strings.Join(rel, "/") != leaf) {
-			t.Errorf("%q: %q %t, want %t", leaf, rel, ok, want)
+		if got := MadeFirst(strings.Split(tt.path, "/"), tt.typ, tt.size); got != tt.want {
+			t.Errorf("%s, %d bytes: %t", tt.path, tt.size, got)
 		}
 	}
 }
