@@ -116,7 +116,7 @@ const remakeTime = 3 * time.Minute
 
 // Notes lists settings that are allowed and probably a mistake.
 func (c Config) Notes() []string {
-	notes := slices.Clone(c.unused)
+	var notes []string
 	if c.Confirm < remakeTime && !c.Waive() {
 		notes = append(notes, fmt.Sprintf("confirm: %s is shorter than the %s within which a kubelet makes a living pod's directory again",
 			human.Span(c.Confirm), human.Span(remakeTime)))

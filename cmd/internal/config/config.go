@@ -50,7 +50,6 @@ type Config struct {
 	// File is the configuration file that was read, "" if none was.
 	File    string
 	sources map[string]valueOrigin // where each value came from, by key
-	unused  []string               // notes about flags and sections of the file that have no effect any more
 }
 
 // valueOrigin is where a value came from.
@@ -197,11 +196,6 @@ func (c *Config) applyFlags(in Input) error {
 				return err
 			}
 			*path = absolute(*path)
-		}
-	}
-	for _, name := range retiredFlags {
-		if _, ok := in.Given[name]; ok {
-			c.unused = append(c.unused, "--"+name+": "+retiredNote)
 		}
 	}
 	return nil

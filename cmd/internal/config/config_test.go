@@ -220,15 +220,6 @@ func TestSection(t *testing.T) {
 	}
 }
 
-// TestRetired checks that the retired keys for traces have no effect, are no error, and are reported.
-func TestRetired(t *testing.T) {
-	c, err := load(t, "hold: 10m\ntracing:\n  endpoint: [anything]\n", nil, "--tracing-endpoint=http://x", "--tracing-ca-file", "y")
-	want := []string{c.File + ":2: tracing: " + retiredNote, "--tracing-endpoint: " + retiredNote, "--tracing-ca-file: " + retiredNote}
-	if err != nil || !slices.Equal(c.Notes(), want) {
-		t.Errorf("%q, %v", c.Notes(), err)
-	}
-}
-
 // TestDurations checks that a printed duration is parsed to the same value.
 func TestDurations(t *testing.T) {
 	for _, d := range []time.Duration{0, 10 * time.Second, 90 * time.Second, 5 * time.Minute, 90 * time.Minute, time.Hour + time.Second, 24 * time.Hour} {

@@ -23,14 +23,6 @@ import (
 
 const maxConfigFile = 1 << 20
 
-// retiredSection and retiredFlags configured traces in earlier versions. They are accepted and have no effect.
-const (
-	retiredSection = "tracing"
-	retiredNote    = "no traces are sent any more; remove it"
-)
-
-var retiredFlags = []string{"tracing-endpoint", "tracing-ca-file"}
-
 // readConfigFile reads a regular file, or /dev/null. It refuses any other: a FIFO would block it.
 func readConfigFile(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -108,8 +100,6 @@ func (r *fileReader) mapping(section string, n *yaml.Node) {
 		first := r.lines[full]
 		r.lines[full] = key.Line
 		switch {
-		case full == retiredSection:
-			r.c.unused = append(r.c.unused, fmt.Sprintf("%s:%d: %s: %s", r.name, key.Line, full, retiredNote))
 		case !isSection && (s == nil || strings.Contains(key.Value, ".")): // a dotted key is no second spelling
 			r.fail(key, "unknown key %s", strconv.Quote(full))
 		case first != 0:

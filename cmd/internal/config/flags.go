@@ -20,10 +20,6 @@ func AddFlags(flags *pflag.FlagSet, given map[string][]string) {
 		}
 		flags.VarP(FlagValue{s, given}, s.Flag, "", usage)
 	}
-	for _, name := range retiredFlags {
-		flags.Func(name, "", func(text string) error { given[name] = append(given[name], text); return nil })
-		_ = flags.MarkHidden(name) // it fails only for a flag that does not exist
-	}
 }
 
 // FlagValue is the pflag.Value of a setting.
