@@ -12,7 +12,7 @@ import (
 // quarantineHome identifies the quarantine that the ledger's entries are in.
 type quarantineHome struct {
 	Parent policy.DirID `json:"id"`
-	// Quarantine is zero where the quarantine was not made yet, or an earlier version wrote this.
+	// Quarantine is zero where the quarantine was not made yet.
 	Quarantine policy.DirID `json:"quarantine,omitzero"`
 }
 

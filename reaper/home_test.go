@@ -29,11 +29,11 @@ func TestQuarantineNotMounted(t *testing.T) {
 		{"the mount point is missing", func(n *fakeNode) { n.homeErr, n.quarantine = fs.ErrNotExist, empty }, true, false},
 		{"another directory was made in its place", func(n *fakeNode) { n.home.Quarantine, n.quarantine = other, empty }, true, false},
 		{"moved away", func(n *fakeNode) { n.home.Quarantine, n.quarantine = policy.DirID{}, empty }, true, false},
-		{"moved away, and an older program's home", func(n *fakeNode) {
+		{"moved away, and saved before it was made", func(n *fakeNode) {
 			n.home.Quarantine, n.quarantine = other, empty
 			n.files["home"] = quarantineHome{Parent: root}
 		}, true, false},
-		{"as it was, and an older program's home", func(n *fakeNode) { n.files["home"] = quarantineHome{Parent: root} }, false, false},
+		{"as it was, and saved before it was made", func(n *fakeNode) { n.files["home"] = quarantineHome{Parent: root} }, false, false},
 		{"the root directory was renamed", func(n *fakeNode) { n.home.Parent = below }, false, false},
 		{"copied to another disk", func(n *fakeNode) { n.home = quarantineHome{below, other} }, false, false},
 		{"emptied by somebody", func(n *fakeNode) { n.quarantine = empty }, false, true},

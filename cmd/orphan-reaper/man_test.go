@@ -160,7 +160,7 @@ func TestManPageFields(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(manDir, "orphan-reaper.8"))
 	testkit.Must(t, err)
 	record := policy.Record{
-		Seq: 1, Kind: policy.KindParked, At: policy.Instant{BootID: "b"}, UID: testUID, Namespace: "n", PodName: "p", Entry: "e", Leaf: "l", Sandbox: "s",
+		Seq: 1, Kind: policy.KindParked, At: policy.Instant{BootID: "b"}, UID: testUID, Namespace: "n", PodName: "p", Entry: "e", Leaf: "l",
 		Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonHold, Detail: "d"}}, Taken: map[string]policy.Tally{"data": {}},
 		Left: []policy.Residue{{}}, VolData: map[string]string{"a": "b"}, Err: "e", Undo: "u", Text: "t", Archive: "a", Pods: []string{"n/p"},
 		By: &policy.User{UID: new(uint32(1000)), SudoUser: "s"}, Runtimes: []string{"r"}, Lines: 1, PodCount: 1, LastLine: time.Unix(1, 0),

@@ -121,7 +121,7 @@ func TestPurge(t *testing.T) {
 		keeps []string // else the state is gone
 	}{
 		{"nothing there", func(node) {}, nil},
-		{"never ran", func(n node) { n.put(stateDir+"/version", "1\n") }, nil},
+		{"never ran", func(n node) { n.put(stateDir+"/sent", "1\n") }, nil},
 		{"empty quarantine", func(n node) {
 			n.remember(usual)
 			n.put(stateDir+"/archive/cni-20260101-000000-000.tar.gz", "x")
@@ -131,9 +131,9 @@ func TestPurge(t *testing.T) {
 			}
 		}, nil},
 		{"held in the usual quarantine, and the state is lost", func(n node) {
-			n.put(stateDir+"/version", "1\n")
+			n.put(stateDir+"/sent", "1\n")
 			n.put(usual+"/2c9a/volumes/data", "x")
-		}, []string{stateDir + "/version", usual + "/2c9a/volumes/data"}},
+		}, []string{stateDir + "/sent", usual + "/2c9a/volumes/data"}},
 		{"held elsewhere", func(n node) {
 			n.remember(elsewhere)
 			n.put(elsewhere+"/2c9a/volumes/data", "x")
@@ -144,14 +144,14 @@ func TestPurge(t *testing.T) {
 		{"nothing was ever taken", func(n node) { n.remember(elsewhere, policy.KindKept) }, nil},
 		{"a state that cannot be read", func(n node) { n.put(stateDir+"/quarantine.json", "\x00") }, []string{stateDir + "/quarantine.json"}},
 		{"a path that cannot be read", func(n node) {
-			n.put(stateDir+"/quarantine.json", `{"version":1,"value":{"dir":"/srv/\"q"}}`)
+			n.put(stateDir+"/quarantine.json", `{"dir":"/srv/\"q"}`)
 		}, []string{stateDir + "/quarantine.json"}},
 		{"the quarantine lies in the state directory", func(n node) {
 			n.remember(stateDir + "/q")
 			n.put(stateDir+"/q/2c9a/data", "x")
 		}, []string{stateDir + "/q/2c9a/data", stateDir + "/quarantine.json"}},
 		{"something of a person's in the state directory", func(n node) {
-			n.put(stateDir+"/version", "1\n")
+			n.put(stateDir+"/sent", "1\n")
 			n.put(stateDir+"/mine/data", "x")
 		}, []string{stateDir + "/mine/data"}},
 	} {
@@ -281,7 +281,7 @@ func TestRemoveSaysWhatStays(t *testing.T) {
 		n.put(elsewhere+"/a.1/volumes/data", strings.Repeat("x", 100_000))
 		n.put(elsewhere+"/a.1.json", "{}")
 		n.put(elsewhere+"/b.2/volumes/data", "x")
-		n.put(stateDir+"/version", "1\n")
+		n.put(stateDir+"/sent", "1\n")
 		out := n.run(script, arg)
 		for _, word := range []string{
 			n.root + "/" + elsewhere + " (entries: 2, size: 1", "K)", "stays in " + n.root + "/" + stateDir, n.root + "/etc/orphan-reaper",

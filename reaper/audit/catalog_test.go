@@ -39,27 +39,25 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 		return rs[len(rs)-1]
 	}
 	bare := map[policy.Kind]policy.Record{
-		policy.KindKept:           {Kind: policy.KindKept, UID: testUID, Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonHold}}},
-		policy.KindParked:         action(policy.Park, policy.Done),
-		policy.KindNotParked:      action(policy.Park, policy.Gone),
-		policy.KindCleared:        action(policy.Clear, policy.Done),
-		policy.KindNotCleared:     action(policy.Clear, policy.Refused),
-		policy.KindPutBack:        action(policy.PutBack, policy.Done),
-		policy.KindStripped:       action(policy.Strip, policy.Partly),
-		policy.KindRemoved:        action(policy.Purge, policy.Done),
-		policy.KindRestored:       action(policy.PutBack, policy.Done),
-		policy.KindUnmounted:      {Kind: policy.KindUnmounted, UID: testUID},
-		policy.KindNotUnmounted:   {Kind: policy.KindNotUnmounted, UID: testUID},
-		policy.KindForgotten:      {Kind: policy.KindForgotten, UID: testUID, Entry: testUID},
-		policy.KindConflict:       action(policy.PutBack, policy.Conflict),
-		policy.KindFailed:         action(policy.Park, policy.Failed),
-		policy.KindRemovedSandbox: {Kind: policy.KindRemovedSandbox, UID: testUID, Sandbox: "0123"}, // of earlier versions
-		policy.KindKeptSandbox:    {Kind: policy.KindKeptSandbox, UID: testUID, Sandbox: "0123"},
-		policy.KindQuiet:          {Kind: policy.KindQuiet, Lines: 1, PodCount: 1, LastLine: noon},
-		policy.KindStillNamed:     {Kind: policy.KindStillNamed, UID: testUID, Lines: 1, LastLine: noon, Gone: noon},
-		policy.KindBreaker:        {Kind: policy.KindBreaker, UID: testUID},
-		policy.KindCNIRemoved:     cni.RemovedRecord("cni-1", nil, policy.Node{}, policy.Instant{}),
-		policy.KindCNIRestored:    new(cni.Restored).Record("cni-1", policy.Instant{}),
+		policy.KindKept:         {Kind: policy.KindKept, UID: testUID, Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonHold}}},
+		policy.KindParked:       action(policy.Park, policy.Done),
+		policy.KindNotParked:    action(policy.Park, policy.Gone),
+		policy.KindCleared:      action(policy.Clear, policy.Done),
+		policy.KindNotCleared:   action(policy.Clear, policy.Refused),
+		policy.KindPutBack:      action(policy.PutBack, policy.Done),
+		policy.KindStripped:     action(policy.Strip, policy.Partly),
+		policy.KindRemoved:      action(policy.Purge, policy.Done),
+		policy.KindRestored:     action(policy.PutBack, policy.Done),
+		policy.KindUnmounted:    {Kind: policy.KindUnmounted, UID: testUID},
+		policy.KindNotUnmounted: {Kind: policy.KindNotUnmounted, UID: testUID},
+		policy.KindForgotten:    {Kind: policy.KindForgotten, UID: testUID, Entry: testUID},
+		policy.KindConflict:     action(policy.PutBack, policy.Conflict),
+		policy.KindFailed:       action(policy.Park, policy.Failed),
+		policy.KindQuiet:        {Kind: policy.KindQuiet, Lines: 1, PodCount: 1, LastLine: noon},
+		policy.KindStillNamed:   {Kind: policy.KindStillNamed, UID: testUID, Lines: 1, LastLine: noon, Gone: noon},
+		policy.KindBreaker:      {Kind: policy.KindBreaker, UID: testUID},
+		policy.KindCNIRemoved:   cni.RemovedRecord("cni-1", nil, policy.Node{}, policy.Instant{}),
+		policy.KindCNIRestored:  new(cni.Restored).Record("cni-1", policy.Instant{}),
 	}
 	r, ok := bare[k]
 	if !ok {
@@ -240,7 +238,7 @@ var byClass = regexp.MustCompile(`^(ORPHAN_REAPER_TAKEN)_[A-Z]+_(ENTRIES|BYTES)$
 // record always has.
 func TestFieldsDoc(t *testing.T) {
 	whole := sample(policy.KindStripped)
-	whole.Leaf, whole.Sandbox, whole.Archive, whole.Pods, whole.Undo = "l", "s", "a", []string{"p"}, "u"
+	whole.Leaf, whole.Archive, whole.Pods, whole.Undo = "l", "a", []string{"p"}, "u"
 	whole.Merge, whole.Mounts = []string{"m"}, []policy.Mount{{Path: "p"}}
 	whole.Lines, whole.PodCount, whole.LastLine, whole.Gone = 1, 1, noon, noon
 	code := map[string]bool{"MESSAGE": true, "PRIORITY": true}

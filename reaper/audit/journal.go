@@ -176,7 +176,6 @@ func Fields(r policy.Record) map[string]string {
 	own("POD_NAME", r.PodName)
 	own("ENTRY", r.Entry)
 	own("LEAF", clean.Text(r.Leaf))
-	own("SANDBOX", clean.Text(r.Sandbox))
 	own("ARCHIVE", clean.Text(r.Archive))
 	own("PODS", clean.Text(strings.Join(r.Pods, ",")))
 	own("RUNTIMES", clean.Text(strings.Join(r.Runtimes, ", ")))

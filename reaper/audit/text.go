@@ -83,8 +83,6 @@ func value(r policy.Record, name string) string {
 		return left(r.Left)
 	case "entry":
 		return before(" as ", r.Entry)
-	case "sandbox":
-		return before(" ", r.Sandbox)
 	case "files":
 		return files(r.Taken)
 	case "pods":

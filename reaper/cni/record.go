@@ -39,7 +39,7 @@ func Undo(archive string) string {
 // ArchiveState describes one archive for "quarantine list".
 type ArchiveState struct {
 	Name  string
-	At    policy.Instant // without the boot, if an earlier version wrote it
+	At    policy.Instant
 	Files int64
 	Bytes int64  // of the files' contents
 	Err   string // why it cannot be read; then only Name is set

@@ -6,9 +6,6 @@ import "time"
 type Hold struct {
 	Since Instant `json:"since"`
 	ID    DirID   `json:"id"`
-	// Sandboxes is what an earlier version wrote of a hold that ran beside stopped sandboxes. Such a hold
-	// starts again.
-	Sandboxes bool `json:"sandboxes,omitempty"`
 	// Unwanted is since when the runtime has had the pod though it is not wanted. It is a
 	// memory of its own: the rest of the hold may be zero.
 	Unwanted Instant `json:"unwanted,omitzero"`
@@ -44,7 +41,7 @@ const (
 // hold starts again.
 func (h *Hold) resume(of Hold, r Rules, now Instant) (time.Duration, bool) {
 	since, ok := now.Since(h.Since)
-	if !ok || h.ID != of.ID || h.Sandboxes {
+	if !ok || h.ID != of.ID {
 		return 0, false
 	}
 	if h.Paused != (Instant{}) {

@@ -111,15 +111,6 @@ var meanings = [...]Meaning{
 		Text:    "Left what is mounted of {pod} as it was{why}",
 		instead: []wording{{erred, "It is not known what an operator unmounted of {pod}{why}"}},
 	},
-	{Kind: KindRemovingSandbox, ID: "c2bb86f841cf4068949d77daff7921fe", Level: LevelDebug, Intent: true, Text: intended},
-	{
-		Kind: KindRemovedSandbox, ID: "d56b6525215043d99528cf3579ff59e2", Level: LevelNotice,
-		Text: "Had the runtime remove the stopped sandbox{sandbox} of {pod}, which only the runtime knew{why}",
-	},
-	{
-		Kind: KindKeptSandbox, ID: "0da97e40c1b644a89000afc8dbbd1a34", Level: LevelInfo,
-		Text: "Left the sandbox{sandbox} of {pod}: it is gone, or no longer as it was seen{why}",
-	},
 	{
 		Kind: KindConflict, Phase: PhaseConflict, ID: "5adf1591b3aa4b2d9bf0286a8e19c65a", Level: LevelWarning, person: always, fold: conflict,
 		Text:    "The directory of {pod} had been made again; that one is in quarantine{entry} until it is purged{why}",

@@ -17,39 +17,36 @@ type Kind string
 // The kinds of records. Those that end in "ing" are intents: they are written to the ledger before the disk changes, and
 // are not shown.
 const (
-	KindKept            Kind = "kept"             // a verdict, when its reasons changed
-	KindParking         Kind = "parking"          // intent
-	KindParked          Kind = "parked"           // moved to quarantine
-	KindNotParked       Kind = "not-parked"       // refused, or the kubelet was faster
-	KindPutting         Kind = "putting"          // intent: back to the pods directory
-	KindPutBack         Kind = "put-back"         // back in the pods directory
-	KindClearing        Kind = "clearing"         // intent
-	KindCleared         Kind = "cleared"          // what lay in one leaf is in quarantine, and stays there
-	KindNotCleared      Kind = "not-cleared"      // refused, or there was nothing in it
-	KindStripping       Kind = "stripping"        // intent
-	KindStripped        Kind = "stripped"         // what holds no data is gone, the rest stays in quarantine
-	KindRemoved         Kind = "removed"          // nothing is left of it
-	KindPurging         Kind = "purging"          // intent
-	KindRestoring       Kind = "restoring"        // intent, by an operator
-	KindRestored        Kind = "restored"         // by an operator
-	KindForgotten       Kind = "forgotten"        // by an operator: that the pod was restored
-	KindUnmounting      Kind = "unmounting"       // intent, by an operator
-	KindUnmounted       Kind = "unmounted"        // by an operator: some or all of what was mounted of a dead pod
-	KindNotUnmounted    Kind = "not-unmounted"    // an operator's unmount that changed nothing
-	KindRemovingSandbox Kind = "removing-sandbox" // intent; an earlier version wrote it, and the next two
-	KindRemovedSandbox  Kind = "removed-sandbox"  // by the runtime, at our request
-	KindKeptSandbox     Kind = "kept-sandbox"     // it is gone, or no longer what the look has seen
-	KindConflict        Kind = "conflict"         // of two directories of one pod, one stays in quarantine
-	KindFailed          Kind = "failed"           // an action that an operator should inspect
-	KindBreaker         Kind = "breaker"          // enforcing stopped
-	KindResumed         Kind = "resumed"          // an operator resumed it
-	KindCNIRemoving     Kind = "sweeping"         // intent: files of CNI, archived
-	KindCNIRemoved      Kind = "swept"            // files of CNI, one batch
-	KindCNIRestored     Kind = "unswept"          // files of CNI put back by an operator
-	KindQuiet           Kind = "quiet"            // the kubelet's message about a pod, or several, has stopped
-	KindStillNamed      Kind = "still-named"      // it has not, although the directory is gone
-	KindStarted         Kind = "started"          // the daemon
-	KindStopped         Kind = "stopped"          // the daemon
+	KindKept         Kind = "kept"          // a verdict, when its reasons changed
+	KindParking      Kind = "parking"       // intent
+	KindParked       Kind = "parked"        // moved to quarantine
+	KindNotParked    Kind = "not-parked"    // refused, or the kubelet was faster
+	KindPutting      Kind = "putting"       // intent: back to the pods directory
+	KindPutBack      Kind = "put-back"      // back in the pods directory
+	KindClearing     Kind = "clearing"      // intent
+	KindCleared      Kind = "cleared"       // what lay in one leaf is in quarantine, and stays there
+	KindNotCleared   Kind = "not-cleared"   // refused, or there was nothing in it
+	KindStripping    Kind = "stripping"     // intent
+	KindStripped     Kind = "stripped"      // what holds no data is gone, the rest stays in quarantine
+	KindRemoved      Kind = "removed"       // nothing is left of it
+	KindPurging      Kind = "purging"       // intent
+	KindRestoring    Kind = "restoring"     // intent, by an operator
+	KindRestored     Kind = "restored"      // by an operator
+	KindForgotten    Kind = "forgotten"     // by an operator: that the pod was restored
+	KindUnmounting   Kind = "unmounting"    // intent, by an operator
+	KindUnmounted    Kind = "unmounted"     // by an operator: some or all of what was mounted of a dead pod
+	KindNotUnmounted Kind = "not-unmounted" // an operator's unmount that changed nothing
+	KindConflict     Kind = "conflict"      // of two directories of one pod, one stays in quarantine
+	KindFailed       Kind = "failed"        // an action that an operator should inspect
+	KindBreaker      Kind = "breaker"       // enforcing stopped
+	KindResumed      Kind = "resumed"       // an operator resumed it
+	KindCNIRemoving  Kind = "sweeping"      // intent: files of CNI, archived
+	KindCNIRemoved   Kind = "swept"         // files of CNI, one batch
+	KindCNIRestored  Kind = "unswept"       // files of CNI put back by an operator
+	KindQuiet        Kind = "quiet"         // the kubelet's message about a pod, or several, has stopped
+	KindStillNamed   Kind = "still-named"   // it has not, although the directory is gone
+	KindStarted      Kind = "started"       // the daemon
+	KindStopped      Kind = "stopped"       // the daemon
 )
 
 // Phase is where a quarantine entry stands, as the ledger records it.

@@ -20,8 +20,7 @@ type Record struct {
 	Entry     string           `json:"entry,omitempty"`  // name in quarantine
 	ID        DirID            `json:"id,omitzero"`
 	Kubelet   KubeletID        `json:"kubelet,omitzero"`
-	Leaf      string           `json:"leaf,omitempty"`    // the directory that was cleared
-	Sandbox   string           `json:"sandbox,omitempty"` // its ID, where the record is about one; earlier versions wrote it
+	Leaf      string           `json:"leaf,omitempty"` // the directory that was cleared
 	Decision  Decision         `json:"decision,omitempty"`
 	Why       []Why            `json:"why,omitempty"`
 	Taken     map[string]Tally `json:"taken,omitempty"` // by class

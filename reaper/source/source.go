@@ -43,7 +43,7 @@ type Position struct {
 	// Alive is the last time at which the journal was read to its end. Cursor may be weeks older, if the units had
 	// no entry.
 	Alive time.Time `json:"alive,omitzero"`
-	// Files has the open file, or the last one. Earlier versions put rotated files before it.
+	// Files has the open file, or the last one.
 	Files []FilePosition `json:"files,omitempty"`
 }
 

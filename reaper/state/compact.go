@@ -2,6 +2,7 @@ package state
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -118,7 +119,7 @@ func (s *Store) saveDays() error {
 	if err := s.addTo(&table); err != nil {
 		return err
 	}
-	b, err := wrapped(table)
+	b, err := json.Marshal(table)
 	if err != nil {
 		return err
 	}

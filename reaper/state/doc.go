@@ -16,9 +16,8 @@
 //   - A file of 2 MiB is reserved for a full disk. Each batch of intents may release one slice of it.
 //   - Several processes may append. A flock(2) lock around each append makes numbers unique, and each process reads the
 //     records of the others first. The kernel releases the lock when its process ends.
-//   - A directory of a newer version, or a ledger with a record of an unknown kind, is refused before any change.
+//   - A ledger with a record of an unknown kind is refused before any change.
 //
-// Increase Version for a change that an older program would misread. A field that it may ignore, and a new class of
-// content, which it treats as data, need no new version. testdata/v1 is a directory that version 1 wrote; never change
-// it.
+// A program may ignore a field that it does not have, and treats a new class of content as data. A change that it
+// would misread needs a new kind of record, or a value of another name.
 package state

@@ -13,10 +13,7 @@ import (
 // FuzzLedger opens any bytes as a ledger. Either Open refuses them, as damaged or as a newer program's, and keeps the
 // file; or the records are in order, no complete line is lost, and appending works.
 func FuzzLedger(f *testing.F) {
-	line := func(seq int, kind string) string {
-		return `{"seq":` + string(rune('0'+seq)) + `,"kind":"` + kind + `","at":{"wall":"2026-01-02T03:04:05Z","boot_id":"b","boot":1},` +
-			`"uid":"u","entry":"e","text":""}` + "\n"
-	}
+	line := func(seq int64, kind policy.Kind) string { return string(lineOf(f, seq, kind)) }
 	whole := line(1, "parking") + line(2, "parked") + line(3, "stripping")
 	f.Add([]byte(whole))
 	f.Add([]byte(whole[:len(whole)-20]))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -16,9 +15,6 @@ import (
 //
 //	{"seq":7,"kind":"parked",…,"text":""    ,"crc":"89abcdef"}    \n
 //	------------ the summed part --------
-//
-// Lines of older programs have no checksum. They may contain only known fields, so that a line with a bit flip in
-// the name of the checksum's field is not accepted as such a line.
 const (
 	sumField = `,"crc":"`
 	sumEnd   = "\"}\n"
@@ -58,51 +54,21 @@ func appendSum(to, body []byte) []byte {
 	return fmt.Appendf(to, "%s%08x%s", sumField, crc32.Checksum(body, castagnoli), sumEnd)
 }
 
-// decode parses one line with its newline. It ignores unknown fields if the checksum is right; the version of
-// the directory decides whether that is safe.
+// decode parses one line with its newline. It ignores fields that a record does not have.
 func decode(line []byte) (policy.Record, error) {
 	var r policy.Record
 	if !bytes.HasSuffix(line, []byte{'\n'}) {
 		return r, errNoNewline
 	}
-	summed, err := checkSum(line)
-	if err != nil {
-		return r, err
+	body := line[:max(0, len(line)-sumTail)]
+	if want := appendSum(nil, body); !bytes.Equal(line[len(body):], want) {
+		return r, errSum
 	}
-	read := unmarshalKnown
-	if summed {
-		read = json.Unmarshal
-	}
-	if err := read(line, &r); err != nil {
+	if err := json.Unmarshal(line, &r); err != nil {
 		return r, err
 	}
 	if r.Kind == "" || r.Seq <= 0 || r.Seq > maxSeq {
 		return r, errors.New("it has no kind or no number")
 	}
 	return r, nil
-}
-
-// unmarshalKnown is json.Unmarshal with an error for a field that v does not have.
-func unmarshalKnown(line []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the record")
-	}
-	return nil
-}
-
-// checkSum reports whether the line has a checksum, and returns an error if it is wrong.
-func checkSum(line []byte) (bool, error) {
-	body, tail := line[:max(0, len(line)-sumTail)], line[max(0, len(line)-sumTail):]
-	if len(tail) < sumTail || !bytes.HasPrefix(tail, []byte(sumField)) || !bytes.HasSuffix(tail, []byte(sumEnd)) {
-		return false, nil
-	}
-	if want := appendSum(nil, body); !bytes.Equal(tail, want) {
-		return true, errSum
-	}
-	return true, nil
 }

@@ -34,7 +34,7 @@ func needed(r policy.Record) bool {
 
 // neededKinds are the needed kinds that change no quarantine entry.
 var neededKinds = []policy.Kind{
-	policy.KindBreaker, policy.KindResumed, policy.KindForgotten, policy.KindRemovedSandbox, policy.KindKeptSandbox, policy.KindFailed,
+	policy.KindBreaker, policy.KindResumed, policy.KindForgotten, policy.KindFailed,
 	policy.KindCNIRestored, policy.KindUnmounting, policy.KindUnmounted, policy.KindNotUnmounted,
 }
 

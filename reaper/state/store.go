@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -17,23 +15,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Version is the version of the state directory that this program reads and writes.
-const Version = 1
-
 // The files of the state directory. Values are in NAME.json.
 const (
-	versionFile = "version"
-	ledgerFile  = "ledger.jsonl"
-	sentFile    = "sent"
-	archiveDir  = "archive"
-	runLock     = "run.lock"
-	actLock     = "act.lock"
-	appendLock  = "append.lock"
+	ledgerFile = "ledger.jsonl"
+	sentFile   = "sent"
+	archiveDir = "archive"
+	runLock    = "run.lock"
+	actLock    = "act.lock"
+	appendLock = "append.lock"
 )
 
 // The errors for callers to check.
 var (
-	// ErrNewer is returned if a newer version wrote the file or directory. Nothing was changed.
+	// ErrNewer is returned if a newer version wrote a record. Nothing was changed.
 	ErrNewer = errors.New("written by a newer version of orphan-reaper")
 	// ErrReadOnly is returned if the store was opened by OpenReadOnly.
 	ErrReadOnly = errors.New("the state directory is open for reading only")
@@ -85,7 +79,7 @@ type Store struct {
 
 // Open opens dir for a process that may append, and creates it with mode 0700 if it is missing. It moves the residue of
 // an unfinished write aside, and drops old records of a large ledger. It refuses, without any change, a directory that
-// is a symlink, that another user owns or may write to, or that a newer version wrote.
+// is a symlink, that another user owns or may write to, or whose ledger a newer version wrote.
 func Open(dir string, opts Options) (*Store, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
@@ -112,8 +106,7 @@ func (s *Store) opened() (*Store, error) {
 }
 
 func (s *Store) openForWriting() error {
-	version, err := s.readVersion()
-	if err != nil {
+	if err := s.checkOwner(); err != nil {
 		return err
 	}
 	release, err := s.lockAppend()
@@ -121,11 +114,6 @@ func (s *Store) openForWriting() error {
 		return err
 	}
 	defer release()
-	if version == 0 {
-		if err := s.writeFile(versionFile, []byte(strconv.Itoa(Version)+"\n")); err != nil {
-			return err
-		}
-	}
 	if err := s.openSent(); err != nil {
 		return err
 	}
@@ -153,9 +141,6 @@ func OpenReadOnly(dir string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s.readOnly = true
-	if _, err := s.readVersion(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -247,32 +232,6 @@ func (s *Store) checkOwner() error {
 	return nil
 }
 
-// readVersion returns the directory's version, or 0 if it has none yet.
-func (s *Store) readVersion() (int, error) {
-	if !s.readOnly {
-		if err := s.checkOwner(); err != nil {
-			return 0, err
-		}
-	}
-	b, err := s.root.ReadFile(versionFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("cannot read the state directory's version: %w", err)
-	}
-	path := filepath.Join(s.dir, versionFile)
-	v, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil || v < 1 {
-		return 0, fmt.Errorf("cannot read %s: it holds %.20q and should hold a number; if the directory is orphan-reaper's, write %d there", path, b, Version)
-	}
-	if v > Version {
-		return 0, fmt.Errorf("cannot use %s: version %d, and this program reads version %d: %w; "+
-			"install that one, or name another --state-dir", s.dir, v, Version, ErrNewer)
-	}
-	return v, nil
-}
-
 // openRegular opens a regular file of the directory. It checks the type first, since opening a FIFO blocks.
 func (s *Store) openRegular(name string, flag int) (File, error) {
 	info, err := s.root.Lstat(name)
@@ -317,6 +276,6 @@ func (s *Store) BreakerOpen() bool {
 
 // New reports whether the directory has not been used yet, or does not exist.
 func (s *Store) New() bool {
-	_, err := s.root.Lstat(versionFile)
+	_, err := s.root.Lstat(ledgerFile)
 	return errors.Is(err, fs.ErrNotExist)
 }

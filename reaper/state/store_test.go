@@ -57,23 +57,16 @@ func TestOpenMakesAPrivateDirectory(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	mkdir := func(dir string) error { return os.Mkdir(dir, 0o700) }
-	version := func(dir, text string) error {
-		return errors.Join(mkdir(dir), os.WriteFile(filepath.Join(dir, versionFile), []byte(text), 0o600))
-	}
 	for name, tc := range map[string]struct {
 		make func(dir string) error
 		want string
 	}{
-		"symlink":              {func(dir string) error { return os.Symlink(t.TempDir(), dir) }, "a symlink is not followed"},
-		"file":                 {func(dir string) error { return os.WriteFile(dir, nil, 0o600) }, "is no directory"},
-		"others may write":     {func(dir string) error { return errors.Join(mkdir(dir), os.Chmod(dir, 0o770)) }, "others may write to it"},
-		"another owner":        {func(dir string) error { return errors.Join(mkdir(dir), os.Chown(dir, 4711, 0)) }, "user 4711 owns it"},
-		"version that is none": {func(dir string) error { return version(dir, "x\n") }, "should hold a number"},
+		"symlink":          {func(dir string) error { return os.Symlink(t.TempDir(), dir) }, "a symlink is not followed"},
+		"file":             {func(dir string) error { return os.WriteFile(dir, nil, 0o600) }, "is no directory"},
+		"others may write": {func(dir string) error { return errors.Join(mkdir(dir), os.Chmod(dir, 0o770)) }, "others may write to it"},
+		"another owner":    {func(dir string) error { return errors.Join(mkdir(dir), os.Chown(dir, 4711, 0)) }, "user 4711 owns it"},
 		"ledger that is a FIFO": {func(dir string) error {
 			return errors.Join(mkdir(dir), unix.Mkfifo(filepath.Join(dir, ledgerFile), 0o600))
-		}, "no regular file"},
-		"version that is a FIFO": {func(dir string) error {
-			return errors.Join(mkdir(dir), unix.Mkfifo(filepath.Join(dir, versionFile), 0o600))
 		}, "no regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,22 +80,6 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatalf("error %v, want one with %q", err, tc.want)
 			}
 		})
-	}
-}
-
-func TestNewerVersionIsLeftUntouched(t *testing.T) {
-	dir := t.TempDir()
-	testkit.Must(t, os.Chmod(dir, 0o700))
-	writeFile(t, []byte("2\n"), dir, versionFile)
-	writeFile(t, []byte("half a li"), dir, ledgerFile)
-	before := snapshot(t, dir)
-	for _, open := range []func(string, Options) (*Store, error){Open, OpenReadOnly} {
-		if _, err := open(dir, Options{}); !errors.Is(err, ErrNewer) {
-			t.Errorf("error %v, want ErrNewer", err)
-		}
-	}
-	if after := snapshot(t, dir); !reflect.DeepEqual(before, after) {
-		t.Errorf("the directory was changed: %v, before %v", after, before)
 	}
 }
 
@@ -180,7 +157,7 @@ func TestReadOnlyForOtherUsers(t *testing.T) {
 		t.Errorf("error %v, want a permission error", err)
 	}
 	testkit.Must(t, os.Chmod(dir, 0o755))
-	for _, f := range []string{versionFile, ledgerFile, sentFile} {
+	for _, f := range []string{ledgerFile, sentFile} {
 		testkit.Must(t, os.Chmod(filepath.Join(dir, f), 0o644))
 	}
 	testkit.Must(t, unix.Setfsuid(65534))
@@ -226,10 +203,6 @@ func TestValues(t *testing.T) {
 		if kept := readFile(t, dir, fmt.Sprintf("holds.corrupt-%d", n+1)); string(kept) != string(whole[:n]) {
 			t.Fatalf("cut at %d: kept %q", n, kept)
 		}
-	}
-	writeFile(t, []byte(`{"version":2,"value":{}}`), dir, "holds.json")
-	if _, err := s.Load("holds", &got); !errors.Is(err, ErrNewer) {
-		t.Errorf("a newer value gave %v, want ErrNewer", err)
 	}
 	for _, name := range []string{"", "..", "a/b", "A", "a.b", "\x00"} {
 		if err := s.Save(name, 1); err == nil {

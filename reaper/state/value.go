@@ -14,20 +14,11 @@ import (
 // tmpSuffix ends the name of a file that is being written.
 const tmpSuffix = ".tmp"
 
-// valueVersion is the version of the wrapper around each value.
-const valueVersion = 1
-
-// envelope is the content of NAME.json.
-type envelope struct {
-	Version int             `json:"version"`
-	Value   json.RawMessage `json:"value"`
-}
-
 // errDamaged is the error of a value that cannot be used.
 var errDamaged = errors.New("the value is damaged")
 
 // Load reads the value that was saved under name into v, and returns false if there is none. A damaged file is moved
-// to NAME.corrupt-N, logged, and counts as absent. A file of a newer version is an error, and is not moved.
+// to NAME.corrupt-N, logged, and counts as absent.
 func (s *Store) Load(name string, v any) (bool, error) {
 	file, err := valueFile(name)
 	if err != nil {
@@ -48,17 +39,7 @@ func (s *Store) read(file string, v any) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("cannot load %s: %w", filepath.Join(s.dir, file), err)
 	}
-	var e envelope
-	if err = json.Unmarshal(b, &e); err == nil && e.Version > valueVersion {
-		return false, fmt.Errorf("cannot load %s: version %d: %w", filepath.Join(s.dir, file), e.Version, ErrNewer)
-	}
-	if err == nil && (e.Version < 1 || len(e.Value) == 0) {
-		err = errors.New("it has no version or no value")
-	}
-	if err == nil {
-		err = json.Unmarshal(e.Value, v)
-	}
-	if err != nil {
+	if err := json.Unmarshal(b, v); err != nil {
 		return false, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	return true, nil
@@ -110,7 +91,7 @@ func (s *Store) Save(name string, v any) error {
 	if s.readOnly {
 		return ErrReadOnly
 	}
-	b, err := wrapped(v)
+	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("cannot save %s: %w", name, err)
 	}
@@ -119,7 +100,7 @@ func (s *Store) Save(name string, v any) error {
 		return err
 	}
 	defer release()
-	write := func() error { return s.writeFile(file, b) }
+	write := func() error { return s.writeFile(file, append(b, '\n')) }
 	if beforeIntents[name] {
 		err = s.spending(write)
 	} else {
@@ -129,17 +110,6 @@ func (s *Store) Save(name string, v any) error {
 		s.keepReserve()
 	}
 	return err
-}
-
-// wrapped returns the content of a value's file.
-func wrapped(v any) ([]byte, error) {
-	value, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, 0, len(value)+40)
-	b = fmt.Appendf(b, `{"version":%d,"value":`, valueVersion) // marshaling an envelope would encode the value twice
-	return append(append(b, value...), "}\n"...), nil
 }
 
 // valueFile returns the file of a value. It rejects a name that is a path; names come from the program, never from

@@ -135,9 +135,6 @@ func WriteNodeReport(p *Printer, v *NodeReport) {
 	if d.Cleared > 0 {
 		item("Volumes", human.Count(d.Cleared, "directory")+" cleared, so that the kubelet could finish")
 	}
-	if d.Sandbox > 0 {
-		item("Sandboxes", human.Thousands(d.Sandbox)+" removed by the runtime")
-	}
 	if d.CNIFiles+d.CNIBack > 0 {
 		item("CNI", human.Count(d.CNIFiles, "file")+" removed, and with them "+human.Count(d.Addresses, "address")+" of IPAM freed"+
 			andMore(d.CNIBack, human.Plural(d.CNIBack, " file", " files")+" put back"))

@@ -88,8 +88,6 @@ func (s ArchiveStore) open(name string, read func(state.File) error) error {
 	switch err := read(f); {
 	case err == nil:
 		return nil
-	case errors.Is(err, state.ErrNewer):
-		return fmt.Errorf("cannot read %s: %w; install that one", f.Name(), err)
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf(damaged, f.Name(), io.ErrUnexpectedEOF)
 	default:

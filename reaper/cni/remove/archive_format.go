@@ -15,10 +15,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
-
-const version = 1
 
 // An archive is NAME.tar.gz with these members: a header that identifies the archive; a line of JSON for each
 // file with the values that tar cannot store (nanoseconds, the SELinux label, the owning pod); and the files by
@@ -36,14 +33,13 @@ const (
 	mostFile  = 64 << 20
 )
 
-// about is the first member. Earlier versions wrote no boot, and ignore it.
+// about is the first member.
 type about struct {
-	Version int           `json:"version"`
-	At      time.Time     `json:"at"`
-	BootID  string        `json:"boot_id,omitempty"`
-	Boot    time.Duration `json:"boot,omitempty"`
-	Files   int           `json:"files"`
-	Bytes   int64         `json:"bytes"`
+	At     time.Time     `json:"at"`
+	BootID string        `json:"boot_id,omitempty"`
+	Boot   time.Duration `json:"boot,omitempty"`
+	Files  int           `json:"files"`
+	Bytes  int64         `json:"bytes"`
 }
 
 func (a *about) instant() policy.Instant {
@@ -81,7 +77,7 @@ const usualLine = 800
 
 // describe makes the first two members.
 func describe(at policy.Instant, files []cni.File) (head, index []byte, err error) {
-	a := about{Version: version, At: at.Wall, BootID: at.BootID, Boot: at.Boot, Files: len(files)}
+	a := about{At: at.Wall, BootID: at.BootID, Boot: at.Boot, Files: len(files)}
 	var lines bytes.Buffer
 	lines.Grow(len(files) * usualLine)
 	enc := json.NewEncoder(&lines)
@@ -182,9 +178,7 @@ func openArchive(from io.Reader) (r archiveReader, a about, err error) {
 	}
 	switch {
 	case err != nil:
-	case a.Version > version:
-		err = fmt.Errorf("version %d, and this program reads version %d: %w", a.Version, version, state.ErrNewer)
-	case a.Version < 1 || a.Files < 0:
+	case a.At.IsZero() || a.Files < 0:
 		err = errors.New("its first member is empty")
 	}
 	return r, a, err

@@ -3,7 +3,6 @@ package remove
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -233,59 +232,6 @@ func TestArchiveDamaged(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	testkit.Must(t, s.DropArchive("bad"))
-}
-
-// TestArchiveNewer checks that an older program refuses a newer archive with a reason.
-func TestArchiveNewer(t *testing.T) {
-	dir := t.TempDir()
-	s := openStore(t, dir)
-	testkit.Must(t, s.Archive("cni-1", archivedAt, cniFiles(1)))
-	f, err := os.OpenFile(filepath.Join(dir, "archive", "cni-2.tar.gz"), os.O_CREATE|os.O_WRONLY, 0o600)
-	testkit.Must(t, err)
-	testkit.Must(t, writeArchive(f, []byte(`{"version":2,"more":"of it"}`), []byte("what an index is then"), nil))
-	testkit.Must(t, f.Close())
-	err = s.ReadArchive("cni-2", nil)
-	if !errors.Is(err, state.ErrNewer) || !strings.Contains(err.Error(), "version 2") {
-		t.Error(err)
-	}
-	list, err := s.Archives()
-	testkit.Must(t, err)
-	if len(list) != 2 || !strings.Contains(list[0].Err, "newer version of orphan-reaper; install that one") {
-		t.Errorf("%+v", list)
-	}
-}
-
-// TestArchiveOlder checks that an older program reads the first member, whose time it knows without the boot.
-func TestArchiveOlder(t *testing.T) {
-	head, _, err := describe(archivedAt, cniFiles(1))
-	testkit.Must(t, err)
-	var older struct {
-		Version int       `json:"version"`
-		At      time.Time `json:"at"`
-		Files   int       `json:"files"`
-		Bytes   int64     `json:"bytes"`
-	}
-	testkit.Must(t, json.Unmarshal(head, &older))
-	if older.Version != 1 || older.At != archivedAt.Wall || older.Files != 1 || older.Bytes == 0 {
-		t.Errorf("%+v", older)
-	}
-}
-
-// TestFormatV1 checks that an older program's archive is read.
-func TestFormatV1(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	testkit.Must(t, os.CopyFS(dir, os.DirFS("../../state/testdata/v1")))
-	testkit.Must(t, os.Chmod(dir, 0o700))
-	s := openStore(t, dir)
-	list, err := s.Archives()
-	testkit.Must(t, err)
-	if len(list) != 1 || list[0].At.Wall.IsZero() || list[0].At.BootID != "" || list[0].At.Boot != 0 {
-		t.Errorf("%+v", list)
-	}
-	got := readAll(t, s, "cni-20261101-020304-000")
-	if len(got) != 1 || string(got[0].Data) != "9f3c\r\neth0" || got[0].PodName != "cart-0" || !strings.HasPrefix(got[0].Label, "system_u:") {
-		t.Errorf("the archive contains %+v", got)
-	}
 }
 
 func testUID(n int) parsers.PodUID {

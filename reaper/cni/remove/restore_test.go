@@ -161,7 +161,7 @@ func TestRestoreCNINotSynced(t *testing.T) {
 }
 
 // TestRestoreCNIHalf checks that an incomplete file under the file's own name is kept, with the operator's options in
-// the error: it may be from an earlier version at a power cut, or from a program that is still writing it.
+// the error: a power cut left it, or a program is still writing it.
 func TestRestoreCNIHalf(t *testing.T) {
 	for _, size := range []int{0, 5} {
 		x := newCNI(t, false)

@@ -18,7 +18,6 @@ type Done struct {
 	Removed  int64 `json:"removed"` // of which nothing is left
 	PutBack  int64 `json:"put_back"`
 	Cleared  int64 `json:"cleared"` // volume directories whose content was moved to quarantine
-	Sandbox  int64 `json:"sandboxes"`
 	CNIFiles int64 `json:"cni_files"`
 	// Addresses are those of CNIFiles that reserved an address.
 	Addresses int64 `json:"addresses"`
@@ -78,7 +77,7 @@ func (s *Done) add(r policy.Record) {
 	var none int64
 	count, ok := map[policy.Kind]*int64{
 		policy.KindParked: &s.Parked, policy.KindRemoved: &s.Removed, policy.KindPutBack: &s.PutBack, policy.KindRestored: &s.PutBack,
-		policy.KindCleared: &s.Cleared, policy.KindRemovedSandbox: &s.Sandbox, policy.KindFailed: &s.Failed,
+		policy.KindCleared: &s.Cleared, policy.KindFailed: &s.Failed,
 		policy.KindStripped: &none, policy.KindStripping: &none, policy.KindPurging: &none, policy.KindCNIRemoved: &none, policy.KindCNIRestored: &none,
 	}[r.Kind]
 	if !ok {
@@ -110,7 +109,6 @@ func (s *Done) plus(o Done) {
 	s.Removed += o.Removed
 	s.PutBack += o.PutBack
 	s.Cleared += o.Cleared
-	s.Sandbox += o.Sandbox
 	s.CNIFiles += o.CNIFiles
 	s.Addresses += o.Addresses
 	s.CNIBack += o.CNIBack

@@ -23,7 +23,7 @@ func TestTable(t *testing.T) {
 		rec(4, policy.KindRemoved, 1, map[string]policy.Tally{"data": {Entries: 1, Bytes: 1000}}),
 		rec(5, policy.KindCNIRemoved, 1, map[string]policy.Tally{"address": {Entries: 3, Bytes: 30}, "cache": {Entries: 6, Bytes: 60}}),
 		rec(6, policy.KindCleared, 1, nil), rec(7, policy.KindPutBack, 1, nil), rec(8, policy.KindRestored, 1, nil),
-		rec(9, policy.KindRemovedSandbox, 1, nil), rec(10, policy.KindFailed, 1, nil),
+		rec(9, policy.KindUnmounted, 1, nil), rec(10, policy.KindFailed, 1, nil),
 		rec(11, policy.KindCNIRestored, 1, map[string]policy.Tally{"address": {Entries: 1, Bytes: 10}, "cache": {Entries: 1, Bytes: 10}}),
 		{Seq: 12, Kind: policy.KindRemoved, Leaf: "volumes/v", At: policy.Instant{Wall: noon.AddDate(0, 0, 1)}},
 	}
@@ -34,7 +34,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	a := AccountOf(table, reported.Messages{}, noon, noon.AddDate(0, 0, 2))
-	want := Done{Parked: 1, Removed: 1, PutBack: 2, Cleared: 1, Sandbox: 1, CNIFiles: 9, Addresses: 3, CNIBack: 2, Entries: 13, Bytes: 1090, Failed: 1}
+	want := Done{Parked: 1, Removed: 1, PutBack: 2, Cleared: 1, CNIFiles: 9, Addresses: 3, CNIBack: 2, Entries: 13, Bytes: 1090, Failed: 1}
 	if a.Done != want || len(a.Days) != 2 || a.Short() || table.Seq != 12 {
 		t.Errorf("%+v", a)
 	}
