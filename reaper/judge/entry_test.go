@@ -1,0 +1,120 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/content"
+)
+
+// quarantined returns the input of a pass with one entry whose pod shows no life and whose confirm time has passed.
+func quarantined() Input {
+	p := Pod{UID: uid, Present: No}
+	for _, r := range table {
+		p.Facts[r.fact].Truth = No
+	}
+	e := Entry{
+		UID: uid, Phase: Quarantined, ID: FileID{Dev: 1, Ino: 2}, MovedAt: now.Add(-5 * time.Minute),
+		Left: []Residue{{Path: "volumes", Class: content.Ephemeral}},
+	}
+	return Input{
+		Snapshot: Snapshot{Node: dead().Node, Pods: []Pod{p}}, Entries: map[string]Entry{uid + ".1": e}, Now: now,
+		Settings: Settings{Hold: time.Minute, Confirm: 5 * time.Minute, Retention: 24 * time.Hour},
+		Permit:   Permit{restore: true, remove: true},
+	}
+}
+
+// TestEntry has what is due for an entry, and what must not happen to it.
+func TestEntry(t *testing.T) {
+	type edit func(in *Input, p *Pod, e *Entry)
+	fact := func(n FactName, f Fact) edit { return func(_ *Input, p *Pod, _ *Entry) { p.Facts[n] = f } }
+	again := func(skeleton Truth) edit {
+		return func(_ *Input, p *Pod, _ *Entry) { p.Present, p.SkeletonOnly = Yes, skeleton }
+	}
+	retained := func(of edit) edit {
+		return func(in *Input, p *Pod, e *Entry) {
+			e.Phase, e.ConfirmedAt = Retained, now.Add(-24*time.Hour)
+			in.Now = now
+			of(in, p, e)
+		}
+	}
+	none := func(*Input, *Pod, *Entry) {}
+	yes := Fact{Truth: Yes, Alive: true}
+	tests := []struct {
+		name    string
+		edit    edit
+		want    Action // "": nothing is due
+		remove  content.Set
+		breaker bool
+	}{
+		{"confirmed", none, Clean, content.Payloads, false},
+		{"confirm has not passed", func(_ *Input, _ *Pod, e *Entry) { e.MovedAt = now.Add(-299 * time.Second) }, "", 0, false},
+		{"the kubelet has just started", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Node.Kubelet.Start = now.Boot - time.Minute }, "", 0, false},
+		{"the machine has just booted", func(in *Input, _ *Pod, e *Entry) { e.MovedAt.BootID = "a"; in.Now.Boot = time.Minute }, "", 0, false},
+		{"no kubelet runs", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Node.KubeletKnown.Truth = No }, "", 0, false},
+		{"the gate is shut", func(in *Input, _ *Pod, _ *Entry) { in.Permit = Permit{restore: true} }, "", 0, false},
+		{"not scanned", func(in *Input, _ *Pod, _ *Entry) { in.Snapshot.Pods = nil }, "", 0, false},
+
+		{"a ready sandbox", fact(Running, yes), Restore, content.None, true},
+		{"a cgroup", fact(Cgroup, yes), Restore, content.None, true},
+		{"on the kubelet's list", fact(Listed, yes), Restore, content.None, true},
+		{"a mount in the quarantine", fact(Mounted, yes), Restore, content.None, true},
+		{"a new skeleton", again(Yes), Exchange, content.None, true},
+		{"a new directory in use", again(No), "", 0, false},
+		{"a new directory that cannot be read", again(Unknown), "", 0, false},
+		{"a static pod", func(_ *Input, p *Pod, e *Entry) { p.Facts[Cgroup] = yes; e.Static = true }, Restore, content.None, false},
+		{"alive, and nothing may be restored", func(in *Input, p *Pod, _ *Entry) { p.Facts[Cgroup] = yes; in.Permit = Permit{} }, "", 0, false},
+
+		{"a text in a mount table", fact(Mounted, Fact{Truth: Yes}), "", 0, false},
+		{"mounts are not known", fact(Mounted, Fact{}), "", 0, false},
+		{"the runtime is not known", fact(Running, Fact{}), "", 0, false},
+		{"cgroups are not known", fact(Cgroup, Fact{}), "", 0, false},
+		{"the list is not known", fact(Listed, Fact{}), "", 0, false},
+		{"it is not known whether it exists again", func(_ *Input, p *Pod, _ *Entry) { p.Present = Unknown }, "", 0, false},
+
+		{"retention has passed", retained(none), Clean, content.Aged, false},
+		{"retention has not passed", retained(func(_ *Input, _ *Pod, e *Entry) { e.ConfirmedAt = now.Add(-23 * time.Hour) }), "", 0, false},
+		{"the disk runs full", retained(func(in *Input, _ *Pod, e *Entry) {
+			e.ConfirmedAt, in.Snapshot.Node.FreeBytes = now.Add(-10*time.Minute), 0.1
+		}), Clean, content.Aged, false},
+		{"the disk runs full, too early", retained(func(in *Input, _ *Pod, e *Entry) {
+			e.ConfirmedAt, in.Snapshot.Node.FreeBytes = now.Add(-9*time.Minute), 0.1
+		}), "", 0, false},
+		{"data is left", retained(func(_ *Input, _ *Pod, e *Entry) { e.Left[0].Class = content.Data }), "", 0, false},
+		{"alive after it was cleaned", retained(fact(Running, yes)), "", 0, false},
+		{"mounted in retention", retained(fact(Mounted, Fact{Truth: Yes})), "", 0, false},
+		{"a clean that was killed", func(_ *Input, _ *Pod, e *Entry) { e.Phase, e.Remove = Cleaning, content.Payloads }, Clean, content.Payloads, false},
+		{"a clean that was killed, of a pod that is alive", func(_ *Input, p *Pod, e *Entry) {
+			e.Phase, e.Remove, p.Facts[Cgroup] = Cleaning, content.Payloads, yes
+		}, "", 0, false},
+		{"an operator's purge that was killed", func(_ *Input, _ *Pod, e *Entry) { e.Phase, e.Remove = Purging, content.All }, Purge, content.All, false},
+		{"a conflict", func(_ *Input, _ *Pod, e *Entry) { e.Phase = InConflict }, "", 0, false},
+	}
+	for _, test := range tests {
+		in := quarantined()
+		in.Snapshot.Node.FreeBytes, in.Snapshot.Node.FreeInodes = -1, -1
+		name := uid + ".1"
+		e, p := in.Entries[name], in.Snapshot.Pods[0]
+		in.Snapshot.Pods[0] = p
+		test.edit(&in, &p, &e)
+		if len(in.Snapshot.Pods) > 0 {
+			in.Snapshot.Pods[0] = p
+		}
+		in.Entries[name] = e
+		d := Decide(in)
+		due := append(append([]Move{}, d.Plan.Restores...), d.Plan.Cleans...)
+		got := Move{}
+		if len(due) > 0 {
+			got = due[0]
+		}
+		if len(due) > 1 || got.Action != test.want || got.Action != "" && (got.Remove != test.remove || got.Entry != name || got.ID != e.ID) {
+			t.Errorf("%s: %+v, want %q", test.name, due, test.want)
+		}
+		if (len(d.Plan.Breaker) > 0) != test.breaker {
+			t.Errorf("%s: the breaker: %+v", test.name, d.Plan.Breaker)
+		}
+		if len(d.Entries) != 1 || got.Action == "" && len(d.Entries[0].Reasons) == 0 {
+			t.Errorf("%s: no reason: %+v", test.name, d.Entries)
+		}
+	}
+}
