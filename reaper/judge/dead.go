@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -56,7 +57,11 @@ var table = [...]row{
 
 // Dead returns the verdict on one pod of the pods directory: Remove if every row of the table lets it pass.
 func Dead(c Case) (Verdict, Facts) {
-	facts := c.facts()
+	return c.judge(c.facts())
+}
+
+// judge applies the table to the facts, without the rows that are set aside.
+func (c *Case) judge(facts Facts, aside ...FactName) (Verdict, Facts) {
 	v := Verdict{Decision: Remove}
 	if c.Pod.UID == "" {
 		v.keep(Keep, NotAUID, fmt.Sprintf("%q in the pods directory is no pod UID", c.Pod.Name))
@@ -68,7 +73,7 @@ func Dead(c Case) (Verdict, Facts) {
 	for _, r := range table {
 		f := facts[r.fact]
 		switch {
-		case f.Truth == r.passes:
+		case f.Truth == r.passes || slices.Contains(aside, r.fact):
 		case f.Busy:
 			v.keep(Wait, NodeBusy, f.Detail)
 		case f.Truth == Yes && f.Alive:
