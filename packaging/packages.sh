@@ -140,7 +140,6 @@ put 0644 packaging/orphan-reaper.catalog /usr/lib/systemd/catalog/orphan-reaper.
 put 0644 packaging/prometheus/orphan-reaper.rules.yaml /usr/share/orphan-reaper/orphan-reaper.rules.yaml
 put 0644 packaging/chart/files/orphan-reaper-fleet.rules.yaml /usr/share/orphan-reaper/orphan-reaper-fleet.rules.yaml
 put 0644 packaging/chart/files/orphan-reaper-fleet.json /usr/share/orphan-reaper/orphan-reaper-fleet.json
-put 0644 packaging/node-problem-detector/orphan-reaper-monitor.json /usr/share/orphan-reaper/orphan-reaper-monitor.json
 put 0644 packaging/copyright /usr/share/doc/orphan-reaper/copyright
 put 0644 CHANGELOG.md /usr/share/doc/orphan-reaper/CHANGELOG.md
 gzip -9nc "$root/usr/share/doc/orphan-reaper/third-party-licenses" >"$root/usr/share/doc/orphan-reaper/third-party-licenses.gz"

@@ -65,8 +65,8 @@ func docCode(page, text string) (lines, words []string) {
 
 // foreignFlags are the flags of other programs that pages name apart from their commands.
 var foreignFlags = map[string]string{
-	"collector.textfile.directory": "the node exporter", "config.system-log-monitor": "the node problem detector",
-	"disabled-metrics": "the kubelet", "logging-format": "the kubelet", "set": "helm", "show-only": "helm",
+	"collector.textfile.directory": "the node exporter",
+	"disabled-metrics":             "the kubelet", "logging-format": "the kubelet", "set": "helm", "show-only": "helm",
 	"limit": "ansible-playbook", "id": "logger", "mount": "unshare", "update-catalog": "journalctl",
 	"since": "journalctl", "nosignature": "rpm",
 }

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,10 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-const (
-	rulesFile   = "../../packaging/prometheus/orphan-reaper.rules.yaml"
-	monitorFile = "../../packaging/node-problem-detector/orphan-reaper-monitor.json"
-)
+const rulesFile = "../../packaging/prometheus/orphan-reaper.rules.yaml"
 
 // exported returns the names of all metrics.
 func exported(t *testing.T) map[string]bool {
@@ -222,58 +218,5 @@ func TestRecordsDoc(t *testing.T) {
 	wrong := recordFaults("ORPHAN_REAPER_KIND=breaker ORPHAN_REAPER_KIND=park " + id + " " + strings.Repeat("0", 32))
 	if !slices.Equal(wrong, []string{strings.Repeat("0", 32), "park"}) {
 		t.Errorf("recordFaults misses an unknown ID or kind: %v", wrong)
-	}
-}
-
-// TestNodeProblemDetector checks that the patterns match exactly the intended records. They are compiled as
-// node-problem-detector does: a pattern must match up to the end of the last message, and each earlier message is on
-// lines of its own.
-func TestNodeProblemDetector(t *testing.T) {
-	text, err := os.ReadFile(monitorFile)
-	testkit.Must(t, err)
-	var file struct {
-		Plugin       string
-		PluginConfig map[string]string
-		Conditions   []struct{ Type, Reason, Message string }
-		Rules        []struct{ Type, Condition, Reason, Pattern string }
-	}
-	testkit.Must(t, json.Unmarshal(text, &file))
-	if file.Plugin != "journald" || file.PluginConfig["source"] != Identifier || len(file.Conditions) != 1 {
-		t.Errorf("plugin %s with config %v", file.Plugin, file.PluginConfig)
-	}
-	want := map[string][]policy.Kind{
-		"OrphanReaperBreakerOpen": {policy.KindBreaker}, "OrphanedPodNeedsPerson": {policy.KindKept}, "OrphanedVolumeDataKept": {policy.KindCleared},
-		"OrphanedPodPutBack": {policy.KindPutBack}, "OrphanedPodConflict": {policy.KindConflict}, "OrphanReaperFailed": {policy.KindFailed},
-	}
-	for _, rule := range file.Rules {
-		if known := rule.Condition == file.Conditions[0].Type; (rule.Type == "permanent") != known || !known && rule.Condition != "" {
-			t.Errorf("%s is %s, of condition %q", rule.Reason, rule.Type, rule.Condition)
-		}
-		re := regexp.MustCompile(rule.Pattern + `\z`)
-		for _, k := range kinds() {
-			r := sample(k)
-			if k == policy.KindCleared {
-				r.Err = ""
-			}
-			bare := policy.Record{Kind: k, UID: testUID, Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted}}}
-			for _, r := range []policy.Record{r, bare} {
-				r.PodName = "Could not finish with pod x" // a name that looks like a message
-				if got := re.MatchString("an older message\n" + Text(r)); got != slices.Contains(want[rule.Reason], k) {
-					t.Errorf("%s: %v for %s: %s", rule.Reason, got, k, Text(r))
-				}
-			}
-		}
-		if re.MatchString(Text(sample(want[rule.Reason][0])) + "\nanother message") {
-			t.Errorf("%s matches an older message again", rule.Reason)
-		}
-		delete(want, rule.Reason)
-		for _, reason := range []policy.Reason{policy.ReasonSandbox, policy.ReasonObserve, policy.ReasonHold} {
-			if kept := (policy.Record{Kind: policy.KindKept, UID: testUID, Decision: policy.Keep, Why: []policy.Why{{Reason: reason}}}); re.MatchString(Text(kept)) {
-				t.Errorf("%s for a pod that is kept for %s", rule.Reason, reason)
-			}
-		}
-	}
-	if len(want) != 0 {
-		t.Errorf("no rule for %v", want)
 	}
 }
