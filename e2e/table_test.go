@@ -243,15 +243,3 @@ func (tb *table) check(t *testing.T) {
 		}
 	}
 }
-
-// TestPage checks that the page of the repository has page's format, so that a run changes only its own part.
-func TestPage(t *testing.T) {
-	t.Parallel()
-	b, err := os.ReadFile(compatibility)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := page(parsePage(string(b))); got != string(b) {
-		t.Errorf("docs/compatibility.md differs from what its own rows give:\n%s", got)
-	}
-}

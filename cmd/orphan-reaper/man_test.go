@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,7 +15,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/ui"
-	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -152,24 +150,6 @@ func TestManPages(t *testing.T) {
 			page = before + "\n.SH " + heading + "\n" + rest[:at] + body + rest[end+1:]
 		}
 		testkit.Golden(t, filepath.Join(manDir, name), page)
-	}
-}
-
-// TestManPageFields checks that orphan-reaper(8) has every journal field of a record.
-func TestManPageFields(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(manDir, "orphan-reaper.8"))
-	testkit.Must(t, err)
-	record := policy.Record{
-		Seq: 1, Kind: policy.KindParked, At: policy.Instant{BootID: "b"}, UID: testUID, Namespace: "n", PodName: "p", Entry: "e", Leaf: "l",
-		Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonHold, Detail: "d"}}, Taken: map[string]policy.Tally{"data": {}},
-		Left: []policy.Residue{{}}, VolData: map[string]string{"a": "b"}, Err: "e", Undo: "u", Text: "t", Archive: "a", Pods: []string{"n/p"},
-		By: &policy.User{UID: new(uint32(1000)), SudoUser: "s"}, Runtimes: []string{"r"}, Lines: 1, PodCount: 1, LastLine: time.Unix(1, 0),
-		Gone: time.Unix(1, 0), Mounts: []policy.Mount{{}}, Merge: []string{"m"},
-	}
-	for field := range audit.Fields(record) {
-		if field != "SYSLOG_IDENTIFIER" && !strings.Contains(field, "_TAKEN_DATA_") && !strings.Contains(string(page), field) {
-			t.Errorf("%s is not in the page", field)
-		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -152,71 +150,5 @@ func TestMetricsDoc(t *testing.T) {
 	}
 	if wrong := notExported(names, "orphan_reaper_orphans, orphan_reaper_pod"); !slices.Equal(wrong, []string{"orphan_reaper_pod"}) {
 		t.Errorf("notExported misses an unknown metric: %v", wrong)
-	}
-}
-
-// TestListsDoc: the pages have each value of these closed lists, and each key of a record in the ledger.
-func TestListsDoc(t *testing.T) {
-	phases, reasons, keys := []string{string(policy.PhaseUnlisted)}, []string{}, []string{}
-	for _, p := range policy.Phases() {
-		phases = append(phases, string(p))
-	}
-	for _, r := range reports {
-		reasons = append(reasons, string(r))
-	}
-	for f := range reflect.TypeFor[policy.Record]().Fields() {
-		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		keys = append(keys, key)
-	}
-	text := pages(t)
-	for _, list := range []struct {
-		page   string
-		values []string
-	}{{"docs/metrics.md", operations}, {"docs/json.md", phases}, {"docs/json.md", reasons}, {"docs/journal.md", keys}} {
-		for _, value := range list.values {
-			if !strings.Contains(text[list.page], "`"+value+"`") {
-				t.Errorf("%s does not have %s", list.page, value)
-			}
-		}
-	}
-}
-
-var (
-	messageID  = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
-	kindInText = regexp.MustCompile(`ORPHAN_REAPER_KIND=([a-z-]+)`)
-)
-
-// recordFaults returns the message IDs and kinds in a text that no record has.
-func recordFaults(text string) (faults []string) {
-	known := map[string]bool{}
-	for _, m := range policy.Kinds() {
-		known[m.ID], known[string(m.Kind)] = true, true
-	}
-	words := messageID.FindAllString(text, -1)
-	for _, m := range kindInText.FindAllStringSubmatch(text, -1) {
-		words = append(words, m[1])
-	}
-	for _, word := range words {
-		if !known[word] {
-			faults = append(faults, word)
-		}
-	}
-	return faults
-}
-
-// TestRecordsDoc checks that every message ID and kind on a page is that of a record.
-func TestRecordsDoc(t *testing.T) {
-	for page, text := range pages(t) {
-		if page == "CHANGELOG.md" || page == "CONTRIBUTING.md" {
-			continue // may describe older versions
-		}
-		for _, fault := range recordFaults(text) {
-			t.Errorf("%s: %s is not in any record", page, fault)
-		}
-	}
-	id := policy.Kinds()[0].ID
-	wrong := recordFaults("ORPHAN_REAPER_KIND=breaker ORPHAN_REAPER_KIND=park " + id + " " + strings.Repeat("0", 32))
-	if !slices.Equal(wrong, []string{strings.Repeat("0", 32), "park"}) {
-		t.Errorf("recordFaults misses an unknown ID or kind: %v", wrong)
 	}
 }
