@@ -1,0 +1,181 @@
+package fdpath
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// recorder writes down what a walk visits.
+type recorder struct {
+	seen  []string
+	enter func(l *Level) bool
+	file  func(l *Level, name string)
+	leave func(l *Level) bool
+}
+
+func (r *recorder) note(what string, l *Level, name string) {
+	r.seen = append(r.seen, what+" "+path.Join(append([]string{"."}, l.Rel(name)...)...))
+}
+
+func (r *recorder) Enter(l *Level, st *unix.Statx_t) (bool, error) {
+	r.note("enter", l, "")
+	if !IsDir(st) || IDOf(st) != l.ID {
+		return false, errors.New("the status is of another file")
+	}
+	return r.enter == nil || r.enter(l), nil
+}
+
+func (r *recorder) File(l *Level, name string, st *unix.Statx_t) error {
+	r.note("file", l, name)
+	if r.file != nil {
+		r.file(l, name)
+	}
+	if IsDir(st) {
+		return errors.New("a directory was visited as a file")
+	}
+	return nil
+}
+
+func (r *recorder) Leave(l *Level) (bool, error) {
+	r.note("leave", l, "")
+	return r.leave != nil && r.leave(l), nil
+}
+
+func (r *recorder) Failed(l *Level, name, _ string, err error) error {
+	r.note(fmt.Sprintf("failed (%v)", err), l, name)
+	return nil
+}
+
+func walk(t *testing.T, dir string, r *recorder) []string {
+	t.Helper()
+	testkit.Must(t, new(Walker).Walk(&Level{Dir: dirAt(t, false, dir)}, r))
+	return r.seen
+}
+
+func wantSeen(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("visited\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestWalk checks the order: the files of a directory, its subdirectories, and the directory itself.
+func TestWalk(t *testing.T) {
+	dir := t.TempDir()
+	testkit.Must(t, os.MkdirAll(dir+"/a/b", 0o755))
+	testkit.Must(t, os.WriteFile(dir+"/a/b/f", nil, 0o600))
+	testkit.Must(t, os.Symlink("a", dir+"/link"))
+	testkit.Must(t, unix.Mkfifo(dir+"/a/fifo", 0o600))
+	wantSeen(t, walk(t, dir, &recorder{}), "enter .", "file link", "enter a", "file a/fifo", "enter a/b", "file a/b/f", "leave a/b", "leave a", "leave .")
+	wantSeen(t, walk(t, dir, &recorder{enter: func(l *Level) bool { return l.Name != "b" }}),
+		"enter .", "file link", "enter a", "file a/fifo", "enter a/b", "leave a", "leave .")
+	again := 0
+	leave := func(l *Level) bool { again++; return l.Name == "b" && again == 1 }
+	wantSeen(t, walk(t, dir+"/a", &recorder{leave: leave}), "enter .", "file fifo", "enter b", "file b/f", "leave b", "file b/f", "leave b", "leave .")
+}
+
+// TestWalkStops checks that a walk visits nothing behind a mount, and nothing on another device.
+func TestWalkStops(t *testing.T) {
+	dir := t.TempDir()
+	away := t.TempDir()
+	testkit.Must(t, os.MkdirAll(dir+"/a/mount", 0o755))
+	testkit.Must(t, os.WriteFile(dir+"/a/file", nil, 0o600))
+	testkit.Must(t, os.WriteFile(away+"/secret", nil, 0o600))
+	testkit.Mount(t, away, dir+"/a/mount", "", unix.MS_BIND, "")
+	testkit.Mount(t, away+"/secret", dir+"/a/file", "", unix.MS_BIND, "")
+	for way, no := range ways {
+		r := &recorder{}
+		testkit.Must(t, new(Walker).Walk(&Level{Dir: dirAt(t, no, dir)}, r))
+		t.Log(way)
+		wantSeen(t, r.seen, "enter .", "enter a", "failed (invalid cross-device link) a/file", "failed (invalid cross-device link) a/mount", "leave a", "leave .")
+	}
+	// A btrfs subvolume has another device number than its parent.
+	subvolume := &recorder{enter: func(l *Level) bool {
+		if l.Depth == 0 {
+			l.ID.Dev++
+		}
+		return true
+	}}
+	wantSeen(t, walk(t, dir, subvolume), "enter .", "failed ("+ErrSubvolume.Error()+") a", "leave .")
+}
+
+// TestWalkChanges exchanges a file and a directory after they were listed: each is visited as what it is, and what changes
+// again is reported.
+func TestWalkChanges(t *testing.T) {
+	dir := t.TempDir()
+	mine := t.TempDir() + "/mine"
+	exchange := func(name string) {
+		testkit.Must(t, unix.Renameat2(unix.AT_FDCWD, dir+"/"+name, unix.AT_FDCWD, mine, unix.RENAME_EXCHANGE))
+	}
+	testkit.Must(t, os.MkdirAll(dir+"/x/in", 0o755))
+	testkit.Must(t, os.WriteFile(dir+"/first", nil, 0o600))
+	testkit.Must(t, os.Symlink("first", mine))
+	wantSeen(t, walk(t, dir, &recorder{file: func(_ *Level, name string) {
+		if name == "first" {
+			exchange("x")
+		}
+	}}), "enter .", "file first", "file x", "leave .")
+	r := &recorder{}
+	w, l := new(Walker), &Level{Dir: dirAt(t, false, dir)}
+	exchange("x")
+	testkit.Must(t, w.file(l, "x", r, true))
+	wantSeen(t, r.seen, "failed ("+ErrChanges.Error()+") x")
+}
+
+// TestWalkDepth checks that a walk holds no more than MaxDepth directories open.
+func TestWalkDepth(t *testing.T) {
+	dir := t.TempDir()
+	testkit.Must(t, os.MkdirAll(dir+strings.Repeat("/d", 2*MaxDepth), 0o755))
+	before, most := testkit.OpenFDs(t), 0
+	r := &recorder{enter: func(*Level) bool { most = max(most, testkit.OpenFDs(t)-before); return true }}
+	seen := walk(t, dir, r)
+	if !slices.Contains(seen, "failed ("+ErrTooDeep.Error()+") "+strings.Repeat("d/", MaxDepth-1)+"d") || most > MaxDepth+1 {
+		t.Errorf("%d directories were open", most)
+	}
+}
+
+// TestWalkWide checks that each name of a large directory is visited once, with and without the wide buffer, and what Also
+// adds.
+func TestWalkWide(t *testing.T) {
+	dir := t.TempDir()
+	testkit.Must(t, os.Mkdir(dir+"/above", 0o755))
+	const n = 3 * wideFrom
+	for i := range n {
+		testkit.Must(t, os.WriteFile(fmt.Sprintf("%s/%d", dir, i), nil, 0o600))
+		testkit.Must(t, os.WriteFile(fmt.Sprintf("%s/above/%d", dir, i), nil, 0o600))
+	}
+	testkit.Must(t, os.MkdirAll(dir+"/above/moved/in", 0o755))
+	added := false
+	r := &recorder{enter: func(l *Level) bool {
+		if l.Name == "moved" && !added {
+			testkit.Must(t, os.Rename(dir+"/above/moved", dir+"/later"))
+			added = l.Up.Up.Also("later")
+			return false
+		}
+		return true
+	}}
+	seen := walk(t, dir, r)
+	for _, want := range []string{"enter above/moved", "enter later", "enter later/in", "leave later"} {
+		if !slices.Contains(seen, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	seen = slices.DeleteFunc(seen, func(s string) bool { return !strings.HasPrefix(s, "file ") })
+	slices.Sort(seen)
+	if all := len(seen); all != 2*n || len(slices.Compact(seen)) != 2*n {
+		t.Errorf("%d files were visited, want %d", all, 2*n)
+	}
+	l := &Level{pending: make([]string, mostPending)}
+	if l.Also("x") {
+		t.Error("there is no bound")
+	}
+}
