@@ -14,6 +14,7 @@ import (
 //	retained, retention passed, nothing Unknown    cleaned of what is ephemeral, too
 //	intent of a clean or purge without a result    the same again
 //	anything Unknown, anything mounted             waits
+//	a step that failed                             is tried again after five minutes
 func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 	e.Name = name
 	j := JudgedEntry{Entry: e}
@@ -23,7 +24,11 @@ func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 		return j
 	}
 	reasons, unknown := Alive(*p)
+	since, ok := in.Now.Since(e.FailedAt)
 	switch {
+	case e.Err != "" && ok && since < tryAgain && !e.open():
+		j.keep(Keep, StepFailed, e.Err)
+		j.Operator = true
 	case e.Phase == InConflict:
 		j.keep(Keep, InUse, "the pod is alive and has another directory")
 		j.Operator = true
@@ -36,6 +41,9 @@ func judgeEntry(in Input, name string, e Entry) JudgedEntry {
 	}
 	return j
 }
+
+// tryAgain is how long after a failed step the same step is tried again.
+const tryAgain = 5 * time.Minute
 
 // alive plans the way back of an entry whose pod is alive.
 func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
@@ -53,7 +61,7 @@ func (j *JudgedEntry) alive(in Input, p *Pod, reasons []Reason) {
 		action = Exchange
 	default:
 		j.keep(IsAlive, InUse, "the pod has another directory, which is in use: run `orphan-reaper quarantine restore "+string(j.UID)+" --replace` or `purge`")
-		j.Operator = true
+		j.Operator, j.Due = true, j.due(Leave, content.None)
 		return
 	}
 	if in.Permit.MayRestore() {

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -60,8 +61,8 @@ func TestEntry(t *testing.T) {
 		{"on the kubelet's list", fact(Listed, yes), Restore, content.None, true},
 		{"a mount in the quarantine", fact(Mounted, yes), Restore, content.None, true},
 		{"a new skeleton", again(Yes), Exchange, content.None, true},
-		{"a new directory in use", again(No), "", 0, false},
-		{"a new directory that cannot be read", again(Unknown), "", 0, false},
+		{"a new directory in use", again(No), Leave, 0, false},
+		{"a new directory that cannot be read", again(Unknown), Leave, 0, false},
 		{"a static pod", func(_ *Input, p *Pod, e *Entry) { p.Facts[Cgroup] = yes; e.Static = true }, Restore, content.None, false},
 		{"alive, and nothing may be restored", func(in *Input, p *Pod, _ *Entry) { p.Facts[Cgroup] = yes; in.Permit = Permit{} }, "", 0, false},
 
@@ -102,7 +103,7 @@ func TestEntry(t *testing.T) {
 		}
 		in.Entries[name] = e
 		d := Decide(in)
-		due := append(append([]Move{}, d.Plan.Restores...), d.Plan.Cleans...)
+		due := slices.Concat(d.Plan.Conflicts, d.Plan.Restores, d.Plan.Cleans)
 		got := Move{}
 		if len(due) > 0 {
 			got = due[0]

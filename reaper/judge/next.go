@@ -40,6 +40,8 @@ type Plan struct {
 	Restores []Move
 	Moves    []Move
 	Cleans   []Move
+	// Conflicts are entries whose pod is alive and has another directory: the ledger notes it, and an operator decides.
+	Conflicts []Move
 	// Breaker has the restored pods that are reasons to open the circuit breaker.
 	Breaker []Move
 	// Next is after how long time alone may change something, 0 if nothing waits for that.
@@ -116,6 +118,8 @@ func (p *Plan) add(j JudgedEntry) {
 		if j.Phase == Quarantined && j.Decision == IsAlive && !j.Static {
 			p.Breaker = append(p.Breaker, *j.Due)
 		}
+	case Leave:
+		p.Conflicts = append(p.Conflicts, *j.Due)
 	case Clean, Purge:
 		p.Cleans = append(p.Cleans, *j.Due)
 	case Quarantine:

@@ -13,6 +13,7 @@ const (
 	Quarantine Action = "quarantine" // move pods/UID into the quarantine
 	Restore    Action = "restore"    // move it back, if there is no pods/UID
 	Exchange   Action = "exchange"   // move it back in exchange for a pods/UID that has only what a kubelet makes first
+	Leave      Action = "leave"      // change nothing: the pod is alive and has another directory that is in use
 	Clean      Action = "clean"      // remove from a quarantined entry what Remove names
 	Purge      Action = "purge"      // the same by an operator's order: all that is in it
 )
@@ -56,8 +57,10 @@ type Outcome struct {
 	// VolData has the content of each vol_data.json that was removed, by its path.
 	VolData map[string]string
 	ID      FileID // of the directory that is in quarantine now, or was restored
-	// Other is the entry that Exchange has made of the directory that was in the pods directory.
-	Other string
+	// Other is the entry that Exchange has made of the directory that was in the pods directory. A skeleton is removed at
+	// once, and Other is empty then.
+	Other   string
+	OtherID FileID
 	// Stopped is true if the program had to end before the move had ended: its intent stays open.
 	Stopped bool
 }
@@ -99,13 +102,15 @@ type Entry struct {
 	PodName   string         `json:"pod_name,omitempty"`
 	Static    bool           `json:"static,omitempty"`
 	Phase     Phase          `json:"phase"`
+	Before    Phase          `json:"-"` // the phase to which it returns if the open intent fails
 	ID        FileID         `json:"id,omitzero"`
 	MovedAt   Instant        `json:"moved_at,omitzero"`
 	// ConfirmedAt is when the pod was confirmed dead: retention runs from then on.
 	ConfirmedAt Instant     `json:"confirmed_at,omitzero"`
 	Left        []Residue   `json:"left,omitempty"`
-	Remove      content.Set `json:"-"` // of the intent that is open
-	Err         string      `json:"error,omitempty"`
+	Remove      content.Set `json:"-"`               // of the intent that is open
+	Err         string      `json:"error,omitempty"` // why the last step failed, at FailedAt
+	FailedAt    Instant     `json:"failed_at,omitzero"`
 	By          *User       `json:"by,omitempty"`
 }
 
@@ -135,7 +140,8 @@ const (
 	EventNotMoved    EventKind = "not-moved"
 	EventRestoring   EventKind = "restoring"
 	EventRestored    EventKind = "restored"
-	EventConflict    EventKind = "conflict"
+	EventNotRestored EventKind = "not-restored" // the entry is where it was, and in the phase in which it was
+	EventConflict    EventKind = "conflict"     // the pod is alive and has another directory
 	EventCleaning    EventKind = "cleaning"
 	EventCleaned     EventKind = "cleaned" // some is left
 	EventRemoved     EventKind = "removed" // nothing is left
@@ -165,7 +171,8 @@ type Event struct {
 	Static    bool              `json:"static,omitempty"`
 	Operator  bool              `json:"operator,omitempty"` // of restored: an operator asked for it
 	Entry     string            `json:"entry,omitempty"`
-	Other     string            `json:"other,omitempty"` // the second entry of an exchange
+	Other     string            `json:"other,omitempty"` // the entry of the directory that Exchange has replaced, if any of it is left
+	OtherID   FileID            `json:"other_id,omitzero"`
 	ID        FileID            `json:"id,omitzero"`
 	Kubelet   int               `json:"kubelet,omitempty"` // its PID
 	Reasons   []Reason          `json:"reasons,omitempty"`

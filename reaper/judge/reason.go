@@ -32,6 +32,7 @@ const (
 	Retention   ReasonName = "retention"
 	HoldsData   ReasonName = "data"
 	InUse       ReasonName = "conflict"
+	StepFailed  ReasonName = "failed"
 )
 
 // ReasonText is what a reason means and what to do. {uid} stands for the pod's UID.
@@ -68,6 +69,7 @@ var ReasonTexts = [...]ReasonText{
 	{Confirming, "The pod is in quarantine. If it shows within the time of confirm that it is alive, it is restored.", ""},
 	{Retention, "emptyDirs and ephemeral volumes are kept for the time of retention.", ""},
 	{HoldsData, "What is left may be a user's data.", "orphan-reaper quarantine restore {uid}, or orphan-reaper quarantine purge {uid}"},
+	{StepFailed, "The last step with the entry failed. It is tried again.", "Repair what the error names."},
 	{InUse, "The pod is alive and has another directory.", "orphan-reaper quarantine restore {uid} --replace, or orphan-reaper quarantine purge {uid}"},
 }
 

@@ -1,0 +1,95 @@
+package judge
+
+import "github.com/orphan-reaper/orphan-reaper/parsers"
+
+// Folded is what a ledger's events add up to. The zero value is an empty ledger.
+type Folded struct {
+	Entries  map[string]Entry
+	Restored map[parsers.PodUID]Restoration
+	// Breaker is the event that opened the circuit breaker, nil if it is closed.
+	Breaker *Event
+}
+
+// Apply adds one event. Events that are only told to operators change nothing.
+func (f *Folded) Apply(ev Event) {
+	if f.Entries == nil {
+		f.Entries, f.Restored = map[string]Entry{}, map[parsers.PodUID]Restoration{}
+	}
+	switch ev.Kind {
+	case EventBreaker:
+		f.Breaker = &ev
+	case EventResumed:
+		f.Breaker = nil
+	case EventReleased:
+		delete(f.Restored, ev.UID)
+	case EventMoving:
+		f.Entries[ev.Entry] = Entry{
+			Name: ev.Entry, UID: ev.UID, Namespace: ev.Namespace, PodName: ev.PodName, Static: ev.Static,
+			Phase: Moving, ID: ev.ID, MovedAt: ev.At, By: ev.By,
+		}
+	case EventNotMoved, EventRemoved:
+		delete(f.Entries, ev.Entry)
+	case EventRestored:
+		f.restored(ev)
+	case EventQuarantined, EventRestoring, EventNotRestored, EventConflict, EventCleaning, EventPurging, EventCleaned, EventFailed:
+		if e, ok := f.Entries[ev.Entry]; ok {
+			f.Entries[ev.Entry] = e.apply(ev)
+		}
+	case EventUnmounting, EventUnmounted, EventCNIRemoving, EventCNIRemoved, EventKept, EventStarted, EventStopped:
+	}
+}
+
+// apply returns the entry after an event about it.
+func (e Entry) apply(ev Event) Entry {
+	switch ev.Kind {
+	case EventQuarantined:
+		e.Phase, e.ID = Quarantined, ev.ID
+	case EventRestoring:
+		e.begin(Restoring, ev)
+	case EventCleaning:
+		e.begin(Cleaning, ev)
+	case EventPurging:
+		e.begin(Purging, ev)
+	case EventConflict:
+		e.Phase = InConflict
+	case EventNotRestored:
+		e.Phase, e.Err, e.FailedAt = e.Before, ev.Err, ev.At
+	case EventFailed:
+		e.Phase, e.Err, e.FailedAt = e.Before, ev.Err, ev.At
+	case EventCleaned:
+		e.Left, e.Err = ev.Left, ""
+		if e.Phase = Retained; e.Before == InConflict {
+			e.Phase = InConflict
+		}
+		if e.ConfirmedAt == (Instant{}) {
+			e.ConfirmedAt = ev.At
+		}
+	default:
+	}
+	return e
+}
+
+// begin notes an intent, and the phase to which the entry returns if it fails.
+func (e *Entry) begin(p Phase, ev Event) {
+	if e.Phase != p { // a clean that goes on is begun again
+		e.Before = e.Phase
+	}
+	e.Phase, e.Remove, e.By = p, ev.Remove, ev.By
+}
+
+// restored ends an entry. The directory that it was exchanged with is an entry of its own if something of it is left.
+func (f *Folded) restored(ev Event) {
+	delete(f.Entries, ev.Entry)
+	r := f.Restored[ev.UID]
+	r.At, r.Operator = ev.At, ev.Operator
+	if !ev.Operator {
+		r.Times++
+	}
+	f.Restored[ev.UID] = r
+	if ev.Other != "" {
+		f.Entries[ev.Other] = Entry{
+			Name: ev.Other, UID: ev.UID, Namespace: ev.Namespace, PodName: ev.PodName, Static: ev.Static,
+			Phase: InConflict, ID: ev.OtherID, MovedAt: ev.At,
+		}
+	}
+}

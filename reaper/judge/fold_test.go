@@ -1,0 +1,68 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/content"
+)
+
+// TestFold plays the events of one entry and has its phase after the last.
+func TestFold(t *testing.T) {
+	const entry = uid + ".1"
+	left := []Residue{{Path: "volumes/x", Class: content.Data}}
+	tests := []struct {
+		name string
+		then []EventKind
+		want Phase
+	}{
+		{"moved", []EventKind{EventMoving, EventQuarantined}, Quarantined},
+		{"killed before the result", []EventKind{EventMoving}, Moving},
+		{"not moved", []EventKind{EventMoving, EventNotMoved}, Ended},
+		{"restored", []EventKind{EventMoving, EventQuarantined, EventRestoring, EventRestored}, Ended},
+		{"not restored", []EventKind{EventMoving, EventQuarantined, EventRestoring, EventNotRestored}, Quarantined},
+		{"an operator's restore that failed, after it was cleaned", []EventKind{EventMoving, EventQuarantined, EventCleaning, EventCleaned, EventRestoring, EventNotRestored}, Retained},
+		{"cleaned", []EventKind{EventMoving, EventQuarantined, EventCleaning, EventCleaned}, Retained},
+		{"a clean that gave way twice and failed", []EventKind{EventMoving, EventQuarantined, EventCleaning, EventCleaning, EventFailed}, Quarantined},
+		{"removed", []EventKind{EventMoving, EventQuarantined, EventCleaning, EventRemoved}, Ended},
+		{"conflict", []EventKind{EventMoving, EventQuarantined, EventConflict}, InConflict},
+		{"a conflict of which some cannot be purged", []EventKind{EventMoving, EventQuarantined, EventConflict, EventPurging, EventCleaned}, InConflict},
+		{"kept and told", []EventKind{EventMoving, EventQuarantined, EventKept, EventStarted}, Quarantined},
+	}
+	for _, test := range tests {
+		var f Folded
+		for i, kind := range test.then {
+			f.Apply(Event{Kind: kind, UID: uid, Entry: entry, At: now.Add(time.Duration(i) * time.Second), Left: left})
+		}
+		e := f.Entries[entry]
+		if e.Phase != test.want || e.Phase != Ended && e.MovedAt != now {
+			t.Errorf("%s: %+v, want %s", test.name, e, test.want)
+		}
+	}
+}
+
+// TestFoldNode has the events about a restored pod and the breaker.
+func TestFoldNode(t *testing.T) {
+	var f Folded
+	for range 2 {
+		f.Apply(Event{Kind: EventRestored, UID: uid, Entry: "e"})
+	}
+	if r := f.Restored[uid]; r.Times != 2 || r.Operator {
+		t.Errorf("alive twice: %+v", r)
+	}
+	f.Apply(Event{Kind: EventRestored, UID: uid, Entry: "e", Operator: true, Other: uid + ".2"})
+	if r := f.Restored[uid]; r.Times != 2 || !r.Operator || f.Entries[uid+".2"].Phase != InConflict {
+		t.Errorf("by an operator: %+v, %+v", r, f.Entries)
+	}
+	f.Apply(Event{Kind: EventReleased, UID: uid})
+	if _, ok := f.Restored[uid]; ok {
+		t.Error("a released pod is still kept")
+	}
+	f.Apply(Event{Kind: EventBreaker, UID: uid})
+	if f.Breaker == nil {
+		t.Error("the breaker is closed")
+	}
+	if f.Apply(Event{Kind: EventResumed}); f.Breaker != nil {
+		t.Error("the breaker is open")
+	}
+}

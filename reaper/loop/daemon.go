@@ -1,0 +1,160 @@
+package loop
+
+import (
+	"context"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+)
+
+// When the daemon scans.
+const (
+	afterReport   = 100 * time.Millisecond // a kubelet writes the lines of one sweep together
+	betweenScans  = time.Second
+	whileWaiting  = 30 * time.Second
+	whileReported = 5 * time.Minute
+	otherwise     = time.Hour
+	betweenHints  = 10 * time.Second // scans that a line asks for which is no report
+	afterFailure  = 30 * time.Second
+)
+
+// Daemon runs passes when the log, the clock or an operator asks for one.
+//
+// Run owns the state on one goroutine. A simulator calls Begin, Read, Due and Turn in its place.
+type Daemon struct {
+	*Loop
+	// Lines are the lines of all log sources, and Parse returns the report in a line, if there is one.
+	Lines <-chan report.Line
+	Parse func(report.Line) (report.Report, bool)
+	// Reload delivers the settings of a new configuration.
+	Reload <-chan judge.Settings
+	// Asks are requests for a scan (POST /scan). Each is answered with the number of the pass that will answer it.
+	Asks <-chan chan<- uint64
+	// Ended is called after each pass, with its number. It must not block.
+	Ended func(pass uint64, s Status, err error)
+
+	schedule schedule
+	passes   uint64 // that have begun
+}
+
+// schedule is when the next pass is due, on CLOCK_BOOTTIME.
+type schedule struct {
+	due      time.Duration
+	scanned  time.Duration // when the last pass ended
+	lastHint time.Duration
+}
+
+// ask has a pass at the given time, if none is due earlier, and not within a second of the last one.
+func (s *schedule) ask(at time.Duration) {
+	if at = max(at, s.scanned+betweenScans); s.due == 0 || at < s.due {
+		s.due = at
+	}
+}
+
+// Begin asks for the first pass.
+func (d *Daemon) Begin() {
+	now := d.Clock.Now().Boot
+	d.holds = map[parsers.PodUID]judge.Hold{}
+	d.schedule = schedule{due: max(now, 1), scanned: now - betweenScans, lastHint: now - betweenHints}
+}
+
+// Due returns when the next pass is due on CLOCK_BOOTTIME.
+func (d *Daemon) Due() time.Duration { return d.schedule.due }
+
+// Read takes one line of the log.
+func (d *Daemon) Read(line report.Line) {
+	r, ok := d.Parse(line)
+	if !ok {
+		return
+	}
+	now := d.Clock.Now()
+	l := judge.Logged{Report: r, At: now}
+	if judge.Credible(l, d.node, now) != "" {
+		// It may be the first line of a kubelet that has just started, or forged: both only ask for a scan.
+		if now.Boot-d.schedule.lastHint >= betweenHints {
+			d.schedule.lastHint = now.Boot
+			d.schedule.ask(now.Boot + afterReport)
+		}
+		return
+	}
+	if fresh := d.logs.add(l, now); fresh || r.Kind == report.Removal && d.holdIsOver(r.UID, now) {
+		d.schedule.ask(now.Boot + afterReport)
+	}
+}
+
+// holdIsOver reports whether nothing but the report is missing: a repeated line of a pod that is kept starts nothing.
+func (d *Daemon) holdIsOver(uid parsers.PodUID, now judge.Instant) bool {
+	p, ok := d.last.Pod(uid)
+	if !ok {
+		return false
+	}
+	for _, r := range p.Reasons {
+		if r.Reason != judge.NotReported && r.Reason != judge.OnHold {
+			return false
+		}
+	}
+	since, ok := now.Since(d.holds[uid].Since)
+	return ok && since >= d.Settings.Hold && p.Decision != judge.Remove
+}
+
+// Turn runs the pass that is due.
+func (d *Daemon) Turn(ctx context.Context) error {
+	_, err := d.turn(ctx, Options{})
+	return err
+}
+
+func (d *Daemon) turn(ctx context.Context, opt Options) (Status, error) {
+	d.passes++
+	s, err := d.Pass(ctx, opt)
+	now := d.Clock.Now().Boot
+	d.schedule.due, d.schedule.scanned = 0, now
+	switch {
+	case err != nil:
+		d.schedule.ask(now + afterFailure)
+	case s.Now:
+		d.schedule.due = now
+	case s.waiting():
+		d.schedule.ask(now + whileWaiting)
+	case s.reportedAndKept():
+		d.schedule.ask(now + whileReported)
+	default:
+		d.schedule.ask(now + otherwise)
+	}
+	if err == nil && s.Next > 0 {
+		d.schedule.ask(now + s.Next)
+	}
+	if d.Ended != nil {
+		d.Ended(d.passes, s, err)
+	}
+	return s, err
+}
+
+// Run runs passes until ctx ends. A pass that runs finishes what it must: a moved pod is asked about once more. Lines and
+// requests that come meanwhile wait.
+func (d *Daemon) Run(ctx context.Context) {
+	d.Begin()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		now := d.Clock.Now().Boot
+		if d.schedule.due <= now {
+			_ = d.Turn(ctx) // Ended has the error
+			continue
+		}
+		timer.Reset(d.schedule.due - now)
+		select {
+		case <-ctx.Done():
+		case line := <-d.Lines:
+			d.Read(line)
+		case s := <-d.Reload:
+			d.Settings = s
+			d.schedule.ask(now)
+		case answer := <-d.Asks:
+			d.schedule.ask(now)
+			answer <- d.passes + 1
+		case <-timer.C:
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package loop
+
+import (
+	"context"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+)
+
+// Scanner reads the node and changes nothing: node.Scanner.
+type Scanner interface {
+	// Scan reads every entry of the pods directory, or those of only if that is not empty, and the pods of also, which are
+	// in quarantine. It returns in bounded time; what it cannot read is Unknown.
+	Scan(ctx context.Context, only, also []parsers.PodUID) judge.Snapshot
+}
+
+// Disk changes the pods directory and the quarantine: quarantine.Quarantine. Nothing else does.
+type Disk interface {
+	// Execute carries out the moves in order and returns an outcome for each. When it returns, the outcomes are on disk.
+	// If ctx ends, the current move stops at its next step, and its outcome is Stopped.
+	Execute(ctx context.Context, permit judge.Permit, moves []judge.Move) []judge.Outcome
+	// Where returns the directories pods/UID and the entry of the quarantine; the zero FileID means that there is none.
+	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine judge.FileID, err error)
+	// Movable returns why nothing can be moved to the quarantine, as far as that shows without a try.
+	Movable() error
+	// Stuck returns the path at which a changing call has not returned, and for how long; "" if none is under way.
+	Stuck() (path string, since time.Duration)
+}
+
+// Ledger is the durable record of every intent and result: ledger.Ledger.
+type Ledger interface {
+	// Enter locks the ledger, and with it every change of the node, against other processes, and reads what they have
+	// appended. leave unlocks it.
+	Enter(ctx context.Context) (leave func(), err error)
+	// Append numbers the events, writes them, and returns them when they are on disk. After an error none of them counts.
+	Append(events ...judge.Event) ([]judge.Event, error)
+	// Entries returns the entries of the quarantine by name, and Restored the pods that were restored.
+	Entries() map[string]judge.Entry
+	Restored() map[parsers.PodUID]judge.Restoration
+	// Breaker returns the event that opened the circuit breaker, and false if it is closed.
+	Breaker() (judge.Event, bool)
+	// Unsent returns events that the journal does not have yet. Sent marks all up to seq.
+	Unsent() []judge.Event
+	Sent(seq int64) error
+}
+
+// Clock returns the time of both clocks.
+type Clock interface {
+	Now() judge.Instant
+}
+
+// Recorder writes an event for operators: the journal.
+type Recorder interface {
+	Record(e judge.Event) error
+}
+
+// Meter counts for the metrics. Its methods do not block.
+type Meter interface {
+	Status(s Status, took time.Duration)
+	Event(e judge.Event)
+}
+
+// CNI sweeps the files of dead sandboxes: package cni. nil if the setting is off.
+type CNI interface {
+	// Sweep removes the stale files if the permit allows that, and returns its part of the status. cleaned are the pods
+	// that this pass has confirmed dead.
+	Sweep(ctx context.Context, permit judge.Permit, s judge.Snapshot, cleaned []parsers.PodUID) CNIStatus
+}
+
+// CNIStatus is the CNI part of a status: it marshals itself.
+type CNIStatus interface {
+	// Problems are what could not be read or removed.
+	Problems() []string
+	// Operator reports whether an operator is needed.
+	Operator() bool
+}

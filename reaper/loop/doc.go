@@ -1,0 +1,20 @@
+// Package loop is the one way through the program: a line of a log or the clock asks for a pass, and a pass scans, judges,
+// and carries out what is due. The daemon, sweep, scan, explain and doctor run the same pass.
+//
+//	line ─▶ parsers ─▶ Daemon.Read ─▶ schedule ─▶ Pass:
+//	  recover   intents without a result get one, by where the directory is
+//	  scan      Scanner.Scan ─▶ judge.Decide ─▶ plan
+//	  restore   intent (and breaker) ─▶ rename back ─▶ result
+//	  move      intent ─▶ scan and judge again ─▶ rename ─▶ result ─▶ scan: alive? ─▶ restore
+//	  clean     intent ─▶ remove ─▶ result; gives way after a second
+//	  end       journal, metrics, Status
+//
+// It is killed at any instruction, or stopped at any step, without a loss:
+//   - Before the rename nothing has changed: the next start writes not-moved.
+//   - After the rename the ledger has the intent, and the next start finds the directory in quarantine by its identity.
+//     The pod is judged like every quarantined pod: if it is alive, it is restored.
+//   - A polite stop (SIGTERM) between rename and result or scan waits for both, at most 30 seconds.
+//   - A clean that was cut short is begun again after a scan, with the same classes.
+//
+// The loop decides nothing about a pod: package judge does. It makes no system call: Scanner, Disk and Ledger do.
+package loop

@@ -1,0 +1,402 @@
+package loop
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+)
+
+// Loop scans, judges and carries out, one pass at a time. It is not safe for concurrent use.
+type Loop struct {
+	Scanner  Scanner
+	Disk     Disk
+	Ledger   Ledger
+	Clock    Clock
+	Recorder Recorder
+	Meter    Meter
+	CNI      CNI
+	Log      *slog.Logger
+	Settings judge.Settings
+
+	holds map[parsers.PodUID]judge.Hold
+	logs  reports
+	node  judge.Node // of the last scan: by which kubelet a line may be
+	last  Status
+	cni   time.Duration // when the next CNI sweep is due, on CLOCK_BOOTTIME
+}
+
+// Options are the options of one pass.
+type Options struct {
+	Only   []parsers.PodUID // empty: every pod
+	DryRun bool             // scan and judge, and change nothing
+	// Order is true for an operator's sweep, which obeys no mode, and NoMoves for one that moves no pod.
+	Order   bool
+	NoMoves bool
+	// Lift are pods that an operator has restored, and now names in a sweep.
+	Lift []parsers.PodUID
+}
+
+const (
+	// mostMoves is the most pods of one batch: between the fresh scan and the last rename no more than these are moved.
+	mostMoves = 32
+	// cleanSlice is how long cleaning may take before it gives way.
+	cleanSlice = time.Second
+	// recheckTime bounds the scan and the restores right after a move, also when the daemon has to stop.
+	recheckTime = 30 * time.Second
+	// stuckAfter is how long a changing call may take before the gate is shut.
+	stuckAfter = 2 * time.Minute
+)
+
+// Pass scans, judges and, unless it is a dry run, carries out what is due. The error is for a ledger that cannot be locked;
+// everything else is in the status.
+func (l *Loop) Pass(ctx context.Context, opt Options) (Status, error) {
+	p := &pass{Loop: l, opt: opt, began: l.Clock.Now()}
+	if !opt.DryRun {
+		leave, err := l.Ledger.Enter(ctx)
+		if err != nil {
+			return Status{}, err
+		}
+		defer leave()
+		p.lift()
+		p.recover()
+	}
+	p.scan(ctx)
+	if !opt.DryRun {
+		p.write(conflicts(p.decided.Plan.Conflicts, p.node, p.Clock.Now())...)
+		p.restore(ctx, p.decided.Plan.Restores, p.decided.Plan.Breaker)
+		p.move(ctx)
+		p.clean(ctx)
+	}
+	p.sweepCNI(ctx)
+	return p.end(), nil
+}
+
+// pass is one pass under way.
+type pass struct {
+	*Loop
+	opt      Options
+	began    judge.Instant
+	snapshot judge.Snapshot
+	decided  judge.Decided
+	events   []judge.Event
+	problems []string
+	cleaned  []parsers.PodUID // confirmed dead in this pass
+	now      bool             // a clean gave way
+}
+
+// scan reads the node and decides.
+func (p *pass) scan(ctx context.Context) {
+	p.snapshot = p.Scanner.Scan(ctx, p.opt.Only, entryUIDs(p.Ledger.Entries()))
+	p.node = p.snapshot.Node
+	p.decided = judge.Decide(p.input(p.snapshot))
+	if len(p.opt.Only) == 0 {
+		p.holds = p.decided.Holds
+		p.logs.forget(p.snapshot.At)
+		return
+	}
+	if p.holds == nil {
+		p.holds = map[parsers.PodUID]judge.Hold{}
+	}
+	for uid, h := range p.decided.Holds {
+		p.holds[uid] = h
+	}
+}
+
+// input is what the snapshot is judged with.
+func (p *pass) input(s judge.Snapshot) judge.Input {
+	return judge.Input{
+		Snapshot: s, Entries: p.Ledger.Entries(), Holds: p.holds, Logs: p.logs.last, Restored: p.Ledger.Restored(),
+		Settings: p.Settings, Permit: p.permit(), Now: p.Clock.Now(),
+	}
+}
+
+// permit asks the gate. It is asked again before each batch, since the batch before may have opened the breaker.
+func (p *pass) permit() judge.Permit {
+	_, open := p.Ledger.Breaker()
+	stuck, since := p.Disk.Stuck()
+	if since < stuckAfter {
+		stuck = ""
+	}
+	return judge.Standing{
+		Node: p.node, Breaker: open, Stuck: stuck, Observe: p.Settings.Observe && !p.opt.Order, DryRun: p.opt.DryRun,
+	}.Gate()
+}
+
+// write appends events to the ledger. It returns false if they are not on disk: then nothing may be changed.
+func (p *pass) write(events ...judge.Event) bool {
+	if len(events) == 0 {
+		return true
+	}
+	written, err := p.Ledger.Append(events...)
+	if err != nil {
+		p.fail("cannot write to the ledger", err)
+		return false
+	}
+	for _, e := range written {
+		p.Meter.Event(e)
+	}
+	p.events = append(p.events, written...)
+	return true
+}
+
+func (p *pass) fail(what string, err error) {
+	p.problems = append(p.problems, what+": "+err.Error())
+	p.Log.Error(what, slog.Any("error", err))
+}
+
+// restore moves living pods back: the intents and the breaker are written first, together.
+func (p *pass) restore(ctx context.Context, moves, breaker []judge.Move) {
+	permit := p.permit()
+	if len(moves) == 0 || !permit.MayRestore() {
+		return
+	}
+	now := p.Clock.Now()
+	events := intents(moves, p.node, now)
+	if _, open := p.Ledger.Breaker(); !open && len(breaker) > 0 {
+		events = append([]judge.Event{breakerEvent(breaker[0], p.node, now)}, events...)
+	}
+	if p.write(events...) {
+		p.write(results(p.Disk.Execute(ctx, permit, moves), p.node, p.Clock.Now())...)
+	}
+}
+
+// move moves the pods that are planned to quarantine, in batches: intent, recheck, rename, recheck, result.
+func (p *pass) move(ctx context.Context) {
+	moves := p.decided.Plan.Moves
+	if p.opt.NoMoves {
+		return
+	}
+	for len(moves) > 0 && ctx.Err() == nil {
+		batch := moves[:min(mostMoves, len(moves))]
+		moves = moves[len(batch):]
+		if !p.moveBatch(ctx, batch) {
+			return
+		}
+	}
+}
+
+// moveBatch returns false if no more pods may be moved in this pass.
+func (p *pass) moveBatch(ctx context.Context, batch []judge.Move) bool {
+	now := p.Clock.Now()
+	for i := range batch {
+		batch[i].Entry = entryName(batch[i].UID, now, p.Ledger.Entries())
+	}
+	if !p.write(intents(batch, p.node, now)...) {
+		return false
+	}
+	still, withdrawn := p.recheck(ctx, batch)
+	p.write(results(withdrawn, p.node, p.Clock.Now())...)
+	permit := p.permit()
+	if len(still) == 0 || !permit.MayRemove() {
+		return p.write(results(refuse(still, "the gate was shut"), p.node, p.Clock.Now())...) && permit.MayRemove()
+	}
+	outcomes := p.Disk.Execute(ctx, permit, still)
+	// The results are written first, so that whatever happens now, the pods are judged as quarantined ones. The second
+	// question is asked also if the daemon has to stop: a living pod would stay in quarantine until the next start.
+	written := p.write(results(outcomes, p.node, p.Clock.Now())...)
+	return p.recheckMoved(ctx, outcomes) && written
+}
+
+// recheck judges the pods again on a fresh scan, right before the rename. It returns those that are still dead, and the
+// outcomes of the others.
+func (p *pass) recheck(ctx context.Context, batch []judge.Move) (still []judge.Move, withdrawn []judge.Outcome) {
+	fresh := p.Scanner.Scan(ctx, uidsOf(batch), nil)
+	p.node = fresh.Node
+	in := p.input(fresh)
+	in.Entries, in.Settings.MaxPerScan = nil, 0
+	planned := map[parsers.PodUID]judge.Move{}
+	d := judge.Decide(in)
+	for _, m := range d.Plan.Moves {
+		planned[m.UID] = m
+	}
+	for _, m := range batch {
+		if again, ok := planned[m.UID]; ok && again.ID == m.ID {
+			still = append(still, m)
+			continue
+		}
+		why := "it is no longer the directory that was judged"
+		for _, j := range d.Pods {
+			if j.UID == m.UID && len(j.Reasons) > 0 {
+				m.Reasons, why = j.Reasons, string(j.Reasons[0].Reason)+": "+j.Reasons[0].Detail
+			}
+		}
+		withdrawn = append(withdrawn, judge.Outcome{Move: m, Result: judge.Refused, Err: why})
+	}
+	return still, withdrawn
+}
+
+// recheckMoved asks right after the move whether a pod is alive, and restores it at once. It returns false if one was.
+func (p *pass) recheckMoved(ctx context.Context, outcomes []judge.Outcome) bool {
+	var moved []parsers.PodUID
+	for _, o := range outcomes {
+		if o.Result == judge.Done {
+			moved = append(moved, o.Move.UID)
+		}
+	}
+	if len(moved) == 0 {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recheckTime)
+	defer cancel()
+	fresh := p.Scanner.Scan(ctx, moved, moved)
+	p.node = fresh.Node
+	in := p.input(fresh)
+	in.Entries = only(in.Entries, moved)
+	plan := judge.Decide(in).Plan
+	p.write(conflicts(plan.Conflicts, p.node, p.Clock.Now())...)
+	p.restore(ctx, plan.Restores, plan.Breaker)
+	return len(plan.Restores)+len(plan.Conflicts) == 0
+}
+
+// clean removes what is due in quarantine, and gives way after a second: a living pod waits for the next scan. Everything
+// about the entry was judged by the scan of this pass.
+func (p *pass) clean(ctx context.Context) {
+	until := p.Clock.Now().Boot + cleanSlice
+	for _, m := range p.decided.Plan.Cleans {
+		permit := p.permit()
+		left := until - p.Clock.Now().Boot
+		if !permit.MayRemove() || ctx.Err() != nil {
+			return
+		}
+		if left <= 0 {
+			p.now = true
+			return
+		}
+		if !p.write(intents([]judge.Move{m}, p.node, p.Clock.Now())...) {
+			return
+		}
+		slice, cancel := context.WithTimeout(ctx, left)
+		outcomes := p.Disk.Execute(slice, permit, []judge.Move{m})
+		cancel()
+		for _, o := range outcomes {
+			p.now = p.now || o.Stopped
+			if !o.Stopped && o.Result != judge.Failed {
+				p.cleaned = append(p.cleaned, o.Move.UID)
+			}
+		}
+		p.write(results(outcomes, p.node, p.Clock.Now())...)
+	}
+}
+
+// cniEvery is the time between two CNI sweeps if nothing asks for one.
+const cniEvery = time.Hour
+
+// sweepCNI sweeps CNI's files at the first pass, after each confirmed pod, hourly, and by an operator's order.
+func (p *pass) sweepCNI(ctx context.Context) {
+	now := p.Clock.Now().Boot
+	if p.CNI == nil || !p.opt.DryRun && !p.opt.Order && len(p.cleaned) == 0 && p.cni > now {
+		return
+	}
+	p.last.CNI = p.CNI.Sweep(ctx, p.permit(), p.snapshot, p.cleaned)
+	p.problems = append(p.problems, p.last.CNI.Problems()...)
+	if !p.opt.DryRun {
+		p.cni = now + cniEvery
+	}
+}
+
+// end returns the status, and tells the journal and the metrics.
+func (p *pass) end() Status {
+	s := Status{
+		At: p.began, Mode: p.mode(), Node: p.node, Events: p.events, CNI: p.last.CNI,
+		Problems: append(p.problems, p.snapshot.Problems...), Next: p.decided.Plan.Next, Now: p.now,
+	}
+	in := p.input(p.snapshot)
+	if why, stopped := in.Permit.Stopped(); stopped {
+		s.Stopped = &why
+	}
+	if e, open := p.Ledger.Breaker(); open {
+		s.Breaker = &e
+	}
+	s.Pods = p.podStatus()
+	s.Quarantine = p.quarantineStatus(in)
+	s.fill()
+	if !p.opt.DryRun {
+		p.record()
+		p.Meter.Status(s, p.Clock.Now().Boot-p.began.Boot)
+		p.last = s
+	}
+	return s
+}
+
+func (p *pass) mode() string {
+	switch {
+	case p.opt.DryRun:
+		return "dry-run"
+	case p.Settings.Observe && !p.opt.Order:
+		return "observe"
+	}
+	return "enforce"
+}
+
+// podStatus returns the pods as they were judged, without those that were moved.
+func (p *pass) podStatus() []PodStatus {
+	quarantined := map[parsers.PodUID]bool{}
+	for _, e := range p.Ledger.Entries() {
+		quarantined[e.UID] = e.Phase != judge.Ended
+	}
+	pods := make([]PodStatus, 0, len(p.decided.Pods))
+	for _, j := range p.decided.Pods {
+		if j.Decision == judge.Remove && quarantined[j.UID] {
+			continue
+		}
+		pods = append(pods, p.logs.status(j))
+	}
+	return pods
+}
+
+// quarantineStatus judges the entries again with what was done, without another scan.
+func (p *pass) quarantineStatus(in judge.Input) []judge.JudgedEntry {
+	if len(p.events) == 0 {
+		return p.decided.Entries
+	}
+	return judge.Decide(in).Entries
+}
+
+// record writes to the journal what it has not got yet.
+func (p *pass) record() {
+	for {
+		events := p.Ledger.Unsent()
+		if len(events) == 0 {
+			return
+		}
+		for _, e := range events {
+			if err := p.Recorder.Record(e); err != nil {
+				p.Log.Warn("cannot write to the journal; trying again at the next pass", slog.Any("error", err))
+				return
+			}
+			if err := p.Ledger.Sent(e.Seq); err != nil {
+				p.Log.Warn("cannot note what the journal has", slog.Any("error", err))
+				return
+			}
+		}
+	}
+}
+
+// recover closes the intents of moves and restores that have no result, by where the directory is. Cleans and purges go on
+// after the scan.
+func (p *pass) recover() {
+	for name, e := range p.Ledger.Entries() {
+		if e.Phase != judge.Moving && e.Phase != judge.Restoring {
+			continue
+		}
+		inPods, inQuarantine, err := p.Disk.Where(e.UID, name)
+		if err != nil {
+			p.fail("cannot find out what became of "+name, err)
+			continue
+		}
+		p.write(recovered(name, e, inPods, inQuarantine, p.Clock.Now()))
+	}
+}
+
+// lift ends an operator's restore: the sweep names the pod.
+func (p *pass) lift() {
+	restored := p.Ledger.Restored()
+	for _, uid := range p.opt.Lift {
+		if r, ok := restored[uid]; ok && r.Operator {
+			p.write(judge.Event{Kind: judge.EventReleased, At: p.Clock.Now(), UID: uid})
+		}
+	}
+}

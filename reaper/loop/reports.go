@@ -1,0 +1,78 @@
+package loop
+
+import (
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+)
+
+// mostReported bounds the pods whose reports are remembered: a kubelet reports one or two a sweep, at -v=5 all orphans.
+const mostReported = 100_000
+
+// forgetAfter is how long after its last report a pod is forgotten.
+const forgetAfter = time.Hour
+
+// reports are the kubelet's last reports by pod.
+type reports struct {
+	last  map[parsers.PodUID]judge.Log
+	first map[parsers.PodUID]judge.Instant
+}
+
+// add remembers a credible report. It returns true if the pod had none in the last minute.
+func (r *reports) add(l judge.Logged, now judge.Instant) (fresh bool) {
+	if r.last == nil {
+		r.last, r.first = map[parsers.PodUID]judge.Log{}, map[parsers.PodUID]judge.Instant{}
+	}
+	log, known := r.last[l.UID]
+	if !known && len(r.last) >= mostReported {
+		r.forget(now)
+		if len(r.last) >= mostReported {
+			return false
+		}
+	}
+	if _, ok := r.first[l.UID]; !ok {
+		r.first[l.UID] = now
+	}
+	was := log.Removal
+	if l.Kind == report.Volumes {
+		was, log.Volumes = log.Volumes, l
+	} else {
+		log.Removal = l
+	}
+	r.last[l.UID] = log
+	since, ok := now.Since(was.At)
+	return !ok || since > time.Minute
+}
+
+// forget removes the pods that were not reported for an hour.
+func (r *reports) forget(now judge.Instant) {
+	for uid, log := range r.last {
+		if old(log.Removal.At, now) && old(log.Volumes.At, now) {
+			delete(r.last, uid)
+			delete(r.first, uid)
+		}
+	}
+}
+
+func old(at, now judge.Instant) bool {
+	since, ok := now.Since(at)
+	return !ok || since > forgetAfter
+}
+
+// status returns the status of a judged pod with what the kubelet logged about it.
+func (r *reports) status(j judge.Judged) PodStatus {
+	s := PodStatus{Judged: j, Count: report.NoCount}
+	log, ok := r.last[j.UID]
+	if !ok || j.UID == "" {
+		return s
+	}
+	last := log.Removal
+	if last.At.Boot < log.Volumes.At.Boot {
+		last = log.Volumes
+	}
+	s.Words, s.Count = last.Words, last.Count
+	s.FirstReport, s.LastReport = r.first[j.UID].Wall, last.At.Wall
+	return s
+}

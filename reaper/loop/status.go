@@ -1,0 +1,99 @@
+package loop
+
+import (
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+)
+
+// Status is what one pass found and did. scan, sweep, explain, doctor, GET /report and fleet print this one model.
+type Status struct {
+	At   judge.Instant `json:"at"`
+	Mode string        `json:"mode"` // "enforce", "observe", or "dry-run"
+	Node judge.Node    `json:"node"`
+	// Pods are the entries of the pods directory that were asked for, sorted by name.
+	Pods       []PodStatus         `json:"pods"`
+	Quarantine []judge.JudgedEntry `json:"quarantine,omitempty"`
+	// Events are what this pass, or all passes of a sweep, did.
+	Events  []judge.Event `json:"events,omitempty"`
+	Breaker *judge.Event  `json:"breaker,omitempty"` // what opened the circuit breaker; nil if it is closed
+	// Stopped is why nothing may be moved or removed now, nil if something may.
+	Stopped *judge.Reason `json:"stopped,omitempty"`
+	// Hidden counts the pods of which every fact but Reported is good, while the kubelet reports a pod that is kept.
+	Hidden   int       `json:"hidden"`
+	CNI      CNIStatus `json:"cni,omitempty"`
+	Problems []string  `json:"problems,omitempty"` // what could not be read or written
+	// Operator is true if a pod, an entry, a CNI file or the breaker needs an operator.
+	Operator bool `json:"operator"`
+	// Next is after how long time alone may change something, 0 if nothing waits for that. Now is true if a clean gave way
+	// and goes on at once.
+	Next time.Duration `json:"-"`
+	Now  bool          `json:"-"`
+}
+
+// PodStatus is one pod with its verdict, and what the kubelet logged about it.
+type PodStatus struct {
+	judge.Judged
+	// Words are the kubelet's own words in its last report, and Count the number of errors that it gave.
+	Words string `json:"words,omitempty"`
+	Count int    `json:"count,omitempty"`
+	// FirstReport and LastReport are when this process read the first and the last report.
+	FirstReport time.Time `json:"first_report,omitzero"`
+	LastReport  time.Time `json:"last_report,omitzero"`
+}
+
+// Pod returns the status of one pod, and false if it is not there.
+func (s *Status) Pod(uid parsers.PodUID) (PodStatus, bool) {
+	i := slices.IndexFunc(s.Pods, func(p PodStatus) bool { return p.UID == uid })
+	if i < 0 {
+		return PodStatus{}, false
+	}
+	return s.Pods[i], true
+}
+
+// waiting reports whether something ends by itself: a pod that waits, or an entry that is not at its end.
+func (s *Status) waiting() bool {
+	return slices.ContainsFunc(s.Pods, func(p PodStatus) bool { return p.Decision == judge.Wait }) ||
+		slices.ContainsFunc(s.Quarantine, func(e judge.JudgedEntry) bool { return e.Decision == judge.Wait })
+}
+
+// reportedAndKept reports whether the kubelet reports a pod that is kept: it hides all others.
+func (s *Status) reportedAndKept() bool {
+	return slices.ContainsFunc(s.Pods, func(p PodStatus) bool {
+		return p.Decision == judge.Keep && p.Facts[judge.Reported].Truth == judge.Yes
+	})
+}
+
+// hidden reports whether only the kubelet's report is missing.
+func (p *PodStatus) hidden() bool {
+	return p.Decision != judge.Remove && p.UID != "" && !slices.ContainsFunc(p.Reasons, func(r judge.Reason) bool {
+		return r.Reason != judge.NotReported && r.Reason != judge.OnHold
+	}) && p.Facts[judge.Reported].Truth != judge.Yes
+}
+
+// fill computes what follows from the parts.
+func (s *Status) fill() {
+	if s.reportedAndKept() {
+		for i := range s.Pods {
+			if s.Pods[i].hidden() {
+				s.Hidden++
+			}
+		}
+	}
+	s.Operator = s.Breaker != nil || s.CNI != nil && s.CNI.Operator() ||
+		slices.ContainsFunc(s.Pods, func(p PodStatus) bool { return p.Operator }) ||
+		slices.ContainsFunc(s.Quarantine, func(e judge.JudgedEntry) bool { return e.Operator })
+}
+
+// merge adds an earlier pass of the same sweep.
+func (s *Status) merge(earlier Status) {
+	s.Events = append(earlier.Events, s.Events...)
+	problems := append(earlier.Problems, s.Problems...)
+	slices.Sort(problems)
+	s.Problems = slices.Compact(problems)
+	if s.CNI == nil {
+		s.CNI = earlier.CNI
+	}
+}

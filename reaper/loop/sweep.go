@@ -1,0 +1,101 @@
+package loop
+
+import (
+	"context"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+)
+
+// quietFor is how long no report of a pod that can be removed has come when a sweep ends.
+const quietFor = 10 * time.Second
+
+// Sweep is the daemon's loop for an operator: it runs passes until for ten seconds no report of a pod that can be removed has
+// come and no confirm runs, and returns all that they found and did. progress is called after each pass with the time to the
+// next one, and may be nil.
+func (d *Daemon) Sweep(ctx context.Context, opt Options, progress func(s Status, wait time.Duration)) (Status, error) {
+	opt.Order = true
+	d.Begin()
+	quiet := d.Clock.Now().Boot
+	var total Status
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		now := d.Clock.Now().Boot
+		if d.schedule.due <= now {
+			s, err := d.sweepPass(ctx, &opt)
+			if err != nil {
+				return total, err
+			}
+			s.merge(total)
+			total = s
+			now = d.Clock.Now().Boot
+			if s.movesLater() || s.confirms() || s.Now {
+				quiet = now
+			}
+			if opt.DryRun || opt.NoMoves && !s.Now || ctx.Err() != nil || now-quiet >= quietFor {
+				return total, ctx.Err()
+			}
+			if progress != nil {
+				progress(s, d.schedule.due-now)
+			}
+			d.schedule.ask(quiet + quietFor)
+			continue
+		}
+		timer.Reset(d.schedule.due - now)
+		select {
+		case <-ctx.Done():
+			return total, ctx.Err()
+		case line := <-d.Lines:
+			d.Read(line)
+		case <-timer.C:
+		}
+	}
+}
+
+// sweepPass runs one pass of a sweep. An order is carried out once: what it lifts stays lifted.
+func (d *Daemon) sweepPass(ctx context.Context, opt *Options) (Status, error) {
+	s, err := d.turn(ctx, *opt)
+	opt.Lift = nil
+	return s, err
+}
+
+// movesLater reports whether a pod waits that the kubelet reports.
+func (s *Status) movesLater() bool {
+	for _, p := range s.Pods {
+		if p.Decision == judge.Wait && p.Facts[judge.Reported].Truth == judge.Yes {
+			return true
+		}
+	}
+	return false
+}
+
+// confirms reports whether an entry waits for the end of confirm.
+func (s *Status) confirms() bool {
+	for _, e := range s.Quarantine {
+		if e.Phase == judge.Quarantined && e.Decision == judge.Wait {
+			return true
+		}
+	}
+	return false
+}
+
+// Once scans and judges once and changes nothing: scan, explain, doctor. It takes the lines that lines yields first, of the
+// last five minutes, for words and counts; by their times most of them are too old to release anything.
+func (d *Daemon) Once(ctx context.Context, opt Options, recent []report.Line) (Status, error) {
+	opt.DryRun = true
+	d.node = d.Scanner.Scan(ctx, nil, nil).Node
+	for _, line := range recent {
+		r, ok := d.Parse(line)
+		if !ok {
+			continue
+		}
+		now := d.Clock.Now()
+		l := judge.Logged{Report: r, At: now}
+		if was := d.logs.last[r.UID]; judge.Credible(l, d.node, now) == "" || judge.Credible(was.Removal, d.node, now) != "" {
+			d.logs.add(l, now) // no line of another program displaces the kubelet's own
+		}
+	}
+	return d.Pass(ctx, opt)
+}
