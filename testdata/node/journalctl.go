@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// reader is the stand-in of journalctl.
+type reader struct {
+	output       string
+	fields       []string
+	since        int64 // microseconds
+	after        string
+	grep         *regexp.Regexp
+	follow       bool
+	lines        int // the last ones, -1 for all
+	groups       [][]string
+	quiet, found bool
+}
+
+func runJournalctl(args []string) int {
+	r, err := parseJournalctl(args)
+	if err == nil {
+		err = r.run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if r.grep != nil && !r.found {
+		return 1
+	}
+	return 0
+}
+
+// longOf are the long forms of short options. valued are those with a value, ignored those that change nothing here.
+var (
+	longOf  = map[string]string{"-f": "--follow", "-o": "--output", "-u": "--unit", "-n": "--lines", "-g": "--grep", "-q": "--quiet", "-a": "--all", "-S": "--since", "-D": "--directory"}
+	valued  = []string{"--output", "--output-fields", "--since", "--after-cursor", "--grep", "--unit", "--lines"}
+	ignored = []string{"--no-pager", "--all", "--namespace", "--directory", "--case-sensitive", "--utc", "--no-hostname", "--boot", "--system"}
+)
+
+func parseJournalctl(args []string) (*reader, error) {
+	r := &reader{output: "short", lines: -1, groups: [][]string{nil}}
+	noTail, since := false, false
+	for i := 0; i < len(args); i++ {
+		name, value, inline := strings.Cut(args[i], "=")
+		if long := longOf[name]; long != "" {
+			name = long
+		}
+		if !strings.HasPrefix(args[i], "-") {
+			r.match(args[i])
+			continue
+		}
+		if slices.Contains(valued, name) && !inline {
+			if i++; i == len(args) {
+				return nil, fmt.Errorf("journalctl: option '%s' requires an argument", name)
+			}
+			value = args[i]
+		}
+		switch {
+		case name == "--no-tail":
+			noTail = true
+		case name == "--since":
+			since = true
+			fallthrough
+		default:
+			if err := r.option(name, value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if r.follow && !noTail && !since && r.lines < 0 {
+		r.lines = 10
+	}
+	return r, nil
+}
+
+func (r *reader) option(name, value string) (err error) {
+	switch name {
+	case "--follow":
+		r.follow = true
+	case "--quiet":
+		r.quiet = true
+	case "--output":
+		if r.output = value; !slices.Contains([]string{"json", "export", "cat", "short"}, value) {
+			err = fmt.Errorf("unknown output format: %s", value)
+		}
+	case "--output-fields":
+		r.fields = strings.Split(value, ",")
+	case "--since":
+		r.since, err = parseSince(value)
+	case "--after-cursor":
+		r.after = value
+	case "--grep":
+		r.grep, err = regexp.Compile(value)
+	case "--unit":
+		if !strings.Contains(value, ".") {
+			value += ".service"
+		}
+		r.match("_SYSTEMD_UNIT=" + value)
+	case "--lines":
+		r.lines, err = strconv.Atoi(value)
+	default:
+		if !slices.Contains(ignored, name) {
+			err = fmt.Errorf("journalctl: unrecognized option '%s'", name)
+		}
+	}
+	return err
+}
+
+// match adds a match, or begins another group of them.
+func (r *reader) match(text string) {
+	if text == "+" {
+		r.groups = append(r.groups, nil)
+		return
+	}
+	last := len(r.groups) - 1
+	r.groups[last] = append(r.groups[last], text)
+}
+
+// parseSince parses @SECONDS, a time span before now such as -10s, and a local time.
+func parseSince(text string) (int64, error) {
+	if at, ok := strings.CutPrefix(text, "@"); ok {
+		seconds, err := strconv.ParseFloat(at, 64)
+		return int64(seconds * 1e6), err
+	}
+	if span, ok := strings.CutPrefix(text, "-"); ok {
+		d, err := time.ParseDuration(strings.TrimSuffix(strings.TrimSuffix(span, "in"), "ec"))
+		return time.Now().Add(-d).UnixMicro(), err
+	}
+	t, err := time.ParseInLocation(time.DateTime, text, time.Local)
+	if err != nil {
+		return 0, errors.New("failed to parse timestamp: " + text)
+	}
+	return t.UnixMicro(), nil
+}
+
+// run prints what is there, and with --follow what is added.
+func (r *reader) run() error {
+	paths, err := filepath.Glob(journalDir + "/*/*.journal")
+	if err != nil || len(paths) == 0 {
+		return errors.New("no journal files were found")
+	}
+	f, err := os.Open(paths[0])
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	out := bufio.NewWriter(os.Stdout)
+	in := bufio.NewReader(f)
+	var rest string
+	var last []journalEntry
+	for began := false; ; {
+		text, err := in.ReadString('\n')
+		rest += text
+		if err == nil {
+			var e journalEntry
+			if err := json.Unmarshal([]byte(rest), &e); err != nil {
+				return err
+			}
+			rest = ""
+			switch {
+			case !r.wants(&e):
+			case began || r.lines < 0:
+				r.print(out, &e)
+			default:
+				last = append(last, e)
+			}
+			continue
+		}
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+		if !began {
+			began = true
+			for i := max(0, len(last)-r.lines); i < len(last); i++ {
+				r.print(out, &last[i])
+			}
+		}
+		if err := out.Flush(); err != nil || !r.follow {
+			return err
+		}
+		time.Sleep(poll)
+	}
+}
+
+// poll is how often the stand-ins look for what is added to a file.
+const poll = 20 * time.Millisecond
+
+// wants reports whether the entry is one to print. Matches of one field are alternatives, those of several must all hold.
+func (r *reader) wants(e *journalEntry) bool {
+	if r.after != "" {
+		if e.Cursor == r.after {
+			r.after = ""
+		}
+		return false
+	}
+	if e.Realtime < r.since || r.grep != nil && !r.grep.MatchString(e.get("MESSAGE")) {
+		return false
+	}
+	return slices.ContainsFunc(r.groups, func(group []string) bool {
+		held := map[string]bool{}
+		for _, match := range group {
+			name, value, _ := strings.Cut(match, "=")
+			held[name] = held[name] || e.get(name) == value
+		}
+		for _, ok := range held {
+			if !ok {
+				return false
+			}
+		}
+		return len(group) > 0 || len(r.groups) == 1
+	})
+}
+
+func (r *reader) print(out *bufio.Writer, e *journalEntry) {
+	r.found = true
+	at := time.UnixMicro(e.Realtime)
+	switch r.output {
+	case "cat":
+		fmt.Fprintln(out, e.get("MESSAGE"))
+	case "short":
+		fmt.Fprintf(out, "%s %s %s[%s]: %s\n", at.Format(time.Stamp), e.get("_HOSTNAME"), e.get("SYSLOG_IDENTIFIER"), e.get("_PID"), e.get("MESSAGE"))
+	case "json":
+		object := map[string]any{}
+		for _, f := range r.selected(e) {
+			object[f.Name] = f.value()
+		}
+		fmt.Fprintln(out, marshal(object))
+	case "export":
+		for _, f := range r.selected(e) {
+			if strings.ContainsAny(string(f.Value), "\n\x00") {
+				_, _ = out.WriteString(f.Name + "\n")
+				_ = binary.Write(out, binary.LittleEndian, uint64(len(f.Value)))
+				_, _ = out.Write(append(f.Value, '\n'))
+				continue
+			}
+			fmt.Fprintf(out, "%s=%s\n", f.Name, f.Value)
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// selected returns the fields to print. Those of the entry itself and _BOOT_ID are always printed.
+func (r *reader) selected(e *journalEntry) []field {
+	realtime := strconv.FormatInt(e.Realtime, 10)
+	all := []field{
+		{"__CURSOR", []byte(e.Cursor)}, {"__REALTIME_TIMESTAMP", []byte(realtime)}, {"__MONOTONIC_TIMESTAMP", []byte(realtime)},
+	}
+	for _, f := range e.Fields {
+		if len(r.fields) == 0 || f.Name == "_BOOT_ID" || slices.Contains(r.fields, f.Name) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
