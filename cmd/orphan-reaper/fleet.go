@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -51,32 +49,20 @@ func fleetFlags(cmd *cobra.Command, o *app.FleetOptions) {
 func newFleetListCommand(a *cli) *cobra.Command {
 	var o app.FleetOptions
 	var which ui.FleetScope
-	var file, least string
-	var watch bool
+	var least string
 	cmd := &cobra.Command{
 		Use: "list [ADDRESS...]", Short: "Show the orphans of many nodes, and what needs you",
 		Long: `Show the orphans of many nodes: sums by reason, driver and age first, then the
-20 worst nodes, the pods that need you, and the nodes that are silent.
-
-If you name no node, the command asks the API server for the OrphanReports. The
-daemons of a cluster write them about once an hour and within a minute after a
-change. A node is silent if it has no report, or one that is older than two and
-a half hours, unless no DaemonSet of the chart selects it. If no node has
-reported and the nodes are not known, the exit code is 3.
-
-A report has the sums of all pods, and as many pods as 8 KiB hold. For more, ask
-the daemons: give their addresses or --service.
+20 worst nodes, the pods that need you, and the nodes that do not answer.
 
 ` + fleetHelp,
-		Example: "  orphan-reaper fleet list\n" +
-			"  orphan-reaper fleet list --selector pool=gpu --reason mounted --sort bytes\n" +
-			"  orphan-reaper fleet list http://10.0.0.1:9477 http://10.0.0.2:9477\n" +
-			"  orphan-reaper fleet list --from nodes.txt -o json | jq '.pods[].uid'\n" +
-			"  kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -",
+		Example: "  orphan-reaper fleet list http://10.0.0.1:9477 http://10.0.0.2:9477\n" +
+			"  orphan-reaper fleet list --from nodes.txt --reason mounted --sort bytes\n" +
+			"  orphan-reaper fleet list --from nodes.txt -o json | jq '.pods[].uid'",
 		Annotations: annotations(noSettings),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if which.All && which.NeedsPerson {
-				return exit.Usagef("", "--all (or --wide) and --needs-person exclude each other")
+				return exit.Usagef("", "--all and --needs-person exclude each other")
 			}
 			if which.Top < 0 {
 				return exit.Usagef("0 shows all", "--top %d is negative", which.Top)
@@ -84,36 +70,19 @@ the daemons: give their addresses or --service.
 			if which.MinBytes, err = bytesOf(least); err != nil {
 				return err
 			}
-			if watch && (file == "-" || o.From == "-") {
-				return exit.Usagef("", "--watch cannot read standard input again")
+			shown, err := a.fleetList(cmd.Context(), o, args, which)
+			if err != nil {
+				return err
 			}
-			for {
-				shown, err := a.fleetList(cmd.Context(), o, args, file, which)
-				if err != nil {
-					return err
-				}
-				shown.Sort()
-				if watch {
-					a.printer(a.stdout).Clear()
-				}
-				if err := a.writeFleet(shown); err != nil {
-					return err
-				}
-				if !watch {
-					return exit.Attention(shown.NeedsPerson())
-				}
-				select {
-				case <-cmd.Context().Done():
-					return cmd.Context().Err()
-				case <-time.After(watchEvery):
-				}
+			shown.Sort()
+			if err := a.write(shown, func(p *ui.Printer) { p.FleetList(shown) }); err != nil {
+				return err
 			}
+			return exit.Attention(shown.NeedsPerson())
 		},
 	}
 	fleetFlags(cmd, &o)
 	f := cmd.Flags()
-	f.StringVar(&file, "reports", "", "a `FILE` with the output of kubectl get nodes,orphans -o json; - is stdin")
-	f.StringVarP(&o.Selector, "selector", "l", "", "only nodes with these `LABELS`, as kubectl selects them")
 	reasons := make([]string, 0, len(policy.Reasons()))
 	for _, r := range policy.Reasons() {
 		reasons = append(reasons, string(r))
@@ -126,20 +95,9 @@ the daemons: give their addresses or --service.
 	f.Var(&choiceValue{&which.Sort, ui.FleetOrders, "ORDER"}, "sort", "the order of nodes: "+strings.Join(ui.FleetOrders, ", "))
 	f.IntVar(&which.Top, "top", 20, "show the first `N` nodes; 0 shows all")
 	f.BoolVar(&which.All, "all", false, "show every node and every pod, and not only those that need you")
-	f.BoolVar(&which.All, "wide", false, "the same as --all")
 	f.BoolVar(&which.NeedsPerson, "needs-person", false, "show only the nodes that need you")
-	f.BoolVarP(&watch, "watch", "w", false, "show it again every minute")
-	f.VarP(&choiceValue{&a.output, fleetFormats, "FORMAT"}, "output", "o", strings.Join(fleetFormats, ", "))
-	f.Lookup("output").DefValue = "text"
-	a.output = "text"
 	return cmd
 }
-
-// fleetFormats are those of fleet list; wide has more columns, name only the nodes.
-var fleetFormats = []string{"text", "wide", "json", "yaml", "name"}
-
-// watchEvery is the interval of fleet list --watch. A node reports a change within a minute.
-const watchEvery = time.Minute
 
 // bytesOf reads a size as Kubernetes writes it.
 func bytesOf(text string) (int64, error) {
@@ -150,48 +108,16 @@ func bytesOf(text string) (int64, error) {
 	return q.Value(), nil
 }
 
-func (a *cli) writeFleet(shown *ui.FleetList) error {
-	switch a.output {
-	case "yaml":
-		return a.printer(a.stdout).YAML(shown)
-	case "name":
-		p := a.printer(a.stdout)
-		p.FleetNames(shown)
-		return p.Flush()
-	}
-	return a.write(shown, func(p *ui.Printer) { p.FleetList(shown, a.output == "wide") })
-}
-
-// fleetList asks the named daemons, or without any reads the OrphanReports of all nodes.
-func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, file string, which ui.FleetScope) (*ui.FleetList, error) {
+// fleetList asks the named daemons.
+func (a *cli) fleetList(ctx context.Context, o app.FleetOptions, args []string, which ui.FleetScope) (*ui.FleetList, error) {
 	o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
-	var shown *ui.FleetList
-	work := progress.From(ctx)
-	defer work.End()
-	reports, err := o.WantsReports(file)
-	if err != nil {
-		return nil, err
-	}
-	if reports {
-		begin := func() {
-			shown = ui.NewFleetList(0, which)
-			work.Begin("reading the nodes' reports", "node", 0)
-		}
-		doubt, err := app.FleetReports(ctx, &o, file, begin, func(at report.Target, r *report.Report, err error) {
-			shown.AddReport(at, r, err)
-			work.Add(1)
-		})
-		if err != nil {
-			return nil, err
-		}
-		shown.Reported(doubt.Notes, doubt.NoReport)
-		return shown, nil
-	}
 	fleet, err := app.OpenFleet(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	shown = ui.NewFleetList(len(fleet.Targets), which)
+	shown := ui.NewFleetList(len(fleet.Targets), which)
+	work := progress.From(ctx)
+	defer work.End()
 	work.Begin("asking the nodes", "node", int64(len(fleet.Targets)))
 	fleet.List(ctx, fleet.Targets, func(at report.Target, r *report.Report, err error) {
 		shown.Add(at, r, err)
@@ -258,23 +184,4 @@ looks found. If the breaker of a node is open, the exit code is 3.
 	f.DurationVar(&wait, "wait", 0, "wait until each look has ended, for 10 minutes or `DURATION` (--wait=30m)")
 	f.Lookup("wait").NoOptDefVal = "10m"
 	return cmd
-}
-
-// pluginCommand returns the arguments of a call as a kubectl plugin: kubectl orphans is fleet list, and kubectl orphans sweep
-// is fleet sweep. name is the name of the running program.
-func pluginCommand(name string, args []string) []string {
-	if !strings.HasPrefix(filepath.Base(name), "kubectl-orphans") {
-		return args
-	}
-	var begin []string
-	if len(args) > 0 && strings.HasPrefix(args[0], "__complete") {
-		begin, args = args[:1], args[1:]
-	}
-	switch {
-	case len(args) == 0 || strings.HasPrefix(args[0], "-") || strings.Contains(args[0], "://"):
-		return slices.Concat(begin, []string{"fleet", "list"}, args)
-	case args[0] == "version":
-		return args
-	}
-	return slices.Concat(begin, []string{"fleet"}, args)
 }

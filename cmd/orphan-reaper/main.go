@@ -13,5 +13,5 @@ import (
 
 func main() {
 	person := app.Person{LoginUID: "/proc/self/loginuid", SudoUser: os.Getenv("SUDO_USER")}
-	os.Exit(runAs(person, pluginCommand(os.Args[0], os.Args[1:]), os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+	os.Exit(runAs(person, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 }

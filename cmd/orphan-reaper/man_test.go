@@ -234,7 +234,7 @@ none, only with "node_namespaces: self", states that there is neither kubelet no
 	"kubeconfig": `A kubeconfig for the API server. The API server is then asked for the pods that are bound to this node. The node's own credentials may ` +
 		`do that: on nodes of kubeadm /etc/kubernetes/kubelet.conf. A kubeconfig that starts programs (exec) is refused.`,
 	"node_name": `The name under which the API server knows this node. auto reads it from the credentials, else from the kubelet, else from the host. ` +
-		`Used with kubeconfig, with orphan_report, and in what HTTP answers.`,
+		`Used with kubeconfig, and in what HTTP answers.`,
 	"api_unreachable": `What happens while the API server that kubeconfig names cannot be asked. keep: everything is kept. ignore: the other facts decide ` +
 		`alone.`,
 	"cni_cache_dir": `libcni's cache. Multus and flannel keep their files below it, too.`,
@@ -257,10 +257,6 @@ none, only with "node_namespaces: self", states that there is neither kubelet no
 		`get /v1/orphans or post /v1/sweep (SubjectAccessReview). in-cluster uses the service account of the pod in which the daemon runs; a ` +
 		`path is a kubeconfig. The account needs create on tokenreviews and subjectaccessreviews. Tokens are accepted by TLS only. none accepts ` +
 		`no tokens.`,
-	"orphan_report": `Where the daemon writes this node's OrphanReport, which kubectl get orphans shows. in-cluster uses the service account of the pod in ` +
-		`which it runs; a path is a kubeconfig; none writes no report. The account needs create and patch on ` +
-		`orphanreports.orphan-reaper.github.io, and create on events in the namespace default: two kinds of events state that the breaker has ` +
-		`opened, and that pods wait for an operator. Nothing on the node depends on it.`,
 	"log_level":  `The least level of the program's own log lines. The journal has the records of what was removed or kept whatever this is.`,
 	"log_format": `How the program's log lines and records are written. auto is journal below systemd, text elsewhere. json is one object on each line.`,
 

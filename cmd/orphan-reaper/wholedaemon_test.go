@@ -128,7 +128,7 @@ func TestWholeWeb(t *testing.T) {
 	silent := freeAddress(t)
 	for args, want := range map[string][]string{
 		"list":                   {"2 nodes asked, 1 answered.", "worker-1", "observe", "NODES THAT ARE SILENT", "127.0.0.1", "refused"},
-		"list --wide":            {wholeUID(1), wholeUID(2)},
+		"list --all":             {wholeUID(1), wholeUID(2)},
 		"sweep --max-breakers 0": {"1 of 2 nodes look now.", "refused"},
 	} {
 		code, out, _ := call(t, append(append([]string{"fleet"}, strings.Fields(args)...), url, "http://"+silent)...)

@@ -33,7 +33,7 @@ const place = "/var/tmp/orphan-reaper-cluster"
 // tag is the prefix of our cgroups' names.
 const tag = "orcluster"
 
-// patience is the time limit of a step. A report is written up to 70 s after a change.
+// patience is the time limit of a step.
 const patience = 2 * time.Minute
 
 // Short names of what the suites share.
@@ -55,7 +55,6 @@ var steps = []struct {
 	{"pods end", end},
 	{"a mount after the daemon's start", mountedLater},
 	{"the daemon's token is refused", refused},
-	{"a report a node", reports},
 	{"the Job sweeps", swept},
 	{"a kubeconfig", kubeconfig},
 	{"a kubelet that is not heard", deaf},

@@ -32,17 +32,10 @@ minReadySeconds: 2
 // short are short times. The chart's schema refuses them, so it is skipped with them.
 const short = "extraArgs: [--hold=5s, --settle=5s, --confirm=20s]\n"
 
-// install installs the chart as docs/fleet.md describes, and waits until its pods are ready. Another release
-// was there before, under another name and in another namespace: its definition of OrphanReports remains, and
-// does not interfere.
+// install installs the chart as docs/fleet.md describes, and waits until its pods are ready.
 func (c *cluster) install(t *testing.T) {
 	t.Helper()
 	c.kubectl(t, "create", "namespace", namespace)
-	command(t, helm, "--kubeconfig", c.admin, "install", "first", chart, "--namespace", "default", "--set", "nodeSelector.no=node")
-	command(t, helm, "--kubeconfig", c.admin, "uninstall", "first", "--namespace", "default")
-	if left := c.kubectl(t, "get", "crd", "-o", "name"); left != "customresourcedefinition.apiextensions.k8s.io/orphanreports.orphan-reaper.github.io" {
-		t.Errorf("after helm uninstall there is %q", left)
-	}
 	c.kubectl(t, "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=privileged")
 	c.helm(t, "install", values)
 	c.rolledOut(t)

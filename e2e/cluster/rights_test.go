@@ -91,8 +91,6 @@ var granted = map[string]bool{
 	"nodes/pods [get]":    true,
 	"nodes/metrics [get]": true,
 	"nodes/healthz [get]": true,
-	"events [create]":     true,
-	"orphanreports.orphan-reaper.github.io [create patch]": true,
 }
 
 // trust returns the configuration of a client that trusts the authority. name is the server's name; "" means that of
@@ -112,16 +110,12 @@ func (c *cluster) ask(t *testing.T, n *node, token, method, url, body string) (i
 	return n.ask(t, trust(t, []byte(read(t, c.ca.file("ca.crt"))), ""), token, method, url, body)
 }
 
-// ask sends a request from within the node and returns the status and the body. APPLY is a PATCH by server-side
-// apply.
+// ask sends a request from within the node and returns the status and the body.
 func (n *node) ask(t *testing.T, trusted *tls.Config, token, method, url, body string) (int, string) {
 	t.Helper()
 	kind := "application/json"
-	switch method {
-	case "PATCH":
+	if method == "PATCH" {
 		kind = "application/merge-patch+json"
-	case "APPLY":
-		method, kind = "PATCH", "application/apply-patch+yaml"
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {

@@ -44,17 +44,6 @@ func swept(t *testing.T, c *cluster) {
 			t.Errorf("done: %t, %s", done, out)
 		}
 	})
-	t.Run("fleet list names the silent node", func(t *testing.T) {
-		list := []string{program, "fleet", "list", "--kubeconfig", c.admin}
-		eventually(t, 4*patience, func() string { // a report is written within a minute or two
-			out, _ := try(list...) // exit code 3 is possible
-			return missing(strings.Contains(out, "2 nodes, 2 have reported lately."), "%s", out)
-		})
-		c.kubectl(t, "delete", "orphanreport", "node-b")
-		if out, err := try(list...); err == nil || !strings.Contains(err.Error(), "node-b") || !strings.Contains(err.Error(), "it has written no report") {
-			t.Errorf("%v %s", err, out)
-		}
-	})
 }
 
 // certificate returns the certificate that helm made for the daemons, from the Secret.

@@ -39,7 +39,7 @@ type Metrics struct {
 	sightings, verdicts, removedEntries, removedBytes, failures *prometheus.CounterVec
 	parked, cleared, reaped, putBack, quietLines, slow          prometheus.Counter
 	breaker, enforcing, lastSuccess                             prometheus.Gauge
-	reported, sourceUp, sourceLastLine                          *prometheus.GaugeVec // no series before the first value
+	sourceUp, sourceLastLine                                    *prometheus.GaugeVec // no series before the first value
 
 	mu         sync.Mutex // guards the gauges below
 	look       []*gauge[looked]
@@ -94,8 +94,6 @@ func NewMetrics(version string) *Metrics {
 	m.breaker = gauge("breaker_open", "1 while nothing is removed because a quarantined pod turned out to be alive.")
 	m.enforcing = gauge("enforcing", "1 in mode enforce, 0 in mode observe.")
 	m.lastSuccess = gauge("last_success_timestamp_seconds", "When a pass last ended without a failure, seconds since the epoch.")
-	m.reported = m.Gauges("last_report_timestamp_seconds",
-		"When the node's OrphanReport was last written to the API server, seconds since the epoch; absent before that.")
 	m.sourceUp = m.Gauges("source_up", "1 while the log source is followed.", "source")
 	m.sourceLastLine = m.Gauges("source_last_line_timestamp_seconds", "When the last line came from the log source, seconds since the epoch.", "source")
 	m.Gauges("build_info", "1, with the version of orphan-reaper and of the Go that built it.", "version", "goversion").
@@ -209,9 +207,6 @@ func (m *Metrics) Slow() { m.slow.Inc() }
 
 // Success sets when a pass last ended without a failure.
 func (m *Metrics) Success(at policy.Instant) { m.lastSuccess.Set(seconds(at.Wall)) }
-
-// Reported sets when the node's OrphanReport was last written.
-func (m *Metrics) Reported(at time.Time) { m.reported.WithLabelValues().Set(seconds(at)) }
 
 // Breaker sets whether the breaker is open.
 func (m *Metrics) Breaker(open bool) { m.breaker.Set(flag(open)) }

@@ -114,7 +114,6 @@ func busy() *Metrics {
 	c.CNI(cniCensus())
 	m.Breaker(true)
 	m.Success(policy.Instant{Wall: noon.Add(time.Second)})
-	m.Reported(noon.Add(2 * time.Second))
 	return m
 }
 
@@ -183,7 +182,7 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 		for line := range strings.Lines(string(b)) {
 			// Absent until first read: values of a source, a kubelet or an API server, and the CNI networks.
 			if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_source_") && !strings.Contains(line, "_kubelet_orphan_errors ") &&
-				!strings.Contains(line, "_kubelet_pods{") && !strings.Contains(line, "_last_report_") &&
+				!strings.Contains(line, "_kubelet_pods{") &&
 				!strings.HasPrefix(line, "orphan_reaper_pods{") && !strings.Contains(line, "_sandbox_age_") &&
 				!strings.Contains(line, "_cni_addresses{") && !strings.Contains(line, "_global_mounts{") {
 				names[line[:strings.LastIndexByte(line, ' ')]] = true

@@ -11,8 +11,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
@@ -106,9 +104,8 @@ func (a *Asker) ask(ctx context.Context, method, path string, head http.Header, 
 
 // refusal is an answer with another code than 2xx.
 type refusal struct {
-	code  int
-	text  string
-	after time.Duration // Retry-After, or 0
+	code int
+	text string
 }
 
 // Error returns the server's message.
@@ -126,17 +123,6 @@ func Refused(err error, code int) bool {
 	return ok && r.code == code
 }
 
-// mostAfter limits Retry-After.
-const mostAfter = time.Hour
-
-// RetryAfter returns the Retry-After of a refusal, or 0.
-func RetryAfter(err error) time.Duration {
-	if r, ok := errors.AsType[*refusal](err); ok {
-		return r.after
-	}
-	return 0
-}
-
 // refusalOf returns a refusal with the message of Kubernetes' Status, or with the beginning of the body.
 func refusalOf(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, biggestHead)) // a partial text is shown too
@@ -147,9 +133,5 @@ func refusalOf(resp *http.Response) error {
 	if json.Unmarshal(body, &status) == nil {
 		text = status.Message
 	}
-	r := &refusal{code: resp.StatusCode, text: clean.Brief(text)}
-	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 { // Kubernetes writes seconds
-		r.after = time.Duration(min(s, int(mostAfter.Seconds()))) * time.Second
-	}
-	return r
+	return &refusal{code: resp.StatusCode, text: clean.Brief(text)}
 }

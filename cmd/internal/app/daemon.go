@@ -76,15 +76,12 @@ func RunDaemon(
 		Status:     func(text string) { notify("STATUS=" + text); releaseMemory() },
 		Checkpoint: func() { saveCheckpoints(store, logs.Positions(), log) },
 	}
-	var to publishers
-	stopWeb, err := serveWeb(ctx, cfg, d, &to, metrics, log)
+	who := report.Report{Node: NodeName(cfg), Version: version, Started: time.Now().UTC()}
+	stopWeb, err := serveWeb(ctx, cfg, d, who, metrics, log)
 	if err != nil {
 		return err
 	}
 	defer stopWeb()
-	stopReports := writeReports(ctx, cfg, &to, metrics, log)
-	defer stopReports()
-	publish(d, report.Report{Node: NodeName(cfg), Version: version, Started: time.Now().UTC()}, to)
 	recordOwn(recorder, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: startedText(cfg, all) + ". It " + cfg.Begins()})
 	notify(daemon.SdNotifyReady)
 	go watchdog(ctx, d, r.Clock)
@@ -92,7 +89,6 @@ func RunDaemon(
 	notify(daemon.SdNotifyStopping)
 	cancel()
 	logs.Wait()
-	stopReports()
 	if err == nil { // the context ended
 		metrics.Remove()
 	}

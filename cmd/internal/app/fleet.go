@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
@@ -36,9 +33,6 @@ type FleetOptions struct {
 	User       string // "" for none
 	// PasswordFile holds the user's password in its first line, TokenFile a bearer token; "" for none.
 	PasswordFile, TokenFile string
-
-	// Selector selects nodes by their labels, "" for all. It needs the API server.
-	Selector string
 
 	Parallel int
 	Patience time.Duration
@@ -214,61 +208,11 @@ func (f *Fleet) MostBreakers(text string) (int, error) {
 	return n, nil
 }
 
-// WantsReports reports whether the options ask for OrphanReports, from the API server or from a file, and not for answers of
-// daemons. Options for both are an error.
-func (o *FleetOptions) WantsReports(file string) (bool, error) {
-	asks := len(o.Targets) > 0 || o.From != "" || o.Service != ""
-	forDaemons := o.User != "" || o.PasswordFile != "" || o.TokenFile != "" || o.CAFile != "" || o.ServerName != ""
-	if file != "" && asks {
-		return false, exit.Usagef("", "--reports and the daemons to ask (addresses, --from, --service) exclude each other")
-	}
-	if !asks && forDaemons {
-		return false, errNoTarget()
-	}
-	if asks && o.Selector != "" {
-		return false, exit.Usagef("", "--selector needs the nodes' labels, which the API server has: leave out the daemons to ask")
-	}
-	return !asks, nil
-}
-
-// FleetReports reads the OrphanReports from the file, or from the API server if file is "". It calls each for every report and
-// for every node without one. It calls begin before the first report, and again if it must start over: then the reports
-// before that do not count.
-func FleetReports(
-	ctx context.Context, o *FleetOptions, file string, begin func(), each func(at report.Target, r *report.Report, err error),
-) (cluster.Doubt, error) {
-	now := time.Now()
-	selector, err := labels.Parse(o.Selector)
-	if err != nil {
-		return cluster.Doubt{}, exit.Usagef("", "--selector: %w", err)
-	}
-	if file == "" {
-		o.Instead = "kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -"
-		server, err := o.open(now)
-		if err != nil {
-			return cluster.Doubt{}, err
-		}
-		return cluster.Reports(ctx, server, now, selector, begin, each)
-	}
-	in, err := o.openInput(file)
-	if err != nil {
-		return cluster.Doubt{}, fmt.Errorf("cannot read the reports: %w", err)
-	}
-	defer closeQuietly(in)
-	begin()
-	doubt, err := cluster.ReadReports(in, now, selector, each)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", file, err)
-	}
-	return doubt, err
-}
-
 // APIServer selects the API server of an operator's command.
 type APIServer struct {
 	Kubeconfig string // "" to find it as kubectl does
 	Context    string // "" for the current one
 	Env        func(string) string
-	Instead    string // what to do with a kubeconfig that is not used, "" for a pod
 }
 
 // open returns the API server of the named kubeconfig, of $KUBECONFIG, of ~/.kube/config, or of the cluster in which this runs
@@ -286,7 +230,7 @@ func (a *APIServer) open(now time.Time) (*kube.Server, error) {
 	case ok:
 		return nil, &exit.Error{
 			Code: exit.UsageCode, Err: refused,
-			Hint: cmp.Or(a.Instead, "run it as a pod in the cluster, or use a kubeconfig with a token: kubectl create token SERVICEACCOUNT (docs/fleet.md)"),
+			Hint: "run it as a pod in the cluster, or use a kubeconfig with a token: kubectl create token SERVICEACCOUNT (docs/fleet.md)",
 		}
 	case err != nil || s != nil:
 		return s, err

@@ -135,8 +135,6 @@ func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (note
 	}
 	_, err = openAPIServer(ctx, &bounded.Guard{}, c.WebTokenReview, now)
 	add("web.token_review", err)
-	_, err = openAPIServer(ctx, &bounded.Guard{}, c.OrphanReport, now)
-	add("orphan_report", err)
 	if len(refused) > 0 {
 		return notes, &exit.Error{Code: exit.UsageCode, Err: errors.Join(refused...)}
 	}

@@ -19,19 +19,20 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
 // serveWeb serves HTTP on the listening addresses until stop is called, which waits for the end.
 func serveWeb(
-	ctx context.Context, cfg config.Config, d *reaper.Daemon, to *publishers, metrics *metricsFile, log *slog.Logger,
+	ctx context.Context, cfg config.Config, d *reaper.Daemon, who report.Report, metrics *metricsFile, log *slog.Logger,
 ) (stop func(), err error) {
 	if len(cfg.WebListenAddresses) == 0 {
 		return func() {}, nil
 	}
 	asks := make(chan func(reaper.Asked))
 	fc := fleet.Config{
-		Node:      NodeName(cfg),
+		Node:      who.Node,
 		Addresses: slices.DeleteFunc(slices.Clone(cfg.WebListenAddresses), func(a string) bool { return a == config.Systemd }),
 		Systemd:   slices.Contains(cfg.WebListenAddresses, config.Systemd),
 		Metrics:   metrics.Registry(), Now: time.Now, Log: log, Hangs: stuckAfter,
@@ -43,11 +44,27 @@ func serveWeb(
 		return nil, &exit.Error{Code: exit.UsageCode, Err: err}
 	}
 	d.Asks = asks
-	to.add(server.Publish)
+	publish(d, who, server.Publish)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { server.Serve(ctx); close(done) }()
 	return func() { cancel(); <-done }, nil
+}
+
+// publish passes the report of each pass, or the error of a look that failed, and how long it is until the next.
+func publish(d *reaper.Daemon, who report.Report, to func(r *report.Report, err error, next time.Duration)) {
+	var done report.Done
+	d.Ended = func(look uint64, rep reaper.Report, err error) {
+		var r report.Report
+		done.Add(rep.Outcomes)
+		if err == nil {
+			r = report.New(who, &report.Pass{
+				Number: look, Look: rep.Look, Pods: rep.Pods, Entries: rep.Entries,
+				BreakerOpen: rep.Stopped, Observe: d.Rules.Observe, EnforcesFrom: d.Rules.Delay.Until, Done: done,
+			})
+		}
+		to(&r, err, rep.Next)
+	}
 }
 
 // newServer returns a server with the settings of access.
@@ -86,6 +103,20 @@ func reviewServer(ctx context.Context, which string) func() (*kube.Server, error
 		defer mu.Unlock()
 		return openAPIServer(ctx, &guard, which, time.Now())
 	}
+}
+
+// openAPIServer reads which API server a setting names and with which credentials; nil for none.
+func openAPIServer(ctx context.Context, guard *bounded.Guard, which string, now time.Time) (*kube.Server, error) {
+	return bounded.Try(ctx, guard, "credentials", func() (*kube.Server, error) {
+		switch which {
+		case config.None:
+			return nil, nil // none is an answer, not an error
+		case config.InCluster:
+			return kube.InCluster(now)
+		default:
+			return kube.ReadConfig(which, now)
+		}
+	})
 }
 
 // askTime limits how long a client waits for the daemon's answer. The answer does not wait for the look.

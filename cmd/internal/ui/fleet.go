@@ -22,13 +22,10 @@ type FleetList struct {
 	Pods   []FleetPod     `json:"pods"`
 	More   int            `json:"more"` // how many pods are not in Pods
 	Silent []FleetSilence `json:"silent"`
-	Notes  []string       `json:"notes"`
 
-	scope    FleetScope
-	reported bool                      // made from OrphanReports, without a request to the nodes
-	noReport bool                      // no node has reported, and the nodes are unknown
-	hosts    map[string]string         // by URL, for addresses that were given without a node's name
-	sums     map[report.Sum]report.Sum // by their subject
+	scope FleetScope
+	hosts map[string]string         // by URL, for addresses that were given without a node's name
+	sums  map[report.Sum]report.Sum // by their subject
 }
 
 // FleetScope selects the nodes and pods that are shown; the sums are always those of all.
@@ -91,22 +88,9 @@ type FleetSilence struct {
 // scope.
 func NewFleetList(nodes int, scope FleetScope) *FleetList {
 	return &FleetList{
-		Totals: FleetTotals{Nodes: nodes}, Sums: []report.Sum{}, Nodes: []FleetNode{}, Pods: []FleetPod{}, Silent: []FleetSilence{}, Notes: []string{},
+		Totals: FleetTotals{Nodes: nodes}, Sums: []report.Sum{}, Nodes: []FleetNode{}, Pods: []FleetPod{}, Silent: []FleetSilence{},
 		scope: scope, hosts: map[string]string{}, sums: map[report.Sum]report.Sum{},
 	}
-}
-
-// AddReport adds what one node has reported to the API server.
-func (f *FleetList) AddReport(at report.Target, r *report.Report, err error) {
-	f.Totals.Nodes++
-	f.Add(at, r, err)
-}
-
-// Reported marks the list as made from reports. notes lists what could not be determined; noReport is true if no
-// node has reported and the nodes are not known.
-func (f *FleetList) Reported(notes []string, noReport bool) {
-	f.reported, f.noReport = true, noReport
-	f.Notes = append(f.Notes, notes...)
 }
 
 // Add adds the answer of one node.
@@ -291,8 +275,7 @@ func (s *FleetScope) compare(a, b *FleetNode) int {
 	return cmp.Or(open(b)-open(a), cb.NeedsPerson-ca.NeedsPerson, len(b.Missing)-len(a.Missing), pods, bytes)
 }
 
-// NeedsPerson reports whether an operator should inspect a pod or a node. That is so without any report: a monitor must notice
-// that every daemon is dead.
+// NeedsPerson reports whether an operator should inspect a pod or a node.
 func (f *FleetList) NeedsPerson() bool {
-	return f.noReport || len(f.Silent) > 0 || f.Totals.NeedsPerson > 0 || f.Totals.Breakers > 0
+	return len(f.Silent) > 0 || f.Totals.NeedsPerson > 0 || f.Totals.Breakers > 0
 }

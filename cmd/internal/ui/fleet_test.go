@@ -12,7 +12,7 @@ import (
 
 func textOf(t *testing.T, f *FleetList) string {
 	t.Helper()
-	return printed(t, func(p *Printer) { p.FleetList(f, false) })
+	return printed(t, func(p *Printer) { p.FleetList(f) })
 }
 
 // TestFleetListNames checks that no node can impersonate another by its name.

@@ -9,27 +9,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// FleetNames writes the nodes that are shown, as kubectl does with -o name.
-func (p *Printer) FleetNames(f *FleetList) {
-	_, shown := f.rows()
-	for _, n := range shown {
-		p.Printf("node/%s\n", clean.Name(n.Node))
-	}
-}
-
 // FleetList writes the sums, the nodes on which something lies, the pods that need an operator, and the silent nodes.
-// wide has more columns.
-func (p *Printer) FleetList(f *FleetList, wide bool) {
+func (p *Printer) FleetList(f *FleetList) {
 	t := f.Totals
-	heading := "%s asked, %s answered."
-	if f.reported {
-		heading = "%s, %s have reported lately."
-	}
 	goes := human.Thousands(t.Reap-t.WouldReap) + " can be removed"
 	if t.WouldReap > 0 {
 		goes += ", " + human.Thousands(t.WouldReap) + " would be removed in mode enforce"
 	}
-	p.Para("", fmt.Sprintf(heading+" %s, %s wait, %s are kept; %s need you; %s in quarantine, %s.",
+	p.Para("", fmt.Sprintf("%s asked, %s answered. %s, %s wait, %s are kept; %s need you; %s in quarantine, %s.",
 		human.Count(t.Nodes, "node"), human.Thousands(t.Answered), goes, human.Thousands(t.Wait), human.Thousands(t.Keep),
 		human.Thousands(t.NeedsPerson), human.Thousands(t.Quarantine), human.Size(t.QuarantineBytes)))
 	if t.Observing > 0 {
@@ -43,12 +30,9 @@ func (p *Printer) FleetList(f *FleetList, wide bool) {
 			"explain UID; after quarantine resume the daemon removes pods again, this one too.",
 			human.Count(t.Breakers, "node")))
 	}
-	for _, note := range f.Notes {
-		p.Para("", clean.Text(note))
-	}
 	p.fleetSums(f)
-	p.fleetNodes(f, wide)
-	p.fleetPods(f, wide)
+	p.fleetNodes(f)
+	p.fleetPods(f)
 	p.silent(f.Silent, f.scope.All)
 }
 
@@ -106,16 +90,13 @@ func (f *FleetList) rows() (all, shown []FleetNode) {
 	return all, all
 }
 
-func (p *Printer) fleetNodes(f *FleetList, wide bool) {
+func (p *Printer) fleetNodes(f *FleetList) {
 	all, rows := f.rows()
 	if len(rows) == 0 {
 		return
 	}
-	head := human.Pad("NODE", fleetWidth) + human.Pad("MODE", 10) + fmt.Sprintf("%6s%6s%6s%8s%12s%10s", "REAP", "WAIT", "KEEP", "FOR YOU", "QUARANTINE", "SIZE")
-	if wide {
-		head += "  VERSION"
-	}
-	p.Heading(head)
+	p.Heading(human.Pad("NODE", fleetWidth) + human.Pad("MODE", 10) +
+		fmt.Sprintf("%6s%6s%6s%8s%12s%10s", "REAP", "WAIT", "KEEP", "FOR YOU", "QUARANTINE", "SIZE"))
 	for _, n := range rows {
 		mode := n.Mode
 		switch {
@@ -127,12 +108,8 @@ func (p *Printer) fleetNodes(f *FleetList, wide bool) {
 			mode = "waits"
 		}
 		c := n.Counts
-		p.Printf("%s%s%6d%6d%6d%8d%12d%10s", human.Pad(human.Short(clean.Text(n.Node), fleetWidth-1), fleetWidth), human.Pad(human.Short(clean.Text(mode), 9), 10),
+		p.Printf("%s%s%6d%6d%6d%8d%12d%10s\n", human.Pad(human.Short(clean.Text(n.Node), fleetWidth-1), fleetWidth), human.Pad(human.Short(clean.Text(mode), 9), 10),
 			c.Reap, c.Wait, c.Keep, c.NeedsPerson, c.Quarantine, human.Size(c.Bytes+c.QuarantineBytes))
-		if wide {
-			p.Printf("  %s", human.Short(clean.Text(n.Version), fleetWidth))
-		}
-		p.Printf("\n")
 		if n.CallsItself != "" {
 			p.Para(strings.Repeat(" ", 4), strings.TrimSpace(n.URL+" calls itself "+clean.Text(n.CallsItself)))
 		}
@@ -145,7 +122,7 @@ func (p *Printer) fleetNodes(f *FleetList, wide bool) {
 	}
 }
 
-func (p *Printer) fleetPods(f *FleetList, wide bool) {
+func (p *Printer) fleetPods(f *FleetList) {
 	if len(f.Pods) == 0 {
 		return
 	}
@@ -163,12 +140,6 @@ func (p *Printer) fleetPods(f *FleetList, wide bool) {
 		words := []string{pod.UID, string(pod.Verdict), policy.FullName(pod.Namespace, pod.Name)}
 		for _, w := range pod.Why {
 			words = append(words, string(w.Reason))
-		}
-		if wide {
-			words = append(words, human.Size(pod.Bytes), pod.Driver)
-			if !pod.Since.IsZero() {
-				words = append(words, "since "+human.When(pod.Since))
-			}
 		}
 		p.Item("", human.Short(clean.Text(pod.Node), fleetWidth-1), fleetWidth, "", clean.Text(strings.Join(words, " ")))
 	}

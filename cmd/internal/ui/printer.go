@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"unicode/utf16"
 
-	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
@@ -157,40 +156,6 @@ func (p *Printer) JSON(v any) error {
 		return QuietPipe(err)
 	}
 	return p.Flush()
-}
-
-// Clear clears a terminal.
-func (p *Printer) Clear() {
-	if !p.Piped {
-		p.Printf("\x1b[H\x1b[2J")
-	}
-}
-
-// YAML writes a value as YAML with its JSON keys.
-func (p *Printer) YAML(v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	var n yaml.Node
-	if err := yaml.Unmarshal(text, &n); err != nil { // JSON is YAML
-		return err
-	}
-	unquote(&n)
-	e := yaml.NewEncoder(p.w)
-	e.SetIndent(2)
-	if err := errors.Join(e.Encode(&n), e.Close()); err != nil {
-		return err
-	}
-	return p.Flush()
-}
-
-// unquote removes the braces and quotes of JSON from a node's style.
-func unquote(n *yaml.Node) {
-	n.Style = 0
-	for _, c := range n.Content {
-		unquote(c)
-	}
 }
 
 // JSONLine writes a value as JSON in one line.

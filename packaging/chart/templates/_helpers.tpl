@@ -76,16 +76,3 @@ Arguments: affinity, and label, which is an expression or nil. */ -}}
 {{- define "orphan-reaper.caSecret" -}}
 {{ default (include "orphan-reaper.webSecret" .) .Values.sweep.caSecret }}
 {{- end }}
-
-{{- /* The other owner of the OrphanReports' definition, if any: helm does not install an object that belongs to another release, even a deleted
-one. Empty with helm template, which reads no cluster. */ -}}
-{{- define "orphan-reaper.foreignCRD" -}}
-{{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "orphanreports.orphan-reaper.github.io" }}
-{{- if $crd }}
-{{- $by := dig "metadata" "annotations" dict $crd }}
-{{- $name := get $by "meta.helm.sh/release-name" }}
-{{- $namespace := get $by "meta.helm.sh/release-namespace" }}
-{{- if not $name }}something else than helm
-{{- else if or (ne $name .Release.Name) (ne $namespace .Release.Namespace) }}the release {{ $name }} in {{ $namespace }}{{ end }}
-{{- end }}
-{{- end }}

@@ -31,10 +31,7 @@ func TestLint(t *testing.T) {
 
 // granted has the rules of each role that the chart may have, by what follows the release's name.
 var granted = map[string][]rbacv1.PolicyRule{
-	"":        {{APIGroups: []string{""}, Resources: []string{"nodes/pods", "nodes/metrics", "nodes/healthz"}, Verbs: []string{"get"}}},
-	"-report": {{APIGroups: []string{reportGroup}, Resources: []string{"orphanreports"}, Verbs: []string{"create", "patch"}}},
-	"-events": {{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}}},                               // in the namespace default
-	"-view":   {{APIGroups: []string{reportGroup}, Resources: []string{"orphanreports"}, Verbs: []string{"get", "list", "watch"}}}, // for people
+	"": {{APIGroups: []string{""}, Resources: []string{"nodes/pods", "nodes/metrics", "nodes/healthz"}, Verbs: []string{"get"}}},
 	"-review": {
 		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
@@ -44,7 +41,7 @@ var granted = map[string][]rbacv1.PolicyRule{
 }
 
 // TestRights: with all values every pod has the security context of docs/fleet.md, mounts what it lists and
-// sees later mounts of the node, and the account may only ask the kubelet and write reports and events.
+// sees later mounts of the node, and the account may only ask the kubelet.
 func TestRights(t *testing.T) {
 	var documented corev1.SecurityContext
 	must(t, yaml.UnmarshalStrict([]byte(block(t, "securityContext")), &documented))
@@ -83,9 +80,7 @@ func TestRights(t *testing.T) {
 			if role.Name == "orphan-reaper-sweep" || role.Name == "reaper-scc" {
 				continue // see TestSweep and TestOpenShift
 			}
-			if role.Name != release(name)+"-events" || role.Namespace != "default" || !reflect.DeepEqual(role.Rules, granted["-events"]) {
-				t.Errorf("%s: %s in %s: %+v", name, role.Name, role.Namespace, role.Rules)
-			}
+			t.Errorf("%s: %s in %s: %+v", name, role.Name, role.Namespace, role.Rules)
 		}
 		bound(t, name, all)
 		for _, account := range kinds[*corev1.ServiceAccount](all) {
@@ -104,7 +99,7 @@ func bound(t *testing.T, name string, all []metav1.Object) {
 		if to.Name == "orphan-reaper-sweep" {
 			account.Name += "-sweep" // the Job's account, and not the daemons'
 		}
-		if to.Name != binding || to.Name == "orphan-reaper-view" || to.Name == "orphan-reaper-read" || !reflect.DeepEqual(subjects, []rbacv1.Subject{account}) {
+		if to.Name != binding || to.Name == "orphan-reaper-read" || !reflect.DeepEqual(subjects, []rbacv1.Subject{account}) {
 			t.Errorf("%s: %s gives %s to %+v", name, binding, to.Name, subjects)
 		}
 	}
@@ -113,7 +108,7 @@ func bound(t *testing.T, name string, all []metav1.Object) {
 	}
 	for _, b := range kinds[*rbacv1.RoleBinding](all) {
 		check(b.Name, b.RoleRef, b.Subjects)
-		if inOwn := strings.HasSuffix(b.Name, "-sweep") || strings.HasSuffix(b.Name, "-scc"); (b.Namespace == "orphan-reaper") != inOwn {
+		if b.Namespace != "orphan-reaper" {
 			t.Errorf("%s: %s is in %s", name, b.Name, b.Namespace)
 		}
 	}
@@ -319,9 +314,6 @@ func TestSchema(t *testing.T) {
 		"host.kubelet=var/lib/kubelet":            "/host/kubelet",
 		"host.kubelet=":                           "/host/kubelet",
 		"host.sock=/run/docker.sock":              "sock",
-		"extraArgs[0]=--orphan-report=none":       "/extraArgs/0",
-		"orphanReport.enabled=maybe":              "/orphanReport/enabled",
-		"orphanReport.schema=x":                   "schema",
 		"web.certificate=self":                    "/web/certificate",
 		"web.certificate=helm,web.configSecret=x": "exclude each other",
 		"web.port=80":                             "/web/port",

@@ -10,12 +10,10 @@ import (
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -121,12 +119,6 @@ func fresh(kind string) metav1.Object {
 		return new(corev1.ServiceAccount)
 	case "v1 Namespace":
 		return new(corev1.Namespace)
-	case "apiextensions.k8s.io/v1 CustomResourceDefinition":
-		return new(apiextensionsv1.CustomResourceDefinition)
-	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":
-		return new(admissionv1.ValidatingAdmissionPolicy)
-	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding":
-		return new(admissionv1.ValidatingAdmissionPolicyBinding)
 	case "rbac.authorization.k8s.io/v1 Role":
 		return new(rbacv1.Role)
 	case "rbac.authorization.k8s.io/v1 RoleBinding":

@@ -33,9 +33,6 @@ func TestSweep(t *testing.T) {
 		}
 		for _, role := range kinds[*rbacv1.Role](all) {
 			want := []rbacv1.PolicyRule{{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list"}}}
-			if role.Name == "orphan-reaper-events" {
-				continue // the daemons'
-			}
 			if role.Name != "orphan-reaper-sweep" || role.Namespace != "orphan-reaper" || !reflect.DeepEqual(role.Rules, want) {
 				t.Errorf("%s in %s: %+v", role.Name, role.Namespace, role.Rules)
 			}
@@ -101,7 +98,7 @@ func TestSweepByHand(t *testing.T) {
 
 // TestReviewsAlone: a daemon that asks nothing else has its token and the API server's authority all the same.
 func TestReviewsAlone(t *testing.T) {
-	args := append(slices.Clone(values(t)["sweep"]), "--set", "orphanReport.enabled=false,askKubelet=false")
+	args := append(slices.Clone(values(t)["sweep"]), "--set", "askKubelet=false")
 	pod := kinds[*appsv1.DaemonSet](rendered(t, args...))[0].Spec.Template.Spec
 	if !slices.Contains(pod.Containers[0].Args, "--web-token-review=in-cluster") {
 		t.Errorf("%v", pod.Containers[0].Args)

@@ -1,6 +1,5 @@
 // Package cluster is the operator's side of the fleet. [Daemons] reads the daemons' addresses from the EndpointSlices
-// of a Service, and [Reports] the OrphanReports of all nodes, both from the API server. A [Client] asks the daemons of
-// many nodes at once for their reports, or for a look.
+// of a Service, from the API server. A [Client] asks the daemons of many nodes at once for their reports, or for a look.
 //
 // It limits everything that it reads. Lists are read in pages, one item at a time. Each node gets requests with their
 // own deadline, so that a node that hangs delays no other. A node that does not answer is reported by name, never

@@ -15,13 +15,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// The limits of a list: a cluster has some 5,000 nodes, a report at most 8 KiB (report.NewResource), and a Node as
-// kubectl prints it some 30 KiB.
+// The limits of a list: a cluster has some 5,000 nodes.
 const (
 	mostPages = 200
 	mostItems = 20_000
 	pageBytes = 64 << 20
-	fileBytes = 1 << 30
 	listTime  = time.Minute
 )
 

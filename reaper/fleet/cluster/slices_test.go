@@ -34,7 +34,9 @@ func sliceOf(family, ports string, endpoints ...string) string {
 	return fmt.Sprintf(`{"metadata":{"name":"a"},"addressType":%q,"endpoints":[%s],%s}`, family, strings.Join(endpoints, ","), ports)
 }
 
-func listOf(more string, items ...string) string { return itemsOf("EndpointSliceList", more, items...) }
+func listOf(more string, items ...string) string {
+	return fmt.Sprintf(`{"kind":"EndpointSliceList","metadata":{"continue":%q},"items":[%s]}`, more, strings.Join(items, ","))
+}
 
 // daemonsOf asks a server with this handler.
 func daemonsOf(t *testing.T, h http.HandlerFunc) (targets []string, err error) {
@@ -97,6 +99,24 @@ func TestDaemons(t *testing.T) {
 		if err != nil || !slices.Equal(got, c.want) || asked != len(c.pages) {
 			t.Errorf("%s: %q, %v, %d pages; want %q", name, got, err, asked, c.want)
 		}
+	}
+}
+
+// TestDaemonsAgain checks that the list is read again from its beginning if the server has forgotten the page's token.
+func TestDaemonsAgain(t *testing.T) {
+	asked := 0
+	got, err := daemonsOf(t, func(w http.ResponseWriter, r *http.Request) {
+		switch asked++; asked {
+		case 1:
+			testkit.Answer(listOf("p2", sliceOf("IPv4", anyPort, endpointOf("10.0.0.1", "n1", "u1"))))(w, r)
+		case 2:
+			testkit.Refuse(http.StatusGone, "expired")(w, r)
+		default:
+			testkit.Answer(listOf("", sliceOf("IPv4", anyPort, endpointOf("10.0.0.2", "n2", "u2"))))(w, r)
+		}
+	})
+	if err != nil || !slices.Equal(got, []string{"n2=https://10.0.0.2:9477"}) || asked != 3 {
+		t.Errorf("%q, %v, %d pages", got, err, asked)
 	}
 }
 

@@ -92,7 +92,7 @@ func (d *Done) plausible() bool {
 }
 
 // mostPlain is the length of JSON in which no list can be too long.
-const mostPlain = 4 * mostResource
+const mostPlain = 32 << 10
 
 // UnmarshalJSON parses a report, and of each list no more than a report has: an answer of 1 MiB may hold 340,000 empty
 // pods.

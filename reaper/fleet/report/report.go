@@ -165,11 +165,6 @@ func New(who Report, p *Pass) Report {
 	return r
 }
 
-// Failed adds the error of a later look to the report.
-func (r *Report) Failed(err error) {
-	r.Errors = append([]string{Short("the node cannot be looked at: " + err.Error())}, r.Errors[:min(len(r.Errors), mostErrors-1)]...)
-}
-
 // pods counts the pods that are not alive, and adds the first mostPods of them: those that need an operator, then
 // those that are kept, that wait, and that will be removed.
 func (r *Report) pods(p *Pass) {
