@@ -34,7 +34,7 @@ func RestoreOrder(e Entry, p Pod, replace bool, by *User) (m Move, refused strin
 	case p.Facts[Mounted].Truth != No:
 		return m, "something is mounted in the pod's new directory, or that is not known: " + p.Facts[Mounted].Detail
 	}
-	m.Action = Exchange
+	m.Action, m.Replace = Exchange, true
 	return m, ""
 }
 

@@ -27,6 +27,8 @@ type Move struct {
 	ID FileID
 	// Remove are the classes that Clean and Purge remove.
 	Remove content.Set
+	// Replace is `quarantine restore --replace`: an Exchange also for a pods/UID that is in use, but not with a mount in it.
+	Replace bool
 	// Pod is what the record needs: names, and whether the pod is static.
 	Namespace, PodName string
 	Static             bool

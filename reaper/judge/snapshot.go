@@ -74,6 +74,12 @@ type FileID struct {
 	Btime int64  `json:"btime,omitempty"` // birth time, nanoseconds since 1970; 0 if the file system has none
 }
 
+// Same reports whether both are the same file, also if the machine has booted in between: device numbers change at a boot
+// (dm, nvme, NFS).
+func (id FileID) Same(other FileID) bool {
+	return id.Ino == other.Ino && id.Btime == other.Btime && id != FileID{}
+}
+
 // Pod is what one scan found about one pod.
 type Pod struct {
 	Name string         `json:"-"`   // the name in the pods directory: any byte but slash and NUL

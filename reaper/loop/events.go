@@ -168,7 +168,7 @@ func breakerEvent(m judge.Move, n judge.Node, now judge.Instant) judge.Event {
 // recovered returns the result of an intent that has none, by where the directory is.
 func recovered(name string, e judge.Entry, inPods, inQuarantine judge.FileID, now judge.Instant) judge.Event {
 	r := judge.Event{At: now, UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Static: e.Static, Entry: name, ID: e.ID, By: e.By}
-	there := inQuarantine == e.ID
+	there := e.ID.Same(inQuarantine)
 	switch {
 	case e.Phase == judge.Moving && there:
 		r.Kind = judge.EventQuarantined
@@ -176,7 +176,7 @@ func recovered(name string, e judge.Entry, inPods, inQuarantine judge.FileID, no
 		r.Kind = judge.EventNotMoved
 	case there: // it was not restored: it is judged again
 		r.Kind = judge.EventNotRestored
-	case inPods == e.ID:
+	case e.ID.Same(inPods):
 		r.Kind, r.Operator = judge.EventRestored, e.By != nil
 	default:
 		r.Kind, r.Err = judge.EventRemoved, "the directory is neither in quarantine nor in the pods directory"
