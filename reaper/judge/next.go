@@ -16,9 +16,17 @@ type Input struct {
 	Holds    map[parsers.PodUID]Hold
 	Logs     map[parsers.PodUID]Log
 	Restored map[parsers.PodUID]Restoration
+	// Refused are the moves that the disk refused; each is tried again after five minutes.
+	Refused  map[parsers.PodUID]Refusal
 	Settings Settings
 	Permit   Permit
 	Now      Instant
+}
+
+// Refusal is that a pod could not be moved.
+type Refusal struct {
+	At  Instant
+	Err string
 }
 
 // Judged is a pod of the pods directory with its verdict.
@@ -134,6 +142,11 @@ func (p *Plan) move(in Input, pod Pod, v *Verdict) {
 	}
 	if why, stopped := in.Permit.Stopped(); stopped {
 		v.keep(Keep, why.Reason, why.Detail)
+		return
+	}
+	if r, ok := in.Refused[pod.UID]; ok && in.Now.Age(r.At) < tryAgain {
+		v.keep(Keep, CannotMove, r.Err)
+		v.Operator = true
 		return
 	}
 	if limit := in.Settings.MaxPerScan; limit > 0 && len(p.Moves) >= limit {

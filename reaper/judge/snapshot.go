@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -24,6 +25,21 @@ func (s *Snapshot) Pod(uid parsers.PodUID) (*Pod, bool) {
 		}
 	}
 	return nil, false
+}
+
+// With returns the snapshot with the pods of a later scan of some of them.
+func (s *Snapshot) With(later Snapshot) Snapshot {
+	merged := *s
+	merged.Node, merged.Pods = later.Node, slices.Clone(s.Pods)
+	merged.Problems = slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Problems, later.Problems))))
+	for _, p := range later.Pods {
+		if i := slices.IndexFunc(merged.Pods, func(was Pod) bool { return was.UID == p.UID }); i >= 0 {
+			merged.Pods[i] = p
+		} else {
+			merged.Pods = append(merged.Pods, p)
+		}
+	}
+	return merged
 }
 
 // Node is what one scan found about the node itself.

@@ -18,7 +18,7 @@ type Scanner interface {
 // Disk changes the pods directory and the quarantine: quarantine.Quarantine. Nothing else does.
 type Disk interface {
 	// Execute carries out the moves in order and returns an outcome for each. When it returns, the outcomes are on disk.
-	// If ctx ends, the current move stops at its next step, and its outcome is Stopped.
+	// When ctx ends, a clean or purge stops at its next step, and its outcome is Stopped; what was not begun is Refused.
 	Execute(ctx context.Context, permit judge.Permit, moves []judge.Move) []judge.Outcome
 	// Where returns the directories pods/UID and the entry of the quarantine; the zero FileID means that there is none.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine judge.FileID, err error)

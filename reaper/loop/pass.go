@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -23,9 +24,11 @@ type Loop struct {
 
 	holds map[parsers.PodUID]judge.Hold
 	logs  reports
-	node  judge.Node // of the last scan: by which kubelet a line may be
-	last  Status
-	cni   time.Duration // when the next CNI sweep is due, on CLOCK_BOOTTIME
+	// refused are the moves that the disk refused since the start.
+	refused map[parsers.PodUID]judge.Refusal
+	node    judge.Node // of the last scan: by which kubelet a line may be
+	last    Status
+	cni     time.Duration // when the next CNI sweep is due, on CLOCK_BOOTTIME
 }
 
 // Options are the options of one pass.
@@ -109,7 +112,7 @@ func (p *pass) scan(ctx context.Context) {
 func (p *pass) input(s judge.Snapshot) judge.Input {
 	return judge.Input{
 		Snapshot: s, Entries: p.Ledger.Entries(), Holds: p.holds, Logs: p.logs.last, Restored: p.Ledger.Restored(),
-		Settings: p.Settings, Permit: p.permit(), Now: p.Clock.Now(),
+		Refused: p.refused, Settings: p.Settings, Permit: p.permit(), Now: p.Clock.Now(),
 	}
 }
 
@@ -160,6 +163,7 @@ func (p *pass) restore(ctx context.Context, moves, breaker []judge.Move) {
 	}
 	if p.write(events...) {
 		p.write(results(p.Disk.Execute(ctx, permit, moves), p.node, p.Clock.Now())...)
+		p.now = true // the next scan shows where the pods are
 	}
 }
 
@@ -194,10 +198,25 @@ func (p *pass) moveBatch(ctx context.Context, batch []judge.Move) bool {
 		return p.write(results(refuse(still, "the gate was shut"), p.node, p.Clock.Now())...) && permit.MayRemove()
 	}
 	outcomes := p.Disk.Execute(ctx, permit, still)
+	p.noteRefused(outcomes)
 	// The results are written first, so that whatever happens now, the pods are judged as quarantined ones. The second
 	// question is asked also if the daemon has to stop: a living pod would stay in quarantine until the next start.
 	written := p.write(results(outcomes, p.node, p.Clock.Now())...)
 	return p.recheckMoved(ctx, outcomes) && written
+}
+
+// noteRefused remembers the moves that the disk refused, and forgets those of long ago.
+func (p *pass) noteRefused(outcomes []judge.Outcome) {
+	now := p.Clock.Now()
+	maps.DeleteFunc(p.refused, func(_ parsers.PodUID, r judge.Refusal) bool { return now.Age(r.At) > time.Hour })
+	for _, o := range outcomes {
+		if o.Result == judge.Refused || o.Result == judge.Failed {
+			if p.refused == nil {
+				p.refused = map[parsers.PodUID]judge.Refusal{}
+			}
+			p.refused[o.Move.UID] = judge.Refusal{At: now, Err: o.Err}
+		}
+	}
 }
 
 // recheck judges the pods again on a fresh scan, right before the rename. It returns those that are still dead, and the
@@ -243,6 +262,7 @@ func (p *pass) recheckMoved(ctx context.Context, outcomes []judge.Outcome) bool 
 	defer cancel()
 	fresh := p.Scanner.Scan(ctx, moved, moved)
 	p.node = fresh.Node
+	p.snapshot = p.snapshot.With(fresh)
 	in := p.input(fresh)
 	in.Entries = only(in.Entries, moved)
 	plan := judge.Decide(in).Plan
@@ -301,17 +321,19 @@ func (p *pass) sweepCNI(ctx context.Context) {
 func (p *pass) end() Status {
 	s := Status{
 		At: p.began, Mode: p.mode(), Node: p.node, Events: p.events, CNI: p.last.CNI,
-		Problems: append(p.problems, p.snapshot.Problems...), Next: p.decided.Plan.Next, Now: p.now,
+		Problems: append(p.problems, p.snapshot.Problems...), Now: p.now,
 	}
 	in := p.input(p.snapshot)
+	if len(p.events) > 0 { // with what was done
+		p.decided = judge.Decide(in)
+	}
 	if why, stopped := in.Permit.Stopped(); stopped {
 		s.Stopped = &why
 	}
 	if e, open := p.Ledger.Breaker(); open {
 		s.Breaker = &e
 	}
-	s.Pods = p.podStatus()
-	s.Quarantine = p.quarantineStatus(in)
+	s.Pods, s.Quarantine, s.Next = p.podStatus(), p.decided.Entries, p.decided.Plan.Next
 	s.fill()
 	if !p.opt.DryRun {
 		p.record()
@@ -331,28 +353,12 @@ func (p *pass) mode() string {
 	return "enforce"
 }
 
-// podStatus returns the pods as they were judged, without those that were moved.
 func (p *pass) podStatus() []PodStatus {
-	quarantined := map[parsers.PodUID]bool{}
-	for _, e := range p.Ledger.Entries() {
-		quarantined[e.UID] = e.Phase != judge.Ended
-	}
 	pods := make([]PodStatus, 0, len(p.decided.Pods))
 	for _, j := range p.decided.Pods {
-		if j.Decision == judge.Remove && quarantined[j.UID] {
-			continue
-		}
 		pods = append(pods, p.logs.status(j))
 	}
 	return pods
-}
-
-// quarantineStatus judges the entries again with what was done, without another scan.
-func (p *pass) quarantineStatus(in judge.Input) []judge.JudgedEntry {
-	if len(p.events) == 0 {
-		return p.decided.Entries
-	}
-	return judge.Decide(in).Entries
 }
 
 // record writes to the journal what it has not got yet.

@@ -53,10 +53,12 @@ func (s *Status) Pod(uid parsers.PodUID) (PodStatus, bool) {
 	return s.Pods[i], true
 }
 
-// waiting reports whether something ends by itself: a pod that waits, or an entry that is not at its end.
+// waiting reports whether something is to be done that a pass has not done: what waits, and what could not be done now,
+// since a disk was full or the daemon had to stop. The end of retention has its own time: Next.
 func (s *Status) waiting() bool {
-	return slices.ContainsFunc(s.Pods, func(p PodStatus) bool { return p.Decision == judge.Wait }) ||
-		slices.ContainsFunc(s.Quarantine, func(e judge.JudgedEntry) bool { return e.Decision == judge.Wait })
+	waits := func(d judge.Decision) bool { return d == judge.Wait || d == judge.Remove }
+	return slices.ContainsFunc(s.Pods, func(p PodStatus) bool { return waits(p.Decision) }) ||
+		slices.ContainsFunc(s.Quarantine, func(e judge.JudgedEntry) bool { return waits(e.Decision) && e.Phase != judge.Retained || e.Due != nil })
 }
 
 // reportedAndKept reports whether the kubelet reports a pod that is kept: it hides all others.

@@ -1,0 +1,191 @@
+package loop
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+)
+
+const (
+	one = parsers.PodUID("0badf00d-0001-4aaa-8bbb-cccc00000001")
+	two = parsers.PodUID("0badf00d-0002-4aaa-8bbb-cccc00000002")
+)
+
+const (
+	moveOne    = "write moving; scan 1+0; quarantine " + string(one) + "; write quarantined; scan 1+1"
+	restoreOne = "; write breaker; write restoring; restore " + string(one) + "; write restored"
+	cleanOne   = "; write cleaning; clean " + string(one) + "; write removed"
+)
+
+// TestLife has every call of the loop, in order, for one pod from the first report to its end.
+func TestLife(t *testing.T) {
+	w := newWorld(one)
+	d := w.daemon()
+	w.run(t.Context(), t, d, 10*time.Minute)
+	if got, want := w.has(), moveOne+cleanOne; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if len(w.pods)+len(w.moved)+len(w.Entries()) > 0 {
+		t.Errorf("left: %v, %v, %v", w.pods, w.moved, w.Entries())
+	}
+}
+
+// TestSteps changes the world right before one call, and has what the loop does.
+func TestSteps(t *testing.T) {
+	tests := []struct {
+		name, before string
+		change       func(w *world, stop func())
+		want         string
+	}{
+		{"alive at the second scan", "scan 1+0", func(w *world, _ func()) { w.pods[one].alive = true }, "write moving; scan 1+0; write not-moved"},
+		{"another directory at the second scan", "scan 1+0", func(w *world, _ func()) { w.pods[one].ino = 9 }, "write moving; scan 1+0; write not-moved"},
+		{"alive right after the move", "scan 1+1", func(w *world, _ func()) { w.alive(one) }, moveOne + restoreOne},
+		{
+			"stopped right after the move, and alive", "write quarantined",
+			func(w *world, stop func()) { w.alive(one); stop() }, moveOne + restoreOne,
+		},
+		{
+			"stopped right before the move", "scan 1+0",
+			func(_ *world, stop func()) { stop() }, "write moving; scan 1+0; quarantine " + string(one) + "; write not-moved",
+		},
+	}
+	for _, test := range tests {
+		w := newWorld(one)
+		d := w.daemon()
+		ctx, stop := context.WithCancel(t.Context())
+		w.before = func(call string) {
+			if call == test.before {
+				w.before = func(string) {}
+				test.change(w, stop)
+			}
+		}
+		w.run(ctx, t, d, 70*time.Second)
+		stop()
+		if got := w.has(); got != test.want {
+			t.Errorf("%s:\n%s\nwant %s", test.name, got, test.want)
+		}
+		if _, open := w.Breaker(); open != strings.Contains(test.want, "breaker") {
+			t.Errorf("%s: the breaker is open: %t", test.name, open)
+		}
+	}
+}
+
+// TestLedgerFails shows that nothing is changed whose intent is not on disk, and that it is tried again.
+func TestLedgerFails(t *testing.T) {
+	w := newWorld(one)
+	w.fail = "moving"
+	d := w.daemon()
+	w.run(t.Context(), t, d, 2*time.Minute)
+	if got := w.has(); strings.Contains(got, "quarantine") || !strings.Contains(got, "write moving") {
+		t.Errorf("%s", got)
+	}
+	w.fail, w.calls = "", nil
+	w.run(t.Context(), t, d, 10*time.Minute)
+	if got, want := w.has(), moveOne+cleanOne; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// killed is what a test panics with to kill the daemon at a call.
+type killed struct{}
+
+// TestKilled kills the daemon before each of its calls, for a pod that is dead and one that turns out to be alive right
+// after its move, and starts another one: the pod ends where it belongs.
+func TestKilled(t *testing.T) {
+	for _, alive := range []bool{false, true} {
+		for at := 0; ; at++ {
+			w := newWorld(one)
+			n := 0
+			returns := func(call string) {
+				if alive && call == "write quarantined" {
+					w.alive(one)
+				}
+			}
+			w.before = func(call string) {
+				returns(call)
+				if n++; n > at {
+					panic(killed{})
+				}
+			}
+			ended := func() (ended bool) {
+				defer func() {
+					if r := recover(); r != nil {
+						if _, ok := r.(killed); !ok {
+							panic(r)
+						}
+					}
+				}()
+				w.run(t.Context(), t, w.daemon(), 10*time.Minute)
+				return true
+			}()
+			w.before = returns
+			w.run(t.Context(), t, w.daemon(), 20*time.Minute)
+			if alive && (len(w.moved) > 0 || len(w.pods) != 1) {
+				t.Errorf("killed before call %d of a living pod: %v, %v: %s", at, w.pods, w.moved, w.has())
+			}
+			if !alive && len(w.pods)+len(w.moved)+len(w.Entries()) > 0 {
+				t.Errorf("killed before call %d of a dead pod: %v, %v, %v", at, w.pods, w.moved, w.Entries())
+			}
+			if ended {
+				break
+			}
+		}
+	}
+}
+
+// TestBreaker shows that an open breaker stops moves and cleans of other pods, and that a resume ends that.
+func TestBreaker(t *testing.T) {
+	w := newWorld(one, two)
+	w.before = func(call string) {
+		if call == "scan 1+1" {
+			w.alive(one)
+		}
+	}
+	d := w.daemon()
+	w.run(t.Context(), t, d, 20*time.Minute)
+	if _, ok := w.pods[two]; !ok || len(w.moved) > 0 || !w.pods[one].alive {
+		t.Fatalf("the breaker is open: %v, %v", w.pods, w.moved)
+	}
+	w.before = func(string) {}
+	w.Apply(judge.Event{Kind: judge.EventResumed})
+	w.run(t.Context(), t, d, 20*time.Minute)
+	if _, ok := w.pods[two]; ok || len(w.moved) > 0 {
+		t.Errorf("the breaker is closed: %v, %v", w.pods, w.moved)
+	}
+}
+
+// TestSchedule has when passes are due.
+func TestSchedule(t *testing.T) {
+	w := newWorld(one)
+	w.pods[one].alive = true
+	d := w.daemon()
+	turn := func() time.Duration {
+		t.Helper()
+		if err := d.Turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return d.Due() - w.now.Boot
+	}
+	if due := turn(); due != otherwise {
+		t.Errorf("nothing waits, and the next pass is due in %s", due)
+	}
+	w.now = w.now.Add(time.Minute)
+	if w.report(d, one); d.Due() != w.now.Boot+afterReport {
+		t.Errorf("a new report asks for a pass in %s", d.Due()-w.now.Boot)
+	}
+	w.now = w.now.Add(afterReport)
+	turn()
+	was := d.Due()
+	w.now = w.now.Add(2 * time.Second)
+	if w.report(d, one); d.Due() != was {
+		t.Error("a repeated report of a pod that is kept asks for a pass")
+	}
+	w.pods[one].alive = false
+	if due := turn(); due != whileWaiting {
+		t.Errorf("a pod waits, and the next pass is due in %s", due)
+	}
+}

@@ -1,0 +1,224 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/parsers/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/judge"
+)
+
+// world is a node in memory: its pods directory, quarantine, ledger and clock. The calls of the loop are noted in order.
+type world struct {
+	now   judge.Instant
+	pods  map[parsers.PodUID]*pod
+	moved map[string]*pod // the quarantine
+	judge.Folded
+	seq    int64
+	calls  []string
+	fail   string // the ledger refuses an event of this kind
+	before func(call string)
+}
+
+// pod is one pod of the world.
+type pod struct {
+	uid   parsers.PodUID
+	ino   uint64
+	alive bool
+}
+
+func newWorld(uids ...parsers.PodUID) *world {
+	w := &world{
+		now:  judge.Instant{Wall: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), BootID: "b", Boot: time.Hour},
+		pods: map[parsers.PodUID]*pod{}, moved: map[string]*pod{}, before: func(string) {},
+	}
+	for i, uid := range uids {
+		w.pods[uid] = &pod{uid: uid, ino: uint64(i) + 1}
+	}
+	return w
+}
+
+func (w *world) daemon() *Daemon {
+	l := &Loop{
+		Scanner: w, Disk: w, Ledger: w, Clock: w, Recorder: w, Meter: w, Log: slog.New(slog.DiscardHandler),
+		Settings: judge.Settings{Hold: time.Minute, Confirm: 5 * time.Minute, Retention: time.Hour},
+	}
+	d := &Daemon{Loop: l, Parse: func(line report.Line) (report.Report, bool) {
+		uid, ok := parsers.ParsePodUID(string(line.Text))
+		return report.Report{Line: line, UID: uid, Kind: report.Removal, PID: 100, Header: w.now.Wall, Words: "orphaned pod", Count: 1}, ok
+	}}
+	d.Begin()
+	return d
+}
+
+// report has the kubelet report a pod.
+func (w *world) report(d *Daemon, uid parsers.PodUID) {
+	d.Read(report.Line{Text: []byte(uid), Whole: true, Journal: &report.Journal{Unit: "kubelet.service", PID: 100, BootID: "b", Time: w.now.Wall}})
+}
+
+func (w *world) call(format string, args ...any) {
+	c := fmt.Sprintf(format, args...)
+	w.before(c)
+	w.calls = append(w.calls, c)
+}
+
+func (w *world) Now() judge.Instant { return w.now }
+
+func (w *world) Scan(_ context.Context, only, also []parsers.PodUID) judge.Snapshot {
+	w.call("scan %d+%d", len(only), len(also))
+	s := judge.Snapshot{At: w.now, Node: judge.Node{
+		Kubelet:      judge.Kubelet{PID: 100, Inner: 100, Unit: "kubelet.service", JSON: judge.No},
+		KubeletKnown: judge.Fact{Truth: judge.Yes}, SeesMounts: judge.Fact{Truth: judge.Yes}, FreeBytes: -1, FreeInodes: -1,
+	}}
+	uids := slices.Concat(only, also)
+	if len(only) == 0 {
+		for uid := range w.pods {
+			uids = append(uids, uid)
+		}
+	}
+	slices.Sort(uids)
+	for _, uid := range slices.Compact(uids) {
+		p := judge.Pod{Name: string(uid), UID: uid, Present: judge.No}
+		for i := range p.Facts {
+			p.Facts[i].Truth = judge.No
+		}
+		in, there := w.pods[uid]
+		if there {
+			p.Present, p.ID, p.Facts[judge.Directory].Truth = judge.Yes, judge.FileID{Ino: in.ino}, judge.Yes
+			p.Skeleton.Youngest = w.now.Wall.Add(-time.Hour)
+		}
+		alive := there && in.alive
+		for _, m := range w.moved {
+			alive = alive || m.uid == uid && m.alive
+		}
+		if alive {
+			p.Facts[judge.Running] = judge.Fact{Truth: judge.Yes, Alive: true}
+		}
+		s.Pods = append(s.Pods, p)
+	}
+	return s
+}
+
+func (w *world) Execute(ctx context.Context, permit judge.Permit, moves []judge.Move) (outcomes []judge.Outcome) {
+	for _, m := range moves {
+		w.call("%s %s", m.Action, m.UID)
+		o := judge.Outcome{Move: m, Result: judge.Done, ID: m.ID}
+		if ctx.Err() != nil {
+			o.Result = judge.Refused
+			outcomes = append(outcomes, o)
+			continue
+		}
+		switch m.Action {
+		case judge.Quarantine:
+			w.moved[m.Entry] = w.pods[m.UID]
+			delete(w.pods, m.UID)
+		case judge.Restore:
+			w.pods[m.UID] = w.moved[m.Entry]
+			delete(w.moved, m.Entry)
+		case judge.Clean:
+			if !permit.MayRemove() {
+				panic("a clean without a permit")
+			}
+			delete(w.moved, m.Entry)
+		case judge.Exchange, judge.Leave, judge.Purge:
+			panic(m.Action)
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes
+}
+
+func (w *world) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine judge.FileID, err error) {
+	if p := w.pods[uid]; p != nil {
+		inPods.Ino = p.ino
+	}
+	if p := w.moved[entry]; p != nil {
+		inQuarantine.Ino = p.ino
+	}
+	return inPods, inQuarantine, nil
+}
+
+func (*world) Movable() error                 { return nil }
+func (*world) Stuck() (string, time.Duration) { return "", 0 }
+
+func (*world) Enter(context.Context) (func(), error) { return func() {}, nil }
+
+func (w *world) Append(events ...judge.Event) ([]judge.Event, error) {
+	for i := range events {
+		w.call("write %s", events[i].Kind)
+		if string(events[i].Kind) == w.fail {
+			return nil, errors.New("no space left on device")
+		}
+		w.seq++
+		events[i].Seq = w.seq
+		w.Apply(events[i])
+	}
+	return events, nil
+}
+
+func (w *world) Entries() map[string]judge.Entry                { return w.Folded.Entries }
+func (w *world) Restored() map[parsers.PodUID]judge.Restoration { return w.Folded.Restored }
+func (*world) Unsent() []judge.Event                            { return nil }
+func (*world) Sent(int64) error                                 { return nil }
+func (*world) Record(judge.Event) error                         { return nil }
+func (*world) Status(Status, time.Duration)                     {}
+func (*world) Event(judge.Event)                                {}
+
+func (w *world) Breaker() (judge.Event, bool) {
+	if w.Folded.Breaker == nil {
+		return judge.Event{}, false
+	}
+	return *w.Folded.Breaker, true
+}
+
+// run lets time pass in steps of two seconds, in each of which the kubelet reports the first pod that is dead, until the
+// time is over or nothing is left. It runs the passes that are due.
+func (w *world) run(ctx context.Context, t *testing.T, d *Daemon, long time.Duration) {
+	t.Helper()
+	for end := w.now.Boot + long; w.now.Boot < end && ctx.Err() == nil; {
+		w.now = w.now.Add(2 * time.Second)
+		for _, uid := range slices.Sorted(keys(w.pods)) {
+			if !w.pods[uid].alive {
+				w.report(d, uid)
+				break
+			}
+		}
+		for range 2 { // a line asks for a pass 100 ms later
+			if d.Due() <= w.now.Boot {
+				if err := d.Turn(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.now = w.now.Add(200 * time.Millisecond)
+		}
+	}
+}
+
+// alive makes a pod of the quarantine alive.
+func (w *world) alive(uid parsers.PodUID) {
+	for _, p := range w.moved {
+		p.alive = p.alive || p.uid == uid
+	}
+}
+
+func keys[V any](m map[parsers.PodUID]V) func(func(parsers.PodUID) bool) {
+	return func(yield func(parsers.PodUID) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// has returns the calls without the scans of all pods that changed nothing.
+func (w *world) has() string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(w.calls), func(c string) bool { return strings.HasPrefix(c, "scan 0") }), "; ")
+}
