@@ -11,9 +11,10 @@ exec </dev/null
 . packaging/checks/steps.sh
 export CI=true DEBIAN_FRONTEND=noninteractive REQUIRE_ROOT=1
 
-begin tools nice make e2e-kubelets e2e-cluster-tools lint-tools packaging-tools e2e-crio-tools
 step prepare make test-packages-trees e2e-cluster-runtime guest-tools
 step build make build
+# After that, since CRI-O needs packages, and apt has one lock.
+begin tools nice make e2e-kubelets e2e-cluster-tools lint-tools packaging-tools e2e-crio-tools
 export ORPHAN_REAPER_PROGRAM=$PWD/bin/orphan-reaper
 goon=1
 
