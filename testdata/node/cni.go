@@ -51,7 +51,7 @@ func (n *node) addNetwork(name string) (*network, error) {
 
 // addNetworkFiles makes what CNI plugins keep of the pod's sandbox: libcni's results, host-local's address, and the files
 // of Multus and flannel.
-func (n *node) addNetworkFiles(p *pod) error {
+func (n *node) addNetworkFiles(p *pod, old bool) error {
 	net, err := n.addNetwork(p.Network)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (n *node) addNetworkFiles(p *pod) error {
 		if err := writeFile(path, text, 0o600); err != nil {
 			return err
 		}
-		if !p.has("young") {
+		if old {
 			if err := unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{at, at}, 0); err != nil {
 				return err
 			}

@@ -120,12 +120,11 @@ func (n *node) control(line string) error {
 		if (args == "") != (c.args == "") {
 			return errUsage(c.name, c.args)
 		}
+		n.pause()
 		err := c.do(n, line, args)
+		n.changed()
 		if errors.Is(err, errArgs) {
 			err = errUsage(c.name, c.args)
-		}
-		if err == nil {
-			n.changed()
 		}
 		return err
 	}
@@ -143,11 +142,13 @@ func (n *node) later(after time.Duration, line string, do func() error) {
 	time.AfterFunc(after, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if err := do(); err != nil {
+		n.pause()
+		err := do()
+		n.changed()
+		if err != nil {
 			n.done(fmt.Sprintf("error %s: %v", line, err))
 			return
 		}
-		n.changed()
 		n.done("ended " + line)
 	})
 }
@@ -240,6 +241,9 @@ func (n *node) runPod(p *pod) error {
 	w := writer{dir: p.dir}
 	w.file("etc-hosts", "127.0.0.1\tlocalhost\n")
 	w.file("containers/app/"+p.sandboxID[:8], "")
+	if w.err == nil && p.Network != "" {
+		w.err = n.addNetworkFiles(p, false)
+	}
 	if w.err != nil {
 		return w.err
 	}

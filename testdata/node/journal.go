@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -78,27 +77,6 @@ func (s *sink) setOffset(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.offset = d
-}
-
-// receive accepts at journald's socket. Entries of its own protocol are not kept.
-func (s *sink) receive() error {
-	const socket = "/run/systemd/journal/socket"
-	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
-		return err
-	}
-	c, err := net.ListenPacket("unixgram", socket)
-	if err != nil {
-		return err
-	}
-	go func() {
-		buffer := make([]byte, 1<<20)
-		for {
-			if _, _, err := c.ReadFrom(buffer); err != nil {
-				return
-			}
-		}
-	}()
-	return nil
 }
 
 // open returns the standard error of a program: the file at path, or a stream to journald or syslogd. journald's lines are

@@ -56,8 +56,8 @@ func parseJournalctl(args []string) (*reader, error) {
 	noTail, since := false, false
 	for i := 0; i < len(args); i++ {
 		name, value, inline := strings.Cut(args[i], "=")
-		if long := longOf[name]; long != "" {
-			name = long
+		if short := args[i][:min(2, len(args[i]))]; longOf[short] != "" {
+			name, value, inline = longOf[short], args[i][2:], len(args[i]) > 2
 		}
 		if !strings.HasPrefix(args[i], "-") {
 			r.match(args[i])

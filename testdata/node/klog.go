@@ -18,12 +18,6 @@ type klog struct {
 	offset  time.Duration // of this node's clock
 }
 
-// place is where a kubelet's source writes a line.
-type place struct {
-	file string
-	line int
-}
-
 // base returns the file's name without its directory.
 func (p place) base() string { return p.file[strings.LastIndexByte(p.file, '/')+1:] }
 

@@ -31,6 +31,7 @@ type message struct {
 	State  *kubeletState `json:",omitempty"`
 	Quote  string        `json:",omitempty"` // a text to print raw in an error
 	Sweep  bool          `json:",omitempty"`
+	Pause  bool          `json:",omitempty"` // no sweep until the next state: the node changes directories
 }
 
 // kubeletState is what a kubelet learns from its sources and its runtime.
@@ -80,9 +81,11 @@ type kubelet struct {
 	places
 	retries map[string]*retry // of teardowns, by UID
 	pods    *grpc.Server      // of the PodsAPI
+	calls   chan struct{}     // of ListPods
 
-	mu    sync.Mutex // the PodsAPI reads state
-	state kubeletState
+	mu     sync.Mutex // the PodsAPI reads state
+	state  kubeletState
+	paused bool
 }
 
 // retry is the exponential back-off of an operation.
@@ -98,7 +101,7 @@ func runKubelet() int {
 	}
 	k := &kubelet{
 		kubeletConfig: c, klog: klog{version: c.Version, json: c.JSON, level: 2}, places: placesOf[c.Version],
-		retries: map[string]*retry{},
+		retries: map[string]*retry{}, calls: make(chan struct{}),
 	}
 	messages, acks := make(chan message), os.NewFile(5, "acks")
 	go func() {
@@ -132,6 +135,8 @@ func (k *kubelet) run(messages <-chan message, acks io.Writer) int {
 				k.start()
 			}
 			_, _ = acks.Write([]byte{m.Number})
+		case <-k.calls:
+			k.info(0, k.places.listPods, "ListPods called")
 		case <-sweeps.C:
 			if started {
 				k.sweep()
@@ -154,7 +159,7 @@ func (k *kubelet) start() {
 func (k *kubelet) receive(m message) {
 	if m.State != nil {
 		k.mu.Lock()
-		k.state = *m.State
+		k.state, k.paused = *m.State, false
 		k.mu.Unlock()
 		k.level, k.offset = m.State.Level, time.Duration(m.State.Offset*float64(time.Second))
 		if err := k.switchPodsAPI(); err != nil {
@@ -163,6 +168,9 @@ func (k *kubelet) receive(m message) {
 	}
 	if m.Quote != "" {
 		k.quote(m.Quote)
+	}
+	if m.Pause {
+		k.paused = true
 	}
 	if m.Sweep {
 		k.sweep()

@@ -155,6 +155,13 @@ func (n *node) kubeletState(root string) kubeletState {
 	return s
 }
 
+// pause keeps the kubelet from removing empty directories that the node fills, until changed.
+func (n *node) pause() {
+	if n.kubelet != nil && n.kubelet.tell(message{Pause: true}) != nil {
+		n.kubelet = nil
+	}
+}
+
 // changed gives the kubelets and the runtime the state of the node. COMMAND may have killed a kubelet.
 func (n *node) changed() {
 	n.setLists()

@@ -61,7 +61,7 @@ func (n *node) addPod(spec podSpec) error {
 		return err
 	}
 	if spec.Network != "" {
-		if err := n.addNetworkFiles(p); err != nil {
+		if err := n.addNetworkFiles(p, !spec.has("young")); err != nil {
 			return err
 		}
 	}

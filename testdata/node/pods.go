@@ -189,7 +189,7 @@ func (p *podSpec) complete() {
 		p.Words = append(p.Words, "csi-data")
 	case s.listed:
 		p.Words = append(p.Words, "emptydir")
-	case p.has("mount") || !p.has("subpath", "mount-subpath"):
+	case p.has("mount") || s.inManager || !p.has("subpath", "mount-subpath"):
 		p.Words = append(p.Words, "csi")
 	}
 }

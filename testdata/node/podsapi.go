@@ -58,6 +58,10 @@ func (k *kubelet) servePods() error {
 }
 
 func (k *kubelet) listPods(ctx context.Context) ([]byte, error) {
+	select {
+	case k.calls <- struct{}{}:
+	case <-ctx.Done():
+	}
 	k.mu.Lock()
 	s := k.state
 	k.mu.Unlock()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,23 +124,30 @@ type kubeletProcess struct {
 	send, acks *os.File
 }
 
-// answer is how long a kubelet may take to work on a message. COMMAND may have stopped it.
-const answer = 500 * time.Millisecond
-
-// tell sends the kubelet a message and waits until it has worked on it.
+// tell sends the kubelet a message and waits until it has worked on it. COMMAND may have stopped it (SIGSTOP): then it
+// works on it when it goes on.
 func (k *kubeletProcess) tell(m message) error {
 	k.number++
 	m.Number = k.number
-	until := time.Now().Add(answer)
-	_, _ = k.send.SetWriteDeadline(until), k.acks.SetReadDeadline(until) // pipes have deadlines
-	err := json.NewEncoder(k.send).Encode(m)
-	for got := make([]byte, 1); err == nil && got[0] != m.Number; {
-		_, err = k.acks.Read(got)
+	if err := json.NewEncoder(k.send).Encode(m); err != nil {
+		return err
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil // it works on it when it goes on
+	for got := make([]byte, 1); got[0] != m.Number; {
+		_ = k.acks.SetReadDeadline(time.Now().Add(poll)) // pipes have deadlines
+		_, err := k.acks.Read(got)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && k.stopped():
+			return nil
+		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+func (p *process) stopped() bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid) + "/stat")
+	return err == nil && bytes.Contains(text, []byte(") T "))
 }
 
 // stop kills it.
@@ -166,6 +174,7 @@ func (n *node) startKubelet(c kubeletConfig, cgroup string, stderr *os.File, st 
 	if err != nil {
 		return nil, err
 	}
+	_, _ = unix.FcntlInt(send.Fd(), unix.F_SETPIPE_SZ, 1<<20) // a stopped kubelet does not read
 	args := []string{"--root-dir=" + c.Root, "--container-runtime-endpoint=unix://" + runtimeSocket, "--v=2"}
 	if n.Kubelet == "1.19" {
 		args = append(args, "--container-runtime=remote")
