@@ -47,8 +47,7 @@ func TestFleetRules(t *testing.T) {
 	names := exported(t)
 	made := map[string]bool{}
 	asked := map[string]bool{}
-	text, err := os.ReadFile(fleetTests)
-	testkit.Must(t, err)
+	text := textOf(t, fleetTests, dayTests)
 	for _, r := range fleetRules(t) {
 		printed := r.Expr + r.Annotations["description"]
 		for _, name := range metricName.FindAllString(recorded.ReplaceAllString(printed, ""), -1) {
@@ -68,8 +67,8 @@ func TestFleetRules(t *testing.T) {
 		if strings.Contains(r.Expr, "instance") {
 			t.Errorf("%s has an expression about single nodes: %s", r.Alert, r.Expr)
 		}
-		checkAlert(t, r.alertRule, string(text))
-		if !strings.Contains(string(text), "alertname: "+r.Alert+", exp_alerts: []") {
+		checkAlert(t, r.alertRule, text)
+		if !strings.Contains(text, "alertname: "+r.Alert+", exp_alerts: []") {
 			t.Errorf("no test in which %s does not fire", r.Alert)
 		}
 	}

@@ -14,7 +14,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-const rulesFile = "../../packaging/prometheus/orphan-reaper.rules.yaml"
+const (
+	rulesFile = "../../packaging/prometheus/orphan-reaper.rules.yaml"
+	ruleTests = "../../packaging/prometheus/orphan-reaper.test.yaml"
+	dayTests  = "../../packaging/prometheus/days.test.yaml" // of the alerts that wait for days, also the fleet's
+)
 
 // exported returns the names of all metrics.
 func exported(t *testing.T) map[string]bool {
@@ -55,8 +59,7 @@ func alertRules(t *testing.T) []alertRule {
 // the docs.
 func TestAlertRules(t *testing.T) {
 	names := exported(t)
-	tests, err := os.ReadFile(strings.Replace(rulesFile, ".rules.", ".test.", 1))
-	testkit.Must(t, err)
+	tests := textOf(t, ruleTests, dayTests)
 	for _, r := range alertRules(t) {
 		for _, name := range metricName.FindAllString(r.Expr, -1) {
 			if !names[name] {
@@ -66,7 +69,7 @@ func TestAlertRules(t *testing.T) {
 		if !strings.Contains(r.Annotations["summary"], "{{ $labels.instance }}") {
 			t.Errorf("%s lacks the instance: %v", r.Alert, r.Annotations)
 		}
-		checkAlert(t, r, string(tests))
+		checkAlert(t, r, tests)
 	}
 }
 
@@ -86,15 +89,26 @@ func checkAlert(t *testing.T, r alertRule, tests string) {
 	}
 }
 
-// TestAlertRulesFire runs Prometheus' own tests on the rules.
-func TestAlertRulesFire(t *testing.T) {
-	rulesPass(t, rulesFile, strings.Replace(rulesFile, ".rules.", ".test.", 1))
+// textOf returns the content of files.
+func textOf(t *testing.T, files ...string) (all string) {
+	t.Helper()
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		testkit.Must(t, err)
+		all += string(text)
+	}
+	return all
 }
 
-func rulesPass(t *testing.T, file, tests string) {
+// TestAlertRulesFire runs Prometheus' own tests on the rules.
+func TestAlertRulesFire(t *testing.T) {
+	rulesPass(t, rulesFile, ruleTests, dayTests)
+}
+
+func rulesPass(t *testing.T, file string, tests ...string) {
 	t.Helper()
 	promtool := testkit.NeedCommand(t, "promtool")
-	for _, args := range [][]string{{"check", "rules", file}, {"test", "rules", tests}} {
+	for _, args := range [][]string{{"check", "rules", file}, append([]string{"test", "rules"}, tests...)} {
 		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "SUCCESS") {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
